@@ -1,0 +1,1 @@
+//! Programs and checks over the installed tree; see `tests/`.

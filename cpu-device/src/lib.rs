@@ -1,0 +1,1 @@
+//! The CPU device: a stand-in for the CUDA runtime whose kernels run on fibers.

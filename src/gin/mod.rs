@@ -1,0 +1,2 @@
+//! GIN on the host: queue, proxy, ledger, signals. Listed in data-path order.
+pub mod abort;

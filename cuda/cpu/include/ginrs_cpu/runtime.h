@@ -24,6 +24,11 @@ typedef struct ginrsCpuThread {
 } ginrsCpuThread;
 extern __thread const ginrsCpuThread* ginrs_cpu_self;
 
+/* The same four indices once more, by value: written at every switch (threadIdx) and when a block starts (the rest);
+ * all zero on host threads. C++ names them threadIdx, blockIdx, blockDim and gridDim. They must be objects, not macros
+ * over ginrs_cpu_self: `dim3 gridDim(n)` and `config.blockDim` are everyday host code. */
+extern __thread ginrsCpuUint3 ginrs_cpu_threadIdx, ginrs_cpu_blockIdx, ginrs_cpu_blockDim, ginrs_cpu_gridDim;
+
 /* Countdown of basic blocks until the next preemption; __sanitizer_cov_trace_pc takes one off, an atomic access
  * may take more (ginrs_cpu_spend). */
 extern __thread int32_t ginrs_cpu_budget;

@@ -4,4 +4,6 @@
 pub mod gin;
 
 pub mod device;
+
+pub mod abi;
 pub mod error;

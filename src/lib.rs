@@ -7,3 +7,4 @@ pub mod device;
 
 pub mod abi;
 pub mod error;
+pub mod seq;

@@ -3,6 +3,8 @@
 
 pub mod gin;
 
+pub mod topo;
+
 pub mod device;
 
 pub mod abi;

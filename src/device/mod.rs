@@ -5,8 +5,13 @@ use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+pub mod cpu;
+
 mod control;
+pub mod graveyard;
+mod select;
 pub use control::ControlMemory;
+pub use select::{count, current, get, set_current};
 
 /// An address as kernels use it. On the CPU device it is also a host address.
 pub type DevPtr = u64;
@@ -70,7 +75,7 @@ pub trait Device: Send + Sync {
     fn total_memory(&self) -> u64;
     /// Granularity of physical allocations (2 MiB).
     fn granularity(&self) -> usize;
-    /// New zeroed physical memory; `bytes` is rounded up to the granularity.
+    /// New zeroed physical memory; `bytes` is rounded up to the granularity (only `bytes` are sure to be backed).
     fn create(&self, bytes: usize) -> Result<Arc<dyn Physical>>;
     /// Physical memory of another process.
     fn import(&self, fd: OwnedFd, bytes: usize) -> Result<Arc<dyn Physical>>;

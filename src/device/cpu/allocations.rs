@@ -1,0 +1,76 @@
+//! ncclMemAlloc memory of this process, by address.
+
+use super::memfd::CpuPhysical;
+use super::runtime;
+use crate::bail;
+use crate::device::{Allocation, DevPtr, Physical};
+use crate::error::Result;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+struct Known {
+    bytes: usize,
+    physical: Arc<CpuPhysical>,
+}
+
+static KNOWN: Mutex<BTreeMap<DevPtr, Known>> = Mutex::new(BTreeMap::new());
+
+/// New memory with an address of its own.
+pub fn alloc(bytes: usize, device: i32) -> Result<DevPtr> {
+    let physical = CpuPhysical::create(bytes)?;
+    let base = physical.view()?.as_ptr() as DevPtr;
+    let bytes = physical.bytes();
+    KNOWN.lock().insert(base, Known { bytes, physical });
+    if let Some(runtime) = runtime::find() {
+        runtime.note_allocation(base, bytes, device);
+    }
+    Ok(base)
+}
+
+/// Forgets it. The mapping goes with the last window over it: until then stray loads and stores hit memory of nobody else.
+pub fn free(ptr: DevPtr) -> Result<()> {
+    let Some(known) = KNOWN.lock().remove(&ptr) else {
+        match lookup(ptr) {
+            Ok(inside) => bail!(
+                InvalidArgument,
+                62,
+                "ncclMemFree: not the start of an allocation | {ptr:#x} lies {:#x} bytes inside the one at {:#x} | fix: pass the pointer that ncclMemAlloc gave",
+                ptr - inside.base,
+                inside.base
+            ),
+            Err(_) => bail!(
+                InvalidArgument,
+                62,
+                "ncclMemFree: not memory of ncclMemAlloc, or freed before | {ptr:#x} | fix: free each allocation once, cudaMalloc memory with cudaFree"
+            ),
+        }
+    };
+    if let Some(runtime) = runtime::find() {
+        runtime.forget_allocation(ptr);
+    }
+    drop(known);
+    Ok(())
+}
+
+/// The allocation around `ptr`, or what `ptr` is instead.
+pub fn lookup(ptr: DevPtr) -> Result<Allocation> {
+    if let Some((&base, known)) = KNOWN.lock().range(..=ptr).next_back()
+        && ptr - base < known.bytes as u64
+    {
+        return Ok(Allocation { base, bytes: known.bytes, physical: known.physical.clone() });
+    }
+    match runtime::find().and_then(|runtime| runtime.find_allocation(ptr)) {
+        Some((base, bytes, kind)) => bail!(
+            UnhandledCudaError,
+            52,
+            "{} memory cannot be a window | {ptr:#x} in the allocation of {bytes} bytes at {base:#x} | peers cannot map it | fix: use ncclMemAlloc",
+            kind.function()
+        ),
+        None => bail!(
+            UnhandledCudaError,
+            52,
+            "host memory cannot be a window | {ptr:#x} is in no allocation of ncclMemAlloc of this process | fix: use ncclMemAlloc"
+        ),
+    }
+}

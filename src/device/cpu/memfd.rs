@@ -1,0 +1,195 @@
+//! Physical memory of the CPU device: a sealed memfd. It has no name, cannot shrink under a mapping, and goes with its last
+//! descriptor and mapping, whoever dies first.
+
+use crate::bail;
+use crate::device::Physical;
+use crate::error::Result;
+use parking_lot::Mutex;
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
+use rustix::mm::{MapFlags, ProtFlags};
+use std::any::Any;
+use std::collections::HashMap;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+
+/// What CUDA's virtual memory functions use too, so that offsets agree with a GPU's.
+pub const GRANULARITY: usize = 2 << 20;
+
+/// Seals that a mapping relies on: without them a peer could shrink the file and a load would end in SIGBUS.
+const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
+
+/// One memfd, mapped for the host on first use.
+pub struct CpuPhysical {
+    fd: OwnedFd,
+    bytes: usize,
+    key: u64,
+    view: OnceLock<View>,
+}
+
+struct View(NonNull<u8>, usize);
+// SAFETY: View only owns a mapping; what is done through its address is argued where it is done.
+unsafe impl Send for View {}
+// SAFETY: as above.
+unsafe impl Sync for View {}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made by `CpuPhysical::view` with this length and is unmapped only here.
+        let _ = unsafe { rustix::mm::munmap(self.0.as_ptr().cast(), self.1) };
+    }
+}
+
+/// Every live memfd of this process by (device, inode): two imports of one peer's memory are one object, so that its
+/// mappings in a shared flat space are shared too.
+static LIVE: Mutex<Option<HashMap<(u64, u64), Weak<CpuPhysical>>>> = Mutex::new(None);
+static NEXT_KEY: AtomicU64 = AtomicU64::new(1);
+
+impl CpuPhysical {
+    /// New zeroed memory of `bytes` rounded up to the granularity.
+    ///
+    /// The bytes asked for are backed at once, so that a full machine is an error here and not a SIGBUS or a killed process
+    /// at a kernel's store; the rounding costs only addresses.
+    pub fn create(bytes: usize) -> Result<Arc<Self>> {
+        let Some(rounded) = bytes.max(1).checked_next_multiple_of(GRANULARITY).filter(|&n| i64::try_from(n).is_ok()) else {
+            bail!(InvalidArgument, 23, "allocation is too large | {bytes} bytes | fix: ask for less");
+        };
+        super::limits::check_memory(bytes)?;
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let fd = super::limits::with_descriptors(|| rustix::fs::memfd_create("ginrs", flags));
+        let fd = match fd {
+            Ok(fd) => fd,
+            Err(e) => bail!(SystemError, 24, "memfd_create failed | {e} | fix: raise the limit of open files (ulimit -n)"),
+        };
+        if let Err(e) = rustix::fs::ftruncate(&fd, rounded as u64) {
+            bail!(SystemError, 23, "no memory for an allocation | {rounded} bytes: {e} | fix: raise the file size limit (ulimit -f)");
+        }
+        let backed = bytes.next_multiple_of(4096) as u64;
+        if backed > 0 && let Err(e) = rustix::fs::fallocate(&fd, FallocateFlags::empty(), 0, backed) {
+            bail!(SystemError, 23, "no memory for an allocation | {backed} bytes: {e} | fix: raise the memory limit or ask for less");
+        }
+        if let Err(e) = rustix::fs::fcntl_add_seals(&fd, SEALS) {
+            bail!(SystemError, 23, "a memfd could not be sealed | {e} | fix: needs Linux 3.17 or later");
+        }
+        Self::enlist(fd, rounded)
+    }
+
+    /// Memory of another process. The descriptor is a stranger's: kind, seals and size are checked before it is used.
+    pub fn import(fd: OwnedFd, bytes: usize) -> Result<Arc<Self>> {
+        let seals = rustix::fs::fcntl_get_seals(&fd).unwrap_or(SealFlags::empty());
+        if !seals.contains(SEALS) {
+            bail!(RemoteError, 24, "a peer's memory is not a sealed memfd | seals {:#x}, needed {:#x} | fix: report this", seals.bits(), SEALS.bits());
+        }
+        match rustix::fs::fstat(&fd) {
+            Ok(stat) if stat.st_size as u64 == bytes as u64 && bytes.is_multiple_of(GRANULARITY) && bytes > 0 => {}
+            Ok(stat) => bail!(RemoteError, 24, "a peer's memory has another size | {} bytes, said {bytes} | fix: report this", stat.st_size),
+            Err(e) => bail!(SystemError, 24, "a peer's memory cannot be read | fstat: {e} | fix: report this"),
+        }
+        Self::enlist(fd, bytes)
+    }
+
+    fn enlist(fd: OwnedFd, bytes: usize) -> Result<Arc<Self>> {
+        let stat = match rustix::fs::fstat(&fd) {
+            Ok(stat) => stat,
+            Err(e) => bail!(SystemError, 24, "a memfd cannot be read | fstat: {e} | fix: report this"),
+        };
+        let mut live = LIVE.lock();
+        let live = live.get_or_insert_with(HashMap::new);
+        let id = (stat.st_dev, stat.st_ino);
+        if let Some(known) = live.get(&id).and_then(Weak::upgrade) {
+            return Ok(known);
+        }
+        // The kernel gives an inode number anew only when the file has gone, and then so has our Weak's object.
+        if live.len() >= 64 && live.len().is_power_of_two() {
+            live.retain(|_, memory| memory.strong_count() > 0);
+        }
+        let memory = Arc::new(Self { fd, bytes, key: NEXT_KEY.fetch_add(1, Ordering::Relaxed), view: OnceLock::new() });
+        live.insert(id, Arc::downgrade(&memory));
+        Ok(memory)
+    }
+
+    /// For `mmap` of it elsewhere.
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// Where the host sees it, aligned to the granularity; mapped on first use.
+    pub fn view(&self) -> Result<NonNull<u8>> {
+        if let Some(view) = self.view.get() {
+            return Ok(view.0);
+        }
+        let at = super::space::reserve_aligned(self.bytes, GRANULARITY)?;
+        let view = View(at, self.bytes);
+        // SAFETY: the target range was reserved just now and nobody else knows of it; `view` unmaps it on error.
+        let mapped = unsafe {
+            rustix::mm::mmap(at.as_ptr().cast(), self.bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::FIXED, &self.fd, 0)
+        };
+        if let Err(e) = mapped {
+            bail!(SystemError, 25, "memory could not be mapped | {} bytes: {e} | fix: raise vm.max_map_count or the address space limit (ulimit -v)", self.bytes);
+        }
+        Ok(self.view.get_or_init(|| view).0)
+    }
+}
+
+impl Physical for CpuPhysical {
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn export(&self) -> Result<OwnedFd> {
+        match super::limits::with_descriptors(|| rustix::io::fcntl_dupfd_cloexec(&self.fd, 3)) {
+            Ok(fd) => Ok(fd),
+            Err(e) => bail!(SystemError, 24, "a descriptor could not be duplicated | {e} | fix: raise the limit of open files (ulimit -n)"),
+        }
+    }
+
+    fn host(&self) -> Option<NonNull<u8>> {
+        self.view().ok()
+    }
+
+    fn key(&self) -> u64 {
+        self.key
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_handles_on_one_memory_are_one_object() {
+        let memory = CpuPhysical::create(100).unwrap();
+        assert_eq!(memory.bytes(), GRANULARITY);
+        let again = CpuPhysical::import(memory.export().unwrap(), GRANULARITY).unwrap();
+        assert_eq!(memory.key(), again.key());
+        assert!(Arc::ptr_eq(&memory, &again));
+        assert_ne!(CpuPhysical::create(100).unwrap().key(), memory.key());
+    }
+
+    #[test]
+    fn a_descriptor_that_could_shrink_or_lies_about_its_size_is_refused() {
+        let memory = CpuPhysical::create(1).unwrap();
+        let error = CpuPhysical::import(memory.export().unwrap(), 2 * GRANULARITY).err().unwrap();
+        assert!(error.text.contains("another size"), "{error}");
+        let plain = rustix::fs::memfd_create("test", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+        rustix::fs::ftruncate(&plain, GRANULARITY as u64).unwrap();
+        let error = CpuPhysical::import(plain, GRANULARITY).err().unwrap();
+        assert!(error.text.contains("not a sealed memfd"), "{error}");
+        assert!(rustix::fs::ftruncate(memory.fd(), 0).is_err());
+    }
+
+    #[test]
+    fn memory_starts_zeroed_and_aligned() {
+        let memory = CpuPhysical::create(3 * GRANULARITY - 5).unwrap();
+        let host = memory.host().unwrap();
+        assert_eq!(host.as_ptr() as usize % GRANULARITY, 0);
+        // SAFETY: the view is `bytes` long and nobody else has it.
+        let bytes = unsafe { std::slice::from_raw_parts(host.as_ptr(), memory.bytes()) };
+        assert!(bytes.iter().all(|&b| b == 0));
+    }
+}

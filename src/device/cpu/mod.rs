@@ -1,0 +1,208 @@
+//! The CPU device: memory is sealed memfd, kernels run on the CPU, and a device address is a host address.
+
+mod allocations;
+mod limits;
+mod memfd;
+mod runtime;
+mod space;
+
+pub use limits::with_descriptors;
+pub use memfd::{CpuPhysical, GRANULARITY};
+pub use space::{CpuReservation, mappings};
+
+use super::{Allocation, ControlMemory, DevPtr, Device, Kind, Physical, Reservation};
+use crate::bail;
+use crate::error::Result;
+use std::cell::Cell;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+/// One CPU device. Devices of a process differ only in their number.
+pub struct CpuDevice {
+    ordinal: i32,
+}
+
+thread_local! {
+    // Without the stand-in nobody else keeps the calling thread's device.
+    static CURRENT: Cell<Option<i32>> = const { Cell::new(None) };
+}
+
+/// True if the stand-in CUDA runtime is in this process.
+pub fn stand_in_present() -> bool {
+    runtime::find().is_some()
+}
+
+/// Devices that this process sees: the stand-in's answer, else GINRS_CPU_DEVICES, else LOCAL_WORLD_SIZE, else 8.
+pub fn count() -> i32 {
+    match runtime::find() {
+        Some(runtime) => runtime.device_count(),
+        None => number("GINRS_CPU_DEVICES").or_else(|| number("LOCAL_WORLD_SIZE")).filter(|&n| n > 0).unwrap_or(8),
+    }
+}
+
+/// The calling thread's device number; without the stand-in it starts as LOCAL_RANK.
+pub fn current() -> i32 {
+    match runtime::find() {
+        Some(runtime) => runtime.current_device(),
+        None => CURRENT.get().unwrap_or_else(|| number("LOCAL_RANK").filter(|n| (0..count()).contains(n)).unwrap_or(0)),
+    }
+}
+
+/// Makes `ordinal` the calling thread's device. It must be below [`count`].
+pub fn set_current(ordinal: i32) -> Result<()> {
+    match runtime::find().map(|runtime| runtime.set_device(ordinal)) {
+        Some(0) => Ok(()),
+        Some(error) => bail!(UnhandledCudaError, 60, "cudaSetDevice({ordinal}) failed | error {error} | fix: see GINRS_CPU_DEVICES"),
+        None => {
+            CURRENT.set(Some(ordinal));
+            Ok(())
+        }
+    }
+}
+
+// torchrun's variables are not ours to tabulate; they are plain decimal numbers.
+fn number(name: &str) -> Option<i32> {
+    std::env::var(name).ok()?.trim().parse().ok()
+}
+
+impl CpuDevice {
+    /// Device number `ordinal`, not checked against [`count`].
+    pub fn new(ordinal: i32) -> Arc<Self> {
+        Arc::new(Self { ordinal })
+    }
+}
+
+impl Device for CpuDevice {
+    fn kind(&self) -> Kind {
+        Kind::Cpu
+    }
+
+    fn ordinal(&self) -> i32 {
+        self.ordinal
+    }
+
+    fn bus_id(&self) -> u64 {
+        // Domain 0, bus from 1, device and function 0: as cudaDeviceGetPCIBusId of the stand-in prints it.
+        (self.ordinal as u64 + 1) << 8
+    }
+
+    fn total_memory(&self) -> u64 {
+        limits::total_memory()
+    }
+
+    fn granularity(&self) -> usize {
+        GRANULARITY
+    }
+
+    fn create(&self, bytes: usize) -> Result<Arc<dyn Physical>> {
+        Ok(CpuPhysical::create(bytes)?)
+    }
+
+    fn import(&self, fd: OwnedFd, bytes: usize) -> Result<Arc<dyn Physical>> {
+        Ok(CpuPhysical::import(fd, bytes)?)
+    }
+
+    fn reserve(&self, bytes: usize, align: usize) -> Result<Arc<dyn Reservation>> {
+        Ok(Arc::new(CpuReservation::new(bytes, align)?))
+    }
+
+    fn alloc(&self, bytes: usize) -> Result<DevPtr> {
+        allocations::alloc(bytes, self.ordinal)
+    }
+
+    fn free(&self, ptr: DevPtr) -> Result<()> {
+        allocations::free(ptr)
+    }
+
+    fn lookup(&self, ptr: DevPtr) -> Result<Allocation> {
+        allocations::lookup(ptr)
+    }
+
+    fn write(&self, at: DevPtr, bytes: &[u8]) -> Result<()> {
+        if at % 8 != 0 {
+            bail!(InternalError, 25, "device write to a misaligned address | {at:#x} | fix: report this");
+        }
+        let (words, tail) = bytes.as_chunks::<8>();
+        for (i, word) in words.iter().enumerate() {
+            // SAFETY: callers write to memory of their own that kernels only read, 8-aligned (checked). Whole words are
+            // stored atomically, so a kernel that polls them sees each word old or new.
+            unsafe { AtomicU64::from_ptr((at as *mut u64).add(i)) }.store(u64::from_le_bytes(*word), Ordering::Release);
+        }
+        let rest = at + (words.len() * 8) as u64;
+        for (i, byte) in tail.iter().enumerate() {
+            // SAFETY: as above, byte by byte.
+            unsafe { AtomicU8::from_ptr((rest as *mut u8).add(i)) }.store(*byte, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    fn zero(&self, at: DevPtr, bytes: usize) -> Result<()> {
+        // SAFETY: callers zero memory of their own before any kernel may use it.
+        unsafe { std::ptr::write_bytes(at as *mut u8, 0, bytes) };
+        Ok(())
+    }
+
+    fn objects(&self, bytes: usize) -> Result<ControlMemory> {
+        ControlMemory::anonymous(bytes)
+    }
+
+    fn control(&self, bytes: usize) -> Result<ControlMemory> {
+        ControlMemory::anonymous(bytes)
+    }
+
+    fn idle(&self) -> bool {
+        runtime::find().is_none_or(|runtime| runtime.kernels_running(self.ordinal) == 0)
+    }
+
+    fn add_progress(&self, step: Arc<dyn Fn() -> bool + Send + Sync>) -> Option<Box<dyn Send + Sync>> {
+        Some(Box::new(runtime::Progress::start(self.ordinal, step)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Code;
+
+    #[test]
+    fn an_allocation_is_found_from_any_of_its_bytes_and_freed_once() {
+        let device = CpuDevice::new(0);
+        let base = device.alloc(3 << 20).unwrap();
+        let found = device.lookup(base + (4 << 20) - 1).unwrap();
+        assert_eq!((found.base, found.bytes), (base, 4 << 20));
+        assert_eq!(device.free(base + 8).err().unwrap().code, Code::InvalidArgument);
+        device.free(base).unwrap();
+        assert!(device.free(base).is_err());
+        // The window's Arc keeps the bytes readable.
+        assert_eq!(found.physical.host().unwrap().as_ptr() as u64, base);
+    }
+
+    #[test]
+    fn memory_of_others_is_no_window() {
+        let device = CpuDevice::new(0);
+        let local = 5u64;
+        let error = device.lookup(&raw const local as u64).err().unwrap();
+        assert_eq!((error.code, error.id), (Code::UnhandledCudaError, 52));
+        assert!(error.text.contains("use ncclMemAlloc"), "{error}");
+        assert!(device.lookup(0).is_err());
+    }
+
+    #[test]
+    fn writes_are_exact_and_zeroing_too() {
+        let device = CpuDevice::new(0);
+        let memory = device.objects(64).unwrap();
+        device.write(memory.device(), &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]).unwrap();
+        device.zero(memory.device() + 2, 7).unwrap();
+        // SAFETY: the memory is this test's own, 4096 bytes.
+        let bytes = unsafe { std::slice::from_raw_parts(memory.host().as_ptr(), 13) };
+        assert_eq!(bytes, [1, 2, 0, 0, 0, 0, 0, 0, 0, 10, 11, 0, 0]);
+    }
+
+    #[test]
+    fn the_thread_keeps_its_device() {
+        set_current(3).unwrap();
+        assert_eq!(current(), 3);
+        assert_eq!(std::thread::spawn(current).join().unwrap(), number("LOCAL_RANK").unwrap_or(0));
+    }
+}

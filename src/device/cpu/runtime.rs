@@ -1,0 +1,160 @@
+//! The stand-in CUDA runtime (libginrs_cpu.so), if this process has it: the Rust twin of `ginrs_cpu/library.h`.
+
+use std::ffi::{c_int, c_void};
+use std::sync::{Arc, OnceLock};
+
+/// `ginrsCpuRuntimeV1`, field by field.
+#[repr(C)]
+struct Table {
+    version: u32,
+    bytes: u32,
+    device_count: unsafe extern "C" fn() -> c_int,
+    current_device: unsafe extern "C" fn() -> c_int,
+    set_device: unsafe extern "C" fn(c_int) -> c_int,
+    kernels_running: unsafe extern "C" fn(c_int) -> c_int,
+    add_progress: unsafe extern "C" fn(c_int, Step, *mut c_void),
+    remove_progress: unsafe extern "C" fn(c_int, Step, *mut c_void),
+    note_allocation: unsafe extern "C" fn(*mut c_void, usize, c_int),
+    forget_allocation: unsafe extern "C" fn(*mut c_void),
+    find_allocation: unsafe extern "C" fn(*const c_void, *mut *mut c_void, *mut usize, *mut c_int) -> c_int,
+}
+
+type Step = unsafe extern "C" fn(*mut c_void) -> c_int;
+
+const VERSION: u32 = 1;
+const _: () = assert!(size_of::<Table>() == 80);
+
+/// The functions of the stand-in; all of them may be called from any thread.
+pub struct Runtime(&'static Table);
+
+/// Memory of the stand-in that the library did not allocate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Foreign {
+    /// cudaMallocHost, cudaHostAlloc.
+    Pinned,
+    /// cudaMalloc.
+    Device,
+    /// cudaMallocManaged.
+    Managed,
+}
+
+impl Foreign {
+    /// The function that made it.
+    pub fn function(self) -> &'static str {
+        match self {
+            Foreign::Pinned => "cudaMallocHost",
+            Foreign::Device => "cudaMalloc",
+            Foreign::Managed => "cudaMallocManaged",
+        }
+    }
+}
+
+/// The stand-in, looked for until it is found (a program may load it after us).
+pub fn find() -> Option<&'static Runtime> {
+    static FOUND: OnceLock<Runtime> = OnceLock::new();
+    if let Some(found) = FOUND.get() {
+        return Some(found);
+    }
+    // SAFETY: a plain symbol lookup with a terminated name.
+    let symbol = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"ginrs_cpu_runtime_v1".as_ptr()) };
+    if symbol.is_null() {
+        return None;
+    }
+    // SAFETY: library.h gives the symbol this type, and the name carries its version.
+    let entry: unsafe extern "C" fn() -> *const Table = unsafe { std::mem::transmute(symbol) };
+    // SAFETY: the function takes nothing and returns NULL or a table that lives as long as the process.
+    let table = unsafe { entry().as_ref() }?;
+    if table.version < VERSION || (table.bytes as usize) < size_of::<Table>() {
+        return None;
+    }
+    Some(FOUND.get_or_init(|| Runtime(table)))
+}
+
+impl Runtime {
+    /// Devices of this process.
+    pub fn device_count(&self) -> i32 {
+        // SAFETY: see `find`; no arguments.
+        unsafe { (self.0.device_count)() }
+    }
+
+    /// The calling thread's device.
+    pub fn current_device(&self) -> i32 {
+        // SAFETY: see `find`; no arguments.
+        unsafe { (self.0.current_device)() }
+    }
+
+    /// Makes `device` the calling thread's; 0 or a cudaError_t.
+    pub fn set_device(&self, device: i32) -> i32 {
+        // SAFETY: see `find`; any number is allowed, a wrong one is an error code.
+        unsafe { (self.0.set_device)(device) }
+    }
+
+    /// Kernels launched and not finished.
+    pub fn kernels_running(&self, device: i32) -> i32 {
+        // SAFETY: see `find`.
+        unsafe { (self.0.kernels_running)(device) }
+    }
+
+    /// Tells the stand-in of ncclMemAlloc memory.
+    pub fn note_allocation(&self, base: u64, bytes: usize, device: i32) {
+        // SAFETY: the range is mapped and stays so until `forget_allocation`.
+        unsafe { (self.0.note_allocation)(base as *mut c_void, bytes, device) }
+    }
+
+    /// Before the memory goes.
+    pub fn forget_allocation(&self, base: u64) {
+        // SAFETY: see `find`; an address that is not known is ignored.
+        unsafe { (self.0.forget_allocation)(base as *mut c_void) }
+    }
+
+    /// Base, size and kind of the stand-in's own allocation around `ptr`.
+    pub fn find_allocation(&self, ptr: u64) -> Option<(u64, usize, Foreign)> {
+        let (mut base, mut bytes, mut kind) = (std::ptr::null_mut(), 0usize, 0);
+        // SAFETY: three valid places to write to; `ptr` is only compared.
+        let found = unsafe { (self.0.find_allocation)(ptr as *const c_void, &mut base, &mut bytes, &mut kind) };
+        let kind = match kind {
+            1 => Foreign::Pinned,
+            3 => Foreign::Managed,
+            _ => Foreign::Device,
+        };
+        (found != 0).then_some((base as u64, bytes, kind))
+    }
+}
+
+/// A progress step that waiting kernels call. Dropped: no call is under way any more, and none will come.
+pub struct Progress {
+    device: i32,
+    // Boxed: its address is the context that the stand-in holds.
+    step: Box<Arc<dyn Fn() -> bool + Send + Sync>>,
+}
+
+impl Progress {
+    /// Starts it. `None` without the stand-in: no kernel can wait here then.
+    pub fn start(device: i32, step: Arc<dyn Fn() -> bool + Send + Sync>) -> Option<Self> {
+        let runtime = find()?;
+        let progress = Self { device, step: Box::new(step) };
+        // SAFETY: the context stays at its address until `drop` has removed it.
+        unsafe { (runtime.0.add_progress)(device, trampoline, progress.context()) };
+        Some(progress)
+    }
+
+    fn context(&self) -> *mut c_void {
+        std::ptr::from_ref(&*self.step).cast_mut().cast()
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(runtime) = find() {
+            // SAFETY: the same pair as in `start`; the call returns when no thread is inside the step.
+            unsafe { (runtime.0.remove_progress)(self.device, trampoline, self.context()) };
+        }
+    }
+}
+
+unsafe extern "C" fn trampoline(context: *mut c_void) -> c_int {
+    // SAFETY: `start` passed the address of a boxed Arc that lives until `remove_progress` has returned.
+    let step = unsafe { &*context.cast::<Arc<dyn Fn() -> bool + Send + Sync>>() };
+    // A panic must not unwind into a kernel's stack. The step's owner reports it; here it only ends this call.
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| step())).unwrap_or(false).into()
+}

@@ -1,0 +1,79 @@
+//! Which ranks share a node, and which of those form one LSA team.
+
+/// Nodes and LSA team as one rank sees them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Topology {
+    /// Node number of each world rank, counted in order of first appearance.
+    pub node_of: Vec<u32>,
+    /// Number of nodes.
+    pub n_nodes: u32,
+    /// Ranks in each LSA team; divides the number of ranks.
+    pub lsa_size: u32,
+    /// This rank's place in its team.
+    pub lsa_rank: u32,
+    /// World rank of the team's first member.
+    pub lsa_first: u32,
+}
+
+impl Topology {
+    /// `host_hashes[r]` names the node of world rank `r`; `rank` is ours and must be one of them.
+    ///
+    /// Every team has the same size and holds consecutive ranks of one node, so the size is the greatest common divisor of
+    /// the lengths of the runs of ranks that share a node: 8+8 gives 8, 8+4 gives 4, 2+1 and round robin give 1.
+    pub fn new(host_hashes: &[u64], rank: u32) -> Self {
+        assert!((rank as usize) < host_hashes.len(), "rank {rank} of {}", host_hashes.len());
+        let mut seen = std::collections::HashMap::new();
+        let mut node_of = Vec::with_capacity(host_hashes.len());
+        for hash in host_hashes {
+            let next = seen.len() as u32;
+            node_of.push(*seen.entry(*hash).or_insert(next));
+        }
+        let lsa_size = host_hashes.chunk_by(|a, b| a == b).fold(0, |size, run| gcd(size, run.len() as u32));
+        let lsa_rank = rank % lsa_size;
+        Self { node_of, n_nodes: seen.len() as u32, lsa_size, lsa_rank, lsa_first: rank - lsa_rank }
+    }
+
+    /// World ranks of the LSA team, by LSA rank.
+    pub fn lsa_members(&self) -> std::ops::Range<u32> {
+        self.lsa_first..self.lsa_first + self.lsa_size
+    }
+}
+
+fn gcd(a: u32, b: u32) -> u32 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hosts(runs: &[(u64, usize)]) -> Vec<u64> {
+        runs.iter().flat_map(|&(host, n)| std::iter::repeat_n(host, n)).collect()
+    }
+
+    #[test]
+    fn the_team_is_the_divisor_of_all_runs() {
+        let cases: [(&[(u64, usize)], u32, u32); 8] = [
+            (&[(7, 8), (9, 8)], 8, 2),
+            (&[(7, 8), (9, 4)], 4, 2),
+            (&[(7, 2), (9, 1)], 1, 2),
+            (&[(7, 1), (9, 1), (7, 1), (9, 1)], 1, 2),
+            (&[(7, 6)], 6, 1),
+            (&[(7, 6), (9, 9), (8, 3)], 3, 3),
+            (&[(7, 2), (9, 2), (7, 2)], 2, 2),
+            (&[(1, 1)], 1, 1),
+        ];
+        for (runs, lsa_size, n_nodes) in cases {
+            let topology = Topology::new(&hosts(runs), 0);
+            assert_eq!((topology.lsa_size, topology.n_nodes), (lsa_size, n_nodes), "{runs:?}");
+        }
+    }
+
+    #[test]
+    fn members_are_the_consecutive_ranks_around_me() {
+        let topology = Topology::new(&hosts(&[(7, 8), (9, 4)]), 6);
+        assert_eq!((topology.lsa_rank, topology.lsa_first), (2, 4));
+        assert_eq!(topology.lsa_members(), 4..8);
+        assert_eq!(topology.node_of[7..9], [0, 1]);
+    }
+}

@@ -3,10 +3,17 @@
 
 pub mod gin;
 
+pub mod bootstrap;
+pub mod watch;
 pub mod topo;
 
 pub mod device;
 
 pub mod abi;
+
+pub mod config;
 pub mod error;
+pub mod log;
+pub mod process;
 pub mod seq;
+pub mod sync;

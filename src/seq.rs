@@ -27,8 +27,15 @@ impl Seq {
 
     /// True when self stands at or before `other`: the rolling compare of the device headers in 32 bits.
     pub fn at_or_before(self, other: Self) -> bool {
-        other.distance(self) <= u32::MAX >> 1
+        rolling_le(self.0.into(), other.0.into(), 32)
     }
+}
+
+/// Rolling `a <= b` in `bits` bits (1 to 64), as device code compares signals and counters: `((b - a) mod 2^bits) <= (2^bits - 1) >> 1`.
+pub fn rolling_le(a: u64, b: u64, bits: u32) -> bool {
+    debug_assert!((1..=64).contains(&bits), "a width of {bits} bits");
+    let mask = u64::MAX >> (64 - bits);
+    b.wrapping_sub(a) & mask <= mask >> 1
 }
 
 #[cfg(test)]
@@ -44,5 +51,19 @@ mod tests {
         assert!(before.at_or_before(after) && !after.at_or_before(before));
         assert!(before.at_or_before(before));
         assert_eq!(Seq(u32::MAX).next(), Seq(0));
+    }
+
+    #[test]
+    fn rolling_compare_follows_the_formula_at_its_edges() {
+        for bits in [1, 8, 16, 31, 32, 62, 63, 64] {
+            let mask = u64::MAX >> (64 - bits);
+            for a in [0, 1, mask, mask - 1, mask >> 1] {
+                let at = |d: u64| a.wrapping_add(d) & mask;
+                assert!(rolling_le(a, a, bits));
+                assert!(rolling_le(a, at(mask >> 1), bits), "{bits} {a}");
+                assert!(!rolling_le(a, at((mask >> 1) + 1), bits), "{bits} {a}");
+                assert!(bits == 1 || !rolling_le(a, at(mask), bits), "{bits} {a}");
+            }
+        }
     }
 }

@@ -1,0 +1,132 @@
+//! Locks, once-cells, channels and atomics of the whole library, from one place.
+//!
+//! Not std's: its locks are compiled without ThreadSanitizer, which then reports races that are none; parking_lot's and crossbeam's are
+//! compiled with us. Under `cfg(loom)` the same names are loom's, so that a model checker can drive the code that uses them.
+
+#[cfg(not(loom))]
+pub use parking_lot::{Condvar, Mutex, MutexGuard};
+
+/// Queues between threads.
+pub use crossbeam_channel as channel;
+
+/// Atomics: std's, or loom's under the model checker.
+pub mod atomic {
+    #[cfg(loom)]
+    pub use loom::sync::atomic::*;
+    #[cfg(not(loom))]
+    pub use std::sync::atomic::*;
+}
+
+#[cfg(loom)]
+pub use self::model::{Condvar, Mutex, MutexGuard};
+
+/// loom's locks behind parking_lot's signatures.
+#[cfg(loom)]
+mod model {
+    pub use loom::sync::MutexGuard;
+
+    /// See [`loom::sync::Mutex`].
+    #[derive(Debug, Default)]
+    pub struct Mutex<T>(loom::sync::Mutex<T>);
+
+    impl<T> Mutex<T> {
+        /// A free lock.
+        pub fn new(value: T) -> Self {
+            Self(loom::sync::Mutex::new(value))
+        }
+
+        /// Waits for the lock.
+        pub fn lock(&self) -> MutexGuard<'_, T> {
+            self.0.lock().expect("a model does not panic under a lock")
+        }
+
+        /// The lock, if free.
+        pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+            self.0.try_lock().ok()
+        }
+    }
+
+    /// See [`loom::sync::Condvar`].
+    #[derive(Debug, Default)]
+    pub struct Condvar(loom::sync::Condvar);
+
+    impl Condvar {
+        /// Nobody waits yet.
+        pub fn new() -> Self {
+            Self(loom::sync::Condvar::new())
+        }
+
+        /// Wakes one waiter.
+        pub fn notify_one(&self) {
+            self.0.notify_one();
+        }
+
+        /// Wakes all waiters.
+        pub fn notify_all(&self) {
+            self.0.notify_all();
+        }
+    }
+}
+
+/// A value made at its first use, once. `parking_lot::Once` orders it.
+pub struct OnceCell<T> {
+    once: parking_lot::Once,
+    value: std::cell::UnsafeCell<Option<T>>,
+}
+
+// SAFETY: the value is written once inside call_once_force and only read after it; readers on other threads need T: Sync, and the
+// thread that drops the cell may not be the one that made the value, so T: Send.
+unsafe impl<T: Send + Sync> Sync for OnceCell<T> {}
+// SAFETY: the cell owns its value.
+unsafe impl<T: Send> Send for OnceCell<T> {}
+
+impl<T> OnceCell<T> {
+    /// Empty.
+    pub const fn new() -> Self {
+        Self { once: parking_lot::Once::new(), value: std::cell::UnsafeCell::new(None) }
+    }
+
+    /// The value, made by `make` if nobody did; others wait for it. If `make` panics the next caller tries again.
+    pub fn get_or_init(&self, make: impl FnOnce() -> T) -> &T {
+        // SAFETY: Once runs one closure at a time and none after it is done, so the write is exclusive.
+        self.once.call_once_force(|_| unsafe { *self.value.get() = Some(make()) });
+        self.get().expect("call_once_force returned")
+    }
+
+    /// The value, if made.
+    pub fn get(&self) -> Option<&T> {
+        if !self.once.state().done() {
+            return None;
+        }
+        // SAFETY: done, so the value is written and never changes again; state() acquires.
+        unsafe { (*self.value.get()).as_ref() }
+    }
+}
+
+impl<T> Default for OnceCell<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_value_for_all_threads_and_a_panic_leaves_it_open() {
+        let cell = OnceCell::new();
+        assert!(cell.get().is_none());
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| cell.get_or_init(|| panic!("first")))).is_err());
+        let made = atomic::AtomicU32::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    let value = cell.get_or_init(|| made.fetch_add(1, atomic::Ordering::Relaxed) + 7);
+                    assert_eq!(*value, 7);
+                });
+            }
+        });
+        assert_eq!(cell.get(), Some(&7));
+    }
+}

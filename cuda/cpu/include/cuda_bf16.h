@@ -1,0 +1,40 @@
+/* __nv_bfloat16 and __nv_bfloat162, in host and device code. In C: the bare bits. */
+#ifndef GINRS_CPU_CUDA_BF16_H_
+#define GINRS_CPU_CUDA_BF16_H_
+#include "cuda_fp16.h"
+#ifdef __cplusplus
+#define GINRS_T __nv_bfloat16
+#define GINRS_T2 __nv_bfloat162
+#define GINRS_RAW __nv_bfloat16_raw
+#define GINRS_RAW2 __nv_bfloat162_raw
+#define GINRS_F Bf16
+#define GINRS_X bfloat16
+#define GINRS_X2 bfloat162
+#define GINRS_XX __bfloat162
+#include "ginrs_cpu/halves_type.inc.h"
+#include "ginrs_cpu/halves_convert.inc.h"
+#include "ginrs_cpu/halves_math.inc.h"
+#undef GINRS_T
+#undef GINRS_T2
+#undef GINRS_RAW
+#undef GINRS_RAW2
+#undef GINRS_F
+#undef GINRS_X
+#undef GINRS_X2
+#undef GINRS_XX
+typedef __nv_bfloat16 nv_bfloat16;
+typedef __nv_bfloat162 nv_bfloat162;
+#define CUDART_ZERO_BF16 __ushort_as_bfloat16((unsigned short)0x0000)
+#define CUDART_NEG_ZERO_BF16 __ushort_as_bfloat16((unsigned short)0x8000)
+#define CUDART_ONE_BF16 __ushort_as_bfloat16((unsigned short)0x3f80)
+#define CUDART_INF_BF16 __ushort_as_bfloat16((unsigned short)0x7f80)
+#define CUDART_NAN_BF16 __ushort_as_bfloat16((unsigned short)0x7fff)
+#define CUDART_MIN_DENORM_BF16 __ushort_as_bfloat16((unsigned short)0x0001)
+#define CUDART_MAX_NORMAL_BF16 __ushort_as_bfloat16((unsigned short)0x7f7f)
+#else
+typedef struct __align__(2) { unsigned short x; } __nv_bfloat16_raw;
+typedef struct __align__(4) { unsigned short x, y; } __nv_bfloat162_raw;
+typedef __nv_bfloat16_raw __nv_bfloat16;
+typedef __nv_bfloat162_raw __nv_bfloat162;
+#endif
+#endif

@@ -1,0 +1,47 @@
+/* __half and __half2, in host and device code. In C: the bare bits. */
+#ifndef GINRS_CPU_CUDA_FP16_H_
+#define GINRS_CPU_CUDA_FP16_H_
+#include "vector_types.h"
+#ifdef __cplusplus
+#include "ginrs_cpu/halves.h"
+#define GINRS_T __half
+#define GINRS_T2 __half2
+#define GINRS_RAW __half_raw
+#define GINRS_RAW2 __half2_raw
+#define GINRS_F Fp16
+#define GINRS_X half
+#define GINRS_X2 half2
+#define GINRS_XX __half2
+#include "ginrs_cpu/halves_type.inc.h"
+#include "ginrs_cpu/halves_convert.inc.h"
+#include "ginrs_cpu/halves_math.inc.h"
+#undef GINRS_T
+#undef GINRS_T2
+#undef GINRS_RAW
+#undef GINRS_RAW2
+#undef GINRS_F
+#undef GINRS_X
+#undef GINRS_X2
+#undef GINRS_XX
+typedef __half half;
+typedef __half2 half2;
+typedef __half nv_half;
+typedef __half2 nv_half2;
+typedef __half __nv_half;
+typedef __half2 __nv_half2;
+typedef __half_raw __nv_half_raw;
+typedef __half2_raw __nv_half2_raw;
+#define CUDART_ZERO_FP16 __ushort_as_half((unsigned short)0x0000)
+#define CUDART_NEG_ZERO_FP16 __ushort_as_half((unsigned short)0x8000)
+#define CUDART_ONE_FP16 __ushort_as_half((unsigned short)0x3c00)
+#define CUDART_INF_FP16 __ushort_as_half((unsigned short)0x7c00)
+#define CUDART_NAN_FP16 __ushort_as_half((unsigned short)0x7fff)
+#define CUDART_MIN_DENORM_FP16 __ushort_as_half((unsigned short)0x0001)
+#define CUDART_MAX_NORMAL_FP16 __ushort_as_half((unsigned short)0x7bff)
+#else
+typedef struct __align__(2) { unsigned short x; } __half_raw;
+typedef struct __align__(4) { unsigned short x, y; } __half2_raw;
+typedef __half_raw __half;
+typedef __half2_raw __half2;
+#endif
+#endif

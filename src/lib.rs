@@ -2,6 +2,8 @@
 #![allow(clippy::missing_safety_doc)]
 
 pub mod gin;
+pub mod window;
+pub mod devcomm;
 
 pub mod bootstrap;
 pub mod watch;

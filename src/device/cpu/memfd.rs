@@ -12,7 +12,8 @@ use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use crate::sync::OnceCell;
+use std::sync::{Arc, Weak};
 
 /// What CUDA's virtual memory functions use too, so that offsets agree with a GPU's.
 pub const GRANULARITY: usize = 2 << 20;
@@ -25,7 +26,7 @@ pub struct CpuPhysical {
     fd: OwnedFd,
     bytes: usize,
     key: u64,
-    view: OnceLock<View>,
+    view: OnceCell<View>,
 }
 
 struct View(NonNull<u8>, usize);
@@ -104,7 +105,7 @@ impl CpuPhysical {
         if live.len() >= 64 && live.len().is_power_of_two() {
             live.retain(|_, memory| memory.strong_count() > 0);
         }
-        let memory = Arc::new(Self { fd, bytes, key: NEXT_KEY.fetch_add(1, Ordering::Relaxed), view: OnceLock::new() });
+        let memory = Arc::new(Self { fd, bytes, key: NEXT_KEY.fetch_add(1, Ordering::Relaxed), view: OnceCell::new() });
         live.insert(id, Arc::downgrade(&memory));
         Ok(memory)
     }

@@ -1,7 +1,8 @@
 //! The stand-in CUDA runtime (libginrs_cpu.so), if this process has it: the Rust twin of `ginrs_cpu/library.h`.
 
 use std::ffi::{c_int, c_void};
-use std::sync::{Arc, OnceLock};
+use crate::sync::OnceCell;
+use std::sync::Arc;
 
 /// `ginrsCpuRuntimeV1`, field by field.
 #[repr(C)]
@@ -51,7 +52,7 @@ impl Foreign {
 
 /// The stand-in, looked for until it is found (a program may load it after us).
 pub fn find() -> Option<&'static Runtime> {
-    static FOUND: OnceLock<Runtime> = OnceLock::new();
+    static FOUND: OnceCell<Runtime> = OnceCell::new();
     if let Some(found) = FOUND.get() {
         return Some(found);
     }

@@ -1,0 +1,129 @@
+//! The window table that ncclFindWindow walks: pages of 32 entries in device memory, and a shadow that says which are taken.
+
+use crate::abi::types::WINDOW_TABLE_ENTRIES;
+use crate::device::{ControlMemory, DevPtr, Device};
+use crate::error::Result;
+
+const ENTRY: u64 = 24;
+const NEXT: u64 = 768;
+const PAGE_BYTES: usize = 776;
+/// The first page is longer: behind it stands what only code compiled with our headers looks for.
+const FIRST_PAGE_BYTES: usize = 1024;
+
+/// Where `ginrsCommExt` stands behind the first page, and what it says (include/ginrs_device/marker.h is its C twin).
+pub mod ext {
+    /// Offset from the first page. Bytes.
+    pub const OFFSET: u64 = 776;
+    /// First word.
+    pub const MAGIC: u64 = 0x4d4d_4f43_5352_4e47;
+    /// Grows when fields are appended.
+    pub const VERSION: u32 = 1;
+    /// Magic, version, size, abort word.
+    pub const BYTES: u32 = 24;
+}
+
+struct Page {
+    memory: ControlMemory,
+    taken: u32,
+}
+
+/// The table of one communicator and rank. Pages stay until it goes.
+pub struct WindowTable {
+    pages: Vec<Page>,
+}
+
+/// Where an entry stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    page: usize,
+    slot: u32,
+}
+
+impl WindowTable {
+    /// One empty page, and behind it the address of the communicator's abort word.
+    pub fn new(device: &dyn Device, abort_word: DevPtr) -> Result<Self> {
+        let memory = device.objects(FIRST_PAGE_BYTES)?;
+        let mut block = [0u8; ext::BYTES as usize];
+        block[..8].copy_from_slice(&ext::MAGIC.to_le_bytes());
+        block[8..12].copy_from_slice(&ext::VERSION.to_le_bytes());
+        block[12..16].copy_from_slice(&ext::BYTES.to_le_bytes());
+        block[16..].copy_from_slice(&abort_word.to_le_bytes());
+        device.write(memory.device() + ext::OFFSET, &block)?;
+        Ok(Self { pages: vec![Page { memory, taken: 0 }] })
+    }
+
+    /// Address of the first page: `ncclDevComm.windowTable`.
+    pub fn device(&self) -> DevPtr {
+        self.pages[0].memory.device()
+    }
+
+    /// Takes the first free entry. `base` is the user's address of the window, 0 for one that cannot be found by address.
+    pub fn insert(&mut self, device: &dyn Device, base: DevPtr, bytes: u64, window: DevPtr) -> Result<Entry> {
+        let page = match self.pages.iter().position(|page| page.taken != u32::MAX) {
+            Some(page) => page,
+            None => self.grow(device)?,
+        };
+        let slot = self.pages[page].taken.trailing_ones();
+        let entry = Entry { page, slot };
+        let at = self.address(entry);
+        // The window last: until it stands there, a walking kernel skips the entry.
+        device.write(at, &base.to_le_bytes())?;
+        device.write(at + 8, &bytes.to_le_bytes())?;
+        device.write(at + 16, &window.to_le_bytes())?;
+        self.pages[page].taken |= 1 << slot;
+        Ok(entry)
+    }
+
+    /// Empties an entry.
+    pub fn remove(&mut self, device: &dyn Device, entry: Entry) -> Result<()> {
+        let at = self.address(entry);
+        self.pages[entry.page].taken &= !(1 << entry.slot);
+        device.write(at + 16, &[0; 8])?;
+        device.write(at, &[0; 16])
+    }
+
+    fn grow(&mut self, device: &dyn Device) -> Result<usize> {
+        let memory = device.objects(PAGE_BYTES)?;
+        let last = &self.pages[self.pages.len() - 1].memory;
+        device.write(last.device() + NEXT, &memory.device().to_le_bytes())?;
+        self.pages.push(Page { memory, taken: 0 });
+        Ok(self.pages.len() - 1)
+    }
+
+    fn address(&self, entry: Entry) -> DevPtr {
+        self.pages[entry.page].memory.device() + u64::from(entry.slot) * ENTRY
+    }
+}
+
+const _: () = assert!(WINDOW_TABLE_ENTRIES == 32 && ENTRY * 32 == NEXT && PAGE_BYTES as u64 == NEXT + 8);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::abi::types::ncclDevCommWindowTable;
+    use crate::device::cpu::CpuDevice;
+
+    fn read(at: DevPtr) -> ncclDevCommWindowTable {
+        // SAFETY: a live page of the table under test, written by this thread.
+        unsafe { *(at as *const ncclDevCommWindowTable) }
+    }
+
+    #[test]
+    fn first_free_entry_pages_in_a_chain_and_the_block_behind_the_first() {
+        let device = CpuDevice::new(0);
+        let mut table = WindowTable::new(&*device, 0xab0).unwrap();
+        let entries: Vec<_> = (0..40u64).map(|i| table.insert(&*device, 0x1000 * (i + 1), 64, 0x10 + i).unwrap()).collect();
+        let first = read(table.device());
+        let second = read(first.next);
+        assert_eq!((first.entries[31].base, first.entries[31].window), (0x20000, 0x2f));
+        assert_eq!((second.entries[7].window, second.entries[8].window, second.next), (0x37, 0, 0));
+        table.remove(&*device, entries[3]).unwrap();
+        assert_eq!(read(table.device()).entries[3], Default::default());
+        assert_eq!(table.insert(&*device, 1, 2, 3).unwrap(), entries[3]);
+        assert_eq!(read(table.device()).entries[3].size, 2);
+        let at = (table.device() + ext::OFFSET) as *const u64;
+        // SAFETY: 24 bytes behind the first page, inside its 1024.
+        let block = unsafe { [*at, *at.add(1), *at.add(2)] };
+        assert_eq!(block, [ext::MAGIC, 24 << 32 | 1, 0xab0]);
+    }
+}

@@ -5,6 +5,7 @@ pub mod gin;
 pub mod window;
 pub mod devcomm;
 
+pub mod comm;
 pub mod bootstrap;
 pub mod watch;
 pub mod topo;

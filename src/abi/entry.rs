@@ -1,0 +1,167 @@
+//! What wraps every export: panic boundary, trace of arguments and result, `Result` to code, WARN printed once.
+
+use crate::abi::types::{ncclComm_t, ncclResult_t};
+use crate::comm::{Comm, handles};
+use crate::error::{Code, Error, Result};
+use crate::{bail, info, log};
+use std::any::Any;
+use std::fmt::Debug;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// Why an export returns something else than success.
+pub enum Stop {
+    /// An error that nobody has told the user yet: the boundary prints it and keeps it for ncclGetLastError.
+    Say(Error),
+    /// A code whose cause was already printed (by a group's thread, or when the communicator failed).
+    Said(Code),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Stop::Say(error)
+    }
+}
+
+/// What the body of an export returns.
+pub type Outcome = std::result::Result<(), Stop>;
+
+/// Names and values of the arguments, for the trace.
+pub type Arguments<'a> = &'a [(&'static str, &'a dyn Debug)];
+
+/// `entry!(ncclGetVersion(version) { body })`, or with a communicator that the body needs alive and usable:
+/// `entry!(ncclCommCount(comm; count) |c| { body })`. The body's last value is an [`Outcome`].
+macro_rules! entry {
+    ($name:ident($($arg:ident),*) $body:block) => {
+        $crate::abi::entry::run(stringify!($name), &[$((stringify!($arg), &$arg as &dyn std::fmt::Debug)),*], || $body)
+    };
+    ($name:ident($comm:ident; $($arg:ident),*) |$c:ident| $body:block) => {
+        $crate::abi::entry::run_on(
+            stringify!($name),
+            &[(stringify!($comm), &$comm as &dyn std::fmt::Debug), $((stringify!($arg), &$arg as &dyn std::fmt::Debug)),*],
+            $comm,
+            |$c| $body,
+        )
+    };
+}
+pub(super) use entry;
+
+/// Runs the body of an export that needs no communicator.
+pub fn run(name: &'static str, arguments: Arguments, body: impl FnOnce() -> Outcome) -> ncclResult_t {
+    finish(name, arguments, catch(name, body))
+}
+
+/// Runs the body of an export on a communicator: the handle is looked up, never dereferenced, and a panic fails it.
+pub fn run_on(
+    name: &'static str,
+    arguments: Arguments,
+    handle: ncclComm_t,
+    body: impl FnOnce(&Arc<Comm>) -> Outcome,
+) -> ncclResult_t {
+    let mut found = None;
+    let outcome = catch(name, || {
+        let comm = handles::get(handle)?;
+        body(found.insert(comm))
+    });
+    let outcome = match (outcome, found) {
+        (Err(Stop::Say(error)), Some(comm)) => Err(after(&comm, error)),
+        (outcome, _) => outcome,
+    };
+    finish(name, arguments, outcome)
+}
+
+/// A panic fails the communicator; the cause of its failure was printed when it failed.
+pub fn after(comm: &Comm, error: Error) -> Stop {
+    if error.id == PANIC {
+        comm.abort.raise(error.clone());
+    }
+    match comm.abort.cause() {
+        Some(cause) if cause.id == error.id && cause.text == error.text => Stop::Said(error.code),
+        _ => Stop::Say(error),
+    }
+}
+
+const PANIC: u16 = 1;
+
+/// Turns a panic of `body` into an error that keeps its message.
+pub fn catch<T, E: From<Error>>(name: &str, body: impl FnOnce() -> std::result::Result<T, E>) -> std::result::Result<T, E> {
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| {
+        Err(Error::new(
+            Code::InternalError,
+            PANIC,
+            format!("a bug in ginrs | in {name} | {} | fix: please report this with the log of NCCL_DEBUG=INFO", text_of(&*payload)),
+        )
+        .into())
+    })
+}
+
+fn text_of(payload: &(dyn Any + Send)) -> &str {
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("panic without a message")
+}
+
+/// The one place where an outcome becomes a code.
+fn finish(name: &str, arguments: Arguments, outcome: Outcome) -> ncclResult_t {
+    let code = match outcome {
+        Ok(()) => Code::Success,
+        Err(Stop::Said(code)) => code,
+        Err(Stop::Say(error)) => {
+            say(&error);
+            error.code
+        }
+    };
+    trace(name, arguments, code);
+    code as ncclResult_t
+}
+
+/// Prints an error where no caller will; ncclGetLastError returns it from then on.
+pub fn say(error: &Error) {
+    log::error(error);
+}
+
+fn trace(name: &str, arguments: Arguments, code: Code) {
+    info!(CALL, "{name}({}) = {code:?}", Shown(arguments));
+}
+
+/// Formats only when the line is printed.
+struct Shown<'a>(Arguments<'a>);
+
+impl std::fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (i, (name, value)) in self.0.iter().enumerate() {
+            write!(f, "{}{name} {value:?}", if i == 0 { "" } else { ", " })?;
+        }
+        Ok(())
+    }
+}
+
+/// An output pointer that may be written.
+pub fn out<'a, T>(name: &str, at: *mut T) -> Result<&'a mut std::mem::MaybeUninit<T>> {
+    check(name, at)?;
+    // SAFETY: not NULL and aligned; that it points to writable memory for the length of the call is the C contract.
+    Ok(unsafe { &mut *at.cast() })
+}
+
+/// An input pointer that may be read.
+pub fn input<'a, T>(name: &str, at: *const T) -> Result<&'a T> {
+    check(name, at)?;
+    // SAFETY: not NULL and aligned; that it points to an initialised T that nobody changes during the call is the C
+    // contract, and every T used here is valid for any bytes.
+    Ok(unsafe { &*at })
+}
+
+fn check<T>(name: &str, at: *const T) -> Result<()> {
+    if at.is_null() {
+        bail!(InvalidArgument, 61, "argument is NULL | {name} | 0x0 | fix: pass the address of a {}", std::any::type_name::<T>());
+    }
+    if !at.is_aligned() {
+        bail!(
+            InvalidArgument,
+            61,
+            "argument is misaligned | {name} | {at:p}, must be a multiple of {} | fix: pass the address of a {}",
+            align_of::<T>(),
+            std::any::type_name::<T>()
+        );
+    }
+    Ok(())
+}

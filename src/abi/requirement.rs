@@ -1,0 +1,154 @@
+//! The requirement helpers of nccl_device (spec host 3.3): pure arithmetic that fills a requirement entry, whose handle
+//! ncclDevCommCreate completes.
+
+use super::entry::{entry, out};
+use super::types::*;
+use crate::bail;
+use crate::error::Result;
+use std::ffi::c_int;
+use std::ptr::{addr_of_mut, null_mut};
+
+fn count(name: &str, value: c_int) -> Result<usize> {
+    match usize::try_from(value) {
+        Ok(value) => Ok(value),
+        Err(_) => bail!(InvalidArgument, 62, "count is negative | {name} | {value} | fix: pass 0 or more"),
+    }
+}
+
+fn empty() -> ncclDevResourceRequirements_t {
+    ncclDevResourceRequirements_t {
+        next: null_mut(),
+        bufferSize: 0,
+        bufferAlign: 0,
+        outBufferHandle: null_mut(),
+        ginSignalCount: 0,
+        ginCounterCount: 0,
+        outGinSignalStart: null_mut(),
+        outGinCounterStart: null_mut(),
+    }
+}
+
+/// Three words per barrier, and an inbox per barrier and rank. Bytes.
+fn lsa_barrier_bytes(barriers: usize, ranks: usize) -> usize {
+    4 * (3 * barriers + barriers * ranks)
+}
+
+/// A header line and two banks of slots per block, 16 bytes a line. The device computes in int, so it must fit one.
+fn lla2a_bytes(blocks: usize, slots: usize) -> Result<usize> {
+    let bytes = (|| slots.checked_mul(2)?.checked_add(1)?.checked_mul(16)?.checked_mul(blocks))();
+    match bytes {
+        Some(bytes) if bytes <= c_int::MAX as usize => Ok(bytes),
+        _ => bail!(
+            InvalidArgument,
+            62,
+            "LLA2A buffer exceeds 2 GiB | ncclLLA2ACreateRequirement | {blocks} blocks of {slots} slots | fix: fewer blocks or slots"
+        ),
+    }
+}
+
+/// Buffer for `nBarriers` barriers among the ranks of `team`, which is an LSA team or part of one.
+#[unsafe(no_mangle)]
+pub extern "C" fn pncclLsaBarrierCreateRequirement(
+    team: ncclTeam_t,
+    nBarriers: c_int,
+    outHandle: *mut ncclLsaBarrierHandle_t,
+    outReq: *mut ncclDevResourceRequirements_t,
+) -> ncclResult_t {
+    entry!(ncclLsaBarrierCreateRequirement(team, nBarriers, outHandle, outReq) {
+        let bytes = lsa_barrier_bytes(count("nBarriers", nBarriers)?, count("team.nRanks", team.nRanks)?);
+        out("outHandle", outHandle)?;
+        let request = out("outReq", outReq)?;
+        // SAFETY: checked above; only these fields are written, ncclDevCommCreate writes the other.
+        let handle = unsafe {
+            addr_of_mut!((*outHandle).nBarriers).write(nBarriers);
+            addr_of_mut!((*outHandle).bufHandle)
+        };
+        request.write(ncclDevResourceRequirements_t { bufferSize: bytes, bufferAlign: 4, outBufferHandle: handle, ..empty() });
+        Ok(())
+    })
+}
+
+/// Epochs and signals for `nBarriers` barriers over GIN among the ranks of `team`.
+#[unsafe(no_mangle)]
+pub extern "C" fn pncclGinBarrierCreateRequirement(
+    comm: ncclComm_t,
+    team: ncclTeam_t,
+    nBarriers: c_int,
+    outHandle: *mut ncclGinBarrierHandle_t,
+    outReq: *mut ncclDevResourceRequirements_t,
+) -> ncclResult_t {
+    entry!(ncclGinBarrierCreateRequirement(comm, team, nBarriers, outHandle, outReq) {
+        let bytes = count("nBarriers", nBarriers)? * NCCL_GIN_MAX_CONTEXTS * size_of::<u32>();
+        out("outHandle", outHandle)?;
+        let request = out("outReq", outReq)?;
+        // SAFETY: checked above; ncclDevCommCreate writes both fields.
+        let (buffer, signal) = unsafe { (addr_of_mut!((*outHandle).bufHandle), addr_of_mut!((*outHandle).signal0)) };
+        request.write(ncclDevResourceRequirements_t {
+            bufferSize: bytes,
+            bufferAlign: 4,
+            outBufferHandle: buffer,
+            ginSignalCount: nBarriers,
+            outGinSignalStart: signal,
+            ..empty()
+        });
+        Ok(())
+    })
+}
+
+/// Slots of 8 payload bytes for `maxElts` elements of `maxEltSize` bytes; -1 where that does not fit an int.
+#[unsafe(no_mangle)]
+pub extern "C" fn pncclLLA2ACalcSlots(maxElts: c_int, maxEltSize: c_int) -> c_int {
+    let slots = i64::from(maxElts) * ((i64::from(maxEltSize) + 7) / 8);
+    c_int::try_from(slots).unwrap_or(-1)
+}
+
+/// Buffer for `nBlocks` all-to-all sessions of `nSlots` slots.
+#[unsafe(no_mangle)]
+pub extern "C" fn pncclLLA2ACreateRequirement(
+    nBlocks: c_int,
+    nSlots: c_int,
+    outHandle: *mut ncclLLA2AHandle_t,
+    outReq: *mut ncclDevResourceRequirements_t,
+) -> ncclResult_t {
+    entry!(ncclLLA2ACreateRequirement(nBlocks, nSlots, outHandle, outReq) {
+        let (blocks, slots) = (count("nBlocks", nBlocks)?, count("nSlots", nSlots)?);
+        let bytes = lla2a_bytes(blocks, slots)?;
+        out("outHandle", outHandle)?;
+        let request = out("outReq", outReq)?;
+        // SAFETY: checked above; only this field is written, ncclDevCommCreate writes the other.
+        let handle = unsafe {
+            addr_of_mut!((*outHandle).nSlots).write(nSlots as u32);
+            addr_of_mut!((*outHandle).bufHandle)
+        };
+        request.write(ncclDevResourceRequirements_t { bufferSize: bytes, bufferAlign: 16, outBufferHandle: handle, ..empty() });
+        Ok(())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Spec host 1.9's sizes.
+    #[test]
+    fn sizes_are_those_of_the_vectors() {
+        assert_eq!(lsa_barrier_bytes(16, 8), 704);
+        assert_eq!(lsa_barrier_bytes(5, 2), 100);
+        assert_eq!(lla2a_bytes(2, 100).unwrap(), 6432);
+        assert!(lla2a_bytes(1 << 20, 1 << 20).is_err());
+        assert_eq!(pncclLLA2ACalcSlots(10, 12), 20);
+        assert_eq!(pncclLLA2ACalcSlots(i32::MAX, 16), -1);
+    }
+
+    #[test]
+    fn bad_arguments_are_refused_and_write_nothing() {
+        let mut handle = ncclLLA2AHandle_t { bufHandle: 7, nSlots: 7 };
+        let mut request = empty();
+        assert_eq!(pncclLLA2ACreateRequirement(-1, 4, &mut handle, &mut request), 4);
+        assert_eq!(pncclLLA2ACreateRequirement(2, 4, null_mut(), &mut request), 4);
+        assert_eq!((handle.bufHandle, handle.nSlots, request.bufferSize), (7, 7, 0));
+        assert_eq!(pncclLLA2ACreateRequirement(2, 100, &mut handle, &mut request), 0);
+        assert_eq!((handle.bufHandle, handle.nSlots), (7, 100));
+        assert_eq!((request.bufferSize, request.bufferAlign, request.outBufferHandle), (6432, 16, &raw mut handle.bufHandle));
+    }
+}

@@ -1,0 +1,162 @@
+//! Makes one rank's end of a communicator: join, compare, watch.
+
+use super::peer::{PeerInfo, agreed_settings};
+use super::{Buffers, Comm, CommConfig};
+use crate::bootstrap::{Bootstrap, UniqueId};
+use crate::device::{Device, graveyard};
+use crate::error::Result;
+use crate::gin::abort::Abort;
+use crate::sync::Mutex;
+use crate::topo::Topology;
+use crate::watch::Watch;
+use crate::{bail, info, log, warn};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Page with the abort word. Bytes.
+const ABORT_BYTES: usize = 4096;
+
+/// What a rank needs to join.
+pub struct Request {
+    /// The communicator's id.
+    pub id: UniqueId,
+    /// Number of ranks, at least 1.
+    pub n_ranks: u32,
+    /// This rank, below `n_ranks`.
+    pub rank: u32,
+    /// Checked settings.
+    pub config: CommConfig,
+    /// The device that was current when the caller asked.
+    pub device: Arc<dyn Device>,
+}
+
+/// Collective: returns on every rank or gives every rank the reason.
+pub fn create(request: Request) -> Result<Arc<Comm>> {
+    let Request { id, n_ranks, rank, config, device } = request;
+    log::set_device(device.ordinal());
+    graveyard::sweep();
+    let bootstrap = Bootstrap::join(&id, rank, n_ranks)?;
+    let made = assemble(bootstrap, n_ranks, rank, config, device)?;
+    info!(
+        INIT,
+        "{} nRanks {n_ranks} nNodes {} lsaRank {} lsaSize {} cudaDev {} busId {:x} - Init COMPLETE",
+        made.tag(),
+        made.topo.n_nodes,
+        made.topo.lsa_rank,
+        made.topo.lsa_size,
+        made.device.ordinal(),
+        made.device.bus_id()
+    );
+    Ok(Arc::new(made))
+}
+
+fn assemble(bootstrap: Bootstrap, n_ranks: u32, rank: u32, config: CommConfig, device: Arc<dyn Device>) -> Result<Comm> {
+    let made = (|| {
+        let own = PeerInfo::own(rank, n_ranks, &*device, bootstrap.fd_address())?;
+        let peers = meet(&bootstrap, &own)?;
+        let abort = Arc::new(Abort::new(device.control(ABORT_BYTES)?));
+        bootstrap.attach_abort(abort.clone());
+        let watch = Watch::start(&bootstrap, &abort)?;
+        Ok((peers, abort, watch))
+    })();
+    let (peers, abort, watch) = made.inspect_err(|error| bootstrap.poison(error))?;
+    let hash = bootstrap.comm_hash();
+    // The one line for a failure that no call caused; calls that end with it stay silent.
+    abort.on_raise(move |cause| warn!("comm 0x{hash:016x} rank {rank} failed: {cause}"));
+    let hosts: Vec<u64> = peers.iter().map(|peer| peer.host_hash).collect();
+    Ok(Comm {
+        rank,
+        n_ranks,
+        hash,
+        config,
+        gin: Mutex::new(None),
+        topo: Topology::new(&hosts, rank),
+        peers,
+        watch,
+        bootstrap,
+        abort,
+        device,
+        finalized: AtomicBool::new(false),
+        buffers: Mutex::new(Buffers::default()),
+    })
+}
+
+/// Every rank's record, compared: versions, settings, devices. All ranks see the same records and so the same verdict.
+fn meet(bootstrap: &Bootstrap, own: &PeerInfo) -> Result<Vec<PeerInfo>> {
+    let records = bootstrap.allgather("peer info", &own.encode())?;
+    let peers = records.iter().zip(0..).map(|(bytes, rank)| PeerInfo::decode(rank, bytes)).collect::<Result<Vec<_>>>()?;
+    same_version(&peers)?;
+    if peers.iter().any(|peer| peer.config_hash != peers[0].config_hash) {
+        same_settings(&bootstrap.allgather("settings", agreed_settings().as_bytes())?)?;
+    }
+    distinct_devices(&peers)?;
+    Ok(peers)
+}
+
+fn same_version(peers: &[PeerInfo]) -> Result<()> {
+    match peers.iter().find(|peer| peer.version != peers[0].version) {
+        Some(other) => bail!(
+            InvalidUsage,
+            13,
+            "ranks run different API versions | {} | it has {}, rank 0 has {} | fix: load the same libginrs on every rank",
+            other.tag(),
+            other.version,
+            peers[0].version
+        ),
+        None => Ok(()),
+    }
+}
+
+/// Names the first setting that differs, and who has which value.
+fn same_settings(texts: &[Vec<u8>]) -> Result<()> {
+    let texts: Vec<String> = texts.iter().map(|text| String::from_utf8_lossy(text).into_owned()).collect();
+    for (rank, text) in texts.iter().enumerate() {
+        for (first, other) in texts[0].lines().zip(text.lines()) {
+            if first != other {
+                let (name, value) = first.split_once('=').unwrap_or((first, ""));
+                let theirs = other.split_once('=').map_or(other, |(_, value)| value);
+                bail!(
+                    InvalidUsage,
+                    14,
+                    "a setting differs between ranks | {name} | rank 0 has \"{value}\", rank {rank} has \"{theirs}\" | fix: set {name} \
+                     alike on every rank (environment, NCCL_CONF_FILE, ~/.nccl.conf, /etc/nccl.conf)"
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Two ranks on one device would share its memory slice and its kernels' scheduling: refused, as on CUDA.
+fn distinct_devices(peers: &[PeerInfo]) -> Result<()> {
+    let mut seen = std::collections::HashMap::new();
+    for peer in peers {
+        if let Some(first) = seen.insert((peer.machine, peer.bus_id), peer) {
+            bail!(
+                InvalidUsage,
+                15,
+                "Duplicate GPU detected | {} and {} | both on device busId {:x} (ordinals {} and {}) | fix: call cudaSetDevice with \
+                 another device on each rank, or give each process its own",
+                first.tag(),
+                peer.tag(),
+                peer.bus_id,
+                first.device,
+                peer.device
+            );
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_differing_setting_is_named_with_both_values() {
+        let texts = [b"A=1\nB=2".to_vec(), b"A=1\nB=2".to_vec(), b"A=1\nB=7".to_vec()];
+        let error = same_settings(&texts).unwrap_err();
+        assert!(error.text.contains("| B | rank 0 has \"2\", rank 2 has \"7\""), "{error}");
+        assert!(same_settings(&texts[..2]).is_ok());
+    }
+}

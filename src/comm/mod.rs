@@ -1,0 +1,121 @@
+//! A communicator: what its ranks agreed on when it was made, and everything that hangs on it.
+//!
+//! `create` makes one, `group` decides when its collective calls run, `finish` ends it; `handles` is what C holds of it.
+
+pub mod config;
+pub mod create;
+pub mod finish;
+pub mod group;
+pub mod handles;
+pub mod peer;
+
+pub use config::CommConfig;
+pub use peer::PeerInfo;
+
+use crate::bootstrap::Bootstrap;
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::gin::Gin;
+use crate::gin::abort::Abort;
+use crate::sync::Mutex;
+use crate::topo::Topology;
+use crate::watch::Watch;
+use crate::{bail, info};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// One rank's end of a communicator. Shared as `Arc<Comm>`; the last owner may be the graveyard.
+///
+/// Fields drop in this order: what uses memory and links before what they stand on.
+pub struct Comm {
+    /// World rank.
+    pub rank: u32,
+    /// Number of ranks.
+    pub n_ranks: u32,
+    /// Equal on all ranks, different for every communicator.
+    pub hash: u64,
+    /// What the caller asked for, after defaults and environment.
+    pub config: CommConfig,
+    /// Made at the first use; the proxy stops when the communicator drops.
+    pub gin: Mutex<Option<Arc<Gin>>>,
+    /// Nodes and LSA team.
+    pub topo: Topology,
+    /// By world rank.
+    pub peers: Vec<PeerInfo>,
+    /// Ends before the bootstrap that it talks through.
+    pub watch: Watch,
+    /// How the ranks exchange.
+    pub bootstrap: Bootstrap,
+    /// The way out of every wait.
+    pub abort: Arc<Abort>,
+    /// The device that was current at creation.
+    pub device: Arc<dyn Device>,
+    finalized: AtomicBool,
+    buffers: Mutex<Buffers>,
+}
+
+/// Local buffer registrations (ncclCommRegister): counted, without effect on the device API.
+#[derive(Default)]
+struct Buffers {
+    last: usize,
+    live: HashMap<usize, (usize, usize)>,
+}
+
+impl Comm {
+    /// How messages name it: `comm 0x9f21.. rank 3`.
+    pub fn tag(&self) -> String {
+        format!("comm 0x{:016x} rank {}", self.hash, self.rank)
+    }
+
+    /// Err once the communicator has failed or was finalized: for everything that makes something new on it.
+    pub fn ready(&self) -> Result<()> {
+        self.abort.check()?;
+        if self.finalized.load(Ordering::Acquire) {
+            bail!(
+                InvalidArgument,
+                64,
+                "communicator is finalized | {} | ncclCommFinalize was called | fix: make windows and device communicators before it",
+                self.tag()
+            );
+        }
+        Ok(())
+    }
+
+    /// Fails the communicator here and, through the watch, on every other rank.
+    pub fn fail(&self, cause: Error) {
+        self.bootstrap.poison(&cause);
+        self.abort.raise(cause);
+    }
+
+    /// ncclCommRegister: notes the range; the handle is a number, never an address.
+    pub fn register_buffer(&self, at: usize, bytes: usize) -> usize {
+        let mut buffers = self.buffers.lock();
+        buffers.last += 1;
+        let handle = buffers.last;
+        buffers.live.insert(handle, (at, bytes));
+        handle
+    }
+
+    /// ncclCommDeregister.
+    pub fn deregister_buffer(&self, handle: usize) -> Result<()> {
+        if self.buffers.lock().live.remove(&handle).is_none() {
+            bail!(
+                InvalidUsage,
+                63,
+                "unknown buffer handle | {} | 0x{handle:x} | fix: pass what ncclCommRegister gave on this communicator, once",
+                self.tag()
+            );
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Comm {
+    fn drop(&mut self) {
+        if let Some(gin) = self.gin.lock().take() {
+            gin.stop();
+        }
+        info!(INIT, "{} released", self.tag());
+    }
+}

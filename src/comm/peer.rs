@@ -1,0 +1,224 @@
+//! What every rank tells every other when a communicator is made. Fixed little-endian layout, checked when it arrives.
+
+use crate::bootstrap::FdAddress;
+use crate::device::Device;
+use crate::error::Result;
+use crate::{bail, config, process};
+
+/// Version of this layout and of everything that ranks exchange; equal on all ranks.
+pub const WIRE_VERSION: u32 = 1;
+/// Bytes of an encoded [`PeerInfo`].
+const BYTES: usize = 144;
+
+/// One rank, as the others see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerInfo {
+    /// World rank.
+    pub rank: u32,
+    /// API version, 22809.
+    pub version: u32,
+    /// [`WIRE_VERSION`].
+    pub wire: u32,
+    /// Equal for ranks on one LSA node.
+    pub host_hash: u64,
+    /// Equal for ranks that reach each other by memfd and abstract sockets.
+    pub machine: u64,
+    /// Random per process, renewed after fork.
+    pub process: [u8; 16],
+    /// In the peer's own namespace.
+    pub pid: u32,
+    /// Effective user.
+    pub uid: u32,
+    /// Ordinal in the peer's process.
+    pub device: i32,
+    /// Equal means the same device, on one machine.
+    pub bus_id: u64,
+    /// Bytes.
+    pub total_memory: u64,
+    /// Of the settings that must agree.
+    pub config_hash: u64,
+    /// Where its process serves descriptors.
+    pub fd_address: FdAddress,
+    /// Program name, cut to 16 bytes.
+    pub name: String,
+}
+
+impl PeerInfo {
+    /// This rank.
+    pub fn own(rank: u32, n_ranks: u32, device: &dyn Device, fd_address: FdAddress) -> Result<Self> {
+        Ok(Self {
+            rank,
+            version: crate::abi::types::NCCL_VERSION_CODE as u32,
+            wire: WIRE_VERSION,
+            host_hash: host_hash(rank, n_ranks)?,
+            machine: process::machine(),
+            process: process::token(),
+            pid: std::process::id(),
+            uid: rustix::process::geteuid().as_raw(),
+            device: device.ordinal(),
+            bus_id: device.bus_id(),
+            total_memory: device.total_memory(),
+            config_hash: hash(agreed_settings().as_bytes()),
+            fd_address,
+            name: program_name(),
+        })
+    }
+
+    /// The bytes that travel.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(BYTES);
+        for word in [self.wire, self.version, self.rank, self.pid, self.uid, self.device as u32] {
+            out.extend(word.to_le_bytes());
+        }
+        for word in [self.host_hash, self.machine, self.bus_id, self.total_memory, self.config_hash] {
+            out.extend(word.to_le_bytes());
+        }
+        out.extend(self.process);
+        out.extend(self.fd_address.to_bytes());
+        let mut name = [0; 16];
+        let cut = self.name.len().min(16);
+        name[..cut].copy_from_slice(&self.name.as_bytes()[..cut]);
+        out.extend(name);
+        out.resize(BYTES, 0);
+        out
+    }
+
+    /// What `rank` sent. Another wire version is told as such, before anything else is read.
+    pub fn decode(rank: u32, bytes: &[u8]) -> Result<Self> {
+        let mut at = 0;
+        let wire = bytes.get(..4).map(|b| u32::from_le_bytes(b.try_into().expect("4 bytes")));
+        if wire != Some(WIRE_VERSION) || bytes.len() != BYTES {
+            bail!(
+                InvalidUsage,
+                13,
+                "ranks run different versions of ginrs | rank {rank} | it speaks wire version {}, this rank {WIRE_VERSION} | \
+                 fix: load the same libginrs on every rank",
+                wire.map_or("?".into(), |w| w.to_string())
+            );
+        }
+        let mut take = |n: usize| {
+            at += n;
+            &bytes[at - n..at]
+        };
+        let mut u32s = [0; 6];
+        u32s.fill_with(|| u32::from_le_bytes(take(4).try_into().expect("4 bytes")));
+        let mut u64s = [0; 5];
+        u64s.fill_with(|| u64::from_le_bytes(take(8).try_into().expect("8 bytes")));
+        let process = take(16).try_into().expect("16 bytes");
+        let fd_address = FdAddress::from_bytes(take(32).try_into().expect("32 bytes"))?;
+        let name = String::from_utf8_lossy(take(16)).trim_end_matches('\0').to_owned();
+        let [wire, version, named_rank, pid, uid, device] = u32s;
+        let [host_hash, machine, bus_id, total_memory, config_hash] = u64s;
+        if named_rank != rank {
+            bail!(RemoteError, 13, "a rank's record is out of place | rank {rank} | it says it is rank {named_rank} | fix: report this");
+        }
+        let device = device as i32;
+        Ok(Self { rank, version, wire, host_hash, machine, process, pid, uid, device, bus_id, total_memory, config_hash, fd_address, name })
+    }
+
+    /// How messages name it: `rank 3 (pid 4411, ring)`.
+    pub fn tag(&self) -> String {
+        format!("rank {} (pid {}, {})", self.rank, self.pid, self.name)
+    }
+}
+
+/// FNV-1a: for equality between ranks, not against an adversary.
+fn hash(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3))
+}
+
+/// The LSA node of a rank: GINRS_FAKE_NODES by rank, else NCCL_HOSTID, else host name and boot id.
+fn host_hash(rank: u32, n_ranks: u32) -> Result<u64> {
+    if let Some(spec) = config::text("GINRS_FAKE_NODES") {
+        let node = fake_node(&spec, rank, n_ranks)?;
+        return Ok(hash(format!("{} fake {node}", host_identity()).as_bytes()));
+    }
+    let identity = config::text("NCCL_HOSTID").unwrap_or_else(host_identity);
+    Ok(hash(identity.as_bytes()))
+}
+
+fn host_identity() -> String {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    format!("{} {}", rustix::system::uname().nodename().to_string_lossy(), boot.trim())
+}
+
+/// `per-rank`, or one node name per rank: `0,0,1,1`.
+fn fake_node(spec: &str, rank: u32, n_ranks: u32) -> Result<String> {
+    if spec.trim() == "per-rank" {
+        return Ok(rank.to_string());
+    }
+    let nodes: Vec<&str> = spec.split(',').map(str::trim).collect();
+    if nodes.len() != n_ranks as usize || nodes.iter().any(|node| node.is_empty()) {
+        bail!(
+            InvalidUsage,
+            14,
+            "GINRS_FAKE_NODES does not fit | {n_ranks} ranks | \"{spec}\" names {} nodes | fix: one name per rank, as 0,0,1,1, or per-rank",
+            nodes.len()
+        );
+    }
+    Ok(nodes[rank as usize].to_owned())
+}
+
+/// Settings that must be equal on all ranks, because layouts and ids follow from them: `NAME=value` lines.
+pub fn agreed_settings() -> String {
+    const NUMBERS: [&str; 6] = [
+        "NCCL_WIN_ENABLE",
+        "NCCL_WIN_STRIDE",
+        "NCCL_GIN_ENABLE",
+        "NCCL_GIN_NCONTEXTS",
+        "NCCL_GIN_SIGNAL_POOL_SIZE",
+        "NCCL_GIN_COUNTER_POOL_SIZE",
+    ];
+    let mut lines: Vec<String> = NUMBERS.iter().map(|name| format!("{name}={}", config::int(name))).collect();
+    lines.push(format!("GINRS_FAKE_NODES={}", config::text("GINRS_FAKE_NODES").unwrap_or_default()));
+    lines.join("\n")
+}
+
+fn program_name() -> String {
+    let comm = std::fs::read_to_string("/proc/self/comm").unwrap_or_default();
+    comm.trim().chars().filter(|c| !c.is_control()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> PeerInfo {
+        PeerInfo {
+            rank: 3,
+            version: 22809,
+            wire: WIRE_VERSION,
+            host_hash: 1,
+            machine: 2,
+            process: [7; 16],
+            pid: 4411,
+            uid: 1000,
+            device: -1,
+            bus_id: 0x0000_0001_0000_0000,
+            total_memory: 8 << 30,
+            config_hash: 5,
+            fd_address: FdAddress::from_bytes(&[0; 32]).unwrap(),
+            name: "ring".into(),
+        }
+    }
+
+    #[test]
+    fn a_record_survives_the_way_and_a_wrong_one_is_told() {
+        let info = sample();
+        let bytes = info.encode();
+        assert_eq!(bytes.len(), BYTES);
+        assert_eq!(PeerInfo::decode(3, &bytes).unwrap(), info);
+        assert!(PeerInfo::decode(2, &bytes).unwrap_err().text.contains("rank 3"));
+        for wrong in [&bytes[..BYTES - 1], &[], &[9; BYTES]] {
+            assert_eq!(PeerInfo::decode(3, wrong).unwrap_err().id, 13);
+        }
+    }
+
+    #[test]
+    fn fake_nodes_go_by_rank() {
+        assert_eq!(fake_node("0,0, 1,1", 2, 4).unwrap(), "1");
+        assert_eq!(fake_node("per-rank", 2, 4).unwrap(), "2");
+        assert!(fake_node("0,0,1", 0, 4).unwrap_err().text.contains("3 nodes"));
+        assert!(fake_node("0,,1,1", 0, 4).is_err());
+    }
+}

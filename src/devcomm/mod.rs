@@ -1,7 +1,20 @@
 //! Device communicators: what ncclDevCommCreate hands to kernels.
 
+mod registry;
 mod requirements;
 #[cfg(test)]
 mod vectors;
 
+pub use registry::Registry;
 pub use requirements::{Layout, Outputs, Requirements, Resource, TeamRequest};
+
+use crate::abi::types::ncclDevComm;
+
+/// A device communicator, and what the out pointers of its requirement list get.
+#[derive(Clone, Debug)]
+pub struct Created {
+    /// For the caller's `ncclDevComm`.
+    pub dev_comm: ncclDevComm,
+    /// One per entry of [`Requirements::resources`].
+    pub outputs: Vec<Outputs>,
+}

@@ -1,0 +1,37 @@
+//! The device communicators of one communicator and rank that were made and not destroyed.
+
+use crate::device::DevPtr;
+use parking_lot::Mutex;
+
+/// One per communicator.
+#[derive(Default)]
+pub struct Registry {
+    pub(super) live: Mutex<Vec<Record>>,
+}
+
+/// What a device communicator owns; found again by the fields that ncclDevCommDestroy may read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Record {
+    pub window: DevPtr,
+    pub signal_base: u32,
+    pub signals: u32,
+    pub counter_base: u32,
+    pub counters: u32,
+}
+
+impl Registry {
+    /// None made.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many stand, for reports and tests.
+    pub fn len(&self) -> usize {
+        self.live.lock().len()
+    }
+
+    /// True if none stands.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}

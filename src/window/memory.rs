@@ -1,0 +1,58 @@
+//! Symmetric memory: one physical allocation of every rank, mapped over the LSA team, shared by all windows over it.
+
+use super::flat::View;
+use super::offsets::Span;
+use crate::device::{DevPtr, Physical};
+use parking_lot::Mutex;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// One allocation as all ranks know it.
+pub struct SymMemory {
+    /// Equal on all ranks of the communicator, never used twice.
+    pub id: u64,
+    /// The whole allocation. Bytes, equal on all ranks.
+    pub bytes: usize,
+    /// Where it stands in every rank's slice of the flat space. Bytes, equal on all ranks.
+    pub big_offset: u64,
+    /// This rank's memory.
+    pub physical: Arc<dyn Physical>,
+    /// Every rank's memory, by world rank; ours included. `None` for one on another machine.
+    pub peers: Vec<Option<Arc<dyn Physical>>>,
+    /// The value for `ginWins`, once GIN is active.
+    pub gin: Mutex<Option<u64>>,
+    /// World rank of the first LSA member, ours, and the flat address of every member's copy.
+    pub(super) lsa_first: u32,
+    pub(super) lsa_rank: u32,
+    pub(super) addresses: Vec<DevPtr>,
+}
+
+impl SymMemory {
+    /// Flat address of this rank's copy.
+    pub fn address(&self) -> DevPtr {
+        self.addresses[self.lsa_rank as usize]
+    }
+
+    /// Flat address of the copy of world rank `rank`, if it is in our LSA team.
+    pub fn flat_address(&self, rank: u32) -> Option<DevPtr> {
+        let slot = rank.checked_sub(self.lsa_first)?;
+        self.addresses.get(slot as usize).copied()
+    }
+
+    /// Where this process can touch the copy of world rank `rank`: at its flat address if it has one here, so that a page
+    /// keeps one address; else at a mapping of its own. Valid as long as self.
+    pub fn host_address(&self, rank: u32) -> Option<NonNull<u8>> {
+        match self.flat_address(rank) {
+            Some(flat) if self.physical.host().is_some() => NonNull::new(flat as *mut u8),
+            _ => self.peers.get(rank as usize)?.as_ref()?.host(),
+        }
+    }
+}
+
+/// A memory, how many windows use it, and what goes with the last of them: mappings first, then their offset.
+pub(super) struct Held {
+    pub memory: Arc<SymMemory>,
+    pub uses: u32,
+    pub _views: Vec<View>,
+    pub _span: Span,
+}

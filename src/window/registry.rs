@@ -1,0 +1,88 @@
+//! A communicator's windows and the memory under them, as one rank holds them.
+
+use super::flat::FlatSpace;
+use super::memory::{Held, SymMemory};
+use super::offsets::Offsets;
+use super::structs::Structs;
+use super::table::{Entry, WindowTable};
+use crate::abi::types::ncclWindow_vidmem;
+use crate::device::{DevPtr, Device, graveyard};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// One per communicator.
+#[derive(Default)]
+pub struct Registry {
+    /// Held through each collective call, so that two threads cannot mix their rounds.
+    pub(crate) turn: Mutex<Turn>,
+    pub(super) state: Mutex<State>,
+}
+
+/// Numbers that advance alike on all ranks.
+#[derive(Default)]
+pub(crate) struct Turn {
+    pub registrations: u64,
+    pub dev_comms: u64,
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    pub space: Option<(Arc<FlatSpace>, Offsets)>,
+    /// Newest first.
+    pub memories: Vec<Held>,
+    pub windows: HashMap<DevPtr, Window>,
+    pub table: Option<WindowTable>,
+    pub structs: Structs,
+    /// Key of the last offer to other processes; see `exchange`.
+    pub last_key: u64,
+    pub last_memory: u64,
+}
+
+/// A window that stands in the table.
+pub(super) struct Window {
+    pub memory: Arc<SymMemory>,
+    pub mem_offset: u64,
+    pub shadow: ncclWindow_vidmem,
+    pub entry: Entry,
+    /// Made by ncclCommWindowRegister; the others belong to device communicators.
+    pub by_user: bool,
+}
+
+impl Registry {
+    /// Nothing registered.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Lets go of everything, at the latest when no kernel of `device` runs any more. For the end of a communicator.
+    pub fn retire(&self, device: &Arc<dyn Device>) {
+        let state = std::mem::take(&mut *self.state.lock());
+        graveyard::bury(device, Box::new(state));
+    }
+
+    /// Windows that stand, for reports and tests.
+    pub fn len(&self) -> usize {
+        self.state.lock().windows.len()
+    }
+
+    /// True if there is no window.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+// A state goes to the graveyard whole.
+const _: () = {
+    const fn movable<T: Send>() {}
+    movable::<State>();
+};
+
+impl Drop for State {
+    fn drop(&mut self) {
+        // Windows and memories before the table and the structs: nothing depends on the order, but a shared space must not
+        // see its views go after its last user.
+        self.windows.clear();
+        self.memories.clear();
+    }
+}

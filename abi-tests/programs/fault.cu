@@ -61,5 +61,6 @@ int runRank(Example& ex) {
     ncclCommAbort(ex.comm);
   }
   fflush(stdout);
+  usleep(500000); // where ranks are threads of this process, let the others have their say
   _exit(state == ncclRemoteError || (ex.rank == 0 && !strcmp(fault, "abort")) ? 0 : 3);
 }

@@ -1,0 +1,177 @@
+//! Programs over several ranks, compiled by the installed `ginrs-cc` and run as a user would: as processes under `ginrs-run`
+//! and as threads. Needs GINRS_PREFIX (`make test` sets it).
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Arc, Mutex, OnceLock};
+
+fn prefix() -> PathBuf {
+    let prefix = std::env::var_os("GINRS_PREFIX").expect("GINRS_PREFIX names the installed tree; `make test` sets it");
+    PathBuf::from(prefix).canonicalize().expect("GINRS_PREFIX exists")
+}
+
+/// The compiled program; each is compiled once for all tests of this file.
+fn compiled(name: &str) -> PathBuf {
+    type Once = Arc<OnceLock<PathBuf>>;
+    static BUILT: OnceLock<(tempfile::TempDir, Mutex<HashMap<String, Once>>)> = OnceLock::new();
+    let (folder, built) = BUILT.get_or_init(|| (tempfile::tempdir().unwrap(), Mutex::default()));
+    let once = built.lock().unwrap().entry(name.into()).or_default().clone();
+    once.get_or_init(|| {
+        let out = folder.path().join(name);
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("programs/{name}.cu"));
+        let result = Command::new(prefix().join("bin/ginrs-cc"))
+            .args(["-std=c++17", "-O2", "--extended-lambda", "-o"])
+            .args([&out, &source])
+            .output()
+            .expect("ginrs-cc starts");
+        assert!(result.status.success(), "ginrs-cc {name}.cu failed:\n{}", String::from_utf8_lossy(&result.stderr));
+        out
+    })
+    .clone()
+}
+
+/// How ranks are started.
+#[derive(Clone, Copy, Debug)]
+enum Mode {
+    Processes,
+    Threads,
+}
+use Mode::{Processes, Threads};
+
+fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// Runs `name` and wants every rank's "ok".
+#[track_caller]
+fn all_ok(name: &str, ranks: u32, mode: Mode, env: &[(&str, &str)]) {
+    let program = compiled(name);
+    let mut command = match mode {
+        Processes => {
+            let mut c = Command::new(prefix().join("bin/ginrs-run"));
+            c.args(["-n", &ranks.to_string(), "--timeout", "170"]).arg(program);
+            c
+        }
+        Threads => {
+            let mut c = Command::new("timeout");
+            c.args(["-s", "ABRT", "170"]).arg(program).args(["--threads", &ranks.to_string()]);
+            c.env("GINRS_CPU_DEVICES", ranks.max(8).to_string());
+            c
+        }
+    };
+    let output = command.envs(env.iter().copied()).output().expect("the program starts");
+    let said = text(&output);
+    let ok = (0..ranks).filter(|r| said.contains(&format!("rank {r} of {ranks}: ok,"))).count();
+    assert!(output.status.success() && ok == ranks as usize, "{name} on {ranks} {mode:?} {env:?}: {}\n{said}", output.status);
+}
+
+#[test]
+fn every_method_on_odd_and_even_rank_counts() {
+    for ranks in [1, 2, 3, 5, 7] {
+        all_ok("api", ranks, Threads, &[]);
+    }
+    for ranks in [1, 2, 4] {
+        all_ok("api", ranks, Processes, &[]);
+    }
+}
+
+#[test]
+fn nodes_by_rank() {
+    all_ok("api", 6, Threads, &[("GINRS_FAKE_NODES", "0,0,1,1,2,2")]);
+    all_ok("api", 3, Threads, &[("GINRS_FAKE_NODES", "per-rank")]);
+    all_ok("api", 4, Processes, &[("GINRS_FAKE_NODES", "0,0,1,1")]);
+}
+
+#[track_caller]
+fn torture(ranks: u32, mode: Mode, plan: &str) {
+    all_ok("torture", ranks, mode, &[("TORTURE", plan)]);
+}
+
+#[test]
+fn torture_by_cta_warp_and_thread() {
+    torture(4, Threads, "blocks=4 threads=64 coop=cta strip=65536 largest=5000 rounds=3 seed=1");
+    torture(4, Processes, "blocks=4 threads=64 coop=cta strip=65536 largest=5000 rounds=3 seed=2");
+    torture(3, Threads, "blocks=2 threads=96 coop=warp strip=16384 largest=700 rounds=3 seed=3");
+    torture(3, Processes, "blocks=2 threads=96 coop=thread strip=1024 largest=64 rounds=3 seed=4");
+}
+
+#[test]
+fn torture_odd_shapes() {
+    torture(1, Threads, "blocks=3 threads=33 coop=thread strip=2048 largest=300 rounds=2 seed=5");
+    torture(2, Processes, "blocks=64 threads=32 coop=cta strip=4096 largest=200 rounds=2 seed=6");
+    torture(2, Threads, "blocks=1 threads=1024 coop=thread strip=256 largest=16 rounds=2 seed=7");
+    torture(7, Threads, "blocks=5 threads=32 coop=cta strip=8192 largest=900 rounds=2 seed=8");
+    torture(2, Threads, "blocks=1 threads=32 coop=cta strip=50000000 largest=20000000 rounds=1 seed=9");
+}
+
+#[test]
+fn torture_contexts_and_a_short_queue() {
+    let plan = ("TORTURE", "blocks=4 threads=32 coop=cta strip=16384 largest=900 rounds=2 seed=10");
+    for contexts in ["1", "2", "3"] {
+        all_ok("torture", 3, Threads, &[plan, ("NCCL_GIN_NCONTEXTS", contexts)]);
+    }
+    let small = ("TORTURE", "blocks=4 threads=64 coop=thread strip=2048 largest=8 rounds=2 seed=11");
+    all_ok("torture", 2, Processes, &[small, ("NCCL_GIN_PROXY_QUEUE_SIZE", "16")]);
+}
+
+#[test]
+fn many_ranks() {
+    torture(64, Threads, "blocks=1 threads=32 coop=cta strip=2048 largest=400 rounds=2 seed=12");
+    torture(16, Processes, "blocks=2 threads=32 coop=cta strip=4096 largest=400 rounds=2 seed=13");
+}
+
+#[test]
+fn one_thread_drives_all_ranks() {
+    for ranks in ["1", "2", "5", "8"] {
+        let output = Command::new("timeout").args(["120"]).arg(compiled("group")).arg(ranks).output().unwrap();
+        let said = text(&output);
+        assert!(output.status.success() && said.contains(&format!("group of {ranks}: ok")), "{said}");
+    }
+}
+
+/// Starts `ranks` processes without a launcher that would end the survivors.
+fn bare_processes(name: &str, ranks: u32, env: &[(&str, &str)]) -> (tempfile::TempDir, Vec<Child>) {
+    let id = tempfile::tempdir().unwrap(); // 0700
+    let program = compiled(name);
+    let start = |rank: u32| {
+        Command::new("timeout")
+            .args(["-s", "ABRT", "100"])
+            .arg(&program)
+            .envs([("RANK", rank), ("LOCAL_RANK", rank), ("WORLD_SIZE", ranks), ("LOCAL_WORLD_SIZE", ranks)].map(|(k, v)| (k, v.to_string())))
+            .env("GINRS_RUN_ID", id.path())
+            .envs(env.iter().copied())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    };
+    let children = (0..ranks).map(start).collect();
+    (id, children)
+}
+
+#[test]
+fn a_killed_rank_releases_every_wait_and_is_named() {
+    for wait in ["kill", "barrier", "lsa", "ll"] {
+        let (_id, children) = bare_processes("fault", 3, &[("FAULT", wait)]);
+        for (rank, child) in children.into_iter().enumerate().take(2) {
+            let output = child.wait_with_output().unwrap();
+            let said = text(&output);
+            assert!(output.status.success(), "FAULT={wait} rank {rank}: {}\n{said}", output.status);
+            assert!(said.contains("released: remote process exited") && said.contains("rank 2"), "FAULT={wait} rank {rank}:\n{said}");
+        }
+    }
+}
+
+#[test]
+fn an_abort_releases_every_rank() {
+    let (_id, children) = bare_processes("fault", 3, &[("FAULT", "abort")]);
+    let said = children.into_iter().map(|c| text(&c.wait_with_output().unwrap())).collect::<String>();
+    let threads = Command::new("timeout").arg("100").arg(compiled("fault")).args(["--threads", "3"]).env("FAULT", "abort").output().unwrap();
+    for said in [said, text(&threads)] {
+        assert!(said.contains("rank 0 aborted: no error"), "{said}");
+        for rank in [1, 2] {
+            assert!(said.contains(&format!("rank {rank} released: remote process exited")), "{said}");
+        }
+    }
+}

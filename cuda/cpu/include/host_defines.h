@@ -11,6 +11,7 @@
 #define __managed__ __managed__
 #define __forceinline__ __forceinline__
 #define __grid_constant__ __grid_constant__
+#define __noinline__ __noinline__
 #define __launch_bounds__(...) __launch_bounds__(__VA_ARGS__)
 #else
 #define __host__
@@ -22,9 +23,8 @@
 #define __forceinline__ __inline__ __attribute__((always_inline))
 #define __grid_constant__
 #define __launch_bounds__(...)
+#define __noinline__ /* empty, not an attribute: libstdc++ writes __attribute__((__noinline__)) */
 #endif
-/* Empty, not an attribute: libstdc++ itself writes __attribute__((__noinline__)). */
-#define __noinline__
 #define __inline_hint__
 #define __maxnreg__(...)
 #define __nv_pure__

@@ -1,0 +1,1 @@
+#error "curand.h: random numbers of cuRAND are not available on the CPU device; use your own generator"

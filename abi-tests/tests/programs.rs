@@ -83,6 +83,16 @@ fn nodes_by_rank() {
     all_ok("api", 4, Processes, &[("GINRS_FAKE_NODES", "0,0,1,1")]);
 }
 
+#[test]
+fn expert_parallel_exchange() {
+    for ranks in [1, 3, 4] {
+        all_ok("moe", ranks, Threads, &[]);
+    }
+    all_ok("moe", 4, Threads, &[("GINRS_FAKE_NODES", "0,0,1,1")]);
+    all_ok("moe", 4, Processes, &[]);
+    all_ok("moe", 3, Processes, &[("GINRS_FAKE_NODES", "0,1,2")]);
+}
+
 #[track_caller]
 fn torture(ranks: u32, mode: Mode, plan: &str) {
     all_ok("torture", ranks, mode, &[("TORTURE", plan)]);

@@ -1,0 +1,31 @@
+/* Step 6 of a put: the words in which signals and counters arrive, and waiting on them. A signal is raised only after
+ * the payloads of its own put and of all earlier ones to that peer on that context have landed, so an acquiring load
+ * that sees it may read them. */
+#ifndef GINRS_DEVICE_GIN_SIGNAL_CUH_
+#define GINRS_DEVICE_GIN_SIGNAL_CUH_
+#include "abort.cuh"
+#include "queue.cuh"
+#if NCCL_CHECK_CUDACC
+
+namespace ginrs {
+namespace gin {
+
+NCCL_DEVICE_INLINE uint64_t readWord(uint64_t* word, cuda::memory_order order) {
+  return SystemU64(*word).load(nccl::utility::acquireOrderOf(order));
+}
+
+/* Until the word's low `bits` bits have reached `least`, rolling. The value seen last, all of its bits: below `least`
+ * only if the communicator was aborted. */
+NCCL_DEVICE_INLINE uint64_t waitWord(ncclGinCtx const& ctx, uint64_t* word, uint64_t least, int bits,
+                                     cuda::memory_order order) {
+  Spin<ncclGinCtx> spin(ctx);
+  while (true) {
+    uint64_t value = readWord(word, order);
+    if (nccl::utility::rollingLessEq(least, value, bits) || spin.aborted()) return value;
+  }
+}
+
+}  // namespace gin
+}  // namespace ginrs
+#endif
+#endif

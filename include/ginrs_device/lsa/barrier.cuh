@@ -1,0 +1,101 @@
+/* The LSA barrier's data path. Its words, from the start of the handle's buffer in each rank, nB barriers, n ranks:
+ *
+ *   [0, nB)            epoch between sessions, multimem mode; the owner's alone
+ *   [nB, 2nB)          the same, unicast mode
+ *   [2nB, 3nB)         multimem inbox: arrivals counted, by multicast additions
+ *   [3nB, 3nB + nB*n)  unicast inbox: word index*n + p holds the epoch at which team rank p has arrived
+ *
+ * Ranks may be compiled with NVIDIA's headers: these words, and what is added or stored, are protocol. Epochs wrap; a
+ * rank is at most one phase ahead, so a rolling compare decides. */
+#ifndef GINRS_DEVICE_LSA_BARRIER_CUH_
+#define GINRS_DEVICE_LSA_BARRIER_CUH_
+#include "../../nccl_device/impl/core__funcs.h"
+#include "../../nccl_device/impl/lsa_barrier__types.h"
+#include "../gin/abort.cuh"
+#if NCCL_CHECK_CUDACC
+
+namespace ginrs {
+namespace lsa {
+
+using SystemWord = cuda::atomic_ref<uint32_t, cuda::thread_scope_system>;
+
+/* The mode that this build can run. Ranks built with CUDA before 12.6 use unicast when asked for multimem; ranks that
+ * disagree would wait for each other for ever, so the rule is part of the protocol. */
+NCCL_DEVICE_INLINE bool multimemMode(bool asked) {
+#ifdef __GINRS_CPU__
+  if (asked) GINRS_TRAP("multimem asked for, but the CPU device has no multicast memory: pass multimem=false");
+  return false;
+#else
+#if CUDART_VERSION < 12060
+  return false;
+#else
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+  if (asked) GINRS_TRAP("multimem asked for, but this kernel was compiled for a GPU older than sm_90");
+#endif
+  return asked;
+#endif
+#endif
+}
+
+/* One addition of 1 to the word on every rank of the multicast team, the caller's included. */
+NCCL_DEVICE_INLINE void multicastIncrement(uint32_t* word, cuda::memory_order order) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900 && !defined(__GINRS_CPU__)
+  size_t address = __cvta_generic_to_global(word);
+  if (order == cuda::memory_order_relaxed) {
+    asm volatile("multimem.red.relaxed.sys.global.add.u32 [%0], 1;" ::"l"(address) : "memory");
+  } else {
+    asm volatile("multimem.red.release.sys.global.add.u32 [%0], 1;" ::"l"(address) : "memory");
+  }
+#else
+  (void)word, (void)order;
+#endif
+}
+
+template <typename Coop>
+NCCL_DEVICE_INLINE uint32_t* epochWord(ncclLsaBarrierSession_internal<Coop> const& bar) {
+  uint32_t* words = static_cast<uint32_t*>(ncclGetResourceBufferLocalPointer(bar.comm, bar.handle.bufHandle));
+  return words + (bar.multimem ? 0 : bar.handle.nBarriers) + bar.index;
+}
+
+template <typename Coop>
+NCCL_DEVICE_INLINE void arrive(ncclLsaBarrierSession_internal<Coop>& bar, cuda::memory_order order) {
+  bar.coop.sync(); /* the group's writes come before its thread's release */
+  order = nccl::utility::releaseOrderOf(order);
+  if (bar.multimem) {
+    if (bar.coop.thread_rank() == 0) multicastIncrement(bar.mcInbox(true), order);
+    return;
+  }
+  for (int i = bar.coop.thread_rank(); i < bar.team.nRanks - 1; i += bar.coop.size()) {
+    int peer = i + (bar.team.rank <= i ? 1 : 0);
+    SystemWord(*bar.ucInbox(peer, bar.team.rank)).store(bar.epoch + 1, order);
+  }
+}
+
+/* Until the word has reached `least`, or the communicator is aborted. */
+NCCL_DEVICE_INLINE void waitWord(ncclDevComm const& comm, uint32_t* word, uint32_t least, cuda::memory_order order) {
+  Spin<ncclDevComm> spin(comm);
+  while (!nccl::utility::rollingLessEq(least, SystemWord(*word).load(order))) {
+    if (spin.aborted()) return;
+  }
+}
+
+template <typename Coop>
+NCCL_DEVICE_INLINE void wait(ncclLsaBarrierSession_internal<Coop>& bar, cuda::memory_order order) {
+  order = nccl::utility::acquireOrderOf(order);
+  if (bar.multimem) {
+    bar.epoch += uint32_t(bar.team.nRanks);
+    if (bar.coop.thread_rank() == 0) waitWord(bar.comm, bar.mcInbox(false), bar.epoch, order);
+  } else {
+    bar.epoch += 1;
+    for (int i = bar.coop.thread_rank(); i < bar.team.nRanks - 1; i += bar.coop.size()) {
+      int peer = i + (bar.team.rank <= i ? 1 : 0);
+      waitWord(bar.comm, bar.ucInbox(bar.team.rank, peer), bar.epoch, order);
+    }
+  }
+  bar.coop.sync(); /* what one thread acquired, all have */
+}
+
+}  // namespace lsa
+}  // namespace ginrs
+#endif
+#endif

@@ -1,0 +1,62 @@
+/* Bodies of ../gin_barrier.h. The protocol, which ranks compiled with NVIDIA's headers share: barrier `index` is signal
+ * signal0 + index of the context. Each phase every member adds 1 at every other, and leaves when its own signal has
+ * grown by n - 1. What the signal was last is kept between sessions in word index * 4 + context of the buffer. */
+#ifndef _NCCL_DEVICE_GIN_BARRIER__FUNCS_H_
+#define _NCCL_DEVICE_GIN_BARRIER__FUNCS_H_
+#include "comm__types.h"
+#include "gin_barrier__types.h"
+
+#if defined(__cplusplus) && NCCL_CHECK_CUDACC
+#include "core__funcs.h"
+#include "gin__funcs.h"
+
+namespace ginrs {
+namespace gin {
+template <typename Coop>
+NCCL_DEVICE_INLINE uint32_t* barrierEpochWord(ncclGinBarrierSession_internal<Coop> const& bar) {
+  void* words = ncclGetResourceBufferLocalPointer(bar.net.comm, bar.handle.bufHandle);
+  return static_cast<uint32_t*>(words) + bar.index * NCCL_GIN_MAX_CONTEXTS + bar.net.contextId;
+}
+}  // namespace gin
+}  // namespace ginrs
+
+/* A team of one has no barrier state to touch: its devcomm may have neither GIN nor a buffer. */
+template <typename Coop>
+NCCL_DEVICE_INLINE ncclGinBarrierSession<Coop>::ncclGinBarrierSession(Coop coop, ncclGin net, ncclTeam team,
+                                                                      ncclGinBarrierHandle handle, uint32_t index)
+    : ncclGinBarrierSession_internal<Coop>{coop, net, team, handle, int(index), 0u, handle.signal0 + index} {
+  if (team.nRanks > 1) this->epoch = *ginrs::gin::barrierEpochWord(*this);
+}
+template <typename Coop>
+NCCL_DEVICE_INLINE ncclGinBarrierSession<Coop>::ncclGinBarrierSession(Coop coop, ncclGin net, ncclTeamTagRail,
+                                                                      uint32_t index)
+    : ncclGinBarrierSession(coop, net, ncclTeamRail(net.comm), net.comm.railGinBarrier, index) {}
+template <typename Coop>
+NCCL_DEVICE_INLINE ncclGinBarrierSession<Coop>::ncclGinBarrierSession(Coop coop, ncclGin net, ncclTeamTagWorld,
+                                                                      uint32_t index)
+    : ncclGinBarrierSession(coop, net, ncclTeamWorld(net.comm), net.comm.railGinBarrier, index) {}
+
+template <typename Coop>
+NCCL_DEVICE_INLINE ncclGinBarrierSession<Coop>::~ncclGinBarrierSession() {
+  this->coop.sync(); /* every thread has read the word */
+  if (this->team.nRanks > 1 && this->coop.thread_rank() == 0) *ginrs::gin::barrierEpochWord(*this) = this->epoch;
+  this->coop.sync();
+}
+
+template <typename Coop>
+NCCL_DEVICE_INLINE void ncclGinBarrierSession<Coop>::sync(Coop, cuda::memory_order order, ncclGinFenceLevel) {
+  int n = this->team.nRanks;
+  this->coop.sync(); /* the group's writes come before its threads' release */
+  bool releases = nccl::utility::releaseOrderOf(order) != cuda::memory_order_relaxed;
+  int step = int(this->coop.size());
+  for (int i = 1 + int(this->coop.thread_rank()); i < n; i += step) {
+    int peer = this->team.rank + i;
+    if (peer >= n) peer -= n;
+    this->net.signal(this->team, peer, ncclGin_SignalInc{this->signal}, ncclCoopThread(), ncclGin_None(),
+                     releases ? cuda::thread_scope_thread : cuda::thread_scope_system);
+  }
+  this->epoch += uint32_t(n - 1);
+  if (n > 1) this->net.waitSignal(this->coop, this->signal, this->epoch, 32, nccl::utility::acquireOrderOf(order));
+}
+#endif
+#endif

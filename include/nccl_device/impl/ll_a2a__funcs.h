@@ -1,0 +1,177 @@
+/* Bodies of ../ll_a2a.h; the line format is in ginrs_device/ll/a2a.cuh. */
+#ifndef _NCCL_DEVICE_LL_A2A__FUNCS_H_
+#define _NCCL_DEVICE_LL_A2A__FUNCS_H_
+#include "../utility.h"
+#include "comm__types.h"
+#include "ll_a2a__types.h"
+
+#if defined(__cplusplus) && NCCL_CHECK_CUDACC
+#include "../../ginrs_device/gin/abort.cuh"
+#include "../../ginrs_device/ll/a2a.cuh"
+#include "../../ginrs_device/lsa/barrier.cuh"
+#include "core__funcs.h"
+
+namespace ginrs {
+namespace ll {
+template <typename Coop>
+NCCL_DEVICE_INLINE Line* localLines(ncclLLA2ASession_internal<Coop> const& a2a) {
+  return static_cast<Line*>(ncclGetResourceBufferLocalPointer(a2a.comm, a2a.handle.bufHandle));
+}
+template <typename Coop>
+NCCL_DEVICE_INLINE Line* peerLines(ncclLLA2ASession_internal<Coop> const& a2a, int peer) {
+  return static_cast<Line*>(ncclGetResourceBufferPeerPointer(a2a.comm, a2a.handle.bufHandle, a2a.team, peer));
+}
+/* The word that keeps epoch - 2 between sessions. */
+template <typename Coop>
+NCCL_DEVICE_INLINE uint32_t* epochWord(ncclLLA2ASession_internal<Coop> const& a2a) {
+  return reinterpret_cast<uint32_t*>(localLines(a2a) + uint32_t(a2a.block) * (1 + 2 * a2a.handle.nSlots));
+}
+template <typename Coop>
+NCCL_DEVICE_INLINE void checkSlot(ncclLLA2ASession_internal<Coop> const& a2a, int slot, int nPieces) {
+  GINRS_CHECK(slot >= 0 && slot < a2a.pitch && slot + int64_t(nPieces - 1) * a2a.pitch < int64_t(a2a.handle.nSlots),
+              "ncclLLA2ASession: the slot is not below maxElts, or the element does not fit into the handle's nSlots");
+  (void)a2a, (void)slot, (void)nPieces;
+}
+}  // namespace ll
+}  // namespace ginrs
+
+template <typename Coop>
+NCCL_DEVICE_INLINE uint32_t ncclLLA2ASession_internal<Coop>::calcSlotOffset() const {
+  return ginrs::ll::slotsOffset(uint32_t(block), handle.nSlots, epoch);
+}
+
+template <typename Coop>
+NCCL_DEVICE_INLINE ncclLLA2ASession<Coop>::ncclLLA2ASession(Coop coop, ncclDevComm const& comm, ncclTeam team,
+                                                            ncclLLA2AHandle handle, uint32_t block, int maxElts,
+                                                            bool multimem, ncclMultimemHandle mmHandle)
+    : ncclLLA2ASession_internal<Coop>{
+          coop, comm, team, handle, int(block), maxElts, ginrs::lsa::multimemMode(multimem), mmHandle, 0u, 0u} {
+  this->epoch = *ginrs::ll::epochWord(*this) + 2;
+  this->slotsOffset = this->calcSlotOffset();
+}
+template <typename Coop>
+NCCL_DEVICE_INLINE ncclLLA2ASession<Coop>::~ncclLLA2ASession() {
+  this->coop.sync(); /* every thread has read the word */
+  if (this->coop.thread_rank() == 0) *ginrs::ll::epochWord(*this) = this->epoch - 2;
+  this->coop.sync();
+}
+
+template <typename Coop>
+template <typename T>
+NCCL_DEVICE_INLINE void ncclLLA2ASession<Coop>::send(int peer, int slot, T data) {
+  constexpr int n = ginrs::ll::Pieces<T>::n;
+  ginrs::ll::checkSlot(*this, slot, n);
+  ginrs::ll::Pieces<T> pieces = ginrs::ll::cut(data);
+  ginrs::ll::Line* lines = ginrs::ll::peerLines(*this, peer) + this->slotsOffset + slot;
+#pragma unroll
+  for (int u = 0; u < n; u++) {
+    ginrs::ll::storeLine(lines + u * this->pitch, ginrs::ll::packLine(pieces.data[u], this->epoch));
+  }
+}
+
+template <typename Coop>
+template <typename T>
+NCCL_DEVICE_INLINE void ncclLLA2ASession<Coop>::bcast(int slot, T data) {
+  if (this->multimem) {
+    constexpr int n = ginrs::ll::Pieces<T>::n;
+    ginrs::ll::checkSlot(*this, slot, n);
+    ginrs::ll::Pieces<T> pieces = ginrs::ll::cut(data);
+    void* buffer = ncclGetResourceBufferMultimemPointer(this->comm, this->handle.bufHandle, this->mmHandle);
+    ginrs::ll::Line* lines = static_cast<ginrs::ll::Line*>(buffer) + this->slotsOffset + slot;
+#pragma unroll
+    for (int u = 0; u < n; u++) {
+      ginrs::ll::multicastLine(lines + u * this->pitch, ginrs::ll::packLine(pieces.data[u], this->epoch));
+    }
+    return;
+  }
+  /* From the own rank upwards, so that not all ranks store to one at a time. */
+  for (int i = 0, peer = this->team.rank; i < this->team.nRanks; i++) {
+    this->send(peer, slot, data);
+    peer = peer + 1 == this->team.nRanks ? 0 : peer + 1;
+  }
+}
+
+template <typename Coop>
+template <int MinEltCount, int MaxEltCount, typename T>
+NCCL_DEVICE_INLINE void ncclLLA2ASession<Coop>::recvUnrolled(int eltStart, int eltCount, int eltStride,
+                                                             T (&vals)[MaxEltCount]) {
+  constexpr int n = ginrs::ll::Pieces<T>::n;
+  ginrs::ll::Pieces<T> pieces[MaxEltCount];
+  ginrs::ll::Line* lines = ginrs::ll::localLines(*this) + this->slotsOffset + eltStart;
+  ginrs::Spin<ncclDevComm> spin(this->comm);
+  bool all;
+  do {
+    all = true;
+#pragma unroll
+    for (int e = 0; e < MaxEltCount; e++) {
+      if (e < MinEltCount || e < eltCount) {
+        ginrs::ll::checkSlot(*this, eltStart + e * eltStride, n);
+#pragma unroll
+        for (int u = 0; u < n; u++) {
+          ginrs::ll::Line line = ginrs::ll::loadLine(lines + e * eltStride + u * this->pitch);
+          all &= ginrs::ll::isOf(line, this->epoch);
+          pieces[e].data[u] = ginrs::ll::dataOf(line);
+        }
+      }
+    }
+  } while (!all && !spin.aborted());
+#pragma unroll
+  for (int e = 0; e < MaxEltCount; e++) {
+    if (e < MinEltCount || e < eltCount) ginrs::ll::join(vals[e], pieces[e]);
+  }
+}
+
+template <typename Coop>
+template <typename T>
+NCCL_DEVICE_INLINE T ncclLLA2ASession<Coop>::recv(int slot) {
+  T vals[1];
+  this->template recvUnrolled<1, 1>(slot, 1, 0, vals);
+  return vals[0];
+}
+
+template <typename Coop>
+template <int Unroll, typename Elt, typename EltToAcc, typename Reduce>
+NCCL_DEVICE_INLINE auto ncclLLA2ASession<Coop>::recvReduce(int eltStart, int eltCount, int eltStride,
+                                                           EltToAcc eltToAcc, Reduce reduce)
+    -> decltype(eltToAcc(nccl::utility::declval<Elt>())) {
+  using Acc = decltype(eltToAcc(nccl::utility::declval<Elt>()));
+  Acc acc{};
+  int done = 0;
+#pragma unroll 1
+  for (; done + Unroll <= eltCount; done += Unroll) {
+    Elt vals[Unroll];
+    this->template recvUnrolled<Unroll, Unroll>(eltStart + done * eltStride, Unroll, eltStride, vals);
+#pragma unroll
+    for (int e = 0; e < Unroll; e++) acc = done + e == 0 ? eltToAcc(vals[e]) : reduce(acc, eltToAcc(vals[e]));
+  }
+  int rest = eltCount - done;
+  if (rest > 0) {
+    Elt vals[Unroll];
+    this->template recvUnrolled<1, Unroll>(eltStart + done * eltStride, rest, eltStride, vals);
+#pragma unroll
+    for (int e = 0; e < Unroll; e++) {
+      if (e < rest) acc = done + e == 0 ? eltToAcc(vals[e]) : reduce(acc, eltToAcc(vals[e]));
+    }
+  }
+  return acc;
+}
+
+template <typename Coop>
+NCCL_DEVICE_INLINE void ncclLLA2ASession<Coop>::endEpoch(Coop) {
+  if (this->epoch >= 0xfffffffe) {
+    /* Flags start again at 2: clear what earlier rounds left in these slots. The next writer of them waits for what this
+     * rank sends in the next epoch, so the zeros must be visible before that. */
+    this->coop.sync();
+    ginrs::ll::Line* slots = ginrs::ll::localLines(*this) + this->slotsOffset;
+    int step = int(this->coop.size());
+    for (int i = int(this->coop.thread_rank()); i < int(this->handle.nSlots); i += step) {
+      ginrs::ll::storeLine(slots + i, ginrs::ll::Line{0, 0});
+    }
+    cuda::atomic_thread_fence(cuda::memory_order_seq_cst, cuda::thread_scope_system);
+  }
+  this->coop.sync();
+  this->epoch = ginrs::ll::nextEpoch(this->epoch);
+  this->slotsOffset = this->calcSlotOffset();
+}
+#endif
+#endif

@@ -70,6 +70,8 @@ fn assemble(bootstrap: Bootstrap, n_ranks: u32, rank: u32, config: CommConfig, d
         hash,
         config,
         gin: Mutex::new(None),
+        windows: Default::default(),
+        devcomms: Default::default(),
         topo: Topology::new(&hosts, rank),
         peers,
         watch,

@@ -39,6 +39,10 @@ pub struct Comm {
     pub config: CommConfig,
     /// Made at the first use; the proxy stops when the communicator drops.
     pub gin: Mutex<Option<Arc<Gin>>>,
+    /// Windows and the memory under them.
+    pub windows: crate::window::Registry,
+    /// Device communicators that stand.
+    pub devcomms: crate::devcomm::Registry,
     /// Nodes and LSA team.
     pub topo: Topology,
     /// By world rank.

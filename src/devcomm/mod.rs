@@ -1,10 +1,12 @@
 //! Device communicators: what ncclDevCommCreate hands to kernels.
 
+mod create;
 mod registry;
 mod requirements;
 #[cfg(test)]
 mod vectors;
 
+pub use create::{MARKER, MARKER_WORD, create, destroy, rcp32};
 pub use registry::Registry;
 pub use requirements::{Layout, Outputs, Requirements, Resource, TeamRequest};
 

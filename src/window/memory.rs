@@ -50,7 +50,7 @@ impl SymMemory {
 }
 
 /// A memory, how many windows use it, and what goes with the last of them: mappings first, then their offset.
-pub(super) struct Held {
+pub(crate) struct Held {
     pub memory: Arc<SymMemory>,
     pub uses: u32,
     pub _views: Vec<View>,

@@ -6,7 +6,7 @@ use super::offsets::Offsets;
 use super::structs::Structs;
 use super::table::{Entry, WindowTable};
 use crate::abi::types::ncclWindow_vidmem;
-use crate::device::{DevPtr, Device, graveyard};
+use crate::device::DevPtr;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,14 +26,15 @@ pub(crate) struct Turn {
     pub dev_comms: u64,
 }
 
+/// Drops in this order: what stands on memory before the memory.
 #[derive(Default)]
 pub(super) struct State {
-    pub space: Option<(Arc<FlatSpace>, Offsets)>,
-    /// Newest first.
-    pub memories: Vec<Held>,
     pub windows: HashMap<DevPtr, Window>,
     pub table: Option<WindowTable>,
     pub structs: Structs,
+    /// Newest first.
+    pub memories: Vec<Held>,
+    pub space: Option<(Arc<FlatSpace>, Offsets)>,
     /// Key of the last offer to other processes; see `exchange`.
     pub last_key: u64,
     pub last_memory: u64,
@@ -55,12 +56,6 @@ impl Registry {
         Self::default()
     }
 
-    /// Lets go of everything, at the latest when no kernel of `device` runs any more. For the end of a communicator.
-    pub fn retire(&self, device: &Arc<dyn Device>) {
-        let state = std::mem::take(&mut *self.state.lock());
-        graveyard::bury(device, Box::new(state));
-    }
-
     /// Windows that stand, for reports and tests.
     pub fn len(&self) -> usize {
         self.state.lock().windows.len()
@@ -69,20 +64,5 @@ impl Registry {
     /// True if there is no window.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-}
-
-// A state goes to the graveyard whole.
-const _: () = {
-    const fn movable<T: Send>() {}
-    movable::<State>();
-};
-
-impl Drop for State {
-    fn drop(&mut self) {
-        // Windows and memories before the table and the structs: nothing depends on the order, but a shared space must not
-        // see its views go after its last user.
-        self.windows.clear();
-        self.memories.clear();
     }
 }

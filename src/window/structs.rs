@@ -36,11 +36,6 @@ impl Structs {
         self.free.push_back(at);
         write(device, at, &ncclWindow_vidmem::default())
     }
-
-    /// Pages in use, for tests.
-    pub fn pages(&self) -> usize {
-        self.pages.len()
-    }
 }
 
 /// Writes `window` at `at`.
@@ -64,4 +59,29 @@ pub fn bytes(window: &ncclWindow_vidmem) -> [u8; 72] {
         put(40 + 8 * i, &handle.to_le_bytes());
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::cpu::CpuDevice;
+
+    #[test]
+    fn addresses_are_reused_late_and_pages_stay_few() {
+        let device = CpuDevice::new(0);
+        let mut structs = Structs::default();
+        let window = ncclWindow_vidmem { winHost: 9, lsaFlatBase: 0x1_0000_0000, stride4G: 2, ginWins: [1, 2, 3, 4], ..Default::default() };
+        let first = structs.put(&*device, &window).unwrap();
+        // SAFETY: written just now by this thread.
+        assert_eq!(unsafe { *(first as *const ncclWindow_vidmem) }, window);
+        structs.take_back(&*device, first).unwrap();
+        for _ in 0..PER_PAGE - 1 {
+            let at = structs.put(&*device, &window).unwrap();
+            assert_ne!(at, first);
+            structs.take_back(&*device, at).unwrap();
+        }
+        assert_eq!(structs.put(&*device, &window).unwrap(), first);
+        let _rest: Vec<_> = (0..PER_PAGE).map(|_| structs.put(&*device, &window).unwrap()).collect();
+        assert_eq!(structs.pages.len(), 2);
+    }
 }

@@ -1,0 +1,263 @@
+//! ncclDevCommCreate and ncclDevCommDestroy (spec host 1.3 and 1.7).
+
+use super::registry::Record;
+use super::{Created, Layout, Requirements};
+use crate::abi::types::{NCCL_GIN_MAX_CONTEXTS, NCCL_NET_DEVICE_GIN_PROXY, ncclDevComm, ncclGinBarrierHandle_t, ncclLsaBarrierHandle_t};
+use crate::bail;
+use crate::comm::Comm;
+use crate::config;
+use crate::device::graveyard;
+use crate::error::Result;
+use crate::gin::Gin;
+use crate::window::{self, Proposal, Resource, Said};
+use std::sync::Arc;
+
+/// The two halves of the marker by which code compiled with our headers knows our library (include/ginrs_device/marker.h):
+/// padding of the devcomm, and of the window that it inlines.
+pub const MARKER: [u8; 3] = [0x47, 0x52, 1];
+/// See [`MARKER`].
+pub const MARKER_WORD: u32 = 0x3152_5347;
+
+/// Collective over the communicator, with equal requirements on every rank; where they differ, or one rank's are wrong, all
+/// ranks get the reason and can go on.
+pub fn create(comm: &Comm, reqs: &Requirements) -> Result<Created> {
+    if !window::supported() {
+        bail!(InvalidUsage, 58, "no device communicators | {} | NCCL_WIN_ENABLE=0 turns symmetric memory off | fix: unset NCCL_WIN_ENABLE", comm.tag());
+    }
+    comm.ready()?;
+    graveyard::sweep();
+    let mut turn = comm.windows.turn.lock();
+    turn.dev_comms += 1;
+    let what = format!("devcomm create #{}", turn.dev_comms);
+    let said = check(reqs).map(|()| Said { agreed: reqs.words(), own: Vec::new() });
+    let all = window::round(comm, &what, said)?;
+    window::compare(&what, &all, Requirements::field, |_, value| (value as i64).to_string())?;
+    let gin = gin_for(comm, reqs)?;
+    let contexts = gin.as_ref().map_or(0, |gin| gin.n_contexts());
+    let layout = reqs.layout(comm.topo.lsa_size, contexts)?;
+    let made = build(comm, &what, &layout, gin.as_deref())?;
+    comm.devcomms.live.lock().push(made.record);
+    Ok(Created { dev_comm: fill(comm, &layout, gin.as_deref(), &made)?, outputs: layout.entries })
+}
+
+fn check(reqs: &Requirements) -> Result<()> {
+    reqs.check()?;
+    let team = reqs.teams.iter().position(|team| team.multimem).map(|i| format!("team requirement {i} has multimem"));
+    if let Some(who) = team.or_else(|| reqs.lsa_multimem.then(|| "lsaMultimem is set".into())) {
+        bail!(InvalidArgument, 59, "no NVLS on the CPU device | {who} | multicast memory needs NVSwitch | fix: leave multimem out of the requirements");
+    }
+    Ok(())
+}
+
+/// GIN where the requirements ask for it or ranks are out of LSA's reach, or where it is active already.
+fn gin_for(comm: &Comm, reqs: &Requirements) -> Result<Option<Arc<Gin>>> {
+    let enabled = config::int("NCCL_GIN_ENABLE") != 0;
+    if reqs.needs_gin() && !enabled {
+        bail!(InternalError, 58, "GIN is needed but off | {} | NCCL_GIN_ENABLE=0; barriers, signals or counters were asked for | fix: unset NCCL_GIN_ENABLE", comm.tag());
+    }
+    if enabled && (reqs.needs_gin() || comm.topo.n_nodes > 1) {
+        return window::activate_gin(comm).map(Some);
+    }
+    Ok(comm.gin.lock().clone())
+}
+
+/// What was made for one device communicator.
+struct Made {
+    record: Record,
+    resource: Option<Resource>,
+}
+
+/// Ids and memory: taken, agreed on, mapped, zeroed; given back on all ranks when one fails.
+fn build(comm: &Comm, what: &str, layout: &Layout, gin: Option<&Gin>) -> Result<Made> {
+    let ids = Ids::take(gin, layout);
+    let proposal = match layout.used {
+        0 => Ok(None),
+        bytes => comm.device.create(bytes as usize).and_then(|memory| Proposal::new(comm, memory)).map(Some),
+    };
+    let plan = ids.and_then(|ids| proposal.map(|proposal| (ids, proposal)));
+    let said = plan.as_ref().map_err(Clone::clone).map(|(ids, proposal)| {
+        let mut agreed = vec![ids.record.signal_base.into(), ids.record.counter_base.into()];
+        agreed.extend(proposal.iter().flat_map(Proposal::agreed));
+        Said { agreed, own: proposal.iter().flat_map(Proposal::own).collect() }
+    });
+    let what = format!("{what}, resources");
+    let all = window::round(comm, &what, said)?;
+    let name = |i: usize| match i {
+        0 => "first signal".into(),
+        1 => "first counter".into(),
+        _ => window::AGREED[i - 2].into(),
+    };
+    window::compare(&what, &all, name, |_, value| value.to_string())?;
+    let (ids, proposal) = plan?;
+    let made = match proposal {
+        Some(proposal) => Resource::make(comm, proposal, &all).map(|(resource, offer)| (Some(resource), Some(offer))),
+        None => Ok((None, None)),
+    };
+    // Before the round that lets kernels start anywhere: a signal of an earlier owner would end a wait too early.
+    ids.zero();
+    let status = made.as_ref().map(drop).map_err(Clone::clone);
+    let closed = window::done(comm, &format!("{what}, end"), status);
+    if let (Err(_), Ok((Some(resource), _))) = (&closed, &made) {
+        window::remove_resource(comm, resource.window)?;
+    }
+    closed?;
+    let (resource, _offer) = made?;
+    let mut record = ids.keep();
+    record.window = resource.as_ref().map_or(0, |resource| resource.window);
+    Ok(Made { record, resource })
+}
+
+/// Signals and counters taken from the pools, given back at drop unless kept.
+struct Ids<'a> {
+    gin: Option<&'a Gin>,
+    record: Record,
+}
+
+impl<'a> Ids<'a> {
+    /// Nothing without GIN; bases are 0 where the count is.
+    fn take(gin: Option<&'a Gin>, layout: &Layout) -> Result<Self> {
+        let mut ids = Self { gin, record: Record::default() };
+        if let Some(gin) = gin {
+            if layout.signals > 0 {
+                ids.record.signal_base = gin.alloc_signals(layout.signals)?;
+                ids.record.signals = layout.signals;
+            }
+            if layout.counters > 0 {
+                ids.record.counter_base = gin.alloc_counters(layout.counters)?;
+                ids.record.counters = layout.counters;
+            }
+        }
+        Ok(ids)
+    }
+
+    fn zero(&self) {
+        let Record { signal_base, signals, counter_base, counters, .. } = self.record;
+        if let Some(gin) = self.gin {
+            gin.zero(signal_base..signal_base + signals, counter_base..counter_base + counters);
+        }
+    }
+
+    fn keep(mut self) -> Record {
+        self.gin = None;
+        self.record
+    }
+}
+
+impl Drop for Ids<'_> {
+    fn drop(&mut self) {
+        if let Some(gin) = self.gin {
+            give_back(gin, &self.record);
+        }
+    }
+}
+
+fn give_back(gin: &Gin, record: &Record) {
+    if record.signals > 0 {
+        gin.free_signals(record.signal_base, record.signals);
+    }
+    if record.counters > 0 {
+        gin.free_counters(record.counter_base, record.counters);
+    }
+}
+
+/// The 200 bytes that kernels get (spec host 1.5).
+fn fill(comm: &Comm, layout: &Layout, gin: Option<&Gin>, made: &Made) -> Result<ncclDevComm> {
+    let mut dc = ncclDevComm {
+        rank: comm.rank as i32,
+        nRanks: comm.n_ranks as i32,
+        nRanks_rcp32: rcp32(comm.n_ranks),
+        lsaRank: comm.topo.lsa_rank as i32,
+        lsaSize: comm.topo.lsa_size as i32,
+        lsaSize_rcp32: rcp32(comm.topo.lsa_size),
+        windowTable: window::table_address(comm)?,
+        lsaBarrier: ncclLsaBarrierHandle_t { bufHandle: layout.lsa.buffer_handle, nBarriers: layout.n_lsa as i32 },
+        railGinBarrier: ncclGinBarrierHandle_t { signal0: layout.rail.signal_start, bufHandle: layout.rail.buffer_handle },
+        marker: MARKER,
+        ..Default::default()
+    };
+    if let Some(resource) = &made.resource {
+        dc.resourceWindow = resource.window;
+        dc.resourceWindow_inlined = resource.shadow;
+        dc.ginSignalShadows = resource.local + layout.shadows;
+    }
+    dc.resourceWindow_inlined.marker = MARKER_WORD;
+    if let Some(gin) = gin {
+        dc.ginContextCount = gin.n_contexts() as u8;
+        for context in 0..gin.n_contexts().min(NCCL_GIN_MAX_CONTEXTS as u32) {
+            dc.ginTypes[context as usize] = NCCL_NET_DEVICE_GIN_PROXY as u8;
+            dc.ginHandles[context as usize] = gin.context(context);
+        }
+        dc.ginSignalBase = made.record.signal_base;
+        dc.ginSignalCount = layout.signals as i32;
+        dc.ginCounterBase = made.record.counter_base;
+        dc.ginCounterCount = layout.counters as i32;
+    }
+    Ok(dc)
+}
+
+/// floor((2^32-1)/x), one more for powers of two, modulo 2^32: what the device divides by.
+pub fn rcp32(x: u32) -> u32 {
+    (u32::MAX / x).wrapping_add(u32::from(x.is_power_of_two()))
+}
+
+/// ncclDevCommDestroy: local and at once. `dc` may be a copy; only its resource window and its id ranges are read. The caller
+/// sees to it that no rank's kernel uses it any more.
+pub fn destroy(comm: &Comm, dc: &ncclDevComm) -> Result<()> {
+    graveyard::sweep();
+    let wanted = Record {
+        window: dc.resourceWindow,
+        signal_base: dc.ginSignalBase,
+        signals: dc.ginSignalCount as u32,
+        counter_base: dc.ginCounterBase,
+        counters: dc.ginCounterCount as u32,
+    };
+    let record = {
+        let mut live = comm.devcomms.live.lock();
+        live.iter().position(|record| *record == wanted).map(|at| live.swap_remove(at))
+    };
+    let Some(record) = record else {
+        bail!(
+            InvalidArgument,
+            57,
+            "unknown device communicator | {} | resource window {:#x}, {} signals from {} | fix: destroy each once, on the communicator that made it",
+            comm.tag(),
+            dc.resourceWindow,
+            dc.ginSignalCount,
+            dc.ginSignalBase
+        );
+    };
+    if let Some(gin) = comm.gin.lock().clone() {
+        give_back(&gin, &record);
+    }
+    match record.window {
+        0 => Ok(()),
+        window => window::remove_resource(comm, window),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rcp32;
+
+    #[test]
+    fn reciprocals_are_the_devices() {
+        let table = [(1, 0), (2, 0x8000_0000), (3, 0x5555_5555), (4, 0x4000_0000), (8, 0x2000_0000)];
+        for (x, expected) in table {
+            assert_eq!(rcp32(x), expected, "{x}");
+        }
+    }
+
+    #[test]
+    fn the_device_divides_right_with_them() {
+        // Device: q = high half of n * rcp, and one correction step; 0 means divide by 1.
+        for x in 2..=200u32 {
+            for n in (0..4000).chain([u32::MAX - 1, u32::MAX]) {
+                let mut q = (u64::from(n) * u64::from(rcp32(x)) >> 32) as u32;
+                if n - q * x >= x {
+                    q += 1;
+                }
+                assert_eq!(q, n / x, "{n} / {x}");
+            }
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! How ranks get at each other's physical memory: the same object within a process, a descriptor over the bootstrap's
+//! socket from another process of this machine, nothing from another machine.
+
+use super::agree::{self, Said};
+use crate::bail;
+use crate::comm::Comm;
+use crate::device::Physical;
+use crate::error::Result;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// What ranks of this process offer each other, by (communicator, rank, key).
+static OFFERS: Mutex<Option<HashMap<(u64, u32, u64), Arc<dyn Physical>>>> = Mutex::new(None);
+
+/// Memory that the other ranks may take, until this is dropped.
+pub(crate) struct Offer<'a> {
+    comm: &'a Comm,
+    key: u64,
+    published: bool,
+}
+
+impl<'a> Offer<'a> {
+    /// Makes `mine` available; the others learn the key from [`Offer::words`] in a round.
+    pub fn new(comm: &'a Comm, mine: &Arc<dyn Physical>) -> Result<Self> {
+        let key = {
+            let mut state = comm.windows.state.lock();
+            state.last_key += 1;
+            state.last_key
+        };
+        let me = &comm.peers[comm.rank as usize];
+        let published = comm.peers.iter().any(|peer| peer.machine == me.machine && peer.process != me.process);
+        if published {
+            comm.bootstrap.publish(key, mine.export()?);
+        }
+        OFFERS.lock().get_or_insert_with(HashMap::new).insert((comm.hash, comm.rank, key), mine.clone());
+        Ok(Self { comm, key, published })
+    }
+
+    /// What the others need to take it.
+    pub fn words(&self, mine: &Arc<dyn Physical>) -> [u64; 2] {
+        [self.key, mine.bytes() as u64]
+    }
+
+    /// Every rank's memory, by world rank. `words` are the offers of all ranks. Ends when all have been taken here, so the
+    /// offer must stand until a later round has passed.
+    pub fn take_all(&self, mine: &Arc<dyn Physical>, words: &[[u64; 2]]) -> Result<Vec<Option<Arc<dyn Physical>>>> {
+        let me = &self.comm.peers[self.comm.rank as usize];
+        let mut all = Vec::with_capacity(words.len());
+        for (peer, &[key, bytes]) in self.comm.peers.iter().zip(words) {
+            all.push(if peer.rank == self.comm.rank {
+                Some(mine.clone())
+            } else if peer.process == me.process {
+                let offers = OFFERS.lock();
+                let found = offers.as_ref().and_then(|offers| offers.get(&(self.comm.hash, peer.rank, key)));
+                match found {
+                    Some(physical) => Some(physical.clone()),
+                    None => bail!(InternalError, 54, "memory of rank {} is gone | offer {key} of this process | fix: report this", peer.rank),
+                }
+            } else if peer.machine == me.machine {
+                let fd = self.comm.bootstrap.fetch(&peer.fd_address, peer.rank, key)?;
+                Some(self.comm.device.import(fd, bytes as usize).map_err(|error| error.by(peer.rank))?)
+            } else {
+                None
+            });
+        }
+        Ok(all)
+    }
+}
+
+impl Drop for Offer<'_> {
+    fn drop(&mut self) {
+        if self.published {
+            self.comm.bootstrap.withdraw(self.key);
+        }
+        if let Some(offers) = OFFERS.lock().as_mut() {
+            offers.remove(&(self.comm.hash, self.comm.rank, self.key));
+        }
+    }
+}
+
+/// Collective: every rank's physical memory, by world rank; `None` for ranks on other machines. `what` names the step.
+pub fn exchange(comm: &Comm, what: &str, mine: &Arc<dyn Physical>) -> Result<Vec<Option<Arc<dyn Physical>>>> {
+    let offer = Offer::new(comm, mine);
+    let said = offer.as_ref().map(|offer| Said { agreed: Vec::new(), own: offer.words(mine).to_vec() });
+    let all = agree::round(comm, what, said.map_err(Clone::clone))?;
+    let offer = offer?;
+    let taken = offers_of(&all, 0).and_then(|words| offer.take_all(mine, &words));
+    let (taken, status) = match taken {
+        Ok(taken) => (taken, Ok(())),
+        Err(error) => (Vec::new(), Err(error)),
+    };
+    agree::done(comm, &format!("{what}, mapped"), status)?;
+    Ok(taken)
+}
+
+/// The offers in every rank's own words, from word `at` on.
+pub(crate) fn offers_of(all: &[Said], at: usize) -> Result<Vec<[u64; 2]>> {
+    let mut offers = Vec::with_capacity(all.len());
+    for (rank, said) in all.iter().enumerate() {
+        match said.own.get(at..).and_then(|words| words.first_chunk::<2>()) {
+            Some(words) => offers.push(*words),
+            None => bail!(RemoteError, 53, "rank {rank} offered no memory | fix: load the same libginrs on every rank"),
+        }
+    }
+    Ok(offers)
+}

@@ -1,0 +1,135 @@
+//! Obtaining symmetric memory (spec host 2.4): proposed by every rank, agreed on, then mapped over the LSA team.
+
+use super::agree::Said;
+use super::exchange::{Offer, offers_of};
+use super::flat::{FlatSpace, TeamKey};
+use super::memory::{Held, SymMemory};
+use super::offsets::{Offsets, Span};
+use super::registry::State;
+use crate::bail;
+use crate::comm::Comm;
+use crate::config;
+use crate::device::{Kind, Physical};
+use crate::error::Result;
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// Bytes of a rank's slice of the flat space on the CPU device, unless NCCL_WIN_STRIDE says otherwise. 64 thread-ranks of it
+/// map also under ThreadSanitizer, larger ones do not (docs/running-without-hardware.md).
+const CPU_STRIDE: u64 = 8 << 30;
+const UNIT: u64 = 4 << 30;
+
+/// Bytes per rank in the flat space: NCCL_WIN_STRIDE, or automatic; a multiple of 4 GiB.
+pub fn stride(comm: &Comm) -> Result<u64> {
+    let bytes = match config::int("NCCL_WIN_STRIDE") {
+        -1 | 0 => match comm.device.kind() {
+            Kind::Cpu => CPU_STRIDE,
+            Kind::Cuda => comm.peers.iter().map(|peer| peer.total_memory).max().unwrap_or(0).max(1),
+        },
+        bytes => bytes as u64,
+    };
+    // 47 bits of addresses serve all ranks; a negative value lands far above.
+    match bytes.checked_next_multiple_of(UNIT).filter(|&bytes| bytes < 1 << 47) {
+        Some(bytes) => Ok(bytes),
+        None => bail!(InvalidArgument, 56, "NCCL_WIN_STRIDE is {} | bytes per rank, below 2^47 | fix: unset it", bytes as i64),
+    }
+}
+
+impl State {
+    /// The flat space and its offsets, made at first use.
+    pub(super) fn space(&mut self, comm: &Comm) -> Result<(Arc<FlatSpace>, Offsets)> {
+        if let Some((space, offsets)) = &self.space {
+            return Ok((space.clone(), offsets.clone()));
+        }
+        let stride = stride(comm)?;
+        let team = TeamKey { comm: comm.hash, first: comm.topo.lsa_first };
+        let space = FlatSpace::join(&*comm.device, team, comm.topo.lsa_size, stride)?;
+        let offsets = Offsets::new(stride, comm.device.granularity() as u64);
+        self.space = Some((space.clone(), offsets.clone()));
+        Ok((space, offsets))
+    }
+}
+
+/// Memory that this rank would add. Dropped: nothing happened.
+pub(crate) struct Proposal<'a> {
+    comm: &'a Comm,
+    space: Arc<FlatSpace>,
+    span: Span,
+    physical: Arc<dyn Physical>,
+    offer: Offer<'a>,
+}
+
+/// Names of [`Proposal::agreed`]'s words.
+pub(crate) const AGREED: [&str; 3] = ["size of the allocation", "offset in the flat space", "bytes per rank in the flat space (NCCL_WIN_STRIDE)"];
+
+impl<'a> Proposal<'a> {
+    /// Takes an offset and offers the memory.
+    pub fn new(comm: &'a Comm, physical: Arc<dyn Physical>) -> Result<Self> {
+        let (space, offsets) = comm.windows.state.lock().space(comm)?;
+        let Some(span) = offsets.take(physical.bytes() as u64) else {
+            bail!(
+                InternalError,
+                56,
+                "the flat space is full | {} | {} bytes wanted, {} of {} bytes per rank in use | fix: raise NCCL_WIN_STRIDE on every rank",
+                comm.tag(),
+                physical.bytes(),
+                offsets.in_use(),
+                space.stride()
+            );
+        };
+        let offer = Offer::new(comm, &physical)?;
+        Ok(Self { comm, space, span, physical, offer })
+    }
+
+    /// Must be equal on all ranks.
+    pub fn agreed(&self) -> [u64; 3] {
+        [self.physical.bytes() as u64, self.span.start(), self.space.stride()]
+    }
+
+    /// For the ranks that map it.
+    pub fn own(&self) -> [u64; 2] {
+        self.offer.words(&self.physical)
+    }
+
+    /// Maps the memory of the whole LSA team and, where GIN is active, registers it there. `all` is the round in which
+    /// everybody proposed, with [`Proposal::own`] first in its own words. The offer stands until the returned one drops:
+    /// keep it through the closing round.
+    pub fn obtain(self, all: &[Said]) -> Result<(Held, Offer<'a>)> {
+        let Proposal { comm, space, span, physical, offer } = self;
+        // First of all: every rank that comes here counts, also one that fails below.
+        let id = {
+            let mut state = comm.windows.state.lock();
+            state.last_memory += 1;
+            state.last_memory
+        };
+        let peers = offer.take_all(&physical, &offers_of(all, 0)?)?;
+        let mut views = Vec::with_capacity(comm.topo.lsa_size as usize);
+        for (slot, rank) in comm.topo.lsa_members().enumerate() {
+            let Some(theirs) = &peers[rank as usize] else {
+                bail!(
+                    InvalidUsage,
+                    56,
+                    "rank {rank} is in this LSA team but on another machine | {} | it shares a host identity, not memory | fix: unset NCCL_HOSTID and GINRS_FAKE_NODES or make them differ",
+                    comm.tag()
+                );
+            };
+            views.push(space.view(slot as u32, span.start(), theirs)?);
+        }
+        let memory = Arc::new(SymMemory {
+            id,
+            bytes: physical.bytes(),
+            big_offset: span.start(),
+            physical,
+            peers,
+            gin: Mutex::new(None),
+            lsa_first: comm.topo.lsa_first,
+            lsa_rank: comm.topo.lsa_rank,
+            addresses: views.iter().map(|view| view.address()).collect(),
+        });
+        let gin = comm.gin.lock().clone();
+        if let Some(gin) = gin {
+            *memory.gin.lock() = Some(gin.register(&memory)?);
+        }
+        Ok((Held { memory, uses: 0, _views: views, _span: span }, offer))
+    }
+}

@@ -1,0 +1,280 @@
+//! ncclCommWindowRegister and ncclCommWindowDeregister (spec host 2.7, 2.9).
+
+use super::agree::{self, Said};
+use super::memory::{Held, SymMemory};
+use super::obtain::{self, Proposal};
+use super::registry::{State, Window};
+use super::structs;
+use super::table::WindowTable;
+use crate::abi::types::{NCCL_GIN_MAX_CONTEXTS, NCCL_WIN_REQUIRED_ALIGNMENT, ncclWindow_vidmem};
+use crate::bail;
+use crate::comm::Comm;
+use crate::config;
+use crate::device::{DevPtr, graveyard};
+use crate::error::Result;
+use std::sync::Arc;
+
+/// True unless NCCL_WIN_ENABLE=0: windows and device communicators can be made.
+pub fn supported() -> bool {
+    config::int("NCCL_WIN_ENABLE") != 0
+}
+
+/// Collective over the communicator: makes `bytes` at `ptr` a window; its handle, a device address. `ptr` must lie in
+/// ncclMemAlloc memory, a multiple of 4096 bytes from its start, at the same offset and with the same size on every rank.
+///
+/// NULL or no bytes: 0, without talking to anyone. Where one rank's call is wrong, all ranks get the reason.
+pub fn register(comm: &Comm, ptr: DevPtr, bytes: usize, flags: i32) -> Result<DevPtr> {
+    if ptr == 0 || bytes == 0 {
+        return Ok(0);
+    }
+    if !supported() {
+        return Ok(match config::int("NCCL_LOCAL_REGISTER") {
+            0 => 0,
+            _ => comm.register_buffer(ptr as usize, bytes) as DevPtr,
+        });
+    }
+    comm.ready()?;
+    graveyard::sweep();
+    let mut turn = comm.windows.turn.lock();
+    turn.registrations += 1;
+    let what = format!("window register #{}", turn.registrations);
+    let plan = Plan::new(comm, ptr, bytes, flags);
+    let said = plan.as_ref().map(Plan::said).map_err(Clone::clone);
+    let all = agree::round(comm, &what, said)?;
+    agree::compare(&what, &all, |i| FIELDS[i].into(), show)?;
+    let plan = plan?;
+    let mem_offset = plan.mem_offset;
+    let (made, _offer) = match plan.memory {
+        Known::Held(memory) => (add_user(&mut comm.windows.state.lock(), memory), None),
+        Known::New(proposal) => match proposal.obtain(&all) {
+            Ok((held, offer)) => (Ok(adopt(&mut comm.windows.state.lock(), held)), Some(offer)),
+            Err(error) => (Err(error), None),
+        },
+    };
+    let made = made.and_then(|memory| add(comm, &memory, mem_offset, ptr, bytes as u64));
+    let status = made.as_ref().map(drop).map_err(Clone::clone);
+    if let Err(error) = agree::done(comm, &format!("{what}, end"), status) {
+        if let Ok(win) = made {
+            remove(comm, win)?;
+        }
+        return Err(error);
+    }
+    made
+}
+
+/// What this rank's call means.
+struct Plan<'a> {
+    bytes: usize,
+    flags: i32,
+    mem_offset: u64,
+    memory: Known<'a>,
+}
+
+/// Memory that has windows already, or is new to this communicator.
+enum Known<'a> {
+    Held(Arc<SymMemory>),
+    New(Proposal<'a>),
+}
+
+/// Names of the words that must agree.
+const FIELDS: [&str; 7] =
+    ["size", "offset in the allocation", "flags", "memory", obtain::AGREED[0], obtain::AGREED[1], obtain::AGREED[2]];
+
+fn show(i: usize, value: u64) -> String {
+    match (i, value) {
+        (3, 0) => "registers new memory".into(),
+        (3, id) => format!("registers memory {id} again"),
+        (2, flags) => format!("{:#x}", flags as i32),
+        (_, n) => n.to_string(),
+    }
+}
+
+impl<'a> Plan<'a> {
+    fn new(comm: &'a Comm, ptr: DevPtr, bytes: usize, flags: i32) -> Result<Self> {
+        let found = comm.device.lookup(ptr)?;
+        let mem_offset = ptr - found.base;
+        if !mem_offset.is_multiple_of(NCCL_WIN_REQUIRED_ALIGNMENT as u64) {
+            bail!(
+                InvalidArgument,
+                52,
+                "window start is misaligned | {} | {ptr:#x} is {mem_offset:#x} bytes into its allocation, must be a multiple of 4096 | fix: start windows at 4 KiB boundaries of ncclMemAlloc memory",
+                comm.tag()
+            );
+        }
+        if bytes as u64 > found.bytes as u64 - mem_offset {
+            bail!(
+                InvalidArgument,
+                55,
+                "window ends behind its allocation | {} | {bytes} bytes from offset {mem_offset:#x} of an allocation of {} bytes | fix: allocate more or register less",
+                comm.tag(),
+                found.bytes
+            );
+        }
+        let held = {
+            let state = comm.windows.state.lock();
+            state.memories.iter().find(|held| held.memory.physical.key() == found.physical.key()).map(|held| held.memory.clone())
+        };
+        let memory = match held {
+            Some(memory) => Known::Held(memory),
+            None => Known::New(Proposal::new(comm, found.physical)?),
+        };
+        Ok(Self { bytes, flags, mem_offset, memory })
+    }
+
+    fn said(&self) -> Said {
+        let mut agreed = vec![self.bytes as u64, self.mem_offset, self.flags as u32 as u64];
+        match &self.memory {
+            Known::Held(memory) => {
+                agreed.push(memory.id);
+                Said { agreed, own: Vec::new() }
+            }
+            Known::New(proposal) => {
+                agreed.push(0);
+                agreed.extend(proposal.agreed());
+                Said { agreed, own: proposal.own().to_vec() }
+            }
+        }
+    }
+}
+
+/// Takes new memory in, used once.
+pub(super) fn adopt(state: &mut State, mut held: Held) -> Arc<SymMemory> {
+    held.uses = 1;
+    let memory = held.memory.clone();
+    state.memories.insert(0, held);
+    memory
+}
+
+fn add_user(state: &mut State, memory: Arc<SymMemory>) -> Result<Arc<SymMemory>> {
+    match state.memories.iter_mut().find(|held| Arc::ptr_eq(&held.memory, &memory)) {
+        Some(held) => held.uses += 1,
+        None => bail!(InvalidUsage, 57, "memory went away while it was registered again | memory {} | fix: do not deregister its windows from another thread meanwhile", memory.id),
+    }
+    Ok(memory)
+}
+
+/// Gives one use back; the last one takes memory out of GIN and out of the flat space.
+pub(super) fn release(comm: &Comm, memory: &Arc<SymMemory>) {
+    let gone = {
+        let mut state = comm.windows.state.lock();
+        let Some(at) = state.memories.iter().position(|held| Arc::ptr_eq(&held.memory, memory)) else { return };
+        state.memories[at].uses -= 1;
+        if state.memories[at].uses > 0 {
+            return;
+        }
+        state.memories.remove(at)
+    };
+    let (gin, handle) = (comm.gin.lock().clone(), gone.memory.gin.lock().take());
+    if let (Some(gin), Some(handle)) = (gin, handle) {
+        gin.deregister(handle);
+    }
+    // Here the views and then the offset go.
+}
+
+/// Makes the struct and the table entry of a window over `memory`, whose use it takes over (and gives back on error).
+/// `base` is the user's address, 0 for a window that cannot be found by address.
+pub(super) fn add(comm: &Comm, memory: &Arc<SymMemory>, mem_offset: u64, base: DevPtr, bytes: u64) -> Result<DevPtr> {
+    let made = (|| {
+        let mut state = comm.windows.state.lock();
+        let State { windows, table, structs, space, .. } = &mut *state;
+        let Some((space, _)) = space else { bail!(InternalError, 57, "window without a flat space | fix: report this") };
+        let offset = memory.big_offset + mem_offset;
+        let shadow = ncclWindow_vidmem {
+            winHost: memory.id,
+            lsaFlatBase: space.base() + offset,
+            lsaRank: comm.topo.lsa_rank as i32,
+            worldRank: comm.rank as i32,
+            stride4G: (space.stride() >> 32) as u32,
+            mcOffset4K: (offset >> 12) as u32,
+            ginOffset4K: (mem_offset >> 12) as u32,
+            marker: 0,
+            ginWins: gin_wins(comm, memory),
+        };
+        let device = &*comm.device;
+        let table = table_of(table, comm)?;
+        let at = structs.put(device, &shadow)?;
+        let entry = match table.insert(device, base, bytes, at) {
+            Ok(entry) => entry,
+            Err(error) => {
+                structs.take_back(device, at)?;
+                return Err(error);
+            }
+        };
+        windows.insert(at, Window { memory: memory.clone(), mem_offset, shadow, entry, by_user: base != 0 });
+        Ok(at)
+    })();
+    if made.is_err() {
+        release(comm, memory);
+    }
+    made
+}
+
+/// The table, made at first use.
+pub(super) fn table_of<'t>(table: &'t mut Option<WindowTable>, comm: &Comm) -> Result<&'t mut WindowTable> {
+    if table.is_none() {
+        *table = Some(WindowTable::new(&*comm.device, comm.abort.device_address())?);
+    }
+    Ok(table.as_mut().expect("made above"))
+}
+
+/// `ginWins`: the memory's handle in each context that there is.
+pub(super) fn gin_wins(comm: &Comm, memory: &SymMemory) -> [u64; NCCL_GIN_MAX_CONTEXTS] {
+    let contexts = comm.gin.lock().as_ref().map_or(0, |gin| gin.n_contexts()) as usize;
+    let handle = memory.gin.lock().unwrap_or(0);
+    std::array::from_fn(|context| if context < contexts { handle } else { 0 })
+}
+
+/// Takes a window away, whoever made it. Local and at once.
+pub(super) fn remove(comm: &Comm, win: DevPtr) -> Result<()> {
+    let window = {
+        let mut state = comm.windows.state.lock();
+        let Some(window) = state.windows.remove(&win) else {
+            bail!(
+                InvalidArgument,
+                57,
+                "unknown window | {} | {win:#x} is no window of this communicator | fix: pass what ncclCommWindowRegister gave, once",
+                comm.tag()
+            );
+        };
+        let State { table, structs, .. } = &mut *state;
+        if let Some(table) = table {
+            table.remove(&*comm.device, window.entry)?;
+        }
+        structs.take_back(&*comm.device, win)?;
+        window
+    };
+    release(comm, &window.memory);
+    Ok(())
+}
+
+/// ncclCommWindowDeregister: local and at once. The caller sees to it that no rank's kernel uses the window any more.
+pub fn deregister(comm: &Comm, win: DevPtr) -> Result<()> {
+    if win == 0 {
+        return Ok(());
+    }
+    if !supported() {
+        return comm.deregister_buffer(win as usize);
+    }
+    graveyard::sweep();
+    let of_dev_comm = comm.windows.state.lock().windows.get(&win).is_some_and(|window| !window.by_user);
+    if of_dev_comm {
+        bail!(
+            InvalidArgument,
+            57,
+            "window belongs to a device communicator | {} | {win:#x} | fix: ncclDevCommDestroy takes it away",
+            comm.tag()
+        );
+    }
+    remove(comm, win)
+}
+
+/// Writes the GIN fields of every window again, after GIN became active.
+pub(super) fn rewrite_gin_fields(comm: &Comm) -> Result<()> {
+    let mut state = comm.windows.state.lock();
+    for (at, window) in &mut state.windows {
+        window.shadow.ginOffset4K = (window.mem_offset >> 12) as u32;
+        window.shadow.ginWins = gin_wins(comm, &window.memory);
+        structs::write(&*comm.device, *at, &window.shadow)?;
+    }
+    Ok(())
+}

@@ -17,6 +17,7 @@ pub mod abi;
 pub mod config;
 pub mod error;
 pub mod log;
+pub mod panic;
 pub mod process;
 pub mod seq;
 pub mod sync;

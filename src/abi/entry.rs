@@ -4,9 +4,8 @@ use crate::abi::types::{ncclComm_t, ncclResult_t};
 use crate::comm::{Comm, handles};
 use crate::error::{Code, Error, Result};
 use crate::{bail, info, log};
-use std::any::Any;
+use crate::panic::catch;
 use std::fmt::Debug;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// Why an export returns something else than success.
@@ -64,40 +63,10 @@ pub fn run_on(
         body(found.insert(comm))
     });
     let outcome = match (outcome, found) {
-        (Err(Stop::Say(error)), Some(comm)) => Err(after(&comm, error)),
+        (Err(Stop::Say(error)), Some(comm)) => Err(Stop::Said(comm.tell(error))),
         (outcome, _) => outcome,
     };
     finish(name, arguments, outcome)
-}
-
-/// A panic fails the communicator; the cause of its failure was printed when it failed.
-pub fn after(comm: &Comm, error: Error) -> Stop {
-    if error.id == PANIC {
-        comm.abort.raise(error.clone());
-    }
-    match comm.abort.cause() {
-        Some(cause) if cause.id == error.id && cause.text == error.text => Stop::Said(error.code),
-        _ => Stop::Say(error),
-    }
-}
-
-const PANIC: u16 = 1;
-
-/// Turns a panic of `body` into an error that keeps its message.
-pub fn catch<T, E: From<Error>>(name: &str, body: impl FnOnce() -> std::result::Result<T, E>) -> std::result::Result<T, E> {
-    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| {
-        Err(Error::new(
-            Code::InternalError,
-            PANIC,
-            format!("a bug in ginrs | in {name} | {} | fix: please report this with the log of NCCL_DEBUG=INFO", text_of(&*payload)),
-        )
-        .into())
-    })
-}
-
-fn text_of(payload: &(dyn Any + Send)) -> &str {
-    let text = payload.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("panic without a message")
 }
 
 /// The one place where an outcome becomes a code.

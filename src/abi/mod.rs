@@ -1,9 +1,19 @@
 //! FENCE: C. Exports live here and only convert, call and convert back: one file per section of nccl.h.
 #![allow(non_snake_case)]
 
+mod create;
+mod deferred;
+mod devcomm;
 mod entry;
+mod extras;
+mod finish;
+mod group;
 mod library;
+mod memory;
+mod query;
+mod register;
 mod requirement;
 mod stub;
 mod team;
 pub mod types;
+mod window;

@@ -1,9 +1,10 @@
 //! The five team functions of nccl_device/core.h (spec host 3.2). They cannot report errors: a communicator that is not
 //! usable gives an all-zero team or -1, and a WARN that says why.
 
-use super::entry::{catch, say};
+use super::entry::say;
 use super::types::{ncclComm_t, ncclTeam_t};
 use crate::comm::{Comm, handles};
+use crate::panic::catch;
 use std::ffi::c_int;
 
 fn ask<T>(name: &str, comm: ncclComm_t, otherwise: T, answer: impl FnOnce(&Comm) -> T) -> T {

@@ -9,7 +9,7 @@ use crate::gin::abort::Abort;
 use crate::sync::Mutex;
 use crate::topo::Topology;
 use crate::watch::Watch;
-use crate::{bail, info, log, warn};
+use crate::{bail, devcomm, info, log, warn, window};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -70,8 +70,8 @@ fn assemble(bootstrap: Bootstrap, n_ranks: u32, rank: u32, config: CommConfig, d
         hash,
         config,
         gin: Mutex::new(None),
-        windows: Default::default(),
-        devcomms: Default::default(),
+        devcomms: devcomm::Registry::new(),
+        windows: window::Registry::new(),
         topo: Topology::new(&hosts, rank),
         peers,
         watch,

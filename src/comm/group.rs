@@ -1,1 +1,314 @@
 //! When collective calls run: at once, or at the outermost ncclGroupEnd (spec host 1.2 and 6.6).
+//!
+//! The depth is per thread. One thread may drive several ranks, whose calls wait for each other: so at the end of a group
+//! creations run side by side, then the lines (one per communicator, in the order windows, device communicators, each in
+//! call order) of one clique run side by side. A clique is the communicators with one hash; cliques run one after the
+//! other in the order of their hashes, which is the same in every process.
+
+use crate::error::{Code, Error, Result};
+use crate::panic::catch;
+use crate::{bail, log};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+/// A code whose error was already printed, by whoever knew the cause.
+pub type Told = std::result::Result<(), Code>;
+
+/// Which part of a group a job belongs to, in the order in which they run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// Makes a communicator.
+    Create,
+    /// Registers a window.
+    Window,
+    /// Makes a device communicator.
+    DevComm,
+}
+
+/// One deferred call.
+pub struct Job {
+    /// Its part of the group.
+    pub stage: Stage,
+    /// Hash of its communicator; not used for creations.
+    pub clique: u64,
+    /// Jobs of one line run one after the other; not used for creations.
+    pub line: u64,
+    /// Of its communicator: all of a group agree.
+    pub blocking: bool,
+    /// For `[dev]` in the log of the thread that runs it.
+    pub device: i32,
+    /// The work. It prints its own error.
+    pub run: Box<dyn FnOnce() -> Told + Send>,
+    /// Called instead of `run` when the group fails before it.
+    pub dropped: Box<dyn FnOnce(Code) + Send>,
+}
+
+#[derive(Default)]
+struct Group {
+    depth: u32,
+    jobs: Vec<Job>,
+    /// Of the latest call in the group that failed.
+    failed: Option<Code>,
+}
+
+thread_local! {
+    static GROUP: RefCell<Group> = RefCell::default();
+}
+
+/// ncclGroupStart.
+pub fn start() {
+    GROUP.with_borrow_mut(|group| group.depth += 1);
+}
+
+/// True inside a group of the calling thread.
+pub fn open() -> bool {
+    GROUP.with_borrow(|group| group.depth > 0)
+}
+
+/// A call inside the group failed: the outermost end will say so and run nothing. Outside a group: nothing.
+pub fn note(code: Code) {
+    GROUP.with_borrow_mut(|group| {
+        if group.depth > 0 {
+            group.failed = Some(code);
+        }
+    });
+}
+
+/// Runs the job now, or at the end of the calling thread's group.
+pub fn submit(job: Job) -> Told {
+    if open() {
+        GROUP.with_borrow_mut(|group| group.jobs.push(job));
+        return Ok(());
+    }
+    perform(job)
+}
+
+/// ncclGroupEnd. Err(error) if there is no group; the inner value is what the group's jobs came to.
+pub fn end() -> Result<Told> {
+    let ended = GROUP.with_borrow_mut(|group| match group.depth {
+        0 => None,
+        1 => Some(Some(std::mem::take(group))),
+        _ => {
+            group.depth -= 1;
+            Some(None)
+        }
+    });
+    match ended {
+        None => bail!(InvalidUsage, 66, "no group is open | ncclGroupEnd | depth 0 on this thread | fix: call ncclGroupStart first"),
+        Some(None) => Ok(Ok(())),
+        Some(Some(Group { jobs, failed: Some(code), .. })) => {
+            drop_all(jobs, code);
+            Ok(Err(code))
+        }
+        Some(Some(Group { jobs, .. })) => run_all(jobs),
+    }
+}
+
+fn run_all(jobs: Vec<Job>) -> Result<Told> {
+    if let Some(job) = jobs.iter().find(|job| job.blocking != jobs[0].blocking) {
+        let (stage, code) = (job.stage, Code::InvalidArgument);
+        drop_all(jobs, code);
+        bail!(
+            InvalidArgument,
+            66,
+            "blocking and non-blocking communicators in one group | ncclGroupEnd | the first differing call is a {stage:?} | fix: give \
+             all communicators of a group the same ncclConfig_t.blocking"
+        );
+    }
+    let (creations, rest): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(|job| job.stage == Stage::Create);
+    if let Err(code) = side_by_side(creations.into_iter().map(|job| vec![job]).collect()) {
+        drop_all(rest, code);
+        return Ok(Err(code));
+    }
+    let mut cliques: BTreeMap<u64, BTreeMap<u64, Vec<Job>>> = BTreeMap::new();
+    for job in rest {
+        cliques.entry(job.clique).or_default().entry(job.line).or_default().push(job);
+    }
+    // Every clique runs, also after one failed: its other ranks, in other processes, are in their calls already.
+    let mut told = Ok(());
+    for lines in cliques.into_values() {
+        let result = side_by_side(lines.into_values().map(in_stage_order).collect());
+        told = told.and(result);
+    }
+    Ok(told)
+}
+
+fn in_stage_order(mut line: Vec<Job>) -> Vec<Job> {
+    line.sort_by_key(|job| job.stage);
+    line
+}
+
+/// Runs the lines, each on its own thread (a single one here), and returns the first failure in call order.
+fn side_by_side(mut lines: Vec<Vec<Job>>) -> Told {
+    if lines.len() <= 1 {
+        return lines.pop().map_or(Ok(()), run_line);
+    }
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = lines.into_iter().map(|line| start_line(scope, line)).collect();
+        threads.into_iter().fold(Ok(()), |told, thread| {
+            // A panic was caught inside; join fails only if the thread could not say so.
+            told.and(thread.and_then(|thread| thread.join().unwrap_or(Err(Code::InternalError))))
+        })
+    })
+}
+
+type Running<'scope> = std::thread::ScopedJoinHandle<'scope, Told>;
+
+fn start_line<'scope>(scope: &'scope std::thread::Scope<'scope, '_>, line: Vec<Job>) -> std::result::Result<Running<'scope>, Code> {
+    let count = line.len();
+    std::thread::Builder::new().name("ginrs group".into()).spawn_scoped(scope, || run_line(line)).map_err(|cause| {
+        let text = format!("cannot start a thread | ncclGroupEnd, {count} calls of one communicator | {cause} | fix: raise the limit of threads (ulimit -u)");
+        log::error(&Error::new(Code::SystemError, 25, text));
+        Code::SystemError
+    })
+}
+
+/// The jobs of one communicator; the first failure drops those behind it.
+fn run_line(line: Vec<Job>) -> Told {
+    let mut told = Ok(());
+    for job in line {
+        match told {
+            Ok(()) => told = perform(job),
+            Err(code) => (job.dropped)(code),
+        }
+    }
+    told
+}
+
+fn perform(job: Job) -> Told {
+    log::set_device(job.device);
+    let Job { run, .. } = job;
+    let ran: Result<Told> = catch("a collective call", || Ok(run()));
+    ran.unwrap_or_else(|error| {
+        log::error(&error);
+        Err(error.code)
+    })
+}
+
+fn drop_all(jobs: Vec<Job>, code: Code) {
+    for job in jobs {
+        (job.dropped)(code);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{Arc, Barrier, Mutex};
+
+    type Record = Arc<Mutex<Vec<String>>>;
+
+    fn job(record: &Record, stage: Stage, clique: u64, line: u64, name: &str, result: Told) -> Job {
+        let (ran, dropped, name) = (record.clone(), record.clone(), name.to_owned());
+        let name2 = name.clone();
+        Job {
+            stage,
+            clique,
+            line,
+            blocking: true,
+            device: 0,
+            run: Box::new(move || {
+                ran.lock().unwrap().push(name);
+                result
+            }),
+            dropped: Box::new(move |code| dropped.lock().unwrap().push(format!("{name2} dropped {}", code as i32))),
+        }
+    }
+
+    fn taken(record: &Record) -> Vec<String> {
+        std::mem::take(&mut *record.lock().unwrap())
+    }
+
+    #[test]
+    fn outside_a_group_a_job_runs_at_once() {
+        let record = Record::default();
+        assert_eq!(submit(job(&record, Stage::Window, 1, 1, "w", Err(Code::SystemError))), Err(Code::SystemError));
+        assert_eq!(taken(&record), ["w"]);
+        assert_eq!(end().unwrap_err().id, 66);
+    }
+
+    #[test]
+    fn creations_then_cliques_by_hash_then_windows_before_devcomms_in_call_order() {
+        let record = Record::default();
+        start();
+        start();
+        for (stage, clique, name) in [
+            (Stage::DevComm, 9, "d9"),
+            (Stage::Window, 9, "w9a"),
+            (Stage::Window, 4, "w4"),
+            (Stage::Window, 9, "w9b"),
+            (Stage::Create, 0, "create"),
+            (Stage::DevComm, 4, "d4"),
+        ] {
+            submit(job(&record, stage, clique, clique, name, Ok(()))).unwrap();
+        }
+        assert_eq!(end().unwrap(), Ok(()));
+        assert!(taken(&record).is_empty() && open());
+        assert_eq!(end().unwrap(), Ok(()));
+        assert_eq!(taken(&record), ["create", "w4", "d4", "w9a", "w9b", "d9"]);
+        assert!(!open());
+    }
+
+    #[test]
+    fn lines_of_a_clique_run_side_by_side() {
+        let all = Arc::new(Barrier::new(8));
+        start();
+        for line in 0..8 {
+            let all = all.clone();
+            let mut meeting = job(&Record::default(), Stage::Window, 1, line, "", Ok(()));
+            // Would wait for ever if two of them ran one after the other.
+            meeting.run = Box::new(move || {
+                all.wait();
+                Ok(())
+            });
+            submit(meeting).unwrap();
+        }
+        assert_eq!(end().unwrap(), Ok(()));
+    }
+
+    #[test]
+    fn the_latest_failed_call_decides_and_nothing_runs() {
+        let record = Record::default();
+        start();
+        submit(job(&record, Stage::Create, 0, 0, "c", Ok(()))).unwrap();
+        note(Code::InvalidArgument);
+        note(Code::InvalidUsage);
+        assert_eq!(end().unwrap(), Err(Code::InvalidUsage));
+        assert_eq!(taken(&record), ["c dropped 5"]);
+        start();
+        assert_eq!(end().unwrap(), Ok(()), "a failed group leaves nothing behind");
+    }
+
+    #[test]
+    fn a_failed_creation_drops_the_rest_and_a_panic_is_a_failure() {
+        let record = Record::default();
+        start();
+        let mut bad = job(&record, Stage::Create, 0, 0, "c", Ok(()));
+        bad.run = Box::new(|| panic!("planted"));
+        submit(bad).unwrap();
+        submit(job(&record, Stage::Window, 1, 1, "w", Ok(()))).unwrap();
+        assert_eq!(end().unwrap(), Err(Code::InternalError));
+        assert_eq!(taken(&record), ["w dropped 3"]);
+    }
+
+    #[test]
+    fn a_failure_stops_its_own_line_only() {
+        let record = Record::default();
+        start();
+        submit(job(&record, Stage::Window, 1, 1, "a1", Err(Code::SystemError))).unwrap();
+        submit(job(&record, Stage::DevComm, 1, 1, "a2", Ok(()))).unwrap();
+        submit(job(&record, Stage::Window, 2, 2, "b", Ok(()))).unwrap();
+        assert_eq!(end().unwrap(), Err(Code::SystemError));
+        assert_eq!(taken(&record), ["a1", "a2 dropped 2", "b"]);
+    }
+
+    #[test]
+    fn mixed_blocking_is_refused() {
+        let record = Record::default();
+        start();
+        submit(job(&record, Stage::Window, 1, 1, "a", Ok(()))).unwrap();
+        submit(Job { blocking: false, ..job(&record, Stage::Window, 2, 2, "b", Ok(())) }).unwrap();
+        assert_eq!(end().unwrap_err().code, Code::InvalidArgument);
+        assert_eq!(taken(&record), ["a dropped 4", "b dropped 4"]);
+    }
+}

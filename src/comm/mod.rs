@@ -14,13 +14,14 @@ pub use peer::PeerInfo;
 
 use crate::bootstrap::Bootstrap;
 use crate::device::Device;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::gin::Gin;
 use crate::gin::abort::Abort;
+use crate::panic::PANIC;
 use crate::sync::Mutex;
 use crate::topo::Topology;
 use crate::watch::Watch;
-use crate::{bail, info};
+use crate::{bail, devcomm, info, log, window};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,10 +40,10 @@ pub struct Comm {
     pub config: CommConfig,
     /// Made at the first use; the proxy stops when the communicator drops.
     pub gin: Mutex<Option<Arc<Gin>>>,
-    /// Windows and the memory under them.
-    pub windows: crate::window::Registry,
     /// Device communicators that stand.
-    pub devcomms: crate::devcomm::Registry,
+    pub devcomms: devcomm::Registry,
+    /// Windows that stand, and the memory under them.
+    pub windows: window::Registry,
     /// Nodes and LSA team.
     pub topo: Topology,
     /// By world rank.
@@ -90,6 +91,20 @@ impl Comm {
     pub fn fail(&self, cause: Error) {
         self.bootstrap.poison(&cause);
         self.abort.raise(cause);
+    }
+
+    /// Prints an error of a call on this communicator and keeps it for ncclGetLastError; silent where it is the failure
+    /// that was printed when it happened. A panic fails the communicator.
+    pub fn tell(&self, error: Error) -> Code {
+        let code = error.code;
+        let known = |cause: &Error| cause.id == error.id && cause.text == error.text;
+        if !self.abort.cause().is_some_and(known) {
+            log::error(&error);
+        }
+        if error.id == PANIC {
+            self.fail(error);
+        }
+        code
     }
 
     /// ncclCommRegister: notes the range; the handle is a number, never an address.

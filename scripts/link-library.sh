@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# link-library.sh STATICLIB EXPORTS_MAP OUT_DIR NAME SOVERSION [extra linker words...]
+# Makes OUT_DIR/libNAME.a and OUT_DIR/libNAME.so.* from a Rust static library; nothing outside EXPORTS_MAP stays visible.
+#
+# Why not Rust's own cdylib: it ignores a version script (rust-lld) or refuses it (GNU ld).
+# Why one relocatable object: other Rust static libraries may stand beside ours in a program, so Rust's own symbols have to be
+# local. Without --force-group-allocation the localised DW.ref.rust_eh_personality sits in a COMDAT group that the other
+# library may win: the first caught panic then crashes, or ld stops with "bad value" (abi-tests/tests/link.rs).
+# Why --defsym for ncclX = pncclX: `.set` in global_asm! becomes an undefined ncclX in builds of many codegen units.
+set -euo pipefail
+staticlib=$1 map=$2 out=$3 name=$4 soversion=$5
+shift 5
+mkdir -p "$out"
+work=$(mktemp -d "$out/link.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+
+# The names between "global:" and "local:".
+sed -n '/global:/,/local:/p' "$map" | sed 's/global:\|local:.*//' | tr ';' '\n' | tr -d ' \t' | grep -v '^$' > "$work/exports"
+defsyms=() weak=()
+while read -r symbol; do
+  if grep -qx "p$symbol" "$work/exports"; then
+    defsyms+=(--defsym "$symbol=p$symbol")
+    weak+=(-W "$symbol")
+  fi
+done < "$work/exports"
+
+ld -r --force-group-allocation --whole-archive "$staticlib" "${defsyms[@]}" -o "$work/$name.o"
+objcopy "${weak[@]}" --keep-global-symbols="$work/exports" "$work/$name.o"
+
+rm -f "$out/lib$name.a"
+ar rcsD "$out/lib$name.a" "$work/$name.o"
+
+full=lib$name.so.$soversion.1.0
+${CC:-cc} -shared -o "$out/$full" "$work/$name.o" -Wl,--version-script="$map" -Wl,--gc-sections -Wl,-z,relro,-z,now \
+  -Wl,-soname,"lib$name.so.$soversion" -Wl,--no-undefined "$@"
+ln -sf "$full" "$out/lib$name.so.$soversion"
+ln -sf "lib$name.so.$soversion" "$out/lib$name.so"

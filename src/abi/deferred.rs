@@ -1,0 +1,32 @@
+//! Calls that a group puts off until its end.
+
+use super::entry::{Outcome, Stop};
+use crate::comm::Comm;
+use crate::comm::group::{self, Job, Stage};
+use crate::error::Result;
+use std::sync::Arc;
+
+/// A failure of a call inside a group is also the group's.
+pub fn collective(body: impl FnOnce() -> Outcome) -> Outcome {
+    body().inspect_err(|stop| {
+        group::note(match stop {
+            Stop::Say(error) => error.code,
+            Stop::Said(code) => *code,
+        });
+    })
+}
+
+/// Runs `work` now or at the end of the group; the error is printed once, by whoever runs it.
+pub fn submit(comm: &Arc<Comm>, stage: Stage, work: impl FnOnce() -> Result<()> + Send + 'static) -> Outcome {
+    let tell = comm.clone();
+    let job = Job {
+        stage,
+        clique: comm.hash,
+        line: Arc::as_ptr(comm) as u64,
+        blocking: comm.config.blocking,
+        device: comm.device.ordinal(),
+        run: Box::new(move || work().map_err(|error| tell.tell(error))),
+        dropped: Box::new(|_| ()),
+    };
+    group::submit(job).map_err(Stop::Said)
+}

@@ -1,0 +1,200 @@
+//! Device communicators (nccl_device/core.h): the requirements are copied at the call, the results written when the creation
+//! has run.
+
+use super::deferred::{collective, submit};
+use super::entry::{entry, input, out};
+use super::types::*;
+use crate::bail;
+use crate::comm::group::Stage;
+use crate::devcomm::{self, Outputs, Requirements, Resource, TeamRequest};
+use crate::error::Result;
+
+/// Longer lists are taken for circular ones.
+const LONGEST_LIST: usize = 65_536;
+
+/// Makes what kernels pass around: barriers, buffers, signals. Collective, with equal requirements on every rank; in a group
+/// it runs at ncclGroupEnd, and `outDevComm` and the lists' out pointers have to live until then. The requirements
+/// themselves may go at return.
+///
+/// # Safety
+/// The lists are well formed: each `next` is NULL or the next entry.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pncclDevCommCreate(
+    comm: ncclComm_t,
+    reqs: *const ncclDevCommRequirements_t,
+    outDevComm: *mut ncclDevComm,
+) -> ncclResult_t {
+    entry!(ncclDevCommCreate(comm; reqs, outDevComm) |c| {
+        collective(|| {
+            // SAFETY: the contract above.
+            let (requirements, outs) = unsafe { copy(input("reqs", reqs)?) }?;
+            out("outDevComm", outDevComm)?;
+            c.ready()?;
+            let (comm, result) = (c.clone(), outDevComm as usize);
+            submit(c, Stage::DevComm, move || {
+                let created = devcomm::create(&comm, &requirements)?;
+                // SAFETY: checked at the call; they live until the creation has run, says the C contract.
+                unsafe {
+                    outs.iter().zip(&created.outputs).for_each(|(out, outputs)| out.write(outputs));
+                    (result as *mut ncclDevComm).write(created.dev_comm);
+                }
+                Ok(())
+            })
+        })
+    })
+}
+
+/// Gives back what the device communicator holds, at once; no kernel on any rank may use it any more.
+#[unsafe(no_mangle)]
+pub extern "C" fn pncclDevCommDestroy(comm: ncclComm_t, devComm: *const ncclDevComm) -> ncclResult_t {
+    entry!(ncclDevCommDestroy(comm; devComm) |c| {
+        devcomm::destroy(c, input("devComm", devComm)?)?;
+        Ok(())
+    })
+}
+
+/// Where one resource entry wants its results: addresses, NULL where it wants none.
+#[derive(Clone, Copy)]
+struct Outs {
+    buffer: usize,
+    signal: usize,
+    counter: usize,
+}
+
+impl Outs {
+    /// # Safety
+    /// The non-null addresses are those of live, writable objects.
+    unsafe fn write(&self, outputs: &Outputs) {
+        for (at, value) in
+            [(self.buffer, outputs.buffer_handle), (self.signal, outputs.signal_start), (self.counter, outputs.counter_start)]
+        {
+            if at != 0 {
+                // SAFETY: the contract above; all three are u32 and were checked for alignment.
+                unsafe { (at as *mut u32).write(value) };
+            }
+        }
+    }
+}
+
+fn wanted(name: &str, at: *mut u32) -> Result<usize> {
+    if !at.is_null() {
+        out(name, at)?;
+    }
+    Ok(at as usize)
+}
+
+/// # Safety
+/// As pncclDevCommCreate.
+unsafe fn copy(reqs: &ncclDevCommRequirements_t) -> Result<(Requirements, Vec<Outs>)> {
+    let mut requirements = Requirements {
+        lsa_multimem: reqs.lsaMultimem != 0,
+        barrier_count: reqs.barrierCount,
+        lsa_barrier_count: reqs.lsaBarrierCount,
+        rail_gin_barrier_count: reqs.railGinBarrierCount,
+        gin_force_enable: reqs.ginForceEnable != 0,
+        gin_signal_count: reqs.ginSignalCount,
+        gin_counter_count: reqs.ginCounterCount,
+        ..Requirements::default()
+    };
+    let mut outs = Vec::new();
+    let mut at = reqs.resourceRequirementsList;
+    while !at.is_null() {
+        let entry = input("resourceRequirementsList", at)?;
+        requirements.resources.push(Resource {
+            bytes: entry.bufferSize as u64,
+            align: entry.bufferAlign as u64,
+            gin_signals: entry.ginSignalCount,
+            gin_counters: entry.ginCounterCount,
+        });
+        outs.push(Outs {
+            buffer: wanted("outBufferHandle", entry.outBufferHandle)?,
+            signal: wanted("outGinSignalStart", entry.outGinSignalStart)?,
+            counter: wanted("outGinCounterStart", entry.outGinCounterStart)?,
+        });
+        bounded("resourceRequirementsList", outs.len())?;
+        at = entry.next;
+    }
+    let mut at = reqs.teamRequirementsList;
+    while !at.is_null() {
+        let entry = input("teamRequirementsList", at)?;
+        requirements.teams.push(TeamRequest { multimem: entry.multimem != 0 });
+        bounded("teamRequirementsList", requirements.teams.len())?;
+        at = entry.next;
+    }
+    Ok((requirements, outs))
+}
+
+fn bounded(name: &str, length: usize) -> Result<()> {
+    if length > LONGEST_LIST {
+        bail!(
+            InvalidArgument,
+            62,
+            "list does not end | ncclDevCommRequirements.{name} | more than {LONGEST_LIST} entries | fix: end it with next = NULL"
+        );
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ptr::null_mut;
+
+    fn entry(bytes: usize) -> ncclDevResourceRequirements_t {
+        ncclDevResourceRequirements_t {
+            next: null_mut(),
+            bufferSize: bytes,
+            bufferAlign: 16,
+            outBufferHandle: null_mut(),
+            ginSignalCount: 2,
+            ginCounterCount: 3,
+            outGinSignalStart: null_mut(),
+            outGinCounterStart: null_mut(),
+        }
+    }
+
+    fn requirements(list: *mut ncclDevResourceRequirements_t) -> ncclDevCommRequirements_t {
+        ncclDevCommRequirements_t {
+            resourceRequirementsList: list,
+            teamRequirementsList: null_mut(),
+            lsaMultimem: 0,
+            barrierCount: 1,
+            lsaBarrierCount: 2,
+            railGinBarrierCount: 3,
+            lsaLLA2ABlockCount: 0,
+            lsaLLA2ASlotCount: 0,
+            ginForceEnable: 7,
+            ginContextCount: 0,
+            ginSignalCount: 4,
+            ginCounterCount: 5,
+        }
+    }
+
+    /// Defect 2 of the reference: the GIN fields of the user's entries are lost.
+    #[test]
+    fn lists_are_copied_whole_with_their_gin_fields() {
+        let (mut handle, mut signal) = (0, 0);
+        let mut second = ncclDevResourceRequirements_t { outGinSignalStart: &mut signal, ..entry(32) };
+        let mut first = ncclDevResourceRequirements_t { next: &mut second, outBufferHandle: &mut handle, ..entry(64) };
+        // SAFETY: a well-formed list of two.
+        let (copied, outs) = unsafe { copy(&requirements(&mut first)) }.unwrap();
+        let resource = |bytes| Resource { bytes, align: 16, gin_signals: 2, gin_counters: 3 };
+        assert_eq!(copied.resources, [resource(64), resource(32)]);
+        assert!(copied.gin_force_enable && copied.gin_signal_count == 4);
+        let outputs = Outputs { buffer_handle: 9, signal_start: 10, counter_start: 11 };
+        // SAFETY: the out pointers above are live.
+        outs.iter().for_each(|out| unsafe { out.write(&outputs) });
+        assert_eq!((handle, signal), (9, 10));
+    }
+
+    #[test]
+    fn circular_lists_and_misaligned_outs_are_refused() {
+        let mut circle = entry(1);
+        circle.next = &mut circle;
+        // SAFETY: every entry can be read.
+        assert_eq!(unsafe { copy(&requirements(&mut circle)) }.unwrap_err().id, 62);
+        let mut crooked = ncclDevResourceRequirements_t { outBufferHandle: 0x1001 as *mut u32, ..entry(1) };
+        // SAFETY: as above.
+        assert_eq!(unsafe { copy(&requirements(&mut crooked)) }.unwrap_err().id, 61);
+    }
+}

@@ -1,0 +1,20 @@
+//! Groups (nccl.h): calls between start and end of one thread run together at the outermost end.
+
+use super::entry::{Stop, entry};
+use super::types::ncclResult_t;
+use crate::comm::group;
+
+/// Opens a group on the calling thread; groups nest.
+#[unsafe(no_mangle)]
+pub extern "C" fn pncclGroupStart() -> ncclResult_t {
+    entry!(ncclGroupStart() {
+        group::start();
+        Ok(())
+    })
+}
+
+/// Closes it; the outermost end runs the queued calls and returns the first failure.
+#[unsafe(no_mangle)]
+pub extern "C" fn pncclGroupEnd() -> ncclResult_t {
+    entry!(ncclGroupEnd() { group::end()?.map_err(Stop::Said) })
+}

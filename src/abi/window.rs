@@ -1,0 +1,46 @@
+//! Windows (nccl.h): memory that other ranks reach. Registration is collective and waits for the end of a group.
+
+use super::deferred::{collective, submit};
+use super::entry::{entry, out};
+use super::types::*;
+use crate::comm::group::Stage;
+use crate::device::DevPtr;
+use crate::window;
+use std::ffi::{c_int, c_void};
+
+/// Makes `size` bytes at `buff` a window. `*win` is NULL until the registration has run, and stays NULL where it failed or
+/// where there is nothing to register (`buff` NULL, `size` 0). Collective; in a group it runs at ncclGroupEnd, and `win`
+/// has to live until then.
+#[unsafe(no_mangle)]
+pub extern "C" fn pncclCommWindowRegister(
+    comm: ncclComm_t,
+    buff: *mut c_void,
+    size: usize,
+    win: *mut ncclWindow_t,
+    winFlags: c_int,
+) -> ncclResult_t {
+    entry!(ncclCommWindowRegister(comm; buff, size, win, winFlags) |c| {
+        collective(|| {
+            out("win", win)?.write(std::ptr::null_mut());
+            c.ready()?;
+            let (comm, at, result) = (c.clone(), buff as DevPtr, win as usize);
+            submit(c, Stage::Window, move || {
+                let handle = window::register(&comm, at, size, winFlags)?;
+                // SAFETY: checked at the call; it lives until the registration has run, says the C contract.
+                unsafe { (result as *mut ncclWindow_t).write(handle as ncclWindow_t) };
+                Ok(())
+            })
+        })
+    })
+}
+
+/// Ends a window here, at once; the peers must have stopped using it. NULL is success.
+#[unsafe(no_mangle)]
+pub extern "C" fn pncclCommWindowDeregister(comm: ncclComm_t, win: ncclWindow_t) -> ncclResult_t {
+    entry!(ncclCommWindowDeregister(comm; win) |c| {
+        if !win.is_null() {
+            window::deregister(c, win as DevPtr)?;
+        }
+        Ok(())
+    })
+}

@@ -1,19 +1,264 @@
-//! What is one per process and must be another one after fork(): its token, its settings, its service threads.
+//! What is one per process, and must be another one after fork(): its token, its settings, its service threads.
+//!
+//! A child of fork() has its parent's memory but none of its threads. So nothing here is "once": it is once per process id, and
+//! the child makes its own without touching a lock that a thread of the parent may have held.
 
 use crate::bail;
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
+use std::thread::JoinHandle;
+
+/// A value of this process. A forked child makes its own; the parent's copy is left alone, never dropped.
+pub struct PerProcess<T: 'static> {
+    slot: AtomicPtr<(u32, T)>,
+}
+
+impl<T: Send + Sync> PerProcess<T> {
+    /// Not made yet.
+    #[allow(clippy::new_without_default)]
+    pub const fn new() -> Self {
+        Self { slot: AtomicPtr::new(std::ptr::null_mut()) }
+    }
+
+    /// The value of this process. Threads may race to `make` it: one result stays, the others are dropped.
+    pub fn get(&'static self, make: impl FnOnce() -> T) -> &'static T {
+        let pid = std::process::id();
+        let seen = self.slot.load(Ordering::Acquire);
+        if let Some(value) = of_process(seen, pid) {
+            return value;
+        }
+        let made = Box::into_raw(Box::new((pid, make())));
+        match self.slot.compare_exchange(seen, made, Ordering::AcqRel, Ordering::Acquire) {
+            // SAFETY: made comes from a Box and is never freed once it stands in the slot.
+            Ok(_) => unsafe { &(*made).1 },
+            Err(winner) => {
+                // SAFETY: made never left this function.
+                drop(unsafe { Box::from_raw(made) });
+                of_process(winner, pid).expect("only threads of this process race")
+            }
+        }
+    }
+}
+
+fn of_process<T>(slot: *mut (u32, T), pid: u32) -> Option<&'static T> {
+    // SAFETY: what stands in a slot was published whole (Release) and is never freed or changed.
+    let (owner, value) = unsafe { slot.as_ref() }?;
+    (*owner == pid).then_some(value)
+}
+
+/// 128 bits nobody can guess.
+pub fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    // Fails only where the kernel has no getrandom and /dev/urandom is missing: without it no secret is one.
+    getrandom::fill(&mut bytes).expect("the system has a random source");
+    bytes
+}
+
 /// Random per process, another one in a forked child.
-pub fn token() -> [u8; 16] { [0; 16] }
-/// Equal for processes that can reach each other by abstract sockets and memfds: boot id and network namespace.
-pub fn machine() -> u64 { 0 }
-/// Err(InvalidUsage, E060) when the caller is a forked child of the process `owner` that made `what` ("communicator 0x..").
+pub fn token() -> [u8; 16] {
+    static TOKEN: PerProcess<[u8; 16]> = PerProcess::new();
+    *TOKEN.get(random)
+}
+
+/// Equal for processes that can reach each other by abstract sockets and memfds: same boot, same network namespace.
+pub fn machine() -> u64 {
+    static MACHINE: PerProcess<u64> = PerProcess::new();
+    *MACHINE.get(|| {
+        use sha2::Digest;
+        let mut hash = sha2::Sha256::new();
+        hash.update(std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default());
+        hash.update(std::fs::read_link("/proc/self/ns/net").map(|link| link.into_os_string().into_encoded_bytes()).unwrap_or_default());
+        u64::from_le_bytes(hash.finalize()[..8].try_into().expect("8 bytes"))
+    })
+}
+
+/// `Err(InvalidUsage, E060)` when the caller is a forked child of the process `owner` that made `what`.
 pub fn check_owner(owner: u32, what: &str) -> Result<()> {
     let here = std::process::id();
-    if here != owner { bail!(InvalidUsage, 60, "{what} was made in process {owner} and is used in its forked child {here} | threads and memory do not survive fork | pid {here} | fix: create communicators after fork(), or use spawn"); }
+    if here != owner {
+        bail!(
+            InvalidUsage,
+            60,
+            "{what} was made in process {owner} and is used in its forked child {here} | its threads did not survive fork() | pid {here} | \
+             fix: create communicators after fork(), or start processes with exec"
+        );
+    }
     Ok(())
 }
-/// A named service thread: all signals blocked, explicit stack size, panics caught and handed to `on_panic`.
-pub fn service_thread(name: &str, body: impl FnOnce() + Send + 'static, on_panic: impl FnOnce(String) + Send + 'static) -> Result<std::thread::JoinHandle<()>> {
-    let _ = (name, body, on_panic);
-    bail!(InternalError, 1, "service threads are not wired yet")
+
+/// Stack of a service thread, in bytes. Set here, so that `ulimit -s` decides nothing.
+const SERVICE_STACK: usize = 512 << 10;
+
+/// Starts a named thread with all signals blocked. A panic in it is caught, logged and handed to `on_panic`, so that waits can end.
+pub fn service_thread(
+    name: &str,
+    body: impl FnOnce() + Send + 'static,
+    on_panic: impl FnOnce(Error) + Send + 'static,
+) -> Result<JoinHandle<()>> {
+    let _blocked = BlockedSignals::new();
+    let owned = name.to_owned();
+    let guarded = move || {
+        if let Err(panic) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)) {
+            let error = Error::new(
+                Code::InternalError,
+                2,
+                format!("service thread panicked | {owned} | {} | fix: report this", panic_text(&*panic)),
+            );
+            crate::log::error(&error);
+            on_panic(error);
+        }
+    };
+    match std::thread::Builder::new().name(name.to_owned()).stack_size(SERVICE_STACK).spawn(guarded) {
+        Ok(handle) => Ok(handle),
+        Err(e) => bail!(SystemError, 25, "no thread for \"{name}\" | pid {} | {e} | fix: raise ulimit -u", std::process::id()),
+    }
+}
+
+/// What a panic said.
+pub fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".into())
+}
+
+/// All signals blocked for this thread until drop; a thread started meanwhile inherits the mask.
+struct BlockedSignals(libc::sigset_t);
+
+impl BlockedSignals {
+    fn new() -> Self {
+        // SAFETY: both sets are plain memory that the calls fill; a valid `how` cannot fail.
+        unsafe {
+            let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+            libc::sigfillset(&mut all);
+            libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+            Self(before)
+        }
+    }
+}
+
+impl Drop for BlockedSignals {
+    fn drop(&mut self) {
+        // SAFETY: restores the mask read in `new`.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.0, std::ptr::null_mut()) };
+    }
+}
+
+/// Raises the soft limit of descriptors towards the hard one, once: 1024 ranks in a process need thousands.
+pub fn raise_descriptor_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    const WANTED: u64 = 1 << 16;
+    let limit = getrlimit(Resource::Nofile);
+    let target = limit.maximum.map_or(WANTED, |hard| hard.min(WANTED));
+    if limit.current.is_some_and(|soft| soft < target) {
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(target), maximum: limit.maximum });
+    }
+}
+
+/// Descriptors of service threads. fork() copies them into a child that has no such thread: a copied listener would keep a dead
+/// name reachable, a copied link would hide a death. The child closes its copies at fork.
+static SERVICE_FDS: [AtomicI32; 4096] = [const { AtomicI32::new(-1) }; 4096];
+
+/// A descriptor that a forked child closes.
+pub struct ServiceFd {
+    fd: std::mem::ManuallyDrop<OwnedFd>,
+    slot: Option<usize>,
+    owner: u32,
+}
+
+impl ServiceFd {
+    /// Takes over `fd`.
+    pub fn new(fd: OwnedFd) -> Self {
+        static HOOKED: std::sync::Once = std::sync::Once::new();
+        // SAFETY: the handler is async-signal-safe (loads, stores and close) and lives as long as the library is loaded.
+        HOOKED.call_once(|| unsafe {
+            libc::pthread_atfork(None, None, Some(close_in_child));
+        });
+        let raw = fd.as_raw_fd();
+        let free = |slot: &AtomicI32| slot.compare_exchange(-1, raw, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        // A full table only means that a child keeps a copy.
+        let slot = SERVICE_FDS.iter().position(free);
+        Self { fd: std::mem::ManuallyDrop::new(fd), slot, owner: std::process::id() }
+    }
+
+    /// To use it.
+    pub fn as_fd(&self) -> BorrowedFd<'_> {
+        std::os::fd::AsFd::as_fd(&*self.fd)
+    }
+
+    /// Its number.
+    pub fn raw(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+}
+
+impl Drop for ServiceFd {
+    fn drop(&mut self) {
+        if self.owner != std::process::id() {
+            return; // closed at fork; the number may be another file's by now
+        }
+        if let Some(slot) = self.slot {
+            SERVICE_FDS[slot].store(-1, Ordering::Release);
+        }
+        // SAFETY: dropped once, here.
+        unsafe { std::mem::ManuallyDrop::drop(&mut self.fd) };
+    }
+}
+
+unsafe extern "C" fn close_in_child() {
+    for slot in &SERVICE_FDS {
+        let fd = slot.swap(-1, Ordering::Relaxed);
+        if fd >= 0 {
+            // SAFETY: the child's copy of a descriptor whose owner objects the child never uses again (ServiceFd::drop checks the pid).
+            unsafe { libc::close(fd) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_in_a_service_thread_is_told_and_signals_stay_blocked() {
+        let (told, hears) = crate::sync::channel::bounded(2);
+        let hook = std::panic::take_hook();
+        std::panic::set_hook(Box::new(|_| {}));
+        let thread = service_thread("ginrs test", || panic!("planted {}", 7), move |error| told.send(error).unwrap()).unwrap();
+        let error = hears.recv().unwrap();
+        thread.join().unwrap();
+        std::panic::set_hook(hook);
+        assert!(error.text.contains("ginrs test") && error.text.contains("planted 7"), "{error}");
+
+        let (told, hears) = crate::sync::channel::bounded(1);
+        let blocked = move || {
+            let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+            told.send(status.lines().find_map(|l| l.strip_prefix("SigBlk:\t")).unwrap().to_owned()).unwrap();
+        };
+        service_thread("ginrs test", blocked, |_| {}).unwrap().join().unwrap();
+        let mask = u64::from_str_radix(&hears.recv().unwrap(), 16).unwrap();
+        // All but KILL, STOP and the two that the C library keeps for itself.
+        assert_eq!(mask | (1 << 8) | (1 << 18) | (1 << 31) | (1 << 32), u64::MAX);
+    }
+
+    #[test]
+    fn one_token_per_process_and_another_after_fork() {
+        let mine = token();
+        assert_eq!(mine, token());
+        let listener = ServiceFd::new(OwnedFd::from(std::fs::File::open("/dev/null").unwrap()));
+        let owner = std::process::id();
+        // SAFETY: the child calls only what is safe after fork: getrandom, allocation (glibc repairs it), fcntl, _exit.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let closed = unsafe { libc::fcntl(listener.raw(), libc::F_GETFD) } == -1;
+            let told = check_owner(owner, "communicator 0x1").unwrap_err();
+            let both = told.text.contains(&format!("process {owner}")) && told.text.contains(&format!("child {}", std::process::id()));
+            let right = token() != mine && closed && told.id == 60 && both;
+            unsafe { libc::_exit(if right { 0 } else { 1 }) };
+        }
+        let mut status = 0;
+        // SAFETY: our own child.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert_eq!(status, 0);
+        assert!(check_owner(owner, "communicator").is_ok());
+    }
 }

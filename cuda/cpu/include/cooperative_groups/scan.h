@@ -1,0 +1,2 @@
+/* A part of cooperative_groups.h by its own name. */
+#include "../cooperative_groups.h"

@@ -1,0 +1,111 @@
+//! Ranks for tests: threads of this process, or processes that run this test again.
+#![allow(dead_code)]
+
+use ginrs::bootstrap::UniqueId;
+use ginrs::comm::create::{Request, create};
+use ginrs::comm::{Comm, CommConfig};
+use ginrs::device::DevPtr;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Once};
+
+/// The CPU device, before anything reads a setting.
+pub fn set_up() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: every test calls this first; other tests of this process wait in call_once.
+        unsafe { std::env::set_var("GINRS_DEVICE", "cpu") };
+        if std::env::var_os("GINRS_CPU_DEVICES").is_none() {
+            // SAFETY: as above.
+            unsafe { std::env::set_var("GINRS_CPU_DEVICES", "64") };
+        }
+    });
+}
+
+/// This thread as `rank` of `n_ranks`.
+pub fn join(id: &UniqueId, rank: u32, n_ranks: u32) -> Arc<Comm> {
+    ginrs::device::set_current(rank as i32).unwrap();
+    let device = ginrs::device::current().unwrap();
+    create(Request { id: id.clone(), n_ranks, rank, config: CommConfig::default(), device }).unwrap()
+}
+
+/// Runs `body` on `n_ranks` threads, each a rank of one communicator; fails when one of them does.
+pub fn threads(n_ranks: u32, body: impl Fn(&Arc<Comm>) + Sync) {
+    set_up();
+    let id = UniqueId::create().unwrap();
+    std::thread::scope(|scope| {
+        let ranks: Vec<_> = (0..n_ranks)
+            .map(|rank| {
+                let (id, body) = (&id, &body);
+                let run = move || {
+                    let comm = join(id, rank, n_ranks);
+                    body(&comm);
+                    comm.bootstrap.barrier("end of test").unwrap();
+                };
+                std::thread::Builder::new().name(format!("rank {rank}")).spawn_scoped(scope, run).unwrap()
+            })
+            .collect();
+        for rank in ranks {
+            rank.join().unwrap();
+        }
+    });
+}
+
+/// Environment variable that makes a test's process a rank: `rank/n_ranks/id`.
+const AS_RANK: &str = "GINRS_TEST_AS_RANK";
+
+/// Runs `body` on `n_ranks` processes: the test `name` starts itself again for each of them.
+pub fn processes(name: &str, n_ranks: u32, body: impl FnOnce(&Arc<Comm>)) {
+    set_up();
+    if let Ok(spec) = std::env::var(AS_RANK) {
+        let parts: Vec<&str> = spec.split('/').collect();
+        let bytes: Vec<u8> = (0..256).step_by(2).map(|i| u8::from_str_radix(&parts[2][i..i + 2], 16).unwrap()).collect();
+        let id = UniqueId::from_bytes(&bytes.try_into().unwrap()).unwrap();
+        let comm = join(&id, parts[0].parse().unwrap(), parts[1].parse().unwrap());
+        body(&comm);
+        comm.bootstrap.barrier("end of test").unwrap();
+        comm.watch.leaving();
+        return;
+    }
+    let id = UniqueId::create().unwrap();
+    let hex: String = id.bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    let ranks: Vec<Child> = (0..n_ranks).map(|rank| again(name).env(AS_RANK, format!("{rank}/{n_ranks}/{hex}")).spawn().unwrap()).collect();
+    for (rank, mut child) in ranks.into_iter().enumerate() {
+        assert!(child.wait().unwrap().success(), "rank {rank} failed");
+    }
+}
+
+/// Environment variable that marks the inner run of [`with_settings`].
+const INNER: &str = "GINRS_TEST_INNER";
+
+/// Runs `body` in a process of its own with `settings`, because settings are read once per process.
+pub fn with_settings(name: &str, settings: &[(&str, &str)], body: impl FnOnce()) {
+    if std::env::var_os(INNER).is_some() {
+        return body();
+    }
+    let status = again(name).envs(settings.iter().copied()).env(INNER, "1").status().unwrap();
+    assert!(status.success(), "inner run failed");
+}
+
+fn again(name: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", name, "--nocapture", "--test-threads=1"]).stdout(Stdio::null());
+    command
+}
+
+/// One 8-byte word of device memory, as a kernel reads it.
+pub fn load(at: DevPtr) -> u64 {
+    // SAFETY: tests pass addresses that are mapped, 8-aligned, and accessed atomically on all ranks.
+    unsafe { std::sync::atomic::AtomicU64::from_ptr(at as *mut u64) }.load(std::sync::atomic::Ordering::Acquire)
+}
+
+/// As [`load`].
+pub fn store(at: DevPtr, value: u64) {
+    // SAFETY: as in `load`.
+    unsafe { std::sync::atomic::AtomicU64::from_ptr(at as *mut u64) }.store(value, std::sync::atomic::Ordering::Release);
+}
+
+/// A copy of a C struct in device memory.
+pub fn read<T: Copy>(at: DevPtr) -> T {
+    // SAFETY: tests pass the address of a live struct that nobody writes meanwhile.
+    unsafe { std::ptr::read(at as *const T) }
+}

@@ -72,7 +72,7 @@ fn build(comm: &Comm, what: &str, layout: &Layout, gin: Option<&Gin>) -> Result<
     let ids = Ids::take(gin, layout);
     let proposal = match layout.used {
         0 => Ok(None),
-        bytes => comm.device.create(bytes as usize).and_then(|memory| Proposal::new(comm, memory)).map(Some),
+        bytes => Proposal::fresh(comm, bytes as usize).map(Some),
     };
     let plan = ids.and_then(|ids| proposal.map(|proposal| (ids, proposal)));
     let said = plan.as_ref().map_err(Clone::clone).map(|(ids, proposal)| {

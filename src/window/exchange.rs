@@ -55,7 +55,7 @@ impl<'a> Offer<'a> {
                 let found = offers.as_ref().and_then(|offers| offers.get(&(self.comm.hash, peer.rank, key)));
                 match found {
                     Some(physical) => Some(physical.clone()),
-                    None => bail!(InternalError, 54, "memory of rank {} is gone | offer {key} of this process | fix: report this", peer.rank),
+                    None => bail!(InternalError, 53, "memory of rank {} is gone | offer {key} of this process | fix: report this", peer.rank),
                 }
             } else if peer.machine == me.machine {
                 let fd = self.comm.bootstrap.fetch(&peer.fd_address, peer.rank, key)?;

@@ -50,6 +50,21 @@ impl State {
     }
 }
 
+fn take(comm: &Comm, bytes: usize) -> Result<(Arc<FlatSpace>, Span)> {
+    let (space, offsets) = comm.windows.state.lock().space(comm)?;
+    match offsets.take(bytes as u64) {
+        Some(span) => Ok((space, span)),
+        None => bail!(
+            InternalError,
+            56,
+            "the flat space is full | {} | {bytes} bytes wanted, {} of {} bytes per rank in use | fix: raise NCCL_WIN_STRIDE on every rank",
+            comm.tag(),
+            offsets.in_use(),
+            space.stride()
+        ),
+    }
+}
+
 /// Memory that this rank would add. Dropped: nothing happened.
 pub(crate) struct Proposal<'a> {
     comm: &'a Comm,
@@ -63,20 +78,17 @@ pub(crate) struct Proposal<'a> {
 pub(crate) const AGREED: [&str; 3] = ["size of the allocation", "offset in the flat space", "bytes per rank in the flat space (NCCL_WIN_STRIDE)"];
 
 impl<'a> Proposal<'a> {
-    /// Takes an offset and offers the memory.
+    /// Takes an offset and offers memory that exists.
     pub fn new(comm: &'a Comm, physical: Arc<dyn Physical>) -> Result<Self> {
-        let (space, offsets) = comm.windows.state.lock().space(comm)?;
-        let Some(span) = offsets.take(physical.bytes() as u64) else {
-            bail!(
-                InternalError,
-                56,
-                "the flat space is full | {} | {} bytes wanted, {} of {} bytes per rank in use | fix: raise NCCL_WIN_STRIDE on every rank",
-                comm.tag(),
-                physical.bytes(),
-                offsets.in_use(),
-                space.stride()
-            );
-        };
+        let (space, span) = take(comm, physical.bytes())?;
+        let offer = Offer::new(comm, &physical)?;
+        Ok(Self { comm, space, span, physical, offer })
+    }
+
+    /// The same with new memory of `bytes`, made only if there is room for it.
+    pub fn fresh(comm: &'a Comm, bytes: usize) -> Result<Self> {
+        let (space, span) = take(comm, bytes.checked_next_multiple_of(comm.device.granularity()).unwrap_or(usize::MAX))?;
+        let physical = comm.device.create(bytes)?;
         let offer = Offer::new(comm, &physical)?;
         Ok(Self { comm, space, span, physical, offer })
     }

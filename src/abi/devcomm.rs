@@ -54,7 +54,7 @@ pub extern "C" fn pncclDevCommDestroy(comm: ncclComm_t, devComm: *const ncclDevC
 }
 
 /// Where one resource entry wants its results: addresses, NULL where it wants none.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Outs {
     buffer: usize,
     signal: usize,

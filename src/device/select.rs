@@ -2,11 +2,12 @@
 
 use super::{Device, cpu};
 use crate::bail;
+use crate::config;
 use crate::error::Result;
 use std::sync::Arc;
 
 fn require_cpu_device() -> Result<()> {
-    if cpu::stand_in_present() || std::env::var("GINRS_DEVICE").is_ok_and(|kind| kind.eq_ignore_ascii_case("cpu")) {
+    if cpu::stand_in_present() || config::text("GINRS_DEVICE").is_some_and(|kind| kind.eq_ignore_ascii_case("cpu")) {
         return Ok(());
     }
     bail!(

@@ -12,6 +12,7 @@ pub use space::{CpuReservation, mappings};
 
 use super::{Allocation, ControlMemory, DevPtr, Device, Kind, Physical, Reservation};
 use crate::bail;
+use crate::config;
 use crate::error::Result;
 use std::cell::Cell;
 use std::os::fd::OwnedFd;
@@ -37,7 +38,7 @@ pub fn stand_in_present() -> bool {
 pub fn count() -> i32 {
     match runtime::find() {
         Some(runtime) => runtime.device_count(),
-        None => number("GINRS_CPU_DEVICES").or_else(|| number("LOCAL_WORLD_SIZE")).filter(|&n| n > 0).unwrap_or(8),
+        None => positive("GINRS_CPU_DEVICES").or_else(|| positive("LOCAL_WORLD_SIZE")).unwrap_or(8),
     }
 }
 
@@ -45,7 +46,7 @@ pub fn count() -> i32 {
 pub fn current() -> i32 {
     match runtime::find() {
         Some(runtime) => runtime.current_device(),
-        None => CURRENT.get().unwrap_or_else(|| number("LOCAL_RANK").filter(|n| (0..count()).contains(n)).unwrap_or(0)),
+        None => CURRENT.get().unwrap_or_else(|| positive("LOCAL_RANK").filter(|&n| n < count()).unwrap_or(0)),
     }
 }
 
@@ -61,9 +62,8 @@ pub fn set_current(ordinal: i32) -> Result<()> {
     }
 }
 
-// torchrun's variables are not ours to tabulate; they are plain decimal numbers.
-fn number(name: &str) -> Option<i32> {
-    std::env::var(name).ok()?.trim().parse().ok()
+fn positive(name: &str) -> Option<i32> {
+    i32::try_from(config::int(name)).ok().filter(|&n| n > 0)
 }
 
 impl CpuDevice {
@@ -203,6 +203,6 @@ mod tests {
     fn the_thread_keeps_its_device() {
         set_current(3).unwrap();
         assert_eq!(current(), 3);
-        assert_eq!(std::thread::spawn(current).join().unwrap(), number("LOCAL_RANK").unwrap_or(0));
+        assert_eq!(std::thread::spawn(current).join().unwrap(), positive("LOCAL_RANK").unwrap_or(0));
     }
 }

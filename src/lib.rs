@@ -2,6 +2,7 @@
 #![allow(clippy::missing_safety_doc)]
 
 pub mod gin;
+pub mod transport;
 pub mod window;
 pub mod devcomm;
 

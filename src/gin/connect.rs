@@ -1,0 +1,172 @@
+//! GIN's set-up over a communicator (spec host 4.2): settings agreed, signal memory shared, a transport chosen for each peer.
+
+use super::context::{self, Shape};
+use super::proxy::Routes;
+use super::{Gin, Parts};
+use crate::comm::Comm;
+use crate::device::{DevPtr, Physical};
+use crate::error::Result;
+use crate::seq::Seq;
+use crate::transport::loopback::Loopback;
+use crate::transport::select::{self, Choice, Facts};
+use crate::transport::shm::Shm;
+use crate::transport::{Region, Transport};
+use crate::window::{self, Said, SymMemory};
+use crate::{bail, config, info, warn};
+use std::sync::Arc;
+
+/// Ids in a descriptor have 16 bits.
+const MOST_IDS: i64 = 65536;
+/// ginTypes and ginHandles of a device communicator have four places.
+const MOST_CONTEXTS: i64 = 4;
+
+/// What every rank must have alike.
+struct Settings {
+    contexts: u32,
+    signals: u32,
+    counters: u32,
+}
+
+impl Settings {
+    const NAMES: [&str; 3] = ["NCCL_GIN_NCONTEXTS", "NCCL_GIN_SIGNAL_POOL_SIZE", "NCCL_GIN_COUNTER_POOL_SIZE"];
+
+    fn read() -> Result<Self> {
+        let kind = config::int("NCCL_GIN_TYPE");
+        if kind != -1 && kind != 2 {
+            bail!(
+                InternalError,
+                30,
+                "GIN type is not available | NCCL_GIN_TYPE is {kind}, this version has 2 (proxy) | fix: unset it or set it to -1 or 2"
+            );
+        }
+        let pool = |name: &str| {
+            let wanted = config::int(name);
+            let size = if (0..=MOST_IDS).contains(&wanted) { wanted } else { MOST_IDS };
+            if size != wanted {
+                warn!("GINRS-E011 {name} is out of range | {wanted}, used: {size} | fix: set it between 0 and {MOST_IDS}");
+            }
+            size as u32
+        };
+        let wanted = config::int(Self::NAMES[0]);
+        if wanted < 1 {
+            warn!("GINRS-E011 {} is out of range | {wanted}, used: 1 | fix: set it between 1 and {MOST_CONTEXTS}", Self::NAMES[0]);
+        }
+        Ok(Self { contexts: wanted.clamp(1, MOST_CONTEXTS) as u32, signals: pool(Self::NAMES[1]), counters: pool(Self::NAMES[2]) })
+    }
+}
+
+/// Queue depth: each rank's own choice.
+fn depth(n_ranks: u32, contexts: u32) -> u32 {
+    const NAME: &str = "NCCL_GIN_PROXY_QUEUE_SIZE";
+    let wanted = config::int(NAME);
+    context::depth(n_ranks, contexts, wanted).unwrap_or_else(|default| {
+        info!(INIT, "{NAME} {wanted} is not used: not a power of two from 1 to 256; using {default}");
+        default
+    })
+}
+
+impl Gin {
+    /// Collective, the first use of GIN on a communicator. It fails on all ranks or on none.
+    pub fn connect(comm: &Comm) -> Result<Arc<Self>> {
+        let mine = Settings::read().and_then(|settings| {
+            let bytes = settings.contexts as usize * settings.signals as usize * 8;
+            Ok((comm.device.create(bytes)?, settings))
+        });
+        let said = |(_, of): &(Arc<dyn Physical>, Settings)| Said {
+            agreed: [of.contexts, of.signals, of.counters].map(u64::from).to_vec(),
+            own: Vec::new(),
+        };
+        let all = window::round(comm, "gin connect", mine.as_ref().map(said).map_err(Clone::clone))?;
+        let (memory, settings) = mine?;
+        window::compare("gin connect", &all, |i| Settings::NAMES[i].into(), |_, value| value.to_string())?;
+        let signals = window::exchange(comm, "gin signals", &memory)?;
+        let built = build(comm, &settings, signals);
+        window::done(comm, "gin connected", built.as_ref().map(drop).map_err(Clone::clone))?;
+        built
+    }
+
+    /// Names a memory for descriptors: the value for `ginWins` of every context. The caller deregisters it before the
+    /// mappings behind `memory` go.
+    pub fn register(&self, memory: &Arc<SymMemory>) -> Result<u64> {
+        let ranks = 0..memory.peers.len() as u32;
+        let address = |rank| memory.host_address(rank).map(|at| at.as_ptr().expose_provenance() as DevPtr);
+        let own = memory.peers.iter().position(|peer| peer.as_ref().is_some_and(|peer| Arc::ptr_eq(peer, &memory.physical)));
+        let rank = own.unwrap_or(usize::MAX) as u32;
+        // SAFETY: a SymMemory's addresses are mapped until its holder in the window registry goes, which deregisters first.
+        let region = unsafe {
+            Region::new(memory.id, memory.bytes as u64, rank, ranks.map(address).collect(), Box::new(memory.clone()))
+        };
+        match region {
+            Some(region) => self.register_region(region),
+            None => bail!(
+                SystemError,
+                37,
+                "memory cannot be used by GIN | memory {} of {:#x} bytes | this rank's own part is not mapped | fix: report this",
+                memory.id,
+                memory.bytes
+            ),
+        }
+    }
+}
+
+fn build(comm: &Comm, settings: &Settings, signals: Vec<Option<Arc<dyn Physical>>>) -> Result<Arc<Gin>> {
+    let facts = |(peer, memory): (&crate::comm::PeerInfo, &Option<Arc<dyn Physical>>)| Facts {
+        process: peer.process,
+        machine: peer.machine,
+        mapped: memory.is_some(),
+    };
+    let peers: Vec<Facts> = comm.peers.iter().zip(&signals).map(facts).collect();
+    let choices = select::select(comm.rank, &peers)?;
+    for line in select::explain(comm.rank, &choices) {
+        info!(INIT, "GIN {line}");
+    }
+    let depth = depth(comm.n_ranks, settings.contexts);
+    info!(
+        INIT,
+        "GIN {}: {} contexts of {} queues x {depth}, {} signals and {} counters each",
+        comm.tag(),
+        settings.contexts,
+        comm.n_ranks,
+        settings.signals,
+        settings.counters
+    );
+    let gin = Gin::from_parts(Parts {
+        device: comm.device.clone(),
+        rank: comm.rank,
+        n_contexts: settings.contexts,
+        shape: Shape {
+            n_ranks: comm.n_ranks,
+            depth,
+            signals: settings.signals,
+            counters: settings.counters,
+            start: Seq(0),
+        },
+        signals,
+        routes: routes(&choices),
+        abort: comm.abort.clone(),
+        salt: comm.hash,
+    })?;
+    gin.start(&comm.device)?;
+    Ok(gin)
+}
+
+/// One transport of each kind that was chosen.
+fn routes(choices: &[Choice]) -> Routes {
+    let mut routes = Routes { transports: Vec::new(), by_peer: vec![0; choices.len()] };
+    for kind in [Choice::Loopback, Choice::Shm] {
+        let serves: Vec<bool> = choices.iter().map(|&choice| choice == kind).collect();
+        if !serves.contains(&true) {
+            continue;
+        }
+        let index = routes.transports.len() as u8;
+        for (route, _) in routes.by_peer.iter_mut().zip(&serves).filter(|(_, serves)| **serves) {
+            *route = index;
+        }
+        let transport: Box<dyn Transport> = match kind {
+            Choice::Loopback => Box::new(Loopback::new(serves)),
+            Choice::Shm => Box::new(Shm::new(serves)),
+        };
+        routes.transports.push(transport);
+    }
+    routes
+}

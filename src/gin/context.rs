@@ -1,0 +1,192 @@
+//! One GIN context: the structs and arrays that kernels see (spec host 4.3), and the proxy's state behind each queue.
+//!
+//! | memory | writer -> reader |
+//! |---|---|
+//! | ncclGinProxyGpuCtx and our extension, `pis` | host once -> kernels; `pis` kernels only |
+//! | queues | kernels -> proxy, which zeroes slots |
+//! | `cis`, counters | proxy -> kernels; kernels reset counters |
+//! | signals | proxies of all ranks -> kernels of this one, which reset them |
+//! | hints | kernels -> proxy |
+
+use super::descriptor::WORDS;
+use super::hints::Hints;
+use super::ledger::{Ledger, Open};
+use super::plan::Operation;
+use super::shared::Shared;
+use crate::bail;
+use crate::device::{ControlMemory, DevPtr, Device, Physical};
+use crate::error::Result;
+use crate::seq::Seq;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+const EXTENSION: usize = 64;
+const EXTENSION_MAGIC: u64 = 0x4e49_4753_5352_4e47;
+const EXTENSION_VERSION: u32 = 1;
+const PIS: usize = 128;
+
+/// What a context is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// Ranks of the communicator: one queue each.
+    pub n_ranks: u32,
+    /// Slots per queue, a power of two.
+    pub depth: u32,
+    /// Signal ids per context.
+    pub signals: u32,
+    /// Counter ids per context.
+    pub counters: u32,
+    /// First index of every queue: 0, except in tests of the wrap.
+    pub start: Seq,
+}
+
+/// Slots per queue so that all queues of a rank take at most 4 MiB, between 16 and 256. `wanted` is
+/// NCCL_GIN_PROXY_QUEUE_SIZE; a value that cannot be used comes back as Err with the default.
+pub fn depth(n_ranks: u32, n_contexts: u32, wanted: i64) -> std::result::Result<u32, u32> {
+    let slots = (4 << 20) / (64 * u64::from(n_ranks.max(1)) * u64::from(n_contexts.max(1)));
+    let default = slots.clamp(16, 256).ilog2();
+    match u32::try_from(wanted) {
+        Ok(wanted) if wanted.is_power_of_two() && wanted <= 256 => Ok(wanted),
+        _ if wanted == -1 => Ok(1 << default),
+        _ => Err(1 << default),
+    }
+}
+
+/// The proxy's state behind one queue.
+#[derive(Default)]
+pub(super) struct Lane {
+    pub ledger: Ledger,
+    /// Kernels have claimed up to here, as far as hints say.
+    pub claimed: Seq,
+    /// Visits without work before a queue without hints is left to the slow scan again.
+    pub linger: u32,
+    pub active: bool,
+    /// An operation that is not wholly submitted; nothing behind it moves.
+    pub current: Option<Box<(Seq, Operation)>>,
+}
+
+/// One context.
+pub struct Context {
+    pub(super) shape: Shape,
+    pub(super) queues: Shared<[AtomicU64; WORDS]>,
+    pub(super) cis: Shared<AtomicU32>,
+    pub(super) counters: Shared<AtomicU64>,
+    pub(super) signals: Shared<AtomicU64>,
+    pub(super) hints: Hints,
+    pub(super) lanes: Vec<Lane>,
+    pub(super) open: Vec<Open>,
+    /// Peers whose queues are looked at in every step.
+    pub(super) active: Vec<u32>,
+    object: ControlMemory,
+}
+
+impl Context {
+    /// Builds context `index`. `signals` is this rank's signal memory for all contexts; `abort_word` a device address.
+    pub fn new(
+        device: &dyn Device,
+        index: u32,
+        shape: Shape,
+        signals: &Arc<dyn Physical>,
+        abort_word: u64,
+    ) -> Result<Self> {
+        let Shape { n_ranks, depth, start, .. } = shape;
+        let ranks = n_ranks as usize;
+        let slots = ranks * depth as usize;
+        let queues = Shared::new(device.control(slots * 64)?, slots);
+        let cis = Shared::<AtomicU32>::new(device.control(ranks * 4)?, ranks);
+        let counters = Shared::new(device.control(shape.counters as usize * 8)?, shape.counters as usize);
+        let offset = index as usize * shape.signals as usize * 8;
+        let Some(signals) = Shared::of_physical(signals, offset, shape.signals as usize) else {
+            bail!(
+                SystemError,
+                28,
+                "signal memory cannot be used | context {index}: {} signals at {offset:#x} of {:#x} bytes | it is too small, or the host cannot touch it | fix: report this",
+                shape.signals,
+                signals.bytes()
+            );
+        };
+        let entries = slots.next_power_of_two().clamp(1024, 8192);
+        let hints = Hints::new(device.control(4)?, device.control(entries * 8)?, entries as u32);
+        let object = device.objects(PIS + ranks * 4)?;
+        for index in cis.iter() {
+            index.store(start.0, Ordering::Relaxed);
+        }
+
+        let mut bytes = vec![0; PIS];
+        let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
+        put(0, &n_ranks.to_le_bytes());
+        put(4, &depth.to_le_bytes());
+        put(8, &queues.device().to_le_bytes());
+        put(16, &(object.device() + PIS as u64).to_le_bytes());
+        put(24, &cis.device().to_le_bytes());
+        put(32, &counters.device().to_le_bytes());
+        put(40, &signals.device().to_le_bytes());
+        let (head, ring, mask) = hints.device();
+        put(EXTENSION, &EXTENSION_MAGIC.to_le_bytes());
+        put(EXTENSION + 8, &EXTENSION_VERSION.to_le_bytes());
+        put(EXTENSION + 12, &mask.to_le_bytes());
+        put(EXTENSION + 16, &abort_word.to_le_bytes());
+        put(EXTENSION + 24, &head.to_le_bytes());
+        put(EXTENSION + 32, &ring.to_le_bytes());
+        if start != Seq(0) {
+            bytes.extend(std::iter::repeat_n(start.0.to_le_bytes(), ranks).flatten());
+        }
+        device.write(object.device(), &bytes)?;
+
+        let lane = || Lane { ledger: Ledger::starting_at(start), claimed: start, ..Lane::default() };
+        Ok(Self {
+            shape,
+            queues,
+            cis,
+            counters,
+            signals,
+            hints,
+            lanes: std::iter::repeat_with(lane).take(ranks).collect(),
+            open: vec![Open::default(); slots],
+            active: Vec::new(),
+            object,
+        })
+    }
+
+    /// Device address of the ncclGinProxyGpuCtx.
+    pub fn device(&self) -> DevPtr {
+        self.object.device()
+    }
+
+    /// The slot that `peer`'s queue fills next.
+    #[inline]
+    pub(super) fn head(&self, peer: u32) -> &[AtomicU64; WORDS] {
+        let next = self.lanes[peer as usize].ledger.next().0 & (self.shape.depth - 1);
+        &self.queues[peer as usize * self.shape.depth as usize + next as usize]
+    }
+
+    /// From now on `peer`'s queue is looked at in every step.
+    #[inline]
+    pub(super) fn activate(&mut self, peer: u32) {
+        let lane = &mut self.lanes[peer as usize];
+        if !lane.active {
+            lane.active = true;
+            self.active.push(peer);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queues_take_at_most_four_mebibytes() {
+        assert_eq!(depth(2, 4, -1), Ok(256));
+        assert_eq!(depth(64, 4, -1), Ok(256));
+        assert_eq!(depth(65, 4, -1), Ok(128));
+        assert_eq!(depth(1024, 4, -1), Ok(16));
+        assert_eq!(depth(1024, 1, -1), Ok(64));
+        assert_eq!(depth(100_000, 4, -1), Ok(16));
+        assert_eq!(depth(2, 4, 8), Ok(8));
+        assert_eq!(depth(2, 4, 1), Ok(1));
+        for bad in [0, 3, 512, -2, i64::MAX] {
+            assert_eq!(depth(2, 4, bad), Err(256), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! The values that stand in `ginWins`: names of registered memories, never pointers.
+//!
+//! A descriptor carries 63 bits of a handle: 20 bits of slot, 43 of generation. Generations start at a number that differs
+//! between communicators and rise at each reuse, so a stale handle, one of another communicator and stack garbage are all
+//! told apart from a live one.
+
+use crate::bail;
+use crate::error::Result;
+
+const SLOT_BITS: u32 = 20;
+const GENERATION: u64 = u64::MAX >> (1 + SLOT_BITS);
+
+#[derive(Clone, Copy)]
+struct Entry {
+    generation: u64,
+    bytes: u64,
+    live: bool,
+}
+
+/// A registered memory, as a descriptor's handle names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// Number of the region that transports know.
+    pub region: u32,
+    /// Its size in bytes.
+    pub bytes: u64,
+}
+
+/// Why a handle names nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// Its memory was deregistered.
+    Gone,
+    /// This communicator never gave it out.
+    Unknown,
+}
+
+/// All memories of one communicator.
+pub struct Handles {
+    first: u64,
+    entries: Vec<Entry>,
+    free: Vec<u32>,
+}
+
+impl Handles {
+    /// `salt` is any number that differs between communicators.
+    pub fn new(salt: u64) -> Self {
+        let first = (salt & GENERATION >> 1) | 1;
+        // Slot 0 is the signal memory (transport::SIGNALS), which no handle names.
+        Self { first, entries: vec![Entry { generation: 0, bytes: 0, live: false }], free: Vec::new() }
+    }
+
+    /// A slot and a handle for `bytes` of memory.
+    pub fn insert(&mut self, bytes: u64) -> Result<(Memory, u64)> {
+        let slot = match self.free.pop() {
+            Some(slot) => slot,
+            None if self.entries.len() < 1 << SLOT_BITS => {
+                self.entries.push(Entry { generation: self.first - 1, bytes: 0, live: false });
+                self.entries.len() as u32 - 1
+            }
+            None => bail!(
+                InternalError,
+                27,
+                "too many memories registered for GIN | {} in one communicator | fix: deregister windows that are not used",
+                self.entries.len() - 1
+            ),
+        };
+        let generation = self.entries[slot as usize].generation + 1 & GENERATION;
+        self.entries[slot as usize] = Entry { generation, bytes, live: true };
+        Ok((Memory { region: slot, bytes }, generation << SLOT_BITS | u64::from(slot)))
+    }
+
+    /// Takes a handle back and says which region it was.
+    pub fn remove(&mut self, handle: u64) -> std::result::Result<Memory, Refused> {
+        let memory = self.lookup(handle)?;
+        self.entries[memory.region as usize].live = false;
+        self.free.push(memory.region);
+        Ok(memory)
+    }
+
+    /// What `handle` names.
+    #[inline]
+    pub fn lookup(&self, handle: u64) -> std::result::Result<Memory, Refused> {
+        let slot = handle as usize & ((1 << SLOT_BITS) - 1);
+        match self.entries.get(slot) {
+            Some(entry) if entry.live && entry.generation == handle >> SLOT_BITS => {
+                Ok(Memory { region: slot as u32, bytes: entry.bytes })
+            }
+            other => Err(self.why_not(other, handle >> SLOT_BITS)),
+        }
+    }
+
+    #[cold]
+    fn why_not(&self, entry: Option<&Entry>, generation: u64) -> Refused {
+        match entry {
+            Some(entry) if (self.first..=entry.generation).contains(&generation) => Refused::Gone,
+            _ => Refused::Unknown,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handle_names_one_life_of_one_slot() {
+        let mut handles = Handles::new(u64::MAX);
+        let (first, old) = handles.insert(4096).unwrap();
+        assert_eq!(first.region, 1, "slot 0 is the signals'");
+        assert_eq!(old >> 63, 0, "63 bits survive the descriptor");
+        assert_eq!(handles.lookup(old), Ok(first));
+        assert_eq!(handles.remove(old), Ok(first));
+        let (again, new) = handles.insert(8192).unwrap();
+        assert_eq!(again, Memory { region: 1, bytes: 8192 });
+        assert_eq!(handles.lookup(old), Err(Refused::Gone));
+        assert_eq!(handles.remove(old), Err(Refused::Gone));
+        assert_eq!(handles.lookup(new), Ok(again));
+        for garbage in [0, 1, new + 1, new + (1 << SLOT_BITS), 0x7fff_dead_beef_0000, u64::MAX >> 1] {
+            assert_eq!(handles.lookup(garbage), Err(Refused::Unknown), "{garbage:#x}");
+        }
+        assert_eq!(Handles::new(5).lookup(new), Err(Refused::Unknown), "another communicator's");
+    }
+}

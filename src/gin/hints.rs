@@ -1,0 +1,110 @@
+//! Hints: kernels compiled with our headers say which queue they claim, so that the proxy need not look at all of them.
+//!
+//! A ring of `peer << 32 | end`, written relaxed after the claim: "indices below `end` of this queue are claimed". It
+//! promises nothing about the slots, and a lost entry costs latency only, because the proxy also looks at every queue now
+//! and then. So the ring has no credit: whoever laps it overwrites.
+
+use super::shared::Shared;
+use crate::device::ControlMemory;
+use crate::seq::Seq;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Looks at an entry that was claimed and not yet written, before it is given up.
+const PATIENCE: u32 = 64;
+
+/// One hint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hint {
+    /// Whose queue; any number, a kernel wrote it.
+    pub peer: u32,
+    /// Indices before this one are claimed.
+    pub end: Seq,
+}
+
+/// The consumer's end of the ring.
+pub struct Hints {
+    head: Shared<AtomicU32>,
+    ring: Shared<AtomicU64>,
+    tail: Seq,
+    waited: u32,
+}
+
+impl Hints {
+    /// `head` holds one word, `ring` a power of two of entries; both zeroed.
+    pub fn new(head: ControlMemory, ring: ControlMemory, entries: u32) -> Self {
+        assert!(entries.is_power_of_two());
+        Self { head: Shared::new(head, 1), ring: Shared::new(ring, entries as usize), tail: Seq(0), waited: 0 }
+    }
+
+    /// Addresses of head and ring for kernels, and the ring's mask.
+    pub fn device(&self) -> (u64, u64, u32) {
+        (self.head.device(), self.ring.device(), self.ring.len() as u32 - 1)
+    }
+
+    /// The next hint; None when there is none now.
+    #[inline]
+    pub fn next(&mut self) -> Option<Hint> {
+        let head = Seq(self.head[0].load(Ordering::Relaxed));
+        let waiting = head.distance(self.tail);
+        if waiting == 0 {
+            return None;
+        }
+        if waiting > self.ring.len() as u32 {
+            self.tail = Seq(head.0.wrapping_sub(self.ring.len() as u32));
+        }
+        let entry = &self.ring[self.tail.0 as usize & (self.ring.len() - 1)];
+        let mut hint = entry.load(Ordering::Relaxed);
+        if hint != 0 {
+            // A lapping kernel may write between load and store; its hint is lost, which the slow scan makes good.
+            entry.store(0, Ordering::Relaxed);
+        } else {
+            self.waited += 1;
+            if self.waited < PATIENCE {
+                return None;
+            }
+            hint = u64::from(u32::MAX) << 32;
+        }
+        self.waited = 0;
+        self.tail = self.tail.next();
+        Some(Hint { peer: (hint >> 32) as u32, end: Seq(hint as u32) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ring() -> Hints {
+        Hints::new(ControlMemory::anonymous(4).unwrap(), ControlMemory::anonymous(32).unwrap(), 4)
+    }
+
+    fn write(hints: &Hints, peer: u32, end: u32) {
+        let at = hints.head[0].fetch_add(1, Ordering::Relaxed);
+        hints.ring[at as usize & 3].store(u64::from(peer) << 32 | u64::from(end), Ordering::Relaxed);
+    }
+
+    #[test]
+    fn lapped_and_unwritten_entries_do_not_stop_the_ring() {
+        let mut hints = ring();
+        assert_eq!(hints.next(), None);
+        for end in 1..=7 {
+            write(&hints, 5, end);
+        }
+        for end in 4..=7 {
+            assert_eq!(hints.next(), Some(Hint { peer: 5, end: Seq(end) }), "the oldest three were overwritten");
+        }
+        assert_eq!(hints.next(), None);
+        hints.head[0].fetch_add(1, Ordering::Relaxed);
+        write(&hints, 6, 1);
+        let mut looks = 0;
+        let hint = loop {
+            looks += 1;
+            match hints.next() {
+                Some(hint) if hint.peer == 6 => break hint,
+                _ => assert!(looks < 1000),
+            }
+        };
+        assert_eq!(hint.end, Seq(1));
+        assert!(looks > PATIENCE);
+    }
+}

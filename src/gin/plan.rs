@@ -1,0 +1,204 @@
+//! From a descriptor to work for a transport: everything that a kernel wrote is checked here, at the source.
+
+use super::descriptor::{Descriptor, Misfit, SignalOp, Source as From};
+use super::handles::{Handles, Refused};
+use crate::error::{Code, Error};
+use crate::transport::{Source, Work};
+
+/// Error number of an operation that is refused.
+pub const REFUSED: u16 = 55;
+
+/// What ids and offsets of one context may be.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Signal ids per context.
+    pub signals: u32,
+    /// Counter ids per context.
+    pub counters: u32,
+}
+
+/// A checked operation and how much of it has been submitted.
+#[derive(Clone, Copy, Debug)]
+pub struct Operation {
+    work: Work,
+    counter: Option<u16>,
+    submitted: u64,
+}
+
+/// Why a descriptor is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Its fields make no sense.
+    Fields(Misfit),
+    /// A handle names no memory.
+    Handle {
+        /// `source` or `target`.
+        which: &'static str,
+        /// The value.
+        handle: u64,
+        /// What is known of it.
+        refused: Refused,
+    },
+    /// The range leaves the memory.
+    Bounds {
+        /// `source` or `target`.
+        which: &'static str,
+        /// The handle that names the memory.
+        handle: u64,
+        /// First byte.
+        offset: u64,
+        /// Length.
+        bytes: u64,
+        /// Size of the memory.
+        size: u64,
+    },
+    /// An id is not below the pool's size.
+    Id {
+        /// `signal` or `counter`.
+        what: &'static str,
+        /// The id.
+        id: u16,
+        /// The pool's size.
+        pool: u32,
+    },
+}
+
+impl Fault {
+    /// The error that ends the communicator; `whose` names rank, context, operation and peer.
+    #[cold]
+    pub fn error(&self, whose: &str) -> Error {
+        let (values, fix) = match self {
+            Self::Fields(misfit) => (
+                format!("{misfit}"),
+                "a kernel wrote over the queue, or was compiled against headers that are not of NCCL 2.28",
+            ),
+            Self::Handle { which, handle, refused: Refused::Gone } => (
+                format!("{which} window's handle {handle:#x} was deregistered"),
+                "keep windows registered until every kernel that uses them has ended",
+            ),
+            Self::Handle { which, handle, refused: Refused::Unknown } => (
+                format!("{which} window's handle {handle:#x} was never given out by this communicator"),
+                "pass windows of the same communicator as the device communicator; handle 0 is a put without a window",
+            ),
+            Self::Bounds { which, handle, offset, bytes, size } => (
+                format!("{which} window {handle:#x}: bytes {offset:#x} to {offset:#x}+{bytes:#x} of {size:#x}"),
+                "offset plus size must stay within the allocation under the window",
+            ),
+            Self::Id { what, id, pool } => (
+                format!("{what} id {id}, the pool has {pool}"),
+                "ask for the ids in ncclDevCommRequirements and use those below the count",
+            ),
+        };
+        Error::new(Code::InvalidUsage, REFUSED, format!("GIN operation refused | {whose} | {values} | fix: {fix}"))
+    }
+}
+
+/// Checks `words` and makes an operation of it; `tag` comes back with completions.
+#[inline]
+pub fn plan(
+    words: &[u64; 8],
+    handles: &Handles,
+    limits: Limits,
+    context: u32,
+    peer: u32,
+    tag: u64,
+) -> Result<Operation, Fault> {
+    let Descriptor { bytes, source, dst_handle, dst_offset, signal, counter } =
+        Descriptor::decode(words).map_err(Fault::Fields)?;
+    let mut work = Work { tag, context, peer, source: Source::Inline(0), bytes, target: (0, 0), signal: None };
+    if bytes > 0 {
+        work.target = (within(handles, "target", dst_handle, dst_offset, bytes)?, dst_offset);
+        work.source = match source {
+            From::Inline(value) => Source::Inline(value),
+            From::Memory { handle, offset } => {
+                Source::Region { region: within(handles, "source", handle, offset, bytes)?, offset }
+            }
+        };
+    }
+    if let Some((id, op)) = signal {
+        if u32::from(id) >= limits.signals {
+            return Err(Fault::Id { what: "signal", id, pool: limits.signals });
+        }
+        let add = match op {
+            SignalOp::Inc => 1,
+            SignalOp::Add(value) => value,
+        };
+        work.signal = Some((signal_offset(context, limits.signals, id), add));
+    }
+    if let Some(id) = counter
+        && u32::from(id) >= limits.counters
+    {
+        return Err(Fault::Id { what: "counter", id, pool: limits.counters });
+    }
+    Ok(Operation { work, counter, submitted: 0 })
+}
+
+/// Where signal `id` of `context` lies in every rank's signal memory.
+pub fn signal_offset(context: u32, signals: u32, id: u16) -> u64 {
+    (u64::from(context) * u64::from(signals) + u64::from(id)) * 8
+}
+
+/// The region that `handle` names, if the range lies inside it.
+#[inline]
+fn within(handles: &Handles, which: &'static str, handle: u64, offset: u64, bytes: u64) -> Result<u32, Fault> {
+    let memory = handles.lookup(handle).map_err(|refused| Fault::Handle { which, handle, refused })?;
+    if offset > memory.bytes || bytes > memory.bytes - offset {
+        return Err(Fault::Bounds { which, handle, offset, bytes, size: memory.bytes });
+    }
+    Ok(memory.region)
+}
+
+impl Operation {
+    /// The next piece of at most `max` bytes; only the last carries the signal. None when all is submitted.
+    #[inline]
+    pub fn piece(&self, max: u64) -> Option<Work> {
+        let left = self.work.bytes - self.submitted;
+        if left <= max {
+            let nothing = left == 0 && (self.submitted > 0 || self.work.signal.is_none());
+            return (!nothing).then(|| self.at(left));
+        }
+        Some(Work { signal: None, ..self.at(max) })
+    }
+
+    fn at(&self, bytes: u64) -> Work {
+        let mut work = Work { bytes, ..self.work };
+        work.target.1 += self.submitted;
+        if let Source::Region { offset, .. } = &mut work.source {
+            *offset += self.submitted;
+        }
+        work
+    }
+
+    /// Notes that `piece` was taken; true when it was the last.
+    #[inline]
+    pub fn took(&mut self, piece: &Work) -> bool {
+        self.submitted += piece.bytes;
+        if piece.signal.is_some() {
+            self.work.signal = None;
+        }
+        self.submitted == self.work.bytes
+    }
+
+    /// The counter that rises when the operation is done.
+    #[inline]
+    pub fn counter(&self) -> Option<u16> {
+        self.counter
+    }
+
+    /// Target rank.
+    #[inline]
+    pub fn peer(&self) -> u32 {
+        self.work.peer
+    }
+
+    /// Bytes that transports have taken.
+    pub fn submitted(&self) -> u64 {
+        self.submitted
+    }
+
+    /// Regions that the operation reads and writes; deregistering one under way is a misuse.
+    pub fn uses(&self, region: u32) -> bool {
+        let source = matches!(self.work.source, Source::Region { region: from, .. } if from == region);
+        self.work.bytes > 0 && (source || self.work.target.0 == region)
+    }
+}

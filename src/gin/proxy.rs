@@ -1,0 +1,448 @@
+//! The proxy's loop body: one pure [`Engine::step`], called by the proxy thread and by waiting blocks.
+//!
+//! A step costs what is active: queues named by hints or found by a slow scan are drained, the others are looked at a
+//! slice at a time. It never blocks, moves a bounded number of bytes, and never waits for a half-written descriptor.
+
+use super::abort::Abort;
+use super::context::{Context, Lane};
+use super::handles::{Handles, Memory};
+use super::ledger::Progress;
+use super::plan::{Limits, Operation, plan};
+use super::queue;
+use super::signal::{self, Pool};
+use crate::error::{Code, Error, Result};
+use crate::seq::Seq;
+use crate::transport::{Capabilities, Completion, Region, Submitted, Transport};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Error number of an operation that was taken and failed.
+pub const FAILED: u16 = 50;
+
+/// Descriptors taken from one queue before its credit is published and the next queue has its turn.
+const BATCH: u32 = 64;
+/// Descriptors and bytes of one step, over all queues.
+const STEP_OPERATIONS: u32 = 1024;
+const STEP_BYTES: u64 = 2 << 20;
+/// Active queues and hints looked at in one step.
+const STEP_VISITS: usize = 256;
+/// Idle visits before a queue that gives no hints is left to the slow scan.
+const LINGER: u32 = 256;
+/// Queue heads that the slow scan looks at: in a step that found work, and in one that found none.
+const SCAN_BUSY: usize = 4;
+const SCAN_IDLE: usize = 64;
+
+/// Which transport carries to whom.
+pub struct Routes {
+    /// The transports in use.
+    pub transports: Vec<Box<dyn Transport>>,
+    /// By peer, an index into `transports`.
+    pub by_peer: Vec<u8>,
+}
+
+/// Everything of one communicator's GIN that the proxy touches.
+pub struct Engine {
+    contexts: Vec<Context>,
+    carrier: Carrier,
+    done: Vec<Completion>,
+    /// What transports were told of, by number; kept until they have forgotten it.
+    regions: Vec<Option<Region>>,
+    /// Where the slow scan goes on.
+    scan: (usize, u32),
+    pub(super) signals: Pool,
+    pub(super) counters: Pool,
+}
+
+/// What carrying out a descriptor needs, apart from its queue.
+struct Carrier {
+    rank: u32,
+    limits: Limits,
+    handles: Handles,
+    transports: Vec<Box<dyn Transport>>,
+    capabilities: Vec<Capabilities>,
+    by_peer: Vec<u8>,
+    abort: Arc<Abort>,
+    /// After an abort: descriptors are consumed and credited, nothing moves.
+    draining: bool,
+    /// Pieces that a transport has not finished.
+    pending: u64,
+    operations: u32,
+    bytes: u64,
+}
+
+impl Engine {
+    /// `contexts` are equal in shape; `salt` differs between communicators.
+    pub fn new(rank: u32, contexts: Vec<Context>, routes: Routes, abort: Arc<Abort>, salt: u64) -> Self {
+        let shape = contexts[0].shape;
+        let capabilities = routes.transports.iter().map(|transport| transport.capabilities()).collect();
+        Self {
+            contexts,
+            carrier: Carrier {
+                rank,
+                limits: Limits { signals: shape.signals, counters: shape.counters },
+                handles: Handles::new(salt),
+                transports: routes.transports,
+                capabilities,
+                by_peer: routes.by_peer,
+                abort,
+                draining: false,
+                pending: 0,
+                operations: 0,
+                bytes: 0,
+            },
+            done: Vec::new(),
+            regions: Vec::new(),
+            scan: (0, 0),
+            signals: Pool::new("signal", "NCCL_GIN_SIGNAL_POOL_SIZE", shape.signals),
+            counters: Pool::new("counter", "NCCL_GIN_COUNTER_POOL_SIZE", shape.counters),
+        }
+    }
+
+    /// Makes a memory known to all transports and names it. `region.id` is chosen here.
+    pub fn register(&mut self, mut region: Region) -> Result<u64> {
+        let (memory, handle) = self.carrier.handles.insert(region.bytes())?;
+        region.id = memory.region;
+        if let Err(error) = self.introduce(region) {
+            let _ = self.carrier.handles.remove(handle);
+            return Err(error);
+        }
+        Ok(handle)
+    }
+
+    /// Tells all transports of `region`, under the number it has; the signal memory comes this way.
+    pub fn introduce(&mut self, region: Region) -> Result<()> {
+        for transport in 0..self.carrier.transports.len() {
+            if let Err(error) = self.carrier.transports[transport].register(&region) {
+                self.carrier.transports[..transport].iter_mut().for_each(|earlier| earlier.deregister(region.id));
+                return Err(error);
+            }
+        }
+        let id = region.id as usize;
+        if self.regions.len() <= id {
+            self.regions.resize_with(id + 1, || None);
+        }
+        self.regions[id] = Some(region);
+        Ok(())
+    }
+
+    /// Forgets a memory; an operation under way in it ends the communicator.
+    pub fn deregister(&mut self, handle: u64) -> Result<()> {
+        let Ok(Memory { region, .. }) = self.carrier.handles.remove(handle) else {
+            return Err(Error::new(
+                Code::InternalError,
+                51,
+                format!("GIN handle {handle:#x} is not registered | rank {} | fix: report this", self.carrier.rank),
+            ));
+        };
+        for (index, context) in self.contexts.iter_mut().enumerate() {
+            for lane in &context.lanes {
+                if let Some(current) = lane.current.as_ref().filter(|current| current.1.uses(region)) {
+                    let whose = self.carrier.whose(tag(index as u32, current.1.peer(), current.0));
+                    let text = format!(
+                        "window deregistered while a put uses it | {whose} | fix: flush and synchronise the kernel first"
+                    );
+                    self.carrier.abort.raise(Error::new(Code::InvalidUsage, 51, text));
+                }
+            }
+        }
+        for transport in &mut self.carrier.transports {
+            transport.deregister(region);
+        }
+        self.regions[region as usize] = None;
+        Ok(())
+    }
+
+    /// Zeroes this rank's words in every context.
+    pub fn zero(&self, signals: Range<u32>, counters: Range<u32>) {
+        for context in &self.contexts {
+            signal::zero(&context.signals, signals.clone());
+            signal::zero(&context.counters, counters.clone());
+        }
+    }
+
+    /// Takes, plans, submits and completes what there is. True if anything moved.
+    pub fn step(&mut self) -> bool {
+        if !self.carrier.draining && self.carrier.abort.is_raised() {
+            self.start_draining();
+        }
+        let mut moved = self.complete();
+        self.carrier.operations = STEP_OPERATIONS;
+        self.carrier.bytes = STEP_BYTES;
+        for index in 0..self.contexts.len() {
+            let context = &mut self.contexts[index];
+            moved |= context.take_hints();
+            moved |= context.visit(index, &mut self.carrier);
+        }
+        self.look_around(if moved { SCAN_BUSY } else { SCAN_IDLE });
+        moved
+    }
+
+    /// The slow scan: finds queues of kernels that write no hints.
+    fn look_around(&mut self, slice: usize) {
+        let all = self.contexts.len() * self.contexts[0].lanes.len();
+        for _ in 0..slice.min(all) {
+            let (index, peer) = self.scan;
+            let context = &mut self.contexts[index];
+            if !context.lanes[peer as usize].active && queue::is_begun(context.head(peer)) {
+                context.activate(peer);
+                context.lanes[peer as usize].linger = LINGER;
+            }
+            self.scan.1 += 1;
+            if self.scan.1 as usize == context.lanes.len() {
+                self.scan = ((index + 1) % self.contexts.len(), 0);
+            }
+        }
+    }
+
+    /// Collects completions. Their errors end the communicator.
+    fn complete(&mut self) -> bool {
+        let carrier = &mut self.carrier;
+        let mut moved = false;
+        for (transport, capabilities) in carrier.transports.iter_mut().zip(&carrier.capabilities) {
+            if carrier.pending == 0 && !capabilities.polled {
+                continue;
+            }
+            match transport.progress(&mut self.done) {
+                Ok(some) => moved |= some,
+                Err(error) => _ = carrier.abort.raise(error),
+            }
+        }
+        for (tag, result) in self.done.drain(..) {
+            moved = true;
+            if carrier.draining {
+                continue;
+            }
+            let (index, peer, at) = untag(tag);
+            if let Err(error) = result {
+                carrier.failed(tag, error);
+                continue;
+            }
+            let context = self.contexts.get_mut(index).filter(|context| (peer as usize) < context.lanes.len());
+            if context.is_some_and(|context| context.finish_piece(peer, at)) {
+                carrier.pending -= 1;
+            } else {
+                let error = Error::new(Code::InternalError, FAILED, "completion of work that is not under way");
+                carrier.failed(tag, error);
+            }
+        }
+        moved
+    }
+
+    /// From here on nothing moves: what is under way is dropped, all taken descriptors are credited, and words that kernels
+    /// may wait on are moved, for those that know no abort word.
+    fn start_draining(&mut self) {
+        self.carrier.draining = true;
+        self.carrier.pending = 0;
+        self.done.clear();
+        for transport in &mut self.carrier.transports {
+            transport.abort();
+        }
+        for context in &mut self.contexts {
+            let depth = context.shape.depth as usize;
+            for (peer, lane) in context.lanes.iter_mut().enumerate() {
+                let open = &mut context.open[peer * depth..][..depth];
+                lane.current = None;
+                lane.ledger.forgive(open);
+                lane.ledger.settle(open, &context.cis[peer]);
+            }
+            let release = |word: &AtomicU64| _ = word.fetch_add(signal::RELEASE, Ordering::Release);
+            self.signals.taken().for_each(|id| release(&context.signals[id]));
+            self.counters.taken().for_each(|id| release(&context.counters[id]));
+        }
+    }
+}
+
+fn tag(context: u32, peer: u32, at: Seq) -> u64 {
+    u64::from(context) << 56 | u64::from(peer) << 32 | u64::from(at.0)
+}
+
+fn untag(tag: u64) -> (usize, u32, Seq) {
+    ((tag >> 56) as usize, (tag >> 32) as u32 & 0xff_ffff, Seq(tag as u32))
+}
+
+impl Context {
+    /// Puts hinted queues among the active ones.
+    #[inline]
+    fn take_hints(&mut self) -> bool {
+        let mut any = false;
+        for _ in 0..STEP_VISITS {
+            let Some(hint) = self.hints.next() else { break };
+            any = true;
+            let Some(lane) = self.lanes.get_mut(hint.peer as usize) else { continue };
+            if !hint.end.at_or_before(lane.claimed) {
+                lane.claimed = hint.end;
+            }
+            if !lane.active && !lane.claimed.at_or_before(lane.ledger.next()) {
+                self.activate(hint.peer);
+            }
+        }
+        any
+    }
+
+    /// Drains active queues, from the back so that one can leave; those not reached this time come first the next.
+    fn visit(&mut self, index: usize, carrier: &mut Carrier) -> bool {
+        let mut moved = false;
+        let mut visited = 0;
+        let mut at = self.active.len();
+        while at > 0 && visited < STEP_VISITS && carrier.operations > 0 && carrier.bytes > 0 {
+            at -= 1;
+            visited += 1;
+            let peer = self.active[at];
+            let worked = self.drain(index as u32, peer, carrier);
+            moved |= worked;
+            let lane = &mut self.lanes[peer as usize];
+            let expected = lane.current.is_some() || !lane.claimed.at_or_before(lane.ledger.next());
+            if worked && lane.linger > 0 {
+                lane.linger = LINGER;
+            } else if !expected && !worked {
+                lane.linger = lane.linger.saturating_sub(1);
+            }
+            if !expected && lane.linger == 0 {
+                lane.active = false;
+                self.active.swap_remove(at);
+            }
+        }
+        if at > 0 && at < self.active.len() {
+            self.active.rotate_left(at);
+        }
+        moved
+    }
+
+    /// Takes descriptors of one queue until it is empty, its batch is full, or one cannot be finished now.
+    #[inline]
+    fn drain(&mut self, index: u32, peer: u32, carrier: &mut Carrier) -> bool {
+        let depth = self.shape.depth as usize;
+        let base = peer as usize * depth;
+        let lane = &mut self.lanes[peer as usize];
+        let slots = &self.queues[base..base + depth];
+        let open = &mut self.open[base..base + depth];
+        let mut turn = Turn { lane, open, counters: &self.counters };
+        let mut worked = turn.resume(carrier);
+        let mut left = BATCH.min(carrier.operations);
+        while left > 0 && turn.lane.current.is_none() && carrier.bytes > 0 {
+            let at = turn.lane.ledger.next();
+            let Some(words) = queue::take(&slots[at.0 as usize & (depth - 1)]) else { break };
+            turn.lane.ledger.take();
+            left -= 1;
+            carrier.operations -= 1;
+            worked = true;
+            if carrier.draining {
+                continue;
+            }
+            match plan(&words, &carrier.handles, carrier.limits, index, peer, tag(index, peer, at)) {
+                Ok(operation) => turn.carry(carrier, at, operation, false),
+                Err(fault) => {
+                    // The abort is up before the descriptor is credited; the next step drains.
+                    carrier.abort.raise(fault.error(&carrier.whose(tag(index, peer, at))));
+                    break;
+                }
+            }
+        }
+        if worked {
+            turn.lane.ledger.settle(turn.open, &self.cis[peer as usize]);
+        }
+        worked
+    }
+
+    /// One pending piece of operation `at` came back; false if none was under way.
+    fn finish_piece(&mut self, peer: u32, at: Seq) -> bool {
+        let depth = self.shape.depth as usize;
+        let open = &mut self.open[peer as usize * depth..][..depth];
+        let mut turn = Turn { lane: &mut self.lanes[peer as usize], open, counters: &self.counters };
+        if !turn.part_done(at) {
+            return false;
+        }
+        turn.lane.ledger.settle(turn.open, &self.cis[peer as usize]);
+        true
+    }
+}
+
+/// One queue while its operations are carried out.
+struct Turn<'a> {
+    lane: &'a mut Lane,
+    open: &'a mut [super::ledger::Open],
+    counters: &'a [AtomicU64],
+}
+
+impl Turn<'_> {
+    /// Goes on with the current operation; true if anything was taken.
+    fn resume(&mut self, carrier: &mut Carrier) -> bool {
+        let Some(current) = self.lane.current.take() else { return false };
+        let (at, operation) = *current;
+        let before = operation.submitted();
+        self.carry(carrier, at, operation, true);
+        self.lane.current.as_ref().is_none_or(|current| current.1.submitted() > before)
+    }
+
+    /// Submits what the transport takes. An operation that is not done at once is held in the ledger; one that is not
+    /// wholly submitted stays the queue's current one. A transport that finishes at once gets one piece in a step.
+    #[inline]
+    fn carry(&mut self, carrier: &mut Carrier, at: Seq, mut operation: Operation, mut held: bool) {
+        let route = carrier.by_peer[operation.peer() as usize] as usize;
+        let max = carrier.capabilities[route].piece;
+        while let Some(piece) = operation.piece(max) {
+            let submitted = match carrier.transports[route].submit(&piece) {
+                Ok(submitted) => submitted,
+                Err(error) => return carrier.failed(piece.tag, error),
+            };
+            if submitted != Submitted::Full {
+                carrier.bytes = carrier.bytes.saturating_sub(piece.bytes);
+            }
+            let last = submitted != Submitted::Full && operation.took(&piece);
+            if last && submitted == Submitted::Done {
+                break;
+            }
+            if !held {
+                self.lane.ledger.hold(self.open, at, operation.counter());
+                held = true;
+            }
+            if submitted == Submitted::Pending {
+                self.lane.ledger.add_piece(self.open, at);
+                carrier.pending += 1;
+                if last {
+                    break;
+                }
+                if carrier.bytes > 0 {
+                    continue;
+                }
+            }
+            self.lane.current = Some(Box::new((at, operation)));
+            return;
+        }
+        if held {
+            self.part_done(at);
+        } else if let Some(id) = operation.counter() {
+            self.raise_counter(id);
+        }
+    }
+
+    fn part_done(&mut self, at: Seq) -> bool {
+        match self.lane.ledger.part_done(self.open, at) {
+            Some(Progress::Done(Some(id))) => self.raise_counter(id),
+            Some(_) => {}
+            None => return false,
+        }
+        true
+    }
+
+    /// Before the index moves over the operation: who sees the credit sees the counter.
+    fn raise_counter(&self, id: u16) {
+        self.counters[id as usize].fetch_add(1, Ordering::Release);
+    }
+}
+
+impl Carrier {
+    #[cold]
+    fn failed(&self, tag: u64, error: Error) {
+        let whose = self.whose(tag);
+        let text = format!("GIN operation failed | {whose} | {error} | fix: see the cause");
+        self.abort.raise(Error { text, id: FAILED, ..error });
+    }
+
+    #[cold]
+    fn whose(&self, tag: u64) -> String {
+        let (context, peer, at) = untag(tag);
+        format!("rank {}, context {context}, operation {} to rank {peer}", self.rank, at.0)
+    }
+}

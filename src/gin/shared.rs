@@ -1,0 +1,73 @@
+//! Arrays of atomics in memory that kernels also see.
+
+use crate::device::{ControlMemory, Physical};
+use std::ops::Deref;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+/// Types that any bits are a value of, that zeroed memory holds, and that are only accessed atomically.
+///
+/// # Safety
+/// The implementor upholds exactly that.
+pub unsafe trait Words: Sync {}
+// SAFETY: an atomic integer.
+unsafe impl Words for AtomicU32 {}
+// SAFETY: an atomic integer.
+unsafe impl Words for AtomicU64 {}
+// SAFETY: an array of them.
+unsafe impl<T: Words, const N: usize> Words for [T; N] {}
+
+enum Memory {
+    Control(#[allow(dead_code)] ControlMemory),
+    Physical(#[allow(dead_code)] Arc<dyn Physical>),
+}
+
+/// A slice of `T` that keeps its memory alive.
+pub struct Shared<T: Words> {
+    at: NonNull<T>,
+    len: usize,
+    device: u64,
+    _memory: Memory,
+}
+
+// SAFETY: T is Sync and only handed out by shared reference; the memory itself is Send and Sync.
+unsafe impl<T: Words> Send for Shared<T> {}
+// SAFETY: as above.
+unsafe impl<T: Words> Sync for Shared<T> {}
+
+impl<T: Words> Shared<T> {
+    /// `len` items from the start of `memory`, which must be that large.
+    pub fn new(memory: ControlMemory, len: usize) -> Self {
+        assert!(len.checked_mul(size_of::<T>()).is_some_and(|bytes| bytes <= memory.bytes()));
+        let device = memory.device();
+        Self { at: memory.host().cast(), len, device, _memory: Memory::Control(memory) }
+    }
+
+    /// `len` items from byte `offset` of `physical`; None where the host cannot touch it, or it is too small.
+    pub fn of_physical(physical: &Arc<dyn Physical>, offset: usize, len: usize) -> Option<Self> {
+        let end = len.checked_mul(size_of::<T>())?.checked_add(offset)?;
+        if end > physical.bytes() || offset % align_of::<T>() != 0 {
+            return None;
+        }
+        // SAFETY: offset is within the mapping, as just checked.
+        let at = unsafe { physical.host()?.add(offset) };
+        Some(Self { at: at.cast(), len, device: at.as_ptr() as u64, _memory: Memory::Physical(physical.clone()) })
+    }
+
+    /// Address of the first item for kernels.
+    pub fn device(&self) -> u64 {
+        self.device
+    }
+}
+
+impl<T: Words> Deref for Shared<T> {
+    type Target = [T];
+
+    #[inline]
+    fn deref(&self) -> &[T] {
+        // SAFETY: constructors checked size (and alignment: memory is page-aligned, offset a multiple of T's); the memory
+        // lives as long as self; any bits are a T, and all accesses by others are atomic.
+        unsafe { std::slice::from_raw_parts(self.at.as_ptr(), self.len) }
+    }
+}

@@ -1,0 +1,129 @@
+//! Signal and counter words, and who owns which ids.
+//!
+//! A word has one home and is only ever added to: a kernel's reset is a plain store of 0, which a host that kept a copy
+//! and stored absolute values would undo.
+
+use crate::bail;
+use crate::error::Result;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Added to every word in use when the communicator is aborted: ends the rolling compares of 32 to 62 and of 64 bits in
+/// kernels that know no abort word.
+pub const RELEASE: u64 = 1 << 62 | 1 << 30;
+
+/// First-fit allocator of id ranges. All ranks make the same calls, so all get the same ids.
+pub struct Pool {
+    what: &'static str,
+    variable: &'static str,
+    size: u32,
+    /// Taken ranges, in order, none empty, none overlapping.
+    taken: Vec<Range<u32>>,
+}
+
+impl Pool {
+    /// Ids `0..size`; `variable` is the environment variable that changes the size.
+    pub fn new(what: &'static str, variable: &'static str, size: u32) -> Self {
+        Self { what, variable, size, taken: Vec::new() }
+    }
+
+    /// Number of ids.
+    pub fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// The lowest `n` free ids in a row; 0 for none.
+    pub fn alloc(&mut self, n: u32) -> Result<u32> {
+        if n == 0 {
+            return Ok(0);
+        }
+        let mut start = 0;
+        let mut at = self.taken.len();
+        for (i, range) in self.taken.iter().enumerate() {
+            if range.start - start >= n {
+                at = i;
+                break;
+            }
+            start = range.end;
+        }
+        if at == self.taken.len() && self.size - start < n {
+            let used: u32 = self.taken.iter().map(|range| range.end - range.start).sum();
+            bail!(
+                InternalError,
+                26,
+                "out of {} ids | {n} wanted in a row | {used} of {} are taken | fix: ask for fewer, destroy device communicators that are not used, or raise {} (at most 65536)",
+                self.what,
+                self.size,
+                self.variable
+            );
+        }
+        self.taken.insert(at, start..start + n);
+        Ok(start)
+    }
+
+    /// Gives a range back; what was not taken stays untouched.
+    pub fn free(&mut self, base: u32, n: u32) {
+        let gone = base..base.saturating_add(n);
+        let rest = |range: &Range<u32>| {
+            let below = range.start..range.end.min(gone.start);
+            let above = range.start.max(gone.end)..range.end;
+            [below, above].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>()
+        };
+        self.taken = self.taken.iter().flat_map(rest).collect();
+    }
+
+    /// The ids in use.
+    pub fn taken(&self) -> impl Iterator<Item = usize> + '_ {
+        self.taken.iter().flat_map(|range| range.start as usize..range.end as usize)
+    }
+}
+
+/// Zeroes `ids` of `words`. Ids beyond the array are a caller's error and panic.
+pub fn zero(words: &[AtomicU64], ids: Range<u32>) {
+    for word in &words[ids.start as usize..ids.end as usize] {
+        word.store(0, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seq::rolling_le;
+
+    #[test]
+    fn first_fit_and_no_leak() {
+        let mut pool = Pool::new("signal", "NCCL_GIN_SIGNAL_POOL_SIZE", 16);
+        assert_eq!(pool.alloc(7).unwrap(), 0);
+        assert_eq!(pool.alloc(7).unwrap(), 7, "the second devcomm of spec 1.9");
+        assert_eq!(pool.alloc(0).unwrap(), 0);
+        let full = pool.alloc(3).unwrap_err();
+        assert!(full.text.contains("14 of 16"), "{full}");
+        pool.free(0, 7);
+        assert_eq!(pool.alloc(3).unwrap(), 0);
+        assert_eq!(pool.alloc(4).unwrap(), 3);
+        assert_eq!(pool.alloc(2).unwrap(), 14);
+        pool.free(1, 14);
+        assert_eq!(pool.taken().collect::<Vec<_>>(), [0, 15]);
+        pool.free(0, u32::MAX);
+        assert_eq!(pool.alloc(16).unwrap(), 0);
+    }
+
+    /// D5: the last id of a full pool and the one behind it.
+    #[test]
+    fn a_pool_ends_where_it_ends() {
+        let mut pool = Pool::new("counter", "NCCL_GIN_COUNTER_POOL_SIZE", 65536);
+        assert_eq!(pool.alloc(65535).unwrap(), 0);
+        assert_eq!(pool.alloc(1).unwrap(), 65535);
+        assert!(pool.alloc(1).is_err());
+        assert!(Pool::new("counter", "", 65536).alloc(65537).is_err());
+    }
+
+    #[test]
+    fn the_release_ends_waits_of_32_to_62_and_of_64_bits() {
+        for bits in (32..=62).chain([64]) {
+            for awaited in [1, 1000, 1 << 29] {
+                assert!(rolling_le(awaited, RELEASE, bits), "{awaited} of {bits} bits");
+            }
+        }
+    }
+}

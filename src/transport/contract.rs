@@ -1,0 +1,1 @@
+//! Tests that every transport must pass.

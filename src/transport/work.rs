@@ -1,0 +1,84 @@
+//! What a transport is told: memories, and pieces of work between them.
+
+use crate::device::DevPtr;
+use std::any::Any;
+
+/// [`Region::id`] of the signal memory.
+pub const SIGNALS: u32 = 0;
+
+/// One registered memory, on all ranks.
+pub struct Region {
+    /// Small number, reused after deregistration; [`SIGNALS`] is the signal memory.
+    pub id: u32,
+    /// Equal on all ranks for the same memory.
+    pub name: u64,
+    bytes: u64,
+    local: DevPtr,
+    peers: Vec<Option<DevPtr>>,
+    _keep: Box<dyn Any + Send + Sync>,
+}
+
+impl Region {
+    /// `peers` are addresses of this process for every rank's memory, None where it cannot be mapped; `rank` is this one.
+    /// `keep` is dropped with the region.
+    ///
+    /// # Safety
+    /// Each address is the start of `bytes` bytes of mapped memory until the region is deregistered from its engine.
+    pub unsafe fn new(
+        name: u64,
+        bytes: u64,
+        rank: u32,
+        peers: Vec<Option<DevPtr>>,
+        keep: Box<dyn Any + Send + Sync>,
+    ) -> Option<Self> {
+        Some(Self { id: SIGNALS, name, bytes, local: (*peers.get(rank as usize)?)?, peers, _keep: keep })
+    }
+
+    /// Size in bytes; nothing behind it may be touched.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// This rank's memory.
+    pub fn local(&self) -> DevPtr {
+        self.local
+    }
+
+    /// Rank `peer`'s memory, where this process can touch it.
+    pub fn peer(&self, peer: usize) -> Option<DevPtr> {
+        self.peers.get(peer).copied().flatten()
+    }
+}
+
+/// Where the payload is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// In this rank's memory, at byte `offset` of region `region`.
+    Region {
+        /// Its [`Region::id`].
+        region: u32,
+        /// In bytes.
+        offset: u64,
+    },
+    /// Here, little-endian; at most 8 bytes.
+    Inline(u64),
+}
+
+/// One piece of work for one peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Work {
+    /// Comes back in the [`Completion`].
+    pub tag: u64,
+    /// GIN context: work is ordered within one context and peer, and nowhere else.
+    pub context: u32,
+    /// Target rank.
+    pub peer: u32,
+    /// What to move.
+    pub source: Source,
+    /// How much; 0 with a signal alone.
+    pub bytes: u64,
+    /// Region and byte offset in the target's memory.
+    pub target: (u32, u64),
+    /// Byte offset in the target's signal memory and what to add to the word there.
+    pub signal: Option<(u64, u64)>,
+}

@@ -90,11 +90,9 @@ impl Gin {
     pub fn register(&self, memory: &Arc<SymMemory>) -> Result<u64> {
         let ranks = 0..memory.peers.len() as u32;
         let address = |rank| memory.host_address(rank).map(|at| at.as_ptr().expose_provenance() as DevPtr);
-        let own = memory.peers.iter().position(|peer| peer.as_ref().is_some_and(|peer| Arc::ptr_eq(peer, &memory.physical)));
-        let rank = own.unwrap_or(usize::MAX) as u32;
         // SAFETY: a SymMemory's addresses are mapped until its holder in the window registry goes, which deregisters first.
         let region = unsafe {
-            Region::new(memory.id, memory.bytes as u64, rank, ranks.map(address).collect(), Box::new(memory.clone()))
+            Region::new(memory.id, memory.bytes as u64, self.rank, ranks.map(address).collect(), Box::new(memory.clone()))
         };
         match region {
             Some(region) => self.register_region(region),

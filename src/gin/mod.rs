@@ -54,6 +54,7 @@ pub struct Parts {
 
 /// One communicator's GIN: contexts that kernels post to, and the ids and handles they name.
 pub struct Gin {
+    rank: u32,
     contexts: Vec<DevPtr>,
     pump: Arc<Pump>,
     /// In drop order: waiting blocks leave the step, then the thread.
@@ -73,7 +74,7 @@ impl Gin {
         let bytes = u64::from(n_contexts) * u64::from(shape.signals) * 8;
         engine.introduce(signal_region(rank, bytes, signals)?)?;
         let pump = Arc::new(Pump::new(engine, abort));
-        Ok(Arc::new(Self { contexts: addresses, pump, drivers: Mutex::new(None) }))
+        Ok(Arc::new(Self { rank, contexts: addresses, pump, drivers: Mutex::new(None) }))
     }
 
     /// From now on the device's proxy thread, and its waiting blocks, run the step.

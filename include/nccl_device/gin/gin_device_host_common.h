@@ -10,8 +10,6 @@
 #include "../net_device.h"
 
 #define NCCL_GIN_MAX_CONTEXTS 4
-#define NCCL_GIN_PROXY_VERSION 100
-#define NCCL_GIN_GDAKI_VERSION 100
 
 /* A backend's context in device memory, and its registration of one window's memory. */
 typedef struct ncclGinGpuCtx* ncclGinGpuCtx_t;

@@ -3,7 +3,7 @@
 #ifndef _NCCL_DEVICE_UTILITY__DEVICE_H_
 #define _NCCL_DEVICE_UTILITY__DEVICE_H_
 #include "../utility.h"
-#if NCCL_CHECK_CUDACC
+#if defined(__cplusplus) && NCCL_CHECK_CUDACC
 #ifdef __GINRS_CPU__
 #include <ginrs_cpu/runtime.h>
 #endif

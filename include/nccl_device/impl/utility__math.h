@@ -4,6 +4,8 @@
 #define _NCCL_DEVICE_UTILITY__MATH_H_
 #include "../utility.h"
 
+#ifdef __cplusplus
+
 namespace nccl {
 namespace utility {
 
@@ -179,4 +181,6 @@ NCCL_HOST_DEVICE_INLINE uint64_t imodFast64(uint64_t x, uint64_t y, uint64_t yrc
 
 }  // namespace utility
 }  // namespace nccl
+
+#endif
 #endif

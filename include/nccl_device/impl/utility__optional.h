@@ -4,6 +4,8 @@
 #define _NCCL_DEVICE_UTILITY__OPTIONAL_H_
 #include "../utility.h"
 
+#ifdef __cplusplus
+
 namespace nccl {
 namespace utility {
 
@@ -74,4 +76,6 @@ struct Optional {
 
 }  // namespace utility
 }  // namespace nccl
+
+#endif
 #endif

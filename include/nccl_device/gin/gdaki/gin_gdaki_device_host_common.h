@@ -12,6 +12,8 @@
 typedef uint32_t __be32;
 #endif
 
+#define NCCL_GIN_GDAKI_VERSION 100
+
 struct doca_gpu_dev_verbs_qp;
 
 /* Keys are big-endian, as work requests carry them. Remote keys are indexed by world rank. */

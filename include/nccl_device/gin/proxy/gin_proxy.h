@@ -2,20 +2,21 @@
  * bytes. The protocol is in ginrs_device/gin/{descriptor,queue,signal,flush}.cuh. */
 #ifndef _NCCL_DEVICE_GIN_PROXY_H_
 #define _NCCL_DEVICE_GIN_PROXY_H_
-#include <cooperative_groups.h>
-#include <cuda_runtime.h>
 #include <nccl.h>
+#include <stdint.h>
 
-#include <cstdint>
-
-#include "../../../ginrs_device/gin/flush.cuh"
-#include "../../../ginrs_device/gin/queue.cuh"
-#include "../../../ginrs_device/gin/signal.cuh"
 #include "../../utility.h"
 #include "../gin_device_common.h"
 #include "../gin_device_host_common.h"
 #include "gin_proxy_device_host_common.h"
-#if NCCL_CHECK_CUDACC
+
+#if defined(__cplusplus) && NCCL_CHECK_CUDACC
+#include <cooperative_groups.h>
+#include <cuda_runtime.h>
+
+#include "../../../ginrs_device/gin/flush.cuh"
+#include "../../../ginrs_device/gin/queue.cuh"
+#include "../../../ginrs_device/gin/signal.cuh"
 
 template <>
 struct ncclGinApi_Put<NCCL_NET_DEVICE_GIN_PROXY> {

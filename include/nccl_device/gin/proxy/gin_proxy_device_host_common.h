@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define NCCL_GIN_PROXY_VERSION 100
+
 /* A descriptor ("GFD") is one 64-byte slot: 8 words, bit 0 of each a flag that the word is written. The host waits for
  * each word by its flag and zeroes the slot before it gives the producer credit for it. */
 typedef enum {

@@ -47,6 +47,7 @@
 #include "impl/utility__math.h"
 #if NCCL_CHECK_CUDACC
 #include <cuda/atomic>
+#include <cuda_runtime.h> /* which nvcc includes by itself */
 #include "impl/utility__device.h"
 #endif
 #include "impl/utility__optional.h"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# link-library.sh STATICLIB EXPORTS_MAP OUT_DIR NAME SOVERSION [extra linker words...]
+# link-library.sh STATICLIB EXPORTS_MAP OUT_DIR NAME VERSION [linker words...]
 # Makes OUT_DIR/libNAME.a and OUT_DIR/libNAME.so.* from a Rust static library; nothing outside EXPORTS_MAP stays visible.
 #
 # Why not Rust's own cdylib: it ignores a version script (rust-lld) or refuses it (GNU ld).
@@ -8,7 +8,8 @@
 # library may win: the first caught panic then crashes, or ld stops with "bad value" (abi-tests/tests/link.rs).
 # Why --defsym for ncclX = pncclX: `.set` in global_asm! becomes an undefined ncclX in builds of many codegen units.
 set -euo pipefail
-staticlib=$1 map=$2 out=$3 name=$4 soversion=$5
+staticlib=$1 map=$2 out=$3 name=$4 version=$5
+soversion=${version%%.*}
 shift 5
 mkdir -p "$out"
 work=$(mktemp -d "$out/link.XXXXXX")
@@ -31,7 +32,7 @@ objcopy "${weak[@]}" --remove-section=.llvmbc --remove-section=.llvmcmd --keep-g
 rm -f "$out/lib$name.a"
 ar rcsD "$out/lib$name.a" "$work/$name.o"
 
-full=lib$name.so.$soversion.1.0
+full=lib$name.so.$version
 ${CC:-cc} -shared -o "$out/$full" "$work/$name.o" -Wl,--version-script="$map" -Wl,--gc-sections -Wl,-z,relro,-z,now \
   -Wl,-soname,"lib$name.so.$soversion" -Wl,--no-undefined "$@"
 ln -sf "$full" "$out/lib$name.so.$soversion"

@@ -1,2 +1,68 @@
-//! Generates the committed C header and the matrix.
-fn main() {}
+//! Generates what has to agree with the sources: include/nccl.h, include/ginrs.h and MATRIX.md.
+//!
+//! `header-gen write` writes them, `header-gen check` fails and names those that are stale. Both run in the repository root.
+
+mod exports;
+mod matrix;
+mod prototypes;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let mode = std::env::args().nth(1).unwrap_or_default();
+    let generated = match generate(Path::new(".")) {
+        Ok(generated) => generated,
+        Err(error) => {
+            eprintln!("header-gen: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let stale: Vec<&(&str, String)> =
+        generated.iter().filter(|(path, text)| std::fs::read_to_string(path).ok().as_ref() != Some(text)).collect();
+    for (path, text) in &stale {
+        match mode.as_str() {
+            "write" => {
+                if let Err(error) = std::fs::write(path, text) {
+                    eprintln!("header-gen: {path}: {error}");
+                    return ExitCode::FAILURE;
+                }
+                println!("wrote {path}");
+            }
+            "check" => eprintln!("header-gen: {path} is stale | fix: make headers, and commit it"),
+            _ => {
+                eprintln!("usage: header-gen write | check");
+                return ExitCode::from(2);
+            }
+        }
+    }
+    if mode == "check" && !stale.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+type Files = Vec<(&'static str, String)>;
+
+fn generate(root: &Path) -> Result<Files, String> {
+    // In the order of the header.
+    const HOST: [&str; 9] = ["library", "memory", "create", "finish", "query", "register", "window", "group", "stub"];
+    let host = prototypes::read(root, &HOST)?;
+    let extras = prototypes::read(root, &["extras"])?;
+    let exports = exports::read(root)?;
+    for function in &host {
+        if !exports.contains(&format!("nccl{}", function.stem())) {
+            return Err(format!("exports.map lacks nccl{} | fix: add it", function.stem()));
+        }
+    }
+    Ok(vec![
+        ("include/nccl.h", header(include_str!("nccl_head.h"), &host)),
+        ("include/ginrs.h", header(include_str!("ginrs_head.h"), &extras)),
+        ("MATRIX.md", matrix::render(root, &exports)?),
+    ])
+}
+
+fn header(head: &str, functions: &[prototypes::Function]) -> String {
+    let mut text = format!("{head}\n");
+    for function in functions {
+        text += &function.declare();
+    }
+    text + "#ifdef __cplusplus\n} /* extern \"C\" */\n#endif\n#endif\n"
+}

@@ -1,0 +1,68 @@
+# `make` lists the targets. Everything but `build` works on the tree in build/prefix, as a user would: PATH is all it needs.
+PREFIX ?= /usr/local
+DESTDIR ?=
+CARGO ?= cargo
+CC ?= cc
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
+SOVERSION := $(firstword $(subst ., ,$(VERSION)))
+STAGE := $(CURDIR)/build/prefix
+# What Rust's static library needs; abi-tests/tests/install.rs compares it with rustc's own list.
+SYSTEM_LIBS := -lgcc_s -lutil -lrt -lpthread -lm -ldl -lc
+export GINRS_PREFIX ?= $(STAGE)
+
+.PHONY: help deps build stage install uninstall headers check-headers demo test bench asan tsan fmt clippy clean
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
+
+deps: ## checks for what the other targets need; installs it as root, else says which command does
+	@scripts/deps.sh
+
+build: ## the libraries and tools, release build
+	@scripts/deps.sh --check
+	$(CARGO) build --release -p ginrs -p ginrs-cpu -p ginrs-tools
+	scripts/link-library.sh target/release/libginrs.a exports.map build/lib ginrs $(VERSION) $(SYSTEM_LIBS)
+	[ ! -e cpu-device/exports.map ] || scripts/link-library.sh target/release/libginrs_cpu.a cpu-device/exports.map build/lib ginrs_cpu $(VERSION) $(SYSTEM_LIBS)
+
+stage: build ## installs into build/prefix
+	@scripts/stage.sh $(STAGE) $(VERSION)
+	@echo "staged in $(STAGE): export PATH=$(STAGE)/bin:\$$PATH"
+
+install: build ## installs into DESTDIR/PREFIX (default /usr/local)
+	scripts/stage.sh $(DESTDIR)$(PREFIX) $(VERSION)
+
+uninstall: ## takes back what install put there
+	rm -f $(DESTDIR)$(PREFIX)/lib/libginrs.so* $(DESTDIR)$(PREFIX)/lib/libginrs.a $(DESTDIR)$(PREFIX)/lib/libginrs_cpu.so*
+	rm -f $(DESTDIR)$(PREFIX)/bin/ginrs-cc $(DESTDIR)$(PREFIX)/bin/ginrs-run $(DESTDIR)$(PREFIX)/lib/pkgconfig/ginrs.pc
+	rm -rf $(DESTDIR)$(PREFIX)/include/ginrs $(DESTDIR)$(PREFIX)/lib/ginrs $(DESTDIR)$(PREFIX)/share/doc/ginrs
+
+headers: ## generates include/nccl.h, include/ginrs.h and MATRIX.md
+	$(CARGO) run -q -p header-gen -- write
+
+check-headers: ## fails if they are stale
+	$(CARGO) run -q -p header-gen -- check
+
+demo: stage ## all examples on 4 ranks, as processes and as threads
+	@scripts/demo.sh
+
+test: ## everything; what CI runs
+	@scripts/test.sh
+
+bench: stage ## speed on the CPU device, as ratios to floors measured in the same run
+	@scripts/bench.sh
+
+asan: ## the suite under AddressSanitizer
+	@scripts/sanitize.sh address
+
+tsan: ## plain programs under ThreadSanitizer
+	@scripts/sanitize.sh thread
+
+fmt: ## formats the Rust sources
+	$(CARGO) fmt --all
+
+clippy: ## lints
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+clean: ## removes build and target
+	rm -rf build
+	$(CARGO) clean

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# stage.sh PREFIX VERSION: installs what `make build` made under PREFIX. Nothing in there knows where it lies: tools find it from
+# their own path, pkg-config from pcfiledir.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+root=$1 version=$2
+bin=$root/bin lib=$root/lib include=$root/include/ginrs cpu=$root/lib/ginrs/cpu/include doc=$root/share/doc/ginrs
+
+install -d "$bin" "$lib/pkgconfig" "$include" "$cpu" "$doc"
+for name in ginrs ginrs_cpu; do
+  [ ! -e build/lib/lib$name.so ] || cp -Pf build/lib/lib$name.so* "$lib/"
+done
+install -m 644 build/lib/libginrs.a "$lib/"
+for tool in ginrs-cc ginrs-run; do
+  [ ! -e target/release/$tool ] || install -m 755 "target/release/$tool" "$bin/"
+done
+
+# The trees are replaced whole: a header that is gone must not linger.
+rm -rf "$include" "$cpu"
+install -d "$include" "$cpu"
+cp -RL include/. "$include/"
+cp -RL cuda/cpu/include/. "$cpu/"
+find "$include" "$cpu" -name README.md -delete
+
+sed "s/@VERSION@/$version/" pkgconfig/ginrs.pc.in > "$lib/pkgconfig/ginrs.pc"
+install -m 644 README.md MATRIX.md LICENSE LICENSE-MIT LICENSE-APACHE "$doc/"

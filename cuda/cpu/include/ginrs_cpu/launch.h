@@ -1,0 +1,152 @@
+/* What ginrs-cc's rewritten text stands on: launches, kernels, __device__ variables, dynamic shared memory.
+ *
+ *   __global__ void k(int n) { body }    void k(int n) { kernel<&k>([=]() mutable { body }); }
+ *   k<<<grid, block>>>(3)                (Launch("file", 7, grid, block), k(3))
+ *
+ * so a kernel called on a host thread queues its body, with its parameters captured, for the launch around the call;
+ * called on a CUDA thread (cudaLaunchKernel does that) it runs the body. C++17. */
+#ifndef GINRS_CPU_LAUNCH_H_
+#define GINRS_CPU_LAUNCH_H_
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include "../driver_types.h"
+#include "../vector_types.h"
+#include "runtime.h"
+
+namespace ginrs_cpu {
+
+/* The part between <<< and >>>. It lives to the end of the full expression that launches; launches nest where an argument
+ * is computed by a function that launches too. */
+class Launch {
+ public:
+  Launch(const char* file, int line, dim3 grid, dim3 block, size_t sharedBytes = 0, cudaStream_t stream = nullptr)
+      : outer(innermost) {
+    if (ginrs_cpu_self) ginrs_cpu_trap("a launch in device code is not available on the CPU device", file, line);
+    request.grid = {grid.x, grid.y, grid.z};
+    request.block = {block.x, block.y, block.z};
+    request.sharedBytes = sharedBytes;
+    request.stream = stream;
+    request.file = file;
+    request.line = line;
+    innermost = this;
+  }
+  /* Not copied: the kernel called next finds it by its address. */
+  Launch(const Launch&) = delete;
+  Launch& operator=(const Launch&) = delete;
+  ~Launch() { innermost = outer; }
+
+  /* The launch that a kernel called on this host thread belongs to. */
+  static ginrsCpuLaunch take(const char* kernel) {
+    if (innermost == nullptr || innermost->taken) {
+      std::fprintf(stderr, "ginrs: kernel %s was called like a function; launch it with <<<grid, block>>>\n", kernel);
+      std::abort();
+    }
+    innermost->taken = true;
+    return innermost->request;
+  }
+
+ private:
+  ginrsCpuLaunch request = {};
+  bool taken = false;
+  Launch* outer;
+  static inline __thread Launch* innermost = nullptr;
+};
+
+/* A kernel by its address: its name, and how cudaLaunchKernel calls it with an array of pointers to its arguments. */
+template <auto Entry, class = decltype(Entry)>
+struct Kernel;
+template <auto Entry, class... P>
+struct Kernel<Entry, void (*)(P...)> {
+  static_assert(!(std::is_reference_v<P> || ...), "a __global__ function cannot have a parameter of reference type");
+  static_assert((std::is_copy_constructible_v<P> && ...),
+                "every parameter of a __global__ function must be copyable: each CUDA thread gets its own copy");
+
+  static const char* name() {
+    static const std::string text = cut(__PRETTY_FUNCTION__);
+    return text.c_str();
+  }
+  static bool add() {
+    const ginrsCpuKernel kernel = {(const void*)Entry, name(), pack, invoke, destroy};
+    ginrs_cpu_register_kernel(&kernel);
+    return true;
+  }
+  /* Runs when the program or library is loaded, for every kernel and every instance of a template that is used. */
+  static inline const bool registered = add();
+
+ private:
+  typedef std::tuple<P...> Packed;
+  static void* pack(void** arguments) { return pack(arguments, std::index_sequence_for<P...>()); }
+  template <size_t... I>
+  static void* pack([[maybe_unused]] void** arguments, std::index_sequence<I...>) {
+    return new Packed(*static_cast<P*>(arguments[I])...);
+  }
+  static void invoke(void* packed) {
+    std::apply([](const auto&... argument) { Entry(argument...); }, *static_cast<const Packed*>(packed));
+  }
+  static void destroy(void* packed) { delete static_cast<Packed*>(packed); }
+  /* The compiler's "... [with auto Entry = ns::k<float>; ...]" or "... [Entry = &ns::k, ...]". */
+  static std::string cut(const std::string& pretty) {
+    size_t from = pretty.find("Entry = ");
+    if (from == std::string::npos) return pretty;
+    from += 8;
+    if (pretty[from] == '&') from++;
+    size_t to = from;
+    for (int depth = 0; to < pretty.size(); to++) {
+      char c = pretty[to];
+      if (c == '<' || c == '(' || c == '[' || c == '{') depth++;
+      if (depth == 0 && (c == ';' || c == ',' || c == ']')) break;
+      if (c == '>' || c == ')' || c == ']' || c == '}') depth--;
+    }
+    return pretty.substr(from, to - from);
+  }
+};
+
+/* What a kernel's function does; Body is its body with the parameters captured by value. */
+template <auto Entry, class Body>
+inline void kernel(Body body) {
+  (void)&Kernel<Entry>::registered;
+  if (ginrs_cpu_self) {
+    body();
+    return;
+  }
+  ginrsCpuLaunch request = Launch::take(Kernel<Entry>::name());
+  request.kernel.entry = (const void*)Entry;
+  request.kernel.name = Kernel<Entry>::name();
+  /* Every CUDA thread runs a copy, so that it may change its parameters. */
+  request.kernel.invoke = [](void* packed) { Body(*static_cast<const Body*>(packed))(); };
+  request.kernel.destroy = [](void* packed) { delete static_cast<Body*>(packed); };
+  request.packed = new Body(std::move(body));
+  ginrs_cpu_launch(&request); /* keeps its error for cudaGetLastError */
+}
+
+/* The copy of a __device__ variable that belongs to the device of this thread; `master` itself on a host thread. */
+template <class T>
+inline T& device_variable(T& master, const char* name) {
+  void* address = const_cast<void*>(static_cast<const volatile void*>(std::addressof(master)));
+  return *static_cast<T*>(ginrs_cpu_device_variable(address, sizeof master, name));
+}
+
+/* What an `extern __shared__` variable of any type is bound to. */
+struct DynamicShared {
+  template <class T>
+  operator T&() const {
+    return *static_cast<T*>(ginrs_cpu_dynamic_shared());
+  }
+};
+/* The same at namespace scope. Thread-local variables of one file are bound together, so this is also asked for on host
+ * threads, which never use it. */
+struct DynamicSharedOrNothing {
+  template <class T>
+  operator T&() const {
+    alignas(1024) static char nothing[1024];
+    return *static_cast<T*>(ginrs_cpu_self ? ginrs_cpu_dynamic_shared() : static_cast<void*>(nothing));
+  }
+};
+
+}  // namespace ginrs_cpu
+#endif

@@ -1,0 +1,141 @@
+//! From a source file to an object.
+
+use std::path::{Path, PathBuf};
+
+use super::args::{Command, Input, Language, Stage};
+use super::toolchain::Toolchain;
+use crate::rewrite;
+
+/// nvcc's macros. `__CUDA_ARCH__` is defined in the one pass that there is, so host code sees it too (docs/ginrs-cc.md).
+const DEFINES: &[&str] = &[
+    "-D__CUDACC__=1",
+    "-D__NVCC__=1",
+    "-D__CUDACC_VER_MAJOR__=13",
+    "-D__CUDACC_VER_MINOR__=0",
+    "-D__CUDACC_VER_BUILD__=0",
+    "-D__CUDA_ARCH__=900",
+    "-D__CUDA_ARCH_LIST__=900",
+    "-D__GINRS_CPU__=1",
+];
+
+/// -E, -M and -MM.
+pub fn preprocess_only(command: &Command, tools: &Toolchain, input: &Input) -> Result<(), String> {
+    let mut arguments = preprocess_arguments(command, tools, input, None);
+    if command.stage == Stage::Depend {
+        arguments.retain(|a| a != "-E");
+    }
+    if let Some(output) = &command.output {
+        arguments.extend(["-o".into(), output.display().to_string()]);
+    }
+    arguments.push(input.path.display().to_string());
+    tools.run(&arguments, None, false).map(drop)
+}
+
+/// Compiles one file into `object`.
+pub fn object(command: &Command, tools: &Toolchain, input: &Input, object: &Path) -> Result<(), String> {
+    let source = input.path.display().to_string();
+    if input.language != Some(Language::Cuda) {
+        let mut arguments = preprocess_arguments(command, tools, input, Some(object));
+        arguments.retain(|a| a != "-E");
+        arguments.extend(compile_arguments(command, tools, object));
+        arguments.push(source);
+        return tools.run(&arguments, None, false).map(drop);
+    }
+    let mut arguments = preprocess_arguments(command, tools, input, Some(object));
+    arguments.push(source.clone());
+    let preprocessed = tools.run(&arguments, None, true)?;
+    keep(command, input, "ii", &preprocessed)?;
+    let options = rewrite::Options {
+        relocatable: command.relocatable,
+        own_headers: vec![tools.cuda_include().display().to_string(), tools.nccl_include().display().to_string()],
+    };
+    let rewritten = rewrite::rewrite(preprocessed, &options).map_err(|problems| {
+        problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    })?;
+    keep(command, input, "ginrs.ii", &rewritten)?;
+    let mut arguments: Vec<String> = ["-x", "c++-cpp-output", "-fpreprocessed"].map(String::from).to_vec();
+    arguments.push(command.standard_flag());
+    // Preemption of CUDA threads that spin on plain variables, and device code's habit of reading one type as another.
+    arguments.extend(["-fsanitize-coverage=trace-pc".into(), "-fno-strict-aliasing".into()]);
+    arguments.extend(compile_arguments(command, tools, object));
+    arguments.push("-".into());
+    tools.run(&arguments, Some(&rewritten), false).map(drop)
+}
+
+fn preprocess_arguments(command: &Command, tools: &Toolchain, input: &Input, object: Option<&Path>) -> Vec<String> {
+    let mut arguments: Vec<String> = vec!["-E".into(), "-x".into()];
+    match input.language {
+        Some(Language::C) => arguments.push("c".into()),
+        _ => arguments.extend(["c++".into(), command.standard_flag()]),
+    }
+    if input.language == Some(Language::Cuda) {
+        arguments.extend(DEFINES.iter().map(|d| d.to_string()));
+        let optional = [
+            (command.relocatable, "-D__CUDACC_RDC__=1"),
+            (command.extended_lambda, "-D__CUDACC_EXTENDED_LAMBDA__=1"),
+            (command.relaxed_constexpr, "-D__CUDACC_RELAXED_CONSTEXPR__=1"),
+        ];
+        arguments.extend(optional.iter().filter(|(on, _)| *on).map(|(_, define)| define.to_string()));
+    }
+    // Before the user's folders, so that a toolkit's cuda_runtime.h never comes in.
+    arguments.push(format!("-I{}", tools.cuda_include().display()));
+    arguments.extend(command.preprocessor.iter().cloned());
+    arguments.extend(["-isystem".into(), tools.nccl_include().display().to_string()]);
+    if input.language == Some(Language::Cuda) {
+        arguments.extend(["-include".into(), "cuda_runtime.h".into()]);
+    }
+    arguments.extend(command.forced_includes.iter().flat_map(|file| ["-include".to_string(), file.clone()]));
+    arguments.extend(command.host_flags.iter().cloned());
+    arguments.push(command.optimization_flag());
+    arguments.push("-pthread".into());
+    arguments.extend(dependency_arguments(command, input, object));
+    arguments
+}
+
+fn dependency_arguments(command: &Command, input: &Input, object: Option<&Path>) -> Vec<String> {
+    let Some(kind) = &command.dependencies else { return Vec::new() };
+    let mut arguments = vec![kind.clone()];
+    if command.stage == Stage::Depend {
+        if let Some(file) = &command.dependency_file {
+            arguments.extend(["-MF".into(), file.clone()]);
+        }
+    } else if let Some(object) = object {
+        let named = command.output.clone().unwrap_or_else(|| input.object_name());
+        let file = command.dependency_file.clone().unwrap_or_else(|| named.with_extension("d").display().to_string());
+        arguments.extend(["-MF".into(), file]);
+        if command.dependency_target.is_none() {
+            let target = if command.stage == Stage::Link { named } else { object.to_path_buf() };
+            arguments.extend(["-MT".into(), target.display().to_string()]);
+        }
+    }
+    if let Some(target) = &command.dependency_target {
+        arguments.extend(["-MT".into(), target.clone()]);
+    }
+    if command.phony_dependencies {
+        arguments.push("-MP".into());
+    }
+    arguments
+}
+
+fn compile_arguments(command: &Command, tools: &Toolchain, object: &Path) -> Vec<String> {
+    let mut arguments = vec![command.optimization_flag(), "-pthread".into()];
+    if command.debug {
+        arguments.push("-g".into());
+    }
+    arguments.extend(command.warnings.iter().cloned());
+    arguments.extend(command.host_flags.iter().cloned());
+    if tools.compiler.contains("clang") {
+        // The preprocess step had a use for them, this one has none.
+        arguments.push("-Wno-unused-command-line-argument".into());
+    }
+    arguments.extend(["-c".into(), "-o".into(), object.display().to_string()]);
+    arguments
+}
+
+/// `-keep`: intermediate text beside the working folder's other files.
+fn keep(command: &Command, input: &Input, extension: &str, text: &[u8]) -> Result<(), String> {
+    let Some(folder) = &command.keep else { return Ok(()) };
+    let stem = input.path.file_stem().map(PathBuf::from).unwrap_or_default();
+    let path = folder.join(format!("{}.{extension}", stem.display()));
+    std::fs::write(&path, text).map_err(|e| format!("ginrs-cc: error: {}: {e}", path.display()))
+}

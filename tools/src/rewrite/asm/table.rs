@@ -1,0 +1,372 @@
+//! The table: which PTX instruction becomes which C++ of `ginrs_cpu/ptx.h`.
+
+use super::Operand;
+use super::ptx::{Instruction, Program, split, unknown};
+
+/// Where the statement stands; goes into deadlock reports.
+pub struct Place {
+    /// As the line marker spells it.
+    pub file: String,
+    /// From 1.
+    pub line: usize,
+}
+
+const PTX: &str = "::ginrs_cpu::ptx::";
+
+/// The local variable for `.reg .type name`.
+pub fn register(name: &str, kind: &str) -> Result<String, String> {
+    let kind = if kind == "pred" { "bool" } else { c_type(kind).ok_or_else(|| unknown(&format!(".reg .{kind} {name}")))? };
+    if name.contains(['<', '%']) {
+        return Err(unknown(&format!(".reg {name}")));
+    }
+    Ok(format!("[[maybe_unused]] {kind} ginrs_r_{name} = {{}}; "))
+}
+
+/// The condition of `@p`.
+pub fn predicate(predicate: &str, program: &Program) -> Result<String, String> {
+    let (not, name) = predicate.strip_prefix('!').map_or(("", predicate), |name| ("!", name));
+    match program.register(name) {
+        Some("pred") => Ok(format!("{not}ginrs_r_{name}")),
+        _ => Err(unknown(&format!("@{predicate}"))),
+    }
+}
+
+/// The C++ type of a PTX type that registers hold.
+fn c_type(kind: &str) -> Option<&'static str> {
+    Some(match kind {
+        "b8" | "u8" => "::std::uint8_t",
+        "s8" => "::std::int8_t",
+        "b16" | "u16" | "f16" | "bf16" => "::std::uint16_t",
+        "s16" => "::std::int16_t",
+        "b32" | "u32" | "f16x2" | "bf16x2" => "::std::uint32_t",
+        "s32" => "::std::int32_t",
+        "b64" | "u64" => "::std::uint64_t",
+        "s64" => "::std::int64_t",
+        "f32" => "float",
+        "f64" => "double",
+        _ => return None,
+    })
+}
+
+/// What the modifiers of a memory access say.
+struct Access {
+    order: &'static str,
+    kind: &'static str,
+    kind_name: String,
+    lanes: usize,
+    operation: Option<String>,
+}
+
+struct Translator<'a> {
+    instruction: &'a Instruction,
+    program: &'a Program,
+    operands: &'a [Operand],
+    place: &'a Place,
+}
+
+/// The C++ expression for one instruction, or the message that names it.
+pub fn translate(
+    instruction: &Instruction,
+    program: &Program,
+    operands: &[Operand],
+    place: &Place,
+) -> Result<String, String> {
+    Translator { instruction, program, operands, place }.run()
+}
+
+impl Translator<'_> {
+    fn unknown(&self) -> String {
+        unknown(&self.instruction.text)
+    }
+
+    fn run(&self) -> Result<String, String> {
+        let modifiers: Vec<&str> = self.instruction.modifiers.iter().map(String::as_str).collect();
+        match self.instruction.opcode.as_str() {
+            "ld" | "ldu" => self.load(),
+            "st" => self.store(),
+            "atom" | "red" => self.atomic(),
+            "fence" => match modifiers.as_slice() {
+                ["proxy", ..] | ["mbarrier_init", ..] => Ok(format!("{PTX}fence<{PTX}Order::seq_cst>()")),
+                ["acq_rel", _] | [_] if modifiers[0] != "sc" => Ok(format!("{PTX}fence<{PTX}Order::acq_rel>()")),
+                ["sc", ..] => Ok(format!("{PTX}fence<{PTX}Order::seq_cst>()")),
+                ["acquire", _] => Ok(format!("{PTX}fence<{PTX}Order::acquire>()")),
+                ["release", _] => Ok(format!("{PTX}fence<{PTX}Order::release>()")),
+                _ => Err(self.unknown()),
+            },
+            "membar" => Ok(format!("{PTX}fence<{PTX}Order::seq_cst>()")),
+            "bar" | "barrier" => self.barrier(&modifiers),
+            "mov" | "cvta" => self.mov(),
+            "activemask" => Ok(format!("{}, {PTX}active_mask({}))", self.set(0)?, self.here())),
+            "vote" if modifiers == ["sync", "ballot", "b32"] => self.ballot(),
+            "setp" => self.compare(&modifiers),
+            "selp" => {
+                let kind = self.last_type()?;
+                let (yes, no) = (self.value(1, kind)?, self.value(2, kind)?);
+                Ok(format!("{}, {} ? {yes} : {no})", self.set(0)?, self.predicate_operand(3)?))
+            }
+            "add" | "sub" | "and" | "or" | "xor" | "shl" | "shr" => self.arithmetic(),
+            "nanosleep" => Ok(format!("{PTX}nanosleep({})", self.value(0, "::std::uint32_t")?)),
+            "trap" => Ok(format!("::ginrs_cpu_trap(\"trap\", \"{}\", {})", self.place.file, self.place.line)),
+            "griddepcontrol" | "prefetch" | "prefetchu" | "setmaxnreg" | "pmevent" | "discard" | "applypriority" => {
+                Ok("(void)0".into())
+            }
+            _ => Err(self.unknown()),
+        }
+    }
+
+    fn here(&self) -> String {
+        format!("\"{}\", {}", self.place.file, self.place.line)
+    }
+
+    fn text(&self, n: usize) -> Result<&str, String> {
+        self.instruction.operands.get(n).map(String::as_str).ok_or_else(|| self.unknown())
+    }
+
+    /// The C++ name of a register operand: `%0`, `%[name]` or a declared one. None for anything else.
+    fn register(&self, text: &str) -> Option<String> {
+        if self.program.register(text).is_some() {
+            return Some(format!("ginrs_r_{text}"));
+        }
+        self.numbered(text).map(|n| format!("ginrs_{n}"))
+    }
+
+    fn numbered(&self, text: &str) -> Option<usize> {
+        let rest = text.strip_prefix('%')?;
+        if let Some(name) = rest.strip_prefix('[').and_then(|r| r.strip_suffix(']')) {
+            return self.operands.iter().position(|o| o.name == name);
+        }
+        rest.parse().ok().filter(|&n: &usize| n < self.operands.len())
+    }
+
+    /// A register, immediate or special register as a value of type `kind`.
+    fn value_of(&self, text: &str, kind: &str) -> Result<String, String> {
+        if let Some(name) = self.register(text) {
+            return Ok(format!("{PTX}get<{kind}>({name})"));
+        }
+        if let Some(special) = text.strip_prefix("%%").or_else(|| text.strip_prefix('%')) {
+            return self.special(special).map(|call| format!("{PTX}get<{kind}>({call})"));
+        }
+        let digits = text.trim_start_matches('-').trim_end_matches('U');
+        let number = digits.parse::<u64>().is_ok()
+            || digits.strip_prefix("0x").is_some_and(|hex| u64::from_str_radix(hex, 16).is_ok());
+        if let Some(bits) = text.strip_prefix("0f").or_else(|| text.strip_prefix("0F")) {
+            return Ok(format!("{PTX}bits<float>(::std::uint32_t(0x{bits}u))"));
+        }
+        if number { Ok(format!("static_cast<{kind}>({}ll)", text.trim_end_matches('U'))) } else { Err(self.unknown()) }
+    }
+
+    fn value(&self, n: usize, kind: &str) -> Result<String, String> {
+        self.value_of(self.text(n)?, kind)
+    }
+
+    /// `set(register` of operand n, to be closed by the caller.
+    fn set(&self, n: usize) -> Result<String, String> {
+        let text = self.text(n)?;
+        let name = self.register(text).ok_or_else(|| self.unknown())?;
+        Ok(format!("{PTX}set({name}"))
+    }
+
+    /// `[register + offset]` as a pointer.
+    fn address(&self, n: usize) -> Result<String, String> {
+        let inside = self.text(n)?.strip_prefix('[').and_then(|t| t.strip_suffix(']')).ok_or_else(|| self.unknown())?;
+        let (base, offset) = inside.split_once('+').unwrap_or((inside, "0"));
+        let (base, offset) = (base.trim(), offset.trim());
+        if self.numbered(base).is_some_and(|n| self.operands[n].is_narrow()) {
+            return Err(format!(
+                "`{}`: 32-bit addresses of shared memory are not available on the CPU device; use a pointer",
+                self.instruction.text
+            ));
+        }
+        let base = self.register(base).ok_or_else(|| self.unknown())?;
+        let offset: i64 = offset.parse().map_err(|_| self.unknown())?;
+        Ok(format!("{PTX}address({base}, {offset})"))
+    }
+
+    fn vector(&self, n: usize) -> Result<Vec<String>, String> {
+        let text = self.text(n)?;
+        Ok(match text.strip_prefix('{').and_then(|t| t.strip_suffix('}')) {
+            Some(inside) => split(inside),
+            None => vec![text.to_string()],
+        })
+    }
+
+    fn last_type(&self) -> Result<&'static str, String> {
+        self.instruction.modifiers.last().and_then(|kind| c_type(kind)).ok_or_else(|| self.unknown())
+    }
+
+    fn access(&self, default: &'static str) -> Result<Access, String> {
+        let mut access = Access { order: default, kind: self.last_type()?, kind_name: String::new(), lanes: 1, operation: None };
+        let (kind, rest) = self.instruction.modifiers.split_last().ok_or_else(|| self.unknown())?;
+        access.kind_name = kind.clone();
+        for modifier in rest {
+            match modifier.as_str() {
+                "weak" | "nc" | "ca" | "cg" | "cs" | "lu" | "cv" | "wb" | "wt" | "noftz" => {}
+                "cta" | "cluster" | "gpu" | "sys" | "gl" | "global" | "shared" | "shared::cta" | "local" | "const" => {}
+                "volatile" | "relaxed" | "mmio" => access.order = "relaxed",
+                "acquire" => access.order = "acquire",
+                "release" => access.order = "release",
+                "acq_rel" => access.order = "acq_rel",
+                "v2" => access.lanes = 2,
+                "v4" => access.lanes = 4,
+                "v8" => access.lanes = 8,
+                hint if hint.starts_with("L1::") || hint.starts_with("L2::") && hint != "L2::cache_hint" => {}
+                "add" | "and" | "or" | "xor" | "min" | "max" | "exch" | "cas" | "inc" | "dec" => {
+                    access.operation = Some(modifier.clone());
+                }
+                _ => return Err(self.unknown()),
+            }
+        }
+        Ok(access)
+    }
+
+    fn load(&self) -> Result<String, String> {
+        let Access { order, kind, lanes, .. } = self.access("weak")?;
+        let outputs = self.vector(0)?;
+        if outputs.len() != lanes {
+            return Err(self.unknown());
+        }
+        let names: Option<Vec<String>> = outputs.iter().map(|o| self.register(o)).collect();
+        let names = names.ok_or_else(|| self.unknown())?.join(", ");
+        Ok(format!("{PTX}load<{kind}, {PTX}Order::{order}>({}, {names})", self.address(1)?))
+    }
+
+    fn store(&self) -> Result<String, String> {
+        let Access { order, kind, lanes, .. } = self.access("weak")?;
+        let inputs = self.vector(1)?;
+        if inputs.len() != lanes {
+            return Err(self.unknown());
+        }
+        let values: Result<Vec<String>, String> = inputs.iter().map(|i| self.value_of(i, kind)).collect();
+        Ok(format!("{PTX}store<{kind}, {PTX}Order::{order}>({}, {})", self.address(0)?, values?.join(", ")))
+    }
+
+    fn atomic(&self) -> Result<String, String> {
+        let Access { order, kind, kind_name, lanes, operation } = self.access("relaxed")?;
+        let operation = operation.ok_or_else(|| self.unknown())?;
+        if lanes != 1 || matches!(kind_name.as_str(), "f16" | "f16x2" | "bf16" | "bf16x2") {
+            return Err(self.unknown()); // their sums are not sums of integers
+        }
+        let returns = self.instruction.opcode == "atom";
+        let first = usize::from(returns);
+        let mut call = format!("{PTX}atomic_{operation}<{kind}, {PTX}Order::{order}>({}", self.address(first)?);
+        for n in first + 1..self.instruction.operands.len() {
+            call += &format!(", {}", self.value(n, kind)?);
+        }
+        call.push(')');
+        if returns && self.text(0)? != "_" { Ok(format!("{}, {call})", self.set(0)?)) } else { Ok(format!("(void){call}")) }
+    }
+
+    fn barrier(&self, modifiers: &[&str]) -> Result<String, String> {
+        let modifiers: Vec<&str> = modifiers.iter().copied().filter(|m| !matches!(*m, "cta" | "aligned")).collect();
+        let id = self.value(0, "::std::uint32_t");
+        let count = match self.instruction.operands.len() {
+            1 => "0".to_string(),
+            2 => self.value(1, "::std::uint32_t")?,
+            _ => return Err(self.unknown()),
+        };
+        match modifiers.as_slice() {
+            ["sync"] => Ok(format!("{PTX}barrier_sync({}, {count}, {})", id?, self.here())),
+            ["arrive"] => Ok(format!("{PTX}barrier_arrive({}, {count}, {})", id?, self.here())),
+            ["warp", "sync"] => {
+                Ok(format!("::ginrs_cpu_warp_sync({}, \"bar.warp.sync\", {})", id?, self.here()))
+            }
+            _ => Err(self.unknown()),
+        }
+    }
+
+    fn mov(&self) -> Result<String, String> {
+        let kind = self.last_type()?;
+        let (outputs, inputs) = (self.vector(0)?, self.vector(1)?);
+        if self.instruction.opcode == "cvta" && kind != "::std::uint64_t" {
+            return Err(self.unknown());
+        }
+        match (outputs.len(), inputs.len()) {
+            (1, 1) => Ok(format!("{}, {})", self.set(0)?, self.value(1, kind)?)),
+            // mov.b64 %0, {lo, hi} and mov.b64 {lo, hi}, %0
+            (1, 2) => {
+                let half = half_of(kind).ok_or_else(|| self.unknown())?;
+                let (low, high) = (self.value_of(&inputs[0], half)?, self.value_of(&inputs[1], half)?);
+                Ok(format!("{}, {PTX}join<{kind}>({low}, {high}))", self.set(0)?))
+            }
+            (2, 1) => {
+                let half = half_of(kind).ok_or_else(|| self.unknown())?;
+                let low = self.register(&outputs[0]).ok_or_else(|| self.unknown())?;
+                let high = self.register(&outputs[1]).ok_or_else(|| self.unknown())?;
+                Ok(format!("{PTX}split<{half}>({}, {low}, {high})", self.value(1, kind)?))
+            }
+            _ => Err(self.unknown()),
+        }
+    }
+
+    fn ballot(&self) -> Result<String, String> {
+        let mask = self.value(2, "::std::uint32_t")?;
+        Ok(format!("{}, {PTX}ballot({mask}, {}, {}))", self.set(0)?, self.predicate_operand(1)?, self.here()))
+    }
+
+    fn predicate_operand(&self, n: usize) -> Result<String, String> {
+        predicate(self.text(n)?, self.program).map_err(|_| self.unknown())
+    }
+
+    fn compare(&self, modifiers: &[&str]) -> Result<String, String> {
+        let operator = match modifiers {
+            ["eq", _] => "==",
+            ["ne", _] => "!=",
+            ["lt" | "lo", _] => "<",
+            ["le" | "ls", _] => "<=",
+            ["gt" | "hi", _] => ">",
+            ["ge" | "hs", _] => ">=",
+            _ => return Err(self.unknown()),
+        };
+        let kind = self.last_type()?;
+        let target = self.predicate_operand(0)?;
+        Ok(format!("{target} = {} {operator} {}", self.value(1, kind)?, self.value(2, kind)?))
+    }
+
+    fn arithmetic(&self) -> Result<String, String> {
+        let kind = self.last_type()?;
+        if self.instruction.modifiers.len() != 1 || matches!(kind, "::std::uint16_t") && self.instruction.modifiers[0].contains('f') {
+            return Err(self.unknown());
+        }
+        let operator = match self.instruction.opcode.as_str() {
+            "add" => "+",
+            "sub" => "-",
+            "and" => "&",
+            "or" => "|",
+            "xor" => "^",
+            // PTX clamps a shift by the width or more, C++ leaves it undefined.
+            "shl" => return Ok(format!("{}, {PTX}shl<{kind}>({}, {}))", self.set(0)?, self.value(1, kind)?, self.value(2, "::std::uint32_t")?)),
+            _ => return Ok(format!("{}, {PTX}shr<{kind}>({}, {}))", self.set(0)?, self.value(1, kind)?, self.value(2, "::std::uint32_t")?)),
+        };
+        Ok(format!("{}, static_cast<{kind}>({} {operator} {}))", self.set(0)?, self.value(1, kind)?, self.value(2, kind)?))
+    }
+
+    fn special(&self, name: &str) -> Result<String, String> {
+        let (base, axis) = name.split_once('.').unwrap_or((name, ""));
+        let thread = |field: &str| match axis {
+            "x" | "y" | "z" => Ok(format!("::ginrs_cpu_self->{field}.{axis}")),
+            _ => Err(self.unknown()),
+        };
+        match base {
+            "tid" => thread("threadIdx"),
+            "ntid" => thread("blockDim"),
+            "ctaid" => thread("blockIdx"),
+            "nctaid" => thread("gridDim"),
+            "laneid" => Ok("::ginrs_cpu_self->lane".into()),
+            "warpid" => Ok("::ginrs_cpu_self->warp".into()),
+            "dynamic_smem_size" => Ok("::ginrs_cpu_self->dynamicSharedBytes".into()),
+            "nwarpid" | "smid" | "nsmid" | "clock" | "clock_hi" | "clock64" | "globaltimer" | "globaltimer_lo" | "globaltimer_hi"
+            | "lanemask_eq" | "lanemask_lt" | "lanemask_le" | "lanemask_gt" | "lanemask_ge" => Ok(format!("{PTX}{base}()")),
+            "cluster_ctarank" | "cluster_ctaid" | "is_explicit_cluster" => Ok("0u".into()),
+            "cluster_nctarank" | "cluster_nctaid" => Ok("1u".into()),
+            _ => Err(self.unknown()),
+        }
+    }
+}
+
+fn half_of(kind: &str) -> Option<&'static str> {
+    match kind {
+        "::std::uint64_t" => Some("::std::uint32_t"),
+        "::std::uint32_t" => Some("::std::uint16_t"),
+        _ => None,
+    }
+}

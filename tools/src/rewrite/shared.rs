@@ -1,0 +1,100 @@
+//! `__shared__` variables. A block is one OS thread for its whole life, so thread storage is block storage.
+
+use std::collections::HashSet;
+
+use super::Unit;
+use super::declaration::{Declaration, Declared, top_level};
+use super::scope::Scope;
+
+/// `__shared__ T x;` becomes `static thread_local T x;`, and `extern __shared__ T s[];` a reference to the memory that the
+/// launch gave the block.
+pub fn rewrite(unit: &mut Unit) {
+    let mut seen = HashSet::new();
+    let mut outside = HashSet::new();
+    for i in unit.find(&["__shared__"]) {
+        let declaration = Declaration::around(unit.source, unit.scopes, i);
+        if !seen.insert(declaration.start) {
+            continue;
+        }
+        let Declared::Variables(variables) = &declaration.declared else {
+            unit.problem(i, "cannot make out the variable that __shared__ declares");
+            continue;
+        };
+        if unit.scopes.scope(i) == Scope::Class {
+            unit.problem(i, "a member of a class cannot be __shared__; declare the whole object __shared__");
+            continue;
+        }
+        if declaration.is_extern(unit.source) {
+            let key = (unit.scopes.namespace_path(i), unit.source.text_of(unit.source.span(declaration.start, declaration.end)));
+            if !unit.scopes.in_function(i) && !outside.insert(key) {
+                // Declared again by another header: a second reference would be a redefinition.
+                unit.edits.remove(unit.source.span(declaration.start, declaration.end));
+                continue;
+            }
+            dynamic(unit, &declaration);
+        } else if let Some(variable) = variables.iter().find(|v| !v.init.is_empty()) {
+            unit.problem(
+                variable.name.start,
+                format!(
+                    "the __shared__ variable `{}` has an initializer, which no block would run; assign it in one thread and \
+                     call __syncthreads()",
+                    unit.source.text_of(unit.source.span(variable.name.start, variable.name.end - 1))
+                ),
+            );
+        } else {
+            remove(unit, &declaration, &["static"]);
+            hoist_alignment(unit, &declaration);
+            let start = unit.source.token(declaration.specifiers).at.start;
+            unit.edits.insert(start, "static thread_local ");
+        }
+    }
+}
+
+fn dynamic(unit: &mut Unit, declaration: &Declaration) {
+    let source = unit.source;
+    let Declared::Variables(variables) = &declaration.declared else { return };
+    remove(unit, declaration, &["extern"]);
+    // A reference has no alignment; the memory is aligned for all.
+    for i in alignments(unit, declaration) {
+        unit.edits.remove(source.span(i, source.mate(i + 1).unwrap_or(i)));
+    }
+    // Outside of functions the reference is also bound on host threads, when they first touch a thread_local of the file.
+    let memory = if unit.scopes.in_function(declaration.start) { "DynamicShared" } else { "DynamicSharedOrNothing" };
+    unit.edits.insert(source.token(declaration.specifiers).at.start, "static thread_local ");
+    for variable in variables {
+        unit.edits.insert(source.token(variable.name.start).at.start, "(&");
+        let behind = variable.name.end;
+        unit.edits.insert(source.token(behind).at.start, ")");
+        let end = source.token(variable.suffix.end.max(behind)).at.start;
+        unit.edits.insert(end, format!(" = ::ginrs_cpu::{memory}{{}}"));
+    }
+}
+
+/// Removes specifiers by name.
+pub fn remove(unit: &mut Unit, declaration: &Declaration, words: &[&str]) {
+    for word in words {
+        if let Some(i) = declaration.specifier(unit.source, word) {
+            unit.edits.remove(unit.source.token(i).at.clone());
+        }
+    }
+}
+
+fn alignments(unit: &Unit, declaration: &Declaration) -> Vec<usize> {
+    let source = unit.source;
+    top_level(source, declaration.specifier_tokens())
+        .filter(|&i| matches!(source.word(i), "alignas" | "__align__" | "__attribute__") && source.is(i + 1, "("))
+        .collect()
+}
+
+/// `static alignas(16) char b[64]` is no C++ while `alignas(16) static char b[64]` is: moves alignas to the front.
+pub fn hoist_alignment(unit: &mut Unit, declaration: &Declaration) {
+    let source = unit.source;
+    for i in alignments(unit, declaration) {
+        if i > declaration.specifiers && source.is(i, "alignas") {
+            let at = source.span(i, source.mate(i + 1).unwrap_or(i));
+            let text = source.text_of(at.clone()).replace('\n', " ") + " ";
+            unit.edits.remove(at);
+            unit.edits.insert(source.token(declaration.specifiers).at.start, text);
+        }
+    }
+}

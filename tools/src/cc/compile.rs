@@ -53,7 +53,7 @@ pub fn object(command: &Command, tools: &Toolchain, input: &Input, object: &Path
         problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
     })?;
     keep(command, input, "ginrs.ii", &rewritten)?;
-    let mut arguments: Vec<String> = ["-x", "c++-cpp-output", "-fpreprocessed"].map(String::from).to_vec();
+    let mut arguments: Vec<String> = ["-x", "c++-cpp-output"].map(String::from).to_vec();
     arguments.push(command.standard_flag());
     // Preemption of CUDA threads that spin on plain variables, and device code's habit of reading one type as another.
     arguments.extend(["-fsanitize-coverage=trace-pc".into(), "-fno-strict-aliasing".into()]);
@@ -82,7 +82,9 @@ fn preprocess_arguments(command: &Command, tools: &Toolchain, input: &Input, obj
     arguments.extend(command.preprocessor.iter().cloned());
     arguments.extend(["-isystem".into(), tools.nccl_include().display().to_string()]);
     if input.language == Some(Language::Cuda) {
-        arguments.extend(["-include".into(), "cuda_runtime.h".into()]);
+        for header in ["cuda_runtime.h", "ginrs_cpu/launch.h", "ginrs_cpu/ptx.h"] {
+            arguments.extend(["-include".into(), header.into()]);
+        }
     }
     arguments.extend(command.forced_includes.iter().flat_map(|file| ["-include".to_string(), file.clone()]));
     arguments.extend(command.host_flags.iter().cloned());

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use super::Unit;
 use super::declaration::{Declaration, Declared, top_level};
 use super::scope::Scope;
+use super::variable::make_reference;
 
 /// `__shared__ T x;` becomes `static thread_local T x;`, and `extern __shared__ T s[];` a reference to the memory that the
 /// launch gave the block.
@@ -62,10 +63,8 @@ fn dynamic(unit: &mut Unit, declaration: &Declaration) {
     let memory = if unit.scopes.in_function(declaration.start) { "DynamicShared" } else { "DynamicSharedOrNothing" };
     unit.edits.insert(source.token(declaration.specifiers).at.start, "static thread_local ");
     for variable in variables {
-        unit.edits.insert(source.token(variable.name.start).at.start, "(&");
-        let behind = variable.name.end;
-        unit.edits.insert(source.token(behind).at.start, ")");
-        let end = source.token(variable.suffix.end.max(behind)).at.start;
+        make_reference(unit, variable);
+        let end = source.token(variable.suffix.end.max(variable.name.end)).at.start;
         unit.edits.insert(end, format!(" = ::ginrs_cpu::{memory}{{}}"));
     }
 }
@@ -90,7 +89,7 @@ fn alignments(unit: &Unit, declaration: &Declaration) -> Vec<usize> {
 pub fn hoist_alignment(unit: &mut Unit, declaration: &Declaration) {
     let source = unit.source;
     for i in alignments(unit, declaration) {
-        if i > declaration.specifiers && source.is(i, "alignas") {
+        if source.is(i, "alignas") {
             let at = source.span(i, source.mate(i + 1).unwrap_or(i));
             let text = source.text_of(at.clone()).replace('\n', " ") + " ";
             unit.edits.remove(at);

@@ -186,10 +186,19 @@ fn declared_only(unit: &mut Unit, declaration: &Declaration, variables: &[Variab
     let Some(keyword) = keyword else { return };
     unit.edits.replace(source.token(keyword).at.clone(), vec![source.word(keyword).into(), " thread_local".into()]);
     for variable in variables {
-        unit.edits.insert(source.token(variable.name.start).at.start, "(&");
-        unit.edits.insert(source.token(variable.name.end).at.start, ")");
+        make_reference(unit, variable);
     }
     remove(unit, declaration, &["__thread"]);
+}
+
+/// `x` becomes `&x`, `x[4]` becomes `(&x)[4]`.
+pub fn make_reference(unit: &mut Unit, variable: &Variable) {
+    let source = unit.source;
+    let array = source.is(variable.suffix.start, "[") && !variable.suffix.is_empty();
+    unit.edits.insert(source.token(variable.name.start).at.start, if array { "(&" } else { "&" });
+    if array {
+        unit.edits.insert(source.token(variable.name.end).at.start, ")");
+    }
 }
 
 fn master_name(name: &str) -> String {

@@ -272,9 +272,9 @@ mod tests {
     fn garbage_bits(descriptor: &Descriptor) -> [u64; WORDS] {
         let mut owned = [WRITTEN; WORDS];
         let mut own = |field: Field| owned[field.word] |= field.max() << field.low;
-        [OP, SIZE, DST_OFFSET, DST_HANDLE].map(&mut own);
+        [OP, SIZE, DST_OFFSET, DST_HANDLE].into_iter().for_each(&mut own);
         match descriptor.source {
-            Source::Memory { .. } => _ = [SRC_OFFSET, SRC_HANDLE].map(&mut own),
+            Source::Memory { .. } => [SRC_OFFSET, SRC_HANDLE].into_iter().for_each(&mut own),
             Source::Inline(_) => {
                 own(INLINE_0);
                 if descriptor.bytes > 4 {
@@ -288,7 +288,7 @@ mod tests {
         match descriptor.signal {
             None => {}
             Some((_, SignalOp::Inc)) => own(SIGNAL),
-            Some((_, SignalOp::Add(_))) => _ = [SIGNAL, VALUE_0, VALUE_16, VALUE_32].map(&mut own),
+            Some((_, SignalOp::Add(_))) => [SIGNAL, VALUE_0, VALUE_16, VALUE_32].into_iter().for_each(&mut own),
         }
         if descriptor.counter.is_some() {
             own(COUNTER);

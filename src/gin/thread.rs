@@ -6,9 +6,10 @@
 use super::abort::Abort;
 use super::proxy::Engine;
 use crate::device::{Device, Kind};
-use crate::error::{Code, Error, Result};
+use crate::error::{Error, Result};
+use crate::process::{self, PerProcess};
+use crate::{log, panic};
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
@@ -33,19 +34,13 @@ impl Pump {
             return false;
         }
         let Some(mut engine) = self.engine.try_lock() else { return false };
-        match catch_unwind(AssertUnwindSafe(|| engine.step())) {
-            Ok(moved) => moved,
-            Err(panic) => {
-                let why = panic.downcast_ref::<String>().map(String::as_str);
-                let why = why.or(panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
-                let text = format!("the GIN proxy panicked | {why} | fix: report this");
-                // The next step drains; a panic there too, and kernels have only the abort word.
-                if !self.abort.raise(Error::new(Code::InternalError, super::proxy::FAILED, text)) {
-                    self.stopped.store(true, Ordering::Relaxed);
-                }
-                false
+        panic::catch("the GIN proxy", || Ok::<_, Error>(engine.step())).unwrap_or_else(|error| {
+            // The next step drains; if that panics too, kernels have only the abort word.
+            if !self.abort.raise(error) {
+                self.stopped.store(true, Ordering::Relaxed);
             }
-        }
+            false
+        })
     }
 
     /// The engine, for set-up; waits for a step in progress.
@@ -97,38 +92,33 @@ struct Common {
 pub struct ProxyThread {
     common: Arc<Common>,
     handle: Option<JoinHandle<()>>,
-    key: Key,
+    owner: u32,
 }
 
-type Key = (u32, Kind, i32);
-static THREADS: Mutex<Vec<(Key, Weak<ProxyThread>)>> = Mutex::new(Vec::new());
+type Running = Mutex<Vec<((Kind, i32), Weak<ProxyThread>)>>;
+static RUNNING: PerProcess<Running> = PerProcess::new();
 
 impl ProxyThread {
-    /// The thread of `device`, started if there is none. A thread of the parent does not live in a forked child.
+    /// The thread of `device`, started if there is none.
     pub fn of(device: &Arc<dyn Device>) -> Result<Arc<Self>> {
-        let key = (std::process::id(), device.kind(), device.ordinal());
-        let mut threads = THREADS.lock();
-        threads.retain(|(_, thread)| thread.strong_count() > 0);
-        if let Some(thread) = threads.iter().find(|entry| entry.0 == key).and_then(|entry| entry.1.upgrade()) {
+        let key = (device.kind(), device.ordinal());
+        let mut running = RUNNING.get(|| Mutex::new(Vec::new())).lock();
+        running.retain(|(_, thread)| thread.strong_count() > 0);
+        if let Some(thread) = running.iter().find(|entry| entry.0 == key).and_then(|entry| entry.1.upgrade()) {
             return Ok(thread);
         }
         let common = Arc::new(Common {
             members: Mutex::new(Members { pumps: Vec::new(), version: 0, quit: false }),
             changed: Condvar::new(),
         });
-        let (theirs, theirs_device) = (common.clone(), device.clone());
-        let handle = std::thread::Builder::new()
-            .name(format!("ginrs gin {}", device.ordinal()))
-            .spawn(move || run(&theirs, theirs_device.as_ref()))
-            .map_err(|cause| {
-                let text = format!(
-                    "proxy thread could not be started | device {} | {cause} | fix: raise the limit on processes (ulimit -u, cgroup pids.max)",
-                    device.ordinal()
-                );
-                Error::new(Code::SystemError, 29, text)
-            })?;
-        let thread = Arc::new(Self { common, handle: Some(handle), key });
-        threads.push((key, Arc::downgrade(&thread)));
+        let (body, orphans, theirs) = (common.clone(), common.clone(), device.clone());
+        let handle = process::service_thread(
+            &format!("ginrs gin {}", device.ordinal()),
+            move || run(&body, theirs.as_ref()),
+            move |error| orphans.members.lock().pumps.iter().for_each(|pump| _ = pump.abort.raise(error.clone())),
+        )?;
+        let thread = Arc::new(Self { common, handle: Some(handle), owner: std::process::id() });
+        running.push((key, Arc::downgrade(&thread)));
         Ok(thread)
     }
 
@@ -155,9 +145,9 @@ impl Drop for ProxyThread {
         self.common.members.lock().quit = true;
         self.common.changed.notify_all();
         if let Some(handle) = self.handle.take()
-            && self.key.0 == std::process::id()
+            && self.owner == std::process::id()
         {
-            // Its root catches panics, so there is nothing to learn from the result.
+            // A panic in it has been told; a forked child has no such thread.
             let _ = handle.join();
         }
     }
@@ -165,6 +155,7 @@ impl Drop for ProxyThread {
 
 /// The loop around the step.
 fn run(common: &Common, device: &dyn Device) {
+    log::set_device(device.ordinal());
     let idle = Idle::of(device.kind());
     let mut pumps: Vec<Arc<Pump>> = Vec::new();
     let mut version = 0;

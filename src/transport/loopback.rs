@@ -37,3 +37,11 @@ impl Transport for Loopback {
 
     fn abort(&mut self) {}
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn contract() {
+        crate::transport::contract::all(|serves| Box::new(super::Loopback::new(serves)));
+    }
+}

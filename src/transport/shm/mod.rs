@@ -37,3 +37,11 @@ impl Transport for Shm {
 
     fn abort(&mut self) {}
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn contract() {
+        crate::transport::contract::all(|serves| Box::new(super::Shm::new(serves)));
+    }
+}

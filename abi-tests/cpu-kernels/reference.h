@@ -1,0 +1,43 @@
+// A second, slow and plain account of the narrow formats, from their definition: all values in order, and the nearest of
+// them by bisection. The headers' bit tricks are compared with it.
+#pragma once
+#include <cmath>
+
+struct Format {
+  int exponentBits, mantissaBits;
+  bool infinity;   // the top exponent is infinity and NaN; otherwise only its last code is NaN
+  int bias() const { return (1 << (exponentBits - 1)) - 1; }
+  int codes() const { return 1 << (exponentBits + mantissaBits); } // without the sign
+  int largest() const { return infinity ? codes() - (1 << mantissaBits) - 1 : codes() - 2; }
+  // Of a finite positive code, or what would follow the largest.
+  double value(int code) const {
+    int exponent = code >> mantissaBits, mantissa = code & ((1 << mantissaBits) - 1);
+    if (exponent == 0) return std::ldexp((double)mantissa, 1 - bias() - mantissaBits);
+    return std::ldexp(1.0 + std::ldexp((double)mantissa, -mantissaBits), exponent - bias());
+  }
+  // Largest code whose value is at most x, for finite x >= 0; largest() + 1 at most.
+  int below(double x) const {
+    int low = 0, high = largest() + 2;
+    while (high - low > 1) {
+      int middle = (low + high) / 2;
+      (value(middle) <= x ? low : high) = middle;
+    }
+    return low;
+  }
+  enum Direction { nearest, zero, up, down };
+  // Code of x with its sign. Beyond the largest: overflow, largest, or what the direction says.
+  int encode(double x, Direction direction, int overflow) const {
+    bool negative = std::signbit(x);
+    double magnitude = std::fabs(x);
+    int code = below(magnitude);
+    bool away = direction == up ? !negative : direction == down ? negative : false;
+    if (code <= largest() && value(code) != magnitude) {
+      double middle = value(code) / 2 + value(code + 1) / 2;
+      if (direction == nearest) away = magnitude > middle || (magnitude == middle && code % 2);
+      code += away;
+    }
+    if (code > largest()) code = direction == nearest || away ? overflow : largest();
+    return code | (negative ? codes() : 0);
+  }
+};
+constexpr Format kHalf = {5, 10, true}, kBfloat = {8, 7, true}, kE4m3 = {4, 3, false}, kE5m2 = {5, 2, true};

@@ -1,0 +1,119 @@
+//! What a kernel may call on the CPU device, one program per family: each `cpu-kernels/NAME.cu` is compiled by the installed
+//! `ginrs-cc`, runs on two devices and must end with "NAME: ok". `NAME.fail.cu` must not compile, and say what its first
+//! line, `// expect: text`, promises. Needs GINRS_PREFIX (`make test` sets it).
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const SECONDS: &str = "170";
+
+fn prefix() -> PathBuf {
+    let prefix = std::env::var_os("GINRS_PREFIX").expect("GINRS_PREFIX names the installed tree; `make test` sets it");
+    PathBuf::from(prefix).canonicalize().expect("GINRS_PREFIX exists")
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("cpu-kernels")
+}
+
+/// The programs, by whether they are to fail.
+fn programs(fail: bool) -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(folder())
+        .expect("abi-tests/cpu-kernels")
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter_map(|file| file.strip_suffix(".cu").map(str::to_owned))
+        .filter(|name| name.ends_with(".fail") == fail)
+        .collect();
+    names.sort();
+    assert!(!names.is_empty(), "no programs in {}", folder().display());
+    names
+}
+
+fn compile(name: &str, flags: &[&str], compiler: Option<&str>, out: &Path) -> Output {
+    let mut command = Command::new("timeout");
+    command.args(["-k", "5", SECONDS]).arg(prefix().join("bin/ginrs-cc"));
+    command.args(flags).arg("-o").args([out, &folder().join(format!("{name}.cu"))]);
+    if let Some(compiler) = compiler {
+        command.env("GINRS_CXX", compiler);
+    }
+    command.output().expect("timeout and ginrs-cc start")
+}
+
+fn said(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// Compiles and runs one program; what went wrong, if anything.
+fn run(name: &str, flags: &[&str]) -> Result<(), String> {
+    let build = tempfile::tempdir().map_err(|e| e.to_string())?;
+    let program = build.path().join(name);
+    let compiled = compile(name, flags, None, &program);
+    if !compiled.status.success() {
+        return Err(format!("{name}.cu does not compile:\n{}", said(&compiled)));
+    }
+    let ran = Command::new("timeout")
+        .args(["-k", "5", "-s", "ABRT", SECONDS])
+        .arg(&program)
+        .env("GINRS_CPU_DEVICES", "2")
+        .output()
+        .map_err(|e| e.to_string())?;
+    if !ran.status.success() {
+        return Err(format!("{name}: {}\n{}", ran.status, said(&ran)));
+    }
+    let expected = match std::fs::read_to_string(folder().join(format!("{name}.expected"))) {
+        Ok(text) => text,
+        Err(_) => format!("{name}: ok\n"),
+    };
+    if String::from_utf8_lossy(&ran.stdout) != expected {
+        return Err(format!("{name} was to print\n{expected}but printed\n{}", said(&ran)));
+    }
+    Ok(())
+}
+
+fn all_well(results: impl Iterator<Item = Result<(), String>>) {
+    let problems: Vec<String> = results.filter_map(Result::err).collect();
+    assert!(problems.is_empty(), "{}", problems.join("\n\n"));
+}
+
+#[test]
+fn programs_run() {
+    all_well(programs(false).iter().map(|name| run(name, &["-std=c++17", "-O2", "--extended-lambda"])));
+}
+
+/// Also without optimisation, where nothing is inlined and every temporary is in memory.
+#[test]
+fn programs_run_unoptimised() {
+    let slow = ["fp_convert", "fp_arithmetic"];
+    let names = programs(false);
+    all_well(names.iter().filter(|n| !slow.contains(&n.as_str())).map(|name| run(name, &["-O0", "-g", "--extended-lambda"])));
+}
+
+#[test]
+fn programs_compile_as_cpp20_and_with_clang() {
+    let build = tempfile::tempdir().unwrap();
+    let clang = Command::new("clang++").arg("--version").output().is_ok_and(|o| o.status.success());
+    if !clang {
+        println!("clang++ is not installed: compiled with g++ only");
+    }
+    let compilers: &[&str] = if clang { &["g++", "clang++"] } else { &["g++"] };
+    for name in programs(false) {
+        for compiler in compilers {
+            let flags = ["-c", "-std=c++20", "-O1", "-Xcompiler", "-Wall", "--extended-lambda"];
+            let output = compile(&name, &flags, Some(compiler), &build.path().join("object.o"));
+            assert!(output.status.success(), "{name}.cu with {compiler}:\n{}", said(&output));
+        }
+    }
+}
+
+#[test]
+fn what_is_not_there_says_so() {
+    let build = tempfile::tempdir().unwrap();
+    for name in programs(true) {
+        let text = std::fs::read_to_string(folder().join(format!("{name}.cu"))).unwrap();
+        let expected = text.lines().next().and_then(|l| l.strip_prefix("// expect: ")).expect("`// expect: text` comes first");
+        let output = compile(&name, &["-std=c++17"], None, &build.path().join("program"));
+        assert!(!output.status.success(), "{name}.cu compiled");
+        let told = said(&output);
+        assert!(told.contains(expected), "{name}.cu was to fail with\n{expected}\nbut said\n{told}");
+    }
+}

@@ -7,11 +7,12 @@ use crate::comm::Comm;
 use crate::device::Physical;
 use crate::error::Result;
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What ranks of this process offer each other, by (communicator, rank, key).
-static OFFERS: Mutex<Option<HashMap<(u64, u32, u64), Arc<dyn Physical>>>> = Mutex::new(None);
+type Offers = BTreeMap<(u64, u32, u64), Arc<dyn Physical>>;
+static OFFERS: Mutex<Offers> = Mutex::new(BTreeMap::new());
 
 /// Memory that the other ranks may take, until this is dropped.
 pub(crate) struct Offer<'a> {
@@ -33,7 +34,7 @@ impl<'a> Offer<'a> {
         if published {
             comm.bootstrap.publish(key, mine.export()?);
         }
-        OFFERS.lock().get_or_insert_with(HashMap::new).insert((comm.hash, comm.rank, key), mine.clone());
+        OFFERS.lock().insert((comm.hash, comm.rank, key), mine.clone());
         Ok(Self { comm, key, published })
     }
 
@@ -51,9 +52,7 @@ impl<'a> Offer<'a> {
             all.push(if peer.rank == self.comm.rank {
                 Some(mine.clone())
             } else if peer.process == me.process {
-                let offers = OFFERS.lock();
-                let found = offers.as_ref().and_then(|offers| offers.get(&(self.comm.hash, peer.rank, key)));
-                match found {
+                match OFFERS.lock().get(&(self.comm.hash, peer.rank, key)) {
                     Some(physical) => Some(physical.clone()),
                     None => bail!(InternalError, 53, "memory of rank {} is gone | offer {key} of this process | fix: report this", peer.rank),
                 }
@@ -73,9 +72,7 @@ impl Drop for Offer<'_> {
         if self.published {
             self.comm.bootstrap.withdraw(self.key);
         }
-        if let Some(offers) = OFFERS.lock().as_mut() {
-            offers.remove(&(self.comm.hash, self.comm.rank, self.key));
-        }
+        OFFERS.lock().remove(&(self.comm.hash, self.comm.rank, self.key));
     }
 }
 

@@ -7,14 +7,14 @@ use crate::bail;
 use crate::device::{DevPtr, Device, Physical, Reservation};
 use crate::error::Result;
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 /// Alignment of the reservation, as the reference asks for. Bytes.
 const ALIGN: usize = 512 << 20;
 
 /// Which team a space belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TeamKey {
     /// The communicator.
     pub comm: u64,
@@ -22,7 +22,7 @@ pub struct TeamKey {
     pub first: u32,
 }
 
-static SPACES: Mutex<Option<HashMap<TeamKey, Weak<FlatSpace>>>> = Mutex::new(None);
+static SPACES: Mutex<BTreeMap<TeamKey, Weak<FlatSpace>>> = Mutex::new(BTreeMap::new());
 
 /// One reservation of `slots * stride` bytes and what is mapped in it.
 pub struct FlatSpace {
@@ -42,7 +42,6 @@ impl FlatSpace {
     /// The space of `team` in this process, made by whichever of its ranks asks first. `stride` in bytes.
     pub fn join(device: &dyn Device, team: TeamKey, slots: u32, stride: u64) -> Result<Arc<Self>> {
         let mut spaces = SPACES.lock();
-        let spaces = spaces.get_or_insert_with(HashMap::new);
         if let Some(space) = spaces.get(&team).and_then(Weak::upgrade) {
             if space.stride != stride || space.reservation.bytes() as u64 != stride * u64::from(slots) {
                 bail!(InternalError, 56, "ranks of one process disagree on the flat space | stride {} and {stride} bytes | fix: report this", space.stride);

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
 use std::any::Any;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -44,7 +44,7 @@ impl Drop for View {
 
 /// Every live memfd of this process by (device, inode): two imports of one peer's memory are one object, so that its
 /// mappings in a shared flat space are shared too.
-static LIVE: Mutex<Option<HashMap<(u64, u64), Weak<CpuPhysical>>>> = Mutex::new(None);
+static LIVE: Mutex<BTreeMap<(u64, u64), Weak<CpuPhysical>>> = Mutex::new(BTreeMap::new());
 static NEXT_KEY: AtomicU64 = AtomicU64::new(1);
 
 impl CpuPhysical {
@@ -96,7 +96,6 @@ impl CpuPhysical {
             Err(e) => bail!(SystemError, 24, "a memfd cannot be read | fstat: {e} | fix: report this"),
         };
         let mut live = LIVE.lock();
-        let live = live.get_or_insert_with(HashMap::new);
         let id = (stat.st_dev, stat.st_ino);
         if let Some(known) = live.get(&id).and_then(Weak::upgrade) {
             return Ok(known);

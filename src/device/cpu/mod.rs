@@ -120,7 +120,7 @@ impl Device for CpuDevice {
     }
 
     fn write(&self, at: DevPtr, bytes: &[u8]) -> Result<()> {
-        if at % 8 != 0 {
+        if !at.is_multiple_of(8) {
             bail!(InternalError, 25, "device write to a misaligned address | {at:#x} | fix: report this");
         }
         let (words, tail) = bytes.as_chunks::<8>();

@@ -57,7 +57,7 @@ impl CpuReservation {
     }
 
     fn at(&self, offset: usize, bytes: usize) -> Result<*mut std::ffi::c_void> {
-        if offset % 4096 != 0 || offset.checked_add(bytes).is_none_or(|end| end > self.bytes) {
+        if !offset.is_multiple_of(4096) || offset.checked_add(bytes).is_none_or(|end| end > self.bytes) {
             bail!(InternalError, 25, "mapping outside its reservation | offset {offset:#x}, {bytes} bytes, reserved {:#x} | fix: report this", self.bytes);
         }
         Ok(self.base.as_ptr().wrapping_add(offset).cast())
@@ -142,13 +142,18 @@ mod tests {
     fn unmapping_leaves_no_hole_and_no_trace() {
         let space = CpuReservation::new(64 * GRANULARITY, GRANULARITY).unwrap();
         let shared = memory(GRANULARITY);
-        let before = mappings();
+        let inside = || {
+            let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+            let starts = maps.lines().filter_map(|line| u64::from_str_radix(line.split('-').next()?, 16).ok());
+            starts.filter(|at| (space.base()..space.base() + space.bytes() as u64).contains(at)).count()
+        };
         for round in 0..200 {
             let offset = round % 64 * GRANULARITY;
             space.map(offset, &shared).unwrap();
             space.unmap(offset, GRANULARITY).unwrap();
         }
-        assert!(mappings() <= before + 3, "{} mappings, {before} before", mappings());
+        // One, or none of its own where the kernel has merged it with a reservation next to it.
+        assert!(inside() <= 1, "{} mappings", inside());
         // The range is still ours: a mapping of the kernel's choice never falls into it.
         let (low, high) = (space.base(), space.base() + space.bytes() as u64);
         let others: Vec<_> = (0..8).map(|_| CpuReservation::new(GRANULARITY, 4096).unwrap()).collect();

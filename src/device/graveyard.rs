@@ -12,7 +12,7 @@ type Grave = (Arc<dyn Device>, Box<dyn Any + Send>);
 
 static GRAVES: Mutex<Vec<Grave>> = Mutex::new(Vec::new());
 
-/// Drops `remains` now if no kernel runs on `device`, else at a later [`sweep`].
+/// Drops `remains` now if no kernel runs on `device`, else at a later [`sweep`] (each burial sweeps too).
 pub fn bury(device: &Arc<dyn Device>, remains: Box<dyn Any + Send>) {
     sweep();
     if !device.idle() {

@@ -168,7 +168,10 @@ pub(super) fn release(comm: &Comm, memory: &Arc<SymMemory>) {
     if let (Some(gin), Some(handle)) = (gin, handle) {
         gin.deregister(handle);
     }
-    // Here the views and then the offset go.
+    // Views and then the offset go here. After an abort kernels may still be on their way out: not under their feet.
+    if comm.abort.is_raised() {
+        graveyard::bury(&comm.device, Box::new(gone));
+    }
 }
 
 /// Makes the struct and the table entry of a window over `memory`, whose use it takes over (and gives back on error).
@@ -237,10 +240,13 @@ pub(super) fn remove(comm: &Comm, win: DevPtr) -> Result<()> {
             );
         };
         let State { table, structs, .. } = &mut *state;
-        if let Some(table) = table {
-            table.remove(&*comm.device, window.entry)?;
+        // As in `release`: a kernel that an abort released may still read them.
+        if !comm.abort.is_raised() {
+            if let Some(table) = table {
+                table.remove(&*comm.device, window.entry)?;
+            }
+            structs.take_back(&*comm.device, win)?;
         }
-        structs.take_back(&*comm.device, win)?;
         window
     };
     release(comm, &window.memory);

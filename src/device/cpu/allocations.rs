@@ -1,9 +1,9 @@
 //! ncclMemAlloc memory of this process, by address.
 
 use super::memfd::CpuPhysical;
-use super::runtime;
+use super::{CpuDevice, runtime};
 use crate::bail;
-use crate::device::{Allocation, DevPtr, Physical};
+use crate::device::{Allocation, DevPtr, Device, Physical, graveyard};
 use crate::error::Result;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 struct Known {
     bytes: usize,
+    device: i32,
     physical: Arc<CpuPhysical>,
 }
 
@@ -21,14 +22,15 @@ pub fn alloc(bytes: usize, device: i32) -> Result<DevPtr> {
     let physical = CpuPhysical::create(bytes)?;
     let base = physical.view()?.as_ptr() as DevPtr;
     let bytes = physical.bytes();
-    KNOWN.lock().insert(base, Known { bytes, physical });
+    KNOWN.lock().insert(base, Known { bytes, device, physical });
     if let Some(runtime) = runtime::find() {
         runtime.note_allocation(base, bytes, device);
     }
     Ok(base)
 }
 
-/// Forgets it. The mapping goes with the last window over it: until then stray loads and stores hit memory of nobody else.
+/// Forgets it. The mapping goes with the last window over it, and not while kernels run on its device: stray loads and
+/// stores (after an abort, say) hit memory of nobody else.
 pub fn free(ptr: DevPtr) -> Result<()> {
     let Some(known) = KNOWN.lock().remove(&ptr) else {
         match lookup(ptr) {
@@ -49,7 +51,8 @@ pub fn free(ptr: DevPtr) -> Result<()> {
     if let Some(runtime) = runtime::find() {
         runtime.forget_allocation(ptr);
     }
-    drop(known);
+    let device: Arc<dyn Device> = CpuDevice::new(known.device);
+    graveyard::bury(&device, Box::new(known.physical));
     Ok(())
 }
 

@@ -14,10 +14,10 @@ pub fn check_memory(bytes: usize) -> Result<()> {
         return Ok(());
     }
     if let Some(left) = machine_left() && bytes as u64 > left {
-        bail!(SystemError, 23, "no memory for an allocation | {bytes} bytes asked, {left} bytes left on this machine | fix: ask for less or end other programs");
+        bail!(UnhandledCudaError, 23, "no memory for an allocation | {bytes} bytes asked, {left} bytes left on this machine | fix: ask for less or end other programs");
     }
     if let Some((limit, used)) = cgroup() && bytes as u64 > limit.saturating_sub(used) {
-        bail!(SystemError, 23, "no memory for an allocation | {bytes} bytes asked, memory.max {limit} of which {used} used | fix: raise the container's memory limit or ask for less");
+        bail!(UnhandledCudaError, 23, "no memory for an allocation | {bytes} bytes asked, memory.max {limit} of which {used} used | fix: raise the container's memory limit or ask for less");
     }
     Ok(())
 }

@@ -64,14 +64,14 @@ impl CpuPhysical {
             Err(e) => bail!(SystemError, 24, "memfd_create failed | {e} | fix: raise the limit of open files (ulimit -n)"),
         };
         if let Err(e) = rustix::fs::ftruncate(&fd, rounded as u64) {
-            bail!(SystemError, 23, "no memory for an allocation | {rounded} bytes: {e} | fix: raise the file size limit (ulimit -f)");
+            bail!(UnhandledCudaError, 23, "no memory for an allocation | {rounded} bytes: {e} | fix: raise the file size limit (ulimit -f)");
         }
         let backed = bytes.next_multiple_of(4096) as u64;
         if backed > 0 && let Err(e) = rustix::fs::fallocate(&fd, FallocateFlags::empty(), 0, backed) {
-            bail!(SystemError, 23, "no memory for an allocation | {backed} bytes: {e} | fix: raise the memory limit or ask for less");
+            bail!(UnhandledCudaError, 23, "no memory for an allocation | {backed} bytes: {e} | fix: raise the memory limit or ask for less");
         }
         if let Err(e) = rustix::fs::fcntl_add_seals(&fd, SEALS) {
-            bail!(SystemError, 23, "a memfd could not be sealed | {e} | fix: needs Linux 3.17 or later");
+            bail!(UnhandledCudaError, 23, "a memfd could not be sealed | {e} | fix: needs Linux 3.17 or later");
         }
         Self::enlist(fd, rounded)
     }

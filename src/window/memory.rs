@@ -25,6 +25,8 @@ pub struct SymMemory {
     pub(super) lsa_first: u32,
     pub(super) lsa_rank: u32,
     pub(super) addresses: Vec<DevPtr>,
+    /// True where flat addresses are host addresses too (CPU device).
+    pub(super) host_sees_flat: bool,
 }
 
 impl SymMemory {
@@ -43,7 +45,7 @@ impl SymMemory {
     /// keeps one address; else at a mapping of its own. Valid as long as self.
     pub fn host_address(&self, rank: u32) -> Option<NonNull<u8>> {
         match self.flat_address(rank) {
-            Some(flat) if self.physical.host().is_some() => NonNull::new(flat as *mut u8),
+            Some(flat) if self.host_sees_flat => NonNull::new(flat as *mut u8),
             _ => self.peers.get(rank as usize)?.as_ref()?.host(),
         }
     }

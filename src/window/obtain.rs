@@ -136,6 +136,7 @@ impl<'a> Proposal<'a> {
             gin: Mutex::new(None),
             lsa_first: comm.topo.lsa_first,
             lsa_rank: comm.topo.lsa_rank,
+            host_sees_flat: comm.device.kind() == Kind::Cpu,
             addresses: views.iter().map(|view| view.address()).collect(),
         });
         let gin = comm.gin.lock().clone();

@@ -1,0 +1,16 @@
+//! Compiles the C shim: Rust has no stable `#[thread_local]` that C could name.
+
+fn main() {
+    let include = "../cuda/cpu/include";
+    println!("cargo:rerun-if-changed=shim/thread.c");
+    println!("cargo:rerun-if-changed={include}/ginrs_cpu/runtime.h");
+    cc::Build::new()
+        .file("shim/thread.c")
+        .include(include)
+        .flag("-std=gnu11")
+        // The library is loaded with the program, so one load at a fixed offset does; a call per basic block would not.
+        .flag("-ftls-model=initial-exec")
+        .opt_level(2)
+        .warnings(true)
+        .compile("ginrs_cpu_shim");
+}

@@ -1,0 +1,22 @@
+/* What kernels reach through thread-local variables and at every basic block. Everything else is Rust. */
+#include "ginrs_cpu/runtime.h"
+
+__thread const ginrsCpuThread* ginrs_cpu_self;
+__thread int32_t ginrs_cpu_budget;
+
+/* Rust, cpu-device/src/exports.rs: gives the core away on a CUDA thread, refills the budget elsewhere. */
+void ginrs_shim_budget_spent(void);
+
+void __sanitizer_cov_trace_pc(void) {
+  if (__builtin_expect(--ginrs_cpu_budget <= 0, 0)) ginrs_shim_budget_spent();
+}
+
+void ginrs_cpu_spend(int32_t basicBlocks) {
+  if (!ginrs_cpu_self) return;
+  ginrs_cpu_budget -= basicBlocks;
+  if (ginrs_cpu_budget <= 0) ginrs_shim_budget_spent();
+}
+
+/* Where this OS thread keeps them: Rust asks once per thread. */
+const ginrsCpuThread** ginrs_shim_self(void) { return &ginrs_cpu_self; }
+int32_t* ginrs_shim_budget(void) { return &ginrs_cpu_budget; }

@@ -1,0 +1,222 @@
+//! Launches by address, kernel attributes, occupancy.
+
+use std::ffi::{c_char, c_void};
+
+use super::{give, need};
+use crate::api::properties::blocks_per_multiprocessor;
+use crate::config::{MAX_BLOCK_THREADS, SHARED_BYTES_OPTIN};
+use crate::error::{Code, Result, entry, entry_on_device, refuse};
+use crate::grid::Dim3;
+use crate::kernel::{COOPERATIVE, LaunchInfo, find, launch, set_shared_limit, shared_limit};
+
+/// `cudaFuncAttributes`
+#[repr(C)]
+pub struct FuncAttributes {
+    shared: usize,
+    constant: usize,
+    local: usize,
+    max_threads: i32,
+    registers: i32,
+    ptx_version: i32,
+    binary_version: i32,
+    cache_mode: i32,
+    max_dynamic_shared: i32,
+    carveout: i32,
+    cluster: [i32; 6],
+    reserved: [i32; 16],
+}
+
+/// `cudaLaunchAttribute`
+#[repr(C)]
+pub struct LaunchAttribute {
+    id: i32,
+    pad: [u8; 4],
+    value: [u32; 16],
+}
+
+/// `cudaLaunchConfig_t`
+#[repr(C)]
+pub struct LaunchConfig {
+    grid: Dim3,
+    block: Dim3,
+    shared: usize,
+    stream: *mut c_void,
+    attributes: *const LaunchAttribute,
+    attribute_count: u32,
+}
+
+const _: () = assert!(size_of::<FuncAttributes>() == 144 && size_of::<LaunchAttribute>() == 72 && size_of::<LaunchConfig>() == 56);
+
+unsafe fn launch_entry(
+    entry: *const c_void,
+    (grid, block): (Dim3, Dim3),
+    arguments: *mut *mut c_void,
+    shared_bytes: usize,
+    stream: *mut c_void,
+    flags: u32,
+) -> Result {
+    let kernel = find(entry as usize)?;
+    let Some(pack) = kernel.pack else {
+        return refuse(
+            Code::INVALID_DEVICE_FUNCTION,
+            &format!("kernel {} takes arguments that cannot be copied from an array\nfix: launch it with <<<>>>", crate::grid::text(kernel.name, "?")),
+        );
+    };
+    // SAFETY: the caller gives the kernel's arguments; pack copies them.
+    let packed = unsafe { pack(arguments) };
+    let file = c"cudaLaunchKernel".as_ptr();
+    let info = LaunchInfo { kernel, packed, grid, block, shared_bytes, stream, flags, file, line: 0 };
+    // SAFETY: pack, invoke and destroy are of one kernel.
+    unsafe { launch(&info) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudaLaunchKernel(
+    entry_point: *const c_void,
+    grid: Dim3,
+    block: Dim3,
+    arguments: *mut *mut c_void,
+    shared: usize,
+    stream: *mut c_void,
+) -> i32 {
+    // SAFETY: see the module `api`, also below.
+    entry(|| unsafe { launch_entry(entry_point, (grid, block), arguments, shared, stream, 0) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudaLaunchCooperativeKernel(
+    entry_point: *const c_void,
+    grid: Dim3,
+    block: Dim3,
+    arguments: *mut *mut c_void,
+    shared: usize,
+    stream: *mut c_void,
+) -> i32 {
+    // SAFETY: as above.
+    entry(|| unsafe { launch_entry(entry_point, (grid, block), arguments, shared, stream, COOPERATIVE) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudaLaunchKernelExC(
+    config: *const LaunchConfig,
+    entry_point: *const c_void,
+    arguments: *mut *mut c_void,
+) -> i32 {
+    entry(|| {
+        // SAFETY: as above.
+        let config = unsafe { config.as_ref() }.ok_or(Code::INVALID_VALUE)?;
+        // SAFETY: the caller gives that many attributes.
+        let flags = unsafe { flags_of(config)? };
+        // SAFETY: as above.
+        unsafe { launch_entry(entry_point, (config.grid, config.block), arguments, config.shared, config.stream, flags) }
+    })
+}
+
+/// What the attributes ask for. Hints are taken and have no effect; what would change a result is refused.
+unsafe fn flags_of(config: &LaunchConfig) -> Result<u32> {
+    let mut flags = 0;
+    for i in 0..config.attribute_count as usize {
+        // SAFETY: the caller's.
+        let attribute = unsafe { &*config.attributes.add(i) };
+        match attribute.id {
+            2 if attribute.value[0] != 0 => flags |= COOPERATIVE,
+            4 if attribute.value[..3] != [1, 1, 1] => {
+                return refuse(Code::NOT_SUPPORTED, "cudaLaunchAttributeClusterDimension above 1: the CPU device has no clusters");
+            }
+            7 | 12 | 13 => {
+                return refuse(Code::NOT_SUPPORTED, &format!("launch attribute {}: the CPU device does not have it", attribute.id));
+            }
+            0..=16 => {}
+            other => return refuse(Code::INVALID_VALUE, &format!("launch attribute {other} does not exist")),
+        }
+    }
+    Ok(flags)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaFuncSetAttribute(entry_point: *const c_void, attribute: i32, value: i32) -> i32 {
+    entry_on_device(|_| match attribute {
+        8 => set_shared_limit(entry_point as usize, value),
+        9..=15 => Ok(()), // carveout and cluster hints
+        _ => Err(Code::INVALID_VALUE),
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudaFuncGetAttributes(out: *mut FuncAttributes, entry_point: *const c_void) -> i32 {
+    entry_on_device(|_| {
+        let attributes = FuncAttributes {
+            shared: 0,
+            constant: 0,
+            local: 0,
+            max_threads: MAX_BLOCK_THREADS as i32,
+            registers: 32,
+            ptx_version: 90,
+            binary_version: 90,
+            cache_mode: 0,
+            max_dynamic_shared: shared_limit(entry_point as usize) as i32,
+            carveout: -1,
+            cluster: [0; 6],
+            reserved: [0; 16],
+        };
+        // SAFETY: as above.
+        unsafe { give(out, attributes) }
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudaFuncGetName(out: *mut *const c_char, entry_point: *const c_void) -> i32 {
+    // SAFETY: as above.
+    entry(|| unsafe { give(out, find(entry_point as usize)?.name) })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaFuncSetCacheConfig(_entry_point: *const c_void, _config: i32) -> i32 {
+    entry_on_device(|_| Ok(()))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaFuncSetSharedMemConfig(_entry_point: *const c_void, _config: i32) -> i32 {
+    entry_on_device(|_| Ok(()))
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+    out: *mut i32,
+    entry_point: *const c_void,
+    block_size: i32,
+    shared: usize,
+) -> i32 {
+    // SAFETY: as above.
+    unsafe { cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(out, entry_point, block_size, shared, 0) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+    out: *mut i32,
+    entry_point: *const c_void,
+    block_size: i32,
+    shared: usize,
+    _flags: u32,
+) -> i32 {
+    entry_on_device(|_| {
+        need(out)?;
+        if block_size < 1 {
+            return refuse(Code::INVALID_VALUE, &format!("an occupancy query for blocks of {block_size} threads"));
+        }
+        let fits = block_size <= MAX_BLOCK_THREADS as i32 && shared <= shared_limit(entry_point as usize);
+        // SAFETY: as above.
+        unsafe { give(out, if fits { blocks_per_multiprocessor() } else { 0 }) }
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudaOccupancyAvailableDynamicSMemPerBlock(
+    out: *mut usize,
+    _entry_point: *const c_void,
+    _blocks: i32,
+    _block_size: i32,
+) -> i32 {
+    // SAFETY: as above. Every block thread has all of it.
+    entry_on_device(|_| unsafe { give(out, SHARED_BYTES_OPTIN) })
+}

@@ -1,0 +1,455 @@
+//! One block on its OS thread: starts its CUDA threads as fibers, switches between them, notices when none can go on.
+//!
+//! A thread that never waits costs no stack of its own: it runs to its end on the stack that the next thread then starts
+//! on. Only a thread that gives the core away keeps its stack. Fibers are dropped without unwinding when the kernel
+//! fails: destructors of C++ objects on their stacks do not run.
+
+use std::cell::{Cell, RefCell, UnsafeCell};
+use std::collections::VecDeque;
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use corosensei::{Coroutine, CoroutineResult, Yielder};
+
+use crate::barrier::Barrier;
+use crate::config::MAX_BLOCK_THREADS;
+use crate::error::{Code, report};
+use crate::grid::{Dim3, Grid, Place};
+use crate::pace::Pace;
+use crate::stack::{Cache, Limit, RedZone, Stack};
+use crate::warp::{Warp, bits};
+
+/// `ginrsCpuThread`.
+#[derive(Default)]
+#[repr(C)]
+pub struct ThreadView {
+    /// threadIdx
+    pub thread: Dim3,
+    /// blockIdx
+    pub block: Dim3,
+    /// blockDim
+    pub block_dim: Dim3,
+    /// gridDim
+    pub grid_dim: Dim3,
+    /// Number in the block, x fastest.
+    pub linear: u32,
+    /// linear % 32
+    pub lane: u32,
+    /// linear / 32
+    pub warp: u32,
+    /// Third launch parameter.
+    pub shared_bytes: u32,
+    /// Ordinal of the device.
+    pub device: i32,
+    reserved: u32,
+}
+
+/// Why a fiber gave the core away.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Switch {
+    /// Its budget was spent.
+    Preempted,
+    /// It polls a word that has not changed.
+    Polling,
+    /// It waits for its lanes at an `__activemask()`.
+    AtSite,
+    /// It is in a rendezvous, which will make it ready.
+    Blocked,
+    /// It must not run again: the kernel failed.
+    Dropped,
+}
+
+/// What a CUDA thread is doing.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Not started, or ready after a rendezvous: on its way.
+    OnItsWay,
+    Gave(Switch),
+    Exited,
+}
+
+type Fiber = Coroutine<(), Switch, (), Stack>;
+
+/// Basic blocks a thread runs before the next one gets the core.
+const BUDGET: i32 = 2000;
+const NOBODY: u32 = u32::MAX;
+
+unsafe extern "C" {
+    fn ginrs_shim_self() -> *mut *const ThreadView;
+    fn ginrs_shim_budget() -> *mut i32;
+}
+
+thread_local! {
+    static BLOCK: Cell<*const Block> = const { Cell::new(std::ptr::null()) };
+}
+
+/// One CUDA thread.
+struct Slot {
+    view: UnsafeCell<ThreadView>,
+    fiber: Cell<Option<Fiber>>,
+    yielder: Cell<*const Yielder<(), Switch>>,
+    limit: Cell<Limit>,
+    state: Cell<State>,
+    place: Cell<Place>,
+    /// Basic blocks it spent before its last poll: another number shows that it did something in between.
+    spent: Cell<i32>,
+}
+
+/// The block of a block thread: made once per OS thread, begun anew for each block of a grid.
+pub struct Block {
+    self_slot: *mut *const ThreadView,
+    budget: *mut i32,
+    stacks: RefCell<Cache>,
+    slots: RefCell<Vec<Slot>>,
+    shape: Cell<Dim3>,
+    grid: RefCell<Option<Arc<Grid>>>,
+    pub(crate) index: Cell<Dim3>,
+    current: Cell<u32>,
+    pub(crate) live: Cell<u32>,
+    pub(crate) blocked: Cell<u32>,
+    ready: RefCell<VecDeque<u32>>,
+    pub(crate) barriers: RefCell<[Barrier; 16]>,
+    pub(crate) warps: RefCell<Vec<Warp>>,
+    pub(crate) grid_waiters: RefCell<Vec<u32>>,
+    pub(crate) generation: Cell<Option<u32>>,
+    pub(crate) shared: Cell<*mut c_void>,
+    pace: Pace,
+}
+
+/// The block whose CUDA thread calls, or None on a host thread (and in the scheduler itself).
+#[inline]
+pub fn current() -> Option<&'static Block> {
+    let block = BLOCK.get();
+    if block.is_null() {
+        return None;
+    }
+    // SAFETY: `Block::for_this_thread` leaked it on this OS thread, and only this thread uses it.
+    let block = unsafe { &*block };
+    (block.current.get() != NOBODY).then_some(block)
+}
+
+impl Block {
+    /// Makes the block of this OS thread.
+    pub fn for_this_thread() -> &'static Block {
+        // SAFETY: the shim returns the addresses of this thread's variables.
+        let (self_slot, budget) = unsafe { (ginrs_shim_self(), ginrs_shim_budget()) };
+        let block = Box::leak(Box::new(Block {
+            self_slot,
+            budget,
+            stacks: RefCell::default(),
+            slots: RefCell::default(),
+            shape: Cell::default(),
+            grid: RefCell::default(),
+            index: Cell::default(),
+            current: Cell::new(NOBODY),
+            live: Cell::new(0),
+            blocked: Cell::new(0),
+            ready: RefCell::default(),
+            barriers: RefCell::default(),
+            warps: RefCell::default(),
+            grid_waiters: RefCell::default(),
+            generation: Cell::new(None),
+            shared: Cell::new(std::ptr::null_mut()),
+            pace: Pace::default(),
+        }));
+        BLOCK.set(block);
+        block
+    }
+
+    /// Runs block number `index` of `grid` to its end, or until the grid fails.
+    pub fn run(&self, grid: &Arc<Grid>, index: u64) {
+        self.begin(grid, index);
+        let threads = self.live.get();
+        for thread in 0..threads {
+            if grid.failed() || self.start(thread).is_err() {
+                break;
+            }
+        }
+        self.schedule(grid);
+        self.end();
+    }
+
+    fn begin(&self, grid: &Arc<Grid>, index: u64) {
+        let launch = &grid.launch;
+        let threads = launch.block.count() as u32;
+        debug_assert!((1..=MAX_BLOCK_THREADS).contains(&threads));
+        self.index.set(launch.grid.at(index));
+        let same_grid = self.grid.borrow().as_ref().is_some_and(|last| Arc::ptr_eq(last, grid));
+        if !same_grid {
+            self.shape_slots(grid, threads);
+            *self.grid.borrow_mut() = Some(grid.clone());
+        }
+        for slot in self.slots.borrow().iter().take(threads as usize) {
+            slot.state.set(State::OnItsWay);
+        }
+        for (warp, lanes) in self.warps.borrow_mut().iter_mut().zip((0..threads).step_by(32)) {
+            warp.reset(threads - lanes);
+        }
+        self.live.set(threads);
+        self.pace.reset();
+    }
+
+    /// Writes what is the same for all blocks of a grid.
+    fn shape_slots(&self, grid: &Grid, threads: u32) {
+        let launch = &grid.launch;
+        let mut slots = self.slots.borrow_mut();
+        while slots.len() < threads as usize {
+            slots.push(Slot {
+                view: UnsafeCell::default(),
+                fiber: Cell::new(None),
+                yielder: Cell::new(std::ptr::null()),
+                limit: Cell::new(Limit::NONE),
+                state: Cell::new(State::Exited),
+                place: Cell::new(Place::new(std::ptr::null(), std::ptr::null(), 0)),
+                spent: Cell::new(0),
+            });
+        }
+        for (linear, slot) in (0..threads).zip(slots.iter_mut()) {
+            *slot.view.get_mut() = ThreadView {
+                thread: launch.block.at(u64::from(linear)),
+                block: Dim3::default(),
+                block_dim: launch.block,
+                grid_dim: launch.grid,
+                linear,
+                lane: linear % 32,
+                warp: linear / 32,
+                shared_bytes: launch.shared_bytes,
+                device: grid.device.id,
+                reserved: 0,
+            };
+        }
+        self.warps.borrow_mut().resize_with(threads.div_ceil(32) as usize, Warp::default);
+        self.shape.set(launch.block);
+    }
+
+    /// Leaves nothing of the block behind: fibers still there are dropped, their stacks reused.
+    pub fn end(&self) {
+        self.leave();
+        if self.live.get() > 0 {
+            let mut stacks = self.stacks.borrow_mut();
+            for slot in self.slots.borrow().iter() {
+                if let Some(mut fiber) = slot.fiber.take() {
+                    // SAFETY: a failed kernel's frames are C++ (or the trap and barrier functions of ours, which own
+                    // nothing); the contract is that their destructors do not run.
+                    let zone = unsafe {
+                        fiber.force_reset();
+                        slot.limit.get().red_zone()
+                    };
+                    stacks.put(fiber.into_stack(), zone);
+                }
+            }
+            self.ready.borrow_mut().clear();
+            self.barriers.borrow_mut().iter_mut().for_each(Barrier::reset);
+            self.live.set(0);
+        }
+        self.grid_waiters.borrow_mut().clear();
+        self.generation.set(None);
+        self.blocked.set(0);
+        self.stacks.borrow_mut().trim();
+    }
+
+    /// Forgets the grid, so that its last run can end.
+    pub fn forget(&self) {
+        *self.grid.borrow_mut() = None;
+    }
+
+    fn start(&self, thread: u32) -> Result<(), Code> {
+        let stack = match self.stacks.borrow_mut().take() {
+            Ok(stack) => stack,
+            Err(code) => {
+                self.with_grid(|grid| grid.fail(code, &format!("{} failed", grid.launch.describe())));
+                return Err(code);
+            }
+        };
+        let (invoke, packed) = self.with_grid(|grid| (grid.launch.invoke, grid.launch.packed.data()));
+        let yielder = {
+            let slots = self.slots.borrow();
+            let slot = &slots[thread as usize];
+            // SAFETY: the thread has not started, so nothing reads its view.
+            unsafe { (*slot.view.get()).block = self.index.get() };
+            slot.limit.set(stack.limit());
+            &raw const slot.yielder
+        };
+        let fiber = Fiber::with_stack(stack, move |me, ()| {
+            // SAFETY: slots are not moved while a block runs (`shape_slots` is the only one to add any); invoke and packed
+            // come together from the launch, which the grid keeps.
+            unsafe {
+                (*yielder).set(me);
+                invoke(packed);
+            }
+        });
+        self.resume(thread, fiber);
+        Ok(())
+    }
+
+    fn resume(&self, thread: u32, mut fiber: Fiber) {
+        let (view, limit) = {
+            let slots = self.slots.borrow();
+            (slots[thread as usize].view.get(), slots[thread as usize].limit.get())
+        };
+        self.current.set(thread);
+        // SAFETY: both variables are this OS thread's; the view lives as long as the block runs.
+        unsafe {
+            *self.self_slot = view;
+            *self.budget = BUDGET;
+        }
+        let result = fiber.resume(());
+        self.current.set(NOBODY);
+        // SAFETY: the fiber is suspended or over, so nobody is on its stack.
+        let zone = unsafe { limit.red_zone() };
+        if zone != RedZone::Clean {
+            self.overflow(thread, zone);
+        }
+        match result {
+            CoroutineResult::Return(()) => {
+                self.stacks.borrow_mut().put(fiber.into_stack(), zone);
+                self.exited(thread);
+            }
+            CoroutineResult::Yield(switch) => {
+                let slots = self.slots.borrow();
+                let slot = &slots[thread as usize];
+                slot.fiber.set(Some(fiber));
+                slot.state.set(State::Gave(switch));
+                match switch {
+                    Switch::Polling => {
+                        // SAFETY: this OS thread's variable.
+                        let spent = BUDGET - unsafe { *self.budget };
+                        self.pace.polled(slot.spent.replace(spent) != spent);
+                    }
+                    Switch::Preempted => self.pace.preempted(),
+                    Switch::AtSite => self.pace.moved(),
+                    Switch::Blocked => self.blocked.set(self.blocked.get() + 1),
+                    Switch::Dropped => {}
+                }
+                if matches!(switch, Switch::Polling | Switch::Preempted | Switch::AtSite) {
+                    self.ready.borrow_mut().push_back(thread);
+                }
+            }
+        }
+    }
+
+    fn schedule(&self, grid: &Arc<Grid>) {
+        while self.live.get() > 0 && !grid.failed() {
+            let next = self.ready.borrow_mut().pop_front();
+            if let Some(thread) = next {
+                let fiber = self.slots.borrow()[thread as usize].fiber.take().expect("a ready thread has a fiber");
+                self.resume(thread, fiber);
+                if self.pace.is_round_over(self.ready.borrow().len() as u32) {
+                    self.rest(grid);
+                }
+            } else if let Some(generation) = self.generation.get() {
+                if grid.passed(generation) {
+                    self.leave_grid_sync();
+                } else {
+                    self.pace.polled(false);
+                    self.rest(grid);
+                }
+            } else {
+                grid.fail(Code::LAUNCH_FAILURE, &crate::deadlock::describe(self, grid));
+            }
+        }
+    }
+
+    /// All threads of the block have had a turn: the device's progress steps and the other OS threads get one.
+    fn rest(&self, grid: &Grid) {
+        self.leave();
+        grid.device.pool.grow(grid);
+        if grid.device.run_progress() {
+            self.pace.moved();
+        }
+        self.pace.rest();
+    }
+
+    /// What runs next on this OS thread is no CUDA thread.
+    fn leave(&self) {
+        // SAFETY: this OS thread's variable.
+        unsafe { *self.self_slot = std::ptr::null() };
+        self.current.set(NOBODY);
+    }
+
+    fn exited(&self, thread: u32) {
+        self.slots.borrow()[thread as usize].state.set(State::Exited);
+        self.live.set(self.live.get() - 1);
+        self.pace.moved();
+        let woken = self.warps.borrow_mut()[thread as usize / 32].exit(thread % 32);
+        self.wake(bits(woken).map(|lane| thread / 32 * 32 + lane as u32));
+        if self.blocked.get() > 0 {
+            self.thread_left();
+        }
+    }
+
+    fn overflow(&self, thread: u32, zone: RedZone) {
+        let message = self.with_grid(|grid| {
+            format!(
+                "stack overflow in thread {} of block {} of {}\nfix: set GINRS_CPU_STACK above {} (bytes a thread); \
+                 GINRS_CPU_STACK_GUARD=1 stops at the first byte beyond",
+                self.shape.get().at(u64::from(thread)),
+                self.index.get(),
+                grid.launch.describe(),
+                crate::config::config().stack_bytes
+            )
+        });
+        if zone == RedZone::Crossed {
+            report(&format!("{message}\nanother thread's stack was overwritten: the process cannot go on"));
+            std::process::abort();
+        }
+        self.with_grid(|grid| grid.fail(Code::LAUNCH_FAILURE, &message));
+    }
+
+    pub(crate) fn with_grid<R>(&self, use_it: impl FnOnce(&Grid) -> R) -> R {
+        use_it(self.grid.borrow().as_ref().expect("a block that runs has a grid"))
+    }
+
+    /// The thread that runs now.
+    pub(crate) fn thread(&self) -> u32 {
+        self.current.get()
+    }
+
+    pub(crate) fn state(&self, thread: u32) -> State {
+        self.slots.borrow()[thread as usize].state.get()
+    }
+
+    pub(crate) fn place(&self, thread: u32) -> Place {
+        self.slots.borrow()[thread as usize].place.get()
+    }
+
+    pub(crate) fn threads(&self) -> u32 {
+        self.shape.get().count() as u32
+    }
+
+    /// Makes blocked threads ready.
+    pub(crate) fn wake(&self, threads: impl Iterator<Item = u32>) {
+        let (mut ready, slots) = (self.ready.borrow_mut(), self.slots.borrow());
+        for thread in threads {
+            slots[thread as usize].state.set(State::OnItsWay);
+            self.blocked.set(self.blocked.get() - 1);
+            ready.push_back(thread);
+            self.pace.moved();
+        }
+    }
+
+    /// Gives the core away from a CUDA thread.
+    #[inline]
+    pub fn suspend(&self, switch: Switch) {
+        let yielder = self.slots.borrow()[self.current.get() as usize].yielder.get();
+        // SAFETY: the fiber that runs set it when it started, and it lies on that fiber's stack.
+        unsafe { (*yielder).suspend(switch) }
+    }
+
+    /// Waits in a rendezvous until `wake` names this thread.
+    pub(crate) fn block_at(&self, place: Place) {
+        self.slots.borrow()[self.current.get() as usize].place.set(place);
+        self.suspend(Switch::Blocked);
+    }
+
+    /// Fails the kernel from a CUDA thread, which never runs again.
+    pub fn fatal(&self, code: Code, message: &str) -> ! {
+        let thread = self.shape.get().at(u64::from(self.thread()));
+        self.with_grid(|grid| {
+            grid.fail(code, &format!("{message}\n  thread {thread} of block {} of {}", self.index.get(), grid.launch.describe()));
+        });
+        loop {
+            self.suspend(Switch::Dropped);
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! The environment variables of the CPU device, read once per process.
+
+use std::sync::OnceLock;
+
+/// CUDA threads that may be live in one process at a time.
+pub const MAX_LIVE_THREADS: u32 = 1 << 19;
+/// Threads of one block at most.
+pub const MAX_BLOCK_THREADS: u32 = 1024;
+/// Dynamic shared memory of a block unless `cudaFuncSetAttribute` allows more, bytes.
+pub const SHARED_BYTES: usize = 48 << 10;
+/// Dynamic shared memory that `cudaFuncSetAttribute` may allow, bytes.
+pub const SHARED_BYTES_OPTIN: usize = 227 << 10;
+
+/// What the environment said.
+#[derive(Debug)]
+pub struct Config {
+    /// Devices of the process: `GINRS_CPU_DEVICES`, else `LOCAL_WORLD_SIZE`, else 8.
+    pub devices: usize,
+    /// Blocks that run at the same time on a device: `GINRS_CPU_RESIDENT`, else 512.
+    pub resident: u32,
+    /// Bytes of a CUDA thread's stack: `GINRS_CPU_STACK`, else 64 KiB.
+    pub stack_bytes: usize,
+    /// `GINRS_CPU_STACK_GUARD=1`: a page without access below each stack.
+    pub stack_guard: bool,
+}
+
+/// The configuration of this process.
+pub fn config() -> &'static Config {
+    static CONFIG: OnceLock<Config> = OnceLock::new();
+    CONFIG.get_or_init(|| Config {
+        devices: number("GINRS_CPU_DEVICES", 1, 1024)
+            .or_else(|| number("LOCAL_WORLD_SIZE", 1, 1024))
+            .unwrap_or(8) as usize,
+        resident: number("GINRS_CPU_RESIDENT", 1, 4096).unwrap_or(512) as u32,
+        stack_bytes: (number("GINRS_CPU_STACK", 16 << 10, 64 << 20).unwrap_or(64 << 10) as usize).next_multiple_of(4096),
+        stack_guard: number("GINRS_CPU_STACK_GUARD", 0, 1) == Some(1),
+    })
+}
+
+/// The variable as a number (K, M and G are powers of 1024), or None with a line on stderr if it is something else.
+fn number(name: &str, least: u64, most: u64) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    match parse(&text) {
+        Some(n) if (least..=most).contains(&n) => Some(n),
+        _ => {
+            crate::error::report(&format!("{name}={text} is ignored: give a number from {least} to {most}"));
+            None
+        }
+    }
+}
+
+fn parse(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let (digits, unit) = match text.as_bytes().last()? {
+        b'k' | b'K' => (&text[..text.len() - 1], 1 << 10),
+        b'm' | b'M' => (&text[..text.len() - 1], 1 << 20),
+        b'g' | b'G' => (&text[..text.len() - 1], 1 << 30),
+        _ => (text, 1),
+    };
+    digits.parse::<u64>().ok()?.checked_mul(unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+
+    #[test]
+    fn sizes_are_numbers_with_a_unit() {
+        assert_eq!(parse("65536"), Some(65536));
+        assert_eq!(parse(" 128K "), Some(128 << 10));
+        assert_eq!(parse("1g"), Some(1 << 30));
+        for junk in ["", "K", "-1", "64KB", "0x10", "99999999999999999999", "18446744073709551615G"] {
+            assert_eq!(parse(junk), None, "{junk}");
+        }
+    }
+}

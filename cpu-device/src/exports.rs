@@ -1,0 +1,183 @@
+//! ginrs_cpu/runtime.h: what compiled kernels call. CUDA threads run these on their own small stacks.
+
+use std::ffi::{c_char, c_void};
+
+use crate::barrier::Reduce;
+use crate::block::{Block, Switch, current};
+use crate::config::SHARED_BYTES_OPTIN;
+use crate::error::{Code, entry, report};
+use crate::grid::{Place, text};
+use crate::kernel::{KernelInfo, LaunchInfo};
+use crate::warp::Purpose;
+
+unsafe extern "C" {
+    fn ginrs_shim_budget() -> *mut i32;
+}
+
+/// The block of the calling CUDA thread; a host thread must not call `what`.
+fn device_only(what: &str) -> &'static Block {
+    current().unwrap_or_else(|| {
+        report(&format!("{what} was called on a host thread: only kernels may\nfix: call it from a __global__ function"));
+        std::process::abort()
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ginrs_shim_budget_spent() {
+    match current() {
+        Some(block) => block.suspend(Switch::Preempted),
+        // SAFETY: the variable of this thread. Host code has no one to give way to.
+        None => unsafe { *ginrs_shim_budget() = i32::MAX },
+    }
+}
+
+/// See runtime.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn ginrs_cpu_yield(why: i32) {
+    match current() {
+        Some(block) => block.suspend(if why == 1 { Switch::Polling } else { Switch::Preempted }),
+        None => std::thread::yield_now(),
+    }
+}
+
+/// See runtime.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn ginrs_cpu_barrier(id: u32, count: u32, what: *const c_char, file: *const c_char, line: i32) {
+    device_only("a barrier").barrier(id, count, false, Place::new(what, file, line));
+}
+
+/// See runtime.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn ginrs_cpu_barrier_arrive(id: u32, count: u32, what: *const c_char, file: *const c_char, line: i32) {
+    device_only("a barrier").barrier_arrive(id, count, Place::new(what, file, line));
+}
+
+/// See runtime.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn ginrs_cpu_barrier_reduce(
+    predicate: i32,
+    op: i32,
+    what: *const c_char,
+    file: *const c_char,
+    line: i32,
+) -> i32 {
+    let op = match op {
+        1 => Reduce::And,
+        2 => Reduce::Or,
+        _ => Reduce::Count,
+    };
+    device_only("a barrier").barrier_reduce(predicate != 0, op, Place::new(what, file, line))
+}
+
+/// See runtime.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn ginrs_cpu_warp_sync(mask: u32, what: *const c_char, file: *const c_char, line: i32) {
+    let (block, place) = (device_only("a warp sync"), Place::new(what, file, line));
+    // SAFETY: a sync has no out.
+    unsafe { block.warp_meet(mask, Purpose::Sync, 0, std::ptr::null_mut(), place) };
+}
+
+/// See runtime.h.
+///
+/// # Safety
+/// `out` takes 32 values.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ginrs_cpu_warp_exchange(
+    mask: u32,
+    value: u64,
+    out: *mut u64,
+    what: *const c_char,
+    file: *const c_char,
+    line: i32,
+) -> u32 {
+    let (block, place) = (device_only("a warp exchange"), Place::new(what, file, line));
+    // SAFETY: the caller's.
+    unsafe { block.warp_meet(mask, Purpose::Exchange, value, out, place) }
+}
+
+/// See runtime.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn ginrs_cpu_active_mask(file: *const c_char, line: i32) -> u32 {
+    device_only("__activemask()").active_mask(Place::new(c"__activemask()".as_ptr(), file, line))
+}
+
+/// See runtime.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn ginrs_cpu_grid_sync(file: *const c_char, line: i32) {
+    device_only("grid sync").grid_sync(Place::new(c"grid sync".as_ptr(), file, line));
+}
+
+/// See runtime.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn ginrs_cpu_launch_is_cooperative() -> i32 {
+    current().map_or(0, |block| block.with_grid(|grid| i32::from(grid.launch.cooperative)))
+}
+
+/// See runtime.h. A message that begins with "assert" (any case) is `cudaErrorAssert`, others are `cudaErrorLaunchFailure`.
+#[unsafe(no_mangle)]
+pub extern "C" fn ginrs_cpu_trap(message: *const c_char, file: *const c_char, line: i32) -> ! {
+    let message = text(message, "trap");
+    let at = Place::new(std::ptr::null(), file, line).line();
+    let Some(block) = current() else {
+        report(&format!("{message} at {at}, on a host thread"));
+        std::process::abort();
+    };
+    let asserted = message.get(..6).is_some_and(|begin| begin.eq_ignore_ascii_case("assert"));
+    block.fatal(if asserted { Code::ASSERT } else { Code::LAUNCH_FAILURE }, &format!("{message} at {at}"))
+}
+
+/// See runtime.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn ginrs_cpu_dynamic_shared() -> *mut c_void {
+    let block = device_only("dynamic shared memory");
+    if block.shared.get().is_null() {
+        // SAFETY: a fresh mapping; pages are 4096-aligned. It lives as long as its block thread: for ever.
+        let memory = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                SHARED_BYTES_OPTIN,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        if memory == libc::MAP_FAILED {
+            let error = std::io::Error::last_os_error();
+            block.fatal(Code::LAUNCH_OUT_OF_RESOURCES, &format!("no memory for dynamic shared memory: {error}"));
+        }
+        block.shared.set(memory);
+    }
+    block.shared.get()
+}
+
+/// See runtime.h.
+///
+/// # Safety
+/// `master` is a variable of `bytes` bytes; `name` is a string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ginrs_cpu_device_variable(master: *mut c_void, bytes: usize, name: *const c_char) -> *mut c_void {
+    let device = current().map(|block| block.with_grid(|grid| grid.device.id));
+    // SAFETY: the caller's.
+    unsafe { crate::symbol::resolve(master, bytes, name, device) }
+}
+
+/// See runtime.h.
+///
+/// # Safety
+/// `kernel` is a valid `ginrsCpuKernel`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ginrs_cpu_register_kernel(kernel: *const KernelInfo) {
+    // SAFETY: the caller's.
+    unsafe { crate::kernel::register(&*kernel) }
+}
+
+/// See runtime.h.
+///
+/// # Safety
+/// `launch` is a valid `ginrsCpuLaunch`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ginrs_cpu_launch(launch: *const LaunchInfo) -> i32 {
+    // SAFETY: the caller's.
+    entry(|| unsafe { crate::kernel::launch(&*launch) })
+}

@@ -1,0 +1,95 @@
+//! ginrs_cpu/library.h: what libginrs finds with dlsym and calls.
+
+use std::ffi::c_void;
+
+use crate::device::{self, StepFn};
+use crate::memory;
+
+/// `ginrsCpuRuntimeV1`.
+#[repr(C)]
+pub struct RuntimeV1 {
+    version: u32,
+    bytes: u32,
+    device_count: extern "C" fn() -> i32,
+    current_device: extern "C" fn() -> i32,
+    set_device: extern "C" fn(i32) -> i32,
+    kernels_running: extern "C" fn(i32) -> i32,
+    add_progress: extern "C" fn(i32, StepFn, *mut c_void),
+    remove_progress: extern "C" fn(i32, StepFn, *mut c_void),
+    note_allocation: extern "C" fn(*mut c_void, usize, i32),
+    forget_allocation: extern "C" fn(*mut c_void),
+    find_allocation: unsafe extern "C" fn(*const c_void, *mut *mut c_void, *mut usize, *mut i32) -> i32,
+}
+
+static RUNTIME: RuntimeV1 = RuntimeV1 {
+    version: 1,
+    bytes: size_of::<RuntimeV1>() as u32,
+    device_count,
+    current_device,
+    set_device,
+    kernels_running,
+    add_progress,
+    remove_progress,
+    note_allocation,
+    forget_allocation,
+    find_allocation,
+};
+
+/// See library.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn ginrs_cpu_runtime_v1() -> *const RuntimeV1 {
+    &raw const RUNTIME
+}
+
+extern "C" fn device_count() -> i32 {
+    device::count() as i32
+}
+
+extern "C" fn current_device() -> i32 {
+    device::current_id()
+}
+
+extern "C" fn set_device(id: i32) -> i32 {
+    crate::error::entry(|| device::set_current(id))
+}
+
+extern "C" fn kernels_running(id: i32) -> i32 {
+    device::get(id).map_or(0, |device| device.kernels_running())
+}
+
+extern "C" fn add_progress(id: i32, step: StepFn, context: *mut c_void) {
+    if let Ok(device) = device::get(id) {
+        device.add_progress(step, context);
+    }
+}
+
+extern "C" fn remove_progress(id: i32, step: StepFn, context: *mut c_void) {
+    if let Ok(device) = device::get(id) {
+        device.remove_progress(step, context);
+    }
+}
+
+extern "C" fn note_allocation(base: *mut c_void, bytes: usize, id: i32) {
+    memory::note(base as usize, bytes, id);
+}
+
+extern "C" fn forget_allocation(base: *mut c_void) {
+    memory::forget(base as usize);
+}
+
+unsafe extern "C" fn find_allocation(p: *const c_void, base: *mut *mut c_void, bytes: *mut usize, kind: *mut i32) -> i32 {
+    let Some(found) = memory::find(p as usize).filter(|found| !found.is_noted()) else { return 0 };
+    // SAFETY: each output is NULL or valid.
+    unsafe {
+        if let Some(base) = base.as_mut() {
+            *base = found.base as *mut c_void;
+        }
+        if let Some(bytes) = bytes.as_mut() {
+            *bytes = found.bytes;
+        }
+        if let Some(kind) = kind.as_mut() {
+            *kind = found.kind as i32;
+        }
+    }
+    1
+}

@@ -1,0 +1,284 @@
+//! Memory of the devices and pinned host memory: all of it is host memory; what counts is to know what a pointer is.
+
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+
+use parking_lot::RwLock;
+
+use crate::error::{Code, Result, refuse};
+
+/// What an allocation is, as `cudaMemoryType` numbers it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(i32)]
+pub enum Kind {
+    /// `cudaMallocHost`, `cudaHostAlloc`, `cudaHostRegister`.
+    Host = 1,
+    /// `cudaMalloc` and its kin.
+    Device = 2,
+    /// `cudaMallocManaged`.
+    Managed = 3,
+}
+
+/// Whose memory it is to free.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Origin {
+    /// From `allocate`, by `posix_memalign`.
+    Heap,
+    /// From `allocate`, by `mmap`.
+    Mapping,
+    /// `cudaHostRegister`: the program's.
+    Registered,
+    /// ncclMemAlloc: libginrs'.
+    Noted,
+}
+
+/// One allocation.
+#[derive(Clone, Copy, Debug)]
+pub struct Allocation {
+    /// First byte.
+    pub base: usize,
+    /// Bytes that were asked for.
+    pub bytes: usize,
+    /// What it is.
+    pub kind: Kind,
+    /// Its device, or the one current when it was made.
+    pub device: i32,
+    /// Of `cudaHostAlloc` or `cudaHostRegister`.
+    pub flags: u32,
+    origin: Origin,
+}
+
+struct Table {
+    by_base: BTreeMap<usize, Allocation>,
+    bytes: usize,
+}
+
+static TABLE: RwLock<Table> = RwLock::new(Table { by_base: BTreeMap::new(), bytes: 0 });
+
+/// CUDA aligns device memory at least so.
+const ALIGN: usize = 256;
+/// From here on an allocation is a mapping of its own, aligned to this (a granule of ncclMemAlloc and of huge pages).
+const LARGE: usize = 2 << 20;
+
+/// Bytes of the machine's memory: what each device says it has.
+pub fn total() -> usize {
+    static TOTAL: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
+    // SAFETY: plain calls.
+    *TOTAL.get_or_init(|| unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) as usize * libc::sysconf(libc::_SC_PAGESIZE) as usize })
+}
+
+/// Bytes that no allocation of this process uses.
+pub fn available() -> usize {
+    total().saturating_sub(TABLE.read().bytes)
+}
+
+/// Makes memory. `bytes` 0 gives NULL, as CUDA does.
+///
+/// # Errors
+/// `MemoryAllocation` when the machine has less than that, or the system refuses.
+pub fn allocate(bytes: usize, kind: Kind, device: i32, flags: u32) -> Result<usize> {
+    if bytes == 0 {
+        return Ok(0);
+    }
+    if bytes > available() {
+        return refuse(
+            Code::MEMORY_ALLOCATION,
+            &format!("{bytes} bytes asked for, {} of {} are left\nfix: allocate less", available(), total()),
+        );
+    }
+    let (base, origin) = if bytes < LARGE { (heap(bytes)?, Origin::Heap) } else { (mapping(bytes)?, Origin::Mapping) };
+    let mut table = TABLE.write();
+    table.by_base.insert(base, Allocation { base, bytes, kind, device, flags, origin });
+    table.bytes += bytes;
+    Ok(base)
+}
+
+fn heap(bytes: usize) -> Result<usize> {
+    let mut memory: *mut c_void = std::ptr::null_mut();
+    // SAFETY: the alignment is a power of two and a multiple of a pointer's size.
+    if unsafe { libc::posix_memalign(&raw mut memory, ALIGN, bytes) } != 0 {
+        return refuse(Code::MEMORY_ALLOCATION, &format!("{bytes} bytes: the system has no memory"));
+    }
+    Ok(memory as usize)
+}
+
+fn mapping(bytes: usize) -> Result<usize> {
+    let length = bytes.next_multiple_of(4096);
+    // SAFETY: a fresh anonymous mapping; the parts before and after the aligned range are given back below.
+    unsafe {
+        let whole = libc::mmap(
+            std::ptr::null_mut(),
+            length + LARGE,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            -1,
+            0,
+        );
+        if whole == libc::MAP_FAILED {
+            let error = std::io::Error::last_os_error();
+            return refuse(Code::MEMORY_ALLOCATION, &format!("{bytes} bytes: {error}"));
+        }
+        let begin = whole as usize;
+        let base = begin.next_multiple_of(LARGE);
+        if base > begin {
+            libc::munmap(whole, base - begin);
+        }
+        libc::munmap((base + length) as *mut c_void, begin + LARGE - base);
+        Ok(base)
+    }
+}
+
+/// Frees what `allocate` made. `host`: by `cudaFreeHost`, else `cudaFree`. NULL is fine.
+///
+/// # Errors
+/// `InvalidValue` for anything else, with what it is.
+pub fn free(base: usize, host: bool) -> Result {
+    if base == 0 {
+        return Ok(());
+    }
+    let mut table = TABLE.write();
+    let wrong = match table.by_base.get(&base) {
+        None => Some("not the first byte of an allocation (freed twice?)"),
+        Some(found) => match (found.origin, found.kind) {
+            (Origin::Registered, _) => Some("registered memory\nfix: cudaHostUnregister, then free it as it was allocated"),
+            (Origin::Noted, _) => Some("memory of ncclMemAlloc\nfix: ncclMemFree"),
+            (_, Kind::Host) if !host => Some("pinned host memory\nfix: cudaFreeHost"),
+            (_, Kind::Device | Kind::Managed) if host => Some("device memory\nfix: cudaFree"),
+            _ => None,
+        },
+    };
+    if let Some(wrong) = wrong {
+        drop(table);
+        return refuse(Code::INVALID_VALUE, &format!("free of {base:#x}: {wrong}"));
+    }
+    let Some(found) = table.by_base.remove(&base) else { return Err(Code::INVALID_VALUE) };
+    table.bytes -= found.bytes;
+    drop(table);
+    // SAFETY: `allocate` made it so, and it is out of the table: nobody frees it again.
+    unsafe {
+        if found.origin == Origin::Heap {
+            libc::free(base as *mut c_void);
+        } else {
+            libc::munmap(base as *mut c_void, found.bytes.next_multiple_of(4096));
+        }
+    }
+    Ok(())
+}
+
+/// `cudaHostRegister`.
+///
+/// # Errors
+/// `HostMemoryAlreadyRegistered` if it overlaps known memory, `InvalidValue` for an empty range.
+pub fn register(base: usize, bytes: usize, device: i32, flags: u32) -> Result {
+    if base == 0 || bytes == 0 || base.checked_add(bytes).is_none() {
+        return Err(Code::INVALID_VALUE);
+    }
+    let mut table = TABLE.write();
+    let before = table.by_base.range(..base + bytes).next_back();
+    if before.is_some_and(|(_, other)| other.base + other.bytes > base) {
+        return Err(Code::HOST_MEMORY_ALREADY_REGISTERED);
+    }
+    table.by_base.insert(base, Allocation { base, bytes, kind: Kind::Host, device, flags, origin: Origin::Registered });
+    Ok(())
+}
+
+/// `cudaHostUnregister`.
+///
+/// # Errors
+/// `HostMemoryNotRegistered`.
+pub fn unregister(base: usize) -> Result {
+    remove(base, Origin::Registered).ok_or(Code::HOST_MEMORY_NOT_REGISTERED).map(drop)
+}
+
+/// Memory of ncclMemAlloc: known, but not ours to free.
+pub fn note(base: usize, bytes: usize, device: i32) {
+    let allocation = Allocation { base, bytes, kind: Kind::Device, device, flags: 0, origin: Origin::Noted };
+    TABLE.write().by_base.insert(base, allocation);
+}
+
+/// It is gone.
+pub fn forget(base: usize) {
+    remove(base, Origin::Noted);
+}
+
+fn remove(base: usize, origin: Origin) -> Option<Allocation> {
+    let mut table = TABLE.write();
+    table.by_base.get(&base).filter(|found| found.origin == origin)?;
+    table.by_base.remove(&base)
+}
+
+/// The allocation that `address` is in.
+pub fn find(address: usize) -> Option<Allocation> {
+    let table = TABLE.read();
+    let (_, found) = table.by_base.range(..=address).next_back()?;
+    (address - found.base < found.bytes).then_some(*found)
+}
+
+impl Allocation {
+    /// Whether libginrs made it (its kind is not cudaMalloc's).
+    pub fn is_noted(&self) -> bool {
+        self.origin == Origin::Noted
+    }
+}
+
+/// Refuses a copy or fill that begins in known memory and runs over its end, or begins at NULL.
+///
+/// # Errors
+/// `InvalidValue`.
+pub fn check_range(address: usize, bytes: usize, what: &str) -> Result {
+    if bytes == 0 {
+        return Ok(());
+    }
+    if address == 0 {
+        return refuse(Code::INVALID_VALUE, &format!("{what}: the pointer is NULL"));
+    }
+    match find(address) {
+        // Registered memory may be part of a larger array of the program's.
+        Some(found) if found.origin != Origin::Registered && found.bytes - (address - found.base) < bytes => refuse(
+            Code::INVALID_VALUE,
+            &format!(
+                "{what}: {bytes} bytes at {address:#x} run over the end of an allocation of {} bytes at {:#x}",
+                found.bytes, found.base
+            ),
+        ),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pointer_into_an_allocation_finds_it() {
+        for bytes in [1, 4096, LARGE - 1, LARGE, LARGE + 1, 5 << 20] {
+            let base = allocate(bytes, Kind::Device, 3, 0).unwrap();
+            assert_eq!(base % if bytes < LARGE { ALIGN } else { LARGE }, 0);
+            // SAFETY: the first and the last byte of the allocation.
+            unsafe {
+                (base as *mut u8).write(1);
+                ((base + bytes - 1) as *mut u8).write(2);
+            }
+            assert_eq!(find(base + bytes - 1).unwrap().base, base);
+            assert!(find(base + bytes).is_none_or(|other| other.base != base));
+            assert_eq!(check_range(base + bytes - 1, 2, "test"), Err(Code::INVALID_VALUE));
+            assert_eq!(check_range(base, bytes, "test"), Ok(()));
+            assert_eq!(free(base, true), Err(Code::INVALID_VALUE));
+            assert_eq!(free(base, false), Ok(()));
+            assert_eq!(free(base, false), Err(Code::INVALID_VALUE));
+        }
+        assert_eq!(allocate(usize::MAX / 2, Kind::Device, 0, 0), Err(Code::MEMORY_ALLOCATION));
+    }
+
+    #[test]
+    fn registered_memory_is_the_programs() {
+        let array = vec![0u8; 10_000];
+        let base = array.as_ptr() as usize;
+        assert_eq!(register(base, 10_000, 0, 2), Ok(()));
+        assert_eq!(register(base + 100, 10, 0, 0), Err(Code::HOST_MEMORY_ALREADY_REGISTERED));
+        assert_eq!(free(base, true), Err(Code::INVALID_VALUE));
+        assert_eq!(find(base + 9_999).unwrap().kind, Kind::Host);
+        assert_eq!(unregister(base), Ok(()));
+        assert_eq!(unregister(base), Err(Code::HOST_MEMORY_NOT_REGISTERED));
+    }
+}

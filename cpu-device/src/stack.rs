@@ -1,0 +1,220 @@
+//! Stacks of CUDA threads: equal slices of large mappings, kept for ever, handed out last in, first out.
+//!
+//! One mapping per stack would end at 32,750 of them (vm.max_map_count); 65,536 slices take 259 MiB. The lowest page of a
+//! slice is never used: its first 64 bytes below the stack stay zero (a read maps the shared zero page, so the check costs
+//! no memory) or, with GINRS_CPU_STACK_GUARD=1, the page has no access at all.
+
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::config::config;
+use crate::error::{Code, Result, refuse};
+
+const PAGE: usize = 4096;
+/// Slices of one mapping.
+const SLAB: usize = 256;
+/// Tops are moved by multiples of this: slices lie 64 KiB apart, and equal offsets would share a few cache sets.
+const COLOUR: usize = 192;
+const COLOURS: usize = 8;
+
+/// One stack. Its memory belongs to whoever holds it.
+pub struct Stack {
+    base: NonZeroUsize,
+    limit: NonZeroUsize,
+}
+
+// SAFETY: base and limit bound memory that is mapped for the life of the process and that only the holder uses. In place
+// of an inaccessible guard there is by default a page of red zone, checked by `red_zone` at every switch of fibers.
+unsafe impl corosensei::stack::Stack for Stack {
+    fn base(&self) -> NonZeroUsize {
+        self.base
+    }
+    fn limit(&self) -> NonZeroUsize {
+        self.limit
+    }
+}
+
+/// What the check of a stack's red zone found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RedZone {
+    /// Nothing was written there.
+    Clean,
+    /// The thread used more than its stack, but no other thread's memory.
+    Dirty,
+    /// The thread wrote past the red zone: into the stack of another thread.
+    Crossed,
+}
+
+/// The lowest address of a stack: names it while a fiber owns it.
+#[derive(Clone, Copy)]
+pub struct Limit(usize);
+
+impl Limit {
+    /// Of no stack.
+    pub const NONE: Limit = Limit(0);
+
+    /// Looks whether the thread on this stack went beyond it.
+    ///
+    /// # Safety
+    /// The limit is of a stack (not NONE), which no other OS thread runs on now.
+    #[inline]
+    pub unsafe fn red_zone(self) -> RedZone {
+        if config().stack_guard {
+            return RedZone::Clean;
+        }
+        // SAFETY: [limit, limit + PAGE) is the red zone of that slice, mapped for ever and readable.
+        unsafe {
+            if line_is_zero(self.0 + PAGE - 64) {
+                RedZone::Clean
+            } else if line_is_zero(self.0) {
+                RedZone::Dirty
+            } else {
+                RedZone::Crossed
+            }
+        }
+    }
+}
+
+impl Stack {
+    /// Where it ends.
+    pub fn limit(&self) -> Limit {
+        Limit(self.limit.get())
+    }
+
+    fn clean(&mut self) {
+        // SAFETY: the red zone is ours (see above), and this zeroes it.
+        unsafe { std::ptr::write_bytes(self.limit.get() as *mut u8, 0, PAGE) }
+    }
+}
+
+#[inline]
+unsafe fn line_is_zero(address: usize) -> bool {
+    let words = address as *const u64;
+    // SAFETY: the caller gives 64 readable bytes, 8-aligned. Volatile: the compiler must not know better.
+    (0..8).fold(0, |sum, i| sum | unsafe { words.add(i).read_volatile() }) == 0
+}
+
+static FREE: Mutex<Vec<Stack>> = Mutex::new(Vec::new());
+static MAPPED: AtomicUsize = AtomicUsize::new(0);
+
+/// The stacks that one block thread has at hand.
+#[derive(Default)]
+pub struct Cache {
+    spare: Vec<Stack>,
+}
+
+impl Cache {
+    const KEEP: usize = 64;
+
+    /// A stack, from the cache if it has one.
+    ///
+    /// # Errors
+    /// `LaunchOutOfResources` when the system gives no more address space.
+    pub fn take(&mut self) -> Result<Stack> {
+        if let Some(stack) = self.spare.pop() {
+            return Ok(stack);
+        }
+        let mut free = FREE.lock();
+        if free.is_empty() {
+            map_slab(&mut free)?;
+        }
+        let rest = free.len().saturating_sub(32);
+        self.spare.extend(free.drain(rest..));
+        Ok(self.spare.pop().expect("a slab was just mapped"))
+    }
+
+    /// Takes a stack back that no fiber is on, with what its red zone was found to be.
+    pub fn put(&mut self, mut stack: Stack, zone: RedZone) {
+        if zone != RedZone::Clean {
+            stack.clean();
+        }
+        self.spare.push(stack);
+    }
+
+    /// Gives all but a few to the other block threads.
+    pub fn trim(&mut self) {
+        if self.spare.len() > 2 * Self::KEEP {
+            FREE.lock().extend(self.spare.drain(Self::KEEP..));
+        }
+    }
+}
+
+impl Drop for Cache {
+    fn drop(&mut self) {
+        FREE.lock().append(&mut self.spare);
+    }
+}
+
+fn map_slab(free: &mut Vec<Stack>) -> Result {
+    let config = config();
+    let slice = config.stack_bytes + PAGE;
+    // SAFETY: a fresh anonymous mapping at an address of the kernel's choice.
+    let slab = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            slice * SLAB,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK,
+            -1,
+            0,
+        )
+    };
+    if slab == libc::MAP_FAILED {
+        let have = MAPPED.load(Ordering::Relaxed);
+        return refuse(
+            Code::LAUNCH_OUT_OF_RESOURCES,
+            &format!(
+                "no memory for more stacks of CUDA threads: {} ({have} stacks of {} bytes mapped)\n\
+                 fix: launch fewer threads, or set GINRS_CPU_STACK lower",
+                std::io::Error::last_os_error(),
+                config.stack_bytes
+            ),
+        );
+    }
+    // A huge page would make 32 stacks resident at once. Refusal (no such kernel option) changes nothing.
+    // SAFETY: the range is the mapping just made.
+    unsafe { libc::madvise(slab, slice * SLAB, libc::MADV_NOHUGEPAGE) };
+    let first = MAPPED.fetch_add(SLAB, Ordering::Relaxed);
+    for i in (0..SLAB).rev() {
+        let limit = slab as usize + i * slice;
+        if config.stack_guard {
+            // SAFETY: the page is the red zone of slice i of this mapping. Failure leaves the stack unguarded only.
+            unsafe { libc::mprotect(limit as *mut libc::c_void, PAGE, libc::PROT_NONE) };
+        }
+        let base = limit + slice - (first + i) % COLOURS * COLOUR;
+        free.push(Stack {
+            base: NonZeroUsize::new(base).expect("mappings are not at 0"),
+            limit: NonZeroUsize::new(limit).expect("mappings are not at 0"),
+        });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stacks_do_not_overlap_and_the_red_zone_is_seen() {
+        let mut cache = Cache::default();
+        let mut stacks: Vec<Stack> = (0..300).map(|_| cache.take().unwrap()).collect();
+        stacks.sort_by_key(|s| s.base);
+        for pair in stacks.windows(2) {
+            assert!(pair[0].base <= pair[1].limit);
+        }
+        let stack = &mut stacks[0];
+        let limit = stack.limit();
+        // SAFETY: the red zone of a stack that this test holds.
+        unsafe {
+            assert_eq!(limit.red_zone(), RedZone::Clean);
+            ((limit.0 + PAGE - 8) as *mut u64).write(1);
+            assert_eq!(limit.red_zone(), RedZone::Dirty);
+            (limit.0 as *mut u64).write(1);
+            assert_eq!(limit.red_zone(), RedZone::Crossed);
+            stack.clean();
+            assert_eq!(limit.red_zone(), RedZone::Clean);
+        }
+    }
+}

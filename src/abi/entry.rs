@@ -3,7 +3,8 @@
 use crate::abi::types::{ncclComm_t, ncclResult_t};
 use crate::comm::{Comm, handles};
 use crate::error::{Code, Error, Result};
-use crate::{bail, info, log};
+use crate::log::{self, Level, Subsys};
+use crate::{bail, config};
 use crate::panic::catch;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -47,7 +48,16 @@ pub(super) use entry;
 
 /// Runs the body of an export that needs no communicator.
 pub fn run(name: &'static str, arguments: Arguments, body: impl FnOnce() -> Outcome) -> ncclResult_t {
-    finish(name, arguments, catch(name, body))
+    finish(name, arguments, catch(name, || begin(name, body)))
+}
+
+/// What every call does first: settings are reported once per process, and a planted fault strikes.
+fn begin<T>(name: &str, body: impl FnOnce() -> T) -> T {
+    config::report();
+    if config::text("GINRS_FAULT").is_some_and(|fault| fault.strip_prefix("panic:") == Some(name)) {
+        panic!("GINRS_FAULT asks {name} to panic");
+    }
+    body()
 }
 
 /// Runs the body of an export on a communicator: the handle is looked up, never dereferenced, and a panic fails it.
@@ -59,8 +69,10 @@ pub fn run_on(
 ) -> ncclResult_t {
     let mut found = None;
     let outcome = catch(name, || {
-        let comm = handles::get(handle)?;
-        body(found.insert(comm))
+        begin(name, || {
+            let comm = handles::get(handle)?;
+            body(found.insert(comm))
+        })
     });
     let outcome = match (outcome, found) {
         (Err(Stop::Say(error)), Some(comm)) => Err(Stop::Said(comm.tell(error))),
@@ -89,7 +101,9 @@ pub fn say(error: &Error) {
 }
 
 fn trace(name: &str, arguments: Arguments, code: Code) {
-    info!(CALL, "{name}({}) = {code:?}", Shown(arguments));
+    if log::wants(Level::Trace, Subsys::CALL) || log::wants(Level::Trace, Subsys::INIT) {
+        log::emit(Level::Trace, format_args!("{name}({}) = {code:?}", Shown(arguments)));
+    }
 }
 
 /// Formats only when the line is printed.

@@ -202,9 +202,9 @@ impl CommConfig {
 
     /// NCCL_COMM_BLOCKING overrides; the other variables tune collectives, which this version does not have.
     fn with_environment(mut self) -> Self {
-        match config::text("NCCL_COMM_BLOCKING").as_deref() {
-            Some("0") => self.blocking = false,
-            Some("1") => self.blocking = true,
+        match config::int("NCCL_COMM_BLOCKING") {
+            0 => self.blocking = false,
+            1 => self.blocking = true,
             _ => {}
         }
         self

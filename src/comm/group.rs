@@ -158,7 +158,7 @@ fn start_line<'scope>(scope: &'scope std::thread::Scope<'scope, '_>, line: Vec<J
     let count = line.len();
     std::thread::Builder::new().name("ginrs group".into()).spawn_scoped(scope, || run_line(line)).map_err(|cause| {
         let text = format!("cannot start a thread | ncclGroupEnd, {count} calls of one communicator | {cause} | fix: raise the limit of threads (ulimit -u)");
-        log::error(&Error::new(Code::SystemError, 25, text));
+        log::error(&Error::new(Code::SystemError, 27, text));
         Code::SystemError
     })
 }

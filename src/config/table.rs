@@ -60,6 +60,7 @@ pub const TABLE: &[Var] = &[
     text("GINRS_FAKE_NODES", "LSA node of each rank, as 0,0,1,1, or per-rank: several nodes on one host, for tests"),
     Var { name: "GINRS_SECRET", kind: Kind::Secret, doc: "secret that ranks prove to each other under NCCL_COMM_ID" },
     text("GINRS_DEVICE", "cpu: use the CPU device though the stand-in CUDA runtime is not linked"),
+    text("GINRS_FAULT", "panic:ncclX: that function panics, to test that it returns ncclInternalError"),
     int("GINRS_CPU_DEVICES", 0, "devices that a process sees on the CPU device; 0: LOCAL_WORLD_SIZE, else 8"),
     int("LOCAL_RANK", 0, "device of a process that never chose one, where no CUDA runtime is linked (set by launchers)"),
     int("LOCAL_WORLD_SIZE", 0, "processes on this host (set by launchers)"),

@@ -12,7 +12,7 @@ fn require_cpu_device() -> Result<()> {
     }
     bail!(
         UnhandledCudaError,
-        60,
+        68,
         "no device | this version runs on the CPU device only, and its runtime (libginrs_cpu.so) is not in this process | \
          fix: build the program with ginrs-cc, or set GINRS_DEVICE=cpu for a program without kernels"
     )
@@ -30,7 +30,7 @@ pub fn get(ordinal: i32) -> Result<Arc<dyn Device>> {
     if !(0..count).contains(&ordinal) {
         bail!(
             InvalidArgument,
-            60,
+            68,
             "no device {ordinal} | this process sees {count} (0 to {}) | fix: raise GINRS_CPU_DEVICES",
             count - 1
         );

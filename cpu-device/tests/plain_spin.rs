@@ -1,0 +1,24 @@
+//! Compiles and runs `plain_spin.cpp` as ginrs-cc would compile a kernel.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+#[test]
+fn plain_spins_are_preempted() {
+    let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let built = std::env::current_exe().unwrap().parent().unwrap().to_path_buf();
+    let archive = built.parent().unwrap().join("libginrs_cpu.a");
+    assert!(archive.exists(), "{} is not there", archive.display());
+    let program = built.join("plain_spin_program");
+    let status = Command::new("g++")
+        .args(["-std=c++17", "-O2", "-g", "-Wall", "-Werror", "-fsanitize-coverage=trace-pc", "-I"])
+        .args([here.join("../cuda/cpu/include"), here.join("tests/plain_spin.cpp"), archive])
+        .args(["-o".as_ref(), program.as_os_str()])
+        .args(["-lpthread", "-ldl", "-lm"])
+        .status();
+    assert!(status.expect("g++ (Debian package g++) runs").success());
+    // 60 s: a spin that is not preempted never ends.
+    let output = Command::new("timeout").arg("60").arg(&program).output().unwrap();
+    assert!(output.status.success(), "{:?}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("plain_spin: ok"));
+}

@@ -69,8 +69,8 @@ pub fn processes(name: &str, n_ranks: u32, body: impl FnOnce(&Arc<Comm>)) {
     let id = UniqueId::create().unwrap();
     let hex: String = id.bytes().iter().map(|byte| format!("{byte:02x}")).collect();
     let ranks: Vec<Child> = (0..n_ranks).map(|rank| again(name).env(AS_RANK, format!("{rank}/{n_ranks}/{hex}")).spawn().unwrap()).collect();
-    for (rank, mut child) in ranks.into_iter().enumerate() {
-        assert!(child.wait().unwrap().success(), "rank {rank} failed");
+    for (rank, child) in ranks.into_iter().enumerate() {
+        passed(&format!("rank {rank}"), child);
     }
 }
 
@@ -82,13 +82,19 @@ pub fn with_settings(name: &str, settings: &[(&str, &str)], body: impl FnOnce())
     if std::env::var_os(INNER).is_some() {
         return body();
     }
-    let status = again(name).envs(settings.iter().copied()).env(INNER, "1").status().unwrap();
-    assert!(status.success(), "inner run failed");
+    passed("inner run", again(name).envs(settings.iter().copied()).env(INNER, "1").spawn().unwrap());
+}
+
+/// Waits for a run of one test. One that found no test of that name succeeds too, so its word is looked for.
+fn passed(who: &str, child: Child) {
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{who} failed");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"), "{who} ran no test: is its name right?");
 }
 
 fn again(name: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", name, "--nocapture", "--test-threads=1"]).stdout(Stdio::null());
+    command.args(["--exact", name, "--nocapture", "--test-threads=1"]).stdout(Stdio::piped());
     command
 }
 

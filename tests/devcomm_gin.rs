@@ -1,0 +1,163 @@
+//! Device communicators with GIN: contexts, ids and what is zeroed, agreed on by all ranks.
+
+mod common;
+
+use common::{load, processes, read, store, threads, with_settings};
+use ginrs::abi::types::{ncclDevComm, ncclGinProxyGpuCtx_t, ncclWindow_vidmem};
+use ginrs::comm::Comm;
+use ginrs::devcomm::{Requirements, Resource, create, destroy};
+use ginrs::error::Code;
+use ginrs::window::{deregister, register};
+
+const MIB: usize = 1 << 20;
+
+/// Address of signal `id` of context `context`, as device code computes it.
+fn signal(dc: &ncclDevComm, context: usize, id: u32) -> u64 {
+    read::<ncclGinProxyGpuCtx_t>(dc.ginHandles[context]).signals + 8 * u64::from(dc.ginSignalBase + id)
+}
+
+fn counter(dc: &ncclDevComm, context: usize, id: u32) -> u64 {
+    read::<ncclGinProxyGpuCtx_t>(dc.ginHandles[context]).counters + 8 * u64::from(dc.ginCounterBase + id)
+}
+
+fn ids(dc: &ncclDevComm) -> (u32, i32, u32, i32) {
+    (dc.ginSignalBase, dc.ginSignalCount, dc.ginCounterBase, dc.ginCounterCount)
+}
+
+#[test]
+fn two_nodes_of_eight_are_the_specifications_vector() {
+    let nodes = "0,0,0,0,0,0,0,0,1,1,1,1,1,1,1,1";
+    with_settings("two_nodes_of_eight_are_the_specifications_vector", &[("GINRS_FAKE_NODES", nodes)], || {
+        threads(16, |comm| {
+            let reqs = Requirements { barrier_count: 4, gin_signal_count: 3, gin_counter_count: 2, ..Default::default() };
+            let dc = create(comm, &reqs).unwrap().dev_comm;
+            let window = dc.resourceWindow_inlined;
+            let local = window.lsaFlatBase + (u64::from(comm.rank % 8 * window.stride4G) << 32);
+            assert_eq!((dc.lsaSize, dc.lsaRank, dc.nRanks), (8, comm.rank as i32 % 8, 16));
+            assert_eq!((dc.railGinBarrier.signal0, dc.railGinBarrier.bufHandle), (3, 0));
+            assert_eq!((dc.lsaBarrier.bufHandle, dc.lsaBarrier.nBarriers), (1, 4));
+            assert_eq!((dc.ginSignalShadows - local, dc.ginContextCount, dc.ginTypes), (384, 4, [2; 4]));
+            let second = create(comm, &reqs).unwrap().dev_comm;
+            assert_eq!((ids(&dc), ids(&second)), ((0, 7, 0, 2), (7, 7, 2, 2)));
+            assert_eq!(dc.ginHandles, second.ginHandles);
+            destroy(comm, &dc).unwrap();
+            destroy(comm, &second).unwrap();
+        });
+    });
+}
+
+fn reused_ids_start_at_zero(comm: &Comm) {
+    let entry = Resource { bytes: 256, align: 64, gin_signals: 2, gin_counters: 1 };
+    let reqs = Requirements { gin_signal_count: 1, resources: vec![entry], ..Default::default() };
+    let made = create(comm, &reqs).unwrap();
+    let dc = made.dev_comm;
+    assert_eq!((made.outputs[0].signal_start, made.outputs[0].counter_start), (1, 0));
+    assert_eq!(ids(&dc), (0, 3, 0, 1));
+    for context in 0..dc.ginContextCount as usize {
+        (0..3).for_each(|id| store(signal(&dc, context, id), 99));
+        store(counter(&dc, context, 0), 5);
+    }
+    comm.bootstrap.barrier("written").unwrap();
+    destroy(comm, &dc).unwrap();
+    let dc = create(comm, &reqs).unwrap().dev_comm;
+    assert_eq!(ids(&dc), (0, 3, 0, 1));
+    for context in 0..dc.ginContextCount as usize {
+        assert!((0..3).all(|id| load(signal(&dc, context, id)) == 0) && load(counter(&dc, context, 0)) == 0);
+    }
+    destroy(comm, &dc).unwrap();
+}
+
+#[test]
+fn reused_ids_start_at_zero_on_thread_ranks() {
+    threads(3, |comm| reused_ids_start_at_zero(comm));
+}
+
+#[test]
+fn reused_ids_start_at_zero_on_process_ranks() {
+    processes("reused_ids_start_at_zero_on_process_ranks", 2, |comm| reused_ids_start_at_zero(comm));
+}
+
+#[test]
+fn windows_get_their_handles_when_gin_starts() {
+    threads(2, |comm| {
+        let base = comm.device.alloc(2 * MIB).unwrap();
+        let early = register(comm, base + 0x1000, MIB, 0).unwrap();
+        assert_eq!(read::<ncclWindow_vidmem>(early).ginWins, [0; 4]);
+        let lsa_only = Requirements { lsa_barrier_count: 1, ..Default::default() };
+        let without = create(comm, &lsa_only).unwrap().dev_comm;
+        assert_eq!((without.ginContextCount, without.ginHandles), (0, [0; 4]));
+        let with = create(comm, &Requirements { rail_gin_barrier_count: 1, ..Default::default() }).unwrap().dev_comm;
+        assert_eq!((with.ginContextCount, ids(&with)), (4, (0, 1, 0, 0)));
+        let (old, late) = (read::<ncclWindow_vidmem>(early), register(comm, base, MIB, 0).unwrap());
+        let new = read::<ncclWindow_vidmem>(late);
+        assert!(old.ginWins[0] != 0 && old.ginWins == [old.ginWins[0]; 4]);
+        assert_eq!((new.ginWins, old.ginOffset4K, new.ginOffset4K), (old.ginWins, 1, 0));
+        assert_ne!(with.resourceWindow_inlined.ginWins, old.ginWins);
+        // GIN stays: what comes later has its contexts, whether it asks or not.
+        let later = create(comm, &lsa_only).unwrap().dev_comm;
+        assert_eq!((later.ginContextCount, ids(&later)), (4, (0, 0, 0, 0)));
+        for dc in [without, with, later] {
+            destroy(comm, &dc).unwrap();
+        }
+        for win in [early, late] {
+            deregister(comm, win).unwrap();
+        }
+        // The same memory anew: another handle than the stale one.
+        let again = register(comm, base, MIB, 0).unwrap();
+        assert_ne!(read::<ncclWindow_vidmem>(again).ginWins, old.ginWins);
+        deregister(comm, again).unwrap();
+    });
+}
+
+#[test]
+fn an_exhausted_pool_fails_alike_and_leaves_nothing() {
+    let settings = [("NCCL_GIN_SIGNAL_POOL_SIZE", "16"), ("NCCL_GIN_COUNTER_POOL_SIZE", "4"), ("NCCL_GIN_NCONTEXTS", "2")];
+    with_settings("an_exhausted_pool_fails_alike_and_leaves_nothing", &settings, || {
+        threads(2, |comm| {
+            let want = |gin_signal_count, gin_counter_count| Requirements { gin_signal_count, gin_counter_count, ..Default::default() };
+            let dc = create(comm, &want(10, 0)).unwrap().dev_comm;
+            assert_eq!((dc.ginContextCount, dc.ginTypes), (2, [2, 2, 0, 0]));
+            for reqs in [want(7, 1), want(1, 5)] {
+                assert_eq!(create(comm, &reqs).unwrap_err().code, Code::InternalError);
+            }
+            let rest = create(comm, &want(6, 4)).unwrap().dev_comm;
+            assert_eq!(ids(&rest), (10, 6, 0, 4));
+            destroy(comm, &dc).unwrap();
+            let again = create(comm, &want(9, 0)).unwrap().dev_comm;
+            assert_eq!(ids(&again), (0, 9, 0, 0));
+            destroy(comm, &again).unwrap();
+            destroy(comm, &rest).unwrap();
+            assert!(comm.windows.is_empty());
+        });
+    });
+}
+
+#[test]
+fn ranks_that_destroyed_in_another_order_are_told() {
+    threads(2, |comm| {
+        let reqs = Requirements { gin_signal_count: 4, ..Default::default() };
+        let [a, b] = [0, 1].map(|_| create(comm, &reqs).unwrap().dev_comm);
+        let (kept, gone) = if comm.rank == 0 { (a, b) } else { (b, a) };
+        destroy(comm, &gone).unwrap();
+        let error = create(comm, &reqs).unwrap_err();
+        assert!(error.id == 53 && error.text.contains("first signal differs | rank 0 4, rank 1 0"), "{error}");
+        destroy(comm, &kept).unwrap();
+        let dc = create(comm, &reqs).unwrap().dev_comm;
+        assert_eq!(ids(&dc), (0, 4, 0, 0));
+        destroy(comm, &dc).unwrap();
+    });
+}
+
+#[test]
+fn gin_switched_off_is_an_error_only_where_it_is_needed() {
+    let settings = [("NCCL_GIN_ENABLE", "0"), ("GINRS_FAKE_NODES", "0,1")];
+    with_settings("gin_switched_off_is_an_error_only_where_it_is_needed", &settings, || {
+        threads(2, |comm| {
+            let error = create(comm, &Requirements { barrier_count: 1, ..Default::default() }).unwrap_err();
+            assert!(error.code == Code::InternalError && error.text.contains("NCCL_GIN_ENABLE=0"), "{error}");
+            let dc = create(comm, &Requirements { lsa_barrier_count: 1, ..Default::default() }).unwrap().dev_comm;
+            assert_eq!(dc.ginContextCount, 0);
+            destroy(comm, &dc).unwrap();
+        });
+    });
+}

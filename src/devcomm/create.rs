@@ -3,12 +3,11 @@
 use super::registry::Record;
 use super::{Created, Layout, Requirements};
 use crate::abi::types::{NCCL_GIN_MAX_CONTEXTS, NCCL_NET_DEVICE_GIN_PROXY, ncclDevComm, ncclGinBarrierHandle_t, ncclLsaBarrierHandle_t};
-use crate::bail;
 use crate::comm::Comm;
-use crate::config;
 use crate::device::graveyard;
 use crate::error::Result;
 use crate::gin::Gin;
+use crate::{bail, config, info};
 use crate::window::{self, Proposal, Resource, Said};
 use std::sync::Arc;
 
@@ -37,6 +36,16 @@ pub fn create(comm: &Comm, reqs: &Requirements) -> Result<Created> {
     let layout = reqs.layout(comm.topo.lsa_size, contexts)?;
     let made = build(comm, &what, &layout, gin.as_deref())?;
     comm.devcomms.live.lock().push(made.record);
+    info!(
+        INIT,
+        "{} {what}: {} bytes, {} LSA and {} rail barriers, {contexts} GIN contexts, {} signals, {} counters",
+        comm.tag(),
+        layout.used,
+        layout.n_lsa,
+        layout.n_rail,
+        layout.signals,
+        layout.counters
+    );
     Ok(Created { dev_comm: fill(comm, &layout, gin.as_deref(), &made)?, outputs: layout.entries })
 }
 
@@ -89,19 +98,22 @@ fn build(comm: &Comm, what: &str, layout: &Layout, gin: Option<&Gin>) -> Result<
     };
     window::compare(&what, &all, name, |_, value| value.to_string())?;
     let (ids, proposal) = plan?;
-    let made = match proposal {
-        Some(proposal) => Resource::make(comm, proposal, &all).map(|(resource, offer)| (Some(resource), Some(offer))),
-        None => Ok((None, None)),
+    let (resource, _offer) = match proposal {
+        Some(proposal) => {
+            let (made, offer) = Resource::make(comm, proposal, &all);
+            (made.map(Some), Some(offer))
+        }
+        None => (Ok(None), None),
     };
     // Before the round that lets kernels start anywhere: a signal of an earlier owner would end a wait too early.
     ids.zero();
-    let status = made.as_ref().map(drop).map_err(Clone::clone);
+    let status = resource.as_ref().map(drop).map_err(Clone::clone);
     let closed = window::done(comm, &format!("{what}, end"), status);
-    if let (Err(_), Ok((Some(resource), _))) = (&closed, &made) {
+    if let (Err(_), Ok(Some(resource))) = (&closed, &resource) {
         window::remove_resource(comm, resource.window)?;
     }
     closed?;
-    let (resource, _offer) = made?;
+    let resource = resource?;
     let mut record = ids.keep();
     record.window = resource.as_ref().map_or(0, |resource| resource.window);
     Ok(Made { record, resource })

@@ -6,11 +6,11 @@ use super::flat::{FlatSpace, TeamKey};
 use super::memory::{Held, SymMemory};
 use super::offsets::{Offsets, Span};
 use super::registry::State;
-use crate::bail;
 use crate::comm::Comm;
-use crate::config;
 use crate::device::{Kind, Physical};
 use crate::error::Result;
+use crate::topo::Topology;
+use crate::{bail, config, info};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
@@ -44,6 +44,15 @@ impl State {
         let stride = stride(comm)?;
         let team = TeamKey { comm: comm.hash, first: comm.topo.lsa_first };
         let space = FlatSpace::join(&*comm.device, team, comm.topo.lsa_size, stride)?;
+        let Topology { lsa_first, lsa_size, .. } = comm.topo;
+        info!(
+            INIT,
+            "{} LSA team: ranks {lsa_first} to {}, {} GiB each from {:#x}",
+            comm.tag(),
+            lsa_first + lsa_size - 1,
+            stride >> 30,
+            space.base()
+        );
         let offsets = Offsets::new(stride, comm.device.granularity() as u64);
         self.space = Some((space.clone(), offsets.clone()));
         Ok((space, offsets))
@@ -104,45 +113,51 @@ impl<'a> Proposal<'a> {
     }
 
     /// Maps the memory of the whole LSA team and, where GIN is active, registers it there. `all` is the round in which
-    /// everybody proposed, with [`Proposal::own`] first in its own words. The offer stands until the returned one drops:
-    /// keep it through the closing round.
-    pub fn obtain(self, all: &[Said]) -> Result<(Held, Offer<'a>)> {
+    /// everybody proposed, with [`Proposal::own`] first in its own words.
+    ///
+    /// The offer stands until the returned one drops, also on error: keep it through the closing round, or the others would
+    /// blame this rank's memory instead of hearing its reason.
+    pub fn obtain(self, all: &[Said]) -> (Result<Held>, Offer<'a>) {
         let Proposal { comm, space, span, physical, offer } = self;
-        // First of all: every rank that comes here counts, also one that fails below.
-        let id = {
-            let mut state = comm.windows.state.lock();
-            state.last_memory += 1;
-            state.last_memory
-        };
-        let peers = offer.take_all(&physical, &offers_of(all, 0)?)?;
-        let mut views = Vec::with_capacity(comm.topo.lsa_size as usize);
-        for (slot, rank) in comm.topo.lsa_members().enumerate() {
-            let Some(theirs) = &peers[rank as usize] else {
-                bail!(
-                    InvalidUsage,
-                    56,
-                    "rank {rank} is in this LSA team but on another machine | {} | it shares a host identity, not memory | fix: unset NCCL_HOSTID and GINRS_FAKE_NODES or make them differ",
-                    comm.tag()
-                );
-            };
-            views.push(space.view(slot as u32, span.start(), theirs)?);
-        }
-        let memory = Arc::new(SymMemory {
-            id,
-            bytes: physical.bytes(),
-            big_offset: span.start(),
-            physical,
-            peers,
-            gin: Mutex::new(None),
-            lsa_first: comm.topo.lsa_first,
-            lsa_rank: comm.topo.lsa_rank,
-            host_sees_flat: comm.device.kind() == Kind::Cpu,
-            addresses: views.iter().map(|view| view.address()).collect(),
-        });
-        let gin = comm.gin.lock().clone();
-        if let Some(gin) = gin {
-            *memory.gin.lock() = Some(gin.register(&memory)?);
-        }
-        Ok((Held { memory, uses: 0, _views: views, _span: span }, offer))
+        (map(comm, &space, span, physical, &offer, all), offer)
     }
+}
+
+fn map(comm: &Comm, space: &Arc<FlatSpace>, span: Span, physical: Arc<dyn Physical>, offer: &Offer<'_>, all: &[Said]) -> Result<Held> {
+    // First of all: every rank that comes here counts, also one that fails below.
+    let id = {
+        let mut state = comm.windows.state.lock();
+        state.last_memory += 1;
+        state.last_memory
+    };
+    let peers = offer.take_all(&physical, &offers_of(all, 0)?)?;
+    let mut views = Vec::with_capacity(comm.topo.lsa_size as usize);
+    for (slot, rank) in comm.topo.lsa_members().enumerate() {
+        let Some(theirs) = &peers[rank as usize] else {
+            bail!(
+                InvalidUsage,
+                56,
+                "rank {rank} is in this LSA team but on another machine | {} | it shares a host identity, not memory | fix: unset NCCL_HOSTID and GINRS_FAKE_NODES or make them differ",
+                comm.tag()
+            );
+        };
+        views.push(space.view(slot as u32, span.start(), theirs)?);
+    }
+    let memory = Arc::new(SymMemory {
+        id,
+        bytes: physical.bytes(),
+        big_offset: span.start(),
+        physical,
+        peers,
+        gin: Mutex::new(None),
+        lsa_first: comm.topo.lsa_first,
+        lsa_rank: comm.topo.lsa_rank,
+        host_sees_flat: comm.device.kind() == Kind::Cpu,
+        addresses: views.iter().map(|view| view.address()).collect(),
+    });
+    let gin = comm.gin.lock().clone();
+    if let Some(gin) = gin {
+        *memory.gin.lock() = Some(gin.register(&memory)?);
+    }
+    Ok(Held { memory, uses: 0, _views: views, _span: span })
 }

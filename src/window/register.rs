@@ -7,11 +7,11 @@ use super::registry::{State, Window};
 use super::structs;
 use super::table::WindowTable;
 use crate::abi::types::{NCCL_GIN_MAX_CONTEXTS, NCCL_WIN_REQUIRED_ALIGNMENT, ncclWindow_vidmem};
-use crate::bail;
 use crate::comm::Comm;
 use crate::config;
 use crate::device::{DevPtr, graveyard};
 use crate::error::Result;
+use crate::{bail, info};
 use std::sync::Arc;
 
 /// True unless NCCL_WIN_ENABLE=0: windows and device communicators can be made.
@@ -46,10 +46,10 @@ pub fn register(comm: &Comm, ptr: DevPtr, bytes: usize, flags: i32) -> Result<De
     let mem_offset = plan.mem_offset;
     let (made, _offer) = match plan.memory {
         Known::Held(memory) => (add_user(&mut comm.windows.state.lock(), memory), None),
-        Known::New(proposal) => match proposal.obtain(&all) {
-            Ok((held, offer)) => (Ok(adopt(&mut comm.windows.state.lock(), held)), Some(offer)),
-            Err(error) => (Err(error), None),
-        },
+        Known::New(proposal) => {
+            let (held, offer) = proposal.obtain(&all);
+            (held.map(|held| adopt(&mut comm.windows.state.lock(), held)), Some(offer))
+        }
     };
     let made = made.and_then(|memory| add(comm, &memory, mem_offset, ptr, bytes as u64));
     let status = made.as_ref().map(drop).map_err(Clone::clone);
@@ -59,7 +59,9 @@ pub fn register(comm: &Comm, ptr: DevPtr, bytes: usize, flags: i32) -> Result<De
         }
         return Err(error);
     }
-    made
+    let win = made?;
+    info!(REG, "{} {what}: {bytes} bytes at {ptr:#x}, {mem_offset:#x} into its allocation: window {win:#x}", comm.tag());
+    Ok(win)
 }
 
 /// What this rank's call means.

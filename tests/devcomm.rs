@@ -147,7 +147,11 @@ fn requirements_that_differ_are_named_on_every_rank_and_all_go_on() {
             reqs
         };
         fails(with(&|r| r.lsa_barrier_count = 5), Code::InvalidArgument, &["lsaBarrierCount", "ranks 0+2 2, rank 1 5"]);
-        fails(with(&|r| r.resources[0].bytes = 65), Code::InvalidArgument, &["bufferSize of resource requirement 0", "rank 1 65"]);
+        fails(
+            with(&|r| r.resources[0].bytes = 65),
+            Code::InvalidArgument,
+            &["bufferSize of resource requirement 0", "rank 1 65"],
+        );
         fails(with(&|r| r.resources.push(resource(1))), Code::InvalidArgument, &["number of resource requirements", "rank 1 2"]);
         fails(with(&|r| r.gin_signal_count = 1), Code::InvalidArgument, &["ginSignalCount", "rank 1 1"]);
         fails(with(&|r| r.gin_counter_count = -1), Code::InvalidArgument, &["ginCounterCount is -1"]);

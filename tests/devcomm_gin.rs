@@ -114,7 +114,8 @@ fn an_exhausted_pool_fails_alike_and_leaves_nothing() {
     let settings = [("NCCL_GIN_SIGNAL_POOL_SIZE", "16"), ("NCCL_GIN_COUNTER_POOL_SIZE", "4"), ("NCCL_GIN_NCONTEXTS", "2")];
     with_settings("an_exhausted_pool_fails_alike_and_leaves_nothing", &settings, || {
         threads(2, |comm| {
-            let want = |gin_signal_count, gin_counter_count| Requirements { gin_signal_count, gin_counter_count, ..Default::default() };
+            let want =
+                |gin_signal_count, gin_counter_count| Requirements { gin_signal_count, gin_counter_count, ..Default::default() };
             let dc = create(comm, &want(10, 0)).unwrap().dev_comm;
             assert_eq!((dc.ginContextCount, dc.ginTypes), (2, [2, 2, 0, 0]));
             for reqs in [want(7, 1), want(1, 5)] {

@@ -87,9 +87,18 @@ fn a_rank_that_differs_is_named_on_every_rank_and_all_go_on() {
         let says = |error: Error, code: Code, id: u16, texts: &[&str]| {
             assert_eq!((error.code, error.id), (code, id), "{error}");
             assert!(texts.iter().all(|text| error.text.contains(text)), "{error}");
-            if odd { Ok(()) } else if error.culprit == Some(3) { Ok(()) } else { Err(error) }.unwrap();
+            if odd {
+                Ok(())
+            } else if error.culprit == Some(3) {
+                Ok(())
+            } else {
+                Err(error)
+            }
+            .unwrap();
         };
-        let differs = |at, bytes, flags, texts: &[&str]| says(register(comm, at, bytes, flags).unwrap_err(), Code::InvalidArgument, 53, texts);
+        let differs = |at, bytes, flags, texts: &[&str]| {
+            says(register(comm, at, bytes, flags).unwrap_err(), Code::InvalidArgument, 53, texts)
+        };
         differs(base, if odd { MIB } else { 2 * MIB }, 0, &["size", "ranks 0..2 2097152, rank 3 1048576"]);
         differs(base + if odd { 4096 } else { 0 }, MIB, 0, &["offset in the allocation", "rank 3 4096"]);
         differs(base, MIB, i32::from(odd), &["flags", "rank 3 0x1"]);
@@ -122,7 +131,8 @@ fn thread_ranks_share_one_space() {
     let before = mappings();
     threads(16, |comm| {
         let base = comm.device.alloc(MIB).unwrap();
-        let wins: Vec<_> = (0..4).map(|_| comm.device.alloc(MIB).unwrap()).map(|at| register(comm, at, MIB, 0).unwrap()).collect();
+        let wins: Vec<_> =
+            (0..4).map(|_| comm.device.alloc(MIB).unwrap()).map(|at| register(comm, at, MIB, 0).unwrap()).collect();
         let first: ncclWindow_vidmem = read(wins[0]);
         let bases = comm.bootstrap.allgather("flat base", &first.lsaFlatBase.to_le_bytes()).unwrap();
         assert!(bases.iter().all(|other| *other == bases[0]));
@@ -225,7 +235,9 @@ fn without_symmetric_memory(local: bool) {
 
 #[test]
 fn without_symmetric_memory_a_window_is_a_local_handle() {
-    with_settings("without_symmetric_memory_a_window_is_a_local_handle", &[("NCCL_WIN_ENABLE", "0")], || without_symmetric_memory(true));
+    with_settings("without_symmetric_memory_a_window_is_a_local_handle", &[("NCCL_WIN_ENABLE", "0")], || {
+        without_symmetric_memory(true)
+    });
 }
 
 #[test]

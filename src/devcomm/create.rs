@@ -2,13 +2,15 @@
 
 use super::registry::Record;
 use super::{Created, Layout, Requirements};
-use crate::abi::types::{NCCL_GIN_MAX_CONTEXTS, NCCL_NET_DEVICE_GIN_PROXY, ncclDevComm, ncclGinBarrierHandle_t, ncclLsaBarrierHandle_t};
+use crate::abi::types::{
+    NCCL_GIN_MAX_CONTEXTS, NCCL_NET_DEVICE_GIN_PROXY, ncclDevComm, ncclGinBarrierHandle_t, ncclLsaBarrierHandle_t,
+};
 use crate::comm::Comm;
 use crate::device::graveyard;
 use crate::error::Result;
 use crate::gin::Gin;
-use crate::{bail, config, info};
 use crate::window::{self, Proposal, Resource, Said};
+use crate::{bail, config, info};
 use std::sync::Arc;
 
 /// The two halves of the marker by which code compiled with our headers knows our library (include/ginrs_device/marker.h):
@@ -21,7 +23,12 @@ pub const MARKER_WORD: u32 = 0x3152_5347;
 /// ranks get the reason and can go on.
 pub fn create(comm: &Comm, reqs: &Requirements) -> Result<Created> {
     if !window::supported() {
-        bail!(InvalidUsage, 58, "no device communicators | {} | NCCL_WIN_ENABLE=0 turns symmetric memory off | fix: unset NCCL_WIN_ENABLE", comm.tag());
+        bail!(
+            InvalidUsage,
+            58,
+            "no device communicators | {} | NCCL_WIN_ENABLE=0 turns symmetric memory off | fix: unset NCCL_WIN_ENABLE",
+            comm.tag()
+        );
     }
     comm.ready()?;
     graveyard::sweep();
@@ -53,7 +60,11 @@ fn check(reqs: &Requirements) -> Result<()> {
     reqs.check()?;
     let team = reqs.teams.iter().position(|team| team.multimem).map(|i| format!("team requirement {i} has multimem"));
     if let Some(who) = team.or_else(|| reqs.lsa_multimem.then(|| "lsaMultimem is set".into())) {
-        bail!(InvalidArgument, 59, "no NVLS on the CPU device | {who} | multicast memory needs NVSwitch | fix: leave multimem out of the requirements");
+        bail!(
+            InvalidArgument,
+            59,
+            "no NVLS on the CPU device | {who} | multicast memory needs NVSwitch | fix: leave multimem out of the requirements"
+        );
     }
     Ok(())
 }
@@ -62,7 +73,13 @@ fn check(reqs: &Requirements) -> Result<()> {
 fn gin_for(comm: &Comm, reqs: &Requirements) -> Result<Option<Arc<Gin>>> {
     let enabled = config::int("NCCL_GIN_ENABLE") != 0;
     if reqs.needs_gin() && !enabled {
-        bail!(InternalError, 58, "GIN is needed but off | {} | NCCL_GIN_ENABLE=0; barriers, signals or counters were asked for | fix: unset NCCL_GIN_ENABLE", comm.tag());
+        bail!(
+            InternalError,
+            58,
+            "GIN is needed but off | {} | NCCL_GIN_ENABLE=0; barriers, signals or counters were asked for | fix: unset \
+             NCCL_GIN_ENABLE",
+            comm.tag()
+        );
     }
     if enabled && (reqs.needs_gin() || comm.topo.n_nodes > 1) {
         return window::activate_gin(comm).map(Some);
@@ -231,7 +248,8 @@ pub fn destroy(comm: &Comm, dc: &ncclDevComm) -> Result<()> {
         bail!(
             InvalidArgument,
             57,
-            "unknown device communicator | {} | resource window {:#x}, {} signals from {} | fix: destroy each once, on the communicator that made it",
+            "unknown device communicator | {} | resource window {:#x}, {} signals from {} | fix: destroy each once, on the \
+             communicator that made it",
             comm.tag(),
             dc.resourceWindow,
             dc.ginSignalCount,

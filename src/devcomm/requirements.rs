@@ -113,20 +113,35 @@ impl Requirements {
             ("ginSignalCount", self.gin_signal_count),
             ("ginCounterCount", self.gin_counter_count),
         ];
-        let entries = self.resources.iter().enumerate().flat_map(|(i, entry)| {
-            [(i, "ginSignalCount", entry.gin_signals), (i, "ginCounterCount", entry.gin_counters)]
-        });
+        let entries = self
+            .resources
+            .iter()
+            .enumerate()
+            .flat_map(|(i, entry)| [(i, "ginSignalCount", entry.gin_signals), (i, "ginCounterCount", entry.gin_counters)]);
         if let Some((name, value)) = fields.into_iter().find(|(_, value)| *value < 0) {
-            bail!(InvalidArgument, 58, "ncclDevCommRequirements.{name} is {value} | counts start at 0 | fix: zero the struct before filling it");
+            bail!(
+                InvalidArgument,
+                58,
+                "ncclDevCommRequirements.{name} is {value} | counts start at 0 | fix: zero the struct before filling it"
+            );
         }
         for (i, name, value) in entries {
             if value < 0 {
-                bail!(InvalidArgument, 58, "{name} of resource requirement {i} is {value} | counts start at 0 | fix: zero the struct before filling it");
+                bail!(
+                    InvalidArgument,
+                    58,
+                    "{name} of resource requirement {i} is {value} | counts start at 0 | fix: zero the struct before filling it"
+                );
             }
         }
         for (i, entry) in self.resources.iter().enumerate() {
             if entry.align != 0 && !entry.align.is_power_of_two() {
-                bail!(InvalidArgument, 58, "bufferAlign of resource requirement {i} is {} | fix: 0 or a power of two", entry.align);
+                bail!(
+                    InvalidArgument,
+                    58,
+                    "bufferAlign of resource requirement {i} is {} | fix: 0 or a power of two",
+                    entry.align
+                );
             }
         }
         Ok(())
@@ -219,7 +234,13 @@ impl Walk {
         self.signals += signals;
         self.counters += counters;
         if self.signals.max(self.counters) > i32::MAX as u64 {
-            bail!(InvalidArgument, 58, "too many signals or counters | {} and {} | fix: ask for fewer", self.signals, self.counters);
+            bail!(
+                InvalidArgument,
+                58,
+                "too many signals or counters | {} and {} | fix: ask for fewer",
+                self.signals,
+                self.counters
+            );
         }
         Ok(outputs)
     }
@@ -227,7 +248,12 @@ impl Walk {
     fn grow(&mut self, bytes: u64) -> Result<()> {
         self.at = self.at.saturating_add(bytes);
         if self.at >= LIMIT {
-            bail!(InvalidArgument, 58, "resource buffers are too large | more than {} GiB in all | fix: ask for less", LIMIT >> 30);
+            bail!(
+                InvalidArgument,
+                58,
+                "resource buffers are too large | more than {} GiB in all | fix: ask for less",
+                LIMIT >> 30
+            );
         }
         Ok(())
     }

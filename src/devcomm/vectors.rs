@@ -22,7 +22,15 @@ type Row = ((u32, u32), (u32, u32), Vec<u32>, u64, u64, u32, u32);
 fn walk(reqs: &Requirements, lsa_size: u32, contexts: u32) -> Row {
     let l = reqs.layout(lsa_size, contexts).unwrap();
     let handles = l.entries.iter().map(|entry| entry.buffer_handle).collect();
-    ((l.rail.buffer_handle, l.rail.signal_start), (l.lsa.buffer_handle, l.n_lsa), handles, l.shadows, l.used, l.signals, l.counters)
+    (
+        (l.rail.buffer_handle, l.rail.signal_start),
+        (l.lsa.buffer_handle, l.n_lsa),
+        handles,
+        l.shadows,
+        l.used,
+        l.signals,
+        l.counters,
+    )
 }
 
 #[test]

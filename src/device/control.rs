@@ -35,7 +35,11 @@ impl ControlMemory {
         };
         match mapped.ok().and_then(|at| NonNull::new(at.cast::<u8>())) {
             Some(host) => Ok(Self { host, device: host.as_ptr() as u64, bytes }),
-            None => bail!(SystemError, 23, "no memory for queues and words | mmap of {bytes} bytes failed | fix: raise the memory limit"),
+            None => bail!(
+                SystemError,
+                23,
+                "no memory for queues and words | mmap of {bytes} bytes failed | fix: raise the memory limit"
+            ),
         }
     }
 

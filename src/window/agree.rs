@@ -29,7 +29,10 @@ pub(crate) fn round(comm: &Comm, what: &str, mine: Result<Said>) -> Result<Vec<S
             Some(Ok(said)) => all.push(said),
             Some(Err(error)) => return Err(failed(what, rank as u32, error)),
             None => {
-                let text = format!("{what} | rank {rank} sent {} bytes that mean nothing | fix: load the same libginrs on every rank", answer.len());
+                let text = format!(
+                    "{what} | rank {rank} sent {} bytes that mean nothing | fix: load the same libginrs on every rank",
+                    answer.len()
+                );
                 return Err(Error::new(Code::RemoteError, 53, text).by(rank as u32));
             }
         }
@@ -47,7 +50,12 @@ fn failed(what: &str, rank: u32, error: Error) -> Error {
 }
 
 /// An error that names the ranks that differ from most others, if some do. `name` says what word `i` is, `show` prints it.
-pub(crate) fn compare(what: &str, all: &[Said], name: impl Fn(usize) -> String, show: impl Fn(usize, u64) -> String) -> Result<()> {
+pub(crate) fn compare(
+    what: &str,
+    all: &[Said],
+    name: impl Fn(usize) -> String,
+    show: impl Fn(usize, u64) -> String,
+) -> Result<()> {
     let words = all.iter().map(|said| said.agreed.len()).max().unwrap_or(0);
     for i in 0..words {
         let values: Vec<Option<u64>> = all.iter().map(|said| said.agreed.get(i).copied()).collect();
@@ -58,7 +66,11 @@ pub(crate) fn compare(what: &str, all: &[Said], name: impl Fn(usize) -> String, 
         let print = |value: &Option<u64>| value.map_or("nothing".into(), |value| show(i, value));
         let listed: Vec<String> = groups.iter().map(|(value, ranks)| format!("{} {}", list(ranks), print(value))).collect();
         let fewest = groups.iter().rev().min_by_key(|(_, ranks)| ranks.len()).map(|(_, ranks)| ranks[0]);
-        let text = format!("{what}: {} differs | {} | fix: make the same call with the same values on every rank", name(i), listed.join(", "));
+        let text = format!(
+            "{what}: {} differs | {} | fix: make the same call with the same values on every rank",
+            name(i),
+            listed.join(", ")
+        );
         let error = Error::new(Code::InvalidArgument, 53, text);
         return Err(match fewest {
             Some(rank) => error.by(rank),
@@ -139,7 +151,9 @@ fn decode(bytes: &[u8]) -> Option<Result<Said>> {
 
 fn code_of(code: u8) -> Option<Code> {
     use Code::*;
-    [UnhandledCudaError, SystemError, InternalError, InvalidArgument, InvalidUsage, RemoteError].into_iter().find(|c| *c as i32 == i32::from(code))
+    [UnhandledCudaError, SystemError, InternalError, InvalidArgument, InvalidUsage, RemoteError]
+        .into_iter()
+        .find(|c| *c as i32 == i32::from(code))
 }
 
 #[cfg(test)]

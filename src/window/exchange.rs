@@ -54,7 +54,12 @@ impl<'a> Offer<'a> {
             } else if peer.process == me.process {
                 match OFFERS.lock().get(&(self.comm.hash, peer.rank, key)) {
                     Some(physical) => Some(physical.clone()),
-                    None => bail!(InternalError, 53, "memory of rank {} is gone | offer {key} of this process | fix: report this", peer.rank),
+                    None => bail!(
+                        InternalError,
+                        53,
+                        "memory of rank {} is gone | offer {key} of this process | fix: report this",
+                        peer.rank
+                    ),
                 }
             } else if peer.machine == me.machine {
                 let fd = self.comm.bootstrap.fetch(&peer.fd_address, peer.rank, key)?;

@@ -44,7 +44,12 @@ impl FlatSpace {
         let mut spaces = SPACES.lock();
         if let Some(space) = spaces.get(&team).and_then(Weak::upgrade) {
             if space.stride != stride || space.reservation.bytes() as u64 != stride * u64::from(slots) {
-                bail!(InternalError, 56, "ranks of one process disagree on the flat space | stride {} and {stride} bytes | fix: report this", space.stride);
+                bail!(
+                    InternalError,
+                    56,
+                    "ranks of one process disagree on the flat space | stride {} and {stride} bytes | fix: report this",
+                    space.stride
+                );
             }
             return Ok(space);
         }
@@ -72,20 +77,30 @@ impl FlatSpace {
         let bytes = physical.bytes() as u64;
         let at = u64::from(slot) * self.stride + offset;
         if offset.checked_add(bytes).is_none_or(|end| end > self.stride) {
-            bail!(InternalError, 56, "mapping outside its slot | offset {offset:#x}, {bytes} bytes, slot of {:#x} | fix: report this", self.stride);
+            bail!(
+                InternalError,
+                56,
+                "mapping outside its slot | offset {offset:#x}, {bytes} bytes, slot of {:#x} | fix: report this",
+                self.stride
+            );
         }
         let mut mapped = self.mapped.lock();
-        if let Some(there) = mapped.get_mut(&at) && there.physical.key() == physical.key() {
+        if let Some(there) = mapped.get_mut(&at)
+            && there.physical.key() == physical.key()
+        {
             there.users += 1;
             return Ok(View { space: self.clone(), at });
         }
         // Agreed offsets rule this out; a fixed mapping over another rank's memory would be silent corruption.
         let before = mapped.range(..at + bytes).next_back();
-        if let Some((&start, there)) = before && start + there.bytes > at {
+        if let Some((&start, there)) = before
+            && start + there.bytes > at
+        {
             bail!(
                 InternalError,
                 56,
-                "flat space is in use | {bytes} bytes at {offset:#x} of slot {slot} overlap {} bytes mapped by {} ranks | fix: deregister windows in the same order on every rank",
+                "flat space is in use | {bytes} bytes at {offset:#x} of slot {slot} overlap {} bytes mapped by {} ranks | fix: \
+                 deregister windows in the same order on every rank",
                 there.bytes,
                 there.users
             );

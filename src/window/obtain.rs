@@ -66,7 +66,8 @@ fn take(comm: &Comm, bytes: usize) -> Result<(Arc<FlatSpace>, Span)> {
         None => bail!(
             InternalError,
             56,
-            "the flat space is full | {} | {bytes} bytes wanted, {} of {} bytes per rank in use | fix: raise NCCL_WIN_STRIDE on every rank",
+            "the flat space is full | {} | {bytes} bytes wanted, {} of {} bytes per rank in use | fix: raise NCCL_WIN_STRIDE on \
+             every rank",
             comm.tag(),
             offsets.in_use(),
             space.stride()
@@ -84,7 +85,8 @@ pub(crate) struct Proposal<'a> {
 }
 
 /// Names of [`Proposal::agreed`]'s words.
-pub(crate) const AGREED: [&str; 3] = ["size of the allocation", "offset in the flat space", "bytes per rank in the flat space (NCCL_WIN_STRIDE)"];
+pub(crate) const AGREED: [&str; 3] =
+    ["size of the allocation", "offset in the flat space", "bytes per rank in the flat space (NCCL_WIN_STRIDE)"];
 
 impl<'a> Proposal<'a> {
     /// Takes an offset and offers memory that exists.
@@ -123,7 +125,14 @@ impl<'a> Proposal<'a> {
     }
 }
 
-fn map(comm: &Comm, space: &Arc<FlatSpace>, span: Span, physical: Arc<dyn Physical>, offer: &Offer<'_>, all: &[Said]) -> Result<Held> {
+fn map(
+    comm: &Comm,
+    space: &Arc<FlatSpace>,
+    span: Span,
+    physical: Arc<dyn Physical>,
+    offer: &Offer<'_>,
+    all: &[Said],
+) -> Result<Held> {
     // First of all: every rank that comes here counts, also one that fails below.
     let id = {
         let mut state = comm.windows.state.lock();
@@ -137,7 +146,8 @@ fn map(comm: &Comm, space: &Arc<FlatSpace>, span: Span, physical: Arc<dyn Physic
             bail!(
                 InvalidUsage,
                 56,
-                "rank {rank} is in this LSA team but on another machine | {} | it shares a host identity, not memory | fix: unset NCCL_HOSTID and GINRS_FAKE_NODES or make them differ",
+                "rank {rank} is in this LSA team but on another machine | {} | it shares a host identity, not memory | fix: \
+                 unset NCCL_HOSTID and GINRS_FAKE_NODES or make them differ",
                 comm.tag()
             );
         };

@@ -99,7 +99,8 @@ impl<'a> Plan<'a> {
             bail!(
                 InvalidArgument,
                 52,
-                "window start is misaligned | {} | {ptr:#x} is {mem_offset:#x} bytes into its allocation, must be a multiple of 4096 | fix: start windows at 4 KiB boundaries of ncclMemAlloc memory",
+                "window start is misaligned | {} | {ptr:#x} is {mem_offset:#x} bytes into its allocation, must be a multiple of \
+                 4096 | fix: start windows at 4 KiB boundaries of ncclMemAlloc memory",
                 comm.tag()
             );
         }
@@ -107,7 +108,8 @@ impl<'a> Plan<'a> {
             bail!(
                 InvalidArgument,
                 55,
-                "window ends behind its allocation | {} | {bytes} bytes from offset {mem_offset:#x} of an allocation of {} bytes | fix: allocate more or register less",
+                "window ends behind its allocation | {} | {bytes} bytes from offset {mem_offset:#x} of an allocation of {} bytes \
+                 | fix: allocate more or register less",
                 comm.tag(),
                 found.bytes
             );
@@ -150,7 +152,13 @@ pub(super) fn adopt(state: &mut State, mut held: Held) -> Arc<SymMemory> {
 fn add_user(state: &mut State, memory: Arc<SymMemory>) -> Result<Arc<SymMemory>> {
     match state.memories.iter_mut().find(|held| Arc::ptr_eq(&held.memory, &memory)) {
         Some(held) => held.uses += 1,
-        None => bail!(InvalidUsage, 57, "memory went away while it was registered again | memory {} | fix: do not deregister its windows from another thread meanwhile", memory.id),
+        None => bail!(
+            InvalidUsage,
+            57,
+            "memory went away while it was registered again | memory {} | fix: do not deregister its windows from another thread \
+             meanwhile",
+            memory.id
+        ),
     }
     Ok(memory)
 }
@@ -237,7 +245,8 @@ pub(super) fn remove(comm: &Comm, win: DevPtr) -> Result<()> {
             bail!(
                 InvalidArgument,
                 57,
-                "unknown window | {} | {win:#x} is no window of this communicator | fix: pass what ncclCommWindowRegister gave, once",
+                "unknown window | {} | {win:#x} is no window of this communicator | fix: pass what ncclCommWindowRegister gave, \
+                 once",
                 comm.tag()
             );
         };

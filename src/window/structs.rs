@@ -70,7 +70,13 @@ mod tests {
     fn addresses_are_reused_late_and_pages_stay_few() {
         let device = CpuDevice::new(0);
         let mut structs = Structs::default();
-        let window = ncclWindow_vidmem { winHost: 9, lsaFlatBase: 0x1_0000_0000, stride4G: 2, ginWins: [1, 2, 3, 4], ..Default::default() };
+        let window = ncclWindow_vidmem {
+            winHost: 9,
+            lsaFlatBase: 0x1_0000_0000,
+            stride4G: 2,
+            ginWins: [1, 2, 3, 4],
+            ..Default::default()
+        };
         let first = structs.put(&*device, &window).unwrap();
         // SAFETY: written just now by this thread.
         assert_eq!(unsafe { *(first as *const ncclWindow_vidmem) }, window);

@@ -68,7 +68,8 @@ pub fn processes(name: &str, n_ranks: u32, body: impl FnOnce(&Arc<Comm>)) {
     }
     let id = UniqueId::create().unwrap();
     let hex: String = id.bytes().iter().map(|byte| format!("{byte:02x}")).collect();
-    let ranks: Vec<Child> = (0..n_ranks).map(|rank| again(name).env(AS_RANK, format!("{rank}/{n_ranks}/{hex}")).spawn().unwrap()).collect();
+    let ranks: Vec<Child> =
+        (0..n_ranks).map(|rank| again(name).env(AS_RANK, format!("{rank}/{n_ranks}/{hex}")).spawn().unwrap()).collect();
     for (rank, child) in ranks.into_iter().enumerate() {
         passed(&format!("rank {rank}"), child);
     }

@@ -37,14 +37,16 @@ pub fn free(ptr: DevPtr) -> Result<()> {
             Ok(inside) => bail!(
                 InvalidArgument,
                 62,
-                "ncclMemFree: not the start of an allocation | {ptr:#x} lies {:#x} bytes inside the one at {:#x} | fix: pass the pointer that ncclMemAlloc gave",
+                "ncclMemFree: not the start of an allocation | {ptr:#x} lies {:#x} bytes inside the one at {:#x} | fix: pass the \
+                 pointer that ncclMemAlloc gave",
                 ptr - inside.base,
                 inside.base
             ),
             Err(_) => bail!(
                 InvalidArgument,
                 62,
-                "ncclMemFree: not memory of ncclMemAlloc, or freed before | {ptr:#x} | fix: free each allocation once, cudaMalloc memory with cudaFree"
+                "ncclMemFree: not memory of ncclMemAlloc, or freed before | {ptr:#x} | fix: free each allocation once, \
+                 cudaMalloc memory with cudaFree"
             ),
         }
     };
@@ -67,13 +69,15 @@ pub fn lookup(ptr: DevPtr) -> Result<Allocation> {
         Some((base, bytes, kind)) => bail!(
             UnhandledCudaError,
             52,
-            "{} memory cannot be a window | {ptr:#x} in the allocation of {bytes} bytes at {base:#x} | peers cannot map it | fix: use ncclMemAlloc",
+            "{} memory cannot be a window | {ptr:#x} in the allocation of {bytes} bytes at {base:#x} | peers cannot map it | \
+             fix: use ncclMemAlloc",
             kind.function()
         ),
         None => bail!(
             UnhandledCudaError,
             52,
-            "host memory cannot be a window | {ptr:#x} is in no allocation of ncclMemAlloc of this process | fix: use ncclMemAlloc"
+            "host memory cannot be a window | {ptr:#x} is in no allocation of ncclMemAlloc of this process | fix: use \
+             ncclMemAlloc"
         ),
     }
 }

@@ -13,11 +13,25 @@ pub fn check_memory(bytes: usize) -> Result<()> {
     if bytes < WORTH_CHECKING {
         return Ok(());
     }
-    if let Some(left) = machine_left() && bytes as u64 > left {
-        bail!(UnhandledCudaError, 23, "no memory for an allocation | {bytes} bytes asked, {left} bytes left on this machine | fix: ask for less or end other programs");
+    if let Some(left) = machine_left()
+        && bytes as u64 > left
+    {
+        bail!(
+            UnhandledCudaError,
+            23,
+            "no memory for an allocation | {bytes} bytes asked, {left} bytes left on this machine | fix: ask for less or end \
+             other programs"
+        );
     }
-    if let Some((limit, used)) = cgroup() && bytes as u64 > limit.saturating_sub(used) {
-        bail!(UnhandledCudaError, 23, "no memory for an allocation | {bytes} bytes asked, memory.max {limit} of which {used} used | fix: raise the container's memory limit or ask for less");
+    if let Some((limit, used)) = cgroup()
+        && bytes as u64 > limit.saturating_sub(used)
+    {
+        bail!(
+            UnhandledCudaError,
+            23,
+            "no memory for an allocation | {bytes} bytes asked, memory.max {limit} of which {used} used | fix: raise the \
+             container's memory limit or ask for less"
+        );
     }
     Ok(())
 }

@@ -4,6 +4,7 @@
 use crate::bail;
 use crate::device::Physical;
 use crate::error::Result;
+use crate::sync::OnceCell;
 use parking_lot::Mutex;
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
@@ -12,7 +13,6 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
-use crate::sync::OnceCell;
 use std::sync::{Arc, Weak};
 
 /// What CUDA's virtual memory functions use too, so that offsets agree with a GPU's.
@@ -64,11 +64,21 @@ impl CpuPhysical {
             Err(e) => bail!(SystemError, 24, "memfd_create failed | {e} | fix: raise the limit of open files (ulimit -n)"),
         };
         if let Err(e) = rustix::fs::ftruncate(&fd, rounded as u64) {
-            bail!(UnhandledCudaError, 23, "no memory for an allocation | {rounded} bytes: {e} | fix: raise the file size limit (ulimit -f)");
+            bail!(
+                UnhandledCudaError,
+                23,
+                "no memory for an allocation | {rounded} bytes: {e} | fix: raise the file size limit (ulimit -f)"
+            );
         }
         let backed = bytes.next_multiple_of(4096) as u64;
-        if backed > 0 && let Err(e) = rustix::fs::fallocate(&fd, FallocateFlags::empty(), 0, backed) {
-            bail!(UnhandledCudaError, 23, "no memory for an allocation | {backed} bytes: {e} | fix: raise the memory limit or ask for less");
+        if backed > 0
+            && let Err(e) = rustix::fs::fallocate(&fd, FallocateFlags::empty(), 0, backed)
+        {
+            bail!(
+                UnhandledCudaError,
+                23,
+                "no memory for an allocation | {backed} bytes: {e} | fix: raise the memory limit or ask for less"
+            );
         }
         if let Err(e) = rustix::fs::fcntl_add_seals(&fd, SEALS) {
             bail!(UnhandledCudaError, 23, "a memfd could not be sealed | {e} | fix: needs Linux 3.17 or later");
@@ -80,11 +90,22 @@ impl CpuPhysical {
     pub fn import(fd: OwnedFd, bytes: usize) -> Result<Arc<Self>> {
         let seals = rustix::fs::fcntl_get_seals(&fd).unwrap_or(SealFlags::empty());
         if !seals.contains(SEALS) {
-            bail!(RemoteError, 24, "a peer's memory is not a sealed memfd | seals {:#x}, needed {:#x} | fix: report this", seals.bits(), SEALS.bits());
+            bail!(
+                RemoteError,
+                24,
+                "a peer's memory is not a sealed memfd | seals {:#x}, needed {:#x} | fix: report this",
+                seals.bits(),
+                SEALS.bits()
+            );
         }
         match rustix::fs::fstat(&fd) {
             Ok(stat) if stat.st_size as u64 == bytes as u64 && bytes.is_multiple_of(GRANULARITY) && bytes > 0 => {}
-            Ok(stat) => bail!(RemoteError, 24, "a peer's memory has another size | {} bytes, said {bytes} | fix: report this", stat.st_size),
+            Ok(stat) => bail!(
+                RemoteError,
+                24,
+                "a peer's memory has another size | {} bytes, said {bytes} | fix: report this",
+                stat.st_size
+            ),
             Err(e) => bail!(SystemError, 24, "a peer's memory cannot be read | fstat: {e} | fix: report this"),
         }
         Self::enlist(fd, bytes)
@@ -123,10 +144,22 @@ impl CpuPhysical {
         let view = View(at, self.bytes);
         // SAFETY: the target range was reserved just now and nobody else knows of it; `view` unmaps it on error.
         let mapped = unsafe {
-            rustix::mm::mmap(at.as_ptr().cast(), self.bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::FIXED, &self.fd, 0)
+            rustix::mm::mmap(
+                at.as_ptr().cast(),
+                self.bytes,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED | MapFlags::FIXED,
+                &self.fd,
+                0,
+            )
         };
         if let Err(e) = mapped {
-            bail!(SystemError, 25, "memory could not be mapped | {} bytes: {e} | fix: raise vm.max_map_count or the address space limit (ulimit -v)", self.bytes);
+            bail!(
+                SystemError,
+                25,
+                "memory could not be mapped | {} bytes: {e} | fix: raise vm.max_map_count or the address space limit (ulimit -v)",
+                self.bytes
+            );
         }
         Ok(self.view.get_or_init(|| view).0)
     }
@@ -140,7 +173,11 @@ impl Physical for CpuPhysical {
     fn export(&self) -> Result<OwnedFd> {
         match super::limits::with_descriptors(|| rustix::io::fcntl_dupfd_cloexec(&self.fd, 3)) {
             Ok(fd) => Ok(fd),
-            Err(e) => bail!(SystemError, 24, "a descriptor could not be duplicated | {e} | fix: raise the limit of open files (ulimit -n)"),
+            Err(e) => bail!(
+                SystemError,
+                24,
+                "a descriptor could not be duplicated | {e} | fix: raise the limit of open files (ulimit -n)"
+            ),
         }
     }
 

@@ -54,7 +54,9 @@ pub fn current() -> i32 {
 pub fn set_current(ordinal: i32) -> Result<()> {
     match runtime::find().map(|runtime| runtime.set_device(ordinal)) {
         Some(0) => Ok(()),
-        Some(error) => bail!(UnhandledCudaError, 60, "cudaSetDevice({ordinal}) failed | error {error} | fix: see GINRS_CPU_DEVICES"),
+        Some(error) => {
+            bail!(UnhandledCudaError, 60, "cudaSetDevice({ordinal}) failed | error {error} | fix: see GINRS_CPU_DEVICES")
+        }
         None => {
             CURRENT.set(Some(ordinal));
             Ok(())
@@ -83,8 +85,9 @@ impl Device for CpuDevice {
     }
 
     fn bus_id(&self) -> u64 {
-        // Domain 0, bus from 1, device and function 0: as cudaDeviceGetPCIBusId of the stand-in prints it.
-        (self.ordinal as u64 + 1) << 8
+        // Domain 0, bus from 0xc0, 32 devices on each: as cudaDeviceGetPCIBusId of the stand-in prints it.
+        let ordinal = self.ordinal as u64;
+        (0xc0 + ordinal / 32) << 8 | (ordinal % 32) << 3
     }
 
     fn total_memory(&self) -> u64 {

@@ -1,7 +1,7 @@
 //! The stand-in CUDA runtime (libginrs_cpu.so), if this process has it: the Rust twin of `ginrs_cpu/library.h`.
 
-use std::ffi::{c_int, c_void};
 use crate::sync::OnceCell;
+use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 /// `ginrsCpuRuntimeV1`, field by field.

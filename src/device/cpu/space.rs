@@ -16,7 +16,10 @@ pub(super) fn reserve_aligned(bytes: usize, align: usize) -> Result<NonNull<u8>>
         Error::new(
             Code::SystemError,
             25,
-            format!("address space could not be reserved | {bytes} bytes: {why} | fix: lower NCCL_WIN_STRIDE or raise the address space limit (ulimit -v)"),
+            format!(
+                "address space could not be reserved | {bytes} bytes: {why} | fix: lower NCCL_WIN_STRIDE or raise the address \
+                 space limit (ulimit -v)"
+            ),
         )
     };
     let Some(padded) = bytes.checked_add(align).filter(|_| bytes > 0 && align.is_power_of_two()) else {
@@ -58,7 +61,12 @@ impl CpuReservation {
 
     fn at(&self, offset: usize, bytes: usize) -> Result<*mut std::ffi::c_void> {
         if !offset.is_multiple_of(4096) || offset.checked_add(bytes).is_none_or(|end| end > self.bytes) {
-            bail!(InternalError, 25, "mapping outside its reservation | offset {offset:#x}, {bytes} bytes, reserved {:#x} | fix: report this", self.bytes);
+            bail!(
+                InternalError,
+                25,
+                "mapping outside its reservation | offset {offset:#x}, {bytes} bytes, reserved {:#x} | fix: report this",
+                self.bytes
+            );
         }
         Ok(self.base.as_ptr().wrapping_add(offset).cast())
     }
@@ -79,7 +87,9 @@ impl Reservation for CpuReservation {
         };
         let at = self.at(offset, memory.bytes())?;
         // SAFETY: the target lies inside this reservation (checked), which holds nothing but mappings made by this function.
-        let mapped = unsafe { mmap(at, memory.bytes(), ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::FIXED, memory.fd(), 0) };
+        let mapped = unsafe {
+            mmap(at, memory.bytes(), ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::FIXED, memory.fd(), 0)
+        };
         match mapped {
             Ok(_) => Ok(()),
             Err(e) => bail!(

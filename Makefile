@@ -22,7 +22,7 @@ build: ## the libraries and tools, release build
 	@scripts/deps.sh --check
 	$(CARGO) build --release -p ginrs -p ginrs-cpu -p ginrs-tools
 	scripts/link-library.sh target/release/libginrs.a exports.map build/lib ginrs $(VERSION) $(SYSTEM_LIBS)
-	[ ! -e cpu-device/exports.map ] || scripts/link-library.sh target/release/libginrs_cpu.a cpu-device/exports.map build/lib ginrs_cpu $(VERSION) $(SYSTEM_LIBS)
+	scripts/link-library.sh target/release/libginrs_cpu.a cpu-device/exports.map build/lib ginrs_cpu $(VERSION) $(SYSTEM_LIBS)
 
 stage: build ## installs into build/prefix
 	@scripts/stage.sh $(STAGE) $(VERSION)

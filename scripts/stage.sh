@@ -8,11 +8,11 @@ bin=$root/bin lib=$root/lib include=$root/include/ginrs cpu=$root/lib/ginrs/cpu/
 
 install -d "$bin" "$lib/pkgconfig" "$include" "$cpu" "$doc"
 for name in ginrs ginrs_cpu; do
-  [ ! -e build/lib/lib$name.so ] || cp -Pf build/lib/lib$name.so* "$lib/"
+  cp -Pf build/lib/lib$name.so* "$lib/"
 done
 install -m 644 build/lib/libginrs.a "$lib/"
 for tool in ginrs-cc ginrs-run; do
-  [ ! -e target/release/$tool ] || install -m 755 "target/release/$tool" "$bin/"
+  install -m 755 "target/release/$tool" "$bin/"
 done
 
 # The trees are replaced whole: a header that is gone must not linger.

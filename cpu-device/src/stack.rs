@@ -15,9 +15,10 @@ use crate::error::{Code, Result, refuse};
 const PAGE: usize = 4096;
 /// Slices of one mapping.
 const SLAB: usize = 256;
-/// Tops are moved by multiples of this: slices lie 64 KiB apart, and equal offsets would share a few cache sets.
+/// Tops are moved by multiples of this: slices lie a multiple of 4 KiB apart, and equal offsets share a few cache sets
+/// (examples/switch_cost: 64 blocks of 1024 threads switch in 156 ns with 16 colours, in 277 ns with one).
 const COLOUR: usize = 192;
-const COLOURS: usize = 8;
+const COLOURS: usize = 16;
 
 /// One stack. Its memory belongs to whoever holds it.
 pub struct Stack {

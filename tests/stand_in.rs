@@ -68,7 +68,7 @@ impl Drop for Falls {
 #[test]
 fn the_runtime_decides_about_devices_and_knows_memory() {
     let error = device::current().err().unwrap();
-    assert!(error.id == 60 && error.text.contains("ginrs-cc"), "{error}");
+    assert!(error.id == 68 && error.text.contains("ginrs-cc"), "{error}");
 
     let call = load();
     assert_eq!(device::count().unwrap(), 3);

@@ -5,6 +5,7 @@ mod common;
 use common::{load, processes, read, store, threads, with_settings};
 use ginrs::abi::types::ncclWindow_vidmem;
 use ginrs::comm::Comm;
+use ginrs::devcomm::{Requirements, create};
 use ginrs::device::DevPtr;
 use ginrs::device::cpu::mappings;
 use ginrs::error::{Code, Error};
@@ -262,5 +263,25 @@ fn windows_outlive_the_allocation_and_the_owner() {
             assert_eq!(load(peer_address(win, 0)), 5);
             deregister(comm, win).unwrap();
         }
+    });
+}
+
+#[test]
+fn after_an_abort_nothing_new_but_everything_can_be_given_back() {
+    threads(2, |comm| {
+        let base = comm.device.alloc(MIB).unwrap();
+        let win = register(comm, base, MIB, 0).unwrap();
+        comm.bootstrap.barrier("registered").unwrap();
+        comm.abort.raise(Error::new(Code::RemoteError, 40, "a rank of this test died"));
+        for _ in 0..2 {
+            let error = register(comm, base, MIB, 0).unwrap_err();
+            assert_eq!((error.code, error.id), (Code::RemoteError, 40));
+        }
+        assert_eq!(create(comm, &Requirements::default()).unwrap_err().id, 40);
+        // What kernels on their way out may read stays as it is.
+        let before: ncclWindow_vidmem = read(win);
+        deregister(comm, win).unwrap();
+        assert_eq!(read::<ncclWindow_vidmem>(win), before);
+        comm.device.free(base).unwrap();
     });
 }

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// Bytes of a rank's slice of the flat space on the CPU device, unless NCCL_WIN_STRIDE says otherwise. 64 thread-ranks of it
-/// map also under ThreadSanitizer, larger ones do not (docs/running-without-hardware.md).
+/// map also under ThreadSanitizer, larger ones do not.
 const CPU_STRIDE: u64 = 8 << 30;
 const UNIT: u64 = 4 << 30;
 

@@ -39,7 +39,9 @@ pub fn threads(n_ranks: u32, body: impl Fn(&Arc<Comm>) + Sync) {
                 let run = move || {
                     let comm = join(id, rank, n_ranks);
                     body(&comm);
-                    comm.bootstrap.barrier("end of test").unwrap();
+                    if !comm.abort.is_raised() {
+                        comm.bootstrap.barrier("end of test").unwrap();
+                    }
                 };
                 std::thread::Builder::new().name(format!("rank {rank}")).spawn_scoped(scope, run).unwrap()
             })

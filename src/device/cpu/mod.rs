@@ -55,7 +55,7 @@ pub fn set_current(ordinal: i32) -> Result<()> {
     match runtime::find().map(|runtime| runtime.set_device(ordinal)) {
         Some(0) => Ok(()),
         Some(error) => {
-            bail!(UnhandledCudaError, 60, "cudaSetDevice({ordinal}) failed | error {error} | fix: see GINRS_CPU_DEVICES")
+            bail!(UnhandledCudaError, 68, "cudaSetDevice({ordinal}) failed | error {error} | fix: see GINRS_CPU_DEVICES")
         }
         None => {
             CURRENT.set(Some(ordinal));

@@ -75,7 +75,7 @@ const BUDGET: i32 = 2000;
 const NOBODY: u32 = u32::MAX;
 
 unsafe extern "C" {
-    fn ginrs_shim_self() -> *mut *const ThreadView;
+    fn ginrs_shim_enter(thread: *const ThreadView);
     fn ginrs_shim_budget() -> *mut i32;
 }
 
@@ -97,7 +97,6 @@ struct Slot {
 
 /// The block of a block thread: made once per OS thread, begun anew for each block of a grid.
 pub struct Block {
-    self_slot: *mut *const ThreadView,
     budget: *mut i32,
     stacks: RefCell<Cache>,
     slots: RefCell<Vec<Slot>>,
@@ -131,10 +130,9 @@ pub fn current() -> Option<&'static Block> {
 impl Block {
     /// Makes the block of this OS thread.
     pub fn for_this_thread() -> &'static Block {
-        // SAFETY: the shim returns the addresses of this thread's variables.
-        let (self_slot, budget) = unsafe { (ginrs_shim_self(), ginrs_shim_budget()) };
+        // SAFETY: the shim returns the address of this thread's variable.
+        let budget = unsafe { ginrs_shim_budget() };
         let block = Box::leak(Box::new(Block {
-            self_slot,
             budget,
             stacks: RefCell::default(),
             slots: RefCell::default(),
@@ -288,9 +286,9 @@ impl Block {
             (slots[thread as usize].view.get(), slots[thread as usize].limit.get())
         };
         self.current.set(thread);
-        // SAFETY: both variables are this OS thread's; the view lives as long as the block runs.
+        // SAFETY: the shim writes this OS thread's variables; the view lives as long as the block runs.
         unsafe {
-            *self.self_slot = view;
+            ginrs_shim_enter(view);
             *self.budget = BUDGET;
         }
         let result = fiber.resume(());
@@ -363,7 +361,7 @@ impl Block {
     /// What runs next on this OS thread is no CUDA thread.
     fn leave(&self) {
         // SAFETY: this OS thread's variable.
-        unsafe { *self.self_slot = std::ptr::null() };
+        unsafe { ginrs_shim_enter(std::ptr::null()) };
         self.current.set(NOBODY);
     }
 

@@ -37,7 +37,7 @@ pub fn create(comm: &Comm, reqs: &Requirements) -> Result<Created> {
     let what = format!("devcomm create #{}", turn.dev_comms);
     let said = check(reqs).map(|()| Said { agreed: reqs.words(), own: Vec::new() });
     let all = window::round(comm, &what, said)?;
-    window::compare(&what, &all, Requirements::field, |_, value| (value as i64).to_string())?;
+    window::compare(&what, &all, |i| reqs.field(i), |_, value| (value as i64).to_string())?;
     let gin = gin_for(comm, reqs)?;
     let contexts = gin.as_ref().map_or(0, |gin| gin.n_contexts());
     let layout = reqs.layout(comm.topo.lsa_size, contexts)?;

@@ -3,6 +3,7 @@
 use crate::abi::types::RESOURCE_HANDLE_UNIT;
 use crate::bail;
 use crate::error::Result;
+use sha2::{Digest, Sha256};
 
 /// `ncclDevCommRequirements`, copied with its lists. Counts are the caller's and may be wrong.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -80,6 +81,9 @@ pub struct Layout {
     /// All counters.
     pub counters: u32,
 }
+
+/// Longer lists are compared by their digest: every rank's words travel to every rank.
+const LISTED: usize = 256;
 
 /// Largest resource window: what a 32-bit handle reaches. Bytes.
 const LIMIT: u64 = (RESOURCE_HANDLE_UNIT as u64) << 32;
@@ -188,14 +192,20 @@ impl Requirements {
             number(self.gin_counter_count),
             self.resources.len() as u64,
         ];
-        for entry in &self.resources {
-            words.extend([entry.bytes, entry.align, number(entry.gin_signals), number(entry.gin_counters)]);
+        let entries = self.resources.iter();
+        let entries = entries.flat_map(|e| [e.bytes, e.align, number(e.gin_signals), number(e.gin_counters)]);
+        if self.resources.len() <= LISTED {
+            words.extend(entries);
+        } else {
+            let mut digest = Sha256::new();
+            entries.for_each(|word| digest.update(word.to_le_bytes()));
+            words.extend(digest.finalize().as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)));
         }
         words
     }
 
     /// What word `i` of [`Requirements::words`] is called.
-    pub fn field(i: usize) -> String {
+    pub fn field(&self, i: usize) -> String {
         const FIELDS: [&str; 7] = [
             "barrierCount",
             "lsaBarrierCount",
@@ -208,6 +218,7 @@ impl Requirements {
         const ENTRY: [&str; 4] = ["bufferSize", "bufferAlign", "ginSignalCount", "ginCounterCount"];
         match FIELDS.get(i) {
             Some(name) => (*name).into(),
+            None if self.resources.len() > LISTED => "digest of the resource requirements".into(),
             None => format!("{} of resource requirement {}", ENTRY[(i - FIELDS.len()) % 4], (i - FIELDS.len()) / 4),
         }
     }

@@ -118,8 +118,12 @@ fn wrong_values_are_named() {
 fn every_word_that_must_agree_has_a_name() {
     let reqs = Requirements { resources: vec![Resource::default(); 2], ..Default::default() };
     assert_eq!(reqs.words().len(), 15);
-    assert_eq!(Requirements::field(4), "ginSignalCount");
-    assert_eq!(Requirements::field(12), "bufferAlign of resource requirement 1");
+    assert_eq!(reqs.field(4), "ginSignalCount");
+    assert_eq!(reqs.field(12), "bufferAlign of resource requirement 1");
+    let long = |last| Requirements { resources: [vec![Resource::default(); 999], vec![resource(last, 0)]].concat(), ..Default::default() };
+    assert_eq!((long(1).words().len(), long(1).field(8)), (11, "digest of the resource requirements".into()));
+    assert_eq!(long(1).words(), long(1).words());
+    assert_ne!(long(1).words(), long(2).words());
 }
 
 proptest! {

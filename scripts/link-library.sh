@@ -27,7 +27,7 @@ done < "$work/exports"
 
 ld -r --force-group-allocation --whole-archive "$staticlib" "${defsyms[@]}" -o "$work/$name.o"
 # .llvmbc: std's objects carry bitcode of a newer LLVM than the plugin of the system's binutils, which then aborts.
-objcopy -w "${weak[@]}" --remove-section=.llvmbc --remove-section=.llvmcmd --keep-global-symbols="$work/exports" "$work/$name.o"
+objcopy -w ${OBJCOPYFLAGS:-} "${weak[@]}" --remove-section=.llvmbc --remove-section=.llvmcmd --keep-global-symbols="$work/exports" "$work/$name.o"
 
 rm -f "$out/lib$name.a"
 ar rcsD "$out/lib$name.a" "$work/$name.o"

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# stage.sh PREFIX VERSION: installs what `make build` made under PREFIX. Nothing in there knows where it lies: tools find it from
+# stage.sh PREFIX VERSION [LIBRARIES]: installs what `make build` made under PREFIX. Nothing in there knows where it lies: tools find it from
 # their own path, pkg-config from pcfiledir.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-root=$1 version=$2
+root=$1 version=$2 built=${3:-build/lib}
 bin=$root/bin lib=$root/lib include=$root/include/ginrs cpu=$root/lib/ginrs/cpu/include doc=$root/share/doc/ginrs
 
 install -d "$bin" "$lib/pkgconfig" "$include" "$cpu" "$doc"
 for name in ginrs ginrs_cpu; do
-  cp -Pf build/lib/lib$name.so* "$lib/"
+  cp -Pf "$built/lib$name.so"* "$lib/"
 done
-install -m 644 build/lib/libginrs.a "$lib/"
+install -m 644 "$built/libginrs.a" "$lib/"
 for tool in ginrs-cc ginrs-run; do
   install -m 755 "target/release/$tool" "$bin/"
 done

@@ -105,9 +105,9 @@ const FLAGS: &[Flag] = &[
     flag!(Alone, M::Stage(Stage::Link), "make a program (the default)", "-link" "--link"),
     flag!(Alone, M::Shared, "make a shared library", "-shared" "--shared"),
     flag!(Value, M::Relocatable, "true|false: device functions and variables shared between files", "-rdc" "--relocatable-device-code"),
-    flag!(Value, M::PreprocessorPair("-isystem"), "DIR: headers of others", "-isystem" "--system-include"),
-    flag!(Value, M::PreprocessorPair("-iquote"), "DIR: for #include \"...\"", "-iquote"),
-    flag!(Value, M::PreprocessorPair("-idirafter"), "DIR: searched last", "-idirafter"),
+    flag!(Joined, M::PreprocessorPair("-isystem"), "DIR: headers of others", "-isystem" "--system-include"),
+    flag!(Joined, M::PreprocessorPair("-iquote"), "DIR: for #include \"...\"", "-iquote"),
+    flag!(Joined, M::PreprocessorPair("-idirafter"), "DIR: searched last", "-idirafter"),
     flag!(Value, M::ForcedInclude, "FILE: included first", "-include" "--pre-include"),
     flag!(Joined, M::Preprocessor("-I"), "DIR: headers", "-I" "--include-path"),
     flag!(Joined, M::Preprocessor("-D"), "NAME[=VALUE]", "-D" "--define-macro"),
@@ -222,6 +222,7 @@ mod tests {
         assert_eq!(meaning("-arch=sm_90"), Some((M::IgnoredValue, Some("sm_90".into()))));
         assert_eq!(meaning("-lineinfo"), Some((M::Ignored, None)));
         assert_eq!(meaning("-lnccl"), Some((M::Library, Some("nccl".into()))));
+        assert_eq!(meaning("-isystem/x"), Some((M::PreprocessorPair("-isystem"), Some("/x".into()))));
         assert_eq!(meaning("-isystem"), Some((M::PreprocessorPair("-isystem"), None)));
         assert_eq!(meaning("-Xcompiler=-Wall"), Some((M::HostCompiler, Some("-Wall".into()))));
         assert_eq!(meaning("-Wall"), Some((M::Warning, None)));

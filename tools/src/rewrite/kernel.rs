@@ -36,7 +36,7 @@ fn wrap(unit: &mut Unit, declaration: &Declaration, function: &Function, (open, 
             unit.edits.replace(source.token(i).at.clone(), vec!["ginrs_cpu_function".into()]);
         }
     }
-    head.push("::ginrs_cpu::kernel<static_cast<void (*)(".into());
+    head.push("typedef void (*ginrs_cpu_pointer)(".into());
     for (n, parameter) in source.split_commas(function.params.0 + 1..function.params.1).into_iter().enumerate() {
         if n > 0 {
             head.push(", ".into());
@@ -47,7 +47,14 @@ fn wrap(unit: &mut Unit, declaration: &Declaration, function: &Function, (open, 
             head.push(Piece::Flat(source.span(parameter.start, end - 1)));
         }
     }
-    head.push(format!(")>(&{})>([=]() mutable -> void {{", own_name(unit, declaration, function)).into());
+    let name = own_name(unit, declaration, function);
+    head.push(
+        format!(
+            "); static_assert(::ginrs_cpu::parameters<ginrs_cpu_pointer>()); \
+             ::ginrs_cpu::kernel<static_cast<ginrs_cpu_pointer>(&{name})>([=]() mutable -> void {{"
+        )
+        .into(),
+    );
     unit.edits.replace(source.token(open).at.clone(), head);
     unit.edits.replace(source.token(close).at.clone(), vec!["}); }".into()]);
 }

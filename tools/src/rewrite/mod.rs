@@ -6,6 +6,7 @@
 
 pub mod asm;
 pub mod attribute;
+pub mod compat;
 pub mod declaration;
 pub mod edit;
 pub mod kernel;
@@ -94,7 +95,7 @@ fn is_trigger(source: &Source, i: usize) -> bool {
     match source.kind(i) {
         Some(Kind::Word) => {
             let word = source.word(i);
-            matches!(word, "asm" | "static" | "friend")
+            matches!(word, "asm" | "static" | compat::DEPENDENT_TYPE)
                 || word.starts_with("__") && word.ends_with("__")
                 || word == "__asm"
                 || unsupported::is_trigger(word)
@@ -112,6 +113,7 @@ pub fn rewrite(text: Vec<u8>, options: &Options) -> Result<Vec<u8>, Vec<Problem>
     let mut unit =
         Unit { source: &source, scopes: &scopes, options, edits: Edits::default(), problems: Vec::new(), triggers };
     unsupported::check(&mut unit);
+    compat::patch(&mut unit);
     shared::rewrite(&mut unit);
     variable::rewrite(&mut unit);
     kernel::rewrite(&mut unit);

@@ -72,6 +72,8 @@ __global__ void forms(uint64_t* w, float* f, uint32_t* out) {
   if (onHost(1)) asm volatile("st.global.u32 [%0], %1;" :: "l"(out + 30), "r"(onHost(1))); else asm volatile("trap;");
   int4 q = ldNc(reinterpret_cast<const int4*>(w + 2)); out[31] = q.x + q.w;
   float before; asm volatile("atom.add.f32 %0, [%1], %2;" : "=f"(before) : "l"(f), "f"(1.f)); out[32] = before == 3.5f && *f == 4.5f;
+  asm("prmt.b32 %0, %1, %2, 0x0123;" : "=r"(a) : "r"(0x11223344), "r"(0)); out[33] = a == 0x44332211;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(a) : "r"(0x112233f4), "r"(5), "n"(0x8541)); out[34] = a == 0xff000533;
 }
 
 int main() {
@@ -80,7 +82,7 @@ int main() {
   for (int i = 0; i < 512; i++) w[i] = 0;
   f[1] = 0;
   forms<<<1, 1>>>(w, f, out);
-  const uint32_t want[] = {5, 0, 7, 1234, 23, 15, 15, 1620, 203, 9, 1, 15, 7, 1, 0, 0, 1, 0, 1, 177, 28, 1, 11, 1, 28, 1, 77, 1, 42, 1, 2, 5, 1};
+  const uint32_t want[] = {5, 0, 7, 1234, 23, 15, 15, 1620, 203, 9, 1, 15, 7, 1, 0, 0, 1, 0, 1, 177, 28, 1, 11, 1, 28, 1, 77, 1, 42, 1, 2, 5, 1, 1, 1};
   for (unsigned i = 0; i < sizeof want / 4; i++) if (out[i] != want[i]) { printf("form %u: %u, want %u\n", i, out[i], want[i]); return 1; }
   CHECK(hostAssembly(4) == 5 && onHost(1) == 2);
   printf("ok\n");

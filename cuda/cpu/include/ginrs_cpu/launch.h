@@ -57,15 +57,24 @@ class Launch {
   static inline __thread Launch* innermost = nullptr;
 };
 
+/* True for a kernel's type with parameters that every CUDA thread can have its own copy of; else an error. */
+template <class... P>
+constexpr bool copied(void (*)(P...)) {
+  static_assert(!(std::is_reference_v<P> || ...), "a __global__ function cannot have a parameter of reference type");
+  static_assert((std::is_copy_constructible_v<P> && ...),
+                "every parameter of a __global__ function must be copyable: each CUDA thread gets its own copy");
+  return true;
+}
+template <class Pointer>
+constexpr bool parameters() {
+  return copied(Pointer());
+}
+
 /* A kernel by its address: its name, and how cudaLaunchKernel calls it with an array of pointers to its arguments. */
 template <auto Entry, class = decltype(Entry)>
 struct Kernel;
 template <auto Entry, class... P>
 struct Kernel<Entry, void (*)(P...)> {
-  static_assert(!(std::is_reference_v<P> || ...), "a __global__ function cannot have a parameter of reference type");
-  static_assert((std::is_copy_constructible_v<P> && ...),
-                "every parameter of a __global__ function must be copyable: each CUDA thread gets its own copy");
-
   static const char* name() {
     static const std::string text = cut(__PRETTY_FUNCTION__);
     return text.c_str();
@@ -106,19 +115,28 @@ struct Kernel<Entry, void (*)(P...)> {
   }
 };
 
+/* The one place that holds the body's code: it is entered on two ways. */
+template <class Body>
+__attribute__((noinline)) inline void run(Body& body) {
+  body();
+}
+
 /* What a kernel's function does; Body is its body with the parameters captured by value. */
 template <auto Entry, class Body>
 inline void kernel(Body body) {
   (void)&Kernel<Entry>::registered;
   if (ginrs_cpu_self) {
-    body();
+    run(body);
     return;
   }
   ginrsCpuLaunch request = Launch::take(Kernel<Entry>::name());
   request.kernel.entry = (const void*)Entry;
   request.kernel.name = Kernel<Entry>::name();
   /* Every CUDA thread runs a copy, so that it may change its parameters. */
-  request.kernel.invoke = [](void* packed) { Body(*static_cast<const Body*>(packed))(); };
+  request.kernel.invoke = [](void* packed) {
+    Body copy(*static_cast<const Body*>(packed));
+    run(copy);
+  };
   request.kernel.destroy = [](void* packed) { delete static_cast<Body*>(packed); };
   request.packed = new Body(std::move(body));
   ginrs_cpu_launch(&request); /* keeps its error for cudaGetLastError */

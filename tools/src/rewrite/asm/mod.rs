@@ -1,10 +1,11 @@
-//! Inline PTX in device code: the forms of [`table`] become C++ (`ginrs_cpu/ptx.h`), any other is an error with its name.
+//! Inline PTX in device code: the forms of [`table`] become C++ (`ginrs_cpu/ptx.h`), any other is an error that names it.
 //! Assembly in host functions is the host's own and stays.
 
 mod ptx;
 mod table;
 
 use super::Unit;
+use super::compat;
 use super::edit::Piece;
 use super::source::{Kind, Source};
 use std::ops::Range;
@@ -52,7 +53,7 @@ pub fn rewrite(unit: &mut Unit) {
         }
         match translate(unit.source, i, &statement) {
             Ok(pieces) => unit.edits.replace(unit.source.span(i, statement.end), pieces),
-            Err(message) => unit.problem(i, message),
+            Err(message) => unit.edits.replace(unit.source.span(i, statement.end), vec![unavailable(unit.source, i, &message)]),
         }
     }
 }
@@ -94,6 +95,18 @@ fn parse(source: &Source, start: usize) -> Option<Statement> {
         at += 1;
     }
     Some(Statement { template, operands, end })
+}
+
+/// An error of the compiler's, here, if this code is used: headers are full of functions that a program never calls.
+fn unavailable(source: &Source, i: usize, message: &str) -> Piece {
+    let message = message.replace('\\', "\\\\").replace('"', "\\\"");
+    let offset = source.token(i).at.start;
+    let file = &source.file(offset).name;
+    if compat::chooses_at_run_time(file) {
+        return format!("::ginrs_cpu_trap(\"{message}\", \"{file}\", {})", source.line(offset)).into();
+    }
+    let name = format!("ginrs_cpu_unavailable_{i}");
+    format!("do {{ extern void {name}() __attribute__((error(\"{message}\"))); {name}(); }} while (0)").into()
 }
 
 /// What a string literal holds.

@@ -105,6 +105,10 @@ impl Translator<'_> {
                 Ok(format!("{}, {} ? {yes} : {no})", self.set(0)?, self.predicate_operand(3)?))
             }
             "add" | "sub" | "and" | "or" | "xor" | "shl" | "shr" => self.arithmetic(),
+            "prmt" if modifiers == ["b32"] => {
+                let word = |n| self.value(n, "::std::uint32_t");
+                Ok(format!("{}, {PTX}prmt({}, {}, {}))", self.set(0)?, word(1)?, word(2)?, word(3)?))
+            }
             "nanosleep" => Ok(format!("{PTX}nanosleep({})", self.value(0, "::std::uint32_t")?)),
             "trap" => Ok(format!("::ginrs_cpu_trap(\"trap\", \"{}\", {})", self.place.file, self.place.line)),
             "griddepcontrol" | "prefetch" | "prefetchu" | "setmaxnreg" | "pmevent" | "discard" | "applypriority" => {

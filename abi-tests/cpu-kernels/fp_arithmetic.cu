@@ -47,6 +47,11 @@ __host__ __device__ void triple(unsigned seed) {
   // Sums of far apart bfloat16 are not exact in double, but then the smaller one is far below half a step.
   CHECK_AT(__bfloat16_as_ushort(__hadd(d, e)) == kBfloat.encode(u + v, Format::nearest, 0x7f80), seed);
   if (u * v != 0) CHECK_AT(__bfloat16_as_ushort(__hmul(d, e)) == kBfloat.encode(u * v, Format::nearest, 0x7f80), seed);
+  // A third operand too small for a double to hold beside the product still decides between two neighbours.
+  if (fabs(u * v) > 1e-10 && fabs(u * v) < 1e30)
+    for (double tiny : {0x1p-120, -0x1p-120})
+      CHECK_AT(__bfloat16_as_ushort(__hfma(d, e, __double2bfloat16(tiny))) ==
+                   kBfloat.encode(nextafter(u * v, tiny * INFINITY), Format::nearest, 0x7f80), seed);
 }
 __global__ void triples(unsigned n) {
   for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) triple(i);

@@ -10,7 +10,10 @@ pub const PANIC: u16 = 1;
 /// Runs `body`; a panic in it becomes an error that names `place`.
 pub fn catch<T, E: From<Error>>(place: &str, body: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| {
-        let text = format!("a bug in ginrs | in {place} | {} | fix: please report this with the log of NCCL_DEBUG=INFO", text_of(&*payload));
+        let text = format!(
+            "a bug in ginrs | in {place} | {} | fix: please report this with the log of NCCL_DEBUG=INFO",
+            text_of(&*payload)
+        );
         Err(Error::new(Code::InternalError, PANIC, text).into())
     })
 }

@@ -19,7 +19,9 @@ pub fn root() -> PathBuf {
 pub fn nvidia_headers() -> Option<(PathBuf, PathBuf)> {
     let venv = std::env::var_os("GINRS_TEST_VENV").map_or_else(|| root().join("build/venv"), PathBuf::from);
     let packages = std::fs::read_dir(venv.join("lib")).ok().and_then(|mut dirs| dirs.next()?.ok());
-    let nvidia = packages.map(|python| python.path().join("site-packages/nvidia")).filter(|path| path.join("nccl/include/nccl.h").exists());
+    let nvidia = packages
+        .map(|python| python.path().join("site-packages/nvidia"))
+        .filter(|path| path.join("nccl/include/nccl.h").exists());
     if nvidia.is_none() {
         eprintln!("SKIPPED: NVIDIA's headers are not in {} | fix: make deps, or GINRS_TEST_VENV", venv.display());
     }

@@ -18,9 +18,20 @@ fn the_installed_tree_is_complete_and_works_where_it_is_moved() {
     std::fs::create_dir_all(moved.parent().unwrap()).unwrap();
     std::fs::rename(folder.path().join("opt/ginrs"), &moved).unwrap();
     for path in [
-        "lib/libginrs.so", "lib/libginrs.so.0", "lib/libginrs.a", "lib/libginrs_cpu.so", "lib/libginrs_cpu.so.0", "lib/pkgconfig/ginrs.pc",
-        "lib/ginrs/cpu/include/cuda_runtime.h", "include/ginrs/nccl.h", "include/ginrs/ginrs.h", "include/ginrs/nccl_device.h",
-        "include/ginrs/nccl_device/gin.h", "bin/ginrs-cc", "bin/ginrs-run", "share/doc/ginrs/MATRIX.md",
+        "lib/libginrs.so",
+        "lib/libginrs.so.0",
+        "lib/libginrs.a",
+        "lib/libginrs_cpu.so",
+        "lib/libginrs_cpu.so.0",
+        "lib/pkgconfig/ginrs.pc",
+        "lib/ginrs/cpu/include/cuda_runtime.h",
+        "include/ginrs/nccl.h",
+        "include/ginrs/ginrs.h",
+        "include/ginrs/nccl_device.h",
+        "include/ginrs/nccl_device/gin.h",
+        "bin/ginrs-cc",
+        "bin/ginrs-run",
+        "share/doc/ginrs/MATRIX.md",
     ] {
         assert!(moved.join(path).exists(), "{path} is not installed");
     }
@@ -52,11 +63,16 @@ fn the_installed_tree_is_complete_and_works_where_it_is_moved() {
     let path = format!("{}:{}", moved.join("bin").display(), std::env::var("PATH").unwrap());
     run(Command::new("ginrs-cc").arg("-o").arg(&program).arg(&kernel).env("PATH", &path));
     // The loader does not know this prefix; ginrs-cc may know it, LD_LIBRARY_PATH does.
-    let output = run(Command::new("ginrs-run").args(["-n", "2"]).arg(&program).env("PATH", &path).env("LD_LIBRARY_PATH", moved.join("lib")));
+    let output = run(Command::new("ginrs-run")
+        .args(["-n", "2"])
+        .arg(&program)
+        .env("PATH", &path)
+        .env("LD_LIBRARY_PATH", moved.join("lib")));
     assert_eq!(output.matches("kernel ran: 42").count(), 2, "{output}");
 }
 
-const PROGRAM: &str = "#include <nccl.h>\n#include <stdio.h>\nint main(void) { int v = 0; ncclGetVersion(&v); printf(\"%d\\n\", v); return 0; }\n";
+const PROGRAM: &str =
+    "#include <nccl.h>\n#include <stdio.h>\nint main(void) { int v = 0; ncclGetVersion(&v); printf(\"%d\\n\", v); return 0; }\n";
 
 const KERNEL: &str = r#"
 #include <cuda_runtime.h>
@@ -79,10 +95,15 @@ fn the_system_libraries_are_rustcs() {
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("empty.rs");
     std::fs::write(&source, "#[unsafe(no_mangle)] pub extern \"C\" fn empty() {}").unwrap();
-    let output = Command::new("rustc").args(["--crate-type=staticlib", "--print=native-static-libs", "--edition=2024", "-o"])
-        .arg(folder.path().join("libempty.a")).arg(&source).output().unwrap();
+    let output = Command::new("rustc")
+        .args(["--crate-type=staticlib", "--print=native-static-libs", "--edition=2024", "-o"])
+        .arg(folder.path().join("libempty.a"))
+        .arg(&source)
+        .output()
+        .unwrap();
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    let list = text.lines().find_map(|line| line.split_once("native-static-libs: ")).expect("rustc prints the list").1.trim().to_owned();
+    let list =
+        text.lines().find_map(|line| line.split_once("native-static-libs: ")).expect("rustc prints the list").1.trim().to_owned();
     let pc = std::fs::read_to_string(root().join("pkgconfig/ginrs.pc.in")).unwrap();
     assert!(pc.contains(&format!("Libs.private: {list}\n")), "rustc says {list}");
     let makefile = std::fs::read_to_string(root().join("Makefile")).unwrap();

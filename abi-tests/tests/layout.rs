@@ -18,8 +18,27 @@ macro_rules! same {
 fn host_structs() -> Vec<String> {
     let mut out = Vec::new();
     same!(out, ncclUniqueId, internal);
-    same!(out, ncclConfig_t, size, magic, version, blocking, cgaClusterSize, minCTAs, maxCTAs, netName, splitShare, trafficClass,
-        commName, collnetEnable, CTAPolicy, shrinkShare, nvlsCTAs, nChannelsPerNetPeer, nvlinkCentricSched);
+    same!(
+        out,
+        ncclConfig_t,
+        size,
+        magic,
+        version,
+        blocking,
+        cgaClusterSize,
+        minCTAs,
+        maxCTAs,
+        netName,
+        splitShare,
+        trafficClass,
+        commName,
+        collnetEnable,
+        CTAPolicy,
+        shrinkShare,
+        nvlsCTAs,
+        nChannelsPerNetPeer,
+        nvlinkCentricSched
+    );
     same!(out, ncclSimInfo_t, size, magic, version, estimatedTime);
     for (name, value) in [
         ("NCCL_VERSION_CODE", i64::from(NCCL_VERSION_CODE)),
@@ -63,11 +82,34 @@ fn host_structs() -> Vec<String> {
 fn device_structs() -> Vec<String> {
     let mut out = Vec::new();
     same!(out, ncclTeam_t, nRanks, rank, stride);
-    same!(out, ncclDevCommRequirements_t, resourceRequirementsList, teamRequirementsList, lsaMultimem, barrierCount,
-        lsaBarrierCount, railGinBarrierCount, lsaLLA2ABlockCount, lsaLLA2ASlotCount, ginForceEnable, ginContextCount,
-        ginSignalCount, ginCounterCount);
-    same!(out, ncclDevResourceRequirements_t, next, bufferSize, bufferAlign, outBufferHandle, ginSignalCount, ginCounterCount,
-        outGinSignalStart, outGinCounterStart);
+    same!(
+        out,
+        ncclDevCommRequirements_t,
+        resourceRequirementsList,
+        teamRequirementsList,
+        lsaMultimem,
+        barrierCount,
+        lsaBarrierCount,
+        railGinBarrierCount,
+        lsaLLA2ABlockCount,
+        lsaLLA2ASlotCount,
+        ginForceEnable,
+        ginContextCount,
+        ginSignalCount,
+        ginCounterCount
+    );
+    same!(
+        out,
+        ncclDevResourceRequirements_t,
+        next,
+        bufferSize,
+        bufferAlign,
+        outBufferHandle,
+        ginSignalCount,
+        ginCounterCount,
+        outGinSignalStart,
+        outGinCounterStart
+    );
     same!(out, ncclTeamRequirements_t, next, team, multimem, outMultimemHandle);
     same!(out, ncclMultimemHandle_t, mcBasePtr);
     same!(out, ncclLsaBarrierHandle_t, bufHandle, nBarriers);
@@ -75,9 +117,30 @@ fn device_structs() -> Vec<String> {
     same!(out, ncclLLA2AHandle_t, bufHandle, nSlots);
     same!(out, ncclWindow_vidmem, winHost, lsaFlatBase, lsaRank, worldRank, stride4G, mcOffset4K, ginOffset4K, ginWins);
     same!(out, ncclDevCommWindowTable, entries, next);
-    same!(out, ncclDevComm, rank, nRanks, nRanks_rcp32, lsaRank, lsaSize, lsaSize_rcp32, windowTable, resourceWindow,
-        resourceWindow_inlined, lsaMultimem, lsaBarrier, railGinBarrier, ginContextCount, ginTypes, ginHandles, ginSignalBase,
-        ginSignalCount, ginCounterBase, ginCounterCount, ginSignalShadows);
+    same!(
+        out,
+        ncclDevComm,
+        rank,
+        nRanks,
+        nRanks_rcp32,
+        lsaRank,
+        lsaSize,
+        lsaSize_rcp32,
+        windowTable,
+        resourceWindow,
+        resourceWindow_inlined,
+        lsaMultimem,
+        lsaBarrier,
+        railGinBarrier,
+        ginContextCount,
+        ginTypes,
+        ginHandles,
+        ginSignalBase,
+        ginSignalCount,
+        ginCounterBase,
+        ginCounterCount,
+        ginSignalShadows
+    );
     out
 }
 

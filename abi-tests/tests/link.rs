@@ -50,8 +50,13 @@ fn two_rust_archives_in_both_orders_each_catch_their_panics() {
     let ours = prefix().join("lib/libginrs.a");
     for (i, order) in [[&ours, &archive], [&archive, &ours]].into_iter().enumerate() {
         let program = folder.path().join(format!("both{i}"));
-        run(Command::new("gcc").arg("-o").arg(&program).arg(&main).arg(format!("-I{}", prefix().join("include/ginrs").display()))
-            .args(order).args(system_libraries()));
+        run(Command::new("gcc")
+            .arg("-o")
+            .arg(&program)
+            .arg(&main)
+            .arg(format!("-I{}", prefix().join("include/ginrs").display()))
+            .args(order)
+            .args(system_libraries()));
         run(Command::new("timeout").arg("20").arg(&program).env("GINRS_FAULT", "panic:ncclGetVersion"));
     }
 }
@@ -96,7 +101,12 @@ fn a_profiler_stands_in_front() {
     run(Command::new("gcc").arg("-o").arg(&program).args([&source, &profiler]).args([&include, &search, "-lginrs", &rpath]));
     assert_eq!(run(&mut Command::new(&program)), "profiled 22809\n");
 
-    run(Command::new("gcc").arg("-o").arg(&program).args([&source, &profiler, &lib.join("libginrs.a")]).arg(&include).args(system_libraries()));
+    run(Command::new("gcc")
+        .arg("-o")
+        .arg(&program)
+        .args([&source, &profiler, &lib.join("libginrs.a")])
+        .arg(&include)
+        .args(system_libraries()));
     assert_eq!(run(&mut Command::new(&program)), "profiled 22809\n");
 }
 
@@ -121,15 +131,23 @@ fn a_debug_build_links_and_defines_every_name() {
     let root = root();
     run(Command::new(env!("CARGO")).args(["build", "-q", "-p", "ginrs", "--lib"]).current_dir(&root));
     let built = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from).join("debug/libginrs.a");
-    run(Command::new(root.join("scripts/link-library.sh")).arg(built).arg(root.join("exports.map")).arg(target.path())
-        .args(["ginrs", "0.1.0"]).args(system_libraries()));
+    run(Command::new(root.join("scripts/link-library.sh"))
+        .arg(built)
+        .arg(root.join("exports.map"))
+        .arg(target.path())
+        .args(["ginrs", "0.1.0"])
+        .args(system_libraries()));
     let symbols = run(Command::new("nm").args(["-D", "--defined-only"]).arg(target.path().join("libginrs.so.0")));
     for name in exported() {
         assert!(symbols.contains(&format!(" {name}@@GINRS_0.1")), "{name}");
     }
     let source = write(target.path(), "program.c", PROGRAM);
     let program = target.path().join("program");
-    run(Command::new("gcc").arg("-o").arg(&program).arg(&source).arg(target.path().join("libginrs.so.0"))
+    run(Command::new("gcc")
+        .arg("-o")
+        .arg(&program)
+        .arg(&source)
+        .arg(target.path().join("libginrs.so.0"))
         .arg(format!("-I{}", prefix().join("include/ginrs").display())));
     let output = Command::new(&program).env("LD_LIBRARY_PATH", target.path()).output().unwrap();
     assert_eq!(text(&output), "22809\n");

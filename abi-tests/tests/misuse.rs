@@ -8,7 +8,10 @@ fn everything_wrong_gives_a_code_and_a_message() {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("misuse");
     let prefix = prefix();
-    run(Command::new("gcc").args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-g", "-o"]).arg(&program).arg(root().join("abi-tests/misuse/misuse.c"))
+    run(Command::new("gcc")
+        .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-g", "-o"])
+        .arg(&program)
+        .arg(root().join("abi-tests/misuse/misuse.c"))
         .arg(format!("-I{}", prefix.join("include/ginrs").display()))
         .arg(format!("-L{}", prefix.join("lib").display()))
         .args(["-lginrs", &format!("-Wl,-rpath,{}", prefix.join("lib").display())]));
@@ -23,7 +26,10 @@ fn a_forked_child_may_not_use_its_parents_communicator() {
     let (source, program) = (folder.path().join("fork.c"), folder.path().join("fork"));
     std::fs::write(&source, FORK).unwrap();
     let prefix = prefix();
-    run(Command::new("gcc").arg("-o").arg(&program).arg(&source)
+    run(Command::new("gcc")
+        .arg("-o")
+        .arg(&program)
+        .arg(&source)
         .arg(format!("-I{}", prefix.join("include/ginrs").display()))
         .arg(format!("-L{}", prefix.join("lib").display()))
         .args(["-lginrs", &format!("-Wl,-rpath,{}", prefix.join("lib").display())]));

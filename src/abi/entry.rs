@@ -3,9 +3,8 @@
 use crate::abi::types::{ncclComm_t, ncclResult_t};
 use crate::comm::{Comm, handles};
 use crate::error::{Code, Error, Result};
-use crate::log::{self, Level, Subsys};
-use crate::{bail, config};
 use crate::panic::catch;
+use crate::{bail, config, log, trace};
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -101,9 +100,7 @@ pub fn say(error: &Error) {
 }
 
 fn trace(name: &str, arguments: Arguments, code: Code) {
-    if log::wants(Level::Trace, Subsys::CALL) || log::wants(Level::Trace, Subsys::INIT) {
-        log::emit(Level::Trace, format_args!("{name}({}) = {code:?}", Shown(arguments)));
-    }
+    trace!(CALL, "{name}({}) = {code:?}", Shown(arguments));
 }
 
 /// Formats only when the line is printed.

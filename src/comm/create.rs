@@ -2,6 +2,7 @@
 
 use super::peer::{PeerInfo, agreed_settings};
 use super::{Buffers, Comm, CommConfig};
+use crate::abi::types::NCCL_VERSION_CODE;
 use crate::bootstrap::{Bootstrap, UniqueId};
 use crate::device::{Device, graveyard};
 use crate::error::Result;
@@ -35,6 +36,13 @@ pub fn create(request: Request) -> Result<Arc<Comm>> {
     let Request { id, n_ranks, rank, config, device } = request;
     log::set_device(device.ordinal());
     graveyard::sweep();
+    info!(
+        INIT,
+        "comm 0x{:016x} rank {rank} nRanks {n_ranks} cudaDev {} - ginrs {}, NCCL {NCCL_VERSION_CODE} - Init START",
+        id.comm_hash(),
+        device.ordinal(),
+        env!("CARGO_PKG_VERSION")
+    );
     let bootstrap = Bootstrap::join(&id, rank, n_ranks)?;
     let made = assemble(bootstrap, n_ranks, rank, config, device)?;
     info!(

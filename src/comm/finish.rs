@@ -38,7 +38,11 @@ pub fn abort(comm: Arc<Comm>) {
     let cause = Error::new(
         Code::RemoteError,
         41,
-        format!("ncclCommAbort was called | {} | pid {} | fix: look for the first error of that rank", comm.tag(), std::process::id()),
+        format!(
+            "ncclCommAbort was called | {} | pid {} | fix: look for the first error of that rank",
+            comm.tag(),
+            std::process::id()
+        ),
     );
     comm.fail(cause.by(comm.rank));
     bury(comm);

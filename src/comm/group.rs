@@ -94,7 +94,9 @@ pub fn end() -> Result<Told> {
         }
     });
     match ended {
-        None => bail!(InvalidUsage, 66, "no group is open | ncclGroupEnd | depth 0 on this thread | fix: call ncclGroupStart first"),
+        None => {
+            bail!(InvalidUsage, 66, "no group is open | ncclGroupEnd | depth 0 on this thread | fix: call ncclGroupStart first")
+        }
         Some(None) => Ok(Ok(())),
         Some(Some(Group { jobs, failed: Some(code), .. })) => {
             drop_all(jobs, code);
@@ -154,7 +156,10 @@ fn side_by_side(mut lines: Vec<Vec<Job>>) -> Told {
 
 type Running<'scope> = std::thread::ScopedJoinHandle<'scope, Told>;
 
-fn start_line<'scope>(scope: &'scope std::thread::Scope<'scope, '_>, line: Vec<Job>) -> std::result::Result<Running<'scope>, Code> {
+fn start_line<'scope>(
+    scope: &'scope std::thread::Scope<'scope, '_>,
+    line: Vec<Job>,
+) -> std::result::Result<Running<'scope>, Code> {
     let count = line.len();
     std::thread::Builder::new().name("ginrs group".into()).spawn_scoped(scope, || run_line(line)).map_err(|cause| {
         let text = format!("cannot start a thread | ncclGroupEnd, {count} calls of one communicator | {cause} | fix: raise the limit of threads (ulimit -u)");

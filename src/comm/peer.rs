@@ -110,10 +110,29 @@ impl PeerInfo {
         let [wire, version, named_rank, pid, uid, device] = u32s;
         let [host_hash, machine, bus_id, total_memory, config_hash] = u64s;
         if named_rank != rank {
-            bail!(RemoteError, 13, "a rank's record is out of place | rank {rank} | it says it is rank {named_rank} | fix: report this");
+            bail!(
+                RemoteError,
+                13,
+                "a rank's record is out of place | rank {rank} | it says it is rank {named_rank} | fix: report this"
+            );
         }
         let device = device as i32;
-        Ok(Self { rank, version, wire, host_hash, machine, process, pid, uid, device, bus_id, total_memory, config_hash, fd_address, name })
+        Ok(Self {
+            rank,
+            version,
+            wire,
+            host_hash,
+            machine,
+            process,
+            pid,
+            uid,
+            device,
+            bus_id,
+            total_memory,
+            config_hash,
+            fd_address,
+            name,
+        })
     }
 
     /// How messages name it: `rank 3 (pid 4411, ring)`.

@@ -171,4 +171,3 @@ pub struct ncclLLA2AHandle_t {
     pub nSlots: u32,
 }
 layout!(ncclLLA2AHandle_t, 8, 4, nSlots @ 4);
-

@@ -9,15 +9,24 @@ use std::path::Path;
 /// Host functions that work but not in every way as NVIDIA's.
 const DIFFERS: [(&str, &str); 16] = [
     ("CommInitRank", "ranks of one host only, found through the id; on the CPU device only"),
-    ("CommInitRankConfig", "`blocking = 0` is accepted and the call runs to its end; nothing returns ncclInProgress. Settings of collectives are checked and kept, without effect"),
+    (
+        "CommInitRankConfig",
+        "`blocking = 0` is accepted and the call runs to its end; nothing returns ncclInProgress. Settings of collectives are checked and kept, without effect",
+    ),
     ("CommInitAll", "as CommInitRank"),
     ("CommFinalize", "waits for no peer and returns at once, so one thread may finalize its ranks one by one without a group"),
     ("CommDestroy", "memory that a running kernel uses stays mapped until the device is idle"),
     ("CommAbort", "as CommDestroy; all other ranks are released too, and told who aborted"),
     ("CommGetAsyncError", "ncclInProgress only for a handle whose creation waits for ncclGroupEnd"),
     ("CommRegister", "counted, without effect; the handle is a number"),
-    ("CommWindowRegister", "`*win` is NULL where nothing was registered; ranks that disagree all get the reason. Flags other than NCCL_WIN_COLL_SYMMETRIC are ignored"),
-    ("DevCommCreate", "GIN is also active when barrierCount, railGinBarrierCount or a list entry's signals or counters are above 0; the list's GIN fields are honoured; multicast is refused"),
+    (
+        "CommWindowRegister",
+        "`*win` is NULL where nothing was registered; ranks that disagree all get the reason. Flags other than NCCL_WIN_COLL_SYMMETRIC are ignored",
+    ),
+    (
+        "DevCommCreate",
+        "GIN is also active when barrierCount, railGinBarrierCount or a list entry's signals or counters are above 0; the list's GIN fields are honoured; multicast is refused",
+    ),
     ("GinBarrierCreateRequirement", "its signals are honoured (NVIDIA's library drops them)"),
     ("LLA2ACalcSlots", "-1 where the result does not fit an int"),
     ("LLA2ACreateRequirement", "a buffer above 2 GiB is refused"),
@@ -39,7 +48,8 @@ pub fn render(root: &Path, exports: &[String]) -> Result<String, String> {
 }
 
 fn host(page: &mut String, root: &Path, exports: &[String]) -> Result<(), String> {
-    let stubs = words(&std::fs::read_to_string(root.join("src/abi/stub.rs")).map_err(|error| format!("src/abi/stub.rs: {error}"))?);
+    let stubs =
+        words(&std::fs::read_to_string(root.join("src/abi/stub.rs")).map_err(|error| format!("src/abi/stub.rs: {error}"))?);
     let differs = BTreeMap::from(DIFFERS);
     let names: Vec<&str> = exports.iter().filter_map(|name| name.strip_prefix("nccl")).collect();
     if let Some(unknown) = differs.keys().find(|name| !names.contains(name)) {
@@ -89,7 +99,8 @@ fn device(page: &mut String, root: &Path) -> Result<(), String> {
             rows.clear();
         }
     };
-    for line in list.lines().filter(|line| !line.starts_with("# ") && !line.starts_with("differs ") && !line.starts_with("stub ")) {
+    for line in list.lines().filter(|line| !line.starts_with("# ") && !line.starts_with("differs ") && !line.starts_with("stub "))
+    {
         if let Some(next) = line.strip_prefix("## ") {
             flush(&header, &mut rows);
             header = next.to_owned();

@@ -1,9 +1,8 @@
 //! Locks, once-cells, channels and atomics of the whole library, from one place.
 //!
 //! Not std's: its locks are compiled without ThreadSanitizer, which then reports races that are none; parking_lot's and crossbeam's are
-//! compiled with us. Under `cfg(loom)` the same names are loom's, so that a model checker can drive the code that uses them.
+//! compiled with us. Under `cfg(loom)` the atomics are loom's: code that a model checker drives takes them from here and uses no locks.
 
-#[cfg(not(loom))]
 pub use parking_lot::{Condvar, Mutex, MutexGuard};
 
 /// Queues between threads.
@@ -15,57 +14,6 @@ pub mod atomic {
     pub use loom::sync::atomic::*;
     #[cfg(not(loom))]
     pub use std::sync::atomic::*;
-}
-
-#[cfg(loom)]
-pub use self::model::{Condvar, Mutex, MutexGuard};
-
-/// loom's locks behind parking_lot's signatures.
-#[cfg(loom)]
-mod model {
-    pub use loom::sync::MutexGuard;
-
-    /// See [`loom::sync::Mutex`].
-    #[derive(Debug, Default)]
-    pub struct Mutex<T>(loom::sync::Mutex<T>);
-
-    impl<T> Mutex<T> {
-        /// A free lock.
-        pub fn new(value: T) -> Self {
-            Self(loom::sync::Mutex::new(value))
-        }
-
-        /// Waits for the lock.
-        pub fn lock(&self) -> MutexGuard<'_, T> {
-            self.0.lock().expect("a model does not panic under a lock")
-        }
-
-        /// The lock, if free.
-        pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-            self.0.try_lock().ok()
-        }
-    }
-
-    /// See [`loom::sync::Condvar`].
-    #[derive(Debug, Default)]
-    pub struct Condvar(loom::sync::Condvar);
-
-    impl Condvar {
-        /// Nobody waits yet.
-        pub fn new() -> Self {
-            Self(loom::sync::Condvar::new())
-        }
-
-        /// Wakes one waiter.
-        pub fn notify_one(&self) {
-            self.0.notify_one();
-        }
-
-        /// Wakes all waiters.
-        pub fn notify_all(&self) {
-            self.0.notify_all();
-        }
-    }
 }
 
 /// A value made at its first use, once. `parking_lot::Once` orders it.

@@ -1,47 +1,133 @@
-//! How the ranks of a communicator find each other and agree (being written).
+//! How the ranks of a communicator find each other and agree.
+//!
+//! ```text
+//! id        what ncclGetUniqueId hands out: the root's address and a secret
+//! auth      both ends of every connection prove the secret: stranger (server's half), dial (client's half)
+//! service   one thread per process: accepts, authenticates, reads all links, serves the roots that live here
+//! root      counts the ranks of one communicator in and gives each the table of all: join is the rank's side
+//! port      one communicator's end in this process: mailboxes of its ranks here, links to its other processes
+//! exchange  allgather and barrier in ceil(log2 n) rounds; missing says who keeps them waiting
+//! fdpass    descriptors from process to process
+//! ```
+//! Ranks are threads or processes in any mix. All sockets are abstract Unix sockets of this host; `Address` is where TCP will join.
 
-use crate::bail;
+mod address;
+mod auth;
+mod dial;
+mod exchange;
+mod fdpass;
+mod id;
+mod join;
+mod link;
+mod mailbox;
+mod missing;
+mod port;
+mod root;
+mod service;
+mod stranger;
+mod wire;
+
+pub use address::{Address, FdAddress};
+pub use id::UniqueId;
+pub(crate) use port::Port;
+
 use crate::error::{Error, Result};
 use crate::gin::abort::Abort;
-use std::os::fd::OwnedFd;
+use crate::process::check_owner;
+use crate::sync::{Mutex, OnceCell};
+use mailbox::Mailbox;
 use std::sync::Arc;
 
-/// What ncclGetUniqueId hands out.
-#[derive(Clone)]
-pub struct UniqueId([u8; 128]);
-impl UniqueId {
-    /// A new id; the root of one communicator listens in this process.
-    pub fn create() -> Result<Self> { bail!(InternalError, 1, "bootstrap is not wired yet") }
-    /// Checks magic, version and checksum.
-    pub fn from_bytes(bytes: &[u8; 128]) -> Result<Self> { Ok(Self(*bytes)) }
-    /// For ncclUniqueId.
-    pub fn bytes(&self) -> [u8; 128] { self.0 }
-    /// Equal on all ranks, different for every id.
-    pub fn comm_hash(&self) -> u64 { 0 }
+/// One rank's end of a communicator's bootstrap. Drop tells the others that the rank has left.
+pub struct Bootstrap {
+    port: Arc<Port>,
+    mailbox: Arc<Mailbox>,
+    rank: u32,
+    n_ranks: u32,
+    /// Number of the last exchange. Locked for its whole length: exchanges of one rank are one after the other.
+    turn: Mutex<u32>,
+    abort: OnceCell<Arc<Abort>>,
+    owner: u32,
 }
-/// Where a process serves descriptors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FdAddress([u8; 32]);
-impl FdAddress {
-    /// For PeerInfo.
-    pub fn to_bytes(&self) -> [u8; 32] { self.0 }
-    /// From PeerInfo; refuses what this version cannot reach.
-    pub fn from_bytes(bytes: &[u8; 32]) -> Result<Self> { Ok(Self(*bytes)) }
-}
-/// One per communicator and rank.
-pub struct Bootstrap { _rank: u32 }
-#[allow(missing_docs)]
+
 impl Bootstrap {
-    pub fn join(_id: &UniqueId, _rank: u32, _n_ranks: u32) -> Result<Bootstrap> { bail!(InternalError, 1, "bootstrap is not wired yet") }
-    pub fn rank(&self) -> u32 { 0 }
-    pub fn n_ranks(&self) -> u32 { 0 }
-    pub fn comm_hash(&self) -> u64 { 0 }
-    pub fn attach_abort(&self, _abort: Arc<Abort>) {}
-    pub fn allgather(&self, _what: &str, _mine: &[u8]) -> Result<Vec<Vec<u8>>> { bail!(InternalError, 1, "bootstrap is not wired yet") }
-    pub fn barrier(&self, _what: &str) -> Result<()> { bail!(InternalError, 1, "bootstrap is not wired yet") }
-    pub fn poison(&self, _cause: &Error) {}
-    pub fn fd_address(&self) -> FdAddress { FdAddress([0; 32]) }
-    pub fn publish(&self, _key: u64, _fd: OwnedFd) {}
-    pub fn withdraw(&self, _key: u64) {}
-    pub fn fetch(&self, _from: &FdAddress, _owner_rank: u32, _key: u64) -> Result<OwnedFd> { bail!(InternalError, 1, "bootstrap is not wired yet") }
+    /// Meets the other ranks at the id's root; collective. Every rank gets the reason when ranks do not fit together (E012), when one
+    /// is gone (E040) or missing after GINRS_INIT_TIMEOUT seconds (E011). A rank or count that is out of range is told to all, too.
+    pub fn join(id: &UniqueId, rank: u32, n_ranks: u32) -> Result<Bootstrap> {
+        let (port, mailbox) = join::join(id, rank, n_ranks)?;
+        Ok(Self { port, mailbox, rank, n_ranks, turn: Mutex::new(0), abort: OnceCell::new(), owner: std::process::id() })
+    }
+
+    /// This rank.
+    pub fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// Number of ranks.
+    pub fn n_ranks(&self) -> u32 {
+        self.n_ranks
+    }
+
+    /// Equal on all ranks; names the communicator in logs.
+    pub fn comm_hash(&self) -> u64 {
+        self.port.hash()
+    }
+
+    /// Exchanges end with the cause of `abort` once it is raised. The first abort counts.
+    pub fn attach_abort(&self, abort: Arc<Abort>) {
+        let mailbox = Arc::downgrade(&self.mailbox);
+        self.abort.get_or_init(|| abort).on_raise(move |_| {
+            if let Some(mailbox) = mailbox.upgrade() {
+                mailbox.ring();
+            }
+        });
+    }
+
+    /// Ends the pending and later exchanges of all ranks with `cause`; best effort, never blocks.
+    pub fn poison(&self, cause: &Error) {
+        if self.own_process().is_ok() {
+            self.port.fail(self.rank, &as_remote(self.rank, cause));
+        }
+    }
+
+    /// Err once the communicator has failed or its abort is raised.
+    fn alive(&self) -> Result<()> {
+        if let Some(cause) = self.port.failure() {
+            return Err(cause.clone());
+        }
+        self.abort.get().map_or(Ok(()), |abort| abort.check())
+    }
+
+    /// Err in a forked child.
+    fn own_process(&self) -> Result<()> {
+        check_owner(self.owner, &self.port.tag())
+    }
+
+    pub(crate) fn port(&self) -> &Arc<Port> {
+        &self.port
+    }
+
+    pub(crate) fn mailbox_step(&self, step: &str) {
+        self.mailbox.set_step(step);
+    }
+}
+
+/// A cause as the other ranks should read it: whose it is stands in it.
+pub(crate) fn as_remote(rank: u32, cause: &Error) -> Error {
+    use crate::error::Code;
+    let culprit = cause.culprit.unwrap_or(rank);
+    let named = cause.text.contains(&format!("rank {culprit}"));
+    let text = if named { cause.text.clone() } else { format!("rank {rank} failed: {}", cause.text) };
+    Error { code: Code::RemoteError, id: cause.id, text, culprit: Some(culprit) }
+}
+
+impl Drop for Bootstrap {
+    fn drop(&mut self) {
+        if self.owner != std::process::id() {
+            // A forked child: the threads that could hold these locks are not here, and the links are the parent's.
+            std::mem::forget(self.port.clone());
+            return;
+        }
+        self.port.stand_up(self.rank);
+    }
 }

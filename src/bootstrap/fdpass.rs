@@ -1,0 +1,103 @@
+//! Descriptors from process to process (SCM_RIGHTS over the links): how device memory is shared with nothing in /dev/shm.
+
+use super::Bootstrap;
+use super::address::FdAddress;
+use super::link::Link;
+use super::port::{Fate, gone};
+use super::wire::Frame;
+use crate::config;
+use crate::error::{Code, Error, Result};
+use crate::sync::channel::{RecvTimeoutError, bounded};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+impl Bootstrap {
+    /// Where this process serves descriptors.
+    pub fn fd_address(&self) -> FdAddress {
+        self.port.own_address()
+    }
+
+    /// Ranks of this communicator may fetch a copy of `fd` from now on, as (this rank, `key`). Replaces an earlier one.
+    pub fn publish(&self, key: u64, fd: OwnedFd) {
+        self.port.publish(self.rank, key, fd);
+    }
+
+    /// Ends that.
+    pub fn withdraw(&self, key: u64) {
+        self.port.withdraw(self.rank, key);
+    }
+
+    /// A copy of what `owner_rank`, whose process serves at `from`, published as `key`. E043 when it has no such thing; ends like an
+    /// exchange when the owner dies, the communicator fails or GINRS_TIMEOUT passes.
+    pub fn fetch(&self, from: &FdAddress, owner_rank: u32, key: u64) -> Result<OwnedFd> {
+        self.own_process()?;
+        let what = "descriptor fetch";
+        if *from == self.port.own_address() {
+            return self.port.published(owner_rank, key).ok_or_else(|| self.not_published(owner_rank, key));
+        }
+        let patience = config::seconds("GINRS_TIMEOUT");
+        let end = Instant::now() + patience;
+        let link = self.link_to(owner_rank, what, end)?;
+        let (answer, hears) = bounded(1);
+        let ticket = self.port.ticket(*from, answer);
+        let asked = link.send(&Frame::Fetch { ticket, owner: owner_rank, key });
+        loop {
+            // Ringing every waiter of a channel is more than a deadline of 50 ms is worth.
+            match hears.recv_timeout(Duration::from_millis(50)) {
+                Ok(Some(fd)) => return Ok(fd),
+                Ok(None) => return Err(self.not_published(owner_rank, key)),
+                Err(RecvTimeoutError::Timeout) if asked => {}
+                Err(_) => {
+                    self.port.drop_ticket(ticket);
+                    self.alive()?;
+                    return Err(gone(&self.port, owner_rank, self.port.fate(owner_rank).unwrap_or(Fate::Lost), what));
+                }
+            }
+            let state = self.alive().and_then(|()| match Instant::now() < end {
+                true => Ok(()),
+                false => Err(self.silent(owner_rank, patience)),
+            });
+            state.inspect_err(|_| self.port.drop_ticket(ticket))?;
+        }
+    }
+
+    /// The link to a rank's process.
+    pub(super) fn link_to(&self, rank: u32, what: &str, until: Instant) -> Result<Arc<Link>> {
+        let to = self.port.table()[rank as usize].address;
+        match self.port.link(to, until, || self.alive().is_ok()) {
+            Ok(link) => Ok(link),
+            Err(why) => {
+                self.alive()?;
+                if let Some(fate) = self.port.fate(rank) {
+                    return Err(gone(&self.port, rank, fate, what));
+                }
+                let pid = self.port.table()[rank as usize].pid;
+                let text = format!(
+                    "{} cannot be reached | {}, in \"{what}\" | {why}{} | fix: look at the output of rank {rank}",
+                    self.port.name(rank),
+                    self.port.tag(),
+                    crate::watch::process_state(pid)
+                );
+                Err(Error::new(Code::RemoteError, 40, text).by(rank))
+            }
+        }
+    }
+
+    fn not_published(&self, owner: u32, key: u64) -> Error {
+        let text = format!("{} has no such descriptor | {} | key {key} | fix: report this", self.port.name(owner), self.port.tag());
+        Error::new(Code::RemoteError, 43, text).by(owner)
+    }
+
+    fn silent(&self, owner: u32, patience: Duration) -> Error {
+        let pid = self.port.table()[owner as usize].pid;
+        let text = format!(
+            "{} does not answer | {}, descriptor fetch | {} s{} | fix: look at the output of rank {owner}, or raise GINRS_TIMEOUT",
+            self.port.name(owner),
+            self.port.tag(),
+            patience.as_secs(),
+            crate::watch::process_state(pid)
+        );
+        Error::new(Code::RemoteError, 17, text).by(owner)
+    }
+}

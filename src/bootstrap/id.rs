@@ -1,0 +1,141 @@
+//! The unique id: where the root listens, and the secret that every rank must prove.
+
+use super::address::{Address, hex};
+use super::auth::{self, Key, Secret};
+use super::service::Service;
+use crate::bail;
+use crate::error::Result;
+use crate::process::random;
+use std::fmt;
+use std::time::{SystemTime, UNIX_EPOCH};
+use zeroize::Zeroize;
+
+const MAGIC: [u8; 8] = *b"ginrs-id";
+const VERSION: u16 = 1;
+
+/// What ncclGetUniqueId hands out: 128 bytes that may be copied and sent at will, and that only the job's ranks may see.
+///
+/// Layout: magic 0..8, version 8..10, zero 10..16, root's address 16..48, secret 48..80, time of creation in seconds 80..88,
+/// zero 88..124, CRC-32 of all before 124..128.
+#[derive(Clone)]
+pub struct UniqueId([u8; 128]);
+
+impl UniqueId {
+    /// A new id. Its root listens in this process from now on and serves one communicator, also when only forked children join it.
+    pub fn create() -> Result<Self> {
+        crate::config::report();
+        let id = Self::build(Address::Abstract(random()), &random());
+        Service::get()?.start_root(&id)?;
+        Ok(id)
+    }
+
+    fn build(root: Address, secret: &Secret) -> Self {
+        let mut bytes = [0; 128];
+        bytes[..8].copy_from_slice(&MAGIC);
+        bytes[8..10].copy_from_slice(&VERSION.to_le_bytes());
+        bytes[16..48].copy_from_slice(&root.to_bytes());
+        bytes[48..80].copy_from_slice(secret);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        bytes[80..88].copy_from_slice(&now.to_le_bytes());
+        let crc = crc32fast::hash(&bytes[..124]);
+        bytes[124..].copy_from_slice(&crc.to_le_bytes());
+        Self(bytes)
+    }
+
+    /// Checks magic, checksum and version of what a program passed around.
+    pub fn from_bytes(bytes: &[u8; 128]) -> Result<Self> {
+        const FIX: &str = "fix: pass all 128 bytes that ncclGetUniqueId gave on one rank, unchanged, to every rank";
+        if bytes.iter().all(|b| *b == 0) {
+            bail!(InvalidArgument, 19, "unique id is all zeros | it was never filled or never received | {FIX}");
+        }
+        if bytes[..8] != MAGIC {
+            bail!(
+                InvalidArgument,
+                19,
+                "unique id is not one of ginrs | its first bytes are {} | {FIX}; every rank must load ginrs",
+                hex(&bytes[..8])
+            );
+        }
+        let version = u16::from_le_bytes(bytes[8..10].try_into().expect("2 bytes"));
+        if version != VERSION {
+            bail!(
+                InvalidUsage,
+                13,
+                "unique id of another version | it has {version}, this library reads {VERSION} | fix: load the same libginrs on every rank"
+            );
+        }
+        if bytes[124..] != crc32fast::hash(&bytes[..124]).to_le_bytes() {
+            bail!(InvalidArgument, 19, "unique id is damaged | its checksum is wrong | {FIX}");
+        }
+        let id = Self(*bytes);
+        Address::from_bytes(id.0[16..48].try_into().expect("32 bytes"))?;
+        Ok(id)
+    }
+
+    /// For ncclUniqueId.
+    pub fn bytes(&self) -> [u8; 128] {
+        self.0
+    }
+
+    /// Equal on all ranks, different for every id; no secret.
+    pub fn comm_hash(&self) -> u64 {
+        u64::from_le_bytes(auth::derive(&self.secret(), "hash"))
+    }
+
+    pub(super) fn root(&self) -> Address {
+        Address::from_bytes(self.0[16..48].try_into().expect("32 bytes")).expect("checked when made")
+    }
+
+    pub(super) fn secret(&self) -> Secret {
+        self.0[48..80].try_into().expect("32 bytes")
+    }
+
+    pub(super) fn key(&self) -> Key {
+        auth::derive(&self.secret(), "key")
+    }
+
+    /// Eight digits that tell ids apart in a log.
+    pub fn fingerprint(&self) -> String {
+        hex(&self.key()[..4])
+    }
+}
+
+impl fmt::Debug for UniqueId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "UniqueId({})", self.fingerprint())
+    }
+}
+
+impl Drop for UniqueId {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_secret_never_shows_and_damage_does() {
+        let id = UniqueId::build(Address::Abstract([3; 16]), &[0xab; 32]);
+        assert_eq!(UniqueId::from_bytes(&id.bytes()).unwrap().bytes(), id.bytes());
+        assert_eq!((id.root(), id.secret()), (Address::Abstract([3; 16]), [0xab; 32]));
+        let shown = format!("{id:?}");
+        assert!(shown.len() == 18 && !shown.contains("abab"), "{shown}");
+
+        for (at, text) in [(0, "not one of ginrs"), (8, "another version"), (60, "damaged"), (127, "damaged"), (100, "damaged")] {
+            let mut bytes = id.bytes();
+            bytes[at] ^= 1;
+            let error = UniqueId::from_bytes(&bytes).unwrap_err();
+            assert!(error.text.contains(text), "{error}");
+        }
+        assert!(UniqueId::from_bytes(&[0; 128]).unwrap_err().text.contains("all zeros"));
+    }
+
+    #[test]
+    fn ids_differ_in_everything() {
+        let (a, b) = (UniqueId::build(Address::None, &random()), UniqueId::build(Address::None, &random()));
+        assert!(a.comm_hash() != b.comm_hash() && a.key() != b.key() && a.fingerprint() != b.fingerprint());
+    }
+}

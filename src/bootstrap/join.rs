@@ -1,0 +1,145 @@
+//! A rank's side of the rendezvous: prove the secret at the root, then wait for the table, for a reason, or for the deadline.
+
+use super::address::{Stopped, receive_exact, wait_readable};
+use super::auth::{Hello, Role};
+use super::dial::{NoLink, dial};
+use super::id::UniqueId;
+use super::mailbox::Mailbox;
+use super::port::Port;
+use super::root::{Progress, late};
+use super::service::Service;
+use super::wire::{Entry, Frame, MAX_FRAME};
+use crate::error::{Code, Error, Result};
+use crate::{bail, config, warn};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The root's own deadline comes first, because it knows who is missing.
+const SLACK: Duration = Duration::from_millis(1500);
+
+/// Takes a seat for `rank` and meets the others.
+pub(super) fn join(id: &UniqueId, rank: u32, n_ranks: u32) -> Result<(Arc<Port>, Arc<Mailbox>)> {
+    config::report();
+    let port = Service::get()?.port(id);
+    // The seat comes first: a faster rank may send before this one has read the table.
+    let mailbox = port.sit(rank);
+    let met = meet(id, &port, rank, n_ranks).and_then(|table| check(&port, table, rank, n_ranks));
+    match met {
+        Ok(table) => {
+            port.set_table(table);
+            Ok((port, mailbox))
+        }
+        Err(error) => {
+            port.stand_up(rank);
+            Err(error)
+        }
+    }
+}
+
+fn check(port: &Port, table: Vec<Entry>, rank: u32, n_ranks: u32) -> Result<Vec<Entry>> {
+    let mine = table.get(rank as usize).map(|entry| entry.address);
+    if table.len() != n_ranks as usize || mine != Some(port.own_address()) {
+        bail!(
+            RemoteError,
+            18,
+            "the root's table is wrong | {}, rank {rank} | {} entries for {n_ranks} ranks | fix: load the same libginrs on every rank",
+            port.tag(),
+            table.len()
+        );
+    }
+    Ok(table)
+}
+
+fn meet(id: &UniqueId, port: &Port, rank: u32, n_ranks: u32) -> Result<Vec<Entry>> {
+    let patience = config::seconds("GINRS_INIT_TIMEOUT");
+    let start = Instant::now();
+    let hello = Hello { role: Role::Join, key: id.key(), rank, n_ranks, address: port.own_address(), nonce: [0; 32] };
+    let (root, _) = dial(id.root(), &hello, &id.secret(), start + patience, || true).map_err(|why| unreachable(port, rank, &why))?;
+    let mut wait = Wait { port, rank, start, patience, next_warn: None, progress: Progress { n_ranks, ..Progress::default() } };
+    loop {
+        wait.for_more(&root)?;
+        match read_frame(&root, start + patience + SLACK) {
+            Ok(Frame::Table(table)) => return Ok(table),
+            Ok(Frame::Refused(reason)) => return Err(reason.into()),
+            Ok(Frame::Progress { joined, n_ranks, missing, strangers }) => wait.progress = Progress { joined, n_ranks, missing, strangers },
+            Ok(_) => bail!(
+                RemoteError,
+                18,
+                "the root broke the protocol | {}, rank {rank} | unexpected frame | fix: load the same libginrs on every rank",
+                port.tag()
+            ),
+            Err(Stopped::Late) => return Err(late(&port.tag(), patience, &wait.progress)),
+            Err(why) => bail!(
+                RemoteError,
+                19,
+                "the root has ended | {}, rank {rank} | {why} before all ranks had joined | fix: the process that called ncclGetUniqueId must live until every rank is initialised",
+                port.tag()
+            ),
+        }
+    }
+}
+
+/// A rank that waits for the root, and says so now and then.
+struct Wait<'a> {
+    port: &'a Port,
+    rank: u32,
+    start: Instant,
+    patience: Duration,
+    next_warn: Option<Instant>,
+    progress: Progress,
+}
+
+impl Wait<'_> {
+    fn for_more(&mut self, root: &OwnedFd) -> Result<()> {
+        let end = self.start + self.patience + SLACK;
+        let every = config::seconds("GINRS_WAIT_WARN");
+        loop {
+            let next = (!every.is_zero()).then(|| *self.next_warn.get_or_insert(self.start + every));
+            match wait_readable(root, next.map_or(end, |next| next.min(end))) {
+                Err(Stopped::Late) if Instant::now() >= end => return Err(late(&self.port.tag(), self.patience, &self.progress)),
+                Err(Stopped::Late) => {
+                    let waited = self.start.elapsed().as_secs();
+                    if self.port.may_warn(every) {
+                        warn!(
+                            "GINRS-W011 still joining | {}, rank {} | {} after {waited} s | fix: start every rank with this id",
+                            self.port.tag(),
+                            self.rank,
+                            self.progress
+                        );
+                    }
+                    self.next_warn = Some(Instant::now() + every);
+                }
+                _ => return Ok(()),
+            }
+        }
+    }
+}
+
+fn read_frame(root: &OwnedFd, until: Instant) -> std::result::Result<Frame, Stopped> {
+    let mut head = [0; 4];
+    receive_exact(root, &mut head, until)?;
+    let length = u32::from_le_bytes(head) as usize;
+    if length > MAX_FRAME {
+        return Err(Stopped::Closed);
+    }
+    let mut body = vec![0; length];
+    receive_exact(root, &mut body, until)?;
+    Frame::decode(&body).map_err(|_| Stopped::Closed)
+}
+
+fn unreachable(port: &Port, rank: u32, why: &NoLink) -> Error {
+    let (code, fix) = match why {
+        NoLink::Nobody => (
+            Code::InvalidUsage,
+            "use an id for one communicator only, keep the process that called ncclGetUniqueId alive, and stay in its network namespace",
+        ),
+        NoLink::Dropped => (Code::RemoteError, "pass the id of this communicator to every rank, unchanged"),
+        NoLink::Foreign(_) => (Code::InvalidUsage, "run all ranks as one user"),
+        NoLink::Wire(_) => (Code::InvalidUsage, "load the same libginrs on every rank"),
+        NoLink::System(_) => (Code::SystemError, "raise the limit of descriptors (ulimit -n)"),
+        NoLink::Impostor | NoLink::Late => (Code::RemoteError, "look at the process that called ncclGetUniqueId"),
+    };
+    let id = if matches!(why, NoLink::Wire(_)) { 13 } else { 19 };
+    Error::new(code, id, format!("the unique id's root cannot be reached | {}, rank {rank} | {why} | fix: {fix}", port.tag()))
+}

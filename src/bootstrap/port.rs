@@ -1,0 +1,415 @@
+//! One communicator's end in this process: the mailboxes of its ranks here, the links to its other processes, and what they
+//! may fetch. Ranks of one process share it, so 1024 of them need no descriptors among themselves.
+
+use super::address::Address;
+use super::auth::{self, Hello, Key, Role, Secret};
+use super::dial::{NoLink, dial};
+use super::link::Link;
+use super::mailbox::Mailbox;
+use super::service::Service;
+use super::wire::{Entry, Frame, Reason, Standing};
+use crate::error::{Code, Error, Result};
+use crate::process::{self, ServiceFd};
+use crate::sync::channel::Sender;
+use crate::sync::{Mutex, OnceCell};
+use std::collections::{HashMap, HashSet};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Why a rank will send nothing more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It said so: its communicator was destroyed.
+    Left,
+    /// Its process closed its connection without a word.
+    Lost,
+}
+
+type OnFailure = Box<dyn Fn(&Error) + Send + Sync>;
+type HasLeft = Arc<dyn Fn(u32) -> bool + Send + Sync>;
+
+/// See the module.
+pub struct Port {
+    service: &'static Service,
+    key: Key,
+    secret: Secret,
+    hash: u64,
+    table: OnceCell<Vec<Entry>>,
+    seats: Mutex<HashMap<u32, (Arc<Mailbox>, usize)>>,
+    links: Mutex<HashMap<Address, Vec<Arc<Link>>>>,
+    dialing: Mutex<HashMap<Address, Arc<Mutex<()>>>>,
+    lost: Mutex<HashSet<Address>>,
+    left: Mutex<HashSet<u32>>,
+    has_left: Mutex<Option<HasLeft>>,
+    published: Mutex<HashMap<(u32, u64), Arc<OwnedFd>>>,
+    tickets: Mutex<HashMap<u64, (Address, Sender<Option<OwnedFd>>)>>,
+    last_ticket: AtomicU64,
+    standings: Mutex<HashMap<u32, (Instant, Standing)>>,
+    failure: OnceCell<Error>,
+    on_failure: Mutex<Vec<OnFailure>>,
+    warned: Mutex<Option<Instant>>,
+    /// The watch's state of this communicator in this process.
+    pub(crate) watch: Mutex<std::sync::Weak<dyn std::any::Any + Send + Sync>>,
+}
+
+impl Port {
+    pub(super) fn new(service: &'static Service, secret: Secret) -> Self {
+        Self {
+            service,
+            key: auth::derive(&secret, "key"),
+            hash: u64::from_le_bytes(auth::derive(&secret, "hash")),
+            secret,
+            table: OnceCell::new(),
+            seats: Mutex::default(),
+            links: Mutex::default(),
+            dialing: Mutex::default(),
+            lost: Mutex::default(),
+            left: Mutex::default(),
+            has_left: Mutex::default(),
+            published: Mutex::default(),
+            tickets: Mutex::default(),
+            last_ticket: AtomicU64::new(0),
+            standings: Mutex::default(),
+            failure: OnceCell::new(),
+            on_failure: Mutex::default(),
+            warned: Mutex::default(),
+            watch: Mutex::new(std::sync::Weak::<()>::new()),
+        }
+    }
+
+    /// `comm 0x0123456789abcdef`, as messages name it.
+    pub fn tag(&self) -> String {
+        format!("comm 0x{:016x}", self.hash)
+    }
+
+    pub(super) fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    pub(super) fn secret(&self) -> &Secret {
+        &self.secret
+    }
+
+    pub(super) fn own_address(&self) -> Address {
+        self.service.address()
+    }
+
+    /// The root's table; empty before the rendezvous is over.
+    pub fn table(&self) -> &[Entry] {
+        self.table.get().map_or(&[], |table| table)
+    }
+
+    pub(super) fn set_table(&self, table: Vec<Entry>) {
+        self.table.get_or_init(|| table);
+    }
+
+    /// True for a rank of this process.
+    pub fn is_here(&self, rank: u32) -> bool {
+        self.table().get(rank as usize).is_some_and(|entry| entry.address == self.own_address())
+    }
+
+    /// `rank 3 (pid 4411)`.
+    pub fn name(&self, rank: u32) -> String {
+        match self.table().get(rank as usize) {
+            Some(entry) => format!("rank {rank} (pid {})", entry.pid),
+            None => format!("rank {rank}"),
+        }
+    }
+
+    // Ranks of this process.
+
+    /// A rank takes its seat. Two takers of one seat share it until the root has told them.
+    pub(super) fn sit(&self, rank: u32) -> Arc<Mailbox> {
+        let mut seats = self.seats.lock();
+        let (mailbox, users) = seats.entry(rank).or_insert_with(|| (Arc::new(Mailbox::new(rank)), 0));
+        *users += 1;
+        mailbox.clone()
+    }
+
+    /// The rank takes part no more; the others are told.
+    pub(super) fn stand_up(&self, rank: u32) {
+        {
+            let mut seats = self.seats.lock();
+            let Some((_, users)) = seats.get_mut(&rank) else { return };
+            *users -= 1;
+            if *users > 0 {
+                return;
+            }
+            seats.remove(&rank);
+        }
+        self.published.lock().retain(|(owner, _), _| *owner != rank);
+        self.left.lock().insert(rank);
+        self.wake_all();
+        self.tell_links(&Frame::Left { rank });
+    }
+
+    pub(super) fn seat(&self, rank: u32) -> Option<Arc<Mailbox>> {
+        self.seats.lock().get(&rank).map(|(mailbox, _)| mailbox.clone())
+    }
+
+    fn wake_all(&self) {
+        let all: Vec<_> = self.seats.lock().values().map(|(mailbox, _)| mailbox.clone()).collect();
+        all.iter().for_each(|mailbox| mailbox.ring());
+    }
+
+    pub(super) fn standings_here(&self) -> Vec<Standing> {
+        self.seats.lock().values().map(|(mailbox, _)| mailbox.standing()).collect()
+    }
+
+    // Failure and absence.
+
+    /// The first failure, if any.
+    pub fn failure(&self) -> Option<&Error> {
+        self.failure.get()
+    }
+
+    /// Ends every exchange of this communicator, here and elsewhere. The first cause is kept. Never blocks: links that stand are
+    /// used at once, the others are made by a thread of their own.
+    pub fn fail(self: &Arc<Self>, from: u32, cause: &Error) {
+        if !self.fail_here(cause) {
+            return;
+        }
+        let frame = Frame::Poison { from, cause: Reason::from(cause) };
+        let told = self.tell_links(&frame);
+        let mut rest: HashSet<Address> = self.table().iter().map(|entry| entry.address).collect();
+        rest.remove(&self.own_address());
+        told.iter().for_each(|address| drop(rest.remove(address)));
+        if !rest.is_empty() {
+            let port = self.clone();
+            let until = Instant::now() + Duration::from_secs(2);
+            let spread = move || {
+                rest.into_iter().filter_map(|address| port.link(address, until, || true).ok()).for_each(|link| drop(link.send(&frame)))
+            };
+            let _ = process::service_thread("ginrs poison", spread, |_| {});
+        }
+    }
+
+    /// The part of `fail` for this process. True for the first cause.
+    fn fail_here(&self, cause: &Error) -> bool {
+        let mut first = false;
+        self.failure.get_or_init(|| {
+            first = true;
+            cause.clone()
+        });
+        if first {
+            self.wake_all();
+            self.on_failure.lock().iter().for_each(|hook| hook(cause));
+        }
+        first
+    }
+
+    /// Runs `hook` when the communicator fails, at once if it has. The hook must not block.
+    pub fn on_failure(&self, hook: OnFailure) {
+        let mut hooks = self.on_failure.lock();
+        hooks.push(hook);
+        if let (Some(cause), Some(hook)) = (self.failure(), hooks.last()) {
+            hook(cause);
+        }
+    }
+
+    /// Why `rank` will send nothing more, if so.
+    pub fn fate(&self, rank: u32) -> Option<Fate> {
+        if self.left.lock().contains(&rank) {
+            return Some(Fate::Left);
+        }
+        let address = self.table().get(rank as usize)?.address;
+        if !self.lost.lock().contains(&address) {
+            return None;
+        }
+        let has_left = self.has_left.lock().clone();
+        Some(if has_left.is_some_and(|has_left| has_left(rank)) { Fate::Left } else { Fate::Lost })
+    }
+
+    /// How to ask whether a lost rank had said that it leaves (its status page).
+    pub(crate) fn set_has_left(&self, ask: HasLeft) {
+        *self.has_left.lock() = Some(ask);
+    }
+
+    /// True for the first that asks in any `every`: one rank's line is enough for a process that waits.
+    pub(super) fn may_warn(&self, every: Duration) -> bool {
+        let mut warned = self.warned.lock();
+        let due = warned.is_none_or(|at| at.elapsed() > every / 2);
+        if due {
+            *warned = Some(Instant::now());
+        }
+        due
+    }
+
+    // Links.
+
+    /// Sends to every process that a link stands to; gives their addresses.
+    fn tell_links(&self, frame: &Frame) -> Vec<Address> {
+        let bytes: Arc<[u8]> = frame.encode().into();
+        let links = self.links.lock();
+        let told = links.iter().filter(|(_, links)| links[0].send_bytes(bytes.clone(), None));
+        told.map(|(address, _)| *address).collect()
+    }
+
+    /// The link to a process, made now if there is none.
+    pub(super) fn link(
+        self: &Arc<Self>,
+        to: Address,
+        until: Instant,
+        go_on: impl FnMut() -> bool,
+    ) -> std::result::Result<Arc<Link>, NoLink> {
+        if let Some(link) = self.standing_link(to) {
+            return Ok(link);
+        }
+        let turn = self.dialing.lock().entry(to).or_default().clone();
+        let _turn = turn.lock();
+        if let Some(link) = self.standing_link(to) {
+            return Ok(link);
+        }
+        let n_ranks = self.table().len() as u32;
+        let hello = Hello { role: Role::Link, key: self.key, rank: 0, n_ranks, address: self.own_address(), nonce: [0; 32] };
+        let (socket, peer) = dial(to, &hello, &self.secret, until, go_on)?;
+        let link = Link::new(ServiceFd::new(socket), peer);
+        self.add_link(to, link.clone());
+        self.service.adopt(link.clone(), Arc::downgrade(self), to);
+        Ok(link)
+    }
+
+    pub(super) fn standing_link(&self, to: Address) -> Option<Arc<Link>> {
+        self.links.lock().get(&to).map(|links| links[0].clone())
+    }
+
+    pub(super) fn add_link(&self, to: Address, link: Arc<Link>) {
+        self.links.lock().entry(to).or_default().push(link);
+        self.lost.lock().remove(&to);
+    }
+
+    /// A link has closed. When it was the last one to its process, its ranks will send nothing more.
+    pub(super) fn link_closed(&self, to: Address, link: &Arc<Link>) {
+        let mut links = self.links.lock();
+        if let Some(all) = links.get_mut(&to) {
+            all.retain(|other| !Arc::ptr_eq(other, link));
+            if all.is_empty() {
+                links.remove(&to);
+                self.lost.lock().insert(to);
+            }
+        }
+        drop(links);
+        // A dropped sender is the answer "no link".
+        self.tickets.lock().retain(|_, (address, _)| *address != to);
+        self.wake_all();
+    }
+
+    /// A frame of another process. False: the link must go.
+    pub(super) fn frame(&self, link: &Arc<Link>, frame: Frame, fd: Option<OwnedFd>) -> bool {
+        match frame {
+            Frame::Blocks(message) => {
+                if let Some(mailbox) = self.seat(message.to) {
+                    mailbox.put(message);
+                }
+            }
+            Frame::Poison { from, cause } => {
+                let cause = Error::from(cause);
+                if self.fail_here(&cause) {
+                    // The sender may die before it has told everybody.
+                    self.tell_links(&Frame::Poison { from, cause: Reason::from(&cause) });
+                }
+            }
+            Frame::Left { rank } => {
+                self.left.lock().insert(rank);
+                self.wake_all();
+            }
+            Frame::Probe => drop(link.send(&Frame::Status(self.standings_here()))),
+            Frame::Status(all) => {
+                let now = Instant::now();
+                let n_ranks = self.table().len();
+                let known = all.into_iter().filter(|standing| (standing.rank as usize) < n_ranks);
+                self.standings.lock().extend(known.map(|standing| (standing.rank, (now, standing))));
+            }
+            Frame::Fetch { ticket, owner, key } => {
+                let found = self.published(owner, key);
+                link.send_bytes(Frame::Handed { ticket, found: found.is_some() }.encode().into(), found);
+            }
+            Frame::Handed { ticket, .. } => {
+                if let Some((_, waiting)) = self.tickets.lock().remove(&ticket) {
+                    let _ = waiting.try_send(fd);
+                }
+            }
+            Frame::Progress { .. } | Frame::Refused(_) | Frame::Table(_) => return false,
+        }
+        true
+    }
+
+    /// What `rank` of another process answered to a probe since `since`.
+    pub(super) fn answer(&self, rank: u32, since: Instant) -> Option<Standing> {
+        self.standings.lock().get(&rank).filter(|(at, _)| *at >= since).map(|(_, standing)| standing.clone())
+    }
+
+    // Descriptors.
+
+    pub(super) fn publish(&self, owner: u32, key: u64, fd: OwnedFd) {
+        self.published.lock().insert((owner, key), Arc::new(fd));
+    }
+
+    pub(super) fn withdraw(&self, owner: u32, key: u64) {
+        self.published.lock().remove(&(owner, key));
+    }
+
+    /// A new descriptor of what `owner` published.
+    pub(super) fn published(&self, owner: u32, key: u64) -> Option<OwnedFd> {
+        let fd = self.published.lock().get(&(owner, key)).cloned()?;
+        rustix::io::fcntl_dupfd_cloexec(fd.as_fd(), 3).ok()
+    }
+
+    pub(super) fn ticket(&self, to: Address, answer: Sender<Option<OwnedFd>>) -> u64 {
+        let ticket = self.last_ticket.fetch_add(1, Ordering::Relaxed) + 1;
+        self.tickets.lock().insert(ticket, (to, answer));
+        ticket
+    }
+
+    pub(super) fn drop_ticket(&self, ticket: u64) {
+        self.tickets.lock().remove(&ticket);
+    }
+}
+
+/// The error for a rank that is gone.
+pub(super) fn gone(port: &Port, rank: u32, fate: Fate, what: &str) -> Error {
+    let (tag, name) = (port.tag(), port.name(rank));
+    let error = match fate {
+        Fate::Left => Error::new(
+            Code::RemoteError,
+            42,
+            format!(
+                "{name} has left | {tag}, in \"{what}\" | it destroyed its communicator | fix: make the same calls on every rank before the first destroy"
+            ),
+        ),
+        Fate::Lost => Error::new(
+            Code::RemoteError,
+            40,
+            format!(
+                "{name} is gone | {tag}, in \"{what}\" | its process closed its connection without leaving{} | fix: look at the output of rank {rank}",
+                crate::watch::how_ended(port.table()[rank as usize].pid)
+            ),
+        ),
+    };
+    error.by(rank)
+}
+
+impl Drop for Port {
+    fn drop(&mut self) {
+        self.service.forget(&self.key);
+        self.links.lock().values().flatten().for_each(|link| link.finish());
+        zeroize::Zeroize::zeroize(&mut self.secret);
+    }
+}
+
+/// The error of a system call that the bootstrap cannot do without.
+pub(super) fn system(what: &str, e: impl std::fmt::Display) -> Error {
+    let pid = std::process::id();
+    Error::new(
+        Code::SystemError,
+        24,
+        format!("{what} | pid {pid} | {e} | fix: raise the limits of descriptors (ulimit -n) and processes (ulimit -u)"),
+    )
+}
+
+/// Shorthand for results.
+pub(super) fn or_system<T>(what: &str, result: std::result::Result<T, impl std::fmt::Display>) -> Result<T> {
+    result.map_err(|e| system(what, e))
+}

@@ -1,0 +1,281 @@
+//! The meeting point of one communicator: counts its ranks in, gives each the table of all, and ends. When the ranks do not
+//! fit together it tells every one of them why, with the rank named that differs. Runs on the service thread.
+
+use super::address::Address;
+use super::auth::{Hello, Key, Secret};
+use super::id::UniqueId;
+use super::link::Link;
+use super::wire::{Entry, Frame, Reason};
+use crate::config;
+use crate::error::{Code, Error};
+use crate::info;
+use crate::process::ServiceFd;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Most ranks of a communicator.
+pub const MAX_RANKS: u32 = 1 << 20;
+/// After the first contradiction: time for others to arrive, so that the one who differs from most can be named.
+const HEARING: Duration = Duration::from_millis(150);
+/// How often waiting ranks hear who is missing.
+const PROGRESS: Duration = Duration::from_secs(1);
+/// How many missing ranks are listed.
+const LISTED: usize = 16;
+
+struct Member {
+    rank: u32,
+    n_ranks: u32,
+    address: Address,
+    link: Arc<Link>,
+}
+
+enum State {
+    Gathering,
+    /// The ranks contradict each other; the verdict falls then.
+    Hearing(Instant),
+    /// Who comes now hears the same. Until then.
+    Failed(Box<Error>, Instant),
+    Complete,
+}
+
+/// See the module.
+pub struct Root {
+    key: Key,
+    secret: Secret,
+    tag: String,
+    listener: Option<ServiceFd>,
+    members: Vec<Member>,
+    seen: BTreeSet<u32>,
+    state: State,
+    patience: Duration,
+    first: Option<Instant>,
+    told: Option<Instant>,
+    strangers: u32,
+}
+
+impl Root {
+    /// Waits for the first rank for as long as the process lives.
+    pub fn new(id: &UniqueId, listener: ServiceFd) -> Self {
+        Self {
+            key: id.key(),
+            secret: id.secret(),
+            tag: format!("comm 0x{:016x}", id.comm_hash()),
+            listener: Some(listener),
+            members: Vec::new(),
+            seen: BTreeSet::new(),
+            state: State::Gathering,
+            patience: config::seconds("GINRS_INIT_TIMEOUT"),
+            first: None,
+            told: None,
+            strangers: 0,
+        }
+    }
+
+    /// The socket, for the service thread to watch. Once.
+    pub fn take_listener(&mut self) -> ServiceFd {
+        self.listener.take().expect("taken once, when the root is set up")
+    }
+
+    /// The secret, if `key` is ours.
+    pub fn secret_for(&self, key: &Key) -> Option<Secret> {
+        (self.key == *key).then_some(self.secret)
+    }
+
+    /// Somebody came and could not prove the secret.
+    pub fn stranger(&mut self) {
+        self.strangers += 1;
+    }
+
+    /// A rank has proved itself.
+    pub fn admit(&mut self, hello: &Hello, link: Arc<Link>) {
+        let now = Instant::now();
+        self.first.get_or_insert(now);
+        let refused = match &self.state {
+            State::Failed(error, _) => Some(Reason::from(&**error)),
+            State::Complete => Some(Reason::from(&full(&self.tag, hello.rank))),
+            State::Gathering | State::Hearing(_) => None,
+        };
+        if let Some(reason) = refused {
+            link.send(&Frame::Refused(reason));
+            return link.finish();
+        }
+        let twice = !self.seen.insert(hello.rank);
+        self.members.push(Member { rank: hello.rank, n_ranks: hello.n_ranks, address: hello.address, link });
+        let first = self.members[0].n_ranks;
+        let fits = hello.n_ranks == first && (1..=MAX_RANKS).contains(&first) && hello.rank < first && !twice;
+        match self.state {
+            State::Gathering if !fits => self.state = State::Hearing(now + HEARING),
+            State::Gathering if self.members.len() == first as usize => self.complete(),
+            _ => {}
+        }
+    }
+
+    /// A rank's connection has closed.
+    pub fn member_closed(&mut self, link: &Arc<Link>) {
+        let Some(at) = self.members.iter().position(|member| Arc::ptr_eq(&member.link, link)) else { return };
+        let gone = self.members.swap_remove(at);
+        if matches!(self.state, State::Gathering) {
+            let pid = gone.link.peer().pid;
+            let text = format!(
+                "rank {} (pid {pid}) is gone | {} | its process closed its connection while {} others were joining{} | fix: look at the output of rank {}",
+                gone.rank,
+                self.tag,
+                self.members.len(),
+                crate::watch::how_ended(pid),
+                gone.rank
+            );
+            self.fail(Error::new(Code::RemoteError, 40, text).by(gone.rank));
+        }
+    }
+
+    fn complete(&mut self) {
+        self.members.sort_by_key(|member| member.rank);
+        let entry = |member: &Member| Entry { address: member.address, pid: member.link.peer().pid };
+        let table: Arc<[u8]> = Frame::Table(self.members.iter().map(entry).collect()).encode().into();
+        for member in self.members.drain(..) {
+            member.link.send_bytes(table.clone(), None);
+            member.link.finish();
+        }
+        self.state = State::Complete;
+    }
+
+    fn fail(&mut self, error: Error) {
+        info!(BOOTSTRAP, "{error}");
+        let frame = Frame::Refused(Reason::from(&error));
+        for member in self.members.drain(..) {
+            member.link.send(&frame);
+            member.link.finish();
+        }
+        self.state = State::Failed(Box::new(error), Instant::now() + self.patience);
+    }
+
+    /// When `on_time` has something to do.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        match &self.state {
+            State::Gathering => {
+                let first = self.first?;
+                Some((self.told.unwrap_or(first) + PROGRESS).min(first + self.patience))
+            }
+            State::Hearing(until) => Some(*until),
+            State::Failed(_, until) => Some(*until),
+            State::Complete => None,
+        }
+    }
+
+    /// Does what is due. True when the root is over.
+    pub fn on_time(&mut self, now: Instant) -> bool {
+        match &self.state {
+            State::Complete => return true,
+            State::Failed(_, until) => return now >= *until,
+            State::Hearing(until) if now >= *until => {
+                let verdict = self.verdict();
+                self.fail(verdict);
+            }
+            State::Gathering if self.first.is_some_and(|first| now >= first + self.patience) => {
+                let error = late(&self.tag, self.patience, &self.progress());
+                self.fail(error);
+            }
+            State::Gathering if self.first.is_some_and(|first| now >= self.told.unwrap_or(first) + PROGRESS) => {
+                self.told = Some(now);
+                let frame: Arc<[u8]> = self.progress().frame().encode().into();
+                self.members.iter().for_each(|member| drop(member.link.send_bytes(frame.clone(), None)));
+            }
+            _ => {}
+        }
+        false
+    }
+
+    fn progress(&self) -> Progress {
+        let n_ranks = self.members.first().map_or(0, |member| member.n_ranks);
+        let missing = (0..n_ranks).filter(|rank| !self.seen.contains(rank)).take(LISTED).collect();
+        Progress { joined: self.members.len() as u32, n_ranks, missing, strangers: self.strangers }
+    }
+
+    /// Who differs from most: in the number of ranks, by a rank that is none, or by a rank that two claim.
+    fn verdict(&mut self) -> Error {
+        self.members.sort_by_key(|member| member.rank);
+        let mut claims: BTreeMap<u32, Vec<&Member>> = BTreeMap::new();
+        self.members.iter().for_each(|member| claims.entry(member.n_ranks).or_default().push(member));
+        let lowest = |members: &[&Member]| members.iter().map(|member| member.rank).min();
+        // Most members win; where it is a tie, those with the lowest rank.
+        let most = claims.iter().max_by_key(|(_, members)| (members.len(), std::cmp::Reverse(lowest(members)))).map_or(0, |(n, _)| *n);
+        let name = |member: &Member| format!("rank {} (pid {})", member.rank, member.link.peer().pid);
+        let (mut found, mut culprit) = (Vec::new(), None);
+        let others = claims.get(&most).map_or(0, Vec::len);
+        for member in self.members.iter().filter(|member| member.n_ranks != most) {
+            found.push(format!("{} says nRanks is {}, {others} other(s) say {most}", name(member), member.n_ranks));
+            culprit = culprit.or(Some(member.rank));
+        }
+        for member in self.members.iter().filter(|member| member.n_ranks == most && (member.rank >= most || most > MAX_RANKS)) {
+            found.push(format!("{} is out of range, nRanks is {most} (at most {MAX_RANKS})", name(member)));
+            culprit = culprit.or(Some(member.rank));
+        }
+        let mut first: BTreeMap<u32, &Member> = BTreeMap::new();
+        for member in &self.members {
+            if let Some(other) = first.insert(member.rank, member) {
+                let pids = (other.link.peer().pid, member.link.peer().pid);
+                found.push(format!("rank {} came twice, from pid {} and from pid {}", member.rank, pids.0, pids.1));
+                culprit = culprit.or(Some(member.rank));
+            }
+        }
+        found.truncate(LISTED);
+        let text = format!(
+            "ranks do not fit together | {} | {} | fix: give every rank the same nRanks and a rank of its own from 0 to nRanks - 1",
+            self.tag,
+            found.join("; ")
+        );
+        let error = Error::new(Code::InvalidArgument, 12, text);
+        Error { culprit, ..error }
+    }
+}
+
+/// The error of a rank that came when all had come.
+fn full(tag: &str, rank: u32) -> Error {
+    let text = format!(
+        "rank {rank} came too late | {tag} | the communicator has all its ranks | fix: use a fresh id for each communicator, and each rank once"
+    );
+    Error::new(Code::InvalidUsage, 19, text).by(rank)
+}
+
+/// How far a rendezvous has come.
+#[derive(Clone, Debug, Default)]
+pub struct Progress {
+    /// Ranks that are here.
+    pub joined: u32,
+    /// Ranks that there should be.
+    pub n_ranks: u32,
+    /// Some of those that are not.
+    pub missing: Vec<u32>,
+    /// Connections that proved nothing.
+    pub strangers: u32,
+}
+
+impl Progress {
+    fn frame(self) -> Frame {
+        Frame::Progress { joined: self.joined, n_ranks: self.n_ranks, missing: self.missing, strangers: self.strangers }
+    }
+}
+
+impl std::fmt::Display for Progress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { joined, n_ranks, missing, strangers } = self;
+        let list: Vec<String> = missing.iter().map(u32::to_string).collect();
+        let more = (n_ranks - joined.min(n_ranks)) as usize > missing.len();
+        write!(f, "{joined}/{n_ranks} ranks joined, missing rank {}{}", list.join(", "), if more { ", ..." } else { "" })?;
+        if *strangers > 0 {
+            write!(f, "; {strangers} connection(s) did not authenticate")?;
+        }
+        Ok(())
+    }
+}
+
+/// The error of a rendezvous that took too long.
+pub fn late(tag: &str, waited: Duration, progress: &Progress) -> Error {
+    let text = format!(
+        "not all ranks joined in time | {tag} | {progress} after {} s | fix: start every rank with this id, look at the output of the missing, or raise GINRS_INIT_TIMEOUT",
+        waited.as_secs()
+    );
+    let error = Error::new(Code::RemoteError, 11, text);
+    Error { culprit: progress.missing.first().copied(), ..error }
+}

@@ -1,0 +1,408 @@
+//! Frames after the handshake: `u32 length, u8 kind, body`, little endian. Every number is checked before it is used, and
+//! nothing is allocated for a length that has not arrived.
+
+use super::address::Address;
+use crate::error::{Code, Error};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Longest frame between processes of a communicator, in bytes.
+pub const MAX_FRAME: usize = 64 << 20;
+/// Longest name of a step, in bytes.
+pub const MAX_WHAT: usize = 64;
+/// Longest error text that travels, in bytes.
+const MAX_TEXT: usize = 2048;
+
+/// One rank's part of an allgather.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// The step that the rank believes it is in.
+    pub what: Arc<str>,
+    /// Its bytes.
+    pub data: Arc<[u8]>,
+}
+
+/// One message of an exchange: the blocks of ranks `from`, `from + 1`, ...
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Blocks {
+    /// Sender.
+    pub from: u32,
+    /// Receiver.
+    pub to: u32,
+    /// Number of the exchange on this communicator.
+    pub seq: u32,
+    /// Round within it.
+    pub round: u8,
+    /// The ranks' parts.
+    pub blocks: Vec<Block>,
+}
+
+/// Where a rank of another process stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Which rank.
+    pub rank: u32,
+    /// Number of the exchange that it is in, or was in last.
+    pub seq: u32,
+    /// True while it is in it.
+    pub inside: bool,
+    /// Name of that exchange, or of what it does now.
+    pub what: String,
+}
+
+/// A rank's entry in the root's table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Where its process listens.
+    pub address: Address,
+    /// Its process id as the root sees it.
+    pub pid: u32,
+}
+
+/// Everything that travels after the handshake.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Frame {
+    /// Root to rank: not all are here yet.
+    Progress { joined: u32, n_ranks: u32, missing: Vec<u32>, strangers: u32 },
+    /// Root to rank: it will not be, and why.
+    Refused(Reason),
+    /// Root to rank: all are here.
+    Table(Vec<Entry>),
+    /// Part of an exchange.
+    Blocks(Blocks),
+    /// The communicator has failed.
+    Poison { from: u32, cause: Reason },
+    /// This rank takes part no more.
+    Left { rank: u32 },
+    /// Where do your ranks stand?
+    Probe,
+    /// Here.
+    Status(Vec<Standing>),
+    /// Give me the descriptor that `owner` published as `key`.
+    Fetch { ticket: u64, owner: u32, key: u64 },
+    /// Here it is (a descriptor comes along), or there is none.
+    Handed { ticket: u64, found: bool },
+}
+
+/// An [`Error`] on the wire.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reason {
+    /// Result code.
+    pub code: Code,
+    /// Catalogue number.
+    pub id: u16,
+    /// Rank that caused it.
+    pub culprit: Option<u32>,
+    /// Message.
+    pub text: String,
+}
+
+impl From<&Error> for Reason {
+    fn from(error: &Error) -> Self {
+        Self { code: error.code, id: error.id, culprit: error.culprit, text: clip(&error.text, MAX_TEXT).to_owned() }
+    }
+}
+
+impl From<Reason> for Error {
+    fn from(reason: Reason) -> Self {
+        Self { code: reason.code, id: reason.id, text: reason.text, culprit: reason.culprit }
+    }
+}
+
+/// The first `most` bytes of `text`, or a little less where a letter would be cut.
+pub fn clip(text: &str, most: usize) -> &str {
+    let mut end = text.len().min(most);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+/// Bytes that are no frame.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Malformed;
+
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, n: usize) -> Result<&'a [u8], Malformed> {
+        let (head, tail) = self.0.split_at_checked(n).ok_or(Malformed)?;
+        self.0 = tail;
+        Ok(head)
+    }
+
+    fn u8(&mut self) -> Result<u8, Malformed> {
+        Ok(self.take(1)?[0])
+    }
+
+    fn u16(&mut self) -> Result<u16, Malformed> {
+        Ok(u16::from_le_bytes(self.take(2)?.try_into().expect("2 bytes")))
+    }
+
+    fn u32(&mut self) -> Result<u32, Malformed> {
+        Ok(u32::from_le_bytes(self.take(4)?.try_into().expect("4 bytes")))
+    }
+
+    fn u64(&mut self) -> Result<u64, Malformed> {
+        Ok(u64::from_le_bytes(self.take(8)?.try_into().expect("8 bytes")))
+    }
+
+    fn flag(&mut self) -> Result<bool, Malformed> {
+        match self.u8()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(Malformed),
+        }
+    }
+
+    fn text(&mut self, most: usize) -> Result<&'a str, Malformed> {
+        let length = self.u16()?.into();
+        if length > most {
+            return Err(Malformed);
+        }
+        std::str::from_utf8(self.take(length)?).map_err(|_| Malformed)
+    }
+
+    /// A list whose items take at least `least` bytes each: a count that cannot be true allocates nothing.
+    fn list<T>(&mut self, least: usize, mut item: impl FnMut(&mut Self) -> Result<T, Malformed>) -> Result<Vec<T>, Malformed> {
+        let count = self.u32()? as usize;
+        if count.checked_mul(least).is_none_or(|bytes| bytes > self.0.len()) {
+            return Err(Malformed);
+        }
+        (0..count).map(|_| item(self)).collect()
+    }
+
+    fn reason(&mut self) -> Result<Reason, Malformed> {
+        let code = match self.u8()? {
+            1 => Code::UnhandledCudaError,
+            2 => Code::SystemError,
+            3 => Code::InternalError,
+            4 => Code::InvalidArgument,
+            5 => Code::InvalidUsage,
+            6 => Code::RemoteError,
+            _ => return Err(Malformed),
+        };
+        let (id, culprit) = (self.u16()?, self.u32()?);
+        Ok(Reason { code, id, culprit: (culprit != u32::MAX).then_some(culprit), text: self.text(MAX_TEXT)?.to_owned() })
+    }
+}
+
+struct Writer(Vec<u8>);
+
+impl Writer {
+    fn u32(&mut self, n: u32) {
+        self.0.extend(n.to_le_bytes());
+    }
+
+    fn u64(&mut self, n: u64) {
+        self.0.extend(n.to_le_bytes());
+    }
+
+    fn text(&mut self, text: &str, most: usize) {
+        let text = clip(text, most);
+        self.0.extend((text.len() as u16).to_le_bytes());
+        self.0.extend(text.as_bytes());
+    }
+
+    fn reason(&mut self, reason: &Reason) {
+        self.0.push(reason.code as u8);
+        self.0.extend(reason.id.to_le_bytes());
+        self.u32(reason.culprit.unwrap_or(u32::MAX));
+        self.text(&reason.text, MAX_TEXT);
+    }
+
+    /// Most blocks share one name: names stand once, blocks say which.
+    fn blocks(&mut self, message: &Blocks) {
+        for n in [message.from, message.to, message.seq] {
+            self.u32(n);
+        }
+        self.0.push(message.round);
+        let mut names: Vec<&str> = Vec::new();
+        let mut index: HashMap<&str, u32> = HashMap::new();
+        for block in &message.blocks {
+            index.entry(&block.what).or_insert_with(|| {
+                names.push(&block.what);
+                names.len() as u32 - 1
+            });
+        }
+        self.u32(names.len() as u32);
+        names.iter().for_each(|name| self.text(name, MAX_WHAT));
+        self.u32(message.blocks.len() as u32);
+        for block in &message.blocks {
+            self.u32(index[&*block.what]);
+            self.u32(block.data.len() as u32);
+            self.0.extend(&*block.data);
+        }
+    }
+}
+
+impl Frame {
+    /// The whole frame, its length included.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Writer(vec![0; 4]);
+        match self {
+            Frame::Progress { joined, n_ranks, missing, strangers } => {
+                out.0.push(1);
+                [*joined, *n_ranks, *strangers, missing.len() as u32].into_iter().chain(missing.iter().copied()).for_each(|n| out.u32(n));
+            }
+            Frame::Refused(reason) => {
+                out.0.push(2);
+                out.reason(reason);
+            }
+            Frame::Table(entries) => {
+                out.0.push(3);
+                out.u32(entries.len() as u32);
+                for entry in entries {
+                    out.0.extend(entry.address.to_bytes());
+                    out.u32(entry.pid);
+                }
+            }
+            Frame::Blocks(message) => {
+                out.0.push(4);
+                out.blocks(message);
+            }
+            Frame::Poison { from, cause } => {
+                out.0.push(5);
+                out.u32(*from);
+                out.reason(cause);
+            }
+            Frame::Left { rank } => {
+                out.0.push(6);
+                out.u32(*rank);
+            }
+            Frame::Probe => out.0.push(7),
+            Frame::Status(all) => {
+                out.0.push(8);
+                out.u32(all.len() as u32);
+                for standing in all {
+                    out.u32(standing.rank);
+                    out.u32(standing.seq);
+                    out.0.push(standing.inside.into());
+                    out.text(&standing.what, MAX_WHAT);
+                }
+            }
+            Frame::Fetch { ticket, owner, key } => {
+                out.0.push(9);
+                out.u64(*ticket);
+                out.u32(*owner);
+                out.u64(*key);
+            }
+            Frame::Handed { ticket, found } => {
+                out.0.push(10);
+                out.u64(*ticket);
+                out.0.push((*found).into());
+            }
+        }
+        let length = out.0.len() as u32 - 4;
+        out.0[..4].copy_from_slice(&length.to_le_bytes());
+        out.0
+    }
+
+    /// From the bytes after the length.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut r = Reader(bytes);
+        let frame = match r.u8()? {
+            1 => {
+                let (joined, n_ranks, strangers) = (r.u32()?, r.u32()?, r.u32()?);
+                Frame::Progress { joined, n_ranks, strangers, missing: r.list(4, Reader::u32)? }
+            }
+            2 => Frame::Refused(r.reason()?),
+            3 => Frame::Table(r.list(36, |r| {
+                let address = Address::from_bytes(r.take(32)?.try_into().expect("32 bytes")).map_err(|_| Malformed)?;
+                Ok(Entry { address, pid: r.u32()? })
+            })?),
+            4 => {
+                let (from, to, seq, round) = (r.u32()?, r.u32()?, r.u32()?, r.u8()?);
+                let names: Vec<Arc<str>> = r.list(2, |r| Ok(r.text(MAX_WHAT)?.into()))?;
+                let blocks = r.list(8, |r| {
+                    let what = names.get(r.u32()? as usize).ok_or(Malformed)?.clone();
+                    let length = r.u32()? as usize;
+                    Ok(Block { what, data: r.take(length)?.into() })
+                })?;
+                Frame::Blocks(Blocks { from, to, seq, round, blocks })
+            }
+            5 => Frame::Poison { from: r.u32()?, cause: r.reason()? },
+            6 => Frame::Left { rank: r.u32()? },
+            7 => Frame::Probe,
+            8 => Frame::Status(r.list(11, |r| {
+                let (rank, seq, inside) = (r.u32()?, r.u32()?, r.flag()?);
+                Ok(Standing { rank, seq, inside, what: r.text(MAX_WHAT)?.to_owned() })
+            })?),
+            9 => Frame::Fetch { ticket: r.u64()?, owner: r.u32()?, key: r.u64()? },
+            10 => Frame::Handed { ticket: r.u64()?, found: r.flag()? },
+            _ => return Err(Malformed),
+        };
+        if r.0.is_empty() { Ok(frame) } else { Err(Malformed) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn block(what: &str, data: &[u8]) -> Block {
+        Block { what: what.into(), data: data.into() }
+    }
+
+    fn samples() -> Vec<Frame> {
+        let reason = Reason { code: Code::RemoteError, id: 40, culprit: Some(3), text: "rank 3 died".into() };
+        vec![
+            Frame::Progress { joined: 3, n_ranks: 8, missing: vec![4, 9], strangers: 1 },
+            Frame::Refused(Reason { culprit: None, ..reason.clone() }),
+            Frame::Table(vec![Entry { address: Address::Abstract([5; 16]), pid: 77 }, Entry { address: Address::None, pid: 0 }]),
+            Frame::Blocks(Blocks {
+                from: 1,
+                to: 2,
+                seq: u32::MAX,
+                round: 3,
+                blocks: vec![block("a", b"xyz"), block("b", b""), block("a", b"q")],
+            }),
+            Frame::Poison { from: 1, cause: reason },
+            Frame::Left { rank: 6 },
+            Frame::Probe,
+            Frame::Status(vec![Standing { rank: 1, seq: 2, inside: true, what: "barrier".into() }]),
+            Frame::Fetch { ticket: 1, owner: 2, key: u64::MAX },
+            Frame::Handed { ticket: 9, found: false },
+        ]
+    }
+
+    #[test]
+    fn every_frame_comes_back_and_no_cut_or_longer_one_does() {
+        for frame in samples() {
+            let bytes = frame.encode();
+            assert_eq!(u32::from_le_bytes(bytes[..4].try_into().unwrap()) as usize, bytes.len() - 4);
+            assert_eq!(Frame::decode(&bytes[4..]), Ok(frame));
+            for cut in 4..bytes.len() {
+                assert_eq!(Frame::decode(&bytes[4..cut]), Err(Malformed));
+            }
+            assert_eq!(Frame::decode(&[&bytes[4..], &[0]].concat()), Err(Malformed));
+        }
+    }
+
+    #[test]
+    fn counts_that_cannot_be_true_allocate_nothing() {
+        for kind in [1, 3, 4, 8] {
+            assert_eq!(Frame::decode(&[&[kind][..], &[0xff; 40]].concat()), Err(Malformed));
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4096))]
+        #[test]
+        fn no_bytes_break_the_decoder(bytes in proptest::collection::vec(any::<u8>(), 0..200), kind in 0u8..12) {
+            let _ = Frame::decode(&bytes);
+            if let Ok(frame) = Frame::decode(&[&[kind][..], &bytes].concat()) {
+                prop_assert_eq!(Frame::decode(&frame.encode()[4..]), Ok(frame));
+            }
+        }
+
+        #[test]
+        fn no_changed_byte_breaks_the_decoder(which in 0usize..10, at in any::<prop::sample::Index>(), to in any::<u8>()) {
+            let mut bytes = samples()[which].encode();
+            let at = 4 + at.index(bytes.len() - 4);
+            bytes[at] = to;
+            let _ = Frame::decode(&bytes[4..]);
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! The bootstrap through its public face: ranks as threads of this process, and strangers at the door.
+
+use ginrs::bootstrap::{Bootstrap, UniqueId};
+use ginrs::error::{Code, Error, Result};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixStream};
+use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+/// Tests that load the machine or measure time run one at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// Runs `body` on `n` threads, one a rank; results by rank.
+fn ranks<T: Send>(n: u32, body: impl Fn(u32) -> T + Sync) -> Vec<T> {
+    std::thread::scope(|scope| {
+        let body = &body;
+        let start = |rank| std::thread::Builder::new().stack_size(256 << 10).spawn_scoped(scope, move || body(rank)).unwrap();
+        let threads: Vec<_> = (0..n).map(start).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+fn gather_and_check(boot: &Bootstrap, n: u32) {
+    for turn in 0..3u8 {
+        // Sizes differ by rank and include 0.
+        let part = |rank: u32| vec![turn ^ rank as u8; (rank as usize * 7 + turn as usize) % 50];
+        let all = boot.allgather("test gather", &part(boot.rank())).unwrap();
+        assert_eq!(all.len(), n as usize);
+        for (rank, bytes) in (0..).zip(&all) {
+            assert_eq!(*bytes, part(rank), "part of rank {rank} on rank {}", boot.rank());
+        }
+        boot.barrier("test barrier").unwrap();
+    }
+}
+
+#[test]
+fn any_number_of_ranks_meets_and_gathers() {
+    let _alone = alone();
+    for n in [1, 2, 3, 5, 7, 16, 64, 256] {
+        let id = UniqueId::create().unwrap();
+        let hashes = ranks(n, |rank| {
+            let boot = Bootstrap::join(&id, rank, n).unwrap();
+            assert_eq!((boot.rank(), boot.n_ranks()), (rank, n));
+            gather_and_check(&boot, n);
+            boot.comm_hash()
+        });
+        assert!(hashes.iter().all(|hash| *hash == id.comm_hash()));
+    }
+}
+
+#[test]
+fn a_thousand_ranks_fit_into_one_process() {
+    let _alone = alone();
+    let id = UniqueId::create().unwrap();
+    let start = Instant::now();
+    ranks(1024, |rank| {
+        let boot = Bootstrap::join(&id, rank, 1024).unwrap();
+        let all = boot.allgather("test gather", &rank.to_le_bytes()).unwrap();
+        assert!((0..).zip(&all).all(|(rank, bytes): (u32, _)| *bytes == rank.to_le_bytes()));
+    });
+    println!("1024 ranks joined and gathered in {:?}", start.elapsed());
+}
+
+#[test]
+fn a_barrier_holds_everybody_back() {
+    let id = UniqueId::create().unwrap();
+    let arrived = std::sync::atomic::AtomicU32::new(0);
+    ranks(7, |rank| {
+        let boot = Bootstrap::join(&id, rank, 7).unwrap();
+        for turn in 1..=20 {
+            arrived.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            boot.barrier("test barrier").unwrap();
+            assert!(arrived.load(std::sync::atomic::Ordering::SeqCst) >= 7 * turn);
+            boot.barrier("test barrier").unwrap();
+        }
+    });
+}
+
+/// Joins that must fail, on every rank, in time, and the texts they fail with.
+fn all_refused(claims: &[(u32, u32)]) -> Vec<Error> {
+    let id = UniqueId::create().unwrap();
+    let start = Instant::now();
+    let results: Vec<Result<()>> = ranks(claims.len() as u32, |i| {
+        let (rank, n) = claims[i as usize];
+        Bootstrap::join(&id, rank, n).map(drop)
+    });
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    results.into_iter().map(|result| result.unwrap_err()).collect()
+}
+
+#[test]
+fn every_rank_is_told_which_rank_does_not_fit() {
+    let _alone = alone();
+    let pid = std::process::id();
+    for (claims, culprit, text) in [
+        (&[(0, 4), (1, 4), (2, 4), (3, 8)][..], 3, "rank 3 (pid"),
+        (&[(0, 9), (1, 4), (2, 4), (3, 4)][..], 0, "says nRanks is 9, 3 other(s) say 4"),
+        (&[(0, 4), (1, 4), (1, 4), (3, 4)][..], 1, "rank 1 came twice"),
+        (&[(0, 4), (1, 4), (2, 4), (7, 4)][..], 7, "is out of range, nRanks is 4"),
+        (&[(0, u32::MAX), (1, u32::MAX)][..], 0, "out of range"),
+        (&[(0, 3), (5, u32::MAX), (1, 3)][..], 5, "rank 5 (pid"),
+    ] {
+        for error in all_refused(claims) {
+            assert_eq!((error.id, error.culprit, error.code), (12, Some(culprit), Code::InvalidArgument), "{error}");
+            assert!(error.text.contains(text) && error.text.contains("fix:") && error.text.contains(&pid.to_string()), "{error}");
+        }
+    }
+}
+
+#[test]
+fn a_rank_in_another_step_is_named_on_every_rank() {
+    let id = UniqueId::create().unwrap();
+    ranks(5, |rank| {
+        let boot = Bootstrap::join(&id, rank, 5).unwrap();
+        let what = if rank == 3 { "devcomm create #2" } else { "window register #2" };
+        let error = boot.allgather(what, &[rank as u8]).unwrap_err();
+        assert_eq!((error.id, error.culprit), (16, Some(3)), "{error}");
+        assert!(error.text.contains("is in \"devcomm create #2\"; the others are in \"window register #2\""), "{error}");
+        // All failed in step: the communicator can go on.
+        gather_and_check(&boot, 5);
+    });
+}
+
+#[test]
+fn a_failure_ends_pending_and_later_exchanges_of_all() {
+    let id = UniqueId::create().unwrap();
+    ranks(4, |rank| {
+        let boot = Bootstrap::join(&id, rank, 4).unwrap();
+        if rank == 2 {
+            std::thread::sleep(Duration::from_millis(50));
+            boot.poison(&Error::new(Code::SystemError, 23, "no memory for windows"));
+        }
+        for _ in 0..2 {
+            let error = boot.barrier("test barrier").unwrap_err();
+            assert_eq!((error.code, error.id, error.culprit), (Code::RemoteError, 23, Some(2)));
+            assert_eq!(error.text, "rank 2 failed: no memory for windows");
+        }
+    });
+}
+
+#[test]
+fn a_rank_that_has_left_ends_the_waits_for_it() {
+    let id = UniqueId::create().unwrap();
+    ranks(3, |rank| {
+        let boot = Bootstrap::join(&id, rank, 3).unwrap();
+        if rank == 1 {
+            return;
+        }
+        let error = boot.barrier("test barrier").unwrap_err();
+        assert_eq!((error.id, error.culprit), (42, Some(1)), "{error}");
+    });
+}
+
+#[test]
+fn descriptors_pass_between_ranks_of_a_process() {
+    let id = UniqueId::create().unwrap();
+    ranks(3, |rank| {
+        let boot = Bootstrap::join(&id, rank, 3).unwrap();
+        boot.publish(9, std::fs::File::open("/dev/null").unwrap().into());
+        boot.barrier("published").unwrap();
+        for owner in 0..3 {
+            boot.fetch(&boot.fd_address(), owner, 9).unwrap();
+            let error = boot.fetch(&boot.fd_address(), owner, 10).unwrap_err();
+            assert_eq!((error.id, error.culprit), (43, Some(owner)));
+        }
+        boot.barrier("fetched").unwrap();
+        boot.withdraw(9);
+        assert_eq!(boot.fetch(&boot.fd_address(), rank, 9).unwrap_err().id, 43);
+        boot.barrier("withdrawn").unwrap();
+    });
+}
+
+#[test]
+fn an_id_serves_once_and_a_wrong_one_not_at_all() {
+    let id = UniqueId::create().unwrap();
+    ranks(2, |rank| drop(Bootstrap::join(&id, rank, 2).unwrap()));
+    let error = Bootstrap::join(&id, 0, 2).err().unwrap();
+    assert!(error.id == 19 && error.text.contains("for one communicator only"), "{error}");
+
+    // The right address with another secret: the root must not let it in, and the others must not notice.
+    let id = UniqueId::create().unwrap();
+    let mut forged = id.bytes();
+    forged[48] ^= 1;
+    let crc = crc32fast::hash(&forged[..124]);
+    forged[124..].copy_from_slice(&crc.to_le_bytes());
+    let forged = UniqueId::from_bytes(&forged).unwrap();
+    let error = Bootstrap::join(&forged, 1, 2).err().unwrap();
+    assert!(error.id == 19 && error.text.contains("pass the id of this communicator"), "{error}");
+    ranks(2, |rank| gather_and_check(&Bootstrap::join(&id, rank, 2).unwrap(), 2));
+}
+
+/// The name of the root's socket, from the documented layout of the id.
+fn door(id: &UniqueId) -> SocketAddr {
+    let name: String = id.bytes()[32..48].iter().map(|b| format!("{b:02x}")).collect();
+    SocketAddr::from_abstract_name(format!("ginrs-{name}")).unwrap()
+}
+
+#[test]
+fn hostile_strangers_do_not_keep_ranks_out() {
+    let _alone = alone();
+    use std::io::Write;
+    let id = UniqueId::create().unwrap();
+    let door = door(&id);
+    let mut strangers = Vec::new();
+    let mut garbage = vec![0xa5u8; 4096];
+    garbage[..8].copy_from_slice(b"GINB\x01\x00\x01\x00");
+    for i in 0..1000 {
+        let mut stranger = UnixStream::connect_addr(&door).unwrap();
+        stranger.set_nonblocking(true).unwrap();
+        // Silent, half a greeting, a greeting with a wrong key, noise, a huge length; some close at once.
+        let words: &[u8] = match i % 6 {
+            0 => &[],
+            1 => &garbage[..50],
+            2 => &garbage[..96],
+            3 => &garbage[8..],
+            4 => &[0xff; 64],
+            _ => continue,
+        };
+        let _ = stranger.write(words);
+        strangers.push(stranger);
+    }
+    let start = Instant::now();
+    ranks(8, |rank| gather_and_check(&Bootstrap::join(&id, rank, 8).unwrap(), 8));
+    println!("8 ranks joined among {} strangers in {:?}", strangers.len(), start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+}
+
+#[test]
+fn a_replayed_greeting_and_proof_open_nothing() {
+    use std::io::{Read, Write};
+    // A relay between an honest rank and the root records what the rank sends.
+    let id = UniqueId::create().unwrap();
+    let mut through = id.bytes();
+    through[32..48].fill(0x5e);
+    let crc = crc32fast::hash(&through[..124]);
+    through[124..].copy_from_slice(&crc.to_le_bytes());
+    let through = UniqueId::from_bytes(&through).unwrap();
+    let listener = std::os::unix::net::UnixListener::bind_addr(&door(&through)).unwrap();
+    let recorded = std::thread::scope(|scope| {
+        let honest = scope.spawn(|| Bootstrap::join(&through, 0, 1));
+        let (mut rank, _) = listener.accept().unwrap();
+        let mut root = UnixStream::connect_addr(&door(&id)).unwrap();
+        let (mut hello, mut challenge, mut proof) = ([0; 96], [0; 72], [0; 40]);
+        rank.read_exact(&mut hello).unwrap();
+        root.write_all(&hello).unwrap();
+        root.read_exact(&mut challenge).unwrap();
+        rank.write_all(&challenge).unwrap();
+        rank.read_exact(&mut proof).unwrap();
+        // The record is played to the same root before the honest proof arrives.
+        let mut thief = UnixStream::connect_addr(&door(&id)).unwrap();
+        thief.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        thief.write_all(&hello).unwrap();
+        thief.read_exact(&mut challenge).unwrap();
+        thief.write_all(&proof).unwrap();
+        assert_eq!(thief.read(&mut [0; 16]).unwrap(), 0, "the root must drop a replayed proof");
+        root.write_all(&proof).unwrap();
+        let mut table = Vec::new();
+        root.read_to_end(&mut table).unwrap();
+        rank.write_all(&table).unwrap();
+        honest.join().unwrap().unwrap().n_ranks()
+    });
+    assert_eq!(recorded, 1);
+}

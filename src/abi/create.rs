@@ -61,9 +61,9 @@ pub unsafe extern "C" fn pncclCommInitAll(comm: *mut ncclComm_t, ndev: c_int, de
                 )
                 .into());
             };
-            // SAFETY: the contract above.
             let ordinals: Vec<c_int> = match devlist.is_null() {
                 true => (0..ndev).collect(),
+                // SAFETY: the contract above.
                 false => unsafe { std::slice::from_raw_parts(devlist, n) }.to_vec(),
             };
             let devices = distinct(&ordinals)?;

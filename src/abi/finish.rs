@@ -20,7 +20,9 @@ pub extern "C" fn pncclCommDestroy(comm: ncclComm_t) -> ncclResult_t {
         return 0;
     }
     entry!(ncclCommDestroy(comm) {
-        handles::remove(comm)?.map(finish::destroy);
+        if let Some(comm) = handles::remove(comm)? {
+            finish::destroy(comm);
+        }
         Ok(())
     })
 }
@@ -33,7 +35,9 @@ pub extern "C" fn pncclCommAbort(comm: ncclComm_t) -> ncclResult_t {
         return 0;
     }
     entry!(ncclCommAbort(comm) {
-        handles::remove(comm)?.map(finish::abort);
+        if let Some(comm) = handles::remove(comm)? {
+            finish::abort(comm);
+        }
         Ok(())
     })
 }

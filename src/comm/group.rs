@@ -147,10 +147,12 @@ fn side_by_side(mut lines: Vec<Vec<Job>>) -> Told {
     }
     std::thread::scope(|scope| {
         let threads: Vec<_> = lines.into_iter().map(|line| start_line(scope, line)).collect();
-        threads.into_iter().fold(Ok(()), |told, thread| {
+        let mut told = Ok(());
+        for thread in threads {
             // A panic was caught inside; join fails only if the thread could not say so.
-            told.and(thread.and_then(|thread| thread.join().unwrap_or(Err(Code::InternalError))))
-        })
+            told = told.and(thread.and_then(|thread| thread.join().unwrap_or(Err(Code::InternalError))));
+        }
+        told
     })
 }
 

@@ -2,8 +2,8 @@
 #include "ginrs_cpu/runtime.h"
 
 __thread const ginrsCpuThread* ginrs_cpu_self;
-__thread ginrsCpuUint3 ginrs_cpu_threadIdx, ginrs_cpu_blockIdx, ginrs_cpu_blockDim, ginrs_cpu_gridDim;
 __thread int32_t ginrs_cpu_budget;
+__thread ginrsCpuUint3 ginrs_cpu_threadIdx, ginrs_cpu_blockIdx, ginrs_cpu_blockDim, ginrs_cpu_gridDim;
 
 /* Rust, cpu-device/src/exports.rs: gives the core away on a CUDA thread, refills the budget elsewhere. */
 void ginrs_shim_budget_spent(void);
@@ -18,16 +18,17 @@ void ginrs_cpu_spend(int32_t basicBlocks) {
   if (ginrs_cpu_budget <= 0) ginrs_shim_budget_spent();
 }
 
-/* At each switch: the thread that runs now, NULL for none. */
-void ginrs_shim_enter(const ginrsCpuThread* thread) {
-  static const ginrsCpuThread none;
-  const ginrsCpuThread* now = thread ? thread : &none;
-  ginrs_cpu_self = thread;
-  ginrs_cpu_threadIdx = now->threadIdx;
-  ginrs_cpu_blockIdx = now->blockIdx;
-  ginrs_cpu_blockDim = now->blockDim;
-  ginrs_cpu_gridDim = now->gridDim;
+/* Where this OS thread keeps them: Rust asks once per thread (cpu-device/src/thread.rs has the same struct). */
+typedef struct ginrsShimThread {
+  const ginrsCpuThread** self;
+  int32_t* budget;
+  ginrsCpuUint3 *threadIdx, *blockIdx, *blockDim, *gridDim;
+} ginrsShimThread;
+void ginrs_shim_thread(ginrsShimThread* thread) {
+  thread->self = &ginrs_cpu_self;
+  thread->budget = &ginrs_cpu_budget;
+  thread->threadIdx = &ginrs_cpu_threadIdx;
+  thread->blockIdx = &ginrs_cpu_blockIdx;
+  thread->blockDim = &ginrs_cpu_blockDim;
+  thread->gridDim = &ginrs_cpu_gridDim;
 }
-
-/* Where this OS thread keeps it: Rust asks once per thread. */
-int32_t* ginrs_shim_budget(void) { return &ginrs_cpu_budget; }

@@ -17,32 +17,8 @@ use crate::error::{Code, report};
 use crate::grid::{Dim3, Grid, Place};
 use crate::pace::Pace;
 use crate::stack::{Cache, Limit, RedZone, Stack};
+use crate::thread::{ThreadView, Variables};
 use crate::warp::{Warp, bits};
-
-/// `ginrsCpuThread`.
-#[derive(Default)]
-#[repr(C)]
-pub struct ThreadView {
-    /// threadIdx
-    pub thread: Dim3,
-    /// blockIdx
-    pub block: Dim3,
-    /// blockDim
-    pub block_dim: Dim3,
-    /// gridDim
-    pub grid_dim: Dim3,
-    /// Number in the block, x fastest.
-    pub linear: u32,
-    /// linear % 32
-    pub lane: u32,
-    /// linear / 32
-    pub warp: u32,
-    /// Third launch parameter.
-    pub shared_bytes: u32,
-    /// Ordinal of the device.
-    pub device: i32,
-    reserved: u32,
-}
 
 /// Why a fiber gave the core away.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -74,11 +50,6 @@ type Fiber = Coroutine<(), Switch, (), Stack>;
 const BUDGET: i32 = 2000;
 const NOBODY: u32 = u32::MAX;
 
-unsafe extern "C" {
-    fn ginrs_shim_enter(thread: *const ThreadView);
-    fn ginrs_shim_budget() -> *mut i32;
-}
-
 thread_local! {
     static BLOCK: Cell<*const Block> = const { Cell::new(std::ptr::null()) };
 }
@@ -97,7 +68,7 @@ struct Slot {
 
 /// The block of a block thread: made once per OS thread, begun anew for each block of a grid.
 pub struct Block {
-    budget: *mut i32,
+    variables: Variables,
     stacks: RefCell<Cache>,
     slots: RefCell<Vec<Slot>>,
     shape: Cell<Dim3>,
@@ -130,10 +101,8 @@ pub fn current() -> Option<&'static Block> {
 impl Block {
     /// Makes the block of this OS thread.
     pub fn for_this_thread() -> &'static Block {
-        // SAFETY: the shim returns the address of this thread's variable.
-        let budget = unsafe { ginrs_shim_budget() };
         let block = Box::leak(Box::new(Block {
-            budget,
+            variables: Variables::of_this_thread(),
             stacks: RefCell::default(),
             slots: RefCell::default(),
             shape: Cell::default(),
@@ -172,6 +141,7 @@ impl Block {
         let threads = launch.block.count() as u32;
         debug_assert!((1..=MAX_BLOCK_THREADS).contains(&threads));
         self.index.set(launch.grid.at(index));
+        self.variables.enter_block(self.index.get(), launch.block, launch.grid);
         let same_grid = self.grid.borrow().as_ref().is_some_and(|last| Arc::ptr_eq(last, grid));
         if !same_grid {
             self.shape_slots(grid, threads);
@@ -286,11 +256,8 @@ impl Block {
             (slots[thread as usize].view.get(), slots[thread as usize].limit.get())
         };
         self.current.set(thread);
-        // SAFETY: the shim writes this OS thread's variables; the view lives as long as the block runs.
-        unsafe {
-            ginrs_shim_enter(view);
-            *self.budget = BUDGET;
-        }
+        // SAFETY: views are not moved while a block runs.
+        unsafe { self.variables.enter_thread(view, BUDGET) };
         let result = fiber.resume(());
         self.current.set(NOBODY);
         // SAFETY: the fiber is suspended or over, so nobody is on its stack.
@@ -310,8 +277,7 @@ impl Block {
                 slot.state.set(State::Gave(switch));
                 match switch {
                     Switch::Polling => {
-                        // SAFETY: this OS thread's variable.
-                        let spent = BUDGET - unsafe { *self.budget };
+                        let spent = BUDGET - self.variables.budget();
                         self.pace.polled(slot.spent.replace(spent) != spent);
                     }
                     Switch::Preempted => self.pace.preempted(),
@@ -360,8 +326,7 @@ impl Block {
 
     /// What runs next on this OS thread is no CUDA thread.
     fn leave(&self) {
-        // SAFETY: this OS thread's variable.
-        unsafe { ginrs_shim_enter(std::ptr::null()) };
+        self.variables.leave();
         self.current.set(NOBODY);
     }
 

@@ -8,11 +8,8 @@ use crate::config::SHARED_BYTES_OPTIN;
 use crate::error::{Code, entry, report};
 use crate::grid::{Place, text};
 use crate::kernel::{KernelInfo, LaunchInfo};
+use crate::thread::Variables;
 use crate::warp::Purpose;
-
-unsafe extern "C" {
-    fn ginrs_shim_budget() -> *mut i32;
-}
 
 /// The block of the calling CUDA thread; a host thread must not call `what`.
 fn device_only(what: &str) -> &'static Block {
@@ -26,8 +23,8 @@ fn device_only(what: &str) -> &'static Block {
 extern "C" fn ginrs_shim_budget_spent() {
     match current() {
         Some(block) => block.suspend(Switch::Preempted),
-        // SAFETY: the variable of this thread. Host code has no one to give way to.
-        None => unsafe { *ginrs_shim_budget() = i32::MAX },
+        // Host code has no one to give way to.
+        None => Variables::of_this_thread().set_budget(i32::MAX),
     }
 }
 

@@ -12,11 +12,11 @@ struct Chain {
 };
 
 static __attribute__((noinline)) void chain_thread(Chain* chain) {
-  int me = static_cast<int>(ginrs_cpu_self->threadIdx.x);
+  int me = static_cast<int>(ginrs_cpu_threadIdx.x);
   int turn = static_cast<int>(ginrs_cpu_self->blockDim.x) - 1 - me;  // last thread first: nobody's turn at the start
   while (chain->turn != turn) {
   }
-  chain->order[turn] = me;
+  chain->order[turn] = static_cast<int>(ginrs_cpu_threadIdx.x);  // read anew: others ran in between
   chain->turn = turn + 1;
 }
 
@@ -26,12 +26,13 @@ static void counter_thread(int* results) {
   static __thread int* shared;
   if (!shared) shared = static_cast<int*>(ginrs_cpu_dynamic_shared());
   unsigned i = ginrs_cpu_self->linear;
+  if (ginrs_cpu_blockDim.x != 64 && ginrs_cpu_blockDim.x != 1) ginrs_cpu_trap("blockDim", __FILE__, __LINE__);
   if (i == 0) shared_counter = 0;
   shared[i] = static_cast<int>(i);
   ginrs_cpu_barrier(0, 0, "__syncthreads()", __FILE__, __LINE__);
   shared_counter += shared[ginrs_cpu_self->blockDim.x - 1 - i];
   ginrs_cpu_barrier(0, 0, "__syncthreads()", __FILE__, __LINE__);
-  if (i == 0) results[ginrs_cpu_self->blockIdx.x] = shared_counter;
+  if (i == 0) results[ginrs_cpu_blockIdx.x] = shared_counter;
 }
 
 static int table[4] = {1, 2, 3, 4};  // __device__ int table[4]

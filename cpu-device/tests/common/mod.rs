@@ -11,22 +11,18 @@ pub use ginrs_cpu::api::launch::*;
 pub use ginrs_cpu::api::memory::*;
 pub use ginrs_cpu::api::stream::*;
 pub use ginrs_cpu::api::transfer::*;
-use ginrs_cpu::block::ThreadView;
 pub use ginrs_cpu::error::last_report;
 pub use ginrs_cpu::exports::*;
 pub use ginrs_cpu::grid::Dim3;
 use ginrs_cpu::kernel::{KernelInfo, LaunchInfo};
-
-unsafe extern "C" {
-    fn ginrs_shim_self() -> *const *const ThreadView;
-}
+use ginrs_cpu::thread::{ThreadView, Variables};
 
 pub type Kernel = unsafe extern "C" fn(*mut c_void);
 
 /// The CUDA thread that calls.
 pub fn me() -> &'static ThreadView {
     // SAFETY: set while a CUDA thread runs, and the view outlives it.
-    unsafe { &**ginrs_shim_self() }
+    unsafe { &*Variables::of_this_thread().current() }
 }
 
 /// Number of the calling thread in its grid (one-dimensional).

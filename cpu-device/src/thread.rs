@@ -1,0 +1,104 @@
+//! What a CUDA thread knows of itself, and the thread-local variables (shim/thread.c) through which its code reads it.
+
+use crate::grid::Dim3;
+
+/// `ginrsCpuThread`.
+#[derive(Default)]
+#[repr(C)]
+pub struct ThreadView {
+    /// threadIdx
+    pub thread: Dim3,
+    /// blockIdx
+    pub block: Dim3,
+    /// blockDim
+    pub block_dim: Dim3,
+    /// gridDim
+    pub grid_dim: Dim3,
+    /// Number in the block, x fastest.
+    pub linear: u32,
+    /// linear % 32
+    pub lane: u32,
+    /// linear / 32
+    pub warp: u32,
+    /// Third launch parameter.
+    pub shared_bytes: u32,
+    /// Ordinal of the device.
+    pub device: i32,
+    pub(crate) reserved: u32,
+}
+
+/// `ginrsShimThread`: where an OS thread keeps its variables.
+#[repr(C)]
+pub struct Variables {
+    current: *mut *const ThreadView,
+    budget: *mut i32,
+    thread: *mut Dim3,
+    block: *mut Dim3,
+    block_dim: *mut Dim3,
+    grid_dim: *mut Dim3,
+}
+
+unsafe extern "C" {
+    fn ginrs_shim_thread(variables: *mut Variables);
+}
+
+impl Variables {
+    /// Those of the calling OS thread, which alone may use them.
+    pub fn of_this_thread() -> Variables {
+        let mut variables = std::mem::MaybeUninit::uninit();
+        // SAFETY: the shim writes all fields.
+        unsafe {
+            ginrs_shim_thread(variables.as_mut_ptr());
+            variables.assume_init()
+        }
+    }
+
+    /// A block begins.
+    pub fn enter_block(&self, block: Dim3, block_dim: Dim3, grid_dim: Dim3) {
+        // SAFETY: variables of the calling thread; here and below nothing else refers to them while we write.
+        unsafe {
+            *self.block = block;
+            *self.block_dim = block_dim;
+            *self.grid_dim = grid_dim;
+        }
+    }
+
+    /// The thread with this view runs next, for `budget` basic blocks.
+    ///
+    /// # Safety
+    /// The view outlives the run.
+    #[inline]
+    pub unsafe fn enter_thread(&self, view: *const ThreadView, budget: i32) {
+        // SAFETY: as above, and the caller's.
+        unsafe {
+            *self.current = view;
+            *self.thread = (*view).thread;
+            *self.budget = budget;
+        }
+    }
+
+    /// What runs next is no CUDA thread.
+    pub fn leave(&self) {
+        // SAFETY: as above.
+        unsafe { *self.current = std::ptr::null() }
+    }
+
+    /// The view of the CUDA thread that runs, NULL if none does.
+    pub fn current(&self) -> *const ThreadView {
+        // SAFETY: as above.
+        unsafe { *self.current }
+    }
+
+    /// What is left of the budget.
+    #[inline]
+    pub fn budget(&self) -> i32 {
+        // SAFETY: as above.
+        unsafe { *self.budget }
+    }
+
+    /// Refills the budget.
+    pub fn set_budget(&self, budget: i32) {
+        // SAFETY: as above.
+        unsafe { *self.budget = budget }
+    }
+}

@@ -7,8 +7,12 @@ use std::process::Command;
 fn plain_spins_are_preempted() {
     let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let built = std::env::current_exe().unwrap().parent().unwrap().to_path_buf();
-    let archive = built.parent().unwrap().join("libginrs_cpu.a");
-    assert!(archive.exists(), "{} is not there", archive.display());
+    // Beside the tests lies the archive of the same build; `cargo test` does not renew the one a folder up.
+    let archives = std::fs::read_dir(&built).unwrap().map(|entry| entry.unwrap().path()).filter(|path| {
+        let name = path.file_name().unwrap().to_string_lossy();
+        name.starts_with("libginrs_cpu-") && name.ends_with(".a")
+    });
+    let archive = archives.max_by_key(|path| path.metadata().unwrap().modified().unwrap()).expect("the static library");
     let program = built.join("plain_spin_program");
     let status = Command::new("g++")
         .args(["-std=c++17", "-O2", "-g", "-Wall", "-Werror", "-fsanitize-coverage=trace-pc", "-I"])

@@ -82,7 +82,7 @@ fn every_field_on_thread_ranks() {
 
 #[test]
 fn every_field_on_process_ranks() {
-    processes("every_field_on_process_ranks", 2, |comm| every_field(comm));
+    processes("every_field_on_process_ranks", 2, 1, |comm| every_field(comm));
 }
 
 #[test]

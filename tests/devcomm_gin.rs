@@ -74,7 +74,7 @@ fn reused_ids_start_at_zero_on_thread_ranks() {
 
 #[test]
 fn reused_ids_start_at_zero_on_process_ranks() {
-    processes("reused_ids_start_at_zero_on_process_ranks", 2, |comm| reused_ids_start_at_zero(comm));
+    processes("reused_ids_start_at_zero_on_process_ranks", 2, 1, |comm| reused_ids_start_at_zero(comm));
 }
 
 #[test]

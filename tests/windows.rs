@@ -58,14 +58,20 @@ fn exchange_and_sub_ranges(comm: &Comm) {
 
 #[test]
 fn thread_ranks_reach_each_other() {
-    for n in [1, 2, 5] {
+    for n in [1, 2, 5, 64] {
         threads(n, |comm| exchange_and_sub_ranges(comm));
     }
 }
 
 #[test]
 fn process_ranks_reach_each_other() {
-    processes("process_ranks_reach_each_other", 3, |comm| exchange_and_sub_ranges(comm));
+    processes("process_ranks_reach_each_other", 3, 1, |comm| exchange_and_sub_ranges(comm));
+}
+
+#[test]
+fn thread_ranks_in_several_processes_reach_each_other() {
+    // Two ranks of a process look at each rank of the others through one mapping.
+    processes("thread_ranks_in_several_processes_reach_each_other", 2, 3, |comm| exchange_and_sub_ranges(comm));
 }
 
 #[test]

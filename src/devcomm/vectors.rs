@@ -120,7 +120,10 @@ fn every_word_that_must_agree_has_a_name() {
     assert_eq!(reqs.words().len(), 15);
     assert_eq!(reqs.field(4), "ginSignalCount");
     assert_eq!(reqs.field(12), "bufferAlign of resource requirement 1");
-    let long = |last| Requirements { resources: [vec![Resource::default(); 999], vec![resource(last, 0)]].concat(), ..Default::default() };
+    let long = |last| Requirements {
+        resources: [vec![Resource::default(); 999], vec![resource(last, 0)]].concat(),
+        ..Default::default()
+    };
     assert_eq!((long(1).words().len(), long(1).field(8)), (11, "digest of the resource requirements".into()));
     assert_eq!(long(1).words(), long(1).words());
     assert_ne!(long(1).words(), long(2).words());

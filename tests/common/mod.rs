@@ -5,6 +5,7 @@ use ginrs::bootstrap::UniqueId;
 use ginrs::comm::create::{Request, create};
 use ginrs::comm::{Comm, CommConfig};
 use ginrs::device::DevPtr;
+use std::ops::Range;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Once};
 
@@ -31,49 +32,46 @@ pub fn join(id: &UniqueId, rank: u32, n_ranks: u32) -> Arc<Comm> {
 /// Runs `body` on `n_ranks` threads, each a rank of one communicator; fails when one of them does.
 pub fn threads(n_ranks: u32, body: impl Fn(&Arc<Comm>) + Sync) {
     set_up();
-    let id = UniqueId::create().unwrap();
+    ranks_here(&UniqueId::create().unwrap(), 0..n_ranks, n_ranks, &body);
+}
+
+fn ranks_here(id: &UniqueId, ranks: Range<u32>, n_ranks: u32, body: &(impl Fn(&Arc<Comm>) + Sync)) {
     std::thread::scope(|scope| {
-        let ranks: Vec<_> = (0..n_ranks)
-            .map(|rank| {
-                let (id, body) = (&id, &body);
-                let run = move || {
-                    let comm = join(id, rank, n_ranks);
-                    body(&comm);
-                    if !comm.abort.is_raised() {
-                        comm.bootstrap.barrier("end of test").unwrap();
-                    }
-                };
-                std::thread::Builder::new().name(format!("rank {rank}")).spawn_scoped(scope, run).unwrap()
-            })
-            .collect();
-        for rank in ranks {
+        let start = |rank| {
+            let run = move || {
+                let comm = join(id, rank, n_ranks);
+                body(&comm);
+                if !comm.abort.is_raised() {
+                    comm.bootstrap.barrier("end of test").unwrap();
+                }
+                comm.watch.leaving();
+            };
+            std::thread::Builder::new().name(format!("rank {rank}")).spawn_scoped(scope, run).unwrap()
+        };
+        for rank in ranks.map(start).collect::<Vec<_>>() {
             rank.join().unwrap();
         }
     });
 }
 
-/// Environment variable that makes a test's process a rank: `rank/n_ranks/id`.
-const AS_RANK: &str = "GINRS_TEST_AS_RANK";
+/// Environment variable that makes a test's process hold ranks: `first/count/n_ranks/id`.
+const AS_RANKS: &str = "GINRS_TEST_AS_RANKS";
 
-/// Runs `body` on `n_ranks` processes: the test `name` starts itself again for each of them.
-pub fn processes(name: &str, n_ranks: u32, body: impl FnOnce(&Arc<Comm>)) {
+/// Runs `body` on `n` processes: the test `name` starts itself again for each of them, with `each` thread ranks in it.
+pub fn processes(name: &str, n: u32, each: u32, body: impl Fn(&Arc<Comm>) + Sync) {
     set_up();
-    if let Ok(spec) = std::env::var(AS_RANK) {
+    if let Ok(spec) = std::env::var(AS_RANKS) {
         let parts: Vec<&str> = spec.split('/').collect();
-        let bytes: Vec<u8> = (0..256).step_by(2).map(|i| u8::from_str_radix(&parts[2][i..i + 2], 16).unwrap()).collect();
+        let number = |i: usize| parts[i].parse::<u32>().unwrap();
+        let bytes: Vec<u8> = (0..256).step_by(2).map(|i| u8::from_str_radix(&parts[3][i..i + 2], 16).unwrap()).collect();
         let id = UniqueId::from_bytes(&bytes.try_into().unwrap()).unwrap();
-        let comm = join(&id, parts[0].parse().unwrap(), parts[1].parse().unwrap());
-        body(&comm);
-        comm.bootstrap.barrier("end of test").unwrap();
-        comm.watch.leaving();
-        return;
+        return ranks_here(&id, number(0)..number(0) + number(1), number(2), &body);
     }
     let id = UniqueId::create().unwrap();
     let hex: String = id.bytes().iter().map(|byte| format!("{byte:02x}")).collect();
-    let ranks: Vec<Child> =
-        (0..n_ranks).map(|rank| again(name).env(AS_RANK, format!("{rank}/{n_ranks}/{hex}")).spawn().unwrap()).collect();
-    for (rank, child) in ranks.into_iter().enumerate() {
-        passed(&format!("rank {rank}"), child);
+    let start = |i| again(name).env(AS_RANKS, format!("{}/{each}/{}/{hex}", i * each, n * each)).spawn().unwrap();
+    for (i, child) in (0..n).map(start).collect::<Vec<Child>>().into_iter().enumerate() {
+        passed(&format!("process {i}"), child);
     }
 }
 

@@ -2,8 +2,8 @@
 #include <nccl.h>
 #include <nccl_device/core.h>
 #include <nccl_device/impl/gin_barrier__types.h>
-#include <nccl_device/ll_a2a.h>
-#include <nccl_device/lsa_barrier.h>
+#include <nccl_device/impl/ll_a2a__types.h>
+#include <nccl_device/impl/lsa_barrier__types.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +33,7 @@ static void onHandle(ncclComm_t comm) {
   ncclResult_t state;
   ncclWindow_t win = (ncclWindow_t)&wrong;
   ncclDevCommRequirements_t reqs;
-  ncclDevComm* devComm = (ncclDevComm*)calloc(1, 200);
+  ncclDevComm_t* devComm = (ncclDevComm_t*)calloc(1, 200);
   memset(&reqs, 0, sizeof reqs);
   WANT(ncclInvalidArgument, ncclCommCount(comm, &n));
   WANT(ncclInvalidArgument, ncclCommCuDevice(comm, &n));

@@ -55,6 +55,14 @@ pub fn entry(body: impl FnOnce() -> Result) -> i32 {
     }
 }
 
+/// [`entry`] for the driver API, whose errors `cudaGetLastError` never reports.
+pub fn entry_of_driver(body: impl FnOnce() -> Result) -> i32 {
+    let before = LAST.get();
+    let code = entry(body);
+    LAST.set(before);
+    code
+}
+
 /// [`entry`] for what a failed kernel makes useless: returns the device's sticky error instead.
 pub fn entry_on_device(body: impl FnOnce(&'static crate::device::Device) -> Result) -> i32 {
     entry(|| {

@@ -57,6 +57,11 @@ pub fn object(command: &Command, tools: &Toolchain, input: &Input, object: &Path
     arguments.push(command.standard_flag());
     // Preemption of CUDA threads that spin on plain variables, and device code's habit of reading one type as another.
     arguments.extend(["-fsanitize-coverage=trace-pc".into(), "-fno-strict-aliasing".into()]);
+    if tools.compiler.contains("clang") {
+        // `int base; if (leader) base = atomicAdd(..); base = __shfl_sync(mask, base, 0)` is everyday CUDA; clang takes an
+        // uninitialised argument as a licence to run the branch in every lane.
+        arguments.push("-ftrivial-auto-var-init=pattern".into());
+    }
     arguments.extend(compile_arguments(command, tools, object));
     arguments.push("-".into());
     tools.run(&arguments, Some(&rewritten), false).map(drop)

@@ -1,0 +1,2 @@
+/* NVTX by its older name. */
+#include "nvtx3/nvToolsExt.h"

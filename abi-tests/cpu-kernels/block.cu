@@ -62,11 +62,9 @@ __global__ void leavers(int* out) {
 __global__ void clocks(long long* out) {
   long long a = clock64();
   clock_t c = clock();
-  unsigned long long g = __globaltimer();
   __nanosleep(1000);
   out[0] = clock64() - a;
   out[1] = clock() - c;
-  out[2] = (long long)(__globaltimer() - g);
 }
 
 int main() {
@@ -94,10 +92,10 @@ int main() {
   for (int i = 0; i < 3; i++) CHECK(host[i] == 50);
 
   long long* times;
-  CUDA(cudaMallocManaged(&times, 24));
+  CUDA(cudaMallocManaged(&times, 16));
   clocks<<<1, 1>>>(times);
   CUDA(cudaDeviceSynchronize());
-  for (int i = 0; i < 3; i++) CHECK(times[i] > 0 && times[i] < 10000000000ll);
+  for (int i = 0; i < 2; i++) CHECK(times[i] > 0 && times[i] < 10000000000ll);
   CHECK(clock() != (clock_t)-1); // libc's, on a host thread
   return finish("block");
 }

@@ -1,7 +1,9 @@
 // The driver API beside the runtime's, and NVTX, which does nothing.
 #include "check.h"
 #include <cuda.h>
+#ifdef __GINRS_CPU__
 #include <nvtx3/nvToolsExt.h>
+#endif
 
 int main() {
   static_assert(CUDA_VERSION == 13000 && CUDART_VERSION == 13000, "versions");
@@ -25,8 +27,10 @@ int main() {
   const char* text = nullptr;
   CHECK(cuGetErrorString(CUDA_ERROR_INVALID_VALUE, &text) == CUDA_SUCCESS && text != nullptr && *text);
   CHECK(cuCtxSynchronize() == CUDA_SUCCESS);
+#ifdef __GINRS_CPU__
   nvtxRangePushA("range");
   nvtxMark("mark");
   nvtxRangePop();
+#endif
   return finish("driver_api");
 }

@@ -17,25 +17,25 @@ __host__ __device__ int exact_fma(__half a, __half b, __half c) {
   int code = 0; // the largest code at most the magnitude
   for (int step = 0x4000; step; step /= 2) {
     int next = code + step;
-    if (next <= 0x7c00 && (__int128)(kHalf.value(next) * 0x1p24) << 24 <= magnitude) code = next;
+    if (next <= 0x7c00 && (__int128)(half_format().value(next) * 0x1p24) << 24 <= magnitude) code = next;
   }
   if (code < 0x7c00) {
-    __int128 low = (__int128)(kHalf.value(code) * 0x1p24) << 24, high = (__int128)(kHalf.value(code + 1) * 0x1p24) << 24;
+    __int128 low = (__int128)(half_format().value(code) * 0x1p24) << 24, high = (__int128)(half_format().value(code + 1) * 0x1p24) << 24;
     __int128 twice = 2 * magnitude, ends = low + high;
     if (twice > ends || (twice == ends && code % 2)) code++;
   }
   return code | (sum < 0 ? 0x8000 : 0);
 }
-__host__ __device__ void triple(unsigned seed) {
+ANYWHERE void triple(unsigned seed) {
   unsigned r = scramble(seed), s = scramble(r);
   __half a = __ushort_as_half((unsigned short)r), b = __ushort_as_half((unsigned short)(r >> 16)),
          c = __ushort_as_half((unsigned short)s);
   if (__hisnan(a) || __hisinf(a) || __hisnan(b) || __hisinf(b) || __hisnan(c) || __hisinf(c)) return;
   auto code = [](__half h) { return (int)__half_as_ushort(h); };
   double x = __half2float(a), y = __half2float(b);
-  if (x + y != 0) CHECK_AT(code(__hadd(a, b)) == kHalf.encode(x + y, Format::nearest, 0x7c00), seed);
-  if (x - y != 0) CHECK_AT(code(__hsub(a, b)) == kHalf.encode(x - y, Format::nearest, 0x7c00), seed);
-  CHECK_AT(code(__hmul(a, b)) == kHalf.encode(x * y, Format::nearest, 0x7c00), seed);
+  if (x + y != 0) CHECK_AT(code(__hadd(a, b)) == half_format().encode(x + y, Format::nearest, 0x7c00), seed);
+  if (x - y != 0) CHECK_AT(code(__hsub(a, b)) == half_format().encode(x - y, Format::nearest, 0x7c00), seed);
+  CHECK_AT(code(__hmul(a, b)) == half_format().encode(x * y, Format::nearest, 0x7c00), seed);
   if (scaled(a) * scaled(b) + (scaled(c) << 24) != 0) CHECK_AT(code(__hfma(a, b, c)) == exact_fma(a, b, c), seed);
   // Near cancellation, and with a last digit far below: where rounding twice goes wrong.
   __half near = __ushort_as_half((unsigned short)((code(__hneg(__hmul(a, b))) & 0xfffc) | (s >> 16 & 3)));
@@ -45,20 +45,20 @@ __host__ __device__ void triple(unsigned seed) {
   double u = __bfloat162float(d), v = __bfloat162float(e);
   if (isnan(u) || isnan(v) || isinf(u) || isinf(v) || u + v == 0) return;
   // Sums of far apart bfloat16 are not exact in double, but then the smaller one is far below half a step.
-  CHECK_AT(__bfloat16_as_ushort(__hadd(d, e)) == kBfloat.encode(u + v, Format::nearest, 0x7f80), seed);
-  if (u * v != 0) CHECK_AT(__bfloat16_as_ushort(__hmul(d, e)) == kBfloat.encode(u * v, Format::nearest, 0x7f80), seed);
+  CHECK_AT(__bfloat16_as_ushort(__hadd(d, e)) == bfloat_format().encode(u + v, Format::nearest, 0x7f80), seed);
+  if (u * v != 0) CHECK_AT(__bfloat16_as_ushort(__hmul(d, e)) == bfloat_format().encode(u * v, Format::nearest, 0x7f80), seed);
   // A third operand too small for a double to hold beside the product still decides between two neighbours.
   if (fabs(u * v) > 1e-10 && fabs(u * v) < 1e30)
     for (double tiny : {0x1p-120, -0x1p-120})
       CHECK_AT(__bfloat16_as_ushort(__hfma(d, e, __double2bfloat16(tiny))) ==
-                   kBfloat.encode(nextafter(u * v, tiny * INFINITY), Format::nearest, 0x7f80), seed);
+                   bfloat_format().encode(nextafter(u * v, tiny * INFINITY), Format::nearest, 0x7f80), seed);
 }
 __global__ void triples(unsigned n) {
   for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) triple(i);
 }
 
 template <class T>
-__host__ __device__ void rules() {
+ANYWHERE void rules() {
   const T one(1.0f), two(2.0f), three(3), nan(NAN), inf(INFINITY), zero(0.0f), minus(-0.0f);
   CHECK(one + two == three && three - two == one && two * three == T(6.0) && three / two == T(1.5f));
   T v = one;
@@ -76,7 +76,7 @@ __host__ __device__ void rules() {
   CHECK(hexp2(three) == T(8) && hlog2(T(8)) == three && hcos(zero) == one && hlog10(T(100)) == two);
   CHECK((int)T(-2.75f) == -2 && (unsigned char)T(300) == 255 && (long)three == 3 && T(7u) == T(7ll));
 }
-__host__ __device__ void pairs() {
+ANYWHERE void pairs() {
   __half2 a = __floats2half2_rn(1, 2), b = make_half2(__float2half(3), __float2half(2));
   CHECK(__low2float(a + b) == 4 && __high2float(a * b) == 4 && a == __halves2half2(__low2half(a), __high2half(a)));
   CHECK(__heq2_mask(a, b) == 0xffff0000u && __hbeq2(a, a) && !__hbeq2(a, b) && __low2float(__hlt2(a, b)) == 1);
@@ -105,9 +105,11 @@ __global__ void device() {
 int main() {
   triples<<<8, 64>>>(300000);
   device<<<1, 32>>>();
+#ifdef __GINRS_CPU__
   for (unsigned i = 0; i < 20000; i++) triple(i + 1000000);
   rules<__half>();
   rules<__nv_bfloat16>();
   pairs();
+#endif
   return finish("fp_arithmetic");
 }

@@ -6,17 +6,17 @@
 struct Format {
   int exponentBits, mantissaBits;
   bool infinity;   // the top exponent is infinity and NaN; otherwise only its last code is NaN
-  int bias() const { return (1 << (exponentBits - 1)) - 1; }
-  int codes() const { return 1 << (exponentBits + mantissaBits); } // without the sign
-  int largest() const { return infinity ? codes() - (1 << mantissaBits) - 1 : codes() - 2; }
+  __host__ __device__ int bias() const { return (1 << (exponentBits - 1)) - 1; }
+  __host__ __device__ int codes() const { return 1 << (exponentBits + mantissaBits); } // without the sign
+  __host__ __device__ int largest() const { return infinity ? codes() - (1 << mantissaBits) - 1 : codes() - 2; }
   // Of a finite positive code, or what would follow the largest.
-  double value(int code) const {
+  __host__ __device__ double value(int code) const {
     int exponent = code >> mantissaBits, mantissa = code & ((1 << mantissaBits) - 1);
-    if (exponent == 0) return std::ldexp((double)mantissa, 1 - bias() - mantissaBits);
-    return std::ldexp(1.0 + std::ldexp((double)mantissa, -mantissaBits), exponent - bias());
+    if (exponent == 0) return ldexp((double)mantissa, 1 - bias() - mantissaBits);
+    return ldexp(1.0 + ldexp((double)mantissa, -mantissaBits), exponent - bias());
   }
   // Largest code whose value is at most x, for finite x >= 0; largest() + 1 at most.
-  int below(double x) const {
+  __host__ __device__ int below(double x) const {
     int low = 0, high = largest() + 2;
     while (high - low > 1) {
       int middle = (low + high) / 2;
@@ -26,9 +26,9 @@ struct Format {
   }
   enum Direction { nearest, zero, up, down };
   // Code of x with its sign. Beyond the largest: overflow, largest, or what the direction says.
-  int encode(double x, Direction direction, int overflow) const {
-    bool negative = std::signbit(x);
-    double magnitude = std::fabs(x);
+  __host__ __device__ int encode(double x, Direction direction, int overflow) const {
+    bool negative = signbit(x);
+    double magnitude = fabs(x);
     int code = below(magnitude);
     bool away = direction == up ? !negative : direction == down ? negative : false;
     if (code <= largest() && value(code) != magnitude) {
@@ -40,4 +40,7 @@ struct Format {
     return code | (negative ? codes() : 0);
   }
 };
-constexpr Format kHalf = {5, 10, true}, kBfloat = {8, 7, true}, kE4m3 = {4, 3, false}, kE5m2 = {5, 2, true};
+__host__ __device__ inline Format half_format() { return {5, 10, true}; }
+__host__ __device__ inline Format bfloat_format() { return {8, 7, true}; }
+__host__ __device__ inline Format e4m3_format() { return {4, 3, false}; }
+__host__ __device__ inline Format e5m2_format() { return {5, 2, true}; }

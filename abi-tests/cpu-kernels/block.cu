@@ -1,5 +1,6 @@
 // A block as a whole: indices, shared memory of both kinds, barriers and their reductions, early exits, clocks.
 #include "check.h"
+#include <cuda_pipeline.h>
 #include <vector>
 
 __global__ void indices(unsigned* seen) {
@@ -59,6 +60,27 @@ __global__ void leavers(int* out) {
   if (threadIdx.x == 0) out[blockIdx.x] = stayed;
 }
 
+// Copies in the background, as kernels that stream tiles write them.
+__global__ void pipelined(const int4* in, int* out) {
+  __shared__ int4 stage[2][32];
+  __builtin_assume(blockDim.x == 32);
+  cudaGridDependencySynchronize();
+  int sum = 0;
+  __pipeline_memcpy_async(&stage[0][threadIdx.x], &in[threadIdx.x], 16);
+  __pipeline_commit();
+  for (int i = 0; i < 4; i++) {
+    if (i < 3) __pipeline_memcpy_async(&stage[(i + 1) % 2][threadIdx.x], &in[(i + 1) * 32 + threadIdx.x], 16, i == 2 ? 12 : 0);
+    __pipeline_commit();
+    __pipeline_wait_prior(1);
+    __syncthreads();
+    int4 v = stage[i % 2][31 - threadIdx.x];
+    sum += v.x + v.y + v.z + v.w;
+    __syncthreads();
+  }
+  atomicAdd(out, sum);
+  cudaTriggerProgrammaticLaunchCompletion();
+}
+
 __global__ void clocks(long long* out) {
   long long a = clock64();
   clock_t c = clock();
@@ -90,6 +112,13 @@ int main() {
   leavers<<<3, 100>>>(data);
   CUDA(cudaMemcpy(host.data(), data, 12, cudaMemcpyDeviceToHost));
   for (int i = 0; i < 3; i++) CHECK(host[i] == 50);
+
+  for (int i = 0; i < 512; i++) host[i] = 1;
+  CUDA(cudaMemcpy(data, host.data(), 2048, cudaMemcpyHostToDevice));
+  CUDA(cudaMemset(data + 1024, 0, 4));
+  pipelined<<<1, 32>>>((const int4*)data, data + 1024);
+  CUDA(cudaMemcpy(host.data(), data + 1024, 4, cudaMemcpyDeviceToHost));
+  CHECK(host[0] == 3 * 128 + 32);
 
   long long* times;
   CUDA(cudaMallocManaged(&times, 16));

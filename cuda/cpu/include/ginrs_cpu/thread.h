@@ -74,8 +74,18 @@ inline unsigned long long __globaltimer() { return ginrs_cpu::nanoseconds(CLOCK_
 
 /* Ends the kernel with cudaErrorLaunchFailure. */
 [[noreturn]] inline void __trap(GINRS_CPU_SITE) { ginrs_cpu_trap("__trap()", file, line); }
+#ifndef __clang__ /* which has it built in */
+inline void __builtin_assume(bool condition) {
+  if (!condition) __builtin_unreachable();
+}
+#endif
 inline void __brkpt() {}
 inline void __prof_trigger(int) {}
+
+/* Programmatic dependent launch: a kernel here starts when the one before it in its stream has ended, so there is nothing
+ * to wait for and nothing to hurry. */
+inline void cudaGridDependencySynchronize() {}
+inline void cudaTriggerProgrammaticLaunchCompletion() {}
 
 /* The CPU has one address space: a shared-space address is the generic one, 64 bits wide. */
 inline size_t __cvta_generic_to_shared(const void* p) { return (size_t)p; }

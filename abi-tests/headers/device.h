@@ -2,6 +2,10 @@
  * both. Kernels are never launched: that they compile is the test. */
 #ifndef HEADERS_DEVICE_H_
 #define HEADERS_DEVICE_H_
+/* T015: names that other headers give other meanings. */
+#define READ_ONCE(x) (x)
+#define WRITE_ONCE(x, value) ((x) = (value))
+#define ACCESS_ONCE(x) (x)
 #include <nccl_device.h>
 
 #include <type_traits>

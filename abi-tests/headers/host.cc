@@ -2,6 +2,15 @@
 #include <nccl.h>
 #include <nccl_device.h>
 
+#if !__has_include(<nccl_device/lsa_barrier.h>) /* T016 */
+#error "feature tests look for this header"
+#endif
+#ifdef OURS
+#include <nccl_device/impl/mem_barrier__funcs.h>
+#include <nccl_device/impl/mem_barrier__types.h>
+#include <nccl_device/mem_barrier.h>
+#endif
+
 #include <cstring>
 #include <type_traits>
 #include <unordered_map>

@@ -51,7 +51,7 @@ KERNEL(t053) {
   ncclLsaBarrierSession span{ncclCoopWarpSpan(0, 2, 1), d, ncclTeamTagLsa(), 5};
   warp.sync(ncclCoopWarp(), cuda::memory_order_relaxed);
   thread.sync(ncclCoopThread(), cuda::memory_order_relaxed);
-  __shared__ alignas(16) char storage[sizeof(ncclLsaBarrierSession<Cta>)];
+  alignas(16) __shared__ char storage[sizeof(ncclLsaBarrierSession<Cta>)];
   auto* placed = new (storage) ncclLsaBarrierSession<Cta>(Cta(), d, ncclTeamTagLsa(), 6);
   syncByReference(*placed);
   placed->~ncclLsaBarrierSession<Cta>();

@@ -43,6 +43,12 @@ using ncclGin_StrongSignalAdd = ncclGin_SignalAdd;
 using ncclGin_WeakSignalInc = ncclGin_SignalInc;
 using ncclGin_WeakSignalAdd = ncclGin_SignalAdd;
 
+namespace ginrs {
+/* Keeps putValue<int>(team, peer, window, 0, 7) from being read as "at ncclSymPtr<int>(window), value 0, action 7". */
+template <typename Action>
+using IfAction = typename std::enable_if<std::is_class<Action>::value>::type;
+}  // namespace ginrs
+
 template <unsigned backendMask>
 struct ncclGin_BackendMask;
 template <ncclNetDeviceType backend>
@@ -97,7 +103,7 @@ struct ncclGin_BackendMask {
                                    cuda::thread_scope alreadyReleased = cuda::thread_scope_thread,
                                    cuda::thread_scope expected_scope = cuda::thread_scope_device) const;
   template <typename T, typename RemoteAction = ncclGin_None, typename Coop = ncclCoopThread,
-            typename DescriptorSmem = ncclGin_None>
+            typename DescriptorSmem = ncclGin_None, typename = ginrs::IfAction<RemoteAction>>
   NCCL_DEVICE_INLINE void putValue(ncclTeam team, int peer, ncclSymPtr<T> dst, T value,
                                    RemoteAction remoteAction = ncclGin_None{}, Coop coop = ncclCoopThread{},
                                    DescriptorSmem descriptor = ncclGin_None{},

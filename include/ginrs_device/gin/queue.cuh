@@ -47,10 +47,10 @@ NCCL_DEVICE_INLINE void hint(ncclGinCtx const& ctx, uint32_t peer, uint32_t end)
   SystemU64(ring[slot]).store(GINRS_HINT(peer, end), cuda::memory_order_relaxed);
 }
 
-/* Eight words, each whole and with its flag at once. */
-NCCL_DEVICE_INLINE void writeSlot(ncclGinProxyGfd_t* slot, ncclGinProxyGfd_t const& gfd) {
+/* Eight words, each whole and with its flag at once. A descriptor's type has alignment 1, a queue's slots have 64. */
+NCCL_DEVICE_INLINE void writeSlot(void* slot, ncclGinProxyGfd_t const& gfd) {
+  uint64_t* words = static_cast<uint64_t*>(slot);
 #if defined(__CUDA_ARCH__) && !defined(__GINRS_CPU__)
-  uint64_t* words = static_cast<uint64_t*>(static_cast<void*>(slot));
 #pragma unroll
   for (int i = 0; i < ncclGinProxyGfdQwords; i += 2) {
     asm volatile("st.relaxed.sys.v2.b64 [%0], {%1, %2};" ::"l"(words + i), "l"(gfd.qword[i].raw),
@@ -59,10 +59,9 @@ NCCL_DEVICE_INLINE void writeSlot(ncclGinProxyGfd_t* slot, ncclGinProxyGfd_t con
   }
 #elif defined(__GINRS_CPU__)
   /* Release costs nothing on x86, and shows ThreadSanitizer the order that the fence above made. */
-  uint64_t* words = static_cast<uint64_t*>(static_cast<void*>(slot));
   for (int i = 0; i < ncclGinProxyGfdQwords; i++) SystemU64(words[i]).store(gfd.qword[i].raw, cuda::memory_order_release);
 #else
-  *slot = gfd;
+  (void)words, (void)gfd;
 #endif
 }
 

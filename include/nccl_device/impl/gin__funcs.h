@@ -107,7 +107,7 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::putValue(ncclTeam team
   coop.sync();
 }
 template <unsigned backendMask>
-template <typename T, typename RemoteAction, typename Coop, typename DescriptorSmem>
+template <typename T, typename RemoteAction, typename Coop, typename DescriptorSmem, typename>
 NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::putValue(ncclTeam team, int peer, ncclSymPtr<T> dst, T value,
                                                                    RemoteAction remoteAction, Coop coop,
                                                                    DescriptorSmem descriptor,

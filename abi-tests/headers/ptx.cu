@@ -1,0 +1,26 @@
+/* T027, T058: which instructions the device code comes to. One kernel each; the test looks for them by name. */
+#include "device.h"
+
+using Cta = ncclCoopCta;
+extern "C" __global__ void lsaReleaseAcquire(ncclDevComm d) {
+  ncclLsaBarrierSession<Cta> bar{Cta(), d, ncclTeamTagLsa(), 0};
+  bar.sync(Cta(), cuda::memory_order_acq_rel);
+}
+extern "C" __global__ void lsaRelaxed(ncclDevComm d) {
+  ncclLsaBarrierSession<Cta> bar{Cta(), d, ncclTeamTagLsa(), 0};
+  bar.sync(Cta(), cuda::memory_order_relaxed);
+}
+extern "C" __global__ void lsaMultimem(ncclDevComm d) {
+  ncclLsaBarrierSession<Cta> bar{Cta(), d, ncclTeamTagLsa(), 0, true};
+  bar.sync(Cta(), cuda::memory_order_acq_rel);
+}
+extern "C" __global__ void bcastThread(int* o) {
+  if (threadIdx.x == 3) *o = ncclCoopBcast(ncclCoopThread(), *o, 0);
+}
+extern "C" __global__ void putFenced(ncclDevComm d, ncclWindow_t w) {
+  ncclGin(d, 0).put(ncclTeamWorld(d), 1, w, 0, w, 0, 8);
+}
+extern "C" __global__ void putReleased(ncclDevComm d, ncclWindow_t w) {
+  ncclGin(d, 0).put(ncclTeamWorld(d), 1, w, 0, w, 0, 8, ncclGin_None{}, ncclGin_None{}, ncclCoopThread{},
+                    ncclGin_None{}, cuda::thread_scope_system, cuda::thread_scope_system);
+}

@@ -1,0 +1,173 @@
+/* A world of ranks in one process, as device code sees it: flat memory, a window, device communicators, GIN contexts, and
+ * a proxy for each that applies what is posted. Layouts only, no host library. */
+#ifndef HEADERS_WORLD_H_
+#define HEADERS_WORLD_H_
+#include <ginrs_device/marker.h>
+#include <nccl_device.h>
+#include <sys/mman.h>
+
+#include <atomic>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "check.h"
+#include "one_thread.h"
+
+constexpr size_t kGiB = size_t(1) << 30;
+
+/* Per rank: 4 GiB of addresses, the first 8 MiB a window that serves as resource window too. */
+struct World {
+  struct Context {
+    ncclGinProxyGpuCtx_t abi;
+    char pad[GINRS_GIN_EXT_OFFSET - sizeof(ncclGinProxyGpuCtx_t)];
+    ginrsGinExt ext;
+  };
+  struct Rank {
+    ncclDevComm devComm = {};
+    ncclWindow_vidmem window = {};
+    struct {
+      ncclDevCommWindowTable page;
+      ginrsCommExt ext;
+    } table = {};
+    Context context = {};
+    std::vector<ncclGinProxyGfd_t> queues;
+    std::vector<uint32_t> pis, cis;
+    std::vector<uint64_t> signals, counters, shadows;
+    uint32_t abortWord = 0, hintHead = 0;
+    std::vector<uint64_t> hints;
+  };
+  int n;
+  char* flat;
+  std::vector<Rank> ranks;
+  std::atomic<bool> stop{false};
+
+  explicit World(int n, uint32_t queueSize = 4, uint32_t firstIndex = 0xfffffffd) : n(n), ranks(n) {
+    flat = static_cast<char*>(
+        mmap(nullptr, n * 4 * kGiB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+    if (flat == MAP_FAILED) _Exit(2);
+    for (int r = 0; r < n; r++) init(r, queueSize, firstIndex);
+  }
+  ~World() {
+    munmap(flat, n * 4 * kGiB);
+  }
+
+  void init(int r, uint32_t queueSize, uint32_t firstIndex) {
+    Rank& rank = ranks[r];
+    rank.queues.resize(size_t(n) * queueSize);
+    rank.pis.assign(n, firstIndex);
+    rank.cis.assign(n, firstIndex);
+    rank.signals.assign(64, 0);
+    rank.counters.assign(64, 0);
+    rank.shadows.assign(64, 0);
+    rank.hints.assign(8, 0);
+    rank.context.abi = {n,
+                        queueSize,
+                        rank.queues.data(),
+                        rank.pis.data(),
+                        rank.cis.data(),
+                        rank.counters.data(),
+                        rank.signals.data()};
+    rank.context.ext = {GINRS_GIN_EXT_MAGIC, GINRS_EXT_VERSION, 7, &rank.abortWord, &rank.hintHead, rank.hints.data()};
+
+    rank.window.lsaFlatBase = flat;
+    rank.window.lsaRank = rank.window.worldRank = r;
+    rank.window.stride4G = 1;
+    rank.window.ginOffset4K = 2;
+    rank.window.ginWins[0] = memory(r); /* this world's proxy takes the handle for the address */
+    rank.table.page.entries[1] = {reinterpret_cast<uintptr_t>(memory(r)), 8 << 20, &rank.window};
+    rank.table.ext = {GINRS_COMM_EXT_MAGIC, GINRS_EXT_VERSION, sizeof(ginrsCommExt), &rank.abortWord};
+
+    ncclDevComm& d = rank.devComm;
+    d.rank = d.lsaRank = r;
+    d.nRanks = d.lsaSize = n;
+    d.nRanks_rcp32 = d.lsaSize_rcp32 = nccl::utility::idivRcp32(uint32_t(n));
+    d.windowTable = &rank.table.page;
+    d.resourceWindow = &rank.window;
+    d.resourceWindow_inlined = rank.window;
+    d.resourceWindow_inlined.ginrsMark = GINRS_MARK_WORD;
+    d.ginrsMark[0] = GINRS_MARK_BYTE0, d.ginrsMark[1] = GINRS_MARK_BYTE1, d.ginrsMark[2] = GINRS_MARK_BYTE2;
+    d.ginContextCount = 1;
+    d.ginTypes[0] = NCCL_NET_DEVICE_GIN_PROXY;
+    d.ginHandles[0] = &rank.context;
+    d.ginSignalBase = 8;
+    d.ginSignalCount = 32;
+    d.ginCounterBase = 16;
+    d.ginCounterCount = 32;
+    d.ginSignalShadows = rank.shadows.data();
+  }
+
+  char* memory(int r) {
+    return flat + r * 4 * kGiB;
+  }
+  uint32_t* words(int r, uint32_t handle) {
+    return reinterpret_cast<uint32_t*>(memory(r) + 128 * size_t(handle));
+  }
+  ncclGinProxyGfd_t& slot(int r, int peer, uint32_t index) {
+    uint32_t size = ranks[r].context.abi.queueSize;
+    return ranks[r].queues[size_t(peer) * size + (index & (size - 1))];
+  }
+
+  /* Takes the next descriptor of a queue, if it is complete, zeroes its slot, applies it, then gives credit. */
+  bool step(int r, int peer) {
+    Rank& rank = ranks[r];
+    void* gfd = &slot(r, peer, rank.cis[peer]);
+    uint64_t* qwords = static_cast<uint64_t*>(gfd);
+    ncclGinProxyGfd_t taken;
+    for (int i = 0; i < 8; i++) {
+      taken.qword[i].raw = __atomic_load_n(&qwords[i], __ATOMIC_ACQUIRE);
+      if (!taken.qword[i].flag.v) return false;
+    }
+    for (int i = 0; i < 8; i++) __atomic_store_n(&qwords[i], 0, __ATOMIC_RELAXED);
+    apply(rank, ranks[peer], taken);
+    __atomic_store_n(&rank.cis[peer], rank.cis[peer] + 1, __ATOMIC_RELEASE);
+    return true;
+  }
+  static void apply(Rank& self, Rank& peer, ncclGinProxyGfd_t gfd) {
+    unsigned op = gfd.qword[0].header.op;
+    size_t size = gfd.qword[0].header.size;
+    char* dst = reinterpret_cast<char*>(uintptr_t(gfd.qword[4].dstHandle.dstHandle)) + gfd.qword[3].dstOff.dstOff;
+    if (op & ncclGinProxyOpWithInline) {
+      uint64_t low = gfd.qword[1].inlineLow.inlineValLow, middle = gfd.qword[1].inlineLow.inlineValLow2;
+      uint64_t value = low | middle << 32 | uint64_t(gfd.qword[2].inlineHigh.inlineValHigh) << 48;
+      memcpy(dst, &value, size);
+    } else if (size != 0) {
+      memcpy(dst, reinterpret_cast<char*>(uintptr_t(gfd.qword[2].srcHandle.srcHandle)) + gfd.qword[1].srcOff.srcOff, size);
+    }
+    uint64_t add = uint64_t(gfd.qword[5].completion.signalValLow) | uint64_t(gfd.qword[6].signalVal.signalValLow2) << 16 |
+                   uint64_t(gfd.qword[6].signalVal.signalValHigh) << 32;
+    if (op & ncclGinProxyOpWithSignalInc) add = 1;
+    if (op & (ncclGinProxyOpWithSignalInc | ncclGinProxyOpWithSignalAdd)) {
+      __atomic_add_fetch(&peer.signals[gfd.qword[5].completion.signalId], add, __ATOMIC_ACQ_REL);
+    }
+    if (op & ncclGinProxyOpWithCounter) {
+      __atomic_add_fetch(&self.counters[gfd.qword[5].completion.counterId], 1, __ATOMIC_RELEASE);
+    }
+  }
+
+  /* Runs `kernel(rank)` as a block of each rank, with a proxy beside it if asked. */
+  template <typename Kernel>
+  void launch(Kernel kernel, bool withProxy = true) {
+    stop = false;
+    std::thread proxy([&] {
+      while (withProxy && !stop) {
+        bool moved = false;
+        for (int r = 0; r < n; r++) {
+          for (int peer = 0; peer < n; peer++) moved |= step(r, peer);
+        }
+        if (!moved) sched_yield();
+      }
+    });
+    std::vector<std::thread> blocks;
+    for (int r = 0; r < n; r++) {
+      blocks.emplace_back([&, r] {
+        becomeBlock(0);
+        kernel(r);
+      });
+    }
+    for (std::thread& block : blocks) block.join();
+    stop = true;
+    proxy.join();
+  }
+};
+#endif

@@ -1,0 +1,159 @@
+//! Compilers of a machine, as the header tests use them: the host's, nvcc where there is one, and the CPU device's build
+//! of device code.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// Ends a compiler or program that hangs.
+const LIMIT_SECONDS: &str = "240";
+
+/// The repository's root.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("abi-tests lies in the repository").to_path_buf()
+}
+
+/// A source of the header tests.
+pub fn source(name: &str) -> PathBuf {
+    root().join("abi-tests/headers").join(name)
+}
+
+/// Says why a test does less than it could. Goes to stderr itself, so that libtest does not swallow it.
+pub fn skip(what: &str) {
+    let _ = writeln!(std::io::stderr(), "skip: {what}");
+}
+
+/// Which set of NCCL headers a source is compiled against.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Headers {
+    /// This repository's; defines OURS.
+    Ours,
+    /// NVIDIA's, to know that a test tells the truth about NCCL.
+    Nvidia,
+}
+
+impl Headers {
+    /// Arguments that select them, or nothing where NVIDIA's are not installed.
+    pub fn flags(self) -> Option<Vec<String>> {
+        match self {
+            Headers::Ours => Some(vec!["-DOURS".into(), format!("-I{}", root().join("include").display())]),
+            Headers::Nvidia => {
+                let nccl = std::env::var_os("GINRS_NVIDIA_NCCL").map(PathBuf::from).or_else(|| in_venv("nccl"))?;
+                let mut flags = vec![format!("-I{}", nccl.join("include").display())];
+                flags.extend(cuda_include().map(|dir| format!("-I{}", dir.display())));
+                Some(flags)
+            }
+        }
+    }
+}
+
+/// nvidia/NAME in the packages of the virtual environment that GINRS_TEST_VENV names.
+fn in_venv(name: &str) -> Option<PathBuf> {
+    let lib = PathBuf::from(std::env::var_os("GINRS_TEST_VENV")?).join("lib");
+    let pythons = std::fs::read_dir(lib).ok()?;
+    pythons.flatten().map(|entry| entry.path().join("site-packages/nvidia").join(name)).find(|dir| dir.is_dir())
+}
+
+fn on_path(program: &str) -> Option<PathBuf> {
+    std::env::split_paths(&std::env::var_os("PATH")?).map(|dir| dir.join(program)).find(|file| file.is_file())
+}
+
+/// nvcc of NVCC, PATH or GINRS_TEST_VENV.
+pub fn nvcc() -> Option<PathBuf> {
+    let named = std::env::var_os("NVCC").map(PathBuf::from);
+    named.or_else(|| on_path("nvcc")).or_else(|| in_venv("cu13").map(|dir| dir.join("bin/nvcc")))
+}
+
+/// nvcc for a test that needs it; without one the test is skipped with a line that says so.
+pub fn nvcc_or_skip(test: &str) -> Option<PathBuf> {
+    let found = nvcc();
+    if found.is_none() {
+        skip(&format!("{test}: no nvcc (set NVCC or GINRS_TEST_VENV, or put it on PATH)"));
+    }
+    found
+}
+
+fn cuda_include() -> Option<PathBuf> {
+    Some(nvcc()?.parent()?.parent()?.join("include"))
+}
+
+/// True where clang++ is installed.
+pub fn has_clang() -> bool {
+    on_path("clang++").is_some()
+}
+
+/// A command under a time limit.
+pub fn limited(program: impl AsRef<std::ffi::OsStr>) -> Command {
+    let mut command = Command::new("timeout");
+    command.arg(LIMIT_SECONDS).arg(program);
+    command
+}
+
+/// nvcc with C++17, the toolkit's C++ library and lambdas that are __device__.
+pub fn nvcc_command(nvcc: &Path) -> Command {
+    let mut command = limited(nvcc);
+    let bin = nvcc.parent().expect("nvcc lies in a folder");
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
+    command.env("PATH", path).args(["-std=c++17", "--extended-lambda"]);
+    if let Some(cccl) = cuda_include().map(|dir| dir.join("cccl")).filter(|dir| dir.is_dir()) {
+        command.arg(format!("-I{}", cccl.display()));
+    }
+    command
+}
+
+/// The command's standard output; a panic with all it said if it fails.
+pub fn succeed(command: &mut Command) -> String {
+    let output = run(command);
+    assert!(output.status.success(), "{command:?}: {}\n{}", output.status, text(&output));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// All it said; a panic if it succeeds.
+pub fn fail(command: &mut Command) -> String {
+    let output = run(command);
+    assert_ne!(output.status.code(), Some(124), "{command:?} did not end");
+    assert!(!output.status.success(), "{command:?} should have failed");
+    text(&output)
+}
+
+fn run(command: &mut Command) -> Output {
+    command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"))
+}
+
+fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// Compiles device code as the CPU device runs it, in the two steps that ginrs-cc takes; CUDA's qualifiers are all that
+/// has to be rewritten in these sources.
+pub fn compile_for_cpu(source: &Path, object: &Path, flags: &[&str]) {
+    let mut preprocess = limited("g++");
+    preprocess.args(["-std=c++17", "-E", "-xc++", "-isystem"]).arg(root().join("cuda/cpu/include"));
+    preprocess.arg(format!("-I{}", root().join("include").display()));
+    preprocess.args(["-D__CUDACC__=1", "-D__NVCC__=1", "-D__CUDA_ARCH__=900", "-D__GINRS_CPU__=1", "-DOURS"]);
+    preprocess.args(["-include", "cuda_runtime.h"]).arg(source);
+    let unit = object.with_extension("ii");
+    std::fs::write(&unit, without_qualifiers(&succeed(&mut preprocess))).expect("write the preprocessed unit");
+    succeed(limited("g++").args(["-std=c++17", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas"]).args(flags).arg(unit));
+}
+
+fn without_qualifiers(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut word = String::new();
+    for c in text.chars().chain(['\n']) {
+        if c.is_ascii_alphanumeric() || c == '_' {
+            word.push(c);
+            continue;
+        }
+        match word.as_str() {
+            "__host__" | "__device__" | "__global__" | "__constant__" | "__managed__" | "__grid_constant__"
+            | "__noinline__" => {}
+            "__forceinline__" => out.push_str("inline __attribute__((always_inline))"),
+            "__shared__" => out.push_str("static thread_local"),
+            other => out.push_str(other),
+        }
+        word.clear();
+        out.push(c);
+    }
+    out
+}

@@ -1,0 +1,282 @@
+//! The device-API headers: that each compiles alone everywhere, that layouts and arithmetic are NCCL's, that what compiled
+//! against NVIDIA's headers compiles against these, and that the device code posts and waits as the protocols say.
+//! Sources in `headers/`; T numbers are those of the compatibility list that the sources name.
+
+mod compilers;
+
+use compilers::{Headers, compile_for_cpu, fail, has_clang, limited, nvcc_command, nvcc_or_skip, root, skip, source, succeed};
+use std::path::{Path, PathBuf};
+
+/// Every header of include/, relative to it.
+fn all_headers() -> Vec<String> {
+    fn walk(dir: &Path, found: &mut Vec<PathBuf>) {
+        for entry in std::fs::read_dir(dir).expect("include/ is readable").flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                walk(&path, found);
+            } else if path.extension().is_some_and(|e| e == "h" || e == "cuh") {
+                found.push(path);
+            }
+        }
+    }
+    let include = root().join("include");
+    let mut found = Vec::new();
+    walk(&include, &mut found);
+    let mut names: Vec<String> =
+        found.iter().map(|p| p.strip_prefix(&include).expect("below include/").display().to_string()).collect();
+    names.sort();
+    assert!(names.len() > 40, "only {} headers found", names.len());
+    names
+}
+
+/// One file per header that includes it and nothing else.
+fn lone_includes(dir: &Path, extension: &str) -> Vec<PathBuf> {
+    let write = |name: &String| {
+        let file = dir.join(format!("{}.{extension}", name.replace(['/', '.'], "_")));
+        std::fs::write(&file, format!("#include <{name}>\n")).expect("write a test unit");
+        file
+    };
+    all_headers().iter().map(write).collect()
+}
+
+fn include_flag() -> String {
+    format!("-I{}", root().join("include").display())
+}
+
+#[test]
+fn t010_each_header_alone_as_c_and_cpp() {
+    let dir = tempfile::tempdir().expect("a folder for units");
+    let strict = ["-Wall", "-Wextra", "-Werror", "-fsyntax-only"];
+    let c = lone_includes(dir.path(), "c");
+    succeed(limited("gcc").args(["-std=c11", "-pedantic"]).args(strict).arg(include_flag()).args(&c));
+    let cpp = lone_includes(dir.path(), "cc");
+    for standard in ["-std=c++14", "-std=c++17", "-std=c++20"] {
+        succeed(limited("g++").arg(standard).args(strict).arg(include_flag()).args(&cpp));
+        if has_clang() {
+            succeed(limited("clang++").arg(standard).args(strict).arg(include_flag()).args(&cpp));
+        }
+    }
+    if !has_clang() {
+        skip("t010: no clang++");
+    }
+}
+
+#[test]
+fn t010_each_header_alone_for_the_cpu_device() {
+    let dir = tempfile::tempdir().expect("a folder for units");
+    for unit in lone_includes(dir.path(), "cu") {
+        compile_for_cpu(&unit, &unit.with_extension("o"), &["-fsyntax-only"]);
+    }
+}
+
+#[test]
+fn t010_each_header_alone_with_nvcc() {
+    let Some(nvcc) = nvcc_or_skip("t010") else { return };
+    let dir = tempfile::tempdir().expect("a folder for units");
+    let units = lone_includes(dir.path(), "cu");
+    let mut command = nvcc_command(&nvcc);
+    command.args(["-arch=sm_90", "-ptx", "--threads", "2", "-Werror", "all-warnings"]).arg(include_flag());
+    succeed(command.args(&units).current_dir(dir.path()));
+}
+
+/// Compiles a C++ program, runs it, and expects it to find nothing wrong.
+fn run_host(name: &str, headers: Headers) {
+    let Some(flags) = headers.flags() else {
+        return skip(&format!("{name} against NVIDIA's headers: set GINRS_NVIDIA_NCCL or GINRS_TEST_VENV"));
+    };
+    let dir = tempfile::tempdir().expect("a folder for the program");
+    let program = dir.path().join("program");
+    let warnings: &[&str] = if headers == Headers::Ours { &["-Wall", "-Wextra", "-Werror"] } else { &["-w"] };
+    succeed(limited("g++").args(["-std=c++17", "-O1"]).args(warnings).args(&flags).arg(source(name)).arg("-o").arg(&program));
+    succeed(&mut limited(program));
+}
+
+#[test]
+fn t001_t002_t003_layouts() {
+    run_host("layout.cc", Headers::Ours);
+    run_host("layout.cc", Headers::Nvidia);
+}
+
+#[test]
+fn t033_t034_team_arithmetic() {
+    run_host("teams.cc", Headers::Ours);
+    run_host("teams.cc", Headers::Nvidia);
+}
+
+#[test]
+fn t042_to_t048_symmetric_pointers() {
+    run_host("symptr.cc", Headers::Ours);
+    run_host("symptr.cc", Headers::Nvidia);
+}
+
+#[test]
+fn t110_t112_utility() {
+    run_host("utility.cc", Headers::Ours);
+    run_host("utility.cc", Headers::Nvidia);
+}
+
+#[test]
+fn t004_t071_descriptor_bits() {
+    run_host("gfd.cc", Headers::Ours);
+    run_host("gfd.cc", Headers::Nvidia);
+}
+
+#[test]
+fn t099_lines_of_the_ll_all_to_all() {
+    run_host("ll.cc", Headers::Ours);
+}
+
+#[test]
+fn t006_t007_t009_host_code_in_c_and_cpp() {
+    for headers in [Headers::Ours, Headers::Nvidia] {
+        let Some(flags) = headers.flags() else { continue };
+        let syntax = ["-fsyntax-only"];
+        succeed(limited("gcc").arg("-std=c11").args(syntax).args(&flags).arg(source("core.c")));
+        for standard in ["-std=c++14", "-std=c++17", "-std=c++20"] {
+            succeed(limited("g++").arg(standard).args(syntax).args(&flags).arg(source("host.cc")));
+        }
+        if headers == Headers::Ours {
+            succeed(limited("gcc").args(["-std=c11", "-Wall", "-Werror"]).args(syntax).args(&flags).arg(source("all.c")));
+        }
+    }
+}
+
+/// Runs device code on plain threads, one per block, against the runtime in one_thread.cc.
+fn run_cpu(name: &str) {
+    let dir = tempfile::tempdir().expect("a folder for the program");
+    let (object, runtime, program) = (dir.path().join("a.o"), dir.path().join("runtime.o"), dir.path().join("program"));
+    let tests = format!("-I{}", root().join("abi-tests/headers").display());
+    let out = object.display().to_string();
+    let unit = dir.path().join("unit.cu");
+    std::fs::write(&unit, format!("#include \"{}\"\n", source(name).display())).expect("write a test unit");
+    compile_for_cpu(&unit, &object, &["-O1", "-g", "-c", "-o", &out]);
+    let contract = format!("-I{}", root().join("cuda/cpu/include").display());
+    let mut compile = limited("g++");
+    succeed(compile.args(["-std=c++17", "-c", &tests, &contract]).arg(source("one_thread.cc")).arg("-o").arg(&runtime));
+    succeed(limited("g++").args([&object, &runtime]).arg("-lpthread").arg("-o").arg(&program));
+    succeed(&mut limited(program));
+}
+
+#[test]
+fn t116_gin_posts_waits_and_aborts() {
+    run_cpu("run_gin.cu");
+}
+
+#[test]
+fn t059_t100_lsa_and_ll_words_and_aborts() {
+    run_cpu("run_lsa.cu");
+}
+
+#[test]
+fn device_tests_compile_for_the_cpu_device() {
+    let dir = tempfile::tempdir().expect("a folder for objects");
+    for name in ["coop.cu", "pointers.cu", "gin.cu", "sessions.cu"] {
+        compile_for_cpu(&source(name), &dir.path().join("a.o"), &["-fsyntax-only", "-Wno-unused-but-set-variable"]);
+    }
+}
+
+#[test]
+fn device_tests_compile_for_every_architecture() {
+    let Some(nvcc) = nvcc_or_skip("device tests") else { return };
+    let dir = tempfile::tempdir().expect("a folder for objects");
+    let mut command = nvcc_command(&nvcc);
+    for arch in ["75", "80", "90", "100"] {
+        command.args(["-gencode", &format!("arch=compute_{arch},code=sm_{arch}")]);
+    }
+    command.args(["--threads", "2", "-Werror", "all-warnings", "-Xcompiler", "-Wall,-Wextra"]);
+    command.args(Headers::Ours.flags().expect("ours")).arg("-c").arg(source("all.cu"));
+    succeed(command.arg("-o").arg(dir.path().join("a.o")));
+}
+
+#[test]
+fn device_tests_are_true_of_nccl() {
+    let Some(nvcc) = nvcc_or_skip("device tests against NVIDIA's headers") else { return };
+    let Some(flags) = Headers::Nvidia.flags() else {
+        return skip("device tests against NVIDIA's headers: set GINRS_NVIDIA_NCCL or GINRS_TEST_VENV");
+    };
+    let dir = tempfile::tempdir().expect("a folder for objects");
+    let ptx = dir.path().join("a.ptx");
+    succeed(nvcc_command(&nvcc).args(["-arch=sm_90", "-ptx"]).args(&flags).arg(source("all.cu")).arg("-o").arg(ptx));
+}
+
+#[test]
+fn t017_t018_every_choice_of_backends() {
+    let Some(nvcc) = nvcc_or_skip("t017") else { return };
+    let dir = tempfile::tempdir().expect("a folder for objects");
+    for (proxy, gdaki) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+        let mut command = nvcc_command(&nvcc);
+        command.args(["-arch=sm_90", "-ptx", "-Werror", "all-warnings", "-DNCCL_DEVICE_GIN_GDAKI_ENABLE_DEBUG"]);
+        command.args([format!("-DNCCL_GIN_PROXY_ENABLE={proxy}"), format!("-DNCCL_GIN_GDAKI_ENABLE={gdaki}")]);
+        command.args(Headers::Ours.flags().expect("ours")).arg(source("gin.cu"));
+        succeed(command.arg("-o").arg(dir.path().join("a.ptx")));
+    }
+}
+
+#[test]
+fn t012_t086_cpp20_relocatable_units_link_and_name_one_type() {
+    let Some(nvcc) = nvcc_or_skip("t012") else { return };
+    let dir = tempfile::tempdir().expect("a folder for objects");
+    let objects: Vec<PathBuf> = ["pointers.cu", "sessions.cu"].iter().map(|n| dir.path().join(n).with_extension("o")).collect();
+    for (name, object) in ["pointers.cu", "sessions.cu"].iter().zip(&objects) {
+        let mut command = nvcc_command(&nvcc);
+        command.args(["-std=c++20", "-arch=sm_90", "-rdc=true", "-c"]).args(Headers::Ours.flags().expect("ours"));
+        succeed(command.arg(source(name)).arg("-o").arg(object));
+    }
+    let mut link = nvcc_command(&nvcc);
+    succeed(link.args(["-arch=sm_90", "-dlink"]).args(&objects).arg("-o").arg(dir.path().join("linked.o")));
+
+    /* A kernel template over ncclGin: the host's symbol and the device's must be one. */
+    let unit = dir.path().join("type.cu");
+    std::fs::write(&unit, "#include <nccl_device.h>\ntemplate <typename G> __global__ void byType(G*) {}\nvoid const* p = (void const*)&byType<ncclGin>;\n")
+        .expect("write a test unit");
+    let (ptx, object) = (dir.path().join("type.ptx"), dir.path().join("type.o"));
+    succeed(nvcc_command(&nvcc).args(["-arch=sm_90", "-ptx"]).arg(include_flag()).arg(&unit).arg("-o").arg(&ptx));
+    succeed(nvcc_command(&nvcc).args(["-arch=sm_90", "-c"]).arg(include_flag()).arg(&unit).arg("-o").arg(&object));
+    let name = "_Z6byTypeI19ncclGin_BackendMaskILj12EEEvPT_";
+    assert!(std::fs::read_to_string(&ptx).expect("ptx").contains(name), "the device's name is another");
+    assert!(succeed(limited("nm").arg(&object)).contains(name), "the host's name is another");
+}
+
+#[test]
+fn t021_t026_t066_t070_t073_misuse_is_refused_in_words() {
+    let Some(nvcc) = nvcc_or_skip("t021") else { return };
+    let refused = |case: usize| {
+        let mut command = nvcc_command(&nvcc);
+        command.args(["-arch=sm_90", "-ptx", &format!("-DCASE={case}"), "-o", "/dev/null"]);
+        command.args(Headers::Ours.flags().expect("ours")).arg(source("reject.cu"));
+        command
+    };
+    succeed(&mut refused(0));
+    let words = ["power of two", "power of two", "at most 16 bytes", "more than 8 bytes", "SignalInc or a SignalAdd", "no instance of overloaded function"];
+    for (i, expected) in words.iter().enumerate() {
+        let said = fail(&mut refused(i + 1));
+        assert!(said.contains(expected), "case {}: expected \"{expected}\" in\n{said}", i + 1);
+    }
+}
+
+/// The body of a kernel in PTX.
+fn kernel<'a>(ptx: &'a str, name: &str) -> &'a str {
+    let start = ptx.find(&format!(".entry {name}(")).unwrap_or_else(|| panic!("no kernel {name}"));
+    let rest = &ptx[start..];
+    &rest[..rest[1..].find(".entry ").map_or(rest.len(), |end| end + 1)]
+}
+
+#[test]
+fn t027_t058_instructions() {
+    let Some(nvcc) = nvcc_or_skip("t058") else { return };
+    let dir = tempfile::tempdir().expect("a folder for objects");
+    let file = dir.path().join("a.ptx");
+    let mut command = nvcc_command(&nvcc);
+    command.args(["-arch=sm_90", "-ptx", "-DNDEBUG"]).args(Headers::Ours.flags().expect("ours"));
+    succeed(command.arg(source("ptx.cu")).arg("-o").arg(&file));
+    let ptx = std::fs::read_to_string(&file).expect("ptx");
+    let has = |name: &str, instruction: &str| kernel(&ptx, name).contains(instruction);
+
+    assert!(has("lsaReleaseAcquire", "st.release.sys.b32") && has("lsaReleaseAcquire", "ld.acquire.sys.b32"));
+    assert!(has("lsaRelaxed", "st.relaxed.sys.b32") && has("lsaRelaxed", "ld.relaxed.sys.b32"));
+    assert!(!has("lsaRelaxed", "release") && !has("lsaRelaxed", "acquire"));
+    assert!(has("lsaMultimem", "multimem.red.release.sys.global.add.u32"));
+    assert!(!has("bcastThread", "shfl"), "a single thread asks nobody");
+    assert!(has("putFenced", "fence.") && !has("putReleased", "fence."), "the release fence is paid once");
+    assert!(has("putFenced", "atom.add.relaxed.sys.u32") && has("putFenced", "st.relaxed.sys.v2.b64"));
+}

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// Ends a compiler or program that hangs.
-const LIMIT_SECONDS: &str = "240";
+const LIMIT_SECONDS: &str = "600";
 
 /// The repository's root.
 pub fn root() -> PathBuf {

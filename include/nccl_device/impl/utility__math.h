@@ -1,9 +1,9 @@
 /* nccl::utility, the part without device instructions: rounding, division by a stored reciprocal, rolling compares.
  * Everything here is pure and usable on host and device. */
-#ifndef _NCCL_DEVICE_UTILITY__MATH_H_
+#ifndef _NCCL_DEVICE_UTILITY_H_
+#include "../utility.h" /* which includes this file before those that build on it */
+#elif !defined(_NCCL_DEVICE_UTILITY__MATH_H_)
 #define _NCCL_DEVICE_UTILITY__MATH_H_
-#include "../utility.h"
-
 #ifdef __cplusplus
 
 namespace nccl {

@@ -16,7 +16,7 @@ row() { printf '%-18s %5s  %-9s  %-34s %12s %9s  %s\n' "$@"; }
 path_taken() { # program log...
   local program=$1; shift
   local gin lsa
-  gin=$(grep -hoE 'GIN rank [0-9]+ -> rank [0-9]+: [a-z]+' "$@" 2>/dev/null | awk '$3 != $6 {print $NF}' | sed 's/:$//' | sort -u | paste -sd+ -)
+  gin=$(grep -hoE 'GIN rank [0-9]+ -> ranks? [^:]+: [a-z]+' "$@" 2>/dev/null | awk '{print $NF}' | sort -u | paste -sd+ -)
   lsa="LSA"
   case $program in
     hello|ring|gin-alltoall) echo "GIN over ${gin:-?}" ;;

@@ -9,8 +9,11 @@ __global__ void ringAllGather(ncclDevComm devComm, ncclSymPtr<int> blocks) {
   ncclGin gin(devComm, 0);
   ncclTeam world = ncclTeamWorld(devComm);
   int n = world.nRanks, right = (world.rank + 1) % n;
-  // Signals count up for the life of the device communicator: wait for what comes on top.
+  // Signals count up for the life of the device communicator: wait for what comes on top. The barrier keeps the left
+  // neighbour from sending before we have looked.
   uint64_t before = gin.readSignal(0);
+  ncclGinBarrierSession<ncclCoopCta> barrier(ncclCoopCta(), gin, world, devComm.railGinBarrier, 0);
+  barrier.sync(ncclCoopCta(), cuda::memory_order_relaxed, ncclGinFenceLevel::Relaxed);
   for (int step = 0; step < n - 1; step++) {
     int passed = (world.rank - step + n) % n; // the block that arrived in the last step; our own in the first
     gin.put(world, right, blocks + passed * kBlock, blocks + passed * kBlock, kBlock, ncclGin_SignalInc{0}, ncclGin_None{},
@@ -33,6 +36,7 @@ int runRank(Example& ex) {
   ncclDevCommRequirements reqs;
   memset(&reqs, 0, sizeof reqs);
   reqs.ginSignalCount = 1;
+  reqs.railGinBarrierCount = 1;
   ncclDevComm devComm;
   NCCLCHECK(ncclDevCommCreate(ex.comm, &reqs, &devComm));
 

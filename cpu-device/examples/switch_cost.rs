@@ -1,8 +1,10 @@
 //! What a switch of fibers costs, by the number of threads: `cargo run --release -p ginrs-cpu --example switch_cost`.
+#![allow(clippy::undocumented_unsafe_blocks, reason = "kernels are given the state that their launch names")]
 
 #[path = "../tests/common/mod.rs"]
 mod common;
 use std::ffi::c_void;
+use std::sync::atomic::{AtomicU32, Ordering::*};
 
 use common::*;
 
@@ -20,6 +22,23 @@ unsafe extern "C" fn shuffles(p: *mut c_void) {
         unsafe { ginrs_cpu_warp_exchange(u32::MAX, 1, out.as_mut_ptr(), c"shuffle".as_ptr(), FILE, 1) };
     }
 }
+
+/// Two blocks hand a word to and fro.
+unsafe extern "C" fn ping_pong(p: *mut c_void) {
+    let word: &AtomicU32 = unsafe { state(p) };
+    let me_ = me().block.x;
+    while word.load(Acquire) < TURNS {
+        while word.load(Acquire) % 2 != me_ && word.load(Acquire) < TURNS {
+            ginrs_cpu_yield(1);
+        }
+        word.fetch_add(1, AcqRel);
+        unsafe { ginrs_cpu_spend(3) }; // as instrumented code does: tells a poll that found something from one that did not
+    }
+}
+unsafe extern "C" {
+    fn ginrs_cpu_spend(blocks: i32);
+}
+const TURNS: u32 = 200_000;
 
 unsafe extern "C" fn nothing(_: *mut c_void) {}
 
@@ -52,4 +71,7 @@ fn main() {
         assert_eq!(Launcher::new(1, 1, nothing, &()).run(), 0);
     }
     println!("launch and synchronize: {:.1} us", begin.elapsed().as_secs_f64() * 100.0);
+    let (word, begin) = (AtomicU32::new(0), std::time::Instant::now());
+    assert_eq!(Launcher::new(2, 1, ping_pong, &word).run(), 0);
+    println!("two blocks hand a word to and fro: {:.0} ns a round trip", begin.elapsed().as_secs_f64() * 2e9 / f64::from(TURNS));
 }

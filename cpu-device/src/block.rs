@@ -321,7 +321,7 @@ impl Block {
         if grid.device.run_progress() {
             self.pace.moved();
         }
-        self.pace.rest();
+        self.pace.rest(crate::pool::busy());
     }
 
     /// What runs next on this OS thread is no CUDA thread.

@@ -22,6 +22,7 @@ impl Code {
     pub const INVALID_DEVICE: Code = Code(101);
     pub const UNSUPPORTED_LIMIT: Code = Code(215);
     pub const INVALID_RESOURCE_HANDLE: Code = Code(400);
+    pub const SYMBOL_NOT_FOUND: Code = Code(500);
     pub const NOT_READY: Code = Code(600);
     pub const LAUNCH_OUT_OF_RESOURCES: Code = Code(701);
     pub const PEER_ACCESS_ALREADY_ENABLED: Code = Code(704);

@@ -50,7 +50,8 @@ extern "C" fn forked() {
     FORKED.store(true, Ordering::Relaxed);
 }
 
-fn devices() -> &'static [Device] {
+/// All devices of the process.
+pub fn all() -> &'static [Device] {
     DEVICES.get_or_init(|| {
         // A child of fork has none of our threads: once devices exist it gets an error instead of a hang.
         // SAFETY: `forked` only stores to an atomic.
@@ -85,7 +86,7 @@ pub fn get(id: i32) -> Result<&'static Device> {
             "this process was forked after its parent had used the CPU device\nfix: fork first, or exec a fresh program",
         );
     }
-    usize::try_from(id).ok().and_then(|id| devices().get(id)).ok_or(Code::INVALID_DEVICE)
+    usize::try_from(id).ok().and_then(|id| all().get(id)).ok_or(Code::INVALID_DEVICE)
 }
 
 /// The calling thread's device.
@@ -118,7 +119,7 @@ pub fn bind_worker(device: &Device) {
 
 /// The sticky error of the calling thread's device; success while no device was ever used.
 pub fn sticky_of_current() -> Code {
-    let device = DEVICES.get().and_then(|all| all.get(CURRENT.get() as usize));
+    let device = DEVICES.get().and_then(|devices| devices.get(CURRENT.get() as usize));
     device.map_or(Code::SUCCESS, |device| Code(device.sticky.load(Ordering::Acquire)))
 }
 
@@ -181,7 +182,11 @@ impl Device {
         }
         // A writer waits: let it have its turn, steps come again.
         let Some(steps) = self.steps.try_read() else { return false };
-        // SAFETY: a step's context is valid until remove_progress returns, which needs the lock that we hold.
-        steps.iter().fold(false, |moved, step| unsafe { (step.call)(step.context) != 0 } || moved)
+        let mut moved = false;
+        for step in steps.iter() {
+            // SAFETY: a step's context is valid until remove_progress returns, which needs the lock that we hold.
+            moved |= unsafe { (step.call)(step.context) } != 0;
+        }
+        moved
     }
 }

@@ -105,7 +105,7 @@ impl Place {
 }
 
 /// A C string as text, or `or` for NULL.
-pub fn text(string: *const c_char, or: &str) -> String {
+pub(crate) fn text(string: *const c_char, or: &str) -> String {
     if string.is_null() {
         return or.to_string();
     }

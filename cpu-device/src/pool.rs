@@ -15,9 +15,18 @@ use crate::config::{MAX_LIVE_THREADS, config};
 use crate::device::Device;
 use crate::error::{Code, report};
 use crate::grid::Grid;
+use crate::pace::cores;
 
 /// Stack of a block thread: the scheduler, progress steps, and the static `__shared__` variables, which glibc cuts off it.
 const WORKER_STACK: usize = 8 << 20;
+
+/// Block threads of the process that have a block.
+static BUSY: AtomicU32 = AtomicU32::new(0);
+
+/// How many block threads of the process have a block.
+pub fn busy() -> u32 {
+    BUSY.load(Ordering::Relaxed)
+}
 
 /// A grid with blocks that nobody has begun.
 struct Active {
@@ -56,7 +65,7 @@ struct Job {
 impl Pool {
     /// Begins a grid.
     pub fn submit(&'static self, device: &'static Device, grid: Arc<Grid>) {
-        let wanted = if grid.launch.cooperative { grid.total } else { grid.total.min(cores()) };
+        let wanted = if grid.launch.cooperative { grid.total } else { grid.total.min(u64::from(cores())) };
         let mut state = self.state.lock();
         state.grids.push(Active { grid: grid.clone(), reserved: None });
         let started = self.add(&mut state, device, wanted as u32);
@@ -129,7 +138,9 @@ impl Pool {
                 continue;
             };
             drop(state);
+            BUSY.fetch_add(1, Ordering::Relaxed);
             run(block, &job);
+            BUSY.fetch_sub(1, Ordering::Relaxed);
             drop(job);
             state = self.state.lock();
             state.busy -= 1;
@@ -189,6 +200,7 @@ fn run(block: &Block, job: &Job) {
     let Some(mut index) = job.block.or_else(|| grid.claim()) else { return };
     loop {
         one(index);
+        live::ended();
         match if job.block.is_some() { None } else { grid.claim() } {
             Some(next) => {
                 grid.block_ended();
@@ -208,9 +220,14 @@ mod live {
     use super::*;
 
     static LIVE: AtomicU32 = AtomicU32::new(0);
-    static RELEASES: AtomicU64 = AtomicU64::new(0);
-    /// How long blocks wait for others to end: those may in turn wait for them.
-    const PATIENCE: Duration = Duration::from_secs(2);
+    static ENDED: AtomicU64 = AtomicU64::new(0);
+    /// How long a block waits for any other to end: those may in turn wait for it.
+    const PATIENCE: Duration = Duration::from_secs(3);
+
+    /// A block of the process ended.
+    pub fn ended() {
+        ENDED.fetch_add(1, Ordering::Relaxed);
+    }
 
     /// Threads that may be live until it is dropped.
     pub struct Reservation(u32);
@@ -218,7 +235,6 @@ mod live {
     impl Drop for Reservation {
         fn drop(&mut self) {
             LIVE.fetch_sub(self.0, Ordering::AcqRel);
-            RELEASES.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -233,9 +249,9 @@ mod live {
             if grid.failed() {
                 return None;
             }
-            let releases = RELEASES.load(Ordering::Relaxed);
+            let ended = ENDED.load(Ordering::Relaxed);
             match since {
-                Some((begin, seen)) if seen == releases => {
+                Some((begin, seen)) if seen == ended => {
                     if begin.elapsed() > PATIENCE {
                         grid.fail(
                             Code::LAUNCH_OUT_OF_RESOURCES,
@@ -248,16 +264,11 @@ mod live {
                         return None;
                     }
                 }
-                _ => since = Some((Instant::now(), releases)),
+                _ => since = Some((Instant::now(), ended)),
             }
             std::thread::sleep(Duration::from_millis(1));
         }
     }
-}
-
-fn cores() -> u64 {
-    static CORES: std::sync::OnceLock<u64> = std::sync::OnceLock::new();
-    *CORES.get_or_init(|| std::thread::available_parallelism().map_or(2, |n| n.get() as u64))
 }
 
 /// Signals are the host program's: none is to run on a thread of ours.

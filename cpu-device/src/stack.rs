@@ -84,6 +84,14 @@ impl Stack {
         Limit(self.limit.get())
     }
 
+    /// The stack reads as zeros afterwards.
+    fn release_memory(&self) {
+        let low = self.limit.get() + PAGE;
+        let length = self.base.get().next_multiple_of(PAGE) - low;
+        // SAFETY: the pages of this slice above its red zone: whoever holds the stack has no fiber on it now.
+        unsafe { libc::madvise(low as *mut libc::c_void, length, libc::MADV_DONTNEED) };
+    }
+
     fn clean(&mut self) {
         // SAFETY: the red zone is ours (see above), and this zeroes it.
         unsafe { std::ptr::write_bytes(self.limit.get() as *mut u8, 0, PAGE) }
@@ -96,6 +104,9 @@ unsafe fn line_is_zero(address: usize) -> bool {
     // SAFETY: the caller gives 64 readable bytes, 8-aligned. Volatile: the compiler must not know better.
     (0..8).fold(0, |sum, i| sum | unsafe { words.add(i).read_volatile() }) == 0
 }
+
+/// Unused stacks whose memory is kept (about 4 KiB each).
+const KEEP_RESIDENT: usize = 1 << 17;
 
 static FREE: Mutex<Vec<Stack>> = Mutex::new(Vec::new());
 static MAPPED: AtomicUsize = AtomicUsize::new(0);
@@ -134,11 +145,16 @@ impl Cache {
         self.spare.push(stack);
     }
 
-    /// Gives all but a few to the other block threads.
+    /// Gives all but a few to the other block threads, and their memory to the system if there are many.
     pub fn trim(&mut self) {
-        if self.spare.len() > 2 * Self::KEEP {
-            FREE.lock().extend(self.spare.drain(Self::KEEP..));
+        if self.spare.len() <= 2 * Self::KEEP {
+            return;
         }
+        let many = FREE.lock().len() > KEEP_RESIDENT;
+        if many {
+            self.spare[Self::KEEP..].iter().for_each(Stack::release_memory);
+        }
+        FREE.lock().extend(self.spare.drain(Self::KEEP..));
     }
 }
 
@@ -181,8 +197,17 @@ fn map_slab(free: &mut Vec<Stack>) -> Result {
     for i in (0..SLAB).rev() {
         let limit = slab as usize + i * slice;
         if config.stack_guard {
-            // SAFETY: the page is the red zone of slice i of this mapping. Failure leaves the stack unguarded only.
-            unsafe { libc::mprotect(limit as *mut libc::c_void, PAGE, libc::PROT_NONE) };
+            // SAFETY: the page is the red zone of slice i of this mapping.
+            if unsafe { libc::mprotect(limit as *mut libc::c_void, PAGE, libc::PROT_NONE) } != 0 {
+                // SAFETY: the mapping just made, of which nothing was handed out.
+                unsafe { libc::munmap(slab, slice * SLAB) };
+                free.truncate(free.len() - (SLAB - 1 - i));
+                return refuse(
+                    Code::LAUNCH_OUT_OF_RESOURCES,
+                    "no more guard pages: each takes two of the mappings that vm.max_map_count bounds\n\
+                     fix: leave out GINRS_CPU_STACK_GUARD, or launch fewer threads",
+                );
+            }
         }
         let base = limit + slice - (first + i) % COLOURS * COLOUR;
         free.push(Stack {

@@ -233,7 +233,7 @@ impl Stream {
     }
 }
 
-/// All streams of all devices that a program holds a handle of.
+/// All streams of all devices.
 pub fn every() -> Vec<Arc<Stream>> {
-    HANDLES.lock().as_ref().map_or_else(Vec::new, |streams| streams.values().cloned().collect())
+    crate::device::all().iter().flat_map(|device| device.streams.all.lock().clone()).collect()
 }

@@ -1,4 +1,5 @@
 //! What fails, how it is told, and that the rest goes on. Each test has a device of its own, for errors stay on it.
+#![allow(clippy::undocumented_unsafe_blocks, reason = "kernels are given the state that their launch names")]
 
 mod common;
 use std::ffi::c_void;

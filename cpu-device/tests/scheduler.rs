@@ -1,4 +1,5 @@
 //! Blocks and threads: barriers, warps, spins, many of each.
+#![allow(clippy::undocumented_unsafe_blocks, reason = "kernels are given the state that their launch names")]
 
 mod common;
 use std::ffi::c_void;
@@ -50,7 +51,7 @@ fn a_barrier_separates_phases() {
 fn exited_threads_count_as_arrived() {
     unsafe extern "C" fn kernel(p: *mut c_void) {
         let passed: &AtomicU32 = unsafe { state(p) };
-        if me().linear % 3 == 0 {
+        if me().linear.is_multiple_of(3) {
             return;
         }
         sync(1);
@@ -135,10 +136,10 @@ fn active_mask_is_the_lanes_at_the_call() {
         if lane < 4 {
             return;
         }
-        if lane % 5 == 0 {
+        if lane.is_multiple_of(5) {
             ginrs_cpu_yield(0); // comes late: the others wait for it
         }
-        let (mask, right) = if lane % 2 == 0 {
+        let (mask, right) = if lane.is_multiple_of(2) {
             (ginrs_cpu_active_mask(FILE, 1), 0x5555_5550)
         } else {
             (ginrs_cpu_active_mask(FILE, 2), 0xaaaa_aaa0)

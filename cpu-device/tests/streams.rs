@@ -1,4 +1,5 @@
 //! The order of work: streams, events, host functions, capture.
+#![allow(clippy::undocumented_unsafe_blocks, reason = "kernels are given the state that their launch names")]
 
 mod common;
 use std::ffi::c_void;
@@ -45,8 +46,8 @@ fn run(entries: &[(u32, u64, *mut c_void)]) -> Vec<u32> {
     log.0.into_inner()
 }
 
-const LEGACY: *mut c_void = 1 as *mut c_void;
-const PER_THREAD: *mut c_void = 2 as *mut c_void;
+const LEGACY: *mut c_void = std::ptr::without_provenance_mut(1);
+const PER_THREAD: *mut c_void = std::ptr::without_provenance_mut(2);
 
 #[test]
 fn the_legacy_stream_and_blocking_streams_order_each_other() {

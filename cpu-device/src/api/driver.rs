@@ -1,10 +1,10 @@
 //! The few functions of the driver API that programs mix with the runtime's.
 
-use std::ffi::{c_char, c_void};
+use std::ffi::{CStr, c_char, c_void};
 
-use super::give;
+use super::{give, need};
 use crate::device;
-use crate::error::{Code, Result, entry_of_driver};
+use crate::error::{Code, Result, entry, entry_of_driver, refuse};
 use crate::memory;
 
 #[unsafe(no_mangle)]
@@ -90,4 +90,68 @@ pub unsafe extern "C" fn cuGetErrorString(error: i32, out: *mut *const c_char) -
 pub unsafe extern "C" fn cuGetErrorName(error: i32, out: *mut *const c_char) -> i32 {
     // SAFETY: as above.
     entry_of_driver(|| unsafe { give(out, known(error)?.name().as_ptr()) })
+}
+
+/// Address of a function.
+struct Function(*const c_void);
+
+// SAFETY: code does not change.
+unsafe impl Sync for Function {}
+
+/// The functions of `cuda.h`, as `cudaGetDriverEntryPoint` finds them.
+static ENTRY_POINTS: &[(&CStr, Function)] = &[
+    (c"cuInit", Function(cuInit as *const c_void)),
+    (c"cuDriverGetVersion", Function(cuDriverGetVersion as *const c_void)),
+    (c"cuDeviceGetCount", Function(cuDeviceGetCount as *const c_void)),
+    (c"cuDeviceGet", Function(cuDeviceGet as *const c_void)),
+    (c"cuDeviceGetAttribute", Function(cuDeviceGetAttribute as *const c_void)),
+    (c"cuCtxGetCurrent", Function(cuCtxGetCurrent as *const c_void)),
+    (c"cuCtxSetCurrent", Function(cuCtxSetCurrent as *const c_void)),
+    (c"cuCtxGetDevice", Function(cuCtxGetDevice as *const c_void)),
+    (c"cuCtxSynchronize", Function(cuCtxSynchronize as *const c_void)),
+    (c"cuMemGetAddressRange", Function(cuMemGetAddressRange_v2 as *const c_void)),
+    (c"cuGetErrorName", Function(cuGetErrorName as *const c_void)),
+    (c"cuGetErrorString", Function(cuGetErrorString as *const c_void)),
+];
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudaGetDriverEntryPoint(
+    symbol: *const c_char,
+    out: *mut *const c_void,
+    _flags: u64,
+    status: *mut i32,
+) -> i32 {
+    entry(|| {
+        need(out)?;
+        if symbol.is_null() {
+            return Err(Code::INVALID_VALUE);
+        }
+        // SAFETY: a string from the caller.
+        let symbol = unsafe { CStr::from_ptr(symbol) };
+        let found = ENTRY_POINTS.iter().find(|point| point.0 == symbol);
+        // SAFETY: as above; CUDA lets status be NULL, and then reports by the result.
+        unsafe {
+            give(out, found.map_or(std::ptr::null(), |point| point.1.0))?;
+            match (status.is_null(), found) {
+                (false, _) => give(status, i32::from(found.is_none())),
+                (true, Some(_)) => Ok(()),
+                (true, None) => refuse(
+                    Code::SYMBOL_NOT_FOUND,
+                    &format!("the CPU device has no driver function {}", symbol.to_string_lossy()),
+                ),
+            }
+        }
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudaGetDriverEntryPointByVersion(
+    symbol: *const c_char,
+    out: *mut *const c_void,
+    _version: u32,
+    flags: u64,
+    status: *mut i32,
+) -> i32 {
+    // SAFETY: as above.
+    unsafe { cudaGetDriverEntryPoint(symbol, out, flags, status) }
 }

@@ -188,8 +188,8 @@ pub fn attribute(device: &Device, attribute: i32) -> Result<i32> {
         // access, preemption, registered pointers, cooperative launch, registration, host tables, pools.
         15 | 19 | 31 | 41 | 78 | 83 | 86 | 88 | 89 | 90 | 91 | 95 | 99 | 100 | 101 | 115 => 1,
         131 | 134 => -1, // no NUMA node of its own
-        1..=148 => 0,
-        _ => return Err(Code::INVALID_VALUE),
+        ..1 | 149.. => return Err(Code::INVALID_VALUE),
+        _ => 0,
     })
 }
 

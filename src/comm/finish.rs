@@ -4,7 +4,7 @@
 //! touch goes to the graveyard.
 
 use super::Comm;
-use crate::bail;
+use crate::{bail, log};
 use crate::device::graveyard;
 use crate::error::{Code, Error, Result};
 use std::sync::Arc;
@@ -21,13 +21,29 @@ pub fn finalize(comm: &Comm) -> Result<()> {
             comm.tag()
         );
     }
+    let drained = comm.drain();
     comm.watch.leaving();
-    Ok(())
+    drained
+}
+
+impl Comm {
+    /// Until what kernels of this rank have posted is done. Kernels may have ended with signals still on their way: nobody
+    /// waits for those at the sender. After an abort nothing is left to wait for.
+    pub fn drain(&self) -> Result<()> {
+        let gin = self.gin.lock().clone();
+        match gin.map_or(Ok(()), |gin| gin.drain()) {
+            Err(_) if self.abort.is_raised() => Ok(()),
+            result => result,
+        }
+    }
 }
 
 /// ncclCommDestroy, after the handle was taken out of the table.
 pub fn destroy(comm: Arc<Comm>) {
     if !comm.abort.is_raised() && !comm.finalized.swap(true, Ordering::AcqRel) {
+        if let Err(error) = comm.drain() {
+            log::error(&error);
+        }
         comm.watch.leaving();
     }
     bury(comm);

@@ -35,7 +35,8 @@ pub fn create(comm: &Comm, reqs: &Requirements) -> Result<Created> {
     let mut turn = comm.windows.turn.lock();
     turn.dev_comms += 1;
     let what = format!("devcomm create #{}", turn.dev_comms);
-    let said = check(reqs).map(|()| Said { agreed: reqs.words(), own: Vec::new() });
+    // What earlier kernels posted is done everywhere when the round is: then ids may be zeroed for a new owner.
+    let said = check(reqs).and_then(|()| comm.drain()).map(|()| Said { agreed: reqs.words(), own: Vec::new() });
     let all = window::round(comm, &what, said)?;
     window::compare(&what, &all, |i| reqs.field(i), |_, value| (value as i64).to_string())?;
     let gin = gin_for(comm, reqs)?;
@@ -256,6 +257,7 @@ pub fn destroy(comm: &Comm, dc: &ncclDevComm) -> Result<()> {
             dc.ginSignalBase
         );
     };
+    comm.drain()?;
     if let Some(gin) = comm.gin.lock().clone() {
         give_back(&gin, &record);
     }

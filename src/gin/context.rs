@@ -153,6 +153,19 @@ impl Context {
         self.object.device()
     }
 
+    /// How far kernels have claimed `peer`'s queue.
+    pub(super) fn claimed(&self, peer: u32) -> Seq {
+        debug_assert!(peer < self.shape.n_ranks);
+        // SAFETY: `new` laid out n_ranks indices behind PIS; kernels only touch them by atomics.
+        let pis = unsafe { AtomicU32::from_ptr(self.object.host().as_ptr().add(PIS).cast::<u32>().add(peer as usize)) };
+        Seq(pis.load(Ordering::Acquire))
+    }
+
+    /// Up to where `peer`'s operations are done.
+    pub(super) fn settled(&self, peer: u32) -> Seq {
+        Seq(self.cis[peer as usize].load(Ordering::Relaxed))
+    }
+
     /// The slot that `peer`'s queue fills next.
     #[inline]
     pub(super) fn head(&self, peer: u32) -> &[AtomicU64; WORDS] {

@@ -19,6 +19,7 @@ pub mod thread;
 
 pub mod abort;
 mod connect;
+mod drain;
 
 use crate::{bail, log};
 use crate::device::{DevPtr, Device, Physical};

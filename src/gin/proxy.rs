@@ -43,7 +43,7 @@ pub struct Routes {
 
 /// Everything of one communicator's GIN that the proxy touches.
 pub struct Engine {
-    contexts: Vec<Context>,
+    pub(super) contexts: Vec<Context>,
     carrier: Carrier,
     done: Vec<Completion>,
     /// What transports were told of, by number; kept until they have forgotten it.

@@ -48,6 +48,11 @@ impl Pump {
         self.engine.lock()
     }
 
+    /// `Err(cause)` once the communicator is aborted.
+    pub fn check(&self) -> Result<()> {
+        self.abort.check()
+    }
+
     /// No step after this returns.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);

@@ -282,6 +282,7 @@ pub fn deregister(comm: &Comm, win: DevPtr) -> Result<()> {
             comm.tag()
         );
     }
+    comm.drain()?;
     remove(comm, win)
 }
 

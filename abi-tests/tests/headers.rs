@@ -104,6 +104,30 @@ fn t001_t002_t003_layouts() {
 }
 
 #[test]
+fn the_library_writes_the_mark_that_kernels_look_for() {
+    use ginrs::gin::context::{EXTENSION, EXTENSION_MAGIC, EXTENSION_VERSION};
+    use ginrs::{devcomm::MARKER, devcomm::MARKER_WORD, window::ext};
+    let same = [
+        ("GINRS_MARK_BYTE0", u64::from(MARKER[0])),
+        ("GINRS_MARK_BYTE1", u64::from(MARKER[1])),
+        ("GINRS_MARK_BYTE2", u64::from(MARKER[2])),
+        ("GINRS_MARK_WORD", u64::from(MARKER_WORD)),
+        ("GINRS_COMM_EXT_OFFSET", ext::OFFSET),
+        ("GINRS_COMM_EXT_MAGIC", ext::MAGIC),
+        ("sizeof(ginrsCommExt)", u64::from(ext::BYTES)),
+        ("GINRS_EXT_VERSION", u64::from(ext::VERSION)),
+        ("GINRS_GIN_EXT_OFFSET", EXTENSION as u64),
+        ("GINRS_GIN_EXT_MAGIC", EXTENSION_MAGIC),
+        ("GINRS_EXT_VERSION", u64::from(EXTENSION_VERSION)),
+    ];
+    let asserts = same.map(|(name, value)| format!("static_assert({name} == {value}ull, \"{name}\");\n")).concat();
+    let dir = tempfile::tempdir().expect("a folder for the unit");
+    let unit = dir.path().join("mark.cc");
+    std::fs::write(&unit, format!("#include <ginrs_device/marker.h>\n{asserts}")).expect("write a test unit");
+    succeed(limited("g++").args(["-std=c++17", "-fsyntax-only"]).arg(include_flag()).arg(unit));
+}
+
+#[test]
 fn t033_t034_team_arithmetic() {
     run_host("teams.cc", Headers::Ours);
     run_host("teams.cc", Headers::Nvidia);

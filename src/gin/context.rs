@@ -20,9 +20,12 @@ use crate::seq::Seq;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-const EXTENSION: usize = 64;
-const EXTENSION_MAGIC: u64 = 0x4e49_4753_5352_4e47;
-const EXTENSION_VERSION: u32 = 1;
+/// Where `ginrsGinExt` stands behind the context (include/ginrs_device/marker.h is its C twin).
+pub const EXTENSION: usize = 64;
+/// Its first word.
+pub const EXTENSION_MAGIC: u64 = 0x4e49_4753_5352_4e47;
+/// Grows when fields are appended.
+pub const EXTENSION_VERSION: u32 = 1;
 const PIS: usize = 128;
 
 /// What a context is made from.

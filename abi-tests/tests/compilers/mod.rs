@@ -1,17 +1,13 @@
 //! Compilers of a machine, as the header tests use them: the host's, nvcc where there is one, and the CPU device's build
 //! of device code.
 
+pub use abi_tests::root;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// Ends a compiler or program that hangs.
 const LIMIT_SECONDS: &str = "600";
-
-/// The repository's root.
-pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("abi-tests lies in the repository").to_path_buf()
-}
 
 /// A source of the header tests.
 pub fn source(name: &str) -> PathBuf {
@@ -47,10 +43,10 @@ impl Headers {
     }
 }
 
-/// nvidia/NAME in the packages of the virtual environment that GINRS_TEST_VENV names.
+/// nvidia/NAME in the packages of the virtual environment that GINRS_TEST_VENV names, or of the one of `make deps`.
 fn in_venv(name: &str) -> Option<PathBuf> {
-    let lib = PathBuf::from(std::env::var_os("GINRS_TEST_VENV")?).join("lib");
-    let pythons = std::fs::read_dir(lib).ok()?;
+    let venv = std::env::var_os("GINRS_TEST_VENV").map_or_else(|| root().join("build/venv"), PathBuf::from);
+    let pythons = std::fs::read_dir(venv.join("lib")).ok()?;
     pythons.flatten().map(|entry| entry.path().join("site-packages/nvidia").join(name)).find(|dir| dir.is_dir())
 }
 
@@ -68,7 +64,7 @@ pub fn nvcc() -> Option<PathBuf> {
 pub fn nvcc_or_skip(test: &str) -> Option<PathBuf> {
     let found = nvcc();
     if found.is_none() {
-        skip(&format!("{test}: no nvcc (set NVCC or GINRS_TEST_VENV, or put it on PATH)"));
+        skip(&format!("{test}: no nvcc (`make deps`, or set NVCC or GINRS_TEST_VENV, or put it on PATH)"));
     }
     found
 }

@@ -6,10 +6,10 @@ use support::{Prefix, errors};
 
 fn program(name: &str, flags: &[&str]) {
     let prefix = Prefix::get();
-    let source = format!("{}/tests/programs/{name}.cu", env!("CARGO_MANIFEST_DIR"));
+    let source = format!("{}/../abi-tests/cpu-kernels/{name}.cu", env!("CARGO_MANIFEST_DIR"));
     let output = format!("{name}{}", flags.concat().replace(['/', '+', ','], "_"));
     prefix.compile(&[&["-o", &output, &source], flags].concat());
-    assert_eq!(prefix.run(&output), "ok\n", "{name} {flags:?}");
+    assert_eq!(prefix.run(&output), format!("{name}: ok\n"), "{flags:?}");
 }
 
 fn with_clang(test: impl FnOnce()) {
@@ -21,17 +21,17 @@ fn with_clang(test: impl FnOnce()) {
 
 #[test]
 fn launches() {
-    program("launches", &["-Xcompiler", "-Wall,-Werror"]);
+    program("launch_forms", &["-Xcompiler", "-Wall,-Werror"]);
 }
 
 #[test]
 fn launches_without_optimization() {
-    program("launches", &["-G", "-std=c++20"]);
+    program("launch_forms", &["-G", "-std=c++20"]);
 }
 
 #[test]
 fn launches_with_clang() {
-    with_clang(|| program("launches", &["-ccbin", "clang++"]));
+    with_clang(|| program("launch_forms", &["-ccbin", "clang++"]));
 }
 
 #[test]

@@ -96,6 +96,7 @@ cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
 cudaError_t cudaGetLastError() { return std::exchange(lastError, cudaSuccess); }
 const char* cudaGetErrorString(cudaError_t) { return "an error"; }
 cudaError_t cudaMalloc(void** p, size_t bytes) { return *p = malloc(bytes), cudaSuccess; }
+cudaError_t cudaMallocManaged(void** p, size_t bytes, unsigned) { return *p = malloc(bytes), cudaSuccess; }
 cudaError_t cudaFree(void* p) { return free(p), cudaSuccess; }
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind) { return memcpy(to, from, bytes), cudaSuccess; }
 cudaError_t cudaStreamCreate(cudaStream_t* stream) { return *stream = (cudaStream_t)1, cudaSuccess; }

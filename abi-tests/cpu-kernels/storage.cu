@@ -1,7 +1,7 @@
 // __shared__, __device__ and __constant__ in their spellings.
 #include <cstdio>
 #include <string>
-#define CHECK(x) do { if (!(x)) { printf("FAILED %s:%d %s\n", __FILE__, __LINE__, #x); return 1; } } while (0)
+#define CHECK(x) do { cudaDeviceSynchronize(); if (!(x)) { printf("FAILED %s:%d %s\n", __FILE__, __LINE__, #x); return 1; } } while (0)
 
 __device__ int counter = 5;
 __device__ int array[4] = {1, 2, 3, 4}, other;
@@ -62,11 +62,13 @@ template <class T> __global__ void shared(int* out) {
     a = 0; e = 0; h.x = 0; b[1] = 0; f[1].b = 0; g[3] = T(0);
     out[0] = (int)(((size_t)c % 64) + ((size_t)d % 128) + ((size_t)f % 16));
     out[1] = (void*)dynamic == (void*)typed && (void*)typed == (void*)outside;
+    for (int i = 0; i < 8; i++) { a += 1; b[1] += 2; e = e + 3; f[1].b += 4; g[3] += T(5); h.x += 6; }
   }
-  a += 1; b[1] += 2; e = e + 3; f[1].b += 4; g[3] += T(5); h.x += 6;
   auto lambda = [] { return (int)sizeof(b); };
-  outside[threadIdx.x] = threadIdx.x; grid[1][threadIdx.x % 4] = 0.f;
+  if (sizeof(T) == 4) grid[2][threadIdx.x % 4] = 0.f;
+  outside[threadIdx.x] = threadIdx.x;
   reinterpret_cast<int*>(dynamic)[threadIdx.x] *= 2;
+  __syncthreads();
   if (threadIdx.x + 1 == blockDim.x) {
     out[2] = a; out[3] = b[1]; out[4] = e; out[5] = f[1].b; out[6] = (int)g[3]; out[7] = h.x; out[8] = lambda();
     out[9] = outside[3];
@@ -74,12 +76,13 @@ template <class T> __global__ void shared(int* out) {
 }
 
 int main() {
-  int* out; cudaMalloc(&out, 4096);
+  int* out; cudaMallocManaged(&out, 4096);
   const int first[] = {5, 4, 0, 2, 19, 'i', 'b', 6, 1, 0, 3, 8, 1, 2, 4, 8, 2, 3, 12, 11, 100, 1, 16, 8, 1};
   for (int device = 0; device < 2; device++) {
     cudaSetDevice(device);
     for (int round = 0; round < 2; round++) {
       all<<<1, 1>>>(out);
+      cudaDeviceSynchronize();
       for (int i = 0; i < 25; i++) {
         bool counts = i == 0 || i == 1 || i == 2 || i == 7 || i == 8 || (i >= 12 && i <= 16) || (i >= 18 && i <= 21);
         int want = first[i] + (counts ? round : 0) + (i == 10 ? device * 2 + round : 0);
@@ -96,8 +99,9 @@ int main() {
   float t[2] = {7.5f, 8.5f}; cudaMemcpyToSymbol(table, t, sizeof t); all<<<1, 1>>>(out); CHECK(out[3] == 8);
   cudaSetDevice(0); cudaMemcpyFromSymbol(&value, counter, sizeof value); CHECK(value == 71);
   shared<int><<<1, 8, 256>>>(out);
+  cudaDeviceSynchronize();
   const int want[] = {0, 1, 8, 16, 24, 32, 40, 48, 16, 6};
   for (int i = 0; i < 10; i++) if (out[i] != want[i]) { printf("shared %d: %d, want %d\n", i, out[i], want[i]); return 1; }
   shared<double><<<1, 8, 256>>>(out); CHECK(out[6] == 40);
-  printf("ok\n");
+  printf("storage: ok\n");
 }

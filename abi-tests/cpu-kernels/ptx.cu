@@ -1,7 +1,7 @@
 // The PTX forms of communication kernels.
 #include <cstdint>
 #include <cstdio>
-#define CHECK(x) do { if (!(x)) { printf("FAILED %s:%d %s\n", __FILE__, __LINE__, #x); return 1; } } while (0)
+#define CHECK(x) do { cudaDeviceSynchronize(); if (!(x)) { printf("FAILED %s:%d %s\n", __FILE__, __LINE__, #x); return 1; } } while (0)
 
 __device__ __forceinline__ uint64_t ldAcquire(const uint64_t* p) {
   uint64_t v;
@@ -51,7 +51,6 @@ __global__ void forms(uint64_t* w, float* f, uint32_t* out) {
   *f = 1.5f; asm volatile("red.global.add.f32 [%0], %1;" :: "l"(f), "f"(2.0f)); out[12] = (uint32_t)(*f * 2);
   asm volatile("fence.acq_rel.sys;" ::: "memory"); asm volatile("fence.sc.gpu;"); asm volatile("membar.gl;"); asm volatile("membar.sys;" ::: "memory");
   asm volatile("fence.acquire.gpu; fence.release.cta;" ::: "memory"); asm volatile("fence.proxy.async;" ::: "memory");
-  asm volatile("bar.sync 1, 32;"); asm volatile("bar.sync %0, %1;" :: "r"(2), "r"(64)); asm volatile("barrier.sync.aligned 0;"); asm volatile("bar.arrive 3, 64;");
   asm volatile("mov.u32 %0, %%tid.x;\n\tmov.u32 %1, %%ntid.x;" : "=r"(a), "=r"(b)); out[13] = a * 10 + b;
   asm("mov.u32 %0, %lanemask_lt;" : "=r"(a)); out[14] = a; out[15] = laneId();
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(v)); out[16] = v > 1000000000ull;
@@ -76,14 +75,35 @@ __global__ void forms(uint64_t* w, float* f, uint32_t* out) {
   asm("prmt.b32 %0, %1, %2, %3;" : "=r"(a) : "r"(0x112233f4), "r"(5), "n"(0x8541)); out[34] = a == 0xff000533;
 }
 
+// Warp 1 waits until warp 0 has arrived with its word.
+__global__ void barriers(volatile uint32_t* out) {
+  if (threadIdx.x < 32) {
+    asm volatile("bar.sync 1, 32;");
+    out[threadIdx.x] = 7;
+    asm volatile("bar.arrive 3, 64;" ::: "memory");
+  } else {
+    asm volatile("bar.sync 3, 64;" ::: "memory");
+    out[threadIdx.x] = out[threadIdx.x - 32] + 1;
+  }
+  asm volatile("bar.sync %0, %1;" :: "r"(2), "r"(64));
+  asm volatile("barrier.sync.aligned 0;");
+  asm volatile("bar.warp.sync 0xffffffff;");
+  uint32_t votes;
+  asm volatile("{ .reg .pred p; setp.lt.u32 p, %1, 36; vote.sync.ballot.b32 %0, p, 0xffffffff; }" : "=r"(votes) : "r"(threadIdx.x));
+  if (threadIdx.x == 32) out[64] = votes;
+}
+
 int main() {
   uint64_t* w; float* f; uint32_t* out;
-  cudaMalloc(&w, 4096); cudaMalloc(&f, 64); cudaMalloc(&out, 4096);
+  cudaMallocManaged(&w, 4096); cudaMallocManaged(&f, 64); cudaMallocManaged(&out, 4096);
   for (int i = 0; i < 512; i++) w[i] = 0;
   f[1] = 0;
   forms<<<1, 1>>>(w, f, out);
+  cudaDeviceSynchronize();
   const uint32_t want[] = {5, 0, 7, 1234, 23, 15, 15, 1620, 203, 9, 1, 15, 7, 1, 0, 0, 1, 0, 1, 177, 28, 1, 11, 1, 28, 1, 77, 1, 42, 1, 2, 5, 1, 1, 1};
   for (unsigned i = 0; i < sizeof want / 4; i++) if (out[i] != want[i]) { printf("form %u: %u, want %u\n", i, out[i], want[i]); return 1; }
+  barriers<<<1, 64>>>(out);
+  CHECK(out[0] == 7 && out[63] == 8);
   CHECK(hostAssembly(4) == 5 && onHost(1) == 2);
-  printf("ok\n");
+  printf("ptx: ok\n");
 }

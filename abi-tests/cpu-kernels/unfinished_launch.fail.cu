@@ -1,0 +1,3 @@
+// expect: `<<<` without its `>>>`
+__global__ void k() {}
+int main() { k<<<1, 1>>(); }

@@ -108,6 +108,7 @@ fn attributes_go_and_the_rest_stays() {
         "template <class T> inline __attribute__((always_inline)) T f(T __restrict__ a) { return a; }",
     );
     becomes("static __forceinline__ inline __device__ int f();", "static __attribute__((always_inline)) inline int f();");
+    becomes("__forceinline__ int f(int n) { return n ? f(n - 1) : 0; }", "inline int f(int n) { return n ? f(n - 1) : 0; }");
     becomes("__noinline__ int f(); int g() __attribute__ ((__noinline__));", "__attribute__((noinline)) int f(); int g() __attribute__ ((__noinline__));");
     becomes("struct __align__(16) S { int __align__(sizeof(int)) x; };", "struct __attribute__((aligned(16))) S { int __attribute__((aligned(sizeof(int)))) x; };");
     becomes("auto l = [=] __device__ (int i) { return i; };", "auto l = [=] (int i) { return i; };");

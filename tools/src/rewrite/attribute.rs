@@ -1,7 +1,8 @@
 //! CUDA's attributes that have done their work: removed, or replaced by those of g++ and clang++.
 
 use super::Unit;
-use super::declaration::Declaration;
+use super::declaration::{Declaration, Declared, Function};
+use super::source::Source;
 
 const REMOVED: &[&str] = &[
     "__global__", "__device__", "__host__", "__constant__", "__shared__", "__managed__", "__grid_constant__", "__nv_pure__",
@@ -21,9 +22,16 @@ pub fn rewrite(unit: &mut Unit) {
         unit.edits.remove(source.span(i, end));
     }
     for i in unit.find(&["__forceinline__"]) {
-        let has_inline = unit.is_lambda_attribute(i)
-            || Declaration::around(source, unit.scopes, i).specifier(source, "inline").is_some();
-        let new = if has_inline { "__attribute__((always_inline))" } else { "inline __attribute__((always_inline))" };
+        let mut new = String::from("__attribute__((always_inline))");
+        if !unit.is_lambda_attribute(i) {
+            let declaration = Declaration::around(source, unit.scopes, i);
+            if calls_itself(source, &declaration) {
+                new.clear();
+            }
+            if declaration.specifier(source, "inline").is_none() {
+                new.insert_str(0, "inline ");
+            }
+        }
         unit.edits.replace(source.token(i).at.clone(), vec![new.into()]);
     }
     for i in unit.find(&["__noinline__"]) {
@@ -39,6 +47,13 @@ pub fn rewrite(unit: &mut Unit) {
         }
     }
     directives(unit);
+}
+
+/// nvcc takes __forceinline__ as far as it goes; always_inline on a function that calls itself is an error.
+fn calls_itself(source: &Source, declaration: &Declaration) -> bool {
+    let Declared::Function(Function { name, body: Some((open, close)), .. }) = &declaration.declared else { return false };
+    let name = source.word(name.end - 1);
+    (*open..*close).any(|i| source.is(i, name) && matches!(source.word(i + 1), "(" | "<"))
 }
 
 /// Pragmas of nvcc go; line markers of the stand-in headers say "system header", as a toolkit's would under -isystem.

@@ -74,22 +74,21 @@ __device__ int mul(int a, int b) { return a * b; }
 __device__ Operation operations[] = {add, mul};
 __global__ void useTable(int* out, int which) { *out = operations[which](6, 7); }
 
+__device__ unsigned ringHead = 0;
 class Ring {
  public:
   __host__ explicit Ring(int n) : n_(n) { CUDACHECK(cudaMalloc(&slots_, n * sizeof *slots_)); CUDACHECK(cudaMemset(slots_, 0, n * sizeof *slots_)); }
   __host__ void release() { CUDACHECK(cudaFree(slots_)); }
-  __device__ void push(unsigned v) { unsigned at = atomicAdd(&head, 1u) % n_; slots_[at] = v; }
+  __device__ void push(unsigned v) { unsigned at = atomicAdd(&ringHead, 1u) % n_; slots_[at] = v; }
   __device__ unsigned operator[](int i) const { return slots_[i]; }
-  static __device__ unsigned head;
  private:
   unsigned* slots_ = nullptr;
   int n_;
 };
-__device__ unsigned Ring::head = 0;
 __global__ void pushAll(Ring ring, unsigned* total) {
   ring.push(threadIdx.x + 1);
   __syncthreads();
-  if (threadIdx.x == 0) { unsigned s = 0; for (unsigned i = 0; i < blockDim.x; i++) s += ring[i]; *total = s * 1000 + Ring::head; }
+  if (threadIdx.x == 0) { unsigned s = 0; for (unsigned i = 0; i < blockDim.x; i++) s += ring[i]; *total = s * 1000 + ringHead; }
 }
 
 // One pthread per device, each with a counter of its own.
@@ -175,7 +174,7 @@ int main() {
   ints.scaleBy(3);
   auto offset = std::make_shared<int>(5);
   int by = *offset, *p = ints.data;
-  auto lambda = [=] __host__ __device__(auto i) { p[i] += by; };
+  auto lambda = [=] __host__ __device__(int i) { p[i] += by; };
   forEach<<<2, 16>>>(1, [=] __device__(int) { __shared__ int once; if (threadIdx.x == 0) { once = 2; atomicAdd(&p[0], once); } });
   CUDA(cudaDeviceSynchronize());
   forEach<<<1, 32>>>(256, lambda);

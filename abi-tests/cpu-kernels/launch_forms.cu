@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <functional>
 #include <memory>
+#include <string>
 #include <tuple>
 #include <vector>
 

@@ -1,7 +1,7 @@
 //! How two ends prove to each other that they hold the id's secret, without sending it.
 //!
 //! ```text
-//! client: HELLO      wire, role, key, rank, nRanks, own address, nonce
+//! client: HELLO      wire, role, key, rank, nRanks, own address, nonce, patience
 //! server: CHALLENGE  nonce, HMAC(secret, "server", HELLO, nonce)
 //! client: PROOF      HMAC(secret, "client", HELLO, nonce)
 //! server: WELCOME    so that a client that was dropped under load knows to come again
@@ -19,7 +19,7 @@ pub const WIRE: u16 = 1;
 const MAGIC: u32 = u32::from_le_bytes(*b"GINB");
 
 /// Size of the client's first message, in bytes.
-pub const HELLO_BYTES: usize = 96;
+pub const HELLO_BYTES: usize = 100;
 /// Size of the server's answer.
 pub const CHALLENGE_BYTES: usize = 72;
 /// Size of the client's second message.
@@ -58,6 +58,8 @@ pub struct Hello {
     pub address: Address,
     /// Fresh random bytes.
     pub nonce: [u8; 32],
+    /// How long a rank that joins will wait for the others, in seconds.
+    pub patience: u32,
 }
 
 /// Why a message was not taken.
@@ -99,7 +101,8 @@ impl Hello {
         out[24..28].copy_from_slice(&self.rank.to_le_bytes());
         out[28..32].copy_from_slice(&self.n_ranks.to_le_bytes());
         out[32..64].copy_from_slice(&self.address.to_bytes());
-        out[64..].copy_from_slice(&self.nonce);
+        out[64..96].copy_from_slice(&self.nonce);
+        out[96..].copy_from_slice(&self.patience.to_le_bytes());
         out
     }
 
@@ -118,7 +121,8 @@ impl Hello {
             rank: word(24),
             n_ranks: word(28),
             address: Address::from_bytes(address).map_err(|_| Refused::Stranger)?,
-            nonce: bytes[64..].try_into().expect("32 bytes"),
+            nonce: bytes[64..96].try_into().expect("32 bytes"),
+            patience: word(96),
         })
     }
 }
@@ -188,7 +192,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn hello() -> Hello {
-        Hello { role: Role::Join, key: [1; 16], rank: 3, n_ranks: 8, address: Address::Abstract([2; 16]), nonce: random() }
+        Hello { role: Role::Join, key: [1; 16], rank: 3, n_ranks: 8, address: Address::Abstract([2; 16]), nonce: random(), patience: 120 }
     }
 
     #[test]

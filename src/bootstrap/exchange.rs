@@ -149,6 +149,8 @@ impl Step<'_> {
             return Ok(());
         }
         let missing = missing::find(&self.bootstrap.port, self.seq);
+        // Meanwhile another rank may have come to its own deadline, and left.
+        self.bootstrap.alive()?;
         let here = self.bootstrap.n_ranks as usize - missing.len().min(self.bootstrap.n_ranks as usize);
         let list = match missing.as_slice() {
             [] => format!("all have arrived, but nothing has come from {}", self.bootstrap.port.name(from)),

@@ -54,7 +54,8 @@ fn check(port: &Port, table: Vec<Entry>, rank: u32, n_ranks: u32) -> Result<Vec<
 fn meet(id: &UniqueId, port: &Port, rank: u32, n_ranks: u32) -> Result<Vec<Entry>> {
     let patience = config::seconds("GINRS_INIT_TIMEOUT");
     let start = Instant::now();
-    let hello = Hello { role: Role::Join, key: id.key(), rank, n_ranks, address: port.own_address(), nonce: [0; 32] };
+    let seconds = u32::try_from(patience.as_secs()).unwrap_or(u32::MAX);
+    let hello = Hello { role: Role::Join, key: id.key(), rank, n_ranks, address: port.own_address(), nonce: [0; 32], patience: seconds };
     let (root, _) = dial(id.root(), &hello, &id.secret(), start + patience, || true).map_err(|why| unreachable(port, rank, &why))?;
     let mut wait = Wait { port, rank, start, patience, next_warn: None, progress: Progress { n_ranks, ..Progress::default() } };
     loop {

@@ -107,8 +107,24 @@ impl Bootstrap {
         &self.port
     }
 
-    pub(crate) fn mailbox_step(&self, step: &str) {
-        self.mailbox.set_step(step);
+    /// To say between exchanges what this rank does.
+    pub(crate) fn step_setter(&self) -> StepSetter {
+        StepSetter(self.mailbox.clone())
+    }
+
+    /// Process id of a rank of another process, as the kernel names it here; makes the link if there is none.
+    pub(crate) fn peer_pid(&self, rank: u32, what: &str) -> Result<u32> {
+        let until = std::time::Instant::now() + crate::config::seconds("GINRS_TIMEOUT");
+        Ok(self.link_to(rank, what, until)?.peer().pid)
+    }
+}
+
+/// See [`Bootstrap::step_setter`].
+pub(crate) struct StepSetter(Arc<Mailbox>);
+
+impl StepSetter {
+    pub(crate) fn set(&self, step: &str) {
+        self.0.set_step(step);
     }
 }
 

@@ -28,6 +28,7 @@ pub enum Fate {
 }
 
 type OnFailure = Box<dyn Fn(&Error) + Send + Sync>;
+type OnLost = Box<dyn Fn(Address) + Send + Sync>;
 type HasLeft = Arc<dyn Fn(u32) -> bool + Send + Sync>;
 
 /// See the module.
@@ -43,6 +44,7 @@ pub struct Port {
     lost: Mutex<HashSet<Address>>,
     left: Mutex<HashSet<u32>>,
     has_left: Mutex<Option<HasLeft>>,
+    on_lost: Mutex<Option<OnLost>>,
     published: Mutex<HashMap<(u32, u64), Arc<OwnedFd>>>,
     tickets: Mutex<HashMap<u64, (Address, Sender<Option<OwnedFd>>)>>,
     last_ticket: AtomicU64,
@@ -68,6 +70,7 @@ impl Port {
             lost: Mutex::default(),
             left: Mutex::default(),
             has_left: Mutex::default(),
+            on_lost: Mutex::default(),
             published: Mutex::default(),
             tickets: Mutex::default(),
             last_ticket: AtomicU64::new(0),
@@ -186,6 +189,21 @@ impl Port {
         }
     }
 
+    /// As `fail`, for a cause that every process will see by itself: only links that stand are used.
+    pub(crate) fn fail_near(&self, cause: &Error) {
+        if self.fail_here(cause) {
+            self.tell_links(&Frame::Poison { from: cause.culprit.unwrap_or(0), cause: Reason::from(cause) });
+        }
+    }
+
+    /// `rank` has left and its process has ended. Where a link stands, its end will say so, after the rank's last messages.
+    pub(crate) fn has_ended(&self, rank: u32) {
+        if self.table().get(rank as usize).is_some_and(|entry| self.standing_link(entry.address).is_none()) {
+            self.left.lock().insert(rank);
+            self.wake_all();
+        }
+    }
+
     /// The part of `fail` for this process. True for the first cause.
     fn fail_here(&self, cause: &Error) -> bool {
         let mut first = false;
@@ -237,6 +255,11 @@ impl Port {
         due
     }
 
+    /// Runs `hook` when the last link to a process closes. The hook must not block.
+    pub(crate) fn on_lost(&self, hook: OnLost) {
+        *self.on_lost.lock() = Some(hook);
+    }
+
     // Links.
 
     /// Sends to every process that a link stands to; gives their addresses.
@@ -263,7 +286,7 @@ impl Port {
             return Ok(link);
         }
         let n_ranks = self.table().len() as u32;
-        let hello = Hello { role: Role::Link, key: self.key, rank: 0, n_ranks, address: self.own_address(), nonce: [0; 32] };
+        let hello = Hello { role: Role::Link, key: self.key, rank: 0, n_ranks, address: self.own_address(), nonce: [0; 32], patience: 0 };
         let (socket, peer) = dial(to, &hello, &self.secret, until, go_on)?;
         let link = Link::new(ServiceFd::new(socket), peer);
         self.add_link(to, link.clone());
@@ -288,6 +311,7 @@ impl Port {
             if all.is_empty() {
                 links.remove(&to);
                 self.lost.lock().insert(to);
+                self.on_lost.lock().iter().for_each(|hook| hook(to));
             }
         }
         drop(links);

@@ -100,6 +100,8 @@ impl Root {
             link.send(&Frame::Refused(reason));
             return link.finish();
         }
+        // The least patient rank decides: when it gives up, the communicator cannot be made.
+        self.patience = self.patience.min(Duration::from_secs(hello.patience.into()));
         let twice = !self.seen.insert(hello.rank);
         self.members.push(Member { rank: hello.rank, n_ranks: hello.n_ranks, address: hello.address, link });
         let first = self.members[0].n_ranks;
@@ -231,7 +233,7 @@ impl Root {
 }
 
 /// The error of a rank that came when all had come.
-fn full(tag: &str, rank: u32) -> Error {
+pub fn full(tag: &str, rank: u32) -> Error {
     let text = format!(
         "rank {rank} came too late | {tag} | the communicator has all its ranks | fix: use a fresh id for each communicator, and each rank once"
     );

@@ -6,9 +6,9 @@ use super::auth::{Hello, Key, Role, Secret};
 use super::id::UniqueId;
 use super::link::{Ended, FrameReader, Link};
 use super::port::{Port, or_system};
-use super::root::Root;
+use super::root::{Root, full};
 use super::stranger::{MAX_STRANGERS, Step, Stranger};
-use super::wire::MAX_FRAME;
+use super::wire::{Frame, MAX_FRAME, Reason};
 use crate::error::{Error, Result};
 use crate::process::{self, PerProcess, ServiceFd, random};
 use crate::sync::Mutex;
@@ -340,8 +340,11 @@ impl Loop {
                     gathering.admit(&hello, link.clone());
                     self.entries.insert(token, Entry::Member { root, link, reader });
                 }
-                // It ended between the greeting and the proof; dropping the link tells the rank.
-                None => drop(epoll::delete(self.epoll, link.as_fd())),
+                // It ended between the greeting and the proof.
+                None => {
+                    let _ = epoll::delete(self.epoll, link.as_fd());
+                    link.send(&Frame::Refused(Reason::from(&full("this id", hello.rank))));
+                }
             },
             None => {
                 let port = self.service.find(&hello.key);

@@ -1,16 +1,80 @@
-//! Who still lives (being written).
+//! Who still lives: a peer that dies or aborts raises this rank's abort, with the peer named.
+//!
+//! Two sources: a pidfd per peer process, and a status page per rank (its last words, in sealed memory that survives it). A
+//! process that ends is looked up on its page: leaving is no failure, an abort is passed on with its cause, anything else is a
+//! death. Aborts do not wait for a death: they travel over the bootstrap's links at once.
+
+mod group;
+mod page;
+mod process;
+mod thread;
+
+pub(crate) use process::{how_ended, process_state};
+
 use crate::bootstrap::Bootstrap;
 use crate::error::Result;
 use crate::gin::abort::Abort;
+use group::{Group, PAGE_KEY};
+use page::Page;
 use std::sync::Arc;
-/// Watches the peers of one rank; they come from the bootstrap's table. Drop stops watching.
-pub struct Watch { _private: () }
-pub(crate) fn how_ended(_pid: u32) -> String { String::new() }
-pub(crate) fn process_state(_pid: u32) -> String { String::new() }
-#[allow(missing_docs)]
+use thread::{Event, Watcher};
+
+/// Watches the peers of one rank; they come from the bootstrap's table. Drop stops watching; to the peers it means leaving.
+pub struct Watch {
+    group: Arc<Group>,
+    page: Arc<Page>,
+    mailbox: crate::bootstrap::StepSetter,
+    rank: u32,
+    owner: u32,
+}
+
 impl Watch {
-    /// Collective.
-    pub fn start(_bootstrap: &Bootstrap, _abort: &Arc<Abort>) -> Result<Watch> { Ok(Watch { _private: () }) }
-    pub fn set_step(&self, _step: &str) {}
-    pub fn leaving(&self) {}
+    /// Collective. From now on a peer process that ends without leaving, and a peer that aborts, raise `abort` here (RemoteError, with
+    /// the culprit), and `abort` raised here is told to all peers.
+    pub fn start(bootstrap: &Bootstrap, abort: &Arc<Abort>) -> Result<Watch> {
+        let watcher = Watcher::get()?;
+        let (page, fd) = Page::create()?;
+        let (page, rank, group) = (Arc::new(page), bootstrap.rank(), Group::of(bootstrap, watcher));
+        group.enter(rank, page.clone(), abort);
+        let (weak, last_words) = (Arc::downgrade(&group), page.clone());
+        abort.on_raise(move |cause| {
+            last_words.aborted(cause);
+            watcher.tell(Event::Raised { group: weak, rank, cause: cause.clone() });
+        });
+        let mailbox = bootstrap.step_setter();
+        let watch = Watch { group, page, mailbox, rank, owner: std::process::id() };
+        bootstrap.publish(PAGE_KEY, fd);
+        let started = (|| {
+            bootstrap.barrier("watch start")?;
+            watch.group.watch_all(bootstrap)?;
+            bootstrap.barrier("watch ready")
+        })();
+        bootstrap.withdraw(PAGE_KEY);
+        started?;
+        watch.page.alive();
+        Ok(watch)
+    }
+
+    /// What this rank does now, for the messages of others; at most 64 bytes.
+    pub fn set_step(&self, step: &str) {
+        self.page.set_step(step);
+        self.mailbox.set(step);
+    }
+
+    /// From now on this rank's end is no failure.
+    pub fn leaving(&self) {
+        self.page.leaving();
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if self.owner != std::process::id() {
+            // A forked child must not touch the parent's locks, nor its page, which is shared memory.
+            std::mem::forget(self.group.clone());
+            return;
+        }
+        self.page.leaving();
+        self.group.exit(self.rank);
+    }
 }

@@ -1,0 +1,272 @@
+//! A rank's status page: its last words. The rank writes, everybody else reads, also after the rank's process has died.
+//!
+//! Order: texts are stored before the state that announces them is released, so whoever reads the state finds them whole.
+//! The step is a sequence lock: odd while it is written.
+
+use crate::error::{Code, Error, Result};
+use crate::{bail, error};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use std::os::fd::{AsFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering, fence};
+
+/// Size of a page in bytes.
+const BYTES: usize = 4096;
+const MAGIC: u32 = u32::from_le_bytes(*b"GINW");
+const STEP: usize = 64;
+const TEXT: usize = 2048;
+
+#[repr(C)]
+struct Layout {
+    magic: AtomicU32,
+    version: AtomicU32,
+    state: AtomicU32,
+    code: AtomicU32,
+    id: AtomicU32,
+    culprit: AtomicU32,
+    text_bytes: AtomicU32,
+    step_seq: AtomicU32,
+    step_bytes: AtomicU32,
+    step: [AtomicU8; STEP],
+    text: [AtomicU8; TEXT],
+}
+
+const _: () = assert!(size_of::<Layout>() <= BYTES);
+
+/// What a rank says of itself.
+#[derive(Clone, Debug, PartialEq)]
+pub enum State {
+    /// Its communicator is being made.
+    Joining,
+    /// All is well.
+    Alive,
+    /// Its end is no failure.
+    Leaving,
+    /// It failed, and of what.
+    Aborted(Reason),
+}
+
+/// A failure as the page holds it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reason {
+    code: u32,
+    id: u16,
+    culprit: Option<u32>,
+    text: String,
+}
+
+impl From<Reason> for Error {
+    fn from(reason: Reason) -> Self {
+        let code = match reason.code {
+            1 => Code::UnhandledCudaError,
+            2 => Code::SystemError,
+            3 => Code::InternalError,
+            4 => Code::InvalidArgument,
+            5 => Code::InvalidUsage,
+            _ => Code::RemoteError,
+        };
+        Error { code, id: reason.id, text: reason.text, culprit: reason.culprit }
+    }
+}
+
+const JOINING: u32 = 0;
+const ALIVE: u32 = 1;
+const LEAVING: u32 = 2;
+const ABORTED: u32 = 3;
+
+/// A mapped page, our own or another rank's.
+pub struct Page {
+    at: NonNull<Layout>,
+}
+
+// SAFETY: the page is only touched through atomics, and stays mapped until drop.
+unsafe impl Send for Page {}
+// SAFETY: as above.
+unsafe impl Sync for Page {}
+
+impl Page {
+    /// A page of our own, and the descriptor that others map. Nobody can shrink it, and others cannot write it.
+    pub fn create() -> Result<(Page, OwnedFd)> {
+        let made = (|| {
+            let fd = memfd_create("ginrs-status", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+            ftruncate(&fd, BYTES as u64)?;
+            let page = Page::map(&fd, ProtFlags::READ | ProtFlags::WRITE)?;
+            let size = SealFlags::SHRINK | SealFlags::GROW;
+            // FUTURE_WRITE needs Linux 5.1: without it a peer could write its own copy of our last words, which is not worth failing for.
+            let _ = fcntl_add_seals(&fd, SealFlags::FUTURE_WRITE);
+            fcntl_add_seals(&fd, size | SealFlags::SEAL)?;
+            Ok::<_, rustix::io::Errno>((page, fd))
+        })();
+        let (page, fd) = match made {
+            Ok(made) => made,
+            Err(e) => {
+                bail!(SystemError, 24, "no status page | memfd of {BYTES} bytes, pid {} | {e} | fix: raise ulimit -n", std::process::id())
+            }
+        };
+        page.layout().magic.store(MAGIC, Ordering::Relaxed);
+        page.layout().version.store(1, Ordering::Release);
+        Ok((page, fd))
+    }
+
+    /// Another rank's page. Refused unless it can never shrink under our reads.
+    pub fn open(fd: &OwnedFd) -> Result<Page> {
+        let opened = (|| {
+            let sealed = fcntl_get_seals(fd)?.contains(SealFlags::SHRINK);
+            let whole = fstat(fd)?.st_size >= BYTES as i64;
+            if sealed && whole { Page::map(fd, ProtFlags::READ) } else { Err(rustix::io::Errno::PERM) }
+        })();
+        let page = match opened {
+            Ok(page) => page,
+            Err(e) => bail!(RemoteError, 18, "a peer's status page cannot be read | {e} | fix: load the same libginrs on every rank"),
+        };
+        let layout = page.layout();
+        if (layout.version.load(Ordering::Acquire), layout.magic.load(Ordering::Relaxed)) != (1, MAGIC) {
+            bail!(RemoteError, 18, "a peer's status page has another layout | fix: load the same libginrs on every rank");
+        }
+        Ok(page)
+    }
+
+    fn map(fd: &OwnedFd, access: ProtFlags) -> rustix::io::Result<Page> {
+        // SAFETY: a new mapping at an address of the kernel's choice touches no memory of ours.
+        let at = unsafe { mmap(std::ptr::null_mut(), BYTES, access, MapFlags::SHARED, fd.as_fd(), 0) }?;
+        NonNull::new(at.cast()).map(|at| Page { at }).ok_or(rustix::io::Errno::NOMEM)
+    }
+
+    fn layout(&self) -> &Layout {
+        // SAFETY: mapped until drop, page-aligned, large enough (sealed against shrinking), and all fields are atomics that are
+        // valid for any bytes.
+        unsafe { self.at.as_ref() }
+    }
+
+    /// Everything was set up.
+    pub fn alive(&self) {
+        self.step_from(JOINING, ALIVE);
+    }
+
+    /// This rank's end is no failure, unless it has failed already.
+    pub fn leaving(&self) {
+        if !self.step_from(ALIVE, LEAVING) {
+            self.step_from(JOINING, LEAVING);
+        }
+    }
+
+    fn step_from(&self, from: u32, to: u32) -> bool {
+        self.layout().state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// The failure, for those who find this rank dead later. The first one stays; called by one thread (Abort raises once).
+    pub fn aborted(&self, cause: &error::Error) {
+        let page = self.layout();
+        if page.state.load(Ordering::Acquire) >= LEAVING {
+            return;
+        }
+        page.code.store(cause.code as u32, Ordering::Relaxed);
+        page.id.store(cause.id.into(), Ordering::Relaxed);
+        page.culprit.store(cause.culprit.map_or(0, |rank| rank.wrapping_add(1)), Ordering::Relaxed);
+        page.text_bytes.store(store(&page.text, &cause.text), Ordering::Relaxed);
+        if !self.step_from(ALIVE, ABORTED) {
+            self.step_from(JOINING, ABORTED);
+        }
+    }
+
+    /// What the rank does now, at most 64 bytes. One writer at a time.
+    pub fn set_step(&self, step: &str) {
+        let page = self.layout();
+        let seq = page.step_seq.load(Ordering::Relaxed);
+        page.step_seq.store(seq.wrapping_add(1), Ordering::Relaxed);
+        fence(Ordering::Release);
+        page.step_bytes.store(store(&page.step, step), Ordering::Relaxed);
+        page.step_seq.store(seq.wrapping_add(2), Ordering::Release);
+    }
+
+    /// What the rank did last; None if it died while it wrote that.
+    pub fn step(&self) -> Option<String> {
+        let page = self.layout();
+        for _ in 0..100 {
+            let before = page.step_seq.load(Ordering::Acquire);
+            let text = load(&page.step, page.step_bytes.load(Ordering::Relaxed));
+            fence(Ordering::Acquire);
+            if before.is_multiple_of(2) && before == page.step_seq.load(Ordering::Relaxed) {
+                return Some(text);
+            }
+            std::hint::spin_loop();
+        }
+        None
+    }
+
+    /// What the rank says of itself.
+    pub fn state(&self) -> State {
+        let page = self.layout();
+        match page.state.load(Ordering::Acquire) {
+            JOINING => State::Joining,
+            ALIVE => State::Alive,
+            LEAVING => State::Leaving,
+            // ABORTED, or what only a broken peer writes.
+            _ => State::Aborted(Reason {
+                code: page.code.load(Ordering::Relaxed),
+                id: page.id.load(Ordering::Relaxed) as u16,
+                culprit: page.culprit.load(Ordering::Relaxed).checked_sub(1),
+                text: load(&page.text, page.text_bytes.load(Ordering::Relaxed)),
+            }),
+        }
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `map`, unmapped only here.
+        let _ = unsafe { munmap(self.at.as_ptr().cast(), BYTES) };
+    }
+}
+
+fn store(to: &[AtomicU8], text: &str) -> u32 {
+    let mut end = text.len().min(to.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    to.iter().zip(&text.as_bytes()[..end]).for_each(|(to, from)| to.store(*from, Ordering::Relaxed));
+    end as u32
+}
+
+fn load(from: &[AtomicU8], bytes: u32) -> String {
+    let bytes: Vec<u8> = from.iter().take(bytes as usize).map(|byte| byte.load(Ordering::Relaxed)).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reader_sees_what_the_writer_says_and_cannot_be_cut_off() {
+        let (own, fd) = Page::create().unwrap();
+        let seen = Page::open(&fd).unwrap();
+        assert_eq!((seen.state(), seen.step().as_deref()), (State::Joining, Some("")));
+        own.alive();
+        own.set_step(&"window register #12 ä".repeat(9));
+        assert_eq!(seen.step().unwrap().len(), 64);
+        let cause = Error::new(Code::SystemError, 23, "no memory").by(7);
+        own.aborted(&cause);
+        own.aborted(&Error::new(Code::InternalError, 1, "later"));
+        own.leaving();
+        let State::Aborted(reason) = seen.state() else { panic!("{:?}", seen.state()) };
+        let told = Error::from(reason);
+        assert_eq!((told.code, told.id, told.culprit, told.text.as_str()), (Code::SystemError, 23, Some(7), "no memory"));
+
+        assert!(ftruncate(&fd, 0).is_err(), "sealed against shrinking");
+        assert!(Page::map(&fd, ProtFlags::READ | ProtFlags::WRITE).is_err(), "others cannot write");
+        let unsealed = memfd_create("x", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+        ftruncate(&unsealed, BYTES as u64).unwrap();
+        assert_eq!(Page::open(&unsealed).err().unwrap().id, 18);
+    }
+
+    #[test]
+    fn a_rank_that_leaves_has_not_failed() {
+        let (own, _fd) = Page::create().unwrap();
+        own.alive();
+        own.leaving();
+        own.aborted(&Error::new(Code::InternalError, 1, "later"));
+        assert_eq!(own.state(), State::Leaving);
+    }
+}

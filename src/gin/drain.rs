@@ -23,7 +23,7 @@ impl Gin {
             if Instant::now() > deadline {
                 bail!(
                     InternalError,
-                    57,
+                    48,
                     "posted operations are not done | rank {} -> rank {peer}, context {context} | {behind} claimed and not finished | \
                      fix: let the kernels that use the communicator end first, or raise GINRS_TIMEOUT",
                     self.rank

@@ -62,6 +62,10 @@ pub const TABLE: &[Var] = &[
     text("GINRS_DEVICE", "cpu: use the CPU device though the stand-in CUDA runtime is not linked"),
     text("GINRS_FAULT", "panic:ncclX: that function panics, to test that it returns ncclInternalError"),
     int("GINRS_CPU_DEVICES", 0, "devices that a process sees on the CPU device; 0: LOCAL_WORLD_SIZE, else 8"),
+    int("GINRS_CPU_RESIDENT", 512, "blocks that run at the same time on a CPU device, 1 to 4096 (read by libginrs_cpu)"),
+    text("GINRS_CPU_STACK", "bytes of a CUDA thread's stack on the CPU device, 16K to 64M; default 64K (read by libginrs_cpu)"),
+    int("GINRS_CPU_STACK_GUARD", 0, "1: a page without access below each of those stacks (read by libginrs_cpu)"),
+    text("GINRS_CXX", "host compiler of ginrs-cc; default g++"),
     int("LOCAL_RANK", 0, "device of a process that never chose one, where no CUDA runtime is linked (set by launchers)"),
     int("LOCAL_WORLD_SIZE", 0, "processes on this host (set by launchers)"),
 ];
@@ -88,7 +92,7 @@ const OTHERS: &str = "ALGO ALLOC_P2P_NET_LL_BUFFERS BUFFSIZE CGA_CLUSTER_SIZE CH
     TUNER_PLUGIN UID_STAGGER_RATE UID_STAGGER_THRESHOLD UNPACK_DOUBLE_NCHANNELS WORK_ARGS_BYTES WORK_FIFO_BYTES";
 
 /// Variables of the CPU device and of the tools, which read them themselves.
-const TOOLS: &[&str] = &["GINRS_CPU_RESIDENT", "GINRS_CPU_GUARD", "GINRS_PREFIX", "GINRS_CXX", "GINRS_ID_FILE"];
+const TOOLS: &[&str] = &["GINRS_PREFIX", "GINRS_BOOTSTRAP_TIMEOUT"];
 
 pub(super) fn find(name: &str) -> Option<&'static Var> {
     TABLE.iter().find(|var| var.name == name)

@@ -70,7 +70,7 @@ fn assemble(bootstrap: Bootstrap, n_ranks: u32, rank: u32, config: CommConfig, d
     let (peers, abort, watch) = made.inspect_err(|error| bootstrap.poison(error))?;
     let hash = bootstrap.comm_hash();
     // The one line for a failure that no call caused; calls that end with it stay silent.
-    abort.on_raise(move |cause| warn!("comm 0x{hash:016x} rank {rank} failed: {cause}"));
+    abort.on_raise(move |cause| warn!("{cause} | seen by comm 0x{hash:016x} rank {rank}"));
     let hosts: Vec<u64> = peers.iter().map(|peer| peer.host_hash).collect();
     Ok(Comm {
         rank,

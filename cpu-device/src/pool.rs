@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::block::Block;
 use crate::config::{MAX_LIVE_THREADS, config};
@@ -67,14 +67,69 @@ impl Pool {
     pub fn submit(&'static self, device: &'static Device, grid: Arc<Grid>) {
         let wanted = if grid.launch.cooperative { grid.total } else { grid.total.min(u64::from(cores())) };
         let mut state = self.state.lock();
-        state.grids.push(Active { grid: grid.clone(), reserved: None });
-        let started = self.add(&mut state, device, wanted as u32);
-        let lacking = if grid.launch.cooperative { started.is_err() } else { state.workers == 0 };
-        if lacking {
-            state.grids.retain(|active| !Arc::ptr_eq(&active.grid, &grid));
+        state.grids.push(Active { grid, reserved: None });
+        self.hire(state, device, wanted as u32);
+    }
+
+    /// A block of `grid` waits: one more worker, if blocks are left that it may wait for.
+    pub fn grow(&'static self, grid: &Grid) {
+        if grid.unclaimed() > 0 && !self.full.load(Ordering::Relaxed) {
+            self.hire(self.state.lock(), grid.device, 1);
         }
-        drop(state); // a grid that ends submits the next one
-        if let (true, Err(error)) = (lacking, started) {
+    }
+
+    /// Wakes or starts up to `wanted` workers. A new one is given its first job and is started without the lock: with 512
+    /// threads on two cores, whoever has to wait for a lock waits for a turn of all of them.
+    fn hire(&'static self, mut state: MutexGuard<'_, State>, device: &'static Device, mut wanted: u32) {
+        let mut jobs = Vec::new();
+        while wanted > 0 {
+            wanted -= 1;
+            if state.idle > 0 {
+                state.idle -= 1;
+                state.tickets += 1;
+                self.wake.notify_one();
+                continue;
+            }
+            if state.workers >= config().resident {
+                break;
+            }
+            let (job, also) = pick(&mut state);
+            let Some(job) = job else { break };
+            state.workers += 1;
+            wanted += also;
+            jobs.push(job);
+        }
+        self.full.store(state.idle == 0 && state.workers >= config().resident, Ordering::Relaxed);
+        drop(state);
+        let mut failure = None;
+        for job in jobs {
+            let grid = job.grid.clone();
+            let claimed = job.block.is_some();
+            let start = || {
+                let name = format!("ginrs dev{}", device.id);
+                let builder = std::thread::Builder::new().name(name).stack_size(WORKER_STACK);
+                builder.spawn(move || self.work(device, Some(job)))
+            };
+            let error = match &failure {
+                None => start().err().map(|error| error.to_string()),
+                Some(error) => Some(String::clone(error)),
+            };
+            if let Some(error) = error {
+                self.not_started(&grid, claimed, &error);
+                failure = Some(error);
+            }
+        }
+    }
+
+    /// A worker could not be started. A plain grid goes on with those there are; others cannot.
+    fn not_started(&self, grid: &Arc<Grid>, claimed: bool, error: &str) {
+        let workers = {
+            let mut state = self.state.lock();
+            state.workers -= 1;
+            state.busy -= 1;
+            state.workers
+        };
+        if claimed || workers == 0 {
             grid.fail(
                 Code::LAUNCH_OUT_OF_RESOURCES,
                 &format!(
@@ -83,101 +138,76 @@ impl Pool {
                 ),
             );
         }
-    }
-
-    /// A block of `grid` waits: one more worker, if blocks are left that it may wait for.
-    pub fn grow(&'static self, grid: &Grid) {
-        if grid.unclaimed() > 0 && !self.full.load(Ordering::Relaxed) {
-            // The blocks that run go on without it; the next to wait asks again.
-            let _ = self.add(&mut self.state.lock(), grid.device, 1);
+        if claimed {
+            grid.block_ended();
         }
-    }
-
-    fn add(&'static self, state: &mut State, device: &'static Device, wanted: u32) -> std::io::Result<()> {
-        let mut result = Ok(());
-        for _ in 0..wanted {
-            if state.idle > 0 {
-                state.idle -= 1;
-                state.tickets += 1;
-                self.wake.notify_one();
-            } else if state.workers < config().resident {
-                let name = format!("ginrs dev{}", device.id);
-                let spawned = std::thread::Builder::new()
-                    .name(name)
-                    .stack_size(WORKER_STACK)
-                    .spawn(move || self.work(device));
-                match spawned {
-                    Ok(_) => state.workers += 1,
-                    Err(error) => {
-                        result = Err(error);
-                        break;
-                    }
-                }
-            } else {
-                break;
-            }
-        }
-        self.full.store(state.idle == 0 && state.workers >= config().resident, Ordering::Relaxed);
-        result
     }
 
     /// The life of a block thread.
-    fn work(&'static self, device: &'static Device) {
+    fn work(&'static self, device: &'static Device, mut job: Option<Job>) {
         block_signals();
         crate::device::bind_worker(device);
         let block = Block::for_this_thread();
-        let mut state = self.state.lock();
         loop {
-            let Some(job) = self.pick(&mut state, device) else {
+            if let Some(job) = job.take() {
+                BUSY.fetch_add(1, Ordering::Relaxed);
+                run(block, &job);
+                BUSY.fetch_sub(1, Ordering::Relaxed);
+                drop(job);
+                self.state.lock().busy -= 1;
+            }
+            let mut state = self.state.lock();
+            let (next, also) = pick(&mut state);
+            job = next;
+            if also > 0 {
+                self.hire(state, device, also);
+            } else if job.is_none() {
                 state.idle += 1;
                 self.full.store(false, Ordering::Relaxed);
                 while state.tickets == 0 {
                     self.wake.wait(&mut state);
                 }
                 state.tickets -= 1;
-                continue;
-            };
-            drop(state);
-            BUSY.fetch_add(1, Ordering::Relaxed);
-            run(block, &job);
-            BUSY.fetch_sub(1, Ordering::Relaxed);
-            drop(job);
-            state = self.state.lock();
-            state.busy -= 1;
-        }
-    }
-
-    fn pick(&'static self, state: &mut State, device: &'static Device) -> Option<Job> {
-        let resident = config().resident;
-        let mut given_back = 0;
-        state.grids.retain(|active| {
-            let left = active.grid.unclaimed() > 0;
-            given_back += if left { 0 } else { active.reserved.unwrap_or(0) };
-            left
-        });
-        state.busy -= given_back;
-        for at in 0..state.grids.len() {
-            let grid = state.grids[at].grid.clone();
-            if grid.launch.cooperative {
-                let blocks = grid.total as u32; // the launch checked that all can be resident
-                if state.grids[at].reserved.is_none() && state.busy + blocks <= resident {
-                    state.busy += blocks;
-                    state.grids[at].reserved = Some(blocks);
-                    // Workers, busy ones included, must come to one for each slot; failure was told at submission.
-                    let _ = self.add(state, device, blocks - 1);
-                }
-                let Some(reserved) = state.grids[at].reserved.as_mut().filter(|r| **r > 0) else { continue };
-                if let Some(block) = grid.claim() {
-                    *reserved -= 1;
-                    return Some(Job { grid, block: Some(block) });
-                }
-            } else if state.busy < resident {
-                state.busy += 1;
-                return Some(Job { grid, block: None });
             }
         }
-        None
     }
+}
+
+/// What a worker may do now, and how many more workers that needs: a cooperative grid begins when all of its blocks can.
+fn pick(state: &mut State) -> (Option<Job>, u32) {
+    let resident = config().resident;
+    let mut given_back = 0;
+    state.grids.retain(|active| {
+        let left = active.grid.unclaimed() > 0;
+        given_back += if left { 0 } else { active.reserved.unwrap_or(0) };
+        left
+    });
+    state.busy -= given_back;
+    let (mut busy, mut also) = (state.busy, 0);
+    let mut job = None;
+    for active in &mut state.grids {
+        let grid = &active.grid;
+        if grid.launch.cooperative {
+            let blocks = grid.total as u32; // the launch checked that all can be resident
+            if active.reserved.is_none() && busy + blocks <= resident {
+                busy += blocks;
+                active.reserved = Some(blocks);
+                also = blocks - 1;
+            }
+            let Some(reserved) = active.reserved.as_mut().filter(|reserved| **reserved > 0) else { continue };
+            if let Some(block) = grid.claim() {
+                *reserved -= 1;
+                job = Some(Job { grid: grid.clone(), block: Some(block) });
+                break;
+            }
+        } else if busy < resident {
+            busy += 1;
+            job = Some(Job { grid: grid.clone(), block: None });
+            break;
+        }
+    }
+    state.busy = busy;
+    (job, also)
 }
 
 fn run(block: &Block, job: &Job) {

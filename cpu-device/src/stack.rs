@@ -7,7 +7,7 @@
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use parking_lot::Mutex;
+use crossbeam_queue::SegQueue;
 
 use crate::config::config;
 use crate::error::{Code, Result, refuse};
@@ -15,6 +15,8 @@ use crate::error::{Code, Result, refuse};
 const PAGE: usize = 4096;
 /// Slices of one mapping.
 const SLAB: usize = 256;
+/// Stacks that change hands at once.
+const BATCH: usize = 64;
 /// Tops are moved by multiples of this: slices lie a multiple of 4 KiB apart, and equal offsets share a few cache sets
 /// (examples/switch_cost: 64 blocks of 1024 threads switch in 156 ns with 16 colours, in 277 ns with one).
 const COLOUR: usize = 192;
@@ -108,7 +110,9 @@ unsafe fn line_is_zero(address: usize) -> bool {
 /// Unused stacks whose memory is kept (about 4 KiB each).
 const KEEP_RESIDENT: usize = 1 << 17;
 
-static FREE: Mutex<Vec<Stack>> = Mutex::new(Vec::new());
+/// Unused stacks, in batches of at most BATCH. Without a lock: of 512 block threads on two cores, one that sleeps on a lock
+/// sleeps for a turn of all the others (512 blocks that need new stacks took 8 s to begin, now under 1 s).
+static FREE: SegQueue<Vec<Stack>> = SegQueue::new();
 static MAPPED: AtomicUsize = AtomicUsize::new(0);
 
 /// The stacks that one block thread has at hand.
@@ -118,23 +122,20 @@ pub struct Cache {
 }
 
 impl Cache {
-    const KEEP: usize = 64;
-
     /// A stack, from the cache if it has one.
     ///
     /// # Errors
     /// `LaunchOutOfResources` when the system gives no more address space.
     pub fn take(&mut self) -> Result<Stack> {
-        if let Some(stack) = self.spare.pop() {
-            return Ok(stack);
+        loop {
+            if let Some(stack) = self.spare.pop() {
+                return Ok(stack);
+            }
+            match FREE.pop() {
+                Some(batch) => self.spare = batch,
+                None => map_slab(&mut self.spare)?,
+            }
         }
-        let mut free = FREE.lock();
-        if free.is_empty() {
-            map_slab(&mut free)?;
-        }
-        let rest = free.len().saturating_sub(32);
-        self.spare.extend(free.drain(rest..));
-        Ok(self.spare.pop().expect("a slab was just mapped"))
     }
 
     /// Takes a stack back that no fiber is on, with what its red zone was found to be.
@@ -147,24 +148,25 @@ impl Cache {
 
     /// Gives all but a few to the other block threads, and their memory to the system if there are many.
     pub fn trim(&mut self) {
-        if self.spare.len() <= 2 * Self::KEEP {
-            return;
+        while self.spare.len() > 2 * BATCH {
+            let batch = self.spare.split_off(self.spare.len() - BATCH);
+            if FREE.len() > KEEP_RESIDENT / BATCH {
+                batch.iter().for_each(Stack::release_memory);
+            }
+            FREE.push(batch);
         }
-        let many = FREE.lock().len() > KEEP_RESIDENT;
-        if many {
-            self.spare[Self::KEEP..].iter().for_each(Stack::release_memory);
-        }
-        FREE.lock().extend(self.spare.drain(Self::KEEP..));
     }
 }
 
 impl Drop for Cache {
     fn drop(&mut self) {
-        FREE.lock().append(&mut self.spare);
+        FREE.push(std::mem::take(&mut self.spare));
     }
 }
 
-fn map_slab(free: &mut Vec<Stack>) -> Result {
+/// Maps SLAB stacks: a batch goes to `mine`, the rest to everybody.
+fn map_slab(mine: &mut Vec<Stack>) -> Result {
+    let mut stacks = Vec::with_capacity(SLAB);
     let config = config();
     let slice = config.stack_bytes + PAGE;
     // SAFETY: a fresh anonymous mapping at an address of the kernel's choice.
@@ -201,7 +203,6 @@ fn map_slab(free: &mut Vec<Stack>) -> Result {
             if unsafe { libc::mprotect(limit as *mut libc::c_void, PAGE, libc::PROT_NONE) } != 0 {
                 // SAFETY: the mapping just made, of which nothing was handed out.
                 unsafe { libc::munmap(slab, slice * SLAB) };
-                free.truncate(free.len() - (SLAB - 1 - i));
                 return refuse(
                     Code::LAUNCH_OUT_OF_RESOURCES,
                     "no more guard pages: each takes two of the mappings that vm.max_map_count bounds\n\
@@ -210,11 +211,15 @@ fn map_slab(free: &mut Vec<Stack>) -> Result {
             }
         }
         let base = limit + slice - (first + i) % COLOURS * COLOUR;
-        free.push(Stack {
+        stacks.push(Stack {
             base: NonZeroUsize::new(base).expect("mappings are not at 0"),
             limit: NonZeroUsize::new(limit).expect("mappings are not at 0"),
         });
     }
+    while stacks.len() > BATCH {
+        FREE.push(stacks.split_off(stacks.len() - BATCH));
+    }
+    mine.append(&mut stacks);
     Ok(())
 }
 

@@ -2,7 +2,6 @@
  * device's build of the headers. */
 #include "world.h"
 
-#include <sys/wait.h>
 #include <unistd.h>
 
 using Cta = ncclCoopCta;
@@ -180,27 +179,7 @@ static void abortEndsWaits() {
   killer.join();
 }
 
-/* What cannot work says so: in a child, because a trap ends the process. */
-template <typename Body>
-static void traps(char const* expected, Body body) {
-  int pipes[2];
-  if (pipe(pipes) != 0) _Exit(2);
-  pid_t child = fork();
-  if (child == 0) {
-    dup2(pipes[1], 2);
-    body();
-    _Exit(0);
-  }
-  close(pipes[1]);
-  char text[512] = {};
-  ssize_t got = read(pipes[0], text, sizeof(text) - 1);
-  close(pipes[0]);
-  int status = 0;
-  waitpid(child, &status, 0);
-  bool isRight = got > 0 && strstr(text, expected) != nullptr && WIFEXITED(status) && WEXITSTATUS(status) == 3;
-  if (!isRight) printf("expected a trap with \"%s\", got \"%s\"\n", expected, text);
-  CHECK(isRight);
-}
+/* What cannot work says so. */
 static void refusals() {
   World world(2);
   World::Rank& rank = world.ranks[0];

@@ -150,8 +150,25 @@ static void abortEndsWaits() {
   CHECK(finished == 2);
 }
 
+/* Past the ends lie other barriers, blocks and parities. */
+static void refusals() {
+  World world(1);
+  ncclDevComm& d = world.ranks[0].devComm;
+  d.lsaBarrier = {40, 2};
+  traps("nBarriers", [&] { ncclLsaBarrierSession<Cta>{Cta(), d, ncclTeamTagLsa(), 2}; });
+  auto session = [&](auto use) {
+    ncclLLA2ASession<Cta> a2a{Cta(), d, ncclTeamLsa(d), ncclLLA2AHandle{100, 8}, 0, 4};
+    use(a2a);
+  };
+  session([](auto& a2a) { a2a.send(0, 7, 1.0), a2a.send(0, 3, Twelve{}); });
+  traps("nSlots", [&] { session([](auto& a2a) { a2a.send(0, 8, 1.0); }); });
+  traps("nSlots", [&] { session([](auto& a2a) { a2a.bcast(4, Twelve{}); }); });
+  traps("nSlots", [&] { session([](auto& a2a) { a2a.template recv<int>(-1); }); });
+}
+
 int main() {
   becomeBlock(0);
+  refusals();
   barrierWords();
   barrierOrder();
   reduceTails<1>();

@@ -5,6 +5,8 @@
 #include <ginrs_device/marker.h>
 #include <nccl_device.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstring>
@@ -170,4 +172,26 @@ struct World {
     proxy.join();
   }
 };
+
+/* Expects `body` to end in a trap with these words: in a child, because a trap ends the process. */
+template <typename Body>
+void traps(char const* expected, Body body) {
+  int pipes[2];
+  if (pipe(pipes) != 0) _Exit(2);
+  pid_t child = fork();
+  if (child == 0) {
+    dup2(pipes[1], 2);
+    body();
+    _Exit(0);
+  }
+  close(pipes[1]);
+  char text[512] = {};
+  ssize_t got = read(pipes[0], text, sizeof(text) - 1);
+  close(pipes[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  bool isRight = got > 0 && strstr(text, expected) != nullptr && WIFEXITED(status) && WEXITSTATUS(status) == 3;
+  if (!isRight) printf("expected a trap with \"%s\", got \"%s\"\n", expected, text);
+  CHECK(isRight);
+}
 #endif

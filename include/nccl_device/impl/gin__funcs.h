@@ -220,7 +220,7 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::waitSignalFollowShadow
     value = ginrs::gin::waitWord(_makeCtx(), ginrs::gin::signalWord(*this, signal), shadow + leastDelta, bits, order);
   }
   value = ncclCoopBcast(coop, value, 0); /* its entry sync: every thread has read the shadow */
-#if NCCL_GIN_FOLLOW_SHADOW_UPDATES
+#if defined(NCCL_GIN_FOLLOW_SHADOW_UPDATES) && NCCL_GIN_FOLLOW_SHADOW_UPDATES
   if (coop.thread_rank() == 0) _signalShadows[signal] = value;
 #endif
   coop.sync();

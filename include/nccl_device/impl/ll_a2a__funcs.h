@@ -26,11 +26,12 @@ template <typename Coop>
 NCCL_DEVICE_INLINE uint32_t* epochWord(ncclLLA2ASession_internal<Coop> const& a2a) {
   return reinterpret_cast<uint32_t*>(localLines(a2a) + uint32_t(a2a.block) * (1 + 2 * a2a.handle.nSlots));
 }
-template <typename Coop>
-NCCL_DEVICE_INLINE void checkSlot(ncclLLA2ASession_internal<Coop> const& a2a, int slot, int nPieces) {
-  GINRS_CHECK(slot >= 0 && slot < a2a.pitch && slot + int64_t(nPieces - 1) * a2a.pitch < int64_t(a2a.handle.nSlots),
-              "ncclLLA2ASession: the slot is not below maxElts, or the element does not fit into the handle's nSlots");
-  (void)a2a, (void)slot, (void)nPieces;
+/* What a slot past the end would hit is the next parity's or the next block's. */
+template <typename T, typename Coop>
+NCCL_DEVICE_INLINE void checkSlot(ncclLLA2ASession_internal<Coop> const& a2a, int slot) {
+  GINRS_CHECK(slot >= 0 && slot + int64_t(Pieces<T>::n - 1) * a2a.pitch < int64_t(a2a.handle.nSlots),
+              "ncclLLA2ASession: the element's last line (slot + maxElts * (8-byte pieces - 1)) is not below nSlots");
+  (void)a2a, (void)slot;
 }
 }  // namespace ll
 }  // namespace ginrs
@@ -60,7 +61,7 @@ template <typename Coop>
 template <typename T>
 NCCL_DEVICE_INLINE void ncclLLA2ASession<Coop>::send(int peer, int slot, T data) {
   constexpr int n = ginrs::ll::Pieces<T>::n;
-  ginrs::ll::checkSlot(*this, slot, n);
+  ginrs::ll::checkSlot<T>(*this, slot);
   ginrs::ll::Pieces<T> pieces = ginrs::ll::cut(data);
   ginrs::ll::Line* lines = ginrs::ll::peerLines(*this, peer) + this->slotsOffset + slot;
 #pragma unroll
@@ -74,7 +75,7 @@ template <typename T>
 NCCL_DEVICE_INLINE void ncclLLA2ASession<Coop>::bcast(int slot, T data) {
   if (this->multimem) {
     constexpr int n = ginrs::ll::Pieces<T>::n;
-    ginrs::ll::checkSlot(*this, slot, n);
+    ginrs::ll::checkSlot<T>(*this, slot);
     ginrs::ll::Pieces<T> pieces = ginrs::ll::cut(data);
     void* buffer = ncclGetResourceBufferMultimemPointer(this->comm, this->handle.bufHandle, this->mmHandle);
     ginrs::ll::Line* lines = static_cast<ginrs::ll::Line*>(buffer) + this->slotsOffset + slot;
@@ -98,6 +99,11 @@ NCCL_DEVICE_INLINE void ncclLLA2ASession<Coop>::recvUnrolled(int eltStart, int e
   constexpr int n = ginrs::ll::Pieces<T>::n;
   ginrs::ll::Pieces<T> pieces[MaxEltCount];
   ginrs::ll::Line* lines = ginrs::ll::localLines(*this) + this->slotsOffset + eltStart;
+  int const nElts = eltCount > MinEltCount ? eltCount : MinEltCount;
+  if (nElts > 0) {
+    ginrs::ll::checkSlot<T>(*this, eltStart);
+    ginrs::ll::checkSlot<T>(*this, eltStart + (nElts - 1) * eltStride);
+  }
   ginrs::Spin<ncclDevComm> spin(this->comm);
   bool all;
   do {
@@ -105,7 +111,6 @@ NCCL_DEVICE_INLINE void ncclLLA2ASession<Coop>::recvUnrolled(int eltStart, int e
 #pragma unroll
     for (int e = 0; e < MaxEltCount; e++) {
       if (e < MinEltCount || e < eltCount) {
-        ginrs::ll::checkSlot(*this, eltStart + e * eltStride, n);
 #pragma unroll
         for (int u = 0; u < n; u++) {
           ginrs::ll::Line line = ginrs::ll::loadLine(lines + e * eltStride + u * this->pitch);

@@ -1,8 +1,8 @@
 //! Stacks of CUDA threads: equal slices of large mappings, kept for ever, handed out last in, first out.
 //!
-//! One mapping per stack would end at 32,750 of them (vm.max_map_count); 65,536 slices take 259 MiB. The lowest page of a
-//! slice is never used: its first 64 bytes below the stack stay zero (a read maps the shared zero page, so the check costs
-//! no memory) or, with GINRS_CPU_STACK_GUARD=1, the page has no access at all.
+//! One mapping per stack would end at 32,750 of them (vm.max_map_count); 65,536 slices take about 280 MiB. Below each stack
+//! lies a red zone of a page that is never used: its upper 64 bytes stay zero (a read maps the shared zero page, so the
+//! check costs no memory). With GINRS_CPU_STACK_GUARD=1 that page has no access at all.
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +17,7 @@ const PAGE: usize = 4096;
 const SLAB: usize = 256;
 /// Stacks that change hands at once.
 const BATCH: usize = 64;
-/// Tops are moved by multiples of this: slices lie a multiple of 4 KiB apart, and equal offsets share a few cache sets
+/// Stacks are moved by multiples of this: slices lie a multiple of 4 KiB apart, and equal offsets share a few cache sets
 /// (examples/switch_cost: 64 blocks of 1024 threads switch in 156 ns with 16 colours, in 277 ns with one).
 const COLOUR: usize = 192;
 const COLOURS: usize = 16;
@@ -88,7 +88,7 @@ impl Stack {
 
     /// The stack reads as zeros afterwards.
     fn release_memory(&self) {
-        let low = self.limit.get() + PAGE;
+        let low = (self.limit.get() + PAGE).next_multiple_of(PAGE);
         let length = self.base.get().next_multiple_of(PAGE) - low;
         // SAFETY: the pages of this slice above its red zone: whoever holds the stack has no fiber on it now.
         unsafe { libc::madvise(low as *mut libc::c_void, length, libc::MADV_DONTNEED) };
@@ -168,7 +168,8 @@ impl Drop for Cache {
 fn map_slab(mine: &mut Vec<Stack>) -> Result {
     let mut stacks = Vec::with_capacity(SLAB);
     let config = config();
-    let slice = config.stack_bytes + PAGE;
+    // Red zone, stack, and a page in which both are moved by their colour.
+    let slice = config.stack_bytes + 2 * PAGE;
     // SAFETY: a fresh anonymous mapping at an address of the kernel's choice.
     let slab = unsafe {
         libc::mmap(
@@ -197,7 +198,9 @@ fn map_slab(mine: &mut Vec<Stack>) -> Result {
     unsafe { libc::madvise(slab, slice * SLAB, libc::MADV_NOHUGEPAGE) };
     let first = MAPPED.fetch_add(SLAB, Ordering::Relaxed);
     for i in (0..SLAB).rev() {
-        let limit = slab as usize + i * slice;
+        // A guard page has to be a page.
+        let colour = if config.stack_guard { 0 } else { (first + i) % COLOURS * COLOUR };
+        let limit = slab as usize + i * slice + PAGE - colour;
         if config.stack_guard {
             // SAFETY: the page is the red zone of slice i of this mapping.
             if unsafe { libc::mprotect(limit as *mut libc::c_void, PAGE, libc::PROT_NONE) } != 0 {
@@ -210,7 +213,7 @@ fn map_slab(mine: &mut Vec<Stack>) -> Result {
                 );
             }
         }
-        let base = limit + slice - (first + i) % COLOURS * COLOUR;
+        let base = limit + PAGE + config.stack_bytes;
         stacks.push(Stack {
             base: NonZeroUsize::new(base).expect("mappings are not at 0"),
             limit: NonZeroUsize::new(limit).expect("mappings are not at 0"),

@@ -111,7 +111,7 @@ pub fn service_thread(
     };
     match std::thread::Builder::new().name(name.to_owned()).stack_size(SERVICE_STACK).spawn(guarded) {
         Ok(handle) => Ok(handle),
-        Err(e) => bail!(SystemError, 25, "no thread for \"{name}\" | pid {} | {e} | fix: raise ulimit -u", std::process::id()),
+        Err(e) => bail!(SystemError, 27, "no thread for \"{name}\" | pid {} | {e} | fix: raise ulimit -u", std::process::id()),
     }
 }
 

@@ -58,8 +58,10 @@ fn env(name: &str) -> u32 {
 #[ignore = "runs inside the processes that the other tests start"]
 fn child() {
     let Ok(role) = std::env::var("GINRS_TEST_ROLE") else { return };
-    if role == "forker" {
-        return forker();
+    match role.as_str() {
+        "forker" => return forker(),
+        "point" => return point(),
+        _ => {}
     }
     let hex = std::env::var("GINRS_TEST_ID").unwrap();
     let bytes: Vec<u8> = (0..128).map(|i| u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).unwrap()).collect();
@@ -67,6 +69,9 @@ fn child() {
     let (rank, n) = (env("GINRS_TEST_RANK"), env("GINRS_TEST_N"));
     match role.as_str() {
         "gather" => {
+            if std::env::var_os("GINRS_TEST_ALARMS").is_some() {
+                start_alarms();
+            }
             let first = rank;
             let last = first + env("GINRS_TEST_HERE");
             std::thread::scope(|scope| {
@@ -152,6 +157,35 @@ fn gather(id: &UniqueId, rank: u32, n: u32) {
     }
     own.boot.barrier("fetched").unwrap();
     own.watch.leaving();
+}
+
+/// Two communicators, one after the other, through NCCL_COMM_ID: every rank makes the id itself.
+fn point() {
+    let (rank, n) = (env("GINRS_TEST_RANK"), env("GINRS_TEST_N"));
+    let id = UniqueId::create().unwrap();
+    let first = Bootstrap::join(&id, rank, n).unwrap();
+    let second = Bootstrap::join(&UniqueId::create().unwrap(), n - 1 - rank, n).unwrap();
+    assert_ne!(first.comm_hash(), second.comm_hash());
+    for boot in [first, second] {
+        let all = boot.allgather("test gather", &boot.rank().to_le_bytes()).unwrap();
+        assert!((0u32..).zip(&all).all(|(rank, bytes)| *bytes == rank.to_le_bytes()));
+        boot.barrier("done").unwrap();
+    }
+    say("done");
+}
+
+/// A signal a millisecond, and no call of ours may be restarted by the kernel.
+fn start_alarms() {
+    extern "C" fn nothing(_: libc::c_int) {}
+    // SAFETY: installs a handler that does nothing and starts a timer; both structs are whole.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as usize;
+        assert_eq!(libc::sigaction(libc::SIGALRM, &action, std::ptr::null_mut()), 0);
+        let every = libc::timeval { tv_sec: 0, tv_usec: 1000 };
+        let timer = libc::itimerval { it_interval: every, it_value: every };
+        assert_eq!(libc::setitimer(libc::ITIMER_REAL, &timer, std::ptr::null_mut()), 0);
+    }
 }
 
 /// ncclGetUniqueId, then fork(), then init in the children: the root lives in the parent, which joins nothing.
@@ -260,6 +294,22 @@ fn processes_and_threads_mix() {
     for process in &all {
         assert_eq!(process.line(), "done");
     }
+}
+
+#[test]
+fn a_storm_of_signals_changes_nothing() {
+    let id = UniqueId::create().unwrap();
+    let storm = [("GINRS_TEST_HERE", "1"), ("GINRS_TEST_ALARMS", "1")];
+    let all: Vec<_> = (0..3).map(|rank| start_rank("gather", &id, rank, 3, &storm)).collect();
+    all.iter().for_each(|process| assert_eq!(process.line(), "done"));
+}
+
+#[test]
+fn ranks_meet_at_nccl_comm_id() {
+    let point = format!("127.0.0.1:{}", 1024 + std::process::id() % 60000);
+    let more = [("NCCL_COMM_ID", point.as_str()), ("GINRS_SECRET", "between us")];
+    let (_unused, all) = start("point", 3, &more);
+    all.iter().for_each(|process| assert_eq!(process.line(), "done"));
 }
 
 #[test]

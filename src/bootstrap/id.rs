@@ -2,10 +2,11 @@
 
 use super::address::{Address, hex};
 use super::auth::{self, Key, Secret};
+use super::fixed;
 use super::service::Service;
-use crate::bail;
 use crate::error::Result;
 use crate::process::random;
+use crate::{bail, config};
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 use zeroize::Zeroize;
@@ -15,27 +16,41 @@ const VERSION: u16 = 1;
 
 /// What ncclGetUniqueId hands out: 128 bytes that may be copied and sent at will, and that only the job's ranks may see.
 ///
-/// Layout: magic 0..8, version 8..10, zero 10..16, root's address 16..48, secret 48..80, time of creation in seconds 80..88,
+/// Layout: magic 0..8, version 8..10, 1 at 10 under NCCL_COMM_ID, zero 11..16, root's address 16..48, secret 48..80, time of creation in seconds 80..88,
 /// zero 88..124, CRC-32 of all before 124..128.
 #[derive(Clone)]
 pub struct UniqueId([u8; 128]);
 
 impl UniqueId {
     /// A new id. Its root listens in this process from now on and serves one communicator, also when only forked children join it.
+    /// Under NCCL_COMM_ID: the id of that meeting point, where rank 0 will listen.
     pub fn create() -> Result<Self> {
-        crate::config::report();
+        config::report();
+        if let Some(point) = config::text("NCCL_COMM_ID") {
+            return fixed::id_of(&point, config::text("GINRS_SECRET"));
+        }
         let id = Self::build(Address::Abstract(random()), &random());
         Service::get()?.start_root(&id)?;
         Ok(id)
     }
 
     fn build(root: Address, secret: &Secret) -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        Self::encode(0, root, secret, now)
+    }
+
+    /// An id that every rank makes for itself: without a time, so that all are equal.
+    pub(super) fn fixed(root: Address, secret: &Secret) -> Self {
+        Self::encode(1, root, secret, 0)
+    }
+
+    fn encode(kind: u8, root: Address, secret: &Secret, now: u64) -> Self {
         let mut bytes = [0; 128];
         bytes[..8].copy_from_slice(&MAGIC);
         bytes[8..10].copy_from_slice(&VERSION.to_le_bytes());
+        bytes[10] = kind;
         bytes[16..48].copy_from_slice(&root.to_bytes());
         bytes[48..80].copy_from_slice(secret);
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         bytes[80..88].copy_from_slice(&now.to_le_bytes());
         let crc = crc32fast::hash(&bytes[..124]);
         bytes[124..].copy_from_slice(&crc.to_le_bytes());
@@ -80,6 +95,11 @@ impl UniqueId {
     /// Equal on all ranks, different for every id; no secret.
     pub fn comm_hash(&self) -> u64 {
         u64::from_le_bytes(auth::derive(&self.secret(), "hash"))
+    }
+
+    /// True for an id of NCCL_COMM_ID.
+    pub(super) fn is_fixed(&self) -> bool {
+        self.0[10] == 1
     }
 
     pub(super) fn root(&self) -> Address {

@@ -3,6 +3,7 @@
 use super::address::{Stopped, receive_exact, wait_readable};
 use super::auth::{Hello, Role};
 use super::dial::{NoLink, dial};
+use super::fixed::Meeting;
 use super::id::UniqueId;
 use super::mailbox::Mailbox;
 use super::port::Port;
@@ -21,7 +22,19 @@ const SLACK: Duration = Duration::from_millis(1500);
 /// Takes a seat for `rank` and meets the others.
 pub(super) fn join(id: &UniqueId, rank: u32, n_ranks: u32) -> Result<(Arc<Port>, Arc<Mailbox>)> {
     config::report();
-    let port = Service::get()?.port(id);
+    let service = Service::get()?;
+    if !id.is_fixed() {
+        return join_at(service, id, rank, n_ranks);
+    }
+    let meeting = Meeting::next(id);
+    let root = if rank == 0 { service.start_root(&meeting.id) } else { Ok(()) };
+    let joined = root.and_then(|()| join_at(service, &meeting.id, rank, n_ranks));
+    meeting.over();
+    joined
+}
+
+fn join_at(service: &'static Service, id: &UniqueId, rank: u32, n_ranks: u32) -> Result<(Arc<Port>, Arc<Mailbox>)> {
+    let port = service.port(id);
     // The seat comes first: a faster rank may send before this one has read the table.
     let mailbox = port.sit(rank);
     let met = meet(id, &port, rank, n_ranks).and_then(|table| check(&port, table, rank, n_ranks));
@@ -56,7 +69,13 @@ fn meet(id: &UniqueId, port: &Port, rank: u32, n_ranks: u32) -> Result<Vec<Entry
     let start = Instant::now();
     let seconds = u32::try_from(patience.as_secs()).unwrap_or(u32::MAX);
     let hello = Hello { role: Role::Join, key: id.key(), rank, n_ranks, address: port.own_address(), nonce: [0; 32], patience: seconds };
-    let (root, _) = dial(id.root(), &hello, &id.secret(), start + patience, || true).map_err(|why| unreachable(port, rank, &why))?;
+    // Under NCCL_COMM_ID rank 0 may not listen yet.
+    let (root, _) = loop {
+        match dial(id.root(), &hello, &id.secret(), start + patience, || true) {
+            Err(NoLink::Nobody) if id.is_fixed() && start.elapsed() < patience => std::thread::sleep(Duration::from_millis(20)),
+            met => break met.map_err(|why| unreachable(port, rank, &why))?,
+        }
+    };
     let mut wait = Wait { port, rank, start, patience, next_warn: None, progress: Progress { n_ranks, ..Progress::default() } };
     loop {
         wait.for_more(&root)?;

@@ -1,15 +1,19 @@
 //! What has arrived for one rank, and where the rank stands.
 
 use super::wire::{Blocks, MAX_WHAT, Standing, clip};
-use crate::sync::{Condvar, Mutex, MutexGuard};
+use crate::sync::{Condvar, Mutex, MutexGuard, OnceCell};
 use std::collections::HashMap;
 use std::time::Instant;
+
+type OnStep = Box<dyn Fn(&str) + Send + Sync>;
 
 /// One rank's mailbox: other ranks' threads and the service thread put in, the rank's own thread takes out.
 pub struct Mailbox {
     rank: u32,
     inbox: Mutex<Inbox>,
     bell: Condvar,
+    /// Hears what the rank does now; called under the inbox's lock, so one at a time.
+    on_step: OnceCell<OnStep>,
 }
 
 /// Its contents.
@@ -25,7 +29,7 @@ pub struct Inbox {
 impl Mailbox {
     /// Empty.
     pub fn new(rank: u32) -> Self {
-        Self { rank, inbox: Mutex::default(), bell: Condvar::new() }
+        Self { rank, inbox: Mutex::default(), bell: Condvar::new(), on_step: OnceCell::new() }
     }
 
     /// Puts a message in. A rank can be one exchange ahead of us and no further; anything else is not kept.
@@ -42,6 +46,18 @@ impl Mailbox {
         let mut inbox = self.inbox.lock();
         (inbox.seq, inbox.inside) = (seq, true);
         inbox.what = clip(what, MAX_WHAT).to_owned();
+        self.step_is(&inbox.what);
+    }
+
+    /// Hears from now on what the rank does. The first hearer stays.
+    pub fn on_step(&self, hears: impl Fn(&str) + Send + Sync + 'static) {
+        self.on_step.get_or_init(|| Box::new(hears));
+    }
+
+    fn step_is(&self, step: &str) {
+        if let Some(hears) = self.on_step.get() {
+            hears(step);
+        }
     }
 
     /// The rank is done with it.
@@ -50,11 +66,14 @@ impl Mailbox {
         inbox.inside = false;
         let done = inbox.seq;
         inbox.messages.retain(|(seq, _), _| *seq != done);
+        self.step_is(&inbox.step);
     }
 
     /// What the rank does between exchanges.
     pub fn set_step(&self, step: &str) {
-        self.inbox.lock().step = clip(step, MAX_WHAT).to_owned();
+        let mut inbox = self.inbox.lock();
+        inbox.step = clip(step, MAX_WHAT).to_owned();
+        self.step_is(&inbox.step);
     }
 
     /// Where the rank stands.

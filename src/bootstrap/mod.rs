@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! id        what ncclGetUniqueId hands out: the root's address and a secret
+//! fixed     the id of NCCL_COMM_ID, which every rank makes for itself
 //! auth      both ends of every connection prove the secret: stranger (server's half), dial (client's half)
 //! service   one thread per process: accepts, authenticates, reads all links, serves the roots that live here
 //! root      counts the ranks of one communicator in and gives each the table of all: join is the rank's side
@@ -16,6 +17,7 @@ mod auth;
 mod dial;
 mod exchange;
 mod fdpass;
+mod fixed;
 mod id;
 mod join;
 mod link;
@@ -125,6 +127,11 @@ pub(crate) struct StepSetter(Arc<Mailbox>);
 impl StepSetter {
     pub(crate) fn set(&self, step: &str) {
         self.0.set_step(step);
+    }
+
+    /// Hears of every step, those of exchanges too.
+    pub(crate) fn on_step(&self, hears: impl Fn(&str) + Send + Sync + 'static) {
+        self.0.on_step(hears);
     }
 }
 

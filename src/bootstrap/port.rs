@@ -29,6 +29,8 @@ pub enum Fate {
 
 type OnFailure = Box<dyn Fn(&Error) + Send + Sync>;
 type OnLost = Box<dyn Fn(Address) + Send + Sync>;
+/// Who waits for a descriptor, from where, by ticket. A dropped sender means that the link has closed.
+type Tickets = HashMap<u64, (Address, Sender<Option<OwnedFd>>)>;
 type HasLeft = Arc<dyn Fn(u32) -> bool + Send + Sync>;
 
 /// See the module.
@@ -46,7 +48,7 @@ pub struct Port {
     has_left: Mutex<Option<HasLeft>>,
     on_lost: Mutex<Option<OnLost>>,
     published: Mutex<HashMap<(u32, u64), Arc<OwnedFd>>>,
-    tickets: Mutex<HashMap<u64, (Address, Sender<Option<OwnedFd>>)>>,
+    tickets: Mutex<Tickets>,
     last_ticket: AtomicU64,
     standings: Mutex<HashMap<u32, (Instant, Standing)>>,
     failure: OnceCell<Error>,
@@ -178,12 +180,16 @@ impl Port {
         let told = self.tell_links(&frame);
         let mut rest: HashSet<Address> = self.table().iter().map(|entry| entry.address).collect();
         rest.remove(&self.own_address());
-        told.iter().for_each(|address| drop(rest.remove(address)));
+        rest.retain(|address| !told.contains(address));
         if !rest.is_empty() {
             let port = self.clone();
             let until = Instant::now() + Duration::from_secs(2);
             let spread = move || {
-                rest.into_iter().filter_map(|address| port.link(address, until, || true).ok()).for_each(|link| drop(link.send(&frame)))
+                for address in rest {
+                    if let Ok(link) = port.link(address, until, || true) {
+                        link.send(&frame);
+                    }
+                }
             };
             let _ = process::service_thread("ginrs poison", spread, |_| {});
         }
@@ -315,7 +321,6 @@ impl Port {
             }
         }
         drop(links);
-        // A dropped sender is the answer "no link".
         self.tickets.lock().retain(|_, (address, _)| *address != to);
         self.wake_all();
     }

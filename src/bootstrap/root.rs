@@ -181,7 +181,9 @@ impl Root {
             State::Gathering if self.first.is_some_and(|first| now >= self.told.unwrap_or(first) + PROGRESS) => {
                 self.told = Some(now);
                 let frame: Arc<[u8]> = self.progress().frame().encode().into();
-                self.members.iter().for_each(|member| drop(member.link.send_bytes(frame.clone(), None)));
+                for member in &self.members {
+                    member.link.send_bytes(frame.clone(), None);
+                }
             }
             _ => {}
         }

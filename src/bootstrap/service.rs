@@ -71,7 +71,11 @@ impl Service {
 
     /// Listens at the id's address from now on.
     pub fn start_root(&'static self, id: &UniqueId) -> Result<()> {
-        let listener = or_system("the unique id's root cannot listen", id.root().listen())?;
+        let listener = match id.root().listen() {
+            // Another rank 0 was here first; its root will say so.
+            Err(Errno::ADDRINUSE) if id.is_fixed() => return Ok(()),
+            listener => or_system("the unique id's root cannot listen", listener)?,
+        };
         self.ask(Request::Root(Root::new(id, ServiceFd::new(listener))));
         Ok(())
     }
@@ -117,7 +121,7 @@ impl Service {
 /// What a token of epoll stands for.
 enum Entry {
     Listener { socket: ServiceFd, root: Option<u64> },
-    Stranger(Stranger),
+    Stranger(Box<Stranger>),
     Member { root: u64, link: Arc<Link>, reader: FrameReader },
     Peer { port: Weak<Port>, peer: Address, link: Arc<Link>, reader: FrameReader },
 }
@@ -299,7 +303,7 @@ impl Loop {
         let token = self.next;
         self.next += 1;
         if self.watch(token, socket.as_fd(), epoll::EventFlags::IN) {
-            self.entries.insert(token, Entry::Stranger(Stranger::new(socket, peer, root)));
+            self.entries.insert(token, Entry::Stranger(Box::new(Stranger::new(socket, peer, root))));
             self.strangers.push(token);
             self.handshake(token);
         }

@@ -11,7 +11,7 @@ mod thread;
 
 pub(crate) use process::{how_ended, process_state};
 
-use crate::bootstrap::Bootstrap;
+use crate::bootstrap::{Bootstrap, StepSetter};
 use crate::error::Result;
 use crate::gin::abort::Abort;
 use group::{Group, PAGE_KEY};
@@ -23,7 +23,7 @@ use thread::{Event, Watcher};
 pub struct Watch {
     group: Arc<Group>,
     page: Arc<Page>,
-    mailbox: crate::bootstrap::StepSetter,
+    steps: StepSetter,
     rank: u32,
     owner: u32,
 }
@@ -41,8 +41,9 @@ impl Watch {
             last_words.aborted(cause);
             watcher.tell(Event::Raised { group: weak, rank, cause: cause.clone() });
         });
-        let mailbox = bootstrap.step_setter();
-        let watch = Watch { group, page, mailbox, rank, owner: std::process::id() };
+        let (steps, shown) = (bootstrap.step_setter(), page.clone());
+        steps.on_step(move |step| shown.set_step(step));
+        let watch = Watch { group, page, steps, rank, owner: std::process::id() };
         bootstrap.publish(PAGE_KEY, fd);
         let started = (|| {
             bootstrap.barrier("watch start")?;
@@ -57,8 +58,7 @@ impl Watch {
 
     /// What this rank does now, for the messages of others; at most 64 bytes.
     pub fn set_step(&self, step: &str) {
-        self.page.set_step(step);
-        self.mailbox.set(step);
+        self.steps.set(step);
     }
 
     /// From now on this rank's end is no failure.

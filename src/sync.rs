@@ -41,6 +41,13 @@ impl<T> OnceCell<T> {
         self.get().expect("call_once_force returned")
     }
 
+    /// Makes it `value`; gives it back if there is one.
+    pub fn set(&self, value: T) -> Result<(), T> {
+        let mut value = Some(value);
+        self.get_or_init(|| value.take().expect("the closure runs once"));
+        value.map_or(Ok(()), Err)
+    }
+
     /// The value, if made.
     pub fn get(&self) -> Option<&T> {
         if !self.once.state().done() {
@@ -75,6 +82,6 @@ mod tests {
                 });
             }
         });
-        assert_eq!(cell.get(), Some(&7));
+        assert_eq!((cell.get(), cell.set(9)), (Some(&7), Err(9)));
     }
 }

@@ -12,13 +12,13 @@ __global__ void waitFor(ncclDevComm devComm, ncclLLA2AHandle ll, int what) {
     gin.waitSignal(ncclCoopCta(), 0, 1000000);
     gin.waitSignal(ncclCoopCta(), 0, 2000000); // later waits return at once
   } else if (what == 1) {
-    ncclGinBarrierSession<ncclCoopCta> barrier(ncclCoopCta(), gin, world, devComm.railGinBarrier, 0);
+    ncclGinBarrierSession<ncclCoopCta> barrier(ncclCoopCta(), gin, world, devComm.railGinBarrier, blockIdx.x);
     barrier.sync(ncclCoopCta(), cuda::memory_order_acq_rel, ncclGinFenceLevel::Relaxed);
   } else if (what == 2) {
-    ncclLsaBarrierSession<ncclCoopCta> barrier{ncclCoopCta(), devComm, ncclTeamTagLsa{}, 0};
+    ncclLsaBarrierSession<ncclCoopCta> barrier{ncclCoopCta(), devComm, ncclTeamTagLsa{}, blockIdx.x};
     barrier.sync(ncclCoopCta(), cuda::memory_order_acq_rel);
   } else {
-    ncclLLA2ASession<ncclCoopCta> a2a(ncclCoopCta(), devComm, ncclTeamLsa(devComm), ll, 0, world.nRanks);
+    ncclLLA2ASession<ncclCoopCta> a2a(ncclCoopCta(), devComm, ncclTeamLsa(devComm), ll, blockIdx.x, world.nRanks);
     if (threadIdx.x == 0) a2a.recv<int>((world.rank + world.nRanks - 1) % world.nRanks);
     __syncthreads();
   }
@@ -30,11 +30,11 @@ int runRank(Example& ex) {
   int what = !strcmp(fault, "barrier") ? 1 : !strcmp(fault, "lsa") ? 2 : !strcmp(fault, "ll") ? 3 : 0;
   ncclLLA2AHandle ll;
   ncclDevResourceRequirements resource;
-  NCCLCHECK(ncclLLA2ACreateRequirement(1, ncclLLA2ACalcSlots(ex.nRanks, sizeof(int)), &ll, &resource));
+  NCCLCHECK(ncclLLA2ACreateRequirement(2, ncclLLA2ACalcSlots(ex.nRanks, sizeof(int)), &ll, &resource));
   ncclDevCommRequirements reqs;
   memset(&reqs, 0, sizeof reqs);
   reqs.resourceRequirementsList = &resource;
-  reqs.barrierCount = 1;
+  reqs.barrierCount = 2;
   reqs.ginSignalCount = 1;
   ncclDevComm devComm;
   NCCLCHECK(ncclDevCommCreate(ex.comm, &reqs, &devComm));

@@ -1,6 +1,6 @@
 //! The environment variables of the CPU device, read once per process.
 
-use std::sync::OnceLock;
+use crate::once::OnceLock;
 
 /// CUDA threads that may be live in one process at a time.
 pub const MAX_LIVE_THREADS: u32 = 1 << 19;

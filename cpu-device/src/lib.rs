@@ -32,6 +32,7 @@ pub mod grid;
 pub mod kernel;
 pub mod library;
 pub mod memory;
+mod once;
 pub mod pace;
 pub mod pool;
 mod rendezvous;

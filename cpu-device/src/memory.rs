@@ -62,7 +62,7 @@ const LARGE: usize = 2 << 20;
 
 /// Bytes of the machine's memory: what each device says it has.
 pub fn total() -> usize {
-    static TOTAL: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
+    static TOTAL: crate::once::OnceLock<usize> = crate::once::OnceLock::new();
     // SAFETY: plain calls.
     *TOTAL.get_or_init(|| unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) as usize * libc::sysconf(libc::_SC_PAGESIZE) as usize })
 }

@@ -5,7 +5,7 @@
 //! for long sleeps, and then shortly.
 
 use std::cell::Cell;
-use std::sync::OnceLock;
+use crate::once::OnceLock;
 use std::time::{Duration, Instant};
 
 /// Idle at least this long, and for at least this many rounds (a round of 4096 block threads takes 40 ms), before sleeping.

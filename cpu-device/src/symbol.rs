@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_void};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
+use crate::once::OnceLock;
 use parking_lot::RwLock;
 
 use crate::error::{Code, Result, refuse, report};

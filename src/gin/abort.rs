@@ -2,8 +2,8 @@
 
 use crate::device::ControlMemory;
 use crate::error::{Code, Error, Result};
+use crate::sync::OnceCell;
 use parking_lot::Mutex;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 type Listener = Box<dyn FnOnce(&Error) + Send>;
@@ -13,14 +13,14 @@ type Listener = Box<dyn FnOnce(&Error) + Send>;
 /// Order: the cause is stored before the word is released, so whoever reads a nonzero word finds the cause.
 pub struct Abort {
     memory: ControlMemory,
-    cause: OnceLock<Error>,
+    cause: OnceCell<Error>,
     listeners: Mutex<Vec<Listener>>,
 }
 
 impl Abort {
     /// `memory` holds the word at offset 0: zeroed, device-visible, at least 4 bytes.
     pub fn new(memory: ControlMemory) -> Self {
-        Self { memory, cause: OnceLock::new(), listeners: Mutex::new(Vec::new()) }
+        Self { memory, cause: OnceCell::new(), listeners: Mutex::new(Vec::new()) }
     }
 
     fn word(&self) -> &AtomicU32 {

@@ -3,6 +3,7 @@
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
@@ -147,6 +148,17 @@ struct GridSync {
     place: Option<Place>,
 }
 
+/// Since when no block has ended while others could not begin.
+#[derive(Default)]
+struct Stall {
+    ended: u64,
+    since: Option<Instant>,
+    told: bool,
+}
+
+/// So long may all resident blocks of a grid run before the program is told that others wait for their places.
+const STALL: Duration = Duration::from_secs(10);
+
 /// One run of a launch.
 pub struct Grid {
     /// What runs.
@@ -160,6 +172,7 @@ pub struct Grid {
     failure: AtomicI32,
     sync: Mutex<GridSync>,
     generation: AtomicU32,
+    stall: Mutex<Stall>,
     task: Mutex<Option<Arc<Task>>>,
 }
 
@@ -175,6 +188,7 @@ impl Grid {
             failure: AtomicI32::new(0),
             sync: Mutex::default(),
             generation: AtomicU32::new(0),
+            stall: Mutex::default(),
             task: Mutex::new(Some(task)),
         })
     }
@@ -197,6 +211,27 @@ impl Grid {
     #[inline]
     pub fn failed(&self) -> bool {
         self.failure.load(Ordering::Relaxed) != 0
+    }
+
+    /// A block waits, others cannot begin: says so once if that lasts. It is no error: the host, or the end of a block, may
+    /// change it.
+    pub fn note_stall(&self) {
+        let Some(mut stall) = self.stall.try_lock() else { return };
+        let ended = self.ended.load(Ordering::Relaxed);
+        if stall.since.is_none() || stall.ended != ended {
+            (stall.ended, stall.since) = (ended, Some(Instant::now()));
+        } else if !stall.told && stall.since.is_some_and(|since| since.elapsed() > STALL) {
+            stall.told = true;
+            report(&format!(
+                "warning: {} of {} blocks of {} cannot begin, and none of the others has ended for {} s\n\
+                 fix: if they wait for each other, launch fewer blocks or set GINRS_CPU_RESIDENT above {}",
+                self.unclaimed(),
+                self.total,
+                self.launch.describe(),
+                STALL.as_secs(),
+                crate::config::config().resident
+            ));
+        }
     }
 
     /// Ends the run with an error that stays on the device. The first failure is printed and counts, later ones follow

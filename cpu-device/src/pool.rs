@@ -73,7 +73,12 @@ impl Pool {
 
     /// A block of `grid` waits: one more worker, if blocks are left that it may wait for.
     pub fn grow(&'static self, grid: &Grid) {
-        if grid.unclaimed() > 0 && !self.full.load(Ordering::Relaxed) {
+        if grid.unclaimed() == 0 {
+            return;
+        }
+        if self.full.load(Ordering::Relaxed) {
+            grid.note_stall();
+        } else {
             self.hire(self.state.lock(), grid.device, 1);
         }
     }

@@ -99,6 +99,11 @@ impl Kernel {
         true
     }
 
+    /// `pis[peer]`: where the next claim will be.
+    pub fn claimed(&self, peer: u32) -> u32 {
+        self.pis[peer as usize].load(Ordering::Relaxed)
+    }
+
     /// flush.cuh: true when all that was claimed for `peer` up to `claimed` is complete.
     pub fn flushed(&self, peer: u32, claimed: u32) -> bool {
         rolling_le(claimed.into(), self.cis[peer as usize].load(Ordering::Acquire).into(), 32)
@@ -107,7 +112,7 @@ impl Kernel {
     /// flush.cuh: waits for all queues; false if aborted.
     pub fn flush(&self, mut wait: impl FnMut()) -> bool {
         for peer in 0..self.n_ranks {
-            let claimed = self.pis[peer as usize].load(Ordering::Relaxed);
+            let claimed = self.claimed(peer);
             while !self.flushed(peer, claimed) {
                 if self.aborted() {
                     return false;

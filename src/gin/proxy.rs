@@ -9,6 +9,7 @@ use super::handles::{Handles, Memory};
 use super::ledger::Progress;
 use super::plan::{Limits, Operation, plan};
 use super::queue;
+use super::shared::prefetch;
 use super::signal::{self, Pool};
 use crate::error::{Code, Error, Result};
 use crate::seq::Seq;
@@ -27,8 +28,12 @@ const STEP_OPERATIONS: u32 = 1024;
 const STEP_BYTES: u64 = 2 << 20;
 /// Active queues and hints looked at in one step.
 const STEP_VISITS: usize = 256;
-/// Idle visits before a queue that gives no hints is left to the slow scan.
-const LINGER: u32 = 256;
+/// Hints read before the first of their queues is visited.
+const HINTS_AT_ONCE: usize = 32;
+/// Idle visits before a queue that gives no hints is left to the slow scan: this many shared among all active queues,
+/// and the least and the most for each.
+const LINGER_VISITS: u32 = 8192;
+const LINGER: (u32, u32) = (8, 256);
 /// Queue heads that the slow scan looks at: in a step that found work, and in one that found none.
 const SCAN_BUSY: usize = 4;
 const SCAN_IDLE: usize = 64;
@@ -167,14 +172,17 @@ impl Engine {
             self.start_draining();
         }
         let mut moved = self.complete();
+        let mut idle = 0;
         self.carrier.operations = STEP_OPERATIONS;
         self.carrier.bytes = STEP_BYTES;
-        for index in 0..self.contexts.len() {
-            let context = &mut self.contexts[index];
-            moved |= context.take_hints();
-            moved |= context.visit(index, &mut self.carrier);
+        for (index, context) in self.contexts.iter_mut().enumerate() {
+            moved |= context.follow_hints(index, &mut self.carrier).moved;
+            let visits = context.go_round(index, &mut self.carrier);
+            moved |= visits.moved;
+            idle += visits.idle;
         }
-        self.look_around(if moved { SCAN_BUSY } else { SCAN_IDLE });
+        // The search may cost as much as visits that were for nothing, so it never falls behind them.
+        self.look_around(idle + if moved { SCAN_BUSY } else { SCAN_IDLE });
         moved
     }
 
@@ -186,7 +194,7 @@ impl Engine {
             let context = &mut self.contexts[index];
             if !context.lanes[peer as usize].active && queue::is_begun(context.head(peer)) {
                 context.activate(peer);
-                context.lanes[peer as usize].linger = LINGER;
+                context.lanes[peer as usize].linger = LINGER.0;
             }
             self.scan.1 += 1;
             if self.scan.1 as usize == context.lanes.len() {
@@ -253,6 +261,14 @@ impl Engine {
     }
 }
 
+/// What a round over the active queues came to.
+#[derive(Default)]
+struct Visits {
+    moved: bool,
+    /// Queues with nothing ready.
+    idle: usize,
+}
+
 fn tag(context: u32, peer: u32, at: Seq) -> u64 {
     u64::from(context) << 56 | u64::from(peer) << 32 | u64::from(at.0)
 }
@@ -262,51 +278,68 @@ fn untag(tag: u64) -> (usize, u32, Seq) {
 }
 
 impl Context {
-    /// Puts hinted queues among the active ones.
-    #[inline]
-    fn take_hints(&mut self) -> bool {
-        let mut any = false;
-        for _ in 0..STEP_VISITS {
-            let Some(hint) = self.hints.next() else { break };
-            any = true;
-            let Some(lane) = self.lanes.get_mut(hint.peer as usize) else { continue };
-            if !hint.end.at_or_before(lane.claimed) {
-                lane.claimed = hint.end;
+    /// Visits the queues that hints name: reads some hints first, so that one visit serves all those of one queue, and so
+    /// that the slots are on their way from memory meanwhile.
+    fn follow_hints(&mut self, index: usize, carrier: &mut Carrier) -> Visits {
+        let mut visits = Visits::default();
+        for _ in 0..STEP_VISITS / HINTS_AT_ONCE {
+            let mut found = [0; HINTS_AT_ONCE];
+            let (mut read, mut n) = (0, 0);
+            while read < HINTS_AT_ONCE && let Some(hint) = self.hints.next() {
+                read += 1;
+                let Some(lane) = self.lanes.get_mut(hint.peer as usize) else { continue };
+                if !hint.end.at_or_before(lane.claimed) {
+                    lane.claimed = hint.end;
+                }
+                if !lane.active && !lane.claimed.at_or_before(lane.ledger.next()) {
+                    lane.active = true;
+                    prefetch(self.head(hint.peer));
+                    found[n] = hint.peer;
+                    n += 1;
+                }
             }
-            if !lane.active && !lane.claimed.at_or_before(lane.ledger.next()) {
-                self.activate(hint.peer);
+            for &peer in &found[..n] {
+                self.lanes[peer as usize].active = false;
+                self.visit(index, peer, LINGER.0, carrier, &mut visits);
+            }
+            if read < HINTS_AT_ONCE || carrier.operations == 0 || carrier.bytes == 0 {
+                break;
             }
         }
-        any
+        visits
     }
 
-    /// Drains active queues, from the back so that one can leave; those not reached this time come first the next.
-    fn visit(&mut self, index: usize, carrier: &mut Carrier) -> bool {
-        let mut moved = false;
-        let mut visited = 0;
-        let mut at = self.active.len();
-        while at > 0 && visited < STEP_VISITS && carrier.operations > 0 && carrier.bytes > 0 {
-            at -= 1;
-            visited += 1;
-            let peer = self.active[at];
-            let worked = self.drain(index as u32, peer, carrier);
-            moved |= worked;
-            let lane = &mut self.lanes[peer as usize];
-            let expected = lane.current.is_some() || !lane.claimed.at_or_before(lane.ledger.next());
-            if worked && lane.linger > 0 {
-                lane.linger = LINGER;
-            } else if !expected && !worked {
-                lane.linger = lane.linger.saturating_sub(1);
+    /// Visits active queues in turn.
+    fn go_round(&mut self, index: usize, carrier: &mut Carrier) -> Visits {
+        let mut visits = Visits::default();
+        let patience = (LINGER_VISITS / (self.active.len() as u32 + 1)).clamp(LINGER.0, LINGER.1);
+        for _ in 0..self.active.len().min(STEP_VISITS) {
+            if carrier.operations == 0 || carrier.bytes == 0 {
+                break;
             }
-            if !expected && lane.linger == 0 {
-                lane.active = false;
-                self.active.swap_remove(at);
-            }
+            let Some(peer) = self.active.pop_front() else { break };
+            self.lanes[peer as usize].active = false;
+            self.visit(index, peer, patience, carrier, &mut visits);
         }
-        if at > 0 && at < self.active.len() {
-            self.active.rotate_left(at);
+        visits
+    }
+
+    /// Drains a queue that is not among the active ones, and puts it there if more is to be expected.
+    #[inline(always)]
+    fn visit(&mut self, index: usize, peer: u32, patience: u32, carrier: &mut Carrier, visits: &mut Visits) {
+        let worked = self.drain(index as u32, peer, carrier);
+        visits.moved |= worked;
+        visits.idle += usize::from(!worked);
+        let lane = &mut self.lanes[peer as usize];
+        let expected = lane.current.is_some() || !lane.claimed.at_or_before(lane.ledger.next());
+        if worked && lane.linger > 0 {
+            lane.linger = patience;
+        } else if !expected && !worked {
+            lane.linger = lane.linger.saturating_sub(1);
         }
-        moved
+        if expected || lane.linger > 0 {
+            self.activate(peer);
+        }
     }
 
     /// Takes descriptors of one queue until it is empty, its batch is full, or one cannot be finished now.
@@ -322,6 +355,10 @@ impl Context {
         let mut left = BATCH.min(carrier.operations);
         while left > 0 && turn.lane.current.is_none() && carrier.bytes > 0 {
             let at = turn.lane.ledger.next();
+            if at == turn.lane.claimed && turn.lane.linger == 0 {
+                // Only hints brought us here, and they promise no more: spare the look at a cold slot.
+                break;
+            }
             let Some(words) = queue::take(&slots[at.0 as usize & (depth - 1)]) else { break };
             turn.lane.ledger.take();
             left -= 1;

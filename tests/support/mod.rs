@@ -95,16 +95,26 @@ pub fn fabric(plan: Plan) -> Vec<Rank> {
 
 /// All ranks of a plan over transports of the test's choice.
 pub fn fabric_over(plan: Plan, routes: impl Fn(&Plan, u32) -> Routes) -> Vec<Rank> {
-    let devices: Vec<Arc<CpuDevice>> = (0..plan.ranks).map(|rank| CpuDevice::new(rank as i32)).collect();
+    build(plan, plan.ranks, routes)
+}
+
+/// Rank 0 of a plan whose peers exist in name only: their memory is rank 0's.
+pub fn one_rank_over(plan: Plan, routes: impl Fn(&Plan, u32) -> Routes) -> Rank {
+    build(plan, 1, routes).remove(0)
+}
+
+fn build(plan: Plan, real: u32, routes: impl Fn(&Plan, u32) -> Routes) -> Vec<Rank> {
+    let devices: Vec<Arc<CpuDevice>> = (0..real).map(|rank| CpuDevice::new(rank as i32)).collect();
     let create = |bytes: usize| -> Vec<Option<Arc<dyn Physical>>> {
-        devices.iter().map(|device| Some(device.create(bytes).unwrap())).collect()
+        let real: Vec<_> = devices.iter().map(|device| Some(device.create(bytes).unwrap())).collect();
+        real.into_iter().cycle().take(plan.ranks as usize).collect()
     };
     let signals = create(plan.contexts as usize * plan.signals as usize * 8);
     let windows = create(plan.window);
     let host = |memory: &Option<Arc<dyn Physical>>| memory.as_ref()?.host().map(|at| at.as_ptr() as u64);
     let addresses: Vec<Option<u64>> = windows.iter().map(host).collect();
     let rank = |rank: u32| {
-        let device: Arc<dyn Device> = devices[rank as usize].clone();
+        let device: Arc<dyn Device> = devices[rank as usize % devices.len()].clone();
         let abort = Arc::new(Abort::new(ControlMemory::anonymous(4).unwrap()));
         let gin = Gin::from_parts(Parts {
             device: device.clone(),
@@ -132,7 +142,7 @@ pub fn fabric_over(plan: Plan, routes: impl Fn(&Plan, u32) -> Routes) -> Vec<Ran
         }
         Rank { gin, abort, memory: windows[rank as usize].clone().unwrap(), handle, contexts: plan.contexts }
     };
-    (0..plan.ranks).map(rank).collect()
+    (0..real).map(rank).collect()
 }
 
 /// A small generator (xorshift64*): the seed is printed by the tests that use it.

@@ -1,0 +1,321 @@
+//! What goes wrong is told, stops everything and stays bounded: bad descriptors, transports that fail, fill up, finish out
+//! of order or never.
+
+mod support;
+
+use ginrs::error::{Code, Error, Result};
+use ginrs::gin::descriptor::{Descriptor, SignalOp};
+use ginrs::gin::proxy::Routes;
+use ginrs::transport::{Capabilities, Completion, Region, Submitted, Transport, Work};
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::{Arc, Mutex};
+use support::{Plan, Random, Rank, eventually, fabric, fabric_over, signal};
+
+/// Posts `words` to rank 1 and gives the text of the abort that follows.
+fn refused(ranks: &[Rank], words: [u64; 8]) -> String {
+    let kernel = ranks[0].kernel(1);
+    let index = kernel.claim(1);
+    assert!(kernel.has_credit(1, index));
+    kernel.write(1, index, &words);
+    eventually("abort", || ranks[0].gin.step() || ranks[0].abort.is_raised());
+    eventually("abort", || ranks[0].abort.is_raised());
+    let claimed = index.next().0;
+    eventually("credit after the abort", || kernel.flushed(1, claimed) || ranks[0].gin.step());
+    let cause = ranks[0].abort.cause().unwrap();
+    assert_eq!((cause.code, cause.id), (Code::InvalidUsage, 55));
+    cause.to_string()
+}
+
+#[test]
+fn a_bad_descriptor_names_rank_context_operation_and_values() {
+    let plan = Plan { contexts: 2, window: 0x20_0000, signals: 8, counters: 4, ..Plan::default() };
+    type Make = fn(&Rank) -> [u64; 8];
+    let cases: [(Make, &[&str]); 9] = [
+        (|rank| rank.put(0, 0x1f_fff9, 8).encode().unwrap(), &["target window", "bytes 0x1ffff9", "+0x8", "of 0x200000"]),
+        (|rank| rank.put(0x20_0000, 0, 1).encode().unwrap(), &["source window", "bytes 0x200000"]),
+        (|rank| rank.put(0, u64::MAX >> 1, (1 << 57) - 1).encode().unwrap(), &["target window", "0x7fffffffffffffff"]),
+        (|rank| Descriptor { dst_handle: 0xdead_0001, ..rank.put(0, 0, 8) }.encode().unwrap(), &["0xdead0001", "never given out"]),
+        (|rank| rank.value(0, 8, 1).encode().map(|w| [w[0], w[1], w[2], w[3], 1, w[5], w[6], w[7]]).unwrap(), &["handle 0x0", "never"]),
+        (|_| signal(8, SignalOp::Inc).encode().unwrap(), &["signal id 8", "pool has 8"]),
+        (|rank| Descriptor { counter: Some(4), ..rank.put(0, 0, 8) }.encode().unwrap(), &["counter id 4", "pool has 4"]),
+        (|_| [25 << 1 | 1, 1, 1, 1, 1, 1, 1, 1], &["op is 0x19"]),
+        (|_| [100 << 7 | 3 << 1 | 1, 1, 1, 1, 1, 1, 1, 1], &["inline value is 0x64"]),
+    ];
+    for (make, texts) in cases {
+        let ranks = fabric(plan);
+        ranks[1].bytes(0, plan.window).fill(0xee);
+        let text = refused(&ranks, make(&ranks[0]));
+        for text_part in texts.iter().chain(&["rank 0, context 1, operation 1 to rank 1", "fix: "]) {
+            assert!(text.contains(text_part), "{text_part:?} is missing in {text:?}");
+        }
+        assert!(*ranks[1].bytes(0, plan.window) == *vec![0xee; plan.window], "not a byte has moved");
+        assert!((0..8).all(|id| ranks[1].kernel(1).signal(id).load(Acquire) == 0));
+    }
+}
+
+#[test]
+fn a_deregistered_window_is_told_apart() {
+    let ranks = fabric(Plan { contexts: 2, ..Plan::default() });
+    ranks[0].gin.deregister(ranks[0].handle);
+    let text = refused(&ranks, ranks[0].put(0, 0, 8).encode().unwrap());
+    assert!(text.contains("was deregistered"), "{text}");
+}
+
+/// R10 in small: random ranges, half of them wrong; every wrong one is refused and no right one is.
+#[test]
+fn bounds_are_exact() {
+    let plan = Plan { window: 4096, contexts: 1, threads: false, ..Plan::default() };
+    let mut random = Random(0xb0_07);
+    let mut ranks = fabric(plan);
+    let (mut wrong, mut right) = (0, 0);
+    while wrong < 150 {
+        let bytes = random.below(64);
+        let near = |random: &mut Random| (4096 - 80 + random.below(100)) - 10;
+        let (from, to) = (near(&mut random), near(&mut random));
+        let kernel = ranks[0].kernel(0);
+        kernel.post(1, &ranks[0].put(from, to, bytes), || ());
+        for _ in 0..3 {
+            ranks[0].gin.step();
+        }
+        let valid = bytes == 0 || from.max(to) + bytes <= 4096;
+        assert_eq!(!ranks[0].abort.is_raised(), valid, "{bytes} bytes from {from} to {to}");
+        if valid {
+            right += 1;
+        } else {
+            wrong += 1;
+            ranks = fabric(plan);
+        }
+    }
+    assert!(right > 20);
+}
+
+/// How the transport of these tests behaves.
+#[derive(Clone, Copy)]
+struct Behaviour {
+    /// Pieces under way before it says Full.
+    room: usize,
+    /// Ends pieces of different peers in any order.
+    shuffle: bool,
+    /// The n-th completion is an error.
+    fail: Option<u64>,
+    /// The n-th submission is refused with an error.
+    refuse: Option<u64>,
+    /// Bytes per piece.
+    piece: u64,
+}
+
+/// What was delivered: (peer, tag, bytes, signal).
+type Log = Arc<Mutex<Vec<Work>>>;
+
+/// A transport that takes its time, as a network does. It moves no bytes; it logs what it delivers.
+struct Slow {
+    behaviour: Behaviour,
+    under_way: VecDeque<Work>,
+    log: Log,
+    random: Random,
+    submitted: u64,
+    completed: u64,
+    aborted: bool,
+}
+
+impl Transport for Slow {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { name: "slow", piece: self.behaviour.piece, polled: false }
+    }
+    fn register(&mut self, _: &Region) -> Result<()> {
+        Ok(())
+    }
+    fn deregister(&mut self, _: u32) {}
+    fn submit(&mut self, work: &Work) -> Result<Submitted> {
+        assert!(!self.aborted, "nothing is submitted after an abort");
+        assert!(work.bytes <= self.behaviour.piece);
+        self.submitted += 1;
+        if self.behaviour.refuse == Some(self.submitted) {
+            return Err(Error::new(Code::RemoteError, 36, "planted refusal"));
+        }
+        if self.under_way.len() >= self.behaviour.room {
+            return Ok(Submitted::Full);
+        }
+        self.under_way.push_back(*work);
+        Ok(Submitted::Pending)
+    }
+    fn progress(&mut self, done: &mut Vec<Completion>) -> Result<bool> {
+        if self.under_way.is_empty() {
+            return Ok(false);
+        }
+        let mut at = 0;
+        if self.behaviour.shuffle {
+            // The oldest piece of a random peer: order holds within a peer only.
+            let peer = self.under_way[self.random.below(self.under_way.len() as u64) as usize].peer;
+            at = self.under_way.iter().position(|work| work.peer == peer).unwrap();
+        }
+        let work = self.under_way.remove(at).unwrap();
+        self.completed += 1;
+        let failed = self.behaviour.fail == Some(self.completed);
+        self.log.lock().unwrap().push(work);
+        let result = if failed { Err(Error::new(Code::RemoteError, 36, "planted failure")) } else { Ok(()) };
+        done.push((work.tag, result));
+        Ok(true)
+    }
+    fn abort(&mut self) {
+        self.aborted = true;
+        self.under_way.clear();
+    }
+}
+
+const CALM: Behaviour = Behaviour { room: 4, shuffle: false, fail: None, refuse: None, piece: 1000 };
+
+fn slow_fabric(plan: Plan, behaviour: Behaviour) -> (Vec<Rank>, Log) {
+    let log = Log::default();
+    let ranks = fabric_over(plan, |plan, rank| {
+        // Rank 0's is watched, the others post nothing.
+        let log = if rank == 0 { log.clone() } else { Log::default() };
+        let slow = Slow {
+            behaviour,
+            under_way: VecDeque::new(),
+            log,
+            random: Random(77),
+            submitted: 0,
+            completed: 0,
+            aborted: false,
+        };
+        Routes { transports: vec![Box::new(slow)], by_peer: vec![0; plan.ranks as usize] }
+    });
+    (ranks, log)
+}
+
+/// Full is a state; pieces are exact; the signal rides on the last one; counter before index, index in order.
+#[test]
+fn a_transport_that_fills_up_loses_nothing() {
+    for shuffle in [false, true] {
+        let plan = Plan { ranks: 3, depth: 8, start: u32::MAX - 10, threads: false, ..Plan::default() };
+        let (ranks, log) = slow_fabric(plan, Behaviour { shuffle, ..CALM });
+        let kernel = ranks[0].kernel(0);
+        let mut random = Random(99);
+        let mut expected: Vec<Vec<(u64, u64, Option<(u64, u64)>)>> = vec![Vec::new(); 3];
+        let mut posted = [0u64; 3];
+        for i in 0..300u64 {
+            let peer = random.below(3) as usize;
+            let bytes = random.below(3500);
+            let mut put = Descriptor { counter: Some(peer as u16), ..ranks[0].put(0, i, bytes) };
+            put.signal = (random.below(2) == 0).then_some((1, SignalOp::Add(i)));
+            assert!(kernel.post(peer as u32, &put, || {
+                ranks[0].gin.step();
+                for peer in 0..3 {
+                    // The credit never runs ahead of the counters.
+                    let done = kernel.counter(peer).load(Acquire);
+                    let first = (u32::MAX - 10).wrapping_add(peer);
+                    assert!(kernel.flushed(peer, first) && !kernel.flushed(peer, first.wrapping_add(done as u32 + 1)));
+                }
+            }));
+            posted[peer] += 1;
+            let signal = put.signal.map(|_| (8, i));
+            let mut at = 0;
+            while bytes - at > 1000 {
+                expected[peer].push((i + at, 1000, None));
+                at += 1000;
+            }
+            if bytes > at || signal.is_some() {
+                expected[peer].push((i + at, bytes - at, signal));
+            }
+        }
+        assert!(kernel.flush(|| _ = ranks[0].gin.step()));
+        for peer in 0..3 {
+            assert_eq!(kernel.counter(peer).load(Acquire), posted[peer as usize]);
+            let log = log.lock().unwrap();
+            let seen: Vec<_> = log.iter().filter(|work| work.peer == peer).map(|work| {
+                let target = if work.bytes == 0 { expected_target(&expected[peer as usize], work) } else { work.target.1 };
+                (target, work.bytes, work.signal)
+            }).collect();
+            assert_eq!(seen, expected[peer as usize], "peer {peer}, in order");
+        }
+        assert!(ranks[0].abort.cause().is_none());
+    }
+}
+
+/// A bare signal has no target; its place in the list is told by its value.
+fn expected_target(expected: &[(u64, u64, Option<(u64, u64)>)], work: &Work) -> u64 {
+    expected.iter().find(|entry| entry.2 == work.signal).unwrap().0
+}
+
+/// D1: an error of any completion or submission ends the communicator and releases every waiter.
+#[test]
+fn no_error_disappears() {
+    for k in [1, 2, 7, 40] {
+        for (fail, refuse) in [(Some(k), None), (None, Some(k))] {
+            let (ranks, _) = slow_fabric(Plan { depth: 8, ..Plan::default() }, Behaviour { fail, refuse, ..CALM });
+            let kernel = ranks[0].kernel(0);
+            let begin = std::time::Instant::now();
+            for i in 0..100 {
+                let index = kernel.claim(1);
+                eventually("credit", || kernel.has_credit(1, index) || ranks[0].gin.step());
+                eventually("credit", || kernel.has_credit(1, index));
+                kernel.write(1, index, &ranks[0].put(0, i, 100).encode().unwrap());
+            }
+            eventually("abort", || ranks[0].abort.is_raised());
+            assert!(begin.elapsed().as_millis() < 1000, "{:?}", begin.elapsed());
+            let cause = ranks[0].abort.cause().unwrap();
+            assert_eq!((cause.id, cause.code), (50, Code::RemoteError));
+            assert!(cause.text.contains("rank 0, context 0, operation") && cause.text.contains("planted"), "{cause}");
+            let claimed = kernel.claimed(1);
+            eventually("flush", || kernel.flushed(1, claimed));
+        }
+    }
+}
+
+/// A window that goes while a put is half submitted.
+#[test]
+fn deregistering_under_a_put_is_told() {
+    let (ranks, _) = slow_fabric(Plan { threads: false, ..Plan::default() }, Behaviour { room: 1, ..CALM });
+    ranks[0].kernel(0).post(1, &ranks[0].put(0, 0, 5000), || ());
+    ranks[0].gin.step();
+    ranks[0].gin.deregister(ranks[0].handle);
+    let cause = ranks[0].abort.cause().unwrap();
+    assert_eq!(cause.id, 51);
+    assert!(cause.text.contains("operation 1 to rank 1"), "{cause}");
+}
+
+/// A transport that panics: the communicator fails with its words, and queues go on being emptied.
+#[test]
+fn a_panic_in_a_step_is_an_abort() {
+    struct Panics(bool);
+    impl Transport for Panics {
+        fn capabilities(&self) -> Capabilities {
+            Capabilities { name: "panics", piece: 1 << 20, polled: false }
+        }
+        fn register(&mut self, _: &Region) -> Result<()> {
+            Ok(())
+        }
+        fn deregister(&mut self, _: u32) {}
+        fn submit(&mut self, _: &Work) -> Result<Submitted> {
+            panic!("planted {}", self.0)
+        }
+        fn progress(&mut self, _: &mut Vec<Completion>) -> Result<bool> {
+            Ok(false)
+        }
+        fn abort(&mut self) {}
+    }
+    let ranks = fabric_over(Plan::default(), |_, _| Routes { transports: vec![Box::new(Panics(true))], by_peer: vec![0, 0] });
+    let kernel = ranks[0].kernel(0);
+    for _ in 0..100 {
+        let index = kernel.claim(1);
+        eventually("credit", || kernel.has_credit(1, index));
+        kernel.write(1, index, &signal(0, SignalOp::Inc).encode().unwrap());
+    }
+    let claimed = kernel.claimed(1);
+    eventually("flush", || kernel.flushed(1, claimed));
+    assert!(ranks[0].abort.cause().unwrap().text.contains("planted true"));
+}
+
+/// Stop ends every step: posted work stays where it is.
+#[test]
+fn nothing_moves_after_stop() {
+    let ranks = fabric(Plan::default());
+    ranks[0].gin.stop();
+    ranks[0].gin.stop();
+    ranks[0].kernel(0).post(1, &signal(0, SignalOp::Inc), || ());
+    assert!(!ranks[0].gin.step());
+    std::thread::sleep(std::time::Duration::from_millis(30));
+    assert_eq!(ranks[1].kernel(0).signal(0).load(Relaxed), 0);
+}

@@ -317,6 +317,9 @@ impl Context {
             if carrier.operations == 0 || carrier.bytes == 0 {
                 break;
             }
+            if let Some(&later) = self.active.get(8) {
+                prefetch(self.head(later));
+            }
             let Some(peer) = self.active.pop_front() else { break };
             self.lanes[peer as usize].active = false;
             self.visit(index, peer, patience, carrier, &mut visits);

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The queue's hand-over under loom: every interleaving within the bounds that each test states.
+# The queue's hand-over under loom, every order within the bounds that each test states, and larger cases under shuttle.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-RUSTFLAGS="--cfg loom ${RUSTFLAGS:-}" cargo test -q --release --target-dir target/loom -p ginrs --lib -- loom
+cargo test -q --release -p ginrs-models

@@ -23,7 +23,7 @@ fn refused(ranks: &[Rank], words: [u64; 8]) -> String {
     let claimed = index.next().0;
     eventually("credit after the abort", || kernel.flushed(1, claimed) || ranks[0].gin.step());
     let cause = ranks[0].abort.cause().unwrap();
-    assert_eq!((cause.code, cause.id), (Code::InvalidUsage, 55));
+    assert_eq!((cause.code, cause.id), (Code::InvalidUsage, 51));
     cause.to_string()
 }
 

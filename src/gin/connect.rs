@@ -43,13 +43,13 @@ impl Settings {
             let wanted = config::int(name);
             let size = if (0..=MOST_IDS).contains(&wanted) { wanted } else { MOST_IDS };
             if size != wanted {
-                warn!("GINRS-E011 {name} is out of range | {wanted}, used: {size} | fix: set it between 0 and {MOST_IDS}");
+                warn!("GINRS-E010 {name} is out of range | {wanted}, used: {size} | fix: set it between 0 and {MOST_IDS}");
             }
             size as u32
         };
         let wanted = config::int(Self::NAMES[0]);
         if wanted < 1 {
-            warn!("GINRS-E011 {} is out of range | {wanted}, used: 1 | fix: set it between 1 and {MOST_CONTEXTS}", Self::NAMES[0]);
+            warn!("GINRS-E010 {} is out of range | {wanted}, used: 1 | fix: set it between 1 and {MOST_CONTEXTS}", Self::NAMES[0]);
         }
         Ok(Self { contexts: wanted.clamp(1, MOST_CONTEXTS) as u32, signals: pool(Self::NAMES[1]), counters: pool(Self::NAMES[2]) })
     }

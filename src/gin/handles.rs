@@ -60,7 +60,7 @@ impl Handles {
             }
             None => bail!(
                 InternalError,
-                27,
+                20,
                 "too many memories registered for GIN | {} in one communicator | fix: deregister windows that are not used",
                 self.entries.len() - 1
             ),

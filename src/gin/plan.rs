@@ -6,7 +6,7 @@ use crate::error::{Code, Error};
 use crate::transport::{Source, Work};
 
 /// Error number of an operation that is refused.
-pub const REFUSED: u16 = 55;
+pub const REFUSED: u16 = 51;
 
 /// What ids and offsets of one context may be.
 #[derive(Clone, Copy, Debug)]

@@ -4,7 +4,7 @@
 //! its flag; the proxy copies a slot out once all eight flags are there, zeroes it and gives it back by moving `cis`.
 //! The code is generic over its words because loom's atomics cannot live in mapped memory.
 
-use super::descriptor::{WORDS, WRITTEN};
+use super::descriptor::WRITTEN;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// One word of a slot.
@@ -48,12 +48,12 @@ impl Index for AtomicU32 {
 /// Copies a descriptor out and zeroes its slot. None while a flag is missing: the caller looks again later and meanwhile
 /// serves other peers, because a kernel that died between two words never writes the rest.
 #[inline]
-pub fn take<W: Word>(slot: &[W; WORDS]) -> Option<[u64; WORDS]> {
+pub fn take<W: Word, const N: usize>(slot: &[W; N]) -> Option<[u64; N]> {
     let first = slot[0].load_acquire();
     if first & WRITTEN == 0 {
         return None;
     }
-    let mut words = [first; WORDS];
+    let mut words = [first; N];
     let mut flags = first;
     for (copy, word) in words.iter_mut().zip(slot).skip(1) {
         *copy = word.load();
@@ -70,13 +70,14 @@ pub fn take<W: Word>(slot: &[W; WORDS]) -> Option<[u64; WORDS]> {
 
 /// True when something stands in the slot, perhaps not yet all of it.
 #[inline]
-pub fn is_begun<W: Word>(slot: &[W; WORDS]) -> bool {
+pub fn is_begun<W: Word, const N: usize>(slot: &[W; N]) -> bool {
     slot[0].load() & WRITTEN != 0
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gin::descriptor::WORDS;
 
     /// D8: whichever words are there, a slot with one missing is left as it is.
     #[test]

@@ -22,7 +22,7 @@ fn wait(mut done: impl FnMut() -> bool) {
     let mut spins = 0u32;
     while !done() {
         spins += 1;
-        if spins % 256 == 0 {
+        if spins.is_multiple_of(256) {
             std::thread::yield_now();
         } else {
             std::hint::spin_loop();
@@ -59,7 +59,13 @@ fn gin(ranks: &[Rank], done: u64) -> f64 {
             if first {
                 post();
             }
-            wait(|| kernel.signal(0).load(Ordering::Acquire) >= i || rank.gin.step() && false);
+            wait(|| {
+                let here = kernel.signal(0).load(Ordering::Acquire) >= i;
+                if !here {
+                    rank.gin.step();
+                }
+                here
+            });
             if !first {
                 post();
                 rank.gin.step();

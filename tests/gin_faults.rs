@@ -185,6 +185,9 @@ fn slow_fabric(plan: Plan, behaviour: Behaviour) -> (Vec<Rank>, Log) {
     (ranks, log)
 }
 
+/// Target offset, bytes and signal.
+type Piece = (u64, u64, Option<(u64, u64)>);
+
 /// Full is a state; pieces are exact; the signal rides on the last one; counter before index, index in order.
 #[test]
 fn a_transport_that_fills_up_loses_nothing() {
@@ -193,7 +196,7 @@ fn a_transport_that_fills_up_loses_nothing() {
         let (ranks, log) = slow_fabric(plan, Behaviour { shuffle, ..CALM });
         let kernel = ranks[0].kernel(0);
         let mut random = Random(99);
-        let mut expected: Vec<Vec<(u64, u64, Option<(u64, u64)>)>> = vec![Vec::new(); 3];
+        let mut expected: Vec<Vec<Piece>> = vec![Vec::new(); 3];
         let mut posted = [0u64; 3];
         for i in 0..300u64 {
             let peer = random.below(3) as usize;
@@ -235,7 +238,7 @@ fn a_transport_that_fills_up_loses_nothing() {
 }
 
 /// A bare signal has no target; its place in the list is told by its value.
-fn expected_target(expected: &[(u64, u64, Option<(u64, u64)>)], work: &Work) -> u64 {
+fn expected_target(expected: &[Piece], work: &Work) -> u64 {
     expected.iter().find(|entry| entry.2 == work.signal).unwrap().0
 }
 

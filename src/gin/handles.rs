@@ -65,7 +65,7 @@ impl Handles {
                 self.entries.len() - 1
             ),
         };
-        let generation = self.entries[slot as usize].generation + 1 & GENERATION;
+        let generation = (self.entries[slot as usize].generation + 1) & GENERATION;
         self.entries[slot as usize] = Entry { generation, bytes, live: true };
         Ok((Memory { region: slot, bytes }, generation << SLOT_BITS | u64::from(slot)))
     }

@@ -43,7 +43,7 @@ impl Hints {
 
     /// The next hint; None when there is none now.
     #[inline]
-    pub fn next(&mut self) -> Option<Hint> {
+    pub fn read(&mut self) -> Option<Hint> {
         let head = Seq(self.head[0].load(Ordering::Relaxed));
         let waiting = head.distance(self.tail);
         if waiting == 0 {
@@ -86,20 +86,20 @@ mod tests {
     #[test]
     fn lapped_and_unwritten_entries_do_not_stop_the_ring() {
         let mut hints = ring();
-        assert_eq!(hints.next(), None);
+        assert_eq!(hints.read(), None);
         for end in 1..=7 {
             write(&hints, 5, end);
         }
         for end in 4..=7 {
-            assert_eq!(hints.next(), Some(Hint { peer: 5, end: Seq(end) }), "the oldest three were overwritten");
+            assert_eq!(hints.read(), Some(Hint { peer: 5, end: Seq(end) }), "the oldest three were overwritten");
         }
-        assert_eq!(hints.next(), None);
+        assert_eq!(hints.read(), None);
         hints.head[0].fetch_add(1, Ordering::Relaxed);
         write(&hints, 6, 1);
         let mut looks = 0;
         let hint = loop {
             looks += 1;
-            match hints.next() {
+            match hints.read() {
                 Some(hint) if hint.peer == 6 => break hint,
                 _ => assert!(looks < 1000),
             }

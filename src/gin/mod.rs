@@ -3,6 +3,7 @@
 //! A kernel's put is 64 bytes in a queue ([`queue`], [`descriptor`]). The proxy's [`proxy::Engine::step`] takes it, checks
 //! it ([`plan`], [`handles`]), gives it to a transport, remembers it until it is done ([`ledger`]), and gives the slot back.
 //! At the target a signal word has risen ([`signal`]).
+mod carry;
 pub mod context;
 pub mod descriptor;
 pub mod handles;
@@ -53,13 +54,16 @@ pub struct Parts {
     pub salt: u64,
 }
 
+/// While it lives, waiting blocks of the device run the step.
+type Blocks = Option<Box<dyn Send + Sync>>;
+
 /// One communicator's GIN: contexts that kernels post to, and the ids and handles they name.
 pub struct Gin {
     rank: u32,
     contexts: Vec<DevPtr>,
     pump: Arc<Pump>,
     /// In drop order: waiting blocks leave the step, then the thread.
-    drivers: Mutex<Option<(Option<Box<dyn Send + Sync>>, Arc<ProxyThread>)>>,
+    drivers: Mutex<Option<(Blocks, Arc<ProxyThread>)>>,
 }
 
 impl Gin {

@@ -4,22 +4,19 @@
 //! slice at a time. It never blocks, moves a bounded number of bytes, and never waits for a half-written descriptor.
 
 use super::abort::Abort;
-use super::context::{Context, Lane};
+use super::carry::{Carrier, FAILED, Turn, tag, untag};
+use super::context::Context;
 use super::handles::{Handles, Memory};
-use super::ledger::Progress;
-use super::plan::{Limits, Operation, plan};
+use super::plan::{Limits, plan};
 use super::queue;
 use super::shared::prefetch;
 use super::signal::{self, Pool};
 use crate::error::{Code, Error, Result};
 use crate::seq::Seq;
-use crate::transport::{Capabilities, Completion, Region, Submitted, Transport};
+use crate::transport::{Completion, Region, Transport};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// Error number of an operation that was taken and failed.
-pub const FAILED: u16 = 50;
 
 /// Descriptors taken from one queue before its credit is published and the next queue has its turn.
 const BATCH: u32 = 64;
@@ -57,23 +54,6 @@ pub struct Engine {
     scan: (usize, u32),
     pub(super) signals: Pool,
     pub(super) counters: Pool,
-}
-
-/// What carrying out a descriptor needs, apart from its queue.
-struct Carrier {
-    rank: u32,
-    limits: Limits,
-    handles: Handles,
-    transports: Vec<Box<dyn Transport>>,
-    capabilities: Vec<Capabilities>,
-    by_peer: Vec<u8>,
-    abort: Arc<Abort>,
-    /// After an abort: descriptors are consumed and credited, nothing moves.
-    draining: bool,
-    /// Pieces that a transport has not finished.
-    pending: u64,
-    operations: u32,
-    bytes: u64,
 }
 
 impl Engine {
@@ -269,14 +249,6 @@ struct Visits {
     idle: usize,
 }
 
-fn tag(context: u32, peer: u32, at: Seq) -> u64 {
-    u64::from(context) << 56 | u64::from(peer) << 32 | u64::from(at.0)
-}
-
-fn untag(tag: u64) -> (usize, u32, Seq) {
-    ((tag >> 56) as usize, (tag >> 32) as u32 & 0xff_ffff, Seq(tag as u32))
-}
-
 impl Context {
     /// Visits the queues that hints name: reads some hints first, so that one visit serves all those of one queue, and so
     /// that the slots are on their way from memory meanwhile.
@@ -285,7 +257,7 @@ impl Context {
         for _ in 0..STEP_VISITS / HINTS_AT_ONCE {
             let mut found = [0; HINTS_AT_ONCE];
             let (mut read, mut n) = (0, 0);
-            while read < HINTS_AT_ONCE && let Some(hint) = self.hints.next() {
+            while read < HINTS_AT_ONCE && let Some(hint) = self.hints.read() {
                 read += 1;
                 let Some(lane) = self.lanes.get_mut(hint.peer as usize) else { continue };
                 if !hint.end.at_or_before(lane.claimed) {
@@ -395,94 +367,5 @@ impl Context {
         }
         turn.lane.ledger.settle(turn.open, &self.cis[peer as usize]);
         true
-    }
-}
-
-/// One queue while its operations are carried out.
-struct Turn<'a> {
-    lane: &'a mut Lane,
-    open: &'a mut [super::ledger::Open],
-    counters: &'a [AtomicU64],
-}
-
-impl Turn<'_> {
-    /// Goes on with the current operation; true if anything was taken.
-    fn resume(&mut self, carrier: &mut Carrier) -> bool {
-        let Some(current) = self.lane.current.take() else { return false };
-        let (at, operation) = *current;
-        let before = operation.submitted();
-        self.carry(carrier, at, operation, true);
-        self.lane.current.as_ref().is_none_or(|current| current.1.submitted() > before)
-    }
-
-    /// Submits what the transport takes. An operation that is not done at once is held in the ledger; one that is not
-    /// wholly submitted stays the queue's current one. A transport that finishes at once gets one piece in a step.
-    #[inline]
-    fn carry(&mut self, carrier: &mut Carrier, at: Seq, mut operation: Operation, mut held: bool) {
-        let route = carrier.by_peer[operation.peer() as usize] as usize;
-        let max = carrier.capabilities[route].piece;
-        while let Some(piece) = operation.piece(max) {
-            let submitted = match carrier.transports[route].submit(&piece) {
-                Ok(submitted) => submitted,
-                Err(error) => return carrier.failed(piece.tag, error),
-            };
-            if submitted != Submitted::Full {
-                carrier.bytes = carrier.bytes.saturating_sub(piece.bytes);
-            }
-            let last = submitted != Submitted::Full && operation.took(&piece);
-            if last && submitted == Submitted::Done {
-                break;
-            }
-            if !held {
-                self.lane.ledger.hold(self.open, at, operation.counter());
-                held = true;
-            }
-            if submitted == Submitted::Pending {
-                self.lane.ledger.add_piece(self.open, at);
-                carrier.pending += 1;
-                if last {
-                    break;
-                }
-                if carrier.bytes > 0 {
-                    continue;
-                }
-            }
-            self.lane.current = Some(Box::new((at, operation)));
-            return;
-        }
-        if held {
-            self.part_done(at);
-        } else if let Some(id) = operation.counter() {
-            self.raise_counter(id);
-        }
-    }
-
-    fn part_done(&mut self, at: Seq) -> bool {
-        match self.lane.ledger.part_done(self.open, at) {
-            Some(Progress::Done(Some(id))) => self.raise_counter(id),
-            Some(_) => {}
-            None => return false,
-        }
-        true
-    }
-
-    /// Before the index moves over the operation: who sees the credit sees the counter.
-    fn raise_counter(&self, id: u16) {
-        self.counters[id as usize].fetch_add(1, Ordering::Release);
-    }
-}
-
-impl Carrier {
-    #[cold]
-    fn failed(&self, tag: u64, error: Error) {
-        let whose = self.whose(tag);
-        let text = format!("GIN operation failed | {whose} | {error} | fix: see the cause");
-        self.abort.raise(Error { text, id: FAILED, ..error });
-    }
-
-    #[cold]
-    fn whose(&self, tag: u64) -> String {
-        let (context, peer, at) = untag(tag);
-        format!("rank {}, context {context}, operation {} to rank {peer}", self.rank, at.0)
     }
 }

@@ -84,15 +84,15 @@ mod tests {
     fn half_a_descriptor_is_not_taken() {
         for present in 0..=255u32 {
             let slot: [AtomicU64; WORDS] =
-                std::array::from_fn(|i| AtomicU64::new(if present >> i & 1 == 1 { 0x100 * i as u64 | WRITTEN } else { 0 }));
+                std::array::from_fn(|i| AtomicU64::new(if (present >> i) & 1 == 1 { (0x100 * i as u64) | WRITTEN } else { 0 }));
             let taken = take(&slot);
             assert_eq!(taken.is_some(), present == 255);
             for (i, word) in slot.iter().enumerate() {
-                let kept = present != 255 && present >> i & 1 == 1;
-                assert_eq!(Word::load(word), if kept { 0x100 * i as u64 | WRITTEN } else { 0 });
+                let kept = present != 255 && (present >> i) & 1 == 1;
+                assert_eq!(Word::load(word), if kept { (0x100 * i as u64) | WRITTEN } else { 0 });
             }
             if let Some(words) = taken {
-                assert_eq!(words, std::array::from_fn(|i| 0x100 * i as u64 | WRITTEN));
+                assert_eq!(words, std::array::from_fn(|i| (0x100 * i as u64) | WRITTEN));
             }
         }
     }

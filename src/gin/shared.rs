@@ -60,7 +60,7 @@ impl<T: Words> Shared<T> {
     /// `len` items from byte `offset` of `physical`; None where the host cannot touch it, or it is too small.
     pub fn of_physical(physical: &Arc<dyn Physical>, offset: usize, len: usize) -> Option<Self> {
         let end = len.checked_mul(size_of::<T>())?.checked_add(offset)?;
-        if end > physical.bytes() || offset % align_of::<T>() != 0 {
+        if end > physical.bytes() || !offset.is_multiple_of(align_of::<T>()) {
             return None;
         }
         // SAFETY: offset is within the mapping, as just checked.

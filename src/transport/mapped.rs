@@ -148,7 +148,7 @@ impl Mapped {
 /// `from` is readable and `to` writable for `bytes`; they may overlap.
 #[inline]
 unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
-    let aligned = bytes.is_power_of_two() && to as usize % bytes == 0;
+    let aligned = bytes.is_power_of_two() && (to as usize).is_multiple_of(bytes);
     // SAFETY: the caller's; each atomic store is to an aligned word inside the range.
     unsafe {
         match bytes {

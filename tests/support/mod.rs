@@ -54,6 +54,7 @@ impl Rank {
     }
 
     /// The window's bytes. Tests read what has been signalled and write what is not under way.
+    #[allow(clippy::mut_from_ref)]
     pub fn bytes(&self, offset: usize, len: usize) -> &mut [u8] {
         assert!(offset + len <= self.memory.bytes());
         // SAFETY: within the mapping, as just checked; see above.

@@ -1,0 +1,131 @@
+//! Carries operations out: piece by piece to the transport, with the ledger remembering what is not done at once.
+
+use super::abort::Abort;
+use super::context::Lane;
+use super::handles::Handles;
+use super::ledger::{Open, Progress};
+use super::plan::{Limits, Operation};
+use crate::error::Error;
+use crate::seq::Seq;
+use crate::transport::{Capabilities, Submitted, Transport};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Error number of an operation that was taken and failed.
+pub const FAILED: u16 = 50;
+
+/// What carrying out a descriptor needs, apart from its queue.
+pub(super) struct Carrier {
+    pub rank: u32,
+    pub limits: Limits,
+    pub handles: Handles,
+    pub transports: Vec<Box<dyn Transport>>,
+    pub capabilities: Vec<Capabilities>,
+    pub by_peer: Vec<u8>,
+    pub abort: Arc<Abort>,
+    /// After an abort: descriptors are consumed and credited, nothing moves.
+    pub draining: bool,
+    /// Pieces that a transport has not finished.
+    pub pending: u64,
+    /// Descriptors and bytes that this step may still take.
+    pub operations: u32,
+    pub bytes: u64,
+}
+
+/// What a completion brings back: which operation of which queue.
+pub(super) fn tag(context: u32, peer: u32, at: Seq) -> u64 {
+    u64::from(context) << 56 | u64::from(peer) << 32 | u64::from(at.0)
+}
+
+pub(super) fn untag(tag: u64) -> (usize, u32, Seq) {
+    ((tag >> 56) as usize, (tag >> 32) as u32 & 0xff_ffff, Seq(tag as u32))
+}
+
+/// One queue while its operations are carried out.
+pub(super) struct Turn<'a> {
+    pub lane: &'a mut Lane,
+    pub open: &'a mut [Open],
+    pub counters: &'a [AtomicU64],
+}
+
+impl Turn<'_> {
+    /// Goes on with the current operation; true if anything was taken.
+    pub fn resume(&mut self, carrier: &mut Carrier) -> bool {
+        let Some(current) = self.lane.current.take() else { return false };
+        let (at, operation) = *current;
+        let before = operation.submitted();
+        self.carry(carrier, at, operation, true);
+        self.lane.current.as_ref().is_none_or(|current| current.1.submitted() > before)
+    }
+
+    /// Submits what the transport takes. An operation that is not done at once is held in the ledger; one that is not
+    /// wholly submitted stays the queue's current one. A transport that finishes at once gets one piece in a step.
+    #[inline]
+    pub fn carry(&mut self, carrier: &mut Carrier, at: Seq, mut operation: Operation, mut held: bool) {
+        let route = carrier.by_peer[operation.peer() as usize] as usize;
+        let max = carrier.capabilities[route].piece;
+        while let Some(piece) = operation.piece(max) {
+            let submitted = match carrier.transports[route].submit(&piece) {
+                Ok(submitted) => submitted,
+                Err(error) => return carrier.failed(piece.tag, error),
+            };
+            if submitted != Submitted::Full {
+                carrier.bytes = carrier.bytes.saturating_sub(piece.bytes);
+            }
+            let last = submitted != Submitted::Full && operation.took(&piece);
+            if last && submitted == Submitted::Done {
+                break;
+            }
+            if !held {
+                self.lane.ledger.hold(self.open, at, operation.counter());
+                held = true;
+            }
+            if submitted == Submitted::Pending {
+                self.lane.ledger.add_piece(self.open, at);
+                carrier.pending += 1;
+                if last {
+                    break;
+                }
+                if carrier.bytes > 0 {
+                    continue;
+                }
+            }
+            self.lane.current = Some(Box::new((at, operation)));
+            return;
+        }
+        if held {
+            self.part_done(at);
+        } else if let Some(id) = operation.counter() {
+            self.raise_counter(id);
+        }
+    }
+
+    pub fn part_done(&mut self, at: Seq) -> bool {
+        match self.lane.ledger.part_done(self.open, at) {
+            Some(Progress::Done(Some(id))) => self.raise_counter(id),
+            Some(_) => {}
+            None => return false,
+        }
+        true
+    }
+
+    /// Before the index moves over the operation: who sees the credit sees the counter.
+    fn raise_counter(&self, id: u16) {
+        self.counters[id as usize].fetch_add(1, Ordering::Release);
+    }
+}
+
+impl Carrier {
+    #[cold]
+    pub fn failed(&self, tag: u64, error: Error) {
+        let whose = self.whose(tag);
+        let text = format!("GIN operation failed | {whose} | {error} | fix: see the cause");
+        self.abort.raise(Error { text, id: FAILED, ..error });
+    }
+
+    #[cold]
+    pub fn whose(&self, tag: u64) -> String {
+        let (context, peer, at) = untag(tag);
+        format!("rank {}, context {context}, operation {} to rank {peer}", self.rank, at.0)
+    }
+}

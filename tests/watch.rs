@@ -61,6 +61,7 @@ fn child() {
     match role.as_str() {
         "forker" => return forker(),
         "point" => return point(),
+        "starved" => return starved(),
         _ => {}
     }
     let hex = std::env::var("GINRS_TEST_ID").unwrap();
@@ -174,6 +175,19 @@ fn point() {
     say("done");
 }
 
+/// More ranks than the hard limit of descriptors lets in: every rank must hear so.
+fn starved() {
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    setrlimit(Resource::Nofile, Rlimit { current: Some(60), maximum: Some(60) }).unwrap();
+    let id = UniqueId::create().unwrap();
+    let join = &|rank| Bootstrap::join(&id, rank, 64).err().map_or(0, |error| error.id);
+    let ids: Vec<u16> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..64).map(|rank| scope.spawn(move || join(rank))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    say(ids.iter().all(|id| *id == 24));
+}
+
 /// A signal a millisecond, and no call of ours may be restarted by the kernel.
 fn start_alarms() {
     extern "C" fn nothing(_: libc::c_int) {}
@@ -228,7 +242,7 @@ impl Process {
             .args(["--ignored", "--exact", "child", "--nocapture", "--test-threads=1"])
             .env("GINRS_TEST_ROLE", role)
             .env("RUST_BACKTRACE", "0");
-        environment.iter().for_each(|(name, value)| drop(command.env(name, value)));
+        command.envs(environment.iter().map(|(name, value)| (name, value)));
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (tell, lines) = std::sync::mpsc::channel();
         let streams: [Box<dyn Read + Send>; 2] = [Box::new(child.stdout.take().unwrap()), Box::new(child.stderr.take().unwrap())];
@@ -302,6 +316,11 @@ fn a_storm_of_signals_changes_nothing() {
     let storm = [("GINRS_TEST_HERE", "1"), ("GINRS_TEST_ALARMS", "1")];
     let all: Vec<_> = (0..3).map(|rank| start_rank("gather", &id, rank, 3, &storm)).collect();
     all.iter().for_each(|process| assert_eq!(process.line(), "done"));
+}
+
+#[test]
+fn a_lack_of_descriptors_is_told_to_every_rank() {
+    assert_eq!(Process::start("starved", &[]).line(), "true");
 }
 
 #[test]

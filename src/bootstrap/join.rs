@@ -1,6 +1,7 @@
 //! A rank's side of the rendezvous: prove the secret at the root, then wait for the table, for a reason, or for the deadline.
 
 use super::address::{Stopped, receive_exact, wait_readable};
+use super::as_remote;
 use super::auth::{Hello, Role};
 use super::dial::{NoLink, dial};
 use super::fixed::Meeting;
@@ -73,7 +74,15 @@ fn meet(id: &UniqueId, port: &Port, rank: u32, n_ranks: u32) -> Result<Vec<Entry
     let (root, _) = loop {
         match dial(id.root(), &hello, &id.secret(), start + patience, || true) {
             Err(NoLink::Nobody) if id.is_fixed() && start.elapsed() < patience => std::thread::sleep(Duration::from_millis(20)),
-            met => break met.map_err(|why| unreachable(port, rank, &why))?,
+            Err(why) => {
+                let error = unreachable(port, rank, &why);
+                if let NoLink::System(_) = why {
+                    // Nobody hears of this rank otherwise.
+                    Service::get()?.give_up(id.key(), &as_remote(rank, &error));
+                }
+                return Err(error);
+            }
+            Ok(met) => break met,
         }
     };
     let mut wait = Wait { port, rank, start, patience, next_warn: None, progress: Progress { n_ranks, ..Progress::default() } };
@@ -157,9 +166,13 @@ fn unreachable(port: &Port, rank: u32, why: &NoLink) -> Error {
         NoLink::Dropped => (Code::RemoteError, "pass the id of this communicator to every rank, unchanged"),
         NoLink::Foreign(_) => (Code::InvalidUsage, "run all ranks as one user"),
         NoLink::Wire(_) => (Code::InvalidUsage, "load the same libginrs on every rank"),
-        NoLink::System(_) => (Code::SystemError, "raise the limit of descriptors (ulimit -n)"),
+        NoLink::System(_) => (Code::SystemError, "raise the limits of descriptors (ulimit -n) and memory"),
         NoLink::Impostor | NoLink::Late => (Code::RemoteError, "look at the process that called ncclGetUniqueId"),
     };
-    let id = if matches!(why, NoLink::Wire(_)) { 13 } else { 19 };
+    let id = match why {
+        NoLink::Wire(_) => 13,
+        NoLink::System(_) => 24,
+        _ => 19,
+    };
     Error::new(code, id, format!("the unique id's root cannot be reached | {}, rank {rank} | {why} | fix: {fix}", port.tag()))
 }

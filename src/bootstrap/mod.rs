@@ -4,9 +4,9 @@
 //! id        what ncclGetUniqueId hands out: the root's address and a secret
 //! fixed     the id of NCCL_COMM_ID, which every rank makes for itself
 //! auth      both ends of every connection prove the secret: stranger (server's half), dial (client's half)
-//! service   one thread per process: accepts, authenticates, reads all links, serves the roots that live here
+//! service   one thread per process; event_loop is what it does, door how it deals with strangers
 //! root      counts the ranks of one communicator in and gives each the table of all: join is the rank's side
-//! port      one communicator's end in this process: mailboxes of its ranks here, links to its other processes
+//! port      one communicator's end in this process: mailboxes of its ranks here; peers is its links to other processes
 //! exchange  allgather and barrier in ceil(log2 n) rounds; missing says who keeps them waiting
 //! fdpass    descriptors from process to process
 //! ```
@@ -15,6 +15,8 @@
 mod address;
 mod auth;
 mod dial;
+mod door;
+mod event_loop;
 mod exchange;
 mod fdpass;
 mod fixed;
@@ -23,6 +25,7 @@ mod join;
 mod link;
 mod mailbox;
 mod missing;
+mod peers;
 mod port;
 mod root;
 mod service;

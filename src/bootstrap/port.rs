@@ -2,20 +2,19 @@
 //! may fetch. Ranks of one process share it, so 1024 of them need no descriptors among themselves.
 
 use super::address::Address;
-use super::auth::{self, Hello, Key, Role, Secret};
-use super::dial::{NoLink, dial};
+use super::auth::{self, Key, Secret};
 use super::link::Link;
 use super::mailbox::Mailbox;
 use super::service::Service;
 use super::wire::{Entry, Frame, Reason, Standing};
 use crate::error::{Code, Error, Result};
-use crate::process::{self, ServiceFd};
+use crate::process;
 use crate::sync::channel::Sender;
 use crate::sync::{Mutex, OnceCell};
 use std::collections::{HashMap, HashSet};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 /// Why a rank will send nothing more.
@@ -35,25 +34,25 @@ type HasLeft = Arc<dyn Fn(u32) -> bool + Send + Sync>;
 
 /// See the module.
 pub struct Port {
-    service: &'static Service,
-    key: Key,
-    secret: Secret,
-    hash: u64,
-    table: OnceCell<Vec<Entry>>,
-    seats: Mutex<HashMap<u32, (Arc<Mailbox>, usize)>>,
-    links: Mutex<HashMap<Address, Vec<Arc<Link>>>>,
-    dialing: Mutex<HashMap<Address, Arc<Mutex<()>>>>,
-    lost: Mutex<HashSet<Address>>,
-    left: Mutex<HashSet<u32>>,
-    has_left: Mutex<Option<HasLeft>>,
-    on_lost: Mutex<Option<OnLost>>,
-    published: Mutex<HashMap<(u32, u64), Arc<OwnedFd>>>,
-    tickets: Mutex<Tickets>,
-    last_ticket: AtomicU64,
-    standings: Mutex<HashMap<u32, (Instant, Standing)>>,
-    failure: OnceCell<Error>,
-    on_failure: Mutex<Vec<OnFailure>>,
-    warned: Mutex<Option<Instant>>,
+    pub(super) service: &'static Service,
+    pub(super) key: Key,
+    pub(super) secret: Secret,
+    pub(super) hash: u64,
+    pub(super) table: OnceCell<Vec<Entry>>,
+    pub(super) seats: Mutex<HashMap<u32, (Arc<Mailbox>, usize)>>,
+    pub(super) links: Mutex<HashMap<Address, Vec<Arc<Link>>>>,
+    pub(super) dialing: Mutex<HashMap<Address, Arc<Mutex<()>>>>,
+    pub(super) lost: Mutex<HashSet<Address>>,
+    pub(super) left: Mutex<HashSet<u32>>,
+    pub(super) has_left: Mutex<Option<HasLeft>>,
+    pub(super) on_lost: Mutex<Option<OnLost>>,
+    pub(super) published: Mutex<HashMap<(u32, u64), Arc<OwnedFd>>>,
+    pub(super) tickets: Mutex<Tickets>,
+    pub(super) last_ticket: AtomicU64,
+    pub(super) standings: Mutex<HashMap<u32, (Instant, Standing)>>,
+    pub(super) failure: OnceCell<Error>,
+    pub(super) on_failure: Mutex<Vec<OnFailure>>,
+    pub(super) warned: Mutex<Option<Instant>>,
     /// The watch's state of this communicator in this process.
     pub(crate) watch: Mutex<std::sync::Weak<dyn std::any::Any + Send + Sync>>,
 }
@@ -154,7 +153,7 @@ impl Port {
         self.seats.lock().get(&rank).map(|(mailbox, _)| mailbox.clone())
     }
 
-    fn wake_all(&self) {
+    pub(super) fn wake_all(&self) {
         let all: Vec<_> = self.seats.lock().values().map(|(mailbox, _)| mailbox.clone()).collect();
         all.iter().for_each(|mailbox| mailbox.ring());
     }
@@ -211,7 +210,7 @@ impl Port {
     }
 
     /// The part of `fail` for this process. True for the first cause.
-    fn fail_here(&self, cause: &Error) -> bool {
+    pub(super) fn fail_here(&self, cause: &Error) -> bool {
         let mut first = false;
         self.failure.get_or_init(|| {
             first = true;
@@ -264,136 +263,6 @@ impl Port {
     /// Runs `hook` when the last link to a process closes. The hook must not block.
     pub(crate) fn on_lost(&self, hook: OnLost) {
         *self.on_lost.lock() = Some(hook);
-    }
-
-    // Links.
-
-    /// Sends to every process that a link stands to; gives their addresses.
-    fn tell_links(&self, frame: &Frame) -> Vec<Address> {
-        let bytes: Arc<[u8]> = frame.encode().into();
-        let links = self.links.lock();
-        let told = links.iter().filter(|(_, links)| links[0].send_bytes(bytes.clone(), None));
-        told.map(|(address, _)| *address).collect()
-    }
-
-    /// The link to a process, made now if there is none.
-    pub(super) fn link(
-        self: &Arc<Self>,
-        to: Address,
-        until: Instant,
-        go_on: impl FnMut() -> bool,
-    ) -> std::result::Result<Arc<Link>, NoLink> {
-        if let Some(link) = self.standing_link(to) {
-            return Ok(link);
-        }
-        let turn = self.dialing.lock().entry(to).or_default().clone();
-        let _turn = turn.lock();
-        if let Some(link) = self.standing_link(to) {
-            return Ok(link);
-        }
-        let n_ranks = self.table().len() as u32;
-        let hello = Hello { role: Role::Link, key: self.key, rank: 0, n_ranks, address: self.own_address(), nonce: [0; 32], patience: 0 };
-        let (socket, peer) = dial(to, &hello, &self.secret, until, go_on)?;
-        let link = Link::new(ServiceFd::new(socket), peer);
-        self.add_link(to, link.clone());
-        self.service.adopt(link.clone(), Arc::downgrade(self), to);
-        Ok(link)
-    }
-
-    pub(super) fn standing_link(&self, to: Address) -> Option<Arc<Link>> {
-        self.links.lock().get(&to).map(|links| links[0].clone())
-    }
-
-    pub(super) fn add_link(&self, to: Address, link: Arc<Link>) {
-        self.links.lock().entry(to).or_default().push(link);
-        self.lost.lock().remove(&to);
-    }
-
-    /// A link has closed. When it was the last one to its process, its ranks will send nothing more.
-    pub(super) fn link_closed(&self, to: Address, link: &Arc<Link>) {
-        let mut links = self.links.lock();
-        if let Some(all) = links.get_mut(&to) {
-            all.retain(|other| !Arc::ptr_eq(other, link));
-            if all.is_empty() {
-                links.remove(&to);
-                self.lost.lock().insert(to);
-                self.on_lost.lock().iter().for_each(|hook| hook(to));
-            }
-        }
-        drop(links);
-        self.tickets.lock().retain(|_, (address, _)| *address != to);
-        self.wake_all();
-    }
-
-    /// A frame of another process. False: the link must go.
-    pub(super) fn frame(&self, link: &Arc<Link>, frame: Frame, fd: Option<OwnedFd>) -> bool {
-        match frame {
-            Frame::Blocks(message) => {
-                if let Some(mailbox) = self.seat(message.to) {
-                    mailbox.put(message);
-                }
-            }
-            Frame::Poison { from, cause } => {
-                let cause = Error::from(cause);
-                if self.fail_here(&cause) {
-                    // The sender may die before it has told everybody.
-                    self.tell_links(&Frame::Poison { from, cause: Reason::from(&cause) });
-                }
-            }
-            Frame::Left { rank } => {
-                self.left.lock().insert(rank);
-                self.wake_all();
-            }
-            Frame::Probe => drop(link.send(&Frame::Status(self.standings_here()))),
-            Frame::Status(all) => {
-                let now = Instant::now();
-                let n_ranks = self.table().len();
-                let known = all.into_iter().filter(|standing| (standing.rank as usize) < n_ranks);
-                self.standings.lock().extend(known.map(|standing| (standing.rank, (now, standing))));
-            }
-            Frame::Fetch { ticket, owner, key } => {
-                let found = self.published(owner, key);
-                link.send_bytes(Frame::Handed { ticket, found: found.is_some() }.encode().into(), found);
-            }
-            Frame::Handed { ticket, .. } => {
-                if let Some((_, waiting)) = self.tickets.lock().remove(&ticket) {
-                    let _ = waiting.try_send(fd);
-                }
-            }
-            Frame::Progress { .. } | Frame::Refused(_) | Frame::Table(_) => return false,
-        }
-        true
-    }
-
-    /// What `rank` of another process answered to a probe since `since`.
-    pub(super) fn answer(&self, rank: u32, since: Instant) -> Option<Standing> {
-        self.standings.lock().get(&rank).filter(|(at, _)| *at >= since).map(|(_, standing)| standing.clone())
-    }
-
-    // Descriptors.
-
-    pub(super) fn publish(&self, owner: u32, key: u64, fd: OwnedFd) {
-        self.published.lock().insert((owner, key), Arc::new(fd));
-    }
-
-    pub(super) fn withdraw(&self, owner: u32, key: u64) {
-        self.published.lock().remove(&(owner, key));
-    }
-
-    /// A new descriptor of what `owner` published.
-    pub(super) fn published(&self, owner: u32, key: u64) -> Option<OwnedFd> {
-        let fd = self.published.lock().get(&(owner, key)).cloned()?;
-        rustix::io::fcntl_dupfd_cloexec(fd.as_fd(), 3).ok()
-    }
-
-    pub(super) fn ticket(&self, to: Address, answer: Sender<Option<OwnedFd>>) -> u64 {
-        let ticket = self.last_ticket.fetch_add(1, Ordering::Relaxed) + 1;
-        self.tickets.lock().insert(ticket, (to, answer));
-        ticket
-    }
-
-    pub(super) fn drop_ticket(&self, ticket: u64) {
-        self.tickets.lock().remove(&ticket);
     }
 }
 

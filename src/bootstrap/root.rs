@@ -131,6 +131,13 @@ impl Root {
         }
     }
 
+    /// The communicator cannot be made: a rank cannot come, or nobody can.
+    pub fn give_up(&mut self, error: &Error) {
+        if matches!(self.state, State::Gathering) {
+            self.fail(error.clone());
+        }
+    }
+
     fn complete(&mut self) {
         self.members.sort_by_key(|member| member.rank);
         let entry = |member: &Member| Entry { address: member.address, pid: member.link.peer().pid };

@@ -1,0 +1,167 @@
+//! The service thread's dealings with strangers: accepts them, lets them prove themselves, sends them away.
+
+use super::address::Credentials;
+use super::auth::{Hello, Role, Secret};
+use super::event_loop::{Entry, EventLoop};
+use super::link::{FrameReader, Link};
+use super::port::system;
+use super::root::full;
+use super::stranger::{MAX_STRANGERS, Step, Stranger};
+use super::wire::{Frame, Reason};
+use crate::info;
+use crate::process::ServiceFd;
+use rustix::event::epoll;
+use rustix::io::Errno;
+use rustix::net::{SocketFlags, accept_with};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+/// How long descriptors may be short before the ranks that wait are told.
+const STARVED: Duration = Duration::from_secs(1);
+
+impl EventLoop {
+    pub(super) fn accept(&mut self, listener: u64) {
+        loop {
+            if self.strangers.len() >= MAX_STRANGERS && !self.make_room() {
+                return self.pause(Duration::ZERO);
+            }
+            let Some(Entry::Listener { socket, root }) = self.entries.get(&listener) else { return };
+            let root = *root;
+            match accept_with(socket.as_fd(), SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+                Ok(socket) => {
+                    self.starved = None;
+                    self.stranger(ServiceFd::new(socket), root);
+                }
+                Err(Errno::AGAIN) => return,
+                Err(Errno::INTR | Errno::CONNABORTED) => {}
+                Err(e) => {
+                    let since = *self.starved.get_or_insert_with(Instant::now);
+                    if since.elapsed() > STARVED {
+                        let error = system("connections cannot be accepted", e);
+                        if let Some(root) = root.and_then(|root| self.roots.get_mut(&root)) {
+                            root.give_up(&error);
+                        }
+                    }
+                    return self.pause(Duration::from_millis(100));
+                }
+            }
+        }
+    }
+
+    fn stranger(&mut self, socket: ServiceFd, root: Option<u64>) {
+        let peer = match Credentials::of(socket.as_fd()) {
+            Ok(peer) if peer.is_mine() => peer,
+            _ => return self.turn_away(root, "it belongs to another user"),
+        };
+        let token = self.next;
+        self.next += 1;
+        if self.watch(token, socket.as_fd(), epoll::EventFlags::IN) {
+            self.entries.insert(token, Entry::Stranger(Box::new(Stranger::new(socket, peer, root))));
+            self.strangers.push(token);
+            self.handshake(token);
+        }
+    }
+
+    pub(super) fn handshake(&mut self, token: u64) {
+        let Some(Entry::Stranger(stranger)) = self.entries.get_mut(&token) else { return };
+        let (service, roots) = (self.service, &self.roots);
+        let root = stranger.root;
+        let secret_of = |hello: &Hello| -> Option<Secret> {
+            match (hello.role, root) {
+                (Role::Join, Some(root)) => roots.get(&root)?.secret_for(&hello.key),
+                (Role::Link, None) => service.find(&hello.key).map(|port| *port.secret()),
+                _ => None,
+            }
+        };
+        match stranger.step(secret_of) {
+            Step::Wait => {}
+            Step::Refused(why) => {
+                self.close(token);
+                self.turn_away(root, why);
+            }
+            Step::Proved(hello) => self.proved(token, hello),
+        }
+    }
+
+    fn proved(&mut self, token: u64, hello: Hello) {
+        self.strangers.retain(|other| *other != token);
+        let Some(Entry::Stranger(stranger)) = self.entries.remove(&token) else { return };
+        let link = Link::new(stranger.socket, stranger.peer);
+        let both = epoll::EventFlags::IN | epoll::EventFlags::OUT;
+        let _ = epoll::modify(self.epoll, link.as_fd(), epoll::EventData::new_u64(token), both);
+        link.watched(self.epoll, token);
+        let reader = FrameReader::default();
+        match stranger.root {
+            Some(root) => match self.roots.get_mut(&root) {
+                Some(gathering) => {
+                    gathering.admit(&hello, link.clone());
+                    self.entries.insert(token, Entry::Member { root, link, reader });
+                }
+                // It ended between the greeting and the proof.
+                None => {
+                    let _ = epoll::delete(self.epoll, link.as_fd());
+                    link.send(&Frame::Refused(Reason::from(&full("this id", hello.rank))));
+                }
+            },
+            None => {
+                let port = self.service.find(&hello.key);
+                if let Some(port) = &port {
+                    port.add_link(hello.address, link.clone());
+                }
+                let port = port.map_or_else(Weak::new, |port| Arc::downgrade(&port));
+                self.entries.insert(token, Entry::Peer { port, peer: hello.address, link, reader });
+            }
+        }
+    }
+
+    pub(super) fn turn_away(&mut self, root: Option<u64>, why: &str) {
+        self.turned_away += 1;
+        if let Some(root) = root.and_then(|root| self.roots.get_mut(&root)) {
+            root.stranger();
+        }
+        let count = self.turned_away;
+        if self.told.is_none_or(|at| at.elapsed() > Duration::from_secs(10)) {
+            self.told = Some(Instant::now());
+            info!(BOOTSTRAP, "GINRS-I011 ignored {count} unauthenticated connections so far, the last one because {why}");
+        }
+    }
+
+    /// Sends the stranger away that has had the most time, if any has had enough.
+    fn make_room(&mut self) -> bool {
+        let now = Instant::now();
+        let yields = |token: &u64| match &self.entries[token] {
+            Entry::Stranger(stranger) => Some((stranger.yields_at(), *token, stranger.root)),
+            _ => None,
+        };
+        match self.strangers.iter().filter_map(yields).min() {
+            Some((at, token, root)) if at <= now => {
+                self.close(token);
+                self.turn_away(root, "it kept others waiting");
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Accepts nothing until a stranger may be sent away, or for `least` where that is not the trouble.
+    fn pause(&mut self, least: Duration) {
+        self.set_listeners(epoll::EventFlags::empty());
+        let soonest = self.strangers.iter().filter_map(|token| match &self.entries[token] {
+            Entry::Stranger(stranger) => Some(stranger.yields_at()),
+            _ => None,
+        });
+        let now = Instant::now();
+        self.paused = match least.is_zero() {
+            true => Some((soonest.min().unwrap_or(now), true)),
+            false => Some((now + least, false)),
+        };
+    }
+
+    pub(super) fn set_listeners(&self, what: epoll::EventFlags) {
+        for (token, entry) in &self.entries {
+            if let Entry::Listener { socket, .. } = entry {
+                let _ = epoll::modify(self.epoll, socket.as_fd(), epoll::EventData::new_u64(*token), what);
+            }
+        }
+    }
+}

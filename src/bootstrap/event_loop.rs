@@ -1,0 +1,217 @@
+//! What the service thread does: it accepts, authenticates, reads every link and serves the roots that live here. Nothing in it
+//! blocks but its one epoll wait. `door` is the part that deals with strangers.
+
+use super::address::Address;
+use super::link::{Ended, FrameReader, Link};
+use super::port::Port;
+use super::root::Root;
+use super::service::{BELL, LISTENER, Request, Service};
+use super::stranger::{MAX_STRANGERS, Stranger};
+use super::wire::MAX_FRAME;
+use crate::process::ServiceFd;
+use crate::warn;
+use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+/// What a token of epoll stands for.
+pub(super) enum Entry {
+    Listener { socket: ServiceFd, root: Option<u64> },
+    Stranger(Box<Stranger>),
+    Member { root: u64, link: Arc<Link>, reader: FrameReader },
+    Peer { port: Weak<Port>, peer: Address, link: Arc<Link>, reader: FrameReader },
+}
+
+/// See the module.
+pub(super) struct EventLoop {
+    pub(super) service: &'static Service,
+    pub(super) epoll: BorrowedFd<'static>,
+    pub(super) entries: HashMap<u64, Entry>,
+    pub(super) roots: HashMap<u64, Root>,
+    /// Tokens of the connections that have proved nothing.
+    pub(super) strangers: Vec<u64>,
+    /// Until when nothing is accepted, and whether only for want of a place among the strangers.
+    pub(super) paused: Option<(Instant, bool)>,
+    /// Since when no connection can be accepted for want of descriptors.
+    pub(super) starved: Option<Instant>,
+    pub(super) next: u64,
+    /// Connections turned away so far, and when that was last said.
+    pub(super) turned_away: u32,
+    pub(super) told: Option<Instant>,
+}
+
+impl EventLoop {
+    pub fn new(service: &'static Service, listener: ServiceFd) -> Self {
+        let entries = HashMap::from([(LISTENER, Entry::Listener { socket: listener, root: None })]);
+        let epoll = service.epoll.as_fd();
+        Self {
+            service,
+            epoll,
+            entries,
+            roots: HashMap::new(),
+            strangers: Vec::new(),
+            paused: None,
+            starved: None,
+            next: 2,
+            turned_away: 0,
+            told: None,
+        }
+    }
+
+    pub fn run(mut self) {
+        let mut events = Vec::with_capacity(256);
+        loop {
+            events.clear();
+            let timeout = self.next_deadline().map(|at| at.saturating_duration_since(Instant::now()) + Duration::from_millis(1));
+            let timeout = timeout.map(|left| Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() });
+            match epoll::wait(self.epoll, rustix::buffer::spare_capacity(&mut events), timeout.as_ref()) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(e) => panic!("epoll wait failed: {e}"),
+            }
+            for event in &events {
+                let (token, flags) = (event.data.u64(), event.flags);
+                self.event(token, flags);
+            }
+            self.on_time();
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        let strangers = self.strangers.iter().filter_map(|token| match &self.entries[token] {
+            Entry::Stranger(s) => Some(if self.paused.is_some() { s.yields_at().min(s.deadline()) } else { s.deadline() }),
+            _ => None,
+        });
+        strangers.chain(self.roots.values().filter_map(Root::next_deadline)).chain(self.paused.map(|(until, _)| until)).min()
+    }
+
+    fn event(&mut self, token: u64, flags: epoll::EventFlags) {
+        if token == BELL {
+            let mut count = [0; 8];
+            let _ = rustix::io::read(self.service.bell.as_fd(), &mut count);
+            let requests = std::mem::take(&mut *self.service.requests.lock());
+            requests.into_iter().for_each(|request| self.request(request));
+            return;
+        }
+        match self.entries.get_mut(&token) {
+            None => {} // closed by an earlier event of this round
+            Some(Entry::Listener { .. }) => self.accept(token),
+            Some(Entry::Stranger(_)) => self.handshake(token),
+            Some(Entry::Member { root, link, reader }) => {
+                if flags.contains(epoll::EventFlags::OUT) {
+                    link.writable();
+                }
+                // A member has nothing to say: any byte or an end means that it goes.
+                let ended = reader.read(link.as_fd(), 0, |_, _| {});
+                if ended != Ended::Drained {
+                    let (root, link) = (*root, link.clone());
+                    self.close(token);
+                    if let Some(root) = self.roots.get_mut(&root) {
+                        root.member_closed(&link);
+                    }
+                }
+            }
+            Some(Entry::Peer { port, peer, link, reader }) => {
+                if flags.contains(epoll::EventFlags::OUT) {
+                    link.writable();
+                }
+                let (mut obeys, owner) = (true, port.upgrade());
+                let ended = reader.read(link.as_fd(), MAX_FRAME, |frame, fd| {
+                    obeys &= owner.as_ref().is_none_or(|port| port.frame(link, frame, fd));
+                });
+                if ended != Ended::Drained || !obeys {
+                    if ended == Ended::Malformed || !obeys {
+                        warn!(
+                            "GINRS-E018 a peer broke the protocol | pid {} | connection closed | fix: load the same libginrs on every rank",
+                            link.peer().pid
+                        );
+                    }
+                    let (peer, link) = (*peer, link.clone());
+                    self.close(token);
+                    if let Some(port) = owner {
+                        port.link_closed(peer, &link);
+                    }
+                }
+            }
+        }
+    }
+
+    fn request(&mut self, request: Request) {
+        let token = self.next;
+        match request {
+            Request::Root(mut root) => {
+                let socket = root.take_listener();
+                if self.watch(token, socket.as_fd(), epoll::EventFlags::IN) {
+                    self.entries.insert(token, Entry::Listener { socket, root: Some(token) });
+                    self.roots.insert(token, root);
+                }
+            }
+            Request::GiveUp { key, error } => {
+                self.roots.values_mut().filter(|root| root.secret_for(&key).is_some()).for_each(|root| root.give_up(&error))
+            }
+            Request::Link { link, port, peer } => self.add_peer(link, port, peer, FrameReader::default()),
+        }
+        self.next += 1;
+    }
+
+    pub(super) fn watch(&self, token: u64, fd: BorrowedFd<'_>, what: epoll::EventFlags) -> bool {
+        match epoll::add(self.epoll, fd, epoll::EventData::new_u64(token), what) {
+            Ok(()) => true,
+            Err(e) => {
+                warn!("GINRS-E024 a socket cannot be watched | pid {} | {e} | fix: raise fs.epoll.max_user_watches", std::process::id());
+                false
+            }
+        }
+    }
+
+    fn add_peer(&mut self, link: Arc<Link>, port: Weak<Port>, peer: Address, reader: FrameReader) {
+        let token = self.next;
+        self.next += 1;
+        if !self.watch(token, link.as_fd(), epoll::EventFlags::IN | epoll::EventFlags::OUT) {
+            if let Some(port) = port.upgrade() {
+                port.link_closed(peer, &link);
+            }
+            return;
+        }
+        link.watched(self.epoll, token);
+        self.entries.insert(token, Entry::Peer { port, peer, link, reader });
+    }
+
+    /// Takes an entry out. Explicitly out of epoll too: a forked child may hold a copy of the socket, and then closing it here
+    /// would not stop its events.
+    pub(super) fn close(&mut self, token: u64) {
+        if let Some(entry) = self.entries.remove(&token) {
+            let fd = match &entry {
+                Entry::Listener { socket, .. } => socket.as_fd(),
+                Entry::Stranger(stranger) => stranger.socket.as_fd(),
+                Entry::Member { link, .. } | Entry::Peer { link, .. } => link.as_fd(),
+            };
+            let _ = epoll::delete(self.epoll, fd);
+        }
+        self.strangers.retain(|other| *other != token);
+    }
+
+    fn on_time(&mut self) {
+        let now = Instant::now();
+        let room = self.strangers.len() < MAX_STRANGERS;
+        if self.paused.is_some_and(|(until, for_room)| until <= now || (for_room && room)) {
+            self.paused = None;
+            self.set_listeners(epoll::EventFlags::IN);
+        }
+        let late = |token: &u64| match &self.entries[token] {
+            Entry::Stranger(stranger) if stranger.deadline() <= now => Some((*token, stranger.root)),
+            _ => None,
+        };
+        for (token, root) in self.strangers.iter().filter_map(late).collect::<Vec<_>>() {
+            self.close(token);
+            self.turn_away(root, "it was silent for 2 s");
+        }
+        let over: Vec<u64> = self.roots.iter_mut().filter_map(|(token, root)| root.on_time(now).then_some(*token)).collect();
+        for token in over {
+            self.close(token);
+            self.roots.remove(&token);
+        }
+    }
+}

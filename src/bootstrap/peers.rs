@@ -1,0 +1,145 @@
+//! The port's dealings with other processes: links, the frames on them, descriptors.
+
+use super::address::Address;
+use super::auth::{Hello, Role};
+use super::dial::{NoLink, dial};
+use super::link::Link;
+use super::port::Port;
+use super::wire::{Frame, Reason, Standing};
+use crate::error::Error;
+use crate::process::ServiceFd;
+use crate::sync::channel::Sender;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+impl Port {
+    /// Sends to every process that a link stands to; gives their addresses.
+    pub(super) fn tell_links(&self, frame: &Frame) -> Vec<Address> {
+        let bytes: Arc<[u8]> = frame.encode().into();
+        let links = self.links.lock();
+        let told = links.iter().filter(|(_, links)| links[0].send_bytes(bytes.clone(), None));
+        told.map(|(address, _)| *address).collect()
+    }
+
+    /// The link to a process, made now if there is none.
+    pub(super) fn link(
+        self: &Arc<Self>,
+        to: Address,
+        until: Instant,
+        go_on: impl FnMut() -> bool,
+    ) -> std::result::Result<Arc<Link>, NoLink> {
+        if let Some(link) = self.standing_link(to) {
+            return Ok(link);
+        }
+        let turn = self.dialing.lock().entry(to).or_default().clone();
+        let _turn = turn.lock();
+        if let Some(link) = self.standing_link(to) {
+            return Ok(link);
+        }
+        let n_ranks = self.table().len() as u32;
+        let hello = Hello { role: Role::Link, key: self.key, rank: 0, n_ranks, address: self.own_address(), nonce: [0; 32], patience: 0 };
+        let (socket, peer) = dial(to, &hello, &self.secret, until, go_on)?;
+        let link = Link::new(ServiceFd::new(socket), peer);
+        self.add_link(to, link.clone());
+        self.service.adopt(link.clone(), Arc::downgrade(self), to);
+        Ok(link)
+    }
+
+    pub(super) fn standing_link(&self, to: Address) -> Option<Arc<Link>> {
+        self.links.lock().get(&to).map(|links| links[0].clone())
+    }
+
+    pub(super) fn add_link(&self, to: Address, link: Arc<Link>) {
+        self.links.lock().entry(to).or_default().push(link);
+        self.lost.lock().remove(&to);
+    }
+
+    /// A link has closed. When it was the last one to its process, its ranks will send nothing more.
+    pub(super) fn link_closed(&self, to: Address, link: &Arc<Link>) {
+        let mut links = self.links.lock();
+        if let Some(all) = links.get_mut(&to) {
+            all.retain(|other| !Arc::ptr_eq(other, link));
+            if all.is_empty() {
+                links.remove(&to);
+                self.lost.lock().insert(to);
+                self.on_lost.lock().iter().for_each(|hook| hook(to));
+            }
+        }
+        drop(links);
+        self.tickets.lock().retain(|_, (address, _)| *address != to);
+        self.wake_all();
+    }
+
+    /// A frame of another process. False: the link must go.
+    pub(super) fn frame(&self, link: &Arc<Link>, frame: Frame, fd: Option<OwnedFd>) -> bool {
+        match frame {
+            Frame::Blocks(message) => {
+                if let Some(mailbox) = self.seat(message.to) {
+                    mailbox.put(message);
+                }
+            }
+            Frame::Poison { from, cause } => {
+                let cause = Error::from(cause);
+                if self.fail_here(&cause) {
+                    // The sender may die before it has told everybody.
+                    self.tell_links(&Frame::Poison { from, cause: Reason::from(&cause) });
+                }
+            }
+            Frame::Left { rank } => {
+                self.left.lock().insert(rank);
+                self.wake_all();
+            }
+            Frame::Probe => drop(link.send(&Frame::Status(self.standings_here()))),
+            Frame::Status(all) => {
+                let now = Instant::now();
+                let n_ranks = self.table().len();
+                let known = all.into_iter().filter(|standing| (standing.rank as usize) < n_ranks);
+                self.standings.lock().extend(known.map(|standing| (standing.rank, (now, standing))));
+            }
+            Frame::Fetch { ticket, owner, key } => {
+                let found = self.published(owner, key);
+                link.send_bytes(Frame::Handed { ticket, found: found.is_some() }.encode().into(), found);
+            }
+            Frame::Handed { ticket, .. } => {
+                if let Some((_, waiting)) = self.tickets.lock().remove(&ticket) {
+                    let _ = waiting.try_send(fd);
+                }
+            }
+            Frame::Progress { .. } | Frame::Refused(_) | Frame::Table(_) => return false,
+        }
+        true
+    }
+
+    /// What `rank` of another process answered to a probe since `since`.
+    pub(super) fn answer(&self, rank: u32, since: Instant) -> Option<Standing> {
+        self.standings.lock().get(&rank).filter(|(at, _)| *at >= since).map(|(_, standing)| standing.clone())
+    }
+
+    // Descriptors.
+
+    pub(super) fn publish(&self, owner: u32, key: u64, fd: OwnedFd) {
+        self.published.lock().insert((owner, key), Arc::new(fd));
+    }
+
+    pub(super) fn withdraw(&self, owner: u32, key: u64) {
+        self.published.lock().remove(&(owner, key));
+    }
+
+    /// A new descriptor of what `owner` published.
+    pub(super) fn published(&self, owner: u32, key: u64) -> Option<OwnedFd> {
+        let fd = self.published.lock().get(&(owner, key)).cloned()?;
+        rustix::io::fcntl_dupfd_cloexec(fd.as_fd(), 3).ok()
+    }
+
+    pub(super) fn ticket(&self, to: Address, answer: Sender<Option<OwnedFd>>) -> u64 {
+        let ticket = self.last_ticket.fetch_add(1, Ordering::Relaxed) + 1;
+        self.tickets.lock().insert(ticket, (to, answer));
+        ticket
+    }
+
+    pub(super) fn drop_ticket(&self, ticket: u64) {
+        self.tickets.lock().remove(&ticket);
+    }
+}

@@ -131,16 +131,16 @@ pub fn input<'a, T>(name: &str, at: *const T) -> Result<&'a T> {
 }
 
 fn check<T>(name: &str, at: *const T) -> Result<()> {
+    let wanted = std::any::type_name::<T>().rsplit("::").next().unwrap_or_default();
     if at.is_null() {
-        bail!(InvalidArgument, 61, "argument is NULL | {name} | 0x0 | fix: pass the address of a {}", std::any::type_name::<T>());
+        bail!(InvalidArgument, 61, "argument is NULL | {name} | 0x0 | fix: pass the address of a {wanted}");
     }
     if !at.is_aligned() {
         bail!(
             InvalidArgument,
             61,
-            "argument is misaligned | {name} | {at:p}, must be a multiple of {} | fix: pass the address of a {}",
-            align_of::<T>(),
-            std::any::type_name::<T>()
+            "argument is misaligned | {name} | {at:p}, must be a multiple of {} | fix: pass the address of a {wanted}",
+            align_of::<T>()
         );
     }
     Ok(())

@@ -45,10 +45,10 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Where the indices of `peer`'s queue start. Not all at one slot: queues lie a power of two apart, and heads that
-    /// move together would share a few cache sets (measured by `benches/proxy.rs`: 4 times slower at 1024 peers).
+    /// Where the indices of `peer`'s queue start. Scattered: queues lie a power of two apart, and heads that move together
+    /// would share a few cache sets (measured by `benches/proxy.rs`: several times slower at 1024 peers).
     pub fn first(&self, peer: u32) -> Seq {
-        self.start.advance(peer)
+        self.start.advance((peer.wrapping_mul(0x9e37_79b1) >> 16) & (self.depth - 1))
     }
 }
 
@@ -89,6 +89,8 @@ pub struct Context {
     pub(super) open: Vec<Open>,
     /// Peers whose queues are looked at without being searched for; the next to visit first.
     pub(super) active: VecDeque<u32>,
+    /// Scratch: queues that hints named in this step.
+    pub(super) found: Vec<u32>,
     object: ControlMemory,
 }
 
@@ -157,6 +159,7 @@ impl Context {
             lanes: (0..n_ranks).map(lane).collect(),
             open: vec![Open::default(); slots],
             active: VecDeque::new(),
+            found: Vec::new(),
             object,
         })
     }

@@ -23,10 +23,11 @@ const BATCH: u32 = 64;
 /// Descriptors and bytes of one step, over all queues.
 const STEP_OPERATIONS: u32 = 1024;
 const STEP_BYTES: u64 = 2 << 20;
-/// Active queues and hints looked at in one step.
+/// Active queues looked at, and hints read, in one step.
 const STEP_VISITS: usize = 256;
-/// Hints read before the first of their queues is visited.
-const HINTS_AT_ONCE: usize = 32;
+const HINTS_AT_ONCE: usize = 1024;
+/// So many visits ahead a queue's next slot is asked for.
+const AHEAD: usize = 8;
 /// Idle visits before a queue that gives no hints is left to the slow scan: this many shared among all active queues,
 /// and the least and the most for each.
 const LINGER_VISITS: u32 = 8192;
@@ -250,34 +251,32 @@ struct Visits {
 }
 
 impl Context {
-    /// Visits the queues that hints name: reads some hints first, so that one visit serves all those of one queue, and so
-    /// that the slots are on their way from memory meanwhile.
+    /// Visits the queues that hints name: reads the hints first, so that one visit serves all those of one queue.
     fn follow_hints(&mut self, index: usize, carrier: &mut Carrier) -> Visits {
         let mut visits = Visits::default();
-        for _ in 0..STEP_VISITS / HINTS_AT_ONCE {
-            let mut found = [0; HINTS_AT_ONCE];
-            let (mut read, mut n) = (0, 0);
-            while read < HINTS_AT_ONCE && let Some(hint) = self.hints.read() {
-                read += 1;
-                let Some(lane) = self.lanes.get_mut(hint.peer as usize) else { continue };
-                if !hint.end.at_or_before(lane.claimed) {
-                    lane.claimed = hint.end;
-                }
-                if !lane.active && !lane.claimed.at_or_before(lane.ledger.next()) {
-                    lane.active = true;
-                    prefetch(self.head(hint.peer));
-                    found[n] = hint.peer;
-                    n += 1;
-                }
+        let mut found = std::mem::take(&mut self.found);
+        for _ in 0..HINTS_AT_ONCE {
+            let Some(hint) = self.hints.read() else { break };
+            let Some(lane) = self.lanes.get_mut(hint.peer as usize) else { continue };
+            // The slow scan may have been first; a queue with hints need not linger.
+            lane.linger = 0;
+            if !hint.end.at_or_before(lane.claimed) {
+                lane.claimed = hint.end;
             }
-            for &peer in &found[..n] {
-                self.lanes[peer as usize].active = false;
-                self.visit(index, peer, LINGER.0, carrier, &mut visits);
-            }
-            if read < HINTS_AT_ONCE || carrier.operations == 0 || carrier.bytes == 0 {
-                break;
+            if !lane.active && !lane.claimed.at_or_before(lane.ledger.next()) {
+                lane.active = true;
+                found.push(hint.peer);
             }
         }
+        for (i, &peer) in found.iter().enumerate() {
+            if let Some(&later) = found.get(i + AHEAD) {
+                prefetch(self.head(later));
+            }
+            self.lanes[peer as usize].active = false;
+            self.visit(index, peer, LINGER.0, carrier, &mut visits);
+        }
+        found.clear();
+        self.found = found;
         visits
     }
 
@@ -289,7 +288,7 @@ impl Context {
             if carrier.operations == 0 || carrier.bytes == 0 {
                 break;
             }
-            if let Some(&later) = self.active.get(8) {
+            if let Some(&later) = self.active.get(AHEAD) {
                 prefetch(self.head(later));
             }
             let Some(peer) = self.active.pop_front() else { break };

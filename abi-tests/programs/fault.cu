@@ -43,7 +43,7 @@ int runRank(Example& ex) {
     usleep(200000);
     raise(SIGKILL);
   }
-  waitFor<<<2, 64, 0, ex.stream>>>(devComm, ll, what);
+  waitFor<<<1, 64, 0, ex.stream>>>(devComm, ll, what);
   CUDACHECK(cudaGetLastError());
   if (!strcmp(fault, "abort") && ex.rank == 0) {
     usleep(200000);

@@ -5,6 +5,7 @@
 #include <cassert>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <pthread.h>
@@ -140,7 +141,16 @@ __global__ void types(int* out, Mode mode, bool flag, char c, short s, float f, 
   out[0] = (int)mode + flag + c + s + (int)f + (int)d + (int)l + (int)__half2float(h) + (p != nullptr) + a[2] + (int)b.f + matrix[1][1] + extents.y;
 }
 
+// Padding travels with a parameter: NCCL's library keeps marks of its own there.
+struct Padded { char c; long l; char d; };
+__global__ void padding(Padded p, unsigned char* out) { memcpy(out, &p, sizeof p); }
+
 int main() {
+  Padded padded; memset((void*)&padded, 0xab, sizeof padded); padded.c = 1; padded.l = 2; padded.d = 3;
+  Buffer<unsigned char> image(sizeof padded);
+  padding<<<1, 2>>>(padded, image.data); CUDA(cudaDeviceSynchronize());
+  CHECK(image.data[0] == 1 && image.data[7] == 0xab && image.data[16] == 3 && image.data[23] == 0xab);
+
   Buffer<int> ints(256); Buffer<float> floats(256);
   std::vector<float> host(200);
   for (size_t i = 0; i < host.size(); i++) host[i] = (float)((i * 37) % 101);

@@ -32,6 +32,16 @@ fn launches_take_their_configuration_in_front() {
 }
 
 #[test]
+fn launches_as_some_formatters_write_them() {
+    becomes("void f() { k << <1, A<B<C> >::n >> > (3); }", "void f() { (::ginrs_cpu::Launch(\"<no file>\", 1, 1, A<B<C> >::n ), k (3)); }");
+}
+
+#[test]
+fn operators_of_the_device_belong_to_their_file() {
+    becomes("__device__ T operator+(T a, T b) { return a; }", "static __attribute__((unused)) T operator+(T a, T b) { return a; }");
+}
+
+#[test]
 fn a_launch_over_lines_and_markers_keeps_the_lines_behind_it() {
     let text = "# 5 \"a.cu\"\nvoid f() {\n  k<<<1,\n# 7 \"a.cu\"\n     2>>>(\n  3); g();\n}\n";
     let new = String::from_utf8(rewrite(text.as_bytes().to_vec(), &Options::default()).unwrap()).unwrap();

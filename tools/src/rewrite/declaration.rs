@@ -69,9 +69,7 @@ impl Declaration {
                 let Some(close) = source.close_angle(at + 1) else { break };
                 templates.push((at + 1, close));
                 at = close + 1;
-            } else if source.is(at, "extern") && source.word(at + 1).starts_with('"') {
-                at += 2;
-            } else if source.kind(at + 1) == Some(Kind::Literal) && source.is(at, "extern") {
+            } else if source.is(at, "extern") && source.kind(at + 1) == Some(Kind::Literal) {
                 at += 2;
             } else if source.is(at, "[") && source.is(at + 1, "[") {
                 at = source.mate(at).map_or(at + 1, |close| close + 1);

@@ -29,6 +29,11 @@ fn wrap(unit: &mut Unit, declaration: &Declaration, function: &Function, (open, 
         unit.problem(function.name.start, "a __global__ function cannot take a variable argument list");
         return;
     }
+    // Not inlined, so that parameters arrive whole in memory: NCCL's library keeps marks in the padding of its structs, and
+    // an optimizer that sees both ends copies fields only.
+    if declaration.specifier(source, "__forceinline__").is_none() {
+        unit.edits.insert(source.token(declaration.specifiers).at.start, "__attribute__((noinline)) ");
+    }
     let mut head: Vec<Piece> = vec!["{ ".into()];
     if let Some(first) = (open..close).find(|&i| is_function_name(source.word(i))) {
         head.push(format!("static const char* const ginrs_cpu_function = {}; ", source.word(first)).into());
@@ -75,10 +80,8 @@ fn own_name(unit: &Unit, declaration: &Declaration, function: &Function) -> Stri
     let mut name = source.text_of(source.span(function.name.start, last)).replace('\n', " ");
     let params = function.params.0 + 1..function.params.1;
     let shadowed = function.name.len() == 1 && params.clone().any(|i| source.word(i) == name);
-    if shadowed {
-        if let Some(path) = unit.scopes.namespace_path(function.name.start) {
-            name = path + &name;
-        }
+    if let Some(path) = shadowed.then(|| unit.scopes.namespace_path(function.name.start)).flatten() {
+        name = path + &name;
     }
     let specialised = source.is(last, ">");
     let members = declaration.templates.len();

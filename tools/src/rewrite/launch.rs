@@ -69,8 +69,9 @@ fn closing(unit: &Unit, open: usize) -> Option<usize> {
 
 fn ends_launch(unit: &Unit, at: usize) -> bool {
     let source = unit.source;
+    // Some formatters write `>> >`, which nvcc takes.
     (at..at + 3).all(|i| source.is(i, ">"))
-        && (at..at + 2).all(|i| source.token(i).at.end == source.token(i + 1).at.start)
+        && (at..at + 2).any(|i| source.token(i).at.end == source.token(i + 1).at.start)
 }
 
 /// Trees of the functions that hold launches.

@@ -178,10 +178,8 @@ fn classify(source: &Source, head: usize, open: usize, outside: Scope) -> (Scope
             ":" if class_key => return (Scope::Class, String::new()),
             "(" if inside_function => return (if class_key { Scope::Class } else { Scope::Block }, String::new()),
             "(" => return (Scope::Function, String::new()),
-            "extern" if source.is(at + 1, "\"C\"") || source.word(at + 1).starts_with('"') => {
-                if at + 2 == open {
-                    return (Scope::Namespace, String::new());
-                }
+            "extern" if source.word(at + 1).starts_with('"') && at + 2 == open => {
+                return (Scope::Namespace, String::new());
             }
             _ => {}
         }

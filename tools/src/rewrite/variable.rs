@@ -24,7 +24,8 @@ pub fn rewrite(unit: &mut Unit) {
             continue;
         }
         let in_function = unit.scopes.in_function(i) && unit.scopes.scope(i) != Scope::Class;
-        if !attribute && !(in_function && unit.scopes.side(i).device && unit.is_users(i)) {
+        let static_of_device = in_function && unit.scopes.side(i).device && unit.is_users(i);
+        if !attribute && !static_of_device {
             continue;
         }
         let declaration = Declaration::around(source, unit.scopes, i);
@@ -67,7 +68,7 @@ fn internal_function(unit: &mut Unit, declaration: &Declaration, function: &Func
     if unit.options.relocatable
         || !unit.is_users(i)
         || unit.scopes.scope(i) != Scope::Namespace
-        || function.name.len() != 1
+        || (function.name.len() != 1 && !source.is(function.name.start, "operator"))
         || !declaration.templates.is_empty()
         || has("__host__")
         || has("__global__")

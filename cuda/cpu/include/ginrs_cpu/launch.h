@@ -121,14 +121,10 @@ __attribute__((noinline)) inline void run(Body& body) {
   body();
 }
 
-/* What a kernel's function does; Body is its body with the parameters captured by value. */
+/* Queues the body for the launch around the call. Like run, it takes the body by reference and is not inlined: then every
+ * copy of the parameters is one of whole structs, padding included (abi-tests/cpu-kernels/idioms.cu). */
 template <auto Entry, class Body>
-inline void kernel(Body body) {
-  (void)&Kernel<Entry>::registered;
-  if (ginrs_cpu_self) {
-    run(body);
-    return;
-  }
+__attribute__((noinline)) inline void queue(Body& body) {
   ginrsCpuLaunch request = Launch::take(Kernel<Entry>::name());
   request.kernel.entry = (const void*)Entry;
   request.kernel.name = Kernel<Entry>::name();
@@ -140,6 +136,16 @@ inline void kernel(Body body) {
   request.kernel.destroy = [](void* packed) { delete static_cast<Body*>(packed); };
   request.packed = new Body(std::move(body));
   ginrs_cpu_launch(&request); /* keeps its error for cudaGetLastError */
+}
+
+/* What a kernel's function does; Body is its body with the parameters captured by value. */
+template <auto Entry, class Body>
+inline void kernel(Body&& body) {
+  (void)&Kernel<Entry>::registered;
+  if (ginrs_cpu_self)
+    run(body);
+  else
+    queue<Entry>(body);
 }
 
 /* The copy of a __device__ variable that belongs to the device of this thread; `master` itself on a host thread. */

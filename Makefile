@@ -3,6 +3,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 CARGO ?= cargo
 CC ?= cc
+MINUTES ?= 10
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 SOVERSION := $(firstword $(subst ., ,$(VERSION)))
 STAGE := $(CURDIR)/build/prefix
@@ -10,7 +11,7 @@ STAGE := $(CURDIR)/build/prefix
 SYSTEM_LIBS := -lgcc_s -lutil -lrt -lpthread -lm -ldl -lc
 export GINRS_PREFIX ?= $(STAGE)
 
-.PHONY: help deps build stage install uninstall headers check-headers demo test bench asan tsan fmt clippy clean
+.PHONY: help deps build stage install uninstall headers check-headers demo test bench soak asan tsan fmt clippy clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -50,6 +51,9 @@ test: ## everything; what CI runs
 
 bench: stage ## speed on the CPU device, as ratios to floors measured in the same run
 	@scripts/bench.sh
+
+soak: stage ## random shapes and seeds of the torture program for MINUTES (10)
+	@scripts/soak.sh $(MINUTES)
 
 asan: ## the suite under AddressSanitizer
 	@scripts/sanitize.sh address

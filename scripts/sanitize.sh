@@ -66,11 +66,18 @@ for folder in examples-c/0*/; do
   check "$name threads" "$out/$name" --threads 4
   check "$name processes" ginrs-run -n 4 --timeout 240 "$out/$name"
 done
-for program in api group; do
+for program in api group moe torture; do
   compile "$program" "abi-tests/programs/$program.cu"
-  args="--threads 4"; [ "$program" = group ] && args=4
-  check "$program threads" "$out/$program" $args
 done
+check "api threads" "$out/api" --threads 4
+check "group of 4" "$out/group" 4
+check "moe threads" "$out/moe" --threads 4
+export TORTURE="blocks=2 threads=64 coop=warp strip=4096 largest=300 rounds=2 seed=31"
+check "torture threads" "$out/torture" --threads 4
+check "torture processes" ginrs-run -n 3 --timeout 240 "$out/torture"
+# A main in Rust: host exchanges, windows, device communicators, an abort.
+cargo build -q --release --target "$triple" --target-dir "$target" -p ginrs --example ranks
+check "ranks in Rust" "$target/$triple/release/examples/ranks"
 if [ "$kind" = address ]; then
   # The unit tests too; their harness is no trouble to this sanitizer.
   env -u CFLAGS cargo test -q --target "$triple" --target-dir "$target" -p ginrs --lib

@@ -140,7 +140,10 @@ fn typical(mut values: Vec<f64>) -> f64 {
 
 fn main() {
     let floor = floor();
-    println!("proxy step, 8-byte puts, null transport, one core; floor (bare 64-byte ring): {floor:.1} ns, {:.0} M/s", 1e3 / floor);
+    println!(
+        "proxy step, 8-byte puts, null transport, one core; floor (bare 64-byte ring): {floor:.1} ns, {:.0} M/s",
+        1e3 / floor
+    );
     println!("| ranks | traffic | hints | ns | M/s | x floor | against 2 ranks with hints |");
     println!("|---|---|---|---|---|---|---|");
     let row = |traffic, ranks| [true, false].map(|hints| Row { ranks, hints, traffic, ns: f64::INFINITY });

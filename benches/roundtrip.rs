@@ -89,6 +89,8 @@ fn main() {
         ours = ours.min(gin(&ranks, turn as u64 * ROUNDS));
     }
     let ratio = ours / floor;
-    println!("put+signal round trip over shm: {ours:.0} ns; floor (two flags): {floor:.0} ns; ratio {ratio:.2}, wanted at most 4");
+    println!(
+        "put+signal round trip over shm: {ours:.0} ns; floor (two flags): {floor:.0} ns; ratio {ratio:.2}, wanted at most 4"
+    );
     std::process::exit(i32::from(ratio > 4.0));
 }

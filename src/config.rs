@@ -65,7 +65,8 @@ pub fn report() {
 fn settings() -> &'static Settings {
     static SETTINGS: PerProcess<Settings> = PerProcess::new();
     SETTINGS.get(|| {
-        let environment = std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.to_string_lossy().into_owned())));
+        let environment =
+            std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.to_string_lossy().into_owned())));
         let home = std::env::var("HOME").unwrap_or_default();
         Settings::load(environment.collect(), &home, |path| match std::fs::read_to_string(path) {
             Ok(text) => Some(Ok(text)),
@@ -91,7 +92,9 @@ impl Settings {
                 Some(Ok(text)) => own.add_file(path, &text),
                 Some(Err(e)) => own.complain(format!("settings file cannot be read | {path} | {e} | fix: make it readable")),
                 None if chosen_file.as_deref() == Some(path) => {
-                    own.complain(format!("NCCL_CONF_FILE names no file | {path} | not found | fix: correct the path or unset it"));
+                    own.complain(format!(
+                        "NCCL_CONF_FILE names no file | {path} | not found | fix: correct the path or unset it"
+                    ));
                 }
                 None => {}
             }
@@ -132,14 +135,12 @@ impl Settings {
         let mut found = Vec::new();
         for (name, value) in &self.values {
             match table::find(name) {
-                Some(var) => {
-                    found.extend(misread(var, &value.text).map(|how| {
-                        format!("{how} | {name} from {} | \"{}\" | fix: write a number, as 10 or 0x10", value.source, value.text)
-                    }))
-                }
+                Some(var) => found.extend(misread(var, &value.text).map(|how| {
+                    format!("{how} | {name} from {} | \"{}\" | fix: write a number, as 10 or 0x10", value.source, value.text)
+                })),
                 None if (name.starts_with("NCCL_") || name.starts_with("GINRS_")) && !table::known(name) => {
-                    let hint =
-                        table::nearest(name).map_or("fix: see docs/environment.md".into(), |near| format!("fix: did you mean {near}?"));
+                    let hint = table::nearest(name)
+                        .map_or("fix: see docs/environment.md".into(), |near| format!("fix: did you mean {near}?"));
                     found.push(format!("unknown variable {name} | from {} | it has no effect | {hint}", value.source));
                 }
                 None => {}
@@ -155,7 +156,9 @@ fn misread(var: &Var, text: &str) -> Option<String> {
     match parse_int(text) {
         None => Some(format!("number is out of range, using the default {default}")),
         Some(Parsed { digits: 0, .. }) => Some("not a number, read as 0".into()),
-        Some(Parsed { value, rest, .. }) if !rest.trim().is_empty() => Some(format!("text after a number is ignored, read as {value}")),
+        Some(Parsed { value, rest, .. }) if !rest.trim().is_empty() => {
+            Some(format!("text after a number is ignored, read as {value}"))
+        }
         Some(_) => None,
     }
 }
@@ -174,7 +177,8 @@ fn parse_int(text: &str) -> Option<Parsed<'_>> {
         Some(b'+') => (false, &body[1..]),
         _ => (false, body),
     };
-    let hex = body.get(..2).is_some_and(|p| p.eq_ignore_ascii_case("0x")) && body.as_bytes().get(2).is_some_and(u8::is_ascii_hexdigit);
+    let hex =
+        body.get(..2).is_some_and(|p| p.eq_ignore_ascii_case("0x")) && body.as_bytes().get(2).is_some_and(u8::is_ascii_hexdigit);
     let (base, body) = match body.as_bytes().first() {
         _ if hex => (16, &body[2..]),
         Some(b'0') => (8, body),
@@ -196,7 +200,9 @@ mod tests {
 
     fn load(environment: &[(&str, &str)], files: &[(&str, &str)]) -> Settings {
         let environment = environment.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-        Settings::load(environment, "/home/u", |path| files.iter().find(|(p, _)| *p == path).map(|(_, text)| Ok((*text).to_owned())))
+        Settings::load(environment, "/home/u", |path| {
+            files.iter().find(|(p, _)| *p == path).map(|(_, text)| Ok((*text).to_owned()))
+        })
     }
 
     #[test]
@@ -244,7 +250,13 @@ mod tests {
     #[test]
     fn what_cannot_be_meant_is_told_with_the_fix() {
         let own = load(
-            &[("NCCL_GIN_TPYE", "2"), ("NCCL_GIN_NCONTEXTS", "two"), ("GINRS_TIMEOUT", "30s"), ("NCCL_IB_HCA", "mlx5"), ("PATH", "/bin")],
+            &[
+                ("NCCL_GIN_TPYE", "2"),
+                ("NCCL_GIN_NCONTEXTS", "two"),
+                ("GINRS_TIMEOUT", "30s"),
+                ("NCCL_IB_HCA", "mlx5"),
+                ("PATH", "/bin"),
+            ],
             &[("/etc/nccl.conf", "NCCL_DEBUG\n")],
         );
         let all = own.complaints.join("\n");

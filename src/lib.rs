@@ -1,15 +1,15 @@
 //! NCCL 2.28's device communicator API behind a C ABI. The modules stand in data-path order; `docs/data-path.md` walks it.
 #![allow(clippy::missing_safety_doc)]
 
+pub mod devcomm;
 pub mod gin;
 pub mod transport;
 pub mod window;
-pub mod devcomm;
 
-pub mod comm;
 pub mod bootstrap;
-pub mod watch;
+pub mod comm;
 pub mod topo;
+pub mod watch;
 
 pub mod device;
 

@@ -84,8 +84,24 @@ pub enum Subsys {
     RAS,
 }
 
-const SUBSYSTEMS: [&str; 16] =
-    ["INIT", "COLL", "P2P", "SHM", "NET", "GRAPH", "TUNING", "ENV", "ALLOC", "CALL", "PROXY", "NVLS", "BOOTSTRAP", "REG", "PROFILE", "RAS"];
+const SUBSYSTEMS: [&str; 16] = [
+    "INIT",
+    "COLL",
+    "P2P",
+    "SHM",
+    "NET",
+    "GRAPH",
+    "TUNING",
+    "ENV",
+    "ALLOC",
+    "CALL",
+    "PROXY",
+    "NVLS",
+    "BOOTSTRAP",
+    "REG",
+    "PROFILE",
+    "RAS",
+];
 
 const DEFAULT_SUBSYSTEMS: u32 = 1 << Subsys::INIT as u32 | 1 << Subsys::BOOTSTRAP as u32 | 1 << Subsys::ENV as u32;
 
@@ -162,7 +178,8 @@ impl Sink {
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let host = host.split('.').next().unwrap_or_default().to_owned();
         let debug = config::text("NCCL_DEBUG");
-        let named = |name: &str| LEVELS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name.trim())).map(|(_, level)| *level);
+        let named =
+            |name: &str| LEVELS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name.trim())).map(|(_, level)| *level);
         // NCCL takes an unknown word as no level; so do we, but a warning still shows.
         let level = debug.as_deref().and_then(named);
         let mut subsystems = config::text("NCCL_DEBUG_SUBSYS").map_or(DEFAULT_SUBSYSTEMS, |list| mask(&list, &SUBSYSTEMS));

@@ -68,7 +68,9 @@ pub fn machine() -> u64 {
         use sha2::Digest;
         let mut hash = sha2::Sha256::new();
         hash.update(std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default());
-        hash.update(std::fs::read_link("/proc/self/ns/net").map(|link| link.into_os_string().into_encoded_bytes()).unwrap_or_default());
+        hash.update(
+            std::fs::read_link("/proc/self/ns/net").map(|link| link.into_os_string().into_encoded_bytes()).unwrap_or_default(),
+        );
         u64::from_le_bytes(hash.finalize()[..8].try_into().expect("8 bytes"))
     })
 }
@@ -251,7 +253,8 @@ mod tests {
         if child == 0 {
             let closed = unsafe { libc::fcntl(listener.raw(), libc::F_GETFD) } == -1;
             let told = check_owner(owner, "communicator 0x1").unwrap_err();
-            let both = told.text.contains(&format!("process {owner}")) && told.text.contains(&format!("child {}", std::process::id()));
+            let both =
+                told.text.contains(&format!("process {owner}")) && told.text.contains(&format!("child {}", std::process::id()));
             let right = token() != mine && closed && told.id == 60 && both;
             unsafe { libc::_exit(if right { 0 } else { 1 }) };
         }

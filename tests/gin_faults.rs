@@ -35,8 +35,14 @@ fn a_bad_descriptor_names_rank_context_operation_and_values() {
         (|rank| rank.put(0, 0x1f_fff9, 8).encode().unwrap(), &["target window", "bytes 0x1ffff9", "+0x8", "of 0x200000"]),
         (|rank| rank.put(0x20_0000, 0, 1).encode().unwrap(), &["source window", "bytes 0x200000"]),
         (|rank| rank.put(0, u64::MAX >> 1, (1 << 57) - 1).encode().unwrap(), &["target window", "0x7fffffffffffffff"]),
-        (|rank| Descriptor { dst_handle: 0xdead_0001, ..rank.put(0, 0, 8) }.encode().unwrap(), &["0xdead0001", "never given out"]),
-        (|rank| rank.value(0, 8, 1).encode().map(|w| [w[0], w[1], w[2], w[3], 1, w[5], w[6], w[7]]).unwrap(), &["handle 0x0", "never"]),
+        (
+            |rank| Descriptor { dst_handle: 0xdead_0001, ..rank.put(0, 0, 8) }.encode().unwrap(),
+            &["0xdead0001", "never given out"],
+        ),
+        (
+            |rank| rank.value(0, 8, 1).encode().map(|w| [w[0], w[1], w[2], w[3], 1, w[5], w[6], w[7]]).unwrap(),
+            &["handle 0x0", "never"],
+        ),
         (|_| signal(8, SignalOp::Inc).encode().unwrap(), &["signal id 8", "pool has 8"]),
         (|rank| Descriptor { counter: Some(4), ..rank.put(0, 0, 8) }.encode().unwrap(), &["counter id 4", "pool has 4"]),
         (|_| [25 << 1 | 1, 1, 1, 1, 1, 1, 1, 1], &["op is 0x19"]),
@@ -173,15 +179,8 @@ fn slow_fabric(plan: Plan, behaviour: Behaviour) -> (Vec<Rank>, Log) {
     let ranks = fabric_over(plan, |plan, rank| {
         // Rank 0's is watched, the others post nothing.
         let log = if rank == 0 { log.clone() } else { Log::default() };
-        let slow = Slow {
-            behaviour,
-            under_way: VecDeque::new(),
-            log,
-            random: Random(77),
-            submitted: 0,
-            completed: 0,
-            aborted: false,
-        };
+        let slow =
+            Slow { behaviour, under_way: VecDeque::new(), log, random: Random(77), submitted: 0, completed: 0, aborted: false };
         Routes { transports: vec![Box::new(slow)], by_peer: vec![0; plan.ranks as usize] }
     });
     (ranks, log)
@@ -230,10 +229,14 @@ fn a_transport_that_fills_up_loses_nothing() {
         for peer in 0..3 {
             assert_eq!(kernel.counter(peer).load(Acquire), posted[peer as usize]);
             let log = log.lock().unwrap();
-            let seen: Vec<_> = log.iter().filter(|work| work.peer == peer).map(|work| {
-                let target = if work.bytes == 0 { expected_target(&expected[peer as usize], work) } else { work.target.1 };
-                (target, work.bytes, work.signal)
-            }).collect();
+            let seen: Vec<_> = log
+                .iter()
+                .filter(|work| work.peer == peer)
+                .map(|work| {
+                    let target = if work.bytes == 0 { expected_target(&expected[peer as usize], work) } else { work.target.1 };
+                    (target, work.bytes, work.signal)
+                })
+                .collect();
             assert_eq!(seen, expected[peer as usize], "peer {peer}, in order");
         }
         assert!(ranks[0].abort.cause().is_none());

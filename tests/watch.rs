@@ -304,7 +304,8 @@ fn start_rank(role: &str, id: &UniqueId, rank: u32, n: u32, more: &[(&str, &str)
 fn processes_and_threads_mix() {
     let id = UniqueId::create().unwrap();
     let here = [(0, "1"), (1, "3"), (4, "2"), (6, "1")];
-    let all: Vec<_> = here.iter().map(|(first, count)| start_rank("gather", &id, *first, 7, &[("GINRS_TEST_HERE", count)])).collect();
+    let all: Vec<_> =
+        here.iter().map(|(first, count)| start_rank("gather", &id, *first, 7, &[("GINRS_TEST_HERE", count)])).collect();
     for process in &all {
         assert_eq!(process.line(), "done");
     }
@@ -340,7 +341,10 @@ fn a_killed_rank_is_named_to_all_others_at_once() {
     for rank in [0, 2, 3] {
         let told: &Process = &all[rank];
         let cause = told.line();
-        assert!(cause.starts_with(&format!("E040 by 1 RemoteError: rank 1 (pid {pid}) died, killed by SIGKILL")), "rank {rank}: {cause}");
+        assert!(
+            cause.starts_with(&format!("E040 by 1 RemoteError: rank 1 (pid {pid}) died, killed by SIGKILL")),
+            "rank {rank}: {cause}"
+        );
         assert!(cause.contains("it was in \"test waiting\""), "rank {rank}: {cause}");
         let later = told.line();
         assert!(later.starts_with("E040 by 1"), "rank {rank}: {later}");
@@ -377,7 +381,8 @@ fn a_rank_that_leaves_raises_nothing() {
 fn a_death_while_others_join_or_exchange_ends_their_waits() {
     // Rank 2 never starts; rank 0 dies in the rendezvous.
     let id = UniqueId::create().unwrap();
-    let all: Vec<_> = (0..2).map(|rank| start_rank("join", &id, rank, 3, &[("GINRS_WAIT_WARN", "1"), ("NCCL_DEBUG", "INFO")])).collect();
+    let all: Vec<_> =
+        (0..2).map(|rank| start_rank("join", &id, rank, 3, &[("GINRS_WAIT_WARN", "1"), ("NCCL_DEBUG", "INFO")])).collect();
     let warned = |process: &Process| loop {
         let line = process.lines.recv_timeout(Duration::from_secs(20)).unwrap();
         if line.contains("GINRS-W011") && line.contains("2/3 ranks joined, missing rank 2") {
@@ -408,7 +413,8 @@ fn a_missing_rank_is_named_at_the_deadline() {
     for process in &all {
         let told = process.line();
         assert!(
-            told.starts_with("E011 by 1 RemoteError: not all ranks joined in time") && told.contains("2/4 ranks joined, missing rank 1, 3"),
+            told.starts_with("E011 by 1 RemoteError: not all ranks joined in time")
+                && told.contains("2/4 ranks joined, missing rank 1, 3"),
             "{told}"
         );
     }
@@ -425,7 +431,8 @@ fn a_late_rank_is_named_with_what_it_does_instead() {
         let pid = all[1].child.id();
         assert!(
             told.starts_with("E017 by 1 RemoteError")
-                && told.contains(&format!("2/3 ranks arrived after 3 s; missing: rank 1 (pid {pid}) is in \"ncclDevCommDestroy\"")),
+                && told
+                    .contains(&format!("2/3 ranks arrived after 3 s; missing: rank 1 (pid {pid}) is in \"ncclDevCommDestroy\"")),
             "{told}"
         );
     }

@@ -277,7 +277,14 @@ fn t021_t026_t066_t070_t073_misuse_is_refused_in_words() {
         command
     };
     succeed(&mut refused(0));
-    let words = ["power of two", "power of two", "at most 16 bytes", "more than 8 bytes", "SignalInc or a SignalAdd", "no instance of overloaded function"];
+    let words = [
+        "power of two",
+        "power of two",
+        "at most 16 bytes",
+        "more than 8 bytes",
+        "SignalInc or a SignalAdd",
+        "no instance of overloaded function",
+    ];
     for (i, expected) in words.iter().enumerate() {
         let said = fail(&mut refused(i + 1));
         assert!(said.contains(expected), "case {}: expected \"{expected}\" in\n{said}", i + 1);

@@ -148,7 +148,10 @@ fn bare_processes(name: &str, ranks: u32, env: &[(&str, &str)]) -> (tempfile::Te
         Command::new("timeout")
             .args(["-s", "ABRT", "100"])
             .arg(&program)
-            .envs([("RANK", rank), ("LOCAL_RANK", rank), ("WORLD_SIZE", ranks), ("LOCAL_WORLD_SIZE", ranks)].map(|(k, v)| (k, v.to_string())))
+            .envs(
+                [("RANK", rank), ("LOCAL_RANK", rank), ("WORLD_SIZE", ranks), ("LOCAL_WORLD_SIZE", ranks)]
+                    .map(|(k, v)| (k, v.to_string())),
+            )
             .env("GINRS_RUN_ID", id.path())
             .envs(env.iter().copied())
             .stdout(Stdio::piped())
@@ -168,7 +171,10 @@ fn a_killed_rank_releases_every_wait_and_is_named() {
             let output = child.wait_with_output().unwrap();
             let said = text(&output);
             assert!(output.status.success(), "FAULT={wait} rank {rank}: {}\n{said}", output.status);
-            assert!(said.contains("released: remote process exited") && said.contains("rank 2"), "FAULT={wait} rank {rank}:\n{said}");
+            assert!(
+                said.contains("released: remote process exited") && said.contains("rank 2"),
+                "FAULT={wait} rank {rank}:\n{said}"
+            );
         }
     }
 }
@@ -177,7 +183,13 @@ fn a_killed_rank_releases_every_wait_and_is_named() {
 fn an_abort_releases_every_rank() {
     let (_id, children) = bare_processes("fault", 3, &[("FAULT", "abort")]);
     let said = children.into_iter().map(|c| text(&c.wait_with_output().unwrap())).collect::<String>();
-    let threads = Command::new("timeout").arg("100").arg(compiled("fault")).args(["--threads", "3"]).env("FAULT", "abort").output().unwrap();
+    let threads = Command::new("timeout")
+        .arg("100")
+        .arg(compiled("fault"))
+        .args(["--threads", "3"])
+        .env("FAULT", "abort")
+        .output()
+        .unwrap();
     for said in [said, text(&threads)] {
         assert!(said.contains("rank 0 aborted: no error"), "{said}");
         for rank in [1, 2] {

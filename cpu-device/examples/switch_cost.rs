@@ -64,7 +64,10 @@ fn main() {
     for block in [32, 256] {
         let begin = cpu_ns();
         assert_eq!(Launcher::new(100_000, block, nothing, &()).run(), 0);
-        println!("empty: 100000 x {block:4} threads: {:6.1} ns of CPU time a thread", (cpu_ns() - begin) / 1e5 / f64::from(block));
+        println!(
+            "empty: 100000 x {block:4} threads: {:6.1} ns of CPU time a thread",
+            (cpu_ns() - begin) / 1e5 / f64::from(block)
+        );
     }
     let begin = std::time::Instant::now();
     for _ in 0..10_000 {

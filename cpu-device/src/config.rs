@@ -28,9 +28,7 @@ pub struct Config {
 pub fn config() -> &'static Config {
     static CONFIG: OnceLock<Config> = OnceLock::new();
     CONFIG.get_or_init(|| Config {
-        devices: number("GINRS_CPU_DEVICES", 1, 1024)
-            .or_else(|| number("LOCAL_WORLD_SIZE", 1, 1024))
-            .unwrap_or(8) as usize,
+        devices: number("GINRS_CPU_DEVICES", 1, 1024).or_else(|| number("LOCAL_WORLD_SIZE", 1, 1024)).unwrap_or(8) as usize,
         resident: number("GINRS_CPU_RESIDENT", 1, 4096).unwrap_or(512) as u32,
         stack_bytes: (number("GINRS_CPU_STACK", 16 << 10, 64 << 20).unwrap_or(64 << 10) as usize).next_multiple_of(4096),
         stack_guard: number("GINRS_CPU_STACK_GUARD", 0, 1) == Some(1),

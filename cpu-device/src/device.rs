@@ -1,8 +1,8 @@
 //! The devices of this process: their sticky error, their progress steps, the device each host thread uses.
 
+use crate::once::OnceLock;
 use std::cell::Cell;
 use std::ffi::c_void;
-use crate::once::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 
 use parking_lot::RwLock;

@@ -51,13 +51,7 @@ pub extern "C" fn ginrs_cpu_barrier_arrive(id: u32, count: u32, what: *const c_c
 
 /// See runtime.h.
 #[unsafe(no_mangle)]
-pub extern "C" fn ginrs_cpu_barrier_reduce(
-    predicate: i32,
-    op: i32,
-    what: *const c_char,
-    file: *const c_char,
-    line: i32,
-) -> i32 {
+pub extern "C" fn ginrs_cpu_barrier_reduce(predicate: i32, op: i32, what: *const c_char, file: *const c_char, line: i32) -> i32 {
     let op = match op {
         1 => Reduce::And,
         2 => Reduce::Or,

@@ -85,7 +85,9 @@ pub fn find(entry: usize) -> Result<KernelInfo> {
         Some(kernel) => Ok(KernelInfo { name: kernel.name.as_ptr(), ..kernel.info }),
         None => refuse(
             Code::INVALID_DEVICE_FUNCTION,
-            &format!("{entry:#x} is not a kernel of this program\nfix: compile the file of the __global__ function with ginrs-cc"),
+            &format!(
+                "{entry:#x} is not a kernel of this program\nfix: compile the file of the __global__ function with ginrs-cc"
+            ),
         ),
     }
 }

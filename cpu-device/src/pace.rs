@@ -4,8 +4,8 @@
 //! of 4096 threads; with sleeps of 50 us, 1024 threads were 100 times slower). Only a block that has seen nothing happen
 //! for long sleeps, and then shortly.
 
-use std::cell::Cell;
 use crate::once::OnceLock;
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 /// Idle at least this long, and for at least this many rounds (a round of 4096 block threads takes 40 ms), before sleeping.

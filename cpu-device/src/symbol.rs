@@ -69,7 +69,9 @@ pub fn find(symbol: usize, device: i32) -> Result<(usize, usize)> {
     let Some((master, variable)) = found else {
         return refuse(
             Code::INVALID_SYMBOL,
-            &format!("{symbol:#x} is not a __device__ or __constant__ variable\nfix: give the variable, not a string or a copy of it"),
+            &format!(
+                "{symbol:#x} is not a __device__ or __constant__ variable\nfix: give the variable, not a string or a copy of it"
+            ),
         );
     };
     let offset = symbol - master;

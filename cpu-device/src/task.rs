@@ -1,8 +1,8 @@
 //! A piece of work on a device, and what must be over before it: the nodes of the graph that streams and events draw.
 
+use crate::once::OnceLock;
 use std::ffi::c_void;
 use std::sync::Arc;
-use crate::once::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 

@@ -27,5 +27,8 @@ fn the_header_still_does_what_the_model_does() {
         ],
     );
     in_order(&queue, &["void submit(", "releasePayload(alreadyReleased)", "post(ctx, "]);
-    in_order(&read("flush.cuh"), &["queue.pis[peer]).load(cuda::memory_order_relaxed)", "rollingLessEq(claimed, SystemU32(queue.cis[peer]).load(order))"]);
+    in_order(
+        &read("flush.cuh"),
+        &["queue.pis[peer]).load(cuda::memory_order_relaxed)", "rollingLessEq(claimed, SystemU32(queue.cis[peer]).load(order))"],
+    );
 }

@@ -51,5 +51,9 @@ fn random_schedules_of_larger_cases() {
     let case = over_shuttle::Case { producers: 2, puts: 2, slots: 3, start: 0, abort: false };
     shuttle::check_random(move || over_shuttle::hand_over::<8, SOUND>(case), 20_000);
     shuttle::check_random(move || over_shuttle::hand_over::<8, SOUND>(over_shuttle::Case { puts: 3, slots: 2, ..case }), 10_000);
-    shuttle::check_pct(move || over_shuttle::hand_over::<8, SOUND>(over_shuttle::Case { abort: true, slots: 1, ..case }), 10_000, 3);
+    shuttle::check_pct(
+        move || over_shuttle::hand_over::<8, SOUND>(over_shuttle::Case { abort: true, slots: 1, ..case }),
+        10_000,
+        3,
+    );
 }

@@ -160,7 +160,11 @@ pub fn wrong_wire() -> [u8; CHALLENGE_BYTES] {
 }
 
 /// The client's proof, once the server has proved itself.
-pub fn prove(secret: &Secret, hello: &[u8; HELLO_BYTES], challenge: &[u8; CHALLENGE_BYTES]) -> Result<[u8; PROOF_BYTES], Refused> {
+pub fn prove(
+    secret: &Secret,
+    hello: &[u8; HELLO_BYTES],
+    challenge: &[u8; CHALLENGE_BYTES],
+) -> Result<[u8; PROOF_BYTES], Refused> {
     let nonce = &challenge[8..40];
     // verify_slice compares in constant time.
     if kind(challenge)? != 3 || mac(secret, SERVER, hello, nonce).verify_slice(&challenge[40..]).is_err() {
@@ -192,7 +196,15 @@ mod tests {
     use proptest::prelude::*;
 
     fn hello() -> Hello {
-        Hello { role: Role::Join, key: [1; 16], rank: 3, n_ranks: 8, address: Address::Abstract([2; 16]), nonce: random(), patience: 120 }
+        Hello {
+            role: Role::Join,
+            key: [1; 16],
+            rank: 3,
+            n_ranks: 8,
+            address: Address::Abstract([2; 16]),
+            nonce: random(),
+            patience: 120,
+        }
     }
 
     #[test]

@@ -160,7 +160,10 @@ impl EventLoop {
         match epoll::add(self.epoll, fd, epoll::EventData::new_u64(token), what) {
             Ok(()) => true,
             Err(e) => {
-                warn!("GINRS-E024 a socket cannot be watched | pid {} | {e} | fix: raise fs.epoll.max_user_watches", std::process::id());
+                warn!(
+                    "GINRS-E024 a socket cannot be watched | pid {} | {e} | fix: raise fs.epoll.max_user_watches",
+                    std::process::id()
+                );
                 false
             }
         }

@@ -190,10 +190,14 @@ fn same_step(bootstrap: &Bootstrap, held: &[Block]) -> Result<()> {
     // Most ranks are right; where it is a tie, those with the lowest rank.
     let usual = steps.iter().max_by_key(|(_, ranks)| (ranks.len(), std::cmp::Reverse(ranks[0]))).map(|(what, _)| (*what).clone());
     let usual = usual.expect("there are ranks");
-    let odd: Vec<(u32, &str)> =
-        steps.iter().filter(|(what, _)| ***what != usual).flat_map(|(what, ranks)| ranks.iter().map(|rank| (*rank, &***what))).collect();
+    let odd: Vec<(u32, &str)> = steps
+        .iter()
+        .filter(|(what, _)| ***what != usual)
+        .flat_map(|(what, ranks)| ranks.iter().map(|rank| (*rank, &***what)))
+        .collect();
     let culprit = odd.iter().map(|(rank, _)| *rank).min().expect("steps differ");
-    let named: Vec<String> = odd.iter().take(8).map(|(rank, what)| format!("{} is in \"{what}\"", bootstrap.port.name(*rank))).collect();
+    let named: Vec<String> =
+        odd.iter().take(8).map(|(rank, what)| format!("{} is in \"{what}\"", bootstrap.port.name(*rank))).collect();
     let more = if odd.len() > 8 { format!(" and {} more", odd.len() - 8) } else { String::new() };
     let text = format!(
         "ranks are in different steps | {} | {}{more}; the others are in \"{usual}\" | fix: make the same collective calls in the same order on every rank",

@@ -85,7 +85,8 @@ impl Bootstrap {
     }
 
     fn not_published(&self, owner: u32, key: u64) -> Error {
-        let text = format!("{} has no such descriptor | {} | key {key} | fix: report this", self.port.name(owner), self.port.tag());
+        let text =
+            format!("{} has no such descriptor | {} | key {key} | fix: report this", self.port.name(owner), self.port.tag());
         Error::new(Code::RemoteError, 43, text).by(owner)
     }
 

@@ -19,7 +19,11 @@ use std::net::{ToSocketAddrs, UdpSocket};
 pub(super) fn id_of(point: &str, secret: Option<String>) -> Result<UniqueId> {
     let resolved: Vec<_> = match point.to_socket_addrs() {
         Ok(all) => all.collect(),
-        Err(e) => bail!(InvalidArgument, 10, "NCCL_COMM_ID is no address | \"{point}\" | {e} | fix: set it to 127.0.0.1:PORT, or unset it"),
+        Err(e) => bail!(
+            InvalidArgument,
+            10,
+            "NCCL_COMM_ID is no address | \"{point}\" | {e} | fix: set it to 127.0.0.1:PORT, or unset it"
+        ),
     };
     // An address is of this host when a socket can be bound to it.
     if !resolved.iter().any(|address| UdpSocket::bind((address.ip(), 0)).is_ok()) {

@@ -69,7 +69,8 @@ fn meet(id: &UniqueId, port: &Port, rank: u32, n_ranks: u32) -> Result<Vec<Entry
     let patience = config::seconds("GINRS_INIT_TIMEOUT");
     let start = Instant::now();
     let seconds = u32::try_from(patience.as_secs()).unwrap_or(u32::MAX);
-    let hello = Hello { role: Role::Join, key: id.key(), rank, n_ranks, address: port.own_address(), nonce: [0; 32], patience: seconds };
+    let hello =
+        Hello { role: Role::Join, key: id.key(), rank, n_ranks, address: port.own_address(), nonce: [0; 32], patience: seconds };
     // Under NCCL_COMM_ID rank 0 may not listen yet.
     let (root, _) = loop {
         match dial(id.root(), &hello, &id.secret(), start + patience, || true) {
@@ -91,7 +92,9 @@ fn meet(id: &UniqueId, port: &Port, rank: u32, n_ranks: u32) -> Result<Vec<Entry
         match read_frame(&root, start + patience + SLACK) {
             Ok(Frame::Table(table)) => return Ok(table),
             Ok(Frame::Refused(reason)) => return Err(reason.into()),
-            Ok(Frame::Progress { joined, n_ranks, missing, strangers }) => wait.progress = Progress { joined, n_ranks, missing, strangers },
+            Ok(Frame::Progress { joined, n_ranks, missing, strangers }) => {
+                wait.progress = Progress { joined, n_ranks, missing, strangers }
+            }
             Ok(_) => bail!(
                 RemoteError,
                 18,

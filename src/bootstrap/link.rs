@@ -8,8 +8,8 @@ use crate::sync::Mutex;
 use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown,
-    recvmsg, sendmsg, shutdown,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+    Shutdown, recvmsg, sendmsg, shutdown,
 };
 use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
@@ -227,7 +227,8 @@ mod tests {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
     fn pair() -> (Arc<Link>, OwnedFd) {
-        let (a, b) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None).unwrap();
+        let (a, b) =
+            socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None).unwrap();
         let peer = Credentials::of(&a).unwrap();
         (Link::new(ServiceFd::new(a), peer), b)
     }
@@ -235,8 +236,10 @@ mod tests {
     #[test]
     fn frames_and_descriptors_arrive_in_order_though_the_socket_fills_up() {
         let (link, far) = pair();
-        let big =
-            Frame::Poison { from: 1, cause: (&crate::error::Error::new(crate::error::Code::RemoteError, 40, "x".repeat(2000))).into() };
+        let big = Frame::Poison {
+            from: 1,
+            cause: (&crate::error::Error::new(crate::error::Code::RemoteError, 40, "x".repeat(2000))).into(),
+        };
         for n in 0..500 {
             assert!(link.send(&big));
             let fd = std::fs::File::open(if n % 2 == 0 { "/dev/null" } else { "/dev/zero" }).unwrap();

@@ -39,7 +39,8 @@ impl Port {
             return Ok(link);
         }
         let n_ranks = self.table().len() as u32;
-        let hello = Hello { role: Role::Link, key: self.key, rank: 0, n_ranks, address: self.own_address(), nonce: [0; 32], patience: 0 };
+        let hello =
+            Hello { role: Role::Link, key: self.key, rank: 0, n_ranks, address: self.own_address(), nonce: [0; 32], patience: 0 };
         let (socket, peer) = dial(to, &hello, &self.secret, until, go_on)?;
         let link = Link::new(ServiceFd::new(socket), peer);
         self.add_link(to, link.clone());

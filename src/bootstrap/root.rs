@@ -210,7 +210,8 @@ impl Root {
         self.members.iter().for_each(|member| claims.entry(member.n_ranks).or_default().push(member));
         let lowest = |members: &[&Member]| members.iter().map(|member| member.rank).min();
         // Most members win; where it is a tie, those with the lowest rank.
-        let most = claims.iter().max_by_key(|(_, members)| (members.len(), std::cmp::Reverse(lowest(members)))).map_or(0, |(n, _)| *n);
+        let most =
+            claims.iter().max_by_key(|(_, members)| (members.len(), std::cmp::Reverse(lowest(members)))).map_or(0, |(n, _)| *n);
         let name = |member: &Member| format!("rank {} (pid {})", member.rank, member.link.peer().pid);
         let (mut found, mut culprit) = (Vec::new(), None);
         let others = claims.get(&most).map_or(0, Vec::len);

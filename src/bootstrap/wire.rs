@@ -243,7 +243,10 @@ impl Frame {
         match self {
             Frame::Progress { joined, n_ranks, missing, strangers } => {
                 out.0.push(1);
-                [*joined, *n_ranks, *strangers, missing.len() as u32].into_iter().chain(missing.iter().copied()).for_each(|n| out.u32(n));
+                [*joined, *n_ranks, *strangers, missing.len() as u32]
+                    .into_iter()
+                    .chain(missing.iter().copied())
+                    .for_each(|n| out.u32(n));
             }
             Frame::Refused(reason) => {
                 out.0.push(2);

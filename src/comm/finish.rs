@@ -4,9 +4,9 @@
 //! touch goes to the graveyard.
 
 use super::Comm;
-use crate::{bail, log};
 use crate::device::graveyard;
 use crate::error::{Code, Error, Result};
+use crate::{bail, log};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 

@@ -38,7 +38,10 @@ pub const TABLE: &[Var] = &[
         "subsystems whose INFO lines are printed, comma-separated; ^ in front: all but these; default INIT,BOOTSTRAP,ENV",
     ),
     text("NCCL_DEBUG_FILE", "file for log lines; %h is the host name, %p the process id"),
-    text("NCCL_DEBUG_TIMESTAMP_FORMAT", "strftime format before a line, %Nf for N digits of the second's fraction; default \"[%F %T] \""),
+    text(
+        "NCCL_DEBUG_TIMESTAMP_FORMAT",
+        "strftime format before a line, %Nf for N digits of the second's fraction; default \"[%F %T] \"",
+    ),
     text("NCCL_DEBUG_TIMESTAMP_LEVELS", "levels that get a timestamp, comma-separated; ^ in front: all but these; default WARN"),
     int("NCCL_WARN_ENABLE_DEBUG_INFO", 0, "1: the first warning switches the level to INFO"),
     text("NCCL_CONF_FILE", "settings file instead of ~/.nccl.conf; /etc/nccl.conf is read after it"),
@@ -111,7 +114,9 @@ pub(super) fn known(name: &str) -> bool {
 /// The known name that a typing error turned into `name`, if one is near.
 pub(super) fn nearest(name: &str) -> Option<String> {
     let ours = TABLE.iter().map(|var| var.name.to_owned());
-    let all = ours.chain(TOOLS.iter().map(|tool| (*tool).to_owned())).chain(OTHERS.split_whitespace().map(|other| format!("NCCL_{other}")));
+    let all = ours
+        .chain(TOOLS.iter().map(|tool| (*tool).to_owned()))
+        .chain(OTHERS.split_whitespace().map(|other| format!("NCCL_{other}")));
     let (distance, near) = all.map(|known| (typing_distance(name.as_bytes(), known.as_bytes()), known)).min()?;
     (distance <= 1 + name.len() / 8).then_some(near)
 }

@@ -49,9 +49,16 @@ impl Settings {
         };
         let wanted = config::int(Self::NAMES[0]);
         if wanted < 1 {
-            warn!("GINRS-E010 {} is out of range | {wanted}, used: 1 | fix: set it between 1 and {MOST_CONTEXTS}", Self::NAMES[0]);
+            warn!(
+                "GINRS-E010 {} is out of range | {wanted}, used: 1 | fix: set it between 1 and {MOST_CONTEXTS}",
+                Self::NAMES[0]
+            );
         }
-        Ok(Self { contexts: wanted.clamp(1, MOST_CONTEXTS) as u32, signals: pool(Self::NAMES[1]), counters: pool(Self::NAMES[2]) })
+        Ok(Self {
+            contexts: wanted.clamp(1, MOST_CONTEXTS) as u32,
+            signals: pool(Self::NAMES[1]),
+            counters: pool(Self::NAMES[2]),
+        })
     }
 }
 
@@ -132,13 +139,7 @@ fn build(comm: &Comm, settings: &Settings, signals: Vec<Option<Arc<dyn Physical>
         device: comm.device.clone(),
         rank: comm.rank,
         n_contexts: settings.contexts,
-        shape: Shape {
-            n_ranks: comm.n_ranks,
-            depth,
-            signals: settings.signals,
-            counters: settings.counters,
-            start: Seq(0),
-        },
+        shape: Shape { n_ranks: comm.n_ranks, depth, signals: settings.signals, counters: settings.counters, start: Seq(0) },
         signals,
         routes: routes(&choices),
         abort: comm.abort.clone(),

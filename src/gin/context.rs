@@ -96,13 +96,7 @@ pub struct Context {
 
 impl Context {
     /// Builds context `index`. `signals` is this rank's signal memory for all contexts; `abort_word` a device address.
-    pub fn new(
-        device: &dyn Device,
-        index: u32,
-        shape: Shape,
-        signals: &Arc<dyn Physical>,
-        abort_word: u64,
-    ) -> Result<Self> {
+    pub fn new(device: &dyn Device, index: u32, shape: Shape, signals: &Arc<dyn Physical>, abort_word: u64) -> Result<Self> {
         let Shape { n_ranks, depth, .. } = shape;
         let ranks = n_ranks as usize;
         let slots = ranks * depth as usize;

@@ -252,10 +252,7 @@ mod tests {
         let memory = (0..1u64 << 63, 0..1u64 << 63, 0..1u64 << 57)
             .prop_map(|(handle, offset, bytes)| (bytes, Source::Memory { handle, offset }));
         let inline = (1..=8u64, any::<u64>()).prop_map(|(bytes, value)| (bytes, Source::Inline(value & low_bytes(bytes))));
-        let signal = proptest::option::of((
-            any::<u16>(),
-            prop_oneof![Just(SignalOp::Inc), any::<u64>().prop_map(SignalOp::Add)],
-        ));
+        let signal = proptest::option::of((any::<u16>(), prop_oneof![Just(SignalOp::Inc), any::<u64>().prop_map(SignalOp::Add)]));
         (prop_oneof![memory, inline], 0..1u64 << 63, 0..1u64 << 63, signal, proptest::option::of(any::<u16>())).prop_map(
             |((bytes, source), dst_handle, dst_offset, signal, counter)| Descriptor {
                 bytes,

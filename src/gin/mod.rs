@@ -22,10 +22,10 @@ pub mod abort;
 mod connect;
 mod drain;
 
-use crate::{bail, log};
 use crate::device::{DevPtr, Device, Physical};
 use crate::error::Result;
 use crate::transport::Region;
+use crate::{bail, log};
 use abort::Abort;
 use context::{Context, Shape};
 use parking_lot::Mutex;
@@ -165,7 +165,11 @@ fn signal_region(rank: u32, bytes: u64, signals: Vec<Option<Arc<dyn Physical>>>)
     let region = unsafe { Region::new(u64::MAX, bytes, rank, addresses, Box::new(signals)) };
     match region {
         Some(region) => Ok(region),
-        None => bail!(SystemError, 28, "signal memory cannot be used | rank {rank}: {bytes:#x} bytes needed | the host cannot touch it | fix: report this"),
+        None => bail!(
+            SystemError,
+            28,
+            "signal memory cannot be used | rank {rank}: {bytes:#x} bytes needed | the host cannot touch it | fix: report this"
+        ),
     }
 }
 

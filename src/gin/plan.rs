@@ -68,10 +68,9 @@ impl Fault {
     #[cold]
     pub fn error(&self, whose: &str) -> Error {
         let (values, fix) = match self {
-            Self::Fields(misfit) => (
-                format!("{misfit}"),
-                "a kernel wrote over the queue, or was compiled against headers that are not of NCCL 2.28",
-            ),
+            Self::Fields(misfit) => {
+                (format!("{misfit}"), "a kernel wrote over the queue, or was compiled against headers that are not of NCCL 2.28")
+            }
             Self::Handle { which, handle, refused: Refused::Gone } => (
                 format!("{which} window's handle {handle:#x} was deregistered"),
                 "keep windows registered until every kernel that uses them has ended",
@@ -95,14 +94,7 @@ impl Fault {
 
 /// Checks `words` and makes an operation of it; `tag` comes back with completions.
 #[inline]
-pub fn plan(
-    words: &[u64; 8],
-    handles: &Handles,
-    limits: Limits,
-    context: u32,
-    peer: u32,
-    tag: u64,
-) -> Result<Operation, Fault> {
+pub fn plan(words: &[u64; 8], handles: &Handles, limits: Limits, context: u32, peer: u32, tag: u64) -> Result<Operation, Fault> {
     let Descriptor { bytes, source, dst_handle, dst_offset, signal, counter } =
         Descriptor::decode(words).map_err(Fault::Fields)?;
     let mut work = Work { tag, context, peer, source: Source::Inline(0), bytes, target: (0, 0), signal: None };

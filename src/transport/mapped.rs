@@ -67,7 +67,13 @@ impl Mapped {
             peers.push(span);
         }
         let Some(local) = Span::new(region.local(), region.bytes()) else {
-            bail!(InternalError, 37, "memory has no host address | memory {} at {:#x} | fix: report this", region.name, region.local());
+            bail!(
+                InternalError,
+                37,
+                "memory has no host address | memory {} at {:#x} | fix: report this",
+                region.name,
+                region.local()
+            );
         };
         let id = region.id as usize;
         if self.regions.len() <= id {

@@ -75,7 +75,11 @@ impl Group {
                 let pid = bootstrap.peer_pid(rank, "watch start")?;
                 if let Err(e) = self.watcher.watch(entry.address, pid, self) {
                     // Namespaces or seccomp may forbid it; a closed link still tells of its end.
-                    info!(INIT, "{} process {pid} of rank {rank} cannot be watched by pidfd ({e}): its links are", self.port.tag());
+                    info!(
+                        INIT,
+                        "{} process {pid} of rank {rank} cannot be watched by pidfd ({e}): its links are",
+                        self.port.tag()
+                    );
                 }
             }
             let fd = bootstrap.fetch(&entry.address, rank, PAGE_KEY)?;

@@ -101,7 +101,12 @@ impl Page {
         let (page, fd) = match made {
             Ok(made) => made,
             Err(e) => {
-                bail!(SystemError, 24, "no status page | memfd of {BYTES} bytes, pid {} | {e} | fix: raise ulimit -n", std::process::id())
+                bail!(
+                    SystemError,
+                    24,
+                    "no status page | memfd of {BYTES} bytes, pid {} | {e} | fix: raise ulimit -n",
+                    std::process::id()
+                )
             }
         };
         page.layout().magic.store(MAGIC, Ordering::Relaxed);
@@ -118,7 +123,9 @@ impl Page {
         })();
         let page = match opened {
             Ok(page) => page,
-            Err(e) => bail!(RemoteError, 18, "a peer's status page cannot be read | {e} | fix: load the same libginrs on every rank"),
+            Err(e) => {
+                bail!(RemoteError, 18, "a peer's status page cannot be read | {e} | fix: load the same libginrs on every rank")
+            }
         };
         let layout = page.layout();
         if (layout.version.load(Ordering::Acquire), layout.magic.load(Ordering::Relaxed)) != (1, MAGIC) {

@@ -61,7 +61,9 @@ impl Watcher {
         })();
         let watcher: &'static Watcher = match made {
             Ok(watcher) => Box::leak(Box::new(watcher)),
-            Err(e) => bail!(SystemError, 24, "the watch cannot be set up | pid {} | {e} | fix: raise ulimit -n", std::process::id()),
+            Err(e) => {
+                bail!(SystemError, 24, "the watch cannot be set up | pid {} | {e} | fix: raise ulimit -n", std::process::id())
+            }
         };
         service_thread("ginrs watch", move || watcher.run(), move |error| watcher.broken(&error))?;
         *slot = Some(watcher);

@@ -77,7 +77,10 @@ fn files_keep_their_own_device_code_without_rdc() {
 #[test]
 fn objects_link_with_gcc_and_host_files_compile() {
     let prefix = Prefix::get();
-    prefix.write("kernel.cu", "__global__ void k(int* p) { *p = 5; }\nextern \"C\" int launch() { int v; k<<<1, 1>>>(&v); return v; }\n");
+    prefix.write(
+        "kernel.cu",
+        "__global__ void k(int* p) { *p = 5; }\nextern \"C\" int launch() { int v; k<<<1, 1>>>(&v); return v; }\n",
+    );
     prefix.write("main.c", "#include <stdio.h>\n#include <cuda_runtime_api.h>\nint launch(void);\nint main(void) { dim3 d = {1, 1, 1}; printf(\"%d\\n\", launch() + (int)d.x); return 0; }\n");
     prefix.write("more.cpp", "#include <cuda_runtime.h>\n#include <vector>\nint more() { return (int)cudaGetLastError(); }\n");
     prefix.compile(&["-c", "kernel.cu", "main.c", "more.cpp"]);
@@ -99,22 +102,46 @@ fn objects_link_with_gcc_and_host_files_compile() {
 fn what_cannot_be_compiled_is_named() {
     let prefix = Prefix::get();
     let cases = [
-        ("nested.cu", "__global__ void a() {}\n__global__ void k() {\n  a<<<1, 1>>>();\n}\n", "nested.cu:3: error: a launch in device code"),
+        (
+            "nested.cu",
+            "__global__ void a() {}\n__global__ void k() {\n  a<<<1, 1>>>();\n}\n",
+            "nested.cu:3: error: a launch in device code",
+        ),
         ("tex.cu", "__global__ void k(cudaTextureObject_t t) {}\n", "tex.cu:1: error: `cudaTextureObject_t`: textures"),
         ("wmma.cu", "using namespace nvcuda;\nusing namespace nvcuda::wmma;\n", "wmma.cu:2: error: `wmma`: tensor core"),
-        ("mma.cu", "__global__ void k() {\n  asm volatile(\"mma.sync.aligned.m16n8k8 %0;\" :: \"r\"(1));\n}\n", "PTX instruction `mma.sync.aligned.m16n8k8 %0`"),
-        ("mma2.cu", "__device__ inline void f() {\n\n  asm volatile(\"wgmma.fence;\");\n}\n__global__ void k() { f(); }\n", "mma2.cu:3:"),
-        ("smem.cu", "__global__ void k(int* p) { asm(\"ld.shared.u32 %0, [%1];\" : \"=r\"(*p) : \"r\"(3)); }\n", "32-bit addresses of shared memory"),
+        (
+            "mma.cu",
+            "__global__ void k() {\n  asm volatile(\"mma.sync.aligned.m16n8k8 %0;\" :: \"r\"(1));\n}\n",
+            "PTX instruction `mma.sync.aligned.m16n8k8 %0`",
+        ),
+        (
+            "mma2.cu",
+            "__device__ inline void f() {\n\n  asm volatile(\"wgmma.fence;\");\n}\n__global__ void k() { f(); }\n",
+            "mma2.cu:3:",
+        ),
+        (
+            "smem.cu",
+            "__global__ void k(int* p) { asm(\"ld.shared.u32 %0, [%1];\" : \"=r\"(*p) : \"r\"(3)); }\n",
+            "32-bit addresses of shared memory",
+        ),
         ("reference.cu", "__global__ void k(int& x) { x = 1; }\n", "cannot have a parameter of reference type"),
         ("moved.cu", "#include <memory>\n__global__ void k(std::unique_ptr<int> x) { *x = 1; }\n", "must be copyable"),
-        ("initial.cu", "__global__ void k() {\n  __shared__ int x = 1;\n}\n", "initial.cu:2: error: the __shared__ variable `x` has an initializer"),
+        (
+            "initial.cu",
+            "__global__ void k() {\n  __shared__ int x = 1;\n}\n",
+            "initial.cu:2: error: the __shared__ variable `x` has an initializer",
+        ),
         ("member.cu", "struct S { __device__ int x; };\n", "cannot be a __device__ variable unless it is static"),
         ("sharedmember.cu", "struct S { __shared__ int x; };\n", "cannot be __shared__"),
         ("variadic.cu", "__global__ void k(int n, ...) {}\n", "variable argument list"),
         ("open.cu", "__global__ void k() {}\nvoid f() { k<<<1, 1>>; }\n", "open.cu:2: error: `<<<` without its `>>>`"),
         ("bare.cu", "__global__ void k() {}\nvoid f() { k<<<1, 1>>>; }\n", "needs its arguments"),
         ("many.cu", "__global__ void k(int) {}\nvoid f() { k<<<1, 1>>>(); }\n", "too few arguments to function"),
-        ("ptx_index.cu", "__global__ void k() { asm volatile(\"st.global.u32 [%0], %1;\" :: \"l\"(0)); }\n", "st.global.u32 [%0], %1"),
+        (
+            "ptx_index.cu",
+            "__global__ void k() { asm volatile(\"st.global.u32 [%0], %1;\" :: \"l\"(0)); }\n",
+            "st.global.u32 [%0], %1",
+        ),
     ];
     for (name, text, message) in cases {
         prefix.fails(name, text, message);
@@ -150,10 +177,47 @@ fn nvcc_flags() {
     prefix.write("flags.h", "#define FROM_HEADER 2\n");
     prefix.write("flags.cu", "#include <stdio.h>\n#ifndef __CUDA_ARCH__\n#error\n#endif\n#if __CUDA_ARCH__ != 900 || __CUDACC_VER_MAJOR__ != 13 || !defined(__NVCC__) || !defined(__CUDACC__) || !defined(__GINRS_CPU__)\n#error\n#endif\n__global__ void k() { printf(\"%d\\n\", VALUE + FROM_HEADER); }\nint main() { k<<<1, 1>>>(); }\n");
     prefix.compile(&[
-        "-std=c++14", "-O3", "-g", "-lineinfo", "-arch=sm_90", "-gencode", "arch=compute_90,code=sm_90", "--generate-code=arch=compute_80,code=sm_80",
-        "--expt-relaxed-constexpr", "--extended-lambda", "-Xcompiler", "-Wall,-Wextra", "-Xcompiler=-fno-math-errno", "-Xptxas", "-v", "-Xcudafe",
-        "--diag_suppress=1", "-use_fast_math", "--maxrregcount=32", "-cudart=shared", "-rdc=false", "-DVALUE=1", "-include", "flags.h", "-I", ".",
-        "-isystem/usr/include/none", "-Xlinker", "-rpath,/none", "-lcudart", "-lcuda", "-lnccl", "-lm", "-t", "2", "-x", "cu", "flags.cu", "-o", "flags", "-MD",
+        "-std=c++14",
+        "-O3",
+        "-g",
+        "-lineinfo",
+        "-arch=sm_90",
+        "-gencode",
+        "arch=compute_90,code=sm_90",
+        "--generate-code=arch=compute_80,code=sm_80",
+        "--expt-relaxed-constexpr",
+        "--extended-lambda",
+        "-Xcompiler",
+        "-Wall,-Wextra",
+        "-Xcompiler=-fno-math-errno",
+        "-Xptxas",
+        "-v",
+        "-Xcudafe",
+        "--diag_suppress=1",
+        "-use_fast_math",
+        "--maxrregcount=32",
+        "-cudart=shared",
+        "-rdc=false",
+        "-DVALUE=1",
+        "-include",
+        "flags.h",
+        "-I",
+        ".",
+        "-isystem/usr/include/none",
+        "-Xlinker",
+        "-rpath,/none",
+        "-lcudart",
+        "-lcuda",
+        "-lnccl",
+        "-lm",
+        "-t",
+        "2",
+        "-x",
+        "cu",
+        "flags.cu",
+        "-o",
+        "flags",
+        "-MD",
     ]);
     assert_eq!(prefix.run("flags"), "3\n");
     let rule = std::fs::read_to_string(prefix.work().join("flags.d")).unwrap();
@@ -163,7 +227,11 @@ fn nvcc_flags() {
     let output = prefix.cc(&["-E", "-include", "flags.h", "-DVALUE=71", "flags.cu"]);
     assert!(String::from_utf8_lossy(&output.stdout).contains("__global__ void k() { printf(\"%d\\n\", 71 + 2)"));
     let output = prefix.cc(&["--dryrun", "-include", "flags.h", "flags.cu", "-o", "none"]);
-    assert!(output.status.success() && errors(&output).contains("-fsanitize-coverage=trace-pc") && !prefix.work().join("none").exists());
+    assert!(
+        output.status.success()
+            && errors(&output).contains("-fsanitize-coverage=trace-pc")
+            && !prefix.work().join("none").exists()
+    );
 }
 
 #[test]

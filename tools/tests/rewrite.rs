@@ -33,12 +33,18 @@ fn launches_take_their_configuration_in_front() {
 
 #[test]
 fn launches_as_some_formatters_write_them() {
-    becomes("void f() { k << <1, A<B<C> >::n >> > (3); }", "void f() { (::ginrs_cpu::Launch(\"<no file>\", 1, 1, A<B<C> >::n ), k (3)); }");
+    becomes(
+        "void f() { k << <1, A<B<C> >::n >> > (3); }",
+        "void f() { (::ginrs_cpu::Launch(\"<no file>\", 1, 1, A<B<C> >::n ), k (3)); }",
+    );
 }
 
 #[test]
 fn operators_of_the_device_belong_to_their_file() {
-    becomes("__device__ T operator+(T a, T b) { return a; }", "static __attribute__((unused)) T operator+(T a, T b) { return a; }");
+    becomes(
+        "__device__ T operator+(T a, T b) { return a; }",
+        "static __attribute__((unused)) T operator+(T a, T b) { return a; }",
+    );
 }
 
 #[test]
@@ -60,7 +66,10 @@ fn launches_inside_arguments_and_configurations() {
 
 #[test]
 fn shared_variables_are_the_blocks_threads() {
-    becomes("__device__ void f() { __shared__ int a[4], b; }", "static __attribute__((unused)) void f() { static thread_local int a[4], b; }");
+    becomes(
+        "__device__ void f() { __shared__ int a[4], b; }",
+        "static __attribute__((unused)) void f() { static thread_local int a[4], b; }",
+    );
     becomes(
         "__host__ __device__ void f() { static __shared__ alignas(8) T a; }",
         "void f() { alignas(8) static thread_local T a; }",
@@ -70,7 +79,10 @@ fn shared_variables_are_the_blocks_threads() {
         "void f() { static thread_local float (&a)[][2] = ::ginrs_cpu::DynamicShared{}; \
          static thread_local T (&b)[] = ::ginrs_cpu::DynamicShared{}, (&c)[] = ::ginrs_cpu::DynamicShared{}; }",
     );
-    becomes("extern __shared__ int a[]; extern __shared__ int a[];", "static thread_local int (&a)[] = ::ginrs_cpu::DynamicSharedOrNothing{};");
+    becomes(
+        "extern __shared__ int a[]; extern __shared__ int a[];",
+        "static thread_local int (&a)[] = ::ginrs_cpu::DynamicSharedOrNothing{};",
+    );
 }
 
 #[test]
@@ -119,8 +131,14 @@ fn attributes_go_and_the_rest_stays() {
     );
     becomes("static __forceinline__ inline __device__ int f();", "static __attribute__((always_inline)) inline int f();");
     becomes("__forceinline__ int f(int n) { return n ? f(n - 1) : 0; }", "inline int f(int n) { return n ? f(n - 1) : 0; }");
-    becomes("__noinline__ int f(); int g() __attribute__ ((__noinline__));", "__attribute__((noinline)) int f(); int g() __attribute__ ((__noinline__));");
-    becomes("struct __align__(16) S { int __align__(sizeof(int)) x; };", "struct __attribute__((aligned(16))) S { int __attribute__((aligned(sizeof(int)))) x; };");
+    becomes(
+        "__noinline__ int f(); int g() __attribute__ ((__noinline__));",
+        "__attribute__((noinline)) int f(); int g() __attribute__ ((__noinline__));",
+    );
+    becomes(
+        "struct __align__(16) S { int __align__(sizeof(int)) x; };",
+        "struct __attribute__((aligned(16))) S { int __attribute__((aligned(sizeof(int)))) x; };",
+    );
     becomes("auto l = [=] __device__ (int i) { return i; };", "auto l = [=] (int i) { return i; };");
     becomes("__global__ void __launch_bounds__(128, 2) k(int);", "void k(int);");
     becomes("void f() {\n#pragma unroll 4\nfor (;;) ; }\n#pragma once\n", "void f() { for (;;) ; } #pragma once");

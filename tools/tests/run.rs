@@ -40,7 +40,10 @@ fn gone_soon(pid: &str) -> bool {
 
 #[test]
 fn ranks_see_what_torchrun_sets() {
-    let output = script(&["-n", "3", "--devices", "5"], "echo $RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $MASTER_ADDR $GINRS_CPU_DEVICES; [ $MASTER_PORT -gt 1023 ]");
+    let output = script(
+        &["-n", "3", "--devices", "5"],
+        "echo $RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $MASTER_ADDR $GINRS_CPU_DEVICES; [ $MASTER_PORT -gt 1023 ]",
+    );
     assert!(output.status.success(), "{output:?}");
     assert_eq!(sorted_lines(&output.stdout), ["[0] 0 0 3 3 127.0.0.1 5", "[1] 1 1 3 3 127.0.0.1 5", "[2] 2 2 3 3 127.0.0.1 5"]);
 }
@@ -60,7 +63,11 @@ fn lines_are_whole() {
     let output = script(&["-n", "4"], text);
     let lines = sorted_lines(&output.stdout);
     assert_eq!(lines.len(), 4 * 301);
-    assert!(lines.iter().all(|l| l[1..].starts_with(|c: char| c.is_ascii_digit()) && (l.ends_with("] aaaaaaaaaacccc") || l.ends_with("] end"))));
+    assert!(
+        lines.iter().all(
+            |l| l[1..].starts_with(|c: char| c.is_ascii_digit()) && (l.ends_with("] aaaaaaaaaacccc") || l.ends_with("] end"))
+        )
+    );
     assert!(sorted_lines(&output.stderr).iter().all(|l| l.ends_with("] bbbbbbbbbbdddd")));
     let output = script(&["-n", "2", "--no-prefix"], "echo plain");
     assert_eq!(sorted_lines(&output.stdout), ["plain", "plain"]);
@@ -73,7 +80,11 @@ fn the_first_failure_ends_the_job_and_is_told() {
     assert_eq!(output.status.code(), Some(7));
     assert!(start.elapsed() < Duration::from_secs(20));
     let text = errors(&output);
-    assert!(text.contains("ginrs-run: rank 2 (pid ") && text.contains("exited with status 7; last line on stderr: went wrong; ending the other 3"), "{text}");
+    assert!(
+        text.contains("ginrs-run: rank 2 (pid ")
+            && text.contains("exited with status 7; last line on stderr: went wrong; ending the other 3"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -109,7 +120,8 @@ fn a_timeout_names_who_is_left() {
 /// Starts ranks that print their pid and that of a child of theirs, and reads both.
 fn start_sleepers() -> (Child, Vec<String>) {
     let text = "sleep 60 & echo $$ $!; wait";
-    let mut job = command(&["-n", "2", "--no-prefix", "sh", "-c", text]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut job =
+        command(&["-n", "2", "--no-prefix", "sh", "-c", text]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut lines = BufReader::new(job.stdout.take().unwrap()).lines();
     let pids: Vec<String> =
         (0..2).flat_map(|_| lines.next().unwrap().unwrap().split(' ').map(String::from).collect::<Vec<_>>()).collect();
@@ -205,9 +217,15 @@ fn programs_share_bytes_through_the_helper_header() {
             let output = script(&["-n", "3"], &launcher);
             assert_eq!(sorted_lines(&output.stdout), want, "{launcher}: {}", errors(&output));
         }
-        let left = std::fs::read_dir(folder.path()).unwrap().filter(|e| e.as_ref().unwrap().file_name().to_string_lossy().starts_with("ginrs-")).count();
+        let left = std::fs::read_dir(folder.path())
+            .unwrap()
+            .filter(|e| e.as_ref().unwrap().file_name().to_string_lossy().starts_with("ginrs-"))
+            .count();
         assert_eq!(left, 0);
-        let output = script(&["-n", "2"], &format!("unset GINRS_RUN_ID; [ $RANK = 0 ] && exec sleep 3; export GINRS_BOOTSTRAP_TIMEOUT=1; exec {program}"));
+        let output = script(
+            &["-n", "2"],
+            &format!("unset GINRS_RUN_ID; [ $RANK = 0 ] && exec sleep 3; export GINRS_BOOTSTRAP_TIMEOUT=1; exec {program}"),
+        );
         assert_eq!(output.status.code(), Some(4));
         assert!(errors(&output).contains("rank 0 did not answer in time"), "{}", errors(&output));
         let output = script(&["-n", "1"], &format!("unset GINRS_RUN_ID MASTER_ADDR; RANK=1 WORLD_SIZE=2 exec {program}"));

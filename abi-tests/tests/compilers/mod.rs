@@ -142,8 +142,7 @@ fn without_qualifiers(text: &str) -> String {
             continue;
         }
         match word.as_str() {
-            "__host__" | "__device__" | "__global__" | "__constant__" | "__managed__" | "__grid_constant__"
-            | "__noinline__" => {}
+            "__host__" | "__device__" | "__global__" | "__constant__" | "__managed__" | "__grid_constant__" | "__noinline__" => {}
             "__forceinline__" => out.push_str("inline __attribute__((always_inline))"),
             "__shared__" => out.push_str("static thread_local"),
             other => out.push_str(other),

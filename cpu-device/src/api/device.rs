@@ -60,7 +60,11 @@ pub extern "C" fn cudaSetDevice(id: i32) -> i32 {
     entry(|| match device::set_current(id) {
         Err(Code::INVALID_DEVICE) => refuse(
             Code::INVALID_DEVICE,
-            &format!("cudaSetDevice({id}): there are {} devices\nfix: set GINRS_CPU_DEVICES higher, or use 0 to {}", count(), count() - 1),
+            &format!(
+                "cudaSetDevice({id}): there are {} devices\nfix: set GINRS_CPU_DEVICES higher, or use 0 to {}",
+                count(),
+                count() - 1
+            ),
         ),
         other => other,
     })
@@ -127,7 +131,10 @@ pub unsafe extern "C" fn cudaDeviceGetPCIBusId(out: *mut c_char, length: i32, id
         need(out)?;
         let text = properties::bus_id(get(id)?.id);
         if length <= text.len() as i32 {
-            return refuse(Code::INVALID_VALUE, &format!("cudaDeviceGetPCIBusId: {length} bytes given, {} needed", text.len() + 1));
+            return refuse(
+                Code::INVALID_VALUE,
+                &format!("cudaDeviceGetPCIBusId: {length} bytes given, {} needed", text.len() + 1),
+            );
         }
         // SAFETY: the caller gives `length` bytes, and length exceeds the text by at least the NUL.
         unsafe {

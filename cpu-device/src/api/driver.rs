@@ -135,10 +135,9 @@ pub unsafe extern "C" fn cudaGetDriverEntryPoint(
             match (status.is_null(), found) {
                 (false, _) => give(status, i32::from(found.is_none())),
                 (true, Some(_)) => Ok(()),
-                (true, None) => refuse(
-                    Code::SYMBOL_NOT_FOUND,
-                    &format!("the CPU device has no driver function {}", symbol.to_string_lossy()),
-                ),
+                (true, None) => {
+                    refuse(Code::SYMBOL_NOT_FOUND, &format!("the CPU device has no driver function {}", symbol.to_string_lossy()))
+                }
             }
         }
     })

@@ -42,7 +42,10 @@ pub extern "C" fn cudaStreamBeginCapture(handle: Handle, mode: i32) -> i32 {
         }
         let stream = stream(handle)?;
         if stream.handle == LEGACY {
-            return refuse(Code::STREAM_CAPTURE_UNSUPPORTED, "the legacy default stream cannot be captured\nfix: use a stream of your own");
+            return refuse(
+                Code::STREAM_CAPTURE_UNSUPPORTED,
+                "the legacy default stream cannot be captured\nfix: use a stream of your own",
+            );
         }
         let mut capture = stream.capture.lock();
         if capture.is_some() {

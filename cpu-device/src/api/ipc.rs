@@ -12,7 +12,9 @@ fn unsupported(call: &str) -> i32 {
     entry(|| {
         refuse(
             Code::NOT_SUPPORTED,
-            &format!("{call}: memory and events of the CPU device belong to one process\nfix: share windows of ncclMemAlloc memory"),
+            &format!(
+                "{call}: memory and events of the CPU device belong to one process\nfix: share windows of ncclMemAlloc memory"
+            ),
         )
     })
 }

@@ -45,7 +45,8 @@ pub struct LaunchConfig {
     attribute_count: u32,
 }
 
-const _: () = assert!(size_of::<FuncAttributes>() == 144 && size_of::<LaunchAttribute>() == 72 && size_of::<LaunchConfig>() == 56);
+const _: () =
+    assert!(size_of::<FuncAttributes>() == 144 && size_of::<LaunchAttribute>() == 72 && size_of::<LaunchConfig>() == 56);
 
 unsafe fn launch_entry(
     entry: *const c_void,
@@ -59,7 +60,10 @@ unsafe fn launch_entry(
     let Some(pack) = kernel.pack else {
         return refuse(
             Code::INVALID_DEVICE_FUNCTION,
-            &format!("kernel {} takes arguments that cannot be copied from an array\nfix: launch it with <<<>>>", crate::grid::text(kernel.name, "?")),
+            &format!(
+                "kernel {} takes arguments that cannot be copied from an array\nfix: launch it with <<<>>>",
+                crate::grid::text(kernel.name, "?")
+            ),
         );
     };
     // SAFETY: the caller gives the kernel's arguments; pack copies them.
@@ -121,10 +125,16 @@ unsafe fn flags_of(config: &LaunchConfig) -> Result<u32> {
         match attribute.id {
             2 if attribute.value[0] != 0 => flags |= COOPERATIVE,
             4 if attribute.value[..3] != [1, 1, 1] => {
-                return refuse(Code::NOT_SUPPORTED, "cudaLaunchAttributeClusterDimension above 1: the CPU device has no clusters");
+                return refuse(
+                    Code::NOT_SUPPORTED,
+                    "cudaLaunchAttributeClusterDimension above 1: the CPU device has no clusters",
+                );
             }
             7 | 12 | 13 => {
-                return refuse(Code::NOT_SUPPORTED, &format!("launch attribute {}: the CPU device does not have it", attribute.id));
+                return refuse(
+                    Code::NOT_SUPPORTED,
+                    &format!("launch attribute {}: the CPU device does not have it", attribute.id),
+                );
             }
             0..=16 => {}
             other => return refuse(Code::INVALID_VALUE, &format!("launch attribute {other} does not exist")),

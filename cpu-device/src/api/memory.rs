@@ -79,7 +79,11 @@ pub extern "C" fn cudaFree(memory: Pointer) -> i32 {
     entry_on_device(|device| {
         if !memory.is_null() {
             // As CUDA does: what may still use the memory is over first.
-            memory::find(memory as usize).and_then(|found| device::get(found.device).ok()).unwrap_or(device).streams.wait_for_all();
+            memory::find(memory as usize)
+                .and_then(|found| device::get(found.device).ok())
+                .unwrap_or(device)
+                .streams
+                .wait_for_all();
         }
         memory::free(memory as usize, false)
     })

@@ -54,7 +54,9 @@ pub extern "C" fn cudaFreeAsync(memory: Pointer, on: Pointer) -> i32 {
             Some(found) if found.base == memory as usize && found.kind != Kind::Host && !found.is_noted() => {
                 stream.push(Work::Free(memory as usize))
             }
-            _ => refuse(Code::INVALID_VALUE, &format!("cudaFreeAsync: {memory:p} is not memory of cudaMalloc or cudaMallocAsync")),
+            _ => {
+                refuse(Code::INVALID_VALUE, &format!("cudaFreeAsync: {memory:p} is not memory of cudaMalloc or cudaMallocAsync"))
+            }
         }
     })
 }

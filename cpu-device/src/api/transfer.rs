@@ -47,7 +47,10 @@ fn copy(to: usize, from: usize, rows: Rows, kind: i32, on: Pointer, wait: bool) 
         return refuse(Code::INVALID_MEMCPY_DIRECTION, &format!("a copy of kind {kind}: 0 to 4 exist"));
     }
     if width > to_pitch || width > from_pitch {
-        return refuse(Code::INVALID_PITCH_VALUE, &format!("rows of {width} bytes do not fit pitches {to_pitch} and {from_pitch}"));
+        return refuse(
+            Code::INVALID_PITCH_VALUE,
+            &format!("rows of {width} bytes do not fit pitches {to_pitch} and {from_pitch}"),
+        );
     }
     check_range(to, span(to_pitch, width, height)?, "destination of a copy")?;
     check_range(from, span(from_pitch, width, height)?, "source of a copy")?;

@@ -1,8 +1,8 @@
 //! Peers in other processes of this machine: their memory came as descriptors and is mapped here.
 
+use crate::error::Result;
 use crate::transport::mapped::{self, Mapped};
 use crate::transport::{Capabilities, Completion, Region, Submitted, Transport, Work};
-use crate::error::Result;
 
 /// Stores into the mapped memory of other processes.
 pub struct Shm(Mapped);

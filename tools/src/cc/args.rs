@@ -215,7 +215,8 @@ impl Command {
                 }
             }
             Meaning::Dependencies => {
-                self.dependencies = Some(flag.replace("--generate-dependencies", "-M").replace("--generate-nonsystem-dependencies", "-MM"));
+                self.dependencies =
+                    Some(flag.replace("--generate-dependencies", "-M").replace("--generate-nonsystem-dependencies", "-MM"));
                 if !flag.ends_with('D') && flag != "--generate-dependencies-with-compile" {
                     self.stage = Stage::Depend;
                 } else if flag == "--generate-dependencies-with-compile" {

@@ -49,9 +49,8 @@ pub fn object(command: &Command, tools: &Toolchain, input: &Input, object: &Path
         relocatable: command.relocatable,
         own_headers: vec![tools.cuda_include().display().to_string(), tools.nccl_include().display().to_string()],
     };
-    let rewritten = rewrite::rewrite(preprocessed, &options).map_err(|problems| {
-        problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
-    })?;
+    let rewritten = rewrite::rewrite(preprocessed, &options)
+        .map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
     keep(command, input, "ginrs.ii", &rewritten)?;
     let mut arguments: Vec<String> = ["-x", "c++-cpp-output"].map(String::from).to_vec();
     arguments.push(command.standard_flag());

@@ -18,9 +18,7 @@ pub fn program(command: &Command, tools: &Toolchain, objects: &[PathBuf]) -> Res
     let folder = tools.library_folder().display().to_string();
     arguments.push(format!("-L{folder}"));
     // Both always: libginrs looks for the CPU device in the process and does not ask for it by name.
-    arguments.extend(
-        ["-Wl,--push-state,--no-as-needed", "-lginrs", "-lginrs_cpu", "-Wl,--pop-state"].map(String::from),
-    );
+    arguments.extend(["-Wl,--push-state,--no-as-needed", "-lginrs", "-lginrs_cpu", "-Wl,--pop-state"].map(String::from));
     arguments.push(format!("-Wl,-rpath,{folder}"));
     arguments.extend(["-pthread".into(), "-ldl".into()]);
     tools.run(&arguments, None, false).map(drop)

@@ -5,8 +5,17 @@ use super::declaration::{Declaration, Declared, Function};
 use super::source::Source;
 
 const REMOVED: &[&str] = &[
-    "__global__", "__device__", "__host__", "__constant__", "__shared__", "__managed__", "__grid_constant__", "__nv_pure__",
-    "__inline_hint__", "__device_builtin__", "__cudart_builtin__",
+    "__global__",
+    "__device__",
+    "__host__",
+    "__constant__",
+    "__shared__",
+    "__managed__",
+    "__grid_constant__",
+    "__nv_pure__",
+    "__inline_hint__",
+    "__device_builtin__",
+    "__cudart_builtin__",
 ];
 const REMOVED_WITH_ARGUMENTS: &[&str] =
     &["__launch_bounds__", "__cluster_dims__", "__maxnreg__", "__block_size__", "__local_maxnreg__"];

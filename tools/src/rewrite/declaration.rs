@@ -152,9 +152,24 @@ fn is_class_key(word: &str) -> bool {
 fn takes_parentheses(word: &str) -> bool {
     matches!(
         word,
-        "__attribute__" | "__attribute" | "alignas" | "_Alignas" | "__align__" | "__declspec" | "decltype" | "typeof"
-            | "__typeof__" | "__typeof" | "explicit" | "noexcept" | "requires" | "__launch_bounds__" | "__cluster_dims__"
-            | "__maxnreg__" | "__block_size__" | "__underlying_type"
+        "__attribute__"
+            | "__attribute"
+            | "alignas"
+            | "_Alignas"
+            | "__align__"
+            | "__declspec"
+            | "decltype"
+            | "typeof"
+            | "__typeof__"
+            | "__typeof"
+            | "explicit"
+            | "noexcept"
+            | "requires"
+            | "__launch_bounds__"
+            | "__cluster_dims__"
+            | "__maxnreg__"
+            | "__block_size__"
+            | "__underlying_type"
     )
 }
 

@@ -25,7 +25,9 @@ pub fn rewrite(unit: &mut Unit) {
 
 fn wrap(unit: &mut Unit, declaration: &Declaration, function: &Function, (open, close): (usize, usize)) {
     let source = unit.source;
-    if top_level(source, function.params.0 + 1..function.params.1).any(|i| source.is(i, "...") && is_c_variadic(unit, i, function)) {
+    if top_level(source, function.params.0 + 1..function.params.1)
+        .any(|i| source.is(i, "...") && is_c_variadic(unit, i, function))
+    {
         unit.problem(function.name.start, "a __global__ function cannot take a variable argument list");
         return;
     }

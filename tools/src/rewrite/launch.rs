@@ -70,8 +70,7 @@ fn closing(unit: &Unit, open: usize) -> Option<usize> {
 fn ends_launch(unit: &Unit, at: usize) -> bool {
     let source = unit.source;
     // Some formatters write `>> >`, which nvcc takes.
-    (at..at + 3).all(|i| source.is(i, ">"))
-        && (at..at + 2).any(|i| source.token(i).at.end == source.token(i + 1).at.start)
+    (at..at + 3).all(|i| source.is(i, ">")) && (at..at + 2).any(|i| source.token(i).at.end == source.token(i + 1).at.start)
 }
 
 /// Trees of the functions that hold launches.
@@ -153,5 +152,8 @@ fn callee_by_tokens(unit: &Unit, open: usize) -> Option<usize> {
 
 fn is_name(unit: &Unit, i: usize) -> bool {
     unit.source.kind(i) == Some(Kind::Word)
-        && !matches!(unit.source.word(i), "return" | "else" | "do" | "if" | "while" | "for" | "switch" | "case" | "throw" | "co_return")
+        && !matches!(
+            unit.source.word(i),
+            "return" | "else" | "do" | "if" | "while" | "for" | "switch" | "case" | "throw" | "co_return"
+        )
 }

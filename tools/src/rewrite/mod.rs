@@ -110,8 +110,7 @@ pub fn rewrite(text: Vec<u8>, options: &Options) -> Result<Vec<u8>, Vec<Problem>
     let source = Source::new(text);
     let scopes = Scopes::new(&source);
     let triggers = (0..source.len()).filter(|&i| is_trigger(&source, i)).collect();
-    let mut unit =
-        Unit { source: &source, scopes: &scopes, options, edits: Edits::default(), problems: Vec::new(), triggers };
+    let mut unit = Unit { source: &source, scopes: &scopes, options, edits: Edits::default(), problems: Vec::new(), triggers };
     unsupported::check(&mut unit);
     compat::patch(&mut unit);
     shared::rewrite(&mut unit);

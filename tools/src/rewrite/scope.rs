@@ -165,8 +165,8 @@ fn classify(source: &Source, head: usize, open: usize, outside: Scope) -> (Scope
                 return (Scope::Namespace, names.concat().replace("inline", "").replace("[[", ""));
             }
             "template" if source.is(at + 1, "<") => at = source.close_angle(at + 1).unwrap_or(at + 1),
-            "__attribute__" | "alignas" | "__align__" | "__declspec" | "decltype" | "explicit" | "noexcept"
-            | "requires" | "__launch_bounds__" | "__cluster_dims__"
+            "__attribute__" | "alignas" | "__align__" | "__declspec" | "decltype" | "explicit" | "noexcept" | "requires"
+            | "__launch_bounds__" | "__cluster_dims__"
                 if source.is(at + 1, "(") =>
             {
                 at = source.mate(at + 1).unwrap_or(at + 1);
@@ -256,7 +256,10 @@ mod tests {
         assert_eq!(here("struct S { public: __device__ S() : a{1}, b{2} { here } };"), (Scope::Function, DEVICE));
         assert_eq!(here("int x = 3; int y[] = { here };"), (Scope::Block, HOST));
         assert_eq!(here("enum class E : int { here };"), (Scope::Block, HOST));
-        assert_eq!(here("template<class T> __global__ void __launch_bounds__(128, 2) k(T) { for (;;) { here } }"), (Scope::Block, KERNEL));
+        assert_eq!(
+            here("template<class T> __global__ void __launch_bounds__(128, 2) k(T) { for (;;) { here } }"),
+            (Scope::Block, KERNEL)
+        );
         assert_eq!(here("int f() { return 0; } int here;"), (Scope::Namespace, HOST));
         assert_eq!(here("__device__ int f(int a = 1) noexcept(true) { struct L { int here; }; }"), (Scope::Class, DEVICE));
     }

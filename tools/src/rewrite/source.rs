@@ -266,9 +266,10 @@ mod tests {
 
     #[test]
     fn literals_hide_what_they_hold() {
-        assert_eq!(words(r##"f("<<<\"", R"x(")y)x", '\'', u8"a")"##), [
-            "f", "(", r#""<<<\"""#, ",", r##"R"x(")y)x""##, ",", r"'\''", ",", r#"u8"a""#, ")"
-        ]);
+        assert_eq!(
+            words(r##"f("<<<\"", R"x(")y)x", '\'', u8"a")"##),
+            ["f", "(", r#""<<<\"""#, ",", r##"R"x(")y)x""##, ",", r"'\''", ",", r#"u8"a""#, ")"]
+        );
     }
 
     #[test]

@@ -95,13 +95,7 @@ fn stays_plain(unit: &Unit, declaration: &Declaration, variable: &Variable) -> b
     source.is(variable.name.start - 1, "const")
 }
 
-fn per_device(
-    unit: &mut Unit,
-    declaration: &Declaration,
-    variables: &[Variable],
-    in_function: bool,
-    shared: &HashSet<String>,
-) {
+fn per_device(unit: &mut Unit, declaration: &Declaration, variables: &[Variable], in_function: bool, shared: &HashSet<String>) {
     let source = unit.source;
     let at = declaration.specifiers;
     let has = |word: &str| declaration.specifier(source, word).is_some();
@@ -174,7 +168,8 @@ fn per_device(
 /// `static __constant__ alignas(16) const float t[4] = {...}`: plain, but alignas must come first.
 fn hoist_if_constant(unit: &mut Unit, declaration: &Declaration) {
     let shared = declaration.specifier(unit.source, "__shared__").is_some();
-    let attributed = ["__device__", "__constant__", "__managed__"].iter().any(|w| declaration.specifier(unit.source, w).is_some());
+    let attributed =
+        ["__device__", "__constant__", "__managed__"].iter().any(|w| declaration.specifier(unit.source, w).is_some());
     if attributed && !shared {
         hoist_alignment(unit, declaration);
     }
@@ -216,7 +211,10 @@ pub fn template_arguments(unit: &Unit, open: usize, close: usize) -> String {
         let Some(last) = (parameter.start..end).next_back() else { break };
         let named = source.kind(last) == Some(super::source::Kind::Word)
             && last > parameter.start
-            && !matches!(source.word(last), "typename" | "class" | "int" | "unsigned" | "bool" | "auto" | "long" | "char" | "size_t")
+            && !matches!(
+                source.word(last),
+                "typename" | "class" | "int" | "unsigned" | "bool" | "auto" | "long" | "char" | "size_t"
+            )
             && !source.is(last - 1, "::");
         if !named {
             break;

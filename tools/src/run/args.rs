@@ -59,8 +59,9 @@ impl Options {
                 "--timeout" => {
                     let text = value()?;
                     let seconds = text.parse().ok().filter(|s: &f64| *s > 0.0 && *s < 1e9);
-                    options.timeout =
-                        Some(Duration::from_secs_f64(seconds.ok_or_else(|| format!("`--timeout {text}`: want seconds above 0"))?));
+                    options.timeout = Some(Duration::from_secs_f64(
+                        seconds.ok_or_else(|| format!("`--timeout {text}`: want seconds above 0"))?,
+                    ));
                 }
                 "--no-prefix" => options.prefix = false,
                 "-h" | "--help" => return Ok(Asked::Help),

@@ -105,13 +105,7 @@ fn instruction(text: &str) -> Result<Instruction, String> {
     if opcode.is_empty() || opcode.ends_with(':') {
         return Err(unknown(text));
     }
-    Ok(Instruction {
-        text: text.to_string(),
-        predicate,
-        opcode,
-        modifiers: parts.collect(),
-        operands: split(operands),
-    })
+    Ok(Instruction { text: text.to_string(), predicate, opcode, modifiers: parts.collect(), operands: split(operands) })
 }
 
 /// Splits at commas outside of brackets.
@@ -139,7 +133,9 @@ mod tests {
 
     #[test]
     fn scopes_comments_and_vectors() {
-        let program = parse("{\n .reg .pred p; // a predicate\n setp.ne.b32 p, %0, 0;\n @!p st.global.v2.u32 [%1 + 8], {%2, %3}; }").unwrap();
+        let program =
+            parse("{\n .reg .pred p; // a predicate\n setp.ne.b32 p, %0, 0;\n @!p st.global.v2.u32 [%1 + 8], {%2, %3}; }")
+                .unwrap();
         assert_eq!(program.register("p"), Some("pred"));
         assert_eq!(program.instructions.len(), 2);
         let store = &program.instructions[1];

@@ -65,12 +65,7 @@ struct Translator<'a> {
 }
 
 /// The C++ expression for one instruction, or the message that names it.
-pub fn translate(
-    instruction: &Instruction,
-    program: &Program,
-    operands: &[Operand],
-    place: &Place,
-) -> Result<String, String> {
+pub fn translate(instruction: &Instruction, program: &Program, operands: &[Operand], place: &Place) -> Result<String, String> {
     Translator { instruction, program, operands, place }.run()
 }
 
@@ -151,8 +146,8 @@ impl Translator<'_> {
             return self.special(special).map(|call| format!("{PTX}get<{kind}>({call})"));
         }
         let digits = text.trim_start_matches('-').trim_end_matches('U');
-        let number = digits.parse::<u64>().is_ok()
-            || digits.strip_prefix("0x").is_some_and(|hex| u64::from_str_radix(hex, 16).is_ok());
+        let number =
+            digits.parse::<u64>().is_ok() || digits.strip_prefix("0x").is_some_and(|hex| u64::from_str_radix(hex, 16).is_ok());
         if let Some(bits) = text.strip_prefix("0f").or_else(|| text.strip_prefix("0F")) {
             return Ok(format!("{PTX}bits<float>(::std::uint32_t(0x{bits}u))"));
         }
@@ -271,9 +266,7 @@ impl Translator<'_> {
         match modifiers.as_slice() {
             ["sync"] => Ok(format!("{PTX}barrier_sync({}, {count}, {})", id?, self.here())),
             ["arrive"] => Ok(format!("{PTX}barrier_arrive({}, {count}, {})", id?, self.here())),
-            ["warp", "sync"] => {
-                Ok(format!("::ginrs_cpu_warp_sync({}, \"bar.warp.sync\", {})", id?, self.here()))
-            }
+            ["warp", "sync"] => Ok(format!("::ginrs_cpu_warp_sync({}, \"bar.warp.sync\", {})", id?, self.here())),
             _ => Err(self.unknown()),
         }
     }
@@ -328,7 +321,9 @@ impl Translator<'_> {
 
     fn arithmetic(&self) -> Result<String, String> {
         let kind = self.last_type()?;
-        if self.instruction.modifiers.len() != 1 || matches!(kind, "::std::uint16_t") && self.instruction.modifiers[0].contains('f') {
+        if self.instruction.modifiers.len() != 1
+            || matches!(kind, "::std::uint16_t") && self.instruction.modifiers[0].contains('f')
+        {
             return Err(self.unknown());
         }
         let operator = match self.instruction.opcode.as_str() {
@@ -338,8 +333,22 @@ impl Translator<'_> {
             "or" => "|",
             "xor" => "^",
             // PTX clamps a shift by the width or more, C++ leaves it undefined.
-            "shl" => return Ok(format!("{}, {PTX}shl<{kind}>({}, {}))", self.set(0)?, self.value(1, kind)?, self.value(2, "::std::uint32_t")?)),
-            _ => return Ok(format!("{}, {PTX}shr<{kind}>({}, {}))", self.set(0)?, self.value(1, kind)?, self.value(2, "::std::uint32_t")?)),
+            "shl" => {
+                return Ok(format!(
+                    "{}, {PTX}shl<{kind}>({}, {}))",
+                    self.set(0)?,
+                    self.value(1, kind)?,
+                    self.value(2, "::std::uint32_t")?
+                ));
+            }
+            _ => {
+                return Ok(format!(
+                    "{}, {PTX}shr<{kind}>({}, {}))",
+                    self.set(0)?,
+                    self.value(1, kind)?,
+                    self.value(2, "::std::uint32_t")?
+                ));
+            }
         };
         Ok(format!("{}, static_cast<{kind}>({} {operator} {}))", self.set(0)?, self.value(1, kind)?, self.value(2, kind)?))
     }
@@ -358,8 +367,10 @@ impl Translator<'_> {
             "laneid" => Ok("::ginrs_cpu_self->lane".into()),
             "warpid" => Ok("::ginrs_cpu_self->warp".into()),
             "dynamic_smem_size" => Ok("::ginrs_cpu_self->dynamicSharedBytes".into()),
-            "nwarpid" | "smid" | "nsmid" | "clock" | "clock_hi" | "clock64" | "globaltimer" | "globaltimer_lo" | "globaltimer_hi"
-            | "lanemask_eq" | "lanemask_lt" | "lanemask_le" | "lanemask_gt" | "lanemask_ge" => Ok(format!("{PTX}{base}()")),
+            "nwarpid" | "smid" | "nsmid" | "clock" | "clock_hi" | "clock64" | "globaltimer" | "globaltimer_lo"
+            | "globaltimer_hi" | "lanemask_eq" | "lanemask_lt" | "lanemask_le" | "lanemask_gt" | "lanemask_ge" => {
+                Ok(format!("{PTX}{base}()"))
+            }
             "cluster_ctarank" | "cluster_ctaid" | "is_explicit_cluster" => Ok("0u".into()),
             "cluster_nctarank" | "cluster_nctaid" => Ok("1u".into()),
             _ => Err(self.unknown()),

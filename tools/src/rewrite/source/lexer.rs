@@ -105,8 +105,7 @@ impl<'a> Lexer<'a> {
             return Some(Kind::Literal);
         }
         self.join_launch();
-        const LONG: [&[u8]; 12] =
-            [b"<<<", b"<=>", b"...", b"->*", b"<<", b"<=", b">=", b"::", b"->", b"==", b"!=", b"&&"];
+        const LONG: [&[u8]; 12] = [b"<<<", b"<=>", b"...", b"->*", b"<<", b"<=", b">=", b"::", b"->", b"==", b"!=", b"&&"];
         let rest = &self.source.text[self.at..];
         self.at += LONG.iter().find(|mark| rest.starts_with(mark)).map_or(1, |mark| mark.len());
         Some(Kind::Mark)
@@ -150,8 +149,8 @@ impl<'a> Lexer<'a> {
 
     fn number(&mut self) {
         while let Some(byte) = self.peek(0) {
-            let sign_of_exponent = matches!(byte, b'+' | b'-')
-                && matches!(self.source.text[self.at - 1], b'e' | b'E' | b'p' | b'P');
+            let sign_of_exponent =
+                matches!(byte, b'+' | b'-') && matches!(self.source.text[self.at - 1], b'e' | b'E' | b'p' | b'P');
             let separator = byte == b'\'' && self.peek(1).is_some_and(|b| b.is_ascii_alphanumeric());
             if !(byte.is_ascii_alphanumeric() || byte == b'.' || byte == b'_' || separator || sign_of_exponent) {
                 break;

@@ -323,6 +323,7 @@ mod tests {
 
     #[test]
     fn the_last_warning_is_kept_cut_to_size_and_ended() {
+        // SAFETY: the buffer is static and always holds a NUL.
         let read = || unsafe { std::ffi::CStr::from_ptr(last_error_ptr()) }.to_str().unwrap().to_owned();
         for _ in 0..2 * KEPT_TEXTS {
             keep(&"ä".repeat(2000));

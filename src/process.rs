@@ -251,11 +251,13 @@ mod tests {
         // SAFETY: the child calls only what is safe after fork: getrandom, allocation (glibc repairs it), fcntl, _exit.
         let child = unsafe { libc::fork() };
         if child == 0 {
+            // SAFETY: asks about a descriptor number, open or not.
             let closed = unsafe { libc::fcntl(listener.raw(), libc::F_GETFD) } == -1;
             let told = check_owner(owner, "communicator 0x1").unwrap_err();
             let both =
                 told.text.contains(&format!("process {owner}")) && told.text.contains(&format!("child {}", std::process::id()));
             let right = token() != mine && closed && told.id == 60 && both;
+            // SAFETY: ends this forked child without the parent's exit handlers.
             unsafe { libc::_exit(if right { 0 } else { 1 }) };
         }
         let mut status = 0;

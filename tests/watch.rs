@@ -214,6 +214,7 @@ fn forker() {
             let told = used.barrier("in the child").unwrap_err();
             assert!(told.id == 60 && told.text.contains(&format!("forked child {}", std::process::id())), "{told}");
             let ok = std::panic::catch_unwind(|| gather(&id, rank, 3)).is_ok();
+            // SAFETY: ends this forked child without running the test harness's exit handlers twice.
             unsafe { libc::_exit(if ok { 0 } else { 1 }) };
         }
         pid
@@ -221,6 +222,7 @@ fn forker() {
     let pids: Vec<i32> = (0..3).map(start).collect();
     for pid in pids {
         let mut status = -1;
+        // SAFETY: pid is a child of this process and status outlives the call.
         assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
         say(format!("status {status}"));
     }

@@ -284,7 +284,7 @@ mod tests {
         // Device: q = high half of n * rcp, and one correction step; 0 means divide by 1.
         for x in 2..=200u32 {
             for n in (0..4000).chain([u32::MAX - 1, u32::MAX]) {
-                let mut q = (u64::from(n) * u64::from(rcp32(x)) >> 32) as u32;
+                let mut q = ((u64::from(n) * u64::from(rcp32(x))) >> 32) as u32;
                 if n - q * x >= x {
                     q += 1;
                 }

@@ -147,7 +147,7 @@ proptest! {
             prop_assert!(start >= end && start % align == 0 && start - end < align);
             end = start + bytes;
         }
-        prop_assert!(layout.shadows >= end && layout.shadows - end < 128 && layout.shadows % 128 == 0);
+        prop_assert!(layout.shadows >= end && layout.shadows - end < 128 && layout.shadows.is_multiple_of(128));
         prop_assert_eq!(layout.used, layout.shadows + 4 * 8 * u64::from(layout.signals));
     }
 }

@@ -53,7 +53,8 @@ mod tests {
 
     #[test]
     fn the_team_is_the_divisor_of_all_runs() {
-        let cases: [(&[(u64, usize)], u32, u32); 8] = [
+        type Case = (&'static [(u64, usize)], u32, u32); // runs of ranks on a host; LSA size; nodes
+        let cases: [Case; 8] = [
             (&[(7, 8), (9, 8)], 8, 2),
             (&[(7, 8), (9, 4)], 4, 2),
             (&[(7, 2), (9, 1)], 1, 2),

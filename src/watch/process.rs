@@ -75,6 +75,7 @@ mod tests {
         let pid = child.id();
         let watched = open(pid).unwrap().unwrap();
         assert!(process_state(pid).contains("sleeps") || process_state(pid).contains("runs"));
+        // SAFETY: a signal to the child that this test started and has not reaped.
         let send = |signal| assert_eq!(unsafe { libc::kill(pid as i32, signal) }, 0);
         send(libc::SIGSTOP);
         while !process_state(pid).contains("stopped") {

@@ -9,8 +9,9 @@ started=$SECONDS
 step "what the tests need"
 scripts/deps.sh
 
-step "generated files"
+step "generated files, and files that pages name"
 cargo run -q -p header-gen -- check
+scripts/check-docs.sh
 
 step "unit tests"
 cargo test -q -p ginrs -p ginrs-cpu -p ginrs-tools -p header-gen

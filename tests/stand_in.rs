@@ -98,14 +98,14 @@ fn the_runtime_decides_about_devices_and_knows_memory() {
     // While a kernel runs nothing goes away under it.
     let gone = Arc::new(AtomicUsize::new(0));
     call("test_run", 1);
-    graveyard::bury(&device, Box::new(Falls(gone.clone())));
+    device.bury(Box::new(Falls(gone.clone())));
     device.free(base).unwrap();
     assert_eq!(call("test_noted", 1) as u64, base);
     // SAFETY: freed, but kept for the running kernel: what this test is about.
     assert_eq!(unsafe { std::ptr::read_volatile(base as *const u8) }, 0);
     graveyard::sweep();
     assert_eq!((gone.load(Ordering::Relaxed), graveyard::waiting()), (0, 2));
-    graveyard::bury(&device::get(0).unwrap(), Box::new(Falls(gone.clone())));
+    device::get(0).unwrap().bury(Box::new(Falls(gone.clone())));
     assert_eq!(gone.load(Ordering::Relaxed), 1);
     call("test_run", 0);
     graveyard::sweep();

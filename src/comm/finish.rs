@@ -4,7 +4,6 @@
 //! touch goes to the graveyard.
 
 use super::Comm;
-use crate::device::graveyard;
 use crate::error::{Code, Error, Result};
 use crate::{bail, log};
 use std::sync::Arc;
@@ -66,5 +65,5 @@ pub fn abort(comm: Arc<Comm>) {
 
 fn bury(comm: Arc<Comm>) {
     let device = comm.device.clone();
-    graveyard::bury(&device, Box::new(comm));
+    device.bury(Box::new(comm));
 }

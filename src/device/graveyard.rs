@@ -1,4 +1,4 @@
-//! Memory that kernels may still touch after its owner has gone: kept until the device is idle.
+//! The CPU device's [`Device::bury`]: memory that kernels may still touch after its owner has gone, kept until the device is idle.
 //!
 //! Abort and destroy return at once; a kernel that they released still runs to its end, and its last loads and stores must
 //! hit memory that is mapped.
@@ -13,10 +13,10 @@ type Grave = (Arc<dyn Device>, Box<dyn Any + Send>);
 static GRAVES: Mutex<Vec<Grave>> = Mutex::new(Vec::new());
 
 /// Drops `remains` now if no kernel runs on `device`, else at a later [`sweep`] (each burial sweeps too).
-pub fn bury(device: &Arc<dyn Device>, remains: Box<dyn Any + Send>) {
+pub fn bury(device: Arc<dyn Device>, remains: Box<dyn Any + Send>) {
     sweep();
     if !device.idle() {
-        GRAVES.lock().push((device.clone(), remains));
+        GRAVES.lock().push((device, remains));
     }
 }
 

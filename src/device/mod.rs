@@ -1,6 +1,7 @@
-//! FENCE: memory that a device also sees. Two devices stand behind [`Device`]: `cpu` (sealed memfd) and, later, `cuda`.
+//! FENCE: memory that a device also sees. Two devices stand behind [`Device`]: `cpu` (sealed memfd) and `cuda` (the driver).
 
 use crate::error::Result;
+use std::any::Any;
 use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ pub mod cpu;
 mod control;
 pub mod graveyard;
 mod select;
-pub use control::ControlMemory;
+pub use control::{ControlMemory, DeviceMemory};
 pub use select::{count, current, get, set_current};
 
 /// An address as kernels use it. On the CPU device it is also a host address.
@@ -33,12 +34,15 @@ pub trait Physical: Send + Sync {
     fn bytes(&self) -> usize;
     /// A new descriptor for SCM_RIGHTS.
     fn export(&self) -> Result<OwnedFd>;
-    /// Host address where the host may touch it (CPU device, and host-pinned memory), mapped for as long as self lives.
+    /// Host address where the host may touch it (CPU device, and [`Device::create_shared`]), mapped for as long as self lives.
     fn host(&self) -> Option<NonNull<u8>>;
+    /// Where kernels of the device that made it see it without a [`Reservation`]; None for memory of a GPU, and for
+    /// imported memory on CUDA.
+    fn device_address(&self) -> Option<DevPtr>;
     /// Equal for two handles on the same memory of this process, unique within it.
     fn key(&self) -> u64;
     /// For downcasts inside a device's own module.
-    fn as_any(&self) -> &dyn std::any::Any;
+    fn as_any(&self) -> &dyn Any;
 }
 
 /// A range of reserved addresses without memory behind it; the whole range goes at drop.
@@ -63,8 +67,32 @@ pub struct Allocation {
     pub physical: Arc<dyn Physical>,
 }
 
+/// One copy between two addresses of a device; both may lie in another device's memory that is mapped there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Copy {
+    /// First byte to read.
+    pub from: DevPtr,
+    /// First byte to write.
+    pub to: DevPtr,
+    /// How many.
+    pub bytes: u64,
+}
+
+/// Copies that a device carries out in the background, out of its kernels' way: on CUDA a stream of its own and the copy
+/// engines. Nothing here waits for a kernel.
+pub trait CopyQueue: Send {
+    /// Starts copies. Among themselves they have no order; all of them start after the copies of earlier calls have ended.
+    fn copy(&mut self, copies: &[Copy]) -> Result<()>;
+    /// A ticket (1, 2, 3, ...) for everything started so far.
+    fn mark(&mut self) -> Result<u64>;
+    /// The newest ticket reached, 0 before the first. Cheap: a look at a host word. An error means that a copy failed.
+    fn finished(&mut self) -> Result<u64>;
+}
+
 /// One device as the library needs it. All sizes in bytes.
 pub trait Device: Send + Sync {
+    /// For downcasts inside a device's own module.
+    fn as_any(&self) -> &dyn Any;
     /// Which kind.
     fn kind(&self) -> Kind;
     /// Number among the devices that this process sees.
@@ -79,6 +107,11 @@ pub trait Device: Send + Sync {
     fn create(&self, bytes: usize) -> Result<Arc<dyn Physical>>;
     /// Physical memory of another process.
     fn import(&self, fd: OwnedFd, bytes: usize) -> Result<Arc<dyn Physical>>;
+    /// New zeroed HOST memory with an identity, which this device's kernels see: `host` and `device_address` are there.
+    /// Words that CPUs of several processes add to and kernels poll (signals of proxied contexts) live in it.
+    fn create_shared(&self, bytes: usize) -> Result<Arc<dyn Physical>>;
+    /// Memory that another process made with [`Device::create_shared`]: for the host only.
+    fn import_shared(&self, fd: OwnedFd, bytes: usize) -> Result<Arc<dyn Physical>>;
     /// Reserves addresses.
     fn reserve(&self, bytes: usize, align: usize) -> Result<Arc<dyn Reservation>>;
     /// ncclMemAlloc: physical memory with an address of its own.
@@ -87,16 +120,27 @@ pub trait Device: Send + Sync {
     fn free(&self, ptr: DevPtr) -> Result<()>;
     /// The allocation that holds `ptr`; an error that says what the pointer is when it cannot be a window.
     fn lookup(&self, ptr: DevPtr) -> Result<Allocation>;
-    /// Copies into device memory; visible to kernels launched afterwards.
+    /// Copies into device memory (`at` is a multiple of 8) and waits until it is there; also while kernels run. Aligned
+    /// 8-byte words arrive whole.
     fn write(&self, at: DevPtr, bytes: &[u8]) -> Result<()>;
+    /// Copies out of device memory (`at` and the length are multiples of 4); also while kernels run.
+    fn read(&self, at: DevPtr, into: &mut [u8]) -> Result<()>;
     /// Zeroes device memory.
     fn zero(&self, at: DevPtr, bytes: usize) -> Result<()>;
     /// Device memory for structs that kernels read (windows, tables, contexts): zeroed, 256-aligned, freed at drop.
-    fn objects(&self, bytes: usize) -> Result<ControlMemory>;
+    fn objects(&self, bytes: usize) -> Result<DeviceMemory>;
     /// Host memory that kernels see too (queues, indices, the abort word): zeroed, page-aligned, freed at drop.
     fn control(&self, bytes: usize) -> Result<ControlMemory>;
-    /// True when no kernel is running.
+    /// A new queue of background copies.
+    fn copy_queue(&self) -> Result<Box<dyn CopyQueue>>;
+    /// True if this device's kernels can load from and store to the memory of the device with that [`Device::bus_id`].
+    fn reaches(&self, bus_id: u64) -> bool;
+    /// CPUs that are local to the device; empty for no preference.
+    fn near_cpus(&self) -> Vec<usize>;
+    /// True when no kernel is running, as far as the device can tell without waiting: on CUDA never.
     fn idle(&self) -> bool;
+    /// Drops `remains` once no kernel that runs now can touch them any more. Returns at once.
+    fn bury(&self, remains: Box<dyn Any + Send>);
     /// `step` runs between polls of waiting kernels (CPU device); dropped guard = removed. None where kernels cannot.
     fn add_progress(&self, step: Arc<dyn Fn() -> bool + Send + Sync>) -> Option<Box<dyn Send + Sync>>;
 }

@@ -4,7 +4,7 @@ use super::context::{self, Shape};
 use super::proxy::Routes;
 use super::{Gin, Parts};
 use crate::comm::Comm;
-use crate::device::{DevPtr, Physical};
+use crate::device::Physical;
 use crate::error::Result;
 use crate::seq::Seq;
 use crate::transport::loopback::Loopback;
@@ -77,7 +77,7 @@ impl Gin {
     pub fn connect(comm: &Comm) -> Result<Arc<Self>> {
         let mine = Settings::read().and_then(|settings| {
             let bytes = settings.contexts as usize * settings.signals as usize * 8;
-            Ok((comm.device.create(bytes)?, settings))
+            Ok((comm.device.create_shared(bytes)?, settings))
         });
         let said = |(_, of): &(Arc<dyn Physical>, Settings)| Said {
             agreed: [of.contexts, of.signals, of.counters].map(u64::from).to_vec(),
@@ -94,13 +94,11 @@ impl Gin {
 
     /// Names a memory for descriptors: the value for `ginWins` of every context. The caller deregisters it before the
     /// mappings behind `memory` go.
-    pub fn register(&self, memory: &Arc<SymMemory>) -> Result<u64> {
+    pub fn register(&self, comm: &Comm, memory: &Arc<SymMemory>) -> Result<u64> {
         let ranks = 0..memory.peers.len() as u32;
-        let address = |rank| memory.host_address(rank).map(|at| at.as_ptr().expose_provenance() as DevPtr);
+        let addresses = ranks.map(|rank| memory.reach(&*comm.device, rank)).collect::<Result<_>>()?;
         // SAFETY: a SymMemory's addresses are mapped until its holder in the window registry goes, which deregisters first.
-        let region = unsafe {
-            Region::new(memory.id, memory.bytes as u64, self.rank, ranks.map(address).collect(), Box::new(memory.clone()))
-        };
+        let region = unsafe { Region::new(memory.id, memory.bytes as u64, self.rank, addresses, Box::new(memory.clone())) };
         match region {
             Some(region) => self.register_region(region),
             None => bail!(

@@ -14,7 +14,7 @@ use super::ledger::{Ledger, Open};
 use super::plan::Operation;
 use super::shared::Shared;
 use crate::bail;
-use crate::device::{ControlMemory, DevPtr, Device, Physical};
+use crate::device::{DevPtr, Device, DeviceMemory, Physical};
 use crate::error::Result;
 use crate::seq::Seq;
 use std::collections::VecDeque;
@@ -91,7 +91,7 @@ pub struct Context {
     pub(super) active: VecDeque<u32>,
     /// Scratch: queues that hints named in this step.
     pub(super) found: Vec<u32>,
-    object: ControlMemory,
+    object: DeviceMemory,
 }
 
 impl Context {
@@ -163,12 +163,9 @@ impl Context {
         self.object.device()
     }
 
-    /// How far kernels have claimed `peer`'s queue.
-    pub(super) fn claimed(&self, peer: u32) -> Seq {
-        debug_assert!(peer < self.shape.n_ranks);
-        // SAFETY: `new` laid out n_ranks indices behind PIS; kernels only touch them by atomics.
-        let pis = unsafe { AtomicU32::from_ptr(self.object.host().as_ptr().add(PIS).cast::<u32>().add(peer as usize)) };
-        Seq(pis.load(Ordering::Acquire))
+    /// Device address of the indices up to which kernels have claimed the queues, one u32 for each peer.
+    pub(super) fn claims(&self) -> DevPtr {
+        self.object.device() + PIS as u64
     }
 
     /// Up to where `peer`'s operations are done.

@@ -5,6 +5,7 @@
 
 use super::Gin;
 use crate::bail;
+use crate::device::DevPtr;
 use crate::error::Result;
 use crate::{config, seq::Seq};
 use std::time::{Duration, Instant};
@@ -13,7 +14,7 @@ impl Gin {
     /// Until every descriptor claimed before this call is done. Ends with the cause when the communicator is aborted, and with
     /// an error after GINRS_TIMEOUT: then a kernel claimed a slot and never wrote it.
     pub fn drain(&self) -> Result<()> {
-        let claimed = self.pump.engine().claimed();
+        let claimed = self.claimed()?;
         let deadline = Instant::now() + config::seconds("GINRS_TIMEOUT");
         let mut pause = Duration::from_micros(1);
         loop {
@@ -37,13 +38,19 @@ impl Gin {
     }
 }
 
-impl super::proxy::Engine {
-    /// The producer index of every queue, by context and peer.
-    fn claimed(&self) -> Vec<Vec<Seq>> {
-        let all = |context: &super::Context| (0..context.shape.n_ranks).map(|peer| context.claimed(peer)).collect();
-        self.contexts.iter().map(all).collect()
+impl Gin {
+    /// The producer index of every queue, by context and peer. Read without the engine's lock: the proxy goes on meanwhile.
+    fn claimed(&self) -> Result<Vec<Vec<Seq>>> {
+        let read = |&at: &DevPtr| {
+            let mut bytes = vec![0; 4 * self.n_ranks as usize];
+            self.device.read(at, &mut bytes)?;
+            Ok(bytes.as_chunks::<4>().0.iter().map(|word| Seq(u32::from_le_bytes(*word))).collect())
+        };
+        self.claims.iter().map(read).collect()
     }
+}
 
+impl super::proxy::Engine {
     /// A queue whose consumer index has not reached `claimed`: context, peer, and by how many.
     fn unsettled(&self, claimed: &[Vec<Seq>]) -> Option<(usize, usize, u32)> {
         self.contexts.iter().zip(claimed).enumerate().find_map(|(c, (context, until))| {

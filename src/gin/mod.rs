@@ -59,8 +59,12 @@ type Blocks = Option<Box<dyn Send + Sync>>;
 
 /// One communicator's GIN: contexts that kernels post to, and the ids and handles they name.
 pub struct Gin {
+    device: Arc<dyn Device>,
     rank: u32,
+    n_ranks: u32,
     contexts: Vec<DevPtr>,
+    /// Of each context, see [`Context::claims`].
+    claims: Vec<DevPtr>,
     pump: Arc<Pump>,
     /// In drop order: waiting blocks leave the step, then the thread.
     drivers: Mutex<Option<(Blocks, Arc<ProxyThread>)>>,
@@ -75,11 +79,12 @@ impl Gin {
             .map(|index| Context::new(device.as_ref(), index, shape, &own, abort.device_address()))
             .collect::<Result<Vec<_>>>()?;
         let addresses = contexts.iter().map(Context::device).collect();
+        let claims = contexts.iter().map(Context::claims).collect();
         let mut engine = Engine::new(rank, contexts, routes, abort.clone(), salt);
         let bytes = u64::from(n_contexts) * u64::from(shape.signals) * 8;
         engine.introduce(signal_region(rank, bytes, signals)?)?;
         let pump = Arc::new(Pump::new(engine, abort));
-        Ok(Arc::new(Self { rank, contexts: addresses, pump, drivers: Mutex::new(None) }))
+        Ok(Arc::new(Self { device, rank, n_ranks: shape.n_ranks, contexts: addresses, claims, pump, drivers: Mutex::new(None) }))
     }
 
     /// From now on the device's proxy thread, and its waiting blocks, run the step.

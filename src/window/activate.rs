@@ -17,7 +17,7 @@ pub fn activate_gin(comm: &Comm) -> Result<Arc<Gin>> {
     let memories: Vec<_> = comm.windows.state.lock().memories.iter().map(|held| held.memory.clone()).collect();
     let mut registered = Ok(());
     for memory in &memories {
-        match gin.register(memory) {
+        match gin.register(comm, memory) {
             Ok(handle) => *memory.gin.lock() = Some(handle),
             Err(error) => {
                 registered = Err(error);

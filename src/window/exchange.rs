@@ -4,15 +4,19 @@
 use super::agree::{self, Said};
 use crate::bail;
 use crate::comm::Comm;
-use crate::device::Physical;
+use crate::device::{Device, Physical};
 use crate::error::Result;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 /// What ranks of this process offer each other, by (communicator, rank, key).
 type Offers = BTreeMap<(u64, u32, u64), Arc<dyn Physical>>;
 static OFFERS: Mutex<Offers> = Mutex::new(BTreeMap::new());
+
+/// [`Device::import`] or [`Device::import_shared`].
+pub(crate) type Import = fn(&dyn Device, OwnedFd, usize) -> Result<Arc<dyn Physical>>;
 
 /// Memory that the other ranks may take, until this is dropped.
 pub(crate) struct Offer<'a> {
@@ -43,9 +47,14 @@ impl<'a> Offer<'a> {
         [self.key, mine.bytes() as u64]
     }
 
-    /// Every rank's memory, by world rank. `words` are the offers of all ranks. Ends when all have been taken here, so the
-    /// offer must stand until a later round has passed.
-    pub fn take_all(&self, mine: &Arc<dyn Physical>, words: &[[u64; 2]]) -> Result<Vec<Option<Arc<dyn Physical>>>> {
+    /// Every rank's memory, by world rank; `import` takes what another process sent. `words` are the offers of all ranks.
+    /// Ends when all have been taken here, so the offer must stand until a later round has passed.
+    pub fn take_all(
+        &self,
+        mine: &Arc<dyn Physical>,
+        words: &[[u64; 2]],
+        import: Import,
+    ) -> Result<Vec<Option<Arc<dyn Physical>>>> {
         let me = &self.comm.peers[self.comm.rank as usize];
         let mut all = Vec::with_capacity(words.len());
         for (peer, &[key, bytes]) in self.comm.peers.iter().zip(words) {
@@ -63,7 +72,7 @@ impl<'a> Offer<'a> {
                 }
             } else if peer.machine == me.machine {
                 let fd = self.comm.bootstrap.fetch(&peer.fd_address, peer.rank, key)?;
-                Some(self.comm.device.import(fd, bytes as usize).map_err(|error| error.by(peer.rank))?)
+                Some(import(&*self.comm.device, fd, bytes as usize).map_err(|error| error.by(peer.rank))?)
             } else {
                 None
             });
@@ -81,13 +90,15 @@ impl Drop for Offer<'_> {
     }
 }
 
-/// Collective: every rank's physical memory, by world rank; `None` for ranks on other machines. `what` names the step.
+/// Collective: every rank's memory of [`Device::create_shared`], by world rank; `None` for ranks on other machines. `what`
+/// names the step.
 pub fn exchange(comm: &Comm, what: &str, mine: &Arc<dyn Physical>) -> Result<Vec<Option<Arc<dyn Physical>>>> {
     let offer = Offer::new(comm, mine);
     let said = offer.as_ref().map(|offer| Said { agreed: Vec::new(), own: offer.words(mine).to_vec() });
     let all = agree::round(comm, what, said.map_err(Clone::clone))?;
     let offer = offer?;
-    let taken = offers_of(&all, 0).and_then(|words| offer.take_all(mine, &words));
+    let taken =
+        offers_of(&all, 0).and_then(|words| offer.take_all(mine, &words, |device, fd, bytes| device.import_shared(fd, bytes)));
     let (taken, status) = match taken {
         Ok(taken) => (taken, Ok(())),
         Err(error) => (Vec::new(), Err(error)),

@@ -1,10 +1,10 @@
 //! The flat LSA space: byte `b` of memory at offset `o` of LSA rank `r` stands at `base + r * stride + o + b`.
 //!
-//! All ranks of one LSA team that live in this process share one space. So a page has one address however many of them look
+//! On the CPU device all ranks of one LSA team that live in this process share one space. So a page has one address however many of them look
 //! at it, 64 thread-ranks cost no more mappings than one, and ThreadSanitizer sees every access to a word as one word.
 
 use crate::bail;
-use crate::device::{DevPtr, Device, Physical, Reservation};
+use crate::device::{DevPtr, Device, Kind, Physical, Reservation};
 use crate::error::Result;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -20,6 +20,15 @@ pub struct TeamKey {
     pub comm: u64,
     /// World rank of the team's first member.
     pub first: u32,
+    /// On CUDA each device has a space of its own: a mapping is open to one device. None on the CPU device.
+    pub device: Option<i32>,
+}
+
+impl TeamKey {
+    /// The team of communicator `comm` whose first member is `first`, as `device` sees it.
+    pub fn of(comm: u64, first: u32, device: &dyn Device) -> Self {
+        Self { comm, first, device: (device.kind() == Kind::Cuda).then(|| device.ordinal()) }
+    }
 }
 
 static SPACES: Mutex<BTreeMap<TeamKey, Weak<FlatSpace>>> = Mutex::new(BTreeMap::new());
@@ -152,7 +161,7 @@ mod tests {
     const PAGE: usize = 2 << 20;
 
     fn space(comm: u64, slots: u32) -> Arc<FlatSpace> {
-        FlatSpace::join(&*CpuDevice::new(0), TeamKey { comm, first: 0 }, slots, STRIDE).unwrap()
+        FlatSpace::join(&*CpuDevice::new(0), TeamKey { comm, first: 0, device: None }, slots, STRIDE).unwrap()
     }
 
     #[test]
@@ -191,7 +200,9 @@ mod tests {
 
     #[test]
     fn a_space_that_cannot_be_reserved_names_the_variable() {
-        let error = FlatSpace::join(&*CpuDevice::new(0), TeamKey { comm: 0xf1a7_0004, first: 0 }, 64, 1 << 44).err().unwrap();
+        let error = FlatSpace::join(&*CpuDevice::new(0), TeamKey { comm: 0xf1a7_0004, first: 0, device: None }, 64, 1 << 44)
+            .err()
+            .unwrap();
         assert!(error.text.contains("NCCL_WIN_STRIDE"), "{error}");
     }
 }

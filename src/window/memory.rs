@@ -2,9 +2,10 @@
 
 use super::flat::View;
 use super::offsets::Span;
-use crate::device::{DevPtr, Physical};
+use crate::device::{DevPtr, Device, Physical, Reservation};
+use crate::error::Result;
 use parking_lot::Mutex;
-use std::ptr::NonNull;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// One allocation as all ranks know it.
@@ -25,8 +26,8 @@ pub struct SymMemory {
     pub(super) lsa_first: u32,
     pub(super) lsa_rank: u32,
     pub(super) addresses: Vec<DevPtr>,
-    /// True where flat addresses are host addresses too (CPU device).
-    pub(super) host_sees_flat: bool,
+    /// Copies out of the team's reach that GIN moves bytes to, by world rank.
+    pub(super) own_mappings: Mutex<BTreeMap<u32, Arc<dyn Reservation>>>,
 }
 
 impl SymMemory {
@@ -41,13 +42,25 @@ impl SymMemory {
         self.addresses.get(slot as usize).copied()
     }
 
-    /// Where this process can touch the copy of world rank `rank`: at its flat address if it has one here, so that a page
-    /// keeps one address; else at a mapping of its own. Valid as long as self.
-    pub fn host_address(&self, rank: u32) -> Option<NonNull<u8>> {
-        match self.flat_address(rank) {
-            Some(flat) if self.host_sees_flat => NonNull::new(flat as *mut u8),
-            _ => self.peers.get(rank as usize)?.as_ref()?.host(),
+    /// Where this rank's device reaches the copy of world rank `rank`: at its flat address if it has one here, so that a
+    /// page keeps one address; else at a mapping of its own. None for memory of another machine. Valid as long as self.
+    pub fn reach(&self, device: &dyn Device, rank: u32) -> Result<Option<DevPtr>> {
+        if let Some(flat) = self.flat_address(rank) {
+            return Ok(Some(flat));
         }
+        let Some(theirs) = self.peers.get(rank as usize).and_then(Option::as_ref) else { return Ok(None) };
+        if let Some(there) = theirs.device_address() {
+            return Ok(Some(there));
+        }
+        let mut mappings = self.own_mappings.lock();
+        if let Some(mapping) = mappings.get(&rank) {
+            return Ok(Some(mapping.base()));
+        }
+        let mapping = device.reserve(theirs.bytes(), device.granularity())?;
+        mapping.map(0, theirs)?;
+        let base = mapping.base();
+        mappings.insert(rank, mapping);
+        Ok(Some(base))
     }
 }
 

@@ -42,7 +42,7 @@ impl State {
             return Ok((space.clone(), offsets.clone()));
         }
         let stride = stride(comm)?;
-        let team = TeamKey { comm: comm.hash, first: comm.topo.lsa_first };
+        let team = TeamKey::of(comm.hash, comm.topo.lsa_first, &*comm.device);
         let space = FlatSpace::join(&*comm.device, team, comm.topo.lsa_size, stride)?;
         let Topology { lsa_first, lsa_size, .. } = comm.topo;
         info!(
@@ -139,7 +139,7 @@ fn map(
         state.last_memory += 1;
         state.last_memory
     };
-    let peers = offer.take_all(&physical, &offers_of(all, 0)?)?;
+    let peers = offer.take_all(&physical, &offers_of(all, 0)?, |device, fd, bytes| device.import(fd, bytes))?;
     let mut views = Vec::with_capacity(comm.topo.lsa_size as usize);
     for (slot, rank) in comm.topo.lsa_members().enumerate() {
         let Some(theirs) = &peers[rank as usize] else {
@@ -162,12 +162,12 @@ fn map(
         gin: Mutex::new(None),
         lsa_first: comm.topo.lsa_first,
         lsa_rank: comm.topo.lsa_rank,
-        host_sees_flat: comm.device.kind() == Kind::Cpu,
+        own_mappings: Mutex::default(),
         addresses: views.iter().map(|view| view.address()).collect(),
     });
     let gin = comm.gin.lock().clone();
     if let Some(gin) = gin {
-        *memory.gin.lock() = Some(gin.register(&memory)?);
+        *memory.gin.lock() = Some(gin.register(comm, &memory)?);
     }
     Ok(Held { memory, uses: 0, _views: views, _span: span })
 }

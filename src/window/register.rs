@@ -180,7 +180,7 @@ pub(super) fn release(comm: &Comm, memory: &Arc<SymMemory>) {
     }
     // Views and then the offset go here. After an abort kernels may still be on their way out: not under their feet.
     if comm.abort.is_raised() {
-        graveyard::bury(&comm.device, Box::new(gone));
+        comm.device.bury(Box::new(gone));
     }
 }
 

@@ -1,7 +1,7 @@
 //! Device memory for window structs: many to a page, at an address that is a window's handle.
 
 use crate::abi::types::ncclWindow_vidmem;
-use crate::device::{ControlMemory, DevPtr, Device};
+use crate::device::{DevPtr, Device, DeviceMemory};
 use crate::error::Result;
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ const PER_PAGE: usize = 64;
 /// The structs of one communicator and rank.
 #[derive(Default)]
 pub struct Structs {
-    pages: Vec<ControlMemory>,
+    pages: Vec<DeviceMemory>,
     /// Oldest first: an address is reused as late as can be, so that a stale handle is more likely an unknown one.
     free: VecDeque<DevPtr>,
 }

@@ -1,7 +1,7 @@
 //! The window table that ncclFindWindow walks: pages of 32 entries in device memory, and a shadow that says which are taken.
 
 use crate::abi::types::WINDOW_TABLE_ENTRIES;
-use crate::device::{ControlMemory, DevPtr, Device};
+use crate::device::{DevPtr, Device, DeviceMemory};
 use crate::error::Result;
 
 const ENTRY: u64 = 24;
@@ -23,7 +23,7 @@ pub mod ext {
 }
 
 struct Page {
-    memory: ControlMemory,
+    memory: DeviceMemory,
     taken: u32,
 }
 

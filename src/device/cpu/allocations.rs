@@ -3,7 +3,7 @@
 use super::memfd::CpuPhysical;
 use super::{CpuDevice, runtime};
 use crate::bail;
-use crate::device::{Allocation, DevPtr, Device, Physical, graveyard};
+use crate::device::{Allocation, DevPtr, Device, Physical};
 use crate::error::Result;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -53,8 +53,7 @@ pub fn free(ptr: DevPtr) -> Result<()> {
     if let Some(runtime) = runtime::find() {
         runtime.forget_allocation(ptr);
     }
-    let device: Arc<dyn Device> = CpuDevice::new(known.device);
-    graveyard::bury(&device, Box::new(known.physical));
+    CpuDevice::new(known.device).bury(Box::new(known.physical));
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 //! descriptor and mapping, whoever dies first.
 
 use crate::bail;
-use crate::device::Physical;
+use crate::device::{DevPtr, Physical};
 use crate::error::Result;
 use crate::sync::OnceCell;
 use parking_lot::Mutex;
@@ -183,6 +183,10 @@ impl Physical for CpuPhysical {
 
     fn host(&self) -> Option<NonNull<u8>> {
         self.view().ok()
+    }
+
+    fn device_address(&self) -> Option<DevPtr> {
+        self.host().map(|at| at.as_ptr() as DevPtr)
     }
 
     fn key(&self) -> u64 {

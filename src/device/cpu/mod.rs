@@ -1,6 +1,7 @@
 //! The CPU device: memory is sealed memfd, kernels run on the CPU, and a device address is a host address.
 
 mod allocations;
+mod copies;
 mod limits;
 mod memfd;
 mod runtime;
@@ -10,14 +11,15 @@ pub use limits::with_descriptors;
 pub use memfd::{CpuPhysical, GRANULARITY};
 pub use space::{CpuReservation, mappings};
 
-use super::{Allocation, ControlMemory, DevPtr, Device, Kind, Physical, Reservation};
+use super::{Allocation, ControlMemory, CopyQueue, DevPtr, Device, DeviceMemory, Kind, Physical, Reservation, graveyard};
 use crate::bail;
 use crate::config;
 use crate::error::Result;
+use std::any::Any;
 use std::cell::Cell;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// One CPU device. Devices of a process differ only in their number.
 pub struct CpuDevice {
@@ -76,6 +78,10 @@ impl CpuDevice {
 }
 
 impl Device for CpuDevice {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
     fn kind(&self) -> Kind {
         Kind::Cpu
     }
@@ -104,6 +110,14 @@ impl Device for CpuDevice {
 
     fn import(&self, fd: OwnedFd, bytes: usize) -> Result<Arc<dyn Physical>> {
         Ok(CpuPhysical::import(fd, bytes)?)
+    }
+
+    fn create_shared(&self, bytes: usize) -> Result<Arc<dyn Physical>> {
+        self.create(bytes)
+    }
+
+    fn import_shared(&self, fd: OwnedFd, bytes: usize) -> Result<Arc<dyn Physical>> {
+        self.import(fd, bytes)
     }
 
     fn reserve(&self, bytes: usize, align: usize) -> Result<Arc<dyn Reservation>> {
@@ -140,18 +154,47 @@ impl Device for CpuDevice {
         Ok(())
     }
 
+    fn read(&self, at: DevPtr, into: &mut [u8]) -> Result<()> {
+        let (words, rest) = into.as_chunks_mut::<4>();
+        if !at.is_multiple_of(4) || !rest.is_empty() {
+            bail!(InternalError, 25, "device read is not of whole words | {at:#x} | fix: report this");
+        }
+        for (i, word) in words.iter_mut().enumerate() {
+            // SAFETY: callers read memory of their own, 4-aligned (checked), which kernels change by atomics only.
+            *word = unsafe { AtomicU32::from_ptr((at as *mut u32).add(i)) }.load(Ordering::Acquire).to_le_bytes();
+        }
+        Ok(())
+    }
+
     fn zero(&self, at: DevPtr, bytes: usize) -> Result<()> {
         // SAFETY: callers zero memory of their own before any kernel may use it.
         unsafe { std::ptr::write_bytes(at as *mut u8, 0, bytes) };
         Ok(())
     }
 
-    fn objects(&self, bytes: usize) -> Result<ControlMemory> {
-        ControlMemory::anonymous(bytes)
+    fn objects(&self, bytes: usize) -> Result<DeviceMemory> {
+        let memory = ControlMemory::anonymous(bytes)?;
+        Ok(DeviceMemory::new(memory.device(), memory.bytes(), Box::new(memory)))
     }
 
     fn control(&self, bytes: usize) -> Result<ControlMemory> {
         ControlMemory::anonymous(bytes)
+    }
+
+    fn copy_queue(&self) -> Result<Box<dyn CopyQueue>> {
+        Ok(Box::new(copies::Copies::default()))
+    }
+
+    fn reaches(&self, _bus_id: u64) -> bool {
+        true
+    }
+
+    fn near_cpus(&self) -> Vec<usize> {
+        Vec::new()
+    }
+
+    fn bury(&self, remains: Box<dyn Any + Send>) {
+        graveyard::bury(CpuDevice::new(self.ordinal), remains);
     }
 
     fn idle(&self) -> bool {
@@ -198,7 +241,7 @@ mod tests {
         device.write(memory.device(), &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]).unwrap();
         device.zero(memory.device() + 2, 7).unwrap();
         // SAFETY: the memory is this test's own, 4096 bytes.
-        let bytes = unsafe { std::slice::from_raw_parts(memory.host().as_ptr(), 13) };
+        let bytes = unsafe { std::slice::from_raw_parts(memory.device() as *const u8, 13) };
         assert_eq!(bytes, [1, 2, 0, 0, 0, 0, 0, 0, 0, 10, 11, 0, 0]);
     }
 

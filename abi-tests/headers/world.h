@@ -34,9 +34,9 @@ struct World {
     } table = {};
     Context context = {};
     std::vector<ncclGinProxyGfd_t> queues;
-    std::vector<uint32_t> pis, cis;
+    std::vector<uint32_t> pis, cis, cached;
     std::vector<uint64_t> signals, counters, shadows;
-    uint32_t abortWord = 0, hintHead = 0;
+    uint32_t abortWord = 0, abortHost = 0, hintHead = 0;
     std::vector<uint64_t> hints;
   };
   int n;
@@ -59,6 +59,7 @@ struct World {
     rank.queues.resize(size_t(n) * queueSize);
     rank.pis.assign(n, firstIndex);
     rank.cis.assign(n, firstIndex);
+    rank.cached.assign(n, firstIndex);
     rank.signals.assign(64, 0);
     rank.counters.assign(64, 0);
     rank.shadows.assign(64, 0);
@@ -71,6 +72,8 @@ struct World {
                         rank.counters.data(),
                         rank.signals.data()};
     rank.context.ext = {GINRS_GIN_EXT_MAGIC, GINRS_EXT_VERSION, 7, &rank.abortWord, &rank.hintHead, rank.hints.data()};
+    rank.context.ext.abortHost = &rank.abortHost;
+    rank.context.ext.cachedCis = rank.cached.data();
 
     rank.window.lsaFlatBase = flat;
     rank.window.lsaRank = rank.window.worldRank = r;
@@ -78,7 +81,7 @@ struct World {
     rank.window.ginOffset4K = 2;
     rank.window.ginWins[0] = memory(r); /* this world's proxy takes the handle for the address */
     rank.table.page.entries[1] = {reinterpret_cast<uintptr_t>(memory(r)), 8 << 20, &rank.window};
-    rank.table.ext = {GINRS_COMM_EXT_MAGIC, GINRS_EXT_VERSION, sizeof(ginrsCommExt), &rank.abortWord};
+    rank.table.ext = {GINRS_COMM_EXT_MAGIC, GINRS_EXT_VERSION, sizeof(ginrsCommExt), &rank.abortWord, &rank.abortHost};
 
     ncclDevComm& d = rank.devComm;
     d.rank = d.lsaRank = r;

@@ -1,42 +1,63 @@
-/* What a ginrs library tells kernels beyond NCCL's ABI: where the abort word is, and where to leave hints for the
- * proxy. All of it lives in padding of the ABI's structs, or in memory behind them, that code compiled with NVIDIA's
- * headers never reads, and that NVIDIA's library leaves zero. C-safe; the host library repeats these numbers.
+/* What a ginrs library tells kernels beyond NCCL's ABI: where the abort words are, where to leave hints for the proxy,
+ * and how a GIN context may be used. All of it lives in padding of the ABI's structs, or in memory behind them, that code
+ * compiled with NVIDIA's headers never reads, and that NVIDIA's library leaves zero. C-safe; the host library repeats
+ * these numbers.
  *
  * How it is found, each step checked before the next:
  *   ncclDevComm bytes 141..143 and 76..79 -> the first page of the window table + 776 -> ginrsCommExt
  *   ncclGinCtx bytes 12..15 (set by our ncclGin::_makeCtx from the devcomm's mark) -> GpuCtx + 64 -> ginrsGinExt
- * Three bytes alone would be too few: a devcomm rebuilt member by member has whatever the stack held in its padding. */
+ * Three bytes alone would be too few: a devcomm rebuilt member by member has whatever the stack held in its padding.
+ *
+ * Versions only append: a reader takes the fields up to the version that the block names, and ignores the rest. */
 #ifndef GINRS_DEVICE_MARKER_H_
 #define GINRS_DEVICE_MARKER_H_
+#include <stddef.h>
 #include <stdint.h>
 
 #define GINRS_MARK_BYTE0 0x47 /* 'G', ncclDevComm byte 141 */
 #define GINRS_MARK_BYTE1 0x52 /* 'R', byte 142 */
 #define GINRS_MARK_BYTE2 0x01 /* layout version, byte 143 */
 #define GINRS_MARK_WORD 0x31525347u /* "GSR1": ncclDevComm bytes 76..79 and ncclGinCtx bytes 12..15 */
+/* "GSR2": ncclWindow_vidmem bytes 36..39 of a registered window whose memory is this rank's own GPU's. */
+#define GINRS_MARK_WINDOW_GPU 0x32525347u
 
 #define GINRS_COMM_EXT_OFFSET 776 /* behind the first ncclDevCommWindowTable page; ginrs allocates 1024 bytes for it */
 #define GINRS_COMM_EXT_MAGIC 0x4d4d4f4353524e47ull /* "GNRSCOMM" */
-#define GINRS_GIN_EXT_OFFSET 64 /* behind the 48-byte ncclGinProxyGpuCtx_t */
+#define GINRS_GIN_EXT_OFFSET 64 /* behind the 48-byte ncclGinProxyGpuCtx_t, which begins at a multiple of 16 */
+#define GINRS_GIN_EXT_SPACE 128 /* bytes kept for the block; the context's pis begin behind it or elsewhere */
 #define GINRS_GIN_EXT_MAGIC 0x4e49475353524e47ull /* "GNRSSGIN" */
-#define GINRS_EXT_VERSION 1u
+#define GINRS_EXT_VERSION 2u
 
 /* Of one devcomm. The host writes it once, before any kernel sees the devcomm. */
 struct ginrsCommExt {
   uint64_t magic;
   uint32_t version;
-  uint32_t bytes;      /* sizeof(struct ginrsCommExt) in the library; a later version appends */
-  uint32_t* abortWord; /* nonzero: the communicator was aborted; never null */
+  uint32_t bytes;      /* sizeof(struct ginrsCommExt) in the library */
+  uint32_t* abortWord; /* nonzero: the communicator was aborted; never null. On a GPU in its own memory */
+  /* version 2 */
+  uint32_t* abortHost; /* the same in host memory: written first, and also when the other cannot be; never null */
 };
 
-/* Of one GIN context. */
+#define GINRS_GIN_DIRECT 1u /* ginrsGinExt::flags: kernels carry out puts themselves; see ginrs_device/gin/direct.cuh */
+#define GINRS_GIN_SAME_GPU 2u /* what reads a payload in GPU memory is this GPU, so a release of GPU scope publishes it */
+
+/* Of one GIN context. The host writes it once; what its pointers point to changes. */
 struct ginrsGinExt {
   uint64_t magic;
   uint32_t version;
   uint32_t hintMask;   /* entries of hintRing - 1; a power of two less one */
-  uint32_t* abortWord; /* the communicator's; never null */
+  uint32_t* abortWord; /* as in ginrsCommExt */
   uint32_t* hintHead;  /* entries ever written, wraps; kernels add */
   uint64_t* hintRing;  /* may be null: no hints wanted */
+  /* version 2 */
+  uint32_t* abortHost; /* as in ginrsCommExt */
+  uint32_t* cachedCis; /* may be null. Per world rank a lower bound of its consumer index, in this GPU's memory: kernels
+                          leave there what they read from the index itself. The host writes the first value only */
+  uint32_t flags;            /* GINRS_GIN_DIRECT, GINRS_GIN_SAME_GPU */
+  uint32_t directStride4G;   /* LSA rank p's signal words lie p times this many 4 GiB behind directSignals */
+  uint64_t* directSignals;   /* DIRECT: LSA rank 0's signal words, by absolute id; the own ones are also the context's */
+  uint64_t directLargest;    /* DIRECT: bytes; a larger put goes through the queue */
+  uint32_t signals, counters; /* DIRECT: absolute ids are below these; 0: not told */
 };
 
 /* One hint: "the queue of `peer` has been claimed up to, not including, index `end`". Written relaxed, after the claim
@@ -45,8 +66,15 @@ struct ginrsGinExt {
 #define GINRS_HINT(peer, end) (((uint64_t)(uint32_t)(peer) << 32) | (uint32_t)(end))
 
 #ifdef __cplusplus
-static_assert(sizeof(ginrsCommExt) == 24 && sizeof(ginrsGinExt) == 40, "the marker's layout is ABI of ginrs");
+#define GINRS_LAYOUT(condition) static_assert(condition, "the marker's layout is ABI of ginrs")
 #else
-_Static_assert(sizeof(struct ginrsCommExt) == 24 && sizeof(struct ginrsGinExt) == 40, "the marker's layout is ABI of ginrs");
+#define GINRS_LAYOUT(condition) _Static_assert(condition, "the marker's layout is ABI of ginrs")
 #endif
+GINRS_LAYOUT(sizeof(struct ginrsCommExt) == 32 && offsetof(struct ginrsCommExt, abortHost) == 24);
+GINRS_LAYOUT(sizeof(struct ginrsGinExt) == 88 && sizeof(struct ginrsGinExt) <= GINRS_GIN_EXT_SPACE);
+GINRS_LAYOUT(offsetof(struct ginrsGinExt, abortHost) == 40 && offsetof(struct ginrsGinExt, cachedCis) == 48 &&
+             offsetof(struct ginrsGinExt, flags) == 56 && offsetof(struct ginrsGinExt, directStride4G) == 60 &&
+             offsetof(struct ginrsGinExt, directSignals) == 64 && offsetof(struct ginrsGinExt, directLargest) == 72 &&
+             offsetof(struct ginrsGinExt, signals) == 80 && offsetof(struct ginrsGinExt, counters) == 84);
+#undef GINRS_LAYOUT
 #endif

@@ -35,6 +35,7 @@ install: build ## installs into DESTDIR/PREFIX (default /usr/local)
 uninstall: ## takes back what install put there
 	rm -f $(DESTDIR)$(PREFIX)/lib/libginrs.so* $(DESTDIR)$(PREFIX)/lib/libginrs.a $(DESTDIR)$(PREFIX)/lib/libginrs_cpu.so*
 	rm -f $(DESTDIR)$(PREFIX)/bin/ginrs-cc $(DESTDIR)$(PREFIX)/bin/ginrs-run $(DESTDIR)$(PREFIX)/lib/pkgconfig/ginrs.pc
+	rm -rf $(DESTDIR)$(PREFIX)/lib/cmake/ginrs $(DESTDIR)$(PREFIX)/lib/cmake/NCCL
 	rm -rf $(DESTDIR)$(PREFIX)/include/ginrs $(DESTDIR)$(PREFIX)/lib/ginrs $(DESTDIR)$(PREFIX)/share/doc/ginrs
 
 headers: ## generates include/nccl.h, include/ginrs.h and MATRIX.md

@@ -17,6 +17,7 @@ need objcopy binutils
 if [ "$check_only" != --check ]; then
   need clang++ clang
   need pkg-config pkg-config
+  need cmake cmake
   need python3 python3-venv
   python3 -c 'import ensurepip' 2> /dev/null || { missing+=("python3 venv"); packages+=(python3-venv); }
 fi

@@ -23,4 +23,18 @@ cp -RL cuda/cpu/include/. "$cpu/"
 find "$include" "$cpu" -name README.md -delete
 
 sed "s/@VERSION@/$version/" pkgconfig/ginrs.pc.in > "$lib/pkgconfig/ginrs.pc"
+
+# CMake: ginrs under its own name, and under the name that programs for NCCL look for. NCCL's version is the API's.
+nccl=$(sed -n 's/^#define NCCL_\(MAJOR\|MINOR\|PATCH\) *\([0-9]*\)$/\2/p' include/nccl.h | paste -sd.)
+for package in ginrs:$version NCCL:$nccl; do
+  name=${package%%:*} at=$lib/cmake/${package%%:*}
+  install -d "$at"
+  sed "s/@VERSION@/$version/g; s/@SOVERSION@/${version%%.*}/g" "cmake/${name}Config.cmake.in" > "$at/${name}Config.cmake"
+  sed "s/@VERSION@/${package#*:}/g" cmake/ConfigVersion.cmake.in > "$at/${name}ConfigVersion.cmake"
+done
+
+# A binary that was linked with -lnccl finds ginrs with this folder in LD_LIBRARY_PATH. A link and not a copy: one inode is
+# one copy of the library's state, also in a process that loads it under both names.
+install -d "$lib/ginrs/compat"
+ln -sf "../../libginrs.so.${version%%.*}" "$lib/ginrs/compat/libnccl.so.2"
 install -m 644 README.md MATRIX.md LICENSE LICENSE-MIT LICENSE-APACHE "$doc/"

@@ -24,6 +24,9 @@ fn the_installed_tree_is_complete_and_works_where_it_is_moved() {
         "lib/libginrs_cpu.so",
         "lib/libginrs_cpu.so.0",
         "lib/pkgconfig/ginrs.pc",
+        "lib/cmake/ginrs/ginrsConfig.cmake",
+        "lib/cmake/NCCL/NCCLConfigVersion.cmake",
+        "lib/ginrs/compat/libnccl.so.2",
         "lib/ginrs/cpu/include/cuda_runtime.h",
         "include/ginrs/nccl.h",
         "include/ginrs/ginrs.h",
@@ -85,6 +88,80 @@ int main() {
   answer<<<1, 1>>>(at);
   cudaDeviceSynchronize();
   printf("kernel ran: %d\n", *at);
+  return 0;
+}
+"#;
+
+/// find_package under both names, from a moved prefix, without and with a version.
+#[test]
+fn cmake_finds_it_under_both_names() {
+    let folder = tempfile::tempdir().unwrap();
+    make_install(folder.path());
+    let moved = folder.path().join("elsewhere");
+    std::fs::rename(folder.path().join("opt/ginrs"), &moved).unwrap();
+    std::fs::write(folder.path().join("program.c"), PROGRAM).unwrap();
+    std::fs::write(folder.path().join("CMakeLists.txt"), CMAKE).unwrap();
+    let build = folder.path().join("build");
+    let prefix = format!("-DCMAKE_PREFIX_PATH={}", moved.display());
+    run(Command::new("cmake").arg("-S").arg(folder.path()).arg("-B").arg(&build).arg(prefix));
+    run(Command::new("cmake").arg("--build").arg(&build));
+    for program in ["ours", "archive", "nccl", "variables"] {
+        assert_eq!(run(&mut Command::new(build.join(program))), "22809\n", "{program}");
+    }
+}
+
+const CMAKE: &str = r#"
+cmake_minimum_required(VERSION 3.18)
+project(consumer C)
+find_package(ginrs 0.1 REQUIRED)
+find_package(NCCL 2.28 CONFIG REQUIRED)
+find_package(NCCL 2.29 CONFIG QUIET)
+if(NCCL_FOUND)
+  message(FATAL_ERROR "2.28.9 is not 2.29")
+endif()
+find_package(NCCL 2.19 CONFIG REQUIRED)
+foreach(pair "ours;ginrs::ginrs" "archive;ginrs::static" "nccl;NCCL::nccl" "variables;${NCCL_LIBRARIES}")
+  list(GET pair 0 name)
+  list(GET pair 1 library)
+  add_executable(${name} program.c)
+  target_include_directories(${name} PRIVATE ${NCCL_INCLUDE_DIRS})
+  target_link_libraries(${name} PRIVATE ${library})
+endforeach()
+"#;
+
+/// A binary that was linked against NVIDIA's libnccl.so.2 runs on ginrs; with a stand-in of that name here, so that the test
+/// needs no download. Loaded under both names, the library is one.
+#[test]
+fn a_binary_linked_with_nccl_runs_on_ginrs() {
+    let folder = tempfile::tempdir().unwrap();
+    make_install(folder.path());
+    let installed = folder.path().join("opt/ginrs");
+    let fake = folder.path().join("libnccl.so.2");
+    let at = |name: &str| folder.path().join(name);
+    std::fs::write(at("fake.c"), "int ncclGetVersion(int* v) { *v = 1; return 0; }\n").unwrap();
+    run(Command::new("gcc").args(["-shared", "-fPIC", "-Wl,-soname,libnccl.so.2", "-o"]).arg(&fake).arg(at("fake.c")));
+    std::fs::write(at("program.c"), BOTH_NAMES).unwrap();
+    let program = at("program");
+    let include = format!("-I{}", installed.join("include/ginrs").display());
+    run(Command::new("gcc").arg("-o").arg(&program).arg(at("program.c")).arg(include).arg(&fake).arg("-ldl"));
+    let with = |path: &Path| run(Command::new(&program).env("LD_LIBRARY_PATH", path));
+    assert!(with(folder.path()).starts_with("1 "), "the stand-in itself");
+    let (compat, lib) = (installed.join("lib/ginrs/compat"), installed.join("lib"));
+    let both = std::env::join_paths([&compat, &lib]).unwrap();
+    assert_eq!(with(Path::new(&both)), "22809 one library\n");
+}
+
+const BOTH_NAMES: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <nccl.h>
+#include <stdio.h>
+int main(void) {
+  int version = 0;
+  ncclGetVersion(&version);
+  void* again = dlopen("libginrs.so.0", RTLD_NOW);
+  void* there = again ? dlsym(again, "ncclGetVersion") : NULL;
+  printf("%d %s\n", version, there == (void*)ncclGetVersion ? "one library" : "another library");
   return 0;
 }
 "#;

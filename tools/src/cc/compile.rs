@@ -53,7 +53,8 @@ pub fn object(command: &Command, tools: &Toolchain, input: &Input, object: &Path
         .map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
     keep(command, input, "ginrs.ii", &rewritten)?;
     let mut arguments: Vec<String> = ["-x", "c++-cpp-output"].map(String::from).to_vec();
-    arguments.push(command.standard_flag());
+    // nvcc takes GNU words (`typeof`, in NVIDIA's own headers) whatever the standard; macros have been expanded by the strict one.
+    arguments.push(command.standard_flag().replace("=c++", "=gnu++"));
     // Preemption of CUDA threads that spin on plain variables, and device code's habit of reading one type as another.
     arguments.extend(["-fsanitize-coverage=trace-pc".into(), "-fno-strict-aliasing".into()]);
     if tools.compiler.contains("clang") {

@@ -1,0 +1,64 @@
+//! NVIDIA's own 2.28.9 device headers, unmodified on disk, through `ginrs-cc`: alone, and in one job with ours, rank by rank.
+//! Needs GINRS_PREFIX, and the headers that `make deps` fetches.
+//!
+//! `api.cu` is not here: it puts a double by value, which NVIDIA's proxy header converts instead of copying its bits.
+
+use abi_tests::{nvidia_headers, prefix, root, run, text};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The two binaries of a program: with our headers, and with NVIDIA's.
+fn both(folder: &Path, source: &str) -> Option<[PathBuf; 2]> {
+    let (nvidia, _) = nvidia_headers()?;
+    let compile = |name: &str, include: Option<&Path>| {
+        let out = folder.join(name);
+        let mut command = Command::new(prefix().join("bin/ginrs-cc"));
+        command.args(["-std=c++17", "-O2", "--extended-lambda"]).args(include.map(|path| format!("-I{}", path.display())));
+        run(command.arg("-o").arg(&out).arg(root().join(source)));
+        out
+    };
+    Some([compile("ours", None), compile("nvidia", Some(&nvidia))])
+}
+
+/// Even ranks run the first binary, odd ones the second.
+fn mixed(program: &str, source: &str, ranks: u32, env: &[(&str, &str)]) {
+    let folder = tempfile::tempdir().unwrap();
+    let Some([ours, nvidia]) = both(folder.path(), source) else { return };
+    for (even, odd) in [(&nvidia, &nvidia), (&ours, &nvidia), (&nvidia, &ours)] {
+        let choose = format!("[ $((RANK % 2)) = 0 ] && exec {} || exec {}", even.display(), odd.display());
+        let output = Command::new(prefix().join("bin/ginrs-run"))
+            .args(["-n", &ranks.to_string(), "--timeout", "100", "sh", "-c", &choose])
+            .envs(env.iter().copied())
+            .output()
+            .unwrap();
+        let said = text(&output);
+        let ok = (0..ranks).filter(|rank| said.contains(&format!("rank {rank} of {ranks}: ok,"))).count();
+        assert!(output.status.success() && ok == ranks as usize, "{program} {env:?}: {}\n{said}", output.status);
+    }
+}
+
+#[test]
+fn puts_signals_and_counters() {
+    let plan = "blocks=4 threads=64 coop=cta strip=65536 largest=5000 rounds=3 seed=1";
+    mixed("torture", "abi-tests/programs/torture.cu", 4, &[("TORTURE", plan)]);
+}
+
+#[test]
+fn an_expert_parallel_exchange() {
+    mixed("moe", "abi-tests/programs/moe.cu", 3, &[]);
+}
+
+#[test]
+fn lsa_barriers() {
+    mixed("lsa-allreduce", "examples-c/05-lsa-allreduce/main.cu", 4, &[]);
+}
+
+#[test]
+fn ll_all_to_all() {
+    mixed("ll-bcast-reduce", "examples-c/06-ll-bcast-reduce/main.cu", 3, &[]);
+}
+
+#[test]
+fn the_hybrid_barrier_over_two_nodes() {
+    mixed("hybrid-alltoall", "examples-c/04-hybrid-alltoall/main.cu", 4, &[("GINRS_FAKE_NODES", "0,0,1,1")]);
+}

@@ -47,7 +47,7 @@ fn two_nodes_of_eight_are_the_specifications_vector() {
 }
 
 fn reused_ids_start_at_zero(comm: &Comm) {
-    let entry = Resource { bytes: 256, align: 64, gin_signals: 2, gin_counters: 1 };
+    let entry = Resource { bytes: 256, align: 64, gin_signals: 2, gin_counters: 1, waits: None };
     let reqs = Requirements { gin_signal_count: 1, resources: vec![entry], ..Default::default() };
     let made = create(comm, &reqs).unwrap();
     let dc = made.dev_comm;

@@ -6,7 +6,7 @@ use super::entry::{entry, input, out};
 use super::types::*;
 use crate::bail;
 use crate::comm::group::Stage;
-use crate::devcomm::{self, Outputs, Requirements, Resource, TeamRequest};
+use crate::devcomm::{self, Outputs, Requirements, Resource, TeamRequest, release};
 use crate::error::Result;
 
 /// Longer lists are taken for circular ones.
@@ -105,6 +105,7 @@ unsafe fn copy(reqs: &ncclDevCommRequirements_t) -> Result<(Requirements, Vec<Ou
             align: entry.bufferAlign as u64,
             gin_signals: entry.ginSignalCount,
             gin_counters: entry.ginCounterCount,
+            waits: release::find(entry.outBufferHandle as usize, entry.bufferSize as u64),
         });
         outs.push(Outs {
             buffer: wanted("outBufferHandle", entry.outBufferHandle)?,
@@ -178,7 +179,7 @@ mod tests {
         let mut first = ncclDevResourceRequirements_t { next: &mut second, outBufferHandle: &mut handle, ..entry(64) };
         // SAFETY: a well-formed list of two.
         let (copied, outs) = unsafe { copy(&requirements(&mut first)) }.unwrap();
-        let resource = |bytes| Resource { bytes, align: 16, gin_signals: 2, gin_counters: 3 };
+        let resource = |bytes| Resource { bytes, align: 16, gin_signals: 2, gin_counters: 3, waits: None };
         assert_eq!(copied.resources, [resource(64), resource(32)]);
         assert!(copied.gin_force_enable && copied.gin_signal_count == 4);
         let outputs = Outputs { buffer_handle: 9, signal_start: 10, counter_start: 11 };

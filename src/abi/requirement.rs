@@ -4,6 +4,7 @@
 use super::entry::{entry, out};
 use super::types::*;
 use crate::bail;
+use crate::devcomm::release::{Waits, note};
 use crate::error::Result;
 use std::ffi::c_int;
 use std::ptr::{addr_of_mut, null_mut};
@@ -63,6 +64,7 @@ pub extern "C" fn pncclLsaBarrierCreateRequirement(
             addr_of_mut!((*outHandle).nBarriers).write(nBarriers);
             addr_of_mut!((*outHandle).bufHandle)
         };
+        note(handle as usize, Waits::LsaBarrier { barriers: nBarriers as u32, members: team.nRanks as u32 });
         request.write(ncclDevResourceRequirements_t { bufferSize: bytes, bufferAlign: 4, outBufferHandle: handle, ..empty() });
         Ok(())
     })
@@ -120,6 +122,7 @@ pub extern "C" fn pncclLLA2ACreateRequirement(
             addr_of_mut!((*outHandle).nSlots).write(nSlots as u32);
             addr_of_mut!((*outHandle).bufHandle)
         };
+        note(handle as usize, Waits::Lla2a { blocks: nBlocks as u32, slots: nSlots as u32 });
         request.write(ncclDevResourceRequirements_t { bufferSize: bytes, bufferAlign: 16, outBufferHandle: handle, ..empty() });
         Ok(())
     })

@@ -70,7 +70,12 @@ fn assemble(bootstrap: Bootstrap, n_ranks: u32, rank: u32, config: CommConfig, d
     let (peers, abort, watch) = made.inspect_err(|error| bootstrap.poison(error))?;
     let hash = bootstrap.comm_hash();
     // The one line for a failure that no call caused; calls that end with it stay silent.
-    abort.on_raise(move |cause| warn!("{cause} | seen by comm 0x{hash:016x} rank {rank}"));
+    let release = devcomm::Release::new(device.clone(), format!("comm 0x{hash:016x} rank {rank}"));
+    let start = release.starter();
+    abort.on_raise(move |cause| {
+        let kernels = start();
+        warn!("{cause} | seen by comm 0x{hash:016x} rank {rank}{kernels}");
+    });
     let hosts: Vec<u64> = peers.iter().map(|peer| peer.host_hash).collect();
     Ok(Comm {
         rank,
@@ -79,6 +84,7 @@ fn assemble(bootstrap: Bootstrap, n_ranks: u32, rank: u32, config: CommConfig, d
         config,
         gin: Mutex::new(None),
         devcomms: devcomm::Registry::new(),
+        release,
         windows: window::Registry::new(),
         topo: Topology::new(&hosts, rank),
         peers,

@@ -64,6 +64,7 @@ pub fn abort(comm: Arc<Comm>) {
 }
 
 fn bury(comm: Arc<Comm>) {
+    comm.release.ended();
     let device = comm.device.clone();
     device.bury(Box::new(comm));
 }

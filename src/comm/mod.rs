@@ -42,6 +42,8 @@ pub struct Comm {
     pub gin: Mutex<Option<Arc<Gin>>>,
     /// Device communicators that stand.
     pub devcomms: devcomm::Registry,
+    /// Moves the words that kernels wait on, after an abort; ends before the windows that hold them.
+    pub release: devcomm::Release,
     /// Windows that stand, and the memory under them.
     pub windows: window::Registry,
     /// Nodes and LSA team.

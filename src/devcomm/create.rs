@@ -44,6 +44,9 @@ pub fn create(comm: &Comm, reqs: &Requirements) -> Result<Created> {
     let layout = reqs.layout(comm.topo.lsa_size, contexts)?;
     let made = build(comm, &what, &layout, gin.as_deref())?;
     comm.devcomms.live.lock().push(made.record);
+    let waits: Vec<_> = reqs.resources.iter().map(|resource| resource.waits).collect();
+    let local = made.resource.as_ref().map_or(0, |resource| resource.local);
+    comm.release.add(made.record.window, local, &layout, comm.topo.lsa_size, &waits);
     info!(
         INIT,
         "{} {what}: {} bytes, {} LSA and {} rail barriers, {contexts} GIN contexts, {} signals, {} counters",
@@ -261,6 +264,7 @@ pub fn destroy(comm: &Comm, dc: &ncclDevComm) -> Result<()> {
     if let Some(gin) = comm.gin.lock().clone() {
         give_back(&gin, &record);
     }
+    comm.release.remove(record.window);
     match record.window {
         0 => Ok(()),
         window => window::remove_resource(comm, window),

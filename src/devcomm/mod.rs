@@ -2,12 +2,14 @@
 
 mod create;
 mod registry;
+pub mod release;
 mod requirements;
 #[cfg(test)]
 mod vectors;
 
 pub use create::{MARKER, MARKER_WORD, create, destroy, rcp32};
 pub use registry::Registry;
+pub use release::Release;
 pub use requirements::{Layout, Outputs, Requirements, Resource, TeamRequest};
 
 use crate::abi::types::ncclDevComm;

@@ -1,5 +1,6 @@
 //! What a device communicator must hold, and where: the walk over the requirements (spec host 1.3, step 4).
 
+use super::release::Waits;
 use crate::abi::types::RESOURCE_HANDLE_UNIT;
 use crate::bail;
 use crate::error::Result;
@@ -39,6 +40,8 @@ pub struct Resource {
     pub gin_signals: i32,
     /// Counters of its own.
     pub gin_counters: i32,
+    /// What kernels wait on in it, where a helper of ours laid it out. This rank's own: not compared.
+    pub waits: Option<Waits>,
 }
 
 /// `ncclTeamRequirements` without its pointers.

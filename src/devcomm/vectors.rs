@@ -67,7 +67,7 @@ fn the_measured_table() {
 
 #[test]
 fn user_signals_and_counters_are_honoured_and_numbered_in_order() {
-    let entry = |gin_signals, gin_counters| Resource { bytes: 64, align: 4, gin_signals, gin_counters };
+    let entry = |gin_signals, gin_counters| Resource { bytes: 64, align: 4, gin_signals, gin_counters, waits: None };
     let reqs = Requirements {
         rail_gin_barrier_count: 2,
         gin_signal_count: 5,

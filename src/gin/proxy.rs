@@ -16,7 +16,7 @@ use crate::seq::Seq;
 use crate::transport::{Completion, Region, Transport};
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 /// Descriptors taken from one queue before its credit is published and the next queue has its turn.
 const BATCH: u32 = 64;
@@ -36,6 +36,9 @@ const LINGER: (u32, u32) = (8, 256);
 const SCAN_BUSY: usize = 4;
 const SCAN_IDLE: usize = 64;
 
+/// Between two looks at the words of an aborted communicator: a kernel may reset one and wait again.
+const RELEASE_AGAIN: Duration = Duration::from_millis(1);
+
 /// Which transport carries to whom.
 pub struct Routes {
     /// The transports in use.
@@ -53,6 +56,8 @@ pub struct Engine {
     regions: Vec<Option<Region>>,
     /// Where the slow scan goes on.
     scan: (usize, u32),
+    /// When the words of an aborted communicator were moved last.
+    released: Option<Instant>,
     pub(super) signals: Pool,
     pub(super) counters: Pool,
 }
@@ -80,6 +85,7 @@ impl Engine {
             done: Vec::new(),
             regions: Vec::new(),
             scan: (0, 0),
+            released: None,
             signals: Pool::new("signal", "NCCL_GIN_SIGNAL_POOL_SIZE", shape.signals),
             counters: Pool::new("counter", "NCCL_GIN_COUNTER_POOL_SIZE", shape.counters),
         }
@@ -152,6 +158,9 @@ impl Engine {
         if !self.carrier.draining && self.carrier.abort.is_raised() {
             self.start_draining();
         }
+        if self.released.is_some_and(|at| at.elapsed() > RELEASE_AGAIN) {
+            self.release_words();
+        }
         let mut moved = self.complete();
         let mut idle = 0;
         self.carrier.operations = STEP_OPERATIONS;
@@ -219,7 +228,7 @@ impl Engine {
     }
 
     /// From here on nothing moves: what is under way is dropped, all taken descriptors are credited, and words that kernels
-    /// may wait on are moved, for those that know no abort word.
+    /// may wait on are moved.
     fn start_draining(&mut self) {
         self.carrier.draining = true;
         self.carrier.pending = 0;
@@ -235,9 +244,16 @@ impl Engine {
                 lane.ledger.forgive(open);
                 lane.ledger.settle(open, &context.cis[peer]);
             }
-            let release = |word: &AtomicU64| _ = word.fetch_add(signal::RELEASE, Ordering::Release);
-            self.signals.taken().for_each(|id| release(&context.signals[id]));
-            self.counters.taken().for_each(|id| release(&context.counters[id]));
+        }
+        self.release_words();
+    }
+
+    /// Moves the words that kernels may wait on, for those that know no abort word; again after a kernel has reset one.
+    fn release_words(&mut self) {
+        self.released = Some(Instant::now());
+        for context in &self.contexts {
+            self.signals.taken().for_each(|id| signal::release(&context.signals[id]));
+            self.counters.taken().for_each(|id| signal::release(&context.counters[id]));
         }
     }
 }

@@ -9,8 +9,17 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Added to every word in use when the communicator is aborted: ends the rolling compares of 32 to 62 and of 64 bits in
-/// kernels that know no abort word.
-pub const RELEASE: u64 = 1 << 62 | 1 << 30;
+/// kernels that know no abort word, and those of 8 and 16 bits that want at most 64 and 16448 more.
+pub const RELEASE: u64 = 1 << 62 | 1 << 30 | 1 << 14 | 1 << 6;
+/// No word in use gets here by itself: one below has been reset since it was released.
+const RELEASED: u64 = 1 << 61;
+
+/// Releases a word, again if a kernel has reset it.
+pub fn release(word: &AtomicU64) {
+    if word.load(Ordering::Relaxed) < RELEASED {
+        word.fetch_add(RELEASE, Ordering::Release);
+    }
+}
 
 /// First-fit allocator of id ranges. All ranks make the same calls, so all get the same ids.
 pub struct Pool {
@@ -116,6 +125,27 @@ mod tests {
         assert_eq!(pool.alloc(1).unwrap(), 65535);
         assert!(pool.alloc(1).is_err());
         assert!(Pool::new("counter", "", 65536).alloc(65537).is_err());
+    }
+
+    #[test]
+    fn the_release_ends_short_waits_and_stands_again_after_a_reset() {
+        for start in [0, 100, 255, 65_000] {
+            let word = AtomicU64::new(start);
+            release(&word);
+            for ahead in [1, 64] {
+                assert!(rolling_le(start + ahead, word.load(Ordering::Relaxed), 8), "{ahead} from {start}");
+            }
+            for ahead in [1, 64, 16_000] {
+                assert!(rolling_le(start + ahead, word.load(Ordering::Relaxed), 16), "{ahead} from {start}");
+            }
+        }
+        let word = AtomicU64::new(5);
+        release(&word);
+        release(&word);
+        assert_eq!(word.load(Ordering::Relaxed), RELEASE + 5, "once");
+        word.store(0, Ordering::Relaxed);
+        release(&word);
+        assert_eq!(word.load(Ordering::Relaxed), RELEASE);
     }
 
     #[test]

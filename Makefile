@@ -11,7 +11,7 @@ STAGE := $(CURDIR)/build/prefix
 SYSTEM_LIBS := -lgcc_s -lutil -lrt -lpthread -lm -ldl -lc
 export GINRS_PREFIX ?= $(STAGE)
 
-.PHONY: help deps build stage install uninstall headers check-headers demo test bench soak asan tsan fmt clippy clean
+.PHONY: help deps build stage install uninstall headers check-headers demo test bench perf gpu-bench soak asan tsan fmt clippy clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -52,6 +52,12 @@ test: ## everything; what CI runs
 
 bench: stage ## speed on the CPU device, as ratios to floors measured in the same run
 	@scripts/bench.sh
+
+perf: stage ## ginrs-perf, the device API's benchmarks, into build/perf
+	@scripts/perf.sh
+
+gpu-bench: ## the figures of ginrs-perf on the GPUs found, beside NVIDIA's library
+	@scripts/gpu-bench.sh $(GPU_BENCH)
 
 soak: stage ## random shapes and seeds of the torture program for MINUTES (10)
 	@scripts/soak.sh $(MINUTES)

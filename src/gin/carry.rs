@@ -27,7 +27,7 @@ pub(super) struct Carrier {
     pub draining: bool,
     /// Pieces that a transport has not finished.
     pub pending: u64,
-    /// Descriptors and bytes that this step may still take.
+    /// Descriptors, and bytes done at once, that this step may still take.
     pub operations: u32,
     pub bytes: u64,
 }
@@ -69,7 +69,8 @@ impl Turn<'_> {
                 Ok(submitted) => submitted,
                 Err(error) => return carrier.failed(piece.tag, error),
             };
-            if submitted != Submitted::Full {
+            if submitted == Submitted::Done {
+                // What this thread moved itself. Bytes that a device moves cost a step nothing.
                 carrier.bytes = carrier.bytes.saturating_sub(piece.bytes);
             }
             let last = submitted != Submitted::Full && operation.took(&piece);
@@ -86,9 +87,7 @@ impl Turn<'_> {
                 if last {
                     break;
                 }
-                if carrier.bytes > 0 {
-                    continue;
-                }
+                continue;
             }
             self.lane.current = Some(Box::new((at, operation)));
             return;

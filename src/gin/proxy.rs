@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 /// Descriptors taken from one queue before its credit is published and the next queue has its turn.
 const BATCH: u32 = 64;
-/// Descriptors and bytes of one step, over all queues.
+/// Descriptors of one step over all queues, and bytes that it moves itself: transports that let a device do it take more.
 const STEP_OPERATIONS: u32 = 1024;
 const STEP_BYTES: u64 = 2 << 20;
 /// Active queues looked at, and hints read, in one step.
@@ -206,6 +206,8 @@ impl Engine {
                 Err(error) => _ = carrier.abort.raise(error),
             }
         }
+        // Completions of one queue mostly come together: its credit is published once, behind the last of them.
+        let mut unsettled = None;
         for (tag, result) in self.done.drain(..) {
             moved = true;
             if carrier.draining {
@@ -216,14 +218,19 @@ impl Engine {
                 carrier.failed(tag, error);
                 continue;
             }
+            if unsettled != Some((index, peer)) {
+                settle(&mut self.contexts, unsettled.replace((index, peer)));
+            }
             let context = self.contexts.get_mut(index).filter(|context| (peer as usize) < context.lanes.len());
             if context.is_some_and(|context| context.finish_piece(peer, at)) {
                 carrier.pending -= 1;
             } else {
+                unsettled = None;
                 let error = Error::new(Code::InternalError, FAILED, "completion of work that is not under way");
                 carrier.failed(tag, error);
             }
         }
+        settle(&mut self.contexts, unsettled);
         moved
     }
 
@@ -376,11 +383,15 @@ impl Context {
     fn finish_piece(&mut self, peer: u32, at: Seq) -> bool {
         let depth = self.shape.depth as usize;
         let open = &mut self.open[peer as usize * depth..][..depth];
-        let mut turn = Turn { lane: &mut self.lanes[peer as usize], open, counters: &self.counters };
-        if !turn.part_done(at) {
-            return false;
-        }
-        turn.lane.ledger.settle(turn.open, &self.cis[peer as usize]);
-        true
+        Turn { lane: &mut self.lanes[peer as usize], open, counters: &self.counters }.part_done(at)
     }
+}
+
+/// Publishes the credit of one queue, by context and peer.
+fn settle(contexts: &mut [Context], queue: Option<(usize, u32)>) {
+    let Some((index, peer)) = queue else { return };
+    let context = &mut contexts[index];
+    let depth = context.shape.depth as usize;
+    let open = &context.open[peer as usize * depth..][..depth];
+    context.lanes[peer as usize].ledger.settle(open, &context.cis[peer as usize]);
 }

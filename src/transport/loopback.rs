@@ -42,6 +42,6 @@ impl Transport for Loopback {
 mod tests {
     #[test]
     fn contract() {
-        crate::transport::contract::all(|serves| Box::new(super::Loopback::new(serves)));
+        crate::transport::contract::all(|serves| vec![Box::new(super::Loopback::new(serves))]);
     }
 }

@@ -1,4 +1,4 @@
-//! Delivery by plain stores: for peers whose memory this process has mapped.
+//! Regions as addresses, for peers whose memory this process has mapped; and delivery by plain stores where the host can.
 
 use super::{Region, Source, Submitted, Work};
 use crate::bail;
@@ -35,6 +35,40 @@ struct Mapping {
     local: Span,
     /// By rank; None for peers that this transport does not serve.
     peers: Vec<Option<Span>>,
+}
+
+/// A word of signal memory and what to add to it. The host can touch it, and it stays mapped as long as the transport.
+#[derive(Clone, Copy)]
+pub(in crate::transport) struct Signal {
+    word: usize,
+    add: u64,
+}
+
+impl Signal {
+    /// Adds. Release: whoever sees the sum sees everything that this thread has seen to land before.
+    #[inline]
+    pub fn raise(self) {
+        let word = std::ptr::with_exposed_provenance_mut(self.word);
+        // SAFETY: `Mapped::resolve`, the only maker, checked that these are 8 aligned bytes of the signal region, which goes
+        // with its engine, after the transports; only ever accessed atomically.
+        unsafe { AtomicU64::from_ptr(word) }.fetch_add(self.add, Ordering::Release);
+    }
+}
+
+/// Where a payload comes from.
+#[derive(Clone, Copy)]
+pub(in crate::transport) enum From {
+    Nowhere,
+    Value(u64),
+    Memory(*const u8),
+}
+
+/// Work whose two ends have been checked. The pointers are device addresses: host addresses only on the CPU device.
+#[derive(Clone, Copy)]
+pub(in crate::transport) struct Resolved {
+    pub from: From,
+    pub to: *mut u8,
+    pub signal: Option<Signal>,
 }
 
 /// The regions as one transport has them mapped. [`Region::new`] vouches for their addresses until `deregister`.
@@ -93,50 +127,63 @@ impl Mapped {
         self.regions.get(region as usize)?.as_ref()?.peers.get(peer as usize)?.as_ref()?.at(offset, bytes)
     }
 
-    /// Moves the payload, then the signal. Both ends are checked before the first byte moves.
+    /// Checks both ends of `work`, and that it goes to a peer that is served.
     #[inline]
-    pub fn deliver(&self, work: &Work) -> Result<Submitted> {
-        let word = match work.signal {
-            None => None,
-            Some((offset, add)) => match self.target(super::SIGNALS, work.peer, offset, 8) {
-                Some(word) if offset % 8 == 0 => Some((word, add)),
+    pub fn resolve(&self, work: &Work) -> Result<Resolved> {
+        let mut resolved = Resolved { from: From::Nowhere, to: std::ptr::null_mut(), signal: None };
+        if let Some((offset, add)) = work.signal {
+            match self.target(super::SIGNALS, work.peer, offset, 8) {
+                Some(word) if offset % 8 == 0 => resolved.signal = Some(Signal { word: word.expose_provenance(), add }),
                 _ => return self.refuse(work, "signal"),
-            },
-        };
+            }
+        }
         if work.bytes > 0 {
             let (region, offset) = work.target;
-            let Some(to) = self.target(region, work.peer, offset, work.bytes) else {
-                return self.refuse(work, "target");
-            };
-            let value;
-            let from = match work.source {
+            match self.target(region, work.peer, offset, work.bytes) {
+                Some(to) => resolved.to = to,
+                None => return self.refuse(work, "target"),
+            }
+            resolved.from = match work.source {
                 Source::Region { region, offset } => {
                     let mapping = self.regions.get(region as usize).and_then(Option::as_ref);
                     match mapping.and_then(|mapping| mapping.local.at(offset, work.bytes)) {
-                        Some(from) => from.cast_const(),
+                        Some(from) => From::Memory(from.cast_const()),
                         None => return self.refuse(work, "source"),
                     }
                 }
                 Source::Inline(_) if work.bytes > 8 => return self.refuse(work, "inline value"),
-                Source::Inline(bits) => {
-                    value = bits.to_le_bytes();
-                    value.as_ptr()
-                }
+                Source::Inline(bits) => From::Value(bits),
             };
+        }
+        Ok(resolved)
+    }
+
+    /// Moves the payload, then the signal. Both ends are checked before the first byte moves.
+    #[inline]
+    pub fn deliver(&self, work: &Work) -> Result<Submitted> {
+        let Resolved { from, to, signal } = self.resolve(work)?;
+        let value;
+        let from = match from {
+            From::Nowhere => std::ptr::null(),
+            From::Memory(from) => from,
+            From::Value(bits) => {
+                value = bits.to_le_bytes();
+                value.as_ptr()
+            }
+        };
+        if work.bytes > 0 {
             // SAFETY: both ranges were checked to lie in live mappings (or in `value`); kernels that touch them during
             // the put break the API's contract, which this transport cannot make worse than a mixed payload.
             unsafe { copy(from, to, work.bytes as usize) };
         }
-        if let Some((word, add)) = word {
-            // SAFETY: 8 aligned bytes of a live mapping, only ever accessed atomically. Release puts the payload, and
-            // everything this thread moved before, in front of the add.
-            unsafe { AtomicU64::from_ptr(word.cast()) }.fetch_add(add, Ordering::Release);
+        if let Some(signal) = signal {
+            signal.raise();
         }
         Ok(Submitted::Done)
     }
 
     #[cold]
-    fn refuse(&self, work: &Work, what: &str) -> Result<Submitted> {
+    pub fn refuse<T>(&self, work: &Work, what: &str) -> Result<T> {
         bail!(
             InternalError,
             50,

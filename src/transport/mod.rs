@@ -2,8 +2,12 @@
 
 use crate::error::Result;
 
+#[cfg(test)]
+mod delayed;
 pub mod loopback;
 mod mapped;
+pub mod nvlink;
+mod pipeline;
 pub mod select;
 pub mod shm;
 mod work;

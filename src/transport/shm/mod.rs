@@ -42,6 +42,6 @@ impl Transport for Shm {
 mod tests {
     #[test]
     fn contract() {
-        crate::transport::contract::all(|serves| Box::new(super::Shm::new(serves)));
+        crate::transport::contract::all(|serves| vec![Box::new(super::Shm::new(serves))]);
     }
 }

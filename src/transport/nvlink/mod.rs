@@ -1,0 +1,191 @@
+//! Peers whose GPU memory is mapped here: the copy engine moves the bytes, over NVLink or PCIe.
+//!
+//! One pipeline of copies for each peer, this rank included. Copies of one batch have no order among themselves, so a signal
+//! never goes with them: it is added by this thread, to the peer's words in host memory, once its batch has ended. All
+//! batches of a peer end in order, hence a signal comes after its payload and after all earlier work to that peer, whatever
+//! the context. Payloads have no order among themselves: two puts to the same bytes need a signal, or a flush, in between.
+
+use super::mapped::{From, Mapped, Resolved, Signal};
+use super::pipeline::{BATCHES, COPIES, Pipeline};
+use super::{Capabilities, Completion, Region, Submitted, Transport, Work};
+use crate::device::{ControlMemory, Copy, CopyQueue, DevPtr, Device};
+use crate::error::{Code, Error, Result};
+use crate::log;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+#[cfg(test)]
+mod tests;
+
+/// Most bytes of one copy.
+const PIECE: u64 = 1 << 30;
+/// How long an abort waits for copies that have been started.
+const LAST_COPIES: Duration = Duration::from_millis(20);
+/// How long a deregistration waits for a device that finishes nothing.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Contexts that are told apart; further ones share, which orders more than it must.
+const CONTEXTS: usize = 8;
+
+/// What ends with a batch.
+#[derive(Clone, Copy)]
+struct Entry {
+    tag: u64,
+    signal: Option<Signal>,
+}
+
+impl Entry {
+    #[inline]
+    fn end(self, done: &mut Vec<Completion>) {
+        if let Some(signal) = self.signal {
+            signal.raise();
+        }
+        done.push((self.tag, Ok(())));
+    }
+}
+
+/// What goes to one peer.
+struct Lane {
+    peer: u32,
+    pipeline: Pipeline<Entry>,
+    /// By context: the batch that its last work went with.
+    last: [u64; CONTEXTS],
+    /// A word for each copy that may be under way: copy engines read no registers.
+    values: ControlMemory,
+    busy: bool,
+}
+
+impl Lane {
+    fn new(peer: u32, device: &dyn Device, queue: Box<dyn CopyQueue>) -> Result<Box<Self>> {
+        let values = device.control(BATCHES * COPIES * 8)?;
+        Ok(Box::new(Self { peer, pipeline: Pipeline::new(queue), last: [0; CONTEXTS], values, busy: false }))
+    }
+
+    /// Puts `value` where copy number `place` reads it.
+    fn keep(&self, place: usize, value: u64) -> DevPtr {
+        assert!(place < BATCHES * COPIES);
+        // SAFETY: within the memory, as just checked; aligned. Its last reader was the copy that had this place before, and
+        // that one has ended.
+        let word = unsafe { AtomicU64::from_ptr(self.values.host().cast::<u64>().add(place).as_ptr()) };
+        word.store(value.to_le(), Ordering::Release);
+        self.values.device() + place as u64 * 8
+    }
+
+    #[inline]
+    fn submit(&mut self, work: &Work, Resolved { from, to, signal }: Resolved) -> Submitted {
+        let entry = Entry { tag: work.tag, signal };
+        let last = work.context as usize % CONTEXTS;
+        if let From::Nowhere = from {
+            if self.pipeline.has_ended(self.last[last]) {
+                if let Some(signal) = signal {
+                    signal.raise();
+                }
+                return Submitted::Done;
+            }
+            return if self.pipeline.follow(self.last[last], entry) { Submitted::Pending } else { Submitted::Full };
+        }
+        let Some(place) = self.pipeline.place() else { return Submitted::Full };
+        let from = match from {
+            From::Value(value) => self.keep(place, value),
+            From::Memory(from) => from.expose_provenance() as DevPtr,
+            From::Nowhere => unreachable!("handled above"),
+        };
+        let copy = Copy { from, to: to.expose_provenance() as DevPtr, bytes: work.bytes };
+        self.last[last] = self.pipeline.push(copy, entry);
+        Submitted::Pending
+    }
+}
+
+/// Copies by the device into memory that it reaches.
+pub struct Nvlink {
+    mapped: Mapped,
+    /// By peer.
+    lanes: Vec<Option<Box<Lane>>>,
+    /// Peers with something under way.
+    busy: Vec<u32>,
+    /// What ended outside of `progress`.
+    ended: Vec<Completion>,
+}
+
+impl Nvlink {
+    /// For the ranks with `serves[rank]`; `queue` makes the queue of each.
+    pub fn new(device: &dyn Device, serves: Vec<bool>, mut queue: impl FnMut() -> Result<Box<dyn CopyQueue>>) -> Result<Self> {
+        let mut lanes = Vec::with_capacity(serves.len());
+        for (peer, serves) in serves.iter().enumerate() {
+            lanes.push(if *serves { Some(Lane::new(peer as u32, device, queue()?)?) } else { None });
+        }
+        let busy = Vec::with_capacity(lanes.len());
+        Ok(Self { mapped: Mapped::new("nvlink", serves), lanes, busy, ended: Vec::new() })
+    }
+}
+
+/// A queue failed: who was the target, and what the device said.
+#[cold]
+fn failed(peer: u32, error: Error) -> Error {
+    let text = format!("copies to a peer failed | nvlink, to rank {peer} | {error} | fix: see the cause");
+    Error { text, id: 76, ..error }
+}
+
+impl Transport for Nvlink {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { name: "nvlink", piece: PIECE, polled: false }
+    }
+
+    fn register(&mut self, region: &Region) -> Result<()> {
+        self.mapped.register(region)
+    }
+
+    fn deregister(&mut self, region: u32) {
+        // A caller that flushed finds nothing here. For one that did not, no copy may outlive its memory.
+        for &peer in &self.busy {
+            let Some(lane) = &mut self.lanes[peer as usize] else { continue };
+            let settled = lane.pipeline.settle(PATIENCE, |entry| entry.end(&mut self.ended));
+            let error = match settled {
+                Ok(true) => continue,
+                Ok(false) => Error::new(Code::UnhandledCudaError, 76, format!("the device finished nothing for {PATIENCE:?}")),
+                Err(error) => error,
+            };
+            log::error(&failed(peer, error));
+        }
+        self.mapped.deregister(region);
+    }
+
+    #[inline]
+    fn submit(&mut self, work: &Work) -> Result<Submitted> {
+        let resolved = self.mapped.resolve(work)?;
+        let Some(Some(lane)) = self.lanes.get_mut(work.peer as usize) else { return self.mapped.refuse(work, "peer") };
+        let submitted = lane.submit(work, resolved);
+        if submitted == Submitted::Pending && !lane.busy {
+            lane.busy = true;
+            self.busy.push(work.peer);
+        }
+        Ok(submitted)
+    }
+
+    fn progress(&mut self, done: &mut Vec<Completion>) -> Result<bool> {
+        let mut moved = !self.ended.is_empty();
+        done.append(&mut self.ended);
+        let mut i = 0;
+        while let Some(&peer) = self.busy.get(i) {
+            let Some(lane) = &mut self.lanes[peer as usize] else { break };
+            moved |= lane.pipeline.progress(|entry| entry.end(done)).map_err(|error| failed(lane.peer, error))?;
+            if lane.pipeline.is_idle() {
+                lane.busy = false;
+                self.busy.swap_remove(i);
+            } else {
+                i += 1;
+            }
+        }
+        Ok(moved)
+    }
+
+    fn abort(&mut self) {
+        let deadline = Instant::now() + LAST_COPIES;
+        for peer in self.busy.drain(..) {
+            if let Some(lane) = &mut self.lanes[peer as usize] {
+                lane.pipeline.abandon(deadline);
+                lane.busy = false;
+            }
+        }
+        self.ended.clear();
+    }
+}

@@ -1,0 +1,244 @@
+//! Copies that a device makes in the background, in batches: what the transports share that leave the moving to it.
+//!
+//! A copy joins the open batch. A batch starts as soon as fewer than [`FLIGHT`] are under way, so a lone copy starts at once
+//! and copies that come faster than the device takes them go together: on an H200 a batch of 256 costs a quarter a copy.
+//! Batches end in the order in which they started, and the entries of a batch in the order in which they came.
+
+use crate::device::{Copy, CopyQueue};
+use crate::error::Result;
+use std::time::{Duration, Instant};
+
+/// Most copies of a batch.
+pub(in crate::transport) const COPIES: usize = 256;
+/// Most batches started and not ended.
+const FLIGHT: u64 = 4;
+/// Batches in all: those and the open one.
+pub(in crate::transport) const BATCHES: usize = FLIGHT as usize + 1;
+/// Most entries of a batch: its copies, and what only waits for them.
+const ENTRIES: usize = 2 * COPIES;
+
+struct Batch<T> {
+    copies: Vec<Copy>,
+    entries: Vec<T>,
+    ticket: u64,
+}
+
+/// One queue of copies and what is to be done when they have ended.
+pub(in crate::transport) struct Pipeline<T> {
+    queue: Box<dyn CopyQueue>,
+    /// Batch `n` stands at `n % BATCHES`. Nothing here is allocated again after `new`.
+    batches: Vec<Batch<T>>,
+    /// The oldest batch that has not ended; those before `open` have been started.
+    first: u64,
+    open: u64,
+}
+
+impl<T> Pipeline<T> {
+    /// Over a queue of its own.
+    pub fn new(queue: Box<dyn CopyQueue>) -> Self {
+        let batch = || Batch { copies: Vec::with_capacity(COPIES), entries: Vec::with_capacity(ENTRIES), ticket: 0 };
+        // From 1 on, so that 0 names a batch that has ended.
+        Self { queue, batches: std::iter::repeat_with(batch).take(BATCHES).collect(), first: 1, open: 1 }
+    }
+
+    #[inline]
+    fn batch(&mut self, number: u64) -> &mut Batch<T> {
+        &mut self.batches[(number % BATCHES as u64) as usize]
+    }
+
+    /// Number of the newest batch that holds anything; everything before it has started.
+    #[inline]
+    pub fn newest(&mut self) -> u64 {
+        let open = self.open;
+        if self.batch(open).entries.is_empty() { open - 1 } else { open }
+    }
+
+    /// True if nothing is under way.
+    #[inline]
+    pub fn is_idle(&mut self) -> bool {
+        self.newest() < self.first
+    }
+
+    /// True if batch `number` has ended.
+    #[inline]
+    pub fn has_ended(&self, number: u64) -> bool {
+        number < self.first
+    }
+
+    /// Where the next copy will stand, unique among the copies under way: below `BATCHES * COPIES`. None: full.
+    #[inline]
+    pub fn place(&mut self) -> Option<usize> {
+        let open = self.open;
+        let batch = self.batch(open);
+        let room = batch.copies.len() < COPIES && batch.entries.len() < ENTRIES;
+        room.then(|| (open % BATCHES as u64) as usize * COPIES + batch.copies.len())
+    }
+
+    /// Adds a copy for which there is a [`Self::place`]. Returns its batch's number.
+    #[inline]
+    pub fn push(&mut self, copy: Copy, entry: T) -> u64 {
+        let open = self.open;
+        let batch = self.batch(open);
+        debug_assert!(batch.copies.len() < COPIES);
+        batch.copies.push(copy);
+        batch.entries.push(entry);
+        open
+    }
+
+    /// Lets `entry` end with batch `number`, which holds something and has not ended. False: full.
+    #[inline]
+    pub fn follow(&mut self, number: u64, entry: T) -> bool {
+        debug_assert!((self.first..=self.newest()).contains(&number));
+        let entries = &mut self.batch(number).entries;
+        let room = entries.len() < ENTRIES;
+        if room {
+            entries.push(entry);
+        }
+        room
+    }
+
+    /// Ends what the device has finished and starts what waits for it. True if anything moved.
+    #[inline]
+    pub fn progress(&mut self, mut end: impl FnMut(T)) -> Result<bool> {
+        let mut moved = false;
+        if self.first < self.open {
+            let finished = self.queue.finished()?;
+            while self.first < self.open {
+                let first = self.first;
+                let batch = self.batch(first);
+                if batch.ticket > finished {
+                    break;
+                }
+                batch.entries.drain(..).for_each(&mut end);
+                batch.copies.clear();
+                self.first += 1;
+                moved = true;
+            }
+        }
+        let open = self.open;
+        if self.open - self.first < FLIGHT && !self.batch(open).copies.is_empty() {
+            let batch = &mut self.batches[(open % BATCHES as u64) as usize];
+            self.queue.copy(&batch.copies)?;
+            batch.ticket = self.queue.mark()?;
+            self.open += 1;
+            moved = true;
+        }
+        Ok(moved)
+    }
+
+    /// Goes on until nothing is under way. False if the device finished nothing for as long as `patience`.
+    pub fn settle(&mut self, patience: Duration, mut end: impl FnMut(T)) -> Result<bool> {
+        let mut since = Instant::now();
+        while !self.is_idle() {
+            if self.progress(&mut end)? {
+                since = Instant::now();
+            } else if since.elapsed() > patience {
+                return Ok(false);
+            }
+            std::hint::spin_loop();
+        }
+        Ok(true)
+    }
+
+    /// Forgets everything. What has been started cannot be called back: waits for it, at most until `deadline`.
+    pub fn abandon(&mut self, deadline: Instant) {
+        let open = self.open;
+        self.batch(open).copies.clear();
+        self.batches.iter_mut().for_each(|batch| batch.entries.clear());
+        // An error ends the wait too: a queue that failed copies no more.
+        while self.first < self.open && matches!(self.progress(|_| ()), Ok(moved) if moved || Instant::now() < deadline) {
+            std::hint::spin_loop();
+        }
+        self.first = self.open;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::delayed::Delayed;
+
+    fn copies(n: usize) -> (Vec<u64>, Vec<u64>) {
+        ((1..=n as u64).collect(), vec![0; n])
+    }
+
+    fn copy(from: &[u64], to: &[u64], i: usize) -> Copy {
+        Copy { from: &raw const from[i] as u64, to: &raw const to[i] as u64, bytes: 8 }
+    }
+
+    /// A thousand copies and followers over a queue that finishes late: each ends once, in order, after its copy.
+    #[test]
+    fn entries_end_in_order_and_after_their_copies() {
+        let (from, to) = copies(5000);
+        let mut pipeline = Pipeline::new(Box::new(Delayed::new(7)));
+        let (mut given, mut ended) = (0, Vec::new());
+        while ended.len() < 2 * from.len() {
+            for _ in 0..given % 97 + 1 {
+                if given == from.len() || pipeline.place().is_none() {
+                    break;
+                }
+                let batch = pipeline.push(copy(&from, &to, given), 2 * given);
+                assert!(pipeline.follow(batch, 2 * given + 1), "two entries a copy fit");
+                given += 1;
+            }
+            pipeline
+                .progress(|entry: usize| {
+                    // SAFETY: the test's own memory, written through the address that the copy holds.
+                    let landed = unsafe { (&raw const to[entry / 2]).read_volatile() };
+                    assert_eq!(landed, from[entry / 2]);
+                    ended.push(entry);
+                })
+                .unwrap();
+        }
+        assert!(ended.iter().enumerate().all(|(i, &entry)| i == entry));
+        assert!(pipeline.is_idle());
+    }
+
+    #[test]
+    fn a_lone_copy_starts_at_once_and_many_go_together() {
+        let (from, to) = copies(4 * COPIES);
+        let delayed = Delayed::stopped();
+        let started = delayed.started();
+        let mut pipeline = Pipeline::new(Box::new(delayed));
+        let mut next = 0;
+        for batches in 1..=FLIGHT as usize {
+            pipeline.push(copy(&from, &to, next), ());
+            next += 1;
+            assert!(pipeline.progress(|_| ()).unwrap());
+            assert_eq!(started.lock().len(), batches, "no waiting for company");
+        }
+        while pipeline.place().is_some() {
+            pipeline.push(copy(&from, &to, next), ());
+            next += 1;
+        }
+        assert!(!pipeline.progress(|_| ()).unwrap(), "four are under way");
+        assert!(!pipeline.settle(Duration::from_millis(5), |_| ()).unwrap(), "the device stands still");
+        started.lock().go = true;
+        assert!(pipeline.settle(Duration::from_secs(5), |_| ()).unwrap());
+        assert_eq!(started.lock().last(), Some(COPIES), "those that waited went as one batch");
+    }
+
+    #[test]
+    fn places_are_unique_among_what_is_under_way() {
+        let (from, to) = copies(8);
+        let delayed = Delayed::stopped();
+        let started = delayed.started();
+        let mut pipeline = Pipeline::new(Box::new(delayed));
+        let mut places = std::collections::HashSet::new();
+        let mut fill = |pipeline: &mut Pipeline<()>| {
+            while let Some(place) = pipeline.place() {
+                assert!(place < BATCHES * COPIES && places.insert(place), "{place} is in use");
+                pipeline.push(copy(&from, &to, place % 8), ());
+            }
+        };
+        for _ in 0..BATCHES {
+            fill(&mut pipeline);
+            pipeline.progress(|_| ()).unwrap();
+        }
+        fill(&mut pipeline);
+        assert_eq!(places.len(), BATCHES * COPIES);
+        pipeline.abandon(Instant::now());
+        assert!(pipeline.is_idle());
+        assert_eq!(started.lock().len(), FLIGHT as usize, "the open batch never started");
+    }
+}

@@ -100,7 +100,7 @@ impl CopyQueue for Delayed {
             while !copies.is_empty() {
                 if let Some(good) = &mut self.started.lock().good {
                     if *good == 0 {
-                        bail!(UnhandledCudaError, 74, "planted failure of a copy | in a test | fix: none");
+                        bail!(UnhandledCudaError, 76, "planted failure of a copy | in a test | fix: none");
                     }
                     *good -= 1;
                 }

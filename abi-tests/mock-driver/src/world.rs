@@ -1,0 +1,145 @@
+//! All memory of this process: physical blocks and their handles, reserved addresses, what is mapped there, linear and pinned memory.
+//!
+//! One lock: whoever copies holds it shared, so that nothing is unmapped under a copy.
+
+use crate::error::{Code, Result};
+use parking_lot::RwLock;
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// Granularity of physical memory and of reservations.
+pub const GRANULE: u64 = 2 << 20;
+
+/// Physical memory.
+pub struct Block {
+    pub fd: OwnedFd,
+    pub bytes: u64,
+    /// Ordinal of the device whose memory it is.
+    pub device: usize,
+    /// Whether it may be exported.
+    pub shareable: bool,
+    /// Counted against the device's memory: made here, not imported.
+    pub own: bool,
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        if self.own {
+            crate::linear::give_back(self.device, self.bytes);
+        }
+    }
+}
+
+/// What a handle's number stands for.
+pub struct Handle {
+    pub block: Arc<Block>,
+    /// cuMemCreate, imports and cuMemRetainAllocationHandle count up, cuMemRelease down.
+    pub held: u32,
+    /// Mappings keep a block alive and its number known, but not usable once `held` is 0.
+    pub mappings: u32,
+}
+
+/// What is mapped somewhere.
+pub struct Mapping {
+    pub bytes: u64,
+    pub handle: u64,
+    pub block: Arc<Block>,
+    /// CU_MEM_ACCESS_FLAGS_PROT_* by device.
+    pub access: [u8; crate::context::MOST],
+}
+
+/// cuMemAlloc memory.
+pub struct Linear {
+    pub bytes: u64,
+    pub device: usize,
+}
+
+/// Pinned host memory.
+pub struct Pinned {
+    pub bytes: u64,
+    /// The program's own memory (cuMemHostRegister).
+    pub registered: bool,
+    pub flags: u32,
+    pub device: usize,
+}
+
+#[derive(Default)]
+pub struct World {
+    pub handles: BTreeMap<u64, Handle>,
+    pub next_handle: u64,
+    /// Base to length.
+    pub reservations: BTreeMap<u64, u64>,
+    pub mappings: BTreeMap<u64, Mapping>,
+    pub linear: BTreeMap<u64, Linear>,
+    pub pinned: BTreeMap<u64, Pinned>,
+}
+
+pub static WORLD: RwLock<World> = RwLock::new(World {
+    handles: BTreeMap::new(),
+    next_handle: 0,
+    reservations: BTreeMap::new(),
+    mappings: BTreeMap::new(),
+    linear: BTreeMap::new(),
+    pinned: BTreeMap::new(),
+});
+
+/// The entry of `map` that holds `at`, with its base.
+pub fn around<T>(map: &BTreeMap<u64, T>, at: u64, bytes: impl Fn(&T) -> u64) -> Option<(u64, &T)> {
+    let (&base, found) = map.range(..=at).next_back()?;
+    (at - base < bytes(found)).then_some((base, found))
+}
+
+/// What work may do at an address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Seen {
+    /// Device memory that the asking device may touch.
+    Device,
+    /// Pinned host memory.
+    Pinned,
+    /// Nothing that the driver knows: the host's own memory, or nothing at all.
+    Unknown,
+    /// The driver's addresses, but not for this device, or past the end.
+    Refused,
+}
+
+impl World {
+    /// What `bytes` at `at` are for work of `device`.
+    pub fn see(&self, device: usize, at: u64, bytes: u64, write: bool) -> Seen {
+        let Some(end) = at.checked_add(bytes) else { return Seen::Refused };
+        if let Some((base, linear)) = around(&self.linear, at, |linear| linear.bytes) {
+            let ok = end <= base + linear.bytes && crate::context::peer_enabled(device, linear.device);
+            return if ok { Seen::Device } else { Seen::Refused };
+        }
+        if let Some((base, pinned)) = around(&self.pinned, at, |pinned| pinned.bytes) {
+            return if end <= base + pinned.bytes { Seen::Pinned } else { Seen::Refused };
+        }
+        if around(&self.reservations, at, |&bytes| bytes).is_some() {
+            let mut next = at;
+            // A copy may cross from one mapping into the next.
+            while let Some((base, mapping)) = around(&self.mappings, next, |mapping| mapping.bytes) {
+                if mapping.access[device] & if write { 3 } else { 1 } != if write { 3 } else { 1 } {
+                    return Seen::Refused;
+                }
+                next = base + mapping.bytes;
+                if next >= end {
+                    return Seen::Device;
+                }
+            }
+            return Seen::Refused;
+        }
+        Seen::Unknown
+    }
+
+    /// The handle behind a number, if somebody holds it.
+    pub fn held(&mut self, handle: u64) -> Result<&mut Handle> {
+        self.handles.get_mut(&handle).filter(|handle| handle.held > 0).ok_or(Code::INVALID_VALUE)
+    }
+
+    /// Forgets a number that nothing refers to.
+    pub fn sweep(&mut self, handle: u64) {
+        if self.handles.get(&handle).is_some_and(|handle| handle.held == 0 && handle.mappings == 0) {
+            self.handles.remove(&handle);
+        }
+    }
+}

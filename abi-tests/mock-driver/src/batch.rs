@@ -58,7 +58,7 @@ fn batch(arrays: Arrays, stream: *mut c_void) -> Result {
         if bytes[i] == 0 {
             return Err(Code::INVALID_VALUE);
         }
-        let (one, target) = copy::plan(&stream, to[i], from[i], bytes[i] as u64, (Place::Any, Place::Any))?;
+        let (one, target) = copy::plan(&stream, stream.device, to[i], from[i], bytes[i] as u64, (Place::Any, Place::Any))?;
         pageable |= target == Seen::Unknown;
         copies.push(one);
     }

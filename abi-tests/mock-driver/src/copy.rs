@@ -65,12 +65,15 @@ pub fn perform(device: usize, one: &One) -> Result {
     Ok(())
 }
 
-/// Checks a copy of `stream`. Addresses are looked up for the current context where there is one (measured: facts.txt), and must be
-/// the stream's too.
-pub fn plan(stream: &Stream, to: u64, from: u64, bytes: u64, places: (Place, Place)) -> Result<(One, Seen)> {
-    let current = context::current_if_any().unwrap_or(stream.device);
+/// The device for whose work a single copy of `stream` looks its addresses up: measured, the current context's where there is one.
+fn asking(stream: &Stream) -> usize {
+    context::current_if_any().unwrap_or(stream.device)
+}
+
+/// Checks a copy of `stream` whose addresses `device` too must be allowed to touch.
+pub fn plan(stream: &Stream, device: usize, to: u64, from: u64, bytes: u64, places: (Place, Place)) -> Result<(One, Seen)> {
     let (mut source, mut target) = (Seen::Unknown, Seen::Unknown);
-    for device in [stream.device, current] {
+    for device in [stream.device, device] {
         target = check_place(places.0, device, to, bytes, true)?;
         source = check_place(places.1, device, from, bytes, false)?;
     }
@@ -87,7 +90,7 @@ fn start(stream: *mut c_void, to: u64, from: u64, bytes: usize, places: (Place, 
     if bytes == 0 {
         return Ok(());
     }
-    let (one, target) = plan(&stream, to, from, bytes as u64, places)?;
+    let (one, target) = plan(&stream, asking(&stream), to, from, bytes as u64, places)?;
     submit(&stream, vec![one], target == Seen::Unknown);
     Ok(())
 }

@@ -4,7 +4,7 @@ use crate::entry::enter;
 use crate::error::{Code, Result};
 use crate::queue::{Operation, Stream};
 use crate::stream;
-use crate::world::{Seen, WORLD};
+use crate::world::WORLD;
 use std::ffi::c_void;
 use std::sync::Arc;
 
@@ -18,10 +18,7 @@ fn check(stream: &Stream, at: u64, bytes: u8, flags: u32) -> Result {
     if flags != 0 || !at.is_multiple_of(bytes.into()) {
         return Err(Code::INVALID_VALUE);
     }
-    match WORLD.read().see(stream.device, at, bytes.into(), true) {
-        Seen::Device | Seen::Pinned => Ok(()),
-        Seen::Unknown | Seen::Refused => Err(Code::INVALID_VALUE),
-    }
+    if WORLD.read().writable(stream.device, at, bytes.into()) { Ok(()) } else { Err(Code::INVALID_VALUE) }
 }
 
 fn write(stream: *mut c_void, at: u64, value: u64, bytes: u8, flags: u32) -> Result {

@@ -6,7 +6,7 @@ use crate::copy::{self, One};
 use crate::device;
 use crate::error::Code;
 use crate::event::Event;
-use crate::world::{Seen, WORLD};
+use crate::world::WORLD;
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::ffi::c_void;
@@ -133,7 +133,7 @@ impl Stream {
             Operation::Fill { at, value, unit, count } => copy::fill(self.device, at, value, unit, count),
             Operation::Write { at, value, bytes } => {
                 let world = WORLD.read();
-                if !matches!(world.see(self.device, at, bytes.into(), true), Seen::Device | Seen::Pinned) {
+                if !world.writable(self.device, at, bytes.into()) {
                     return Err(Code::ILLEGAL_ADDRESS);
                 }
                 // SAFETY: checked just now, aligned by the submitter, and not unmapped while the lock is held.

@@ -108,8 +108,8 @@ impl World {
     pub fn see(&self, device: usize, at: u64, bytes: u64, write: bool) -> Seen {
         let Some(end) = at.checked_add(bytes) else { return Seen::Refused };
         if let Some((base, linear)) = around(&self.linear, at, |linear| linear.bytes) {
-            let ok = end <= base + linear.bytes && crate::context::peer_enabled(device, linear.device);
-            return if ok { Seen::Device } else { Seen::Refused };
+            // Copies get there without peer access, by way of the host if need be (facts.txt: copyOwnByOtherContextStream).
+            return if end <= base + linear.bytes { Seen::Device } else { Seen::Refused };
         }
         if let Some((base, pinned)) = around(&self.pinned, at, |pinned| pinned.bytes) {
             return if end <= base + pinned.bytes { Seen::Pinned } else { Seen::Refused };
@@ -129,6 +129,13 @@ impl World {
             return Seen::Refused;
         }
         Seen::Unknown
+    }
+
+    /// Whether a stream of `device` may write a word at `at` itself.
+    pub fn writable(&self, device: usize, at: u64, bytes: u64) -> bool {
+        let owner = around(&self.linear, at, |linear| linear.bytes).map(|(_, linear)| linear.device);
+        let reached = owner.is_none_or(|owner| crate::context::peer_enabled(device, owner));
+        reached && matches!(self.see(device, at, bytes, true), Seen::Device | Seen::Pinned)
     }
 
     /// The handle behind a number, if somebody holds it.

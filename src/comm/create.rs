@@ -10,7 +10,7 @@ use crate::gin::abort::Abort;
 use crate::sync::Mutex;
 use crate::topo::Topology;
 use crate::watch::Watch;
-use crate::{bail, devcomm, info, log, warn, window};
+use crate::{bail, config, devcomm, info, log, warn, window};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -143,8 +143,12 @@ fn same_settings(texts: &[Vec<u8>]) -> Result<()> {
     Ok(())
 }
 
-/// Two ranks on one device would share its memory slice and its kernels' scheduling: refused, as on CUDA.
+/// Two ranks on one device would share its memory slice and its kernels' scheduling: refused, as NVIDIA's library does, unless
+/// GINRS_SHARE_DEVICE allows it.
 fn distinct_devices(peers: &[PeerInfo]) -> Result<()> {
+    if config::int("GINRS_SHARE_DEVICE") != 0 {
+        return Ok(());
+    }
     let mut seen = std::collections::HashMap::new();
     for peer in peers {
         if let Some(first) = seen.insert((peer.machine, peer.bus_id), peer) {
@@ -152,7 +156,7 @@ fn distinct_devices(peers: &[PeerInfo]) -> Result<()> {
                 InvalidUsage,
                 15,
                 "Duplicate GPU detected | {} and {} | both on device busId {:x} (ordinals {} and {}) | fix: call cudaSetDevice with \
-                 another device on each rank, or give each process its own",
+                 another device on each rank, or give each process its own; GINRS_SHARE_DEVICE=1 allows it, for tests",
                 first.tag(),
                 peer.tag(),
                 peer.bus_id,

@@ -62,7 +62,17 @@ pub const TABLE: &[Var] = &[
     int("GINRS_WAIT_WARN", 10, "seconds between lines that say who is missing; 0: none"),
     text("GINRS_FAKE_NODES", "LSA node of each rank, as 0,0,1,1, or per-rank: several nodes on one host, for tests"),
     Var { name: "GINRS_SECRET", kind: Kind::Secret, doc: "secret that ranks prove to each other under NCCL_COMM_ID" },
-    text("GINRS_DEVICE", "cpu: use the CPU device though the stand-in CUDA runtime is not linked"),
+    text("GINRS_DEVICE", "cpu or cuda; unset: cpu where the stand-in CUDA runtime is in the process, else cuda"),
+    int(
+        "GINRS_SHARE_DEVICE",
+        0,
+        "1: several ranks of a communicator may be on one GPU, for tests; their kernels must fit on it together",
+    ),
+    text(
+        "CUDA_MODULE_LOADING",
+        "read by CUDA; set to EAGER when the library is loaded, unless it is set: a kernel that is loaded at its first launch \
+         waits for running kernels, and these may wait for the proxy's copies, which wait for the load",
+    ),
     text("GINRS_FAULT", "panic:ncclX: that function panics, to test that it returns ncclInternalError"),
     int("GINRS_CPU_DEVICES", 0, "devices that a process sees on the CPU device; 0: LOCAL_WORLD_SIZE, else 8"),
     int("GINRS_CPU_RESIDENT", 512, "blocks that run at the same time on a CPU device, 1 to 4096 (read by libginrs_cpu)"),

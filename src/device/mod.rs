@@ -7,11 +7,16 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 pub mod cpu;
+pub mod cuda;
 
+mod addresses;
 mod control;
 pub mod graveyard;
+mod limits;
+mod memfd;
 mod select;
 pub use control::{ControlMemory, DeviceMemory};
+pub use limits::with_descriptors;
 pub use select::{count, current, get, set_current};
 
 /// An address as kernels use it. On the CPU device it is also a host address.

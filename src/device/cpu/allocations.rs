@@ -1,8 +1,8 @@
 //! ncclMemAlloc memory of this process, by address.
 
-use super::memfd::CpuPhysical;
 use super::{CpuDevice, runtime};
 use crate::bail;
+use crate::device::memfd::Memfd;
 use crate::device::{Allocation, DevPtr, Device, Physical};
 use crate::error::Result;
 use parking_lot::Mutex;
@@ -12,14 +12,14 @@ use std::sync::Arc;
 struct Known {
     bytes: usize,
     device: i32,
-    physical: Arc<CpuPhysical>,
+    physical: Arc<Memfd>,
 }
 
 static KNOWN: Mutex<BTreeMap<DevPtr, Known>> = Mutex::new(BTreeMap::new());
 
 /// New memory with an address of its own.
 pub fn alloc(bytes: usize, device: i32) -> Result<DevPtr> {
-    let physical = CpuPhysical::create(bytes)?;
+    let physical = Memfd::create(bytes)?;
     let base = physical.view()?.as_ptr() as DevPtr;
     let bytes = physical.bytes();
     KNOWN.lock().insert(base, Known { bytes, device, physical });

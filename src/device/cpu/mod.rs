@@ -2,16 +2,13 @@
 
 mod allocations;
 mod copies;
-mod limits;
-mod memfd;
 mod runtime;
 mod space;
 
-pub use limits::with_descriptors;
-pub use memfd::{CpuPhysical, GRANULARITY};
 pub use space::{CpuReservation, mappings};
 
-use super::{Allocation, ControlMemory, CopyQueue, DevPtr, Device, DeviceMemory, Kind, Physical, Reservation, graveyard};
+use super::memfd::{GRANULARITY, Memfd};
+use super::{Allocation, ControlMemory, CopyQueue, DevPtr, Device, DeviceMemory, Kind, Physical, Reservation, graveyard, limits};
 use crate::bail;
 use crate::config;
 use crate::error::Result;
@@ -105,11 +102,11 @@ impl Device for CpuDevice {
     }
 
     fn create(&self, bytes: usize) -> Result<Arc<dyn Physical>> {
-        Ok(CpuPhysical::create(bytes)?)
+        Ok(Memfd::create(bytes)?)
     }
 
     fn import(&self, fd: OwnedFd, bytes: usize) -> Result<Arc<dyn Physical>> {
-        Ok(CpuPhysical::import(fd, bytes)?)
+        Ok(Memfd::import(fd, bytes)?)
     }
 
     fn create_shared(&self, bytes: usize) -> Result<Arc<dyn Physical>> {

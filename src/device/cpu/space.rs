@@ -1,46 +1,13 @@
 //! Reserved addresses: PROT_NONE anonymous memory, into which memfds are mapped and out of which they go again.
 
-use super::memfd::CpuPhysical;
 use crate::bail;
+use crate::device::addresses::{NOTHING, reserve_aligned};
+use crate::device::memfd::Memfd;
 use crate::device::{DevPtr, Physical, Reservation};
-use crate::error::{Code, Error, Result};
+use crate::error::Result;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use std::ptr::NonNull;
 use std::sync::Arc;
-
-const NOTHING: MapFlags = MapFlags::PRIVATE.union(MapFlags::NORESERVE);
-
-/// `bytes` of addresses without access, at a multiple of `align` (a power of two).
-pub(super) fn reserve_aligned(bytes: usize, align: usize) -> Result<NonNull<u8>> {
-    let refused = |why: &dyn std::fmt::Display| {
-        Error::new(
-            Code::SystemError,
-            25,
-            format!(
-                "address space could not be reserved | {bytes} bytes: {why} | fix: lower NCCL_WIN_STRIDE or raise the address \
-                 space limit (ulimit -v)"
-            ),
-        )
-    };
-    let Some(padded) = bytes.checked_add(align).filter(|_| bytes > 0 && align.is_power_of_two()) else {
-        return Err(refused(&"too large"));
-    };
-    // SAFETY: a fresh mapping at an address of the kernel's choice touches no memory of ours.
-    let got = unsafe { mmap_anonymous(std::ptr::null_mut(), padded, ProtFlags::empty(), NOTHING) }.map_err(|e| refused(&e))?;
-    let start = got as usize;
-    let base = start.next_multiple_of(align);
-    let tail = start + padded - (base + bytes);
-    // SAFETY: both ranges lie inside the mapping made above and outside the part that is kept; nobody has their addresses.
-    unsafe {
-        if base > start {
-            let _ = munmap(got, base - start);
-        }
-        if tail > 0 {
-            let _ = munmap((base + bytes) as *mut _, tail);
-        }
-    }
-    NonNull::new(base as *mut u8).ok_or_else(|| refused(&"no address"))
-}
 
 /// A range of addresses of this process.
 pub struct CpuReservation {
@@ -82,7 +49,7 @@ impl Reservation for CpuReservation {
     }
 
     fn map(&self, offset: usize, physical: &Arc<dyn Physical>) -> Result<()> {
-        let Some(memory) = physical.as_any().downcast_ref::<CpuPhysical>() else {
+        let Some(memory) = physical.as_any().downcast_ref::<Memfd>() else {
             bail!(InternalError, 25, "memory of another device in a CPU address range | fix: report this");
         };
         let at = self.at(offset, memory.bytes())?;
@@ -127,10 +94,10 @@ pub fn mappings() -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::cpu::memfd::GRANULARITY;
+    use crate::device::memfd::GRANULARITY;
 
     fn memory(bytes: usize) -> Arc<dyn Physical> {
-        CpuPhysical::create(bytes).unwrap()
+        Memfd::create(bytes).unwrap()
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Physical memory of the CPU device: a sealed memfd. It has no name, cannot shrink under a mapping, and goes with its last
+//! Host memory with an identity: a sealed memfd. All memory of the CPU device, and the words that a GPU shares with CPUs of
+//! several processes. It has no name, cannot shrink under a mapping, and goes with its last
 //! descriptor and mapping, whoever dies first.
 
 use crate::bail;
@@ -22,7 +23,7 @@ pub const GRANULARITY: usize = 2 << 20;
 const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
 /// One memfd, mapped for the host on first use.
-pub struct CpuPhysical {
+pub struct Memfd {
     fd: OwnedFd,
     bytes: usize,
     key: u64,
@@ -37,17 +38,17 @@ unsafe impl Sync for View {}
 
 impl Drop for View {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made by `CpuPhysical::view` with this length and is unmapped only here.
+        // SAFETY: the mapping was made by `Memfd::view` with this length and is unmapped only here.
         let _ = unsafe { rustix::mm::munmap(self.0.as_ptr().cast(), self.1) };
     }
 }
 
 /// Every live memfd of this process by (device, inode): two imports of one peer's memory are one object, so that its
 /// mappings in a shared flat space are shared too.
-static LIVE: Mutex<BTreeMap<(u64, u64), Weak<CpuPhysical>>> = Mutex::new(BTreeMap::new());
+static LIVE: Mutex<BTreeMap<(u64, u64), Weak<Memfd>>> = Mutex::new(BTreeMap::new());
 static NEXT_KEY: AtomicU64 = AtomicU64::new(1);
 
-impl CpuPhysical {
+impl Memfd {
     /// New zeroed memory of `bytes` rounded up to the granularity.
     ///
     /// The bytes asked for are backed at once, so that a full machine is an error here and not a SIGBUS or a killed process
@@ -140,7 +141,7 @@ impl CpuPhysical {
         if let Some(view) = self.view.get() {
             return Ok(view.0);
         }
-        let at = super::space::reserve_aligned(self.bytes, GRANULARITY)?;
+        let at = super::addresses::reserve_aligned(self.bytes, GRANULARITY)?;
         let view = View(at, self.bytes);
         // SAFETY: the target range was reserved just now and nobody else knows of it; `view` unmaps it on error.
         let mapped = unsafe {
@@ -165,7 +166,7 @@ impl CpuPhysical {
     }
 }
 
-impl Physical for CpuPhysical {
+impl Physical for Memfd {
     fn bytes(&self) -> usize {
         self.bytes
     }
@@ -204,29 +205,29 @@ mod tests {
 
     #[test]
     fn two_handles_on_one_memory_are_one_object() {
-        let memory = CpuPhysical::create(100).unwrap();
+        let memory = Memfd::create(100).unwrap();
         assert_eq!(memory.bytes(), GRANULARITY);
-        let again = CpuPhysical::import(memory.export().unwrap(), GRANULARITY).unwrap();
+        let again = Memfd::import(memory.export().unwrap(), GRANULARITY).unwrap();
         assert_eq!(memory.key(), again.key());
         assert!(Arc::ptr_eq(&memory, &again));
-        assert_ne!(CpuPhysical::create(100).unwrap().key(), memory.key());
+        assert_ne!(Memfd::create(100).unwrap().key(), memory.key());
     }
 
     #[test]
     fn a_descriptor_that_could_shrink_or_lies_about_its_size_is_refused() {
-        let memory = CpuPhysical::create(1).unwrap();
-        let error = CpuPhysical::import(memory.export().unwrap(), 2 * GRANULARITY).err().unwrap();
+        let memory = Memfd::create(1).unwrap();
+        let error = Memfd::import(memory.export().unwrap(), 2 * GRANULARITY).err().unwrap();
         assert!(error.text.contains("another size"), "{error}");
         let plain = rustix::fs::memfd_create("test", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
         rustix::fs::ftruncate(&plain, GRANULARITY as u64).unwrap();
-        let error = CpuPhysical::import(plain, GRANULARITY).err().unwrap();
+        let error = Memfd::import(plain, GRANULARITY).err().unwrap();
         assert!(error.text.contains("not a sealed memfd"), "{error}");
         assert!(rustix::fs::ftruncate(memory.fd(), 0).is_err());
     }
 
     #[test]
     fn memory_starts_zeroed_and_aligned() {
-        let memory = CpuPhysical::create(3 * GRANULARITY - 5).unwrap();
+        let memory = Memfd::create(3 * GRANULARITY - 5).unwrap();
         let host = memory.host().unwrap();
         assert_eq!(host.as_ptr() as usize % GRANULARITY, 0);
         // SAFETY: the view is `bytes` long and nobody else has it.

@@ -1,0 +1,40 @@
+//! Reserved addresses of this process: PROT_NONE memory.
+
+use crate::error::{Code, Error, Result};
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use std::ptr::NonNull;
+
+/// Flags of memory that holds nothing.
+pub const NOTHING: MapFlags = MapFlags::PRIVATE.union(MapFlags::NORESERVE);
+
+/// `bytes` of addresses without access, at a multiple of `align` (a power of two).
+pub fn reserve_aligned(bytes: usize, align: usize) -> Result<NonNull<u8>> {
+    let refused = |why: &dyn std::fmt::Display| {
+        Error::new(
+            Code::SystemError,
+            25,
+            format!(
+                "address space could not be reserved | {bytes} bytes: {why} | fix: lower NCCL_WIN_STRIDE or raise the address \
+                 space limit (ulimit -v)"
+            ),
+        )
+    };
+    let Some(padded) = bytes.checked_add(align).filter(|_| bytes > 0 && align.is_power_of_two()) else {
+        return Err(refused(&"too large"));
+    };
+    // SAFETY: a fresh mapping at an address of the kernel's choice touches no memory of ours.
+    let got = unsafe { mmap_anonymous(std::ptr::null_mut(), padded, ProtFlags::empty(), NOTHING) }.map_err(|e| refused(&e))?;
+    let start = got as usize;
+    let base = start.next_multiple_of(align);
+    let tail = start + padded - (base + bytes);
+    // SAFETY: both ranges lie inside the mapping made above and outside the part that is kept; nobody has their addresses.
+    unsafe {
+        if base > start {
+            let _ = munmap(got, base - start);
+        }
+        if tail > 0 {
+            let _ = munmap((base + bytes) as *mut _, tail);
+        }
+    }
+    NonNull::new(base as *mut u8).ok_or_else(|| refused(&"no address"))
+}

@@ -1,0 +1,110 @@
+//! ncclMemAlloc memory of this process, and what a user's pointer belongs to.
+
+use super::driver::{cu, driver};
+use super::memory::CudaPhysical;
+use super::space::CudaReservation;
+use super::{CudaDevice, p2p};
+use crate::bail;
+use crate::device::{Allocation, DevPtr, Physical, Reservation};
+use crate::error::Result;
+use cudarc::driver::sys::CUpointer_attribute;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::ffi::c_int;
+use std::sync::Arc;
+use std::time::Duration;
+
+struct Known {
+    device: Arc<CudaDevice>,
+    space: CudaReservation,
+}
+
+static KNOWN: Mutex<BTreeMap<DevPtr, Known>> = Mutex::new(BTreeMap::new());
+
+/// New memory with an address of its own, open to its device and to every visible device that reaches it.
+pub fn alloc(device: &Arc<CudaDevice>, bytes: usize) -> Result<DevPtr> {
+    let physical: Arc<dyn Physical> = CudaPhysical::create(device, bytes)?;
+    let space = CudaReservation::new(device.clone(), physical.bytes(), device.facts.granularity)?;
+    space.map_for(0, &physical, &p2p::who_reach(device)?)?;
+    let base = space.base();
+    KNOWN.lock().insert(base, Known { device: device.clone(), space });
+    Ok(base)
+}
+
+/// Gives the mapping back. Windows over it keep the memory.
+pub fn free(ptr: DevPtr) -> Result<()> {
+    let Some(Known { device, space }) = KNOWN.lock().remove(&ptr) else {
+        match find(ptr) {
+            Ok(inside) if inside.base != ptr => bail!(
+                InvalidArgument,
+                62,
+                "ncclMemFree: not the start of an allocation | {ptr:#x} lies {:#x} bytes inside the one at {:#x} | fix: pass the \
+                 pointer that ncclMemAlloc gave",
+                ptr - inside.base,
+                inside.base
+            ),
+            _ => bail!(
+                InvalidArgument,
+                62,
+                "ncclMemFree: not memory of ncclMemAlloc, or freed before | {ptr:#x} | fix: free each allocation once, \
+                 cudaMalloc memory with cudaFree, cuMemMap memory with cuMemUnmap"
+            ),
+        }
+    };
+    // As cudaFree: kernels that still use it end first. Waits a while, so that the memory is there for who allocates next; a
+    // kernel that runs on and on gets it taken away later.
+    device.bury_and_wait(Box::new(space), Duration::from_millis(200));
+    Ok(())
+}
+
+/// The allocation around `ptr`; an error that says what `ptr` is when peers could not map it.
+pub fn lookup(device: &CudaDevice, ptr: DevPtr) -> Result<Allocation> {
+    let _inside = device.context.enter()?;
+    find(ptr)
+}
+
+fn find(ptr: DevPtr) -> Result<Allocation> {
+    let (mut base, mut bytes) = (0, 0);
+    // SAFETY: valid places to write to; the driver compares the address, it does not use it.
+    let ranged = unsafe { cu!(cuMemGetAddressRange_v2(&mut base, &mut bytes, ptr)) };
+    let refused = match ranged {
+        Ok(()) => match CudaPhysical::at(ptr, bytes)? {
+            Some((physical, properties)) if properties.exportable() => return Ok(Allocation { base, bytes, physical }),
+            Some(_) => "cuMemCreate memory without a POSIX file descriptor handle",
+            None => what_is(ptr),
+        },
+        Err(_) => what_is(ptr),
+    };
+    let range = match bytes {
+        0 => String::new(),
+        bytes => format!(" in the allocation of {bytes} bytes at {base:#x}"),
+    };
+    bail!(
+        UnhandledCudaError,
+        52,
+        "{refused} cannot be a window | {ptr:#x}{range} | peers cannot map it | fix: use ncclMemAlloc, or cuMemCreate with \
+         CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR"
+    )
+}
+
+/// What memory that is not from cuMemCreate is.
+fn what_is(ptr: DevPtr) -> &'static str {
+    // CU_MEMORYTYPE_HOST 1, DEVICE 2.
+    let managed = attribute(ptr, CUpointer_attribute::CU_POINTER_ATTRIBUTE_IS_MANAGED).unwrap_or(0) & 0xff;
+    let kind = attribute(ptr, CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
+    let pooled = attribute(ptr, CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE).is_some_and(|handle| handle != 0);
+    match (kind, managed) {
+        (_, 1..) => "cudaMallocManaged memory",
+        (Some(1), _) => "cudaMallocHost memory",
+        (Some(2), _) if pooled => "cudaMallocAsync memory",
+        (Some(2), _) => "cudaMalloc memory",
+        _ => "host memory",
+    }
+}
+
+fn attribute(ptr: DevPtr, which: CUpointer_attribute) -> Option<u64> {
+    let mut value = 0u64;
+    // SAFETY: no attribute asked for here is longer than 8 bytes, and shorter ones fill the low end on this little-endian host.
+    let result: c_int = unsafe { (driver().ok()?.f.cuPointerGetAttribute)((&raw mut value).cast(), which, ptr) };
+    (result == 0).then_some(value)
+}

@@ -1,0 +1,102 @@
+//! The device's primary context, and being inside it for a while without the caller noticing.
+
+use super::driver::{cu, driver};
+use crate::error::Result;
+use cudarc::driver::sys;
+use std::ffi::c_int;
+use std::marker::PhantomData;
+
+/// The primary context of a device, which the CUDA runtime uses too. Kept for the life of the process.
+pub struct Context {
+    /// The driver's number of the device.
+    pub device: sys::CUdevice,
+    raw: sys::CUcontext,
+}
+
+// SAFETY: a context may be used from any thread; the pointer is only handed to the driver.
+unsafe impl Send for Context {}
+// SAFETY: as above.
+unsafe impl Sync for Context {}
+
+/// cudaStreamCaptureModeRelaxed.
+const RELAXED: c_int = 2;
+
+impl Context {
+    /// Makes or joins it: the first one of a device takes a fraction of a second.
+    pub fn retain(ordinal: c_int) -> Result<Self> {
+        let (mut device, mut raw) = (0, std::ptr::null_mut());
+        // SAFETY: valid places to write to; a wrong ordinal is an error code. Never released: memory, streams and service
+        // threads of this device use it until the process ends.
+        unsafe {
+            cu!(cuDeviceGet(&mut device, ordinal))?;
+            cu!(cuDevicePrimaryCtxRetain(&mut raw, device))?;
+        }
+        Ok(Self { device, raw })
+    }
+
+    /// Makes it the thread's context until the guard goes; the caller's is then as before, on every path.
+    ///
+    /// Inside, the thread's stream capture mode is relaxed: what the library does on streams and memory of its own neither
+    /// fails because of a capture of the user's, whatever thread it is in, nor ends it.
+    pub fn enter(&self) -> Result<Entered> {
+        let mut current = std::ptr::null_mut();
+        let mut mode = RELAXED;
+        // SAFETY: valid places to write to; the context is retained. The capture mode is an enum of three values to C, read and
+        // written as the int that it is.
+        unsafe {
+            cu!(cuCtxGetCurrent(&mut current))?;
+            let pushed = current != self.raw;
+            if pushed {
+                cu!(cuCtxPushCurrent_v2(self.raw))?;
+            }
+            let mut entered = Entered { pushed, mode: None, _thread: PhantomData };
+            cu!(cuThreadExchangeStreamCaptureMode((&raw mut mode).cast()))?;
+            entered.mode = Some(mode);
+            Ok(entered)
+        }
+    }
+
+    /// Makes it the thread's context, as cudaSetDevice does.
+    pub fn set_current(&self) -> Result<()> {
+        // SAFETY: the context is retained.
+        unsafe { cu!(cuCtxSetCurrent(self.raw)) }
+    }
+}
+
+/// The calling thread is inside a context; leaving it restores what was.
+pub struct Entered {
+    pushed: bool,
+    mode: Option<c_int>,
+    // What is restored is the thread's.
+    _thread: PhantomData<*const ()>,
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        let Ok(driver) = driver() else { return };
+        // SAFETY: restores what `enter` found on this thread. Failures change nothing that could be mended here.
+        unsafe {
+            if let Some(mode) = &mut self.mode {
+                (driver.f.cuThreadExchangeStreamCaptureMode)(std::ptr::from_mut(mode).cast());
+            }
+            if self.pushed {
+                let mut popped = std::ptr::null_mut();
+                (driver.f.cuCtxPopCurrent_v2)(&mut popped);
+            }
+        }
+    }
+}
+
+/// The calling thread's device as cudaGetDevice has it: its context's, 0 without one.
+pub fn current() -> Result<c_int> {
+    let mut context = std::ptr::null_mut();
+    // SAFETY: a valid place to write to.
+    unsafe { cu!(cuCtxGetCurrent(&mut context)) }?;
+    if context.is_null() {
+        return Ok(0);
+    }
+    let mut device = 0;
+    // SAFETY: as above; a CUdevice is the ordinal.
+    unsafe { cu!(cuCtxGetDevice(&mut device)) }?;
+    Ok(device)
+}

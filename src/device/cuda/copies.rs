@@ -1,0 +1,235 @@
+//! The queue of background copies: a stream of its own on the copy engines, and a host word that says how far it is.
+
+use super::CudaDevice;
+use super::driver::{code, cu, driver};
+use super::stream::RawStream;
+use crate::device::{ControlMemory, Copy, CopyQueue, Device};
+use crate::error::Result;
+use crate::sync::OnceCell;
+use cudarc::driver::sys::{CUdeviceptr, CUevent, CUstream};
+use std::collections::VecDeque;
+use std::ffi::{c_int, c_uint};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// cuMemcpyBatchAsync's attributes with plain numbers.
+#[repr(C)]
+struct Attributes {
+    source_order: c_int,
+    from: [c_int; 2],
+    to: [c_int; 2],
+    flags: c_uint,
+}
+
+type BatchOf12 = unsafe extern "C" fn(
+    *mut CUdeviceptr,
+    *mut CUdeviceptr,
+    *mut usize,
+    usize,
+    *mut Attributes,
+    *mut usize,
+    usize,
+    *mut usize,
+    CUstream,
+) -> c_int;
+type BatchOf13 = unsafe extern "C" fn(
+    *mut CUdeviceptr,
+    *mut CUdeviceptr,
+    *mut usize,
+    usize,
+    *mut Attributes,
+    *mut usize,
+    usize,
+    CUstream,
+) -> c_int;
+
+/// Many copies in one call: a quarter of the cost of as many calls. Drivers for CUDA 12.8 and newer have it.
+#[derive(Clone, Copy)]
+enum Batch {
+    Of12(BatchOf12),
+    Of13(BatchOf13),
+}
+
+fn batch() -> Option<Batch> {
+    static FOUND: OnceCell<Option<Batch>> = OnceCell::new();
+    *FOUND.get_or_init(|| {
+        let driver = driver().ok()?;
+        let newest = driver.newer(c"cuMemcpyBatchAsync", 13000);
+        if !newest.is_null() {
+            // SAFETY: the signature that CUDA 13.0 gives this name (cuMemcpyBatchAsync_v2).
+            return Some(Batch::Of13(unsafe { std::mem::transmute::<*mut std::ffi::c_void, BatchOf13>(newest) }));
+        }
+        let older = driver.newer(c"cuMemcpyBatchAsync", 12080);
+        // SAFETY: the signature of CUDA 12.8.
+        (!older.is_null()).then(|| Batch::Of12(unsafe { std::mem::transmute::<*mut std::ffi::c_void, BatchOf12>(older) }))
+    })
+}
+
+/// Looks at the word between two looks at the stream itself, which costs a driver call: only it tells of a failed copy.
+const LOOKS: u32 = 4096;
+
+/// How the host learns what has finished.
+enum Marks {
+    /// The stream writes the ticket into a pinned word, after what came before it.
+    Word(ControlMemory),
+    /// Devices without stream writes: an event per ticket, and the newest reached.
+    Events(VecDeque<(u64, Event)>, u64),
+}
+
+struct Event(CUevent);
+
+// SAFETY: an event may be used from any thread; the pointer is only handed to the driver.
+unsafe impl Send for Event {}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        // SAFETY: made by `mark`, destroyed once.
+        let _ = unsafe { cu!(cuEventDestroy_v2(self.0)) };
+    }
+}
+
+/// A stream, its marks, and arrays for batches.
+pub struct Copies {
+    device: Arc<CudaDevice>,
+    work: Option<(RawStream, Marks)>,
+    marked: u64,
+    looks: u32,
+    from: Vec<CUdeviceptr>,
+    to: Vec<CUdeviceptr>,
+    bytes: Vec<usize>,
+}
+
+impl Copies {
+    /// A new queue of `device`.
+    pub fn new(device: Arc<CudaDevice>) -> Result<Self> {
+        let _inside = device.context.enter()?;
+        let marks = match device.facts.write_value {
+            true => Marks::Word(device.control(8)?),
+            false => Marks::Events(VecDeque::new(), 0),
+        };
+        let work = Some((RawStream::new()?, marks));
+        Ok(Self { device: device.clone(), work, marked: 0, looks: 0, from: Vec::new(), to: Vec::new(), bytes: Vec::new() })
+    }
+
+    fn work(&mut self) -> &mut (RawStream, Marks) {
+        self.work.as_mut().expect("taken in drop only")
+    }
+
+    fn stream(&mut self) -> CUstream {
+        self.work().0.raw()
+    }
+
+    fn copy_batch(&mut self, copies: &[Copy], batch: Batch) -> Result<()> {
+        self.from.clear();
+        self.to.clear();
+        self.bytes.clear();
+        for copy in copies {
+            self.from.push(copy.from);
+            self.to.push(copy.to);
+            self.bytes.push(copy.bytes as usize);
+        }
+        let stream = self.stream();
+        // CU_MEMCPY_SRC_ACCESS_ORDER_STREAM: the source is read in stream order, not before the call returns.
+        let mut attributes = Attributes { source_order: 1, from: [0; 2], to: [0; 2], flags: 0 };
+        let (mut first, mut failed) = (0, 0);
+        let (to, from, bytes) = (self.to.as_mut_ptr(), self.from.as_mut_ptr(), self.bytes.as_mut_ptr());
+        // SAFETY: three arrays of that many entries, one attribute that holds from entry 0 on; the driver copies all of it before
+        // it returns. The addresses are the caller's own.
+        let result = unsafe {
+            match batch {
+                Batch::Of12(call) => call(to, from, bytes, copies.len(), &mut attributes, &mut first, 1, &mut failed, stream),
+                Batch::Of13(call) => call(to, from, bytes, copies.len(), &mut attributes, &mut first, 1, stream),
+            }
+        };
+        driver()?.check("cuMemcpyBatchAsync", result)
+    }
+}
+
+impl CopyQueue for Copies {
+    fn copy(&mut self, copies: &[Copy]) -> Result<()> {
+        let device = self.device.clone();
+        let _inside = device.context.enter()?;
+        // A batch takes no empty copies.
+        if copies.len() > 1
+            && copies.iter().all(|copy| copy.bytes > 0)
+            && let Some(batch) = batch()
+        {
+            return self.copy_batch(copies, batch);
+        }
+        let stream = self.stream();
+        for copy in copies.iter().filter(|copy| copy.bytes > 0) {
+            // SAFETY: the addresses are the caller's own.
+            unsafe { cu!(cuMemcpyAsync(copy.to, copy.from, copy.bytes as usize, stream)) }?;
+        }
+        Ok(())
+    }
+
+    fn mark(&mut self) -> Result<u64> {
+        let device = self.device.clone();
+        let _inside = device.context.enter()?;
+        let ticket = self.marked + 1;
+        let (stream, marks) = self.work();
+        match marks {
+            // SAFETY: the word is pinned, 8-aligned and lives as long as the stream. Flags 0: the write is ordered after all
+            // copies before it.
+            Marks::Word(word) => unsafe { cu!(cuStreamWriteValue64_v2(stream.raw(), word.device(), ticket, 0)) }?,
+            Marks::Events(events, _) => {
+                let mut event = std::ptr::null_mut();
+                // SAFETY: a valid place to write to (2: CU_EVENT_DISABLE_TIMING); then a live event and stream.
+                unsafe {
+                    cu!(cuEventCreate(&mut event, 2))?;
+                    let event = Event(event);
+                    cu!(cuEventRecord(event.0, stream.raw()))?;
+                    events.push_back((ticket, event));
+                }
+            }
+        }
+        self.marked = ticket;
+        Ok(ticket)
+    }
+
+    fn finished(&mut self) -> Result<u64> {
+        let marked = self.marked;
+        self.looks = self.looks.wrapping_add(1);
+        let suspicious = self.looks.is_multiple_of(LOOKS);
+        let device = &self.device;
+        let (stream, marks) = self.work.as_mut().expect("taken in drop only");
+        let reached = match marks {
+            // SAFETY: the word is 8-aligned and lives as long as self; the device writes it whole. Acquire: what the copies before
+            // it wrote to host memory is seen.
+            Marks::Word(word) => unsafe { AtomicU64::from_ptr(word.host().as_ptr().cast()) }.load(Ordering::Acquire),
+            Marks::Events(events, reached) => {
+                let _inside = device.context.enter()?;
+                while let Some((ticket, event)) = events.front() {
+                    // SAFETY: the event is live.
+                    match unsafe { (driver()?.f.cuEventQuery)(event.0) } {
+                        0 => *reached = *ticket,
+                        code::NOT_READY => break,
+                        result => return Err(driver()?.error("cuEventQuery", result)),
+                    }
+                    events.pop_front();
+                }
+                *reached
+            }
+        };
+        if suspicious && reached < marked {
+            let _inside = device.context.enter()?;
+            // SAFETY: the stream is live.
+            match unsafe { (driver()?.f.cuStreamQuery)(stream.raw()) } {
+                0 | code::NOT_READY => {}
+                result => return Err(driver()?.error("a background copy", result)),
+            }
+        }
+        Ok(reached)
+    }
+}
+
+impl Drop for Copies {
+    fn drop(&mut self) {
+        // The stream may still write the word.
+        if let Some((stream, Marks::Word(word))) = self.work.take() {
+            self.device.bury(Box::new(stream));
+            self.device.bury(Box::new(word));
+        }
+    }
+}

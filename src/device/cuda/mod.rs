@@ -1,0 +1,283 @@
+//! The CUDA device: a GPU through the driver API. The driver is loaded at first use; without one every function here returns
+//! E070.
+
+mod allocations;
+mod context;
+mod copies;
+mod driver;
+mod eager;
+mod facts;
+mod memory;
+mod near;
+mod p2p;
+mod pinned;
+mod pool;
+mod reaper;
+mod shared;
+mod space;
+mod stream;
+
+use super::{Allocation, ControlMemory, CopyQueue, DevPtr, Device, DeviceMemory, Kind, Physical, Reservation};
+use crate::bail;
+use crate::error::Result;
+use crate::sync::OnceCell;
+use crate::{info, log};
+use context::Context;
+use driver::cu;
+use facts::Facts;
+use memory::CudaPhysical;
+use parking_lot::Mutex;
+use pool::Pool;
+use reaper::Reaper;
+use space::CudaReservation;
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use stream::{STAGING, Transfers};
+
+/// One GPU. One object per process and device, kept for ever: its context is, too.
+pub struct CudaDevice {
+    me: Weak<Self>,
+    context: Arc<Context>,
+    facts: Facts,
+    objects: Mutex<Objects>,
+    pinned: Mutex<Pool>,
+    transfers: Mutex<Option<Transfers>>,
+    reaper: OnceCell<Option<Reaper>>,
+}
+
+/// Device memory for small structs, and the mappings that it is cut from.
+struct Objects {
+    pool: Pool,
+    chunks: Vec<CudaReservation>,
+}
+
+/// Devices that this process sees.
+pub fn count() -> Result<i32> {
+    let mut count = 0;
+    // SAFETY: a valid place to write to.
+    unsafe { cu!(cuDeviceGetCount(&mut count)) }?;
+    Ok(count)
+}
+
+/// The calling thread's device number, as cudaGetDevice has it.
+pub fn current() -> Result<i32> {
+    context::current()
+}
+
+/// Makes device `ordinal` the calling thread's, as cudaSetDevice does.
+pub fn set_current(ordinal: i32) -> Result<()> {
+    CudaDevice::get(ordinal)?.context.set_current()
+}
+
+impl CudaDevice {
+    /// Device number `ordinal`, opened at first use. Several devices can be opened at the same time.
+    pub fn get(ordinal: i32) -> Result<Arc<Self>> {
+        type Slot = Arc<Mutex<Option<Arc<CudaDevice>>>>;
+        static DEVICES: Mutex<BTreeMap<i32, Slot>> = Mutex::new(BTreeMap::new());
+        let slot = DEVICES.lock().entry(ordinal).or_default().clone();
+        let mut slot = slot.lock();
+        if let Some(device) = &*slot {
+            return Ok(device.clone());
+        }
+        let context = Context::retain(ordinal)?;
+        let facts = Facts::of(context.device)?;
+        let device = Arc::new_cyclic(|me| Self {
+            me: me.clone(),
+            context: Arc::new(context),
+            facts,
+            objects: Mutex::new(Objects { pool: Pool::new(256), chunks: Vec::new() }),
+            pinned: Mutex::new(Pool::new(4096)),
+            transfers: Mutex::new(None),
+            reaper: OnceCell::new(),
+        });
+        *slot = Some(device.clone());
+        Ok(device)
+    }
+
+    fn me(&self) -> Arc<Self> {
+        self.me.upgrade().expect("devices are kept for ever")
+    }
+
+    /// The driver does not give fabric handles after all.
+    fn no_fabric(&self, why: &str) {
+        info!(INIT, "CUDA device {}: memory without fabric handles: {why}", self.context.device);
+    }
+
+    /// Runs `work` with the transfer stream, inside the context.
+    fn transfer<T>(&self, work: impl FnOnce(&mut Transfers) -> Result<T>) -> Result<T> {
+        let _inside = self.context.enter()?;
+        let mut transfers = self.transfers.lock();
+        if transfers.is_none() {
+            *transfers = Some(Transfers::new(self.control(2 * STAGING)?)?);
+        }
+        work(transfers.as_mut().expect("made above"))
+    }
+
+    fn reaper(&self) -> Option<&Reaper> {
+        let made = self.reaper.get_or_init(|| Reaper::start(self.context.clone()).inspect_err(|error| log::error(error)).ok());
+        made.as_ref()
+    }
+
+    /// [`Device::bury`], and waits at most that long until it is done.
+    fn bury_and_wait(&self, remains: Box<dyn Any + Send>, patience: Duration) {
+        self.bury(remains);
+        if let Some(reaper) = self.reaper() {
+            reaper.settle(patience);
+        }
+    }
+}
+
+/// Bytes of a chunk of small structs.
+const CHUNK: usize = 2 << 20;
+
+/// Part of the device's small structs; goes back at drop.
+struct Object {
+    device: Arc<CudaDevice>,
+    at: DevPtr,
+    bytes: u64,
+}
+
+impl Drop for Object {
+    fn drop(&mut self) {
+        self.device.objects.lock().pool.give(self.at, self.bytes);
+    }
+}
+
+impl Device for CudaDevice {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Cuda
+    }
+
+    fn ordinal(&self) -> i32 {
+        self.context.device
+    }
+
+    fn bus_id(&self) -> u64 {
+        self.facts.bus_id
+    }
+
+    fn total_memory(&self) -> u64 {
+        self.facts.total_memory
+    }
+
+    fn granularity(&self) -> usize {
+        self.facts.granularity
+    }
+
+    fn create(&self, bytes: usize) -> Result<Arc<dyn Physical>> {
+        let physical: Arc<dyn Physical> = CudaPhysical::create(self, bytes)?;
+        // What it held before was another's: it is zeroed through a mapping of its own, for there is none yet.
+        let space = CudaReservation::new(self.me(), physical.bytes(), self.facts.granularity)?;
+        space.map(0, &physical)?;
+        self.zero(space.base(), bytes)?;
+        Ok(physical)
+    }
+
+    fn import(&self, fd: OwnedFd, bytes: usize) -> Result<Arc<dyn Physical>> {
+        let _inside = self.context.enter()?;
+        Ok(CudaPhysical::import(&fd, bytes)?)
+    }
+
+    fn create_shared(&self, bytes: usize) -> Result<Arc<dyn Physical>> {
+        Ok(Arc::new(shared::CudaShared::create(self.me(), bytes)?))
+    }
+
+    fn import_shared(&self, fd: OwnedFd, bytes: usize) -> Result<Arc<dyn Physical>> {
+        Ok(Arc::new(shared::CudaShared::import(fd, bytes)?))
+    }
+
+    fn reserve(&self, bytes: usize, align: usize) -> Result<Arc<dyn Reservation>> {
+        Ok(Arc::new(CudaReservation::new(self.me(), bytes, align)?))
+    }
+
+    fn alloc(&self, bytes: usize) -> Result<DevPtr> {
+        allocations::alloc(&self.me(), bytes)
+    }
+
+    fn free(&self, ptr: DevPtr) -> Result<()> {
+        allocations::free(ptr)
+    }
+
+    fn lookup(&self, ptr: DevPtr) -> Result<Allocation> {
+        allocations::lookup(self, ptr)
+    }
+
+    fn write(&self, at: DevPtr, bytes: &[u8]) -> Result<()> {
+        if !at.is_multiple_of(8) {
+            bail!(InternalError, 25, "device write to a misaligned address | {at:#x} | fix: report this");
+        }
+        self.transfer(|transfers| transfers.write(at, bytes))
+    }
+
+    fn read(&self, at: DevPtr, into: &mut [u8]) -> Result<()> {
+        if !at.is_multiple_of(4) || !into.len().is_multiple_of(4) {
+            bail!(InternalError, 25, "device read is not of whole words | {at:#x} | fix: report this");
+        }
+        self.transfer(|transfers| transfers.read(at, into))
+    }
+
+    fn zero(&self, at: DevPtr, bytes: usize) -> Result<()> {
+        self.transfer(|transfers| transfers.zero(at, bytes))
+    }
+
+    fn objects(&self, bytes: usize) -> Result<DeviceMemory> {
+        let (at, rounded) = {
+            let mut objects = self.objects.lock();
+            let rounded = objects.pool.rounded(bytes);
+            let at = match objects.pool.take(rounded) {
+                Some(at) => at,
+                None => {
+                    let physical: Arc<dyn Physical> = CudaPhysical::create(self, CHUNK.max(rounded as usize))?;
+                    let chunk = CudaReservation::new(self.me(), physical.bytes(), self.facts.granularity)?;
+                    chunk.map(0, &physical)?;
+                    objects.pool.add(chunk.base(), physical.bytes() as u64);
+                    objects.chunks.push(chunk);
+                    objects.pool.take(rounded).expect("a chunk that holds it was added")
+                }
+            };
+            (at, rounded)
+        };
+        let object = Object { device: self.me(), at, bytes: rounded };
+        self.zero(at, rounded as usize)?;
+        Ok(DeviceMemory::new(at, bytes, Box::new(object)))
+    }
+
+    fn control(&self, bytes: usize) -> Result<ControlMemory> {
+        pinned::take(&self.me(), bytes)
+    }
+
+    fn copy_queue(&self) -> Result<Box<dyn CopyQueue>> {
+        Ok(Box::new(copies::Copies::new(self.me())?))
+    }
+
+    fn reaches(&self, bus_id: u64) -> bool {
+        p2p::reaches_bus(self, bus_id)
+    }
+
+    fn near_cpus(&self) -> Vec<usize> {
+        near::near_cpus(&self.facts.pci)
+    }
+
+    fn idle(&self) -> bool {
+        false
+    }
+
+    fn bury(&self, remains: Box<dyn Any + Send>) {
+        match self.reaper() {
+            Some(reaper) => reaper.bury(remains),
+            // No thread to be had: memory that kernels may use is kept for ever.
+            None => std::mem::forget(remains),
+        }
+    }
+
+    fn add_progress(&self, _step: Arc<dyn Fn() -> bool + Send + Sync>) -> Option<Box<dyn Send + Sync>> {
+        None
+    }
+}

@@ -1,0 +1,73 @@
+//! Pinned host memory that kernels see: pages cut from chunks that are never given back, since cuMemFreeHost waits for kernels.
+
+use super::CudaDevice;
+use super::driver::cu;
+use super::shared::refused;
+use crate::device::ControlMemory;
+use crate::error::Result;
+use cudarc::driver::sys::CU_MEMHOSTALLOC_PORTABLE;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// Bytes of a chunk, unless more is asked for.
+const CHUNK: u64 = 1 << 20;
+
+/// CU_MEMHOSTALLOC_DEVICEMAP.
+const DEVICE_MAP: u32 = 2;
+
+/// Pages in use; back to the pool at drop.
+struct Pages {
+    device: Arc<CudaDevice>,
+    at: u64,
+    bytes: u64,
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        self.device.pinned.lock().give(self.at, self.bytes);
+    }
+}
+
+/// `bytes` of zeroed pinned memory.
+pub fn take(device: &Arc<CudaDevice>, bytes: usize) -> Result<ControlMemory> {
+    let pages = {
+        let mut pool = device.pinned.lock();
+        let rounded = pool.rounded(bytes);
+        let at = match pool.take(rounded) {
+            Some(at) => at,
+            None => {
+                let length = CHUNK.max(rounded);
+                pool.add(chunk(device, length as usize)?, length);
+                pool.take(rounded).expect("a chunk that holds it was added")
+            }
+        };
+        Pages { device: device.clone(), at, bytes: rounded }
+    };
+    let (at, rounded) = (pages.at, pages.bytes as usize);
+    let host = NonNull::new(at as *mut u8).expect("the driver gives addresses");
+    // SAFETY: the pages are nobody else's: they were free, and whoever had them buried them if kernels could still write.
+    unsafe { std::ptr::write_bytes(host.as_ptr(), 0, rounded) };
+    // SAFETY: pinned, page-aligned, of that length until `pages` is dropped; host and device address are one (see `chunk`).
+    Ok(unsafe { ControlMemory::new(host, at, rounded, Box::new(pages)) })
+}
+
+fn chunk(device: &CudaDevice, bytes: usize) -> Result<u64> {
+    let mut host = std::ptr::null_mut();
+    let mut at = 0;
+    let _inside = device.context.enter()?;
+    let flags = CU_MEMHOSTALLOC_PORTABLE | DEVICE_MAP;
+    // SAFETY: valid places to write to.
+    unsafe {
+        cu!(cuMemHostAlloc(&mut host, bytes, flags)).map_err(|error| refused(bytes, &error))?;
+        cu!(cuMemHostGetDevicePointer_v2(&mut at, host, 0))?;
+    }
+    if at != host as u64 || !at.is_multiple_of(4096) {
+        // Holds on every 64-bit Linux since there is one address space for host and devices; all callers rely on it.
+        crate::bail!(
+            UnhandledCudaError,
+            75,
+            "no unified addresses | host {host:p} is {at:#x} to the device | fix: use a 64-bit system with unified addressing"
+        );
+    }
+    Ok(at)
+}

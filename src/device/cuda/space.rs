@@ -1,0 +1,143 @@
+//! Reserved addresses of a GPU, and memory mapped in them.
+
+use super::CudaDevice;
+use super::driver::{cu, driver};
+use super::memory::CudaPhysical;
+use crate::bail;
+use crate::device::{DevPtr, Physical, Reservation};
+use crate::error::{Code, Error, Result};
+use cudarc::driver::sys::{CUdevice, CUmemAccessDesc};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::ffi::c_int;
+use std::sync::Arc;
+
+/// CUmemAccessDesc with plain numbers.
+#[repr(C)]
+struct Access {
+    location: c_int,
+    ordinal: c_int,
+    flags: c_int,
+}
+
+const _: () = assert!(size_of::<Access>() == size_of::<CUmemAccessDesc>());
+
+/// A range of addresses; unmapped parts stay reserved.
+pub struct CudaReservation {
+    device: Arc<CudaDevice>,
+    base: DevPtr,
+    bytes: usize,
+    /// What is mapped, by offset.
+    mapped: Mutex<BTreeMap<usize, Arc<dyn Physical>>>,
+}
+
+impl CudaReservation {
+    /// See [`crate::device::Device::reserve`].
+    pub fn new(device: Arc<CudaDevice>, bytes: usize, align: usize) -> Result<Self> {
+        let granularity = device.facts.granularity;
+        let Some(rounded) = bytes.max(1).checked_next_multiple_of(granularity) else {
+            bail!(InvalidArgument, 25, "address space is too large | {bytes} bytes | fix: lower NCCL_WIN_STRIDE");
+        };
+        let mut base = 0;
+        let reserved = {
+            let _inside = device.context.enter()?;
+            // SAFETY: a valid place to write to; the driver chooses the address.
+            unsafe { cu!(cuMemAddressReserve(&mut base, rounded, align.max(granularity), 0, 0)) }
+        };
+        if let Err(error) = reserved {
+            return Err(Error::new(
+                Code::UnhandledCudaError,
+                25,
+                format!("address space could not be reserved | {rounded} bytes, {} | {}", device.facts.name, error.text),
+            ));
+        }
+        Ok(Self { device, base, bytes: rounded, mapped: Mutex::default() })
+    }
+
+    /// [`Reservation::map`], and the devices in `also` may read and write it too.
+    pub fn map_for(&self, offset: usize, physical: &Arc<dyn Physical>, also: &[CUdevice]) -> Result<()> {
+        let Some(memory) = physical.as_any().downcast_ref::<CudaPhysical>() else {
+            bail!(InternalError, 25, "memory of another kind in a GPU's address range | fix: report this");
+        };
+        let bytes = memory.bytes();
+        if !offset.is_multiple_of(self.device.facts.granularity) || offset.checked_add(bytes).is_none_or(|end| end > self.bytes) {
+            bail!(
+                InternalError,
+                25,
+                "mapping outside its reservation | offset {offset:#x}, {bytes} bytes, reserved {:#x} | fix: report this",
+                self.bytes
+            );
+        }
+        let at = self.base + offset as u64;
+        let mut mapped = self.mapped.lock();
+        let _inside = self.device.context.enter()?;
+        let own = std::iter::once(&self.device.context.device);
+        // CU_MEM_LOCATION_TYPE_DEVICE, CU_MEM_ACCESS_FLAGS_PROT_READWRITE.
+        let access: Vec<Access> = own.chain(also).map(|&ordinal| Access { location: 1, ordinal, flags: 3 }).collect();
+        // SAFETY: the target lies inside our reservation (checked); the driver refuses a range that is mapped already.
+        unsafe {
+            cu!(cuMemMap(at, bytes, 0, memory.handle(), 0))?;
+            if let Err(error) = cu!(cuMemSetAccess(at, bytes, access.as_ptr().cast(), access.len())) {
+                let _ = cu!(cuMemUnmap(at, bytes));
+                return Err(no_access(&self.device, error));
+            }
+        }
+        mapped.insert(offset, physical.clone());
+        Ok(())
+    }
+
+    fn unmap_entry(&self, offset: usize, physical: &Arc<dyn Physical>) -> Result<()> {
+        // SAFETY: the range was mapped by `map_for`; that no kernel uses it is the caller's argument (it buries what may be used).
+        unsafe { cu!(cuMemUnmap(self.base + offset as u64, physical.bytes())) }
+    }
+}
+
+fn no_access(device: &CudaDevice, error: Error) -> Error {
+    Error::new(
+        Code::UnhandledCudaError,
+        74,
+        format!(
+            "device {} ({}) cannot be given access to memory | {} | is it another GPU's that it does not reach by NVLink or PCIe? \
+             nvidia-smi topo -p2p r shows it",
+            device.context.device, device.facts.name, error.text
+        ),
+    )
+}
+
+impl Reservation for CudaReservation {
+    fn base(&self) -> DevPtr {
+        self.base
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn map(&self, offset: usize, physical: &Arc<dyn Physical>) -> Result<()> {
+        self.map_for(offset, physical, &[])
+    }
+
+    fn unmap(&self, offset: usize, bytes: usize) -> Result<()> {
+        let mut mapped = self.mapped.lock();
+        let inside: Vec<usize> = mapped.range(offset..offset.saturating_add(bytes)).map(|(&at, _)| at).collect();
+        let _inside = self.device.context.enter()?;
+        for at in inside {
+            self.unmap_entry(at, &mapped[&at])?;
+            mapped.remove(&at);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for CudaReservation {
+    fn drop(&mut self) {
+        let Ok(_inside) = self.device.context.enter() else { return };
+        for (&at, physical) in &*self.mapped.lock() {
+            let _ = self.unmap_entry(at, physical);
+        }
+        if let Ok(driver) = driver() {
+            // SAFETY: the whole range is ours and nothing is mapped in it any more; whoever used addresses inside held an Arc.
+            unsafe { (driver.f.cuMemAddressFree)(self.base, self.bytes) };
+        }
+    }
+}

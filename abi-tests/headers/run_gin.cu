@@ -43,6 +43,7 @@ static void queue() {
     gin.flush(ncclCoopThread());
     done = 2;
   });
+  while (__atomic_load_n(&rank.pis[1], __ATOMIC_RELAXED) != 2) sched_yield();
   usleep(2000);
   CHECK(done == 0 && rank.pis[1] == 2 && raw(world, 1, first, 0) == (100 << 7 | 1 << 1 | 1));
   CHECK(world.step(0, 1));

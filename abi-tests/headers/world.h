@@ -20,10 +20,11 @@ constexpr size_t kGiB = size_t(1) << 30;
 
 /* Per rank: 4 GiB of addresses, the first 8 MiB a window that serves as resource window too. */
 struct World {
-  struct Context {
+  struct alignas(64) Context {
     ncclGinProxyGpuCtx_t abi;
     char pad[GINRS_GIN_EXT_OFFSET - sizeof(ncclGinProxyGpuCtx_t)];
     ginrsGinExt ext;
+    char rest[GINRS_GIN_EXT_SPACE - sizeof(ginrsGinExt)];
   };
   struct Rank {
     ncclDevComm devComm = {};
@@ -71,9 +72,15 @@ struct World {
                         rank.cis.data(),
                         rank.counters.data(),
                         rank.signals.data()};
-    rank.context.ext = {GINRS_GIN_EXT_MAGIC, GINRS_EXT_VERSION, 7, &rank.abortWord, &rank.hintHead, rank.hints.data()};
-    rank.context.ext.abortHost = &rank.abortHost;
-    rank.context.ext.cachedCis = rank.cached.data();
+    ginrsGinExt& ext = rank.context.ext = {};
+    ext.magic = GINRS_GIN_EXT_MAGIC;
+    ext.version = GINRS_EXT_VERSION;
+    ext.hintMask = 7;
+    ext.abortWord = &rank.abortWord;
+    ext.abortHost = &rank.abortHost;
+    ext.hintHead = &rank.hintHead;
+    ext.hintRing = rank.hints.data();
+    ext.cachedCis = rank.cached.data();
 
     rank.window.lsaFlatBase = flat;
     rank.window.lsaRank = rank.window.worldRank = r;
@@ -102,6 +109,22 @@ struct World {
     d.ginSignalShadows = rank.shadows.data();
   }
 
+  /* All contexts become direct: signals in flat memory, 1 GiB in; no offset between registrations and windows. */
+  void makeDirect(uint64_t largest) {
+    for (int r = 0; r < n; r++) {
+      Rank& rank = ranks[r];
+      rank.window.ginOffset4K = 0;
+      rank.context.abi.signals = directSignals(r);
+      rank.context.ext.flags = GINRS_FLAG_DIRECT;
+      rank.context.ext.directStride4G = 1;
+      rank.context.ext.directSignals = directSignals(0);
+      rank.context.ext.directLargest = largest;
+      rank.context.ext.signals = rank.context.ext.counters = 64;
+    }
+  }
+  uint64_t* directSignals(int r) {
+    return reinterpret_cast<uint64_t*>(memory(r) + kGiB);
+  }
   char* memory(int r) {
     return flat + r * 4 * kGiB;
   }

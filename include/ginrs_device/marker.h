@@ -38,8 +38,10 @@ struct ginrsCommExt {
   uint32_t* abortHost; /* the same in host memory: written first, and also when the other cannot be; never null */
 };
 
-#define GINRS_GIN_DIRECT 1u /* ginrsGinExt::flags: kernels carry out puts themselves; see ginrs_device/gin/direct.cuh */
-#define GINRS_GIN_SAME_GPU 2u /* what reads a payload in GPU memory is this GPU, so a release of GPU scope publishes it */
+/* ginrsGinExt::flags */
+#define GINRS_FLAG_DIRECT 1u   /* kernels carry out puts themselves: ginrs_device/gin/direct.cuh */
+#define GINRS_FLAG_SAME_GPU 2u /* what reads a payload in this GPU's memory is this GPU, so a GPU-scope release publishes it */
+#define GINRS_FLAG_MARKED 128u /* not the library's: an ncclGin of a marked devcomm keeps it beside the others */
 
 /* Of one GIN context. The host writes it once; what its pointers point to changes. */
 struct ginrsGinExt {
@@ -53,7 +55,7 @@ struct ginrsGinExt {
   uint32_t* abortHost; /* as in ginrsCommExt */
   uint32_t* cachedCis; /* may be null. Per world rank a lower bound of its consumer index, in this GPU's memory: kernels
                           leave there what they read from the index itself. The host writes the first value only */
-  uint32_t flags;            /* GINRS_GIN_DIRECT, GINRS_GIN_SAME_GPU */
+  uint32_t flags;            /* GINRS_FLAG_ */
   uint32_t directStride4G;   /* LSA rank p's signal words lie p times this many 4 GiB behind directSignals */
   uint64_t* directSignals;   /* DIRECT: LSA rank 0's signal words, by absolute id; the own ones are also the context's */
   uint64_t directLargest;    /* DIRECT: bytes; a larger put goes through the queue */

@@ -71,7 +71,7 @@ using ncclGin = ncclGin_BackendMask<NCCL_GIN_BACKEND_MASK_ALL>;
 template <unsigned backendMask>
 struct ncclGin_BackendMask {
   ncclDevComm const& comm;
-  uint32_t nContexts : 8, contextId : 8, _ginBackend : 8;
+  uint32_t nContexts : 8, contextId : 8, _ginBackend : 8, _ginrsFlags : 8; /* GINRS_FLAG_ (ginrs_device/marker.h) */
   void* _ginHandle;
   uint64_t* _signalShadows; /* of this context, by signal */
 

@@ -1,6 +1,6 @@
 /* Every wait ends: how device code learns that its communicator was aborted.
  *
- * The word is the library's, found through the marker (../marker.h). Where there is no marker, because the library is
+ * The words are the library's, found through the marker (../marker.h). Where there is no marker, because the library is
  * NVIDIA's or the context was built by hand, waits last until their condition holds. */
 #ifndef GINRS_DEVICE_GIN_ABORT_CUH_
 #define GINRS_DEVICE_GIN_ABORT_CUH_
@@ -32,37 +32,43 @@ NCCL_DEVICE_INLINE ginrsGinExt const* extensionOf(ncclGinCtx const& ctx) {
   return nccl::utility::loadConst(&ext->magic) == GINRS_GIN_EXT_MAGIC ? ext : nullptr;
 }
 
-/* Where: ncclDevComm or ncclGinCtx. */
-template <typename Where>
-NCCL_DEVICE_INLINE bool isAborted(Where const& where) {
-  auto const* ext = extensionOf(where);
-  if (ext == nullptr) return false;
-  uint32_t* word = nccl::utility::loadConst(&ext->abortWord);
+NCCL_DEVICE_INLINE bool isRaised(uint32_t* word) {
   return cuda::atomic_ref<uint32_t, cuda::thread_scope_system>(*word).load(cuda::memory_order_relaxed) != 0;
 }
 
-/* Polls between fruitless looks of a wait:
- *
- *   for (Spin<ncclGinCtx> spin{ctx}; !condition();) if (spin.aborted()) return;
- */
+/* Where: ncclDevComm or ncclGinCtx. The near word costs a look into the GPU's L2, the host's a PCIe round trip. */
 template <typename Where>
-struct Spin {
-  Where const& where;
-  unsigned looks = 0;
+NCCL_DEVICE_INLINE bool isAborted(Where const& where, bool lookAtHost = false) {
+  auto const* ext = extensionOf(where);
+  if (ext == nullptr) return false;
+  if (isRaised(nccl::utility::loadConst(&ext->abortWord))) return true;
+  return lookAtHost && nccl::utility::loadConst(&ext->version) >= 2 && isRaised(nccl::utility::loadConst(&ext->abortHost));
+}
 
-  NCCL_DEVICE_INLINE explicit Spin(Where const& where) : where(where) {}
-
-  NCCL_DEVICE_INLINE bool aborted() {
+/* Calls done() until it is true; false if the communicator was aborted instead. Between two looks of a burst stands
+ * nothing but done()'s own code: a wait that ends within its first burst, some 10 us, touches no memory but its own.
+ * unroll: as many calls of done() stand in the loop's body. */
+template <int unroll = 4, typename Where, typename Done>
+NCCL_DEVICE_INLINE bool until(Where const& where, Done&& done) {
 #ifdef __GINRS_CPU__
+  while (!done()) {
     ginrs_cpu_yield(GINRS_CPU_WAITING);
-    return isAborted(where);
-#else
-    /* The word is in host memory as a rule: a load of it costs a wait more than several looks at what it waits for. */
-    looks += 1;
-    return looks % 128 == 0 && isAborted(where);
-#endif
+    if (isAborted(where)) return false;
   }
-};
+  return true;
+#else
+  constexpr int burst = 32;            /* looks between two at the near abort word */
+  constexpr unsigned hostMask = 0x3f;  /* bursts, less one, between two at the host's: about a millisecond */
+#pragma unroll 1
+  for (unsigned bursts = 1;; bursts++) {
+#pragma unroll unroll
+    for (int i = 0; i < burst; i++) {
+      if (done()) return true;
+    }
+    if (isAborted(where, (bursts & hostMask) == 0)) return false;
+  }
+#endif
+}
 
 }  // namespace ginrs
 #endif

@@ -4,13 +4,23 @@
  *   order   what                                                    why
  *   1       release fence                                           the payload is visible before any word of the slot
  *   2       idx = pi++, relaxed                                     producers of the whole GPU share the queue
- *   3       hint {peer, idx + 1}, relaxed                           the proxy looks here sooner; promises nothing
+ *   3       hint {peer, idx + 1}, relaxed, if hints are wanted      the proxy looks here sooner; promises nothing
  *   4       wait until idx - ci < queueSize                         then the host has zeroed the slot
  *   5       write the 8 words, each with its flag, relaxed          the host takes each word when it sees its flag
  *
- * Nothing rings and nothing follows: the host polls the flag of the next slot. */
+ * Nothing rings and nothing follows: the host polls the flag of the next slot.
+ *
+ * ci is in host memory: a look at it costs a PCIe round trip, 1.1 us on an H200. So step 4 looks first at cachedCis in
+ * this GPU's memory, where every thread that had to read ci leaves what it read. What stands there is some past value of
+ * ci, older or newer than the last one left by whichever race; ci only grows, so it is a lower bound, which can only make
+ * a thread look at ci in vain. (A bound would have to be 2^32 - queueSize posts old to be taken for a new one.)
+ *
+ * Who orders step 5 after the host's zeroing of the slot: the host zeroes, then releases ci; the look at ci acquires.
+ * Behind cachedCis stands a control dependency only (a store is not performed before the branch that it depends on is
+ * decided), which the PTX model does not name: an acquire there would empty the L1 on every post. docs/device-memory-model.md. */
 #ifndef GINRS_DEVICE_GIN_QUEUE_CUH_
 #define GINRS_DEVICE_GIN_QUEUE_CUH_
+#include "../order.cuh"
 #include "abort.cuh"
 #include "descriptor.cuh"
 #if NCCL_CHECK_CUDACC
@@ -20,31 +30,66 @@ namespace gin {
 
 using SystemU32 = cuda::atomic_ref<uint32_t, cuda::thread_scope_system>;
 using SystemU64 = cuda::atomic_ref<uint64_t, cuda::thread_scope_system>;
+using GpuU32 = cuda::atomic_ref<uint32_t, cuda::thread_scope_device>;
 
 NCCL_DEVICE_INLINE ncclGinProxyGpuCtx_t loadContext(ncclGinCtx const& ctx) {
   return nccl::utility::loadConst(static_cast<ncclGinProxyGpuCtx_t const*>(ctx.handle));
 }
 
-/* The one place that decides what publishing the payload costs. The reader is the CPU, or a device that reads the
- * payload over PCIe or NVLink, so the scope is the system's unless the caller says that it has released that far. (On an
- * H200 a post costs 1.6 us with this fence and 0.2 us without; a gpu-scope fence would cost 0.5 us, and is enough only
- * where source and reader are known to be one GPU.) */
+/* The context's extension, zero in all that the library does not know. In pieces of 16 bytes: of those, the compiler
+ * keeps the ones that the caller uses. */
+NCCL_DEVICE_INLINE ginrsGinExt loadExtension(ncclGinCtx const& ctx) {
+  struct alignas(16) Image {
+    ginrsGinExt ext;
+  };
+  static_assert(sizeof(Image) <= GINRS_GIN_EXT_SPACE, "the library keeps this much");
+  ginrsGinExt ext = {};
+  if (ctx.ginrs.mark != GINRS_MARK_WORD) return ext;
+  ginrsGinExt there = nccl::utility::loadConst(reinterpret_cast<Image const*>(
+      static_cast<char const*>(ctx.handle) + GINRS_GIN_EXT_OFFSET)).ext;
+  if (there.magic != GINRS_GIN_EXT_MAGIC) return ext;
+  if (there.version >= 2) return there;
+  ext.magic = there.magic;
+  ext.version = there.version;
+  ext.hintMask = there.hintMask;
+  ext.abortWord = there.abortWord;
+  ext.hintHead = there.hintHead;
+  ext.hintRing = there.hintRing;
+  return ext;
+}
+
+/* All of a context that posts and flushes use. Constant while kernels run. */
+struct Queue {
+  ncclGinProxyGpuCtx_t abi;
+  ginrsGinExt ext;
+
+  NCCL_DEVICE_INLINE explicit Queue(ncclGinCtx const& ctx) : abi(loadContext(ctx)), ext(loadExtension(ctx)) {}
+};
+
+/* The place that decides what publishing a payload costs. Whoever reads it does so by way of the CPU, so the scope is
+ * the system's unless the caller says that it has released that far. (On an H200 a post costs 1.6 us with this fence,
+ * 0.5 us with one of GPU scope, 0.2 us without.) */
 NCCL_DEVICE_INLINE void releasePayload(cuda::thread_scope alreadyReleased) {
-  if (alreadyReleased != cuda::thread_scope_system) {
-    cuda::atomic_thread_fence(cuda::memory_order_release, cuda::thread_scope_system);
-  }
+  if (alreadyReleased != cuda::thread_scope_system) fenceRelease<cuda::thread_scope_system>();
+}
+
+/* What is left for releasePayload to do for data in the window `source`. Data in this GPU's memory that this GPU's copy
+ * engine will read need not leave the GPU's L2 for that: a release of GPU scope is enough, and is done here. Why that
+ * holds: docs/device-memory-model.md. */
+NCCL_DEVICE_INLINE cuda::thread_scope releaseSource(uint32_t flags, ncclWindow_t source,
+                                                    cuda::thread_scope alreadyReleased) {
+  if (alreadyReleased == cuda::thread_scope_system || (flags & GINRS_FLAG_SAME_GPU) == 0) return alreadyReleased;
+  if (nccl::utility::loadConst(&source->ginrsMark) != GINRS_MARK_WINDOW_GPU) return alreadyReleased;
+  if (alreadyReleased != cuda::thread_scope_device) fenceRelease<cuda::thread_scope_device>();
+  return cuda::thread_scope_system;
 }
 
 /* Tells the proxy that `peer`'s queue is claimed up to, not including, `end`. A ring entry that is overwritten before
  * the proxy reads it is made up for by its slow scan. */
-NCCL_DEVICE_INLINE void hint(ncclGinCtx const& ctx, uint32_t peer, uint32_t end) {
-  ginrsGinExt const* ext = extensionOf(ctx);
-  if (ext == nullptr) return;
-  uint64_t* ring = nccl::utility::loadConst(&ext->hintRing);
-  if (ring == nullptr) return;
-  uint32_t* head = nccl::utility::loadConst(&ext->hintHead);
-  uint32_t slot = SystemU32(*head).fetch_add(1, cuda::memory_order_relaxed) & nccl::utility::loadConst(&ext->hintMask);
-  SystemU64(ring[slot]).store(GINRS_HINT(peer, end), cuda::memory_order_relaxed);
+NCCL_DEVICE_INLINE void hint(ginrsGinExt const& ext, uint32_t peer, uint32_t end) {
+  if (ext.hintRing == nullptr) return;
+  uint32_t slot = GpuU32(*ext.hintHead).fetch_add(1, cuda::memory_order_relaxed) & ext.hintMask;
+  SystemU64(ext.hintRing[slot]).store(GINRS_HINT(peer, end), cuda::memory_order_relaxed);
 }
 
 /* Eight words, each whole and with its flag at once. A descriptor's type has alignment 1, a queue's slots have 64. */
@@ -65,30 +110,59 @@ NCCL_DEVICE_INLINE void writeSlot(void* slot, ncclGinProxyGfd_t const& gfd) {
 #endif
 }
 
-/* False if the communicator was aborted: the descriptor is dropped. */
-NCCL_DEVICE_INLINE bool post(ncclGinCtx const& ctx, uint32_t peer, ncclGinProxyGfd_t const& gfd) {
-  ncclGinProxyGpuCtx_t queue = loadContext(ctx);
-  GINRS_CHECK(peer < uint32_t(queue.nranks), "gin: the peer is not a rank of the communicator");
-#ifdef __GINRS_CPU__
-  if (isAborted(ctx)) return false; /* cheap here; on a GPU the host drops what still arrives */
-#endif
-  uint32_t index = SystemU32(queue.pis[peer]).fetch_add(1, cuda::memory_order_relaxed);
-  hint(ctx, peer, index + 1);
+/* Until *ci has reached `end`, rolling, or the communicator is aborted (false). What was seen is left in *cached, if
+ * there is one, released: it carries on what this thread acquired from the host. Not inlined: whoever comes here waits
+ * for PCIe, and a kernel's registers are better spent elsewhere. */
+template <typename = void>
+GINRS_DEVICE_NOINLINE bool waitForConsumer(ncclGinCtx ctx, uint32_t* ci, uint32_t* cached, uint32_t end,
+                                           cuda::memory_order order) {
+  uint32_t seen = 0;
+  bool isReached = until<1>(ctx, [&] { return nccl::utility::rollingLessEq(end, seen = look(ci, order)); });
+  settle(order);
+  if (isReached && cached != nullptr) GpuU32(*cached).store(seen, cuda::memory_order_release);
+  return isReached;
+}
 
-  Spin<ncclGinCtx> spin(ctx);
-  while (index - SystemU32(queue.cis[peer]).load(cuda::memory_order_relaxed) >= queue.queueSize) {
-    if (spin.aborted()) return false;
+/* Until everything of `peer`'s queue before index `end` is complete; false if the communicator was aborted. */
+NCCL_DEVICE_INLINE bool waitUntilComplete(ncclGinCtx const& ctx, Queue const& queue, uint32_t peer, uint32_t end,
+                                          cuda::memory_order order) {
+  uint32_t* cached = queue.ext.cachedCis == nullptr ? nullptr : queue.ext.cachedCis + peer;
+  if (cached != nullptr && nccl::utility::rollingLessEq(end, GpuU32(*cached).load(order))) return true;
+  return waitForConsumer(ctx, queue.abi.cis + peer, cached, end, order);
+}
+
+/* Where a descriptor went. Not queued: the communicator was aborted, and the descriptor is dropped. */
+struct Posted {
+  bool isQueued;
+  uint32_t index;
+};
+
+NCCL_DEVICE_INLINE Posted post(ncclGinCtx const& ctx, Queue const& queue, uint32_t peer, ncclGinProxyGfd_t const& gfd) {
+  GINRS_CHECK(peer < uint32_t(queue.abi.nranks), "gin: the peer is not a rank of the communicator");
+#ifdef __GINRS_CPU__
+  if (isAborted(ctx)) return {false, 0}; /* cheap here; on a GPU the host drops what still arrives */
+#endif
+  uint32_t const size = queue.abi.queueSize;
+  uint32_t* cached = queue.ext.cachedCis == nullptr ? nullptr : queue.ext.cachedCis + peer;
+  /* Before the claim, so that both are on their way at once, and so that it cannot be beyond the claim. */
+  uint32_t known = cached == nullptr ? 0 : GpuU32(*cached).load(cuda::memory_order_relaxed);
+  uint32_t index = GpuU32(queue.abi.pis[peer]).fetch_add(1, cuda::memory_order_relaxed);
+  hint(queue.ext, peer, index + 1);
+
+  if (cached == nullptr || index - known >= size) {
+    uint32_t end = index + 1 - size; /* then the slot's last descriptor is done */
+    if (!waitForConsumer(ctx, queue.abi.cis + peer, cached, end, cuda::memory_order_acquire)) return {false, index};
   }
-  writeSlot(queue.queues + size_t(peer) * queue.queueSize + (index & (queue.queueSize - 1)), gfd);
-  return true;
+  writeSlot(queue.abi.queues + size_t(peer) * size + (index & (size - 1)), gfd);
+  return {true, index};
 }
 
 /* Steps 2a and 2b: the whole of a put, putValue or signal on the GPU. */
-NCCL_DEVICE_INLINE void submit(ncclGinCtx const& ctx, int peer, Operation const& op,
-                               cuda::thread_scope alreadyReleased) {
+NCCL_DEVICE_INLINE Posted submit(ncclGinCtx const& ctx, Queue const& queue, int peer, Operation const& op,
+                                 cuda::thread_scope alreadyReleased) {
   if (char const* why = fault(op)) GINRS_TRAP(why);
   releasePayload(alreadyReleased);
-  post(ctx, uint32_t(peer), encode(op));
+  return post(ctx, queue, uint32_t(peer), encode(op));
 }
 
 }  // namespace gin

@@ -3,6 +3,7 @@
  * that sees it may read them. */
 #ifndef GINRS_DEVICE_GIN_SIGNAL_CUH_
 #define GINRS_DEVICE_GIN_SIGNAL_CUH_
+#include "../order.cuh"
 #include "abort.cuh"
 #include "queue.cuh"
 #if NCCL_CHECK_CUDACC
@@ -18,11 +19,11 @@ NCCL_DEVICE_INLINE uint64_t readWord(uint64_t* word, cuda::memory_order order) {
  * only if the communicator was aborted. */
 NCCL_DEVICE_INLINE uint64_t waitWord(ncclGinCtx const& ctx, uint64_t* word, uint64_t least, int bits,
                                      cuda::memory_order order) {
-  Spin<ncclGinCtx> spin(ctx);
-  while (true) {
-    uint64_t value = readWord(word, order);
-    if (nccl::utility::rollingLessEq(least, value, bits) || spin.aborted()) return value;
-  }
+  order = nccl::utility::acquireOrderOf(order);
+  uint64_t value = 0;
+  until(ctx, [&] { return nccl::utility::rollingLessEq(least, value = look(word, order), bits); });
+  settle(order);
+  return value;
 }
 
 }  // namespace gin

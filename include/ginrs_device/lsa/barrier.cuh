@@ -12,6 +12,7 @@
 #include "../../nccl_device/impl/core__funcs.h"
 #include "../../nccl_device/impl/lsa_barrier__types.h"
 #include "../gin/abort.cuh"
+#include "../order.cuh"
 #if NCCL_CHECK_CUDACC
 
 namespace ginrs {
@@ -73,10 +74,8 @@ NCCL_DEVICE_INLINE void arrive(ncclLsaBarrierSession_internal<Coop>& bar, cuda::
 
 /* Until the word has reached `least`, or the communicator is aborted. */
 NCCL_DEVICE_INLINE void waitWord(ncclDevComm const& comm, uint32_t* word, uint32_t least, cuda::memory_order order) {
-  Spin<ncclDevComm> spin(comm);
-  while (!nccl::utility::rollingLessEq(least, SystemWord(*word).load(order))) {
-    if (spin.aborted()) return;
-  }
+  until(comm, [&] { return nccl::utility::rollingLessEq(least, look(word, order)); });
+  settle(order);
 }
 
 template <typename Coop>

@@ -8,6 +8,7 @@
 #include "ptr__types.h"
 
 #if defined(__cplusplus) && NCCL_CHECK_CUDACC
+#include "../../ginrs_device/gin/direct.cuh"
 #include "../../ginrs_device/gin/signal.cuh"
 #include "../gin/gin_device_api.h"
 #include "coop__groups.h"
@@ -25,6 +26,9 @@ NCCL_DEVICE_INLINE ncclGin_BackendMask<backendMask>::ncclGin_BackendMask(ncclDev
   _ginBackend = count == 0 ? uint32_t(NCCL_NET_DEVICE_HOST) : comm.ginTypes[contextId];
   _ginHandle = count == 0 ? nullptr : comm.ginHandles[contextId];
   _signalShadows = comm.ginSignalShadows + size_t(contextId) * comm.ginSignalCount;
+  constexpr bool hasProxy = (backendMask & (1u << NCCL_NET_DEVICE_GIN_PROXY)) != 0;
+  _ginrsFlags = count != 0 && ginrs::isMarked(comm) ? GINRS_FLAG_MARKED : 0;
+  if (hasProxy && _ginrsFlags != 0) _ginrsFlags |= ginrs::gin::flagsOf(_makeCtx());
 }
 
 template <unsigned backendMask>
@@ -33,7 +37,7 @@ NCCL_DEVICE_INLINE ncclGinCtx_M<backendMask> ncclGin_BackendMask<backendMask>::_
   ctx.backend = ncclNetDeviceType(_ginBackend);
   ctx.rank = comm.rank;
   ctx.ginrs.nRanks = comm.nRanks;
-  ctx.ginrs.mark = ginrs::isMarked(comm) ? GINRS_MARK_WORD : 0;
+  ctx.ginrs.mark = (_ginrsFlags & GINRS_FLAG_MARKED) != 0 ? GINRS_MARK_WORD : 0;
   ctx.handle = _ginHandle;
   return ctx;
 }
@@ -49,6 +53,18 @@ NCCL_DEVICE_INLINE Registration registrationOf(ncclWindow_t window, uint32_t con
   using nccl::utility::loadConst;
   return {loadConst(&window->ginWins[contextId]), size_t(loadConst(&window->ginOffset4K)) * 4096};
 }
+/* What an operation does besides moving bytes. */
+template <unsigned mask, typename RemoteAction, typename LocalAction>
+NCCL_DEVICE_INLINE Operation actionsOf(ncclGin_BackendMask<mask> const& gin, RemoteAction remote, LocalAction local) {
+  Operation op;
+  op.hasSignal = ncclGin_isSignal(remote);
+  op.signalId = ncclGin_getSignalId(gin, remote);
+  op.signalOp = ncclGin_getSignalOp(remote);
+  op.signalArg = ncclGin_getSignalOpArg(remote);
+  op.hasCounter = ncclGin_isCounter(local);
+  op.counterId = ncclGin_getCounterId(gin, local);
+  return op;
+}
 }  // namespace gin
 }  // namespace ginrs
 
@@ -60,17 +76,25 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::put(
     ncclTeam team, int peer, ncclWindow_t dstWnd, size_t dstOffset, ncclWindow_t srcWnd, size_t srcOffset, size_t bytes,
     RemoteAction remoteAction, LocalAction localAction, Coop coop, DescriptorSmem descriptor,
     cuda::thread_scope alreadyReleased, cuda::thread_scope expected_scope) const {
+  int const worldPeer = ncclTeamRankToWorld(comm, team, peer);
   coop.sync();
+  if ((_ginrsFlags & GINRS_FLAG_DIRECT) != 0) {
+    ginrs::gin::Operation op = ginrs::gin::actionsOf(*this, remoteAction, localAction);
+    op.bytes = bytes;
+    char* to = static_cast<char*>(ncclGetPeerPointer(dstWnd, dstOffset, worldPeer));
+    char const* from = static_cast<char const*>(ncclGetLocalPointer(srcWnd, srcOffset));
+    if (ginrs::gin::putDirectly(_makeCtx(), coop, worldPeer, to, from, op)) return;
+  }
   if (coop.thread_rank() == 0) {
     ginrs::gin::Registration dst = ginrs::gin::registrationOf(dstWnd, contextId);
     ginrs::gin::Registration src = ginrs::gin::registrationOf(srcWnd, contextId);
-    ncclGinCall<ncclGinApi_Put>(_makeCtx(), ncclCoopThread(), ncclTeamRankToWorld(comm, team, peer), true, dst.window,
-                                dst.start + dstOffset, src.window, src.start + srcOffset, bytes,
-                                ncclGin_isSignal(remoteAction), ncclGin_getSignalId(*this, remoteAction),
-                                ncclGin_getSignalOp(remoteAction), ncclGin_getSignalOpArg(remoteAction),
-                                ncclGin_isCounter(localAction), ncclGin_getCounterId(*this, localAction),
-                                ncclGin_isDescriptor(descriptor), ncclGin_getDescriptor(descriptor), alreadyReleased,
-                                expected_scope);
+    alreadyReleased = ginrs::gin::releaseSource(_ginrsFlags, srcWnd, alreadyReleased);
+    ncclGinCall<ncclGinApi_Put>(_makeCtx(), ncclCoopThread(), worldPeer, true, dst.window, dst.start + dstOffset,
+                                src.window, src.start + srcOffset, bytes, ncclGin_isSignal(remoteAction),
+                                ncclGin_getSignalId(*this, remoteAction), ncclGin_getSignalOp(remoteAction),
+                                ncclGin_getSignalOpArg(remoteAction), ncclGin_isCounter(localAction),
+                                ncclGin_getCounterId(*this, localAction), ncclGin_isDescriptor(descriptor),
+                                ncclGin_getDescriptor(descriptor), alreadyReleased, expected_scope);
   }
   coop.sync();
 }
@@ -95,11 +119,20 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::putValue(ncclTeam team
                                                                    cuda::thread_scope alreadyReleased,
                                                                    cuda::thread_scope expected_scope) const {
   static_assert(sizeof(T) <= 8, "putValue: the value has more than 8 bytes");
+  int const worldPeer = ncclTeamRankToWorld(comm, team, peer);
   coop.sync();
-  if (coop.thread_rank() == 0) {
+  if (coop.thread_rank() != 0) {
+    /* one thread has the value */
+  } else if ((_ginrsFlags & GINRS_FLAG_DIRECT) != 0) {
+    ginrs::gin::Operation op = ginrs::gin::actionsOf(*this, remoteAction, ncclGin_None{});
+    op.bytes = sizeof(T);
+    op.value = ginrs::gin::bitsOf(value);
+    char* to = static_cast<char*>(ncclGetPeerPointer(dstWnd, dstOffset, worldPeer));
+    ginrs::gin::putValueDirectly(_makeCtx(), worldPeer, to, op);
+  } else {
     ginrs::gin::Registration dst = ginrs::gin::registrationOf(dstWnd, contextId);
     ncclGinCall<ncclGinApi_PutValue>(
-        _makeCtx(), ncclCoopThread(), ncclTeamRankToWorld(comm, team, peer), dst.window, dst.start + dstOffset, value,
+        _makeCtx(), ncclCoopThread(), worldPeer, dst.window, dst.start + dstOffset, value,
         ncclGin_isSignal(remoteAction), ncclGin_getSignalId(*this, remoteAction), ncclGin_getSignalOp(remoteAction),
         ncclGin_getSignalOpArg(remoteAction), ncclGin_isDescriptor(descriptor), ncclGin_getDescriptor(descriptor),
         alreadyReleased, expected_scope);

@@ -25,7 +25,7 @@ namespace proxy {
 
 NCCL_DEVICE_INLINE void flush(ncclGinProxyGpuCtx_t* context, uint32_t peer, cuda::memory_order order) {
   ncclGinCtx ctx = ginrs::gin::unmarked(context);
-  ginrs::gin::flushPeer(ctx, ginrs::gin::loadContext(ctx), peer, order);
+  ginrs::gin::flushPeer(ctx, ginrs::gin::Queue(ctx), peer, order);
 }
 
 NCCL_DEVICE_INLINE void constructProxyOp(ncclGinProxyOp_t& opcode, bool isInline, bool hasSignal,
@@ -55,7 +55,10 @@ NCCL_DEVICE_INLINE void buildGfd(ncclGinProxyGfd_t* gfd, ncclGinProxyOp_t opcode
 template <typename Coop>
 NCCL_DEVICE_INLINE void postGfd(Coop coop, ncclGinProxyGpuCtx_t* context, ncclGinProxyGfd_t* gfd, uint32_t peer) {
   coop.sync();
-  if (coop.thread_rank() == 0) ginrs::gin::post(ginrs::gin::unmarked(context), peer, *gfd);
+  if (coop.thread_rank() == 0) {
+    ncclGinCtx ctx = ginrs::gin::unmarked(context);
+    ginrs::gin::post(ctx, ginrs::gin::Queue(ctx), peer, *gfd);
+  }
   coop.sync();
 }
 
@@ -81,7 +84,8 @@ NCCL_DEVICE_INLINE void put(Coop coop, ncclGinProxyGfd_t*, ncclGinProxyGpuCtx_t*
     op.signalArg = signalArg;
     op.hasCounter = hasCounter;
     op.counterId = counterId;
-    ginrs::gin::submit(ginrs::gin::unmarked(context), peer, op, alreadyReleased);
+    ncclGinCtx ctx = ginrs::gin::unmarked(context);
+    ginrs::gin::submit(ctx, ginrs::gin::Queue(ctx), peer, op, alreadyReleased);
   }
   coop.sync();
 }

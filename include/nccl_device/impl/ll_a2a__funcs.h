@@ -104,10 +104,8 @@ NCCL_DEVICE_INLINE void ncclLLA2ASession<Coop>::recvUnrolled(int eltStart, int e
     ginrs::ll::checkSlot<T>(*this, eltStart);
     ginrs::ll::checkSlot<T>(*this, eltStart + (nElts - 1) * eltStride);
   }
-  ginrs::Spin<ncclDevComm> spin(this->comm);
-  bool all;
-  do {
-    all = true;
+  ginrs::until<1>(this->comm, [&] {
+    bool all = true;
 #pragma unroll
     for (int e = 0; e < MaxEltCount; e++) {
       if (e < MinEltCount || e < eltCount) {
@@ -119,7 +117,8 @@ NCCL_DEVICE_INLINE void ncclLLA2ASession<Coop>::recvUnrolled(int eltStart, int e
         }
       }
     }
-  } while (!all && !spin.aborted());
+    return all;
+  });
 #pragma unroll
   for (int e = 0; e < MaxEltCount; e++) {
     if (e < MinEltCount || e < eltCount) ginrs::ll::join(vals[e], pieces[e]);

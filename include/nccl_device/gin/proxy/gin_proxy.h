@@ -14,6 +14,7 @@
 #include <cooperative_groups.h>
 #include <cuda_runtime.h>
 
+#include "../../../ginrs_device/gin/direct.cuh"
 #include "../../../ginrs_device/gin/flush.cuh"
 #include "../../../ginrs_device/gin/queue.cuh"
 #include "../../../ginrs_device/gin/signal.cuh"
@@ -43,7 +44,7 @@ struct ncclGinApi_Put<NCCL_NET_DEVICE_GIN_PROXY> {
       op.signalArg = signalOpArg;
       op.hasCounter = hasCounter;
       op.counterId = counterId;
-      ginrs::gin::submit(ctx, peer, op, alreadyReleased);
+      ginrs::gin::start(ctx, peer, op, alreadyReleased);
     }
     coop.sync();
   }
@@ -69,7 +70,7 @@ struct ncclGinApi_PutValue<NCCL_NET_DEVICE_GIN_PROXY> {
       op.signalId = signalId;
       op.signalOp = signalOp;
       op.signalArg = signalOpArg;
-      ginrs::gin::submit(ctx, peer, op, alreadyReleased);
+      ginrs::gin::start(ctx, peer, op, alreadyReleased);
     }
     coop.sync();
   }

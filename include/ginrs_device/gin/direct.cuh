@@ -1,0 +1,110 @@
+/* A direct context: this GPU carries out puts itself, by stores over NVLink, and adds to signals in the peer's memory.
+ * Which contexts are direct the host says (GINRS_FLAG_DIRECT): for all ranks or none, because a signal word has one home.
+ *
+ *   step                                        by                order
+ *   1  coop.sync                                all               what the group wrote to the source comes before 2
+ *   2  16-byte loads and stores                 all               weak
+ *   3  coop.sync                                all               2 comes before 4
+ *   4  release, add to the peer's signal word   thread 0          system scope
+ *   5  release, add to the own counter          thread 0          system scope
+ *
+ * Why a thread that acquires the signal sees the payload: PTX's causality order is transitive. Every store of step 2, by
+ * whichever thread, precedes step 4 by the barrier of step 3; so do earlier puts of other threads of the kernel that the
+ * caller has ordered before this one, by a barrier or by release and acquire of any scope that holds both. Step 4 is a
+ * release pattern of system scope on the word that the peer acquires. So "this and all earlier puts to that peer" holds
+ * without any count of puts, and for all peers at once, which is more than a proxied context promises.
+ *
+ * What step 2 loaded is in registers when step 3 ends: the counter, and flush, say truly that the source may be reused.
+ *
+ * A put of more than directLargest bytes goes through the context's queue to the copy engine, without signal or counter,
+ * for only kernels add in a direct context. The calling thread waits until the host says that it has landed (acquire of
+ * the consumer index), and then goes on with step 4. So puts of one thread stay in order, whichever way they take.
+ *
+ * Nothing here knows how long a window is: an offset beyond it is the caller's fault, as with any LSA store. */
+#ifndef GINRS_DEVICE_GIN_DIRECT_CUH_
+#define GINRS_DEVICE_GIN_DIRECT_CUH_
+#include "copy.cuh"
+#include "queue.cuh"
+#if NCCL_CHECK_CUDACC
+
+namespace ginrs {
+namespace gin {
+
+/* Bits of GINRS_FLAG_ that the context's library set; 0 without a ginrs library. */
+NCCL_DEVICE_INLINE uint32_t flagsOf(ncclGinCtx const& ctx) {
+  return ctx.backend == NCCL_NET_DEVICE_GIN_PROXY ? loadExtension(ctx).flags : 0;
+}
+
+/* Steps 4 and 5. The release is never spared: alreadyReleased speaks of the source, not of earlier puts' stores. */
+NCCL_DEVICE_INLINE void raise(ncclGinProxyGpuCtx_t const& context, ginrsGinExt const& ext, int lsaPeer,
+                              Operation const& op) {
+  GINRS_CHECK(!op.hasSignal || ext.signals == 0 || op.signalId < ext.signals, "gin: no such signal");
+  GINRS_CHECK(!op.hasCounter || ext.counters == 0 || op.counterId < ext.counters, "gin: no such counter");
+  if (op.hasSignal) {
+    uint64_t* words = nccl::utility::add4G(ext.directSignals, lsaPeer * int(ext.directStride4G));
+    fenceRelease<cuda::thread_scope_system>();
+    addRelaxed(words + op.signalId, op.signalOp == ncclGinSignalAdd ? op.signalArg : 1);
+  } else if (op.hasCounter) {
+    fenceRelease<cuda::thread_scope_device>(); /* only this GPU waits for it */
+  }
+  if (op.hasCounter) addRelaxed(context.counters + op.counterId, 1);
+}
+
+/* The operation by way of the queue: its bytes by the host, its actions by this thread when they have landed. For large
+ * puts, and for callers of ncclGinApi_Put and _PutValue, who have registrations where an address is needed. Direct
+ * contexts span the LSA team alone, so world ranks are LSA ranks. */
+NCCL_DEVICE_INLINE void throughQueue(ncclGinCtx const& ctx, Queue const& queue, int peer, Operation const& op,
+                                     cuda::thread_scope alreadyReleased) {
+  if (op.bytes != 0) {
+    Operation payload = op;
+    payload.hasSignal = payload.hasCounter = false;
+    Posted posted = submit(ctx, queue, peer, payload, alreadyReleased);
+    if (!posted.isQueued) return;
+    if (!waitUntilComplete(ctx, queue, uint32_t(peer), posted.index + 1, cuda::memory_order_acquire)) return;
+  }
+  raise(queue.abi, queue.ext, peer, op);
+}
+
+/* What every ncclGinApi_ call that starts an operation does. */
+NCCL_DEVICE_INLINE void start(ncclGinCtx const& ctx, int peer, Operation const& op,
+                              cuda::thread_scope alreadyReleased) {
+  Queue queue(ctx);
+  if ((queue.ext.flags & GINRS_FLAG_DIRECT) != 0) {
+    throughQueue(ctx, queue, peer, op, alreadyReleased);
+  } else {
+    submit(ctx, queue, peer, op, alreadyReleased);
+  }
+}
+
+/* What ncclGin does on a direct context. op's windows and offsets are not used, `to` and `from` are addresses. Callers
+ * have synced coop. False: the put is too large, and nothing was done. */
+template <typename Coop>
+NCCL_DEVICE_INLINE bool putDirectly(ncclGinCtx const& ctx, Coop coop, int peer, char* to, char const* from,
+                                    Operation const& op) {
+  ginrsGinExt ext = loadExtension(ctx);
+  if (op.bytes > ext.directLargest) return false;
+  bool isDropped = false;
+#ifdef __GINRS_CPU__
+  isDropped = isAborted(ctx);
+#endif
+  if (op.bytes != 0) {
+    if (!isDropped) copyBytes(to, from, op.bytes, int(coop.thread_rank()), int(coop.size()));
+    coop.sync();
+  }
+  if (coop.thread_rank() == 0 && !isDropped) raise(loadContext(ctx), ext, peer, op);
+  return true;
+}
+
+/* The same for a value in registers, by one thread. */
+NCCL_DEVICE_INLINE void putValueDirectly(ncclGinCtx const& ctx, int peer, char* to, Operation const& op) {
+#ifdef __GINRS_CPU__
+  if (isAborted(ctx)) return;
+#endif
+  storeBits(to, op.value, op.bytes);
+  raise(loadContext(ctx), loadExtension(ctx), peer, op);
+}
+
+}  // namespace gin
+}  // namespace ginrs
+#endif
+#endif

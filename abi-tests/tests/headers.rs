@@ -171,6 +171,26 @@ fn t006_t007_t009_host_code_in_c_and_cpp() {
     }
 }
 
+#[test]
+fn the_macro_for_direct_contexts_links_against_both_libraries() {
+    let dir = tempfile::tempdir().expect("a folder for programs");
+    let strict = ["-Wall", "-Wextra", "-Werror", "-Wno-pedantic"];
+    for (compiler, language, standard) in [("gcc", "c", "-std=c11"), ("g++", "c++", "-std=c++14")] {
+        for (library, said) in [("1", "ginrs 1\nginrs 1\n"), ("2", "plain\nplain\n")] {
+            let (shared, program) = (dir.path().join("libtest.so"), dir.path().join("program"));
+            let build = |of: &str, out: &Path, more: &[&str]| {
+                let mut command = limited(compiler);
+                command.args([standard, "-x", language]).args(strict).arg(format!("-DLIBRARY={of}")).arg(include_flag());
+                command.arg(source("direct_create.c")).args(["-x", "none"]).args(more);
+                succeed(command.arg(format!("-Wl,-rpath,{}", dir.path().display())).arg("-o").arg(out));
+            };
+            build(library, &shared, &["-shared", "-fPIC"]);
+            build("0", &program, &[&format!("-L{}", dir.path().display()), "-ltest"]);
+            assert_eq!(succeed(&mut limited(&program)), said, "{language}, library {library}");
+        }
+    }
+}
+
 /// Runs device code on plain threads, one per block, against the runtime in one_thread.cc.
 fn run_cpu(name: &str) {
     let dir = tempfile::tempdir().expect("a folder for the program");

@@ -24,7 +24,7 @@ struct ncclCoopTile {
                 "ncclCoopTile: the size must be a power of two from 1 to 32");
 
   NCCL_DEVICE_INLINE int thread_rank() const {
-    return nccl::utility::lane() % nThreadsPow2;
+    return nccl::utility::lane() & (nThreadsPow2 - 1);
   }
   NCCL_DEVICE_INLINE constexpr int size() const {
     return nThreadsPow2;

@@ -94,9 +94,33 @@ struct ncclTeamRequirements {
   NCCL_EXTERN_C __host__ result name parameters; \
   NCCL_EXTERN_C __host__ result p##name parameters
 
-/* Collective over comm, and allowed in a group. Writes sizeof(ncclDevComm) bytes on success only. */
+/* Collective over comm, and allowed in a group. Writes sizeof(ncclDevComm) bytes on success only.
+ *
+ * A TU that defines GINRS_GIN_DIRECT as 1 before it includes NCCL's device headers asks for direct GIN contexts: kernels
+ * carry out puts themselves, by stores to the peers' memory (ginrs_device/gin/direct.cuh). All ranks must ask alike, all
+ * must share one LSA team, and all kernels that use the devcomm's GIN must be compiled with these headers: that is the
+ * statement which the macro makes. With NVIDIA's library the macro changes nothing. */
+#if defined(GINRS_GIN_DIRECT) && GINRS_GIN_DIRECT
+NCCL_EXTERN_C __host__ ncclResult_t pncclDevCommCreate(ncclComm_t comm, ncclDevCommRequirements_t const* requirements,
+                                                       ncclDevComm_t* outDevComm);
+NCCL_EXTERN_C __host__ ncclResult_t ginrsPlainDevCommCreate(ncclComm_t comm,
+                                                            ncclDevCommRequirements_t const* requirements,
+                                                            ncclDevComm_t* outDevComm) __asm__("ncclDevCommCreate");
+/* flags: 1 asks for direct contexts. Weak, for NVIDIA's library has no such thing. */
+NCCL_EXTERN_C __attribute__((weak)) __host__ ncclResult_t ginrsDevCommCreate(
+    ncclComm_t comm, ncclDevCommRequirements_t const* requirements, ncclDevComm_t* outDevComm, unsigned flags);
+/* Named apart for the assembler: in C the two would be one symbol. */
+static inline ncclResult_t ncclDevCommCreate(ncclComm_t comm, ncclDevCommRequirements_t const* requirements,
+                                             ncclDevComm_t* outDevComm) __asm__("ginrsDirectDevCommCreate");
+static inline ncclResult_t ncclDevCommCreate(ncclComm_t comm, ncclDevCommRequirements_t const* requirements,
+                                             ncclDevComm_t* outDevComm) {
+  if (ginrsDevCommCreate != NULL) return ginrsDevCommCreate(comm, requirements, outDevComm, 1u);
+  return ginrsPlainDevCommCreate(comm, requirements, outDevComm);
+}
+#else
 GINRS_API(ncclResult_t, ncclDevCommCreate,
           (ncclComm_t comm, ncclDevCommRequirements_t const* requirements, ncclDevComm_t* outDevComm));
+#endif
 /* No kernel may use the devcomm any more. */
 GINRS_API(ncclResult_t, ncclDevCommDestroy, (ncclComm_t comm, ncclDevComm_t const* devComm));
 

@@ -46,9 +46,9 @@ NCCL_DEVICE_INLINE bool isAborted(Where const& where, bool lookAtHost = false) {
 }
 
 /* Calls done() until it is true; false if the communicator was aborted instead. Between two looks of a burst stands
- * nothing but done()'s own code: a wait that ends within its first burst, some 10 us, touches no memory but its own.
- * unroll: as many calls of done() stand in the loop's body. */
-template <int unroll = 4, typename Where, typename Done>
+ * nothing but done()'s own code and a count: a wait that ends within its first burst, some 10 us, touches no memory but
+ * its own. The loop has one way out, so that lanes that end at different times meet again at once. */
+template <typename Where, typename Done>
 NCCL_DEVICE_INLINE bool until(Where const& where, Done&& done) {
 #ifdef __GINRS_CPU__
   while (!done()) {
@@ -59,13 +59,14 @@ NCCL_DEVICE_INLINE bool until(Where const& where, Done&& done) {
 #else
   constexpr int burst = 32;            /* looks between two at the near abort word */
   constexpr unsigned hostMask = 0x3f;  /* bursts, less one, between two at the host's: about a millisecond */
-#pragma unroll 1
+  bool isDone;
   for (unsigned bursts = 1;; bursts++) {
-#pragma unroll unroll
-    for (int i = 0; i < burst; i++) {
-      if (done()) return true;
-    }
-    if (isAborted(where, (bursts & hostMask) == 0)) return false;
+    int left = burst;
+#pragma unroll 1
+    do {
+      isDone = done();
+    } while (!isDone && --left != 0);
+    if (isDone || isAborted(where, (bursts & hostMask) == 0)) return isDone;
   }
 #endif
 }

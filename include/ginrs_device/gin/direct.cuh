@@ -50,30 +50,23 @@ NCCL_DEVICE_INLINE void raise(ncclGinProxyGpuCtx_t const& context, ginrsGinExt c
   if (op.hasCounter) addRelaxed(context.counters + op.counterId, 1);
 }
 
-/* The operation by way of the queue: its bytes by the host, its actions by this thread when they have landed. For large
- * puts, and for callers of ncclGinApi_Put and _PutValue, who have registrations where an address is needed. Direct
- * contexts span the LSA team alone, so world ranks are LSA ranks. */
-NCCL_DEVICE_INLINE void throughQueue(ncclGinCtx const& ctx, Queue const& queue, int peer, Operation const& op,
-                                     cuda::thread_scope alreadyReleased) {
-  if (op.bytes != 0) {
-    Operation payload = op;
-    payload.hasSignal = payload.hasCounter = false;
-    Posted posted = submit(ctx, queue, peer, payload, alreadyReleased);
-    if (!posted.isQueued) return;
-    if (!waitUntilComplete(ctx, queue, uint32_t(peer), posted.index + 1, cuda::memory_order_acquire)) return;
-  }
-  raise(queue.abi, queue.ext, peer, op);
-}
-
-/* What every ncclGinApi_ call that starts an operation does. */
+/* What every ncclGinApi_ call that starts an operation does. On a direct context the queue takes the bytes alone, and
+ * this thread carries out the actions when they have landed: for large puts, and for callers of ncclGinApi_Put and
+ * _PutValue, who have registrations where an address is needed. Direct contexts span the LSA team alone, so world ranks
+ * are LSA ranks. */
 NCCL_DEVICE_INLINE void start(ncclGinCtx const& ctx, int peer, Operation const& op,
                               cuda::thread_scope alreadyReleased) {
   Queue queue(ctx);
-  if ((queue.ext.flags & GINRS_FLAG_DIRECT) != 0) {
-    throughQueue(ctx, queue, peer, op, alreadyReleased);
-  } else {
-    submit(ctx, queue, peer, op, alreadyReleased);
+  bool const isDirect = (queue.ext.flags & GINRS_FLAG_DIRECT) != 0;
+  if (!isDirect || op.bytes != 0) {
+    Operation sent = op;
+    sent.hasSignal = op.hasSignal && !isDirect;
+    sent.hasCounter = op.hasCounter && !isDirect;
+    Posted posted = submit(ctx, queue, peer, sent, alreadyReleased);
+    if (!isDirect || !posted.isQueued) return;
+    if (!waitUntilComplete(ctx, queue, uint32_t(peer), posted.index + 1, cuda::memory_order_acquire)) return;
   }
+  raise(queue.abi, queue.ext, peer, op);
 }
 
 /* What ncclGin does on a direct context. op's windows and offsets are not used, `to` and `from` are addresses. Callers

@@ -2,13 +2,14 @@
  * host's half is src/gin/queue.rs.
  *
  *   order   what                                                    why
- *   1       release fence                                           the payload is visible before any word of the slot
- *   2       idx = pi++, relaxed                                     producers of the whole GPU share the queue
- *   3       hint {peer, idx + 1}, relaxed, if hints are wanted      the proxy looks here sooner; promises nothing
+ *   1       idx = pi++, relaxed                                     producers of the whole GPU share the queue
+ *   2       hint {peer, idx + 1}, relaxed, if hints are wanted      the proxy looks here sooner; promises nothing
+ *   3       release fence                                           the payload is visible before any word of the slot
  *   4       wait until idx - ci < queueSize                         then the host has zeroed the slot
  *   5       write the 8 words, each with its flag, relaxed          the host takes each word when it sees its flag
  *
- * Nothing rings and nothing follows: the host polls the flag of the next slot.
+ * Nothing rings and nothing follows: the host polls the flag of the next slot. The claim comes before the fence because
+ * it orders nothing: its round trip to the L2 passes while the fence waits.
  *
  * ci is in host memory: a look at it costs a PCIe round trip, 1.1 us on an H200. So step 4 looks first at cachedCis in
  * this GPU's memory, where every thread that had to read ci leaves what it read. What stands there is some past value of
@@ -36,25 +37,22 @@ NCCL_DEVICE_INLINE ncclGinProxyGpuCtx_t loadContext(ncclGinCtx const& ctx) {
   return nccl::utility::loadConst(static_cast<ncclGinProxyGpuCtx_t const*>(ctx.handle));
 }
 
-/* The context's extension, zero in all that the library does not know. In pieces of 16 bytes: of those, the compiler
- * keeps the ones that the caller uses. */
+/* The context's extension, zero in all that the library does not know. In pieces of 16 bytes, of which the compiler
+ * keeps those that the caller uses; choices instead of branches, so that all of them are on their way at once. */
 NCCL_DEVICE_INLINE ginrsGinExt loadExtension(ncclGinCtx const& ctx) {
   struct alignas(16) Image {
     ginrsGinExt ext;
   };
   static_assert(sizeof(Image) <= GINRS_GIN_EXT_SPACE, "the library keeps this much");
-  ginrsGinExt ext = {};
-  if (ctx.ginrs.mark != GINRS_MARK_WORD) return ext;
-  ginrsGinExt there = nccl::utility::loadConst(reinterpret_cast<Image const*>(
-      static_cast<char const*>(ctx.handle) + GINRS_GIN_EXT_OFFSET)).ext;
-  if (there.magic != GINRS_GIN_EXT_MAGIC) return ext;
-  if (there.version >= 2) return there;
-  ext.magic = there.magic;
-  ext.version = there.version;
-  ext.hintMask = there.hintMask;
-  ext.abortWord = there.abortWord;
-  ext.hintHead = there.hintHead;
-  ext.hintRing = there.hintRing;
+  if (ctx.ginrs.mark != GINRS_MARK_WORD) return ginrsGinExt{};
+  char const* at = static_cast<char const*>(ctx.handle) + GINRS_GIN_EXT_OFFSET;
+  ginrsGinExt ext = nccl::utility::loadConst(reinterpret_cast<Image const*>(at)).ext;
+  bool const isOne = ext.magic == GINRS_GIN_EXT_MAGIC, isTwo = isOne && ext.version >= 2;
+  ext.abortWord = isOne ? ext.abortWord : nullptr;
+  ext.hintRing = isOne ? ext.hintRing : nullptr;
+  ext.abortHost = isTwo ? ext.abortHost : nullptr;
+  ext.cachedCis = isTwo ? ext.cachedCis : nullptr;
+  ext.flags = isTwo ? ext.flags : 0;
   return ext;
 }
 
@@ -66,22 +64,27 @@ struct Queue {
   NCCL_DEVICE_INLINE explicit Queue(ncclGinCtx const& ctx) : abi(loadContext(ctx)), ext(loadExtension(ctx)) {}
 };
 
-/* The place that decides what publishing a payload costs. Whoever reads it does so by way of the CPU, so the scope is
- * the system's unless the caller says that it has released that far. (On an H200 a post costs 1.6 us with this fence,
- * 0.5 us with one of GPU scope, 0.2 us without.) */
-NCCL_DEVICE_INLINE void releasePayload(cuda::thread_scope alreadyReleased) {
-  if (alreadyReleased != cuda::thread_scope_system) fenceRelease<cuda::thread_scope_system>();
-}
+/* Instead of alreadyReleased, from our own ncclGin only: a release of GPU scope is all that is left to do. */
+constexpr cuda::thread_scope releaseOnGpuLeft = cuda::thread_scope(15);
 
-/* What is left for releasePayload to do for data in the window `source`. Data in this GPU's memory that this GPU's copy
- * engine will read need not leave the GPU's L2 for that: a release of GPU scope is enough, and is done here. Why that
- * holds: docs/device-memory-model.md. */
-NCCL_DEVICE_INLINE cuda::thread_scope releaseSource(uint32_t flags, ncclWindow_t source,
-                                                    cuda::thread_scope alreadyReleased) {
+/* What is left to do for data in the window `source`. Data in this GPU's memory that this GPU's copy engine will read
+ * need not leave the GPU's L2 for that: a release of GPU scope is enough. Why: docs/device-memory-model.md. */
+NCCL_DEVICE_INLINE cuda::thread_scope releaseLeft(uint32_t flags, ncclWindow_t source,
+                                                  cuda::thread_scope alreadyReleased) {
   if (alreadyReleased == cuda::thread_scope_system || (flags & GINRS_FLAG_SAME_GPU) == 0) return alreadyReleased;
   if (nccl::utility::loadConst(&source->ginrsMark) != GINRS_MARK_WINDOW_GPU) return alreadyReleased;
-  if (alreadyReleased != cuda::thread_scope_device) fenceRelease<cuda::thread_scope_device>();
-  return cuda::thread_scope_system;
+  return alreadyReleased == cuda::thread_scope_device ? cuda::thread_scope_system : releaseOnGpuLeft;
+}
+
+/* The place that decides what publishing a payload costs. Whoever reads it does so by way of the CPU, so the scope is
+ * the system's unless the caller says that it has released that far. (On an H200 a post costs 1.6 us with this fence,
+ * 0.5 us with one of GPU scope, 0.3 us without.) */
+NCCL_DEVICE_INLINE void releasePayload(cuda::thread_scope alreadyReleased) {
+  if (alreadyReleased == releaseOnGpuLeft) {
+    fenceRelease<cuda::thread_scope_device>();
+  } else if (alreadyReleased != cuda::thread_scope_system) {
+    fenceRelease<cuda::thread_scope_system>();
+  }
 }
 
 /* Tells the proxy that `peer`'s queue is claimed up to, not including, `end`. A ring entry that is overwritten before
@@ -117,7 +120,7 @@ template <typename = void>
 GINRS_DEVICE_NOINLINE bool waitForConsumer(ncclGinCtx ctx, uint32_t* ci, uint32_t* cached, uint32_t end,
                                            cuda::memory_order order) {
   uint32_t seen = 0;
-  bool isReached = until<1>(ctx, [&] { return nccl::utility::rollingLessEq(end, seen = look(ci, order)); });
+  bool isReached = until(ctx, [&] { return nccl::utility::rollingLessEq(end, seen = look(ci, order)); });
   settle(order);
   if (isReached && cached != nullptr) GpuU32(*cached).store(seen, cuda::memory_order_release);
   return isReached;
@@ -137,7 +140,9 @@ struct Posted {
   uint32_t index;
 };
 
-NCCL_DEVICE_INLINE Posted post(ncclGinCtx const& ctx, Queue const& queue, uint32_t peer, ncclGinProxyGfd_t const& gfd) {
+/* The payload is released to the system already, or by what alreadyReleased says is left. */
+NCCL_DEVICE_INLINE Posted post(ncclGinCtx const& ctx, Queue const& queue, uint32_t peer, ncclGinProxyGfd_t const& gfd,
+                               cuda::thread_scope alreadyReleased = cuda::thread_scope_system) {
   GINRS_CHECK(peer < uint32_t(queue.abi.nranks), "gin: the peer is not a rank of the communicator");
 #ifdef __GINRS_CPU__
   if (isAborted(ctx)) return {false, 0}; /* cheap here; on a GPU the host drops what still arrives */
@@ -148,6 +153,7 @@ NCCL_DEVICE_INLINE Posted post(ncclGinCtx const& ctx, Queue const& queue, uint32
   uint32_t known = cached == nullptr ? 0 : GpuU32(*cached).load(cuda::memory_order_relaxed);
   uint32_t index = GpuU32(queue.abi.pis[peer]).fetch_add(1, cuda::memory_order_relaxed);
   hint(queue.ext, peer, index + 1);
+  releasePayload(alreadyReleased);
 
   if (cached == nullptr || index - known >= size) {
     uint32_t end = index + 1 - size; /* then the slot's last descriptor is done */
@@ -161,8 +167,7 @@ NCCL_DEVICE_INLINE Posted post(ncclGinCtx const& ctx, Queue const& queue, uint32
 NCCL_DEVICE_INLINE Posted submit(ncclGinCtx const& ctx, Queue const& queue, int peer, Operation const& op,
                                  cuda::thread_scope alreadyReleased) {
   if (char const* why = fault(op)) GINRS_TRAP(why);
-  releasePayload(alreadyReleased);
-  return post(ctx, queue, uint32_t(peer), encode(op));
+  return post(ctx, queue, uint32_t(peer), encode(op), alreadyReleased);
 }
 
 }  // namespace gin

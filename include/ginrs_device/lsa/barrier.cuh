@@ -58,6 +58,32 @@ NCCL_DEVICE_INLINE uint32_t* epochWord(ncclLsaBarrierSession_internal<Coop> cons
   return words + (bar.multimem ? 0 : bar.handle.nBarriers) + bar.index;
 }
 
+/* Thread t of the group looks after the team's ranks t, t + size, ... other than the own. */
+template <typename Coop>
+NCCL_DEVICE_INLINE int peerOf(ncclLsaBarrierSession_internal<Coop> const& bar, int i) {
+  return i + (bar.team.rank <= i ? 1 : 0);
+}
+template <typename Coop>
+NCCL_DEVICE_INLINE uint32_t* outbox(ncclLsaBarrierSession_internal<Coop>& bar, int i) {
+  return bar.ucInbox(peerOf(bar, i), bar.team.rank);
+}
+template <typename Coop>
+NCCL_DEVICE_INLINE uint32_t* inbox(ncclLsaBarrierSession_internal<Coop>& bar, int i) {
+  return bar.ucInbox(bar.team.rank, peerOf(bar, i));
+}
+/* Addresses are reckoned here, once: between the others' arrival and the next one of this rank every instruction is
+ * time that all ranks wait. The compiler would rather reckon them again. */
+template <typename Coop>
+NCCL_DEVICE_INLINE void findFirstPeer(ncclLsaBarrierSession_internal<Coop>& bar) {
+  int i = bar.coop.thread_rank();
+  if (bar.multimem || i >= bar.team.nRanks - 1) return;
+  bar.firstOut = outbox(bar, i);
+  bar.firstIn = inbox(bar, i);
+#if defined(__CUDA_ARCH__) && !defined(__GINRS_CPU__)
+  asm volatile("" : "+l"(bar.firstOut), "+l"(bar.firstIn));
+#endif
+}
+
 template <typename Coop>
 NCCL_DEVICE_INLINE void arrive(ncclLsaBarrierSession_internal<Coop>& bar, cuda::memory_order order) {
   bar.coop.sync(); /* the group's writes come before its thread's release */
@@ -66,16 +92,17 @@ NCCL_DEVICE_INLINE void arrive(ncclLsaBarrierSession_internal<Coop>& bar, cuda::
     if (bar.coop.thread_rank() == 0) multicastIncrement(bar.mcInbox(true), order);
     return;
   }
-  for (int i = bar.coop.thread_rank(); i < bar.team.nRanks - 1; i += bar.coop.size()) {
-    int peer = i + (bar.team.rank <= i ? 1 : 0);
-    SystemWord(*bar.ucInbox(peer, bar.team.rank)).store(bar.epoch + 1, order);
+  if (bar.firstOut == nullptr) return;
+  SystemWord(*bar.firstOut).store(bar.epoch + 1, order);
+#pragma unroll 1
+  for (int i = bar.coop.thread_rank() + bar.coop.size(); i < bar.team.nRanks - 1; i += bar.coop.size()) {
+    SystemWord(*outbox(bar, i)).store(bar.epoch + 1, order);
   }
 }
 
 /* Until the word has reached `least`, or the communicator is aborted. */
 NCCL_DEVICE_INLINE void waitWord(ncclDevComm const& comm, uint32_t* word, uint32_t least, cuda::memory_order order) {
   until(comm, [&] { return nccl::utility::rollingLessEq(least, look(word, order)); });
-  settle(order);
 }
 
 template <typename Coop>
@@ -86,11 +113,15 @@ NCCL_DEVICE_INLINE void wait(ncclLsaBarrierSession_internal<Coop>& bar, cuda::me
     if (bar.coop.thread_rank() == 0) waitWord(bar.comm, bar.mcInbox(false), bar.epoch, order);
   } else {
     bar.epoch += 1;
-    for (int i = bar.coop.thread_rank(); i < bar.team.nRanks - 1; i += bar.coop.size()) {
-      int peer = i + (bar.team.rank <= i ? 1 : 0);
-      waitWord(bar.comm, bar.ucInbox(bar.team.rank, peer), bar.epoch, order);
+    if (bar.firstIn != nullptr) {
+      waitWord(bar.comm, bar.firstIn, bar.epoch, order);
+#pragma unroll 1
+      for (int i = bar.coop.thread_rank() + bar.coop.size(); i < bar.team.nRanks - 1; i += bar.coop.size()) {
+        waitWord(bar.comm, inbox(bar, i), bar.epoch, order);
+      }
     }
   }
+  settle(order); /* by all threads: one instruction of the warp, outside of what lanes do apart */
   bar.coop.sync(); /* what one thread acquired, all have */
 }
 

@@ -88,7 +88,7 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::put(
   if (coop.thread_rank() == 0) {
     ginrs::gin::Registration dst = ginrs::gin::registrationOf(dstWnd, contextId);
     ginrs::gin::Registration src = ginrs::gin::registrationOf(srcWnd, contextId);
-    alreadyReleased = ginrs::gin::releaseSource(_ginrsFlags, srcWnd, alreadyReleased);
+    alreadyReleased = ginrs::gin::releaseLeft(_ginrsFlags, srcWnd, alreadyReleased);
     ncclGinCall<ncclGinApi_Put>(_makeCtx(), ncclCoopThread(), worldPeer, true, dst.window, dst.start + dstOffset,
                                 src.window, src.start + srcOffset, bytes, ncclGin_isSignal(remoteAction),
                                 ncclGin_getSignalId(*this, remoteAction), ncclGin_getSignalOp(remoteAction),

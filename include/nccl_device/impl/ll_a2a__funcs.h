@@ -104,7 +104,7 @@ NCCL_DEVICE_INLINE void ncclLLA2ASession<Coop>::recvUnrolled(int eltStart, int e
     ginrs::ll::checkSlot<T>(*this, eltStart);
     ginrs::ll::checkSlot<T>(*this, eltStart + (nElts - 1) * eltStride);
   }
-  ginrs::until<1>(this->comm, [&] {
+  ginrs::until(this->comm, [&] {
     bool all = true;
 #pragma unroll
     for (int e = 0; e < MaxEltCount; e++) {

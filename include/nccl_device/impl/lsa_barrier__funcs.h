@@ -24,9 +24,10 @@ NCCL_DEVICE_INLINE ncclLsaBarrierSession<Coop>::ncclLsaBarrierSession(Coop coop,
                                                                       ncclLsaBarrierHandle handle, uint32_t index,
                                                                       bool multimem, ncclMultimemHandle mmHandle)
     : ncclLsaBarrierSession_internal<Coop>{
-          coop, comm, team, handle, int(index), ginrs::lsa::multimemMode(multimem), mmHandle, 0u} {
+          coop, comm, team, handle, int(index), ginrs::lsa::multimemMode(multimem), mmHandle, 0u, nullptr, nullptr} {
   GINRS_CHECK(index < uint32_t(handle.nBarriers), "ncclLsaBarrierSession: index is not below the handle's nBarriers");
   this->epoch = *ginrs::lsa::epochWord(*this);
+  ginrs::lsa::findFirstPeer(*this);
 }
 template <typename Coop>
 NCCL_DEVICE_INLINE ncclLsaBarrierSession<Coop>::ncclLsaBarrierSession(Coop coop, ncclDevComm const& comm,

@@ -20,6 +20,8 @@ struct ncclLsaBarrierSession_internal {
   bool multimem;
   ncclMultimemHandle mmHandle;
   uint32_t epoch;
+  /* Of the first peer that the calling thread looks after, or null: where it tells it, and where it hears of it. */
+  uint32_t *firstOut, *firstIn;
 
   /* The words where arrivals are counted (multimem: as all ranks see it, or as this one does), and where `peer` tells
    * `owner` its epoch. */

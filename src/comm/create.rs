@@ -1,6 +1,6 @@
 //! Makes one rank's end of a communicator: join, compare, watch.
 
-use super::peer::{PeerInfo, agreed_settings};
+use super::peer::{PeerInfo, agreed_settings, reach_row};
 use super::{Buffers, Comm, CommConfig};
 use crate::abi::types::NCCL_VERSION_CODE;
 use crate::bootstrap::{Bootstrap, UniqueId};
@@ -8,7 +8,7 @@ use crate::device::{Device, graveyard};
 use crate::error::Result;
 use crate::gin::abort::Abort;
 use crate::sync::Mutex;
-use crate::topo::Topology;
+use crate::topo::{Reach, Topology};
 use crate::watch::Watch;
 use crate::{bail, config, devcomm, info, log, warn, window};
 use std::sync::Arc;
@@ -61,13 +61,17 @@ pub fn create(request: Request) -> Result<Arc<Comm>> {
 fn assemble(bootstrap: Bootstrap, n_ranks: u32, rank: u32, config: CommConfig, device: Arc<dyn Device>) -> Result<Comm> {
     let made = (|| {
         let own = PeerInfo::own(rank, n_ranks, &*device, bootstrap.fd_address())?;
-        let peers = meet(&bootstrap, &own)?;
+        let peers = meet(&bootstrap, &own, &*device)?;
+        let reach = match reach_row(rank, &peers, &*device)? {
+            Some(row) => Reach::from_rows(bootstrap.allgather("peer access", &row)?)?,
+            None => Reach::full(),
+        };
         let abort = Arc::new(Abort::new(device.control(ABORT_BYTES)?));
         bootstrap.attach_abort(abort.clone());
         let watch = Watch::start(&bootstrap, &abort)?;
-        Ok((peers, abort, watch))
+        Ok((peers, reach, abort, watch))
     })();
-    let (peers, abort, watch) = made.inspect_err(|error| bootstrap.poison(error))?;
+    let (peers, reach, abort, watch) = made.inspect_err(|error| bootstrap.poison(error))?;
     let hash = bootstrap.comm_hash();
     // The one line for a failure that no call caused; calls that end with it stay silent.
     let release = devcomm::Release::new(device.clone(), format!("comm 0x{hash:016x} rank {rank}"));
@@ -77,6 +81,15 @@ fn assemble(bootstrap: Bootstrap, n_ranks: u32, rank: u32, config: CommConfig, d
         warn!("{cause} | seen by comm 0x{hash:016x} rank {rank}{kernels}");
     });
     let hosts: Vec<u64> = peers.iter().map(|peer| peer.host_hash).collect();
+    let topo = Topology::new(&hosts, reach, rank);
+    if let Some((a, b)) = topo.apart {
+        info!(
+            INIT,
+            "comm 0x{hash:016x} LSA teams have {} ranks: the GPU of rank {a} does not reach the memory of rank {b}; puts between such \
+             ranks go through host memory",
+            topo.lsa_size
+        );
+    }
     Ok(Comm {
         rank,
         n_ranks,
@@ -86,7 +99,7 @@ fn assemble(bootstrap: Bootstrap, n_ranks: u32, rank: u32, config: CommConfig, d
         devcomms: devcomm::Registry::new(),
         release,
         windows: window::Registry::new(),
-        topo: Topology::new(&hosts, rank),
+        topo,
         peers,
         watch,
         bootstrap,
@@ -98,12 +111,12 @@ fn assemble(bootstrap: Bootstrap, n_ranks: u32, rank: u32, config: CommConfig, d
 }
 
 /// Every rank's record, compared: versions, settings, devices. All ranks see the same records and so the same verdict.
-fn meet(bootstrap: &Bootstrap, own: &PeerInfo) -> Result<Vec<PeerInfo>> {
+fn meet(bootstrap: &Bootstrap, own: &PeerInfo, device: &dyn Device) -> Result<Vec<PeerInfo>> {
     let records = bootstrap.allgather("peer info", &own.encode())?;
     let peers = records.iter().zip(0..).map(|(bytes, rank)| PeerInfo::decode(rank, bytes)).collect::<Result<Vec<_>>>()?;
     same_version(&peers)?;
     if peers.iter().any(|peer| peer.config_hash != peers[0].config_hash) {
-        same_settings(&bootstrap.allgather("settings", agreed_settings().as_bytes())?)?;
+        same_settings(&bootstrap.allgather("settings", agreed_settings(device.kind()).as_bytes())?)?;
     }
     distinct_devices(&peers)?;
     Ok(peers)

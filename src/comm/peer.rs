@@ -1,8 +1,9 @@
 //! What every rank tells every other when a communicator is made. Fixed little-endian layout, checked when it arrives.
 
 use crate::bootstrap::FdAddress;
-use crate::device::Device;
+use crate::device::{Device, Kind};
 use crate::error::Result;
+use crate::topo::Reach;
 use crate::{bail, config, process};
 
 /// Version of this layout and of everything that ranks exchange; equal on all ranks.
@@ -58,7 +59,7 @@ impl PeerInfo {
             device: device.ordinal(),
             bus_id: device.bus_id(),
             total_memory: device.total_memory(),
-            config_hash: hash(agreed_settings().as_bytes()),
+            config_hash: hash(agreed_settings(device.kind()).as_bytes()),
             fd_address,
             name: program_name(),
         })
@@ -149,7 +150,7 @@ fn hash(bytes: &[u8]) -> u64 {
 /// The LSA node of a rank: GINRS_FAKE_NODES by rank, else NCCL_HOSTID, else host name and boot id.
 fn host_hash(rank: u32, n_ranks: u32) -> Result<u64> {
     if let Some(spec) = config::text("GINRS_FAKE_NODES") {
-        let node = fake_node(&spec, rank, n_ranks)?;
+        let node = by_rank("GINRS_FAKE_NODES", &spec, rank, n_ranks)?;
         return Ok(hash(format!("{} fake {node}", host_identity()).as_bytes()));
     }
     let identity = config::text("NCCL_HOSTID").unwrap_or_else(host_identity);
@@ -161,25 +162,44 @@ fn host_identity() -> String {
     format!("{} {}", rustix::system::uname().nodename().to_string_lossy(), boot.trim())
 }
 
-/// `per-rank`, or one node name per rank: `0,0,1,1`.
-fn fake_node(spec: &str, rank: u32, n_ranks: u32) -> Result<String> {
+/// What variable `name` says of a rank: `per-rank`, or one name for each rank, as `0,0,1,1`.
+fn by_rank(name: &str, spec: &str, rank: u32, n_ranks: u32) -> Result<String> {
     if spec.trim() == "per-rank" {
         return Ok(rank.to_string());
     }
-    let nodes: Vec<&str> = spec.split(',').map(str::trim).collect();
-    if nodes.len() != n_ranks as usize || nodes.iter().any(|node| node.is_empty()) {
+    let groups: Vec<&str> = spec.split(',').map(str::trim).collect();
+    if groups.len() != n_ranks as usize || groups.iter().any(|group| group.is_empty()) {
         bail!(
             InvalidUsage,
             14,
-            "GINRS_FAKE_NODES does not fit | {n_ranks} ranks | \"{spec}\" names {} nodes | fix: one name per rank, as 0,0,1,1, or per-rank",
-            nodes.len()
+            "{name} does not fit | {n_ranks} ranks | \"{spec}\" has {} names | fix: one name per rank, as 0,0,1,1, or per-rank",
+            groups.len()
         );
     }
-    Ok(nodes[rank as usize].to_owned())
+    Ok(groups[rank as usize].to_owned())
 }
 
-/// Settings that must be equal on all ranks, because layouts and ids follow from them: `NAME=value` lines.
-pub fn agreed_settings() -> String {
+/// This rank's row of the reach matrix. Other machines count as reached: that they are not has errors of its own. None where
+/// there is nothing to ask: the CPU device reaches everything.
+pub fn reach_row(rank: u32, peers: &[PeerInfo], device: &dyn Device) -> Result<Option<Vec<u8>>> {
+    const FAKE: &str = "GINRS_FAKE_REACH";
+    let own = &peers[rank as usize];
+    let near = |peer: &PeerInfo| peer.machine != own.machine || device.reaches(peer.bus_id);
+    let Some(spec) = config::text(FAKE) else {
+        return Ok((device.kind() == Kind::Cuda).then(|| Reach::row(peers.iter().map(near))));
+    };
+    let n_ranks = peers.len() as u32;
+    let group = by_rank(FAKE, &spec, rank, n_ranks)?;
+    let mut row = Vec::with_capacity(peers.len());
+    for peer in peers {
+        row.push(near(peer) && by_rank(FAKE, &spec, peer.rank, n_ranks)? == group);
+    }
+    Ok(Some(Reach::row(row)))
+}
+
+/// Settings that must be equal on all ranks, because layouts and ids follow from them: `NAME=value` lines. `kind` is what
+/// GINRS_DEVICE came to.
+pub fn agreed_settings(kind: Kind) -> String {
     const NUMBERS: [&str; 6] = [
         "NCCL_WIN_ENABLE",
         "NCCL_WIN_STRIDE",
@@ -189,7 +209,10 @@ pub fn agreed_settings() -> String {
         "NCCL_GIN_COUNTER_POOL_SIZE",
     ];
     let mut lines: Vec<String> = NUMBERS.iter().map(|name| format!("{name}={}", config::int(name))).collect();
-    lines.push(format!("GINRS_FAKE_NODES={}", config::text("GINRS_FAKE_NODES").unwrap_or_default()));
+    for name in ["GINRS_FAKE_NODES", "GINRS_FAKE_REACH", "GINRS_TRANSPORT"] {
+        lines.push(format!("{name}={}", config::text(name).unwrap_or_default()));
+    }
+    lines.push(format!("GINRS_DEVICE={}", if kind == Kind::Cuda { "cuda" } else { "cpu" }));
     lines.join("\n")
 }
 
@@ -235,9 +258,9 @@ mod tests {
 
     #[test]
     fn fake_nodes_go_by_rank() {
-        assert_eq!(fake_node("0,0, 1,1", 2, 4).unwrap(), "1");
-        assert_eq!(fake_node("per-rank", 2, 4).unwrap(), "2");
-        assert!(fake_node("0,0,1", 0, 4).unwrap_err().text.contains("3 nodes"));
-        assert!(fake_node("0,,1,1", 0, 4).is_err());
+        assert_eq!(by_rank("X", "0,0, 1,1", 2, 4).unwrap(), "1");
+        assert_eq!(by_rank("X", "per-rank", 2, 4).unwrap(), "2");
+        assert!(by_rank("X", "0,0,1", 0, 4).unwrap_err().text.contains("3 names"));
+        assert!(by_rank("X", "0,,1,1", 0, 4).is_err());
     }
 }

@@ -57,10 +57,23 @@ pub const TABLE: &[Var] = &[
     int("NCCL_GIN_SIGNAL_POOL_SIZE", 65536, "signals per context"),
     int("NCCL_GIN_COUNTER_POOL_SIZE", 65536, "counters per context"),
     int("NCCL_GIN_PROXY_QUEUE_SIZE", -1, "descriptors per queue, a power of two; -1: chosen by the number of ranks"),
+    int(
+        "NCCL_IGNORE_CPU_AFFINITY",
+        0,
+        "1: the proxy thread's core is chosen near its GPU without regard to this process's affinity mask",
+    ),
     int("GINRS_INIT_TIMEOUT", 120, "seconds until a communicator must have all its ranks"),
     int("GINRS_TIMEOUT", 300, "seconds until a collective host step must be done by all ranks"),
     int("GINRS_WAIT_WARN", 10, "seconds between lines that say who is missing; 0: none"),
     text("GINRS_FAKE_NODES", "LSA node of each rank, as 0,0,1,1, or per-rank: several nodes on one host, for tests"),
+    text(
+        "GINRS_FAKE_REACH",
+        "as GINRS_FAKE_NODES: GPUs of ranks with different names count as out of each other's reach, for tests",
+    ),
+    text(
+        "GINRS_TRANSPORT",
+        "what carries GIN's puts: auto, loopback, shm, nvlink (the device's copy engine) or staged (through host memory)",
+    ),
     Var { name: "GINRS_SECRET", kind: Kind::Secret, doc: "secret that ranks prove to each other under NCCL_COMM_ID" },
     text("GINRS_DEVICE", "cpu or cuda; unset: cpu where the stand-in CUDA runtime is in the process, else cuda"),
     int(
@@ -91,7 +104,7 @@ const OTHERS: &str = "ALGO ALLOC_P2P_NET_LL_BUFFERS BUFFSIZE CGA_CLUSTER_SIZE CH
     GRAPH_REGISTER IB_ADAPTIVE_ROUTING IB_ADDR_FAMILY IB_ADDR_RANGE IB_AR_THRESHOLD IB_CUDA_SUPPORT IB_DATA_DIRECT IB_DISABLE IB_ECE_ENABLE \
     IB_FIFO_TC IB_GID_INDEX IB_HCA IB_MERGE_NICS IB_MERGE_VFS IB_MQP_RETRY_ALL IB_MQP_RETRY_CNT IB_MQP_RETRY_SLEEP_MSEC \
     IB_PCI_RELAXED_ORDERING IB_PKEY IB_QPS_PER_CONNECTION IB_RETRY_CNT IB_RETURN_ASYNC_EVENTS IB_ROCE_VERSION_NUM IB_ROUTABLE_FLID_GID_INDEX \
-    IB_SL IB_SPLIT_DATA_ON_QPS IB_TC IB_TIMEOUT IB_USE_INLINE IB_WARN_RAIL_LOCAL IGNORE_CPU_AFFINITY IGNORE_DISABLED_P2P L1_SHARED_MEMORY_CARVEOUT \
+    IB_SL IB_SPLIT_DATA_ON_QPS IB_TC IB_TIMEOUT IB_USE_INLINE IB_WARN_RAIL_LOCAL IGNORE_DISABLED_P2P L1_SHARED_MEMORY_CARVEOUT \
     LAUNCH_MODE LAUNCH_ORDER_IMPLICIT LL_BUFFSIZE LL128_BUFFSIZE MAX_CTAS MAX_NCHANNELS MAX_NRINGS MAX_P2P_NCHANNELS MIN_CTAS \
     MIN_NCHANNELS MIN_NRINGS MIN_P2P_NCHANNELS MNNVL_CLIQUE_ID MNNVL_ENABLE MNNVL_RAIL_PER_HOST MNNVL_SCATTER_NETS_ENABLE MNNVL_UUID \
     NCHANNELS_PER_NET_PEER NET NET_DISABLE_INTRA NET_FORCE_FLUSH NET_FORCE_MERGE NET_GDR_C2C NET_GDR_LEVEL NET_GDR_READ NET_MERGE_LEVEL \

@@ -1,5 +1,8 @@
 //! Which ranks share a node, and which of those form one LSA team.
 
+mod reach;
+pub use reach::Reach;
+
 /// Nodes and LSA team as one rank sees them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
@@ -13,14 +16,19 @@ pub struct Topology {
     pub lsa_rank: u32,
     /// World rank of the team's first member.
     pub lsa_first: u32,
+    /// Whose GPU reaches whose memory.
+    pub reach: Reach,
+    /// Two ranks of one node that are in different teams because one does not reach the other.
+    pub apart: Option<(u32, u32)>,
 }
 
 impl Topology {
     /// `host_hashes[r]` names the node of world rank `r`; `rank` is ours and must be one of them.
     ///
     /// Every team has the same size and holds consecutive ranks of one node, so the size is the greatest common divisor of
-    /// the lengths of the runs of ranks that share a node: 8+8 gives 8, 8+4 gives 4, 2+1 and round robin give 1.
-    pub fn new(host_hashes: &[u64], rank: u32) -> Self {
+    /// the lengths of the runs of ranks that share a node: 8+8 gives 8, 8+4 gives 4, 2+1 and round robin give 1. Where
+    /// members would not reach each other it is the largest divisor of that with which they do: two groups of four give 4.
+    pub fn new(host_hashes: &[u64], reach: Reach, rank: u32) -> Self {
         assert!((rank as usize) < host_hashes.len(), "rank {rank} of {}", host_hashes.len());
         let mut seen = std::collections::HashMap::new();
         let mut node_of = Vec::with_capacity(host_hashes.len());
@@ -28,9 +36,10 @@ impl Topology {
             let next = seen.len() as u32;
             node_of.push(*seen.entry(*hash).or_insert(next));
         }
-        let lsa_size = host_hashes.chunk_by(|a, b| a == b).fold(0, |size, run| gcd(size, run.len() as u32));
+        let most = host_hashes.chunk_by(|a, b| a == b).fold(0, |size, run| gcd(size, run.len() as u32));
+        let (lsa_size, apart) = reach.team(most, host_hashes.len() as u32);
         let lsa_rank = rank % lsa_size;
-        Self { node_of, n_nodes: seen.len() as u32, lsa_size, lsa_rank, lsa_first: rank - lsa_rank }
+        Self { node_of, n_nodes: seen.len() as u32, lsa_size, lsa_rank, lsa_first: rank - lsa_rank, reach, apart }
     }
 
     /// World ranks of the LSA team, by LSA rank.
@@ -65,14 +74,14 @@ mod tests {
             (&[(1, 1)], 1, 1),
         ];
         for (runs, lsa_size, n_nodes) in cases {
-            let topology = Topology::new(&hosts(runs), 0);
+            let topology = Topology::new(&hosts(runs), Reach::full(), 0);
             assert_eq!((topology.lsa_size, topology.n_nodes), (lsa_size, n_nodes), "{runs:?}");
         }
     }
 
     #[test]
     fn members_are_the_consecutive_ranks_around_me() {
-        let topology = Topology::new(&hosts(&[(7, 8), (9, 4)]), 6);
+        let topology = Topology::new(&hosts(&[(7, 8), (9, 4)]), Reach::full(), 6);
         assert_eq!((topology.lsa_rank, topology.lsa_first), (2, 4));
         assert_eq!(topology.lsa_members(), 4..8);
         assert_eq!(topology.node_of[7..9], [0, 1]);

@@ -117,7 +117,7 @@ fn region(id: u32, rank: u32, memories: &[Arc<dyn Physical>]) -> Region {
 fn every_size(world: &mut World) {
     let piece = world.transport.capabilities().piece.min(BYTES as u64 / 2);
     world.bytes(0).iter_mut().enumerate().for_each(|(i, byte)| *byte = (i * 7 + i / 251) as u8);
-    for bytes in (0..70).chain([255, 4095, 4096, 65537, piece - 1, piece]) {
+    for bytes in (0..70).chain([255, 4095, 4096, 65537, piece - 1, piece]).filter(|&bytes| bytes <= piece) {
         for (from, to) in [(0, 64), (3, 65), (BYTES as u64 - bytes, BYTES as u64 - bytes)] {
             let (begin, end) = (to as usize, (to + bytes) as usize);
             let near = begin - 64..(end + 64).min(BYTES);

@@ -11,19 +11,19 @@ pub(in crate::transport) const PIECE: u64 = 1 << 20;
 
 /// A mapped memory: nothing outside it is touched.
 #[derive(Clone, Copy)]
-struct Span {
+pub(in crate::transport) struct Span {
     base: usize,
     bytes: u64,
 }
 
 impl Span {
-    fn new(base: DevPtr, bytes: u64) -> Option<Self> {
+    pub fn new(base: DevPtr, bytes: u64) -> Option<Self> {
         Some(Self { base: usize::try_from(base).ok()?, bytes })
     }
 
     /// Address of `offset`, if `bytes` from there are inside.
     #[inline]
-    fn at(self, offset: u64, bytes: u64) -> Option<*mut u8> {
+    pub fn at(self, offset: u64, bytes: u64) -> Option<*mut u8> {
         if offset > self.bytes || bytes > self.bytes - offset {
             return None;
         }
@@ -45,12 +45,19 @@ pub(in crate::transport) struct Signal {
 }
 
 impl Signal {
+    /// The word at `offset` of `signals`, which stay mapped for as long as the transport; None if it is not one.
+    #[inline]
+    pub fn at(signals: Span, offset: u64, add: u64) -> Option<Self> {
+        let word = signals.at(offset, 8).filter(|word| word.addr().is_multiple_of(8))?;
+        Some(Self { word: word.expose_provenance(), add })
+    }
+
     /// Adds. Release: whoever sees the sum sees everything that this thread has seen to land before.
     #[inline]
     pub fn raise(self) {
         let word = std::ptr::with_exposed_provenance_mut(self.word);
-        // SAFETY: `Mapped::resolve`, the only maker, checked that these are 8 aligned bytes of the signal region, which goes
-        // with its engine, after the transports; only ever accessed atomically.
+        // SAFETY: `at`, the only maker, checked that these are 8 aligned bytes of the signal region, which goes with its
+        // engine, after the transports; only ever accessed atomically.
         unsafe { AtomicU64::from_ptr(word) }.fetch_add(self.add, Ordering::Release);
     }
 }
@@ -123,8 +130,8 @@ impl Mapped {
         }
     }
 
-    fn target(&self, region: u32, peer: u32, offset: u64, bytes: u64) -> Option<*mut u8> {
-        self.regions.get(region as usize)?.as_ref()?.peers.get(peer as usize)?.as_ref()?.at(offset, bytes)
+    fn span(&self, region: u32, peer: u32) -> Option<Span> {
+        *self.regions.get(region as usize)?.as_ref()?.peers.get(peer as usize)?
     }
 
     /// Checks both ends of `work`, and that it goes to a peer that is served.
@@ -132,14 +139,14 @@ impl Mapped {
     pub fn resolve(&self, work: &Work) -> Result<Resolved> {
         let mut resolved = Resolved { from: From::Nowhere, to: std::ptr::null_mut(), signal: None };
         if let Some((offset, add)) = work.signal {
-            match self.target(super::SIGNALS, work.peer, offset, 8) {
-                Some(word) if offset % 8 == 0 => resolved.signal = Some(Signal { word: word.expose_provenance(), add }),
-                _ => return self.refuse(work, "signal"),
+            resolved.signal = self.span(super::SIGNALS, work.peer).and_then(|signals| Signal::at(signals, offset, add));
+            if resolved.signal.is_none() {
+                return self.refuse(work, "signal");
             }
         }
         if work.bytes > 0 {
             let (region, offset) = work.target;
-            match self.target(region, work.peer, offset, work.bytes) {
+            match self.span(region, work.peer).and_then(|span| span.at(offset, work.bytes)) {
                 Some(to) => resolved.to = to,
                 None => return self.refuse(work, "target"),
             }

@@ -10,6 +10,7 @@ pub mod nvlink;
 mod pipeline;
 pub mod select;
 pub mod shm;
+pub mod staged;
 mod work;
 pub use work::{Region, SIGNALS, Source, Work};
 

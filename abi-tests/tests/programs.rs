@@ -106,6 +106,24 @@ fn torture_by_cta_warp_and_thread() {
     torture(3, Processes, "blocks=2 threads=96 coop=thread strip=1024 largest=64 rounds=3 seed=4");
 }
 
+/// What GPUs use, over the CPU device's copies: between ranks that reach each other, and between ranks that do not.
+#[test]
+fn transports_that_let_the_device_copy() {
+    let plan = "blocks=4 threads=64 coop=cta strip=65536 largest=5000 rounds=2 seed=21";
+    let large = "blocks=2 threads=64 coop=cta strip=1048576 largest=400000 rounds=2 seed=22";
+    for mode in [Processes, Threads] {
+        for transport in ["nvlink", "staged"] {
+            for plan in [plan, large] {
+                all_ok("torture", 3, mode, &[("TORTURE", plan), ("GINRS_TRANSPORT", transport)]);
+            }
+        }
+        all_ok("torture", 4, mode, &[("TORTURE", plan), ("GINRS_FAKE_REACH", "0,0,1,1")]);
+        all_ok("api", 4, mode, &[("GINRS_FAKE_REACH", "0,0,1,1")]);
+        all_ok("api", 2, mode, &[("GINRS_TRANSPORT", "staged")]);
+    }
+    all_ok("moe", 4, Processes, &[("GINRS_FAKE_REACH", "0,1,0,1")]);
+}
+
 #[test]
 fn torture_odd_shapes() {
     torture(1, Threads, "blocks=3 threads=33 coop=thread strip=2048 largest=300 rounds=2 seed=5");

@@ -85,7 +85,7 @@ fn gin_for(comm: &Comm, reqs: &Requirements) -> Result<Option<Arc<Gin>>> {
             comm.tag()
         );
     }
-    if enabled && (reqs.needs_gin() || comm.topo.n_nodes > 1) {
+    if enabled && (reqs.needs_gin() || comm.topo.lsa_size < comm.n_ranks) {
         return window::activate_gin(comm).map(Some);
     }
     Ok(comm.gin.lock().clone())

@@ -5,11 +5,13 @@ use super::proxy::Routes;
 use super::{Gin, Parts};
 use crate::comm::Comm;
 use crate::device::Physical;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::seq::Seq;
 use crate::transport::loopback::Loopback;
-use crate::transport::select::{self, Choice, Facts};
+use crate::transport::nvlink::Nvlink;
+use crate::transport::select::{self, Choice, Facts, World};
 use crate::transport::shm::Shm;
+use crate::transport::staged::{self, Paths, Staged};
 use crate::transport::{Region, Transport};
 use crate::window::{self, Said, SymMemory};
 use crate::{bail, config, info, warn};
@@ -86,8 +88,22 @@ impl Gin {
         let all = window::round(comm, "gin connect", mine.as_ref().map(said).map_err(Clone::clone))?;
         let (memory, settings) = mine?;
         window::compare("gin connect", &all, |i| Settings::NAMES[i].into(), |_, value| value.to_string())?;
-        let signals = window::exchange(comm, "gin signals", &memory)?;
-        let built = build(comm, &settings, signals);
+        let signals = window::exchange(comm, "gin signals", Ok(memory))?;
+        let facts = |(peer, memory): (&crate::comm::PeerInfo, &Option<Arc<dyn Physical>>)| Facts {
+            process: peer.process,
+            machine: peer.machine,
+            mapped: memory.is_some(),
+        };
+        let ranks: Vec<Facts> = comm.peers.iter().zip(&signals).map(facts).collect();
+        let world = World { kind: comm.device.kind(), asked: select::asked()?, reach: &comm.topo.reach, ranks: &ranks };
+        let choices = world.select(comm.rank);
+        let paths = paths(comm, &world, choices.as_ref().map_err(Clone::clone))?;
+        let built = choices.and_then(|choices| {
+            for line in world.explain(comm.rank, &choices) {
+                info!(INIT, "GIN {line}");
+            }
+            build(comm, &settings, signals, routes(comm, &choices, paths)?)
+        });
         window::done(comm, "gin connected", built.as_ref().map(drop).map_err(Clone::clone))?;
         built
     }
@@ -96,7 +112,12 @@ impl Gin {
     /// mappings behind `memory` go.
     pub fn register(&self, comm: &Comm, memory: &Arc<SymMemory>) -> Result<u64> {
         let ranks = 0..memory.peers.len() as u32;
-        let addresses = ranks.map(|rank| memory.reach(&*comm.device, rank)).collect::<Result<_>>()?;
+        // What the device does not reach has no address here: staged puts need none.
+        let address = |rank| match comm.topo.reach.reaches(self.rank, rank) {
+            true => memory.reach(&*comm.device, rank),
+            false => Ok(None),
+        };
+        let addresses = ranks.map(address).collect::<Result<_>>()?;
         // SAFETY: a SymMemory's addresses are mapped until its holder in the window registry goes, which deregisters first.
         let region = unsafe { Region::new(memory.id, memory.bytes as u64, self.rank, addresses, Box::new(memory.clone())) };
         match region {
@@ -112,17 +133,22 @@ impl Gin {
     }
 }
 
-fn build(comm: &Comm, settings: &Settings, signals: Vec<Option<Arc<dyn Physical>>>) -> Result<Arc<Gin>> {
-    let facts = |(peer, memory): (&crate::comm::PeerInfo, &Option<Arc<dyn Physical>>)| Facts {
-        process: peer.process,
-        machine: peer.machine,
-        mapped: memory.is_some(),
-    };
-    let peers: Vec<Facts> = comm.peers.iter().zip(&signals).map(facts).collect();
-    let choices = select::select(comm.rank, &peers)?;
-    for line in select::explain(comm.rank, &choices) {
-        info!(INIT, "GIN {line}");
+/// Collective where any rank stages puts: the memories that they go through.
+fn paths(comm: &Comm, world: &World, choices: std::result::Result<&Vec<Choice>, Error>) -> Result<Option<Paths>> {
+    let senders: Vec<Vec<u32>> = (0..comm.n_ranks).map(|rank| world.senders(rank)).collect();
+    if senders.iter().all(Vec::is_empty) {
+        return Ok(None);
     }
+    let own = choices.and_then(|_| comm.device.create_shared(staged::bytes(senders[comm.rank as usize].len())));
+    let memories = window::exchange(comm, "gin staging", own.clone())?;
+    let ring = |(theirs, memory): (&Vec<u32>, Option<Arc<dyn Physical>>)| {
+        Some((memory?, theirs.iter().position(|&sender| sender == comm.rank)?))
+    };
+    let peers = senders.iter().zip(memories).map(ring).collect();
+    Ok(Some(Paths { own: own?, senders: senders[comm.rank as usize].clone(), peers }))
+}
+
+fn build(comm: &Comm, settings: &Settings, signals: Vec<Option<Arc<dyn Physical>>>, routes: Routes) -> Result<Arc<Gin>> {
     let depth = depth(comm.n_ranks, settings.contexts);
     info!(
         INIT,
@@ -139,7 +165,7 @@ fn build(comm: &Comm, settings: &Settings, signals: Vec<Option<Arc<dyn Physical>
         n_contexts: settings.contexts,
         shape: Shape { n_ranks: comm.n_ranks, depth, signals: settings.signals, counters: settings.counters, start: Seq(0) },
         signals,
-        routes: routes(&choices),
+        routes,
         abort: comm.abort.clone(),
         salt: comm.hash,
     })?;
@@ -147,23 +173,28 @@ fn build(comm: &Comm, settings: &Settings, signals: Vec<Option<Arc<dyn Physical>
     Ok(gin)
 }
 
-/// One transport of each kind that was chosen.
-fn routes(choices: &[Choice]) -> Routes {
+/// One transport of each kind that was chosen; `staged` also where only others stage to this rank.
+fn routes(comm: &Comm, choices: &[Choice], mut paths: Option<Paths>) -> Result<Routes> {
+    let device = &*comm.device;
     let mut routes = Routes { transports: Vec::new(), by_peer: vec![0; choices.len()] };
-    for kind in [Choice::Loopback, Choice::Shm] {
+    for kind in Choice::ALL {
         let serves: Vec<bool> = choices.iter().map(|&choice| choice == kind).collect();
-        if !serves.contains(&true) {
+        let receives = kind == Choice::Staged && paths.as_ref().is_some_and(|paths| !paths.senders.is_empty());
+        if !serves.contains(&true) && !receives {
             continue;
         }
         let index = routes.transports.len() as u8;
         for (route, _) in routes.by_peer.iter_mut().zip(&serves).filter(|(_, serves)| **serves) {
             *route = index;
         }
-        let transport: Box<dyn Transport> = match kind {
-            Choice::Loopback => Box::new(Loopback::new(serves)),
-            Choice::Shm => Box::new(Shm::new(serves)),
+        let transport: Box<dyn Transport> = match (kind, paths.take_if(|_| kind == Choice::Staged)) {
+            (Choice::Loopback, _) => Box::new(Loopback::new(serves)),
+            (Choice::Shm, _) => Box::new(Shm::new(serves)),
+            (Choice::Nvlink, _) => Box::new(Nvlink::new(device, serves, || device.copy_queue())?),
+            (Choice::Staged, Some(paths)) => Box::new(Staged::new(device, comm.rank, paths, || device.copy_queue())?),
+            (Choice::Staged, None) => bail!(InternalError, 79, "no staging memory | rank {} | fix: report this", comm.rank),
         };
         routes.transports.push(transport);
     }
-    routes
+    Ok(routes)
 }

@@ -91,14 +91,14 @@ impl Drop for Offer<'_> {
 }
 
 /// Collective: every rank's memory of [`Device::create_shared`], by world rank; `None` for ranks on other machines. `what`
-/// names the step.
-pub fn exchange(comm: &Comm, what: &str, mine: &Arc<dyn Physical>) -> Result<Vec<Option<Arc<dyn Physical>>>> {
-    let offer = Offer::new(comm, mine);
-    let said = offer.as_ref().map(|offer| Said { agreed: Vec::new(), own: offer.words(mine).to_vec() });
+/// names the step. A rank that has no memory to give says why, and all fail.
+pub fn exchange(comm: &Comm, what: &str, mine: Result<Arc<dyn Physical>>) -> Result<Vec<Option<Arc<dyn Physical>>>> {
+    let offer = mine.and_then(|mine| Ok((Offer::new(comm, &mine)?, mine)));
+    let said = offer.as_ref().map(|(offer, mine)| Said { agreed: Vec::new(), own: offer.words(mine).to_vec() });
     let all = agree::round(comm, what, said.map_err(Clone::clone))?;
-    let offer = offer?;
+    let (offer, mine) = offer?;
     let taken =
-        offers_of(&all, 0).and_then(|words| offer.take_all(mine, &words, |device, fd, bytes| device.import_shared(fd, bytes)));
+        offers_of(&all, 0).and_then(|words| offer.take_all(&mine, &words, |device, fd, bytes| device.import_shared(fd, bytes)));
     let (taken, status) = match taken {
         Ok(taken) => (taken, Ok(())),
         Err(error) => (Vec::new(), Err(error)),

@@ -78,13 +78,15 @@ struct FlagFloor {
 };
 
 // 64-byte descriptors into a ring in pinned host memory, as a proxied put posts them. fence: 0 none, 1 this GPU, 2 system.
-template <int fence>
-__global__ void rawPosts(uint4* ring, int slots, int posts, uint64_t* out) {
+// claim: each slot is claimed before by an atomic addition in this GPU's memory, as threads that share a queue must.
+template <int fence, bool claim>
+__global__ void rawPosts(uint4* ring, int slots, int posts, unsigned* claimed, uint64_t* out) {
   uint64_t start = nanoseconds();
   for (int i = 0; i < posts; i++) {
-    uint4* slot = ring + (i % slots) * 4;
     if (fence == 1) __threadfence();
     if (fence == 2) __threadfence_system();
+    unsigned at = claim ? atomicAdd(claimed, 1u) : (unsigned)i;
+    uint4* slot = ring + (at % slots) * 4;
     for (int q = 0; q < 4; q++)
       asm volatile("st.global.wt.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(slot + q), "r"(i), "r"(q), "r"(i), "r"(q) : "memory");
   }
@@ -94,16 +96,22 @@ __global__ void rawPosts(uint4* ring, int slots, int posts, uint64_t* out) {
 struct PostFloor {
   Rank& rk;
   uint4* ring;
+  unsigned* claimed;
   static constexpr int kSlots = 256;
-  explicit PostFloor(Rank& rank) : rk(rank) { CUDACHECK(cudaHostAlloc(&ring, kSlots * 64, cudaHostAllocMapped)); }
-  ~PostFloor() { CUDACHECK(cudaFreeHost(ring)); }
-  double post(int fence, int posts) {
+  explicit PostFloor(Rank& rank) : rk(rank) {
+    CUDACHECK(cudaHostAlloc(&ring, kSlots * 64, cudaHostAllocMapped));
+    CUDACHECK(cudaMalloc(&claimed, sizeof *claimed));
+    CUDACHECK(cudaMemset(claimed, 0, sizeof *claimed));
+    CUDACHECK(cudaDeviceSynchronize());
+  }
+  ~PostFloor() {
+    CUDACHECK(cudaFree(claimed));
+    CUDACHECK(cudaFreeHost(ring));
+  }
+  template <int fence, bool claim>
+  double post(int posts) {
     if (rk.rank != 0) return 0;
-    return timedKernel(rk, [&] {
-             if (fence == 0) rawPosts<0><<<1, 1, 0, rk.stream>>>(ring, kSlots, posts, rk.out);
-             if (fence == 1) rawPosts<1><<<1, 1, 0, rk.stream>>>(ring, kSlots, posts, rk.out);
-             if (fence == 2) rawPosts<2><<<1, 1, 0, rk.stream>>>(ring, kSlots, posts, rk.out);
-           }) / posts;
+    return timedKernel(rk, [&] { rawPosts<fence, claim><<<1, 1, 0, rk.stream>>>(ring, kSlots, posts, claimed, rk.out); }) / posts;
   }
 };
 
@@ -137,9 +145,11 @@ static void benchFloors(Rank& rk) {
       {"flag round trip between GPUs", [&] { return flags.roundTrip(false, w, n); }},
       {"flag round trip between GPUs through host memory", [&] { return flags.roundTrip(true, w, n); }},
       {"flag round trip between GPU and host thread", [&] { return flags.hostToGpu(w, n); }},
-      {"64-byte post to host memory, no fence", [&] { return posts.post(0, n * 4); }},
-      {"64-byte post to host memory, fence of this GPU", [&] { return posts.post(1, n * 4); }},
-      {"64-byte post to host memory, fence of the system", [&] { return posts.post(2, n * 4); }},
+      {"64-byte post to host memory, no fence", [&] { return posts.post<0, false>(n * 4); }},
+      {"64-byte post to host memory, fence of this GPU", [&] { return posts.post<1, false>(n * 4); }},
+      {"64-byte post to host memory, fence of the system", [&] { return posts.post<2, false>(n * 4); }},
+      {"claim and 64-byte post, no fence", [&] { return posts.post<0, true>(n * 4); }},
+      {"claim and 64-byte post, fence of this GPU", [&] { return posts.post<1, true>(n * 4); }},
   };
   Window w1(rk, 1 << 20);
   if (rk.lsa()) {

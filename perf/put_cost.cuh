@@ -40,8 +40,8 @@ static void benchPutCost(Rank& rk) {
     return timedKernel(rk, [&] { kernel<<<1, 1, 0, rk.stream>>>(*rk.gin(), window.window, 2048, bursts, rk.out); }) / (bursts - 1) / kBurst;
   };
   auto medians = interleaved(rk, repeats(rk), {
-      [&] { return posts.post(0, bursts * kBurst); },
-      [&] { return posts.post(1, bursts * kBurst); },
+      [&] { return posts.post<0, true>(bursts * kBurst); },
+      [&] { return posts.post<1, true>(bursts * kBurst); },
       [&] { return run(putCost<kCostReleased>); },
       [&] { return run(putCost<kCostDefault>); },
       [&] { return run(putCost<kCostSignal>); },
@@ -54,7 +54,7 @@ static void benchPutCost(Rank& rk) {
   for (int i = 0; i < 5; i++) {
     Row r = row("put_cost", names[i], i == 2 ? 0 : 8, medians[2 + i]);
     r.floorUs = medians[floors[i]] * 1e-3;
-    r.floor = floors[i] ? "64-byte post after a fence of this GPU" : "64-byte post";
+    r.floor = floors[i] ? "claim and 64-byte post, fence of this GPU" : "claim and 64-byte post";
     rk.table.add(r);
   }
 }

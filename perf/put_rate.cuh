@@ -6,7 +6,7 @@ enum { kRatePuts, kRatePutsWithSignal, kRateSignals };
 
 // `each` per thread; the receiver knows that all are there by thread 0's last signal, which follows all others to this peer.
 template <int kind>
-__global__ void __launch_bounds__(1024) putRate(ncclDevComm devComm, ncclWindow_t window, size_t to, size_t bytes, int warm, int each, uint64_t* out) {
+__global__ void __launch_bounds__(128) putRate(ncclDevComm devComm, ncclWindow_t window, size_t to, size_t bytes, int warm, int each, uint64_t* out) {
   ncclGin gin(devComm, 0);
   ncclTeam world = ncclTeamWorld(devComm);
   ncclCoopCta cta;

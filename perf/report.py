@@ -80,10 +80,10 @@ def goals(r, n):
     beside = "NVIDIA's headers on libginrs: "
     floor = r.get("proxy", n, "put_cost", released, field="floor_us")
     at_most("cost of a put, already released to the system", "proxy", cost("proxy", released), 0.35,
-            f"{beside}{show(cost('nvidia-headers', released))}; bare 64-byte post: {show(floor)}")
+            f"{beside}{show(cost('nvidia-headers', released))}; bare claim and post: {show(floor)}")
     floor = r.get("proxy", n, "put_cost", plain, field="floor_us")
     at_most("cost of a put, default", "proxy", cost("proxy", plain), 0.6,
-            f"{beside}{show(cost('nvidia-headers', plain))}; bare post after a GPU fence: {show(floor)}")
+            f"{beside}{show(cost('nvidia-headers', plain))}; bare, after a GPU fence: {show(floor)}")
 
     flag = lambda arm: f"flag between GPUs: {show(r.get(arm, n, 'put_latency', 'signal only', field='floor_us'))}"
     trip = lambda arm, what, size: r.get(arm, n, "put_latency", what, size)

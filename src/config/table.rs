@@ -133,6 +133,7 @@ pub(super) fn known(name: &str) -> bool {
         || TOOLS.iter().any(|tool| name.starts_with(tool))
         || name.starts_with("GINRS_RUN_")
         || name.starts_with("GINRS_TEST_")
+        || name.starts_with("GINRS_MOCK_")
 }
 
 /// The known name that a typing error turned into `name`, if one is near.

@@ -9,12 +9,14 @@ use std::ops::Range;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Once};
 
-/// The CPU device, before anything reads a setting.
+/// The CPU device unless GINRS_DEVICE says otherwise, before anything reads a setting.
 pub fn set_up() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // SAFETY: every test calls this first; other tests of this process wait in call_once.
-        unsafe { std::env::set_var("GINRS_DEVICE", "cpu") };
+        if std::env::var_os("GINRS_DEVICE").is_none() {
+            // SAFETY: every test calls this first; other tests of this process wait in call_once.
+            unsafe { std::env::set_var("GINRS_DEVICE", "cpu") };
+        }
         if std::env::var_os("GINRS_CPU_DEVICES").is_none() {
             // SAFETY: as above.
             unsafe { std::env::set_var("GINRS_CPU_DEVICES", "64") };

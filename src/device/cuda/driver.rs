@@ -10,8 +10,8 @@ use cudarc::driver::sys;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use sys::{
     CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent, CUmemAccessDesc, CUmemAllocationGranularity_flags,
-    CUmemAllocationHandleType, CUmemAllocationProp, CUmemGenericAllocationHandle, CUmoduleLoadingMode, CUpointer_attribute,
-    CUstream, CUstreamCaptureMode,
+    CUmemAllocationHandleType, CUmemAllocationProp, CUmemGenericAllocationHandle, CUpointer_attribute, CUstream,
+    CUstreamCaptureMode,
 };
 
 /// The oldest driver that has all of the table: CUDA 12.2.
@@ -72,7 +72,6 @@ functions! {
     cuCtxGetDevice(*mut CUdevice);
     cuCtxSynchronize();
     cuThreadExchangeStreamCaptureMode(*mut CUstreamCaptureMode);
-    cuModuleGetLoadingMode(*mut CUmoduleLoadingMode);
     cuMemGetAllocationGranularity(*mut usize, *const CUmemAllocationProp, CUmemAllocationGranularity_flags);
     cuMemCreate(*mut CUmemGenericAllocationHandle, usize, *const CUmemAllocationProp, c_ulonglong);
     cuMemRelease(CUmemGenericAllocationHandle);
@@ -206,7 +205,7 @@ impl Driver {
         }
     }
 
-    /// A function that is newer than the oldest driver; null where this one has none. `version` is the CUDA version whose
+    /// A function that is not in the table, as newer drivers have them; null where this one has none. `version` is the CUDA version whose
     /// signature is meant.
     pub fn newer(&self, name: &CStr, version: c_int) -> *mut c_void {
         let mut at = std::ptr::null_mut();

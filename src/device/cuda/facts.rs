@@ -1,6 +1,6 @@
 //! What a device is and can do, asked once.
 
-use super::driver::{cu, driver};
+use super::driver::{Driver, cu, driver};
 use super::memory::Properties;
 use crate::error::Result;
 use crate::info;
@@ -60,7 +60,7 @@ impl Facts {
             cu!(cuMemGetAllocationGranularity(&mut granularity, properties.raw(), recommended))?;
         }
         let fabric = fabric(device)?;
-        let lazy = loads_lazily();
+        let lazy = loads_lazily(driver()?);
         info!(
             INIT,
             "CUDA device {device}: {name}, {domain:04x}:{bus:02x}:{slot:02x}.0, {} MiB, driver for CUDA {}.{}; GPUDirect RDMA {}; {}{}",
@@ -100,11 +100,17 @@ fn fabric(device: CUdevice) -> Result<std::result::Result<(), &'static str>> {
     Ok(Ok(()))
 }
 
-/// True if kernels are loaded at their first launch (`eager.rs` says why that matters).
-fn loads_lazily() -> bool {
-    let mut mode: c_int = 0;
-    // SAFETY: the enum is written as the int that it is to C. CU_MODULE_LAZY_LOADING is 2.
-    unsafe { cu!(cuModuleGetLoadingMode((&raw mut mode).cast())) }.is_ok() && mode == 2
+/// True if kernels are loaded at their first launch (`eager.rs` says why that matters), as far as the driver says.
+fn loads_lazily(driver: &Driver) -> bool {
+    let ask = driver.newer(c"cuModuleGetLoadingMode", 11070);
+    if ask.is_null() {
+        return false;
+    }
+    // SAFETY: the signature that CUDA 11.7 gives this name; the enum is written as the int that it is to C.
+    let ask: unsafe extern "C" fn(*mut c_int) -> c_int = unsafe { std::mem::transmute(ask) };
+    let mut mode = 0;
+    // SAFETY: a valid place to write to. CU_MODULE_LAZY_LOADING is 2.
+    unsafe { ask(&mut mode) == 0 && mode == 2 }
 }
 
 /// One attribute.

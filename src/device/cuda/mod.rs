@@ -176,7 +176,7 @@ impl Device for CudaDevice {
         // What it held before was another's: it is zeroed through a mapping of its own, for there is none yet.
         let space = CudaReservation::new(self.me(), physical.bytes(), self.facts.granularity)?;
         space.map(0, &physical)?;
-        self.zero(space.base(), bytes)?;
+        self.zero(space.base(), physical.bytes())?;
         Ok(physical)
     }
 

@@ -21,6 +21,7 @@ pub mod thread;
 pub mod abort;
 mod connect;
 mod drain;
+mod place;
 
 use crate::device::{DevPtr, Device, Physical};
 use crate::error::Result;

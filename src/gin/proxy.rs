@@ -179,18 +179,25 @@ impl Engine {
     /// The slow scan: finds queues of kernels that write no hints.
     fn look_around(&mut self, slice: usize) {
         let all = self.contexts.len() * self.contexts[0].lanes.len();
-        for _ in 0..slice.min(all) {
-            let (index, peer) = self.scan;
+        let (mut index, mut peer) = self.scan;
+        let mut left = slice.min(all);
+        while left > 0 {
             let context = &mut self.contexts[index];
-            if !context.lanes[peer as usize].active && queue::is_begun(context.head(peer)) {
-                context.activate(peer);
-                context.lanes[peer as usize].linger = LINGER.0;
+            let end = context.lanes.len().min(peer as usize + left);
+            left -= end - peer as usize;
+            while (peer as usize) < end {
+                if queue::is_begun(context.head(peer)) && !context.lanes[peer as usize].active {
+                    context.activate(peer);
+                    context.lanes[peer as usize].linger = LINGER.0;
+                }
+                peer += 1;
             }
-            self.scan.1 += 1;
-            if self.scan.1 as usize == context.lanes.len() {
-                self.scan = ((index + 1) % self.contexts.len(), 0);
+            if end == context.lanes.len() {
+                peer = 0;
+                index = if index + 1 == self.contexts.len() { 0 } else { index + 1 };
             }
         }
+        self.scan = (index, peer);
     }
 
     /// Collects completions. Their errors end the communicator.
@@ -277,9 +284,11 @@ impl Context {
     /// Visits the queues that hints name: reads the hints first, so that one visit serves all those of one queue.
     fn follow_hints(&mut self, index: usize, carrier: &mut Carrier) -> Visits {
         let mut visits = Visits::default();
+        let Some(first) = self.hints.read() else { return visits };
         let mut found = std::mem::take(&mut self.found);
+        let mut next = Some(first);
         for _ in 0..HINTS_AT_ONCE {
-            let Some(hint) = self.hints.read() else { break };
+            let Some(hint) = next.take().or_else(|| self.hints.read()) else { break };
             let Some(lane) = self.lanes.get_mut(hint.peer as usize) else { continue };
             // The slow scan may have been first; a queue with hints need not linger.
             lane.linger = 0;
@@ -306,6 +315,9 @@ impl Context {
     /// Visits active queues in turn.
     fn go_round(&mut self, index: usize, carrier: &mut Carrier) -> Visits {
         let mut visits = Visits::default();
+        if self.active.is_empty() {
+            return visits;
+        }
         let patience = (LINGER_VISITS / (self.active.len() as u32 + 1)).clamp(LINGER.0, LINGER.1);
         for _ in 0..self.active.len().min(STEP_VISITS) {
             if carrier.operations == 0 || carrier.bytes == 0 {

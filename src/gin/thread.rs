@@ -1,16 +1,18 @@
 //! The thread around [`Engine::step`]: one per device, shared by all communicators of that device.
 //!
 //! On the CPU device a waiting block runs the same step itself, so the thread serves kernels that put and leave, and naps
-//! when nothing has moved for a while: a thread that spins would take the core from the kernels.
+//! when nothing has moved for a while: a thread that spins would take the core from the kernels. On CUDA it has a core of its
+//! own near the GPU ([`place`]) and spins until nothing has moved for long.
 
 use super::abort::Abort;
+use super::place;
 use super::proxy::Engine;
 use crate::device::{Device, Kind};
 use crate::error::{Error, Result};
 use crate::process::{self, PerProcess};
 use crate::{log, panic};
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -60,7 +62,7 @@ impl Pump {
     }
 }
 
-/// When to spin, yield and nap.
+/// When to spin, yield and nap: how many steps in a row have moved nothing.
 #[derive(Clone, Copy)]
 struct Idle {
     spins: u32,
@@ -71,26 +73,43 @@ struct Idle {
 }
 
 const QUIET: Duration = Duration::from_millis(100);
+/// Others get the core so often while it spins, if there are others.
+const COURTESY: u32 = 4096;
 
 impl Idle {
     fn of(kind: Kind) -> Self {
         let us = Duration::from_micros;
         match kind {
             Kind::Cpu => Self { spins: 64, yields: 32, naps: (us(50), us(1000)), quiet: us(5000) },
-            Kind::Cuda => Self { spins: 20_000, yields: 1000, naps: (us(20), us(200)), quiet: us(1000) },
+            // Between a tenth of a second and half a second of spinning: a nap costs the next put up to 150 us.
+            Kind::Cuda => Self { spins: 4_000_000, yields: 0, naps: (us(20), us(100)), quiet: us(1000) },
         }
     }
 }
 
 struct Members {
     pumps: Vec<Arc<Pump>>,
-    version: u64,
     quit: bool,
 }
 
 struct Common {
     members: Mutex<Members>,
+    /// Rises with each change of `members`, under its lock; read without.
+    version: AtomicU64,
     changed: Condvar,
+}
+
+impl Common {
+    fn change(&self, change: impl FnOnce(&mut Members)) {
+        let mut members = self.members.lock();
+        change(&mut members);
+        self.version.fetch_add(1, Ordering::Release);
+        self.changed.notify_all();
+    }
+
+    fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
 }
 
 /// One device's proxy thread; ends when the last communicator lets go of it.
@@ -113,7 +132,8 @@ impl ProxyThread {
             return Ok(thread);
         }
         let common = Arc::new(Common {
-            members: Mutex::new(Members { pumps: Vec::new(), version: 0, quit: false }),
+            members: Mutex::new(Members { pumps: Vec::new(), quit: false }),
+            version: AtomicU64::new(0),
             changed: Condvar::new(),
         });
         let (body, orphans, theirs) = (common.clone(), common.clone(), device.clone());
@@ -129,26 +149,18 @@ impl ProxyThread {
 
     /// From now on the thread steps `pump`.
     pub fn add(&self, pump: &Arc<Pump>) {
-        self.change(|pumps| pumps.push(pump.clone()));
+        self.common.change(|members| members.pumps.push(pump.clone()));
     }
 
     /// The thread forgets `pump`; it may still be inside one step of it.
     pub fn remove(&self, pump: &Arc<Pump>) {
-        self.change(|pumps| pumps.retain(|member| !Arc::ptr_eq(member, pump)));
-    }
-
-    fn change(&self, change: impl FnOnce(&mut Vec<Arc<Pump>>)) {
-        let mut members = self.common.members.lock();
-        change(&mut members.pumps);
-        members.version += 1;
-        self.common.changed.notify_all();
+        self.common.change(|members| members.pumps.retain(|member| !Arc::ptr_eq(member, pump)));
     }
 }
 
 impl Drop for ProxyThread {
     fn drop(&mut self) {
-        self.common.members.lock().quit = true;
-        self.common.changed.notify_all();
+        self.common.change(|members| members.quit = true);
         if let Some(handle) = self.handle.take()
             && self.owner == std::process::id()
         {
@@ -158,9 +170,14 @@ impl Drop for ProxyThread {
     }
 }
 
-/// The loop around the step.
+/// The loop around the step. While anything moves it takes no lock but the engines' and looks at no clock.
 fn run(common: &Common, device: &dyn Device) {
     log::set_device(device.ordinal());
+    place::pin(device);
+    if device.kind() == Kind::Cuda {
+        // The device's calls then find its context in place. Where that fails they enter it themselves.
+        let _ = crate::device::set_current(device.ordinal());
+    }
     let idle = Idle::of(device.kind());
     let mut pumps: Vec<Arc<Pump>> = Vec::new();
     let mut version = 0;
@@ -171,31 +188,38 @@ fn run(common: &Common, device: &dyn Device) {
         for pump in &pumps {
             moved |= Pump::step(pump);
         }
-        still = if moved { 0 } else { still.saturating_add(1) };
-        if still > idle.spins && still <= idle.spins + idle.yields {
-            std::thread::yield_now();
-        } else if still > 0 && still <= idle.spins {
-            std::hint::spin_loop();
-        }
-        let mut members = common.members.lock();
-        if still > idle.spins + idle.yields && members.version == version && !members.quit {
-            if device.idle() {
-                let quiet = last_kernel.elapsed() > QUIET;
-                let nap = if quiet { idle.quiet } else { idle.naps.1 };
-                common.changed.wait_for(&mut members, nap);
-            } else {
-                last_kernel = Instant::now();
-                let doubled = idle.naps.0 * (1 << (still - idle.spins - idle.yields).min(10));
-                common.changed.wait_for(&mut members, doubled.min(idle.naps.1));
+        if common.version() != version {
+            let members = common.members.lock();
+            if members.quit {
+                return;
             }
-        }
-        if members.quit {
-            return;
-        }
-        if members.version != version {
-            version = members.version;
-            still = 0;
+            version = common.version();
             pumps.clone_from(&members.pumps);
+            still = 0;
+            continue;
+        }
+        if moved {
+            still = 0;
+            continue;
+        }
+        still = still.saturating_add(1);
+        if still <= idle.spins && !still.is_multiple_of(COURTESY) {
+            std::hint::spin_loop();
+            continue;
+        }
+        if still <= idle.spins + idle.yields {
+            std::thread::yield_now();
+            continue;
+        }
+        let quiet = device.idle() && last_kernel.elapsed() > QUIET;
+        if !device.idle() {
+            last_kernel = Instant::now();
+        }
+        let doubled = idle.naps.0 * (1 << (still - idle.spins - idle.yields).min(10));
+        let nap = if quiet { idle.quiet } else { doubled.min(idle.naps.1) };
+        let mut members = common.members.lock();
+        if common.version() == version {
+            common.changed.wait_for(&mut members, nap);
         }
     }
 }

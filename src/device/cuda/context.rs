@@ -11,6 +11,8 @@ pub struct Context {
     /// The driver's number of the device.
     pub device: sys::CUdevice,
     raw: sys::CUcontext,
+    /// The driver's name for it, never used twice.
+    id: u64,
 }
 
 // SAFETY: a context may be used from any thread; the pointer is only handed to the driver.
@@ -24,14 +26,27 @@ const RELAXED: c_int = 2;
 impl Context {
     /// Makes or joins it: the first one of a device takes a fraction of a second.
     pub fn retain(ordinal: c_int) -> Result<Self> {
-        let (mut device, mut raw) = (0, std::ptr::null_mut());
+        let (mut device, mut raw, mut id) = (0, std::ptr::null_mut(), 0);
         // SAFETY: valid places to write to; a wrong ordinal is an error code. Never released: memory, streams and service
         // threads of this device use it until the process ends.
         unsafe {
             cu!(cuDeviceGet(&mut device, ordinal))?;
             cu!(cuDevicePrimaryCtxRetain(&mut raw, device))?;
+            cu!(cuCtxGetId(raw, &mut id))?;
         }
-        Ok(Self { device, raw })
+        Ok(Self { device, raw, id })
+    }
+
+    /// False after cudaDeviceReset: what was made in the context has gone.
+    pub fn alive(&self) -> bool {
+        let (mut flags, mut active, mut id) = (0, 0, 0);
+        // SAFETY: valid places to write to. While the primary context is active our reference keeps the pointer good.
+        unsafe {
+            cu!(cuDevicePrimaryCtxGetState(self.device, &mut flags, &mut active)).is_ok()
+                && active != 0
+                && cu!(cuCtxGetId(self.raw, &mut id)).is_ok()
+                && id == self.id
+        }
     }
 
     /// Makes it the thread's context until the guard goes; the caller's is then as before, on every path.

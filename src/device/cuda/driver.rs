@@ -65,6 +65,8 @@ functions! {
     cuDeviceTotalMem_v2(*mut usize, CUdevice);
     cuDeviceCanAccessPeer(*mut c_int, CUdevice, CUdevice);
     cuDevicePrimaryCtxRetain(*mut CUcontext, CUdevice);
+    cuDevicePrimaryCtxGetState(CUdevice, *mut c_uint, *mut c_int);
+    cuCtxGetId(CUcontext, *mut c_ulonglong);
     cuCtxGetCurrent(*mut CUcontext);
     cuCtxSetCurrent(CUcontext);
     cuCtxPushCurrent_v2(CUcontext);

@@ -37,7 +37,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use stream::{STAGING, Transfers};
 
-/// One GPU. One object per process and device, kept for ever: its context is, too.
+/// One GPU. One object per process and device, kept until cudaDeviceReset takes its context away.
 pub struct CudaDevice {
     me: Weak<Self>,
     context: Arc<Context>,
@@ -79,8 +79,11 @@ impl CudaDevice {
         static DEVICES: Mutex<BTreeMap<i32, Slot>> = Mutex::new(BTreeMap::new());
         let slot = DEVICES.lock().entry(ordinal).or_default().clone();
         let mut slot = slot.lock();
-        if let Some(device) = &*slot {
-            return Ok(device.clone());
+        match &*slot {
+            Some(device) if device.context.alive() => return Ok(device.clone()),
+            // Its memory and streams went with the context; whoever still has communicators there gets the driver's errors.
+            Some(device) => std::mem::forget(device.clone()),
+            None => {}
         }
         let context = Context::retain(ordinal)?;
         let facts = Facts::of(context.device)?;
@@ -98,7 +101,7 @@ impl CudaDevice {
     }
 
     fn me(&self) -> Arc<Self> {
-        self.me.upgrade().expect("devices are kept for ever")
+        self.me.upgrade().expect("a device that is in use is kept")
     }
 
     /// The driver does not give fabric handles after all.

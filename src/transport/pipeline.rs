@@ -1,7 +1,8 @@
 //! Copies that a device makes in the background, in batches: what the transports share that leave the moving to it.
 //!
 //! A copy joins the open batch. A batch starts as soon as fewer than [`FLIGHT`] are under way, so a lone copy starts at once
-//! and copies that come faster than the device takes them go together: on an H200 a batch of 256 costs a quarter a copy.
+//! and copies that come faster than the device takes them go together: starting one takes 1.4 us of this thread's time on an
+//! H200, starting 64 together 26 us. Larger batches gain another 5 % and keep all other peers waiting four times as long.
 //! Batches end in the order in which they started, and the entries of a batch in the order in which they came.
 
 use crate::device::{Copy, CopyQueue};
@@ -9,13 +10,13 @@ use crate::error::Result;
 use std::time::{Duration, Instant};
 
 /// Most copies of a batch.
-pub(in crate::transport) const COPIES: usize = 256;
+pub(in crate::transport) const COPIES: usize = 64;
 /// Most batches started and not ended.
 const FLIGHT: u64 = 4;
 /// Batches in all: those and the open one.
 pub(in crate::transport) const BATCHES: usize = FLIGHT as usize + 1;
 /// Most entries of a batch: its copies, and what only waits for them.
-const ENTRIES: usize = 2 * COPIES;
+const ENTRIES: usize = 4 * COPIES;
 
 struct Batch<T> {
     copies: Vec<Copy>,
@@ -166,7 +167,7 @@ mod tests {
         Copy { from: &raw const from[i] as u64, to: &raw const to[i] as u64, bytes: 8 }
     }
 
-    /// A thousand copies and followers over a queue that finishes late: each ends once, in order, after its copy.
+    /// Thousands of copies and followers over a queue that finishes late: each ends once, in order, after its copy.
     #[test]
     fn entries_end_in_order_and_after_their_copies() {
         let (from, to) = copies(5000);
@@ -196,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_lone_copy_starts_at_once_and_many_go_together() {
-        let (from, to) = copies(4 * COPIES);
+        let (from, to) = copies(8 * COPIES);
         let delayed = Delayed::stopped();
         let started = delayed.started();
         let mut pipeline = Pipeline::new(Box::new(delayed));

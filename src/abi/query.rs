@@ -4,6 +4,7 @@ use super::entry::{entry, out};
 use super::types::{ncclComm_t, ncclResult_t};
 use crate::comm::handles::{self, Status};
 use crate::error::Code;
+use crate::log;
 use std::ffi::c_int;
 
 /// Number of ranks.
@@ -40,7 +41,8 @@ pub extern "C" fn pncclCommGetAsyncError(comm: ncclComm_t, asyncError: *mut nccl
         let state = out("asyncError", asyncError)?;
         let code = match handles::status(comm)? {
             Status::Pending => Code::InProgress,
-            Status::Live(comm) => comm.abort.cause().map_or(Code::Success, |cause| cause.code),
+            // The cause stands before it has been printed: whoever asks now finds its text all the same.
+            Status::Live(comm) => comm.abort.cause().inspect(|cause| log::recall(cause)).map_or(Code::Success, |cause| cause.code),
             Status::Failed(error) => error.code,
         };
         state.write(code as ncclResult_t);

@@ -6,8 +6,9 @@
 use crate::bail;
 use crate::error::{Code, Error, Result};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 /// A value of this process. A forked child makes its own; the parent's copy is left alone, never dropped.
 pub struct PerProcess<T: 'static> {
@@ -87,6 +88,54 @@ pub fn check_owner(owner: u32, what: &str) -> Result<()> {
         );
     }
     Ok(())
+}
+
+static ENDING: AtomicBool = AtomicBool::new(false);
+static WORKING: AtomicU32 = AtomicU32::new(0);
+/// How long the end of the process waits for service threads to leave the driver.
+const LAST_WORK: Duration = Duration::from_millis(300);
+
+/// Held by a service thread while it may call the driver.
+pub struct AtWork;
+
+/// None once the process ends: the driver is shut down by exit handlers, and a thread inside it may crash then. A service thread
+/// that gets None returns.
+pub fn at_work() -> Option<AtWork> {
+    WORKING.fetch_add(1, Ordering::SeqCst);
+    let guard = AtWork;
+    // After the count, as `at_exit` counts after its store: one of the two sees the other.
+    (!ENDING.load(Ordering::SeqCst)).then_some(guard)
+}
+
+/// True once the process ends; for loops of threads that keep an [`AtWork`].
+pub fn is_ending() -> bool {
+    ENDING.load(Ordering::Relaxed)
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        WORKING.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Puts an end to service threads before what they stand on is shut down. Called once a device is open: exit handlers run in
+/// reverse order, so ours comes before the driver's.
+pub fn watch_exit() {
+    static OWNER: AtomicU32 = AtomicU32::new(0);
+    extern "C" fn at_exit() {
+        if OWNER.load(Ordering::Relaxed) != std::process::id() {
+            return; // a forked child has no such threads
+        }
+        ENDING.store(true, Ordering::SeqCst);
+        let deadline = Instant::now() + LAST_WORK;
+        while WORKING.load(Ordering::SeqCst) > 0 && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    }
+    if OWNER.swap(std::process::id(), Ordering::Relaxed) == 0 {
+        // SAFETY: the handler touches statics only. Registered from this library, so it also runs if that is closed.
+        unsafe { libc::atexit(at_exit) };
+    }
 }
 
 /// Stack of a service thread, in bytes. Set here, so that `ulimit -s` decides nothing.

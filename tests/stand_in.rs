@@ -1,6 +1,8 @@
 //! The library beside a CUDA runtime: a stand-in for the stand-in, compiled against `ginrs_cpu/library.h` and loaded here.
 
 use ginrs::device::{self, graveyard};
+use ginrs::gin::abort::Abort;
+use ginrs::watch::Pulse;
 use std::ffi::CString;
 use std::process::Command;
 use std::sync::Arc;
@@ -25,8 +27,11 @@ static int find(const void* p, void** b, size_t* n, int* k) {
   if ((char*)p < cuda || (char*)p >= cuda + sizeof cuda) return 0;
   *b = cuda; *n = sizeof cuda; *k = kind_of_cuda; return 1;
 }
-static const ginrsCpuRuntimeV1 table = {GINRS_CPU_RUNTIME_VERSION, sizeof table, count, get, set, kernels, add, take, note, forget, find};
+static int failed;
+static int fail(int d) { return d == 1 ? failed : 0; }
+static const ginrsCpuRuntimeV1 table = {GINRS_CPU_RUNTIME_VERSION, sizeof table, count, get, set, kernels, add, take, note, forget, find, fail};
 const ginrsCpuRuntimeV1* ginrs_cpu_runtime_v1(void) { return &table; }
+void test_fail(int code) { failed = code; }
 void test_run(int n) { running = n; }
 int test_step(int unused) { (void)unused; return step ? step(context) : -1; }
 char* test_noted(int forgot) { return forgot ? forgotten : noted; }
@@ -94,6 +99,27 @@ fn the_runtime_decides_about_devices_and_knows_memory() {
     assert_eq!((call("test_step", 0) as i32, moved.load(Ordering::Relaxed)), (-1, 2));
     let _panics = device.add_progress(Arc::new(|| panic!("a step of this test")));
     assert_eq!(call("test_step", 0) as i32, 0);
+
+    // A kernel that failed raises the aborts of its device's communicators, and of no others.
+    let raised = |ordinal: i32| {
+        let device = device::get(ordinal).unwrap();
+        let abort = Arc::new(Abort::new(device.control(4096).unwrap()));
+        (Pulse::watch(&device, &abort, 5, "comm 0x1".into()).unwrap(), abort)
+    };
+    let ((_healthy, other), (pulse, abort)) = (raised(0), raised(1));
+    assert!(device.health().is_ok());
+    call("test_fail", 719);
+    let begin = std::time::Instant::now();
+    while !abort.is_raised() {
+        assert!(begin.elapsed().as_secs() < 20, "the failure goes unnoticed");
+        std::thread::yield_now();
+    }
+    let cause = abort.cause().unwrap();
+    assert_eq!((cause.id, cause.culprit), (84, Some(5)));
+    assert!(cause.text.contains("a kernel of rank 5 failed | comm 0x1, device 1") && cause.text.contains("719"), "{cause}");
+    assert!(!other.is_raised());
+    drop(pulse);
+    call("test_fail", 0);
 
     // While a kernel runs nothing goes away under it.
     let gone = Arc::new(AtomicUsize::new(0));

@@ -19,6 +19,7 @@ pub struct RuntimeV1 {
     note_allocation: extern "C" fn(*mut c_void, usize, i32),
     forget_allocation: extern "C" fn(*mut c_void),
     find_allocation: unsafe extern "C" fn(*const c_void, *mut *mut c_void, *mut usize, *mut i32) -> i32,
+    failure: extern "C" fn(i32) -> i32,
 }
 
 static RUNTIME: RuntimeV1 = RuntimeV1 {
@@ -33,6 +34,7 @@ static RUNTIME: RuntimeV1 = RuntimeV1 {
     note_allocation,
     forget_allocation,
     find_allocation,
+    failure,
 };
 
 /// See library.h.
@@ -55,6 +57,10 @@ extern "C" fn set_device(id: i32) -> i32 {
 
 extern "C" fn kernels_running(id: i32) -> i32 {
     device::get(id).map_or(0, |device| device.kernels_running())
+}
+
+extern "C" fn failure(id: i32) -> i32 {
+    device::get(id).ok().and_then(|device| device.healthy().err()).map_or(0, |code| code.0)
 }
 
 extern "C" fn add_progress(id: i32, step: StepFn, context: *mut c_void) {

@@ -9,8 +9,8 @@ use crate::error::Result;
 use crate::gin::abort::Abort;
 use crate::sync::Mutex;
 use crate::topo::{Reach, Topology};
-use crate::watch::Watch;
-use crate::{bail, config, devcomm, info, log, warn, window};
+use crate::watch::{Pulse, Watch};
+use crate::{bail, config, devcomm, info, log, process, warn, window};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -36,6 +36,7 @@ pub fn create(request: Request) -> Result<Arc<Comm>> {
     let Request { id, n_ranks, rank, config, device } = request;
     log::set_device(device.ordinal());
     graveyard::sweep();
+    process::watch_exit();
     info!(
         INIT,
         "comm 0x{:016x} rank {rank} nRanks {n_ranks} cudaDev {} - ginrs {}, NCCL {NCCL_VERSION_CODE} - Init START",
@@ -90,6 +91,7 @@ fn assemble(bootstrap: Bootstrap, n_ranks: u32, rank: u32, config: CommConfig, d
             topo.lsa_size
         );
     }
+    let pulse = Pulse::watch(&device, &abort, rank, format!("comm 0x{hash:016x}"))?;
     Ok(Comm {
         rank,
         n_ranks,
@@ -97,6 +99,7 @@ fn assemble(bootstrap: Bootstrap, n_ranks: u32, rank: u32, config: CommConfig, d
         config,
         gin: Mutex::new(None),
         devcomms: devcomm::Registry::new(),
+        pulse,
         release,
         windows: window::Registry::new(),
         topo,

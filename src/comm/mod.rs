@@ -20,7 +20,7 @@ use crate::gin::abort::Abort;
 use crate::panic::PANIC;
 use crate::sync::Mutex;
 use crate::topo::Topology;
-use crate::watch::Watch;
+use crate::watch::{Pulse, Watch};
 use crate::{bail, devcomm, info, log, window};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -42,6 +42,8 @@ pub struct Comm {
     pub gin: Mutex<Option<Arc<Gin>>>,
     /// Device communicators that stand.
     pub devcomms: devcomm::Registry,
+    /// Notices when a kernel of this rank has failed.
+    pub pulse: Pulse,
     /// Moves the words that kernels wait on, after an abort; ends before the windows that hold them.
     pub release: devcomm::Release,
     /// Windows that stand, and the memory under them.

@@ -150,6 +150,7 @@ fn run(shared: &Shared) {
     log::set_device(shared.device.ordinal());
     let (begin, mut told) = (Instant::now(), false);
     loop {
+        let Some(at_work) = process::at_work() else { return };
         let mut state = shared.state.lock();
         if state.over {
             return;
@@ -170,6 +171,7 @@ fn run(shared: &Shared) {
                 if shared.device.kind() == Kind::Cuda { "" } else { ", and its waits look at the abort word" }
             );
         }
+        drop(at_work);
         let pace = match begin.elapsed().as_secs() {
             0 => PACE[0],
             1..=10 => PACE[1],

@@ -144,6 +144,9 @@ pub trait Device: Send + Sync {
     fn near_cpus(&self) -> Vec<usize>;
     /// True when no kernel is running, as far as the device can tell without waiting: on CUDA never.
     fn idle(&self) -> bool;
+    /// Err once a kernel of this process on the device has failed for good (CUDA's sticky errors). Cheap, and waits for nothing;
+    /// Ok while that cannot be told.
+    fn health(&self) -> Result<()>;
     /// Drops `remains` once no kernel that runs now can touch them any more. Returns at once.
     fn bury(&self, remains: Box<dyn Any + Send>);
     /// `step` runs between polls of waiting kernels (CPU device); dropped guard = removed. None where kernels cannot.

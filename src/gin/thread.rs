@@ -183,7 +183,13 @@ fn run(common: &Common, device: &dyn Device) {
     let mut version = 0;
     let mut still = 0u32;
     let mut last_kernel = Instant::now();
+    // Transports call the driver: the end of the process waits until this thread has left it.
+    let calls_driver = device.kind() == Kind::Cuda;
+    let _at_work = calls_driver.then(process::at_work);
     loop {
+        if calls_driver && process::is_ending() {
+            return;
+        }
         let mut moved = false;
         for pump in &pumps {
             moved |= Pump::step(pump);

@@ -7,9 +7,12 @@
 mod group;
 mod page;
 mod process;
+mod pulse;
 mod thread;
 
 pub(crate) use process::{how_ended, process_state};
+
+pub use pulse::Pulse;
 
 use crate::bootstrap::{Bootstrap, StepSetter};
 use crate::error::Result;

@@ -198,6 +198,15 @@ impl Device for CpuDevice {
         runtime::find().is_none_or(|runtime| runtime.kernels_running(self.ordinal) == 0)
     }
 
+    fn health(&self) -> Result<()> {
+        match runtime::find().and_then(|runtime| runtime.failure(self.ordinal)) {
+            Some(code) => {
+                bail!(UnhandledCudaError, 73, "cudaError {code} | fix: look for what the kernel printed")
+            }
+            None => Ok(()),
+        }
+    }
+
     fn add_progress(&self, step: Arc<dyn Fn() -> bool + Send + Sync>) -> Option<Box<dyn Send + Sync>> {
         Some(Box::new(runtime::Progress::start(self.ordinal, step)?))
     }

@@ -18,12 +18,13 @@ struct Table {
     note_allocation: unsafe extern "C" fn(*mut c_void, usize, c_int),
     forget_allocation: unsafe extern "C" fn(*mut c_void),
     find_allocation: unsafe extern "C" fn(*const c_void, *mut *mut c_void, *mut usize, *mut c_int) -> c_int,
+    failure: unsafe extern "C" fn(c_int) -> c_int,
 }
 
 type Step = unsafe extern "C" fn(*mut c_void) -> c_int;
 
 const VERSION: u32 = 1;
-const _: () = assert!(size_of::<Table>() == 80);
+const _: () = assert!(size_of::<Table>() == 88);
 
 /// The functions of the stand-in; all of them may be called from any thread.
 pub struct Runtime(&'static Table);
@@ -94,6 +95,12 @@ impl Runtime {
     pub fn kernels_running(&self, device: i32) -> i32 {
         // SAFETY: see `find`.
         unsafe { (self.0.kernels_running)(device) }
+    }
+
+    /// The cudaError_t of a kernel that failed; it stays until cudaDeviceReset.
+    pub fn failure(&self, device: i32) -> Option<i32> {
+        // SAFETY: see `find`.
+        Some(unsafe { (self.0.failure)(device) }).filter(|&code| code != 0)
     }
 
     /// Tells the stand-in of ncclMemAlloc memory.

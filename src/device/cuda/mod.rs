@@ -272,6 +272,15 @@ impl Device for CudaDevice {
         false
     }
 
+    fn health(&self) -> Result<()> {
+        // Before the first transfer there are no kernels of ours to wait for; during one its own result tells.
+        let Some(transfers) = self.transfers.try_lock() else { return Ok(()) };
+        match &*transfers {
+            Some(transfers) => transfers.health(&self.context),
+            None => Ok(()),
+        }
+    }
+
     fn bury(&self, remains: Box<dyn Any + Send>) {
         match self.reaper() {
             Some(reaper) => reaper.bury(remains),

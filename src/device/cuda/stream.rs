@@ -3,7 +3,8 @@
 //! Everything goes through the copy engines: a memset or a copy within the device is a kernel to the GPU, and would wait for
 //! room beside kernels that wait for it.
 
-use super::driver::cu;
+use super::context::Context;
+use super::driver::{code, cu, driver};
 use crate::device::{ControlMemory, DevPtr};
 use crate::error::Result;
 use cudarc::driver::sys::{self, CUstream};
@@ -87,6 +88,19 @@ impl Transfers {
             part.copy_from_slice(&self.staging()[..part.len()]);
         }
         Ok(())
+    }
+
+    /// Err if the context has failed: every call says so then, also about a stream where nothing went wrong.
+    pub fn health(&self, context: &Context) -> Result<()> {
+        let driver = driver()?;
+        let _inside = context.enter();
+        // SAFETY: the stream is live; asking does not wait.
+        match unsafe { (driver.f.cuStreamQuery)(self.stream.raw()) } {
+            0 | code::NOT_READY => Ok(()),
+            // The process is about to end.
+            code::NOT_INITIALIZED | code::DEINITIALIZED => Ok(()),
+            result => Err(driver.error("cuStreamQuery", result)),
+        }
     }
 
     /// Zeroes `bytes` at `at`.

@@ -26,6 +26,8 @@ typedef struct ginrsCpuRuntimeV1 {
   void (*forgetAllocation)(void* base);
   /* 1 if p is memory of cudaMalloc (kind 2), cudaMallocHost (1) or cudaMallocManaged (3), else 0. */
   int (*findAllocation)(const void* p, void** base, size_t* bytes, int* kind);
+  /* The cudaError_t of a kernel that failed, until cudaDeviceReset; 0 for none. */
+  int (*failure)(int device);
 } ginrsCpuRuntimeV1;
 
 const ginrsCpuRuntimeV1* ginrs_cpu_runtime_v1(void);

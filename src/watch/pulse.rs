@@ -1,0 +1,111 @@
+//! The thread "ginrs pulse": looks whether a device still works. A kernel that fails (illegal address, assert, trap) takes its
+//! device's context along: nothing of this rank moves any more, but its process lives on, and its peers would wait for ever.
+//!
+//! One thread per GPU, since a driver call can wait for a lock; one for all CPU devices.
+
+use crate::device::{Device, Kind};
+use crate::error::{Code, Error, Result};
+use crate::gin::abort::Abort;
+use crate::log;
+use crate::process::{self, PerProcess, service_thread};
+use crate::sync::Mutex;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+/// Between two looks. A look costs about a microsecond.
+const PERIOD: Duration = Duration::from_millis(20);
+
+/// One communicator's interest in its device.
+#[derive(Clone)]
+struct Patient {
+    id: u64,
+    device: Arc<dyn Device>,
+    abort: Weak<Abort>,
+    rank: u32,
+    tag: String,
+}
+
+type Ward = Arc<Mutex<Vec<Patient>>>;
+/// -1 for the CPU devices.
+type Key = i32;
+
+fn wards() -> &'static Mutex<HashMap<Key, Ward>> {
+    static WARDS: PerProcess<Mutex<HashMap<Key, Ward>>> = PerProcess::new();
+    WARDS.get(Mutex::default)
+}
+
+/// While it lives, the failure of a kernel of the device raises the communicator's abort.
+pub struct Pulse {
+    key: Key,
+    id: u64,
+    owner: u32,
+}
+
+impl Pulse {
+    /// `tag` names the communicator in the message.
+    pub fn watch(device: &Arc<dyn Device>, abort: &Arc<Abort>, rank: u32, tag: String) -> Result<Self> {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        let key = if device.kind() == Kind::Cpu { -1 } else { device.ordinal() };
+        let id = LAST.fetch_add(1, Ordering::Relaxed);
+        let patient = Patient { id, device: device.clone(), abort: Arc::downgrade(abort), rank, tag };
+        let mut wards = wards().lock();
+        match wards.get(&key) {
+            Some(ward) => ward.lock().push(patient),
+            None => {
+                let ward: Ward = Arc::new(Mutex::new(vec![patient]));
+                let rounds = ward.clone();
+                // A panic in it ends the looks, and has been told.
+                service_thread("ginrs pulse", move || run(key, &rounds), |_| ())?;
+                wards.insert(key, ward);
+            }
+        }
+        Ok(Self { key, id, owner: std::process::id() })
+    }
+}
+
+impl Drop for Pulse {
+    fn drop(&mut self) {
+        if self.owner != std::process::id() {
+            return;
+        }
+        let gone = wards().lock().get(&self.key).and_then(|ward| {
+            let mut patients = ward.lock();
+            patients.iter().position(|patient| patient.id == self.id).map(|at| patients.swap_remove(at))
+        });
+        // Outside the locks: the last owner of a device may be here.
+        drop(gone);
+    }
+}
+
+fn run(key: Key, ward: &Ward) {
+    log::set_device(key.max(0));
+    loop {
+        std::thread::sleep(PERIOD);
+        let patients = {
+            let mut wards = wards().lock();
+            let patients = ward.lock();
+            if patients.is_empty() {
+                wards.remove(&key);
+                return;
+            }
+            patients.clone()
+        };
+        for Patient { device, abort, rank, tag, .. } in patients {
+            let Some(abort) = abort.upgrade().filter(|abort| !abort.is_raised()) else { continue };
+            let Some(_at_work) = process::at_work() else { return };
+            if let Err(error) = device.health() {
+                let said = error.text.split(" | fix:").next().unwrap_or_default();
+                let text = format!(
+                    "a kernel of rank {rank} failed | {tag}, device {}, pid {} | {} | fix: run that rank under compute-sanitizer, or \
+                     look for its assert and trap messages",
+                    device.ordinal(),
+                    std::process::id(),
+                    said
+                );
+                abort.raise(Error::new(Code::UnhandledCudaError, 84, text).by(rank));
+            }
+        }
+    }
+}

@@ -36,6 +36,25 @@ static double timedKernel(Rank& rk, Launch launch) {
   return (double)rk.out[0];
 }
 
+// A word's latency depends on which half of the L2 it lies in and on which SM asks: about 0.15 us either way on an H200, enough
+// to drown a comparison. So what polls single words is timed at several places, on other SMs with other words.
+#ifdef __GINRS_CPU__
+constexpr int kPlaces = 1;
+#else
+constexpr int kPlaces = 8;
+#endif
+constexpr int kBlockStep = 13; // place p is worked on by block 13 * p of a grid whose other blocks leave at once
+static int gridOf(int place) { return place * kBlockStep + 1; }
+__device__ __forceinline__ bool isOurs() { return blockIdx.x == gridDim.x - 1; }
+
+// The mean over all places of what `timing` returns for each.
+template <typename Timing>
+static double overPlaces(Timing timing) {
+  double all = 0;
+  for (int place = 0; place < kPlaces; place++) all += timing(place);
+  return all / kPlaces;
+}
+
 // Nanoseconds per call of something that is enqueued on rk.stream `times` times.
 template <typename Enqueue>
 static double timedStream(Rank& rk, int warm, int times, Enqueue enqueue) {

@@ -25,7 +25,7 @@
     if (result_ != ncclSuccess) rk.fail(__FILE__, __LINE__, #call, std::string(ncclGetErrorString(result_)) + ": " + ncclGetLastError(NULL)); \
   } while (0)
 
-constexpr int kLsaBlocks = 64, kSignals = 8, kCounters = 4;
+constexpr int kLsaBlocks = 64, kLsaBarriers = 256, kLlBlocks = 8, kSignals = 8, kCounters = 4;
 
 struct Rank {
   const Options& options;
@@ -77,9 +77,9 @@ struct Rank {
     if (lsaState == Unknown) {
       ncclDevResourceRequirements resource{};
       ncclDevCommRequirements reqs{};
-      reqs.lsaBarrierCount = kLsaBlocks;
+      reqs.lsaBarrierCount = kLsaBarriers;
       reqs.resourceRequirementsList = &resource;
-      ncclResult_t result = ncclLLA2ACreateRequirement(1, ncclLLA2ACalcSlots(nRanks, 8), &ll, &resource);
+      ncclResult_t result = ncclLLA2ACreateRequirement(kLlBlocks, ncclLLA2ACalcSlots(nRanks, 8), &ll, &resource);
       if (result == ncclSuccess) result = ncclDevCommCreate(useComm(), &reqs, &lsaComm);
       lsaState = result == ncclSuccess && lsaComm.lsaSize == nRanks ? Ready : Missing;
       if (result != ncclSuccess) lsaWhy = ncclGetLastError(NULL);

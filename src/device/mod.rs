@@ -83,6 +83,17 @@ pub struct Copy {
     pub bytes: u64,
 }
 
+/// One store of a whole, aligned word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Word {
+    /// Where; a multiple of `bytes`.
+    pub at: DevPtr,
+    /// What, in its low bytes.
+    pub value: u64,
+    /// 4 or 8.
+    pub bytes: u32,
+}
+
 /// Copies that a device carries out in the background, out of its kernels' way: on CUDA a stream of its own and the copy
 /// engines. Nothing here waits for a kernel.
 pub trait CopyQueue: Send {
@@ -90,6 +101,12 @@ pub trait CopyQueue: Send {
     fn copy(&mut self, copies: &[Copy]) -> Result<()>;
     /// A ticket (1, 2, 3, ...) for everything started so far.
     fn mark(&mut self) -> Result<u64>;
+    /// Stores words after everything started so far has ended, and marks: the ticket. None: there is no such way here, and
+    /// nothing has happened. For few words this is faster than copies: on an H200 one takes 4.5 us, its copy out of host
+    /// memory 17.
+    fn store(&mut self, _words: &[Word]) -> Result<Option<u64>> {
+        Ok(None)
+    }
     /// The newest ticket reached, 0 before the first. Cheap: a look at a host word. An error means that a copy failed.
     fn finished(&mut self) -> Result<u64>;
 }

@@ -1,7 +1,7 @@
 //! A copy queue for tests, as unkind as a device may be: it finishes late, out of order within a batch, or fails.
 
 use crate::bail;
-use crate::device::{Copy, CopyQueue};
+use crate::device::{Copy, CopyQueue, Word};
 use crate::error::Result;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -30,9 +30,12 @@ impl Started {
     }
 }
 
-/// Copies when it is asked whether it has finished, and then not always.
+/// Copies when it is asked whether it has finished, and then not always. It stores words for even seeds only.
 pub struct Delayed {
     waiting: VecDeque<(Vec<Copy>, u64)>,
+    /// Words behind the batch with that ticket.
+    words: VecDeque<(Vec<Word>, u64)>,
+    stores: bool,
     unmarked: Vec<Copy>,
     marked: u64,
     finished: u64,
@@ -45,6 +48,8 @@ impl Delayed {
     pub fn new(seed: u64) -> Self {
         let queue = Self {
             waiting: VecDeque::new(),
+            words: VecDeque::new(),
+            stores: seed.is_multiple_of(2),
             unmarked: Vec::new(),
             marked: 0,
             finished: 0,
@@ -91,6 +96,16 @@ impl CopyQueue for Delayed {
         Ok(self.marked)
     }
 
+    fn store(&mut self, words: &[Word]) -> Result<Option<u64>> {
+        if !self.stores {
+            return Ok(None);
+        }
+        self.started.lock().sizes.push(words.len());
+        let ticket = self.mark()?;
+        self.words.push_back((words.to_vec(), ticket));
+        Ok(Some(ticket))
+    }
+
     fn finished(&mut self) -> Result<u64> {
         if !self.started.lock().go {
             return Ok(self.finished);
@@ -108,6 +123,14 @@ impl CopyQueue for Delayed {
                 let copy = copies.swap_remove(at);
                 // SAFETY: tests give ranges of live memory of their own.
                 unsafe { std::ptr::copy(copy.from as *const u8, copy.to as *mut u8, copy.bytes as usize) };
+            }
+            if self.words.front().is_some_and(|(_, after)| *after == ticket) {
+                for word in self.words.pop_front().into_iter().flat_map(|(words, _)| words) {
+                    assert!(matches!(word.bytes, 4 | 8) && word.at.is_multiple_of(word.bytes.into()));
+                    let value = word.value.to_le_bytes();
+                    // SAFETY: tests give words of live memory of their own.
+                    unsafe { std::ptr::copy(value.as_ptr(), word.at as *mut u8, word.bytes as usize) };
+                }
             }
             self.finished = self.finished.max(ticket);
         }

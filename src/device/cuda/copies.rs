@@ -3,7 +3,7 @@
 use super::CudaDevice;
 use super::driver::{code, cu, driver};
 use super::stream::RawStream;
-use crate::device::{ControlMemory, Copy, CopyQueue, Device};
+use crate::device::{ControlMemory, Copy, CopyQueue, Device, Word};
 use crate::error::Result;
 use crate::sync::OnceCell;
 use cudarc::driver::sys::{CUdeviceptr, CUevent, CUstream};
@@ -65,6 +65,35 @@ fn batch() -> Option<Batch> {
     })
 }
 
+/// One entry of cuStreamBatchMemOp: CU_STREAM_MEM_OP_WRITE_VALUE_32 or _64. The union is six 8-byte words long.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct MemOp {
+    operation: c_uint,
+    address: CUdeviceptr,
+    value: u64,
+    flags: c_uint,
+    rest: [u64; 2],
+}
+const _: () = assert!(size_of::<MemOp>() == size_of::<cudarc::driver::sys::CUstreamBatchMemOpParams>());
+
+impl MemOp {
+    fn write(address: CUdeviceptr, value: u64, bytes: u32) -> Self {
+        Self { operation: if bytes == 4 { 2 } else { 5 }, address, value, ..Self::default() }
+    }
+}
+
+type MemOps = unsafe extern "C" fn(CUstream, c_uint, *mut MemOp, c_uint) -> c_int;
+
+fn mem_ops() -> Option<MemOps> {
+    static FOUND: OnceCell<Option<MemOps>> = OnceCell::new();
+    *FOUND.get_or_init(|| {
+        let found = driver().ok()?.newer(c"cuStreamBatchMemOp", 12000);
+        // SAFETY: the signature that CUDA 12.0 gives this name (cuStreamBatchMemOp_v2), with a twin of its array's entries.
+        (!found.is_null()).then(|| unsafe { std::mem::transmute::<*mut std::ffi::c_void, MemOps>(found) })
+    })
+}
+
 /// Looks at the word between two looks at the stream itself, which costs a driver call: only it tells of a failed copy.
 const LOOKS: u32 = 4096;
 
@@ -97,6 +126,7 @@ pub struct Copies {
     from: Vec<CUdeviceptr>,
     to: Vec<CUdeviceptr>,
     bytes: Vec<usize>,
+    ops: Vec<MemOp>,
 }
 
 impl Copies {
@@ -108,7 +138,16 @@ impl Copies {
             false => Marks::Events(VecDeque::new(), 0),
         };
         let work = Some((RawStream::new()?, marks));
-        Ok(Self { device: device.clone(), work, marked: 0, looks: 0, from: Vec::new(), to: Vec::new(), bytes: Vec::new() })
+        Ok(Self {
+            device: device.clone(),
+            work,
+            marked: 0,
+            looks: 0,
+            from: Vec::new(),
+            to: Vec::new(),
+            bytes: Vec::new(),
+            ops: Vec::new(),
+        })
     }
 
     fn work(&mut self) -> &mut (RawStream, Marks) {
@@ -186,6 +225,23 @@ impl CopyQueue for Copies {
         }
         self.marked = ticket;
         Ok(ticket)
+    }
+
+    fn store(&mut self, words: &[Word]) -> Result<Option<u64>> {
+        let device = self.device.clone();
+        let (stream, marks) = self.work.as_mut().expect("taken in drop only");
+        let (Marks::Word(word), Some(call)) = (marks, mem_ops()) else { return Ok(None) };
+        let _inside = device.context.enter()?;
+        let ticket = self.marked + 1;
+        self.ops.clear();
+        self.ops.extend(words.iter().map(|word| MemOp::write(word.at, word.value, word.bytes)));
+        // The mark goes in the same call, which saves 1.6 us; each write is ordered after those before it.
+        self.ops.push(MemOp::write(word.device(), ticket, 8));
+        // SAFETY: so many entries, which the driver copies before it returns; the stream is live, the words are the caller's own.
+        let result = unsafe { call(stream.raw(), self.ops.len() as c_uint, self.ops.as_mut_ptr(), 0) };
+        driver()?.check("cuStreamBatchMemOp", result)?;
+        self.marked = ticket;
+        Ok(Some(ticket))
     }
 
     fn finished(&mut self) -> Result<u64> {

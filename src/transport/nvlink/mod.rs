@@ -8,7 +8,7 @@
 use super::mapped::{From, Mapped, Resolved, Signal};
 use super::pipeline::{BATCHES, COPIES, Pipeline};
 use super::{Capabilities, Completion, Region, Submitted, Transport, Work};
-use crate::device::{ControlMemory, Copy, CopyQueue, DevPtr, Device};
+use crate::device::{ControlMemory, Copy, CopyQueue, DevPtr, Device, Word};
 use crate::error::{Code, Error, Result};
 use crate::log;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -84,13 +84,19 @@ impl Lane {
             return if self.pipeline.follow(self.last[last], entry) { Submitted::Pending } else { Submitted::Full };
         }
         let Some(place) = self.pipeline.place() else { return Submitted::Full };
-        let from = match from {
-            From::Value(value) => self.keep(place, value),
-            From::Memory(from) => from.expose_provenance() as DevPtr,
+        let (to, bytes) = (to.expose_provenance() as DevPtr, work.bytes);
+        self.last[last] = match from {
+            From::Value(value) => {
+                let copy = Copy { from: self.keep(place, value), to, bytes };
+                if matches!(bytes, 4 | 8) && to.is_multiple_of(bytes) {
+                    self.pipeline.push_word(Word { at: to, value, bytes: bytes as u32 }, copy, entry)
+                } else {
+                    self.pipeline.push(copy, entry)
+                }
+            }
+            From::Memory(from) => self.pipeline.push(Copy { from: from.expose_provenance() as DevPtr, to, bytes }, entry),
             From::Nowhere => unreachable!("handled above"),
         };
-        let copy = Copy { from, to: to.expose_provenance() as DevPtr, bytes: work.bytes };
-        self.last[last] = self.pipeline.push(copy, entry);
         Submitted::Pending
     }
 }

@@ -23,7 +23,7 @@ fn contract_at_once() {
 
 #[test]
 fn contract_late_and_out_of_order() {
-    for seed in [3, 0x5eed_0007, 0xdead_beef] {
+    for seed in [3, 0x5eed_0007, 0x5eed_0008, 0xdead_beef, 0xdead_bee0] {
         contract::all(|serves| vec![Box::new(delayed(serves, seed))]);
     }
 }

@@ -66,5 +66,10 @@ pub fn abort(comm: Arc<Comm>) {
 fn bury(comm: Arc<Comm>) {
     comm.release.ended();
     let device = comm.device.clone();
-    device.bury(Box::new(comm));
+    match comm.abort.is_raised() {
+        // Kernels are on their way out.
+        true => device.bury(Box::new(comm)),
+        // They have ended: who calls ncclCommDestroy promises it.
+        false => device.retire(Box::new(comm)),
+    }
 }

@@ -166,6 +166,11 @@ pub trait Device: Send + Sync {
     fn health(&self) -> Result<()>;
     /// Drops `remains` once no kernel that runs now can touch them any more. Returns at once.
     fn bury(&self, remains: Box<dyn Any + Send>);
+    /// Drops `remains`, which no kernel uses any more: the caller's caller has promised it. Returns at once. A device that
+    /// knows for nothing whether kernels run does not rely on the promise.
+    fn retire(&self, remains: Box<dyn Any + Send>) {
+        self.bury(remains);
+    }
     /// `step` runs between polls of waiting kernels (CPU device); dropped guard = removed. None where kernels cannot.
     fn add_progress(&self, step: Arc<dyn Fn() -> bool + Send + Sync>) -> Option<Box<dyn Send + Sync>>;
 }

@@ -12,14 +12,8 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::sync::Arc;
-use std::time::Duration;
 
-struct Known {
-    device: Arc<CudaDevice>,
-    space: CudaReservation,
-}
-
-static KNOWN: Mutex<BTreeMap<DevPtr, Known>> = Mutex::new(BTreeMap::new());
+static KNOWN: Mutex<BTreeMap<DevPtr, CudaReservation>> = Mutex::new(BTreeMap::new());
 
 /// New memory with an address of its own, open to its device and to every visible device that reaches it.
 pub fn alloc(device: &Arc<CudaDevice>, bytes: usize) -> Result<DevPtr> {
@@ -27,13 +21,13 @@ pub fn alloc(device: &Arc<CudaDevice>, bytes: usize) -> Result<DevPtr> {
     let space = CudaReservation::new(device.clone(), physical.bytes(), device.facts.granularity)?;
     space.map_for(0, &physical, &p2p::who_reach(device)?)?;
     let base = space.base();
-    KNOWN.lock().insert(base, Known { device: device.clone(), space });
+    KNOWN.lock().insert(base, space);
     Ok(base)
 }
 
-/// Gives the mapping back. Windows over it keep the memory.
+/// Gives the mapping back; no kernel uses it any more. Windows over it keep the memory.
 pub fn free(ptr: DevPtr) -> Result<()> {
-    let Some(Known { device, space }) = KNOWN.lock().remove(&ptr) else {
+    let Some(space) = KNOWN.lock().remove(&ptr) else {
         match find(ptr) {
             Ok(inside) if inside.base != ptr => bail!(
                 InvalidArgument,
@@ -51,9 +45,8 @@ pub fn free(ptr: DevPtr) -> Result<()> {
             ),
         }
     };
-    // As cudaFree: kernels that still use it end first. Waits a while, so that the memory is there for who allocates next; a
-    // kernel that runs on and on gets it taken away later.
-    device.bury_and_wait(Box::new(space), Duration::from_millis(200));
+    // At once, as NVIDIA's library does: the memory is there for whoever allocates next, and nothing waits for a kernel.
+    drop(space);
     Ok(())
 }
 

@@ -282,10 +282,24 @@ impl CopyQueue for Copies {
 
 impl Drop for Copies {
     fn drop(&mut self) {
-        // The stream may still write the word.
-        if let Some((stream, Marks::Word(word))) = self.work.take() {
-            self.device.bury(Box::new(stream));
-            self.device.bury(Box::new(word));
+        if let Some((stream, marks)) = self.work.take() {
+            self.device.retire(Box::new(Ending { device: self.device.clone(), stream, _marks: marks }));
+        }
+    }
+}
+
+/// A queue whose last copies and mark may still be under way: it goes when they are done. They wait for no kernel.
+struct Ending {
+    device: Arc<CudaDevice>,
+    stream: RawStream,
+    _marks: Marks,
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        if let Ok(_inside) = self.device.context.enter() {
+            // SAFETY: the stream is live. An error means that nothing is under way any more.
+            let _ = unsafe { cu!(cuStreamSynchronize(self.stream.raw())) };
         }
     }
 }

@@ -11,7 +11,7 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use sys::{
     CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent, CUmemAccessDesc, CUmemAllocationGranularity_flags,
     CUmemAllocationHandleType, CUmemAllocationProp, CUmemGenericAllocationHandle, CUpointer_attribute, CUstream,
-    CUstreamCaptureMode,
+    CUstreamCaptureMode, CUstreamCaptureStatus,
 };
 
 /// The oldest driver that has all of the table: CUDA 12.2.
@@ -31,6 +31,7 @@ pub mod code {
     pub const SYSTEM_DRIVER_MISMATCH: i32 = 803;
     pub const COMPAT_NOT_SUPPORTED: i32 = 804;
     pub const STREAM_CAPTURE_UNSUPPORTED: i32 = 900;
+    pub const STREAM_CAPTURE_IMPLICIT: i32 = 906;
 }
 
 macro_rules! functions {
@@ -100,6 +101,7 @@ functions! {
     cuStreamDestroy_v2(CUstream);
     cuStreamSynchronize(CUstream);
     cuStreamQuery(CUstream);
+    cuStreamIsCapturing(CUstream, *mut CUstreamCaptureStatus);
     cuStreamWriteValue64_v2(CUstream, CUdeviceptr, u64, c_uint);
     cuEventCreate(*mut CUevent, c_uint);
     cuEventRecord(CUevent, CUstream);

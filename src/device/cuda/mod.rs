@@ -34,7 +34,6 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 use stream::{STAGING, Transfers};
 
 /// One GPU. One object per process and device, kept until cudaDeviceReset takes its context away.
@@ -45,7 +44,9 @@ pub struct CudaDevice {
     objects: Mutex<Objects>,
     pinned: Mutex<Pool>,
     transfers: Mutex<Option<Transfers>>,
-    reaper: OnceCell<Option<Reaper>>,
+    patient: OnceCell<Option<Reaper>>,
+    prompt: OnceCell<Option<Reaper>>,
+    pages: Mutex<shared::Retired>,
 }
 
 /// Device memory for small structs, and the mappings that it is cut from.
@@ -94,7 +95,9 @@ impl CudaDevice {
             objects: Mutex::new(Objects { pool: Pool::new(256), chunks: Vec::new() }),
             pinned: Mutex::new(Pool::new(4096)),
             transfers: Mutex::new(None),
-            reaper: OnceCell::new(),
+            patient: OnceCell::new(),
+            prompt: OnceCell::new(),
+            pages: Mutex::default(),
         });
         *slot = Some(device.clone());
         Ok(device)
@@ -118,18 +121,14 @@ impl CudaDevice {
         }
         work(transfers.as_mut().expect("made above"))
     }
+}
 
-    fn reaper(&self) -> Option<&Reaper> {
-        let made = self.reaper.get_or_init(|| Reaper::start(self.context.clone()).inspect_err(|error| log::error(error)).ok());
-        made.as_ref()
-    }
-
-    /// [`Device::bury`], and waits at most that long until it is done.
-    fn bury_and_wait(&self, remains: Box<dyn Any + Send>, patience: Duration) {
-        self.bury(remains);
-        if let Some(reaper) = self.reaper() {
-            reaper.settle(patience);
-        }
+/// Gives `remains` to the thread in `reaper`, started at first use.
+fn give(reaper: &OnceCell<Option<Reaper>>, start: impl FnOnce() -> Result<Reaper>, remains: Box<dyn Any + Send>) {
+    match reaper.get_or_init(|| start().inspect_err(log::error).ok()) {
+        Some(reaper) => reaper.take(remains),
+        // No thread to be had: what kernels may use is kept for ever.
+        None => std::mem::forget(remains),
     }
 }
 
@@ -282,11 +281,11 @@ impl Device for CudaDevice {
     }
 
     fn bury(&self, remains: Box<dyn Any + Send>) {
-        match self.reaper() {
-            Some(reaper) => reaper.bury(remains),
-            // No thread to be had: memory that kernels may use is kept for ever.
-            None => std::mem::forget(remains),
-        }
+        give(&self.patient, || Reaper::patient(self.context.clone()), remains);
+    }
+
+    fn retire(&self, remains: Box<dyn Any + Send>) {
+        give(&self.prompt, || Reaper::prompt(&self.context), remains);
     }
 
     fn add_progress(&self, _step: Arc<dyn Fn() -> bool + Send + Sync>) -> Option<Box<dyn Send + Sync>> {

@@ -1,75 +1,79 @@
-//! Drops things once no kernel can touch them any more: a thread per device waits for the device and then drops.
+//! Drops things off the caller's way: those that kernels may still touch when the device is done with all that runs now, those
+//! that nobody uses any more at once.
+//!
+//! Two threads, because the first may wait for ever: for a kernel that an abort could not release.
 
 use super::context::Context;
 use super::driver::{code, driver};
+use crate::error::Result;
 use crate::process::service_thread;
-use crate::sync::channel::{Receiver, Sender, bounded, unbounded};
+use crate::sync::channel::{Receiver, Sender, unbounded};
 use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What waits for the device: something to drop, or somebody to tell.
 type Remains = Box<dyn Any + Send>;
 
-/// The way to the thread.
+/// The way to a thread that drops things. It never holds the end of the process up: nobody joins it.
 pub struct Reaper {
     graves: Sender<Remains>,
 }
 
 impl Reaper {
-    /// Starts the thread. It never holds the end of the process up: nobody joins it.
-    pub fn start(context: Arc<Context>) -> crate::error::Result<Self> {
-        let (graves, waiting) = unbounded();
+    /// Starts a thread that waits for the device before it drops.
+    pub fn patient(context: Arc<Context>) -> Result<Self> {
         let name = format!("ginrs reap {}", context.device);
-        service_thread(&name, move || reap(&context, &waiting), |_| ())?;
+        Self::start(&name, move |waiting| {
+            while let Ok(first) = waiting.recv() {
+                let remains: Vec<Remains> = std::iter::once(first).chain(waiting.try_iter()).collect();
+                wait_for(&context);
+                drop(remains);
+            }
+        })
+    }
+
+    /// Starts a thread that drops at once.
+    pub fn prompt(context: &Context) -> Result<Self> {
+        Self::start(&format!("ginrs drop {}", context.device), |waiting| waiting.iter().for_each(drop))
+    }
+
+    fn start(name: &str, body: impl FnOnce(&Receiver<Remains>) + Send + 'static) -> Result<Self> {
+        let (graves, waiting) = unbounded();
+        service_thread(name, move || body(&waiting), |_| ())?;
         Ok(Self { graves })
     }
 
     /// Returns at once.
-    pub fn bury(&self, remains: Remains) {
+    pub fn take(&self, remains: Remains) {
         if let Err(unsent) = self.graves.send(remains) {
             // The thread has panicked: keeping memory for ever is the lesser evil.
             std::mem::forget(unsent);
         }
     }
-
-    /// Waits at most that long until all that was buried before has gone; true if it has.
-    pub fn settle(&self, patience: Duration) -> bool {
-        let (told, news) = bounded(1);
-        self.bury(Box::new(Tell(told)));
-        news.recv_timeout(patience).is_ok()
-    }
 }
 
-/// Says so when it is dropped.
-struct Tell(Sender<()>);
-
-impl Drop for Tell {
-    fn drop(&mut self) {
-        let _ = self.0.try_send(());
-    }
-}
-
-fn reap(context: &Context, waiting: &Receiver<Remains>) {
-    while let Ok(first) = waiting.recv() {
-        // In order: whoever asks to be told comes after what he asks about.
-        let remains: Vec<Remains> = std::iter::once(first).chain(waiting.try_iter()).collect();
-        wait_for(context);
-        drop(remains);
-    }
-}
+/// How often a capture is looked for that forbids waiting.
+const AGAIN: Duration = Duration::from_millis(5);
 
 /// Until everything that was launched so far has ended. A context that has failed runs nothing any more.
+///
+/// The driver refuses to wait for a context while one of its streams is captured, and ends the capture. Captures of blocking
+/// streams show, and are waited out; one of a non-blocking stream does not, which is why only an abort comes here.
 fn wait_for(context: &Context) {
     let Ok(driver) = driver() else { return };
     loop {
-        let Ok(_inside) = context.enter() else { return };
-        // SAFETY: no arguments; a context is current.
-        match unsafe { (driver.f.cuCtxSynchronize)() } {
-            // A stream of this context is being captured, and the driver refuses to wait meanwhile.
-            code::STREAM_CAPTURE_UNSUPPORTED => {}
-            _ => return,
+        {
+            let Ok(_inside) = context.enter() else { return };
+            let mut status = 0;
+            // SAFETY: 1 is CU_STREAM_LEGACY; a valid place to write to, which the driver fills with one of three ints.
+            let seen = unsafe { (driver.f.cuStreamIsCapturing)(1 as *mut _, (&raw mut status as *mut i32).cast()) };
+            // SAFETY: no arguments; a context is current.
+            if seen != code::STREAM_CAPTURE_IMPLICIT
+                && unsafe { (driver.f.cuCtxSynchronize)() } != code::STREAM_CAPTURE_UNSUPPORTED
+            {
+                return;
+            }
         }
-        std::thread::sleep(Duration::from_millis(5));
+        std::thread::sleep(AGAIN);
     }
 }

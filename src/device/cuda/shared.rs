@@ -60,7 +60,7 @@ impl Physical for CudaShared {
     }
 }
 
-/// Pages that the driver has pinned and mapped; given back when no kernel runs that may see them.
+/// Pages that the driver has pinned and mapped.
 struct Registered {
     device: Arc<CudaDevice>,
     at: DevPtr,
@@ -78,6 +78,17 @@ unsafe impl Send for Pages {}
 // SAFETY: as above.
 unsafe impl Sync for Pages {}
 
+/// Pages of a device that nobody uses any more.
+///
+/// Unregistering waits for every kernel of the context and holds up its copies meanwhile (measured: for as long as the kernel
+/// ran). A kernel of another communicator that waits for a put would wait for ever. So pages go when the last memory of this
+/// kind goes: then no such kernel is left.
+#[derive(Default)]
+pub struct Retired {
+    in_use: usize,
+    pages: Vec<Pages>,
+}
+
 impl Registered {
     fn new(device: Arc<CudaDevice>, memory: &Arc<Memfd>, bytes: usize) -> Result<Self> {
         let host = memory.view()?;
@@ -92,15 +103,20 @@ impl Registered {
             // SAFETY: registered just now.
             unsafe { cu!(cuMemHostGetDevicePointer_v2(&mut at, host.as_ptr().cast(), 0)) }?;
         }
+        device.pages.lock().in_use += 1;
         Ok(Self { device, at, pages: Some(Pages { host, _memory: memory.clone() }) })
     }
 }
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        // Unregistering waits for running kernels; the reaper does that for us.
-        if let Some(pages) = self.pages.take() {
-            self.device.bury(Box::new(pages));
+        let mut retired = self.device.pages.lock();
+        retired.in_use -= 1;
+        retired.pages.extend(self.pages.take());
+        if retired.in_use == 0 {
+            let pages = std::mem::take(&mut retired.pages);
+            drop(retired);
+            self.device.retire(Box::new(pages));
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod support;
 
+use ginrs::gin::Backend;
 use ginrs::gin::descriptor::{Descriptor, SignalOp};
 use ginrs::gin::signal::RELEASE;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -231,8 +232,8 @@ fn zeroing_covers_the_range_and_nothing_else() {
             ranks[0].kernel(context).counter(id).store(9, Relaxed);
         }
     }
-    let base = ranks[0].gin.alloc_signals(10).unwrap();
-    ranks[0].gin.zero(base..base + 10, 20..21);
+    let base = ranks[0].gin.alloc_signals(Backend::Proxy, 10).unwrap();
+    ranks[0].gin.zero(Backend::Proxy, base..base + 10, 20..21).unwrap();
     for id in 0..64 {
         for context in 0..2 {
             let kernel = ranks[0].kernel(context);
@@ -248,8 +249,8 @@ fn an_abort_at_any_point_releases_everybody() {
     for point in (0..400).step_by(7) {
         let ranks = fabric(Plan { start: u32::MAX - 100, depth: 8, ..Plan::default() });
         let kernel = ranks[0].kernel(0);
-        ranks[0].gin.alloc_signals(4).unwrap();
-        ranks[0].gin.alloc_counters(2).unwrap();
+        ranks[0].gin.alloc_signals(Backend::Proxy, 4).unwrap();
+        ranks[0].gin.alloc_counters(Backend::Proxy, 2).unwrap();
         for i in 0..400u64 {
             if i == point {
                 let cause = ginrs::error::Error::new(ginrs::error::Code::RemoteError, 40, "rank 1 died").by(1);

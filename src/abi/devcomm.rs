@@ -2,12 +2,15 @@
 //! has run.
 
 use super::deferred::{collective, submit};
-use super::entry::{entry, input, out};
+use super::entry::{Outcome, entry, input, out};
 use super::types::*;
 use crate::bail;
+use crate::comm::Comm;
 use crate::comm::group::Stage;
 use crate::devcomm::{self, Outputs, Requirements, Resource, TeamRequest, release};
 use crate::error::Result;
+use std::ffi::c_uint;
+use std::sync::Arc;
 
 /// Longer lists are taken for circular ones.
 const LONGEST_LIST: usize = 65_536;
@@ -24,22 +27,62 @@ pub unsafe extern "C" fn pncclDevCommCreate(
     reqs: *const ncclDevCommRequirements_t,
     outDevComm: *mut ncclDevComm,
 ) -> ncclResult_t {
-    entry!(ncclDevCommCreate(comm; reqs, outDevComm) |c| {
-        collective(|| {
-            // SAFETY: the contract above.
-            let (requirements, outs) = unsafe { copy(input("reqs", reqs)?) }?;
-            out("outDevComm", outDevComm)?;
-            c.ready()?;
-            let (comm, result) = (c.clone(), outDevComm as usize);
-            submit(c, Stage::DevComm, move || {
-                let created = devcomm::create(&comm, &requirements)?;
-                // SAFETY: checked at the call; they live until the creation has run, says the C contract.
-                unsafe {
-                    outs.iter().zip(&created.outputs).for_each(|(out, outputs)| out.write(outputs));
-                    (result as *mut ncclDevComm).write(created.dev_comm);
-                }
-                Ok(())
-            })
+    // SAFETY: the contract above.
+    entry!(ncclDevCommCreate(comm; reqs, outDevComm) |c| { unsafe { create(c, reqs, outDevComm, false) } })
+}
+
+/// [`pncclDevCommCreate`] with wishes: `flags` 1 asks for direct GIN contexts, 0 for nothing. Our headers call it for programs
+/// compiled with GINRS_GIN_DIRECT. All ranks must ask alike.
+///
+/// # Safety
+/// As [`pncclDevCommCreate`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ginrsDevCommCreate(
+    comm: ncclComm_t,
+    reqs: *const ncclDevCommRequirements_t,
+    outDevComm: *mut ncclDevComm,
+    flags: c_uint,
+) -> ncclResult_t {
+    entry!(ginrsDevCommCreate(comm; reqs, outDevComm, flags) |c| {
+        known(flags)?;
+        // SAFETY: the contract above.
+        unsafe { create(c, reqs, outDevComm, flags & DIRECT != 0) }
+    })
+}
+
+/// The one flag of [`ginrsDevCommCreate`].
+const DIRECT: c_uint = 1;
+
+fn known(flags: c_uint) -> Result<()> {
+    if flags & !DIRECT != 0 {
+        bail!(
+            InvalidArgument,
+            62,
+            "unknown flags | ginrsDevCommCreate | {flags:#x}, known: {DIRECT:#x} (direct GIN contexts) | fix: use headers and library of \
+             one version"
+        );
+    }
+    Ok(())
+}
+
+/// # Safety
+/// As [`pncclDevCommCreate`].
+unsafe fn create(c: &Arc<Comm>, reqs: *const ncclDevCommRequirements_t, outDevComm: *mut ncclDevComm, direct: bool) -> Outcome {
+    collective(|| {
+        // SAFETY: the contract above.
+        let (requirements, outs) = unsafe { copy(input("reqs", reqs)?) }?;
+        let requirements = Requirements { direct, ..requirements };
+        out("outDevComm", outDevComm)?;
+        c.ready()?;
+        let (comm, result) = (c.clone(), outDevComm as usize);
+        submit(c, Stage::DevComm, move || {
+            let created = devcomm::create(&comm, &requirements)?;
+            // SAFETY: checked at the call; they live until the creation has run, says the C contract.
+            unsafe {
+                outs.iter().zip(&created.outputs).for_each(|(out, outputs)| out.write(outputs));
+                (result as *mut ncclDevComm).write(created.dev_comm);
+            }
+            Ok(())
         })
     })
 }

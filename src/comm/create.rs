@@ -14,9 +14,6 @@ use crate::{bail, config, devcomm, info, log, process, warn, window};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Page with the abort word. Bytes.
-const ABORT_BYTES: usize = 4096;
-
 /// What a rank needs to join.
 pub struct Request {
     /// The communicator's id.
@@ -67,7 +64,7 @@ fn assemble(bootstrap: Bootstrap, n_ranks: u32, rank: u32, config: CommConfig, d
             Some(row) => Reach::from_rows(bootstrap.allgather("peer access", &row)?)?,
             None => Reach::full(),
         };
-        let abort = Arc::new(Abort::new(device.control(ABORT_BYTES)?));
+        let abort = Arc::new(Abort::of(&device)?);
         bootstrap.attach_abort(abort.clone());
         let watch = Watch::start(&bootstrap, &abort)?;
         Ok((peers, reach, abort, watch))

@@ -53,6 +53,16 @@ pub const TABLE: &[Var] = &[
     int("NCCL_LOCAL_REGISTER", 1, "0: under NCCL_WIN_ENABLE=0 a window is NULL instead of a local handle"),
     int("NCCL_GIN_ENABLE", 1, "0: GIN is refused"),
     int("NCCL_GIN_TYPE", -1, "-1 chosen, 2 proxy; 3 (GDAKI) is refused in this version"),
+    text(
+        "NCCL_GIN_BACKEND",
+        "who carries out GIN's puts: proxy, direct (the kernels, all compiled with our headers, where all ranks reach each other's \
+         memory), or auto: direct for a program compiled with GINRS_GIN_DIRECT, where it can be, else proxy",
+    ),
+    int(
+        "GINRS_DIRECT_LARGEST",
+        1 << 20,
+        "bytes of a put up to which a kernel copies itself in direct contexts; above, the copy engine",
+    ),
     int("NCCL_GIN_NCONTEXTS", 4, "GIN contexts per communicator, 1 to 4"),
     int("NCCL_GIN_SIGNAL_POOL_SIZE", 65536, "signals per context"),
     int("NCCL_GIN_COUNTER_POOL_SIZE", 65536, "counters per context"),

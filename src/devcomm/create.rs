@@ -8,7 +8,7 @@ use crate::abi::types::{
 use crate::comm::Comm;
 use crate::device::graveyard;
 use crate::error::Result;
-use crate::gin::Gin;
+use crate::gin::{Backend, Gin};
 use crate::window::{self, Proposal, Resource, Said};
 use crate::{bail, config, info};
 use std::sync::Arc;
@@ -36,28 +36,42 @@ pub fn create(comm: &Comm, reqs: &Requirements) -> Result<Created> {
     turn.dev_comms += 1;
     let what = format!("devcomm create #{}", turn.dev_comms);
     // What earlier kernels posted is done everywhere when the round is: then ids may be zeroed for a new owner.
-    let said = check(reqs).and_then(|()| comm.drain()).map(|()| Said { agreed: reqs.words(), own: Vec::new() });
+    let backend = Backend::choose(reqs.direct, comm.topo.lsa_size, comm.n_ranks, &comm.tag());
+    let said = check(reqs).and_then(|()| comm.drain()).and_then(|()| {
+        let agreed = [backend.clone()? as u64].into_iter().chain(reqs.words()).collect();
+        Ok(Said { agreed, own: Vec::new() })
+    });
     let all = window::round(comm, &what, said)?;
-    window::compare(&what, &all, |i| reqs.field(i), |_, value| (value as i64).to_string())?;
-    let gin = gin_for(comm, reqs)?;
-    let contexts = gin.as_ref().map_or(0, |gin| gin.n_contexts());
+    let name = |i: usize| match i.checked_sub(1) {
+        None => "the GIN backend (NCCL_GIN_BACKEND, or GINRS_GIN_DIRECT where the program creates it)".into(),
+        Some(i) => reqs.field(i),
+    };
+    let show = |i, value| match (i, value) {
+        (0, 0) => Backend::Proxy.name().into(),
+        (0, _) => Backend::Direct.name().into(),
+        (_, value) => (value as i64).to_string(),
+    };
+    window::compare(&what, &all, name, show)?;
+    let gin = gin_for(comm, reqs, backend?)?;
+    let contexts = gin.as_ref().map_or(0, |gin| gin.of.n_contexts());
     let layout = reqs.layout(comm.topo.lsa_size, contexts)?;
-    let made = build(comm, &what, &layout, gin.as_deref())?;
+    let made = build(comm, &what, &layout, gin.as_ref())?;
     comm.devcomms.live.lock().push(made.record);
     let waits: Vec<_> = reqs.resources.iter().map(|resource| resource.waits).collect();
     let local = made.resource.as_ref().map_or(0, |resource| resource.local);
     comm.release.add(made.record.window, local, &layout, comm.topo.lsa_size, &waits);
     info!(
         INIT,
-        "{} {what}: {} bytes, {} LSA and {} rail barriers, {contexts} GIN contexts, {} signals, {} counters",
+        "{} {what}: {} bytes, {} LSA and {} rail barriers, {contexts} GIN contexts{}, {} signals, {} counters",
         comm.tag(),
         layout.used,
         layout.n_lsa,
         layout.n_rail,
+        gin.as_ref().map_or("", |gin| if gin.backend == Backend::Direct { " (direct)" } else { "" }),
         layout.signals,
         layout.counters
     );
-    Ok(Created { dev_comm: fill(comm, &layout, gin.as_deref(), &made)?, outputs: layout.entries })
+    Ok(Created { dev_comm: fill(comm, &layout, gin.as_ref(), &made)?, outputs: layout.entries })
 }
 
 fn check(reqs: &Requirements) -> Result<()> {
@@ -73,8 +87,14 @@ fn check(reqs: &Requirements) -> Result<()> {
     Ok(())
 }
 
+/// The contexts of a device communicator.
+struct Contexts {
+    of: Arc<Gin>,
+    backend: Backend,
+}
+
 /// GIN where the requirements ask for it or ranks are out of LSA's reach, or where it is active already.
-fn gin_for(comm: &Comm, reqs: &Requirements) -> Result<Option<Arc<Gin>>> {
+fn gin_for(comm: &Comm, reqs: &Requirements, backend: Backend) -> Result<Option<Contexts>> {
     let enabled = config::int("NCCL_GIN_ENABLE") != 0;
     if reqs.needs_gin() && !enabled {
         bail!(
@@ -85,10 +105,23 @@ fn gin_for(comm: &Comm, reqs: &Requirements) -> Result<Option<Arc<Gin>>> {
             comm.tag()
         );
     }
-    if enabled && (reqs.needs_gin() || comm.topo.lsa_size < comm.n_ranks) {
-        return window::activate_gin(comm).map(Some);
+    let of = match enabled && (reqs.needs_gin() || comm.topo.lsa_size < comm.n_ranks) {
+        true => window::activate_gin(comm)?,
+        false => match comm.gin.lock().clone() {
+            Some(gin) => gin,
+            None => return Ok(None),
+        },
+    };
+    if backend == Backend::Direct {
+        of.make_direct(comm)?;
+    } else if reqs.direct {
+        info!(
+            INIT,
+            "{} has proxied GIN contexts though direct ones were wished: NCCL_GIN_BACKEND, or ranks out of reach",
+            comm.tag()
+        );
     }
-    Ok(comm.gin.lock().clone())
+    Ok(Some(Contexts { of, backend }))
 }
 
 /// What was made for one device communicator.
@@ -98,7 +131,7 @@ struct Made {
 }
 
 /// Ids and memory: taken, agreed on, mapped, zeroed; given back on all ranks when one fails.
-fn build(comm: &Comm, what: &str, layout: &Layout, gin: Option<&Gin>) -> Result<Made> {
+fn build(comm: &Comm, what: &str, layout: &Layout, gin: Option<&Contexts>) -> Result<Made> {
     let ids = Ids::take(gin, layout);
     let proposal = match layout.used {
         0 => Ok(None),
@@ -127,8 +160,7 @@ fn build(comm: &Comm, what: &str, layout: &Layout, gin: Option<&Gin>) -> Result<
         None => (Ok(None), None),
     };
     // Before the round that lets kernels start anywhere: a signal of an earlier owner would end a wait too early.
-    ids.zero();
-    let status = resource.as_ref().map(drop).map_err(Clone::clone);
+    let status = ids.zero().and(resource.as_ref().map(drop).map_err(Clone::clone));
     let closed = window::done(comm, &format!("{what}, end"), status);
     if let (Err(_), Ok(Some(resource))) = (&closed, &resource) {
         window::remove_resource(comm, resource.window)?;
@@ -142,31 +174,32 @@ fn build(comm: &Comm, what: &str, layout: &Layout, gin: Option<&Gin>) -> Result<
 
 /// Signals and counters taken from the pools, given back at drop unless kept.
 struct Ids<'a> {
-    gin: Option<&'a Gin>,
+    gin: Option<&'a Contexts>,
     record: Record,
 }
 
 impl<'a> Ids<'a> {
     /// Nothing without GIN; bases are 0 where the count is.
-    fn take(gin: Option<&'a Gin>, layout: &Layout) -> Result<Self> {
+    fn take(gin: Option<&'a Contexts>, layout: &Layout) -> Result<Self> {
         let mut ids = Self { gin, record: Record::default() };
-        if let Some(gin) = gin {
+        if let Some(Contexts { of, backend }) = gin {
+            ids.record.contexts = of.context(*backend, 0);
             if layout.signals > 0 {
-                ids.record.signal_base = gin.alloc_signals(layout.signals)?;
+                ids.record.signal_base = of.alloc_signals(*backend, layout.signals)?;
                 ids.record.signals = layout.signals;
             }
             if layout.counters > 0 {
-                ids.record.counter_base = gin.alloc_counters(layout.counters)?;
+                ids.record.counter_base = of.alloc_counters(*backend, layout.counters)?;
                 ids.record.counters = layout.counters;
             }
         }
         Ok(ids)
     }
 
-    fn zero(&self) {
-        let Record { signal_base, signals, counter_base, counters, .. } = self.record;
-        if let Some(gin) = self.gin {
-            gin.zero(signal_base..signal_base + signals, counter_base..counter_base + counters);
+    fn zero(&self) -> Result<()> {
+        match self.gin {
+            Some(Contexts { of, backend }) => of.zero(*backend, self.record.signal_ids(), self.record.counter_ids()),
+            None => Ok(()),
         }
     }
 
@@ -179,22 +212,23 @@ impl<'a> Ids<'a> {
 impl Drop for Ids<'_> {
     fn drop(&mut self) {
         if let Some(gin) = self.gin {
-            give_back(gin, &self.record);
+            give_back(&gin.of, &self.record);
         }
     }
 }
 
 fn give_back(gin: &Gin, record: &Record) {
+    let backend = gin.backend_of(record.contexts);
     if record.signals > 0 {
-        gin.free_signals(record.signal_base, record.signals);
+        gin.free_signals(backend, record.signal_base, record.signals);
     }
     if record.counters > 0 {
-        gin.free_counters(record.counter_base, record.counters);
+        gin.free_counters(backend, record.counter_base, record.counters);
     }
 }
 
 /// The 200 bytes that kernels get (spec host 1.5).
-fn fill(comm: &Comm, layout: &Layout, gin: Option<&Gin>, made: &Made) -> Result<ncclDevComm> {
+fn fill(comm: &Comm, layout: &Layout, gin: Option<&Contexts>, made: &Made) -> Result<ncclDevComm> {
     let mut dc = ncclDevComm {
         rank: comm.rank as i32,
         nRanks: comm.n_ranks as i32,
@@ -214,11 +248,11 @@ fn fill(comm: &Comm, layout: &Layout, gin: Option<&Gin>, made: &Made) -> Result<
         dc.ginSignalShadows = resource.local + layout.shadows;
     }
     dc.resourceWindow_inlined.marker = MARKER_WORD;
-    if let Some(gin) = gin {
+    if let Some(Contexts { of: gin, backend }) = gin {
         dc.ginContextCount = gin.n_contexts() as u8;
         for context in 0..gin.n_contexts().min(NCCL_GIN_MAX_CONTEXTS as u32) {
             dc.ginTypes[context as usize] = NCCL_NET_DEVICE_GIN_PROXY as u8;
-            dc.ginHandles[context as usize] = gin.context(context);
+            dc.ginHandles[context as usize] = gin.context(*backend, context);
         }
         dc.ginSignalBase = made.record.signal_base;
         dc.ginSignalCount = layout.signals as i32;
@@ -233,8 +267,8 @@ pub fn rcp32(x: u32) -> u32 {
     (u32::MAX / x).wrapping_add(u32::from(x.is_power_of_two()))
 }
 
-/// ncclDevCommDestroy: local and at once. `dc` may be a copy; only its resource window and its id ranges are read. The caller
-/// sees to it that no rank's kernel uses it any more.
+/// ncclDevCommDestroy: local and at once. `dc` may be a copy; only its resource window, its id ranges and its first context are
+/// read. The caller sees to it that no rank's kernel uses it any more.
 pub fn destroy(comm: &Comm, dc: &ncclDevComm) -> Result<()> {
     graveyard::sweep();
     let wanted = Record {
@@ -243,6 +277,7 @@ pub fn destroy(comm: &Comm, dc: &ncclDevComm) -> Result<()> {
         signals: dc.ginSignalCount as u32,
         counter_base: dc.ginCounterBase,
         counters: dc.ginCounterCount as u32,
+        contexts: dc.ginHandles[0],
     };
     let record = {
         let mut live = comm.devcomms.live.lock();

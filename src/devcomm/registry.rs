@@ -2,6 +2,7 @@
 
 use crate::device::DevPtr;
 use parking_lot::Mutex;
+use std::ops::Range;
 
 /// One per communicator.
 #[derive(Default)]
@@ -17,6 +18,18 @@ pub(super) struct Record {
     pub signals: u32,
     pub counter_base: u32,
     pub counters: u32,
+    /// The first GIN context, 0 for none: says whose the ids are.
+    pub contexts: DevPtr,
+}
+
+impl Record {
+    pub fn signal_ids(&self) -> Range<u32> {
+        self.signal_base..self.signal_base + self.signals
+    }
+
+    pub fn counter_ids(&self) -> Range<u32> {
+        self.counter_base..self.counter_base + self.counters
+    }
 }
 
 impl Registry {

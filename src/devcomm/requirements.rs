@@ -27,6 +27,8 @@ pub struct Requirements {
     pub gin_signal_count: i32,
     /// User counters, numbers 0 and up.
     pub gin_counter_count: i32,
+    /// Direct GIN contexts are wished. Compared as the backend that comes of it, not here.
+    pub direct: bool,
 }
 
 /// `ncclDevResourceRequirements` without its pointers.

@@ -1,18 +1,27 @@
-//! The way out of every wait: one word that kernels and host loops read, and the failure that raised it.
+//! The way out of every wait: a word that kernels and host loops read, and the failure that raised it.
+//!
+//! The word has two homes on a GPU. Kernels poll the one in the GPU's own memory, where a look costs an L2 hit, and look at the
+//! one in host memory now and then, in case the driver cannot write the other. On the CPU device they are one.
 
-use crate::device::ControlMemory;
+use crate::device::{ControlMemory, DevPtr, Device, DeviceMemory, Kind};
 use crate::error::{Code, Error, Result};
 use crate::sync::OnceCell;
+use crate::{info, log, process};
 use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+
+const BYTES: usize = 4096;
 
 type Listener = Box<dyn FnOnce(&Error) + Send>;
 
 /// Raised once per communicator, by whoever sees the failure first; the first cause is kept.
 ///
-/// Order: the cause is stored before the word is released, so whoever reads a nonzero word finds the cause.
+/// Order: the cause is stored before the word is released, so whoever reads a nonzero word finds the cause. The host's word comes
+/// before the device's.
 pub struct Abort {
     memory: ControlMemory,
+    near: Option<Arc<Near>>,
     cause: OnceCell<Error>,
     listeners: Mutex<Vec<Listener>>,
 }
@@ -20,7 +29,21 @@ pub struct Abort {
 impl Abort {
     /// `memory` holds the word at offset 0: zeroed, device-visible, at least 4 bytes.
     pub fn new(memory: ControlMemory) -> Self {
-        Self { memory, cause: OnceCell::new(), listeners: Mutex::new(Vec::new()) }
+        Self { memory, near: None, cause: OnceCell::new(), listeners: Mutex::new(Vec::new()) }
+    }
+
+    /// With a word in the memory of `device`, if that is a GPU.
+    pub fn of(device: &Arc<dyn Device>) -> Result<Self> {
+        let abort = Self::new(device.control(BYTES)?);
+        match device.kind() {
+            Kind::Cpu => Ok(abort),
+            Kind::Cuda => abort.with_word_in(device),
+        }
+    }
+
+    fn with_word_in(self, device: &Arc<dyn Device>) -> Result<Self> {
+        let near = Near { memory: device.objects(size_of::<u64>())?, device: device.clone() };
+        Ok(Self { near: Some(Arc::new(near)), ..self })
     }
 
     fn word(&self) -> &AtomicU32 {
@@ -29,17 +52,25 @@ impl Abort {
         unsafe { AtomicU32::from_ptr(self.memory.host().as_ptr().cast()) }
     }
 
-    /// Address of the word for device code.
-    pub fn device_address(&self) -> u64 {
+    /// Address of the word that kernels poll.
+    pub fn device_address(&self) -> DevPtr {
+        self.near.as_ref().map_or(self.memory.device(), |near| near.memory.device())
+    }
+
+    /// Address, for kernels too, of the word in host memory.
+    pub fn host_address(&self) -> DevPtr {
         self.memory.device()
     }
 
-    /// Ends every wait of the communicator with `cause`. The first call wins and returns true.
+    /// Ends every wait of the communicator with `cause`. The first call wins and returns true. Never waits for the device.
     pub fn raise(&self, cause: Error) -> bool {
         if self.cause.set(cause).is_err() {
             return false;
         }
         self.word().store(1, Ordering::Release);
+        if let Some(near) = &self.near {
+            near.raise();
+        }
         let cause = self.cause.get().expect("set above");
         for listener in std::mem::take(&mut *self.listeners.lock()) {
             listener(cause);
@@ -80,10 +111,56 @@ impl Abort {
     }
 }
 
+/// The word in a GPU's own memory.
+struct Near {
+    memory: DeviceMemory,
+    device: Arc<dyn Device>,
+}
+
+impl Near {
+    /// By a thread of its own: the driver may hold the caller up for as long as a kernel runs (a cudaFree on another thread is
+    /// enough), and that kernel may wait for what the caller does next. Fails silently: the host's word stands.
+    fn raise(self: &Arc<Self>) {
+        let near = self.clone();
+        let body = move || {
+            log::set_device(near.device.ordinal());
+            if let Err(error) = near.device.write(near.memory.device(), &1u64.to_le_bytes()) {
+                info!(INIT, "kernels find the abort word in host memory only: {error}");
+            }
+        };
+        if let Err(error) = process::service_thread("ginrs abort", body, |_| {}) {
+            log::error(&error);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::ControlMemory;
+    use crate::device::cpu::CpuDevice;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn the_word_in_device_memory_follows_the_hosts() {
+        let device: Arc<dyn Device> = CpuDevice::new(0);
+        let one = Abort::of(&device).unwrap();
+        assert_eq!(one.device_address(), one.host_address());
+        let two = Abort::new(device.control(BYTES).unwrap()).with_word_in(&device).unwrap();
+        assert_ne!(two.device_address(), two.host_address());
+        let read = |at| {
+            let mut word = [0; 4];
+            device.read(at, &mut word).unwrap();
+            u32::from_le_bytes(word)
+        };
+        assert_eq!((read(two.host_address()), read(two.device_address())), (0, 0));
+        two.raise(Error::new(Code::InternalError, 1, "planted"));
+        assert_eq!(read(two.host_address()), 1);
+        let begin = Instant::now();
+        while read(two.device_address()) == 0 {
+            assert!(begin.elapsed() < Duration::from_secs(20));
+            std::thread::yield_now();
+        }
+    }
 
     #[test]
     fn first_cause_wins_and_every_listener_hears_it() {

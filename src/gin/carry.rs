@@ -4,7 +4,7 @@ use super::abort::Abort;
 use super::context::Lane;
 use super::handles::Handles;
 use super::ledger::{Open, Progress};
-use super::plan::{Limits, Operation};
+use super::plan::Operation;
 use crate::error::Error;
 use crate::seq::Seq;
 use crate::transport::{Capabilities, Submitted, Transport};
@@ -17,7 +17,6 @@ pub const FAILED: u16 = 50;
 /// What carrying out a descriptor needs, apart from its queue.
 pub(super) struct Carrier {
     pub rank: u32,
-    pub limits: Limits,
     pub handles: Handles,
     pub transports: Vec<Box<dyn Transport>>,
     pub capabilities: Vec<Capabilities>,

@@ -1,33 +1,33 @@
-//! One GIN context: the structs and arrays that kernels see (spec host 4.3), and the proxy's state behind each queue.
+//! One GIN context: the arrays that kernels see, and the proxy's state behind each queue.
 //!
 //! | memory | writer -> reader |
 //! |---|---|
-//! | ncclGinProxyGpuCtx and our extension, `pis` | host once -> kernels; `pis` kernels only |
+//! | the context itself, `pis`, `cachedCis` | see `image.rs` |
 //! | queues | kernels -> proxy, which zeroes slots |
-//! | `cis`, counters | proxy -> kernels; kernels reset counters |
-//! | signals | proxies of all ranks -> kernels of this one, which reset them |
+//! | `cis` | proxy -> kernels |
+//! | counters of proxied contexts | proxy -> kernels, which reset them |
+//! | signals of proxied contexts | proxies of all ranks -> kernels of this one, which reset them |
+//! | signals and counters of direct contexts | kernels alone |
 //! | hints | kernels -> proxy |
+//!
+//! All but the words of direct contexts is host memory: the CPU reads or adds there.
 
+use super::abort::Abort;
 use super::descriptor::WORDS;
 use super::hints::Hints;
+use super::image::{Direct, Image, Images};
 use super::ledger::{Ledger, Open};
-use super::plan::Operation;
+use super::plan::{Limits, Operation};
 use super::shared::Shared;
 use crate::bail;
-use crate::device::{DevPtr, Device, DeviceMemory, Physical};
+use crate::device::{DevPtr, Device, Kind, Physical};
 use crate::error::Result;
 use crate::seq::Seq;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Where `ginrsGinExt` stands behind the context (include/ginrs_device/marker.h is its C twin).
-pub const EXTENSION: usize = 64;
-/// Its first word.
-pub const EXTENSION_MAGIC: u64 = 0x4e49_4753_5352_4e47;
-/// Grows when fields are appended.
-pub const EXTENSION_VERSION: u32 = 1;
-const PIS: usize = 128;
+pub use super::image::{EXTENSION, EXTENSION_MAGIC, EXTENSION_VERSION};
 
 /// What a context is made from.
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +64,41 @@ pub fn depth(n_ranks: u32, n_contexts: u32, wanted: i64) -> std::result::Result<
     }
 }
 
+/// Where a context's signals and counters are, and who adds to them.
+pub(super) enum Words {
+    /// Host memory: CPUs add, those of all ranks to signals and the own one to counters.
+    Proxied { signals: Shared<AtomicU64>, counters: Shared<AtomicU64> },
+    /// Device memory: only kernels add, so an operation that comes through the queue has no signal and no counter.
+    Direct { own: DevPtr, counters: DevPtr, image: Direct },
+}
+
+impl Words {
+    /// Of proxied context `index`; `signals` is this rank's signal memory for all contexts.
+    pub fn proxied(device: &dyn Device, index: u32, shape: Shape, signals: &Arc<dyn Physical>) -> Result<Self> {
+        let counters = Shared::new(device.control(shape.counters as usize * 8)?, shape.counters as usize);
+        let offset = index as usize * shape.signals as usize * 8;
+        let Some(signals) = Shared::of_physical(signals, offset, shape.signals as usize) else {
+            bail!(
+                SystemError,
+                28,
+                "signal memory cannot be used | context {index}: {} signals at {offset:#x} of {:#x} bytes | it is too small, or the host cannot touch it | fix: report this",
+                shape.signals,
+                signals.bytes()
+            );
+        };
+        Ok(Self::Proxied { signals, counters })
+    }
+
+    /// Signals and counters that the host may touch: none of a direct context.
+    #[inline]
+    pub fn on_host(&self) -> (&[AtomicU64], &[AtomicU64]) {
+        match self {
+            Self::Proxied { signals, counters } => (signals, counters),
+            Self::Direct { .. } => (&[], &[]),
+        }
+    }
+}
+
 /// The proxy's state behind one queue.
 #[derive(Default)]
 pub(super) struct Lane {
@@ -80,10 +115,10 @@ pub(super) struct Lane {
 /// One context.
 pub struct Context {
     pub(super) shape: Shape,
+    pub(super) limits: Limits,
     pub(super) queues: Shared<[AtomicU64; WORDS]>,
     pub(super) cis: Shared<AtomicU32>,
-    pub(super) counters: Shared<AtomicU64>,
-    pub(super) signals: Shared<AtomicU64>,
+    pub(super) words: Words,
     pub(super) hints: Hints,
     pub(super) lanes: Vec<Lane>,
     pub(super) open: Vec<Open>,
@@ -91,81 +126,70 @@ pub struct Context {
     pub(super) active: VecDeque<u32>,
     /// Scratch: queues that hints named in this step.
     pub(super) found: Vec<u32>,
-    object: DeviceMemory,
 }
 
 impl Context {
-    /// Builds context `index`. `signals` is this rank's signal memory for all contexts; `abort_word` a device address.
-    pub fn new(device: &dyn Device, index: u32, shape: Shape, signals: &Arc<dyn Physical>, abort_word: u64) -> Result<Self> {
+    /// One context for each of `words`, and what kernels see of them.
+    pub(super) fn build(device: &dyn Device, shape: Shape, words: Vec<Words>, abort: &Abort) -> Result<(Vec<Self>, Images)> {
+        let images = Images::new(device, words.len() as u32, shape.n_ranks)?;
+        let contexts = words.into_iter().map(|words| Self::new(device, shape, words)).collect::<Result<Vec<_>>>()?;
+        // Every transport of a GPU has payloads read by that GPU's copy engine.
+        let same_gpu = device.kind() == Kind::Cuda;
+        let seen: Vec<Image> = contexts.iter().map(|context| Image { same_gpu, ..context.image(abort) }).collect();
+        images.fill(device, &seen, |peer| shape.first(peer))?;
+        Ok((contexts, images))
+    }
+
+    fn new(device: &dyn Device, shape: Shape, words: Words) -> Result<Self> {
         let Shape { n_ranks, depth, .. } = shape;
         let ranks = n_ranks as usize;
         let slots = ranks * depth as usize;
         let queues = Shared::new(device.control(slots * 64)?, slots);
         let cis = Shared::<AtomicU32>::new(device.control(ranks * 4)?, ranks);
-        let counters = Shared::new(device.control(shape.counters as usize * 8)?, shape.counters as usize);
-        let offset = index as usize * shape.signals as usize * 8;
-        let Some(signals) = Shared::of_physical(signals, offset, shape.signals as usize) else {
-            bail!(
-                SystemError,
-                28,
-                "signal memory cannot be used | context {index}: {} signals at {offset:#x} of {:#x} bytes | it is too small, or the host cannot touch it | fix: report this",
-                shape.signals,
-                signals.bytes()
-            );
+        let hints = match device.kind() {
+            Kind::Cuda => Hints::none(),
+            Kind::Cpu => {
+                let entries = slots.next_power_of_two().clamp(1024, 8192);
+                Hints::new(device.control(4)?, device.control(entries * 8)?, entries as u32)
+            }
         };
-        let entries = slots.next_power_of_two().clamp(1024, 8192);
-        let hints = Hints::new(device.control(4)?, device.control(entries * 8)?, entries as u32);
-        let object = device.objects(PIS + ranks * 4)?;
         for (index, peer) in cis.iter().zip(0..) {
             index.store(shape.first(peer).0, Ordering::Relaxed);
         }
-
-        let mut bytes = vec![0; PIS];
-        let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
-        put(0, &n_ranks.to_le_bytes());
-        put(4, &depth.to_le_bytes());
-        put(8, &queues.device().to_le_bytes());
-        put(16, &(object.device() + PIS as u64).to_le_bytes());
-        put(24, &cis.device().to_le_bytes());
-        put(32, &counters.device().to_le_bytes());
-        put(40, &signals.device().to_le_bytes());
-        let (head, ring, mask) = hints.device();
-        put(EXTENSION, &EXTENSION_MAGIC.to_le_bytes());
-        put(EXTENSION + 8, &EXTENSION_VERSION.to_le_bytes());
-        put(EXTENSION + 12, &mask.to_le_bytes());
-        put(EXTENSION + 16, &abort_word.to_le_bytes());
-        put(EXTENSION + 24, &head.to_le_bytes());
-        put(EXTENSION + 32, &ring.to_le_bytes());
-        bytes.extend((0..n_ranks).flat_map(|peer| shape.first(peer).0.to_le_bytes()));
-        device.write(object.device(), &bytes)?;
-
         let lane = |peer| {
             let start = shape.first(peer);
             Lane { ledger: Ledger::starting_at(start), claimed: start, ..Lane::default() }
         };
         Ok(Self {
             shape,
+            limits: Limits { signals: shape.signals, counters: shape.counters, direct: matches!(words, Words::Direct { .. }) },
             queues,
             cis,
-            counters,
-            signals,
+            words,
             hints,
             lanes: (0..n_ranks).map(lane).collect(),
             open: vec![Open::default(); slots],
             active: VecDeque::new(),
             found: Vec::new(),
-            object,
         })
     }
 
-    /// Device address of the ncclGinProxyGpuCtx.
-    pub fn device(&self) -> DevPtr {
-        self.object.device()
-    }
-
-    /// Device address of the indices up to which kernels have claimed the queues, one u32 for each peer.
-    pub(super) fn claims(&self) -> DevPtr {
-        self.object.device() + PIS as u64
+    fn image(&self, abort: &Abort) -> Image {
+        let (signals, counters, direct) = match &self.words {
+            Words::Proxied { signals, counters } => (signals.device(), counters.device(), None),
+            Words::Direct { own, counters, image } => (*own, *counters, Some(*image)),
+        };
+        Image {
+            depth: self.shape.depth,
+            queues: self.queues.device(),
+            cis: self.cis.device(),
+            counters,
+            signals,
+            hints: self.hints.device(),
+            abort: (abort.device_address(), abort.host_address()),
+            same_gpu: false,
+            direct,
+        }
     }
 
     /// Up to where `peer`'s operations are done.

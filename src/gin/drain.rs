@@ -5,7 +5,6 @@
 
 use super::Gin;
 use crate::bail;
-use crate::device::DevPtr;
 use crate::error::Result;
 use crate::{config, seq::Seq};
 use std::time::{Duration, Instant};
@@ -41,12 +40,11 @@ impl Gin {
 impl Gin {
     /// The producer index of every queue, by context and peer. Read without the engine's lock: the proxy goes on meanwhile.
     fn claimed(&self) -> Result<Vec<Vec<Seq>>> {
-        let read = |&at: &DevPtr| {
-            let mut bytes = vec![0; 4 * self.n_ranks as usize];
-            self.device.read(at, &mut bytes)?;
-            Ok(bytes.as_chunks::<4>().0.iter().map(|word| Seq(u32::from_le_bytes(*word))).collect())
-        };
-        self.claims.iter().map(read).collect()
+        let mut claimed = self.proxied.claimed(&*self.device)?;
+        if let Some(direct) = self.direct.get() {
+            claimed.extend(direct.images.claimed(&*self.device)?);
+        }
+        Ok(claimed)
     }
 }
 

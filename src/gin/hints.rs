@@ -3,9 +3,12 @@
 //! A ring of `peer << 32 | end`, written relaxed after the claim: "indices below `end` of this queue are claimed". It
 //! promises nothing about the slots, and a lost entry costs latency only, because the proxy also looks at every queue now
 //! and then. So the ring has no credit: whoever laps it overwrites.
+//!
+//! GPUs give none. The head would have to be in their memory (an atomic on host memory is a PCIe round trip), where the host
+//! reads it in microseconds; and a machine's GPUs have at most 16 x 4 queues, which a step of the slow scan sees at once.
 
 use super::shared::Shared;
-use crate::device::ControlMemory;
+use crate::device::{ControlMemory, DevPtr};
 use crate::seq::Seq;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -21,10 +24,12 @@ pub struct Hint {
     pub end: Seq,
 }
 
-/// The consumer's end of the ring.
-pub struct Hints {
+/// The consumer's end of the ring, if there is one.
+pub struct Hints(Option<Ring>);
+
+struct Ring {
     head: Shared<AtomicU32>,
-    ring: Shared<AtomicU64>,
+    entries: Shared<AtomicU64>,
     tail: Seq,
     waited: u32,
 }
@@ -33,26 +38,40 @@ impl Hints {
     /// `head` holds one word, `ring` a power of two of entries; both zeroed.
     pub fn new(head: ControlMemory, ring: ControlMemory, entries: u32) -> Self {
         assert!(entries.is_power_of_two());
-        Self { head: Shared::new(head, 1), ring: Shared::new(ring, entries as usize), tail: Seq(0), waited: 0 }
+        let (head, entries) = (Shared::new(head, 1), Shared::new(ring, entries as usize));
+        Self(Some(Ring { head, entries, tail: Seq(0), waited: 0 }))
     }
 
-    /// Addresses of head and ring for kernels, and the ring's mask.
-    pub fn device(&self) -> (u64, u64, u32) {
-        (self.head.device(), self.ring.device(), self.ring.len() as u32 - 1)
+    /// No ring: kernels give no hints.
+    pub fn none() -> Self {
+        Self(None)
+    }
+
+    /// Addresses of head and ring for kernels, and the ring's mask; zeros without one.
+    pub fn device(&self) -> (DevPtr, DevPtr, u32) {
+        let of = |ring: &Ring| (ring.head.device(), ring.entries.device(), ring.entries.len() as u32 - 1);
+        self.0.as_ref().map_or((0, 0, 0), of)
     }
 
     /// The next hint; None when there is none now.
     #[inline]
     pub fn read(&mut self) -> Option<Hint> {
+        self.0.as_mut()?.read()
+    }
+}
+
+impl Ring {
+    #[inline]
+    fn read(&mut self) -> Option<Hint> {
         let head = Seq(self.head[0].load(Ordering::Relaxed));
         let waiting = head.distance(self.tail);
         if waiting == 0 {
             return None;
         }
-        if waiting > self.ring.len() as u32 {
-            self.tail = Seq(head.0.wrapping_sub(self.ring.len() as u32));
+        if waiting > self.entries.len() as u32 {
+            self.tail = Seq(head.0.wrapping_sub(self.entries.len() as u32));
         }
-        let entry = &self.ring[self.tail.0 as usize & (self.ring.len() - 1)];
+        let entry = &self.entries[self.tail.0 as usize & (self.entries.len() - 1)];
         let mut hint = entry.load(Ordering::Relaxed);
         if hint != 0 {
             // A lapping kernel may write between load and store; its hint is lost, which the slow scan makes good.
@@ -79,8 +98,9 @@ mod tests {
     }
 
     fn write(hints: &Hints, peer: u32, end: u32) {
-        let at = hints.head[0].fetch_add(1, Ordering::Relaxed);
-        hints.ring[at as usize & 3].store(u64::from(peer) << 32 | u64::from(end), Ordering::Relaxed);
+        let ring = hints.0.as_ref().unwrap();
+        let at = ring.head[0].fetch_add(1, Ordering::Relaxed);
+        ring.entries[at as usize & 3].store(u64::from(peer) << 32 | u64::from(end), Ordering::Relaxed);
     }
 
     #[test]
@@ -94,7 +114,7 @@ mod tests {
             assert_eq!(hints.read(), Some(Hint { peer: 5, end: Seq(end) }), "the oldest three were overwritten");
         }
         assert_eq!(hints.read(), None);
-        hints.head[0].fetch_add(1, Ordering::Relaxed);
+        hints.0.as_ref().unwrap().head[0].fetch_add(1, Ordering::Relaxed);
         write(&hints, 6, 1);
         let mut looks = 0;
         let hint = loop {

@@ -19,16 +19,24 @@ pub mod signal;
 pub mod thread;
 
 pub mod abort;
+mod backend;
 mod connect;
+pub mod direct;
 mod drain;
+mod image;
 mod place;
+
+pub use backend::Backend;
 
 use crate::device::{DevPtr, Device, Physical};
 use crate::error::Result;
+use crate::sync::OnceCell;
 use crate::transport::Region;
 use crate::{bail, log};
 use abort::Abort;
-use context::{Context, Shape};
+use context::{Context, Shape, Words};
+use direct::DirectSet;
+use image::Images;
 use parking_lot::Mutex;
 use proxy::{Engine, Routes};
 use std::ops::Range;
@@ -62,10 +70,12 @@ type Blocks = Option<Box<dyn Send + Sync>>;
 pub struct Gin {
     device: Arc<dyn Device>,
     rank: u32,
-    n_ranks: u32,
-    contexts: Vec<DevPtr>,
-    /// Of each context, see [`Context::claims`].
-    claims: Vec<DevPtr>,
+    n_contexts: u32,
+    shape: Shape,
+    abort: Arc<Abort>,
+    /// The proxied contexts. They stand first in the engine, the direct ones behind them.
+    proxied: Images,
+    direct: OnceCell<DirectSet>,
     pump: Arc<Pump>,
     /// In drop order: waiting blocks leave the step, then the thread.
     drivers: Mutex<Option<(Blocks, Arc<ProxyThread>)>>,
@@ -76,16 +86,14 @@ impl Gin {
     pub fn from_parts(parts: Parts) -> Result<Arc<Self>> {
         let Parts { device, rank, n_contexts, shape, signals, routes, abort, salt } = parts;
         let own = signals[rank as usize].clone().expect("the caller made this rank's signal memory");
-        let contexts = (0..n_contexts)
-            .map(|index| Context::new(device.as_ref(), index, shape, &own, abort.device_address()))
-            .collect::<Result<Vec<_>>>()?;
-        let addresses = contexts.iter().map(Context::device).collect();
-        let claims = contexts.iter().map(Context::claims).collect();
+        let words = (0..n_contexts).map(|index| Words::proxied(&*device, index, shape, &own)).collect::<Result<Vec<_>>>()?;
+        let (contexts, proxied) = Context::build(&*device, shape, words, &abort)?;
         let mut engine = Engine::new(rank, contexts, routes, abort.clone(), salt);
         let bytes = u64::from(n_contexts) * u64::from(shape.signals) * 8;
         engine.introduce(signal_region(rank, bytes, signals)?)?;
-        let pump = Arc::new(Pump::new(engine, abort));
-        Ok(Arc::new(Self { device, rank, n_ranks: shape.n_ranks, contexts: addresses, claims, pump, drivers: Mutex::new(None) }))
+        let pump = Arc::new(Pump::new(engine, abort.clone()));
+        let (direct, drivers) = (OnceCell::new(), Mutex::new(None));
+        Ok(Arc::new(Self { device, rank, n_contexts, shape, abort, proxied, direct, pump, drivers }))
     }
 
     /// From now on the device's proxy thread, and its waiting blocks, run the step.
@@ -98,14 +106,25 @@ impl Gin {
         Ok(())
     }
 
-    /// How many contexts there are: min(4, NCCL_GIN_NCONTEXTS), equal on all ranks.
+    /// How many contexts there are of each kind: min(4, NCCL_GIN_NCONTEXTS), equal on all ranks.
     pub fn n_contexts(&self) -> u32 {
-        self.contexts.len() as u32
+        self.n_contexts
     }
 
-    /// Device address of context `c`'s 48-byte ncclGinProxyGpuCtx (our extension stands at +64).
-    pub fn context(&self, c: u32) -> DevPtr {
-        self.contexts[c as usize]
+    /// Device address of context `c`'s 48-byte ncclGinProxyGpuCtx (our extension stands at +64); 0 for a direct one if there are
+    /// none yet.
+    pub fn context(&self, backend: Backend, c: u32) -> DevPtr {
+        match backend {
+            Backend::Proxy => self.proxied.context(c as usize),
+            Backend::Direct => self.direct.get().map_or(0, |direct| direct.images.context(c as usize)),
+        }
+    }
+
+    /// Which kind the context at `address` is of.
+    pub fn backend_of(&self, address: DevPtr) -> Backend {
+        let all = 0..self.n_contexts;
+        let is_direct = address != 0 && all.into_iter().any(|c| self.context(Backend::Direct, c) == address);
+        if is_direct { Backend::Direct } else { Backend::Proxy }
     }
 
     /// Names a memory for descriptors; `region.id` is chosen here. The value is never 0 and fits 63 bits.
@@ -121,29 +140,43 @@ impl Gin {
         }
     }
 
-    /// First-fit range of `n` signal ids, the same on every rank that makes the same calls.
-    pub fn alloc_signals(&self, n: u32) -> Result<u32> {
-        self.pump.engine().signals.alloc(n)
+    /// First-fit range of `n` signal ids of that kind of context, the same on every rank that makes the same calls.
+    pub fn alloc_signals(&self, backend: Backend, n: u32) -> Result<u32> {
+        self.pump.engine().pools(backend).signals.alloc(n)
     }
 
     /// Gives a range back.
-    pub fn free_signals(&self, base: u32, n: u32) {
-        self.pump.engine().signals.free(base, n);
+    pub fn free_signals(&self, backend: Backend, base: u32, n: u32) {
+        self.pump.engine().pools(backend).signals.free(base, n);
     }
 
     /// First-fit range of `n` counter ids.
-    pub fn alloc_counters(&self, n: u32) -> Result<u32> {
-        self.pump.engine().counters.alloc(n)
+    pub fn alloc_counters(&self, backend: Backend, n: u32) -> Result<u32> {
+        self.pump.engine().pools(backend).counters.alloc(n)
     }
 
     /// Gives a range back.
-    pub fn free_counters(&self, base: u32, n: u32) {
-        self.pump.engine().counters.free(base, n);
+    pub fn free_counters(&self, backend: Backend, base: u32, n: u32) {
+        self.pump.engine().pools(backend).counters.free(base, n);
     }
 
-    /// Zeroes this rank's words of the ranges in every context; before the closing barrier of devcomm create.
-    pub fn zero(&self, signals: Range<u32>, counters: Range<u32>) {
-        self.pump.engine().zero(signals, counters);
+    /// Zeroes this rank's words of the ranges in every context of that kind; before the closing barrier of devcomm create.
+    pub fn zero(&self, backend: Backend, signals: Range<u32>, counters: Range<u32>) -> Result<()> {
+        match (backend, self.direct.get()) {
+            (Backend::Direct, Some(direct)) => direct.zero(self, signals, counters),
+            _ => {
+                self.pump.engine().zero(signals, counters);
+                Ok(())
+            }
+        }
+    }
+
+    /// Words in device memory that kernels wait on and that the proxy does not move after an abort: address and how many.
+    pub fn kernel_words(&self, backend: Backend, signals: Range<u32>, counters: Range<u32>) -> Vec<(DevPtr, u32)> {
+        match (backend, self.direct.get()) {
+            (Backend::Direct, Some(direct)) => direct.spans(self, &signals, &counters),
+            _ => Vec::new(),
+        }
     }
 
     /// One step of the proxy by the calling thread, unless another is in one. True if anything moved.

@@ -36,7 +36,7 @@ impl Kernel {
             let word = |at: u64| *((context + at) as *const u64);
             let half = |at: u64| *((context + at) as *const u32);
             let (n_ranks, depth) = (half(0), half(4));
-            assert_eq!((word(64), half(72)), (0x4e49_4753_5352_4e47, 1), "the extension's magic and version");
+            assert_eq!((word(64), half(72)), (0x4e49_4753_5352_4e47, 2), "the extension's magic and version");
             let ranks = n_ranks as usize;
             Self {
                 n_ranks,

@@ -7,6 +7,8 @@ use crate::transport::{Source, Work};
 
 /// Error number of an operation that is refused.
 pub const REFUSED: u16 = 51;
+/// The same where the context is direct.
+pub const PROXIED_ON_DIRECT: u16 = 81;
 
 /// What ids and offsets of one context may be.
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +17,8 @@ pub struct Limits {
     pub signals: u32,
     /// Counter ids per context.
     pub counters: u32,
+    /// Only kernels add to signals and counters.
+    pub direct: bool,
 }
 
 /// A checked operation and how much of it has been submitted.
@@ -61,6 +65,13 @@ pub enum Fault {
         /// The pool's size.
         pool: u32,
     },
+    /// A signal or counter for the proxy to raise, in a context where only kernels do.
+    Direct {
+        /// `signal` or `counter`.
+        what: &'static str,
+        /// The id.
+        id: u16,
+    },
 }
 
 impl Fault {
@@ -87,8 +98,16 @@ impl Fault {
                 format!("{what} id {id}, the pool has {pool}"),
                 "ask for the ids in ncclDevCommRequirements and use those below the count",
             ),
+            Self::Direct { what, id } => (
+                format!(
+                    "a put with {what} {id} through the queue of a direct context: the kernel was compiled with other headers than ginrs's"
+                ),
+                "compile all kernels that use this device communicator with ginrs's headers, or set NCCL_GIN_BACKEND=proxy (and leave \
+                 out GINRS_GIN_DIRECT)",
+            ),
         };
-        Error::new(Code::InvalidUsage, REFUSED, format!("GIN operation refused | {whose} | {values} | fix: {fix}"))
+        let number = if matches!(self, Self::Direct { .. }) { PROXIED_ON_DIRECT } else { REFUSED };
+        Error::new(Code::InvalidUsage, number, format!("GIN operation refused | {whose} | {values} | fix: {fix}"))
     }
 }
 
@@ -107,6 +126,9 @@ pub fn plan(words: &[u64; 8], handles: &Handles, limits: Limits, context: u32, p
             }
         };
     }
+    if let (true, Some((what, id))) = (limits.direct, action(signal, counter)) {
+        return Err(Fault::Direct { what, id });
+    }
     if let Some((id, op)) = signal {
         if u32::from(id) >= limits.signals {
             return Err(Fault::Id { what: "signal", id, pool: limits.signals });
@@ -123,6 +145,10 @@ pub fn plan(words: &[u64; 8], handles: &Handles, limits: Limits, context: u32, p
         return Err(Fault::Id { what: "counter", id, pool: limits.counters });
     }
     Ok(Operation { work, counter, submitted: 0 })
+}
+
+fn action(signal: Option<(u16, SignalOp)>, counter: Option<u16>) -> Option<(&'static str, u16)> {
+    signal.map(|(id, _)| ("signal", id)).or(counter.map(|id| ("counter", id)))
 }
 
 /// Where signal `id` of `context` lies in every rank's signal memory.

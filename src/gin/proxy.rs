@@ -3,19 +3,21 @@
 //! A step costs what is active: queues named by hints or found by a slow scan are drained, the others are looked at a
 //! slice at a time. It never blocks, moves a bounded number of bytes, and never waits for a half-written descriptor.
 
+use super::Backend;
 use super::abort::Abort;
 use super::carry::{Carrier, FAILED, Turn, tag, untag};
 use super::context::Context;
 use super::handles::{Handles, Memory};
-use super::plan::{Limits, plan};
+use super::plan::plan;
 use super::queue;
 use super::shared::prefetch;
-use super::signal::{self, Pool};
+use super::signal::{self, Pools};
 use crate::error::{Code, Error, Result};
 use crate::seq::Seq;
 use crate::transport::{Completion, Region, Transport};
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 /// Descriptors taken from one queue before its credit is published and the next queue has its turn.
@@ -58,8 +60,8 @@ pub struct Engine {
     scan: (usize, u32),
     /// When the words of an aborted communicator were moved last.
     released: Option<Instant>,
-    pub(super) signals: Pool,
-    pub(super) counters: Pool,
+    /// By [`Backend`].
+    pools: [Pools; 2],
 }
 
 impl Engine {
@@ -71,7 +73,6 @@ impl Engine {
             contexts,
             carrier: Carrier {
                 rank,
-                limits: Limits { signals: shape.signals, counters: shape.counters },
                 handles: Handles::new(salt),
                 transports: routes.transports,
                 capabilities,
@@ -86,9 +87,18 @@ impl Engine {
             regions: Vec::new(),
             scan: (0, 0),
             released: None,
-            signals: Pool::new("signal", "NCCL_GIN_SIGNAL_POOL_SIZE", shape.signals),
-            counters: Pool::new("counter", "NCCL_GIN_COUNTER_POOL_SIZE", shape.counters),
+            pools: std::array::from_fn(|_| Pools::new(shape.signals, shape.counters)),
         }
+    }
+
+    /// Serves these, too; of the same shape.
+    pub(super) fn add(&mut self, contexts: Vec<Context>) {
+        self.contexts.extend(contexts);
+    }
+
+    /// Whose ids are taken.
+    pub(super) fn pools(&mut self, backend: Backend) -> &mut Pools {
+        &mut self.pools[backend as usize]
     }
 
     /// Makes a memory known to all transports and names it. `region.id` is chosen here.
@@ -145,12 +155,16 @@ impl Engine {
         Ok(())
     }
 
-    /// Zeroes this rank's words in every context.
+    /// Zeroes this rank's words in every proxied context.
     pub fn zero(&self, signals: Range<u32>, counters: Range<u32>) {
-        for context in &self.contexts {
-            signal::zero(&context.signals, signals.clone());
-            signal::zero(&context.counters, counters.clone());
+        for (of_signals, of_counters) in self.proxied_words() {
+            signal::zero(of_signals, signals.clone());
+            signal::zero(of_counters, counters.clone());
         }
+    }
+
+    fn proxied_words(&self) -> impl Iterator<Item = (&[AtomicU64], &[AtomicU64])> {
+        self.contexts.iter().filter(|context| !context.limits.direct).map(|context| context.words.on_host())
     }
 
     /// Takes, plans, submits and completes what there is. True if anything moved.
@@ -265,9 +279,10 @@ impl Engine {
     /// Moves the words that kernels may wait on, for those that know no abort word; again after a kernel has reset one.
     fn release_words(&mut self) {
         self.released = Some(Instant::now());
-        for context in &self.contexts {
-            self.signals.taken().for_each(|id| signal::release(&context.signals[id]));
-            self.counters.taken().for_each(|id| signal::release(&context.counters[id]));
+        let taken = &self.pools[Backend::Proxy as usize];
+        for (signals, counters) in self.proxied_words() {
+            taken.signals.taken().for_each(|id| signal::release(&signals[id]));
+            taken.counters.taken().for_each(|id| signal::release(&counters[id]));
         }
     }
 }
@@ -359,7 +374,7 @@ impl Context {
         let lane = &mut self.lanes[peer as usize];
         let slots = &self.queues[base..base + depth];
         let open = &mut self.open[base..base + depth];
-        let mut turn = Turn { lane, open, counters: &self.counters };
+        let mut turn = Turn { lane, open, counters: self.words.on_host().1 };
         let mut worked = turn.resume(carrier);
         let mut left = BATCH.min(carrier.operations);
         while left > 0 && turn.lane.current.is_none() && carrier.bytes > 0 {
@@ -376,7 +391,7 @@ impl Context {
             if carrier.draining {
                 continue;
             }
-            match plan(&words, &carrier.handles, carrier.limits, index, peer, tag(index, peer, at)) {
+            match plan(&words, &carrier.handles, self.limits, index, peer, tag(index, peer, at)) {
                 Ok(operation) => turn.carry(carrier, at, operation, false),
                 Err(fault) => {
                     // The abort is up before the descriptor is credited; the next step drains.
@@ -395,7 +410,7 @@ impl Context {
     fn finish_piece(&mut self, peer: u32, at: Seq) -> bool {
         let depth = self.shape.depth as usize;
         let open = &mut self.open[peer as usize * depth..][..depth];
-        Turn { lane: &mut self.lanes[peer as usize], open, counters: &self.counters }.part_done(at)
+        Turn { lane: &mut self.lanes[peer as usize], open, counters: self.words.on_host().1 }.part_done(at)
     }
 }
 

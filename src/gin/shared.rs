@@ -57,7 +57,7 @@ impl<T: Words> Shared<T> {
         Self { at: memory.host().cast(), len, device, _memory: Memory::Control(memory) }
     }
 
-    /// `len` items from byte `offset` of `physical`; None where the host cannot touch it, or it is too small.
+    /// `len` items from byte `offset` of `physical`; None where host or kernels do not see it as it is, or it is too small.
     pub fn of_physical(physical: &Arc<dyn Physical>, offset: usize, len: usize) -> Option<Self> {
         let end = len.checked_mul(size_of::<T>())?.checked_add(offset)?;
         if end > physical.bytes() || !offset.is_multiple_of(align_of::<T>()) {
@@ -65,7 +65,8 @@ impl<T: Words> Shared<T> {
         }
         // SAFETY: offset is within the mapping, as just checked.
         let at = unsafe { physical.host()?.add(offset) };
-        Some(Self { at: at.cast(), len, device: at.as_ptr() as u64, _memory: Memory::Physical(physical.clone()) })
+        let device = physical.device_address()? + offset as u64;
+        Some(Self { at: at.cast(), len, device, _memory: Memory::Physical(physical.clone()) })
     }
 
     /// Address of the first item for kernels.

@@ -87,6 +87,24 @@ impl Pool {
     }
 }
 
+/// The ids of one kind of context: pools of signals and of counters, for all its contexts together.
+pub struct Pools {
+    /// Signal ids.
+    pub signals: Pool,
+    /// Counter ids.
+    pub counters: Pool,
+}
+
+impl Pools {
+    /// Ids `0..signals` and `0..counters`, all free.
+    pub fn new(signals: u32, counters: u32) -> Self {
+        Self {
+            signals: Pool::new("signal", "NCCL_GIN_SIGNAL_POOL_SIZE", signals),
+            counters: Pool::new("counter", "NCCL_GIN_COUNTER_POOL_SIZE", counters),
+        }
+    }
+}
+
 /// Zeroes `ids` of `words`. Ids beyond the array are a caller's error and panic.
 pub fn zero(words: &[AtomicU64], ids: Range<u32>) {
     for word in &words[ids.start as usize..ids.end as usize] {

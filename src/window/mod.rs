@@ -28,4 +28,5 @@ pub use table::ext;
 
 pub(crate) use agree::{Said, compare, done, round};
 pub(crate) use obtain::{AGREED, Proposal};
-pub(crate) use resource::{Resource, remove_resource, table_address};
+pub(crate) use register::release;
+pub(crate) use resource::{Resource, remove_resource, symmetric, table_address};

@@ -164,7 +164,7 @@ fn add_user(state: &mut State, memory: Arc<SymMemory>) -> Result<Arc<SymMemory>>
 }
 
 /// Gives one use back; the last one takes memory out of GIN and out of the flat space.
-pub(super) fn release(comm: &Comm, memory: &Arc<SymMemory>) {
+pub(crate) fn release(comm: &Comm, memory: &Arc<SymMemory>) {
     let gone = {
         let mut state = comm.windows.state.lock();
         let Some(at) = state.memories.iter().position(|held| Arc::ptr_eq(&held.memory, memory)) else { return };
@@ -225,7 +225,7 @@ pub(super) fn add(comm: &Comm, memory: &Arc<SymMemory>, mem_offset: u64, base: D
 /// The table, made at first use.
 pub(super) fn table_of<'t>(table: &'t mut Option<WindowTable>, comm: &Comm) -> Result<&'t mut WindowTable> {
     if table.is_none() {
-        *table = Some(WindowTable::new(&*comm.device, comm.abort.device_address())?);
+        *table = Some(WindowTable::new(&*comm.device, &comm.abort)?);
     }
     Ok(table.as_mut().expect("made above"))
 }

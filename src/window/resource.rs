@@ -1,13 +1,16 @@
-//! The window of a device communicator's own memory: in the table, but not to be found by address.
+//! Memory of the library's own on all ranks: a device communicator's, with a window that is in the table but not to be found by
+//! address, and the signals of direct contexts, without one.
 
-use super::agree::Said;
+use super::agree::{self, Said};
 use super::exchange::Offer;
-use super::obtain::Proposal;
-use super::register::{add, adopt, remove, table_of};
+use super::memory::SymMemory;
+use super::obtain::{AGREED, Proposal};
+use super::register::{add, adopt, release, remove, table_of};
 use crate::abi::types::ncclWindow_vidmem;
 use crate::comm::Comm;
 use crate::device::DevPtr;
 use crate::error::Result;
+use std::sync::Arc;
 
 /// A window that no user registered.
 pub(crate) struct Resource {
@@ -43,4 +46,21 @@ pub(crate) fn remove_resource(comm: &Comm, window: DevPtr) -> Result<()> {
 pub(crate) fn table_address(comm: &Comm) -> Result<DevPtr> {
     let mut state = comm.windows.state.lock();
     Ok(table_of(&mut state.table, comm)?.device())
+}
+
+/// Collective: `bytes` of zeroed memory at one offset in the flat space of every rank, without a window, until the communicator
+/// goes or [`super::release`] is called for it on all ranks.
+pub(crate) fn symmetric(comm: &Comm, what: &str, bytes: usize) -> Result<Arc<SymMemory>> {
+    let proposal = Proposal::fresh(comm, bytes);
+    let said = proposal.as_ref().map(|own| Said { agreed: own.agreed().to_vec(), own: own.own().to_vec() });
+    let all = agree::round(comm, what, said.map_err(Clone::clone))?;
+    agree::compare(what, &all, |i| AGREED[i].into(), |_, value| value.to_string())?;
+    let (held, _offer) = proposal?.obtain(&all);
+    let memory = held.map(|held| adopt(&mut comm.windows.state.lock(), held));
+    let status = memory.as_ref().map(drop).map_err(Clone::clone);
+    if let (Err(error), Ok(memory)) = (agree::done(comm, &format!("{what}, end"), status), &memory) {
+        release(comm, memory);
+        return Err(error);
+    }
+    memory
 }

@@ -3,6 +3,7 @@
 use crate::abi::types::WINDOW_TABLE_ENTRIES;
 use crate::device::{DevPtr, Device, DeviceMemory};
 use crate::error::Result;
+use crate::gin::abort::Abort;
 
 const ENTRY: u64 = 24;
 const NEXT: u64 = 768;
@@ -17,9 +18,9 @@ pub mod ext {
     /// First word.
     pub const MAGIC: u64 = 0x4d4d_4f43_5352_4e47;
     /// Grows when fields are appended.
-    pub const VERSION: u32 = 1;
-    /// Magic, version, size, abort word.
-    pub const BYTES: u32 = 24;
+    pub const VERSION: u32 = 2;
+    /// Magic, version, size, abort word, the same in host memory.
+    pub const BYTES: u32 = 32;
 }
 
 struct Page {
@@ -40,14 +41,15 @@ pub struct Entry {
 }
 
 impl WindowTable {
-    /// One empty page, and behind it the address of the communicator's abort word.
-    pub fn new(device: &dyn Device, abort_word: DevPtr) -> Result<Self> {
+    /// One empty page, and behind it where the communicator's abort word is.
+    pub fn new(device: &dyn Device, abort: &Abort) -> Result<Self> {
         let memory = device.objects(FIRST_PAGE_BYTES)?;
         let mut block = [0u8; ext::BYTES as usize];
         block[..8].copy_from_slice(&ext::MAGIC.to_le_bytes());
         block[8..12].copy_from_slice(&ext::VERSION.to_le_bytes());
         block[12..16].copy_from_slice(&ext::BYTES.to_le_bytes());
-        block[16..].copy_from_slice(&abort_word.to_le_bytes());
+        block[16..24].copy_from_slice(&abort.device_address().to_le_bytes());
+        block[24..].copy_from_slice(&abort.host_address().to_le_bytes());
         device.write(memory.device() + ext::OFFSET, &block)?;
         Ok(Self { pages: vec![Page { memory, taken: 0 }] })
     }
@@ -66,10 +68,9 @@ impl WindowTable {
         let slot = self.pages[page].taken.trailing_ones();
         let entry = Entry { page, slot };
         let at = self.address(entry);
-        // The window last: until it stands there, a walking kernel skips the entry.
-        device.write(at, &base.to_le_bytes())?;
-        device.write(at + 8, &bytes.to_le_bytes())?;
-        device.write(at + 16, &window.to_le_bytes())?;
+        // One write, whose words may arrive in any order: half an entry holds no address but the new window's own.
+        let words = [base, bytes, window].map(u64::to_le_bytes);
+        device.write(at, words.as_flattened())?;
         self.pages[page].taken |= 1 << slot;
         Ok(entry)
     }
@@ -78,8 +79,7 @@ impl WindowTable {
     pub fn remove(&mut self, device: &dyn Device, entry: Entry) -> Result<()> {
         let at = self.address(entry);
         self.pages[entry.page].taken &= !(1 << entry.slot);
-        device.write(at + 16, &[0; 8])?;
-        device.write(at, &[0; 16])
+        device.write(at, &[0; ENTRY as usize])
     }
 
     fn grow(&mut self, device: &dyn Device) -> Result<usize> {
@@ -111,7 +111,8 @@ mod tests {
     #[test]
     fn first_free_entry_pages_in_a_chain_and_the_block_behind_the_first() {
         let device = CpuDevice::new(0);
-        let mut table = WindowTable::new(&*device, 0xab0).unwrap();
+        let abort = Abort::new(device.control(4).unwrap());
+        let mut table = WindowTable::new(&*device, &abort).unwrap();
         let entries: Vec<_> = (0..40u64).map(|i| table.insert(&*device, 0x1000 * (i + 1), 64, 0x10 + i).unwrap()).collect();
         let first = read(table.device());
         let second = read(first.next);
@@ -122,8 +123,8 @@ mod tests {
         assert_eq!(table.insert(&*device, 1, 2, 3).unwrap(), entries[3]);
         assert_eq!(read(table.device()).entries[3].size, 2);
         let at = (table.device() + ext::OFFSET) as *const u64;
-        // SAFETY: 24 bytes behind the first page, inside its 1024.
-        let block = unsafe { [*at, *at.add(1), *at.add(2)] };
-        assert_eq!(block, [ext::MAGIC, 24 << 32 | 1, 0xab0]);
+        // SAFETY: 32 bytes behind the first page, inside its 1024.
+        let block = unsafe { [*at, *at.add(1), *at.add(2), *at.add(3)] };
+        assert_eq!(block, [ext::MAGIC, 32 << 32 | 2, abort.device_address(), abort.host_address()]);
     }
 }

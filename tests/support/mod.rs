@@ -8,7 +8,7 @@ use ginrs::gin::context::Shape;
 use ginrs::gin::descriptor::{Descriptor, SignalOp, Source};
 use ginrs::gin::model::Kernel;
 use ginrs::gin::proxy::Routes;
-use ginrs::gin::{Gin, Parts};
+use ginrs::gin::{Backend, Gin, Parts};
 use ginrs::seq::Seq;
 use ginrs::transport::loopback::Loopback;
 use ginrs::transport::shm::Shm;
@@ -50,7 +50,7 @@ pub struct Rank {
 impl Rank {
     pub fn kernel(&self, context: u32) -> Kernel {
         // SAFETY: tests keep the rank for as long as its kernels.
-        unsafe { Kernel::attach(self.gin.context(context)) }
+        unsafe { Kernel::attach(self.gin.context(Backend::Proxy, context)) }
     }
 
     /// The window's bytes. Tests read what has been signalled and write what is not under way.

@@ -74,7 +74,7 @@ fn host(page: &mut String, root: &Path, exports: &[String]) -> Result<(), String
     );
     *page += &table(&rows);
     let ours: Vec<String> = exports.iter().filter(|name| name.starts_with("ginrs")).map(|name| format!("`{name}`")).collect();
-    *page += &format!("\nOur own, in `ginrs.h`: {}.\n", ours.join(", "));
+    *page += &format!("\nOur own, in `ginrs.h` and `nccl_device/core.h`: {}.\n", ours.join(", "));
     Ok(())
 }
 

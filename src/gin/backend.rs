@@ -1,0 +1,82 @@
+//! Who carries out the puts of a context, and raises its signals: a context is one or the other for all ranks, because a word
+//! has one home.
+
+use crate::error::Result;
+use crate::{bail, config};
+
+/// Of all contexts of a device communicator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backend {
+    /// The proxies, whatever headers a kernel was compiled with.
+    Proxy,
+    /// The kernels, by stores over the LSA team: all of them compiled with our headers.
+    Direct,
+}
+
+impl Backend {
+    /// Name for messages and for NCCL_GIN_BACKEND.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Proxy => "proxy",
+            Self::Direct => "direct",
+        }
+    }
+
+    /// What NCCL_GIN_BACKEND asks for; None for `auto`.
+    fn asked() -> Result<Option<Self>> {
+        let Some(text) = config::text("NCCL_GIN_BACKEND").filter(|text| !text.eq_ignore_ascii_case("auto")) else {
+            return Ok(None);
+        };
+        match [Self::Proxy, Self::Direct].into_iter().find(|backend| text.eq_ignore_ascii_case(backend.name())) {
+            Some(backend) => Ok(Some(backend)),
+            None => {
+                bail!(InvalidUsage, 82, "NCCL_GIN_BACKEND names no backend | it is \"{text}\" | fix: one of auto, proxy, direct")
+            }
+        }
+    }
+
+    /// For a device communicator whose creator wishes direct contexts or not, where `lsa_size` of `n_ranks` ranks reach each
+    /// other's memory. `tag` names the communicator.
+    pub fn choose(wished: bool, lsa_size: u32, n_ranks: u32, tag: &str) -> Result<Self> {
+        Self::decide(Self::asked()?, wished, lsa_size == n_ranks).ok_or_else(|| {
+            crate::error::Error::new(
+                crate::error::Code::InvalidUsage,
+                80,
+                format!(
+                    "no direct GIN contexts | {tag} | NCCL_GIN_BACKEND=direct, but an LSA team has {lsa_size} of {n_ranks} ranks | fix: set it \
+                     to auto or proxy, or run where all ranks reach each other's memory"
+                ),
+            )
+        })
+    }
+
+    /// None: it cannot be.
+    fn decide(asked: Option<Self>, wished: bool, all_reach: bool) -> Option<Self> {
+        match asked {
+            Some(Self::Proxy) => Some(Self::Proxy),
+            Some(Self::Direct) => all_reach.then_some(Self::Direct),
+            None if wished && all_reach => Some(Self::Direct),
+            None => Some(Self::Proxy),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Backend::{self, Direct, Proxy};
+
+    #[test]
+    fn the_variable_wins_over_the_wish_and_a_wish_is_no_demand() {
+        let table = [
+            ((None, false, true), Some(Proxy)),
+            ((None, true, true), Some(Direct)),
+            ((None, true, false), Some(Proxy)),
+            ((Some(Proxy), true, true), Some(Proxy)),
+            ((Some(Direct), false, true), Some(Direct)),
+            ((Some(Direct), true, false), None),
+        ];
+        for ((asked, wished, all_reach), chosen) in table {
+            assert_eq!(Backend::decide(asked, wished, all_reach), chosen, "{asked:?} {wished} {all_reach}");
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! What kernels see of a rank's GIN contexts: ncclGinProxyGpuCtx_t (spec host 4.3), our extension behind it, and the indices.
+//!
+//! | offset | what | written by |
+//! |---|---|---|
+//! | 256 x context | 48 bytes of ABI; at +64 `ginrsGinExt` (include/ginrs_device/marker.h is its C twin) | host, once |
+//! | then, a row per context | `pis`: each peer's queue is claimed up to here | kernels |
+//! | then, a row per context | `cachedCis`: a lower bound of each peer's consumer index | kernels |
+//!
+//! All contexts of one kind share one allocation, so that one transfer reads or writes them.
+
+use crate::device::{DevPtr, Device, DeviceMemory};
+use crate::error::Result;
+use crate::seq::Seq;
+
+/// Where `ginrsGinExt` stands behind the context.
+pub const EXTENSION: usize = 64;
+/// Its first word.
+pub const EXTENSION_MAGIC: u64 = 0x4e49_4753_5352_4e47;
+/// Grows when fields are appended.
+pub const EXTENSION_VERSION: u32 = 2;
+/// GINRS_FLAG_DIRECT: kernels carry out puts themselves.
+const DIRECT: u32 = 1;
+/// GINRS_FLAG_SAME_GPU: payloads in the GPU's memory are read by that GPU.
+const SAME_GPU: u32 = 2;
+
+/// Bytes from one context to the next.
+const BLOCK: usize = 256;
+/// Bytes of the context and its extension.
+const USED: usize = EXTENSION + 88;
+/// Rows of indices start on cache lines.
+const LINE: usize = 128;
+
+/// The contexts' memory.
+pub struct Images {
+    memory: DeviceMemory,
+    contexts: usize,
+    ranks: usize,
+}
+
+/// What the host writes of one context.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Image {
+    pub depth: u32,
+    pub queues: DevPtr,
+    pub cis: DevPtr,
+    pub counters: DevPtr,
+    pub signals: DevPtr,
+    /// Head, ring and mask; zeros for none.
+    pub hints: (DevPtr, DevPtr, u32),
+    /// The word that kernels poll, and the same in host memory.
+    pub abort: (DevPtr, DevPtr),
+    pub same_gpu: bool,
+    pub direct: Option<Direct>,
+}
+
+/// What a direct context needs besides.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Direct {
+    /// LSA rank 0's signal words of this context, and bytes to the next rank's: a multiple of 4 GiB.
+    pub signals: DevPtr,
+    pub stride: u64,
+    /// Larger puts go through the queue. Bytes.
+    pub largest: u64,
+    /// Ids are below these.
+    pub ids: (u32, u32),
+}
+
+impl Images {
+    /// Zeroed memory for `contexts` contexts of `ranks` queues.
+    pub(super) fn new(device: &dyn Device, contexts: u32, ranks: u32) -> Result<Self> {
+        let (contexts, ranks) = (contexts as usize, ranks as usize);
+        let memory = device.objects(contexts * (BLOCK + 2 * row(ranks)))?;
+        Ok(Self { memory, contexts, ranks })
+    }
+
+    /// Where context `c` stands.
+    pub(super) fn context(&self, c: usize) -> DevPtr {
+        self.memory.device() + (c * BLOCK) as u64
+    }
+
+    fn pis(&self, c: usize) -> DevPtr {
+        self.memory.device() + (self.contexts * BLOCK + c * row(self.ranks)) as u64
+    }
+
+    fn cached(&self, c: usize) -> DevPtr {
+        self.pis(self.contexts + c)
+    }
+
+    /// Writes all contexts and the first value of all indices. Before any kernel knows the contexts.
+    pub(super) fn fill(&self, device: &dyn Device, images: &[Image], first: impl Fn(u32) -> Seq) -> Result<()> {
+        let mut bytes = Vec::with_capacity(self.memory.bytes());
+        for (c, image) in images.iter().enumerate() {
+            bytes.extend(self.block(c, image));
+        }
+        for _ in 0..2 * self.contexts {
+            let end = bytes.len() + row(self.ranks);
+            bytes.extend((0..self.ranks as u32).flat_map(|peer| first(peer).0.to_le_bytes()));
+            bytes.resize(end, 0);
+        }
+        device.write(self.memory.device(), &bytes)
+    }
+
+    fn block(&self, c: usize, image: &Image) -> [u8; BLOCK] {
+        let mut bytes = [0; BLOCK];
+        let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
+        put(0, &(self.ranks as u32).to_le_bytes());
+        put(4, &image.depth.to_le_bytes());
+        put(8, &image.queues.to_le_bytes());
+        put(16, &self.pis(c).to_le_bytes());
+        put(24, &image.cis.to_le_bytes());
+        put(32, &image.counters.to_le_bytes());
+        put(40, &image.signals.to_le_bytes());
+        let (head, ring, mask) = image.hints;
+        let (abort, abort_host) = image.abort;
+        let flags = if image.same_gpu { SAME_GPU } else { 0 } | if image.direct.is_some() { DIRECT } else { 0 };
+        put(EXTENSION, &EXTENSION_MAGIC.to_le_bytes());
+        put(EXTENSION + 8, &EXTENSION_VERSION.to_le_bytes());
+        put(EXTENSION + 12, &mask.to_le_bytes());
+        put(EXTENSION + 16, &abort.to_le_bytes());
+        put(EXTENSION + 24, &head.to_le_bytes());
+        put(EXTENSION + 32, &ring.to_le_bytes());
+        put(EXTENSION + 40, &abort_host.to_le_bytes());
+        put(EXTENSION + 48, &self.cached(c).to_le_bytes());
+        put(EXTENSION + 56, &flags.to_le_bytes());
+        if let Some(direct) = &image.direct {
+            put(EXTENSION + 60, &((direct.stride >> 32) as u32).to_le_bytes());
+            put(EXTENSION + 64, &direct.signals.to_le_bytes());
+            put(EXTENSION + 72, &direct.largest.to_le_bytes());
+            put(EXTENSION + 80, &direct.ids.0.to_le_bytes());
+            put(EXTENSION + 84, &direct.ids.1.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// `pis` of every context, by peer: one look, while kernels and the proxy go on.
+    pub(super) fn claimed(&self, device: &dyn Device) -> Result<Vec<Vec<Seq>>> {
+        let mut bytes = vec![0; self.contexts * row(self.ranks)];
+        device.read(self.pis(0), &mut bytes)?;
+        let seqs = |row: &[u8]| {
+            let words = row.as_chunks::<4>().0.iter().take(self.ranks);
+            words.map(|word| Seq(u32::from_le_bytes(*word))).collect()
+        };
+        Ok(bytes.chunks(row(self.ranks)).map(seqs).collect())
+    }
+}
+
+fn row(ranks: usize) -> usize {
+    (4 * ranks).next_multiple_of(LINE)
+}
+
+const _: () = assert!(USED <= BLOCK && BLOCK.is_multiple_of(LINE));
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::cpu::CpuDevice;
+
+    #[test]
+    fn every_field_stands_where_the_headers_look_and_indices_start_alike() {
+        let device = CpuDevice::new(0);
+        let images = Images::new(&*device, 2, 33).unwrap();
+        let proxied = Image {
+            depth: 16,
+            queues: 0x100,
+            cis: 0x200,
+            counters: 0x300,
+            signals: 0x400,
+            hints: (0x500, 0x600, 7),
+            abort: (0x700, 0x800),
+            same_gpu: true,
+            direct: None,
+        };
+        let on_gpu = Direct { signals: 0x900, stride: 3 << 32, largest: 1 << 20, ids: (11, 12) };
+        let direct = Image { direct: Some(on_gpu), same_gpu: false, ..proxied };
+        images.fill(&*device, &[proxied, direct], |peer| Seq(peer + 5)).unwrap();
+        let word = |c: usize, at: u64| {
+            let mut bytes = [0; 8];
+            device.read(images.context(c) + at, &mut bytes).unwrap();
+            u64::from_le_bytes(bytes)
+        };
+        assert_eq!([word(0, 0), word(0, 8), word(0, 24), word(0, 32), word(0, 40)], [16 << 32 | 33, 0x100, 0x200, 0x300, 0x400]);
+        assert_eq!([64, 72, 80, 88, 96, 104].map(|at| word(0, at)), [EXTENSION_MAGIC, 7 << 32 | 2, 0x700, 0x500, 0x600, 0x800]);
+        assert_eq!([120, 128, 136, 144].map(|at| word(0, at)), [2, 0, 0, 0]);
+        assert_eq!([120, 128, 136, 144].map(|at| word(1, at)), [3 << 32 | 1, 0x900, 1 << 20, 12 << 32 | 11]);
+        for c in 0..2 {
+            for row in [word(c, 16), word(c, 112)] {
+                assert!(row.is_multiple_of(128));
+                let mut bytes = [0; 33 * 4];
+                device.read(row, &mut bytes).unwrap();
+                assert!(bytes.as_chunks::<4>().0.iter().zip(5..).all(|(word, n)| u32::from_le_bytes(*word) == n));
+            }
+        }
+        let claimed = images.claimed(&*device).unwrap();
+        assert_eq!((claimed.len(), claimed[1].len(), claimed[1][32]), (2, 33, Seq(37)));
+    }
+}

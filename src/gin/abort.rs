@@ -124,6 +124,7 @@ impl Near {
         let near = self.clone();
         let body = move || {
             log::set_device(near.device.ordinal());
+            let Some(_at_work) = process::at_work() else { return };
             if let Err(error) = near.device.write(near.memory.device(), &1u64.to_le_bytes()) {
                 info!(INIT, "kernels find the abort word in host memory only: {error}");
             }

@@ -14,7 +14,7 @@ cargo run -q -p header-gen -- check
 scripts/check-docs.sh
 
 step "unit tests"
-cargo test -q -p ginrs -p ginrs-cpu -p ginrs-tools -p header-gen
+cargo test -q -p ginrs -p ginrs-cpu -p ginrs-tools -p header-gen -p mock-driver
 
 step "model checking of the queue (loom)"
 scripts/loom.sh

@@ -93,13 +93,15 @@ __global__ void __launch_bounds__(256) moe(ncclDevComm devComm, ncclWindow_t win
       gin.put(world, peer, window, layout.slots() + mine * sizeof(Slot), window, layout.stagedSlots() + theirs * sizeof(Slot),
               sent[peer] * sizeof(Slot));
       gin.put(world, peer, window, layout.counts() + rank * sizeof(int), window, layout.stagedCounts() + peer * sizeof(int),
-              sizeof(int), ncclGin_SignalInc{0});
+              sizeof(int), ncclGin_SignalInc{2 + (ncclGinSignal_t)rank});
     }
   }
 
   // Experts: wait for each rank's count, multiply, send back. Warps take the sources in turn.
   for (int source = warp; source < n; source += warps) {
     int count = 0;
+    // Puts are in no order; what stood before a signal is there when the signal is. Near, the count itself was released.
+    if (!near(source)) gin.waitSignal(ncclCoopWarp(), 2 + source, 1);
     if (lane == 0) {
       const int* word = (const int*)(base + layout.counts()) + source;
       while ((count = loadAcquire(word)) == 0) {
@@ -163,7 +165,7 @@ int exchange(Example& ex) {
   CUDACHECK(cudaMemcpyAsync(deviceGates, gates.data(), gates.size() * sizeof gates[0], cudaMemcpyHostToDevice, ex.stream));
 
   ncclDevCommRequirements reqs = {};
-  reqs.ginSignalCount = 2;
+  reqs.ginSignalCount = 2 + ex.nRanks;
   ncclDevComm devComm;
   NCCLCHECK(ncclDevCommCreate(ex.comm, &reqs, &devComm));
   size_t sharedBytes = ex.nRanks * sizeof(int);

@@ -4,7 +4,7 @@
 use crate::entry::{enter, give};
 use crate::error::{Code, Result};
 use crate::handle::{LOCATION_DEVICE, Location};
-use crate::world::{Mapping, WORLD, around};
+use crate::world::{Mapping, WORLD, around, private};
 use crate::{device, space};
 use std::os::fd::AsRawFd;
 
@@ -19,7 +19,7 @@ pub struct Access {
 
 fn open(at: u64, mapping: &Mapping) -> Result {
     let most = mapping.access.iter().copied().max().unwrap_or(0);
-    if most == 0 {
+    if most == 0 || private() {
         space::close(at, mapping.bytes);
         return Ok(());
     }
@@ -50,7 +50,7 @@ pub unsafe extern "C" fn cuMemSetAccess(at: u64, bytes: usize, list: *const Acce
             if !matches!(access.flags, 0 | 1 | 3) {
                 return Err(Code::INVALID_VALUE);
             }
-            if bases.iter().any(|base| !device::reaches(device, world.mappings[base].block.device)) {
+            if bases.iter().any(|base| !device::reaches(device, world.mappings[base].block.device())) {
                 return Err(Code::INVALID_DEVICE);
             }
         }

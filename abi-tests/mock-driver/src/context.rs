@@ -214,7 +214,7 @@ pub extern "C" fn cuCtxEnablePeerAccess(peer: *mut c_void, flags: u32) -> i32 {
         if flags != 0 {
             return Err(Code::INVALID_VALUE);
         }
-        if peer == device || !device::reaches(device, peer) {
+        if peer == device || !device::reaches(device, Some(peer)) {
             return Err(Code::PEER_ACCESS_UNSUPPORTED);
         }
         if std::mem::replace(&mut PRIMARY[device].lock().peers[peer], true) {
@@ -235,4 +235,12 @@ pub extern "C" fn cuCtxDisablePeerAccess(peer: *mut c_void) -> i32 {
             Err(Code::PEER_ACCESS_NOT_ENABLED)
         }
     })
+}
+
+/// CU_MODULE_EAGER_LOADING 1, CU_MODULE_LAZY_LOADING 2. There are no modules here.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuModuleGetLoadingMode(out: *mut i32) -> i32 {
+    let eager = std::env::var("CUDA_MODULE_LOADING").is_ok_and(|mode| mode == "EAGER");
+    // SAFETY: as above.
+    enter("cuModuleGetLoadingMode", || unsafe { give(out, if eager { 1 } else { 2 }) })
 }

@@ -4,7 +4,7 @@
 use crate::entry::enter;
 use crate::error::{Code, Result};
 use crate::queue::{Operation, Stream};
-use crate::world::{Seen, WORLD};
+use crate::world::{Seen, WORLD, World};
 use crate::{context, inject, standin, stream};
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -37,6 +37,16 @@ fn check_place(place: Place, device: usize, at: u64, bytes: u64, write: bool) ->
     if ok { Ok(seen) } else { Err(Code::INVALID_VALUE) }
 }
 
+/// Copies between addresses of any kind, piece by piece where they are seen in pieces.
+fn transfer(world: &World, mut to: u64, mut from: u64, mut bytes: u64) {
+    while bytes > 0 {
+        let ((target, room), (source, left)) = (world.host(to), world.host(from));
+        let piece = bytes.min(room).min(left);
+        move_bytes(target, source, piece);
+        (to, from, bytes) = (to + piece, from + piece, bytes - piece);
+    }
+}
+
 fn move_bytes(to: u64, from: u64, bytes: u64) {
     // SAFETY: the callers have checked both ranges, and hold the lock that keeps them mapped. Kernels may touch them at the same
     // time, as on a GPU; a word is moved as one, so that flags that travel in a copy are never torn.
@@ -61,7 +71,7 @@ pub fn perform(device: usize, one: &One) -> Result {
     if !readable || world.see(device, one.to, one.bytes, true) == Seen::Refused {
         return Err(Code::ILLEGAL_ADDRESS);
     }
-    move_bytes(one.to, from, one.bytes);
+    transfer(&world, one.to, from, one.bytes);
     Ok(())
 }
 
@@ -97,6 +107,7 @@ fn start(stream: *mut c_void, to: u64, from: u64, bytes: usize, places: (Place, 
 
 /// Starts copies; pageable memory as a target makes the call wait, as it does there.
 pub fn submit(stream: &Arc<Stream>, copies: Vec<One>, pageable: bool) {
+    drop(standin::FREEING.read());
     stream.submit(Operation::Copies(copies));
     if pageable && stream.capture.lock().is_none() {
         stream.drain();
@@ -121,7 +132,7 @@ fn now(name: &str, to: u64, from: u64, bytes: usize, places: (Place, Place)) -> 
         if gone {
             return Err(Code::INVALID_VALUE);
         }
-        move_bytes(to, from, bytes as u64);
+        transfer(&world, to, from, bytes as u64);
         Ok(())
     })
 }
@@ -172,13 +183,19 @@ pub fn fill(device: usize, at: u64, value: u32, unit: u8, count: u64) -> Result 
     if !matches!(world.see(device, at, count * u64::from(unit), true), Seen::Device | Seen::Pinned) {
         return Err(Code::ILLEGAL_ADDRESS);
     }
-    // SAFETY: checked just now, aligned by `check_fill`, and not unmapped while the lock is held.
-    unsafe {
-        if unit == 1 {
-            std::ptr::write_bytes(at as *mut u8, value as u8, count as usize);
-        } else {
-            std::slice::from_raw_parts_mut(at as *mut u32, count as usize).fill(value);
+    let (mut at, mut bytes) = (at, count * u64::from(unit));
+    while bytes > 0 {
+        let (target, room) = world.host(at);
+        let piece = bytes.min(room);
+        // SAFETY: checked just now, aligned by `check_fill`, and not unmapped while the lock is held.
+        unsafe {
+            if unit == 1 {
+                std::ptr::write_bytes(target as *mut u8, value as u8, piece as usize);
+            } else {
+                std::slice::from_raw_parts_mut(target as *mut u32, piece as usize / 4).fill(value);
+            }
         }
+        (at, bytes) = (at + piece, bytes - piece);
     }
     Ok(())
 }

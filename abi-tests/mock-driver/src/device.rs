@@ -44,9 +44,9 @@ pub fn ordinal_of(physical: i32) -> Option<usize> {
     visible().iter().position(|&id| id == physical)
 }
 
-/// Whether kernels of `from` reach memory of `to`.
-pub fn reaches(from: usize, to: usize) -> bool {
-    from == to || number("GINRS_MOCK_NO_P2P", 0) == 0
+/// Whether kernels of `from` reach memory of `to`; None is a device that this process does not see.
+pub fn reaches(from: usize, to: Option<usize>) -> bool {
+    Some(from) == to || number("GINRS_MOCK_NO_P2P", 0) == 0
 }
 
 /// Bytes of memory that each device has.
@@ -149,7 +149,7 @@ pub unsafe extern "C" fn cuDeviceCanAccessPeer(out: *mut i32, device: i32, peer:
     enter("cuDeviceCanAccessPeer", || {
         let (device, peer) = (check(device)?, check(peer)?);
         // SAFETY: as above.
-        unsafe { give(out, i32::from(device != peer && reaches(device, peer))) }
+        unsafe { give(out, i32::from(device != peer && reaches(device, Some(peer)))) }
     })
 }
 
@@ -163,7 +163,7 @@ pub unsafe extern "C" fn cuDeviceGetP2PAttribute(out: *mut i32, attribute: i32, 
         }
         let value = match attribute {
             1 => 0,
-            2..=4 => i32::from(reaches(device, peer)),
+            2..=4 => i32::from(reaches(device, Some(peer))),
             _ => return Err(Code::INVALID_VALUE),
         };
         // SAFETY: as above.

@@ -8,7 +8,7 @@ use crate::world::{Block, GRANULE, Handle, WORLD, World, around};
 use crate::{device, linear};
 use std::ffi::{CString, c_void};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// CUmemLocation.
 #[repr(C)]
@@ -112,7 +112,8 @@ pub unsafe extern "C" fn cuMemCreate(out: *mut u64, bytes: usize, prop: *const P
         let (bytes, device) = (bytes as u64, prop.location.id as usize);
         linear::take(device, bytes)?;
         let fd = make(bytes, device).inspect_err(|_| linear::give_back(device, bytes))?;
-        let block = Block { fd, bytes, device, shareable: prop.handle_types == POSIX_FD, own: true };
+        let (physical, shareable) = (device::physical(device), prop.handle_types == POSIX_FD);
+        let block = Block { fd, bytes, physical, shareable, own: true, view: OnceLock::new() };
         // SAFETY: as above.
         unsafe { give(out, enlist(&mut WORLD.write(), block)) }
     })
@@ -145,7 +146,8 @@ pub unsafe extern "C" fn cuMemGetAllocationPropertiesFromHandle(out: *mut Prop, 
     enter("cuMemGetAllocationPropertiesFromHandle", || {
         let mut world = WORLD.write();
         let block = &world.held(handle)?.block;
-        let location = Location { kind: LOCATION_DEVICE, id: block.device as i32 };
+        // Measured: -2 for a device that is not visible.
+        let location = Location { kind: LOCATION_DEVICE, id: block.device().map_or(-2, |device| device as i32) };
         let handle_types = if block.shareable { POSIX_FD } else { 0 };
         let (kind, meta) = (PINNED, std::ptr::null_mut());
         // SAFETY: as above.
@@ -201,11 +203,10 @@ pub unsafe extern "C" fn cuMemImportFromShareableHandle(out: *mut u64, os_handle
         }
         let fd = os_handle as usize as i32;
         let (physical, bytes) = read(fd)?;
-        let device = device::ordinal_of(physical).ok_or(Code::INVALID_DEVICE)?;
         // SAFETY: `read` has just used it, so it is open.
         let fd = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned().map_err(|_| Code::OPERATING_SYSTEM)?;
         // An import cannot be exported again.
-        let block = Block { fd, bytes, device, shareable: false, own: false };
+        let block = Block { fd, bytes, physical, shareable: false, own: false, view: OnceLock::new() };
         // SAFETY: as above.
         unsafe { give(out, enlist(&mut WORLD.write(), block)) }
     })

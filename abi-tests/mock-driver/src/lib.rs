@@ -9,6 +9,7 @@
 //! | `GINRS_MOCK_DEVICES` | number of devices, default 4; `CUDA_VISIBLE_DEVICES` as a list of numbers chooses among them |
 //! | `GINRS_MOCK_MEMORY` | MiB that each device has, default 16384; backed only when touched |
 //! | `GINRS_MOCK_NO_P2P` | 1: no device reaches another |
+//! | `GINRS_MOCK_PRIVATE` | 1: device memory has no host address, as on a GPU; for programs without kernels |
 //! | `GINRS_MOCK_DELAY_US` | each operation of a stream starts up to that much later |
 //! | `GINRS_MOCK_FAIL` | `cuMemCreate:3:2,copy:5:700`: the third cuMemCreate returns 2, the fifth asynchronous copy fails with 700 |
 //!

@@ -3,7 +3,7 @@
 use crate::context::{self, MOST};
 use crate::entry::{enter, give, give_if};
 use crate::error::{Code, Result};
-use crate::world::{GRANULE, Linear, WORLD, around};
+use crate::world::{GRANULE, Linear, WORLD, around, private};
 use crate::{capture, device, space, standin, stream};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,23 +26,28 @@ fn allocate(device: usize, bytes: u64) -> Result<u64> {
     let all = bytes.checked_next_multiple_of(4096).ok_or(Code::OUT_OF_MEMORY)?;
     take(device, all)?;
     let base = space::reserve(all, GRANULE, 0).inspect_err(|_| give_back(device, all))?;
+    let view = if private() { space::reserve(all, 4096, 0)? } else { base };
     // SAFETY: the whole of a reservation made just now, which nobody else knows.
     unsafe {
-        if libc::mprotect(base as *mut _, all as usize, libc::PROT_READ | libc::PROT_WRITE) != 0 {
-            libc::munmap(base as *mut _, all as usize);
-            give_back(device, all);
+        if libc::mprotect(view as *mut _, all as usize, libc::PROT_READ | libc::PROT_WRITE) != 0 {
+            unmap(base, &Linear { bytes, device, view });
             return Err(Code::OUT_OF_MEMORY);
         }
-        std::ptr::write_bytes(base as *mut u8, 0xa5, all.min(1 << 20) as usize);
+        std::ptr::write_bytes(view as *mut u8, 0xa5, all.min(1 << 20) as usize);
     }
-    WORLD.write().linear.insert(base, Linear { bytes, device });
+    WORLD.write().linear.insert(base, Linear { bytes, device, view });
     Ok(base)
 }
 
 fn unmap(base: u64, linear: &Linear) {
     let all = linear.bytes.next_multiple_of(4096);
     // SAFETY: `allocate` made it so, and it is out of the table: nobody unmaps it again.
-    unsafe { libc::munmap(base as *mut _, all as usize) };
+    unsafe {
+        libc::munmap(base as *mut _, all as usize);
+        if linear.view != base {
+            libc::munmap(linear.view as *mut _, all as usize);
+        }
+    }
     give_back(linear.device, all);
 }
 
@@ -96,6 +101,7 @@ pub extern "C" fn cuMemFree_v2(at: u64) -> i32 {
         }
         context::current()?;
         let owner = WORLD.read().linear.get(&at).map(|linear| linear.device).ok_or(Code::INVALID_VALUE)?;
+        let _alone = standin::FREEING.write();
         standin::wait_for_kernels(owner, "cuMemFree");
         stream::drain(owner);
         free(at)

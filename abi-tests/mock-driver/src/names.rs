@@ -47,6 +47,7 @@ fn table() -> Vec<Row> {
         "cuCtxGetApiVersion" 2000 context::cuCtxGetApiVersion
         "cuCtxSynchronize" 2000 context::cuCtxSynchronize
         "cuCtxEnablePeerAccess" 2000 context::cuCtxEnablePeerAccess
+        "cuModuleGetLoadingMode" 11070 context::cuModuleGetLoadingMode
         "cuCtxDisablePeerAccess" 2000 context::cuCtxDisablePeerAccess
         "cuMemcpy" 2000 copy::cuMemcpy
         "cuMemcpyHtoD" 3020 copy::cuMemcpyHtoD_v2

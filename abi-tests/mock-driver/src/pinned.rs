@@ -48,6 +48,7 @@ pub unsafe extern "C" fn cuMemAllocHost_v2(out: *mut *mut c_void, bytes: usize) 
 fn take(at: u64, registered: bool, wrong: Code, what: &str) -> Result<Pinned> {
     let known = WORLD.read().pinned.get(&at).filter(|pinned| pinned.registered == registered).map(|pinned| pinned.device);
     let device = known.ok_or(wrong)?;
+    let _alone = standin::FREEING.write();
     standin::wait_for_kernels(device, what);
     stream::drain(device);
     WORLD.write().pinned.remove(&at).ok_or(wrong)

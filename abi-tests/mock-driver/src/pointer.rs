@@ -54,7 +54,7 @@ fn about(world: &World, at: u64) -> Option<About> {
     Some(About {
         context: None,
         kind: 2,
-        device: mapping.block.device,
+        device: mapping.block.device().unwrap_or(0),
         device_pointer: seen.then_some(at),
         host_pointer: None,
         range: (start, length),

@@ -136,6 +136,7 @@ impl Stream {
                 if !world.writable(self.device, at, bytes.into()) {
                     return Err(Code::ILLEGAL_ADDRESS);
                 }
+                let at = world.host(at).0;
                 // SAFETY: checked just now, aligned by the submitter, and not unmapped while the lock is held.
                 unsafe {
                     if bytes == 8 {

@@ -5,8 +5,8 @@
 use crate::error::{Code, Result};
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 /// Granularity of physical memory and of reservations.
 pub const GRANULE: u64 = 2 << 20;
@@ -15,18 +15,49 @@ pub const GRANULE: u64 = 2 << 20;
 pub struct Block {
     pub fd: OwnedFd,
     pub bytes: u64,
-    /// Ordinal of the device whose memory it is.
-    pub device: usize,
+    /// The machine's number of the device whose memory it is; this process need not see that device.
+    pub physical: i32,
     /// Whether it may be exported.
     pub shareable: bool,
     /// Counted against the device's memory: made here, not imported.
     pub own: bool,
+    /// Where this library alone sees it, if the device's addresses are closed to the host.
+    pub view: OnceLock<u64>,
+}
+
+impl Block {
+    /// Ordinal of the device whose memory it is, if this process sees it.
+    pub fn device(&self) -> Option<usize> {
+        crate::device::ordinal_of(self.physical)
+    }
+
+    /// A second mapping of the memory; 0 if the system gives none.
+    fn view(&self) -> u64 {
+        *self.view.get_or_init(|| {
+            let protection = libc::PROT_READ | libc::PROT_WRITE;
+            // SAFETY: a new mapping of a file that is that long.
+            let got = unsafe {
+                libc::mmap(std::ptr::null_mut(), self.bytes as usize, protection, libc::MAP_SHARED, self.fd.as_raw_fd(), 0)
+            };
+            if got == libc::MAP_FAILED { 0 } else { got as u64 }
+        })
+    }
+}
+
+/// GINRS_MOCK_PRIVATE: device memory has no host address, as on a GPU. For programs without kernels.
+pub fn private() -> bool {
+    static PRIVATE: LazyLock<bool> = LazyLock::new(|| crate::device::number("GINRS_MOCK_PRIVATE", 0) != 0);
+    *PRIVATE
 }
 
 impl Drop for Block {
     fn drop(&mut self) {
-        if self.own {
-            crate::linear::give_back(self.device, self.bytes);
+        if let Some(&view) = self.view.get().filter(|&&view| view != 0) {
+            // SAFETY: made by `view` with that length; a copy holds the lock under which the last user of self goes.
+            unsafe { libc::munmap(view as *mut _, self.bytes as usize) };
+        }
+        if let Some(device) = self.device().filter(|_| self.own) {
+            crate::linear::give_back(device, self.bytes);
         }
     }
 }
@@ -53,6 +84,8 @@ pub struct Mapping {
 pub struct Linear {
     pub bytes: u64,
     pub device: usize,
+    /// Where this library sees it: the same address, unless that is closed to the host.
+    pub view: u64,
 }
 
 /// Pinned host memory.
@@ -136,6 +169,17 @@ impl World {
         let owner = around(&self.linear, at, |linear| linear.bytes).map(|(_, linear)| linear.device);
         let reached = owner.is_none_or(|owner| crate::context::peer_enabled(device, owner));
         reached && matches!(self.see(device, at, bytes, true), Seen::Device | Seen::Pinned)
+    }
+
+    /// Where this library sees address `at`, and for how many bytes that holds.
+    pub fn host(&self, at: u64) -> (u64, u64) {
+        if let Some((base, linear)) = around(&self.linear, at, |linear| linear.bytes) {
+            return (linear.view + (at - base), base + linear.bytes - at);
+        }
+        match around(&self.mappings, at, |mapping| mapping.bytes) {
+            Some((base, mapping)) if private() => (mapping.block.view() + (at - base), base + mapping.bytes - at),
+            _ => (at, u64::MAX),
+        }
     }
 
     /// The handle behind a number, if somebody holds it.

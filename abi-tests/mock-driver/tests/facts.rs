@@ -27,7 +27,16 @@ fn lines(text: &str) -> BTreeMap<String, String> {
 
 #[test]
 fn the_same_answers_as_the_real_driver() {
-    let folder = std::env::temp_dir().join(format!("mock-driver-{}", std::process::id()));
+    ask("0");
+}
+
+#[test]
+fn the_same_answers_with_memory_that_the_host_cannot_touch() {
+    ask("1");
+}
+
+fn ask(private: &str) {
+    let folder = std::env::temp_dir().join(format!("mock-driver-{private}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
     driver(&folder);
     let program = folder.join("facts");
@@ -39,6 +48,7 @@ fn the_same_answers_as_the_real_driver() {
     for part in PARTS {
         let mut command = Command::new("timeout");
         command.args(["-s", "ABRT", "20"]).arg(&program).arg(part).env("LD_LIBRARY_PATH", &folder).env("GINRS_MOCK_DEVICES", "2");
+        command.env("GINRS_MOCK_PRIVATE", private);
         let output = command.env_remove("CUDA_VISIBLE_DEVICES").output().expect("facts starts");
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(output.status.success(), "{part}: {}\n{text}{}", output.status, String::from_utf8_lossy(&output.stderr));

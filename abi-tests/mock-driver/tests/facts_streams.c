@@ -163,9 +163,9 @@ static void without_context(void* primary, void* s, Ptr mapped) {
   CopyAttributes at = {1, {0, 0}, {0, 0}, 0};
   fact("batch", CU(cuMemcpyBatchAsync_v2)(&to, &from, &size, (size_t)1, &at, &idx, (size_t)1, s));
   fact("record", CU(cuEventRecord)(e, s));
-  fact("eventQuery", CU(cuEventQuery)(e));
   fact("wait", CU(cuStreamWaitEvent)(s, e, 0u));
   fact("sync", CU(cuStreamSynchronize)(s));
+  fact("eventQuery", CU(cuEventQuery)(e));
   fact("capturing", CU(cuStreamIsCapturing)(s, &n));
   fact("getCtx", CU(cuStreamGetCtx)(s, &q));
   say("primary", q == primary);

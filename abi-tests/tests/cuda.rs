@@ -1,0 +1,309 @@
+//! The CUDA device over the driver stand-in (abi-tests/mock-driver): the programs of programs.rs again, their kernels on the CPU,
+//! all else as on GPUs. Then what a driver may refuse, and ranks that die. Needs GINRS_PREFIX (`make test` sets it).
+
+use abi_tests::{prefix, root, run, text};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+type Env<'a> = &'a [(&'a str, &'a str)];
+
+/// Where this file's programs and the driver lie; kept for the whole run.
+fn folder() -> &'static Path {
+    static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
+    FOLDER.get_or_init(|| tempfile::tempdir().unwrap()).path()
+}
+
+/// A folder with the stand-in as libcuda.so.1; it was built with this test, which depends on its package.
+fn driver() -> PathBuf {
+    static DRIVER: OnceLock<PathBuf> = OnceLock::new();
+    let made = DRIVER.get_or_init(|| {
+        let library = std::env::current_exe().unwrap().parent().unwrap().join("libmock_cuda.so");
+        assert!(library.exists(), "{} is built with this test", library.display());
+        let driver = folder().join("driver");
+        std::fs::create_dir(&driver).unwrap();
+        for name in ["libcuda.so.1", "libcuda.so"] {
+            std::os::unix::fs::symlink(&library, driver.join(name)).unwrap();
+        }
+        driver
+    });
+    made.clone()
+}
+
+/// The compiled program; each is compiled once for all tests of this file.
+fn compiled(source: &str) -> PathBuf {
+    type Once = Arc<OnceLock<PathBuf>>;
+    static BUILT: Mutex<Option<HashMap<String, Once>>> = Mutex::new(None);
+    let once = BUILT.lock().unwrap().get_or_insert_default().entry(source.into()).or_default().clone();
+    once.get_or_init(|| {
+        let out = folder().join(source.replace(['/', '.'], "_"));
+        let mut compiler = Command::new(prefix().join("bin/ginrs-cc"));
+        run(compiler.args(["-std=c++17", "-O2", "--extended-lambda", "-o"]).arg(&out).arg(root().join(source)));
+        out
+    })
+    .clone()
+}
+
+fn program(name: &str) -> PathBuf {
+    compiled(&format!("abi-tests/programs/{name}.cu"))
+}
+
+/// `command` on the CUDA device with `devices` devices.
+fn on_cuda(command: &mut Command, devices: u32, env: Env) {
+    command.env("GINRS_DEVICE", "cuda").env("LD_LIBRARY_PATH", driver()).env_remove("CUDA_VISIBLE_DEVICES");
+    command.env("GINRS_MOCK_DEVICES", devices.to_string()).env("GINRS_CPU_DEVICES", devices.to_string());
+    command.envs(env.iter().copied());
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Mode {
+    Processes,
+    Threads,
+}
+use Mode::{Processes, Threads};
+
+fn start(program: &Path, ranks: u32, mode: Mode, env: Env) -> Output {
+    let mut command = match mode {
+        Processes => {
+            let mut c = Command::new(prefix().join("bin/ginrs-run"));
+            c.args(["-n", &ranks.to_string(), "--timeout", "100"]).arg(program);
+            c
+        }
+        Threads => {
+            let mut c = Command::new("timeout");
+            c.args(["-s", "ABRT", "100"]).arg(program).args(["--threads", &ranks.to_string()]);
+            c
+        }
+    };
+    on_cuda(&mut command, ranks, env);
+    command.output().expect("the program starts")
+}
+
+/// Runs `program` and wants every rank's "ok".
+#[track_caller]
+fn all_ok(program: &Path, ranks: u32, mode: Mode, env: Env) {
+    let output = start(program, ranks, mode, env);
+    let said = text(&output);
+    let ok = (0..ranks).filter(|r| said.contains(&format!("rank {r} of {ranks}: ok,"))).count();
+    assert!(
+        output.status.success() && ok == ranks as usize,
+        "{} on {ranks} {mode:?} {env:?}: {}\n{said}",
+        program.display(),
+        output.status
+    );
+}
+
+#[test]
+fn every_method() {
+    let api = program("api");
+    for ranks in [1, 2, 3, 4] {
+        all_ok(&api, ranks, Threads, &[]);
+    }
+    for ranks in [1, 2, 4] {
+        all_ok(&api, ranks, Processes, &[]);
+    }
+}
+
+#[test]
+fn puts_by_the_kernels_themselves() {
+    let direct =
+        [("NCCL_GIN_BACKEND", "direct"), ("TORTURE", "blocks=4 threads=64 coop=cta strip=65536 largest=5000 rounds=2 seed=25")];
+    for mode in [Processes, Threads] {
+        all_ok(&program("api"), 3, mode, &direct);
+        all_ok(&program("torture"), 4, mode, &direct);
+    }
+}
+
+#[test]
+fn copies_that_take_their_time() {
+    let slow = ("GINRS_MOCK_DELAY_US", "300");
+    all_ok(&program("api"), 2, Processes, &[slow]);
+    all_ok(&program("moe"), 3, Threads, &[slow]);
+}
+
+#[test]
+fn nodes_by_rank() {
+    all_ok(&program("api"), 4, Threads, &[("GINRS_FAKE_NODES", "0,0,1,1")]);
+    all_ok(&program("api"), 4, Processes, &[("GINRS_FAKE_NODES", "0,0,1,1")]);
+    all_ok(&program("moe"), 3, Processes, &[("GINRS_FAKE_NODES", "per-rank")]);
+}
+
+#[test]
+fn expert_parallel_exchange() {
+    all_ok(&program("moe"), 4, Processes, &[]);
+    all_ok(&program("moe"), 4, Threads, &[]);
+}
+
+#[test]
+fn torture() {
+    let plan = |plan| [("TORTURE", plan), ("GINRS_MOCK_DELAY_US", "20")];
+    let torture = program("torture");
+    all_ok(&torture, 4, Processes, &plan("blocks=4 threads=64 coop=cta strip=65536 largest=5000 rounds=2 seed=21"));
+    all_ok(&torture, 3, Threads, &plan("blocks=2 threads=96 coop=warp strip=16384 largest=700 rounds=2 seed=22"));
+    all_ok(&torture, 2, Processes, &plan("blocks=2 threads=64 coop=thread strip=1024 largest=64 rounds=2 seed=23"));
+    all_ok(&torture, 2, Threads, &plan("blocks=1 threads=32 coop=cta strip=20000000 largest=9000000 rounds=1 seed=24"));
+}
+
+#[test]
+fn examples() {
+    for example in ["02-ring", "03-gin-alltoall", "04-hybrid-alltoall", "05-lsa-allreduce", "06-ll-bcast-reduce"] {
+        all_ok(&compiled(&format!("examples-c/{example}/main.cu")), 4, Processes, &[]);
+    }
+}
+
+#[test]
+fn one_thread_drives_all_ranks() {
+    for ranks in [1, 4] {
+        let mut command = Command::new("timeout");
+        on_cuda(command.args(["-s", "ABRT", "60"]).arg(program("group")).arg(ranks.to_string()), ranks, &[]);
+        let said = run(&mut command);
+        assert!(said.contains(&format!("group of {ranks}: ok")), "{said}");
+    }
+}
+
+/// Without peer access there is no LSA between ranks, and puts go by way of the host.
+#[test]
+fn devices_that_do_not_reach_each_other() {
+    let staged = [("GINRS_MOCK_NO_P2P", "1"), ("GINRS_FAKE_NODES", "per-rank")];
+    all_ok(&program("moe"), 2, Processes, &staged);
+    all_ok(&program("moe"), 3, Threads, &staged);
+}
+
+/// Both processes take device 0.
+fn both_on_one_device(env: Env) -> Output {
+    let mut command = Command::new(prefix().join("bin/ginrs-run"));
+    let alike = format!("LOCAL_RANK=0 exec {}", program("api").display());
+    command.args(["-n", "2", "--timeout", "60", "sh", "-c", &alike]);
+    on_cuda(&mut command, 1, env);
+    command.output().expect("ginrs-run starts")
+}
+
+#[test]
+fn two_ranks_on_one_device_only_if_told_so() {
+    let refused = both_on_one_device(&[]);
+    assert!(!refused.status.success() && text(&refused).contains("GINRS_SHARE_DEVICE=1"), "{}", text(&refused));
+    let shared = both_on_one_device(&[("GINRS_SHARE_DEVICE", "1")]);
+    assert!(shared.status.success() && text(&shared).matches("of 2: ok,").count() == 2, "{}", text(&shared));
+}
+
+/// Each process sees one device, and calls it 0: as under a scheduler that sets CUDA_VISIBLE_DEVICES.
+#[test]
+fn one_visible_device_per_process() {
+    let mut command = Command::new(prefix().join("bin/ginrs-run"));
+    let own = format!("CUDA_VISIBLE_DEVICES=$((2 - RANK)) LOCAL_RANK=0 exec {}", program("api").display());
+    command.args(["-n", "3", "--timeout", "60", "sh", "-c", &own]);
+    on_cuda(&mut command, 3, &[]);
+    let output = command.output().expect("ginrs-run starts");
+    assert!(output.status.success() && text(&output).matches("of 3: ok,").count() == 3, "{}", text(&output));
+}
+
+/// A plain C program, built against the installed tree.
+fn c_program(source: &str) -> PathBuf {
+    let out = folder().join(Path::new(source).file_stem().unwrap());
+    let prefix = prefix();
+    run(Command::new("gcc")
+        .args(["-std=gnu11", "-Wall", "-o"])
+        .arg(&out)
+        .arg(root().join(source))
+        .arg(format!("-I{}", prefix.join("include/ginrs").display()))
+        .arg(format!("-L{}", prefix.join("lib").display()))
+        .args(["-lginrs", "-ldl", &format!("-Wl,-rpath,{}", prefix.join("lib").display())]));
+    out
+}
+
+#[test]
+fn nothing_that_is_made_disturbs_a_capture() {
+    let mut command = Command::new("timeout");
+    on_cuda(command.arg("30").arg(c_program("abi-tests/programs/capture.c")), 2, &[("GINRS_MOCK_PRIVATE", "1")]);
+    assert_eq!(run(&mut command).trim(), "capture ok");
+}
+
+/// What the driver refuses becomes a line with one of these numbers, and no rank hangs or crashes: (GINRS_MOCK_FAIL, numbers).
+const REFUSED: &[(&str, &[u32])] = &[
+    ("cuInit:1:999", &[68]),
+    ("cuInit:1:100", &[68]),
+    ("cuDevicePrimaryCtxRetain:1:2", &[72]),
+    ("cuDeviceGetAttribute:5:1", &[71]),
+    ("cuThreadExchangeStreamCaptureMode:9:1", &[71]),
+    ("cuMemCreate:1:2", &[72]),
+    ("cuMemCreate:3:2", &[72]),
+    ("cuMemAddressReserve:1:2", &[25]),
+    ("cuMemMap:2:1", &[71]),
+    ("cuMemSetAccess:2:101", &[74]),
+    ("cuMemExportToShareableHandle:2:304", &[71]),
+    ("cuMemImportFromShareableHandle:2:999", &[71]),
+    ("cuMemHostAlloc:2:2", &[75]),
+    ("cuMemHostRegister:1:2", &[75]),
+    ("cuStreamCreate:1:2", &[72]),
+    ("cuMemcpyHtoDAsync:5:700", &[73]),
+    ("cuMemcpyBatchAsync:3:1", &[71, 76]),
+    ("cuStreamWriteValue64:2:1", &[71, 76]),
+    ("copy:1:700", &[73]),
+    ("copy:200:700", &[73]),
+];
+
+/// These fail at the end of something's life: the program has had all it wanted.
+const BORNE: &[&str] = &["cuMemRelease:1:1", "cuMemHostUnregister:1:1", "cuCtxSynchronize:1:900", "cuStreamDestroy:1:400"];
+
+#[test]
+fn what_the_driver_refuses_is_said() {
+    for (plan, numbers) in REFUSED {
+        // Threads have nothing to hand over.
+        let modes: &[Mode] = if plan.contains("Shareable") { &[Processes] } else { &[Processes, Threads] };
+        for &mode in modes {
+            let began = Instant::now();
+            let output = start(&program("api"), 2, mode, &[("GINRS_MOCK_FAIL", plan), ("GINRS_TIMEOUT", "20")]);
+            let said = text(&output);
+            let named = numbers.iter().all(|number| said.contains(&format!("GINRS-E{number:03}")));
+            let ended = matches!(output.status.code(), Some(1..100)) && began.elapsed() < Duration::from_secs(15);
+            assert!(ended && named, "{plan} {mode:?}: {} after {:?}, wanted {numbers:?}\n{said}", output.status, began.elapsed());
+        }
+    }
+    for plan in BORNE {
+        all_ok(&program("api"), 2, Processes, &[("GINRS_MOCK_FAIL", plan)]);
+    }
+}
+
+/// Starts `ranks` processes without a launcher that would end the survivors.
+fn bare_processes(name: &str, ranks: u32, env: Env) -> (tempfile::TempDir, Vec<Child>) {
+    let id = tempfile::tempdir().unwrap(); // 0700
+    let program = program(name);
+    let start = |rank: u32| {
+        let mut command = Command::new("timeout");
+        command.args(["-s", "ABRT", "60"]).arg(&program);
+        on_cuda(&mut command, ranks, env);
+        let numbers = [("RANK", rank), ("LOCAL_RANK", rank), ("WORLD_SIZE", ranks), ("LOCAL_WORLD_SIZE", ranks)];
+        command.envs(numbers.map(|(k, v)| (k, v.to_string()))).env("GINRS_RUN_ID", id.path());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let children = (0..ranks).map(start).collect();
+    (id, children)
+}
+
+#[test]
+fn a_killed_rank_releases_every_wait_and_is_named() {
+    for wait in ["kill", "barrier", "lsa", "ll"] {
+        let (_id, children) = bare_processes("fault", 3, &[("FAULT", wait)]);
+        for (rank, child) in children.into_iter().enumerate().take(2) {
+            let output = child.wait_with_output().unwrap();
+            let said = text(&output);
+            assert!(output.status.success(), "FAULT={wait} rank {rank}: {}\n{said}", output.status);
+            assert!(
+                said.contains("released: remote process exited") && said.contains("rank 2"),
+                "FAULT={wait} rank {rank}:\n{said}"
+            );
+        }
+    }
+}
+
+#[test]
+fn an_abort_releases_every_rank() {
+    let (_id, children) = bare_processes("fault", 3, &[("FAULT", "abort")]);
+    let said = children.into_iter().map(|c| text(&c.wait_with_output().unwrap())).collect::<String>();
+    assert!(said.contains("rank 0 aborted: no error"), "{said}");
+    for rank in [1, 2] {
+        assert!(said.contains(&format!("rank {rank} released: remote process exited")), "{said}");
+    }
+}

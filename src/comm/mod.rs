@@ -38,14 +38,14 @@ pub struct Comm {
     pub hash: u64,
     /// What the caller asked for, after defaults and environment.
     pub config: CommConfig,
+    /// Moves the words that kernels wait on, after an abort; ends before what holds them.
+    pub release: devcomm::Release,
     /// Made at the first use; the proxy stops when the communicator drops.
     pub gin: Mutex<Option<Arc<Gin>>>,
     /// Device communicators that stand.
     pub devcomms: devcomm::Registry,
     /// Notices when a kernel of this rank has failed.
     pub pulse: Pulse,
-    /// Moves the words that kernels wait on, after an abort; ends before the windows that hold them.
-    pub release: devcomm::Release,
     /// Windows that stand, and the memory under them.
     pub windows: window::Registry,
     /// Nodes and LSA team.
@@ -136,7 +136,7 @@ impl Comm {
 
 impl Drop for Comm {
     fn drop(&mut self) {
-        if let Some(gin) = self.gin.lock().take() {
+        if let Some(gin) = &*self.gin.lock() {
             gin.stop();
         }
         info!(INIT, "{} released", self.tag());

@@ -59,6 +59,10 @@ pub fn create(comm: &Comm, reqs: &Requirements) -> Result<Created> {
     comm.devcomms.live.lock().push(made.record);
     let waits: Vec<_> = reqs.resources.iter().map(|resource| resource.waits).collect();
     let local = made.resource.as_ref().map_or(0, |resource| resource.local);
+    if let Some(Contexts { of, backend }) = &gin {
+        let words = of.kernel_words(*backend, made.record.signal_ids(), made.record.counter_ids());
+        comm.release.add_words(made.record.window, words);
+    }
     comm.release.add(made.record.window, local, &layout, comm.topo.lsa_size, &waits);
     info!(
         INIT,

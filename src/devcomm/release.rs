@@ -4,6 +4,7 @@
 //! | a kernel waits on | who moves it |
 //! |---|---|
 //! | signals (also those of GIN barriers), counters | the proxy, `gin/proxy.rs` |
+//! | the same of direct contexts | here, [`words`] |
 //! | credit, flush | the proxy, which goes on consuming |
 //! | LSA barriers of the device communicator and of ncclLsaBarrierCreateRequirement | here, [`barrier`]: at once, for the next 2^30 epochs |
 //! | LL all-to-all of ncclLLA2ACreateRequirement | here, [`lines`]: the epochs that it may be at, in turn |
@@ -14,6 +15,7 @@
 mod barrier;
 mod helpers;
 mod lines;
+mod words;
 
 pub use helpers::{Waits, find, note};
 
@@ -30,6 +32,7 @@ use std::time::{Duration, Instant};
 enum Span {
     Barrier(barrier::Inboxes),
     Lines(lines::Lines),
+    Words(words::Words),
 }
 
 impl Span {
@@ -44,6 +47,7 @@ impl Span {
         match self {
             Span::Barrier(inboxes) => inboxes.sweep(device),
             Span::Lines(lines) => lines.sweep(device),
+            Span::Words(words) => words.sweep(device),
         }
     }
 }
@@ -111,6 +115,12 @@ impl Release {
         if state.aborted {
             start(&self.0, &mut state);
         }
+    }
+
+    /// Its words in device memory, which the proxy does not move: address and how many.
+    pub(super) fn add_words(&self, window: DevPtr, words: Vec<(DevPtr, u32)>) {
+        let mut state = self.0.state.lock();
+        state.spans.extend(words.into_iter().map(|(at, count)| (window, Span::Words(words::Words::new(at, count)))));
     }
 
     /// Before the memory of a device communicator goes. Waits for a sweep under way.

@@ -157,6 +157,9 @@ pub trait Device: Send + Sync {
     fn copy_queue(&self) -> Result<Box<dyn CopyQueue>>;
     /// True if this device's kernels can load from and store to the memory of the device with that [`Device::bus_id`].
     fn reaches(&self, bus_id: u64) -> bool;
+    /// True if that memory is this GPU's own: its copy engine reads there what its kernels have released to their GPU. False on
+    /// the CPU device.
+    fn holds(&self, memory: &dyn Physical) -> bool;
     /// CPUs that are local to the device; empty for no preference.
     fn near_cpus(&self) -> Vec<usize>;
     /// True when no kernel is running, as far as the device can tell without waiting: on CUDA never.

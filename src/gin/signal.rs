@@ -14,9 +14,14 @@ pub const RELEASE: u64 = 1 << 62 | 1 << 30 | 1 << 14 | 1 << 6;
 /// No word in use gets here by itself: one below has been reset since it was released.
 const RELEASED: u64 = 1 << 61;
 
+/// What a word in use is moved to; None if it has been moved and not reset since.
+pub fn released(value: u64) -> Option<u64> {
+    (value < RELEASED).then(|| value + RELEASE)
+}
+
 /// Releases a word, again if a kernel has reset it.
 pub fn release(word: &AtomicU64) {
-    if word.load(Ordering::Relaxed) < RELEASED {
+    if released(word.load(Ordering::Relaxed)).is_some() {
         word.fetch_add(RELEASE, Ordering::Release);
     }
 }

@@ -20,6 +20,8 @@ pub struct SymMemory {
     pub physical: Arc<dyn Physical>,
     /// Every rank's memory, by world rank; ours included. `None` for one on another machine.
     pub peers: Vec<Option<Arc<dyn Physical>>>,
+    /// This rank's part is memory of its own GPU.
+    pub on_gpu: bool,
     /// The value for `ginWins`, once GIN is active.
     pub gin: Mutex<Option<u64>>,
     /// World rank of the first LSA member, ours, and the flat address of every member's copy.

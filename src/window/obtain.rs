@@ -157,6 +157,7 @@ fn map(
         id,
         bytes: physical.bytes(),
         big_offset: span.start(),
+        on_gpu: comm.device.holds(&*physical),
         physical,
         peers,
         gin: Mutex::new(None),

@@ -78,6 +78,10 @@ enum Known<'a> {
     New(Proposal<'a>),
 }
 
+/// In a window's padding where its memory is this rank's own GPU's (include/ginrs_device/marker.h): its copy engine sees what a
+/// kernel has released to the GPU.
+const MARKER_GPU: u32 = 0x3252_5347;
+
 /// Names of the words that must agree.
 const FIELDS: [&str; 7] =
     ["size", "offset in the allocation", "flags", "memory", obtain::AGREED[0], obtain::AGREED[1], obtain::AGREED[2]];
@@ -200,7 +204,7 @@ pub(super) fn add(comm: &Comm, memory: &Arc<SymMemory>, mem_offset: u64, base: D
             stride4G: (space.stride() >> 32) as u32,
             mcOffset4K: (offset >> 12) as u32,
             ginOffset4K: (mem_offset >> 12) as u32,
-            marker: 0,
+            marker: if memory.on_gpu { MARKER_GPU } else { 0 },
             ginWins: gin_wins(comm, memory),
         };
         let device = &*comm.device;

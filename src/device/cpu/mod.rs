@@ -186,6 +186,10 @@ impl Device for CpuDevice {
         true
     }
 
+    fn holds(&self, _memory: &dyn Physical) -> bool {
+        false
+    }
+
     fn near_cpus(&self) -> Vec<usize> {
         Vec::new()
     }

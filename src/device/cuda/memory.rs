@@ -124,6 +124,15 @@ impl CudaPhysical {
         memory
     }
 
+    /// The GPU whose memory it is; None for memory of another kind, or if the driver does not say.
+    pub fn home(&self) -> Option<CUdevice> {
+        let mut properties = Properties::default();
+        // SAFETY: the handle is retained; the twin has the size of the driver's struct.
+        unsafe { cu!(cuMemGetAllocationPropertiesFromHandle((&raw mut properties).cast(), self.handle)) }.ok()?;
+        // CU_MEM_LOCATION_TYPE_DEVICE.
+        (properties.location == 1).then_some(properties.ordinal)
+    }
+
     /// For `cuMemMap`.
     pub fn handle(&self) -> CUmemGenericAllocationHandle {
         self.handle

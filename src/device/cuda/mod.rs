@@ -263,6 +263,11 @@ impl Device for CudaDevice {
         p2p::reaches_bus(self, bus_id)
     }
 
+    fn holds(&self, memory: &dyn Physical) -> bool {
+        let home = memory.as_any().downcast_ref::<CudaPhysical>().and_then(CudaPhysical::home);
+        home == Some(self.context.device)
+    }
+
     fn near_cpus(&self) -> Vec<usize> {
         near::near_cpus(&self.facts.pci)
     }

@@ -69,12 +69,18 @@ static void unmarked() {
   ncclGin(rank.devComm, 0).signal(W, 1, ncclGin_SignalInc{0});
   CHECK(rank.hintHead == 0 && rank.pis[1] == uint32_t(0xfffffffe));
   ncclGinCtx ctx{NCCL_NET_DEVICE_GIN_PROXY, 0, 2, &rank.context};
-  ctx.ginrs.mark = GINRS_MARK_WORD;
-  rank.context.ext.magic = 0;
+  ctx.ginrs.mark = 0xcccccccc; /* a hand-built context has whatever the stack held */
   ncclGinApi_Put<NCCL_NET_DEVICE_GIN_PROXY>::call(ctx, ncclCoopThread(), 1, false, nullptr, 0, nullptr, 0, 0, true, 1u,
                                                   ncclGinSignalInc, 1, false, 0u, false, nullptr,
                                                   cuda::thread_scope_thread, cuda::thread_scope_device);
   CHECK(rank.hintHead == 0 && rank.pis[1] == 0xffffffff);
+  rank.devComm.ginrsMark[2] = GINRS_MARK_BYTE2;
+  CHECK(ncclGin(rank.devComm, 0)._makeCtx().ginrs.mark == (GINRS_MARK_CTX | GINRS_FLAG_KNOWN | GINRS_FLAG_HINTS | GINRS_FLAG_CACHED));
+  rank.context.ext.version = 1; /* an older library's block: what lies behind its fields is not read */
+  rank.context.ext.flags = GINRS_FLAG_DIRECT;
+  CHECK(ncclGin(rank.devComm, 0)._makeCtx().ginrs.mark == (GINRS_MARK_CTX | GINRS_FLAG_KNOWN | GINRS_FLAG_HINTS));
+  rank.context.ext.magic = 0;
+  CHECK(ncclGin(rank.devComm, 0)._makeCtx().ginrs.mark == 0);
 }
 
 static void waits() {

@@ -320,7 +320,8 @@ fn t021_t026_t066_t070_t073_misuse_is_refused_in_words() {
 fn kernel<'a>(ptx: &'a str, name: &str) -> &'a str {
     let start = ptx.find(&format!(".entry {name}(")).unwrap_or_else(|| panic!("no kernel {name}"));
     let rest = &ptx[start..];
-    &rest[..rest[1..].find(".entry ").map_or(rest.len(), |end| end + 1)]
+    let end = [".entry ", ".func "].iter().filter_map(|next| rest[1..].find(next)).min();
+    &rest[..end.map_or(rest.len(), |end| end + 1)]
 }
 
 #[test]
@@ -336,12 +337,12 @@ fn t027_t058_instructions() {
 
     /* Polls are relaxed, and one fence behind them acquires: PTX's acquire pattern, as strong as ld.acquire. */
     assert!(has("lsaReleaseAcquire", "st.release.sys.b32"));
-    assert!(has("lsaReleaseAcquire", "ld.relaxed.sys.b32") && has("lsaReleaseAcquire", "fence.acquire.sys;"));
-    assert!(has("lsaRelaxed", "st.relaxed.sys.b32") && has("lsaRelaxed", "ld.relaxed.sys.b32"));
+    assert!(has("lsaReleaseAcquire", "ld.relaxed.sys.global.b32") && has("lsaReleaseAcquire", "fence.acquire.sys;"));
+    assert!(has("lsaRelaxed", "st.relaxed.sys.global.b32") && has("lsaRelaxed", "ld.relaxed.sys.global.b32"));
     assert!(!has("lsaRelaxed", "release") && !has("lsaRelaxed", "acquire"));
     assert!(has("lsaMultimem", "multimem.red.release.sys.global.add.u32"));
     assert!(!has("bcastThread", "shfl"), "a single thread asks nobody");
     let fence = "fence.release.sys;";
     assert!(has("putFenced", fence) && !has("putReleased", fence), "the release fence is paid once");
-    assert!(has("putFenced", "atom.add.relaxed.gpu.u32") && has("putFenced", "st.relaxed.sys.v2.b64"));
+    assert!(has("putFenced", "atom.inc.relaxed.gpu.global.u32") && has("putFenced", "st.relaxed.sys.global.v2.b64"));
 }

@@ -5,7 +5,7 @@
  *
  * How it is found, each step checked before the next:
  *   ncclDevComm bytes 141..143 and 76..79 -> the first page of the window table + 776 -> ginrsCommExt
- *   ncclGinCtx bytes 12..15 (set by our ncclGin::_makeCtx from the devcomm's mark) -> GpuCtx + 64 -> ginrsGinExt
+ *   the same two marks -> ncclDevComm::ginHandles[context] + 64 -> ginrsGinExt
  * Three bytes alone would be too few: a devcomm rebuilt member by member has whatever the stack held in its padding.
  *
  * Versions only append: a reader takes the fields up to the version that the block names, and ignores the rest. */
@@ -17,7 +17,7 @@
 #define GINRS_MARK_BYTE0 0x47 /* 'G', ncclDevComm byte 141 */
 #define GINRS_MARK_BYTE1 0x52 /* 'R', byte 142 */
 #define GINRS_MARK_BYTE2 0x01 /* layout version, byte 143 */
-#define GINRS_MARK_WORD 0x31525347u /* "GSR1": ncclDevComm bytes 76..79 and ncclGinCtx bytes 12..15 */
+#define GINRS_MARK_WORD 0x31525347u /* "GSR1": ncclDevComm bytes 76..79 */
 /* "GSR2": ncclWindow_vidmem bytes 36..39 of a registered window whose memory is this rank's own GPU's. */
 #define GINRS_MARK_WINDOW_GPU 0x32525347u
 
@@ -41,7 +41,12 @@ struct ginrsCommExt {
 /* ginrsGinExt::flags */
 #define GINRS_FLAG_DIRECT 1u   /* kernels carry out puts themselves: ginrs_device/gin/direct.cuh */
 #define GINRS_FLAG_SAME_GPU 2u /* what reads a payload in this GPU's memory is this GPU, so a GPU-scope release publishes it */
-#define GINRS_FLAG_MARKED 128u /* not the library's: an ncclGin of a marked devcomm keeps it beside the others */
+/* The library's no more: what an ncclGin found out when it was made, and keeps beside the library's two. */
+#define GINRS_FLAG_HINTS 32u   /* hintRing is not null */
+#define GINRS_FLAG_CACHED 64u  /* cachedCis is given */
+#define GINRS_FLAG_KNOWN 128u  /* there is a ginrsGinExt; without this no other */
+/* ncclGinCtx bytes 12..15, padding in NCCL: this and the flags above, or 0. Set by our ncclGin::_makeCtx alone. */
+#define GINRS_MARK_CTX 0x47525300u
 
 /* Of one GIN context. The host writes it once; what its pointers point to changes. */
 struct ginrsGinExt {

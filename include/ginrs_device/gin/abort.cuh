@@ -7,6 +7,7 @@
 #include "../../nccl_device/gin/gin_device_common.h"
 #include "../../nccl_device/impl/comm__types.h"
 #include "../marker.h"
+#include "../order.cuh"
 #include "../trap.cuh"
 #if NCCL_CHECK_CUDACC
 
@@ -24,16 +25,28 @@ NCCL_DEVICE_INLINE ginrsCommExt const* extensionOf(ncclDevComm const& comm) {
   ginrsCommExt const* ext = reinterpret_cast<ginrsCommExt const*>(page + GINRS_COMM_EXT_OFFSET);
   return nccl::utility::loadConst(&ext->magic) == GINRS_COMM_EXT_MAGIC ? ext : nullptr;
 }
-/* The block behind a GIN context, or null. */
-NCCL_DEVICE_INLINE ginrsGinExt const* extensionOf(ncclGinCtx const& ctx) {
-  if (ctx.ginrs.mark != GINRS_MARK_WORD) return nullptr;
-  char const* context = static_cast<char const*>(ctx.handle);
-  ginrsGinExt const* ext = reinterpret_cast<ginrsGinExt const*>(context + GINRS_GIN_EXT_OFFSET);
-  return nccl::utility::loadConst(&ext->magic) == GINRS_GIN_EXT_MAGIC ? ext : nullptr;
+/* Where the block behind a GIN context is, if there is one. */
+NCCL_DEVICE_INLINE ginrsGinExt const* extensionAt(void const* ginHandle) {
+  return reinterpret_cast<ginrsGinExt const*>(static_cast<char const*>(ginHandle) + GINRS_GIN_EXT_OFFSET);
 }
-
-NCCL_DEVICE_INLINE bool isRaised(uint32_t* word) {
-  return cuda::atomic_ref<uint32_t, cuda::thread_scope_system>(*word).load(cuda::memory_order_relaxed) != 0;
+/* GINRS_FLAG_s of a context that our ncclGin made; 0 for others. */
+NCCL_DEVICE_INLINE uint32_t flagsOf(ncclGinCtx const& ctx) {
+  return (ctx.ginrs.mark & ~0xffu) == GINRS_MARK_CTX ? ctx.ginrs.mark & 0xff : 0;
+}
+NCCL_DEVICE_INLINE ginrsGinExt const* extensionOf(ncclGinCtx const& ctx) {
+  return (flagsOf(ctx) & GINRS_FLAG_KNOWN) != 0 ? extensionAt(ctx.handle) : nullptr;
+}
+/* Those flags, found out. The context is one of the proxy's. */
+NCCL_DEVICE_INLINE uint32_t probe(ncclDevComm const& comm, void const* ginHandle) {
+  using nccl::utility::loadConst;
+  if (!isMarked(comm)) return 0;
+  ginrsGinExt const* ext = extensionAt(ginHandle);
+  uint32_t version = loadConst(&ext->version), flags = loadConst(&ext->flags);
+  bool hasHints = loadConst(&ext->hintRing) != nullptr, isCached = loadConst(&ext->cachedCis) != nullptr;
+  if (loadConst(&ext->magic) != GINRS_GIN_EXT_MAGIC) return 0;
+  uint32_t found = GINRS_FLAG_KNOWN | (hasHints ? GINRS_FLAG_HINTS : 0);
+  if (version < 2) return found;
+  return found | (flags & (GINRS_FLAG_DIRECT | GINRS_FLAG_SAME_GPU)) | (isCached ? GINRS_FLAG_CACHED : 0);
 }
 
 /* Where: ncclDevComm or ncclGinCtx. The near word costs a look into the GPU's L2, the host's a PCIe round trip. */
@@ -41,13 +54,14 @@ template <typename Where>
 NCCL_DEVICE_INLINE bool isAborted(Where const& where, bool lookAtHost = false) {
   auto const* ext = extensionOf(where);
   if (ext == nullptr) return false;
-  if (isRaised(nccl::utility::loadConst(&ext->abortWord))) return true;
-  return lookAtHost && nccl::utility::loadConst(&ext->version) >= 2 && isRaised(nccl::utility::loadConst(&ext->abortHost));
+  if (loadRelaxed(nccl::utility::loadConst(&ext->abortWord)) != 0) return true;
+  if (!lookAtHost || nccl::utility::loadConst(&ext->version) < 2) return false;
+  return loadRelaxed(nccl::utility::loadConst(&ext->abortHost)) != 0;
 }
 
-/* Calls done() until it is true; false if the communicator was aborted instead. Between two looks of a burst stands
- * nothing but done()'s own code and a count: a wait that ends within its first burst, some 10 us, touches no memory but
- * its own. The loop has one way out, so that lanes that end at different times meet again at once. */
+/* Calls done() until it is true; false if the communicator was aborted instead. Between two looks stand done()'s own code
+ * and a count: a wait of less than 32 looks, some 10 us, touches no memory but its own. One loop with one way out, so that
+ * lanes that end at different times meet again at once. */
 template <typename Where, typename Done>
 NCCL_DEVICE_INLINE bool until(Where const& where, Done&& done) {
 #ifdef __GINRS_CPU__
@@ -57,17 +71,13 @@ NCCL_DEVICE_INLINE bool until(Where const& where, Done&& done) {
   }
   return true;
 #else
-  constexpr int burst = 32;            /* looks between two at the near abort word */
-  constexpr unsigned hostMask = 0x3f;  /* bursts, less one, between two at the host's: about a millisecond */
-  bool isDone;
-  for (unsigned bursts = 1;; bursts++) {
-    int left = burst;
+  constexpr unsigned nearMask = 0x1f, hostMask = 0x7ff; /* looks, less one, between two at either abort word */
+  bool isGivenUp = false;
 #pragma unroll 1
-    do {
-      isDone = done();
-    } while (!isDone && --left != 0);
-    if (isDone || isAborted(where, (bursts & hostMask) == 0)) return isDone;
+  for (unsigned looks = 1; !isGivenUp && !done(); looks++) {
+    if ((looks & nearMask) == 0) isGivenUp = isAborted(where, (looks & hostMask) == 0);
   }
+  return !isGivenUp;
 #endif
 }
 

@@ -30,11 +30,6 @@
 namespace ginrs {
 namespace gin {
 
-/* Bits of GINRS_FLAG_ that the context's library set; 0 without a ginrs library. */
-NCCL_DEVICE_INLINE uint32_t flagsOf(ncclGinCtx const& ctx) {
-  return ctx.backend == NCCL_NET_DEVICE_GIN_PROXY ? loadExtension(ctx).flags : 0;
-}
-
 /* Steps 4 and 5. The release is never spared: alreadyReleased speaks of the source, not of earlier puts' stores. */
 NCCL_DEVICE_INLINE void raise(ncclGinProxyGpuCtx_t const& context, ginrsGinExt const& ext, int lsaPeer,
                               Operation const& op) {
@@ -50,23 +45,30 @@ NCCL_DEVICE_INLINE void raise(ncclGinProxyGpuCtx_t const& context, ginrsGinExt c
   if (op.hasCounter) addRelaxed(context.counters + op.counterId, 1);
 }
 
-/* What every ncclGinApi_ call that starts an operation does. On a direct context the queue takes the bytes alone, and
- * this thread carries out the actions when they have landed: for large puts, and for callers of ncclGinApi_Put and
- * _PutValue, who have registrations where an address is needed. Direct contexts span the LSA team alone, so world ranks
- * are LSA ranks. */
-NCCL_DEVICE_INLINE void start(ncclGinCtx const& ctx, int peer, Operation const& op,
-                              cuda::thread_scope alreadyReleased) {
+/* An operation of a direct context by way of the queue, which takes the bytes alone; this thread carries out the actions
+ * when they have landed. For large puts, and for callers of ncclGinApi_Put and _PutValue, who have registrations where an
+ * address is needed. Direct contexts span the LSA team alone, so world ranks are LSA ranks. */
+template <typename = void>
+GINRS_DEVICE_NOINLINE void putByQueue(ncclGinCtx ctx, int peer, Operation op, cuda::thread_scope alreadyReleased) {
   Queue queue(ctx);
-  bool const isDirect = (queue.ext.flags & GINRS_FLAG_DIRECT) != 0;
-  if (!isDirect || op.bytes != 0) {
-    Operation sent = op;
-    sent.hasSignal = op.hasSignal && !isDirect;
-    sent.hasCounter = op.hasCounter && !isDirect;
-    Posted posted = submit(ctx, queue, peer, sent, alreadyReleased);
-    if (!isDirect || !posted.isQueued) return;
+  if (op.bytes != 0) {
+    Operation payload = op;
+    payload.hasSignal = payload.hasCounter = false;
+    Posted posted = submit(ctx, queue, peer, payload, alreadyReleased);
+    if (!posted.isQueued) return;
     if (!waitUntilComplete(ctx, queue, uint32_t(peer), posted.index + 1, cuda::memory_order_acquire)) return;
   }
   raise(queue.abi, queue.ext, peer, op);
+}
+
+/* What every ncclGinApi_ call that starts an operation does. */
+NCCL_DEVICE_INLINE void start(ncclGinCtx const& ctx, int peer, Operation const& op,
+                              cuda::thread_scope alreadyReleased) {
+  if ((flagsOf(ctx) & GINRS_FLAG_DIRECT) != 0) {
+    putByQueue(ctx, peer, op, alreadyReleased);
+  } else {
+    submit(ctx, Queue(ctx), peer, op, alreadyReleased);
+  }
 }
 
 /* What ncclGin does on a direct context. op's windows and offsets are not used, `to` and `from` are addresses. Callers

@@ -10,7 +10,7 @@ namespace gin {
 
 /* Until all that was claimed for `peer` before this call is complete, or the communicator is aborted. */
 NCCL_DEVICE_INLINE void flushPeer(ncclGinCtx const& ctx, Queue const& queue, uint32_t peer, cuda::memory_order order) {
-  uint32_t claimed = GpuU32(queue.abi.pis[peer]).load(cuda::memory_order_relaxed);
+  uint32_t claimed = loadRelaxed(queue.abi.pis + peer);
   waitUntilComplete(ctx, queue, peer, claimed, nccl::utility::acquireOrderOf(order));
 }
 

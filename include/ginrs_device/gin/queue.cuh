@@ -29,30 +29,25 @@
 namespace ginrs {
 namespace gin {
 
-using SystemU32 = cuda::atomic_ref<uint32_t, cuda::thread_scope_system>;
 using SystemU64 = cuda::atomic_ref<uint64_t, cuda::thread_scope_system>;
-using GpuU32 = cuda::atomic_ref<uint32_t, cuda::thread_scope_device>;
 
 NCCL_DEVICE_INLINE ncclGinProxyGpuCtx_t loadContext(ncclGinCtx const& ctx) {
   return nccl::utility::loadConst(static_cast<ncclGinProxyGpuCtx_t const*>(ctx.handle));
 }
 
-/* The context's extension, zero in all that the library does not know. In pieces of 16 bytes, of which the compiler
- * keeps those that the caller uses; choices instead of branches, so that all of them are on their way at once. */
+/* The context's extension: of a context that is not known, zeros. In pieces of 16 bytes, of which the compiler keeps those
+ * that the caller uses and the flags do not rule out. */
 NCCL_DEVICE_INLINE ginrsGinExt loadExtension(ncclGinCtx const& ctx) {
   struct alignas(16) Image {
     ginrsGinExt ext;
   };
   static_assert(sizeof(Image) <= GINRS_GIN_EXT_SPACE, "the library keeps this much");
-  if (ctx.ginrs.mark != GINRS_MARK_WORD) return ginrsGinExt{};
-  char const* at = static_cast<char const*>(ctx.handle) + GINRS_GIN_EXT_OFFSET;
-  ginrsGinExt ext = nccl::utility::loadConst(reinterpret_cast<Image const*>(at)).ext;
-  bool const isOne = ext.magic == GINRS_GIN_EXT_MAGIC, isTwo = isOne && ext.version >= 2;
-  ext.abortWord = isOne ? ext.abortWord : nullptr;
-  ext.hintRing = isOne ? ext.hintRing : nullptr;
-  ext.abortHost = isTwo ? ext.abortHost : nullptr;
-  ext.cachedCis = isTwo ? ext.cachedCis : nullptr;
-  ext.flags = isTwo ? ext.flags : 0;
+  uint32_t const flags = flagsOf(ctx);
+  if ((flags & GINRS_FLAG_KNOWN) == 0) return ginrsGinExt{};
+  ginrsGinExt ext = nccl::utility::loadConst(reinterpret_cast<Image const*>(extensionAt(ctx.handle))).ext;
+  if ((flags & GINRS_FLAG_HINTS) == 0) ext.hintRing = nullptr;
+  if ((flags & GINRS_FLAG_CACHED) == 0) ext.cachedCis = nullptr;
+  ext.flags = flags;
   return ext;
 }
 
@@ -89,28 +84,17 @@ NCCL_DEVICE_INLINE void releasePayload(cuda::thread_scope alreadyReleased) {
 
 /* Tells the proxy that `peer`'s queue is claimed up to, not including, `end`. A ring entry that is overwritten before
  * the proxy reads it is made up for by its slow scan. */
-NCCL_DEVICE_INLINE void hint(ginrsGinExt const& ext, uint32_t peer, uint32_t end) {
+NCCL_DEVICE_INLINE void hint(ginrsGinExt const& ext, uint32_t peer, uint32_t end, uint32_t wrap) {
   if (ext.hintRing == nullptr) return;
-  uint32_t slot = GpuU32(*ext.hintHead).fetch_add(1, cuda::memory_order_relaxed) & ext.hintMask;
-  SystemU64(ext.hintRing[slot]).store(GINRS_HINT(peer, end), cuda::memory_order_relaxed);
+  uint32_t slot = claimNext(ext.hintHead, wrap) & ext.hintMask;
+  storeRelaxed(ext.hintRing + slot, uint64_t(GINRS_HINT(peer, end)));
 }
 
 /* Eight words, each whole and with its flag at once. A descriptor's type has alignment 1, a queue's slots have 64. */
 NCCL_DEVICE_INLINE void writeSlot(void* slot, ncclGinProxyGfd_t const& gfd) {
   uint64_t* words = static_cast<uint64_t*>(slot);
-#if defined(__CUDA_ARCH__) && !defined(__GINRS_CPU__)
 #pragma unroll
-  for (int i = 0; i < ncclGinProxyGfdQwords; i += 2) {
-    asm volatile("st.relaxed.sys.v2.b64 [%0], {%1, %2};" ::"l"(words + i), "l"(gfd.qword[i].raw),
-                 "l"(gfd.qword[i + 1].raw)
-                 : "memory");
-  }
-#elif defined(__GINRS_CPU__)
-  /* Release costs nothing on x86, and shows ThreadSanitizer the order that the fence above made. */
-  for (int i = 0; i < ncclGinProxyGfdQwords; i++) SystemU64(words[i]).store(gfd.qword[i].raw, cuda::memory_order_release);
-#else
-  (void)words, (void)gfd;
-#endif
+  for (int i = 0; i < ncclGinProxyGfdQwords; i += 2) storeRelaxed(words + i, gfd.qword[i].raw, gfd.qword[i + 1].raw);
 }
 
 /* Until *ci has reached `end`, rolling, or the communicator is aborted (false). What was seen is left in *cached, if
@@ -122,15 +106,25 @@ GINRS_DEVICE_NOINLINE bool waitForConsumer(ncclGinCtx ctx, uint32_t* ci, uint32_
   uint32_t seen = 0;
   bool isReached = until(ctx, [&] { return nccl::utility::rollingLessEq(end, seen = look(ci, order)); });
   settle(order);
-  if (isReached && cached != nullptr) GpuU32(*cached).store(seen, cuda::memory_order_release);
+  if (isReached && cached != nullptr) {
+    fenceRelease<cuda::thread_scope_device>();
+    storeRelaxed(cached, seen);
+  }
   return isReached;
+}
+
+NCCL_DEVICE_INLINE uint32_t* cachedOf(Queue const& queue, uint32_t peer) {
+  return queue.ext.cachedCis == nullptr ? nullptr : queue.ext.cachedCis + peer;
 }
 
 /* Until everything of `peer`'s queue before index `end` is complete; false if the communicator was aborted. */
 NCCL_DEVICE_INLINE bool waitUntilComplete(ncclGinCtx const& ctx, Queue const& queue, uint32_t peer, uint32_t end,
                                           cuda::memory_order order) {
-  uint32_t* cached = queue.ext.cachedCis == nullptr ? nullptr : queue.ext.cachedCis + peer;
-  if (cached != nullptr && nccl::utility::rollingLessEq(end, GpuU32(*cached).load(order))) return true;
+  uint32_t* cached = cachedOf(queue, peer);
+  if (cached != nullptr && nccl::utility::rollingLessEq(end, look(cached, order))) {
+    settle(order);
+    return true;
+  }
   return waitForConsumer(ctx, queue.abi.cis + peer, cached, end, order);
 }
 
@@ -148,11 +142,11 @@ NCCL_DEVICE_INLINE Posted post(ncclGinCtx const& ctx, Queue const& queue, uint32
   if (isAborted(ctx)) return {false, 0}; /* cheap here; on a GPU the host drops what still arrives */
 #endif
   uint32_t const size = queue.abi.queueSize;
-  uint32_t* cached = queue.ext.cachedCis == nullptr ? nullptr : queue.ext.cachedCis + peer;
-  /* Before the claim, so that both are on their way at once, and so that it cannot be beyond the claim. */
-  uint32_t known = cached == nullptr ? 0 : GpuU32(*cached).load(cuda::memory_order_relaxed);
-  uint32_t index = GpuU32(queue.abi.pis[peer]).fetch_add(1, cuda::memory_order_relaxed);
-  hint(queue.ext, peer, index + 1);
+  uint32_t* cached = cachedOf(queue, peer);
+  uint32_t const wrap = 0u - (size < 1 ? size : 1); /* see claimNext */
+  uint32_t index = claimNext(queue.abi.pis + peer, wrap);
+  uint32_t known = cached == nullptr ? 0 : loadRelaxed(cached); /* on its way while the claim is */
+  hint(queue.ext, peer, index + 1, wrap);
   releasePayload(alreadyReleased);
 
   if (cached == nullptr || index - known >= size) {

@@ -18,7 +18,13 @@
 namespace ginrs {
 namespace lsa {
 
-using SystemWord = cuda::atomic_ref<uint32_t, cuda::thread_scope_system>;
+NCCL_DEVICE_INLINE void tell(uint32_t* word, uint32_t value, cuda::memory_order order) {
+  if (order == cuda::memory_order_relaxed) {
+    storeRelaxed(word, value);
+  } else {
+    cuda::atomic_ref<uint32_t, cuda::thread_scope_system>(*word).store(value, order);
+  }
+}
 
 /* The mode that this build can run. Ranks built with CUDA before 12.6 use unicast when asked for multimem; ranks that
  * disagree would wait for each other for ever, so the rule is part of the protocol. */
@@ -93,10 +99,10 @@ NCCL_DEVICE_INLINE void arrive(ncclLsaBarrierSession_internal<Coop>& bar, cuda::
     return;
   }
   if (bar.firstOut == nullptr) return;
-  SystemWord(*bar.firstOut).store(bar.epoch + 1, order);
+  tell(bar.firstOut, bar.epoch + 1, order);
 #pragma unroll 1
   for (int i = bar.coop.thread_rank() + bar.coop.size(); i < bar.team.nRanks - 1; i += bar.coop.size()) {
-    SystemWord(*outbox(bar, i)).store(bar.epoch + 1, order);
+    tell(outbox(bar, i), bar.epoch + 1, order);
   }
 }
 

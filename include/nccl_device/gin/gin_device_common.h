@@ -29,7 +29,7 @@
 #endif
 
 /* One context of the calling rank, as backends get it. rank and nRanks are of the world. The padding behind nRanks is
- * ours: GINRS_MARK_WORD if the library is ginrs (ginrs_device/marker.h). It is a member so that copies keep it, and in a
+ * ours: GINRS_MARK_CTX and flags if the library is ginrs (ginrs_device/marker.h). It is a member so that copies keep it, and in a
  * union so that {backend, rank, nRanks, handle} still initialises the struct. */
 typedef struct ncclGinCtx {
   ncclNetDeviceType backend;

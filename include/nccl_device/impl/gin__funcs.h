@@ -26,9 +26,8 @@ NCCL_DEVICE_INLINE ncclGin_BackendMask<backendMask>::ncclGin_BackendMask(ncclDev
   _ginBackend = count == 0 ? uint32_t(NCCL_NET_DEVICE_HOST) : comm.ginTypes[contextId];
   _ginHandle = count == 0 ? nullptr : comm.ginHandles[contextId];
   _signalShadows = comm.ginSignalShadows + size_t(contextId) * comm.ginSignalCount;
-  constexpr bool hasProxy = (backendMask & (1u << NCCL_NET_DEVICE_GIN_PROXY)) != 0;
-  _ginrsFlags = count != 0 && ginrs::isMarked(comm) ? GINRS_FLAG_MARKED : 0;
-  if (hasProxy && _ginrsFlags != 0) _ginrsFlags |= ginrs::gin::flagsOf(_makeCtx());
+  bool const isProxy = _ginBackend == NCCL_NET_DEVICE_GIN_PROXY && (backendMask & 1u << NCCL_NET_DEVICE_GIN_PROXY) != 0;
+  _ginrsFlags = isProxy ? ginrs::probe(comm, _ginHandle) : 0;
 }
 
 template <unsigned backendMask>
@@ -37,7 +36,7 @@ NCCL_DEVICE_INLINE ncclGinCtx_M<backendMask> ncclGin_BackendMask<backendMask>::_
   ctx.backend = ncclNetDeviceType(_ginBackend);
   ctx.rank = comm.rank;
   ctx.ginrs.nRanks = comm.nRanks;
-  ctx.ginrs.mark = (_ginrsFlags & GINRS_FLAG_MARKED) != 0 ? GINRS_MARK_WORD : 0;
+  ctx.ginrs.mark = _ginrsFlags != 0 ? GINRS_MARK_CTX | _ginrsFlags : 0;
   ctx.handle = _ginHandle;
   return ctx;
 }
@@ -84,6 +83,17 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::put(
     char* to = static_cast<char*>(ncclGetPeerPointer(dstWnd, dstOffset, worldPeer));
     char const* from = static_cast<char const*>(ncclGetLocalPointer(srcWnd, srcOffset));
     if (ginrs::gin::putDirectly(_makeCtx(), coop, worldPeer, to, from, op)) return;
+    if (coop.thread_rank() == 0) {
+      ginrs::gin::Registration dst = ginrs::gin::registrationOf(dstWnd, contextId);
+      ginrs::gin::Registration src = ginrs::gin::registrationOf(srcWnd, contextId);
+      op.dstWin = dst.window;
+      op.dstOff = dst.start + dstOffset;
+      op.srcWin = src.window;
+      op.srcOff = src.start + srcOffset;
+      ginrs::gin::putByQueue(_makeCtx(), worldPeer, op, ginrs::gin::releaseLeft(_ginrsFlags, srcWnd, alreadyReleased));
+    }
+    coop.sync();
+    return;
   }
   if (coop.thread_rank() == 0) {
     ginrs::gin::Registration dst = ginrs::gin::registrationOf(dstWnd, contextId);

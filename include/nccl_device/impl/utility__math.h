@@ -74,7 +74,16 @@ NCCL_HOST_DEVICE_INLINE T add4G(T base, int delta) {
   static_assert(sizeof(T) == 8, "add4G: the base must be a 64-bit object");
   uint64_t bits;
   __builtin_memcpy(&bits, &base, 8);
+#if defined(__CUDA_ARCH__) && !defined(__GINRS_CPU__)
+  /* By halves, which the optimizer would put together: so the product that delta is as a rule and this addition become
+   * one instruction. An LSA all-reduce of 2 ranks is 1 to 2 % faster for it. */
+  uint32_t low, high;
+  asm("mov.b64 {%0, %1}, %2;" : "=r"(low), "=r"(high) : "l"(bits));
+  high += uint32_t(delta);
+  asm("mov.b64 %0, {%1, %2};" : "=l"(bits) : "r"(low), "r"(high));
+#else
   bits += uint64_t(uint32_t(delta)) << 32;
+#endif
   __builtin_memcpy(&base, &bits, 8);
   return base;
 }

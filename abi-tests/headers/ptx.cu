@@ -24,3 +24,9 @@ extern "C" __global__ void putReleased(ncclDevComm d, ncclWindow_t w) {
   ncclGin(d, 0).put(ncclTeamWorld(d), 1, w, 0, w, 0, 8, ncclGin_None{}, ncclGin_None{}, ncclCoopThread{},
                     ncclGin_None{}, cuda::thread_scope_system, cuda::thread_scope_system);
 }
+extern "C" __global__ void putByBlock(ncclDevComm d, ncclWindow_t w, size_t bytes) {
+  ncclGin net(d, 0);
+  net.put(ncclTeamWorld(d), 1, w, 0, w, bytes, bytes, ncclGin_SignalInc{0}, ncclGin_CounterInc{0}, Cta());
+  net.waitSignal(Cta(), 0, 1);
+  net.flush(Cta());
+}

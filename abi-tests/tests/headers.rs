@@ -324,6 +324,23 @@ fn kernel<'a>(ptx: &'a str, name: &str) -> &'a str {
     &rest[..end.map_or(rest.len(), |end| end + 1)]
 }
 
+/// A block of 1024 threads has 64 registers for each: a kernel beyond that does not start.
+#[test]
+fn kernels_with_puts_and_barriers_fit_blocks_of_1024_threads() {
+    let Some(nvcc) = nvcc_or_skip("registers") else { return };
+    let mut command = nvcc_command(&nvcc);
+    command
+        .args(["-arch=sm_90", "-cubin", "-DNDEBUG", "-Xptxas", "-v", "-o", "/dev/null"])
+        .args(Headers::Ours.flags().expect("ours"));
+    let output = command.arg(source("ptx.cu")).output().expect("nvcc starts");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let counts: Vec<u32> =
+        said.split("Used ").skip(1).map(|rest| rest.split(' ').next().and_then(|n| n.parse().ok()).expect("a number")).collect();
+    assert!(output.status.success() && counts.len() >= 6, "{said}");
+    assert!(counts.iter().all(|&registers| registers <= 64), "{counts:?} registers");
+    assert!(!said.contains("Function properties for _ZN5ginrs"), "a call costs more registers than it saves:\n{said}");
+}
+
 #[test]
 fn t027_t058_instructions() {
     let Some(nvcc) = nvcc_or_skip("t058") else { return };

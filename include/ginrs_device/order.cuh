@@ -17,8 +17,6 @@
 #define GINRS_ONE_WAY_FENCES 0
 #endif
 
-#define GINRS_DEVICE_NOINLINE __device__ __noinline__
-
 namespace ginrs {
 
 template <cuda::thread_scope scope>
@@ -67,6 +65,10 @@ NCCL_DEVICE_INLINE uint32_t claimNext(uint32_t* word, uint32_t wrap) {
   asm volatile("atom.inc.relaxed.gpu.global.u32 %0, [%1], %2;" : "=r"(before) : GINRS_GLOBAL(word), "r"(wrap) : "memory");
   return before;
 }
+/* Nothing that needs these values is reckoned before this place. */
+NCCL_DEVICE_INLINE void holdBack(uint32_t& a, uint32_t& b, uint32_t& c) {
+  asm volatile("" : "+r"(a), "+r"(b), "+r"(c)::"memory");
+}
 /* Of which nobody wants the old value. */
 NCCL_DEVICE_INLINE void addRelaxed(uint64_t* word, uint64_t value) {
   asm volatile("red.relaxed.sys.global.add.u64 [%0], %1;" ::GINRS_GLOBAL(word), "l"(value) : "memory");
@@ -89,6 +91,7 @@ NCCL_DEVICE_INLINE void storeRelaxed(uint64_t* words, uint64_t first, uint64_t s
 NCCL_DEVICE_INLINE uint32_t claimNext(uint32_t* word, uint32_t) {
   return cuda::atomic_ref<uint32_t, cuda::thread_scope_device>(*word).fetch_add(1, cuda::memory_order_relaxed);
 }
+NCCL_DEVICE_INLINE void holdBack(uint32_t&, uint32_t&, uint32_t&) {}
 NCCL_DEVICE_INLINE void addRelaxed(uint64_t* word, uint64_t value) {
   cuda::atomic_ref<uint64_t, cuda::thread_scope_system>(*word).fetch_add(value, cuda::memory_order_relaxed);
 }

@@ -60,8 +60,7 @@ NCCL_DEVICE_INLINE bool isAborted(Where const& where, bool lookAtHost = false) {
 }
 
 /* Calls done() until it is true; false if the communicator was aborted instead. Between two looks stand done()'s own code
- * and a count: a wait of less than 32 looks, some 10 us, touches no memory but its own. One loop with one way out, so that
- * lanes that end at different times meet again at once. */
+ * and a count: a wait of less than a burst, some 10 us, touches no memory but its own. */
 template <typename Where, typename Done>
 NCCL_DEVICE_INLINE bool until(Where const& where, Done&& done) {
 #ifdef __GINRS_CPU__
@@ -71,13 +70,17 @@ NCCL_DEVICE_INLINE bool until(Where const& where, Done&& done) {
   }
   return true;
 #else
-  constexpr unsigned nearMask = 0x1f, hostMask = 0x7ff; /* looks, less one, between two at either abort word */
-  bool isGivenUp = false;
+  constexpr int burst = 32;            /* looks between two at the near abort word */
+  constexpr unsigned hostMask = 0x3f;  /* bursts, less one, between two at the host's: about a millisecond */
+  bool isDone;
+  for (unsigned bursts = 1;; bursts++) {
+    int left = burst;
 #pragma unroll 1
-  for (unsigned looks = 1; !isGivenUp && !done(); looks++) {
-    if ((looks & nearMask) == 0) isGivenUp = isAborted(where, (looks & hostMask) == 0);
+    do {
+      isDone = done();
+    } while (!isDone && --left != 0);
+    if (isDone || isAborted(where, (bursts & hostMask) == 0)) return isDone;
   }
-  return !isGivenUp;
 #endif
 }
 

@@ -32,81 +32,76 @@ NCCL_DEVICE_INLINE void copyUnit(char* to, char const* from) {
   storeUnit(to, loadUnit<Unit>(from));
 }
 
-/* `count` units, thread `rank` of `n`. Neighbouring threads take neighbouring units. */
-template <typename Unit>
-NCCL_DEVICE_INLINE void copyUnits(char* to, char const* from, size_t count, int rank, int n) {
-  constexpr int inFlight = 8;
-  constexpr size_t size = sizeof(Unit);
-  size_t const step = size_t(n);
-  Unit units[inFlight];
-  size_t i = size_t(rank);
-#pragma unroll 1
-  for (; i + (inFlight - 1) * step < count; i += inFlight * step) {
+/* A thread's next `batch` units: all loads before all stores. Moves both addresses on. */
+template <typename Unit, int batch>
+NCCL_DEVICE_INLINE void copyBatch(char*& to, char const*& from, size_t step) {
+  Unit units[batch];
 #pragma unroll
-    for (int u = 0; u < inFlight; u++) units[u] = loadUnit<Unit>(from + (i + u * step) * size);
+  for (int u = 0; u < batch; u++, from += step) units[u] = loadUnit<Unit>(from);
 #pragma unroll
-    for (int u = 0; u < inFlight; u++) storeUnit(to + (i + u * step) * size, units[u]);
-  }
-  if (i >= count) return;
-#pragma unroll
-  for (int u = 0; u < inFlight; u++) {
-    if (i + u * step < count) units[u] = loadUnit<Unit>(from + (i + u * step) * size);
-  }
-#pragma unroll
-  for (int u = 0; u < inFlight; u++) {
-    if (i + u * step < count) storeUnit(to + (i + u * step) * size, units[u]);
-  }
+  for (int u = 0; u < batch; u++, to += step) storeUnit(to, units[u]);
 }
 
-/* The whole of it in units of `Unit`, which both addresses have the same distance to a multiple of: up to four smaller
- * units in front and behind, by one thread each, and the bulk between by all. */
+/* `count` units, thread `rank` of `n`; neighbouring threads take neighbouring units. Four under way per thread: eight would
+ * take a put's kernel beyond 64 registers, and so out of blocks of 1024 threads. */
+template <typename Unit>
+NCCL_DEVICE_INLINE void copyUnits(char* to, char const* from, size_t count, int rank, int n) {
+  size_t const step = size_t(n) * sizeof(Unit);
+  to += rank * sizeof(Unit);
+  from += rank * sizeof(Unit);
+  size_t i = size_t(rank);
+#pragma unroll 1
+  for (; i + 3 * size_t(n) < count; i += 4 * size_t(n)) copyBatch<Unit, 4>(to, from, step);
+  if (i + size_t(n) < count) {
+    copyBatch<Unit, 2>(to, from, step);
+    i += 2 * size_t(n);
+  }
+  if (i < count) copyBatch<Unit, 1>(to, from, step);
+}
+
+/* Up to three smaller units in front and behind, by one thread each, and the bulk between by all. */
 template <typename Unit>
 NCCL_DEVICE_INLINE void copyAligned(char* to, char const* from, size_t bytes, int rank, int n) {
   constexpr size_t size = sizeof(Unit);
-  bool const isFirst = rank == 0, isLast = rank == n - 1;
-  uintptr_t const address = reinterpret_cast<uintptr_t>(to);
-  size_t at = 0;
   /* Every thread reckons, so that all agree where the bulk begins. */
-  if (size > 1 && (address & 1) != 0 && bytes - at >= 1) {
-    if (isFirst) copyUnit<uint8_t>(to + at, from + at);
-    at += 1;
-  }
-  if (size > 2 && ((address + at) & 2) != 0 && bytes - at >= 2) {
-    if (isFirst) copyUnit<uint16_t>(to + at, from + at);
-    at += 2;
-  }
-  if (size > 4 && ((address + at) & 4) != 0 && bytes - at >= 4) {
-    if (isFirst) copyUnit<uint32_t>(to + at, from + at);
-    at += 4;
-  }
-  if (size > 8 && ((address + at) & 8) != 0 && bytes - at >= 8) {
-    if (isFirst) copyUnit<uint64_t>(to + at, from + at);
-    at += 8;
-  }
-  size_t const count = (bytes - at) / size;
-  if (count != 0) copyUnits<Unit>(to + at, from + at, count, rank, n);
-  at += count * size;
-  if (!isLast) return;
-  size_t const rest = bytes - at; /* less than a unit */
-  if (size > 8 && (rest & 8) != 0) copyUnit<uint64_t>(to + at, from + at), at += 8;
-  if (size > 4 && (rest & 4) != 0) copyUnit<uint32_t>(to + at, from + at), at += 4;
-  if (size > 2 && (rest & 2) != 0) copyUnit<uint16_t>(to + at, from + at), at += 2;
-  if (size > 1 && (rest & 1) != 0) copyUnit<uint8_t>(to + at, from + at);
+  auto front = [&](auto unit) {
+    using Small = decltype(unit);
+    if (size <= sizeof(Small) || (reinterpret_cast<uintptr_t>(to) & sizeof(Small)) == 0 || bytes < sizeof(Small)) return;
+    if (rank == 0) copyUnit<Small>(to, from);
+    to += sizeof(Small);
+    from += sizeof(Small);
+    bytes -= sizeof(Small);
+  };
+  front(uint8_t());
+  front(uint16_t());
+  front(uint32_t());
+  front(uint64_t());
+
+  size_t const bulk = bytes & ~(size - 1);
+  if (bulk != 0) copyUnits<Unit>(to, from, bulk / size, rank, n);
+  if (rank != n - 1) return;
+  to += bulk;
+  from += bulk;
+  auto back = [&](auto unit) {
+    using Small = decltype(unit);
+    if (size <= sizeof(Small) || (bytes & sizeof(Small)) == 0) return;
+    copyUnit<Small>(to, from);
+    to += sizeof(Small);
+    from += sizeof(Small);
+  };
+  back(uint64_t());
+  back(uint32_t());
+  back(uint16_t());
+  back(uint8_t());
 }
 
-/* Thread `rank` of `n`: its share of `bytes`. The widest unit is what the addresses' distance allows. Not inlined: it is
- * long, and a call costs little beside a store to a peer. */
-template <typename = void>
-GINRS_DEVICE_NOINLINE void copyBytes(char* to, char const* from, size_t bytes, int rank, int n) {
+/* Thread `rank` of `n`: its share of `bytes`, in the widest units that the addresses' distance allows: 16, 4, or 1. */
+NCCL_DEVICE_INLINE void copyBytes(char* to, char const* from, size_t bytes, int rank, int n) {
   uintptr_t const distance = reinterpret_cast<uintptr_t>(to) ^ reinterpret_cast<uintptr_t>(from);
   if (distance % 16 == 0) {
     copyAligned<uint4>(to, from, bytes, rank, n);
-  } else if (distance % 8 == 0) {
-    copyAligned<uint64_t>(to, from, bytes, rank, n);
   } else if (distance % 4 == 0) {
     copyAligned<uint32_t>(to, from, bytes, rank, n);
-  } else if (distance % 2 == 0) {
-    copyAligned<uint16_t>(to, from, bytes, rank, n);
   } else {
     copyAligned<uint8_t>(to, from, bytes, rank, n);
   }

@@ -48,8 +48,8 @@ NCCL_DEVICE_INLINE void raise(ncclGinProxyGpuCtx_t const& context, ginrsGinExt c
 /* An operation of a direct context by way of the queue, which takes the bytes alone; this thread carries out the actions
  * when they have landed. For large puts, and for callers of ncclGinApi_Put and _PutValue, who have registrations where an
  * address is needed. Direct contexts span the LSA team alone, so world ranks are LSA ranks. */
-template <typename = void>
-GINRS_DEVICE_NOINLINE void putByQueue(ncclGinCtx ctx, int peer, Operation op, cuda::thread_scope alreadyReleased) {
+NCCL_DEVICE_INLINE void putByQueue(ncclGinCtx const& ctx, int peer, Operation const& op,
+                                   cuda::thread_scope alreadyReleased) {
   Queue queue(ctx);
   if (op.bytes != 0) {
     Operation payload = op;

@@ -3,8 +3,8 @@
  *
  *   order   what                                                    why
  *   1       idx = pi++, relaxed                                     producers of the whole GPU share the queue
- *   2       hint {peer, idx + 1}, relaxed, if hints are wanted      the proxy looks here sooner; promises nothing
- *   3       release fence                                           the payload is visible before any word of the slot
+ *   2       release fence                                           the payload is visible before any word of the slot
+ *   3       hint {peer, idx + 1}, relaxed, if hints are wanted      the proxy looks here sooner; promises nothing
  *   4       wait until idx - ci < queueSize                         then the host has zeroed the slot
  *   5       write the 8 words, each with its flag, relaxed          the host takes each word when it sees its flag
  *
@@ -82,14 +82,6 @@ NCCL_DEVICE_INLINE void releasePayload(cuda::thread_scope alreadyReleased) {
   }
 }
 
-/* Tells the proxy that `peer`'s queue is claimed up to, not including, `end`. A ring entry that is overwritten before
- * the proxy reads it is made up for by its slow scan. */
-NCCL_DEVICE_INLINE void hint(ginrsGinExt const& ext, uint32_t peer, uint32_t end, uint32_t wrap) {
-  if (ext.hintRing == nullptr) return;
-  uint32_t slot = claimNext(ext.hintHead, wrap) & ext.hintMask;
-  storeRelaxed(ext.hintRing + slot, uint64_t(GINRS_HINT(peer, end)));
-}
-
 /* Eight words, each whole and with its flag at once. A descriptor's type has alignment 1, a queue's slots have 64. */
 NCCL_DEVICE_INLINE void writeSlot(void* slot, ncclGinProxyGfd_t const& gfd) {
   uint64_t* words = static_cast<uint64_t*>(slot);
@@ -98,11 +90,9 @@ NCCL_DEVICE_INLINE void writeSlot(void* slot, ncclGinProxyGfd_t const& gfd) {
 }
 
 /* Until *ci has reached `end`, rolling, or the communicator is aborted (false). What was seen is left in *cached, if
- * there is one, released: it carries on what this thread acquired from the host. Not inlined: whoever comes here waits
- * for PCIe, and a kernel's registers are better spent elsewhere. */
-template <typename = void>
-GINRS_DEVICE_NOINLINE bool waitForConsumer(ncclGinCtx ctx, uint32_t* ci, uint32_t* cached, uint32_t end,
-                                           cuda::memory_order order) {
+ * there is one, released: it carries on what this thread acquired from the host. */
+NCCL_DEVICE_INLINE bool waitForConsumer(ncclGinCtx const& ctx, uint32_t* ci, uint32_t* cached, uint32_t end,
+                                        cuda::memory_order order) {
   uint32_t seen = 0;
   bool isReached = until(ctx, [&] { return nccl::utility::rollingLessEq(end, seen = look(ci, order)); });
   settle(order);
@@ -144,10 +134,15 @@ NCCL_DEVICE_INLINE Posted post(ncclGinCtx const& ctx, Queue const& queue, uint32
   uint32_t const size = queue.abi.queueSize;
   uint32_t* cached = cachedOf(queue, peer);
   uint32_t const wrap = 0u - (size < 1 ? size : 1); /* see claimNext */
+  bool const hints = queue.ext.hintRing != nullptr;
+  /* All three are on their way while the fence waits; nothing before it may need their answers. */
   uint32_t index = claimNext(queue.abi.pis + peer, wrap);
-  uint32_t known = cached == nullptr ? 0 : loadRelaxed(cached); /* on its way while the claim is */
-  hint(queue.ext, peer, index + 1, wrap);
+  uint32_t known = cached == nullptr ? 0 : loadRelaxed(cached);
+  uint32_t entry = hints ? claimNext(queue.ext.hintHead, wrap) : 0;
   releasePayload(alreadyReleased);
+  holdBack(index, known, entry);
+  /* A ring entry that is overwritten before the proxy reads it is made up for by its slow scan. */
+  if (hints) storeRelaxed(queue.ext.hintRing + (entry & queue.ext.hintMask), uint64_t(GINRS_HINT(peer, index + 1)));
 
   if (cached == nullptr || index - known >= size) {
     uint32_t end = index + 1 - size; /* then the slot's last descriptor is done */

@@ -167,9 +167,15 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::signal(ncclTeam team, 
                                                                  cuda::thread_scope alreadyReleased,
                                                                  cuda::thread_scope expected_scope) const {
   static_assert(ncclGin_isSignal(RemoteAction{}), "ncclGin::signal: the action must be a SignalInc or a SignalAdd");
+  int const worldPeer = ncclTeamRankToWorld(comm, team, peer);
   coop.sync();
-  if (coop.thread_rank() == 0) {
-    ncclGinCall<ncclGinApi_Put>(_makeCtx(), ncclCoopThread(), ncclTeamRankToWorld(comm, team, peer), false,
+  if (coop.thread_rank() != 0) {
+    /* one thread is enough */
+  } else if ((_ginrsFlags & GINRS_FLAG_DIRECT) != 0) {
+    ginrs::gin::Operation op = ginrs::gin::actionsOf(*this, remoteAction, ncclGin_None{});
+    ginrs::gin::putDirectly(_makeCtx(), ncclCoopThread(), worldPeer, nullptr, nullptr, op);
+  } else {
+    ncclGinCall<ncclGinApi_Put>(_makeCtx(), ncclCoopThread(), worldPeer, false,
                                 ncclGinWindow_t(nullptr), size_t(0), ncclGinWindow_t(nullptr), size_t(0), size_t(0),
                                 true, ncclGin_getSignalId(*this, remoteAction), ncclGin_getSignalOp(remoteAction),
                                 ncclGin_getSignalOpArg(remoteAction), false, ncclGinCounter_t(0),

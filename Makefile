@@ -11,7 +11,7 @@ STAGE := $(CURDIR)/build/prefix
 SYSTEM_LIBS := -lgcc_s -lutil -lrt -lpthread -lm -ldl -lc
 export GINRS_PREFIX ?= $(STAGE)
 
-.PHONY: help deps build stage install uninstall headers check-headers demo test bench perf gpu-bench soak asan tsan fmt clippy clean
+.PHONY: help deps build stage install uninstall headers check-headers demo test bench perf gpu-build gpu-test gpu-bench soak asan tsan fmt clippy clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -55,6 +55,12 @@ bench: stage ## speed on the CPU device, as ratios to floors measured in the sam
 
 perf: stage ## ginrs-perf, the device API's benchmarks, into build/perf
 	@scripts/perf.sh
+
+gpu-build: stage ## what gpu-test and gpu-bench run on a machine with GPUs, into build/gpu (needs nvcc, no GPU)
+	@scripts/gpu-build.sh
+
+gpu-test: ## the four combinations with NVIDIA's headers and library, on the GPUs found
+	@scripts/gpu-test.py $(GPU_TEST)
 
 gpu-bench: ## the figures of ginrs-perf on the GPUs found, beside NVIDIA's library
 	@scripts/gpu-bench.sh $(GPU_BENCH)

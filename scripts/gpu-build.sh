@@ -10,11 +10,10 @@ source scripts/find-cuda.sh
 [ -n "$NVCC" ] || { echo "no nvcc | fix: PATH, NVCC, or make deps" >&2; exit 1; }
 [ -n "$NCCL_LIB" ] && [ -n "$NCCL_INCLUDE" ] || { echo "no NCCL 2.28.9 of NVIDIA's | fix: NCCL_LIB and NCCL_INCLUDE, or make deps" >&2; exit 1; }
 
-rm -rf "$out"/{lib,bin,ours,nvidia}
 mkdir -p "$out"/{lib,bin,ours,nvidia}
 # Debug information would be most of what travels.
 strip -o "$out/lib/libginrs.so.0" "$stage/lib/libginrs.so.0"
-ln -s libginrs.so.0 "$out/lib/libnccl.so.2"
+ln -sf libginrs.so.0 "$out/lib/libnccl.so.2"
 strip -o "$out/bin/ginrs-run" "$stage/bin/ginrs-run"
 
 compile() { # name source
@@ -22,6 +21,8 @@ compile() { # name source
   for set in ours nvidia; do
     include=include
     [ $set = ours ] || include=$NCCL_INCLUDE
+    # What is newer than all that it is made of stays.
+    if [ -e "$out/$set/$1" ] && [ -z "$(find "$include" "$(dirname "$2")" examples-c/common -newer "$out/$set/$1" -print -quit)" ]; then continue; fi
     "$NVCC" -std=c++17 -O2 -arch="${GPU_ARCH:-sm_90}" --extended-lambda -cudart none -I "$include" -o "$out/$set/$1" "$2" \
       -L "$NCCL_LIB" -l:libnccl.so.2 -L "$CUDART_LIB" "-l:$CUDART" || { echo "$2 with $set headers" >&2; return 1; }
   done

@@ -60,7 +60,8 @@ NCCL_DEVICE_INLINE bool isAborted(Where const& where, bool lookAtHost = false) {
 }
 
 /* Calls done() until it is true; false if the communicator was aborted instead. Between two looks stand done()'s own code
- * and a count: a wait of less than a burst, some 10 us, touches no memory but its own. */
+ * and a count: a wait of less than a burst, some 10 us, touches no memory but its own. (Of five forms of this loop the
+ * one that is not slower than NVIDIA's headers in any LSA barrier of 2 and 4 ranks.) */
 template <typename Where, typename Done>
 NCCL_DEVICE_INLINE bool until(Where const& where, Done&& done) {
 #ifdef __GINRS_CPU__
@@ -72,14 +73,13 @@ NCCL_DEVICE_INLINE bool until(Where const& where, Done&& done) {
 #else
   constexpr int burst = 32;            /* looks between two at the near abort word */
   constexpr unsigned hostMask = 0x3f;  /* bursts, less one, between two at the host's: about a millisecond */
-  bool isDone;
-  for (unsigned bursts = 1;; bursts++) {
-    int left = burst;
 #pragma unroll 1
-    do {
-      isDone = done();
-    } while (!isDone && --left != 0);
-    if (isDone || isAborted(where, (bursts & hostMask) == 0)) return isDone;
+  for (unsigned bursts = 1;; bursts++) {
+#pragma unroll 2
+    for (int i = 0; i < burst; i++) {
+      if (done()) return true;
+    }
+    if (isAborted(where, (bursts & hostMask) == 0)) return false;
   }
 #endif
 }

@@ -15,11 +15,11 @@ namespace ginrs {
 namespace ll {
 template <typename Coop>
 NCCL_DEVICE_INLINE Line* localLines(ncclLLA2ASession_internal<Coop> const& a2a) {
-  return static_cast<Line*>(ncclGetResourceBufferLocalPointer(a2a.comm, a2a.handle.bufHandle));
+  return reinterpret_cast<Line*>(a2a.lines);
 }
 template <typename Coop>
 NCCL_DEVICE_INLINE Line* peerLines(ncclLLA2ASession_internal<Coop> const& a2a, int peer) {
-  return static_cast<Line*>(ncclGetResourceBufferPeerPointer(a2a.comm, a2a.handle.bufHandle, a2a.team, peer));
+  return reinterpret_cast<Line*>(nccl::utility::add4G(a2a.lines, (peer - a2a.team.rank) * a2a.hop4G));
 }
 /* The word that keeps epoch - 2 between sessions. */
 template <typename Coop>
@@ -46,9 +46,17 @@ NCCL_DEVICE_INLINE ncclLLA2ASession<Coop>::ncclLLA2ASession(Coop coop, ncclDevCo
                                                             ncclLLA2AHandle handle, uint32_t block, int maxElts,
                                                             bool multimem, ncclMultimemHandle mmHandle)
     : ncclLLA2ASession_internal<Coop>{
-          coop, comm, team, handle, int(block), maxElts, ginrs::lsa::multimemMode(multimem), mmHandle, 0u, 0u} {
+          coop, comm, team, handle, int(block), maxElts, ginrs::lsa::multimemMode(multimem), mmHandle, 0u, 0u, 0u,
+          nullptr, 0} {
+  this->lines = static_cast<char*>(ncclGetResourceBufferLocalPointer(comm, handle.bufHandle));
+  this->hop4G = team.stride * int(comm.resourceWindow_inlined.stride4G);
   this->epoch = *ginrs::ll::epochWord(*this) + 2;
   this->slotsOffset = this->calcSlotOffset();
+  this->otherOffset = ginrs::ll::slotsOffset(block, handle.nSlots, this->epoch + 1);
+#if defined(__CUDA_ARCH__) && !defined(__GINRS_CPU__)
+  /* To be kept in registers: the compiler would rather reckon them again in every epoch, while the peers wait. */
+  asm volatile("" : "+l"(this->lines), "+r"(this->hop4G), "+r"(this->slotsOffset), "+r"(this->otherOffset));
+#endif
 }
 template <typename Coop>
 NCCL_DEVICE_INLINE ncclLLA2ASession<Coop>::~ncclLLA2ASession() {
@@ -174,8 +182,10 @@ NCCL_DEVICE_INLINE void ncclLLA2ASession<Coop>::endEpoch(Coop) {
     cuda::atomic_thread_fence(cuda::memory_order_seq_cst, cuda::thread_scope_system);
   }
   this->coop.sync();
-  this->epoch = ginrs::ll::nextEpoch(this->epoch);
-  this->slotsOffset = this->calcSlotOffset();
+  this->epoch = ginrs::ll::nextEpoch(this->epoch); /* of the other parity, also across the wrap */
+  uint32_t last = this->slotsOffset;
+  this->slotsOffset = this->otherOffset;
+  this->otherOffset = last;
 }
 #endif
 #endif

@@ -134,12 +134,16 @@ fn ranks_that_wish_differently_are_named_and_can_go_on() {
 
 #[test]
 fn the_variable_makes_all_contexts_direct() {
-    with_settings("the_variable_makes_all_contexts_direct", &[("NCCL_GIN_BACKEND", "direct"), ("GINRS_DIRECT_LARGEST", "4096")], || {
-        threads(2, |comm| {
-            let dc = create(comm, &wish(false)).unwrap().dev_comm;
-            assert_eq!((context(&dc, 0).1.flags, context(&dc, 3).1.largest), (FLAG, 4096));
-        });
-    });
+    with_settings(
+        "the_variable_makes_all_contexts_direct",
+        &[("NCCL_GIN_BACKEND", "direct"), ("GINRS_DIRECT_LARGEST", "4096")],
+        || {
+            threads(2, |comm| {
+                let dc = create(comm, &wish(false)).unwrap().dev_comm;
+                assert_eq!((context(&dc, 0).1.flags, context(&dc, 3).1.largest), (FLAG, 4096));
+            });
+        },
+    );
 }
 
 #[test]

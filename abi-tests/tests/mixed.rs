@@ -37,6 +37,25 @@ fn mixed(program: &str, source: &str, ranks: u32, env: &[(&str, &str)]) {
     }
 }
 
+/// Direct contexts are a statement about all kernels of the job. Where it is false the job ends, and says why.
+#[test]
+fn a_kernel_with_other_headers_on_direct_contexts_is_told_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some([ours, nvidia]) = both(folder.path(), "abi-tests/programs/torture.cu") else { return };
+    let choose = format!("[ $RANK = 0 ] && exec {} || exec {}", ours.display(), nvidia.display());
+    let output = Command::new(prefix().join("bin/ginrs-run"))
+        .args(["-n", "2", "--timeout", "60", "sh", "-c", &choose])
+        .env("TORTURE", "blocks=4 threads=64 coop=cta strip=65536 largest=5000 rounds=3 seed=1")
+        .env("NCCL_GIN_BACKEND", "direct")
+        .output()
+        .unwrap();
+    let said = text(&output);
+    assert!(!output.status.success() && !said.contains("timed out"), "{}\n{said}", output.status);
+    for words in ["GINRS-E081", "rank 1, direct context", "compiled with other headers", "NCCL_GIN_BACKEND=proxy"] {
+        assert!(said.contains(words), "{words} is missing:\n{said}");
+    }
+}
+
 #[test]
 fn puts_signals_and_counters() {
     let plan = "blocks=4 threads=64 coop=cta strip=65536 largest=5000 rounds=3 seed=1";

@@ -124,6 +124,35 @@ fn transports_that_let_the_device_copy() {
     all_ok("moe", 4, Processes, &[("GINRS_FAKE_REACH", "0,1,0,1")]);
 }
 
+/// Puts by the kernels themselves, with all of them below the limit and with most above it.
+#[test]
+fn direct_contexts() {
+    let direct = ("NCCL_GIN_BACKEND", "direct");
+    let plans = [
+        "blocks=4 threads=64 coop=cta strip=65536 largest=5000 rounds=3 seed=31",
+        "blocks=2 threads=96 coop=warp strip=16384 largest=700 rounds=3 seed=32",
+        "blocks=2 threads=96 coop=thread strip=1024 largest=64 rounds=3 seed=33",
+    ];
+    for mode in [Threads, Processes] {
+        for ranks in [1, 2, 3] {
+            all_ok("api", ranks, mode, &[direct]);
+        }
+        all_ok("api", 3, mode, &[direct, ("GINRS_DIRECT_LARGEST", "0")]);
+        for plan in plans {
+            all_ok("torture", 3, mode, &[("TORTURE", plan), direct]);
+            all_ok("torture", 3, mode, &[("TORTURE", plan), direct, ("GINRS_DIRECT_LARGEST", "40")]);
+        }
+        all_ok("moe", 4, mode, &[direct]);
+    }
+    all_ok("torture", 2, Threads, &[("TORTURE", plans[0]), direct, ("NCCL_GIN_NCONTEXTS", "3")]);
+    all_ok(
+        "torture",
+        3,
+        Threads,
+        &[("TORTURE", plans[0]), direct, ("GINRS_TRANSPORT", "nvlink"), ("GINRS_DIRECT_LARGEST", "40")],
+    );
+}
+
 #[test]
 fn torture_odd_shapes() {
     torture(1, Threads, "blocks=3 threads=33 coop=thread strip=2048 largest=300 rounds=2 seed=5");
@@ -183,8 +212,11 @@ fn bare_processes(name: &str, ranks: u32, env: &[(&str, &str)]) -> (tempfile::Te
 
 #[test]
 fn a_killed_rank_releases_every_wait_and_is_named() {
-    for wait in ["kill", "barrier", "lsa", "ll"] {
-        let (_id, children) = bare_processes("fault", 3, &[("FAULT", wait)]);
+    let direct = ("NCCL_GIN_BACKEND", "direct");
+    let proxy = ("NCCL_GIN_BACKEND", "proxy");
+    let waits = ["kill", "barrier", "lsa", "ll"].map(|wait| (wait, proxy)).into_iter();
+    for (wait, backend) in waits.chain([("kill", direct), ("barrier", direct)]) {
+        let (_id, children) = bare_processes("fault", 3, &[("FAULT", wait), backend]);
         for (rank, child) in children.into_iter().enumerate().take(2) {
             let output = child.wait_with_output().unwrap();
             let said = text(&output);

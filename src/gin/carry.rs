@@ -17,6 +17,8 @@ pub const FAILED: u16 = 50;
 /// What carrying out a descriptor needs, apart from its queue.
 pub(super) struct Carrier {
     pub rank: u32,
+    /// Contexts from this one on are direct.
+    pub proxied: u32,
     pub handles: Handles,
     pub transports: Vec<Box<dyn Transport>>,
     pub capabilities: Vec<Capabilities>,
@@ -121,9 +123,18 @@ impl Carrier {
         self.abort.raise(Error { text, id: FAILED, ..error });
     }
 
+    /// How messages call a context: kernels count those of a device communicator, which are all of one kind.
+    pub fn name(&self, context: u32) -> (&'static str, u32) {
+        match context.checked_sub(self.proxied) {
+            Some(direct) => ("direct context", direct),
+            None => ("context", context),
+        }
+    }
+
     #[cold]
     pub fn whose(&self, tag: u64) -> String {
         let (context, peer, at) = untag(tag);
-        format!("rank {}, context {context}, operation {} to rank {peer}", self.rank, at.0)
+        let (kind, context) = self.name(context as u32);
+        format!("rank {}, {kind} {context}, operation {} to rank {peer}", self.rank, at.0)
     }
 }

@@ -52,7 +52,7 @@ pub struct Routes {
 /// Everything of one communicator's GIN that the proxy touches.
 pub struct Engine {
     pub(super) contexts: Vec<Context>,
-    carrier: Carrier,
+    pub(super) carrier: Carrier,
     done: Vec<Completion>,
     /// What transports were told of, by number; kept until they have forgotten it.
     regions: Vec<Option<Region>>,
@@ -70,9 +70,9 @@ impl Engine {
         let shape = contexts[0].shape;
         let capabilities = routes.transports.iter().map(|transport| transport.capabilities()).collect();
         Self {
-            contexts,
             carrier: Carrier {
                 rank,
+                proxied: contexts.len() as u32,
                 handles: Handles::new(salt),
                 transports: routes.transports,
                 capabilities,
@@ -83,6 +83,7 @@ impl Engine {
                 operations: 0,
                 bytes: 0,
             },
+            contexts,
             done: Vec::new(),
             regions: Vec::new(),
             scan: (0, 0),

@@ -164,14 +164,14 @@ struct Rank {
     (void)cudaGetLastError(); // "not ready" of an earlier query
     waitFor<<<1, 64, 0, stream>>>(devComm, handles, wait, rounds, running, stop);
     check(cudaGetLastError(), "launch");
-    Patience patience(20);
+    Patience patience(bound());
     while (*(volatile int*)running == 0 && patience.lasts()) usleep(100);
   }
 
   // Milliseconds until the stream is done; never waits inside CUDA.
   double finish(const char* what) {
     double begin = now();
-    for (Patience patience(20); patience.lasts();) {
+    for (Patience patience(bound()); patience.lasts();) {
       cudaError_t error = cudaStreamQuery(stream);
       if (error != cudaErrorNotReady) {
         check(error, what);
@@ -188,7 +188,7 @@ struct Rank {
   // Waits for the communicator's error and looks for `who` in its text.
   void hear(const char* who) {
     ncclResult_t state = ncclSuccess;
-    for (Patience patience(20); state == ncclSuccess && patience.lasts(); usleep(100)) {
+    for (Patience patience(bound()); state == ncclSuccess && patience.lasts(); usleep(100)) {
       if (!check(ncclCommGetAsyncError(comm, &state), "ncclCommGetAsyncError")) return;
     }
     shown().heardAt = now();

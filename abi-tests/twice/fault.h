@@ -70,6 +70,12 @@ static inline double now() {
   return t.tv_sec + t.tv_nsec * 1e-9;
 }
 
+// Seconds until a wait counts as endless: FAULT_SECONDS, 20 unless set.
+static inline double bound() {
+  const char* text = getenv("FAULT_SECONDS");
+  return text && atof(text) > 0 ? atof(text) : 20;
+}
+
 struct Patience {
   double until;
   explicit Patience(double seconds) : until(now() + seconds) {}
@@ -115,7 +121,7 @@ static inline bool runCase(Plan plan, std::string* out) {
   std::string lines;
   char line[2600];
   for (int rank = 0; rank < plan.ranks; rank++) {
-    if (!reach(board, rank, WAITING, 60)) {
+    if (!reach(board, rank, WAITING, 2 * bound())) {
       snprintf(line, sizeof line, "  rank %d does not get as far as its wait:%s\n", rank, board->ranks[rank].text);
       lines += line;
       right = false;
@@ -135,12 +141,12 @@ static inline bool runCase(Plan plan, std::string* out) {
         if (plan.fault == INIT) kill(pids[rank], SIGKILL);
         continue;
       }
-      bool ended = reach(board, rank, DONE, 60);
+      bool ended = reach(board, rank, DONE, 3 * bound());
 #ifdef __GINRS_CPU__
       // There a kernel that fails is a process that fails.
       if (rank == last && isDeviceFault(plan.fault)) continue;
 #endif
-      for (Patience patience(20); ended && waitpid(pids[rank], &status, WNOHANG) == 0;) {
+      for (Patience patience(bound()); ended && waitpid(pids[rank], &status, WNOHANG) == 0;) {
         if (!patience.lasts()) {
           ended = false;
           strcat(shown.text, " WRONG the process does not end;");

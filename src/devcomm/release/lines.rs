@@ -1,5 +1,9 @@
 //! The lines of LL all-to-all sessions (spec device 15). A receive at epoch e ends when its line carries e, and nothing else:
 //! e stands in a register of the kernel. So the epochs that it may be at are written one after the other.
+//!
+//! Which: a session is at the epoch that its block's header gives, or it has received at e - 1 from the rank that it now waits
+//! for, and that rank's line carries e - 1 still. So at the first look e is the header's epoch or one more than a flag in the
+//! block, however far ahead other ranks are by then. From there a pass goes on for some epochs, as the kernel does.
 
 use crate::device::{DevPtr, Device};
 use crate::error::Result;
@@ -8,9 +12,11 @@ use crate::error::Result;
 const LINE: usize = 16;
 /// Lines moved in one sweep; longer buffers are swept in parts.
 const BUDGET: usize = (4 << 20) / LINE;
-/// Epochs in a pass, from the oldest that a kernel may be at: 16, 32, .. 1024, and again from 16.
+/// Epochs of a pass behind each that a kernel may be at: 16, 32, .. 1024, and again from 16.
 const PASS: u32 = 16;
 const LONGER: u32 = 7;
+/// Epochs to start from; where a block holds more flags the oldest are dropped.
+const STARTS: usize = 64;
 
 /// This rank's lines of one all-to-all buffer.
 pub(super) struct Lines {
@@ -24,29 +30,58 @@ struct Block {
     sweep: Option<Sweep>,
 }
 
-/// Where the sweep of a block stands: `written` and the epoch after it are in the two banks.
+/// Where the sweep of a block stands.
 struct Sweep {
-    base: u32,
-    step: u32,
-    pass: u32,
+    /// Epochs at which a kernel may be, oldest first.
+    starts: Vec<u32>,
+    /// What is left of this pass, last epoch first.
+    plan: Vec<u32>,
+    passes: u32,
+    /// Somebody was here just now: the next but one to be written.
+    seen: Option<u32>,
+    /// This epoch and the one after it are in the two banks.
+    written: u32,
 }
 
 impl Sweep {
-    fn written(&self) -> u32 {
-        later(self.base, self.step)
+    fn new(header: u32, flags: &[u32]) -> Self {
+        let mut sweep = Self { starts: vec![header], plan: Vec::new(), passes: 0, seen: None, written: header };
+        flags.iter().for_each(|&flag| sweep.note(header, flag));
+        sweep.seen = None;
+        sweep.next(header);
+        sweep
     }
 
-    /// The next epoch, or the next pass.
-    fn advance(&mut self, header: u32) {
-        self.step += 1;
-        if self.step == PASS << (self.pass % LONGER) {
-            self.pass += 1;
-            self.step = 0;
-            // A session has ended meanwhile: the next one starts there.
-            if is_newer(header, self.base) {
-                self.base = header;
+    /// A kernel may be at `epoch`.
+    fn note(&mut self, header: u32, epoch: u32) {
+        if epoch != header && !is_newer(epoch, header) {
+            return; // left behind by an earlier session
+        }
+        if let Err(at) = self.starts.binary_search_by_key(&epoch.wrapping_sub(header), |start| start.wrapping_sub(header)) {
+            self.starts.insert(at, epoch);
+            self.seen = Some(epoch);
+            if self.starts.len() > STARTS {
+                self.starts.remove(0);
             }
         }
+    }
+
+    /// Chooses what is written next.
+    fn next(&mut self, header: u32) {
+        if self.plan.is_empty() {
+            let length = PASS << (self.passes % LONGER);
+            self.passes += 1;
+            // Sessions that have ended need nothing; the next one starts at the header's epoch.
+            self.starts.retain(|&start| is_newer(start, header));
+            self.starts.insert(0, header);
+            for &start in &self.starts {
+                let newer = |epoch: &u32| self.plan.last().is_none_or(|&last| is_newer(*epoch, last));
+                let epochs: Vec<u32> = (0..length).map(|n| later(start, n)).filter(newer).collect();
+                self.plan.extend(epochs);
+            }
+            self.plan.reverse();
+        }
+        self.written = self.plan.pop().unwrap_or(header);
     }
 }
 
@@ -91,21 +126,26 @@ impl Block {
         let header = later(words[0], 2);
         let banks = |e: u32| if e.is_multiple_of(2) { [e, later(e, 1)] } else { [later(e, 1), e] };
         // Flags that are not ours: peers, and the kernel itself, write them at the epochs they are at.
-        let ours = self.sweep.as_ref().map(|sweep| banks(sweep.written()));
+        let ours = self.sweep.as_ref().map(|sweep| banks(sweep.written));
         let lines = words[4..].as_chunks::<4>().0.iter().enumerate();
-        let told = lines.filter(|(i, line)| line[1] == line[3] && ours.is_none_or(|ours| line[1] != ours[i / slots]));
-        let oldest = self.sweep.as_ref().map_or(header, |sweep| sweep.base);
-        let newest = told
-            .map(|(_, line)| line[1])
-            .filter(|&flag| flag > 1 && is_newer(flag, oldest))
-            .reduce(|a, b| if is_newer(b, a) { b } else { a });
-        match (&mut self.sweep, newest) {
-            // Who sent `flag` is at most one epoch ahead of the kernel here.
-            (sweep, Some(flag)) => *sweep = Some(Sweep { base: flag.wrapping_sub(1), step: 0, pass: 0 }),
-            (Some(sweep), None) => sweep.advance(header),
-            (sweep, None) => *sweep = Some(Sweep { base: header, step: 0, pass: 0 }),
-        }
-        let banks = banks(self.sweep.as_ref().map_or(header, Sweep::written));
+        let told =
+            lines.filter(|(i, line)| line[1] == line[3] && line[1] > 1 && ours.is_none_or(|ours| line[1] != ours[i / slots]));
+        let flags: Vec<u32> = told.map(|(_, line)| line[1]).collect();
+        let sweep = match &mut self.sweep {
+            Some(sweep) => {
+                match sweep.seen.take() {
+                    // Every other time, so that ranks that run ahead do not keep those behind from their turn.
+                    Some(epoch) => sweep.written = epoch,
+                    None => {
+                        flags.iter().for_each(|&flag| sweep.note(header, flag));
+                        sweep.next(header);
+                    }
+                }
+                sweep
+            }
+            first => first.insert(Sweep::new(header, &flags)),
+        };
+        let banks = banks(sweep.written);
         let line = |flag: u32| [0, flag, 0, flag].map(u32::to_le_bytes);
         let moved: Vec<u8> = banks.iter().flat_map(|&flag| std::iter::repeat_n(line(flag), slots)).flatten().flatten().collect();
         device.write(self.at + LINE as u64, &moved)
@@ -168,7 +208,7 @@ mod tests {
                     while !buffer.received(epoch) {
                         lines.sweep(&*buffer.device).unwrap();
                         sweeps += 1;
-                        assert!(sweeps < 400, "saved {saved:#x}, epoch {epoch:#x} is never written");
+                        assert!(sweeps < 1500, "saved {saved:#x}, epoch {epoch:#x} is never written");
                     }
                     epoch = later(epoch, 1);
                 }
@@ -186,11 +226,36 @@ mod tests {
         let epoch = 100_001;
         buffer.set(1 + u64::from(SLOTS), [0, epoch, 0, epoch]);
         lines.sweep(&*buffer.device).unwrap();
-        assert!(buffer.received(epoch));
-        // What an old epoch left behind leads nowhere.
-        buffer.set(2, [0, 4, 0, 4]);
         lines.sweep(&*buffer.device).unwrap();
         assert!(buffer.received(epoch));
+    }
+
+    /// Ranks are released one after the other: those that are ahead send at epochs that the one behind is not at yet.
+    #[test]
+    fn ranks_that_run_ahead_do_not_leave_the_others_behind() {
+        for started in [false, true] {
+            let buffer = Buffer::new();
+            let mut lines = Lines::new(buffer.memory.device(), 1, SLOTS);
+            // The header says 2, slot 0 is the dead rank's: it last sent at 49 and 50. Slot 1 is one that is ahead.
+            let slot = |slot: u64, flag: u32| buffer.set(1 + u64::from(flag % 2) * u64::from(SLOTS) + slot, [7, flag, 7, flag]);
+            [(0, 49), (0, 50), (1, 50), (1, 51)].iter().for_each(|&(at, flag)| slot(at, flag));
+            if started {
+                lines.sweep(&*buffer.device).unwrap();
+            }
+            let (mut epoch, mut sweeps) = (51, 0);
+            for ahead in 52.. {
+                slot(1, ahead);
+                lines.sweep(&*buffer.device).unwrap();
+                sweeps += 1;
+                while buffer.received(epoch) {
+                    epoch += 1;
+                }
+                assert!(sweeps < 4000, "the rank behind stays at {epoch}");
+                if epoch > 60 {
+                    break;
+                }
+            }
+        }
     }
 
     #[test]

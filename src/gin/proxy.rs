@@ -215,6 +215,11 @@ impl Engine {
         self.scan = (index, peer);
     }
 
+    /// The rank leaves the communicator: no step follows.
+    pub fn close(&mut self) {
+        self.carrier.transports.iter_mut().for_each(|transport| transport.close());
+    }
+
     /// Collects completions. Their errors end the communicator.
     fn complete(&mut self) -> bool {
         let carrier = &mut self.carrier;

@@ -55,10 +55,10 @@ impl Pump {
         self.abort.check()
     }
 
-    /// No step after this returns.
+    /// No step after this returns, and no peer waits for one.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
-        drop(self.engine.lock());
+        self.engine.lock().close();
     }
 }
 

@@ -20,7 +20,7 @@ mod contract;
 /// What a transport can do; the proxy plans with it.
 #[derive(Clone, Copy, Debug)]
 pub struct Capabilities {
-    /// Name for messages: `loopback`, `shm`, `tcp`.
+    /// Name for messages: `loopback`, `shm`, `nvlink`, `staged`.
     pub name: &'static str,
     /// Most bytes that one [`Transport::submit`] takes.
     pub piece: u64,
@@ -57,6 +57,8 @@ pub trait Transport: Send {
     fn submit(&mut self, work: &Work) -> Result<Submitted>;
     /// Moves what is under way and appends what ended; true if anything moved.
     fn progress(&mut self, done: &mut Vec<Completion>) -> Result<bool>;
+    /// The rank leaves: nothing is called any more. Peers that wait for its part in their work need not.
+    fn close(&mut self) {}
     /// Drops all work under way: afterwards no memory of this rank is read or written, and no completion follows.
     fn abort(&mut self);
 }

@@ -184,6 +184,14 @@ impl Transport for Staged {
         Ok(received | sent)
     }
 
+    fn close(&mut self) {
+        if let Err(error) = self.receiver.settle(PATIENCE) {
+            log::error(&failed(error));
+        }
+        self.stopped = true;
+        self.receiver.close();
+    }
+
     fn abort(&mut self) {
         self.stopped = true;
         let deadline = Instant::now() + LAST_COPIES;

@@ -77,6 +77,11 @@ impl Receiver {
         self.pipeline.settle(patience, |landing| lanes[landing.lane].land(&landing))
     }
 
+    /// Tells the senders not to wait for this rank.
+    pub fn close(&self) {
+        self.lanes.iter().for_each(|lane| lane.ring.close());
+    }
+
     pub fn abandon(&mut self, deadline: Instant) {
         self.pipeline.abandon(deadline);
     }

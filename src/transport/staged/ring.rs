@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `sent` | sender, once header and payload of a message are there -> target |
 //! | `taken` | target, once payload and signal have landed -> sender: credit and completion in one |
+//! | `closed` | target, when it takes nothing more -> sender, for which everything has then landed |
 //! | headers, payloads | sender -> target, between `sent` and `taken` |
 //!
 //! Neither end believes the other: an index that cannot be is an error, a header is copied out once and then checked.
@@ -20,6 +21,7 @@ pub(super) const SLOTS: u64 = 64;
 pub(super) const PIECE: u64 = 64 << 10;
 const SENT: u64 = 0;
 const TAKEN: u64 = 128;
+const CLOSED: u64 = 192;
 const HEADERS: u64 = 256;
 const PAYLOADS: u64 = 8192;
 /// Bytes of a ring.
@@ -113,6 +115,15 @@ impl Ring {
     /// Messages before `index` have landed.
     pub fn take(&self, index: u64) {
         self.word(TAKEN).store(index, Ordering::Release);
+    }
+
+    /// The target has left: nobody waits for what is still on its way.
+    pub fn close(&self) {
+        self.word(CLOSED).store(1, Ordering::Release);
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.word(CLOSED).load(Ordering::Acquire) != 0
     }
 
     pub fn write_header(&self, index: u64, header: &Header) {

@@ -135,7 +135,7 @@ impl Lane {
     }
 
     fn collect(&mut self, done: &mut Vec<Completion>) -> Result<bool> {
-        let taken = self.ring.taken();
+        let taken = if self.ring.is_closed() { self.sent } else { self.ring.taken() };
         if !(self.landed..=self.sent).contains(&taken) {
             bail!(
                 RemoteError,

@@ -227,3 +227,22 @@ fn after_an_abort_neither_end_moves() {
     assert!(!pair.ranks[0].progress(&mut done).unwrap() && done.is_empty());
     assert_eq!(pair.signals(1), before);
 }
+
+/// A rank may leave with messages to it on their way: their sender is not to wait for it.
+#[test]
+fn nobody_waits_for_a_rank_that_has_left() {
+    let mut pair = Pair::new();
+    for _ in 0..20 {
+        let work = pair.put(64);
+        pair.ranks[0].submit(&work).unwrap();
+    }
+    pair.ranks[1].close();
+    let mut done = Vec::new();
+    let end = Instant::now() + Duration::from_secs(5);
+    while done.len() < 20 {
+        pair.ranks[0].progress(&mut done).unwrap();
+        assert!(Instant::now() < end);
+    }
+    assert!(!pair.ranks[1].progress(&mut Vec::new()).unwrap());
+    assert_eq!(pair.signals(1), 0);
+}

@@ -19,7 +19,7 @@ static KNOWN: Mutex<BTreeMap<DevPtr, CudaReservation>> = Mutex::new(BTreeMap::ne
 pub fn alloc(device: &Arc<CudaDevice>, bytes: usize) -> Result<DevPtr> {
     let physical: Arc<dyn Physical> = CudaPhysical::create(device, bytes)?;
     let space = CudaReservation::new(device.clone(), physical.bytes(), device.facts.granularity)?;
-    space.map_for(0, &physical, &p2p::who_reach(device)?)?;
+    space.map_for(0, &physical, p2p::who_reach(device))?;
     let base = space.base();
     KNOWN.lock().insert(base, space);
     Ok(base)

@@ -143,8 +143,7 @@ fn load() -> Result<Driver> {
         return Err(absent(
             "libcuda.so.1 cannot be opened",
             "searched in the loader's path",
-            "install the NVIDIA driver (in a container: start it with the NVIDIA runtime), or run without a GPU: ginrs-cc and \
-             GINRS_DEVICE=cpu",
+            "install the NVIDIA driver (in a container: start it with the NVIDIA runtime)",
         ));
     }
     let f = Functions::load().map_err(|name| {
@@ -160,7 +159,7 @@ fn load() -> Result<Driver> {
         let said = driver.describe(result);
         let fix = match result {
             code::STUB_LIBRARY => "take the toolkit's stubs folder out of LD_LIBRARY_PATH",
-            code::NO_DEVICE => "look at CUDA_VISIBLE_DEVICES and nvidia-smi, or run without a GPU: GINRS_DEVICE=cpu",
+            code::NO_DEVICE => "look at CUDA_VISIBLE_DEVICES and nvidia-smi -L",
             code::SYSTEM_DRIVER_MISMATCH | code::COMPAT_NOT_SUPPORTED => {
                 "make libcuda.so.1 and the kernel driver the same version"
             }
@@ -269,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn absence_is_an_error_that_names_two_ways_out() {
+    fn absence_is_an_error_that_says_what_to_do() {
         if let Err(error) = driver() {
             assert_eq!((error.code, error.id), (Code::UnhandledCudaError, 70));
             assert!(error.text.contains("fix: "), "{error}");

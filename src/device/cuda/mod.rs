@@ -47,6 +47,8 @@ pub struct CudaDevice {
     patient: OnceCell<Option<Reaper>>,
     prompt: OnceCell<Option<Reaper>>,
     pages: Mutex<shared::Retired>,
+    /// Visible devices that reach this one's memory.
+    reached_by: OnceCell<Vec<i32>>,
 }
 
 /// Device memory for small structs, and the mappings that it is cut from.
@@ -98,6 +100,7 @@ impl CudaDevice {
             patient: OnceCell::new(),
             prompt: OnceCell::new(),
             pages: Mutex::default(),
+            reached_by: OnceCell::new(),
         });
         *slot = Some(device.clone());
         Ok(device)

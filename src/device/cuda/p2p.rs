@@ -14,14 +14,12 @@ fn reaches(from: CUdevice, to: CUdevice) -> Result<bool> {
 }
 
 /// Visible devices, other than `device`, that reach its memory.
-pub fn who_reach(device: &CudaDevice) -> Result<Vec<CUdevice>> {
-    let mut others = Vec::new();
-    for other in 0..super::count()? {
-        if other != device.context.device && reaches(other, device.context.device)? {
-            others.push(other);
-        }
-    }
-    Ok(others)
+pub fn who_reach(device: &CudaDevice) -> &[CUdevice] {
+    let own = device.context.device;
+    device.reached_by.get_or_init(|| {
+        let others = (0..super::count().unwrap_or(0)).filter(|&other| other != own);
+        others.filter(|&other| reaches(other, own).unwrap_or(false)).collect()
+    })
 }
 
 /// True if `device` reaches the device at `bus_id`. One that this process does not see is taken to be reachable: the mapping

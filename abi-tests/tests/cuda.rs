@@ -166,7 +166,7 @@ fn one_thread_drives_all_ranks() {
 /// Without peer access there is no LSA between ranks, and puts go by way of the host.
 #[test]
 fn devices_that_do_not_reach_each_other() {
-    let staged = [("GINRS_MOCK_NO_P2P", "1"), ("GINRS_FAKE_NODES", "per-rank")];
+    let staged = [("GINRS_MOCK_NO_P2P", "1")];
     all_ok(&program("moe"), 2, Processes, &staged);
     all_ok(&program("moe"), 3, Threads, &staged);
 }
@@ -214,7 +214,7 @@ fn c_program(source: &str) -> PathBuf {
 }
 
 #[test]
-fn nothing_that_is_made_disturbs_a_capture() {
+fn nothing_disturbs_a_capture() {
     let mut command = Command::new("timeout");
     on_cuda(command.arg("30").arg(c_program("abi-tests/programs/capture.c")), 2, &[("GINRS_MOCK_PRIVATE", "1")]);
     assert_eq!(run(&mut command).trim(), "capture ok");
@@ -226,7 +226,7 @@ const REFUSED: &[(&str, &[u32])] = &[
     ("cuInit:1:100", &[68]),
     ("cuDevicePrimaryCtxRetain:1:2", &[72]),
     ("cuDeviceGetAttribute:5:1", &[71]),
-    ("cuThreadExchangeStreamCaptureMode:9:1", &[71]),
+    ("cuThreadExchangeStreamCaptureMode:1:1", &[71]),
     ("cuMemCreate:1:2", &[72]),
     ("cuMemCreate:3:2", &[72]),
     ("cuMemAddressReserve:1:2", &[25]),
@@ -238,8 +238,9 @@ const REFUSED: &[(&str, &[u32])] = &[
     ("cuMemHostRegister:1:2", &[75]),
     ("cuStreamCreate:1:2", &[72]),
     ("cuMemcpyHtoDAsync:5:700", &[73]),
-    ("cuMemcpyBatchAsync:3:1", &[71, 76]),
-    ("cuStreamWriteValue64:2:1", &[71, 76]),
+    // Copies go alone or in a batch, as they come.
+    ("cuMemcpyBatchAsync:1:1,cuMemcpyAsync:1:1", &[71, 76]),
+    ("cuStreamWriteValue64:1:1", &[71, 76]),
     ("copy:1:700", &[73]),
     ("copy:200:700", &[73]),
 ];
@@ -266,44 +267,99 @@ fn what_the_driver_refuses_is_said() {
     }
 }
 
-/// Starts `ranks` processes without a launcher that would end the survivors.
-fn bare_processes(name: &str, ranks: u32, env: Env) -> (tempfile::TempDir, Vec<Child>) {
-    let id = tempfile::tempdir().unwrap(); // 0700
-    let program = program(name);
-    let start = |rank: u32| {
-        let mut command = Command::new("timeout");
-        command.args(["-s", "ABRT", "60"]).arg(&program);
-        on_cuda(&mut command, ranks, env);
-        let numbers = [("RANK", rank), ("LOCAL_RANK", rank), ("WORLD_SIZE", ranks), ("LOCAL_WORLD_SIZE", ranks)];
-        command.envs(numbers.map(|(k, v)| (k, v.to_string()))).env("GINRS_RUN_ID", id.path());
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
-    };
-    let children = (0..ranks).map(start).collect();
-    (id, children)
+/// Processes without a launcher that would end the survivors. Those that are left are killed.
+struct Bare {
+    _id: tempfile::TempDir,
+    children: Vec<Child>,
 }
+
+impl Bare {
+    fn start(name: &str, ranks: u32, env: Env) -> Self {
+        let id = tempfile::tempdir().unwrap(); // 0700
+        let program = program(name);
+        let start = |rank: u32| {
+            let mut command = Command::new(&program);
+            on_cuda(&mut command, ranks, env);
+            let numbers = [("RANK", rank), ("LOCAL_RANK", rank), ("WORLD_SIZE", ranks), ("LOCAL_WORLD_SIZE", ranks)];
+            command.envs(numbers.map(|(k, v)| (k, v.to_string()))).env("GINRS_RUN_ID", id.path());
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        };
+        let children = (0..ranks).map(start).collect();
+        Self { _id: id, children }
+    }
+
+    /// All outputs, by rank; a panic if a process has not ended after `limit`.
+    #[track_caller]
+    fn outputs(mut self, limit: Duration) -> Vec<Output> {
+        let end = Instant::now() + limit;
+        while self.children.iter_mut().any(|child| child.try_wait().unwrap().is_none()) {
+            assert!(Instant::now() < end, "a process still runs after {limit:?}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.children.drain(..).map(|child| child.wait_with_output().unwrap()).collect()
+    }
+}
+
+impl Drop for Bare {
+    fn drop(&mut self) {
+        for child in &mut self.children {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+const LIMIT: Duration = Duration::from_secs(60);
+const STAGED: [(&str, &str); 2] = [("GINRS_TRANSPORT", "staged"), ("GINRS_FAKE_NODES", "per-rank")];
+const DIRECT: [(&str, &str); 1] = [("NCCL_GIN_BACKEND", "direct")];
 
 #[test]
 fn a_killed_rank_releases_every_wait_and_is_named() {
-    for wait in ["kill", "barrier", "lsa", "ll"] {
-        let (_id, children) = bare_processes("fault", 3, &[("FAULT", wait)]);
-        for (rank, child) in children.into_iter().enumerate().take(2) {
-            let output = child.wait_with_output().unwrap();
-            let said = text(&output);
-            assert!(output.status.success(), "FAULT={wait} rank {rank}: {}\n{said}", output.status);
-            assert!(
-                said.contains("released: remote process exited") && said.contains("rank 2"),
-                "FAULT={wait} rank {rank}:\n{said}"
-            );
+    let cases: [(&str, Env); 8] = [
+        ("kill", &[]),
+        ("barrier", &[]),
+        ("lsa", &[]),
+        ("ll", &[]),
+        ("kill", &STAGED),
+        ("barrier", &STAGED),
+        ("kill", &DIRECT),
+        ("barrier", &DIRECT),
+    ];
+    for (wait, env) in cases {
+        let env = [env, &[("FAULT", wait)]].concat();
+        for (rank, output) in Bare::start("fault", 3, &env).outputs(LIMIT).iter().enumerate().take(2) {
+            let said = text(output);
+            let named = said.contains("released: remote process exited") && said.contains("rank 2");
+            assert!(output.status.success() && named, "{env:?} rank {rank}: {}\n{said}", output.status);
+        }
+    }
+}
+
+/// At any moment: while it sets up, while copies run, while others wait for it.
+#[test]
+fn a_rank_killed_among_its_copies_ends_the_others() {
+    let plan = ("TORTURE", "blocks=4 threads=64 coop=cta strip=65536 largest=5000 rounds=100000 seed=26");
+    let cases: [Env; 3] = [&[], &STAGED, &DIRECT];
+    for (env, milliseconds) in cases.iter().flat_map(|env| [60, 400].map(|ms| (*env, ms))) {
+        let env = [env, &[plan]].concat();
+        let mut bare = Bare::start("torture", 3, &env);
+        std::thread::sleep(Duration::from_millis(milliseconds));
+        bare.children[1].kill().unwrap();
+        for (rank, output) in bare.outputs(LIMIT).iter().enumerate().filter(|(rank, _)| *rank != 1) {
+            let said = text(output);
+            assert!(matches!(output.status.code(), Some(1..100)), "{env:?} rank {rank}: {}\n{said}", output.status);
+            assert!(said.contains("GINRS-E") && said.contains("rank 1"), "{env:?} rank {rank} after {milliseconds} ms:\n{said}");
         }
     }
 }
 
 #[test]
 fn an_abort_releases_every_rank() {
-    let (_id, children) = bare_processes("fault", 3, &[("FAULT", "abort")]);
-    let said = children.into_iter().map(|c| text(&c.wait_with_output().unwrap())).collect::<String>();
-    assert!(said.contains("rank 0 aborted: no error"), "{said}");
-    for rank in [1, 2] {
-        assert!(said.contains(&format!("rank {rank} released: remote process exited")), "{said}");
+    for env in [&[("FAULT", "abort")][..], &[STAGED[0], STAGED[1], ("FAULT", "abort")], &[DIRECT[0], ("FAULT", "abort")]] {
+        let said = Bare::start("fault", 3, env).outputs(LIMIT).iter().map(text).collect::<String>();
+        assert!(said.contains("rank 0 aborted: no error"), "{env:?}\n{said}");
+        for rank in [1, 2] {
+            assert!(said.contains(&format!("rank {rank} released: remote process exited")), "{env:?}\n{said}");
+        }
     }
 }

@@ -114,20 +114,25 @@ pub unsafe extern "C" fn cuStreamEndCapture(stream: *mut c_void, graph: *mut *mu
     })
 }
 
-fn status(stream: &Arc<Stream>) -> (i32, u64) {
+fn status(handle: *mut c_void) -> Result<(i32, u64)> {
+    let stream = stream::find(handle)?;
+    let blocks = |other: &Arc<Stream>| other.device == stream.device && other.flags & stream::NON_BLOCKING == 0;
+    if (handle as usize) <= 1 && ANY.load(Ordering::Acquire) > 0 && stream::capturing().iter().any(blocks) {
+        return Err(Code::CAPTURE_IMPLICIT);
+    }
     let capture = stream.capture.lock();
-    capture.as_ref().map_or((0, 0), |capture| (if capture.valid { ACTIVE } else { INVALIDATED }, capture.id))
+    Ok(capture.as_ref().map_or((0, 0), |capture| (if capture.valid { ACTIVE } else { INVALIDATED }, capture.id)))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuStreamIsCapturing(stream: *mut c_void, out: *mut i32) -> i32 {
     // SAFETY: as above.
-    enter("cuStreamIsCapturing", || unsafe { give(out, status(&stream::find(stream)?).0) })
+    enter("cuStreamIsCapturing", || unsafe { give(out, status(stream)?.0) })
 }
 
 /// Without a graph and its nodes.
 fn info(stream: *mut c_void, out: *mut i32, id: *mut u64, nodes: *mut usize) -> Result {
-    let (status, number) = status(&stream::find(stream)?);
+    let (status, number) = status(stream)?;
     // SAFETY: as above.
     unsafe {
         give(out, status)?;

@@ -15,7 +15,7 @@ static NEXT: Mutex<u64> = Mutex::new(context::MOST as u64);
 /// A handle is this plus 64 times a number; nobody dereferences it.
 const FIRST: u64 = 0x7374_726d_0000;
 /// CU_STREAM_NON_BLOCKING.
-const NON_BLOCKING: u32 = 1;
+pub const NON_BLOCKING: u32 = 1;
 const HIGHEST_PRIORITY: i32 = -5;
 
 /// The legacy stream of a device, which waits for the device's blocking streams.

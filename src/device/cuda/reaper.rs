@@ -65,12 +65,13 @@ fn wait_for(context: &Context) {
         {
             let Ok(_inside) = context.enter() else { return };
             let mut status = 0;
-            // SAFETY: 1 is CU_STREAM_LEGACY; a valid place to write to, which the driver fills with one of three ints.
-            let seen = unsafe { (driver.f.cuStreamIsCapturing)(1 as *mut _, (&raw mut status as *mut i32).cast()) };
+            // CU_STREAM_LEGACY.
+            let legacy = std::ptr::without_provenance_mut(1);
+            // SAFETY: a handle that every context has; a valid place to write to, which the driver fills with one of three ints.
+            let seen = unsafe { (driver.f.cuStreamIsCapturing)(legacy, (&raw mut status).cast()) };
             // SAFETY: no arguments; a context is current.
-            if seen != code::STREAM_CAPTURE_IMPLICIT
-                && unsafe { (driver.f.cuCtxSynchronize)() } != code::STREAM_CAPTURE_UNSUPPORTED
-            {
+            let wait = || unsafe { (driver.f.cuCtxSynchronize)() };
+            if seen != code::STREAM_CAPTURE_IMPLICIT && wait() != code::STREAM_CAPTURE_UNSUPPORTED {
                 return;
             }
         }

@@ -169,8 +169,8 @@ pub trait Device: Send + Sync {
     fn health(&self) -> Result<()>;
     /// Drops `remains` once no kernel that runs now can touch them any more. Returns at once.
     fn bury(&self, remains: Box<dyn Any + Send>);
-    /// Drops `remains`, which no kernel uses any more: the caller's caller has promised it. Returns at once. A device that
-    /// knows for nothing whether kernels run does not rely on the promise.
+    /// Drops `remains`, which no kernel uses any more: the caller's caller has promised it. They have gone when it returns,
+    /// unless that takes long. A device that knows for nothing whether kernels run does not rely on the promise.
     fn retire(&self, remains: Box<dyn Any + Send>) {
         self.bury(remains);
     }

@@ -21,7 +21,10 @@ pub fn alloc(device: &Arc<CudaDevice>, bytes: usize) -> Result<DevPtr> {
     let space = CudaReservation::new(device.clone(), physical.bytes(), device.facts.granularity)?;
     space.map_for(0, &physical, p2p::who_reach(device))?;
     let base = space.base();
-    KNOWN.lock().insert(base, space);
+    if let Some(lost) = KNOWN.lock().insert(base, space) {
+        // cudaDeviceReset took it; these addresses are the new one's now.
+        std::mem::forget(lost);
+    }
     Ok(base)
 }
 

@@ -283,7 +283,7 @@ impl CopyQueue for Copies {
 impl Drop for Copies {
     fn drop(&mut self) {
         if let Some((stream, marks)) = self.work.take() {
-            self.device.retire(Box::new(Ending { device: self.device.clone(), stream, _marks: marks }));
+            self.device.drop_later(Box::new(Ending { device: self.device.clone(), stream, _marks: marks }));
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use super::driver::{code, cu, driver};
 use super::{CudaDevice, Facts};
-use crate::bail;
 use crate::device::{DevPtr, Physical};
 use crate::error::{Code, Error, Result};
+use crate::{bail, info};
 use cudarc::driver::sys::{CUdevice, CUmemAllocationHandleType, CUmemAllocationProp, CUmemGenericAllocationHandle};
 use parking_lot::Mutex;
 use std::any::Any;
@@ -65,21 +65,27 @@ static NEXT_KEY: AtomicU64 = AtomicU64::new(1);
 impl CudaPhysical {
     /// New memory on `device`, whatever it holds. `bytes` is rounded up to the granularity.
     pub fn create(device: &CudaDevice, bytes: usize) -> Result<Arc<Self>> {
-        let Facts { granularity, rdma, fabric, .. } = device.facts;
+        let Facts { granularity, rdma, .. } = device.facts;
         let Some(rounded) = bytes.max(1).checked_next_multiple_of(granularity).filter(|&n| i64::try_from(n).is_ok()) else {
             bail!(InvalidArgument, 72, "allocation is too large | {bytes} bytes | fix: ask for less");
         };
         let driver = driver()?;
         let mut handle = 0;
-        let mut create = |fabric| {
-            let properties = Properties::pinned(device.context.device, rdma, fabric);
+        let mut create = || {
+            let properties = Properties::pinned(device.context.device, rdma, device.fabric.load(Ordering::Relaxed));
             // SAFETY: a valid place to write to and valid properties.
             unsafe { (driver.f.cuMemCreate)(&mut handle, rounded, properties.raw(), 0) }
         };
-        let mut result = create(fabric);
-        if fabric && matches!(result, code::NOT_PERMITTED | code::NOT_SUPPORTED) {
-            device.no_fabric(&driver.describe(result));
-            result = create(false);
+        let mut result = create();
+        if matches!(result, code::NOT_PERMITTED | code::NOT_SUPPORTED) && device.fabric.swap(false, Ordering::Relaxed) {
+            let why = driver.describe(result);
+            info!(INIT, "CUDA device {}: memory without fabric handles: {why}", device.context.device);
+            result = create();
+        }
+        if result == code::OUT_OF_MEMORY {
+            // What a communicator held may be on its way out.
+            device.settle();
+            result = create();
         }
         match result {
             0 => Ok(Self::enlist(handle, rounded)),

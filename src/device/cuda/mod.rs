@@ -20,8 +20,8 @@ mod stream;
 use super::{Allocation, ControlMemory, CopyQueue, DevPtr, Device, DeviceMemory, Kind, Physical, Reservation};
 use crate::bail;
 use crate::error::Result;
+use crate::log;
 use crate::sync::OnceCell;
-use crate::{info, log};
 use context::Context;
 use driver::cu;
 use facts::Facts;
@@ -33,6 +33,7 @@ use space::CudaReservation;
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 use stream::{STAGING, Transfers};
 
@@ -41,6 +42,8 @@ pub struct CudaDevice {
     me: Weak<Self>,
     context: Arc<Context>,
     facts: Facts,
+    /// Memory is asked for with a fabric handle too, until the driver refuses.
+    fabric: AtomicBool,
     objects: Mutex<Objects>,
     pinned: Mutex<Pool>,
     transfers: Mutex<Option<Transfers>>,
@@ -93,6 +96,7 @@ impl CudaDevice {
         let device = Arc::new_cyclic(|me| Self {
             me: me.clone(),
             context: Arc::new(context),
+            fabric: AtomicBool::new(facts.fabric),
             facts,
             objects: Mutex::new(Objects { pool: Pool::new(256), chunks: Vec::new() }),
             pinned: Mutex::new(Pool::new(4096)),
@@ -110,9 +114,18 @@ impl CudaDevice {
         self.me.upgrade().expect("a device that is in use is kept")
     }
 
-    /// The driver does not give fabric handles after all.
-    fn no_fabric(&self, why: &str) {
-        info!(INIT, "CUDA device {}: memory without fabric handles: {why}", self.context.device);
+    /// Drops `remains` on a thread of its own; for what [`Device::retire`] drops in its turn.
+    fn drop_later(&self, remains: Box<dyn Any + Send>) {
+        give(&self.prompt, || Reaper::prompt(&self.context), remains);
+    }
+
+    /// Until memory that is on its way out has gone, but not for ever.
+    fn settle(&self) {
+        for reaper in [&self.prompt, &self.patient] {
+            if let Some(Some(reaper)) = reaper.get() {
+                reaper.settle();
+            }
+        }
     }
 
     /// Runs `work` with the transfer stream, inside the context.
@@ -293,7 +306,10 @@ impl Device for CudaDevice {
     }
 
     fn retire(&self, remains: Box<dyn Any + Send>) {
-        give(&self.prompt, || Reaper::prompt(&self.context), remains);
+        self.drop_later(remains);
+        if let Some(Some(prompt)) = self.prompt.get() {
+            prompt.settle();
+        }
     }
 
     fn add_progress(&self, _step: Arc<dyn Fn() -> bool + Send + Sync>) -> Option<Box<dyn Send + Sync>> {

@@ -7,7 +7,7 @@ use super::context::Context;
 use super::driver::{code, driver};
 use crate::error::Result;
 use crate::process::service_thread;
-use crate::sync::channel::{Receiver, Sender, unbounded};
+use crate::sync::channel::{Receiver, Sender, bounded, unbounded};
 use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,6 +49,25 @@ impl Reaper {
             // The thread has panicked: keeping memory for ever is the lesser evil.
             std::mem::forget(unsent);
         }
+    }
+
+    /// Waits until all that was given before has gone, but not for ever.
+    pub fn settle(&self) {
+        let (told, news) = bounded(1);
+        self.take(Box::new(Tell(told)));
+        let _ = news.recv_timeout(PATIENCE);
+    }
+}
+
+/// How long somebody waits for memory that is on its way out.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Says so when its turn to be dropped has come.
+struct Tell(Sender<()>);
+
+impl Drop for Tell {
+    fn drop(&mut self) {
+        let _ = self.0.try_send(());
     }
 }
 

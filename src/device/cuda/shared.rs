@@ -3,7 +3,7 @@
 use super::CudaDevice;
 use super::driver::cu;
 use crate::device::memfd::Memfd;
-use crate::device::{DevPtr, Device, Physical};
+use crate::device::{DevPtr, Physical};
 use crate::error::{Code, Error, Result};
 use cudarc::driver::sys::CU_MEMHOSTREGISTER_PORTABLE;
 use std::any::Any;
@@ -116,7 +116,7 @@ impl Drop for Registered {
         if retired.in_use == 0 {
             let pages = std::mem::take(&mut retired.pages);
             drop(retired);
-            self.device.retire(Box::new(pages));
+            self.device.drop_later(Box::new(pages));
         }
     }
 }

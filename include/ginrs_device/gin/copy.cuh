@@ -97,8 +97,10 @@ NCCL_DEVICE_INLINE void copyAligned(char* to, char const* from, size_t bytes, in
 
 /* Thread `rank` of `n`: its share of `bytes`, in the widest units that the addresses' distance allows: 16, 4, or 1. */
 NCCL_DEVICE_INLINE void copyBytes(char* to, char const* from, size_t bytes, int rank, int n) {
-  uintptr_t const distance = reinterpret_cast<uintptr_t>(to) ^ reinterpret_cast<uintptr_t>(from);
-  if (distance % 16 == 0) {
+  uintptr_t const a = reinterpret_cast<uintptr_t>(to), b = reinterpret_cast<uintptr_t>(from), distance = a ^ b;
+  if ((a | b | bytes) % 8 == 0 && bytes <= size_t(n) * 8) { /* one unit each: small puts are all latency */
+    if (size_t(rank) * 8 < bytes) copyUnit<uint64_t>(to + size_t(rank) * 8, from + size_t(rank) * 8);
+  } else if (distance % 16 == 0) {
     copyAligned<uint4>(to, from, bytes, rank, n);
   } else if (distance % 4 == 0) {
     copyAligned<uint32_t>(to, from, bytes, rank, n);

@@ -4,7 +4,7 @@
 # The arms take turns (A B C, C B A, ..) in one call; every figure is a median over the turns.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-quick= processes= ranks= out=build/gpu-bench turns=3
+quick= processes= ranks= out=build/gpu-bench turns=3 limit=${GPU_BENCH_LIMIT:-90}
 while [ $# -gt 0 ]; do
   case $1 in
     --quick) quick=--quick turns=1 ;;
@@ -49,7 +49,7 @@ run() {
   esac
   local name=$out/$arm-$n-$turn
   local command=(env LD_LIBRARY_PATH="$library:$CUDART_LIB${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" ${backend:+NCCL_GIN_BACKEND=$backend}
-    timeout 100 "$built/$program" $quick -r 3 -f 4 -T 90 --json "$name.json" $benches)
+    timeout $((limit + 10)) "$built/$program" $quick -r 3 -f 4 -T "$limit" --json "$name.json" $benches)
   if [ -z "$processes" ]; then
     "${command[@]}" -g "$n" > "$name.log" 2>&1 && return
   else

@@ -58,6 +58,18 @@ pub trait Reservation: Send + Sync {
     fn bytes(&self) -> usize;
     /// Puts `physical` (whole) at `base + offset`; kernels of this device may read and write it.
     fn map(&self, offset: usize, physical: &Arc<dyn Physical>) -> Result<()>;
+    /// [`Reservation::map`] of several (offset, memory): all, or none and the first error.
+    fn map_all(&self, wanted: &[(usize, Arc<dyn Physical>)]) -> Result<()> {
+        for (i, (offset, physical)) in wanted.iter().enumerate() {
+            if let Err(error) = self.map(*offset, physical) {
+                for (offset, physical) in &wanted[..i] {
+                    let _ = self.unmap(*offset, physical.bytes());
+                }
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
     /// Back to no access; never a hole (pitfalls: another mmap could take it).
     fn unmap(&self, offset: usize, bytes: usize) -> Result<()>;
 }

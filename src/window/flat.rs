@@ -83,6 +83,33 @@ impl FlatSpace {
 
     /// `physical` at `offset` of `slot`; one mapping for all who ask for the same.
     pub fn view(self: &Arc<Self>, slot: u32, offset: u64, physical: &Arc<dyn Physical>) -> Result<View> {
+        Ok(self.views(offset, &[(slot, physical)])?.remove(0))
+    }
+
+    /// [`Self::view`] of several slots at one offset, in their order: all, or none.
+    pub fn views(self: &Arc<Self>, offset: u64, members: &[(u32, &Arc<dyn Physical>)]) -> Result<Vec<View>> {
+        let mut mapped = self.mapped.lock();
+        let mut missing = Vec::new();
+        let mut places = Vec::with_capacity(members.len());
+        for &(slot, physical) in members {
+            let at = self.place(&mapped, slot, offset, physical)?;
+            places.push(at);
+            if !mapped.contains_key(&at) {
+                missing.push((at as usize, physical.clone()));
+            }
+        }
+        if !missing.is_empty() {
+            self.reservation.map_all(&missing)?;
+        }
+        for (&at, &(_, physical)) in places.iter().zip(members) {
+            let new = || Mapped { bytes: physical.bytes() as u64, users: 0, physical: physical.clone() };
+            mapped.entry(at).or_insert_with(new).users += 1;
+        }
+        Ok(places.into_iter().map(|at| View { space: self.clone(), at }).collect())
+    }
+
+    /// Where a mapping goes: it is there already, or nothing is in its way.
+    fn place(&self, mapped: &BTreeMap<u64, Mapped>, slot: u32, offset: u64, physical: &Arc<dyn Physical>) -> Result<u64> {
         let bytes = physical.bytes() as u64;
         let at = u64::from(slot) * self.stride + offset;
         if offset.checked_add(bytes).is_none_or(|end| end > self.stride) {
@@ -93,12 +120,8 @@ impl FlatSpace {
                 self.stride
             );
         }
-        let mut mapped = self.mapped.lock();
-        if let Some(there) = mapped.get_mut(&at)
-            && there.physical.key() == physical.key()
-        {
-            there.users += 1;
-            return Ok(View { space: self.clone(), at });
+        if mapped.get(&at).is_some_and(|there| there.physical.key() == physical.key()) {
+            return Ok(at);
         }
         // Agreed offsets rule this out; a fixed mapping over another rank's memory would be silent corruption.
         let before = mapped.range(..at + bytes).next_back();
@@ -114,9 +137,7 @@ impl FlatSpace {
                 there.users
             );
         }
-        self.reservation.map(at as usize, physical)?;
-        mapped.insert(at, Mapped { bytes, users: 1, physical: physical.clone() });
-        Ok(View { space: self.clone(), at })
+        Ok(at)
     }
 
     /// Number of mappings, for tests and reports.
@@ -196,6 +217,10 @@ mod tests {
         let _above = space.view(0, 3 * PAGE as u64, &one).unwrap();
         let _other = space.view(1, PAGE as u64, &one).unwrap();
         assert_eq!(space.mapped(), 4);
+        assert!(space.views(PAGE as u64, &[(1, &two), (0, &one)]).err().unwrap().text.contains("in use"), "one is in the way");
+        assert_eq!(space.mapped(), 4, "then none is mapped");
+        let all = space.views(4 * PAGE as u64, &[(1, &one), (0, &two)]).unwrap();
+        assert_eq!((space.mapped(), all[1].address()), (6, space.base() + 4 * PAGE as u64));
     }
 
     #[test]

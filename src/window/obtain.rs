@@ -140,7 +140,7 @@ fn map(
         state.last_memory
     };
     let peers = offer.take_all(&physical, &offers_of(all, 0)?, |device, fd, bytes| device.import(fd, bytes))?;
-    let mut views = Vec::with_capacity(comm.topo.lsa_size as usize);
+    let mut members = Vec::with_capacity(comm.topo.lsa_size as usize);
     for (slot, rank) in comm.topo.lsa_members().enumerate() {
         let Some(theirs) = &peers[rank as usize] else {
             bail!(
@@ -151,8 +151,9 @@ fn map(
                 comm.tag()
             );
         };
-        views.push(space.view(slot as u32, span.start(), theirs)?);
+        members.push((slot as u32, theirs));
     }
+    let views = space.views(span.start(), &members)?;
     let memory = Arc::new(SymMemory {
         id,
         bytes: physical.bytes(),

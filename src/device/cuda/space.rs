@@ -69,7 +69,6 @@ impl CudaReservation {
             );
         }
         let at = self.base + offset as u64;
-        let mut mapped = self.mapped.lock();
         let _inside = self.device.context.enter()?;
         let own = std::iter::once(&self.device.context.device);
         // CU_MEM_LOCATION_TYPE_DEVICE, CU_MEM_ACCESS_FLAGS_PROT_READWRITE.
@@ -82,7 +81,7 @@ impl CudaReservation {
                 return Err(no_access(&self.device, error));
             }
         }
-        mapped.insert(offset, physical.clone());
+        self.mapped.lock().insert(offset, physical.clone());
         Ok(())
     }
 
@@ -115,6 +114,31 @@ impl Reservation for CudaReservation {
 
     fn map(&self, offset: usize, physical: &Arc<dyn Physical>) -> Result<()> {
         self.map_for(offset, physical, &[])
+    }
+
+    /// In parallel: access to another process's memory takes the driver 0.7 ms, whatever its size, and threads do not wait for
+    /// each other there (three on an H200: 0.6 ms in threads, 2.2 ms one by one).
+    fn map_all(&self, wanted: &[(usize, Arc<dyn Physical>)]) -> Result<()> {
+        if let [(offset, physical)] = wanted {
+            return self.map(*offset, physical);
+        }
+        let results: Vec<Result<()>> = std::thread::scope(|scope| {
+            let map = |(offset, physical): &(usize, Arc<dyn Physical>)| self.map(*offset, physical);
+            let threads: Vec<_> =
+                wanted.iter().map(|one| (one, std::thread::Builder::new().spawn_scoped(scope, move || map(one)))).collect();
+            // A thread that could not be started leaves its part to this one.
+            let ended = |(one, thread): (_, std::io::Result<std::thread::ScopedJoinHandle<'_, Result<()>>>)| match thread {
+                Ok(thread) => thread.join().unwrap_or_else(|_| bail!(InternalError, 25, "mapping panicked | fix: report this")),
+                Err(_) => map(one),
+            };
+            threads.into_iter().map(ended).collect()
+        });
+        let failed = results.iter().find_map(|result| result.clone().err());
+        let Some(error) = failed else { return Ok(()) };
+        for ((offset, physical), _) in wanted.iter().zip(&results).filter(|(_, result)| result.is_ok()) {
+            let _ = self.unmap(*offset, physical.bytes());
+        }
+        Err(error)
     }
 
     fn unmap(&self, offset: usize, bytes: usize) -> Result<()> {

@@ -107,6 +107,19 @@ NCCL_DEVICE_INLINE uint32_t* cachedOf(Queue const& queue, uint32_t peer) {
   return queue.ext.cachedCis == nullptr ? nullptr : queue.ext.cachedCis + peer;
 }
 
+/* The communicator was aborted while a claimed slot had no credit. The host goes on consuming, and kernels of other headers
+ * that share the queue wait behind this slot: so it is waited for a little longer, some milliseconds, and then written. */
+NCCL_DEVICE_INLINE bool waitForSlotAfterAbort(uint32_t* ci, uint32_t end) {
+#pragma unroll 1
+  for (int looks = 0; looks < 4096; looks++) {
+    if (nccl::utility::rollingLessEq(end, look(ci, cuda::memory_order_acquire))) return true;
+#ifdef __GINRS_CPU__
+    ginrs_cpu_yield(GINRS_CPU_WAITING);
+#endif
+  }
+  return false;
+}
+
 /* Until everything of `peer`'s queue before index `end` is complete; false if the communicator was aborted. */
 NCCL_DEVICE_INLINE bool waitUntilComplete(ncclGinCtx const& ctx, Queue const& queue, uint32_t peer, uint32_t end,
                                           cuda::memory_order order) {
@@ -146,7 +159,10 @@ NCCL_DEVICE_INLINE Posted post(ncclGinCtx const& ctx, Queue const& queue, uint32
 
   if (cached == nullptr || index - known >= size) {
     uint32_t end = index + 1 - size; /* then the slot's last descriptor is done */
-    if (!waitForConsumer(ctx, queue.abi.cis + peer, cached, end, cuda::memory_order_acquire)) return {false, index};
+    uint32_t* ci = queue.abi.cis + peer;
+    if (!waitForConsumer(ctx, ci, cached, end, cuda::memory_order_acquire) && !waitForSlotAfterAbort(ci, end)) {
+      return {false, index};
+    }
   }
   writeSlot(queue.abi.queues + size_t(peer) * size + (index & (size - 1)), gfd);
   return {true, index};

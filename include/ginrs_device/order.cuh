@@ -66,8 +66,8 @@ NCCL_DEVICE_INLINE uint32_t claimNext(uint32_t* word, uint32_t wrap) {
   return before;
 }
 /* Nothing that needs these values is reckoned before this place. */
-NCCL_DEVICE_INLINE void holdBack(uint32_t& a, uint32_t& b, uint32_t& c) {
-  asm volatile("" : "+r"(a), "+r"(b), "+r"(c)::"memory");
+NCCL_DEVICE_INLINE void holdBack(uint32_t& a, uint32_t& b) {
+  asm volatile("" : "+r"(a), "+r"(b)::"memory");
 }
 /* Of which nobody wants the old value. */
 NCCL_DEVICE_INLINE void addRelaxed(uint64_t* word, uint64_t value) {
@@ -91,7 +91,7 @@ NCCL_DEVICE_INLINE void storeRelaxed(uint64_t* words, uint64_t first, uint64_t s
 NCCL_DEVICE_INLINE uint32_t claimNext(uint32_t* word, uint32_t) {
   return cuda::atomic_ref<uint32_t, cuda::thread_scope_device>(*word).fetch_add(1, cuda::memory_order_relaxed);
 }
-NCCL_DEVICE_INLINE void holdBack(uint32_t&, uint32_t&, uint32_t&) {}
+NCCL_DEVICE_INLINE void holdBack(uint32_t&, uint32_t&) {}
 NCCL_DEVICE_INLINE void addRelaxed(uint64_t* word, uint64_t value) {
   cuda::atomic_ref<uint64_t, cuda::thread_scope_system>(*word).fetch_add(value, cuda::memory_order_relaxed);
 }

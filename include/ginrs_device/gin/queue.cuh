@@ -147,15 +147,16 @@ NCCL_DEVICE_INLINE Posted post(ncclGinCtx const& ctx, Queue const& queue, uint32
   uint32_t const size = queue.abi.queueSize;
   uint32_t* cached = cachedOf(queue, peer);
   uint32_t const wrap = 0u - (size < 1 ? size : 1); /* see claimNext */
-  bool const hints = queue.ext.hintRing != nullptr;
-  /* All three are on their way while the fence waits; nothing before it may need their answers. */
+  /* Both are on their way while the fence waits: nothing before it may need their answers. */
   uint32_t index = claimNext(queue.abi.pis + peer, wrap);
   uint32_t known = cached == nullptr ? 0 : loadRelaxed(cached);
-  uint32_t entry = hints ? claimNext(queue.ext.hintHead, wrap) : 0;
   releasePayload(alreadyReleased);
-  holdBack(index, known, entry);
-  /* A ring entry that is overwritten before the proxy reads it is made up for by its slow scan. */
-  if (hints) storeRelaxed(queue.ext.hintRing + (entry & queue.ext.hintMask), uint64_t(GINRS_HINT(peer, index + 1)));
+  holdBack(index, known);
+  if (queue.ext.hintRing != nullptr) {
+    /* An entry that is overwritten before the proxy reads it is made up for by its slow scan. */
+    uint32_t entry = claimNext(queue.ext.hintHead, wrap) & queue.ext.hintMask;
+    storeRelaxed(queue.ext.hintRing + entry, uint64_t(GINRS_HINT(peer, index + 1)));
+  }
 
   if (cached == nullptr || index - known >= size) {
     uint32_t end = index + 1 - size; /* then the slot's last descriptor is done */

@@ -30,17 +30,17 @@ pub fn alloc(device: &Arc<CudaDevice>, bytes: usize) -> Result<DevPtr> {
 
 /// Gives the mapping back; no kernel uses it any more. Windows over it keep the memory.
 pub fn free(ptr: DevPtr) -> Result<()> {
-    let Some(space) = KNOWN.lock().remove(&ptr) else {
-        match find(ptr) {
-            Ok(inside) if inside.base != ptr => bail!(
+    let mut known = KNOWN.lock();
+    let Some(space) = known.remove(&ptr) else {
+        match known.range(..ptr).next_back().filter(|(base, space)| ptr - *base < space.bytes() as u64) {
+            Some((base, _)) => bail!(
                 InvalidArgument,
                 62,
-                "ncclMemFree: not the start of an allocation | {ptr:#x} lies {:#x} bytes inside the one at {:#x} | fix: pass the \
-                 pointer that ncclMemAlloc gave",
-                ptr - inside.base,
-                inside.base
+                "ncclMemFree: not the start of an allocation | {ptr:#x} lies {:#x} bytes inside the one at {base:#x} | fix: pass \
+                 the pointer that ncclMemAlloc gave",
+                ptr - base
             ),
-            _ => bail!(
+            None => bail!(
                 InvalidArgument,
                 62,
                 "ncclMemFree: not memory of ncclMemAlloc, or freed before | {ptr:#x} | fix: free each allocation once, \
@@ -48,6 +48,7 @@ pub fn free(ptr: DevPtr) -> Result<()> {
             ),
         }
     };
+    drop(known);
     // At once, as NVIDIA's library does: the memory is there for whoever allocates next, and nothing waits for a kernel.
     drop(space);
     Ok(())
@@ -56,10 +57,6 @@ pub fn free(ptr: DevPtr) -> Result<()> {
 /// The allocation around `ptr`; an error that says what `ptr` is when peers could not map it.
 pub fn lookup(device: &CudaDevice, ptr: DevPtr) -> Result<Allocation> {
     let _inside = device.context.enter()?;
-    find(ptr)
-}
-
-fn find(ptr: DevPtr) -> Result<Allocation> {
     let (mut base, mut bytes) = (0, 0);
     // SAFETY: valid places to write to; the driver compares the address, it does not use it.
     let ranged = unsafe { cu!(cuMemGetAddressRange_v2(&mut base, &mut bytes, ptr)) };

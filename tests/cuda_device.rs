@@ -1,0 +1,268 @@
+//! The CUDA device by itself, over the driver stand-in: its device memory is mapped at the same addresses for the host, new memory
+//! is not zero, and calls fail when told to.
+
+mod common;
+
+use common::{load, store, with_settings};
+use ginrs::device::{self, Copy, Device, Kind};
+use ginrs::error::{Code, Error};
+use std::ffi::{c_int, c_void};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+const MIB: usize = 1 << 20;
+
+/// Runs `body` in a process whose driver is the stand-in.
+fn on_cuda(name: &str, settings: &[(&str, &str)], body: impl FnOnce()) {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("driver");
+    let library = std::env::current_exe().unwrap().parent().unwrap().join("libmock_cuda.so");
+    std::fs::create_dir_all(&folder).unwrap();
+    for name in ["libcuda.so", "libcuda.so.1"] {
+        // Tests start at the same time; whoever links first serves all.
+        let _ = std::os::unix::fs::symlink(&library, folder.join(name));
+    }
+    let mut all = vec![("GINRS_DEVICE", "cuda"), ("LD_LIBRARY_PATH", folder.to_str().unwrap())];
+    all.extend(settings);
+    with_settings(name, &all, body);
+}
+
+fn first() -> Arc<dyn Device> {
+    let device = device::get(0).unwrap();
+    assert_eq!(device.kind(), Kind::Cuda);
+    device
+}
+
+/// A function of the driver, for what only the caller of the library would ask.
+fn driver<F>(name: &std::ffi::CStr) -> F {
+    // SAFETY: the library is loaded by the device; callers name the symbol's own type.
+    unsafe {
+        let library = libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW);
+        let symbol = libc::dlsym(library, name.as_ptr());
+        assert!(!symbol.is_null(), "{name:?}");
+        std::mem::transmute_copy(&symbol)
+    }
+}
+
+fn context() -> *mut c_void {
+    let mut context = std::ptr::null_mut();
+    let ask: unsafe extern "C" fn(*mut *mut c_void) -> c_int = driver(c"cuCtxGetCurrent");
+    // SAFETY: a valid place to write to.
+    assert_eq!(unsafe { ask(&mut context) }, 0);
+    context
+}
+
+/// The thread's capture mode; asking sets it to global, where it is for who never touched it.
+fn capture_mode() -> c_int {
+    let mut mode = 0;
+    let exchange: unsafe extern "C" fn(*mut c_int) -> c_int = driver(c"cuThreadExchangeStreamCaptureMode");
+    // SAFETY: a valid place to read and write.
+    assert_eq!(unsafe { exchange(&mut mode) }, 0);
+    mode
+}
+
+#[test]
+fn the_callers_context_is_as_before_on_every_path() {
+    on_cuda("the_callers_context_is_as_before_on_every_path", &[("GINRS_MOCK_FAIL", "cuMemMap:3:2")], || {
+        let (zero, one) = (first(), device::get(1).unwrap());
+        assert!(context().is_null());
+        device::set_current(1).unwrap();
+        let mine = context();
+        let (mut right, mut refused) = (0, 0);
+        for device in [&zero, &one] {
+            for _ in 0..3 {
+                match device.alloc(MIB).and_then(|at| device.write(at, &[7; 8]).and(device.free(at))) {
+                    Ok(()) => right += 1,
+                    Err(error) => {
+                        assert_eq!(error.id, 72, "{error}");
+                        refused += 1;
+                    }
+                }
+                assert_eq!((context(), capture_mode()), (mine, 0));
+            }
+        }
+        assert_eq!((right, refused, device::current().unwrap().ordinal()), (5, 1, 1));
+    });
+}
+
+#[test]
+fn transfers_are_exact_at_any_length() {
+    on_cuda("transfers_are_exact_at_any_length", &[], || {
+        let device = first();
+        let memory = device.objects(300_000).unwrap();
+        assert!(memory.device().is_multiple_of(256));
+        assert!((0..300_000 / 8).all(|i| load(memory.device() + 8 * i) == 0));
+        // Longer than the staging buffer, and not a multiple of anything.
+        let bytes: Vec<u8> = (0..200_003u32).map(|i| (i * 7 + i / 256) as u8).collect();
+        device.write(memory.device() + 8, &bytes).unwrap();
+        let mut back = vec![0; 200_004];
+        device.read(memory.device() + 8, &mut back).unwrap();
+        assert_eq!((&back[..200_003], back[200_003]), (&bytes[..], 0));
+        device.zero(memory.device() + 13, 150_000).unwrap();
+        device.read(memory.device() + 8, &mut back).unwrap();
+        assert!(
+            back[..5] == bytes[..5] && back[5..150_005].iter().all(|&b| b == 0) && back[150_005..200_003] == bytes[150_005..]
+        );
+        assert!(device.write(memory.device() + 4, &[1]).is_err() && device.read(memory.device() + 2, &mut back[..4]).is_err());
+    });
+}
+
+#[test]
+fn memory_that_comes_back_is_zero_again() {
+    on_cuda("memory_that_comes_back_is_zero_again", &[], || {
+        let device = first();
+        let dirty = |at: u64| (0..512).for_each(|i| store(at + 8 * i, u64::MAX));
+        let clean = |at: u64| (0..512).all(|i| load(at + 8 * i) == 0);
+        let (object, control) = (device.objects(4096).unwrap(), device.control(4096).unwrap());
+        let (at, host) = (object.device(), control.host().as_ptr() as u64);
+        dirty(at);
+        dirty(host);
+        drop((object, control));
+        let (object, control) = (device.objects(4096).unwrap(), device.control(1).unwrap());
+        assert_eq!((object.device(), control.host().as_ptr() as u64, control.device()), (at, host, host));
+        assert!(clean(at) && clean(host));
+        let physical = device.create(3 * MIB).unwrap();
+        let space = device.reserve(8 * MIB, 512 * MIB).unwrap();
+        assert_eq!((physical.bytes(), space.base() % (512 * MIB) as u64), (4 * MIB, 0));
+        space.map(2 * MIB, &physical).unwrap();
+        assert!((0..4 * MIB as u64 / 8).all(|i| load(space.base() + 2 * MIB as u64 + 8 * i) == 0));
+        assert!(space.map(2 * MIB, &physical).is_err() && space.map(6 * MIB, &physical).is_err());
+        space.unmap(2 * MIB, 4 * MIB).unwrap();
+        space.map(4 * MIB, &physical).unwrap();
+    });
+}
+
+#[test]
+fn an_allocation_is_one_object_and_freed_once() {
+    on_cuda("an_allocation_is_one_object_and_freed_once", &[], || {
+        let device = first();
+        let at = device.alloc(3 * MIB).unwrap();
+        let (found, again) = (device.lookup(at + 5).unwrap(), device.lookup(at + 4 * MIB as u64 - 1).unwrap());
+        assert_eq!((found.base, found.bytes), (at, 4 * MIB));
+        assert_eq!(found.physical.key(), again.physical.key());
+        let inside = device.free(at + 8).unwrap_err();
+        assert!(inside.code == Code::InvalidArgument && inside.text.contains("0x8 bytes inside"), "{inside}");
+        device.free(at).unwrap();
+        assert_eq!(device.free(at).unwrap_err().id, 62);
+        let refused = |what: &str, error: Error| {
+            assert_eq!((error.code, error.id), (Code::UnhandledCudaError, 52));
+            assert!(error.text.starts_with(what), "{error}");
+        };
+        let local = 0u64;
+        refused("host memory", device.lookup(&raw const local as u64).err().unwrap());
+        let pinned = device.control(8).unwrap();
+        refused("cudaMallocHost memory", device.lookup(pinned.device()).err().unwrap());
+    });
+}
+
+#[test]
+fn a_full_device_says_how_full() {
+    on_cuda("a_full_device_says_how_full", &[("GINRS_MOCK_MEMORY", "64")], || {
+        let error = first().alloc(65 * MIB).unwrap_err();
+        assert_eq!((error.code, error.id), (Code::UnhandledCudaError, 72));
+        assert!(error.text.contains("free") && error.text.contains(&format!("{} bytes", 66 * MIB)), "{error}");
+        // What is on its way out is waited for.
+        struct Slow(Option<Arc<dyn device::Physical>>);
+        impl Drop for Slow {
+            fn drop(&mut self) {
+                std::thread::sleep(Duration::from_millis(20));
+                self.0.take();
+            }
+        }
+        let device = first();
+        device.bury(Box::new(Slow(Some(device.create(40 * MIB).unwrap()))));
+        device.create(40 * MIB).unwrap();
+    });
+}
+
+/// Until ticket `mark` is reached; the error that ends it otherwise.
+fn reached(queue: &mut dyn device::CopyQueue, mark: u64) -> Result<(), Error> {
+    let begin = Instant::now();
+    while queue.finished()? < mark {
+        assert!(begin.elapsed() < Duration::from_secs(20), "ticket {mark} is never reached");
+    }
+    Ok(())
+}
+
+#[test]
+fn copies_are_there_when_their_ticket_is_reached() {
+    on_cuda("copies_are_there_when_their_ticket_is_reached", &[("GINRS_MOCK_DELAY_US", "200")], || {
+        let (here, there) = (first(), device::get(1).unwrap());
+        assert!(here.reaches(there.bus_id()) && here.reaches(here.bus_id()));
+        let (from, far) = (here.alloc(MIB).unwrap(), there.create(MIB).unwrap());
+        let space = here.reserve(2 * MIB, 2 * MIB).unwrap();
+        space.map(0, &far).unwrap();
+        let mut queue = here.copy_queue().unwrap();
+        assert_eq!(queue.finished().unwrap(), 0);
+        for round in 1..=20u64 {
+            (0..64).for_each(|i| store(from + 8 * i, round * 100 + i));
+            let part = |i: u64, bytes| Copy { from: from + 8 * i, to: space.base() + 8 * i, bytes };
+            let copies: Vec<Copy> = (0..64).map(|i| part(i, 8)).collect();
+            match round % 3 {
+                0 => queue.copy(&copies).unwrap(),
+                1 => copies.iter().for_each(|copy| queue.copy(&[*copy]).unwrap()),
+                _ => queue.copy(&[part(0, 0), part(0, 256), part(32, 256)]).unwrap(),
+            }
+            let mark = queue.mark().unwrap();
+            assert_eq!(mark, round);
+            reached(&mut *queue, mark).unwrap();
+            assert!((0..64).all(|i| load(space.base() + 8 * i) == round * 100 + i), "round {round}");
+        }
+        // One that is still under way when the queue goes.
+        queue.copy(&[Copy { from, to: space.base(), bytes: MIB as u64 }]).unwrap();
+        queue.mark().unwrap();
+    });
+}
+
+#[test]
+fn a_failed_copy_is_an_error_and_no_ticket() {
+    on_cuda("a_failed_copy_is_an_error_and_no_ticket", &[("GINRS_MOCK_FAIL", "copy:1:700")], || {
+        let device = first();
+        let at = device.alloc(MIB).unwrap();
+        let mut queue = device.copy_queue().unwrap();
+        let ended = (|| {
+            queue.copy(&[Copy { from: at, to: at + 4096, bytes: 8 }])?;
+            let mark = queue.mark()?;
+            reached(&mut *queue, mark)
+        })();
+        let error = ended.unwrap_err();
+        assert_eq!((error.code, error.id), (Code::UnhandledCudaError, 73), "{error}");
+    });
+}
+
+#[test]
+fn shared_words_are_one_memory_for_all_who_import_it() {
+    on_cuda("shared_words_are_one_memory_for_all_who_import_it", &[], || {
+        let device = first();
+        let mine = device.create_shared(5000).unwrap();
+        let theirs = device.import_shared(mine.export().unwrap(), mine.bytes()).unwrap();
+        let (a, b) = (mine.host().unwrap().as_ptr() as u64, theirs.host().unwrap().as_ptr() as u64);
+        store(b + 64, 9);
+        assert_eq!((load(a + 64), mine.device_address().is_some(), theirs.device_address()), (9, true, None));
+        // Memory of its own is no reservation's.
+        assert!(device.reserve(2 * MIB, 2 * MIB).unwrap().map(0, &mine).is_err());
+    });
+}
+
+#[test]
+fn what_is_retired_has_gone_and_what_is_buried_goes() {
+    on_cuda("what_is_retired_has_gone_and_what_is_buried_goes", &[], || {
+        struct Gone(Arc<AtomicBool>);
+        impl Drop for Gone {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::Release);
+            }
+        }
+        let device = first();
+        let (retired, buried) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        device.retire(Box::new(Gone(retired.clone())));
+        assert!(retired.load(Ordering::Acquire));
+        device.bury(Box::new(Gone(buried.clone())));
+        let begin = Instant::now();
+        while !buried.load(Ordering::Acquire) {
+            assert!(begin.elapsed() < Duration::from_secs(20));
+        }
+        assert!(!device.idle());
+    });
+}

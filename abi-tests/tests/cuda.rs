@@ -189,6 +189,26 @@ fn two_ranks_on_one_device_only_if_told_so() {
 }
 
 /// Each process sees one device, and calls it 0: as under a scheduler that sets CUDA_VISIBLE_DEVICES.
+/// Multicast teams as far as the host goes: made once, in the right order, with all memory in them. NCCL_NVLS_ENABLE=0 means that the
+/// driver is not asked.
+#[test]
+fn multicast_teams() {
+    let has = ("GINRS_MOCK_MULTICAST", "1");
+    let multicast = program("multicast");
+    for mode in [Processes, Threads] {
+        all_ok(&multicast, 4, mode, &[has, ("MULTICAST", "teams")]);
+        all_ok(&multicast, 2, mode, &[has, ("MULTICAST", "teams")]);
+        all_ok(&multicast, 2, mode, &[("MULTICAST", "refused")]);
+        let fail = ("GINRS_MOCK_FAIL", "cuMulticastCreate:1:999");
+        all_ok(&multicast, 2, mode, &[has, ("MULTICAST", "refused"), ("NCCL_NVLS_ENABLE", "0"), fail]);
+    }
+    for call in ["cuMulticastCreate:1:801", "cuMulticastAddDevice:1:801", "cuMulticastBindMem:2:1"] {
+        let output = start(&multicast, 3, Threads, &[has, ("MULTICAST", "teams"), ("GINRS_MOCK_FAIL", call)]);
+        let said = text(&output);
+        assert!(matches!(output.status.code(), Some(1..100)) && said.contains("GINRS-E086"), "{call}: {}\n{said}", output.status);
+    }
+}
+
 #[test]
 fn one_visible_device_per_process() {
     let mut command = Command::new(prefix().join("bin/ginrs-run"));

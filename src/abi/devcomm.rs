@@ -7,7 +7,7 @@ use super::types::*;
 use crate::bail;
 use crate::comm::Comm;
 use crate::comm::group::Stage;
-use crate::devcomm::{self, Outputs, Requirements, Resource, TeamRequest, release};
+use crate::devcomm::{self, Created, Outputs, Requirements, Resource, TeamRequest, release};
 use crate::error::Result;
 use std::ffi::c_uint;
 use std::sync::Arc;
@@ -79,7 +79,7 @@ unsafe fn create(c: &Arc<Comm>, reqs: *const ncclDevCommRequirements_t, outDevCo
             let created = devcomm::create(&comm, &requirements)?;
             // SAFETY: checked at the call; they live until the creation has run, says the C contract.
             unsafe {
-                outs.iter().zip(&created.outputs).for_each(|(out, outputs)| out.write(outputs));
+                outs.write(&created);
                 (result as *mut ncclDevComm).write(created.dev_comm);
             }
             Ok(())
@@ -119,7 +119,30 @@ impl Outs {
     }
 }
 
-fn wanted(name: &str, at: *mut u32) -> Result<usize> {
+/// Where everything goes, in the lists' order.
+#[derive(Debug, Default)]
+struct Places {
+    resources: Vec<Outs>,
+    /// Of `ncclMultimemHandle_t`; 0 for none.
+    multicast: Vec<usize>,
+}
+
+impl Places {
+    /// # Safety
+    /// As [`Outs::write`].
+    unsafe fn write(&self, created: &Created) {
+        // SAFETY: the contract above.
+        self.resources.iter().zip(&created.outputs).for_each(|(out, outputs)| unsafe { out.write(outputs) });
+        for (&at, base) in self.multicast.iter().zip(&created.multicast) {
+            if let (true, Some(mcBasePtr)) = (at != 0, *base) {
+                // SAFETY: as above; checked for alignment.
+                unsafe { (at as *mut ncclMultimemHandle_t).write(ncclMultimemHandle_t { mcBasePtr }) };
+            }
+        }
+    }
+}
+
+fn wanted<T>(name: &str, at: *mut T) -> Result<usize> {
     if !at.is_null() {
         out(name, at)?;
     }
@@ -128,7 +151,7 @@ fn wanted(name: &str, at: *mut u32) -> Result<usize> {
 
 /// # Safety
 /// As pncclDevCommCreate.
-unsafe fn copy(reqs: &ncclDevCommRequirements_t) -> Result<(Requirements, Vec<Outs>)> {
+unsafe fn copy(reqs: &ncclDevCommRequirements_t) -> Result<(Requirements, Places)> {
     let mut requirements = Requirements {
         lsa_multimem: reqs.lsaMultimem != 0,
         barrier_count: reqs.barrierCount,
@@ -139,7 +162,7 @@ unsafe fn copy(reqs: &ncclDevCommRequirements_t) -> Result<(Requirements, Vec<Ou
         gin_counter_count: reqs.ginCounterCount,
         ..Requirements::default()
     };
-    let mut outs = Vec::new();
+    let mut outs = Places::default();
     let mut at = reqs.resourceRequirementsList;
     while !at.is_null() {
         let entry = input("resourceRequirementsList", at)?;
@@ -150,18 +173,20 @@ unsafe fn copy(reqs: &ncclDevCommRequirements_t) -> Result<(Requirements, Vec<Ou
             gin_counters: entry.ginCounterCount,
             waits: release::find(entry.outBufferHandle as usize, entry.bufferSize as u64),
         });
-        outs.push(Outs {
+        outs.resources.push(Outs {
             buffer: wanted("outBufferHandle", entry.outBufferHandle)?,
             signal: wanted("outGinSignalStart", entry.outGinSignalStart)?,
             counter: wanted("outGinCounterStart", entry.outGinCounterStart)?,
         });
-        bounded("resourceRequirementsList", outs.len())?;
+        bounded("resourceRequirementsList", outs.resources.len())?;
         at = entry.next;
     }
     let mut at = reqs.teamRequirementsList;
     while !at.is_null() {
         let entry = input("teamRequirementsList", at)?;
-        requirements.teams.push(TeamRequest { multimem: entry.multimem != 0 });
+        let ncclTeam_t { nRanks, rank, stride } = entry.team;
+        requirements.teams.push(TeamRequest { multimem: entry.multimem != 0, team: [nRanks, rank, stride] });
+        outs.multicast.push(if entry.multimem != 0 { wanted("outMultimemHandle", entry.outMultimemHandle)? } else { 0 });
         bounded("teamRequirementsList", requirements.teams.len())?;
         at = entry.next;
     }
@@ -227,7 +252,7 @@ mod tests {
         assert!(copied.gin_force_enable && copied.gin_signal_count == 4);
         let outputs = Outputs { buffer_handle: 9, signal_start: 10, counter_start: 11 };
         // SAFETY: the out pointers above are live.
-        outs.iter().for_each(|out| unsafe { out.write(&outputs) });
+        outs.resources.iter().for_each(|out| unsafe { out.write(&outputs) });
         assert_eq!((handle, signal), (9, 10));
     }
 

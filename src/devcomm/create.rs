@@ -4,11 +4,13 @@ use super::registry::Record;
 use super::{Created, Layout, Requirements};
 use crate::abi::types::{
     NCCL_GIN_MAX_CONTEXTS, NCCL_NET_DEVICE_GIN_PROXY, ncclDevComm, ncclGinBarrierHandle_t, ncclLsaBarrierHandle_t,
+    ncclMultimemHandle_t,
 };
 use crate::comm::Comm;
-use crate::device::graveyard;
+use crate::device::{DevPtr, graveyard};
 use crate::error::Result;
 use crate::gin::{Backend, Gin};
+use crate::window::multicast::Members;
 use crate::window::{self, Proposal, Resource, Said};
 use crate::{bail, config, info};
 use std::sync::Arc;
@@ -37,14 +39,19 @@ pub fn create(comm: &Comm, reqs: &Requirements) -> Result<Created> {
     let what = format!("devcomm create #{}", turn.dev_comms);
     // What earlier kernels posted is done everywhere when the round is: then ids may be zeroed for a new owner.
     let backend = Backend::choose(reqs.direct, comm.topo.lsa_size, comm.n_ranks, &comm.tag());
-    let said = check(reqs).and_then(|()| comm.drain()).and_then(|()| {
-        let agreed = [backend.clone()? as u64].into_iter().chain(reqs.words()).collect();
+    let teams = check(comm, reqs);
+    let said = teams.as_ref().map_err(Clone::clone).and_then(|teams| {
+        comm.drain()?;
+        let agreed =
+            [backend.clone()? as u64, reqs.lsa_multimem.into(), teams.len() as u64].into_iter().chain(reqs.words()).collect();
         Ok(Said { agreed, own: Vec::new() })
     });
     let all = window::round(comm, &what, said)?;
-    let name = |i: usize| match i.checked_sub(1) {
-        None => "the GIN backend (NCCL_GIN_BACKEND, or GINRS_GIN_DIRECT where the program creates it)".into(),
-        Some(i) => reqs.field(i),
+    let name = |i: usize| match i {
+        0 => "the GIN backend (NCCL_GIN_BACKEND, or GINRS_GIN_DIRECT where the program creates it)".into(),
+        1 => "lsaMultimem".into(),
+        2 => "number of team requirements with multimem".into(),
+        _ => reqs.field(i - 3),
     };
     let show = |i, value| match (i, value) {
         (0, 0) => Backend::Proxy.name().into(),
@@ -52,6 +59,7 @@ pub fn create(comm: &Comm, reqs: &Requirements) -> Result<Created> {
         (_, value) => (value as i64).to_string(),
     };
     window::compare(&what, &all, name, show)?;
+    let teams = multicast(comm, &what, &teams?)?;
     let gin = gin_for(comm, reqs, backend?)?;
     let contexts = gin.as_ref().map_or(0, |gin| gin.of.n_contexts());
     let layout = reqs.layout(comm.topo.lsa_size, contexts)?;
@@ -75,20 +83,35 @@ pub fn create(comm: &Comm, reqs: &Requirements) -> Result<Created> {
         layout.signals,
         layout.counters
     );
-    Ok(Created { dev_comm: fill(comm, &layout, gin.as_ref(), &made)?, outputs: layout.entries })
+    Ok(Created { dev_comm: fill(comm, &layout, gin.as_ref(), &made)?, outputs: layout.entries, multicast: by_entry(reqs, teams) })
 }
 
-fn check(reqs: &Requirements) -> Result<()> {
+/// The multicast teams that are asked for: the LSA team first, if it is among them.
+fn check(comm: &Comm, reqs: &Requirements) -> Result<Vec<Members>> {
     reqs.check()?;
-    let team = reqs.teams.iter().position(|team| team.multimem).map(|i| format!("team requirement {i} has multimem"));
-    if let Some(who) = team.or_else(|| reqs.lsa_multimem.then(|| "lsaMultimem is set".into())) {
-        bail!(
-            InvalidArgument,
-            59,
-            "no NVLS on the CPU device | {who} | multicast memory needs NVSwitch | fix: leave multimem out of the requirements"
-        );
+    let mut teams = Vec::new();
+    if reqs.lsa_multimem {
+        window::multicast::check(comm, "lsaMultimem is set")?;
+        teams.push(Members::lsa(comm));
     }
-    Ok(())
+    for (i, request) in reqs.teams.iter().enumerate().filter(|(_, request)| request.multimem) {
+        let what = format!("team requirement {i} has multimem");
+        window::multicast::check(comm, &what)?;
+        teams.push(Members::of(comm, &what, request.team)?);
+    }
+    Ok(teams)
+}
+
+/// Their bases, in that order.
+fn multicast(comm: &Comm, what: &str, teams: &[Members]) -> Result<Vec<DevPtr>> {
+    let numbered = (1..).zip(teams);
+    numbered.map(|(i, &members)| window::multicast::team(comm, &format!("{what}, multicast team {i}"), members)).collect()
+}
+
+/// The bases by entry of the team list.
+fn by_entry(reqs: &Requirements, bases: Vec<DevPtr>) -> Vec<Option<DevPtr>> {
+    let mut bases = bases.into_iter().skip(reqs.lsa_multimem.into());
+    reqs.teams.iter().map(|request| if request.multimem { bases.next() } else { None }).collect()
 }
 
 /// The contexts of a device communicator.
@@ -241,6 +264,7 @@ fn fill(comm: &Comm, layout: &Layout, gin: Option<&Contexts>, made: &Made) -> Re
         lsaSize: comm.topo.lsa_size as i32,
         lsaSize_rcp32: rcp32(comm.topo.lsa_size),
         windowTable: window::table_address(comm)?,
+        lsaMultimem: ncclMultimemHandle_t { mcBasePtr: window::multicast::base_of(comm, Members::lsa(comm)).unwrap_or(0) },
         lsaBarrier: ncclLsaBarrierHandle_t { bufHandle: layout.lsa.buffer_handle, nBarriers: layout.n_lsa as i32 },
         railGinBarrier: ncclGinBarrierHandle_t { signal0: layout.rail.signal_start, bufHandle: layout.rail.buffer_handle },
         marker: MARKER,

@@ -13,6 +13,7 @@ pub use release::Release;
 pub use requirements::{Layout, Outputs, Requirements, Resource, TeamRequest};
 
 use crate::abi::types::ncclDevComm;
+use crate::device::DevPtr;
 
 /// A device communicator, and what the out pointers of its requirement list get.
 #[derive(Clone, Debug)]
@@ -21,4 +22,6 @@ pub struct Created {
     pub dev_comm: ncclDevComm,
     /// One per entry of [`Requirements::resources`].
     pub outputs: Vec<Outputs>,
+    /// One per entry of [`Requirements::teams`]: where its multicast addresses begin, if it asked for them.
+    pub multicast: Vec<Option<DevPtr>>,
 }

@@ -51,6 +51,8 @@ pub struct Resource {
 pub struct TeamRequest {
     /// A multicast object is asked for.
     pub multimem: bool,
+    /// The team as this rank has it: number of ranks, this rank's number, world ranks from one to the next.
+    pub team: [i32; 3],
 }
 
 /// What one entry of the user's list gets: what its out pointers are for.

@@ -123,6 +123,19 @@ pub trait CopyQueue: Send {
     fn finished(&mut self) -> Result<u64>;
 }
 
+/// Multicast objects (NVLS): memory of several devices behind one address, at which a store reaches all of them. An object is
+/// exported, imported and mapped like memory.
+pub trait Multicast {
+    /// A new object for `members` devices. Bytes, a multiple of 4 GiB.
+    fn create_object(&self, members: u32, bytes: usize) -> Result<Arc<dyn Physical>>;
+    /// Makes this device a member. No memory is bound before all members have joined.
+    fn join(&self, object: &dyn Physical) -> Result<()>;
+    /// Puts all of `memory`, this device's own, at byte `at`.
+    fn bind(&self, object: &dyn Physical, at: u64, memory: &dyn Physical) -> Result<()>;
+    /// Takes it away.
+    fn unbind(&self, object: &dyn Physical, at: u64, bytes: usize) -> Result<()>;
+}
+
 /// One device as the library needs it. All sizes in bytes.
 pub trait Device: Send + Sync {
     /// For downcasts inside a device's own module.
@@ -172,6 +185,8 @@ pub trait Device: Send + Sync {
     /// True if that memory is this GPU's own: its copy engine reads there what its kernels have released to their GPU. False on
     /// the CPU device.
     fn holds(&self, memory: &dyn Physical) -> bool;
+    /// Multicast objects, if the device says that it has them; `unasked`: without looking at what it says.
+    fn multicast(&self, unasked: bool) -> Option<&dyn Multicast>;
     /// CPUs that are local to the device; empty for no preference.
     fn near_cpus(&self) -> Vec<usize>;
     /// True when no kernel is running, as far as the device can tell without waiting: on CUDA never.

@@ -55,29 +55,27 @@ impl<'a> Offer<'a> {
         words: &[[u64; 2]],
         import: Import,
     ) -> Result<Vec<Option<Arc<dyn Physical>>>> {
-        let me = &self.comm.peers[self.comm.rank as usize];
         let mut all = Vec::with_capacity(words.len());
-        for (peer, &[key, bytes]) in self.comm.peers.iter().zip(words) {
-            all.push(if peer.rank == self.comm.rank {
-                Some(mine.clone())
-            } else if peer.process == me.process {
-                match OFFERS.lock().get(&(self.comm.hash, peer.rank, key)) {
-                    Some(physical) => Some(physical.clone()),
-                    None => bail!(
-                        InternalError,
-                        53,
-                        "memory of rank {} is gone | offer {key} of this process | fix: report this",
-                        peer.rank
-                    ),
-                }
-            } else if peer.machine == me.machine {
-                let fd = self.comm.bootstrap.fetch(&peer.fd_address, peer.rank, key)?;
-                Some(import(&*self.comm.device, fd, bytes as usize).map_err(|error| error.by(peer.rank))?)
-            } else {
-                None
-            });
+        for (rank, &words) in (0..).zip(words) {
+            all.push(if rank == self.comm.rank { Some(mine.clone()) } else { take_from(self.comm, rank, words, import)? });
         }
         Ok(all)
+    }
+}
+
+/// The memory of rank `rank`, another one, whose offer is `words`; `None` on another machine.
+pub(super) fn take_from(comm: &Comm, rank: u32, [key, bytes]: [u64; 2], import: Import) -> Result<Option<Arc<dyn Physical>>> {
+    let (me, peer) = (&comm.peers[comm.rank as usize], &comm.peers[rank as usize]);
+    if peer.process == me.process {
+        match OFFERS.lock().get(&(comm.hash, rank, key)) {
+            Some(physical) => Ok(Some(physical.clone())),
+            None => bail!(InternalError, 53, "memory of rank {rank} is gone | offer {key} of this process | fix: report this"),
+        }
+    } else if peer.machine == me.machine {
+        let fd = comm.bootstrap.fetch(&peer.fd_address, rank, key)?;
+        Ok(Some(import(&*comm.device, fd, bytes as usize).map_err(|error| error.by(rank))?))
+    } else {
+        Ok(None)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Symmetric memory: one physical allocation of every rank, mapped over the LSA team, shared by all windows over it.
 
 use super::flat::View;
+use super::multicast::Binding;
 use super::offsets::Span;
 use crate::device::{DevPtr, Device, Physical, Reservation};
 use crate::error::Result;
@@ -66,10 +67,11 @@ impl SymMemory {
     }
 }
 
-/// A memory, how many windows use it, and what goes with the last of them: mappings first, then their offset.
+/// A memory, how many windows use it, and what goes with the last of them: multicast first, then mappings, then their offset.
 pub(crate) struct Held {
     pub memory: Arc<SymMemory>,
     pub uses: u32,
+    pub bindings: Vec<Binding>,
     pub _views: Vec<View>,
     pub _span: Span,
 }

@@ -8,6 +8,7 @@ mod agree;
 mod exchange;
 mod flat;
 mod memory;
+pub mod multicast;
 mod obtain;
 mod offsets;
 mod register;

@@ -4,6 +4,7 @@ use super::agree::Said;
 use super::exchange::{Offer, offers_of};
 use super::flat::{FlatSpace, TeamKey};
 use super::memory::{Held, SymMemory};
+use super::multicast;
 use super::offsets::{Offsets, Span};
 use super::registry::State;
 use crate::comm::Comm;
@@ -154,6 +155,7 @@ fn map(
         members.push((slot as u32, theirs));
     }
     let views = space.views(span.start(), &members)?;
+    let bindings = multicast::bind_new(comm, span.start(), &physical)?;
     let memory = Arc::new(SymMemory {
         id,
         bytes: physical.bytes(),
@@ -171,5 +173,5 @@ fn map(
     if let Some(gin) = gin {
         *memory.gin.lock() = Some(gin.register(comm, &memory)?);
     }
-    Ok(Held { memory, uses: 0, _views: views, _span: span })
+    Ok(Held { memory, uses: 0, bindings, _views: views, _span: span })
 }

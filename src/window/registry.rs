@@ -2,6 +2,7 @@
 
 use super::flat::FlatSpace;
 use super::memory::{Held, SymMemory};
+use super::multicast::Team;
 use super::offsets::Offsets;
 use super::structs::Structs;
 use super::table::{Entry, WindowTable};
@@ -34,6 +35,7 @@ pub(super) struct State {
     pub structs: Structs,
     /// Newest first.
     pub memories: Vec<Held>,
+    pub teams: Vec<Team>,
     pub space: Option<(Arc<FlatSpace>, Offsets)>,
     /// Key of the last offer to other processes; see `exchange`.
     pub last_key: u64,

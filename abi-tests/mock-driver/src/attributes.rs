@@ -5,10 +5,11 @@ use crate::error::{Code, Result};
 
 const PCI_BUS: i32 = 33;
 const PCI_DEVICE: i32 = 34;
+const MULTICAST: i32 = 132;
 const LAST: i32 = 147;
 
 /// (number, value), measured (`facts table` on an H200 with driver 580); what is not here is 0.
-/// Left out because the device here does not have it: fabric handles (128), multicast (132), memory decompression (136, 137),
+/// Left out because the device here does not have it: fabric handles (128), multicast (132, but for GINRS_MOCK_MULTICAST), memory decompression (136, 137),
 /// GPUDirect RDMA (110, 116 to 119), pageable memory access.
 #[rustfmt::skip]
 const TABLE: [(i32, i32); 92] = [
@@ -29,6 +30,7 @@ pub fn value(attribute: i32, ordinal: usize) -> Result<i32> {
     match attribute {
         PCI_BUS => Ok(device::bus(ordinal)),
         PCI_DEVICE => Ok(0),
+        MULTICAST => Ok(crate::multicast::has().into()),
         1..=LAST => Ok(TABLE.iter().find(|(number, _)| *number == attribute).map_or(0, |(_, value)| *value)),
         _ => Err(Code::INVALID_VALUE),
     }

@@ -36,7 +36,7 @@ const _: () = assert!(size_of::<Prop>() == 32);
 pub const LOCATION_DEVICE: i32 = 1;
 const PINNED: i32 = 1;
 const POSIX_FD: i32 = 1;
-const NAME: &str = "ginrs-mock-gpu-";
+pub const NAME: &str = "ginrs-mock-gpu-";
 
 /// What a Prop must be here.
 fn check(prop: *const Prop) -> Result<Prop> {
@@ -95,7 +95,7 @@ fn make(bytes: u64, device: usize) -> Result<OwnedFd> {
     Ok(fd)
 }
 
-fn enlist(world: &mut World, block: Block) -> u64 {
+pub fn enlist(world: &mut World, block: Block) -> u64 {
     world.next_handle += 1;
     let number = 0x4d00_0000 + world.next_handle * 16;
     world.handles.insert(number, Handle { block: Arc::new(block), held: 1, mappings: 0 });

@@ -8,7 +8,9 @@ mod space;
 pub use space::{CpuReservation, mappings};
 
 use super::memfd::{GRANULARITY, Memfd};
-use super::{Allocation, ControlMemory, CopyQueue, DevPtr, Device, DeviceMemory, Kind, Physical, Reservation, graveyard, limits};
+use super::{
+    Allocation, ControlMemory, CopyQueue, DevPtr, Device, DeviceMemory, Kind, Multicast, Physical, Reservation, graveyard, limits,
+};
 use crate::bail;
 use crate::config;
 use crate::error::Result;
@@ -188,6 +190,10 @@ impl Device for CpuDevice {
 
     fn holds(&self, _memory: &dyn Physical) -> bool {
         false
+    }
+
+    fn multicast(&self, _unasked: bool) -> Option<&dyn Multicast> {
+        None
     }
 
     fn near_cpus(&self) -> Vec<usize> {

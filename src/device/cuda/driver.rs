@@ -10,8 +10,8 @@ use cudarc::driver::sys;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use sys::{
     CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent, CUmemAccessDesc, CUmemAllocationGranularity_flags,
-    CUmemAllocationHandleType, CUmemAllocationProp, CUmemGenericAllocationHandle, CUpointer_attribute, CUstream,
-    CUstreamCaptureMode, CUstreamCaptureStatus,
+    CUmemAllocationHandleType, CUmemAllocationProp, CUmemGenericAllocationHandle, CUmulticastObjectProp, CUpointer_attribute,
+    CUstream, CUstreamCaptureMode, CUstreamCaptureStatus,
 };
 
 /// The oldest driver that has all of the table: CUDA 12.2.
@@ -87,6 +87,10 @@ functions! {
     cuMemGetAllocationPropertiesFromHandle(*mut CUmemAllocationProp, CUmemGenericAllocationHandle);
     cuMemExportToShareableHandle(*mut c_void, CUmemGenericAllocationHandle, CUmemAllocationHandleType, c_ulonglong);
     cuMemImportFromShareableHandle(*mut CUmemGenericAllocationHandle, *mut c_void, CUmemAllocationHandleType);
+    cuMulticastCreate(*mut CUmemGenericAllocationHandle, *const CUmulticastObjectProp);
+    cuMulticastAddDevice(CUmemGenericAllocationHandle, CUdevice);
+    cuMulticastBindMem(CUmemGenericAllocationHandle, usize, CUmemGenericAllocationHandle, usize, usize, c_ulonglong);
+    cuMulticastUnbind(CUmemGenericAllocationHandle, CUdevice, usize, usize);
     cuMemGetAddressRange_v2(*mut CUdeviceptr, *mut usize, CUdeviceptr);
     cuMemGetInfo_v2(*mut usize, *mut usize);
     cuPointerGetAttribute(*mut c_void, CUpointer_attribute, CUdeviceptr);

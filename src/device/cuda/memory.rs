@@ -118,7 +118,7 @@ impl CudaPhysical {
     }
 
     /// Takes one reference over; a second one to memory that is known goes back at once.
-    fn enlist(handle: CUmemGenericAllocationHandle, bytes: usize) -> Arc<Self> {
+    pub(super) fn enlist(handle: CUmemGenericAllocationHandle, bytes: usize) -> Arc<Self> {
         let mut live = LIVE.lock();
         if let Some(known) = live.get(&handle).and_then(Weak::upgrade) {
             drop(live);

@@ -8,6 +8,7 @@ mod driver;
 mod eager;
 mod facts;
 mod memory;
+mod multicast;
 mod near;
 mod p2p;
 mod pinned;
@@ -17,7 +18,7 @@ mod shared;
 mod space;
 mod stream;
 
-use super::{Allocation, ControlMemory, CopyQueue, DevPtr, Device, DeviceMemory, Kind, Physical, Reservation};
+use super::{Allocation, ControlMemory, CopyQueue, DevPtr, Device, DeviceMemory, Kind, Multicast, Physical, Reservation};
 use crate::bail;
 use crate::error::Result;
 use crate::log;
@@ -282,6 +283,10 @@ impl Device for CudaDevice {
     fn holds(&self, memory: &dyn Physical) -> bool {
         let home = memory.as_any().downcast_ref::<CudaPhysical>().and_then(CudaPhysical::home);
         home == Some(self.context.device)
+    }
+
+    fn multicast(&self, unasked: bool) -> Option<&dyn Multicast> {
+        (unasked || multicast::has(self)).then_some(self)
     }
 
     fn near_cpus(&self) -> Vec<usize> {

@@ -25,7 +25,7 @@ const DIFFERS: [(&str, &str); 16] = [
     ),
     (
         "DevCommCreate",
-        "GIN is also active when barrierCount, railGinBarrierCount or a list entry's signals or counters are above 0; the list's GIN fields are honoured; multicast is refused; where GPUs of a node do not reach each other LSA teams are smaller, NVIDIA's library refuses",
+        "GIN is also active when barrierCount, railGinBarrierCount or a list entry's signals or counters are above 0; the list's GIN fields are honoured; multicast (NVLS) is implemented and was never run on a GPU; where GPUs of a node do not reach each other LSA teams are smaller, NVIDIA's library refuses",
     ),
     ("GinBarrierCreateRequirement", "its signals are honoured (NVIDIA's library drops them)"),
     ("LLA2ACalcSlots", "-1 where the result does not fit an int"),

@@ -1,0 +1,257 @@
+//! Teams with multicast (spec host 2.5): one object over the memory of a team's GPUs, with every symmetric memory at its offset in
+//! the flat space. Byte `b` of a window stands at `base + mcOffset4K * 4096 + b`.
+//!
+//! Made when a device communicator first asks, kept until the communicator goes. NCCL_NVLS_ENABLE=0 turns them off: then nothing
+//! here calls the driver.
+
+use super::agree::{self, Said};
+use super::exchange::{Offer, take_from};
+use super::memory::SymMemory;
+use crate::comm::Comm;
+use crate::device::{DevPtr, Device, Multicast, Physical, Reservation};
+use crate::error::Result;
+use crate::{bail, config, info};
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Alignment of the mapping. Bytes.
+const ALIGN: usize = 512 << 20;
+
+/// A strided part of an LSA team, in world ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Members {
+    /// The first.
+    pub first: u32,
+    /// How many.
+    pub count: u32,
+    /// From one to the next.
+    pub stride: u32,
+}
+
+impl Members {
+    /// All of this rank's LSA team.
+    pub fn lsa(comm: &Comm) -> Self {
+        Self { first: comm.topo.lsa_first, count: comm.topo.lsa_size, stride: 1 }
+    }
+
+    /// Of an `ncclTeam_t` as this rank has it; an error that names it as `what` if it is no part of the LSA team with this rank in it.
+    pub fn of(comm: &Comm, what: &str, [count, rank, stride]: [i32; 3]) -> Result<Self> {
+        let lsa = Self::lsa(comm);
+        match Self::within(lsa.first..lsa.first + lsa.count, comm.rank, [count, rank, stride]) {
+            Some(members) => Ok(members),
+            None => bail!(
+                InvalidArgument,
+                85,
+                "multicast team is not within the LSA team | {} | {what}: {count} ranks with stride {stride}, this one is number {rank}; LSA \
+                 rank {} of {} | fix: use ncclTeamLsa or a part of it",
+                comm.tag(),
+                comm.topo.lsa_rank,
+                comm.topo.lsa_size
+            ),
+        }
+    }
+
+    fn within(lsa: Range<u32>, me: u32, team: [i32; 3]) -> Option<Self> {
+        let [count, place, stride] = team.map(|n| u32::try_from(n).ok());
+        let (count, place) = (count?, place.filter(|&place| place < count.unwrap_or(0))?);
+        // The stride of a team of one means nothing.
+        let stride = if count == 1 { 1 } else { stride.filter(|&stride| stride > 0)? };
+        let first = me.checked_sub(place.checked_mul(stride)?)?;
+        let last = first.checked_add((count - 1).checked_mul(stride)?)?;
+        (lsa.contains(&first) && lsa.contains(&last)).then_some(Self { first, count, stride })
+    }
+
+    fn ranks(&self) -> impl Iterator<Item = u32> {
+        let Self { first, count, stride } = *self;
+        (0..count).map(move |i| first + i * stride)
+    }
+
+    fn words(self) -> [u64; 3] {
+        [self.first, self.count, self.stride].map(u64::from)
+    }
+}
+
+impl fmt::Display for Members {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ranks from {} in steps of {}", self.count, self.first, self.stride)
+    }
+}
+
+/// A team's object, mapped here. Drops the mapping before the object.
+pub(super) struct Team {
+    members: Members,
+    mapping: Arc<dyn Reservation>,
+    object: Arc<dyn Physical>,
+}
+
+/// Memory's place in a team's object; taken away at drop.
+pub(crate) struct Binding {
+    device: Arc<dyn Device>,
+    object: Arc<dyn Physical>,
+    at: u64,
+    bytes: usize,
+}
+
+impl Drop for Binding {
+    fn drop(&mut self) {
+        if let Some(nvls) = self.device.multicast(true)
+            && let Err(error) = nvls.unbind(&*self.object, self.at, self.bytes)
+        {
+            info!(REG, "multicast memory stays bound: {error}");
+        }
+    }
+}
+
+/// Err, saying `who` asked, where there is no multicast.
+pub fn check(comm: &Comm, who: &str) -> Result<()> {
+    nvls(comm, who).map(drop)
+}
+
+fn nvls<'a>(comm: &'a Comm, who: &str) -> Result<&'a dyn Multicast> {
+    let enable = config::int("NCCL_NVLS_ENABLE");
+    let why = match enable {
+        0 => "NCCL_NVLS_ENABLE=0 turns it off",
+        _ if comm.topo.lsa_size < 2 => "the LSA team has one rank",
+        _ => match comm.device.multicast(enable != 2) {
+            Some(nvls) => return Ok(nvls),
+            None => "the device has no multicast objects, which need NVSwitch",
+        },
+    };
+    bail!(
+        InvalidArgument,
+        59,
+        "no multicast memory (NVLS) | {}, {who} | {why} | fix: leave multimem out of the requirements",
+        comm.tag()
+    )
+}
+
+/// Where the multicast addresses of `members` begin, if such a team was made.
+pub(crate) fn base_of(comm: &Comm, members: Members) -> Option<DevPtr> {
+    comm.windows.state.lock().teams.iter().find(|team| team.members == members).map(|team| team.mapping.base())
+}
+
+/// Collective over the communicator, each rank with the team that it is in: the team's object, made now if it is not there.
+pub(crate) fn team(comm: &Comm, what: &str, members: Members) -> Result<DevPtr> {
+    let known = base_of(comm, members);
+    let mine = object(comm, what, members, known.is_some());
+    let said = mine.as_ref().map_err(Clone::clone).map(|offer| {
+        let words = offer.as_ref().map_or([0; 2], |(offer, object)| offer.words(object));
+        Said { agreed: Vec::new(), own: members.words().into_iter().chain(words).collect() }
+    });
+    let all = agree::round(comm, what, said)?;
+    let offer = mine?;
+    let joined = alike(comm, what, members, &all).and_then(|()| match known {
+        Some(_) => Ok(None),
+        None => join(comm, what, members, offer.as_ref().map(|(_, object)| object), &all).map(Some),
+    });
+    // Binding before the last member has joined would block or fail.
+    agree::done(comm, &format!("{what}, joined"), joined.as_ref().map(drop).map_err(Clone::clone))?;
+    let made = joined?.map(|object| bind_all(comm, what, members, object)).transpose();
+    agree::done(comm, &format!("{what}, bound"), made.as_ref().map(drop).map_err(Clone::clone))?;
+    if let Some((team, bindings)) = made? {
+        info!(INIT, "{} multicast over {members} at {:#x}", comm.tag(), team.mapping.base());
+        let mut state = comm.windows.state.lock();
+        state.teams.push(team);
+        for (id, binding) in bindings {
+            if let Some(held) = state.memories.iter_mut().find(|held| held.memory.id == id) {
+                held.bindings.push(binding);
+            }
+        }
+    }
+    match base_of(comm, members) {
+        Some(base) => Ok(base),
+        None => bail!(InternalError, 86, "multicast team is gone | {} | fix: report this", comm.tag()),
+    }
+}
+
+type Offered<'a> = Option<(Offer<'a>, Arc<dyn Physical>)>;
+
+/// The first member makes the object and offers it to the others.
+fn object<'a>(comm: &'a Comm, what: &str, members: Members, known: bool) -> Result<Offered<'a>> {
+    if known || members.first != comm.rank {
+        return Ok(None);
+    }
+    let (space, _) = comm.windows.state.lock().space(comm)?;
+    let object = nvls(comm, what)?.create_object(members.count, space.stride() as usize)?;
+    Ok(Some((Offer::new(comm, &object)?, object)))
+}
+
+/// All members must have said the same.
+fn alike(comm: &Comm, what: &str, members: Members, all: &[Said]) -> Result<()> {
+    match members.ranks().find(|&rank| all[rank as usize].own.get(..3) != Some(&members.words())) {
+        None => Ok(()),
+        Some(rank) => bail!(
+            InvalidArgument,
+            85,
+            "ranks of a multicast team ask for different ones | {}, {what} | here {members}; rank {rank} has (first, count, step) {:?} | fix: \
+             list the same teams in the same order on all their members",
+            comm.tag(),
+            all[rank as usize].own.get(..3)
+        ),
+    }
+}
+
+fn join(comm: &Comm, what: &str, members: Members, own: Option<&Arc<dyn Physical>>, all: &[Said]) -> Result<Arc<dyn Physical>> {
+    let object = match (own, all[members.first as usize].own.get(3..).and_then(|words| words.first_chunk::<2>())) {
+        (Some(own), _) => own.clone(),
+        (None, Some(&words)) => {
+            let theirs = take_from(comm, members.first, words, |device, fd, bytes| device.import(fd, bytes))?;
+            match theirs {
+                Some(object) => object,
+                None => {
+                    bail!(InvalidUsage, 85, "multicast team over machines | {}, {what} | fix: leave multimem out", comm.tag())
+                }
+            }
+        }
+        (None, None) => {
+            bail!(RemoteError, 53, "rank {} offered no multicast object | fix: load the same libginrs", members.first)
+        }
+    };
+    nvls(comm, what)?.join(&*object)?;
+    Ok(object)
+}
+
+/// Maps the object and puts all memory that there is in it.
+fn bind_all(comm: &Comm, what: &str, members: Members, object: Arc<dyn Physical>) -> Result<(Team, Vec<(u64, Binding)>)> {
+    nvls(comm, what)?;
+    let mapping = comm.device.reserve(object.bytes(), ALIGN)?;
+    mapping.map(0, &object)?;
+    let team = Team { members, mapping, object };
+    let memories: Vec<Arc<SymMemory>> = comm.windows.state.lock().memories.iter().map(|held| held.memory.clone()).collect();
+    let bind = |memory: &Arc<SymMemory>| Ok((memory.id, bind(&comm.device, &team.object, memory.big_offset, &memory.physical)?));
+    let bindings = memories.iter().map(bind).collect::<Result<_>>()?;
+    Ok((team, bindings))
+}
+
+/// Puts new memory into every team's object; empty without teams.
+pub(super) fn bind_new(comm: &Comm, at: u64, memory: &Arc<dyn Physical>) -> Result<Vec<Binding>> {
+    let objects: Vec<_> = comm.windows.state.lock().teams.iter().map(|team| team.object.clone()).collect();
+    objects.iter().map(|object| bind(&comm.device, object, at, memory)).collect()
+}
+
+fn bind(device: &Arc<dyn Device>, object: &Arc<dyn Physical>, at: u64, memory: &Arc<dyn Physical>) -> Result<Binding> {
+    let Some(nvls) = device.multicast(true) else { bail!(InternalError, 86, "no multicast on this device | fix: report this") };
+    nvls.bind(&**object, at, &**memory)?;
+    Ok(Binding { device: device.clone(), object: object.clone(), at, bytes: memory.bytes() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Members;
+
+    #[test]
+    fn a_team_is_a_strided_part_of_the_lsa_team_with_this_rank_in_it() {
+        let within = |me, team| Members::within(8..16, me, team).map(|m| (m.first, m.count, m.stride));
+        assert_eq!(within(11, [8, 3, 1]), Some((8, 8, 1)));
+        assert_eq!(within(11, [4, 1, 2]), Some((9, 4, 2)));
+        assert_eq!(within(15, [2, 1, 7]), Some((8, 2, 7)));
+        assert_eq!(within(11, [1, 0, 0]), Some((11, 1, 1)), "the stride of one rank means nothing");
+        for team in [[9, 3, 1], [8, 4, 1], [4, 1, 3], [4, 4, 1], [4, -1, 1], [0, 0, 1], [-2, 0, 1], [2, 0, 0], [2, 0, -1]] {
+            assert_eq!(within(11, team), None, "{team:?}");
+        }
+        for far in [[2, 1, i32::MAX], [i32::MAX, 3, 1], [i32::MAX, 0, i32::MAX]] {
+            assert_eq!(within(11, far), None, "{far:?}");
+        }
+    }
+}

@@ -11,7 +11,7 @@ STAGE := $(CURDIR)/build/prefix
 SYSTEM_LIBS := -lgcc_s -lutil -lrt -lpthread -lm -ldl -lc
 export GINRS_PREFIX ?= $(STAGE)
 
-.PHONY: help deps build stage install uninstall headers check-headers demo test bench perf gpu-build gpu-test gpu-bench soak asan tsan fmt clippy clean
+.PHONY: help deps build stage install uninstall headers check-headers demo test bench perf gpu-build gpu-test gpu-faults gpu-bench soak asan tsan fmt clippy clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -61,6 +61,10 @@ gpu-build: stage ## what gpu-test and gpu-bench run on a machine with GPUs, into
 
 gpu-test: ## the four combinations with NVIDIA's headers and library, on the GPUs found
 	@scripts/gpu-test.py $(GPU_TEST)
+	@[ -n "$(GPU_TEST)" ] || scripts/gpu-faults.sh
+
+gpu-faults: ## a rank fails in every way there is: the waits of the others end (part of gpu-test)
+	@scripts/gpu-faults.sh $(GPU_FAULTS)
 
 gpu-bench: ## the figures of ginrs-perf on the GPUs found, beside NVIDIA's library
 	@scripts/gpu-bench.sh $(GPU_BENCH)

@@ -24,7 +24,7 @@ use crate::abi::types::RESOURCE_HANDLE_UNIT;
 use crate::device::{DevPtr, Device, Kind};
 use crate::error::Result;
 use crate::process;
-use crate::sync::{Condvar, Mutex};
+use crate::sync::{Condvar, Mutex, OnceCell};
 use crate::{info, log, warn};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -66,7 +66,6 @@ struct State {
     aborted: bool,
     started: bool,
     over: bool,
-    ended: Option<Instant>,
 }
 
 struct Shared {
@@ -74,6 +73,8 @@ struct Shared {
     tag: String,
     state: Mutex<State>,
     changed: Condvar,
+    /// Beside the lock, which a sweep holds: an abort waits for no sweep.
+    ended: OnceCell<Instant>,
     owner: u32,
 }
 
@@ -84,7 +85,7 @@ impl Release {
     /// Nothing to move yet. `tag` names the communicator in messages.
     pub fn new(device: Arc<dyn Device>, tag: String) -> Self {
         let owner = std::process::id();
-        Self(Arc::new(Shared { device, tag, state: Mutex::default(), changed: Condvar::new(), owner }))
+        Self(Arc::new(Shared { device, tag, state: Mutex::default(), changed: Condvar::new(), ended: OnceCell::new(), owner }))
     }
 
     /// What the abort runs: starts the sweeps, and gives what to add to the abort's message.
@@ -130,7 +131,7 @@ impl Release {
 
     /// The communicator has been destroyed or aborted by its owner; its memory goes when its kernels have ended.
     pub fn ended(&self) {
-        self.0.state.lock().ended.get_or_insert_with(Instant::now);
+        self.0.ended.get_or_init(Instant::now);
     }
 }
 
@@ -171,7 +172,7 @@ fn run(shared: &Shared) {
             info!(INIT, "{} words of kernels are moved no more: {error}", shared.tag);
             return;
         }
-        let stuck = state.ended.is_some_and(|ended| ended.elapsed() > STUCK) && !shared.device.idle();
+        let stuck = shared.ended.get().is_some_and(|ended| ended.elapsed() > STUCK) && !shared.device.idle();
         if stuck && !std::mem::replace(&mut told, true) {
             warn!(
                 "GINRS-E083 a kernel still runs {} s after the end of its communicator | {} | all words of the library that it may wait on have \

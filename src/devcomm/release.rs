@@ -175,8 +175,8 @@ fn run(shared: &Shared) {
         let stuck = shared.ended.get().is_some_and(|ended| ended.elapsed() > STUCK) && !shared.device.idle();
         if stuck && !std::mem::replace(&mut told, true) {
             warn!(
-                "GINRS-E083 a kernel still runs {} s after the end of its communicator | {} | all words of the library that it may wait on have \
-                 been moved{} | fix: a kernel's own loop on window memory needs a way out of its own; else end the process",
+                "GINRS-E083 the device still runs kernels {} s after the end of a communicator | {} | all words of the library that it may wait on have \
+                 been moved{} | fix: if one of its kernels loops on window memory, that loop needs a way out of its own; kernels of other communicators only delay the release of its memory",
                 STUCK.as_secs(),
                 shared.tag,
                 if shared.device.kind() == Kind::Cuda { "" } else { ", and its waits look at the abort word" }

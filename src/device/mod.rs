@@ -187,6 +187,10 @@ pub trait Device: Send + Sync {
     fn holds(&self, memory: &dyn Physical) -> bool;
     /// Multicast objects, if the device says that it has them; `unasked`: without looking at what it says.
     fn multicast(&self, unasked: bool) -> Option<&dyn Multicast>;
+    /// The calling thread is the library's own and from now on works for this device alone: its calls are then cheaper.
+    fn settle_in(&self) -> Result<()> {
+        Ok(())
+    }
     /// CPUs that are local to the device; empty for no preference.
     fn near_cpus(&self) -> Vec<usize>;
     /// True when no kernel is running, as far as the device can tell without waiting: on CUDA never.

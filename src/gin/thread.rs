@@ -174,9 +174,9 @@ impl Drop for ProxyThread {
 fn run(common: &Common, device: &dyn Device) {
     log::set_device(device.ordinal());
     place::pin(device);
-    if device.kind() == Kind::Cuda {
-        // The device's calls then find its context in place. Where that fails they enter it themselves.
-        let _ = crate::device::set_current(device.ordinal());
+    if let Err(error) = device.settle_in() {
+        // Slower calls, no more; what is really wrong shows at the first of them.
+        log::error(&error);
     }
     let idle = Idle::of(device.kind());
     let mut pumps: Vec<Arc<Pump>> = Vec::new();

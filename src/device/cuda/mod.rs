@@ -289,6 +289,10 @@ impl Device for CudaDevice {
         (unasked || multicast::has(self)).then_some(self)
     }
 
+    fn settle_in(&self) -> Result<()> {
+        self.context.settle_in()
+    }
+
     fn near_cpus(&self) -> Vec<usize> {
         near::near_cpus(&self.facts.pci)
     }

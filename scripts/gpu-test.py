@@ -135,14 +135,14 @@ def run_one(pool, column, program, ranks, mode, prefix=(), timeout=TIMEOUT, extr
     return dict(column=column, program=program, ranks=ranks, mode=mode, result=result, seconds=round(time.time() - began, 2), text=text)
 
 
-def cases(rank_counts, only):
+def cases(rank_counts, only, columns):
     """Every run of the matrix; both modes for the smallest number of ranks, in turn for the others."""
     for ranks in rank_counts:
         for program in LSA + GIN:
             if only and program not in only:
                 continue
             for turn, (column, (even, odd, library, backend)) in enumerate(COLUMNS.items()):
-                if (program, even) in OUT or (program, odd) in OUT:
+                if (program, even) in OUT or (program, odd) in OUT or (columns and column not in columns):
                     continue
                 if backend == "direct" and (program not in GIN or program == "hybrid-alltoall"):
                     continue  # nothing of GIN in it, or ranks out of direct's reach
@@ -233,7 +233,7 @@ def matrix(args, pool, names):
         return run_one(pool, *case) if time.time() < end else None
 
     for ranks in counts:  # runs of one size side by side, so that large ones are not starved
-        todo = [case for case in cases(counts, args.only) if case[2] == ranks]
+        todo = [case for case in cases(counts, args.only, args.columns) if case[2] == ranks]
         with concurrent.futures.ThreadPoolExecutor(max(1, len(names) // ranks)) as lanes:
             done = list(lanes.map(one, todo))
         results += [r for r in done if r]
@@ -293,6 +293,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ranks", type=lambda text: [int(n) for n in text.split(",")], default=[2, 3, 4, 8])
     parser.add_argument("--only", type=lambda text: text.split(","))
+    parser.add_argument("--columns", type=lambda text: [c for c in COLUMNS if any(part in c for part in text.split(";"))], help="parts of column names, with ; between")
     parser.add_argument("--out", default=os.path.join(ROOT, "build/gpu-test"))
     parser.add_argument("--seconds", type=int, default=int(os.environ.get("GPU_TEST_SECONDS", 900)))
     parser.add_argument("--sanitize", action="store_true")

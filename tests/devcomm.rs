@@ -156,17 +156,12 @@ fn requirements_that_differ_are_named_on_every_rank_and_all_go_on() {
         fails(with(&|r| r.gin_signal_count = 1), Code::InvalidArgument, &["ginSignalCount", "rank 1 1"]);
         fails(with(&|r| r.gin_counter_count = -1), Code::InvalidArgument, &["ginCounterCount is -1"]);
         fails(with(&|r| r.resources[0].align = 3), Code::InvalidArgument, &["bufferAlign of resource requirement 0 is 3"]);
-<<<<<<< Updated upstream
         fails(with(&|r| r.lsa_multimem = true), Code::InvalidArgument, &["no multicast memory (NVLS)", "lsaMultimem"]);
         fails(
             with(&|r| r.teams = vec![TeamRequest { multimem: true, team: [2, comm.rank as i32, 1] }]),
             Code::InvalidArgument,
             &["no multicast memory (NVLS)"],
         );
-=======
-        fails(with(&|r| r.lsa_multimem = true), Code::InvalidArgument, &["no multicast memory", "lsaMultimem"]);
-        fails(with(&|r| r.teams = vec![TeamRequest { multimem: true }]), Code::InvalidArgument, &["no multicast memory"]);
->>>>>>> Stashed changes
         fails(with(&|r| r.resources[0].bytes = u64::MAX), Code::InvalidArgument, &["bufferSize"]);
         let fine = Requirements { teams: vec![TeamRequest::default()], ..with(&|_| ()) };
         let dc = create(comm, &fine).unwrap().dev_comm;

@@ -89,21 +89,10 @@ pub fn create(comm: &Comm, reqs: &Requirements) -> Result<Created> {
 /// The multicast teams that are asked for: the LSA team first, if it is among them.
 fn check(comm: &Comm, reqs: &Requirements) -> Result<Vec<Members>> {
     reqs.check()?;
-<<<<<<< Updated upstream
     let mut teams = Vec::new();
     if reqs.lsa_multimem {
         window::multicast::check(comm, "lsaMultimem is set")?;
         teams.push(Members::lsa(comm));
-=======
-    let team = reqs.teams.iter().position(|team| team.multimem).map(|i| format!("team requirement {i} has multimem"));
-    if let Some(who) = team.or_else(|| reqs.lsa_multimem.then(|| "lsaMultimem is set".into())) {
-        bail!(
-            InvalidArgument,
-            59,
-            "no multicast memory | {who} | this version makes no multicast objects (NVLS), and the CPU device has none | fix: leave multimem \
-             out of the requirements"
-        );
->>>>>>> Stashed changes
     }
     for (i, request) in reqs.teams.iter().enumerate().filter(|(_, request)| request.multimem) {
         let what = format!("team requirement {i} has multimem");

@@ -280,26 +280,14 @@ impl CopyQueue for Copies {
     }
 }
 
+/// No copy outlives its queue: whose memory it moves may go next. Copies wait for no kernel, so this is short.
 impl Drop for Copies {
     fn drop(&mut self) {
-        if let Some((stream, marks)) = self.work.take() {
-            self.device.drop_later(Box::new(Ending { device: self.device.clone(), stream, _marks: marks }));
-        }
-    }
-}
-
-/// A queue whose last copies and mark may still be under way: it goes when they are done. They wait for no kernel.
-struct Ending {
-    device: Arc<CudaDevice>,
-    stream: RawStream,
-    _marks: Marks,
-}
-
-impl Drop for Ending {
-    fn drop(&mut self) {
+        let Some((stream, marks)) = self.work.take() else { return };
         if let Ok(_inside) = self.device.context.enter() {
             // SAFETY: the stream is live. An error means that nothing is under way any more.
-            let _ = unsafe { cu!(cuStreamSynchronize(self.stream.raw())) };
+            let _ = unsafe { cu!(cuStreamSynchronize(stream.raw())) };
         }
+        self.device.drop_later(Box::new((stream, marks)));
     }
 }

@@ -48,9 +48,9 @@ __global__ void byHalves(ncclDevComm devComm, ncclWindow_t window, ncclLsaBarrie
   rounds(ncclCoopCta(), barrier, half, window, 5 + strided, 0, found);
 }
 
-int runRank(Example& ex) {
+int test(Example& ex) {
   ncclWindow_t window;
-  void* memory = ex.allocWindow(ex.nRanks * kBarriers * sizeof(int), &window);
+  void* memory = windowNew(ex, ex.nRanks * kBarriers * sizeof(int), &window);
   ncclDevCommRequirements reqs = noRequirements();
   reqs.lsaBarrierCount = kBarriers;
   ncclDevComm one = devCommOf(ex, reqs);
@@ -69,24 +69,24 @@ int runRank(Example& ex) {
   ncclDevComm two = devCommOf(ex, reqs);
   for (int turn = 0; turn < 2; turn++) {
     ncclDevComm& devComm = turn ? two : one;
-    Found* found = foundNew();
+    Found* found = foundNew(ex);
     byCta<<<kBarriers, 64, 0, ex.stream>>>(devComm, window, found);
     foundReport(ex, found, "by block");
-    found = foundNew();
+    found = foundNew(ex);
     byWarp<<<1, 32 * kBarriers, 0, ex.stream>>>(devComm, window, found);
     foundReport(ex, found, "by warp");
-    found = foundNew();
+    found = foundNew(ex);
     byThread<<<1, 1, 0, ex.stream>>>(devComm, window, found);
     foundReport(ex, found, "by thread");
   }
   for (int strided = 0; even && strided < 2; strided++) {
-    Found* found = foundNew();
+    Found* found = foundNew(ex);
     byHalves<<<1, 96, 0, ex.stream>>>(two, window, halves[strided], strided, found);
     foundReport(ex, found, strided ? "every other rank" : "neighbours");
   }
-  NCCLCHECK(ncclDevCommDestroy(ex.comm, &one));
-  NCCLCHECK(ncclDevCommDestroy(ex.comm, &two));
-  ex.freeWindow(memory, window);
+  devCommGone(ex, one);
+  devCommGone(ex, two);
+  windowGone(ex, memory, window);
   ex.elementsChecked = (size_t)kRounds * ex.nRanks * (2 * kBarriers + 1) * 2;
   return twiceWrong != 0;
 }

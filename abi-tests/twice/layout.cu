@@ -1,5 +1,5 @@
-// The device communicator field by field, as the requirement walk predicts it; the same on both libraries where no GIN is in
-// play. Three device communicators live at a time.
+// The device communicator field by field, as the requirement walk predicts it, and teams on host and device. The same on both
+// libraries where no GIN is in play. Three device communicators live at a time.
 #include "twice.h"
 
 static unsigned reciprocal(unsigned x) { return 0xffffffffu / x + ((x & (x - 1)) == 0 ? 1 : 0); }
@@ -28,13 +28,101 @@ static void common(Example& ex, const ncclDevComm& dc) {
   TWICE_EXPECT(dc.windowTable != NULL, 1);
 }
 
-int runRank(Example& ex) {
+static void sameTeam(ncclTeam got, int nRanks, int rank, int stride) {
+  TWICE_EXPECT(got.nRanks, nRanks);
+  TWICE_EXPECT(got.rank, rank);
+  TWICE_EXPECT(got.stride, stride);
+}
+
+__device__ void teamIs(Found* found, ncclTeam got, ncclTeam wanted) {
+  DEVICE_EXPECT(found, got.nRanks, wanted.nRanks);
+  DEVICE_EXPECT(found, got.rank, wanted.rank);
+  DEVICE_EXPECT(found, got.stride, wanted.stride);
+}
+
+__global__ void teamsOnDevice(ncclDevComm dc, ncclTeam world, ncclTeam lsa, ncclTeam rail, Found* found) {
+  teamIs(found, ncclTeamWorld(dc), world);
+  teamIs(found, ncclTeamLsa(dc), lsa);
+  teamIs(found, ncclTeamRail(dc), rail);
+  int first = dc.rank - dc.lsaRank;
+  for (int peer = 0; peer < lsa.nRanks; peer++) {
+    DEVICE_EXPECT(found, ncclTeamRankToWorld(dc, lsa, peer), first + peer);
+    DEVICE_EXPECT(found, ncclTeamRankToLsa(dc, world, first + peer), peer);
+    DEVICE_EXPECT(found, ncclTeamRankToTeam(lsa, world, first + peer), peer);
+    DEVICE_EXPECT(found, ncclTeamRankIsMember(lsa, world, first + peer), 1);
+  }
+  for (int node = 0; node < rail.nRanks; node++) {
+    DEVICE_EXPECT(found, ncclTeamRankToWorld(dc, rail, node), node * lsa.nRanks + dc.lsaRank);
+  }
+  // The ranks of the world that are not of this node, in order.
+  for (int i = 0; i < world.nRanks - lsa.nRanks; i++) {
+    DEVICE_EXPECT(found, ncclTeamRankInDifference(world, lsa, i), i < first ? i : i + lsa.nRanks);
+  }
+  for (int size = 1; size <= world.nRanks; size++) {
+    if (world.nRanks % size != 0) continue;
+    teamIs(found, ncclTeamInnerFactor(world, size), ncclTeam{size, world.rank % size, 1});
+    teamIs(found, ncclTeamOuterFactor(world, size), ncclTeam{world.nRanks / size, world.rank / size, size});
+  }
+}
+
+static void teams(Example& ex, const ncclDevComm& dc) {
+  ncclTeam lsa = ncclTeamLsa(ex.comm), rail = ncclTeamRail(ex.comm), world = ncclTeamWorld(ex.comm);
+  int nodes = ex.nRanks / lsa.nRanks;
+  sameTeam(world, ex.nRanks, ex.rank, 1);
+  sameTeam(lsa, lsa.nRanks, ex.rank % lsa.nRanks, 1);
+  sameTeam(rail, nodes, ex.rank / lsa.nRanks, lsa.nRanks);
+  for (int peer = 0; peer < lsa.nRanks; peer++) {
+    TWICE_EXPECT(ncclTeamRankToWorld(ex.comm, lsa, peer), ex.rank - lsa.rank + peer);
+    TWICE_EXPECT(ncclTeamRankToLsa(ex.comm, lsa, peer), peer);
+  }
+  Found* found = foundNew(ex);
+  teamsOnDevice<<<1, 1, 0, ex.stream>>>(dc, world, lsa, rail, found);
+  foundReport(ex, found, "teams");
+}
+
+static size_t shadowsAt(const ncclDevComm& dc) {
+  return (size_t)dc.ginSignalShadows - (size_t)dc.resourceWindow_inlined.lsaFlatBase -
+         (size_t)dc.lsaRank * dc.resourceWindow_inlined.stride4G * (size_t(4) << 30);
+}
+
+// Rail barriers, signals and counters, twice: the second one's ids follow the first one's.
+static void withGin(Example& ex) {
+  ncclDevCommRequirements reqs = noRequirements();
+  reqs.barrierCount = 4;
+  reqs.ginSignalCount = 3;
+  reqs.ginCounterCount = 2;
+  ncclDevComm made[2];
+  for (int i = 0; i < 2; i++) {
+    ncclDevComm& dc = made[i] = devCommOf(ex, reqs);
+    common(ex, dc);
+    TWICE_EXPECT(dc.ginContextCount >= 1 && dc.ginContextCount <= 4, 1);
+    for (int c = 0; c < 4; c++) {
+      TWICE_EXPECT(dc.ginTypes[c], c < dc.ginContextCount ? 2 : 0);
+      TWICE_EXPECT(dc.ginHandles[c] != NULL, c < dc.ginContextCount);
+    }
+    TWICE_EXPECT(dc.ginSignalCount, 7);
+    TWICE_EXPECT(dc.ginCounterCount, 2);
+    TWICE_EXPECT(dc.ginSignalBase, made[0].ginSignalBase + 7 * i);
+    TWICE_EXPECT(dc.ginCounterBase, made[0].ginCounterBase + 2 * i);
+    TWICE_EXPECT(dc.railGinBarrier.signal0, 3);
+    Walk walk;
+    TWICE_EXPECT(dc.railGinBarrier.bufHandle, walk.place(4 * 16, 4));
+    TWICE_EXPECT(dc.lsaBarrier.bufHandle, walk.place(barrierBytes(4, dc.lsaSize), 4));
+    TWICE_EXPECT(dc.lsaBarrier.nBarriers, 4);
+    TWICE_EXPECT(shadowsAt(dc), up(walk.offset, 128));
+  }
+  devCommGone(ex, made[0]);
+  devCommGone(ex, made[1]);
+}
+
+int test(Example& ex) {
   // All zero: no memory.
   ncclDevComm empty = devCommOf(ex, noRequirements());
   common(ex, empty);
+  teams(ex, empty);
   TWICE_EXPECT(empty.resourceWindow == NULL, 1);
   TWICE_EXPECT(empty.lsaBarrier.nBarriers, 0);
-  TWICE_EXPECT(empty.ginContextCount, 0);
+  if (empty.lsaSize == ex.nRanks) TWICE_EXPECT(empty.ginContextCount, 0);  // on several nodes GIN is always there
 
   // Barriers alone.
   ncclDevCommRequirements reqs = noRequirements();
@@ -45,9 +133,7 @@ int runRank(Example& ex) {
   TWICE_EXPECT(barriers.lsaBarrier.nBarriers, 16);
   TWICE_EXPECT(barriers.resourceWindow != NULL, 1);
   size_t shadows = up(barrierBytes(16, barriers.lsaSize), 128);
-  size_t base = (size_t)barriers.resourceWindow_inlined.lsaFlatBase +
-                (size_t)barriers.lsaRank * barriers.resourceWindow_inlined.stride4G * (size_t(4) << 30);
-  TWICE_EXPECT((size_t)barriers.ginSignalShadows - base, shadows);
+  TWICE_EXPECT(shadowsAt(barriers), shadows);
   TWICE_EXPECT(barriers.resourceWindow_inlined.worldRank, ex.rank);
   TWICE_EXPECT(barriers.resourceWindow_inlined.ginOffset4K, 0);
 
@@ -80,9 +166,12 @@ int runRank(Example& ex) {
   TWICE_EXPECT(ncclGetResourceBufferOffset(buffer), (size_t)buffer * 128);
   TWICE_EXPECT(listed.resourceWindow != barriers.resourceWindow, 1);
 
-  NCCLCHECK(ncclDevCommDestroy(ex.comm, &barriers));
-  NCCLCHECK(ncclDevCommDestroy(ex.comm, &empty));
-  NCCLCHECK(ncclDevCommDestroy(ex.comm, &listed));
-  ex.elementsChecked = 40;
+  TWICE_EXPECT(shadowsAt(listed), up(walk.offset, 128));
+
+  devCommGone(ex, barriers);
+  devCommGone(ex, empty);
+  devCommGone(ex, listed);
+  ex.elementsChecked = 60;
+  if (ginHere(ex)) withGin(ex);
   return twiceWrong != 0;
 }

@@ -3,7 +3,6 @@
 
 static const int kRounds = 400, kBlocks = 2;
 
-
 template <typename T>
 __device__ T element(unsigned from, unsigned to, unsigned round);
 template <>
@@ -13,6 +12,17 @@ __device__ unsigned element<unsigned>(unsigned from, unsigned to, unsigned round
 template <>
 __device__ unsigned long long element<unsigned long long>(unsigned from, unsigned to, unsigned round) {
   return (unsigned long long)element<unsigned>(from, to, round) << 32 | ~element<unsigned>(to, from, round);
+}
+
+template <>
+__device__ ulonglong2 element<ulonglong2>(unsigned from, unsigned to, unsigned round) {
+  unsigned long long low = element<unsigned long long>(from, to, round);
+  return make_ulonglong2(low, ~low * 3);
+}
+__device__ unsigned long long folded(ulonglong2 x) { return x.x ^ x.y * 5; }
+template <typename T>
+__device__ unsigned long long folded(T x) {
+  return x;
 }
 
 template <typename T>
@@ -26,7 +36,7 @@ __global__ void exchange(ncclDevComm devComm, ncclLLA2AHandle handle, Found* fou
       session.send(peer, team.rank, element<T>(team.rank, peer, key));
     }
     for (int peer = threadIdx.x; peer < n; peer += blockDim.x) {
-      DEVICE_EXPECT(found, session.template recv<T>(peer), element<T>(peer, team.rank, key));
+      DEVICE_EXPECT(found, folded(session.template recv<T>(peer)), folded(element<T>(peer, team.rank, key)));
     }
     session.endEpoch(ncclCoopCta());
   }
@@ -48,27 +58,30 @@ __global__ void reduce(ncclDevComm devComm, ncclLLA2AHandle handle, Found* found
   }
 }
 
-int runRank(Example& ex) {
+int test(Example& ex) {
   ncclDevCommRequirements reqs = noRequirements();
   ncclDevResourceRequirements list;
   memset(&list, 0, sizeof list);
   ncclLLA2AHandle handle;
-  int slots = ncclLLA2ACalcSlots(ncclTeamLsa(ex.comm).nRanks, 8);
+  int slots = ncclLLA2ACalcSlots(ncclTeamLsa(ex.comm).nRanks, 16);
   NCCLCHECK(ncclLLA2ACreateRequirement(kBlocks, slots, &handle, &list));
   reqs.resourceRequirementsList = &list;
   ncclDevComm devComm = devCommOf(ex, reqs);
   for (int turn = 0; turn < 2; turn++) {
-    Found* found = foundNew();
+    Found* found = foundNew(ex);
     exchange<unsigned><<<kBlocks, 64, 0, ex.stream>>>(devComm, handle, found);
     foundReport(ex, found, "4-byte elements");
-    found = foundNew();
+    found = foundNew(ex);
     exchange<unsigned long long><<<kBlocks, 33, 0, ex.stream>>>(devComm, handle, found);
     foundReport(ex, found, "8-byte elements");
-    found = foundNew();
+    found = foundNew(ex);
+    exchange<ulonglong2><<<kBlocks, 64, 0, ex.stream>>>(devComm, handle, found);
+    foundReport(ex, found, "16-byte elements");
+    found = foundNew(ex);
     reduce<<<kBlocks, 64, 0, ex.stream>>>(devComm, handle, found);
     foundReport(ex, found, "bcast and recvReduce");
   }
-  NCCLCHECK(ncclDevCommDestroy(ex.comm, &devComm));
-  ex.elementsChecked = (size_t)kRounds * kBlocks * ex.nRanks * 4;
+  devCommGone(ex, devComm);
+  ex.elementsChecked = (size_t)kRounds * kBlocks * ex.nRanks * 5;
   return twiceWrong != 0;
 }

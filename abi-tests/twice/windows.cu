@@ -36,32 +36,42 @@ __global__ void find(ncclDevComm devComm, const char* inside, ncclWindow_t wante
 
 static void exchange(Example& ex, ncclDevComm& devComm, ncclWindow_t window, size_t at, const char* what) {
   mark<<<1, 32, 0, ex.stream>>>(window, devComm, at);
-  CUDACHECK(cudaStreamSynchronize(ex.stream));
-  // A collective call is the barrier between writing and looking.
-  ncclDevComm barrier = devCommOf(ex, noRequirements());
-  NCCLCHECK(ncclDevCommDestroy(ex.comm, &barrier));
-  Found* found = foundNew();
+  finish(ex);
+  hostBarrier(ex);
+  Found* found = foundNew(ex);
   check<<<1, 32, 0, ex.stream>>>(window, devComm, at, found);
   foundReport(ex, found, what);
 }
 
 static void foundByAddress(Example& ex, ncclDevComm& devComm, const void* inside, ncclWindow_t window, const char* what) {
-  Found* found = foundNew();
+  Found* found = foundNew(ex);
   find<<<1, 32, 0, ex.stream>>>(devComm, (const char*)inside, window, found);
   foundReport(ex, found, what);
 }
 
-int runRank(Example& ex) {
+// What is refused, and how.
+static void refusals(Example& ex, char* memory) {
+  ncclWindow_t none = NULL;
+  TWICE_EXPECT(windowRegister(ex, memory + 100, 4096, &none), ncclInvalidArgument);
+  TWICE_EXPECT((size_t)none, 0);
+  TWICE_EXPECT(windowRegister(ex, NULL, 4096, &none), ncclSuccess);
+  TWICE_EXPECT(windowRegister(ex, memory, 0, &none), ncclSuccess);
+  TWICE_EXPECT((size_t)none, 0);
+  TWICE_EXPECT(ncclCommWindowDeregister(ex.comm, NULL), ncclSuccess);
+}
+
+int test(Example& ex) {
   ncclDevComm devComm = devCommOf(ex, noRequirements());
   char* memory;
   NCCLCHECK(ncclMemAlloc((void**)&memory, kBytes));
-  CUDACHECK(cudaMemset(memory, 0, kBytes));
+  CUDACHECK(cudaMemsetAsync(memory, 0, kBytes, ex.stream));
+  CUDACHECK(cudaStreamSynchronize(ex.stream));
   ncclWindow_t whole, part, tail;
-  NCCLCHECK(ncclCommWindowRegister(ex.comm, memory, kBytes, &whole, NCCL_WIN_COLL_SYMMETRIC));
+  NCCLCHECK(windowRegister(ex, memory, kBytes, &whole));
   exchange(ex, devComm, whole, 0, "whole window");
   exchange(ex, devComm, whole, kBytes - 4096, "end of the window");
-  NCCLCHECK(ncclCommWindowRegister(ex.comm, memory + 12288, 100, &part, NCCL_WIN_COLL_SYMMETRIC));
-  NCCLCHECK(ncclCommWindowRegister(ex.comm, memory + (3 << 20), 1 << 20, &tail, NCCL_WIN_DEFAULT));
+  NCCLCHECK(windowRegister(ex, memory + 12288, 100, &part));
+  NCCLCHECK(windowRegister(ex, memory + (3 << 20), 1 << 20, &tail, NCCL_WIN_DEFAULT));
   exchange(ex, devComm, part, 0, "a part");
   exchange(ex, devComm, tail, 4096, "a part without flags");
   foundByAddress(ex, devComm, memory + 5, whole, "lowest entry of overlapping windows");
@@ -71,35 +81,30 @@ int runRank(Example& ex) {
   foundByAddress(ex, devComm, memory + (4 << 20) - 1, tail, "last byte of the tail");
   exchange(ex, devComm, part, 0, "a part after the whole has gone");
   NCCLCHECK(ncclCommWindowDeregister(ex.comm, tail));
-  NCCLCHECK(ncclCommWindowRegister(ex.comm, memory, kBytes, &whole, NCCL_WIN_COLL_SYMMETRIC));
+  hostBarrier(ex);
+  NCCLCHECK(windowRegister(ex, memory, kBytes, &whole));
   exchange(ex, devComm, whole, 65536, "the whole again");
 
   std::vector<char*> many(kMany);
   std::vector<ncclWindow_t> windows(kMany);
   for (int i = 0; i < kMany; i++) {
     NCCLCHECK(ncclMemAlloc((void**)&many[i], 1 + i * 70000));
-    NCCLCHECK(ncclCommWindowRegister(ex.comm, many[i], 1 + i * 70000, &windows[i], NCCL_WIN_COLL_SYMMETRIC));
+    NCCLCHECK(windowRegister(ex, many[i], 1 + i * 70000, &windows[i]));
   }
   for (int i = 1; i < kMany; i += 13) exchange(ex, devComm, windows[i], 0, "one of many");
   foundByAddress(ex, devComm, many[kMany - 1] + 1000, windows[kMany - 1], "on the table's second page");
+  hostBarrier(ex);
   for (int i = 0; i < kMany; i++) {
     NCCLCHECK(ncclCommWindowDeregister(ex.comm, windows[i]));
     NCCLCHECK(ncclMemFree(many[i]));
   }
-
-  // What is refused, and how.
-  ncclWindow_t none = NULL;
-  TWICE_EXPECT(ncclCommWindowRegister(ex.comm, memory + 100, 4096, &none, NCCL_WIN_COLL_SYMMETRIC), ncclInvalidArgument);
-  TWICE_EXPECT((size_t)none, 0);
-  TWICE_EXPECT(ncclCommWindowRegister(ex.comm, NULL, 4096, &none, NCCL_WIN_COLL_SYMMETRIC), ncclSuccess);
-  TWICE_EXPECT(ncclCommWindowRegister(ex.comm, memory, 0, &none, NCCL_WIN_COLL_SYMMETRIC), ncclSuccess);
-  TWICE_EXPECT((size_t)none, 0);
+  refusals(ex, memory);
 
   NCCLCHECK(ncclCommWindowDeregister(ex.comm, part));
   NCCLCHECK(ncclCommWindowDeregister(ex.comm, whole));
   NCCLCHECK(ncclMemFree(memory));
-  NCCLCHECK(ncclDevCommDestroy(ex.comm, &devComm));
+  devCommGone(ex, devComm);
   ex.bytesMoved = kBytes;
-  ex.elementsChecked = 1;
+  ex.elementsChecked = 12;
   return twiceWrong != 0;
 }

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# gpu-build.sh: everything that `make gpu-test` and `make gpu-bench` run on a machine with GPUs, into build/gpu. Needs no GPU, but nvcc,
-# NVIDIA's headers and its libnccl.so.2 to link with (make deps). Each program is compiled twice, with our headers and with NVIDIA's; a binary
-# asks the loader for libnccl.so.2, so the library is chosen when it runs. GPU_ARCH (sm_90) is nvcc's -arch.
+# gpu-build.sh: everything that `make gpu-test`, `make gpu-faults` and `make gpu-bench` run on a machine with GPUs, into build/gpu.
+# Needs no GPU, but nvcc, NVIDIA's headers and its libnccl.so.2 to link with (make deps). Each program is compiled twice, with our
+# headers and with NVIDIA's; a binary asks the loader for libnccl.so.2, so the library is chosen when it runs. GPU_ARCH (sm_90) is
+# nvcc's -arch. The suite holds all of abi-tests/twice, of examples-c, and of abi-tests/programs what is for GPUs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-out=build/gpu
+export out=build/gpu
 stage=${GINRS_PREFIX:-build/prefix}
 source scripts/find-cuda.sh
 [ -n "$NVCC" ] || { echo "no nvcc | fix: PATH, NVCC, or make deps" >&2; exit 1; }
@@ -16,23 +17,28 @@ strip -o "$out/lib/libginrs.so.0" "$stage/lib/libginrs.so.0"
 ln -sf libginrs.so.0 "$out/lib/libnccl.so.2"
 strip -o "$out/bin/ginrs-run" "$stage/bin/ginrs-run"
 
-compile() { # name source
-  local set include
-  for set in ours nvidia; do
-    include=include
-    [ $set = ours ] || include=$NCCL_INCLUDE
-    # What is newer than all that it is made of stays.
-    if [ -e "$out/$set/$1" ] && [ -z "$(find "$include" "$(dirname "$2")" examples-c/common -newer "$out/$set/$1" -print -quit)" ]; then continue; fi
-    "$NVCC" -std=c++17 -O2 -arch="${GPU_ARCH:-sm_90}" --extended-lambda -cudart none -I "$include" -o "$out/$set/$1" "$2" \
-      -L "$NCCL_LIB" -l:libnccl.so.2 -L "$CUDART_LIB" "-l:$CUDART" || { echo "$2 with $set headers" >&2; return 1; }
-  done
+compile() { # header set, what to make, source, nvcc's options
+  local include=include made=$out/$1/$2
+  [ "$1" = ours ] || include=$NCCL_INCLUDE
+  # What is newer than all that it is made of stays.
+  if [ -e "$made" ] && [ -z "$(find "$include" abi-tests/twice abi-tests/programs examples-c -newer "$made" -print -quit)" ]; then return; fi
+  "$NVCC" -std=c++17 -O2 -arch="${GPU_ARCH:-sm_90}" --extended-lambda -I "$include" -o "$made" "$3" "${@:4}" ||
+    { echo "$3 with $1 headers" >&2; return 1; }
 }
 export -f compile
-export NVCC NCCL_LIB NCCL_INCLUDE CUDART CUDART_LIB out
+export NVCC NCCL_LIB NCCL_INCLUDE
+link=(-cudart none -L "$NCCL_LIB" -l:libnccl.so.2 -L "$CUDART_LIB" "-l:$CUDART")
 {
-  for folder in examples-c/0*/; do name=$(basename "$folder"); echo "${name#*-} $folder/main.cu"; done
-  for source in abi-tests/twice/*.cu; do echo "$(basename "$source" .cu) $source"; done
-  for name in api moe torture group; do echo "$name abi-tests/programs/$name.cu"; done
+  echo "ours suite abi-tests/twice/suite.cu ${link[*]}"
+  # Its putValue converts a double: api.cu is left out.
+  echo "nvidia suite abi-tests/twice/suite.cu -DTWICE_NO_API ${link[*]}"
+  for set in ours nvidia; do
+    echo "$set fault abi-tests/twice/fault.cu ${link[*]}"
+    echo "$set group abi-tests/programs/group.cu ${link[*]}"
+  done
+  echo "ours both.o abi-tests/twice/both.cu -c"
+  echo "nvidia both.o abi-tests/twice/both.cu -c -DBOTH_THEIRS"
 } | xargs -P "$(nproc)" -L 1 bash -euc 'compile "$@"' _
-[ ! -e scripts/gpu-build-perf.sh ] || scripts/gpu-build-perf.sh "$out"
+"$NVCC" -o "$out/both" "$out/ours/both.o" "$out/nvidia/both.o" "${link[@]}"
+scripts/gpu-build-perf.sh "$out"
 echo "built in $out: $(du -sh "$out" | cut -f1)"

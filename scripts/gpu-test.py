@@ -1,25 +1,27 @@
 #!/usr/bin/env python3
 """The four combinations of {our, NVIDIA's headers} x {libginrs, NVIDIA's libnccl} on the GPUs of this machine.
 
-Runs what scripts/gpu-build.sh left in build/gpu; needs a driver, libcudart and Python, no compiler and no network. Every run has
-a timeout: a hang is a failure. Writes the table as Markdown and every run as a line of JSON into --out.
+Runs what scripts/gpu-build.sh left in build/gpu; needs a driver, libcudart and Python, no compiler and no network. Every program
+has a time limit: a hang is a failure. Writes the table as Markdown and every run as a line of JSON into --out.
 
-  gpu-test.py [--ranks 2,3,4] [--only NAME,..] [--out FOLDER] [--seconds N]
+  gpu-test.py [--ranks 2,3,4] [--only NAME,..] [--columns PART;..] [--out FOLDER] [--seconds N]
   gpu-test.py --sanitize         compute-sanitizer over the kernels, with our headers and library
-  gpu-test.py --soak SECONDS     randomised puts, signals and barriers over all GPUs, every byte verified
+  gpu-test.py --soak SECONDS     randomised puts, values, signals, stores and barriers over all GPUs, every byte verified
 """
-import argparse, concurrent.futures, datetime, glob, json, os, random, re, shutil, subprocess, sys, threading, time
+import argparse, concurrent.futures, datetime, glob, json, os, random, re, shutil, subprocess, sys, tempfile, threading, time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILT = os.path.join(ROOT, "build/gpu")
-TIMEOUT = 25  # seconds for a run that takes one or two
+LIMIT = 20  # seconds for a program that takes less than two
 
-LSA = ["windows", "layout", "barriers", "ll", "graphs", "several", "lsa-allreduce", "ll-bcast-reduce"]
-GIN = ["order", "hello", "ring", "gin-alltoall", "hybrid-alltoall", "api", "moe", "torture", "group"]
-# What is left out, and why. The reference's defects are numbered as in docs/abi-policy.md.
-OUT = {
-    ("api", "nvidia"): "NVIDIA's header converts a double that is put by value (its putValue does not copy bits)",
-}
+LSA = ["windows", "barriers", "ll", "lsa-allreduce", "ll-bcast-reduce"]
+PARTLY = ["layout", "graphs", "several", "soak"]  # an LSA part, and a GIN part where there is GIN
+EXAMPLES = ["hello", "ring", "gin-alltoall", "hybrid-alltoall", "lsa-allreduce", "ll-bcast-reduce"]
+GIN = ["gin", "ginbarriers", "order", "hello", "ring", "gin-alltoall", "hybrid-alltoall", "api", "moe", "torture"]
+SUITE = LSA + PARTLY + GIN  # in one binary; `both` and `group` are binaries of their own
+RUN_RANK = EXAMPLES + ["api", "moe", "torture"]  # written for a process or a thread per rank
+NODES = ["layout", "ginbarriers", "gin", "hybrid-alltoall", "api", "moe", "torture", "soak"]  # also on two simulated nodes
+OUT = {"api": "NVIDIA's header converts a double that is put by value; its bits are meant"}
 # column: headers of even ranks, headers of odd ranks, library, GIN backend
 COLUMNS = {
     "ours x ginrs": ("ours", "ours", "ginrs", "proxy"),
@@ -28,30 +30,28 @@ COLUMNS = {
     "mixed x ginrs": ("ours", "nvidia", "ginrs", "proxy"),
     "ours x NVIDIA": ("ours", "ours", "nvidia", "proxy"),
     "NVIDIA's x NVIDIA": ("nvidia", "nvidia", "nvidia", "proxy"),
+    "mixed x NVIDIA": ("ours", "nvidia", "nvidia", "proxy"),
 }
+MODES = {"processes": "p", "threads": "t", "one thread": "o"}
 
 
 def first(paths):
     return next((path for path in paths if path and os.path.exists(path)), None)
 
 
-def site_packages():
-    import site
-    roots = [p for p in sys.path + site.getsitepackages() if p.endswith("-packages")]
-    return roots + glob.glob("/opt/*/.venv/lib/python3*/site-packages") + glob.glob(ROOT + "/build/venv/lib/python3*/site-packages")
-
-
 def libraries():
     """Folders of libcudart, and of NVIDIA's libnccl.so.2 (None if it is not here)."""
-    sites = site_packages()
+    import site
+    sites = [p for p in sys.path + site.getsitepackages() if p.endswith("-packages")]
+    sites += glob.glob("/opt/*/.venv/lib/python3*/site-packages") + glob.glob(ROOT + "/build/venv/lib/python3*/site-packages")
     cudart = first([os.environ.get("CUDART_LIB"), *(f"{s}/nvidia/cu13/lib" for s in sites), "/usr/local/cuda/lib64"])
     nccl = first([os.environ.get("NCCL_LIB"), *(f"{s}/nvidia/nccl/lib" for s in sites)])
     return cudart or "", nccl
 
 
-def gpus():
-    listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True).stdout
-    return re.findall(r"GPU \d+: (.+?) \(UUID", listed)
+def query(field):
+    asked = subprocess.run(["nvidia-smi", f"--query-gpu={field}", "--format=csv,noheader"], capture_output=True, text=True)
+    return [line.strip() for line in asked.stdout.splitlines()]
 
 
 class Pool:
@@ -72,220 +72,268 @@ class Pool:
             self.changed.notify_all()
 
 
-def binary(headers, program):
-    return os.path.join(BUILT, headers, program)
+def command(job, names, prefix):
+    even, odd, _, _ = COLUMNS[job["column"]]
+    if job["binary"] == "group":
+        return [*prefix, f"{BUILT}/{even}/group", str(job["ranks"])]
+    path = (lambda headers: f"{BUILT}/both") if job["binary"] == "both" else (lambda headers: f"{BUILT}/{headers}/suite")
+    named = [] if job["binary"] == "both" else names
+    if job["mode"] != "processes":
+        return [*prefix, path(even), "--threads" if job["mode"] == "threads" else "--one-thread", str(job["ranks"]), *named]
+    run = [f"{BUILT}/bin/ginrs-run", "-n", str(job["ranks"]), "--timeout", "590", *prefix]
+    if path(even) == path(odd):
+        return [*run, path(even), *named]
+    return [*run, "sh", "-c", f"[ $((RANK % 2)) = 0 ] && exec {path(even)} {' '.join(named)} || exec {path(odd)} {' '.join(named)}"]
 
 
-def command(program, even, odd, ranks, mode, prefix=()):
-    """The command line of one run."""
-    if program == "group":
-        return [*prefix, binary(even, "group"), str(ranks)]
-    if mode == "threads":
-        return [*prefix, binary(even, program), "--threads", str(ranks)]
-    run = [os.path.join(BUILT, "bin/ginrs-run"), "-n", str(ranks), "--timeout", str(TIMEOUT - 3), *prefix]
-    if even == odd:
-        return [*run, binary(even, program)]
-    return [*run, "sh", "-c", f"[ $((RANK % 2)) = 0 ] && exec {binary(even, program)} || exec {binary(odd, program)}"]
-
-
-def environment(library, backend, program, ranks, taken):
+def environment(job, taken):
+    _, _, library, backend = COLUMNS[job["column"]]
     env = dict(os.environ, NCCL_NVLS_ENABLE="0", CUDA_MODULE_LOADING="EAGER", NCCL_DEBUG="WARN")
-    folder = os.path.join(BUILT, "lib") if library == "ginrs" else libraries()[1]
-    env["LD_LIBRARY_PATH"] = ":".join([folder, libraries()[0], env.get("LD_LIBRARY_PATH", "")])
+    cudart, nccl = libraries()
+    env["LD_LIBRARY_PATH"] = ":".join([f"{BUILT}/lib" if library == "ginrs" else nccl, cudart, env.get("LD_LIBRARY_PATH", "")])
     env["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, taken))
+    env.setdefault("SOAK", "seconds=1")
     if library == "ginrs":
         env["NCCL_GIN_BACKEND"] = backend
-        if program == "hybrid-alltoall":
-            env["GINRS_FAKE_NODES"] = ",".join(str(rank * 2 // ranks) for rank in range(ranks))
+        if job["nodes"] == 2:
+            env["GINRS_FAKE_NODES"] = ",".join(str(rank * 2 // job["ranks"]) for rank in range(job["ranks"]))
     return env
 
 
-def judge(program, library, ranks, code, text):
-    """ok, no GIN, not here, or why not."""
-    if program == "group":
-        right = f"group of {ranks}: ok" in text
-    else:
-        right = all(f"rank {rank} of {ranks}: ok," in text for rank in range(ranks))
-    if code == 0 and right:
-        return "ok"
-    if library == "nvidia" and "GIN not supported" in text:
-        return "no GIN"
-    said = [line for line in text.splitlines() if line.strip() and "NCCL INFO" not in line]
-    last = said[-1][:160] if said else "no output"
-    return ("hung: " if code is None else f"exit {code}: ") + last
-
-
-def run_one(pool, column, program, ranks, mode, prefix=(), timeout=TIMEOUT, extra=None):
-    even, odd, library, backend = COLUMNS[column]
-    taken = pool.take(ranks)
-    began = time.time()
-    try:
-        env = environment(library, backend, program, ranks, taken)
-        env.update(extra or {})
-        process = subprocess.Popen(command(program, even, odd, ranks, mode, prefix), env=env, stdout=subprocess.PIPE,
-                                   stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True)
-        try:
-            text, code = process.communicate(timeout=timeout)[0].decode(errors="replace"), process.returncode
-        except subprocess.TimeoutExpired:
+def execute(arguments, env, limit):
+    """Output and exit status of a run, None if nothing new started for `limit` seconds."""
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(arguments, env=env, stdout=said, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True)
+        seen, since = 0, time.time()
+        read = lambda: os.pread(said.fileno(), 1 << 24, 0).decode(errors="replace")
+        while process.poll() is None:
+            time.sleep(0.03)
+            started = read().count(" starts\n")
+            if started != seen:
+                seen, since = started, time.time()
+            if time.time() - since > limit:
+                break
+        code = process.poll()
+        if code is None:
             os.killpg(process.pid, 9)
-            text, code = process.communicate()[0].decode(errors="replace"), None
+            process.wait()
+        return read(), code
+
+
+def last_words(text, code):
+    said = [line for line in text.splitlines() if line.strip() and "NCCL INFO" not in line and "NCCL WARN" not in line]
+    return ("hung: " if code is None else f"exit {code}: ") + (said[-1][:200] if said else "no output")
+
+
+def judge(job, names, text, code):
+    """(name, result, text) of each program that ran to its end or failed; what is missing was not reached."""
+    if job["binary"] == "group":
+        right = code == 0 and f"group of {job['ranks']}: ok" in text
+        no_gin = COLUMNS[job["column"]][2] == "nvidia" and "GIN not supported" in text
+        return [("group", "ok" if right else "no GIN" if no_gin else last_words(text, code), text)]
+    parts = re.split(r"(?:^|\n)(?:\[0\] )?([a-z-]+) starts(?=\n)", text)
+    judged = []
+    for name, said in zip(parts[1::2], parts[2::2]):
+        states = re.findall(rf"{name} rank \d+ of {job['ranks']}: (ok|WRONG|not here)", said)
+        last = name == parts[-2]
+        if len(states) == job["ranks"] and "WRONG" not in states and not (last and code not in (0, 77)):
+            result = "no GIN" if "not here" in states else "ok, LSA part" if f"{name} without GIN" in said else "ok"
+        else:
+            wrong = [line for line in said.splitlines() if "differences" in line or ", expected " in line]
+            result = f"wrong: {wrong[0][:200]}" if wrong and code is not None else last_words(said, code)
+        judged.append((name, result, said))
+    return judged or [(names[0], last_words(text, code), text)]
+
+
+def run_job(pool, job, prefix=(), extra=None, limit=LIMIT):
+    """A line for each program; one that dies or hangs is left out of the next attempt, which goes on behind it."""
+    results, names = [], list(job["names"])
+    taken = pool.take(job["ranks"])
+    try:
+        while names:
+            began = time.time()
+            text, code = execute(command(job, names, prefix), {**environment(job, taken), **(extra or {})}, limit)
+            for name, result, said in judge(job, names, text, code):
+                results.append(dict(job, name=name, result=result, text=said, seconds=round(time.time() - began, 2)))
+                names.remove(name)
     finally:
         pool.give(taken)
-    result = judge(program, library, ranks, code, text)
-    return dict(column=column, program=program, ranks=ranks, mode=mode, result=result, seconds=round(time.time() - began, 2), text=text)
+    return results
 
 
-def cases(rank_counts, only, columns):
-    """Every run of the matrix; both modes for the smallest number of ranks, in turn for the others."""
-    for ranks in rank_counts:
-        for program in LSA + GIN:
-            if only and program not in only:
+def suite_names(column, mode, nodes):
+    even, odd, library, backend = COLUMNS[column]
+    for name in SUITE:
+        if "nvidia" in (even, odd) and name in OUT:
+            continue
+        if backend == "direct" and name in LSA or mode == "one thread" and name in RUN_RANK or nodes == 2 and name not in NODES:
+            continue
+        yield name
+
+
+def jobs(counts, only, columns):
+    """All modes for the smallest number of ranks; for the others processes, and the other modes in turn."""
+    def job(binary, column, ranks, mode, names, nodes=1):
+        names = [name for name in names if not only or name in only]
+        return [dict(binary=binary, column=column, ranks=ranks, mode=mode, nodes=nodes, names=names)] if names else []
+
+    for ranks in counts:
+        for turn, (column, (even, odd, library, backend)) in enumerate(COLUMNS.items()):
+            if library == "nvidia" and libraries()[1] is None or columns and column not in columns:
                 continue
-            for turn, (column, (even, odd, library, backend)) in enumerate(COLUMNS.items()):
-                if (program, even) in OUT or (program, odd) in OUT or (columns and column not in columns):
-                    continue
-                if backend == "direct" and (program not in GIN or program == "hybrid-alltoall"):
-                    continue  # nothing of GIN in it, or ranks out of direct's reach
-                if library == "nvidia" and libraries()[1] is None:
-                    continue
-                modes = ["processes", "threads"] if ranks == rank_counts[0] else [["processes", "threads"][turn % 2]]
-                if program == "group":
-                    modes = ["one thread"]
-                if even != odd:
-                    modes = ["processes"] if program != "group" else []
+            turning = ["threads", "one thread"][(turn + ranks) % 2]
+            modes = list(MODES) if ranks == counts[0] else ["processes", turning]
+            for mode in modes if even == odd else ["processes"]:
+                yield from job("suite", column, ranks, mode, suite_names(column, mode, 1))
+                if library == "ginrs" and backend == "proxy" and ranks % 2 == 0:
+                    yield from job("suite", column, ranks, mode, suite_names(column, mode, 2), 2)
+            if even != odd:
                 for mode in modes:
-                    yield column, program, ranks, mode
+                    yield from job("both", column, ranks, mode, ["both"])
+            else:
+                yield from job("group", column, ranks, "one thread", ["group"])
 
 
 def excuse(results):
     """What fails with our headers on NVIDIA's library fails by the library where NVIDIA's own headers fail there too."""
-    reference = {(r["program"], r["ranks"], r["mode"]) for r in results if r["column"] == "NVIDIA's x NVIDIA" and not worth(r["result"])}
+    key = lambda r: (r["name"], r["ranks"], r["mode"])
+    reference = {key(r) for r in results if r["column"] == "NVIDIA's x NVIDIA" and not worth(r["result"])}
     for r in results:
-        if COLUMNS[r["column"]][2] == "nvidia" and (r["program"], r["ranks"], r["mode"]) in reference:
+        if COLUMNS[r["column"]][2] == "nvidia" and key(r) in reference:
             r["result"] = "NVIDIA's library: " + r["result"]
 
 
 def worth(result):
-    return result in ("ok", "no GIN") or result.startswith("NVIDIA's library: ")
+    return result.startswith(("ok", "no GIN", "NVIDIA's library: "))
 
 
 def table(results):
-    """A row for each program, a column for each combination: n/m right, or the first failure."""
+    """A row for each program, a column for each combination: numbers of ranks and modes."""
     columns = [column for column in COLUMNS if any(r["column"] == column for r in results)]
     lines = ["| program | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
-    for program in LSA + GIN:
-        row = []
+    listed = lambda runs: " ".join(f"{n}{''.join(l for m, l in MODES.items() if (n, m) in {(r['ranks'], r['mode']) for r in runs})}"
+                                   for n in sorted({r["ranks"] for r in runs}))
+    for name, nodes in [(name, 1) for name in SUITE + ["both", "group"]] + [(name, 2) for name in NODES]:
+        cells = []
         for column in columns:
-            runs = [r for r in results if (r["program"], r["column"]) == (program, column)]
-            headers = COLUMNS[column][:2]
+            runs = [r for r in results if (r["name"], r["column"], r["nodes"]) == (name, column, nodes)]
+            ok = [r for r in runs if r["result"].startswith("ok")]
             bad = [r for r in runs if not worth(r["result"])]
-            if not runs:
-                row.append("left out (1)" if any((program, h) in OUT for h in headers) else "-")
-            elif bad:
-                row.append(f"FAIL {len(bad)}/{len(runs)}")
-            elif all(r["result"] == "no GIN" for r in runs):
-                row.append("no GIN")
-            elif any(r["result"] != "ok" for r in runs):
-                row.append(f"ok {sum(r['result'] == 'ok' for r in runs)}/{len(runs)} (2)")
-            else:
-                row.append(f"ok {len(runs)}/{len(runs)}")
-        if any(cell != "-" for cell in row):
-            lines.append(f"| {program} | " + " | ".join(row) + " |")
+            library = [r for r in runs if r["result"].startswith("NVIDIA")]
+            cell = [listed(ok) + (" (LSA)" if any("LSA" in r["result"] for r in ok) else "")] if ok else []
+            cell += ["no GIN"] if any(r["result"] == "no GIN" for r in runs) else []
+            cell += [f"FAIL {listed(bad)}"] if bad else []
+            cell += [f"(2) {listed(library)}"] if library else []
+            cells.append("; ".join(cell) or ("(1)" if name in OUT and "nvidia" in COLUMNS[column][:2] else "-"))
+        if any(cell not in ("-", "(1)") for cell in cells):
+            lines.append(f"| {name}{', 2 nodes' if nodes == 2 else ''} | " + " | ".join(cells) + " |")
     return lines
 
 
-def report(results, names, seconds, out):
-    driver = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], capture_output=True, text=True).stdout.split()
-    ranks = sorted({r["ranks"] for r in results})
+def stubs():
+    with open(os.path.join(ROOT, "MATRIX.md")) as file:
+        return re.findall(r"^\| `(nccl\w+)` \| stub \|", file.read(), re.M)
+
+
+def report(results, not_run, seconds, out):
+    ranks, names, driver = sorted({r["ranks"] for r in results}), query("name"), query("driver_version")
     lines = [
-        f"Measured {datetime.date.today()} on {len(names)} x {names[0]}, driver {driver[0] if driver else '?'}, "
-        f"{len(results)} runs on {', '.join(map(str, ranks))} ranks in {seconds:.0f} s; NVLink multicast off.",
-        "", *table(results), "",
-        "`ok n/n`: that many runs over rank counts and modes (processes, threads, one thread for all), each checked by the program itself. "
-        "`no GIN`: NVIDIA's library says \"GIN not supported\", as it must without a network card. `mixed`: even ranks run the binary with our headers, odd ranks the one with NVIDIA's.", "",
-        *[f"(1) {program} with {headers} headers: {why}." for (program, headers), why in OUT.items()],
+        "# The four combinations on GPUs", "",
+        f"`make gpu-test` on {datetime.date.today()}: {len(names)} x {names[0]}, driver {driver[0]}, {len(results)} runs on "
+        f"{', '.join(map(str, ranks))} ranks in {seconds:.0f} s. NVLink multicast off, no network card.", "", *table(results), "",
+        "`4pt`: 4 ranks as processes and as threads, `o`: one thread drives all of them; each program checks itself. `mixed`: even ranks run the "
+        "binary with our headers, odd ranks the one with NVIDIA's; `both` has kernels of both in one program. `(LSA)`: without its GIN part, `no GIN`: "
+        "NVIDIA's library says \"GIN not supported\", as it must without a network card. `2 nodes`: GINRS_FAKE_NODES; -: makes no sense there "
+        "(direct without GIN; nodes that are not there; examples by one thread).", "",
+        *[f"(1) {name} with NVIDIA's headers: {why}." for name, why in OUT.items()],
     ]
     for r in results:
         if r["result"].startswith("NVIDIA"):
-            lines.append(f"(2) {r['program']}, {r['column']}, {r['ranks']} {r['mode']}: {r['result']}; with NVIDIA's headers too.")
-        elif not worth(r["result"]):
-            lines.append(f"- FAIL {r['program']}, {r['column']}, {r['ranks']} {r['mode']}: {r['result']}")
+            lines.append(f"(2) {r['name']}, {r['column']}, {r['ranks']} {r['mode']}: {r['result']}")
+    fails = [f"- FAIL {r['name']}, {r['column']}, {r['ranks']} {r['mode']}, {r['nodes']} nodes: {r['result']}" for r in results if not worth(r["result"])]
+    lines += ["", *fails] if fails else []
+    lines += ["", f"Not run, {not_run} programs: out of time."] if not_run else []
+    lines += [] if libraries()[1] else ["", "NVIDIA's libnccl.so.2 was not there: its columns are missing (NCCL_LIB names its folder)."]
+    lines += ["", "In no program, because a stub in this version: " + ", ".join(stubs()) + "."]
     os.makedirs(out, exist_ok=True)
     with open(os.path.join(out, "abi-matrix.md"), "w") as file:
         file.write("\n".join(lines) + "\n")
     with open(os.path.join(out, "abi-matrix.jsonl"), "w") as file:
         for r in results:
-            file.write(json.dumps({k: v for k, v in r.items() if k != "text"}) + "\n")
+            file.write(json.dumps({k: v for k, v in r.items() if k not in ("text", "names")}) + "\n")
     with open(os.path.join(out, "failures.log"), "w") as file:
         for r in results:
-            if not worth(r["result"]):
-                file.write(f"== {r['program']}, {r['column']}, {r['ranks']} {r['mode']}, {r['seconds']} s: {r['result']}\n{r['text'][-4000:]}\n")
+            if not r["result"].startswith(("ok", "no GIN")):
+                file.write(f"== {r['name']}, {r['column']}, {r['ranks']} {r['mode']}, {r['nodes']} nodes: {r['result']}\n{r['text'][-4000:]}\n")
     print("\n".join(lines))
 
 
-def matrix(args, pool, names):
-    counts = [n for n in args.ranks if n <= len(names)]
+def matrix(args, pool, found):
+    counts = [n for n in args.ranks if n <= found]
     if not counts:
-        sys.exit(f"{len(names)} GPUs, but {min(args.ranks)} ranks or more were asked for")
-    end, results, began = time.time() + args.seconds, [], time.time()
-
-    def one(case):
-        return run_one(pool, *case) if time.time() < end else None
-
+        sys.exit(f"{found} GPUs, but {min(args.ranks)} ranks or more were asked for")
+    end, results, not_run, began = time.time() + args.seconds, [], 0, time.time()
     for ranks in counts:  # runs of one size side by side, so that large ones are not starved
-        todo = [case for case in cases(counts, args.only, args.columns) if case[2] == ranks]
-        with concurrent.futures.ThreadPoolExecutor(max(1, len(names) // ranks)) as lanes:
-            done = list(lanes.map(one, todo))
-        results += [r for r in done if r]
-        late = len(done) - sum(r is not None for r in done)
-        if late:
-            print(f"{late} runs on {ranks} ranks were not started: --seconds {args.seconds} were over", file=sys.stderr)
+        todo = [job for job in jobs(counts, args.only, args.columns) if job["ranks"] == ranks]
+        with concurrent.futures.ThreadPoolExecutor(max(1, found // ranks)) as lanes:
+            done = list(lanes.map(lambda job: run_job(pool, job) if time.time() < end else None, todo))
+        results += [r for job in done if job for r in job]
+        not_run += sum(len(job["names"]) for job, ran in zip(todo, done) if ran is None)
     excuse(results)
-    report(results, names, time.time() - began, args.out)
+    report(results, not_run, time.time() - began, args.out)
     bad = sum(not worth(r["result"]) for r in results)
     print(f"{len(results) - bad} passed, {bad} failed")
     return bad != 0
 
 
-def sanitize(args, pool, names):
+def sanitize(args, pool):
     tool = shutil.which("compute-sanitizer") or first(["/usr/local/cuda/bin/compute-sanitizer"])
     if tool is None:
         sys.exit("compute-sanitizer is not here | fix: it comes with the CUDA toolkit")
-    small = {"TORTURE": "blocks=2 threads=32 coop=cta strip=4096 largest=500 rounds=1 seed=1"}
-    bad = count = 0
+    small = {"TORTURE": "blocks=2 threads=32 coop=cta strip=4096 largest=500 rounds=1 seed=1", "SOAK": "seconds=0 blocks=2 threads=64 strip=4096"}
+    wanted = args.only or ["windows", "layout", "barriers", "ll", "graphs", "gin", "ginbarriers", "order", "lsa-allreduce", "gin-alltoall", "moe", "torture", "soak"]
+    todo = []
     for check in ["memcheck", "racecheck", "synccheck"]:
-        for program in args.only or ["barriers", "ll", "windows", "lsa-allreduce", "gin-alltoall", "moe", "torture"]:
-            prefix = [tool, "--tool", check, "--error-exitcode", "9", "--launch-timeout", "60"]
-            backends = ["ours x ginrs"] + (["ours x ginrs, direct"] if program in GIN else [])
-            for column in backends:
-                r = run_one(pool, column, program, 2, "processes", prefix, 60, {**small, "GINRS_RUN_TIMEOUT": "55"})
-                clean = r["text"].count("ERROR SUMMARY: 0 errors") + r["text"].count("0 hazards displayed (0 errors")
-                fine = r["result"] == "ok" and clean >= 2
-                bad, count = bad + (not fine), count + 1
-                print(f"{check:10} {program:16} {column:22} {'clean' if fine else r['result']} ({r['seconds']} s)", flush=True)
-                if not fine:
-                    print("\n".join(r["text"].splitlines()[-25:]))
+        for column in ["ours x ginrs", "ours x ginrs, direct"]:
+            names = [name for name in suite_names(column, "processes", 1) if name in wanted]
+            todo.append((check, dict(binary="suite", column=column, ranks=2, mode="processes", nodes=1, names=names)))
+
+    def one(case):
+        check, job = case
+        return check, job, run_job(pool, job, [tool, "--tool", check, "--error-exitcode", "9"], small, 60)
+
+    bad = count = 0
+    with concurrent.futures.ThreadPoolExecutor(max(1, len(pool.free) // 2)) as lanes:
+        for check, job, results in lanes.map(one, todo):
+            text = "".join(r["text"] for r in results)
+            clean = text.count("ERROR SUMMARY: 0 errors") + text.count("0 hazards displayed (0 errors")
+            fine = all(r["result"] == "ok" for r in results) and clean == 2
+            bad, count = bad + (not fine), count + 1
+            print(f"{check:10} {job['column']:22} {'clean' if fine else 'FAIL'}: {', '.join(job['names'])} ({results[-1]['seconds']} s)", flush=True)
+            if not fine:
+                print("\n".join(f"  {r['name']}: {r['result']}" for r in results if r["result"] != "ok"))
+                print("\n".join([line for line in text.splitlines() if "=========" in line][:60]))
     print(f"{count - bad} passed, {bad} failed")
     return bad != 0
 
 
-def soak(args, pool, names):
-    """Random shapes of the torture program over all GPUs; each run verifies every byte, signal and counter."""
-    end, runs, puts, bad = time.time() + args.soak, 0, 0, 0
-    seed = int(time.time())
-    random.seed(seed)
+def soak(args, pool, found):
+    """Random shapes of soak.cu over all GPUs, every byte, signal and counter compared."""
+    end, runs, pieces, bad = time.time() + args.soak, 0, 0, 0
     while time.time() < end:
-        column = random.choice(["ours x ginrs", "ours x ginrs, direct", "NVIDIA's x ginrs", "mixed x ginrs"])
-        plan = (f"blocks={random.choice([1, 2, 4, 16, 64])} threads={random.choice([32, 64, 96, 256])} coop={random.choice(['cta', 'warp', 'thread'])} "
-                f"strip={random.choice([4096, 16384, 262144])} largest={random.choice([64, 900, 4000])} rounds={random.choice([2, 20, 60])} seed={random.randrange(1 << 20)}")
-        mode = random.choice(["processes", "threads"]) if column != "mixed x ginrs" else "processes"
-        r = run_one(pool, column, "torture", len(names), mode, timeout=60, extra={"TORTURE": plan})
-        runs += 1
-        puts += sum(int(n) for n in re.findall(r"rank \d+: (\d+) puts", r["text"]))
-        if not worth(r["result"]):
+        column = ["ours x ginrs", "ours x ginrs, direct", "NVIDIA's x ginrs", "mixed x ginrs"][runs % 4]
+        mode = random.choice(list(MODES)) if column != "mixed x ginrs" else "processes"
+        shape = (f"seconds={min(15, max(1, int(end - time.time())))} blocks={random.choice([1, 2, 4, 8, 16, 32])} threads={random.choice([32, 64, 128, 256, 512])} "
+                 f"strip={random.choice([4096, 16384, 65536, 1048576])} seed={random.randrange(1 << 30)}")
+        job = dict(binary="suite", column=column, ranks=found, mode=mode, nodes=1, names=["soak"])
+        r = run_job(pool, job, extra={"SOAK": shape}, limit=60)[0]
+        here = sum(int(n) for n in re.findall(r"rank \d+: (\d+) pieces", r["text"]))
+        runs, pieces = runs + 1, pieces + here
+        print(f"{column}, {mode}, SOAK=\"{shape}\": {r['result']}, {here} pieces", flush=True)
+        if r["result"] != "ok":
             bad += 1
-            print(f"FAIL {column} {mode} TORTURE=\"{plan}\": {r['result']}\n{r['text'][-1500:]}", flush=True)
-    print(f"soak: {runs} shapes over {len(names)} GPUs in {args.soak} s, {puts} puts verified, seed {seed}\n{runs - bad} passed, {bad} failed")
+            print(r["text"][-2000:], flush=True)
+    print(f"soak: {runs} shapes over {found} GPUs in {args.soak} s, {pieces} pieces verified byte by byte\n{runs - bad} passed, {bad} failed")
     return bad != 0
 
 
@@ -299,13 +347,13 @@ def main():
     parser.add_argument("--sanitize", action="store_true")
     parser.add_argument("--soak", type=int)
     args = parser.parse_args()
-    names = gpus()
-    if len(names) < 2:
-        sys.exit(f"{len(names)} GPUs found, this needs two | fix: run it where nvidia-smi -L lists them")
+    found = len(query("name"))
+    if found < 2:
+        sys.exit(f"{found} GPUs found, this needs two | fix: run it where nvidia-smi -L lists them")
     if not os.path.isdir(os.path.join(BUILT, "ours")):
         sys.exit("build/gpu is empty | fix: make gpu-build, on any machine with nvcc")
-    pool = Pool(len(names))
-    sys.exit(sanitize(args, pool, names) if args.sanitize else soak(args, pool, names) if args.soak else matrix(args, pool, names))
+    pool = Pool(found)
+    sys.exit(sanitize(args, pool) if args.sanitize else soak(args, pool, found) if args.soak else matrix(args, pool, found))
 
 
 if __name__ == "__main__":

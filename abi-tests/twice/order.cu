@@ -49,11 +49,12 @@ __global__ void stamp(ncclDevComm devComm, ncclWindow_t window, int way, int beh
   }
 }
 
-int runRank(Example& ex) {
+int test(Example& ex) {
+  if (!ginHere(ex)) return kNotHere;
   const char* said = getenv("ORDER_ROUNDS");
   int rounds = said ? atoi(said) : 200;
   ncclWindow_t window;
-  void* memory = ex.allocWindow(2 * ex.nRanks * kSlot, &window);
+  void* memory = windowNew(ex, 2 * ex.nRanks * kSlot, &window);
   ncclDevCommRequirements reqs = noRequirements();
   reqs.ginSignalCount = 2;
   ncclDevComm devComm = devCommOf(ex, reqs);
@@ -61,13 +62,14 @@ int runRank(Example& ex) {
     for (int behind = 0; behind < 2; behind++) {
       // What both signals of the way's context have grown to.
       uint64_t before = (uint64_t)(way / devComm.ginContextCount * 2 + behind) * rounds * ex.nRanks;
-      Found* found = foundNew();
+      Found* found = foundNew(ex);
       stamp<<<1, 32 * ex.nRanks, 0, ex.stream>>>(devComm, window, way, behind, rounds, before, found);
       foundReport(ex, found, kNames[way]);
     }
   }
-  NCCLCHECK(ncclDevCommDestroy(ex.comm, &devComm));
-  ex.freeWindow(memory, window);
+  devCommGone(ex, devComm);
+  hostBarrier(ex);
+  windowGone(ex, memory, window);
   ex.elementsChecked = (size_t)rounds * ex.nRanks * 2 * (kWays + kSlot / 8);
   return twiceWrong != 0;
 }

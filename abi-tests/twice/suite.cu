@@ -33,6 +33,9 @@ namespace gin {
 namespace ginbarriers {
 #include "ginbarriers.cu"
 }
+namespace order {
+#include "order.cu"
+}
 namespace soak {
 #include "soak.cu"
 }
@@ -86,6 +89,7 @@ int main(int argc, char** argv) {
     {"several", several::test},
     {"gin", gin::test},
     {"ginbarriers", ginbarriers::test},
+    {"order", order::test},
     {"lsa-allreduce", plain<lsa_allreduce::runRank, false>},
     {"ll-bcast-reduce", plain<ll_bcast_reduce::runRank, false>},
     {"hello", plain<hello::runRank, true>},

@@ -4,7 +4,7 @@
 Runs what scripts/gpu-build.sh left in build/gpu; needs a driver, libcudart and Python, no compiler and no network. Every program
 has a time limit: a hang is a failure. Writes the table as Markdown and every run as a line of JSON into --out.
 
-  gpu-test.py [--ranks 2,3,4] [--only NAME,..] [--columns PART;..] [--out FOLDER] [--seconds N]
+  gpu-test.py [--ranks 2,3,4] [--only NAME,..] [--columns PART;..] [--modes MODE,..] [--out FOLDER] [--seconds N]
   gpu-test.py --sanitize         compute-sanitizer over the kernels, with our headers and library
   gpu-test.py --soak SECONDS     randomised puts, values, signals, stores and barriers over all GPUs, every byte verified
 """
@@ -171,10 +171,12 @@ def suite_names(column, mode, nodes):
         yield name
 
 
-def jobs(counts, only, columns):
+def jobs(counts, only, columns, wanted):
     """All modes for the smallest number of ranks; for the others processes, and the other modes in turn."""
     def job(binary, column, ranks, mode, names, nodes=1):
         names = [name for name in names if not only or name in only]
+        if wanted and mode not in wanted:
+            return []
         return [dict(binary=binary, column=column, ranks=ranks, mode=mode, nodes=nodes, names=names)] if names else []
 
     for ranks in counts:
@@ -274,7 +276,7 @@ def matrix(args, pool, found):
         sys.exit(f"{found} GPUs, but {min(args.ranks)} ranks or more were asked for")
     end, results, not_run, began = time.time() + args.seconds, [], 0, time.time()
     for ranks in counts:  # runs of one size side by side, so that large ones are not starved
-        todo = [job for job in jobs(counts, args.only, args.columns) if job["ranks"] == ranks]
+        todo = [job for job in jobs(counts, args.only, args.columns, args.modes) if job["ranks"] == ranks]
         with concurrent.futures.ThreadPoolExecutor(max(1, found // ranks)) as lanes:
             done = list(lanes.map(lambda job: run_job(pool, job) if time.time() < end else None, todo))
         results += [r for job in done if job for r in job]
@@ -342,6 +344,7 @@ def main():
     parser.add_argument("--ranks", type=lambda text: [int(n) for n in text.split(",")], default=[2, 3, 4, 8])
     parser.add_argument("--only", type=lambda text: text.split(","))
     parser.add_argument("--columns", type=lambda text: [c for c in COLUMNS if any(part in c for part in text.split(";"))], help="parts of column names, with ; between")
+    parser.add_argument("--modes", type=lambda text: text.split(","), help="of processes, threads, one thread")
     parser.add_argument("--out", default=os.path.join(ROOT, "build/gpu-test"))
     parser.add_argument("--seconds", type=int, default=int(os.environ.get("GPU_TEST_SECONDS", 900)))
     parser.add_argument("--sanitize", action="store_true")

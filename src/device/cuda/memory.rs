@@ -56,6 +56,7 @@ pub struct CudaPhysical {
     handle: CUmemGenericAllocationHandle,
     bytes: usize,
     key: u64,
+    foreign: bool,
 }
 
 /// Every live allocation of this process by its handle: the driver gives one value for one allocation, however it was found.
@@ -88,7 +89,7 @@ impl CudaPhysical {
             result = create();
         }
         match result {
-            0 => Ok(Self::enlist(handle, rounded)),
+            0 => Ok(Self::enlist(handle, rounded, false)),
             code::OUT_OF_MEMORY => Err(no_memory(device, rounded)),
             result => Err(driver.error("cuMemCreate", result)),
         }
@@ -100,7 +101,7 @@ impl CudaPhysical {
         let kind = CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
         // SAFETY: a valid place to write to; for this kind the descriptor itself stands in the pointer. It stays ours.
         unsafe { cu!(cuMemImportFromShareableHandle(&mut handle, fd.as_raw_fd() as usize as *mut _, kind)) }?;
-        Ok(Self::enlist(handle, bytes))
+        Ok(Self::enlist(handle, bytes, true))
     }
 
     /// What is mapped at `ptr`: None if it is no cuMem memory.
@@ -111,23 +112,28 @@ impl CudaPhysical {
         if unsafe { (driver.f.cuMemRetainAllocationHandle)(&mut handle, ptr as *mut _) } != 0 {
             return Ok(None);
         }
-        let memory = Self::enlist(handle, bytes);
+        let memory = Self::enlist(handle, bytes, false);
         // SAFETY: the handle is retained; the twin has the size of the driver's struct.
         unsafe { cu!(cuMemGetAllocationPropertiesFromHandle((&raw mut properties).cast(), memory.handle)) }?;
         Ok(Some((memory, properties)))
     }
 
     /// Takes one reference over; a second one to memory that is known goes back at once.
-    pub(super) fn enlist(handle: CUmemGenericAllocationHandle, bytes: usize) -> Arc<Self> {
+    pub(super) fn enlist(handle: CUmemGenericAllocationHandle, bytes: usize, foreign: bool) -> Arc<Self> {
         let mut live = LIVE.lock();
         if let Some(known) = live.get(&handle).and_then(Weak::upgrade) {
             drop(live);
             release(handle);
             return known;
         }
-        let memory = Arc::new(Self { handle, bytes, key: NEXT_KEY.fetch_add(1, Ordering::Relaxed) });
+        let memory = Arc::new(Self { handle, bytes, key: NEXT_KEY.fetch_add(1, Ordering::Relaxed), foreign });
         live.insert(handle, Arc::downgrade(&memory));
         memory
+    }
+
+    /// Came from another process.
+    pub fn is_foreign(&self) -> bool {
+        self.foreign
     }
 
     /// The GPU whose memory it is; None for memory of another kind, or if the driver does not say.

@@ -43,7 +43,7 @@ impl Multicast for CudaDevice {
         let mut handle = 0;
         // SAFETY: a valid place to write to and valid properties.
         unsafe { cu!(cuMulticastCreate(&mut handle, &prop)) }.map_err(failed)?;
-        Ok(CudaPhysical::enlist(handle, bytes))
+        Ok(CudaPhysical::enlist(handle, bytes, false))
     }
 
     fn join(&self, object: &dyn Physical) -> Result<()> {

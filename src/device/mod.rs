@@ -150,7 +150,8 @@ pub trait Device: Send + Sync {
     fn total_memory(&self) -> u64;
     /// Granularity of physical allocations (2 MiB).
     fn granularity(&self) -> usize;
-    /// New zeroed physical memory; `bytes` is rounded up to the granularity (only `bytes` are sure to be backed).
+    /// New physical memory; `bytes` is rounded up to the granularity (only `bytes` are sure to be backed). It is zero as soon as
+    /// this device has mapped it.
     fn create(&self, bytes: usize) -> Result<Arc<dyn Physical>>;
     /// Physical memory of another process.
     fn import(&self, fd: OwnedFd, bytes: usize) -> Result<Arc<dyn Physical>>;

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 /// CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR and CU_MEM_HANDLE_TYPE_FABRIC.
@@ -57,6 +57,8 @@ pub struct CudaPhysical {
     bytes: usize,
     key: u64,
     foreign: bool,
+    /// Holds what was another's.
+    dirty: AtomicBool,
 }
 
 /// Every live allocation of this process by its handle: the driver gives one value for one allocation, however it was found.
@@ -126,9 +128,25 @@ impl CudaPhysical {
             release(handle);
             return known;
         }
-        let memory = Arc::new(Self { handle, bytes, key: NEXT_KEY.fetch_add(1, Ordering::Relaxed), foreign });
+        let memory = Arc::new(Self {
+            handle,
+            bytes,
+            key: NEXT_KEY.fetch_add(1, Ordering::Relaxed),
+            foreign,
+            dirty: AtomicBool::new(false),
+        });
         live.insert(handle, Arc::downgrade(&memory));
         memory
+    }
+
+    /// From now on [`CudaPhysical::take_dirty`] is true, once.
+    pub fn set_dirty(&self) {
+        self.dirty.store(true, Ordering::Relaxed);
+    }
+
+    /// True for who maps it first on the device that it lies on: the caller zeroes it.
+    pub fn take_dirty(&self, device: CUdevice) -> bool {
+        self.dirty.load(Ordering::Relaxed) && self.home() == Some(device) && self.dirty.swap(false, Ordering::Relaxed)
     }
 
     /// Came from another process.

@@ -191,11 +191,9 @@ impl Device for CudaDevice {
     }
 
     fn create(&self, bytes: usize) -> Result<Arc<dyn Physical>> {
-        let physical: Arc<dyn Physical> = CudaPhysical::create(self, bytes)?;
-        // What it held before was another's: it is zeroed through a mapping of its own, for there is none yet.
-        let space = CudaReservation::new(self.me(), physical.bytes(), self.facts.granularity)?;
-        space.map(0, &physical)?;
-        self.zero(space.base(), physical.bytes())?;
+        // What it held before was another's. It is zeroed where this device maps it first: a mapping for that alone costs more.
+        let physical = CudaPhysical::create(self, bytes)?;
+        physical.set_dirty();
         Ok(physical)
     }
 

@@ -4,7 +4,7 @@ use super::CudaDevice;
 use super::driver::{cu, driver};
 use super::memory::CudaPhysical;
 use crate::bail;
-use crate::device::{DevPtr, Physical, Reservation};
+use crate::device::{DevPtr, Device, Physical, Reservation};
 use crate::error::{Code, Error, Result};
 use cudarc::driver::sys::{CUdevice, CUmemAccessDesc};
 use parking_lot::Mutex;
@@ -80,6 +80,13 @@ impl CudaReservation {
                 let _ = cu!(cuMemUnmap(at, bytes));
                 return Err(no_access(&self.device, error));
             }
+        }
+        if memory.take_dirty(self.device.context.device)
+            && let Err(error) = self.device.zero(at, bytes)
+        {
+            // SAFETY: mapped just now, and known to nobody.
+            let _ = unsafe { cu!(cuMemUnmap(at, bytes)) };
+            return Err(error);
         }
         self.mapped.lock().insert(offset, physical.clone());
         Ok(())

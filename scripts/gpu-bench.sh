@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# gpu-bench.sh [--quick] [--processes] [--ranks "2 4"] [--out FOLDER]: the figures of ginrs-perf on the GPUs found, ours beside NVIDIA's library,
+# gpu-bench.sh [--quick] [--processes] [--ranks "2 4"] [--turns N] [--out FOLDER]: the figures of ginrs-perf on the GPUs found, ours beside NVIDIA's library,
 # as Markdown and JSON. Needs what scripts/gpu-build-perf.sh and `make build` left behind, and nothing else: no compiler, no network.
 # The arms take turns (A B C, C B A, ..) in one call; every figure is a median over the turns.
 set -euo pipefail
@@ -10,6 +10,7 @@ while [ $# -gt 0 ]; do
     --quick) quick=--quick turns=1 ;;
     --processes) processes=1 ;;
     --ranks) ranks=$2; shift ;;
+    --turns) turns=$2; shift ;;
     --out) out=$2; shift ;;
     *) echo "gpu-bench.sh: $1 is unknown; see the head of the script" >&2; exit 2 ;;
   esac

@@ -5,8 +5,9 @@
 #include "gin.h"
 
 #if defined(__cplusplus) && NCCL_CHECK_CUDACC
-/* How far the barrier also completes puts: not at all. A put to peer p is complete at p when p has left the barrier, as
- * the barrier's signal to p follows it; puts to third ranks are not. */
+/* How far the barrier also completes puts: not at all. With two ranks a put is complete at the peer when the peer has left
+ * the barrier, as the barrier's signal follows it. With more it need not be: arrivals are counted in one word, where the
+ * second arrival of a fast rank may stand for the first of the one whose put is still on its way. Use a signal. */
 enum class ncclGinFenceLevel { Relaxed = 0, None = Relaxed };
 
 template <typename Coop>

@@ -43,6 +43,8 @@ struct Memory<const WORDS: usize, const FAULT: u8> {
     slots: Vec<[Checked<FAULT>; WORDS]>,
     pi: AtomicU32,
     ci: Consumed<FAULT>,
+    /// What producers have seen of `ci`.
+    cached: AtomicU32,
     payload: Vec<AtomicU64>,
     counter: AtomicU64,
     abort: AtomicBool,
@@ -70,6 +72,7 @@ impl<const WORDS: usize, const FAULT: u8> Memory<WORDS, FAULT> {
             slots: (0..case.slots).map(|_| slot()).collect(),
             pi: AtomicU32::new(case.start),
             ci: Consumed(AtomicU32::new(case.start)),
+            cached: AtomicU32::new(case.start),
             payload: (0..case.producers * case.puts).map(|_| AtomicU64::new(0)).collect(),
             counter: AtomicU64::new(0),
             abort: AtomicBool::new(false),
@@ -83,22 +86,37 @@ impl<const WORDS: usize, const FAULT: u8> Memory<WORDS, FAULT> {
     /// queue.cuh `submit` and `post`. False if the wait for credit was given up.
     fn post(&self, put: u32) -> bool {
         self.payload[put as usize].store(u64::from(put) + 1, Ordering::Relaxed);
-        fence(Ordering::Release); // step 1, releasePayload
-        let index = self.pi.fetch_add(1, Ordering::Relaxed); // step 2
+        let index = self.pi.fetch_add(1, Ordering::Relaxed); // step 1
+        let known = self.cached.load(Ordering::Relaxed);
+        fence(Ordering::Release); // step 2, releasePayload
         // Step 3, the hint, orders nothing and is left out.
-        // Step 4. Relaxed in the header: no CPU or GPU lets a store pass the load that the branch before it hangs on, so the
-        // slot's words never land before its zeroing. C11 has no word for that; acquire stands for it.
-        while index.wrapping_sub(self.ci.0.load(Ordering::Acquire)) >= self.slots.len() as u32 {
-            if self.abort.load(Ordering::Acquire) {
-                return false;
-            }
-            thread::yield_now();
+        // Step 4, with the cached index first. A thread that it lets through has only the control dependency to order its
+        // words behind the zeroing: the header says why that is enough.
+        if index.wrapping_sub(known) >= self.slots.len() as u32 && !self.wait_for_consumer(index) {
+            return false;
         }
         // Step 5, as GPUs store: nothing orders the words. (Descending, the unkind order for a reader that ascends.)
         for word in self.slot(index).iter().rev() {
             word.0.store(u64::from(put) << 1 | queue_flag(), Ordering::Relaxed);
         }
         true
+    }
+
+    /// `waitForConsumer` and `waitForSlotAfterAbort`, which looks once more here. False: given up.
+    fn wait_for_consumer(&self, index: u32) -> bool {
+        loop {
+            let aborted = self.abort.load(Ordering::Acquire);
+            let seen = self.ci.0.load(Ordering::Acquire);
+            if index.wrapping_sub(seen) < self.slots.len() as u32 {
+                fence(Ordering::Release);
+                self.cached.store(seen, Ordering::Relaxed);
+                return true;
+            }
+            if aborted {
+                return false;
+            }
+            thread::yield_now();
+        }
     }
 
     /// flush.cuh `flushPeer`: the credit is seen only with everything that precedes it.

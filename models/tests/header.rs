@@ -15,20 +15,21 @@ fn the_header_still_does_what_the_model_does() {
     in_order(
         &queue,
         &[
-            "cuda::atomic_thread_fence(cuda::memory_order_release, cuda::thread_scope_system)",
-            "st.relaxed.sys.v2.b64",
-            "bool post(",
-            "queue.pis[peer]).fetch_add(1, cuda::memory_order_relaxed)",
-            "hint(ctx, peer, index + 1)",
-            "while (index - SystemU32(queue.cis[peer]).load(",
-            ">= queue.queueSize)",
-            "if (spin.aborted()) return false",
+            "storeRelaxed(words + i, ",
+            "bool waitForConsumer(",
+            "rollingLessEq(end, seen = look(ci, order))",
+            "fenceRelease<cuda::thread_scope_device>()",
+            "storeRelaxed(cached, seen)",
+            "bool waitForSlotAfterAbort(",
+            "Posted post(",
+            "claimNext(queue.abi.pis + peer, wrap)",
+            "loadRelaxed(cached)",
+            "releasePayload(alreadyReleased)",
+            "index - known >= size",
+            "waitForConsumer(ctx, ci, cached, end, cuda::memory_order_acquire)",
             "writeSlot(",
         ],
     );
-    in_order(&queue, &["void submit(", "releasePayload(alreadyReleased)", "post(ctx, "]);
-    in_order(
-        &read("flush.cuh"),
-        &["queue.pis[peer]).load(cuda::memory_order_relaxed)", "rollingLessEq(claimed, SystemU32(queue.cis[peer]).load(order))"],
-    );
+    in_order(&queue, &["Posted submit(", "post(ctx, "]);
+    in_order(&read("flush.cuh"), &["loadRelaxed(queue.abi.pis + peer)", "waitUntilComplete(ctx, queue, peer, claimed, "]);
 }

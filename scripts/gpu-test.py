@@ -131,12 +131,14 @@ def judge(job, names, text, code):
         right = code == 0 and f"group of {job['ranks']}: ok" in text
         no_gin = COLUMNS[job["column"]][2] == "nvidia" and "GIN not supported" in text
         return [("group", "ok" if right else "no GIN" if no_gin else last_words(text, code), text)]
-    parts = re.split(r"(?:^|\n)(?:\[0\] )?([a-z-]+) starts(?=\n)", text)
     judged = []
-    for name, said in zip(parts[1::2], parts[2::2]):
-        states = re.findall(rf"{name} rank \d+ of {job['ranks']}: (ok|WRONG|not here)", said)
-        last = name == parts[-2]
-        if len(states) == job["ranks"] and "WRONG" not in states and not (last and code not in (0, 77)):
+    starts = list(re.finditer(r"^(?:\[0\] )?([a-z-]+) starts$", text, re.M))
+    for at, start in enumerate(starts):
+        name, said = start[1], text[start.start():]
+        # In processes a rank may still talk about the last program when rank 0 has started the next one.
+        states = re.findall(rf"^(?:\[\d+\] )?{name} rank \d+ of {job['ranks']}: (ok|WRONG|not here)", text, re.M)
+        fell_here = at + 1 == len(starts) and code not in (0, 77)
+        if len(states) == job["ranks"] and "WRONG" not in states and not fell_here:
             result = "no GIN" if "not here" in states else "ok, LSA part" if f"{name} without GIN" in said else "ok"
         else:
             wrong = [line for line in said.splitlines() if "differences" in line or ", expected " in line]

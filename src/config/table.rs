@@ -65,7 +65,7 @@ pub const TABLE: &[Var] = &[
     ),
     int(
         "GINRS_DIRECT_LARGEST",
-        1 << 20,
+        512 << 10,
         "bytes of a put up to which a kernel copies itself in direct contexts; above, the copy engine",
     ),
     int("NCCL_GIN_NCONTEXTS", 4, "GIN contexts per communicator, 1 to 4"),

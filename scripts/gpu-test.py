@@ -12,7 +12,7 @@ import argparse, concurrent.futures, datetime, glob, json, os, random, re, shuti
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILT = os.path.join(ROOT, "build/gpu")
-LIMIT = 20  # seconds for a program that takes less than two
+LIMIT = 15  # seconds for a program that takes less than two
 
 LSA = ["windows", "barriers", "ll", "lsa-allreduce", "ll-bcast-reduce"]
 PARTLY = ["layout", "graphs", "several", "soak"]  # an LSA part, and a GIN part where there is GIN
@@ -147,12 +147,12 @@ def judge(job, names, text, code):
     return judged or [(names[0], last_words(text, code), text)]
 
 
-def run_job(pool, job, prefix=(), extra=None, limit=LIMIT):
-    """A line for each program; one that dies or hangs is left out of the next attempt, which goes on behind it."""
+def run_job(pool, job, prefix=(), extra=None, limit=LIMIT, end=float("inf")):
+    """A line for each program; one that dies or hangs is left out of the next attempt, which goes on behind it until `end`."""
     results, names = [], list(job["names"])
     taken = pool.take(job["ranks"])
     try:
-        while names:
+        while names and time.time() < end:
             began = time.time()
             text, code = execute(command(job, names, prefix), {**environment(job, taken), **(extra or {})}, limit)
             for name, result, said in judge(job, names, text, code):
@@ -280,9 +280,9 @@ def matrix(args, pool, found):
     for ranks in counts:  # runs of one size side by side, so that large ones are not starved
         todo = [job for job in jobs(counts, args.only, args.columns, args.modes) if job["ranks"] == ranks]
         with concurrent.futures.ThreadPoolExecutor(max(1, found // ranks)) as lanes:
-            done = list(lanes.map(lambda job: run_job(pool, job) if time.time() < end else None, todo))
-        results += [r for job in done if job for r in job]
-        not_run += sum(len(job["names"]) for job, ran in zip(todo, done) if ran is None)
+            done = list(lanes.map(lambda job: run_job(pool, job, end=end), todo))
+        results += [r for ran in done for r in ran]
+        not_run += sum(len(job["names"]) - len(ran) for job, ran in zip(todo, done))
     excuse(results)
     report(results, not_run, time.time() - began, args.out)
     bad = sum(not worth(r["result"]) for r in results)

@@ -302,20 +302,22 @@ def sanitize(args, pool):
             names = [name for name in suite_names(column, "processes", 1) if name in wanted]
             todo.append((check, dict(binary="suite", column=column, ranks=2, mode="processes", nodes=1, names=names)))
 
+    end = time.time() + args.seconds
+
     def one(case):
         check, job = case
-        return check, job, run_job(pool, job, [tool, "--tool", check, "--error-exitcode", "9"], small, 60)
+        return check, job, run_job(pool, job, [tool, "--tool", check, "--error-exitcode", "9"], small, 60, end)
 
     bad = count = 0
     with concurrent.futures.ThreadPoolExecutor(max(1, len(pool.free) // 2)) as lanes:
         for check, job, results in lanes.map(one, todo):
             text = "".join(r["text"] for r in results)
             clean = text.count("ERROR SUMMARY: 0 errors") + text.count("0 hazards displayed (0 errors")
-            fine = all(r["result"] == "ok" for r in results) and clean == 2
+            fine = len(results) == len(job["names"]) and all(r["result"] == "ok" for r in results) and clean == 2
             bad, count = bad + (not fine), count + 1
-            print(f"{check:10} {job['column']:22} {'clean' if fine else 'FAIL'}: {', '.join(job['names'])} ({results[-1]['seconds']} s)", flush=True)
+            print(f"{check:10} {job['column']:22} {'clean' if fine else 'FAIL'}: {', '.join(r['name'] for r in results)} ({sum(r['seconds'] for r in results[-1:])} s)", flush=True)
             if not fine:
-                print("\n".join(f"  {r['name']}: {r['result']}" for r in results if r["result"] != "ok"))
+                print(f"  {len(job['names']) - len(results)} programs not run; " + "; ".join(f"{r['name']}: {r['result']}" for r in results if r["result"] != "ok"))
                 print("\n".join([line for line in text.splitlines() if "=========" in line][:60]))
     print(f"{count - bad} passed, {bad} failed")
     return bad != 0

@@ -50,6 +50,7 @@ struct Example {
     void* memory;
     NCCLCHECK(ncclMemAlloc(&memory, bytes));
     CUDACHECK(cudaMemset(memory, 0, bytes));
+    CUDACHECK(cudaStreamSynchronize(NULL)); // zero before a peer can write
     NCCLCHECK(ncclCommWindowRegister(comm, memory, bytes, window, NCCL_WIN_COLL_SYMMETRIC));
     return memory;
   }

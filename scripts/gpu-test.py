@@ -5,6 +5,7 @@ Runs what scripts/gpu-build.sh left in build/gpu; needs a driver, libcudart and 
 has a time limit: a hang is a failure. Writes the table as Markdown and every run as a line of JSON into --out.
 
   gpu-test.py [--ranks 2,3,4] [--only NAME,..] [--columns PART;..] [--modes MODE,..] [--out FOLDER] [--seconds N]
+  gpu-test.py --from FILE.jsonl,..   the table again, from the lines that runs wrote; later files win
   gpu-test.py --sanitize         compute-sanitizer over the kernels, with our headers and library
   gpu-test.py --soak SECONDS     randomised puts, values, signals, stores and barriers over all GPUs, every byte verified
 """
@@ -139,7 +140,7 @@ def judge(job, names, text, code):
         states = re.findall(rf"^(?:\[\d+\] )?{name} rank \d+ of {job['ranks']}: (ok|WRONG|not here)", text, re.M)
         fell_here = at + 1 == len(starts) and code not in (0, 77)
         if len(states) == job["ranks"] and "WRONG" not in states and not fell_here:
-            result = "no GIN" if "not here" in states else "ok, LSA part" if f"{name} without GIN" in said else "ok"
+            result = "no GIN" if "not here" in states else "ok, LSA part" if re.search(rf"^(?:\[0\] )?{name} without GIN", text, re.M) else "ok"
         else:
             wrong = [line for line in said.splitlines() if "differences" in line or ", expected " in line]
             result = f"wrong: {wrong[0][:200]}" if wrong and code is not None else last_words(said, code)
@@ -239,16 +240,16 @@ def stubs():
         return re.findall(r"^\| `(nccl\w+)` \| stub \|", file.read(), re.M)
 
 
-def report(results, not_run, seconds, out):
-    ranks, names, driver = sorted({r["ranks"] for r in results}), query("name"), query("driver_version")
+def report(results, about, out):
+    ranks = sorted({r["ranks"] for r in results})
     lines = [
         "# The four combinations on GPUs", "",
-        f"`make gpu-test` on {datetime.date.today()}: {len(names)} x {names[0]}, driver {driver[0]}, {len(results)} runs on "
-        f"{', '.join(map(str, ranks))} ranks in {seconds:.0f} s. NVLink multicast off, no network card.", "", *table(results), "",
+        f"`make gpu-test` on {about['date']}: {about['machine']}, {len(results)} runs of programs on {', '.join(map(str, ranks))} ranks in "
+        f"{about['seconds']} s. NVLink multicast off, no network card.", "", *table(results), "",
         "`4pt`: 4 ranks as processes and as threads, `o`: one thread drives all of them; each program checks itself. `mixed`: even ranks run the "
         "binary with our headers, odd ranks the one with NVIDIA's; `both` has kernels of both in one program. `(LSA)`: without its GIN part, `no GIN`: "
         "NVIDIA's library says \"GIN not supported\", as it must without a network card. `2 nodes`: GINRS_FAKE_NODES; -: makes no sense there "
-        "(direct without GIN; nodes that are not there; examples by one thread).", "",
+        "(direct without GIN; nodes that are not there; examples by one thread), or not run.", "",
         *[f"(1) {name} with NVIDIA's headers: {why}." for name, why in OUT.items()],
     ]
     for r in results:
@@ -256,20 +257,36 @@ def report(results, not_run, seconds, out):
             lines.append(f"(2) {r['name']}, {r['column']}, {r['ranks']} {r['mode']}: {r['result']}")
     fails = [f"- FAIL {r['name']}, {r['column']}, {r['ranks']} {r['mode']}, {r['nodes']} nodes: {r['result']}" for r in results if not worth(r["result"])]
     lines += ["", *fails] if fails else []
-    lines += ["", f"Not run, {not_run} programs: out of time."] if not_run else []
-    lines += [] if libraries()[1] else ["", "NVIDIA's libnccl.so.2 was not there: its columns are missing (NCCL_LIB names its folder)."]
+    lines += ["", f"Not run, {about['not run']} programs: out of time."] if about["not run"] else []
+    lines += [] if any(COLUMNS[r["column"]][2] == "nvidia" for r in results) else ["", "NVIDIA's libnccl.so.2 was not there: its columns are missing (NCCL_LIB names its folder)."]
     lines += ["", "In no program, because a stub in this version: " + ", ".join(stubs()) + "."]
     os.makedirs(out, exist_ok=True)
     with open(os.path.join(out, "abi-matrix.md"), "w") as file:
         file.write("\n".join(lines) + "\n")
     with open(os.path.join(out, "abi-matrix.jsonl"), "w") as file:
-        for r in results:
-            file.write(json.dumps({k: v for k, v in r.items() if k not in ("text", "names")}) + "\n")
+        for line in [about, *results]:
+            file.write(json.dumps({k: v for k, v in line.items() if k not in ("text", "names")}) + "\n")
+    print("\n".join(lines))
+
+
+def failures(results, out):
     with open(os.path.join(out, "failures.log"), "w") as file:
         for r in results:
             if not r["result"].startswith(("ok", "no GIN")):
                 file.write(f"== {r['name']}, {r['column']}, {r['ranks']} {r['mode']}, {r['nodes']} nodes: {r['result']}\n{r['text'][-4000:]}\n")
-    print("\n".join(lines))
+
+
+def from_files(args):
+    about, results = None, {}
+    for path in args.from_files:
+        with open(path) as file:
+            for line in map(json.loads, file):
+                if "machine" in line:
+                    about = line if about is None else dict(line, seconds=line["seconds"] + about["seconds"])
+                else:
+                    results[line["name"], line["column"], line["ranks"], line["mode"], line["nodes"]] = line
+    report(list(results.values()), about, args.out)
+    return 0
 
 
 def matrix(args, pool, found):
@@ -284,7 +301,9 @@ def matrix(args, pool, found):
         results += [r for ran in done for r in ran]
         not_run += sum(len(job["names"]) - len(ran) for job, ran in zip(todo, done))
     excuse(results)
-    report(results, not_run, time.time() - began, args.out)
+    machine = f"{found} x {query('name')[0]}, driver {query('driver_version')[0]}"
+    report(results, {"date": str(datetime.date.today()), "machine": machine, "seconds": round(time.time() - began), "not run": not_run}, args.out)
+    failures(results, args.out)
     bad = sum(not worth(r["result"]) for r in results)
     print(f"{len(results) - bad} passed, {bad} failed")
     return bad != 0
@@ -351,9 +370,12 @@ def main():
     parser.add_argument("--modes", type=lambda text: text.split(","), help="of processes, threads, one thread")
     parser.add_argument("--out", default=os.path.join(ROOT, "build/gpu-test"))
     parser.add_argument("--seconds", type=int, default=int(os.environ.get("GPU_TEST_SECONDS", 900)))
+    parser.add_argument("--from", dest="from_files", type=lambda text: text.split(","))
     parser.add_argument("--sanitize", action="store_true")
     parser.add_argument("--soak", type=int)
     args = parser.parse_args()
+    if args.from_files:
+        sys.exit(from_files(args))
     found = len(query("name"))
     if found < 2:
         sys.exit(f"{found} GPUs found, this needs two | fix: run it where nvidia-smi -L lists them")

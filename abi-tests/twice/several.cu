@@ -107,6 +107,9 @@ static void sideBySide(Example& ex, const ncclUniqueId* ids, bool gin) {
   for (int c = 0; c < kComms; c++) {
     Other& other = others[c];
     if (c == kComms - 1) {
+      // In one process, whoever is last to destroy a communicator frees what is on the others' GPUs too, which waits for their
+      // kernels (NVIDIA's library).
+      hostBarrier(ex);
       found = foundNew(ex);
       if (gin) {
         // The second device communicator's signals of this round stand at kRounds * n: a third one starts from zero again.

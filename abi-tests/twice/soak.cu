@@ -229,16 +229,18 @@ int test(Example& ex) {
   CUDACHECK(cudaMemsetAsync(b.signals, 0, ids * sizeof(long long), ex.stream));
   CUDACHECK(cudaMemsetAsync(b.counters, 0, soak.blocks * sizeof(long long), ex.stream));
   CUDACHECK(cudaMemsetAsync(b.done, 0, 2 * sizeof(long long), ex.stream));
-  soak.gin = ginHere(ex);
+  // First what does without GIN: NVIDIA's library makes it no more after it has been asked for GIN.
   ncclDevCommRequirements reqs = noRequirements();
+  reqs.lsaBarrierCount = 2 * soak.blocks;
+  ncclDevComm devComm = devCommOf(ex, reqs);
+  soak.gin = ginHere(ex);
   if (soak.gin) {
     reqs.barrierCount = 2 * soak.blocks;
     reqs.ginSignalCount = ids + 1;
     reqs.ginCounterCount = soak.blocks;
-  } else {
-    reqs.lsaBarrierCount = 2 * soak.blocks;
+    devCommGone(ex, devComm);
+    devComm = devCommOf(ex, reqs);
   }
-  ncclDevComm devComm = devCommOf(ex, reqs);
   Found* found = foundNew(ex);
   double began = now();
   unsigned round = 0;
@@ -250,8 +252,9 @@ int test(Example& ex) {
       compare<<<soak.blocks, soak.threads, 0, ex.stream>>>(soak, b, ex.nRanks, found);
     }
     vote<<<1, 64, 0, ex.stream>>>(soak, devComm, b.recv, all, now() - began < seconds, batch, answer);
-    CUDACHECK(cudaMemcpyAsync(&more, answer, sizeof more, cudaMemcpyDeviceToHost, ex.stream));
     finish(ex);
+    CUDACHECK(cudaMemcpyAsync(&more, answer, sizeof more, cudaMemcpyDeviceToHost, ex.stream));
+    CUDACHECK(cudaStreamSynchronize(ex.stream));
   }
   foundReport(ex, found, "soak");
   unsigned long long done[2];

@@ -22,6 +22,7 @@ GIN = ["gin", "ginbarriers", "order", "hello", "ring", "gin-alltoall", "hybrid-a
 SUITE = LSA + PARTLY + GIN  # in one binary; `both` and `group` are binaries of their own
 RUN_RANK = EXAMPLES + ["api", "moe", "torture"]  # written for a process or a thread per rank
 NODES = ["layout", "ginbarriers", "gin", "hybrid-alltoall", "api", "moe", "torture", "soak"]  # also on two simulated nodes
+NOT_SHARED = ["api", "torture"]  # count launches on a device, or wait for all of its kernels: not where ranks share one
 OUT = {"api": "NVIDIA's header converts a double that is put by value; its bits are meant"}
 # column: headers of even ranks, headers of odd ranks, library, GIN backend
 COLUMNS = {
@@ -56,12 +57,13 @@ def query(field):
 
 
 class Pool:
-    """GPUs that runs take and give back: two runs never share one."""
+    """GPUs that runs take and give back: two runs never share one. Where there is only one, the ranks of a run share it."""
 
     def __init__(self, count):
-        self.free, self.changed = list(range(count)), threading.Condition()
+        self.free, self.changed, self.alone = list(range(count)), threading.Condition(), count == 1
 
     def take(self, n):
+        n = 1 if self.alone else n
         with self.changed:
             self.changed.wait_for(lambda: len(self.free) >= n)
             taken, self.free = self.free[:n], self.free[n:]
@@ -94,6 +96,9 @@ def environment(job, taken):
     env["LD_LIBRARY_PATH"] = ":".join([f"{BUILT}/lib" if library == "ginrs" else nccl, cudart, env.get("LD_LIBRARY_PATH", "")])
     env["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, taken))
     env.setdefault("SOAK", "seconds=1")
+    if len(taken) < job["ranks"]:
+        # Streams must not share a hardware queue: kernels of one rank would stand behind those of another that wait for them.
+        env.update(GINRS_SHARE_DEVICE="1", CUDA_DEVICE_MAX_CONNECTIONS="32")
     if library == "ginrs":
         env["NCCL_GIN_BACKEND"] = backend
         if job["nodes"] == 2:
@@ -143,7 +148,7 @@ def judge(job, names, text, code):
             result = "no GIN" if "not here" in states else "ok, LSA part" if re.search(rf"^(?:\[0\] )?{name} without GIN", text, re.M) else "ok"
         else:
             wrong = [line for line in said.splitlines() if "differences" in line or ", expected " in line]
-            result = f"wrong: {wrong[0][:200]}" if wrong and code is not None else last_words(said, code)
+            result = f"wrong: {wrong[0][:200]}" if wrong and (code is not None or "WRONG" in states) else last_words(said, code)
         judged.append((name, result, said))
     return judged or [(names[0], last_words(text, code), text)]
 
@@ -174,17 +179,17 @@ def suite_names(column, mode, nodes):
         yield name
 
 
-def jobs(counts, only, columns, wanted):
-    """All modes for the smallest number of ranks; for the others processes, and the other modes in turn."""
+def jobs(counts, only, columns, wanted, alone):
+    """All modes for the smallest number of ranks; for the others processes, and the other modes in turn. On a GPU alone what can share it."""
     def job(binary, column, ranks, mode, names, nodes=1):
-        names = [name for name in names if not only or name in only]
-        if wanted and mode not in wanted:
+        names = [name for name in names if (not only or name in only) and not (alone and name in NOT_SHARED)]
+        if wanted and mode not in wanted or alone and (binary == "group" or mode == "processes"):
             return []
         return [dict(binary=binary, column=column, ranks=ranks, mode=mode, nodes=nodes, names=names)] if names else []
 
     for ranks in counts:
         for turn, (column, (even, odd, library, backend)) in enumerate(COLUMNS.items()):
-            if library == "nvidia" and libraries()[1] is None or columns and column not in columns:
+            if library == "nvidia" and (alone or libraries()[1] is None) or columns and column not in columns:
                 continue
             turning = ["threads", "one thread"][(turn + ranks) % 2]
             modes = list(MODES) if ranks == counts[0] else ["processes", turning]
@@ -290,12 +295,12 @@ def from_files(args):
 
 
 def matrix(args, pool, found):
-    counts = [n for n in args.ranks if n <= found]
+    counts = [n for n in args.ranks if n <= max(2, found)]
     if not counts:
         sys.exit(f"{found} GPUs, but {min(args.ranks)} ranks or more were asked for")
     end, results, not_run, began = time.time() + args.seconds, [], 0, time.time()
     for ranks in counts:  # runs of one size side by side, so that large ones are not starved
-        todo = [job for job in jobs(counts, args.only, args.columns, args.modes) if job["ranks"] == ranks]
+        todo = [job for job in jobs(counts, args.only, args.columns, args.modes, found == 1) if job["ranks"] == ranks]
         with concurrent.futures.ThreadPoolExecutor(max(1, found // ranks)) as lanes:
             done = list(lanes.map(lambda job: run_job(pool, job, end=end), todo))
         results += [r for ran in done for r in ran]
@@ -318,8 +323,8 @@ def sanitize(args, pool):
     todo = []
     for check in ["memcheck", "racecheck", "synccheck"]:
         for column in ["ours x ginrs", "ours x ginrs, direct"]:
-            names = [name for name in suite_names(column, "processes", 1) if name in wanted]
-            todo.append((check, dict(binary="suite", column=column, ranks=2, mode="processes", nodes=1, names=names)))
+            names = [name for name in suite_names(column, "processes", 1) if name in wanted and not (pool.alone and name in NOT_SHARED)]
+            todo.append((check, dict(binary="suite", column=column, ranks=2, mode="threads" if pool.alone else "processes", nodes=1, names=names)))
 
     end = time.time() + args.seconds
 
@@ -332,7 +337,7 @@ def sanitize(args, pool):
         for check, job, results in lanes.map(one, todo):
             text = "".join(r["text"] for r in results)
             clean = text.count("ERROR SUMMARY: 0 errors") + text.count("0 hazards displayed (0 errors")
-            fine = len(results) == len(job["names"]) and all(r["result"] == "ok" for r in results) and clean == 2
+            fine = len(results) == len(job["names"]) and all(r["result"] == "ok" for r in results) and clean == (1 if pool.alone else 2)
             bad, count = bad + (not fine), count + 1
             print(f"{check:10} {job['column']:22} {'clean' if fine else 'FAIL'}: {', '.join(r['name'] for r in results)} ({sum(r['seconds'] for r in results[-1:])} s)", flush=True)
             if not fine:
@@ -347,10 +352,12 @@ def soak(args, pool, found):
     end, runs, pieces, bad = time.time() + args.soak, 0, 0, 0
     while time.time() < end:
         column = ["ours x ginrs", "ours x ginrs, direct", "NVIDIA's x ginrs", "mixed x ginrs"][runs % 4]
-        mode = random.choice(list(MODES)) if column != "mixed x ginrs" else "processes"
+        if found == 1 and column == "mixed x ginrs":
+            column = "ours x ginrs"
+        mode = "processes" if column == "mixed x ginrs" else random.choice(["threads", "one thread"] if found == 1 else list(MODES))
         shape = (f"seconds={min(15, max(1, int(end - time.time())))} blocks={random.choice([1, 2, 4, 8, 16, 32])} threads={random.choice([32, 64, 128, 256, 512])} "
                  f"strip={random.choice([4096, 16384, 65536, 1048576])} seed={random.randrange(1 << 30)}")
-        job = dict(binary="suite", column=column, ranks=found, mode=mode, nodes=1, names=["soak"])
+        job = dict(binary="suite", column=column, ranks=max(2, found), mode=mode, nodes=1, names=["soak"])
         r = run_job(pool, job, extra={"SOAK": shape}, limit=60)[0]
         here = sum(int(n) for n in re.findall(r"rank \d+: (\d+) pieces", r["text"]))
         runs, pieces = runs + 1, pieces + here
@@ -377,8 +384,8 @@ def main():
     if args.from_files:
         sys.exit(from_files(args))
     found = len(query("name"))
-    if found < 2:
-        sys.exit(f"{found} GPUs found, this needs two | fix: run it where nvidia-smi -L lists them")
+    if found < 1:
+        sys.exit("no GPU | fix: run it where nvidia-smi -L lists some")
     if not os.path.isdir(os.path.join(BUILT, "ours")):
         sys.exit("build/gpu is empty | fix: make gpu-build, on any machine with nvcc")
     pool = Pool(found)

@@ -161,9 +161,17 @@ static void twiceRank(int rank, int device) {
   fflush(stdout);
 }
 
-static void twiceOneThread(int rank) { twiceRank(rank, rank); }
+// With GINRS_SHARE_DEVICE=1 ranks may have to share GPUs.
+static int twiceDevice(int rank) {
+  const char* share = getenv("GINRS_SHARE_DEVICE");
+  int devices;
+  CUDACHECK(cudaGetDeviceCount(&devices));
+  return share != NULL && strcmp(share, "1") == 0 ? rank % devices : rank;
+}
+
+static void twiceOneThread(int rank) { twiceRank(rank, twiceDevice(rank)); }
 static void* twiceThread(void* rank) {
-  twiceRank((int)(size_t)rank, (int)(size_t)rank);
+  twiceOneThread((int)(size_t)rank);
   return NULL;
 }
 
@@ -188,7 +196,7 @@ static int twiceRun(TwiceTest test, int threads, int oneThreadRanks, ginrsBootst
     oneThreadRun(oneThreadRanks, twiceOneThread);
   } else {
     if (ginrsBootstrapBroadcast(boot, &twiceNow.id, sizeof twiceNow.id) != 0) return 1;
-    twiceRank(boot->rank, boot->localRank);
+    twiceRank(boot->rank, twiceDevice(boot->localRank));
   }
   int worst = 0;
   for (int rank = 0; rank < nRanks; rank++) {

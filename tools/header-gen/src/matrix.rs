@@ -8,7 +8,7 @@ use std::path::Path;
 
 /// Host functions that work but not in every way as NVIDIA's.
 const DIFFERS: [(&str, &str); 16] = [
-    ("CommInitRank", "ranks of one host only, found through the id; on the CPU device only"),
+    ("CommInitRank", "ranks of one host only, found through the id"),
     (
         "CommInitRankConfig",
         "`blocking = 0` is accepted and the call runs to its end; nothing returns ncclInProgress. Settings of collectives are checked and kept, without effect",

@@ -23,6 +23,8 @@ pub enum Stage {
     Window,
     /// Makes a device communicator.
     DevComm,
+    /// Puts kernels on streams: waits for no peer, so it runs on the calling thread.
+    Launch,
 }
 
 /// One deferred call.
@@ -122,6 +124,7 @@ fn run_all(jobs: Vec<Job>) -> Result<Told> {
         drop_all(rest, code);
         return Ok(Err(code));
     }
+    let (launches, rest): (Vec<Job>, Vec<Job>) = rest.into_iter().partition(|job| job.stage == Stage::Launch);
     let mut cliques: BTreeMap<u64, BTreeMap<u64, Vec<Job>>> = BTreeMap::new();
     for job in rest {
         cliques.entry(job.clique).or_default().entry(job.line).or_default().push(job);
@@ -132,7 +135,13 @@ fn run_all(jobs: Vec<Job>) -> Result<Told> {
         let result = side_by_side(lines.into_values().map(in_stage_order).collect());
         told = told.and(result);
     }
-    Ok(told)
+    match told {
+        Ok(()) => Ok(run_line(launches)),
+        Err(code) => {
+            drop_all(launches, code);
+            Ok(Err(code))
+        }
+    }
 }
 
 fn in_stage_order(mut line: Vec<Job>) -> Vec<Job> {
@@ -254,6 +263,29 @@ mod tests {
         assert_eq!(end().unwrap(), Ok(()));
         assert_eq!(taken(&record), ["create", "w4", "d4", "w9a", "w9b", "d9"]);
         assert!(!open());
+    }
+
+    #[test]
+    fn launches_come_last_in_call_order_on_the_calling_thread() {
+        let record = Record::default();
+        let here = std::thread::current().id();
+        start();
+        for (stage, line, name) in [(Stage::Launch, 2, "l2"), (Stage::Window, 1, "w"), (Stage::Launch, 1, "l1")] {
+            let mut job = job(&record, stage, line, line, name, Ok(()));
+            let run = job.run;
+            job.run = Box::new(move || {
+                assert!(stage != Stage::Launch || std::thread::current().id() == here);
+                run()
+            });
+            submit(job).unwrap();
+        }
+        assert_eq!(end().unwrap(), Ok(()));
+        assert_eq!(taken(&record), ["w", "l2", "l1"]);
+        start();
+        submit(job(&record, Stage::Launch, 1, 1, "l", Ok(()))).unwrap();
+        submit(job(&record, Stage::Window, 1, 1, "w", Err(Code::SystemError))).unwrap();
+        assert_eq!(end().unwrap(), Err(Code::SystemError));
+        assert_eq!(taken(&record), ["w", "l dropped 2"]);
     }
 
     #[test]

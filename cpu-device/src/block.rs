@@ -82,6 +82,8 @@ pub struct Block {
     pub(crate) warps: RefCell<Vec<Warp>>,
     pub(crate) grid_waiters: RefCell<Vec<u32>>,
     pub(crate) generation: Cell<Option<u32>>,
+    /// Threads are having their first turn, which ends at the first rendezvous.
+    pub(crate) starting: Cell<bool>,
     pub(crate) shared: Cell<*mut c_void>,
     pace: Pace,
 }
@@ -116,6 +118,7 @@ impl Block {
             warps: RefCell::default(),
             grid_waiters: RefCell::default(),
             generation: Cell::new(None),
+            starting: Cell::new(false),
             shared: Cell::new(std::ptr::null_mut()),
             pace: Pace::default(),
         }));
@@ -132,6 +135,9 @@ impl Block {
                 break;
             }
         }
+        self.starting.set(false);
+        self.leave();
+        grid.start_together(u64::from(threads), self.live.get() > 0);
         self.schedule(grid);
         self.end();
     }
@@ -154,6 +160,7 @@ impl Block {
             warp.reset(threads - lanes);
         }
         self.live.set(threads);
+        self.starting.set(true);
         self.pace.reset();
     }
 

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 
 use crate::device::Device;
 use crate::error::{Code, report};
+use crate::start::Start;
 use crate::stream::Task;
 
 /// `uint3` and `dim3`.
@@ -173,6 +174,7 @@ pub struct Grid {
     sync: Mutex<GridSync>,
     generation: AtomicU32,
     stall: Mutex<Stall>,
+    start: Start,
     task: Mutex<Option<Arc<Task>>>,
 }
 
@@ -189,6 +191,7 @@ impl Grid {
             sync: Mutex::default(),
             generation: AtomicU32::new(0),
             stall: Mutex::default(),
+            start: Start::default(),
             task: Mutex::new(Some(task)),
         })
     }
@@ -211,6 +214,16 @@ impl Grid {
     #[inline]
     pub fn failed(&self) -> bool {
         self.failure.load(Ordering::Relaxed) != 0
+    }
+
+    /// A block's threads have had their first turn; it waits for the other blocks if any of its threads is `live`.
+    pub fn start_together(&self, threads: u64, live: bool) {
+        let mut wanted = self.total;
+        self.start.come(self.total, threads, live, || {
+            // All at once, then one at a time: those that were asked for may be on their way.
+            let room = self.device.pool.recruit(self, std::mem::replace(&mut wanted, 1));
+            room && !self.failed()
+        });
     }
 
     /// A block waits, others cannot begin: says so once if that lasts. It is no error: the host, or the end of a block, may

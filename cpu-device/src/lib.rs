@@ -5,7 +5,7 @@
 //! 1. [`kernel`] checks it and puts it on a [`stream`], as a [`task`] that waits for the work before it ([`event`], [`capture`]);
 //! 2. [`grid`] counts its blocks; [`pool`] gives them to the OS threads of their [`device`], one block each;
 //! 3. [`block`] runs the threads of a block as fibers on pooled [`stack`]s and switches between them, at the [`pace`] that the
-//!    rest of the machine allows; [`thread`] has what each reads about itself;
+//!    rest of the machine allows; [`thread`] has what each reads about itself; blocks of a small grid `start` together;
 //! 4. threads wait for each other in `rendezvous` ([`barrier`], [`warp`], grid sync); `deadlock` reports those that never meet;
 //! 5. the last block ends the task, and what waited for it begins.
 //!
@@ -37,6 +37,7 @@ pub mod pace;
 pub mod pool;
 mod rendezvous;
 pub mod stack;
+mod start;
 pub mod stream;
 pub mod symbol;
 pub mod task;

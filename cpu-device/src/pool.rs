@@ -83,6 +83,15 @@ impl Pool {
         }
     }
 
+    /// Asks for `wanted` more workers for `grid`, if blocks are left that nobody has begun. False: there is no room for them.
+    pub fn recruit(&'static self, grid: &Grid, wanted: u64) -> bool {
+        let left = grid.unclaimed();
+        if left > 0 {
+            self.hire(self.state.lock(), grid.device, left.min(wanted) as u32);
+        }
+        left == 0 || !self.full.load(Ordering::Relaxed)
+    }
+
     /// Wakes or starts up to `wanted` workers. A new one is given its first job and is started without the lock: with 512
     /// threads on two cores, whoever has to wait for a lock waits for a turn of all of them.
     fn hire(&'static self, mut state: MutexGuard<'_, State>, device: &'static Device, mut wanted: u32) {

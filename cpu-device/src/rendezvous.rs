@@ -22,8 +22,16 @@ impl Block {
         };
         if complete {
             self.end_barrier(id as usize);
+            self.end_first_turn();
         } else {
             self.block_at(place);
+        }
+    }
+
+    /// A first turn ends at the first rendezvous, also for the thread that completes it (start.rs).
+    fn end_first_turn(&self) {
+        if self.starting.get() {
+            self.suspend(Switch::Preempted);
         }
     }
 
@@ -112,7 +120,10 @@ impl Block {
         // SAFETY: out stays valid until this thread goes on, which it does only when woken.
         let woken = unsafe { self.warps.borrow_mut()[warp as usize].arrive(lane, mask, purpose, value, out) };
         match woken {
-            Some(lanes) => self.wake(bits(lanes).map(|lane| warp * 32 + lane as u32)),
+            Some(lanes) => {
+                self.wake(bits(lanes).map(|lane| warp * 32 + lane as u32));
+                self.end_first_turn();
+            }
             None => self.block_at(place),
         }
         self.warps.borrow()[warp as usize].given(lane)

@@ -17,9 +17,12 @@ const WORDS: &[(&str, &str)] = &[
     ("wmma", "tensor core (wmma) operations"),
 ];
 
+/// Attributes that ask for clusters of blocks.
+const CLUSTERS: &[&str] = &["__cluster_dims__", "__block_size__"];
+
 /// True for a word that [`check`] looks for.
 pub fn is_trigger(word: &str) -> bool {
-    WORDS.iter().any(|(name, _)| *name == word)
+    CLUSTERS.contains(&word) || WORDS.iter().any(|(name, _)| *name == word)
 }
 
 /// One problem for each feature, at its first use.
@@ -35,6 +38,27 @@ pub fn check(unit: &mut Unit) {
         if unit.is_users(i) && !told.contains(feature) {
             told.push(feature);
             unit.problem(i, format!("`{name}`: {feature} are not available on the CPU device"));
+        }
+    }
+    clusters(unit);
+}
+
+/// A cluster of more than one block shares memory that blocks of the CPU device do not share.
+fn clusters(unit: &mut Unit) {
+    for i in unit.find(CLUSTERS) {
+        let source = unit.source;
+        let Some(mut close) = source.is(i + 1, "(").then(|| source.mate(i + 1)).flatten() else { continue };
+        let mut open = i + 1;
+        if source.is(i, "__block_size__") {
+            // The cluster's extents are its second argument: __block_size__((256), (2)).
+            let second = source.mate(i + 2).filter(|&first| source.is(i + 2, "(") && source.is(first + 1, ","));
+            let Some(second) = second.map(|first| first + 2) else { continue };
+            (open, close) = (second, source.mate(second).unwrap_or(second + 1));
+        }
+        if !(open + 1..close).all(|k| matches!(source.word(k), "1" | "1u" | "1U" | ",")) {
+            let written: String = source.text_of(source.span(i, close)).into();
+            let fix = "fix: clusters of 1, or a kernel without clusters under #ifdef __GINRS_CPU__";
+            unit.problem(i, format!("`{written}`: clusters of blocks are not available on the CPU device; {fix}"));
         }
     }
 }

@@ -2,7 +2,8 @@
 # gpu-build.sh: everything that `make gpu-test`, `make gpu-faults` and `make gpu-bench` run on a machine with GPUs, into build/gpu.
 # Needs no GPU, but nvcc, NVIDIA's headers and its libnccl.so.2 to link with (make deps). Each program is compiled twice, with our
 # headers and with NVIDIA's; a binary asks the loader for libnccl.so.2, so the library is chosen when it runs. GPU_ARCH (sm_90) is
-# nvcc's -arch. The suite holds all of abi-tests/twice, of examples-c, and of abi-tests/programs what is for GPUs.
+# nvcc's -arch. The suite holds all of abi-tests/twice, of examples-c, and of abi-tests/programs what is for
+# GPUs; coll holds abi-tests/collectives.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export out=build/gpu
@@ -21,7 +22,7 @@ compile() { # header set, what to make, source, nvcc's options
   local include=include made=$out/$1/$2
   [ "$1" = ours ] || include=$NCCL_INCLUDE
   # What is newer than all that it is made of stays.
-  if [ -e "$made" ] && [ -z "$(find "$include" abi-tests/twice abi-tests/programs examples-c -newer "$made" -print -quit)" ]; then return; fi
+  if [ -e "$made" ] && [ -z "$(find "$include" abi-tests/twice abi-tests/programs abi-tests/collectives examples-c -newer "$made" -print -quit)" ]; then return; fi
   "$NVCC" -std=c++17 -O2 -arch="${GPU_ARCH:-sm_90}" --extended-lambda -I "$include" -o "$made" "$3" "${@:4}" ||
     { echo "$3 with $1 headers" >&2; return 1; }
 }
@@ -35,6 +36,9 @@ link=(-cudart none -L "$NCCL_LIB" -l:libnccl.so.2 -L "$CUDART_LIB" "-l:$CUDART")
   for set in ours nvidia; do
     echo "$set fault abi-tests/twice/fault.cu ${link[*]}"
     echo "$set group abi-tests/programs/group.cu ${link[*]}"
+    echo "$set coll abi-tests/collectives/suite.cu ${link[*]}"
+    echo "$set documentation abi-tests/collectives/documentation.cu ${link[*]}"
+    echo "$set nccltests abi-tests/collectives/nccltests.cu ${link[*]}"
   done
   echo "ours both.o abi-tests/twice/both.cu -c"
   echo "nvidia both.o abi-tests/twice/both.cu -c -DBOTH_THEIRS"

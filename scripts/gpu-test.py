@@ -19,7 +19,9 @@ LSA = ["windows", "barriers", "ll", "lsa-allreduce", "ll-bcast-reduce"]
 PARTLY = ["layout", "graphs", "several", "soak"]  # an LSA part, and a GIN part where there is GIN
 EXAMPLES = ["hello", "ring", "gin-alltoall", "hybrid-alltoall", "lsa-allreduce", "ll-bcast-reduce"]
 GIN = ["gin", "ginbarriers", "order", "hello", "ring", "gin-alltoall", "hybrid-alltoall", "api", "moe", "torture"]
-SUITE = LSA + PARTLY + GIN  # in one binary; `both` and `group` are binaries of their own
+SUITE = LSA + PARTLY + GIN  # in one binary; `both`, `group` and `documentation` are binaries of their own
+COLL = ["collectives", "streams", "captured", "p2p", "mixed"]  # in one binary
+SINGLE = {"group": "group of {}: ok", "documentation": "documentation of {}: ok"}  # one process that takes the number of ranks
 RUN_RANK = EXAMPLES + ["api", "moe", "torture"]  # written for a process or a thread per rank
 NODES = ["layout", "ginbarriers", "gin", "hybrid-alltoall", "api", "moe", "torture", "soak"]  # also on two simulated nodes
 NOT_SHARED = ["api", "torture"]  # count launches on a device, or wait for all of its kernels: not where ranks share one
@@ -77,9 +79,9 @@ class Pool:
 
 def command(job, names, prefix):
     even, odd, _, _ = COLUMNS[job["column"]]
-    if job["binary"] == "group":
-        return [*prefix, f"{BUILT}/{even}/group", str(job["ranks"])]
-    path = (lambda headers: f"{BUILT}/both") if job["binary"] == "both" else (lambda headers: f"{BUILT}/{headers}/suite")
+    if job["binary"] in SINGLE:
+        return [*prefix, f"{BUILT}/{even}/{job['binary']}", str(job["ranks"])]
+    path = lambda headers: f"{BUILT}/both" if job["binary"] == "both" else f"{BUILT}/{headers}/{job['binary']}"
     named = [] if job["binary"] == "both" else names
     if job["mode"] != "processes":
         return [*prefix, path(even), "--threads" if job["mode"] == "threads" else "--one-thread", str(job["ranks"]), *named]
@@ -96,6 +98,7 @@ def environment(job, taken):
     env["LD_LIBRARY_PATH"] = ":".join([f"{BUILT}/lib" if library == "ginrs" else nccl, cudart, env.get("LD_LIBRARY_PATH", "")])
     env["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, taken))
     env.setdefault("SOAK", "seconds=1")
+    env.setdefault("COLL", "sample=8 big=300007 largest=16777216")
     if len(taken) < job["ranks"]:
         # Streams must not share a hardware queue: kernels of one rank would stand behind those of another that wait for them.
         env.update(GINRS_SHARE_DEVICE="1", CUDA_DEVICE_MAX_CONNECTIONS="32")
@@ -133,12 +136,12 @@ def last_words(text, code):
 
 def judge(job, names, text, code):
     """(name, result, text) of each program that ran to its end or failed; what is missing was not reached."""
-    if job["binary"] == "group":
-        right = code == 0 and f"group of {job['ranks']}: ok" in text
+    if job["binary"] in SINGLE:
+        right = code == 0 and SINGLE[job["binary"]].format(job["ranks"]) in text
         no_gin = COLUMNS[job["column"]][2] == "nvidia" and "GIN not supported" in text
-        return [("group", "ok" if right else "no GIN" if no_gin else last_words(text, code), text)]
+        return [(job["binary"], "ok" if right else "no GIN" if no_gin else last_words(text, code), text)]
     judged = []
-    starts = list(re.finditer(r"^(?:\[0\] )?([a-z-]+) starts$", text, re.M))
+    starts = list(re.finditer(r"^(?:\[0\] )?([a-z0-9-]+) starts$", text, re.M))
     for at, start in enumerate(starts):
         name, said = start[1], text[start.start():]
         # In processes a rank may still talk about the last program when rank 0 has started the next one.
@@ -183,7 +186,7 @@ def jobs(counts, only, columns, wanted, alone):
     """All modes for the smallest number of ranks; for the others processes, and the other modes in turn. On a GPU alone what can share it."""
     def job(binary, column, ranks, mode, names, nodes=1):
         names = [name for name in names if (not only or name in only) and not (alone and name in NOT_SHARED)]
-        if wanted and mode not in wanted or alone and (binary == "group" or mode == "processes"):
+        if wanted and mode not in wanted or alone and (binary in (*SINGLE, "coll") or mode == "processes"):
             return []
         return [dict(binary=binary, column=column, ranks=ranks, mode=mode, nodes=nodes, names=names)] if names else []
 
@@ -197,11 +200,16 @@ def jobs(counts, only, columns, wanted, alone):
                 yield from job("suite", column, ranks, mode, suite_names(column, mode, 1))
                 if library == "ginrs" and backend == "proxy" and ranks % 2 == 0:
                     yield from job("suite", column, ranks, mode, suite_names(column, mode, 2), 2)
+                if backend == "proxy":
+                    yield from job("coll", column, ranks, mode, COLL)
+                    if library == "ginrs" and ranks % 2 == 0:
+                        yield from job("coll", column, ranks, mode, COLL, 2)
             if even != odd:
                 for mode in modes:
                     yield from job("both", column, ranks, mode, ["both"])
             else:
-                yield from job("group", column, ranks, "one thread", ["group"])
+                for binary in SINGLE if backend == "proxy" else ["group"]:
+                    yield from job(binary, column, ranks, "one thread", [binary])
 
 
 def excuse(results):
@@ -223,7 +231,7 @@ def table(results):
     lines = ["| program | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
     listed = lambda runs: " ".join(f"{n}{''.join(l for m, l in MODES.items() if (n, m) in {(r['ranks'], r['mode']) for r in runs})}"
                                    for n in sorted({r["ranks"] for r in runs}))
-    for name, nodes in [(name, 1) for name in SUITE + ["both", "group"]] + [(name, 2) for name in NODES]:
+    for name, nodes in [(name, 1) for name in SUITE + ["both"] + COLL + list(SINGLE)] + [(name, 2) for name in NODES + COLL]:
         cells = []
         for column in columns:
             runs = [r for r in results if (r["name"], r["column"], r["nodes"]) == (name, column, nodes)]

@@ -1,0 +1,74 @@
+// The last rank fails while the others are in a collective or wait for its message. FAULT: what they wait in; they print what
+// the library told them, and how long it took.
+//   allreduce, alltoall, gather, recv, send: it is killed. `symmetric` in front: with registered buffers
+//   abort: rank 0 aborts itself, out of a collective that the last rank has not joined
+//   sizes: rank 0 sends more than rank 1 receives (libginrs says so; NVIDIA's library is not asked)
+#include <signal.h>
+#include <unistd.h>
+
+#include "../../examples-c/common/example.h"
+
+static double seconds() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec + t.tv_nsec * 1e-9;
+}
+
+static ncclResult_t wait(Example& ex, const char* fault, char* send, char* recv) {
+  const size_t count = 100000;
+  int last = ex.nRanks - 1;
+  if (strstr(fault, "allreduce")) return ncclAllReduce(send, recv, count, ncclInt32, ncclSum, ex.comm, ex.stream);
+  if (strstr(fault, "tiny")) return ncclAllReduce(send, recv, 2, ncclInt32, ncclSum, ex.comm, ex.stream);
+  if (strstr(fault, "alltoall")) return ncclAlltoAll(send, recv, count, ncclInt32, ex.comm, ex.stream);
+  if (strstr(fault, "gather")) return ncclAllGather(send, recv, count, ncclInt32, ex.comm, ex.stream);
+  if (strstr(fault, "send")) return ncclSend(send, 16 << 20, ncclUint8, last, ex.comm, ex.stream);
+  if (strstr(fault, "recv")) return ncclRecv(recv, count, ncclInt32, last, ex.comm, ex.stream);
+  if (strstr(fault, "sizes")) {
+    if (ex.rank == 0) return ncclSend(send, 1000, ncclUint8, 1, ex.comm, ex.stream);
+    return ex.rank == 1 ? ncclRecv(recv, 600, ncclUint8, 0, ex.comm, ex.stream) : ncclSuccess;
+  }
+  return ncclAllReduce(send, recv, count, ncclInt32, ncclSum, ex.comm, ex.stream);
+}
+
+int runRank(Example& ex) {
+  const char* fault = getenv("FAULT");
+  if (!fault) fault = "allreduce";
+  const size_t bytes = 32 << 20;
+  char* memory;
+  ncclWindow_t window;
+  NCCLCHECK(ncclMemAlloc((void**)&memory, bytes));
+  CUDACHECK(cudaMemset(memory, 0, bytes));
+  if (strstr(fault, "symmetric")) NCCLCHECK(ncclCommWindowRegister(ex.comm, memory, bytes, &window, NCCL_WIN_COLL_SYMMETRIC));
+  char *send = memory, *recv = memory + bytes / 2;
+  // All know that all are there.
+  NCCLCHECK(ncclAllReduce(send, recv, 1, ncclInt32, ncclSum, ex.comm, ex.stream));
+  CUDACHECK(cudaStreamSynchronize(ex.stream));
+  bool abort = strcmp(fault, "abort") == 0, sizes = strcmp(fault, "sizes") == 0, victim = ex.rank == ex.nRanks - 1 && !sizes;
+  if (victim && !abort) {
+    usleep(200000);
+    raise(SIGKILL);
+  }
+  double begin = seconds();
+  if (!victim) NCCLCHECK(wait(ex, fault, send, recv));
+  if (abort && ex.rank == 0) {
+    usleep(100000);
+    ncclResult_t result = ncclCommAbort(ex.comm);
+    printf("rank 0 aborted: %s\n", ncclGetErrorString(result));
+  }
+  cudaError_t streamState = cudaStreamSynchronize(ex.stream);
+  double took = seconds() - begin;
+  ncclResult_t state = ncclSuccess;
+  if (!(abort && ex.rank == 0)) {
+    // A rank that waits in no kernel hears of it a little later.
+    for (int i = 0; i < 500 && state == ncclSuccess; i++) {
+      NCCLCHECK(ncclCommGetAsyncError(ex.comm, &state));
+      if (state == ncclSuccess) usleep(10000);
+    }
+    printf("rank %d released after %.2f s: %s; %s: %s\n", ex.rank, took, cudaGetErrorString(streamState), ncclGetErrorString(state),
+           ncclGetLastError(ex.comm));
+    ncclCommAbort(ex.comm);
+  }
+  fflush(stdout);
+  usleep(500000);  // where ranks are threads of this process, let the others have their say
+  _exit(state != ncclSuccess || (abort && ex.rank == 0) ? 0 : 3);
+}

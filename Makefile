@@ -19,11 +19,15 @@ help: ## this list
 deps: ## checks for what the other targets need; installs it as root, else says which command does
 	@scripts/deps.sh
 
-build: ## the libraries and tools, release build
+build: ## the libraries and tools, release build; with nvcc in PATH, NVCC or CUDA_HOME also the GPU kernels of collectives
 	@scripts/deps.sh --check
-	$(CARGO) build --release -p ginrs -p ginrs-cpu -p ginrs-tools
+	$(CARGO) build --release -p ginrs-cpu -p ginrs-tools
+	fatbin=$$(scripts/build-kernels.sh gpu build/kernels/collectives.fatbin) && \
+	  env $${fatbin:+GINRS_FATBIN=$$fatbin} $(CARGO) build --release -p ginrs
+	scripts/build-kernels.sh cpu build/kernels/collectives-cpu.o
 	scripts/link-library.sh target/release/libginrs.a exports.map build/lib ginrs $(VERSION) $(SYSTEM_LIBS)
-	scripts/link-library.sh target/release/libginrs_cpu.a cpu-device/exports.map build/lib ginrs_cpu $(VERSION) $(SYSTEM_LIBS)
+	EXTRA_OBJECTS=build/kernels/collectives-cpu.o \
+	  scripts/link-library.sh target/release/libginrs_cpu.a cpu-device/exports.map build/lib ginrs_cpu $(VERSION) -lstdc++ $(SYSTEM_LIBS)
 
 stage: build ## installs into build/prefix
 	@scripts/stage.sh $(STAGE) $(VERSION)

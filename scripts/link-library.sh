@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # link-library.sh STATICLIB EXPORTS_MAP OUT_DIR NAME VERSION [linker words...]
-# Makes OUT_DIR/libNAME.a and OUT_DIR/libNAME.so.* from a Rust static library; nothing outside EXPORTS_MAP stays visible.
+# Makes OUT_DIR/libNAME.a and OUT_DIR/libNAME.so.* from a Rust static library, and from the object that EXTRA_OBJECTS names;
+# nothing outside EXPORTS_MAP stays visible.
 #
 # Why not Rust's own cdylib: it ignores a version script (rust-lld) or refuses it (GNU ld).
 # Why one relocatable object: other Rust static libraries may stand beside ours in a program, so Rust's own symbols have to be
@@ -25,7 +26,7 @@ while read -r symbol; do
   fi
 done < "$work/exports"
 
-ld -r --force-group-allocation --whole-archive "$staticlib" "${defsyms[@]}" -o "$work/$name.o"
+ld -r --force-group-allocation ${EXTRA_OBJECTS:-} --whole-archive "$staticlib" "${defsyms[@]}" -o "$work/$name.o"
 # .llvmbc: std's objects carry bitcode of a newer LLVM than the plugin of the system's binutils, which then aborts.
 objcopy -w ${OBJCOPYFLAGS:-} "${weak[@]}" --remove-section=.llvmbc --remove-section=.llvmcmd --keep-global-symbols="$work/exports" "$work/$name.o"
 

@@ -25,11 +25,12 @@ case $kind in
 esac
 
 cargo build -q --release --target "$triple" --target-dir "$target" -p ginrs -p ginrs-cpu $features
-for pair in "ginrs exports.map" "ginrs_cpu cpu-device/exports.map"; do
-  read -r name map <<< "$pair"
-  CC="g++ -fsanitize=$kind" scripts/link-library.sh "$target/$triple/release/lib$name.a" "$map" "$out/lib" "$name" "$version" $system_libs
-done
 [ -x target/release/ginrs-cc ] || env -u RUSTFLAGS -u CFLAGS cargo build -q --release -p ginrs-tools
+scripts/build-kernels.sh cpu "$out/collectives-cpu.o" -w -g "-fsanitize=$kind"
+for row in "ginrs exports.map" "ginrs_cpu cpu-device/exports.map $out/collectives-cpu.o"; do
+  read -r name map kernels <<< "$row"
+  EXTRA_OBJECTS=$kernels CC="g++ -fsanitize=$kind" scripts/link-library.sh "$target/$triple/release/lib$name.a" "$map" "$out/lib" "$name" "$version" ${kernels:+-lstdc++} $system_libs
+done
 scripts/stage.sh "$out/prefix" "$version" "$out/lib"
 export PATH="$out/prefix/bin:$PATH" LD_LIBRARY_PATH="$out/prefix/lib"
 # A wrong report of a leak at exit would hide a true one of use: processes that end in the middle leak by design.

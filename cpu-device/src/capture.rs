@@ -1,6 +1,7 @@
 //! Stream capture: work goes into a graph instead of onto the device.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
@@ -23,6 +24,7 @@ pub struct Graph {
 struct Shared {
     graph: Graph,
     invalid: bool,
+    id: u64,
     origin: usize,
     /// Streams that joined: their capture ends with the origin's.
     joined: usize,
@@ -52,7 +54,9 @@ impl Mark {
 impl Capture {
     /// Begins a capture on the stream with handle `origin`.
     pub fn begin(origin: usize) -> Capture {
-        let shared = Shared { graph: Graph::default(), invalid: false, origin, joined: 0 };
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        let shared = Shared { graph: Graph::default(), invalid: false, id, origin, joined: 0 };
         Capture { shared: Arc::new(Mutex::new(shared)), frontier: Vec::new() }
     }
 
@@ -94,6 +98,11 @@ impl Capture {
     /// An error makes the capture worthless.
     pub fn invalidate(&mut self) {
         self.shared.lock().invalid = true;
+    }
+
+    /// A number that no other capture has.
+    pub fn id(&self) -> u64 {
+        self.shared.lock().id
     }
 
     /// Whether it still is worth something.

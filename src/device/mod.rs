@@ -12,10 +12,12 @@ pub mod cuda;
 mod addresses;
 mod control;
 pub mod graveyard;
+mod kernels;
 mod limits;
 mod memfd;
 mod select;
 pub use control::{ControlMemory, DeviceMemory};
+pub use kernels::{Events, Kernels, Launch, Order, Stream};
 pub use limits::with_descriptors;
 pub use select::{count, current, get, set_current};
 
@@ -188,6 +190,8 @@ pub trait Device: Send + Sync {
     fn holds(&self, memory: &dyn Physical) -> bool;
     /// Multicast objects, if the device says that it has them; `unasked`: without looking at what it says.
     fn multicast(&self, unasked: bool) -> Option<&dyn Multicast>;
+    /// The kernels of the collectives, loaded at the first call; an error that says what is missing. The same answer every time.
+    fn kernels(&self) -> Result<Arc<dyn Kernels>>;
     /// The calling thread is the library's own and from now on works for this device alone: its calls are then cheaper.
     fn settle_in(&self) -> Result<()> {
         Ok(())

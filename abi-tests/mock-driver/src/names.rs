@@ -3,7 +3,7 @@
 use crate::entry::{enter_early, give, give_if};
 use crate::error::{Code, Result};
 use crate::{
-    access, batch, capture, context, copy, device, entry, error, event, handle, linear, memops, multicast, names, pinned,
+    access, batch, capture, context, copy, device, entry, error, event, handle, linear, memops, module, multicast, names, pinned,
     pointer, space, stream,
 };
 use std::ffi::{CStr, c_char, c_void};
@@ -103,6 +103,9 @@ fn table() -> Vec<Row> {
         "cuStreamWaitValue32" 3020 memops::cuStreamWaitValue32_v2
         "cuStreamWaitValue64" 3020 memops::cuStreamWaitValue64_v2
         "cuStreamBatchMemOp" 3020 memops::cuStreamBatchMemOp_v2
+        "cuModuleLoadData" 2000 module::cuModuleLoadData
+        "cuModuleGetFunction" 2000 module::cuModuleGetFunction
+        "cuLaunchKernel" 4000 module::cuLaunchKernel
         "cuMulticastCreate" 2000 multicast::cuMulticastCreate
         "cuMulticastAddDevice" 2000 multicast::cuMulticastAddDevice
         "cuMulticastBindMem" 2000 multicast::cuMulticastBindMem

@@ -80,6 +80,37 @@ pub unsafe extern "C" fn cudaStreamIsCapturing(handle: Handle, out: *mut i32) ->
     })
 }
 
+/// Of a capture its number; its graph and nodes are not to be had here.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudaStreamGetCaptureInfo(
+    handle: Handle,
+    out: *mut i32,
+    id: *mut u64,
+    graph: *mut Handle,
+    nodes: *mut *const Handle,
+    edges: *mut *const c_void,
+    count: *mut usize,
+) -> i32 {
+    entry_on_device(|_| {
+        if !(graph.is_null() && nodes.is_null() && edges.is_null() && count.is_null()) {
+            return refuse(
+                Code::NOT_SUPPORTED,
+                "cudaStreamGetCaptureInfo for a capture's graph or its nodes: the CPU device builds no graphs by hand\n\
+                 fix: pass NULL for them",
+            );
+        }
+        let stream = stream(handle)?;
+        let capture = stream.capture.lock();
+        let status = capture.as_ref().map_or(0, |capture| if capture.is_valid() { 1 } else { 2 });
+        if let (Some(capture), false) = (capture.as_ref(), id.is_null()) {
+            // SAFETY: as above.
+            unsafe { give(id, capture.id())? };
+        }
+        // SAFETY: as above.
+        unsafe { give(out, status) }
+    })
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudaThreadExchangeStreamCaptureMode(mode: *mut i32) -> i32 {
     thread_local! {

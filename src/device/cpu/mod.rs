@@ -2,6 +2,7 @@
 
 mod allocations;
 mod copies;
+mod kernels;
 mod runtime;
 mod space;
 
@@ -9,7 +10,8 @@ pub use space::{CpuReservation, mappings};
 
 use super::memfd::{GRANULARITY, Memfd};
 use super::{
-    Allocation, ControlMemory, CopyQueue, DevPtr, Device, DeviceMemory, Kind, Multicast, Physical, Reservation, graveyard, limits,
+    Allocation, ControlMemory, CopyQueue, DevPtr, Device, DeviceMemory, Kernels, Kind, Multicast, Physical, Reservation,
+    graveyard, limits,
 };
 use crate::bail;
 use crate::config;
@@ -194,6 +196,10 @@ impl Device for CpuDevice {
 
     fn multicast(&self, _unasked: bool) -> Option<&dyn Multicast> {
         None
+    }
+
+    fn kernels(&self) -> Result<Arc<dyn Kernels>> {
+        kernels::kernels(self.ordinal)
     }
 
     fn near_cpus(&self) -> Vec<usize> {

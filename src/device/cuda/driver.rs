@@ -25,6 +25,7 @@ pub mod code {
     pub const STUB_LIBRARY: i32 = 34;
     pub const NO_DEVICE: i32 = 100;
     pub const INVALID_CONTEXT: i32 = 201;
+    pub const NO_BINARY_FOR_GPU: i32 = 209;
     pub const NOT_READY: i32 = 600;
     pub const NOT_PERMITTED: i32 = 800;
     pub const NOT_SUPPORTED: i32 = 801;
@@ -35,7 +36,7 @@ pub mod code {
 }
 
 macro_rules! functions {
-    ($($name:ident($($arg:ty),*);)*) => {
+    ($($name:ident($($arg:ty),* $(,)?);)*) => {
         /// Functions of the driver by their symbols.
         #[allow(non_snake_case)]
         pub struct Functions {
@@ -111,6 +112,31 @@ functions! {
     cuEventRecord(CUevent, CUstream);
     cuEventQuery(CUevent);
     cuEventDestroy_v2(CUevent);
+    cuStreamWaitEvent(CUstream, CUevent, c_uint);
+    cuStreamGetId(CUstream, *mut c_ulonglong);
+    cuStreamGetCaptureInfo_v2(
+        CUstream,
+        *mut CUstreamCaptureStatus,
+        *mut u64,
+        *mut sys::CUgraph,
+        *mut *const sys::CUgraphNode,
+        *mut usize
+    );
+    cuModuleLoadData(*mut sys::CUmodule, *const c_void);
+    cuModuleGetFunction(*mut sys::CUfunction, sys::CUmodule, *const c_char);
+    cuLaunchKernel(
+        sys::CUfunction,
+        c_uint,
+        c_uint,
+        c_uint,
+        c_uint,
+        c_uint,
+        c_uint,
+        c_uint,
+        CUstream,
+        *mut *mut c_void,
+        *mut *mut c_void
+    );
     cuGetErrorName(sys::CUresult, *mut *const c_char);
     cuGetErrorString(sys::CUresult, *mut *const c_char);
     cuGetProcAddress_v2(*const c_char, *mut *mut c_void, c_int, u64, *mut sys::CUdriverProcAddressQueryResult);

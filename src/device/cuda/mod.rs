@@ -7,6 +7,7 @@ mod copies;
 mod driver;
 mod eager;
 mod facts;
+mod kernels;
 mod memory;
 mod multicast;
 mod near;
@@ -18,7 +19,9 @@ mod shared;
 mod space;
 mod stream;
 
-use super::{Allocation, ControlMemory, CopyQueue, DevPtr, Device, DeviceMemory, Kind, Multicast, Physical, Reservation};
+use super::{
+    Allocation, ControlMemory, CopyQueue, DevPtr, Device, DeviceMemory, Kernels, Kind, Multicast, Physical, Reservation,
+};
 use crate::bail;
 use crate::error::Result;
 use crate::log;
@@ -51,6 +54,7 @@ pub struct CudaDevice {
     patient: OnceCell<Option<Reaper>>,
     prompt: OnceCell<Option<Reaper>>,
     pages: Mutex<shared::Retired>,
+    kernels: OnceCell<Result<Arc<dyn Kernels>>>,
     /// Visible devices that reach this one's memory.
     reached_by: OnceCell<Vec<i32>>,
 }
@@ -105,6 +109,7 @@ impl CudaDevice {
             patient: OnceCell::new(),
             prompt: OnceCell::new(),
             pages: Mutex::default(),
+            kernels: OnceCell::new(),
             reached_by: OnceCell::new(),
         });
         *slot = Some(device.clone());
@@ -285,6 +290,11 @@ impl Device for CudaDevice {
 
     fn multicast(&self, unasked: bool) -> Option<&dyn Multicast> {
         (unasked || multicast::has(self)).then_some(self)
+    }
+
+    fn kernels(&self) -> Result<Arc<dyn Kernels>> {
+        let load = || Ok(Arc::new(kernels::CudaKernels::load(self.me())?) as Arc<dyn Kernels>);
+        self.kernels.get_or_init(load).clone()
     }
 
     fn settle_in(&self) -> Result<()> {

@@ -1,0 +1,33 @@
+/* The kernels on the CPU device: in libginrs_cpu.so, found by libginrs under the one name below (src/device/cpu/kernels.rs). */
+#include <string.h>
+#include "kernels.cuh"
+
+namespace {
+
+struct Entry {
+  char const* name;
+  void* kernel;
+  size_t bytes;
+};
+
+Entry const entries[] = {
+    {"ginrs_reduce_i8", (void*)ginrs_reduce_i8, sizeof(ginrsCollWork)},     {"ginrs_reduce_i32", (void*)ginrs_reduce_i32, sizeof(ginrsCollWork)},
+    {"ginrs_reduce_i64", (void*)ginrs_reduce_i64, sizeof(ginrsCollWork)},   {"ginrs_reduce_f16", (void*)ginrs_reduce_f16, sizeof(ginrsCollWork)},
+    {"ginrs_reduce_bf16", (void*)ginrs_reduce_bf16, sizeof(ginrsCollWork)}, {"ginrs_reduce_f32", (void*)ginrs_reduce_f32, sizeof(ginrsCollWork)},
+    {"ginrs_reduce_f64", (void*)ginrs_reduce_f64, sizeof(ginrsCollWork)},   {"ginrs_reduce_e4m3", (void*)ginrs_reduce_e4m3, sizeof(ginrsCollWork)},
+    {"ginrs_reduce_e5m2", (void*)ginrs_reduce_e5m2, sizeof(ginrsCollWork)}, {"ginrs_copy", (void*)ginrs_copy, sizeof(ginrsCollWork)},
+};
+
+}  // namespace
+
+/* Puts a kernel on a stream. cudaErrorInvalidDeviceFunction: no such kernel; cudaErrorInvalidValue: its parameter has another size. */
+extern "C" int ginrs_cpu_collectives_launch_v1(char const* kernel, void const* work, size_t bytes, unsigned blocks, unsigned blocksY,
+                                               unsigned threads, void* stream) {
+  for (Entry const& entry : entries) {
+    if (strcmp(entry.name, kernel) != 0) continue;
+    if (entry.bytes != bytes) return cudaErrorInvalidValue;
+    void* arguments[] = {const_cast<void*>(work)};
+    return cudaLaunchKernel(entry.kernel, dim3(blocks, blocksY), dim3(threads), arguments, 0, static_cast<cudaStream_t>(stream));
+  }
+  return cudaErrorInvalidDeviceFunction;
+}

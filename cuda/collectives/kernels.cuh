@@ -1,0 +1,41 @@
+/* The kernels, for GPUs (kernels.cu, by nvcc) and for the CPU device (cpu.cu, by ginrs-cc). */
+#ifndef GINRS_COLLECTIVES_KERNELS_CUH_
+#define GINRS_COLLECTIVES_KERNELS_CUH_
+#include "direct.cuh"
+
+namespace ginrs {
+namespace coll {
+
+template <typename T>
+__device__ __forceinline__ void reducing(ginrsCollWork const& work) {
+  switch (work.how) {
+    case GINRS_COLL_DIRECT: reducingDirect<T>(work); break;
+    default: GINRS_TRAP("a reduction in a way that this kernel does not have");
+  }
+}
+
+__device__ __forceinline__ void copying(ginrsCollWork const& work) {
+  switch (work.how) {
+    case GINRS_COLL_DIRECT: copyingDirect(work); break;
+    default: GINRS_TRAP("a copying collective in a way that this kernel does not have");
+  }
+}
+
+}  // namespace coll
+}  // namespace ginrs
+
+#define GINRS_COLL_REDUCE_KERNEL(name, T) \
+  extern "C" __global__ void __launch_bounds__(512) name(__grid_constant__ const ginrsCollWork work) { ginrs::coll::reducing<ginrs::coll::T>(work); }
+
+GINRS_COLL_REDUCE_KERNEL(ginrs_reduce_i8, I8)
+GINRS_COLL_REDUCE_KERNEL(ginrs_reduce_i32, I32)
+GINRS_COLL_REDUCE_KERNEL(ginrs_reduce_i64, I64)
+GINRS_COLL_REDUCE_KERNEL(ginrs_reduce_f16, F16)
+GINRS_COLL_REDUCE_KERNEL(ginrs_reduce_bf16, Bf16)
+GINRS_COLL_REDUCE_KERNEL(ginrs_reduce_f32, F32)
+GINRS_COLL_REDUCE_KERNEL(ginrs_reduce_f64, F64)
+GINRS_COLL_REDUCE_KERNEL(ginrs_reduce_e4m3, E4m3)
+GINRS_COLL_REDUCE_KERNEL(ginrs_reduce_e5m2, E5m2)
+
+extern "C" __global__ void __launch_bounds__(512) ginrs_copy(__grid_constant__ const ginrsCollWork work) { ginrs::coll::copying(work); }
+#endif

@@ -1,0 +1,95 @@
+/* Moving bytes by all threads of a grid: from one place to one, or to the same offset of every rank. */
+#ifndef GINRS_COLLECTIVES_MOVE_CUH_
+#define GINRS_COLLECTIVES_MOVE_CUH_
+#include "types.cuh"
+
+namespace ginrs {
+namespace coll {
+
+/* Threads that share a loop, and which of them this is. */
+struct Crew {
+  uint64_t worker, workers;
+
+  static __device__ __forceinline__ Crew grid() {
+    return {threadIdx.x + uint64_t(blockDim.x) * blockIdx.x, uint64_t(blockDim.x) * gridDim.x};
+  }
+  static __device__ __forceinline__ Crew block() { return {threadIdx.x, blockDim.x}; }
+};
+
+/* One place of a symmetric buffer in every rank of the LSA team: a constant distance from rank to rank. */
+struct Places {
+  char* first;
+  int64_t stride;
+
+  static __device__ __forceinline__ Places of(ncclDevComm const& comm, ginrsCollBuffer const& buffer, uint64_t offset = 0) {
+    char* first = static_cast<char*>(ncclGetLsaPointer(buffer.window, buffer.offset + offset, 0));
+    if (comm.lsaSize == 1) return {first, 0};
+    return {first, static_cast<char*>(ncclGetLsaPointer(buffer.window, buffer.offset + offset, 1)) - first};
+  }
+  __device__ __forceinline__ char* at(int rank) const { return first + rank * stride; }
+};
+
+/* (self + step) mod n: every rank starts elsewhere, so that no rank is all others' first. */
+__device__ __forceinline__ int turn(int self, int step, int n) {
+  int rank = self + step;
+  return rank < n ? rank : rank - n;
+}
+
+/* The widest word in which two addresses can both be walked: they are equal modulo its size. */
+__device__ __forceinline__ int commonWord(uint64_t a, uint64_t b) {
+  uint64_t different = (a ^ b) | 16;
+  return int(different & (0 - different));
+}
+
+/* Words [0, n) of `from` to each target; U of them are in flight. target(k) for k < targets is where one copy goes. */
+template <int bytes, typename Target>
+__device__ __forceinline__ void copyWords(Crew crew, char const* from, uint64_t n, int targets, Target target) {
+  typedef typename Word<bytes>::Type W;
+  constexpr int U = 4;
+  W const* in = reinterpret_cast<W const*>(from);
+  uint64_t i = crew.worker;
+  for (; n > (U - 1) * crew.workers && i < n - (U - 1) * crew.workers; i += U * crew.workers) {
+    W word[U];
+#pragma unroll
+    for (int u = 0; u < U; u++) word[u] = in[i + u * crew.workers];
+#pragma unroll 1
+    for (int k = 0; k < targets; k++) {
+      W* out = reinterpret_cast<W*>(target(k));
+#pragma unroll
+      for (int u = 0; u < U; u++) out[i + u * crew.workers] = word[u];
+    }
+  }
+#pragma unroll 1
+  for (; i < n; i += crew.workers) {
+    W word = in[i];
+    for (int k = 0; k < targets; k++) reinterpret_cast<W*>(target(k))[i] = word;
+  }
+}
+
+/* bytes from `from` to each target; all targets are equal modulo 16. */
+template <typename Target>
+__device__ __forceinline__ void copyTo(Crew crew, char const* from, uint64_t bytes, int targets, Target target) {
+  int const width = commonWord(uint64_t(from), uint64_t(target(0)));
+  uint64_t head = (0 - uint64_t(from)) & (width - 1);
+  if (head > bytes) head = bytes;
+  uint64_t const words = (bytes - head) / width, done = head + words * width;
+  auto ahead = [&](uint64_t by) { return [=](int k) { return target(k) + by; }; };
+  copyWords<1>(crew, from, head, targets, ahead(0));
+  switch (width) {
+    case 16: copyWords<16>(crew, from + head, words, targets, ahead(head)); break;
+    case 8: copyWords<8>(crew, from + head, words, targets, ahead(head)); break;
+    case 4: copyWords<4>(crew, from + head, words, targets, ahead(head)); break;
+    case 2: copyWords<2>(crew, from + head, words, targets, ahead(head)); break;
+    default: copyWords<1>(crew, from + head, words, targets, ahead(head)); break;
+  }
+  copyWords<1>(crew, from + done, bytes - done, targets, ahead(done));
+}
+
+/* bytes from one place to another; they do not overlap, unless they are the same. */
+__device__ __forceinline__ void copy(Crew crew, char* to, char const* from, uint64_t bytes) {
+  if (to != from) copyTo(crew, from, bytes, 1, [=](int) { return to; });
+}
+
+}  // namespace coll
+}  // namespace ginrs
+#endif

@@ -1,0 +1,183 @@
+/* Elements: how each type lies in memory, what it is added up in, and the operations on packs of 16 bytes. */
+#ifndef GINRS_COLLECTIVES_TYPES_CUH_
+#define GINRS_COLLECTIVES_TYPES_CUH_
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_fp8.h>
+#include "work.h"
+
+namespace ginrs {
+namespace coll {
+
+/* Integers of one width: sums, products and their wrap-around are the same with and without a sign. */
+template <typename U, typename S>
+struct Integer {
+  typedef U Stored;
+  typedef U Sum;
+  typedef S Signed;
+  static constexpr bool isFloat = false;
+  static __device__ __forceinline__ Sum load(Stored v) { return v; }
+  static __device__ __forceinline__ Stored store(Sum v) { return v; }
+};
+typedef Integer<uint8_t, int8_t> I8;
+typedef Integer<uint32_t, int32_t> I32;
+typedef Integer<uint64_t, int64_t> I64;
+
+struct F64 {
+  typedef double Stored, Sum, Signed;
+  static constexpr bool isFloat = true;
+  static __device__ __forceinline__ Sum load(Stored v) { return v; }
+  static __device__ __forceinline__ Stored store(Sum v) { return v; }
+};
+struct F32 {
+  typedef float Stored, Sum, Signed;
+  static constexpr bool isFloat = true;
+  static __device__ __forceinline__ Sum load(Stored v) { return v; }
+  static __device__ __forceinline__ Stored store(Sum v) { return v; }
+};
+/* Small floats add up in a float and are rounded once, however many ranks there are. */
+template <typename T>
+struct Small {
+  typedef T Stored;
+  typedef float Sum, Signed;
+  static constexpr bool isFloat = true;
+  static __device__ __forceinline__ Sum load(Stored v) { return static_cast<float>(v); }
+  static __device__ __forceinline__ Stored store(Sum v) { return Stored(v); }
+};
+typedef Small<__half> F16;
+typedef Small<__nv_bfloat16> Bf16;
+typedef Small<__nv_fp8_e4m3> E4m3;
+typedef Small<__nv_fp8_e5m2> E5m2;
+
+/* Words of 1, 2, 4, 8 and 16 bytes. */
+template <int bytes>
+struct Word;
+template <> struct Word<1> { typedef uint8_t Type; };
+template <> struct Word<2> { typedef uint16_t Type; };
+template <> struct Word<4> { typedef uint32_t Type; };
+template <> struct Word<8> { typedef uint64_t Type; };
+template <> struct Word<16> { typedef uint4 Type; };
+
+/* N elements that are loaded and stored as one word: 16 bytes, or one element where buffers are not aligned alike. */
+template <typename T, int N>
+struct Pack {
+  typedef typename Word<N * sizeof(typename T::Stored)>::Type Raw;
+  typename T::Stored v[N];
+
+  static __device__ __forceinline__ Pack of(Raw const& raw) {
+    Pack own;
+    memcpy(static_cast<void*>(own.v), &raw, sizeof raw);
+    return own;
+  }
+  __device__ __forceinline__ Raw raw() const {
+    Raw out;
+    memcpy(&out, static_cast<void const*>(v), sizeof out);
+    return out;
+  }
+};
+
+/* An operation as a launch has it. Uniform over the grid: its branches stand outside the loops over elements. */
+template <typename T>
+struct Operation {
+  typedef typename T::Sum Sum;
+  typedef typename T::Signed Signed;
+  uint32_t op;
+  Sum factor; /* PRE_MUL's */
+  int nRanks;
+
+  static __device__ __forceinline__ Operation of(ginrsCollWork const& work) {
+    Operation own{work.op, Sum(1), work.comm.nRanks};
+    if (work.op == GINRS_COLL_PRE_MUL) {
+      typename T::Stored scalar;
+      if (work.scalarAt != nullptr) {
+        scalar = *static_cast<typename T::Stored const*>(work.scalarAt);
+      } else {
+        memcpy(&scalar, &work.scalar, sizeof scalar);
+      }
+      own.factor = T::load(scalar);
+    }
+    return own;
+  }
+
+  /* An input becomes a summand. */
+  template <int N>
+  __device__ __forceinline__ void first(Sum (&sum)[N], Pack<T, N> const& in) const {
+#pragma unroll
+    for (int i = 0; i < N; i++) sum[i] = T::load(in.v[i]);
+    if (op == GINRS_COLL_PRE_MUL) {
+#pragma unroll
+      for (int i = 0; i < N; i++) sum[i] *= factor;
+    }
+  }
+
+  template <int N>
+  __device__ __forceinline__ void add(Sum (&sum)[N], Pack<T, N> const& in) const {
+    Sum next[N];
+    first(next, in);
+    switch (op) {
+      case GINRS_COLL_PROD:
+#pragma unroll
+        for (int i = 0; i < N; i++) sum[i] *= next[i];
+        break;
+      case GINRS_COLL_MAX_S:
+#pragma unroll
+        for (int i = 0; i < N; i++) sum[i] = larger<Signed>(sum[i], next[i]);
+        break;
+      case GINRS_COLL_MAX_U:
+#pragma unroll
+        for (int i = 0; i < N; i++) sum[i] = larger<Sum>(sum[i], next[i]);
+        break;
+      case GINRS_COLL_MIN_S:
+#pragma unroll
+        for (int i = 0; i < N; i++) sum[i] = smaller<Signed>(sum[i], next[i]);
+        break;
+      case GINRS_COLL_MIN_U:
+#pragma unroll
+        for (int i = 0; i < N; i++) sum[i] = smaller<Sum>(sum[i], next[i]);
+        break;
+      default:
+#pragma unroll
+        for (int i = 0; i < N; i++) sum[i] += next[i];
+    }
+  }
+
+  /* The result of all ranks' summands. */
+  template <int N>
+  __device__ __forceinline__ Pack<T, N> last(Sum (&sum)[N]) const {
+    switch (op) {
+      case GINRS_COLL_DIV_S:
+#pragma unroll
+        for (int i = 0; i < N; i++) sum[i] = Sum((long long)Signed(sum[i]) / nRanks);
+        break;
+      case GINRS_COLL_DIV_U:
+#pragma unroll
+        for (int i = 0; i < N; i++) sum[i] = Sum((unsigned long long)sum[i] / (unsigned)nRanks);
+        break;
+      case GINRS_COLL_AVG:
+#pragma unroll
+        for (int i = 0; i < N; i++) sum[i] = sum[i] / Sum(nRanks);
+        break;
+    }
+    Pack<T, N> out;
+#pragma unroll
+    for (int i = 0; i < N; i++) out.v[i] = T::store(sum[i]);
+    return out;
+  }
+
+ private:
+  /* Of a number and a NaN the number, as fmax has it. */
+  template <typename As>
+  static __device__ __forceinline__ Sum larger(Sum a, Sum b) {
+    if (T::isFloat && b != b) return a;
+    return As(a) > As(b) ? a : b;
+  }
+  template <typename As>
+  static __device__ __forceinline__ Sum smaller(Sum a, Sum b) {
+    if (T::isFloat && b != b) return a;
+    return As(a) < As(b) ? a : b;
+  }
+};
+
+}  // namespace coll
+}  // namespace ginrs
+#endif

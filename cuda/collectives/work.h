@@ -1,0 +1,95 @@
+/* What the host hands to the kernels of the collectives, by value: one struct for each launch. src/coll/work.rs is its twin. */
+#ifndef GINRS_COLLECTIVES_WORK_H_
+#define GINRS_COLLECTIVES_WORK_H_
+#include <nccl_device.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum ginrsCollKind {
+  GINRS_COLL_ALL_REDUCE = 0,
+  GINRS_COLL_REDUCE_SCATTER = 1,
+  GINRS_COLL_REDUCE = 2,
+  GINRS_COLL_ALL_GATHER = 3,
+  GINRS_COLL_BROADCAST = 4,
+  GINRS_COLL_ALL_TO_ALL = 5,
+  GINRS_COLL_GATHER = 6,
+  GINRS_COLL_SCATTER = 7
+};
+
+enum ginrsCollHow {
+  GINRS_COLL_LL = 0,     /* one LSA team, small: every datum with a flag, no barrier */
+  GINRS_COLL_DIRECT = 1, /* one LSA team, the buffers that peers touch are in symmetric windows */
+  GINRS_COLL_STAGED = 2  /* anything: through the inbox */
+};
+
+/* Of the kernels, not of nccl.h: integers come by width, so that an operation says its sign. Floats use MAX_S and MIN_S. */
+enum ginrsCollOp {
+  GINRS_COLL_SUM = 0,
+  GINRS_COLL_PROD = 1,
+  GINRS_COLL_MAX_S = 2,
+  GINRS_COLL_MAX_U = 3,
+  GINRS_COLL_MIN_S = 4,
+  GINRS_COLL_MIN_U = 5,
+  GINRS_COLL_PRE_MUL = 6, /* each input times a scalar, then their sum */
+  GINRS_COLL_DIV_S = 7,   /* integers: the sum, divided by the number of ranks towards zero */
+  GINRS_COLL_DIV_U = 8,
+  GINRS_COLL_AVG = 9      /* floats: the sum in the accumulator, times 1 / number of ranks */
+};
+
+/* A buffer of the caller. */
+struct ginrsCollBuffer {
+  void* at;            /* where this rank's kernels see it */
+  ncclWindow_t window; /* the symmetric window (NCCL_WIN_COLL_SYMMETRIC) that it lies in, or null */
+  uint64_t offset;     /* of `at` in it, bytes; equal on all ranks, as the flag promises */
+};
+
+/* The staging memory, of the same shape on all ranks: a resource buffer that holds nRanks * channels lines of 128 bytes and then
+ * nRanks * channels * slots slots. Line and slots (r, c) of rank d are those of messages from r to d in channel c. */
+struct ginrsCollInbox {
+  uint32_t handle;    /* of the inbox */
+  uint32_t outbox;    /* of as many outgoing slots, which GIN puts from; 0 where all ranks are in one LSA team */
+  uint32_t channels;  /* for each ordered pair of ranks */
+  uint32_t slots;     /* for each channel; a power of two, at least 2 */
+  uint32_t slotBytes; /* a multiple of 128 */
+  uint32_t signal0;   /* the first GIN signal: nRanks * channels for data, then as many for credit; 0 in one LSA team */
+};
+
+struct ginrsCollWork {
+  ncclDevComm comm;
+  ginrsCollBuffer send, recv;
+  ginrsCollInbox inbox;
+  ncclLLA2AHandle ll;
+  uint64_t count;       /* elements, as the NCCL function counts them */
+  uint64_t scalar;      /* PRE_MUL: the factor, in the element's type, in the low bytes */
+  const void* scalarAt; /* PRE_MUL: device memory that holds it instead, read when the kernel runs; else null */
+  uint32_t eltBytes;
+  uint32_t kind, how, op; /* ginrsCollKind, ginrsCollHow, ginrsCollOp */
+  uint32_t root;
+  uint32_t channels;    /* STAGED: how many of the inbox's are used */
+};
+
+#define GINRS_P2P_ITEMS 128
+
+/* One ncclSend or ncclRecv. */
+struct ginrsP2pItem {
+  void* at;
+  uint64_t bytes;
+  uint32_t peer;
+  uint32_t round; /* of a message from a to b: (b - a) mod nRanks, so sender and receiver agree */
+};
+
+/* The sends and receives of one group: first the sends, then the receives, each by round and then as called. */
+struct ginrsP2pWork {
+  ncclDevComm comm;
+  ginrsCollInbox inbox;
+  uint32_t nSends, nRecvs;
+  uint32_t groups;   /* block groups: group g does the rounds r with r % groups == g */
+  uint32_t channels; /* for each pair; a message's own number depends on its bytes alone */
+  ginrsP2pItem items[GINRS_P2P_ITEMS];
+};
+
+/* The parameter of a kernel ends at 4096 bytes. */
+static_assert(sizeof(ginrsCollBuffer) == 24 && sizeof(ginrsCollInbox) == 24 && sizeof(ginrsP2pItem) == 24, "ABI with src/coll/work.rs");
+static_assert(sizeof(ginrsCollWork) == 328 && offsetof(ginrsCollWork, inbox) == 248 && offsetof(ginrsCollWork, count) == 280, "same");
+static_assert(sizeof(ginrsP2pWork) == 3312 && offsetof(ginrsP2pWork, items) == 240, "same");
+#endif

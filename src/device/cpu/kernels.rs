@@ -1,0 +1,205 @@
+//! The collectives' kernels as `ginrs-cc` compiled them, in the stand-in runtime's library, and its streams and events.
+
+use super::runtime;
+use crate::bail;
+use crate::device::kernels::{Events, Kernels, Launch, Order, Stream};
+use crate::error::{Code, Error, Result};
+use crate::sync::OnceCell;
+use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
+use std::sync::Arc;
+
+type Handle = *mut c_void;
+
+macro_rules! functions {
+    ($($field:ident $name:literal ($($arg:ty),*);)*) => {
+        /// Functions of libginrs_cpu.so by their symbols.
+        struct Functions {
+            $($field: unsafe extern "C" fn($($arg),*) -> c_int,)*
+        }
+
+        impl Functions {
+            /// All of them, or the name of one that is missing.
+            fn load() -> std::result::Result<Self, &'static CStr> {
+                // SAFETY: each symbol is a function of the type that stands in the table, as cuda_runtime_api.h and
+                // cuda/collectives/cpu.cu declare it.
+                Ok(Self { $($field: unsafe { symbol($name) }.ok_or($name)?,)* })
+            }
+        }
+    };
+}
+
+functions! {
+    launch c"ginrs_cpu_collectives_launch_v1" (*const c_char, *const c_void, usize, c_uint, c_uint, c_uint, Handle);
+    event_create c"cudaEventCreateWithFlags" (*mut Handle, c_uint);
+    event_destroy c"cudaEventDestroy" (Handle);
+    event_record c"cudaEventRecord" (Handle, Handle);
+    stream_wait c"cudaStreamWaitEvent" (Handle, Handle, c_uint);
+    stream_id c"cudaStreamGetId" (Handle, *mut c_ulonglong);
+    capture_info c"cudaStreamGetCaptureInfo" (Handle, *mut c_int, *mut c_ulonglong, *mut Handle, *mut *const Handle, *mut *const c_void, *mut usize);
+}
+
+/// # Safety
+/// `F` is a function pointer of the symbol's type.
+unsafe fn symbol<F: Copy>(name: &CStr) -> Option<F> {
+    const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+    // SAFETY: a plain lookup with a terminated name.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    // SAFETY: not NULL, and of type F by the caller's promise.
+    (!found.is_null()).then(|| unsafe { std::mem::transmute_copy(&found) })
+}
+
+/// One of 0, or the cudaError_t in words.
+fn check(what: &CStr, result: c_int) -> Result<()> {
+    if result != 0 {
+        bail!(
+            UnhandledCudaError,
+            73,
+            "{} failed | cudaError {result} | fix: see what the CPU device printed",
+            what.to_string_lossy()
+        );
+    }
+    Ok(())
+}
+
+/// The kernels of one CPU device.
+pub struct CpuKernels {
+    functions: &'static Functions,
+    ordinal: i32,
+}
+
+impl CpuKernels {
+    /// Needs libginrs_cpu.so in the process, as every program of ginrs-cc has it.
+    pub fn find(ordinal: i32) -> Result<Self> {
+        static FOUND: OnceCell<Functions> = OnceCell::new();
+        if let Some(functions) = FOUND.get() {
+            return Ok(Self { functions, ordinal });
+        }
+        match Functions::load() {
+            Ok(functions) => Ok(Self { functions: FOUND.get_or_init(|| functions), ordinal }),
+            Err(missing) => bail!(
+                InvalidUsage,
+                90,
+                "no kernels for collectives on the CPU device | {} is not in this process | fix: build the program with ginrs-cc, or link \
+                 libginrs_cpu.so of this version",
+                missing.to_string_lossy()
+            ),
+        }
+    }
+}
+
+/// Makes `ordinal` the thread's device while `work` runs: a default stream is the current device's.
+fn on<T>(ordinal: i32, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    let Some(runtime) = runtime::find() else { return work() };
+    let before = runtime.current_device();
+    if before == ordinal {
+        return work();
+    }
+    check(c"cudaSetDevice", runtime.set_device(ordinal))?;
+    let done = work();
+    runtime.set_device(before);
+    done
+}
+
+impl Kernels for CpuKernels {
+    fn launch(&self, launch: &Launch) -> Result<()> {
+        let (x, y) = launch.blocks;
+        on(self.ordinal, || {
+            // SAFETY: the parameter is copied before the call returns, and its size checked; the stream is the caller's.
+            check(launch.kernel, unsafe {
+                (self.functions.launch)(
+                    launch.kernel.as_ptr(),
+                    launch.parameter.as_ptr().cast(),
+                    launch.parameter.len(),
+                    x,
+                    y,
+                    launch.threads,
+                    launch.stream as Handle,
+                )
+            })
+        })
+    }
+
+    fn order(&self) -> Result<Order> {
+        let mut events = CpuEvents { functions: self.functions, ordinal: self.ordinal, events: [0; 2] };
+        on(self.ordinal, || {
+            for event in &mut events.events {
+                let mut made = std::ptr::null_mut();
+                // SAFETY: a valid place to write to.
+                check(c"cudaEventCreateWithFlags", unsafe { (self.functions.event_create)(&mut made, NO_TIMING) })?;
+                *event = made as usize;
+            }
+            Ok(())
+        })?;
+        Ok(Order::new(Box::new(events)))
+    }
+}
+
+/// cudaEventDisableTiming.
+const NO_TIMING: c_uint = 2;
+
+struct CpuEvents {
+    functions: &'static Functions,
+    ordinal: i32,
+    events: [usize; 2],
+}
+
+impl Drop for CpuEvents {
+    fn drop(&mut self) {
+        for event in self.events.into_iter().filter(|&event| event != 0) {
+            // SAFETY: made by `order`, destroyed once.
+            unsafe { (self.functions.event_destroy)(event as Handle) };
+        }
+    }
+}
+
+impl Events for CpuEvents {
+    fn identity(&self, stream: Stream) -> Result<u64> {
+        let mut id = 0;
+        // SAFETY: a valid place to write to; the stream is the caller's.
+        on(self.ordinal, || check(c"cudaStreamGetId", unsafe { (self.functions.stream_id)(stream as Handle, &mut id) }))?;
+        Ok(id)
+    }
+
+    fn capture(&self, stream: Stream) -> Result<Option<u64>> {
+        let (mut status, mut id) = (0, 0);
+        let (graph, nodes, edges, count) =
+            (std::ptr::null_mut(), std::ptr::null_mut(), std::ptr::null_mut(), std::ptr::null_mut());
+        on(self.ordinal, || {
+            // SAFETY: two valid places to write to, and NULL for what is not wanted.
+            check(c"cudaStreamGetCaptureInfo", unsafe {
+                (self.functions.capture_info)(stream as Handle, &mut status, &mut id, graph, nodes, edges, count)
+            })
+        })?;
+        match status {
+            0 => Ok(None),
+            1 => Ok(Some(id)),
+            _ => Err(Error::new(
+                Code::InvalidUsage,
+                91,
+                "the stream's capture is invalid | cudaStreamCaptureStatusInvalidated | fix: look for the call that failed during the \
+                 capture; end it before anything else",
+            )),
+        }
+    }
+
+    fn record(&self, event: usize, stream: Stream) -> Result<()> {
+        on(self.ordinal, || {
+            // SAFETY: our event; the caller's stream.
+            let result = unsafe { (self.functions.event_record)(self.events[event] as Handle, stream as Handle) };
+            check(c"cudaEventRecord", result)
+        })
+    }
+
+    fn wait(&self, event: usize, stream: Stream) -> Result<()> {
+        on(self.ordinal, || {
+            // SAFETY: our event; the caller's stream.
+            let result = unsafe { (self.functions.stream_wait)(stream as Handle, self.events[event] as Handle, 0) };
+            check(c"cudaStreamWaitEvent", result)
+        })
+    }
+}
+
+/// What [`super::CpuDevice`] gives out.
+pub fn kernels(ordinal: i32) -> Result<Arc<dyn Kernels>> {
+    Ok(Arc::new(CpuKernels::find(ordinal)?))
+}

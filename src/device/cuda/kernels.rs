@@ -1,0 +1,192 @@
+//! Kernels of the library's own: the fatbin that the build embedded, loaded once for each device.
+
+use super::CudaDevice;
+use super::driver::{code, cu, driver};
+use crate::bail;
+use crate::device::kernels::{Events, Kernels, Launch, Order, Stream};
+use crate::error::{Code, Error, Result};
+use crate::sync::Mutex;
+use cudarc::driver::sys;
+use std::collections::HashMap;
+use std::ffi::{CStr, c_uint, c_void};
+use std::sync::Arc;
+
+/// What nvcc made of cuda/collectives (build.rs); empty where the build found no nvcc.
+static FATBIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/collectives.fatbin"));
+
+#[repr(align(64))]
+struct Line([u8; 64]);
+
+/// The loaded module. Kept for the life of the context, as the device is.
+pub struct CudaKernels {
+    device: Arc<CudaDevice>,
+    module: usize,
+    functions: Mutex<HashMap<&'static CStr, usize>>,
+}
+
+impl CudaKernels {
+    /// Loads the kernels. With CUDA_MODULE_LOADING=EAGER, which the library sets, all of them are on the device afterwards:
+    /// later loading would wait for kernels that run.
+    pub fn load(device: Arc<CudaDevice>) -> Result<Self> {
+        if FATBIN.is_empty() {
+            bail!(
+                InvalidUsage,
+                90,
+                "this build of ginrs has no GPU kernels for collectives | make build found no nvcc | fix: build where nvcc is in PATH, or \
+                 NVCC or CUDA_HOME names it; the device API works without"
+            );
+        }
+        let image = aligned(FATBIN);
+        let mut module = std::ptr::null_mut();
+        {
+            let _inside = device.context.enter()?;
+            // SAFETY: a valid place to write to; the image is a fatbin, which carries its own length.
+            let result = driver().map(|driver| unsafe { (driver.f.cuModuleLoadData)(&mut module, image.as_ptr().cast()) })?;
+            if result == code::NO_BINARY_FOR_GPU {
+                bail!(
+                    InvalidUsage,
+                    90,
+                    "this build of ginrs has no collective kernels for this GPU | {} | fix: build with GINRS_GPU_ARCHS naming its \
+                     architecture, or without GINRS_GPU_ARCHS",
+                    driver()?.describe(result)
+                );
+            }
+            driver()?.check("cuModuleLoadData", result)?;
+        }
+        Ok(Self { device, module: module as usize, functions: Mutex::default() })
+    }
+
+    fn function(&self, name: &'static CStr) -> Result<sys::CUfunction> {
+        let mut functions = self.functions.lock();
+        if let Some(&known) = functions.get(name) {
+            return Ok(known as sys::CUfunction);
+        }
+        let mut function = std::ptr::null_mut();
+        // SAFETY: a valid place to write to, a terminated name; the module is never unloaded.
+        unsafe { cu!(cuModuleGetFunction(&mut function, self.module as sys::CUmodule, name.as_ptr())) }?;
+        functions.insert(name, function as usize);
+        Ok(function)
+    }
+}
+
+/// A copy at an address that fits a fatbin's header.
+fn aligned(bytes: &[u8]) -> Vec<Line> {
+    bytes
+        .chunks(64)
+        .map(|chunk| {
+            let mut line = Line([0; 64]);
+            line.0[..chunk.len()].copy_from_slice(chunk);
+            line
+        })
+        .collect()
+}
+
+/// CU_LAUNCH_PARAM_END, _BUFFER_POINTER, _BUFFER_SIZE.
+const END: *mut c_void = std::ptr::null_mut();
+const BUFFER: *mut c_void = std::ptr::without_provenance_mut(1);
+const SIZE: *mut c_void = std::ptr::without_provenance_mut(2);
+
+impl Kernels for CudaKernels {
+    fn launch(&self, launch: &Launch) -> Result<()> {
+        let _inside = self.device.context.enter()?;
+        let function = self.function(launch.kernel)?;
+        let mut bytes = launch.parameter.len();
+        let mut extra = [BUFFER, launch.parameter.as_ptr() as *mut c_void, SIZE, (&raw mut bytes).cast(), END];
+        let (x, y) = launch.blocks;
+        // SAFETY: the parameter's bytes are the kernel's one parameter (the driver compares their number) and are copied before
+        // the call returns. The stream is the caller's: a wrong one is what it is in any call of CUDA's.
+        unsafe {
+            cu!(cuLaunchKernel(
+                function,
+                x,
+                y,
+                1,
+                launch.threads,
+                1,
+                1,
+                0,
+                launch.stream as sys::CUstream,
+                std::ptr::null_mut(),
+                extra.as_mut_ptr()
+            ))
+        }
+    }
+
+    fn order(&self) -> Result<Order> {
+        Ok(Order::new(Box::new(CudaEvents::new(self.device.clone())?)))
+    }
+}
+
+/// Two events of a device, without times.
+struct CudaEvents {
+    device: Arc<CudaDevice>,
+    events: [usize; 2],
+}
+
+/// CU_EVENT_DISABLE_TIMING.
+const NO_TIMING: c_uint = 2;
+
+impl CudaEvents {
+    fn new(device: Arc<CudaDevice>) -> Result<Self> {
+        let _inside = device.context.enter()?;
+        let mut own = Self { device: device.clone(), events: [0; 2] };
+        for event in &mut own.events {
+            let mut made = std::ptr::null_mut();
+            // SAFETY: a valid place to write to.
+            unsafe { cu!(cuEventCreate(&mut made, NO_TIMING)) }?;
+            *event = made as usize;
+        }
+        Ok(own)
+    }
+}
+
+impl Drop for CudaEvents {
+    fn drop(&mut self) {
+        let Ok(_inside) = self.device.context.enter() else { return };
+        for event in self.events.into_iter().filter(|&event| event != 0) {
+            // SAFETY: made above, destroyed once; streams that wait for it go on waiting for what it marked.
+            let _ = unsafe { cu!(cuEventDestroy_v2(event as sys::CUevent)) };
+        }
+    }
+}
+
+impl Events for CudaEvents {
+    fn identity(&self, stream: Stream) -> Result<u64> {
+        let _inside = self.device.context.enter()?;
+        let mut id = 0;
+        // SAFETY: a valid place to write to; the stream is the caller's.
+        unsafe { cu!(cuStreamGetId(stream as sys::CUstream, &mut id)) }?;
+        Ok(id)
+    }
+
+    fn capture(&self, stream: Stream) -> Result<Option<u64>> {
+        let _inside = self.device.context.enter()?;
+        let mut status = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
+        let mut id = 0;
+        let (graph, nodes, count) = (std::ptr::null_mut(), std::ptr::null_mut(), std::ptr::null_mut());
+        // SAFETY: two valid places to write to, and NULL for what is not wanted. The status has three values since it exists.
+        unsafe { cu!(cuStreamGetCaptureInfo_v2(stream as sys::CUstream, &mut status, &mut id, graph, nodes, count)) }?;
+        match status {
+            sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE => Ok(None),
+            sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_ACTIVE => Ok(Some(id)),
+            _ => Err(Error::new(
+                Code::InvalidUsage,
+                91,
+                "the stream's capture is invalid | cudaStreamCaptureStatusInvalidated | fix: look for the call that failed during the \
+                 capture; end it before anything else",
+            )),
+        }
+    }
+
+    fn record(&self, event: usize, stream: Stream) -> Result<()> {
+        let _inside = self.device.context.enter()?;
+        // SAFETY: our event; the caller's stream.
+        unsafe { cu!(cuEventRecord(self.events[event] as sys::CUevent, stream as sys::CUstream)) }
+    }
+
+    fn wait(&self, event: usize, stream: Stream) -> Result<()> {
+        let _inside = self.device.context.enter()?;
+        // SAFETY: our event; the caller's stream.
+        unsafe { cu!(cuStreamWaitEvent(stream as sys::CUstream, self.events[event] as sys::CUevent, 0)) }
+    }
+}

@@ -1,0 +1,135 @@
+//! Kernels of the library's own on streams of the caller, and the order among them.
+
+use crate::error::Result;
+use std::ffi::CStr;
+
+/// The caller's `cudaStream_t`: NULL, 1 (legacy) and 2 (per thread) are streams too.
+pub type Stream = usize;
+
+/// One launch.
+pub struct Launch<'a> {
+    /// The kernel's name; it takes one parameter by value.
+    pub kernel: &'static CStr,
+    /// That parameter, at most 4096 bytes.
+    pub parameter: &'a [u8],
+    /// Blocks in x and y.
+    pub blocks: (u32, u32),
+    /// Threads of a block.
+    pub threads: u32,
+    /// Where it is put.
+    pub stream: Stream,
+}
+
+/// The kernels of the collectives, as one device runs them (`cuda/collectives`).
+pub trait Kernels: Send + Sync {
+    /// Puts a kernel on a stream, also on one that is captured. Waits for nothing.
+    fn launch(&self, launch: &Launch) -> Result<()>;
+    /// A new order among launches.
+    fn order(&self) -> Result<Order>;
+}
+
+/// What an [`Order`] needs of a device: two events, and what a stream is.
+pub trait Events: Send {
+    /// A number that no other stream of the process ever has: handles are used again.
+    fn identity(&self, stream: Stream) -> Result<u64>;
+    /// The capture that the stream is part of.
+    fn capture(&self, stream: Stream) -> Result<Option<u64>>;
+    /// Marks the stream's end in event 0 or 1.
+    fn record(&self, event: usize, stream: Stream) -> Result<()>;
+    /// What the stream gets from now on waits for the mark.
+    fn wait(&self, event: usize, stream: Stream) -> Result<()>;
+}
+
+/// Launches one after the other, whatever streams they are on: they share memory.
+///
+/// Captured launches have an event of their own: an event of a capture means nothing outside it, and a capture must not wait
+/// for what is outside. So a graph is ordered within itself, and its launches are ordered by who launches it.
+pub struct Order {
+    events: Box<dyn Events>,
+    /// The stream of the newest launch outside captures.
+    plain: Option<u64>,
+    /// The newest captured launch: its capture, and its stream.
+    captured: Option<(u64, u64)>,
+}
+
+const PLAIN: usize = 0;
+const CAPTURED: usize = 1;
+
+impl Order {
+    /// Nothing launched yet.
+    pub fn new(events: Box<dyn Events>) -> Self {
+        Self { events, plain: None, captured: None }
+    }
+
+    /// Puts a launch on `stream` behind the earlier ones. `put` makes it.
+    pub fn next(&mut self, stream: Stream, put: impl FnOnce() -> Result<()>) -> Result<()> {
+        let (capture, own) = (self.events.capture(stream)?, self.events.identity(stream)?);
+        match (capture, self.plain, self.captured) {
+            (None, Some(last), _) if last != own => self.events.wait(PLAIN, stream)?,
+            (Some(capture), _, Some((before, last))) if before == capture && last != own => self.events.wait(CAPTURED, stream)?,
+            _ => {}
+        }
+        put()?;
+        // Now, not when another stream comes: by then this one may have been destroyed.
+        match capture {
+            None => {
+                self.events.record(PLAIN, stream)?;
+                self.plain = Some(own);
+            }
+            Some(capture) => {
+                self.events.record(CAPTURED, stream)?;
+                self.captured = Some((capture, own));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::{Code, Error};
+    use std::sync::{Arc, Mutex};
+
+    /// Streams from 100 up are in capture (stream / 100).
+    #[derive(Clone, Default)]
+    struct Fake(Arc<Mutex<Vec<String>>>);
+
+    impl Events for Fake {
+        fn identity(&self, stream: Stream) -> Result<u64> {
+            Ok(stream as u64)
+        }
+        fn capture(&self, stream: Stream) -> Result<Option<u64>> {
+            Ok(Some(stream as u64 / 100).filter(|&capture| capture > 0))
+        }
+        fn record(&self, event: usize, stream: Stream) -> Result<()> {
+            self.0.lock().unwrap().push(format!("record {event} {stream}"));
+            Ok(())
+        }
+        fn wait(&self, event: usize, stream: Stream) -> Result<()> {
+            self.0.lock().unwrap().push(format!("wait {event} {stream}"));
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn another_stream_waits_and_the_same_does_not() {
+        let fake = Fake::default();
+        let mut order = Order::new(Box::new(fake.clone()));
+        for stream in [1, 1, 2, 100, 101, 3, 200, 201, 3] {
+            order.next(stream, || Ok(())).unwrap();
+        }
+        let waits: Vec<String> = fake.0.lock().unwrap().iter().filter(|line| line.starts_with("wait")).cloned().collect();
+        assert_eq!(waits, ["wait 0 2", "wait 1 101", "wait 0 3", "wait 1 201"]);
+    }
+
+    #[test]
+    fn a_failed_launch_is_not_waited_for() {
+        let fake = Fake::default();
+        let mut order = Order::new(Box::new(fake.clone()));
+        let failed = order.next(1, || Err(Error::new(Code::UnhandledCudaError, 73, "planted")));
+        assert!(failed.is_err());
+        order.next(2, || Ok(())).unwrap();
+        assert_eq!(*fake.0.lock().unwrap(), ["record 0 2"]);
+    }
+}

@@ -7,6 +7,7 @@ pub mod transport;
 pub mod window;
 
 pub mod bootstrap;
+pub mod coll;
 pub mod comm;
 pub mod topo;
 pub mod watch;

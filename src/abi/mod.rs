@@ -1,6 +1,7 @@
 //! FENCE: C. Exports live here and only convert, call and convert back: one file per section of nccl.h.
 #![allow(non_snake_case)]
 
+mod collective;
 mod create;
 mod deferred;
 mod devcomm;
@@ -10,7 +11,9 @@ mod finish;
 mod group;
 mod library;
 mod memory;
+mod point_to_point;
 mod query;
+mod reduction;
 mod register;
 mod requirement;
 mod stub;

@@ -10,7 +10,7 @@ use crate::gin::abort::Abort;
 use crate::sync::Mutex;
 use crate::topo::{Reach, Topology};
 use crate::watch::{Pulse, Watch};
-use crate::{bail, config, devcomm, info, log, process, warn, window};
+use crate::{bail, coll, config, devcomm, info, log, process, warn, window};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -43,6 +43,7 @@ pub fn create(request: Request) -> Result<Arc<Comm>> {
     );
     let bootstrap = Bootstrap::join(&id, rank, n_ranks)?;
     let made = assemble(bootstrap, n_ranks, rank, config, device)?;
+    coll::prepare(&made)?;
     info!(
         INIT,
         "{} nRanks {n_ranks} nNodes {} lsaRank {} lsaSize {} cudaDev {} busId {:x} - Init COMPLETE",
@@ -94,6 +95,7 @@ fn assemble(bootstrap: Bootstrap, n_ranks: u32, rank: u32, config: CommConfig, d
         n_ranks,
         hash,
         config,
+        collectives: coll::Collectives::new(),
         gin: Mutex::new(None),
         devcomms: devcomm::Registry::new(),
         pulse,

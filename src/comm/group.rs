@@ -25,6 +25,8 @@ pub enum Stage {
     DevComm,
     /// Puts kernels on streams: waits for no peer, so it runs on the calling thread.
     Launch,
+    /// Likewise, behind them: a group's sends and receives go together, whichever call came first.
+    PointToPoint,
 }
 
 /// One deferred call.
@@ -124,7 +126,7 @@ fn run_all(jobs: Vec<Job>) -> Result<Told> {
         drop_all(rest, code);
         return Ok(Err(code));
     }
-    let (launches, rest): (Vec<Job>, Vec<Job>) = rest.into_iter().partition(|job| job.stage == Stage::Launch);
+    let (launches, rest): (Vec<Job>, Vec<Job>) = rest.into_iter().partition(|job| job.stage >= Stage::Launch);
     let mut cliques: BTreeMap<u64, BTreeMap<u64, Vec<Job>>> = BTreeMap::new();
     for job in rest {
         cliques.entry(job.clique).or_default().entry(job.line).or_default().push(job);
@@ -136,7 +138,7 @@ fn run_all(jobs: Vec<Job>) -> Result<Told> {
         told = told.and(result);
     }
     match told {
-        Ok(()) => Ok(run_line(launches)),
+        Ok(()) => Ok(run_line(in_stage_order(launches))),
         Err(code) => {
             drop_all(launches, code);
             Ok(Err(code))
@@ -270,17 +272,18 @@ mod tests {
         let record = Record::default();
         let here = std::thread::current().id();
         start();
-        for (stage, line, name) in [(Stage::Launch, 2, "l2"), (Stage::Window, 1, "w"), (Stage::Launch, 1, "l1")] {
+        let calls = [(Stage::PointToPoint, 2, "p2"), (Stage::Launch, 2, "l2"), (Stage::Window, 1, "w"), (Stage::Launch, 1, "l1")];
+        for (stage, line, name) in calls {
             let mut job = job(&record, stage, line, line, name, Ok(()));
             let run = job.run;
             job.run = Box::new(move || {
-                assert!(stage != Stage::Launch || std::thread::current().id() == here);
+                assert!(stage < Stage::Launch || std::thread::current().id() == here);
                 run()
             });
             submit(job).unwrap();
         }
         assert_eq!(end().unwrap(), Ok(()));
-        assert_eq!(taken(&record), ["w", "l2", "l1"]);
+        assert_eq!(taken(&record), ["w", "l2", "l1", "p2"]);
         start();
         submit(job(&record, Stage::Launch, 1, 1, "l", Ok(()))).unwrap();
         submit(job(&record, Stage::Window, 1, 1, "w", Err(Code::SystemError))).unwrap();

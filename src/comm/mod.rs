@@ -21,7 +21,7 @@ use crate::panic::PANIC;
 use crate::sync::Mutex;
 use crate::topo::Topology;
 use crate::watch::{Pulse, Watch};
-use crate::{bail, devcomm, info, log, window};
+use crate::{bail, coll, devcomm, info, log, window};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,6 +38,8 @@ pub struct Comm {
     pub hash: u64,
     /// What the caller asked for, after defaults and environment.
     pub config: CommConfig,
+    /// Collectives and point-to-point.
+    pub collectives: coll::Collectives,
     /// Moves the words that kernels wait on, after an abort; ends before what holds them.
     pub release: devcomm::Release,
     /// Made at the first use; the proxy stops when the communicator drops.

@@ -7,7 +7,7 @@ use crate::topo::Reach;
 use crate::{bail, config, process};
 
 /// Version of this layout and of everything that ranks exchange; equal on all ranks.
-pub const WIRE_VERSION: u32 = 1;
+pub const WIRE_VERSION: u32 = 2;
 /// Bytes of an encoded [`PeerInfo`].
 const BYTES: usize = 144;
 
@@ -40,6 +40,8 @@ pub struct PeerInfo {
     pub config_hash: u64,
     /// Where its process serves descriptors.
     pub fd_address: FdAddress,
+    /// Its device has the kernels of the collectives.
+    pub has_kernels: bool,
     /// Program name, cut to 16 bytes.
     pub name: String,
 }
@@ -61,6 +63,7 @@ impl PeerInfo {
             total_memory: device.total_memory(),
             config_hash: hash(agreed_settings(device.kind()).as_bytes()),
             fd_address,
+            has_kernels: device.kernels().is_ok(),
             name: program_name(),
         })
     }
@@ -68,7 +71,7 @@ impl PeerInfo {
     /// The bytes that travel.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(BYTES);
-        for word in [self.wire, self.version, self.rank, self.pid, self.uid, self.device as u32] {
+        for word in [self.wire, self.version, self.rank, self.pid, self.uid, self.device as u32, self.has_kernels.into()] {
             out.extend(word.to_le_bytes());
         }
         for word in [self.host_hash, self.machine, self.bus_id, self.total_memory, self.config_hash] {
@@ -101,14 +104,14 @@ impl PeerInfo {
             at += n;
             &bytes[at - n..at]
         };
-        let mut u32s = [0; 6];
+        let mut u32s = [0; 7];
         u32s.fill_with(|| u32::from_le_bytes(take(4).try_into().expect("4 bytes")));
         let mut u64s = [0; 5];
         u64s.fill_with(|| u64::from_le_bytes(take(8).try_into().expect("8 bytes")));
         let process = take(16).try_into().expect("16 bytes");
         let fd_address = FdAddress::from_bytes(take(32).try_into().expect("32 bytes"))?;
         let name = String::from_utf8_lossy(take(16)).trim_end_matches('\0').to_owned();
-        let [wire, version, named_rank, pid, uid, device] = u32s;
+        let [wire, version, named_rank, pid, uid, device, has_kernels] = u32s;
         let [host_hash, machine, bus_id, total_memory, config_hash] = u64s;
         if named_rank != rank {
             bail!(
@@ -132,6 +135,7 @@ impl PeerInfo {
             total_memory,
             config_hash,
             fd_address,
+            has_kernels: has_kernels != 0,
             name,
         })
     }
@@ -209,7 +213,7 @@ pub fn agreed_settings(kind: Kind) -> String {
         "NCCL_GIN_COUNTER_POOL_SIZE",
     ];
     let mut lines: Vec<String> = NUMBERS.iter().map(|name| format!("{name}={}", config::int(name))).collect();
-    for name in ["GINRS_FAKE_NODES", "GINRS_FAKE_REACH", "GINRS_TRANSPORT"] {
+    for name in ["GINRS_FAKE_NODES", "GINRS_FAKE_REACH", "GINRS_TRANSPORT", "GINRS_COLLECTIVE"] {
         lines.push(format!("{name}={}", config::text(name).unwrap_or_default()));
     }
     lines.push(format!("GINRS_DEVICE={}", if kind == Kind::Cuda { "cuda" } else { "cpu" }));
@@ -240,6 +244,7 @@ mod tests {
             total_memory: 8 << 30,
             config_hash: 5,
             fd_address: FdAddress::from_bytes(&[0; 32]).unwrap(),
+            has_kernels: true,
             name: "ring".into(),
         }
     }

@@ -89,6 +89,11 @@ pub const TABLE: &[Var] = &[
         "GINRS_TRANSPORT",
         "what carries GIN's puts: auto, loopback, shm, nvlink (the device's copy engine) or staged (through host memory)",
     ),
+    text(
+        "GINRS_COLLECTIVE",
+        "how collectives move their bytes: auto, ll, direct or staged, for tests and benchmarks; a way that a call cannot take is \
+         auto for that call (docs/collectives.md)",
+    ),
     Var { name: "GINRS_SECRET", kind: Kind::Secret, doc: "secret that ranks prove to each other under NCCL_COMM_ID" },
     text("GINRS_DEVICE", "cpu or cuda; unset: cpu where the stand-in CUDA runtime is in the process, else cuda"),
     int(

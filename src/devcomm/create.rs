@@ -37,16 +37,68 @@ pub fn create(comm: &Comm, reqs: &Requirements) -> Result<Created> {
     let mut turn = comm.windows.turn.lock();
     turn.dev_comms += 1;
     let what = format!("devcomm create #{}", turn.dev_comms);
+    let parts = assemble(comm, &what, reqs, Ok(()))?;
+    let Parts { layout, gin, made, .. } = &parts;
+    comm.devcomms.live.lock().push(made.record);
+    let waits: Vec<_> = reqs.resources.iter().map(|resource| resource.waits).collect();
+    let local = made.resource.as_ref().map_or(0, |resource| resource.local);
+    if let Some(Contexts { of, backend }) = gin {
+        let words = of.kernel_words(*backend, made.record.signal_ids(), made.record.counter_ids());
+        comm.release.add_words(made.record.window, words);
+    }
+    comm.release.add(made.record.window, local, layout, comm.topo.lsa_size, &waits);
+    parts.created(comm, &what, reqs)
+}
+
+/// The same for the library's own kernels, which look at the abort word: it is in no list of the communicator's, and goes with
+/// it. `status` is what this rank has to say of its other preparations.
+pub fn create_own(comm: &Comm, what: &str, reqs: &Requirements, status: Result<()>) -> Result<Created> {
+    let _turn = comm.windows.turn.lock();
+    assemble(comm, what, reqs, status)?.created(comm, what, reqs)
+}
+
+/// A device communicator on this rank, made on all.
+struct Parts {
+    layout: Layout,
+    gin: Option<Contexts>,
+    teams: Vec<DevPtr>,
+    made: Made,
+}
+
+impl Parts {
+    fn created(self, comm: &Comm, what: &str, reqs: &Requirements) -> Result<Created> {
+        let Parts { layout, gin, teams, made } = self;
+        info!(
+            INIT,
+            "{} {what}: {} bytes, {} LSA and {} rail barriers, {} GIN contexts{}, {} signals, {} counters",
+            comm.tag(),
+            layout.used,
+            layout.n_lsa,
+            layout.n_rail,
+            gin.as_ref().map_or(0, |gin| gin.of.n_contexts()),
+            gin.as_ref().map_or("", |gin| if gin.backend == Backend::Direct { " (direct)" } else { "" }),
+            layout.signals,
+            layout.counters
+        );
+        Ok(Created {
+            dev_comm: fill(comm, &layout, gin.as_ref(), &made)?,
+            outputs: layout.entries,
+            multicast: by_entry(reqs, teams),
+        })
+    }
+}
+
+fn assemble(comm: &Comm, what: &str, reqs: &Requirements, status: Result<()>) -> Result<Parts> {
     // What earlier kernels posted is done everywhere when the round is: then ids may be zeroed for a new owner.
     let backend = Backend::choose(reqs.direct, comm.topo.lsa_size, comm.n_ranks, &comm.tag());
     let teams = check(comm, reqs);
-    let said = teams.as_ref().map_err(Clone::clone).and_then(|teams| {
+    let said = status.and_then(|()| teams.as_ref().map_err(Clone::clone)).and_then(|teams| {
         comm.drain()?;
         let agreed =
             [backend.clone()? as u64, reqs.lsa_multimem.into(), teams.len() as u64].into_iter().chain(reqs.words()).collect();
         Ok(Said { agreed, own: Vec::new() })
     });
-    let all = window::round(comm, &what, said)?;
+    let all = window::round(comm, what, said)?;
     let name = |i: usize| match i {
         0 => "the GIN backend (NCCL_GIN_BACKEND, or GINRS_GIN_DIRECT where the program creates it)".into(),
         1 => "lsaMultimem".into(),
@@ -58,32 +110,13 @@ pub fn create(comm: &Comm, reqs: &Requirements) -> Result<Created> {
         (0, _) => Backend::Direct.name().into(),
         (_, value) => (value as i64).to_string(),
     };
-    window::compare(&what, &all, name, show)?;
-    let teams = multicast(comm, &what, &teams?)?;
+    window::compare(what, &all, name, show)?;
+    let teams = multicast(comm, what, &teams?)?;
     let gin = gin_for(comm, reqs, backend?)?;
     let contexts = gin.as_ref().map_or(0, |gin| gin.of.n_contexts());
     let layout = reqs.layout(comm.topo.lsa_size, contexts)?;
-    let made = build(comm, &what, &layout, gin.as_ref())?;
-    comm.devcomms.live.lock().push(made.record);
-    let waits: Vec<_> = reqs.resources.iter().map(|resource| resource.waits).collect();
-    let local = made.resource.as_ref().map_or(0, |resource| resource.local);
-    if let Some(Contexts { of, backend }) = &gin {
-        let words = of.kernel_words(*backend, made.record.signal_ids(), made.record.counter_ids());
-        comm.release.add_words(made.record.window, words);
-    }
-    comm.release.add(made.record.window, local, &layout, comm.topo.lsa_size, &waits);
-    info!(
-        INIT,
-        "{} {what}: {} bytes, {} LSA and {} rail barriers, {contexts} GIN contexts{}, {} signals, {} counters",
-        comm.tag(),
-        layout.used,
-        layout.n_lsa,
-        layout.n_rail,
-        gin.as_ref().map_or("", |gin| if gin.backend == Backend::Direct { " (direct)" } else { "" }),
-        layout.signals,
-        layout.counters
-    );
-    Ok(Created { dev_comm: fill(comm, &layout, gin.as_ref(), &made)?, outputs: layout.entries, multicast: by_entry(reqs, teams) })
+    let made = build(comm, what, &layout, gin.as_ref())?;
+    Ok(Parts { layout, gin, teams, made })
 }
 
 /// The multicast teams that are asked for: the LSA team first, if it is among them.

@@ -1,5 +1,6 @@
 //! Kernels of the library's own on streams of the caller, and the order among them.
 
+use crate::bail;
 use crate::error::Result;
 use std::ffi::CStr;
 
@@ -28,13 +29,13 @@ pub trait Kernels: Send + Sync {
     fn order(&self) -> Result<Order>;
 }
 
-/// What an [`Order`] needs of a device: two events, and what a stream is.
+/// What an [`Order`] needs of a device: a few events, and what a stream is.
 pub trait Events: Send {
     /// A number that no other stream of the process ever has: handles are used again.
     fn identity(&self, stream: Stream) -> Result<u64>;
     /// The capture that the stream is part of.
     fn capture(&self, stream: Stream) -> Result<Option<u64>>;
-    /// Marks the stream's end in event 0 or 1.
+    /// Marks the stream's end in one of [`EVENTS`] events.
     fn record(&self, event: usize, stream: Stream) -> Result<()>;
     /// What the stream gets from now on waits for the mark.
     fn wait(&self, event: usize, stream: Stream) -> Result<()>;
@@ -54,6 +55,10 @@ pub struct Order {
 
 const PLAIN: usize = 0;
 const CAPTURED: usize = 1;
+/// Of another stream of a launch that belongs to several.
+const JOIN: usize = 2;
+/// How many there are.
+pub const EVENTS: usize = 3;
 
 impl Order {
     /// Nothing launched yet.
@@ -82,6 +87,28 @@ impl Order {
             }
         }
         Ok(())
+    }
+
+    /// As [`Order::next`], for a launch that belongs to several streams: it is put on the first, behind what all of them have got,
+    /// and all of them wait for it.
+    pub fn together(&mut self, streams: &[Stream], put: impl FnOnce(Stream) -> Result<()>) -> Result<()> {
+        let Some((&first, others)) = streams.split_first() else { return Ok(()) };
+        let capture = self.events.capture(first)?;
+        for &other in others {
+            if self.events.capture(other)? != capture {
+                bail!(
+                    InvalidUsage,
+                    91,
+                    "sends and receives of one group are on streams that are not captured together | streams {first:#x} and {other:#x} \
+                     | fix: end the group before another capture, or let the streams join the capture first"
+                );
+            }
+            self.events.record(JOIN, other)?;
+            self.events.wait(JOIN, first)?;
+        }
+        self.next(first, || put(first))?;
+        let done = if capture.is_some() { CAPTURED } else { PLAIN };
+        others.iter().try_for_each(|&other| self.events.wait(done, other))
     }
 }
 
@@ -121,6 +148,20 @@ mod tests {
         }
         let waits: Vec<String> = fake.0.lock().unwrap().iter().filter(|line| line.starts_with("wait")).cloned().collect();
         assert_eq!(waits, ["wait 0 2", "wait 1 101", "wait 0 3", "wait 1 201"]);
+    }
+
+    #[test]
+    fn streams_of_one_launch_all_wait_for_each_other() {
+        let fake = Fake::default();
+        let mut order = Order::new(Box::new(fake.clone()));
+        order.next(9, || Ok(())).unwrap();
+        fake.0.lock().unwrap().clear();
+        order.together(&[1, 2, 3], |stream| (stream == 1).then_some(()).ok_or(Error::new(Code::InternalError, 1, ""))).unwrap();
+        let lines = std::mem::take(&mut *fake.0.lock().unwrap());
+        let expected = ["record 2 2", "wait 2 1", "record 2 3", "wait 2 1", "wait 0 1", "record 0 1", "wait 0 2", "wait 0 3"];
+        assert_eq!(lines, expected);
+        assert_eq!(order.together(&[1, 100], |_| Ok(())).unwrap_err().id, 91);
+        order.together(&[], |_| Ok(())).unwrap();
     }
 
     #[test]

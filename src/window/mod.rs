@@ -30,4 +30,5 @@ pub use table::ext;
 pub(crate) use agree::{Said, compare, done, round};
 pub(crate) use obtain::{AGREED, Proposal};
 pub(crate) use register::release;
+pub(crate) use registry::symmetric_at;
 pub(crate) use resource::{Resource, remove_resource, symmetric, table_address};

@@ -3,10 +3,10 @@
 use super::agree::{self, Said};
 use super::memory::{Held, SymMemory};
 use super::obtain::{self, Proposal};
-use super::registry::{State, Window};
+use super::registry::{State, UserRange, Window};
 use super::structs;
 use super::table::WindowTable;
-use crate::abi::types::{NCCL_GIN_MAX_CONTEXTS, NCCL_WIN_REQUIRED_ALIGNMENT, ncclWindow_vidmem};
+use crate::abi::types::{NCCL_GIN_MAX_CONTEXTS, NCCL_WIN_COLL_SYMMETRIC, NCCL_WIN_REQUIRED_ALIGNMENT, ncclWindow_vidmem};
 use crate::comm::Comm;
 use crate::config;
 use crate::device::{DevPtr, graveyard};
@@ -51,7 +51,8 @@ pub fn register(comm: &Comm, ptr: DevPtr, bytes: usize, flags: i32) -> Result<De
             (held.map(|held| adopt(&mut comm.windows.state.lock(), held)), Some(offer))
         }
     };
-    let made = made.and_then(|memory| add(comm, &memory, mem_offset, ptr, bytes as u64));
+    let user = UserRange { base: ptr, bytes: bytes as u64, symmetric: flags & NCCL_WIN_COLL_SYMMETRIC != 0 };
+    let made = made.and_then(|memory| add(comm, &memory, mem_offset, bytes as u64, Some(user)));
     let status = made.as_ref().map(drop).map_err(Clone::clone);
     if let Err(error) = agree::done(comm, &format!("{what}, end"), status) {
         if let Ok(win) = made {
@@ -189,8 +190,8 @@ pub(crate) fn release(comm: &Comm, memory: &Arc<SymMemory>) {
 }
 
 /// Makes the struct and the table entry of a window over `memory`, whose use it takes over (and gives back on error).
-/// `base` is the user's address, 0 for a window that cannot be found by address.
-pub(super) fn add(comm: &Comm, memory: &Arc<SymMemory>, mem_offset: u64, base: DevPtr, bytes: u64) -> Result<DevPtr> {
+/// `user` is what the user registered; None for a window that cannot be found by address.
+pub(super) fn add(comm: &Comm, memory: &Arc<SymMemory>, mem_offset: u64, bytes: u64, user: Option<UserRange>) -> Result<DevPtr> {
     let made = (|| {
         let mut state = comm.windows.state.lock();
         let State { windows, table, structs, space, .. } = &mut *state;
@@ -210,6 +211,7 @@ pub(super) fn add(comm: &Comm, memory: &Arc<SymMemory>, mem_offset: u64, base: D
         let device = &*comm.device;
         let table = table_of(table, comm)?;
         let at = structs.put(device, &shadow)?;
+        let base = user.map_or(0, |user| user.base);
         let entry = match table.insert(device, base, bytes, at) {
             Ok(entry) => entry,
             Err(error) => {
@@ -217,7 +219,7 @@ pub(super) fn add(comm: &Comm, memory: &Arc<SymMemory>, mem_offset: u64, base: D
                 return Err(error);
             }
         };
-        windows.insert(at, Window { memory: memory.clone(), mem_offset, shadow, entry, by_user: base != 0 });
+        windows.insert(at, Window { memory: memory.clone(), mem_offset, shadow, entry, user });
         Ok(at)
     })();
     if made.is_err() {
@@ -277,7 +279,7 @@ pub fn deregister(comm: &Comm, win: DevPtr) -> Result<()> {
         return comm.deregister_buffer(win as usize);
     }
     graveyard::sweep();
-    let of_dev_comm = comm.windows.state.lock().windows.get(&win).is_some_and(|window| !window.by_user);
+    let of_dev_comm = comm.windows.state.lock().windows.get(&win).is_some_and(|window| window.user.is_none());
     if of_dev_comm {
         bail!(
             InvalidArgument,

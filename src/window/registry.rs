@@ -7,6 +7,7 @@ use super::offsets::Offsets;
 use super::structs::Structs;
 use super::table::{Entry, WindowTable};
 use crate::abi::types::ncclWindow_vidmem;
+use crate::comm::Comm;
 use crate::device::DevPtr;
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -48,8 +49,28 @@ pub(super) struct Window {
     pub mem_offset: u64,
     pub shadow: ncclWindow_vidmem,
     pub entry: Entry,
-    /// Made by ncclCommWindowRegister; the others belong to device communicators.
-    pub by_user: bool,
+    /// Made by ncclCommWindowRegister, over these; the others belong to device communicators.
+    pub user: Option<UserRange>,
+}
+
+/// What a user registered.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct UserRange {
+    /// In the user's addresses.
+    pub base: DevPtr,
+    pub bytes: u64,
+    /// NCCL_WIN_COLL_SYMMETRIC.
+    pub symmetric: bool,
+}
+
+/// A symmetric window that holds all of `bytes` at the user's address `at`, and where in it. Any, should there be several: the
+/// same offset in it means the same bytes on every rank.
+pub(crate) fn symmetric_at(comm: &Comm, at: DevPtr, bytes: u64) -> Option<(DevPtr, u64)> {
+    let state = comm.windows.state.lock();
+    let holds = |user: &UserRange| {
+        user.symmetric && at.checked_sub(user.base).is_some_and(|o| o <= user.bytes && bytes <= user.bytes - o)
+    };
+    state.windows.iter().find_map(|(win, window)| Some((*win, at - window.user.filter(holds)?.base)))
 }
 
 impl Registry {

@@ -29,7 +29,7 @@ impl Resource {
         let (held, offer) = proposal.obtain(all);
         let made = held.and_then(|held| {
             let memory = adopt(&mut comm.windows.state.lock(), held);
-            let window = add(comm, &memory, 0, 0, bytes)?;
+            let window = add(comm, &memory, 0, bytes, None)?;
             let shadow = comm.windows.state.lock().windows[&window].shadow;
             Ok(Self { window, shadow, local: memory.address() })
         });

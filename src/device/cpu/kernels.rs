@@ -2,7 +2,7 @@
 
 use super::runtime;
 use crate::bail;
-use crate::device::kernels::{Events, Kernels, Launch, Order, Stream};
+use crate::device::kernels::{EVENTS, Events, Kernels, Launch, Order, Stream};
 use crate::error::{Code, Error, Result};
 use crate::sync::OnceCell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
@@ -120,7 +120,7 @@ impl Kernels for CpuKernels {
     }
 
     fn order(&self) -> Result<Order> {
-        let mut events = CpuEvents { functions: self.functions, ordinal: self.ordinal, events: [0; 2] };
+        let mut events = CpuEvents { functions: self.functions, ordinal: self.ordinal, events: [0; EVENTS] };
         on(self.ordinal, || {
             for event in &mut events.events {
                 let mut made = std::ptr::null_mut();
@@ -140,7 +140,7 @@ const NO_TIMING: c_uint = 2;
 struct CpuEvents {
     functions: &'static Functions,
     ordinal: i32,
-    events: [usize; 2],
+    events: [usize; EVENTS],
 }
 
 impl Drop for CpuEvents {

@@ -3,7 +3,7 @@
 use super::CudaDevice;
 use super::driver::{code, cu, driver};
 use crate::bail;
-use crate::device::kernels::{Events, Kernels, Launch, Order, Stream};
+use crate::device::kernels::{EVENTS, Events, Kernels, Launch, Order, Stream};
 use crate::error::{Code, Error, Result};
 use crate::sync::Mutex;
 use cudarc::driver::sys;
@@ -120,7 +120,7 @@ impl Kernels for CudaKernels {
 /// Two events of a device, without times.
 struct CudaEvents {
     device: Arc<CudaDevice>,
-    events: [usize; 2],
+    events: [usize; EVENTS],
 }
 
 /// CU_EVENT_DISABLE_TIMING.
@@ -129,7 +129,7 @@ const NO_TIMING: c_uint = 2;
 impl CudaEvents {
     fn new(device: Arc<CudaDevice>) -> Result<Self> {
         let _inside = device.context.enter()?;
-        let mut own = Self { device: device.clone(), events: [0; 2] };
+        let mut own = Self { device: device.clone(), events: [0; EVENTS] };
         for event in &mut own.events {
             let mut made = std::ptr::null_mut();
             // SAFETY: a valid place to write to.

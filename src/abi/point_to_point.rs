@@ -1,0 +1,70 @@
+//! Send and receive (nccl.h). Those of one communicator in one group become one launch, behind the group's collectives.
+
+use super::deferred::{collective, submit};
+use super::entry::{Outcome, entry};
+use super::types::*;
+use crate::coll::datatype::DataType;
+use crate::coll::{Message, PointToPoint, bytes_of, check_buffer, rank_of};
+use crate::comm::Comm;
+use crate::comm::group::Stage;
+use crate::device::DevPtr;
+use std::ffi::{c_int, c_void};
+use std::sync::Arc;
+
+/// Sends `count` elements to `peer`, which must receive as many bytes. Outside a group it waits on the stream for the receiver.
+#[unsafe(no_mangle)]
+pub extern "C" fn pncclSend(
+    sendbuff: *const c_void,
+    count: usize,
+    datatype: ncclDataType_t,
+    peer: c_int,
+    comm: ncclComm_t,
+    stream: cudaStream_t,
+) -> ncclResult_t {
+    entry!(ncclSend(comm; sendbuff, count, datatype, peer, stream) |c| {
+        run(c, "ncclSend", true, sendbuff as DevPtr, count, datatype, peer, stream)
+    })
+}
+
+/// Receives `count` elements from `peer`.
+#[unsafe(no_mangle)]
+pub extern "C" fn pncclRecv(
+    recvbuff: *mut c_void,
+    count: usize,
+    datatype: ncclDataType_t,
+    peer: c_int,
+    comm: ncclComm_t,
+    stream: cudaStream_t,
+) -> ncclResult_t {
+    entry!(ncclRecv(comm; recvbuff, count, datatype, peer, stream) |c| {
+        run(c, "ncclRecv", false, recvbuff as DevPtr, count, datatype, peer, stream)
+    })
+}
+
+#[allow(clippy::too_many_arguments)]
+fn run(
+    comm: &Arc<Comm>,
+    function: &'static str,
+    sends: bool,
+    at: DevPtr,
+    count: usize,
+    datatype: ncclDataType_t,
+    peer: c_int,
+    stream: cudaStream_t,
+) -> Outcome {
+    collective(|| {
+        comm.ready()?;
+        let datatype = DataType::from_c(datatype)?;
+        let peer = rank_of(function, "peer", peer, comm.n_ranks)?;
+        let bytes = bytes_of(function, count as u64, datatype, 1)?;
+        if bytes == 0 {
+            return Ok(());
+        }
+        check_buffer(function, if sends { "sendbuff" } else { "recvbuff" }, comm.rank, at, bytes)?;
+        match PointToPoint::add(comm, Message { sends, peer, at, bytes }, stream as usize) {
+            // The first of its group brings them all to their launch.
+            Some(messages) => submit(comm, Stage::PointToPoint, move || messages.run()),
+            None => Ok(()),
+        }
+    })
+}

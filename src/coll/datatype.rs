@@ -1,0 +1,100 @@
+//! The element types of nccl.h, and which kernel reduces them.
+
+use crate::abi::types::ncclDataType_t;
+use crate::bail;
+use crate::error::Result;
+use std::ffi::CStr;
+
+/// One of `ncclDataType_t`; the numbers are the ABI's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum DataType {
+    Int8 = 0,
+    Uint8 = 1,
+    Int32 = 2,
+    Uint32 = 3,
+    Int64 = 4,
+    Uint64 = 5,
+    Float16 = 6,
+    Float32 = 7,
+    Float64 = 8,
+    Bfloat16 = 9,
+    Float8e4m3 = 10,
+    Float8e5m2 = 11,
+}
+
+use DataType::*;
+
+/// By number.
+const ALL: [DataType; 12] =
+    [Int8, Uint8, Int32, Uint32, Int64, Uint64, Float16, Float32, Float64, Bfloat16, Float8e4m3, Float8e5m2];
+
+impl DataType {
+    /// What a caller's number means.
+    pub fn from_c(value: ncclDataType_t) -> Result<Self> {
+        match usize::try_from(value).ok().and_then(|i| ALL.get(i)) {
+            Some(found) => Ok(*found),
+            None => bail!(
+                InvalidArgument,
+                93,
+                "unknown data type | datatype | {value}, must be 0 to {} | fix: pass an ncclDataType_t",
+                ALL.len() - 1
+            ),
+        }
+    }
+
+    /// Bytes of an element.
+    pub fn bytes(self) -> u32 {
+        match self {
+            Int8 | Uint8 | Float8e4m3 | Float8e5m2 => 1,
+            Float16 | Bfloat16 => 2,
+            Int32 | Uint32 | Float32 => 4,
+            Int64 | Uint64 | Float64 => 8,
+        }
+    }
+
+    /// False for integers.
+    pub fn is_float(self) -> bool {
+        matches!(self, Float16 | Float32 | Float64 | Bfloat16 | Float8e4m3 | Float8e5m2)
+    }
+
+    /// True for integers that compare and divide without a sign.
+    pub fn is_unsigned(self) -> bool {
+        matches!(self, Uint8 | Uint32 | Uint64)
+    }
+
+    /// The kernel that reduces it: integers go by their width.
+    pub fn reduce_kernel(self) -> &'static CStr {
+        match self {
+            Int8 | Uint8 => c"ginrs_reduce_i8",
+            Int32 | Uint32 => c"ginrs_reduce_i32",
+            Int64 | Uint64 => c"ginrs_reduce_i64",
+            Float16 => c"ginrs_reduce_f16",
+            Float32 => c"ginrs_reduce_f32",
+            Float64 => c"ginrs_reduce_f64",
+            Bfloat16 => c"ginrs_reduce_bf16",
+            Float8e4m3 => c"ginrs_reduce_e4m3",
+            Float8e5m2 => c"ginrs_reduce_e5m2",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_the_abis_and_others_are_refused() {
+        for (i, datatype) in ALL.iter().enumerate() {
+            assert_eq!((DataType::from_c(i as i32).unwrap(), *datatype as usize), (*datatype, i));
+            let name = datatype.reduce_kernel().to_str().unwrap();
+            let bits = name.trim_start_matches("ginrs_reduce_").trim_start_matches(char::is_alphabetic);
+            let bits = if bits.contains('m') { "8" } else { bits };
+            assert_eq!(bits.parse::<u32>().unwrap(), datatype.bytes() * 8, "{name}");
+        }
+        for wrong in [-1, 12, i32::MAX, i32::MIN] {
+            let error = DataType::from_c(wrong).unwrap_err();
+            assert!(error.id == 93 && error.text.contains(&wrong.to_string()), "{error}");
+        }
+    }
+}

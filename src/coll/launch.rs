@@ -1,0 +1,81 @@
+//! Puts a collective on its stream.
+
+use super::call::Call;
+use super::operation::Scalar;
+use super::table::{self, Shape};
+use super::work::{Buffer, CollWork, Parameter};
+use crate::comm::Comm;
+use crate::device::{DevPtr, Launch};
+use crate::error::Result;
+use crate::{info, window};
+
+/// Launches a checked call of more than 0 elements.
+pub fn run(comm: &Comm, call: &Call) -> Result<()> {
+    comm.abort.check()?;
+    let ready = comm.collectives.ready(comm)?;
+    let (send, recv) = buffers(comm, call);
+    let shape = Shape {
+        device: ready.device,
+        n_ranks: comm.n_ranks,
+        one_team: ready.one_team,
+        kind: call.kind,
+        part: call.count * u64::from(call.datatype.bytes()),
+        send_registered: send.window != 0,
+        recv_registered: recv.window != 0,
+        local: call.op.is_local(),
+    };
+    let choice = table::choose(&shape, &ready.sizes);
+    let (scalar, scalar_at) = match call.op.scalar {
+        Scalar::Value(bits) => (bits, 0),
+        Scalar::At(at) => (0, at),
+    };
+    let work = CollWork {
+        comm: ready.comm,
+        send,
+        recv,
+        inbox: ready.inbox,
+        ll: ready.ll,
+        count: call.count,
+        scalar,
+        scalar_at,
+        elt_bytes: call.datatype.bytes(),
+        kind: call.kind as u32,
+        how: choice.how as u32,
+        op: call.op.code,
+        root: call.root,
+        channels: choice.channels,
+    };
+    let launch = Launch {
+        kernel: if call.kind.reduces() { call.datatype.reduce_kernel() } else { c"ginrs_copy" },
+        parameter: work.bytes(),
+        blocks: choice.blocks,
+        threads: choice.threads,
+        stream: call.stream,
+    };
+    info!(
+        COLL,
+        "{} {} {} x {:?}: {:?}, {:?} blocks of {} threads",
+        comm.tag(),
+        call.kind.name(),
+        call.count,
+        call.datatype,
+        choice.how,
+        choice.blocks,
+        choice.threads
+    );
+    ready.order.lock().next(call.stream, || ready.kernels.launch(&launch))
+}
+
+/// This rank's buffers; those that the call does not use are null.
+fn buffers(comm: &Comm, call: &Call) -> (Buffer, Buffer) {
+    let (send_bytes, recv_bytes) = call.spans(comm.n_ranks);
+    let (uses_send, uses_recv) = call.uses(comm.rank);
+    let place = |used: bool, at: DevPtr, bytes: u64| match used {
+        false => Buffer::default(),
+        true => {
+            let (window, offset) = window::symmetric_at(comm, at, bytes).unwrap_or_default();
+            Buffer { at, window, offset }
+        }
+    };
+    (place(uses_send, call.send, send_bytes), place(uses_recv, call.recv, recv_bytes))
+}

@@ -1,0 +1,67 @@
+//! Host collectives and point-to-point (nccl.h), built on the library's own device API: kernels (`cuda/collectives`) on the
+//! caller's streams, over a device communicator that the library makes for itself with every communicator.
+//!
+//! `call` checks a collective, `setup` made what it needs, `table` says which algorithm takes it, `launch` puts it on its
+//! stream; sends and receives go through `rounds` and `point_to_point`. Nothing here waits for a peer once the communicator
+//! stands: not the host, only kernels do. docs/collectives.md tells it from outside.
+
+mod call;
+pub mod datatype;
+mod launch;
+mod operation;
+mod point_to_point;
+mod rounds;
+mod setup;
+mod table;
+mod work;
+
+pub use call::{Call, Kind, bytes_of, rank_of};
+pub use launch::run;
+pub use operation::{Operation, Operations, Scalar};
+pub use point_to_point::{PointToPoint, check_buffer};
+pub use rounds::Message;
+pub use setup::prepare;
+
+use crate::comm::Comm;
+use crate::device::{Kernels, Order};
+use crate::error::{Error, Result};
+use crate::sync::{Mutex, OnceCell};
+use std::sync::Arc;
+
+/// What one rank of a communicator has for collectives.
+#[derive(Default)]
+pub struct Collectives {
+    /// Reductions that the program made.
+    pub operations: Operations,
+    /// Set once by [`prepare`]: the same on all ranks, up to the text of the error.
+    ready: OnceCell<std::result::Result<Ready, Error>>,
+}
+
+/// Everything that a launch needs.
+struct Ready {
+    kernels: Arc<dyn Kernels>,
+    /// Launches of a communicator share its staging memory: one after the other.
+    order: Mutex<Order>,
+    device: crate::device::Kind,
+    comm: crate::abi::types::ncclDevComm,
+    inbox: work::Inbox,
+    ll: crate::abi::types::ncclLLA2AHandle_t,
+    /// All ranks are in one LSA team.
+    one_team: bool,
+    sizes: table::Sizes,
+}
+
+impl Collectives {
+    /// Nothing prepared yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn ready(&self, comm: &Comm) -> Result<&Ready> {
+        match self.ready.get() {
+            Some(Ok(ready)) => Ok(ready),
+            Some(Err(error)) => Err(Error { text: format!("{} | {}", error.text, comm.tag()), ..error.clone() }),
+            None => crate::bail!(InternalError, 92, "collectives were never prepared | {} | fix: report this", comm.tag()),
+        }
+    }
+}

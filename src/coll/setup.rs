@@ -1,0 +1,89 @@
+//! What a communicator's collectives stand on, made with the communicator: a send between two ranks needs nobody else then.
+
+use super::work::Inbox;
+use super::{Collectives, Ready, table};
+use crate::abi::types::ncclLLA2AHandle_t;
+use crate::comm::Comm;
+use crate::devcomm::{self, Requirements, Resource};
+use crate::device::Kernels;
+use crate::error::{Code, Error, Result};
+use crate::sync::Mutex;
+use crate::{config, info, window};
+use std::sync::Arc;
+
+/// Bytes of a line of counts in the inbox.
+const LINE: u64 = 128;
+
+/// Collective: makes the device communicator, the LL buffer and the inbox of the collectives. Where they cannot be, on any rank,
+/// no rank has them: collectives then say why, and the communicator serves everything else.
+///
+/// Err only when the communicator has failed.
+pub fn prepare(comm: &Comm) -> Result<()> {
+    let made = kernels(comm).and_then(|kernels| make(comm, kernels));
+    if let Err(error) = &made {
+        comm.abort.check()?;
+        info!(INIT, "{} has no collectives: {error}", comm.tag());
+    }
+    let Collectives { ready, .. } = &comm.collectives;
+    ready.get_or_init(|| made);
+    Ok(())
+}
+
+/// This rank's kernels; an error, on all ranks, where one has none. It waits for nobody: all know it from the peers' records.
+fn kernels(comm: &Comm) -> Result<Arc<dyn Kernels>> {
+    let own = comm.device.kernels()?;
+    if let Some(peer) = comm.peers.iter().find(|peer| !peer.has_kernels) {
+        return Err(Error::new(
+            Code::InvalidUsage,
+            90,
+            format!(
+                "no collectives: a rank has no kernels for them | {} | see its own message at NCCL_DEBUG=INFO | fix: load the same libginrs \
+                 on every rank, built with nvcc",
+                peer.tag()
+            ),
+        )
+        .by(peer.rank));
+    }
+    let one_team = comm.topo.lsa_size == comm.n_ranks;
+    let off = if !window::supported() {
+        "NCCL_WIN_ENABLE=0"
+    } else if !one_team && config::int("NCCL_GIN_ENABLE") == 0 {
+        "NCCL_GIN_ENABLE=0, and not all ranks are in one LSA team"
+    } else {
+        return Ok(own);
+    };
+    Err(Error::new(
+        Code::InvalidUsage,
+        92,
+        format!("collectives are off | the communicator was made with {off} | they stand on windows and GIN | fix: unset it"),
+    ))
+}
+
+fn make(comm: &Comm, kernels: Arc<dyn Kernels>) -> Result<Ready> {
+    let device = comm.device.kind();
+    let one_team = comm.topo.lsa_size == comm.n_ranks;
+    let sizes = table::Sizes::of(device, comm.n_ranks);
+    let pairs = u64::from(comm.n_ranks) * u64::from(sizes.channels);
+    let slots = pairs * u64::from(sizes.slots) * u64::from(sizes.slot_bytes);
+    // Its bytes as ncclLLA2ACreateRequirement counts them: per block a header, and two banks of slots.
+    let ll_bytes = 16 * u64::from(sizes.ll_blocks) * (1 + 2 * u64::from(sizes.ll_slots));
+    let buffer = |bytes, gin_signals| Resource { bytes, align: LINE, gin_signals, ..Resource::default() };
+    let mut resources = vec![buffer(if one_team { ll_bytes } else { 0 }, 0), buffer(pairs * LINE + slots, 0)];
+    if !one_team {
+        resources.push(buffer(slots, 2 * pairs as i32));
+    }
+    let requirements = Requirements { resources, lsa_barrier_count: sizes.barriers as i32, ..Requirements::default() };
+    let order = kernels.order();
+    let made = devcomm::create_own(comm, "collectives", &requirements, order.as_ref().map(drop).map_err(Clone::clone))?;
+    let places = &made.outputs;
+    let inbox = Inbox {
+        handle: places[1].buffer_handle,
+        outbox: places.get(2).map_or(0, |outbox| outbox.buffer_handle),
+        channels: sizes.channels,
+        slots: sizes.slots,
+        slot_bytes: sizes.slot_bytes,
+        signal0: places.get(2).map_or(0, |outbox| outbox.signal_start),
+    };
+    let ll = ncclLLA2AHandle_t { bufHandle: places[0].buffer_handle, nSlots: sizes.ll_slots };
+    Ok(Ready { kernels, order: Mutex::new(order?), device, comm: made.dev_comm, inbox, ll, one_team, sizes })
+}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # deps.sh [--check]: what the build needs. Without --check it installs what is missing (apt-get, as root) and makes the venv
-# with the CUDA headers and compiler that the compile tests use; where it cannot, it says which command does.
+# with NVIDIA's headers, compiler and library that tests compare with; where it cannot, it says which command does.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 check_only=${1:-}
@@ -19,6 +19,7 @@ if [ "$check_only" != --check ]; then
   need pkg-config pkg-config
   need cmake cmake
   need python3 python3-venv
+  need abidw abigail-tools
   python3 -c 'import ensurepip' 2> /dev/null || { missing+=("python3 venv"); packages+=(python3-venv); }
 fi
 
@@ -41,15 +42,25 @@ if [ ${#missing[@]} -gt 0 ]; then
 fi
 [ "$check_only" = --check ] && exit 0
 
-# The compile tests: NVIDIA's compiler and headers, from PyPI. Without them those tests say that they were skipped.
+# NVIDIA's compiler, and NCCL 2.28.9 with its library, from PyPI; beside it the headers of other versions, each in a folder of its
+# own: 2.28.7 has our layouts, 2.28.3 and 2.29.7 must be told apart.
 venv=${GINRS_TEST_VENV:-$PWD/build/venv}
-if [ -x "$venv/bin/python" ] && ls -d "$venv"/lib/python3*/site-packages/nvidia/nccl > /dev/null 2>&1; then
-  echo "compile tests: $venv"
-  exit 0
+offline() {
+  echo "cannot fetch $1 for the tests that compare with NVIDIA's headers and library | fix: run make deps online once; GINRS_TEST_VENV can name \
+another machine's build/venv" >&2
+  exit 1
+}
+pip=("$venv/bin/pip" install --quiet --disable-pip-version-check)
+if ! [ -x "$venv/bin/python" ] || ! ls -d "$venv"/lib/python3*/site-packages/nvidia/nccl > /dev/null 2>&1; then
+  python3 -m venv "$venv"
+  "${pip[@]}" 'nvidia-cuda-nvcc==13.0.*' 'nvidia-cuda-runtime==13.0.*' 'nvidia-cuda-crt==13.0.*' 'nvidia-nvvm==13.0.*' \
+    'nvidia-cuda-cccl==13.0.*' 'nvidia-nccl-cu13==2.28.9' || { rm -rf "$venv"; offline "NVIDIA's compiler and NCCL 2.28.9"; }
 fi
-python3 -m venv "$venv"
-if ! "$venv/bin/pip" install --quiet --disable-pip-version-check 'nvidia-cuda-nvcc==13.0.*' 'nvidia-cuda-runtime==13.0.*' \
-  'nvidia-cuda-crt==13.0.*' 'nvidia-nvvm==13.0.*' 'nvidia-cuda-cccl==13.0.*' 'nvidia-nccl-cu13==2.28.9'; then
-  rm -rf "$venv"
-  echo "no NVIDIA compiler or headers (PyPI is out of reach): the nvcc compile tests will be skipped | fix: run make deps online" >&2
-fi
+for version in 2.28.7 2.28.3 2.29.7; do
+  beside=$venv/nccl-$version
+  [ -e "$beside/nvidia/nccl/include/nccl.h" ] && continue
+  rm -rf "$beside"
+  "${pip[@]}" --no-cache-dir --no-deps --target "$beside" "nvidia-nccl-cu13==$version" || { rm -rf "$beside"; offline "NCCL $version"; }
+  rm -rf "$beside/nvidia/nccl/lib"
+done
+echo "NVIDIA's headers, compiler and library: $venv"

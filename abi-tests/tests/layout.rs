@@ -1,197 +1,211 @@
-//! Every shared struct and constant has one layout in Rust, in our headers and in NVIDIA's. The asserts are made from the Rust
-//! types, so no number stands here.
+//! Every struct, constant, enumerator and macro has one layout and one value in Rust, in our headers and in NVIDIA's of 2.28.9 and
+//! 2.28.7. One list (layout/records.rs, layout/values.rs) makes what Rust says and the programs that say it of headers; the
+//! debug information and the macros of NVIDIA's headers say whether the list is complete.
 
-use abi_tests::{nvidia_headers, prefix, run};
-use ginrs::abi::types::*;
-use std::mem::{align_of, offset_of, size_of};
-use std::path::{Path, PathBuf};
+#[path = "../layout/facts.rs"]
+mod facts;
+#[path = "../layout/records.rs"]
+#[rustfmt::skip]
+mod records;
+#[path = "../layout/values.rs"]
+#[rustfmt::skip]
+mod values;
+
+use abi_tests::{Headers, dwarf, exported, nvidia, prefix, root, run};
+use facts::{Facts, Where, differences, parse, program, rust};
+use records::records;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::process::Command;
+use values::values;
 
-/// Appends a static_assert on the size, the alignment and each offset.
-macro_rules! same {
-    ($out:ident, $t:ident $(, $field:ident)* $(,)?) => {
-        $out.push(format!("static_assert(sizeof({0}) == {1} && alignof({0}) == {2}, \"{0}\");", stringify!($t), size_of::<$t>(), align_of::<$t>()));
-        $($out.push(format!("static_assert(offsetof({0}, {1}) == {2}, \"{0}.{1}\");", stringify!($t), stringify!($field), offset_of!($t, $field)));)*
-    };
+const C_HEAD: &str = "#include <stddef.h>
+#include <nccl.h>
+#include <nccl_device/core.h>
+#include <nccl_device/impl/core__types.h>
+#include <nccl_device/impl/ll_a2a__types.h>
+#include <nccl_device/impl/lsa_barrier__types.h>
+typedef struct ncclWindow_vidmem ncclWindow_vidmem;";
+
+const CXX_HEAD: &str = "#include <cstddef>
+#include <cstdint>
+#include <nccl.h>
+#include <nccl_device.h>
+#include <nccl_device/gin/gdaki/gin_gdaki_device_host_common.h>
+#include <nccl_device/gin/proxy/gin_proxy_device_host_common.h>";
+
+const DOCA_HEAD: &str = "#include <nccl_device/gin/gdaki/doca_gpunetio/common/doca_gpunetio_verbs_def.h>
+#include <nccl_device/gin/gdaki/doca_gpunetio/common/doca_gpunetio_verbs_dev.h>";
+
+/// The headers that are compared; ours first, which need no toolkit.
+fn ours() -> Headers {
+    Headers { name: "ours".into(), include: vec![prefix().join("include/ginrs")] }
 }
 
-fn host_structs() -> Vec<String> {
-    let mut out = Vec::new();
-    same!(out, ncclUniqueId, internal);
-    same!(
-        out,
-        ncclConfig_t,
-        size,
-        magic,
-        version,
-        blocking,
-        cgaClusterSize,
-        minCTAs,
-        maxCTAs,
-        netName,
-        splitShare,
-        trafficClass,
-        commName,
-        collnetEnable,
-        CTAPolicy,
-        shrinkShare,
-        nvlsCTAs,
-        nChannelsPerNetPeer,
-        nvlinkCentricSched
-    );
-    same!(out, ncclSimInfo_t, size, magic, version, estimatedTime);
-    for (name, value) in [
-        ("NCCL_VERSION_CODE", i64::from(NCCL_VERSION_CODE)),
-        ("NCCL_VERSION(2, 28, 9)", 22809),
-        ("NCCL_VERSION(2, 8, 4)", 2804),
-        ("NCCL_UNIQUE_ID_BYTES", size_of::<ncclUniqueId>() as i64),
-        ("NCCL_CONFIG_UNDEF_INT", i64::from(NCCL_CONFIG_UNDEF_INT)),
-        ("NCCL_SPLIT_NOCOLOR", -1),
-        ("NCCL_WIN_DEFAULT", i64::from(NCCL_WIN_DEFAULT)),
-        ("NCCL_WIN_COLL_SYMMETRIC", i64::from(NCCL_WIN_COLL_SYMMETRIC)),
-        ("NCCL_WIN_REQUIRED_ALIGNMENT", NCCL_WIN_REQUIRED_ALIGNMENT as i64),
-        ("NCCL_CTA_POLICY_DEFAULT", 0),
-        ("NCCL_CTA_POLICY_EFFICIENCY", 1),
-        ("NCCL_CTA_POLICY_ZERO", 2),
-        ("NCCL_SHRINK_DEFAULT", 0),
-        ("NCCL_SHRINK_ABORT", 1),
-        ("NCCL_REVOKE_DEFAULT", 0),
-        ("ncclSuccess", 0),
-        ("ncclUnhandledCudaError", ginrs::error::Code::UnhandledCudaError as i64),
-        ("ncclSystemError", ginrs::error::Code::SystemError as i64),
-        ("ncclInternalError", ginrs::error::Code::InternalError as i64),
-        ("ncclInvalidArgument", ginrs::error::Code::InvalidArgument as i64),
-        ("ncclInvalidUsage", ginrs::error::Code::InvalidUsage as i64),
-        ("ncclRemoteError", ginrs::error::Code::RemoteError as i64),
-        ("ncclInProgress", ginrs::error::Code::InProgress as i64),
-        ("ncclNumResults", 8),
-        ("ncclNumTypes", 12),
-        ("ncclFloat8e5m2", 11),
-        ("ncclBfloat16", 9),
-        ("ncclHalf", 6),
-        ("ncclNumOps", 5),
-        ("ncclMaxRedOp", i64::from(i32::MAX)),
-        ("ncclScalarHostImmediate", 1),
-    ] {
-        out.push(format!("static_assert((long long){name} == {value}LL, \"{name}\");"));
-    }
-    out.push(format!("static ncclConfig_t config = NCCL_CONFIG_INITIALIZER; int main() {{ return !(config.size == {} && config.magic == {NCCL_CONFIG_MAGIC}u && config.version == {NCCL_VERSION_CODE} && config.blocking == NCCL_CONFIG_UNDEF_INT && config.netName == NULL && config.commName == NULL && config.nvlinkCentricSched == NCCL_CONFIG_UNDEF_INT); }}", size_of::<ncclConfig_t>()));
-    out
-}
-
-fn device_structs() -> Vec<String> {
-    let mut out = Vec::new();
-    same!(out, ncclTeam_t, nRanks, rank, stride);
-    same!(
-        out,
-        ncclDevCommRequirements_t,
-        resourceRequirementsList,
-        teamRequirementsList,
-        lsaMultimem,
-        barrierCount,
-        lsaBarrierCount,
-        railGinBarrierCount,
-        lsaLLA2ABlockCount,
-        lsaLLA2ASlotCount,
-        ginForceEnable,
-        ginContextCount,
-        ginSignalCount,
-        ginCounterCount
-    );
-    same!(
-        out,
-        ncclDevResourceRequirements_t,
-        next,
-        bufferSize,
-        bufferAlign,
-        outBufferHandle,
-        ginSignalCount,
-        ginCounterCount,
-        outGinSignalStart,
-        outGinCounterStart
-    );
-    same!(out, ncclTeamRequirements_t, next, team, multimem, outMultimemHandle);
-    same!(out, ncclMultimemHandle_t, mcBasePtr);
-    same!(out, ncclLsaBarrierHandle_t, bufHandle, nBarriers);
-    same!(out, ncclGinBarrierHandle_t, signal0, bufHandle);
-    same!(out, ncclLLA2AHandle_t, bufHandle, nSlots);
-    same!(out, ncclWindow_vidmem, winHost, lsaFlatBase, lsaRank, worldRank, stride4G, mcOffset4K, ginOffset4K, ginWins);
-    same!(out, ncclDevCommWindowTable, entries, next);
-    same!(
-        out,
-        ncclDevComm,
-        rank,
-        nRanks,
-        nRanks_rcp32,
-        lsaRank,
-        lsaSize,
-        lsaSize_rcp32,
-        windowTable,
-        resourceWindow,
-        resourceWindow_inlined,
-        lsaMultimem,
-        lsaBarrier,
-        railGinBarrier,
-        ginContextCount,
-        ginTypes,
-        ginHandles,
-        ginSignalBase,
-        ginSignalCount,
-        ginCounterBase,
-        ginCounterCount,
-        ginSignalShadows
-    );
-    out
-}
-
-/// Compiles (and runs, where it can be linked alone) the asserts against the headers in `include`.
-fn compile(compiler: &str, language: &str, head: &str, lines: &[String], include: &[&Path]) -> PathBuf {
+/// Compiles a source; the folder lives as long as the caller needs the output.
+fn compile(compiler: &str, flags: &[&str], source: &str, headers: &Headers) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
-    let source = folder.path().join(format!("layout.{language}"));
-    std::fs::write(&source, format!("{head}\n{}\n", lines.join("\n"))).unwrap();
-    let object = folder.path().join("layout");
-    let mut command = Command::new(compiler);
-    include.iter().for_each(|path| {
-        command.arg("-I").arg(path);
-    });
-    run(command.arg("-o").arg(&object).arg(&source));
-    run(&mut Command::new(&object));
-    object
+    let (input, output) = (folder.path().join("layout.c"), folder.path().join("layout"));
+    std::fs::write(&input, source).unwrap();
+    run(Command::new(compiler).args(flags).args(headers.flags()).arg("-o").arg(&output).arg(&input));
+    (folder, output)
 }
 
-const HOST: &str = "#include <assert.h>\n#include <nccl.h>\n#include <stdalign.h>\n#include <stddef.h>";
-/// The table's entry type has its own name in C++; main stands for the host part's.
-const DEVICE: &str = "#include <cstddef>\n#include <nccl.h>\n#include <nccl_device.h>\nint main() { return 0; }";
+/// What the headers say, in C or in C++: layouts and values, and types of fields.
+fn say(compiler: &str, head: &str, headers: &Headers, parts: &[Where]) -> (Facts, Facts) {
+    let source = program(head, &records(), &values(), parts);
+    let language: &[&str] = if compiler.ends_with("++") { &["-x", "c++", "-std=c++17", "-w"] } else { &["-std=c11", "-w"] };
+    let (_folder, output) = compile(compiler, language, &source, headers);
+    parse(&run(&mut Command::new(output)))
+}
+
+/// Each fact of `left` is one of `right`.
+#[track_caller]
+fn same(name: &str, left: &Facts, right: &Facts) {
+    let found = differences(left, right);
+    assert!(!left.is_empty() && found.is_empty(), "{name}: {} facts differ:\n{}", found.len(), found.join("\n"));
+}
 
 #[test]
-fn our_nccl_h_as_c_and_as_cxx_without_a_toolkit() {
-    let include = prefix().join("include/ginrs");
-    for (compiler, language) in [("gcc", "c"), ("g++", "cc"), ("clang", "c"), ("clang++", "cc")] {
-        compile(compiler, language, HOST, &host_structs(), &[&include]);
+fn rust_and_our_headers_in_c_and_in_cxx() {
+    let of_rust = rust(&records(), &values(), &[Where::C]);
+    for compiler in ["gcc", "clang"] {
+        same(compiler, &of_rust, &say(compiler, C_HEAD, &ours(), &[Where::C]).0);
+    }
+    let parts = [Where::C, Where::Cxx, Where::Doca, Where::Ours];
+    let of_rust = rust(&records(), &values(), &parts);
+    for compiler in ["g++", "clang++"] {
+        same(compiler, &of_rust, &say(compiler, &format!("{CXX_HEAD}\n{DOCA_HEAD}"), &ours(), &parts).0);
     }
 }
 
 #[test]
-fn our_device_headers_on_the_stand_in() {
-    let (include, cpu) = (prefix().join("include/ginrs"), prefix().join("lib/ginrs/cpu/include"));
-    let head = format!("#define __host__\n#define __device__\n#define __forceinline__ inline\n{DEVICE}");
-    compile("g++", "cc", &head, &device_structs(), &[&include, &cpu]);
+fn rust_and_plugins() {
+    let head = format!("#include \"{}\"", root().join("abi-tests/layout/plugin.h").display());
+    let none = Headers { name: "plugin.h".into(), include: vec![] };
+    let parts = [Where::Plugin];
+    same("plugin.h", &rust(&records(), &values(), &parts), &say("gcc", &head, &none, &parts).0);
+}
+
+/// 2.28.7's wheel has no DOCA headers; for the rest the two are alike.
+#[test]
+fn nvidias_headers_of_both_versions_rust_and_ours() {
+    for (version, doca) in [("2.28.9", DOCA_HEAD), ("2.28.7", "")] {
+        let theirs = nvidia(version);
+        same(version, &say("gcc", C_HEAD, &theirs, &[Where::C]).0, &say("gcc", C_HEAD, &ours(), &[Where::C]).0);
+        let head = format!("{CXX_HEAD}\n{doca}");
+        let parts = if doca.is_empty() { vec![Where::C, Where::Cxx] } else { vec![Where::C, Where::Cxx, Where::Doca] };
+        let (mine, other) = (say("g++", &head, &ours(), &parts), say("g++", &head, &theirs, &parts));
+        same(version, &other.0, &mine.0);
+        same(&format!("{version}, types of fields"), &other.1, &mine.1);
+        same(&format!("{version} and Rust"), &rust(&records(), &values(), &parts), &other.0);
+    }
+}
+
+/// Names of one type in debug information and in the list.
+fn plain(name: &str) -> String {
+    let name = name.replace("long unsigned int", "uint64_t");
+    match name.as_str() {
+        "ncclConfig_v22800" => "ncclConfig".into(),
+        "ncclSimInfo_v22200" => "ncclSimInfo".into(),
+        _ => name.strip_suffix("_t").unwrap_or(&name).into(),
+    }
+}
+
+fn ours_to_judge(name: &str) -> bool {
+    ["nccl", "NCCL", "doca", "DOCA"].iter().any(|start| name.starts_with(start))
+}
+
+/// Words of all expressions.
+fn words() -> BTreeSet<String> {
+    let mut words = BTreeSet::new();
+    for value in values() {
+        words.extend(value.expression.split(|c: char| !c.is_alphanumeric() && c != '_').map(str::to_owned));
+    }
+    words
 }
 
 #[test]
-fn nvidias_headers_have_the_same_layouts() {
-    let Some((nccl, cuda)) = nvidia_headers() else { return };
-    compile("gcc", "c", HOST, &host_structs(), &[&nccl, &cuda]);
-    compile("g++", "cc", DEVICE, &device_structs(), &[&nccl, &cuda]);
+fn no_struct_field_or_enumerator_of_nvidias_headers_is_left_out() {
+    let source = format!("{CXX_HEAD}\n{DOCA_HEAD}\n");
+    let flags = ["-x", "c++", "-std=c++17", "-w", "-g", "-fno-eliminate-unused-debug-types", "-c"];
+    let (_folder, object) = compile("g++", &flags, &source, &nvidia("2.28.9"));
+    let declared = dwarf::read(&object);
+    let listed: Vec<(String, BTreeSet<&str>)> =
+        records().iter().map(|r| (plain(r.name), r.fields.iter().map(|(field, _)| *field).collect())).collect();
+    let masks: BTreeSet<String> = values()
+        .iter()
+        .filter_map(|v| Some(v.expression.strip_prefix("MASK(ncclGinProxyQword_t, ")?.trim_end_matches(')').to_owned()))
+        .collect();
+    let (mut missing, mut seen) = (Vec::new(), 0);
+    for (name, members) in declared.records.iter().filter(|(name, _)| ours_to_judge(name)) {
+        for member in members {
+            seen += 1;
+            let known = listed.iter().any(|(record, fields)| *record == plain(name) && fields.contains(member.as_str()));
+            let mask = name == "ncclGinProxyQword_t" && masks.contains(member);
+            if !known && !mask {
+                missing.push(format!("{name}.{member}"));
+            }
+        }
+    }
+    let words = words();
+    let enumerators: Vec<&String> = declared.enumerators.iter().filter(|name| ours_to_judge(name)).collect();
+    missing.extend(enumerators.iter().filter(|name| !words.contains(**name)).map(|name| (*name).clone()));
+    assert!(seen > 250 && enumerators.len() > 140, "only {seen} fields and {} enumerators found", enumerators.len());
+    assert!(missing.is_empty(), "not in abi-tests/layout: {}", missing.join(", "));
 }
 
-/// Our prototypes declared again after NVIDIA's: a C compiler refuses any difference in type.
+/// Macros that are no value to compare; what they are for is compiled by abi-tests/tests/headers.rs.
+const TEXT: [&str; 5] =
+    ["NCCL_CONFIG_INITIALIZER", "NCCL_SIM_INFO_INITIALIZER", "NCCL_DEVICE_INLINE", "NCCL_HOST_DEVICE_INLINE", "NCCL_EXTERN_C"];
+/// In the host's pass NVIDIA's headers leave GDAKI out, so that `ncclGin` differs between the passes: a defect that ours do not have.
+const BETTER: [&str; 2] = ["NCCL_GIN_GDAKI_ENABLE", "NCCL_GIN_BACKEND_MASK_ALL"];
+/// Helpers of DOCA's own code.
+const THEIRS: [&str; 2] = ["DOCA_GPUNETIO_VOLATILE", "DOCA_GPUNETIO_VERBS_ASSERT"];
+
 #[test]
-fn our_prototypes_are_nvidias() {
-    let Some((nccl, cuda)) = nvidia_headers() else { return };
-    let ours = std::fs::read_to_string(prefix().join("include/ginrs/nccl.h")).unwrap();
-    let at = ours.find("ncclScalarResidence_t;").expect("the last type") + "ncclScalarResidence_t;".len();
-    let prototypes = ours[at..].split("#ifdef __cplusplus").next().unwrap().to_owned();
-    assert!(prototypes.matches("ncclResult_t pnccl").count() > 30);
-    compile("gcc", "c", HOST, &[prototypes, "int main(void) { return 0; }".into()], &[&nccl, &cuda]);
+fn no_macro_of_nvidias_headers_is_left_out() {
+    let macros = |headers: &Headers| -> BTreeSet<String> {
+        let source = format!("{CXX_HEAD}\n{DOCA_HEAD}\n");
+        let (_folder, output) = compile("g++", &["-x", "c++", "-std=c++17", "-w", "-E", "-dM"], &source, headers);
+        let text = std::fs::read_to_string(output).unwrap();
+        let names = text.lines().filter_map(|line| line.strip_prefix("#define ")?.split([' ', '(']).next());
+        names.filter(|name| ours_to_judge(name) && !name.ends_with("_H") && !name.ends_with("_H_")).map(str::to_owned).collect()
+    };
+    let (theirs, ours, words) = (macros(&nvidia("2.28.9")), macros(&ours()), words());
+    assert!(theirs.len() > 40, "only {} macros found", theirs.len());
+    for name in theirs.iter().filter(|name| !THEIRS.contains(&name.as_str())) {
+        assert!(ours.contains(name), "our headers lack {name}");
+        let exempt = TEXT.contains(&name.as_str()) || BETTER.contains(&name.as_str());
+        assert!(exempt || words.contains(name), "{name} is not in abi-tests/layout/values.rs");
+    }
+}
+
+/// The prototypes of all exports as src/abi has them, declared once more behind a header's: a compiler refuses any other type.
+#[test]
+fn every_prototype_is_the_headers() {
+    let prototypes =
+        run(Command::new(env!("CARGO")).args(["run", "-q", "-p", "header-gen", "--", "declare"]).current_dir(root()));
+    let names: Vec<String> = exported().into_iter().filter(|name| !name.starts_with("ginrs")).collect();
+    assert!(names.len() == 104 && names.iter().all(|name| prototypes.contains(&format!(" {name}("))), "{prototypes}");
+    let again = format!(
+        "{C_HEAD}\ntypedef struct ncclDevComm ncclDevComm;\n#ifdef __cplusplus\nextern \"C\" {{\n#endif\n{prototypes}\n\
+         #ifdef __cplusplus\n}}\n#endif\n"
+    );
+    for headers in [nvidia("2.28.9"), nvidia("2.28.7"), ours()] {
+        compile("gcc", &["-x", "c", "-w", "-c"], &again, &headers);
+        compile("g++", &["-x", "c++", "-w", "-c"], &again.replace(C_HEAD, CXX_HEAD), &headers);
+        // A name that the header does not declare would have been compared with nothing. NVIDIA's declare no twin of the device API's
+        // functions; the team functions are overloaded in C++.
+        let device = |name: &str| ["DevComm", "Team", "Requirement", "LLA2A"].iter().any(|part| name.contains(part));
+        let declared: Vec<&str> = names
+            .iter()
+            .map(String::as_str)
+            .filter(|name| headers.name == "ours" || !name.starts_with('p') || !device(name))
+            .collect();
+        let (teams, others): (Vec<&str>, Vec<&str>) = declared.iter().partition(|name| name.contains("ncclTeam"));
+        let named = |names: &[&str]| format!("void* all[] = {{ (void*){} }};\n", names.join(", (void*)"));
+        compile("gcc", &["-x", "c", "-w", "-c"], &format!("{C_HEAD}\n{}", named(&teams)), &headers);
+        compile("g++", &["-x", "c++", "-w", "-c"], &format!("{CXX_HEAD}\n{}", named(&others)), &headers);
+    }
 }

@@ -31,6 +31,33 @@ const WITH_COUNTER: u64 = 4;
 const WITH_INC: u64 = 8;
 const WITH_ADD: u64 = 16;
 
+/// The bits that each field takes of its word, by the name that C gives it in `ncclGinProxyQword_t`; and the operation's bits.
+/// abi-tests compares them with the headers.
+pub const MASKS: [(&str, u64); 14] = [
+    ("header.op", OP.mask()),
+    ("header.size", SIZE.mask()),
+    ("srcOff.srcOff", SRC_OFFSET.mask()),
+    ("srcHandle.srcHandle", SRC_HANDLE.mask()),
+    ("inlineLow.inlineValLow", INLINE_0.mask()),
+    ("inlineLow.inlineValLow2", INLINE_32.mask()),
+    ("inlineHigh.inlineValHigh", INLINE_48.mask()),
+    ("dstOff.dstOff", DST_OFFSET.mask()),
+    ("dstHandle.dstHandle", DST_HANDLE.mask()),
+    ("completion.counterId", COUNTER.mask()),
+    ("completion.signalId", SIGNAL.mask()),
+    ("completion.signalValLow", VALUE_0.mask()),
+    ("signalVal.signalValLow2", VALUE_16.mask()),
+    ("signalVal.signalValHigh", VALUE_32.mask()),
+];
+/// See [`MASKS`].
+pub const OPERATIONS: [(&str, u64); 5] = [
+    ("ncclGinProxyOpPut", PUT),
+    ("ncclGinProxyOpWithInline", WITH_INLINE),
+    ("ncclGinProxyOpWithCounter", WITH_COUNTER),
+    ("ncclGinProxyOpWithSignalInc", WITH_INC),
+    ("ncclGinProxyOpWithSignalAdd", WITH_ADD),
+];
+
 /// Where a value lies in the eight words.
 #[derive(Clone, Copy)]
 struct Field {
@@ -42,6 +69,10 @@ struct Field {
 impl Field {
     const fn max(self) -> u64 {
         u64::MAX >> (64 - self.bits)
+    }
+
+    const fn mask(self) -> u64 {
+        self.max() << self.low
     }
 
     #[inline]

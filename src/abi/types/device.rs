@@ -11,6 +11,9 @@ pub const NCCL_NET_DEVICE_HOST: i32 = 0;
 pub const NCCL_NET_DEVICE_UNPACK: i32 = 1;
 pub const NCCL_NET_DEVICE_GIN_PROXY: i32 = 2;
 pub const NCCL_NET_DEVICE_GIN_GDAKI: i32 = 3;
+/// `netDeviceVersion` of those two kinds of handles.
+pub const NCCL_GIN_PROXY_VERSION: i32 = 100;
+pub const NCCL_GIN_GDAKI_VERSION: i32 = 100;
 
 /// The pointee of `ncclWindow_t`, in device memory.
 #[repr(C)]
@@ -99,9 +102,9 @@ pub struct ncclGinProxyGpuCtx_t {
 layout!(ncclGinProxyGpuCtx_t, 48, 8, queueSize @ 4, queues @ 8, pis @ 16, cis @ 24, counters @ 32, signals @ 40);
 
 /// A descriptor as it stands in a queue; storage is 16-aligned, the C type itself is not.
-#[repr(C)]
+#[repr(C, packed)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ncclGinProxyGfd_t {
     pub qword: [u64; 8],
 }
-const _: () = assert!(size_of::<ncclGinProxyGfd_t>() == 64);
+layout!(ncclGinProxyGfd_t, 64, 1);

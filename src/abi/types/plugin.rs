@@ -55,6 +55,37 @@ layout!(ncclNetProperties_v11_t, 112, 8, pciPath @ 8, guid @ 16, ptrSupport @ 24
 #[derive(Clone, Copy, Debug)]
 pub struct ncclGin_v11_t {
     pub name: *const c_char,
-    pub functions: [*const c_void; 18],
+    pub init: *const c_void,
+    pub devices: *const c_void,
+    pub getProperties: *const c_void,
+    pub listen: *const c_void,
+    pub connect: *const c_void,
+    pub createContext: *const c_void,
+    pub regMrSym: *const c_void,
+    pub regMrSymDmaBuf: *const c_void,
+    pub deregMrSym: *const c_void,
+    pub destroyContext: *const c_void,
+    pub closeColl: *const c_void,
+    pub closeListen: *const c_void,
+    pub iput: *const c_void,
+    pub iputSignal: *const c_void,
+    pub test: *const c_void,
+    pub ginProgress: *const c_void,
+    pub queryLastError: *const c_void,
+    pub finalize: *const c_void,
 }
-layout!(ncclGin_v11_t, 152, 8, functions @ 8);
+layout!(ncclGin_v11_t, 152, 8, init @ 8, devices @ 16, getProperties @ 24, listen @ 32, connect @ 40, createContext @ 48,
+    regMrSym @ 56, regMrSymDmaBuf @ 64, deregMrSym @ 72, destroyContext @ 80, closeColl @ 88, closeListen @ 96, iput @ 104,
+    iputSignal @ 112, test @ 120, ginProgress @ 128, queryLastError @ 136, finalize @ 144);
+
+/// Bytes of a connection handle between plugins.
+pub const NCCL_NET_HANDLE_MAXSIZE: usize = 128;
+/// `ptrSupport`, and the kind of memory in a registration.
+pub const NCCL_PTR_HOST: i32 = 1;
+pub const NCCL_PTR_CUDA: i32 = 2;
+pub const NCCL_PTR_DMABUF: i32 = 4;
+/// A registration whose writes are seen in order.
+pub const NCCL_NET_MR_FLAG_FORCE_SO: u64 = 1;
+/// `op` of iputSignal.
+pub const NCCL_NET_SIGNAL_OP_INC: u32 = 1;
+pub const NCCL_NET_SIGNAL_OP_ADD: u32 = 2;

@@ -1,6 +1,7 @@
 //! Generates what has to agree with the sources: include/nccl.h, include/ginrs.h and MATRIX.md.
 //!
-//! `header-gen write` writes them, `header-gen check` fails and names those that are stale. Both run in the repository root.
+//! `header-gen write` writes them, `header-gen check` fails and names those that are stale; `header-gen declare` prints the
+//! prototype of every export, nccl_device/core.h's too, for comparison with other headers. All run in the repository root.
 
 mod exports;
 mod matrix;
@@ -11,6 +12,18 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let mode = std::env::args().nth(1).unwrap_or_default();
+    if mode == "declare" {
+        return match declare(Path::new(".")) {
+            Ok(text) => {
+                print!("{text}");
+                ExitCode::SUCCESS
+            }
+            Err(error) => {
+                eprintln!("header-gen: {error}");
+                ExitCode::FAILURE
+            }
+        };
+    }
     let generated = match generate(Path::new(".")) {
         Ok(generated) => generated,
         Err(error) => {
@@ -31,7 +44,7 @@ fn main() -> ExitCode {
             }
             "check" => eprintln!("header-gen: {path} is stale | fix: make headers, and commit it"),
             _ => {
-                eprintln!("usage: header-gen write | check");
+                eprintln!("usage: header-gen write | check | declare");
                 return ExitCode::from(2);
             }
         }
@@ -57,6 +70,17 @@ fn generate(root: &Path) -> Result<Files, String> {
         ("include/ginrs.h", header(include_str!("ginrs_head.h"), &extras)),
         ("MATRIX.md", matrix::render(root, &exports)?),
     ])
+}
+
+/// Every export as src/abi has it, whatever header declares it.
+fn declare(root: &Path) -> Result<String, String> {
+    let files = std::fs::read_dir(root.join("src/abi")).map_err(|error| format!("src/abi: {error}"))?;
+    let mut names: Vec<String> =
+        files.flatten().filter_map(|file| Some(file.file_name().to_str()?.strip_suffix(".rs")?.to_owned())).collect();
+    names.retain(|name| name != "mod");
+    names.sort();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    Ok(prototypes::read(root, &names)?.iter().map(prototypes::Function::declare).collect())
 }
 
 fn header(head: &str, functions: &[prototypes::Function]) -> String {

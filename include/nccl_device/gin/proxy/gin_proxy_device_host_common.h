@@ -57,13 +57,13 @@ typedef union {
     uint64_t resv : 7;
     uint64_t inlineValLow : 32;  /* the value's bits 0..31 */
     uint64_t inlineValLow2 : 16; /* 32..47 */
-    uint64_t resv2 : 8;
   } inlineLow;
   struct {
     uint64_t flag : 1;
-    uint64_t resv1 : 7;
+    uint64_t resv : 7;
     uint64_t inlineValHigh : 16; /* 48..63 */
-    uint64_t resv2 : 40;
+    uint64_t resv1 : 8;
+    uint64_t resv2 : 32;
   } inlineHigh;
   struct {
     uint64_t flag : 1;
@@ -86,7 +86,6 @@ typedef union {
     uint64_t resv : 7;
     uint64_t signalValLow2 : 16; /* 16..31 */
     uint64_t signalValHigh : 32; /* 32..63 */
-    uint64_t resv2 : 8;
   } signalVal;
 } ncclGinProxyQword_t;
 

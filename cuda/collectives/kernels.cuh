@@ -2,6 +2,9 @@
 #ifndef GINRS_COLLECTIVES_KERNELS_CUH_
 #define GINRS_COLLECTIVES_KERNELS_CUH_
 #include "direct.cuh"
+#include "ll.cuh"
+#include "p2p.cuh"
+#include "staged.cuh"
 
 namespace ginrs {
 namespace coll {
@@ -9,7 +12,9 @@ namespace coll {
 template <typename T>
 __device__ __forceinline__ void reducing(ginrsCollWork const& work) {
   switch (work.how) {
+    case GINRS_COLL_LL: allReduceLL<T>(work); break;
     case GINRS_COLL_DIRECT: reducingDirect<T>(work); break;
+    case GINRS_COLL_STAGED: reducingStaged<T>(work); break;
     default: GINRS_TRAP("a reduction in a way that this kernel does not have");
   }
 }
@@ -17,6 +22,7 @@ __device__ __forceinline__ void reducing(ginrsCollWork const& work) {
 __device__ __forceinline__ void copying(ginrsCollWork const& work) {
   switch (work.how) {
     case GINRS_COLL_DIRECT: copyingDirect(work); break;
+    case GINRS_COLL_STAGED: copyingStaged(work); break;
     default: GINRS_TRAP("a copying collective in a way that this kernel does not have");
   }
 }
@@ -38,4 +44,5 @@ GINRS_COLL_REDUCE_KERNEL(ginrs_reduce_e4m3, E4m3)
 GINRS_COLL_REDUCE_KERNEL(ginrs_reduce_e5m2, E5m2)
 
 extern "C" __global__ void __launch_bounds__(512) ginrs_copy(__grid_constant__ const ginrsCollWork work) { ginrs::coll::copying(work); }
+extern "C" __global__ void __launch_bounds__(512) ginrs_p2p(__grid_constant__ const ginrsP2pWork work) { ginrs::coll::pointToPoint(work); }
 #endif

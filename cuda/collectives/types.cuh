@@ -114,6 +114,11 @@ struct Operation {
   __device__ __forceinline__ void add(Sum (&sum)[N], Pack<T, N> const& in) const {
     Sum next[N];
     first(next, in);
+    merge(sum, next);
+  }
+
+  template <int N>
+  __device__ __forceinline__ void merge(Sum (&sum)[N], Sum const (&next)[N]) const {
     switch (op) {
       case GINRS_COLL_PROD:
 #pragma unroll

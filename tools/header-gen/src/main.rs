@@ -56,7 +56,20 @@ type Files = Vec<(&'static str, String)>;
 
 fn generate(root: &Path) -> Result<Files, String> {
     // In the order of the header.
-    const HOST: [&str; 9] = ["library", "memory", "create", "finish", "query", "register", "window", "group", "stub"];
+    const HOST: [&str; 12] = [
+        "library",
+        "memory",
+        "create",
+        "finish",
+        "query",
+        "register",
+        "window",
+        "group",
+        "reduction",
+        "collective",
+        "point_to_point",
+        "stub",
+    ];
     let host = prototypes::read(root, &HOST)?;
     let extras = prototypes::read(root, &["extras"])?;
     let exports = exports::read(root)?;

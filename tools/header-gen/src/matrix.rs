@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
 /// Host functions that work but not in every way as NVIDIA's.
-const DIFFERS: [(&str, &str); 16] = [
+const DIFFERS: [(&str, &str); 20] = [
     ("CommInitRank", "ranks of one host only, found through the id"),
     (
         "CommInitRankConfig",
@@ -30,6 +30,13 @@ const DIFFERS: [(&str, &str); 16] = [
     ("GinBarrierCreateRequirement", "its signals are honoured (NVIDIA's library drops them)"),
     ("LLA2ACalcSlots", "-1 where the result does not fit an int"),
     ("LLA2ACreateRequirement", "a buffer above 2 GiB is refused"),
+    (
+        "AllReduce",
+        "as all collectives: buffers that overlap in another way than NCCL's in-place layouts are refused; a count of 0 launches nothing; graphs are ordered within themselves, not against other launches (docs/collectives.md)",
+    ),
+    ("AlltoAll", "buffers that overlap are refused"),
+    ("Send", "sizes that differ from the receiver's end the kernel with both sizes named; a count of 0 launches nothing"),
+    ("Recv", "as Send"),
     ("GroupEnd", "never ncclInProgress"),
     ("MemAlloc", "zeroed on the CPU device; size 0 gives NULL"),
     ("ResetDebugInit", "does nothing: the environment is read once"),

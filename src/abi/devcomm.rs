@@ -65,12 +65,34 @@ fn known(flags: c_uint) -> Result<()> {
     Ok(())
 }
 
+/// Refuses what other versions' headers call requirements, as far as it can be told (docs/abi-policy.md). Since 2.29.2 the struct
+/// begins with {size, magic, version}: the magic is where ours has the low half of a pointer, and odd, so no list can be it.
+fn served(reqs: &ncclDevCommRequirements_t, from_2_28_3: bool) -> Result<()> {
+    let head = reqs.teamRequirementsList as u64;
+    let version = match head as u32 {
+        NCCL_CONFIG_MAGIC => (head >> 32) as i32,
+        _ if from_2_28_3 => 22803,
+        _ => return Ok(()),
+    };
+    bail!(
+        InvalidUsage,
+        69,
+        "struct of another version | ncclDevCommCreate, ncclDevCommRequirements | the program was compiled with the headers of NCCL \
+         {}.{}.{}, served are 2.28.7 to 2.28.9 | fix: compile it with the headers of ginrs, or run it with that NCCL's own library",
+        version / 10_000,
+        version / 100 % 100,
+        version % 100
+    )
+}
+
 /// # Safety
 /// As [`pncclDevCommCreate`].
 unsafe fn create(c: &Arc<Comm>, reqs: *const ncclDevCommRequirements_t, outDevComm: *mut ncclDevComm, direct: bool) -> Outcome {
     collective(|| {
+        let reqs = input("reqs", reqs)?;
+        served(reqs, c.config.from_2_28_3)?;
         // SAFETY: the contract above.
-        let (requirements, outs) = unsafe { copy(input("reqs", reqs)?) }?;
+        let (requirements, outs) = unsafe { copy(reqs) }?;
         let requirements = Requirements { direct, ..requirements };
         out("outDevComm", outDevComm)?;
         c.ready()?;
@@ -254,6 +276,15 @@ mod tests {
         // SAFETY: the out pointers above are live.
         outs.resources.iter().for_each(|out| unsafe { out.write(&outputs) });
         assert_eq!((handle, signal), (9, 10));
+    }
+
+    #[test]
+    fn requirements_of_other_versions_are_refused_by_name() {
+        let plain = requirements(null_mut());
+        assert!(served(&plain, false).is_ok());
+        let newer = ncclDevCommRequirements_t { teamRequirementsList: (22907 << 32 | 0xcafe_beef_usize) as *mut _, ..plain };
+        assert!(served(&newer, false).unwrap_err().text.contains("NCCL 2.29.7"));
+        assert!(served(&plain, true).unwrap_err().text.contains("NCCL 2.28.3"));
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub struct CommConfig {
     pub nvls_ctas: Option<i32>,
     pub channels_per_net_peer: Option<i32>,
     pub nvlink_centric_sched: bool,
+    /// The struct was made by the headers of 2.28.3, whose device API has other structs.
+    pub from_2_28_3: bool,
 }
 
 impl Default for CommConfig {
@@ -43,6 +45,7 @@ impl Default for CommConfig {
             nvls_ctas: None,
             channels_per_net_peer: None,
             nvlink_centric_sched: false,
+            from_2_28_3: false,
         }
     }
 }
@@ -196,6 +199,7 @@ impl CommConfig {
             nvls_ctas: checked("nvlsCTAs", raw.nvlsCTAs, 1..=i32::MAX)?,
             channels_per_net_peer: checked("nChannelsPerNetPeer", raw.nChannelsPerNetPeer, 1..=64)?,
             nvlink_centric_sched: flag("nvlinkCentricSched", raw.nvlinkCentricSched)?.unwrap_or(default.nvlink_centric_sched),
+            from_2_28_3: raw.version == 22803,
         };
         Ok(own.with_environment())
     }

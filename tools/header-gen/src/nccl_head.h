@@ -36,6 +36,11 @@ typedef struct CUstream_st* cudaStream_t;
   ((major) < 2 || ((major) == 2 && (minor) < 9) ? (major) * 1000 + (minor) * 100 + (patch) \
                                                 : (major) * 10000 + (minor) * 100 + (patch))
 
+/* 2.28.3 named its barrier's header otherwise, and its device structs are smaller than what this library reads and writes. */
+#if __has_include(<nccl_device/mem_barrier.h>) && !__has_include(<nccl_device/lsa_barrier.h>)
+#error "nccl.h of ginrs (NCCL 2.28.9) stands in front of the nccl_device/ headers of NCCL 2.28.3, whose structs differ | fix: put all of ginrs' include folder first"
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -1,6 +1,7 @@
 /* __nv_bfloat16 and __nv_bfloat162, in host and device code. In C: the bare bits. */
-#ifndef GINRS_CPU_CUDA_BF16_H_
-#define GINRS_CPU_CUDA_BF16_H_
+#ifndef __CUDA_BF16_H__
+#define __CUDA_BF16_H__
+#define __CUDA_BF16_TYPES_EXIST__
 #include "cuda_fp16.h"
 #ifdef __cplusplus
 #define GINRS_T __nv_bfloat16

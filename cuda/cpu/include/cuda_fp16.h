@@ -1,6 +1,7 @@
 /* __half and __half2, in host and device code. In C: the bare bits. */
-#ifndef GINRS_CPU_CUDA_FP16_H_
-#define GINRS_CPU_CUDA_FP16_H_
+#ifndef __CUDA_FP16_H__
+#define __CUDA_FP16_H__
+#define __CUDA_FP16_TYPES_EXIST__
 #include "vector_types.h"
 #ifdef __cplusplus
 #include "ginrs_cpu/halves.h"

@@ -1,6 +1,7 @@
 /* __nv_fp8_e4m3 and __nv_fp8_e5m2, their vectors and conversions, in host and device code. In C: the storage types. */
-#ifndef GINRS_CPU_CUDA_FP8_H_
-#define GINRS_CPU_CUDA_FP8_H_
+#ifndef __CUDA_FP8_H__
+#define __CUDA_FP8_H__
+#define __CUDA_FP8_TYPES_EXIST__
 #include "cuda_bf16.h"
 #include "cuda_fp16.h"
 

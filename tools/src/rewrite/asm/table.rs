@@ -109,6 +109,12 @@ impl Translator<'_> {
             "griddepcontrol" | "prefetch" | "prefetchu" | "setmaxnreg" | "pmevent" | "discard" | "applypriority" => {
                 Ok("(void)0".into())
             }
+            // Programs choose these kernels at run time: the device says that it has no multicast memory.
+            "multimem" => Ok(format!(
+                "::ginrs_cpu_trap(\"{}: the CPU device has no multicast memory\", {})",
+                self.instruction.text,
+                self.here()
+            )),
             _ => Err(self.unknown()),
         }
     }

@@ -57,9 +57,6 @@ fn run(
         let datatype = DataType::from_c(datatype)?;
         let peer = rank_of(function, "peer", peer, comm.n_ranks)?;
         let bytes = bytes_of(function, count as u64, datatype, 1)?;
-        if bytes == 0 {
-            return Ok(());
-        }
         check_buffer(function, if sends { "sendbuff" } else { "recvbuff" }, comm.rank, at, bytes)?;
         match PointToPoint::add(comm, Message { sends, peer, at, bytes }, stream as usize) {
             // The first of its group brings them all to their launch.

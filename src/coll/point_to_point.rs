@@ -102,7 +102,7 @@ fn launch(ready: &Ready, batch: &Batch, stream: Stream) -> Result<()> {
 
 /// A buffer that a kernel will read or write.
 pub fn check_buffer(function: &str, name: &str, rank: u32, at: DevPtr, bytes: u64) -> Result<()> {
-    if at == 0 {
+    if at == 0 && bytes > 0 {
         bail!(InvalidArgument, 94, "{name} is NULL | {function}, rank {rank} | {bytes} bytes | fix: pass device memory");
     }
     if at.checked_add(bytes).is_none() {

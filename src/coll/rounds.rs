@@ -21,7 +21,7 @@ pub struct Message {
     pub peer: u32,
     /// The buffer.
     pub at: DevPtr,
-    /// Its size; not 0.
+    /// Its size; 0 is a message too.
     pub bytes: u64,
 }
 

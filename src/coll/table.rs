@@ -84,67 +84,96 @@ pub struct Sizes {
 
 /// Bytes of a rank's inbox, at most: channels and slots shrink where there are many ranks.
 const INBOX: u64 = 64 << 20;
-/// Bytes of one LL slot's payload.
-const LL_PAYLOAD: u64 = 8;
+/// At the head of every slot, for the kernels. Bytes.
+const SLOT_HEADER: u32 = 128;
+/// What an LL thread takes at a time, in slots of 8 bytes. Bytes.
+const LL_PACK: u64 = 16;
+/// More ranks than that take no LL.
+const LL_RANKS: u32 = 16;
+/// More ranks than that cannot reduce through the inboxes: the kernel has a table of that size.
+pub const STAGED_RANKS: u32 = 1024;
+/// A message of that many bytes gets one more channel; the kernel for sends and receives knows it too.
+const BYTES_PER_CHANNEL: u64 = 64 << 10;
+/// Blocks of a launch of sends and receives, at most: all of them must run at the same time.
+const BLOCKS: u32 = 128;
 
 impl Sizes {
     /// For a communicator of `n_ranks` on such a device.
     pub fn of(device: device::Kind, n_ranks: u32) -> Self {
         let most = match device {
             device::Kind::Cuda => Self { channels: 16, slots: 4, slot_bytes: 64 << 10, barriers: 64, ll_blocks: 16, ll_slots: 0 },
-            device::Kind::Cpu => Self { channels: 2, slots: 4, slot_bytes: 16 << 10, barriers: 4, ll_blocks: 2, ll_slots: 0 },
+            device::Kind::Cpu => Self { channels: 4, slots: 4, slot_bytes: 16 << 10, barriers: 2, ll_blocks: 2, ll_slots: 0 },
         };
         let mut sizes = most;
         let bytes = |s: &Self| u64::from(n_ranks) * u64::from(s.channels) * u64::from(s.slots) * u64::from(s.slot_bytes);
-        while bytes(&sizes) > INBOX && sizes.channels > 1 {
+        // An all-reduce needs two channels: inputs on one, results on the other.
+        while bytes(&sizes) > INBOX && sizes.channels > 2 {
             sizes.channels /= 2;
         }
         while bytes(&sizes) > INBOX && sizes.slot_bytes > 4096 {
             sizes.slot_bytes /= 2;
         }
-        // Each rank's part of a block's data, from every rank.
-        let per_block = ll_limit(device).div_ceil(u64::from(sizes.ll_blocks) * LL_PAYLOAD);
-        sizes.ll_slots = per_block as u32 * n_ranks.min(LL_RANKS);
+        sizes.ll_slots = 2 * threads(device) * n_ranks.min(LL_RANKS);
         sizes
     }
 }
 
-/// More ranks than that take no LL.
-const LL_RANKS: u32 = 16;
+/// Of a block, at most.
+fn threads(device: device::Kind) -> u32 {
+    match device {
+        device::Kind::Cuda => 512,
+        device::Kind::Cpu => 32,
+    }
+}
 
 /// Bytes up to which LL is the fastest.
 fn ll_limit(device: device::Kind) -> u64 {
     match device {
-        device::Kind::Cuda => 0,
-        device::Kind::Cpu => 0,
+        device::Kind::Cuda => 64 << 10,
+        device::Kind::Cpu => 4 << 10,
     }
 }
 
 /// The choice for a collective.
 pub fn choose(shape: &Shape, sizes: &Sizes) -> Choice {
     let how = pick(shape, forced(config::text("GINRS_COLLECTIVE").as_deref()));
-    let cpu = shape.device == device::Kind::Cpu;
-    let threads = if cpu { 32 } else { 512 };
+    let most = threads(shape.device);
+    // As many as `bytes` need at `each`.
+    let enough = |bytes: u64, each: u64, most: u32| bytes.div_ceil(each).clamp(1, most.into()) as u32;
     match how {
-        How::Ll => Choice { how, blocks: (sizes.ll_blocks, 1), threads, channels: 0 },
-        How::Direct => {
-            let per_block = if cpu { 64 << 10 } else { 16 << 10 };
-            let blocks = shape.part.div_ceil(per_block).clamp(1, if cpu { 2 } else { sizes.barriers.into() }) as u32;
+        How::Ll => {
+            let threads = (shape.part.div_ceil(LL_PACK).next_multiple_of(32)).min(most.into()) as u32;
+            let blocks = enough(shape.part, u64::from(threads) * LL_PACK, sizes.ll_blocks);
             Choice { how, blocks: (blocks, 1), threads, channels: 0 }
         }
+        How::Direct => {
+            let each = if shape.device == device::Kind::Cpu { 64 << 10 } else { 16 << 10 };
+            Choice { how, blocks: (enough(shape.part, each, sizes.barriers), 1), threads: most, channels: 0 }
+        }
         How::Staged => {
-            let channels = shape.part.div_ceil(u64::from(sizes.slot_bytes)).clamp(1, sizes.channels.into()) as u32;
-            Choice { how, blocks: (channels, 2), threads, channels }
+            let payload = u64::from(sizes.slot_bytes - SLOT_HEADER);
+            let (channels, parts) = match shape.kind {
+                // Each rank reduces its part, and results have channels of their own.
+                Kind::AllReduce => (enough(shape.part.div_ceil(shape.n_ranks.into()), payload, sizes.channels / 2), 3),
+                _ => (enough(shape.part, payload, sizes.channels), 2),
+            };
+            Choice { how, blocks: (channels, parts), threads: most, channels }
         }
     }
 }
 
-/// The choice for a launch of sends and receives.
-pub fn point_to_point(device: device::Kind, inbox: &Inbox, _batch: &Batch) -> PointToPointChoice {
-    let cpu = device == device::Kind::Cpu;
-    let groups = if cpu { 1 } else { 4 };
-    let channels = inbox.channels;
-    PointToPointChoice { groups, channels, blocks: (2 * groups * channels, 1), threads: if cpu { 32 } else { 512 } }
+/// The choice for a launch of sends and receives. How many channels a message uses depends on its bytes alone, since its other
+/// end must come to the same.
+pub fn point_to_point(device: device::Kind, inbox: &Inbox, batch: &Batch) -> PointToPointChoice {
+    let items = || batch.sends.iter().chain(&batch.recvs);
+    let of_message = |bytes: u64| (bytes / BYTES_PER_CHANNEL + 1).min(inbox.channels.into()) as u32;
+    let channels = items().map(|item| of_message(item.bytes)).max().unwrap_or(1);
+    let mut rounds: Vec<u32> = items().map(|item| item.round).collect();
+    rounds.sort_unstable();
+    rounds.dedup();
+    let blocks = if device == device::Kind::Cpu { 16 } else { BLOCKS };
+    let groups = (rounds.len() as u32).min(blocks / (2 * channels)).max(1);
+    PointToPointChoice { groups, channels, blocks: (groups * channels, 2), threads: threads(device) }
 }
 
 /// What GINRS_COLLECTIVE asks for.

@@ -208,7 +208,9 @@ fn direct_can(shape: &Shape) -> bool {
     let Shape { send_registered, recv_registered, .. } = *shape;
     let reachable = match shape.kind {
         Kind::AllReduce => send_registered && recv_registered,
-        Kind::ReduceScatter | Kind::Reduce | Kind::Gather => send_registered,
+        Kind::ReduceScatter | Kind::Reduce => send_registered,
+        // Who is not the root cannot tell whether the root's is.
+        Kind::Gather => false,
         Kind::AllGather | Kind::Broadcast | Kind::AlltoAll | Kind::Scatter => recv_registered,
     };
     shape.one_team && !shape.local && reachable

@@ -6,6 +6,7 @@
 mod exports;
 mod matrix;
 mod prototypes;
+mod text;
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -2,12 +2,12 @@
 
 use super::call::Call;
 use super::operation::Scalar;
-use super::table::{self, Shape};
+use super::table::{self, How, Shape};
 use super::work::{Buffer, CollWork, Parameter};
 use crate::comm::Comm;
 use crate::device::{DevPtr, Launch};
 use crate::error::Result;
-use crate::{info, window};
+use crate::{bail, info, window};
 
 /// Launches a checked call of more than 0 elements.
 pub fn run(comm: &Comm, call: &Call) -> Result<()> {
@@ -25,6 +25,18 @@ pub fn run(comm: &Comm, call: &Call) -> Result<()> {
         local: call.op.is_local(),
     };
     let choice = table::choose(&shape, &ready.sizes);
+    if choice.how == How::Staged && call.kind.reduces() && comm.n_ranks > table::STAGED_RANKS {
+        bail!(
+            InvalidUsage,
+            99,
+            "too many ranks for a reduction through staging memory | {}, {} | {} ranks, at most {} | fix: register the buffers in \
+             symmetric windows, or split the communicator",
+            comm.tag(),
+            call.kind.name(),
+            comm.n_ranks,
+            table::STAGED_RANKS
+        );
+    }
     let (scalar, scalar_at) = match call.op.scalar {
         Scalar::Value(bits) => (bits, 0),
         Scalar::At(at) => (0, at),

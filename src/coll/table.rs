@@ -209,9 +209,9 @@ fn direct_can(shape: &Shape) -> bool {
     let reachable = match shape.kind {
         Kind::AllReduce => send_registered && recv_registered,
         Kind::ReduceScatter | Kind::Reduce => send_registered,
-        // Who is not the root cannot tell whether the root's is.
-        Kind::Gather => false,
-        Kind::AllGather | Kind::Broadcast | Kind::AlltoAll | Kind::Scatter => recv_registered,
+        // The root's buffer for all ranks counts, of which the others know nothing, and in place its offset is another than theirs.
+        Kind::Gather | Kind::Scatter => false,
+        Kind::AllGather | Kind::Broadcast | Kind::AlltoAll => recv_registered,
     };
     shape.one_team && !shape.local && reachable
 }

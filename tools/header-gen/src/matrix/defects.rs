@@ -1,5 +1,6 @@
 //! data/defects.txt: the known defects of NCCL 2.28.9, and what ginrs does instead.
 
+use super::uses::Uses;
 use crate::text::{places, read};
 use std::path::Path;
 
@@ -14,7 +15,7 @@ struct Defect {
 }
 
 /// The section of the page. A file or a test that the list names must exist.
-pub fn render(root: &Path, list: &str) -> Result<String, String> {
+pub fn render(root: &Path, uses: &Uses, list: &str) -> Result<String, String> {
     let defects = parse(list)?;
     if defects.is_empty() {
         return Ok(String::new());
@@ -22,7 +23,8 @@ pub fn render(root: &Path, list: &str) -> Result<String, String> {
     let mut page = String::from(
         "\n## Defects of the reference\n\nNumbers are those of the project's specification: C of the host library, D of the device \
          headers, H of the host library as kernels see it. **fixed**: not here; **partly**: see the words; **same**: kept, the reason is \
-         given; **n/a**: ginrs has no such part. `file: name` is the test, or else the code, that shows it.\n\n",
+         given; **n/a**: ginrs has no such part. `file: name` is the test, or else the code, that shows it; a T number a case of \
+         the compile matrix.\n\n",
     );
     let count = |state: &str| defects.iter().filter(|defect| defect.state == state).count();
     let tally: Vec<String> = STATES.iter().map(|state| format!("{} {state}", count(state))).collect();
@@ -30,7 +32,7 @@ pub fn render(root: &Path, list: &str) -> Result<String, String> {
     page += "| # | NCCL 2.28.9 | ginrs | state | shown by |\n|---|---|---|---|---|\n";
     for defect in &defects {
         for shown in &defect.shown {
-            check(root, &defect.number, shown)?;
+            check(root, uses, &defect.number, shown)?;
         }
         let Defect { number, state, reference, ours, .. } = defect;
         page += &format!("| {number} | {reference} | {ours} | {state} | {} |\n", defect.shown.join("<br>"));
@@ -62,8 +64,11 @@ fn parse(list: &str) -> Result<Vec<Defect>, String> {
     Ok(defects)
 }
 
-/// `file` or `file: name`.
-fn check(root: &Path, number: &str, shown: &str) -> Result<(), String> {
+/// `file`, `file: name`, or a case of the compile matrix.
+fn check(root: &Path, uses: &Uses, number: &str, shown: &str) -> Result<(), String> {
+    if shown.starts_with('T') {
+        return if uses.has_case(shown) { Ok(()) } else { Err(format!("defects.txt, {number}: there is no case {shown}")) };
+    }
     let (file, name) = shown.split_once(": ").map_or((shown, None), |(file, name)| (file, Some(name)));
     let text = read(&root.join(file)).map_err(|error| format!("defects.txt, {number}: {error}"))?;
     match name {

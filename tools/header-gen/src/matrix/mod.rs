@@ -39,6 +39,6 @@ pub fn render(root: &Path, exports: &[String]) -> Result<String, String> {
     let mut tally = Tally::default();
     let functions = host::render(root, exports, &uses, include_str!("../../data/host.txt"), &mut tally)?;
     let device = section::render(&headers, &uses, &layouts, &sections, &mut tally)?;
-    let defects = defects::render(root, include_str!("../../data/defects.txt"))?;
+    let defects = defects::render(root, &uses, include_str!("../../data/defects.txt"))?;
     Ok(format!("{HEAD}{}{functions}{device}{defects}", tally.render()))
 }

@@ -73,25 +73,35 @@ impl Uses {
         Tested { places: one_each.take(SHOWN).map(|source| source.label.clone()).collect(), run }
     }
 
-    /// Those of `cases` that there are. Each must use one of `names`: a number that has nothing to do with the row is a mistake.
+    /// Those of `cases` that there are. Where a case is source, it must use one of `names`: a number that has nothing to do with
+    /// the row is a mistake.
     pub fn cases(&self, cases: &[String], names: &[&str]) -> Result<Vec<String>, String> {
         let mut found = Vec::new();
-        for case in cases {
+        for case in cases.iter().filter(|_| !self.cases.is_empty()) {
             match self.cases.get(case) {
-                Some(words) if names.iter().any(|name| words.contains(*name)) => found.push(case.clone()),
+                Some(words) if words.is_empty() || names.iter().any(|name| words.contains(*name)) => found.push(case.clone()),
                 Some(_) => return Err(format!("device.txt: {case} does not use {}", names.join(" or "))),
-                None => {}
+                None => return Err(format!("device.txt: abi-tests/matrix/tests.txt has no {case}")),
             }
         }
         Ok(found)
     }
+
+    pub fn has_case(&self, case: &str) -> bool {
+        self.cases.is_empty() || self.cases.contains_key(case)
+    }
 }
 
-/// The blocks `#if CASE_C(61)` ... `#endif` of abi-tests/matrix.
+/// The cases of abi-tests/matrix/tests.txt, each with the words of its blocks `#if CASE_C(61)` ... `#endif`; those that are tests of
+/// their own, in Rust, have none.
 fn cases(root: &Path) -> Result<BTreeMap<String, HashSet<String>>, String> {
-    let mut found: BTreeMap<String, HashSet<String>> = BTreeMap::new();
-    for path in files(&root.join("abi-tests/matrix")) {
+    let folder = root.join("abi-tests/matrix");
+    let list = read(&folder.join("tests.txt")).unwrap_or_default();
+    let numbers = list.lines().filter(|line| line.starts_with('T')).filter_map(|line| line.split_whitespace().next());
+    let mut found: BTreeMap<String, HashSet<String>> = numbers.map(|number| (number.to_owned(), HashSet::new())).collect();
+    for path in files(&folder) {
         let code = without_comments(&read(&path)?);
+        let aliases: Vec<(&str, &str)> = code.lines().filter_map(|line| line.strip_prefix("using ")?.split_once(" = ")).collect();
         let mut open: Vec<Option<String>> = Vec::new();
         for line in code.lines().map(str::trim) {
             if line.starts_with("#if") {
@@ -100,7 +110,12 @@ fn cases(root: &Path) -> Result<BTreeMap<String, HashSet<String>>, String> {
                 open.pop();
             } else {
                 for case in open.iter().flatten() {
-                    found.entry(case.clone()).or_default().extend(words(line));
+                    if let Some(used) = found.get_mut(case) {
+                        let here = words(line);
+                        let meant = aliases.iter().filter(|(alias, _)| here.contains(*alias));
+                        used.extend(meant.flat_map(|(_, name)| words(name)));
+                        used.extend(here);
+                    }
                 }
             }
         }

@@ -24,7 +24,7 @@ pub fn run(comm: &Comm, call: &Call) -> Result<()> {
         recv_registered: recv.window != 0,
         local: call.op.is_local(),
     };
-    let choice = table::choose(&shape, &ready.sizes);
+    let choice = table::choose(&shape, &ready.sizes, ready.forced);
     if choice.how == How::Staged && call.kind.reduces() && comm.n_ranks > table::STAGED_RANKS {
         bail!(
             InvalidUsage,

@@ -49,12 +49,22 @@ struct Ready {
     /// All ranks are in one LSA team.
     one_team: bool,
     sizes: table::Sizes,
+    /// GINRS_COLLECTIVE.
+    forced: Option<table::How>,
 }
 
 impl Collectives {
     /// Nothing prepared yet.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// True unless launches may still be on their way.
+    pub fn idle(&self) -> bool {
+        match self.ready.get() {
+            Some(Ok(ready)) => ready.order.lock().idle(),
+            _ => true,
+        }
     }
 
     fn ready(&self, comm: &Comm) -> Result<&Ready> {

@@ -77,7 +77,7 @@ impl PointToPoint {
 }
 
 fn launch(ready: &Ready, batch: &Batch, stream: Stream) -> Result<()> {
-    let shape = table::point_to_point(ready.device, &ready.inbox, batch);
+    let shape = table::point_to_point(ready.device, &ready.sizes, batch);
     let mut items = [P2pItem::default(); P2P_ITEMS];
     for (slot, item) in items.iter_mut().zip(batch.sends.iter().chain(&batch.recvs)) {
         *slot = *item;

@@ -8,7 +8,8 @@ use crate::devcomm::{self, Requirements, Resource};
 use crate::device::Kernels;
 use crate::error::{Code, Error, Result};
 use crate::sync::Mutex;
-use crate::{config, info, window};
+use crate::{bail, config, info, window};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Bytes of a line of counts in the inbox.
@@ -32,7 +33,7 @@ pub fn prepare(comm: &Comm) -> Result<()> {
 /// This rank's kernels; an error, on all ranks, where one has none. It waits for nobody: all know it from the peers' records.
 fn kernels(comm: &Comm) -> Result<Arc<dyn Kernels>> {
     let own = comm.device.kernels()?;
-    if let Some(peer) = comm.peers.iter().find(|peer| !peer.has_kernels) {
+    if let Some(peer) = comm.peers.iter().find(|peer| peer.kernel_blocks == 0) {
         return Err(Error::new(
             Code::InvalidUsage,
             90,
@@ -59,10 +60,30 @@ fn kernels(comm: &Comm) -> Result<Arc<dyn Kernels>> {
     ))
 }
 
+/// How many blocks run at the same time for one rank, wherever there are fewest: ranks on one device share it.
+fn blocks(comm: &Comm) -> u32 {
+    let mut ranks: HashMap<(u64, u64), u32> = HashMap::new();
+    for peer in &comm.peers {
+        *ranks.entry((peer.machine, peer.bus_id)).or_default() += 1;
+    }
+    comm.peers.iter().map(|peer| peer.kernel_blocks / ranks[&(peer.machine, peer.bus_id)]).min().unwrap_or(0)
+}
+
 fn make(comm: &Comm, kernels: Arc<dyn Kernels>) -> Result<Ready> {
     let device = comm.device.kind();
+    let forced = table::forced()?;
+    let blocks = blocks(comm);
+    if blocks < table::LEAST_BLOCKS {
+        bail!(
+            InvalidUsage,
+            92,
+            "too few blocks at the same time for collectives | a device of this communicator | {blocks} for each of its ranks, at least \
+             {} | fix: fewer ranks on a GPU, a larger part of it, or a larger GINRS_CPU_RESIDENT",
+            table::LEAST_BLOCKS
+        );
+    }
     let one_team = comm.topo.lsa_size == comm.n_ranks;
-    let sizes = table::Sizes::of(device, comm.n_ranks);
+    let sizes = table::Sizes::of(device, comm.n_ranks, blocks);
     let pairs = u64::from(comm.n_ranks) * u64::from(sizes.channels);
     let slots = pairs * u64::from(sizes.slots) * u64::from(sizes.slot_bytes);
     // Its bytes as ncclLLA2ACreateRequirement counts them: per block a header, and two banks of slots.
@@ -85,5 +106,5 @@ fn make(comm: &Comm, kernels: Arc<dyn Kernels>) -> Result<Ready> {
         signal0: places.get(2).map_or(0, |outbox| outbox.signal_start),
     };
     let ll = ncclLLA2AHandle_t { bufHandle: places[0].buffer_handle, nSlots: sizes.ll_slots };
-    Ok(Ready { kernels, order: Mutex::new(order?), device, comm: made.dev_comm, inbox, ll, one_team, sizes })
+    Ok(Ready { kernels, order: Mutex::new(order?), device, comm: made.dev_comm, inbox, ll, one_team, sizes, forced })
 }

@@ -3,9 +3,8 @@
 
 use super::call::Kind;
 use super::rounds::Batch;
-use super::work::Inbox;
-use crate::config;
-use crate::device;
+use crate::error::Result;
+use crate::{bail, config, device};
 
 /// The algorithms; the numbers are those of cuda/collectives/work.h.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +79,8 @@ pub struct Sizes {
     pub ll_blocks: u32,
     /// Slots of 8 bytes for each of them.
     pub ll_slots: u32,
+    /// Of a launch of sends and receives, at most: all of them have to run at the same time.
+    pub blocks: u32,
 }
 
 /// Bytes of a rank's inbox, at most: channels and slots shrink where there are many ranks.
@@ -94,20 +95,26 @@ const LL_RANKS: u32 = 16;
 pub const STAGED_RANKS: u32 = 1024;
 /// A message of that many bytes gets one more channel; the kernel for sends and receives knows it too.
 const BYTES_PER_CHANNEL: u64 = 64 << 10;
-/// Blocks of a launch of sends and receives, at most: all of them must run at the same time.
-const BLOCKS: u32 = 128;
+/// Fewer blocks at the same time are too few for sends and receives side by side, or for the three parts of an all-reduce.
+pub const LEAST_BLOCKS: u32 = 4;
 
 impl Sizes {
-    /// For a communicator of `n_ranks` on such a device.
-    pub fn of(device: device::Kind, n_ranks: u32) -> Self {
-        let most = match device {
-            device::Kind::Cuda => Self { channels: 16, slots: 4, slot_bytes: 64 << 10, barriers: 64, ll_blocks: 16, ll_slots: 0 },
-            device::Kind::Cpu => Self { channels: 4, slots: 4, slot_bytes: 16 << 10, barriers: 2, ll_blocks: 2, ll_slots: 0 },
+    /// For a communicator of `n_ranks` on such devices, each of which surely runs `blocks` for each of its ranks at the same time.
+    pub fn of(device: device::Kind, n_ranks: u32, blocks: u32) -> Self {
+        let mut sizes = match device {
+            device::Kind::Cuda => {
+                Self { channels: 16, slots: 4, slot_bytes: 64 << 10, barriers: 64, ll_blocks: 16, ll_slots: 0, blocks: 128 }
+            }
+            device::Kind::Cpu => {
+                Self { channels: 4, slots: 4, slot_bytes: 16 << 10, barriers: 2, ll_blocks: 2, ll_slots: 0, blocks: 16 }
+            }
         };
-        let mut sizes = most;
+        sizes.blocks = sizes.blocks.min(blocks);
+        sizes.barriers = sizes.barriers.min(blocks);
+        sizes.ll_blocks = sizes.ll_blocks.min(blocks);
         let bytes = |s: &Self| u64::from(n_ranks) * u64::from(s.channels) * u64::from(s.slots) * u64::from(s.slot_bytes);
         // An all-reduce needs two channels: inputs on one, results on the other.
-        while bytes(&sizes) > INBOX && sizes.channels > 2 {
+        while (bytes(&sizes) > INBOX || 2 * sizes.channels > blocks) && sizes.channels > 2 {
             sizes.channels /= 2;
         }
         while bytes(&sizes) > INBOX && sizes.slot_bytes > 4096 {
@@ -135,8 +142,8 @@ fn ll_limit(device: device::Kind) -> u64 {
 }
 
 /// The choice for a collective.
-pub fn choose(shape: &Shape, sizes: &Sizes) -> Choice {
-    let how = pick(shape, forced(config::text("GINRS_COLLECTIVE").as_deref()));
+pub fn choose(shape: &Shape, sizes: &Sizes, forced: Option<How>) -> Choice {
+    let how = pick(shape, forced);
     let most = threads(shape.device);
     // As many as `bytes` need at `each`.
     let enough = |bytes: u64, each: u64, most: u32| bytes.div_ceil(each).clamp(1, most.into()) as u32;
@@ -164,25 +171,31 @@ pub fn choose(shape: &Shape, sizes: &Sizes) -> Choice {
 
 /// The choice for a launch of sends and receives. How many channels a message uses depends on its bytes alone, since its other
 /// end must come to the same.
-pub fn point_to_point(device: device::Kind, inbox: &Inbox, batch: &Batch) -> PointToPointChoice {
+pub fn point_to_point(device: device::Kind, sizes: &Sizes, batch: &Batch) -> PointToPointChoice {
     let items = || batch.sends.iter().chain(&batch.recvs);
-    let of_message = |bytes: u64| (bytes / BYTES_PER_CHANNEL + 1).min(inbox.channels.into()) as u32;
+    let of_message = |bytes: u64| (bytes / BYTES_PER_CHANNEL + 1).min(sizes.channels.into()) as u32;
     let channels = items().map(|item| of_message(item.bytes)).max().unwrap_or(1);
     let mut rounds: Vec<u32> = items().map(|item| item.round).collect();
     rounds.sort_unstable();
     rounds.dedup();
-    let blocks = if device == device::Kind::Cpu { 16 } else { BLOCKS };
-    let groups = (rounds.len() as u32).min(blocks / (2 * channels)).max(1);
+    let groups = (rounds.len() as u32).min(sizes.blocks / (2 * channels)).max(1);
     PointToPointChoice { groups, channels, blocks: (groups * channels, 2), threads: threads(device) }
 }
 
-/// What GINRS_COLLECTIVE asks for.
-fn forced(text: Option<&str>) -> Option<How> {
+/// What GINRS_COLLECTIVE asks for; None for nothing.
+pub fn forced() -> Result<Option<How>> {
+    parse(config::text("GINRS_COLLECTIVE").as_deref())
+}
+
+fn parse(text: Option<&str>) -> Result<Option<How>> {
     match text {
-        Some("ll") => Some(How::Ll),
-        Some("direct") => Some(How::Direct),
-        Some("staged") => Some(How::Staged),
-        _ => None,
+        None | Some("auto") => Ok(None),
+        Some("ll") => Ok(Some(How::Ll)),
+        Some("direct") => Ok(Some(How::Direct)),
+        Some("staged") => Ok(Some(How::Staged)),
+        Some(other) => {
+            bail!(InvalidUsage, 92, "GINRS_COLLECTIVE names no way | collectives | \"{other}\" | fix: auto, ll, direct or staged")
+        }
     }
 }
 
@@ -214,4 +227,118 @@ fn direct_can(shape: &Shape) -> bool {
         Kind::AllGather | Kind::Broadcast | Kind::AlltoAll => recv_registered,
     };
     shape.one_team && !shape.local && reachable
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::coll::work::P2pItem;
+    use device::Kind::{Cpu, Cuda};
+
+    fn shape(kind: Kind, part: u64) -> Shape {
+        let registered = true;
+        Shape {
+            device: Cuda,
+            n_ranks: 8,
+            one_team: true,
+            kind,
+            part,
+            send_registered: registered,
+            recv_registered: registered,
+            local: false,
+        }
+    }
+
+    fn how(shape: Shape) -> How {
+        choose(&shape, &Sizes::of(shape.device, shape.n_ranks, 132), None).how
+    }
+
+    #[test]
+    fn what_peers_touch_must_be_registered_for_direct() {
+        use super::Kind::*;
+        let large = 64 << 20;
+        for (kind, without_send, without_recv) in [
+            (AllReduce, How::Staged, How::Staged),
+            (ReduceScatter, How::Staged, How::Direct),
+            (Reduce, How::Staged, How::Direct),
+            (AllGather, How::Direct, How::Staged),
+            (Broadcast, How::Direct, How::Staged),
+            (AlltoAll, How::Direct, How::Staged),
+        ] {
+            assert_eq!(how(shape(kind, large)), How::Direct, "{kind:?}");
+            assert_eq!(how(Shape { send_registered: false, ..shape(kind, large) }), without_send, "{kind:?}");
+            assert_eq!(how(Shape { recv_registered: false, ..shape(kind, large) }), without_recv, "{kind:?}");
+            assert_eq!(how(Shape { one_team: false, ..shape(kind, large) }), How::Staged, "{kind:?}");
+            assert_eq!(how(Shape { local: true, ..shape(kind, large) }), How::Staged, "{kind:?}");
+        }
+        for kind in [Gather, Scatter] {
+            assert_eq!(how(shape(kind, large)), How::Staged);
+        }
+    }
+
+    #[test]
+    fn small_all_reduces_need_no_registration_and_no_barrier() {
+        let small = Shape { send_registered: false, recv_registered: false, ..shape(Kind::AllReduce, 8) };
+        assert_eq!(how(small), How::Ll);
+        assert_eq!(how(Shape { local: true, ..small }), How::Staged);
+        assert_eq!(how(Shape { one_team: false, ..small }), How::Staged);
+        assert_eq!(how(Shape { n_ranks: LL_RANKS + 1, ..small }), How::Staged);
+        let sizes = Sizes::of(Cuda, 8, 132);
+        for bytes in 1..=ll_limit(Cuda) {
+            let choice = choose(&Shape { part: bytes, ..small }, &sizes, None);
+            // Two slots of 8 bytes for each thread and rank, in one epoch wherever the blocks suffice.
+            assert!(
+                choice.threads % 32 == 0 && 2 * choice.threads * 8 <= sizes.ll_slots && choice.blocks.0 <= sizes.ll_blocks,
+                "{choice:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_way_that_is_asked_for_is_taken_where_it_can_be() {
+        let sizes = Sizes::of(Cpu, 4, 16);
+        let call = Shape { device: Cpu, n_ranks: 4, ..shape(Kind::AllGather, 1 << 20) };
+        assert_eq!(choose(&call, &sizes, Some(How::Staged)).how, How::Staged);
+        assert_eq!(choose(&call, &sizes, Some(How::Ll)).how, How::Direct);
+        assert_eq!((parse(None).unwrap(), parse(Some("auto")).unwrap(), parse(Some("ll")).unwrap()), (None, None, Some(How::Ll)));
+        assert_eq!(parse(Some("fast")).unwrap_err().id, 92);
+    }
+
+    /// What the kernels rely on, for any size of communicator and of device.
+    #[test]
+    fn every_grid_fits_its_memory_and_its_device() {
+        for device in [Cpu, Cuda] {
+            for n_ranks in [1, 2, 3, 8, 16, 64, 500, 1024] {
+                for blocks in [LEAST_BLOCKS, 14, 16, 40, 108, 132, 1000] {
+                    let sizes = Sizes::of(device, n_ranks, blocks);
+                    let at = format!("{device:?}, {n_ranks} ranks, {blocks} blocks: {sizes:?}");
+                    assert!(sizes.channels >= 2 && sizes.slots.is_power_of_two() && sizes.slot_bytes % 128 == 0, "{at}");
+                    assert!(2 * sizes.channels <= blocks && sizes.barriers <= blocks, "{at}");
+                    for kind in [Kind::AllReduce, Kind::ReduceScatter, Kind::AlltoAll] {
+                        for part in [1, 1000, 1 << 16, 1 << 22, 1 << 34] {
+                            let call = Shape { device, n_ranks, one_team: false, ..shape(kind, part) };
+                            let choice = choose(&call, &sizes, None);
+                            let used = if kind == Kind::AllReduce { 2 * choice.channels } else { choice.channels };
+                            assert!(
+                                choice.channels >= 1 && used <= sizes.channels && choice.blocks.0 == choice.channels,
+                                "{at}: {choice:?}"
+                            );
+                            assert!(choice.blocks.0 * choice.blocks.1 <= blocks, "{at}: {choice:?}");
+                        }
+                    }
+                    let item = |round: u32, bytes| P2pItem { round, bytes, ..P2pItem::default() };
+                    for (rounds, bytes) in [(1, 8), (64, 8), (3, 1 << 30), (64, 1 << 30), (1, 0)] {
+                        let batch =
+                            Batch { sends: (0..rounds).map(|round| item(round, bytes)).collect(), recvs: vec![item(0, 1)] };
+                        let choice = point_to_point(device, &sizes, &batch);
+                        assert!(
+                            choice.groups >= 1 && choice.groups <= rounds && choice.channels <= sizes.channels,
+                            "{at}: {choice:?}"
+                        );
+                        assert!(choice.blocks.0 * choice.blocks.1 <= blocks, "{at}: {choice:?}");
+                    }
+                }
+            }
+        }
+    }
 }

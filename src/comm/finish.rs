@@ -66,8 +66,8 @@ pub fn abort(comm: Arc<Comm>) {
 fn bury(comm: Arc<Comm>) {
     comm.release.ended();
     let device = comm.device.clone();
-    match comm.abort.is_raised() {
-        // Kernels are on their way out.
+    match comm.abort.is_raised() || !comm.collectives.idle() {
+        // Kernels are on their way out, or collectives that nobody has waited for are still at work.
         true => device.bury(Box::new(comm)),
         // They have ended: who calls ncclCommDestroy promises it.
         false => device.retire(Box::new(comm)),

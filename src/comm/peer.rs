@@ -40,8 +40,8 @@ pub struct PeerInfo {
     pub config_hash: u64,
     /// Where its process serves descriptors.
     pub fd_address: FdAddress,
-    /// Its device has the kernels of the collectives.
-    pub has_kernels: bool,
+    /// Blocks of the collectives' kernels that its device surely runs at the same time; 0: it has no such kernels.
+    pub kernel_blocks: u32,
     /// Program name, cut to 16 bytes.
     pub name: String,
 }
@@ -63,7 +63,7 @@ impl PeerInfo {
             total_memory: device.total_memory(),
             config_hash: hash(agreed_settings(device.kind()).as_bytes()),
             fd_address,
-            has_kernels: device.kernels().is_ok(),
+            kernel_blocks: device.kernels().map_or(0, |kernels| kernels.blocks()),
             name: program_name(),
         })
     }
@@ -71,7 +71,7 @@ impl PeerInfo {
     /// The bytes that travel.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(BYTES);
-        for word in [self.wire, self.version, self.rank, self.pid, self.uid, self.device as u32, self.has_kernels.into()] {
+        for word in [self.wire, self.version, self.rank, self.pid, self.uid, self.device as u32, self.kernel_blocks] {
             out.extend(word.to_le_bytes());
         }
         for word in [self.host_hash, self.machine, self.bus_id, self.total_memory, self.config_hash] {
@@ -111,7 +111,7 @@ impl PeerInfo {
         let process = take(16).try_into().expect("16 bytes");
         let fd_address = FdAddress::from_bytes(take(32).try_into().expect("32 bytes"))?;
         let name = String::from_utf8_lossy(take(16)).trim_end_matches('\0').to_owned();
-        let [wire, version, named_rank, pid, uid, device, has_kernels] = u32s;
+        let [wire, version, named_rank, pid, uid, device, kernel_blocks] = u32s;
         let [host_hash, machine, bus_id, total_memory, config_hash] = u64s;
         if named_rank != rank {
             bail!(
@@ -135,7 +135,7 @@ impl PeerInfo {
             total_memory,
             config_hash,
             fd_address,
-            has_kernels: has_kernels != 0,
+            kernel_blocks,
             name,
         })
     }
@@ -244,7 +244,7 @@ mod tests {
             total_memory: 8 << 30,
             config_hash: 5,
             fd_address: FdAddress::from_bytes(&[0; 32]).unwrap(),
-            has_kernels: true,
+            kernel_blocks: 16,
             name: "ring".into(),
         }
     }

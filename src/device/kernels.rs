@@ -27,6 +27,8 @@ pub trait Kernels: Send + Sync {
     fn launch(&self, launch: &Launch) -> Result<()>;
     /// A new order among launches.
     fn order(&self) -> Result<Order>;
+    /// Blocks that surely run at the same time, on a device that does nothing else.
+    fn blocks(&self) -> u32;
 }
 
 /// What an [`Order`] needs of a device: a few events, and what a stream is.
@@ -39,6 +41,8 @@ pub trait Events: Send {
     fn record(&self, event: usize, stream: Stream) -> Result<()>;
     /// What the stream gets from now on waits for the mark.
     fn wait(&self, event: usize, stream: Stream) -> Result<()>;
+    /// True if what was before the mark is over, or nothing was ever marked.
+    fn passed(&self, event: usize) -> Result<bool>;
 }
 
 /// Launches one after the other, whatever streams they are on: they share memory.
@@ -110,6 +114,11 @@ impl Order {
         let done = if capture.is_some() { CAPTURED } else { PLAIN };
         others.iter().try_for_each(|&other| self.events.wait(done, other))
     }
+
+    /// True if no launch outside captures is on its way any more, as far as that can be told.
+    pub fn idle(&self) -> bool {
+        self.plain.is_none() || self.events.passed(PLAIN).unwrap_or(false)
+    }
 }
 
 #[cfg(test)]
@@ -132,6 +141,9 @@ mod tests {
         fn record(&self, event: usize, stream: Stream) -> Result<()> {
             self.0.lock().unwrap().push(format!("record {event} {stream}"));
             Ok(())
+        }
+        fn passed(&self, event: usize) -> Result<bool> {
+            Ok(event != PLAIN)
         }
         fn wait(&self, event: usize, stream: Stream) -> Result<()> {
             self.0.lock().unwrap().push(format!("wait {event} {stream}"));
@@ -162,6 +174,15 @@ mod tests {
         assert_eq!(lines, expected);
         assert_eq!(order.together(&[1, 100], |_| Ok(())).unwrap_err().id, 91);
         order.together(&[], |_| Ok(())).unwrap();
+    }
+
+    #[test]
+    fn it_is_idle_until_something_is_launched() {
+        let mut order = Order::new(Box::new(Fake::default()));
+        order.next(100, || Ok(())).unwrap();
+        assert!(order.idle());
+        order.next(1, || Ok(())).unwrap();
+        assert!(!order.idle());
     }
 
     #[test]

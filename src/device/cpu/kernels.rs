@@ -32,7 +32,9 @@ functions! {
     launch c"ginrs_cpu_collectives_launch_v1" (*const c_char, *const c_void, usize, c_uint, c_uint, c_uint, Handle);
     event_create c"cudaEventCreateWithFlags" (*mut Handle, c_uint);
     event_destroy c"cudaEventDestroy" (Handle);
+    event_query c"cudaEventQuery" (Handle);
     event_record c"cudaEventRecord" (Handle, Handle);
+    attribute c"cudaDeviceGetAttribute" (*mut c_int, c_int, c_int);
     stream_wait c"cudaStreamWaitEvent" (Handle, Handle, c_uint);
     stream_id c"cudaStreamGetId" (Handle, *mut c_ulonglong);
     capture_info c"cudaStreamGetCaptureInfo" (Handle, *mut c_int, *mut c_ulonglong, *mut Handle, *mut *const Handle, *mut *const c_void, *mut usize);
@@ -132,8 +134,25 @@ impl Kernels for CpuKernels {
         })?;
         Ok(Order::new(Box::new(events)))
     }
+
+    fn blocks(&self) -> u32 {
+        // Where it fails the count stays 0, and the communicator says that it is too few.
+        let ask = |attribute| {
+            let mut count = 0;
+            // SAFETY: a valid place to write to.
+            unsafe { (self.functions.attribute)(&mut count, attribute, self.ordinal) };
+            count.max(0) as u32
+        };
+        ask(MULTIPROCESSORS) * ask(BLOCKS_PER_MULTIPROCESSOR)
+    }
 }
 
+/// cudaDevAttrMultiProcessorCount.
+const MULTIPROCESSORS: c_int = 16;
+/// cudaDevAttrMaxBlocksPerMultiprocessor.
+const BLOCKS_PER_MULTIPROCESSOR: c_int = 106;
+/// cudaErrorNotReady.
+const NOT_READY: c_int = 600;
 /// cudaEventDisableTiming.
 const NO_TIMING: c_uint = 2;
 
@@ -188,6 +207,15 @@ impl Events for CpuEvents {
             let result = unsafe { (self.functions.event_record)(self.events[event] as Handle, stream as Handle) };
             check(c"cudaEventRecord", result)
         })
+    }
+
+    fn passed(&self, event: usize) -> Result<bool> {
+        // SAFETY: our event.
+        let result = unsafe { (self.functions.event_query)(self.events[event] as Handle) };
+        match result {
+            NOT_READY => Ok(false),
+            result => check(c"cudaEventQuery", result).map(|()| true),
+        }
     }
 
     fn wait(&self, event: usize, stream: Stream) -> Result<()> {

@@ -23,6 +23,8 @@ pub struct Facts {
     pub rdma: bool,
     /// Physical memory is also asked for a fabric handle.
     pub fabric: bool,
+    /// Multiprocessors.
+    pub multiprocessors: u32,
     /// cuStreamWriteValue64 works.
     pub write_value: bool,
 }
@@ -83,6 +85,7 @@ impl Facts {
             granularity,
             rdma,
             fabric: fabric.is_ok(),
+            multiprocessors: attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?.max(0) as u32,
             write_value: attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS)? != 0,
         })
     }

@@ -115,9 +115,14 @@ impl Kernels for CudaKernels {
     fn order(&self) -> Result<Order> {
         Ok(Order::new(Box::new(CudaEvents::new(self.device.clone())?)))
     }
+
+    /// One for each multiprocessor, whatever a kernel needs.
+    fn blocks(&self) -> u32 {
+        self.device.facts.multiprocessors
+    }
 }
 
-/// Two events of a device, without times.
+/// Events of a device, without times.
 struct CudaEvents {
     device: Arc<CudaDevice>,
     events: [usize; EVENTS],
@@ -188,5 +193,15 @@ impl Events for CudaEvents {
         let _inside = self.device.context.enter()?;
         // SAFETY: our event; the caller's stream.
         unsafe { cu!(cuStreamWaitEvent(stream as sys::CUstream, self.events[event] as sys::CUevent, 0)) }
+    }
+
+    fn passed(&self, event: usize) -> Result<bool> {
+        let _inside = self.device.context.enter()?;
+        // SAFETY: our event.
+        let result = driver().map(|driver| unsafe { (driver.f.cuEventQuery)(self.events[event] as sys::CUevent) })?;
+        match result {
+            code::NOT_READY => Ok(false),
+            _ => driver()?.check("cuEventQuery", result).map(|()| true),
+        }
     }
 }

@@ -157,11 +157,13 @@ struct Share {
 
 /* ---- By all threads of a block, for one slot at a time. ---- */
 
-__device__ __forceinline__ void sendSlot(Outgoing& out, uint64_t header, char const* from, uint32_t bytes) {
+/* fill(slot) writes the payload. */
+template <typename Fill>
+__device__ __forceinline__ void sendSlot(Outgoing& out, uint64_t header, uint32_t bytes, Fill fill) {
   __shared__ char* target;
   if (threadIdx.x == 0) target = out.next();
   __syncthreads();
-  copy(Crew::block(), target, from, bytes);
+  fill(target);
   __syncthreads();
   if (threadIdx.x == 0) out.publish(header, bytes);
 }

@@ -47,7 +47,8 @@ __device__ __forceinline__ void allReduceLL(ginrsCollWork const& work) {
   for (uint64_t base = uint64_t(blockIdx.x) * threads; base < packs; base += uint64_t(gridDim.x) * threads) {
     uint64_t const i = base + slot;
     if (i < packs) {
-      a2a.bcast(self * threads + slot, loadPack<T, N>(from, i, work.count).raw());
+      Pack<T, N> const own = loadPack<T, N>(from, i, work.count);
+      a2a.bcast(self * threads + slot, op.isScaled() ? op.scaled(own).raw() : own.raw());
       auto load = [&](Raw const& raw) {
         Sums sums;
         op.first(sums.v, Pack<T, N>::of(raw));

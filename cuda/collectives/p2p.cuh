@@ -59,7 +59,7 @@ __device__ __forceinline__ void pointToPoint(ginrsP2pWork const& work) {
       if (sends) copyToSelf(work, i, channel);
     } else if (sends) {
       Outgoing out(work.comm, work.inbox, item.peer, channel);
-      slots(work, item, channel, [&](char* at, uint32_t bytes) { sendSlot(out, header, at, bytes); });
+      slots(work, item, channel, [&](char* at, uint32_t bytes) { sendSlot(out, header, bytes, [&](char* slot) { copy(Crew::block(), slot, at, bytes); }); });
     } else {
       Incoming in(work.comm, work.inbox, item.peer, channel);
       slots(work, item, channel, [&](char* at, uint32_t bytes) { receiveSlot(in, header, at, bytes); });

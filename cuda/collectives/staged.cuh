@@ -22,7 +22,7 @@ __device__ __forceinline__ void chunks(ginrsCollWork const& work, uint64_t bytes
 
 __device__ __forceinline__ void sendTo(ginrsCollWork const& work, int peer, uint32_t channel, uint64_t message, char const* from, uint32_t bytes) {
   Outgoing out(work.comm, work.inbox, peer, channel);
-  sendSlot(out, headerOf(work.kind, message), from, bytes);
+  sendSlot(out, headerOf(work.kind, message), bytes, [&](char* slot) { copy(Crew::block(), slot, from, bytes); });
 }
 __device__ __forceinline__ void receiveFrom(ginrsCollWork const& work, int peer, uint32_t channel, uint64_t message, char* to, uint32_t bytes) {
   Incoming in(work.comm, work.inbox, peer, channel);
@@ -82,6 +82,27 @@ __device__ __forceinline__ void copyingStaged(ginrsCollWork const& work) {
 
 constexpr int kStagedRanks = 1024; /* reductions: the most ranks; src/coll knows it too */
 
+/* The rank's own factor times its input. One buffer may be both. All threads of the block. */
+template <typename T>
+__device__ __forceinline__ void scale(Operation<T> const& op, char* to, char const* from, uint32_t bytes) {
+  typedef typename T::Stored Stored;
+  for (uint32_t i = threadIdx.x; i < bytes / sizeof(Stored); i += blockDim.x) {
+    reinterpret_cast<Stored*>(to)[i] = op.scaled(Pack<T, 1>{{reinterpret_cast<Stored const*>(from)[i]}}).v[0];
+  }
+}
+
+template <typename T>
+__device__ __forceinline__ void sendInput(ginrsCollWork const& work, Operation<T> const& op, int peer, uint64_t message, char const* from, uint32_t bytes) {
+  Outgoing out(work.comm, work.inbox, peer, blockIdx.x);
+  sendSlot(out, headerOf(work.kind, message), bytes, [&](char* slot) {
+    if (op.isScaled()) {
+      scale<T>(op, slot, from, bytes);
+    } else {
+      copy(Crew::block(), slot, from, bytes);
+    }
+  });
+}
+
 /* Waits for a slot of every other rank, reduces them with `own` into `to`, frees them. All threads of the block. */
 template <typename T>
 __device__ __forceinline__ void reduceSlots(ginrsCollWork const& work, Operation<T> const& op, uint32_t channel, uint64_t message, char const* own,
@@ -94,6 +115,11 @@ __device__ __forceinline__ void reduceSlots(ginrsCollWork const& work, Operation
     } else {
       sources[k] = Incoming(work.comm, work.inbox, k, channel).next(headerOf(work.kind, message));
     }
+  }
+  if (op.isScaled()) {
+    scale<T>(op, to, own, bytes);
+    own = to;
+    if (threadIdx.x == self % blockDim.x) sources[self] = to;
   }
   __syncthreads();
   /* In order of ranks, whoever reduces. */
@@ -120,18 +146,18 @@ __device__ __forceinline__ void allReduceStaged(ginrsCollWork const& work) {
     return Share{first * size, min(each, work.count - first) * size};
   };
   uint64_t const message = work.count * size;
+  Operation<T> const op = Operation<T>::of(work);
   switch (blockIdx.y) {
     case 0: /* the largest part has a chunk wherever a smaller one has */
       chunks(work, each * size, [&](uint64_t at, uint32_t most) {
         for (int k = 1; k < n; k++) {
           int const peer = turn(self, k, n);
           Share const theirs = part(peer);
-          if (at < theirs.bytes) sendTo(work, peer, blockIdx.x, message, send + theirs.begin + at, uint32_t(min(uint64_t(most), theirs.bytes - at)));
+          if (at < theirs.bytes) sendInput<T>(work, op, peer, message, send + theirs.begin + at, uint32_t(min(uint64_t(most), theirs.bytes - at)));
         }
       });
       break;
     case 1: {
-      Operation<T> const op = Operation<T>::of(work);
       Share const own = part(self);
       chunks(work, each * size, [&](uint64_t at, uint32_t most) {
         if (at >= own.bytes) return;
@@ -163,16 +189,16 @@ __device__ __forceinline__ void reduceScatterStaged(ginrsCollWork const& work) {
   bool const toRoot = work.kind == GINRS_COLL_REDUCE;
   uint64_t const bytes = work.count * sizeof(typename T::Stored);
   char const* const send = static_cast<char const*>(work.send.at);
+  Operation<T> const op = Operation<T>::of(work);
   auto block = [&](int rank) { return send + (toRoot ? 0 : rank * bytes); };
   if (blockIdx.y == 0) {
     chunks(work, bytes, [&](uint64_t at, uint32_t size) {
       for (int k = 1; k < n; k++) {
         int const peer = turn(self, k, n);
-        if (!toRoot || uint32_t(peer) == work.root) sendTo(work, peer, blockIdx.x, bytes, block(peer) + at, size);
+        if (!toRoot || uint32_t(peer) == work.root) sendInput<T>(work, op, peer, bytes, block(peer) + at, size);
       }
     });
   } else if (!toRoot || uint32_t(self) == work.root) {
-    Operation<T> const op = Operation<T>::of(work);
     chunks(work, bytes, [&](uint64_t at, uint32_t size) {
       reduceSlots<T>(work, op, blockIdx.x, bytes, block(self) + at, static_cast<char*>(work.recv.at) + at, size);
       __syncthreads();

@@ -99,15 +99,19 @@ struct Operation {
     return own;
   }
 
-  /* An input becomes a summand. */
+  /* PRE_MUL: every rank multiplies its own input, by its own factor, before anybody adds it up. */
+  __device__ __forceinline__ bool isScaled() const { return op == GINRS_COLL_PRE_MUL; }
+  template <int N>
+  __device__ __forceinline__ Pack<T, N> scaled(Pack<T, N> in) const {
+#pragma unroll
+    for (int i = 0; i < N; i++) in.v[i] = T::store(T::load(in.v[i]) * factor);
+    return in;
+  }
+
   template <int N>
   __device__ __forceinline__ void first(Sum (&sum)[N], Pack<T, N> const& in) const {
 #pragma unroll
     for (int i = 0; i < N; i++) sum[i] = T::load(in.v[i]);
-    if (op == GINRS_COLL_PRE_MUL) {
-#pragma unroll
-      for (int i = 0; i < N; i++) sum[i] *= factor;
-    }
   }
 
   template <int N>

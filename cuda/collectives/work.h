@@ -30,7 +30,7 @@ enum ginrsCollOp {
   GINRS_COLL_MAX_U = 3,
   GINRS_COLL_MIN_S = 4,
   GINRS_COLL_MIN_U = 5,
-  GINRS_COLL_PRE_MUL = 6, /* each input times a scalar, then their sum */
+  GINRS_COLL_PRE_MUL = 6, /* each rank's input times its own scalar, then their sum; not DIRECT */
   GINRS_COLL_DIV_S = 7,   /* integers: the sum, divided by the number of ranks towards zero */
   GINRS_COLL_DIV_U = 8,
   GINRS_COLL_AVG = 9      /* floats: the sum in the accumulator, times 1 / number of ranks */

@@ -36,7 +36,7 @@ __device__ __forceinline__ void allReduceLL(ginrsCollWork const& work) {
   typedef typename Pack<T, N>::Raw Raw;
   typedef typename T::Sum Sum;
   struct Sums {
-    Sum v[N];
+    Sum v[1][N];
   };
   Operation<T> const op = Operation<T>::of(work);
   int const n = work.comm.lsaSize, self = work.comm.lsaRank, threads = int(blockDim.x), slot = int(threadIdx.x);
@@ -51,15 +51,15 @@ __device__ __forceinline__ void allReduceLL(ginrsCollWork const& work) {
       a2a.bcast(self * threads + slot, op.isScaled() ? op.scaled(own).raw() : own.raw());
       auto load = [&](Raw const& raw) {
         Sums sums;
-        op.first(sums.v, Pack<T, N>::of(raw));
+        op.first(sums.v[0], Pack<T, N>::of(raw));
         return sums;
       };
       auto merge = [&](Sums a, Sums const& b) {
-        op.merge(a.v, b.v);
+        op.template merge<1, N>(a.v, b.v);
         return a;
       };
       Sums sums = a2a.template recvReduce<4, Raw>(slot, n, threads, load, merge);
-      storePack<T, N>(to, i, work.count, op.last(sums.v));
+      storePack<T, N>(to, i, work.count, op.last(sums.v[0]));
     }
     a2a.endEpoch(ncclCoopCta());
   }

@@ -92,7 +92,7 @@ __device__ __forceinline__ void scale(Operation<T> const& op, char* to, char con
 }
 
 template <typename T>
-__device__ __forceinline__ void sendInput(ginrsCollWork const& work, Operation<T> const& op, int peer, uint64_t message, char const* from, uint32_t bytes) {
+__device__ __noinline__ void sendInput(ginrsCollWork const& work, Operation<T> const& op, int peer, uint64_t message, char const* from, uint32_t bytes) {
   Outgoing out(work.comm, work.inbox, peer, blockIdx.x);
   sendSlot(out, headerOf(work.kind, message), bytes, [&](char* slot) {
     if (op.isScaled()) {
@@ -105,7 +105,7 @@ __device__ __forceinline__ void sendInput(ginrsCollWork const& work, Operation<T
 
 /* Waits for a slot of every other rank, reduces them with `own` into `to`, frees them. All threads of the block. */
 template <typename T>
-__device__ __forceinline__ void reduceSlots(ginrsCollWork const& work, Operation<T> const& op, uint32_t channel, uint64_t message, char const* own,
+__device__ __noinline__ void reduceSlots(ginrsCollWork const& work, Operation<T> const& op, uint32_t channel, uint64_t message, char const* own,
                                             char* to, uint32_t bytes) {
   __shared__ char const* sources[kStagedRanks];
   int const n = work.comm.nRanks, self = work.comm.rank;
@@ -124,7 +124,7 @@ __device__ __forceinline__ void reduceSlots(ginrsCollWork const& work, Operation
   __syncthreads();
   /* In order of ranks, whoever reduces. */
   bool const alike = ((uint64_t(own) | uint64_t(to)) & 15) == 0;
-  reduceTo(op, Crew::block(), bytes / sizeof(typename T::Stored), alike, n, [=](int k) { return sources[k]; }, 1, [=](int) { return to; });
+  reduceTo<T>(op, Crew::block(), bytes / sizeof(typename T::Stored), alike, Sources{{nullptr, 0}, self, n, sources}, Places{to, 0}, self, 1);
   __syncthreads();
   for (int k = threadIdx.x; k < n; k += blockDim.x) {
     if (k != self) Incoming(work.comm, work.inbox, k, channel).free();

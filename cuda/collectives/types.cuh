@@ -114,39 +114,24 @@ struct Operation {
     for (int i = 0; i < N; i++) sum[i] = T::load(in.v[i]);
   }
 
-  template <int N>
-  __device__ __forceinline__ void add(Sum (&sum)[N], Pack<T, N> const& in) const {
-    Sum next[N];
-    first(next, in);
-    merge(sum, next);
+  /* U packs at once: the branch stands outside of all of them. */
+  template <int U, int N>
+  __device__ __forceinline__ void add(Sum (&sum)[U][N], typename Pack<T, N>::Raw const (&in)[U]) const {
+    Sum next[U][N];
+#pragma unroll
+    for (int u = 0; u < U; u++) first(next[u], Pack<T, N>::of(in[u]));
+    merge<U, N>(sum, next);
   }
 
-  template <int N>
-  __device__ __forceinline__ void merge(Sum (&sum)[N], Sum const (&next)[N]) const {
+  template <int U, int N>
+  __device__ __forceinline__ void merge(Sum (&sum)[U][N], Sum const (&next)[U][N]) const {
     switch (op) {
-      case GINRS_COLL_PROD:
-#pragma unroll
-        for (int i = 0; i < N; i++) sum[i] *= next[i];
-        break;
-      case GINRS_COLL_MAX_S:
-#pragma unroll
-        for (int i = 0; i < N; i++) sum[i] = larger<Signed>(sum[i], next[i]);
-        break;
-      case GINRS_COLL_MAX_U:
-#pragma unroll
-        for (int i = 0; i < N; i++) sum[i] = larger<Sum>(sum[i], next[i]);
-        break;
-      case GINRS_COLL_MIN_S:
-#pragma unroll
-        for (int i = 0; i < N; i++) sum[i] = smaller<Signed>(sum[i], next[i]);
-        break;
-      case GINRS_COLL_MIN_U:
-#pragma unroll
-        for (int i = 0; i < N; i++) sum[i] = smaller<Sum>(sum[i], next[i]);
-        break;
-      default:
-#pragma unroll
-        for (int i = 0; i < N; i++) sum[i] += next[i];
+      case GINRS_COLL_PROD: each<U, N>(sum, next, [](Sum& a, Sum b) { a *= b; }); break;
+      case GINRS_COLL_MAX_S: each<U, N>(sum, next, [](Sum& a, Sum b) { a = larger<Signed>(a, b); }); break;
+      case GINRS_COLL_MAX_U: each<U, N>(sum, next, [](Sum& a, Sum b) { a = larger<Sum>(a, b); }); break;
+      case GINRS_COLL_MIN_S: each<U, N>(sum, next, [](Sum& a, Sum b) { a = smaller<Signed>(a, b); }); break;
+      case GINRS_COLL_MIN_U: each<U, N>(sum, next, [](Sum& a, Sum b) { a = smaller<Sum>(a, b); }); break;
+      default: each<U, N>(sum, next, [](Sum& a, Sum b) { a += b; });
     }
   }
 
@@ -174,6 +159,14 @@ struct Operation {
   }
 
  private:
+  template <int U, int N, typename Combine>
+  static __device__ __forceinline__ void each(Sum (&sum)[U][N], Sum const (&next)[U][N], Combine combine) {
+#pragma unroll
+    for (int u = 0; u < U; u++) {
+#pragma unroll
+      for (int i = 0; i < N; i++) combine(sum[u][i], next[u][i]);
+    }
+  }
   /* Of a number and a NaN the number, as fmax has it. */
   template <typename As>
   static __device__ __forceinline__ Sum larger(Sum a, Sum b) {

@@ -17,31 +17,66 @@ fn write(folder: &Path, name: &str, source: &str) -> PathBuf {
     path
 }
 
+/// Another Rust library with everything of std that could clash: panics, threads, thread-locals, the panic hook, its allocator.
 const OTHER: &str = r#"
+use std::cell::RefCell;
+thread_local! { static HERE: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) }; }
+
 #[unsafe(no_mangle)]
 pub extern "C" fn other_catches() -> i32 {
     match std::panic::catch_unwind(|| { if std::env::args().count() > 0 { panic!("other's panic") } }) { Ok(()) => 0, Err(_) => 1 }
 }
+
+/// Threads that end well, and threads that end by a panic: how many of each.
+#[unsafe(no_mangle)]
+pub extern "C" fn other_threads() -> i32 {
+    std::panic::set_hook(Box::new(|_| ()));
+    let work = |i: usize| {
+        HERE.with(|here| here.borrow_mut().push(format!("thread {i}")));
+        if i % 2 == 1 { panic!("other's thread {i}") }
+        HERE.with(|here| here.borrow().len())
+    };
+    let threads: Vec<_> = (0..8).map(|i| std::thread::spawn(move || work(i))).collect();
+    let ended: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();
+    let well = ended.iter().filter(|end| matches!(end, Ok(1))).count();
+    (10 * well + ended.iter().filter(|end| end.is_err()).count()) as i32
+}
 "#;
 
-/// Panics in both libraries, caught in both: the second library's first, then ours.
+/// Panics in both libraries, caught in both, and threads of both at once: ours are those of a communicator of two ranks.
 const BOTH: &str = r#"
 #include <nccl.h>
+#include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 int other_catches(void);
+int other_threads(void);
+static void* others(void* unused) {
+  for (int i = 0; i < 20; i++) if (other_threads() != 44 || other_catches() != 1) exit(20);
+  return unused;
+}
 int main(void) {
-  int version;
+  pthread_t thread;
+  ncclComm_t comms[2];
+  int version, count;
   if (other_catches() != 1) return 1;
-  if (ncclGetVersion(&version) != ncclInternalError) return 2;
-  if (!strstr(ncclGetLastError(NULL), "GINRS_FAULT")) return 3;
-  if (other_catches() != 1) return 4;
-  return strcmp(ncclGetErrorString(ncclSuccess), "no error") ? 5 : 0;
+  if (pthread_create(&thread, NULL, others, NULL)) return 2;
+  for (int i = 0; i < 3; i++) {
+    if (ncclCommInitAll(comms, 2, NULL) != ncclSuccess) return 3;
+    if (ncclGetVersion(&version) != ncclInternalError || !strstr(ncclGetLastError(NULL), "GINRS_FAULT")) return 4;
+    for (int k = 0; k < 2; k++) {
+      if (ncclCommCount(comms[k], &count) != ncclSuccess || count != 2) return 5;
+      if (ncclCommDestroy(comms[k]) != ncclSuccess) return 6;
+    }
+  }
+  if (pthread_join(thread, NULL) || other_threads() != 44) return 7;
+  return strcmp(ncclGetErrorString(ncclSuccess), "no error") ? 8 : 0;
 }
 "#;
 
 #[test]
-fn two_rust_archives_in_both_orders_each_catch_their_panics() {
+fn two_rust_archives_in_both_orders_each_with_panics_and_threads() {
     let folder = tempfile::tempdir().unwrap();
     let other = write(folder.path(), "other.rs", OTHER);
     let archive = folder.path().join("libother.a");
@@ -57,7 +92,12 @@ fn two_rust_archives_in_both_orders_each_catch_their_panics() {
             .arg(format!("-I{}", prefix().join("include/ginrs").display()))
             .args(order)
             .args(system_libraries()));
-        run(Command::new("timeout").arg("20").arg(&program).env("GINRS_FAULT", "panic:ncclGetVersion"));
+        // The CPU device is a library of its own, also here.
+        run(Command::new("timeout")
+            .arg("60")
+            .arg(&program)
+            .envs([("GINRS_FAULT", "panic:ncclGetVersion"), ("GINRS_DEVICE", "cpu"), ("GINRS_CPU_DEVICES", "2")])
+            .env("LD_LIBRARY_PATH", prefix().join("lib")));
     }
 }
 

@@ -61,6 +61,26 @@ fn the_installed_tree_is_complete_and_works_where_it_is_moved() {
     run(Command::new("gcc").arg("-o").arg(&program).arg(&source).args(flags(&["--cflags"])).arg(archive).args(private));
     assert_eq!(run(&mut Command::new(&program)), "22809\n");
 
+    // A collective's kernels are on board of both libraries: the CPU device's in libginrs_cpu.so, GPUs' in libginrs itself.
+    std::fs::write(&source, COLLECTIVE).unwrap();
+    let cpu = ["-Wl,--no-as-needed", "-lginrs_cpu"];
+    let run_it = |program: &Path| {
+        let mut command = Command::new("timeout");
+        run(command.arg("60").arg(program).envs([("GINRS_CPU_DEVICES", "2")]).env("LD_LIBRARY_PATH", moved.join("lib")))
+    };
+    run(Command::new("gcc").arg("-o").arg(&program).arg(&source).args(flags(&["--cflags", "--libs"])).args(cpu));
+    assert_eq!(run_it(&program), "3 3\n");
+    let all = flags(&["--cflags", "--static", "--libs"]).into_iter().filter(|word| word != "-lginrs");
+    run(Command::new("gcc").arg("-o").arg(&program).arg(&source).arg(moved.join("lib/libginrs.a")).args(all).args(cpu));
+    assert_eq!(run_it(&program), "3 3\n");
+    if let Ok(fatbin) = std::fs::read(root().join("build/kernels/collectives.fatbin")) {
+        for library in ["lib/libginrs.so", "lib/libginrs.a"] {
+            let bytes = std::fs::read(moved.join(library)).unwrap();
+            let head = &fatbin[..fatbin.len().min(4096)];
+            assert!(bytes.windows(head.len()).any(|window| window == head), "{library} has no GPU kernels");
+        }
+    }
+
     let kernel = folder.path().join("kernel.cu");
     std::fs::write(&kernel, KERNEL).unwrap();
     let path = format!("{}:{}", moved.join("bin").display(), std::env::var("PATH").unwrap());
@@ -76,6 +96,34 @@ fn the_installed_tree_is_complete_and_works_where_it_is_moved() {
 
 const PROGRAM: &str =
     "#include <nccl.h>\n#include <stdio.h>\nint main(void) { int v = 0; ncclGetVersion(&v); printf(\"%d\\n\", v); return 0; }\n";
+
+/// An all-reduce of two ranks of one process; the CPU device's memory can be read here.
+const COLLECTIVE: &str = r#"
+#include <nccl.h>
+#include <stdio.h>
+#include <time.h>
+int main(void) {
+  ncclComm_t comms[2];
+  volatile float* at[2];
+  if (ncclCommInitAll(comms, 2, NULL) != ncclSuccess) return 1;
+  for (int i = 0; i < 2; i++) {
+    if (ncclMemAlloc((void**)&at[i], 4096) != ncclSuccess) return 2;
+    at[i][0] = i + 1;
+  }
+  ncclGroupStart();
+  for (int i = 0; i < 2; i++) {
+    float* buffer = (float*)at[i];
+    if (ncclAllReduce(buffer, buffer, 1024, ncclFloat, ncclSum, comms[i], NULL) != ncclSuccess) return 3;
+  }
+  if (ncclGroupEnd() != ncclSuccess) return 4;
+  struct timespec nap = {0, 1000000};
+  while (at[0][0] != 3 || at[1][0] != 3) nanosleep(&nap, NULL);
+  printf("%g %g\n", at[0][0], at[1][0]);
+  for (int i = 0; i < 2; i++)
+    if (ncclCommDestroy(comms[i]) != ncclSuccess || ncclMemFree((void*)at[i]) != ncclSuccess) return 5;
+  return 0;
+}
+"#;
 
 const KERNEL: &str = r#"
 #include <cuda_runtime.h>

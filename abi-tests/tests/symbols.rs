@@ -134,18 +134,20 @@ fn the_archive_defines_the_same_and_hides_the_rest() {
     assert_eq!(names, exported().into_iter().collect());
 }
 
-/// Nothing in the library goes through a name that another library could take: what stands in front of ncclX sees the program's calls
-/// and never ours, and NVIDIA's library in the same process is never called by mistake.
+/// Relocations by a name that starts with one of these.
+fn by_name(library: &Path, starts: &[&str]) -> Vec<String> {
+    let text = run(Command::new("readelf").arg("-rW").arg(library));
+    let names = text.lines().filter_map(|line| line.split_whitespace().nth(4));
+    names.filter(|name| starts.iter().any(|start| name.starts_with(start))).map(str::to_owned).collect()
+}
+
+/// What stands in front of ncclX sees the program's calls and never ours, and NVIDIA's library in the same process is never called by
+/// mistake. NVIDIA's does call itself by name, which shows that this would be seen.
 #[test]
 fn the_library_does_not_call_itself_by_name() {
-    for (library, own) in [("libginrs.so", &["nccl", "pnccl", "ginrs"][..]), ("libginrs_cpu.so", &["nccl", "pnccl"])] {
-        let text = run(Command::new("readelf").arg("-rW").arg(prefix().join("lib").join(library)));
-        assert!(text.contains("R_X86_64_GLOB_DAT") || text.contains("R_AARCH64_GLOB_DAT"), "{text}");
-        for line in text.lines() {
-            let name = line.split_whitespace().nth(4).unwrap_or_default();
-            assert!(!own.iter().any(|start| name.starts_with(start)), "{library}: {line}");
-        }
-    }
+    assert_eq!(by_name(&prefix().join("lib/libginrs.so"), &["nccl", "pnccl", "ginrs"]), [""; 0]);
+    assert_eq!(by_name(&prefix().join("lib/libginrs_cpu.so"), &["nccl", "pnccl"]), [""; 0]);
+    assert!(by_name(&nvidia_library(), &["nccl"]).contains(&"ncclTeamWorld".to_owned()));
 }
 
 #[test]

@@ -33,8 +33,12 @@ for package in ginrs:$version NCCL:$nccl; do
   sed "s/@VERSION@/${package#*:}/g" cmake/ConfigVersion.cmake.in > "$at/${name}ConfigVersion.cmake"
 done
 
-# A binary that was linked with -lnccl finds ginrs with this folder in LD_LIBRARY_PATH. A link and not a copy: one inode is
-# one copy of the library's state, also in a process that loads it under both names.
-install -d "$lib/ginrs/compat"
-ln -sf "../../libginrs.so.${version%%.*}" "$lib/ginrs/compat/libnccl.so.2"
+# A binary that was linked with -lnccl finds ginrs with this folder in LD_LIBRARY_PATH; a build that asks for NCCL_HOME (include, lib,
+# -lnccl) takes the folder itself. Links and not copies: one inode is one copy of the library's state, also in a process that loads
+# it under both names.
+compat=$lib/ginrs/compat so=libginrs.so.${version%%.*}
+install -d "$compat/lib"
+ln -sf "../../$so" "$compat/libnccl.so.2"
+for name in libnccl.so libnccl.so.2 "$so"; do ln -sf "../../../$so" "$compat/lib/$name"; done
+ln -sfn ../../../include/ginrs "$compat/include"
 install -m 644 README.md MATRIX.md LICENSE LICENSE-MIT LICENSE-APACHE "$doc/"

@@ -199,6 +199,25 @@ fn a_binary_linked_with_nccl_runs_on_ginrs() {
     assert_eq!(with(Path::new(&both)), "22809 one library\n");
 }
 
+/// Makefiles that are told NCCL_HOME want include/ and lib/ below it, and link with -lnccl.
+#[test]
+fn the_compat_folder_is_an_nccl_home() {
+    let folder = tempfile::tempdir().unwrap();
+    let destdir = folder.path().join("installed");
+    run(Command::new(root().join("scripts/stage.sh")).arg(&destdir).arg(env!("CARGO_PKG_VERSION")).current_dir(root()));
+    let home = destdir.join("lib/ginrs/compat");
+    let (source, program) = (folder.path().join("program.c"), folder.path().join("program"));
+    std::fs::write(&source, PROGRAM).unwrap();
+    run(Command::new("gcc")
+        .arg("-o")
+        .arg(&program)
+        .arg(&source)
+        .arg(format!("-I{}", home.join("include").display()))
+        .arg(format!("-L{}", home.join("lib").display()))
+        .arg("-lnccl"));
+    assert_eq!(run(Command::new(&program).env("LD_LIBRARY_PATH", home.join("lib"))), "22809\n");
+}
+
 const BOTH_NAMES: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -168,3 +168,48 @@ fn type_of(parameter: &str) -> String {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(code: &str) -> Headers {
+        let code = without_comments(code);
+        Headers { words: words(&code), files: vec![("nccl_device/impl/gin__funcs.h".into(), code)] }
+    }
+
+    #[test]
+    fn names_and_defaults_are_no_part_of_a_shape() {
+        assert_eq!(shape("ncclWindow_t window, size_t offset = 0"), "ncclWindow_t, size_t");
+        assert_eq!(shape("ncclDevComm const& comm, void const*"), "ncclDevComm const&, void const*");
+        assert_eq!(
+            shape("RemoteAction a = ncclGin_None{}, cuda::thread_scope s = cuda::thread_scope_device"),
+            "RemoteAction, cuda::thread_scope"
+        );
+        assert_eq!(shape("int, T (&vals)[Max], Arg&&... arg"), "int, T(&)[Max], Arg&&...");
+        assert_eq!(shape("unsigned long n, struct ncclTeam team, ncclTeamTagRail"), "unsigned long, ncclTeam, ncclTeamTagRail");
+        assert_eq!(shape(""), "");
+    }
+
+    #[test]
+    fn an_overload_is_there_or_not() {
+        let headers =
+            headers("struct A;\nstruct A : B<C> {\n  void put(int a, T b = {1, 2});\n  /* void put(int); */\n};\nvoid put(A a);");
+        assert_eq!(headers.shapes(Some("A"), "put"), ["int, T"]);
+        assert_eq!(headers.shapes(None, "put"), ["int, T", "A"]);
+        assert!(headers.shapes(Some("B"), "put").is_empty());
+    }
+
+    #[test]
+    fn structs_and_constants_are_found_by_all_their_forms() {
+        let headers = headers(
+            "typedef struct { int x; } A_t;\nstruct B { int y; };\nenum { ONE = 1, TWO };\n#define THREE 3\nint four = ONE;",
+        );
+        let body = |name| headers.body(name).map(|(section, body)| (section, body.trim().to_owned()));
+        assert_eq!(body("A_t"), Some(("nccl_device/gin.h".into(), "int x;".into())));
+        assert_eq!(body("B_t"), Some(("nccl_device/gin.h".into(), "int y;".into())));
+        assert_eq!(body("C"), None);
+        assert!(["ONE", "TWO", "THREE", "A_t"].iter().all(|name| headers.section_of(name).is_some()));
+        assert!(headers.section_of("four").is_none());
+    }
+}

@@ -82,3 +82,20 @@ fn rows(line: &str) -> Vec<Row> {
     };
     names.into_iter().map(row).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_is_of_the_line_above() {
+        let sections = read("# words\n## a.h\none\ntwo three T061\n  differs: why\nA.f(int, B const&) T118b\n").unwrap();
+        let rows = &sections[0].rows;
+        let shown: Vec<String> = rows.iter().map(Row::shown).collect();
+        assert_eq!(shown, ["one", "two", "three", "A.f(int, B const&)"]);
+        let noted: Vec<bool> = rows.iter().map(|row| row.note.is_some()).collect();
+        assert_eq!(noted, [false, true, true, false]);
+        assert_eq!((rows[1].cases.as_slice(), rows[3].cases.as_slice()), (&["T061".to_owned()][..], &["T118b".to_owned()][..]));
+        assert!(read("## a.h\none\n  perhaps: why\n").is_err() && read("one\n").is_err());
+    }
+}

@@ -2,6 +2,8 @@
 
 pub struct Section {
     pub header: String,
+    /// The namespace of its names: a test that does not say it means something else by them.
+    pub namespace: Option<String>,
     pub rows: Vec<Row>,
 }
 
@@ -37,7 +39,11 @@ pub fn read(text: &str) -> Result<Vec<Section>, String> {
     let mut last = 0;
     for line in text.lines().filter(|line| !line.trim().is_empty()) {
         if let Some(header) = line.strip_prefix("## ") {
-            sections.push(Section { header: header.to_owned(), rows: Vec::new() });
+            let (header, namespace) = match header.split_once(" namespace ") {
+                Some((header, namespace)) => (header, Some(namespace.to_owned())),
+                None => (header, None),
+            };
+            sections.push(Section { header: header.to_owned(), namespace, rows: Vec::new() });
             continue;
         }
         if line.starts_with('#') {

@@ -33,7 +33,7 @@ pub fn render(
     for section in sections {
         let rows: Vec<&Row> = section.rows.iter().filter(|row| !layouts.has(row)).collect();
         if !rows.is_empty() {
-            parts.entry(section.header.clone()).or_default()[2] = table(&entries(headers, uses, &rows, tally)?);
+            parts.entry(section.header.clone()).or_default()[2] = table(&entries(headers, uses, section, &rows, tally)?);
         }
     }
     // In the order of the list; what it does not have comes behind.
@@ -117,7 +117,7 @@ fn constants(headers: &Headers, layouts: &Layouts, tally: &mut Tally) -> BTreeMa
     lists.into_iter().map(|(header, names)| (header, text(names))).collect()
 }
 
-fn entries(headers: &Headers, uses: &Uses, rows: &[&Row], tally: &mut Tally) -> Result<Vec<Entry>, String> {
+fn entries(headers: &Headers, uses: &Uses, section: &Section, rows: &[&Row], tally: &mut Tally) -> Result<Vec<Entry>, String> {
     let mut entries = Vec::new();
     for row in rows {
         let owner = row.owner.as_deref().map(declared_as);
@@ -138,7 +138,10 @@ fn entries(headers: &Headers, uses: &Uses, rows: &[&Row], tally: &mut Tally) -> 
             _ if overloaded || !row.name.starts_with(crate::text::is_word) => Tested::default(),
             Some(owner) if owner == row.name => uses.of(owner),
             Some(owner) => uses.of_member(owner, &row.name),
-            None => uses.of(&row.name),
+            None => match &section.namespace {
+                Some(namespace) if !row.name.starts_with("NCCL_") => uses.of_both(namespace, &row.name),
+                _ => uses.of(&row.name),
+            },
         };
         let operator = row.name.strip_prefix("operator");
         let names: Vec<&str> = match operator {

@@ -60,6 +60,11 @@ impl Uses {
         self.find(|source| source.words.contains(name))
     }
 
+    /// Of a name in a namespace.
+    pub fn of_both(&self, namespace: &str, name: &str) -> Tested {
+        self.find(|source| source.words.contains(namespace) && source.words.contains(name))
+    }
+
     pub fn of_member(&self, owner: &str, name: &str) -> Tested {
         self.find(|source| source.words.contains(owner) && source.members.contains(name))
     }

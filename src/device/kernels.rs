@@ -33,7 +33,7 @@ pub trait Kernels: Send + Sync {
 
 /// What an [`Order`] needs of a device: a few events, and what a stream is.
 pub trait Events: Send {
-    /// A number that no other stream of the process ever has: handles are used again.
+    /// A number that no other stream of the process ever has: handles are used again. Not asked of a stream in a capture.
     fn identity(&self, stream: Stream) -> Result<u64>;
     /// The capture that the stream is part of.
     fn capture(&self, stream: Stream) -> Result<Option<u64>>;
@@ -72,7 +72,9 @@ impl Order {
 
     /// Puts a launch on `stream` behind the earlier ones. `put` makes it.
     pub fn next(&mut self, stream: Stream, put: impl FnOnce() -> Result<()>) -> Result<()> {
-        let (capture, own) = (self.events.capture(stream)?, self.events.identity(stream)?);
+        let capture = self.events.capture(stream)?;
+        // The driver does not tell a captured stream's number (900); a handle stays the same stream's for as long as it captures.
+        let own = if capture.is_some() { stream as u64 } else { self.events.identity(stream)? };
         match (capture, self.plain, self.captured) {
             (None, Some(last), _) if last != own => self.events.wait(PLAIN, stream)?,
             (Some(capture), _, Some((before, last))) if before == capture && last != own => self.events.wait(CAPTURED, stream)?,
@@ -133,6 +135,7 @@ mod tests {
 
     impl Events for Fake {
         fn identity(&self, stream: Stream) -> Result<u64> {
+            assert!(stream < 100, "captured");
             Ok(stream as u64)
         }
         fn capture(&self, stream: Stream) -> Result<Option<u64>> {

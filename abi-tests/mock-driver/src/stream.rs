@@ -102,8 +102,15 @@ pub unsafe extern "C" fn cuStreamGetFlags(stream: *mut c_void, out: *mut u32) ->
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuStreamGetId(stream: *mut c_void, out: *mut u64) -> i32 {
-    // SAFETY: as above.
-    enter("cuStreamGetId", || unsafe { give(out, (find(stream)?.number - FIRST) / 64) })
+    enter("cuStreamGetId", || {
+        let stream = find(stream)?;
+        // As the real one (driver 580), whatever the thread's mode.
+        if stream.capture.lock().is_some() {
+            return Err(Code::CAPTURE_UNSUPPORTED);
+        }
+        // SAFETY: as above.
+        unsafe { give(out, (stream.number - FIRST) / 64) }
+    })
 }
 
 #[unsafe(no_mangle)]

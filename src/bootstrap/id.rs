@@ -16,7 +16,7 @@ const VERSION: u16 = 1;
 
 /// What ncclGetUniqueId hands out: 128 bytes that may be copied and sent at will, and that only the job's ranks may see.
 ///
-/// Layout: magic 0..8, version 8..10, 1 at 10 under NCCL_COMM_ID, zero 11..16, root's address 16..48, secret 48..80, time of creation in seconds 80..88,
+/// Layout: magic 0..8, version 8..10, kind at 10 (1 under NCCL_COMM_ID, 2 derived), zero 11..16, root's address 16..48, secret 48..80, time of creation in seconds 80..88,
 /// zero 88..124, CRC-32 of all before 124..128.
 #[derive(Clone)]
 pub struct UniqueId([u8; 128]);
@@ -42,6 +42,11 @@ impl UniqueId {
     /// An id that every rank makes for itself: without a time, so that all are equal.
     pub(super) fn fixed(root: Address, secret: &Secret) -> Self {
         Self::encode(1, root, secret, 0)
+    }
+
+    /// An id that ranks make for themselves of a secret that they share; whoever is first among them starts its root.
+    pub(super) fn derived(secret: &Secret) -> Self {
+        Self::encode(2, Address::Abstract(auth::derive(secret, "root")), secret, 0)
     }
 
     fn encode(kind: u8, root: Address, secret: &Secret, now: u64) -> Self {
@@ -100,6 +105,16 @@ impl UniqueId {
     /// True for an id of NCCL_COMM_ID.
     pub(super) fn is_fixed(&self) -> bool {
         self.0[10] == 1
+    }
+
+    /// True where a rank may come before its root listens.
+    pub(super) fn root_may_be_late(&self) -> bool {
+        self.0[10] != 0
+    }
+
+    /// This process is the meeting point from now on: for an id that [`super::Bootstrap::id_of_child`] gave, by its first rank.
+    pub fn listen(&self) -> Result<()> {
+        Service::get()?.start_root(self)
     }
 
     pub(super) fn root(&self) -> Address {

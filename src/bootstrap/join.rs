@@ -3,6 +3,7 @@
 use super::address::{Stopped, receive_exact, wait_readable};
 use super::as_remote;
 use super::auth::{Hello, Role};
+use super::cancel::{Cancel, NOTICE};
 use super::dial::{NoLink, dial};
 use super::fixed::Meeting;
 use super::id::UniqueId;
@@ -21,24 +22,31 @@ use std::time::{Duration, Instant};
 const SLACK: Duration = Duration::from_millis(1500);
 
 /// Takes a seat for `rank` and meets the others.
-pub(super) fn join(id: &UniqueId, rank: u32, n_ranks: u32) -> Result<(Arc<Port>, Arc<Mailbox>)> {
+pub(super) fn join(id: &UniqueId, rank: u32, n_ranks: u32, cancel: &Cancel) -> Result<(Arc<Port>, Arc<Mailbox>)> {
     config::report();
     let service = Service::get()?;
     if !id.is_fixed() {
-        return join_at(service, id, rank, n_ranks);
+        return join_at(service, id, rank, n_ranks, cancel);
     }
     let meeting = Meeting::next(id);
     let root = if rank == 0 { service.start_root(&meeting.id) } else { Ok(()) };
-    let joined = root.and_then(|()| join_at(service, &meeting.id, rank, n_ranks));
+    let joined = root.and_then(|()| join_at(service, &meeting.id, rank, n_ranks, cancel));
     meeting.over();
     joined
 }
 
-fn join_at(service: &'static Service, id: &UniqueId, rank: u32, n_ranks: u32) -> Result<(Arc<Port>, Arc<Mailbox>)> {
+fn join_at(
+    service: &'static Service,
+    id: &UniqueId,
+    rank: u32,
+    n_ranks: u32,
+    cancel: &Cancel,
+) -> Result<(Arc<Port>, Arc<Mailbox>)> {
     let port = service.port(id);
     // The seat comes first: a faster rank may send before this one has read the table.
     let mailbox = port.sit(rank);
-    let met = meet(id, &port, rank, n_ranks).and_then(|table| check(&port, table, rank, n_ranks));
+    let met = cancel.enters(&port, rank).and_then(|()| meet(id, &port, rank, n_ranks, cancel));
+    let met = met.and_then(|table| check(&port, table, rank, n_ranks));
     match met {
         Ok(table) => {
             port.set_table(table);
@@ -65,18 +73,23 @@ fn check(port: &Port, table: Vec<Entry>, rank: u32, n_ranks: u32) -> Result<Vec<
     Ok(table)
 }
 
-fn meet(id: &UniqueId, port: &Port, rank: u32, n_ranks: u32) -> Result<Vec<Entry>> {
+fn meet(id: &UniqueId, port: &Port, rank: u32, n_ranks: u32, cancel: &Cancel) -> Result<Vec<Entry>> {
     let patience = config::seconds("GINRS_INIT_TIMEOUT");
     let start = Instant::now();
     let seconds = u32::try_from(patience.as_secs()).unwrap_or(u32::MAX);
     let hello =
         Hello { role: Role::Join, key: id.key(), rank, n_ranks, address: port.own_address(), nonce: [0; 32], patience: seconds };
-    // Under NCCL_COMM_ID rank 0 may not listen yet.
+    // The rank that listens may not have come yet, where no message said that it has.
     let (root, _) = loop {
-        match dial(id.root(), &hello, &id.secret(), start + patience, || true) {
-            Err(NoLink::Nobody) if id.is_fixed() && start.elapsed() < patience => std::thread::sleep(Duration::from_millis(20)),
+        cancel.check()?;
+        match dial(id.root(), &hello, &id.secret(), start + patience, || cancel.check().is_ok()) {
+            Err(NoLink::Nobody) if id.root_may_be_late() && start.elapsed() < patience => std::thread::sleep(NOTICE),
             Err(why) => {
-                let error = unreachable(port, rank, &why);
+                cancel.check()?;
+                let error = match why {
+                    NoLink::Nobody if id.root_may_be_late() => nobody(port, rank, n_ranks, patience),
+                    ref why => unreachable(port, rank, why),
+                };
                 if let NoLink::System(_) = why {
                     // Nobody hears of this rank otherwise.
                     Service::get()?.give_up(id.key(), &as_remote(rank, &error));
@@ -88,10 +101,10 @@ fn meet(id: &UniqueId, port: &Port, rank: u32, n_ranks: u32) -> Result<Vec<Entry
     };
     let mut wait = Wait { port, rank, start, patience, next_warn: None, progress: Progress { n_ranks, ..Progress::default() } };
     loop {
-        wait.for_more(&root)?;
+        wait.for_more(&root, cancel)?;
         match read_frame(&root, start + patience + SLACK) {
             Ok(Frame::Table(table)) => return Ok(table),
-            Ok(Frame::Refused(reason)) => return Err(reason.into()),
+            Ok(Frame::Refused(reason)) => return Err(cancel.cause_of(reason.into())),
             Ok(Frame::Progress { joined, n_ranks, missing, strangers }) => {
                 wait.progress = Progress { joined, n_ranks, missing, strangers }
             }
@@ -102,12 +115,13 @@ fn meet(id: &UniqueId, port: &Port, rank: u32, n_ranks: u32) -> Result<Vec<Entry
                 port.tag()
             ),
             Err(Stopped::Late) => return Err(late(&port.tag(), patience, &wait.progress)),
-            Err(why) => bail!(
-                RemoteError,
-                19,
-                "the root has ended | {}, rank {rank} | {why} before all ranks had joined | fix: the process that called ncclGetUniqueId must live until every rank is initialised",
-                port.tag()
-            ),
+            Err(why) => {
+                let text = format!(
+                    "the root has ended | {}, rank {rank} | {why} before all ranks had joined | fix: the process that called ncclGetUniqueId must live until every rank is initialised",
+                    port.tag()
+                );
+                return Err(cancel.cause_of(Error::new(Code::RemoteError, 19, text)));
+            }
         }
     }
 }
@@ -123,13 +137,16 @@ struct Wait<'a> {
 }
 
 impl Wait<'_> {
-    fn for_more(&mut self, root: &OwnedFd) -> Result<()> {
+    fn for_more(&mut self, root: &OwnedFd, cancel: &Cancel) -> Result<()> {
         let end = self.start + self.patience + SLACK;
         let every = config::seconds("GINRS_WAIT_WARN");
         loop {
             let next = (!every.is_zero()).then(|| *self.next_warn.get_or_insert(self.start + every));
-            match wait_readable(root, next.map_or(end, |next| next.min(end))) {
+            let until = next.map_or(end, |next| next.min(end));
+            cancel.check()?;
+            match wait_readable(root, until.min(Instant::now() + NOTICE)) {
                 Err(Stopped::Late) if Instant::now() >= end => return Err(late(&self.port.tag(), self.patience, &self.progress)),
+                Err(Stopped::Late) if Instant::now() < until => {}
                 Err(Stopped::Late) => {
                     let waited = self.start.elapsed().as_secs();
                     if self.port.may_warn(every) {
@@ -158,6 +175,16 @@ fn read_frame(root: &OwnedFd, until: Instant) -> std::result::Result<Frame, Stop
     let mut body = vec![0; length];
     receive_exact(root, &mut body, until)?;
     Frame::decode(&body).map_err(|_| Stopped::Closed)
+}
+
+fn nobody(port: &Port, rank: u32, n_ranks: u32, waited: Duration) -> Error {
+    let text = format!(
+        "the first rank has not come | {}, rank {rank} of {n_ranks} | nothing listens at the meeting point after {} s | fix: make the same call with the same \
+         arguments on every rank, look at the output of rank 0, or raise GINRS_INIT_TIMEOUT",
+        port.tag(),
+        waited.as_secs()
+    );
+    Error::new(Code::RemoteError, 11, text).by(0)
 }
 
 fn unreachable(port: &Port, rank: u32, why: &NoLink) -> Error {

@@ -5,7 +5,8 @@
 //! fixed     the id of NCCL_COMM_ID, which every rank makes for itself
 //! auth      both ends of every connection prove the secret: stranger (server's half), dial (client's half)
 //! service   one thread per process; event_loop is what it does, door how it deals with strangers
-//! root      counts the ranks of one communicator in and gives each the table of all: join is the rank's side
+//! root      counts the ranks of one communicator in and gives each the table of all: join is the rank's side, cancel its way out
+//! scalable  several roots, each for a block of the ranks, and how the blocks put their tables together
 //! port      one communicator's end in this process: mailboxes of its ranks here; peers is its links to other processes
 //! exchange  allgather and barrier in ceil(log2 n) rounds; missing says who keeps them waiting
 //! fdpass    descriptors from process to process
@@ -14,6 +15,7 @@
 
 mod address;
 mod auth;
+mod cancel;
 mod dial;
 mod door;
 mod event_loop;
@@ -28,11 +30,13 @@ mod missing;
 mod peers;
 mod port;
 mod root;
+mod scalable;
 mod service;
 mod stranger;
 mod wire;
 
 pub use address::{Address, FdAddress};
+pub use cancel::Cancel;
 pub use id::UniqueId;
 pub(crate) use port::Port;
 
@@ -59,8 +63,30 @@ impl Bootstrap {
     /// Meets the other ranks at the id's root; collective. Every rank gets the reason when ranks do not fit together (E012), when one
     /// is gone (E040) or missing after GINRS_INIT_TIMEOUT seconds (E011). A rank or count that is out of range is told to all, too.
     pub fn join(id: &UniqueId, rank: u32, n_ranks: u32) -> Result<Bootstrap> {
-        let (port, mailbox) = join::join(id, rank, n_ranks)?;
-        Ok(Self { port, mailbox, rank, n_ranks, turn: Mutex::new(0), abort: OnceCell::new(), owner: std::process::id() })
+        Self::join_unless(id, rank, n_ranks, &Cancel::default())
+    }
+
+    /// [`Self::join`], until `cancel` says otherwise.
+    pub fn join_unless(id: &UniqueId, rank: u32, n_ranks: u32, cancel: &Cancel) -> Result<Bootstrap> {
+        let (port, mailbox) = join::join(id, rank, n_ranks, cancel)?;
+        Ok(Self::at(port, mailbox, rank, n_ranks))
+    }
+
+    fn at(port: Arc<Port>, mailbox: Arc<Mailbox>, rank: u32, n_ranks: u32) -> Self {
+        Self { port, mailbox, rank, n_ranks, turn: Mutex::new(0), abort: OnceCell::new(), owner: std::process::id() }
+    }
+
+    /// The id of a communicator that comes from this one: all ranks that name it alike have the same, without a message.
+    pub fn id_of_child(&self, label: &str) -> UniqueId {
+        UniqueId::derived(&auth::derive(self.port.secret(), label))
+    }
+
+    /// Err for a rank that will take part in nothing any more: it has left, or its process has ended.
+    pub fn present(&self, rank: u32) -> Result<()> {
+        match self.port.fate(rank) {
+            Some(fate) => Err(port::gone(&self.port, rank, fate, "the parent's end")),
+            None => Ok(()),
+        }
     }
 
     /// This rank.

@@ -209,6 +209,13 @@ impl Port {
         }
     }
 
+    /// The process at `address` has ended. Where a link stands, its end will say so.
+    pub(crate) fn process_ended(&self, address: Address) {
+        if self.standing_link(address).is_none() {
+            self.lost.lock().insert(address);
+        }
+    }
+
     /// The part of `fail` for this process. True for the first cause.
     pub(super) fn fail_here(&self, cause: &Error) -> bool {
         let mut first = false;

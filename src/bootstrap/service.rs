@@ -72,7 +72,7 @@ impl Service {
     pub fn start_root(&'static self, id: &UniqueId) -> Result<()> {
         let listener = match id.root().listen() {
             // Another rank 0 was here first; its root will say so.
-            Err(Errno::ADDRINUSE) if id.is_fixed() => return Ok(()),
+            Err(Errno::ADDRINUSE) if id.root_may_be_late() => return Ok(()),
             listener => or_system("the unique id's root cannot listen", listener)?,
         };
         self.ask(Request::Root(Root::new(id, ServiceFd::new(listener))));

@@ -1,9 +1,9 @@
 //! Makes one rank's end of a communicator: join, compare, watch.
 
-use super::peer::{PeerInfo, agreed_settings, reach_row};
-use super::{Buffers, Comm, CommConfig};
+use super::peer::{Origin, PeerInfo, agreed_settings, reach_row};
+use super::{Buffers, Calls, Comm, CommConfig};
 use crate::abi::types::NCCL_VERSION_CODE;
-use crate::bootstrap::{Bootstrap, UniqueId};
+use crate::bootstrap::{Bootstrap, Cancel, UniqueId};
 use crate::device::{Device, graveyard};
 use crate::error::Result;
 use crate::gin::abort::Abort;
@@ -16,8 +16,8 @@ use std::sync::atomic::AtomicBool;
 
 /// What a rank needs to join.
 pub struct Request {
-    /// The communicator's id.
-    pub id: UniqueId,
+    /// The communicator's id, or one for each block of its ranks; at least one.
+    pub ids: Vec<UniqueId>,
     /// Number of ranks, at least 1.
     pub n_ranks: u32,
     /// This rank, below `n_ranks`.
@@ -26,23 +26,28 @@ pub struct Request {
     pub config: CommConfig,
     /// The device that was current when the caller asked.
     pub device: Arc<dyn Device>,
+    /// Where its ranks come from; None: from nowhere.
+    pub origin: Option<Origin>,
+    /// Who may end the creation.
+    pub cancel: Arc<Cancel>,
 }
 
 /// Collective: returns on every rank or gives every rank the reason.
 pub fn create(request: Request) -> Result<Arc<Comm>> {
-    let Request { id, n_ranks, rank, config, device } = request;
+    let Request { ids, n_ranks, rank, config, device, origin, cancel } = request;
     log::set_device(device.ordinal());
     graveyard::sweep();
     process::watch_exit();
     info!(
         INIT,
         "comm 0x{:016x} rank {rank} nRanks {n_ranks} cudaDev {} - ginrs {}, NCCL {NCCL_VERSION_CODE} - Init START",
-        id.comm_hash(),
+        ids[0].comm_hash(),
         device.ordinal(),
         env!("CARGO_PKG_VERSION")
     );
-    let bootstrap = Bootstrap::join(&id, rank, n_ranks)?;
-    let made = assemble(bootstrap, n_ranks, rank, config, device)?;
+    let bootstrap = Bootstrap::join_at(&ids, rank, n_ranks, &cancel)?;
+    let origin = origin.unwrap_or(Origin { rank, n_ranks });
+    let made = assemble(bootstrap, origin, config, device).map_err(|error| cancel.check().err().unwrap_or(error))?;
     coll::prepare(&made)?;
     info!(
         INIT,
@@ -57,9 +62,10 @@ pub fn create(request: Request) -> Result<Arc<Comm>> {
     Ok(Arc::new(made))
 }
 
-fn assemble(bootstrap: Bootstrap, n_ranks: u32, rank: u32, config: CommConfig, device: Arc<dyn Device>) -> Result<Comm> {
+fn assemble(bootstrap: Bootstrap, origin: Origin, config: CommConfig, device: Arc<dyn Device>) -> Result<Comm> {
+    let (rank, n_ranks) = (bootstrap.rank(), bootstrap.n_ranks());
     let made = (|| {
-        let own = PeerInfo::own(rank, n_ranks, &*device, bootstrap.fd_address())?;
+        let own = PeerInfo::own(rank, origin, &*device, bootstrap.fd_address())?;
         let peers = meet(&bootstrap, &own, &*device)?;
         let reach = match reach_row(rank, &peers, &*device)? {
             Some(row) => Reach::from_rows(bootstrap.allgather("peer access", &row)?)?,
@@ -94,8 +100,10 @@ fn assemble(bootstrap: Bootstrap, n_ranks: u32, rank: u32, config: CommConfig, d
         rank,
         n_ranks,
         hash,
+        origin,
         config,
         collectives: coll::Collectives::new(),
+        calls: Calls::default(),
         gin: Mutex::new(None),
         devcomms: devcomm::Registry::new(),
         pulse,

@@ -1,16 +1,21 @@
 //! A communicator: what its ranks agreed on when it was made, and everything that hangs on it.
 //!
-//! `create` makes one, `group` decides when its collective calls run, `finish` ends it; `handles` is what C holds of it.
+//! `create` makes one, `child` makes one of another (split, shrink), `group` decides when its collective calls run, `calls` knows
+//! which are under way, `revoke` and `finish` end it; `handles` is what C holds of it.
 
+pub mod calls;
+pub mod child;
 pub mod config;
 pub mod create;
 pub mod finish;
 pub mod group;
 pub mod handles;
 pub mod peer;
+pub mod revoke;
 
+pub use calls::Calls;
 pub use config::CommConfig;
-pub use peer::PeerInfo;
+pub use peer::{Origin, PeerInfo};
 
 use crate::bootstrap::Bootstrap;
 use crate::device::Device;
@@ -36,6 +41,10 @@ pub struct Comm {
     pub n_ranks: u32,
     /// Equal on all ranks, different for every communicator.
     pub hash: u64,
+    /// Where its ranks come from.
+    pub origin: Origin,
+    /// Its calls that are under way.
+    pub calls: Calls,
     /// What the caller asked for, after defaults and environment.
     pub config: CommConfig,
     /// Collectives and point-to-point.
@@ -81,6 +90,7 @@ impl Comm {
 
     /// Err once the communicator has failed or was finalized: for everything that makes something new on it.
     pub fn ready(&self) -> Result<()> {
+        self.not_revoked()?;
         self.abort.check()?;
         if self.finalized.load(Ordering::Acquire) {
             bail!(

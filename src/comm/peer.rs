@@ -11,6 +11,15 @@ pub const WIRE_VERSION: u32 = 2;
 /// Bytes of an encoded [`PeerInfo`].
 const BYTES: usize = 144;
 
+/// A rank's place in the communicator that was made from an id, of which this one is a part, or a part of a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// Its rank there.
+    pub rank: u32,
+    /// How many ranks there are.
+    pub n_ranks: u32,
+}
+
 /// One rank, as the others see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerInfo {
@@ -38,6 +47,8 @@ pub struct PeerInfo {
     pub total_memory: u64,
     /// Of the settings that must agree.
     pub config_hash: u64,
+    /// Its place where no parent is above: what settings by rank count by.
+    pub origin: Origin,
     /// Where its process serves descriptors.
     pub fd_address: FdAddress,
     /// Blocks of the collectives' kernels that its device surely runs at the same time; 0: it has no such kernels.
@@ -48,12 +59,12 @@ pub struct PeerInfo {
 
 impl PeerInfo {
     /// This rank.
-    pub fn own(rank: u32, n_ranks: u32, device: &dyn Device, fd_address: FdAddress) -> Result<Self> {
+    pub fn own(rank: u32, origin: Origin, device: &dyn Device, fd_address: FdAddress) -> Result<Self> {
         Ok(Self {
             rank,
             version: crate::abi::types::NCCL_VERSION_CODE as u32,
             wire: WIRE_VERSION,
-            host_hash: host_hash(rank, n_ranks)?,
+            host_hash: host_hash(origin)?,
             machine: process::machine(),
             process: process::token(),
             pid: std::process::id(),
@@ -62,6 +73,7 @@ impl PeerInfo {
             bus_id: device.bus_id(),
             total_memory: device.total_memory(),
             config_hash: hash(agreed_settings(device.kind()).as_bytes()),
+            origin,
             fd_address,
             kernel_blocks: device.kernels().map_or(0, |kernels| kernels.blocks()),
             name: program_name(),
@@ -83,6 +95,8 @@ impl PeerInfo {
         let cut = self.name.len().min(16);
         name[..cut].copy_from_slice(&self.name.as_bytes()[..cut]);
         out.extend(name);
+        out.extend(self.origin.rank.to_le_bytes());
+        out.extend(self.origin.n_ranks.to_le_bytes());
         out.resize(BYTES, 0);
         out
     }
@@ -111,9 +125,11 @@ impl PeerInfo {
         let process = take(16).try_into().expect("16 bytes");
         let fd_address = FdAddress::from_bytes(take(32).try_into().expect("32 bytes"))?;
         let name = String::from_utf8_lossy(take(16)).trim_end_matches('\0').to_owned();
+        let mut count = || u32::from_le_bytes(take(4).try_into().expect("4 bytes"));
+        let origin = Origin { rank: count(), n_ranks: count() };
         let [wire, version, named_rank, pid, uid, device, kernel_blocks] = u32s;
         let [host_hash, machine, bus_id, total_memory, config_hash] = u64s;
-        if named_rank != rank {
+        if named_rank != rank || origin.rank >= origin.n_ranks {
             bail!(
                 RemoteError,
                 13,
@@ -134,6 +150,7 @@ impl PeerInfo {
             bus_id,
             total_memory,
             config_hash,
+            origin,
             fd_address,
             kernel_blocks,
             name,
@@ -152,9 +169,9 @@ fn hash(bytes: &[u8]) -> u64 {
 }
 
 /// The LSA node of a rank: GINRS_FAKE_NODES by rank, else NCCL_HOSTID, else host name and boot id.
-fn host_hash(rank: u32, n_ranks: u32) -> Result<u64> {
+fn host_hash(origin: Origin) -> Result<u64> {
     if let Some(spec) = config::text("GINRS_FAKE_NODES") {
-        let node = by_rank("GINRS_FAKE_NODES", &spec, rank, n_ranks)?;
+        let node = by_rank("GINRS_FAKE_NODES", &spec, origin)?;
         return Ok(hash(format!("{} fake {node}", host_identity()).as_bytes()));
     }
     let identity = config::text("NCCL_HOSTID").unwrap_or_else(host_identity);
@@ -167,7 +184,7 @@ fn host_identity() -> String {
 }
 
 /// What variable `name` says of a rank: `per-rank`, or one name for each rank, as `0,0,1,1`.
-fn by_rank(name: &str, spec: &str, rank: u32, n_ranks: u32) -> Result<String> {
+fn by_rank(name: &str, spec: &str, Origin { rank, n_ranks }: Origin) -> Result<String> {
     if spec.trim() == "per-rank" {
         return Ok(rank.to_string());
     }
@@ -192,11 +209,10 @@ pub fn reach_row(rank: u32, peers: &[PeerInfo], device: &dyn Device) -> Result<O
     let Some(spec) = config::text(FAKE) else {
         return Ok((device.kind() == Kind::Cuda).then(|| Reach::row(peers.iter().map(near))));
     };
-    let n_ranks = peers.len() as u32;
-    let group = by_rank(FAKE, &spec, rank, n_ranks)?;
+    let group = by_rank(FAKE, &spec, own.origin)?;
     let mut row = Vec::with_capacity(peers.len());
     for peer in peers {
-        row.push(near(peer) && by_rank(FAKE, &spec, peer.rank, n_ranks)? == group);
+        row.push(near(peer) && by_rank(FAKE, &spec, peer.origin)? == group);
     }
     Ok(Some(Reach::row(row)))
 }
@@ -243,6 +259,7 @@ mod tests {
             bus_id: 0x0000_0001_0000_0000,
             total_memory: 8 << 30,
             config_hash: 5,
+            origin: Origin { rank: 7, n_ranks: 9 },
             fd_address: FdAddress::from_bytes(&[0; 32]).unwrap(),
             kernel_blocks: 16,
             name: "ring".into(),
@@ -263,9 +280,9 @@ mod tests {
 
     #[test]
     fn fake_nodes_go_by_rank() {
-        assert_eq!(by_rank("X", "0,0, 1,1", 2, 4).unwrap(), "1");
-        assert_eq!(by_rank("X", "per-rank", 2, 4).unwrap(), "2");
-        assert!(by_rank("X", "0,0,1", 0, 4).unwrap_err().text.contains("3 names"));
-        assert!(by_rank("X", "0,,1,1", 0, 4).is_err());
+        assert_eq!(by_rank("X", "0,0, 1,1", Origin { rank: 2, n_ranks: 4 }).unwrap(), "1");
+        assert_eq!(by_rank("X", "per-rank", Origin { rank: 2, n_ranks: 4 }).unwrap(), "2");
+        assert!(by_rank("X", "0,0,1", Origin { rank: 0, n_ranks: 4 }).unwrap_err().text.contains("3 names"));
+        assert!(by_rank("X", "0,,1,1", Origin { rank: 0, n_ranks: 4 }).is_err());
     }
 }

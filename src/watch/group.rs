@@ -99,6 +99,7 @@ impl Group {
 
     /// The process at `address` has ended.
     pub fn ended(&self, address: Address) {
+        self.port.process_ended(address);
         let ranks = (0..).zip(self.port.table()).filter(|(_, entry)| entry.address == address);
         for (rank, entry) in ranks {
             let Some(page) = self.page(rank) else {

@@ -1,0 +1,73 @@
+//! The way out of a communicator's creation: somebody else may end it, and it may end because a rank is known to be gone.
+
+use super::port::Port;
+use crate::error::{Error, Result};
+use crate::sync::{Mutex, OnceCell};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+/// How long a cancelled wait may go on.
+pub(super) const NOTICE: Duration = Duration::from_millis(20);
+
+type Check = Box<dyn Fn() -> Result<()> + Send + Sync>;
+
+/// Shared by a creation and by whoever may end it. The first cause counts.
+#[derive(Default)]
+pub struct Cancel {
+    cause: OnceCell<Error>,
+    /// Where the creation waits now, as which rank.
+    at: Mutex<Option<(Weak<Port>, u32)>>,
+    watch: OnceCell<Check>,
+}
+
+impl Cancel {
+    /// Nothing ends it yet.
+    pub fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// Ends the creation, here and, where it has met them, on the other ranks. Never waits.
+    pub fn cancel(&self, cause: Error) {
+        let at = self.at.lock();
+        let _ = self.cause.set(cause);
+        if let (Some((port, rank)), Some(cause)) = (&*at, self.cause.get())
+            && let Some(port) = port.upgrade()
+        {
+            port.fail(*rank, &super::as_remote(*rank, cause));
+        }
+    }
+
+    /// `check` is asked now and then while ranks are waited for; its error ends the wait. Once.
+    pub fn watch(&self, check: impl Fn() -> Result<()> + Send + Sync + 'static) {
+        let _ = self.watch.set(Box::new(check));
+    }
+
+    /// Err once it is to end.
+    pub fn check(&self) -> Result<()> {
+        match self.cause.get() {
+            Some(cause) => Err(cause.clone()),
+            None => self.watch.get().map_or(Ok(()), |check| check()),
+        }
+    }
+
+    /// From now on the cause ends the exchanges on `port`.
+    pub(super) fn enters(&self, port: &Arc<Port>, rank: u32) -> Result<()> {
+        *self.at.lock() = Some((Arc::downgrade(port), rank));
+        self.check()
+    }
+
+    /// The error to give: what ended the creation rather than what it was seen as. A rank that is gone may be noticed a little
+    /// later than its connection closes.
+    pub(super) fn cause_of(&self, error: Error) -> Error {
+        for _ in 0..10 {
+            if let Err(cause) = self.check() {
+                return cause;
+            }
+            if self.watch.get().is_none() {
+                break;
+            }
+            std::thread::sleep(NOTICE);
+        }
+        error
+    }
+}

@@ -1,0 +1,148 @@
+//! The calls of a communicator that are under way on threads of the library: what ncclCommGetAsyncError tells of them, and
+//! what happens when the communicator is ended before they are.
+//!
+//! A call that returned ncclInProgress writes its results when it is done, unless the communicator has been destroyed or aborted
+//! by then: the memory for them may be gone.
+
+use super::{Comm, finish};
+use crate::bail;
+use crate::bootstrap::Cancel;
+use crate::comm::group::{Progress, Told};
+use crate::error::{Code, Error, Result};
+use crate::log;
+use crate::sync::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32};
+
+/// See the module.
+#[derive(Default)]
+pub struct Calls {
+    state: Mutex<State>,
+    /// ncclCommRevoke was called on it.
+    pub(super) revoked: AtomicBool,
+    /// Exchanges that its ranks had beside it, because it had been revoked.
+    pub(super) beside: AtomicU32,
+    /// How often it was shrunk, by the ranks left out: equal on all ranks that shrink alike.
+    pub(super) shrunk: Mutex<BTreeMap<Vec<u32>, u32>>,
+}
+
+#[derive(Default)]
+struct State {
+    running: u32,
+    /// Of the first of the latest calls that failed.
+    failed: Option<Code>,
+    /// Of a child that is being made.
+    child: Option<Arc<Cancel>>,
+    ended: Option<End>,
+}
+
+/// How the communicator's owner ended it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Destroyed,
+    Aborted,
+}
+
+impl Progress for Comm {
+    fn begins(&self) {
+        let mut state = self.calls.state.lock();
+        if state.running == 0 {
+            state.failed = None;
+        }
+        state.running += 1;
+    }
+
+    fn ends(self: Arc<Self>, told: Told) {
+        let over = {
+            let mut state = self.calls.state.lock();
+            state.running -= 1;
+            state.failed = state.failed.or(told.err());
+            state.running == 0 && state.ended == Some(End::Destroyed)
+        };
+        if over {
+            finish::destroy(self);
+        }
+    }
+}
+
+impl Comm {
+    /// Err while a call is under way: for everything but questions, ncclCommDestroy and ncclCommAbort.
+    pub fn idle(&self) -> Result<()> {
+        if self.calls.state.lock().running > 0 {
+            bail!(
+                InvalidArgument,
+                64,
+                "communicator is in progress | {} | a call on it has returned ncclInProgress and is not done | fix: ask \
+                 ncclCommGetAsyncError until it says something else",
+                self.tag()
+            );
+        }
+        Ok(())
+    }
+
+    /// What ncclCommGetAsyncError tells. The cause of a failure stands before it has been printed: whoever asks finds its text.
+    pub fn state(&self) -> Code {
+        let failure = self.abort.cause().filter(|_| !self.is_revoked());
+        if let Some(cause) = failure {
+            log::recall(cause);
+            return cause.code;
+        }
+        let state = self.calls.state.lock();
+        match state.running {
+            0 => state.failed.unwrap_or(Code::Success),
+            _ => Code::InProgress,
+        }
+    }
+
+    /// Writes results of a call, if their memory is still promised.
+    pub fn deliver(&self, write: impl FnOnce()) {
+        let state = self.calls.state.lock();
+        if state.ended.is_none() {
+            write();
+        }
+    }
+
+    /// While `make` runs, an abort of this communicator ends the child that it makes.
+    pub(super) fn making_child<T>(&self, cancel: &Arc<Cancel>, make: impl FnOnce() -> Result<T>) -> Result<T> {
+        {
+            let mut state = self.calls.state.lock();
+            if state.ended == Some(End::Aborted) {
+                return Err(self.aborted());
+            }
+            state.child = Some(cancel.clone());
+        }
+        let made = make();
+        self.calls.state.lock().child = None;
+        made
+    }
+
+    /// ncclCommAbort has come: what is under way ends.
+    pub(super) fn cancel_calls(&self) {
+        let child = {
+            let mut state = self.calls.state.lock();
+            state.ended = Some(End::Aborted);
+            state.child.take()
+        };
+        if let Some(child) = child {
+            child.cancel(self.aborted());
+        }
+    }
+
+    /// ncclCommDestroy has come. True if the last call that is under way will end the communicator.
+    pub(super) fn destroy_later(&self) -> bool {
+        let mut state = self.calls.state.lock();
+        state.ended = Some(End::Destroyed);
+        state.running > 0
+    }
+
+    /// Why everything ends after ncclCommAbort.
+    pub(super) fn aborted(&self) -> Error {
+        let text = format!(
+            "ncclCommAbort was called | {} | pid {} | fix: look for the first error of that rank",
+            self.tag(),
+            std::process::id()
+        );
+        Error::new(Code::RemoteError, 41, text).by(self.rank)
+    }
+}

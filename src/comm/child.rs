@@ -1,0 +1,164 @@
+//! Communicators made of another: split and shrink. A child has links, windows, GIN contexts and proxy work of its own, whatever
+//! splitShare and shrinkShare say: sharing would give kernels the parent's rank numbers.
+//!
+//! ```text
+//! split   all ranks of the parent tell each other colour and key; the first of each colour opens a meeting point; all ranks
+//!         hear that every one is open, or who could not; then each colour meets
+//! shrink  the ranks that are left meet at a point that follows from the parent's secret and the list of the others: it needs
+//!         nothing of a rank that is gone, nor anything of the parent that an abort ends
+//! ```
+//! While ranks are waited for, one that has left the parent or died ends the wait, by name.
+
+use super::create::{Request, create};
+use super::{Comm, CommConfig};
+use crate::bail;
+use crate::bootstrap::{Bootstrap, Cancel, UniqueId};
+use crate::error::{Code, Error, Result};
+use crate::process::random;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// NCCL_SPLIT_NOCOLOR.
+pub const NO_COLOR: i32 = -1;
+
+/// What a rank says in a split. Fixed little-endian layout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Wish {
+    color: i32,
+    key: i32,
+    /// Of its meeting point, if it is the first of its colour.
+    nonce: [u8; 16],
+}
+
+impl Wish {
+    fn encode(&self) -> [u8; 24] {
+        let mut bytes = [0; 24];
+        bytes[..4].copy_from_slice(&self.color.to_le_bytes());
+        bytes[4..8].copy_from_slice(&self.key.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.nonce);
+        bytes
+    }
+
+    fn decode(rank: usize, bytes: &[u8]) -> Result<Self> {
+        let Ok(bytes): std::result::Result<[u8; 24], _> = bytes.try_into() else {
+            bail!(RemoteError, 18, "rank {rank} sent a wrong split | {} bytes, 24 expected | fix: load the same libginrs on every rank", bytes.len());
+        };
+        let word = |at: usize| i32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
+        Ok(Self { color: word(0), key: word(4), nonce: bytes[8..].try_into().expect("16 bytes") })
+    }
+}
+
+/// Parent ranks of one colour, in the child's order: by key, equal keys by parent rank.
+fn members(wishes: &[Wish], color: i32) -> Vec<u32> {
+    let mut members: Vec<u32> = (0..wishes.len() as u32).filter(|&rank| wishes[rank as usize].color == color).collect();
+    members.sort_by_key(|&rank| (wishes[rank as usize].key, rank));
+    members
+}
+
+/// ncclCommSplit: collective over all ranks of `parent`. None for a rank without a colour.
+pub fn split(parent: &Arc<Comm>, color: i32, key: i32, config: CommConfig) -> Result<Option<Arc<Comm>>> {
+    let cancel = Cancel::new();
+    parent.making_child(&cancel, || {
+        let beside = meet_beside(parent, &cancel)?;
+        let all = beside.as_ref().unwrap_or(&parent.bootstrap);
+        let own = Wish { color, key, nonce: random() };
+        let said = all.allgather("split", &own.encode())?;
+        let wishes = said.iter().enumerate().map(|(rank, bytes)| Wish::decode(rank, bytes)).collect::<Result<Vec<_>>>()?;
+        let members = members(&wishes, color);
+        let id = (color != NO_COLOR).then(|| {
+            let nonce = u128::from_le_bytes(wishes[members[0] as usize].nonce);
+            parent.bootstrap.id_of_child(&format!("split {color} {nonce:032x}"))
+        });
+        let opened = match &id {
+            Some(id) if members[0] == parent.rank => id.listen(),
+            _ => Ok(()),
+        };
+        all_opened(&all.allgather("split meeting points", opened.err().map_or(String::new(), |e| e.to_string()).as_bytes())?)?;
+        id.map(|id| child(parent, id, members, config, &cancel)).transpose()
+    })
+}
+
+/// Where the parent's own exchanges have ended with a revoke, its ranks meet beside it.
+fn meet_beside(parent: &Comm, cancel: &Cancel) -> Result<Option<Bootstrap>> {
+    if !parent.revoked_by_any() {
+        return Ok(None);
+    }
+    let number = parent.calls.beside.fetch_add(1, Ordering::Relaxed);
+    let id = parent.bootstrap.id_of_child(&format!("beside {number}"));
+    if parent.rank == 0 {
+        id.listen()?;
+    }
+    Bootstrap::join_unless(&id, parent.rank, parent.n_ranks, cancel).map(Some)
+}
+
+fn all_opened(said: &[Vec<u8>]) -> Result<()> {
+    match said.iter().zip(0..).find(|(text, _)| !text.is_empty()) {
+        Some((text, rank)) => {
+            let text = format!("rank {rank} cannot open a meeting point | ncclCommSplit | {}", String::from_utf8_lossy(text));
+            Err(Error::new(Code::RemoteError, 19, text).by(rank))
+        }
+        None => Ok(()),
+    }
+}
+
+/// ncclCommShrink: collective over the ranks of `parent` that are not in `excluded`, which is sorted and has no rank twice.
+pub fn shrink(parent: &Arc<Comm>, excluded: &[u32], config: CommConfig, abort: bool) -> Result<Arc<Comm>> {
+    let cancel = Cancel::new();
+    parent.making_child(&cancel, || {
+        if abort {
+            end_operations(parent);
+        }
+        let members: Vec<u32> = (0..parent.n_ranks).filter(|rank| excluded.binary_search(rank).is_err()).collect();
+        let number = {
+            let mut shrunk = parent.calls.shrunk.lock();
+            let number = shrunk.entry(excluded.to_vec()).or_default();
+            *number += 1;
+            *number
+        };
+        let id = parent.bootstrap.id_of_child(&format!("shrink {number} without {excluded:?}"));
+        if members[0] == parent.rank {
+            id.listen()?;
+        }
+        child(parent, id, members, config, &cancel)
+    })
+}
+
+/// NCCL_SHRINK_ABORT: kernels leave before the ranks meet.
+fn end_operations(parent: &Comm) {
+    let text = format!(
+        "ncclCommShrink with NCCL_SHRINK_ABORT was called | {} | pid {} | fix: on a rank that was left out: end this communicator",
+        parent.tag(),
+        std::process::id()
+    );
+    parent.fail(Error::new(Code::RemoteError, 45, text).by(parent.rank));
+    parent.wait_for_kernels();
+}
+
+/// The ranks `members` of `parent` meet at `id`, in this order.
+fn child(parent: &Arc<Comm>, id: UniqueId, members: Vec<u32>, config: CommConfig, cancel: &Arc<Cancel>) -> Result<Arc<Comm>> {
+    let rank = members.iter().position(|&rank| rank == parent.rank).expect("the caller is a member") as u32;
+    let n_ranks = members.len() as u32;
+    let family = parent.clone();
+    cancel.watch(move || members.iter().filter(|&&rank| rank != family.rank).try_for_each(|&rank| family.bootstrap.present(rank)));
+    let (device, origin) = (parent.device.clone(), Some(parent.origin));
+    create(Request { ids: vec![id], n_ranks, rank, config, device, origin, cancel: cancel.clone() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn children_are_ordered_by_key_and_ties_by_parent_rank() {
+        let wish = |color, key| Wish { color, key, nonce: [3; 16] };
+        let wishes = [wish(0, 5), wish(-7, 0), wish(0, -1), wish(NO_COLOR, 0), wish(0, 5), wish(-7, 0)];
+        assert_eq!(members(&wishes, 0), [2, 0, 4]);
+        assert_eq!(members(&wishes, -7), [1, 5]);
+        assert_eq!(members(&wishes, 8), []);
+        for (rank, wish) in wishes.iter().enumerate() {
+            assert_eq!(Wish::decode(rank, &wish.encode()).unwrap(), *wish);
+        }
+        assert_eq!(Wish::decode(4, &[0; 23]).unwrap_err().id, 18);
+        assert_eq!(all_opened(&[vec![], b"no".to_vec()]).unwrap_err().culprit, Some(1));
+    }
+}

@@ -1,0 +1,73 @@
+//! ncclCommRevoke: ends what a communicator does, on all its ranks, and leaves it good for split, shrink, destroy and abort only.
+
+use super::Comm;
+use crate::bail;
+use crate::error::{Code, Error, Result};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Number of the failure that a revoke is to the other ranks.
+const REVOKED: u16 = 44;
+/// How long kernels get to leave. Those that do not wait on words of the library are not waited for any longer.
+const LEAVE: Duration = Duration::from_secs(2);
+
+impl Comm {
+    /// True on a rank that called ncclCommRevoke.
+    pub fn is_revoked(&self) -> bool {
+        self.calls.revoked.load(Ordering::Acquire)
+    }
+
+    /// True if this rank or another revoked it, before anything else went wrong.
+    pub(super) fn revoked_by_any(&self) -> bool {
+        self.is_revoked() || self.abort.cause().is_some_and(|cause| cause.id == REVOKED)
+    }
+
+    /// Err on a rank that called ncclCommRevoke.
+    pub(super) fn not_revoked(&self) -> Result<()> {
+        if self.is_revoked() {
+            bail!(
+                InvalidArgument,
+                64,
+                "communicator is revoked | {} | ncclCommRevoke was called | fix: make a new one by ncclCommSplit or ncclCommShrink, and end this one",
+                self.tag()
+            );
+        }
+        Ok(())
+    }
+
+    /// Until no kernel runs on the device, or for so long as kernels get to leave after an abort.
+    pub(super) fn wait_for_kernels(&self) {
+        let begin = Instant::now();
+        while !self.device.idle() && begin.elapsed() < LEAVE {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// The part that does not wait: marks it, and ends every wait on every rank. Err on a second call and after ncclCommFinalize.
+pub fn begin(comm: &Comm) -> Result<()> {
+    comm.not_revoked()?;
+    if comm.finalized.swap(true, Ordering::AcqRel) {
+        bail!(
+            InvalidArgument,
+            64,
+            "communicator is finalized | {} | ncclCommRevoke after ncclCommFinalize | fix: revoke before, or destroy it",
+            comm.tag()
+        );
+    }
+    comm.calls.revoked.store(true, Ordering::Release);
+    let text = format!(
+        "ncclCommRevoke was called | {} | pid {} | fix: call ncclCommRevoke, ncclCommShrink, ncclCommSplit or ncclCommAbort on the other ranks too",
+        comm.tag(),
+        std::process::id()
+    );
+    comm.fail(Error::new(Code::RemoteError, REVOKED, text).by(comm.rank));
+    Ok(())
+}
+
+/// The rest: kernels leave.
+pub fn finish(comm: &Comm) -> Result<()> {
+    comm.wait_for_kernels();
+    comm.watch.leaving();
+    Ok(())
+}

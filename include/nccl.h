@@ -207,20 +207,47 @@ ncclResult_t pncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId 
 ncclResult_t ncclCommInitAll(ncclComm_t* comm, int ndev, const int* devlist);
 ncclResult_t pncclCommInitAll(ncclComm_t* comm, int ndev, const int* devlist);
 
-/* Announces this rank's end. Returns at once: it waits for no peer. */
+/* Joins as ncclCommInitRankConfig does, at several ids, each the meeting point of a block of consecutive ranks, so that no process
+ * has to serve all ranks. All ranks pass the same `nId` ids in the same order. */
+ncclResult_t ncclCommInitRankScalable(ncclComm_t* newcomm, int nranks, int myrank, int nId, ncclUniqueId* commIds,
+                                      ncclConfig_t* config);
+ncclResult_t pncclCommInitRankScalable(ncclComm_t* newcomm, int nranks, int myrank, int nId, ncclUniqueId* commIds,
+                                       ncclConfig_t* config);
+
+/* Parts the ranks by `color`, ordered by `key` and then by rank. Collective over all ranks of `comm`; NCCL_SPLIT_NOCOLOR takes
+ * part and gets NULL. `config` NULL is the parent's. */
+ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* newcomm, ncclConfig_t* config);
+ncclResult_t pncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* newcomm, ncclConfig_t* config);
+
+/* Makes a communicator of the ranks that are not in the list, in their old order. Only they call it; the others may be gone. The
+ * list is sorted in place. NCCL_SHRINK_ABORT ends what the parent does first, on all its ranks. `config` NULL is the parent's. */
+ncclResult_t ncclCommShrink(ncclComm_t comm, int* excludeRanksList, int excludeRanksCount, ncclComm_t* newcomm,
+                            ncclConfig_t* config, int shrinkFlags);
+ncclResult_t pncclCommShrink(ncclComm_t comm, int* excludeRanksList, int excludeRanksCount, ncclComm_t* newcomm,
+                             ncclConfig_t* config, int shrinkFlags);
+
+/* Announces this rank's end, once what its kernels posted is done: it waits for no peer. Non-blocking communicators: in
+ * progress until then. */
 ncclResult_t ncclCommFinalize(ncclComm_t comm);
 ncclResult_t pncclCommFinalize(ncclComm_t comm);
 
-/* Ends this rank's use; the handle is dead afterwards. Memory that a running kernel uses stays until it has ended. */
+/* Ends every wait on the communicator, on every rank, and leaves it good for ncclCommSplit, ncclCommShrink, ncclCommDestroy and
+ * ncclCommAbort only. `revokeFlags` is NCCL_REVOKE_DEFAULT. Waits until kernels have left; non-blocking communicators: in progress
+ * until then. */
+ncclResult_t ncclCommRevoke(ncclComm_t comm, int revokeFlags);
+ncclResult_t pncclCommRevoke(ncclComm_t comm, int revokeFlags);
+
+/* Ends this rank's use; the handle is dead afterwards. Memory that a running kernel uses stays until it has ended. What is in
+ * progress goes on without the handle, and then ends too. */
 ncclResult_t ncclCommDestroy(ncclComm_t comm);
 ncclResult_t pncclCommDestroy(ncclComm_t comm);
 
 /* Releases every wait on the communicator, on every rank, and ends this rank's use; the handle is dead afterwards.
- * Returns at once, also with kernels waiting. */
+ * Returns at once, also with kernels waiting or the communicator still being made. */
 ncclResult_t ncclCommAbort(ncclComm_t comm);
 ncclResult_t pncclCommAbort(ncclComm_t comm);
 
-/* Number of ranks. */
+/* Number of ranks. Answered also while a call is in progress; not before the communicator is made. */
 ncclResult_t ncclCommCount(ncclComm_t comm, int* count);
 ncclResult_t pncclCommCount(ncclComm_t comm, int* count);
 
@@ -232,7 +259,7 @@ ncclResult_t pncclCommCuDevice(ncclComm_t comm, int* device);
 ncclResult_t ncclCommUserRank(ncclComm_t comm, int* rank);
 ncclResult_t pncclCommUserRank(ncclComm_t comm, int* rank);
 
-/* ncclSuccess, ncclInProgress until the group that creates it has ended, or the code of its failure. */
+/* ncclSuccess, ncclInProgress while it is being made or a call on it is under way, or the code of the failure. */
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* asyncError);
 ncclResult_t pncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* asyncError);
 
@@ -344,27 +371,8 @@ ncclResult_t ncclRecv(void* recvbuff, size_t count, ncclDataType_t datatype, int
 ncclResult_t pncclRecv(void* recvbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
                        cudaStream_t stream);
 
-/* Not implemented: ncclInvalidUsage. */
-ncclResult_t ncclCommInitRankScalable(ncclComm_t* newcomm, int nranks, int myrank, int nId, ncclUniqueId* commIds,
-                                      ncclConfig_t* config);
-ncclResult_t pncclCommInitRankScalable(ncclComm_t* newcomm, int nranks, int myrank, int nId, ncclUniqueId* commIds,
-                                       ncclConfig_t* config);
-
-/* Not implemented: ncclInvalidUsage. */
-ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* newcomm, ncclConfig_t* config);
-ncclResult_t pncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* newcomm, ncclConfig_t* config);
-
-/* Not implemented: ncclInvalidUsage. */
-ncclResult_t ncclCommShrink(ncclComm_t comm, int* excludeRanksList, int excludeRanksCount, ncclComm_t* newcomm,
-                            ncclConfig_t* config, int shrinkFlags);
-ncclResult_t pncclCommShrink(ncclComm_t comm, int* excludeRanksList, int excludeRanksCount, ncclComm_t* newcomm,
-                             ncclConfig_t* config, int shrinkFlags);
-
-/* Not implemented: ncclInvalidUsage. */
-ncclResult_t ncclCommRevoke(ncclComm_t comm, int revokeFlags);
-ncclResult_t pncclCommRevoke(ncclComm_t comm, int revokeFlags);
-
-/* Not implemented: ncclInvalidUsage. */
+/* Closes a group as ncclGroupEnd does, but launches nothing. Writes as much of the struct as the caller's `size` says it has; an
+ * inner group writes nothing. */
 ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* simInfo);
 ncclResult_t pncclGroupSimulateEnd(ncclSimInfo_t* simInfo);
 

@@ -147,6 +147,16 @@ pub fn service_thread(
     body: impl FnOnce() + Send + 'static,
     on_panic: impl FnOnce(Error) + Send + 'static,
 ) -> Result<JoinHandle<()>> {
+    thread(name, SERVICE_STACK, body, on_panic)
+}
+
+/// [`service_thread`] with a stack of `stack` bytes.
+pub fn thread(
+    name: &str,
+    stack: usize,
+    body: impl FnOnce() + Send + 'static,
+    on_panic: impl FnOnce(Error) + Send + 'static,
+) -> Result<JoinHandle<()>> {
     let _blocked = BlockedSignals::new();
     let owned = name.to_owned();
     let guarded = move || {
@@ -160,7 +170,7 @@ pub fn service_thread(
             on_panic(error);
         }
     };
-    match std::thread::Builder::new().name(name.to_owned()).stack_size(SERVICE_STACK).spawn(guarded) {
+    match std::thread::Builder::new().name(name.to_owned()).stack_size(stack).spawn(guarded) {
         Ok(handle) => Ok(handle),
         Err(e) => bail!(SystemError, 27, "no thread for \"{name}\" | pid {} | {e} | fix: raise ulimit -u", std::process::id()),
     }

@@ -1,18 +1,20 @@
 //! Communicator creation (nccl.h). Outside a group the call makes the communicator; inside, the handle is written at once and
-//! lives from ncclGroupEnd on.
+//! lives from ncclGroupEnd on; so is that of a non-blocking one, which lives once it is no longer in progress.
 
 use super::deferred::collective;
-use super::entry::{Outcome, Stop, entry, out};
+use super::entry::{Outcome, Stop, entry, input, out};
 use super::types::*;
-use crate::bootstrap::UniqueId;
+use crate::bootstrap::{Cancel, UniqueId};
 use crate::comm::create::{Request, create};
-use crate::comm::group::{self, Job, Stage};
-use crate::comm::{CommConfig, handles};
+use crate::comm::group::{self, Job, Progress, Stage, Told};
+use crate::comm::handles::{self, Pending};
+use crate::comm::{Comm, CommConfig, finish};
 use crate::device::{self, Device};
 use crate::error::{Code, Error, Result};
 use crate::{bail, log};
 use std::ffi::c_int;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Joins `nranks` ranks into a communicator, on the device that is current. Collective.
 #[unsafe(no_mangle)]
@@ -21,7 +23,7 @@ pub extern "C" fn pncclCommInitRank(comm: *mut ncclComm_t, nranks: c_int, commId
         collective(|| {
             // SAFETY: NULL is allowed.
             let config = unsafe { CommConfig::from_c(std::ptr::null()) };
-            init_rank(comm, nranks, &commId, rank, config)
+            init_rank(comm, nranks, &[commId], rank, config)
         })
     })
 }
@@ -40,7 +42,7 @@ pub unsafe extern "C" fn pncclCommInitRankConfig(
 ) -> ncclResult_t {
     entry!(ncclCommInitRankConfig(comm, nranks, rank, config) {
         // SAFETY: the contract above.
-        collective(|| init_rank(comm, nranks, &commId, rank, unsafe { CommConfig::from_c(config) }))
+        collective(|| init_rank(comm, nranks, &[commId], rank, unsafe { CommConfig::from_c(config) }))
     })
 }
 
@@ -75,16 +77,50 @@ pub unsafe extern "C" fn pncclCommInitAll(comm: *mut ncclComm_t, ndev: c_int, de
             let id = UniqueId::create()?;
             group::start();
             for (rank, device) in devices.into_iter().enumerate() {
-                let request = Request { id: id.clone(), n_ranks: n as u32, rank: rank as u32, config: config.clone(), device };
-                // SAFETY: rank is below n, and comm holds n handles.
-                defer(unsafe { comm.add(rank) }, request);
+                let (n_ranks, config, cancel) = (n as u32, config.clone(), Cancel::new());
+                let request = Request { ids: vec![id.clone()], n_ranks, rank: rank as u32, config, device, origin: None, cancel };
+                // SAFETY: rank is below n, and comm holds n handles. A group is open: this only queues.
+                let _ = defer(unsafe { comm.add(rank) }, request);
             }
             group::end()?.map_err(Stop::Said)
         })
     })
 }
 
-fn init_rank(comm: *mut ncclComm_t, nranks: c_int, id: &ncclUniqueId, rank: c_int, config: Result<CommConfig>) -> Outcome {
+/// Joins as ncclCommInitRankConfig does, at several ids, each the meeting point of a block of consecutive ranks, so that no process
+/// has to serve all ranks. All ranks pass the same `nId` ids in the same order.
+///
+/// # Safety
+/// `commIds` holds `nId` ids, `config` is as in [`pncclCommInitRankConfig`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pncclCommInitRankScalable(
+    newcomm: *mut ncclComm_t,
+    nranks: c_int,
+    myrank: c_int,
+    nId: c_int,
+    commIds: *mut ncclUniqueId,
+    config: *mut ncclConfig_t,
+) -> ncclResult_t {
+    entry!(ncclCommInitRankScalable(newcomm, nranks, myrank, nId, commIds, config) {
+        collective(|| {
+            input("commIds", commIds)?;
+            if !(1..=nranks.max(1)).contains(&nId) {
+                return Err(Error::new(
+                    Code::InvalidArgument,
+                    62,
+                    format!("number of ids is out of range | ncclCommInitRankScalable | {nId} ids for {nranks} ranks | fix: pass 1 to nranks ids"),
+                )
+                .into());
+            }
+            // SAFETY: the contract above.
+            let ids = unsafe { std::slice::from_raw_parts(commIds, nId as usize) };
+            // SAFETY: the contract above.
+            init_rank(newcomm, nranks, ids, myrank, unsafe { CommConfig::from_c(config) })
+        })
+    })
+}
+
+fn init_rank(comm: *mut ncclComm_t, nranks: c_int, ids: &[ncclUniqueId], rank: c_int, config: Result<CommConfig>) -> Outcome {
     out("comm", comm)?;
     if nranks < 1 || !(0..nranks).contains(&rank) {
         return Err(Error::new(
@@ -95,47 +131,59 @@ fn init_rank(comm: *mut ncclComm_t, nranks: c_int, id: &ncclUniqueId, rank: c_in
         .into());
     }
     let config = config?;
-    let id = UniqueId::from_bytes(&id.internal.map(|c| c as u8))?;
-    let request = Request { id, n_ranks: nranks as u32, rank: rank as u32, config, device: device::current()? };
-    if group::open() {
-        defer(comm, request);
-        return Ok(());
+    let ids = UniqueId::from_all(&ids.iter().map(|id| id.internal.map(|c| c as u8)).collect::<Vec<_>>())?;
+    let (n_ranks, rank, device) = (nranks as u32, rank as u32, device::current()?);
+    let request = Request { ids, n_ranks, rank, config, device, origin: None, cancel: Cancel::new() };
+    if group::open() || !request.config.blocking {
+        return defer(comm, request).map_err(Stop::Said);
     }
     // SAFETY: checked by `out` above. NULL until there is a communicator.
     unsafe { comm.write(std::ptr::null_mut()) };
-    let made = create(request)?;
-    let handle = handles::reserve();
-    handles::settle(handle, Ok(made));
+    let handle = handles::add(create(request)?);
     // SAFETY: as above.
     unsafe { comm.write(handle) };
     Ok(())
 }
 
-/// Queues a creation. The handle is written now: where it goes may be gone when the group ends.
-fn defer(comm: *mut ncclComm_t, request: Request) {
-    let handle = handles::reserve();
+/// Creates on a thread, or at the end of the group. The handle is written now: where it goes may be gone by then.
+fn defer(comm: *mut ncclComm_t, request: Request) -> Told {
+    let (handle, pending) = handles::reserve();
     // SAFETY: the caller checked or was promised that it may be written.
     unsafe { comm.write(handle) };
-    let name = handle as usize;
-    let job = Job {
+    let (settle, drop) = (settler(handle, pending.clone()), settler(handle, pending.clone()));
+    let request = Request { cancel: pending.cancel.clone(), ..request };
+    group::submit(Job {
         stage: Stage::Create,
         clique: 0,
         line: 0,
         blocking: request.config.blocking,
         device: request.device.ordinal(),
+        progress: Some(pending.clone()),
         run: Box::new(move || {
+            pending.begins();
             let made = create(request).inspect_err(|error| log::error(error));
             let told = made.as_ref().map(|_| ()).map_err(|error| error.code);
-            handles::settle(name as ncclComm_t, made);
+            settle(made);
             told
         }),
         dropped: Box::new(move |code| {
             let text = "communicator was not created | ncclGroupEnd | another call of the group failed | fix: see the error before this one";
-            handles::settle(name as ncclComm_t, Err(Error::new(code, 66, text)));
+            drop(Err(Error::new(code, 66, text)));
         }),
-    };
-    // A group is open: this only queues.
-    let _ = group::submit(job);
+    })
+}
+
+/// What ends the creation of `handle`'s communicator. One whose handle is gone is ended as its owner wished.
+fn settler(handle: ncclComm_t, pending: Arc<Pending>) -> impl Fn(Result<Arc<Comm>>) + Send {
+    let name = handle as usize;
+    move |made| {
+        if let Some(comm) = handles::settle(name as ncclComm_t, made) {
+            match pending.aborted.load(Ordering::Acquire) {
+                true => finish::abort(comm),
+                false => finish::destroy(comm),
+            }
+        }
+    }
 }
 
 fn distinct(ordinals: &[c_int]) -> Result<Vec<Arc<dyn Device>>> {

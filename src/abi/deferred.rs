@@ -25,6 +25,7 @@ pub fn submit(comm: &Arc<Comm>, stage: Stage, work: impl FnOnce() -> Result<()> 
         line: Arc::as_ptr(comm) as u64,
         blocking: comm.config.blocking,
         device: comm.device.ordinal(),
+        progress: Some(comm.clone()),
         run: Box::new(move || work().map_err(|error| tell.tell(error))),
         dropped: Box::new(|_| ()),
     };

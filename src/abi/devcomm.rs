@@ -100,10 +100,10 @@ unsafe fn create(c: &Arc<Comm>, reqs: *const ncclDevCommRequirements_t, outDevCo
         submit(c, Stage::DevComm, move || {
             let created = devcomm::create(&comm, &requirements)?;
             // SAFETY: checked at the call; they live until the creation has run, says the C contract.
-            unsafe {
+            comm.deliver(|| unsafe {
                 outs.write(&created);
                 (result as *mut ncclDevComm).write(created.dev_comm);
-            }
+            });
             Ok(())
         })
     })

@@ -1,7 +1,7 @@
 //! What wraps every export: panic boundary, trace of arguments and result, `Result` to code, WARN printed once.
 
 use crate::abi::types::{ncclComm_t, ncclResult_t};
-use crate::comm::{Comm, handles};
+use crate::comm::{Comm, group, handles};
 use crate::error::{Code, Error, Result};
 use crate::panic::catch;
 use crate::{bail, config, log, trace};
@@ -69,7 +69,9 @@ pub fn run_on(
     let mut found = None;
     let outcome = catch(name, || {
         begin(name, || {
-            let comm = handles::get(handle)?;
+            // Calls of this form do something, so in a group a handle that cannot be used is the group's failure.
+            let comm =
+                handles::get(handle).and_then(|comm| comm.idle().map(|()| comm)).inspect_err(|error| group::note(error.code))?;
             body(found.insert(comm))
         })
     });

@@ -1,4 +1,5 @@
-//! Groups (nccl.h): calls between start and end of one thread run together at the outermost end.
+//! Groups (nccl.h): calls between start and end of one thread run together at the outermost end. `simulate` has the end that
+//! launches nothing.
 
 use super::entry::{Stop, entry};
 use super::types::ncclResult_t;

@@ -27,7 +27,7 @@ pub extern "C" fn pncclCommWindowRegister(
             submit(c, Stage::Window, move || {
                 let handle = window::register(&comm, at, size, winFlags)?;
                 // SAFETY: checked at the call; it lives until the registration has run, says the C contract.
-                unsafe { (result as *mut ncclWindow_t).write(handle as ncclWindow_t) };
+                comm.deliver(|| unsafe { (result as *mut ncclWindow_t).write(handle as ncclWindow_t) });
                 Ok(())
             })
         })

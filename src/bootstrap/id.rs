@@ -92,6 +92,25 @@ impl UniqueId {
         Ok(id)
     }
 
+    /// The ids of one communicator: [`Self::from_bytes`] of each, and each once. Under NCCL_COMM_ID all are one.
+    pub fn from_all(all: &[[u8; 128]]) -> Result<Vec<Self>> {
+        let mut ids = all.iter().map(Self::from_bytes).collect::<Result<Vec<_>>>()?;
+        if ids.iter().all(|id| id.is_fixed() && id.0 == ids[0].0) {
+            ids.truncate(1);
+        }
+        for (i, id) in ids.iter().enumerate() {
+            if let Some(first) = ids[..i].iter().position(|other| other.key() == id.key()) {
+                bail!(
+                    InvalidArgument,
+                    19,
+                    "a unique id stands twice | ids {first} and {i} of {} | they are the same | fix: call ncclGetUniqueId once for each",
+                    ids.len()
+                );
+            }
+        }
+        Ok(ids)
+    }
+
     /// For ncclUniqueId.
     pub fn bytes(&self) -> [u8; 128] {
         self.0

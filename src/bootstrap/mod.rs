@@ -84,7 +84,7 @@ impl Bootstrap {
     /// Err for a rank that will take part in nothing any more: it has left, or its process has ended.
     pub fn present(&self, rank: u32) -> Result<()> {
         match self.port.fate(rank) {
-            Some(fate) => Err(port::gone(&self.port, rank, fate, "the parent's end")),
+            Some(fate) => Err(port::gone(&self.port, rank, fate, "the making of a child")),
             None => Ok(()),
         }
     }

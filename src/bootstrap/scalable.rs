@@ -9,17 +9,16 @@
 //! ```
 //! What is exchanged on the way also proves that all ranks passed the same ids and number of ranks.
 
+use super::Bootstrap;
 use super::auth::derive;
 use super::cancel::Cancel;
 use super::id::UniqueId;
 use super::service::Service;
-use super::wire::{Entry, Frame};
-use super::{Bootstrap, Port};
+use super::wire::{Entry, Frame, Reason};
 use crate::bail;
 use crate::error::{Code, Error, Result};
 use sha2::{Digest, Sha256};
 use std::ops::Range;
-use std::sync::Arc;
 
 /// What all ranks must have passed alike.
 #[derive(Clone, Copy, PartialEq)]
@@ -95,17 +94,22 @@ fn whole_table(ids: &[UniqueId], firsts: &UniqueId, rank: u32, n_ranks: u32, can
     let number = (0..n_blocks).find(|&block| ranks(block).contains(&rank)).expect("blocks cover all ranks");
     let mine = ranks(number);
     let in_block = |error| name_block(error, number, n_blocks, &mine);
-    let joined = Bootstrap::join_unless(&ids[number as usize], rank - mine.start, mine.len() as u32, cancel);
-    let block = joined.map_err(in_block)?;
-    call.same(&block.allgather("ids", &call.encode()).map_err(in_block)?, |at| mine.start + at)?;
+    let joined = (|| {
+        let block =
+            Bootstrap::join_unless(&ids[number as usize], rank - mine.start, mine.len() as u32, cancel).map_err(in_block)?;
+        call.same(&block.allgather("ids", &call.encode()).map_err(in_block)?, |at| mine.start + at)?;
+        Ok(block)
+    })();
     let whole = match rank == mine.start {
         false => Vec::new(),
         true => {
-            let put = put_together(firsts, number, n_blocks, block.port(), call, cancel, ranks);
-            // Its block waits for it.
-            put.inspect_err(|error| block.poison(error))?
+            // Also with a failure of its block: the other blocks wait to hear of this one.
+            let own = joined.as_ref().map(|block| block.port().table().to_vec()).map_err(Clone::clone);
+            let put = put_together(firsts, number, n_blocks, own, call, cancel, ranks);
+            put.inspect_err(|error| joined.iter().for_each(|block| block.poison(error)))?
         }
     };
+    let block = joined?;
     let spread = block.allgather("table", &whole).map_err(in_block)?;
     let table = decode(&spread[0])?;
     if table.len() != n_ranks as usize || table[rank as usize].address != block.port().own_address() {
@@ -120,12 +124,12 @@ fn whole_table(ids: &[UniqueId], firsts: &UniqueId, rank: u32, n_ranks: u32, can
     Ok(table)
 }
 
-/// What the first rank of a block does with those of the others: the encoded table of all ranks.
+/// What the first rank of a block does with those of the others: the encoded table of all ranks, or the first block's failure.
 fn put_together(
     id: &UniqueId,
     number: u32,
     n_blocks: u32,
-    block: &Arc<Port>,
+    own: Result<Vec<Entry>>,
     call: Call,
     cancel: &Cancel,
     ranks: impl Fn(u32) -> Range<u32>,
@@ -135,13 +139,16 @@ fn put_together(
     }
     let firsts = Bootstrap::join_unless(id, number, n_blocks, cancel)?;
     let mut message = call.encode();
-    message.extend(encode(block.table().to_vec()));
+    message.extend(match own {
+        Ok(table) => encode(table),
+        Err(error) => Frame::Refused(Reason::from(&error)).encode(),
+    });
     let all = firsts.allgather("blocks", &message)?;
-    call.same(&all, |at| ranks(at).start)?;
     let mut table = Vec::new();
     for part in &all {
-        table.extend(decode(&part[16..])?);
+        table.extend(decode(part.get(16..).unwrap_or_default())?);
     }
+    call.same(&all, |at| ranks(at).start)?;
     Ok(encode(table))
 }
 
@@ -152,13 +159,20 @@ fn encode(table: Vec<Entry>) -> Vec<u8> {
 fn decode(bytes: &[u8]) -> Result<Vec<Entry>> {
     match bytes.get(4..).map(Frame::decode) {
         Some(Ok(Frame::Table(table))) => Ok(table),
-        _ => bail!(RemoteError, 18, "a block's table is damaged | {} bytes | fix: load the same libginrs on every rank", bytes.len()),
+        Some(Ok(Frame::Refused(reason))) => Err(reason.into()),
+        _ => bail!(
+            RemoteError,
+            18,
+            "a block's table is damaged | {} bytes | fix: load the same libginrs on every rank",
+            bytes.len()
+        ),
     }
 }
 
 /// Errors of a block count its ranks from 0.
 fn name_block(error: Error, number: u32, n_blocks: u32, ranks: &Range<u32>) -> Error {
-    let place = format!(" | id {number} of {n_blocks}, which ranks {} to {} meet at and count from 0 | ", ranks.start, ranks.end - 1);
+    let place =
+        format!(" | id {number} of {n_blocks}, which ranks {} to {} meet at and count from 0 | ", ranks.start, ranks.end - 1);
     let culprit = error.culprit.map(|rank| rank + ranks.start);
     Error { text: error.text.replacen(" | ", &place, 1), culprit, ..error }
 }

@@ -41,7 +41,12 @@ impl Wish {
 
     fn decode(rank: usize, bytes: &[u8]) -> Result<Self> {
         let Ok(bytes): std::result::Result<[u8; 24], _> = bytes.try_into() else {
-            bail!(RemoteError, 18, "rank {rank} sent a wrong split | {} bytes, 24 expected | fix: load the same libginrs on every rank", bytes.len());
+            bail!(
+                RemoteError,
+                18,
+                "rank {rank} sent a wrong split | {} bytes, 24 expected | fix: load the same libginrs on every rank",
+                bytes.len()
+            );
         };
         let word = |at: usize| i32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
         Ok(Self { color: word(0), key: word(4), nonce: bytes[8..].try_into().expect("16 bytes") })
@@ -139,7 +144,8 @@ fn child(parent: &Arc<Comm>, id: UniqueId, members: Vec<u32>, config: CommConfig
     let rank = members.iter().position(|&rank| rank == parent.rank).expect("the caller is a member") as u32;
     let n_ranks = members.len() as u32;
     let family = parent.clone();
-    cancel.watch(move || members.iter().filter(|&&rank| rank != family.rank).try_for_each(|&rank| family.bootstrap.present(rank)));
+    cancel
+        .watch(move || members.iter().filter(|&&rank| rank != family.rank).try_for_each(|&rank| family.bootstrap.present(rank)));
     let (device, origin) = (parent.device.clone(), Some(parent.origin));
     create(Request { ids: vec![id], n_ranks, rank, config, device, origin, cancel: cancel.clone() })
 }

@@ -2,14 +2,14 @@
 
 use crate::abi::types::{NCCL_CONFIG_MAGIC, NCCL_CONFIG_UNDEF_INT, NCCL_VERSION_CODE, ncclConfig_t};
 use crate::error::Result;
-use crate::{bail, config};
+use crate::{bail, config, info, warn};
 use std::ffi::CStr;
 
 /// The settings of one communicator, owned. `None` is "undefined": the library decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct CommConfig {
-    /// False is accepted and runs as true.
+    /// False: calls that wait for peers return ncclInProgress and go on by themselves.
     pub blocking: bool,
     pub cga_cluster_size: i32,
     pub min_ctas: i32,
@@ -204,16 +204,51 @@ impl CommConfig {
         Ok(own.with_environment())
     }
 
-    /// NCCL_COMM_BLOCKING overrides; the other variables tune collectives, which this version does not have.
+    /// The environment overrides. What it says is repaired where it cannot be meant, never refused: it may have been set for
+    /// another program.
     fn with_environment(mut self) -> Self {
-        match config::int("NCCL_COMM_BLOCKING") {
-            0 => self.blocking = false,
-            1 => self.blocking = true,
-            _ => {}
+        let number = |name: &str| i32::try_from(config::int(name)).ok().filter(|&value| value != NCCL_CONFIG_UNDEF_INT);
+        let override_flag = |name: &str, field: &mut bool| match number(name) {
+            Some(value @ 0..=1) => *field = value == 1,
+            Some(value) => warn!("GINRS-W010 {name}={value} is ignored | it must be 0 or 1 | fix: correct or unset it"),
+            None => {}
+        };
+        override_flag("NCCL_COMM_BLOCKING", &mut self.blocking);
+        override_flag("NCCL_COMM_SPLIT_SHARE_RESOURCES", &mut self.split_share);
+        override_flag("NCCL_COMM_SHRINK_SHARE_RESOURCES", &mut self.shrink_share);
+        override_flag("NCCL_COLLNET_ENABLE", &mut self.collnet_enable);
+        override_flag("NCCL_NVLINK_UTIL_CENTRIC_SCHED_ENABLE", &mut self.nvlink_centric_sched);
+        let clamped = |name: &str, range: std::ops::RangeInclusive<i32>| {
+            let value = number(name)?;
+            let used = value.clamp(*range.start(), *range.end());
+            if used != value {
+                info!(ENV, "{name}={value} is used as {used}");
+            }
+            Some(used)
+        };
+        self.cga_cluster_size = clamped("NCCL_CGA_CLUSTER_SIZE", 0..=8).unwrap_or(self.cga_cluster_size);
+        self.min_ctas = clamped("NCCL_MIN_CTAS", 1..=MOST_CTAS).unwrap_or(self.min_ctas);
+        self.max_ctas = clamped("NCCL_MAX_CTAS", 1..=MOST_CTAS).unwrap_or(self.max_ctas);
+        self.cta_policy = clamped("NCCL_CTA_POLICY", 0..=2).unwrap_or(self.cta_policy);
+        self.channels_per_net_peer = clamped("NCCL_NCHANNELS_PER_NET_PEER", 1..=64).or(self.channels_per_net_peer);
+        self.net_name = config::text("NCCL_NET").or(self.net_name);
+        self.repaired()
+    }
+
+    /// Values that are in range each and cannot be meant together, or are larger than what there is.
+    fn repaired(mut self) -> Self {
+        self.max_ctas = self.max_ctas.min(MOST_CTAS);
+        self.min_ctas = self.min_ctas.min(MOST_CTAS);
+        if self.min_ctas > self.max_ctas {
+            info!(ENV, "minCTAs {} is more than maxCTAs {}: both are {}", self.min_ctas, self.max_ctas, self.max_ctas);
+            self.min_ctas = self.max_ctas;
         }
         self
     }
 }
+
+/// More blocks than this a collective does not use, whatever is asked for.
+const MOST_CTAS: i32 = 64;
 
 #[cfg(test)]
 mod tests {
@@ -264,6 +299,8 @@ mod tests {
             let error = parse(&raw).unwrap_err();
             assert!(error.text.contains(name), "{error}");
         }
+        let capped = parse(&ncclConfig_t { minCTAs: 70, maxCTAs: 100, ..undefined() }).unwrap();
+        assert_eq!((capped.min_ctas, capped.max_ctas), (64, 64));
         assert_eq!(parse(&ncclConfig_t { CTAPolicy: 2, maxCTAs: 16, ..undefined() }).unwrap().cta_policy, 2);
     }
 }

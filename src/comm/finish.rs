@@ -4,13 +4,14 @@
 //! touch goes to the graveyard.
 
 use super::Comm;
-use crate::error::{Code, Error, Result};
+use crate::error::Result;
 use crate::{bail, log};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// ncclCommFinalize: nothing new can be made, and this rank's end is no death any more. A second call is an error.
-pub fn finalize(comm: &Comm) -> Result<()> {
+/// ncclCommFinalize, the part that does not wait: nothing new can be made. A second call is an error.
+pub fn begin_finalize(comm: &Comm) -> Result<()> {
+    comm.not_revoked()?;
     comm.abort.check()?;
     if comm.finalized.swap(true, Ordering::AcqRel) {
         bail!(
@@ -20,6 +21,11 @@ pub fn finalize(comm: &Comm) -> Result<()> {
             comm.tag()
         );
     }
+    Ok(())
+}
+
+/// The rest: what its kernels posted is done, and this rank's end is no death any more.
+pub fn finalize(comm: &Comm) -> Result<()> {
     let drained = comm.drain();
     comm.watch.leaving();
     drained
@@ -37,8 +43,12 @@ impl Comm {
     }
 }
 
-/// ncclCommDestroy, after the handle was taken out of the table.
+/// ncclCommDestroy, after the handle was taken out of the table. Where a call is under way, it ends the communicator when it is
+/// done.
 pub fn destroy(comm: Arc<Comm>) {
+    if comm.destroy_later() {
+        return;
+    }
     if !comm.abort.is_raised() && !comm.finalized.swap(true, Ordering::AcqRel) {
         if let Err(error) = comm.drain() {
             log::error(&error);
@@ -50,16 +60,8 @@ pub fn destroy(comm: Arc<Comm>) {
 
 /// ncclCommAbort, after the handle was taken out of the table: releases every wait on every rank, then as destroy.
 pub fn abort(comm: Arc<Comm>) {
-    let cause = Error::new(
-        Code::RemoteError,
-        41,
-        format!(
-            "ncclCommAbort was called | {} | pid {} | fix: look for the first error of that rank",
-            comm.tag(),
-            std::process::id()
-        ),
-    );
-    comm.fail(cause.by(comm.rank));
+    comm.cancel_calls();
+    comm.fail(comm.aborted());
     bury(comm);
 }
 

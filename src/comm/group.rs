@@ -4,12 +4,17 @@
 //! creations run side by side, then the lines (one per communicator, in the order windows, device communicators, each in
 //! call order) of one clique run side by side. A clique is the communicators with one hash; cliques run one after the
 //! other in the order of their hashes, which is the same in every process.
+//!
+//! Where the communicators are non-blocking all that goes to a thread of its own (`background`), except kernels alone.
 
+use super::background;
+pub use super::background::Progress;
 use crate::error::{Code, Error, Result};
 use crate::panic::catch;
 use crate::{bail, log};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A code whose error was already printed, by whoever knew the cause.
 pub type Told = std::result::Result<(), Code>;
@@ -17,7 +22,7 @@ pub type Told = std::result::Result<(), Code>;
 /// Which part of a group a job belongs to, in the order in which they run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
-    /// Makes a communicator.
+    /// Makes a communicator, of nothing or of another.
     Create,
     /// Registers a window.
     Window,
@@ -35,12 +40,14 @@ pub struct Job {
     pub stage: Stage,
     /// Hash of its communicator; not used for creations.
     pub clique: u64,
-    /// Jobs of one line run one after the other; not used for creations.
+    /// Jobs of one line run one after the other. 0 for a creation of nothing: each is a line of its own.
     pub line: u64,
     /// Of its communicator: all of a group agree.
     pub blocking: bool,
     /// For `[dev]` in the log of the thread that runs it.
     pub device: i32,
+    /// Who is in progress while it runs, if its communicator is non-blocking.
+    pub progress: Option<Arc<dyn Progress>>,
     /// The work. It prints its own error.
     pub run: Box<dyn FnOnce() -> Told + Send>,
     /// Called instead of `run` when the group fails before it.
@@ -72,7 +79,7 @@ pub fn open() -> bool {
 /// A call inside the group failed: the outermost end will say so and run nothing. Outside a group: nothing.
 pub fn note(code: Code) {
     GROUP.with_borrow_mut(|group| {
-        if group.depth > 0 {
+        if group.depth > 0 && code != Code::InProgress {
             group.failed = Some(code);
         }
     });
@@ -84,11 +91,29 @@ pub fn submit(job: Job) -> Told {
         GROUP.with_borrow_mut(|group| group.jobs.push(job));
         return Ok(());
     }
-    perform(job)
+    match job.blocking || job.stage >= Stage::Launch {
+        true => perform(job),
+        false => go_on(vec![job]),
+    }
+}
+
+/// Runs the jobs of non-blocking communicators on a thread of their own.
+fn go_on(jobs: Vec<Job>) -> Told {
+    let concerned = jobs.iter().filter_map(|job| job.progress.clone()).collect();
+    background::start(concerned, jobs, run_stages, drop_all)
 }
 
 /// ncclGroupEnd. Err(error) if there is no group; the inner value is what the group's jobs came to.
 pub fn end() -> Result<Told> {
+    close(true).map(|(told, _)| told)
+}
+
+/// ncclGroupSimulateEnd: [`end`] without the kernels. Also how many launches were left out; None in an inner group.
+pub fn simulate_end() -> Result<(Told, Option<usize>)> {
+    close(false)
+}
+
+fn close(launch: bool) -> Result<(Told, Option<usize>)> {
     let ended = GROUP.with_borrow_mut(|group| match group.depth {
         0 => None,
         1 => Some(Some(std::mem::take(group))),
@@ -99,14 +124,21 @@ pub fn end() -> Result<Told> {
     });
     match ended {
         None => {
-            bail!(InvalidUsage, 66, "no group is open | ncclGroupEnd | depth 0 on this thread | fix: call ncclGroupStart first")
+            bail!(
+                InvalidUsage,
+                66,
+                "no group is open | the end of a group | depth 0 on this thread | fix: call ncclGroupStart first"
+            )
         }
-        Some(None) => Ok(Ok(())),
+        Some(None) => Ok((Ok(()), None)),
         Some(Some(Group { jobs, failed: Some(code), .. })) => {
             drop_all(jobs, code);
-            Ok(Err(code))
+            Ok((Err(code), Some(0)))
         }
-        Some(Some(Group { jobs, .. })) => run_all(jobs),
+        Some(Some(Group { mut jobs, .. })) => {
+            let left_out: Vec<Job> = jobs.extract_if(.., |job| !launch && job.stage >= Stage::Launch).collect();
+            Ok((run_all(jobs)?, Some(left_out.len())))
+        }
     }
 }
 
@@ -121,10 +153,15 @@ fn run_all(jobs: Vec<Job>) -> Result<Told> {
              all communicators of a group the same ncclConfig_t.blocking"
         );
     }
+    let waits = jobs.iter().any(|job| !job.blocking && job.stage < Stage::Launch);
+    Ok(if waits { go_on(jobs) } else { run_stages(jobs) })
+}
+
+fn run_stages(jobs: Vec<Job>) -> Told {
     let (creations, rest): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(|job| job.stage == Stage::Create);
-    if let Err(code) = side_by_side(creations.into_iter().map(|job| vec![job]).collect()) {
+    if let Err(code) = side_by_side(lines_of(creations)) {
         drop_all(rest, code);
-        return Ok(Err(code));
+        return Err(code);
     }
     let (launches, rest): (Vec<Job>, Vec<Job>) = rest.into_iter().partition(|job| job.stage >= Stage::Launch);
     let mut cliques: BTreeMap<u64, BTreeMap<u64, Vec<Job>>> = BTreeMap::new();
@@ -138,12 +175,24 @@ fn run_all(jobs: Vec<Job>) -> Result<Told> {
         told = told.and(result);
     }
     match told {
-        Ok(()) => Ok(run_line(in_stage_order(launches))),
+        Ok(()) => run_line(in_stage_order(launches)),
         Err(code) => {
             drop_all(launches, code);
-            Ok(Err(code))
+            Err(code)
         }
     }
+}
+
+/// Creations in call order; those that one communicator takes part in come one after the other.
+fn lines_of(creations: Vec<Job>) -> Vec<Vec<Job>> {
+    let mut lines: Vec<Vec<Job>> = Vec::new();
+    for job in creations {
+        match lines.iter_mut().find(|line| job.line != 0 && line[0].line == job.line) {
+            Some(line) => line.push(job),
+            None => lines.push(vec![job]),
+        }
+    }
+    lines
 }
 
 fn in_stage_order(mut line: Vec<Job>) -> Vec<Job> {
@@ -225,6 +274,7 @@ mod tests {
             line,
             blocking: true,
             device: 0,
+            progress: None,
             run: Box::new(move || {
                 ran.lock().unwrap().push(name);
                 result

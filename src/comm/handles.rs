@@ -3,12 +3,15 @@
 //! Numbers are never reused, so a destroyed handle stays known as destroyed, and garbage is known as garbage.
 
 use super::Comm;
+use super::group::{Progress, Told};
 use crate::abi::types::ncclComm_t;
-use crate::error::{Error, Result};
+use crate::bootstrap::Cancel;
+use crate::error::{Code, Error, Result};
 use crate::{bail, process};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Not a canonical address on any 64-bit machine: following it faults at once.
 const TAG: u64 = 0x6772_7300_0000_0000;
@@ -16,12 +19,22 @@ const TAG: u64 = 0x6772_7300_0000_0000;
 const SHIFT: u32 = 4;
 
 enum State {
-    /// A group will create it.
-    Pending,
+    /// It is being created, or a group will.
+    Pending(Arc<Pending>),
     /// Usable.
     Live(Arc<Comm>),
     /// Creation failed; waits for ncclCommAbort or ncclCommDestroy.
     Failed(Error),
+}
+
+/// A creation that has not ended.
+pub struct Pending {
+    /// Its way out.
+    pub cancel: Arc<Cancel>,
+    /// It has begun: it waits for nothing that this process still has to call.
+    pub begun: AtomicBool,
+    /// Its handle was aborted.
+    pub aborted: AtomicBool,
 }
 
 struct Entry {
@@ -60,7 +73,7 @@ fn serial_of(handle: ncclComm_t, last: u64) -> Result<u64> {
 
 fn destroyed(serial: u64) -> Error {
     Error::new(
-        crate::error::Code::InvalidArgument,
+        Code::InvalidArgument,
         63,
         format!(
             "communicator already destroyed | ncclComm_t | 0x{:x} | fix: do not use it after ncclCommDestroy or ncclCommAbort",
@@ -69,27 +82,36 @@ fn destroyed(serial: u64) -> Error {
     )
 }
 
-/// A handle for a communicator that does not exist yet.
-pub fn reserve() -> ncclComm_t {
+fn insert(state: State) -> ncclComm_t {
     with(|table| {
         table.last += 1;
-        let entry = Entry { state: State::Pending, owner: std::process::id() };
-        table.entries.insert(table.last, entry);
+        table.entries.insert(table.last, Entry { state, owner: std::process::id() });
         handle_of(table.last)
     })
 }
 
-/// The reserved handle's creation ended.
-pub fn settle(handle: ncclComm_t, result: Result<Arc<Comm>>) {
+/// A handle for a communicator that does not exist yet.
+pub fn reserve() -> (ncclComm_t, Arc<Pending>) {
+    let pending = Arc::new(Pending { cancel: Cancel::new(), begun: AtomicBool::new(false), aborted: AtomicBool::new(false) });
+    (insert(State::Pending(pending.clone())), pending)
+}
+
+/// A handle for one that does.
+pub fn add(comm: Arc<Comm>) -> ncclComm_t {
+    insert(State::Live(comm))
+}
+
+/// The reserved handle's creation ended. Gives the communicator back if the handle was destroyed or aborted meanwhile.
+pub fn settle(handle: ncclComm_t, result: Result<Arc<Comm>>) -> Option<Arc<Comm>> {
     with(|table| {
         let serial = serial_of(handle, table.last).unwrap_or(0);
-        if let Some(entry) = table.entries.get_mut(&serial) {
-            entry.state = match result {
-                Ok(comm) => State::Live(comm),
-                Err(error) => State::Failed(error),
-            };
-        }
-    });
+        let Some(entry) = table.entries.get_mut(&serial) else { return result.ok() };
+        entry.state = match result {
+            Ok(comm) => State::Live(comm),
+            Err(error) => State::Failed(error),
+        };
+        None
+    })
 }
 
 /// The communicator of a handle that may be used.
@@ -101,19 +123,36 @@ pub fn get(handle: ncclComm_t) -> Result<Arc<Comm>> {
         match &entry.state {
             State::Live(comm) => Ok(comm.clone()),
             State::Failed(error) => Err(error.clone()),
-            State::Pending => bail!(
-                InvalidArgument,
-                64,
-                "communicator is not ready | ncclComm_t 0x{:x} | its creation waits for ncclGroupEnd | fix: use it after ncclGroupEnd",
-                handle as u64
-            ),
+            State::Pending(pending) => Err(pending.not_ready(handle)),
         }
     })
 }
 
+impl Progress for Pending {
+    fn begins(&self) {
+        self.begun.store(true, Ordering::Release);
+    }
+
+    // What it came to stands in the table.
+    fn ends(self: Arc<Self>, _: Told) {}
+}
+
+impl Pending {
+    fn not_ready(&self, handle: ncclComm_t) -> Error {
+        let (why, fix) = match self.begun.load(Ordering::Acquire) {
+            true => {
+                ("its creation is in progress", "ask ncclCommGetAsyncError until it says something else, or call ncclCommAbort")
+            }
+            false => ("its creation waits for ncclGroupEnd", "use it after ncclGroupEnd"),
+        };
+        let text = format!("communicator is not ready | ncclComm_t 0x{:x} | {why} | fix: {fix}", handle as u64);
+        Error::new(Code::InvalidArgument, 64, text)
+    }
+}
+
 /// What ncclCommGetAsyncError tells of a handle.
 pub enum Status {
-    /// Its creation has not run.
+    /// Its creation has not ended.
     Pending,
     /// Usable, failed or not.
     Live(Arc<Comm>),
@@ -126,43 +165,44 @@ pub fn status(handle: ncclComm_t) -> Result<Status> {
     with(|table| {
         let serial = serial_of(handle, table.last)?;
         Ok(match &table.entries.get(&serial).ok_or_else(|| destroyed(serial))?.state {
-            State::Pending => Status::Pending,
+            State::Pending(_) => Status::Pending,
             State::Live(comm) => Status::Live(comm.clone()),
             State::Failed(error) => Status::Failed(error.clone()),
         })
     })
 }
 
-/// Takes the handle out: from now on it is "already destroyed". `None` if its creation failed or a forked child owns only
-/// a copy of it.
-pub fn remove(handle: ncclComm_t) -> Result<Option<Arc<Comm>>> {
+/// What a handle stood for that was taken out.
+pub enum Removed {
+    /// A communicator.
+    Live(Arc<Comm>),
+    /// One that is being created.
+    Pending(Arc<Pending>),
+    /// Nothing: its creation had failed.
+    Failed,
+}
+
+/// Takes the handle out: from now on it is "already destroyed". One whose creation a group has not begun stays, unless `any`.
+pub fn remove(handle: ncclComm_t, any: bool) -> Result<Removed> {
     with(|table| {
         let serial = serial_of(handle, table.last)?;
-        match table.entries.get(&serial) {
-            None => return Err(destroyed(serial)),
-            Some(entry) => {
-                process::check_owner(entry.owner, &format!("communicator 0x{:x}", handle as u64))?;
-                if let State::Pending = entry.state {
-                    bail!(
-                        InvalidArgument,
-                        64,
-                        "communicator is not ready | ncclComm_t 0x{:x} | its creation waits for ncclGroupEnd | fix: end the group first",
-                        handle as u64
-                    );
-                }
-            }
+        let Some(entry) = table.entries.get(&serial) else { return Err(destroyed(serial)) };
+        process::check_owner(entry.owner, &format!("communicator 0x{:x}", handle as u64))?;
+        match &entry.state {
+            State::Pending(pending) if !any && !pending.begun.load(Ordering::Acquire) => return Err(pending.not_ready(handle)),
+            _ => {}
         }
-        match table.entries.remove(&serial).map(|entry| entry.state) {
-            Some(State::Live(comm)) => Ok(Some(comm)),
-            _ => Ok(None),
-        }
+        Ok(match table.entries.remove(&serial).map(|entry| entry.state) {
+            Some(State::Live(comm)) => Removed::Live(comm),
+            Some(State::Pending(pending)) => Removed::Pending(pending),
+            _ => Removed::Failed,
+        })
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Code;
 
     #[test]
     fn garbage_pending_failed_and_destroyed_are_told_apart() {
@@ -170,14 +210,18 @@ mod tests {
         for garbage in [1, 0x10, 0x7fff_dead_beef, u64::MAX, TAG, TAG | 1 << 40] {
             assert_eq!(get(garbage as ncclComm_t).err().unwrap().id, 62, "0x{garbage:x}");
         }
-        let handle = reserve();
-        assert_eq!(get(handle).err().unwrap().id, 64);
-        assert!(remove(handle).is_err());
-        settle(handle, Err(Error::new(Code::RemoteError, 40, "rank 1 died")));
+        let (handle, pending) = reserve();
+        assert!(get(handle).err().unwrap().text.contains("waits for ncclGroupEnd"));
+        assert!(remove(handle, false).is_err());
+        pending.begun.store(true, Ordering::Release);
+        assert!(get(handle).err().unwrap().text.contains("in progress"));
+        assert!(settle(handle, Err(Error::new(Code::RemoteError, 40, "rank 1 died"))).is_none());
         assert_eq!(get(handle).err().unwrap().id, 40);
-        assert!(remove(handle).unwrap().is_none());
+        assert!(matches!(remove(handle, false), Ok(Removed::Failed)));
         assert_eq!(get(handle).err().unwrap().id, 63);
-        assert_eq!(remove(handle).err().unwrap().id, 63);
-        assert_ne!(reserve() as u64, handle as u64);
+        assert_eq!(remove(handle, true).err().unwrap().id, 63);
+        let (next, _) = reserve();
+        assert_ne!(next as u64, handle as u64);
+        assert!(matches!(remove(next, true), Ok(Removed::Pending(_))), "an abort ends a creation that waits for its group");
     }
 }

@@ -3,6 +3,7 @@
 //! `create` makes one, `child` makes one of another (split, shrink), `group` decides when its collective calls run, `calls` knows
 //! which are under way, `revoke` and `finish` end it; `handles` is what C holds of it.
 
+mod background;
 pub mod calls;
 pub mod child;
 pub mod config;
@@ -99,6 +100,15 @@ impl Comm {
                 "communicator is finalized | {} | ncclCommFinalize was called | fix: make windows and device communicators before it",
                 self.tag()
             );
+        }
+        Ok(())
+    }
+
+    /// Err unless children can be made of it: also after a failure and after ncclCommRevoke, not after ncclCommFinalize. What a
+    /// failed parent cannot do (split) fails by itself.
+    pub fn may_have_children(&self) -> Result<()> {
+        if self.finalized.load(Ordering::Acquire) && !self.is_revoked() {
+            return self.ready();
         }
         Ok(())
     }

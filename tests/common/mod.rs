@@ -28,7 +28,8 @@ pub fn set_up() {
 pub fn join(id: &UniqueId, rank: u32, n_ranks: u32) -> Arc<Comm> {
     ginrs::device::set_current(rank as i32).unwrap();
     let device = ginrs::device::current().unwrap();
-    create(Request { id: id.clone(), n_ranks, rank, config: CommConfig::default(), device }).unwrap()
+    let cancel = ginrs::bootstrap::Cancel::new();
+    create(Request { ids: vec![id.clone()], n_ranks, rank, config: CommConfig::default(), device, origin: None, cancel }).unwrap()
 }
 
 /// Runs `body` on `n_ranks` threads, each a rank of one communicator; fails when one of them does.

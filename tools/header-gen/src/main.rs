@@ -57,10 +57,11 @@ type Files = Vec<(&'static str, String)>;
 
 fn generate(root: &Path) -> Result<Files, String> {
     // In the order of the header.
-    const HOST: [&str; 12] = [
+    const HOST: [&str; 13] = [
         "library",
         "memory",
         "create",
+        "split",
         "finish",
         "query",
         "register",
@@ -69,7 +70,7 @@ fn generate(root: &Path) -> Result<Files, String> {
         "reduction",
         "collective",
         "point_to_point",
-        "stub",
+        "simulate",
     ];
     let host = prototypes::read(root, &HOST)?;
     let extras = prototypes::read(root, &["extras"])?;

@@ -1,0 +1,116 @@
+//! Communicators beyond ncclCommInitRank: split, shrink, revoke, several ids, non-blocking ones. Programs compiled by the installed
+//! `ginrs-cc`, as processes and as threads, with kernels on every communicator that they make.
+
+use abi_tests::{prefix, root, text};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+const PROGRAMS: [&str; 4] = ["split", "shrink", "nonblocking", "scalable"];
+
+/// The compiled program; all are compiled at the first use, side by side.
+fn compiled(name: &str) -> PathBuf {
+    static BUILT: OnceLock<tempfile::TempDir> = OnceLock::new();
+    let folder = BUILT.get_or_init(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let start = |name: &str| {
+            let source = root().join(format!("abi-tests/programs/{name}.cu"));
+            let mut command = Command::new(prefix().join("bin/ginrs-cc"));
+            command.args(["-std=c++17", "-O1", "-o"]).arg(folder.path().join(name)).arg(source);
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("ginrs-cc starts")
+        };
+        for (name, compiler) in PROGRAMS.map(|name| (name, start(name))) {
+            let output = compiler.wait_with_output().unwrap();
+            assert!(output.status.success(), "ginrs-cc {name}.cu failed:\n{}", text(&output));
+        }
+        folder
+    });
+    folder.path().join(name)
+}
+
+const PATIENCE: [(&str, &str); 2] = [("GINRS_INIT_TIMEOUT", "60"), ("GINRS_TIMEOUT", "60")];
+
+/// Ranks as processes and as threads; every one of them has to say "ok".
+#[track_caller]
+fn all_ok(name: &str, ranks: u32, env: &[(&str, &str)]) {
+    let mut processes = Command::new(prefix().join("bin/ginrs-run"));
+    processes.args(["-n", &ranks.to_string(), "--timeout", "100"]).arg(compiled(name));
+    let mut threads = Command::new("timeout");
+    threads.args(["-s", "ABRT", "100"]).arg(compiled(name)).args(["--threads", &ranks.to_string()]);
+    for mut command in [processes, threads] {
+        command.envs(PATIENCE).env("GINRS_CPU_DEVICES", ranks.max(8).to_string()).envs(env.iter().copied());
+        let output = command.output().expect("the program starts");
+        let said = text(&output);
+        let ok = said.matches(": ok,").count();
+        assert!(output.status.success() && ok == ranks as usize, "{command:?}: {}\n{said}", output.status);
+    }
+}
+
+#[test]
+fn children_by_colour_and_key_work_beside_their_parent() {
+    for ranks in [2, 4, 5] {
+        all_ok("split", ranks, &[]);
+    }
+    all_ok("split", 4, &[("GINRS_FAKE_NODES", "0,0,1,1")]);
+    all_ok("split", 4, &[("GINRS_FAKE_REACH", "0,0,1,1")]);
+    all_ok("split", 3, &[("NCCL_GIN_BACKEND", "direct")]);
+}
+
+#[test]
+fn what_is_left_of_a_communicator_works() {
+    for ranks in [3, 5] {
+        all_ok("shrink", ranks, &[]);
+    }
+    all_ok("shrink", 4, &[("GINRS_FAKE_NODES", "0,0,1,1")]);
+    all_ok("shrink", 4, &[("SHRINK", "abort")]);
+    all_ok("shrink", 4, &[("SHRINK", "revoke")]);
+}
+
+#[test]
+fn several_ids_and_simulated_groups() {
+    for ranks in [2, 5] {
+        all_ok("scalable", ranks, &[]);
+    }
+}
+
+#[test]
+fn non_blocking_communicators() {
+    for ranks in [1, 2, 4] {
+        all_ok("nonblocking", ranks, &[]);
+    }
+    all_ok("nonblocking", 4, &[("GINRS_FAKE_NODES", "0,0,1,1")]);
+}
+
+/// As many processes, without a launcher that would end the survivors; what all but the dead said.
+#[track_caller]
+fn survivors_ok(what: &str, ranks: u32, dead: &[u32]) {
+    let id = tempfile::tempdir().unwrap(); // 0700
+    let program = compiled("shrink");
+    let start = |rank: u32| {
+        let of = [("RANK", rank), ("LOCAL_RANK", rank), ("WORLD_SIZE", ranks), ("LOCAL_WORLD_SIZE", ranks)];
+        let mut command = Command::new("timeout");
+        command.args(["-s", "ABRT", "100"]).arg(&program).envs(of.map(|(name, value)| (name, value.to_string())));
+        command.env("GINRS_RUN_ID", id.path()).env("SHRINK", what).envs(PATIENCE);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let children: Vec<_> = (0..ranks).map(start).collect();
+    for (rank, child) in (0..).zip(children) {
+        let output = child.wait_with_output().unwrap();
+        let said = text(&output);
+        if dead.contains(&rank) {
+            assert!(!output.status.success(), "rank {rank} was to die\n{said}");
+        } else {
+            assert!(
+                output.status.success() && said.contains(&format!("shrink rank {rank}: ok, {what}")),
+                "{what}, rank {rank}: {said}"
+            );
+        }
+    }
+}
+
+#[test]
+fn killed_ranks_are_left_behind() {
+    survivors_ok("kill", 4, &[3]);
+    survivors_ok("dead", 3, &[2]);
+    survivors_ok("during", 4, &[1]);
+}

@@ -1,7 +1,7 @@
 //! Ranks as threads of one process, through the Rust API and without a kernel: windows, device communicators with GIN, host
 //! exchanges, and an abort in the end. `scripts/sanitize.sh thread` runs it: libtest is not in the way here.
 
-use ginrs::bootstrap::UniqueId;
+use ginrs::bootstrap::{Cancel, UniqueId};
 use ginrs::comm::create::{Request, create};
 use ginrs::comm::{CommConfig, finish};
 use ginrs::devcomm::{self, Requirements};
@@ -15,7 +15,15 @@ const BYTES: usize = 1 << 20;
 fn rank(id: &UniqueId, rank: u32) -> Result<()> {
     device::set_current(rank as i32)?;
     let device = device::current()?;
-    let comm = create(Request { id: id.clone(), n_ranks: RANKS, rank, config: CommConfig::default(), device })?;
+    let comm = create(Request {
+        ids: vec![id.clone()],
+        n_ranks: RANKS,
+        rank,
+        config: CommConfig::default(),
+        device,
+        origin: None,
+        cancel: Cancel::new(),
+    })?;
     for round in 0..ROUNDS {
         let said = comm.bootstrap.allgather("numbers", &(rank * 1000 + round).to_le_bytes())?;
         for (from, bytes) in said.iter().enumerate() {

@@ -105,27 +105,73 @@ static void withoutCommunicator(void) {
   WANT(ncclInvalidArgument, ncclLLA2ACreateRequirement(1, 1, (ncclLLA2AHandle_t*)((char*)&ll + 1), &req));
 }
 
+/* Every collective on `comm`, with arguments that are right for one rank: all give `code`. */
+static void collectives(ncclComm_t comm, ncclResult_t code) {
+  float x = 0, y[2] = {0, 0};
+  WANT(code, ncclAllReduce(&x, y, 1, ncclFloat, ncclSum, comm, NULL));
+  WANT(code, ncclReduce(&x, y, 1, ncclFloat, ncclSum, 0, comm, NULL));
+  WANT(code, ncclBcast(&x, 1, ncclFloat, 0, comm, NULL));
+  WANT(code, ncclBroadcast(&x, y, 1, ncclFloat, 0, comm, NULL));
+  WANT(code, ncclReduceScatter(&x, y, 1, ncclFloat, ncclSum, comm, NULL));
+  WANT(code, ncclAllGather(&x, y, 1, ncclFloat, comm, NULL));
+  WANT(code, ncclAlltoAll(&x, y, 1, ncclFloat, comm, NULL));
+  WANT(code, ncclGather(&x, y, 1, ncclFloat, 0, comm, NULL));
+  WANT(code, ncclScatter(&x, y, 1, ncclFloat, 0, comm, NULL));
+  WANT(code, ncclSend(&x, 1, ncclFloat, 0, comm, NULL));
+  WANT(code, ncclRecv(&x, 1, ncclFloat, 0, comm, NULL));
+}
+
+/* Arguments of collectives, on a communicator of one rank. */
+static void wrongCollectives(ncclComm_t comm) {
+  float x = 2, y[4] = {0, 0, 0, 0};
+  ncclRedOp_t op;
+  WANT(ncclInvalidArgument, ncclAllReduce(NULL, y, 1, ncclFloat, ncclSum, comm, NULL));
+  wantText("sendbuff is NULL");
+  WANT(ncclInvalidArgument, ncclAllReduce(&x, NULL, 1, ncclFloat, ncclSum, comm, NULL));
+  WANT(ncclInvalidArgument, ncclAllReduce(&x, y, 1, (ncclDataType_t)12, ncclSum, comm, NULL));
+  WANT(ncclInvalidArgument, ncclAllReduce(&x, y, 1, (ncclDataType_t)-1, ncclSum, comm, NULL));
+  WANT(ncclInvalidArgument, ncclAllReduce(&x, y, 1, ncclFloat, (ncclRedOp_t)5, comm, NULL));
+  WANT(ncclInvalidArgument, ncclAllReduce(&x, y, 1, ncclFloat, (ncclRedOp_t)-1, comm, NULL));
+  wantText("unknown operation");
+  WANT(ncclInvalidArgument, ncclAllReduce(&x, y, (size_t)-1, ncclFloat, ncclSum, comm, NULL));
+  wantText("count is too large");
+  WANT(ncclInvalidArgument, ncclAllReduce(y, y + 1, 2, ncclFloat, ncclSum, comm, NULL));
+  wantText("buffers overlap");
+  WANT(ncclInvalidArgument, ncclAlltoAll(y, y, 1, ncclFloat, comm, NULL));
+  WANT(ncclInvalidArgument, ncclReduce(&x, y, 1, ncclFloat, ncclSum, 1, comm, NULL));
+  WANT(ncclInvalidArgument, ncclBroadcast(&x, y, 1, ncclFloat, -1, comm, NULL));
+  wantText("root is no rank");
+  WANT(ncclInvalidArgument, ncclSend(&x, 1, ncclFloat, 1, comm, NULL));
+  wantText("peer is no rank");
+  WANT(ncclInvalidArgument, ncclRecv(NULL, 1, ncclFloat, 0, comm, NULL));
+  /* Nothing to do is done, whatever the buffers. */
+  WANT(ncclSuccess, ncclAllReduce(NULL, NULL, 0, ncclFloat, ncclSum, comm, NULL));
+  WANT(ncclSuccess, ncclAlltoAll(NULL, NULL, 0, ncclInt8, comm, NULL));
+  /* A group whose call is wrong says so at its end too. */
+  WANT(ncclSuccess, ncclGroupStart());
+  WANT(ncclInvalidArgument, ncclSend(&x, 1, ncclFloat, 7, comm, NULL));
+  WANT(ncclInvalidArgument, ncclGroupEnd());
+  /* A message to oneself needs both calls. */
+  WANT(ncclInvalidUsage, ncclSend(&x, 1, ncclFloat, 0, comm, NULL));
+  wantText("messages to oneself");
+  WANT(ncclInvalidArgument, ncclRedOpCreatePreMulSum(NULL, &x, ncclFloat, ncclScalarHostImmediate, comm));
+  WANT(ncclInvalidArgument, ncclRedOpCreatePreMulSum(&op, NULL, ncclFloat, ncclScalarHostImmediate, comm));
+  WANT(ncclInvalidArgument, ncclRedOpCreatePreMulSum(&op, &x, (ncclDataType_t)77, ncclScalarHostImmediate, comm));
+  WANT(ncclInvalidArgument, ncclRedOpCreatePreMulSum(&op, &x, ncclFloat, (ncclScalarResidence_t)2, comm));
+  WANT(ncclSuccess, ncclRedOpCreatePreMulSum(&op, &x, ncclFloat, ncclScalarHostImmediate, comm));
+  WANT(ncclInvalidArgument, ncclAllReduce(&x, y, 1, ncclInt32, op, comm, NULL));
+  wantText("another data type");
+  WANT(ncclSuccess, ncclRedOpDestroy(op, comm));
+  WANT(ncclInvalidArgument, ncclRedOpDestroy(op, comm));
+  WANT(ncclInvalidArgument, ncclAllReduce(&x, y, 1, ncclFloat, op, comm, NULL));
+  WANT(ncclInvalidArgument, ncclRedOpDestroy(ncclSum, comm));
+}
+
 static void stubs(ncclComm_t comm) {
   int n = 0;
-  float x = 0;
   ncclComm_t other = NULL;
-  ncclRedOp_t op;
   ncclUniqueId id;
   memset(&id, 0, sizeof id);
-  WANT(ncclInvalidUsage, ncclAllReduce(&x, &x, 1, ncclFloat, ncclSum, comm, NULL));
-  wantText("ncclAllReduce");
-  WANT(ncclInvalidUsage, ncclReduce(&x, &x, 1, ncclFloat, ncclSum, 0, comm, NULL));
-  WANT(ncclInvalidUsage, ncclBcast(&x, 1, ncclFloat, 0, comm, NULL));
-  WANT(ncclInvalidUsage, ncclBroadcast(&x, &x, 1, ncclFloat, 0, comm, NULL));
-  WANT(ncclInvalidUsage, ncclReduceScatter(&x, &x, 1, ncclFloat, ncclSum, comm, NULL));
-  WANT(ncclInvalidUsage, ncclAllGather(&x, &x, 1, ncclFloat, comm, NULL));
-  WANT(ncclInvalidUsage, ncclAlltoAll(&x, &x, 1, ncclFloat, comm, NULL));
-  WANT(ncclInvalidUsage, ncclGather(&x, &x, 1, ncclFloat, 0, comm, NULL));
-  WANT(ncclInvalidUsage, ncclScatter(&x, &x, 1, ncclFloat, 0, comm, NULL));
-  WANT(ncclInvalidUsage, ncclSend(&x, 1, ncclFloat, 0, comm, NULL));
-  WANT(ncclInvalidUsage, ncclRecv(&x, 1, ncclFloat, 0, comm, NULL));
-  WANT(ncclInvalidUsage, ncclRedOpCreatePreMulSum(&op, &x, ncclFloat, ncclScalarHostImmediate, comm));
-  WANT(ncclInvalidUsage, ncclRedOpDestroy(ncclSum, comm));
   WANT(ncclInvalidUsage, ncclCommSplit(comm, 0, 0, &other, NULL));
   WANT(ncclInvalidUsage, ncclCommShrink(comm, &n, 1, &other, NULL, NCCL_SHRINK_DEFAULT));
   WANT(ncclInvalidUsage, ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT));
@@ -156,6 +202,11 @@ static void withCommunicator(void) {
   WANT(ncclInvalidArgument, ncclCommCount((ncclComm_t)((char*)comm + 1), &n));
   WANT(ncclInvalidArgument, ncclCommCount((ncclComm_t)((char*)comm + 1600), &n));
   stubs(comm);
+  wrongCollectives(comm);
+  /* There is no libginrs_cpu in this process, and so no kernels. Messages to oneself alone are found before that. */
+  collectives(comm, ncclInvalidUsage);
+  WANT(ncclInvalidUsage, ncclAllReduce(&n, &n, 1, ncclInt, ncclSum, comm, NULL));
+  wantText("no kernels for collectives");
   WANT(ncclSuccess, ncclCommRegister(comm, &n, 4, &handle));
   WANT(ncclInvalidArgument, ncclCommRegister(comm, &n, 4, NULL));
   WANT(ncclSuccess, ncclCommDeregister(comm, handle));
@@ -218,6 +269,9 @@ int main(void) {
   onHandle((ncclComm_t)(size_t)0xdeadbeefdeadbeefull);
   wantText("not a communicator");
   stubs(NULL);
+  collectives(NULL, ncclInvalidArgument);
+  collectives((ncclComm_t)(size_t)0xdeadbeefdeadbeefull, ncclInvalidArgument);
+  WANT(ncclInvalidArgument, ncclRedOpDestroy(ncclSum, NULL));
   withCommunicator();
   if (!wrong) printf("misuse ok\n");
   return wrong;

@@ -150,11 +150,11 @@ __global__ void verify(Case c, const unsigned* salt, Finding* found) {
   }
 }
 
-// A grid for n elements; the CPU device's threads cost something each.
+// A grid for n elements.
 static void gridFor(uint64_t n, unsigned* blocks, unsigned* threads) {
   *threads = n > 256 ? 128 : 64;
-  uint64_t wanted = n / (*threads * 16) + 1;
-  *blocks = (unsigned)(wanted > 264 ? 264 : wanted);
+  uint64_t wanted = n / (*threads * 4) + 1;
+  *blocks = (unsigned)(wanted > 2112 ? 2112 : wanted);
 }
 
 static void prepareCase(const Case& c, cudaStream_t stream, const unsigned* salt = NULL, bool planted = false) {

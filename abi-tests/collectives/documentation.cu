@@ -42,8 +42,8 @@ struct Device {
     nRanks = n;
     OK(cudaSetDevice(device));
     OK(cudaStreamCreate(&stream));
-    OK(cudaMalloc(&send, n * kCount * sizeof(float)));
-    OK(cudaMalloc(&recv, n * kCount * sizeof(float)));
+    OK(cudaMalloc(&send, (n + 1) * kCount * sizeof(float)));
+    OK(cudaMalloc(&recv, (n + 1) * kCount * sizeof(float)));
     set([&](size_t) { return (float)(rank + 1); });
   }
   void set(std::function<float(size_t)> value) {
@@ -307,16 +307,21 @@ static void operationsAndGraphs(int n) {
     OK(cudaMemcpyAsync(buffers[d.rank], d.send, kCount * sizeof(float), cudaMemcpyDeviceToDevice, d.stream));
     OK(cudaStreamSynchronize(d.stream));
   }
-  cudaGraph_t graph;
+  std::vector<cudaGraph_t> graphs(n);
   std::vector<cudaGraphExec_t> execs(n);
+  auto reduceAll = [&] {
+    OK(ncclGroupStart());
+    for (Device& d : all) OK(ncclAllReduce(buffers[d.rank], d.recv, kCount, ncclFloat, ops[d.rank], d.comm, d.stream));
+    OK(ncclGroupEnd());
+  };
+  reduceAll();  // the first call may have to connect
+  for (Device& d : all) OK(cudaStreamSynchronize(d.stream));
   for (Device& d : all) OK(cudaStreamBeginCapture(d.stream, cudaStreamCaptureModeThreadLocal));
-  OK(ncclGroupStart());
-  for (Device& d : all) OK(ncclAllReduce(buffers[d.rank], d.recv, kCount, ncclFloat, ops[d.rank], d.comm, d.stream));
-  OK(ncclGroupEnd());
+  reduceAll();
+  for (Device& d : all) OK(cudaStreamEndCapture(d.stream, &graphs[d.rank]));
   for (Device& d : all) {
-    OK(cudaStreamEndCapture(d.stream, &graph));
-    OK(cudaGraphInstantiate(&execs[d.rank], graph, NULL, NULL, 0));
-    OK(cudaGraphDestroy(graph));
+    OK(cudaGraphInstantiate(&execs[d.rank], graphs[d.rank], NULL, NULL, 0));
+    OK(cudaGraphDestroy(graphs[d.rank]));
   }
   for (int i = 0; i < 3; i++) {
     for (Device& d : all) OK(cudaGraphLaunch(execs[d.rank], d.stream));

@@ -49,7 +49,8 @@ int runRank(Example& ex) {
     raise(SIGKILL);
   }
   double begin = seconds();
-  if (!victim) NCCLCHECK(wait(ex, fault, send, recv));
+  ncclResult_t called = victim ? ncclSuccess : wait(ex, fault, send, recv);
+  if (called != ncclSuccess) printf("rank %d: %s: %s\n", ex.rank, ncclGetErrorString(called), ncclGetLastError(NULL));
   if (abort && ex.rank == 0) {
     usleep(100000);
     ncclResult_t result = ncclCommAbort(ex.comm);

@@ -196,8 +196,8 @@ static double measure(Worker& w, const Case& like) {
   if (graphs) {
     for (Rank& r : w.ranks) CUDACHECK(cudaStreamBeginCapture(r.stream, cudaStreamCaptureModeThreadLocal));
     issue(w, like, args.iterations);
+    for (Rank& r : w.ranks) CUDACHECK(cudaStreamEndCapture(r.stream, &r.graph));
     for (Rank& r : w.ranks) {
-      CUDACHECK(cudaStreamEndCapture(r.stream, &r.graph));
       CUDACHECK(cudaGraphInstantiate(&r.exec, r.graph, NULL, NULL, 0));
     }
   }

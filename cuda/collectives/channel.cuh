@@ -125,6 +125,8 @@ struct Incoming : End {
     uint64_t const found = *reinterpret_cast<uint64_t const volatile*>(at);
     if (found != header && !isAborted(comm, true)) {
       if ((found & 255) == kPointToPoint && (header & 255) == kPointToPoint) {
+        printf("ginrs: rank %d receives %llu bytes from rank %d, which sends %llu\n", comm.rank, (unsigned long long)(header >> 8), peer,
+               (unsigned long long)(found >> 8));
         GINRS_TRAP("ncclRecv: the matching ncclSend has another number of bytes (count times size of the type)");
       }
       GINRS_TRAP("ranks have called different collectives, or with different counts, types or roots");

@@ -66,6 +66,7 @@ gpu-build: stage ## what gpu-test and gpu-bench run on a machine with GPUs, into
 gpu-test: ## the four combinations with NVIDIA's headers and library, on the GPUs found
 	@scripts/gpu-test.py $(GPU_TEST)
 	@[ -n "$(GPU_TEST)" ] || scripts/gpu-faults.sh
+	@[ -n "$(GPU_TEST)" ] || scripts/gpu-together.sh
 
 gpu-faults: ## a rank fails in every way there is: the waits of the others end (part of gpu-test)
 	@scripts/gpu-faults.sh $(GPU_FAULTS)

@@ -22,7 +22,7 @@ compile() { # header set, what to make, source, nvcc's options
   local include=include made=$out/$1/$2
   [ "$1" = ours ] || include=$NCCL_INCLUDE
   # What is newer than all that it is made of stays.
-  if [ -e "$made" ] && [ -z "$(find "$include" abi-tests/twice abi-tests/programs abi-tests/collectives examples-c -newer "$made" -print -quit)" ]; then return; fi
+  if [ -e "$made" ] && [ -z "$(find "$include" abi-tests/twice abi-tests/programs abi-tests/collectives abi-tests/together examples-c -newer "$made" -print -quit)" ]; then return; fi
   "$NVCC" -std=c++17 -O2 -arch="${GPU_ARCH:-sm_90}" --extended-lambda -I "$include" -o "$made" "$3" "${@:4}" ||
     { echo "$3 with $1 headers" >&2; return 1; }
 }
@@ -42,6 +42,11 @@ link=(-cudart none -L "$NCCL_LIB" -l:libnccl.so.2 -L "$CUDART_LIB" "-l:$CUDART")
   done
   echo "ours both.o abi-tests/twice/both.cu -c"
   echo "nvidia both.o abi-tests/twice/both.cu -c -DBOTH_THEIRS"
+  # Linked with neither library, with ours, with NVIDIA's: scripts/gpu-together.sh
+  together="abi-tests/together/gpus.cu -cudart none -L $CUDART_LIB -l:$CUDART -ldl"
+  echo "ours together-neither $together"
+  echo "ours together-ours $together -Xlinker --no-as-needed -Xlinker $stage/lib/libginrs.so.0"
+  echo "ours together-theirs $together -Xlinker --no-as-needed -Xlinker $NCCL_LIB/libnccl.so.2"
 } | xargs -P "$(nproc)" -L 1 bash -euc 'compile "$@"' _
 "$NVCC" -o "$out/both" "$out/ours/both.o" "$out/nvidia/both.o" "${link[@]}"
 scripts/gpu-build-perf.sh "$out"

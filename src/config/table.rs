@@ -107,6 +107,11 @@ pub const TABLE: &[Var] = &[
         "how collectives move their bytes: auto, ll, direct or staged, for tests and benchmarks; a way that a call cannot take is \
          auto for that call (docs/collectives.md)",
     ),
+    text(
+        "GINRS_KERNELS",
+        "file with the collectives' GPU kernels (scripts/build-kernels.sh gpu FILE) instead of those in the library, for one that was \
+         built without nvcc",
+    ),
     Var { name: "GINRS_SECRET", kind: Kind::Secret, doc: "secret that ranks prove to each other under NCCL_COMM_ID" },
     text("GINRS_DEVICE", "cpu or cuda; unset: cpu where the stand-in CUDA runtime is in the process, else cuda"),
     int(

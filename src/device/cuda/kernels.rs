@@ -2,17 +2,21 @@
 
 use super::CudaDevice;
 use super::driver::{code, cu, driver};
-use crate::bail;
 use crate::device::kernels::{EVENTS, Events, Kernels, Launch, Order, Stream};
 use crate::error::{Code, Error, Result};
 use crate::sync::Mutex;
+use crate::{bail, config};
 use cudarc::driver::sys;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ffi::{CStr, c_uint, c_void};
 use std::sync::Arc;
 
 /// What nvcc made of cuda/collectives (build.rs); empty where the build found no nvcc.
 static FATBIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/collectives.fatbin"));
+
+/// How a fatbin begins.
+const MAGIC: [u8; 4] = 0xba55_ed50u32.to_le_bytes();
 
 #[repr(align(64))]
 struct Line([u8; 64]);
@@ -28,15 +32,7 @@ impl CudaKernels {
     /// Loads the kernels. With CUDA_MODULE_LOADING=EAGER, which the library sets, all of them are on the device afterwards:
     /// later loading would wait for kernels that run.
     pub fn load(device: Arc<CudaDevice>) -> Result<Self> {
-        if FATBIN.is_empty() {
-            bail!(
-                InvalidUsage,
-                90,
-                "this build of ginrs has no GPU kernels for collectives | make build found no nvcc | fix: build where nvcc is in PATH, or \
-                 NVCC or CUDA_HOME names it; the device API works without"
-            );
-        }
-        let image = aligned(FATBIN);
+        let image = aligned(&image()?);
         let mut module = std::ptr::null_mut();
         {
             let _inside = device.context.enter()?;
@@ -66,6 +62,29 @@ impl CudaKernels {
         unsafe { cu!(cuModuleGetFunction(&mut function, self.module as sys::CUmodule, name.as_ptr())) }?;
         functions.insert(name, function as usize);
         Ok(function)
+    }
+}
+
+/// The fatbin: the file that GINRS_KERNELS names, else what the build embedded.
+fn image() -> Result<Cow<'static, [u8]>> {
+    match config::text("GINRS_KERNELS") {
+        Some(path) => match std::fs::read(&path) {
+            Ok(bytes) if bytes.starts_with(&MAGIC) => Ok(bytes.into()),
+            Ok(bytes) => bail!(
+                InvalidUsage,
+                90,
+                "no fatbin | GINRS_KERNELS={path} | {} bytes, which do not begin as nvcc's do | fix: scripts/build-kernels.sh gpu makes it",
+                bytes.len()
+            ),
+            Err(cause) => bail!(InvalidUsage, 90, "cannot read the kernels | GINRS_KERNELS={path} | {cause} | fix: unset it"),
+        },
+        None if FATBIN.is_empty() => bail!(
+            InvalidUsage,
+            90,
+            "this build of ginrs has no GPU kernels for collectives | make build found no nvcc | fix: build where nvcc is in PATH, or NVCC or \
+             CUDA_HOME names it, or name a fatbin with GINRS_KERNELS; the device API works without"
+        ),
+        None => Ok(FATBIN.into()),
     }
 }
 

@@ -1,0 +1,125 @@
+//! What the library launches for collectives on GPUs, kernel for kernel, over the driver stand-in: it runs no kernels, but writes
+//! them down. Needs GINRS_PREFIX (`make test` sets it).
+
+use abi_tests::{prefix, root, run};
+use std::path::Path;
+use std::process::Command;
+
+/// One line of the stand-in's.
+#[derive(Debug)]
+struct Launch {
+    kernel: String,
+    blocks: (u32, u32),
+    stream: String,
+    parameter: Vec<u8>,
+}
+
+impl Launch {
+    fn parse(line: &str) -> Self {
+        let [kernel, x, y, _threads, stream, hex] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
+        let byte = |i: usize| u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).unwrap();
+        Self {
+            kernel: kernel.into(),
+            blocks: (x.parse().unwrap(), y.parse().unwrap()),
+            stream: stream.into(),
+            parameter: (0..hex.len() / 2).map(byte).collect(),
+        }
+    }
+
+    fn u32(&self, at: usize) -> u32 {
+        u32::from_le_bytes(self.parameter[at..at + 4].try_into().unwrap())
+    }
+
+    fn u64(&self, at: usize) -> u64 {
+        u64::from_le_bytes(self.parameter[at..at + 8].try_into().unwrap())
+    }
+
+    /// cuda/collectives/work.h: count, bytes of an element, kind, how, op, root.
+    fn call(&self) -> (&str, u64, [u32; 5]) {
+        (&self.kernel, self.u64(280), [304, 308, 312, 316, 320].map(|at| self.u32(at)))
+    }
+}
+
+/// Runs the program with the stand-in as libcuda.so.1; what it launched on `rank`, in order, and what it printed.
+fn launched(folder: &Path, env: &[(&str, &Path)]) -> (Vec<Launch>, String) {
+    let library = std::env::current_exe().unwrap().parent().unwrap().join("libmock_cuda.so");
+    let (driver, program, log) = (folder.join("driver"), folder.join("launches"), folder.join("log"));
+    if !driver.exists() {
+        std::fs::create_dir(&driver).unwrap();
+        for name in ["libcuda.so.1", "libcuda.so"] {
+            std::os::unix::fs::symlink(&library, driver.join(name)).unwrap();
+        }
+        let lib = prefix().join("lib");
+        run(Command::new("gcc")
+            .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-g", "-o"])
+            .arg(&program)
+            .arg(root().join("abi-tests/launches/launches.c"))
+            .arg(format!("-I{}", prefix().join("include/ginrs").display()))
+            .arg(format!("-L{}", lib.display()))
+            .arg(format!("-L{}", driver.display()))
+            .args(["-lginrs", "-lcuda", &format!("-Wl,-rpath,{}", lib.display())]));
+    }
+    let mut command = Command::new("timeout");
+    command.args(["-s", "ABRT", "60"]).arg(&program).env("LD_LIBRARY_PATH", &driver).env_remove("GINRS_KERNELS");
+    command.env("GINRS_DEVICE", "cuda").env("GINRS_MOCK_DEVICES", "2").env("GINRS_MOCK_LAUNCHES", &log).envs(env.iter().copied());
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let lines = std::fs::read_to_string(&log).unwrap_or_default();
+    (lines.lines().map(Launch::parse).collect(), text)
+}
+
+#[test]
+fn every_call_launches_its_kernel_with_its_arguments() {
+    let folder = tempfile::tempdir().unwrap();
+    // To the stand-in any bytes that begin like this are kernels.
+    let fatbin = folder.path().join("kernels.fatbin");
+    std::fs::write(&fatbin, 0xba55_ed50u32.to_le_bytes()).unwrap();
+    let (all, text) = launched(folder.path(), &[("GINRS_KERNELS", &fatbin)]);
+    assert!(text.contains("launches ok"), "{text}");
+    for rank in 0..2u32 {
+        let own: Vec<&Launch> = all.iter().filter(|launch| launch.u32(0) == rank).collect();
+        assert!(own.iter().all(|launch| launch.u32(4) == 2));
+        let calls: Vec<_> = own.iter().filter(|launch| launch.kernel != "ginrs_p2p").map(|launch| launch.call()).collect();
+        // (kernel, count, [element, kind, how, op, root]); how: 0 LL, 1 direct, 2 staged.
+        let expected = [
+            ("ginrs_reduce_f32", 5, [4, 0, 0, 2, 0]),
+            ("ginrs_reduce_bf16", 3 << 20, [2, 0, 2, 9, 0]),
+            ("ginrs_reduce_i32", 1 << 18, [4, 0, 1, 4, 0]),
+            ("ginrs_copy", 4096, [1, 3, 1, 0, 0]),
+            ("ginrs_copy", 77, [2, 4, 2, 0, 1]),
+            ("ginrs_reduce_f64", 100, [8, 1, 2, 6, 0]),
+            ("ginrs_reduce_i64", 1, [8, 0, 0, 8, 0]),
+        ];
+        assert_eq!(calls, expected, "rank {rank}");
+        // Staged: parts side by side in y, each with the channels that the kernel is told of.
+        assert_eq!(own[1].blocks, (own[1].u32(324), 3));
+        assert_eq!(own[4].blocks, (own[4].u32(324), 2));
+        // Direct: window and offset beside the address; what a rank does not use is not there.
+        let (send, recv) = (own[3].u64(200), own[3].u64(224));
+        assert_eq!(send - recv, 4096 * u64::from(rank));
+        assert!(own[3].u64(232) != 0 && own[3].u64(240) == 1 << 20, "window and offset of the receive buffer");
+        assert_eq!(own[4].u64(200) != 0, rank == 1, "the root's send buffer alone");
+        assert_eq!(f64::from_bits(own[5].u64(288)), 2.5);
+
+        // One launch takes the group's messages, behind the all-reduce that was called between them.
+        let last = own.last().unwrap();
+        assert_eq!((last.kernel.as_str(), last.u32(224), last.u32(228)), ("ginrs_p2p", 3, 2));
+        let item = |i: usize| (last.u64(240 + 24 * i + 8), last.u32(240 + 24 * i + 16), last.u32(240 + 24 * i + 20));
+        let (peer, bytes) = (1 - rank, 1 << 20);
+        assert_eq!([0, 1, 2, 3, 4].map(item), [(0, rank, 0), (80, peer, 1), (bytes, peer, 1), (0, rank, 0), (bytes, peer, 1)]);
+        assert_eq!(last.blocks, (last.u32(232) * last.u32(236), 2));
+        assert_ne!(own[0].stream, own[4].stream);
+    }
+}
+
+#[test]
+fn without_kernels_a_collective_says_what_is_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let fake = folder.path().join("fake");
+    std::fs::write(&fake, "no kernels").unwrap();
+    for (path, part) in [(fake, "no fatbin"), (folder.path().join("nowhere"), "cannot read the kernels")] {
+        let (all, text) = launched(folder.path(), &[("GINRS_KERNELS", &path)]);
+        assert!(all.is_empty() && text.contains("GINRS-E090") && text.contains(part), "{text}");
+        assert!(text.contains("ncclGroupEnd(): 5"), "communicator and windows were made before: {text}");
+    }
+}

@@ -89,6 +89,8 @@ const INBOX: u64 = 64 << 20;
 const SLOT_HEADER: u32 = 128;
 /// What an LL thread takes at a time, in slots of 8 bytes. Bytes.
 const LL_PACK: u64 = 16;
+/// Threads of an LL block before there is another block.
+const LL_SPREAD: u64 = 128;
 /// More ranks than that take no LL.
 const LL_RANKS: u32 = 16;
 /// More ranks than that cannot reduce through the inboxes: the kernel has a table of that size.
@@ -149,8 +151,11 @@ pub fn choose(shape: &Shape, sizes: &Sizes, forced: Option<How>) -> Choice {
     let enough = |bytes: u64, each: u64, most: u32| bytes.div_ceil(each).clamp(1, most.into()) as u32;
     match how {
         How::Ll => {
-            let threads = (shape.part.div_ceil(LL_PACK).next_multiple_of(32)).min(most.into()) as u32;
-            let blocks = enough(shape.part, u64::from(threads) * LL_PACK, sizes.ll_blocks);
+            // Many small blocks, over many multiprocessors; larger ones where they are not enough for one round.
+            let packs = shape.part.div_ceil(LL_PACK);
+            let spread = packs.div_ceil(sizes.ll_blocks.into()).max(packs.min(LL_SPREAD));
+            let threads = spread.next_multiple_of(32).min(most.into()) as u32;
+            let blocks = enough(packs, threads.into(), sizes.ll_blocks);
             Choice { how, blocks: (blocks, 1), threads, channels: 0 }
         }
         How::Direct => {
@@ -207,13 +212,15 @@ fn pick(shape: &Shape, forced: Option<How>) -> How {
     };
     match forced {
         Some(how) if can(how) => how,
-        _ => [How::Ll, How::Direct].into_iter().find(|how| can(*how)).unwrap_or(How::Staged),
+        _ if can(How::Ll) && shape.part <= ll_limit(shape.device) => How::Ll,
+        _ if can(How::Direct) => How::Direct,
+        _ => How::Staged,
     }
 }
 
+/// Any size goes, in rounds.
 fn ll_can(shape: &Shape) -> bool {
-    let fits = shape.part <= ll_limit(shape.device) && shape.n_ranks <= LL_RANKS;
-    shape.one_team && !shape.local && fits && shape.kind == Kind::AllReduce
+    shape.one_team && !shape.local && shape.n_ranks <= LL_RANKS && shape.kind == Kind::AllReduce
 }
 
 /// Whether the buffers that peers touch are registered, as far as every rank can tell.

@@ -2,6 +2,7 @@
 
 use super::facts::{Value, Where};
 use ginrs::abi::types::*;
+use ginrs::coll::datatype::DataType;
 use ginrs::error::Code;
 use ginrs::gin::descriptor;
 
@@ -78,23 +79,23 @@ fn host() -> Vec<Value> {
         ("ncclRemoteError", Code::RemoteError),
         ("ncclInProgress", Code::InProgress),
         ("ncclNumResults", 8),
-        ("ncclInt8", 0),
-        ("ncclChar", 0),
-        ("ncclUint8", 1),
-        ("ncclInt32", 2),
-        ("ncclInt", 2),
-        ("ncclUint32", 3),
-        ("ncclInt64", 4),
-        ("ncclUint64", 5),
-        ("ncclFloat16", 6),
-        ("ncclHalf", 6),
-        ("ncclFloat32", 7),
-        ("ncclFloat", 7),
-        ("ncclFloat64", 8),
-        ("ncclDouble", 8),
-        ("ncclBfloat16", 9),
-        ("ncclFloat8e4m3", 10),
-        ("ncclFloat8e5m2", 11),
+        ("ncclInt8", DataType::Int8),
+        ("ncclChar", DataType::Int8),
+        ("ncclUint8", DataType::Uint8),
+        ("ncclInt32", DataType::Int32),
+        ("ncclInt", DataType::Int32),
+        ("ncclUint32", DataType::Uint32),
+        ("ncclInt64", DataType::Int64),
+        ("ncclUint64", DataType::Uint64),
+        ("ncclFloat16", DataType::Float16),
+        ("ncclHalf", DataType::Float16),
+        ("ncclFloat32", DataType::Float32),
+        ("ncclFloat", DataType::Float32),
+        ("ncclFloat64", DataType::Float64),
+        ("ncclDouble", DataType::Float64),
+        ("ncclBfloat16", DataType::Bfloat16),
+        ("ncclFloat8e4m3", DataType::Float8e4m3),
+        ("ncclFloat8e5m2", DataType::Float8e5m2),
         ("ncclNumTypes", 12),
         ("ncclNumOps_dummy", 5),
         ("ncclSum", 0),

@@ -79,6 +79,7 @@ fn non_blocking_communicators() {
         all_ok("nonblocking", ranks, &[]);
     }
     all_ok("nonblocking", 4, &[("GINRS_FAKE_NODES", "0,0,1,1")]);
+    all_ok("nonblocking", 3, &[("LEAVE", "1")]);
 }
 
 /// As many processes, without a launcher that would end the survivors; what all but the dead said.

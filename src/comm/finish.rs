@@ -46,6 +46,13 @@ impl Comm {
 /// ncclCommDestroy, after the handle was taken out of the table. Where a call is under way, it ends the communicator when it is
 /// done.
 pub fn destroy(comm: Arc<Comm>) {
+    // The process may end right behind this call: a finalize that is under way is not left to its thread.
+    if comm.finalized.load(Ordering::Acquire)
+        && !comm.abort.is_raised()
+        && let Err(error) = finalize(&comm)
+    {
+        log::error(&error);
+    }
     if comm.destroy_later() {
         return;
     }

@@ -163,9 +163,10 @@ struct World {
 
   // Waits for ex.stream; adds what was wrong to the program's count.
   void report(Example& ex, const char* what) {
+    finish(ex);  // a copy to pageable memory waits for the stream: not before every rank has launched
     Finding host;
     CUDACHECK(cudaMemcpyAsync(&host, found, sizeof host, cudaMemcpyDeviceToHost, ex.stream));
-    finish(ex);
+    CUDACHECK(cudaStreamSynchronize(ex.stream));
     for (const Case& c : cases) ex.elementsChecked += c.hasOutput() ? c.outputs() : 0, ex.bytesMoved += c.inputs() * typeFacts(c.values.type).bytes;
     if (host.wrong != 0) {
       char text[200];

@@ -1,0 +1,187 @@
+//! Programs as users write them, `users/`: the installed `ginrs-cc` compiles each unchanged, it runs on the CPU device and must
+//! end with "NAME: ok". Compiled with -DPLANT one result of each is wrong, and it must say so. nvcc compiles and links the
+//! same files with our headers and with NVIDIA's (`cargo test -p abi-tests --test users -- --ignored`). Needs GINRS_PREFIX.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// How a program is run: arguments, environment, and whether `ginrs-run` starts its ranks (then the first argument says
+/// how many, and the second is a folder of its own).
+struct Run {
+    arguments: &'static str,
+    environment: &'static [(&'static str, &'static str)],
+    launched: bool,
+}
+
+const fn run(arguments: &'static str) -> Run {
+    Run { arguments, environment: &[], launched: false }
+}
+
+const fn on_nodes(arguments: &'static str, environment: &'static [(&'static str, &'static str)]) -> Run {
+    Run { arguments, environment, launched: false }
+}
+
+const fn launched(arguments: &'static str) -> Run {
+    Run { arguments, environment: &[], launched: true }
+}
+
+struct Program {
+    name: &'static str,
+    sources: &'static [&'static str],
+    flags: &'static [&'static str],
+    /// The first one also with a planted fault.
+    runs: &'static [Run],
+}
+
+const TWO_NODES: &[(&str, &str)] = &[("GINRS_FAKE_NODES", "0,0,1,1")];
+const FOUR_NODES: &[(&str, &str)] = &[("GINRS_FAKE_NODES", "per-rank")];
+
+const PROGRAMS: &[Program] = &[
+    Program { name: "ring", sources: &["ring.c"], flags: &[], runs: &[run("2"), run("1"), run("5")] },
+    Program { name: "collectives", sources: &["collectives.cc"], flags: &["-std=c++17"], runs: &[run("2"), run("1"), run("4")] },
+    Program {
+        name: "shared_signal",
+        sources: &["shared_signal.cu"],
+        flags: &["-O2"],
+        runs: &[run("4"), run("1"), on_nodes("4 hybrid", TWO_NODES)],
+    },
+    Program {
+        name: "fused_norm",
+        sources: &["fused_norm.cu"],
+        flags: &["-std=c++17", "-O3"],
+        runs: &[run("2"), run("1"), run("4")],
+    },
+    Program {
+        name: "fp8_exchange",
+        sources: &["fp8_exchange.cu"],
+        flags: &["-std=c++17"],
+        runs: &[launched("2"), launched("1"), launched("4")],
+    },
+    Program { name: "stencil", sources: &["stencil.cu"], flags: &["-std=c++20", "-O3"], runs: &[run("2"), run("1"), run("4")] },
+    Program {
+        name: "process_group",
+        sources: &["process_group.cc"],
+        flags: &["-std=c++20"],
+        runs: &[run("2"), run("1"), run("4")],
+    },
+    Program {
+        name: "search",
+        sources: &["search.cu"],
+        flags: &["-std=c++17", "--expt-relaxed-constexpr"],
+        runs: &[run("2"), on_nodes("4", TWO_NODES), on_nodes("4", FOUR_NODES)],
+    },
+    Program {
+        name: "bench",
+        sources: &["bench.cu", "bench_check.cu", "bench_kernels.cu"],
+        flags: &["-std=c++17", "-O3", "-gencode", "arch=compute_90,code=sm_90", "-lcudart", "-lnccl"],
+        runs: &[run("-n 2"), run("-n 1 -c 5"), run("-n 3 -g 2 -b 3")],
+    },
+];
+
+fn prefix() -> PathBuf {
+    let prefix = std::env::var_os("GINRS_PREFIX").expect("GINRS_PREFIX names the installed tree; `make test` sets it");
+    PathBuf::from(prefix).canonicalize().expect("GINRS_PREFIX exists")
+}
+
+fn source(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("users").join(file)
+}
+
+fn said(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+fn compile(program: &Program, more: &[&str], out: &Path) {
+    let mut command = Command::new("timeout");
+    command.args(["-k", "5", "120"]).arg(prefix().join("bin/ginrs-cc"));
+    command.args(program.sources.iter().map(|s| source(s))).args(program.flags).args(more).arg("-o").arg(out);
+    let output = command.output().expect("timeout and ginrs-cc start");
+    assert!(output.status.success(), "{} does not compile:\n{}", program.name, said(&output));
+}
+
+fn start(program: &Path, how: &Run) -> Output {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new("timeout");
+    command.args(["-k", "5", "-s", "ABRT", "100"]);
+    if how.launched {
+        command.arg(prefix().join("bin/ginrs-run")).args(["--no-prefix", "-n", how.arguments]).arg(program).arg(folder.path());
+    } else {
+        command.arg(program).args(how.arguments.split(' '));
+    }
+    command.envs(how.environment.iter().copied()).output().expect("timeout starts")
+}
+
+fn is_ok(name: &str, output: &Output) -> bool {
+    output.status.success() && String::from_utf8_lossy(&output.stdout).lines().last() == Some(&format!("{name}: ok"))
+}
+
+#[test]
+fn programs_run_unchanged() {
+    let build = tempfile::tempdir().unwrap();
+    for program in PROGRAMS {
+        let out = build.path().join(program.name);
+        compile(program, &[], &out);
+        for how in program.runs {
+            let output = start(&out, how);
+            assert!(
+                is_ok(program.name, &output),
+                "{} {} {:?}: {}\n{}",
+                program.name,
+                how.arguments,
+                how.environment,
+                output.status,
+                said(&output)
+            );
+        }
+    }
+}
+
+#[test]
+fn a_planted_fault_is_found() {
+    let build = tempfile::tempdir().unwrap();
+    for program in PROGRAMS {
+        let out = build.path().join(program.name);
+        compile(program, &["-DPLANT", "-O0"], &out);
+        let output = start(&out, &program.runs[0]);
+        assert!(!output.status.success() && !is_ok(program.name, &output), "{} did not find the fault", program.name);
+    }
+}
+
+/// Minutes of nvcc, and no GPU: `make test` leaves it out.
+#[test]
+#[ignore = "takes minutes; needs GINRS_TEST_VENV with nvcc and NVIDIA's NCCL"]
+fn nvcc_takes_them_with_our_headers_and_with_nvidias() {
+    let venv = std::env::var("GINRS_TEST_VENV").expect("GINRS_TEST_VENV names a venv with NVIDIA's wheels");
+    let packages = glob_one(&Path::new(&venv).join("lib"), "python").join("site-packages/nvidia");
+    let (cuda, nccl) = (packages.join("cu13"), packages.join("nccl"));
+    let build = tempfile::tempdir().unwrap();
+    let ours = (prefix().join("include/ginrs"), prefix().join("lib/ginrs/compat"));
+    let nvidias = (nccl.join("include"), nccl.join("lib"));
+    for program in PROGRAMS {
+        for (include, library) in [&ours, &nvidias] {
+            let mut command = Command::new(cuda.join("bin/nvcc"));
+            let links = ["-lnccl", "-lcudart"];
+            let flags =
+                program.flags.iter().filter(|f| !f.starts_with("-l") && !f.starts_with("-gencode") && !f.starts_with("arch="));
+            command.args(flags).args(["-arch=sm_90", "-I"]).arg(include).args(program.sources.iter().map(|s| source(s)));
+            command.args(["-Xlinker", "--allow-shlib-undefined"]).arg(format!("-L{}", cuda.join("lib").display()));
+            command.arg(format!("-L{}", build.path().display())).arg("-o").arg(build.path().join(program.name));
+            for (name, target) in
+                [("libnccl.so", library.join("libnccl.so.2")), ("libcudart.so", cuda.join("lib/libcudart.so.13"))]
+            {
+                let link = build.path().join(name);
+                let _ = std::fs::remove_file(&link);
+                std::os::unix::fs::symlink(target, link).unwrap();
+            }
+            let output = command.args(links).output().expect("nvcc starts");
+            assert!(output.status.success(), "{} with {}:\n{}", program.name, include.display(), said(&output));
+        }
+    }
+}
+
+/// The entry of `folder` whose name starts so.
+fn glob_one(folder: &Path, start: &str) -> PathBuf {
+    let mut entries = std::fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display())).flatten();
+    let found = entries.find(|e| e.file_name().to_string_lossy().starts_with(start));
+    found.unwrap_or_else(|| panic!("{}/{start}* is not there", folder.display())).path()
+}

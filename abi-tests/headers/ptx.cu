@@ -1,5 +1,5 @@
 /* T027, T058: which instructions the device code comes to. One kernel each; the test looks for them by name. */
-#include "device.h"
+#include "../matrix/case.h"
 
 using Cta = ncclCoopCta;
 extern "C" __global__ void lsaReleaseAcquire(ncclDevComm d) {

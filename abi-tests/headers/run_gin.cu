@@ -199,7 +199,7 @@ static void refusals() {
   traps("2^57", [&] { ncclGin(d, 0).put(W, 1, &rank.window, 0, &rank.window, 0, size_t(1) << 57); });
   traps("not a rank", [&] { ncclGin(d, 0).signal(W, 2, ncclGin_SignalInc{0}); });
   traps("multimem", [&] { ncclLsaBarrierSession<Cta>{Cta(), d, ncclTeamTagLsa(), 0, true}; });
-  d.ginTypes[0] = NCCL_NET_DEVICE_GIN_GDAKI;
+  d.ginTypes[0] = NCCL_NET_DEVICE_UNPACK;
   traps("backend is not compiled", [&] { ncclGin(d, 0).signal(W, 1, ncclGin_SignalInc{0}); });
   traps("backend is not compiled", [&] { ncclGin(d, 0).readSignal(0); });
   traps("backend is not compiled", [&] { ncclGin_BackendOne<NCCL_NET_DEVICE_GIN_PROXY>(d, 0).flush(Cta()); });

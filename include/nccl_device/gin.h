@@ -19,6 +19,7 @@
 #include "ptr.h"
 
 #if defined(__cplusplus) && NCCL_CHECK_CUDACC
+#include <type_traits>
 
 /* ---- What a put may do besides moving bytes. Remote actions take place at the peer, local ones here. Between two
  * resets a signal is used either with SignalInc only, or never with it. ---- */

@@ -60,5 +60,14 @@ template <typename T>
 NCCL_HOST_DEVICE_INLINE bool operator==(ncclSymPtr<T> a, ncclSymPtr<T> b);
 template <typename T>
 NCCL_HOST_DEVICE_INLINE bool operator!=(ncclSymPtr<T> a, ncclSymPtr<T> b);
+/* With a null window and offset 0, which NCCL's own ncclSymPtr cannot be compared with. */
+template <typename T>
+NCCL_HOST_DEVICE_INLINE bool operator==(ncclSymPtr<T> p, decltype(nullptr));
+template <typename T>
+NCCL_HOST_DEVICE_INLINE bool operator==(decltype(nullptr), ncclSymPtr<T> p);
+template <typename T>
+NCCL_HOST_DEVICE_INLINE bool operator!=(ncclSymPtr<T> p, decltype(nullptr));
+template <typename T>
+NCCL_HOST_DEVICE_INLINE bool operator!=(decltype(nullptr), ncclSymPtr<T> p);
 #endif
 #endif

@@ -9,11 +9,6 @@ use std::process::{Command, Output};
 /// Ends a compiler or program that hangs.
 const LIMIT_SECONDS: &str = "600";
 
-/// A source of the header tests.
-pub fn source(name: &str) -> PathBuf {
-    root().join("abi-tests/headers").join(name)
-}
-
 /// Says why a test does less than it could. Goes to stderr itself, so that libtest does not swallow it.
 pub fn skip(what: &str) {
     let _ = writeln!(std::io::stderr(), "skip: {what}");
@@ -104,51 +99,10 @@ pub fn succeed(command: &mut Command) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// All it said; a panic if it succeeds.
-pub fn fail(command: &mut Command) -> String {
-    let output = run(command);
-    assert_ne!(output.status.code(), Some(124), "{command:?} did not end");
-    assert!(!output.status.success(), "{command:?} should have failed");
-    text(&output)
-}
-
 fn run(command: &mut Command) -> Output {
     command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"))
 }
 
 fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
-}
-
-/// Compiles device code as the CPU device runs it, in the two steps that ginrs-cc takes; CUDA's qualifiers are all that
-/// has to be rewritten in these sources.
-pub fn compile_for_cpu(source: &Path, object: &Path, flags: &[&str]) {
-    let mut preprocess = limited("g++");
-    preprocess.args(["-std=c++17", "-E", "-xc++", "-isystem"]).arg(root().join("cuda/cpu/include"));
-    preprocess.arg(format!("-I{}", root().join("include").display()));
-    preprocess.args(["-D__CUDACC__=1", "-D__NVCC__=1", "-D__CUDA_ARCH__=900", "-D__GINRS_CPU__=1", "-DOURS"]);
-    preprocess.args(["-include", "cuda_runtime.h"]).arg(source);
-    let unit = object.with_extension("ii");
-    std::fs::write(&unit, without_qualifiers(&succeed(&mut preprocess))).expect("write the preprocessed unit");
-    succeed(limited("g++").args(["-std=c++17", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas"]).args(flags).arg(unit));
-}
-
-fn without_qualifiers(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut word = String::new();
-    for c in text.chars().chain(['\n']) {
-        if c.is_ascii_alphanumeric() || c == '_' {
-            word.push(c);
-            continue;
-        }
-        match word.as_str() {
-            "__host__" | "__device__" | "__global__" | "__constant__" | "__managed__" | "__grid_constant__" | "__noinline__" => {}
-            "__forceinline__" => out.push_str("inline __attribute__((always_inline))"),
-            "__shared__" => out.push_str("static thread_local"),
-            other => out.push_str(other),
-        }
-        word.clear();
-        out.push(c);
-    }
-    out
 }

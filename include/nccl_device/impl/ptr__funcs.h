@@ -48,6 +48,22 @@ template <typename T>
 NCCL_HOST_DEVICE_INLINE bool operator!=(ncclSymPtr<T> a, ncclSymPtr<T> b) {
   return !(a == b);
 }
+template <typename T>
+NCCL_HOST_DEVICE_INLINE bool operator==(ncclSymPtr<T> p, decltype(nullptr)) {
+  return p == ncclSymPtr<T>();
+}
+template <typename T>
+NCCL_HOST_DEVICE_INLINE bool operator==(decltype(nullptr), ncclSymPtr<T> p) {
+  return p == ncclSymPtr<T>();
+}
+template <typename T>
+NCCL_HOST_DEVICE_INLINE bool operator!=(ncclSymPtr<T> p, decltype(nullptr)) {
+  return p != ncclSymPtr<T>();
+}
+template <typename T>
+NCCL_HOST_DEVICE_INLINE bool operator!=(decltype(nullptr), ncclSymPtr<T> p) {
+  return p != ncclSymPtr<T>();
+}
 
 #if NCCL_CHECK_CUDACC
 template <typename T>

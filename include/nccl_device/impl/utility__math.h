@@ -9,9 +9,12 @@
 namespace nccl {
 namespace utility {
 
-/* For unevaluated contexts only. */
+/* For unevaluated contexts only. clang asks for the qualifiers there, too. */
 template <typename T>
-T&& declval() noexcept;
+#if NCCL_CHECK_CUDACC
+__host__ __device__
+#endif
+    T&& declval() noexcept;
 
 template <typename T, T v>
 struct ValueAsType {

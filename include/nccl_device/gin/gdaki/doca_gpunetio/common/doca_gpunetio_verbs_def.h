@@ -1,5 +1,5 @@
-/* Numbers of DOCA's device verbs, and the entries of an mlx5 NIC's queues. Layouts only, for host code that fills or decodes
- * them; ginrs has no code that drives such a NIC. Every field of the entries is big-endian. C-safe.
+/* Numbers of DOCA's device verbs, and the entries of an mlx5 NIC's queues. For host code that fills or decodes them,
+ * too. Every field of the entries is big-endian. C-safe.
  *
  * A program that brings DOCA itself keeps that: the guard is DOCA's. */
 #ifndef DOCA_GPUNETIO_VERBS_DEF_H

@@ -1,0 +1,13 @@
+/* All device cases in one TU. */
+#include "coop.cu"
+#include "teams.cu"
+#include "symptr.cu"
+#include "lsa.cu"
+#include "gin.cu"
+#include "gin_waits.cu"
+#include "gin_backends.cu"
+#include "barriers.cu"
+#include "ll.cu"
+#include "utility.cu"
+#include "programs.cu"
+#include "doca.cu"

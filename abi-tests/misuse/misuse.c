@@ -167,16 +167,112 @@ static void wrongCollectives(ncclComm_t comm) {
   WANT(ncclInvalidArgument, ncclRedOpDestroy(ncclSum, comm));
 }
 
-static void stubs(ncclComm_t comm) {
-  int n = 0;
-  ncclComm_t other = NULL;
+/* Settings as programs of any 2.x version pass them: `size` bytes, of a header of `version`. */
+static void config(ncclResult_t code, size_t size, unsigned version, ncclConfig_t with) {
   ncclUniqueId id;
+  ncclComm_t comm = NULL;
+  with.size = size;
+  with.version = version;
+  WANT(ncclSuccess, ncclGetUniqueId(&id));
+  WANT(code, ncclCommInitRankConfig(&comm, 1, id, 0, &with));
+  if ((comm != NULL) != (code == ncclSuccess)) wrong = 1;
+  WANT(ncclSuccess, ncclCommDestroy(comm));
+}
+
+static void configs(void) {
+  ncclConfig_t good = NCCL_CONFIG_INITIALIZER, bad;
+  struct { ncclConfig_t known; char more[64]; } newer;
+  config(ncclSuccess, sizeof good, NCCL_VERSION_CODE, good);
+  config(ncclInvalidArgument, 15, NCCL_VERSION_CODE, good);
+  config(ncclSuccess, 16, 21400, good);
+  /* What lies behind the struct of an older header, and fields that its version does not have, are not looked at. */
+  bad = good;
+  bad.nvlinkCentricSched = 77;
+  bad.nChannelsPerNetPeer = 999;
+  config(ncclInvalidArgument, sizeof good, NCCL_VERSION_CODE, bad);
+  config(ncclSuccess, 72, NCCL_VERSION_CODE, bad);
+  config(ncclSuccess, sizeof good, 22705, bad);
+  bad = good;
+  bad.CTAPolicy = 9;
+  bad.nvlsCTAs = 0;
+  bad.collnetEnable = bad.shrinkShare = 2;
+  config(ncclInvalidArgument, sizeof good, 22700, bad);
+  config(ncclSuccess, sizeof good, 22605, bad);
+  bad = good;
+  bad.cgaClusterSize = bad.minCTAs = -1;
+  config(ncclInvalidArgument, sizeof good, 21700, bad);
+  config(ncclSuccess, sizeof good, 21600, bad);
+  bad = good;
+  bad.minCTAs = 8;
+  bad.maxCTAs = 4;
+  config(ncclInvalidArgument, sizeof good, NCCL_VERSION_CODE, bad);
+  bad.maxCTAs = 1000; /* more than there are: less are used */
+  bad.splitShare = bad.shrinkShare = 1;
+  bad.trafficClass = 5;
+  bad.netName = "none";
+  bad.commName = "misuse";
+  config(ncclSuccess, sizeof good, NCCL_VERSION_CODE, bad);
+  memset(&newer, 0x5a, sizeof newer);
+  newer.known = good;
+  newer.known.size = sizeof newer;
+  newer.known.version = 22999;
+  {
+    ncclUniqueId id;
+    ncclComm_t comm = NULL;
+    WANT(ncclSuccess, ncclGetUniqueId(&id));
+    WANT(ncclSuccess, ncclCommInitRankConfig(&comm, 1, id, 0, &newer.known));
+    WANT(ncclSuccess, ncclCommDestroy(comm));
+  }
+}
+
+/* Children of a communicator of one rank, and what is wrong with them. */
+static void children(ncclComm_t comm) {
+  int list[2] = {0, 0};
+  ncclComm_t other = (ncclComm_t)&wrong;
+  ncclUniqueId id;
+  ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
   memset(&id, 0, sizeof id);
-  WANT(ncclInvalidUsage, ncclCommSplit(comm, 0, 0, &other, NULL));
-  WANT(ncclInvalidUsage, ncclCommShrink(comm, &n, 1, &other, NULL, NCCL_SHRINK_DEFAULT));
-  WANT(ncclInvalidUsage, ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT));
-  WANT(ncclInvalidUsage, ncclCommInitRankScalable(&other, 1, 0, 1, &id, NULL));
-  WANT(ncclInvalidUsage, ncclGroupSimulateEnd(NULL));
+  WANT(ncclInvalidArgument, ncclCommSplit(comm, 0, 0, NULL, NULL));
+  WANT(ncclInvalidArgument, ncclCommShrink(comm, list, 1, &other, NULL, NCCL_SHRINK_DEFAULT)); /* nobody stays */
+  if (comm) wantText("the calling rank is excluded");
+  WANT(ncclInvalidArgument, ncclCommShrink(comm, NULL, 1, &other, NULL, NCCL_SHRINK_DEFAULT));
+  WANT(ncclInvalidArgument, ncclCommShrink(comm, list, 2, &other, NULL, NCCL_SHRINK_DEFAULT));
+  WANT(ncclInvalidArgument, ncclCommShrink(comm, list, 0, &other, NULL, NCCL_SHRINK_DEFAULT));
+  WANT(ncclInvalidArgument, ncclCommShrink(comm, list, 1, &other, NULL, 7));
+  WANT(comm ? ncclInvalidArgument : ncclSuccess, ncclCommRevoke(comm, 3));
+  WANT(ncclInvalidArgument, ncclCommInitRankScalable(&other, 1, 0, 1, NULL, NULL));
+  WANT(ncclInvalidArgument, ncclCommInitRankScalable(&other, 1, 0, 1, &id, NULL));
+  WANT(ncclInvalidArgument, ncclCommInitRankScalable(&other, 1, 0, 2, &id, NULL));
+  WANT(ncclInvalidUsage, ncclGroupSimulateEnd(&info));
+  WANT(ncclSuccess, ncclGroupStart());
+  WANT(ncclInvalidArgument, ncclGroupSimulateEnd(NULL));
+  WANT(ncclInvalidUsage, ncclGroupEnd()); /* it has ended the group all the same */
+  if (comm) {
+    ncclComm_t child = NULL, grandchild = NULL;
+    ncclResult_t state;
+    WANT(ncclSuccess, ncclCommSplit(comm, NCCL_SPLIT_NOCOLOR, 0, &child, NULL));
+    if (child != NULL) wrong = 1;
+    WANT(ncclSuccess, ncclCommSplit(comm, -2, 0, &child, NULL));
+    WANT(ncclSuccess, ncclCommRevoke(child, NCCL_REVOKE_DEFAULT));
+    WANT(ncclInvalidArgument, ncclCommRevoke(child, NCCL_REVOKE_DEFAULT));
+    WANT(ncclInvalidArgument, ncclCommFinalize(child));
+    wantText("communicator is revoked");
+    WANT(ncclSuccess, ncclCommGetAsyncError(child, &state));
+    if (state != ncclSuccess) wrong = 1;
+    WANT(ncclSuccess, ncclCommSplit(child, 0, 0, &grandchild, NULL));
+    WANT(ncclSuccess, ncclCommDestroy(child));
+    WANT(ncclSuccess, ncclCommFinalize(grandchild));
+    WANT(ncclInvalidArgument, ncclCommSplit(grandchild, 0, 0, &child, NULL));
+    WANT(ncclInvalidArgument, ncclCommRevoke(grandchild, NCCL_REVOKE_DEFAULT));
+    WANT(ncclSuccess, ncclCommAbort(grandchild));
+    /* In a group the latest failure decides, and the split is not made. */
+    WANT(ncclSuccess, ncclGroupStart());
+    WANT(ncclSuccess, ncclCommSplit(comm, 0, 0, &child, NULL));
+    WANT(ncclInvalidUsage, ncclCommInitAll(&other, 2, list));
+    WANT(ncclInvalidArgument, ncclCommSplit(comm, 0, 0, NULL, NULL));
+    WANT(ncclInvalidArgument, ncclGroupEnd());
+    if (child != NULL) wrong = 1;
+  }
   ncclResetDebugInit();
 }
 
@@ -201,7 +297,7 @@ static void withCommunicator(void) {
   WANT(ncclSuccess, ncclCommGetAsyncError(comm, &state));
   WANT(ncclInvalidArgument, ncclCommCount((ncclComm_t)((char*)comm + 1), &n));
   WANT(ncclInvalidArgument, ncclCommCount((ncclComm_t)((char*)comm + 1600), &n));
-  stubs(comm);
+  children(comm);
   wrongCollectives(comm);
   /* There is no libginrs_cpu in this process, and so no kernels. Messages to oneself alone are found before that. */
   collectives(comm, ncclInvalidUsage);
@@ -263,12 +359,13 @@ static void withCommunicator(void) {
 
 int main(void) {
   withoutCommunicator();
+  configs();
   onHandle(NULL);
   onHandle((ncclComm_t)&wrong);
   onHandle((ncclComm_t)(size_t)1);
   onHandle((ncclComm_t)(size_t)0xdeadbeefdeadbeefull);
   wantText("not a communicator");
-  stubs(NULL);
+  children(NULL);
   collectives(NULL, ncclInvalidArgument);
   collectives((ncclComm_t)(size_t)0xdeadbeefdeadbeefull, ncclInvalidArgument);
   WANT(ncclInvalidArgument, ncclRedOpDestroy(ncclSum, NULL));

@@ -4,6 +4,8 @@
 //   kill      the ranks that are left out are killed while the others wait for them in kernels
 //   dead      likewise, and they shrink after they have heard of it
 //   during    rank 1 is killed while the others shrink: they are told, by name, and shrink without it
+//   split     rank 1 is killed while the others split: they are told, by name
+//   lists     ranks that leave out different ranks are told so
 //   revoke    ncclCommRevoke, then shrink and split
 #include <signal.h>
 #include <time.h>
@@ -102,6 +104,17 @@ static void aborting(Example& ex, bool dies, int flags) {
   parent.close();
 }
 
+// What ends in an error that says `text`, on every rank that lives.
+template <typename Call>
+static void fails(ncclResult_t code, const char* text, Call call) {
+  ncclComm_t child = (ncclComm_t)0x1;
+  double begin = seconds();
+  ncclResult_t result = call(&child);
+  const char* said = ncclGetLastError(NULL);
+  WANT(result == code && strstr(said, text), "%s: %s", ncclGetErrorString(result), said);
+  WANT(child == NULL && seconds() - begin < 10, "%p after %.1f s", (void*)child, seconds() - begin);
+}
+
 // Rank 1 dies instead of coming to the shrink.
 static void during(Example& ex) {
   talkOn(ex, ex.comm);
@@ -115,16 +128,30 @@ static void during(Example& ex) {
     usleep(500000);
     raise(SIGKILL);
   }
-  ncclComm_t child = (ncclComm_t)0x1;
-  double begin = seconds();
-  ncclResult_t result = ncclCommShrink(ex.comm, list, 1, &child, NULL, NCCL_SHRINK_ABORT);
-  const char* said = ncclGetLastError(NULL);
-  WANT(result == ncclRemoteError && strstr(said, "rank 1"), "%s: %s", ncclGetErrorString(result), said);
-  WANT(child == NULL && seconds() - begin < 10, "%p after %.1f s", (void*)child, seconds() - begin);
+  fails(ncclRemoteError, "rank 1",
+        [&](ncclComm_t* child) { return ncclCommShrink(ex.comm, list, 1, child, NULL, NCCL_SHRINK_ABORT); });
+  ncclComm_t child;
   NCCLCHECK(ncclCommShrink(ex.comm, list, 2, &child, NULL, NCCL_SHRINK_ABORT));
   wantPlace(child, ex.rank == 0 ? 0 : ex.rank - 1, ex.nRanks - 2);
   talkOn(ex, child);
   NCCLCHECK(ncclCommDestroy(child));
+}
+
+static void splitting(Example& ex) {
+  talkOn(ex, ex.comm);
+  if (ex.rank == 1) {
+    usleep(300000);
+    raise(SIGKILL);
+  }
+  fails(ncclRemoteError, "rank 1", [&](ncclComm_t* child) { return ncclCommSplit(ex.comm, ex.rank % 2, 0, child, NULL); });
+}
+
+static void differentLists(Example& ex) {
+  int list[1] = {ex.rank == 0 ? 1 : 2};
+  if (ex.rank == 1 || ex.rank == 2) return (void)usleep(5000000);
+  fails(ncclInvalidArgument, "leave out different ranks",
+        [&](ncclComm_t* child) { return ncclCommShrink(ex.comm, list, 1, child, NULL, NCCL_SHRINK_DEFAULT); });
+  usleep(1000000); // before an abort of this rank is what the other hears
 }
 
 static void revoking(Example& ex) {
@@ -166,6 +193,8 @@ int runRank(Example& ex) {
   }
   if (!strcmp(what, "revoke")) revoking(ex);
   else if (!strcmp(what, "during")) during(ex);
+  else if (!strcmp(what, "split")) splitting(ex);
+  else if (!strcmp(what, "lists")) differentLists(ex);
   else {
     bool dead = !strcmp(what, "dead"), kills = dead || !strcmp(what, "kill");
     aborting(ex, kills && ex.rank == ex.nRanks - 1, dead ? NCCL_SHRINK_DEFAULT : NCCL_SHRINK_ABORT);

@@ -114,4 +114,6 @@ fn killed_ranks_are_left_behind() {
     survivors_ok("kill", 4, &[3]);
     survivors_ok("dead", 3, &[2]);
     survivors_ok("during", 4, &[1]);
+    survivors_ok("split", 4, &[1]);
+    survivors_ok("lists", 4, &[]);
 }

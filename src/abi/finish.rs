@@ -33,10 +33,12 @@ pub extern "C" fn pncclCommRevoke(comm: ncclComm_t, revokeFlags: c_int) -> ncclR
     if comm.is_null() {
         return 0;
     }
-    entry!(ncclCommRevoke(comm; revokeFlags) |c| {
+    entry!(ncclCommRevoke(comm, revokeFlags) {
+        // Also while a call is in progress, which ends then.
+        let c = handles::get(comm)?;
         known(revokeFlags)?;
-        revoke::begin(c)?;
-        unless_blocking(c, revoke::finish)
+        revoke::begin(&c)?;
+        unless_blocking(&c, revoke::finish)
     })
 }
 

@@ -1,6 +1,7 @@
 //! The way out of a communicator's creation: somebody else may end it, and it may end because a rank is known to be gone.
 
 use super::port::Port;
+use crate::bail;
 use crate::error::{Error, Result};
 use crate::sync::{Mutex, OnceCell};
 use std::sync::{Arc, Weak};
@@ -44,6 +45,14 @@ impl Cancel {
 
     /// Err once it is to end.
     pub fn check(&self) -> Result<()> {
+        if crate::process::is_ending() {
+            bail!(
+                SystemError,
+                2,
+                "the process ends | pid {} | a communicator was being made | fix: end it before main returns",
+                std::process::id()
+            );
+        }
         match self.cause.get() {
             Some(cause) => Err(cause.clone()),
             None => self.watch.get().map_or(Ok(()), |check| check()),

@@ -31,6 +31,7 @@ pub fn start<T: Send + 'static>(
     let taken = handed.clone();
     let body = move || {
         let Some((concerned, work)) = taken.lock().take() else { return };
+        let Some(_at_work) = crate::process::at_work() else { return };
         let told = crate::panic::catch("calls of a non-blocking communicator", || Ok::<_, Error>(run(work)));
         let told = told.unwrap_or_else(|error| {
             log::error(&error);

@@ -15,8 +15,10 @@ use crate::bail;
 use crate::bootstrap::{Bootstrap, Cancel, UniqueId};
 use crate::error::{Code, Error, Result};
 use crate::process::random;
+use crate::sync::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 /// NCCL_SPLIT_NOCOLOR.
 pub const NO_COLOR: i32 = -1;
@@ -120,12 +122,52 @@ pub fn shrink(parent: &Arc<Comm>, excluded: &[u32], config: CommConfig, abort: b
             *number += 1;
             *number
         };
-        let id = parent.bootstrap.id_of_child(&format!("shrink {number} without {excluded:?}"));
+        let label = format!("shrink {number} without {excluded:?}");
+        let id = parent.bootstrap.id_of_child(&label);
         if members[0] == parent.rank {
             id.listen()?;
         }
-        child(parent, id, members, config, &cancel)
+        // Shown to the others; short where the list is long.
+        parent.watch.set_step(&format!("{SHRINK}{:08x}: {label}", crc32fast::hash(label.as_bytes())));
+        let made = child(parent, id, members, config, &cancel);
+        parent.watch.set_step("");
+        made
     })
+}
+
+/// How what a rank says of itself begins while it shrinks.
+const SHRINK: &str = "ncclCommShrink ";
+/// How long two ranks may be in different shrinks. Ranks may learn of a death one after the other, and come with a longer list at once.
+const DIFFERENT: Duration = Duration::from_secs(3);
+
+/// Finds ranks that meet elsewhere because they passed another list.
+#[derive(Default)]
+struct SameList(Mutex<Option<(u32, Instant)>>);
+
+impl SameList {
+    fn check(&self, parent: &Comm, members: &[u32]) -> Result<()> {
+        let own = parent.watch.step_of(parent.rank).unwrap_or_default();
+        let differs = |rank: u32| {
+            parent.watch.step_of(rank).filter(|step| step.starts_with(SHRINK) && *step != own).map(|step| (rank, step))
+        };
+        let Some((rank, step)) = members.iter().filter(|_| own.starts_with(SHRINK)).find_map(|&rank| differs(rank)) else {
+            *self.0.lock() = None;
+            return Ok(());
+        };
+        let mut since = self.0.lock();
+        match *since {
+            Some((other, at)) if other == rank && at.elapsed() > DIFFERENT => bail!(
+                InvalidArgument,
+                12,
+                "ranks leave out different ranks | {} | rank {rank} is in \"{step}\", this rank in \"{own}\" | fix: pass the same list to \
+                 ncclCommShrink on every rank that stays",
+                parent.tag()
+            ),
+            Some((other, _)) if other == rank => {}
+            _ => *since = Some((rank, Instant::now())),
+        }
+        Ok(())
+    }
 }
 
 /// NCCL_SHRINK_ABORT: kernels leave before the ranks meet.
@@ -144,8 +186,11 @@ fn child(parent: &Arc<Comm>, id: UniqueId, members: Vec<u32>, config: CommConfig
     let rank = members.iter().position(|&rank| rank == parent.rank).expect("the caller is a member") as u32;
     let n_ranks = members.len() as u32;
     let family = parent.clone();
-    cancel
-        .watch(move || members.iter().filter(|&&rank| rank != family.rank).try_for_each(|&rank| family.bootstrap.present(rank)));
+    let same_list = SameList::default();
+    cancel.watch(move || {
+        members.iter().filter(|&&rank| rank != family.rank).try_for_each(|&rank| family.bootstrap.present(rank))?;
+        same_list.check(&family, &members)
+    });
     let (device, origin) = (parent.device.clone(), Some(parent.origin));
     create(Request { ids: vec![id], n_ranks, rank, config, device, origin, cancel: cancel.clone() })
 }

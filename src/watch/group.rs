@@ -93,6 +93,11 @@ impl Group {
         self.pages.lock().get(&rank).cloned()
     }
 
+    /// What `rank` says that it does.
+    pub fn step_of(&self, rank: u32) -> Option<String> {
+        self.page(rank)?.step()
+    }
+
     fn has_left(&self, rank: u32) -> bool {
         self.page(rank).is_some_and(|page| page.state() == State::Leaving)
     }

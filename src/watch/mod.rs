@@ -64,6 +64,11 @@ impl Watch {
         self.steps.set(step);
     }
 
+    /// What `rank` does now, as it says itself; None where its page cannot be read.
+    pub fn step_of(&self, rank: u32) -> Option<String> {
+        self.group.step_of(rank)
+    }
+
     /// From now on this rank's end is no failure.
     pub fn leaving(&self) {
         self.page.leaving();

@@ -130,13 +130,18 @@ pub fn shrink(parent: &Arc<Comm>, excluded: &[u32], config: CommConfig, abort: b
         // Shown to the others; short where the list is long.
         parent.watch.set_step(&format!("{SHRINK}{:08x}: {label}", crc32fast::hash(label.as_bytes())));
         let made = child(parent, id, members, config, &cancel);
-        parent.watch.set_step("");
+        // Where lists differ it stays: the others are to find the same.
+        if made.as_ref().err().is_none_or(|error| error.id != FIT) {
+            parent.watch.set_step("");
+        }
         made
     })
 }
 
 /// How what a rank says of itself begins while it shrinks.
 const SHRINK: &str = "ncclCommShrink ";
+/// Number of the error of ranks that do not fit together.
+const FIT: u16 = 12;
 /// How long two ranks may be in different shrinks. Ranks may learn of a death one after the other, and come with a longer list at once.
 const DIFFERENT: Duration = Duration::from_secs(3);
 
@@ -158,7 +163,7 @@ impl SameList {
         match *since {
             Some((other, at)) if other == rank && at.elapsed() > DIFFERENT => bail!(
                 InvalidArgument,
-                12,
+                FIT,
                 "ranks leave out different ranks | {} | rank {rank} is in \"{step}\", this rank in \"{own}\" | fix: pass the same list to \
                  ncclCommShrink on every rank that stays",
                 parent.tag()

@@ -42,6 +42,19 @@ int main(int argc, char** argv) {
     OK(cudaStreamCreate(&streams[r]));
     OK(ncclMemAlloc(&memory[r], n * sizeof(int)));
   }
+  // Children: all ranks split in one group, even and odd ones, in reverse order.
+  std::vector<ncclComm_t> halves(n);
+  OK(ncclGroupStart());
+  for (int r = 0; r < n; r++) OK(ncclCommSplit(comms[r], r % 2, -r, &halves[r], NULL));
+  OK(ncclGroupEnd());
+  int misplaced = 0;
+  for (int r = 0; r < n; r++) {
+    int size, place;
+    OK(ncclCommCount(halves[r], &size));
+    OK(ncclCommUserRank(halves[r], &place));
+    misplaced += size != (n + 1 - r % 2) / 2 || place != size - 1 - r / 2;
+  }
+  for (int r = 0; r < n; r++) OK(ncclCommDestroy(halves[r]));
   ncclDevCommRequirements reqs;
   memset(&reqs, 0, sizeof reqs);
   reqs.lsaBarrierCount = 1;
@@ -57,7 +70,7 @@ int main(int argc, char** argv) {
     exchange<<<1, 32, 0, streams[r]>>>(devComms[r], ncclSymPtr<int>(windows[r]), 1000);
     OK(cudaGetLastError());
   }
-  int wrong = 0;
+  int wrong = misplaced;
   for (int r = 0; r < n; r++) {
     OK(cudaSetDevice(r));
     OK(cudaStreamSynchronize(streams[r]));

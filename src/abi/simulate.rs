@@ -8,7 +8,7 @@ use super::entry::{Outcome, Stop, entry};
 use super::types::{NCCL_SIM_INFO_MAGIC, ncclResult_t, ncclSimInfo_t};
 use crate::bail;
 use crate::comm::group;
-use crate::error::Result;
+use crate::error::{Code, Result};
 
 /// Bytes that every version of the struct has: size, magic, version.
 const HEAD: usize = 16;
@@ -32,7 +32,7 @@ pub unsafe extern "C" fn pncclGroupSimulateEnd(simInfo: *mut ncclSimInfo_t) -> n
         let ended = group::simulate_end();
         let size = checked?;
         let (told, left_out) = ended?;
-        if let (Ok(()), Some(left_out)) = (told, left_out) {
+        if let (Ok(()) | Err(Code::InProgress), Some(left_out)) = (told, left_out) {
             // SAFETY: the contract above, and `check` found room for the field.
             unsafe { write(simInfo, size, if left_out == 0 { 0.0 } else { UNKNOWN }) };
         }

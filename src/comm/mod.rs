@@ -124,8 +124,10 @@ impl Comm {
     pub fn tell(&self, error: Error) -> Code {
         let code = error.code;
         let known = |cause: &Error| cause.id == error.id && cause.text == error.text;
-        if !self.abort.cause().is_some_and(known) {
-            log::error(&error);
+        match self.abort.cause().is_some_and(known) {
+            // Perhaps not printed yet, by the thread that does: the caller is to find its text all the same.
+            true => log::recall(&error),
+            false => log::error(&error),
         }
         if error.id == PANIC {
             self.fail(error);

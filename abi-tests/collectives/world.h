@@ -3,12 +3,12 @@
 #include "../twice/twice.h"
 #include "case.h"
 
-// COLL="sample=N seed=S big=COUNT largest=BYTES planted=1": one case of N, the numbers, the largest count, the largest message;
-// planted=1: one bit of one input of rank 0 is wrong, and the test has to fail.
+// COLL="sample=N seed=S big=COUNT largest=BYTES planted=1 verbose=1": one case of N, the numbers, the largest count, the largest message;
+// planted=1: one bit of one input of rank 0 is wrong, and the test has to fail; verbose=1: says where it is.
 struct Plan {
   unsigned sample = 40, seed = 1;
   uint64_t big = 30011, largest = 1 << 20;
-  bool planted = false;
+  bool planted = false, verbose = false;
 };
 
 static Plan planOf() {
@@ -23,6 +23,7 @@ static Plan planOf() {
   plan.big = number("big=", plan.big);
   plan.largest = number("largest=", plan.largest);
   plan.planted = number("planted=", 0) != 0;
+  plan.verbose = number("verbose=", 0) != 0;
   return plan;
 }
 
@@ -163,6 +164,7 @@ struct World {
 
   // Waits for ex.stream; adds what was wrong to the program's count.
   void report(Example& ex, const char* what) {
+    if (plan.verbose) printf("rank %d: %s up to %u\n", ex.rank, what, cases.empty() ? 0 : cases.back().number), fflush(stdout);
     finish(ex);  // a copy to pageable memory waits for the stream: not before every rank has launched
     Finding host;
     CUDACHECK(cudaMemcpyAsync(&host, found, sizeof host, cudaMemcpyDeviceToHost, ex.stream));

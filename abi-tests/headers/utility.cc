@@ -26,6 +26,8 @@ static void rounding() {
   char* aligned = alignUp(&buffer[1], size_t(16));
   CHECK(reinterpret_cast<uintptr_t>(aligned) % 16 == 0 && aligned >= buffer + 1 && aligned < buffer + 17);
   CHECK(alignDown(aligned + 5, size_t(16)) == aligned);
+  void const* at = &buffer[1];
+  CHECK(alignUp(at, size_t(16)) == aligned && alignDown((void const*)(aligned + 5), size_t(16)) == aligned);
   float* p = reinterpret_cast<float*>(0x1000);
   CHECK(reinterpret_cast<uintptr_t>(add4G(p, 3)) == 0x300001000ull);
   CHECK(reinterpret_cast<uintptr_t>(add4G(add4G(p, 3), -2)) == 0x100001000ull);
@@ -51,6 +53,9 @@ static void division(std::mt19937_64& random) {
     if (i % 7 == 0) x = y * uint32_t(random() % 9) - uint32_t(random() % 2);
     uint32_t rcp = idivRcp32(y);
     CHECK(idivFast32(x, y, rcp) == x / y && imodFast32(x, y, rcp) == x % y);
+    uint32_t quotient32, rest32;
+    idivmodFast32(&quotient32, &rest32, x, y, rcp);
+    CHECK(quotient32 == x / y && rest32 == x % y);
     CHECK(mul32hi(x, y) == uint32_t((uint64_t(x) * y) >> 32));
     uint32_t a = y % 0xffff + 1, b = x % 0xffff + 1;
     CHECK(imulRcp32(a, idivRcp32(a), b, idivRcp32(b)) == idivRcp32(a * b));
@@ -97,6 +102,7 @@ static void optional() {}
 static void types() {
   static_assert(std::is_same<IntSeqUpTo<3, 0>::Type, IntSeq<0, 1, 2>>::value, "IntSeqUpTo");
   static_assert(ValueAsType<int, 7>::value == 7, "ValueAsType");
+  static_assert(std::is_empty<Present<>>::value, "Present");
 }
 
 int main() {

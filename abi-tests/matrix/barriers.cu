@@ -77,6 +77,7 @@ GIN_KERNEL(t095) {
   a.lsaBarrier().sync(Cta(), cuda::memory_order_acq_rel);
   a.ginBarrier().sync(Cta(), cuda::memory_order_acq_rel, ncclGinFenceLevel::Relaxed);
   a.sync(Cta(), cuda::memory_order_acq_rel, ncclGinFenceLevel::Relaxed);
+  *(int*)o[0] = a.coop.size() + a.gin.present + a.innerLsaBar.present + a.outerGinBar.present;
 }
 #endif
 }  // namespace barrier_cases

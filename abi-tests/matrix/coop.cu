@@ -45,7 +45,7 @@ KERNEL(t022) {
   constexpr ncclCoopWarpSpan s(0, 2, 1);
   constexpr int n = ncclCoopWarp().size();
   static_assert(n == 32 && ncclCoopTile<4>().num_threads() == 4, "T022");
-  *(int*)o[0] = int(l.lmask + s.nWarps) + n;
+  *(int*)o[0] = int(l.lmask + s.warp0 + s.nWarps + s.id) + n;
 }
 #endif
 

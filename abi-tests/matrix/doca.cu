@@ -156,6 +156,29 @@ __global__ void t114helpers(QP* qp, uint64_t* o) {
   NAME(submit_db)<kGpu, ENUM(SYNC_SCOPE_GPU)>(qp, 5);
   NAME(submit_proxy)<kGpu, ENUM(SYNC_SCOPE_GPU)>(qp, 5);
 }
+__global__ void t114forms(QP* qp, doca_gpu_dev_verbs_addr r, doca_gpu_dev_verbs_addr l, doca_gpu_dev_verbs_addr s,
+                          doca_gpu_dev_verbs_addr c, uint64_t* o) {
+  uint64_t ticket;
+  NAME(put_thread)(qp, r, l, 256, &ticket);
+  NAME(put_warp)(qp, r, l, 256, &ticket);
+  NAME(p_thread)<uint32_t>(qp, r, 7u, &ticket);
+  NAME(p_warp)<uint32_t>(qp, r, 7u, &ticket);
+  NAME(put_signal_thread)<kAdd>(qp, r, l, 256, s, c, 1, &ticket);
+  NAME(put_signal_warp)<kAdd>(qp, r, l, 256, s, c, 1, &ticket);
+  NAME(signal_thread)<kAdd>(qp, s, c, 1, &ticket);
+  NAME(signal_warp)<kAdd>(qp, s, c, 1, &ticket);
+  QP* pair[] = {qp, qp};
+  uint64_t ends[] = {5, 6};
+  NAME(submit_multi_qps)<2, kGpu, ENUM(SYNC_SCOPE_GPU), kAuto>(pair, ends);
+  NAME(submit_db_multi_qps)<2, kGpu, ENUM(SYNC_SCOPE_GPU)>(pair, ends);
+  NAME(submit_proxy_multi_qps)<2, kGpu, ENUM(SYNC_SCOPE_GPU)>(pair, ends);
+  NAME(wait_until_slot_available)<kGpu>(qp, 5);
+  NAME(store_wqe_seg)(o, o + 2);
+  NAME(memcpy_data)(o, o + 2, 16);
+  NAME(memcpy_aligned_data)(o, o + 2, 16);
+  o[0] = ticket + NAME(isaligned)(o, 8) + uint64_t(NAME(poll_cq)<kGpu>(NAME(qp_get_cq_sq)(qp), 1));
+  o[1] = NAME(cq_update_dbrec)<false>(NAME(qp_get_cq_sq)(qp), 1);
+}
 #endif
 }  // namespace doca_cases
 #endif

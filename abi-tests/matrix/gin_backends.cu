@@ -108,6 +108,12 @@ __device__ uint64_t t083helper(ncclGin_BackendMask<mask> const& g) {
 GIN_KERNEL(t083) {
   *(uint64_t*)o[0] = t083helper(g);
   *(uint64_t*)o[1] = t083helper(ncclGin_BackendMask<NCCL_GIN_BACKEND_MASK_ALL>(d, 1));
+  ncclGin_SignalAdd add{1, 5};
+  ncclGin_CounterInc count{2};
+  static_assert(NCCL_GIN_HAS_FENCE_ACQUIRE_RELEASE_PTX <= 1, "T083");
+  *(uint64_t*)o[2] = ncclGin_isSignal(add) + ncclGin_getSignalId(g, add) + ncclGin_getSignalOp(add) +
+                     ncclGin_getSignalOpArg(add) + ncclGin_isCounter(count) + ncclGin_getCounterId(g, count) +
+                     ncclGin_isDescriptor(ncclGin_None()) + (ncclGin_getDescriptor(ncclGin_None()) == nullptr);
 }
 #endif
 
@@ -119,6 +125,8 @@ GIN_KERNEL(t084) {
   ncclGinApi_Put<NCCL_NET_DEVICE_GIN_PROXY>::call(ctx, ncclCoopThread(), 1, true, w->ginWins[0], 0, w->ginWins[0], 0, 8,
                                                   true, 0u, ncclGinSignalAdd, 5, true, 0u, false, nullptr,
                                                   cuda::thread_scope_thread, cuda::thread_scope_device);
+  ncclGinCall<ncclGinApi_ResetSignal>(g._makeCtx(), 0u);
+  ncclGinCall<ncclGinApi_ResetCounter>(g._makeCtx(), 0u);
   ncclGinProxyGpuCtx_t* context = static_cast<ncclGinProxyGpuCtx_t*>(g._ginHandle);
   nccl::gin::proxy::flush(context, 1, cuda::memory_order_acquire);
   ncclGinProxyGfd_t gfd;

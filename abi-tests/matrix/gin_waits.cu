@@ -53,7 +53,9 @@ GIN_KERNEL(t087) {
   uint32_t counter = 4;
   unsigned plain = 5;
   g.put(W, 1, w, 0, w, 0, 8, ncclGin_SignalInc{signal}, ncclGin_CounterInc{counter});
-  g.signal(W, 1, ncclGin_SignalAdd{plain, plain});
+  ncclGin_SignalAdd add{plain, plain};
+  add.value += add.signal;
+  g.signal(W, 1, add);
 }
 #endif
 #if CASE_C(88)

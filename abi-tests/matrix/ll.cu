@@ -74,7 +74,9 @@ static_assert(!std::is_copy_constructible<ncclLLA2ASession<Cta>>::value, "T101")
 KERNEL(t101) {
   UNUSED();
   ncclLLA2ASession<Cta> a{Cta(), d, ncclTeamLsa(d), h, blockIdx.x, 8};
-  *(unsigned*)o[3] = a.epoch + a.pitch + a.slotsOffset + a.block + a.calcSlotOffset();
+  *(unsigned*)o[3] = a.epoch + a.pitch + a.slotsOffset + a.block + a.calcSlotOffset() + a.coop.size() + a.comm.rank +
+                     a.team.rank + a.handle.nSlots + a.multimem;
+  o[4] = a.mmHandle.mcBasePtr;
 }
 #endif
 #if CASE_X(101, 1)

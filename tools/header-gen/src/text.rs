@@ -25,6 +25,32 @@ pub fn words(text: &str) -> HashSet<String> {
     text.split(|c: char| !is_word(c)).filter(|word| !word.is_empty()).map(str::to_owned).collect()
 }
 
+/// Names that macros of this text put together: with `#define F(x) get_##x##_ptr`, F(a) is `get_a_ptr`.
+pub fn pasted(code: &str) -> HashSet<String> {
+    let mut names = HashSet::new();
+    let code = code.replace("\\\n", " ");
+    for definition in code.split("#define ").skip(1) {
+        let definition = definition.lines().next().unwrap_or("");
+        let Some((name, rest)) = definition.split_once('(') else { continue };
+        let (Some((parameters, body)), true) = (rest.split_once(')'), rest.contains("##") && name.chars().all(is_word)) else {
+            continue;
+        };
+        let parameters: Vec<&str> = parameters.split(',').map(str::trim).collect();
+        for word in body.split(|c: char| !is_word(c) && c != '#').filter(|word| word.contains("##")) {
+            let parts: Vec<&str> = word.split("##").collect();
+            for at in places(&code, name) {
+                let Some(arguments) = bracketed(&code[at + name.len()..]) else { continue };
+                let arguments: Vec<&str> = arguments.split(',').map(str::trim).collect();
+                let value = |part: &&str| {
+                    parameters.iter().position(|p| p == part).and_then(|i| arguments.get(i)).unwrap_or(part).to_string()
+                };
+                names.insert(parts.iter().map(value).collect::<String>());
+            }
+        }
+    }
+    names
+}
+
 /// Names behind `.` or `->`.
 pub fn members(text: &str) -> HashSet<String> {
     let word = |rest: &str| rest.chars().take_while(|&c| is_word(c)).collect::<String>();
@@ -80,5 +106,25 @@ pub fn without_comments(text: &str) -> String {
             }
             _ => return code + rest,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_pasted_with_each_argument() {
+        let code = "#define F(x, y) \\\n  get_##x##_ptr(y)\n#define G(x) x\nF(a, 1) F(b, 2) G(c)\n";
+        let names = pasted(code);
+        assert!(names.contains("get_a_ptr") && names.contains("get_b_ptr") && !names.contains("c"), "{names:?}");
+    }
+
+    #[test]
+    fn words_stand_alone_and_comments_are_gone() {
+        assert_eq!(places("put putValue x_put put(", "put").collect::<Vec<_>>(), [0, 19]);
+        assert_eq!(without_comments("a /* b */ c // d\ne"), "a   c \ne");
+        assert_eq!(bracketed("(a(b)c) d"), Some("a(b)c"));
+        assert!(members("s.template recv<T>() + p->field + q.x").is_superset(&words("recv field x")));
     }
 }

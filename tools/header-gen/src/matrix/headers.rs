@@ -1,6 +1,6 @@
 //! What the installed headers declare: words, the bodies of structs, and the parameters of functions.
 
-use crate::text::{bracketed, files, is_word, places, read, without_comments, words};
+use crate::text::{bracketed, files, is_word, pasted, places, read, without_comments, words};
 use std::collections::HashSet;
 use std::path::Path;
 
@@ -19,7 +19,7 @@ impl Headers {
             let name = path.strip_prefix(&include).unwrap_or(&path).display().to_string();
             found.push((name, without_comments(&read(&path)?)));
         }
-        let words = found.iter().flat_map(|(_, code)| words(code)).collect();
+        let words = found.iter().flat_map(|(_, code)| words(code).into_iter().chain(pasted(code))).collect();
         Ok(Self { files: found, words })
     }
 

@@ -1,6 +1,6 @@
 //! Which tests use a name: found in their text, so a use is shown, not that the use proves much.
 
-use crate::text::{files, members, read, without_comments, words};
+use crate::text::{files, members, pasted, read, without_comments, words};
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
@@ -50,7 +50,9 @@ impl Uses {
                 let label =
                     name.strip_prefix("abi-tests/").filter(|rest| !rest.starts_with("tests/")).unwrap_or(&name).to_owned();
                 let label = label.strip_suffix("/main.cu").map(str::to_owned).unwrap_or(label);
-                sources.push(Source { label, group, run: *kind == "run", words: words(&code), members: members(&code) });
+                let (mut words, members) = (words(&code), members(&code));
+                words.extend(pasted(&code));
+                sources.push(Source { label, group, run: *kind == "run", words, members });
             }
         }
         Ok(Self { sources, cases: cases(root)? })
@@ -82,7 +84,7 @@ impl Uses {
     /// the row is a mistake.
     pub fn cases(&self, cases: &[String], names: &[&str]) -> Result<Vec<String>, String> {
         let mut found = Vec::new();
-        for case in cases.iter().filter(|_| !self.cases.is_empty()) {
+        for case in cases {
             match self.cases.get(case) {
                 Some(words) if words.is_empty() || names.iter().any(|name| words.contains(*name)) => found.push(case.clone()),
                 Some(_) => return Err(format!("device.txt: {case} does not use {}", names.join(" or "))),
@@ -93,7 +95,7 @@ impl Uses {
     }
 
     pub fn has_case(&self, case: &str) -> bool {
-        self.cases.is_empty() || self.cases.contains_key(case)
+        self.cases.contains_key(case)
     }
 }
 
@@ -101,7 +103,7 @@ impl Uses {
 /// their own, in Rust, have none.
 fn cases(root: &Path) -> Result<BTreeMap<String, HashSet<String>>, String> {
     let folder = root.join("abi-tests/matrix");
-    let list = read(&folder.join("tests.txt")).unwrap_or_default();
+    let list = read(&folder.join("tests.txt"))?;
     let numbers = list.lines().filter(|line| line.starts_with('T')).filter_map(|line| line.split_whitespace().next());
     let mut found: BTreeMap<String, HashSet<String>> = numbers.map(|number| (number.to_owned(), HashSet::new())).collect();
     for path in files(&folder) {

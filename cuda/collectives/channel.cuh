@@ -9,6 +9,7 @@
 #ifndef GINRS_COLLECTIVES_CHANNEL_CUH_
 #define GINRS_COLLECTIVES_CHANNEL_CUH_
 #include "move.cuh"
+#include "share.cuh"
 
 namespace ginrs {
 namespace coll {
@@ -143,17 +144,6 @@ struct Incoming : End {
     } else {
       gin().signal(ncclTeamWorld(comm), peer, ncclGin_SignalInc{creditSignal(comm.rank)});
     }
-  }
-};
-
-/* A channel's share of a message: contiguous, begins at a multiple of 256 bytes. */
-struct Share {
-  uint64_t begin, bytes;
-
-  static __device__ __forceinline__ Share of(uint64_t bytes, uint32_t channels, uint32_t channel) {
-    uint64_t const each = ((bytes + channels - 1) / channels + 255) / 256 * 256;
-    uint64_t const begin = min(each * channel, bytes);
-    return {begin, min(each, bytes - begin)};
   }
 };
 

@@ -3,6 +3,7 @@
 #ifndef GINRS_COLLECTIVES_DIRECT_CUH_
 #define GINRS_COLLECTIVES_DIRECT_CUH_
 #include "reduce.cuh"
+#include "share.cuh"
 
 namespace ginrs {
 namespace coll {
@@ -51,6 +52,36 @@ __device__ __forceinline__ void reducingDirect(ginrsCollWork const& work) {
   barrier.sync(ncclCoopCta(), cuda::memory_order_acq_rel);
 }
 
+/* A broadcast of so many bytes goes in two steps. */
+constexpr uint64_t kTwoSteps = 1 << 20;
+
+/* The root gives each rank a part, and each passes its own on to the others: the root's links carry it about once, not n - 1 times. A
+ * block's share of a part is the same in both steps, so that blocks of one number suffice each other. */
+__device__ __forceinline__ void broadcastInTwoSteps(ginrsCollWork const& work, Barrier& barrier, Places const& to, char const* from, uint64_t bytes) {
+  int const n = work.comm.lsaSize, self = work.comm.lsaRank, root = int(work.root);
+  uint64_t const each = (bytes + n - 1) / n;
+  auto share = [&](int rank) {
+    uint64_t const first = min(rank * each, bytes);
+    Share own = Share::of(min(each, bytes - first), gridDim.x, blockIdx.x);
+    own.begin += first;
+    return own;
+  };
+  Share const own = share(self);
+  if (self == root) {
+    for (int k = 0; k < n; k++) {
+      Share const theirs = share(k);
+      copy(Crew::block(), to.at(k) + theirs.begin, from + theirs.begin, theirs.bytes);
+      copy(Crew::block(), to.at(self) + theirs.begin, from + theirs.begin, theirs.bytes);
+    }
+  }
+  barrier.sync(ncclCoopCta(), cuda::memory_order_acq_rel);
+  char const* const mine = self == root ? from : to.at(self);
+  for (int k = 1; k < n; k++) {
+    int const peer = turn(self, k, n);
+    if (peer != root) copy(Crew::block(), to.at(peer) + own.begin, mine + own.begin, own.bytes);
+  }
+}
+
 __device__ __forceinline__ void copyingDirect(ginrsCollWork const& work) {
   Barrier barrier{ncclCoopCta(), work.comm, ncclTeamTagLsa(), blockIdx.x};
   barrier.sync(ncclCoopCta(), cuda::memory_order_acq_rel);
@@ -67,21 +98,16 @@ __device__ __forceinline__ void copyingDirect(ginrsCollWork const& work) {
     }
     case GINRS_COLL_BROADCAST: {
       Places const to = Places::of(work.comm, work.recv);
-      if (isRoot) copyTo(crew, from, bytes, n, [=](int k) { return to.at(turn(self, k, n)); });
+      if (bytes >= kTwoSteps && n > 2) {
+        broadcastInTwoSteps(work, barrier, to, from, bytes);
+      } else if (isRoot) {
+        copyTo(crew, from, bytes, n, [=](int k) { return to.at(turn(self, k, n)); });
+      }
       break;
     }
     case GINRS_COLL_ALL_TO_ALL: {
       Places const to = Places::of(work.comm, work.recv, self * bytes);
       for (int k = 0; k < n; k++) {
-        int const peer = turn(self, k, n);
-        copy(crew, to.at(peer), from + peer * bytes, bytes);
-      }
-      break;
-    }
-    case GINRS_COLL_GATHER: copy(crew, Places::of(work.comm, work.recv, self * bytes).at(work.root), from, bytes); break;
-    case GINRS_COLL_SCATTER: {
-      Places const to = Places::of(work.comm, work.recv);
-      for (int k = 0; isRoot && k < n; k++) {
         int const peer = turn(self, k, n);
         copy(crew, to.at(peer), from + peer * bytes, bytes);
       }

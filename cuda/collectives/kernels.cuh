@@ -1,6 +1,7 @@
 /* The kernels, for GPUs (kernels.cu, by nvcc) and for the CPU device (cpu.cu, by ginrs-cc). */
 #ifndef GINRS_COLLECTIVES_KERNELS_CUH_
 #define GINRS_COLLECTIVES_KERNELS_CUH_
+#include "buffered.cuh"
 #include "direct.cuh"
 #include "ll.cuh"
 #include "p2p.cuh"
@@ -15,6 +16,7 @@ __device__ __forceinline__ void reducing(ginrsCollWork const& work) {
     case GINRS_COLL_LL: allReduceLL<T>(work); break;
     case GINRS_COLL_DIRECT: reducingDirect<T>(work); break;
     case GINRS_COLL_STAGED: reducingStaged<T>(work); break;
+    case GINRS_COLL_BUFFERED: allReduceBuffered<T>(work); break;
     default: GINRS_TRAP("a reduction in a way that this kernel does not have");
   }
 }

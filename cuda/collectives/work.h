@@ -19,7 +19,8 @@ enum ginrsCollKind {
 enum ginrsCollHow {
   GINRS_COLL_LL = 0,     /* one LSA team, small: every datum with a flag, no barrier */
   GINRS_COLL_DIRECT = 1, /* one LSA team, the buffers that peers touch are in symmetric windows */
-  GINRS_COLL_STAGED = 2  /* anything: through the inbox */
+  GINRS_COLL_STAGED = 2, /* anything: through the inbox */
+  GINRS_COLL_BUFFERED = 3 /* all-reduce in one LSA team, any buffers: slice by slice through symmetric scratch */
 };
 
 /* Of the kernels, not of nccl.h: integers come by width, so that an operation says its sign. Floats use MAX_S and MIN_S. */
@@ -66,6 +67,8 @@ struct ginrsCollWork {
   uint32_t kind, how, op; /* ginrsCollKind, ginrsCollHow, ginrsCollOp */
   uint32_t root;
   uint32_t channels;    /* STAGED: how many of the inbox's are used */
+  uint32_t scratch;     /* BUFFERED: handle of the scratch, for each block scratchBytes of input and as many of results */
+  uint32_t scratchBytes; /* at least 128 for each rank */
 };
 
 #define GINRS_P2P_ITEMS 128
@@ -90,6 +93,6 @@ struct ginrsP2pWork {
 
 /* The parameter of a kernel ends at 4096 bytes. */
 static_assert(sizeof(ginrsCollBuffer) == 24 && sizeof(ginrsCollInbox) == 24 && sizeof(ginrsP2pItem) == 24, "ABI with src/coll/work.rs");
-static_assert(sizeof(ginrsCollWork) == 328 && offsetof(ginrsCollWork, inbox) == 248 && offsetof(ginrsCollWork, count) == 280, "same");
+static_assert(sizeof(ginrsCollWork) == 336 && offsetof(ginrsCollWork, inbox) == 248 && offsetof(ginrsCollWork, count) == 280, "same");
 static_assert(sizeof(ginrsP2pWork) == 3312 && offsetof(ginrsP2pWork, items) == 240, "same");
 #endif

@@ -56,6 +56,8 @@ pub fn run(comm: &Comm, call: &Call) -> Result<()> {
         op: call.op.code,
         root: call.root,
         channels: choice.channels,
+        scratch: ready.scratch,
+        scratch_bytes: ready.sizes.scratch_bytes,
     };
     let launch = Launch {
         kernel: if call.kind.reduces() { call.datatype.reduce_kernel() } else { c"ginrs_copy" },

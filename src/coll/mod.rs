@@ -46,6 +46,8 @@ struct Ready {
     comm: crate::abi::types::ncclDevComm,
     inbox: work::Inbox,
     ll: crate::abi::types::ncclLLA2AHandle_t,
+    /// Handle of the scratch; 0 with several LSA teams.
+    scratch: u32,
     /// All ranks are in one LSA team.
     one_team: bool,
     sizes: table::Sizes,

@@ -89,22 +89,28 @@ fn make(comm: &Comm, kernels: Arc<dyn Kernels>) -> Result<Ready> {
     // Its bytes as ncclLLA2ACreateRequirement counts them: per block a header, and two banks of slots.
     let ll_bytes = 16 * u64::from(sizes.ll_blocks) * (1 + 2 * u64::from(sizes.ll_slots));
     let buffer = |bytes, gin_signals| Resource { bytes, align: LINE, gin_signals, ..Resource::default() };
-    let mut resources = vec![buffer(if one_team { ll_bytes } else { 0 }, 0), buffer(pairs * LINE + slots, 0)];
-    if !one_team {
-        resources.push(buffer(slots, 2 * pairs as i32));
-    }
+    let scratch_bytes = 2 * u64::from(sizes.barriers) * u64::from(sizes.scratch_bytes);
+    // LL and scratch are for one LSA team, outgoing slots and signals for several.
+    let inbox = buffer(pairs * LINE + slots, 0);
+    let resources = match one_team {
+        true => vec![inbox, buffer(ll_bytes, 0), buffer(scratch_bytes, 0)],
+        false => vec![inbox, buffer(slots, 2 * pairs as i32)],
+    };
     let requirements = Requirements { resources, lsa_barrier_count: sizes.barriers as i32, ..Requirements::default() };
     let order = kernels.order();
     let made = devcomm::create_own(comm, "collectives", &requirements, order.as_ref().map(drop).map_err(Clone::clone))?;
-    let places = &made.outputs;
+    let place =
+        |i: usize, there: bool| if there { (made.outputs[i].buffer_handle, made.outputs[i].signal_start) } else { (0, 0) };
+    let (outbox, signal0) = place(1, !one_team);
     let inbox = Inbox {
-        handle: places[1].buffer_handle,
-        outbox: places.get(2).map_or(0, |outbox| outbox.buffer_handle),
+        handle: made.outputs[0].buffer_handle,
+        outbox,
         channels: sizes.channels,
         slots: sizes.slots,
         slot_bytes: sizes.slot_bytes,
-        signal0: places.get(2).map_or(0, |outbox| outbox.signal_start),
+        signal0,
     };
-    let ll = ncclLLA2AHandle_t { bufHandle: places[0].buffer_handle, nSlots: sizes.ll_slots };
-    Ok(Ready { kernels, order: Mutex::new(order?), device, comm: made.dev_comm, inbox, ll, one_team, sizes, forced })
+    let ll = ncclLLA2AHandle_t { bufHandle: place(1, one_team).0, nSlots: sizes.ll_slots };
+    let scratch = place(2, one_team).0;
+    Ok(Ready { kernels, order: Mutex::new(order?), device, comm: made.dev_comm, inbox, ll, scratch, one_team, sizes, forced })
 }

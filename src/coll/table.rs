@@ -15,6 +15,8 @@ pub enum How {
     Direct = 1,
     /// Through the inboxes: always.
     Staged = 2,
+    /// All-reduce of buffers that peers cannot reach, through scratch that they can: within one LSA team.
+    Buffered = 3,
 }
 
 /// What a choice depends on.
@@ -79,6 +81,8 @@ pub struct Sizes {
     pub ll_blocks: u32,
     /// Slots of 8 bytes for each of them.
     pub ll_slots: u32,
+    /// Scratch of a block of Buffered, for its input and again for its results. Bytes.
+    pub scratch_bytes: u32,
     /// Of a launch of sends and receives, at most: all of them have to run at the same time.
     pub blocks: u32,
 }
@@ -90,7 +94,7 @@ const SLOT_HEADER: u32 = 128;
 /// What an LL thread takes at a time, in slots of 8 bytes. Bytes.
 const LL_PACK: u64 = 16;
 /// Threads of an LL block before there is another block.
-const LL_SPREAD: u64 = 128;
+const LL_SPREAD: u64 = 256;
 /// More ranks than that take no LL.
 const LL_RANKS: u32 = 16;
 /// More ranks than that cannot reduce through the inboxes: the kernel has a table of that size.
@@ -104,16 +108,32 @@ impl Sizes {
     /// For a communicator of `n_ranks` on such devices, each of which surely runs `blocks` for each of its ranks at the same time.
     pub fn of(device: device::Kind, n_ranks: u32, blocks: u32) -> Self {
         let mut sizes = match device {
-            device::Kind::Cuda => {
-                Self { channels: 16, slots: 4, slot_bytes: 64 << 10, barriers: 64, ll_blocks: 16, ll_slots: 0, blocks: 128 }
-            }
-            device::Kind::Cpu => {
-                Self { channels: 4, slots: 4, slot_bytes: 16 << 10, barriers: 2, ll_blocks: 2, ll_slots: 0, blocks: 16 }
-            }
+            device::Kind::Cuda => Self {
+                channels: 16,
+                slots: 4,
+                slot_bytes: 64 << 10,
+                barriers: 128,
+                ll_blocks: 64,
+                ll_slots: 0,
+                scratch_bytes: 64 << 10,
+                blocks: 128,
+            },
+            device::Kind::Cpu => Self {
+                channels: 4,
+                slots: 4,
+                slot_bytes: 16 << 10,
+                barriers: 2,
+                ll_blocks: 2,
+                ll_slots: 0,
+                scratch_bytes: 16 << 10,
+                blocks: 16,
+            },
         };
         sizes.blocks = sizes.blocks.min(blocks);
         sizes.barriers = sizes.barriers.min(blocks);
-        sizes.ll_blocks = sizes.ll_blocks.min(blocks);
+        // As many as the largest message needs that LL takes.
+        let ll_blocks = ll_limit(device) / u64::from(n_ranks.max(2) - 1) / (LL_SPREAD * LL_PACK);
+        sizes.ll_blocks = sizes.ll_blocks.min(blocks).min(ll_blocks.max(2) as u32);
         let bytes = |s: &Self| u64::from(n_ranks) * u64::from(s.channels) * u64::from(s.slots) * u64::from(s.slot_bytes);
         // An all-reduce needs two channels: inputs on one, results on the other.
         while (bytes(&sizes) > INBOX || 2 * sizes.channels > blocks) && sizes.channels > 2 {
@@ -122,6 +142,8 @@ impl Sizes {
         while bytes(&sizes) > INBOX && sizes.slot_bytes > 4096 {
             sizes.slot_bytes /= 2;
         }
+        // A part of each rank, in lines.
+        sizes.scratch_bytes = sizes.scratch_bytes.max(128 * n_ranks);
         sizes.ll_slots = 2 * threads(device) * n_ranks.min(LL_RANKS);
         sizes
     }
@@ -135,12 +157,17 @@ fn threads(device: device::Kind) -> u32 {
     }
 }
 
-/// Bytes up to which LL is the fastest.
+/// Bytes that an all-reduce through LL stores into its peers' memory, at most: beyond that the flags, which are half of them,
+/// cost more than the barriers of the other ways.
 fn ll_limit(device: device::Kind) -> u64 {
     match device {
-        device::Kind::Cuda => 64 << 10,
-        device::Kind::Cpu => 4 << 10,
+        device::Kind::Cuda => 512 << 10,
+        device::Kind::Cpu => 8 << 10,
     }
+}
+
+fn ll_wins(shape: &Shape) -> bool {
+    shape.part * u64::from(shape.n_ranks.max(2) - 1) <= ll_limit(shape.device)
 }
 
 /// The choice for a collective.
@@ -160,6 +187,10 @@ pub fn choose(shape: &Shape, sizes: &Sizes, forced: Option<How>) -> Choice {
         }
         How::Direct => {
             let each = if shape.device == device::Kind::Cpu { 64 << 10 } else { 16 << 10 };
+            Choice { how, blocks: (enough(shape.part, each, sizes.barriers), 1), threads: most, channels: 0 }
+        }
+        How::Buffered => {
+            let each = sizes.scratch_bytes.into();
             Choice { how, blocks: (enough(shape.part, each, sizes.barriers), 1), threads: most, channels: 0 }
         }
         How::Staged => {
@@ -198,8 +229,13 @@ fn parse(text: Option<&str>) -> Result<Option<How>> {
         Some("ll") => Ok(Some(How::Ll)),
         Some("direct") => Ok(Some(How::Direct)),
         Some("staged") => Ok(Some(How::Staged)),
+        Some("buffered") => Ok(Some(How::Buffered)),
         Some(other) => {
-            bail!(InvalidUsage, 92, "GINRS_COLLECTIVE names no way | collectives | \"{other}\" | fix: auto, ll, direct or staged")
+            bail!(
+                InvalidUsage,
+                92,
+                "GINRS_COLLECTIVE names no way | collectives | \"{other}\" | fix: auto, ll, direct, buffered or staged"
+            )
         }
     }
 }
@@ -208,12 +244,14 @@ fn pick(shape: &Shape, forced: Option<How>) -> How {
     let can = |how| match how {
         How::Ll => ll_can(shape),
         How::Direct => direct_can(shape),
+        How::Buffered => shape.one_team && shape.kind == Kind::AllReduce,
         How::Staged => true,
     };
     match forced {
         Some(how) if can(how) => how,
-        _ if can(How::Ll) && shape.part <= ll_limit(shape.device) => How::Ll,
+        _ if can(How::Ll) && ll_wins(shape) => How::Ll,
         _ if can(How::Direct) => How::Direct,
+        _ if can(How::Buffered) => How::Buffered,
         _ => How::Staged,
     }
 }
@@ -265,7 +303,7 @@ mod tests {
         use super::Kind::*;
         let large = 64 << 20;
         for (kind, without_send, without_recv) in [
-            (AllReduce, How::Staged, How::Staged),
+            (AllReduce, How::Buffered, How::Buffered),
             (ReduceScatter, How::Staged, How::Direct),
             (Reduce, How::Staged, How::Direct),
             (AllGather, How::Direct, How::Staged),
@@ -276,7 +314,8 @@ mod tests {
             assert_eq!(how(Shape { send_registered: false, ..shape(kind, large) }), without_send, "{kind:?}");
             assert_eq!(how(Shape { recv_registered: false, ..shape(kind, large) }), without_recv, "{kind:?}");
             assert_eq!(how(Shape { one_team: false, ..shape(kind, large) }), How::Staged, "{kind:?}");
-            assert_eq!(how(Shape { local: true, ..shape(kind, large) }), How::Staged, "{kind:?}");
+            let scaled = if kind == AllReduce { How::Buffered } else { How::Staged };
+            assert_eq!(how(Shape { local: true, ..shape(kind, large) }), scaled, "{kind:?}");
         }
         for kind in [Gather, Scatter] {
             assert_eq!(how(shape(kind, large)), How::Staged);
@@ -287,15 +326,15 @@ mod tests {
     fn small_all_reduces_need_no_registration_and_no_barrier() {
         let small = Shape { send_registered: false, recv_registered: false, ..shape(Kind::AllReduce, 8) };
         assert_eq!(how(small), How::Ll);
-        assert_eq!(how(Shape { local: true, ..small }), How::Staged);
+        assert_eq!(how(Shape { local: true, ..small }), How::Buffered);
         assert_eq!(how(Shape { one_team: false, ..small }), How::Staged);
-        assert_eq!(how(Shape { n_ranks: LL_RANKS + 1, ..small }), How::Staged);
+        assert_eq!(how(Shape { n_ranks: LL_RANKS + 1, ..small }), How::Buffered);
         let sizes = Sizes::of(Cuda, 8, 132);
         for bytes in 1..=ll_limit(Cuda) {
             let choice = choose(&Shape { part: bytes, ..small }, &sizes, None);
             // Two slots of 8 bytes for each thread and rank, in one epoch wherever the blocks suffice.
             assert!(
-                choice.threads % 32 == 0 && 2 * choice.threads * 8 <= sizes.ll_slots && choice.blocks.0 <= sizes.ll_blocks,
+                choice.threads.is_multiple_of(32) && 2 * choice.threads * 8 <= sizes.ll_slots && choice.blocks.0 <= sizes.ll_blocks,
                 "{choice:?}"
             );
         }
@@ -319,7 +358,7 @@ mod tests {
                 for blocks in [LEAST_BLOCKS, 14, 16, 40, 108, 132, 1000] {
                     let sizes = Sizes::of(device, n_ranks, blocks);
                     let at = format!("{device:?}, {n_ranks} ranks, {blocks} blocks: {sizes:?}");
-                    assert!(sizes.channels >= 2 && sizes.slots.is_power_of_two() && sizes.slot_bytes % 128 == 0, "{at}");
+                    assert!(sizes.channels >= 2 && sizes.slots.is_power_of_two() && sizes.slot_bytes.is_multiple_of(128), "{at}");
                     assert!(2 * sizes.channels <= blocks && sizes.barriers <= blocks, "{at}");
                     for kind in [Kind::AllReduce, Kind::ReduceScatter, Kind::AlltoAll] {
                         for part in [1, 1000, 1 << 16, 1 << 22, 1 << 34] {

@@ -56,6 +56,8 @@ pub struct CollWork {
     pub op: u32,
     pub root: u32,
     pub channels: u32,
+    pub scratch: u32,
+    pub scratch_bytes: u32,
 }
 
 /// Messages that one launch takes.
@@ -96,7 +98,7 @@ pub unsafe trait Parameter: Sized {
     }
 }
 
-// SAFETY: repr(C); the sizes of the fields add up to the size asserted below (200 + 24 + 24 + 24 + 8 + 3 * 8 + 6 * 4 = 328), and
+// SAFETY: repr(C); the sizes of the fields add up to the size asserted below (200 + 24 + 24 + 24 + 8 + 3 * 8 + 8 * 4 = 336), and
 // ncclDevComm holds its padding as fields (200 = 24 + 16 + 72 + 24 + 8 + 32 + 24).
 unsafe impl Parameter for CollWork {}
 // SAFETY: repr(C); 200 + 24 + 4 * 4 + 128 * 24 = 3312 bytes, all of them fields, as above.
@@ -112,7 +114,7 @@ macro_rules! layout {
 }
 layout!(Buffer, 24, at @ 0, window @ 8, offset @ 16);
 layout!(Inbox, 24, handle @ 0, outbox @ 4, channels @ 8, slots @ 12, slot_bytes @ 16, signal0 @ 20);
-layout!(CollWork, 328, comm @ 0, send @ 200, recv @ 224, inbox @ 248, ll @ 272, count @ 280, scalar @ 288, scalar_at @ 296,
+layout!(CollWork, 336, comm @ 0, send @ 200, recv @ 224, inbox @ 248, ll @ 272, count @ 280, scalar @ 288, scalar_at @ 296,
     elt_bytes @ 304, kind @ 308, how @ 312, op @ 316, root @ 320, channels @ 324);
 layout!(P2pItem, 24, at @ 0, bytes @ 8, peer @ 16, round @ 20);
 layout!(P2pWork, 240 + 24 * P2P_ITEMS, comm @ 0, inbox @ 200, n_sends @ 224, n_recvs @ 228, groups @ 232, channels @ 236, items @ 240);

@@ -52,7 +52,7 @@ struct Ready {
     one_team: bool,
     sizes: table::Sizes,
     /// GINRS_COLLECTIVE.
-    forced: Option<table::How>,
+    forced: Option<table::Forced>,
 }
 
 impl Collectives {

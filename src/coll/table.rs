@@ -171,9 +171,10 @@ fn ll_wins(shape: &Shape) -> bool {
 }
 
 /// The choice for a collective.
-pub fn choose(shape: &Shape, sizes: &Sizes, forced: Option<How>) -> Choice {
-    let how = pick(shape, forced);
-    let most = threads(shape.device);
+pub fn choose(shape: &Shape, sizes: &Sizes, forced: Option<Forced>) -> Choice {
+    let how = pick(shape, forced.map(|forced| forced.how));
+    let grid = forced.filter(|forced| forced.how == how).unwrap_or(Forced { how, blocks: None, threads: None });
+    let most = grid.threads.unwrap_or(threads(shape.device)).min(threads(shape.device));
     // As many as `bytes` need at `each`.
     let enough = |bytes: u64, each: u64, most: u32| bytes.div_ceil(each).clamp(1, most.into()) as u32;
     match how {
@@ -181,25 +182,28 @@ pub fn choose(shape: &Shape, sizes: &Sizes, forced: Option<How>) -> Choice {
             // Many small blocks, over many multiprocessors; larger ones where they are not enough for one round.
             let packs = shape.part.div_ceil(LL_PACK);
             let spread = packs.div_ceil(sizes.ll_blocks.into()).max(packs.min(LL_SPREAD));
-            let threads = spread.next_multiple_of(32).min(most.into()) as u32;
-            let blocks = enough(packs, threads.into(), sizes.ll_blocks);
+            let threads = grid.threads.unwrap_or(spread.next_multiple_of(32).min(most.into()) as u32).min(most);
+            let blocks = grid.blocks.unwrap_or(enough(packs, threads.into(), sizes.ll_blocks)).min(sizes.ll_blocks);
             Choice { how, blocks: (blocks, 1), threads, channels: 0 }
         }
         How::Direct => {
             let each = if shape.device == device::Kind::Cpu { 64 << 10 } else { 16 << 10 };
-            Choice { how, blocks: (enough(shape.part, each, sizes.barriers), 1), threads: most, channels: 0 }
+            let blocks = grid.blocks.unwrap_or(enough(shape.part, each, sizes.barriers)).min(sizes.barriers);
+            Choice { how, blocks: (blocks, 1), threads: most, channels: 0 }
         }
         How::Buffered => {
             let each = sizes.scratch_bytes.into();
-            Choice { how, blocks: (enough(shape.part, each, sizes.barriers), 1), threads: most, channels: 0 }
+            let blocks = grid.blocks.unwrap_or(enough(shape.part, each, sizes.barriers)).min(sizes.barriers);
+            Choice { how, blocks: (blocks, 1), threads: most, channels: 0 }
         }
         How::Staged => {
             let payload = u64::from(sizes.slot_bytes - SLOT_HEADER);
-            let (channels, parts) = match shape.kind {
+            let (bytes, channels, parts) = match shape.kind {
                 // Each rank reduces its part, and results have channels of their own.
-                Kind::AllReduce => (enough(shape.part.div_ceil(shape.n_ranks.into()), payload, sizes.channels / 2), 3),
-                _ => (enough(shape.part, payload, sizes.channels), 2),
+                Kind::AllReduce => (shape.part.div_ceil(shape.n_ranks.into()), sizes.channels / 2, 3),
+                _ => (shape.part, sizes.channels, 2),
             };
+            let channels = grid.blocks.unwrap_or(enough(bytes, payload, channels)).min(channels);
             Choice { how, blocks: (channels, parts), threads: most, channels }
         }
     }
@@ -218,25 +222,45 @@ pub fn point_to_point(device: device::Kind, sizes: &Sizes, batch: &Batch) -> Poi
     PointToPointChoice { groups, channels, blocks: (groups * channels, 2), threads: threads(device) }
 }
 
-/// What GINRS_COLLECTIVE asks for; None for nothing.
-pub fn forced() -> Result<Option<How>> {
+/// What GINRS_COLLECTIVE asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Forced {
+    how: How,
+    /// In x; as many as there can be, at most.
+    blocks: Option<u32>,
+    threads: Option<u32>,
+}
+
+/// None for nothing.
+pub fn forced() -> Result<Option<Forced>> {
     parse(config::text("GINRS_COLLECTIVE").as_deref())
 }
 
-fn parse(text: Option<&str>) -> Result<Option<How>> {
-    match text {
-        None | Some("auto") => Ok(None),
-        Some("ll") => Ok(Some(How::Ll)),
-        Some("direct") => Ok(Some(How::Direct)),
-        Some("staged") => Ok(Some(How::Staged)),
-        Some("buffered") => Ok(Some(How::Buffered)),
-        Some(other) => {
-            bail!(
-                InvalidUsage,
-                92,
-                "GINRS_COLLECTIVE names no way | collectives | \"{other}\" | fix: auto, ll, direct, buffered or staged"
-            )
-        }
+/// `staged`, `direct:32`, `ll:8x128`.
+fn parse(text: Option<&str>) -> Result<Option<Forced>> {
+    let Some(text) = text.filter(|text| *text != "auto") else { return Ok(None) };
+    let (how, grid) = text.split_once(':').map_or((text, None), |(how, grid)| (how, Some(grid)));
+    let how = match how {
+        "ll" => Some(How::Ll),
+        "direct" => Some(How::Direct),
+        "buffered" => Some(How::Buffered),
+        "staged" => Some(How::Staged),
+        _ => None,
+    };
+    let number = |text: &str, unit: u32| text.parse().ok().filter(|n: &u32| *n > 0 && n.is_multiple_of(unit));
+    let grid = grid.map(|grid| match grid.split_once('x') {
+        None => number(grid, 1).map(|blocks| (blocks, None)),
+        Some((blocks, threads)) => number(blocks, 1).zip(number(threads, 32)).map(|(blocks, threads)| (blocks, Some(threads))),
+    });
+    match (how, grid) {
+        (Some(how), None) => Ok(Some(Forced { how, blocks: None, threads: None })),
+        (Some(how), Some(Some((blocks, threads)))) => Ok(Some(Forced { how, blocks: Some(blocks), threads })),
+        _ => bail!(
+            InvalidUsage,
+            92,
+            "GINRS_COLLECTIVE names no way | collectives | \"{text}\" | fix: auto, or ll, direct, buffered or staged, alone or with a grid as direct:32 or \
+             ll:8x128 (threads in whole warps)"
+        ),
     }
 }
 
@@ -344,10 +368,14 @@ mod tests {
     fn a_way_that_is_asked_for_is_taken_where_it_can_be() {
         let sizes = Sizes::of(Cpu, 4, 16);
         let call = Shape { device: Cpu, n_ranks: 4, ..shape(Kind::AllGather, 1 << 20) };
-        assert_eq!(choose(&call, &sizes, Some(How::Staged)).how, How::Staged);
-        assert_eq!(choose(&call, &sizes, Some(How::Ll)).how, How::Direct);
-        assert_eq!((parse(None).unwrap(), parse(Some("auto")).unwrap(), parse(Some("ll")).unwrap()), (None, None, Some(How::Ll)));
-        assert_eq!(parse(Some("fast")).unwrap_err().id, 92);
+        let with = |text| choose(&call, &sizes, parse(Some(text)).unwrap());
+        assert_eq!((with("staged").how, with("ll").how, with("auto").how), (How::Staged, How::Direct, How::Direct));
+        assert_eq!((with("direct:1").blocks, with("direct:99").blocks), ((1, 1), (sizes.barriers, 1)));
+        assert_eq!((with("staged:3x32").blocks, with("staged:3x32").channels), ((3, 2), 3));
+        assert!(parse(None).unwrap().is_none());
+        for wrong in ["fast", "ll:", "ll:0", "ll:8x", "ll:8x100", "direct:-1", ":4", "direct:1x32x1"] {
+            assert_eq!(parse(Some(wrong)).unwrap_err().id, 92, "{wrong}");
+        }
     }
 
     /// What the kernels rely on, for any size of communicator and of device.

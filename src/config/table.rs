@@ -104,8 +104,8 @@ pub const TABLE: &[Var] = &[
     ),
     text(
         "GINRS_COLLECTIVE",
-        "how collectives move their bytes: auto, ll, direct or staged, for tests and benchmarks; a way that a call cannot take is \
-         auto for that call (docs/collectives.md)",
+        "how collectives move their bytes: auto, ll, direct or staged, for tests and benchmarks, also with a grid, as direct:32 or \
+         ll:8x128 (blocks x threads); a way that a call cannot take is auto for that call (docs/collectives.md)",
     ),
     text(
         "GINRS_KERNELS",

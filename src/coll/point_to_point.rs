@@ -36,26 +36,22 @@ pub struct PointToPoint {
 }
 
 thread_local! {
-    // Of the calling thread's group, by communicator. They end with the group, which owns them through its jobs.
-    static OPEN: RefCell<HashMap<usize, Weak<PointToPoint>>> = RefCell::default();
+    // By group and communicator: a group may run on, on a thread of its own, while the next one gathers. Its jobs own them.
+    static OPEN: RefCell<HashMap<(u64, usize), Weak<PointToPoint>>> = RefCell::default();
 }
 
 impl PointToPoint {
     /// Notes a message. `Some` for the first of its group: the caller sees to it that [`PointToPoint::run`] is called when the
     /// group ends.
     pub fn add(comm: &Arc<Comm>, message: Message, stream: Stream) -> Option<Arc<Self>> {
-        let key = Arc::as_ptr(comm) as usize;
-        let known = match group::open() {
-            true => OPEN.with_borrow(|open| open.get(&key).and_then(Weak::upgrade)),
-            false => None,
-        };
-        if let Some(known) = known {
+        let key = group::number().map(|group| (group, Arc::as_ptr(comm) as usize));
+        if let Some(known) = key.and_then(|key| OPEN.with_borrow(|open| open.get(&key).and_then(Weak::upgrade))) {
             known.gathered.lock().push(message, stream);
             return None;
         }
         let new = Arc::new(Self { comm: comm.clone(), gathered: Mutex::default() });
         new.gathered.lock().push(message, stream);
-        if group::open() {
+        if let Some(key) = key {
             OPEN.with_borrow_mut(|open| {
                 open.retain(|_, other| other.strong_count() > 0);
                 open.insert(key, Arc::downgrade(&new));

@@ -15,6 +15,7 @@ use crate::{bail, log};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A code whose error was already printed, by whoever knew the cause.
 pub type Told = std::result::Result<(), Code>;
@@ -57,6 +58,7 @@ pub struct Job {
 #[derive(Default)]
 struct Group {
     depth: u32,
+    number: u64,
     jobs: Vec<Job>,
     /// Of the latest call in the group that failed.
     failed: Option<Code>,
@@ -68,7 +70,18 @@ thread_local! {
 
 /// ncclGroupStart.
 pub fn start() {
-    GROUP.with_borrow_mut(|group| group.depth += 1);
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    GROUP.with_borrow_mut(|group| {
+        if group.depth == 0 {
+            group.number = NEXT.fetch_add(1, Ordering::Relaxed);
+        }
+        group.depth += 1;
+    });
+}
+
+/// Of the calling thread's open group: no other has it. None outside.
+pub fn number() -> Option<u64> {
+    GROUP.with_borrow(|group| (group.depth > 0).then_some(group.number))
 }
 
 /// True inside a group of the calling thread.
@@ -315,6 +328,21 @@ mod tests {
         assert_eq!(end().unwrap(), Ok(()));
         assert_eq!(taken(&record), ["create", "w4", "d4", "w9a", "w9b", "d9"]);
         assert!(!open());
+    }
+
+    #[test]
+    fn a_group_has_a_number_of_its_own() {
+        assert_eq!(number(), None);
+        start();
+        let first = number();
+        start();
+        assert_eq!(number(), first, "nested: the same group");
+        end().unwrap().unwrap();
+        end().unwrap().unwrap();
+        assert_eq!(number(), None);
+        start();
+        assert!(number().is_some() && number() != first);
+        end().unwrap().unwrap();
     }
 
     #[test]

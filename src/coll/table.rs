@@ -358,7 +358,9 @@ mod tests {
             let choice = choose(&Shape { part: bytes, ..small }, &sizes, None);
             // Two slots of 8 bytes for each thread and rank, in one epoch wherever the blocks suffice.
             assert!(
-                choice.threads.is_multiple_of(32) && 2 * choice.threads * 8 <= sizes.ll_slots && choice.blocks.0 <= sizes.ll_blocks,
+                choice.threads.is_multiple_of(32)
+                    && 2 * choice.threads * 8 <= sizes.ll_slots
+                    && choice.blocks.0 <= sizes.ll_blocks,
                 "{choice:?}"
             );
         }

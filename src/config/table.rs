@@ -104,7 +104,7 @@ pub const TABLE: &[Var] = &[
     ),
     text(
         "GINRS_COLLECTIVE",
-        "how collectives move their bytes: auto, ll, direct or staged, for tests and benchmarks, also with a grid, as direct:32 or \
+        "how collectives move their bytes: auto, ll, direct, buffered or staged, for tests and benchmarks, also with a grid, as direct:32 or \
          ll:8x128 (blocks x threads); a way that a call cannot take is auto for that call (docs/collectives.md)",
     ),
     text(

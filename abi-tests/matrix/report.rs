@@ -28,16 +28,22 @@ pub fn run(builds: &[Build], wanted: impl Fn(&Build, &Case) -> bool) -> Vec<Row>
                 let folder = tempfile::tempdir().expect("a folder for outputs");
                 loop {
                     let Some((i, fitting)) = queue.lock().unwrap().next() else { return };
-                    let build = builds[*i];
+                    let (build, started) = (builds[*i], std::time::Instant::now());
                     let said = build.run(fitting, &folder.path().join("out"));
-                    let results =
+                    let results: Vec<_> =
                         fitting.iter().zip(said).map(|(case, said)| ((*case).clone(), build.wants_refusal(case), said)).collect();
+                    let good = said_well(&results);
+                    println!("{}: {good} of {}, {} s", build.name(), results.len(), started.elapsed().as_secs());
                     rows.lock().unwrap().insert(*i, Row { build, results });
                 }
             });
         }
     });
     rows.into_inner().unwrap().into_values().collect()
+}
+
+fn said_well(results: &[(Case, bool, Option<String>)]) -> usize {
+    results.iter().filter(|(_, _, said)| said.is_none()).count()
 }
 
 fn column(build: &Build) -> String {

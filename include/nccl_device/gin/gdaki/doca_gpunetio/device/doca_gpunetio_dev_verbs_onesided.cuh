@@ -70,47 +70,106 @@ NCCL_DEVICE_INLINE void issueBy(doca_gpu_dev_verbs_qp* qp, Transfer const& t, ui
 }  // namespace gdaki
 }  // namespace ginrs
 
-/* The thread's and the warp's form, and the one that the execution scope chooses. */
-#define GINRS_THREE_FORMS(name, first, pass, parameters, fill)                                                      \
-  template <first GINRS_RS_GPU, GINRS_NH_AUTO>                                                                      \
-  GINRS_VERBS void doca_gpu_dev_verbs_##name##_thread parameters {                                                  \
-    ginrs::gdaki::Transfer t;                                                                                       \
-    fill;                                                                                                           \
-    ginrs::gdaki::issueBy<DOCA_GPUNETIO_VERBS_EXEC_SCOPE_THREAD, resource_sharing_mode, nic_handler>(qp, t, ticket); \
-  }                                                                                                                 \
-  template <first GINRS_RS_GPU, GINRS_NH_AUTO>                                                                      \
-  GINRS_VERBS void doca_gpu_dev_verbs_##name##_warp parameters {                                                    \
-    ginrs::gdaki::Transfer t;                                                                                       \
-    fill;                                                                                                           \
-    ginrs::gdaki::issueBy<DOCA_GPUNETIO_VERBS_EXEC_SCOPE_WARP, resource_sharing_mode, nic_handler>(qp, t, ticket);   \
-  }                                                                                                                 \
-  template <first GINRS_RS_GPU, GINRS_NH_AUTO, GINRS_ES_THREAD>                                                     \
-  GINRS_VERBS void doca_gpu_dev_verbs_##name parameters {                                                           \
-    ginrs::gdaki::Transfer t;                                                                                       \
-    fill;                                                                                                           \
-    ginrs::gdaki::issueBy<exec_scope, resource_sharing_mode, nic_handler>(qp, t, ticket);                           \
-  }
 #define GINRS_TYPE typename T,
 #define GINRS_OP GINRS_SIGNAL_OP,
 #define GINRS_TYPE_OP typename T, GINRS_SIGNAL_OP,
 #define GINRS_ADDR struct doca_gpu_dev_verbs_addr
 
-GINRS_THREE_FORMS(put, , ,
-                  (doca_gpu_dev_verbs_qp * qp, GINRS_ADDR raddr, GINRS_ADDR laddr, size_t size,
-                   uint64_t* ticket = nullptr),
-                  ginrs::gdaki::setPut(t, raddr, laddr, size))
-GINRS_THREE_FORMS(p, GINRS_TYPE, T,
-                  (doca_gpu_dev_verbs_qp * qp, GINRS_ADDR raddr, T value, uint64_t* ticket = nullptr),
-                  ginrs::gdaki::setValue(t, raddr, value))
-GINRS_THREE_FORMS(put_signal, GINRS_OP, signal_op,
-                  (doca_gpu_dev_verbs_qp * qp, GINRS_ADDR raddr, GINRS_ADDR laddr, size_t size, GINRS_ADDR sig_raddr,
-                   GINRS_ADDR sig_laddr, uint64_t sig_val, uint64_t* ticket = nullptr),
-                  (ginrs::gdaki::setPut(t, raddr, laddr, size), ginrs::gdaki::setAdd(t, sig_raddr, sig_laddr, sig_val)))
-GINRS_THREE_FORMS(signal, GINRS_OP, signal_op,
-                  (doca_gpu_dev_verbs_qp * qp, GINRS_ADDR sig_raddr, GINRS_ADDR sig_laddr, uint64_t sig_val,
-                   uint64_t* ticket = nullptr),
-                  ginrs::gdaki::setAdd(t, sig_raddr, sig_laddr, sig_val))
-#undef GINRS_THREE_FORMS
+/* Each in three forms: by a thread, by a warp, and as the execution scope says. */
+template <GINRS_RS_GPU, GINRS_NH_AUTO>
+GINRS_VERBS void doca_gpu_dev_verbs_put_thread(doca_gpu_dev_verbs_qp* qp, GINRS_ADDR raddr, GINRS_ADDR laddr, size_t size,
+    uint64_t* ticket = nullptr) {
+  ginrs::gdaki::Transfer t;
+  ginrs::gdaki::setPut(t, raddr, laddr, size);
+  ginrs::gdaki::issueBy<DOCA_GPUNETIO_VERBS_EXEC_SCOPE_THREAD, resource_sharing_mode, nic_handler>(qp, t, ticket);
+}
+template <GINRS_RS_GPU, GINRS_NH_AUTO>
+GINRS_VERBS void doca_gpu_dev_verbs_put_warp(doca_gpu_dev_verbs_qp* qp, GINRS_ADDR raddr, GINRS_ADDR laddr, size_t size,
+    uint64_t* ticket = nullptr) {
+  ginrs::gdaki::Transfer t;
+  ginrs::gdaki::setPut(t, raddr, laddr, size);
+  ginrs::gdaki::issueBy<DOCA_GPUNETIO_VERBS_EXEC_SCOPE_WARP, resource_sharing_mode, nic_handler>(qp, t, ticket);
+}
+template <GINRS_RS_GPU, GINRS_NH_AUTO, GINRS_ES_THREAD>
+GINRS_VERBS void doca_gpu_dev_verbs_put(doca_gpu_dev_verbs_qp* qp, GINRS_ADDR raddr, GINRS_ADDR laddr, size_t size,
+    uint64_t* ticket = nullptr) {
+  if (exec_scope == DOCA_GPUNETIO_VERBS_EXEC_SCOPE_WARP) {
+    doca_gpu_dev_verbs_put_warp<resource_sharing_mode, nic_handler>(qp, raddr, laddr, size, ticket);
+  } else {
+    doca_gpu_dev_verbs_put_thread<resource_sharing_mode, nic_handler>(qp, raddr, laddr, size, ticket);
+  }
+}
+
+template <GINRS_TYPE GINRS_RS_GPU, GINRS_NH_AUTO>
+GINRS_VERBS void doca_gpu_dev_verbs_p_thread(doca_gpu_dev_verbs_qp* qp, GINRS_ADDR raddr, T value, uint64_t* ticket = nullptr) {
+  ginrs::gdaki::Transfer t;
+  ginrs::gdaki::setValue(t, raddr, value);
+  ginrs::gdaki::issueBy<DOCA_GPUNETIO_VERBS_EXEC_SCOPE_THREAD, resource_sharing_mode, nic_handler>(qp, t, ticket);
+}
+template <GINRS_TYPE GINRS_RS_GPU, GINRS_NH_AUTO>
+GINRS_VERBS void doca_gpu_dev_verbs_p_warp(doca_gpu_dev_verbs_qp* qp, GINRS_ADDR raddr, T value, uint64_t* ticket = nullptr) {
+  ginrs::gdaki::Transfer t;
+  ginrs::gdaki::setValue(t, raddr, value);
+  ginrs::gdaki::issueBy<DOCA_GPUNETIO_VERBS_EXEC_SCOPE_WARP, resource_sharing_mode, nic_handler>(qp, t, ticket);
+}
+template <GINRS_TYPE GINRS_RS_GPU, GINRS_NH_AUTO, GINRS_ES_THREAD>
+GINRS_VERBS void doca_gpu_dev_verbs_p(doca_gpu_dev_verbs_qp* qp, GINRS_ADDR raddr, T value, uint64_t* ticket = nullptr) {
+  if (exec_scope == DOCA_GPUNETIO_VERBS_EXEC_SCOPE_WARP) {
+    doca_gpu_dev_verbs_p_warp<T, resource_sharing_mode, nic_handler>(qp, raddr, value, ticket);
+  } else {
+    doca_gpu_dev_verbs_p_thread<T, resource_sharing_mode, nic_handler>(qp, raddr, value, ticket);
+  }
+}
+
+template <GINRS_OP GINRS_RS_GPU, GINRS_NH_AUTO>
+GINRS_VERBS void doca_gpu_dev_verbs_put_signal_thread(doca_gpu_dev_verbs_qp* qp, GINRS_ADDR raddr, GINRS_ADDR laddr, size_t size,
+    GINRS_ADDR sig_raddr, GINRS_ADDR sig_laddr, uint64_t sig_val, uint64_t* ticket = nullptr) {
+  ginrs::gdaki::Transfer t;
+  ginrs::gdaki::setPut(t, raddr, laddr, size);
+  ginrs::gdaki::setAdd(t, sig_raddr, sig_laddr, sig_val);
+  ginrs::gdaki::issueBy<DOCA_GPUNETIO_VERBS_EXEC_SCOPE_THREAD, resource_sharing_mode, nic_handler>(qp, t, ticket);
+}
+template <GINRS_OP GINRS_RS_GPU, GINRS_NH_AUTO>
+GINRS_VERBS void doca_gpu_dev_verbs_put_signal_warp(doca_gpu_dev_verbs_qp* qp, GINRS_ADDR raddr, GINRS_ADDR laddr, size_t size,
+    GINRS_ADDR sig_raddr, GINRS_ADDR sig_laddr, uint64_t sig_val, uint64_t* ticket = nullptr) {
+  ginrs::gdaki::Transfer t;
+  ginrs::gdaki::setPut(t, raddr, laddr, size);
+  ginrs::gdaki::setAdd(t, sig_raddr, sig_laddr, sig_val);
+  ginrs::gdaki::issueBy<DOCA_GPUNETIO_VERBS_EXEC_SCOPE_WARP, resource_sharing_mode, nic_handler>(qp, t, ticket);
+}
+template <GINRS_OP GINRS_RS_GPU, GINRS_NH_AUTO, GINRS_ES_THREAD>
+GINRS_VERBS void doca_gpu_dev_verbs_put_signal(doca_gpu_dev_verbs_qp* qp, GINRS_ADDR raddr, GINRS_ADDR laddr, size_t size,
+    GINRS_ADDR sig_raddr, GINRS_ADDR sig_laddr, uint64_t sig_val, uint64_t* ticket = nullptr) {
+  if (exec_scope == DOCA_GPUNETIO_VERBS_EXEC_SCOPE_WARP) {
+    doca_gpu_dev_verbs_put_signal_warp<signal_op, resource_sharing_mode, nic_handler>(qp, raddr, laddr, size, sig_raddr, sig_laddr, sig_val, ticket);
+  } else {
+    doca_gpu_dev_verbs_put_signal_thread<signal_op, resource_sharing_mode, nic_handler>(qp, raddr, laddr, size, sig_raddr, sig_laddr, sig_val, ticket);
+  }
+}
+
+template <GINRS_OP GINRS_RS_GPU, GINRS_NH_AUTO>
+GINRS_VERBS void doca_gpu_dev_verbs_signal_thread(doca_gpu_dev_verbs_qp* qp, GINRS_ADDR sig_raddr, GINRS_ADDR sig_laddr, uint64_t sig_val,
+    uint64_t* ticket = nullptr) {
+  ginrs::gdaki::Transfer t;
+  ginrs::gdaki::setAdd(t, sig_raddr, sig_laddr, sig_val);
+  ginrs::gdaki::issueBy<DOCA_GPUNETIO_VERBS_EXEC_SCOPE_THREAD, resource_sharing_mode, nic_handler>(qp, t, ticket);
+}
+template <GINRS_OP GINRS_RS_GPU, GINRS_NH_AUTO>
+GINRS_VERBS void doca_gpu_dev_verbs_signal_warp(doca_gpu_dev_verbs_qp* qp, GINRS_ADDR sig_raddr, GINRS_ADDR sig_laddr, uint64_t sig_val,
+    uint64_t* ticket = nullptr) {
+  ginrs::gdaki::Transfer t;
+  ginrs::gdaki::setAdd(t, sig_raddr, sig_laddr, sig_val);
+  ginrs::gdaki::issueBy<DOCA_GPUNETIO_VERBS_EXEC_SCOPE_WARP, resource_sharing_mode, nic_handler>(qp, t, ticket);
+}
+template <GINRS_OP GINRS_RS_GPU, GINRS_NH_AUTO, GINRS_ES_THREAD>
+GINRS_VERBS void doca_gpu_dev_verbs_signal(doca_gpu_dev_verbs_qp* qp, GINRS_ADDR sig_raddr, GINRS_ADDR sig_laddr, uint64_t sig_val,
+    uint64_t* ticket = nullptr) {
+  if (exec_scope == DOCA_GPUNETIO_VERBS_EXEC_SCOPE_WARP) {
+    doca_gpu_dev_verbs_signal_warp<signal_op, resource_sharing_mode, nic_handler>(qp, sig_raddr, sig_laddr, sig_val, ticket);
+  } else {
+    doca_gpu_dev_verbs_signal_thread<signal_op, resource_sharing_mode, nic_handler>(qp, sig_raddr, sig_laddr, sig_val, ticket);
+  }
+}
 
 template <GINRS_TYPE_OP GINRS_RS_GPU, GINRS_NH_AUTO>
 GINRS_VERBS void doca_gpu_dev_verbs_p_signal(doca_gpu_dev_verbs_qp* qp, GINRS_ADDR raddr, T value, GINRS_ADDR sig_raddr,

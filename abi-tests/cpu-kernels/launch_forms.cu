@@ -24,6 +24,8 @@ template <typename T>
 __global__ void deduced(T* p, T v, int extra = 7) { *p = v + extra; }
 template <typename... A>
 __global__ void variadic(int* p, A... a) { *p = (0 + ... + a); }
+template <int, class...>
+__global__ void nameless(int* p) { *p = 21; }
 template <typename F>
 __global__ void apply(int n, F f) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) f(i); }
 struct Big { long v[20]; int sum() const { int s = 0; for (long x : v) s += (int)x; return s; } };
@@ -79,6 +81,8 @@ int main() {
   overloaded<<<1, 1>>>(out, "x"); CHECK(r == 'x');
   templated<int, 3 + (2 > 1)><<<1, 1>>>(out); CHECK(r == 4);
   templated<int, 99><<<1, 1>>>(out); CHECK(r == 1234);
+  nameless<3><<<1, 1>>>(out); CHECK(r == 21);
+  r = 0; nameless<3, int, float><<<1, 1>>>(out); CHECK(r == 21);
   deduced<<<1, 1>>>(out, 1); CHECK(r == 8);
   deduced<int><<<1, 1, 16>>>(out, 1, 2); CHECK(r == 3);
   variadic<<<1, 1>>>(out, 1, 2L, (short)3); CHECK(r == 6);

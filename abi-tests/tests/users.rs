@@ -147,6 +147,26 @@ fn a_planted_fault_is_found() {
     }
 }
 
+/// The process dies of the signal, after a line that says where.
+#[test]
+fn an_illegal_address_is_named() {
+    let build = tempfile::tempdir().unwrap();
+    let (file, out) = (build.path().join("poke.cu"), build.path().join("poke"));
+    let text = "__global__ void poke(float* p) { if (threadIdx.x == 5) p[blockIdx.x] = 1; }\n\
+                int main() { poke<<<2, 32>>>((float*)0x1234); return cudaDeviceSynchronize(); }\n";
+    std::fs::write(&file, text).unwrap();
+    let compiled = Command::new(prefix().join("bin/ginrs-cc")).arg(&file).arg("-o").arg(&out).output().unwrap();
+    assert!(compiled.status.success(), "{}", said(&compiled));
+    let output = Command::new(&out).output().unwrap();
+    let told = said(&output);
+    assert!(
+        !output.status.success() && told.contains("illegal address 0x123") && told.contains("thread (5,0,0)"),
+        "{}\n{told}",
+        output.status
+    );
+    assert!(told.contains("kernel poke (launched at") && told.contains("poke.cu:2)"), "{told}");
+}
+
 /// Minutes of nvcc, and no GPU: `make test` leaves it out.
 #[test]
 #[ignore = "takes minutes; needs GINRS_TEST_VENV with nvcc and NVIDIA's NCCL"]

@@ -106,6 +106,19 @@ impl Place {
     }
 }
 
+/// file:line, without allocating.
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if !self.file.is_null() {
+            // SAFETY: as for `text`.
+            for part in unsafe { CStr::from_ptr(self.file) }.to_bytes().utf8_chunks() {
+                f.write_str(part.valid())?;
+            }
+        }
+        write!(f, ":{}", self.line)
+    }
+}
+
 /// A C string as text, or `or` for NULL.
 pub(crate) fn text(string: *const c_char, or: &str) -> String {
     if string.is_null() {

@@ -28,6 +28,7 @@ pub mod error;
 pub mod event;
 mod executor;
 pub mod exports;
+mod fault;
 pub mod grid;
 pub mod kernel;
 pub mod library;

@@ -160,6 +160,7 @@ impl Pool {
     /// The life of a block thread.
     fn work(&'static self, device: &'static Device, mut job: Option<Job>) {
         block_signals();
+        crate::fault::watch();
         crate::device::bind_worker(device);
         let block = Block::for_this_thread();
         loop {

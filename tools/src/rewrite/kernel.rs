@@ -76,7 +76,7 @@ fn is_c_variadic(unit: &Unit, i: usize, function: &Function) -> bool {
 }
 
 /// How the kernel names itself in its own body, as a template-id if it is a template.
-fn own_name(unit: &Unit, declaration: &Declaration, function: &Function) -> String {
+fn own_name(unit: &mut Unit, declaration: &Declaration, function: &Function) -> String {
     let source = unit.source;
     let last = function.name.end - 1;
     let mut name = source.text_of(source.span(function.name.start, last)).replace('\n', " ");

@@ -202,8 +202,9 @@ fn master_name(name: &str) -> String {
     format!("ginrs_cpu_master_{plain}")
 }
 
-/// `<T, N, Rest...>` for the template header between `open` and `close`; parameters without a name end the list.
-pub fn template_arguments(unit: &Unit, open: usize, close: usize) -> String {
+/// `<T, N, Rest...>` for the template header between `open` and `close`; those without a name get one, or
+/// end the list if they have a default.
+pub fn template_arguments(unit: &mut Unit, open: usize, close: usize) -> String {
     let source = unit.source;
     let mut names = Vec::new();
     for parameter in source.split_commas(open + 1..close) {
@@ -217,7 +218,14 @@ pub fn template_arguments(unit: &Unit, open: usize, close: usize) -> String {
             )
             && !source.is(last - 1, "::");
         if !named {
-            break;
+            let default = end < parameter.end;
+            if default {
+                break;
+            }
+            let name = format!("ginrs_unnamed_{}", names.len());
+            unit.edits.insert(source.token(last).at.end, format!(" {name}"));
+            names.push(if source.is(last, "...") { name + "..." } else { name });
+            continue;
         }
         let pack = (parameter.start..last).any(|i| source.is(i, "..."));
         names.push(format!("{}{}", source.word(last), if pack { "..." } else { "" }));

@@ -168,6 +168,7 @@ fn signal_name(signal: i32) -> &'static str {
         libc::SIGALRM => "SIGALRM",
         libc::SIGTERM => "SIGTERM",
         libc::SIGXCPU => "SIGXCPU",
+        libc::SIGXFSZ => "SIGXFSZ: ulimit -f",
         libc::SIGSYS => "SIGSYS",
         _ => "unknown",
     }

@@ -80,10 +80,10 @@ fn every_call_launches_its_kernel_with_its_arguments() {
         let own: Vec<&Launch> = all.iter().filter(|launch| launch.u32(0) == rank).collect();
         assert!(own.iter().all(|launch| launch.u32(4) == 2));
         let calls: Vec<_> = own.iter().filter(|launch| launch.kernel != "ginrs_p2p").map(|launch| launch.call()).collect();
-        // (kernel, count, [element, kind, how, op, root]); how: 0 LL, 1 direct, 2 staged.
+        // (kernel, count, [element, kind, how, op, root]); how: 0 LL, 1 direct, 2 staged, 3 buffered.
         let expected = [
             ("ginrs_reduce_f32", 5, [4, 0, 0, 2, 0]),
-            ("ginrs_reduce_bf16", 3 << 20, [2, 0, 2, 9, 0]),
+            ("ginrs_reduce_bf16", 3 << 20, [2, 0, 3, 9, 0]),
             ("ginrs_reduce_i32", 1 << 18, [4, 0, 1, 4, 0]),
             ("ginrs_copy", 4096, [1, 3, 1, 0, 0]),
             ("ginrs_copy", 77, [2, 4, 2, 0, 1]),
@@ -92,8 +92,8 @@ fn every_call_launches_its_kernel_with_its_arguments() {
         ];
         assert_eq!(calls, expected, "rank {rank}");
         // Staged: parts side by side in y, each with the channels that the kernel is told of.
-        assert_eq!(own[1].blocks, (own[1].u32(324), 3));
         assert_eq!(own[4].blocks, (own[4].u32(324), 2));
+        assert_eq!(own[5].blocks, (own[5].u32(324), 2));
         // Direct: window and offset beside the address; what a rank does not use is not there.
         let (send, recv) = (own[3].u64(200), own[3].u64(224));
         assert_eq!(send - recv, 4096 * u64::from(rank));

@@ -1,6 +1,6 @@
 //! Which tests use a name: found in their text, so a use is shown, not that the use proves much.
 
-use crate::text::{files, members, pasted, read, without_comments, words};
+use crate::text::{files, members, pasted, places, read, without_comments, words};
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
@@ -12,6 +12,7 @@ struct Source {
     /// The line of data/tests.txt that it belongs to.
     group: usize,
     run: bool,
+    code: String,
     words: HashSet<String>,
     members: HashSet<String>,
 }
@@ -52,29 +53,31 @@ impl Uses {
                 let label = label.strip_suffix("/main.cu").map(str::to_owned).unwrap_or(label);
                 let (mut words, members) = (words(&code), members(&code));
                 words.extend(pasted(&code));
-                sources.push(Source { label, group, run: *kind == "run", words, members });
+                sources.push(Source { label, group, run: *kind == "run", code, words, members });
             }
         }
         Ok(Self { sources, cases: cases(root)? })
     }
 
     pub fn of(&self, name: &str) -> Tested {
-        self.find(|source| source.words.contains(name))
+        self.find(name, |source| source.words.contains(name))
     }
 
     /// Of a name in a namespace.
     pub fn of_both(&self, namespace: &str, name: &str) -> Tested {
-        self.find(|source| source.words.contains(namespace) && source.words.contains(name))
+        self.find(name, |source| source.words.contains(namespace) && source.words.contains(name))
     }
 
     pub fn of_member(&self, owner: &str, name: &str) -> Tested {
-        self.find(|source| source.words.contains(owner) && source.members.contains(name))
+        self.find(name, |source| source.words.contains(owner) && source.members.contains(name))
     }
 
-    fn find(&self, uses: impl Fn(&Source) -> bool) -> Tested {
-        let found: Vec<&Source> = self.sources.iter().filter(|source| uses(source)).collect();
+    fn find(&self, name: &str, uses: impl Fn(&Source) -> bool) -> Tested {
+        let mut found: Vec<&Source> = self.sources.iter().filter(|source| uses(source)).collect();
         let run = found.iter().any(|source| source.run);
-        // One of each group; what is run is listed before what is compiled.
+        // Of each group the file that says it most often.
+        found.sort_by_key(|source| (source.group, usize::MAX - places(&source.code, name).count()));
+        // What is run is listed before what is compiled.
         let mut groups = HashSet::new();
         let one_each = found.iter().filter(|source| (source.run || !run) && groups.insert(source.group));
         Tested { places: one_each.take(SHOWN).map(|source| source.label.clone()).collect(), run }

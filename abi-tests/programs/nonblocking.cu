@@ -30,6 +30,16 @@ static ncclResult_t settle(ncclComm_t comm) {
     WANT(end_ == ncclSuccess, "%s: %s: %s", #call, ncclGetErrorString(end_), ncclGetLastError(comm)); \
   } while (0)
 
+// Until all ranks of `comm` have come here.
+static void meet(Example& ex, ncclComm_t comm) {
+  int* sum;
+  CUDACHECK(cudaMalloc((void**)&sum, sizeof *sum));
+  CUDACHECK(cudaMemset(sum, 0, sizeof *sum));
+  NCCLCHECK(ncclAllReduce(sum, sum, 1, ncclInt, ncclSum, comm, ex.stream));
+  CUDACHECK(cudaStreamSynchronize(ex.stream));
+  CUDACHECK(cudaFree(sum));
+}
+
 // A fresh id on every rank, over the blocking communicator's collectives.
 static ncclUniqueId freshId(Example& ex) {
   ncclUniqueId id, *device;
@@ -105,12 +115,7 @@ static void lifecycle(Example& ex) {
   WANT(ex.rank != 1 || half == NULL, "%p", (void*)half);
   WANT(settle(comm) == ncclSuccess, "%s", ncclGetLastError(comm));
   wantPlace(half, ex.rank / 2, (ex.nRanks + 1 - ex.rank % 2) / 2);
-  int* sum;
-  CUDACHECK(cudaMalloc((void**)&sum, sizeof *sum));
-  CUDACHECK(cudaMemset(sum, 0, sizeof *sum));
-  NCCLCHECK(ncclAllReduce(sum, sum, 1, ncclInt, ncclSum, half, ex.stream));
-  CUDACHECK(cudaStreamSynchronize(ex.stream));
-  CUDACHECK(cudaFree(sum));
+  meet(ex, half);
 
   // A group of several kinds of calls.
   Traffic other;
@@ -142,6 +147,7 @@ static void lifecycle(Example& ex) {
     ncclComm_t rest = (ncclComm_t)0x1;
     INPROGRESS(comm, ncclCommShrink(comm, list, 1, &rest, &config, NCCL_SHRINK_DEFAULT));
     wantPlace(rest, ex.rank - 1, ex.nRanks - 1);
+    meet(ex, rest); // a revoke also ends what the others have not finished
     INPROGRESS(rest, ncclCommRevoke(rest, NCCL_REVOKE_DEFAULT));
     NCCLCHECK(ncclCommDestroy(rest));
   }

@@ -3,6 +3,7 @@
 use super::Comm;
 use crate::bail;
 use crate::error::{Code, Error, Result};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -35,10 +36,14 @@ impl Comm {
         Ok(())
     }
 
-    /// Until no kernel runs on the device, or for so long as kernels get to leave after an abort.
+    /// Until the kernels that run on the device now have ended, or for so long as kernels get to leave after an abort.
     pub(super) fn wait_for_kernels(&self) {
+        // A device that cannot tell whether kernels run drops what is buried once they have ended.
+        let here = Arc::new(());
+        let buried = Arc::downgrade(&here);
+        self.device.bury(Box::new(here));
         let begin = Instant::now();
-        while !self.device.idle() && begin.elapsed() < LEAVE {
+        while buried.strong_count() > 0 && !self.device.idle() && begin.elapsed() < LEAVE {
             std::thread::sleep(Duration::from_millis(1));
         }
     }

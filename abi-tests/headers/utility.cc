@@ -27,7 +27,7 @@ static void rounding() {
   CHECK(reinterpret_cast<uintptr_t>(aligned) % 16 == 0 && aligned >= buffer + 1 && aligned < buffer + 17);
   CHECK(alignDown(aligned + 5, size_t(16)) == aligned);
   void const* at = &buffer[1];
-  CHECK(alignUp(at, size_t(16)) == aligned && alignDown((void const*)(aligned + 5), size_t(16)) == aligned);
+  CHECK(alignUp<int>(at, size_t(16)) == aligned && alignDown<int>((void const*)(aligned + 5), size_t(16)) == aligned);
   float* p = reinterpret_cast<float*>(0x1000);
   CHECK(reinterpret_cast<uintptr_t>(add4G(p, 3)) == 0x300001000ull);
   CHECK(reinterpret_cast<uintptr_t>(add4G(add4G(p, 3), -2)) == 0x100001000ull);

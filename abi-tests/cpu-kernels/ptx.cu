@@ -93,6 +93,27 @@ __global__ void barriers(volatile uint32_t* out) {
   if (threadIdx.x == 32) out[64] = votes;
 }
 
+__global__ void arithmetic(float* f, uint32_t* out) {
+  float x = f[0], y;
+  double d = 3, e;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); f[1] = y;
+  asm("lg2.approx.f32 %0, %1;" : "=f"(y) : "f"(y)); f[2] = y;
+  asm("rcp.approx.ftz.f32 %0,%1;" : "=f"(y) : "f"(x)); f[3] = y;
+  asm("rsqrt.approx.f32 %0, %1;" : "=f"(y) : "f"(4.f)); f[4] = y;
+  asm("fma.rn.f32 %0, %1, %2, %3;" : "=f"(y) : "f"(x), "f"(3.f), "f"(.5f)); f[5] = y;
+  asm("{ .reg .f32 t; mul.rn.f32 t, %1, %1; max.f32 t, t, 0f41200000; sub.f32 %0, t, %1; }" : "=f"(y) : "f"(x)); f[6] = y;
+  asm("fma.rn.f64 %0, %1, %1, %1;" : "=d"(e) : "d"(d)); f[7] = (float)e;
+  int n = -5, m;
+  unsigned u;
+  asm("mad.lo.s32 %0, %1, %1, %1;" : "=r"(m) : "r"(n)); out[0] = m;
+  asm("min.s32 %0, %1, 3;" : "=r"(m) : "r"(n)); out[1] = -m;
+  asm("max.u32 %0, %1, 3;" : "=r"(u) : "r"(n)); out[2] = u == 0u - 5;
+  asm("popc.b32 %0, %1;" : "=r"(u) : "r"(0xf0f)); out[3] = u;
+  asm("clz.b32 %0, %1;" : "=r"(u) : "r"(1)); out[4] = u;
+  asm("clz.b64 %0, %1;" : "=r"(u) : "l"(0ull)); out[5] = u;
+  asm("abs.s32 %0, %1;" : "=r"(m) : "r"(n)); out[6] = m;
+}
+
 int main() {
   uint64_t* w; float* f; uint32_t* out;
   cudaMallocManaged(&w, 4096); cudaMallocManaged(&f, 64); cudaMallocManaged(&out, 4096);
@@ -105,5 +126,12 @@ int main() {
   barriers<<<1, 64>>>(out);
   CHECK(out[0] == 7 && out[63] == 8);
   CHECK(hostAssembly(4) == 5 && onHost(1) == 2);
+  f[0] = 2;
+  arithmetic<<<1, 1>>>(f, out);
+  cudaDeviceSynchronize();
+  const float reals[] = {2, 4, 2, .5f, .5f, 6.5f, 8, 12};
+  for (int i = 0; i < 8; i++) if (f[i] != reals[i]) { printf("real %d: %g, want %g\n", i, f[i], reals[i]); return 1; }
+  const uint32_t whole[] = {20, 5, 1, 8, 31, 64, 5};
+  for (int i = 0; i < 7; i++) if (out[i] != whole[i]) { printf("whole %d: %u, want %u\n", i, out[i], whole[i]); return 1; }
   printf("ptx: ok\n");
 }

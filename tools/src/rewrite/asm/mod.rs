@@ -1,6 +1,7 @@
 //! Inline PTX in device code: the forms of [`table`] become C++ (`ginrs_cpu/ptx.h`), any other is an error that names it.
 //! Assembly in host functions is the host's own and stays.
 
+mod math;
 mod ptx;
 mod table;
 

@@ -99,7 +99,10 @@ impl Translator<'_> {
                 let (yes, no) = (self.value(1, kind)?, self.value(2, kind)?);
                 Ok(format!("{}, {} ? {yes} : {no})", self.set(0)?, self.predicate_operand(3)?))
             }
-            "add" | "sub" | "and" | "or" | "xor" | "shl" | "shr" => self.arithmetic(),
+            "and" | "or" | "xor" | "shl" | "shr" => self.arithmetic(),
+            "add" | "sub" if modifiers.len() == 1 && !modifiers[0].contains('f') => self.arithmetic(),
+            "add" | "sub" | "mul" | "mad" | "fma" | "div" | "min" | "max" | "neg" | "abs" | "not" | "rcp" | "sqrt" | "rsqrt"
+            | "ex2" | "lg2" | "tanh" | "sin" | "cos" | "popc" | "clz" => self.math(&modifiers),
             "prmt" if modifiers == ["b32"] => {
                 let word = |n| self.value(n, "::std::uint32_t");
                 Ok(format!("{}, {PTX}prmt({}, {}, {}))", self.set(0)?, word(1)?, word(2)?, word(3)?))
@@ -325,11 +328,21 @@ impl Translator<'_> {
         Ok(format!("{target} = {} {operator} {}", self.value(1, kind)?, self.value(2, kind)?))
     }
 
+    fn math(&self, modifiers: &[&str]) -> Result<String, String> {
+        let kind = self.last_type()?;
+        let (name, before) = modifiers.split_last().ok_or_else(|| self.unknown())?;
+        if name.contains("16") {
+            return Err(self.unknown()); // halves travel as bits here
+        }
+        let arguments: Vec<String> =
+            (1..self.instruction.operands.len()).map(|n| self.value(n, kind)).collect::<Result<_, _>>()?;
+        let value = super::math::expression(&self.instruction.opcode, before, kind, &arguments).ok_or_else(|| self.unknown())?;
+        Ok(format!("{}, {value})", self.set(0)?))
+    }
+
     fn arithmetic(&self) -> Result<String, String> {
         let kind = self.last_type()?;
-        if self.instruction.modifiers.len() != 1
-            || matches!(kind, "::std::uint16_t") && self.instruction.modifiers[0].contains('f')
-        {
+        if self.instruction.modifiers.len() != 1 || self.instruction.modifiers[0].contains('f') {
             return Err(self.unknown());
         }
         let operator = match self.instruction.opcode.as_str() {

@@ -93,8 +93,11 @@ const INBOX: u64 = 64 << 20;
 const SLOT_HEADER: u32 = 128;
 /// What an LL thread takes at a time, in slots of 8 bytes. Bytes.
 const LL_PACK: u64 = 16;
-/// Threads of an LL block before there is another block.
+/// Threads of an LL block before there is another block: small all-reduces gain from more multiprocessors.
 const LL_SPREAD: u64 = 256;
+const LL_SPREAD_SMALL: u64 = 128;
+/// Bytes of a small one, at most.
+const LL_SMALL: u64 = 32 << 10;
 /// More ranks than that take no LL.
 const LL_RANKS: u32 = 16;
 /// More ranks than that cannot reduce through the inboxes: the kernel has a table of that size.
@@ -181,7 +184,8 @@ pub fn choose(shape: &Shape, sizes: &Sizes, forced: Option<Forced>) -> Choice {
         How::Ll => {
             // Many small blocks, over many multiprocessors; larger ones where they are not enough for one round.
             let packs = shape.part.div_ceil(LL_PACK);
-            let spread = packs.div_ceil(sizes.ll_blocks.into()).max(packs.min(LL_SPREAD));
+            let block = if shape.part <= LL_SMALL { LL_SPREAD_SMALL } else { LL_SPREAD };
+            let spread = packs.div_ceil(sizes.ll_blocks.into()).max(packs.min(block));
             let threads = grid.threads.unwrap_or(spread.next_multiple_of(32).min(most.into()) as u32).min(most);
             let blocks = grid.blocks.unwrap_or(enough(packs, threads.into(), sizes.ll_blocks)).min(sizes.ll_blocks);
             Choice { how, blocks: (blocks, 1), threads, channels: 0 }

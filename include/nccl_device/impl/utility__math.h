@@ -46,13 +46,19 @@ NCCL_HOST_DEVICE_INLINE constexpr Z alignDown(X x, Y alignment) {
   return Z(x) & ~(Z(alignment) - 1);
 }
 template <typename T>
+struct ElementBytes : ValueAsType<size_t, sizeof(T)> {};
+template <>
+struct ElementBytes<void> : ValueAsType<size_t, 1> {};
+template <>
+struct ElementBytes<void const> : ValueAsType<size_t, 1> {};
+template <typename T>
 NCCL_HOST_DEVICE_INLINE T* alignUp(T* p, size_t alignment) {
-  static_assert(sizeof(T) == 1, "alignUp: only pointers to one-byte elements can be aligned without losing elements");
+  static_assert(ElementBytes<T>::value == 1, "alignUp: only pointers to one-byte elements can be aligned without losing elements");
   return reinterpret_cast<T*>(alignUp(reinterpret_cast<uintptr_t>(p), alignment));
 }
 template <typename T>
 NCCL_HOST_DEVICE_INLINE T* alignDown(T* p, size_t alignment) {
-  static_assert(sizeof(T) == 1, "alignDown: only pointers to one-byte elements can be aligned without losing elements");
+  static_assert(ElementBytes<T>::value == 1, "alignDown: only pointers to one-byte elements can be aligned without losing elements");
   return reinterpret_cast<T*>(alignDown(reinterpret_cast<uintptr_t>(p), alignment));
 }
 template <typename T>

@@ -111,15 +111,16 @@ fn programs_to_machine_code() {
 #[ignore = "an hour on two cores; make abi-full"]
 fn full() {
     assert!(nvcc().is_some() && Headers::Nvidia.flags().is_some(), "the full matrix needs nvcc and NVIDIA's headers: make deps");
-    let mut builds = [host_builds(), cpu_builds()].concat();
-    for headers in [Headers::Ours, Headers::Nvidia] {
-        for arch in [75, 80, 90, 100] {
-            for standard in ["c++17", "c++20"] {
-                builds.extend(MODES.map(|mode| Build::nvcc(arch, mode, standard, headers)));
+    let mut builds = Vec::new();
+    for mode in MODES {
+        for headers in [Headers::Ours, Headers::Nvidia] {
+            for arch in [75, 80, 90, 100] {
+                builds.extend(["c++17", "c++20"].map(|standard| Build::nvcc(arch, mode, standard, headers)));
             }
         }
     }
     builds.extend([75, 80, 90, 100].map(|arch| Build::nvcc(arch, Mode::Object, "c++17", Headers::Ours)));
+    builds.extend([host_builds(), cpu_builds()].concat());
     /* What must not compile, and what NVIDIA's headers refuse: each is a command of its own, so in one build of nvcc's. */
     let rows = report::run(&builds, |build, case| {
         let once = !matches!(build.compiler, Compiler::Nvcc { arch, mode, .. }

@@ -1,4 +1,6 @@
 // Vector types: sizes, alignments, constructors; dim3; the cached loads and stores on them.
+#include <cuComplex.h>
+#include <driver_functions.h>
 #include "check.h"
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -75,5 +77,9 @@ int main() {
   passed<<<1, 33>>>(make_float4(1, 2, 3, 4), Holder{'h', {5, 6, 7, 8}}, make_int3(1, 2, 3));
   uint3 u = dim3(4, 5);
   CHECK(u.x == 4 && u.y == 5 && u.z == 1);
+  cuDoubleComplex i = make_cuDoubleComplex(0, 1), minusOne = cuCmul(i, i);
+  cuFloatComplex quotient = cuCdivf(make_cuComplex(5, 5), make_cuFloatComplex(3, -1));
+  CHECK(cuCreal(minusOne) == -1 && cuCimag(minusOne) == 0 && quotient.x == 1 && quotient.y == 2 && cuCabs(make_cuDoubleComplex(3, 4)) == 5);
+  CHECK(make_cudaExtent(1, 2, 3).depth == 3);
   return finish("vectors");
 }

@@ -1,0 +1,5 @@
+/* How intrinsics may round. */
+#ifndef __DEVICE_TYPES_H__
+#define __DEVICE_TYPES_H__
+enum cudaRoundMode { cudaRoundNearest, cudaRoundZero, cudaRoundPosInf, cudaRoundMinInf };
+#endif

@@ -91,7 +91,7 @@ fn over_several_nodes() {
 /// One algorithm for all calls that it can take.
 #[test]
 fn each_algorithm() {
-    for how in ["ll", "direct", "staged"] {
+    for how in ["ll", "direct", "buffered", "staged"] {
         let forced = ("GINRS_COLLECTIVE", how);
         all_ok(&["collectives", "captured"], 3, Threads, &[("COLL", "sample=800 big=9001 seed=13"), forced]);
     }

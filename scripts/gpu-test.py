@@ -98,7 +98,7 @@ def environment(job, taken):
     env["LD_LIBRARY_PATH"] = ":".join([f"{BUILT}/lib" if library == "ginrs" else nccl, cudart, env.get("LD_LIBRARY_PATH", "")])
     env["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, taken))
     env.setdefault("SOAK", "seconds=1")
-    env.setdefault("COLL", "sample=8 big=300007 largest=16777216")
+    env.setdefault("COLL", "sample=60 big=300007 largest=16777216")
     if len(taken) < job["ranks"]:
         # Streams must not share a hardware queue: kernels of one rank would stand behind those of another that wait for them.
         env.update(GINRS_SHARE_DEVICE="1", CUDA_DEVICE_MAX_CONNECTIONS="32")

@@ -67,6 +67,7 @@ gpu-test: ## the four combinations with NVIDIA's headers and library, on the GPU
 	@scripts/gpu-test.py $(GPU_TEST)
 	@[ -n "$(GPU_TEST)" ] || scripts/gpu-faults.sh
 	@[ -n "$(GPU_TEST)" ] || scripts/gpu-together.sh
+	@[ -n "$(GPU_TEST)" ] || scripts/gpu-communicators.sh
 
 gpu-faults: ## a rank fails in every way there is: the waits of the others end (part of gpu-test)
 	@scripts/gpu-faults.sh $(GPU_FAULTS)

@@ -83,7 +83,7 @@ fn make(comm: &Comm, kernels: Arc<dyn Kernels>) -> Result<Ready> {
         );
     }
     let one_team = comm.topo.lsa_size == comm.n_ranks;
-    let sizes = table::Sizes::of(device, comm.n_ranks, blocks);
+    let sizes = table::Sizes::of(device, comm.n_ranks, one_team, blocks);
     let pairs = u64::from(comm.n_ranks) * u64::from(sizes.channels);
     let slots = pairs * u64::from(sizes.slots) * u64::from(sizes.slot_bytes);
     // Its bytes as ncclLLA2ACreateRequirement counts them: per block a header, and two banks of slots.

@@ -109,10 +109,11 @@ pub const LEAST_BLOCKS: u32 = 4;
 
 impl Sizes {
     /// For a communicator of `n_ranks` on such devices, each of which surely runs `blocks` for each of its ranks at the same time.
-    pub fn of(device: device::Kind, n_ranks: u32, blocks: u32) -> Self {
+    /// More channels are faster within one LSA team, and not between nodes (docs/measured/collectives.md).
+    pub fn of(device: device::Kind, n_ranks: u32, one_team: bool, blocks: u32) -> Self {
         let mut sizes = match device {
             device::Kind::Cuda => Self {
-                channels: 16,
+                channels: if one_team { 32 } else { 16 },
                 slots: 4,
                 slot_bytes: 64 << 10,
                 barriers: 128,
@@ -323,7 +324,7 @@ mod tests {
     }
 
     fn how(shape: Shape) -> How {
-        choose(&shape, &Sizes::of(shape.device, shape.n_ranks, 132), None).how
+        choose(&shape, &Sizes::of(shape.device, shape.n_ranks, shape.one_team, 132), None).how
     }
 
     #[test]
@@ -357,7 +358,7 @@ mod tests {
         assert_eq!(how(Shape { local: true, ..small }), How::Buffered);
         assert_eq!(how(Shape { one_team: false, ..small }), How::Staged);
         assert_eq!(how(Shape { n_ranks: LL_RANKS + 1, ..small }), How::Buffered);
-        let sizes = Sizes::of(Cuda, 8, 132);
+        let sizes = Sizes::of(Cuda, 8, true, 132);
         for bytes in 1..=ll_limit(Cuda) {
             let choice = choose(&Shape { part: bytes, ..small }, &sizes, None);
             // Two slots of 8 bytes for each thread and rank, in one epoch wherever the blocks suffice.
@@ -372,7 +373,7 @@ mod tests {
 
     #[test]
     fn a_way_that_is_asked_for_is_taken_where_it_can_be() {
-        let sizes = Sizes::of(Cpu, 4, 16);
+        let sizes = Sizes::of(Cpu, 4, true, 16);
         let call = Shape { device: Cpu, n_ranks: 4, ..shape(Kind::AllGather, 1 << 20) };
         let with = |text| choose(&call, &sizes, parse(Some(text)).unwrap());
         assert_eq!((with("staged").how, with("ll").how, with("auto").how), (How::Staged, How::Direct, How::Direct));
@@ -389,8 +390,10 @@ mod tests {
     fn every_grid_fits_its_memory_and_its_device() {
         for device in [Cpu, Cuda] {
             for n_ranks in [1, 2, 3, 8, 16, 64, 500, 1024] {
-                for blocks in [LEAST_BLOCKS, 14, 16, 40, 108, 132, 1000] {
-                    let sizes = Sizes::of(device, n_ranks, blocks);
+                for (blocks, one_team) in
+                    [LEAST_BLOCKS, 14, 16, 40, 108, 132, 1000].into_iter().flat_map(|b| [(b, false), (b, true)])
+                {
+                    let sizes = Sizes::of(device, n_ranks, one_team, blocks);
                     let at = format!("{device:?}, {n_ranks} ranks, {blocks} blocks: {sizes:?}");
                     assert!(sizes.channels >= 2 && sizes.slots.is_power_of_two() && sizes.slot_bytes.is_multiple_of(128), "{at}");
                     assert!(2 * sizes.channels <= blocks && sizes.barriers <= blocks, "{at}");

@@ -80,7 +80,9 @@ impl Build {
         let mut command = match self.compiler {
             Compiler::Nvcc { arch, mode } => {
                 let mut command = nvcc_command(&nvcc().expect("nvcc"));
-                command.args(nvcc_flags(arch, mode));
+                /* NVIDIA's device verbs are there in the device pass alone, and that is what an N of T114 is about. */
+                let device_pass = !ours && mode == Mode::Plain && !chosen.iter().any(|choice| choice.starts_with("-DRUN_N"));
+                command.args(nvcc_flags(arch, mode).iter().map(|flag| if device_pass && flag == "-c" { "-ptx" } else { flag }));
                 /* In one TU with debug code of all cases, nvcc warns of its size. */
                 if ours && mode != Mode::Debug {
                     command.args(["-Werror", "all-warnings", "-Xcompiler", "-Wall,-Wextra"]);
@@ -135,7 +137,7 @@ impl Build {
     pub fn wants_refusal(&self, case: &Case) -> bool {
         match case.kind {
             Kind::Refused => self.headers == Headers::Ours || !case.is_accepted,
-            _ => case.kind == Kind::OursAlone && self.headers == Headers::Nvidia,
+            _ => case.kind == Kind::OursAlone && self.headers == Headers::Nvidia && !case.is_accepted,
         }
     }
 

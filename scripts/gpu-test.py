@@ -326,13 +326,17 @@ def sanitize(args, pool):
     tool = shutil.which("compute-sanitizer") or first(["/usr/local/cuda/bin/compute-sanitizer"])
     if tool is None:
         sys.exit("compute-sanitizer is not here | fix: it comes with the CUDA toolkit")
-    small = {"TORTURE": "blocks=2 threads=32 coop=cta strip=4096 largest=500 rounds=1 seed=1", "SOAK": "seconds=0 blocks=2 threads=64 strip=4096"}
+    small = {"TORTURE": "blocks=2 threads=32 coop=cta strip=4096 largest=500 rounds=1 seed=1", "SOAK": "seconds=0 blocks=2 threads=64 strip=4096",
+             "COLL": "sample=2000 big=4100 largest=65536"}
     wanted = args.only or ["windows", "layout", "barriers", "ll", "graphs", "gin", "ginbarriers", "order", "lsa-allreduce", "gin-alltoall", "moe", "torture", "soak"]
     todo = []
     for check in ["memcheck", "racecheck", "synccheck"]:
         for column in ["ours x ginrs", "ours x ginrs, direct"]:
             names = [name for name in suite_names(column, "processes", 1) if name in wanted and not (pool.alone and name in NOT_SHARED)]
             todo.append((check, dict(binary="suite", column=column, ranks=2, mode="threads" if pool.alone else "processes", nodes=1, names=names)))
+        names = [name for name in COLL if not args.only or name in args.only]
+        if names and not pool.alone:
+            todo.append((check, dict(binary="coll", column="ours x ginrs", ranks=2, mode="processes", nodes=1, names=names)))
 
     end = time.time() + args.seconds
 
@@ -343,11 +347,12 @@ def sanitize(args, pool):
     bad = count = 0
     with concurrent.futures.ThreadPoolExecutor(max(1, len(pool.free) // 2)) as lanes:
         for check, job, results in lanes.map(one, todo):
-            text = "".join(r["text"] for r in results)
+            # A text goes on to the end of its run: the last one has the summary of each process. What was found also fails its program, by the exit status.
+            text = results[-1]["text"] if results else ""
             clean = text.count("ERROR SUMMARY: 0 errors") + text.count("0 hazards displayed (0 errors")
             fine = len(results) == len(job["names"]) and all(r["result"] == "ok" for r in results) and clean == (1 if pool.alone else 2)
             bad, count = bad + (not fine), count + 1
-            print(f"{check:10} {job['column']:22} {'clean' if fine else 'FAIL'}: {', '.join(r['name'] for r in results)} ({sum(r['seconds'] for r in results[-1:])} s)", flush=True)
+            print(f"{check:10} {job['column']:22} {job['binary']:5} {'clean' if fine else 'FAIL'}: {', '.join(r['name'] for r in results)} ({sum(r['seconds'] for r in results[-1:])} s)", flush=True)
             if not fine:
                 print(f"  {len(job['names']) - len(results)} programs not run; " + "; ".join(f"{r['name']}: {r['result']}" for r in results if r["result"] != "ok"))
                 print("\n".join([line for line in text.splitlines() if "=========" in line][:60]))

@@ -1,6 +1,7 @@
 //! Programs and checks over the installed tree; see `tests/`. This is what those share.
 
 pub mod dwarf;
+pub mod programs;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

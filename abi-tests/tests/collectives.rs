@@ -2,26 +2,14 @@
 //! `ginrs-cc` and run as threads, as processes and by one thread for all ranks, on one node and on two simulated ones.
 //! Needs GINRS_PREFIX (`make test` sets it). `make gpu-test` runs the same programs on GPUs, also on NVIDIA's library.
 
-use abi_tests::{prefix, root, run, text};
-use std::collections::HashMap;
+use abi_tests::{prefix, run, text};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex, OnceLock};
 
-/// The compiled program; each is compiled once.
+/// The compiled program of `abi-tests/collectives`.
+#[track_caller]
 fn compiled(name: &str) -> PathBuf {
-    type Once = Arc<OnceLock<PathBuf>>;
-    static BUILT: OnceLock<(tempfile::TempDir, Mutex<HashMap<String, Once>>)> = OnceLock::new();
-    let (folder, built) = BUILT.get_or_init(|| (tempfile::tempdir().unwrap(), Mutex::default()));
-    let once = built.lock().unwrap().entry(name.into()).or_default().clone();
-    once.get_or_init(|| {
-        let out = folder.path().join(name);
-        let mut command = Command::new(prefix().join("bin/ginrs-cc"));
-        command.args(["-std=c++17", "-O2", "--extended-lambda", "-o"]).arg(&out);
-        run(command.arg(root().join(format!("abi-tests/collectives/{name}.cu"))));
-        out
-    })
-    .clone()
+    abi_tests::programs::compiled(&format!("abi-tests/collectives/{name}.cu"))
 }
 
 /// A process for each rank, a thread for each, or one thread for all.

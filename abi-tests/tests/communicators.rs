@@ -1,31 +1,14 @@
 //! Communicators beyond ncclCommInitRank: split, shrink, revoke, several ids, non-blocking ones. Programs compiled by the installed
 //! `ginrs-cc`, as processes and as threads, with kernels on every communicator that they make.
 
-use abi_tests::{prefix, root, text};
+use abi_tests::{prefix, text};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
 
-const PROGRAMS: [&str; 4] = ["split", "shrink", "nonblocking", "scalable"];
-
-/// The compiled program; all are compiled at the first use, side by side.
+/// The compiled program of `abi-tests/programs`.
+#[track_caller]
 fn compiled(name: &str) -> PathBuf {
-    static BUILT: OnceLock<tempfile::TempDir> = OnceLock::new();
-    let folder = BUILT.get_or_init(|| {
-        let folder = tempfile::tempdir().unwrap();
-        let start = |name: &str| {
-            let source = root().join(format!("abi-tests/programs/{name}.cu"));
-            let mut command = Command::new(prefix().join("bin/ginrs-cc"));
-            command.args(["-std=c++17", "-O1", "-o"]).arg(folder.path().join(name)).arg(source);
-            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("ginrs-cc starts")
-        };
-        for (name, compiler) in PROGRAMS.map(|name| (name, start(name))) {
-            let output = compiler.wait_with_output().unwrap();
-            assert!(output.status.success(), "ginrs-cc {name}.cu failed:\n{}", text(&output));
-        }
-        folder
-    });
-    folder.path().join(name)
+    abi_tests::programs::compiled(&format!("abi-tests/programs/{name}.cu"))
 }
 
 const PATIENCE: [(&str, &str); 2] = [("GINRS_INIT_TIMEOUT", "60"), ("GINRS_TIMEOUT", "60")];

@@ -2,15 +2,11 @@
 //! `ginrs-cc`, runs on two devices and must end with "NAME: ok". `NAME.fail.cu` must not compile, and say what its first
 //! line, `// expect: text`, promises. Needs GINRS_PREFIX (`make test` sets it).
 
+use abi_tests::{prefix, text};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 const SECONDS: &str = "170";
-
-fn prefix() -> PathBuf {
-    let prefix = std::env::var_os("GINRS_PREFIX").expect("GINRS_PREFIX names the installed tree; `make test` sets it");
-    PathBuf::from(prefix).canonicalize().expect("GINRS_PREFIX exists")
-}
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("cpu-kernels")
@@ -39,17 +35,13 @@ fn compile(name: &str, flags: &[&str], compiler: Option<&str>, out: &Path) -> Ou
     command.output().expect("timeout and ginrs-cc start")
 }
 
-fn said(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
-}
-
 /// Compiles and runs one program; what went wrong, if anything.
 fn run(name: &str, flags: &[&str], compiler: Option<&str>) -> Result<(), String> {
     let build = tempfile::tempdir().map_err(|e| e.to_string())?;
     let program = build.path().join(name);
     let compiled = compile(name, flags, compiler, &program);
     if !compiled.status.success() {
-        return Err(format!("{name}.cu does not compile:\n{}", said(&compiled)));
+        return Err(format!("{name}.cu does not compile:\n{}", text(&compiled)));
     }
     let ran = Command::new("timeout")
         .args(["-k", "5", "-s", "ABRT", SECONDS])
@@ -58,14 +50,14 @@ fn run(name: &str, flags: &[&str], compiler: Option<&str>) -> Result<(), String>
         .output()
         .map_err(|e| e.to_string())?;
     if !ran.status.success() {
-        return Err(format!("{name}: {}\n{}", ran.status, said(&ran)));
+        return Err(format!("{name}: {}\n{}", ran.status, text(&ran)));
     }
     let expected = match std::fs::read_to_string(folder().join(format!("{name}.expected"))) {
         Ok(text) => text,
         Err(_) => format!("{name}: ok\n"),
     };
     if String::from_utf8_lossy(&ran.stdout) != expected {
-        return Err(format!("{name} was to print\n{expected}but printed\n{}", said(&ran)));
+        return Err(format!("{name} was to print\n{expected}but printed\n{}", text(&ran)));
     }
     Ok(())
 }
@@ -104,11 +96,11 @@ fn programs_run_as_cpp20_with_clang() {
 fn what_is_not_there_says_so() {
     let build = tempfile::tempdir().unwrap();
     for name in programs(true) {
-        let text = std::fs::read_to_string(folder().join(format!("{name}.cu"))).unwrap();
-        let expected = text.lines().next().and_then(|l| l.strip_prefix("// expect: ")).expect("`// expect: text` comes first");
+        let source = std::fs::read_to_string(folder().join(format!("{name}.cu"))).unwrap();
+        let expected = source.lines().next().and_then(|l| l.strip_prefix("// expect: ")).expect("`// expect: text` comes first");
         let output = compile(&name, &["-std=c++17"], None, &build.path().join("program"));
         assert!(!output.status.success(), "{name}.cu compiled");
-        let told = said(&output);
+        let told = text(&output);
         assert!(told.contains(expected), "{name}.cu was to fail with\n{expected}\nbut said\n{told}");
     }
 }

@@ -1,11 +1,11 @@
 //! The CUDA device over the driver stand-in (abi-tests/mock-driver): the programs of programs.rs again, their kernels on the CPU,
 //! all else as on GPUs. Then what a driver may refuse, and ranks that die. Needs GINRS_PREFIX (`make test` sets it).
 
+use abi_tests::programs::compiled;
 use abi_tests::{prefix, root, run, text};
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 type Env<'a> = &'a [(&'a str, &'a str)];
@@ -30,20 +30,6 @@ fn driver() -> PathBuf {
         driver
     });
     made.clone()
-}
-
-/// The compiled program; each is compiled once for all tests of this file.
-fn compiled(source: &str) -> PathBuf {
-    type Once = Arc<OnceLock<PathBuf>>;
-    static BUILT: Mutex<Option<HashMap<String, Once>>> = Mutex::new(None);
-    let once = BUILT.lock().unwrap().get_or_insert_default().entry(source.into()).or_default().clone();
-    once.get_or_init(|| {
-        let out = folder().join(source.replace(['/', '.'], "_"));
-        let mut compiler = Command::new(prefix().join("bin/ginrs-cc"));
-        run(compiler.args(["-std=c++17", "-O2", "--extended-lambda", "-o"]).arg(&out).arg(root().join(source)));
-        out
-    })
-    .clone()
 }
 
 fn program(name: &str) -> PathBuf {

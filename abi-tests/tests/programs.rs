@@ -1,34 +1,14 @@
 //! Programs over several ranks, compiled by the installed `ginrs-cc` and run as a user would: as processes under `ginrs-run`
 //! and as threads. Needs GINRS_PREFIX (`make test` sets it).
 
-use std::collections::HashMap;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Arc, Mutex, OnceLock};
+use abi_tests::{prefix, text};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
 
-fn prefix() -> PathBuf {
-    let prefix = std::env::var_os("GINRS_PREFIX").expect("GINRS_PREFIX names the installed tree; `make test` sets it");
-    PathBuf::from(prefix).canonicalize().expect("GINRS_PREFIX exists")
-}
-
-/// The compiled program; each is compiled once for all tests of this file.
+/// The compiled program of `abi-tests/programs`.
+#[track_caller]
 fn compiled(name: &str) -> PathBuf {
-    type Once = Arc<OnceLock<PathBuf>>;
-    static BUILT: OnceLock<(tempfile::TempDir, Mutex<HashMap<String, Once>>)> = OnceLock::new();
-    let (folder, built) = BUILT.get_or_init(|| (tempfile::tempdir().unwrap(), Mutex::default()));
-    let once = built.lock().unwrap().entry(name.into()).or_default().clone();
-    once.get_or_init(|| {
-        let out = folder.path().join(name);
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("programs/{name}.cu"));
-        let result = Command::new(prefix().join("bin/ginrs-cc"))
-            .args(["-std=c++17", "-O2", "--extended-lambda", "-o"])
-            .args([&out, &source])
-            .output()
-            .expect("ginrs-cc starts");
-        assert!(result.status.success(), "ginrs-cc {name}.cu failed:\n{}", String::from_utf8_lossy(&result.stderr));
-        out
-    })
-    .clone()
+    abi_tests::programs::compiled(&format!("abi-tests/programs/{name}.cu"))
 }
 
 /// How ranks are started.
@@ -38,10 +18,6 @@ enum Mode {
     Threads,
 }
 use Mode::{Processes, Threads};
-
-fn text(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
-}
 
 /// Runs `name` and wants every rank's "ok".
 #[track_caller]

@@ -2,6 +2,7 @@
 //! end with "NAME: ok". Compiled with -DPLANT one result of each is wrong, and it must say so. nvcc compiles and links the
 //! same files with our headers and with NVIDIA's (`cargo test -p abi-tests --test users -- --ignored`). Needs GINRS_PREFIX.
 
+use abi_tests::{prefix, text};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -78,17 +79,8 @@ const PROGRAMS: &[Program] = &[
     },
 ];
 
-fn prefix() -> PathBuf {
-    let prefix = std::env::var_os("GINRS_PREFIX").expect("GINRS_PREFIX names the installed tree; `make test` sets it");
-    PathBuf::from(prefix).canonicalize().expect("GINRS_PREFIX exists")
-}
-
 fn source(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("users").join(file)
-}
-
-fn said(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
 fn compile(program: &Program, more: &[&str], out: &Path) {
@@ -96,7 +88,7 @@ fn compile(program: &Program, more: &[&str], out: &Path) {
     command.args(["-k", "5", "120"]).arg(prefix().join("bin/ginrs-cc"));
     command.args(program.sources.iter().map(|s| source(s))).args(program.flags).args(more).arg("-o").arg(out);
     let output = command.output().expect("timeout and ginrs-cc start");
-    assert!(output.status.success(), "{} does not compile:\n{}", program.name, said(&output));
+    assert!(output.status.success(), "{} does not compile:\n{}", program.name, text(&output));
 }
 
 fn start(program: &Path, how: &Run) -> Output {
@@ -130,7 +122,7 @@ fn programs_run_unchanged() {
                 how.arguments,
                 how.environment,
                 output.status,
-                said(&output)
+                text(&output)
             );
         }
     }
@@ -152,13 +144,13 @@ fn a_planted_fault_is_found() {
 fn an_illegal_address_is_named() {
     let build = tempfile::tempdir().unwrap();
     let (file, out) = (build.path().join("poke.cu"), build.path().join("poke"));
-    let text = "__global__ void poke(float* p) { if (threadIdx.x == 5) p[blockIdx.x] = 1; }\n\
+    let source = "__global__ void poke(float* p) { if (threadIdx.x == 5) p[blockIdx.x] = 1; }\n\
                 int main() { poke<<<2, 32>>>((float*)0x1234); return cudaDeviceSynchronize(); }\n";
-    std::fs::write(&file, text).unwrap();
+    std::fs::write(&file, source).unwrap();
     let compiled = Command::new(prefix().join("bin/ginrs-cc")).arg(&file).arg("-o").arg(&out).output().unwrap();
-    assert!(compiled.status.success(), "{}", said(&compiled));
+    assert!(compiled.status.success(), "{}", text(&compiled));
     let output = Command::new(&out).output().unwrap();
-    let told = said(&output);
+    let told = text(&output);
     assert!(
         !output.status.success() && told.contains("illegal address 0x123") && told.contains("thread (5,0,0)"),
         "{}\n{told}",
@@ -194,7 +186,7 @@ fn nvcc_takes_them_with_our_headers_and_with_nvidias() {
                 std::os::unix::fs::symlink(target, link).unwrap();
             }
             let output = command.args(links).output().expect("nvcc starts");
-            assert!(output.status.success(), "{} with {}:\n{}", program.name, include.display(), said(&output));
+            assert!(output.status.success(), "{} with {}:\n{}", program.name, include.display(), text(&output));
         }
     }
 }

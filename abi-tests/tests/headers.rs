@@ -284,3 +284,29 @@ fn t027_t058_instructions() {
     assert!(has("putFenced", fence) && !has("putReleased", fence), "the release fence is paid once");
     assert!(has("putFenced", "atom.inc.relaxed.gpu.global.u32") && has("putFenced", "st.relaxed.sys.global.v2.b64"));
 }
+
+/// The collectives' kernels by nvcc for the oldest GPU and for one that has every instruction, unoptimised; `make build` takes minutes
+/// for all. The library finds them by name.
+#[test]
+fn nvcc_takes_the_kernels_of_collectives() {
+    let Some(nvcc) = nvcc_or_skip("kernels") else { return };
+    let dir = tempfile::tempdir().expect("a folder for PTX");
+    let wanted: Vec<String> = ["datatype.rs", "launch.rs", "point_to_point.rs"]
+        .iter()
+        .map(|file| std::fs::read_to_string(root().join("src/coll").join(file)).expect("the library's sources"))
+        .flat_map(|text| {
+            text.split("c\"ginrs_").skip(1).map(|rest| rest.split('"').next().unwrap().to_owned()).collect::<Vec<_>>()
+        })
+        .collect();
+    assert!(wanted.len() >= 11, "{wanted:?}");
+    for architecture in ["compute_75", "compute_100"] {
+        let file = dir.path().join(architecture);
+        let mut command = nvcc_command(&nvcc);
+        command.arg(format!("-arch={architecture}")).args(["-ptx", "-Xcicc", "-O0"]).args(Headers::Ours.flags().expect("ours"));
+        succeed(command.arg("-o").arg(&file).arg(root().join("cuda/collectives/kernels.cu")));
+        let ptx = std::fs::read_to_string(&file).expect("ptx");
+        for name in &wanted {
+            assert!(ptx.contains(&format!(".entry ginrs_{name}(")), "{architecture}: no kernel ginrs_{name}");
+        }
+    }
+}

@@ -5,6 +5,8 @@
 //   dead      likewise, and they shrink after they have heard of it
 //   during    rank 1 is killed while the others shrink: they are told, by name, and shrink without it
 //   split     rank 1 is killed while the others split: they are told, by name
+//   beside    all revoke, rank 1 is killed, the others split: they are told, by name
+//   unaware   rank 0 revokes and all split: who was told of the revoke splits again
 //   lists     ranks that leave out different ranks are told so
 //   revoke    ncclCommRevoke, then shrink and split
 #include <signal.h>
@@ -148,6 +150,34 @@ static void splitting(Example& ex) {
   fails(ncclRemoteError, "rank 1", [&](ncclComm_t* child) { return ncclCommSplit(ex.comm, ex.rank % 2, 0, child, NULL); });
 }
 
+static void besideTheDead(Example& ex) {
+  talkOn(ex, ex.comm);
+  usleep(200000); // all have left the kernel
+  NCCLCHECK(ncclCommRevoke(ex.comm, NCCL_REVOKE_DEFAULT));
+  if (ex.rank == 1) {
+    usleep(300000);
+    raise(SIGKILL);
+  }
+  fails(ncclRemoteError, "rank 1", [&](ncclComm_t* child) { return ncclCommSplit(ex.comm, ex.rank % 2, 0, child, NULL); });
+}
+
+static void unaware(Example& ex) {
+  talkOn(ex, ex.comm);
+  if (ex.rank == 0) {
+    usleep(200000); // the others are in their split
+    NCCLCHECK(ncclCommRevoke(ex.comm, NCCL_REVOKE_DEFAULT));
+  }
+  ncclComm_t child;
+  ncclResult_t first = ncclCommSplit(ex.comm, 0, 0, &child, NULL);
+  if (first != ncclSuccess) {
+    WANT(ex.rank != 0 && strstr(ncclGetLastError(NULL), "ncclCommRevoke was called"), "%s", ncclGetLastError(NULL));
+    NCCLCHECK(ncclCommSplit(ex.comm, 0, 0, &child, NULL));
+  }
+  wantPlace(child, ex.rank, ex.nRanks);
+  talkOn(ex, child);
+  NCCLCHECK(ncclCommDestroy(child));
+}
+
 static void differentLists(Example& ex) {
   int list[1] = {ex.rank == 0 ? 1 : 2};
   if (ex.rank == 1 || ex.rank == 2) return (void)usleep(5000000);
@@ -200,13 +230,15 @@ int runRank(Example& ex) {
   if (!strcmp(what, "revoke")) revoking(ex);
   else if (!strcmp(what, "during")) during(ex);
   else if (!strcmp(what, "split")) splitting(ex);
+  else if (!strcmp(what, "beside")) besideTheDead(ex);
+  else if (!strcmp(what, "unaware")) unaware(ex);
   else if (!strcmp(what, "lists")) differentLists(ex);
   else {
     bool dead = !strcmp(what, "dead"), kills = dead || !strcmp(what, "kill");
     aborting(ex, kills && ex.rank == ex.nRanks - 1, dead ? NCCL_SHRINK_DEFAULT : NCCL_SHRINK_ABORT);
   }
   // The parent is good for its end only.
-  NCCLCHECK(!strcmp(what, "revoke") ? ncclCommDestroy(ex.comm) : ncclCommAbort(ex.comm));
+  NCCLCHECK(!strcmp(what, "revoke") || !strcmp(what, "unaware") ? ncclCommDestroy(ex.comm) : ncclCommAbort(ex.comm));
   NCCLCHECK(ncclGetVersion(&ex.nRanks)); // the library stands
   printf("shrink rank %d: ok, %s, %zu elements checked\n", ex.rank, what, ex.elementsChecked);
   fflush(stdout);

@@ -47,6 +47,7 @@ fn what_is_left_of_a_communicator_works() {
     all_ok("shrink", 4, &[("GINRS_FAKE_NODES", "0,0,1,1")]);
     all_ok("shrink", 4, &[("SHRINK", "abort")]);
     all_ok("shrink", 4, &[("SHRINK", "revoke")]);
+    all_ok("shrink", 4, &[("SHRINK", "unaware")]);
 }
 
 #[test]
@@ -98,5 +99,6 @@ fn killed_ranks_are_left_behind() {
     survivors_ok("dead", 3, &[2]);
     survivors_ok("during", 4, &[1]);
     survivors_ok("split", 4, &[1]);
+    survivors_ok("beside", 3, &[1]);
     survivors_ok("lists", 4, &[]);
 }

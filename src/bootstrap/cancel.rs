@@ -10,7 +10,7 @@ use std::time::Duration;
 /// How long a cancelled wait may go on.
 pub(super) const NOTICE: Duration = Duration::from_millis(20);
 
-type Check = Box<dyn Fn() -> Result<()> + Send + Sync>;
+type Check = Arc<dyn Fn() -> Result<()> + Send + Sync>;
 
 /// Shared by a creation and by whoever may end it. The first cause counts.
 #[derive(Default)]
@@ -18,7 +18,7 @@ pub struct Cancel {
     cause: OnceCell<Error>,
     /// Where the creation waits now, as which rank.
     at: Mutex<Option<(Weak<Port>, u32)>>,
-    watch: OnceCell<Check>,
+    watch: Mutex<Option<Check>>,
 }
 
 impl Cancel {
@@ -38,9 +38,9 @@ impl Cancel {
         }
     }
 
-    /// `check` is asked now and then while ranks are waited for; its error ends the wait. Once.
+    /// `check` is asked now and then while ranks are waited for; its error ends the wait. The latest counts.
     pub fn watch(&self, check: impl Fn() -> Result<()> + Send + Sync + 'static) {
-        let _ = self.watch.set(Box::new(check));
+        *self.watch.lock() = Some(Arc::new(check));
     }
 
     /// Err once it is to end.
@@ -55,7 +55,10 @@ impl Cancel {
         }
         match self.cause.get() {
             Some(cause) => Err(cause.clone()),
-            None => self.watch.get().map_or(Ok(()), |check| check()),
+            None => {
+                let check = self.watch.lock().clone();
+                check.map_or(Ok(()), |check| check())
+            }
         }
     }
 
@@ -72,7 +75,7 @@ impl Cancel {
             if let Err(cause) = self.check() {
                 return cause;
             }
-            if self.watch.get().is_none() {
+            if self.watch.lock().is_none() {
                 break;
             }
             std::thread::sleep(NOTICE);

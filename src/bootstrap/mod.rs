@@ -121,9 +121,14 @@ impl Bootstrap {
         }
     }
 
+    /// What has ended the exchanges here; the abort may follow a little later.
+    pub fn failure(&self) -> Option<&Error> {
+        self.port.failure()
+    }
+
     /// Err once the communicator has failed or its abort is raised.
     fn alive(&self) -> Result<()> {
-        if let Some(cause) = self.port.failure() {
+        if let Some(cause) = self.failure() {
             return Err(cause.clone());
         }
         self.abort.get().map_or(Ok(()), |abort| abort.check())

@@ -86,7 +86,7 @@ pub fn split(parent: &Arc<Comm>, color: i32, key: i32, config: CommConfig) -> Re
 }
 
 /// Where the parent's own exchanges have ended with a revoke, its ranks meet beside it.
-fn meet_beside(parent: &Comm, cancel: &Cancel) -> Result<Option<Bootstrap>> {
+fn meet_beside(parent: &Arc<Comm>, cancel: &Cancel) -> Result<Option<Bootstrap>> {
     if !parent.revoked_by_any() {
         return Ok(None);
     }
@@ -95,6 +95,8 @@ fn meet_beside(parent: &Comm, cancel: &Cancel) -> Result<Option<Bootstrap>> {
     if parent.rank == 0 {
         id.listen()?;
     }
+    let all = parent.clone();
+    cancel.watch(move || (0..all.n_ranks).filter(|&rank| rank != all.rank).try_for_each(|rank| all.bootstrap.present(rank)));
     Bootstrap::join_unless(&id, parent.rank, parent.n_ranks, cancel).map(Some)
 }
 

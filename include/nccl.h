@@ -120,7 +120,7 @@ typedef struct ncclConfig_v22800 {
         NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT                                             \
   }
 
-/* What ncclGroupSimulateEnd would fill in. */
+/* What ncclGroupSimulateEnd fills in. */
 typedef struct ncclSimInfo_v22200 {
   size_t size;
   unsigned int magic;

@@ -4,6 +4,7 @@
 #include <nccl_device/impl/gin_barrier__types.h>
 #include <nccl_device/impl/ll_a2a__types.h>
 #include <nccl_device/impl/lsa_barrier__types.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,7 +66,7 @@ static void withoutCommunicator(void) {
   ncclLLA2AHandle_t ll;
   ncclDevResourceRequirements_t req;
   ncclTeam_t team = {4, 0, 1};
-  int twice[2] = {0, 0}, far = 4096;
+  int twice[2] = {0, 0}, far = 4096, farTwice[2] = {4096, 4096};
   memset(&junk, 0x5a, sizeof junk);
   WANT(ncclInvalidArgument, ncclGetVersion(NULL));
   WANT(ncclInvalidArgument, ncclGetUniqueId(NULL));
@@ -87,6 +88,10 @@ static void withoutCommunicator(void) {
   WANT(ncclInvalidArgument, ncclCommInitAll(&comm, -1, NULL));
   WANT(ncclInvalidArgument, ncclCommInitAll(&comm, 1, &far));
   WANT(ncclInvalidUsage, ncclCommInitAll(&comm, 2, twice));
+  WANT(ncclInvalidArgument, ncclCommInitAll(&comm, 2, farTwice));
+  wantText("no device 4096");
+  WANT(ncclInvalidArgument, ncclCommInitAll(&comm, INT_MAX, NULL));
+  WANT(ncclSuccess, ncclCommInitAll(&comm, 0, NULL));
   if (comm != NULL) wrong = 1;
   WANT(ncclSuccess, ncclCommFinalize(NULL));
   WANT(ncclSuccess, ncclCommDestroy(NULL));
@@ -192,6 +197,12 @@ static void configs(void) {
   config(ncclInvalidArgument, sizeof good, NCCL_VERSION_CODE, bad);
   config(ncclSuccess, 72, NCCL_VERSION_CODE, bad);
   config(ncclSuccess, sizeof good, 22705, bad);
+  /* Half a pointer is none. */
+  bad = good;
+  memset(&bad.commName, 0x5a, sizeof bad.commName);
+  config(ncclSuccess, 52, NCCL_VERSION_CODE, bad);
+  memset(&bad.netName, 0x5a, sizeof bad.netName);
+  config(ncclSuccess, 36, NCCL_VERSION_CODE, bad);
   bad = good;
   bad.CTAPolicy = 9;
   bad.nvlsCTAs = 0;
@@ -272,6 +283,22 @@ static void children(ncclComm_t comm) {
     WANT(ncclInvalidArgument, ncclCommSplit(comm, 0, 0, NULL, NULL));
     WANT(ncclInvalidArgument, ncclGroupEnd());
     if (child != NULL) wrong = 1;
+    /* So do those that end a communicator. */
+    WANT(ncclSuccess, ncclGroupStart());
+    WANT(ncclInvalidArgument, ncclCommRevoke(comm, 3));
+    WANT(ncclInvalidArgument, ncclGroupEnd());
+    WANT(ncclSuccess, ncclCommSplit(comm, 0, 0, &child, NULL));
+    WANT(ncclSuccess, ncclGroupStart());
+    WANT(ncclSuccess, ncclCommFinalize(child));
+    WANT(ncclInvalidArgument, ncclCommFinalize(child));
+    WANT(ncclInvalidArgument, ncclGroupEnd());
+    WANT(ncclSuccess, ncclCommDestroy(child));
+    WANT(ncclSuccess, ncclGroupStart());
+    WANT(ncclInvalidArgument, ncclCommDestroy(child));
+    WANT(ncclInvalidArgument, ncclGroupEnd());
+    WANT(ncclSuccess, ncclGroupStart());
+    WANT(ncclInvalidArgument, ncclCommAbort(child));
+    WANT(ncclInvalidArgument, ncclGroupEnd());
   }
   ncclResetDebugInit();
 }

@@ -34,7 +34,7 @@ fn a_forked_child_may_not_use_its_parents_communicator() {
         .arg(format!("-L{}", prefix.join("lib").display()))
         .args(["-lginrs", &format!("-Wl,-rpath,{}", prefix.join("lib").display())]));
     let output = run(Command::new("timeout").arg("60").arg(&program).env("GINRS_DEVICE", "cpu"));
-    assert!(output.contains("child: 5") && output.contains("E060") && output.contains("parent: 0"), "{output}");
+    assert!(output.contains("child: 5 5") && output.contains("E060") && output.contains("parent: 0"), "{output}");
     assert!(output.contains("late child: 0"), "an id made before fork() serves the children: {output}");
 }
 
@@ -49,7 +49,8 @@ int main(void) {
   int n, status;
   if (ncclGetUniqueId(&id) != 0 || ncclCommInitRank(&comm, 1, id, 0) != 0) return 1;
   if (fork() == 0) {
-    printf("child: %d ", ncclCommCount(comm, &n));
+    ncclResult_t state;
+    printf("child: %d %d ", ncclCommCount(comm, &n), ncclCommGetAsyncError(comm, &state));
     printf("%s\n", ncclGetLastError(NULL));
     return 0;
   }

@@ -63,15 +63,16 @@ pub unsafe extern "C" fn pncclCommInitAll(comm: *mut ncclComm_t, ndev: c_int, de
                 )
                 .into());
             };
+            if n == 0 {
+                return Ok(());
+            }
             let ordinals: Vec<c_int> = match devlist.is_null() {
-                true => (0..ndev).collect(),
+                // The last one is asked for before a list is made of them all.
+                true => device::get(ndev - 1).map(|_| (0..ndev).collect())?,
                 // SAFETY: the contract above.
                 false => unsafe { std::slice::from_raw_parts(devlist, n) }.to_vec(),
             };
             let devices = distinct(&ordinals)?;
-            if n == 0 {
-                return Ok(());
-            }
             // SAFETY: the contract above.
             let config = unsafe { CommConfig::from_c(std::ptr::null()) }?;
             let id = UniqueId::create()?;
@@ -187,6 +188,7 @@ fn settler(handle: ncclComm_t, pending: Arc<Pending>) -> impl Fn(Result<Arc<Comm
 }
 
 fn distinct(ordinals: &[c_int]) -> Result<Vec<Arc<dyn Device>>> {
+    let devices = ordinals.iter().map(|&ordinal| device::get(ordinal)).collect::<Result<Vec<_>>>()?;
     let mut seen = std::collections::HashSet::new();
     if let Some(twice) = ordinals.iter().find(|&&ordinal| !seen.insert(ordinal)) {
         bail!(
@@ -195,5 +197,5 @@ fn distinct(ordinals: &[c_int]) -> Result<Vec<Arc<dyn Device>>> {
             "Duplicate GPU detected | ncclCommInitAll | device {twice} stands twice in devlist | fix: list each device once"
         );
     }
-    ordinals.iter().map(|&ordinal| device::get(ordinal)).collect()
+    Ok(devices)
 }

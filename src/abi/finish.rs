@@ -1,6 +1,6 @@
 //! Finalize, revoke, destroy, abort (nccl.h). NULL is success, as in NCCL.
 
-use super::deferred::submit;
+use super::deferred::{collective, submit};
 use super::entry::{Outcome, entry};
 use super::types::{ncclComm_t, ncclResult_t};
 use crate::bail;
@@ -20,8 +20,10 @@ pub extern "C" fn pncclCommFinalize(comm: ncclComm_t) -> ncclResult_t {
         return 0;
     }
     entry!(ncclCommFinalize(comm;) |c| {
-        finish::begin_finalize(c)?;
-        unless_blocking(c, finish::finalize)
+        collective(|| {
+            finish::begin_finalize(c)?;
+            unless_blocking(c, finish::finalize)
+        })
     })
 }
 
@@ -34,11 +36,13 @@ pub extern "C" fn pncclCommRevoke(comm: ncclComm_t, revokeFlags: c_int) -> ncclR
         return 0;
     }
     entry!(ncclCommRevoke(comm, revokeFlags) {
-        // Also while a call is in progress, which ends then.
-        let c = handles::get(comm)?;
-        known(revokeFlags)?;
-        revoke::begin(&c)?;
-        unless_blocking(&c, revoke::finish)
+        collective(|| {
+            // Also while a call is in progress, which ends then.
+            let c = handles::get(comm)?;
+            known(revokeFlags)?;
+            revoke::begin(&c)?;
+            unless_blocking(&c, revoke::finish)
+        })
     })
 }
 
@@ -66,12 +70,14 @@ pub extern "C" fn pncclCommDestroy(comm: ncclComm_t) -> ncclResult_t {
         return 0;
     }
     entry!(ncclCommDestroy(comm) {
-        match handles::remove(comm, false)? {
-            Removed::Live(comm) => finish::destroy(comm),
-            // Whoever creates it finds the handle gone.
-            Removed::Pending(_) | Removed::Failed => {}
-        }
-        Ok(())
+        collective(|| {
+            match handles::remove(comm, false)? {
+                Removed::Live(comm) => finish::destroy(comm),
+                // Whoever creates it finds the handle gone.
+                Removed::Pending(_) | Removed::Failed => {}
+            }
+            Ok(())
+        })
     })
 }
 
@@ -83,19 +89,21 @@ pub extern "C" fn pncclCommAbort(comm: ncclComm_t) -> ncclResult_t {
         return 0;
     }
     entry!(ncclCommAbort(comm) {
-        match handles::remove(comm, true)? {
-            Removed::Live(comm) => finish::abort(comm),
-            Removed::Pending(pending) => {
-                pending.aborted.store(true, Ordering::Release);
-                let text = format!(
-                    "ncclCommAbort was called | ncclComm_t 0x{:x}, which was being created | pid {} | fix: look for the first error of that rank",
-                    comm as u64,
-                    std::process::id()
-                );
-                pending.cancel.cancel(Error::new(Code::RemoteError, 41, text));
+        collective(|| {
+            match handles::remove(comm, true)? {
+                Removed::Live(comm) => finish::abort(comm),
+                Removed::Pending(pending) => {
+                    pending.aborted.store(true, Ordering::Release);
+                    let text = format!(
+                        "ncclCommAbort was called | ncclComm_t 0x{:x}, which was being created | pid {} | fix: look for the first error of that rank",
+                        comm as u64,
+                        std::process::id()
+                    );
+                    pending.cancel.cancel(Error::new(Code::RemoteError, 41, text));
+                }
+                Removed::Failed => {}
             }
-            Removed::Failed => {}
-        }
-        Ok(())
+            Ok(())
+        })
     })
 }

@@ -103,6 +103,14 @@ unsafe fn read(at: *const ncclConfig_t) -> Result<ncclConfig_t> {
     unsafe {
         std::ptr::copy_nonoverlapping(at.cast::<u8>(), (&raw mut own).cast::<u8>(), size.min(size_of::<ncclConfig_t>()));
     }
+    // Half a pointer is none.
+    let has = |at: usize| size >= at + size_of::<*const std::ffi::c_char>();
+    if !has(std::mem::offset_of!(ncclConfig_t, netName)) {
+        own.netName = std::ptr::null();
+    }
+    if !has(std::mem::offset_of!(ncclConfig_t, commName)) {
+        own.commName = std::ptr::null();
+    }
     forget_newer_fields(&mut own, version);
     Ok(own)
 }
@@ -281,6 +289,16 @@ mod tests {
         assert!(parse(&ncclConfig_t { version: 22703, ..garbage }).is_err());
         let old = ncclConfig_t { version: 21300, blocking: 9, minCTAs: -1, ..undefined() };
         assert!(parse(&old).is_ok());
+    }
+
+    #[test]
+    fn a_size_that_ends_inside_a_string_gives_no_string() {
+        let garbage = 0x5a5a_5a5a_5a5a as *const std::ffi::c_char;
+        for (size, raw) in
+            [(34, ncclConfig_t { netName: garbage, ..undefined() }), (52, ncclConfig_t { commName: garbage, ..undefined() })]
+        {
+            assert_eq!(parse(&ncclConfig_t { size, ..raw }).unwrap(), CommConfig::default());
+        }
     }
 
     #[test]

@@ -164,7 +164,9 @@ pub enum Status {
 pub fn status(handle: ncclComm_t) -> Result<Status> {
     with(|table| {
         let serial = serial_of(handle, table.last)?;
-        Ok(match &table.entries.get(&serial).ok_or_else(|| destroyed(serial))?.state {
+        let entry = table.entries.get(&serial).ok_or_else(|| destroyed(serial))?;
+        process::check_owner(entry.owner, &format!("communicator 0x{:x}", handle as u64))?;
+        Ok(match &entry.state {
             State::Pending(_) => Status::Pending,
             State::Live(comm) => Status::Live(comm.clone()),
             State::Failed(error) => Status::Failed(error.clone()),

@@ -13,7 +13,7 @@ started=$SECONDS
   echo "\`make abi-full\` of $(date -u +%F), revision $(git rev-parse --short HEAD). A cell: how many builds did what was expected, of how"
   echo "many. With a minus: must not compile, and does not."
   echo
-  cargo test -q -p abi-tests --test matrix -- --ignored --exact full --nocapture 2>&1 | tee build/abi-full.log | sed -n '/^| test/,/^error/p' 
+  cargo test -q -p abi-tests --test matrix -- --ignored --exact full --nocapture 2>&1 | tee build/abi-full.log | sed -n "/^| test/,/checks\.$/p"
   echo
   echo "$((SECONDS - started)) s on $(nproc) cores; $(g++ --version | head -1)."
 } | tee build/abi-full.md

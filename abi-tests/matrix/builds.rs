@@ -83,6 +83,10 @@ impl Build {
                 /* NVIDIA's device verbs are there in the device pass alone, and that is what an N of T114 is about. */
                 let device_pass = !ours && mode == Mode::Plain && !chosen.iter().any(|choice| choice.starts_with("-DRUN_N"));
                 command.args(nvcc_flags(arch, mode).iter().map(|flag| if device_pass && flag == "-c" { "-ptx" } else { flag }));
+                /* With no backend NVIDIA's gin_gdaki_device_host_common.h misses an include. */
+                if !ours && mode == Mode::NoBackend {
+                    command.args(["-include", "cstdint"]);
+                }
                 /* In one TU with debug code of all cases, nvcc warns of its size. */
                 if ours && mode != Mode::Debug {
                     command.args(["-Werror", "all-warnings", "-Xcompiler", "-Wall,-Wextra"]);

@@ -108,7 +108,7 @@ fn programs_to_machine_code() {
 
 /// Everything: `make abi-full`.
 #[test]
-#[ignore = "an hour on two cores; make abi-full"]
+#[ignore = "half an hour on two cores; make abi-full"]
 fn full() {
     assert!(nvcc().is_some() && Headers::Nvidia.flags().is_some(), "the full matrix needs nvcc and NVIDIA's headers: make deps");
     let mut builds = Vec::new();

@@ -22,6 +22,12 @@ macro_rules! warn {
     ($($arg:tt)+) => { $crate::log::emit_warn(file!(), line!(), format_args!($($arg)+)) };
 }
 
+/// `hint!("what is odd | where | fix: ..")`: a WARN line of what is no failure, not kept for ncclGetLastError.
+#[macro_export]
+macro_rules! hint {
+    ($($arg:tt)+) => { $crate::log::emit_hint(file!(), line!(), format_args!($($arg)+)) };
+}
+
 /// `info!(INIT, "..")`: a line for NCCL_DEBUG=INFO when the subsystem is chosen.
 #[macro_export]
 macro_rules! info {
@@ -158,8 +164,12 @@ pub fn emit(level: Level, text: Arguments<'_>) {
 
 #[doc(hidden)]
 pub fn emit_warn(file: &str, line: u32, text: Arguments<'_>) {
-    let text = text.to_string();
-    keep(&text);
+    keep(&text.to_string());
+    emit_hint(file, line, text);
+}
+
+#[doc(hidden)]
+pub fn emit_hint(file: &str, line: u32, text: Arguments<'_>) {
     let sink = sink();
     if sink.level.load(Ordering::Relaxed) >= Level::Warn as u8 {
         sink.write(&format!("{} {}:{line} NCCL WARN {text}\n", sink.head(Level::Warn), short(file)));

@@ -139,24 +139,110 @@ fn a_planted_fault_is_found() {
     }
 }
 
+/// Compiles `text` as a program of its own and runs it.
+fn run_text(program: &str) -> Output {
+    let build = tempfile::tempdir().unwrap();
+    let (file, out) = (build.path().join("program.cu"), build.path().join("program"));
+    std::fs::write(&file, program).unwrap();
+    let compiled =
+        Command::new(prefix().join("bin/ginrs-cc")).arg("-O2").arg(&file).arg("-o").arg(&out).output().expect("ginrs-cc starts");
+    assert!(compiled.status.success(), "{}", text(&compiled));
+    Command::new("timeout").args(["-k", "5", "60"]).arg(&out).output().expect("timeout starts")
+}
+
 /// The process dies of the signal, after a line that says where.
 #[test]
 fn an_illegal_address_is_named() {
-    let build = tempfile::tempdir().unwrap();
-    let (file, out) = (build.path().join("poke.cu"), build.path().join("poke"));
-    let source = "__global__ void poke(float* p) { if (threadIdx.x == 5) p[blockIdx.x] = 1; }\n\
-                int main() { poke<<<2, 32>>>((float*)0x1234); return cudaDeviceSynchronize(); }\n";
-    std::fs::write(&file, source).unwrap();
-    let compiled = Command::new(prefix().join("bin/ginrs-cc")).arg(&file).arg("-o").arg(&out).output().unwrap();
-    assert!(compiled.status.success(), "{}", text(&compiled));
-    let output = Command::new(&out).output().unwrap();
+    let output = run_text(
+        "__global__ void poke(float* p) { if (threadIdx.x == 5) p[blockIdx.x] = 1; }\n\
+         int main() { poke<<<2, 32>>>((float*)0x1234); return cudaDeviceSynchronize(); }\n",
+    );
     let told = text(&output);
     assert!(
         !output.status.success() && told.contains("illegal address 0x123") && told.contains("thread (5,0,0)"),
         "{}\n{told}",
         output.status
     );
-    assert!(told.contains("kernel poke (launched at") && told.contains("poke.cu:2)"), "{told}");
+    assert!(told.contains("kernel poke (launched at") && told.contains("program.cu:2)"), "{told}");
+}
+
+/// As on a GPU, which has no trap for it; once it is told where.
+#[test]
+fn an_integer_division_by_zero_goes_on() {
+    let output = run_text(
+        r#"#include <cstdio>
+        __global__ void divide(unsigned const* by, long long const* wide, unsigned* out, long long* far) {
+          unsigned const i = threadIdx.x;
+          out[i] = (100 + i) / by[i];
+          far[i] = -7 / wide[i];
+        }
+        template <typename T> T* make(T first, T rest) {
+          T* at;
+          cudaMallocManaged(&at, 64 * sizeof(T));
+          for (int i = 0; i < 64; i++) at[i] = i ? rest : first;
+          return at;
+        }
+        int main() {
+          unsigned *by = make(5u, 0u), *out = make(1u, 1u);
+          long long *wide = make(7ll, 0ll), *far = make(1ll, 1ll);
+          divide<<<1, 64>>>(by, wide, out, far);
+          cudaError_t const error = cudaDeviceSynchronize();
+          int wrong = 0;
+          for (int i = 0; i < 64; i++) {
+            if (out[i] == (i ? ~0u : 20) && far[i] == -1) continue;
+            printf("%d: %u %lld\n", i, out[i], far[i]);
+            wrong++;
+          }
+          return error || wrong;
+        }"#,
+    );
+    let told = text(&output);
+    assert!(output.status.success(), "{}\n{told}", output.status);
+    if cfg!(target_arch = "x86_64") {
+        assert!(told.contains("integer division by zero in thread (1,0,0) of block (0,0,0) of kernel divide"), "{told}");
+        assert_eq!(told.matches("division by zero").count(), 1, "{told}");
+    }
+}
+
+/// The host's own division by zero is none of the device's business.
+#[test]
+fn an_integer_division_by_zero_of_the_host_ends_the_process() {
+    use std::os::unix::process::ExitStatusExt;
+    let output = run_text(
+        "__global__ void idle() {}\n\
+         int main(int n, char**) { idle<<<1, 1>>>(); cudaDeviceSynchronize(); int volatile zero = n - 1; return 7 / zero; }\n",
+    );
+    if cfg!(target_arch = "x86_64") {
+        // 8 is SIGFPE; `timeout` passes it on as its own end, or as 128 + 8.
+        assert!(output.status.signal() == Some(8) || output.status.code() == Some(136), "{}\n{}", output.status, text(&output));
+    }
+}
+
+/// NCCL leaves it undefined, and its public benchmark times it: no error, and none is left behind.
+#[test]
+fn an_alltoall_in_place_passes_with_a_warning() {
+    let output = run_text(
+        r#"#include <cstdio>
+        #include "nccl.h"
+        int main() {
+          ncclComm_t comms[2];
+          float* buffers[2];
+          int failed = ncclCommInitAll(comms, 2, NULL);
+          for (int round = 0; round < 2; round++) {
+            for (int i = 0; i < 2; i++) cudaSetDevice(i), cudaMalloc(&buffers[i], 8192);
+            ncclGroupStart();
+            for (int i = 0; i < 2; i++) failed |= ncclAlltoAll(buffers[i], buffers[i], 1024, ncclFloat, comms[i], NULL);
+            failed |= ncclGroupEnd();
+            for (int i = 0; i < 2; i++) cudaSetDevice(i), failed |= cudaDeviceSynchronize();
+          }
+          printf("last error: '%s'\n", ncclGetLastError(NULL));
+          for (int i = 0; i < 2; i++) failed |= ncclCommDestroy(comms[i]);
+          return failed;
+        }"#,
+    );
+    let told = text(&output);
+    assert!(output.status.success() && told.contains("last error: ''"), "{}\n{told}", output.status);
+    assert_eq!(told.matches("ncclAlltoAll in place leaves recvbuff undefined").count(), 1, "{told}");
 }
 
 /// Minutes of nvcc, and no GPU: `make test` leaves it out.

@@ -412,23 +412,19 @@ impl Block {
         self.suspend(Switch::Blocked);
     }
 
-    /// Says what the CUDA thread that runs was doing when it touched `address`. Called by a signal handler.
-    pub fn describe_fault(&self, out: &mut impl std::fmt::Write, address: usize) -> std::fmt::Result {
+    /// Says which CUDA thread runs, and ends the line. Called by signal handlers.
+    pub fn describe_thread(&self, out: &mut impl std::fmt::Write) -> std::fmt::Result {
         let thread = self.shape.get().at(u64::from(self.thread()));
         // A fault inside of the scheduler may have the grid borrowed for writing.
-        let Ok(grid) = self.grid.try_borrow() else { return Ok(()) };
-        let Some(grid) = grid.as_ref() else { return Ok(()) };
+        let grid = self.grid.try_borrow().ok();
+        let Some(grid) = grid.as_ref().and_then(|grid| grid.as_ref()) else { return writeln!(out, "the scheduler") };
         writeln!(
             out,
-            "ginrs-cpu: illegal address {address:#x} in thread {thread} of block {} of kernel {} (launched at {}), device {}",
+            "thread {thread} of block {} of kernel {} (launched at {}), device {}",
             self.index.get(),
             grid.launch.name,
             grid.launch.place,
             grid.device.id
-        )?;
-        out.write_str(
-            "ginrs-cpu: fix: use device memory of this device, and of other ranks only what ncclGetLsaPointer gives for ranks of the \
-             LSA team (near the stack: GINRS_CPU_STACK larger); -g and gdb, or -Xcompiler -fsanitize=address, show the line\n",
         )
     }
 

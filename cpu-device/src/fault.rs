@@ -1,5 +1,5 @@
 //! What is printed when a kernel touches memory that is not there: which kernel, block and thread, before the process dies of
-//! the signal as it would have.
+//! the signal as it would have. Installs the handler of integer divisions by zero, too.
 //!
 //! Nothing is allocated and no lock is taken: the fault may have come from inside of either.
 
@@ -11,9 +11,21 @@ use std::sync::Once;
 const STACK: usize = 64 << 10;
 
 /// A line of fixed length; what does not fit is left out.
-struct Line {
+pub(crate) struct Line {
     bytes: [u8; 1024],
     used: usize,
+}
+
+impl Line {
+    pub fn new() -> Line {
+        Line { bytes: [0; 1024], used: 0 }
+    }
+}
+
+/// To stderr. A closed one is no reason to fail.
+pub(crate) fn print(line: &Line) {
+    // SAFETY: the bytes are initialised.
+    unsafe { libc::write(2, line.bytes.as_ptr().cast(), line.used) };
 }
 
 impl Write for Line {
@@ -47,18 +59,25 @@ pub fn watch() {
     }
     INSTALLED.call_once(|| {
         for signal in [libc::SIGSEGV, libc::SIGBUS] {
-            // SAFETY: as above; the handler has the signature that SA_SIGINFO asks for.
-            unsafe {
-                let mut now: libc::sigaction = std::mem::zeroed();
-                if libc::sigaction(signal, std::ptr::null(), &mut now) != 0 || now.sa_sigaction != libc::SIG_DFL {
-                    continue;
-                }
-                now.sa_sigaction = on_fault as *const () as usize;
-                now.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESETHAND;
-                libc::sigaction(signal, &now, std::ptr::null_mut());
-            }
+            install(signal, on_fault, libc::SA_RESETHAND);
         }
+        #[cfg(target_arch = "x86_64")]
+        install(libc::SIGFPE, crate::division::on_trap, 0);
     });
+}
+
+type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
+
+fn install(signal: c_int, handler: Handler, flags: c_int) {
+    // SAFETY: plain calls on a local struct; the handler has the signature that SA_SIGINFO asks for.
+    unsafe {
+        let mut now: libc::sigaction = std::mem::zeroed();
+        if libc::sigaction(signal, std::ptr::null(), &mut now) == 0 && now.sa_sigaction == libc::SIG_DFL {
+            now.sa_sigaction = handler as *const () as usize;
+            now.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | flags;
+            libc::sigaction(signal, &now, std::ptr::null_mut());
+        }
+    }
 }
 
 /// The default action is back (SA_RESETHAND): the instruction runs again, and ends the process.
@@ -66,8 +85,12 @@ extern "C" fn on_fault(_signal: c_int, info: *mut libc::siginfo_t, _context: *mu
     let Some(block) = crate::block::current() else { return };
     // SAFETY: the kernel hands over a siginfo of a memory fault.
     let address = unsafe { (*info).si_addr() } as usize;
-    let mut line = Line { bytes: [0; 1024], used: 0 };
-    let _ = block.describe_fault(&mut line, address);
-    // SAFETY: the bytes are initialised. A closed stderr is no reason to fail.
-    unsafe { libc::write(2, line.bytes.as_ptr().cast(), line.used) };
+    let mut line = Line::new();
+    let _ = write!(line, "ginrs-cpu: illegal address {address:#x} in ");
+    let _ = block.describe_thread(&mut line);
+    let _ = line.write_str(
+        "ginrs-cpu: fix: use device memory of this device, and of other ranks only what ncclGetLsaPointer gives for ranks of the \
+         LSA team (near the stack: GINRS_CPU_STACK larger); -g and gdb, or -Xcompiler -fsanitize=address, show the line\n",
+    );
+    print(&line);
 }

@@ -24,6 +24,8 @@ pub mod code;
 pub mod config;
 mod deadlock;
 pub mod device;
+#[cfg(target_arch = "x86_64")]
+mod division;
 pub mod error;
 pub mod event;
 mod executor;

@@ -1,13 +1,14 @@
 //! Puts a collective on its stream.
 
-use super::call::Call;
+use super::call::{Call, Kind};
 use super::operation::Scalar;
 use super::table::{self, How, Shape};
 use super::work::{Buffer, CollWork, Parameter};
 use crate::comm::Comm;
 use crate::device::{DevPtr, Launch};
 use crate::error::Result;
-use crate::{bail, info, window};
+use crate::{bail, hint, info, window};
+use std::sync::Once;
 
 /// Launches a checked call of more than 0 elements.
 pub fn run(comm: &Comm, call: &Call) -> Result<()> {
@@ -36,6 +37,9 @@ pub fn run(comm: &Comm, call: &Call) -> Result<()> {
             comm.n_ranks,
             table::STAGED_RANKS
         );
+    }
+    if call.kind == Kind::AlltoAll && call.send == call.recv && comm.n_ranks > 1 {
+        say_undefined(comm);
     }
     let (scalar, scalar_at) = match call.op.scalar {
         Scalar::Value(bits) => (bits, 0),
@@ -78,6 +82,17 @@ pub fn run(comm: &Comm, call: &Call) -> Result<()> {
         choice.threads
     );
     ready.order.lock().next(call.stream, || ready.kernels.launch(&launch))
+}
+
+fn say_undefined(comm: &Comm) {
+    static TOLD: Once = Once::new();
+    TOLD.call_once(|| {
+        hint!(
+            "ncclAlltoAll in place leaves recvbuff undefined, as NCCL's does | {} | fix: receive into another buffer than sendbuff \
+             (told once)",
+            comm.tag()
+        );
+    });
 }
 
 /// This rank's buffers; those that the call does not use are null.

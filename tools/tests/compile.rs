@@ -254,6 +254,11 @@ fn wrong_command_lines_are_named() {
         let output = prefix.cc(arguments);
         assert!(!output.status.success() && errors(&output).contains(message), "{arguments:?}: {}", errors(&output));
     }
-    assert!(prefix.cc(&["--version"]).status.success());
+    let version = prefix.cc(&["--version"]);
+    assert!(version.status.success());
+    // As makefiles ask nvcc: grep release | sed 's/.*release //; s/,.*//'
+    let version = String::from_utf8_lossy(&version.stdout).into_owned();
+    let release = version.split_once("release ").and_then(|(_, rest)| rest.split_once(',')).map(|(release, _)| release);
+    assert_eq!(release, Some("13.0"), "{version}");
     assert!(String::from_utf8_lossy(&prefix.cc(&["--help"]).stdout).contains("--expt-relaxed-constexpr"));
 }

@@ -31,7 +31,8 @@ fn run(arguments: Vec<String>) -> Result<(), String> {
     }
     let tools = Toolchain::find(&command).map_err(|e| format!("ginrs-cc: error: {e}"))?;
     if command.version {
-        println!("ginrs-cc {} (stands in for nvcc 13.0, for the CPU device)", env!("CARGO_PKG_VERSION"));
+        // Makefiles take CUDA's version from "release M.m," of nvcc, and other tools from "VM.m.p".
+        println!("ginrs-cc {}, stands in for nvcc of release 13.0, V13.0.0, on the CPU device", env!("CARGO_PKG_VERSION"));
         println!("prefix {}, compiler {}", tools.prefix.display(), tools.compiler);
         return Ok(());
     }

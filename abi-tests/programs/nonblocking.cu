@@ -206,6 +206,39 @@ static void givenUp(Example& ex) {
   }
 }
 
+// A communicator that has failed tells of the shrink that was asked for; a revoke ends one that the others do not come to.
+static void outlived(Example& ex) {
+  if (ex.nRanks < 3) return;
+  ncclConfig_t config = nonBlocking();
+  ncclComm_t comm, rest = NULL, never = (ncclComm_t)0x1;
+  int list[1] = {ex.nRanks - 1};
+  RETURNS(ncclInProgress, ncclCommInitRankConfig(&comm, ex.nRanks, freshId(ex), ex.rank, &config));
+  WANT(settle(comm) == ncclSuccess, "%s", ncclGetLastError(comm));
+  meet(ex, ex.comm); // an abort also ends the creation of the others
+  if (ex.rank != list[0]) {
+    while (settle(comm) == ncclSuccess) usleep(1000);
+    WANT(settle(comm) == ncclRemoteError, "%s", ncclGetLastError(comm));
+    INPROGRESS(comm, ncclCommShrink(comm, list, 1, &rest, &config, NCCL_SHRINK_DEFAULT));
+    wantPlace(rest, ex.rank, ex.nRanks - 1);
+    NCCLCHECK(ncclCommDestroy(rest));
+  } else {
+    NCCLCHECK(ncclCommAbort(comm));
+  }
+  if (ex.rank == 0) {
+    RETURNS(ncclInProgress, ncclCommShrink(comm, list, 1, &never, &config, NCCL_SHRINK_DEFAULT));
+    usleep(50000);
+    ncclResult_t state;
+    NCCLCHECK(ncclCommGetAsyncError(comm, &state));
+    WANT(state == ncclInProgress, "%s", ncclGetErrorString(state));
+    double begin = seconds();
+    RETURNS(ncclInProgress, ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT));
+    settle(comm); // of the shrink, or of the revoke if that began when the shrink had ended
+    WANT(never == NULL && seconds() - begin < 5, "revoke took %.1f s", seconds() - begin);
+  }
+  meet(ex, ex.comm);
+  if (ex.rank != list[0]) NCCLCHECK(ncclCommAbort(comm));
+}
+
 // Finalized, destroyed, and the process ends, with its finalize perhaps still in progress: no death to the others.
 static void leave(Example& ex) {
   ncclConfig_t config = nonBlocking();
@@ -235,5 +268,6 @@ int runRank(Example& ex) {
   }
   lifecycle(ex);
   givenUp(ex);
+  outlived(ex);
   return 0;
 }

@@ -35,6 +35,8 @@ struct State {
     /// Of a child that is being made.
     child: Option<Arc<Cancel>>,
     ended: Option<End>,
+    /// Of a non-blocking communicator: a child was made of it after it had failed, and that is what was asked for last.
+    outlived: bool,
 }
 
 /// How the communicator's owner ended it.
@@ -49,6 +51,7 @@ impl Progress for Comm {
         let mut state = self.calls.state.lock();
         if state.running == 0 {
             state.failed = None;
+            state.outlived = false;
         }
         state.running += 1;
     }
@@ -81,18 +84,25 @@ impl Comm {
         Ok(())
     }
 
-    /// What ncclCommGetAsyncError tells. The cause of a failure stands before it has been printed: whoever asks finds its text.
+    /// What ncclCommGetAsyncError tells. A call that is under way is told first: until it is done it may write its results, and
+    /// ncclCommShrink goes on after a failure. The cause of a failure stands before it has been printed: whoever asks finds its text.
     pub fn state(&self) -> Code {
-        let failure = self.abort.cause().filter(|_| !self.is_revoked());
-        if let Some(cause) = failure {
-            log::recall(cause);
-            return cause.code;
-        }
         let state = self.calls.state.lock();
-        match state.running {
-            0 => state.failed.unwrap_or(Code::Success),
-            _ => Code::InProgress,
+        if state.running > 0 {
+            return Code::InProgress;
         }
+        match self.abort.cause().filter(|_| !self.is_revoked() && !state.outlived) {
+            Some(cause) => {
+                log::recall(cause);
+                cause.code
+            }
+            None => state.failed.unwrap_or(Code::Success),
+        }
+    }
+
+    /// A child was made of it, though it had failed.
+    pub(super) fn outlived(&self) {
+        self.calls.state.lock().outlived = !self.config.blocking;
     }
 
     /// Writes results of a call, if their memory is still promised.
@@ -103,7 +113,7 @@ impl Comm {
         }
     }
 
-    /// While `make` runs, an abort of this communicator ends the child that it makes.
+    /// While `make` runs, an abort or a revoke of this communicator ends the child that it makes.
     pub(super) fn making_child<T>(&self, cancel: &Arc<Cancel>, make: impl FnOnce() -> Result<T>) -> Result<T> {
         {
             let mut state = self.calls.state.lock();
@@ -126,6 +136,14 @@ impl Comm {
         };
         if let Some(child) = child {
             child.cancel(self.aborted());
+        }
+    }
+
+    /// A child that is being made is not to be.
+    pub(super) fn cancel_child(&self, cause: Error) {
+        let child = self.calls.state.lock().child.clone();
+        if let Some(child) = child {
+            child.cancel(cause);
         }
     }
 

@@ -199,7 +199,12 @@ fn child(parent: &Arc<Comm>, id: UniqueId, members: Vec<u32>, config: CommConfig
         same_list.check(&family, &members)
     });
     let (device, origin) = (parent.device.clone(), Some(parent.origin));
-    create(Request { ids: vec![id], n_ranks, rank, config, device, origin, cancel: cancel.clone() })
+    let failed = parent.abort.is_raised();
+    let made = create(Request { ids: vec![id], n_ranks, rank, config, device, origin, cancel: cancel.clone() })?;
+    if failed {
+        parent.outlived();
+    }
+    Ok(made)
 }
 
 #[cfg(test)]

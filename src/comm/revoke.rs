@@ -66,7 +66,9 @@ pub fn begin(comm: &Comm) -> Result<()> {
         comm.tag(),
         std::process::id()
     );
-    comm.fail(Error::new(Code::RemoteError, REVOKED, text).by(comm.rank));
+    let cause = Error::new(Code::RemoteError, REVOKED, text).by(comm.rank);
+    comm.cancel_child(cause.clone());
+    comm.fail(cause);
     Ok(())
 }
 

@@ -32,7 +32,8 @@ pub fn render(root: &Path, exports: &[String], uses: &Uses, notes: &str, tally: 
     let ours: Vec<String> = exports.iter().filter(|name| name.starts_with("ginrs")).map(|name| format!("`{name}`")).collect();
     Ok(format!(
         "\n## Host functions\n\n{} functions, each also as `pnccl*`; prototypes are compared with NVIDIA's headers and library. Our own, in \
-         `ginrs.h` and `nccl_device/core.h`: {}.\n\n{}",
+         `ginrs.h` and `nccl_device/core.h`: {}.\n\nFor all: NULL where it cannot be, handles of nothing, of what was destroyed and of another process, and values \
+         out of range are ncclInvalidArgument or ncclInvalidUsage with a message, also where NVIDIA's library does not look and crashes.\n\n{}",
         names.len(),
         ours.join(", "),
         table(&entries)

@@ -7,11 +7,12 @@ use super::group::{Progress, Told};
 use crate::abi::types::ncclComm_t;
 use crate::bootstrap::Cancel;
 use crate::error::{Code, Error, Result};
+use crate::process::PerProcess;
 use crate::{bail, process};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Not a canonical address on any 64-bit machine: following it faults at once.
 const TAG: u64 = 0x6772_7300_0000_0000;
@@ -37,21 +38,41 @@ pub struct Pending {
     pub aborted: AtomicBool,
 }
 
-struct Entry {
-    state: State,
-    /// Process that made it.
-    owner: u32,
-}
-
+/// What this process made. A forked child has a table of its own: a thread of its parent may have held the lock.
 struct Table {
-    last: u64,
-    entries: HashMap<u64, Entry>,
+    entries: HashMap<u64, State>,
+    /// Numbers up to this one are from before the fork,
+    inherited: u64,
+    /// by this process or one that it was forked from.
+    parent: u32,
 }
 
-static TABLE: Mutex<Option<Table>> = Mutex::new(None);
+/// The latest number.
+static LAST: AtomicU64 = AtomicU64::new(0);
+/// The process that took it.
+static MAKER: AtomicU32 = AtomicU32::new(0);
 
 fn with<T>(f: impl FnOnce(&mut Table) -> T) -> T {
-    f(TABLE.lock().get_or_insert_with(|| Table { last: 0, entries: HashMap::new() }))
+    static TABLE: PerProcess<Mutex<Table>> = PerProcess::new();
+    let new =
+        || Table { entries: HashMap::new(), inherited: LAST.load(Ordering::Acquire), parent: MAKER.load(Ordering::Acquire) };
+    f(&mut TABLE.get(|| Mutex::new(new())).lock())
+}
+
+impl Table {
+    /// A handle's number, if it is one of this process.
+    fn serial_of(&self, handle: ncclComm_t) -> Result<u64> {
+        let serial = serial_of(handle, LAST.load(Ordering::Acquire))?;
+        if serial <= self.inherited {
+            process::check_owner(self.parent, &format!("communicator 0x{:x}", handle as u64))?;
+        }
+        Ok(serial)
+    }
+
+    fn state(&self, handle: ncclComm_t) -> Result<&State> {
+        let serial = self.serial_of(handle)?;
+        self.entries.get(&serial).ok_or_else(|| destroyed(serial))
+    }
 }
 
 fn handle_of(serial: u64) -> ncclComm_t {
@@ -84,9 +105,10 @@ fn destroyed(serial: u64) -> Error {
 
 fn insert(state: State) -> ncclComm_t {
     with(|table| {
-        table.last += 1;
-        table.entries.insert(table.last, Entry { state, owner: std::process::id() });
-        handle_of(table.last)
+        let serial = LAST.fetch_add(1, Ordering::AcqRel) + 1;
+        MAKER.store(std::process::id(), Ordering::Release);
+        table.entries.insert(serial, state);
+        handle_of(serial)
     })
 }
 
@@ -104,9 +126,9 @@ pub fn add(comm: Arc<Comm>) -> ncclComm_t {
 /// The reserved handle's creation ended. Gives the communicator back if the handle was destroyed or aborted meanwhile.
 pub fn settle(handle: ncclComm_t, result: Result<Arc<Comm>>) -> Option<Arc<Comm>> {
     with(|table| {
-        let serial = serial_of(handle, table.last).unwrap_or(0);
-        let Some(entry) = table.entries.get_mut(&serial) else { return result.ok() };
-        entry.state = match result {
+        let serial = table.serial_of(handle).unwrap_or(0);
+        let Some(state) = table.entries.get_mut(&serial) else { return result.ok() };
+        *state = match result {
             Ok(comm) => State::Live(comm),
             Err(error) => State::Failed(error),
         };
@@ -116,15 +138,10 @@ pub fn settle(handle: ncclComm_t, result: Result<Arc<Comm>>) -> Option<Arc<Comm>
 
 /// The communicator of a handle that may be used.
 pub fn get(handle: ncclComm_t) -> Result<Arc<Comm>> {
-    with(|table| {
-        let serial = serial_of(handle, table.last)?;
-        let entry = table.entries.get(&serial).ok_or_else(|| destroyed(serial))?;
-        process::check_owner(entry.owner, &format!("communicator 0x{:x}", handle as u64))?;
-        match &entry.state {
-            State::Live(comm) => Ok(comm.clone()),
-            State::Failed(error) => Err(error.clone()),
-            State::Pending(pending) => Err(pending.not_ready(handle)),
-        }
+    with(|table| match table.state(handle)? {
+        State::Live(comm) => Ok(comm.clone()),
+        State::Failed(error) => Err(error.clone()),
+        State::Pending(pending) => Err(pending.not_ready(handle)),
     })
 }
 
@@ -163,10 +180,7 @@ pub enum Status {
 /// The state of a handle that is known.
 pub fn status(handle: ncclComm_t) -> Result<Status> {
     with(|table| {
-        let serial = serial_of(handle, table.last)?;
-        let entry = table.entries.get(&serial).ok_or_else(|| destroyed(serial))?;
-        process::check_owner(entry.owner, &format!("communicator 0x{:x}", handle as u64))?;
-        Ok(match &entry.state {
+        Ok(match table.state(handle)? {
             State::Pending(_) => Status::Pending,
             State::Live(comm) => Status::Live(comm.clone()),
             State::Failed(error) => Status::Failed(error.clone()),
@@ -187,14 +201,12 @@ pub enum Removed {
 /// Takes the handle out: from now on it is "already destroyed". One whose creation a group has not begun stays, unless `any`.
 pub fn remove(handle: ncclComm_t, any: bool) -> Result<Removed> {
     with(|table| {
-        let serial = serial_of(handle, table.last)?;
-        let Some(entry) = table.entries.get(&serial) else { return Err(destroyed(serial)) };
-        process::check_owner(entry.owner, &format!("communicator 0x{:x}", handle as u64))?;
-        match &entry.state {
+        let serial = table.serial_of(handle)?;
+        match table.state(handle)? {
             State::Pending(pending) if !any && !pending.begun.load(Ordering::Acquire) => return Err(pending.not_ready(handle)),
             _ => {}
         }
-        Ok(match table.entries.remove(&serial).map(|entry| entry.state) {
+        Ok(match table.entries.remove(&serial) {
             Some(State::Live(comm)) => Removed::Live(comm),
             Some(State::Pending(pending)) => Removed::Pending(pending),
             _ => Removed::Failed,

@@ -101,7 +101,8 @@ pub fn bytes_of(function: &str, count: u64, datatype: DataType, parts: u64) -> R
 }
 
 impl Call {
-    /// Refuses what no kernel may get: NULL buffers, too many bytes, buffers that overlap in another way than in place.
+    /// Refuses what no kernel may get: buffers that are NULL or misaligned, too many bytes, buffers that overlap in another way than
+    /// in place.
     pub fn check(&self, rank: u32, n_ranks: u32) -> Result<()> {
         let function = self.kind.name();
         let (sends, receives) = self.kind.parts(n_ranks.into());
@@ -120,6 +121,17 @@ impl Call {
             }
             if used && at.checked_add(bytes).is_none() {
                 bail!(InvalidArgument, 94, "{name} is no address | {function}, rank {rank} | {at:#x} | fix: pass device memory");
+            }
+            // Copies go by bytes; arithmetic goes by elements, and a misaligned load would cost the process its device.
+            let size = u64::from(self.datatype.bytes());
+            if used && self.kind.reduces() && !at.is_multiple_of(size) {
+                bail!(
+                    InvalidArgument,
+                    94,
+                    "{name} is misaligned | {function}, rank {rank} | {at:#x} is no multiple of {size}, the bytes of {:?} | fix: pass the \
+                     address of an element",
+                    self.datatype
+                );
             }
         }
         if !(uses_send && uses_recv) || self.send + send_bytes <= self.recv || self.recv + recv_bytes <= self.send {
@@ -234,6 +246,19 @@ mod tests {
             Call { count: 0, ..call(kind, 0, 0) }.check(0, 4).unwrap();
         }
         assert!(call(AllReduce, u64::MAX - 8, BASE).check(0, 4).unwrap_err().text.contains("is no address"));
+    }
+
+    #[test]
+    fn what_is_reduced_is_aligned_to_its_elements_where_it_is_used() {
+        use Kind::*;
+        for kind in [AllReduce, ReduceScatter, Reduce] {
+            let error = call(kind, BASE + 2, 2 * BASE).check(1, 4).unwrap_err();
+            assert!(error.id == 94 && error.text.contains("sendbuff is misaligned"), "{kind:?}: {error}");
+            assert!(call(kind, BASE, 2 * BASE + 1).check(1, 4).unwrap_err().text.contains("recvbuff is misaligned"));
+        }
+        call(Reduce, BASE, 2 * BASE + 1).check(0, 4).unwrap();
+        call(AllGather, BASE + 1, 2 * BASE + 3).check(1, 4).unwrap();
+        Call { count: 0, ..call(AllReduce, BASE + 1, 2 * BASE) }.check(1, 4).unwrap();
     }
 
     #[test]

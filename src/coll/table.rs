@@ -171,7 +171,7 @@ fn ll_limit(device: device::Kind) -> u64 {
 }
 
 fn ll_wins(shape: &Shape) -> bool {
-    shape.part * u64::from(shape.n_ranks.max(2) - 1) <= ll_limit(shape.device)
+    shape.part.saturating_mul(u64::from(shape.n_ranks.max(2) - 1)) <= ll_limit(shape.device)
 }
 
 /// The choice for a collective.
@@ -358,6 +358,7 @@ mod tests {
         assert_eq!(how(Shape { local: true, ..small }), How::Buffered);
         assert_eq!(how(Shape { one_team: false, ..small }), How::Staged);
         assert_eq!(how(Shape { n_ranks: LL_RANKS + 1, ..small }), How::Buffered);
+        assert_eq!(how(Shape { part: 1 << 62, n_ranks: 5, ..small }), How::Buffered, "no wrap-around");
         let sizes = Sizes::of(Cuda, 8, true, 132);
         for bytes in 1..=ll_limit(Cuda) {
             let choice = choose(&Shape { part: bytes, ..small }, &sizes, None);

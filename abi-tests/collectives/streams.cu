@@ -104,6 +104,22 @@ static ncclComm_t another(Example& ex, World& world) {
   return comm;
 }
 
+// A communicator's last call, and its end before the call has run.
+static void destroyedInGroup(Example& ex, World& world, ncclComm_t comm, cudaStream_t stream) {
+  Case c = someCase(ex, 6900, kLargest, kAllReduce);
+  c.values.op = kSum;
+  world.placeAt(c, kPlain, 0, kSlots);
+  prepareCase(c, stream);
+  grouped(ex, [&] {
+    NCCLCHECK(callCase(c, ncclSum, comm, stream));
+    return ncclCommDestroy(comm);
+  });
+  verifyCase(c, world.found, stream);
+  world.cases.push_back(c);
+  finish(ex, stream);
+  world.report(ex, "a communicator destroyed in a group");
+}
+
 int test(Example& ex) {
   World world;
   world.create(ex, kSlots * (kLargest * ex.nRanks * 8 + 8192));
@@ -122,8 +138,12 @@ int test(Example& ex) {
   inGroups(ex, world, comms, streams, 1, "two communicators");
   inGroups(ex, world, comms, streams, 2, "two communicators over two streams");
   hostBarrier(ex);
-  NCCLCHECK(collective(ex, [&] { return ncclCommFinalize(comms[1]); }));
-  NCCLCHECK(ncclCommDestroy(comms[1]));
+  if (onNvidiasLibrary()) {
+    NCCLCHECK(collective(ex, [&] { return ncclCommFinalize(comms[1]); }));
+    NCCLCHECK(ncclCommDestroy(comms[1]));
+  } else {
+    destroyedInGroup(ex, world, comms[1], streams[0]);
+  }
   for (cudaStream_t stream : streams) CUDACHECK(cudaStreamDestroy(stream));
   world.destroy(ex);
   return twiceWrong != 0;

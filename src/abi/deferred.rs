@@ -2,6 +2,7 @@
 
 use super::entry::{Outcome, Stop};
 use crate::comm::Comm;
+use crate::comm::calls::Queued;
 use crate::comm::group::{self, Job, Stage};
 use crate::error::Result;
 use std::sync::Arc;
@@ -19,6 +20,8 @@ pub fn collective(body: impl FnOnce() -> Outcome) -> Outcome {
 /// Runs `work` now or at the end of the group; the error is printed once, by whoever runs it.
 pub fn submit(comm: &Arc<Comm>, stage: Stage, work: impl FnOnce() -> Result<()> + Send + 'static) -> Outcome {
     let tell = comm.clone();
+    // What it launches must find the communicator, also when ncclCommDestroy comes in the same group.
+    let queued = group::open().then(|| Queued::new(comm));
     let job = Job {
         stage,
         clique: comm.hash,
@@ -26,7 +29,11 @@ pub fn submit(comm: &Arc<Comm>, stage: Stage, work: impl FnOnce() -> Result<()> 
         blocking: comm.config.blocking,
         device: comm.device.ordinal(),
         progress: Some(comm.clone()),
-        run: Box::new(move || work().map_err(|error| tell.tell(error))),
+        run: Box::new(move || {
+            let told = work().map_err(|error| tell.tell(error));
+            drop(queued);
+            told
+        }),
         dropped: Box::new(|_| ()),
     };
     group::submit(job).map_err(Stop::Said)

@@ -30,6 +30,8 @@ pub struct Calls {
 #[derive(Default)]
 struct State {
     running: u32,
+    /// In groups that have not ended.
+    queued: u32,
     /// Of the first of the latest calls that failed.
     failed: Option<Code>,
     /// Of a child that is being made.
@@ -37,6 +39,13 @@ struct State {
     ended: Option<End>,
     /// Of a non-blocking communicator: a child was made of it after it had failed, and that is what was asked for last.
     outlived: bool,
+}
+
+impl State {
+    /// ncclCommDestroy left the end of the communicator to its last call, which is done.
+    fn is_over(&self) -> bool {
+        self.running == 0 && self.queued == 0 && self.ended == Some(End::Destroyed)
+    }
 }
 
 /// How the communicator's owner ended it.
@@ -61,10 +70,34 @@ impl Progress for Comm {
             let mut state = self.calls.state.lock();
             state.running -= 1;
             state.failed = state.failed.or(told.err());
-            state.running == 0 && state.ended == Some(End::Destroyed)
+            state.is_over()
         };
         if over {
             finish::destroy(self);
+        }
+    }
+}
+
+/// A call that waits for the end of its group; dropped when it has run, or never will.
+pub struct Queued(Arc<Comm>);
+
+impl Queued {
+    /// One more on `comm`.
+    pub fn new(comm: &Arc<Comm>) -> Self {
+        comm.calls.state.lock().queued += 1;
+        Self(comm.clone())
+    }
+}
+
+impl Drop for Queued {
+    fn drop(&mut self) {
+        let over = {
+            let mut state = self.0.calls.state.lock();
+            state.queued -= 1;
+            state.is_over()
+        };
+        if over {
+            finish::destroy(self.0.clone());
         }
     }
 }
@@ -147,11 +180,11 @@ impl Comm {
         }
     }
 
-    /// ncclCommDestroy has come. True if the last call that is under way will end the communicator.
+    /// ncclCommDestroy has come. True if the last call that is under way, or in an open group, will end the communicator.
     pub(super) fn destroy_later(&self) -> bool {
         let mut state = self.calls.state.lock();
         state.ended = Some(End::Destroyed);
-        state.running > 0
+        !state.is_over()
     }
 
     /// Why everything ends after ncclCommAbort.

@@ -38,7 +38,11 @@ functions! {
     stream_wait c"cudaStreamWaitEvent" (Handle, Handle, c_uint);
     stream_id c"cudaStreamGetId" (Handle, *mut c_ulonglong);
     capture_info c"cudaStreamGetCaptureInfo" (Handle, *mut c_int, *mut c_ulonglong, *mut Handle, *mut *const Handle, *mut *const c_void, *mut usize);
+    last_error c"cudaGetLastError" ();
 }
+
+/// Looked for until they are there.
+static FOUND: OnceCell<Functions> = OnceCell::new();
 
 /// # Safety
 /// `F` is a function pointer of the symbol's type.
@@ -50,9 +54,18 @@ unsafe fn symbol<F: Copy>(name: &CStr) -> Option<F> {
     (!found.is_null()).then(|| unsafe { std::mem::transmute_copy(&found) })
 }
 
+/// The caller's next cudaGetLastError tells nothing of what went wrong in here.
+fn forget_error() {
+    if let Some(functions) = FOUND.get() {
+        // SAFETY: no arguments.
+        unsafe { (functions.last_error)() };
+    }
+}
+
 /// One of 0, or the cudaError_t in words.
 fn check(what: &CStr, result: c_int) -> Result<()> {
     if result != 0 {
+        forget_error();
         bail!(
             UnhandledCudaError,
             73,
@@ -72,7 +85,6 @@ pub struct CpuKernels {
 impl CpuKernels {
     /// Needs libginrs_cpu.so in the process, as every program of ginrs-cc has it.
     pub fn find(ordinal: i32) -> Result<Self> {
-        static FOUND: OnceCell<Functions> = OnceCell::new();
         if let Some(functions) = FOUND.get() {
             return Ok(Self { functions, ordinal });
         }
@@ -213,7 +225,10 @@ impl Events for CpuEvents {
         // SAFETY: our event.
         let result = unsafe { (self.functions.event_query)(self.events[event] as Handle) };
         match result {
-            NOT_READY => Ok(false),
+            NOT_READY => {
+                forget_error();
+                Ok(false)
+            }
             result => check(c"cudaEventQuery", result).map(|()| true),
         }
     }

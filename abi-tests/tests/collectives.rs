@@ -76,6 +76,21 @@ fn over_several_nodes() {
     all_ok(ALL, 3, Threads, &[("COLL", "sample=800 big=9001 seed=12"), ("GINRS_FAKE_NODES", "per-rank")]);
 }
 
+/// ncclCommDestroy with kernels under way: what they have yet to send arrives, also when the process ends.
+#[test]
+fn the_last_calls_of_a_destroyed_communicator_end() {
+    for (ranks, nodes) in [("2", "per-rank"), ("3", "0,0,0"), ("4", "0,0,1,1")] {
+        let mut processes = Command::new(prefix().join("bin/ginrs-run"));
+        processes.args(["-n", ranks, "--timeout", "60"]).arg(compiled("unwaited"));
+        let mut threads = Command::new("timeout");
+        threads.args(["-s", "ABRT", "60"]).arg(compiled("unwaited")).args(["--threads", ranks]);
+        for command in [&mut processes, &mut threads] {
+            let said = run(command.env("GINRS_FAKE_NODES", nodes));
+            assert_eq!(said.matches(&format!("of {ranks}: ok,")).count().to_string(), ranks, "{nodes}:\n{said}");
+        }
+    }
+}
+
 /// One algorithm for all calls that it can take.
 #[test]
 fn each_algorithm() {

@@ -5,9 +5,10 @@
 
 use super::Comm;
 use crate::error::Result;
+use crate::sync::Mutex;
 use crate::{bail, log};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Once, Weak};
 
 /// ncclCommFinalize, the part that does not wait: nothing new can be made. A second call is an error.
 pub fn begin_finalize(comm: &Comm) -> Result<()> {
@@ -46,6 +47,8 @@ impl Comm {
 /// ncclCommDestroy, after the handle was taken out of the table. Where a call is under way, it ends the communicator when it is
 /// done.
 pub fn destroy(comm: Arc<Comm>) {
+    // Asked before anything is drained: what a collective posts in between would be lost.
+    let at_work = !comm.collectives.idle();
     // The process may end right behind this call: a finalize that is under way is not left to its thread.
     if comm.finalized.load(Ordering::Acquire)
         && !comm.abort.is_raised()
@@ -62,23 +65,66 @@ pub fn destroy(comm: Arc<Comm>) {
         }
         comm.watch.leaving();
     }
-    bury(comm);
+    comm.release.ended();
+    let device = comm.device.clone();
+    match comm.abort.is_raised() || at_work {
+        true => device.bury(Box::new(Unwaited::new(comm))),
+        // Its kernels have ended: who calls ncclCommDestroy promises it.
+        false => device.retire(Box::new(comm)),
+    }
 }
 
 /// ncclCommAbort, after the handle was taken out of the table: releases every wait on every rank, then as destroy.
 pub fn abort(comm: Arc<Comm>) {
     comm.cancel_calls();
     comm.fail(comm.aborted());
-    bury(comm);
+    comm.release.ended();
+    // Kernels are on their way out.
+    comm.device.clone().bury(Box::new(comm));
 }
 
-fn bury(comm: Arc<Comm>) {
-    comm.release.ended();
-    let device = comm.device.clone();
-    match comm.abort.is_raised() || !comm.collectives.idle() {
-        // Kernels are on their way out, or collectives that nobody has waited for are still at work.
-        true => device.bury(Box::new(comm)),
-        // They have ended: who calls ncclCommDestroy promises it.
-        false => device.retire(Box::new(comm)),
+/// A communicator that was destroyed while collectives were at work. Peers need what these have yet to post: it is done when this
+/// is dropped, behind the kernels, or when the process ends.
+struct Unwaited(Arc<Comm>);
+
+/// With the process that made them: a child of fork() has none.
+static UNWAITED: Mutex<Vec<(u32, Weak<Comm>)>> = Mutex::new(Vec::new());
+
+impl Unwaited {
+    fn new(comm: Arc<Comm>) -> Self {
+        if comm.gin.lock().is_some() {
+            static HANDLER: Once = Once::new();
+            // Exit handlers run in reverse order: this one comes before the end of the service threads.
+            // SAFETY: the handler touches statics only. Registered from this library, so it also runs if that is closed.
+            HANDLER.call_once(|| _ = unsafe { libc::atexit(at_exit) });
+            let mut all = UNWAITED.lock();
+            all.retain(|(_, other)| other.strong_count() > 0);
+            all.push((std::process::id(), Arc::downgrade(&comm)));
+        }
+        Self(comm)
+    }
+}
+
+impl Drop for Unwaited {
+    fn drop(&mut self) {
+        settle(&self.0);
+    }
+}
+
+fn settle(comm: &Comm) {
+    if !comm.abort.is_raised()
+        && let Err(error) = comm.drain()
+    {
+        log::error(&error);
+    }
+}
+
+extern "C" fn at_exit() {
+    // A forked child may find it locked for ever.
+    let Some(all) = UNWAITED.try_lock().map(|mut all| std::mem::take(&mut *all)) else { return };
+    for comm in all.iter().filter(|(owner, _)| *owner == std::process::id()).filter_map(|(_, comm)| comm.upgrade()) {
+        settle(&comm);
+        // Not the last owner in an exit handler: the memory of the process goes as a whole.
+        std::mem::forget(comm);
     }
 }

@@ -144,7 +144,7 @@ int main() {
 }
 "#;
 
-/// find_package under both names, from a moved prefix, without and with a version.
+/// find_package under both names, from a moved prefix, without and with a version; ginrs-cc as the compiler of a `.cu` file.
 #[test]
 fn cmake_finds_it_under_both_names() {
     let folder = tempfile::tempdir().unwrap();
@@ -152,19 +152,22 @@ fn cmake_finds_it_under_both_names() {
     let moved = folder.path().join("elsewhere");
     std::fs::rename(folder.path().join("opt/ginrs"), &moved).unwrap();
     std::fs::write(folder.path().join("program.c"), PROGRAM).unwrap();
+    std::fs::write(folder.path().join("kernel.cu"), KERNEL).unwrap();
     std::fs::write(folder.path().join("CMakeLists.txt"), CMAKE).unwrap();
     let build = folder.path().join("build");
     let prefix = format!("-DCMAKE_PREFIX_PATH={}", moved.display());
-    run(Command::new("cmake").arg("-S").arg(folder.path()).arg("-B").arg(&build).arg(prefix));
+    let compiler = format!("-DCMAKE_CXX_COMPILER={}", moved.join("bin/ginrs-cc").display());
+    run(Command::new("cmake").arg("-S").arg(folder.path()).arg("-B").arg(&build).args([prefix, compiler]));
     run(Command::new("cmake").arg("--build").arg(&build));
     for program in ["ours", "archive", "nccl", "variables"] {
         assert_eq!(run(&mut Command::new(build.join(program))), "22809\n", "{program}");
     }
+    assert_eq!(run(&mut Command::new(build.join("kernel"))), "kernel ran: 42\n");
 }
 
 const CMAKE: &str = r#"
 cmake_minimum_required(VERSION 3.18)
-project(consumer C)
+project(consumer C CXX)
 find_package(ginrs 0.1 REQUIRED)
 find_package(NCCL 2.28 CONFIG REQUIRED)
 find_package(NCCL 2.29 CONFIG QUIET)
@@ -179,6 +182,9 @@ foreach(pair "ours;ginrs::ginrs" "archive;ginrs::static" "nccl;NCCL::nccl" "vari
   target_include_directories(${name} PRIVATE ${NCCL_INCLUDE_DIRS})
   target_link_libraries(${name} PRIVATE ${library})
 endforeach()
+add_executable(kernel kernel.cu)
+set_source_files_properties(kernel.cu PROPERTIES LANGUAGE CXX)
+target_link_libraries(kernel PRIVATE NCCL::nccl)
 "#;
 
 /// A binary that was linked against NVIDIA's libnccl.so.2 runs on ginrs; with a stand-in of that name here, so that the test

@@ -254,6 +254,15 @@ fn wrong_command_lines_are_named() {
         let output = prefix.cc(arguments);
         assert!(!output.status.success() && errors(&output).contains(message), "{arguments:?}: {}", errors(&output));
     }
+    for accepted in [
+        &["-Werror", "all-warnings"][..],
+        &["--Werror", "cross-execution-space-call,reorder"],
+        &["-Werror"],
+        &["-t0", "--compress-mode=size", "-static-global-template-stub=false"],
+    ] {
+        let output = prefix.cc(&[accepted, &["-c", "empty.cu", "-o", "/dev/null"]].concat());
+        assert!(output.status.success(), "{accepted:?}: {}", errors(&output));
+    }
     let version = prefix.cc(&["--version"]);
     assert!(version.status.success());
     // As makefiles ask nvcc: grep release | sed 's/.*release //; s/,.*//'

@@ -196,7 +196,16 @@ impl Command {
             Meaning::Forwarded => self.host_flags.push(flag.to_string()),
             Meaning::ForwardedToLinker => self.linker.push(flag.to_string()),
             Meaning::Warning => self.warnings.push(flag.to_string()),
-            Meaning::WarningsAsErrors => self.warnings.extend(warning_kinds(flag, &value)?),
+            Meaning::WarningsAsErrors => {
+                // g++'s -Werror stands alone; nvcc's may have its kinds behind a space.
+                let value = match rest.front() {
+                    Some(kinds) if !flag.contains('=') && kinds.split(',').all(|kind| NVCC_KINDS.contains(&kind)) => {
+                        rest.pop_front().expect("looked at above")
+                    }
+                    _ => value,
+                };
+                self.warnings.extend(warning_kinds(flag, &value)?);
+            }
             Meaning::NoWarnings => self.warnings.push("-w".into()),
             Meaning::Standard => self.standard = Some(standard(&value)?),
             Meaning::Optimization => self.optimization = Some(if value.is_empty() { "1".into() } else { value }),
@@ -298,13 +307,24 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
+/// What nvcc's -Werror takes.
+const NVCC_KINDS: &[&str] = &[
+    "all-warnings",
+    "reorder",
+    "deprecated-declarations",
+    "cross-execution-space-call",
+    "default-stream-launch",
+    "missing-launch-bounds",
+    "ext-lambda-captures-this",
+];
+
 fn warning_kinds(flag: &str, value: &str) -> Result<Vec<String>, String> {
     let mut out = Vec::new();
     for kind in value.split(',') {
         match kind {
             "" | "all-warnings" => out.push("-Werror".into()),
             "reorder" | "deprecated-declarations" => out.push(format!("-Werror={kind}")),
-            "cross-execution-space-call" | "default-stream-launch" | "missing-launch-bounds" | "ext-lambda-captures-this" => {}
+            _ if NVCC_KINDS.contains(&kind) => {}
             _ if flag.starts_with("-Werror=") => out.push(format!("-Werror={kind}")),
             _ => return Err(format!("`{flag} {kind}`: unknown kind of warning")),
         }

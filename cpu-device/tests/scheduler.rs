@@ -4,7 +4,7 @@
 mod common;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use common::*;
 

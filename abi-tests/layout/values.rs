@@ -33,6 +33,8 @@ fn host() -> Vec<Value> {
         ("NCCL_VERSION(2, 9, 0)", 20900),
         ("NCCL_VERSION(2, 8, 4)", 2804),
         ("NCCL_VERSION(1, 3, 5)", 1305),
+        ("NCCL_VERSION(1, 9, 5)", 10905),
+        ("NCCL_VERSION(3, 1, 0)", 30100),
         ("sizeof(NCCL_SUFFIX)", 1),
         ("NCCL_UNIQUE_ID_BYTES", size_of::<ncclUniqueId>()),
         ("NCCL_COMM_NULL == (ncclComm_t)0", 1),

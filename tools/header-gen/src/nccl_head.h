@@ -32,9 +32,9 @@ typedef struct CUstream_st* cudaStream_t;
 #define NCCL_SUFFIX ""
 #define NCCL_VERSION_CODE 22809
 /* Up to 2.8 a version had one digit per part. */
-#define NCCL_VERSION(major, minor, patch)                                        \
-  ((major) < 2 || ((major) == 2 && (minor) < 9) ? (major) * 1000 + (minor) * 100 + (patch) \
-                                                : (major) * 10000 + (minor) * 100 + (patch))
+#define NCCL_VERSION(major, minor, patch)                                    \
+  ((major) < 3 && (minor) < 9 ? (major) * 1000 + (minor) * 100 + (patch) \
+                              : (major) * 10000 + (minor) * 100 + (patch))
 
 /* 2.28.3 named its barrier's header otherwise, and its device structs are smaller than what this library reads and writes. */
 #if __has_include(<nccl_device/mem_barrier.h>) && !__has_include(<nccl_device/lsa_barrier.h>)

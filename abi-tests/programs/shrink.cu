@@ -148,6 +148,10 @@ static void splitting(Example& ex) {
     raise(SIGKILL);
   }
   fails(ncclRemoteError, "rank 1", [&](ncclComm_t* child) { return ncclCommSplit(ex.comm, ex.rank % 2, 0, child, NULL); });
+  ncclResult_t state; // at once
+  NCCLCHECK(ncclCommGetAsyncError(ex.comm, &state));
+  WANT(state == ncclRemoteError, "%s", ncclGetErrorString(state));
+  RETURNS(ncclRemoteError, ncclCommFinalize(ex.comm));
 }
 
 static void besideTheDead(Example& ex) {
@@ -159,6 +163,7 @@ static void besideTheDead(Example& ex) {
     raise(SIGKILL);
   }
   fails(ncclRemoteError, "rank 1", [&](ncclComm_t* child) { return ncclCommSplit(ex.comm, ex.rank % 2, 0, child, NULL); });
+  usleep(1000000); // before an abort of this rank is what the other hears
 }
 
 static void unaware(Example& ex) {

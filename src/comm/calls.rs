@@ -124,7 +124,7 @@ impl Comm {
         if state.running > 0 {
             return Code::InProgress;
         }
-        match self.abort.cause().filter(|_| !self.is_revoked() && !state.outlived) {
+        match self.failure().filter(|_| !self.is_revoked() && !state.outlived) {
             Some(cause) => {
                 log::recall(cause);
                 cause.code

@@ -199,7 +199,7 @@ fn child(parent: &Arc<Comm>, id: UniqueId, members: Vec<u32>, config: CommConfig
         same_list.check(&family, &members)
     });
     let (device, origin) = (parent.device.clone(), Some(parent.origin));
-    let failed = parent.abort.is_raised();
+    let failed = parent.failure().is_some();
     let made = create(Request { ids: vec![id], n_ranks, rank, config, device, origin, cancel: cancel.clone() })?;
     if failed {
         parent.outlived();

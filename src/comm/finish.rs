@@ -13,7 +13,7 @@ use std::sync::{Arc, Once, Weak};
 /// ncclCommFinalize, the part that does not wait: nothing new can be made. A second call is an error.
 pub fn begin_finalize(comm: &Comm) -> Result<()> {
     comm.not_revoked()?;
-    comm.abort.check()?;
+    comm.alive()?;
     if comm.finalized.swap(true, Ordering::AcqRel) {
         bail!(
             InvalidArgument,

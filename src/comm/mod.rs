@@ -89,10 +89,20 @@ impl Comm {
         format!("comm 0x{:016x} rank {}", self.hash, self.rank)
     }
 
+    /// Why it has failed, if it has: what the abort was raised with, or what ended an exchange, which may be a little earlier.
+    pub fn failure(&self) -> Option<&Error> {
+        self.abort.cause().or(self.bootstrap.failure())
+    }
+
+    /// Err once it has failed.
+    fn alive(&self) -> Result<()> {
+        self.failure().map_or(Ok(()), |cause| Err(cause.clone()))
+    }
+
     /// Err once the communicator has failed or was finalized: for everything that makes something new on it.
     pub fn ready(&self) -> Result<()> {
         self.not_revoked()?;
-        self.abort.check()?;
+        self.alive()?;
         if self.finalized.load(Ordering::Acquire) {
             bail!(
                 InvalidArgument,

@@ -20,7 +20,7 @@ impl Comm {
 
     /// True if this rank or another revoked it, before anything else went wrong.
     pub(super) fn revoked_by_any(&self) -> bool {
-        self.is_revoked() || self.abort.cause().or(self.bootstrap.failure()).is_some_and(|cause| cause.id == REVOKED)
+        self.is_revoked() || self.failure().is_some_and(|cause| cause.id == REVOKED)
     }
 
     /// Err on a rank that called ncclCommRevoke.

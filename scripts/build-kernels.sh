@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # build-kernels.sh gpu OUT.fatbin | cpu OUT.o [options of ginrs-cc...]: the collectives' kernels (cuda/collectives).
-# gpu: by nvcc (NVCC, PATH, CUDA_HOME, /usr/local/cuda), for the architectures in GINRS_GPU_ARCHS; the newest also as PTX for GPUs to
-# come. Prints OUT, or nothing where there is no nvcc: the library then has no GPU collectives, and says so when asked for one.
+# gpu: by nvcc (NVCC, PATH, CUDA_HOME, /usr/local/cuda), for the architectures in GINRS_GPU_ARCHS, else for all that this nvcc knows of
+# ours; the last also as PTX for GPUs to come. Prints OUT, or nothing where there is no nvcc: the library then has no GPU collectives, and says so when asked for one.
 # cpu: by ginrs-cc as cargo left it in target/release.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -19,7 +19,13 @@ case $kind in
       [ -n "$nvcc" ] || ! [ -x "$folder/bin/nvcc" ] || nvcc=$folder/bin/nvcc
     done
     [ -n "$nvcc" ] || { echo "no nvcc: this build has no GPU kernels for collectives (NVCC, PATH or CUDA_HOME names one)" >&2; exit 0; }
-    archs=${GINRS_GPU_ARCHS:-75 80 86 89 90 100 120}
+    archs=${GINRS_GPU_ARCHS:-}
+    if [ -z "$archs" ]; then
+      known=$("$nvcc" --list-gpu-arch)
+      for arch in 75 80 86 89 90 100 120; do
+        if grep -qx "compute_$arch" <<< "$known"; then archs+="${archs:+ }$arch"; fi
+      done
+    fi
     # Another list makes another file.
     [ "$(cat "$out.archs" 2> /dev/null)" = "$nvcc $archs" ] || rm -f "$out"
     if ! fresh; then

@@ -76,6 +76,11 @@ check "moe threads" "$out/moe" --threads 4
 export TORTURE="blocks=2 threads=64 coop=warp strip=4096 largest=300 rounds=2 seed=31"
 check "torture threads" "$out/torture" --threads 4
 check "torture processes" ginrs-run -n 3 --timeout 240 "$out/torture"
+# Few calls: ThreadSanitizer's stacks of the kernels' fibers grow with each, and have an end.
+compile unwaited abi-tests/collectives/unwaited.cu
+check "collectives threads, buffered" "$out/unwaited" --threads 3
+check "collectives threads, staged" env GINRS_COLLECTIVE=staged "$out/unwaited" --threads 3
+check "collectives threads, nodes" env GINRS_FAKE_NODES=0,0,1 "$out/unwaited" --threads 3
 # A main in Rust: host exchanges, windows, device communicators, an abort.
 cargo build -q --release --target "$triple" --target-dir "$target" -p ginrs --example ranks
 check "ranks in Rust" "$target/$triple/release/examples/ranks"
@@ -83,7 +88,7 @@ if [ "$kind" = address ]; then
   compile coll abi-tests/collectives/suite.cu
   compile documentation abi-tests/collectives/documentation.cu
   export COLL="sample=4000 big=5003 largest=70000"
-  check "collectives threads" "$out/coll" --threads 3
+  check "collectives suite" "$out/coll" --threads 3
   check "collectives one thread" "$out/coll" --one-thread 2 streams captured mixed
   check "collectives on two nodes" env GINRS_FAKE_NODES=0,0,1 "$out/coll" --threads 3 collectives p2p
   check "documentation" "$out/documentation" 3

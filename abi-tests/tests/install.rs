@@ -98,6 +98,33 @@ fn the_installed_tree_is_complete_and_works_where_it_is_moved() {
     assert_eq!(output.matches("kernel ran: 42").count(), 2, "{output}");
 }
 
+/// A stand-in for nvcc that knows fewer architectures, and keeps what it was asked.
+#[test]
+fn an_older_nvcc_builds_kernels_for_what_it_knows() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let (nvcc, out) = (folder.path().join("nvcc"), folder.path().join("out.fatbin"));
+    let script = r#"#!/bin/bash
+if [ "$1" = --list-gpu-arch ]; then printf 'compute_%s\n' 70 75 80 87 90; exit; fi
+while [ "$1" != -o ]; do printf '%s ' "$1"; shift; done > "$2"
+"#
+    .replace("> \"$2\"", &format!("> {0}.asked; echo > {0}.new", out.display()));
+    std::fs::write(&nvcc, script).unwrap();
+    std::fs::set_permissions(&nvcc, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let build = |archs: &str| {
+        let mut script = Command::new(root().join("scripts/build-kernels.sh"));
+        run(script.arg("gpu").arg(&out).env("NVCC", &nvcc).env("GINRS_GPU_ARCHS", archs));
+        std::fs::read_to_string(out.with_extension("fatbin.asked")).unwrap()
+    };
+    let asked = build("");
+    assert_eq!(asked.matches("code=").count(), 4, "{asked}");
+    for code in ["sm_75 ", "sm_80 ", "sm_90 ", "compute_90 "] {
+        assert!(asked.contains(&format!("code={code}")), "{asked}");
+    }
+    // Who names them gets them, or nvcc's refusal.
+    assert!(build("120").contains("arch=compute_120,code=sm_120 "));
+}
+
 const PROGRAM: &str =
     "#include <nccl.h>\n#include <stdio.h>\nint main(void) { int v = 0; ncclGetVersion(&v); printf(\"%d\\n\", v); return 0; }\n";
 

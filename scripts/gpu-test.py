@@ -98,7 +98,8 @@ def environment(job, taken):
     env["LD_LIBRARY_PATH"] = ":".join([f"{BUILT}/lib" if library == "ginrs" else nccl, cudart, env.get("LD_LIBRARY_PATH", "")])
     env["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, taken))
     env.setdefault("SOAK", "seconds=1")
-    env.setdefault("COLL", "sample=60 big=300007 largest=16777216")
+    # One case of 60 did not end on NVIDIA's library in 50 s; ours takes one.
+    env.setdefault("COLL", f"sample={60 if library == 'ginrs' else 2000} big=300007 largest=16777216")
     if len(taken) < job["ranks"]:
         # Streams must not share a hardware queue: kernels of one rank would stand behind those of another that wait for them.
         env.update(GINRS_SHARE_DEVICE="1", CUDA_DEVICE_MAX_CONNECTIONS="32")
@@ -326,7 +327,10 @@ def sanitize(args, pool):
     todo = []
     for check in ["memcheck", "racecheck", "synccheck"]:
         for column in ["ours x ginrs", "ours x ginrs, direct"]:
-            names = [name for name in suite_names(column, "processes", 1) if name in wanted and not (pool.alone and name in NOT_SHARED)]
+            # gin launches a second kernel while the first waits for the proxy: memcheck and racecheck keep the driver locked until the
+            # first ends, and the proxy needs the driver. Direct, it is checked.
+            left_out = (["gin"] if column == "ours x ginrs" and check != "synccheck" else []) + (NOT_SHARED if pool.alone else [])
+            names = [name for name in suite_names(column, "processes", 1) if name in wanted and name not in left_out]
             todo.append((check, dict(binary="suite", column=column, ranks=2, mode="threads" if pool.alone else "processes", nodes=1, names=names)))
         names = [name for name in COLL if not args.only or name in args.only]
         if names and not pool.alone:

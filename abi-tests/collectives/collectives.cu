@@ -1,6 +1,8 @@
 // Every collective x data type x operation x root x count x kind of memory x in place or not, exactly checked. Nothing waits
-// between the cases of a rank: the next case overwrites the buffers as soon as the stream lets it. NVIDIA's library cannot run them
-// so: it connects ranks in the first call that needs it, and hangs there while earlier kernels run.
+// between the cases of a rank: the next case overwrites the buffers as soon as the stream lets it.
+//
+// NVIDIA's 2.28.9 is asked for less, as on two H200 it hung in a Broadcast of registered memory with a NULL sendbuff, and gave wrong results
+// in Gather and Scatter between memory of cudaMalloc and symmetric windows.
 #include "world.h"
 
 // Where inputs and results of a case lie. The last rows mix kinds.
@@ -8,6 +10,7 @@ static const struct {
   int send, recv;
 } kPlaces[] = {{kSymmetric, kSymmetric}, {kPlain, kPlain}, {kWindow, kWindow}, {kRegistered, kRegistered}, {kNcclMem, kNcclMem},
                {kSymmetric, kPlain}, {kPlain, kSymmetric}};
+static const int kMixed = 2;
 
 struct Sweep {
   Example& ex;
@@ -19,13 +22,12 @@ struct Sweep {
     if (wrongOnNvidias(c, kPlaces[where].send == kSymmetric || kPlaces[where].recv == kSymmetric)) c.count &= ~15ull, odd = false;
     size_t offset = 256 + (odd ? typeFacts(c.values.type).bytes : 0);
     c.where = from.send == to.send ? from.name : kPlaces[where].send == kPlain ? "from cudaMalloc to a symmetric window" : "from a symmetric window to cudaMalloc";
-    c.nulls = c.number & 2;
+    c.nulls = c.number & 2 && !onNvidiasLibrary();
     place(c, from.send + offset, to.recv + offset);
     bool plant = world.plan.planted && c.kind == kAllReduce && c.values.op == kSum && c.values.type == ncclInt32 && c.count && !planted++;
     prepareCase(c, ex.stream, NULL, plant && ex.rank == 0);
     NCCLCHECK(collective(ex, [&] { return callCase(c, world.operations.of(c), ex.comm, ex.stream); }));
     verifyCase(c, world.found, ex.stream);
-    if (onNvidiasLibrary()) finish(ex);
     world.cases.push_back(c);
     if (world.cases.size() == 128) world.report(ex, "sweep");
   }
@@ -33,7 +35,8 @@ struct Sweep {
   // All of one collective, type and operation that the sample holds; one of them at least.
   void cell(int kind, int type, int op) {
     const uint64_t counts[] = {world.plan.big, 1, 7, 4096 + 3, 0};
-    int roots = hasRoot(kind) ? ex.nRanks : 1, wheres = sizeof kPlaces / sizeof *kPlaces, all = 2 * 2 * 5 * wheres * roots;
+    int roots = hasRoot(kind) ? ex.nRanks : 1, wheres = sizeof kPlaces / sizeof *kPlaces - (onNvidiasLibrary() ? kMixed : 0);
+    int all = 2 * 2 * 5 * wheres * roots;
     uint64_t salt = mix((kind * 16 + type) * 16 + op + ((uint64_t)world.plan.seed << 32));
     int sure = (int)(salt % (all / 5 * 4));  // not count 0
     for (int at = 0; at < all; at++, seen++) {

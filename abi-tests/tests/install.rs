@@ -3,8 +3,12 @@
 use abi_tests::{root, run};
 use std::path::Path;
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 fn make_install(into: &Path) {
+    // Each makes build/lib anew: one at a time.
+    static BUILD: Mutex<()> = Mutex::new(());
+    let _alone = BUILD.lock().unwrap_or_else(PoisonError::into_inner);
     let destdir = format!("DESTDIR={}", into.display());
     // What cargo sets for this test must not reach the cargo that make starts.
     run(Command::new("make").args(["-s", "install", "PREFIX=/opt/ginrs", &destdir]).current_dir(root()).env_remove("RUSTFLAGS"));

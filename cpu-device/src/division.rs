@@ -4,7 +4,7 @@
 //! Of the smallest integer divided by -1, which traps too, the quotient is that integer and the remainder 0, as on a GPU.
 
 use super::fault::{Line, print};
-use std::ffi::{c_int, c_void};
+use crate::signals::Raised;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -74,13 +74,13 @@ impl Division {
     }
 }
 
-/// SIGFPE's. Anything that is no integer division of a kernel ends the process, as it would have.
-pub extern "C" fn on_trap(signal: c_int, _info: *mut libc::siginfo_t, context: *mut c_void) {
+/// SIGFPE's. Anything that is no integer division of a kernel is not ours.
+pub fn on_trap(raised: &Raised) -> bool {
     // SAFETY: with SA_SIGINFO the kernel hands over the thread's context, which is this handler's alone. The trapped
     // instruction is mapped; that 9 bytes from it are, too, holds as code is followed by more of it (at least a return and
     // the unwinder's end), and pages are not unmapped under a running thread.
     let stepped = unsafe {
-        let registers = &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
+        let registers = &mut (*raised.context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
         let at = registers[libc::REG_RIP as usize] as *const [u8; Division::LONGEST];
         match (crate::block::current(), Division::decode(&at.read_unaligned())) {
             (Some(block), Some(division)) => {
@@ -106,10 +106,9 @@ pub extern "C" fn on_trap(signal: c_int, _info: *mut libc::siginfo_t, context: *
             );
             print(&line);
         }
-        Some(_) => {}
-        // SAFETY: plain call. The instruction runs again, and ends the process.
-        None => unsafe { _ = libc::signal(signal, libc::SIG_DFL) },
+        _ => {}
     }
+    stepped.is_some()
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! What is printed when a kernel touches memory that is not there: which kernel, block and thread, before the process dies of
-//! the signal as it would have. Installs the handler of integer divisions by zero, too.
+//! the signal as it would have.
 //!
 //! Nothing is allocated and no lock is taken: the fault may have come from inside of either.
 
-use std::ffi::{c_int, c_void};
 use std::fmt::Write;
-use std::sync::Once;
+
+use crate::signals::Raised;
 
 /// Of the handler's stack: a thread whose own has overflowed has nothing left on it.
 const STACK: usize = 64 << 10;
@@ -38,9 +38,8 @@ impl Write for Line {
     }
 }
 
-/// Prepares the calling block thread. A handler of the host program's (or of a sanitizer) stays.
+/// Prepares the calling block thread: a stack for handlers of signals.
 pub fn watch() {
-    static INSTALLED: Once = Once::new();
     // SAFETY: plain calls on local structs; the stack is leaked, so it lives as long as the thread.
     unsafe {
         let memory = libc::mmap(
@@ -57,34 +56,13 @@ pub fn watch() {
         let stack = libc::stack_t { ss_sp: memory, ss_flags: 0, ss_size: STACK };
         libc::sigaltstack(&stack, std::ptr::null_mut());
     }
-    INSTALLED.call_once(|| {
-        for signal in [libc::SIGSEGV, libc::SIGBUS] {
-            install(signal, on_fault, libc::SA_RESETHAND);
-        }
-        #[cfg(target_arch = "x86_64")]
-        install(libc::SIGFPE, crate::division::on_trap, 0);
-    });
 }
 
-type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
-
-fn install(signal: c_int, handler: Handler, flags: c_int) {
-    // SAFETY: plain calls on a local struct; the handler has the signature that SA_SIGINFO asks for.
-    unsafe {
-        let mut now: libc::sigaction = std::mem::zeroed();
-        if libc::sigaction(signal, std::ptr::null(), &mut now) == 0 && now.sa_sigaction == libc::SIG_DFL {
-            now.sa_sigaction = handler as *const () as usize;
-            now.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | flags;
-            libc::sigaction(signal, &now, std::ptr::null_mut());
-        }
-    }
-}
-
-/// The default action is back (SA_RESETHAND): the instruction runs again, and ends the process.
-extern "C" fn on_fault(_signal: c_int, info: *mut libc::siginfo_t, _context: *mut c_void) {
-    let Some(block) = crate::block::current() else { return };
+/// Says where; whoever had the signal before, or its default action, ends the process.
+pub fn on_fault(raised: &Raised) -> bool {
+    let Some(block) = crate::block::current() else { return false };
     // SAFETY: the kernel hands over a siginfo of a memory fault.
-    let address = unsafe { (*info).si_addr() } as usize;
+    let address = unsafe { (*raised.info).si_addr() } as usize;
     let mut line = Line::new();
     let _ = write!(line, "ginrs-cpu: illegal address {address:#x} in ");
     let _ = block.describe_thread(&mut line);
@@ -93,4 +71,5 @@ extern "C" fn on_fault(_signal: c_int, info: *mut libc::siginfo_t, _context: *mu
          LSA team (near the stack: GINRS_CPU_STACK larger); -g and gdb, or -Xcompiler -fsanitize=address, show the line\n",
     );
     print(&line);
+    false
 }

@@ -39,6 +39,7 @@ mod once;
 pub mod pace;
 pub mod pool;
 mod rendezvous;
+mod signals;
 pub mod stack;
 mod start;
 pub mod stream;

@@ -65,6 +65,7 @@ struct Job {
 impl Pool {
     /// Begins a grid.
     pub fn submit(&'static self, device: &'static Device, grid: Arc<Grid>) {
+        crate::signals::take();
         let wanted = if grid.launch.cooperative { grid.total } else { grid.total.min(u64::from(cores())) };
         let mut state = self.state.lock();
         state.grids.push(Active { grid, reserved: None });

@@ -24,7 +24,8 @@ pub(super) struct Carrier {
     pub capabilities: Vec<Capabilities>,
     pub by_peer: Vec<u8>,
     pub abort: Arc<Abort>,
-    /// After an abort: descriptors are consumed and credited, nothing moves.
+    /// From the first refusal or failure on, in the same step already, and after every abort: descriptors are consumed and
+    /// credited, nothing moves. What is behind an operation that did not happen must not happen either.
     pub draining: bool,
     /// Pieces that a transport has not finished.
     pub pending: u64,
@@ -52,6 +53,9 @@ pub(super) struct Turn<'a> {
 impl Turn<'_> {
     /// Goes on with the current operation; true if anything was taken.
     pub fn resume(&mut self, carrier: &mut Carrier) -> bool {
+        if carrier.draining {
+            return false;
+        }
         let Some(current) = self.lane.current.take() else { return false };
         let (at, operation) = *current;
         let before = operation.submitted();
@@ -116,11 +120,18 @@ impl Turn<'_> {
 }
 
 impl Carrier {
+    /// Nothing moves from here on, and the communicator ends with `error`. The abort is up before anything is credited.
     #[cold]
-    pub fn failed(&self, tag: u64, error: Error) {
+    pub fn stop(&mut self, error: Error) {
+        self.draining = true;
+        self.abort.raise(error);
+    }
+
+    #[cold]
+    pub fn failed(&mut self, tag: u64, error: Error) {
         let whose = self.whose(tag);
         let text = format!("GIN operation failed | {whose} | {error} | fix: see the cause");
-        self.abort.raise(Error { text, id: FAILED, ..error });
+        self.stop(Error { text, id: FAILED, ..error });
     }
 
     /// How messages call a context: kernels count those of a device communicator, which are all of one kind.

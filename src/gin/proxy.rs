@@ -58,7 +58,7 @@ pub struct Engine {
     regions: Vec<Option<Region>>,
     /// Where the slow scan goes on.
     scan: (usize, u32),
-    /// When the words of an aborted communicator were moved last.
+    /// When the words of an aborted communicator were moved last; None until [`Engine::start_draining`].
     released: Option<Instant>,
     /// By [`Backend`].
     pools: [Pools; 2],
@@ -145,7 +145,7 @@ impl Engine {
                     let text = format!(
                         "window deregistered while a put uses it | {whose} | fix: flush and synchronise the kernel first"
                     );
-                    self.carrier.abort.raise(Error::new(Code::InvalidUsage, 51, text));
+                    self.carrier.stop(Error::new(Code::InvalidUsage, 51, text));
                 }
             }
         }
@@ -170,11 +170,10 @@ impl Engine {
 
     /// Takes, plans, submits and completes what there is. True if anything moved.
     pub fn step(&mut self) -> bool {
-        if !self.carrier.draining && self.carrier.abort.is_raised() {
-            self.start_draining();
-        }
-        if self.released.is_some_and(|at| at.elapsed() > RELEASE_AGAIN) {
-            self.release_words();
+        match self.released {
+            None if self.carrier.abort.is_raised() => self.start_draining(),
+            Some(at) if at.elapsed() > RELEASE_AGAIN => self.release_words(),
+            _ => {}
         }
         let mut moved = self.complete();
         let mut idle = 0;
@@ -230,7 +229,11 @@ impl Engine {
             }
             match transport.progress(&mut self.done) {
                 Ok(some) => moved |= some,
-                Err(error) => _ = carrier.abort.raise(error),
+                Err(error) => {
+                    carrier.draining = true;
+                    carrier.abort.raise(error);
+                    break;
+                }
             }
         }
         // Completions of one queue mostly come together: its credit is published once, behind the last of them.
@@ -264,6 +267,8 @@ impl Engine {
     /// From here on nothing moves: what is under way is dropped, all taken descriptors are credited, and words that kernels
     /// may wait on are moved.
     fn start_draining(&mut self) {
+        // First of all: should a transport panic below, the next step drains all the same.
+        self.released = Some(Instant::now());
         self.carrier.draining = true;
         self.carrier.pending = 0;
         self.done.clear();
@@ -399,11 +404,7 @@ impl Context {
             }
             match plan(&words, &carrier.handles, self.limits, index, peer, tag(index, peer, at)) {
                 Ok(operation) => turn.carry(carrier, at, operation, false),
-                Err(fault) => {
-                    // The abort is up before the descriptor is credited; the next step drains.
-                    carrier.abort.raise(fault.error(&carrier.whose(tag(index, peer, at))));
-                    break;
-                }
+                Err(fault) => carrier.stop(fault.error(&carrier.whose(tag(index, peer, at)))),
             }
         }
         if worked {

@@ -6,7 +6,7 @@
 //! Batches end in the order in which they started, and the entries of a batch in the order in which they came.
 
 use crate::device::{Copy, CopyQueue, Word};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use std::time::{Duration, Instant};
 
 /// Most copies of a batch.
@@ -40,6 +40,8 @@ pub(in crate::transport) struct Pipeline<T> {
     open: u64,
     /// False once the queue has said that it stores no words.
     stores: bool,
+    /// The queue's first error. What it says later is no news of what came before: a signal must not follow lost bytes.
+    broken: Option<Error>,
 }
 
 impl<T> Batch<T> {
@@ -89,7 +91,8 @@ impl<T> Pipeline<T> {
     /// Over a queue of its own.
     pub fn new(queue: Box<dyn CopyQueue>) -> Self {
         // From 1 on, so that 0 names a batch that has ended.
-        Self { queue, batches: std::iter::repeat_with(Batch::new).take(BATCHES).collect(), first: 1, open: 1, stores: true }
+        let batches = std::iter::repeat_with(Batch::new).take(BATCHES).collect();
+        Self { queue, batches, first: 1, open: 1, stores: true, broken: None }
     }
 
     #[inline]
@@ -160,9 +163,18 @@ impl<T> Pipeline<T> {
         room
     }
 
-    /// Ends what the device has finished and starts what waits for it. True if anything moved.
+    /// Ends what the device has finished and starts what waits for it. True if anything moved. After an error nothing ends or
+    /// starts any more; the error stays.
     #[inline]
-    pub fn progress(&mut self, mut end: impl FnMut(T)) -> Result<bool> {
+    pub fn progress(&mut self, end: impl FnMut(T)) -> Result<bool> {
+        if let Some(error) = &self.broken {
+            return Err(error.clone());
+        }
+        self.advance(end).inspect_err(|error| self.broken = Some(error.clone()))
+    }
+
+    #[inline]
+    fn advance(&mut self, mut end: impl FnMut(T)) -> Result<bool> {
         let mut moved = false;
         if self.first < self.open {
             let finished = self.queue.finished()?;
@@ -254,6 +266,30 @@ mod tests {
         }
         assert!(ended.iter().enumerate().all(|(i, &entry)| i == entry));
         assert!(pipeline.is_idle());
+    }
+
+    /// What the queue says after an error is no news of the copies before it: nothing ends any more, and nothing starts.
+    #[test]
+    fn after_an_error_nothing_ends() {
+        let (from, to) = copies(20);
+        let delayed = Delayed::new(3);
+        let started = delayed.started();
+        let mut pipeline = Pipeline::new(Box::new(delayed));
+        started.lock().good = Some(1);
+        for i in 0..FLIGHT as usize {
+            pipeline.push(copy(&from, &to, i), i);
+            pipeline.progress(|_| ()).unwrap_or_default();
+        }
+        let mut ended = Vec::new();
+        while pipeline.progress(|entry| ended.push(entry)).is_ok() {}
+        started.lock().good = None;
+        let before = (ended.clone(), started.lock().len());
+        for _ in 0..100 {
+            assert_eq!(pipeline.progress(|entry| ended.push(entry)).unwrap_err().id, 76, "the same error again");
+        }
+        assert!(pipeline.settle(Duration::from_secs(5), |entry| ended.push(entry)).is_err());
+        pipeline.abandon(Instant::now() + Duration::from_secs(5));
+        assert_eq!((ended, started.lock().len()), before);
     }
 
     #[test]

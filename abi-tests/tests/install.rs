@@ -34,6 +34,7 @@ fn the_installed_tree_is_complete_and_works_where_it_is_moved() {
         "lib/ginrs/cpu/include/cuda_runtime.h",
         "include/ginrs/nccl.h",
         "include/ginrs/ginrs.h",
+        "include/ginrs/ginrs_bootstrap.h",
         "include/ginrs/nccl_device.h",
         "include/ginrs/nccl_device/gin.h",
         "bin/ginrs-cc",
@@ -130,7 +131,7 @@ while [ "$1" != -o ]; do printf '%s ' "$1"; shift; done > "$2"
 }
 
 const PROGRAM: &str =
-    "#include <nccl.h>\n#include <stdio.h>\nint main(void) { int v = 0; ncclGetVersion(&v); printf(\"%d\\n\", v); return 0; }\n";
+    "#include <ginrs_bootstrap.h>\n#include <nccl.h>\n#include <stdio.h>\nint main(void) { int v = 0; ncclGetVersion(&v); printf(\"%d\\n\", v); return 0; }\n";
 
 /// An all-reduce of two ranks of one process; the CPU device's memory can be read here.
 const COLLECTIVE: &str = r#"

@@ -1,34 +1,40 @@
-/* Who am I, and how do all ranks get the ncclUniqueId? For programs started by ginrs-run, torchrun, mpirun or srun; alone,
- * a program is rank 0 of 1. C and C++ (POSIX), header only:
+/* Who am I, and how do all ranks get the ncclUniqueId? For programs on one machine, started by ginrs-run, torchrun, mpirun or
+ * srun; alone, a program is rank 0 of 1. C and C++ (Linux), header only; include it first where the compiler runs with -std=c11:
  *
  *   ginrsBootstrap boot;
  *   if (ginrsBootstrapInit(&boot) != 0) return 1;
  *   if (boot.rank == 0) ncclGetUniqueId(&id);
  *   if (ginrsBootstrapBroadcast(&boot, &id, sizeof id) != 0) return 1;
  *
- * Both return 0, or print what was wrong to stderr and return -1. Bytes travel by the first of these that there is:
- *   1. a file in GINRS_RUN_ID, the private folder that ginrs-run makes for the job
- *   2. TCP to MASTER_ADDR, port MASTER_PORT + 1 (torchrun's own store listens on MASTER_PORT); rank 0 serves
- *   3. a file in TMPDIR named by the job's id, where all ranks are on one machine (mpirun, srun)
- * Every wait ends after GINRS_BOOTSTRAP_TIMEOUT seconds, 60 unless set. Over TCP the bytes are not encrypted. */
+ * Both return 0, or print what was wrong to stderr and return -1. Every rank makes the same broadcasts in the same order.
+ *
+ * Rank 0 listens on a Unix socket and gives its bytes to every rank that asks, until all have. The socket lies in a folder that
+ * only this user can enter: GINRS_RUN_ID, which ginrs-run makes for the job, else ginrs-UID in TMPDIR (or /tmp). There its name
+ * says which job it is: MASTER_PORT, or the job's id of mpirun or srun. Both ends ask the kernel whether the other is the same
+ * user, so another user can neither get nor plant an id, and because a rank 0 that lives answers, nothing of an earlier job is
+ * ever taken. Silent or broken connections hold nobody up. Every wait ends after GINRS_BOOTSTRAP_TIMEOUT seconds (60). */
 #ifndef GINRS_BOOTSTRAP_H_
 #define GINRS_BOOTSTRAP_H_
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include <errno.h>
 #include <fcntl.h>
-#include <netdb.h>
 #include <poll.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
 typedef struct ginrsBootstrap {
   int rank, nRanks, localRank;
-  int round; /* broadcasts so far: each has its own file or greeting */
+  int round; /* broadcasts so far */
 } ginrsBootstrap;
 
 static inline int ginrsBootstrapFail(const ginrsBootstrap* boot, const char* what, const char* detail) {
@@ -53,12 +59,16 @@ static inline double ginrsBootstrapNow(void) {
 }
 
 static inline double ginrsBootstrapDeadline(void) {
+  const char* text = getenv("GINRS_BOOTSTRAP_TIMEOUT");
   int seconds = ginrsBootstrapNumber("GINRS_BOOTSTRAP_TIMEOUT");
+  if (text != NULL && text[0] != 0 && seconds <= 0) {
+    fprintf(stderr, "ginrs bootstrap: GINRS_BOOTSTRAP_TIMEOUT=%s is no number of seconds above 0, using 60\n", text);
+  }
   return ginrsBootstrapNow() + (seconds > 0 ? seconds : 60);
 }
 
-static inline void ginrsBootstrapPause(void) {
-  struct timespec pause = {0, 2000000};
+static inline void ginrsBootstrapPause(int milliseconds) {
+  struct timespec pause = {0, milliseconds * 1000000L};
   nanosleep(&pause, NULL);
 }
 
@@ -87,216 +97,354 @@ static inline int ginrsBootstrapInit(ginrsBootstrap* boot) {
   return 0;
 }
 
-/* ---- by file ---- */
+/* ---- where rank 0 listens ---- */
 
-static inline int ginrsBootstrapWriteFile(const ginrsBootstrap* boot, const char* path, const void* data, size_t bytes) {
-  char temporary[1100];
-  int fd;
-  snprintf(temporary, sizeof temporary, "%s.new", path);
-  unlink(temporary);
-  fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (fd < 0 || write(fd, data, bytes) != (ssize_t)bytes || close(fd) != 0) {
-    return ginrsBootstrapFail(boot, temporary, strerror(errno));
-  }
-  /* The name appears when all bytes are there. */
-  return rename(temporary, path) == 0 ? 0 : ginrsBootstrapFail(boot, path, strerror(errno));
+/* Folders that may be the job's, in order; NULL after the last. Somebody else may hold the first name in /tmp. */
+static inline const char* ginrsBootstrapFolder(int i, char* path, size_t bytes) {
+  const char *run = getenv("GINRS_RUN_ID"), *temporary = getenv("TMPDIR");
+  int length;
+  if (run != NULL && run[0] != 0) return i == 0 ? run : NULL;
+  if (temporary == NULL || temporary[0] == 0) temporary = "/tmp";
+  length = snprintf(path, bytes, i == 0 ? "%s/ginrs-%ld" : "%s/ginrs-%ld.%d", temporary, (long)geteuid(), i);
+  return i < 8 && length > 0 && (size_t)length < bytes ? path : NULL;
 }
 
-static inline int ginrsBootstrapReadFile(const ginrsBootstrap* boot, const char* path, void* data, size_t bytes) {
-  double deadline = ginrsBootstrapDeadline();
-  for (;;) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd >= 0) {
-      struct stat status;
-      int ours = fstat(fd, &status) == 0 && status.st_uid == geteuid();
-      ssize_t got = ours && (size_t)status.st_size == bytes ? read(fd, data, bytes) : -1;
-      close(fd);
-      if (!ours) return ginrsBootstrapFail(boot, path, "belongs to another user");
-      if (got == (ssize_t)bytes) return 0;
-      return ginrsBootstrapFail(boot, path, "has another size: do all ranks broadcast the same things in the same order?");
-    }
-    if (errno != ENOENT) return ginrsBootstrapFail(boot, path, strerror(errno));
-    if (ginrsBootstrapNow() > deadline) {
-      return ginrsBootstrapFail(boot, path, "rank 0 did not write it in time (GINRS_BOOTSTRAP_TIMEOUT)");
-    }
-    ginrsBootstrapPause();
-  }
+/* Closes and returns -1; errno stays. */
+static inline int ginrsBootstrapClose(int fd) {
+  int why = errno;
+  close(fd);
+  errno = why;
+  return -1;
 }
 
-/* Nobody removes a shared TMPDIR for us: readers say that they are done, then rank 0 removes the file. */
-static inline int ginrsBootstrapSharedFile(const ginrsBootstrap* boot, const char* path, void* data, size_t bytes) {
-  char done[1100];
-  double deadline = ginrsBootstrapDeadline();
-  int r, status = 0;
-  if (boot->rank != 0) {
-    if (ginrsBootstrapReadFile(boot, path, data, bytes) != 0) return -1;
-    snprintf(done, sizeof done, "%s.%d", path, boot->rank);
-    return ginrsBootstrapWriteFile(boot, done, "", 0);
-  }
-  if (ginrsBootstrapWriteFile(boot, path, data, bytes) != 0) return -1;
-  for (r = 1; r < boot->nRanks && status == 0; r++) {
-    snprintf(done, sizeof done, "%s.%d", path, r);
-    while (unlink(done) != 0 && status == 0) {
-      if (ginrsBootstrapNow() > deadline) {
-        status = ginrsBootstrapFail(boot, done, "this rank did not read in time; are all ranks on one machine?");
-      }
-      ginrsBootstrapPause();
-    }
-  }
-  unlink(path);
-  return status;
+/* A descriptor of it, if it is a folder that only this user can enter; else -1 with errno. */
+static inline int ginrsBootstrapOpenFolder(const char* path) {
+  struct stat status;
+  int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0 || (fstat(fd, &status) == 0 && status.st_uid == geteuid() && (status.st_mode & 077) == 0)) return fd;
+  errno = EPERM;
+  return ginrsBootstrapClose(fd);
 }
 
-/* ---- by TCP ---- */
+/* Equal on all ranks of a job, different for jobs of one user that run at the same time; -1 where nothing names the job. */
+static inline int ginrsBootstrapJob(char* name, size_t bytes) {
+  static const char* const names[] = {"MASTER_PORT",    "TORCHELASTIC_RUN_ID", "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid",
+                                      "PMI_JOBID",      "SLURM_JOB_ID",        "SLURM_STEP_ID"};
+  uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a: the values may hold any letter, a file's name may not */
+  /* What torchrun sets is enough by itself: it may run inside mpirun's or srun's jobs, more than one in each. */
+  size_t i, last = getenv("MASTER_PORT") != NULL ? 2 : sizeof names / sizeof names[0];
+  int found = 0;
+  for (i = 0; i < last; i++) {
+    const char* c = getenv(names[i]);
+    found |= c != NULL && c[0] != 0;
+    for (; c != NULL && *c != 0; c++) hash = (hash ^ (unsigned char)*c) * 0x100000001b3u;
+    hash = (hash ^ (uint64_t)i) * 0x100000001b3u;
+  }
+  found |= getenv("GINRS_RUN_ID") != NULL; /* a folder for the job alone */
+  snprintf(name, bytes, "bootstrap-%016llx", (unsigned long long)hash);
+  return found ? 0 : -1;
+}
 
-typedef struct ginrsBootstrapGreeting {
+/* The way through the descriptor always fits into an address, however long the folder's path is. */
+static inline struct sockaddr_un ginrsBootstrapAddress(int folder, const char* name) {
+  struct sockaddr_un address;
+  memset(&address, 0, sizeof address);
+  address.sun_family = AF_UNIX;
+  snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%s", folder, name);
+  return address;
+}
+
+/* The process at the other end, or 0 if it is of another user. */
+static inline int ginrsBootstrapPeer(int fd) {
+  struct {
+    pid_t pid;
+    uid_t uid;
+    gid_t gid;
+  } peer;
+  socklen_t length = sizeof peer;
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 || peer.uid != geteuid()) return 0;
+  return peer.pid > 0 ? (int)peer.pid : 1; /* a pid that cannot be seen from here is 0 */
+}
+
+/* A socket that is connected to what listens there; -1 with errno. */
+static inline int ginrsBootstrapConnect(int folder, const char* name) {
+  struct sockaddr_un to = ginrsBootstrapAddress(folder, name);
+  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  return fd < 0 || connect(fd, (struct sockaddr*)&to, sizeof to) == 0 ? fd : ginrsBootstrapClose(fd);
+}
+
+/* ---- what travels ---- */
+
+typedef struct ginrsBootstrapGreeting { /* a rank asks */
   char magic[8];
-  uint32_t rank, nRanks, round, bytes; /* network order */
+  uint32_t rank, nRanks, round, bytes;
 } ginrsBootstrapGreeting;
 
-/* Sends (events POLLOUT) or receives (POLLIN) all bytes before the deadline. */
-static inline int ginrsBootstrapMove(int fd, short events, void* data, size_t bytes, double deadline) {
-  char* at = (char*)data;
-  while (bytes > 0) {
-    struct pollfd ready = {fd, events, 0};
+typedef struct ginrsBootstrapAnswer { /* rank 0: same as asked, and the bytes follow; or what it has instead */
+  char magic[8];
+  uint32_t nRanks, round, bytes, good;
+} ginrsBootstrapAnswer;
+
+#define GINRS_BOOTSTRAP_MAGIC "ginrsid2"
+
+/* Receives (into) or sends (from) some bytes, without waiting: how many, 0 for none now, -1 if the connection is over. */
+static inline long ginrsBootstrapSome(int fd, void* into, const void* from, size_t bytes) {
+  ssize_t n = into != NULL ? recv(fd, into, bytes, MSG_DONTWAIT) : send(fd, from, bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (n > 0) return (long)n;
+  return n < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -1;
+}
+
+/* All of the bytes before the deadline. */
+static inline int ginrsBootstrapAll(int fd, void* into, const void* from, size_t bytes, double deadline) {
+  size_t done = 0;
+  while (done < bytes) {
+    struct pollfd ready = {fd, (short)(into != NULL ? POLLIN : POLLOUT), 0};
     double left = deadline - ginrsBootstrapNow();
-    ssize_t moved;
-    if (left <= 0 || poll(&ready, 1, (int)(left * 1000) + 1) <= 0) return -1;
-    moved = events == POLLIN ? recv(fd, at, bytes, MSG_DONTWAIT) : send(fd, at, bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (moved == 0 || (moved < 0 && errno != EAGAIN && errno != EINTR)) return -1;
-    if (moved > 0) at += moved, bytes -= (size_t)moved;
+    long n;
+    if (left <= 0) return -1;
+    poll(&ready, 1, (int)(left < 1000 ? left * 1000 : 1000000) + 1);
+    n = ginrsBootstrapSome(fd, into ? (char*)into + done : NULL, from ? (const char*)from + done : NULL, bytes - done);
+    if (n < 0) return -1;
+    done += (size_t)n;
   }
   return 0;
 }
 
-/* A socket that listens at MASTER_ADDR:MASTER_PORT+1 (rank 0) or is connected to it; -1 with errno. */
-static inline int ginrsBootstrapSocket(int listening, const char* host, int port) {
-  struct addrinfo hints, *found, *a;
-  char service[16];
-  int fd = -1, on = 1;
-  memset(&hints, 0, sizeof hints);
-  hints.ai_socktype = SOCK_STREAM;
-  snprintf(service, sizeof service, "%d", port);
-  if (getaddrinfo(host, service, &hints, &found) != 0) {
-    errno = EADDRNOTAVAIL;
-    return -1;
+/* ---- rank 0 ---- */
+
+/* Connections that are served at the same time. Each has 2 s to ask, and as long for every step of the answer. Where all seats are
+ * taken the one that has been silent for longest goes: a rank asks as soon as it is connected. */
+enum { ginrsBootstrapSeats = 64 };
+
+typedef struct ginrsBootstrapSeat {
+  int fd, pid;
+  double since;
+  size_t got, sent, whole; /* of the greeting; of the answer, and its size */
+  ginrsBootstrapGreeting greeting;
+} ginrsBootstrapSeat;
+
+typedef struct ginrsBootstrapServer {
+  const ginrsBootstrap* boot;
+  char *answer, *seen; /* the answer is its head and the bytes */
+  int served;
+  char complaint[160]; /* about the last rank that asked for something else */
+} ginrsBootstrapServer;
+
+/* A whole greeting has come: sets the answer's size. Nonzero for who is no rank of ours, or one that is ahead of us. */
+static inline int ginrsBootstrapAsked(ginrsBootstrapServer* server, ginrsBootstrapSeat* seat) {
+  const ginrsBootstrapGreeting* ask = &seat->greeting;
+  ginrsBootstrapAnswer* head = (ginrsBootstrapAnswer*)server->answer;
+  if (memcmp(ask->magic, GINRS_BOOTSTRAP_MAGIC, 8) != 0 || ask->round > head->round) return -1;
+  if (ask->nRanks == head->nRanks && ask->bytes == head->bytes && ask->round == head->round && ask->rank > 0 &&
+      ask->rank < ask->nRanks && !server->seen[ask->rank]) {
+    seat->whole = sizeof *head + head->bytes;
+  } else {
+    snprintf(server->complaint, sizeof server->complaint, "; rank %u of %u (pid %d) asked for %u bytes in broadcast %u%s", ask->rank,
+             ask->nRanks, seat->pid, ask->bytes, ask->round, ask->nRanks == head->nRanks ? "" : ", of another number of ranks");
+    seat->whole = sizeof *head;
   }
-  for (a = found; a != NULL; a = a->ai_next) {
-    fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0) continue;
-    if (listening) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (listening ? bind(fd, a->ai_addr, a->ai_addrlen) == 0 && listen(fd, 1024) == 0
-                  : connect(fd, a->ai_addr, a->ai_addrlen) == 0) {
-      break;
-    }
-    on = errno;
-    close(fd);
-    errno = on;
-    fd = -1;
-  }
-  freeaddrinfo(found);
-  return fd;
+  return 0;
 }
 
-static inline int ginrsBootstrapServe(const ginrsBootstrap* boot, int listener, const ginrsBootstrapGreeting* want, void* data,
-                                      size_t bytes, double deadline) {
-  int served = 0;
-  char* seen = (char*)calloc((size_t)boot->nRanks, 1);
-  char detail[64];
-  while (seen != NULL && served < boot->nRanks - 1) {
-    ginrsBootstrapGreeting got;
-    struct pollfd ready = {listener, POLLIN, 0};
-    double left = deadline - ginrsBootstrapNow();
-    uint32_t rank;
-    int fd;
-    if (left <= 0) break;
-    if (poll(&ready, 1, (int)(left * 1000) + 1) <= 0 || (fd = accept(listener, NULL, NULL)) < 0) continue;
-    /* Strangers may connect: each has 2 s to greet, and only the greeting of a missing rank counts. */
-    if (ginrsBootstrapMove(fd, POLLIN, &got, sizeof got, ginrsBootstrapNow() + 2) == 0) {
-      rank = ntohl(got.rank);
-      got.rank = want->rank;
-      if (memcmp(&got, want, sizeof got) == 0 && rank > 0 && rank < (uint32_t)boot->nRanks && !seen[rank] &&
-          ginrsBootstrapMove(fd, POLLOUT, data, bytes, deadline) == 0) {
-        seen[rank] = 1;
-        served++;
+/* Moves one connection on. Nonzero: it is over. */
+static inline int ginrsBootstrapStep(ginrsBootstrapServer* server, ginrsBootstrapSeat* seat) {
+  ginrsBootstrapAnswer* head = (ginrsBootstrapAnswer*)server->answer;
+  size_t want = sizeof seat->greeting - seat->got;
+  long n = want > 0 ? ginrsBootstrapSome(seat->fd, (char*)&seat->greeting + seat->got, NULL, want) : 0;
+  if (n < 0) return -1;
+  seat->got += (size_t)n;
+  if (seat->got < sizeof seat->greeting) return 0;
+  if (seat->whole == 0 && ginrsBootstrapAsked(server, seat) != 0) return -1;
+  head->good = seat->whole > sizeof *head;
+  n = ginrsBootstrapSome(seat->fd, NULL, server->answer + seat->sent, seat->whole - seat->sent);
+  if (n < 0) return -1;
+  if (n > 0) seat->since = ginrsBootstrapNow();
+  seat->sent += (size_t)n;
+  if (seat->sent < seat->whole) return 0;
+  if (head->good && !server->seen[seat->greeting.rank]) server->seen[seat->greeting.rank] = 1, server->served++;
+  return 1;
+}
+
+/* A place for a new connection; -1 if there is none now. */
+static inline int ginrsBootstrapPlace(ginrsBootstrapSeat* seats, double now) {
+  int i, oldest = -1;
+  for (i = 0; i < ginrsBootstrapSeats; i++) {
+    if (seats[i].fd < 0) return i;
+    if (seats[i].whole == 0 && (oldest < 0 || seats[i].since < seats[oldest].since)) oldest = i;
+  }
+  if (oldest < 0 || now - seats[oldest].since < 0.05) return -1;
+  close(seats[oldest].fd);
+  seats[oldest].fd = -1;
+  return oldest;
+}
+
+static inline void ginrsBootstrapServe(ginrsBootstrapServer* server, int listener, double deadline) {
+  ginrsBootstrapSeat seats[ginrsBootstrapSeats];
+  struct pollfd ready[ginrsBootstrapSeats + 1];
+  int i, fd, turn;
+  for (i = 0; i < ginrsBootstrapSeats; i++) seats[i].fd = -1;
+  ready[ginrsBootstrapSeats].fd = listener;
+  ready[ginrsBootstrapSeats].events = POLLIN;
+  while (server->served < server->boot->nRanks - 1 && ginrsBootstrapNow() < deadline) {
+    double now;
+    for (i = 0; i < ginrsBootstrapSeats; i++) {
+      ready[i].fd = seats[i].fd; /* poll passes over -1 */
+      ready[i].events = (short)(seats[i].whole == 0 ? POLLIN : POLLOUT);
+    }
+    poll(ready, ginrsBootstrapSeats + 1, 100);
+    now = ginrsBootstrapNow();
+    for (i = 0; i < ginrsBootstrapSeats; i++) {
+      if (seats[i].fd < 0 || (!ready[i].revents && now - seats[i].since < 2)) continue;
+      if (now - seats[i].since < 2 && ginrsBootstrapStep(server, &seats[i]) == 0) continue;
+      close(seats[i].fd);
+      seats[i].fd = -1;
+    }
+    /* A few at a time: who floods must not keep the others from being served. */
+    for (turn = 0; turn < 16 && ready[ginrsBootstrapSeats].revents; turn++) {
+      i = ginrsBootstrapPlace(seats, now);
+      fd = i < 0 ? -1 : accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+      if (fd < 0) {
+        if (i < 0 || errno != EAGAIN) ginrsBootstrapPause(2); /* no seat or descriptor is free */
+        break;
+      }
+      memset(&seats[i], 0, sizeof seats[i]);
+      seats[i].fd = fd;
+      seats[i].since = now;
+      if ((seats[i].pid = ginrsBootstrapPeer(fd)) == 0 || ginrsBootstrapStep(server, &seats[i]) != 0) {
+        close(fd);
+        seats[i].fd = -1;
       }
     }
-    close(fd);
   }
-  free(seen);
-  if (served == boot->nRanks - 1) return 0;
-  snprintf(detail, sizeof detail, "%d of %d came", served, boot->nRanks - 1);
-  return ginrsBootstrapFail(boot, "not all ranks asked for the unique id in time (GINRS_BOOTSTRAP_TIMEOUT)", detail);
+  for (i = 0; i < ginrsBootstrapSeats; i++) close(seats[i].fd);
 }
 
-static inline int ginrsBootstrapTcp(const ginrsBootstrap* boot, const char* host, int port, void* data, size_t bytes) {
-  double deadline = ginrsBootstrapDeadline();
-  ginrsBootstrapGreeting greeting;
-  char where[300];
-  int fd, status;
-  memcpy(greeting.magic, "ginrsid1", 8);
-  greeting.rank = htonl((uint32_t)boot->rank);
-  greeting.nRanks = htonl((uint32_t)boot->nRanks);
-  greeting.round = htonl((uint32_t)boot->round);
-  greeting.bytes = htonl((uint32_t)bytes);
-  snprintf(where, sizeof where, "%s port %d (MASTER_PORT + 1)", host, port);
-  if (boot->rank == 0) {
-    fd = ginrsBootstrapSocket(1, host, port);
-    if (fd < 0) return ginrsBootstrapFail(boot, where, strerror(errno));
-    status = ginrsBootstrapServe(boot, fd, &greeting, data, bytes, deadline);
-    close(fd);
-    return status;
+/* A socket that listens under that name; -1 with errno. What nobody listens to any more is replaced. */
+static inline int ginrsBootstrapListen(int folder, const char* name, double deadline, int* other) {
+  struct sockaddr_un address = ginrsBootstrapAddress(folder, name);
+  int probe, fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  double now = ginrsBootstrapNow(), last = deadline < now + 2 ? deadline : now + 2;
+  if (fd < 0) return -1;
+  for (*other = 0; ginrsBootstrapNow() < last; ginrsBootstrapPause(5)) {
+    errno = EBUSY;
+    if (flock(folder, LOCK_EX | LOCK_NB) != 0) continue; /* two that replace at once would take each other's */
+    if ((probe = ginrsBootstrapConnect(folder, name)) >= 0) {
+      *other = ginrsBootstrapPeer(probe);
+      close(probe);
+    } else if (errno == ECONNREFUSED) {
+      unlinkat(folder, name, 0);
+    }
+    probe = bind(fd, (struct sockaddr*)&address, sizeof address) == 0 && listen(fd, 1024) == 0 ? 0 : errno;
+    flock(folder, LOCK_UN);
+    if (probe == 0) return fd;
+    errno = probe;
+    if (errno != EADDRINUSE) break;
   }
+  return ginrsBootstrapClose(fd);
+}
+
+static inline int ginrsBootstrapGive(const ginrsBootstrap* boot, const char* name, const void* data, size_t bytes, double deadline) {
+  ginrsBootstrapServer server;
+  ginrsBootstrapAnswer head = {{0}, (uint32_t)boot->nRanks, (uint32_t)boot->round, (uint32_t)bytes, 1};
+  char path[1024], detail[300];
+  const char* where = NULL;
+  int i, folder = -1, listener = -1, other = 0;
+  for (i = 0; folder < 0 && (where = ginrsBootstrapFolder(i, path, sizeof path)) != NULL; i++) {
+    if (mkdir(where, 0700) != 0 && errno != EEXIST) return ginrsBootstrapFail(boot, where, strerror(errno));
+    folder = ginrsBootstrapOpenFolder(where);
+  }
+  if (folder < 0) {
+    where = ginrsBootstrapFolder(0, path, sizeof path);
+    return ginrsBootstrapFail(boot, where ? where : "TMPDIR is too long", "another user has this name: set TMPDIR to a folder of your own");
+  }
+  listener = ginrsBootstrapListen(folder, name, deadline, &other);
+  if (listener < 0) {
+    snprintf(detail, sizeof detail, "pid %d is rank 0 of a job that looks the same: give each job its own MASTER_PORT", other);
+    close(folder);
+    return ginrsBootstrapFail(boot, "cannot listen", other ? detail : strerror(errno));
+  }
+  memset(&server, 0, sizeof server);
+  memcpy(head.magic, GINRS_BOOTSTRAP_MAGIC, 8);
+  server.boot = boot;
+  server.seen = (char*)calloc((size_t)boot->nRanks, 1);
+  server.answer = (char*)malloc(sizeof head + bytes);
+  if (server.seen != NULL && server.answer != NULL) {
+    memcpy(server.answer, &head, sizeof head);
+    memcpy(server.answer + sizeof head, data, bytes);
+    ginrsBootstrapServe(&server, listener, deadline);
+  }
+  unlinkat(folder, name, 0);
+  close(listener);
+  close(folder);
+  free(server.seen);
+  free(server.answer);
+  if (server.served == boot->nRanks - 1) return 0;
+  snprintf(detail, sizeof detail, "%d of %d came%s", server.served, boot->nRanks - 1, server.complaint);
+  return ginrsBootstrapFail(boot, "not all ranks asked in time (GINRS_BOOTSTRAP_TIMEOUT)", detail);
+}
+
+/* ---- the others ---- */
+
+/* Asks the rank 0 behind a connection. 0: the bytes are there. 1: try again. -1: it has told that we do not fit. */
+static inline int ginrsBootstrapAsk(const ginrsBootstrap* boot, int fd, void* data, size_t bytes, double deadline) {
+  ginrsBootstrapGreeting ask = {{0}, (uint32_t)boot->rank, (uint32_t)boot->nRanks, (uint32_t)boot->round, (uint32_t)bytes};
+  ginrsBootstrapAnswer head;
+  char what[60], detail[300];
+  int pid = ginrsBootstrapPeer(fd);
+  memcpy(ask.magic, GINRS_BOOTSTRAP_MAGIC, 8);
+  if (pid == 0 || ginrsBootstrapAll(fd, NULL, &ask, sizeof ask, deadline) != 0 ||
+      ginrsBootstrapAll(fd, &head, NULL, sizeof head, deadline) != 0 || memcmp(head.magic, ask.magic, 8) != 0) {
+    return 1;
+  }
+  if (head.good) return ginrsBootstrapAll(fd, data, NULL, bytes, deadline) == 0 ? 0 : 1;
+  snprintf(what, sizeof what, "rank 0 (pid %d) has something else", pid);
+  snprintf(detail, sizeof detail,
+           "%u bytes for %u ranks in broadcast %u, not %u for %u in broadcast %u: do all ranks broadcast the same things in the same "
+           "order, each rank once?",
+           head.bytes, head.nRanks, head.round, ask.bytes, ask.nRanks, ask.round);
+  return ginrsBootstrapFail(boot, what, detail);
+}
+
+static inline int ginrsBootstrapTake(const ginrsBootstrap* boot, const char* name, void* data, size_t bytes, double deadline) {
+  char path[1024], detail[1200];
+  int i, pause = 2, foreign = 0, met = 0;
   for (;;) {
-    fd = ginrsBootstrapSocket(0, host, port);
-    if (fd >= 0) {
-      status = ginrsBootstrapMove(fd, POLLOUT, &greeting, sizeof greeting, deadline);
-      if (status == 0) status = ginrsBootstrapMove(fd, POLLIN, data, bytes, deadline);
+    const char* where;
+    for (i = 0; (where = ginrsBootstrapFolder(i, path, sizeof path)) != NULL; i++) {
+      int status = 1, fd, folder = ginrsBootstrapOpenFolder(where);
+      if (folder < 0) {
+        foreign |= errno != ENOENT;
+        continue;
+      }
+      fd = ginrsBootstrapConnect(folder, name);
+      close(folder);
+      if (fd < 0) continue;
+      met = 1;
+      status = ginrsBootstrapAsk(boot, fd, data, bytes, deadline);
       close(fd);
-      if (status == 0) return 0;
+      if (status <= 0) return status;
     }
-    if (ginrsBootstrapNow() > deadline) {
-      return ginrsBootstrapFail(boot, where, "rank 0 did not answer in time (GINRS_BOOTSTRAP_TIMEOUT)");
-    }
-    ginrsBootstrapPause();
+    if (ginrsBootstrapNow() > deadline) break;
+    ginrsBootstrapPause(pause);
+    if (pause < 50) pause *= 2;
   }
+  snprintf(detail, sizeof detail, "%s (%s of %s%s)",
+           met ? "it listens, but has not answered" : "nobody listens: has it started, on this machine, as this user?", name,
+           ginrsBootstrapFolder(0, path, sizeof path), foreign ? ", or the names after it: another user has that one" : "");
+  return ginrsBootstrapFail(boot, "rank 0 did not answer in time (GINRS_BOOTSTRAP_TIMEOUT)", detail);
 }
-
-/* ---- which of them ---- */
 
 /* Rank 0's bytes to all; every rank calls it, with the same size. */
 static inline int ginrsBootstrapBroadcast(ginrsBootstrap* boot, void* data, size_t bytes) {
-  static const char* const jobs[] = {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "PMI_JOBID", "SLURM_JOB_ID"};
-  const char *folder = getenv("GINRS_RUN_ID"), *host = getenv("MASTER_ADDR"), *job = NULL;
-  const char* step = getenv("SLURM_STEP_ID");
-  int port = ginrsBootstrapNumber("MASTER_PORT");
-  char path[1024], *c;
-  size_t i;
+  double deadline = ginrsBootstrapDeadline();
+  char name[40];
   boot->round++;
   if (boot->nRanks == 1) return 0;
-  if (folder != NULL && folder[0] != 0) {
-    if ((size_t)snprintf(path, sizeof path, "%s/broadcast-%d", folder, boot->round) >= sizeof path) {
-      return ginrsBootstrapFail(boot, "GINRS_RUN_ID is too long", folder);
-    }
-    return boot->rank == 0 ? ginrsBootstrapWriteFile(boot, path, data, bytes) : ginrsBootstrapReadFile(boot, path, data, bytes);
+  if (bytes > 0x7fffffff) return ginrsBootstrapFail(boot, "a broadcast of more than 2 GiB", "");
+  if (ginrsBootstrapJob(name, sizeof name) != 0) {
+    return ginrsBootstrapFail(boot, "no way to share the unique id: start with ginrs-run, or set MASTER_PORT alike on all ranks", "");
   }
-  if (host != NULL && host[0] != 0 && port > 0) {
-    if (port >= 65535) return ginrsBootstrapFail(boot, "MASTER_PORT + 1 is no port", getenv("MASTER_PORT"));
-    return ginrsBootstrapTcp(boot, host, port + 1, data, bytes);
-  }
-  for (i = 0; i < sizeof jobs / sizeof jobs[0] && (job == NULL || job[0] == 0); i++) job = getenv(jobs[i]);
-  if (job == NULL || job[0] == 0) {
-    return ginrsBootstrapFail(boot, "no way to share the unique id: start with ginrs-run, or set MASTER_ADDR and MASTER_PORT", "");
-  }
-  folder = getenv("TMPDIR");
-  if (folder == NULL || folder[0] == 0) folder = "/tmp";
-  if ((size_t)snprintf(path, sizeof path, "%s/ginrs-%ld-%s-%s-%d", folder, (long)geteuid(), job, step ? step : "0", boot->round) >=
-      sizeof path) {
-    return ginrsBootstrapFail(boot, "TMPDIR is too long", folder);
-  }
-  for (c = path + strlen(folder) + 1; *c != 0; c++) {
-    if (*c == '/') *c = '_';
-  }
-  return ginrsBootstrapSharedFile(boot, path, data, bytes);
+  return boot->rank == 0 ? ginrsBootstrapGive(boot, name, data, bytes, deadline)
+                         : ginrsBootstrapTake(boot, name, data, bytes, deadline);
 }
 #endif

@@ -1,0 +1,1 @@
+../examples-c/common/ginrs_bootstrap.h

@@ -2,6 +2,8 @@
 //! headers and, to know that the tests tell the truth, with NVIDIA's. Here a sample; `make abi-full` runs all of it. Needs
 //! GINRS_PREFIX (`make test` sets it).
 
+#[path = "../matrix/bounds.rs"]
+mod bounds;
 #[path = "../matrix/builds.rs"]
 mod builds;
 mod compilers;

@@ -49,10 +49,17 @@ NCCL_DEVICE_INLINE void releaseSource(cuda::thread_scope alreadyReleased, cuda::
     fenceRelease<cuda::thread_scope_system>();
   }
 }
-/* By one thread. A call: inlined into every put it would double what a kernel with puts takes to compile, and next to a
- * doorbell it costs nothing. A template, so that it may stand in many TUs. */
+/* A call, where the whole program is compiled at once: inlined into every put it would double what a kernel with puts takes
+ * to compile, and next to a doorbell it costs nothing. In relocatable code ptxas gives a function its registers before it
+ * knows the callers' launch bounds, and then refuses callers of more than 512 threads. */
+#ifdef __CUDACC_RDC__
+#define GINRS_GDAKI_CALL NCCL_DEVICE_INLINE
+#else
+#define GINRS_GDAKI_CALL __device__ __noinline__
+#endif
+/* By one thread. A template, so that it may stand in many TUs. */
 template <typename = void>
-__device__ __noinline__ void start(ncclGinCtx ctx, ncclGinGdakiGPUContext context, int peer, Transfer t, bool hasCounter,
+GINRS_GDAKI_CALL void start(ncclGinCtx ctx, ncclGinGdakiGPUContext context, int peer, Transfer t, bool hasCounter,
                                    uint32_t counterId) {
   GINRS_CHECK(peer >= 0 && peer < ctx.nRanks, "gin: the peer is not a rank of the communicator");
   QueuePair* qp = queuePair(context.gdqp, peer);
@@ -69,6 +76,7 @@ __device__ __noinline__ void start(ncclGinCtx ctx, ncclGinGdakiGPUContext contex
   waitFor(qp, last);
 #endif
 }
+#undef GINRS_GDAKI_CALL
 NCCL_DEVICE_INLINE void addSignal(Transfer& t, ncclGinGdakiGPUContext const& context, int peer, ncclGinSignal_t id,
                                   ncclGinSignalOp_t op, uint64_t arg) {
   t.hasAdd = true;

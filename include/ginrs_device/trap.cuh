@@ -14,8 +14,16 @@
 #define GINRS_TRAP(message) ((void)(message)) /* host pass: device code is parsed, never run */
 #endif
 
-/* A check of what the caller passed: on in debug builds and always on the CPU device. */
-#if !defined(NDEBUG) || defined(__GINRS_CPU__)
+/* Checks of what the caller passed: a rank that is none, an index beyond its barrier. They cost registers and, in a wait or a
+ * put, time: on the CPU device they are on, on a GPU -DGINRS_DEVICE_CHECKS=1 turns them on. */
+#ifndef GINRS_DEVICE_CHECKS
+#ifdef __GINRS_CPU__
+#define GINRS_DEVICE_CHECKS 1
+#else
+#define GINRS_DEVICE_CHECKS 0
+#endif
+#endif
+#if GINRS_DEVICE_CHECKS
 #define GINRS_CHECK(condition, message) \
   do {                                  \
     if (!(condition)) GINRS_TRAP(message); \

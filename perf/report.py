@@ -84,6 +84,7 @@ def goals(r, n):
     floor = r.get("proxy", n, "put_cost", plain, field="floor_us")
     at_most("cost of a put, default", "proxy", cost("proxy", plain), 0.6,
             f"{beside}{show(cost('nvidia-headers', plain))}; bare, after a GPU fence: {show(floor)}")
+    ratio("cost of a put + signal, default", "proxy", cost("proxy", "put + signal"), cost("nvidia-headers", "put + signal"), 1.0, "NVIDIA's headers on libginrs")
 
     flag = lambda arm: f"flag between GPUs: {show(r.get(arm, n, 'put_latency', 'signal only', field='floor_us'))}"
     trip = lambda arm, what, size: r.get(arm, n, "put_latency", what, size)

@@ -24,6 +24,18 @@ extern "C" __global__ void putReleased(ncclDevComm d, ncclWindow_t w) {
   ncclGin(d, 0).put(ncclTeamWorld(d), 1, w, 0, w, 0, 8, ncclGin_None{}, ncclGin_None{}, ncclCoopThread{},
                     ncclGin_None{}, cuda::thread_scope_system, cuda::thread_scope_system);
 }
+extern "C" __global__ void putWithSignal(ncclDevComm d, ncclWindow_t w) {
+  ncclGin(d, 0).put(ncclTeamWorld(d), 1, w, 0, w, 0, 8, ncclGin_SignalInc{0});
+}
+/* A put's fence by itself, of a window whatever its mark. */
+extern "C" __global__ void fenceBeforeSignal(ncclWindow_t w) {
+  using namespace ginrs::gin;
+  releasePayload(releaseLeft(GINRS_FLAG_SAME_GPU, w, true, cuda::thread_scope_thread));
+  releasePayload(releaseLeft(GINRS_FLAG_SAME_GPU, w, true, cuda::thread_scope_device));
+}
+extern "C" __global__ void fenceBeforeNone(ncclWindow_t w) {
+  ginrs::gin::releasePayload(ginrs::gin::releaseLeft(GINRS_FLAG_SAME_GPU, w, false, cuda::thread_scope_thread));
+}
 extern "C" __global__ void putByBlock(ncclDevComm d, ncclWindow_t w, size_t bytes) {
   ncclGin net(d, 0);
   net.put(ncclTeamWorld(d), 1, w, 0, w, bytes, bytes, ncclGin_SignalInc{0}, ncclGin_CounterInc{0}, Cta());

@@ -249,9 +249,7 @@ fn kernel<'a>(ptx: &'a str, name: &str) -> &'a str {
 fn kernels_with_puts_and_barriers_fit_blocks_of_1024_threads() {
     let Some(nvcc) = nvcc_or_skip("registers") else { return };
     let mut command = nvcc_command(&nvcc);
-    command
-        .args(["-arch=sm_90", "-cubin", "-DNDEBUG", "-Xptxas", "-v", "-o", "/dev/null"])
-        .args(Headers::Ours.flags().expect("ours"));
+    command.args(["-arch=sm_90", "-cubin", "-Xptxas", "-v", "-o", "/dev/null"]).args(Headers::Ours.flags().expect("ours"));
     let output = command.arg(source("ptx.cu")).output().expect("nvcc starts");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     let counts: Vec<u32> =
@@ -262,15 +260,20 @@ fn kernels_with_puts_and_barriers_fit_blocks_of_1024_threads() {
     assert!(!calls.contains("Function properties for _ZN5ginrs"), "a call costs more registers than it saves:\n{said}");
 }
 
+/// ptx.cu as users compile, with more options.
+fn ptx_of(nvcc: &Path, options: &[&str]) -> String {
+    let dir = tempfile::tempdir().expect("a folder for objects");
+    let file = dir.path().join("a.ptx");
+    let mut command = nvcc_command(nvcc);
+    command.args(["-arch=sm_90", "-ptx"]).args(options).args(Headers::Ours.flags().expect("ours"));
+    succeed(command.arg(source("ptx.cu")).arg("-o").arg(&file));
+    std::fs::read_to_string(&file).expect("ptx")
+}
+
 #[test]
 fn t027_t058_instructions() {
     let Some(nvcc) = nvcc_or_skip("t058") else { return };
-    let dir = tempfile::tempdir().expect("a folder for objects");
-    let file = dir.path().join("a.ptx");
-    let mut command = nvcc_command(&nvcc);
-    command.args(["-arch=sm_90", "-ptx", "-DNDEBUG"]).args(Headers::Ours.flags().expect("ours"));
-    succeed(command.arg(source("ptx.cu")).arg("-o").arg(&file));
-    let ptx = std::fs::read_to_string(&file).expect("ptx");
+    let ptx = ptx_of(&nvcc, &[]);
     let has = |name: &str, instruction: &str| kernel(&ptx, name).contains(instruction);
 
     /* Polls are relaxed, and one fence behind them acquires: PTX's acquire pattern, as strong as ld.acquire. */
@@ -283,6 +286,22 @@ fn t027_t058_instructions() {
     let fence = "fence.release.sys;";
     assert!(has("putFenced", fence) && !has("putReleased", fence), "the release fence is paid once");
     assert!(has("putFenced", "atom.inc.relaxed.gpu.global.u32") && has("putFenced", "st.relaxed.sys.global.v2.b64"));
+
+    /* What a signal publishes may be stores to the peer: no window's mark makes its fence the GPU's alone. */
+    let [on_gpu, marked] = ["fence.release.gpu;", "844256071"]; // GINRS_MARK_WINDOW_GPU
+    assert!(has("fenceBeforeSignal", fence) && !has("fenceBeforeSignal", on_gpu));
+    assert!(has("fenceBeforeNone", fence) && has("fenceBeforeNone", on_gpu));
+    assert!(has("putFenced", marked) && !has("putWithSignal", marked), "puts with signals must not ask where the source is");
+}
+
+/// Asserts stay out of what users run and what is measured, unless they ask for them.
+#[test]
+fn checks_on_gpus_are_opt_in() {
+    let Some(nvcc) = nvcc_or_skip("checks") else { return };
+    /* PTX has texts as numbers. */
+    let words = "is not a rank".bytes().map(|byte| byte.to_string()).collect::<Vec<_>>().join(", ");
+    assert!(!ptx_of(&nvcc, &[]).contains(&words), "a check is in what users compile");
+    assert!(ptx_of(&nvcc, &["-DGINRS_DEVICE_CHECKS=1"]).contains(&words), "no check where they are asked for");
 }
 
 /// The collectives' kernels by nvcc for the oldest GPU and for one that has every instruction, unoptimised; `make build` takes minutes

@@ -63,10 +63,13 @@ struct Queue {
 constexpr cuda::thread_scope releaseOnGpuLeft = cuda::thread_scope(15);
 
 /* What is left to do for data in the window `source`. Data in this GPU's memory that this GPU's copy engine will read
- * need not leave the GPU's L2 for that: a release of GPU scope is enough. Why: docs/device-memory-model.md. */
-NCCL_DEVICE_INLINE cuda::thread_scope releaseLeft(uint32_t flags, ncclWindow_t source,
+ * need not leave the GPU's L2 for that: a release of GPU scope is enough. Not where a signal follows: whoever sees that
+ * may also read what the thread has stored at the peer by LSA, and before a put of no bytes that is all that there is to
+ * publish. Why: docs/device-memory-model.md. */
+NCCL_DEVICE_INLINE cuda::thread_scope releaseLeft(uint32_t flags, ncclWindow_t source, bool hasSignal,
                                                   cuda::thread_scope alreadyReleased) {
-  if (alreadyReleased == cuda::thread_scope_system || (flags & GINRS_FLAG_SAME_GPU) == 0) return alreadyReleased;
+  if (alreadyReleased == cuda::thread_scope_system || hasSignal) return alreadyReleased;
+  if ((flags & GINRS_FLAG_SAME_GPU) == 0) return alreadyReleased;
   if (nccl::utility::loadConst(&source->ginrsMark) != GINRS_MARK_WINDOW_GPU) return alreadyReleased;
   return alreadyReleased == cuda::thread_scope_device ? cuda::thread_scope_system : releaseOnGpuLeft;
 }

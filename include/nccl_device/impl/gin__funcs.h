@@ -90,7 +90,8 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::put(
       op.dstOff = dst.start + dstOffset;
       op.srcWin = src.window;
       op.srcOff = src.start + srcOffset;
-      ginrs::gin::putByQueue(_makeCtx(), worldPeer, op, ginrs::gin::releaseLeft(_ginrsFlags, srcWnd, alreadyReleased));
+      cuda::thread_scope const left = ginrs::gin::releaseLeft(_ginrsFlags, srcWnd, op.hasSignal, alreadyReleased);
+      ginrs::gin::putByQueue(_makeCtx(), worldPeer, op, left);
     }
     coop.sync();
     return;
@@ -98,7 +99,8 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::put(
   if (coop.thread_rank() == 0) {
     ginrs::gin::Registration dst = ginrs::gin::registrationOf(dstWnd, contextId);
     ginrs::gin::Registration src = ginrs::gin::registrationOf(srcWnd, contextId);
-    alreadyReleased = ginrs::gin::releaseLeft(_ginrsFlags, srcWnd, alreadyReleased);
+    bool const hasSignal = ncclGin_isSignal(remoteAction);
+    alreadyReleased = ginrs::gin::releaseLeft(_ginrsFlags, srcWnd, hasSignal, alreadyReleased);
     ncclGinCall<ncclGinApi_Put>(_makeCtx(), ncclCoopThread(), worldPeer, true, dst.window, dst.start + dstOffset,
                                 src.window, src.start + srcOffset, bytes, ncclGin_isSignal(remoteAction),
                                 ncclGin_getSignalId(*this, remoteAction), ncclGin_getSignalOp(remoteAction),

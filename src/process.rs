@@ -160,6 +160,7 @@ pub fn thread(
     let _blocked = BlockedSignals::new();
     let owned = name.to_owned();
     let guarded = move || {
+        crate::sync::begin_thread();
         if let Err(panic) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)) {
             let error = Error::new(
                 Code::InternalError,

@@ -3,9 +3,12 @@
 //! Not std's: its locks are compiled without ThreadSanitizer, which then reports races that are none; parking_lot's and crossbeam's are
 //! compiled with us. Under `cfg(loom)` the atomics are loom's: code that a model checker drives takes them from here and uses no locks.
 
+pub use answer::{Give, Hear, Heard, answer};
 pub use parking_lot::{Condvar, Mutex, MutexGuard};
 
-/// Queues between threads.
+mod answer;
+
+/// Queues between threads. Only service threads wait at one: `answer` says why.
 pub use crossbeam_channel as channel;
 
 /// Atomics: std's, or loom's under the model checker.
@@ -14,6 +17,13 @@ pub mod atomic {
     pub use loom::sync::atomic::*;
     #[cfg(not(loom))]
     pub use std::sync::atomic::*;
+}
+
+/// What the locks keep for a thread is made now. A thread of ours calls it first: later the loader's lock, which that takes, may be
+/// held by a dlclose whose destructors wait for us.
+pub fn begin_thread() {
+    let lock = Mutex::new(());
+    Condvar::new().wait_for(&mut lock.lock(), std::time::Duration::ZERO);
 }
 
 /// A value made at its first use, once. `parking_lot::Once` orders it.

@@ -1,7 +1,8 @@
 //! Streams: who waits for whom. Blocking streams and the legacy default stream order each other, non-blocking ones do not.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::collections::HashMap;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -52,8 +53,32 @@ pub fn new_handle() -> usize {
     NEXT_HANDLE.fetch_add(16, Ordering::Relaxed)
 }
 
+/// A thread's own streams, by device.
+type Own = HashMap<i32, Arc<Stream>>;
+
 thread_local! {
-    static PER_THREAD_STREAMS: RefCell<HashMap<i32, Arc<Stream>>> = RefCell::default();
+    // Without a destructor: destructors of static objects and of other thread-local ones call the runtime, too.
+    static PER_THREAD_STREAMS: Cell<Option<ManuallyDrop<Box<Own>>>> = const { Cell::new(None) };
+    static ENDED: Ended = const { Ended };
+}
+
+/// Lets go of a thread's own streams at its end.
+struct Ended;
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        drop(PER_THREAD_STREAMS.take().map(ManuallyDrop::into_inner));
+    }
+}
+
+/// The calling thread's own stream of `device`.
+fn own(device: &'static Device) -> Arc<Stream> {
+    // Gone already at the end of the thread.
+    let _ = ENDED.try_with(|_| ());
+    let mut streams = PER_THREAD_STREAMS.take().map(ManuallyDrop::into_inner).unwrap_or_default();
+    let stream = streams.entry(device.id).or_insert_with(|| add(Stream::new(device, 0, 0, PER_THREAD, false))).clone();
+    PER_THREAD_STREAMS.set(Some(ManuallyDrop::new(streams)));
+    stream
 }
 
 /// The stream that `handle` names, for a call on `device`.
@@ -63,9 +88,7 @@ thread_local! {
 pub fn find(handle: usize, device: &'static Device) -> Result<Arc<Stream>> {
     match handle {
         0 | LEGACY => Ok(legacy(device)),
-        PER_THREAD => Ok(PER_THREAD_STREAMS.with_borrow_mut(|streams| {
-            streams.entry(device.id).or_insert_with(|| add(Stream::new(device, 0, 0, PER_THREAD, false))).clone()
-        })),
+        PER_THREAD => Ok(own(device)),
         _ => {
             let found = HANDLES.lock().as_ref().and_then(|streams| streams.get(&handle).cloned());
             found.map_or_else(|| refuse(Code::INVALID_RESOURCE_HANDLE, &format!("{handle:#x} is not a stream (destroyed?)")), Ok)

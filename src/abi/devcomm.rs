@@ -112,7 +112,7 @@ unsafe fn create(c: &Arc<Comm>, reqs: *const ncclDevCommRequirements_t, outDevCo
 /// Gives back what the device communicator holds, at once; no kernel on any rank may use it any more.
 #[unsafe(no_mangle)]
 pub extern "C" fn pncclDevCommDestroy(comm: ncclComm_t, devComm: *const ncclDevComm) -> ncclResult_t {
-    entry!(ncclDevCommDestroy(comm; devComm) |c| {
+    entry!(ncclDevCommDestroy(comm; devComm) give back |c| {
         devcomm::destroy(c, input("devComm", devComm)?)?;
         Ok(())
     })

@@ -29,13 +29,22 @@ pub type Outcome = std::result::Result<(), Stop>;
 pub type Arguments<'a> = &'a [(&'static str, &'a dyn Debug)];
 
 /// `entry!(ncclGetVersion(version) { body })`, or with a communicator that the body needs alive and usable:
-/// `entry!(ncclCommCount(comm; count) |c| { body })`. The body's last value is an [`Outcome`].
+/// `entry!(ncclCommRegister(comm; buff) |c| { body })`, or [`give_back`]: `entry!(ncclCommDeregister(comm; buff) give back |c| { body })`.
+/// The body's last value is an [`Outcome`].
 macro_rules! entry {
     ($name:ident($($arg:ident),*) $body:block) => {
         $crate::abi::entry::run(stringify!($name), &[$((stringify!($arg), &$arg as &dyn std::fmt::Debug)),*], || $body)
     };
     ($name:ident($comm:ident; $($arg:ident),*) |$c:ident| $body:block) => {
         $crate::abi::entry::run_on(
+            stringify!($name),
+            &[(stringify!($comm), &$comm as &dyn std::fmt::Debug), $((stringify!($arg), &$arg as &dyn std::fmt::Debug)),*],
+            $comm,
+            |$c| $body,
+        )
+    };
+    ($name:ident($comm:ident; $($arg:ident),*) give back |$c:ident| $body:block) => {
+        $crate::abi::entry::give_back(
             stringify!($name),
             &[(stringify!($comm), &$comm as &dyn std::fmt::Debug), $((stringify!($arg), &$arg as &dyn std::fmt::Debug)),*],
             $comm,
@@ -80,6 +89,20 @@ pub fn run_on(
         (outcome, _) => outcome,
     };
     finish(name, arguments, outcome)
+}
+
+/// As [`run_on`], for what gives back a part of a communicator. One that has gone took its parts along: done, as a static object's
+/// destructor may ask long after ncclCommDestroy.
+pub fn give_back(
+    name: &'static str,
+    arguments: Arguments,
+    handle: ncclComm_t,
+    body: impl FnOnce(&Arc<Comm>) -> Outcome,
+) -> ncclResult_t {
+    if handles::is_gone(handle) {
+        return run(name, arguments, || Ok(()));
+    }
+    run_on(name, arguments, handle, body)
 }
 
 /// The one place where an outcome becomes a code.

@@ -43,7 +43,7 @@ pub unsafe extern "C" fn pncclRedOpCreatePreMulSum(
 /// Forgets it; calls that were made with it, also those that wait for the end of a group, are not touched.
 #[unsafe(no_mangle)]
 pub extern "C" fn pncclRedOpDestroy(op: ncclRedOp_t, comm: ncclComm_t) -> ncclResult_t {
-    entry!(ncclRedOpDestroy(comm; op) |c| { Ok(c.collectives.operations.destroy(op)?) })
+    entry!(ncclRedOpDestroy(comm; op) give back |c| { Ok(c.collectives.operations.destroy(op)?) })
 }
 
 /// # Safety

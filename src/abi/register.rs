@@ -18,7 +18,7 @@ pub extern "C" fn pncclCommRegister(comm: ncclComm_t, buff: *mut c_void, size: u
 /// Forgets it. NULL is success, an unknown handle ncclInvalidUsage.
 #[unsafe(no_mangle)]
 pub extern "C" fn pncclCommDeregister(comm: ncclComm_t, handle: *mut c_void) -> ncclResult_t {
-    entry!(ncclCommDeregister(comm; handle) |c| {
+    entry!(ncclCommDeregister(comm; handle) give back |c| {
         if !handle.is_null() {
             c.deregister_buffer(handle as usize)?;
         }

@@ -37,7 +37,7 @@ pub extern "C" fn pncclCommWindowRegister(
 /// Ends a window here, at once; the peers must have stopped using it. NULL is success.
 #[unsafe(no_mangle)]
 pub extern "C" fn pncclCommWindowDeregister(comm: ncclComm_t, win: ncclWindow_t) -> ncclResult_t {
-    entry!(ncclCommWindowDeregister(comm; win) |c| {
+    entry!(ncclCommWindowDeregister(comm; win) give back |c| {
         if !win.is_null() {
             window::deregister(c, win as DevPtr)?;
         }

@@ -7,7 +7,7 @@ use super::port::{Fate, gone};
 use super::wire::Frame;
 use crate::config;
 use crate::error::{Code, Error, Result};
-use crate::sync::channel::{RecvTimeoutError, bounded};
+use crate::sync::{Heard, answer};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -39,16 +39,16 @@ impl Bootstrap {
         let patience = config::seconds("GINRS_TIMEOUT");
         let end = Instant::now() + patience;
         let link = self.link_to(owner_rank, what, end)?;
-        let (answer, hears) = bounded(1);
-        let ticket = self.port.ticket(*from, answer);
+        let (give, hear) = answer();
+        let ticket = self.port.ticket(*from, give);
         let asked = link.send(&Frame::Fetch { ticket, owner: owner_rank, key });
         loop {
             // Ringing every waiter of a channel is more than a deadline of 50 ms is worth.
-            match hears.recv_timeout(Duration::from_millis(50)) {
-                Ok(Some(fd)) => return Ok(fd),
-                Ok(None) => return Err(self.not_published(owner_rank, key)),
-                Err(RecvTimeoutError::Timeout) if asked => {}
-                Err(_) => {
+            match hear.wait(Duration::from_millis(50)) {
+                Heard::Answer(Some(fd)) => return Ok(fd),
+                Heard::Answer(None) => return Err(self.not_published(owner_rank, key)),
+                Heard::Late if asked => {}
+                Heard::Late | Heard::Never => {
                     self.port.drop_ticket(ticket);
                     self.alive()?;
                     return Err(gone(&self.port, owner_rank, self.port.fate(owner_rank).unwrap_or(Fate::Lost), what));

@@ -8,7 +8,7 @@ use super::port::Port;
 use super::wire::{Frame, Reason, Standing};
 use crate::error::Error;
 use crate::process::ServiceFd;
-use crate::sync::channel::Sender;
+use crate::sync::Give;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -107,7 +107,7 @@ impl Port {
             }
             Frame::Handed { ticket, .. } => {
                 if let Some((_, waiting)) = self.tickets.lock().remove(&ticket) {
-                    let _ = waiting.try_send(fd);
+                    waiting.give(fd);
                 }
             }
             Frame::Progress { .. } | Frame::Refused(_) | Frame::Table(_) => return false,
@@ -136,7 +136,7 @@ impl Port {
         rustix::io::fcntl_dupfd_cloexec(fd.as_fd(), 3).ok()
     }
 
-    pub(super) fn ticket(&self, to: Address, answer: Sender<Option<OwnedFd>>) -> u64 {
+    pub(super) fn ticket(&self, to: Address, answer: Give<Option<OwnedFd>>) -> u64 {
         let ticket = self.last_ticket.fetch_add(1, Ordering::Relaxed) + 1;
         self.tickets.lock().insert(ticket, (to, answer));
         ticket

@@ -9,8 +9,7 @@ use super::service::Service;
 use super::wire::{Entry, Frame, Reason, Standing};
 use crate::error::{Code, Error, Result};
 use crate::process;
-use crate::sync::channel::Sender;
-use crate::sync::{Mutex, OnceCell};
+use crate::sync::{Give, Mutex, OnceCell};
 use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -28,8 +27,8 @@ pub enum Fate {
 
 type OnFailure = Box<dyn Fn(&Error) + Send + Sync>;
 type OnLost = Box<dyn Fn(Address) + Send + Sync>;
-/// Who waits for a descriptor, from where, by ticket. A dropped sender means that the link has closed.
-type Tickets = HashMap<u64, (Address, Sender<Option<OwnedFd>>)>;
+/// Who waits for a descriptor, from where, by ticket. A dropped one means that the link has closed.
+type Tickets = HashMap<u64, (Address, Give<Option<OwnedFd>>)>;
 type HasLeft = Arc<dyn Fn(u32) -> bool + Send + Sync>;
 
 /// See the module.

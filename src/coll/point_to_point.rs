@@ -8,9 +8,7 @@ use crate::comm::{Comm, group};
 use crate::device::{DevPtr, Launch, Stream};
 use crate::error::Result;
 use crate::sync::Mutex;
-use std::cell::RefCell;
-use std::collections::HashMap;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 /// What a group has gathered for one communicator.
 #[derive(Default)]
@@ -35,28 +33,18 @@ pub struct PointToPoint {
     gathered: Mutex<Gathered>,
 }
 
-thread_local! {
-    // By group and communicator: a group may run on, on a thread of its own, while the next one gathers. Its jobs own them.
-    static OPEN: RefCell<HashMap<(u64, usize), Weak<PointToPoint>>> = RefCell::default();
-}
-
 impl PointToPoint {
     /// Notes a message. `Some` for the first of its group: the caller sees to it that [`PointToPoint::run`] is called when the
     /// group ends.
     pub fn add(comm: &Arc<Comm>, message: Message, stream: Stream) -> Option<Arc<Self>> {
-        let key = group::number().map(|group| (group, Arc::as_ptr(comm) as usize));
-        if let Some(known) = key.and_then(|key| OPEN.with_borrow(|open| open.get(&key).and_then(Weak::upgrade))) {
+        let key = Arc::as_ptr(comm) as usize;
+        if let Some(known) = group::shared::<Self>(key) {
             known.gathered.lock().push(message, stream);
             return None;
         }
         let new = Arc::new(Self { comm: comm.clone(), gathered: Mutex::default() });
         new.gathered.lock().push(message, stream);
-        if let Some(key) = key {
-            OPEN.with_borrow_mut(|open| {
-                open.retain(|_, other| other.strong_count() > 0);
-                open.insert(key, Arc::downgrade(&new));
-            });
-        }
+        group::share(key, &new);
         Some(new)
     }
 

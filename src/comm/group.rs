@@ -7,15 +7,18 @@
 //!
 //! Where the communicators are non-blocking all that goes to a thread of its own (`background`), except kernels alone.
 
-use super::background;
+mod open;
+
+pub use self::open::{note, open, share, shared, start};
 pub use super::background::Progress;
+
+use self::open::{Group, Left};
+use super::background;
 use crate::error::{Code, Error, Result};
 use crate::panic::catch;
 use crate::{bail, log};
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A code whose error was already printed, by whoever knew the cause.
 pub type Told = std::result::Result<(), Code>;
@@ -55,55 +58,9 @@ pub struct Job {
     pub dropped: Box<dyn FnOnce(Code) + Send>,
 }
 
-#[derive(Default)]
-struct Group {
-    depth: u32,
-    number: u64,
-    jobs: Vec<Job>,
-    /// Of the latest call in the group that failed.
-    failed: Option<Code>,
-}
-
-thread_local! {
-    static GROUP: RefCell<Group> = RefCell::default();
-}
-
-/// ncclGroupStart.
-pub fn start() {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    GROUP.with_borrow_mut(|group| {
-        if group.depth == 0 {
-            group.number = NEXT.fetch_add(1, Ordering::Relaxed);
-        }
-        group.depth += 1;
-    });
-}
-
-/// Of the calling thread's open group: no other has it. None outside.
-pub fn number() -> Option<u64> {
-    GROUP.with_borrow(|group| (group.depth > 0).then_some(group.number))
-}
-
-/// True inside a group of the calling thread.
-pub fn open() -> bool {
-    GROUP.with_borrow(|group| group.depth > 0)
-}
-
-/// A call inside the group failed: the outermost end will say so and run nothing. Outside a group: nothing.
-pub fn note(code: Code) {
-    GROUP.with_borrow_mut(|group| {
-        if group.depth > 0 && code != Code::InProgress {
-            group.failed = Some(code);
-        }
-    });
-}
-
 /// Runs the job now, or at the end of the calling thread's group.
 pub fn submit(job: Job) -> Told {
-    if open() {
-        GROUP.with_borrow_mut(|group| group.jobs.push(job));
-        return Ok(());
-    }
+    let Some(job) = open::put_off(job) else { return Ok(()) };
     match job.blocking || job.stage >= Stage::Launch {
         true => perform(job),
         false => go_on(vec![job]),
@@ -127,32 +84,24 @@ pub fn simulate_end() -> Result<(Told, Option<usize>)> {
 }
 
 fn close(launch: bool) -> Result<(Told, Option<usize>)> {
-    let ended = GROUP.with_borrow_mut(|group| match group.depth {
-        0 => None,
-        1 => Some(Some(std::mem::take(group))),
-        _ => {
-            group.depth -= 1;
-            Some(None)
-        }
-    });
-    match ended {
-        None => {
+    let group = match open::leave() {
+        Left::Inner => return Ok((Ok(()), None)),
+        Left::None => {
             bail!(
                 InvalidUsage,
                 66,
                 "no group is open | the end of a group | depth 0 on this thread | fix: call ncclGroupStart first"
             )
         }
-        Some(None) => Ok((Ok(()), None)),
-        Some(Some(Group { jobs, failed: Some(code), .. })) => {
-            drop_all(jobs, code);
-            Ok((Err(code), Some(0)))
-        }
-        Some(Some(Group { mut jobs, .. })) => {
-            let left_out: Vec<Job> = jobs.extract_if(.., |job| !launch && job.stage >= Stage::Launch).collect();
-            Ok((run_all(jobs)?, Some(left_out.len())))
-        }
+        Left::Outermost(group) => group,
+    };
+    let Group { mut jobs, failed, .. } = *group;
+    if let Some(code) = failed {
+        drop_all(jobs, code);
+        return Ok((Err(code), Some(0)));
     }
+    let left_out: Vec<Job> = jobs.extract_if(.., |job| !launch && job.stage >= Stage::Launch).collect();
+    Ok((run_all(jobs)?, Some(left_out.len())))
 }
 
 fn run_all(jobs: Vec<Job>) -> Result<Told> {
@@ -328,21 +277,6 @@ mod tests {
         assert_eq!(end().unwrap(), Ok(()));
         assert_eq!(taken(&record), ["create", "w4", "d4", "w9a", "w9b", "d9"]);
         assert!(!open());
-    }
-
-    #[test]
-    fn a_group_has_a_number_of_its_own() {
-        assert_eq!(number(), None);
-        start();
-        let first = number();
-        start();
-        assert_eq!(number(), first, "nested: the same group");
-        end().unwrap().unwrap();
-        end().unwrap().unwrap();
-        assert_eq!(number(), None);
-        start();
-        assert!(number().is_some() && number() != first);
-        end().unwrap().unwrap();
     }
 
     #[test]

@@ -136,6 +136,11 @@ pub fn settle(handle: ncclComm_t, result: Result<Arc<Comm>>) -> Option<Arc<Comm>
     })
 }
 
+/// True for a communicator of this process that was destroyed or aborted.
+pub fn is_gone(handle: ncclComm_t) -> bool {
+    with(|table| table.serial_of(handle).is_ok_and(|serial| !table.entries.contains_key(&serial)))
+}
+
 /// The communicator of a handle that may be used.
 pub fn get(handle: ncclComm_t) -> Result<Arc<Comm>> {
     with(|table| match table.state(handle)? {
@@ -233,6 +238,7 @@ mod tests {
         assert_eq!(get(handle).err().unwrap().id, 40);
         assert!(matches!(remove(handle, false), Ok(Removed::Failed)));
         assert_eq!(get(handle).err().unwrap().id, 63);
+        assert!(is_gone(handle) && !is_gone(std::ptr::null_mut()) && !is_gone(TAG as ncclComm_t));
         assert_eq!(remove(handle, true).err().unwrap().id, 63);
         let (next, _) = reserve();
         assert_ne!(next as u64, handle as u64);

@@ -6,6 +6,7 @@ use crate::{capture, device, standin, stream};
 use parking_lot::Mutex;
 use std::cell::RefCell;
 use std::ffi::c_void;
+use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 /// Most devices.
@@ -24,7 +25,8 @@ static PRIMARY: [Mutex<Primary>; MOST] = [const { Mutex::new(Primary { held: 0, 
 static BROKEN: [AtomicI32; MOST] = [const { AtomicI32::new(0) }; MOST];
 
 thread_local! {
-    static STACK: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+    // Without a destructor: a driver answers in destructors of static objects, too. A few bytes of a thread that ends are lost.
+    static STACK: RefCell<ManuallyDrop<Vec<usize>>> = const { RefCell::new(ManuallyDrop::new(Vec::new())) };
 }
 
 /// The handle of a device's primary context.
@@ -143,7 +145,7 @@ pub extern "C" fn cuCtxPushCurrent_v2(context: *mut c_void) -> i32 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuCtxPopCurrent_v2(out: *mut *mut c_void) -> i32 {
     enter("cuCtxPopCurrent", || {
-        let device = STACK.with_borrow_mut(Vec::pop).ok_or(Code::INVALID_CONTEXT)?;
+        let device = STACK.with_borrow_mut(|stack| stack.pop()).ok_or(Code::INVALID_CONTEXT)?;
         // SAFETY: as above.
         unsafe { give_if(out, handle(device)) };
         Ok(())

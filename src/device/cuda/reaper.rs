@@ -7,7 +7,8 @@ use super::context::Context;
 use super::driver::{code, driver};
 use crate::error::Result;
 use crate::process::service_thread;
-use crate::sync::channel::{Receiver, Sender, bounded, unbounded};
+use crate::sync::answer;
+use crate::sync::channel::{Receiver, Sender, unbounded};
 use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,23 +54,15 @@ impl Reaper {
 
     /// Waits until all that was given before has gone, but not for ever.
     pub fn settle(&self) {
-        let (told, news) = bounded(1);
-        self.take(Box::new(Tell(told)));
-        let _ = news.recv_timeout(PATIENCE);
+        let (gone, hear) = answer::<()>();
+        // Dropped when its turn has come.
+        self.take(Box::new(gone));
+        hear.wait(PATIENCE);
     }
 }
 
 /// How long somebody waits for memory that is on its way out.
 const PATIENCE: Duration = Duration::from_millis(100);
-
-/// Says so when its turn to be dropped has come.
-struct Tell(Sender<()>);
-
-impl Drop for Tell {
-    fn drop(&mut self) {
-        let _ = self.0.try_send(());
-    }
-}
 
 /// How often a capture is looked for that forbids waiting.
 const AGAIN: Duration = Duration::from_millis(5);

@@ -1,0 +1,107 @@
+//! Communicators that destructors end: of static objects, of libraries, of threads. By then what the library keeps for a thread may
+//! have gone. Nothing may crash, hang, or be said that is not deserved. Needs GINRS_PREFIX (`make test` sets it).
+
+use abi_tests::programs::compiled;
+use abi_tests::{prefix, root, run, text};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+fn folder() -> &'static Path {
+    static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
+    FOLDER.get_or_init(|| tempfile::tempdir().unwrap()).path()
+}
+
+/// plugin.cu as a library. Its inline statics must not keep it loaded after dlclose.
+fn plugin() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let out = folder().join("libplugin.so");
+        let mut compiler = Command::new(prefix().join("bin/ginrs-cc"));
+        run(compiler
+            .args(["-std=c++17", "-O1", "-shared", "-fPIC", "-fno-gnu-unique", "-o"])
+            .arg(&out)
+            .arg(root().join("abi-tests/exits/plugin.cu")));
+        out
+    })
+}
+
+/// A folder with the driver stand-in as libcuda.so.1; it was built with this test, which depends on its package.
+fn driver() -> &'static Path {
+    static MADE: OnceLock<PathBuf> = OnceLock::new();
+    MADE.get_or_init(|| {
+        let library = std::env::current_exe().unwrap().parent().unwrap().join("libmock_cuda.so");
+        let driver = folder().join("driver");
+        std::fs::create_dir(&driver).unwrap();
+        std::os::unix::fs::symlink(library, driver.join("libcuda.so.1")).unwrap();
+        driver
+    })
+}
+
+/// Runs it on `device`; what it printed on stderr.
+#[track_caller]
+fn ends(device: &str, how: &str, when: &str, done: &[&str]) -> String {
+    let mut command = Command::new("timeout");
+    if device == "cuda" {
+        command.env("LD_LIBRARY_PATH", driver()).env("GINRS_MOCK_DEVICES", "1").env("NO_KERNELS", "1");
+    }
+    if when == "closed" {
+        // dlclose holds the loader's lock, which a thread needs that begins: no wait for a kernel can end there.
+        command.env("NO_KERNELS", "1");
+    }
+    command.args(["-s", "ABRT", "60"]).arg(compiled("abi-tests/exits/exits.cu")).args([how, when]).arg(plugin());
+    let output = command.env("GINRS_DEVICE", device).env("GINRS_CPU_DEVICES", "1").env_remove("NCCL_DEBUG").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{how} {when}: {}\n{}", output.status, text(&output));
+    for done in done {
+        assert!(said.contains(&format!("{done}: done")), "{how} {when}: {}", text(&output));
+    }
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+const ALL: [(&str, &[&str]); 6] = [
+    ("static", &["static"]),
+    ("local", &["local", "static"]),
+    ("plugin", &["plugin"]),
+    ("closed", &["plugin", "main"]),
+    ("thread", &["thread_local", "key"]),
+    ("midway", &["static"]),
+];
+
+#[test]
+fn what_is_right_in_a_destructor_is_done_without_a_word() {
+    for (when, done) in ALL {
+        done_quietly("cpu", when, done);
+    }
+}
+
+#[test]
+fn and_on_the_cuda_device() {
+    for (when, done) in ALL {
+        // The stand-in's streams are threads, which dlclose holds up.
+        if when != "closed" {
+            done_quietly("cuda", when, done);
+        }
+    }
+}
+
+#[track_caller]
+fn done_quietly(device: &str, when: &str, done: &[&str]) {
+    for line in ends(device, "end", when, done).lines() {
+        // That a communicator was aborted or revoked is told once, whoever did it.
+        assert!(["GINRS-E041", "GINRS-E044"].iter().any(|id| line.contains(id)), "{device}, {when}: {line}");
+    }
+}
+
+/// A line for each wrong call, and for nothing else.
+#[test]
+fn what_is_wrong_in_a_destructor_is_told_and_nothing_else() {
+    for (when, done) in ALL {
+        let told = ends("cpu", "misuse", when, done);
+        for line in told.lines() {
+            let deserved = ["GINRS-E019", "GINRS-E061", "GINRS-E062", "GINRS-E063", "GINRS-E066"];
+            assert!(deserved.iter().any(|id| line.contains(id)), "{when}: {line}");
+        }
+        assert!(told.contains("GINRS-E063") && told.contains("GINRS-E066"), "{when}: {told}");
+    }
+}

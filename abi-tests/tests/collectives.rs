@@ -91,6 +91,24 @@ fn the_last_calls_of_a_destroyed_communicator_end() {
     }
 }
 
+/// Ranks that launch calls on several communicators in opposite orders, on devices with just the room that is promised for: four
+/// communicators where 16 blocks run at a time, eight where the program asks for two blocks each.
+#[test]
+fn calls_on_several_communicators_cross() {
+    let crossing = |env: &[(&str, &str)], ranks: &str| {
+        let mut command = Command::new("timeout");
+        command.args(["-s", "ABRT", "60"]).arg(compiled("crossing")).args(["--threads", ranks]);
+        let said = run(command.env("GINRS_CPU_RESIDENT", "16").envs(env.iter().copied()));
+        assert_eq!(said.matches(&format!("of {ranks}: ok,")).count().to_string(), ranks, "{env:?}:\n{said}");
+    };
+    for how in ["ll", "direct", "buffered", "staged"] {
+        crossing(&[("GINRS_COLLECTIVE", how)], "2");
+    }
+    crossing(&[], "4");
+    crossing(&[("GINRS_FAKE_NODES", "per-rank")], "2");
+    crossing(&[("COMMS", "8"), ("NCCL_MAX_CTAS", "2")], "2");
+}
+
 /// One algorithm for all calls that it can take.
 #[test]
 fn each_algorithm() {

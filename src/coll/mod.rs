@@ -1,7 +1,7 @@
 //! Host collectives and point-to-point (nccl.h), built on the library's own device API: kernels (`cuda/collectives`) on the
 //! caller's streams, over a device communicator that the library makes for itself with every communicator.
 //!
-//! `call` checks a collective, `setup` made what it needs, `table` says which algorithm takes it, `launch` puts it on its
+//! `call` checks a collective, `setup` made what it needs, `table` says which algorithm takes it (`room` with how many blocks at most), `launch` puts it on its
 //! stream; sends and receives go through `rounds` and `point_to_point`. Nothing here waits for a peer once the communicator
 //! stands: not the host, only kernels do. docs/collectives.md tells it from outside.
 
@@ -10,6 +10,7 @@ pub mod datatype;
 mod launch;
 mod operation;
 mod point_to_point;
+mod room;
 mod rounds;
 mod setup;
 mod table;

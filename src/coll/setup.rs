@@ -1,5 +1,6 @@
 //! What a communicator's collectives stand on, made with the communicator: a send between two ranks needs nobody else then.
 
+use super::room::Room;
 use super::work::Inbox;
 use super::{Collectives, Ready, table};
 use crate::abi::types::ncclLLA2AHandle_t;
@@ -8,8 +9,7 @@ use crate::devcomm::{self, Requirements, Resource};
 use crate::device::Kernels;
 use crate::error::{Code, Error, Result};
 use crate::sync::Mutex;
-use crate::{bail, config, info, window};
-use std::collections::HashMap;
+use crate::{config, info, window};
 use std::sync::Arc;
 
 /// Bytes of a line of counts in the inbox.
@@ -60,30 +60,12 @@ fn kernels(comm: &Comm) -> Result<Arc<dyn Kernels>> {
     ))
 }
 
-/// How many blocks run at the same time for one rank, wherever there are fewest: ranks on one device share it.
-fn blocks(comm: &Comm) -> u32 {
-    let mut ranks: HashMap<(u64, u64), u32> = HashMap::new();
-    for peer in &comm.peers {
-        *ranks.entry((peer.machine, peer.bus_id)).or_default() += 1;
-    }
-    comm.peers.iter().map(|peer| peer.kernel_blocks / ranks[&(peer.machine, peer.bus_id)]).min().unwrap_or(0)
-}
-
 fn make(comm: &Comm, kernels: Arc<dyn Kernels>) -> Result<Ready> {
     let device = comm.device.kind();
     let forced = table::forced()?;
-    let blocks = blocks(comm);
-    if blocks < table::LEAST_BLOCKS {
-        bail!(
-            InvalidUsage,
-            92,
-            "too few blocks at the same time for collectives | a device of this communicator | {blocks} for each of its ranks, at least \
-             {} | fix: fewer ranks on a GPU, a larger part of it, or a larger GINRS_CPU_RESIDENT",
-            table::LEAST_BLOCKS
-        );
-    }
+    let room = Room::of(&comm.peers)?;
     let one_team = comm.topo.lsa_size == comm.n_ranks;
-    let sizes = table::Sizes::of(device, comm.n_ranks, one_team, blocks);
+    let sizes = table::Sizes::of(device, comm.n_ranks, one_team, room);
     let pairs = u64::from(comm.n_ranks) * u64::from(sizes.channels);
     let slots = pairs * u64::from(sizes.slots) * u64::from(sizes.slot_bytes);
     // Its bytes as ncclLLA2ACreateRequirement counts them: per block a header, and two banks of slots.

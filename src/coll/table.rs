@@ -2,6 +2,7 @@
 //! measured ones (docs/measured/collectives.md). Every rank comes to the same answer, since all that goes in is equal on all.
 
 use super::call::Kind;
+use super::room::Room;
 use super::rounds::Batch;
 use crate::error::Result;
 use crate::{bail, config, device};
@@ -83,8 +84,8 @@ pub struct Sizes {
     pub ll_slots: u32,
     /// Scratch of a block of Buffered, for its input and again for its results. Bytes.
     pub scratch_bytes: u32,
-    /// Of a launch of sends and receives, at most: all of them have to run at the same time.
-    pub blocks: u32,
+    /// Of a launch.
+    pub room: Room,
 }
 
 /// Bytes of a rank's inbox, at most: channels and slots shrink where there are many ranks.
@@ -104,23 +105,21 @@ const LL_RANKS: u32 = 16;
 pub const STAGED_RANKS: u32 = 1024;
 /// A message of that many bytes gets one more channel; the kernel for sends and receives knows it too.
 const BYTES_PER_CHANNEL: u64 = 64 << 10;
-/// Fewer blocks at the same time are too few for sends and receives side by side, or for the three parts of an all-reduce.
-pub const LEAST_BLOCKS: u32 = 4;
 
 impl Sizes {
-    /// For a communicator of `n_ranks` on such devices, each of which surely runs `blocks` for each of its ranks at the same time.
+    /// For a communicator of `n_ranks` on such devices.
     /// More channels are faster within one LSA team, and not between nodes (docs/measured/collectives.md).
-    pub fn of(device: device::Kind, n_ranks: u32, one_team: bool, blocks: u32) -> Self {
+    pub fn of(device: device::Kind, n_ranks: u32, one_team: bool, room: Room) -> Self {
         let mut sizes = match device {
             device::Kind::Cuda => Self {
                 channels: if one_team { 32 } else { 16 },
                 slots: 4,
                 slot_bytes: 64 << 10,
-                barriers: 128,
+                barriers: 64,
                 ll_blocks: 64,
                 ll_slots: 0,
                 scratch_bytes: 64 << 10,
-                blocks: 128,
+                room,
             },
             device::Kind::Cpu => Self {
                 channels: 4,
@@ -130,17 +129,16 @@ impl Sizes {
                 ll_blocks: 2,
                 ll_slots: 0,
                 scratch_bytes: 16 << 10,
-                blocks: 16,
+                room: Room { most: room.most.min(16), least: room.least.min(16) },
             },
         };
-        sizes.blocks = sizes.blocks.min(blocks);
-        sizes.barriers = sizes.barriers.min(blocks);
+        sizes.barriers = sizes.barriers.min(room.most);
         // As many as the largest message needs that LL takes.
         let ll_blocks = ll_limit(device) / u64::from(n_ranks.max(2) - 1) / (LL_SPREAD * LL_PACK);
-        sizes.ll_blocks = sizes.ll_blocks.min(blocks).min(ll_blocks.max(2) as u32);
+        sizes.ll_blocks = sizes.ll_blocks.min(room.most).min(ll_blocks.max(2) as u32);
         let bytes = |s: &Self| u64::from(n_ranks) * u64::from(s.channels) * u64::from(s.slots) * u64::from(s.slot_bytes);
         // An all-reduce needs two channels: inputs on one, results on the other.
-        while (bytes(&sizes) > INBOX || 2 * sizes.channels > blocks) && sizes.channels > 2 {
+        while (bytes(&sizes) > INBOX || 2 * sizes.channels > room.most) && sizes.channels > 2 {
             sizes.channels /= 2;
         }
         while bytes(&sizes) > INBOX && sizes.slot_bytes > 4096 {
@@ -180,7 +178,8 @@ pub fn choose(shape: &Shape, sizes: &Sizes, forced: Option<Forced>) -> Choice {
     let grid = forced.filter(|forced| forced.how == how).unwrap_or(Forced { how, blocks: None, threads: None });
     let most = grid.threads.unwrap_or(threads(shape.device)).min(threads(shape.device));
     // As many as `bytes` need at `each`.
-    let enough = |bytes: u64, each: u64, most: u32| bytes.div_ceil(each).clamp(1, most.into()) as u32;
+    let enough = |bytes: u64, each: u64, least: u32, most: u32| bytes.div_ceil(each).max(least.into()).min(most.into()) as u32;
+    let Room { most: room, least } = sizes.room;
     match how {
         How::Ll => {
             // Many small blocks, over many multiprocessors; larger ones where they are not enough for one round.
@@ -188,17 +187,17 @@ pub fn choose(shape: &Shape, sizes: &Sizes, forced: Option<Forced>) -> Choice {
             let block = if shape.part <= LL_SMALL { LL_SPREAD_SMALL } else { LL_SPREAD };
             let spread = packs.div_ceil(sizes.ll_blocks.into()).max(packs.min(block));
             let threads = grid.threads.unwrap_or(spread.next_multiple_of(32).min(most.into()) as u32).min(most);
-            let blocks = grid.blocks.unwrap_or(enough(packs, threads.into(), sizes.ll_blocks)).min(sizes.ll_blocks);
+            let blocks = grid.blocks.unwrap_or(enough(packs, threads.into(), least, sizes.ll_blocks)).min(sizes.ll_blocks);
             Choice { how, blocks: (blocks, 1), threads, channels: 0 }
         }
         How::Direct => {
             let each = if shape.device == device::Kind::Cpu { 64 << 10 } else { 16 << 10 };
-            let blocks = grid.blocks.unwrap_or(enough(shape.part, each, sizes.barriers)).min(sizes.barriers);
+            let blocks = grid.blocks.unwrap_or(enough(shape.part, each, least, sizes.barriers)).min(sizes.barriers);
             Choice { how, blocks: (blocks, 1), threads: most, channels: 0 }
         }
         How::Buffered => {
             let each = sizes.scratch_bytes.into();
-            let blocks = grid.blocks.unwrap_or(enough(shape.part, each, sizes.barriers)).min(sizes.barriers);
+            let blocks = grid.blocks.unwrap_or(enough(shape.part, each, least, sizes.barriers)).min(sizes.barriers);
             Choice { how, blocks: (blocks, 1), threads: most, channels: 0 }
         }
         How::Staged => {
@@ -208,7 +207,9 @@ pub fn choose(shape: &Shape, sizes: &Sizes, forced: Option<Forced>) -> Choice {
                 Kind::AllReduce => (shape.part.div_ceil(shape.n_ranks.into()), sizes.channels / 2, 3),
                 _ => (shape.part, sizes.channels, 2),
             };
-            let channels = grid.blocks.unwrap_or(enough(bytes, payload, channels)).min(channels);
+            // Of all parts together; one channel there is in any case.
+            let channels = channels.min(room / parts).max(1);
+            let channels = grid.blocks.unwrap_or(enough(bytes, payload, least.div_ceil(parts), channels)).min(channels);
             Choice { how, blocks: (channels, parts), threads: most, channels }
         }
     }
@@ -218,12 +219,13 @@ pub fn choose(shape: &Shape, sizes: &Sizes, forced: Option<Forced>) -> Choice {
 /// end must come to the same.
 pub fn point_to_point(device: device::Kind, sizes: &Sizes, batch: &Batch) -> PointToPointChoice {
     let items = || batch.sends.iter().chain(&batch.recvs);
-    let of_message = |bytes: u64| (bytes / BYTES_PER_CHANNEL + 1).min(sizes.channels.into()) as u32;
+    let most = sizes.channels.min(sizes.room.most / 2).max(1);
+    let of_message = |bytes: u64| (bytes / BYTES_PER_CHANNEL + 1).min(most.into()) as u32;
     let channels = items().map(|item| of_message(item.bytes)).max().unwrap_or(1);
     let mut rounds: Vec<u32> = items().map(|item| item.round).collect();
     rounds.sort_unstable();
     rounds.dedup();
-    let groups = (rounds.len() as u32).min(sizes.blocks / (2 * channels)).max(1);
+    let groups = (rounds.len() as u32).min(sizes.room.most / (2 * channels)).max(1);
     PointToPointChoice { groups, channels, blocks: (groups * channels, 2), threads: threads(device) }
 }
 
@@ -323,8 +325,12 @@ mod tests {
         }
     }
 
+    fn room(most: u32) -> Room {
+        Room { most, least: 1 }
+    }
+
     fn how(shape: Shape) -> How {
-        choose(&shape, &Sizes::of(shape.device, shape.n_ranks, shape.one_team, 132), None).how
+        choose(&shape, &Sizes::of(shape.device, shape.n_ranks, shape.one_team, room(66)), None).how
     }
 
     #[test]
@@ -359,7 +365,7 @@ mod tests {
         assert_eq!(how(Shape { one_team: false, ..small }), How::Staged);
         assert_eq!(how(Shape { n_ranks: LL_RANKS + 1, ..small }), How::Buffered);
         assert_eq!(how(Shape { part: 1 << 62, n_ranks: 5, ..small }), How::Buffered, "no wrap-around");
-        let sizes = Sizes::of(Cuda, 8, true, 132);
+        let sizes = Sizes::of(Cuda, 8, true, room(66));
         for bytes in 1..=ll_limit(Cuda) {
             let choice = choose(&Shape { part: bytes, ..small }, &sizes, None);
             // Two slots of 8 bytes for each thread and rank, in one epoch wherever the blocks suffice.
@@ -374,7 +380,7 @@ mod tests {
 
     #[test]
     fn a_way_that_is_asked_for_is_taken_where_it_can_be() {
-        let sizes = Sizes::of(Cpu, 4, true, 16);
+        let sizes = Sizes::of(Cpu, 4, true, room(16));
         let call = Shape { device: Cpu, n_ranks: 4, ..shape(Kind::AllGather, 1 << 20) };
         let with = |text| choose(&call, &sizes, parse(Some(text)).unwrap());
         assert_eq!((with("staged").how, with("ll").how, with("auto").how), (How::Staged, How::Direct, How::Direct));
@@ -391,13 +397,14 @@ mod tests {
     fn every_grid_fits_its_memory_and_its_device() {
         for device in [Cpu, Cuda] {
             for n_ranks in [1, 2, 3, 8, 16, 64, 500, 1024] {
-                for (blocks, one_team) in
-                    [LEAST_BLOCKS, 14, 16, 40, 108, 132, 1000].into_iter().flat_map(|b| [(b, false), (b, true)])
+                for (blocks, one_team) in [1, 2, 3, 4, 14, 16, 33, 40, 64, 1000].into_iter().flat_map(|b| [(b, false), (b, true)])
                 {
-                    let sizes = Sizes::of(device, n_ranks, one_team, blocks);
+                    let sizes = Sizes::of(device, n_ranks, one_team, room(blocks));
                     let at = format!("{device:?}, {n_ranks} ranks, {blocks} blocks: {sizes:?}");
                     assert!(sizes.channels >= 2 && sizes.slots.is_power_of_two() && sizes.slot_bytes.is_multiple_of(128), "{at}");
-                    assert!(2 * sizes.channels <= blocks && sizes.barriers <= blocks, "{at}");
+                    assert!(sizes.barriers <= blocks && sizes.ll_blocks <= blocks, "{at}");
+                    // With one channel, as few as the way can be played with.
+                    let fits = |(x, y): (u32, u32)| x * y <= blocks || (x == 1 && y > blocks);
                     for kind in [Kind::AllReduce, Kind::ReduceScatter, Kind::AlltoAll] {
                         for part in [1, 1000, 1 << 16, 1 << 22, 1 << 34] {
                             let call = Shape { device, n_ranks, one_team: false, ..shape(kind, part) };
@@ -407,7 +414,7 @@ mod tests {
                                 choice.channels >= 1 && used <= sizes.channels && choice.blocks.0 == choice.channels,
                                 "{at}: {choice:?}"
                             );
-                            assert!(choice.blocks.0 * choice.blocks.1 <= blocks, "{at}: {choice:?}");
+                            assert!(fits(choice.blocks), "{at}: {choice:?}");
                         }
                     }
                     let item = |round: u32, bytes| P2pItem { round, bytes, ..P2pItem::default() };
@@ -419,10 +426,25 @@ mod tests {
                             choice.groups >= 1 && choice.groups <= rounds && choice.channels <= sizes.channels,
                             "{at}: {choice:?}"
                         );
-                        assert!(choice.blocks.0 * choice.blocks.1 <= blocks, "{at}: {choice:?}");
+                        assert!(fits(choice.blocks), "{at}: {choice:?}");
                     }
                 }
             }
         }
+    }
+
+    #[test]
+    fn the_programs_least_number_of_blocks_is_taken_where_the_way_has_them() {
+        let sizes = Sizes::of(Cuda, 4, true, Room { most: 32, least: 8 });
+        let blocks = |forced, kind, part| {
+            let call = Shape { n_ranks: 4, ..shape(kind, part) };
+            choose(&call, &sizes, parse(Some(forced)).unwrap()).blocks
+        };
+        assert_eq!(blocks("ll", Kind::AllReduce, 8), (8, 1));
+        assert_eq!(blocks("direct", Kind::AllReduce, 8), (8, 1));
+        assert_eq!(blocks("buffered", Kind::AllReduce, 8), (8, 1));
+        assert_eq!(blocks("staged", Kind::AllReduce, 8), (3, 3));
+        assert_eq!(blocks("staged", Kind::AlltoAll, 8), (4, 2));
+        assert_eq!(blocks("direct", Kind::AlltoAll, 1 << 30), (32, 1));
     }
 }

@@ -12,8 +12,9 @@ pub struct CommConfig {
     /// False: calls that wait for peers return ncclInProgress and go on by themselves.
     pub blocking: bool,
     pub cga_cluster_size: i32,
+    /// Blocks of a collective, at least and at most. Without a maximum the library leaves room for other communicators (`coll/room.rs`).
     pub min_ctas: i32,
-    pub max_ctas: i32,
+    pub max_ctas: Option<i32>,
     pub net_name: Option<String>,
     pub split_share: bool,
     pub traffic_class: Option<i32>,
@@ -34,7 +35,7 @@ impl Default for CommConfig {
             blocking: true,
             cga_cluster_size: 4,
             min_ctas: 1,
-            max_ctas: 64,
+            max_ctas: None,
             net_name: None,
             split_share: false,
             traffic_class: None,
@@ -180,21 +181,21 @@ impl CommConfig {
         // SAFETY: the contract above.
         let raw = unsafe { read(at) }?;
         let default = Self::default();
-        if let (Some(min), max) = (defined(raw.minCTAs), defined(raw.maxCTAs))
-            && min > max.unwrap_or(default.max_ctas)
+        let most = defined(raw.maxCTAs).unwrap_or(MOST_CTAS);
+        if let Some(min) = defined(raw.minCTAs)
+            && min > most
         {
             bail!(
                 InvalidArgument,
                 65,
-                "config value is out of range | ncclConfig_t.minCTAs | {min}, larger than maxCTAs {} | fix: set maxCTAs too",
-                max.unwrap_or(default.max_ctas)
+                "config value is out of range | ncclConfig_t.minCTAs | {min}, larger than maxCTAs {most} | fix: set maxCTAs too"
             );
         }
         let own = Self {
             blocking: flag("blocking", raw.blocking)?.unwrap_or(default.blocking),
             cga_cluster_size: checked("cgaClusterSize", raw.cgaClusterSize, 0..=i32::MAX)?.unwrap_or(default.cga_cluster_size),
             min_ctas: checked("minCTAs", raw.minCTAs, 1..=i32::MAX)?.unwrap_or(default.min_ctas),
-            max_ctas: checked("maxCTAs", raw.maxCTAs, 1..=i32::MAX)?.unwrap_or(default.max_ctas),
+            max_ctas: checked("maxCTAs", raw.maxCTAs, 1..=i32::MAX)?,
             // SAFETY: the contract above.
             net_name: unsafe { owned(raw.netName) },
             split_share: flag("splitShare", raw.splitShare)?.unwrap_or(default.split_share),
@@ -236,7 +237,7 @@ impl CommConfig {
         };
         self.cga_cluster_size = clamped("NCCL_CGA_CLUSTER_SIZE", 0..=8).unwrap_or(self.cga_cluster_size);
         self.min_ctas = clamped("NCCL_MIN_CTAS", 1..=MOST_CTAS).unwrap_or(self.min_ctas);
-        self.max_ctas = clamped("NCCL_MAX_CTAS", 1..=MOST_CTAS).unwrap_or(self.max_ctas);
+        self.max_ctas = clamped("NCCL_MAX_CTAS", 1..=MOST_CTAS).or(self.max_ctas);
         self.cta_policy = clamped("NCCL_CTA_POLICY", 0..=2).unwrap_or(self.cta_policy);
         self.channels_per_net_peer = clamped("NCCL_NCHANNELS_PER_NET_PEER", 1..=64).or(self.channels_per_net_peer);
         self.net_name = config::text("NCCL_NET").or(self.net_name);
@@ -245,11 +246,11 @@ impl CommConfig {
 
     /// Values that are in range each and cannot be meant together, or are larger than what there is.
     fn repaired(mut self) -> Self {
-        self.max_ctas = self.max_ctas.min(MOST_CTAS);
+        self.max_ctas = self.max_ctas.map(|max| max.min(MOST_CTAS));
         self.min_ctas = self.min_ctas.min(MOST_CTAS);
-        if self.min_ctas > self.max_ctas {
-            info!(ENV, "minCTAs {} is more than maxCTAs {}: both are {}", self.min_ctas, self.max_ctas, self.max_ctas);
-            self.min_ctas = self.max_ctas;
+        if let Some(max) = self.max_ctas.filter(|&max| self.min_ctas > max) {
+            info!(ENV, "minCTAs {} is more than maxCTAs {max}: both are {max}", self.min_ctas);
+            self.min_ctas = max;
         }
         self
     }
@@ -318,7 +319,7 @@ mod tests {
             assert!(error.text.contains(name), "{error}");
         }
         let capped = parse(&ncclConfig_t { minCTAs: 70, maxCTAs: 100, ..undefined() }).unwrap();
-        assert_eq!((capped.min_ctas, capped.max_ctas), (64, 64));
+        assert_eq!((capped.min_ctas, capped.max_ctas), (64, Some(64)));
         assert_eq!(parse(&ncclConfig_t { CTAPolicy: 2, maxCTAs: 16, ..undefined() }).unwrap().cta_policy, 2);
     }
 }

@@ -65,7 +65,7 @@ pub fn create(request: Request) -> Result<Arc<Comm>> {
 fn assemble(bootstrap: Bootstrap, origin: Origin, config: CommConfig, device: Arc<dyn Device>) -> Result<Comm> {
     let (rank, n_ranks) = (bootstrap.rank(), bootstrap.n_ranks());
     let made = (|| {
-        let own = PeerInfo::own(rank, origin, &*device, bootstrap.fd_address())?;
+        let own = PeerInfo::own(rank, origin, &config, &*device, bootstrap.fd_address())?;
         let peers = meet(&bootstrap, &own, &*device)?;
         let reach = match reach_row(rank, &peers, &*device)? {
             Some(row) => Reach::from_rows(bootstrap.allgather("peer access", &row)?)?,

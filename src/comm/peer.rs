@@ -1,5 +1,6 @@
 //! What every rank tells every other when a communicator is made. Fixed little-endian layout, checked when it arrives.
 
+use super::CommConfig;
 use crate::bootstrap::FdAddress;
 use crate::device::{Device, Kind};
 use crate::error::Result;
@@ -7,7 +8,7 @@ use crate::topo::Reach;
 use crate::{bail, config, process};
 
 /// Version of this layout and of everything that ranks exchange; equal on all ranks.
-pub const WIRE_VERSION: u32 = 2;
+pub const WIRE_VERSION: u32 = 3;
 /// Bytes of an encoded [`PeerInfo`].
 const BYTES: usize = 144;
 
@@ -53,13 +54,15 @@ pub struct PeerInfo {
     pub fd_address: FdAddress,
     /// Blocks of the collectives' kernels that its device surely runs at the same time; 0: it has no such kernels.
     pub kernel_blocks: u32,
+    /// minCTAs and maxCTAs, 0 where nobody set that one.
+    pub ctas: (u16, u16),
     /// Program name, cut to 16 bytes.
     pub name: String,
 }
 
 impl PeerInfo {
     /// This rank.
-    pub fn own(rank: u32, origin: Origin, device: &dyn Device, fd_address: FdAddress) -> Result<Self> {
+    pub fn own(rank: u32, origin: Origin, config: &CommConfig, device: &dyn Device, fd_address: FdAddress) -> Result<Self> {
         Ok(Self {
             rank,
             version: crate::abi::types::NCCL_VERSION_CODE as u32,
@@ -76,6 +79,7 @@ impl PeerInfo {
             origin,
             fd_address,
             kernel_blocks: device.kernels().map_or(0, |kernels| kernels.blocks()),
+            ctas: (config.min_ctas as u16, config.max_ctas.unwrap_or(0) as u16),
             name: program_name(),
         })
     }
@@ -97,6 +101,8 @@ impl PeerInfo {
         out.extend(name);
         out.extend(self.origin.rank.to_le_bytes());
         out.extend(self.origin.n_ranks.to_le_bytes());
+        out.extend(self.ctas.0.to_le_bytes());
+        out.extend(self.ctas.1.to_le_bytes());
         out.resize(BYTES, 0);
         out
     }
@@ -127,6 +133,7 @@ impl PeerInfo {
         let name = String::from_utf8_lossy(take(16)).trim_end_matches('\0').to_owned();
         let mut count = || u32::from_le_bytes(take(4).try_into().expect("4 bytes"));
         let origin = Origin { rank: count(), n_ranks: count() };
+        let ctas = count();
         let [wire, version, named_rank, pid, uid, device, kernel_blocks] = u32s;
         let [host_hash, machine, bus_id, total_memory, config_hash] = u64s;
         if named_rank != rank || origin.rank >= origin.n_ranks {
@@ -153,6 +160,7 @@ impl PeerInfo {
             origin,
             fd_address,
             kernel_blocks,
+            ctas: (ctas as u16, (ctas >> 16) as u16),
             name,
         })
     }
@@ -242,11 +250,10 @@ fn program_name() -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn sample() -> PeerInfo {
-        PeerInfo {
+impl PeerInfo {
+    /// One for tests.
+    pub fn sample() -> Self {
+        Self {
             rank: 3,
             version: 22809,
             wire: WIRE_VERSION,
@@ -262,13 +269,19 @@ mod tests {
             origin: Origin { rank: 7, n_ranks: 9 },
             fd_address: FdAddress::from_bytes(&[0; 32]).unwrap(),
             kernel_blocks: 16,
+            ctas: (1, 0),
             name: "ring".into(),
         }
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
 
     #[test]
     fn a_record_survives_the_way_and_a_wrong_one_is_told() {
-        let info = sample();
+        let info = PeerInfo::sample();
         let bytes = info.encode();
         assert_eq!(bytes.len(), BYTES);
         assert_eq!(PeerInfo::decode(3, &bytes).unwrap(), info);

@@ -1,5 +1,5 @@
 //! ginrs-run: see `ginrs_tools::run` and docs/ginrs-run.md.
 
 fn main() {
-    std::process::exit(ginrs_tools::run::main(std::env::args().skip(1).collect()));
+    std::process::exit(ginrs_tools::run::main(std::env::args_os().skip(1).collect()));
 }

@@ -1,5 +1,7 @@
 //! The command line of ginrs-run.
 
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 /// What --help prints.
@@ -9,6 +11,7 @@ Starts RANKS processes of PROGRAM on this machine and ends them together.
   -n, -np, --ranks RANKS   how many (1 to 4096)
   --devices N              devices that each process sees (GINRS_CPU_DEVICES)
   --timeout SECONDS        end the job after this time; the status is then 124
+  --grace SECONDS          from the first failure to the kill of ranks that are still there (2)
   --no-prefix              print the ranks' lines without `[rank] ` in front
   -h, --help  --version
 Each process gets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT as torchrun sets them, and
@@ -25,10 +28,12 @@ pub struct Options {
     pub devices: Option<usize>,
     /// `--timeout`
     pub timeout: Option<Duration>,
+    /// `--grace`: from SIGTERM to SIGKILL.
+    pub grace: Duration,
     /// False with `--no-prefix`.
     pub prefix: bool,
     /// The program and its arguments.
-    pub program: Vec<String>,
+    pub program: Vec<OsString>,
 }
 
 /// What the command line asks for.
@@ -44,25 +49,26 @@ pub enum Asked {
 
 impl Options {
     /// Understands the arguments, or says which one is wrong.
-    pub fn parse(arguments: Vec<String>) -> Result<Asked, String> {
-        let mut options = Options { ranks: 0, devices: None, timeout: None, prefix: true, program: Vec::new() };
+    pub fn parse(arguments: Vec<OsString>) -> Result<Asked, String> {
+        let grace = Duration::from_secs(2);
+        let mut options = Options { ranks: 0, devices: None, timeout: None, grace, prefix: true, program: Vec::new() };
         let mut rest = arguments.into_iter();
         while let Some(argument) = rest.next() {
-            let (name, joined) = match argument.split_once('=') {
-                Some((name, value)) if name.starts_with("--") => (name.to_string(), Some(value.to_string())),
-                _ => (argument.clone(), None),
+            let bytes = argument.as_bytes();
+            let (name, joined) = match bytes.iter().position(|&b| b == b'=') {
+                Some(at) if bytes.starts_with(b"--") => (&bytes[..at], Some(OsStr::from_bytes(&bytes[at + 1..]).to_owned())),
+                _ => (bytes, None),
             };
-            let mut value = || joined.clone().or_else(|| rest.next()).ok_or_else(|| format!("`{name}` needs a value"));
-            match name.as_str() {
+            let name = String::from_utf8_lossy(name);
+            let mut value = || {
+                let value = joined.clone().or_else(|| rest.next()).ok_or_else(|| format!("`{name}` needs a value"))?;
+                Ok::<String, String>(value.to_string_lossy().into_owned())
+            };
+            match &*name {
                 "-n" | "-np" | "--ranks" => options.ranks = number(&name, &value()?, 4096)?,
                 "--devices" => options.devices = Some(number(&name, &value()?, 1024)?),
-                "--timeout" => {
-                    let text = value()?;
-                    let seconds = text.parse().ok().filter(|s: &f64| *s > 0.0 && *s < 1e9);
-                    options.timeout = Some(Duration::from_secs_f64(
-                        seconds.ok_or_else(|| format!("`--timeout {text}`: want seconds above 0"))?,
-                    ));
-                }
+                "--timeout" => options.timeout = Some(seconds(&name, &value()?)?),
+                "--grace" => options.grace = seconds(&name, &value()?)?,
                 "--no-prefix" => options.prefix = false,
                 "-h" | "--help" => return Ok(Asked::Help),
                 "--version" => return Ok(Asked::Version),
@@ -70,7 +76,7 @@ impl Options {
                     options.program.extend(rest.by_ref());
                     break;
                 }
-                _ if argument.starts_with('-') => return Err(format!("unknown option `{argument}`")),
+                _ if bytes.starts_with(b"-") => return Err(format!("unknown option `{}`", argument.display())),
                 _ => {
                     options.program.push(argument);
                     options.program.extend(rest.by_ref());
@@ -92,12 +98,17 @@ fn number(name: &str, text: &str, most: usize) -> Result<usize, String> {
     text.parse().ok().filter(|n| (1..=most).contains(n)).ok_or_else(|| format!("`{name} {text}`: want a number from 1 to {most}"))
 }
 
+fn seconds(name: &str, text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|s: &f64| *s > 0.0 && *s < 1e9);
+    seconds.map(Duration::from_secs_f64).ok_or_else(|| format!("`{name} {text}`: want seconds above 0"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn parse(line: &str) -> Result<Asked, String> {
-        Options::parse(line.split_whitespace().map(String::from).collect())
+        Options::parse(line.split_whitespace().map(OsString::from).collect())
     }
 
     #[test]
@@ -111,6 +122,16 @@ mod tests {
     }
 
     #[test]
+    fn a_program_and_its_arguments_are_bytes() {
+        let odd = OsStr::from_bytes(b"./caf\xe9").to_os_string();
+        let Ok(Asked::Run(options)) = Options::parse(vec!["-n".into(), "1".into(), odd.clone(), odd.clone()]) else { panic!() };
+        assert_eq!(options.program, [odd.clone(), odd.clone()]);
+        assert!(Options::parse(vec!["-n".into(), odd]).unwrap_err().contains("`-n ./caf"));
+        let odd = OsStr::from_bytes(b"-\xff").to_os_string();
+        assert!(Options::parse(vec![odd]).unwrap_err().contains("unknown option"));
+    }
+
+    #[test]
     fn wrong_ones_are_named() {
         for (line, word) in [
             ("-n 0 p", "`-n 0`"),
@@ -121,6 +142,7 @@ mod tests {
             ("--wat -n 2 p", "`--wat`"),
             ("-n 2 --timeout never p", "--timeout never"),
             ("-n 2 --timeout -1 p", "--timeout -1"),
+            ("-n 2 --grace=0 p", "--grace 0"),
         ] {
             assert!(parse(line).unwrap_err().contains(word), "{line}");
         }

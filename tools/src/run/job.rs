@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use super::args::Options;
 use super::output::Printer;
-use super::rank::{Job, Rank, shell_status};
+use super::rank::{Job, Rank, shell_status, signal_name};
+use super::signals::{self, OpenFiles, Signals};
+use crate::tell;
 
-/// From SIGTERM to SIGKILL.
-const GRACE: Duration = Duration::from_secs(5);
 /// How long the lines of an ended rank may take to arrive; whatever it started may hold its pipes open for ever.
 const DRAIN: Duration = Duration::from_millis(500);
 
@@ -23,45 +23,63 @@ struct Ending {
     killed: bool,
 }
 
+/// How long others may go on after a rank that ended well before a line tells of it: it may be the one that they wait for.
+const LONELY: Duration = Duration::from_secs(10);
+
 /// Runs the job; its status.
 pub fn run(options: &Options) -> Result<i32, String> {
     let signals = Signals::block();
+    let files = OpenFiles::raise();
     let folder = Folder(crate::private_folder("ginrs-run").map_err(|e| format!("the job's private folder: {e}"))?);
-    let printer = Printer::new(options.prefix);
-    let job = Job { options, folder: &folder.0, port: free_port()?, printer: &printer };
+    let printer = Printer::new(options.prefix)?;
+    let job = Job { options, folder: &folder.0, port: free_port()?, printer: &printer, files };
     let mut ranks: Vec<Rank> = Vec::with_capacity(options.ranks);
+    let mut ending = None;
     for number in 0..options.ranks {
         match Rank::start(&job, number) {
             Ok(rank) => ranks.push(rank),
             Err(message) => {
-                eprintln!("ginrs-run: rank {number}: {message}");
-                ranks.iter().for_each(|r| r.signal(libc::SIGKILL));
-                return Ok(127);
+                tell(format!("ginrs-run: rank {number}: {message}"));
+                ending = Some(end(options, &ranks, 127, libc::SIGTERM));
+                break;
             }
         }
     }
-    let status = wait(options, &signals, &mut ranks);
+    let status = wait(options, &signals, &mut ranks, ending);
     // What a rank left behind in its group would keep the pipes open.
     ranks.iter().for_each(|r| r.signal(libc::SIGKILL));
     drain(&ranks);
-    Ok(status)
+    match printer.lost() {
+        Some(_) if status == 0 => Ok(1),
+        _ => Ok(status),
+    }
 }
 
-fn wait(options: &Options, signals: &Signals, ranks: &mut [Rank]) -> i32 {
+fn wait(options: &Options, signals: &Signals, ranks: &mut [Rank], mut ending: Option<Ending>) -> i32 {
     let deadline = options.timeout.map(|t| Instant::now() + t);
-    let mut ending: Option<Ending> = None;
+    let mut lonely: Option<Instant> = None;
+    let mut paused = false;
     loop {
         for i in 0..ranks.len() {
+            if let Some(signal) = ranks[i].has_just_stopped().filter(|_| ending.is_none() && !paused) {
+                let (number, pid, name) = (ranks[i].number, ranks[i].pid(), signal_name(signal));
+                tell(format!(
+                    "ginrs-run: rank {number} (pid {pid}) was stopped by signal {signal} ({name}); kill -CONT {pid} lets it go on"
+                ));
+            }
             if !ranks[i].has_just_ended() {
                 continue;
             }
-            let Some(status) = ranks[i].status().filter(|s| !s.success()) else { continue };
+            let Some(status) = ranks[i].status().filter(|s| !s.success()) else {
+                lonely = lonely.or(Some(Instant::now() + LONELY));
+                continue;
+            };
             if ending.is_none() {
                 drain(&ranks[i..=i]);
                 let others = ranks.iter().filter(|r| r.status().is_none()).count();
                 let rest = if others > 0 { format!("; ending the other {others}") } else { String::new() };
-                eprintln!("ginrs-run: {}{rest}", ranks[i].describe());
-                ending = Some(end(ranks, shell_status(status), libc::SIGTERM));
+                tell(format!("ginrs-run: {}{rest}", ranks[i].describe()));
+                ending = Some(end(options, ranks, shell_status(status), libc::SIGTERM));
             }
         }
         if ranks.iter().all(|r| r.status().is_some()) {
@@ -69,22 +87,45 @@ fn wait(options: &Options, signals: &Signals, ranks: &mut [Rank]) -> i32 {
         }
         let now = Instant::now();
         if let (None, Some(_)) = (&ending, deadline.filter(|d| *d <= now)) {
-            let left: Vec<String> = running(ranks).map(|r| r.number.to_string()).collect();
             let seconds = options.timeout.unwrap_or_default().as_secs_f64();
-            eprintln!("ginrs-run: not done after {seconds} s (--timeout); still running: rank {}", left.join(", "));
-            ending = Some(end(ranks, TIMED_OUT, libc::SIGTERM));
+            let stopped = numbers(ranks.iter().filter(|r| r.is_stopped()));
+            let stopped = if stopped.is_empty() { stopped } else { format!("; stopped: rank {stopped}") };
+            tell(format!(
+                "ginrs-run: not done after {seconds} s (--timeout); still running: rank {}{stopped}",
+                numbers(running(ranks))
+            ));
+            ending = Some(end(options, ranks, TIMED_OUT, libc::SIGTERM));
+        }
+        if lonely.is_some_and(|at| at <= now) && ending.is_none() {
+            let (gone, left) = (numbers(ranks.iter().filter(|r| r.status().is_some())), numbers(running(ranks)));
+            tell(format!(
+                "ginrs-run: rank {gone} ended with status 0 more than {} s ago, rank {left} still running; --timeout ends a job that waits for who has left",
+                LONELY.as_secs()
+            ));
+            lonely = Some(now + Duration::from_secs(u32::MAX.into()));
         }
         if let Some(ending) = ending.as_mut().filter(|e| !e.killed && e.kill_at <= now) {
             running(ranks).for_each(|r| r.signal(libc::SIGKILL));
             ending.killed = true;
         }
-        let until = ending.as_ref().filter(|e| !e.killed).map(|e| e.kill_at).or(deadline.filter(|_| ending.is_none()));
+        let deadline = deadline.into_iter().chain(lonely).min().filter(|_| ending.is_none());
+        let until = ending.as_ref().filter(|e| !e.killed).map(|e| e.kill_at).or(deadline);
         match signals.wait(until.map(|u| u.saturating_duration_since(now))) {
             Some(libc::SIGCHLD) | None => {}
+            // Ctrl-Z stops the ranks, then us; fg lets us go on, then them.
+            Some(libc::SIGTSTP) => {
+                paused = true;
+                running(ranks).for_each(|r| r.signal(libc::SIGTSTP));
+                signals::stop();
+            }
+            Some(signal @ (libc::SIGCONT | libc::SIGUSR1 | libc::SIGUSR2)) => {
+                paused &= signal != libc::SIGCONT;
+                running(ranks).for_each(|r| r.signal(signal));
+            }
             Some(signal) => match &mut ending {
                 // A second Ctrl-C does not wait.
                 Some(ending) => ending.kill_at = now,
-                None => ending = Some(end(ranks, 128 + signal, signal)),
+                None => ending = Some(end(options, ranks, 128 + signal, signal)),
             },
         }
     }
@@ -94,9 +135,18 @@ fn running(ranks: &[Rank]) -> impl Iterator<Item = &Rank> {
     ranks.iter().filter(|r| r.status().is_none())
 }
 
-fn end(ranks: &[Rank], status: i32, signal: i32) -> Ending {
-    running(ranks).for_each(|r| r.signal(signal));
-    Ending { status, kill_at: Instant::now() + GRACE, killed: false }
+/// "0, 2"
+fn numbers<'a>(ranks: impl Iterator<Item = &'a Rank>) -> String {
+    ranks.map(|r| r.number.to_string()).collect::<Vec<_>>().join(", ")
+}
+
+/// Asks all that are left to end; who is stopped could not hear it.
+fn end(options: &Options, ranks: &[Rank], status: i32, signal: i32) -> Ending {
+    for rank in running(ranks) {
+        rank.signal(signal);
+        rank.signal(libc::SIGCONT);
+    }
+    Ending { status, kill_at: Instant::now() + options.grace, killed: false }
 }
 
 /// Waits for lines that are on their way.
@@ -124,32 +174,5 @@ struct Folder(PathBuf);
 impl Drop for Folder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-/// The signals that the main thread waits for, blocked in all threads.
-struct Signals(libc::sigset_t);
-
-impl Signals {
-    fn block() -> Signals {
-        // SAFETY: the set is a plain C struct that sigemptyset initialises; the calls read and write only it.
-        unsafe {
-            let mut set: libc::sigset_t = std::mem::zeroed();
-            libc::sigemptyset(&mut set);
-            for signal in [libc::SIGCHLD, libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-                libc::sigaddset(&mut set, signal);
-            }
-            libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
-            Signals(set)
-        }
-    }
-
-    /// The next signal; None when the time is over. Without a limit, looks around every second all the same.
-    fn wait(&self, limit: Option<Duration>) -> Option<i32> {
-        let limit = limit.unwrap_or(Duration::from_secs(1)).min(Duration::from_secs(1));
-        let limit = libc::timespec { tv_sec: limit.as_secs() as _, tv_nsec: limit.subsec_nanos() as _ };
-        // SAFETY: reads the set and the time, both alive; no siginfo is asked for.
-        let signal = unsafe { libc::sigtimedwait(&self.0, std::ptr::null_mut(), &limit) };
-        (signal > 0).then_some(signal)
     }
 }

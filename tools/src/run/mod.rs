@@ -1,36 +1,30 @@
 //! ginrs-run: starts the ranks of a job on this machine and ends them together.
 //!
-//! [`args`] understands the command line, [`rank`] starts one process, [`output`] prints its lines, [`job`] waits.
+//! [`args`] understands the command line, [`rank`] starts one process, [`output`] prints its lines, [`job`] waits for their ends
+//! and for [`signals`].
 
 pub mod args;
 pub mod job;
 pub mod output;
 pub mod rank;
+pub mod signals;
 
 use args::{Asked, Options};
+use std::ffi::OsString;
 
 /// Runs ginrs-run with these arguments (without the program's name); the exit status.
-pub fn main(arguments: Vec<String>) -> i32 {
+pub fn main(arguments: Vec<OsString>) -> i32 {
     let options = match Options::parse(arguments) {
         Ok(Asked::Run(options)) => options,
-        Ok(Asked::Help) => {
-            print!("{}", args::HELP);
-            return 0;
-        }
-        Ok(Asked::Version) => {
-            println!("ginrs-run {}", env!("CARGO_PKG_VERSION"));
-            return 0;
-        }
+        Ok(Asked::Help) => return crate::answer("ginrs-run", args::HELP),
+        Ok(Asked::Version) => return crate::answer("ginrs-run", format!("ginrs-run {}\n", env!("CARGO_PKG_VERSION"))),
         Err(message) => {
-            eprintln!("ginrs-run: {message}; see ginrs-run --help");
+            crate::tell(format!("ginrs-run: {message}; see ginrs-run --help"));
             return 2;
         }
     };
-    match job::run(&options) {
-        Ok(status) => status,
-        Err(message) => {
-            eprintln!("ginrs-run: {message}");
-            1
-        }
-    }
+    job::run(&options).unwrap_or_else(|message| {
+        crate::tell(format!("ginrs-run: {message}"));
+        1
+    })
 }

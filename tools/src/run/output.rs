@@ -1,14 +1,17 @@
-//! The ranks' lines, whole and in front of each its rank.
+//! The ranks' lines, whole and in front of each its rank. One thread reads the pipes of all ranks: a limit on processes that lets
+//! the ranks start lets their lines through.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 /// A line longer than this is printed in pieces of this size.
-const LONGEST: u64 = 1 << 20;
+const LONGEST: usize = 1 << 20;
 
 /// Which of our streams lines go to.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stream {
     /// Standard output.
     Out,
@@ -16,19 +19,167 @@ pub enum Stream {
     Error,
 }
 
-/// Prints lines of all ranks; a lock keeps them whole even where both streams end in one terminal.
+/// Where a pipe stands; shared with the thread that reads it.
+#[derive(Default)]
+struct Said {
+    /// The last line that was not blank.
+    last: Vec<u8>,
+    /// The pipe has closed and all of it is printed.
+    done: bool,
+}
+
+/// What one pipe of a rank said last.
+#[derive(Clone, Default)]
+pub struct Reader(Arc<Mutex<Said>>);
+
+impl Reader {
+    fn said(&self) -> MutexGuard<'_, Said> {
+        lock(&self.0)
+    }
+
+    /// True when the pipe has closed and all of it is printed.
+    pub fn is_done(&self) -> bool {
+        self.said().done
+    }
+
+    /// The last line that was not blank.
+    pub fn last_line(&self) -> String {
+        String::from_utf8_lossy(self.said().last.trim_ascii()).into_owned()
+    }
+}
+
+/// A pipe on its way to the thread.
+struct Pipe {
+    from: File,
+    stream: Stream,
+    rank: usize,
+    reader: Reader,
+    /// What has come of the line that is not whole.
+    line: Vec<u8>,
+}
+
+/// Prints lines of all ranks.
 pub struct Printer {
-    prefix: bool,
-    lock: Mutex<()>,
+    ready: Arc<OwnedFd>,
+    pipes: Arc<Mutex<Vec<Option<Pipe>>>>,
+    lost: Arc<Mutex<Option<String>>>,
 }
 
 impl Printer {
     /// With or without `[rank] `.
-    pub fn new(prefix: bool) -> Arc<Printer> {
-        Arc::new(Printer { prefix, lock: Mutex::new(()) })
+    pub fn new(prefix: bool) -> Result<Printer, String> {
+        let own = |fd: io::Result<OwnedFd>| fd.map(File::from).map_err(|e| format!("its own standard streams: {e}"));
+        let out = own(io::stdout().as_fd().try_clone_to_owned())?;
+        let err = own(io::stderr().as_fd().try_clone_to_owned())?;
+        // SAFETY: takes a flag only; the descriptor that it returns is nobody else's.
+        let ready = unsafe {
+            match libc::epoll_create1(libc::EPOLL_CLOEXEC) {
+                -1 => return Err(format!("epoll: {}", io::Error::last_os_error())),
+                fd => Arc::new(OwnedFd::from_raw_fd(fd)),
+            }
+        };
+        let printer = Printer { ready, pipes: Arc::default(), lost: Arc::default() };
+        let mut writer = Writer { prefix, out, err, lost: printer.lost.clone() };
+        let (ready, pipes) = (printer.ready.clone(), printer.pipes.clone());
+        std::thread::Builder::new()
+            .spawn(move || read(&ready, &pipes, &mut writer))
+            .map_err(|e| format!("a thread for the ranks' lines: {e}; raise the limit on processes (ulimit -u)"))?;
+        Ok(printer)
     }
 
-    fn print(&self, stream: Stream, rank: usize, line: &[u8]) {
+    /// Prints the lines of `pipe` until it closes.
+    pub fn add(&self, stream: Stream, rank: usize, pipe: OwnedFd) -> Result<Reader, String> {
+        let reader = Reader::default();
+        let fd = pipe.as_raw_fd();
+        let mut pipes = lock(&self.pipes);
+        let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: pipes.len() as u64 };
+        pipes.push(Some(Pipe { from: pipe.into(), stream, rank, reader: reader.clone(), line: Vec::new() }));
+        // SAFETY: both descriptors are open; the event is read during the call only.
+        match unsafe { libc::epoll_ctl(self.ready.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &mut event) } {
+            0 => Ok(reader),
+            _ => Err(format!("watching its pipe: {}", io::Error::last_os_error())),
+        }
+    }
+
+    /// Why lines could not be printed, if that was not because nobody reads them any more.
+    pub fn lost(&self) -> Option<String> {
+        lock(&self.lost).clone()
+    }
+}
+
+/// What a panicked thread left is still a list of pipes.
+fn lock<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
+    what.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// The thread; ends with the process.
+fn read(ready: &OwnedFd, pipes: &Mutex<Vec<Option<Pipe>>>, writer: &mut Writer) {
+    let mut buffer = vec![0; 64 << 10];
+    let mut events = [libc::epoll_event { events: 0, u64: 0 }; 64];
+    loop {
+        // SAFETY: writes at most as many events as the array has, which lives here.
+        let count = unsafe { libc::epoll_wait(ready.as_raw_fd(), events.as_mut_ptr(), events.len() as i32, -1) };
+        for event in &events[..count.max(0) as usize] {
+            let slot = event.u64 as usize;
+            // Taken out while its lines are printed: who reads us may be slow, and ranks still start.
+            let Some(mut pipe) = lock(pipes)[slot].take() else { continue };
+            if pipe.take(&mut buffer, writer) {
+                lock(pipes)[slot] = Some(pipe);
+            }
+        }
+    }
+}
+
+impl Pipe {
+    /// Takes what is there; false when it has closed.
+    fn take(&mut self, buffer: &mut [u8], writer: &mut Writer) -> bool {
+        let count = match self.from.read(buffer) {
+            Ok(count) => count,
+            Err(e) if matches!(e.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => return true,
+            Err(_) => 0,
+        };
+        self.line.extend_from_slice(&buffer[..count]);
+        let mut line = std::mem::take(&mut self.line);
+        let mut rest = &line[..];
+        let whole = |rest: &[u8]| {
+            let end = rest.iter().position(|&b| b == b'\n').map(|n| n + 1);
+            end.or((rest.len() >= LONGEST).then_some(LONGEST)).map(|end| end.min(LONGEST))
+        };
+        while let Some(end) = whole(rest) {
+            self.print(&rest[..end], writer);
+            rest = &rest[end..];
+        }
+        if count == 0 && !rest.is_empty() {
+            self.print(rest, writer);
+            rest = &[];
+        }
+        let left = rest.len();
+        line.drain(..line.len() - left);
+        self.line = line;
+        if count == 0 {
+            self.reader.said().done = true;
+        }
+        count != 0
+    }
+
+    fn print(&self, line: &[u8], writer: &mut Writer) {
+        writer.print(self.stream, self.rank, line);
+        if !line.trim_ascii().is_empty() {
+            self.reader.said().last = line.to_vec();
+        }
+    }
+}
+
+/// Our own two streams, without a buffer in between.
+struct Writer {
+    prefix: bool,
+    out: File,
+    err: File,
+    lost: Arc<Mutex<Option<String>>>,
+}
+
+impl Writer {
+    fn print(&mut self, stream: Stream, rank: usize, line: &[u8]) {
         let mut text = Vec::with_capacity(line.len() + 8);
         if self.prefix {
             text.extend_from_slice(format!("[{rank}] ").as_bytes());
@@ -37,51 +188,35 @@ impl Printer {
         if !line.ends_with(b"\n") {
             text.push(b'\n');
         }
-        let _whole = self.lock.lock();
-        // Nobody may be reading any more (`ginrs-run ... | head`): the job goes on.
-        let _ = match stream {
-            Stream::Out => std::io::stdout().write_all(&text).and_then(|()| std::io::stdout().flush()),
-            Stream::Error => std::io::stderr().write_all(&text),
+        let (to, name) = match stream {
+            Stream::Out => (&mut self.out, "standard output"),
+            Stream::Error => (&mut self.err, "standard error"),
         };
-    }
-}
-
-/// What one pipe of a rank said last.
-pub struct Reader {
-    thread: JoinHandle<()>,
-    last: Arc<Mutex<Vec<u8>>>,
-}
-
-impl Reader {
-    /// Prints the lines of `pipe` until it closes.
-    pub fn start(printer: &Arc<Printer>, stream: Stream, rank: usize, pipe: impl Read + Send + 'static) -> Reader {
-        let printer = printer.clone();
-        let last = Arc::new(Mutex::new(Vec::new()));
-        let keep = last.clone();
-        let thread = std::thread::spawn(move || {
-            let mut pipe = BufReader::new(pipe);
-            loop {
-                let mut line = Vec::new();
-                match pipe.by_ref().take(LONGEST).read_until(b'\n', &mut line) {
-                    Ok(0) | Err(_) => break,
-                    Ok(_) => printer.print(stream, rank, &line),
-                }
-                if !line.trim_ascii().is_empty() {
-                    *keep.lock().unwrap_or_else(|e| e.into_inner()) = line;
+        match write_whole(to, &text) {
+            // Nobody may be reading any more (`ginrs-run ... | head`): the job goes on.
+            Err(e) if e.kind() != ErrorKind::BrokenPipe => {
+                let mut lost = lock(&self.lost);
+                if lost.is_none() {
+                    let message = format!("{name}: {e}; lines of ranks are lost");
+                    crate::tell(format!("ginrs-run: {message}; the job goes on"));
+                    *lost = Some(message);
                 }
             }
-        });
-        Reader { thread, last }
+            _ => {}
+        }
     }
+}
 
-    /// True when the pipe has closed and all of it is printed.
-    pub fn is_done(&self) -> bool {
-        self.thread.is_finished()
+/// write_all for a stream that others may have made non-blocking.
+fn write_whole(to: &mut File, mut text: &[u8]) -> io::Result<()> {
+    while !text.is_empty() {
+        match to.write(text) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(count) => text = &text[count..],
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Err(e) if e.kind() == ErrorKind::WouldBlock => std::thread::sleep(Duration::from_millis(1)),
+            Err(e) => return Err(e),
+        }
     }
-
-    /// The last line that was not blank.
-    pub fn last_line(&self) -> String {
-        let line = self.last.lock().unwrap_or_else(|e| e.into_inner());
-        String::from_utf8_lossy(line.trim_ascii()).into_owned()
-    }
+    Ok(())
 }

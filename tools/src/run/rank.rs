@@ -3,10 +3,10 @@
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::Arc;
 
 use super::args::Options;
 use super::output::{Printer, Reader, Stream};
+use super::signals::OpenFiles;
 
 /// A started process.
 pub struct Rank {
@@ -16,6 +16,7 @@ pub struct Rank {
     output: Reader,
     errors: Reader,
     status: Option<ExitStatus>,
+    stopped: bool,
 }
 
 /// What all ranks of a job share.
@@ -26,8 +27,10 @@ pub struct Job<'a> {
     pub folder: &'a Path,
     /// MASTER_PORT.
     pub port: u16,
+    /// The limit on open files that they get.
+    pub files: OpenFiles,
     /// Where their lines go.
-    pub printer: &'a Arc<Printer>,
+    pub printer: &'a Printer,
 }
 
 impl Rank {
@@ -50,8 +53,8 @@ impl Rank {
         }
         // A group of its own: signals reach what the rank starts too, and Ctrl-C comes once, from us.
         command.process_group(0);
-        let parent = std::process::id();
-        // SAFETY: between fork and exec only async-signal-safe calls are made: prctl, getppid, sigprocmask and _exit.
+        let (parent, files) = (std::process::id(), job.files);
+        // SAFETY: between fork and exec only async-signal-safe calls are made: prctl, getppid, sigprocmask, setrlimit and _exit.
         unsafe {
             command.pre_exec(move || {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
@@ -61,19 +64,34 @@ impl Rank {
                 let mut none: libc::sigset_t = std::mem::zeroed();
                 libc::sigemptyset(&mut none);
                 libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
+                files.put_back();
                 Ok(())
             });
         }
-        let mut child = command.spawn().map_err(|e| format!("cannot start `{program}`: {e}"))?;
+        let mut child = command.spawn().map_err(|e| {
+            let fix = match e.raw_os_error() {
+                Some(libc::EAGAIN) => "; raise the limit on processes (ulimit -u)",
+                Some(libc::EMFILE | libc::ENFILE) => "; raise the limit on open files (ulimit -n)",
+                Some(libc::E2BIG) => "; its arguments and the environment are too long",
+                _ => "",
+            };
+            format!("cannot start `{}`: {e}{fix}", program.display())
+        })?;
         let output = child.stdout.take().ok_or("no pipe for stdout")?;
         let errors = child.stderr.take().ok_or("no pipe for stderr")?;
-        Ok(Rank {
-            number,
-            child,
-            output: Reader::start(job.printer, Stream::Out, number, output),
-            errors: Reader::start(job.printer, Stream::Error, number, errors),
-            status: None,
-        })
+        let readers = job.printer.add(Stream::Out, number, output.into()).and_then(|output| {
+            let errors = job.printer.add(Stream::Error, number, errors.into())?;
+            Ok((output, errors))
+        });
+        match readers {
+            Ok((output, errors)) => Ok(Rank { number, child, output, errors, status: None, stopped: false }),
+            Err(message) => {
+                // Nobody else knows it yet.
+                let _ = child.kill();
+                let _ = child.wait();
+                Err(message)
+            }
+        }
     }
 
     /// Its process id.
@@ -93,6 +111,20 @@ impl Rank {
     /// How it ended.
     pub fn status(&self) -> Option<ExitStatus> {
         self.status
+    }
+
+    /// Looks whether somebody has stopped it or has let it go on: the number of the signal when it has just been stopped.
+    pub fn has_just_stopped(&mut self) -> Option<i32> {
+        let (code, signal) = state(self.pid(), libc::WSTOPPED | libc::WCONTINUED)?;
+        let stopped = code == libc::CLD_STOPPED;
+        let new = stopped && !self.stopped;
+        self.stopped = stopped;
+        new.then_some(signal)
+    }
+
+    /// True from a stop to the next signal that lets it go on.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped && self.status.is_none()
     }
 
     /// Sends a signal to it and to what it started.
@@ -135,16 +167,19 @@ impl Drop for Rank {
 
 /// The status of a child that has ended, without reaping it.
 fn peek(pid: u32) -> Option<ExitStatus> {
+    let (code, status) = state(pid, libc::WEXITED | libc::WNOWAIT)?;
+    Some(ExitStatus::from_raw(if code == libc::CLD_EXITED { status << 8 } else { status }))
+}
+
+/// What has happened to a child, of what is asked for: si_code and si_status.
+fn state(pid: u32, what: i32) -> Option<(i32, i32)> {
     // SAFETY: siginfo_t is a plain C struct; waitid writes only it, and si_pid and si_status are the fields that it sets for
-    // a child. With WNOHANG and no ended child it leaves si_pid 0.
-    let (ended, code, status) = unsafe {
+    // a child. With WNOHANG and nothing to tell it leaves si_pid 0.
+    unsafe {
         let mut info: libc::siginfo_t = std::mem::zeroed();
-        let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
-        let failed = libc::waitid(libc::P_PID, pid, &mut info, flags) != 0;
-        (!failed && info.si_pid() != 0, info.si_code, info.si_status())
-    };
-    let raw = if code == libc::CLD_EXITED { status << 8 } else { status };
-    ended.then(|| ExitStatus::from_raw(raw))
+        let failed = libc::waitid(libc::P_PID, pid, &mut info, what | libc::WNOHANG) != 0;
+        (!failed && info.si_pid() != 0).then(|| (info.si_code, info.si_status()))
+    }
 }
 
 /// The status that a shell would give: the program's own, or 128 + the signal's number.
@@ -152,7 +187,8 @@ pub fn shell_status(status: ExitStatus) -> i32 {
     status.code().or_else(|| status.signal().map(|s| 128 + s)).unwrap_or(1)
 }
 
-fn signal_name(signal: i32) -> &'static str {
+/// For messages.
+pub fn signal_name(signal: i32) -> &'static str {
     match signal {
         libc::SIGHUP => "SIGHUP",
         libc::SIGINT => "SIGINT",
@@ -170,6 +206,12 @@ fn signal_name(signal: i32) -> &'static str {
         libc::SIGXCPU => "SIGXCPU",
         libc::SIGXFSZ => "SIGXFSZ: ulimit -f",
         libc::SIGSYS => "SIGSYS",
+        libc::SIGSTOP => "SIGSTOP",
+        libc::SIGTSTP => "SIGTSTP: Ctrl-Z",
+        libc::SIGTTIN => "SIGTTIN: reads a terminal",
+        libc::SIGTTOU => "SIGTTOU: writes to a terminal",
+        libc::SIGUSR1 => "SIGUSR1",
+        libc::SIGUSR2 => "SIGUSR2",
         _ => "unknown",
     }
 }

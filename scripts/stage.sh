@@ -34,11 +34,26 @@ for package in ginrs:$version NCCL:$nccl; do
 done
 
 # A binary that was linked with -lnccl finds ginrs with this folder in LD_LIBRARY_PATH; a build that asks for NCCL_HOME (include, lib,
-# -lnccl) takes the folder itself. Links and not copies: one inode is one copy of the library's state, also in a process that loads
-# it under both names.
-compat=$lib/ginrs/compat so=libginrs.so.${version%%.*}
-install -d "$compat/lib"
-ln -sf "../../$so" "$compat/libnccl.so.2"
-for name in libnccl.so libnccl.so.2 "$so"; do ln -sf "../../../$so" "$compat/lib/$name"; done
-ln -sfn ../../../include/ginrs "$compat/include"
+# -lnccl) takes the folder itself, one that asks for CUDA_HOME (bin/nvcc, include, lib64) the other. Links and not copies: one
+# inode is one copy of the library's state, also in a process that loads it under two names.
+compat=$lib/ginrs/compat home=$lib/ginrs/cuda so=libginrs.so.${version%%.*} cpuso=libginrs_cpu.so.${version%%.*}
+rm -rf "$compat" "$home"
+install -d "$compat/lib/pkgconfig" "$home/bin" "$home/lib64/stubs" "$home/nvvm/libdevice"
+ln -s "../../$so" "$compat/libnccl.so.2"
+# Both libraries under their own names, too: they are what a linked program asks for, and a build may name one folder only (-rpath).
+for name in libnccl.so libnccl.so.2 "$so"; do ln -s "../../../$so" "$compat/lib/$name"; done
+ln -s "../../../$cpuso" "$compat/lib/$cpuso"
+ln -s ../../../libginrs.a "$compat/lib/libnccl_static.a"
+ln -s ../../../include/ginrs "$compat/include"
+sed "s/@VERSION@/$nccl/" pkgconfig/nccl.pc.in > "$compat/lib/pkgconfig/nccl.pc"
+
+ln -s ../../../../bin/ginrs-cc "$home/bin/nvcc"
+ln -s ../cpu/include "$home/include"
+ln -s lib64 "$home/lib"
+# The linker looks at what a file is, not at its ending: libcudart_static.a is the shared library.
+for name in libcudart.so libcudart.so.13 libcudart_static.a libcuda.so "$cpuso"; do ln -s "../../../$cpuso" "$home/lib64/$name"; done
+ln -s "../../../$so" "$home/lib64/$so"
+ln -s ../libcuda.so "$home/lib64/stubs/libcuda.so"
+for name in libcudadevrt libnvToolsExt; do printf '!<arch>\n' > "$home/lib64/$name.a"; done
+printf '{"cuda": {"name": "ginrs on the CPU device", "version": "13.0.0"}}\n' > "$home/version.json"
 install -m 644 README.md MATRIX.md LICENSE LICENSE-MIT LICENSE-APACHE "$doc/"

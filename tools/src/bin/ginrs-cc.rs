@@ -1,5 +1,5 @@
 //! ginrs-cc: see `ginrs_tools::cc` and docs/ginrs-cc.md.
 
 fn main() {
-    std::process::exit(ginrs_tools::cc::main(std::env::args().skip(1).collect()));
+    std::process::exit(ginrs_tools::cc::main(std::env::args_os().skip(1).collect()));
 }

@@ -1,9 +1,12 @@
 //! nvcc's command line. The flags themselves are the table of [`super::flags`].
 
 use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use super::flags::{self, Meaning};
+use super::words::{commas, words};
 
 /// What to make.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -48,6 +51,15 @@ impl Input {
     }
 }
 
+/// One word of the link.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Linked {
+    /// The object of this input, or the input itself.
+    Input(usize),
+    /// `-L`, `-l`, `-Xlinker` and their kin.
+    Word(OsString),
+}
+
 /// The command line, understood.
 #[derive(Debug, Default)]
 pub struct Command {
@@ -58,15 +70,15 @@ pub struct Command {
     /// In order.
     pub inputs: Vec<Input>,
     /// `-I`, `-D` and their kin, in order.
-    pub preprocessor: Vec<String>,
+    pub preprocessor: Vec<OsString>,
     /// `-include`
-    pub forced_includes: Vec<String>,
+    pub forced_includes: Vec<OsString>,
     /// `-Xcompiler` and what g++ knows by itself: for every step.
-    pub host_flags: Vec<String>,
+    pub host_flags: Vec<OsString>,
     /// `-W...`
-    pub warnings: Vec<String>,
-    /// `-L`, `-l`, `-Xlinker`, in order.
-    pub linker: Vec<String>,
+    pub warnings: Vec<OsString>,
+    /// What the linker gets, in order: `--whole-archive` means the files behind it.
+    pub linker: Vec<Linked>,
     /// `-std=`; C++17 is the least.
     pub standard: Option<String>,
     /// `-O`
@@ -84,13 +96,13 @@ pub struct Command {
     /// `-shared`
     pub shared: bool,
     /// `-ccbin`
-    pub compiler: Option<String>,
+    pub compiler: Option<OsString>,
     /// `-M`, `-MM`, `-MD`, `-MMD`
     pub dependencies: Option<String>,
     /// `-MF`
-    pub dependency_file: Option<String>,
+    pub dependency_file: Option<OsString>,
     /// `-MT`
-    pub dependency_target: Option<String>,
+    pub dependency_target: Option<OsString>,
     /// `-MP`
     pub phony_dependencies: bool,
     /// `-keep`: where to.
@@ -103,6 +115,10 @@ pub struct Command {
     pub version: bool,
     /// `--help`
     pub help: bool,
+    /// `--cuda-home`, `--nccl-home`: the folder to print, below the prefix.
+    pub home: Option<&'static str>,
+    /// `--list-gpu-arch`, `--list-gpu-code`: what stands before the numbers.
+    pub list: Option<&'static str>,
     language: Option<Language>,
     keep_folder: Option<PathBuf>,
     forward_unknown: bool,
@@ -110,27 +126,40 @@ pub struct Command {
 
 impl Command {
     /// Understands the arguments or names the one that it does not know.
-    pub fn parse(arguments: Vec<String>) -> Result<Command, String> {
+    pub fn parse(arguments: Vec<OsString>) -> Result<Command, String> {
         let mut command = Command::default();
-        let mut rest: VecDeque<String> = arguments.into();
-        command.forward_unknown = rest.iter().any(|a| a.trim_start_matches('-') == "forward-unknown-to-host-compiler");
+        let mut rest: VecDeque<OsString> = arguments.into();
+        let mut files = 0;
+        command.forward_unknown = rest.iter().any(|a| a.as_bytes().ends_with(b"-forward-unknown-to-host-compiler"));
         while let Some(argument) = rest.pop_front() {
-            if argument == "-" || !argument.starts_with('-') {
+            if let Some(file) = argument.as_bytes().strip_prefix(b"@").filter(|f| !f.is_empty()) {
+                options_file(OsStr::from_bytes(file), &mut rest, &mut files)?;
+                continue;
+            }
+            if argument == "-" || !argument.as_bytes().starts_with(b"-") {
                 command.input(argument)?;
                 continue;
             }
-            match flags::lookup(&argument) {
+            let value = match flags::lookup(&argument) {
                 Some((flag, None)) if flag.takes_value() => {
-                    let value = rest.pop_front().ok_or_else(|| format!("`{argument}` needs a value"))?;
-                    command.apply(flag.meaning, &argument, value, &mut rest)?;
+                    (flag, rest.pop_front().ok_or_else(|| format!("`{}` needs a value", argument.display()))?)
                 }
-                Some((flag, value)) => command.apply(flag.meaning, &argument, value.unwrap_or_default(), &mut rest)?,
-                None if command.forward_unknown => command.host_flags.push(argument),
+                Some((flag, value)) => (flag, value.unwrap_or_default()),
+                None if command.forward_unknown => {
+                    command.host_flags.push(argument);
+                    continue;
+                }
                 None => {
                     return Err(format!(
-                        "unknown option `{argument}`; ginrs-cc --help lists what it takes, and -Xcompiler hands an option to g++"
+                        "unknown option `{}`; ginrs-cc --help lists what it takes, and -Xcompiler hands an option to g++",
+                        argument.display()
                     ));
                 }
+            };
+            if value.0.meaning == Meaning::OptionsFile {
+                options_file(&value.1, &mut rest, &mut files)?;
+            } else {
+                command.apply(value.0.meaning, &argument, value.1, &mut rest)?;
             }
         }
         if command.keep.is_some() {
@@ -150,65 +179,81 @@ impl Command {
         format!("-O{level}")
     }
 
-    fn input(&mut self, argument: String) -> Result<(), String> {
-        let path = PathBuf::from(&argument);
+    fn input(&mut self, argument: OsString) -> Result<(), String> {
+        let path = PathBuf::from(argument);
         let extension = path.extension().and_then(|e| e.to_str()).unwrap_or("");
+        let versioned = path.as_os_str().as_bytes().windows(4).any(|w| w == b".so.");
         let language = match extension {
             "cu" => Some(Language::Cuda),
             "c" => Some(Language::C),
             "cc" | "cpp" | "cxx" | "C" => Some(Language::Cpp),
-            "o" | "obj" | "a" | "lo" => None,
-            _ if extension == "so" || argument.contains(".so.") => None,
+            "o" | "obj" | "a" | "lo" | "so" => None,
+            _ if versioned => None,
             _ if self.language.is_some() => None,
             "ptx" | "cubin" | "fatbin" => {
-                return Err(format!("`{argument}`: PTX and GPU binaries do not run on the CPU device"));
+                return Err(format!("`{}`: PTX and GPU binaries do not run on the CPU device", path.display()));
             }
-            _ => return Err(format!("`{argument}`: unknown kind of file; say -x cu, -x c++ or -x c before it")),
+            _ => return Err(format!("`{}`: unknown kind of file; say -x cu, -x c++ or -x c before it", path.display())),
         };
-        let linkable = matches!(extension, "o" | "obj" | "a" | "lo" | "so") || argument.contains(".so.");
+        let linkable = versioned || matches!(extension, "o" | "obj" | "a" | "lo" | "so");
         let language = if linkable { None } else { self.language.or(language) };
+        self.linker.push(Linked::Input(self.inputs.len()));
         self.inputs.push(Input { path, language });
         Ok(())
     }
 
-    fn apply(&mut self, meaning: Meaning, flag: &str, value: String, rest: &mut VecDeque<String>) -> Result<(), String> {
+    fn link_word(&mut self, option: &str, value: &OsStr) {
+        self.linker.push(Linked::Word(join(option, value)));
+    }
+
+    fn apply(&mut self, meaning: Meaning, flag: &OsStr, value: OsString, rest: &mut VecDeque<OsString>) -> Result<(), String> {
+        // Only values that are words of ours need be text.
+        let (name, text) = (flag.to_string_lossy(), value.to_string_lossy());
         match meaning {
             Meaning::Ignored | Meaning::IgnoredValue => {}
-            Meaning::Refused(why) => return Err(format!("`{flag}`: {why}")),
+            Meaning::Refused(why) => return Err(format!("`{name}`: {why}")),
             Meaning::Output => self.output = Some(value.into()),
             Meaning::Stage(stage) => self.stage = stage,
             Meaning::RelocatableCompile => {
                 self.stage = Stage::Compile;
                 self.relocatable = true;
             }
-            Meaning::Relocatable => self.relocatable = truth(flag, &value)?,
-            Meaning::Preprocessor(name) => self.preprocessor.push(format!("{name}{value}")),
-            Meaning::PreprocessorPair(name) => self.preprocessor.extend([name.to_string(), value]),
+            Meaning::Relocatable => self.relocatable = truth(&name, &text)?,
+            Meaning::Preprocessor(option) => self.preprocessor.push(join(option, &value)),
+            Meaning::PreprocessorPair(option) => self.preprocessor.extend([option.into(), value]),
             Meaning::ForcedInclude => self.forced_includes.push(value),
             Meaning::Library => {
-                if !flags::REPLACED_LIBRARIES.contains(&value.as_str()) {
-                    self.linker.push(format!("-l{value}"));
+                if !flags::REPLACED_LIBRARIES.contains(&&*text) {
+                    self.link_word("-l", &value);
                 }
             }
-            Meaning::LibraryFolder => self.linker.push(format!("-L{value}")),
+            Meaning::LibraryFolder => self.link_word("-L", &value),
             Meaning::HostCompiler => self.host_flags.extend(commas(&value)),
-            Meaning::HostLinker => self.linker.extend(commas(&value).into_iter().flat_map(|v| ["-Xlinker".to_string(), v])),
-            Meaning::Forwarded => self.host_flags.push(flag.to_string()),
-            Meaning::ForwardedToLinker => self.linker.push(flag.to_string()),
-            Meaning::Warning => self.warnings.push(flag.to_string()),
+            Meaning::HostLinker => {
+                for word in commas(&value) {
+                    self.link_word("-Xlinker", OsStr::new(""));
+                    self.link_word("", &word);
+                }
+            }
+            Meaning::Forwarded => self.host_flags.push(flag.into()),
+            Meaning::ForwardedToLinker => self.link_word("", flag),
+            Meaning::ForwardedPair(option) => {
+                self.link_word(option, OsStr::new(""));
+                self.link_word("", &value);
+            }
+            Meaning::Warning => self.warnings.push(flag.into()),
             Meaning::WarningsAsErrors => {
                 // g++'s -Werror stands alone; nvcc's may have its kinds behind a space.
-                let value = match rest.front() {
-                    Some(kinds) if !flag.contains('=') && kinds.split(',').all(|kind| NVCC_KINDS.contains(&kind)) => {
-                        rest.pop_front().expect("looked at above")
-                    }
-                    _ => value,
-                };
-                self.warnings.extend(warning_kinds(flag, &value)?);
+                let kinds = rest.front().and_then(|kinds| kinds.to_str()).unwrap_or("").to_string();
+                let taken = !name.contains('=') && !kinds.is_empty() && kinds.split(',').all(|kind| NVCC_KINDS.contains(&kind));
+                if taken {
+                    rest.pop_front();
+                }
+                self.warnings.extend(warning_kinds(&name, if taken { &kinds } else { &text })?);
             }
             Meaning::NoWarnings => self.warnings.push("-w".into()),
-            Meaning::Standard => self.standard = Some(standard(&value)?),
-            Meaning::Optimization => self.optimization = Some(if value.is_empty() { "1".into() } else { value }),
+            Meaning::Standard => self.standard = Some(standard(&text)?),
+            Meaning::Optimization => self.optimization = Some(if text.is_empty() { "1".into() } else { text.into_owned() }),
             Meaning::Debug => self.debug = true,
             Meaning::DeviceDebug => (self.debug, self.device_debug) = (true, true),
             Meaning::ExtendedLambda => self.extended_lambda = true,
@@ -216,19 +261,19 @@ impl Command {
             Meaning::Shared => self.shared = true,
             Meaning::Compiler => self.compiler = Some(value),
             Meaning::Language => {
-                self.language = match value.as_str() {
+                self.language = match &*text {
                     "cu" => Some(Language::Cuda),
                     "c" => Some(Language::C),
                     "c++" => Some(Language::Cpp),
-                    _ => return Err(format!("`-x {value}`: the languages are cu, c and c++")),
+                    _ => return Err(format!("`-x {text}`: the languages are cu, c and c++")),
                 }
             }
             Meaning::Dependencies => {
                 self.dependencies =
-                    Some(flag.replace("--generate-dependencies", "-M").replace("--generate-nonsystem-dependencies", "-MM"));
-                if !flag.ends_with('D') && flag != "--generate-dependencies-with-compile" {
+                    Some(name.replace("--generate-dependencies", "-M").replace("--generate-nonsystem-dependencies", "-MM"));
+                if !name.ends_with('D') && name != "--generate-dependencies-with-compile" {
                     self.stage = Stage::Depend;
-                } else if flag == "--generate-dependencies-with-compile" {
+                } else if name == "--generate-dependencies-with-compile" {
                     self.dependencies = Some("-MD".into());
                 }
             }
@@ -241,21 +286,40 @@ impl Command {
             Meaning::DryRun => self.dry_run = true,
             Meaning::Version => self.version = true,
             Meaning::Help => self.help = true,
+            Meaning::List(prefix) => self.list = Some(prefix),
+            Meaning::Home(folder) => self.home = Some(folder),
             Meaning::ForwardUnknown => self.forward_unknown = true,
             Meaning::DefaultStream => {
-                if value != "legacy" {
-                    return Err(format!("`{flag}`: the CPU device has the legacy default stream only"));
+                if text != "legacy" {
+                    return Err(format!("`{name}`: the CPU device has the legacy default stream only"));
                 }
             }
-            Meaning::OptionsFile => {
-                let text = std::fs::read_to_string(&value).map_err(|e| format!("options file `{value}`: {e}"))?;
-                for word in words(&text).into_iter().rev() {
-                    rest.push_front(word);
-                }
-            }
+            Meaning::OptionsFile => unreachable!("read before"),
         }
         Ok(())
     }
+}
+
+fn join(option: &str, value: &OsStr) -> OsString {
+    let mut word = OsString::from(option);
+    word.push(value);
+    word
+}
+
+/// A file of options may name another, and itself.
+const MOST_FILES: usize = 1000;
+
+/// Puts the words of a file in front of the rest.
+fn options_file(file: &OsStr, rest: &mut VecDeque<OsString>, read: &mut usize) -> Result<(), String> {
+    *read += 1;
+    if *read > MOST_FILES {
+        return Err(format!("options file `{}`: more than {MOST_FILES} files of options; does it name itself?", file.display()));
+    }
+    let text = std::fs::read(file).map_err(|e| format!("options file `{}`: {e}", file.display()))?;
+    for word in words(&OsString::from_vec(text)).into_iter().rev() {
+        rest.push_front(word);
+    }
+    Ok(())
 }
 
 fn truth(flag: &str, value: &str) -> Result<bool, String> {
@@ -276,37 +340,6 @@ fn standard(value: &str) -> Result<String, String> {
     })
 }
 
-/// `-Xcompiler -Wall,-Wextra` is two options; a comma behind a backslash is a comma.
-fn commas(value: &str) -> Vec<String> {
-    let mut parts = vec![String::new()];
-    let mut chars = value.chars();
-    while let Some(c) = chars.next() {
-        let part = parts.last_mut().expect("never empty");
-        match c {
-            '\\' => part.extend(chars.next()),
-            // -Wl,-rpath,/x is one option to g++.
-            ',' if !part.starts_with("-Wl") && !part.starts_with("-fsanitize") => parts.push(String::new()),
-            c => part.push(c),
-        }
-    }
-    parts.into_iter().flat_map(|p| words(&p)).collect()
-}
-
-/// Splits at space outside of double quotes.
-fn words(text: &str) -> Vec<String> {
-    let mut words = vec![String::new()];
-    let mut quoted = false;
-    for c in text.chars() {
-        match c {
-            '"' => quoted = !quoted,
-            c if c.is_whitespace() && !quoted => words.push(String::new()),
-            c => words.last_mut().expect("never empty").push(c),
-        }
-    }
-    words.retain(|w| !w.is_empty());
-    words
-}
-
 /// What nvcc's -Werror takes.
 const NVCC_KINDS: &[&str] = &[
     "all-warnings",
@@ -318,14 +351,14 @@ const NVCC_KINDS: &[&str] = &[
     "ext-lambda-captures-this",
 ];
 
-fn warning_kinds(flag: &str, value: &str) -> Result<Vec<String>, String> {
-    let mut out = Vec::new();
+fn warning_kinds(flag: &str, value: &str) -> Result<Vec<OsString>, String> {
+    let mut out: Vec<OsString> = Vec::new();
     for kind in value.split(',') {
         match kind {
             "" | "all-warnings" => out.push("-Werror".into()),
-            "reorder" | "deprecated-declarations" => out.push(format!("-Werror={kind}")),
+            "reorder" | "deprecated-declarations" => out.push(format!("-Werror={kind}").into()),
             _ if NVCC_KINDS.contains(&kind) => {}
-            _ if flag.starts_with("-Werror=") => out.push(format!("-Werror={kind}")),
+            _ if flag.starts_with("-Werror=") => out.push(format!("-Werror={kind}").into()),
             _ => return Err(format!("`{flag} {kind}`: unknown kind of warning")),
         }
     }

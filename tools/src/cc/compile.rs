@@ -1,9 +1,11 @@
 //! From a source file to an object.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::args::{Command, Input, Language, Stage};
-use super::toolchain::Toolchain;
+use super::folders;
+use super::toolchain::{Toolchain, flag};
 use crate::rewrite;
 
 /// nvcc's macros. `__CUDA_ARCH__` is defined in the one pass that there is, so host code sees it too (docs/ginrs-cc.md).
@@ -25,15 +27,15 @@ pub fn preprocess_only(command: &Command, tools: &Toolchain, input: &Input) -> R
         arguments.retain(|a| a != "-E");
     }
     if let Some(output) = &command.output {
-        arguments.extend(["-o".into(), output.display().to_string()]);
+        arguments.extend(["-o".into(), output.into()]);
     }
-    arguments.push(input.path.display().to_string());
+    arguments.push(input.path.clone().into());
     tools.run(&arguments, None, false).map(drop)
 }
 
 /// Compiles one file into `object`.
 pub fn object(command: &Command, tools: &Toolchain, input: &Input, object: &Path) -> Result<(), String> {
-    let source = input.path.display().to_string();
+    let source: OsString = input.path.clone().into();
     if input.language != Some(Language::Cuda) {
         let mut arguments = preprocess_arguments(command, tools, input, Some(object));
         arguments.retain(|a| a != "-E");
@@ -42,26 +44,22 @@ pub fn object(command: &Command, tools: &Toolchain, input: &Input, object: &Path
         return tools.run(&arguments, None, false).map(drop);
     }
     let mut arguments = preprocess_arguments(command, tools, input, Some(object));
-    arguments.push(source.clone());
+    arguments.push(source);
     let preprocessed = tools.run(&arguments, None, true)?;
     keep(command, input, "ii", &preprocessed)?;
-    let options = rewrite::Options {
-        relocatable: command.relocatable,
-        own_headers: vec![tools.cuda_include().display().to_string(), tools.nccl_include().display().to_string()],
-    };
+    let options = rewrite::Options { relocatable: command.relocatable, own_headers: folders::names_of_ours(command, tools) };
     let rewritten = rewrite::rewrite(preprocessed, &options)
         .map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
     keep(command, input, "ginrs.ii", &rewritten)?;
-    let mut arguments: Vec<String> = ["-x", "c++-cpp-output"].map(String::from).to_vec();
+    let mut arguments: Vec<OsString> = ["-x", "c++-cpp-output"].map(Into::into).to_vec();
     // nvcc takes GNU words (`typeof`, in NVIDIA's own headers) whatever the standard; macros have been expanded by the strict one.
-    arguments.push(command.standard_flag().replace("=c++", "=gnu++"));
+    arguments.push(command.standard_flag().replace("=c++", "=gnu++").into());
     // Preemption of CUDA threads that spin on plain variables, and device code's habit of reading one type as another.
     arguments.extend(["-fsanitize-coverage=trace-pc".into(), "-fno-strict-aliasing".into()]);
-    if !tools.compiler.contains("clang") {
+    if !tools.is_clang() {
         // A note for each vector of 32 bytes that is passed by value: nobody links these functions with GCC 4.5.
         arguments.push("-Wno-psabi".into());
-    }
-    if tools.compiler.contains("clang") {
+    } else {
         // `int base; if (leader) base = atomicAdd(..); base = __shfl_sync(mask, base, 0)` is everyday CUDA; clang takes an
         // uninitialised argument as a licence to run the branch in every lane.
         arguments.push("-ftrivial-auto-var-init=pattern".into());
@@ -71,52 +69,52 @@ pub fn object(command: &Command, tools: &Toolchain, input: &Input, object: &Path
     tools.run(&arguments, Some(&rewritten), false).map(drop)
 }
 
-fn preprocess_arguments(command: &Command, tools: &Toolchain, input: &Input, object: Option<&Path>) -> Vec<String> {
-    let mut arguments: Vec<String> = vec!["-E".into(), "-x".into()];
+fn preprocess_arguments(command: &Command, tools: &Toolchain, input: &Input, object: Option<&Path>) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = vec!["-E".into(), "-x".into()];
     match input.language {
         Some(Language::C) => arguments.push("c".into()),
-        _ => arguments.extend(["c++".into(), command.standard_flag()]),
+        _ => arguments.extend(["c++".into(), command.standard_flag().into()]),
     }
     if input.language == Some(Language::Cuda) {
-        arguments.extend(DEFINES.iter().map(|d| d.to_string()));
+        arguments.extend(DEFINES.iter().map(Into::into));
         let optional = [
             (command.relocatable, "-D__CUDACC_RDC__=1"),
             (command.extended_lambda, "-D__CUDACC_EXTENDED_LAMBDA__=1"),
             (command.relaxed_constexpr, "-D__CUDACC_RELAXED_CONSTEXPR__=1"),
         ];
-        arguments.extend(optional.iter().filter(|(on, _)| *on).map(|(_, define)| define.to_string()));
+        arguments.extend(optional.iter().filter(|(on, _)| *on).map(|(_, define)| define.into()));
     }
     // Before the user's folders, so that a toolkit's cuda_runtime.h never comes in.
-    arguments.push(format!("-I{}", tools.cuda_include().display()));
-    arguments.extend(command.preprocessor.iter().cloned());
-    arguments.extend(["-isystem".into(), tools.nccl_include().display().to_string()]);
+    arguments.push(flag("-I", &tools.cuda_include()));
+    arguments.extend(folders::without(&command.preprocessor, &tools.cuda_include()));
+    arguments.extend(["-isystem".into(), tools.nccl_include().into()]);
     if input.language == Some(Language::Cuda) {
         for header in ["cuda_runtime.h", "ginrs_cpu/launch.h", "ginrs_cpu/ptx.h"] {
             arguments.extend(["-include".into(), header.into()]);
         }
     }
-    arguments.extend(command.forced_includes.iter().flat_map(|file| ["-include".to_string(), file.clone()]));
+    arguments.extend(command.forced_includes.iter().flat_map(|file| ["-include".into(), file.clone()]));
     arguments.extend(command.host_flags.iter().cloned());
-    arguments.push(command.optimization_flag());
+    arguments.push(command.optimization_flag().into());
     arguments.push("-pthread".into());
     arguments.extend(dependency_arguments(command, input, object));
     arguments
 }
 
-fn dependency_arguments(command: &Command, input: &Input, object: Option<&Path>) -> Vec<String> {
+fn dependency_arguments(command: &Command, input: &Input, object: Option<&Path>) -> Vec<OsString> {
     let Some(kind) = &command.dependencies else { return Vec::new() };
-    let mut arguments = vec![kind.clone()];
+    let mut arguments: Vec<OsString> = vec![kind.into()];
     if command.stage == Stage::Depend {
         if let Some(file) = &command.dependency_file {
             arguments.extend(["-MF".into(), file.clone()]);
         }
     } else if let Some(object) = object {
         let named = command.output.clone().unwrap_or_else(|| input.object_name());
-        let file = command.dependency_file.clone().unwrap_or_else(|| named.with_extension("d").display().to_string());
+        let file = command.dependency_file.clone().unwrap_or_else(|| named.with_extension("d").into());
         arguments.extend(["-MF".into(), file]);
         if command.dependency_target.is_none() {
             let target = if command.stage == Stage::Link { named } else { object.to_path_buf() };
-            arguments.extend(["-MT".into(), target.display().to_string()]);
+            arguments.extend(["-MT".into(), target.into()]);
         }
     }
     if let Some(target) = &command.dependency_target {
@@ -128,18 +126,18 @@ fn dependency_arguments(command: &Command, input: &Input, object: Option<&Path>)
     arguments
 }
 
-fn compile_arguments(command: &Command, tools: &Toolchain, object: &Path) -> Vec<String> {
-    let mut arguments = vec![command.optimization_flag(), "-pthread".into()];
+fn compile_arguments(command: &Command, tools: &Toolchain, object: &Path) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = vec![command.optimization_flag().into(), "-pthread".into()];
     if command.debug {
         arguments.push("-g".into());
     }
     arguments.extend(command.warnings.iter().cloned());
     arguments.extend(command.host_flags.iter().cloned());
-    if tools.compiler.contains("clang") {
+    if tools.is_clang() {
         // The preprocess step had a use for them, this one has none.
         arguments.push("-Wno-unused-command-line-argument".into());
     }
-    arguments.extend(["-c".into(), "-o".into(), object.display().to_string()]);
+    arguments.extend(["-c".into(), "-o".into(), object.into()]);
     arguments
 }
 
@@ -147,6 +145,8 @@ fn compile_arguments(command: &Command, tools: &Toolchain, object: &Path) -> Vec
 fn keep(command: &Command, input: &Input, extension: &str, text: &[u8]) -> Result<(), String> {
     let Some(folder) = &command.keep else { return Ok(()) };
     let stem = input.path.file_stem().map(PathBuf::from).unwrap_or_default();
-    let path = folder.join(format!("{}.{extension}", stem.display()));
+    let mut path = folder.join(stem).into_os_string();
+    path.push(format!(".{extension}"));
+    let path = PathBuf::from(path);
     std::fs::write(&path, text).map_err(|e| format!("ginrs-cc: error: {}: {e}", path.display()))
 }

@@ -1,5 +1,8 @@
 //! Every option that ginrs-cc takes: nvcc's names, what they mean here, and what --help says of them.
 
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+
 use super::args::Stage;
 
 /// What an option does.
@@ -22,6 +25,7 @@ pub enum Meaning {
     HostLinker,
     Forwarded,
     ForwardedToLinker,
+    ForwardedPair(&'static str),
     Warning,
     WarningsAsErrors,
     NoWarnings,
@@ -44,9 +48,18 @@ pub enum Meaning {
     DryRun,
     Version,
     Help,
+    Home(&'static str),
+    List(&'static str),
     ForwardUnknown,
     DefaultStream,
     OptionsFile,
+}
+
+impl Meaning {
+    /// True for the two that show commands.
+    pub fn shows(self) -> bool {
+        matches!(self, Meaning::Verbose | Meaning::DryRun)
+    }
 }
 
 /// How an option carries its value.
@@ -85,7 +98,7 @@ impl Flag {
 
 /// Libraries that libginrs and libginrs_cpu stand in for.
 pub const REPLACED_LIBRARIES: &[&str] =
-    &["cudart", "cudart_static", "cuda", "cudadevrt", "nccl", "nccl_static", "ginrs", "ginrs_cpu"];
+    &["cudart", "cudart_static", "cuda", "cudadevrt", "nvToolsExt", "nccl", "nccl_static", "ginrs", "ginrs_cpu"];
 
 const NO_GPU_CODE: &str = "there is no GPU code on the CPU device";
 
@@ -156,38 +169,54 @@ const FLAGS: &[Flag] = &[
     flag!(Alone, M::DryRun, "print the commands, run none", "-dryrun" "--dryrun" "--dry-run"),
     flag!(Alone, M::Version, "", "-V" "--version"),
     flag!(Alone, M::Help, "", "-h" "--help"),
+    flag!(Alone, M::List("compute"), "", "-arch-ls" "--list-gpu-arch"),
+    flag!(Alone, M::List("sm"), "", "-code-ls" "--list-gpu-code"),
+    flag!(
+        Alone,
+        M::Home(super::nvcc::CUDA_HOME),
+        "print the folder that serves as CUDA_HOME: make CUDA_HOME=$(ginrs-cc --cuda-home)",
+        "--cuda-home"
+    ),
+    flag!(Alone, M::Home(super::nvcc::NCCL_HOME), "print the folder that serves as NCCL_HOME", "--nccl-home"),
     flag!(Alone, M::ForwardUnknown, "unknown options go to g++",
         "-forward-unknown-to-host-compiler" "--forward-unknown-to-host-compiler" "-forward-unknown-opts" "--forward-unknown-opts"),
-    flag!(Value, M::OptionsFile, "FILE: options in a file", "-optf" "--options-file"),
+    flag!(Value, M::OptionsFile, "FILE: options in a file, also @FILE", "-optf" "--options-file"),
     flag!(Alone, M::Refused(NO_GPU_CODE), "", "-ptx" "--ptx" "-cubin" "--cubin" "-fatbin" "--fatbin" "-optix-ir" "--optix-ir" "-cuda" "--cuda"),
     flag!(Alone, M::Refused("make a library from -c objects with ar"), "", "-lib" "--lib"),
     flag!(Alone, M::Refused("run the program yourself, or with ginrs-run"), "", "-run" "--run"),
     flag!(Prefix, M::Refused("the CPU device needs 64 bits"), "", "-m32"),
     flag!(Prefix, M::ForwardedToLinker, "as g++ takes them", "-Wl," "-rdynamic" "-static-lib" "-nostdlib" "-rpath"),
+    flag!(Alone, M::ForwardedToLinker, "as g++ takes them", "-pie" "-no-pie" "-nopie" "-static-pie" "-nostartfiles" "-nodefaultlibs"),
+    flag!(Value, M::ForwardedPair("-z"), "WORD: as g++ takes it", "-z"),
+    flag!(Value, M::ForwardedPair("-u"), "SYMBOL: as g++ takes it", "-u"),
     flag!(Prefix, M::Warning, "as g++ takes them", "-W"),
     flag!(Prefix, M::Forwarded, "as g++ takes them", "-f" "-m" "-pthread" "-pipe" "-pedantic" "-s" "-nostdinc" "-gdwarf" "-ggdb" "-g1" "-g3"),
 ];
 
-/// The flag of an argument, and the value that came with it.
-pub fn lookup(argument: &str) -> Option<(&'static Flag, Option<String>)> {
-    let (before, after) = argument.split_once('=').map_or((argument, None), |(b, a)| (b, Some(a.to_string())));
-    let named = |name: &str, shape: &[Shape]| FLAGS.iter().find(|f| shape.contains(&f.shape) && f.names.contains(&name));
-    if let Some(flag) = named(argument, &[Shape::Alone, Shape::Value, Shape::Joined, Shape::Suffix, Shape::Optional]) {
+/// The flag of an argument, and the value that came with it. Names are ASCII, values any bytes.
+pub fn lookup(argument: &OsStr) -> Option<(&'static Flag, Option<OsString>)> {
+    let bytes = argument.as_bytes();
+    let value = |bytes: &[u8]| Some(OsStr::from_bytes(bytes).to_os_string());
+    let named = |name: &[u8], shape: &[Shape]| {
+        FLAGS.iter().find(|f| shape.contains(&f.shape) && f.names.iter().any(|n| n.as_bytes() == name))
+    };
+    if let Some(flag) = named(bytes, &[Shape::Alone, Shape::Value, Shape::Joined, Shape::Suffix, Shape::Optional]) {
         return Some((flag, None));
     }
-    if after.is_some() {
+    if let Some(at) = bytes.iter().position(|&b| b == b'=') {
+        let (before, after) = (&bytes[..at], &bytes[at + 1..]);
         if let Some(flag) = named(before, &[Shape::Value, Shape::Optional]) {
-            return Some((flag, after));
+            return Some((flag, value(after)));
         }
-        if let Some(flag) = named(before, &[Shape::Joined]).filter(|_| before.starts_with("--")) {
-            return Some((flag, after));
+        if let Some(flag) = named(before, &[Shape::Joined]).filter(|_| before.starts_with(b"--")) {
+            return Some((flag, value(after)));
         }
     }
     for flag in FLAGS {
         for name in flag.names {
-            match (flag.shape, argument.strip_prefix(name)) {
+            match (flag.shape, bytes.strip_prefix(name.as_bytes())) {
                 (Shape::Joined | Shape::Suffix, Some(rest)) if !name.starts_with("--") => {
-                    return Some((flag, Some(rest.strip_prefix('=').unwrap_or(rest).to_string())));
+                    return Some((flag, value(rest.strip_prefix(b"=").unwrap_or(rest))));
                 }
                 (Shape::Prefix, Some(_)) => return Some((flag, None)),
                 _ => {}
@@ -214,7 +243,7 @@ mod tests {
 
     #[test]
     fn shapes() {
-        let meaning = |a: &str| lookup(a).map(|(f, v)| (f.meaning, v));
+        let meaning = |a: &str| lookup(OsStr::new(a)).map(|(f, v)| (f.meaning, v));
         assert_eq!(meaning("-Ifoo"), Some((M::Preprocessor("-I"), Some("foo".into()))));
         assert_eq!(meaning("-I"), Some((M::Preprocessor("-I"), None)));
         assert_eq!(meaning("-DA=1"), Some((M::Preprocessor("-D"), Some("A=1".into()))));

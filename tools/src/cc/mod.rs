@@ -5,38 +5,51 @@
 pub mod args;
 pub mod compile;
 pub mod flags;
+pub mod folders;
 pub mod link;
+pub mod nvcc;
 pub mod toolchain;
+pub mod words;
 
 use args::{Command, Stage};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use toolchain::Toolchain;
 
 /// Runs ginrs-cc with these arguments (without the program's name); the exit status.
-pub fn main(arguments: Vec<String>) -> i32 {
-    match run(arguments) {
-        Ok(()) => 0,
-        Err(message) => {
-            eprintln!("{message}");
-            1
-        }
-    }
+pub fn main(arguments: Vec<OsString>) -> i32 {
+    run(arguments).unwrap_or_else(|message| {
+        crate::tell(message);
+        1
+    })
 }
 
-fn run(arguments: Vec<String>) -> Result<(), String> {
-    let command = Command::parse(arguments).map_err(|e| format!("ginrs-cc: error: {e}"))?;
+fn run(arguments: Vec<OsString>) -> Result<i32, String> {
+    let error = |e: String| format!("ginrs-cc: error: {e}");
+    let shows = arguments.iter().any(|a| flags::lookup(a).is_some_and(|(f, _)| f.meaning.shows()));
+    let parsed = Command::parse(arguments);
+    let tools = Toolchain::find(parsed.as_ref().unwrap_or(&Command::default())).map_err(error)?;
+    if shows {
+        // Also if the rest is wrong: CMake asks so.
+        nvcc::show_environment(&tools);
+    }
+    let command = parsed.map_err(error)?;
+    let answer = |text: &[u8]| Ok(crate::answer("ginrs-cc", text));
     if command.help {
-        print!("{}", flags::help());
-        return Ok(());
+        return answer(flags::help().as_bytes());
     }
-    let tools = Toolchain::find(&command).map_err(|e| format!("ginrs-cc: error: {e}"))?;
     if command.version {
-        // Makefiles take CUDA's version from "release M.m," of nvcc, and other tools from "VM.m.p".
-        println!("ginrs-cc {}, stands in for nvcc of release 13.0, V13.0.0, on the CPU device", env!("CARGO_PKG_VERSION"));
-        println!("prefix {}, compiler {}", tools.prefix.display(), tools.compiler);
-        return Ok(());
+        return answer(nvcc::version(&tools).as_bytes());
     }
-    build(&command, &tools)
+    if let Some(prefix) = command.list {
+        return answer(nvcc::architectures(prefix).as_bytes());
+    }
+    if let Some(home) = command.home {
+        let folder = nvcc::home(&tools, home).map_err(error)?;
+        return answer(&[folder.as_os_str().as_bytes(), b"\n"].concat());
+    }
+    build(&command, &tools).map(|()| 0)
 }
 
 fn build(command: &Command, tools: &Toolchain) -> Result<(), String> {
@@ -73,6 +86,9 @@ fn build(command: &Command, tools: &Toolchain) -> Result<(), String> {
                 } else {
                     objects.push(input.path.clone());
                 }
+            }
+            if tools.shows() && !sources.is_empty() {
+                nvcc::show_link(command, tools);
             }
             link::program(command, tools, &objects)
         }

@@ -79,6 +79,7 @@ impl Prefix {
     }
 
     /// ginrs-cc on this text must fail with `message` in what it says.
+    #[allow(dead_code)]
     pub fn fails(&self, name: &str, text: &str, message: &str) {
         self.write(name, text);
         let output = self.cc(&["-c", name, "-o", &format!("{name}.o")]);

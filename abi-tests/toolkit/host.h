@@ -1,0 +1,5 @@
+#pragma once
+
+int devices();
+int driver();
+int reduced(float* values, int count);

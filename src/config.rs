@@ -1,16 +1,22 @@
 //! Settings: every variable that this library reads stands in [`TABLE`], and docs/environment.md is generated from it.
 //!
-//! Parsed as NCCL does (spec host 4.10): the environment wins over NCCL_CONF_FILE (or ~/.nccl.conf), which wins over
-//! /etc/nccl.conf; integers as strtoll with base 0. Read once per process; a forked child reads again.
+//! The environment wins over NCCL_CONF_FILE (or ~/.nccl.conf), which wins over /etc/nccl.conf. Read once per process; a forked
+//! child reads again. Numbers are NCCL's (strtoll with base 0), but what NCCL would silently take for another number is told,
+//! and the default is used.
 
+use crate::log::{self, printable};
 use crate::process::PerProcess;
-use crate::{info, warn};
+use crate::{hint, info};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+pub mod file;
+mod kind;
+mod names;
 mod table;
-pub use table::{Kind, TABLE, Var};
+pub use kind::{Kind, mask};
+pub use table::{TABLE, Var};
 
 /// What was set when this process first asked.
 struct Settings {
@@ -24,13 +30,13 @@ struct Value {
     source: String,
 }
 
-/// An integer variable of the table; its default when unset, empty or out of range.
+/// A number or flag of the table; its default when unset, empty or not to be meant; `i32::MIN` where that is unset.
 pub fn int(name: &str) -> i64 {
-    let Some(Var { kind: Kind::Int(default), .. }) = table::find(name) else {
-        debug_assert!(false, "{name} is no integer of the table in config/table.rs");
+    let Some(var) = table::find(name).filter(|var| var.kind.is_number()) else {
+        debug_assert!(false, "{name} is no number of the table in config/table.rs");
         return 0;
     };
-    settings().get(name).and_then(parse_int).map_or(*default, |parsed| parsed.value)
+    settings().int(var)
 }
 
 /// A text variable of the table; None when unset or empty.
@@ -39,7 +45,7 @@ pub fn text(name: &str) -> Option<String> {
     settings().get(name).map(str::to_owned)
 }
 
-/// An integer variable of the table that counts seconds; below 0 counts as 0.
+/// An integer variable of the table that counts seconds.
 pub fn seconds(name: &str) -> Duration {
     Duration::from_secs(int(name).max(0).unsigned_abs())
 }
@@ -51,8 +57,9 @@ pub fn report() {
     if settings.reported.swap(true, Ordering::AcqRel) {
         return;
     }
+    log::version_line();
     for complaint in &settings.complaints {
-        warn!("{complaint}");
+        hint!("{complaint}");
     }
     for var in TABLE {
         if let Some(value) = settings.values.get(var.name) {
@@ -68,11 +75,7 @@ fn settings() -> &'static Settings {
         let environment =
             std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.to_string_lossy().into_owned())));
         let home = std::env::var("HOME").unwrap_or_default();
-        Settings::load(environment.collect(), &home, |path| match std::fs::read_to_string(path) {
-            Ok(text) => Some(Ok(text)),
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,
-            Err(e) => Some(Err(e.to_string())),
-        })
+        Settings::load(environment.collect(), &home, file::settings)
     })
 }
 
@@ -90,12 +93,17 @@ impl Settings {
         for path in [user_file.as_str(), "/etc/nccl.conf"] {
             match read(path) {
                 Some(Ok(text)) => own.add_file(path, &text),
-                Some(Err(e)) => own.complain(format!("settings file cannot be read | {path} | {e} | fix: make it readable")),
-                None if chosen_file.as_deref() == Some(path) => {
-                    own.complain(format!(
-                        "NCCL_CONF_FILE names no file | {path} | not found | fix: correct the path or unset it"
-                    ));
-                }
+                Some(Err(e)) => own.complain(
+                    3,
+                    format!("settings file cannot be read | {} | {e} | fix: name a plain text file", printable(path, 200)),
+                ),
+                None if chosen_file.as_deref() == Some(path) => own.complain(
+                    3,
+                    format!(
+                        "NCCL_CONF_FILE names no file | {} | not found | fix: correct the path or unset it",
+                        printable(path, 200)
+                    ),
+                ),
                 None => {}
             }
         }
@@ -105,6 +113,11 @@ impl Settings {
 
     fn get(&self, name: &str) -> Option<&str> {
         self.values.get(name).map(|value| value.text.as_str())
+    }
+
+    fn int(&self, var: &Var) -> i64 {
+        let read = self.get(var.name).and_then(|text| var.kind.number(text));
+        read.or(var.kind.default_number()).unwrap_or(i64::from(i32::MIN))
     }
 
     /// The first source that names a variable wins. Empty means unset.
@@ -120,78 +133,43 @@ impl Settings {
             match line.split_once('=') {
                 _ if line.is_empty() || line.starts_with('#') => {}
                 Some((name, value)) if !name.is_empty() => self.set(name.to_owned(), value.to_owned(), path),
-                _ => self.complain(format!(
-                    "settings line is not NAME=VALUE | {path}:{number} | \"{line}\" | fix: write NAME=VALUE or # comment"
-                )),
+                _ => self.complain(
+                    3,
+                    format!(
+                        "settings line is not NAME=VALUE | {}:{number} | \"{}\" | fix: write NAME=VALUE or # comment",
+                        printable(path, 200),
+                        printable(line, 80)
+                    ),
+                ),
             }
         }
     }
 
-    fn complain(&mut self, text: String) {
-        self.complaints.push(format!("GINRS-E010 {text}"));
+    fn complain(&mut self, number: u16, text: String) {
+        self.complaints.push(format!("GINRS-W{number:03} {text}"));
     }
 
     fn check(&mut self) {
         let mut found = Vec::new();
-        for (name, value) in &self.values {
+        for (name, Value { text, source }) in &self.values {
             match table::find(name) {
-                Some(var) => found.extend(misread(var, &value.text).map(|how| {
-                    format!("{how} | {name} from {} | \"{}\" | fix: write a number, as 10 or 0x10", value.source, value.text)
+                Some(var) => found.extend(var.kind.trouble(text).map(|trouble| {
+                    let must = var.kind.may_be();
+                    (1, format!("{name}=\"{}\" {trouble} | from {source} | fix: {must}, or unset it", printable(text, 80)))
                 })),
-                None if (name.starts_with("NCCL_") || name.starts_with("GINRS_")) && !table::known(name) => {
-                    let hint = table::nearest(name)
+                None if (name.starts_with("NCCL_") || name.starts_with("GINRS_")) && !names::known(name) => {
+                    let hint = names::nearest(name)
                         .map_or("fix: see docs/environment.md".into(), |near| format!("fix: did you mean {near}?"));
-                    found.push(format!("unknown variable {name} | from {} | it has no effect | {hint}", value.source));
+                    found.push((
+                        2,
+                        format!("unknown variable {} | from {source} | it has no effect | {hint}", printable(name, 80)),
+                    ));
                 }
                 None => {}
             }
         }
-        found.into_iter().for_each(|text| self.complain(text));
+        found.into_iter().for_each(|(number, text)| self.complain(number, text));
     }
-}
-
-/// What strtoll would silently do to this text, in words; None when it is a plain number.
-fn misread(var: &Var, text: &str) -> Option<String> {
-    let Kind::Int(default) = var.kind else { return None };
-    match parse_int(text) {
-        None => Some(format!("number is out of range, using the default {default}")),
-        Some(Parsed { digits: 0, .. }) => Some("not a number, read as 0".into()),
-        Some(Parsed { value, rest, .. }) if !rest.trim().is_empty() => {
-            Some(format!("text after a number is ignored, read as {value}"))
-        }
-        Some(_) => None,
-    }
-}
-
-struct Parsed<'a> {
-    value: i64,
-    digits: usize,
-    rest: &'a str,
-}
-
-/// strtoll with base 0: blanks, sign, 0x and 0 prefixes, trailing text ignored, no digits gives 0. None when out of range.
-fn parse_int(text: &str) -> Option<Parsed<'_>> {
-    let body = text.trim_start_matches(|c: char| c.is_ascii_whitespace() || c == '\x0b');
-    let (negative, body) = match body.as_bytes().first() {
-        Some(b'-') => (true, &body[1..]),
-        Some(b'+') => (false, &body[1..]),
-        _ => (false, body),
-    };
-    let hex =
-        body.get(..2).is_some_and(|p| p.eq_ignore_ascii_case("0x")) && body.as_bytes().get(2).is_some_and(u8::is_ascii_hexdigit);
-    let (base, body) = match body.as_bytes().first() {
-        _ if hex => (16, &body[2..]),
-        Some(b'0') => (8, body),
-        _ => (10, body),
-    };
-    let digits = body.bytes().take_while(|b| (*b as char).is_digit(base)).count();
-    let mut value: i64 = 0;
-    for b in body[..digits].bytes() {
-        let digit = i64::from((b as char).to_digit(base).expect("counted as a digit"));
-        value = value.checked_mul(base.into())?;
-        value = if negative { value.checked_sub(digit)? } else { value.checked_add(digit)? };
-    }
-    Some(Parsed { value, digits, rest: &body[digits..] })
 }
 
 #[cfg(test)]
@@ -203,30 +181,6 @@ mod tests {
         Settings::load(environment, "/home/u", |path| {
             files.iter().find(|(p, _)| *p == path).map(|(_, text)| Ok((*text).to_owned()))
         })
-    }
-
-    #[test]
-    fn integers_as_strtoll_reads_them() {
-        let read = |text| parse_int(text).map(|p| p.value);
-        for (text, value) in [
-            ("12", 12),
-            ("0x1F", 31),
-            ("017", 15),
-            ("-3", -3),
-            ("+4", 4),
-            (" 5 ", 5),
-            ("6x", 6),
-            ("x", 0),
-            ("", 0),
-            ("0x", 0),
-            ("08", 0),
-            ("-0x10", -16),
-        ] {
-            assert_eq!(read(text), Some(value), "{text:?}");
-        }
-        assert_eq!(read("9223372036854775807"), Some(i64::MAX));
-        assert_eq!(read("-9223372036854775808"), Some(i64::MIN));
-        assert_eq!(read("9223372036854775808"), None);
     }
 
     #[test]
@@ -248,27 +202,121 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_meant_is_told_with_the_fix() {
+    fn unknown_names_and_broken_lines_are_told_with_the_fix() {
         let own = load(
             &[
                 ("NCCL_GIN_TPYE", "2"),
-                ("NCCL_GIN_NCONTEXTS", "two"),
-                ("GINRS_TIMEOUT", "30s"),
+                ("GINRS_TRANPORT", "shm"),
+                ("GINRS_RUN_ID", "/x"),
                 ("NCCL_IB_HCA", "mlx5"),
                 ("PATH", "/bin"),
             ],
-            &[("/etc/nccl.conf", "NCCL_DEBUG\n")],
+            &[("/etc/nccl.conf", "NCCL_DEBUG\nNCCL_GIN_NCONTEXTS=two\x1b[31m\n")],
         );
         let all = own.complaints.join("\n");
         for part in [
-            "NCCL_GIN_TPYE | from environment | it has no effect | fix: did you mean NCCL_GIN_TYPE?",
-            "not a number, read as 0 | NCCL_GIN_NCONTEXTS",
-            "read as 30 | GINRS_TIMEOUT",
-            "/etc/nccl.conf:1",
+            "GINRS-W002 unknown variable NCCL_GIN_TPYE | from environment | it has no effect | fix: did you mean NCCL_GIN_TYPE?",
+            "GINRS-W002 unknown variable GINRS_TRANPORT | from environment | it has no effect | fix: did you mean GINRS_TRANSPORT?",
+            "GINRS-W001 NCCL_GIN_NCONTEXTS=\"two\\x1b[31m\" is ignored, using 4 | from /etc/nccl.conf | fix: a number from 1 to 4, or unset it",
+            "GINRS-W003 settings line is not NAME=VALUE | /etc/nccl.conf:1",
         ] {
             assert!(all.contains(part), "{part} in:\n{all}");
         }
         assert_eq!(own.complaints.len(), 4, "{all}");
+    }
+
+    /// Values of every row's type: what is taken, and what gets one line that names variable, value and what it may be.
+    #[test]
+    fn every_row_takes_what_it_may_be_and_tells_everything_else_once() {
+        let text = |n: i128| n.to_string();
+        for var in TABLE {
+            let (good, bad): (Vec<String>, Vec<String>) = match var.kind {
+                Kind::Flag(_) => (vec![text(0), text(1), " 0x1 ".into()], vec![text(-1), text(2), "maybe".into(), "1x".into()]),
+                Kind::Int { least, most, .. } => {
+                    let (least, most) = (i128::from(least), i128::from(most));
+                    let good = vec![text(least), text(most), text((least + most) / 2)];
+                    (
+                        good,
+                        vec![text(least - 1), text(most + 1), "true".into(), format!("{least}s"), "9".repeat(40), "1e3".into()],
+                    )
+                }
+                Kind::PowerOfTwo(most) => {
+                    let good = vec![text(-1), text(1), text(2), text(most.into())];
+                    (good, vec![text(0), text(-2), text(3), text(i128::from(most) * 2), text(i64::MIN.into()), "many".into()])
+                }
+                Kind::Name(names) => (
+                    names.iter().flat_map(|name| [(*name).to_owned(), name.to_lowercase()]).collect(),
+                    vec!["verbose".into(), format!("{},{}", names[0], names[1]), "1".into(), "\n".into()],
+                ),
+                Kind::Names(names) => (
+                    vec![names.join(","), format!("^{}", names[0].to_lowercase()), "ALL".into(), format!("{}, ", names[0])],
+                    vec![
+                        "verbose".into(),
+                        format!("{},verbose", names[0]),
+                        "^verbose".into(),
+                        format!("{} {}", names[0], names[1]),
+                    ],
+                ),
+                Kind::Text | Kind::Secret | Kind::Checked(_) | Kind::Theirs(_) => (vec!["\x1b anything".into()], vec![]),
+            };
+            for value in good {
+                let own = load(&[(var.name, &value)], &[]);
+                let chosen = var.name == "NCCL_CONF_FILE"; // which names no file here
+                assert_eq!(own.complaints.len(), usize::from(chosen), "{}={value:?}: {:?}", var.name, own.complaints);
+                if var.kind.is_number() {
+                    assert_eq!(Some(own.int(var)), var.kind.number(&value), "{}={value:?}", var.name);
+                }
+            }
+            for value in bad {
+                let own = load(&[(var.name, &value)], &[]);
+                let told = own.complaints.join("\n");
+                let named = format!("GINRS-W001 {}=\"{}\" ", var.name, printable(&value, 80));
+                assert!(
+                    told.starts_with(&named) && told.ends_with(&format!("| fix: {}, or unset it", var.kind.may_be())),
+                    "{told}"
+                );
+                assert_eq!(told.lines().count(), 1, "{told}");
+                if var.kind.is_number() {
+                    assert_eq!(own.int(var), load(&[], &[]).int(var), "{}={value:?}", var.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn words_for_flags_count_and_are_told() {
+        let var = table::find("NCCL_GIN_ENABLE").unwrap();
+        for (word, on) in [("true", 1), ("Yes", 1), ("ON", 1), ("false", 0), ("no", 0), ("Off ", 0)] {
+            let own = load(&[(var.name, word)], &[]);
+            assert_eq!((own.int(var), own.complaints.len()), (on, 1), "{word}");
+            assert!(own.complaints[0].contains(&format!("is used as {on}, but other libraries")), "{:?}", own.complaints);
+        }
+    }
+
+    /// In a process of its own: a file that blocks for ever would block this one.
+    #[test]
+    fn a_settings_file_that_never_ends_is_passed_over() {
+        if std::env::var_os("GINRS_TEST_INNER").is_some() {
+            return println!("complaints: {}", settings().complaints.join("; "));
+        }
+        let folder = std::env::temp_dir().join(format!("ginrs-settings-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let fifo = folder.join("fifo");
+        assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        for path in [fifo.to_str().unwrap(), "/dev/zero", "/"] {
+            let output = std::process::Command::new("timeout")
+                .args(["30".as_ref(), std::env::current_exe().unwrap().as_os_str()])
+                .args(["--exact", "config::tests::a_settings_file_that_never_ends_is_passed_over", "--nocapture"])
+                .envs([("GINRS_TEST_INNER", "1"), ("NCCL_CONF_FILE", path)])
+                .output()
+                .unwrap();
+            let told = String::from_utf8_lossy(&output.stdout);
+            assert!(
+                told.contains(&format!("GINRS-W003 settings file cannot be read | {path} | it is not a plain file")),
+                "{told}"
+            );
+        }
+        std::fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]

@@ -14,7 +14,9 @@ use std::fmt::Arguments;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 
+mod printable;
 mod time;
+pub use printable::printable;
 
 /// `warn!("GINRS-E010 what failed | where | measured | fix: ..")`: a WARN line, kept for ncclGetLastError.
 #[macro_export]
@@ -60,14 +62,10 @@ pub enum Level {
     Trace,
 }
 
-const LEVELS: [(&str, Level); 6] = [
-    ("NONE", Level::None),
-    ("VERSION", Level::Version),
-    ("WARN", Level::Warn),
-    ("INFO", Level::Info),
-    ("ABORT", Level::Abort),
-    ("TRACE", Level::Trace),
-];
+const LEVELS: [Level; 6] = [Level::None, Level::Version, Level::Warn, Level::Info, Level::Abort, Level::Trace];
+
+/// Their names, as NCCL_DEBUG has them.
+pub const LEVEL_NAMES: [&str; 6] = ["NONE", "VERSION", "WARN", "INFO", "ABORT", "TRACE"];
 
 /// Names of NCCL_DEBUG_SUBSYS, in NCCL's order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +89,8 @@ pub enum Subsys {
     RAS,
 }
 
-const SUBSYSTEMS: [&str; 16] = [
+/// The names of [`Subsys`].
+pub const SUBSYSTEMS: [&str; 16] = [
     "INIT",
     "COLL",
     "P2P",
@@ -159,12 +158,13 @@ pub fn version_line() {
 #[doc(hidden)]
 pub fn emit(level: Level, text: Arguments<'_>) {
     let sink = sink();
-    sink.write(&format!("{} NCCL {} {text}\n", sink.head(level), LEVELS[level as usize].0));
+    let text = printable(&text.to_string(), MOST_BYTES);
+    sink.write(&format!("{} NCCL {} {text}\n", sink.head(level), LEVEL_NAMES[level as usize]));
 }
 
 #[doc(hidden)]
 pub fn emit_warn(file: &str, line: u32, text: Arguments<'_>) {
-    keep(&text.to_string());
+    keep(&printable(&text.to_string(), MOST_BYTES));
     emit_hint(file, line, text);
 }
 
@@ -172,6 +172,7 @@ pub fn emit_warn(file: &str, line: u32, text: Arguments<'_>) {
 pub fn emit_hint(file: &str, line: u32, text: Arguments<'_>) {
     let sink = sink();
     if sink.level.load(Ordering::Relaxed) >= Level::Warn as u8 {
+        let text = printable(&text.to_string(), MOST_BYTES);
         sink.write(&format!("{} {}:{line} NCCL WARN {text}\n", sink.head(Level::Warn), short(file)));
         if sink.warning_opens_info {
             sink.level.fetch_max(Level::Info as u8, Ordering::Relaxed);
@@ -189,11 +190,12 @@ impl Sink {
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let host = host.split('.').next().unwrap_or_default().to_owned();
         let debug = config::text("NCCL_DEBUG");
-        let named =
-            |name: &str| LEVELS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name.trim())).map(|(_, level)| *level);
-        // NCCL takes an unknown word as no level; so do we, but a warning still shows.
-        let level = debug.as_deref().and_then(named);
-        let mut subsystems = config::text("NCCL_DEBUG_SUBSYS").map_or(DEFAULT_SUBSYSTEMS, |list| mask(&list, &SUBSYSTEMS));
+        let at = |name: &str| LEVEL_NAMES.iter().position(|known| known.eq_ignore_ascii_case(name.trim()));
+        // NCCL takes an unknown word as no level; so do we, but warnings still show.
+        let level = debug.as_deref().and_then(at).map(|at| LEVELS[at]);
+        let listed =
+            |name: &str, names: &[&str], default| config::text(name).map_or(default, |list| config::mask(&list, names, default));
+        let mut subsystems = listed("NCCL_DEBUG_SUBSYS", &SUBSYSTEMS, DEFAULT_SUBSYSTEMS);
         if level == Some(Level::Trace) && config::text("NCCL_DEBUG_SUBSYS").is_none() {
             subsystems = u32::MAX;
         }
@@ -203,12 +205,12 @@ impl Sink {
             Some((Err(e), path)) => (
                 None,
                 Some(format!(
-                    "NCCL WARN GINRS-E010 NCCL_DEBUG_FILE cannot be written | {path} | {e} | fix: correct the path; lines go to stdout\n"
+                    "NCCL WARN GINRS-W001 NCCL_DEBUG_FILE cannot be written | {} | {e} | fix: correct the path; lines go to stdout\n",
+                    printable(&path, 200)
                 )),
             ),
             None => (None, None),
         };
-        let names = LEVELS.map(|(name, _)| name);
         let own = Self {
             level: AtomicU8::new(level.unwrap_or(Level::Warn) as u8),
             subsystems,
@@ -216,7 +218,7 @@ impl Sink {
             to_stderr: level.is_none(),
             host,
             stamp: config::text("NCCL_DEBUG_TIMESTAMP_FORMAT").unwrap_or_else(|| "[%F %T] ".into()),
-            stamped: config::text("NCCL_DEBUG_TIMESTAMP_LEVELS").map_or(1 << Level::Warn as u32, |list| mask(&list, &names)),
+            stamped: listed("NCCL_DEBUG_TIMESTAMP_LEVELS", &LEVEL_NAMES, 1 << Level::Warn as u32),
             warning_opens_info: config::int("NCCL_WARN_ENABLE_DEBUG_INFO") != 0 && level.is_some(),
         };
         trouble.iter().for_each(|text| own.write(text));
@@ -251,16 +253,6 @@ impl Sink {
     }
 }
 
-/// Bits of the names in a comma-separated list; ALL is every bit, `^` in front inverts.
-fn mask(list: &str, names: &[&str]) -> u32 {
-    let (inverted, list) = list.strip_prefix('^').map_or((false, list), |rest| (true, rest));
-    let bits = list.split(',').map(str::trim).fold(0, |bits, item| {
-        let all = if item.eq_ignore_ascii_case("ALL") { u32::MAX } else { 0 };
-        bits | names.iter().position(|name| name.eq_ignore_ascii_case(item)).map_or(all, |at| 1 << at)
-    });
-    if inverted { !bits } else { bits }
-}
-
 /// %h and %p of NCCL_DEBUG_FILE; %% is a percent sign.
 fn expand(path: &str, host: &str) -> String {
     let mut out = String::new();
@@ -282,14 +274,21 @@ fn expand(path: &str, host: &str) -> String {
 
 fn create(path: &str) -> std::io::Result<OwnedFd> {
     use std::os::unix::fs::OpenOptionsExt;
-    let flags = libc::O_NOCTTY | libc::O_APPEND; // ranks that share a file do not overwrite each other
-    Ok(std::fs::OpenOptions::new().write(true).create(true).truncate(true).custom_flags(flags).open(path)?.into())
+    // Ranks that share a file do not overwrite each other, and a FIFO that nobody reads is an error instead of a wait for ever.
+    let flags = libc::O_NOCTTY | libc::O_APPEND | libc::O_NONBLOCK;
+    let file: OwnedFd =
+        std::fs::OpenOptions::new().write(true).create(true).truncate(true).custom_flags(flags).open(path)?.into();
+    rustix::io::ioctl_fionbio(&file, false)?;
+    Ok(file)
 }
 
 fn sink() -> &'static Sink {
     static SINK: PerProcess<Sink> = PerProcess::new();
     SINK.get(Sink::open)
 }
+
+/// Most bytes of a line's text: a table of thousands of ranks is no line.
+const MOST_BYTES: usize = 16 << 10;
 
 /// Size of what ncclGetLastError returns, its NUL included.
 const KEPT_BYTES: usize = 1024;
@@ -333,12 +332,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_of_names_and_their_negation() {
-        assert_eq!(mask("init,NET", &SUBSYSTEMS), 1 << Subsys::INIT as u32 | 1 << Subsys::NET as u32);
-        assert_eq!(mask("^NET", &SUBSYSTEMS), !(1 << Subsys::NET as u32));
-        assert_eq!(mask("ALL", &SUBSYSTEMS), u32::MAX);
-        assert_eq!(mask("nonsense", &SUBSYSTEMS), 0);
+    fn names_of_levels_subsystems_and_files() {
         assert_eq!(SUBSYSTEMS[Subsys::RAS as usize], "RAS");
+        assert_eq!(LEVEL_NAMES[Level::Trace as usize], "TRACE");
         assert_eq!(expand("/tmp/%h-%p-%%-%x", "node7"), format!("/tmp/node7-{}-%-%x", std::process::id()));
     }
 

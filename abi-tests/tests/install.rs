@@ -130,8 +130,7 @@ while [ "$1" != -o ]; do printf '%s ' "$1"; shift; done > "$2"
     assert!(build("120").contains("arch=compute_120,code=sm_120 "));
 }
 
-const PROGRAM: &str =
-    "#include <ginrs_bootstrap.h>\n#include <nccl.h>\n#include <stdio.h>\nint main(void) { int v = 0; ncclGetVersion(&v); printf(\"%d\\n\", v); return 0; }\n";
+const PROGRAM: &str = "#include <ginrs_bootstrap.h>\n#include <nccl.h>\n#include <stdio.h>\nint main(void) { int v = 0; ncclGetVersion(&v); printf(\"%d\\n\", v); return 0; }\n";
 
 /// An all-reduce of two ranks of one process; the CPU device's memory can be read here.
 const COLLECTIVE: &str = r#"

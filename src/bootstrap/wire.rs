@@ -3,6 +3,7 @@
 
 use super::address::Address;
 use crate::error::{Code, Error};
+use crate::log::printable;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -104,8 +105,9 @@ impl From<&Error> for Reason {
 }
 
 impl From<Reason> for Error {
+    /// The text is another process's: a program may print it as it is.
     fn from(reason: Reason) -> Self {
-        Self { code: reason.code, id: reason.id, text: reason.text, culprit: reason.culprit }
+        Self { code: reason.code, id: reason.id, text: printable(&reason.text, MAX_TEXT), culprit: reason.culprit }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::abi::types::{NCCL_CONFIG_MAGIC, NCCL_CONFIG_UNDEF_INT, NCCL_VERSION_CODE, ncclConfig_t};
 use crate::error::Result;
-use crate::{bail, config, info, warn};
+use crate::{bail, config, info};
 use std::ffi::CStr;
 
 /// The settings of one communicator, owned. `None` is "undefined": the library decides.
@@ -213,33 +213,20 @@ impl CommConfig {
         Ok(own.with_environment())
     }
 
-    /// The environment overrides. What it says is repaired where it cannot be meant, never refused: it may have been set for
-    /// another program.
+    /// The environment overrides; what it says that cannot be meant is passed over (config::report tells it).
     fn with_environment(mut self) -> Self {
         let number = |name: &str| i32::try_from(config::int(name)).ok().filter(|&value| value != NCCL_CONFIG_UNDEF_INT);
-        let override_flag = |name: &str, field: &mut bool| match number(name) {
-            Some(value @ 0..=1) => *field = value == 1,
-            Some(value) => warn!("GINRS-W010 {name}={value} is ignored | it must be 0 or 1 | fix: correct or unset it"),
-            None => {}
-        };
+        let override_flag = |name: &str, field: &mut bool| *field = number(name).map_or(*field, |value| value == 1);
         override_flag("NCCL_COMM_BLOCKING", &mut self.blocking);
         override_flag("NCCL_COMM_SPLIT_SHARE_RESOURCES", &mut self.split_share);
         override_flag("NCCL_COMM_SHRINK_SHARE_RESOURCES", &mut self.shrink_share);
         override_flag("NCCL_COLLNET_ENABLE", &mut self.collnet_enable);
         override_flag("NCCL_NVLINK_UTIL_CENTRIC_SCHED_ENABLE", &mut self.nvlink_centric_sched);
-        let clamped = |name: &str, range: std::ops::RangeInclusive<i32>| {
-            let value = number(name)?;
-            let used = value.clamp(*range.start(), *range.end());
-            if used != value {
-                info!(ENV, "{name}={value} is used as {used}");
-            }
-            Some(used)
-        };
-        self.cga_cluster_size = clamped("NCCL_CGA_CLUSTER_SIZE", 0..=8).unwrap_or(self.cga_cluster_size);
-        self.min_ctas = clamped("NCCL_MIN_CTAS", 1..=MOST_CTAS).unwrap_or(self.min_ctas);
-        self.max_ctas = clamped("NCCL_MAX_CTAS", 1..=MOST_CTAS).or(self.max_ctas);
-        self.cta_policy = clamped("NCCL_CTA_POLICY", 0..=2).unwrap_or(self.cta_policy);
-        self.channels_per_net_peer = clamped("NCCL_NCHANNELS_PER_NET_PEER", 1..=64).or(self.channels_per_net_peer);
+        self.cga_cluster_size = number("NCCL_CGA_CLUSTER_SIZE").unwrap_or(self.cga_cluster_size);
+        self.min_ctas = number("NCCL_MIN_CTAS").unwrap_or(self.min_ctas);
+        self.max_ctas = number("NCCL_MAX_CTAS").or(self.max_ctas);
+        self.cta_policy = number("NCCL_CTA_POLICY").unwrap_or(self.cta_policy);
+        self.channels_per_net_peer = number("NCCL_NCHANNELS_PER_NET_PEER").or(self.channels_per_net_peer);
         self.net_name = config::text("NCCL_NET").or(self.net_name);
         self.repaired()
     }

@@ -14,13 +14,8 @@ use crate::transport::shm::Shm;
 use crate::transport::staged::{self, Paths, Staged};
 use crate::transport::{Region, Transport};
 use crate::window::{self, Said, SymMemory};
-use crate::{bail, config, info, warn};
+use crate::{bail, config, info};
 use std::sync::Arc;
-
-/// Ids in a descriptor have 16 bits.
-const MOST_IDS: i64 = 65536;
-/// ginTypes and ginHandles of a device communicator have four places.
-const MOST_CONTEXTS: i64 = 4;
 
 /// What every rank must have alike.
 struct Settings {
@@ -41,25 +36,11 @@ impl Settings {
                 "GIN type is not available | NCCL_GIN_TYPE is {kind}, this version has 2 (proxy) | fix: unset it or set it to -1 or 2"
             );
         }
-        let pool = |name: &str| {
-            let wanted = config::int(name);
-            let size = if (0..=MOST_IDS).contains(&wanted) { wanted } else { MOST_IDS };
-            if size != wanted {
-                warn!("GINRS-E010 {name} is out of range | {wanted}, used: {size} | fix: set it between 0 and {MOST_IDS}");
-            }
-            size as u32
-        };
-        let wanted = config::int(Self::NAMES[0]);
-        if wanted < 1 {
-            warn!(
-                "GINRS-E010 {} is out of range | {wanted}, used: 1 | fix: set it between 1 and {MOST_CONTEXTS}",
-                Self::NAMES[0]
-            );
-        }
         Ok(Self {
-            contexts: wanted.clamp(1, MOST_CONTEXTS) as u32,
-            signals: pool(Self::NAMES[1]),
-            counters: pool(Self::NAMES[2]),
+            // In the ranges of the table of settings: at most 4 contexts, the places of ginTypes and ginHandles; ids have 16 bits.
+            contexts: config::int(Self::NAMES[0]) as u32,
+            signals: config::int(Self::NAMES[1]) as u32,
+            counters: config::int(Self::NAMES[2]) as u32,
         })
     }
 }

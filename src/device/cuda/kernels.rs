@@ -65,10 +65,13 @@ impl CudaKernels {
     }
 }
 
+/// Far more than the kernels of all architectures take.
+const MOST_BYTES: u64 = 1 << 30;
+
 /// The fatbin: the file that GINRS_KERNELS names, else what the build embedded.
 fn image() -> Result<Cow<'static, [u8]>> {
     match config::text("GINRS_KERNELS") {
-        Some(path) => match std::fs::read(&path) {
+        Some(path) => match config::file::read(&path, MOST_BYTES) {
             Ok(bytes) if bytes.starts_with(&MAGIC) => Ok(bytes.into()),
             Ok(bytes) => bail!(
                 InvalidUsage,

@@ -1,0 +1,59 @@
+//! Files whose names come from the environment: read at once or not at all.
+
+use std::io::{ErrorKind, Read};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+
+/// More than this is no settings file.
+const MOST: u64 = 1 << 20;
+
+/// The text of a settings file; None if there is none.
+pub fn settings(path: &str) -> Option<Result<String, String>> {
+    match read(path, MOST) {
+        Ok(bytes) => Some(String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".into())),
+        Err(e) if e.kind() == ErrorKind::NotFound => None,
+        Err(e) => Some(Err(e.to_string())),
+    }
+}
+
+/// The bytes of a plain file, at most `most`. A FIFO, a terminal or a device is refused: it may block, or never end. /dev/null
+/// is an empty file.
+pub fn read(path: &str, most: u64) -> std::io::Result<Vec<u8>> {
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY; // a FIFO that nobody writes to would block here already
+    let file = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let about = file.metadata()?;
+    let null = about.file_type().is_char_device() && about.rdev() == libc::makedev(1, 3);
+    if !about.is_file() && !null {
+        return Err(std::io::Error::other("it is not a plain file"));
+    }
+    let mut bytes = Vec::new();
+    file.take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        return Err(std::io::Error::other(format!("it has more than {most} bytes")));
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_block_or_never_end_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+        let fifo = std::ffi::CString::new(path("fifo")).unwrap();
+        // SAFETY: a terminated path.
+        assert_eq!(unsafe { libc::mkfifo(fifo.as_ptr(), 0o600) }, 0);
+        for odd in [path("fifo").as_str(), "/dev/zero", "/dev/tty", "/tmp"] {
+            assert!(settings(odd).is_some_and(|read| read.is_err()), "{odd}");
+        }
+        std::fs::write(path("large"), vec![b'#'; MOST as usize + 1]).unwrap();
+        assert!(settings(&path("large")).unwrap().unwrap_err().contains("more than 1048576"));
+        std::fs::write(path("full"), vec![b'#'; MOST as usize]).unwrap();
+        assert_eq!(settings(&path("full")).unwrap().unwrap().len() as u64, MOST);
+        std::fs::write(path("latin"), [b'#', 0xe4]).unwrap();
+        assert!(settings(&path("latin")).unwrap().unwrap_err().contains("UTF-8"));
+        assert_eq!(settings("/dev/null"), Some(Ok(String::new())));
+        assert_eq!(settings(&path("none")), None);
+    }
+}

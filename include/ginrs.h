@@ -10,6 +10,10 @@ extern "C" {
 /* The library's own version, as "0.1.0"; ncclGetVersion gives the API's. */
 const char* ginrsGetVersionString(void);
 
+/* Called when a program, or a library of it, is loaded whose kernels were compiled with the device headers of ginrs: their waits leave
+ * notes (`version` 3 and later), so that one that leaves none is known to wait for nobody. Not for programs to call. */
+void ginrsNoteHeaders(unsigned int version);
+
 #ifdef __cplusplus
 } /* extern "C" */
 #endif

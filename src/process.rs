@@ -205,6 +205,16 @@ impl Drop for BlockedSignals {
     }
 }
 
+/// The error of a process whose descriptors of the library are gone.
+pub fn descriptors_lost() -> Error {
+    let text = format!(
+        "descriptors of the library were closed or overwritten | pid {} | its communicators have lost their links | fix: close only \
+         descriptors of your own (close_range, closefrom and dup2 take any), before ncclGetUniqueId or after ncclCommDestroy",
+        std::process::id()
+    );
+    Error::new(Code::InvalidUsage, 47, text)
+}
+
 /// Raises the soft limit of descriptors towards the hard one, once: 1024 ranks in a process need thousands.
 pub fn raise_descriptor_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -225,6 +235,12 @@ pub struct ServiceFd {
     fd: std::mem::ManuallyDrop<OwnedFd>,
     slot: Option<usize>,
     owner: u32,
+    file: Option<(u64, u64, u32)>,
+}
+
+/// Which file is open under a number.
+fn file_of(fd: BorrowedFd<'_>) -> Option<(u64, u64, u32)> {
+    rustix::fs::fstat(fd).ok().map(|stat| (stat.st_dev, stat.st_ino, stat.st_mode))
 }
 
 impl ServiceFd {
@@ -239,7 +255,13 @@ impl ServiceFd {
         let free = |slot: &AtomicI32| slot.compare_exchange(-1, raw, Ordering::AcqRel, Ordering::Relaxed).is_ok();
         // A full table only means that a child keeps a copy.
         let slot = SERVICE_FDS.iter().position(free);
-        Self { fd: std::mem::ManuallyDrop::new(fd), slot, owner: std::process::id() }
+        let file = file_of(std::os::fd::AsFd::as_fd(&fd));
+        Self { fd: std::mem::ManuallyDrop::new(fd), slot, owner: std::process::id(), file }
+    }
+
+    /// False once somebody else has closed it, or put another file in its place: programs that close what they do not know, from 3 on.
+    pub fn is_intact(&self) -> bool {
+        self.file.is_some() && self.file == file_of(self.as_fd())
     }
 
     /// To use it.
@@ -260,6 +282,9 @@ impl Drop for ServiceFd {
         }
         if let Some(slot) = self.slot {
             SERVICE_FDS[slot].store(-1, Ordering::Release);
+        }
+        if !self.is_intact() {
+            return; // the number is another file's by now, or nobody's
         }
         // SAFETY: dropped once, here.
         unsafe { std::mem::ManuallyDrop::drop(&mut self.fd) };
@@ -300,6 +325,21 @@ mod tests {
         let mask = u64::from_str_radix(&hears.recv().unwrap(), 16).unwrap();
         // All but KILL, STOP and the two that the C library keeps for itself.
         assert_eq!(mask | (1 << 8) | (1 << 18) | (1 << 31) | (1 << 32), u64::MAX);
+    }
+
+    #[test]
+    fn a_descriptor_that_was_overwritten_is_not_closed_again() {
+        let (ours, theirs) =
+            (ServiceFd::new(std::fs::File::open("/dev/null").unwrap().into()), std::fs::File::open("/").unwrap());
+        assert!(ours.is_intact());
+        let number = ours.raw();
+        // SAFETY: a number that this test owns, and that it takes over again below.
+        assert_eq!(unsafe { libc::dup2(theirs.as_raw_fd(), number) }, number);
+        assert!(!ours.is_intact());
+        drop(ours);
+        // SAFETY: the copy of `theirs` that nobody else closes any more.
+        let copy = unsafe { <OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(number) };
+        assert_eq!(file_of(std::os::fd::AsFd::as_fd(&copy)), file_of(std::os::fd::AsFd::as_fd(&theirs)));
     }
 
     #[test]

@@ -37,7 +37,8 @@ struct World {
     std::vector<ncclGinProxyGfd_t> queues;
     std::vector<uint32_t> pis, cis, cached;
     std::vector<uint64_t> signals, counters, shadows;
-    uint32_t abortWord = 0, abortHost = 0, hintHead = 0;
+    uint32_t abortWord = 0, hintHead = 0;
+    uint32_t abortHost[2 * GINRS_WAIT_NOTE_OFFSET / 4] = {}; /* and the note of waits behind it */
     std::vector<uint64_t> hints;
   };
   int n;
@@ -77,7 +78,7 @@ struct World {
     ext.version = GINRS_EXT_VERSION;
     ext.hintMask = 7;
     ext.abortWord = &rank.abortWord;
-    ext.abortHost = &rank.abortHost;
+    ext.abortHost = rank.abortHost;
     ext.hintHead = &rank.hintHead;
     ext.hintRing = rank.hints.data();
     ext.cachedCis = rank.cached.data();
@@ -88,7 +89,7 @@ struct World {
     rank.window.ginOffset4K = 2;
     rank.window.ginWins[0] = memory(r); /* this world's proxy takes the handle for the address */
     rank.table.page.entries[1] = {reinterpret_cast<uintptr_t>(memory(r)), 8 << 20, &rank.window};
-    rank.table.ext = {GINRS_COMM_EXT_MAGIC, GINRS_EXT_VERSION, sizeof(ginrsCommExt), &rank.abortWord, &rank.abortHost};
+    rank.table.ext = {GINRS_COMM_EXT_MAGIC, GINRS_EXT_VERSION, sizeof(ginrsCommExt), &rank.abortWord, rank.abortHost};
 
     ncclDevComm& d = rank.devComm;
     d.rank = d.lsaRank = r;

@@ -31,7 +31,8 @@ fn all_pass(program: &Path, arguments: &[&str], cases: usize) {
 fn every_wait_ends_whatever_fails() {
     let folder = tempfile::tempdir().unwrap();
     let program = compile(folder.path(), "ours", None);
-    all_pass(&program, &[], 36);
+    all_pass(&program, &[], 47);
+    all_pass(&program, &["--ranks", "3", "leave:lsa", "leave:gin", "leave:recv"], 3);
     all_pass(&program, &["--ranks", "3", "--blind", "kill", "abort-same:lsa", "abort-same:ll", "trap:signal"], 13);
 }
 
@@ -40,5 +41,5 @@ fn waits_of_nvidias_headers_end_too() {
     let Some((nvidia, _)) = nvidia_headers() else { return };
     let folder = tempfile::tempdir().unwrap();
     let program = compile(folder.path(), "nvidia", Some(&nvidia));
-    all_pass(&program, &["kill", "abort-same", "trap"], 23);
+    all_pass(&program, &["kill", "abort-same", "trap", "leave", "leave-stay", "exec", "close"], 33);
 }

@@ -162,6 +162,13 @@ struct Rank {
   void launch(int wait, int rounds) {
     *(volatile int*)running = 0;
     (void)cudaGetLastError(); // "not ready" of an earlier query
+    if (wait == RECV || wait == REDUCE) {
+      // Once the communicator has failed the call says so.
+      char* to = (char*)memory + (1 << 19);
+      if (wait == RECV) (void)ncclRecv(to, 1 << 18, ncclUint8, plan.ranks - 1, comm, stream);
+      else (void)ncclAllReduce(to, to, 1 << 16, ncclInt32, ncclSum, comm, stream);
+      return;
+    }
     waitFor<<<1, 64, 0, stream>>>(devComm, handles, wait, rounds, running, stop);
     check(cudaGetLastError(), "launch");
     Patience patience(bound());
@@ -275,6 +282,40 @@ struct Rank {
     end();
   }
 
+  // All that a rank ends in good order.
+  void leave() {
+    check(ncclDevCommDestroy(comm, &devComm), "ncclDevCommDestroy");
+    check(ncclCommWindowDeregister(comm, handles.window), "ncclCommWindowDeregister");
+    check(ncclMemFree(memory), "ncclMemFree");
+    check(ncclCommFinalize(comm), "ncclCommFinalize");
+    check(ncclCommDestroy(comm), "ncclCommDestroy");
+  }
+
+  // The last rank goes its way.
+  void goAway() {
+    stage(WAITING);
+    while (board->go.load() == 0) usleep(100);
+    if (plan.fault == EXEC) execlp("sleep", "sleep", "100", (char*)NULL);
+    if (plan.fault == CLOSE) syscall(SYS_close_range, 3, ~0u, 0);
+    if (plan.fault == EXEC || plan.fault == CLOSE) pause();
+    leave();
+    // As a program that goes on with other things: its end must not be what the others are told of.
+    for (Patience patience(bound()); plan.fault == LEAVE_STAY && patience.lasts() && board->ranks[0].stage.load() < DONE;) usleep(1000);
+  }
+
+  // Longer than GINRS_TIMEOUT, and then all is as it was.
+  void workOn() {
+    launch(SPIN, 1);
+    stage(WAITING);
+    while (board->go.load() == 0) usleep(100);
+    usleep(7500000);
+    ncclResult_t state = ncclSuccess;
+    if (check(ncclCommGetAsyncError(comm, &state), "ncclCommGetAsyncError") && state != ncclSuccess) wrong("a kernel that waits for nobody", ncclGetLastError(comm));
+    *(volatile int*)stop = 1;
+    finish("the kernel");
+    leave();
+  }
+
   // The launcher dies; the ranks do not care.
   void carryOn() {
     stage(WAITING);
@@ -283,11 +324,7 @@ struct Rank {
     launch(SIGNAL_ALL, 3);
     finish("barriers after the launcher's death");
     shown().releasedAt = now();
-    check(ncclDevCommDestroy(comm, &devComm), "ncclDevCommDestroy");
-    check(ncclCommWindowDeregister(comm, handles.window), "ncclCommWindowDeregister");
-    check(ncclMemFree(memory), "ncclMemFree");
-    check(ncclCommFinalize(comm), "ncclCommFinalize");
-    check(ncclCommDestroy(comm), "ncclCommDestroy");
+    leave();
   }
 
   void run() {
@@ -309,6 +346,8 @@ struct Rank {
     }
     if (!check(made, "set-up")) return;
     if (plan.fault == PARENT) carryOn();
+    else if (isLast() && (isLeave(plan.fault) || plan.fault == EXEC || plan.fault == CLOSE || plan.fault == LONG)) goAway();
+    else if (plan.fault == LONG) workOn();
     else if ((plan.fault == ABORT_THREAD || plan.fault == ABORT_SAME) && rank == 0) abortIt();
     else if (plan.fault == KILL && isLast()) {
       launch(SPIN, 1);

@@ -16,27 +16,32 @@
 #include <string.h>
 #include <string>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 #include <vector>
 
-enum Fault { KILL, ABORT_THREAD, ABORT_SAME, ILLEGAL, TRAP, ASSERT, INIT, REGISTER, DEVCOMM, PARENT, FAULTS };
-static const char* const faultNames[] = {"kill", "abort-thread", "abort-same", "illegal", "trap",
-                                         "assert", "init", "register", "devcomm", "parent"};
-enum Wait { SIGNAL, RESET, COUNTER, LSA, LSA_HELPER, GIN, GIN_HELPER, HYBRID, LL, TRAFFIC, WAITS, SPIN, SIGNAL_ALL };
-static const char* const waitNames[] = {"signal", "reset", "counter", "lsa", "lsa-helper",
-                                        "gin", "gin-helper", "hybrid", "ll", "traffic"};
+// LEAVE and LEAVE_STAY: it destroys its communicator, and its process ends, or lives on. EXEC and CLOSE: its process lives on, but its
+// descriptors are gone. LONG: all is well, a kernel that waits for nobody runs for long after the last rank has left.
+enum Fault { KILL, ABORT_THREAD, ABORT_SAME, ILLEGAL, TRAP, ASSERT, INIT, REGISTER, DEVCOMM, PARENT, LEAVE, LEAVE_STAY, EXEC, CLOSE, LONG, FAULTS };
+static const char* const faultNames[] = {"kill", "abort-thread", "abort-same", "illegal", "trap", "assert", "init", "register",
+                                         "devcomm", "parent", "leave", "leave-stay", "exec", "close", "long"};
+// RECV and REDUCE are calls of the host, on a stream.
+enum Wait { SIGNAL, RESET, COUNTER, LSA, LSA_HELPER, GIN, GIN_HELPER, HYBRID, LL, TRAFFIC, RECV, REDUCE, WAITS, SPIN, SIGNAL_ALL };
+static const char* const waitNames[] = {"signal", "reset", "counter", "lsa", "lsa-helper", "gin",
+                                        "gin-helper", "hybrid", "ll", "traffic", "recv", "reduce"};
 enum Stage { STARTED, WAITING, DONE, STUCK };
 
 static inline bool isHostFault(int fault) { return fault == INIT || fault == REGISTER || fault == DEVCOMM; }
+static inline bool isLeave(int fault) { return fault == LEAVE || fault == LEAVE_STAY; }
 static inline bool isDeviceFault(int fault) { return fault == ILLEGAL || fault == TRAP || fault == ASSERT; }
 
 struct Plan {
   int fault, wait, ranks;
   bool blind;
-  bool hasWait() const { return !isHostFault(fault) && fault != PARENT; }
+  bool hasWait() const { return !isHostFault(fault) && fault != PARENT && fault != LONG; }
   std::string name() const {
     std::string name = faultNames[fault];
     if (hasWait()) name += std::string(":") + waitNames[wait];
@@ -90,6 +95,7 @@ static inline void startRanks(Board* board, Plan plan, int* pids) {
     pids[rank] = fork();
     if (pids[rank] == 0) {
       prctl(PR_SET_PDEATHSIG, 0);
+      if (isLeave(plan.fault) || plan.fault == LONG) setenv("GINRS_TIMEOUT", "3", 1);
       exit(runRank(board, plan, rank)); // through all exit handlers: they have to come through too
     }
     board->pids[rank].store(pids[rank]);
@@ -135,7 +141,7 @@ static inline bool runCase(Plan plan, std::string* out) {
     if (plan.fault == PARENT) kill(launcher, SIGKILL);
     for (int rank = 0; rank < plan.ranks; rank++) {
       Board::Rank& shown = board->ranks[rank];
-      bool dies = rank == last && (plan.fault == KILL || isHostFault(plan.fault));
+      bool dies = rank == last && (plan.fault == KILL || plan.fault == EXEC || plan.fault == CLOSE || isHostFault(plan.fault));
       int status = 0;
       if (dies) {
         if (plan.fault == INIT) kill(pids[rank], SIGKILL);
@@ -194,7 +200,16 @@ static inline std::vector<Plan> plansFor(const std::vector<std::string>& wanted,
     for (int wait = 0; wait < WAITS; wait++) {
       Plan plan = {fault, wait, ranks, blind};
       if (!plan.hasWait() && wait > 0) continue;
-      bool usual = fault == KILL || fault == ABORT_SAME || wait == SIGNAL || wait == LSA || wait == LL;
+      // Puts to a rank that has left wait for nobody.
+      if (wait == TRAFFIC && isLeave(fault)) continue;
+      // A blind kernel leaves no note, and the headers that it was compiled with have promised one.
+      if (blind && isLeave(fault)) continue;
+      bool host = wait == RECV || wait == REDUCE, chosen = wait == SIGNAL || wait == LSA || wait == LL;
+      bool usual = fault == KILL || fault == ABORT_SAME ? !host
+                   : fault == LEAVE                     ? chosen || host || wait == GIN
+                   : fault == LEAVE_STAY                ? wait == LSA || wait == RECV
+                   : fault == EXEC || fault == CLOSE    ? wait == SIGNAL
+                                                        : chosen;
       bool asked = wanted.empty() && usual;
       for (const std::string& word : wanted) {
         asked |= word == faultNames[fault] ? usual : plan.hasWait() && (word == waitNames[wait] ? usual : false);

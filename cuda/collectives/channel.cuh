@@ -66,7 +66,9 @@ struct End {
   }
   /* Until the word is at least `least`, or the communicator is aborted. */
   __device__ __forceinline__ void await(uint64_t* word, uint64_t least) const {
-    until(comm, [&] { return look(word, cuda::memory_order_acquire) >= least; });
+    until(
+        comm, [&] { return look(word, cuda::memory_order_acquire) >= least; },
+        [&] { return waitsFor(GINRS_WAITS_RANK, uint32_t(peer)); });
     settle(cuda::memory_order_acquire);
   }
   __device__ __forceinline__ ncclGin gin() const { return ncclGin(comm, int(channel)); }

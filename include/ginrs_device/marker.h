@@ -26,7 +26,20 @@
 #define GINRS_GIN_EXT_OFFSET 64 /* behind the 48-byte ncclGinProxyGpuCtx_t, which begins at a multiple of 16 */
 #define GINRS_GIN_EXT_SPACE 128 /* bytes kept for the block; the context's pis begin behind it or elsewhere */
 #define GINRS_GIN_EXT_MAGIC 0x4e49475353524e47ull /* "GNRSSGIN" */
-#define GINRS_EXT_VERSION 2u
+#define GINRS_EXT_VERSION 3u
+
+/* Version 3: so many bytes behind abortHost is a word in which a wait that lasts for a millisecond and more says so, for the host to
+ * find who waits for a rank that has left. Any thread may write it, about once a millisecond; the oldest wait stays; the host zeroes it.
+ *   bits 32..56   when the wait was first seen to be long, in 1.05 ms of the device's clock; never 0
+ *   bit  31       set: by a kernel of the library's own, for a collective or a message
+ *   bits 24..30   GINRS_WAITS_
+ *   bits 0..23    what for */
+#define GINRS_WAIT_NOTE_OFFSET 64
+#define GINRS_WAITS_WORD 0u  /* a signal or counter of this rank reaches a value */
+#define GINRS_WAITS_QUEUE 1u /* the host takes, or finishes, what this rank has posted */
+#define GINRS_WAITS_LSA 2u   /* world rank (bits 0..23) comes to an LSA barrier; 0xffffff: a multicast barrier's ranks */
+#define GINRS_WAITS_LL 3u    /* elements of an LL all-to-all arrive */
+#define GINRS_WAITS_RANK 4u  /* world rank (bits 0..23) sends, or takes what was sent to it */
 
 /* Of one devcomm. The host writes it once, before any kernel sees the devcomm. */
 struct ginrsCommExt {

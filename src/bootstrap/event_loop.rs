@@ -8,7 +8,7 @@ use super::root::Root;
 use super::service::{BELL, LISTENER, Request, Service};
 use super::stranger::{MAX_STRANGERS, Stranger};
 use super::wire::MAX_FRAME;
-use crate::process::ServiceFd;
+use crate::process::{self, ServiceFd};
 use crate::warn;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
@@ -69,7 +69,8 @@ impl EventLoop {
             let timeout = timeout.map(|left| Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() });
             match epoll::wait(self.epoll, rustix::buffer::spare_capacity(&mut events), timeout.as_ref()) {
                 Ok(_) | Err(Errno::INTR) => {}
-                Err(e) => panic!("epoll wait failed: {e}"),
+                // Nothing else ends it: the descriptor was closed, or is another file's now.
+                Err(_) => return self.service.broken(&process::descriptors_lost()),
             }
             for event in &events {
                 let (token, flags) = (event.data.u64(), event.flags);

@@ -129,6 +129,7 @@ impl Step<'_> {
             }
             bootstrap.alive()?;
             if let Some(fate) = bootstrap.port.fate(from) {
+                drop(inbox);
                 return Err(gone(&bootstrap.port, from, fate, self.what));
             }
             mailbox.wait(&mut inbox, if self.warn_every.is_zero() { end } else { end.min(self.next_warn) });

@@ -38,7 +38,8 @@ mod wire;
 pub use address::{Address, FdAddress};
 pub use cancel::Cancel;
 pub use id::UniqueId;
-pub(crate) use port::Port;
+pub(crate) use port::{Fate, Port};
+pub(crate) use service::service_is_intact;
 
 use crate::error::{Error, Result};
 use crate::gin::abort::Abort;

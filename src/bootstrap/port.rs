@@ -10,6 +10,7 @@ use super::wire::{Entry, Frame, Reason, Standing};
 use crate::error::{Code, Error, Result};
 use crate::process;
 use crate::sync::{Give, Mutex, OnceCell};
+use crate::watch::Became;
 use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -256,6 +257,22 @@ impl Port {
         *self.has_left.lock() = Some(ask);
     }
 
+    /// The error for a rank whose process lives on without its links.
+    pub(crate) fn cut_off(&self, rank: u32, how: &str, step: &str) -> Error {
+        let text = format!(
+            "{} has closed its links | {}{step} | {how} | fix: call ncclCommDestroy before exec, and close only descriptors of your own (close_range, closefrom \
+             and dup2 take any)",
+            self.name(rank),
+            self.tag()
+        );
+        Error::new(Code::RemoteError, 46, text).by(rank)
+    }
+
+    /// True while a rank of this process is in a collective step.
+    pub(crate) fn is_in_step(&self) -> bool {
+        self.standings_here().iter().any(|standing| standing.inside)
+    }
+
     /// True for the first that asks in any `every`: one rank's line is enough for a process that waits.
     pub(super) fn may_warn(&self, every: Duration) -> bool {
         let mut warned = self.warned.lock();
@@ -272,7 +289,7 @@ impl Port {
     }
 }
 
-/// The error for a rank that is gone.
+/// The error for a rank that is gone. May wait for a moment: what closed a connection shows a little later.
 pub(super) fn gone(port: &Port, rank: u32, fate: Fate, what: &str) -> Error {
     let (tag, name) = (port.tag(), port.name(rank));
     let error = match fate {
@@ -283,14 +300,20 @@ pub(super) fn gone(port: &Port, rank: u32, fate: Fate, what: &str) -> Error {
                 "{name} has left | {tag}, in \"{what}\" | it destroyed its communicator | fix: make the same calls on every rank before the first destroy"
             ),
         ),
-        Fate::Lost => Error::new(
-            Code::RemoteError,
-            40,
-            format!(
-                "{name} is gone | {tag}, in \"{what}\" | its process closed its connection without leaving{} | fix: look at the output of rank {rank}",
-                crate::watch::how_ended(port.table()[rank as usize].pid)
-            ),
-        ),
+        Fate::Lost => {
+            let pid = port.table()[rank as usize].pid;
+            match crate::watch::what_became_of(pid) {
+                Became::Lives(how) => return port.cut_off(rank, &how, &format!(", in \"{what}\"")),
+                Became::Ended => Error::new(
+                    Code::RemoteError,
+                    40,
+                    format!(
+                        "{name} is gone | {tag}, in \"{what}\" | its process closed its connection without leaving{} | fix: look at the output of rank {rank}",
+                        crate::watch::how_ended(pid)
+                    ),
+                ),
+            }
+        }
     };
     error.by(rank)
 }

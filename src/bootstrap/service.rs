@@ -34,6 +34,11 @@ pub struct Service {
     ports: Mutex<HashMap<Key, Weak<Port>>>,
 }
 
+/// False once somebody has closed the descriptors of this process's service, if it has one.
+pub(crate) fn service_is_intact() -> bool {
+    Service::get().is_ok_and(|service| service.is_intact())
+}
+
 /// Tokens of epoll: the bell, this process's listener; larger ones are given out.
 pub(super) const BELL: u64 = 0;
 pub(super) const LISTENER: u64 = 1;
@@ -44,7 +49,7 @@ impl Service {
         static SERVICE: PerProcess<Mutex<Option<&'static Service>>> = PerProcess::new();
         let mut slot = SERVICE.get(Mutex::default).lock();
         if let Some(service) = *slot {
-            return Ok(service);
+            return if service.is_intact() { Ok(service) } else { Err(process::descriptors_lost()) };
         }
         process::raise_descriptor_limit();
         let address = Address::Abstract(random());
@@ -61,6 +66,11 @@ impl Service {
         process::service_thread("ginrs boot", body, move |error| service.broken(&error))?;
         *slot = Some(service);
         Ok(service)
+    }
+
+    /// False once somebody has closed what it stands on.
+    pub fn is_intact(&self) -> bool {
+        self.epoll.is_intact() && self.bell.is_intact()
     }
 
     /// Where this process listens.
@@ -116,7 +126,8 @@ impl Service {
         self.ports.lock().get(key).and_then(Weak::upgrade)
     }
 
-    fn broken(&self, error: &Error) {
+    /// It serves nobody any more.
+    pub(super) fn broken(&self, error: &Error) {
         let ports: Vec<_> = self.ports.lock().values().filter_map(Weak::upgrade).collect();
         ports.iter().for_each(|port| port.fail(0, error));
     }

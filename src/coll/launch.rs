@@ -13,6 +13,7 @@ use std::sync::Once;
 /// Launches a checked call of more than 0 elements.
 pub fn run(comm: &Comm, call: &Call) -> Result<()> {
     comm.abort.check()?;
+    comm.abort.moved();
     let ready = comm.collectives.ready(comm)?;
     let (send, recv) = buffers(comm, call);
     let shape = Shape {

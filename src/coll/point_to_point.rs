@@ -52,6 +52,7 @@ impl PointToPoint {
     pub fn run(&self) -> Result<()> {
         let comm = &*self.comm;
         comm.abort.check()?;
+        comm.abort.moved();
         let Gathered { messages, streams } = std::mem::take(&mut *self.gathered.lock());
         check_self(comm, &messages)?;
         let ready = comm.collectives.ready(comm)?;

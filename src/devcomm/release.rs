@@ -54,6 +54,8 @@ impl Span {
 
 /// Sweeps in the first second, in the next ten, and later.
 const PACE: [Duration; 3] = [Duration::from_millis(2), Duration::from_millis(10), Duration::from_millis(50)];
+/// So much of each range is looked at for signs of life. Bytes.
+const PRINTED: usize = 16 << 10;
 /// A kernel that runs so long after the end of its communicator waits for something that nobody can move.
 const STUCK: Duration = Duration::from_secs(3);
 
@@ -61,6 +63,8 @@ const STUCK: Duration = Duration::from_secs(3);
 struct State {
     /// By the device communicator's resource window.
     spans: Vec<(DevPtr, Span)>,
+    /// Where their words are, likewise: address and bytes.
+    ranges: Vec<(DevPtr, DevPtr, usize)>,
     /// A device communicator was made: kernels may wait.
     used: bool,
     aborted: bool,
@@ -76,6 +80,24 @@ struct Shared {
     /// Beside the lock, which a sweep holds: an abort waits for no sweep.
     ended: OnceCell<Instant>,
     owner: u32,
+}
+
+impl crate::watch::Words for Shared {
+    fn are_used(&self) -> bool {
+        self.state.try_lock().is_some_and(|state| state.used && !state.over)
+    }
+
+    fn print(&self) -> Option<u64> {
+        let state = self.state.try_lock()?;
+        let mut bytes = Vec::new();
+        for &(_, at, length) in &state.ranges {
+            let from = bytes.len();
+            bytes.resize(from + length.min(PRINTED), 0);
+            // A device that cannot be read has failed, which is told elsewhere.
+            self.device.read(at, &mut bytes[from..]).ok()?;
+        }
+        Some(u64::from(crc32fast::hash(&bytes)) | 1 << 32)
+    }
 }
 
 /// One per rank of a communicator; dropped before the memory that it writes.
@@ -111,6 +133,7 @@ impl Release {
             if let Some(waits) = waits.filter(|waits| waits.bytes() > 0) {
                 let at = local + u64::from(outputs.buffer_handle) * RESOURCE_HANDLE_UNIT as u64;
                 state.spans.push((window, Span::new(at, waits)));
+                state.ranges.push((window, at, waits.bytes() as usize & !3));
             }
         }
         if state.aborted {
@@ -118,15 +141,23 @@ impl Release {
         }
     }
 
+    /// What shows whether any of it moves by itself.
+    pub fn words(&self) -> Arc<dyn crate::watch::Words> {
+        self.0.clone()
+    }
+
     /// Its words in device memory, which the proxy does not move: address and how many.
     pub(super) fn add_words(&self, window: DevPtr, words: Vec<(DevPtr, u32)>) {
         let mut state = self.0.state.lock();
+        state.ranges.extend(words.iter().map(|&(at, count)| (window, at, 8 * count as usize)));
         state.spans.extend(words.into_iter().map(|(at, count)| (window, Span::Words(words::Words::new(at, count)))));
     }
 
     /// Before the memory of a device communicator goes. Waits for a sweep under way.
     pub(super) fn remove(&self, window: DevPtr) {
-        self.0.state.lock().spans.retain(|(of, _)| *of != window);
+        let mut state = self.0.state.lock();
+        state.spans.retain(|(of, _)| *of != window);
+        state.ranges.retain(|(of, ..)| *of != window);
     }
 
     /// The communicator has been destroyed or aborted by its owner; its memory goes when its kernels have ended.
@@ -143,6 +174,7 @@ impl Drop for Release {
         let mut state = self.0.state.lock();
         state.over = true;
         state.spans.clear();
+        state.ranges.clear();
         self.0.changed.notify_all();
     }
 }

@@ -9,9 +9,11 @@ use crate::sync::OnceCell;
 use crate::{info, log, process};
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 const BYTES: usize = 4096;
+/// GINRS_WAIT_NOTE_OFFSET: behind the host's word, where waits of kernels leave a note.
+const NOTE: usize = 64;
 
 type Listener = Box<dyn FnOnce(&Error) + Send>;
 
@@ -24,12 +26,13 @@ pub struct Abort {
     near: Option<Arc<Near>>,
     cause: OnceCell<Error>,
     listeners: Mutex<Vec<Listener>>,
+    moves: AtomicU64,
 }
 
 impl Abort {
-    /// `memory` holds the word at offset 0: zeroed, device-visible, at least 4 bytes.
+    /// `memory` holds the word at offset 0: zeroed, device-visible, at least a page.
     pub fn new(memory: ControlMemory) -> Self {
-        Self { memory, near: None, cause: OnceCell::new(), listeners: Mutex::new(Vec::new()) }
+        Self { memory, near: None, cause: OnceCell::new(), listeners: Mutex::new(Vec::new()), moves: AtomicU64::new(0) }
     }
 
     /// With a word in the memory of `device`, if that is a GPU.
@@ -50,6 +53,25 @@ impl Abort {
         // SAFETY: ControlMemory is zeroed, page-aligned, at least a page, and lives as long as self;
         // every access to the word, here and in kernels, is atomic.
         unsafe { AtomicU32::from_ptr(self.memory.host().as_ptr().cast()) }
+    }
+
+    /// Something of the communicator has moved on this rank: whoever looks for waits that nobody ends begins anew.
+    pub fn moved(&self) {
+        // Not an increment: a lost one is not missed, and the proxy calls this in every step that moves something.
+        self.moves.store(self.moves.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// Changes with every [`Self::moved`].
+    pub fn moves(&self) -> u64 {
+        self.moves.load(Ordering::Relaxed)
+    }
+
+    /// The oldest wait of a kernel that had lasted for a millisecond and more at some time since the last call. The same wait is
+    /// equal in every call.
+    pub fn take_wait(&self) -> Option<Waiting> {
+        // SAFETY: inside the page, aligned; every access to it, here and in kernels, is atomic.
+        let note = unsafe { AtomicU64::from_ptr(self.memory.host().as_ptr().add(NOTE).cast()) };
+        Some(note.swap(0, Ordering::Relaxed)).filter(|&note| note != 0).map(Waiting)
     }
 
     /// Address of the word that kernels poll.
@@ -111,6 +133,46 @@ impl Abort {
     }
 }
 
+/// A wait of a kernel, as include/ginrs_device/marker.h says: since when, of whose kernel, for what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waiting(u64);
+
+impl Waiting {
+    /// Of a collective or a message: a kernel of the library.
+    pub fn is_own(self) -> bool {
+        self.0 & 1 << 31 != 0
+    }
+
+    /// The rank that alone can end it, where the kernel knows.
+    pub fn rank(self) -> Option<u32> {
+        let rank = self.0 as u32 & 0xff_ffff;
+        matches!(self.kind(), 2 | 4).then_some(rank).filter(|&rank| rank != 0xff_ffff)
+    }
+
+    /// As a kernel writes it.
+    #[cfg(test)]
+    pub fn from_note(note: u64) -> Self {
+        Self(note)
+    }
+
+    fn kind(self) -> u64 {
+        self.0 >> 24 & 0x7f
+    }
+}
+
+impl std::fmt::Display for Waiting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match (self.is_own(), self.kind()) {
+            (true, _) => "a collective or message",
+            (_, 0) => "a wait for a signal or counter",
+            (_, 1) => "a wait for what it has posted",
+            (_, 2) => "an LSA barrier",
+            (_, 3) => "an LL all-to-all",
+            _ => "a wait",
+        })
+    }
+}
+
 /// The word in a GPU's own memory.
 struct Near {
     memory: DeviceMemory,
@@ -161,6 +223,27 @@ mod tests {
             assert!(begin.elapsed() < Duration::from_secs(20));
             std::thread::yield_now();
         }
+    }
+
+    #[test]
+    fn the_note_of_a_wait_is_taken_once() {
+        let abort = Abort::new(ControlMemory::anonymous(4096).unwrap());
+        assert_eq!(abort.take_wait(), None);
+        let write = |note: u64| {
+            // SAFETY: inside the page of this test.
+            unsafe { abort.memory.host().as_ptr().add(NOTE).cast::<u64>().write(note) }
+        };
+        write(7 << 32 | 2 << 24 | 5);
+        let wait = abort.take_wait().unwrap();
+        assert_eq!((wait.is_own(), wait.rank(), wait.to_string().as_str()), (false, Some(5), "an LSA barrier"));
+        assert_eq!(abort.take_wait(), None);
+        write(7 << 32 | 0x84 << 24 | 3);
+        let wait = abort.take_wait().unwrap();
+        assert_eq!((wait.is_own(), wait.rank(), wait.to_string().as_str()), (true, Some(3), "a collective or message"));
+        write(7 << 32 | 2 << 24 | 0xff_ffff);
+        assert_eq!(abort.take_wait().unwrap().rank(), None);
+        write(9 << 32);
+        assert_eq!(abort.take_wait().map(|wait| wait.to_string()), Some("a wait for a signal or counter".into()));
     }
 
     #[test]

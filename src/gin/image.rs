@@ -17,7 +17,7 @@ pub const EXTENSION: usize = 64;
 /// Its first word.
 pub const EXTENSION_MAGIC: u64 = 0x4e49_4753_5352_4e47;
 /// Grows when fields are appended.
-pub const EXTENSION_VERSION: u32 = 2;
+pub const EXTENSION_VERSION: u32 = 3;
 /// GINRS_FLAG_DIRECT: kernels carry out puts themselves.
 const DIRECT: u32 = 1;
 /// GINRS_FLAG_SAME_GPU: payloads in the GPU's memory are read by that GPU.
@@ -179,7 +179,7 @@ mod tests {
             u64::from_le_bytes(bytes)
         };
         assert_eq!([word(0, 0), word(0, 8), word(0, 24), word(0, 32), word(0, 40)], [16 << 32 | 33, 0x100, 0x200, 0x300, 0x400]);
-        assert_eq!([64, 72, 80, 88, 96, 104].map(|at| word(0, at)), [EXTENSION_MAGIC, 7 << 32 | 2, 0x700, 0x500, 0x600, 0x800]);
+        assert_eq!([64, 72, 80, 88, 96, 104].map(|at| word(0, at)), [EXTENSION_MAGIC, 7 << 32 | 3, 0x700, 0x500, 0x600, 0x800]);
         assert_eq!([120, 128, 136, 144].map(|at| word(0, at)), [2, 0, 0, 0]);
         assert_eq!([120, 128, 136, 144].map(|at| word(1, at)), [3 << 32 | 1, 0x900, 1 << 20, 12 << 32 | 11]);
         for c in 0..2 {

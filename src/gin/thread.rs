@@ -36,13 +36,17 @@ impl Pump {
             return false;
         }
         let Some(mut engine) = self.engine.try_lock() else { return false };
-        panic::catch("the GIN proxy", || Ok::<_, Error>(engine.step())).unwrap_or_else(|error| {
+        let moved = panic::catch("the GIN proxy", || Ok::<_, Error>(engine.step())).unwrap_or_else(|error| {
             // The next step drains; if that panics too, kernels have only the abort word.
             if !self.abort.raise(error) {
                 self.stopped.store(true, Ordering::Relaxed);
             }
             false
-        })
+        });
+        if moved {
+            self.abort.moved();
+        }
+        moved
     }
 
     /// The engine, for set-up; waits for a step in progress.

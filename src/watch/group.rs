@@ -1,15 +1,18 @@
 //! One communicator in this process, as the watch sees it: the status pages of all its ranks, and the aborts of those here.
 
+use super::left::{Here, Leaver, Scene, Vigil};
 use super::page::{Page, State};
+use super::signs::Signs;
 use super::thread::{Event, Watcher};
-use crate::bootstrap::{Address, Bootstrap, Port, as_remote};
+use crate::bootstrap::{Address, Bootstrap, Fate, Port, as_remote};
 use crate::error::{Code, Error, Result};
-use crate::gin::abort::Abort;
+use crate::gin::abort::{Abort, Waiting};
 use crate::sync::Mutex;
-use crate::{info, warn};
-use std::collections::{HashMap, HashSet};
+use crate::{config, info, warn};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 /// Key under which a rank publishes its page.
 pub(super) const PAGE_KEY: u64 = u64::MAX;
@@ -19,10 +22,24 @@ pub(super) struct Group {
     watcher: &'static Watcher,
     port: Arc<Port>,
     pages: Mutex<HashMap<u32, Arc<Page>>>,
-    members: Mutex<HashMap<u32, Weak<Abort>>>,
+    members: Mutex<BTreeMap<u32, Member>>,
     /// One rank fetches what all ranks here need.
     fetching: Mutex<HashSet<Address>>,
     over: AtomicBool,
+    /// Processes that have ended.
+    ended: Mutex<HashSet<Address>>,
+    vigil: Mutex<Vigil>,
+}
+
+/// A rank of this process.
+#[derive(Clone)]
+struct Member {
+    abort: Weak<Abort>,
+    page: Arc<Page>,
+    signs: Arc<Signs>,
+    /// Of the last look: how much had moved, and what its kernels said.
+    moves: u64,
+    wait: Option<Waiting>,
 }
 
 impl Group {
@@ -40,7 +57,10 @@ impl Group {
             members: Mutex::default(),
             fetching: Mutex::default(),
             over: AtomicBool::new(false),
+            ended: Mutex::default(),
+            vigil: Mutex::default(),
         });
+        watcher.add(&group);
         let weak = Arc::downgrade(&group);
         *slot = weak.clone();
         drop(slot);
@@ -53,9 +73,10 @@ impl Group {
     }
 
     /// A rank of this process joins, with its page.
-    pub fn enter(&self, rank: u32, page: Arc<Page>, abort: &Arc<Abort>) {
-        self.pages.lock().insert(rank, page);
-        self.members.lock().insert(rank, Arc::downgrade(abort));
+    pub fn enter(&self, rank: u32, page: Arc<Page>, abort: &Arc<Abort>, signs: Arc<Signs>) {
+        self.pages.lock().insert(rank, page.clone());
+        let member = Member { abort: Arc::downgrade(abort), page, signs, moves: abort.moves(), wait: None };
+        self.members.lock().insert(rank, member);
     }
 
     /// It is watched, and told, no more.
@@ -102,30 +123,124 @@ impl Group {
         self.page(rank).is_some_and(|page| page.state() == State::Leaving)
     }
 
+    fn ranks_at(&self, address: Address) -> impl Iterator<Item = (u32, u32)> {
+        (0..).zip(self.port.table()).filter(move |(_, entry)| entry.address == address).map(|(rank, entry)| (rank, entry.pid))
+    }
+
+    /// `rank 3 (pid 77) | comm 0x..`: the first rank of the process at `address`, if one is there.
+    pub fn name_of(&self, address: Address) -> Option<String> {
+        let (rank, _) = self.ranks_at(address).next()?;
+        Some(format!("{} | {}", self.port.name(rank), self.port.tag()))
+    }
+
+    /// True once nothing more is to be heard of the process at `address`, and rightly so.
+    pub fn has_all_left(&self, address: Address) -> bool {
+        self.ranks_at(address).all(|(rank, _)| self.port.fate(rank) == Some(Fate::Left))
+    }
+
+    /// The links to the process at `address` have closed without a word; it lives on, and how.
+    pub fn cut_off(&self, address: Address, how: &str) {
+        for (rank, _) in self.ranks_at(address) {
+            let page = self.page(rank);
+            match page.as_ref().map(|page| page.state()) {
+                Some(State::Leaving) => {}
+                Some(State::Aborted(reason)) => self.fail(&as_remote(rank, &reason.into())),
+                _ if self.port.fate(rank) == Some(Fate::Left) => {}
+                _ => self.fail(&self.port.cut_off(rank, how, &step_text(page.and_then(|page| page.step())))),
+            }
+        }
+    }
+
+    /// Notes what has moved here since the last look. True if a rank of this process waits for others, or may.
+    pub fn look(&self) -> bool {
+        if self.over.load(Ordering::Acquire) {
+            return false;
+        }
+        self.hear_of_aborts();
+        let left = self.pages.lock().values().any(|page| page.state() == State::Leaving);
+        let (mut waits, speaks) = (left || self.port.is_in_step(), self.vigil.lock().speaks());
+        for member in self.members.lock().values_mut() {
+            let Some(abort) = member.abort.upgrade() else { continue };
+            member.wait = abort.take_wait();
+            waits |= member.wait.is_some() || !speaks && member.signs.may_wait();
+            member.signs.want(left);
+            if std::mem::replace(&mut member.moves, abort.moves()) != member.moves {
+                member.page.moved();
+            }
+        }
+        waits
+    }
+
+    /// An abort travels over the links; where these are gone, pages tell of it.
+    fn hear_of_aborts(&self) {
+        let aborted = |(rank, page): (&u32, &Arc<Page>)| match page.state() {
+            State::Aborted(reason) => Some((*rank, reason)),
+            _ => None,
+        };
+        let found = self.pages.lock().iter().find_map(aborted);
+        if let Some((rank, reason)) = found {
+            self.fail(&as_remote(rank, &reason.into()));
+        }
+    }
+
+    /// Ends what waits for ranks that have left. Time counts only while no process that is still there stands still.
+    pub fn judge(&self, elapsed: Duration, is_stopped: impl Fn(Address) -> bool) {
+        if self.over.load(Ordering::Acquire) {
+            return;
+        }
+        let ended = self.ended.lock().clone();
+        let mut scene = Scene { elapsed, left: BTreeMap::new(), moves: 0, here: Vec::new() };
+        for (&rank, page) in &*self.pages.lock() {
+            let Some(entry) = self.port.table().get(rank as usize) else { continue };
+            if page.state() == State::Leaving {
+                scene.left.insert(rank, Leaver { name: self.port.name(rank), ended: ended.contains(&entry.address) });
+                continue;
+            }
+            let (device, steps) = page.moves();
+            scene.moves = scene.moves.wrapping_add(device).wrapping_add(u64::from(steps) << 32);
+            if is_stopped(entry.address) {
+                scene.elapsed = Duration::ZERO;
+            }
+        }
+        let mut aborts = HashMap::new();
+        for (&rank, member) in &*self.members.lock() {
+            if let Some(abort) = member.abort.upgrade().filter(|abort| !abort.is_raised()) {
+                aborts.insert(rank, abort);
+                scene.here.push(Here { rank, wait: member.wait, running: member.signs.running() });
+            }
+        }
+        let found = self.vigil.lock().look(&scene, config::seconds("GINRS_TIMEOUT"), &self.port.tag());
+        if let Some((rank, error)) = found
+            && let Some(abort) = aborts.get(&rank)
+        {
+            abort.raise(error);
+        }
+    }
+
     /// The process at `address` has ended.
     pub fn ended(&self, address: Address) {
         self.port.process_ended(address);
-        let ranks = (0..).zip(self.port.table()).filter(|(_, entry)| entry.address == address);
-        for (rank, entry) in ranks {
+        self.ended.lock().insert(address);
+        for (rank, pid) in self.ranks_at(address) {
             let Some(page) = self.page(rank) else {
                 // It died before it had shown its page: the rendezvous of the pages ends with this.
-                self.fail(&self.died(rank, entry.pid, None));
+                self.fail(&self.died(rank, pid, None));
                 continue;
             };
             match page.state() {
                 State::Leaving => self.port.has_ended(rank),
                 State::Aborted(reason) => self.fail(&as_remote(rank, &reason.into())),
-                State::Joining | State::Alive => self.fail(&self.died(rank, entry.pid, page.step())),
+                State::Joining | State::Alive => self.fail(&self.died(rank, pid, page.step())),
             }
         }
     }
 
     fn died(&self, rank: u32, pid: u32, step: Option<String>) -> Error {
-        let step = step.filter(|step| !step.is_empty()).map_or(String::new(), |step| format!(", it was in \"{step}\""));
         let text = format!(
-            "rank {rank} (pid {pid}) died{} | {}{step} | its process ended without leaving the communicator | fix: look at the output of rank {rank}",
+            "rank {rank} (pid {pid}) died{} | {}{} | its process ended without leaving the communicator | fix: look at the output of rank {rank}",
             super::process::how_ended(pid),
-            self.port.tag()
+            self.port.tag(),
+            step_text(step)
         );
         Error::new(Code::RemoteError, 40, text).by(rank)
     }
@@ -150,7 +265,7 @@ impl Group {
     }
 
     fn raise(&self, cause: &Error, but: Option<u32>) {
-        let members: Vec<_> = self.members.lock().iter().map(|(rank, abort)| (*rank, abort.clone())).collect();
+        let members: Vec<_> = self.members.lock().iter().map(|(rank, member)| (*rank, member.abort.clone())).collect();
         for (rank, abort) in members {
             if Some(rank) != but
                 && let Some(abort) = abort.upgrade()
@@ -166,6 +281,11 @@ impl Group {
             }
         }
     }
+}
+
+/// What a rank did last, for a message.
+fn step_text(step: Option<String>) -> String {
+    step.filter(|step| !step.is_empty()).map_or(String::new(), |step| format!(", it was in \"{step}\""))
 }
 
 impl Drop for Group {

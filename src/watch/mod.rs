@@ -3,16 +3,32 @@
 //! Two sources: a pidfd per peer process, and a status page per rank (its last words, in sealed memory that survives it). A
 //! process that ends is looked up on its page: leaving is no failure, an abort is passed on with its cause, anything else is a
 //! death. Aborts do not wait for a death: they travel over the bootstrap's links at once.
+//!
+//! ```text
+//! thread   sleeps on the pidfds, and looks around four times a second
+//! group    one communicator in this process; page is what its ranks say of themselves, process what the system says of theirs
+//! links    links that close while their process lives
+//! stops    processes that stand still
+//! left     kernels that wait for ranks that have left; signs is what can be seen of them
+//! pulse    devices that fail
+//! ```
 
 mod group;
+mod left;
+mod links;
 mod page;
 mod process;
 mod pulse;
+mod signs;
+mod stops;
 mod thread;
 
+pub(crate) use links::{Became, what_became_of};
 pub(crate) use process::{how_ended, process_state};
 
+pub use left::kernels_leave_notes;
 pub use pulse::Pulse;
+pub use signs::{Signs, Words};
 
 use crate::bootstrap::{Bootstrap, StepSetter};
 use crate::error::Result;
@@ -27,6 +43,7 @@ pub struct Watch {
     group: Arc<Group>,
     page: Arc<Page>,
     steps: StepSetter,
+    signs: Arc<Signs>,
     rank: u32,
     owner: u32,
 }
@@ -38,7 +55,8 @@ impl Watch {
         let watcher = Watcher::get()?;
         let (page, fd) = Page::create()?;
         let (page, rank, group) = (Arc::new(page), bootstrap.rank(), Group::of(bootstrap, watcher));
-        group.enter(rank, page.clone(), abort);
+        let signs = Arc::new(Signs::default());
+        group.enter(rank, page.clone(), abort, signs.clone());
         let (weak, last_words) = (Arc::downgrade(&group), page.clone());
         abort.on_raise(move |cause| {
             last_words.aborted(cause);
@@ -46,7 +64,7 @@ impl Watch {
         });
         let (steps, shown) = (bootstrap.step_setter(), page.clone());
         steps.on_step(move |step| shown.set_step(step));
-        let watch = Watch { group, page, steps, rank, owner: std::process::id() };
+        let watch = Watch { group, page, steps, signs, rank, owner: std::process::id() };
         bootstrap.publish(PAGE_KEY, fd);
         let started = (|| {
             bootstrap.barrier("watch start")?;
@@ -57,6 +75,11 @@ impl Watch {
         started?;
         watch.page.alive();
         Ok(watch)
+    }
+
+    /// Where the pulse leaves what it sees of this rank's kernels.
+    pub fn signs(&self) -> Arc<Signs> {
+        self.signs.clone()
     }
 
     /// What this rank does now, for the messages of others; at most 64 bytes.

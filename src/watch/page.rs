@@ -9,7 +9,7 @@ use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat,
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering, fence};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 
 /// Size of a page in bytes.
 const BYTES: usize = 4096;
@@ -30,6 +30,7 @@ struct Layout {
     step_bytes: AtomicU32,
     step: [AtomicU8; STEP],
     text: [AtomicU8; TEXT],
+    moves: AtomicU64,
 }
 
 const _: () = assert!(size_of::<Layout>() <= BYTES);
@@ -200,6 +201,16 @@ impl Page {
             std::hint::spin_loop();
         }
         None
+    }
+
+    /// Something of the communicator has moved on this rank. One writer.
+    pub fn moved(&self) {
+        self.layout().moves.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Changes when something moves, on its device or in a step of its host; while ranks have left, for nobody looks before.
+    pub fn moves(&self) -> (u64, u32) {
+        (self.layout().moves.load(Ordering::Relaxed), self.layout().step_seq.load(Ordering::Relaxed))
     }
 
     /// What the rank says of itself.

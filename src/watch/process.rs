@@ -2,6 +2,7 @@
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
 
 /// Becomes readable when process `pid` ends. None when it has ended already.
 pub(super) fn open(pid: u32) -> rustix::io::Result<Option<OwnedFd>> {
@@ -36,6 +37,46 @@ pub(crate) fn process_state(pid: u32) -> String {
         Some(_) => ", its process sleeps".into(),
     }
 }
+
+/// True while it is stopped: by a signal, or by a debugger that holds it.
+pub(super) fn is_stopped(pid: u32) -> bool {
+    matches!(stat(pid), Some((b'T' | b't', _)))
+}
+
+/// True from the moment that it begins to end; its descriptors close a while before it has ended, with a GPU seconds before.
+pub(super) fn is_ending(pid: u32) -> bool {
+    const PF_EXITING: u32 = 4;
+    match stat(pid) {
+        None | Some((b'Z' | b'X', _)) => true,
+        Some((_, fields)) => fields.get(FLAGS).and_then(|flags| flags.parse::<u32>().ok()).is_some_and(|f| f & PF_EXITING != 0),
+    }
+}
+
+/// Which program a process runs: another one after it has called exec.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Program {
+    file: Option<PathBuf>,
+    /// Random for each exec; 0 where the system does not show it.
+    stack: u64,
+}
+
+impl Program {
+    /// What `pid` runs now; None when it is gone.
+    pub fn of(pid: u32) -> Option<Self> {
+        let (_, fields) = stat(pid)?;
+        let stack = fields.get(STACK).and_then(|at| at.parse().ok()).unwrap_or(0);
+        Some(Self { file: std::fs::read_link(format!("/proc/{pid}/exe")).ok(), stack })
+    }
+
+    /// Its file, for messages.
+    pub fn name(&self) -> String {
+        self.file.as_deref().map_or_else(|| "another program".into(), |file: &Path| file.display().to_string())
+    }
+}
+
+/// Fields of /proc/PID/stat, counted from the state.
+const FLAGS: usize = 6;
+const STACK: usize = 25;
 
 /// State letter and the fields of /proc/PID/stat, exit_code last.
 fn stat(pid: u32) -> Option<(u8, Vec<String>)> {
@@ -82,13 +123,41 @@ mod tests {
         while !process_state(pid).contains("stopped") {
             std::thread::yield_now();
         }
+        assert!(is_stopped(pid) && !is_ending(pid) && !is_stopped(std::process::id()));
         send(libc::SIGKILL);
         let mut polled = [rustix::event::PollFd::new(&watched, rustix::event::PollFlags::IN)];
         assert_eq!(rustix::event::poll(&mut polled, None).unwrap(), 1);
         assert_eq!(how_ended(pid), ", killed by SIGKILL");
+        assert!(is_ending(pid));
         child.wait().unwrap();
         assert_eq!(how_ended(pid), "");
         assert!(open(pid).unwrap().is_none());
         assert!(process_state(pid).contains("ended"));
+    }
+
+    #[test]
+    fn an_exec_shows_also_of_the_same_program() {
+        let script = "read a; exec sh -c 'read b; exec sleep 60'";
+        let mut child = Command::new("sh").args(["-c", script]).stdin(Stdio::piped()).spawn().unwrap();
+        let (pid, mut input) = (child.id(), child.stdin.take().unwrap());
+        let seen = |wanted: &dyn Fn(&Program) -> bool| loop {
+            let now = Program::of(pid).unwrap();
+            if wanted(&now) {
+                return now;
+            }
+            std::thread::yield_now();
+        };
+        let first = seen(&|now| now.name().contains("sh") && *now != Program::of(std::process::id()).unwrap());
+        std::io::Write::write_all(&mut input, b"1\n").unwrap();
+        let second = seen(&|now| *now != first);
+        assert_eq!(second.file, first.file);
+        std::io::Write::write_all(&mut input, b"2\n").unwrap();
+        let third = seen(&|now| now.file != second.file);
+        assert!(
+            third.name().contains("sleep") || third.name().contains("busybox") || third.name().contains("coreutils"),
+            "{third:?}"
+        );
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 }

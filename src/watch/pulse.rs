@@ -3,6 +3,7 @@
 //!
 //! One thread per GPU, since a driver call can wait for a lock; one for all CPU devices.
 
+use super::signs::{Signs, Words};
 use crate::device::{Device, Kind};
 use crate::error::{Code, Error, Result};
 use crate::gin::abort::Abort;
@@ -25,6 +26,7 @@ struct Patient {
     abort: Weak<Abort>,
     rank: u32,
     tag: String,
+    looks: Option<(Arc<Signs>, Arc<dyn Words>)>,
 }
 
 type Ward = Arc<Mutex<Vec<Patient>>>;
@@ -44,12 +46,18 @@ pub struct Pulse {
 }
 
 impl Pulse {
-    /// `tag` names the communicator in the message.
-    pub fn watch(device: &Arc<dyn Device>, abort: &Arc<Abort>, rank: u32, tag: String) -> Result<Self> {
+    /// `tag` names the communicator in the message; what its words show goes to the signs.
+    pub fn watch(
+        device: &Arc<dyn Device>,
+        abort: &Arc<Abort>,
+        rank: u32,
+        tag: String,
+        looks: Option<(Arc<Signs>, Arc<dyn Words>)>,
+    ) -> Result<Self> {
         static LAST: AtomicU64 = AtomicU64::new(0);
         let key = if device.kind() == Kind::Cpu { -1 } else { device.ordinal() };
         let id = LAST.fetch_add(1, Ordering::Relaxed);
-        let patient = Patient { id, device: device.clone(), abort: Arc::downgrade(abort), rank, tag };
+        let patient = Patient { id, device: device.clone(), abort: Arc::downgrade(abort), rank, tag, looks };
         let mut wards = wards().lock();
         match wards.get(&key) {
             Some(ward) => ward.lock().push(patient),
@@ -92,7 +100,7 @@ fn run(key: Key, ward: &Ward) {
             }
             patients.clone()
         };
-        for Patient { device, abort, rank, tag, .. } in patients {
+        for Patient { device, abort, rank, tag, looks, .. } in patients {
             let Some(abort) = abort.upgrade().filter(|abort| !abort.is_raised()) else { continue };
             let Some(_at_work) = process::at_work() else { return };
             if let Err(error) = device.health() {
@@ -105,6 +113,10 @@ fn run(key: Key, ward: &Ward) {
                     said
                 );
                 abort.raise(Error::new(Code::UnhandledCudaError, 84, text).by(rank));
+                continue;
+            }
+            if let Some((signs, words)) = looks {
+                signs.look(&*device, &abort, &*words);
             }
         }
     }

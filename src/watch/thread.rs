@@ -1,16 +1,20 @@
-//! The thread "ginrs watch", one per process: sleeps until a watched process ends or a communicator fails.
+//! The thread "ginrs watch", one per process: sleeps until a watched process ends or a communicator fails, and looks around now and then.
 
 use super::group::Group;
-use super::process;
+use super::links::{self, Fate};
+use super::process::{self, Program};
+use super::stops::Stops;
 use crate::bootstrap::Address;
+use crate::bootstrap::service_is_intact;
 use crate::error::{Error, Result};
-use crate::process::{PerProcess, ServiceFd, service_thread};
+use crate::process::{PerProcess, ServiceFd, descriptors_lost, service_thread};
 use crate::sync::Mutex;
 use crate::{bail, info};
-use rustix::event::{EventfdFlags, epoll, eventfd};
+use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 
 /// What other threads tell the watch thread.
 pub(super) enum Event {
@@ -22,12 +26,26 @@ pub(super) enum Event {
     Lost { group: Weak<Group>, address: Address },
 }
 
+/// A process. What it ran when it was first watched.
 struct Watched {
     address: Address,
     pid: u32,
     pidfd: ServiceFd,
+    program: Option<Program>,
     groups: Vec<Weak<Group>>,
 }
+
+/// Links that have closed while the pidfd says nothing, and when they did.
+struct Loss {
+    group: Weak<Group>,
+    address: Address,
+    since: Instant,
+}
+
+/// Between two looks around, while there are communicators.
+const TICK: Duration = Duration::from_millis(250);
+/// So much later a look may be before it counts that this process itself stood still.
+const LATE: u32 = 4;
 
 #[derive(Default)]
 struct Processes {
@@ -41,6 +59,7 @@ pub(super) struct Watcher {
     bell: ServiceFd,
     events: Mutex<Vec<Event>>,
     processes: Mutex<Processes>,
+    groups: Mutex<Vec<Weak<Group>>>,
 }
 
 const BELL: u64 = 0;
@@ -51,13 +70,19 @@ impl Watcher {
         static WATCHER: PerProcess<Mutex<Option<&'static Watcher>>> = PerProcess::new();
         let mut slot = WATCHER.get(Mutex::default).lock();
         if let Some(watcher) = *slot {
-            return Ok(watcher);
+            return if watcher.epoll.is_intact() { Ok(watcher) } else { Err(descriptors_lost()) };
         }
         let made = (|| {
             let epoll = ServiceFd::new(epoll::create(epoll::CreateFlags::CLOEXEC)?);
             let bell = ServiceFd::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
             epoll::add(epoll.as_fd(), bell.as_fd(), epoll::EventData::new_u64(BELL), epoll::EventFlags::IN)?;
-            Ok::<_, Errno>(Watcher { epoll, bell, events: Mutex::default(), processes: Mutex::default() })
+            Ok::<_, Errno>(Watcher {
+                epoll,
+                bell,
+                events: Mutex::default(),
+                processes: Mutex::default(),
+                groups: Mutex::default(),
+            })
         })();
         let watcher: &'static Watcher = match made {
             Ok(watcher) => Box::leak(Box::new(watcher)),
@@ -76,6 +101,16 @@ impl Watcher {
         let _ = rustix::io::write(self.bell.as_fd(), &1u64.to_ne_bytes());
     }
 
+    /// Looks after `group` now and then.
+    pub fn add(&self, group: &Arc<Group>) {
+        let mut groups = self.groups.lock();
+        groups.retain(|group| group.strong_count() > 0);
+        groups.push(Arc::downgrade(group));
+        drop(groups);
+        // It may sleep without end.
+        let _ = rustix::io::write(self.bell.as_fd(), &1u64.to_ne_bytes());
+    }
+
     /// Tells `group` when process `pid`, which serves at `address`, ends. Communicators share one pidfd per process.
     pub fn watch(&self, address: Address, pid: u32, group: &Arc<Group>) -> rustix::io::Result<()> {
         let mut processes = self.processes.lock();
@@ -90,7 +125,8 @@ impl Watcher {
         processes.last += 1;
         let token = processes.last;
         epoll::add(self.epoll.as_fd(), &pidfd, epoll::EventData::new_u64(token), epoll::EventFlags::IN)?;
-        let watched = Watched { address, pid, pidfd: ServiceFd::new(pidfd), groups: vec![Arc::downgrade(group)] };
+        let (program, groups) = (Program::of(pid), vec![Arc::downgrade(group)]);
+        let watched = Watched { address, pid, pidfd: ServiceFd::new(pidfd), program, groups };
         processes.by_token.insert(token, watched);
         Ok(())
     }
@@ -109,11 +145,19 @@ impl Watcher {
 
     fn run(&self) {
         let mut ready = Vec::with_capacity(64);
+        let (mut losses, mut stops, mut last) = (Vec::new(), Stops::default(), Instant::now());
         loop {
             ready.clear();
-            match epoll::wait(self.epoll.as_fd(), rustix::buffer::spare_capacity(&mut ready), None) {
+            let groups = self.groups.lock().iter().any(|group| group.strong_count() > 0);
+            let timeout = match losses.is_empty() {
+                false => Some(links::AGAIN),
+                true => groups.then(|| TICK.saturating_sub(last.elapsed())),
+            };
+            let timeout = timeout.map(|left| Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() });
+            match epoll::wait(self.epoll.as_fd(), rustix::buffer::spare_capacity(&mut ready), timeout.as_ref()) {
                 Ok(_) | Err(Errno::INTR) => {}
-                Err(e) => panic!("epoll wait failed: {e}"),
+                // Nothing else ends it: the descriptor was closed, or is another file's now.
+                Err(_) => return self.broken(&descriptors_lost()),
             }
             for event in &ready {
                 let token = event.data.u64();
@@ -124,7 +168,65 @@ impl Watcher {
                 }
             }
             let events = std::mem::take(&mut *self.events.lock());
-            events.into_iter().for_each(|event| self.handle(event));
+            events.into_iter().for_each(|event| losses.extend(self.handle(event)));
+            losses.retain(|loss| self.is_open(loss));
+            let elapsed = last.elapsed();
+            if elapsed >= TICK {
+                last = Instant::now();
+                if !self.look_around(elapsed, &mut stops) {
+                    return self.broken(&descriptors_lost());
+                }
+            }
+        }
+    }
+
+    /// What nobody tells: who stands still, and who waits in vain. False once the library's own descriptors are gone.
+    fn look_around(&self, elapsed: Duration, stops: &mut Stops) -> bool {
+        if !(self.epoll.is_intact() && self.bell.is_intact() && service_is_intact()) {
+            return false;
+        }
+        let groups: Vec<Arc<Group>> = self.groups.lock().iter().filter_map(Weak::upgrade).collect();
+        // Whoever stood still itself saw nothing of the others, and they may have stood still with it.
+        let awake = elapsed < LATE * TICK;
+        let waits: Vec<bool> = groups.iter().map(|group| group.look()).collect();
+        let waiting: Vec<&Arc<Group>> = groups.iter().zip(waits).filter_map(|(group, waits)| waits.then_some(group)).collect();
+        let processes: Vec<(Address, u32)> = {
+            let processes = self.processes.lock();
+            let concerns = |watched: &&Watched| {
+                watched.groups.iter().any(|of| waiting.iter().any(|group| std::ptr::eq(of.as_ptr(), Arc::as_ptr(group))))
+                    || stops.is_stopped(watched.pid)
+            };
+            processes.by_token.values().filter(concerns).map(|watched| (watched.address, watched.pid)).collect()
+        };
+        let name = |address| groups.iter().find_map(|group| group.name_of(address));
+        stops.look(&processes, awake, name);
+        let elapsed = if awake { elapsed } else { Duration::ZERO };
+        for group in &groups {
+            group.judge(elapsed, |address| processes.iter().any(|(at, pid)| *at == address && stops.is_stopped(*pid)));
+        }
+        true
+    }
+
+    /// Whether it has yet to be found out what became of a process.
+    fn is_open(&self, loss: &Loss) -> bool {
+        let Some(group) = loss.group.upgrade() else { return false };
+        let found = {
+            let processes = self.processes.lock();
+            // Once it is gone from here its end has been told.
+            let Some(watched) = processes.by_token.values().find(|watched| watched.address == loss.address) else { return false };
+            links::fate(watched.pid, loss.since, watched.program.as_ref())
+        };
+        match found {
+            None if group.has_all_left(loss.address) => false,
+            None => true,
+            Some(Fate::Died) => {
+                group.ended(loss.address);
+                false
+            }
+            Some(Fate::Lives(how)) => {
+                group.cut_off(loss.address, &how);
+                false
+            }
         }
     }
 
@@ -138,29 +240,22 @@ impl Watcher {
     }
 
     fn broken(&self, error: &Error) {
-        let groups: Vec<_> = self.processes.lock().by_token.values().flat_map(|watched| watched.groups.clone()).collect();
+        let groups = self.groups.lock().clone();
         groups.iter().filter_map(Weak::upgrade).for_each(|group| group.fail(error));
     }
 
-    fn handle(&self, event: Event) {
+    fn handle(&self, event: Event) -> Option<Loss> {
         match event {
-            Event::Failed { group, cause } => {
-                if let Some(group) = group.upgrade() {
-                    group.fail(&cause);
-                }
-            }
-            Event::Raised { group, rank, cause } => {
-                if let Some(group) = group.upgrade() {
-                    group.raised(rank, &cause);
-                }
-            }
+            Event::Failed { group, cause } => group.upgrade()?.fail(&cause),
+            Event::Raised { group, rank, cause } => group.upgrade()?.raised(rank, &cause),
             Event::Lost { group, address } => {
-                // Where a pidfd watches it, that tells more, and not before it is true.
-                let watched = self.processes.lock().by_token.values().any(|watched| watched.address == address);
-                if !watched && let Some(group) = group.upgrade() {
-                    group.ended(address);
+                // Where a pidfd watches it, that tells more of a death, and not before it is true.
+                if self.processes.lock().by_token.values().any(|watched| watched.address == address) {
+                    return Some(Loss { group, address, since: Instant::now() });
                 }
+                group.upgrade()?.ended(address);
             }
         }
+        None
     }
 }

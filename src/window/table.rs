@@ -18,7 +18,7 @@ pub mod ext {
     /// First word.
     pub const MAGIC: u64 = 0x4d4d_4f43_5352_4e47;
     /// Grows when fields are appended.
-    pub const VERSION: u32 = 2;
+    pub const VERSION: u32 = 3;
     /// Magic, version, size, abort word, the same in host memory.
     pub const BYTES: u32 = 32;
 }
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn first_free_entry_pages_in_a_chain_and_the_block_behind_the_first() {
         let device = CpuDevice::new(0);
-        let abort = Abort::new(device.control(4).unwrap());
+        let abort = Abort::new(device.control(4096).unwrap());
         let mut table = WindowTable::new(&*device, &abort).unwrap();
         let entries: Vec<_> = (0..40u64).map(|i| table.insert(&*device, 0x1000 * (i + 1), 64, 0x10 + i).unwrap()).collect();
         let first = read(table.device());
@@ -125,6 +125,6 @@ mod tests {
         let at = (table.device() + ext::OFFSET) as *const u64;
         // SAFETY: 32 bytes behind the first page, inside its 1024.
         let block = unsafe { [*at, *at.add(1), *at.add(2), *at.add(3)] };
-        assert_eq!(block, [ext::MAGIC, 32 << 32 | 2, abort.device_address(), abort.host_address()]);
+        assert_eq!(block, [ext::MAGIC, 32 << 32 | 3, abort.device_address(), abort.host_address()]);
     }
 }

@@ -59,27 +59,78 @@ NCCL_DEVICE_INLINE bool isAborted(Where const& where, bool lookAtHost = false) {
   return loadRelaxed(nccl::utility::loadConst(&ext->abortHost)) != 0;
 }
 
+#if (!defined(__CUDA_ARCH__) || defined(__GINRS_CPU__)) && !defined(__CUDACC_RTC__) && !defined(GINRS_OWN_KERNELS)
+/* Tells the library, if it is ours, that kernels here leave notes of their waits: a long one that leaves none then waits for nobody. */
+NCCL_EXTERN_C __attribute__((weak)) void ginrsNoteHeaders(unsigned version);
+__attribute__((constructor, unused)) static void noteHeaders() {
+  if (ginrsNoteHeaders != nullptr) ginrsNoteHeaders(GINRS_EXT_VERSION);
+}
+#endif
+
+/* What a wait is for (../marker.h). The kernels of the library's own collectives define GINRS_OWN_KERNELS. */
+NCCL_HOST_DEVICE_INLINE uint32_t waitsFor(uint32_t kind, uint32_t detail = 0) {
+#ifdef GINRS_OWN_KERNELS
+  kind |= 0x80;
+#endif
+  return kind << 24 | (detail & 0xffffff);
+}
+
+NCCL_DEVICE_INLINE uint32_t noteClock() {
+#ifdef __GINRS_CPU__
+  return uint32_t((unsigned long long)clock64() >> 20);
+#elif defined(__CUDA_ARCH__)
+  unsigned long long time;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(time));
+  return uint32_t(time >> 20);
+#else
+  return 0;
+#endif
+}
+
+/* A wait lasts. `turn` counts its bursts modulo 64, and holds above them when it was first seen to be long; gives the next one. */
+template <typename Where>
+NCCL_DEVICE_INLINE unsigned noteWait(Where const& where, unsigned turn, uint32_t what) {
+  uint32_t since = (turn >> 6) - 1; /* the count has just run over */
+  if (since == 0) since = noteClock() & 0x1ffffff; /* one bit less than fits: the count may run over */
+  if (since == 0) since = 1;
+  auto const* ext = extensionOf(where);
+  if (ext != nullptr && nccl::utility::loadConst(&ext->version) >= 3) {
+    char* host = reinterpret_cast<char*>(nccl::utility::loadConst(&ext->abortHost));
+    uint64_t* note = reinterpret_cast<uint64_t*>(host + GINRS_WAIT_NOTE_OFFSET);
+    uint32_t other = uint32_t(loadRelaxed(note) >> 32);
+    /* Younger by less than half of what the stamp can say. */
+    if (other == 0 || ((other - since) & 0x1ffffff) - 1 < 0xffffff) storeRelaxed(note, uint64_t(since) << 32 | what);
+  }
+  return since << 6;
+}
+
 /* Calls done() until it is true; false if the communicator was aborted instead. Between two looks stand done()'s own code
  * and a count: a wait of less than a burst, some 10 us, touches no memory but its own. (Of five forms of this loop the
- * one that is not slower than NVIDIA's headers in any LSA barrier of 2 and 4 ranks.) */
-template <typename Where, typename Done>
-NCCL_DEVICE_INLINE bool until(Where const& where, Done&& done) {
+ * one that is not slower than NVIDIA's headers in any LSA barrier of 2 and 4 ranks.) About once a millisecond the wait looks
+ * at the host's abort word, and leaves a note of what it is for: `what()` is asked only then. */
+template <typename Where, typename Done, typename What>
+NCCL_DEVICE_INLINE bool until(Where const& where, Done&& done, What&& what) {
+  unsigned turn = 0;
 #ifdef __GINRS_CPU__
   while (!done()) {
     ginrs_cpu_yield(GINRS_CPU_WAITING);
     if (isAborted(where)) return false;
+    turn++;
+    if ((turn & 0x3f) == 0) turn = noteWait(where, turn, what());
   }
   return true;
 #else
-  constexpr int burst = 32;            /* looks between two at the near abort word */
-  constexpr unsigned hostMask = 0x3f;  /* bursts, less one, between two at the host's: about a millisecond */
+  constexpr int burst = 32; /* looks between two at the near abort word */
 #pragma unroll 1
-  for (unsigned bursts = 1;; bursts++) {
+  for (;;) {
 #pragma unroll 2
     for (int i = 0; i < burst; i++) {
       if (done()) return true;
     }
-    if (isAborted(where, (bursts & hostMask) == 0)) return false;
+    turn++;
+    bool isLong = (turn & 0x3f) == 0; /* after 64 bursts, about a millisecond */
+    if (isAborted(where, isLong)) return false;
+    if (isLong) turn = noteWait(where, turn, what());
   }
 #endif
 }

@@ -97,7 +97,9 @@ NCCL_DEVICE_INLINE void writeSlot(void* slot, ncclGinProxyGfd_t const& gfd) {
 NCCL_DEVICE_INLINE bool waitForConsumer(ncclGinCtx const& ctx, uint32_t* ci, uint32_t* cached, uint32_t end,
                                         cuda::memory_order order) {
   uint32_t seen = 0;
-  bool isReached = until(ctx, [&] { return nccl::utility::rollingLessEq(end, seen = look(ci, order)); });
+  bool isReached = until(
+      ctx, [&] { return nccl::utility::rollingLessEq(end, seen = look(ci, order)); },
+      [] { return waitsFor(GINRS_WAITS_QUEUE); });
   settle(order);
   if (isReached && cached != nullptr) {
     fenceRelease<cuda::thread_scope_device>();

@@ -21,7 +21,9 @@ NCCL_DEVICE_INLINE uint64_t waitWord(ncclGinCtx const& ctx, uint64_t* word, uint
                                      cuda::memory_order order) {
   order = nccl::utility::acquireOrderOf(order);
   uint64_t value = 0;
-  until(ctx, [&] { return nccl::utility::rollingLessEq(least, value = look(word, order), bits); });
+  until(
+      ctx, [&] { return nccl::utility::rollingLessEq(least, value = look(word, order), bits); },
+      [] { return waitsFor(GINRS_WAITS_WORD); });
   settle(order);
   return value;
 }

@@ -106,9 +106,17 @@ NCCL_DEVICE_INLINE void arrive(ncclLsaBarrierSession_internal<Coop>& bar, cuda::
   }
 }
 
-/* Until the word has reached `least`, or the communicator is aborted. */
-NCCL_DEVICE_INLINE void waitWord(ncclDevComm const& comm, uint32_t* word, uint32_t least, cuda::memory_order order) {
-  until(comm, [&] { return nccl::utility::rollingLessEq(least, look(word, order)); });
+/* Until the word has reached `least`, or the communicator is aborted. `rank()`: whose word it is. */
+template <typename Rank>
+NCCL_DEVICE_INLINE void waitWord(ncclDevComm const& comm, uint32_t* word, uint32_t least, cuda::memory_order order, Rank&& rank) {
+  until(
+      comm, [&] { return nccl::utility::rollingLessEq(least, look(word, order)); },
+      [&] { return waitsFor(GINRS_WAITS_LSA, rank()); });
+}
+/* World rank of the `i`th peer. */
+template <typename Coop>
+NCCL_DEVICE_INLINE uint32_t worldOf(ncclLsaBarrierSession_internal<Coop> const& bar, int i) {
+  return uint32_t(bar.comm.rank + (peerOf(bar, i) - bar.team.rank) * bar.team.stride);
 }
 
 template <typename Coop>
@@ -116,14 +124,14 @@ NCCL_DEVICE_INLINE void wait(ncclLsaBarrierSession_internal<Coop>& bar, cuda::me
   order = nccl::utility::acquireOrderOf(order);
   if (bar.multimem) {
     bar.epoch += uint32_t(bar.team.nRanks);
-    if (bar.coop.thread_rank() == 0) waitWord(bar.comm, bar.mcInbox(false), bar.epoch, order);
+    if (bar.coop.thread_rank() == 0) waitWord(bar.comm, bar.mcInbox(false), bar.epoch, order, [] { return 0xffffffu; });
   } else {
     bar.epoch += 1;
     if (bar.firstIn != nullptr) {
-      waitWord(bar.comm, bar.firstIn, bar.epoch, order);
+      waitWord(bar.comm, bar.firstIn, bar.epoch, order, [&] { return worldOf(bar, bar.coop.thread_rank()); });
 #pragma unroll 1
       for (int i = bar.coop.thread_rank() + bar.coop.size(); i < bar.team.nRanks - 1; i += bar.coop.size()) {
-        waitWord(bar.comm, inbox(bar, i), bar.epoch, order);
+        waitWord(bar.comm, inbox(bar, i), bar.epoch, order, [&] { return worldOf(bar, i); });
       }
     }
   }

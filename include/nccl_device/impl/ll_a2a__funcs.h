@@ -126,7 +126,7 @@ NCCL_DEVICE_INLINE void ncclLLA2ASession<Coop>::recvUnrolled(int eltStart, int e
       }
     }
     return all;
-  });
+  }, [] { return ginrs::waitsFor(GINRS_WAITS_LL); });
 #pragma unroll
   for (int e = 0; e < MaxEltCount; e++) {
     if (e < MinEltCount || e < eltCount) ginrs::ll::join(vals[e], pieces[e]);

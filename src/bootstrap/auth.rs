@@ -159,6 +159,13 @@ pub fn wrong_wire() -> [u8; CHALLENGE_BYTES] {
     out
 }
 
+/// What a crowded server tells whom it sends away unheard: come again.
+pub fn busy() -> [u8; CHALLENGE_BYTES] {
+    let mut out = [0; CHALLENGE_BYTES];
+    out[..8].copy_from_slice(&head(7));
+    out
+}
+
 /// The client's proof, once the server has proved itself.
 pub fn prove(
     secret: &Secret,

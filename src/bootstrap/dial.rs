@@ -96,6 +96,10 @@ fn once(to: Address, hello: &Hello, secret: &Secret, until: Instant) -> Result<(
     send_all(&socket, &hello, until)?;
     let mut challenge = [0; CHALLENGE_BYTES];
     receive_exact(&socket, &mut challenge, until)?;
+    // On a busy machine an honest client may be mute for so long that a crowded server sends it away.
+    if challenge == auth::busy() {
+        return Err(NoLink::Late);
+    }
     let proof = auth::prove(secret, &hello, &challenge).map_err(|refused| match refused {
         Refused::Stranger => NoLink::Impostor,
         Refused::Wire(version) => NoLink::Wire(version),

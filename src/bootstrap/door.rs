@@ -2,10 +2,11 @@
 
 use super::address::Credentials;
 use super::auth::{Hello, Role, Secret};
+use super::budget::{PER_TURN, REST};
 use super::event_loop::{Entry, EventLoop};
 use super::link::{FrameReader, Link};
 use super::port::system;
-use super::root::full;
+use super::root::{Root, full};
 use super::stranger::{MAX_STRANGERS, Step, Stranger};
 use super::wire::{Frame, Reason};
 use crate::info;
@@ -13,15 +14,35 @@ use crate::process::ServiceFd;
 use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
+
+/// Most connections accepted in one turn of the event loop, and all that were turned away.
+static MOST_ACCEPTED: AtomicUsize = AtomicUsize::new(0);
+static TURNED_AWAY: AtomicU32 = AtomicU32::new(0);
+
+pub(super) fn count(accepted: usize, turned_away: u32) {
+    MOST_ACCEPTED.fetch_max(accepted, Ordering::Relaxed);
+    TURNED_AWAY.store(turned_away, Ordering::Relaxed);
+}
+
+/// For tests: the most connections that this process accepted in one turn of its service thread, and all that it turned away.
+#[doc(hidden)]
+pub fn door_counts() -> (usize, u32) {
+    (MOST_ACCEPTED.load(Ordering::Relaxed), TURNED_AWAY.load(Ordering::Relaxed))
+}
 
 /// How long descriptors may be short before the ranks that wait are told.
 const STARVED: Duration = Duration::from_secs(1);
 
 impl EventLoop {
+    /// Takes some of the connections that wait; epoll tells of the rest in the next turn.
     pub(super) fn accept(&mut self, listener: u64) {
-        loop {
+        while self.accepted < PER_TURN {
+            if self.paused.is_some() {
+                return;
+            }
             if self.strangers.len() >= MAX_STRANGERS && !self.make_room() {
                 return self.pause(Duration::ZERO);
             }
@@ -30,6 +51,7 @@ impl EventLoop {
             match accept_with(socket.as_fd(), SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
                 Ok(socket) => {
                     self.starved = None;
+                    self.accepted += 1;
                     self.stranger(ServiceFd::new(socket), root);
                 }
                 Err(Errno::AGAIN) => return,
@@ -116,6 +138,10 @@ impl EventLoop {
 
     pub(super) fn turn_away(&mut self, root: Option<u64>, why: &str) {
         self.turned_away += 1;
+        let joining = self.roots.values().any(Root::is_joining);
+        if !self.budget.spend(Instant::now(), joining) {
+            self.pause(REST);
+        }
         if let Some(root) = root.and_then(|root| self.roots.get_mut(&root)) {
             root.stranger();
         }
@@ -135,6 +161,9 @@ impl EventLoop {
         };
         match self.strangers.iter().filter_map(yields).min() {
             Some((at, token, root)) if at <= now => {
+                if let Some(Entry::Stranger(stranger)) = self.entries.get(&token) {
+                    stranger.send_away();
+                }
                 self.close(token);
                 self.turn_away(root, "it kept others waiting");
                 true

@@ -2,6 +2,8 @@
 //! blocks but its one epoll wait. `door` is the part that deals with strangers.
 
 use super::address::Address;
+use super::budget::Budget;
+use super::door;
 use super::link::{Ended, FrameReader, Link};
 use super::port::Port;
 use super::root::Root;
@@ -38,6 +40,10 @@ pub(super) struct EventLoop {
     /// Since when no connection can be accepted for want of descriptors.
     pub(super) starved: Option<Instant>,
     pub(super) next: u64,
+    /// Connections that may yet be turned away.
+    pub(super) budget: Budget,
+    /// Connections accepted in this turn.
+    pub(super) accepted: usize,
     /// Connections turned away so far, and when that was last said.
     pub(super) turned_away: u32,
     pub(super) told: Option<Instant>,
@@ -56,6 +62,8 @@ impl EventLoop {
             paused: None,
             starved: None,
             next: 2,
+            budget: Budget::new(Instant::now()),
+            accepted: 0,
             turned_away: 0,
             told: None,
         }
@@ -72,17 +80,33 @@ impl EventLoop {
                 // Nothing else ends it: the descriptor was closed, or is another file's now.
                 Err(_) => return self.service.broken(&process::descriptors_lost()),
             }
+            // Who has proved itself comes first, who has yet to be let in last.
+            events.sort_by_key(|event| self.rank_of(event.data.u64()));
+            self.accepted = 0;
             for event in &events {
                 let (token, flags) = (event.data.u64(), event.flags);
                 self.event(token, flags);
             }
             self.on_time();
+            door::count(self.accepted, self.turned_away);
+        }
+    }
+
+    fn rank_of(&self, token: u64) -> u8 {
+        match self.entries.get(&token) {
+            None | Some(Entry::Member { .. } | Entry::Peer { .. }) => 0,
+            Some(Entry::Stranger(_)) => 1,
+            Some(Entry::Listener { .. }) => 2,
         }
     }
 
     fn next_deadline(&self) -> Option<Instant> {
         let strangers = self.strangers.iter().filter_map(|token| match &self.entries[token] {
-            Entry::Stranger(s) => Some(if self.paused.is_some() { s.yields_at().min(s.deadline()) } else { s.deadline() }),
+            Entry::Stranger(s) => Some(if self.paused.is_some_and(|(_, for_room)| for_room) {
+                s.yields_at().min(s.deadline())
+            } else {
+                s.deadline()
+            }),
             _ => None,
         });
         strangers.chain(self.roots.values().filter_map(Root::next_deadline)).chain(self.paused.map(|(until, _)| until)).min()

@@ -15,6 +15,7 @@
 
 mod address;
 mod auth;
+mod budget;
 mod cancel;
 mod dial;
 mod door;
@@ -37,6 +38,8 @@ mod wire;
 
 pub use address::{Address, FdAddress};
 pub use cancel::Cancel;
+#[doc(hidden)]
+pub use door::door_counts;
 pub use id::UniqueId;
 pub(crate) use port::{Fate, Port};
 pub(crate) use service::service_is_intact;

@@ -82,6 +82,11 @@ impl Root {
         (self.key == *key).then_some(self.secret)
     }
 
+    /// Some ranks are here, and wait for others.
+    pub fn is_joining(&self) -> bool {
+        self.first.is_some() && matches!(self.state, State::Gathering | State::Hearing(_))
+    }
+
     /// Somebody came and could not prove the secret.
     pub fn stranger(&mut self) {
         self.strangers += 1;

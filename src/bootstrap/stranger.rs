@@ -9,7 +9,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::time::{Duration, Instant};
 
 /// Most connections that may be unproved at once, over all listeners of the process.
-pub const MAX_STRANGERS: usize = 64;
+pub const MAX_STRANGERS: usize = 256;
 /// How long a handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(2);
 /// How long one may stay when others wait for its place. An honest client's first message is there when its connection is
@@ -61,6 +61,13 @@ impl Stranger {
     /// When it may be sent away for another one's sake.
     pub fn yields_at(&self) -> Instant {
         self.since + if self.asked.is_none() { MUTE_GRACE } else { KNOWN_GRACE }
+    }
+
+    /// It goes for another one's sake.
+    pub fn send_away(&self) {
+        if self.asked.is_none() {
+            self.send(&auth::busy());
+        }
     }
 
     /// Reads what is there. `secret_of` finds the secret of the communicator that a HELLO names.

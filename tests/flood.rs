@@ -1,0 +1,219 @@
+//! Floods of connections while a job joins and runs: the ranks meet, the steps go on, and what strangers may cost is bounded.
+//! By counts, not by time: how many connections one turn of the service thread takes, and how many are turned away in a while.
+
+use ginrs::bootstrap::{Bootstrap, UniqueId, door_counts};
+use std::collections::VecDeque;
+use std::io::Write;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::SocketAddr;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+const NOBODY: u32 = 65534;
+const STEPS: u32 = 300;
+
+/// The abstract names that this process or a child listens at, as anybody finds them.
+fn sockets_of(pid: u32) -> Vec<String> {
+    let links = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let own: Vec<String> = links.filter_map(|fd| Some(std::fs::read_link(fd.path()).ok()?.to_str()?.to_owned())).collect();
+    let table = std::fs::read_to_string("/proc/net/unix").unwrap();
+    let named = table.lines().filter_map(|line| Some((line.split_whitespace().nth(6)?, line.split_once('@')?.1)));
+    let mut names: Vec<String> =
+        named.filter(|(inode, _)| own.contains(&format!("socket:[{inode}]"))).map(|(_, name)| name.to_owned()).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// A connection that does not wait for room in the queue, as std's would.
+fn connect(name: &str) -> Option<std::fs::File> {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC, None).ok()?;
+    let name = SocketAddr::from_abstract_name(name).ok()?;
+    connect(&socket, &SocketAddrUnix::new_abstract_name(name.as_abstract_name()?).ok()?).ok()?;
+    Some(socket.into())
+}
+
+/// Silent, half a greeting, a greeting of another job, noise, huge lengths, one that closes at once.
+fn words(i: usize) -> Vec<u8> {
+    let mut greeting = vec![0xa5u8; 4096];
+    greeting[..8].copy_from_slice(b"GINB\x01\x00\x01\x00");
+    match i % 6 {
+        0 => Vec::new(),
+        1 => greeting[..50].to_vec(),
+        2 => greeting[..100].to_vec(),
+        3 => greeting[8..].to_vec(),
+        4 => vec![0xff; 64],
+        _ => Vec::new(),
+    }
+}
+
+/// Makes up to `most` connections to the sockets in turn, until told; how many.
+fn flood(names: &[String], most: usize, go_on: impl Fn() -> bool) -> usize {
+    let (mut kept, mut made) = (VecDeque::new(), 0);
+    for i in 0.. {
+        if made == most || !go_on() {
+            break;
+        }
+        let Some(mut socket) = connect(&names[i % names.len()]) else {
+            std::thread::yield_now();
+            continue;
+        };
+        let _ = socket.write(&words(made));
+        if made % 6 != 5 {
+            kept.push_back(socket);
+        }
+        if kept.len() > 300 {
+            kept.pop_front();
+        }
+        made += 1;
+    }
+    made
+}
+
+fn again(test: &str, role: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", test, "--nocapture"]).env("GINRS_TEST_ROLE", role);
+    command
+}
+
+fn start_ranks(test: &str, id: &UniqueId, n: u32) -> Vec<Child> {
+    let hex: String = id.bytes().iter().map(|b| format!("{b:02x}")).collect();
+    let start = |rank: u32| {
+        let mut command = again(test, "rank");
+        let command = command.env("GINRS_TEST_ID", &hex).env("GINRS_TEST_RANK", format!("{rank}:{n}")).stdin(Stdio::piped());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    (0..n).map(start).collect()
+}
+
+/// The child's part, where this process is one.
+fn is_child() -> bool {
+    let Ok(role) = std::env::var("GINRS_TEST_ROLE") else { return false };
+    if role == "rank" {
+        let bytes = std::env::var("GINRS_TEST_ID").unwrap();
+        let bytes: Vec<u8> = (0..256).step_by(2).map(|at| u8::from_str_radix(&bytes[at..at + 2], 16).unwrap()).collect();
+        let (rank, n) = std::env::var("GINRS_TEST_RANK").unwrap().split_once(':').map(|(a, b)| (a.parse(), b.parse())).unwrap();
+        let (rank, n) = (rank.unwrap(), n.unwrap());
+        let boot = Bootstrap::join(&UniqueId::from_bytes(&bytes.try_into().unwrap()).unwrap(), rank, n).unwrap();
+        (0..STEPS).for_each(|_| boot.barrier("step").unwrap());
+        println!("steps done, counts {:?}", door_counts());
+        std::io::stdin().lines().for_each(drop); // until the parent has seen all
+        boot.barrier("end").unwrap();
+    } else {
+        let names: Vec<String> = role.split(',').map(str::to_owned).collect();
+        let start = Instant::now();
+        println!("got in {} times", flood(&names, usize::MAX, || start.elapsed() < Duration::from_secs(3)));
+    }
+    true
+}
+
+fn finish(ranks: Vec<Child>) {
+    for mut rank in ranks {
+        drop(rank.stdin.take());
+        let output = rank.wait_with_output().unwrap();
+        let told = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && told.contains("steps done"), "{told}");
+        let most: usize = told.split("counts (").nth(1).unwrap().split(',').next().unwrap().parse().unwrap();
+        assert!(most <= 32, "{told}");
+    }
+}
+
+/// One at a time: they count what this process turns away.
+static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+#[test]
+fn a_job_joins_and_runs_among_ten_thousand_hostile_connections() {
+    if is_child() {
+        return;
+    }
+    let _alone = ALONE.lock();
+    let test = "a_job_joins_and_runs_among_ten_thousand_hostile_connections";
+    let id = UniqueId::create().unwrap();
+    let own = sockets_of(std::process::id());
+    assert!(own.len() >= 2, "the process's socket and the id's: {own:?}");
+    let start = Instant::now();
+    let (before, mut ranks) = std::thread::scope(|scope| {
+        // From before the first rank comes until after the last has.
+        let before = scope.spawn(|| flood(&own, 5_000, || start.elapsed() < Duration::from_secs(60)));
+        std::thread::sleep(Duration::from_millis(20));
+        let ranks = start_ranks(test, &id, 4);
+        (before.join().unwrap(), ranks)
+    });
+    let mut doors: Vec<String> = Vec::new();
+    while doors.len() < own.len() + 4 && start.elapsed() < Duration::from_secs(60) {
+        doors = own.clone();
+        ranks.iter().for_each(|rank| doors.extend(sockets_of(rank.id())));
+        doors.sort();
+        doors.dedup();
+    }
+    let during = flood(&doors, 5_000, || start.elapsed() < Duration::from_secs(60));
+    assert_eq!(before + during, 10_000, "in {:?}", start.elapsed());
+    ranks.iter_mut().for_each(|rank| drop(rank.stdin.take()));
+    finish(ranks);
+    println!("4 ranks joined and ran among 10000 hostile connections in {:?}; counts {:?}", start.elapsed(), door_counts());
+    assert!(door_counts().0 <= 32, "{:?}", door_counts());
+    assert!(start.elapsed() < Duration::from_secs(120), "{:?}", start.elapsed());
+}
+
+/// A job that runs: what its process turns away in a second, however many come.
+fn bounded_while(flooded: impl FnOnce(&[String]) -> usize) {
+    let id = UniqueId::create().unwrap();
+    std::thread::scope(|scope| {
+        let id = &id;
+        for rank in 0..2 {
+            scope.spawn(move || drop(Bootstrap::join(id, rank, 2).unwrap()));
+        }
+    });
+    let own = sockets_of(std::process::id());
+    let (start, (_, before)) = (Instant::now(), door_counts());
+    let made = flooded(&own);
+    let (most, after) = door_counts();
+    let turned_away = f64::from(after - before);
+    let bound = 10_000.0 * start.elapsed().as_secs_f64() * 1.1 + 500.0;
+    println!("{made} connections in {:?}: {turned_away} turned away, at most {most} accepted in a turn", start.elapsed());
+    assert!(turned_away > 100.0 && turned_away <= bound, "{turned_away} of at most {bound}");
+    assert!(most <= 32, "{most}");
+}
+
+#[test]
+fn the_work_for_strangers_is_bounded() {
+    if is_child() {
+        return;
+    }
+    let _alone = ALONE.lock();
+    bounded_while(|names| {
+        let (start, stop) = (Instant::now(), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            let flood = || flood(names, usize::MAX, || !stop.load(Ordering::Relaxed));
+            let threads = [scope.spawn(flood), scope.spawn(flood)];
+            while start.elapsed() < Duration::from_secs(2) {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            stop.store(true, Ordering::Relaxed);
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        })
+    });
+}
+
+#[test]
+fn another_users_flood_is_bounded() {
+    if is_child() {
+        return;
+    }
+    if !rustix::process::geteuid().is_root() {
+        return println!("skipped: to act as another user this test must run as root");
+    }
+    let _alone = ALONE.lock();
+    bounded_while(|names| {
+        let mut command = again("another_users_flood_is_bounded", &names.join(","));
+        let output = command.uid(NOBODY).gid(NOBODY).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stdout).into_owned();
+        told.split("got in ").nth(1).unwrap_or_else(|| panic!("{output:?}")).split(' ').next().unwrap().parse().unwrap()
+    });
+    // And a rank that comes now is not kept out.
+    let id = UniqueId::create().unwrap();
+    assert_eq!(Bootstrap::join(&id, 0, 1).unwrap().n_ranks(), 1);
+}

@@ -51,8 +51,9 @@ check-headers: ## fails if they are stale
 demo: stage ## all examples on 4 ranks, as processes and as threads
 	@scripts/demo.sh
 
-test: ## everything; what CI runs
-	@scripts/test.sh
+test: ## everything; what CI runs (ONLY='programs cuda': these steps; FROM=programs: from there on; QUICK=1: no sanitizers)
+	@GINRS_TEST_ONLY="$(or $(ONLY),$(GINRS_TEST_ONLY))" GINRS_TEST_FROM="$(or $(FROM),$(GINRS_TEST_FROM))" \
+	  GINRS_TEST_QUICK="$(or $(QUICK),$(GINRS_TEST_QUICK),0)" scripts/test.sh
 
 bench: stage ## speed on the CPU device, as ratios to floors measured in the same run
 	@scripts/bench.sh

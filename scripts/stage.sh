@@ -56,4 +56,13 @@ ln -s "../../../$so" "$home/lib64/$so"
 ln -s ../libcuda.so "$home/lib64/stubs/libcuda.so"
 for name in libcudadevrt libnvToolsExt; do printf '!<arch>\n' > "$home/lib64/$name.a"; done
 printf '{"cuda": {"name": "ginrs on the CPU device", "version": "13.0.0"}}\n' > "$home/version.json"
-install -m 644 README.md MATRIX.md LICENSE LICENSE-MIT LICENSE-APACHE "$doc/"
+
+# The pages, as they lie in the repository, with the examples. A link to what is not installed (sources) becomes its text.
+rm -rf "$doc"
+install -d "$doc"
+cp -R README.md MATRIX.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE LICENSE-MIT LICENSE-APACHE docs examples-c "$doc/"
+find "$doc" -name '*.md' | while read -r page; do
+  { grep -oE '\]\([^)#: ]+' "$page" || true; } | cut -c3- | sort -u | while read -r target; do
+    [ -e "$(dirname "$page")/$target" ] || sed -i "s|\[\([^]]*\)\]($target[^)]*)|\1|g" "$page"
+  done
+done

@@ -1,0 +1,25 @@
+# The steps of make test, in the order in which a fault is cheapest to find; read by test.sh.
+
+# One set of packages for all three kinds of tests: another set would be another build.
+unit=(cargo test -q -p ginrs -p ginrs-cpu -p ginrs-tools -p header-gen -p mock-driver)
+
+step deps scripts/deps.sh
+step generated-files cargo run -q -p header-gen -- check
+step docs scripts/check-docs.py
+step build-unit "${unit[@]}" --no-run
+step unit "${unit[@]}" --lib --bins
+step integration "${unit[@]}" --test '*'
+step doc-examples "${unit[@]}" --doc
+step loom scripts/loom.sh
+step stage make -s stage
+step docs-staged scripts/check-docs.py build/prefix/share/doc/ginrs
+step build-abi cargo test -q -p abi-tests --no-run
+step abi-lib cargo test -q -p abi-tests --lib
+for file in abi-tests/tests/*.rs; do
+  name=$(basename "$file" .rs)
+  step "$name" cargo test -q -p abi-tests --test "$name"
+done
+if [ "$quick" = 0 ]; then
+  step sanitizer-address scripts/sanitize.sh address
+  step sanitizer-thread scripts/sanitize.sh thread
+fi

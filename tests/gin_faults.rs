@@ -4,7 +4,7 @@
 mod support;
 
 use ginrs::error::{Code, Error, Result};
-use ginrs::gin::descriptor::{Descriptor, SignalOp};
+use ginrs::gin::descriptor::{Descriptor, SignalOp, Source};
 use ginrs::gin::proxy::Routes;
 use ginrs::transport::{Capabilities, Completion, Region, Submitted, Transport, Work};
 use std::collections::VecDeque;
@@ -34,7 +34,10 @@ fn a_bad_descriptor_names_rank_context_operation_and_values() {
     let cases: [(Make, &[&str]); 9] = [
         (|rank| rank.put(0, 0x1f_fff9, 8).encode().unwrap(), &["target window", "bytes 0x1ffff9", "+0x8", "of 0x200000"]),
         (|rank| rank.put(0x20_0000, 0, 1).encode().unwrap(), &["source window", "bytes 0x200000"]),
-        (|rank| rank.put(0, u64::MAX >> 1, (1 << 57) - 1).encode().unwrap(), &["target window", "0x7fffffffffffffff"]),
+        (
+            |rank| rank.put(0, u64::MAX >> 1, (1 << 57) - 1).encode().unwrap(),
+            &["target window", "bytes -0x1 to -0x1+0x1ffffffffffffff"],
+        ),
         (
             |rank| Descriptor { dst_handle: 0xdead_0001, ..rank.put(0, 0, 8) }.encode().unwrap(),
             &["0xdead0001", "never given out"],
@@ -96,6 +99,45 @@ fn bounds_are_exact() {
         }
     }
     assert!(right > 20);
+}
+
+/// The same for a window in the middle of its memory, whose offsets count from the memory's start: both ends are exact, and what
+/// arrives lies where it should.
+#[test]
+fn a_window_inside_its_memory_is_bounded_at_both_ends() {
+    let (start, size) = (4096u64, 1000u64);
+    let plan = Plan { window: 16384, threads: false, ..Plan::default() };
+    for (from, to, bytes) in [(0u64, 0u64, 1000), (999, 999, 1), (992, 0, 8), (0, 992, 8)] {
+        for (from, to) in [(from, to), (from.wrapping_sub(1), to), (from, to.wrapping_sub(1)), (from + 1, to), (from, to + 1)] {
+            let ranks = fabric(plan);
+            let window = window_of(&ranks, start, size);
+            ranks[0].bytes(0, plan.window).fill(0x11);
+            ranks[1].bytes(0, plan.window).fill(0xee);
+            ranks[0].bytes(0, plan.window).fill(0x11);
+            // As a kernel adds: modulo 2^64, of which 63 bits travel.
+            let wrap = |offset: u64| offset.wrapping_add(start) & (u64::MAX >> 1);
+            let put = Descriptor { dst_handle: window, ..ranks[0].put(0, wrap(to), bytes) };
+            let put = Descriptor { source: Source::Memory { handle: window, offset: wrap(from) }, ..put };
+            ranks[0].kernel(0).post(1, &put, || ());
+            (0..3).for_each(|_| _ = ranks[0].gin.step());
+            let valid = [from, to].iter().all(|&offset| offset <= size && bytes <= size - offset);
+            assert_eq!(!ranks[0].abort.is_raised(), valid, "{bytes} bytes from {from:#x} to {to:#x}");
+            let landed = ranks[1].bytes(0, plan.window).iter().enumerate().filter(|(_, byte)| **byte == 0x11);
+            let first = start.wrapping_add(to) as usize;
+            let expected = if valid { first..first + bytes as usize } else { 0..0 };
+            assert!(landed.map(|(i, _)| i).eq(expected), "{bytes} bytes from {from:#x} to {to:#x}");
+        }
+    }
+}
+
+/// A window of `size` bytes in the memory of every rank, known to rank 0.
+fn window_of(ranks: &[Rank], start: u64, size: u64) -> u64 {
+    let memories: Vec<_> = ranks.iter().map(|rank| rank.memory.clone()).collect();
+    let at = |memory: &Arc<dyn ginrs::device::Physical>| Some(memory.host().unwrap().as_ptr() as u64 + start);
+    let addresses = memories.iter().map(at).collect();
+    // SAFETY: the region keeps the memories, and the window lies inside them.
+    let region = unsafe { Region::new(2, size, 0, addresses, Box::new(memories)) }.unwrap();
+    ranks[0].gin.register_region(region, start).unwrap()
 }
 
 /// How the transport of these tests behaves.

@@ -13,7 +13,7 @@ use crate::transport::select::{self, Choice, Facts, World};
 use crate::transport::shm::Shm;
 use crate::transport::staged::{self, Paths, Staged};
 use crate::transport::{Region, Transport};
-use crate::window::{self, Said, SymMemory};
+use crate::window::{self, Place, Said, SymMemory};
 use crate::{bail, config, info};
 use std::sync::Arc;
 
@@ -89,28 +89,48 @@ impl Gin {
         built
     }
 
-    /// Names a memory for descriptors: the value for `ginWins` of every context. The caller deregisters it before the
-    /// mappings behind `memory` go.
-    pub fn register(&self, comm: &Comm, memory: &Arc<SymMemory>) -> Result<u64> {
+    /// Names the window `place` of `memory` for descriptors.
+    pub fn register(self: &Arc<Self>, comm: &Comm, memory: &Arc<SymMemory>, place: Place) -> Result<Registered> {
         let ranks = 0..memory.peers.len() as u32;
         // What the device does not reach has no address here: staged puts need none.
         let address = |rank| match comm.topo.reach.reaches(self.rank, rank) {
-            true => memory.reach(&*comm.device, rank),
+            true => Ok(memory.reach(&*comm.device, rank)?.map(|at| at + place.start)),
             false => Ok(None),
         };
         let addresses = ranks.map(address).collect::<Result<_>>()?;
-        // SAFETY: a SymMemory's addresses are mapped until its holder in the window registry goes, which deregisters first.
-        let region = unsafe { Region::new(memory.id, memory.bytes as u64, self.rank, addresses, Box::new(memory.clone())) };
-        match region {
-            Some(region) => self.register_region(region),
-            None => bail!(
+        // SAFETY: a SymMemory's addresses are mapped until its holder in the window registry goes, behind the windows over it,
+        // and `place` lies in it. A Gin that stops forgets all regions.
+        let region = unsafe { Region::new(place.number, place.bytes, self.rank, addresses, Box::new(memory.clone())) };
+        let Some(region) = region else {
+            bail!(
                 SystemError,
                 37,
                 "memory cannot be used by GIN | memory {} of {:#x} bytes | this rank's own part is not mapped | fix: report this",
                 memory.id,
                 memory.bytes
-            ),
-        }
+            );
+        };
+        Ok(Registered { handle: self.register_region(region, place.start)?, gin: self.clone() })
+    }
+}
+
+/// A window that descriptors can name. Dropped: descriptors that still name it abort the communicator, and nothing touches its
+/// memory any more.
+pub struct Registered {
+    handle: u64,
+    gin: Arc<Gin>,
+}
+
+impl Registered {
+    /// The value for `ginWins` of every context.
+    pub fn handle(&self) -> u64 {
+        self.handle
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        self.gin.deregister(self.handle);
     }
 }
 

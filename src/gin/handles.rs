@@ -1,4 +1,5 @@
-//! The values that stand in `ginWins`: names of registered memories, never pointers.
+//! The values that stand in `ginWins`: names of windows, never pointers. Windows over one memory have each its own, so that an
+//! operation is bounded by what was registered and not by the allocation around it.
 //!
 //! A descriptor carries 63 bits of a handle: 20 bits of slot, 43 of generation. Generations start at a number that differs
 //! between communicators and rise at each reuse, so a stale handle, one of another communicator and stack garbage are all
@@ -13,15 +14,19 @@ const GENERATION: u64 = u64::MAX >> (1 + SLOT_BITS);
 #[derive(Clone, Copy)]
 struct Entry {
     generation: u64,
+    start: u64,
     bytes: u64,
     live: bool,
 }
 
-/// A registered memory, as a descriptor's handle names it.
+/// What a descriptor's handle names. Descriptors count offsets from the start of the allocation (`ginOffset4K`), transports
+/// from that of the region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
     /// Number of the region that transports know.
     pub region: u32,
+    /// Where it starts in its allocation. Bytes.
+    pub start: u64,
     /// Its size in bytes.
     pub bytes: u64,
 }
@@ -35,7 +40,7 @@ pub enum Refused {
     Unknown,
 }
 
-/// All memories of one communicator.
+/// All windows of one communicator.
 pub struct Handles {
     first: u64,
     entries: Vec<Entry>,
@@ -47,27 +52,27 @@ impl Handles {
     pub fn new(salt: u64) -> Self {
         let first = (salt & GENERATION >> 1) | 1;
         // Slot 0 is the signal memory (transport::SIGNALS), which no handle names.
-        Self { first, entries: vec![Entry { generation: 0, bytes: 0, live: false }], free: Vec::new() }
+        Self { first, entries: vec![Entry { generation: 0, start: 0, bytes: 0, live: false }], free: Vec::new() }
     }
 
-    /// A slot and a handle for `bytes` of memory.
-    pub fn insert(&mut self, bytes: u64) -> Result<(Memory, u64)> {
+    /// A slot and a handle for `bytes` from byte `start` of an allocation.
+    pub fn insert(&mut self, start: u64, bytes: u64) -> Result<(Memory, u64)> {
         let slot = match self.free.pop() {
             Some(slot) => slot,
             None if self.entries.len() < 1 << SLOT_BITS => {
-                self.entries.push(Entry { generation: self.first - 1, bytes: 0, live: false });
+                self.entries.push(Entry { generation: self.first - 1, start: 0, bytes: 0, live: false });
                 self.entries.len() as u32 - 1
             }
             None => bail!(
                 InternalError,
                 20,
-                "too many memories registered for GIN | {} in one communicator | fix: deregister windows that are not used",
+                "too many windows registered for GIN | {} in one communicator | fix: deregister windows that are not used",
                 self.entries.len() - 1
             ),
         };
         let generation = (self.entries[slot as usize].generation + 1) & GENERATION;
-        self.entries[slot as usize] = Entry { generation, bytes, live: true };
-        Ok((Memory { region: slot, bytes }, generation << SLOT_BITS | u64::from(slot)))
+        self.entries[slot as usize] = Entry { generation, start, bytes, live: true };
+        Ok((Memory { region: slot, start, bytes }, generation << SLOT_BITS | u64::from(slot)))
     }
 
     /// Takes a handle back and says which region it was.
@@ -84,7 +89,7 @@ impl Handles {
         let slot = handle as usize & ((1 << SLOT_BITS) - 1);
         match self.entries.get(slot) {
             Some(entry) if entry.live && entry.generation == handle >> SLOT_BITS => {
-                Ok(Memory { region: slot as u32, bytes: entry.bytes })
+                Ok(Memory { region: slot as u32, start: entry.start, bytes: entry.bytes })
             }
             other => Err(self.why_not(other, handle >> SLOT_BITS)),
         }
@@ -106,13 +111,13 @@ mod tests {
     #[test]
     fn a_handle_names_one_life_of_one_slot() {
         let mut handles = Handles::new(u64::MAX);
-        let (first, old) = handles.insert(4096).unwrap();
+        let (first, old) = handles.insert(0, 4096).unwrap();
         assert_eq!(first.region, 1, "slot 0 is the signals'");
         assert_eq!(old >> 63, 0, "63 bits survive the descriptor");
         assert_eq!(handles.lookup(old), Ok(first));
         assert_eq!(handles.remove(old), Ok(first));
-        let (again, new) = handles.insert(8192).unwrap();
-        assert_eq!(again, Memory { region: 1, bytes: 8192 });
+        let (again, new) = handles.insert(64, 8192).unwrap();
+        assert_eq!(again, Memory { region: 1, start: 64, bytes: 8192 });
         assert_eq!(handles.lookup(old), Err(Refused::Gone));
         assert_eq!(handles.remove(old), Err(Refused::Gone));
         assert_eq!(handles.lookup(new), Ok(again));

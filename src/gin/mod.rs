@@ -27,6 +27,7 @@ mod image;
 mod place;
 
 pub use backend::Backend;
+pub use connect::Registered;
 
 use crate::device::{DevPtr, Device, Physical};
 use crate::error::Result;
@@ -127,9 +128,10 @@ impl Gin {
         if is_direct { Backend::Direct } else { Backend::Proxy }
     }
 
-    /// Names a memory for descriptors; `region.id` is chosen here. The value is never 0 and fits 63 bits.
-    pub fn register_region(&self, region: Region) -> Result<u64> {
-        self.pump.engine().register(region)
+    /// Names a window for descriptors, which count offsets from `start` bytes before it; `region.id` is chosen here. The value
+    /// is never 0 and fits 63 bits.
+    pub fn register_region(&self, region: Region, start: u64) -> Result<u64> {
+        self.pump.engine().register(region, start)
     }
 
     /// Takes the value back: descriptors that still name it abort the communicator. Once this returns nothing touches the

@@ -43,17 +43,17 @@ pub enum Fault {
         /// What is known of it.
         refused: Refused,
     },
-    /// The range leaves the memory.
+    /// The range leaves the window.
     Bounds {
         /// `source` or `target`.
         which: &'static str,
-        /// The handle that names the memory.
+        /// The handle that names the window.
         handle: u64,
-        /// First byte.
-        offset: u64,
+        /// First byte, from the window's start: before it where a kernel's offset was, or has wrapped.
+        offset: i64,
         /// Length.
         bytes: u64,
-        /// Size of the memory.
+        /// Size of the window.
         size: u64,
     },
     /// An id is not below the pool's size.
@@ -91,8 +91,11 @@ impl Fault {
                 "pass windows of the same communicator as the device communicator; handle 0 is a put without a window",
             ),
             Self::Bounds { which, handle, offset, bytes, size } => (
-                format!("{which} window {handle:#x}: bytes {offset:#x} to {offset:#x}+{bytes:#x} of {size:#x}"),
-                "offset plus size must stay within the allocation under the window",
+                {
+                    let from = format!("{}{:#x}", if *offset < 0 { "-" } else { "" }, offset.unsigned_abs());
+                    format!("{which} window {handle:#x}: bytes {from} to {from}+{bytes:#x} of {size:#x}")
+                },
+                "offset plus size must stay within the window",
             ),
             Self::Id { what, id, pool } => (
                 format!("{what} id {id}, the pool has {pool}"),
@@ -118,11 +121,12 @@ pub fn plan(words: &[u64; 8], handles: &Handles, limits: Limits, context: u32, p
         Descriptor::decode(words).map_err(Fault::Fields)?;
     let mut work = Work { tag, context, peer, source: Source::Inline(0), bytes, target: (0, 0), signal: None };
     if bytes > 0 {
-        work.target = (within(handles, "target", dst_handle, dst_offset, bytes)?, dst_offset);
+        work.target = within(handles, "target", dst_handle, dst_offset, bytes)?;
         work.source = match source {
             From::Inline(value) => Source::Inline(value),
             From::Memory { handle, offset } => {
-                Source::Region { region: within(handles, "source", handle, offset, bytes)?, offset }
+                let (region, offset) = within(handles, "source", handle, offset, bytes)?;
+                Source::Region { region, offset }
             }
         };
     }
@@ -156,14 +160,17 @@ pub fn signal_offset(context: u32, signals: u32, id: u16) -> u64 {
     (u64::from(context) * u64::from(signals) + u64::from(id)) * 8
 }
 
-/// The region that `handle` names, if the range lies inside it.
+/// The region that `handle` names and the place in it, if the range lies inside.
 #[inline]
-fn within(handles: &Handles, which: &'static str, handle: u64, offset: u64, bytes: u64) -> Result<u32, Fault> {
+fn within(handles: &Handles, which: &'static str, handle: u64, offset: u64, bytes: u64) -> Result<(u32, u64), Fault> {
     let memory = handles.lookup(handle).map_err(|refused| Fault::Handle { which, handle, refused })?;
-    if offset > memory.bytes || bytes > memory.bytes - offset {
-        return Err(Fault::Bounds { which, handle, offset, bytes, size: memory.bytes });
+    // What lies before the window wraps, and is then behind its end.
+    let at = offset.wrapping_sub(memory.start);
+    if at > memory.bytes || bytes > memory.bytes - at {
+        // A descriptor carries 63 bits: the upper half were negative.
+        return Err(Fault::Bounds { which, handle, offset: (at << 1) as i64 >> 1, bytes, size: memory.bytes });
     }
-    Ok(memory.region)
+    Ok((memory.region, at))
 }
 
 impl Operation {

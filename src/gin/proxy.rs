@@ -102,9 +102,10 @@ impl Engine {
         &mut self.pools[backend as usize]
     }
 
-    /// Makes a memory known to all transports and names it. `region.id` is chosen here.
-    pub fn register(&mut self, mut region: Region) -> Result<u64> {
-        let (memory, handle) = self.carrier.handles.insert(region.bytes())?;
+    /// Makes a window known to all transports and names it. `region.id` is chosen here; `start` is where it starts in what
+    /// descriptors count from.
+    pub fn register(&mut self, mut region: Region, start: u64) -> Result<u64> {
+        let (memory, handle) = self.carrier.handles.insert(start, region.bytes())?;
         region.id = memory.region;
         if let Err(error) = self.introduce(region) {
             let _ = self.carrier.handles.remove(handle);
@@ -129,7 +130,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Forgets a memory; an operation under way in it ends the communicator.
+    /// Forgets a window; an operation under way in it ends the communicator.
     pub fn deregister(&mut self, handle: u64) -> Result<()> {
         let Ok(Memory { region, .. }) = self.carrier.handles.remove(handle) else {
             return Err(Error::new(

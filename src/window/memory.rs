@@ -23,8 +23,6 @@ pub struct SymMemory {
     pub peers: Vec<Option<Arc<dyn Physical>>>,
     /// This rank's part is memory of its own GPU.
     pub on_gpu: bool,
-    /// The value for `ginWins`, once GIN is active.
-    pub gin: Mutex<Option<u64>>,
     /// World rank of the first LSA member, ours, and the flat address of every member's copy.
     pub(super) lsa_first: u32,
     pub(super) lsa_rank: u32,

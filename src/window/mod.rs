@@ -24,7 +24,7 @@ pub use memory::SymMemory;
 pub use obtain::stride;
 pub use offsets::{Offsets, Span};
 pub use register::{deregister, register, supported};
-pub use registry::Registry;
+pub use registry::{Place, Registry};
 pub use table::ext;
 
 pub(crate) use agree::{Said, compare, done, round};

@@ -115,8 +115,7 @@ impl<'a> Proposal<'a> {
         self.offer.words(&self.physical)
     }
 
-    /// Maps the memory of the whole LSA team and, where GIN is active, registers it there. `all` is the round in which
-    /// everybody proposed, with [`Proposal::own`] first in its own words.
+    /// Maps the memory of the whole LSA team. `all` is the round in which everybody proposed, with [`Proposal::own`] first in its own words.
     ///
     /// The offer stands until the returned one drops, also on error: keep it through the closing round, or the others would
     /// blame this rank's memory instead of hearing its reason.
@@ -163,15 +162,10 @@ fn map(
         on_gpu: comm.device.holds(&*physical),
         physical,
         peers,
-        gin: Mutex::new(None),
         lsa_first: comm.topo.lsa_first,
         lsa_rank: comm.topo.lsa_rank,
         own_mappings: Mutex::default(),
         addresses: views.iter().map(|view| view.address()).collect(),
     });
-    let gin = comm.gin.lock().clone();
-    if let Some(gin) = gin {
-        *memory.gin.lock() = Some(gin.register(comm, &memory)?);
-    }
     Ok(Held { memory, uses: 0, bindings, _views: views, _span: span })
 }

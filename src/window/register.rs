@@ -3,15 +3,15 @@
 use super::agree::{self, Said};
 use super::memory::{Held, SymMemory};
 use super::obtain::{self, Proposal};
-use super::registry::{State, UserRange, Window};
-use super::structs;
+use super::registry::{Place, State, UserRange, Window};
 use super::table::WindowTable;
 use crate::abi::types::{NCCL_GIN_MAX_CONTEXTS, NCCL_WIN_COLL_SYMMETRIC, NCCL_WIN_REQUIRED_ALIGNMENT, ncclWindow_vidmem};
 use crate::comm::Comm;
 use crate::config;
 use crate::device::{DevPtr, graveyard};
 use crate::error::Result;
-use crate::{bail, info};
+use crate::gin::Registered;
+use crate::{bail, info, log};
 use std::sync::Arc;
 
 /// True unless NCCL_WIN_ENABLE=0: windows and device communicators can be made.
@@ -43,7 +43,7 @@ pub fn register(comm: &Comm, ptr: DevPtr, bytes: usize, flags: i32) -> Result<De
     let all = agree::round(comm, &what, said)?;
     agree::compare(&what, &all, |i| FIELDS[i].into(), show)?;
     let plan = plan?;
-    let mem_offset = plan.mem_offset;
+    let place = comm.windows.state.lock().place(plan.mem_offset, bytes as u64);
     let (made, _offer) = match plan.memory {
         Known::Held(memory) => (add_user(&mut comm.windows.state.lock(), memory), None),
         Known::New(proposal) => {
@@ -52,16 +52,17 @@ pub fn register(comm: &Comm, ptr: DevPtr, bytes: usize, flags: i32) -> Result<De
         }
     };
     let user = UserRange { base: ptr, bytes: bytes as u64, symmetric: flags & NCCL_WIN_COLL_SYMMETRIC != 0 };
-    let made = made.and_then(|memory| add(comm, &memory, mem_offset, bytes as u64, Some(user)));
+    let made = made.and_then(|memory| add(comm, &memory, place, Some(user)));
     let status = made.as_ref().map(drop).map_err(Clone::clone);
     if let Err(error) = agree::done(comm, &format!("{what}, end"), status) {
         if let Ok(win) = made {
-            remove(comm, win)?;
+            // The caller wants the reason why there is no window.
+            remove(comm, win).unwrap_or_else(|left| log::error(&left));
         }
         return Err(error);
     }
     let win = made?;
-    info!(REG, "{} {what}: {bytes} bytes at {ptr:#x}, {mem_offset:#x} into its allocation: window {win:#x}", comm.tag());
+    info!(REG, "{} {what}: {bytes} bytes at {ptr:#x}, {:#x} into its allocation: window {win:#x}", comm.tag(), place.start);
     Ok(win)
 }
 
@@ -168,7 +169,7 @@ fn add_user(state: &mut State, memory: Arc<SymMemory>) -> Result<Arc<SymMemory>>
     Ok(memory)
 }
 
-/// Gives one use back; the last one takes memory out of GIN and out of the flat space.
+/// Gives one use back; the last one takes memory out of the flat space.
 pub(crate) fn release(comm: &Comm, memory: &Arc<SymMemory>) {
     let gone = {
         let mut state = comm.windows.state.lock();
@@ -179,53 +180,55 @@ pub(crate) fn release(comm: &Comm, memory: &Arc<SymMemory>) {
         }
         state.memories.remove(at)
     };
-    let (gin, handle) = (comm.gin.lock().clone(), gone.memory.gin.lock().take());
-    if let (Some(gin), Some(handle)) = (gin, handle) {
-        gin.deregister(handle);
-    }
     // Views and then the offset go here. After an abort kernels may still be on their way out: not under their feet.
     if comm.abort.is_raised() {
         comm.device.bury(Box::new(gone));
     }
 }
 
-/// Makes the struct and the table entry of a window over `memory`, whose use it takes over (and gives back on error).
-/// `user` is what the user registered; None for a window that cannot be found by address.
-pub(super) fn add(comm: &Comm, memory: &Arc<SymMemory>, mem_offset: u64, bytes: u64, user: Option<UserRange>) -> Result<DevPtr> {
-    let made = (|| {
-        let mut state = comm.windows.state.lock();
-        let State { windows, table, structs, space, .. } = &mut *state;
-        let Some((space, _)) = space else { bail!(InternalError, 57, "window without a flat space | fix: report this") };
-        let offset = memory.big_offset + mem_offset;
-        let shadow = ncclWindow_vidmem {
-            winHost: memory.id,
-            lsaFlatBase: space.base() + offset,
-            lsaRank: comm.topo.lsa_rank as i32,
-            worldRank: comm.rank as i32,
-            stride4G: (space.stride() >> 32) as u32,
-            mcOffset4K: (offset >> 12) as u32,
-            ginOffset4K: (mem_offset >> 12) as u32,
-            marker: if memory.on_gpu { MARKER_GPU } else { 0 },
-            ginWins: gin_wins(comm, memory),
-        };
-        let device = &*comm.device;
-        let table = table_of(table, comm)?;
-        let at = structs.put(device, &shadow)?;
-        let base = user.map_or(0, |user| user.base);
-        let entry = match table.insert(device, base, bytes, at) {
-            Ok(entry) => entry,
-            Err(error) => {
-                structs.take_back(device, at)?;
-                return Err(error);
-            }
-        };
-        windows.insert(at, Window { memory: memory.clone(), mem_offset, shadow, entry, user });
-        Ok(at)
-    })();
+/// Makes the window `place` over `memory`, whose use it takes over (and gives back on error). `user` is what the user
+/// registered; None for a window that cannot be found by address.
+pub(super) fn add(comm: &Comm, memory: &Arc<SymMemory>, place: Place, user: Option<UserRange>) -> Result<DevPtr> {
+    let gin = comm.gin.lock().clone();
+    let gin = gin.map(|gin| gin.register(comm, memory, place)).transpose();
+    let made = gin.and_then(|gin| enter(comm, memory, place, user, gin));
     if made.is_err() {
         release(comm, memory);
     }
     made
+}
+
+/// Its struct and its entry in the table.
+fn enter(comm: &Comm, memory: &Arc<SymMemory>, place: Place, user: Option<UserRange>, gin: Option<Registered>) -> Result<DevPtr> {
+    let contexts = comm.gin.lock().as_ref().map_or(0, |gin| gin.n_contexts());
+    let mut state = comm.windows.state.lock();
+    let State { windows, table, structs, space, .. } = &mut *state;
+    let Some((space, _)) = space else { bail!(InternalError, 57, "window without a flat space | fix: report this") };
+    let offset = memory.big_offset + place.start;
+    let shadow = ncclWindow_vidmem {
+        winHost: memory.id,
+        lsaFlatBase: space.base() + offset,
+        lsaRank: comm.topo.lsa_rank as i32,
+        worldRank: comm.rank as i32,
+        stride4G: (space.stride() >> 32) as u32,
+        mcOffset4K: (offset >> 12) as u32,
+        ginOffset4K: (place.start >> 12) as u32,
+        marker: if memory.on_gpu { MARKER_GPU } else { 0 },
+        ginWins: gin_wins(gin.as_ref(), contexts),
+    };
+    let device = &*comm.device;
+    let table = table_of(table, comm)?;
+    let at = structs.put(device, &shadow)?;
+    let base = user.map_or(0, |user| user.base);
+    let entry = match table.insert(device, base, place.bytes, at) {
+        Ok(entry) => entry,
+        Err(error) => {
+            structs.take_back(device, at).unwrap_or_else(|left| log::error(&left));
+            return Err(error);
+        }
+    };
+    windows.insert(at, Window { gin, memory: memory.clone(), place, shadow, entry, user });
+    Ok(at)
 }
 
 /// The table, made at first use.
@@ -236,15 +239,17 @@ pub(super) fn table_of<'t>(table: &'t mut Option<WindowTable>, comm: &Comm) -> R
     Ok(table.as_mut().expect("made above"))
 }
 
-/// `ginWins`: the memory's handle in each context that there is.
-pub(super) fn gin_wins(comm: &Comm, memory: &SymMemory) -> [u64; NCCL_GIN_MAX_CONTEXTS] {
-    let contexts = comm.gin.lock().as_ref().map_or(0, |gin| gin.n_contexts()) as usize;
-    let handle = memory.gin.lock().unwrap_or(0);
-    std::array::from_fn(|context| if context < contexts { handle } else { 0 })
+/// `ginWins`: the window's handle in each context that there is.
+pub(super) fn gin_wins(gin: Option<&Registered>, contexts: u32) -> [u64; NCCL_GIN_MAX_CONTEXTS] {
+    let handle = gin.map_or(0, Registered::handle);
+    std::array::from_fn(|context| if context < contexts as usize { handle } else { 0 })
 }
 
 /// Takes a window away, whoever made it. Local and at once.
+///
+/// An error of the device is told, and takes nothing back: the window is gone and its memory given back all the same.
 pub(super) fn remove(comm: &Comm, win: DevPtr) -> Result<()> {
+    let mut cleared = Ok(());
     let window = {
         let mut state = comm.windows.state.lock();
         let Some(window) = state.windows.remove(&win) else {
@@ -259,15 +264,15 @@ pub(super) fn remove(comm: &Comm, win: DevPtr) -> Result<()> {
         let State { table, structs, .. } = &mut *state;
         // As in `release`: a kernel that an abort released may still read them.
         if !comm.abort.is_raised() {
-            if let Some(table) = table {
-                table.remove(&*comm.device, window.entry)?;
-            }
-            structs.take_back(&*comm.device, win)?;
+            let entry = table.as_mut().map_or(Ok(()), |table| table.remove(&*comm.device, window.entry));
+            cleared = entry.and(structs.take_back(&*comm.device, win));
         }
         window
     };
-    release(comm, &window.memory);
-    Ok(())
+    let Window { gin, memory, .. } = window;
+    drop(gin);
+    release(comm, &memory);
+    cleared
 }
 
 /// ncclCommWindowDeregister: local and at once. The caller sees to it that no rank's kernel uses the window any more.
@@ -290,15 +295,4 @@ pub fn deregister(comm: &Comm, win: DevPtr) -> Result<()> {
     }
     comm.drain()?;
     remove(comm, win)
-}
-
-/// Writes the GIN fields of every window again, after GIN became active.
-pub(super) fn rewrite_gin_fields(comm: &Comm) -> Result<()> {
-    let mut state = comm.windows.state.lock();
-    for (at, window) in &mut state.windows {
-        window.shadow.ginOffset4K = (window.mem_offset >> 12) as u32;
-        window.shadow.ginWins = gin_wins(comm, &window.memory);
-        structs::write(&*comm.device, *at, &window.shadow)?;
-    }
-    Ok(())
 }

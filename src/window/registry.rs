@@ -9,6 +9,7 @@ use super::table::{Entry, WindowTable};
 use crate::abi::types::ncclWindow_vidmem;
 use crate::comm::Comm;
 use crate::device::DevPtr;
+use crate::gin::Registered;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -41,12 +42,34 @@ pub(super) struct State {
     /// Key of the last offer to other processes; see `exchange`.
     pub last_key: u64,
     pub last_memory: u64,
+    pub last_window: u64,
+}
+
+impl State {
+    /// The place of a new window. Every rank that comes this far calls it, also one that fails afterwards: numbers stay alike.
+    pub fn place(&mut self, start: u64, bytes: u64) -> Place {
+        self.last_window += 1;
+        Place { number: self.last_window, start, bytes }
+    }
+}
+
+/// Which part of its memory a window is.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// Equal on all ranks of the communicator, never used twice.
+    pub number: u64,
+    /// From the start of the memory. Bytes.
+    pub start: u64,
+    /// Its size.
+    pub bytes: u64,
 }
 
 /// A window that stands in the table.
 pub(super) struct Window {
+    /// Once GIN is active. Goes before the memory.
+    pub gin: Option<Registered>,
     pub memory: Arc<SymMemory>,
-    pub mem_offset: u64,
+    pub place: Place,
     pub shadow: ncclWindow_vidmem,
     pub entry: Entry,
     /// Made by ncclCommWindowRegister, over these; the others belong to device communicators.

@@ -25,11 +25,11 @@ pub(crate) struct Resource {
 impl Resource {
     /// Maps what was proposed and agreed on. The offer must stand through the closing round, also on error.
     pub fn make<'a>(comm: &'a Comm, proposal: Proposal<'a>, all: &[Said]) -> (Result<Self>, Offer<'a>) {
-        let bytes = proposal.agreed()[0];
+        let place = comm.windows.state.lock().place(0, proposal.agreed()[0]);
         let (held, offer) = proposal.obtain(all);
         let made = held.and_then(|held| {
             let memory = adopt(&mut comm.windows.state.lock(), held);
-            let window = add(comm, &memory, 0, bytes, None)?;
+            let window = add(comm, &memory, place, None)?;
             let shadow = comm.windows.state.lock().windows[&window].shadow;
             Ok(Self { window, shadow, local: memory.address() })
         });

@@ -137,7 +137,7 @@ fn build(plan: Plan, real: u32, routes: impl Fn(&Plan, u32) -> Routes) -> Vec<Ra
         let keep = Box::new(windows.clone());
         // SAFETY: the windows stay mapped while the region keeps them.
         let region = unsafe { Region::new(1, plan.window as u64, rank, addresses.clone(), keep) }.unwrap();
-        let handle = gin.register_region(region).unwrap();
+        let handle = gin.register_region(region, 0).unwrap();
         if plan.threads {
             gin.start(&device).unwrap();
         }

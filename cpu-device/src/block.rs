@@ -13,8 +13,9 @@ use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use crate::barrier::Barrier;
 use crate::config::MAX_BLOCK_THREADS;
-use crate::error::{Code, report};
+use crate::error::Code;
 use crate::grid::{Dim3, Grid, Place};
+use crate::mbarrier::Mbarriers;
 use crate::pace::Pace;
 use crate::stack::{Cache, Limit, RedZone, Stack};
 use crate::thread::{ThreadView, Variables};
@@ -80,6 +81,7 @@ pub struct Block {
     ready: RefCell<VecDeque<u32>>,
     pub(crate) barriers: RefCell<[Barrier; 16]>,
     pub(crate) warps: RefCell<Vec<Warp>>,
+    pub(crate) mbarriers: RefCell<Mbarriers>,
     pub(crate) grid_waiters: RefCell<Vec<u32>>,
     pub(crate) generation: Cell<Option<u32>>,
     /// Threads are having their first turn, which ends at the first rendezvous.
@@ -116,6 +118,7 @@ impl Block {
             ready: RefCell::default(),
             barriers: RefCell::default(),
             warps: RefCell::default(),
+            mbarriers: RefCell::default(),
             grid_waiters: RefCell::default(),
             generation: Cell::new(None),
             starting: Cell::new(false),
@@ -159,6 +162,7 @@ impl Block {
         for (warp, lanes) in self.warps.borrow_mut().iter_mut().zip((0..threads).step_by(32)) {
             warp.reset(threads - lanes);
         }
+        self.mbarriers.borrow_mut().reset();
         self.live.set(threads);
         self.starting.set(true);
         self.pace.reset();
@@ -315,6 +319,9 @@ impl Block {
                     self.pace.polled(false);
                     self.rest(grid);
                 }
+            } else if self.expire_mbarrier_waits(true) {
+                self.pace.polled(false);
+                self.rest(grid);
             } else {
                 grid.fail(Code::LAUNCH_FAILURE, &crate::deadlock::describe(self, grid));
             }
@@ -324,6 +331,7 @@ impl Block {
     /// All threads of the block have had a turn: the device's progress steps and the other OS threads get one.
     fn rest(&self, grid: &Grid) {
         self.leave();
+        self.expire_mbarrier_waits(false);
         grid.device.pool.grow(grid);
         if grid.device.run_progress() {
             self.pace.moved();
@@ -348,24 +356,6 @@ impl Block {
         }
     }
 
-    fn overflow(&self, thread: u32, zone: RedZone) {
-        let message = self.with_grid(|grid| {
-            format!(
-                "stack overflow in thread {} of block {} of {}\nfix: set GINRS_CPU_STACK above {} (bytes a thread); \
-                 GINRS_CPU_STACK_GUARD=1 stops at the first byte beyond",
-                self.shape.get().at(u64::from(thread)),
-                self.index.get(),
-                grid.launch.describe(),
-                crate::config::config().stack_bytes
-            )
-        });
-        if zone == RedZone::Crossed {
-            report(&format!("{message}\nanother thread's stack was overwritten: the process cannot go on"));
-            std::process::abort();
-        }
-        self.with_grid(|grid| grid.fail(Code::LAUNCH_FAILURE, &message));
-    }
-
     pub(crate) fn with_grid<R>(&self, use_it: impl FnOnce(&Grid) -> R) -> R {
         use_it(self.grid.borrow().as_ref().expect("a block that runs has a grid"))
     }
@@ -387,14 +377,18 @@ impl Block {
         self.shape.get().count() as u32
     }
 
-    /// Makes blocked threads ready.
+    /// Makes blocked threads ready: what they waited for has come.
     pub(crate) fn wake(&self, threads: impl Iterator<Item = u32>) {
+        self.make_ready(threads.inspect(|_| self.pace.moved()));
+    }
+
+    /// Makes blocked threads ready.
+    pub(crate) fn make_ready(&self, threads: impl Iterator<Item = u32>) {
         let (mut ready, slots) = (self.ready.borrow_mut(), self.slots.borrow());
         for thread in threads {
             slots[thread as usize].state.set(State::OnItsWay);
             self.blocked.set(self.blocked.get() - 1);
             ready.push_back(thread);
-            self.pace.moved();
         }
     }
 
@@ -428,12 +422,15 @@ impl Block {
         )
     }
 
+    /// Which thread that is, of which block and kernel.
+    pub(crate) fn describe(&self, thread: u32, grid: &Grid) -> String {
+        let thread = self.shape.get().at(u64::from(thread));
+        format!("thread {thread} of block {} of {}", self.index.get(), grid.launch.describe())
+    }
+
     /// Fails the kernel from a CUDA thread, which never runs again.
     pub fn fatal(&self, code: Code, message: &str) -> ! {
-        let thread = self.shape.get().at(u64::from(self.thread()));
-        self.with_grid(|grid| {
-            grid.fail(code, &format!("{message}\n  thread {thread} of block {} of {}", self.index.get(), grid.launch.describe()));
-        });
+        self.with_grid(|grid| grid.fail(code, &format!("{message}\n  {}", self.describe(self.thread(), grid))));
         loop {
             self.suspend(Switch::Dropped);
         }

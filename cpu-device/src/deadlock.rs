@@ -29,7 +29,7 @@ pub fn describe(block: &Block, grid: &Grid) -> String {
     if groups.len() > MOST_GROUPS {
         text += &format!("\n  and {} more groups", groups.len() - MOST_GROUPS);
     }
-    text += "\nfix: let every thread that a barrier or a lane mask counts reach it";
+    text += "\nfix: let every thread that a barrier or a lane mask counts reach it, and every byte that an mbarrier expects";
     text
 }
 
@@ -43,6 +43,9 @@ fn wait_of(block: &Block, thread: u32) -> String {
     }
     if let Some((mask, arrived)) = block.warps.borrow()[thread as usize / 32].waits(thread % 32) {
         return format!("{at} (mask {mask:#010x}, arrived {arrived:#010x})");
+    }
+    if let Some(missing) = block.mbarriers.borrow().describe(thread) {
+        return format!("{at} {missing}");
     }
     let waiting = block.grid_waiters.borrow().len();
     format!("{at} ({waiting} of {} live threads of the block arrived)", block.live.get())

@@ -8,6 +8,7 @@ use crate::config::SHARED_BYTES_OPTIN;
 use crate::error::{Code, entry, report};
 use crate::grid::{Place, text};
 use crate::kernel::{KernelInfo, LaunchInfo};
+use crate::mbarrier::{Arrive, Until};
 use crate::thread::Variables;
 use crate::warp::Purpose;
 
@@ -140,6 +141,85 @@ pub extern "C" fn ginrs_cpu_dynamic_shared() -> *mut c_void {
         block.shared.set(memory);
     }
     block.shared.get()
+}
+
+/// See runtime.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn ginrs_cpu_shared_address(pointer: *const c_void, file: *const c_char, line: i32) -> u32 {
+    let block = device_only("__cvta_generic_to_shared");
+    crate::space::address_of(pointer as usize).unwrap_or_else(|| {
+        let at = Place::new(std::ptr::null(), file, line).line();
+        block.fatal(Code::LAUNCH_FAILURE, &format!("{pointer:p} at {at} is no shared memory: it has no 32-bit address"))
+    })
+}
+
+/// See runtime.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn ginrs_cpu_shared_pointer(address: u32, file: *const c_char, line: i32) -> *mut c_void {
+    let block = device_only("an address of shared memory");
+    let pointer = crate::space::pointer_to(address).unwrap_or_else(|| {
+        let at = Place::new(std::ptr::null(), file, line).line();
+        block.fatal(
+            Code::LAUNCH_FAILURE,
+            &format!(
+                "{address:#x} at {at} is no address of shared memory\nfix: take it from __cvta_generic_to_shared, in the block that uses it"
+            ),
+        )
+    });
+    pointer as *mut c_void
+}
+
+/// See runtime.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn ginrs_cpu_mbarrier_init(at: *mut c_void, count: u32, file: *const c_char, line: i32) {
+    device_only("mbarrier.init").mbarrier_init(at as usize, count, Place::new(c"mbarrier.init".as_ptr(), file, line));
+}
+
+/// See runtime.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn ginrs_cpu_mbarrier_inval(at: *mut c_void, file: *const c_char, line: i32) {
+    device_only("mbarrier.inval").mbarrier_inval(at as usize, Place::new(c"mbarrier.inval".as_ptr(), file, line));
+}
+
+/// See runtime.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn ginrs_cpu_mbarrier_arrive(
+    at: *mut c_void,
+    count: u32,
+    bytes: i64,
+    how: i32,
+    file: *const c_char,
+    line: i32,
+) -> u64 {
+    let how = match how {
+        1 => Arrive::Drop,
+        2 => Arrive::NoComplete,
+        _ => Arrive::Plain,
+    };
+    let place = Place::new(c"mbarrier.arrive".as_ptr(), file, line);
+    device_only("mbarrier.arrive").mbarrier_arrive(at as usize, count, bytes, how, place)
+}
+
+/// See runtime.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn ginrs_cpu_mbarrier_bytes(at: *mut c_void, bytes: i64, what: *const c_char, file: *const c_char, line: i32) {
+    device_only("an mbarrier's count of bytes").mbarrier_bytes(at as usize, bytes, Place::new(what, file, line));
+}
+
+/// See runtime.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn ginrs_cpu_mbarrier_wait(
+    at: *mut c_void,
+    state: u64,
+    by_parity: i32,
+    for_ever: i32,
+    what: *const c_char,
+    file: *const c_char,
+    line: i32,
+) -> i32 {
+    let until = if by_parity != 0 { Until::Parity(state as u32) } else { Until::Phase(state) };
+    let place = Place::new(what, file, line);
+    i32::from(device_only("a wait at an mbarrier").mbarrier_wait(at as usize, until, for_ever != 0, place))
 }
 
 /// See runtime.h.

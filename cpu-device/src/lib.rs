@@ -6,7 +6,8 @@
 //! 2. [`grid`] counts its blocks; [`pool`] gives them to the OS threads of their [`device`], one block each;
 //! 3. [`block`] runs the threads of a block as fibers on pooled [`stack`]s and switches between them, at the [`pace`] that the
 //!    rest of the machine allows; [`thread`] has what each reads about itself; blocks of a small grid `start` together;
-//! 4. threads wait for each other in `rendezvous` ([`barrier`], [`warp`], grid sync); `deadlock` reports those that never meet;
+//! 4. threads wait for each other in `rendezvous` ([`barrier`], [`warp`], grid sync) and at [`mbarrier`]s; `deadlock` reports those
+//!    that never meet;
 //! 5. the last block ends the task, and what waited for it begins.
 //!
 //! Two C contracts face the outside: `ginrs_cpu/runtime.h` ([`exports`], what compiled kernels call) and
@@ -34,12 +35,15 @@ mod fault;
 pub mod grid;
 pub mod kernel;
 pub mod library;
+pub mod mbarrier;
 pub mod memory;
 mod once;
+mod overflow;
 pub mod pace;
 pub mod pool;
 mod rendezvous;
 mod signals;
+mod space;
 pub mod stack;
 mod start;
 pub mod stream;

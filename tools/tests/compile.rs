@@ -121,8 +121,8 @@ fn what_cannot_be_compiled_is_named() {
         ),
         (
             "smem.cu",
-            "__global__ void k(int* p) { asm(\"ld.shared.u32 %0, [%1];\" : \"=r\"(*p) : \"r\"(3)); }\n",
-            "32-bit addresses of shared memory",
+            "__global__ void k(int* p) { asm(\"ld.global.u32 %0, [%1];\" : \"=r\"(*p) : \"r\"(3)); }\n",
+            "a 32-bit address is one of shared memory",
         ),
         ("reference.cu", "__global__ void k(int& x) { x = 1; }\n", "cannot have a parameter of reference type"),
         ("moved.cu", "#include <memory>\n__global__ void k(std::unique_ptr<int> x) { *x = 1; }\n", "must be copyable"),

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
+#include "async.h"
 #include "atomic.h"
 #include "memory.h"
 #include "thread.h"

@@ -69,6 +69,24 @@ void ginrs_cpu_trap(const char* message, const char* file, int line) __attribute
  * (so `static thread_local T (&s)[]` may bind to it once). On a host thread: an error message and abort. */
 void* ginrs_cpu_dynamic_shared(void);
 
+/* Shared memory as PTX names it: 32 bits, which stand for a place on this block's OS thread only. An address that was not
+ * given out ends the kernel with a message. */
+uint32_t ginrs_cpu_shared_address(const void* p, const char* file, int line);
+void* ginrs_cpu_shared_pointer(uint32_t address, const char* file, int line);
+
+/* mbarrier objects, 8 aligned bytes each. What the object does not allow (it was not initialised, it counts no further) ends
+ * the kernel with a message. */
+void ginrs_cpu_mbarrier_init(void* at, uint32_t count, const char* file, int line);
+void ginrs_cpu_mbarrier_inval(void* at, const char* file, int line);
+enum { GINRS_CPU_ARRIVE = 0, GINRS_CPU_ARRIVE_DROP = 1, GINRS_CPU_ARRIVE_NO_COMPLETE = 2 };
+/* Announces `bytes`, then arrives. The state of the phase: its number in the high half, the arrivals it lacked in the low. */
+uint64_t ginrs_cpu_mbarrier_arrive(void* at, uint32_t count, int64_t bytes, int how, const char* file, int line);
+/* Bytes are announced (above 0) or have come (below 0). */
+void ginrs_cpu_mbarrier_bytes(void* at, int64_t bytes, const char* what, const char* file, int line);
+/* 1 once the phase of `state` (a parity of 0 or 1 if byParity) has ended. Waits for it, but not for long: 0 is "not yet",
+ * unless forEver says that the caller would only ask again. */
+int ginrs_cpu_mbarrier_wait(void* at, uint64_t state, int byParity, int forEver, const char* what, const char* file, int line);
+
 /* The copy of a __device__ / __constant__ variable that belongs to the device of this block thread. On a host thread:
  * `master` itself, whose address names the variable in cudaMemcpyToSymbol and its kin. Registers the variable; the first
  * use on a device copies the bytes of master as they were at registration. Every block thread serves one device for its

@@ -87,13 +87,15 @@ inline void __prof_trigger(int) {}
 inline void cudaGridDependencySynchronize() {}
 inline void cudaTriggerProgrammaticLaunchCompletion() {}
 
-/* The CPU has one address space: a shared-space address is the generic one, 64 bits wide. */
-inline size_t __cvta_generic_to_shared(const void* p) { return (size_t)p; }
+/* The CPU has one address space; shared memory has addresses of 32 bits besides, as on a GPU. */
+inline size_t __cvta_generic_to_shared(const void* p, GINRS_CPU_SITE) { return ginrs_cpu_shared_address(p, file, line); }
 inline size_t __cvta_generic_to_global(const void* p) { return (size_t)p; }
 inline size_t __cvta_generic_to_local(const void* p) { return (size_t)p; }
 inline size_t __cvta_generic_to_constant(const void* p) { return (size_t)p; }
 inline size_t __cvta_generic_to_grid_constant(const void* p) { return (size_t)p; }
-inline void* __cvta_shared_to_generic(size_t p) { return (void*)p; }
+inline void* __cvta_shared_to_generic(size_t p, GINRS_CPU_SITE) {
+  return p >> 32 != 0 ? (void*)p : ginrs_cpu_shared_pointer((uint32_t)p, file, line);
+}
 inline void* __cvta_global_to_generic(size_t p) { return (void*)p; }
 inline void* __cvta_local_to_generic(size_t p) { return (void*)p; }
 inline void* __cvta_constant_to_generic(size_t p) { return (void*)p; }

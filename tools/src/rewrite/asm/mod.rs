@@ -1,6 +1,7 @@
 //! Inline PTX in device code: the forms of [`table`] become C++ (`ginrs_cpu/ptx.h`), any other is an error that names it.
 //! Assembly in host functions is the host's own and stays.
 
+mod asynchronous;
 mod math;
 mod ptx;
 mod table;
@@ -140,6 +141,11 @@ fn translate(source: &Source, at: usize, statement: &Statement) -> Result<Vec<Pi
     let place = table::Place { file: source.file(offset).name.clone(), line: source.line(offset) };
     let program = ptx::parse(&statement.template)?;
     let mut pieces: Vec<Piece> = vec!["do { ".into()];
+    // Local ones: the same statement may stand in a function twice, once inlined or once more by a macro.
+    if !program.targets().is_empty() {
+        let labels: Vec<String> = program.targets().into_iter().map(table::label).collect();
+        pieces.push(format!("__label__ {}; ", labels.join(", ")).into());
+    }
     for (n, operand) in statement.operands.iter().enumerate() {
         let reference = if operand.is_output() { "&" } else { "" };
         pieces.push(format!("[[maybe_unused]] auto{reference} ginrs_{n} = ").into());
@@ -154,6 +160,9 @@ fn translate(source: &Source, at: usize, statement: &Statement) -> Result<Vec<Pi
         code += "__asm__ volatile(\"\" : : : \"memory\"); ";
     }
     for instruction in &program.instructions {
+        for label in instruction.labels.iter().filter(|label| program.targets().contains(&label.as_str())) {
+            code += &format!("{}: ", table::label(label));
+        }
         if let Some(predicate) = &instruction.predicate {
             code += &format!("if ({}) ", table::predicate(predicate, &program)?);
         }

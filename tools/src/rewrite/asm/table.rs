@@ -1,7 +1,7 @@
 //! The table: which PTX instruction becomes which C++ of `ginrs_cpu/ptx.h`.
 
 use super::Operand;
-use super::ptx::{Instruction, Program, split, unknown};
+use super::ptx::{Instruction, Program, plain, split, unknown};
 
 /// Where the statement stands; goes into deadlock reports.
 pub struct Place {
@@ -11,12 +11,12 @@ pub struct Place {
     pub line: usize,
 }
 
-const PTX: &str = "::ginrs_cpu::ptx::";
+pub const PTX: &str = "::ginrs_cpu::ptx::";
 
 /// The local variable for `.reg .type name`.
 pub fn register(name: &str, kind: &str) -> Result<String, String> {
     let kind = if kind == "pred" { "bool" } else { c_type(kind).ok_or_else(|| unknown(&format!(".reg .{kind} {name}")))? };
-    if name.contains(['<', '%']) {
+    if !name.chars().all(|c| c.is_alphanumeric() || c == '_') {
         return Err(unknown(&format!(".reg {name}")));
     }
     Ok(format!("[[maybe_unused]] {kind} ginrs_r_{name} = {{}}; "))
@@ -26,7 +26,7 @@ pub fn register(name: &str, kind: &str) -> Result<String, String> {
 pub fn predicate(predicate: &str, program: &Program) -> Result<String, String> {
     let (not, name) = predicate.strip_prefix('!').map_or(("", predicate), |name| ("!", name));
     match program.register(name) {
-        Some("pred") => Ok(format!("{not}ginrs_r_{name}")),
+        Some("pred") => Ok(format!("{not}ginrs_r_{}", plain(name))),
         _ => Err(unknown(&format!("@{predicate}"))),
     }
 }
@@ -57,11 +57,16 @@ struct Access {
     operation: Option<String>,
 }
 
-struct Translator<'a> {
-    instruction: &'a Instruction,
-    program: &'a Program,
+pub struct Translator<'a> {
+    pub instruction: &'a Instruction,
+    pub program: &'a Program,
     operands: &'a [Operand],
     place: &'a Place,
+}
+
+/// The C++ label of a PTX label.
+pub fn label(name: &str) -> String {
+    format!("ginrs_l_{}", plain(name))
 }
 
 /// The C++ expression for one instruction, or the message that names it.
@@ -70,13 +75,17 @@ pub fn translate(instruction: &Instruction, program: &Program, operands: &[Opera
 }
 
 impl Translator<'_> {
-    fn unknown(&self) -> String {
+    pub fn unknown(&self) -> String {
         unknown(&self.instruction.text)
     }
 
     fn run(&self) -> Result<String, String> {
         let modifiers: Vec<&str> = self.instruction.modifiers.iter().map(String::as_str).collect();
         match self.instruction.opcode.as_str() {
+            "" => Ok("(void)0".into()),
+            "bra" => Ok(format!("goto {}", label(self.text(0)?))),
+            "mbarrier" | "cp" | "elect" | "mapa" => self.asynchronous(&modifiers),
+            "st" if modifiers.first() == Some(&"bulk") => self.asynchronous(&modifiers),
             "ld" | "ldu" => self.load(),
             "st" => self.store(),
             "atom" | "red" => self.atomic(),
@@ -91,6 +100,7 @@ impl Translator<'_> {
             "membar" => Ok(format!("{PTX}fence<{PTX}Order::seq_cst>()")),
             "bar" | "barrier" => self.barrier(&modifiers),
             "mov" | "cvta" => self.mov(),
+            "cvt" if modifiers.len() == 2 => self.convert(&modifiers),
             "activemask" => Ok(format!("{}, {PTX}active_mask({}))", self.set(0)?, self.here())),
             "vote" if modifiers == ["sync", "ballot", "b32"] => self.ballot(),
             "setp" => self.compare(&modifiers),
@@ -122,18 +132,18 @@ impl Translator<'_> {
         }
     }
 
-    fn here(&self) -> String {
+    pub fn here(&self) -> String {
         format!("\"{}\", {}", self.place.file, self.place.line)
     }
 
-    fn text(&self, n: usize) -> Result<&str, String> {
+    pub fn text(&self, n: usize) -> Result<&str, String> {
         self.instruction.operands.get(n).map(String::as_str).ok_or_else(|| self.unknown())
     }
 
     /// The C++ name of a register operand: `%0`, `%[name]` or a declared one. None for anything else.
     fn register(&self, text: &str) -> Option<String> {
         if self.program.register(text).is_some() {
-            return Some(format!("ginrs_r_{text}"));
+            return Some(format!("ginrs_r_{}", plain(text)));
         }
         self.numbered(text).map(|n| format!("ginrs_{n}"))
     }
@@ -163,30 +173,41 @@ impl Translator<'_> {
         if number { Ok(format!("static_cast<{kind}>({}ll)", text.trim_end_matches('U'))) } else { Err(self.unknown()) }
     }
 
-    fn value(&self, n: usize, kind: &str) -> Result<String, String> {
+    pub fn value(&self, n: usize, kind: &str) -> Result<String, String> {
         self.value_of(self.text(n)?, kind)
     }
 
     /// `set(register` of operand n, to be closed by the caller.
-    fn set(&self, n: usize) -> Result<String, String> {
-        let text = self.text(n)?;
+    pub fn set(&self, n: usize) -> Result<String, String> {
+        self.set_named(self.text(n)?)
+    }
+
+    pub fn set_named(&self, text: &str) -> Result<String, String> {
         let name = self.register(text).ok_or_else(|| self.unknown())?;
         Ok(format!("{PTX}set({name}"))
     }
 
-    /// `[register + offset]` as a pointer.
+    /// `[register + offset]` as a pointer, of the space that the instruction names.
     fn address(&self, n: usize) -> Result<String, String> {
+        self.address_in(n, self.instruction.modifiers.iter().any(|m| m == "shared" || m.starts_with("shared::")))
+    }
+
+    /// The same in shared memory, or in generic and other spaces.
+    pub fn address_in(&self, n: usize, shared: bool) -> Result<String, String> {
         let inside = self.text(n)?.strip_prefix('[').and_then(|t| t.strip_suffix(']')).ok_or_else(|| self.unknown())?;
         let (base, offset) = inside.split_once('+').unwrap_or((inside, "0"));
         let (base, offset) = (base.trim(), offset.trim());
-        if self.numbered(base).is_some_and(|n| self.operands[n].is_narrow()) {
+        if !shared && self.numbered(base).is_some_and(|n| self.operands[n].is_narrow()) {
             return Err(format!(
-                "`{}`: 32-bit addresses of shared memory are not available on the CPU device; use a pointer",
+                "`{}`: a 32-bit address is one of shared memory; say .shared, or use a pointer",
                 self.instruction.text
             ));
         }
         let base = self.register(base).ok_or_else(|| self.unknown())?;
         let offset: i64 = offset.parse().map_err(|_| self.unknown())?;
+        if shared {
+            return Ok(format!("{PTX}shared({base}, {offset}, {})", self.here()));
+        }
         Ok(format!("{PTX}address({base}, {offset})"))
     }
 
@@ -198,7 +219,7 @@ impl Translator<'_> {
         })
     }
 
-    fn last_type(&self) -> Result<&'static str, String> {
+    pub fn last_type(&self) -> Result<&'static str, String> {
         self.instruction.modifiers.last().and_then(|kind| c_type(kind)).ok_or_else(|| self.unknown())
     }
 
@@ -209,7 +230,8 @@ impl Translator<'_> {
         for modifier in rest {
             match modifier.as_str() {
                 "weak" | "nc" | "ca" | "cg" | "cs" | "lu" | "cv" | "wb" | "wt" | "noftz" => {}
-                "cta" | "cluster" | "gpu" | "sys" | "gl" | "global" | "shared" | "shared::cta" | "local" | "const" => {}
+                "cta" | "cluster" | "gpu" | "sys" | "gl" | "global" | "shared" | "shared::cta" | "shared::cluster" | "local"
+                | "const" => {}
                 "volatile" | "relaxed" | "mmio" => access.order = "relaxed",
                 "acquire" => access.order = "acquire",
                 "release" => access.order = "release",
@@ -217,7 +239,7 @@ impl Translator<'_> {
                 "v2" => access.lanes = 2,
                 "v4" => access.lanes = 4,
                 "v8" => access.lanes = 8,
-                hint if hint.starts_with("L1::") || hint.starts_with("L2::") && hint != "L2::cache_hint" => {}
+                hint if hint.starts_with("L1::") || hint.starts_with("L2::") => {}
                 "add" | "and" | "or" | "xor" | "min" | "max" | "exch" | "cas" | "inc" | "dec" => {
                     access.operation = Some(modifier.clone());
                 }
@@ -257,7 +279,8 @@ impl Translator<'_> {
         let returns = self.instruction.opcode == "atom";
         let first = usize::from(returns);
         let mut call = format!("{PTX}atomic_{operation}<{kind}, {PTX}Order::{order}>({}", self.address(first)?);
-        for n in first + 1..self.instruction.operands.len() {
+        let operands = self.instruction.operands.len() - usize::from(self.has("L2::cache_hint"));
+        for n in first + 1..operands {
             call += &format!(", {}", self.value(n, kind)?);
         }
         call.push(')');
@@ -283,8 +306,15 @@ impl Translator<'_> {
     fn mov(&self) -> Result<String, String> {
         let kind = self.last_type()?;
         let (outputs, inputs) = (self.vector(0)?, self.vector(1)?);
-        if self.instruction.opcode == "cvta" && kind != "::std::uint64_t" {
-            return Err(self.unknown());
+        if self.instruction.opcode == "cvta" {
+            let (to, from) = (self.has("to"), self.has("shared") || self.has("shared::cta"));
+            if kind != "::std::uint64_t" {
+                return Err(self.unknown());
+            }
+            if from {
+                let turn = if to { "to_shared(reinterpret_cast<const void*>(" } else { "from_shared((" };
+                return Ok(format!("{}, {PTX}{turn}{}), {}))", self.set(0)?, self.value(1, kind)?, self.here()));
+            }
         }
         match (outputs.len(), inputs.len()) {
             (1, 1) => Ok(format!("{}, {})", self.set(0)?, self.value(1, kind)?)),
@@ -304,12 +334,24 @@ impl Translator<'_> {
         }
     }
 
+    fn has(&self, modifier: &str) -> bool {
+        self.instruction.modifiers.iter().any(|m| m == modifier)
+    }
+
+    /// Between integers.
+    fn convert(&self, modifiers: &[&str]) -> Result<String, String> {
+        let whole =
+            |kind: &str| c_type(kind).filter(|c| c.starts_with("::std::") && !kind.contains('f')).ok_or_else(|| self.unknown());
+        let (to, from) = (whole(modifiers[0])?, whole(modifiers[1])?);
+        Ok(format!("{}, static_cast<{to}>({}))", self.set(0)?, self.value(1, from)?))
+    }
+
     fn ballot(&self) -> Result<String, String> {
         let mask = self.value(2, "::std::uint32_t")?;
         Ok(format!("{}, {PTX}ballot({mask}, {}, {}))", self.set(0)?, self.predicate_operand(1)?, self.here()))
     }
 
-    fn predicate_operand(&self, n: usize) -> Result<String, String> {
+    pub fn predicate_operand(&self, n: usize) -> Result<String, String> {
         predicate(self.text(n)?, self.program).map_err(|_| self.unknown())
     }
 

@@ -11,6 +11,8 @@ fn main() {
         // The library is loaded with the program, so one load at a fixed offset does; a call per basic block would not.
         .flag("-ftls-model=initial-exec")
         .opt_level(2)
+        // Called at every basic block.
+        .force_frame_pointer(false)
         .warnings(true)
         .compile("ginrs_cpu_shim");
 }

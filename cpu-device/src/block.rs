@@ -268,7 +268,7 @@ impl Block {
         };
         self.current.set(thread);
         // SAFETY: views are not moved while a block runs.
-        unsafe { self.variables.enter_thread(view, BUDGET) };
+        unsafe { self.variables.enter_thread(view, BUDGET, limit.end()) };
         let result = fiber.resume(());
         self.current.set(NOBODY);
         // SAFETY: the fiber is suspended or over, so nobody is on its stack.
@@ -371,6 +371,12 @@ impl Block {
 
     pub(crate) fn place(&self, thread: u32) -> Place {
         self.slots.borrow()[thread as usize].place.get()
+    }
+
+    /// Whether the running thread has used up its stack, if it faults at `address`. Called by signal handlers.
+    pub(crate) fn has_overflowed(&self, address: usize) -> bool {
+        let limit = self.slots.try_borrow().ok().and_then(|slots| slots.get(self.thread() as usize).map(|slot| slot.limit.get()));
+        self.variables.stack_was_crossed() || limit.is_some_and(|limit| limit.is_below(address))
     }
 
     pub(crate) fn threads(&self) -> u32 {

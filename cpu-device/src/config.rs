@@ -20,8 +20,19 @@ pub struct Config {
     pub resident: u32,
     /// Bytes of a CUDA thread's stack: `GINRS_CPU_STACK`, else 64 KiB.
     pub stack_bytes: usize,
-    /// `GINRS_CPU_STACK_GUARD=1`: a page without access below each stack.
-    pub stack_guard: bool,
+    /// Where a page without access lies below a stack: `GINRS_CPU_STACK_GUARD`.
+    pub stack_guard: Guard,
+}
+
+/// See [`Config::stack_guard`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Guard {
+    /// Unset: below the red zone of as many stacks as leaves most of the process's mappings free.
+    Some,
+    /// 0: nowhere.
+    None,
+    /// 1: in place of the red zone, of every stack.
+    Exact,
 }
 
 /// The configuration of this process.
@@ -31,7 +42,11 @@ pub fn config() -> &'static Config {
         devices: number("GINRS_CPU_DEVICES", 1, 1024).or_else(|| number("LOCAL_WORLD_SIZE", 1, 1024)).unwrap_or(8) as usize,
         resident: number("GINRS_CPU_RESIDENT", 1, 4096).unwrap_or(512) as u32,
         stack_bytes: (number("GINRS_CPU_STACK", 16 << 10, 64 << 20).unwrap_or(64 << 10) as usize).next_multiple_of(4096),
-        stack_guard: number("GINRS_CPU_STACK_GUARD", 0, 1) == Some(1),
+        stack_guard: match number("GINRS_CPU_STACK_GUARD", 0, 1) {
+            None => Guard::Some,
+            Some(0) => Guard::None,
+            Some(_) => Guard::Exact,
+        },
     })
 }
 

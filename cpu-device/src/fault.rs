@@ -64,12 +64,22 @@ pub fn on_fault(raised: &Raised) -> bool {
     // SAFETY: the kernel hands over a siginfo of a memory fault.
     let address = unsafe { (*raised.info).si_addr() } as usize;
     let mut line = Line::new();
-    let _ = write!(line, "ginrs-cpu: illegal address {address:#x} in ");
-    let _ = block.describe_thread(&mut line);
-    let _ = line.write_str(
-        "ginrs-cpu: fix: use device memory of this device, and of other ranks only what ncclGetLsaPointer gives for ranks of the \
-         LSA team (near the stack: GINRS_CPU_STACK larger); -g and gdb, or -Xcompiler -fsanitize=address, show the line\n",
-    );
+    if block.has_overflowed(address) {
+        let _ = line.write_str("ginrs-cpu: stack overflow in ");
+        let _ = block.describe_thread(&mut line);
+        let _ = writeln!(
+            line,
+            "ginrs-cpu: fix: set GINRS_CPU_STACK above {} (bytes a thread), or use smaller arrays and less recursion in kernels",
+            crate::config::config().stack_bytes
+        );
+    } else {
+        let _ = write!(line, "ginrs-cpu: illegal address {address:#x} in ");
+        let _ = block.describe_thread(&mut line);
+        let _ = line.write_str(
+            "ginrs-cpu: fix: use device memory of this device, and of other ranks only what ncclGetLsaPointer gives for ranks of \
+             the LSA team; -g and gdb, or -Xcompiler -fsanitize=address, show the line\n",
+        );
+    }
     print(&line);
     false
 }

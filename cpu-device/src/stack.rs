@@ -2,17 +2,21 @@
 //!
 //! One mapping per stack would end at 32,750 of them (vm.max_map_count); 65,536 slices take about 280 MiB. Below each stack
 //! lies a red zone of a page that is never used: its upper 64 bytes stay zero (a read maps the shared zero page, so the
-//! check costs no memory). With GINRS_CPU_STACK_GUARD=1 that page has no access at all.
+//! check costs no memory). With GINRS_CPU_STACK_GUARD=1 that page has no access at all. Otherwise the page below it has none, for the
+//! first stacks of the process: compiled kernels touch every page of a large frame in turn (-fstack-clash-protection), so what
+//! goes further than the red zone stops there. Beyond the first stacks each basic block looks (shim/thread.c).
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crossbeam_queue::SegQueue;
 
-use crate::config::config;
+use crate::config::{Guard, config};
 use crate::error::{Code, Result, refuse};
 
 const PAGE: usize = 4096;
+/// Stacks with a guard page unless the environment says otherwise. Each takes two mappings, of the 65,530 that a process has.
+const GUARDED: usize = 4096;
 /// Slices of one mapping.
 const SLAB: usize = 256;
 /// Stacks that change hands at once.
@@ -64,7 +68,7 @@ impl Limit {
     /// The limit is of a stack (not NONE), which no other OS thread runs on now.
     #[inline]
     pub unsafe fn red_zone(self) -> RedZone {
-        if config().stack_guard {
+        if config().stack_guard == Guard::Exact {
             return RedZone::Clean;
         }
         // SAFETY: [limit, limit + PAGE) is the red zone of that slice, mapped for ever and readable.
@@ -77,6 +81,19 @@ impl Limit {
                 RedZone::Crossed
             }
         }
+    }
+}
+
+impl Limit {
+    /// The lowest byte that its thread may use; 0 if the red zone has no access, which says it all.
+    #[inline]
+    pub fn end(self) -> usize {
+        if config().stack_guard == Guard::Exact { 0 } else { self.0 + PAGE }
+    }
+
+    /// Whether `address` is in the red zone or in the guard below it.
+    pub fn is_below(self, address: usize) -> bool {
+        (self.0.saturating_sub(2 * PAGE)..self.0 + PAGE).contains(&address)
     }
 }
 
@@ -168,8 +185,8 @@ impl Drop for Cache {
 fn map_slab(mine: &mut Vec<Stack>) -> Result {
     let mut stacks = Vec::with_capacity(SLAB);
     let config = config();
-    // Red zone, stack, and a page in which both are moved by their colour.
-    let slice = config.stack_bytes + 2 * PAGE;
+    // Guard, red zone, stack, and a page in which the latter two are moved by their colour.
+    let slice = config.stack_bytes + 3 * PAGE;
     // SAFETY: a fresh anonymous mapping at an address of the kernel's choice.
     let slab = unsafe {
         libc::mmap(
@@ -199,19 +216,23 @@ fn map_slab(mine: &mut Vec<Stack>) -> Result {
     let first = MAPPED.fetch_add(SLAB, Ordering::Relaxed);
     for i in (0..SLAB).rev() {
         // A guard page has to be a page.
-        let colour = if config.stack_guard { 0 } else { (first + i) % COLOURS * COLOUR };
-        let limit = slab as usize + i * slice + PAGE - colour;
-        if config.stack_guard {
-            // SAFETY: the page is the red zone of slice i of this mapping.
-            if unsafe { libc::mprotect(limit as *mut libc::c_void, PAGE, libc::PROT_NONE) } != 0 {
-                // SAFETY: the mapping just made, of which nothing was handed out.
-                unsafe { libc::munmap(slab, slice * SLAB) };
-                return refuse(
-                    Code::LAUNCH_OUT_OF_RESOURCES,
-                    "no more guard pages: each takes two of the mappings that vm.max_map_count bounds\n\
-                     fix: leave out GINRS_CPU_STACK_GUARD, or launch fewer threads",
-                );
-            }
+        let colour = if config.stack_guard == Guard::Exact { 0 } else { (first + i) % COLOURS * COLOUR };
+        let limit = slab as usize + i * slice + 2 * PAGE - colour;
+        let guard = match config.stack_guard {
+            Guard::Exact => Some(limit),
+            Guard::Some if first + i < GUARDED => Some(slab as usize + i * slice),
+            _ => None,
+        };
+        // SAFETY: the page is the red zone of slice i of this mapping, or the one below it.
+        let refused = guard.is_some_and(|page| unsafe { libc::mprotect(page as *mut libc::c_void, PAGE, libc::PROT_NONE) } != 0);
+        if refused && config.stack_guard == Guard::Exact {
+            // SAFETY: the mapping just made, of which nothing was handed out.
+            unsafe { libc::munmap(slab, slice * SLAB) };
+            return refuse(
+                Code::LAUNCH_OUT_OF_RESOURCES,
+                "no more guard pages: each takes two of the mappings that vm.max_map_count bounds\n\
+                 fix: leave out GINRS_CPU_STACK_GUARD, or launch fewer threads",
+            );
         }
         let base = limit + PAGE + config.stack_bytes;
         stacks.push(Stack {

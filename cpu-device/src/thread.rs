@@ -32,6 +32,7 @@ pub struct ThreadView {
 pub struct Variables {
     current: *mut *const ThreadView,
     budget: *mut i32,
+    stack_end: *mut usize,
     thread: *mut Dim3,
     block: *mut Dim3,
     block_dim: *mut Dim3,
@@ -63,24 +64,34 @@ impl Variables {
         }
     }
 
-    /// The thread with this view runs next, for `budget` basic blocks.
+    /// The thread with this view runs next, for `budget` basic blocks, on a stack that ends at `stack_end` (0: nobody is to look).
     ///
     /// # Safety
     /// The view outlives the run.
     #[inline]
-    pub unsafe fn enter_thread(&self, view: *const ThreadView, budget: i32) {
+    pub unsafe fn enter_thread(&self, view: *const ThreadView, budget: i32, stack_end: usize) {
         // SAFETY: as above, and the caller's.
         unsafe {
             *self.current = view;
             *self.thread = (*view).thread;
             *self.budget = budget;
+            *self.stack_end = stack_end;
         }
     }
 
     /// What runs next is no CUDA thread.
     pub fn leave(&self) {
         // SAFETY: as above.
-        unsafe { *self.current = std::ptr::null() }
+        unsafe {
+            *self.current = std::ptr::null();
+            *self.stack_end = 0;
+        }
+    }
+
+    /// Whether a look found that the running thread's stack was used up, and more.
+    pub fn stack_was_crossed(&self) -> bool {
+        // SAFETY: as above. The mark is the shim's.
+        unsafe { *self.stack_end == 1 }
     }
 
     /// The view of the CUDA thread that runs, NULL if none does.

@@ -161,7 +161,11 @@ pub const TABLE: &[Var] = &[
     row("GINRS_CPU_DEVICES", unset(1, 1024), "devices that a process sees on the CPU device; unset: LOCAL_WORLD_SIZE, else 8"),
     row("GINRS_CPU_RESIDENT", Theirs("512"), "blocks that run at the same time on a CPU device, 1 to 4096"),
     row("GINRS_CPU_STACK", Theirs("64K"), "bytes of a CUDA thread's stack on the CPU device, 16K to 64M"),
-    row("GINRS_CPU_STACK_GUARD", Theirs("0"), "1: a page without access below each of those stacks"),
+    row(
+        "GINRS_CPU_STACK_GUARD",
+        Theirs("unset"),
+        "1: a page without access right below each of those stacks; 0: none; unset: a page below the first 4096 of them",
+    ),
     row("GINRS_CXX", Text, "host compiler of ginrs-cc; default g++"),
     row(
         "LOCAL_RANK",

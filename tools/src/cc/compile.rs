@@ -56,6 +56,8 @@ pub fn object(command: &Command, tools: &Toolchain, input: &Input, object: &Path
     arguments.push(command.standard_flag().replace("=c++", "=gnu++").into());
     // Preemption of CUDA threads that spin on plain variables, and device code's habit of reading one type as another.
     arguments.extend(["-fsanitize-coverage=trace-pc".into(), "-fno-strict-aliasing".into()]);
+    // A large frame is touched page by page, so that one beyond a CUDA thread's stack does not step over the page that guards it.
+    arguments.push("-fstack-clash-protection".into());
     if !tools.is_clang() {
         // A note for each vector of 32 bytes that is passed by value: nobody links these functions with GCC 4.5.
         arguments.push("-Wno-psabi".into());

@@ -15,8 +15,10 @@ fresh() { [ -e "$out" ] && [ -z "$(find "$source" include scripts/build-kernels.
 case $kind in
   gpu)
     nvcc=${NVCC:-$(command -v nvcc || true)}
+    # The nvcc of an installed ginrs, in the PATH of who builds for the CPU device, makes no GPU code.
+    if [ -n "$nvcc" ] && "$nvcc" --version 2> /dev/null | grep -q ^ginrs-cc; then nvcc=; fi
     for folder in "${CUDA_HOME:-}" /usr/local/cuda; do
-      [ -n "$nvcc" ] || ! [ -x "$folder/bin/nvcc" ] || nvcc=$folder/bin/nvcc
+      [ -n "$nvcc" ] || ! [ -x "$folder/bin/nvcc" ] || "$folder/bin/nvcc" --version 2> /dev/null | grep -q ^ginrs-cc || nvcc=$folder/bin/nvcc
     done
     [ -n "$nvcc" ] || { echo "no nvcc: this build has no GPU kernels for collectives (NVCC, PATH or CUDA_HOME names one)" >&2; exit 0; }
     archs=${GINRS_GPU_ARCHS:-}

@@ -107,6 +107,37 @@ fn the_installed_tree_is_complete_and_works_where_it_is_moved() {
     assert_eq!(output.matches("kernel ran: 42").count(), 2, "{output}");
 }
 
+/// Only empty folders stay.
+#[test]
+fn uninstall_takes_back_what_install_put_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let prefix = format!("PREFIX={}", folder.path().display());
+    run(Command::new(root().join("scripts/stage.sh")).arg(folder.path()).arg(env!("CARGO_PKG_VERSION")).current_dir(root()));
+    run(Command::new("make").args(["-s", "uninstall", &prefix]).current_dir(root()).env_remove("MAKEFLAGS"));
+    assert_eq!(run(Command::new("find").arg(folder.path()).args(["!", "-type", "d"])), "");
+}
+
+/// Who builds for the CPU device may have our nvcc in PATH, NVCC or CUDA_HOME: it is no compiler for GPUs.
+#[test]
+fn our_own_nvcc_builds_no_kernels_for_gpus() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = abi_tests::prefix().join("lib/ginrs/cuda");
+    let path = format!("{}:{}", home.join("bin").display(), std::env::var("PATH").unwrap());
+    let nvcc = home.join("bin/nvcc");
+    for variable in [("PATH", path.as_ref()), ("NVCC", nvcc.as_os_str()), ("CUDA_HOME", home.as_os_str())] {
+        let mut script = Command::new(root().join("scripts/build-kernels.sh"));
+        script
+            .arg("gpu")
+            .arg(folder.path().join("out.fatbin"))
+            .env_remove("NVCC")
+            .env_remove("CUDA_HOME")
+            .env(variable.0, variable.1);
+        let output = script.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && !said.contains("-fatbin"), "{}: {said}", variable.0);
+    }
+}
+
 /// A stand-in for nvcc that knows fewer architectures, and keeps what it was asked.
 #[test]
 fn an_older_nvcc_builds_kernels_for_what_it_knows() {

@@ -35,7 +35,10 @@ fn it_counts_estimates_stops_and_carries_on() {
     // 1200 s for the first in a fresh clone (no target), 300 for the third, 15 for each that no table knows.
     assert!(text.contains("[1/5] deps ... about 26 min left"), "{text}");
     assert!(text.contains("[3/5] first ... ") && text.contains("test result: ok. 3 passed"), "{text}");
-    assert!(text.contains("FAILED [4/5] second after 0 s (status 7)") && text.contains("build/test/second.log"), "{text}");
+    assert!(
+        text.contains("FAILED [4/5] second after ") && text.contains(" s (status 7)") && text.contains("build/test/second.log"),
+        "{text}"
+    );
     assert!(text.contains("  | 100\n  | cause\n") && text.contains("make test FROM=second"), "{text}");
     assert!(!text.contains("third ...") && !text.contains("tests passed"), "{text}");
     let log = std::fs::read_to_string(folder.path().join("build/test/second.log")).unwrap();
@@ -56,12 +59,21 @@ fn it_counts_estimates_stops_and_carries_on() {
 
     // What was measured counts from the second run on, and a whole run can become what is known.
     std::fs::create_dir_all(folder.path().join("target/debug/deps")).unwrap();
+    let seconds = |text: &str, name: &str| -> Vec<u32> {
+        let line =
+            text.lines().find(|l| l.split_whitespace().next() == Some(name)).unwrap_or_else(|| panic!("no {name}: {text}"));
+        line.split_whitespace().filter_map(|w| w.parse().ok()).collect()
+    };
     let (_, text) = test(folder.path(), &[], &["--list"]);
-    assert_eq!(text.split_whitespace().filter(|w| *w == "0").count(), 5, "{text}");
+    assert!(seconds(&text, "third")[0] < 300 && seconds(&text, "first")[0] < 600, "{text}");
     let (output, text) = test(folder.path(), &[("SECOND", "0"), ("BLESS", "1")], &[]);
     assert!(output.status.success() && text.contains("all tests passed: 5 steps in"), "{text}");
     let known = std::fs::read_to_string(folder.path().join("scripts/test-durations.txt")).unwrap();
-    assert_eq!(known, "# head\ndeps 0 0\nstage 0 0\nfirst 0 1200\nsecond 0 0\nthird 0 300\n");
+    assert!(known.starts_with("# head\ndeps ") && known.lines().count() == 6, "{known}");
+    assert!(
+        seconds(&known, "first")[0] < 600 && seconds(&known, "first")[1] == 1200 && seconds(&known, "second").len() == 2,
+        "{known}"
+    );
 }
 
 /// The names in the committed table are those of steps.

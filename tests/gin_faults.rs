@@ -359,6 +359,71 @@ fn a_panic_in_a_step_is_an_abort() {
     assert!(ranks[0].abort.cause().unwrap().text.contains("planted true"));
 }
 
+/// A rank that leaves: its memory may go when stop returns, so no step follows, on whichever thread, and nothing keeps it.
+#[test]
+fn after_stop_no_step_comes_and_no_region_is_known() {
+    use std::sync::atomic::{AtomicBool, AtomicUsize};
+    #[derive(Default)]
+    struct Seen {
+        closed: AtomicBool,
+        late: AtomicBool,
+        regions: AtomicUsize,
+    }
+    struct Watched(Arc<Seen>);
+    impl Transport for Watched {
+        fn capabilities(&self) -> Capabilities {
+            Capabilities { name: "watched", piece: 1 << 20, polled: true }
+        }
+        fn register(&mut self, _: &Region) -> Result<()> {
+            self.0.regions.fetch_add(1, Relaxed);
+            Ok(())
+        }
+        fn deregister(&mut self, _: u32) {
+            self.0.regions.fetch_sub(1, Relaxed);
+        }
+        fn submit(&mut self, _: &Work) -> Result<Submitted> {
+            Ok(Submitted::Done)
+        }
+        fn progress(&mut self, _: &mut Vec<Completion>) -> Result<bool> {
+            self.0.late.fetch_or(self.0.closed.load(Relaxed), Relaxed);
+            Ok(false)
+        }
+        fn close(&mut self) {
+            self.0.closed.store(true, Relaxed);
+        }
+        fn abort(&mut self) {}
+    }
+    let end = std::time::Instant::now() + std::time::Duration::from_millis(1500);
+    let mut rounds = 0;
+    while rounds < 50 || std::time::Instant::now() < end {
+        rounds += 1;
+        let seen = Arc::new(Seen::default());
+        let ranks = fabric_over(Plan { ranks: 1, threads: rounds % 2 == 0, ..Plan::default() }, |_, _| Routes {
+            transports: vec![Box::new(Watched(seen.clone()))],
+            by_peer: vec![0],
+        });
+        assert_eq!(seen.regions.load(Relaxed), 2, "signals and the window");
+        let (over, go) = (AtomicBool::new(false), std::sync::Barrier::new(4));
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    go.wait();
+                    while !over.load(Relaxed) {
+                        ranks[0].gin.step();
+                    }
+                });
+            }
+            go.wait();
+            ranks[0].gin.stop();
+            std::thread::yield_now();
+            over.store(true, Relaxed);
+        });
+        assert!(!seen.late.load(Relaxed), "a step after stop, round {rounds}");
+        assert_eq!(seen.regions.load(Relaxed), 0, "round {rounds}");
+        assert!(Arc::strong_count(&ranks[0].memory) <= 2, "the test's own, and none of the engine's");
+    }
+}
+
 /// Stop ends every step: posted work stays where it is.
 #[test]
 fn nothing_moves_after_stop() {

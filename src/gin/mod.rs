@@ -191,8 +191,8 @@ impl Gin {
         if let Some((blocks, thread)) = self.drivers.lock().take() {
             drop(blocks);
             thread.remove(&self.pump);
-            self.pump.stop();
         }
+        self.pump.stop();
     }
 }
 

@@ -1,6 +1,7 @@
 //! The device half in Rust, for tests and benchmarks: `include/ginrs_device/gin/queue.cuh` and `flush.cuh`, step by step.
 //! Not part of the library's interface.
 
+use super::context::{EXTENSION_MAGIC, EXTENSION_VERSION};
 use super::descriptor::Descriptor;
 use crate::device::DevPtr;
 use crate::seq::{Seq, rolling_le};
@@ -36,7 +37,7 @@ impl Kernel {
             let word = |at: u64| *((context + at) as *const u64);
             let half = |at: u64| *((context + at) as *const u32);
             let (n_ranks, depth) = (half(0), half(4));
-            assert_eq!((word(64), half(72)), (0x4e49_4753_5352_4e47, 2), "the extension's magic and version");
+            assert_eq!((word(64), half(72)), (EXTENSION_MAGIC, EXTENSION_VERSION), "the extension's magic and version");
             let ranks = n_ranks as usize;
             Self {
                 n_ranks,

@@ -215,8 +215,11 @@ impl Engine {
         self.scan = (index, peer);
     }
 
-    /// The rank leaves the communicator: no step follows.
+    /// The rank leaves the communicator: no step follows, and the memory of all regions may go.
     pub fn close(&mut self) {
+        for id in (0..self.regions.len()).filter_map(|id| self.regions[id].take()).map(|region| region.id).collect::<Vec<_>>() {
+            self.carrier.transports.iter_mut().for_each(|transport| transport.deregister(id));
+        }
         self.carrier.transports.iter_mut().for_each(|transport| transport.close());
     }
 

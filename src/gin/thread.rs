@@ -36,6 +36,10 @@ impl Pump {
             return false;
         }
         let Some(mut engine) = self.engine.try_lock() else { return false };
+        // Again under the lock: `stop` may have come in between, and then the memory goes.
+        if self.stopped.load(Ordering::Relaxed) {
+            return false;
+        }
         let moved = panic::catch("the GIN proxy", || Ok::<_, Error>(engine.step())).unwrap_or_else(|error| {
             // The next step drains; if that panics too, kernels have only the abort word.
             if !self.abort.raise(error) {
@@ -59,7 +63,7 @@ impl Pump {
         self.abort.check()
     }
 
-    /// No step after this returns, and no peer waits for one.
+    /// No step after this returns, no peer waits for one, and no region is known any more.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
         self.engine.lock().close();

@@ -30,8 +30,16 @@ fn empty() -> ncclDevResourceRequirements_t {
 }
 
 /// Three words per barrier, and an inbox per barrier and rank. Bytes.
-fn lsa_barrier_bytes(barriers: usize, ranks: usize) -> usize {
-    4 * (3 * barriers + barriers * ranks)
+fn lsa_barrier_bytes(barriers: usize, ranks: usize) -> Result<usize> {
+    match ranks.checked_add(3).and_then(|words| words.checked_mul(4)?.checked_mul(barriers)) {
+        Some(bytes) => Ok(bytes),
+        None => bail!(
+            InvalidArgument,
+            62,
+            "barriers' buffer is too large | ncclLsaBarrierCreateRequirement | {barriers} barriers of {ranks} ranks | fix: pass the LSA \
+             team, and one barrier per block"
+        ),
+    }
 }
 
 /// A header line and two banks of slots per block, 16 bytes a line. The device computes in int, so it must fit one.
@@ -56,7 +64,7 @@ pub extern "C" fn pncclLsaBarrierCreateRequirement(
     outReq: *mut ncclDevResourceRequirements_t,
 ) -> ncclResult_t {
     entry!(ncclLsaBarrierCreateRequirement(team, nBarriers, outHandle, outReq) {
-        let bytes = lsa_barrier_bytes(count("nBarriers", nBarriers)?, count("team.nRanks", team.nRanks)?);
+        let bytes = lsa_barrier_bytes(count("nBarriers", nBarriers)?, count("team.nRanks", team.nRanks)?)?;
         out("outHandle", outHandle)?;
         let request = out("outReq", outReq)?;
         // SAFETY: checked above; only these fields are written, ncclDevCommCreate writes the other.
@@ -97,11 +105,12 @@ pub extern "C" fn pncclGinBarrierCreateRequirement(
     })
 }
 
-/// Slots of 8 payload bytes for `maxElts` elements of `maxEltSize` bytes; -1 where that does not fit an int.
+/// Slots of 8 payload bytes for `maxElts` elements of `maxEltSize` bytes; -1 where that does not fit an int, or either is negative.
 #[unsafe(no_mangle)]
 pub extern "C" fn pncclLLA2ACalcSlots(maxElts: c_int, maxEltSize: c_int) -> c_int {
     let slots = i64::from(maxElts) * ((i64::from(maxEltSize) + 7) / 8);
-    c_int::try_from(slots).unwrap_or(-1)
+    let fits = maxElts >= 0 && maxEltSize >= 0;
+    c_int::try_from(slots).ok().filter(|_| fits).unwrap_or(-1)
 }
 
 /// Buffer for `nBlocks` all-to-all sessions of `nSlots` slots.
@@ -135,12 +144,35 @@ mod tests {
     /// Spec host 1.9's sizes.
     #[test]
     fn sizes_are_those_of_the_vectors() {
-        assert_eq!(lsa_barrier_bytes(16, 8), 704);
-        assert_eq!(lsa_barrier_bytes(5, 2), 100);
+        assert_eq!(lsa_barrier_bytes(16, 8).unwrap(), 704);
+        assert_eq!(lsa_barrier_bytes(5, 2).unwrap(), 100);
         assert_eq!(lla2a_bytes(2, 100).unwrap(), 6432);
         assert!(lla2a_bytes(1 << 20, 1 << 20).is_err());
         assert_eq!(pncclLLA2ACalcSlots(10, 12), 20);
         assert_eq!(pncclLLA2ACalcSlots(i32::MAX, 16), -1);
+        assert_eq!([(-5, -16), (-5, 16), (5, -16), (0, 8)].map(|(n, size)| pncclLLA2ACalcSlots(n, size)), [-1, -1, -1, 0]);
+    }
+
+    /// Also where overflow wraps, as in releases: products of the caller's numbers are exact or refused.
+    #[test]
+    fn no_product_of_counts_wraps() {
+        let most = i32::MAX as usize;
+        for (barriers, ranks) in [(most, most), (1 << 30, most), (most, 1 << 30), (most, 8), (most, 1), (0, most), (1, most)] {
+            let exact = 4 * barriers as u128 * (3 + ranks as u128);
+            match lsa_barrier_bytes(barriers, ranks) {
+                Ok(bytes) => assert_eq!(bytes as u128, exact),
+                Err(error) => assert!(exact > usize::MAX as u128 && error.id == 62, "{barriers} of {ranks}: {error}"),
+            }
+        }
+        for (blocks, slots) in [(most, most), (1, most), (most, 0), (3, 1 << 25)] {
+            let exact = 16 * blocks as u128 * (1 + 2 * slots as u128);
+            assert_eq!(lla2a_bytes(blocks, slots).ok().map(|bytes| bytes as u128), Some(exact).filter(|n| *n <= most as u128));
+        }
+        let mut handle = ncclLsaBarrierHandle_t { bufHandle: 7, nBarriers: 7 };
+        let mut request = empty();
+        let team = ncclTeam_t { nRanks: i32::MAX, rank: 0, stride: 1 };
+        assert_eq!(pncclLsaBarrierCreateRequirement(team, i32::MAX, &mut handle, &mut request), 4);
+        assert_eq!((handle.nBarriers, request.bufferSize), (7, 0));
     }
 
     #[test]

@@ -134,6 +134,30 @@ fn an_exhausted_pool_fails_alike_and_leaves_nothing() {
     });
 }
 
+/// What a kernel claimed and never wrote holds a destroy up; then the device communicator stands, and the call may come again.
+#[test]
+fn a_destroy_that_cannot_end_takes_nothing() {
+    with_settings("a_destroy_that_cannot_end_takes_nothing", &[("GINRS_TIMEOUT", "1")], || {
+        threads(1, |comm| {
+            let reqs = Requirements { gin_signal_count: 4, lsa_barrier_count: 1, ..Default::default() };
+            let dc = create(comm, &reqs).unwrap().dev_comm;
+            let windows = comm.windows.len();
+            // SAFETY: a context of a device communicator that stands.
+            let kernel = unsafe { ginrs::gin::model::Kernel::attach(dc.ginHandles[1]) };
+            let index = kernel.claim(0);
+            for _ in 0..2 {
+                assert_eq!(destroy(comm, &dc).unwrap_err().id, 48);
+                assert_eq!((comm.windows.len(), comm.devcomms.len()), (windows, 1));
+            }
+            kernel.write(0, index, &[3, 1, 1, 1, 1, 1, 1, 1]);
+            destroy(comm, &dc).unwrap();
+            assert!(comm.windows.is_empty() && comm.devcomms.is_empty());
+            assert_eq!(destroy(comm, &dc).unwrap_err().id, 57);
+            assert_eq!(ids(&create(comm, &reqs).unwrap().dev_comm), (0, 4, 0, 0));
+        });
+    });
+}
+
 #[test]
 fn ranks_that_destroyed_in_another_order_are_told() {
     threads(2, |comm| {

@@ -95,7 +95,8 @@ fn assemble(bootstrap: Bootstrap, origin: Origin, config: CommConfig, device: Ar
             topo.lsa_size
         );
     }
-    let pulse = Pulse::watch(&device, &abort, rank, format!("comm 0x{hash:016x}"), Some((watch.signs(), release.words())))?;
+    let pulse = Pulse::watch(&device, &abort, rank, format!("comm 0x{hash:016x}"), Some((watch.signs(), release.words())))
+        .inspect_err(|error| bootstrap.poison(error))?;
     Ok(Comm {
         rank,
         n_ranks,

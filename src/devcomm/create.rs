@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::gin::{Backend, Gin};
 use crate::window::multicast::Members;
 use crate::window::{self, Proposal, Resource, Said};
-use crate::{bail, config, info};
+use crate::{bail, config, info, log};
 use std::sync::Arc;
 
 /// The two halves of the marker by which code compiled with our headers knows our library (include/ginrs_device/marker.h):
@@ -220,10 +220,12 @@ fn build(comm: &Comm, what: &str, layout: &Layout, gin: Option<&Contexts>) -> Re
         None => (Ok(None), None),
     };
     // Before the round that lets kernels start anywhere: a signal of an earlier owner would end a wait too early.
-    let status = ids.zero().and(resource.as_ref().map(drop).map_err(Clone::clone));
+    // The table is made now if it is not there: behind this round nothing may fail on one rank alone.
+    let table = window::table_address(comm).map(drop);
+    let status = ids.zero().and(resource.as_ref().map(drop).map_err(Clone::clone)).and(table);
     let closed = window::done(comm, &format!("{what}, end"), status);
     if let (Err(_), Ok(Some(resource))) = (&closed, &resource) {
-        window::remove_resource(comm, resource.window)?;
+        window::remove_resource(comm, resource.window).unwrap_or_else(|left| log::error(&left));
     }
     closed?;
     let resource = resource?;
@@ -340,11 +342,11 @@ pub fn destroy(comm: &Comm, dc: &ncclDevComm) -> Result<()> {
         counters: dc.ginCounterCount as u32,
         contexts: dc.ginHandles[0],
     };
-    let record = {
-        let mut live = comm.devcomms.live.lock();
-        live.iter().position(|record| *record == wanted).map(|at| live.swap_remove(at))
-    };
-    let Some(record) = record else {
+    // Should what is posted not end in time, the device communicator stands, and the call may come again.
+    if comm.devcomms.live.lock().contains(&wanted) {
+        comm.drain()?;
+    }
+    let Some(record) = comm.devcomms.take(&wanted) else {
         bail!(
             InvalidArgument,
             57,
@@ -356,7 +358,6 @@ pub fn destroy(comm: &Comm, dc: &ncclDevComm) -> Result<()> {
             dc.ginSignalBase
         );
     };
-    comm.drain()?;
     if let Some(gin) = comm.gin.lock().clone() {
         give_back(&gin, &record);
     }

@@ -38,6 +38,12 @@ impl Registry {
         Self::default()
     }
 
+    /// Takes out the one that `wanted` describes, once.
+    pub(super) fn take(&self, wanted: &Record) -> Option<Record> {
+        let mut live = self.live.lock();
+        live.iter().position(|record| record == wanted).map(|at| live.swap_remove(at))
+    }
+
     /// How many stand, for reports and tests.
     pub fn len(&self) -> usize {
         self.live.lock().len()

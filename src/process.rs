@@ -48,18 +48,33 @@ fn of_process<T>(slot: *mut (u32, T), pid: u32) -> Option<&'static T> {
     (*owner == pid).then_some(value)
 }
 
-/// 128 bits nobody can guess.
-pub fn random<const N: usize>() -> [u8; N] {
+/// Bytes that nobody can guess; E007 where the system has none, for without them no secret is one.
+pub fn random<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];
-    // Fails only where the kernel has no getrandom and /dev/urandom is missing: without it no secret is one.
-    getrandom::fill(&mut bytes).expect("the system has a random source");
-    bytes
+    let planted = crate::config::text("GINRS_FAULT").is_some_and(|fault| fault == "random");
+    match getrandom::fill(&mut bytes) {
+        Ok(()) if !planted => Ok(bytes),
+        failed => {
+            let why = failed.err().map_or("GINRS_FAULT asks for it".into(), |e| e.to_string());
+            bail!(
+                SystemError,
+                7,
+                "the system gives no random bytes | pid {} | getrandom and /dev/urandom: {why} | fix: let the sandbox allow one of them",
+                std::process::id()
+            )
+        }
+    }
 }
 
-/// Random per process, another one in a forked child.
+/// Another one for every process, also for a forked child. Mostly random, but no secret.
 pub fn token() -> [u8; 16] {
     static TOKEN: PerProcess<[u8; 16]> = PerProcess::new();
-    *TOKEN.get(random)
+    *TOKEN.get(|| {
+        random().unwrap_or_else(|_| {
+            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+            (now.as_nanos() << 32 | u128::from(std::process::id())).to_le_bytes()
+        })
+    })
 }
 
 /// Equal for processes that can reach each other by abstract sockets and memfds: same boot, same network namespace.

@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn steps_end_at_their_deadline_and_at_the_other_ends_close() {
-        let address = Address::Abstract(crate::process::random());
+        let address = Address::Abstract(crate::process::random().unwrap());
         assert!(matches!(address.connect(Instant::now()), Err(Errno::CONNREFUSED)));
         let listener = address.listen().unwrap();
         let soon = Instant::now() + Duration::from_millis(30);

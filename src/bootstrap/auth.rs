@@ -209,28 +209,28 @@ mod tests {
             rank: 3,
             n_ranks: 8,
             address: Address::Abstract([2; 16]),
-            nonce: random(),
+            nonce: random().unwrap(),
             patience: 120,
         }
     }
 
     #[test]
     fn both_ends_prove_the_secret_and_neither_another_one() {
-        let (secret, nonce, hello) = (random(), random(), hello().encode());
+        let (secret, nonce, hello) = (random().unwrap(), random().unwrap(), hello().encode());
         assert_eq!(Hello::decode(&hello).unwrap().encode(), hello);
         let challenge = challenge(&secret, &hello, &nonce);
         let proof = prove(&secret, &hello, &challenge).unwrap();
         assert!(proved(&secret, &hello, &nonce, &proof));
-        assert_eq!(prove(&random(), &hello, &challenge), Err(Refused::Stranger));
-        assert!(!proved(&random(), &hello, &nonce, &proof));
+        assert_eq!(prove(&random().unwrap(), &hello, &challenge), Err(Refused::Stranger));
+        assert!(!proved(&random().unwrap(), &hello, &nonce, &proof));
     }
 
     #[test]
     fn a_recorded_proof_fails_against_a_fresh_nonce_and_a_challenge_is_no_proof() {
-        let (secret, nonce, hello) = (random(), random(), hello().encode());
+        let (secret, nonce, hello) = (random().unwrap(), random().unwrap(), hello().encode());
         let asked = challenge(&secret, &hello, &nonce);
         let proof = prove(&secret, &hello, &asked).unwrap();
-        assert!(!proved(&secret, &hello, &random(), &proof));
+        assert!(!proved(&secret, &hello, &random().unwrap(), &proof));
         let mut reflected = proof;
         reflected[8..].copy_from_slice(&asked[40..]);
         assert!(!proved(&secret, &hello, &nonce, &reflected));

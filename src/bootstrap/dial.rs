@@ -2,6 +2,7 @@
 
 use super::address::{Address, Credentials, Stopped, receive_exact, send_all};
 use super::auth::{self, CHALLENGE_BYTES, Hello, Refused, Secret, WELCOME_BYTES};
+use crate::error::Error;
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -15,7 +16,7 @@ pub enum NoLink {
     /// Nothing listens there: the process has ended, or lives in another network namespace.
     Nobody,
     /// What listens belongs to another user.
-    Foreign(u32),
+    Foreign(Credentials),
     /// It dropped us: it does not know this communicator (any more).
     Dropped,
     /// What listens does not know the secret.
@@ -26,18 +27,21 @@ pub enum NoLink {
     Late,
     /// The system said no.
     System(Errno),
+    /// This process cannot take part.
+    Own(Error),
 }
 
 impl std::fmt::Display for NoLink {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             NoLink::Nobody => f.write_str("nothing listens there"),
-            NoLink::Foreign(uid) => write!(f, "what listens there belongs to user {uid}"),
+            NoLink::Foreign(who) => write!(f, "what listens there is pid {} of user {}", who.pid, who.uid),
             NoLink::Dropped => f.write_str("it closed the connection during the handshake"),
             NoLink::Impostor => f.write_str("what listens there does not know the secret"),
             NoLink::Wire(version) => write!(f, "it speaks wire version {version}, this library {}", auth::WIRE),
             NoLink::Late => f.write_str("it did not answer in time"),
             NoLink::System(e) => write!(f, "{e}"),
+            NoLink::Own(e) => write!(f, "{e}"),
         }
     }
 }
@@ -84,15 +88,15 @@ pub fn dial(
 }
 
 fn once(to: Address, hello: &Hello, secret: &Secret, until: Instant) -> Result<(OwnedFd, Credentials), NoLink> {
+    let hello = Hello { nonce: crate::process::random().map_err(NoLink::Own)?, ..*hello }.encode();
     let socket = to.connect(until).map_err(|e| match e {
         Errno::CONNREFUSED | Errno::NOENT => NoLink::Nobody,
         e => NoLink::System(e),
     })?;
     let peer = Credentials::of(&socket).map_err(|e| NoLink::System(Errno::from_io_error(&e).unwrap_or(Errno::IO)))?;
     if !peer.is_mine() {
-        return Err(NoLink::Foreign(peer.uid));
+        return Err(NoLink::Foreign(peer));
     }
-    let hello = Hello { nonce: crate::process::random(), ..*hello }.encode();
     send_all(&socket, &hello, until)?;
     let mut challenge = [0; CHALLENGE_BYTES];
     receive_exact(&socket, &mut challenge, until)?;

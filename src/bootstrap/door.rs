@@ -9,8 +9,8 @@ use super::port::system;
 use super::root::{Root, full};
 use super::stranger::{MAX_STRANGERS, Step, Stranger};
 use super::wire::{Frame, Reason};
-use crate::info;
 use crate::process::ServiceFd;
+use crate::{hint, info};
 use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
@@ -60,6 +60,9 @@ impl EventLoop {
                     let since = *self.starved.get_or_insert_with(Instant::now);
                     if since.elapsed() > STARVED {
                         let error = system("connections cannot be accepted", e);
+                        if !std::mem::replace(&mut self.starved_told, true) {
+                            hint!("GINRS-W005 {}", error.text);
+                        }
                         if let Some(root) = root.and_then(|root| self.roots.get_mut(&root)) {
                             root.give_up(&error);
                         }

@@ -39,6 +39,7 @@ pub(super) struct EventLoop {
     pub(super) paused: Option<(Instant, bool)>,
     /// Since when no connection can be accepted for want of descriptors.
     pub(super) starved: Option<Instant>,
+    pub(super) starved_told: bool,
     pub(super) next: u64,
     /// Connections that may yet be turned away.
     pub(super) budget: Budget,
@@ -61,6 +62,7 @@ impl EventLoop {
             strangers: Vec::new(),
             paused: None,
             starved: None,
+            starved_told: false,
             next: 2,
             budget: Budget::new(Instant::now()),
             accepted: 0,

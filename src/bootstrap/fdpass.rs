@@ -2,15 +2,27 @@
 
 use super::Bootstrap;
 use super::address::FdAddress;
+use super::dial::NoLink;
 use super::link::Link;
-use super::port::{Fate, gone};
+use super::port::{Fate, gone, system};
 use super::wire::Frame;
 use crate::config;
 use crate::error::{Code, Error, Result};
 use crate::sync::{Heard, answer};
-use std::os::fd::OwnedFd;
+use rustix::io::Errno;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// What became of a request for a descriptor.
+pub(super) enum Handed {
+    /// Here it is.
+    Here(OwnedFd),
+    /// The rank has none of that name.
+    Nothing,
+    /// It was sent, and this process has no descriptor left for it.
+    NoRoom,
+}
 
 impl Bootstrap {
     /// Where this process serves descriptors.
@@ -34,7 +46,8 @@ impl Bootstrap {
         self.own_process()?;
         let what = "descriptor fetch";
         if *from == self.port.own_address() {
-            return self.port.published(owner_rank, key).ok_or_else(|| self.not_published(owner_rank, key));
+            let fd = self.port.published(owner_rank, key).ok_or_else(|| self.not_published(owner_rank, key))?;
+            return rustix::io::fcntl_dupfd_cloexec(fd.as_fd(), 3).map_err(|e| self.no_room(owner_rank, e));
         }
         let patience = config::seconds("GINRS_TIMEOUT");
         let end = Instant::now() + patience;
@@ -45,8 +58,9 @@ impl Bootstrap {
         loop {
             // Ringing every waiter of a channel is more than a deadline of 50 ms is worth.
             match hear.wait(Duration::from_millis(50)) {
-                Heard::Answer(Some(fd)) => return Ok(fd),
-                Heard::Answer(None) => return Err(self.not_published(owner_rank, key)),
+                Heard::Answer(Handed::Here(fd)) => return Ok(fd),
+                Heard::Answer(Handed::Nothing) => return Err(self.not_published(owner_rank, key)),
+                Heard::Answer(Handed::NoRoom) => return Err(self.no_room(owner_rank, Errno::MFILE)),
                 Heard::Late if asked => {}
                 Heard::Late | Heard::Never => {
                     self.port.drop_ticket(ticket);
@@ -67,6 +81,10 @@ impl Bootstrap {
         let to = self.port.table()[rank as usize].address;
         match self.port.link(to, until, || self.alive().is_ok()) {
             Ok(link) => Ok(link),
+            Err(NoLink::System(e)) => {
+                self.alive()?;
+                Err(system(&format!("a connection to {} cannot be made, in \"{what}\"", self.port.name(rank)), e))
+            }
             Err(why) => {
                 self.alive()?;
                 if let Some(fate) = self.port.fate(rank) {
@@ -82,6 +100,10 @@ impl Bootstrap {
                 Err(Error::new(Code::RemoteError, 40, text).by(rank))
             }
         }
+    }
+
+    fn no_room(&self, owner: u32, e: Errno) -> Error {
+        system(&format!("a descriptor of {} cannot be taken", self.port.name(owner)), e)
     }
 
     fn not_published(&self, owner: u32, key: u64) -> Error {

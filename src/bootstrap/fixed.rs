@@ -105,4 +105,43 @@ mod tests {
         assert!(id_of("192.0.2.1:4000", None).unwrap_err().text.contains("another host"));
         assert!(id_of("4000", None).unwrap_err().text.contains("no address"));
     }
+
+    /// Anybody can compute the name of a meeting point without a secret, and listen there first.
+    #[test]
+    fn a_name_that_another_user_has_taken_is_told_with_who_has_it() {
+        use std::io::BufRead;
+        use std::os::unix::process::CommandExt;
+        if let Ok(name) = std::env::var("GINRS_TEST_SQUAT") {
+            let name: Vec<u8> = (0..32).step_by(2).map(|at| u8::from_str_radix(&name[at..at + 2], 16).unwrap()).collect();
+            let _held = Address::Abstract(name.try_into().unwrap()).listen().unwrap();
+            println!("\nlistening");
+            return std::io::stdin().lines().for_each(drop);
+        }
+        if !rustix::process::geteuid().is_root() {
+            return println!("skipped: to act as another user this test must run as root");
+        }
+        let id = id_of(&format!("127.0.0.1:{}", 1000 + std::process::id() % 60000), None).unwrap();
+        let Address::Abstract(name) = Meeting::next(&id).id.root() else { panic!("no name") };
+        let mut squatter = std::process::Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "bootstrap::fixed::tests::a_name_that_another_user_has_taken_is_told_with_who_has_it",
+                "--nocapture",
+            ])
+            .env("GINRS_TEST_SQUAT", super::super::address::hex(&name))
+            .uid(65534)
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = std::io::BufReader::new(squatter.stdout.take().unwrap()).lines().map_while(std::result::Result::ok);
+        assert!(lines.any(|line| line == "listening"));
+        let error = super::super::Bootstrap::join(&id, 0, 1).err().unwrap();
+        drop(squatter.stdin.take());
+        squatter.wait().unwrap();
+        assert_eq!(error.id, 19);
+        for part in ["set GINRS_SECRET", &format!("pid {} of user 65534", squatter.id())] {
+            assert!(error.text.contains(part), "{error}");
+        }
+    }
 }

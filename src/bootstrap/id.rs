@@ -17,7 +17,7 @@ const VERSION: u16 = 1;
 /// What ncclGetUniqueId hands out: 128 bytes that may be copied and sent at will, and that only the job's ranks may see.
 ///
 /// Layout: magic 0..8, version 8..10, kind at 10 (1 under NCCL_COMM_ID, 2 derived), zero 11..16, root's address 16..48, secret 48..80, time of creation in seconds 80..88,
-/// zero 88..124, CRC-32 of all before 124..128.
+/// pid that made it 88..92 (0 where ranks make it for themselves), zero 92..124, CRC-32 of all before 124..128.
 #[derive(Clone)]
 pub struct UniqueId([u8; 128]);
 
@@ -29,7 +29,7 @@ impl UniqueId {
         if let Some(point) = config::text("NCCL_COMM_ID") {
             return fixed::id_of(&point, config::text("GINRS_SECRET"));
         }
-        let id = Self::build(Address::Abstract(random()), &random());
+        let id = Self::build(Address::Abstract(random()?), &random()?);
         Service::get()?.start_root(&id)?;
         Ok(id)
     }
@@ -57,6 +57,8 @@ impl UniqueId {
         bytes[16..48].copy_from_slice(&root.to_bytes());
         bytes[48..80].copy_from_slice(secret);
         bytes[80..88].copy_from_slice(&now.to_le_bytes());
+        let pid = if kind == 0 { std::process::id() } else { 0 };
+        bytes[88..92].copy_from_slice(&pid.to_le_bytes());
         let crc = crc32fast::hash(&bytes[..124]);
         bytes[124..].copy_from_slice(&crc.to_le_bytes());
         Self(bytes)
@@ -148,6 +150,16 @@ impl UniqueId {
         auth::derive(&self.secret(), "key")
     }
 
+    /// Which process holds its root, for messages, and how that ended, where it has.
+    pub(super) fn root_process(&self) -> String {
+        match u32::from_le_bytes(self.0[88..92].try_into().expect("4 bytes")) {
+            0 => "rank 0 of those that meet there".into(),
+            pid => {
+                format!("the process that called ncclGetUniqueId, mostly rank 0's: pid {pid}{}", crate::watch::process_state(pid))
+            }
+        }
+    }
+
     /// Eight digits that tell ids apart in a log.
     pub fn fingerprint(&self) -> String {
         hex(&self.key()[..4])
@@ -189,7 +201,7 @@ mod tests {
 
     #[test]
     fn ids_differ_in_everything() {
-        let (a, b) = (UniqueId::build(Address::None, &random()), UniqueId::build(Address::None, &random()));
+        let (a, b) = [(); 2].map(|()| UniqueId::build(Address::None, &random().unwrap())).into();
         assert!(a.comm_hash() != b.comm_hash() && a.key() != b.key() && a.fingerprint() != b.fingerprint());
     }
 }

@@ -88,9 +88,10 @@ fn meet(id: &UniqueId, port: &Port, rank: u32, n_ranks: u32, cancel: &Cancel) ->
                 cancel.check()?;
                 let error = match why {
                     NoLink::Nobody if id.root_may_be_late() => nobody(port, rank, n_ranks, patience),
-                    ref why => unreachable(port, rank, why),
+                    NoLink::Own(ref error) => error.clone(),
+                    ref why => unreachable(id, port, rank, why),
                 };
-                if let NoLink::System(_) = why {
+                if let NoLink::System(_) | NoLink::Own(_) = why {
                     // Nobody hears of this rank otherwise.
                     Service::get()?.give_up(id.key(), &as_remote(rank, &error));
                 }
@@ -117,8 +118,10 @@ fn meet(id: &UniqueId, port: &Port, rank: u32, n_ranks: u32, cancel: &Cancel) ->
             Err(Stopped::Late) => return Err(late(&port.tag(), patience, &wait.progress)),
             Err(why) => {
                 let text = format!(
-                    "the root has ended | {}, rank {rank} | {why} before all ranks had joined | fix: the process that called ncclGetUniqueId must live until every rank is initialised",
-                    port.tag()
+                    "the root has ended | {}, rank {rank} | {why} before all ranks had joined; it was in {} | fix: look at the output of that process, \
+                     which must live until every rank is initialised",
+                    port.tag(),
+                    id.root_process()
                 );
                 return Err(cancel.cause_of(Error::new(Code::RemoteError, 19, text)));
             }
@@ -187,22 +190,40 @@ fn nobody(port: &Port, rank: u32, n_ranks: u32, waited: Duration) -> Error {
     Error::new(Code::RemoteError, 11, text).by(0)
 }
 
-fn unreachable(port: &Port, rank: u32, why: &NoLink) -> Error {
+fn unreachable(id: &UniqueId, port: &Port, rank: u32, why: &NoLink) -> Error {
     let (code, fix) = match why {
         NoLink::Nobody => (
             Code::InvalidUsage,
             "use an id for one communicator only, keep the process that called ncclGetUniqueId alive, and stay in its network namespace",
         ),
         NoLink::Dropped => (Code::RemoteError, "pass the id of this communicator to every rank, unchanged"),
-        NoLink::Foreign(_) => (Code::InvalidUsage, "run all ranks as one user"),
+        // Its name follows from NCCL_COMM_ID, where no secret is in it, and anybody may take it.
+        NoLink::Foreign(_) if id.is_fixed() => (
+            Code::InvalidUsage,
+            "another user has taken the name of this meeting point, or another rank runs as that user: set GINRS_SECRET alike on all ranks, which makes \
+             the name one that nobody can guess, and run all ranks as one user",
+        ),
+        NoLink::Foreign(_) => (
+            Code::InvalidUsage,
+            "run all ranks as one user; where they do, the process that called ncclGetUniqueId has ended and another user has taken its place: keep it alive",
+        ),
         NoLink::Wire(_) => (Code::InvalidUsage, "load the same libginrs on every rank"),
         NoLink::System(_) => (Code::SystemError, "raise the limits of descriptors (ulimit -n) and memory"),
         NoLink::Impostor | NoLink::Late => (Code::RemoteError, "look at the process that called ncclGetUniqueId"),
+        NoLink::Own(error) => return error.clone(),
     };
-    let id = match why {
+    let number = match why {
         NoLink::Wire(_) => 13,
         NoLink::System(_) => 24,
         _ => 19,
     };
-    Error::new(code, id, format!("the unique id's root cannot be reached | {}, rank {rank} | {why} | fix: {fix}", port.tag()))
+    Error::new(
+        code,
+        number,
+        format!(
+            "the unique id's root cannot be reached | {}, rank {rank} | {why}; it is in {} | fix: {fix}",
+            port.tag(),
+            id.root_process()
+        ),
+    )
 }

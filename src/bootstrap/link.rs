@@ -21,7 +21,7 @@ use std::sync::Arc;
 struct Out {
     bytes: Arc<[u8]>,
     sent: usize,
-    fd: Option<OwnedFd>,
+    fd: Option<Arc<OwnedFd>>,
 }
 
 #[derive(Default)]
@@ -63,7 +63,7 @@ impl Link {
     }
 
     /// Queues an encoded frame, with a descriptor if one belongs to it.
-    pub fn send_bytes(&self, bytes: Arc<[u8]>, fd: Option<OwnedFd>) -> bool {
+    pub fn send_bytes(&self, bytes: Arc<[u8]>, fd: Option<Arc<OwnedFd>>) -> bool {
         let mut sending = self.sending.lock();
         if sending.dead || sending.finishing {
             return false;
@@ -145,7 +145,8 @@ const MAX_FDS: usize = 256;
 #[derive(Default)]
 pub struct FrameReader {
     bytes: Vec<u8>,
-    fds: VecDeque<OwnedFd>,
+    /// None for one that this process had no room for.
+    fds: VecDeque<Option<OwnedFd>>,
 }
 
 /// How a read ended.
@@ -187,10 +188,14 @@ impl FrameReader {
         let got = recvmsg(socket, &mut [IoSliceMut::new(buffer)], &mut control, flags)?;
         for message in control.drain() {
             if let RecvAncillaryMessage::ScmRights(fds) = message {
-                self.fds.extend(fds);
+                self.fds.extend(fds.map(Some));
             }
         }
-        if self.fds.len() > MAX_FDS || got.flags.contains(ReturnFlags::CTRUNC) {
+        // One comes with each message, and the kernel drops it where the limit of open files is reached.
+        if got.flags.contains(ReturnFlags::CTRUNC) {
+            self.fds.push_back(None);
+        }
+        if self.fds.len() > MAX_FDS {
             return Err(Errno::PROTO);
         }
         Ok(got.bytes)
@@ -207,7 +212,7 @@ impl FrameReader {
             let frame = Frame::decode(body)?;
             // Descriptors arrive in the order of their frames, no later than the frame's first byte.
             let fd = match &frame {
-                Frame::Handed { found: true, .. } => Some(self.fds.pop_front().ok_or(super::wire::Malformed)?),
+                Frame::Handed { found: true, .. } => self.fds.pop_front().ok_or(super::wire::Malformed)?,
                 _ => None,
             };
             take(frame, fd);
@@ -243,7 +248,7 @@ mod tests {
         for n in 0..500 {
             assert!(link.send(&big));
             let fd = std::fs::File::open(if n % 2 == 0 { "/dev/null" } else { "/dev/zero" }).unwrap();
-            assert!(link.send_bytes(Frame::Handed { ticket: n, found: true }.encode().into(), Some(fd.into())));
+            assert!(link.send_bytes(Frame::Handed { ticket: n, found: true }.encode().into(), Some(Arc::new(fd.into()))));
         }
         link.finish();
         assert!(!link.send(&big));

@@ -3,13 +3,14 @@
 use super::address::Address;
 use super::auth::{Hello, Role};
 use super::dial::{NoLink, dial};
+use super::fdpass::Handed;
 use super::link::Link;
 use super::port::Port;
 use super::wire::{Frame, Reason, Standing};
 use crate::error::Error;
 use crate::process::ServiceFd;
 use crate::sync::Give;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -105,9 +106,9 @@ impl Port {
                 let found = self.published(owner, key);
                 link.send_bytes(Frame::Handed { ticket, found: found.is_some() }.encode().into(), found);
             }
-            Frame::Handed { ticket, .. } => {
+            Frame::Handed { ticket, found } => {
                 if let Some((_, waiting)) = self.tickets.lock().remove(&ticket) {
-                    waiting.give(fd);
+                    waiting.give(if found { fd.map_or(Handed::NoRoom, Handed::Here) } else { Handed::Nothing });
                 }
             }
             Frame::Progress { .. } | Frame::Refused(_) | Frame::Table(_) => return false,
@@ -130,13 +131,12 @@ impl Port {
         self.published.lock().remove(&(owner, key));
     }
 
-    /// A new descriptor of what `owner` published.
-    pub(super) fn published(&self, owner: u32, key: u64) -> Option<OwnedFd> {
-        let fd = self.published.lock().get(&(owner, key)).cloned()?;
-        rustix::io::fcntl_dupfd_cloexec(fd.as_fd(), 3).ok()
+    /// What `owner` published.
+    pub(super) fn published(&self, owner: u32, key: u64) -> Option<Arc<OwnedFd>> {
+        self.published.lock().get(&(owner, key)).cloned()
     }
 
-    pub(super) fn ticket(&self, to: Address, answer: Give<Option<OwnedFd>>) -> u64 {
+    pub(super) fn ticket(&self, to: Address, answer: Give<Handed>) -> u64 {
         let ticket = self.last_ticket.fetch_add(1, Ordering::Relaxed) + 1;
         self.tickets.lock().insert(ticket, (to, answer));
         ticket

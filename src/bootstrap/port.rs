@@ -3,6 +3,7 @@
 
 use super::address::Address;
 use super::auth::{self, Key, Secret};
+use super::fdpass::Handed;
 use super::link::Link;
 use super::mailbox::Mailbox;
 use super::service::Service;
@@ -10,6 +11,7 @@ use super::wire::{Entry, Frame, Reason, Standing};
 use crate::error::{Code, Error, Result};
 use crate::process;
 use crate::sync::{Give, Mutex, OnceCell};
+use crate::warn;
 use crate::watch::Became;
 use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
@@ -29,7 +31,7 @@ pub enum Fate {
 type OnFailure = Box<dyn Fn(&Error) + Send + Sync>;
 type OnLost = Box<dyn Fn(Address) + Send + Sync>;
 /// Who waits for a descriptor, from where, by ticket. A dropped one means that the link has closed.
-type Tickets = HashMap<u64, (Address, Give<Option<OwnedFd>>)>;
+type Tickets = HashMap<u64, (Address, Give<Handed>)>;
 type HasLeft = Arc<dyn Fn(u32) -> bool + Send + Sync>;
 
 /// See the module.
@@ -190,7 +192,13 @@ impl Port {
                     }
                 }
             };
-            let _ = process::service_thread("ginrs poison", spread, |_| {});
+            if let Err(e) = process::service_thread("ginrs poison", spread, |_| {}) {
+                warn!(
+                    "GINRS-W004 no thread to tell the other ranks of a failure | {} | {} | they end when they miss this one | fix: raise ulimit -u",
+                    self.tag(),
+                    e.text
+                );
+            }
         }
     }
 

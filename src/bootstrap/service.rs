@@ -52,7 +52,7 @@ impl Service {
             return if service.is_intact() { Ok(service) } else { Err(process::descriptors_lost()) };
         }
         process::raise_descriptor_limit();
-        let address = Address::Abstract(random());
+        let address = Address::Abstract(random()?);
         let what = "the bootstrap's sockets cannot be made";
         let listener = ServiceFd::new(or_system(what, address.listen())?);
         let epoll = ServiceFd::new(or_system(what, epoll::create(epoll::CreateFlags::CLOEXEC))?);

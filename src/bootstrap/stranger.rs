@@ -120,7 +120,7 @@ impl Stranger {
             }
         };
         let secret = secret_of(&hello).ok_or("it names no communicator of ours")?;
-        let nonce = random();
+        let nonce = random().map_err(|_| "there are no random bytes")?;
         if !self.send(&auth::challenge(&secret, &bytes, &nonce)) {
             return Err("its connection failed");
         }

@@ -68,7 +68,7 @@ pub fn split(parent: &Arc<Comm>, color: i32, key: i32, config: CommConfig) -> Re
     parent.making_child(&cancel, || {
         let beside = meet_beside(parent, &cancel)?;
         let all = beside.as_ref().unwrap_or(&parent.bootstrap);
-        let own = Wish { color, key, nonce: random() };
+        let own = Wish { color, key, nonce: random()? };
         let said = all.allgather("split", &own.encode())?;
         let wishes = said.iter().enumerate().map(|(rank, bytes)| Wish::decode(rank, bytes)).collect::<Result<Vec<_>>>()?;
         let members = members(&wishes, color);

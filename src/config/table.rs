@@ -157,7 +157,11 @@ pub const TABLE: &[Var] = &[
         "read by CUDA; set to EAGER when the library is loaded, unless it is set: a kernel that is loaded at its first launch \
          waits for running kernels, and these may wait for the proxy's copies, which wait for the load",
     ),
-    row("GINRS_FAULT", Text, "panic:ncclX: that function panics, to test that it returns ncclInternalError"),
+    row(
+        "GINRS_FAULT",
+        Text,
+        "for tests; panic:ncclX: that function panics, and returns ncclInternalError; random: the system has no random bytes",
+    ),
     row("GINRS_CPU_DEVICES", unset(1, 1024), "devices that a process sees on the CPU device; unset: LOCAL_WORLD_SIZE, else 8"),
     row("GINRS_CPU_RESIDENT", Theirs("512"), "blocks that run at the same time on a CPU device, 1 to 4096"),
     row("GINRS_CPU_STACK", Theirs("64K"), "bytes of a CUDA thread's stack on the CPU device, 16K to 64M"),

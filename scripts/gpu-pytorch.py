@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""gpu-pytorch.py [--ranks N]: an unmodified PyTorch on libginrs and on NVIDIA's library, on the GPUs of this machine.
+
+Each program runs on both libraries; the losses must be equal, and on libginrs nothing may be said on stderr that NVIDIA's run does not
+say, down to the end of exit(): PyTorch destroys device communicators from static destructors. Needs PyTorch for the python3 that
+runs this, and build/gpu/lib/libginrs.so.0 (make gpu-build); libginrs is preloaded, which is how an application with a library path
+of its own takes it.
+"""
+
+import argparse
+import os
+import re
+import socket
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+LIBRARY = os.path.join(HERE, "../build/gpu/lib/libginrs.so.0")
+PROGRAM = os.path.join(HERE, "../abi-tests/pytorch/train.py")
+LIMIT = 180
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def run(library, ranks, options):
+    """All ranks of one job: (exit statuses, rank 0's lines, what all said on stderr)."""
+    shared = {"WORLD_SIZE": ranks, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "NCCL_NVLS_ENABLE": 0, "TORCH_SYMM_MEM_DISABLE_MULTICAST": 1}
+    jobs = []
+    for rank in range(ranks):
+        environment = os.environ | {name: str(value) for name, value in shared.items()} | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+        if library == "ginrs":
+            environment["LD_PRELOAD"] = os.path.realpath(LIBRARY)
+        jobs.append(subprocess.Popen([sys.executable, PROGRAM, *options], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+    statuses, printed, said = [], "", ""
+    for rank, job in enumerate(jobs):
+        try:
+            out, err = job.communicate(timeout=LIMIT)
+        except subprocess.TimeoutExpired:
+            [other.kill() for other in jobs]
+            out, err = job.communicate()
+            err += f"\nrank {rank} did not end in {LIMIT} s"
+        statuses.append(job.returncode)
+        said += err
+        printed += out if rank == 0 else ""
+    return statuses, printed.splitlines(), said.splitlines()
+
+
+def told(lines):
+    """Lines of stderr without what differs from run to run."""
+    return {re.sub(r"\d+", "N", line.split("] ", 1)[-1]).strip() for line in lines} - {""}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--ranks", type=int, default=2)
+    arguments = parser.parse_args()
+    failed = 0
+    for options in ([], ["destroy"], ["symmetric"], ["symmetric", "destroy"]):
+        theirs = run("nvidia", arguments.ranks, options)
+        ours = run("ginrs", arguments.ranks, options)
+        new = sorted(told(ours[2]) - told(theirs[2]))
+        wrong = []
+        if any(ours[0]):
+            wrong.append(f"exit statuses {ours[0]} (NVIDIA's library: {theirs[0]})")
+        if not any(theirs[0]) and ours[1] != theirs[1]:
+            wrong.append(f"other lines than on NVIDIA's library: {[pair for pair in zip(ours[1], theirs[1]) if pair[0] != pair[1]][:3]}")
+        if new:
+            wrong.append("said on stderr: " + " / ".join(new[:6]))
+        failed += bool(wrong)
+        name = " ".join(options) or "plain"
+        last = ours[1][-1] if ours[1] else "nothing printed"
+        print(f"{name}: {'; '.join(wrong) or 'as on NVIDIA’s library, silent at exit'} ({len(ours[1])} lines, last \"{last}\")", flush=True)
+    print(f"PyTorch: {4 - failed} passed, {failed} failed")
+    sys.exit(failed != 0)
+
+
+main()

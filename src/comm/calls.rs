@@ -4,6 +4,7 @@
 //! A call that returned ncclInProgress writes its results when it is done, unless the communicator has been destroyed or aborted
 //! by then: the memory for them may be gone.
 
+use super::notice::ABORTED;
 use super::{Comm, finish};
 use crate::bail;
 use crate::bootstrap::Cancel;
@@ -194,6 +195,6 @@ impl Comm {
             self.tag(),
             std::process::id()
         );
-        Error::new(Code::RemoteError, 41, text).by(self.rank)
+        Error::new(Code::RemoteError, ABORTED, text).by(self.rank)
     }
 }

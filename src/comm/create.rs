@@ -1,5 +1,6 @@
 //! Makes one rank's end of a communicator: join, compare, watch.
 
+use super::notice::Notice;
 use super::peer::{Origin, PeerInfo, agreed_settings, reach_row};
 use super::{Buffers, Calls, Comm, CommConfig};
 use crate::abi::types::NCCL_VERSION_CODE;
@@ -10,7 +11,7 @@ use crate::gin::abort::Abort;
 use crate::sync::Mutex;
 use crate::topo::{Reach, Topology};
 use crate::watch::{Pulse, Watch};
-use crate::{bail, coll, config, devcomm, info, log, process, warn, window};
+use crate::{bail, coll, config, devcomm, info, log, process, window};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -78,12 +79,12 @@ fn assemble(bootstrap: Bootstrap, origin: Origin, config: CommConfig, device: Ar
     })();
     let (peers, reach, abort, watch) = made.inspect_err(|error| bootstrap.poison(error))?;
     let hash = bootstrap.comm_hash();
-    // The one line for a failure that no call caused; calls that end with it stay silent.
     let release = devcomm::Release::new(device.clone(), format!("comm 0x{hash:016x} rank {rank}"));
-    let start = release.starter();
+    let (start, notice) = (release.starter(), Notice::new(rank));
+    let told = notice.clone();
     abort.on_raise(move |cause| {
         let kernels = start();
-        warn!("{cause} | seen by comm 0x{hash:016x} rank {rank}{kernels}");
+        told.raised(cause, format!("{cause} | seen by comm 0x{hash:016x} rank {rank}{kernels}"));
     });
     let hosts: Vec<u64> = peers.iter().map(|peer| peer.host_hash).collect();
     let topo = Topology::new(&hosts, reach, rank);
@@ -116,6 +117,7 @@ fn assemble(bootstrap: Bootstrap, origin: Origin, config: CommConfig, device: Ar
         bootstrap,
         abort,
         device,
+        notice,
         finalized: AtomicBool::new(false),
         buffers: Mutex::new(Buffers::default()),
     })

@@ -47,6 +47,7 @@ impl Comm {
 /// ncclCommDestroy, after the handle was taken out of the table. Where a call is under way, it ends the communicator when it is
 /// done.
 pub fn destroy(comm: Arc<Comm>) {
+    comm.notice.print();
     // Asked before anything is drained: what a collective posts in between would be lost.
     let at_work = !comm.collectives.idle();
     // The process may end right behind this call: a finalize that is under way is not left to its thread.
@@ -76,6 +77,7 @@ pub fn destroy(comm: Arc<Comm>) {
 
 /// ncclCommAbort, after the handle was taken out of the table: releases every wait on every rank, then as destroy.
 pub fn abort(comm: Arc<Comm>) {
+    comm.notice.aborted();
     comm.cancel_calls();
     comm.fail(comm.aborted());
     comm.release.ended();

@@ -11,6 +11,7 @@ pub mod create;
 pub mod finish;
 pub mod group;
 pub mod handles;
+mod notice;
 pub mod peer;
 pub mod revoke;
 
@@ -72,6 +73,7 @@ pub struct Comm {
     pub abort: Arc<Abort>,
     /// The device that was current at creation.
     pub device: Arc<dyn Device>,
+    notice: Arc<notice::Notice>,
     finalized: AtomicBool,
     buffers: Mutex<Buffers>,
 }
@@ -136,7 +138,10 @@ impl Comm {
         let known = |cause: &Error| cause.id == error.id && cause.text == error.text;
         match self.abort.cause().is_some_and(known) {
             // Perhaps not printed yet, by the thread that does: the caller is to find its text all the same.
-            true => log::recall(&error),
+            true => {
+                self.notice.print();
+                log::recall(&error);
+            }
             false => log::error(&error),
         }
         if error.id == PANIC {

@@ -2,6 +2,7 @@
 
 use super::{prefix, root, run};
 use std::collections::HashMap;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -22,4 +23,12 @@ pub fn compiled(source: &str) -> PathBuf {
         out
     })
     .clone()
+}
+
+/// What GINRS_RUN_ID names for ranks that no launcher started: a folder that nobody else can enter.
+pub fn job_folder() -> tempfile::TempDir {
+    tempfile::Builder::new()
+        .permissions(PermissionsExt::from_mode(0o700))
+        .tempdir()
+        .expect("the folder for temporary files takes one")
 }

@@ -166,7 +166,7 @@ fn tables_of_times() {
 
 /// Starts three processes without a launcher that would end the survivors; what each said.
 fn fault(what: &str) -> Vec<(bool, String)> {
-    let id = tempfile::tempdir().unwrap(); // 0700
+    let id = abi_tests::programs::job_folder();
     let program = compiled("fault");
     let start = |rank: u32| {
         Command::new("timeout")

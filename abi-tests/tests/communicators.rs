@@ -69,7 +69,7 @@ fn non_blocking_communicators() {
 /// As many processes, without a launcher that would end the survivors; what all but the dead said.
 #[track_caller]
 fn survivors_ok(what: &str, ranks: u32, dead: &[u32]) {
-    let id = tempfile::tempdir().unwrap(); // 0700
+    let id = abi_tests::programs::job_folder();
     let program = compiled("shrink");
     let start = |rank: u32| {
         let of = [("RANK", rank), ("LOCAL_RANK", rank), ("WORLD_SIZE", ranks), ("LOCAL_WORLD_SIZE", ranks)];

@@ -1,7 +1,7 @@
 //! The CUDA device over the driver stand-in (abi-tests/mock-driver): the programs of programs.rs again, their kernels on the CPU,
 //! all else as on GPUs. Then what a driver may refuse, and ranks that die. Needs GINRS_PREFIX (`make test` sets it).
 
-use abi_tests::programs::compiled;
+use abi_tests::programs::{compiled, job_folder};
 use abi_tests::{prefix, root, run, text};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -296,7 +296,7 @@ struct Bare {
 
 impl Bare {
     fn start(name: &str, ranks: u32, env: Env) -> Self {
-        let id = tempfile::tempdir().unwrap(); // 0700
+        let id = job_folder();
         let program = program(name);
         let start = |rank: u32| {
             let mut command = Command::new(&program);

@@ -165,7 +165,7 @@ fn one_thread_drives_all_ranks() {
 
 /// Starts `ranks` processes without a launcher that would end the survivors.
 fn bare_processes(name: &str, ranks: u32, env: &[(&str, &str)]) -> (tempfile::TempDir, Vec<Child>) {
-    let id = tempfile::tempdir().unwrap(); // 0700
+    let id = abi_tests::programs::job_folder();
     let program = compiled(name);
     let start = |rank: u32| {
         Command::new("timeout")

@@ -355,7 +355,7 @@ static inline int ginrsBootstrapGive(const ginrsBootstrap* boot, const char* nam
   }
   if (folder < 0) {
     where = ginrsBootstrapFolder(0, path, sizeof path);
-    return ginrsBootstrapFail(boot, where ? where : "TMPDIR is too long", "another user has this name: set TMPDIR to a folder of your own");
+    return ginrsBootstrapFail(boot, where ? where : "TMPDIR is too long", "no folder that only this user can enter: chmod 700, or set TMPDIR to one");
   }
   listener = ginrsBootstrapListen(folder, name, deadline, &other);
   if (listener < 0) {

@@ -39,7 +39,7 @@ fn two_nodes_of_eight_are_the_specifications_vector() {
             assert_eq!((dc.ginSignalShadows - local, dc.ginContextCount, dc.ginTypes), (384, 4, [2; 4]));
             let second = create(comm, &reqs).unwrap().dev_comm;
             assert_eq!((ids(&dc), ids(&second)), ((0, 7, 0, 2), (7, 7, 2, 2)));
-            assert_eq!(dc.ginHandles, second.ginHandles);
+            assert!(dc.ginHandles.iter().all(|context| !second.ginHandles.contains(context)));
             destroy(comm, &dc).unwrap();
             destroy(comm, &second).unwrap();
         });
@@ -132,6 +132,96 @@ fn an_exhausted_pool_fails_alike_and_leaves_nothing() {
             assert!(comm.windows.is_empty());
         });
     });
+}
+
+/// A device communicator's kernels name its own ids, or the communicator ends and no word has moved: those beside its range are
+/// another's, whether they come as a signal or as a counter, and those of one that was destroyed are nobody's.
+#[test]
+fn ids_of_another_device_communicator_are_refused() {
+    // Signals 2 to 5 and counters 2 to 3 are the second's.
+    let table = [
+        (Some(2), None, true),
+        (Some(5), Some(3), true),
+        (Some(1), None, false),
+        (Some(6), None, false),
+        (Some(0xffff), None, false),
+        (Some(20_000), None, false),
+        (None, Some(2), true),
+        (None, Some(1), false),
+        (None, Some(4), false),
+    ];
+    for (signal_id, counter_id, good) in table {
+        threads(1, |comm| {
+            let want =
+                |gin_signal_count, gin_counter_count| Requirements { gin_signal_count, gin_counter_count, ..Default::default() };
+            let [first, second, third] = [want(2, 2), want(4, 2), want(2, 2)].map(|reqs| create(comm, &reqs).unwrap().dev_comm);
+            assert_eq!(ids(&second), (2, 4, 2, 2));
+            post(comm, &second, 1, signal_id, counter_id);
+            assert_eq!(comm.abort.is_raised(), !good, "{signal_id:?} {counter_id:?}: {:?}", comm.abort.cause());
+            if !good {
+                let text = &comm.abort.cause().unwrap().text;
+                assert!(text.contains("context 1") && text.contains("the device communicator has"), "{text}");
+            }
+            for dc in [first, third] {
+                // What the abort itself adds is in the upper bits.
+                let moved = |word| load(word) & 0x3f != 0;
+                assert!(
+                    (0..2).all(|id| !moved(signal(&dc, 1, id)) && !moved(counter(&dc, 1, id))),
+                    "{signal_id:?} {counter_id:?}"
+                );
+            }
+        });
+    }
+    threads(1, |comm| {
+        let reqs = Requirements { gin_signal_count: 4, ..Default::default() };
+        let gone = create(comm, &reqs).unwrap().dev_comm;
+        destroy(comm, &gone).unwrap();
+        post(comm, &gone, 0, Some(0), None);
+        assert!(comm.abort.cause().unwrap().text.contains("signal 0, the device communicator has 0"), "{:?}", comm.abort.cause());
+    });
+}
+
+/// Contexts are a device communicator's own, and serve the next one when it goes.
+#[test]
+fn each_device_communicator_has_contexts_of_its_own() {
+    threads(2, |comm| {
+        let reqs = Requirements { gin_signal_count: 3, gin_counter_count: 1, ..Default::default() };
+        let all: Vec<_> = (0..40).map(|_| create(comm, &reqs).unwrap().dev_comm).collect();
+        let mut handles: Vec<u64> = all.iter().flat_map(|dc| dc.ginHandles).collect();
+        handles.sort_unstable();
+        handles.dedup();
+        assert_eq!(handles.len(), 160);
+        comm.bootstrap.barrier("made").unwrap();
+        for (i, dc) in all.iter().enumerate().step_by(13) {
+            for context in 0..4 {
+                post(comm, dc, context, Some((dc.ginSignalBase + 2) as u16), Some(dc.ginCounterBase as u16));
+            }
+            assert!(comm.abort.cause().is_none(), "device communicator {i}: {:?}", comm.abort.cause());
+        }
+        all.iter().for_each(|dc| destroy(comm, dc).unwrap());
+        let again = create(comm, &reqs).unwrap().dev_comm;
+        assert!(handles.binary_search(&again.ginHandles[0]).is_ok(), "none is made while one is free");
+        post(comm, &again, 3, Some(2), Some(0));
+        assert!(comm.abort.cause().is_none());
+        destroy(comm, &again).unwrap();
+    });
+}
+
+/// A descriptor of one byte to this rank itself with these absolute ids, as a kernel of `dc` posts it; until it is done or refused.
+fn post(comm: &Comm, dc: &ncclDevComm, context: usize, signal: Option<u16>, counter: Option<u16>) {
+    use ginrs::gin::descriptor::{Descriptor, SignalOp, Source};
+    // SAFETY: contexts live as long as the communicator.
+    let kernel = unsafe { ginrs::gin::model::Kernel::attach(dc.ginHandles[context]) };
+    let source = Source::Memory { handle: 0, offset: 0 };
+    let signal = signal.map(|id| (id, SignalOp::Add(3)));
+    let put = Descriptor { bytes: 0, source, dst_handle: 0, dst_offset: 0, signal, counter };
+    assert!(kernel.post(comm.rank, &put, std::thread::yield_now));
+    let claimed = kernel.claimed(comm.rank);
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while !kernel.flushed(comm.rank, claimed) {
+        assert!(std::time::Instant::now() < end);
+        std::thread::yield_now();
+    }
 }
 
 /// What a kernel claimed and never wrote holds a destroy up; then the device communicator stands, and the call may come again.

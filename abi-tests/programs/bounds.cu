@@ -54,6 +54,15 @@ static const Case cases[] = {
     {"the whole window to", PUT_DST, 0, size, true, false},
     {"a byte more than the window from", PUT_SRC, 0, size + 1, false, false},
     {"a byte more than the window to", PUT_DST, 0, size + 1, false, false},
+    // The device communicator has 4 signals and 2 counters; others of the same communicator have the ids around them.
+    {"the first signal", SIGNAL, 0, 0, true, false},
+    {"the last signal", SIGNAL, 3, 0, true, false},
+    {"the signal before the first", SIGNAL, -1, 0, false, false},
+    {"the signal behind the last", SIGNAL, 4, 0, false, false},
+    {"a far signal", SIGNAL, 30000, 0, false, false},
+    {"the last counter", COUNTER, 1, 0, true, false},
+    {"the counter before the first", COUNTER, -1, 0, false, false},
+    {"the counter behind the last", COUNTER, 2, 0, false, false},
 };
 
 __global__ void operate(ncclDevComm devComm, ncclWindow_t window, ncclWindow_t spare, Case c, int peer) {

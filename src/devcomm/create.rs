@@ -188,6 +188,8 @@ fn gin_for(comm: &Comm, reqs: &Requirements, backend: Backend) -> Result<Option<
 struct Made {
     record: Record,
     resource: Option<Resource>,
+    /// The GIN contexts' addresses.
+    contexts: Vec<DevPtr>,
 }
 
 /// Ids and memory: taken, agreed on, mapped, zeroed; given back on all ranks when one fails.
@@ -229,23 +231,23 @@ fn build(comm: &Comm, what: &str, layout: &Layout, gin: Option<&Contexts>) -> Re
     }
     closed?;
     let resource = resource?;
-    let mut record = ids.keep();
+    let (mut record, contexts) = ids.keep();
     record.window = resource.as_ref().map_or(0, |resource| resource.window);
-    Ok(Made { record, resource })
+    Ok(Made { record, resource, contexts })
 }
 
 /// Signals and counters taken from the pools, given back at drop unless kept.
 struct Ids<'a> {
     gin: Option<&'a Contexts>,
     record: Record,
+    contexts: Vec<DevPtr>,
 }
 
 impl<'a> Ids<'a> {
     /// Nothing without GIN; bases are 0 where the count is.
     fn take(gin: Option<&'a Contexts>, layout: &Layout) -> Result<Self> {
-        let mut ids = Self { gin, record: Record::default() };
+        let mut ids = Self { gin, record: Record::default(), contexts: Vec::new() };
         if let Some(Contexts { of, backend }) = gin {
-            ids.record.contexts = of.context(*backend, 0);
             if layout.signals > 0 {
                 ids.record.signal_base = of.alloc_signals(*backend, layout.signals)?;
                 ids.record.signals = layout.signals;
@@ -254,6 +256,9 @@ impl<'a> Ids<'a> {
                 ids.record.counter_base = of.alloc_counters(*backend, layout.counters)?;
                 ids.record.counters = layout.counters;
             }
+            // These know the ids: one device communicator's kernels do not move another's words.
+            ids.contexts = of.take_contexts(*backend, ids.record.signal_ids(), ids.record.counter_ids())?;
+            ids.record.contexts = ids.contexts[0];
         }
         Ok(ids)
     }
@@ -265,22 +270,22 @@ impl<'a> Ids<'a> {
         }
     }
 
-    fn keep(mut self) -> Record {
+    fn keep(mut self) -> (Record, Vec<DevPtr>) {
         self.gin = None;
-        self.record
+        (self.record, std::mem::take(&mut self.contexts))
     }
 }
 
 impl Drop for Ids<'_> {
     fn drop(&mut self) {
         if let Some(gin) = self.gin {
-            give_back(&gin.of, &self.record);
+            give_back(&gin.of, gin.backend, &self.record);
         }
     }
 }
 
-fn give_back(gin: &Gin, record: &Record) {
-    let backend = gin.backend_of(record.contexts);
+fn give_back(gin: &Gin, backend: Backend, record: &Record) {
+    gin.give_back_contexts(record.contexts);
     if record.signals > 0 {
         gin.free_signals(backend, record.signal_base, record.signals);
     }
@@ -311,11 +316,11 @@ fn fill(comm: &Comm, layout: &Layout, gin: Option<&Contexts>, made: &Made) -> Re
         dc.ginSignalShadows = resource.local + layout.shadows;
     }
     dc.resourceWindow_inlined.marker = MARKER_WORD;
-    if let Some(Contexts { of: gin, backend }) = gin {
-        dc.ginContextCount = gin.n_contexts() as u8;
-        for context in 0..gin.n_contexts().min(NCCL_GIN_MAX_CONTEXTS as u32) {
-            dc.ginTypes[context as usize] = NCCL_NET_DEVICE_GIN_PROXY as u8;
-            dc.ginHandles[context as usize] = gin.context(*backend, context);
+    if gin.is_some() {
+        dc.ginContextCount = made.contexts.len() as u8;
+        for (context, &address) in made.contexts.iter().take(NCCL_GIN_MAX_CONTEXTS).enumerate() {
+            dc.ginTypes[context] = NCCL_NET_DEVICE_GIN_PROXY as u8;
+            dc.ginHandles[context] = address;
         }
         dc.ginSignalBase = made.record.signal_base;
         dc.ginSignalCount = layout.signals as i32;
@@ -359,7 +364,7 @@ pub fn destroy(comm: &Comm, dc: &ncclDevComm) -> Result<()> {
         );
     };
     if let Some(gin) = comm.gin.lock().clone() {
-        give_back(&gin, &record);
+        give_back(&gin, gin.backend_of(record.contexts), &record);
     }
     comm.release.remove(record.window);
     match record.window {

@@ -17,8 +17,8 @@ pub const FAILED: u16 = 50;
 /// What carrying out a descriptor needs, apart from its queue.
 pub(super) struct Carrier {
     pub rank: u32,
-    /// Contexts from this one on are direct.
-    pub proxied: u32,
+    /// How messages call each context.
+    pub names: Vec<(&'static str, u32)>,
     pub handles: Handles,
     pub transports: Vec<Box<dyn Transport>>,
     pub capabilities: Vec<Capabilities>,
@@ -34,13 +34,13 @@ pub(super) struct Carrier {
     pub bytes: u64,
 }
 
-/// What a completion brings back: which operation of which queue.
+/// What a completion brings back: which operation of which queue. 12 bits of context, 20 of peer, 32 of index.
 pub(super) fn tag(context: u32, peer: u32, at: Seq) -> u64 {
-    u64::from(context) << 56 | u64::from(peer) << 32 | u64::from(at.0)
+    u64::from(context) << 52 | u64::from(peer) << 32 | u64::from(at.0)
 }
 
 pub(super) fn untag(tag: u64) -> (usize, u32, Seq) {
-    ((tag >> 56) as usize, (tag >> 32) as u32 & 0xff_ffff, Seq(tag as u32))
+    ((tag >> 52) as usize, (tag >> 32) as u32 & 0xf_ffff, Seq(tag as u32))
 }
 
 /// One queue while its operations are carried out.
@@ -134,12 +134,9 @@ impl Carrier {
         self.stop(Error { text, id: FAILED, ..error });
     }
 
-    /// How messages call a context: kernels count those of a device communicator, which are all of one kind.
+    /// See [`super::context::Context::name`].
     pub fn name(&self, context: u32) -> (&'static str, u32) {
-        match context.checked_sub(self.proxied) {
-            Some(direct) => ("direct context", direct),
-            None => ("context", context),
-        }
+        self.names.get(context as usize).copied().unwrap_or(("context", context))
     }
 
     #[cold]

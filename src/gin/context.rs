@@ -118,7 +118,7 @@ pub struct Context {
     pub(super) limits: Limits,
     pub(super) queues: Shared<[AtomicU64; WORDS]>,
     pub(super) cis: Shared<AtomicU32>,
-    pub(super) words: Words,
+    pub(super) words: Arc<Words>,
     pub(super) hints: Hints,
     pub(super) lanes: Vec<Lane>,
     pub(super) open: Vec<Open>,
@@ -130,9 +130,13 @@ pub struct Context {
 
 impl Context {
     /// One context for each of `words`, and what kernels see of them.
-    pub(super) fn build(device: &dyn Device, shape: Shape, words: Vec<Words>, abort: &Abort) -> Result<(Vec<Self>, Images)> {
+    pub(super) fn build(device: &dyn Device, shape: Shape, words: Vec<Arc<Words>>, abort: &Abort) -> Result<(Vec<Self>, Images)> {
         let images = Images::new(device, words.len() as u32, shape.n_ranks)?;
-        let contexts = words.into_iter().map(|words| Self::new(device, shape, words)).collect::<Result<Vec<_>>>()?;
+        let contexts = words
+            .into_iter()
+            .zip(0..)
+            .map(|(words, number)| Self::new(device, shape, words, number))
+            .collect::<Result<Vec<_>>>()?;
         // Every transport of a GPU has payloads read by that GPU's copy engine.
         let same_gpu = device.kind() == Kind::Cuda;
         let seen: Vec<Image> = contexts.iter().map(|context| Image { same_gpu, ..context.image(abort) }).collect();
@@ -140,7 +144,7 @@ impl Context {
         Ok((contexts, images))
     }
 
-    fn new(device: &dyn Device, shape: Shape, words: Words) -> Result<Self> {
+    fn new(device: &dyn Device, shape: Shape, words: Arc<Words>, number: u32) -> Result<Self> {
         let Shape { n_ranks, depth, .. } = shape;
         let ranks = n_ranks as usize;
         let slots = ranks * depth as usize;
@@ -162,7 +166,13 @@ impl Context {
         };
         Ok(Self {
             shape,
-            limits: Limits { signals: shape.signals, counters: shape.counters, direct: matches!(words, Words::Direct { .. }) },
+            limits: Limits {
+                signals: (0..shape.signals).into(),
+                counters: (0..shape.counters).into(),
+                number,
+                pool: shape.signals,
+                direct: matches!(*words, Words::Direct { .. }),
+            },
             queues,
             cis,
             words,
@@ -174,8 +184,13 @@ impl Context {
         })
     }
 
+    /// How messages call it: kernels count those of a device communicator, which are all of one kind.
+    pub(super) fn name(&self) -> (&'static str, u32) {
+        (if self.limits.direct { "direct context" } else { "context" }, self.limits.number)
+    }
+
     fn image(&self, abort: &Abort) -> Image {
-        let (signals, counters, direct) = match &self.words {
+        let (signals, counters, direct) = match &*self.words {
             Words::Proxied { signals, counters } => (signals.device(), counters.device(), None),
             Words::Direct { own, counters, image } => (*own, *counters, Some(*image)),
         };

@@ -5,6 +5,7 @@
 //! own. Only kernels add to either, so the proxy refuses descriptors that have one.
 
 use super::Gin;
+use super::backend::Backend;
 use super::context::{Context, Words};
 use super::image::{self, Images};
 use crate::comm::Comm;
@@ -14,6 +15,7 @@ use crate::window::{self, SymMemory};
 use crate::{config, info};
 use std::any::Any;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Where all ranks' signal words are, context after context.
 pub struct Signals {
@@ -27,9 +29,11 @@ pub struct Signals {
     pub keep: Box<dyn Any + Send + Sync>,
 }
 
-/// The direct contexts of one communicator and rank.
+/// Contexts, and what kernels see of them.
+type Built = (Vec<Context>, Images);
+
+/// What the direct contexts of one communicator and rank stand on.
 pub(super) struct DirectSet {
-    pub images: Images,
     signals: Signals,
     counters: DeviceMemory,
 }
@@ -82,7 +86,7 @@ impl Gin {
             return Err(error);
         }
         let (contexts, set) = made?;
-        self.adopt_direct(contexts, set);
+        self.adopt_direct(contexts, set)?;
         info!(INIT, "GIN {}: {} direct contexts, puts up to {largest} bytes by kernels", comm.tag(), self.n_contexts());
         Ok(())
     }
@@ -90,17 +94,16 @@ impl Gin {
     /// The same for this rank alone, over words that the caller mapped on all.
     pub fn add_direct(&self, signals: Signals, largest: u64) -> Result<()> {
         let (contexts, set) = self.build_direct(signals, largest)?;
-        self.adopt_direct(contexts, set);
-        Ok(())
+        self.adopt_direct(contexts, set)
     }
 
-    fn build_direct(&self, signals: Signals, largest: u64) -> Result<(Vec<Context>, DirectSet)> {
+    fn build_direct(&self, signals: Signals, largest: u64) -> Result<(Built, DirectSet)> {
         let device: &dyn Device = &*self.device;
         let shape = self.shape;
         let counters = device.objects((self.n_contexts() as usize * shape.counters as usize * 8).max(8))?;
         let words = |context: u32| {
             let signal_offset = u64::from(context) * u64::from(shape.signals) * 8;
-            Words::Direct {
+            Arc::new(Words::Direct {
                 own: signals.own + signal_offset,
                 counters: counters.device() + u64::from(context) * u64::from(shape.counters) * 8,
                 image: image::Direct {
@@ -109,21 +112,21 @@ impl Gin {
                     largest,
                     ids: (shape.signals, shape.counters),
                 },
-            }
+            })
         };
         let (contexts, images) = Context::build(device, shape, (0..self.n_contexts()).map(words).collect(), &self.abort)?;
-        Ok((contexts, DirectSet { images, signals, counters }))
+        Ok(((contexts, images), DirectSet { signals, counters }))
     }
 
-    /// From here on the proxy looks at their queues; contexts are never taken back.
-    fn adopt_direct(&self, contexts: Vec<Context>, set: DirectSet) {
-        if self.direct.set(set).is_ok() {
-            self.pump.engine().add(contexts);
+    fn adopt_direct(&self, (contexts, images): Built, set: DirectSet) -> Result<()> {
+        match self.direct.set(set) {
+            Ok(()) => self.adopt(Backend::Direct, contexts, images),
+            Err(_) => Ok(()),
         }
     }
 }
 
-fn signals_of(memory: &std::sync::Arc<SymMemory>, stride: u64) -> Signals {
+fn signals_of(memory: &Arc<SymMemory>, stride: u64) -> Signals {
     let own = memory.address();
     Signals { own, first: memory.flat_address(0).unwrap_or(own), stride, keep: Box::new(memory.clone()) }
 }

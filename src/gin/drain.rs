@@ -40,11 +40,9 @@ impl Gin {
 impl Gin {
     /// The producer index of every queue, by context and peer. Read without the engine's lock: the proxy goes on meanwhile.
     fn claimed(&self) -> Result<Vec<Vec<Seq>>> {
-        let mut claimed = self.proxied.claimed(&*self.device)?;
-        if let Some(direct) = self.direct.get() {
-            claimed.extend(direct.images.claimed(&*self.device)?);
-        }
-        Ok(claimed)
+        let images = self.sets.lock().images();
+        let claimed = images.iter().map(|images| images.claimed(&*self.device)).collect::<Result<Vec<_>>>()?;
+        Ok(claimed.concat())
     }
 }
 

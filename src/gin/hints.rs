@@ -5,7 +5,7 @@
 //! and then. So the ring has no credit: whoever laps it overwrites.
 //!
 //! GPUs give none. The head would have to be in their memory (an atomic on host memory is a PCIe round trip), where the host
-//! reads it in microseconds; and a machine's GPUs have at most 16 x 4 queues, which a step of the slow scan sees at once.
+//! reads it in microseconds; and a machine's GPUs have at most 16 x 4 queues for each device communicator, which a step of the slow scan sees at once.
 
 use super::shared::Shared;
 use crate::device::{ControlMemory, DevPtr};

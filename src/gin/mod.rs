@@ -25,6 +25,7 @@ pub mod direct;
 mod drain;
 mod image;
 mod place;
+mod sets;
 
 pub use backend::Backend;
 pub use connect::Registered;
@@ -37,9 +38,9 @@ use crate::{bail, log};
 use abort::Abort;
 use context::{Context, Shape, Words};
 use direct::DirectSet;
-use image::Images;
 use parking_lot::Mutex;
 use proxy::{Engine, Routes};
+use sets::Sets;
 use std::ops::Range;
 use std::sync::Arc;
 use thread::{ProxyThread, Pump};
@@ -74,8 +75,9 @@ pub struct Gin {
     n_contexts: u32,
     shape: Shape,
     abort: Arc<Abort>,
-    /// The proxied contexts. They stand first in the engine, the direct ones behind them.
-    proxied: Images,
+    /// Of the proxied contexts, by number.
+    words: Vec<Arc<Words>>,
+    sets: Mutex<Sets>,
     direct: OnceCell<DirectSet>,
     pump: Arc<Pump>,
     /// In drop order: waiting blocks leave the step, then the thread.
@@ -87,14 +89,16 @@ impl Gin {
     pub fn from_parts(parts: Parts) -> Result<Arc<Self>> {
         let Parts { device, rank, n_contexts, shape, signals, routes, abort, salt } = parts;
         let own = signals[rank as usize].clone().expect("the caller made this rank's signal memory");
-        let words = (0..n_contexts).map(|index| Words::proxied(&*device, index, shape, &own)).collect::<Result<Vec<_>>>()?;
-        let (contexts, proxied) = Context::build(&*device, shape, words, &abort)?;
+        let words = (0..n_contexts).map(|index| Ok(Arc::new(Words::proxied(&*device, index, shape, &own)?)));
+        let words = words.collect::<Result<Vec<_>>>()?;
+        let (contexts, images) = Context::build(&*device, shape, words.clone(), &abort)?;
+        let sets = Mutex::new(Sets::new(images));
         let mut engine = Engine::new(rank, contexts, routes, abort.clone(), salt);
         let bytes = u64::from(n_contexts) * u64::from(shape.signals) * 8;
         engine.introduce(signal_region(rank, bytes, signals)?)?;
         let pump = Arc::new(Pump::new(engine, abort.clone()));
         let (direct, drivers) = (OnceCell::new(), Mutex::new(None));
-        Ok(Arc::new(Self { device, rank, n_contexts, shape, abort, proxied, direct, pump, drivers }))
+        Ok(Arc::new(Self { device, rank, n_contexts, shape, abort, words, sets, direct, pump, drivers }))
     }
 
     /// From now on the device's proxy thread, and its waiting blocks, run the step.
@@ -105,27 +109,6 @@ impl Gin {
         let blocks = device.add_progress(Arc::new(move || pump.step()));
         *self.drivers.lock() = Some((blocks, thread));
         Ok(())
-    }
-
-    /// How many contexts there are of each kind: min(4, NCCL_GIN_NCONTEXTS), equal on all ranks.
-    pub fn n_contexts(&self) -> u32 {
-        self.n_contexts
-    }
-
-    /// Device address of context `c`'s 48-byte ncclGinProxyGpuCtx (our extension stands at +64); 0 for a direct one if there are
-    /// none yet.
-    pub fn context(&self, backend: Backend, c: u32) -> DevPtr {
-        match backend {
-            Backend::Proxy => self.proxied.context(c as usize),
-            Backend::Direct => self.direct.get().map_or(0, |direct| direct.images.context(c as usize)),
-        }
-    }
-
-    /// Which kind the context at `address` is of.
-    pub fn backend_of(&self, address: DevPtr) -> Backend {
-        let all = 0..self.n_contexts;
-        let is_direct = address != 0 && all.into_iter().any(|c| self.context(Backend::Direct, c) == address);
-        if is_direct { Backend::Direct } else { Backend::Proxy }
     }
 
     /// Names a window for descriptors, which count offsets from `start` bytes before it; `region.id` is chosen here. The value

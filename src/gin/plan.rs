@@ -10,13 +10,43 @@ pub const REFUSED: u16 = 51;
 /// The same where the context is direct.
 pub const PROXIED_ON_DIRECT: u16 = 81;
 
-/// What ids and offsets of one context may be.
+/// Ids in a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ids {
+    /// The first.
+    pub base: u32,
+    /// How many.
+    pub count: u32,
+}
+
+impl std::convert::From<std::ops::Range<u32>> for Ids {
+    fn from(range: std::ops::Range<u32>) -> Self {
+        Self { base: range.start, count: range.end - range.start }
+    }
+}
+
+impl Ids {
+    /// An id below the first wraps, and is then behind the last.
+    #[inline]
+    fn check(self, what: &'static str, id: u16) -> Result<(), Fault> {
+        match u32::from(id).wrapping_sub(self.base) < self.count {
+            true => Ok(()),
+            false => Err(Fault::Id { what, id, ids: self }),
+        }
+    }
+}
+
+/// What ids of one context may be: those of the device communicator whose kernels post there.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Signal ids per context.
-    pub signals: u32,
-    /// Counter ids per context.
-    pub counters: u32,
+    /// Signals, which are the target's: ids are equal on all ranks.
+    pub signals: Ids,
+    /// Counters.
+    pub counters: Ids,
+    /// The context's number in its device communicator, and signal ids per context: where its words are.
+    pub number: u32,
+    /// See `number`.
+    pub pool: u32,
     /// Only kernels add to signals and counters.
     pub direct: bool,
 }
@@ -56,14 +86,14 @@ pub enum Fault {
         /// Size of the window.
         size: u64,
     },
-    /// An id is not below the pool's size.
+    /// An id is none of the device communicator's.
     Id {
         /// `signal` or `counter`.
         what: &'static str,
         /// The id.
         id: u16,
-        /// The pool's size.
-        pool: u32,
+        /// Those that it has.
+        ids: Ids,
     },
     /// A signal or counter for the proxy to raise, in a context where only kernels do.
     Direct {
@@ -97,9 +127,10 @@ impl Fault {
                 },
                 "offset plus size must stay within the window",
             ),
-            Self::Id { what, id, pool } => (
-                format!("{what} id {id}, the pool has {pool}"),
-                "ask for the ids in ncclDevCommRequirements and use those below the count",
+            Self::Id { what, id, ids } => (
+                // As kernels count: from the device communicator's first.
+                format!("{what} {}, the device communicator has {}", i64::from(*id) - i64::from(ids.base), ids.count),
+                "ask for the ids in ncclDevCommRequirements, use those below the count, and destroy a device communicator behind its kernels",
             ),
             Self::Direct { what, id } => (
                 format!(
@@ -116,7 +147,7 @@ impl Fault {
 
 /// Checks `words` and makes an operation of it; `tag` comes back with completions.
 #[inline]
-pub fn plan(words: &[u64; 8], handles: &Handles, limits: Limits, context: u32, peer: u32, tag: u64) -> Result<Operation, Fault> {
+pub fn plan(words: &[u64; 8], handles: &Handles, limits: &Limits, context: u32, peer: u32, tag: u64) -> Result<Operation, Fault> {
     let Descriptor { bytes, source, dst_handle, dst_offset, signal, counter } =
         Descriptor::decode(words).map_err(Fault::Fields)?;
     let mut work = Work { tag, context, peer, source: Source::Inline(0), bytes, target: (0, 0), signal: None };
@@ -134,19 +165,15 @@ pub fn plan(words: &[u64; 8], handles: &Handles, limits: Limits, context: u32, p
         return Err(Fault::Direct { what, id });
     }
     if let Some((id, op)) = signal {
-        if u32::from(id) >= limits.signals {
-            return Err(Fault::Id { what: "signal", id, pool: limits.signals });
-        }
+        limits.signals.check("signal", id)?;
         let add = match op {
             SignalOp::Inc => 1,
             SignalOp::Add(value) => value,
         };
-        work.signal = Some((signal_offset(context, limits.signals, id), add));
+        work.signal = Some((signal_offset(limits.number, limits.pool, id), add));
     }
-    if let Some(id) = counter
-        && u32::from(id) >= limits.counters
-    {
-        return Err(Fault::Id { what: "counter", id, pool: limits.counters });
+    if let Some(id) = counter {
+        limits.counters.check("counter", id)?;
     }
     Ok(Operation { work, counter, submitted: 0 })
 }

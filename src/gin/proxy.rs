@@ -6,7 +6,7 @@
 use super::Backend;
 use super::abort::Abort;
 use super::carry::{Carrier, FAILED, Turn, tag, untag};
-use super::context::Context;
+use super::context::{Context, Words};
 use super::handles::{Handles, Memory};
 use super::plan::plan;
 use super::queue;
@@ -62,6 +62,8 @@ pub struct Engine {
     released: Option<Instant>,
     /// By [`Backend`].
     pools: [Pools; 2],
+    /// Of the proxied contexts, by number; all sets of them share these.
+    words: Vec<Arc<Words>>,
 }
 
 impl Engine {
@@ -72,7 +74,7 @@ impl Engine {
         Self {
             carrier: Carrier {
                 rank,
-                proxied: contexts.len() as u32,
+                names: contexts.iter().map(Context::name).collect(),
                 handles: Handles::new(salt),
                 transports: routes.transports,
                 capabilities,
@@ -83,6 +85,7 @@ impl Engine {
                 operations: 0,
                 bytes: 0,
             },
+            words: contexts.iter().map(|context| context.words.clone()).collect(),
             contexts,
             done: Vec::new(),
             regions: Vec::new(),
@@ -92,9 +95,15 @@ impl Engine {
         }
     }
 
-    /// Serves these, too; of the same shape.
-    pub(super) fn add(&mut self, contexts: Vec<Context>) {
+    /// Serves these, too; of the same shape. The number of the first; None where there would be more than `most`.
+    pub(super) fn add(&mut self, contexts: Vec<Context>, most: usize) -> Option<usize> {
+        let first = self.contexts.len();
+        if first + contexts.len() > most {
+            return None;
+        }
+        self.carrier.names.extend(contexts.iter().map(Context::name));
         self.contexts.extend(contexts);
+        Some(first)
     }
 
     /// Whose ids are taken.
@@ -166,7 +175,7 @@ impl Engine {
     }
 
     fn proxied_words(&self) -> impl Iterator<Item = (&[AtomicU64], &[AtomicU64])> {
-        self.contexts.iter().filter(|context| !context.limits.direct).map(|context| context.words.on_host())
+        self.words.iter().map(|words| words.on_host())
     }
 
     /// Takes, plans, submits and completes what there is. True if anything moved.
@@ -406,7 +415,7 @@ impl Context {
             if carrier.draining {
                 continue;
             }
-            match plan(&words, &carrier.handles, self.limits, index, peer, tag(index, peer, at)) {
+            match plan(&words, &carrier.handles, &self.limits, index, peer, tag(index, peer, at)) {
                 Ok(operation) => turn.carry(carrier, at, operation, false),
                 Err(fault) => carrier.stop(fault.error(&carrier.whose(tag(index, peer, at)))),
             }

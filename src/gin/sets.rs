@@ -1,0 +1,128 @@
+//! Sets of contexts: each device communicator has its own proxied one, so that the proxy knows whose kernels wrote a descriptor
+//! and refuses ids that are another's. A queue says who posted; the 16 bits of an id do not.
+//!
+//! All sets share the words: context `c` of every set adds to the same signals and counters, each to its own range of ids. The
+//! direct contexts are one set for all: the proxy moves no words there.
+//!
+//! A set costs a rank at most 4 MiB of queues (`context::depth`) and the proxy one more place to look per context. It is kept
+//! when its device communicator goes, for the next one: kernels may still read it after an abort, and nothing is freed under
+//! them.
+
+use super::Gin;
+use super::backend::Backend;
+use super::context::Context;
+use super::image::Images;
+use super::plan::Limits;
+use crate::bail;
+use crate::device::DevPtr;
+use crate::error::Result;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Contexts that one rank's proxy serves for a communicator: what 12 bits of a tag name.
+const MOST: usize = 4096;
+
+/// Contexts 0 to n of one device communicator, or of all that are direct.
+pub(super) struct Set {
+    pub images: Arc<Images>,
+    /// The engine's number of the first.
+    first: usize,
+    backend: Backend,
+    taken: bool,
+}
+
+/// In the engine's order, without a gap.
+pub(super) struct Sets(Vec<Set>);
+
+impl Sets {
+    /// The first one, which is free.
+    pub fn new(images: Images) -> Self {
+        Self(vec![Set { images: Arc::new(images), first: 0, backend: Backend::Proxy, taken: false }])
+    }
+
+    pub fn images(&self) -> Vec<Arc<Images>> {
+        self.0.iter().map(|set| set.images.clone()).collect()
+    }
+}
+
+impl Gin {
+    /// How many contexts a device communicator has: min(4, NCCL_GIN_NCONTEXTS), equal on all ranks.
+    pub fn n_contexts(&self) -> u32 {
+        self.n_contexts
+    }
+
+    /// Device address of context `c`'s 48-byte ncclGinProxyGpuCtx (our extension stands at +64), of the first set of that kind;
+    /// 0 for a direct one if there are none yet.
+    pub fn context(&self, backend: Backend, c: u32) -> DevPtr {
+        self.sets.lock().0.iter().find(|set| set.backend == backend).map_or(0, |set| set.images.context(c as usize))
+    }
+
+    /// The contexts of a new device communicator with these ids; [`Self::give_back_contexts`] takes the first address.
+    pub fn take_contexts(&self, backend: Backend, signals: Range<u32>, counters: Range<u32>) -> Result<Vec<DevPtr>> {
+        let mut sets = self.sets.lock();
+        let free = |set: &Set| set.backend == backend && (backend == Backend::Direct || !set.taken);
+        let at = match sets.0.iter().position(free) {
+            Some(at) => at,
+            None => {
+                let (contexts, images) = Context::build(&*self.device, self.shape, self.words.clone(), &self.abort)?;
+                self.add_set(&mut sets, Backend::Proxy, contexts, images)?;
+                sets.0.len() - 1
+            }
+        };
+        let set = &mut sets.0[at];
+        set.taken = true;
+        if backend == Backend::Proxy {
+            self.pump.engine().limit(set.first, self.n_contexts as usize, signals, counters);
+        }
+        Ok((0..self.n_contexts as usize).map(|c| set.images.context(c)).collect())
+    }
+
+    /// The set whose first context is at `address` serves another device communicator. What its kernels may still post has no
+    /// id that is right.
+    pub fn give_back_contexts(&self, address: DevPtr) {
+        let mut sets = self.sets.lock();
+        let of = |set: &&mut Set| set.backend == Backend::Proxy && set.images.context(0) == address;
+        if let Some(set) = sets.0.iter_mut().find(of) {
+            self.pump.engine().limit(set.first, self.n_contexts as usize, 0..0, 0..0);
+            set.taken = false;
+        }
+    }
+
+    /// Which kind the context at `address` is of.
+    pub fn backend_of(&self, address: DevPtr) -> Backend {
+        let sets = self.sets.lock();
+        let of = |set: &&Set| (0..self.n_contexts as usize).any(|c| set.images.context(c) == address);
+        sets.0.iter().find(of).map_or(Backend::Proxy, |set| set.backend)
+    }
+
+    /// From here on the proxy looks at their queues; contexts are never taken away.
+    pub(super) fn adopt(&self, backend: Backend, contexts: Vec<Context>, images: Images) -> Result<()> {
+        self.add_set(&mut self.sets.lock(), backend, contexts, images)
+    }
+
+    fn add_set(&self, sets: &mut Sets, backend: Backend, contexts: Vec<Context>, images: Images) -> Result<()> {
+        let first = self.pump.engine().add(contexts, MOST);
+        let Some(first) = first else {
+            bail!(
+                InternalError,
+                31,
+                "too many device communicators with GIN | rank {}: {} sets of {} contexts | fix: destroy device communicators that are not \
+                 used",
+                self.rank,
+                sets.0.len(),
+                self.n_contexts
+            );
+        };
+        sets.0.push(Set { images: Arc::new(images), first, backend, taken: false });
+        Ok(())
+    }
+}
+
+impl super::proxy::Engine {
+    /// From now on `n` contexts from `first` on have these ids.
+    fn limit(&mut self, first: usize, n: usize, signals: Range<u32>, counters: Range<u32>) {
+        for context in &mut self.contexts[first..first + n] {
+            context.limits = Limits { signals: signals.clone().into(), counters: counters.clone().into(), ..context.limits };
+        }
+    }
+}

@@ -153,7 +153,9 @@ pub unsafe extern "C" fn cudaDeviceGetByPCIBusId(out: *mut i32, bus_id: *const c
         }
         // SAFETY: a string from the caller.
         let wanted = unsafe { CStr::from_ptr(bus_id) }.to_string_lossy().to_ascii_lowercase();
-        let found = (0..count() as i32).find(|&id| properties::bus_id(id) == wanted);
+        // The domain has four or eight digits (NVML's way), or is left out.
+        let plain = |id: &str| id.trim_start_matches(['0', ':']).to_string();
+        let found = (0..count() as i32).find(|&id| plain(&properties::bus_id(id)) == plain(&wanted));
         // SAFETY: as above.
         unsafe { give(out, found.ok_or(Code::INVALID_DEVICE)?) }
     })

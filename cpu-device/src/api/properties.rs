@@ -185,10 +185,11 @@ pub fn attribute(device: &Device, attribute: i32) -> Result<i32> {
         106 => blocks_per_multiprocessor(),
         111 => 1024,
         // Overlap, mapped host memory, concurrent kernels, unified addressing, priorities, managed memory, atomics, pageable
-        // access, preemption, registered pointers, cooperative launch, registration, host tables, pools.
-        15 | 19 | 31 | 41 | 78 | 83 | 86 | 88 | 89 | 90 | 91 | 95 | 99 | 100 | 101 | 115 => 1,
+        // access, preemption, registered pointers, cooperative launch, registration, host tables, pools, function pointers.
+        15 | 19 | 31 | 41 | 78 | 83 | 86 | 88 | 89 | 90 | 91 | 95 | 99 | 100 | 101 | 115 | 129 => 1,
+        126 => 1,        // one domain of memory synchronisation
         131 | 134 => -1, // no NUMA node of its own
-        ..1 | 149.. => return Err(Code::INVALID_VALUE),
+        ..1 | 148.. => return Err(Code::INVALID_VALUE),
         _ => 0,
     })
 }
@@ -211,6 +212,7 @@ mod tests {
             (106, p.blocks_per_multiprocessor),
             (95, p.cooperative_launch),
             (86, p.host_native_atomics),
+            (129, p.unified_function_pointers),
         ];
         for (number, value) in agree {
             assert_eq!(attribute(device, number), Ok(value), "attribute {number}");

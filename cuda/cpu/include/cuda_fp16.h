@@ -4,6 +4,10 @@
 #define __CUDA_FP16_TYPES_EXIST__
 #include "vector_types.h"
 #ifdef __cplusplus
+/* What programs use without asking for it, because NVIDIA's header brings it. */
+#include <cstring>
+#include <utility>
+#include "nv/target"
 #include "ginrs_cpu/halves.h"
 #define GINRS_T __half
 #define GINRS_T2 __half2

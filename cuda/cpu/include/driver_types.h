@@ -2,6 +2,7 @@
 #ifndef GINRS_CPU_DRIVER_TYPES_H_
 #define GINRS_CPU_DRIVER_TYPES_H_
 #define __DRIVER_TYPES_H__
+#include "ginrs_cpu/uuid.h"
 #include <limits.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -251,8 +252,6 @@ struct cudaFuncAttributes {
   int clusterSchedulingPolicyPreference, nonPortableClusterSizeAllowed, reserved[16];
 };
 
-struct CUuuid_st { char bytes[16]; };
-typedef struct CUuuid_st CUuuid;
 typedef struct CUuuid_st cudaUUID_t;
 struct cudaDeviceProp {
   char name[256];

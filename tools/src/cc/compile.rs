@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::args::{Command, Input, Language, Stage};
-use super::folders;
 use super::toolchain::{Toolchain, flag};
+use super::{folders, missing};
 use crate::rewrite;
 
 /// nvcc's macros. `__CUDA_ARCH__` is defined in the one pass that there is, so host code sees it too (docs/ginrs-cc.md).
@@ -33,6 +33,14 @@ pub fn preprocess_only(command: &Command, tools: &Toolchain, input: &Input) -> R
     tools.run(&arguments, None, false).map(drop)
 }
 
+/// With what there is to say of a header that is missing: the same again, for its messages, which went to the terminal.
+fn explained(tools: &Toolchain, arguments: &[OsString], error: String) -> String {
+    match missing::advice(&tools.messages_of(arguments)) {
+        Some(advice) => format!("{advice}\n{error}"),
+        None => error,
+    }
+}
+
 /// Compiles one file into `object`.
 pub fn object(command: &Command, tools: &Toolchain, input: &Input, object: &Path) -> Result<(), String> {
     let source: OsString = input.path.clone().into();
@@ -41,11 +49,11 @@ pub fn object(command: &Command, tools: &Toolchain, input: &Input, object: &Path
         arguments.retain(|a| a != "-E");
         arguments.extend(compile_arguments(command, tools, object));
         arguments.push(source);
-        return tools.run(&arguments, None, false).map(drop);
+        return tools.run(&arguments, None, false).map(drop).map_err(|error| explained(tools, &arguments, error));
     }
     let mut arguments = preprocess_arguments(command, tools, input, Some(object));
     arguments.push(source);
-    let preprocessed = tools.run(&arguments, None, true)?;
+    let preprocessed = tools.run(&arguments, None, true).map_err(|error| explained(tools, &arguments, error))?;
     keep(command, input, "ii", &preprocessed)?;
     let options = rewrite::Options { relocatable: command.relocatable, own_headers: folders::names_of_ours(command, tools) };
     let rewritten = rewrite::rewrite(preprocessed, &options)

@@ -98,7 +98,7 @@ impl Flag {
 
 /// Libraries that libginrs and libginrs_cpu stand in for.
 pub const REPLACED_LIBRARIES: &[&str] =
-    &["cudart", "cudart_static", "cuda", "cudadevrt", "nvToolsExt", "nccl", "nccl_static", "ginrs", "ginrs_cpu"];
+    &["cudart", "cudart_static", "cuda", "cudadevrt", "nvToolsExt", "nvidia-ml", "nccl", "nccl_static", "ginrs", "ginrs_cpu"];
 
 const NO_GPU_CODE: &str = "there is no GPU code on the CPU device";
 

@@ -7,6 +7,7 @@ pub mod compile;
 pub mod flags;
 pub mod folders;
 pub mod link;
+pub mod missing;
 pub mod nvcc;
 pub mod toolchain;
 pub mod words;

@@ -113,6 +113,16 @@ impl Toolchain {
     }
 }
 
+impl Toolchain {
+    /// What the preprocessor says of a compilation with these, in English; nothing if it cannot be run.
+    pub fn messages_of(&self, arguments: &[OsString]) -> String {
+        let mut process = Process::new(&self.compiler);
+        process.args(arguments).args(["-E", "-o", "/dev/null"]).env("LC_ALL", "C").stdin(Stdio::null());
+        let output = process.output();
+        output.map_or(String::new(), |output| String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+}
+
 /// nvcc's -ccbin also takes a folder.
 fn host_compiler(named: OsString) -> OsString {
     if Path::new(&named).is_dir() { Path::new(&named).join("g++").into() } else { named }

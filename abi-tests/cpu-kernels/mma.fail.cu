@@ -1,0 +1,3 @@
+// expect: ginrs-cc: error: <mma.h> is not available on the CPU device: there are no tensor cores
+#include <mma.h>
+int main() {}

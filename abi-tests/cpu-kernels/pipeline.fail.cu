@@ -1,0 +1,3 @@
+// expect: ginrs-cc: error: <cuda/pipeline> is not available on the CPU device: there is no cuda::pipeline
+#include <cuda/pipeline>
+int main() {}

@@ -204,6 +204,7 @@ impl Block {
     /// Leaves nothing of the block behind: fibers still there are dropped, their stacks reused.
     pub fn end(&self) {
         self.leave();
+        self.pace.reset();
         if self.live.get() > 0 {
             let mut stacks = self.stacks.borrow_mut();
             for slot in self.slots.borrow().iter() {

@@ -109,7 +109,10 @@ impl Event {
     /// `NotReady`; `CapturedEvent`.
     pub fn query(&self) -> Result {
         match self.task()? {
-            Some(task) if !task.is_done() => Err(Code::NOT_READY),
+            Some(task) if !task.is_done() => {
+                crate::pace::host_polled();
+                Err(Code::NOT_READY)
+            }
             _ => Ok(()),
         }
     }

@@ -1,16 +1,25 @@
 //! When a block gives its core away, and for how long.
 //!
 //! Two cores may carry 4096 block threads: a poll that found nothing is answered by sched_yield (40 ms per global barrier
-//! of 4096 threads; with sleeps of 50 us, 1024 threads were 100 times slower). Only a block that has seen nothing happen
-//! for long sleeps, and then shortly.
+//! of 4096 threads; with sleeps of 50 us, 1024 threads were 100 times slower). But that gives the core to threads of the same
+//! scheduling group only: under mpirun, in containers and in other sessions each rank is a group of its own, and one whose
+//! threads all poll keeps its cores until its slice ends. So once all blocks of the process have seen nothing happen for a while
+//! they nap, the longer the more they are (benches/alltoall.cu, 4 such ranks of 16 blocks on 2 busy cores: 9 to 53 s without naps,
+//! as it happens; 35 s with naps of 100 us each, for to wake 64 threads is work; 12 to 15 s with these).
 
 use crate::once::OnceLock;
 use std::cell::Cell;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// Idle at least this long, and for at least this many rounds (a round of 4096 block threads takes 40 ms), before sleeping.
+/// Idle at least this long, and for at least this many rounds (a round of 4096 block threads takes 40 ms), before sleeping
+/// whatever the others do.
 const IDLE_TIME: Duration = Duration::from_millis(200);
 const IDLE_ROUNDS: u32 = 1024;
+/// A nap for each idle block where all blocks of the process are idle; at most [`LONGEST`]. Who naps has waited for as long.
+const NAP: Duration = Duration::from_micros(100);
+const LONGEST: Duration = Duration::from_millis(2);
+
 /// Turns that a block with few threads takes before it looks after the rest of the machine: a sched_yield per turn would
 /// cost such a block a tenth of its time.
 const LEAST_TURNS: u32 = 8;
@@ -25,6 +34,66 @@ pub fn cores() -> u32 {
     *CORES.get_or_init(|| std::thread::available_parallelism().map_or(2, |n| n.get() as u32))
 }
 
+/// Block threads of the process whose blocks are idle.
+static IDLE: AtomicU32 = AtomicU32::new(0);
+
+/// How a round ends in which nobody found anything.
+#[derive(Debug, PartialEq, Eq)]
+enum Rest {
+    Spin,
+    Yield,
+    Nap(Duration),
+}
+
+/// After `rounds` such rounds, and `waited` since the first; `idle` of the process's `busy` blocks have found nothing either.
+fn rest_of(rounds: u32, waited: Duration, idle: u32, busy: u32, cores: u32) -> Rest {
+    let nap = (NAP * idle).clamp(NAP, LONGEST);
+    if idle >= busy && waited >= nap {
+        Rest::Nap(nap)
+    } else if rounds >= IDLE_ROUNDS && waited >= IDLE_TIME {
+        Rest::Nap(NAP)
+    } else if busy > cores || rounds.is_multiple_of(SPINS) {
+        Rest::Yield
+    } else {
+        Rest::Spin
+    }
+}
+
+/// A host thread that asks so often, without doing more than [`HOST_WORK`] in between, waits.
+const HOST_POLLS: u32 = 64;
+const HOST_WORK: Duration = Duration::from_micros(100);
+
+/// How often a host thread has asked in a row, and when last.
+#[derive(Clone, Copy)]
+struct Asked {
+    times: u32,
+    last: Option<Instant>,
+}
+
+impl Asked {
+    const NEVER: Asked = Asked { times: 0, last: None };
+
+    /// It asks again. True if it is waiting.
+    fn again(&mut self, now: Instant) -> bool {
+        let in_a_row = self.last.is_some_and(|last| now - last < HOST_WORK);
+        self.times = if in_a_row { self.times.saturating_add(1) } else { 1 };
+        self.last = Some(now);
+        self.times > HOST_POLLS
+    }
+}
+
+/// The host program was told that something is not ready. One that asks again and again, as nccl-tests does, naps: with sched_yield
+/// alone it would keep a core from the blocks of other ranks.
+pub fn host_polled() {
+    thread_local!(static ASKED: Cell<Asked> = const { Cell::new(Asked::NEVER) });
+    let mut asked = ASKED.get();
+    if asked.again(Instant::now()) {
+        std::thread::sleep(NAP / 2);
+        asked.last = Some(Instant::now());
+    }
+    ASKED.set(asked);
+}
+
 /// The pace of one block.
 #[derive(Default)]
 pub struct Pace {
@@ -34,7 +103,8 @@ pub struct Pace {
     turns: Cell<u32>,
     idle_rounds: Cell<u32>,
     idle_since: Cell<Option<Instant>>,
-    asleep: Cell<bool>,
+    /// Since then, when last looked at.
+    waited: Cell<Duration>,
 }
 
 impl Pace {
@@ -73,31 +143,46 @@ impl Pace {
 
     /// Gives the core away; not each time while there is a core for each of `busy` block threads.
     pub fn rest(&self, busy: u32) {
-        let idle = self.polls.replace(0) > 0;
         self.turns.set(0);
-        if idle && self.is_long_idle() {
-            std::thread::sleep(Duration::from_micros(100));
-        } else if !idle || busy > cores() || self.idle_rounds.get().is_multiple_of(SPINS) {
-            std::thread::yield_now();
+        if self.polls.replace(0) == 0 {
+            return std::thread::yield_now();
+        }
+        let rounds = self.idle_round(busy > cores());
+        match rest_of(rounds, self.waited.get(), IDLE.load(Ordering::Relaxed), busy, cores()) {
+            Rest::Spin => {}
+            Rest::Yield => std::thread::yield_now(),
+            Rest::Nap(nap) => {
+                std::thread::sleep(nap);
+                self.look();
+            }
         }
     }
 
-    fn is_long_idle(&self) -> bool {
+    /// Counts an idle round. The clock is looked at often only where a round is long.
+    fn idle_round(&self, crowded: bool) -> u32 {
         let rounds = self.idle_rounds.get().saturating_add(1);
         self.idle_rounds.set(rounds);
-        if !self.asleep.get() && rounds.is_multiple_of(64) {
-            let now = Instant::now();
-            let since = self.idle_since.get().unwrap_or(now);
-            self.idle_since.set(Some(since));
-            self.asleep.set(rounds >= IDLE_ROUNDS && now - since >= IDLE_TIME);
+        if rounds == 1 {
+            IDLE.fetch_add(1, Ordering::Relaxed);
         }
-        self.asleep.get()
+        if crowded || rounds.is_multiple_of(64) {
+            self.look();
+        }
+        rounds
+    }
+
+    fn look(&self) {
+        let now = Instant::now();
+        let since = self.idle_since.get().unwrap_or(now);
+        self.idle_since.set(Some(since));
+        self.waited.set(now - since);
     }
 
     fn awake(&self) {
         if self.idle_rounds.replace(0) > 0 {
+            IDLE.fetch_sub(1, Ordering::Relaxed);
             self.idle_since.set(None);
-            self.asleep.set(false);
+            self.waited.set(Duration::ZERO);
         }
     }
 }
@@ -107,18 +192,45 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_long_idleness_sleeps() {
+    fn who_waits_naps_for_a_part_of_it_once_its_process_is_still() {
+        let us = Duration::from_micros;
+        for cores in [1, 64] {
+            // Others of the process have work: the core is theirs, at once.
+            assert_eq!(rest_of(SPINS, us(100_000), 15, 16, cores), Rest::Yield);
+            // Nobody has: the next to find something may be in another process.
+            assert_eq!(rest_of(SPINS, us(99), 1, 1, cores), Rest::Yield);
+            assert_eq!(rest_of(1, us(100), 1, 1, cores), Rest::Nap(us(100)));
+            assert_eq!(rest_of(SPINS, us(1599), 16, 16, cores), Rest::Yield);
+            assert_eq!(rest_of(1, us(1600), 16, 16, cores), Rest::Nap(us(1600)));
+            assert_eq!(rest_of(1, us(5000), 4096, 4096, cores), Rest::Nap(LONGEST));
+            // Long idle naps anyway.
+            assert_eq!(rest_of(IDLE_ROUNDS, IDLE_TIME, 1, 16, cores), Rest::Nap(us(100)));
+            assert_eq!(rest_of(IDLE_ROUNDS, us(199_999), 1, 16, cores), Rest::Yield);
+        }
+        assert_eq!((rest_of(1, us(0), 2, 2, 2), rest_of(1, us(0), 2, 2, 1)), (Rest::Spin, Rest::Yield));
+    }
+
+    #[test]
+    fn a_host_that_does_nothing_but_ask_waits() {
+        let (mut asked, begin) = (Asked::NEVER, Instant::now());
+        assert!((0..HOST_POLLS).all(|i| !asked.again(begin + Duration::from_micros(i.into()))));
+        assert!(asked.again(begin + Duration::from_micros(70)));
+        assert!(!asked.again(begin + Duration::from_micros(70) + HOST_WORK), "it did something");
+    }
+
+    #[test]
+    fn a_block_counts_as_idle_until_something_happens() {
         let pace = Pace::default();
         let begin = Instant::now();
-        while !pace.asleep.get() {
+        while pace.waited.get() < NAP {
             pace.polled(false);
             assert!(pace.is_round_over(1));
-            pace.rest(1);
-            assert!(begin.elapsed() < Duration::from_secs(20), "never slept");
+            pace.rest(u32::MAX);
+            assert!(begin.elapsed() < Duration::from_secs(20), "never idle");
         }
-        assert!(begin.elapsed() >= IDLE_TIME);
+        assert!(pace.idle_rounds.get() > 0 && IDLE.load(Ordering::Relaxed) == 1);
         pace.polled(true);
-        assert!(!pace.asleep.get());
+        assert!(pace.idle_rounds.get() == 0 && pace.waited.get().is_zero() && IDLE.load(Ordering::Relaxed) == 0);
     }
 
     #[test]

@@ -242,7 +242,11 @@ impl Stream {
     pub fn query(self: &Arc<Self>) -> Result {
         self.refuse_capture("cudaStreamQuery")?;
         let busy = if self.legacy { !self.enqueue(Work::Point, &[])?.is_done() } else { self.tail().is_some() };
-        if busy { Err(Code::NOT_READY) } else { self.device.healthy() }
+        if !busy {
+            return self.device.healthy();
+        }
+        crate::pace::host_polled();
+        Err(Code::NOT_READY)
     }
 
     fn refuse_capture(&self, call: &str) -> Result {

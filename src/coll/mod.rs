@@ -36,6 +36,8 @@ pub struct Collectives {
     pub operations: Operations,
     /// Set once by [`prepare`]: the same on all ranks, up to the text of the error.
     ready: OnceCell<std::result::Result<Ready, Error>>,
+    /// An all-to-all in place was told.
+    told_undefined: OnceCell<()>,
 }
 
 /// Everything that a launch needs.

@@ -17,7 +17,7 @@ static __attribute__((noinline, cold)) void stack_used_up(uintptr_t at) {
   *(volatile uint64_t*)(ginrs_cpu_stack_end - 8) = at;
   if (at >= ginrs_cpu_stack_end - 4096) return;
   ginrs_cpu_stack_end = 1;
-  *(volatile char*)1;
+  (void)*(volatile char*)1;
 }
 
 static inline uintptr_t stack_pointer(void) {

@@ -11,7 +11,7 @@ STAGE := $(CURDIR)/build/prefix
 SYSTEM_LIBS := -lgcc_s -lutil -lrt -lpthread -lm -ldl -lc
 export GINRS_PREFIX ?= $(STAGE)
 
-.PHONY: help deps build stage install uninstall headers check-headers demo test bench perf gpu-build gpu-test gpu-faults gpu-bench gpu-bench-collectives soak abi-full asan tsan fmt clippy clean
+.PHONY: help deps build stage install uninstall headers check-headers demo test bench perf gpu-build gpu-test gpu-faults gpu-bench gpu-bench-collectives soak chaos abi-full asan tsan fmt clippy clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -81,6 +81,9 @@ gpu-bench-collectives: ## collectives on the GPUs found, beside NVIDIA's library
 
 soak: stage ## random shapes and seeds of the torture program for MINUTES (10)
 	@scripts/soak.sh $(MINUTES)
+
+chaos: stage ## a rank is killed, stopped, .. at random moments of a job, ROUNDS (200) times from SEED: no hang (a few are in make test)
+	@scripts/chaos.sh $(ROUNDS) $(SEED)
 
 abi-full: stage ## the compile matrix: every compatibility test, compiler, architecture and option
 	@scripts/abi-full.sh

@@ -156,6 +156,32 @@ fn a_rank_that_has_left_ends_the_waits_for_it() {
 }
 
 #[test]
+fn ranks_that_wait_hear_of_one_that_cannot_join_unless_it_calls_again() {
+    let wrong = Error::new(Code::InvalidArgument, 65, "no ncclConfig_t");
+    let id = UniqueId::create().unwrap();
+    let begin = Instant::now();
+    let told = ranks(3, |rank| match rank {
+        2 => {
+            Bootstrap::decline(std::slice::from_ref(&id), rank, 3, &wrong);
+            None
+        }
+        _ => Bootstrap::join(&id, rank, 3).err(),
+    });
+    for error in told.into_iter().take(2) {
+        let error = error.expect("two of three cannot meet");
+        let pid = std::process::id();
+        assert!(error.text.starts_with(&format!("rank 2 (pid {pid}) cannot join: no ncclConfig_t")), "{error}");
+        assert_eq!((error.code, error.id, error.culprit), (Code::RemoteError, 65, Some(2)));
+    }
+    assert!(begin.elapsed() < Duration::from_secs(60), "GINRS_INIT_TIMEOUT is 120");
+    // Nobody waits yet, and the second call is right.
+    let id = UniqueId::create().unwrap();
+    Bootstrap::decline(std::slice::from_ref(&id), 9, 3, &wrong);
+    let joined = ranks(3, |rank| Bootstrap::join(&id, rank, 3).map(drop));
+    assert!(joined.iter().all(Result::is_ok), "{joined:?}");
+}
+
+#[test]
 fn descriptors_pass_between_ranks_of_a_process() {
     let id = UniqueId::create().unwrap();
     ranks(3, |rank| {

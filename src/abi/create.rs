@@ -4,7 +4,7 @@
 use super::deferred::collective;
 use super::entry::{Outcome, Stop, entry, input, out};
 use super::types::*;
-use crate::bootstrap::{Cancel, UniqueId};
+use crate::bootstrap::{Bootstrap, Cancel, UniqueId};
 use crate::comm::create::{Request, create};
 use crate::comm::group::{self, Job, Progress, Stage, Told};
 use crate::comm::handles::{self, Pending};
@@ -122,18 +122,24 @@ pub unsafe extern "C" fn pncclCommInitRankScalable(
 }
 
 fn init_rank(comm: *mut ncclComm_t, nranks: c_int, ids: &[ncclUniqueId], rank: c_int, config: Result<CommConfig>) -> Outcome {
-    out("comm", comm)?;
-    if nranks < 1 || !(0..nranks).contains(&rank) {
-        return Err(Error::new(
-            Code::InvalidArgument,
-            62,
-            format!("rank is out of range | ncclCommInitRank | rank {rank} of {nranks} ranks | fix: nranks at least 1, rank 0 to nranks - 1"),
-        )
-        .into());
+    let ids = UniqueId::from_all(&ids.iter().map(|id| id.internal.map(|c| c as u8)).collect::<Vec<_>>());
+    let checked = (|| {
+        out("comm", comm)?;
+        if nranks < 1 || !(0..nranks).contains(&rank) {
+            bail!(
+                InvalidArgument,
+                62,
+                "rank is out of range | ncclCommInitRank | rank {rank} of {nranks} ranks | fix: nranks at least 1, rank 0 to nranks - 1"
+            );
+        }
+        Ok((config?, device::current()?))
+    })();
+    if let (Ok(ids), Err(error)) = (&ids, &checked) {
+        // The others wait for this rank.
+        Bootstrap::decline(ids, rank as u32, nranks as u32, error);
     }
-    let config = config?;
-    let ids = UniqueId::from_all(&ids.iter().map(|id| id.internal.map(|c| c as u8)).collect::<Vec<_>>())?;
-    let (n_ranks, rank, device) = (nranks as u32, rank as u32, device::current()?);
+    let (config, device) = checked?;
+    let (ids, n_ranks, rank) = (ids?, nranks as u32, rank as u32);
     let request = Request { ids, n_ranks, rank, config, device, origin: None, cancel: Cancel::new() };
     if group::open() || !request.config.blocking {
         return defer(comm, request).map_err(Stop::Said);

@@ -5,7 +5,7 @@ use super::deferred::{collective, submit};
 use super::entry::{entry, out};
 use super::types::*;
 use crate::bail;
-use crate::comm::group::Stage;
+use crate::comm::group::{self, Stage};
 use crate::comm::{Comm, CommConfig, child, handles};
 use crate::error::Result;
 use std::ffi::c_int;
@@ -28,16 +28,24 @@ pub unsafe extern "C" fn pncclCommSplit(
 ) -> ncclResult_t {
     entry!(ncclCommSplit(comm; color, key, newcomm, config) |c| {
         collective(|| {
+            c.may_have_children()?;
             // SAFETY: the contract above.
-            let config = unsafe { prepare(c, newcomm, config) }?;
+            let config = unsafe { prepare(c, newcomm, config) };
+            if let (true, Err(error)) = (group::open(), &config) {
+                // The group makes none of its calls.
+                return Err(error.clone().into());
+            }
+            let refused = config.as_ref().err().filter(|_| !c.config.blocking).cloned();
             let (parent, result) = (c.clone(), newcomm as usize);
-            submit(c, Stage::Create, move || {
+            // Also where this rank's own call is wrong: the others are told.
+            let done = submit(c, Stage::Create, move || {
                 let made = child::split(&parent, color, key, config)?;
                 if let Some(made) = made {
                     hand_over(&parent, made, result);
                 }
                 Ok(())
-            })
+            });
+            refused.map_or(done, |error| Err(error.into()))
         })
     })
 }

@@ -41,6 +41,8 @@ pub enum Role {
     Join,
     /// A process of the communicator talks to another.
     Link,
+    /// A rank cannot join, and tells the root why.
+    Decline,
 }
 
 /// The client's first message.
@@ -96,6 +98,7 @@ impl Hello {
         out[..8].copy_from_slice(&head(match self.role {
             Role::Join => 1,
             Role::Link => 2,
+            Role::Decline => 3,
         }));
         out[8..24].copy_from_slice(&self.key);
         out[24..28].copy_from_slice(&self.rank.to_le_bytes());
@@ -111,6 +114,7 @@ impl Hello {
         let role = match kind(bytes)? {
             1 => Role::Join,
             2 => Role::Link,
+            3 => Role::Decline,
             _ => return Err(Refused::Stranger),
         };
         let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));

@@ -93,7 +93,7 @@ impl EventLoop {
         let root = stranger.root;
         let secret_of = |hello: &Hello| -> Option<Secret> {
             match (hello.role, root) {
-                (Role::Join, Some(root)) => roots.get(&root)?.secret_for(&hello.key),
+                (Role::Join | Role::Decline, Some(root)) => roots.get(&root)?.secret_for(&hello.key),
                 (Role::Link, None) => service.find(&hello.key).map(|port| *port.secret()),
                 _ => None,
             }
@@ -119,7 +119,9 @@ impl EventLoop {
         match stranger.root {
             Some(root) => match self.roots.get_mut(&root) {
                 Some(gathering) => {
-                    gathering.admit(&hello, link.clone());
+                    if hello.role == Role::Join {
+                        gathering.admit(&hello, link.clone());
+                    }
                     self.entries.insert(token, Entry::Member { root, link, reader });
                 }
                 // It ended between the greeting and the proof.

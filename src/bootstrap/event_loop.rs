@@ -9,7 +9,7 @@ use super::port::Port;
 use super::root::Root;
 use super::service::{BELL, LISTENER, Request, Service};
 use super::stranger::{MAX_STRANGERS, Stranger};
-use super::wire::MAX_FRAME;
+use super::wire::{Frame, MAX_FRAME, MAX_WORD};
 use crate::process::{self, ServiceFd};
 use crate::warn;
 use rustix::event::{Timespec, epoll};
@@ -130,8 +130,16 @@ impl EventLoop {
                 if flags.contains(epoll::EventFlags::OUT) {
                     link.writable();
                 }
-                // A member has nothing to say: any byte or an end means that it goes.
-                let ended = reader.read(link.as_fd(), 0, |_, _| {});
+                // A member has nothing to say but why it cannot join: anything else, or an end, means that it goes.
+                let mut why = None;
+                let ended = reader.read(link.as_fd(), MAX_WORD, |frame, _| match frame {
+                    Frame::Poison { from, cause } if why.is_none() => why = Some((from, cause)),
+                    _ => {}
+                });
+                let ended = if why.is_some() { Ended::Closed } else { ended };
+                if let (Some((rank, cause)), Some(root)) = (why, self.roots.get_mut(root)) {
+                    root.decline(link.peer().pid, rank, cause.into());
+                }
                 if ended != Ended::Drained {
                     let (root, link) = (*root, link.clone());
                     self.close(token);
@@ -174,6 +182,11 @@ impl EventLoop {
                     self.entries.insert(token, Entry::Listener { socket, root: Some(token) });
                     self.roots.insert(token, root);
                 }
+            }
+            Request::Decline { key, rank, error } => {
+                let own = std::process::id();
+                let meant = self.roots.values_mut().filter(|root| root.secret_for(&key).is_some());
+                meant.for_each(|root| root.decline(own, rank, error.clone()));
             }
             Request::GiveUp { key, error } => {
                 self.roots.values_mut().filter(|root| root.secret_for(&key).is_some()).for_each(|root| root.give_up(&error))

@@ -90,6 +90,9 @@ impl Bootstrap {
                 if let Some(fate) = self.port.fate(rank) {
                     return Err(gone(&self.port, rank, fate, what));
                 }
+                if !self.port.service.is_intact() {
+                    return Err(crate::process::descriptors_lost());
+                }
                 let pid = self.port.table()[rank as usize].pid;
                 let text = format!(
                     "{} cannot be reached | {}, in \"{what}\" | {why}{} | fix: look at the output of rank {rank}",

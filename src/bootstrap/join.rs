@@ -1,6 +1,6 @@
 //! A rank's side of the rendezvous: prove the secret at the root, then wait for the table, for a reason, or for the deadline.
 
-use super::address::{Stopped, receive_exact, wait_readable};
+use super::address::{Stopped, receive_exact, send_all, wait_readable};
 use super::as_remote;
 use super::auth::{Hello, Role};
 use super::cancel::{Cancel, NOTICE};
@@ -33,6 +33,39 @@ pub(super) fn join(id: &UniqueId, rank: u32, n_ranks: u32, cancel: &Cancel) -> R
     let joined = root.and_then(|()| join_at(service, &meeting.id, rank, n_ranks, cancel));
     meeting.over();
     joined
+}
+
+/// How long a rank that cannot join tries to tell the others.
+const WORD: Duration = Duration::from_secs(1);
+
+/// `rank` was to join at `ids`, and cannot: those who wait for it there are told, if there is a root that can be reached. The rank and the
+/// number of ranks are what the caller passed, and may be the fault.
+pub(super) fn decline(ids: &[UniqueId], rank: u32, n_ranks: u32, error: &Error) -> Result<()> {
+    let service = Service::get()?;
+    for id in ids {
+        if !id.is_fixed() {
+            decline_at(service, id, rank, n_ranks, error);
+            continue;
+        }
+        let meeting = Meeting::next(id);
+        if rank == 0 {
+            service.start_root(&meeting.id)?;
+        }
+        decline_at(service, &meeting.id, rank, n_ranks, error);
+        meeting.over();
+    }
+    Ok(())
+}
+
+fn decline_at(service: &'static Service, id: &UniqueId, rank: u32, n_ranks: u32, error: &Error) {
+    service.decline(id.key(), rank, error);
+    let hello =
+        Hello { role: Role::Decline, key: id.key(), rank, n_ranks, address: service.address(), nonce: [0; 32], patience: 0 };
+    // A root of this process has heard it already; it takes the first word.
+    if let Ok((socket, _)) = dial(id.root(), &hello, &id.secret(), Instant::now() + WORD, || true) {
+        let frame = Frame::Poison { from: rank, cause: error.into() }.encode();
+        let _ = send_all(&socket, &frame, Instant::now() + WORD);
+    }
 }
 
 fn join_at(

@@ -76,6 +76,13 @@ impl Bootstrap {
         Ok(Self::at(port, mailbox, rank, n_ranks))
     }
 
+    /// Tells those who wait at `ids` that `rank` will not come, and why: an argument of its call was wrong. Best effort, for a second.
+    pub fn decline(ids: &[UniqueId], rank: u32, n_ranks: u32, error: &Error) {
+        if let Err(untold) = join::decline(ids, rank, n_ranks, error) {
+            crate::info!(BOOTSTRAP, "the others do not hear that rank {rank} cannot join: {untold}");
+        }
+    }
+
     fn at(port: Arc<Port>, mailbox: Arc<Mailbox>, rank: u32, n_ranks: u32) -> Self {
         Self { port, mailbox, rank, n_ranks, turn: Mutex::new(0), abort: OnceCell::new(), owner: std::process::id() }
     }
@@ -189,6 +196,7 @@ impl Drop for Bootstrap {
             std::mem::forget(self.port.clone());
             return;
         }
+        self.port.settle();
         self.port.stand_up(self.rank);
     }
 }

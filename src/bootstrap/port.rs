@@ -10,6 +10,7 @@ use super::service::Service;
 use super::wire::{Entry, Frame, Reason, Standing};
 use crate::error::{Code, Error, Result};
 use crate::process;
+use crate::sync::channel::{Receiver, bounded};
 use crate::sync::{Give, Mutex, OnceCell};
 use crate::warn;
 use crate::watch::Became;
@@ -55,6 +56,8 @@ pub struct Port {
     pub(super) failure: OnceCell<Error>,
     pub(super) on_failure: Mutex<Vec<OnFailure>>,
     pub(super) warned: Mutex<Option<Instant>>,
+    /// Closes when all processes have been told of the failure.
+    pub(super) spreading: Mutex<Option<Receiver<()>>>,
     /// The watch's state of this communicator in this process.
     pub(crate) watch: Mutex<std::sync::Weak<dyn std::any::Any + Send + Sync>>,
 }
@@ -81,6 +84,7 @@ impl Port {
             failure: OnceCell::new(),
             on_failure: Mutex::default(),
             warned: Mutex::default(),
+            spreading: Mutex::default(),
             watch: Mutex::new(std::sync::Weak::<()>::new()),
         }
     }
@@ -185,7 +189,11 @@ impl Port {
         if !rest.is_empty() {
             let port = self.clone();
             let until = Instant::now() + Duration::from_secs(2);
+            // Dropped at the end of the thread, or where there is none.
+            let (under_way, over) = bounded::<()>(1);
+            *self.spreading.lock() = Some(over);
             let spread = move || {
+                let _under_way = under_way;
                 for address in rest {
                     if let Ok(link) = port.link(address, until, || true) {
                         link.send(&frame);
@@ -199,6 +207,14 @@ impl Port {
                     e.text
                 );
             }
+        }
+    }
+
+    /// Until all have been told of the failure, but not for long: the process may end behind this, and who was not told would take its end
+    /// for the cause.
+    pub(super) fn settle(&self) {
+        if let Some(over) = self.spreading.lock().take() {
+            let _ = over.recv_timeout(Duration::from_secs(1));
         }
     }
 
@@ -310,6 +326,9 @@ pub(super) fn gone(port: &Port, rank: u32, fate: Fate, what: &str) -> Error {
         ),
         Fate::Lost => {
             let pid = port.table()[rank as usize].pid;
+            if !port.service.is_intact() {
+                return crate::process::descriptors_lost();
+            }
             match crate::watch::what_became_of(pid) {
                 Became::Lives(how) => return port.cut_off(rank, &how, &format!(", in \"{what}\"")),
                 Became::Ended => Error::new(

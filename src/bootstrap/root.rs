@@ -20,6 +20,8 @@ pub const MAX_RANKS: u32 = 1 << 20;
 const HEARING: Duration = Duration::from_millis(150);
 /// How often waiting ranks hear who is missing.
 const PROGRESS: Duration = Duration::from_secs(1);
+/// Who cannot join may call again, with arguments that can be; until then.
+const SECOND_THOUGHTS: Duration = Duration::from_secs(1);
 /// How many missing ranks are listed.
 const LISTED: usize = 16;
 
@@ -52,6 +54,15 @@ pub struct Root {
     first: Option<Instant>,
     told: Option<Instant>,
     strangers: u32,
+    declined: Option<Declined>,
+}
+
+/// A rank that said that it cannot join.
+struct Declined {
+    at: Instant,
+    pid: u32,
+    rank: u32,
+    error: Error,
 }
 
 impl Root {
@@ -69,6 +80,7 @@ impl Root {
             first: None,
             told: None,
             strangers: 0,
+            declined: None,
         }
     }
 
@@ -105,6 +117,12 @@ impl Root {
             link.send(&Frame::Refused(reason));
             return link.finish();
         }
+        let called_again = |declined: &Declined| {
+            declined.pid == link.peer().pid && (declined.rank == hello.rank || declined.rank >= hello.n_ranks)
+        };
+        if self.declined.as_ref().is_some_and(called_again) {
+            self.declined = None;
+        }
         // The least patient rank decides: when it gives up, the communicator cannot be made.
         self.patience = self.patience.min(Duration::from_secs(hello.patience.into()));
         let twice = !self.seen.insert(hello.rank);
@@ -134,6 +152,21 @@ impl Root {
             );
             self.fail(Error::new(Code::RemoteError, 40, text).by(gone.rank));
         }
+    }
+
+    /// A rank of process `pid` cannot join. The others are told, unless it calls again soon.
+    pub fn decline(&mut self, pid: u32, rank: u32, error: Error) {
+        let named = format!("rank {} (pid {pid}) cannot join", rank as i32);
+        let text = if error.text.starts_with(&named) { error.text } else { format!("{named}: {}", error.text) };
+        let error = Error { code: Code::RemoteError, text, culprit: Some(rank), ..error };
+        // This process may be about to end, and the root with it.
+        let at = if pid == std::process::id() { Instant::now() - SECOND_THOUGHTS } else { Instant::now() };
+        self.declined.get_or_insert(Declined { at, pid, rank, error });
+    }
+
+    /// When the others hear of it, if somebody waits.
+    fn decline_due(&self) -> Option<Instant> {
+        self.declined.as_ref().filter(|_| !self.members.is_empty()).map(|declined| declined.at + SECOND_THOUGHTS)
     }
 
     /// The communicator cannot be made: a rank cannot come, or nobody can.
@@ -169,7 +202,8 @@ impl Root {
         match &self.state {
             State::Gathering => {
                 let first = self.first?;
-                Some((self.told.unwrap_or(first) + PROGRESS).min(first + self.patience))
+                let next = (self.told.unwrap_or(first) + PROGRESS).min(first + self.patience);
+                Some(self.decline_due().map_or(next, |due| next.min(due)))
             }
             State::Hearing(until) => Some(*until),
             State::Failed(_, until) => Some(*until),
@@ -185,6 +219,11 @@ impl Root {
             State::Hearing(until) if now >= *until => {
                 let verdict = self.verdict();
                 self.fail(verdict);
+            }
+            State::Gathering if self.decline_due().is_some_and(|due| now >= due) => {
+                if let Some(declined) = self.declined.take() {
+                    self.fail(declined.error);
+                }
             }
             State::Gathering if self.first.is_some_and(|first| now >= first + self.patience) => {
                 let error = late(&self.tag, self.patience, &self.progress());

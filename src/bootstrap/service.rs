@@ -21,6 +21,8 @@ pub(super) enum Request {
     Root(Root),
     /// Read this link.
     Link { link: Arc<Link>, port: Weak<Port>, peer: Address },
+    /// A rank of this process will not join; if the root is here it tells the others.
+    Decline { key: Key, rank: u32, error: Error },
     /// A rank of this process cannot join; if the root is here it can tell the others.
     GiveUp { key: Key, error: Error },
 }
@@ -115,6 +117,11 @@ impl Service {
     /// A rank of this process cannot join.
     pub fn give_up(&self, key: Key, error: &Error) {
         self.ask(Request::GiveUp { key, error: error.clone() });
+    }
+
+    /// A rank of this process will not join.
+    pub fn decline(&self, key: Key, rank: u32, error: &Error) {
+        self.ask(Request::Decline { key, rank, error: error.clone() });
     }
 
     fn ask(&self, request: Request) {

@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 /// Longest frame between processes of a communicator, in bytes.
 pub const MAX_FRAME: usize = 64 << 20;
+/// Longest frame of a rank to the root, in bytes.
+pub const MAX_WORD: usize = MAX_TEXT + 64;
 /// Longest name of a step, in bytes.
 pub const MAX_WHAT: usize = 64;
 /// Longest error text that travels, in bytes.

@@ -41,7 +41,16 @@ impl Wish {
         bytes
     }
 
+    /// What a rank says whose own call is wrong: the others would wait for it.
+    fn refusal(error: &Error) -> Vec<u8> {
+        [&Self { color: NO_COLOR, key: 0, nonce: [0; 16] }.encode(), error.text.as_bytes()].concat()
+    }
+
     fn decode(rank: usize, bytes: &[u8]) -> Result<Self> {
+        if let Some((_, text)) = bytes.split_at_checked(24).filter(|(_, text)| !text.is_empty()) {
+            let text = format!("rank {rank} cannot split: {}", String::from_utf8_lossy(text));
+            return Err(Error::new(Code::RemoteError, 38, text).by(rank as u32));
+        }
         let Ok(bytes): std::result::Result<[u8; 24], _> = bytes.try_into() else {
             bail!(
                 RemoteError,
@@ -62,14 +71,16 @@ fn members(wishes: &[Wish], color: i32) -> Vec<u32> {
     members
 }
 
-/// ncclCommSplit: collective over all ranks of `parent`. None for a rank without a colour.
-pub fn split(parent: &Arc<Comm>, color: i32, key: i32, config: CommConfig) -> Result<Option<Arc<Comm>>> {
+/// ncclCommSplit: collective over all ranks of `parent`. None for a rank without a colour. A rank whose `config` is an error takes part
+/// all the same, so that the others hear of it.
+pub fn split(parent: &Arc<Comm>, color: i32, key: i32, config: Result<CommConfig>) -> Result<Option<Arc<Comm>>> {
     let cancel = Cancel::new();
     parent.making_child(&cancel, || {
         let beside = meet_beside(parent, &cancel)?;
         let all = beside.as_ref().unwrap_or(&parent.bootstrap);
         let own = Wish { color, key, nonce: random()? };
-        let said = all.allgather("split", &own.encode())?;
+        let said = all.allgather("split", &config.as_ref().map_or_else(Wish::refusal, |_| own.encode().to_vec()))?;
+        let config = config?;
         let wishes = said.iter().enumerate().map(|(rank, bytes)| Wish::decode(rank, bytes)).collect::<Result<Vec<_>>>()?;
         let members = members(&wishes, color);
         let id = (color != NO_COLOR).then(|| {
@@ -194,12 +205,14 @@ fn child(parent: &Arc<Comm>, id: UniqueId, members: Vec<u32>, config: CommConfig
     let n_ranks = members.len() as u32;
     let family = parent.clone();
     let same_list = SameList::default();
+    let failed = parent.failure().is_some();
     cancel.watch(move || {
-        members.iter().filter(|&&rank| rank != family.rank).try_for_each(|&rank| family.bootstrap.present(rank))?;
+        let present = members.iter().filter(|&&rank| rank != family.rank).try_for_each(|&rank| family.bootstrap.present(rank));
+        // Whoever is gone may have gone because of what has happened to another.
+        present.map_err(|error| family.failure().filter(|_| !failed).cloned().unwrap_or(error))?;
         same_list.check(&family, &members)
     });
     let (device, origin) = (parent.device.clone(), Some(parent.origin));
-    let failed = parent.failure().is_some();
     let made = create(Request { ids: vec![id], n_ranks, rank, config, device, origin, cancel: cancel.clone() })?;
     if failed {
         parent.outlived();
@@ -222,6 +235,8 @@ mod tests {
             assert_eq!(Wish::decode(rank, &wish.encode()).unwrap(), *wish);
         }
         assert_eq!(Wish::decode(4, &[0; 23]).unwrap_err().id, 18);
+        let told = Wish::decode(4, &Wish::refusal(&Error::new(Code::InvalidArgument, 65, "no config"))).unwrap_err();
+        assert_eq!((told.text.as_str(), told.culprit), ("rank 4 cannot split: no config", Some(4)));
         assert_eq!(all_opened(&[vec![], b"no".to_vec()]).unwrap_err().culprit, Some(1));
     }
 }

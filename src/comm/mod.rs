@@ -127,8 +127,10 @@ impl Comm {
 
     /// Fails the communicator here and, through the watch, on every other rank.
     pub fn fail(&self, cause: Error) {
+        // What ended an exchange may not have come to the abort yet; it was first.
+        let earlier = self.bootstrap.failure().cloned();
         self.bootstrap.poison(&cause);
-        self.abort.raise(cause);
+        self.abort.raise(earlier.unwrap_or(cause));
     }
 
     /// Prints an error of a call on this communicator and keeps it for ncclGetLastError; silent where it is the failure

@@ -26,6 +26,8 @@ pub(super) struct Group {
     /// One rank fetches what all ranks here need.
     fetching: Mutex<HashSet<Address>>,
     over: AtomicBool,
+    /// An aborted page was seen at the last look.
+    aborted: AtomicBool,
     /// Processes that have ended.
     ended: Mutex<HashSet<Address>>,
     vigil: Mutex<Vigil>,
@@ -57,6 +59,7 @@ impl Group {
             members: Mutex::default(),
             fetching: Mutex::default(),
             over: AtomicBool::new(false),
+            aborted: AtomicBool::new(false),
             ended: Mutex::default(),
             vigil: Mutex::default(),
         });
@@ -171,14 +174,16 @@ impl Group {
         waits
     }
 
-    /// An abort travels over the links; where these are gone, pages tell of it.
+    /// An abort travels over the links, at once; where these are gone, the page still tells of it a little later.
     fn hear_of_aborts(&self) {
         let aborted = |(rank, page): (&u32, &Arc<Page>)| match page.state() {
             State::Aborted(reason) => Some((*rank, reason)),
             _ => None,
         };
         let found = self.pages.lock().iter().find_map(aborted);
-        if let Some((rank, reason)) = found {
+        if let Some((rank, reason)) = found
+            && self.aborted.swap(true, Ordering::Relaxed)
+        {
             self.fail(&as_remote(rank, &reason.into()));
         }
     }

@@ -210,6 +210,10 @@ impl Watcher {
     /// Whether it has yet to be found out what became of a process.
     fn is_open(&self, loss: &Loss) -> bool {
         let Some(group) = loss.group.upgrade() else { return false };
+        if !service_is_intact() {
+            group.fail(&descriptors_lost());
+            return false;
+        }
         let found = {
             let processes = self.processes.lock();
             // Once it is gone from here its end has been told.

@@ -148,6 +148,26 @@ fn what_cannot_be_compiled_is_named() {
     }
 }
 
+/// Behind a launch, a kernel's head and attributes, which become longer or shorter.
+#[test]
+fn messages_name_the_users_columns() {
+    let prefix = Prefix::get();
+    let cases = [
+        ("body.cu", "__global__ void k(int* p) { p[0] = wrong; }\n", "body.cu:1:36: error"),
+        (
+            "launch.cu",
+            "__global__ void k(int* p, int) { *p = 1; }\nint main() {\n\tk<<<1, 32>>>(nullptr, wrong);\n}\n",
+            "launch.cu:3:31: error",
+        ),
+        ("behind.cu", "__global__ void k() {}\nint main() {\n  k<<<1, 1>>>(); return wrong;\n}\n", "behind.cu:3:25: error"),
+        ("shared.cu", "__global__ void k() { __shared__ int s; s = wrong; }\n", "shared.cu:1:45: error"),
+        ("device.cu", "__device__ __forceinline__ int f() { return wrong; }\n", "device.cu:1:45: error"),
+    ];
+    for (name, text, message) in cases {
+        prefix.fails(name, text, message);
+    }
+}
+
 #[test]
 fn a_function_with_unknown_ptx_may_stay_unused() {
     let prefix = Prefix::get();

@@ -51,8 +51,8 @@ fn operators_of_the_device_belong_to_their_file() {
 fn a_launch_over_lines_and_markers_keeps_the_lines_behind_it() {
     let text = "# 5 \"a.cu\"\nvoid f() {\n  k<<<1,\n# 7 \"a.cu\"\n     2>>>(\n  3); g();\n}\n";
     let new = String::from_utf8(rewrite(text.as_bytes().to_vec(), &Options::default()).unwrap()).unwrap();
-    assert!(new.contains("(::ginrs_cpu::Launch(\"a.cu\", 6, 1, 2 ), k"), "{new}");
-    assert!(new.contains("\n# 8 \"a.cu\"\n; g();\n"), "{new}");
+    assert!(new.contains("(::ginrs_cpu::Launch(\"a.cu\", 6, 1, 2 ), \n# 6 \"a.cu\"\n  k"), "{new}");
+    assert!(new.contains("\n# 8 \"a.cu\"\n    ; g();\n"), "{new}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Changes to the text, gathered first and applied at once. An edit may move or repeat pieces of the old text, and edits
 //! inside those pieces are carried out there too.
 
+use std::cell::Cell;
 use std::ops::Range;
 
 use super::source::Source;
@@ -55,26 +56,35 @@ impl Edits {
         self.replace(at, vec![" ".into()]);
     }
 
-    /// The new text. Every line of it still says which line of which file it came from.
+    /// The new text. Every line of it still says which line of which file it came from, and what was not changed stands in the
+    /// column where it stood: behind a change a line is begun anew, under the same number.
     pub fn apply(mut self, source: &Source) -> Vec<u8> {
         // Insertions before what starts there, outer before inner; a stable sort keeps the order of insertions.
         self.list.sort_by_key(|e| (e.at.start, !e.at.is_empty(), std::cmp::Reverse(e.at.end)));
-        let renderer = Renderer { source, list: &self.list };
+        let renderer = Renderer { source, list: &self.list, lost: Cell::new(Lost::Nothing) };
         let mut out = Vec::with_capacity(source.bytes().len() * 5 / 4);
         renderer.render(0..source.bytes().len(), 0, &mut out);
         out
     }
 }
 
+/// What the text written so far no longer tells of its place.
+#[derive(Clone, Copy, PartialEq)]
+enum Lost {
+    Nothing,
+    Column,
+    Line,
+}
+
 struct Renderer<'a> {
     source: &'a Source,
     list: &'a [Edit],
+    lost: Cell<Lost>,
 }
 
 impl Renderer<'_> {
     /// Writes the old bytes of `range` with the edits from number `first` on that lie in it.
     fn render(&self, range: Range<usize>, first: usize, out: &mut Vec<u8>) {
-        let text = self.source.bytes();
         let mut at = range.start;
         let mut next = first + self.list[first..].partition_point(|e| e.at.start < range.start);
         while let Some(edit) = self.list.get(next).filter(|e| e.at.start < range.end) {
@@ -83,18 +93,48 @@ impl Renderer<'_> {
             if edit.at.start < at || edit.at.end > range.end {
                 continue; // inside the edit before, or around this range
             }
-            out.extend_from_slice(&text[at..edit.at.start]);
+            self.copy(at..edit.at.start, out);
             self.render_edit(edit, this + 1, out);
             at = edit.at.end;
         }
-        out.extend_from_slice(&text[at..range.end]);
+        self.copy(at..range.end, out);
+    }
+
+    /// Writes old text as it is, in its own place.
+    fn copy(&self, range: Range<usize>, out: &mut Vec<u8>) {
+        let text = &self.source.bytes()[range.clone()];
+        let Some(first) = text.iter().position(|b| !matches!(b, b' ' | b'\t')) else {
+            out.extend_from_slice(text);
+            return;
+        };
+        let lost = self.lost.replace(Lost::Nothing);
+        if lost == Lost::Line || lost == Lost::Column && text[first] != b'\n' {
+            self.resume(range.start, out);
+        }
+        out.extend_from_slice(text);
+    }
+
+    /// Begins a line that continues the old one at `offset`.
+    fn resume(&self, offset: usize, out: &mut Vec<u8>) {
+        let text = self.source.bytes();
+        let begin = text[..offset].iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
+        let before = &text[begin..offset];
+        let Some(file) = self.source.file_of(offset) else { return };
+        if before.trim_ascii_start().starts_with(b"#") {
+            return; // a directive ends with its line
+        }
+        out.extend_from_slice(format!("\n# {} \"{}\"\n", self.source.line(offset), file.name).as_bytes());
+        out.extend(before.iter().map(|&b| if b == b'\t' { b'\t' } else { b' ' }));
     }
 
     fn render_edit(&self, edit: &Edit, inner: usize, out: &mut Vec<u8>) {
         for piece in &edit.pieces {
             match piece {
                 Piece::New(text) => out.extend_from_slice(text.as_bytes()),
-                Piece::Old(range) => self.render(range.clone(), self.first_inside(range, inner, edit), out),
+                Piece::Old(range) => {
+                    self.lost.set(Lost::Column);
+                    self.render(range.clone(), self.first_inside(range, inner, edit), out);
+                }
                 Piece::Flat(range) => {
                     let mut lines = Vec::new();
                     self.render(range.clone(), self.first_inside(range, inner, edit), &mut lines);
@@ -102,11 +142,8 @@ impl Renderer<'_> {
                 }
             }
         }
-        if self.source.bytes()[edit.at.clone()].contains(&b'\n') {
-            let end = edit.at.end;
-            let marker = format!("\n# {} \"{}\"\n", self.source.line(end), self.source.file(end).name);
-            out.extend_from_slice(marker.as_bytes());
-        }
+        let lines = self.source.bytes()[edit.at.clone()].contains(&b'\n');
+        self.lost.set(if lines { Lost::Line } else { Lost::Column });
     }
 
     /// Edits of a piece within its own edit come after it in the list; a piece from elsewhere may come before.
@@ -152,7 +189,18 @@ mod tests {
     fn lines_are_resumed_after_an_edit_over_several() {
         let text = "# 1 \"a.cu\"\nab\ncd\nef\n";
         let new = apply(text, |e| e.replace(11..16, vec![Piece::Flat(14..16), Piece::Flat(11..13)]));
-        assert_eq!(new, "# 1 \"a.cu\"\ncd ab \n# 2 \"a.cu\"\n\nef\n");
+        assert_eq!(new, "# 1 \"a.cu\"\ncd ab \n# 2 \"a.cu\"\n  \nef\n");
+    }
+
+    #[test]
+    fn what_follows_an_edit_keeps_its_column() {
+        let text = "# 7 \"a.cu\"\n\tab  cd ef\n#pragma x y\n";
+        let new = apply(text, |e| {
+            e.replace(12..14, vec!["longer".into()]);
+            e.remove(19..21);
+            e.replace(30..31, vec!["long".into()]);
+        });
+        assert_eq!(new, "# 7 \"a.cu\"\n\tlonger\n# 7 \"a.cu\"\n\t    cd  \n#pragma long y\n");
     }
 
     #[test]

@@ -198,6 +198,11 @@ impl Source {
         &self.files[self.marker(offset).map_or(0, |m| m.file)]
     }
 
+    /// The same, or None before the first line marker.
+    pub fn file_of(&self, offset: usize) -> Option<&File> {
+        self.marker(offset).map(|m| &self.files[m.file])
+    }
+
     /// The line of a byte, from 1.
     pub fn line(&self, offset: usize) -> usize {
         let (from, line) = self.marker(offset).map_or((0, 1), |m| (m.offset, m.line));

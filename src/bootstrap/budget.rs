@@ -1,39 +1,30 @@
 //! How much work strangers may make. A connection that leads nowhere costs some microseconds, so whoever can connect could keep
-//! the service thread, and with it the job, from its work: what they may have is counted, and beyond that nothing is accepted
-//! for a while. Their connections wait in the kernel's queue meanwhile, or fail there, at their own cost.
+//! the service thread, and with it the job, from its work. So they are let in a few at a turn, and the core time that went into
+//! those who were turned away is followed by a rest in which nothing is accepted: their connections wait in the kernel's queue
+//! meanwhile, or fail there, at their own cost. Core time, because it says what a machine can take, and a busy one stretches it not.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Connections accepted in one turn of the event loop: the ranks' links have their turn in between.
 pub const PER_TURN: usize = 32;
-/// Connections turned away in a second, while nobody joins here (some percent of a core) and while ranks do: a rank waits behind
-/// at most a queue of strangers.
-const QUIET: u32 = 10_000;
-const JOINING: u32 = 100_000;
-/// How long nothing is accepted once they are used up; and this much may come at once.
-pub const REST: Duration = Duration::from_millis(10);
+/// Parts of rest for each part of work: while nobody joins here, and while ranks do, which may wait behind strangers.
+const QUIET: u32 = 9;
+const JOINING: u32 = 1;
+/// The shortest and the longest rest, also where there is no place for another stranger.
+pub const SHORTEST: Duration = Duration::from_millis(1);
+const LONGEST: Duration = Duration::from_millis(50);
 
-/// Connections that may yet be turned away.
-pub struct Budget {
-    left: f64,
-    at: Instant,
+/// The rest after strangers took so much of a core.
+pub fn rest(took: Duration, joining: bool) -> Duration {
+    (took * if joining { JOINING } else { QUIET }).clamp(SHORTEST, LONGEST)
 }
 
-impl Budget {
-    /// Full.
-    pub fn new(now: Instant) -> Self {
-        Self { left: f64::from(JOINING), at: now }
-    }
-
-    /// Another one was turned away. False: it was the last one for now.
-    pub fn spend(&mut self, now: Instant, joining: bool) -> bool {
-        let rate = f64::from(if joining { JOINING } else { QUIET });
-        let earned = now.saturating_duration_since(self.at).as_secs_f64() * rate;
-        self.at = now;
-        // What was not used up is not kept for long.
-        self.left = (self.left + earned).min(rate * REST.as_secs_f64()) - 1.0;
-        self.left > 0.0
-    }
+/// Core time of this thread so far.
+pub fn core_time() -> Duration {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a valid place to write to. The call cannot fail for this clock.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut now) };
+    Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
 }
 
 #[cfg(test)]
@@ -41,28 +32,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_of_flood_makes_a_second_of_bounded_work() {
-        for (joining, rate) in [(false, QUIET), (true, JOINING)] {
-            let start = Instant::now();
-            let (mut budget, mut now, mut spent) = (Budget::new(start), start, 0);
-            while now < start + Duration::from_secs(1) {
-                // A turn that takes no time, and a rest where it asks for one.
-                for _ in 0..PER_TURN {
-                    spent += 1;
-                    if !budget.spend(now, joining) {
-                        now += REST;
-                        break;
-                    }
-                }
+    fn a_flood_gets_a_tenth_of_a_core_and_half_of_one_while_ranks_join() {
+        for (joining, share) in [(false, 0.1), (true, 0.5)] {
+            for turn in [Duration::from_millis(1), Duration::from_millis(5)] {
+                let took = turn.as_secs_f64();
+                let got = took / (took + rest(turn, joining).as_secs_f64());
+                assert!((got - share).abs() < 0.001, "{got} of {share}");
             }
-            assert!((rate * 9 / 10..=rate * 11 / 10).contains(&spent), "{spent} of {rate}");
         }
-    }
-
-    #[test]
-    fn few_strangers_never_make_it_rest() {
-        let start = Instant::now();
-        let mut budget = Budget::new(start);
-        assert!((0..5000).all(|i| budget.spend(start + Duration::from_millis(i), false)));
+        assert_eq!((rest(Duration::ZERO, false), rest(Duration::from_secs(1), true)), (SHORTEST, LONGEST));
     }
 }

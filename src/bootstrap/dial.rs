@@ -7,7 +7,8 @@ use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-/// How long one try may take; a busy server gets more tries.
+/// How long the first try may take. A busy server gets more tries, each of which may take twice as long: who gives up too early
+/// loses its place in a long queue.
 const HANDSHAKE: Duration = Duration::from_secs(2);
 
 /// Why there is no connection.
@@ -65,9 +66,9 @@ pub fn dial(
     until: Instant,
     mut go_on: impl FnMut() -> bool,
 ) -> Result<(OwnedFd, Credentials), NoLink> {
-    let (mut drops, mut pause) = (0, Duration::from_millis(2));
+    let (mut drops, mut pause, mut patience) = (0, Duration::from_millis(2), HANDSHAKE);
     loop {
-        let end = until.min(Instant::now() + HANDSHAKE);
+        let end = until.min(Instant::now() + patience);
         let why = match once(to, hello, secret, end) {
             Ok(link) => return Ok(link),
             Err(why) => why,
@@ -75,7 +76,7 @@ pub fn dial(
         match why {
             // One who really does not know us drops us every time; one who is crowded does not.
             NoLink::Dropped if drops < 5 => drops += 1,
-            NoLink::Late => {}
+            NoLink::Late => patience = (patience * 2).min(64 * HANDSHAKE),
             NoLink::System(Errno::AGAIN) => {}
             _ => return Err(why),
         }

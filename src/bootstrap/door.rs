@@ -2,11 +2,11 @@
 
 use super::address::Credentials;
 use super::auth::{Hello, Role, Secret};
-use super::budget::{PER_TURN, REST};
+use super::budget::{PER_TURN, SHORTEST};
 use super::event_loop::{Entry, EventLoop};
 use super::link::{FrameReader, Link};
 use super::port::system;
-use super::root::{Root, full};
+use super::root::full;
 use super::stranger::{MAX_STRANGERS, Step, Stranger};
 use super::wire::{Frame, Reason};
 use crate::process::ServiceFd;
@@ -44,10 +44,11 @@ impl EventLoop {
                 return;
             }
             if self.strangers.len() >= MAX_STRANGERS && !self.make_room() {
-                return self.pause(Duration::ZERO);
+                return self.pause(10 * SHORTEST);
             }
-            let Some(Entry::Listener { socket, root }) = self.entries.get(&listener) else { return };
+            let Some(Entry::Listener { socket, root, turn }) = self.entries.get_mut(&listener) else { return };
             let root = *root;
+            *turn = self.turn;
             match accept_with(socket.as_fd(), SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
                 Ok(socket) => {
                     self.starved = None;
@@ -82,7 +83,7 @@ impl EventLoop {
         self.next += 1;
         if self.watch(token, socket.as_fd(), epoll::EventFlags::IN) {
             self.entries.insert(token, Entry::Stranger(Box::new(Stranger::new(socket, peer, root))));
-            self.strangers.push(token);
+            self.strangers.push_back(token);
             self.handshake(token);
         }
     }
@@ -143,10 +144,6 @@ impl EventLoop {
 
     pub(super) fn turn_away(&mut self, root: Option<u64>, why: &str) {
         self.turned_away += 1;
-        let joining = self.roots.values().any(Root::is_joining);
-        if !self.budget.spend(Instant::now(), joining) {
-            self.pause(REST);
-        }
         if let Some(root) = root.and_then(|root| self.roots.get_mut(&root)) {
             root.stranger();
         }
@@ -160,35 +157,19 @@ impl EventLoop {
     /// Sends the stranger away that has had the most time, if any has had enough.
     fn make_room(&mut self) -> bool {
         let now = Instant::now();
-        let yields = |token: &u64| match &self.entries[token] {
-            Entry::Stranger(stranger) => Some((stranger.yields_at(), *token, stranger.root)),
-            _ => None,
-        };
-        match self.strangers.iter().filter_map(yields).min() {
-            Some((at, token, root)) if at <= now => {
-                if let Some(Entry::Stranger(stranger)) = self.entries.get(&token) {
-                    stranger.send_away();
-                }
-                self.close(token);
-                self.turn_away(root, "it kept others waiting");
-                true
-            }
-            _ => false,
-        }
+        let enough = |token: &&u64| self.stranger_at(**token).is_some_and(|stranger| stranger.yields_at() <= now);
+        let Some(token) = self.strangers.iter().find(enough).copied() else { return false };
+        let stranger = self.stranger_at(token).inspect(|stranger| stranger.send_away());
+        let root = stranger.and_then(|stranger| stranger.root);
+        self.close(token);
+        self.turn_away(root, "it kept others waiting");
+        true
     }
 
-    /// Accepts nothing until a stranger may be sent away, or for `least` where that is not the trouble.
-    fn pause(&mut self, least: Duration) {
+    /// Accepts nothing for so long.
+    pub(super) fn pause(&mut self, rest: Duration) {
         self.set_listeners(epoll::EventFlags::empty());
-        let soonest = self.strangers.iter().filter_map(|token| match &self.entries[token] {
-            Entry::Stranger(stranger) => Some(stranger.yields_at()),
-            _ => None,
-        });
-        let now = Instant::now();
-        self.paused = match least.is_zero() {
-            true => Some((soonest.min().unwrap_or(now), true)),
-            false => Some((now + least, false)),
-        };
+        self.paused = Some(Instant::now() + rest);
     }
 
     pub(super) fn set_listeners(&self, what: epoll::EventFlags) {

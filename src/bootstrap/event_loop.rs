@@ -2,29 +2,43 @@
 //! blocks but its one epoll wait. `door` is the part that deals with strangers.
 
 use super::address::Address;
-use super::budget::Budget;
+use super::budget;
 use super::door;
 use super::link::{Ended, FrameReader, Link};
 use super::port::Port;
 use super::root::Root;
 use super::service::{BELL, LISTENER, Request, Service};
-use super::stranger::{MAX_STRANGERS, Stranger};
+use super::stranger::Stranger;
 use super::wire::{Frame, MAX_FRAME, MAX_WORD};
 use crate::process::{self, ServiceFd};
 use crate::warn;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 /// What a token of epoll stands for.
 pub(super) enum Entry {
-    Listener { socket: ServiceFd, root: Option<u64> },
+    /// `turn` is the one in which it last let somebody in.
+    Listener {
+        socket: ServiceFd,
+        root: Option<u64>,
+        turn: u64,
+    },
     Stranger(Box<Stranger>),
-    Member { root: u64, link: Arc<Link>, reader: FrameReader },
-    Peer { port: Weak<Port>, peer: Address, link: Arc<Link>, reader: FrameReader },
+    Member {
+        root: u64,
+        link: Arc<Link>,
+        reader: FrameReader,
+    },
+    Peer {
+        port: Weak<Port>,
+        peer: Address,
+        link: Arc<Link>,
+        reader: FrameReader,
+    },
 }
 
 /// See the module.
@@ -33,17 +47,16 @@ pub(super) struct EventLoop {
     pub(super) epoll: BorrowedFd<'static>,
     pub(super) entries: HashMap<u64, Entry>,
     pub(super) roots: HashMap<u64, Root>,
-    /// Tokens of the connections that have proved nothing.
-    pub(super) strangers: Vec<u64>,
-    /// Until when nothing is accepted, and whether only for want of a place among the strangers.
-    pub(super) paused: Option<(Instant, bool)>,
+    /// Tokens of the connections that have proved nothing, the oldest first.
+    pub(super) strangers: VecDeque<u64>,
+    /// Until when nothing is accepted.
+    pub(super) paused: Option<Instant>,
     /// Since when no connection can be accepted for want of descriptors.
     pub(super) starved: Option<Instant>,
     pub(super) starved_told: bool,
     pub(super) next: u64,
-    /// Connections that may yet be turned away.
-    pub(super) budget: Budget,
-    /// Connections accepted in this turn.
+    /// Turns of the loop so far, and connections accepted in this one.
+    pub(super) turn: u64,
     pub(super) accepted: usize,
     /// Connections turned away so far, and when that was last said.
     pub(super) turned_away: u32,
@@ -52,19 +65,19 @@ pub(super) struct EventLoop {
 
 impl EventLoop {
     pub fn new(service: &'static Service, listener: ServiceFd) -> Self {
-        let entries = HashMap::from([(LISTENER, Entry::Listener { socket: listener, root: None })]);
+        let entries = HashMap::from([(LISTENER, Entry::Listener { socket: listener, root: None, turn: 0 })]);
         let epoll = service.epoll.as_fd();
         Self {
             service,
             epoll,
             entries,
             roots: HashMap::new(),
-            strangers: Vec::new(),
+            strangers: VecDeque::new(),
             paused: None,
             starved: None,
             starved_told: false,
             next: 2,
-            budget: Budget::new(Instant::now()),
+            turn: 0,
             accepted: 0,
             turned_away: 0,
             told: None,
@@ -85,33 +98,47 @@ impl EventLoop {
             // Who has proved itself comes first, who has yet to be let in last.
             events.sort_by_key(|event| self.rank_of(event.data.u64()));
             self.accepted = 0;
+            self.turn += 1;
+            let (mut began, turned_away) = (None, self.turned_away);
             for event in &events {
                 let (token, flags) = (event.data.u64(), event.flags);
+                if began.is_none() && self.rank_of(token).0 > 0 {
+                    began = Some(budget::core_time());
+                }
                 self.event(token, flags);
             }
             self.on_time();
+            if let Some(began) = began
+                && self.turned_away != turned_away
+                && self.paused.is_none()
+            {
+                let joining = self.roots.values().any(Root::is_joining);
+                self.pause(budget::rest(budget::core_time().saturating_sub(began), joining));
+            }
             door::count(self.accepted, self.turned_away);
         }
     }
 
-    fn rank_of(&self, token: u64) -> u8 {
+    /// Among listeners the one that has waited for longest comes first, or the flood at one would keep the ranks at another out.
+    fn rank_of(&self, token: u64) -> (u8, u64) {
         match self.entries.get(&token) {
-            None | Some(Entry::Member { .. } | Entry::Peer { .. }) => 0,
-            Some(Entry::Stranger(_)) => 1,
-            Some(Entry::Listener { .. }) => 2,
+            None | Some(Entry::Member { .. } | Entry::Peer { .. }) => (0, 0),
+            Some(Entry::Stranger(_)) => (1, 0),
+            Some(Entry::Listener { turn, .. }) => (2, *turn),
+        }
+    }
+
+    pub(super) fn stranger_at(&self, token: u64) -> Option<&Stranger> {
+        match self.entries.get(&token) {
+            Some(Entry::Stranger(stranger)) => Some(stranger),
+            _ => None,
         }
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        let strangers = self.strangers.iter().filter_map(|token| match &self.entries[token] {
-            Entry::Stranger(s) => Some(if self.paused.is_some_and(|(_, for_room)| for_room) {
-                s.yields_at().min(s.deadline())
-            } else {
-                s.deadline()
-            }),
-            _ => None,
-        });
-        strangers.chain(self.roots.values().filter_map(Root::next_deadline)).chain(self.paused.map(|(until, _)| until)).min()
+        // In the order in which they came: the first one's time is up first.
+        let stranger = self.strangers.front().and_then(|token| self.stranger_at(*token)).map(Stranger::deadline);
+        self.roots.values().filter_map(Root::next_deadline).chain(stranger).chain(self.paused).min()
     }
 
     fn event(&mut self, token: u64, flags: epoll::EventFlags) {
@@ -179,7 +206,7 @@ impl EventLoop {
             Request::Root(mut root) => {
                 let socket = root.take_listener();
                 if self.watch(token, socket.as_fd(), epoll::EventFlags::IN) {
-                    self.entries.insert(token, Entry::Listener { socket, root: Some(token) });
+                    self.entries.insert(token, Entry::Listener { socket, root: Some(token), turn: 0 });
                     self.roots.insert(token, root);
                 }
             }
@@ -238,16 +265,15 @@ impl EventLoop {
 
     fn on_time(&mut self) {
         let now = Instant::now();
-        let room = self.strangers.len() < MAX_STRANGERS;
-        if self.paused.is_some_and(|(until, for_room)| until <= now || (for_room && room)) {
+        if self.paused.is_some_and(|until| until <= now) {
             self.paused = None;
             self.set_listeners(epoll::EventFlags::IN);
         }
-        let late = |token: &u64| match &self.entries[token] {
-            Entry::Stranger(stranger) if stranger.deadline() <= now => Some((*token, stranger.root)),
-            _ => None,
-        };
-        for (token, root) in self.strangers.iter().filter_map(late).collect::<Vec<_>>() {
+        while let Some(token) = self.strangers.front().copied() {
+            let root = match self.stranger_at(token) {
+                Some(stranger) if stranger.deadline() > now => break,
+                stranger => stranger.and_then(|stranger| stranger.root),
+            };
             self.close(token);
             self.turn_away(root, "it was silent for 2 s");
         }

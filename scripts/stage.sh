@@ -39,11 +39,13 @@ done
 compat=$lib/ginrs/compat home=$lib/ginrs/cuda so=libginrs.so.${version%%.*} cpuso=libginrs_cpu.so.${version%%.*}
 rm -rf "$compat" "$home"
 install -d "$compat/lib/pkgconfig" "$home/bin" "$home/lib64/stubs" "$home/nvvm/libdevice"
-ln -s "../../$so" "$compat/libnccl.so.2"
-# Both libraries under their own names, too: they are what a linked program asks for, and a build may name one folder only (-rpath).
+# Both libraries under their own names, too: they are what a program linked here asks for, and a build may name one folder only (-rpath).
+for name in libnccl.so.2 "$so"; do ln -s "../../$so" "$compat/$name"; done
+ln -s "../../$cpuso" "$compat/$cpuso"
 for name in libnccl.so libnccl.so.2 "$so"; do ln -s "../../../$so" "$compat/lib/$name"; done
 ln -s "../../../$cpuso" "$compat/lib/$cpuso"
 ln -s ../../../libginrs.a "$compat/lib/libnccl_static.a"
+ln -s ../../../cmake "$compat/lib/cmake"
 ln -s ../../../include/ginrs "$compat/include"
 sed "s/@VERSION@/$nccl/" pkgconfig/nccl.pc.in > "$compat/lib/pkgconfig/nccl.pc"
 

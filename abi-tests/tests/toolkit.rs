@@ -54,6 +54,9 @@ fn makefiles_that_are_told_cuda_home_and_nccl_home() {
         assert_eq!(says(&program(name), ""), SAYS, "{name}");
     }
     assert_eq!(says(&program("by_static"), &format!("{}/lib64", place.home("--cuda-home"))), SAYS);
+    // One folder in LD_LIBRARY_PATH is enough for what was linked with NCCL_HOME, as for what was linked with NVIDIA's library.
+    let found = run(Command::new("ldd").arg(program("by_static")).env("LD_LIBRARY_PATH", place.home("--nccl-home")));
+    assert!(!found.contains("not found"), "{found}");
     let rule = std::fs::read_to_string(program("main.d")).unwrap();
     assert!(rule.contains("host.h") && rule.contains("nccl_device.h"), "{rule}");
     // The host's compiler is ours, too: -ccbin names nvcc itself.

@@ -133,6 +133,21 @@ fn a_rank_that_has_too_few_descriptors_to_join_says_so() {
     assert!((1..12).contains(&failed), "{failed}");
 }
 
+/// The same where the rank's own process holds the root, and cannot let it in.
+#[test]
+fn a_process_that_has_too_few_descriptors_for_its_own_rank_says_so() {
+    let test = "a_process_that_has_too_few_descriptors_for_its_own_rank_says_so";
+    if let Some(role) = role() {
+        leave(role.parse().unwrap());
+        return tell(UniqueId::create().and_then(|id| Bootstrap::join(&id, 0, 1)));
+    }
+    let all: Vec<Child> = (0..10).map(|few: u32| start(test, &few.to_string(), &[("GINRS_INIT_TIMEOUT", "3")])).collect();
+    let all: Vec<String> = all.into_iter().map(told).collect();
+    let (fine, short): (Vec<&String>, Vec<&String>) = all.iter().partition(|text| *text == "fine");
+    assert!(!fine.is_empty() && short.len() > 2, "{all:?}");
+    short.into_iter().for_each(|text| about_descriptors(text));
+}
+
 #[test]
 fn the_process_that_held_the_root_is_named_when_it_ends() {
     let test = "the_process_that_held_the_root_is_named_when_it_ends";

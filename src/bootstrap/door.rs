@@ -9,18 +9,28 @@ use super::port::system;
 use super::root::full;
 use super::stranger::{MAX_STRANGERS, Step, Stranger};
 use super::wire::{Frame, Reason};
+use crate::error::Error;
 use crate::process::ServiceFd;
 use crate::{hint, info};
 use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 /// Most connections accepted in one turn of the event loop, and all that were turned away.
 static MOST_ACCEPTED: AtomicUsize = AtomicUsize::new(0);
 static TURNED_AWAY: AtomicU32 = AtomicU32::new(0);
+
+/// Why this process has accepted no connection for a while (an errno); 0 while it does.
+static STARVED_NOW: AtomicI32 = AtomicI32::new(0);
+
+/// The error of a rank that waits for a root in its own process, which cannot let it in.
+pub(super) fn starved() -> Option<Error> {
+    let e = STARVED_NOW.load(Ordering::Relaxed);
+    (e != 0).then(|| system("connections cannot be accepted", Errno::from_raw_os_error(e)))
+}
 
 pub(super) fn count(accepted: usize, turned_away: u32) {
     MOST_ACCEPTED.fetch_max(accepted, Ordering::Relaxed);
@@ -52,6 +62,7 @@ impl EventLoop {
             match accept_with(socket.as_fd(), SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
                 Ok(socket) => {
                     self.starved = None;
+                    STARVED_NOW.store(0, Ordering::Relaxed);
                     self.accepted += 1;
                     self.stranger(ServiceFd::new(socket), root);
                 }
@@ -61,6 +72,7 @@ impl EventLoop {
                     let since = *self.starved.get_or_insert_with(Instant::now);
                     if since.elapsed() > STARVED {
                         let error = system("connections cannot be accepted", e);
+                        STARVED_NOW.store(e.raw_os_error(), Ordering::Relaxed);
                         if !std::mem::replace(&mut self.starved_told, true) {
                             hint!("GINRS-W005 {}", error.text);
                         }

@@ -5,6 +5,7 @@ use super::as_remote;
 use super::auth::{Hello, Role};
 use super::cancel::{Cancel, NOTICE};
 use super::dial::{NoLink, dial};
+use super::door;
 use super::fixed::Meeting;
 use super::id::UniqueId;
 use super::mailbox::Mailbox;
@@ -122,6 +123,7 @@ fn meet(id: &UniqueId, port: &Port, rank: u32, n_ranks: u32, cancel: &Cancel) ->
                 let error = match why {
                     NoLink::Nobody if id.root_may_be_late() => nobody(port, rank, n_ranks, patience),
                     NoLink::Own(ref error) => error.clone(),
+                    NoLink::Late if let Some(error) = door::starved() => error,
                     ref why => unreachable(id, port, rank, why),
                 };
                 if let NoLink::System(_) | NoLink::Own(_) = why {

@@ -161,6 +161,7 @@ fn messages_name_the_users_columns() {
         ),
         ("behind.cu", "__global__ void k() {}\nint main() {\n  k<<<1, 1>>>(); return wrong;\n}\n", "behind.cu:3:25: error"),
         ("shared.cu", "__global__ void k() { __shared__ int s; s = wrong; }\n", "shared.cu:1:45: error"),
+        ("spaces.cu", "int main() {\n  int   a = 1; /* why */ return   wrong;\n}\n", "spaces.cu:2:35: error"),
         ("device.cu", "__device__ __forceinline__ int f() { return wrong; }\n", "device.cu:1:45: error"),
     ];
     for (name, text, message) in cases {

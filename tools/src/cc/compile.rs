@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::args::{Command, Input, Language, Stage};
 use super::toolchain::{Toolchain, flag};
-use super::{folders, missing};
+use super::{folders, missing, spacing};
 use crate::rewrite;
 
 /// nvcc's macros. `__CUDA_ARCH__` is defined in the one pass that there is, so host code sees it too (docs/ginrs-cc.md).
@@ -56,6 +56,11 @@ pub fn object(command: &Command, tools: &Toolchain, input: &Input, object: &Path
     let preprocessed = tools.run(&arguments, None, true).map_err(|error| explained(tools, &arguments, error))?;
     keep(command, input, "ii", &preprocessed)?;
     let options = rewrite::Options { relocatable: command.relocatable, own_headers: folders::names_of_ours(command, tools) };
+    let users =
+        |name: &str| !name.starts_with("/usr/") && !options.own_headers.iter().any(|folder| name.starts_with(folder.as_str()));
+    // Only plain files: a pipe has been read by the preprocessor.
+    let plain = |name: &str| users(name) && std::fs::metadata(name).is_ok_and(|m| m.is_file());
+    let preprocessed = spacing::restore(preprocessed, |name| plain(name).then(|| std::fs::read(name).ok())?);
     let rewritten = rewrite::rewrite(preprocessed, &options)
         .map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
     keep(command, input, "ginrs.ii", &rewritten)?;

@@ -9,6 +9,7 @@ pub mod folders;
 pub mod link;
 pub mod missing;
 pub mod nvcc;
+pub mod spacing;
 pub mod toolchain;
 pub mod words;
 

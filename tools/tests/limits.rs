@@ -120,7 +120,8 @@ fn a_stopped_rank_is_told_and_may_go_on() {
     assert_eq!(state(&pid), "T");
     signal(&pid, "-CONT");
     assert!(job.wait().unwrap().success());
-    assert_eq!(lines.next(), None);
+    // On a very busy machine the other rank may have left long before.
+    assert!(lines.all(|l| l.contains("ended with status 0")));
 }
 
 /// A stopped process gets SIGTERM only when it goes on.

@@ -36,11 +36,26 @@ fn connect(name: &str) -> Option<std::fs::File> {
     Some(socket.into())
 }
 
-/// Silent, half a greeting, a greeting of another job, noise, huge lengths, one that closes at once.
-fn words(i: usize) -> Vec<u8> {
+/// A greeting that names the communicator of `id`, as a rank's does, and a proof from somebody who does not know its secret.
+fn wrong_proof(id: &UniqueId) -> Vec<u8> {
+    use hmac::Mac;
+    let mut key = hmac::Hmac::<sha2::Sha256>::new_from_slice(&id.bytes()[48..80]).unwrap();
+    key.update(b"key");
+    let mut words = vec![0u8; 140];
+    words[..8].copy_from_slice(b"GINB\x01\x00\x01\x00");
+    words[8..24].copy_from_slice(&key.finalize().into_bytes()[..16]);
+    words[24..32].copy_from_slice(&[1, 0, 0, 0, 4, 0, 0, 0]); // rank 1 of 4
+    words[32] = 1;
+    words[100..108].copy_from_slice(b"GINB\x01\x00\x04\x00");
+    words
+}
+
+/// Silent, half a greeting, a greeting of another job, noise, huge lengths, one that closes at once; or a wrong proof.
+fn words(i: usize, wrong: &[u8]) -> Vec<u8> {
     let mut greeting = vec![0xa5u8; 4096];
     greeting[..8].copy_from_slice(b"GINB\x01\x00\x01\x00");
-    match i % 6 {
+    match i % 7 {
+        6 => wrong.to_vec(),
         0 => Vec::new(),
         1 => greeting[..50].to_vec(),
         2 => greeting[..100].to_vec(),
@@ -51,7 +66,7 @@ fn words(i: usize) -> Vec<u8> {
 }
 
 /// Makes up to `most` connections to the sockets in turn, until told; how many.
-fn flood(names: &[String], most: usize, go_on: impl Fn() -> bool) -> usize {
+fn flood(names: &[String], wrong: &[u8], most: usize, go_on: impl Fn() -> bool) -> usize {
     let (mut kept, mut made) = (VecDeque::new(), 0);
     for i in 0.. {
         if made == most || !go_on() {
@@ -61,8 +76,8 @@ fn flood(names: &[String], most: usize, go_on: impl Fn() -> bool) -> usize {
             std::thread::yield_now();
             continue;
         };
-        let _ = socket.write(&words(made));
-        if made % 6 != 5 {
+        let _ = socket.write(&words(made, wrong));
+        if made % 7 != 5 {
             kept.push_back(socket);
         }
         if kept.len() > 300 {
@@ -105,7 +120,7 @@ fn is_child() -> bool {
     } else {
         let names: Vec<String> = role.split(',').map(str::to_owned).collect();
         let start = Instant::now();
-        println!("got in {} times", flood(&names, usize::MAX, || start.elapsed() < Duration::from_secs(3)));
+        println!("got in {} times", flood(&names, &[], usize::MAX, || start.elapsed() < Duration::from_secs(3)));
     }
     true
 }
@@ -132,12 +147,12 @@ fn a_job_joins_and_runs_among_ten_thousand_hostile_connections() {
     let _alone = ALONE.lock();
     let test = "a_job_joins_and_runs_among_ten_thousand_hostile_connections";
     let id = UniqueId::create().unwrap();
-    let own = sockets_of(std::process::id());
+    let (own, wrong) = (sockets_of(std::process::id()), wrong_proof(&id));
     assert!(own.len() >= 2, "the process's socket and the id's: {own:?}");
     let start = Instant::now();
     let (before, mut ranks) = std::thread::scope(|scope| {
         // From before the first rank comes until after the last has.
-        let before = scope.spawn(|| flood(&own, 5_000, || start.elapsed() < Duration::from_secs(60)));
+        let before = scope.spawn(|| flood(&own, &wrong, 5_000, || start.elapsed() < Duration::from_secs(60)));
         std::thread::sleep(Duration::from_millis(20));
         let ranks = start_ranks(test, &id, 4);
         (before.join().unwrap(), ranks)
@@ -149,7 +164,7 @@ fn a_job_joins_and_runs_among_ten_thousand_hostile_connections() {
         doors.sort();
         doors.dedup();
     }
-    let during = flood(&doors, 5_000, || start.elapsed() < Duration::from_secs(60));
+    let during = flood(&doors, &wrong, 5_000, || start.elapsed() < Duration::from_secs(60));
     assert_eq!(before + during, 10_000, "in {:?}", start.elapsed());
     ranks.iter_mut().for_each(|rank| drop(rank.stdin.take()));
     finish(ranks);
@@ -203,7 +218,7 @@ fn the_work_for_strangers_is_bounded() {
     bounded_while(|names| {
         let (start, stop) = (Instant::now(), AtomicBool::new(false));
         std::thread::scope(|scope| {
-            let flood = || flood(names, usize::MAX, || !stop.load(Ordering::Relaxed));
+            let flood = || flood(names, &[], usize::MAX, || !stop.load(Ordering::Relaxed));
             let threads = [scope.spawn(flood), scope.spawn(flood)];
             while start.elapsed() < Duration::from_secs(2) {
                 std::thread::sleep(Duration::from_millis(20));

@@ -133,14 +133,13 @@ static inline int ginrsBootstrapJob(char* name, size_t bytes) {
   uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a: the values may hold any letter, a file's name may not */
   /* What torchrun sets is enough by itself: it may run inside mpirun's or srun's jobs, more than one in each. */
   size_t i, last = getenv("MASTER_PORT") != NULL ? 2 : sizeof names / sizeof names[0];
-  int found = 0;
+  int found = getenv("GINRS_RUN_ID") != NULL; /* a folder for the job alone */
   for (i = 0; i < last; i++) {
     const char* c = getenv(names[i]);
     found |= c != NULL && c[0] != 0;
     for (; c != NULL && *c != 0; c++) hash = (hash ^ (unsigned char)*c) * 0x100000001b3u;
     hash = (hash ^ (uint64_t)i) * 0x100000001b3u;
   }
-  found |= getenv("GINRS_RUN_ID") != NULL; /* a folder for the job alone */
   snprintf(name, bytes, "bootstrap-%016llx", (unsigned long long)hash);
   return found ? 0 : -1;
 }
@@ -324,8 +323,7 @@ static inline int ginrsBootstrapListen(int folder, const char* name, double dead
   struct sockaddr_un address = ginrsBootstrapAddress(folder, name);
   int probe, fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   double now = ginrsBootstrapNow(), last = deadline < now + 2 ? deadline : now + 2;
-  if (fd < 0) return -1;
-  for (*other = 0; ginrsBootstrapNow() < last; ginrsBootstrapPause(5)) {
+  for (*other = 0; fd >= 0 && ginrsBootstrapNow() < last; ginrsBootstrapPause(5)) {
     errno = EBUSY;
     if (flock(folder, LOCK_EX | LOCK_NB) != 0) continue; /* two that replace at once would take each other's */
     if ((probe = ginrsBootstrapConnect(folder, name)) >= 0) {
@@ -337,10 +335,9 @@ static inline int ginrsBootstrapListen(int folder, const char* name, double dead
     probe = bind(fd, (struct sockaddr*)&address, sizeof address) == 0 && listen(fd, 1024) == 0 ? 0 : errno;
     flock(folder, LOCK_UN);
     if (probe == 0) return fd;
-    errno = probe;
-    if (errno != EADDRINUSE) break;
+    if ((errno = probe) != EADDRINUSE) break;
   }
-  return ginrsBootstrapClose(fd);
+  return fd < 0 ? -1 : ginrsBootstrapClose(fd);
 }
 
 static inline int ginrsBootstrapGive(const ginrsBootstrap* boot, const char* name, const void* data, size_t bytes, double deadline) {
@@ -348,14 +345,17 @@ static inline int ginrsBootstrapGive(const ginrsBootstrap* boot, const char* nam
   ginrsBootstrapAnswer head = {{0}, (uint32_t)boot->nRanks, (uint32_t)boot->round, (uint32_t)bytes, 1};
   char path[1024], detail[300];
   const char* where = NULL;
-  int i, folder = -1, listener = -1, other = 0;
+  struct stat status;
+  int i, folder = -1, listener, other = 0;
   for (i = 0; folder < 0 && (where = ginrsBootstrapFolder(i, path, sizeof path)) != NULL; i++) {
     if (mkdir(where, 0700) != 0 && errno != EEXIST) return ginrsBootstrapFail(boot, where, strerror(errno));
     folder = ginrsBootstrapOpenFolder(where);
   }
   if (folder < 0) {
     where = ginrsBootstrapFolder(0, path, sizeof path);
-    return ginrsBootstrapFail(boot, where ? where : "TMPDIR is too long", "no folder that only this user can enter: chmod 700, or set TMPDIR to one");
+    i = where != NULL && stat(where, &status) == 0 && status.st_uid == geteuid();
+    return ginrsBootstrapFail(boot, where ? where : "TMPDIR is too long",
+                              i ? "others can enter this folder: chmod 700" : "another user has this name: set TMPDIR to a folder of your own");
   }
   listener = ginrsBootstrapListen(folder, name, deadline, &other);
   if (listener < 0) {

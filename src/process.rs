@@ -5,14 +5,26 @@
 
 use crate::bail;
 use crate::error::{Code, Error, Result};
+use crate::sync::{Mutex, MutexGuard};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
-/// A value of this process. A forked child makes its own; the parent's copy is left alone, never dropped.
+mod exit;
+
+pub use exit::{AtWork, at_work, is_ending, watch_exit};
+
+/// A value of this process. A forked child makes its own; the parent's copy is left alone, never dropped. Every static that holds a
+/// lock is one (tests/statics.rs).
 pub struct PerProcess<T: 'static> {
-    slot: AtomicPtr<(u32, T)>,
+    slot: AtomicPtr<Made<T>>,
+}
+
+struct Made<T> {
+    owner: u32,
+    /// Who had made one before a fork.
+    parent: Option<u32>,
+    value: T,
 }
 
 impl<T: Send + Sync> PerProcess<T> {
@@ -24,15 +36,21 @@ impl<T: Send + Sync> PerProcess<T> {
 
     /// The value of this process. Threads may race to `make` it: one result stays, the others are dropped.
     pub fn get(&'static self, make: impl FnOnce() -> T) -> &'static T {
+        &self.made(make).value
+    }
+
+    fn made(&'static self, make: impl FnOnce() -> T) -> &'static Made<T> {
         let pid = std::process::id();
         let seen = self.slot.load(Ordering::Acquire);
-        if let Some(value) = of_process(seen, pid) {
-            return value;
+        if let Some(made) = of_process(seen, pid) {
+            return made;
         }
-        let made = Box::into_raw(Box::new((pid, make())));
+        // SAFETY: as in `of_process`.
+        let parent = unsafe { seen.as_ref() }.map(|seen| seen.owner);
+        let made = Box::into_raw(Box::new(Made { owner: pid, parent, value: make() }));
         match self.slot.compare_exchange(seen, made, Ordering::AcqRel, Ordering::Acquire) {
             // SAFETY: made comes from a Box and is never freed once it stands in the slot.
-            Ok(_) => unsafe { &(*made).1 },
+            Ok(_) => unsafe { &*made },
             Err(winner) => {
                 // SAFETY: made never left this function.
                 drop(unsafe { Box::from_raw(made) });
@@ -42,10 +60,30 @@ impl<T: Send + Sync> PerProcess<T> {
     }
 }
 
-fn of_process<T>(slot: *mut (u32, T), pid: u32) -> Option<&'static T> {
+impl<T: Default + Send> PerProcess<Mutex<T>> {
+    /// The lock of this process, taken.
+    pub fn lock(&'static self) -> MutexGuard<'static, T> {
+        self.get(Mutex::default).lock()
+    }
+
+    /// `Err(InvalidUsage, E060)` for `what`, which is not in it, in a forked child whose parent had one: it may be there.
+    pub fn check_parent(&'static self, what: &str) -> Result<()> {
+        match self.made(Mutex::default).parent {
+            Some(parent) => bail!(
+                InvalidUsage,
+                60,
+                "{what} is not of this process | it was forked from process {parent}, and what that had made stays there | pid {} | fix: \
+                 make communicators and memory after fork(), or start processes with exec",
+                std::process::id()
+            ),
+            None => Ok(()),
+        }
+    }
+}
+
+fn of_process<T>(slot: *mut Made<T>, pid: u32) -> Option<&'static Made<T>> {
     // SAFETY: what stands in a slot was published whole (Release) and is never freed or changed.
-    let (owner, value) = unsafe { slot.as_ref() }?;
-    (*owner == pid).then_some(value)
+    unsafe { slot.as_ref() }.filter(|made| made.owner == pid)
 }
 
 /// Bytes that nobody can guess; E007 where the system has none, for without them no secret is one.
@@ -105,54 +143,6 @@ pub fn check_owner(owner: u32, what: &str) -> Result<()> {
     Ok(())
 }
 
-static ENDING: AtomicBool = AtomicBool::new(false);
-static WORKING: AtomicU32 = AtomicU32::new(0);
-/// How long the end of the process waits for service threads to leave the driver.
-const LAST_WORK: Duration = Duration::from_millis(300);
-
-/// Held by a service thread while it may call the driver.
-pub struct AtWork;
-
-/// None once the process ends: the driver is shut down by exit handlers, and a thread inside it may crash then. A service thread
-/// that gets None returns.
-pub fn at_work() -> Option<AtWork> {
-    WORKING.fetch_add(1, Ordering::SeqCst);
-    let guard = AtWork;
-    // After the count, as `at_exit` counts after its store: one of the two sees the other.
-    (!ENDING.load(Ordering::SeqCst)).then_some(guard)
-}
-
-/// True once the process ends; for loops of threads that keep an [`AtWork`].
-pub fn is_ending() -> bool {
-    ENDING.load(Ordering::Relaxed)
-}
-
-impl Drop for AtWork {
-    fn drop(&mut self) {
-        WORKING.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-/// Puts an end to service threads before what they stand on is shut down. Called once a device is open: exit handlers run in
-/// reverse order, so ours comes before the driver's.
-pub fn watch_exit() {
-    static OWNER: AtomicU32 = AtomicU32::new(0);
-    extern "C" fn at_exit() {
-        if OWNER.load(Ordering::Relaxed) != std::process::id() {
-            return; // a forked child has no such threads
-        }
-        ENDING.store(true, Ordering::SeqCst);
-        let deadline = Instant::now() + LAST_WORK;
-        while WORKING.load(Ordering::SeqCst) > 0 && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_micros(200));
-        }
-    }
-    if OWNER.swap(std::process::id(), Ordering::Relaxed) == 0 {
-        // SAFETY: the handler touches statics only. Registered from this library, so it also runs if that is closed.
-        unsafe { libc::atexit(at_exit) };
-    }
-}
-
 /// Stack of a service thread, in bytes. Set here, so that `ulimit -s` decides nothing.
 const SERVICE_STACK: usize = 512 << 10;
 
@@ -175,7 +165,6 @@ pub fn thread(
     let _blocked = BlockedSignals::new();
     let owned = name.to_owned();
     let guarded = move || {
-        crate::sync::begin_thread();
         if let Err(panic) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)) {
             let error = Error::new(
                 Code::InternalError,
@@ -261,11 +250,11 @@ fn file_of(fd: BorrowedFd<'_>) -> Option<(u64, u64, u32)> {
 impl ServiceFd {
     /// Takes over `fd`.
     pub fn new(fd: OwnedFd) -> Self {
-        static HOOKED: std::sync::Once = std::sync::Once::new();
-        // SAFETY: the handler is async-signal-safe (loads, stores and close) and lives as long as the library is loaded.
-        HOOKED.call_once(|| unsafe {
-            libc::pthread_atfork(None, None, Some(close_in_child));
-        });
+        static HOOKED: AtomicBool = AtomicBool::new(false);
+        if !HOOKED.swap(true, Ordering::AcqRel) {
+            // SAFETY: the handler is async-signal-safe (loads, stores and close) and lives as long as the library is loaded.
+            unsafe { libc::pthread_atfork(None, None, Some(close_in_child)) };
+        }
         let raw = fd.as_raw_fd();
         let free = |slot: &AtomicI32| slot.compare_exchange(-1, raw, Ordering::AcqRel, Ordering::Relaxed).is_ok();
         // A full table only means that a child keeps a copy.

@@ -1,12 +1,13 @@
 //! Locks, once-cells, channels and atomics of the whole library, from one place.
 //!
-//! Not std's: its locks are compiled without ThreadSanitizer, which then reports races that are none; parking_lot's and crossbeam's are
-//! compiled with us. Under `cfg(loom)` the atomics are loom's: code that a model checker drives takes them from here and uses no locks.
+//! Not std's: its locks are compiled without ThreadSanitizer, which then reports races that are none; ours and crossbeam's are compiled
+//! with us. Under `cfg(loom)` the atomics are loom's: code that a model checker drives takes them from here and uses no locks.
 
 pub use answer::{Give, Hear, Heard, answer};
-pub use parking_lot::{Condvar, Mutex, MutexGuard};
+pub use lock::{Condvar, Mutex, MutexGuard};
 
 mod answer;
+mod lock;
 
 /// Queues between threads. Only service threads wait at one: `answer` says why.
 pub use crossbeam_channel as channel;
@@ -19,21 +20,52 @@ pub mod atomic {
     pub use std::sync::atomic::*;
 }
 
-/// What the locks keep for a thread is made now. A thread of ours calls it first: later the loader's lock, which that takes, may be
-/// held by a dlclose whose destructors wait for us.
-pub fn begin_thread() {
-    let lock = Mutex::new(());
-    Condvar::new().wait_for(&mut lock.lock(), std::time::Duration::ZERO);
+/// What is found once and never changes (functions of a library that stays), for statics: a forked child uses it as it is, and nobody
+/// ever holds a lock on it.
+pub struct Found<T: 'static>(atomic::AtomicPtr<T>);
+
+impl<T: Send + Sync> Found<T> {
+    /// Not looked for yet.
+    #[allow(clippy::new_without_default)]
+    pub const fn new() -> Self {
+        Self(atomic::AtomicPtr::new(std::ptr::null_mut()))
+    }
+
+    /// What was found, if it was.
+    pub fn get(&'static self) -> Option<&'static T> {
+        // SAFETY: what stands in it was published whole (Release) and is never freed or changed.
+        unsafe { self.0.load(atomic::Ordering::Acquire).as_ref() }
+    }
+
+    /// What is found; threads may race to `find` it, and all get what one of them found.
+    pub fn get_or(&'static self, find: impl FnOnce() -> T) -> &'static T {
+        if let Some(found) = self.get() {
+            return found;
+        }
+        let found = Box::into_raw(Box::new(find()));
+        match self.0.compare_exchange(std::ptr::null_mut(), found, atomic::Ordering::AcqRel, atomic::Ordering::Acquire) {
+            // SAFETY: from a Box, never freed once it stands there.
+            Ok(_) => unsafe { &*found },
+            Err(other) => {
+                // SAFETY: `found` never left this function; `other` as in `get`.
+                unsafe {
+                    drop(Box::from_raw(found));
+                    &*other
+                }
+            }
+        }
+    }
 }
 
-/// A value made at its first use, once. `parking_lot::Once` orders it.
+/// A value made at its first use, once.
 pub struct OnceCell<T> {
-    once: parking_lot::Once,
+    done: atomic::AtomicBool,
+    making: Mutex<()>,
     value: std::cell::UnsafeCell<Option<T>>,
 }
 
-// SAFETY: the value is written once inside call_once_force and only read after it; readers on other threads need T: Sync, and the
-// thread that drops the cell may not be the one that made the value, so T: Send.
+// SAFETY: the value is written once, under the lock and before `done`, and only read after it; readers on other threads need T: Sync,
+// and the thread that drops the cell may not be the one that made the value, so T: Send.
 unsafe impl<T: Send + Sync> Sync for OnceCell<T> {}
 // SAFETY: the cell owns its value.
 unsafe impl<T: Send> Send for OnceCell<T> {}
@@ -41,14 +73,23 @@ unsafe impl<T: Send> Send for OnceCell<T> {}
 impl<T> OnceCell<T> {
     /// Empty.
     pub const fn new() -> Self {
-        Self { once: parking_lot::Once::new(), value: std::cell::UnsafeCell::new(None) }
+        Self { done: atomic::AtomicBool::new(false), making: Mutex::new(()), value: std::cell::UnsafeCell::new(None) }
     }
 
     /// The value, made by `make` if nobody did; others wait for it. If `make` panics the next caller tries again.
     pub fn get_or_init(&self, make: impl FnOnce() -> T) -> &T {
-        // SAFETY: Once runs one closure at a time and none after it is done, so the write is exclusive.
-        self.once.call_once_force(|_| unsafe { *self.value.get() = Some(make()) });
-        self.get().expect("call_once_force returned")
+        if let Some(value) = self.get() {
+            return value;
+        }
+        let making = self.making.lock();
+        if self.get().is_none() {
+            let value = make();
+            // SAFETY: one thread at a time holds the lock, and nobody reads before `done`: the write is exclusive.
+            unsafe { *self.value.get() = Some(value) };
+            self.done.store(true, atomic::Ordering::Release);
+        }
+        drop(making);
+        self.get().expect("made above")
     }
 
     /// Makes it `value`; gives it back if there is one.
@@ -60,10 +101,10 @@ impl<T> OnceCell<T> {
 
     /// The value, if made.
     pub fn get(&self) -> Option<&T> {
-        if !self.once.state().done() {
+        if !self.done.load(atomic::Ordering::Acquire) {
             return None;
         }
-        // SAFETY: done, so the value is written and never changes again; state() acquires.
+        // SAFETY: done, so the value is written and never changes again.
         unsafe { (*self.value.get()).as_ref() }
     }
 }

@@ -105,3 +105,59 @@ fn what_is_wrong_in_a_destructor_is_told_and_nothing_else() {
         assert!(told.contains("GINRS-E063") && told.contains("GINRS-E066"), "{when}: {told}");
     }
 }
+
+/// A C program, linked as programs without kernels are, or with the CPU device's runtime.
+fn plain(name: &str, libraries: &[&str]) -> PathBuf {
+    let out = folder().join(format!("{name}{}", libraries.len()));
+    let lib = prefix().join("lib");
+    run(Command::new("gcc")
+        .args(["-Wall", "-Wextra", "-Werror", "-O1", "-pthread", "-o"])
+        .arg(&out)
+        .arg(root().join(format!("abi-tests/exits/{name}.c")))
+        .arg(format!("-I{}", prefix().join("include/ginrs").display()))
+        .args([&format!("-L{}", lib.display()), "-Wl,--no-as-needed"])
+        .args(libraries)
+        .arg(format!("-Wl,-rpath,{}", lib.display())));
+    out
+}
+
+/// GINRS_TEST_FORKS children; 1 in 500 hung while waiting threads stood in a table of the process.
+#[test]
+fn a_child_of_fork_hangs_on_nothing_that_its_parents_threads_held() {
+    let forks = std::env::var("GINRS_TEST_FORKS").unwrap_or("150".into());
+    for libraries in [&["-lginrs"][..], &["-lginrs", "-lginrs_cpu"]] {
+        let mut command = Command::new("timeout");
+        command
+            .args(["-s", "ABRT", "500"])
+            .arg(plain("forks", libraries))
+            .arg(&forks)
+            .env("GINRS_DEVICE", "cpu")
+            .env("NCCL_DEBUG", "NONE");
+        let said = run(&mut command);
+        assert_eq!(said.trim(), format!("0 of {forks} children hung, 0 failed, first status 0; parent ok"));
+    }
+}
+
+/// What the other rank of a process that ends says: its state, what a call returned then, and why.
+fn after(leaves: &Path, how: &str) -> String {
+    let mut command = Command::new("timeout");
+    run(command.args(["-s", "ABRT", "60"]).arg(leaves).arg(how).envs([
+        ("GINRS_DEVICE", "cpu"),
+        ("GINRS_SHARE_DEVICE", "1"),
+        ("NCCL_DEBUG", "NONE"),
+    ]))
+}
+
+/// Exit handlers run, and the status is 0: its end is no failure, and who needs it later is told that it has left.
+#[test]
+fn a_process_that_succeeds_leaves_and_others_die() {
+    let leaves = plain("leaves", &["-lginrs"]);
+    for how in ["return", "exit", "thread"] {
+        let said = after(&leaves, how);
+        assert!(said.starts_with("status 0, state 0, then 6:") && said.contains("GINRS-E042"), "{how}: {said}");
+    }
+    for how in ["failed", "quick", "kill", "exec"] {
+        let said = after(&leaves, how);
+        assert!(said.contains("state 6, then 6: GINRS-E040 rank 1 "), "{how}: {said}");
+    }
+}

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use parking_lot::RwLock;
 
 use crate::config::config;
-use crate::error::{Code, Result, refuse};
+use crate::error::{Code, Result, report};
 use crate::pool::Pool;
 use crate::stream::Streams;
 
@@ -75,17 +75,36 @@ pub fn count() -> usize {
     config().devices
 }
 
+/// True in a child forked after its parent had used a device: nothing here may be touched, a thread of the parent may have held its
+/// lock.
+pub fn is_forked() -> bool {
+    FORKED.load(Ordering::Relaxed)
+}
+
+/// # Errors
+/// `InitializationError` in such a child; told once.
+pub fn not_forked() -> Result {
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    if !is_forked() {
+        return Ok(());
+    }
+    if !TOLD.swap(true, Ordering::Relaxed) {
+        report("this process was forked after its parent had used the CPU device\nfix: fork first, or exec a fresh program");
+    }
+    Err(Code::INITIALIZATION_ERROR)
+}
+
+/// Device `id`, for libginrs: none in such a child.
+pub fn usable(id: i32) -> Option<&'static Device> {
+    if is_forked() { None } else { get(id).ok() }
+}
+
 /// Device `id`.
 ///
 /// # Errors
 /// `InvalidDevice` beyond the count; `InitializationError` in a child forked after its parent used a device.
 pub fn get(id: i32) -> Result<&'static Device> {
-    if FORKED.load(Ordering::Relaxed) {
-        return refuse(
-            Code::INITIALIZATION_ERROR,
-            "this process was forked after its parent had used the CPU device\nfix: fork first, or exec a fresh program",
-        );
-    }
+    not_forked()?;
     usize::try_from(id).ok().and_then(|id| all().get(id)).ok_or(Code::INVALID_DEVICE)
 }
 

@@ -1,7 +1,6 @@
 //! How an error reaches the caller: the last error of the thread, the message on stderr, the boundary that no panic crosses.
 
 use std::cell::Cell;
-use std::io::Write;
 use std::panic::AssertUnwindSafe;
 
 pub use crate::code::Code;
@@ -25,8 +24,12 @@ pub fn report(text: &str) {
         out.push('\n');
     }
     // A closed stderr is no reason to fail.
-    let _ = std::io::stderr().write_all(out.as_bytes());
-    *LAST_REPORT.lock() = out;
+    // Not std's: a thread of a forked child's parent may have held its lock, and the other one.
+    // SAFETY: out is a live string.
+    unsafe { libc::write(2, out.as_ptr().cast(), out.len()) };
+    if let Some(mut last) = LAST_REPORT.try_lock() {
+        *last = out;
+    }
 }
 
 /// The last message of [`report`] in this process: for tests, and for a debugger.
@@ -42,6 +45,7 @@ pub fn refuse<T>(code: Code, text: &str) -> Result<T> {
 
 /// Runs the body of an exported function: remembers its error for `cudaGetLastError`, turns a panic into an error.
 pub fn entry(body: impl FnOnce() -> Result) -> i32 {
+    let body = || crate::device::not_forked().and_then(|()| body());
     let result = std::panic::catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
         report("internal error: a panic in the CPU device (its message is above)");
         Err(Code::UNKNOWN)

@@ -56,34 +56,41 @@ extern "C" fn set_device(id: i32) -> i32 {
 }
 
 extern "C" fn kernels_running(id: i32) -> i32 {
-    device::get(id).map_or(0, |device| device.kernels_running())
+    device::usable(id).map_or(0, |device| device.kernels_running())
 }
 
 extern "C" fn failure(id: i32) -> i32 {
-    device::get(id).ok().and_then(|device| device.healthy().err()).map_or(0, |code| code.0)
+    device::usable(id).and_then(|device| device.healthy().err()).map_or(0, |code| code.0)
 }
 
 extern "C" fn add_progress(id: i32, step: StepFn, context: *mut c_void) {
-    if let Ok(device) = device::get(id) {
+    if let Some(device) = device::usable(id) {
         device.add_progress(step, context);
     }
 }
 
 extern "C" fn remove_progress(id: i32, step: StepFn, context: *mut c_void) {
-    if let Ok(device) = device::get(id) {
+    if let Some(device) = device::usable(id) {
         device.remove_progress(step, context);
     }
 }
 
 extern "C" fn note_allocation(base: *mut c_void, bytes: usize, id: i32) {
-    memory::note(base as usize, bytes, id);
+    if !device::is_forked() {
+        memory::note(base as usize, bytes, id);
+    }
 }
 
 extern "C" fn forget_allocation(base: *mut c_void) {
-    memory::forget(base as usize);
+    if !device::is_forked() {
+        memory::forget(base as usize);
+    }
 }
 
 unsafe extern "C" fn find_allocation(p: *const c_void, base: *mut *mut c_void, bytes: *mut usize, kind: *mut i32) -> i32 {
+    if device::is_forked() {
+        return 0;
+    }
     let Some(found) = memory::find(p as usize).filter(|found| !found.is_noted()) else { return 0 };
     // SAFETY: each output is NULL or valid.
     unsafe {

@@ -10,7 +10,6 @@ use crate::comm::{Comm, finish, revoke};
 use crate::error::{Code, Error, Result};
 use std::ffi::c_int;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Announces this rank's end, once what its kernels posted is done: it waits for no peer. Non-blocking communicators: in
 /// progress until then.
@@ -93,7 +92,6 @@ pub extern "C" fn pncclCommAbort(comm: ncclComm_t) -> ncclResult_t {
             match handles::remove(comm, true)? {
                 Removed::Live(comm) => finish::abort(comm),
                 Removed::Pending(pending) => {
-                    pending.aborted.store(true, Ordering::Release);
                     let text = format!(
                         "ncclCommAbort was called | ncclComm_t 0x{:x}, which was being created | pid {} | fix: look for the first error of that rank",
                         comm as u64,

@@ -321,7 +321,7 @@ pub(super) fn gone(port: &Port, rank: u32, fate: Fate, what: &str) -> Error {
             Code::RemoteError,
             42,
             format!(
-                "{name} has left | {tag}, in \"{what}\" | it destroyed its communicator | fix: make the same calls on every rank before the first destroy"
+                "{name} has left | {tag}, in \"{what}\" | it destroyed its communicator, or its process ended with status 0 | fix: make the same calls on every rank before the first destroy"
             ),
         ),
         Fate::Lost => {

@@ -11,7 +11,7 @@ use crate::{bail, info, window};
 
 /// Launches a checked call of more than 0 elements.
 pub fn run(comm: &Comm, call: &Call) -> Result<()> {
-    comm.abort.check()?;
+    comm.alive()?;
     comm.abort.moved();
     let ready = comm.collectives.ready(comm)?;
     let (send, recv) = buffers(comm, call);

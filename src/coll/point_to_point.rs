@@ -51,7 +51,7 @@ impl PointToPoint {
     /// Launches them all.
     pub fn run(&self) -> Result<()> {
         let comm = &*self.comm;
-        comm.abort.check()?;
+        comm.alive()?;
         comm.abort.moved();
         let Gathered { messages, streams } = std::mem::take(&mut *self.gathered.lock());
         check_self(comm, &messages)?;

@@ -6,11 +6,12 @@ use super::{Collectives, Ready, table};
 use crate::abi::types::ncclLLA2AHandle_t;
 use crate::comm::Comm;
 use crate::devcomm::{self, Requirements, Resource};
-use crate::device::Kernels;
+use crate::device::{Kernels, Kind};
 use crate::error::{Code, Error, Result};
 use crate::sync::Mutex;
-use crate::{config, info, window};
+use crate::{config, hint, info, window};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Bytes of a line of counts in the inbox.
 const LINE: u64 = 128;
@@ -22,13 +23,28 @@ const LINE: u64 = 128;
 pub fn prepare(comm: &Comm) -> Result<()> {
     let made = kernels(comm).and_then(|kernels| make(comm, kernels));
     if let Err(error) = &made {
-        comm.abort.check()?;
-        info!(INIT, "{} has no collectives: {error}", comm.tag());
+        comm.alive()?;
+        say(comm, error);
     }
     let Collectives { ready, .. } = &comm.collectives;
     ready.get_or_init(|| made);
     Ok(())
 }
+
+/// A communicator that was to have collectives and has none is a warning, once in a process; one that was made without them is not.
+fn say(comm: &Comm, error: &Error) {
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    let text = format!("{} has no collectives: {error}", comm.tag());
+    let meant = error.id == OFF || error.id == NO_KERNELS && comm.device.kind() == Kind::Cpu;
+    match meant || TOLD.swap(true, Ordering::Relaxed) {
+        true => info!(INIT, "{text}"),
+        false => hint!("{text}; everything else works (told once)"),
+    }
+}
+
+/// Numbers of errors: collectives were switched off; there are no kernels for them, which on the CPU device means a program without any.
+const OFF: u16 = 92;
+const NO_KERNELS: u16 = 90;
 
 /// This rank's kernels; an error, on all ranks, where one has none. It waits for nobody: all know it from the peers' records.
 fn kernels(comm: &Comm) -> Result<Arc<dyn Kernels>> {

@@ -2,7 +2,7 @@
 
 use super::notice::Notice;
 use super::peer::{Origin, PeerInfo, agreed_settings, reach_row};
-use super::{Buffers, Calls, Comm, CommConfig};
+use super::{Buffers, Calls, Comm, CommConfig, finish};
 use crate::abi::types::NCCL_VERSION_CODE;
 use crate::bootstrap::{Bootstrap, Cancel, UniqueId};
 use crate::device::{Device, graveyard};
@@ -38,7 +38,7 @@ pub fn create(request: Request) -> Result<Arc<Comm>> {
     let Request { ids, n_ranks, rank, config, device, origin, cancel } = request;
     log::set_device(device.ordinal());
     graveyard::sweep();
-    process::watch_exit();
+    process::watch_exit(finish::goodbye);
     info!(
         INIT,
         "comm 0x{:016x} rank {rank} nRanks {n_ranks} cudaDev {} - ginrs {}, NCCL {NCCL_VERSION_CODE} - Init START",

@@ -3,12 +3,13 @@
 //! None of them waits for a peer: one thread may end its ranks one after the other. Memory that a running kernel may still
 //! touch goes to the graveyard.
 
-use super::Comm;
+use super::{Comm, handles};
 use crate::error::Result;
+use crate::process::PerProcess;
 use crate::sync::Mutex;
 use crate::{bail, log};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Once, Weak};
+use std::sync::{Arc, Weak};
 
 /// ncclCommFinalize, the part that does not wait: nothing new can be made. A second call is an error.
 pub fn begin_finalize(comm: &Comm) -> Result<()> {
@@ -38,7 +39,7 @@ impl Comm {
     pub fn drain(&self) -> Result<()> {
         let gin = self.gin.lock().clone();
         match gin.map_or(Ok(()), |gin| gin.drain()) {
-            Err(_) if self.abort.is_raised() => Ok(()),
+            Err(_) if self.failure().is_some() => Ok(()),
             result => result,
         }
     }
@@ -52,7 +53,7 @@ pub fn destroy(comm: Arc<Comm>) {
     let at_work = !comm.collectives.idle();
     // The process may end right behind this call: a finalize that is under way is not left to its thread.
     if comm.finalized.load(Ordering::Acquire)
-        && !comm.abort.is_raised()
+        && comm.failure().is_none()
         && let Err(error) = finalize(&comm)
     {
         log::error(&error);
@@ -60,7 +61,7 @@ pub fn destroy(comm: Arc<Comm>) {
     if comm.destroy_later() {
         return;
     }
-    if !comm.abort.is_raised() && !comm.finalized.swap(true, Ordering::AcqRel) {
+    if comm.failure().is_none() && !comm.finalized.swap(true, Ordering::AcqRel) {
         if let Err(error) = comm.drain() {
             log::error(&error);
         }
@@ -68,7 +69,7 @@ pub fn destroy(comm: Arc<Comm>) {
     }
     comm.release.ended();
     let device = comm.device.clone();
-    match comm.abort.is_raised() || at_work {
+    match comm.failure().is_some() || at_work {
         true => device.bury(Box::new(Unwaited::new(comm))),
         // Its kernels have ended: who calls ncclCommDestroy promises it.
         false => device.retire(Box::new(comm)),
@@ -89,19 +90,14 @@ pub fn abort(comm: Arc<Comm>) {
 /// is dropped, behind the kernels, or when the process ends.
 struct Unwaited(Arc<Comm>);
 
-/// With the process that made them: a child of fork() has none.
-static UNWAITED: Mutex<Vec<(u32, Weak<Comm>)>> = Mutex::new(Vec::new());
+static UNWAITED: PerProcess<Mutex<Vec<Weak<Comm>>>> = PerProcess::new();
 
 impl Unwaited {
     fn new(comm: Arc<Comm>) -> Self {
         if comm.gin.lock().is_some() {
-            static HANDLER: Once = Once::new();
-            // Exit handlers run in reverse order: this one comes before the end of the service threads.
-            // SAFETY: the handler touches statics only. Registered from this library, so it also runs if that is closed.
-            HANDLER.call_once(|| _ = unsafe { libc::atexit(at_exit) });
             let mut all = UNWAITED.lock();
-            all.retain(|(_, other)| other.strong_count() > 0);
-            all.push((std::process::id(), Arc::downgrade(&comm)));
+            all.retain(|other| other.strong_count() > 0);
+            all.push(Arc::downgrade(&comm));
         }
         Self(comm)
     }
@@ -114,19 +110,31 @@ impl Drop for Unwaited {
 }
 
 fn settle(comm: &Comm) {
-    if !comm.abort.is_raised()
+    if comm.failure().is_none()
         && let Err(error) = comm.drain()
     {
         log::error(&error);
     }
 }
 
-extern "C" fn at_exit() {
-    // A forked child may find it locked for ever.
-    let Some(all) = UNWAITED.try_lock().map(|mut all| std::mem::take(&mut *all)) else { return };
-    for comm in all.iter().filter(|(owner, _)| *owner == std::process::id()).filter_map(|(_, comm)| comm.upgrade()) {
+/// The process ends through exit() with `status`. What destroyed communicators have yet to post is done; and where the process
+/// succeeded, the end of a communicator that nobody destroyed is no death to its other ranks. Destructors of static objects may come
+/// behind this and still use it: nothing is taken away.
+pub fn goodbye(status: i32) {
+    let unwaited = std::mem::take(&mut *UNWAITED.lock());
+    for comm in unwaited.iter().filter_map(Weak::upgrade) {
         settle(&comm);
         // Not the last owner in an exit handler: the memory of the process goes as a whole.
+        std::mem::forget(comm);
+    }
+    if status != 0 {
+        return;
+    }
+    for comm in handles::all() {
+        if comm.idle().is_ok() && comm.failure().is_none() {
+            settle(&comm);
+            comm.watch.leaving();
+        }
         std::mem::forget(comm);
     }
 }

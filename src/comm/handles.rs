@@ -8,8 +8,8 @@ use crate::abi::types::ncclComm_t;
 use crate::bootstrap::Cancel;
 use crate::error::{Code, Error, Result};
 use crate::process::PerProcess;
+use crate::sync::Mutex;
 use crate::{bail, process};
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -136,6 +136,12 @@ pub fn settle(handle: ncclComm_t, result: Result<Arc<Comm>>) -> Option<Arc<Comm>
     })
 }
 
+/// Every communicator of this process that lives.
+pub fn all() -> Vec<Arc<Comm>> {
+    let live = |state: &State| if let State::Live(comm) = state { Some(comm.clone()) } else { None };
+    with(|table| table.entries.values().filter_map(live).collect())
+}
+
 /// True for a communicator of this process that was destroyed or aborted.
 pub fn is_gone(handle: ncclComm_t) -> bool {
     with(|table| table.serial_of(handle).is_ok_and(|serial| !table.entries.contains_key(&serial)))
@@ -203,12 +209,14 @@ pub enum Removed {
     Failed,
 }
 
-/// Takes the handle out: from now on it is "already destroyed". One whose creation a group has not begun stays, unless `any`.
-pub fn remove(handle: ncclComm_t, any: bool) -> Result<Removed> {
+/// Takes the handle out: from now on it is "already destroyed". One whose creation a group has not begun stays, unless `abort`; whoever
+/// makes it finds both the handle gone and why.
+pub fn remove(handle: ncclComm_t, abort: bool) -> Result<Removed> {
     with(|table| {
         let serial = table.serial_of(handle)?;
         match table.state(handle)? {
-            State::Pending(pending) if !any && !pending.begun.load(Ordering::Acquire) => return Err(pending.not_ready(handle)),
+            State::Pending(pending) if !abort && !pending.begun.load(Ordering::Acquire) => return Err(pending.not_ready(handle)),
+            State::Pending(pending) => pending.aborted.store(abort, Ordering::Release),
             _ => {}
         }
         Ok(match table.entries.remove(&serial) {
@@ -242,6 +250,9 @@ mod tests {
         assert_eq!(remove(handle, true).err().unwrap().id, 63);
         let (next, _) = reserve();
         assert_ne!(next as u64, handle as u64);
-        assert!(matches!(remove(next, true), Ok(Removed::Pending(_))), "an abort ends a creation that waits for its group");
+        let Ok(Removed::Pending(pending)) = remove(next, true) else {
+            panic!("an abort ends a creation that waits for its group")
+        };
+        assert!(pending.aborted.load(Ordering::Acquire), "stands when the handle is gone: its maker looks then");
     }
 }

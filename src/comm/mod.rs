@@ -96,8 +96,9 @@ impl Comm {
         self.abort.cause().or(self.bootstrap.failure())
     }
 
-    /// Err once it has failed.
-    fn alive(&self) -> Result<()> {
+    /// Err once it has failed. The one question whether a communicator has failed, with [`Comm::failure`]: the abort alone hears of a
+    /// failed exchange a little later, from another thread.
+    pub fn alive(&self) -> Result<()> {
         self.failure().map_or(Ok(()), |cause| Err(cause.clone()))
     }
 
@@ -177,7 +178,7 @@ impl Comm {
 
 impl Drop for Comm {
     fn drop(&mut self) {
-        if let Some(gin) = &*self.gin.lock() {
+        if let Some(gin) = self.gin.get_mut() {
             gin.stop();
         }
         info!(INIT, "{} released", self.tag());

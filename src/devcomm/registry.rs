@@ -1,7 +1,7 @@
 //! The device communicators of one communicator and rank that were made and not destroyed.
 
 use crate::device::DevPtr;
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 use std::ops::Range;
 
 /// One per communicator.

@@ -4,13 +4,15 @@
 //! hit memory that is mapped.
 
 use super::Device;
-use parking_lot::Mutex;
+use crate::process::PerProcess;
+use crate::sync::Mutex;
 use std::any::Any;
 use std::sync::Arc;
 
 type Grave = (Arc<dyn Device>, Box<dyn Any + Send>);
 
-static GRAVES: Mutex<Vec<Grave>> = Mutex::new(Vec::new());
+/// A forked child never drops what its parent buried.
+static GRAVES: PerProcess<Mutex<Vec<Grave>>> = PerProcess::new();
 
 /// Drops `remains` now if no kernel runs on `device`, else at a later [`sweep`] (each burial sweeps too).
 pub fn bury(device: Arc<dyn Device>, remains: Box<dyn Any + Send>) {

@@ -5,8 +5,9 @@
 use crate::bail;
 use crate::device::{DevPtr, Physical};
 use crate::error::Result;
+use crate::process::PerProcess;
+use crate::sync::Mutex;
 use crate::sync::OnceCell;
-use parking_lot::Mutex;
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
 use std::any::Any;
@@ -45,7 +46,7 @@ impl Drop for View {
 
 /// Every live memfd of this process by (device, inode): two imports of one peer's memory are one object, so that its
 /// mappings in a shared flat space are shared too.
-static LIVE: Mutex<BTreeMap<(u64, u64), Weak<Memfd>>> = Mutex::new(BTreeMap::new());
+static LIVE: PerProcess<Mutex<BTreeMap<(u64, u64), Weak<Memfd>>>> = PerProcess::new();
 static NEXT_KEY: AtomicU64 = AtomicU64::new(1);
 
 impl Memfd {

@@ -5,9 +5,9 @@
 
 use crate::device::{ControlMemory, DevPtr, Device, DeviceMemory, Kind};
 use crate::error::{Code, Error, Result};
+use crate::sync::Mutex;
 use crate::sync::OnceCell;
 use crate::{info, log, process};
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 

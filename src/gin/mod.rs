@@ -32,13 +32,13 @@ pub use connect::Registered;
 
 use crate::device::{DevPtr, Device, Physical};
 use crate::error::Result;
+use crate::sync::Mutex;
 use crate::sync::OnceCell;
 use crate::transport::Region;
 use crate::{bail, log};
 use abort::Abort;
 use context::{Context, Shape, Words};
 use direct::DirectSet;
-use parking_lot::Mutex;
 use proxy::{Engine, Routes};
 use sets::Sets;
 use std::ops::Range;
@@ -82,6 +82,7 @@ pub struct Gin {
     pump: Arc<Pump>,
     /// In drop order: waiting blocks leave the step, then the thread.
     drivers: Mutex<Option<(Blocks, Arc<ProxyThread>)>>,
+    owner: u32,
 }
 
 impl Gin {
@@ -97,8 +98,8 @@ impl Gin {
         let bytes = u64::from(n_contexts) * u64::from(shape.signals) * 8;
         engine.introduce(signal_region(rank, bytes, signals)?)?;
         let pump = Arc::new(Pump::new(engine, abort.clone()));
-        let (direct, drivers) = (OnceCell::new(), Mutex::new(None));
-        Ok(Arc::new(Self { device, rank, n_contexts, shape, abort, words, sets, direct, pump, drivers }))
+        let (direct, drivers, owner) = (OnceCell::new(), Mutex::new(None), std::process::id());
+        Ok(Arc::new(Self { device, rank, n_contexts, shape, abort, words, sets, direct, pump, drivers, owner }))
     }
 
     /// From now on the device's proxy thread, and its waiting blocks, run the step.
@@ -199,6 +200,11 @@ fn signal_region(rank: u32, bytes: u64, signals: Vec<Option<Arc<dyn Physical>>>)
 
 impl Drop for Gin {
     fn drop(&mut self) {
+        if self.owner != std::process::id() {
+            // A forked child: the thread and whoever holds its locks are the parent's.
+            std::mem::forget((self.drivers.get_mut().take(), self.pump.clone()));
+            return;
+        }
         self.stop();
     }
 }

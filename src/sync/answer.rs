@@ -3,7 +3,7 @@
 //! Not a channel of crossbeam's: waiting at one needs the thread's own data, which has gone when a destructor of a static object
 //! calls the library.
 
-use parking_lot::{Condvar, Mutex};
+use super::{Condvar, Mutex};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

@@ -3,7 +3,7 @@
 use crate::bail;
 use crate::device::{Copy, CopyQueue, Word};
 use crate::error::Result;
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
 

@@ -149,18 +149,18 @@ impl Page {
 
     /// Everything was set up.
     pub fn alive(&self) {
-        self.step_from(JOINING, ALIVE);
+        self.step_to(ALIVE);
     }
 
     /// This rank's end is no failure, unless it has failed already.
     pub fn leaving(&self) {
-        if !self.step_from(ALIVE, LEAVING) {
-            self.step_from(JOINING, LEAVING);
-        }
+        self.step_to(LEAVING);
     }
 
-    fn step_from(&self, from: u32, to: u32) -> bool {
-        self.layout().state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    /// Only onwards, and nothing follows an end. In one exchange, however often others step in between.
+    fn step_to(&self, to: u32) {
+        let onwards = |now| (now < to && now < LEAVING).then_some(to);
+        let _ = self.layout().state.fetch_update(Ordering::AcqRel, Ordering::Acquire, onwards);
     }
 
     /// The failure, for those who find this rank dead later. The first one stays; called by one thread (Abort raises once).
@@ -173,9 +173,7 @@ impl Page {
         page.id.store(cause.id.into(), Ordering::Relaxed);
         page.culprit.store(cause.culprit.map_or(0, |rank| rank.wrapping_add(1)), Ordering::Relaxed);
         page.text_bytes.store(store(&page.text, &cause.text), Ordering::Relaxed);
-        if !self.step_from(ALIVE, ABORTED) {
-            self.step_from(JOINING, ABORTED);
-        }
+        self.step_to(ABORTED);
     }
 
     /// What the rank does now, at most 64 bytes. One writer at a time.
@@ -277,6 +275,34 @@ mod tests {
         let unsealed = memfd_create("x", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
         ftruncate(&unsealed, BYTES as u64).unwrap();
         assert_eq!(Page::open(&unsealed).err().unwrap().id, 18);
+    }
+
+    /// A rank may be ended by one thread while another still makes it.
+    #[test]
+    fn an_end_is_not_lost_to_a_step_at_the_same_time() {
+        let (own, _fd) = Page::create().unwrap();
+        let round = AtomicU32::new(0);
+        const ROUNDS: u32 = 200_000;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for next in (1..2 * ROUNDS).step_by(2) {
+                    while round.load(Ordering::Acquire) != next {
+                        std::hint::spin_loop();
+                    }
+                    own.alive();
+                    round.store(next + 1, Ordering::Release);
+                }
+            });
+            for next in (1..2 * ROUNDS).step_by(2) {
+                own.layout().state.store(JOINING, Ordering::Relaxed);
+                round.store(next, Ordering::Release);
+                own.leaving();
+                while round.load(Ordering::Acquire) != next + 1 {
+                    std::hint::spin_loop();
+                }
+                assert_eq!(own.state(), State::Leaving, "round {next}");
+            }
+        });
     }
 
     #[test]

@@ -6,14 +6,15 @@ use crate::bail;
 use crate::comm::Comm;
 use crate::device::{Device, Physical};
 use crate::error::Result;
-use parking_lot::Mutex;
+use crate::process::PerProcess;
+use crate::sync::Mutex;
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 /// What ranks of this process offer each other, by (communicator, rank, key).
 type Offers = BTreeMap<(u64, u32, u64), Arc<dyn Physical>>;
-static OFFERS: Mutex<Offers> = Mutex::new(BTreeMap::new());
+static OFFERS: PerProcess<Mutex<Offers>> = PerProcess::new();
 
 /// [`Device::import`] or [`Device::import_shared`].
 pub(crate) type Import = fn(&dyn Device, OwnedFd, usize) -> Result<Arc<dyn Physical>>;

@@ -6,7 +6,8 @@
 use crate::bail;
 use crate::device::{DevPtr, Device, Kind, Physical, Reservation};
 use crate::error::Result;
-use parking_lot::Mutex;
+use crate::process::PerProcess;
+use crate::sync::Mutex;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
@@ -31,7 +32,7 @@ impl TeamKey {
     }
 }
 
-static SPACES: Mutex<BTreeMap<TeamKey, Weak<FlatSpace>>> = Mutex::new(BTreeMap::new());
+static SPACES: PerProcess<Mutex<BTreeMap<TeamKey, Weak<FlatSpace>>>> = PerProcess::new();
 
 /// One reservation of `slots * stride` bytes and what is mapped in it.
 pub struct FlatSpace {

@@ -5,7 +5,7 @@ use super::multicast::Binding;
 use super::offsets::Span;
 use crate::device::{DevPtr, Device, Physical, Reservation};
 use crate::error::Result;
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

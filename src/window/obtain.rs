@@ -10,9 +10,9 @@ use super::registry::State;
 use crate::comm::Comm;
 use crate::device::{Kind, Physical};
 use crate::error::Result;
+use crate::sync::Mutex;
 use crate::topo::Topology;
 use crate::{bail, config, info};
-use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// Bytes of a rank's slice of the flat space on the CPU device, unless NCCL_WIN_STRIDE says otherwise. 64 thread-ranks of it

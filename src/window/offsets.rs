@@ -1,6 +1,6 @@
 //! First-fit offsets in a rank's slice of the flat space. Deterministic: ranks that make the same calls get the same offsets.
 
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

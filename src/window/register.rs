@@ -181,7 +181,7 @@ pub(crate) fn release(comm: &Comm, memory: &Arc<SymMemory>) {
         state.memories.remove(at)
     };
     // Views and then the offset go here. After an abort kernels may still be on their way out: not under their feet.
-    if comm.abort.is_raised() {
+    if comm.failure().is_some() {
         comm.device.bury(Box::new(gone));
     }
 }
@@ -263,7 +263,7 @@ pub(super) fn remove(comm: &Comm, win: DevPtr) -> Result<()> {
         };
         let State { table, structs, .. } = &mut *state;
         // As in `release`: a kernel that an abort released may still read them.
-        if !comm.abort.is_raised() {
+        if comm.failure().is_none() {
             let entry = table.as_mut().map_or(Ok(()), |table| table.remove(&*comm.device, window.entry));
             cleared = entry.and(structs.take_back(&*comm.device, win));
         }

@@ -10,7 +10,7 @@ use crate::abi::types::ncclWindow_vidmem;
 use crate::comm::Comm;
 use crate::device::DevPtr;
 use crate::gin::Registered;
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 

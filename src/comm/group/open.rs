@@ -8,15 +8,21 @@ use std::mem::ManuallyDrop;
 use std::sync::{Arc, Weak};
 
 /// What a group's calls have left for its end.
-#[derive(Default)]
 pub struct Group {
     depth: u32,
+    owner: u32,
     /// In call order.
     pub jobs: Vec<Job>,
     /// Of the latest call in the group that failed.
     pub failed: Option<Code>,
     /// What its calls share, by key. Its jobs own it.
     shared: Vec<(usize, Weak<dyn Any + Send + Sync>)>,
+}
+
+impl Group {
+    fn new() -> Box<Self> {
+        Box::new(Self { depth: 0, owner: std::process::id(), jobs: Vec::new(), failed: None, shared: Vec::new() })
+    }
 }
 
 thread_local! {
@@ -36,9 +42,10 @@ impl Drop for Ended {
     }
 }
 
-/// The calling thread's open group.
+/// The calling thread's open group. One that was open at fork() is the parent's: what its calls hold is left alone.
 fn with<T>(work: impl FnOnce(&mut Option<Box<Group>>) -> T) -> T {
-    let mut group = GROUP.take().map(ManuallyDrop::into_inner);
+    let group = GROUP.take().filter(|group| group.owner == std::process::id());
+    let mut group = group.map(ManuallyDrop::into_inner);
     let result = work(&mut group);
     GROUP.set(group.map(ManuallyDrop::new));
     result
@@ -48,7 +55,7 @@ fn with<T>(work: impl FnOnce(&mut Option<Box<Group>>) -> T) -> T {
 pub fn start() {
     // Gone already at the end of a thread: nothing is left to sweep then.
     let _ = ENDED.try_with(|_| ());
-    with(|group| group.get_or_insert_default().depth += 1);
+    with(|group| group.get_or_insert_with(Group::new).depth += 1);
 }
 
 /// True inside a group of the calling thread.

@@ -1,6 +1,7 @@
 //! What the exported requirement helpers were asked for, by the address of the handle that they filled: a requirement entry
 //! says how many bytes, not what for, but it carries that address.
 
+use crate::process::PerProcess;
 use crate::sync::Mutex;
 use std::collections::VecDeque;
 
@@ -36,7 +37,7 @@ impl Waits {
 /// Handles live on stacks, so addresses come again: the newest note of an address counts, and only if the size fits too.
 const KEPT: usize = 4096;
 
-static NOTES: Mutex<VecDeque<(usize, Waits)>> = Mutex::new(VecDeque::new());
+static NOTES: PerProcess<Mutex<VecDeque<(usize, Waits)>>> = PerProcess::new();
 
 /// A helper has filled the handle whose buffer field is at `handle`.
 pub fn note(handle: usize, waits: Waits) {

@@ -5,7 +5,8 @@ use crate::bail;
 use crate::device::memfd::Memfd;
 use crate::device::{Allocation, DevPtr, Device, Physical};
 use crate::error::Result;
-use parking_lot::Mutex;
+use crate::process::PerProcess;
+use crate::sync::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ struct Known {
     physical: Arc<Memfd>,
 }
 
-static KNOWN: Mutex<BTreeMap<DevPtr, Known>> = Mutex::new(BTreeMap::new());
+static KNOWN: PerProcess<Mutex<BTreeMap<DevPtr, Known>>> = PerProcess::new();
 
 /// New memory with an address of its own.
 pub fn alloc(bytes: usize, device: i32) -> Result<DevPtr> {
@@ -42,6 +43,7 @@ pub fn free(ptr: DevPtr) -> Result<()> {
                 ptr - inside.base,
                 inside.base
             ),
+            Err(error) if error.id == 60 => return Err(error),
             Err(_) => bail!(
                 InvalidArgument,
                 62,
@@ -64,6 +66,7 @@ pub fn lookup(ptr: DevPtr) -> Result<Allocation> {
     {
         return Ok(Allocation { base, bytes: known.bytes, physical: known.physical.clone() });
     }
+    KNOWN.check_parent(&format!("memory at {ptr:#x}"))?;
     match runtime::find().and_then(|runtime| runtime.find_allocation(ptr)) {
         Some((base, bytes, kind)) => bail!(
             UnhandledCudaError,

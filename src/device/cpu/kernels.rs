@@ -4,7 +4,7 @@ use super::runtime;
 use crate::bail;
 use crate::device::kernels::{EVENTS, Events, Kernels, Launch, Order, Stream};
 use crate::error::{Code, Error, Result};
-use crate::sync::OnceCell;
+use crate::sync::Found;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ functions! {
 }
 
 /// Looked for until they are there.
-static FOUND: OnceCell<Functions> = OnceCell::new();
+static FOUND: Found<Functions> = Found::new();
 
 /// # Safety
 /// `F` is a function pointer of the symbol's type.
@@ -89,7 +89,7 @@ impl CpuKernels {
             return Ok(Self { functions, ordinal });
         }
         match Functions::load() {
-            Ok(functions) => Ok(Self { functions: FOUND.get_or_init(|| functions), ordinal }),
+            Ok(functions) => Ok(Self { functions: FOUND.get_or(|| functions), ordinal }),
             Err(missing) => bail!(
                 InvalidUsage,
                 90,

@@ -1,6 +1,6 @@
 //! The stand-in CUDA runtime (libginrs_cpu.so), if this process has it: the Rust twin of `ginrs_cpu/library.h`.
 
-use crate::sync::OnceCell;
+use crate::sync::Found;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ impl Foreign {
 
 /// The stand-in, looked for until it is found (a program may load it after us).
 pub fn find() -> Option<&'static Runtime> {
-    static FOUND: OnceCell<Runtime> = OnceCell::new();
+    static FOUND: Found<Runtime> = Found::new();
     if let Some(found) = FOUND.get() {
         return Some(found);
     }
@@ -69,7 +69,7 @@ pub fn find() -> Option<&'static Runtime> {
     if table.version < VERSION || (table.bytes as usize) < size_of::<Table>() {
         return None;
     }
-    Some(FOUND.get_or_init(|| Runtime(table)))
+    Some(FOUND.get_or(|| Runtime(table)))
 }
 
 impl Runtime {

@@ -7,13 +7,14 @@ use super::{CudaDevice, p2p};
 use crate::bail;
 use crate::device::{Allocation, DevPtr, Physical, Reservation};
 use crate::error::Result;
+use crate::process::PerProcess;
+use crate::sync::Mutex;
 use cudarc::driver::sys::CUpointer_attribute;
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::sync::Arc;
 
-static KNOWN: Mutex<BTreeMap<DevPtr, CudaReservation>> = Mutex::new(BTreeMap::new());
+static KNOWN: PerProcess<Mutex<BTreeMap<DevPtr, CudaReservation>>> = PerProcess::new();
 
 /// New memory with an address of its own, open to its device and to every visible device that reaches it.
 pub fn alloc(device: &Arc<CudaDevice>, bytes: usize) -> Result<DevPtr> {
@@ -32,6 +33,7 @@ pub fn alloc(device: &Arc<CudaDevice>, bytes: usize) -> Result<DevPtr> {
 pub fn free(ptr: DevPtr) -> Result<()> {
     let mut known = KNOWN.lock();
     let Some(space) = known.remove(&ptr) else {
+        KNOWN.check_parent(&format!("memory at {ptr:#x}"))?;
         match known.range(..ptr).next_back().filter(|(base, space)| ptr - *base < space.bytes() as u64) {
             Some((base, _)) => bail!(
                 InvalidArgument,

@@ -5,7 +5,7 @@ use super::driver::{code, cu, driver};
 use super::stream::RawStream;
 use crate::device::{ControlMemory, Copy, CopyQueue, Device, Word};
 use crate::error::Result;
-use crate::sync::OnceCell;
+use crate::sync::Found;
 use cudarc::driver::sys::{CUdeviceptr, CUevent, CUstream};
 use std::collections::VecDeque;
 use std::ffi::{c_int, c_uint};
@@ -51,8 +51,8 @@ enum Batch {
 }
 
 fn batch() -> Option<Batch> {
-    static FOUND: OnceCell<Option<Batch>> = OnceCell::new();
-    *FOUND.get_or_init(|| {
+    static FOUND: Found<Option<Batch>> = Found::new();
+    *FOUND.get_or(|| {
         let driver = driver().ok()?;
         let newest = driver.newer(c"cuMemcpyBatchAsync", 13000);
         if !newest.is_null() {
@@ -86,8 +86,8 @@ impl MemOp {
 type MemOps = unsafe extern "C" fn(CUstream, c_uint, *mut MemOp, c_uint) -> c_int;
 
 fn mem_ops() -> Option<MemOps> {
-    static FOUND: OnceCell<Option<MemOps>> = OnceCell::new();
-    *FOUND.get_or_init(|| {
+    static FOUND: Found<Option<MemOps>> = Found::new();
+    *FOUND.get_or(|| {
         let found = driver().ok()?.newer(c"cuStreamBatchMemOp", 12000);
         // SAFETY: the signature that CUDA 12.0 gives this name (cuStreamBatchMemOp_v2), with a twin of its array's entries.
         (!found.is_null()).then(|| unsafe { std::mem::transmute::<*mut std::ffi::c_void, MemOps>(found) })

@@ -4,9 +4,10 @@ use super::driver::{code, cu, driver};
 use super::{CudaDevice, Facts};
 use crate::device::{DevPtr, Physical};
 use crate::error::{Code, Error, Result};
+use crate::process::PerProcess;
+use crate::sync::Mutex;
 use crate::{bail, info};
 use cudarc::driver::sys::{CUdevice, CUmemAllocationHandleType, CUmemAllocationProp, CUmemGenericAllocationHandle};
-use parking_lot::Mutex;
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::ffi::c_int;
@@ -62,7 +63,7 @@ pub struct CudaPhysical {
 }
 
 /// Every live allocation of this process by its handle: the driver gives one value for one allocation, however it was found.
-static LIVE: Mutex<BTreeMap<CUmemGenericAllocationHandle, Weak<CudaPhysical>>> = Mutex::new(BTreeMap::new());
+static LIVE: PerProcess<Mutex<BTreeMap<CUmemGenericAllocationHandle, Weak<CudaPhysical>>>> = PerProcess::new();
 static NEXT_KEY: AtomicU64 = AtomicU64::new(1);
 
 impl CudaPhysical {

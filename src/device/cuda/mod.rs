@@ -25,12 +25,13 @@ use super::{
 use crate::bail;
 use crate::error::Result;
 use crate::log;
+use crate::process::PerProcess;
+use crate::sync::Mutex;
 use crate::sync::OnceCell;
 use context::Context;
 use driver::cu;
 use facts::Facts;
 use memory::CudaPhysical;
-use parking_lot::Mutex;
 use pool::Pool;
 use reaper::Reaper;
 use space::CudaReservation;
@@ -87,7 +88,7 @@ impl CudaDevice {
     /// Device number `ordinal`, opened at first use. Several devices can be opened at the same time.
     pub fn get(ordinal: i32) -> Result<Arc<Self>> {
         type Slot = Arc<Mutex<Option<Arc<CudaDevice>>>>;
-        static DEVICES: Mutex<BTreeMap<i32, Slot>> = Mutex::new(BTreeMap::new());
+        static DEVICES: PerProcess<Mutex<BTreeMap<i32, Slot>>> = PerProcess::new();
         let slot = DEVICES.lock().entry(ordinal).or_default().clone();
         let mut slot = slot.lock();
         match &*slot {

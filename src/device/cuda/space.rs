@@ -3,14 +3,15 @@
 use super::CudaDevice;
 use super::driver::{cu, driver};
 use super::memory::CudaPhysical;
-use crate::bail;
 use crate::device::{DevPtr, Device, Physical, Reservation};
 use crate::error::{Code, Error, Result};
+use crate::sync::Mutex;
+use crate::{bail, process, warn};
 use cudarc::driver::sys::{CUdevice, CUmemAccessDesc};
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// CUmemAccessDesc with plain numbers.
 #[repr(C)]
@@ -77,7 +78,9 @@ impl CudaReservation {
         unsafe {
             cu!(cuMemMap(at, bytes, 0, memory.handle(), 0))?;
             if let Err(error) = cu!(cuMemSetAccess(at, bytes, access.as_ptr().cast(), access.len())) {
-                let _ = cu!(cuMemUnmap(at, bytes));
+                if let Err(kept) = cu!(cuMemUnmap(at, bytes)) {
+                    say_kept(&self.device, at, bytes, &kept);
+                }
                 return Err(no_access(&self.device, error));
             }
         }
@@ -85,7 +88,9 @@ impl CudaReservation {
             && let Err(error) = self.device.zero(at, bytes)
         {
             // SAFETY: mapped just now, and known to nobody.
-            let _ = unsafe { cu!(cuMemUnmap(at, bytes)) };
+            if let Err(kept) = unsafe { cu!(cuMemUnmap(at, bytes)) } {
+                say_kept(&self.device, at, bytes, &kept);
+            }
             return Err(error);
         }
         self.mapped.lock().insert(offset, physical.clone());
@@ -95,6 +100,25 @@ impl CudaReservation {
     fn unmap_entry(&self, offset: usize, physical: &Arc<dyn Physical>) -> Result<()> {
         // SAFETY: the range was mapped by `map_for`; that no kernel uses it is the caller's argument (it buries what may be used).
         unsafe { cu!(cuMemUnmap(self.base + offset as u64, physical.bytes())) }
+    }
+
+    /// [`Self::unmap_entry`] where nobody can be given the error.
+    fn let_go(&self, offset: usize, physical: &Arc<dyn Physical>) {
+        if let Err(error) = self.unmap_entry(offset, physical) {
+            say_kept(&self.device, self.base + offset as u64, physical.bytes(), &error);
+        }
+    }
+}
+
+/// A context that has failed, or the driver at the end of the process, unmaps nothing and has let go of it all: told elsewhere, or no news.
+fn say_kept(device: &CudaDevice, at: DevPtr, bytes: usize, error: &Error) {
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    if error.id != 73 && !process::is_ending() && !TOLD.swap(true, Ordering::Relaxed) {
+        warn!(
+            "GINRS-E006 memory stays mapped | device {}, {bytes} bytes at {at:#x} | {} | they are lost to this process (told once) | fix: \
+             report this",
+            device.context.device, error.text
+        );
     }
 }
 
@@ -151,7 +175,8 @@ impl Reservation for CudaReservation {
         let failed = results.iter().find_map(|result| result.clone().err());
         let Some(error) = failed else { return Ok(()) };
         for ((offset, physical), _) in wanted.iter().zip(&results).filter(|(_, result)| result.is_ok()) {
-            let _ = self.unmap(*offset, physical.bytes());
+            self.let_go(*offset, physical);
+            self.mapped.lock().remove(offset);
         }
         Err(error)
     }
@@ -172,7 +197,7 @@ impl Drop for CudaReservation {
     fn drop(&mut self) {
         let Ok(_inside) = self.device.context.enter() else { return };
         for (&at, physical) in &*self.mapped.lock() {
-            let _ = self.unmap_entry(at, physical);
+            self.let_go(at, physical);
         }
         if let Ok(driver) = driver() {
             // SAFETY: the whole range is ours and nothing is mapped in it any more; whoever used addresses inside held an Arc.

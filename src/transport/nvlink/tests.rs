@@ -3,10 +3,10 @@
 use super::*;
 use crate::device::cpu::CpuDevice;
 use crate::device::{Device, Physical};
+use crate::sync::Mutex;
 use crate::transport::contract;
 use crate::transport::delayed::{Delayed, Started};
 use crate::transport::{SIGNALS, Source};
-use parking_lot::Mutex;
 use std::sync::Arc;
 
 fn delayed(serves: Vec<bool>, seed: u64) -> Nvlink {

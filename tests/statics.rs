@@ -1,0 +1,106 @@
+//! What a forked child and an exiting thread inherit, read from the sources.
+//!
+//! A child of fork() has the locks of its parent as they stood, and none of the threads that would give them back. So every static
+//! that holds a lock is a `PerProcess`. And thread-local data that has a destructor is gone when destructors of static objects call
+//! the library: what calls need is `const` and has none.
+
+use std::path::{Path, PathBuf};
+
+/// Types of statics that hold no lock: atomics and constants, and those made for the purpose.
+const HARMLESS: [&str; 6] = ["Atomic", "[AtomicI32;", "[[AtomicU8;", "PerProcess<", "Found<", "&["];
+/// Others, each with its reason.
+const KNOWN: [(&str, &str); 1] = [("AT_LOAD", "a function's address for the loader")];
+/// Thread-local data: it has no destructor, unless calls can do without.
+const THREAD_LOCAL: [(&str, &str); 5] = [
+    ("DEVICE", "a number"),
+    ("HOME", "a number"),
+    ("CURRENT", "a number"),
+    ("GROUP", "in ManuallyDrop"),
+    ("ENDED", "a destructor, used by try_with alone"),
+];
+/// The same in cpu-device.
+const OF_CPU_DEVICE: [(&str, &str); 7] = [
+    ("BLOCK", "an address"),
+    ("MODE", "a number"),
+    ("FLAGS", "a number"),
+    ("LAST", "a number"),
+    ("CURRENT", "a number"),
+    ("PER_THREAD_STREAMS", "in ManuallyDrop"),
+    ("ENDED", "a destructor, used by try_with alone"),
+];
+
+fn sources(folder: &Path, into: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => sources(&path, into),
+            false if path.extension().is_some_and(|extension| extension == "rs") => into.push(path),
+            false => {}
+        }
+    }
+}
+
+/// A declaration of a static.
+struct Static {
+    place: String,
+    name: String,
+    kind: String,
+    thread_local: bool,
+    constant: bool,
+}
+
+/// Those of the library itself: tests at the end of a file may hold what they like.
+fn statics(folder: &str) -> Vec<Static> {
+    let mut files = Vec::new();
+    sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join(folder), &mut files);
+    let mut found = Vec::new();
+    for file in files {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let text = text.split("#[cfg(test)]\nmod tests").next().unwrap();
+        let mut thread_local = false;
+        for (number, line) in (1..).zip(text.lines()) {
+            let line = line.trim_start();
+            thread_local = (thread_local || line.starts_with("thread_local!")) && line != "}";
+            let line = line.strip_prefix("pub ").unwrap_or(line);
+            let line = line.strip_prefix("pub(super) ").or(line.strip_prefix("pub(crate) ")).unwrap_or(line);
+            let Some((name, kind)) = line.strip_prefix("static ").and_then(|rest| rest.split_once(": ")) else { continue };
+            let place = format!("{}:{number}", file.display());
+            let constant = kind.contains("= const {");
+            found.push(Static { place, name: name.into(), kind: kind.into(), thread_local, constant });
+        }
+    }
+    assert!(!found.is_empty());
+    found
+}
+
+#[test]
+fn no_static_holds_a_lock_that_a_forked_child_would_wait_for() {
+    for Static { place, name, kind, .. } in statics("src").iter().filter(|found| !found.thread_local) {
+        let harmless = HARMLESS.iter().any(|start| kind.starts_with(start)) || KNOWN.iter().any(|(known, _)| known == name);
+        assert!(
+            harmless,
+            "{place}: static {name}: {kind}\nfix: make it a PerProcess (src/process.rs), or say here why it may stay"
+        );
+    }
+}
+
+/// What waits in one of these waits in a table of the process, whose locks fork() copies as they stand.
+#[test]
+fn no_lock_is_of_a_crate_that_keeps_a_table_of_waiting_threads() {
+    let mut files = Vec::new();
+    sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut files);
+    for file in files {
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert!(!text.contains("use parking_lot"), "{}\nfix: use crate::sync", file.display());
+    }
+}
+
+#[test]
+fn no_call_needs_thread_local_data_that_may_be_gone() {
+    for (folder, known) in [("src", &THREAD_LOCAL[..]), ("cpu-device/src", &OF_CPU_DEVICE[..])] {
+        for Static { place, name, constant, .. } in statics(folder).iter().filter(|found| found.thread_local) {
+            let known = known.iter().any(|(other, _)| other == name);
+            assert!(known && *constant, "{place}: thread-local {name}\nfix: `const`, without a destructor, and say so here");
+        }
+    }
+}

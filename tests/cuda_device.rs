@@ -266,3 +266,79 @@ fn what_is_retired_has_gone_and_what_is_buried_goes() {
         assert!(!device.idle());
     });
 }
+
+/// The newest warning.
+fn warned() -> String {
+    // SAFETY: a static buffer that always holds a NUL.
+    unsafe { std::ffi::CStr::from_ptr(ginrs::log::last_error_ptr()) }.to_string_lossy().into_owned()
+}
+
+#[test]
+fn a_copy_that_never_ends_is_an_error_in_time_and_the_next_one_does_not_wait_again() {
+    let settings = [("GINRS_MOCK_FAIL", "copy:3:hang"), ("GINRS_TIMEOUT", "2")];
+    on_cuda("a_copy_that_never_ends_is_an_error_in_time_and_the_next_one_does_not_wait_again", &settings, || {
+        let device = first();
+        let memory = device.objects(64).unwrap();
+        let error = (0..3).find_map(|_| device.write(memory.device(), &[1; 8]).err()).unwrap();
+        assert_eq!((error.code, error.id), (Code::UnhandledCudaError, 4), "{error}");
+        let begin = Instant::now();
+        assert_eq!(device.write(memory.device(), &[1; 8]).unwrap_err().id, 4);
+        assert_eq!(device.zero(memory.device(), 8).unwrap_err().id, 4);
+        assert!(begin.elapsed() < Duration::from_secs(2), "{:?}", begin.elapsed());
+        assert!(device.health().is_ok(), "slow is not broken");
+    });
+}
+
+#[test]
+fn the_end_of_a_copy_queue_waits_for_a_copy_that_never_ends_only_so_long() {
+    let settings = [("GINRS_MOCK_FAIL", "copy:2:hang"), ("GINRS_TIMEOUT", "1")];
+    on_cuda("the_end_of_a_copy_queue_waits_for_a_copy_that_never_ends_only_so_long", &settings, || {
+        let device = first();
+        let memory = device.objects(64).unwrap();
+        let mut queue = device.copy_queue().unwrap();
+        queue.copy(&[Copy { from: memory.device(), to: memory.device() + 32, bytes: 8 }]).unwrap();
+        drop(queue);
+        assert!(warned().contains("GINRS-E004"), "{}", warned());
+    });
+}
+
+#[test]
+fn a_failed_device_is_told_while_a_copy_is_under_way() {
+    let settings = [("GINRS_MOCK_FAIL", "copy:2:hang,copy:3:700"), ("GINRS_TIMEOUT", "30")];
+    on_cuda("a_failed_device_is_told_while_a_copy_is_under_way", &settings, || {
+        let device = first();
+        let memory = device.objects(64).unwrap();
+        let (at, slow) = (memory.device(), device.clone());
+        let writer = std::thread::spawn(move || slow.write(at, &[1; 8]));
+        std::thread::sleep(Duration::from_millis(200));
+        let mut queue = device.copy_queue().unwrap();
+        queue.copy(&[Copy { from: at, to: at + 32, bytes: 8 }]).unwrap();
+        let begin = Instant::now();
+        while device.health().is_ok() && begin.elapsed() < Duration::from_secs(20) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(device.health().err().map(|error| error.id), Some(73));
+        assert!(writer.join().unwrap().is_err());
+    });
+}
+
+#[test]
+fn a_driver_that_does_not_say_who_reaches_whom_is_told() {
+    let settings = [("GINRS_MOCK_FAIL", "cuDeviceCanAccessPeer:1:999"), ("GINRS_MOCK_DEVICES", "2")];
+    on_cuda("a_driver_that_does_not_say_who_reaches_whom_is_told", &settings, || {
+        let (one, two) = (first(), device::get(1).unwrap());
+        assert!(!one.reaches(two.bus_id()));
+        assert!(warned().contains("GINRS-E003") && warned().contains("host memory"), "{}", warned());
+        assert!(one.reaches(two.bus_id()));
+    });
+}
+
+#[test]
+fn memory_that_stays_mapped_is_told() {
+    on_cuda("memory_that_stays_mapped_is_told", &[("GINRS_MOCK_FAIL", "cuMemUnmap:1:1")], || {
+        let device = first();
+        let at = device.alloc(MIB).unwrap();
+        device.free(at).unwrap();
+        assert!(warned().contains("GINRS-E006"), "{}", warned());
+    });
+}

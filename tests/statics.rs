@@ -19,13 +19,14 @@ const THREAD_LOCAL: [(&str, &str); 5] = [
     ("ENDED", "a destructor, used by try_with alone"),
 ];
 /// The same in cpu-device.
-const OF_CPU_DEVICE: [(&str, &str); 7] = [
+const OF_CPU_DEVICE: [(&str, &str); 8] = [
     ("BLOCK", "an address"),
     ("MODE", "a number"),
     ("FLAGS", "a number"),
     ("LAST", "a number"),
     ("CURRENT", "a number"),
     ("PER_THREAD_STREAMS", "in ManuallyDrop"),
+    ("WINDOWS", "of threads that run blocks: kernels alone ask for it"),
     ("ENDED", "a destructor, used by try_with alone"),
 ];
 

@@ -27,8 +27,9 @@ static void wantText(const char* part) {
   }
 }
 
-/* Every function on a handle that is none. */
-static void onHandle(ncclComm_t comm) {
+/* Every function on a handle that is none, or whose communicator has gone: what was made on that one has gone along, and may be given
+ * back all the same. */
+static void onHandle(ncclComm_t comm, ncclResult_t givenBack) {
   void* p = &wrong;
   int n;
   ncclResult_t state;
@@ -41,11 +42,11 @@ static void onHandle(ncclComm_t comm) {
   WANT(ncclInvalidArgument, ncclCommUserRank(comm, &n));
   WANT(ncclInvalidArgument, ncclCommGetAsyncError(comm, &state));
   WANT(ncclInvalidArgument, ncclCommRegister(comm, p, 4, &p));
-  WANT(ncclInvalidArgument, ncclCommDeregister(comm, p));
+  WANT(givenBack, ncclCommDeregister(comm, p));
   WANT(ncclInvalidArgument, ncclCommWindowRegister(comm, p, 4, &win, 0));
-  WANT(ncclInvalidArgument, ncclCommWindowDeregister(comm, win));
+  WANT(givenBack, ncclCommWindowDeregister(comm, win));
   WANT(ncclInvalidArgument, ncclDevCommCreate(comm, &reqs, (void*)devComm));
-  WANT(ncclInvalidArgument, ncclDevCommDestroy(comm, (void*)devComm));
+  WANT(givenBack, ncclDevCommDestroy(comm, (void*)devComm));
   if (ncclTeamWorld(comm).nRanks != 0 || ncclTeamLsa(comm).nRanks != 0 || ncclTeamRail(comm).nRanks != 0) wrong = 1;
   if (ncclTeamRankToWorld(comm, ncclTeamWorld(comm), 0) != -1) wrong = 1;
   if (ncclTeamRankToLsa(comm, ncclTeamWorld(comm), 0) != -1) wrong = 1;
@@ -379,18 +380,74 @@ static void withCommunicator(void) {
   WANT(ncclInvalidArgument, ncclCommFinalize(comm));
   WANT(ncclInvalidArgument, ncclCommWindowRegister(comm, &n, 4, &win, 0));
   WANT(ncclSuccess, ncclCommDestroy(comm));
-  onHandle(comm);
+  onHandle(comm, ncclSuccess);
   wantText("already destroyed");
   free(devComm);
 }
 
+/* Whatever fails leaves NULL where a handle was to go, and a device communicator of zeros. */
+static void failuresLeaveNothing(void) {
+  static const char zeros[200];
+  char* junk = (char*)malloc(200);
+  ncclUniqueId id, none;
+  ncclComm_t good, comm, pair[2];
+  ncclWindow_t win;
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  ncclDevCommRequirements_t reqs;
+  int same[2] = {0, 0}, self = 0;
+  memset(&none, 0x5a, sizeof none);
+  memset(&reqs, 0, sizeof reqs);
+  reqs.lsaBarrierCount = -1;
+  WANT(ncclSuccess, ncclGetUniqueId(&id));
+  WANT(ncclSuccess, ncclCommInitRank(&good, 1, id, 0));
+#define LEAVES(call)                                \
+  do {                                              \
+    comm = (ncclComm_t)(size_t)0x5a5a5a5a;          \
+    if ((call) == ncclSuccess || comm != NULL) {    \
+      printf("%s: left %p\n", #call, (void*)comm);  \
+      wrong = 1;                                    \
+    }                                               \
+  } while (0)
+  LEAVES(ncclCommInitRank(&comm, 0, id, 0));
+  LEAVES(ncclCommInitRank(&comm, 1, none, 0));
+  LEAVES(ncclCommInitRankConfig(&comm, 2, id, 2, NULL));
+  config.magic = 1;
+  LEAVES(ncclCommInitRankConfig(&comm, 1, id, 0, &config));
+  config.magic = ((ncclConfig_t)NCCL_CONFIG_INITIALIZER).magic;
+  config.blocking = 0;
+  LEAVES(ncclCommInitRankConfig(&comm, 1, none, 0, &config));
+  LEAVES(ncclCommInitRankScalable(&comm, 1, 0, 0, &id, NULL));
+  LEAVES(ncclCommInitRankScalable(&comm, 1, 0, 1, NULL, NULL));
+  LEAVES(ncclCommSplit(NULL, 0, 0, &comm, NULL));
+  LEAVES(ncclCommSplit((ncclComm_t)(size_t)16, 0, 0, &comm, NULL));
+  LEAVES(ncclCommShrink(good, &self, 1, &comm, NULL, 0));
+  LEAVES(ncclCommShrink(good, NULL, 1, &comm, NULL, 0));
+  WANT(ncclSuccess, ncclGroupStart());
+  LEAVES(ncclCommInitRank(&comm, 1, none, 0));
+  if (ncclGroupEnd() == ncclSuccess) wrong = 1;
+  pair[0] = pair[1] = good;
+  WANT(ncclInvalidUsage, ncclCommInitAll(pair, 2, same));
+  if (pair[0] || pair[1]) wrong = 1, printf("ncclCommInitAll left %p %p\n", (void*)pair[0], (void*)pair[1]);
+  win = (ncclWindow_t)good;
+  if (ncclCommWindowRegister(NULL, &win, 4, &win, 0) == ncclSuccess || win) wrong = 1, printf("a window was left\n");
+  for (int i = 0; i < 2; i++) {
+    memset(junk, 0x5a, 200);
+    if (ncclDevCommCreate(i ? NULL : good, &reqs, (void*)junk) == ncclSuccess || memcmp(junk, zeros, 200)) {
+      wrong = 1, printf("ncclDevCommCreate left something\n");
+    }
+  }
+  WANT(ncclSuccess, ncclCommDestroy(good));
+  free(junk);
+}
+
 int main(void) {
   withoutCommunicator();
+  failuresLeaveNothing();
   configs();
-  onHandle(NULL);
-  onHandle((ncclComm_t)&wrong);
-  onHandle((ncclComm_t)(size_t)1);
-  onHandle((ncclComm_t)(size_t)0xdeadbeefdeadbeefull);
+  onHandle(NULL, ncclInvalidArgument);
+  onHandle((ncclComm_t)&wrong, ncclInvalidArgument);
+  onHandle((ncclComm_t)(size_t)1, ncclInvalidArgument);
+  onHandle((ncclComm_t)(size_t)0xdeadbeefdeadbeefull, ncclInvalidArgument);
   wantText("not a communicator");
   children(NULL);
   collectives(NULL, ncclInvalidArgument);

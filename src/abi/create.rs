@@ -2,12 +2,12 @@
 //! lives from ncclGroupEnd on; so is that of a non-blocking one, which lives once it is no longer in progress.
 
 use super::deferred::collective;
-use super::entry::{Outcome, Stop, entry, input, out};
+use super::entry::{Outcome, Stop, entry, input, nothing_yet, out};
 use super::types::*;
 use crate::bootstrap::{Bootstrap, Cancel, UniqueId};
 use crate::comm::create::{Request, create};
 use crate::comm::group::{self, Job, Progress, Stage, Told};
-use crate::comm::handles::{self, Pending};
+use crate::comm::handles::{self, Pending, Removed};
 use crate::comm::{Comm, CommConfig, finish};
 use crate::device::{self, Device};
 use crate::error::{Code, Error, Result};
@@ -19,6 +19,7 @@ use std::sync::atomic::Ordering;
 /// Joins `nranks` ranks into a communicator, on the device that is current. Collective.
 #[unsafe(no_mangle)]
 pub extern "C" fn pncclCommInitRank(comm: *mut ncclComm_t, nranks: c_int, commId: ncclUniqueId, rank: c_int) -> ncclResult_t {
+    nothing_yet(comm);
     entry!(ncclCommInitRank(comm, nranks, rank) {
         collective(|| {
             // SAFETY: NULL is allowed.
@@ -40,6 +41,7 @@ pub unsafe extern "C" fn pncclCommInitRankConfig(
     rank: c_int,
     config: *mut ncclConfig_t,
 ) -> ncclResult_t {
+    nothing_yet(comm);
     entry!(ncclCommInitRankConfig(comm, nranks, rank, config) {
         // SAFETY: the contract above.
         collective(|| init_rank(comm, nranks, &[commId], rank, unsafe { CommConfig::from_c(config) }))
@@ -66,6 +68,10 @@ pub unsafe extern "C" fn pncclCommInitAll(comm: *mut ncclComm_t, ndev: c_int, de
             if n == 0 {
                 return Ok(());
             }
+            if ndev <= device::count()? {
+                // SAFETY: the contract above. A longer list is refused below, and may well be a wrong number.
+                (0..n).for_each(|rank| nothing_yet(unsafe { comm.add(rank) }));
+            }
             let ordinals: Vec<c_int> = match devlist.is_null() {
                 // The last one is asked for before a list is made of them all.
                 true => device::get(ndev - 1).map(|_| (0..ndev).collect())?,
@@ -83,9 +89,22 @@ pub unsafe extern "C" fn pncclCommInitAll(comm: *mut ncclComm_t, ndev: c_int, de
                 // SAFETY: rank is below n, and comm holds n handles. A group is open: this only queues.
                 let _ = defer(unsafe { comm.add(rank) }, request);
             }
-            group::end()?.map_err(Stop::Said)
+            let told = group::end()?;
+            if told.is_err() && !group::open() {
+                // SAFETY: the contract above.
+                (0..n).for_each(|rank| take_back(unsafe { &mut *comm.add(rank) }));
+            }
+            told.map_err(Stop::Said)
         })
     })
+}
+
+/// A rank of ncclCommInitAll, which has failed as a whole.
+fn take_back(comm: &mut ncclComm_t) {
+    if let Ok(Removed::Live(made)) = handles::remove(*comm, true) {
+        finish::abort(made);
+    }
+    *comm = std::ptr::null_mut();
 }
 
 /// Joins as ncclCommInitRankConfig does, at several ids, each the meeting point of a block of consecutive ranks, so that no process
@@ -102,6 +121,7 @@ pub unsafe extern "C" fn pncclCommInitRankScalable(
     commIds: *mut ncclUniqueId,
     config: *mut ncclConfig_t,
 ) -> ncclResult_t {
+    nothing_yet(newcomm);
     entry!(ncclCommInitRankScalable(newcomm, nranks, myrank, nId, commIds, config) {
         collective(|| {
             input("commIds", commIds)?;

@@ -2,7 +2,7 @@
 //! has run.
 
 use super::deferred::{collective, submit};
-use super::entry::{Outcome, entry, input, out};
+use super::entry::{Outcome, entry, input, nothing_yet, out};
 use super::types::*;
 use crate::bail;
 use crate::comm::Comm;
@@ -27,6 +27,7 @@ pub unsafe extern "C" fn pncclDevCommCreate(
     reqs: *const ncclDevCommRequirements_t,
     outDevComm: *mut ncclDevComm,
 ) -> ncclResult_t {
+    nothing_yet(outDevComm);
     // SAFETY: the contract above.
     entry!(ncclDevCommCreate(comm; reqs, outDevComm) |c| { unsafe { create(c, reqs, outDevComm, false) } })
 }
@@ -43,6 +44,7 @@ pub unsafe extern "C" fn ginrsDevCommCreate(
     outDevComm: *mut ncclDevComm,
     flags: c_uint,
 ) -> ncclResult_t {
+    nothing_yet(outDevComm);
     entry!(ginrsDevCommCreate(comm; reqs, outDevComm, flags) |c| {
         known(flags)?;
         // SAFETY: the contract above.

@@ -147,6 +147,14 @@ pub fn out<'a, T>(name: &str, at: *mut T) -> Result<&'a mut std::mem::MaybeUnini
     Ok(unsafe { &mut *at.cast() })
 }
 
+/// What a call will make stands for nothing until it has: after a failure, whatever failed, `*at` is NULL (or zero), as with NCCL.
+pub fn nothing_yet<T>(at: *mut T) {
+    if !at.is_null() && at.is_aligned() {
+        // SAFETY: writable memory for a T by the C contract; every T used here is valid with all bytes zero.
+        unsafe { at.write_bytes(0, 1) };
+    }
+}
+
 /// An input pointer that may be read.
 pub fn input<'a, T>(name: &str, at: *const T) -> Result<&'a T> {
     check(name, at)?;

@@ -2,7 +2,7 @@
 //! until the child stands; the child's handle is NULL before.
 
 use super::deferred::{collective, submit};
-use super::entry::{entry, out};
+use super::entry::{entry, nothing_yet, out};
 use super::types::*;
 use crate::bail;
 use crate::comm::group::{self, Stage};
@@ -26,6 +26,7 @@ pub unsafe extern "C" fn pncclCommSplit(
     newcomm: *mut ncclComm_t,
     config: *mut ncclConfig_t,
 ) -> ncclResult_t {
+    nothing_yet(newcomm);
     entry!(ncclCommSplit(comm; color, key, newcomm, config) |c| {
         collective(|| {
             c.may_have_children()?;
@@ -64,6 +65,7 @@ pub unsafe extern "C" fn pncclCommShrink(
     config: *mut ncclConfig_t,
     shrinkFlags: c_int,
 ) -> ncclResult_t {
+    nothing_yet(newcomm);
     entry!(ncclCommShrink(comm; excludeRanksList, excludeRanksCount, newcomm, config, shrinkFlags) |c| {
         collective(|| {
             // SAFETY: the contract above.
@@ -87,12 +89,12 @@ fn refuse(text: String) -> Result<()> {
     bail!(InvalidArgument, 62, "{text}")
 }
 
-/// Checks what both functions take; `*newcomm` is NULL from now on.
+/// Checks what both functions take.
 ///
 /// # Safety
 /// As [`pncclCommSplit`].
 unsafe fn prepare(parent: &Comm, newcomm: *mut ncclComm_t, config: *mut ncclConfig_t) -> Result<CommConfig> {
-    out("newcomm", newcomm)?.write(std::ptr::null_mut());
+    out("newcomm", newcomm)?;
     parent.may_have_children()?;
     match config.is_null() {
         true => Ok(parent.config.clone()),

@@ -6,7 +6,7 @@ use super::{Collectives, Ready, table};
 use crate::abi::types::ncclLLA2AHandle_t;
 use crate::comm::Comm;
 use crate::devcomm::{self, Requirements, Resource};
-use crate::device::{Kernels, Kind};
+use crate::device::Kernels;
 use crate::error::{Code, Error, Result};
 use crate::sync::Mutex;
 use crate::{config, hint, info, window};
@@ -31,18 +31,19 @@ pub fn prepare(comm: &Comm) -> Result<()> {
     Ok(())
 }
 
-/// A communicator that was to have collectives and has none is a warning, once in a process; one that was made without them is not.
+/// A communicator that was to have collectives and has none is a warning, once in a process. One of a library that has no kernels for
+/// them, or where they are off, is as it was built or asked for.
 fn say(comm: &Comm, error: &Error) {
     static TOLD: AtomicBool = AtomicBool::new(false);
     let text = format!("{} has no collectives: {error}", comm.tag());
-    let meant = error.id == OFF || error.id == NO_KERNELS && comm.device.kind() == Kind::Cpu;
+    let meant = matches!(error.id, OFF | NO_KERNELS);
     match meant || TOLD.swap(true, Ordering::Relaxed) {
         true => info!(INIT, "{text}"),
         false => hint!("{text}; everything else works (told once)"),
     }
 }
 
-/// Numbers of errors: collectives were switched off; there are no kernels for them, which on the CPU device means a program without any.
+/// Numbers of errors: collectives were switched off, there are no kernels for them.
 const OFF: u16 = 92;
 const NO_KERNELS: u16 = 90;
 

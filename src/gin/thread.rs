@@ -9,12 +9,11 @@ use super::place;
 use super::proxy::Engine;
 use crate::device::{Device, Kind};
 use crate::error::{Error, Result};
-use crate::process::{self, PerProcess};
+use crate::process::{self, Joinable, PerProcess};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::{log, panic};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// An engine with its lock: whoever gets it runs the step, nobody waits for it.
@@ -66,7 +65,15 @@ impl Pump {
     /// No step after this returns, no peer waits for one, and no region is known any more.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
-        self.engine.lock().close();
+        let end = Instant::now() + PATIENCE;
+        loop {
+            match self.engine.try_lock() {
+                Some(mut engine) => return engine.close(),
+                // Told where the thread is waited for; it keeps the engine and all that this stands on.
+                None if Instant::now() > end => return,
+                None => std::thread::sleep(Duration::from_micros(50)),
+            }
+        }
     }
 }
 
@@ -80,6 +87,8 @@ struct Idle {
     quiet: Duration,
 }
 
+/// How long a step that is under way is waited for, at the end: it is some microseconds long, unless the driver does not come back.
+const PATIENCE: Duration = Duration::from_secs(10);
 const QUIET: Duration = Duration::from_millis(100);
 /// Others get the core so often while it spins, if there are others.
 const COURTESY: u32 = 4096;
@@ -123,7 +132,7 @@ impl Common {
 /// One device's proxy thread; ends when the last communicator lets go of it.
 pub struct ProxyThread {
     common: Arc<Common>,
-    handle: Option<JoinHandle<()>>,
+    handle: Option<Joinable>,
     owner: u32,
 }
 
@@ -145,7 +154,7 @@ impl ProxyThread {
             changed: Condvar::new(),
         });
         let (body, orphans, theirs) = (common.clone(), common.clone(), device.clone());
-        let handle = process::service_thread(
+        let handle = Joinable::start(
             &format!("ginrs gin {}", device.ordinal()),
             move || run(&body, theirs.as_ref()),
             move |error| orphans.members.lock().pumps.iter().for_each(|pump| _ = pump.abort.raise(error.clone())),
@@ -172,8 +181,8 @@ impl Drop for ProxyThread {
         if let Some(handle) = self.handle.take()
             && self.owner == std::process::id()
         {
-            // A panic in it has been told; a forked child has no such thread.
-            let _ = handle.join();
+            // A forked child has no such thread.
+            handle.join(PATIENCE);
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Failures on demand: GINRS_MOCK_FAIL is `function:nth call:CUresult`, several between commas; `copy` stands for each copy that a
-//! stream carries out.
+//! stream carries out. `hang` in place of a result: the call, or the copy, never ends.
 
 use crate::error::Code;
+use std::ffi::c_int;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,6 +12,8 @@ struct Planned {
     code: Code,
     seen: AtomicU64,
 }
+
+const HANG: Code = Code(c_int::MAX);
 
 /// # Panics
 /// On a plan that cannot be read: a test that means to fail a call must not pass because of a typing error.
@@ -22,7 +25,8 @@ fn planned() -> &'static [Planned] {
 fn read(plan: &str) -> Vec<Planned> {
     let one = |word: &str| {
         let [name, nth, code] = word.split(':').collect::<Vec<_>>()[..] else { return None };
-        let (nth, code) = (nth.parse().ok()?, Code(code.parse().ok()?));
+        let code = if code == "hang" { HANG } else { Code(code.parse().ok()?) };
+        let nth = nth.parse().ok()?;
         (nth > 0 && code.0 > 0).then(|| Planned { name: name.into(), nth, code, seen: AtomicU64::new(0) })
     };
     let words = plan.split(',').filter(|word| !word.is_empty());
@@ -31,7 +35,11 @@ fn read(plan: &str) -> Vec<Planned> {
 
 /// Whether this call is the one to fail, and how.
 pub fn due(name: &str) -> Option<Code> {
-    due_in(planned(), name)
+    let code = due_in(planned(), name);
+    while code == Some(HANG) {
+        std::thread::park();
+    }
+    code
 }
 
 fn due_in(planned: &[Planned], name: &str) -> Option<Code> {

@@ -104,7 +104,6 @@ functions! {
     cuMemcpyDtoHAsync_v2(*mut c_void, CUdeviceptr, usize, CUstream);
     cuStreamCreate(*mut CUstream, c_uint);
     cuStreamDestroy_v2(CUstream);
-    cuStreamSynchronize(CUstream);
     cuStreamQuery(CUstream);
     cuStreamIsCapturing(CUstream, *mut CUstreamCaptureStatus);
     cuStreamWriteValue64_v2(CUstream, CUdeviceptr, u64, c_uint);

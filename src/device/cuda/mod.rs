@@ -40,7 +40,7 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
-use stream::{STAGING, Transfers};
+use stream::{RawStream, STAGING, Transfers};
 
 /// One GPU. One object per process and device, kept until cudaDeviceReset takes its context away.
 pub struct CudaDevice {
@@ -52,6 +52,8 @@ pub struct CudaDevice {
     objects: Mutex<Objects>,
     pinned: Mutex<Pool>,
     transfers: Mutex<Option<Transfers>>,
+    /// Of the transfers, beside their lock: whether the device is well is asked while one is under way, too.
+    stream: OnceCell<Arc<RawStream>>,
     patient: OnceCell<Option<Reaper>>,
     prompt: OnceCell<Option<Reaper>>,
     pages: Mutex<shared::Retired>,
@@ -107,6 +109,7 @@ impl CudaDevice {
             objects: Mutex::new(Objects { pool: Pool::new(256), chunks: Vec::new() }),
             pinned: Mutex::new(Pool::new(4096)),
             transfers: Mutex::new(None),
+            stream: OnceCell::new(),
             patient: OnceCell::new(),
             prompt: OnceCell::new(),
             pages: Mutex::default(),
@@ -140,7 +143,9 @@ impl CudaDevice {
         let _inside = self.context.enter()?;
         let mut transfers = self.transfers.lock();
         if transfers.is_none() {
-            *transfers = Some(Transfers::new(self.control(2 * STAGING)?)?);
+            let stream = Arc::new(RawStream::new()?);
+            *transfers = Some(Transfers::new(stream.clone(), self.control(2 * STAGING)?));
+            let _ = self.stream.set(stream);
         }
         work(transfers.as_mut().expect("made above"))
     }
@@ -311,12 +316,11 @@ impl Device for CudaDevice {
     }
 
     fn health(&self) -> Result<()> {
-        // Before the first transfer there are no kernels of ours to wait for; during one its own result tells.
-        let Some(transfers) = self.transfers.try_lock() else { return Ok(()) };
-        match &*transfers {
-            Some(transfers) => transfers.health(&self.context),
-            None => Ok(()),
-        }
+        // Before the first transfer there are no kernels of ours to wait for.
+        let Some(stream) = self.stream.get() else { return Ok(()) };
+        let _inside = self.context.enter();
+        // Every call tells of a context that has failed, also about a stream where nothing went wrong.
+        stream.is_idle().map(drop)
     }
 
     fn bury(&self, remains: Box<dyn Any + Send>) {

@@ -35,6 +35,7 @@ link=(-cudart none -L "$NCCL_LIB" -l:libnccl.so.2 -L "$CUDART_LIB" "-l:$CUDART")
   echo "nvidia suite abi-tests/twice/suite.cu -DTWICE_NO_API ${link[*]}"
   for set in ours nvidia; do
     echo "$set fault abi-tests/twice/fault.cu ${link[*]}"
+    echo "$set refused abi-tests/programs/refused.cu ${link[*]}"
     echo "$set group abi-tests/programs/group.cu ${link[*]}"
     echo "$set coll abi-tests/collectives/suite.cu ${link[*]}"
     echo "$set documentation abi-tests/collectives/documentation.cu ${link[*]}"

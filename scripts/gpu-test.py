@@ -22,6 +22,10 @@ GIN = ["gin", "ginbarriers", "order", "hello", "ring", "gin-alltoall", "hybrid-a
 SUITE = LSA + PARTLY + GIN  # in one binary; `both`, `group` and `documentation` are binaries of their own
 COLL = ["collectives", "streams", "captured", "p2p", "mixed"]  # in one binary
 SINGLE = {"group": "group of {}: ok", "documentation": "documentation of {}: ok"}  # one process that takes the number of ranks
+# refused.cu: what leaves its windows or ids, what kernels of other headers start in direct contexts, and what is all right
+REFUSED = {"ours x ginrs": ["bounds", "fine"], "ours x ginrs, direct": ["bounds", "fine"], "NVIDIA's x ginrs": ["bounds", "fine"],
+           "NVIDIA's x ginrs, direct": ["foreign"]}
+FOREIGN = ["gin", "ginbarriers", "order", "ring", "gin-alltoall", "moe", "torture", "soak"]  # there each of these has to end in GINRS-E081
 RUN_RANK = EXAMPLES + ["api", "moe", "torture"]  # written for a process or a thread per rank
 NODES = ["layout", "ginbarriers", "gin", "hybrid-alltoall", "api", "moe", "torture", "soak"]  # also on two simulated nodes
 NOT_SHARED = ["api", "torture"]  # count launches on a device, or wait for all of its kernels: not where ranks share one
@@ -31,6 +35,7 @@ COLUMNS = {
     "ours x ginrs": ("ours", "ours", "ginrs", "proxy"),
     "ours x ginrs, direct": ("ours", "ours", "ginrs", "direct"),
     "NVIDIA's x ginrs": ("nvidia", "nvidia", "ginrs", "proxy"),
+    "NVIDIA's x ginrs, direct": ("nvidia", "nvidia", "ginrs", "direct"),
     "mixed x ginrs": ("ours", "nvidia", "ginrs", "proxy"),
     "ours x NVIDIA": ("ours", "ours", "nvidia", "proxy"),
     "NVIDIA's x NVIDIA": ("nvidia", "nvidia", "nvidia", "proxy"),
@@ -82,7 +87,7 @@ def command(job, names, prefix):
     if job["binary"] in SINGLE:
         return [*prefix, f"{BUILT}/{even}/{job['binary']}", str(job["ranks"])]
     path = lambda headers: f"{BUILT}/both" if job["binary"] == "both" else f"{BUILT}/{headers}/{job['binary']}"
-    named = [] if job["binary"] == "both" else names
+    named = [] if job["binary"] in ("both", "refused") else names
     if job["mode"] != "processes":
         return [*prefix, path(even), "--threads" if job["mode"] == "threads" else "--one-thread", str(job["ranks"]), *named]
     run = [f"{BUILT}/bin/ginrs-run", "-n", str(job["ranks"]), "--timeout", "590", *prefix]
@@ -103,6 +108,8 @@ def environment(job, taken):
     if len(taken) < job["ranks"]:
         # Streams must not share a hardware queue: kernels of one rank would stand behind those of another that wait for them.
         env.update(GINRS_SHARE_DEVICE="1", CUDA_DEVICE_MAX_CONNECTIONS="32")
+    if job["binary"] == "refused":
+        env["NCCL_DEBUG"] = "NONE"  # what these programs provoke
     if library == "ginrs":
         env["NCCL_GIN_BACKEND"] = backend
         if job["nodes"] == 2:
@@ -141,6 +148,12 @@ def judge(job, names, text, code):
         right = code == 0 and SINGLE[job["binary"]].format(job["ranks"]) in text
         no_gin = COLUMNS[job["column"]][2] == "nvidia" and "GIN not supported" in text
         return [(job["binary"], "ok" if right else "no GIN" if no_gin else last_words(text, code), text)]
+    if job["binary"] == "refused":
+        right = code == 0 and all(f"rank {rank} of {job['ranks']}: ok," in text for rank in range(job["ranks"]))
+        return [(names[0], "ok" if right else last_words(text, code), text)]
+    if job["column"] == "NVIDIA's x ginrs, direct":
+        told = code not in (None, 0) and "GINRS-E081" in text
+        return [(names[0], "ok, told" if told else last_words(text, code), text)]
     judged = []
     starts = list(re.finditer(r"^(?:\[0\] )?([a-z0-9-]+) starts$", text, re.M))
     for at, start in enumerate(starts):
@@ -164,7 +177,9 @@ def run_job(pool, job, prefix=(), extra=None, limit=LIMIT, end=float("inf")):
     try:
         while names and time.time() < end:
             began = time.time()
-            text, code = execute(command(job, names, prefix), {**environment(job, taken), **(extra or {})}, limit)
+            own = {"REFUSED": names[0]} if job["binary"] == "refused" else {}
+            ran = names[:1] if job["column"] == "NVIDIA's x ginrs, direct" else names  # the first ends the process
+            text, code = execute(command(job, ran, prefix), {**environment(job, taken), **own, **(extra or {})}, 60 if own else limit)
             for name, result, said in judge(job, names, text, code):
                 results.append(dict(job, name=name, result=result, text=said, seconds=round(time.time() - began, 2)))
                 names.remove(name)
@@ -177,6 +192,8 @@ def suite_names(column, mode, nodes):
     even, odd, library, backend = COLUMNS[column]
     for name in SUITE:
         if "nvidia" in (even, odd) and name in OUT:
+            continue
+        if column == "NVIDIA's x ginrs, direct" and (name not in FOREIGN or mode != "processes"):
             continue
         if backend == "direct" and name in LSA or mode == "one thread" and name in RUN_RANK or nodes == 2 and name not in NODES:
             continue
@@ -201,6 +218,8 @@ def jobs(counts, only, columns, wanted, alone):
                 yield from job("suite", column, ranks, mode, suite_names(column, mode, 1))
                 if library == "ginrs" and backend == "proxy" and ranks % 2 == 0:
                     yield from job("suite", column, ranks, mode, suite_names(column, mode, 2), 2)
+                if mode != "one thread":
+                    yield from job("refused", column, ranks, mode, REFUSED.get(column, []))
                 if backend == "proxy":
                     yield from job("coll", column, ranks, mode, COLL)
                     if library == "ginrs" and ranks % 2 == 0:
@@ -209,7 +228,7 @@ def jobs(counts, only, columns, wanted, alone):
                 for mode in modes:
                     yield from job("both", column, ranks, mode, ["both"])
             else:
-                for binary in SINGLE if backend == "proxy" else ["group"]:
+                for binary in SINGLE if backend == "proxy" else ["group"] if even == "ours" else []:
                     yield from job(binary, column, ranks, "one thread", [binary])
 
 
@@ -232,7 +251,7 @@ def table(results):
     lines = ["| program | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
     listed = lambda runs: " ".join(f"{n}{''.join(l for m, l in MODES.items() if (n, m) in {(r['ranks'], r['mode']) for r in runs})}"
                                    for n in sorted({r["ranks"] for r in runs}))
-    for name, nodes in [(name, 1) for name in SUITE + ["both"] + COLL + list(SINGLE)] + [(name, 2) for name in NODES + COLL]:
+    for name, nodes in [(name, 1) for name in SUITE + ["bounds", "fine", "foreign", "both"] + COLL + list(SINGLE)] + [(name, 2) for name in NODES + COLL]:
         cells = []
         for column in columns:
             runs = [r for r in results if (r["name"], r["column"], r["nodes"]) == (name, column, nodes)]

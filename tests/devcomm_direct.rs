@@ -22,6 +22,8 @@ struct Extension {
     signals: u64,
     largest: u64,
     ids: [u32; 2],
+    refusal: u64,
+    own: [u64; 3],
 }
 
 const FLAG: u32 = 1;
@@ -54,7 +56,7 @@ fn everyone_adds_to_everyone_and_reused_ids_start_at_zero(comm: &Comm) {
     for c in 0..4 {
         let (abi, ext) = context(&dc, c);
         let version = ginrs::gin::context::EXTENSION_VERSION;
-        assert_eq!((ext.version, ext.flags, ext.largest, ext.ids), (version, FLAG, 512 << 10, [65536, 65536]));
+        assert_eq!((ext.version, ext.flags, ext.largest, ext.ids), (version, FLAG, 256 << 10, [65536, 65536]));
         assert_eq!(abi.signals + 8 * u64::from(dc.ginSignalBase), signal(&dc, c, comm.rank, 0));
     }
     // Rank r leaves its mark in word r % 3 of every rank, as its kernels would; words of one context are no other's.

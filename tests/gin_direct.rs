@@ -1,11 +1,12 @@
-//! The queue of a direct context: it takes large puts, and refuses what would have the proxy raise a word of the kernels.
+//! The queues of direct contexts: their own takes large puts, the one that kernels of other headers see takes nothing; and the word in
+//! which kernels leave what they refused.
 
 mod support;
 
 use ginrs::device::{Device, cpu::CpuDevice};
 use ginrs::error::Code;
 use ginrs::gin::Backend;
-use ginrs::gin::descriptor::{Descriptor, SignalOp};
+use ginrs::gin::descriptor::{Descriptor, SignalOp, Source};
 use ginrs::gin::direct::Signals;
 use ginrs::gin::model::Kernel;
 use std::sync::atomic::Ordering::{Acquire, Release};
@@ -47,26 +48,73 @@ fn puts_without_actions_are_carried_and_flushed() {
     ranks[0].gin.drain().unwrap();
 }
 
+/// Everything that a kernel posts in vain ends the communicator, at once and by name, and then is credited.
+fn refused(post: impl Fn(&Rank, &Kernel), who: &Kernel, ranks: &[Rank], number: u16, words: &[&str]) {
+    post(&ranks[0], who);
+    eventually("abort", || ranks[0].gin.step() || ranks[0].abort.is_raised());
+    let cause = ranks[0].abort.cause().unwrap();
+    assert_eq!((cause.code, cause.id), (Code::InvalidUsage, number), "{cause}");
+    for text in words {
+        assert!(cause.text.contains(text), "{text} is missing in {cause}");
+    }
+    let peer = direct(&ranks[1], 0);
+    assert_eq!(((0..8).map(|id| peer.signal(id).load(Acquire)).sum::<u64>(), who.aborted()), (0, true));
+    assert!(ranks[1].bytes(0, 64).iter().all(|&byte| byte == 0));
+    eventually("credit after the abort", || who.flushed(1, who.claimed(1)) || ranks[0].gin.step());
+}
+
+type Make = fn(&Rank) -> Descriptor;
+
+fn value(rank: &Rank) -> Descriptor {
+    Descriptor { source: Source::Inline(7), ..rank.put(0, 0, 8) }
+}
+
 #[test]
-fn a_signal_or_counter_in_its_queue_ends_the_communicator_and_says_whose_fault_it_is() {
-    type Make = fn(&Rank) -> Descriptor;
-    let cases: [(Make, &str); 3] = [
-        (|_| signal(5, SignalOp::Inc), "signal 5"),
-        (|rank| Descriptor { signal: Some((6, SignalOp::Add(9))), ..rank.put(0, 0, 8) }, "signal 6"),
-        (|rank| Descriptor { counter: Some(2), ..rank.put(0, 0, 8) }, "counter 2"),
+fn whatever_a_kernel_of_other_headers_posts_ends_the_communicator_and_says_whose_fault_it_is() {
+    let cases: [(Make, &str); 7] = [
+        (|rank| rank.put(0, 0, 8), "a put for the proxy"),
+        (value, "a putValue for"),
+        (|_| signal(5, SignalOp::Inc), "a signal for"),
+        (|rank| Descriptor { signal: Some((6, SignalOp::Add(9))), ..rank.put(0, 0, 8) }, "a put with a signal for"),
+        (|rank| Descriptor { signal: Some((6, SignalOp::Inc)), ..value(rank) }, "a putValue with a signal for"),
+        (|rank| Descriptor { counter: Some(2), ..rank.put(0, 0, 8) }, "a put with a counter for"),
+        (|_| Descriptor { counter: Some(2), ..signal(5, SignalOp::Inc) }, "a put with a signal and a counter"),
+    ];
+    for context in 0..2 {
+        for (make, what) in cases {
+            let ranks = ranks();
+            ranks[0].bytes(0, 64).fill(7);
+            // SAFETY: the ranks outlive it.
+            let kernel = unsafe { Kernel::attach_foreign(ranks[0].gin.context(Backend::Direct, context)) };
+            let post = |rank: &Rank, kernel: &Kernel| _ = kernel.post(1, &make(rank), || _ = rank.gin.step());
+            let words = [what, "NCCL_GIN_BACKEND", "compiled with other headers", "rank 0, direct contexts, operation"];
+            refused(post, &kernel, &ranks, 81, &words);
+        }
+    }
+}
+
+/// What our own kernels never post.
+#[test]
+fn signals_and_counters_are_refused_in_the_queue_of_payloads() {
+    let cases: [(Make, &str); 2] = [
+        (|_| signal(5, SignalOp::Inc), "a signal for"),
+        (|rank| Descriptor { counter: Some(2), ..rank.put(0, 0, 8) }, "a put with a counter for"),
     ];
     for (make, what) in cases {
         let ranks = ranks();
-        let (kernel, peer) = (direct(&ranks[0], 0), direct(&ranks[1], 0));
-        kernel.post(1, &make(&ranks[0]), || _ = ranks[0].gin.step());
-        eventually("abort", || ranks[0].gin.step() || ranks[0].abort.is_raised());
-        let cause = ranks[0].abort.cause().unwrap();
-        assert_eq!((cause.code, cause.id), (Code::InvalidUsage, 81));
-        for text in [what, "NCCL_GIN_BACKEND", "compiled with other headers", "rank 0, direct context 0"] {
-            assert!(cause.text.contains(text), "{text} is missing in {cause}");
-        }
-        assert_eq!((peer.signal(5).load(Acquire), kernel.aborted()), (0, true));
-        eventually("credit after the abort", || kernel.flushed(1, kernel.claimed(1)) || ranks[0].gin.step());
+        let post = |rank: &Rank, kernel: &Kernel| _ = kernel.post(1, &make(rank), || _ = rank.gin.step());
+        refused(post, &direct(&ranks[0], 1), &ranks, 81, &[what, "rank 0, direct context 1, operation"]);
+    }
+}
+
+#[test]
+fn an_id_that_a_kernel_refuses_ends_the_communicator_in_either_kind_of_context() {
+    let ranks_and_words = [(1, "signal 40, the device communicator has 32"), (2, "counter 40, the device communicator has 32")];
+    for (kind, words) in ranks_and_words {
+        let both = ranks();
+        refused(|_, kernel| kernel.refuse(kind, 40, 32), &direct(&both[0], 1), &both, 51, &[words, "rank 0, direct context 1 |"]);
+        let both = ranks();
+        refused(|_, kernel| kernel.refuse(kind, 40, 32), &both[0].kernel(1), &both, 51, &[words, "rank 0, context 1 |"]);
     }
 }
 

@@ -44,8 +44,8 @@ static void words() {
   uint32_t first = rank.pis[1];
   for (int i = 0; i < 4096; i++) world.memory(0)[i] = char(i * 3);
 
-  net.put(W, 1, &rank.window, 10001, &rank.window, 5, 4091, ncclGin_SignalInc{3}, ncclGin_CounterInc{5});
-  CHECK(memcmp(world.memory(1) + 10001, world.memory(0) + 5, 4091) == 0 && world.memory(1)[10000] == 0);
+  net.put(W, 1, &rank.window, 10001, &rank.window, 5, 511, ncclGin_SignalInc{3}, ncclGin_CounterInc{5});
+  CHECK(memcmp(world.memory(1) + 10001, world.memory(0) + 5, 511) == 0 && world.memory(1)[10000] == 0);
   CHECK(world.directSignals(1)[8 + 3] == 1 && rank.counters[16 + 5] == 1 && net.readCounter(5) == 1);
   net.put(W, 0, &rank.window, 20000, &rank.window, 0, 64, ncclGin_SignalAdd{3, 40}); /* to oneself */
   CHECK(memcmp(world.memory(0) + 20000, world.memory(0), 64) == 0 && net.readSignal(3) == 40);
@@ -94,6 +94,135 @@ static void largePuts() {
                                                          cuda::thread_scope_thread, cuda::thread_scope_device);
   });
   CHECK(world.directSignals(1)[9] == 5 && world.memory(1)[8192] == 77 && rank.pis[1] == first + 2);
+}
+
+/* As many as one of them calls for: the others' shares are not copied. */
+struct GroupOf {
+  int n;
+  int thread_rank() const {
+    return 0;
+  }
+  int size() const {
+    return n;
+  }
+  void sync() {}
+};
+
+/* How much a group copies itself goes by its threads, up to the bound of the library. */
+static void largestPuts() {
+  struct {
+    int threads;
+    size_t bytes;
+    bool isQueued;
+  } cases[] = {{1, 512, false},          {1, 513, true},           {32, 16384, false},      {32, 16385, true},
+               {512, 256 << 10, false},  {512, 262145, true},      {1024, 256 << 10, false}, {1024, 262145, true}};
+  for (auto const& c : cases) {
+    World world(2);
+    world.makeDirect(256 << 10);
+    World::Rank& rank = world.ranks[0];
+    uint32_t first = rank.pis[1];
+    world.launch([&](int r) {
+      if (r != 0) return;
+      ncclGin net(rank.devComm, 0);
+      net.put(ncclTeamWorld(rank.devComm), 1, &world.ranks[1].window, 0, &rank.window, 0, c.bytes, ncclGin_SignalInc{0},
+              ncclGin_None{}, GroupOf{c.threads});
+    });
+    CHECK((rank.pis[1] != first) == c.isQueued && world.directSignals(1)[8] == 1);
+  }
+}
+
+/* What leaves its windows goes to the host, who refuses it: one byte too far, before the start, and wrapping; puts and
+ * values, at either end. Nothing has moved, and no signal rises although the descriptor is credited. */
+static void bounds() {
+  constexpr size_t size = 8 << 20;
+  World world(2, 64);
+  world.makeDirect(256 << 10);
+  World::Rank& rank = world.ranks[0];
+  ncclGin net(rank.devComm, 0);
+  ncclTeam W = ncclTeamWorld(rank.devComm);
+  ncclWindow_t w = &rank.window;
+  memset(world.memory(0), 5, 4096);
+  uint32_t const first = rank.pis[1];
+  net.put(W, 1, w, size - 8, w, 0, 8, ncclGin_SignalInc{0}); /* the last bytes */
+  net.putValue(W, 1, w, size - 4, 7u, ncclGin_SignalInc{0});
+  net.put(W, 1, w, size + 4096, w, ~size_t(0), 0, ncclGin_SignalInc{0}); /* no bytes are nowhere */
+  CHECK(world.directSignals(1)[8] == 3 && rank.pis[1] == first && world.memory(1)[size - 8] == 5);
+
+  std::atomic<bool> stop{false};
+  std::thread host([&] { /* aborts, then credits, as the proxy does */
+    for (; !stop; sched_yield()) {
+      if (__atomic_load_n(&rank.pis[1], __ATOMIC_ACQUIRE) == rank.cis[1]) continue;
+      __atomic_store_n(rank.abortHost, 1, __ATOMIC_RELEASE);
+      __atomic_store_n(&rank.cis[1], rank.cis[1] + 1, __ATOMIC_RELEASE);
+    }
+  });
+  size_t const outside[][2] = {{size - 7, 8}, {size, 1}, {size + 4096, 8}, {~size_t(0), 8}, {size_t(0) - 4096, 8}, {0, size + 1},
+                               {8, ~size_t(0) - 4}, {size_t(1) << 63, 8}};
+  uint32_t expected = first;
+  for (auto const& range : outside) {
+    for (int end = 0; end < 3; end++) {
+      if (end == 2 && range[1] != 8) continue;
+      __atomic_store_n(rank.abortHost, 0, __ATOMIC_RELAXED);
+      if (end == 0) net.put(W, 1, w, range[0], w, 0, range[1], ncclGin_SignalInc{0}, ncclGin_CounterInc{0});
+      if (end == 1) net.put(W, 1, w, 0, w, range[0], range[1], ncclGin_SignalInc{0}, ncclGin_CounterInc{0});
+      if (end == 2) net.putValue(W, 1, w, range[0], uint64_t(9), ncclGin_SignalInc{0});
+      CHECK(rank.pis[1] == ++expected && rank.abortHost[0] == 1);
+    }
+  }
+  stop = true;
+  host.join();
+  CHECK(world.directSignals(1)[8] == 3 && rank.counters[16] == 0 && rank.refusal == 0);
+  CHECK(world.memory(1)[0] == 0 && world.memory(1)[size] == 0 && world.memory(1)[size + 4096] == 0);
+}
+
+/* Ids are the device communicator's own, whatever the pool holds; in either kind of context. */
+static void ids() {
+  for (bool isDirect : {false, true}) {
+    World world(2);
+    if (isDirect) world.makeDirect(4096);
+    World::Rank& rank = world.ranks[0];
+    rank.devComm.ginSignalCount = 3, rank.devComm.ginCounterCount = 2;
+    ncclGin net(rank.devComm, 0);
+    ncclTeam W = ncclTeamWorld(rank.devComm);
+    ncclWindow_t w = &rank.window;
+    rank.context.abi.signals[8 + 3] = rank.counters[16 + 2] = rank.shadows[3] = 70; /* another's */
+    memset(world.memory(0), 5, 64);
+    uint32_t const first = rank.pis[1];
+    auto refused = [&](int kind, uint32_t id, int count) {
+      bool isRight = rank.refusal == GINRS_REFUSAL(kind, id, count) && rank.pis[1] == first;
+      rank.refusal = 0;
+      return isRight;
+    };
+    net.put(W, 1, w, 4096, w, 0, 8, ncclGin_SignalInc{3});
+    CHECK(refused(GINRS_REFUSED_SIGNAL, 3, 3));
+    net.put(W, 1, w, 4096, w, 0, 8, ncclGin_SignalAdd{2, 9}, ncclGin_CounterInc{2});
+    CHECK(refused(GINRS_REFUSED_COUNTER, 2, 2));
+    net.putValue(W, 1, w, 4096, 1u, ncclGin_SignalInc{uint32_t(-1)});
+    CHECK(refused(GINRS_REFUSED_SIGNAL, uint32_t(-1), 3));
+    net.signal(W, 1, ncclGin_SignalInc{65535});
+    CHECK(refused(GINRS_REFUSED_SIGNAL, 65535, 3));
+    net.resetSignal(3);
+    CHECK(refused(GINRS_REFUSED_SIGNAL, 3, 3) && rank.context.abi.signals[8 + 3] == 70 && rank.shadows[3] == 70);
+    net.resetCounter(2);
+    CHECK(refused(GINRS_REFUSED_COUNTER, 2, 2) && rank.counters[16 + 2] == 70);
+    net.increaseSignalShadow(3, 1);
+    CHECK(refused(GINRS_REFUSED_SIGNAL, 3, 3) && rank.shadows[3] == 70);
+    net.waitSignal(Cta(), 3, 71); /* nobody raises it */
+    CHECK(refused(GINRS_REFUSED_SIGNAL, 3, 3));
+    net.waitSignalMeetShadow(Cta(), 3);
+    CHECK(refused(GINRS_REFUSED_SIGNAL, 3, 3));
+    uint64_t before, delta;
+    net.waitSignalFollowShadow(Cta(), 3, uint64_t(1), &before, &delta);
+    CHECK(refused(GINRS_REFUSED_SIGNAL, 3, 3));
+    net.waitCounter(Cta(), 2, 71);
+    CHECK(refused(GINRS_REFUSED_COUNTER, 2, 2));
+    CHECK(net.readSignal(3) == 0 && refused(GINRS_REFUSED_SIGNAL, 3, 3));
+    CHECK(net.readCounter(2) == 0 && refused(GINRS_REFUSED_COUNTER, 2, 2));
+    CHECK(world.memory(1)[4096] == 0 && world.directSignals(1)[8 + 2] == 0 && world.ranks[1].signals[8 + 2] == 0);
+    rank.devComm.ginrsMark[2] = 0; /* nobody to tell: as NCCL does it */
+    ncclGin(rank.devComm, 0).resetCounter(2);
+    CHECK(rank.counters[16 + 2] == 0 && rank.refusal == 0);
+  }
 }
 
 /* Puts of all sizes, signals, counters and barriers among ranks; some go by the queue. */
@@ -155,6 +284,9 @@ int main() {
   copies();
   words();
   largePuts();
+  largestPuts();
+  bounds();
+  ids();
   exchange();
   abortEndsWaits();
   return failures;

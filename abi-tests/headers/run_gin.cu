@@ -75,6 +75,9 @@ static void unmarked() {
                                                   cuda::thread_scope_thread, cuda::thread_scope_device);
   CHECK(rank.hintHead == 0 && rank.pis[1] == 0xffffffff);
   rank.devComm.ginrsMark[2] = GINRS_MARK_BYTE2;
+  CHECK(ncclGin(rank.devComm, 0)._makeCtx().ginrs.mark == (GINRS_MARK_CTX | GINRS_FLAG_KNOWN | GINRS_FLAG_HINTS | GINRS_FLAG_CACHED | GINRS_FLAG_BOUNDS));
+  rank.context.ext.version = 2; /* nor windows' sizes, nor direct contexts' own queues */
+  rank.context.ext.flags = GINRS_FLAG_DIRECT;
   CHECK(ncclGin(rank.devComm, 0)._makeCtx().ginrs.mark == (GINRS_MARK_CTX | GINRS_FLAG_KNOWN | GINRS_FLAG_HINTS | GINRS_FLAG_CACHED));
   rank.context.ext.version = 1; /* an older library's block: what lies behind its fields is not read */
   rank.context.ext.flags = GINRS_FLAG_DIRECT;
@@ -192,11 +195,22 @@ static void refusals() {
   World::Rank& rank = world.ranks[0];
   ncclDevComm d = rank.devComm;
   ncclTeam W = ncclTeamWorld(d);
-  traps("signal id", [&] { ncclGin(d, 0).signal(W, 1, ncclGin_SignalInc{65528}); });
+  /* A range that a descriptor cannot carry comes to our host as one outside of any window, and is refused there. */
+  uint32_t first = rank.pis[1];
+  ncclGin(d, 0).put(W, 1, &rank.window, 0, &rank.window, size_t(0) - 8192 - 4096, size_t(1) << 57);
+  CHECK(raw(world, 1, first, 0) == (((uint64_t(1) << 57) - 1) << 7 | 1 << 1 | 1));
+  CHECK(raw(world, 1, first, 1) == ((size_t(0) - 4096) << 1 | 1) && raw(world, 1, first, 3) == (8192 << 1 | 1));
+  ncclGin(d, 0).put(W, 1, &rank.window, (size_t(1) << 63) - 8192, &rank.window, 0, 8);
+  CHECK(raw(world, 1, first + 1, 3) == (uint64_t(1) << 63 | 1));
+
+  ncclDevComm unmarked = d; /* without our host nobody would refuse it */
+  unmarked.ginrsMark[2] = 0;
+  traps("signal id", [&] { ncclGin(unmarked, 0).signal(W, 1, ncclGin_SignalInc{65528}); });
   traps("counter id", [&] {
-    ncclGin(d, 0).put(W, 1, &rank.window, 0, &rank.window, 0, 8, ncclGin_None{}, ncclGin_CounterInc{65520});
+    ncclGin(unmarked, 0).put(W, 1, &rank.window, 0, &rank.window, 0, 8, ncclGin_None{}, ncclGin_CounterInc{65520});
   });
-  traps("2^57", [&] { ncclGin(d, 0).put(W, 1, &rank.window, 0, &rank.window, 0, size_t(1) << 57); });
+  traps("2^57", [&] { ncclGin(unmarked, 0).put(W, 1, &rank.window, 0, &rank.window, 0, size_t(1) << 57); });
+  traps("2^63", [&] { ncclGin(unmarked, 0).put(W, 1, &rank.window, size_t(0) - 9000, &rank.window, 0, 8); });
   traps("not a rank", [&] { ncclGin(d, 0).signal(W, 2, ncclGin_SignalInc{0}); });
   traps("multimem", [&] { ncclLsaBarrierSession<Cta>{Cta(), d, ncclTeamTagLsa(), 0, true}; });
   d.ginTypes[0] = NCCL_NET_DEVICE_UNPACK;

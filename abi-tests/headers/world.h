@@ -26,9 +26,13 @@ struct World {
     ginrsGinExt ext;
     char rest[GINRS_GIN_EXT_SPACE - sizeof(ginrsGinExt)];
   };
+  struct Window : ncclWindow_vidmem {
+    ginrsWindowExt ext;
+  };
+  static_assert(sizeof(Window) == GINRS_WINDOW_EXT_OFFSET + sizeof(ginrsWindowExt), "right behind the window");
   struct Rank {
     ncclDevComm devComm = {};
-    ncclWindow_vidmem window = {};
+    Window window = {};
     struct {
       ncclDevCommWindowTable page;
       ginrsCommExt ext;
@@ -39,6 +43,7 @@ struct World {
     std::vector<uint64_t> signals, counters, shadows;
     uint32_t abortWord = 0, hintHead = 0;
     uint32_t abortHost[2 * GINRS_WAIT_NOTE_OFFSET / 4] = {}; /* and the note of waits behind it */
+    uint64_t refusal = 0;
     std::vector<uint64_t> hints;
   };
   int n;
@@ -82,11 +87,13 @@ struct World {
     ext.hintHead = &rank.hintHead;
     ext.hintRing = rank.hints.data();
     ext.cachedCis = rank.cached.data();
+    ext.refusal = &rank.refusal;
 
     rank.window.lsaFlatBase = flat;
     rank.window.lsaRank = rank.window.worldRank = r;
     rank.window.stride4G = 1;
     rank.window.ginOffset4K = 2;
+    rank.window.ext.bytes = 8 << 20;
     rank.window.ginWins[0] = memory(r); /* this world's proxy takes the handle for the address */
     rank.table.page.entries[1] = {reinterpret_cast<uintptr_t>(memory(r)), 8 << 20, &rank.window};
     rank.table.ext = {GINRS_COMM_EXT_MAGIC, GINRS_EXT_VERSION, sizeof(ginrsCommExt), &rank.abortWord, rank.abortHost};
@@ -110,7 +117,8 @@ struct World {
     d.ginSignalShadows = rank.shadows.data();
   }
 
-  /* All contexts become direct: signals in flat memory, 1 GiB in; no offset between registrations and windows. */
+  /* All contexts become direct: signals in flat memory, 1 GiB in; no offset between registrations and windows. The queues
+   * of the ABI's struct are nobody's. */
   void makeDirect(uint64_t largest) {
     for (int r = 0; r < n; r++) {
       Rank& rank = ranks[r];
@@ -121,6 +129,11 @@ struct World {
       rank.context.ext.directSignals = directSignals(0);
       rank.context.ext.directLargest = largest;
       rank.context.ext.signals = rank.context.ext.counters = 64;
+      rank.context.ext.directQueues = rank.queues.data();
+      rank.context.ext.directPis = rank.pis.data();
+      rank.context.ext.directCis = rank.cis.data();
+      rank.context.abi.queues = nullptr;
+      rank.context.abi.pis = rank.context.abi.cis = nullptr;
     }
   }
   uint64_t* directSignals(int r) {

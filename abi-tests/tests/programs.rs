@@ -100,6 +100,16 @@ fn transports_that_let_the_device_copy() {
     all_ok("moe", 4, Processes, &[("GINRS_FAKE_REACH", "0,1,0,1")]);
 }
 
+/// One past each end, before each start, wrapping; ids of another device communicator: refused by name, and nothing moves.
+#[test]
+fn what_leaves_its_window_or_its_ids_is_refused() {
+    for backend in ["direct", "proxy"] {
+        for (mode, what) in [(Processes, "bounds"), (Threads, "bounds"), (Threads, "fine")] {
+            all_ok("refused", 3, mode, &[("NCCL_GIN_BACKEND", backend), ("REFUSED", what)]);
+        }
+    }
+}
+
 /// Puts by the kernels themselves, with all of them below the limit and with most above it.
 #[test]
 fn direct_contexts() {

@@ -6,6 +6,7 @@
  * How it is found, each step checked before the next:
  *   ncclDevComm bytes 141..143 and 76..79 -> the first page of the window table + 776 -> ginrsCommExt
  *   the same two marks -> ncclDevComm::ginHandles[context] + 64 -> ginrsGinExt
+ *   a ginrsGinExt of version 4 or later -> any window of the communicator + 72 -> ginrsWindowExt
  * Three bytes alone would be too few: a devcomm rebuilt member by member has whatever the stack held in its padding.
  *
  * Versions only append: a reader takes the fields up to the version that the block names, and ignores the rest. */
@@ -26,7 +27,8 @@
 #define GINRS_GIN_EXT_OFFSET 64 /* behind the 48-byte ncclGinProxyGpuCtx_t, which begins at a multiple of 16 */
 #define GINRS_GIN_EXT_SPACE 128 /* bytes kept for the block; the context's pis begin behind it or elsewhere */
 #define GINRS_GIN_EXT_MAGIC 0x4e49475353524e47ull /* "GNRSSGIN" */
-#define GINRS_EXT_VERSION 3u
+#define GINRS_WINDOW_EXT_OFFSET 72 /* behind ncclWindow_vidmem; ginrs keeps 128 bytes for each */
+#define GINRS_EXT_VERSION 4u
 
 /* Version 3: so many bytes behind abortHost is a word in which a wait that lasts for a millisecond and more says so, for the host to
  * find who waits for a rank that has left. Any thread may write it, about once a millisecond; the oldest wait stays; the host zeroes it.
@@ -55,6 +57,7 @@ struct ginrsCommExt {
 #define GINRS_FLAG_DIRECT 1u   /* kernels carry out puts themselves: ginrs_device/gin/direct.cuh */
 #define GINRS_FLAG_SAME_GPU 2u /* what reads a payload in this GPU's memory is this GPU, so a GPU-scope release publishes it */
 /* The library's no more: what an ncclGin found out when it was made, and keeps beside the library's two. */
+#define GINRS_FLAG_BOUNDS 16u  /* windows have a ginrsWindowExt, and refusal is not null */
 #define GINRS_FLAG_HINTS 32u   /* hintRing is not null */
 #define GINRS_FLAG_CACHED 64u  /* cachedCis is given */
 #define GINRS_FLAG_KNOWN 128u  /* there is a ginrsGinExt; without this no other */
@@ -78,7 +81,24 @@ struct ginrsGinExt {
   uint64_t* directSignals;   /* DIRECT: LSA rank 0's signal words, by absolute id; the own ones are also the context's */
   uint64_t directLargest;    /* DIRECT: bytes; a larger put goes through the queue */
   uint32_t signals, counters; /* DIRECT: absolute ids are below these; 0: not told */
+  /* version 4 */
+  uint64_t* refusal; /* GINRS_REFUSAL of what a kernel was asked and did not do, or 0; kernels store, the host looks */
+  /* DIRECT: the context's own queues. Those that ncclGinProxyGpuCtx_t names are for kernels of other headers, which post
+   * where they should store: the host refuses whatever comes there. */
+  void* directQueues;
+  uint32_t* directPis;
+  uint32_t* directCis;
 };
+
+/* Of one window. */
+struct ginrsWindowExt {
+  uint64_t bytes; /* that were registered, the same on all ranks */
+};
+
+/* An id that the device communicator was not given: which kind, the id and how many there are, each up to 2^28 - 1. */
+#define GINRS_REFUSED_SIGNAL 1
+#define GINRS_REFUSED_COUNTER 2
+#define GINRS_REFUSAL(kind, id, count) ((uint64_t)(kind) << 56 | (uint64_t)((id) & 0xfffffffu) << 28 | ((count) & 0xfffffffu))
 
 /* One hint: "the queue of `peer` has been claimed up to, not including, index `end`". Written relaxed, after the claim
  * and before the descriptor: it promises nothing about the slots. A lost hint costs latency only, because the proxy also
@@ -91,10 +111,12 @@ struct ginrsGinExt {
 #define GINRS_LAYOUT(condition) _Static_assert(condition, "the marker's layout is ABI of ginrs")
 #endif
 GINRS_LAYOUT(sizeof(struct ginrsCommExt) == 32 && offsetof(struct ginrsCommExt, abortHost) == 24);
-GINRS_LAYOUT(sizeof(struct ginrsGinExt) == 88 && sizeof(struct ginrsGinExt) <= GINRS_GIN_EXT_SPACE);
+GINRS_LAYOUT(sizeof(struct ginrsGinExt) == 120 && sizeof(struct ginrsGinExt) <= GINRS_GIN_EXT_SPACE);
 GINRS_LAYOUT(offsetof(struct ginrsGinExt, abortHost) == 40 && offsetof(struct ginrsGinExt, cachedCis) == 48 &&
              offsetof(struct ginrsGinExt, flags) == 56 && offsetof(struct ginrsGinExt, directStride4G) == 60 &&
              offsetof(struct ginrsGinExt, directSignals) == 64 && offsetof(struct ginrsGinExt, directLargest) == 72 &&
-             offsetof(struct ginrsGinExt, signals) == 80 && offsetof(struct ginrsGinExt, counters) == 84);
+             offsetof(struct ginrsGinExt, signals) == 80 && offsetof(struct ginrsGinExt, counters) == 84 &&
+             offsetof(struct ginrsGinExt, refusal) == 88 && offsetof(struct ginrsGinExt, directQueues) == 96 &&
+             offsetof(struct ginrsGinExt, directPis) == 104 && offsetof(struct ginrsGinExt, directCis) == 112);
 #undef GINRS_LAYOUT
 #endif

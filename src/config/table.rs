@@ -106,8 +106,9 @@ pub const TABLE: &[Var] = &[
     ),
     row(
         "GINRS_DIRECT_LARGEST",
-        number(512 << 10, 0, 1 << 40),
-        "bytes of a put up to which a kernel copies itself in direct contexts; above, the copy engine",
+        number(256 << 10, 0, 1 << 40),
+        "bytes of a put up to which a group of threads copies itself in direct contexts, and at most 512 for each thread of it; above, \
+         the copy engine",
     ),
     row("NCCL_GIN_NCONTEXTS", number(4, 1, 4), "GIN contexts per communicator"),
     row("NCCL_GIN_SIGNAL_POOL_SIZE", number(65536, 0, 65536), "signals per context"),

@@ -18,7 +18,7 @@ pub const FAILED: u16 = 50;
 pub(super) struct Carrier {
     pub rank: u32,
     /// How messages call each context.
-    pub names: Vec<(&'static str, u32)>,
+    pub names: Vec<String>,
     pub handles: Handles,
     pub transports: Vec<Box<dyn Transport>>,
     pub capabilities: Vec<Capabilities>,
@@ -135,14 +135,13 @@ impl Carrier {
     }
 
     /// See [`super::context::Context::name`].
-    pub fn name(&self, context: u32) -> (&'static str, u32) {
-        self.names.get(context as usize).copied().unwrap_or(("context", context))
+    pub fn name(&self, context: u32) -> &str {
+        self.names.get(context as usize).map_or("unknown context", String::as_str)
     }
 
     #[cold]
     pub fn whose(&self, tag: u64) -> String {
         let (context, peer, at) = untag(tag);
-        let (kind, context) = self.name(context as u32);
-        format!("rank {}, {kind} {context}, operation {} to rank {peer}", self.rank, at.0)
+        format!("rank {}, {}, operation {} to rank {peer}", self.rank, self.name(context as u32), at.0)
     }
 }

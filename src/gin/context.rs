@@ -9,6 +9,7 @@
 //! | signals of proxied contexts | proxies of all ranks -> kernels of this one, which reset them |
 //! | signals and counters of direct contexts | kernels alone |
 //! | hints | kernels -> proxy |
+//! | refusal | kernels -> proxy |
 //!
 //! All but the words of direct contexts is host memory: the CPU reads or adds there.
 
@@ -17,7 +18,7 @@ use super::descriptor::WORDS;
 use super::hints::Hints;
 use super::image::{Direct, Image, Images};
 use super::ledger::{Ledger, Open};
-use super::plan::{Limits, Operation};
+use super::plan::{Limits, Operation, Posts};
 use super::shared::Shared;
 use crate::bail;
 use crate::device::{DevPtr, Device, Kind, Physical};
@@ -70,6 +71,8 @@ pub(super) enum Words {
     Proxied { signals: Shared<AtomicU64>, counters: Shared<AtomicU64> },
     /// Device memory: only kernels add, so an operation that comes through the queue has no signal and no counter.
     Direct { own: DevPtr, counters: DevPtr, image: Direct },
+    /// None: behind direct contexts, for what kernels of other headers post to them.
+    Foreign,
 }
 
 impl Words {
@@ -94,7 +97,15 @@ impl Words {
     pub fn on_host(&self) -> (&[AtomicU64], &[AtomicU64]) {
         match self {
             Self::Proxied { signals, counters } => (signals, counters),
-            Self::Direct { .. } => (&[], &[]),
+            Self::Direct { .. } | Self::Foreign => (&[], &[]),
+        }
+    }
+
+    fn posts(&self) -> Posts {
+        match self {
+            Self::Proxied { .. } => Posts::All,
+            Self::Direct { .. } => Posts::Payloads,
+            Self::Foreign => Posts::Nothing,
         }
     }
 }
@@ -120,6 +131,8 @@ pub struct Context {
     pub(super) cis: Shared<AtomicU32>,
     pub(super) words: Arc<Words>,
     pub(super) hints: Hints,
+    /// GINRS_REFUSAL of include/ginrs_device/marker.h: what a kernel was asked and did not do. One word.
+    pub(super) refusal: Shared<AtomicU64>,
     pub(super) lanes: Vec<Lane>,
     pub(super) open: Vec<Open>,
     /// Peers whose queues are looked at without being searched for; the next to visit first.
@@ -139,7 +152,9 @@ impl Context {
             .collect::<Result<Vec<_>>>()?;
         // Every transport of a GPU has payloads read by that GPU's copy engine.
         let same_gpu = device.kind() == Kind::Cuda;
-        let seen: Vec<Image> = contexts.iter().map(|context| Image { same_gpu, ..context.image(abort) }).collect();
+        let foreign = contexts.iter().find(|context| context.limits.posts == Posts::Nothing);
+        let foreign = foreign.map(|context| (context.queues.device(), context.cis.device()));
+        let seen: Vec<Image> = contexts.iter().map(|context| Image { same_gpu, foreign, ..context.image(abort) }).collect();
         images.fill(device, &seen, |peer| shape.first(peer))?;
         Ok((contexts, images))
     }
@@ -171,12 +186,13 @@ impl Context {
                 counters: (0..shape.counters).into(),
                 number,
                 pool: shape.signals,
-                direct: matches!(*words, Words::Direct { .. }),
+                posts: words.posts(),
             },
             queues,
             cis,
             words,
             hints,
+            refusal: Shared::new(device.control(8)?, 1),
             lanes: (0..n_ranks).map(lane).collect(),
             open: vec![Open::default(); slots],
             active: VecDeque::new(),
@@ -185,14 +201,20 @@ impl Context {
     }
 
     /// How messages call it: kernels count those of a device communicator, which are all of one kind.
-    pub(super) fn name(&self) -> (&'static str, u32) {
-        (if self.limits.direct { "direct context" } else { "context" }, self.limits.number)
+    /// The one behind the direct ones has no number: it serves them all.
+    pub(super) fn name(&self) -> String {
+        match self.limits.posts {
+            Posts::All => format!("context {}", self.limits.number),
+            Posts::Payloads => format!("direct context {}", self.limits.number),
+            Posts::Nothing => "direct contexts".into(),
+        }
     }
 
     fn image(&self, abort: &Abort) -> Image {
         let (signals, counters, direct) = match &*self.words {
             Words::Proxied { signals, counters } => (signals.device(), counters.device(), None),
             Words::Direct { own, counters, image } => (*own, *counters, Some(*image)),
+            Words::Foreign => (0, 0, None),
         };
         Image {
             depth: self.shape.depth,
@@ -204,6 +226,8 @@ impl Context {
             abort: (abort.device_address(), abort.host_address()),
             same_gpu: false,
             direct,
+            refusal: self.refusal.device(),
+            foreign: None,
         }
     }
 

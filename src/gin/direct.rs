@@ -2,7 +2,8 @@
 //! (include/ginrs_device/gin/direct.cuh). The host gives them words in device memory, and queues for puts too large for a kernel.
 //!
 //! Signals are symmetric memory in the flat space: every rank's words stand at one offset of its slice. Counters are this rank's
-//! own. Only kernels add to either, so the proxy refuses descriptors that have one.
+//! own. Only kernels add to either, so the proxy refuses descriptors that have one. Behind them all stands one more context, for
+//! what kernels of other headers post where they should store: nothing that comes there is done (`image.rs`).
 
 use super::Gin;
 use super::backend::Backend;
@@ -114,7 +115,8 @@ impl Gin {
                 },
             })
         };
-        let (contexts, images) = Context::build(device, shape, (0..self.n_contexts()).map(words).collect(), &self.abort)?;
+        let words = (0..self.n_contexts()).map(words).chain([Arc::new(Words::Foreign)]).collect();
+        let (contexts, images) = Context::build(device, shape, words, &self.abort)?;
         Ok(((contexts, images), DirectSet { signals, counters }))
     }
 

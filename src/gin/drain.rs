@@ -19,12 +19,12 @@ impl Gin {
         loop {
             self.pump.check()?;
             let moved = self.step();
-            let Some(((kind, context), peer, behind)) = self.pump.engine().unsettled(&claimed) else { return Ok(()) };
+            let Some((context, peer, behind)) = self.pump.engine().unsettled(&claimed) else { return Ok(()) };
             if Instant::now() > deadline {
                 bail!(
                     InternalError,
                     48,
-                    "posted operations are not done | rank {} -> rank {peer}, {kind} {context} | {behind} claimed and not finished | \
+                    "posted operations are not done | rank {} -> rank {peer}, {context} | {behind} claimed and not finished | \
                      fix: let the kernels that use the communicator end first, or raise GINRS_TIMEOUT",
                     self.rank
                 );
@@ -48,11 +48,11 @@ impl Gin {
 
 impl super::proxy::Engine {
     /// A queue whose consumer index has not reached `claimed`: context, peer, and by how many.
-    fn unsettled(&self, claimed: &[Vec<Seq>]) -> Option<((&'static str, u32), usize, u32)> {
+    fn unsettled(&self, claimed: &[Vec<Seq>]) -> Option<(String, usize, u32)> {
         self.contexts.iter().zip(claimed).enumerate().find_map(|(c, (context, until))| {
             until.iter().enumerate().find_map(|(peer, until)| {
                 let done = context.settled(peer as u32);
-                (!until.at_or_before(done)).then(|| (self.carrier.name(c as u32), peer, until.distance(done)))
+                (!until.at_or_before(done)).then(|| (self.carrier.name(c as u32).to_owned(), peer, until.distance(done)))
             })
         })
     }

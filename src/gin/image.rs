@@ -17,7 +17,7 @@ pub const EXTENSION: usize = 64;
 /// Its first word.
 pub const EXTENSION_MAGIC: u64 = 0x4e49_4753_5352_4e47;
 /// Grows when fields are appended.
-pub const EXTENSION_VERSION: u32 = 3;
+pub const EXTENSION_VERSION: u32 = 4;
 /// GINRS_FLAG_DIRECT: kernels carry out puts themselves.
 const DIRECT: u32 = 1;
 /// GINRS_FLAG_SAME_GPU: payloads in the GPU's memory are read by that GPU.
@@ -26,7 +26,7 @@ const SAME_GPU: u32 = 2;
 /// Bytes from one context to the next.
 const BLOCK: usize = 256;
 /// Bytes of the context and its extension.
-const USED: usize = EXTENSION + 88;
+const USED: usize = EXTENSION + 120;
 /// Rows of indices start on cache lines.
 const LINE: usize = 128;
 
@@ -51,6 +51,10 @@ pub(super) struct Image {
     pub abort: (DevPtr, DevPtr),
     pub same_gpu: bool,
     pub direct: Option<Direct>,
+    /// Where kernels leave what they refused.
+    pub refusal: DevPtr,
+    /// Queues and consumer indices of the context that stands behind the direct ones, see [`Images::block`].
+    pub foreign: Option<(DevPtr, DevPtr)>,
 }
 
 /// What a direct context needs besides.
@@ -100,14 +104,21 @@ impl Images {
         device.write(self.memory.device(), &bytes)
     }
 
+    /// Kernels of other headers post to whatever the context itself names. In a direct one those are the queues of the last
+    /// context, from which the host takes nothing; its own stand in the extension.
     fn block(&self, c: usize, image: &Image) -> [u8; BLOCK] {
         let mut bytes = [0; BLOCK];
         let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
         put(0, &(self.ranks as u32).to_le_bytes());
         put(4, &image.depth.to_le_bytes());
-        put(8, &image.queues.to_le_bytes());
-        put(16, &self.pis(c).to_le_bytes());
-        put(24, &image.cis.to_le_bytes());
+        let own = (image.queues, self.pis(c), image.cis);
+        let named = match (image.direct, image.foreign) {
+            (Some(_), Some((queues, cis))) => (queues, self.pis(self.contexts - 1), cis),
+            _ => own,
+        };
+        put(8, &named.0.to_le_bytes());
+        put(16, &named.1.to_le_bytes());
+        put(24, &named.2.to_le_bytes());
         put(32, &image.counters.to_le_bytes());
         put(40, &image.signals.to_le_bytes());
         let (head, ring, mask) = image.hints;
@@ -128,7 +139,11 @@ impl Images {
             put(EXTENSION + 72, &direct.largest.to_le_bytes());
             put(EXTENSION + 80, &direct.ids.0.to_le_bytes());
             put(EXTENSION + 84, &direct.ids.1.to_le_bytes());
+            put(EXTENSION + 96, &own.0.to_le_bytes());
+            put(EXTENSION + 104, &own.1.to_le_bytes());
+            put(EXTENSION + 112, &own.2.to_le_bytes());
         }
+        put(EXTENSION + 88, &image.refusal.to_le_bytes());
         bytes
     }
 
@@ -158,7 +173,7 @@ mod tests {
     #[test]
     fn every_field_stands_where_the_headers_look_and_indices_start_alike() {
         let device = CpuDevice::new(0);
-        let images = Images::new(&*device, 2, 33).unwrap();
+        let images = Images::new(&*device, 3, 33).unwrap();
         let proxied = Image {
             depth: 16,
             queues: 0x100,
@@ -169,21 +184,27 @@ mod tests {
             abort: (0x700, 0x800),
             same_gpu: true,
             direct: None,
+            refusal: 0xa00,
+            foreign: None,
         };
         let on_gpu = Direct { signals: 0x900, stride: 3 << 32, largest: 1 << 20, ids: (11, 12) };
-        let direct = Image { direct: Some(on_gpu), same_gpu: false, ..proxied };
-        images.fill(&*device, &[proxied, direct], |peer| Seq(peer + 5)).unwrap();
+        let direct = Image { direct: Some(on_gpu), same_gpu: false, foreign: Some((0xb00, 0xc00)), ..proxied };
+        images.fill(&*device, &[proxied, direct, proxied], |peer| Seq(peer + 5)).unwrap();
         let word = |c: usize, at: u64| {
             let mut bytes = [0; 8];
             device.read(images.context(c) + at, &mut bytes).unwrap();
             u64::from_le_bytes(bytes)
         };
         assert_eq!([word(0, 0), word(0, 8), word(0, 24), word(0, 32), word(0, 40)], [16 << 32 | 33, 0x100, 0x200, 0x300, 0x400]);
-        assert_eq!([64, 72, 80, 88, 96, 104].map(|at| word(0, at)), [EXTENSION_MAGIC, 7 << 32 | 3, 0x700, 0x500, 0x600, 0x800]);
+        assert_eq!([64, 72, 80, 88, 96, 104].map(|at| word(0, at)), [EXTENSION_MAGIC, 7 << 32 | 4, 0x700, 0x500, 0x600, 0x800]);
         assert_eq!([120, 128, 136, 144].map(|at| word(0, at)), [2, 0, 0, 0]);
         assert_eq!([120, 128, 136, 144].map(|at| word(1, at)), [3 << 32 | 1, 0x900, 1 << 20, 12 << 32 | 11]);
-        for c in 0..2 {
-            for row in [word(c, 16), word(c, 112)] {
+        assert_eq!([152, 160, 168, 176].map(|at| word(0, at)), [0xa00, 0, 0, 0]);
+        assert_eq!([152, 160, 176].map(|at| word(1, at)), [0xa00, 0x100, 0x200]);
+        // What other headers see of a direct context are the last one's queues.
+        assert_eq!([8, 16, 24].map(|at| word(1, at)), [0xb00, word(2, 16), 0xc00]);
+        for (c, pis) in [(0, word(0, 16)), (1, word(1, 168)), (2, word(2, 16))] {
+            for row in [pis, word(c, 112)] {
                 assert!(row.is_multiple_of(128));
                 let mut bytes = [0; 33 * 4];
                 device.read(row, &mut bytes).unwrap();
@@ -191,6 +212,6 @@ mod tests {
             }
         }
         let claimed = images.claimed(&*device).unwrap();
-        assert_eq!((claimed.len(), claimed[1].len(), claimed[1][32]), (2, 33, Seq(37)));
+        assert_eq!((claimed.len(), claimed[1].len(), claimed[1][32]), (3, 33, Seq(37)));
     }
 }

@@ -20,6 +20,7 @@ pub struct Kernel {
     counters: DevPtr,
     signals: DevPtr,
     abort: &'static AtomicU32,
+    refusal: &'static AtomicU64,
     hint_head: &'static AtomicU32,
     hint_ring: &'static [AtomicU64],
     /// False: as a kernel compiled with NVIDIA's headers.
@@ -39,20 +40,44 @@ impl Kernel {
             let (n_ranks, depth) = (half(0), half(4));
             assert_eq!((word(64), half(72)), (EXTENSION_MAGIC, EXTENSION_VERSION), "the extension's magic and version");
             let ranks = n_ranks as usize;
+            // Of a direct context (flag 1) the extension names the queues.
+            let queues = if half(120) & 1 != 0 { [160, 168, 176] } else { [8, 16, 24] };
             Self {
                 n_ranks,
                 depth,
-                queues: std::slice::from_raw_parts(word(8) as *const _, ranks * depth as usize),
-                pis: std::slice::from_raw_parts(word(16) as *const _, ranks),
-                cis: std::slice::from_raw_parts(word(24) as *const _, ranks),
+                queues: std::slice::from_raw_parts(word(queues[0]) as *const _, ranks * depth as usize),
+                pis: std::slice::from_raw_parts(word(queues[1]) as *const _, ranks),
+                cis: std::slice::from_raw_parts(word(queues[2]) as *const _, ranks),
                 counters: word(32),
                 signals: word(40),
                 abort: &*(word(80) as *const AtomicU32),
+                refusal: &*(word(152) as *const AtomicU64),
                 hint_head: &*(word(88) as *const AtomicU32),
                 hint_ring: std::slice::from_raw_parts(word(96) as *const _, half(76) as usize + 1),
                 hints: true,
             }
         }
+    }
+
+    /// The same as a kernel compiled with NVIDIA's headers, which knows no extension.
+    ///
+    /// # Safety
+    /// As [`Self::attach`].
+    pub unsafe fn attach_foreign(context: DevPtr) -> Self {
+        // SAFETY: the caller's, as above.
+        unsafe {
+            let word = |at: u64| *((context + at) as *const u64);
+            let own = Self::attach(context);
+            let (ranks, slots) = (own.pis.len(), own.queues.len());
+            let queues = std::slice::from_raw_parts(word(8) as *const _, slots);
+            let [pis, cis] = [16, 24].map(|at| std::slice::from_raw_parts(word(at) as *const _, ranks));
+            Self { queues, pis, cis, hints: false, ..own }
+        }
+    }
+
+    /// Leaves what it was asked and did not do: GINRS_REFUSAL of include/ginrs_device/marker.h.
+    pub fn refuse(&self, kind: u64, id: u64, count: u64) {
+        self.refusal.store(kind << 56 | id << 28 | count, Ordering::Relaxed);
     }
 
     /// queue.cuh:33 and :76-78: what precedes the wait for credit.

@@ -47,8 +47,19 @@ pub struct Limits {
     pub number: u32,
     /// See `number`.
     pub pool: u32,
-    /// Only kernels add to signals and counters.
-    pub direct: bool,
+    /// What the host takes.
+    pub posts: Posts,
+}
+
+/// What of a context's descriptors is the host's to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Posts {
+    /// All.
+    All,
+    /// Payloads: only kernels add to signals and counters.
+    Payloads,
+    /// Nothing: here post kernels that should have stored.
+    Nothing,
 }
 
 /// A checked operation and how much of it has been submitted.
@@ -95,16 +106,34 @@ pub enum Fault {
         /// Those that it has.
         ids: Ids,
     },
-    /// A signal or counter for the proxy to raise, in a context where only kernels do.
-    Direct {
+    /// A kernel was asked for an id that its device communicator was not given, and did nothing.
+    NotGiven {
         /// `signal` or `counter`.
         what: &'static str,
-        /// The id.
-        id: u16,
+        /// The id, of the device communicator's.
+        id: u32,
+        /// How many it has.
+        count: u32,
+    },
+    /// An operation for the proxy, in a context whose kernels carry it out themselves.
+    Direct {
+        /// What it was.
+        what: &'static str,
     },
 }
 
+const IDS: &str =
+    "ask for the ids in ncclDevCommRequirements, use those below the count, and destroy a device communicator behind its kernels";
+
 impl Fault {
+    /// From the word that a kernel left (GINRS_REFUSAL of include/ginrs_device/marker.h).
+    #[cold]
+    pub fn refusal(word: u64) -> Self {
+        let what = if word >> 56 == 1 { "signal" } else { "counter" };
+        let part = |low: u32| (word >> low) as u32 & 0xfff_ffff;
+        Self::NotGiven { what, id: part(28), count: part(0) }
+    }
+
     /// The error that ends the communicator; `whose` names rank, context, operation and peer.
     #[cold]
     pub fn error(&self, whose: &str) -> Error {
@@ -130,12 +159,11 @@ impl Fault {
             Self::Id { what, id, ids } => (
                 // As kernels count: from the device communicator's first.
                 format!("{what} {}, the device communicator has {}", i64::from(*id) - i64::from(ids.base), ids.count),
-                "ask for the ids in ncclDevCommRequirements, use those below the count, and destroy a device communicator behind its kernels",
+                IDS,
             ),
-            Self::Direct { what, id } => (
-                format!(
-                    "a put with {what} {id} through the queue of a direct context: the kernel was compiled with other headers than ginrs's"
-                ),
+            Self::NotGiven { what, id, count } => (format!("{what} {id}, the device communicator has {count}"), IDS),
+            Self::Direct { what } => (
+                format!("{what} for the proxy, in a direct context: the kernel was compiled with other headers than ginrs's"),
                 "compile all kernels that use this device communicator with ginrs's headers, or set NCCL_GIN_BACKEND=proxy (and leave \
                  out GINRS_GIN_DIRECT)",
             ),
@@ -148,8 +176,11 @@ impl Fault {
 /// Checks `words` and makes an operation of it; `tag` comes back with completions.
 #[inline]
 pub fn plan(words: &[u64; 8], handles: &Handles, limits: &Limits, context: u32, peer: u32, tag: u64) -> Result<Operation, Fault> {
-    let Descriptor { bytes, source, dst_handle, dst_offset, signal, counter } =
-        Descriptor::decode(words).map_err(Fault::Fields)?;
+    let descriptor = Descriptor::decode(words).map_err(Fault::Fields)?;
+    let Descriptor { bytes, source, dst_handle, dst_offset, signal, counter } = descriptor;
+    if limits.posts == Posts::Nothing || limits.posts == Posts::Payloads && (signal.is_some() || counter.is_some()) {
+        return Err(Fault::Direct { what: name(&descriptor) });
+    }
     let mut work = Work { tag, context, peer, source: Source::Inline(0), bytes, target: (0, 0), signal: None };
     if bytes > 0 {
         work.target = within(handles, "target", dst_handle, dst_offset, bytes)?;
@@ -160,9 +191,6 @@ pub fn plan(words: &[u64; 8], handles: &Handles, limits: &Limits, context: u32, 
                 Source::Region { region, offset }
             }
         };
-    }
-    if let (true, Some((what, id))) = (limits.direct, action(signal, counter)) {
-        return Err(Fault::Direct { what, id });
     }
     if let Some((id, op)) = signal {
         limits.signals.check("signal", id)?;
@@ -178,8 +206,18 @@ pub fn plan(words: &[u64; 8], handles: &Handles, limits: &Limits, context: u32, 
     Ok(Operation { work, counter, submitted: 0 })
 }
 
-fn action(signal: Option<(u16, SignalOp)>, counter: Option<u16>) -> Option<(&'static str, u16)> {
-    signal.map(|(id, _)| ("signal", id)).or(counter.map(|id| ("counter", id)))
+/// What a kernel called to post it.
+#[cold]
+fn name(descriptor: &Descriptor) -> &'static str {
+    match (descriptor.source, descriptor.signal.is_some(), descriptor.counter.is_some()) {
+        (From::Inline(_), false, _) => "a putValue",
+        (From::Inline(_), true, _) => "a putValue with a signal",
+        (_, true, false) if descriptor.bytes == 0 => "a signal",
+        (_, false, false) => "a put",
+        (_, true, false) => "a put with a signal",
+        (_, false, true) => "a put with a counter",
+        (_, true, true) => "a put with a signal and a counter",
+    }
 }
 
 /// Where signal `id` of `context` lies in every rank's signal memory.

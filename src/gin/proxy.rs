@@ -8,7 +8,7 @@ use super::abort::Abort;
 use super::carry::{Carrier, FAILED, Turn, tag, untag};
 use super::context::{Context, Words};
 use super::handles::{Handles, Memory};
-use super::plan::plan;
+use super::plan::{Fault, plan};
 use super::queue;
 use super::shared::prefetch;
 use super::signal::{self, Pools};
@@ -17,7 +17,7 @@ use crate::seq::Seq;
 use crate::transport::{Completion, Region, Transport};
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Descriptors taken from one queue before its credit is published and the next queue has its turn.
@@ -190,6 +190,7 @@ impl Engine {
         self.carrier.operations = STEP_OPERATIONS;
         self.carrier.bytes = STEP_BYTES;
         for (index, context) in self.contexts.iter_mut().enumerate() {
+            context.hear(index as u32, &mut self.carrier);
             moved |= context.follow_hints(index, &mut self.carrier).moved;
             let visits = context.go_round(index, &mut self.carrier);
             moved |= visits.moved;
@@ -320,6 +321,16 @@ struct Visits {
 }
 
 impl Context {
+    /// What a kernel refused to do ends the communicator. Nothing was posted, so it stands in a word.
+    #[inline]
+    fn hear(&self, index: u32, carrier: &mut Carrier) {
+        let word = self.refusal[0].load(Ordering::Relaxed);
+        if word != 0 && !carrier.draining {
+            let whose = format!("rank {}, {}", carrier.rank, carrier.name(index));
+            carrier.stop(Fault::refusal(word).error(&whose));
+        }
+    }
+
     /// Visits the queues that hints name: reads the hints first, so that one visit serves all those of one queue.
     fn follow_hints(&mut self, index: usize, carrier: &mut Carrier) -> Visits {
         let mut visits = Visits::default();

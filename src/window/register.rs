@@ -218,7 +218,7 @@ fn enter(comm: &Comm, memory: &Arc<SymMemory>, place: Place, user: Option<UserRa
     };
     let device = &*comm.device;
     let table = table_of(table, comm)?;
-    let at = structs.put(device, &shadow)?;
+    let at = structs.put(device, &shadow, place.bytes)?;
     let base = user.map_or(0, |user| user.base);
     let entry = match table.insert(device, base, place.bytes, at) {
         Ok(entry) => entry,

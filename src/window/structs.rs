@@ -5,8 +5,10 @@ use crate::device::{DevPtr, Device, DeviceMemory};
 use crate::error::Result;
 use std::collections::VecDeque;
 
-/// Bytes from one struct to the next: 72 rounded up, so that none straddles two cache lines more than it must.
+/// Bytes from one struct to the next: the struct and `ginrsWindowExt` (include/ginrs_device/marker.h), so that both lie in one cache line.
 const STEP: usize = 128;
+/// Bytes of both.
+const USED: usize = 80;
 const PER_PAGE: usize = 64;
 
 /// The structs of one communicator and rank.
@@ -18,23 +20,26 @@ pub struct Structs {
 }
 
 impl Structs {
-    /// An address for one struct, filled with `window`.
-    pub fn put(&mut self, device: &dyn Device, window: &ncclWindow_vidmem) -> Result<DevPtr> {
+    /// An address for one struct, filled with `window` and its size.
+    pub fn put(&mut self, device: &dyn Device, window: &ncclWindow_vidmem, size: u64) -> Result<DevPtr> {
         if self.free.is_empty() {
             let page = device.objects(PER_PAGE * STEP)?;
             self.free.extend((0..PER_PAGE).map(|i| page.device() + (i * STEP) as u64));
             self.pages.push(page);
         }
         let at = *self.free.front().expect("filled above");
-        write(device, at, window)?;
+        let mut all = [0; USED];
+        all[..72].copy_from_slice(&bytes(window));
+        all[72..].copy_from_slice(&size.to_le_bytes());
+        device.write(at, &all)?;
         self.free.pop_front();
         Ok(at)
     }
 
-    /// Zeroes the struct and takes the address back.
+    /// Zeroes the struct and its size, so that a stale handle has no bytes, and takes the address back.
     pub fn take_back(&mut self, device: &dyn Device, at: DevPtr) -> Result<()> {
         self.free.push_back(at);
-        write(device, at, &ncclWindow_vidmem::default())
+        device.write(at, &[0; USED])
     }
 }
 
@@ -77,17 +82,19 @@ mod tests {
             ginWins: [1, 2, 3, 4],
             ..Default::default()
         };
-        let first = structs.put(&*device, &window).unwrap();
+        let first = structs.put(&*device, &window, 4097).unwrap();
         // SAFETY: written just now by this thread.
-        assert_eq!(unsafe { *(first as *const ncclWindow_vidmem) }, window);
+        let read = || unsafe { (*(first as *const ncclWindow_vidmem), *((first + 72) as *const u64)) };
+        assert_eq!(read(), (window, 4097));
         structs.take_back(&*device, first).unwrap();
+        assert_eq!(read(), Default::default());
         for _ in 0..PER_PAGE - 1 {
-            let at = structs.put(&*device, &window).unwrap();
+            let at = structs.put(&*device, &window, 1).unwrap();
             assert_ne!(at, first);
             structs.take_back(&*device, at).unwrap();
         }
-        assert_eq!(structs.put(&*device, &window).unwrap(), first);
-        let _rest: Vec<_> = (0..PER_PAGE).map(|_| structs.put(&*device, &window).unwrap()).collect();
+        assert_eq!(structs.put(&*device, &window, 1).unwrap(), first);
+        let _rest: Vec<_> = (0..PER_PAGE).map(|_| structs.put(&*device, &window, 1).unwrap()).collect();
         assert_eq!(structs.pages.len(), 2);
     }
 }

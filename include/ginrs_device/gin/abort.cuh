@@ -46,7 +46,8 @@ NCCL_DEVICE_INLINE uint32_t probe(ncclDevComm const& comm, void const* ginHandle
   if (loadConst(&ext->magic) != GINRS_GIN_EXT_MAGIC) return 0;
   uint32_t found = GINRS_FLAG_KNOWN | (hasHints ? GINRS_FLAG_HINTS : 0);
   if (version < 2) return found;
-  return found | (flags & (GINRS_FLAG_DIRECT | GINRS_FLAG_SAME_GPU)) | (isCached ? GINRS_FLAG_CACHED : 0);
+  found |= (flags & GINRS_FLAG_SAME_GPU) | (isCached ? GINRS_FLAG_CACHED : 0);
+  return version < 4 ? found : found | (flags & GINRS_FLAG_DIRECT) | GINRS_FLAG_BOUNDS;
 }
 
 /* Where: ncclDevComm or ncclGinCtx. The near word costs a look into the GPU's L2, the host's a PCIe round trip. */

@@ -40,6 +40,15 @@ NCCL_HOST_DEVICE_INLINE char const* fault(Operation const& op) {
   return nullptr;
 }
 
+/* Makes of a range that cannot be carried one that can, and is outside of any window. False: it was not the range. */
+NCCL_HOST_DEVICE_INLINE bool clamp(Operation& op) {
+  uint64_t const top = uint64_t(1) << 63;
+  if (op.bytes >> 57 != 0) op.bytes = (uint64_t(1) << 57) - 1;
+  if (op.dstOff & top) op.dstOff = (op.dstOff | top >> 1) & ~top;
+  if (op.srcOff & top) op.srcOff = (op.srcOff | top >> 1) & ~top;
+  return fault(op) == nullptr;
+}
+
 /* The bits of a value of up to 8 bytes, whatever its type. */
 template <typename T>
 NCCL_HOST_DEVICE_INLINE uint64_t bitsOf(T const& value) {

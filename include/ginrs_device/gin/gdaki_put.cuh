@@ -69,7 +69,7 @@ NCCL_DEVICE_INLINE uint64_t post(QueuePair* qp, Transfer const& t) {
   uint64_t sent = 0, end = 0;
   do {
     uint32_t const n = uint32_t(total - sent < qp->depth ? total - sent : qp->depth);
-    uint64_t const base = claim<sharing>(qp, n);
+    uint64_t const base = claimAlive<sharing>(qp, n);
     for (uint64_t index = base; index < base + n; index++, sent++) {
       uint64_t const at = sent << kPieceShift;
       if (sent == pieces) {
@@ -96,11 +96,16 @@ NCCL_DEVICE_INLINE uint64_t post(QueuePair* qp, Transfer const& t) {
 template <int sharing>
 NCCL_DEVICE_INLINE uint64_t postCount(QueuePair* companion, QueuePair* qp, uint64_t last, Place counter, Place sink,
                                       uint64_t addend) {
-  uint64_t const base = claim<sharing>(companion, 2);
+  uint64_t const base = claimAlive<sharing>(companion, 2);
   writeWait(companion, base, qp, last);
   writeAdd(companion, base + 1, counter, sink, addend);
   publish<sharing>(companion, base, base + 2);
   return base + 2;
+}
+
+/* Ends the kernel if a request has failed. */
+NCCL_DEVICE_INLINE void endIfFailed(QueuePair* qp) {
+  if (loadShared<kGpu>(&qp->sends.done) < loadShared<kGpu>(&qp->claimed) && hasFailed<kGpu>(&qp->sends)) endKernel();
 }
 
 /* Everything that any thread has claimed so far is complete. Not the companion's requests. */

@@ -110,16 +110,17 @@ constexpr uint32_t kRequestError = 13;
 NCCL_DEVICE_INLINE uint8_t* entryOf(CompletionQueue* cq, uint64_t index) {
   return cq->entries + (index & (cq->count - 1)) * 64;
 }
-/* Is request `index` complete? One look; orders nothing, moves nothing. */
+/* Is request `index` complete? One look; orders nothing, moves nothing. An error in its place counts for it whoever's it is:
+ * behind a failed request a queue pair carries out nothing more, and its later completions are errors, too. */
 template <int sharing>
 NCCL_DEVICE_INLINE int glance(CompletionQueue* cq, uint64_t index) {
   uint64_t const done = loadShared<sharing>(&cq->done);
   if (index < done) return kDone;
-  if (index - done >= cq->count) return kBusy;
   uint32_t const word = loadRelaxed(reinterpret_cast<uint32_t*>(entryOf(cq, index) + 60));
   uint32_t const owner = word >> 24 & 1, opcode = word >> 28;
-  if (owner != uint32_t((index & cq->count) != 0) || big16(uint16_t(word)) != uint16_t(index)) return kBusy;
-  return opcode == kRequestError ? kFailed : kDone;
+  if (opcode == kRequestError) return kFailed;
+  if (index - done >= cq->count) return kBusy;
+  return owner != uint32_t((index & cq->count) != 0) || big16(uint16_t(word)) != uint16_t(index) ? kBusy : kDone;
 }
 /* The same; if it is complete, what the card wrote before is visible behind this. */
 template <int sharing>
@@ -130,19 +131,28 @@ NCCL_DEVICE_INLINE int poll(CompletionQueue* cq, uint64_t index) {
   maxShared<sharing>(&cq->done, index + 1);
   return kDone;
 }
+/* Looks at the first request that nobody knows to be complete, and moves on behind it if it is: a failure that nobody waits
+ * for is found, too. */
+template <int sharing>
+NCCL_DEVICE_INLINE bool hasFailed(CompletionQueue* cq) {
+  return poll<sharing>(cq, loadShared<sharing>(&cq->done)) == kFailed;
+}
 template <int sharing>
 NCCL_DEVICE_INLINE int pollUntilDone(CompletionQueue* cq, uint64_t index) {
   int state;
   do {
     state = poll<sharing>(cq, index);
+    if (state == kBusy && hasFailed<sharing>(cq)) return kFailed;
   } while (state == kBusy);
   return state;
 }
 /* NCCL's own path: a failed request ends the kernel. Going on would report what never happened. */
+NCCL_DEVICE_INLINE void endKernel() {
+  GINRS_TRAP("GIN (GDAKI): the network card reported an error; the peer may be gone, or the address is not registered");
+}
+template <int sharing = kGpu>
 NCCL_DEVICE_INLINE void waitFor(QueuePair* qp, uint64_t index) {
-  if (pollUntilDone<kGpu>(&qp->sends, index) != kDone) {
-    GINRS_TRAP("GIN (GDAKI): the network card reported an error; the peer may be gone, or the address is not registered");
-  }
+  if (pollUntilDone<sharing>(&qp->sends, index) != kDone) endKernel();
 }
 
 /* ---- Slots ---- */
@@ -150,12 +160,20 @@ NCCL_DEVICE_INLINE void waitFor(QueuePair* qp, uint64_t index) {
 NCCL_DEVICE_INLINE Segment* slotOf(QueuePair* qp, uint64_t index) {
   return reinterpret_cast<Segment*>(qp->requests + (index & qp->mask) * 64);
 }
-/* n <= depth. A failed request frees its slot too: whoever waits for it hears of it. */
+/* n <= depth. Of the device verbs' callers: a failed request frees its slot too, and whoever polls for it hears of it. */
 template <int sharing>
 NCCL_DEVICE_INLINE uint64_t claim(QueuePair* qp, uint32_t n, bool wait = true) {
   uint64_t const base = addShared<sharing>(&qp->claimed, uint64_t(n));
   uint64_t const end = base + n;
   if (wait && end > qp->depth) pollUntilDone<sharing>(&qp->sends, end - 1 - qp->depth);
+  return base;
+}
+/* The same of GIN's operations: a kernel that only puts would never hear of it. */
+template <int sharing>
+NCCL_DEVICE_INLINE uint64_t claimAlive(QueuePair* qp, uint32_t n) {
+  uint64_t const base = claim<sharing>(qp, n, false);
+  uint64_t const end = base + n;
+  if (end > qp->depth) waitFor<sharing>(qp, end - 1 - qp->depth);
   return base;
 }
 NCCL_DEVICE_INLINE void write(Segment* to, Segment const& from) {

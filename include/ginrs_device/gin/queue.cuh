@@ -56,7 +56,12 @@ struct Queue {
   ncclGinProxyGpuCtx_t abi;
   ginrsGinExt ext;
 
-  NCCL_DEVICE_INLINE explicit Queue(ncclGinCtx const& ctx) : abi(loadContext(ctx)), ext(loadExtension(ctx)) {}
+  NCCL_DEVICE_INLINE explicit Queue(ncclGinCtx const& ctx) : abi(loadContext(ctx)), ext(loadExtension(ctx)) {
+    if ((ext.flags & GINRS_FLAG_DIRECT) == 0) return;
+    abi.queues = static_cast<ncclGinProxyGfd_t*>(ext.directQueues);
+    abi.pis = ext.directPis;
+    abi.cis = ext.directCis;
+  }
 };
 
 /* Instead of alreadyReleased, from our own ncclGin only: a release of GPU scope is all that is left to do. */
@@ -177,8 +182,12 @@ NCCL_DEVICE_INLINE Posted post(ncclGinCtx const& ctx, Queue const& queue, uint32
 /* Steps 2a and 2b: the whole of a put, putValue or signal on the GPU. */
 NCCL_DEVICE_INLINE Posted submit(ncclGinCtx const& ctx, Queue const& queue, int peer, Operation const& op,
                                  cuda::thread_scope alreadyReleased) {
-  if (char const* why = fault(op)) GINRS_TRAP(why);
-  return post(ctx, queue, uint32_t(peer), encode(op), alreadyReleased);
+  Operation fitting = op;
+  if (char const* why = fault(op)) {
+    /* What leaves every window is our host's to refuse; a kernel that traps takes its GPU's context with it. */
+    if ((flagsOf(ctx) & GINRS_FLAG_KNOWN) == 0 || !clamp(fitting)) GINRS_TRAP(why);
+  }
+  return post(ctx, queue, uint32_t(peer), encode(fitting), alreadyReleased);
 }
 
 }  // namespace gin

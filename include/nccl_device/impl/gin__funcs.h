@@ -64,6 +64,22 @@ NCCL_DEVICE_INLINE Operation actionsOf(ncclGin_BackendMask<mask> const& gin, Rem
   op.counterId = ncclGin_getCounterId(gin, local);
   return op;
 }
+
+template <unsigned mask>
+NCCL_DEVICE_INLINE bool hasSignal(ncclGin_BackendMask<mask> const& gin, ncclGinSignal_t signal) {
+  return isGiven<GINRS_REFUSED_SIGNAL>(signal, gin.comm.ginSignalCount, gin._ginHandle, gin._ginrsFlags);
+}
+template <unsigned mask>
+NCCL_DEVICE_INLINE bool hasCounter(ncclGin_BackendMask<mask> const& gin, ncclGinCounter_t counter) {
+  return isGiven<GINRS_REFUSED_COUNTER>(counter, gin.comm.ginCounterCount, gin._ginHandle, gin._ginrsFlags);
+}
+/* May the operation's actions take place? */
+template <unsigned mask, typename RemoteAction, typename LocalAction>
+NCCL_DEVICE_INLINE bool hasIds(ncclGin_BackendMask<mask> const& gin, RemoteAction remote, LocalAction local) {
+  ncclGinSignal_t const signal = ncclGin_getSignalId(gin, remote) - gin.comm.ginSignalBase;
+  ncclGinCounter_t const counter = ncclGin_getCounterId(gin, local) - gin.comm.ginCounterBase;
+  return (!ncclGin_isSignal(remote) || hasSignal(gin, signal)) && (!ncclGin_isCounter(local) || hasCounter(gin, counter));
+}
 }  // namespace gin
 }  // namespace ginrs
 
@@ -77,26 +93,16 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::put(
     cuda::thread_scope alreadyReleased, cuda::thread_scope expected_scope) const {
   int const worldPeer = ncclTeamRankToWorld(comm, team, peer);
   coop.sync();
-  if ((_ginrsFlags & GINRS_FLAG_DIRECT) != 0) {
+  if ((_ginrsFlags & GINRS_FLAG_DIRECT) != 0 && ginrs::gin::isWithin(dstWnd, dstOffset, bytes) &&
+      ginrs::gin::isWithin(srcWnd, srcOffset, bytes)) {
     ginrs::gin::Operation op = ginrs::gin::actionsOf(*this, remoteAction, localAction);
     op.bytes = bytes;
+    bool const isDropped = !ginrs::gin::hasIds(*this, remoteAction, localAction);
     char* to = static_cast<char*>(ncclGetPeerPointer(dstWnd, dstOffset, worldPeer));
     char const* from = static_cast<char const*>(ncclGetLocalPointer(srcWnd, srcOffset));
-    if (ginrs::gin::putDirectly(_makeCtx(), coop, worldPeer, to, from, op)) return;
-    if (coop.thread_rank() == 0) {
-      ginrs::gin::Registration dst = ginrs::gin::registrationOf(dstWnd, contextId);
-      ginrs::gin::Registration src = ginrs::gin::registrationOf(srcWnd, contextId);
-      op.dstWin = dst.window;
-      op.dstOff = dst.start + dstOffset;
-      op.srcWin = src.window;
-      op.srcOff = src.start + srcOffset;
-      cuda::thread_scope const left = ginrs::gin::releaseLeft(_ginrsFlags, srcWnd, op.hasSignal, alreadyReleased);
-      ginrs::gin::putByQueue(_makeCtx(), worldPeer, op, left);
-    }
-    coop.sync();
-    return;
+    if (ginrs::gin::putDirectly(_makeCtx(), coop, worldPeer, to, from, op, isDropped)) return;
   }
-  if (coop.thread_rank() == 0) {
+  if (coop.thread_rank() == 0 && ginrs::gin::hasIds(*this, remoteAction, localAction)) {
     ginrs::gin::Registration dst = ginrs::gin::registrationOf(dstWnd, contextId);
     ginrs::gin::Registration src = ginrs::gin::registrationOf(srcWnd, contextId);
     bool const hasSignal = ncclGin_isSignal(remoteAction);
@@ -135,7 +141,9 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::putValue(ncclTeam team
   coop.sync();
   if (coop.thread_rank() != 0) {
     /* one thread has the value */
-  } else if ((_ginrsFlags & GINRS_FLAG_DIRECT) != 0) {
+  } else if (!ginrs::gin::hasIds(*this, remoteAction, ncclGin_None{})) {
+    /* the host has been told */
+  } else if ((_ginrsFlags & GINRS_FLAG_DIRECT) != 0 && ginrs::gin::isWithin(dstWnd, dstOffset, sizeof(T))) {
     ginrs::gin::Operation op = ginrs::gin::actionsOf(*this, remoteAction, ncclGin_None{});
     op.bytes = sizeof(T);
     op.value = ginrs::gin::bitsOf(value);
@@ -173,9 +181,11 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::signal(ncclTeam team, 
   coop.sync();
   if (coop.thread_rank() != 0) {
     /* one thread is enough */
+  } else if (!ginrs::gin::hasIds(*this, remoteAction, ncclGin_None{})) {
+    /* the host has been told */
   } else if ((_ginrsFlags & GINRS_FLAG_DIRECT) != 0) {
     ginrs::gin::Operation op = ginrs::gin::actionsOf(*this, remoteAction, ncclGin_None{});
-    ginrs::gin::putDirectly(_makeCtx(), ncclCoopThread(), worldPeer, nullptr, nullptr, op);
+    ginrs::gin::putDirectly(_makeCtx(), ncclCoopThread(), worldPeer, nullptr, nullptr, op, false);
   } else {
     ncclGinCall<ncclGinApi_Put>(_makeCtx(), ncclCoopThread(), worldPeer, false,
                                 ncclGinWindow_t(nullptr), size_t(0), ncclGinWindow_t(nullptr), size_t(0), size_t(0),
@@ -199,20 +209,32 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::flush(Coop coop, cuda:
 
 namespace ginrs {
 namespace gin {
+/* Null: the devcomm has no such word. */
 template <unsigned mask>
 NCCL_DEVICE_INLINE uint64_t* signalWord(ncclGin_BackendMask<mask> const& gin, ncclGinSignal_t signal) {
+  if (!hasSignal(gin, signal)) return nullptr;
   return ncclGinCall<ncclGinApi_GetSignalPtr>(gin._makeCtx(), gin.comm.ginSignalBase + signal);
 }
 template <unsigned mask>
 NCCL_DEVICE_INLINE uint64_t* counterWord(ncclGin_BackendMask<mask> const& gin, ncclGinCounter_t counter) {
+  if (!hasCounter(gin, counter)) return nullptr;
   return ncclGinCall<ncclGinApi_GetCounterPtr>(gin._makeCtx(), gin.comm.ginCounterBase + counter);
+}
+/* The value seen last; see waitWord. */
+NCCL_DEVICE_INLINE uint64_t waitAlone(ncclGinCtx const& ctx, uint64_t* word, uint64_t least, int bits,
+                                      cuda::memory_order order) {
+  return waitWord(ctx, word, least, bits, order, [&] {
+#if NCCL_GIN_GDAKI_ENABLE
+    if (ctx.backend == NCCL_NET_DEVICE_GIN_GDAKI) gdaki::endIfFailed(ctx);
+#endif
+  });
 }
 /* One thread looks, the group learns of it by the sync. */
 template <typename Coop>
 NCCL_DEVICE_INLINE void waitTogether(Coop coop, ncclGinCtx const& ctx, uint64_t* word, uint64_t least, int bits,
                                      cuda::memory_order order) {
   coop.sync();
-  if (coop.thread_rank() == 0) waitWord(ctx, word, least, bits, order);
+  if (coop.thread_rank() == 0) waitAlone(ctx, word, least, bits, order);
   coop.sync();
 }
 }  // namespace gin
@@ -234,6 +256,7 @@ GINRS_GIN(uint64_t*)::getSignalShadowPtr(ncclGinSignal_t signal) const {
   return _signalShadows + signal;
 }
 GINRS_GIN(void)::increaseSignalShadow(ncclGinSignal_t signal, uint64_t delta) const {
+  if (!ginrs::gin::hasSignal(*this, signal)) return;
   cuda::atomic_ref<uint64_t, cuda::thread_scope_device>(_signalShadows[signal]).fetch_add(delta,
                                                                                           cuda::memory_order_relaxed);
 }
@@ -255,7 +278,8 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::waitSignalMeetShadow(C
                                                                                cuda::memory_order order) const {
   coop.sync();
   if (coop.thread_rank() == 0) {
-    ginrs::gin::waitWord(_makeCtx(), ginrs::gin::signalWord(*this, signal), _signalShadows[signal], bits, order);
+    uint64_t* word = ginrs::gin::signalWord(*this, signal);
+    if (word != nullptr) ginrs::gin::waitAlone(_makeCtx(), word, _signalShadows[signal], bits, order);
   }
   coop.sync();
 }
@@ -266,13 +290,14 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::waitSignalFollowShadow
                                                                                  Uint* delta, int bits,
                                                                                  cuda::memory_order order) const {
   coop.sync();
-  uint64_t shadow = _signalShadows[signal], value = 0;
+  bool const isGiven = ginrs::gin::hasSignal(*this, signal);
+  uint64_t shadow = isGiven ? _signalShadows[signal] : 0, value = 0;
   if (coop.thread_rank() == 0) {
-    value = ginrs::gin::waitWord(_makeCtx(), ginrs::gin::signalWord(*this, signal), shadow + leastDelta, bits, order);
+    value = ginrs::gin::waitAlone(_makeCtx(), ginrs::gin::signalWord(*this, signal), shadow + leastDelta, bits, order);
   }
   value = ncclCoopBcast(coop, value, 0); /* its entry sync: every thread has read the shadow */
 #if defined(NCCL_GIN_FOLLOW_SHADOW_UPDATES) && NCCL_GIN_FOLLOW_SHADOW_UPDATES
-  if (coop.thread_rank() == 0) _signalShadows[signal] = value;
+  if (coop.thread_rank() == 0 && isGiven) _signalShadows[signal] = value;
 #endif
   coop.sync();
   uint64_t mask = nccl::utility::lowBits<uint64_t>(bits);
@@ -281,9 +306,11 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::waitSignalFollowShadow
 }
 
 GINRS_GIN(void)::resetCounter(ncclGinCounter_t counter) const {
+  if (!ginrs::gin::hasCounter(*this, counter)) return;
   ncclGinCall<ncclGinApi_ResetCounter>(_makeCtx(), comm.ginCounterBase + counter);
 }
 GINRS_GIN(void)::resetSignal(ncclGinSignal_t signal) const {
+  if (!ginrs::gin::hasSignal(*this, signal)) return;
   ncclGinCall<ncclGinApi_ResetSignal>(_makeCtx(), comm.ginSignalBase + signal);
   _signalShadows[signal] = 0;
 }

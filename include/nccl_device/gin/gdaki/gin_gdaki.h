@@ -76,6 +76,15 @@ GINRS_GDAKI_CALL void start(ncclGinCtx ctx, ncclGinGdakiGPUContext context, int 
   waitFor(qp, last);
 #endif
 }
+/* For a wait that lasts: what it waits for may be behind a request that has failed. */
+template <typename = void>
+GINRS_GDAKI_CALL void endIfFailed(ncclGinCtx ctx) {
+  ncclGinGdakiGPUContext const context = contextOf(ctx);
+  for (int peer = 0; peer < ctx.nRanks; peer++) {
+    endIfFailed(queuePair(context.gdqp, peer));
+    endIfFailed(queuePair(context.companion_gdqp, peer));
+  }
+}
 #undef GINRS_GDAKI_CALL
 NCCL_DEVICE_INLINE void addSignal(Transfer& t, ncclGinGdakiGPUContext const& context, int peer, ncclGinSignal_t id,
                                   ncclGinSignalOp_t op, uint64_t arg) {

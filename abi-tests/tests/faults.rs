@@ -17,14 +17,16 @@ fn compile(folder: &Path, name: &str, include: Option<&Path>) -> PathBuf {
     out
 }
 
+/// What the cases wrote on stderr.
 #[track_caller]
-fn all_pass(program: &Path, arguments: &[&str], cases: usize) {
+fn all_pass(program: &Path, arguments: &[&str], cases: usize) -> String {
     let mut command = Command::new("timeout");
     command.args(["-s", "KILL", "170"]).arg(program).args(["--jobs", "2"]).args(arguments);
     let output = command.env("GINRS_CPU_DEVICES", "4").output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{arguments:?}:\n{said}");
     assert!(said.contains(&format!("fault: {cases} cases, 0 failed")), "{said}");
+    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 #[test]
@@ -33,6 +35,10 @@ fn every_wait_ends_whatever_fails() {
     let program = compile(folder.path(), "ours", None);
     all_pass(&program, &[], 47);
     all_pass(&program, &["--ranks", "3", "leave:lsa", "leave:gin", "leave:recv"], 3);
+    let said = all_pass(&program, &["--ranks", "3", "stop:signal"], 1);
+    for line in ["W020 rank 2 (pid", "W021 rank 2 (pid"] {
+        assert_eq!(said.matches(line).count(), 2, "each of the others says it once: {said}");
+    }
     all_pass(&program, &["--ranks", "3", "--blind", "kill", "abort-same:lsa", "abort-same:ll", "trap:signal"], 13);
 }
 

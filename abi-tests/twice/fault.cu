@@ -349,7 +349,7 @@ struct Rank {
     else if (isLast() && (isLeave(plan.fault) || plan.fault == EXEC || plan.fault == CLOSE || plan.fault == LONG)) goAway();
     else if (plan.fault == LONG) workOn();
     else if ((plan.fault == ABORT_THREAD || plan.fault == ABORT_SAME) && rank == 0) abortIt();
-    else if (plan.fault == KILL && isLast()) {
+    else if ((plan.fault == KILL || plan.fault == STOP) && isLast()) {
       launch(SPIN, 1);
       stage(WAITING);
       pause();

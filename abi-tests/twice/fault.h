@@ -24,10 +24,10 @@
 #include <vector>
 
 // LEAVE and LEAVE_STAY: it destroys its communicator, and its process ends, or lives on. EXEC and CLOSE: its process lives on, but its
-// descriptors are gone. LONG: all is well, a kernel that waits for nobody runs for long after the last rank has left.
-enum Fault { KILL, ABORT_THREAD, ABORT_SAME, ILLEGAL, TRAP, ASSERT, INIT, REGISTER, DEVCOMM, PARENT, LEAVE, LEAVE_STAY, EXEC, CLOSE, LONG, FAULTS };
+// descriptors are gone. LONG: all is well, a kernel that waits for nobody runs for long after the last rank has left. STOP: it stands still for some seconds, goes on, and is killed then; only if asked for.
+enum Fault { KILL, ABORT_THREAD, ABORT_SAME, ILLEGAL, TRAP, ASSERT, INIT, REGISTER, DEVCOMM, PARENT, LEAVE, LEAVE_STAY, EXEC, CLOSE, LONG, STOP, FAULTS };
 static const char* const faultNames[] = {"kill", "abort-thread", "abort-same", "illegal", "trap", "assert", "init", "register",
-                                         "devcomm", "parent", "leave", "leave-stay", "exec", "close", "long"};
+                                         "devcomm", "parent", "leave", "leave-stay", "exec", "close", "long", "stop"};
 // RECV and REDUCE are calls of the host, on a stream.
 enum Wait { SIGNAL, RESET, COUNTER, LSA, LSA_HELPER, GIN, GIN_HELPER, HYBRID, LL, TRAFFIC, RECV, REDUCE, WAITS, SPIN, SIGNAL_ALL };
 static const char* const waitNames[] = {"signal", "reset", "counter", "lsa", "lsa-helper", "gin",
@@ -139,9 +139,18 @@ static inline bool runCase(Plan plan, std::string* out) {
     board->go.store(1);
     if (plan.fault == KILL || plan.fault == REGISTER || plan.fault == DEVCOMM) kill(pids[last], SIGKILL);
     if (plan.fault == PARENT) kill(launcher, SIGKILL);
+    if (plan.fault == STOP) {
+      kill(pids[last], SIGSTOP);
+      usleep(4000000);
+      for (int rank = 0; rank < last; rank++)
+        if (board->ranks[rank].heardAt > 0) strcat(board->ranks[rank].text, " WRONG a stop is no death;"), board->ranks[rank].failed = 1;
+      kill(pids[last], SIGCONT);
+      usleep(3000000);
+      kill(pids[last], SIGKILL);
+    }
     for (int rank = 0; rank < plan.ranks; rank++) {
       Board::Rank& shown = board->ranks[rank];
-      bool dies = rank == last && (plan.fault == KILL || plan.fault == EXEC || plan.fault == CLOSE || isHostFault(plan.fault));
+      bool dies = rank == last && (plan.fault == KILL || plan.fault == STOP || plan.fault == EXEC || plan.fault == CLOSE || isHostFault(plan.fault));
       int status = 0;
       if (dies) {
         if (plan.fault == INIT) kill(pids[rank], SIGKILL);
@@ -210,7 +219,7 @@ static inline std::vector<Plan> plansFor(const std::vector<std::string>& wanted,
                    : fault == LEAVE_STAY                ? wait == LSA || wait == RECV
                    : fault == EXEC || fault == CLOSE    ? wait == SIGNAL
                                                         : chosen;
-      bool asked = wanted.empty() && usual;
+      bool asked = wanted.empty() && usual && fault != STOP;
       for (const std::string& word : wanted) {
         asked |= word == faultNames[fault] ? usual : plan.hasWait() && (word == waitNames[wait] ? usual : false);
         asked |= word == std::string(faultNames[fault]) + ":" + waitNames[wait] && plan.hasWait();

@@ -4,6 +4,7 @@
 //! One thread per GPU, since a driver call can wait for a lock; one for all CPU devices.
 
 use super::signs::{Signs, Words};
+use crate::bootstrap::service_is_intact;
 use crate::device::{Device, Kind};
 use crate::error::{Code, Error, Result};
 use crate::gin::abort::Abort;
@@ -104,6 +105,11 @@ fn run(key: Key, ward: &Ward) {
             let Some(abort) = abort.upgrade().filter(|abort| !abort.is_raised()) else { continue };
             let Some(_at_work) = process::at_work() else { return };
             if let Err(error) = device.health() {
+                if !service_is_intact() {
+                    // The driver's were closed with ours.
+                    abort.raise(process::descriptors_lost().by(rank));
+                    continue;
+                }
                 let said = error.text.split(" | fix:").next().unwrap_or_default();
                 let text = format!(
                     "a kernel of rank {rank} failed | {tag}, device {}, pid {} | {} | fix: run that rank under compute-sanitizer, or \

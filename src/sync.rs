@@ -3,6 +3,9 @@
 //! Not std's: its locks are compiled without ThreadSanitizer, which then reports races that are none; ours and crossbeam's are compiled
 //! with us. Under `cfg(loom)` the atomics are loom's: code that a model checker drives takes them from here and uses no locks.
 
+// Of statics and cells that no model checker drives: loom's cannot be made in a static.
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+
 pub use answer::{Give, Hear, Heard, answer};
 pub use lock::{Condvar, Mutex, MutexGuard};
 
@@ -22,19 +25,19 @@ pub mod atomic {
 
 /// What is found once and never changes (functions of a library that stays), for statics: a forked child uses it as it is, and nobody
 /// ever holds a lock on it.
-pub struct Found<T: 'static>(atomic::AtomicPtr<T>);
+pub struct Found<T: 'static>(AtomicPtr<T>);
 
 impl<T: Send + Sync> Found<T> {
     /// Not looked for yet.
     #[allow(clippy::new_without_default)]
     pub const fn new() -> Self {
-        Self(atomic::AtomicPtr::new(std::ptr::null_mut()))
+        Self(AtomicPtr::new(std::ptr::null_mut()))
     }
 
     /// What was found, if it was.
     pub fn get(&'static self) -> Option<&'static T> {
         // SAFETY: what stands in it was published whole (Release) and is never freed or changed.
-        unsafe { self.0.load(atomic::Ordering::Acquire).as_ref() }
+        unsafe { self.0.load(Ordering::Acquire).as_ref() }
     }
 
     /// What is found; threads may race to `find` it, and all get what one of them found.
@@ -43,7 +46,7 @@ impl<T: Send + Sync> Found<T> {
             return found;
         }
         let found = Box::into_raw(Box::new(find()));
-        match self.0.compare_exchange(std::ptr::null_mut(), found, atomic::Ordering::AcqRel, atomic::Ordering::Acquire) {
+        match self.0.compare_exchange(std::ptr::null_mut(), found, Ordering::AcqRel, Ordering::Acquire) {
             // SAFETY: from a Box, never freed once it stands there.
             Ok(_) => unsafe { &*found },
             Err(other) => {
@@ -59,7 +62,7 @@ impl<T: Send + Sync> Found<T> {
 
 /// A value made at its first use, once.
 pub struct OnceCell<T> {
-    done: atomic::AtomicBool,
+    done: AtomicBool,
     making: Mutex<()>,
     value: std::cell::UnsafeCell<Option<T>>,
 }
@@ -73,7 +76,7 @@ unsafe impl<T: Send> Send for OnceCell<T> {}
 impl<T> OnceCell<T> {
     /// Empty.
     pub const fn new() -> Self {
-        Self { done: atomic::AtomicBool::new(false), making: Mutex::new(()), value: std::cell::UnsafeCell::new(None) }
+        Self { done: AtomicBool::new(false), making: Mutex::new(()), value: std::cell::UnsafeCell::new(None) }
     }
 
     /// The value, made by `make` if nobody did; others wait for it. If `make` panics the next caller tries again.
@@ -86,7 +89,7 @@ impl<T> OnceCell<T> {
             let value = make();
             // SAFETY: one thread at a time holds the lock, and nobody reads before `done`: the write is exclusive.
             unsafe { *self.value.get() = Some(value) };
-            self.done.store(true, atomic::Ordering::Release);
+            self.done.store(true, Ordering::Release);
         }
         drop(making);
         self.get().expect("made above")
@@ -101,7 +104,7 @@ impl<T> OnceCell<T> {
 
     /// The value, if made.
     pub fn get(&self) -> Option<&T> {
-        if !self.done.load(atomic::Ordering::Acquire) {
+        if !self.done.load(Ordering::Acquire) {
             return None;
         }
         // SAFETY: done, so the value is written and never changes again.
@@ -128,7 +131,7 @@ mod tests {
         std::thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| {
-                    let value = cell.get_or_init(|| made.fetch_add(1, atomic::Ordering::Relaxed) + 7);
+                    let value = cell.get_or_init(|| made.fetch_add(1, Ordering::Relaxed) + 7);
                     assert_eq!(*value, 7);
                 });
             }

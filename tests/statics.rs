@@ -96,6 +96,20 @@ fn no_lock_is_of_a_crate_that_keeps_a_table_of_waiting_threads() {
     }
 }
 
+/// `Comm::alive` and `Comm::failure` know of a failed exchange at once; the abort is raised a little later, by another thread. Who asked
+/// it alone told a creation's success to a rank whose peer had died in its last round.
+#[test]
+fn whether_a_communicator_has_failed_is_asked_in_one_way() {
+    let mut files = Vec::new();
+    sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut files);
+    for file in files {
+        let text = std::fs::read_to_string(&file).unwrap();
+        for wrong in ["comm.abort.check()", "comm.abort.is_raised()"] {
+            assert!(!text.contains(wrong), "{}: {wrong}\nfix: ask comm.alive() or comm.failure()", file.display());
+        }
+    }
+}
+
 #[test]
 fn no_call_needs_thread_local_data_that_may_be_gone() {
     for (folder, known) in [("src", &THREAD_LOCAL[..]), ("cpu-device/src", &OF_CPU_DEVICE[..])] {

@@ -40,7 +40,7 @@ int main() {
   for (int attribute = 1; attribute < CU_DEVICE_ATTRIBUTE_MAX; attribute++)
     CHECK_AT(cuDeviceGetAttribute(&value, (CUdevice_attribute)attribute, device) == CUDA_SUCCESS, attribute);
   CHECK(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_MAX, device) == CUDA_ERROR_INVALID_VALUE);
-  CHECK(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED, device) == CUDA_SUCCESS);
+  CHECK(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED, device) == CUDA_SUCCESS && value == 1);
   char name[64] = "";
   size_t total = 0;
   CHECK(cuDeviceGetName(name, sizeof name, device) == CUDA_SUCCESS && strlen(name) > 0 && cuDeviceTotalMem(&total, device) == CUDA_SUCCESS && total > 0);

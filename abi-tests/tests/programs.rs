@@ -233,3 +233,28 @@ fn an_abort_releases_every_rank() {
         }
     }
 }
+
+/// Multicast teams are made once, with windows before and after; NCCL_NVLS_ENABLE=0 refuses them.
+#[test]
+fn multicast_teams() {
+    for mode in [Processes, Threads] {
+        all_ok("multicast", 4, mode, &[("MULTICAST", "teams")]);
+        all_ok("multicast", 2, mode, &[("MULTICAST", "refused"), ("NCCL_NVLS_ENABLE", "0")]);
+    }
+}
+
+/// multimem instructions of every type reach all members; barriers and broadcasts by multicast.
+#[test]
+fn multimem() {
+    all_ok("multimem", 2, Processes, &[]);
+    all_ok("multimem", 3, Processes, &[]);
+    all_ok("multimem", 4, Threads, &[]);
+    all_ok("multimem", 4, Threads, &[("TEAMS", "halves")]);
+}
+
+#[test]
+fn a_plain_store_to_multicast_memory_ends_with_a_line_that_says_so() {
+    let output = Command::new(compiled("multimem")).args(["--threads", "2"]).env("FAULT", "1").output().unwrap();
+    let said = text(&output);
+    assert!(!output.status.success() && said.contains("this is multicast memory"), "{}:\n{said}", output.status);
+}

@@ -75,10 +75,13 @@ pub fn on_fault(raised: &Raised) -> bool {
     } else {
         let _ = write!(line, "ginrs-cpu: illegal address {address:#x} in ");
         let _ = block.describe_thread(&mut line);
-        let _ = line.write_str(
+        let _ = line.write_str(if crate::multicast::holds(address) {
+            "ginrs-cpu: this is multicast memory, which takes multimem instructions and the stores of inline PTX\n\
+             ginrs-cpu: fix: load and store through ncclGetLocalPointer or ncclGetLsaPointer\n"
+        } else {
             "ginrs-cpu: fix: use device memory of this device, and of other ranks only what ncclGetLsaPointer gives for ranks of \
-             the LSA team; -g and gdb, or -Xcompiler -fsanitize=address, show the line\n",
-        );
+             the LSA team; -g and gdb, or -Xcompiler -fsanitize=address, show the line\n"
+        });
     }
     print(&line);
     false

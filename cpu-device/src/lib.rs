@@ -37,6 +37,7 @@ pub mod kernel;
 pub mod library;
 pub mod mbarrier;
 pub mod memory;
+pub mod multicast;
 mod once;
 mod overflow;
 pub mod pace;

@@ -20,6 +20,8 @@ pub struct RuntimeV1 {
     forget_allocation: extern "C" fn(*mut c_void),
     find_allocation: unsafe extern "C" fn(*const c_void, *mut *mut c_void, *mut usize, *mut i32) -> i32,
     failure: extern "C" fn(i32) -> i32,
+    add_multicast: extern "C" fn(usize, usize, usize, usize, u32),
+    remove_multicast: extern "C" fn(usize),
 }
 
 static RUNTIME: RuntimeV1 = RuntimeV1 {
@@ -35,6 +37,8 @@ static RUNTIME: RuntimeV1 = RuntimeV1 {
     forget_allocation,
     find_allocation,
     failure,
+    add_multicast: crate::multicast::add,
+    remove_multicast: crate::multicast::remove,
 };
 
 /// See library.h.

@@ -138,6 +138,19 @@ pub trait Multicast {
     fn unbind(&self, object: &dyn Physical, at: u64, bytes: usize) -> Result<()>;
 }
 
+/// The places that one multicast address stands for, in this process's addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Targets {
+    /// Where the first member's memory begins.
+    pub first: DevPtr,
+    /// From one member's to the next one's. Bytes.
+    pub step: u64,
+    /// Members.
+    pub count: u32,
+    /// Of each member's.
+    pub bytes: u64,
+}
+
 /// One device as the library needs it. All sizes in bytes.
 pub trait Device: Send + Sync {
     /// For downcasts inside a device's own module.
@@ -190,6 +203,14 @@ pub trait Device: Send + Sync {
     fn holds(&self, memory: &dyn Physical) -> bool;
     /// Multicast objects, if the device says that it has them; `unasked`: without looking at what it says.
     fn multicast(&self, unasked: bool) -> Option<&dyn Multicast>;
+    /// True if kernels reach several places by themselves at addresses of [`Self::fan_out`]: multicast without objects.
+    fn fans_out(&self) -> bool {
+        false
+    }
+    /// Addresses at which multimem instructions reach `targets`, byte by byte, until they are dropped.
+    fn fan_out(&self, targets: Targets) -> Result<Arc<dyn Reservation>> {
+        crate::bail!(InternalError, 86, "no multicast without objects on this device | {targets:?} | fix: report this")
+    }
     /// The kernels of the collectives, loaded at the first call; an error that says what is missing. The same answer every time.
     fn kernels(&self) -> Result<Arc<dyn Kernels>>;
     /// The calling thread is the library's own and from now on works for this device alone: its calls are then cheaper.

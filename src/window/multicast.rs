@@ -1,5 +1,5 @@
-//! Teams with multicast (spec host 2.5): one object over the memory of a team's GPUs, with every symmetric memory at its offset in
-//! the flat space. Byte `b` of a window stands at `base + mcOffset4K * 4096 + b`.
+//! Teams with multicast (spec host 2.5): on GPUs one object over the memory of a team's members, with every symmetric memory at its
+//! offset in the flat space; on the CPU device addresses that stand for the members' own slots of it. Byte `b` of a window stands at `base + mcOffset4K * 4096 + b`.
 //!
 //! Made when a device communicator first asks, kept until the communicator goes. NCCL_NVLS_ENABLE=0 turns them off: then nothing
 //! here calls the driver.
@@ -8,7 +8,7 @@ use super::agree::{self, Said};
 use super::exchange::{Offer, take_from};
 use super::memory::SymMemory;
 use crate::comm::Comm;
-use crate::device::{DevPtr, Device, Multicast, Physical, Reservation};
+use crate::device::{DevPtr, Device, Multicast, Physical, Reservation, Targets};
 use crate::error::Result;
 use crate::{bail, config, info};
 use std::fmt;
@@ -78,11 +78,11 @@ impl fmt::Display for Members {
     }
 }
 
-/// A team's object, mapped here. Drops the mapping before the object.
+/// A team's addresses, and the object that is mapped there, if it takes one. Drops the mapping before the object.
 pub(super) struct Team {
     members: Members,
     mapping: Arc<dyn Reservation>,
-    object: Arc<dyn Physical>,
+    object: Option<Arc<dyn Physical>>,
 }
 
 /// Memory's place in a team's object; taken away at drop.
@@ -105,7 +105,10 @@ impl Drop for Binding {
 
 /// Err, saying `who` asked, where there is no multicast.
 pub fn check(comm: &Comm, who: &str) -> Result<()> {
-    nvls(comm, who).map(drop)
+    match comm.device.fans_out() && comm.topo.lsa_size > 1 && config::int("NCCL_NVLS_ENABLE") != 0 {
+        true => Ok(()),
+        false => nvls(comm, who).map(drop),
+    }
 }
 
 fn nvls<'a>(comm: &'a Comm, who: &str) -> Result<&'a dyn Multicast> {
@@ -143,11 +146,16 @@ pub(crate) fn team(comm: &Comm, what: &str, members: Members) -> Result<DevPtr> 
     let offer = mine?;
     let joined = alike(comm, what, members, &all).and_then(|()| match known {
         Some(_) => Ok(None),
+        None if comm.device.fans_out() => Ok(None),
         None => join(comm, what, members, offer.as_ref().map(|(_, object)| object), &all).map(Some),
     });
     // Binding before the last member has joined would block or fail.
     agree::done(comm, &format!("{what}, joined"), joined.as_ref().map(drop).map_err(Clone::clone))?;
-    let made = joined?.map(|object| bind_all(comm, what, members, object)).transpose();
+    let made = match (joined?, known) {
+        (Some(object), _) => bind_all(comm, what, members, object).map(Some),
+        (None, None) => fan_out(comm, members).map(|team| Some((team, Vec::new()))),
+        (None, Some(_)) => Ok(None),
+    };
     agree::done(comm, &format!("{what}, bound"), made.as_ref().map(drop).map_err(Clone::clone))?;
     if let Some((team, bindings)) = made? {
         info!(INIT, "{} multicast over {members} at {:#x}", comm.tag(), team.mapping.base());
@@ -169,7 +177,7 @@ type Offered<'a> = Option<(Offer<'a>, Arc<dyn Physical>)>;
 
 /// The first member makes the object and offers it to the others.
 fn object<'a>(comm: &'a Comm, what: &str, members: Members, known: bool) -> Result<Offered<'a>> {
-    if known || members.first != comm.rank {
+    if known || members.first != comm.rank || comm.device.fans_out() {
         return Ok(None);
     }
     let (space, _) = comm.windows.state.lock().space(comm)?;
@@ -212,21 +220,34 @@ fn join(comm: &Comm, what: &str, members: Members, own: Option<&Arc<dyn Physical
     Ok(object)
 }
 
+/// Addresses that stand for the members' slots of the flat space.
+fn fan_out(comm: &Comm, members: Members) -> Result<Team> {
+    let (space, _) = comm.windows.state.lock().space(comm)?;
+    let slot = u64::from(members.first - comm.topo.lsa_first);
+    let mapping = comm.device.fan_out(Targets {
+        first: space.base() + slot * space.stride(),
+        step: u64::from(members.stride) * space.stride(),
+        count: members.count,
+        bytes: space.stride(),
+    })?;
+    Ok(Team { members, mapping, object: None })
+}
+
 /// Maps the object and puts all memory that there is in it.
 fn bind_all(comm: &Comm, what: &str, members: Members, object: Arc<dyn Physical>) -> Result<(Team, Vec<(u64, Binding)>)> {
     nvls(comm, what)?;
     let mapping = comm.device.reserve(object.bytes(), ALIGN)?;
     mapping.map(0, &object)?;
-    let team = Team { members, mapping, object };
+    let team = Team { members, mapping, object: Some(object.clone()) };
     let memories: Vec<Arc<SymMemory>> = comm.windows.state.lock().memories.iter().map(|held| held.memory.clone()).collect();
-    let bind = |memory: &Arc<SymMemory>| Ok((memory.id, bind(&comm.device, &team.object, memory.big_offset, &memory.physical)?));
+    let bind = |memory: &Arc<SymMemory>| Ok((memory.id, bind(&comm.device, &object, memory.big_offset, &memory.physical)?));
     let bindings = memories.iter().map(bind).collect::<Result<_>>()?;
     Ok((team, bindings))
 }
 
 /// Puts new memory into every team's object; empty without teams.
 pub(super) fn bind_new(comm: &Comm, at: u64, memory: &Arc<dyn Physical>) -> Result<Vec<Binding>> {
-    let objects: Vec<_> = comm.windows.state.lock().teams.iter().map(|team| team.object.clone()).collect();
+    let objects: Vec<_> = comm.windows.state.lock().teams.iter().filter_map(|team| team.object.clone()).collect();
     objects.iter().map(|object| bind(&comm.device, object, at, memory)).collect()
 }
 

@@ -85,7 +85,7 @@ NCCL_DEVICE_INLINE Line loadLine(Line* at) {
 
 /* To the line's copy on every rank of a multicast team. Multicast memory takes multimem instructions only. */
 NCCL_DEVICE_INLINE void multicastLine(Line* at, Line const& line) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900 && !defined(__GINRS_CPU__)
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   size_t address = __cvta_generic_to_global(at);
   asm volatile(
       "multimem.st.relaxed.sys.global.b64 [%0], %1;\n\t"

@@ -29,10 +29,6 @@ NCCL_DEVICE_INLINE void tell(uint32_t* word, uint32_t value, cuda::memory_order 
 /* The mode that this build can run. Ranks built with CUDA before 12.6 use unicast when asked for multimem; ranks that
  * disagree would wait for each other for ever, so the rule is part of the protocol. */
 NCCL_DEVICE_INLINE bool multimemMode(bool asked) {
-#ifdef __GINRS_CPU__
-  if (asked) GINRS_TRAP("multimem asked for, but the CPU device has no multicast memory: pass multimem=false");
-  return false;
-#else
 #if CUDART_VERSION < 12060
   return false;
 #else
@@ -41,12 +37,11 @@ NCCL_DEVICE_INLINE bool multimemMode(bool asked) {
 #endif
   return asked;
 #endif
-#endif
 }
 
 /* One addition of 1 to the word on every rank of the multicast team, the caller's included. */
 NCCL_DEVICE_INLINE void multicastIncrement(uint32_t* word, cuda::memory_order order) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900 && !defined(__GINRS_CPU__)
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   size_t address = __cvta_generic_to_global(word);
   if (order == cuda::memory_order_relaxed) {
     asm volatile("multimem.red.relaxed.sys.global.add.u32 [%0], 1;" ::"l"(address) : "memory");

@@ -3,6 +3,7 @@
 mod allocations;
 mod copies;
 mod kernels;
+mod multicast;
 mod runtime;
 mod space;
 
@@ -10,7 +11,7 @@ pub use space::{CpuReservation, mappings};
 
 use super::memfd::{GRANULARITY, Memfd};
 use super::{
-    Allocation, ControlMemory, CopyQueue, DevPtr, Device, DeviceMemory, Kernels, Kind, Multicast, Physical, Reservation,
+    Allocation, ControlMemory, CopyQueue, DevPtr, Device, DeviceMemory, Kernels, Kind, Multicast, Physical, Reservation, Targets,
     graveyard, limits,
 };
 use crate::bail;
@@ -196,6 +197,14 @@ impl Device for CpuDevice {
 
     fn multicast(&self, _unasked: bool) -> Option<&dyn Multicast> {
         None
+    }
+
+    fn fans_out(&self) -> bool {
+        runtime::find().is_some()
+    }
+
+    fn fan_out(&self, targets: Targets) -> Result<Arc<dyn Reservation>> {
+        Ok(Arc::new(multicast::FanOut::new(targets)?))
     }
 
     fn kernels(&self) -> Result<Arc<dyn Kernels>> {

@@ -1,5 +1,6 @@
 //! The stand-in CUDA runtime (libginrs_cpu.so), if this process has it: the Rust twin of `ginrs_cpu/library.h`.
 
+use crate::device::Targets;
 use crate::sync::Found;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
@@ -19,12 +20,14 @@ struct Table {
     forget_allocation: unsafe extern "C" fn(*mut c_void),
     find_allocation: unsafe extern "C" fn(*const c_void, *mut *mut c_void, *mut usize, *mut c_int) -> c_int,
     failure: unsafe extern "C" fn(c_int) -> c_int,
+    add_multicast: unsafe extern "C" fn(u64, usize, u64, usize, u32),
+    remove_multicast: unsafe extern "C" fn(u64),
 }
 
 type Step = unsafe extern "C" fn(*mut c_void) -> c_int;
 
 const VERSION: u32 = 1;
-const _: () = assert!(size_of::<Table>() == 88);
+const _: () = assert!(size_of::<Table>() == 104);
 
 /// The functions of the stand-in; all of them may be called from any thread.
 pub struct Runtime(&'static Table);
@@ -113,6 +116,18 @@ impl Runtime {
     pub fn forget_allocation(&self, base: u64) {
         // SAFETY: see `find`; an address that is not known is ignored.
         unsafe { (self.0.forget_allocation)(base as *mut c_void) }
+    }
+
+    /// Multimem instructions at `base` reach `targets` until [`Self::remove_multicast`].
+    pub fn add_multicast(&self, base: u64, targets: &Targets) {
+        // SAFETY: the stand-in keeps numbers; that the memory is there is what kernels rely on, as for any address.
+        unsafe { (self.0.add_multicast)(base, targets.bytes as usize, targets.first, targets.step as usize, targets.count) }
+    }
+
+    /// Before the addresses go.
+    pub fn remove_multicast(&self, base: u64) {
+        // SAFETY: see `find`; an address that is not known is ignored.
+        unsafe { (self.0.remove_multicast)(base) }
     }
 
     /// Base, size and kind of the stand-in's own allocation around `ptr`.

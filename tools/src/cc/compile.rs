@@ -104,7 +104,7 @@ fn preprocess_arguments(command: &Command, tools: &Toolchain, input: &Input, obj
     arguments.extend(folders::without(&command.preprocessor, &tools.cuda_include()));
     arguments.extend(["-isystem".into(), tools.nccl_include().into()]);
     if input.language == Some(Language::Cuda) {
-        for header in ["cuda_runtime.h", "ginrs_cpu/launch.h", "ginrs_cpu/ptx.h"] {
+        for header in ["cuda_runtime.h", "ginrs_cpu/launch.h", "ginrs_cpu/multimem.h"] {
             arguments.extend(["-include".into(), header.into()]);
         }
     }

@@ -28,6 +28,10 @@ typedef struct ginrsCpuRuntimeV1 {
   int (*findAllocation)(const void* p, void** base, size_t* bytes, int* kind);
   /* The cudaError_t of a kernel that failed, until cudaDeviceReset; 0 for none. */
   int (*failure)(int device);
+  /* From now on, and until the range is removed, multimem instructions at base + b (b < bytes) reach the bytes
+   * first + i * step + b, i < count. Nothing is mapped at the range itself. */
+  void (*addMulticast)(uintptr_t base, size_t bytes, uintptr_t first, size_t step, uint32_t count);
+  void (*removeMulticast)(uintptr_t base);
 } ginrsCpuRuntimeV1;
 
 const ginrsCpuRuntimeV1* ginrs_cpu_runtime_v1(void);

@@ -171,6 +171,13 @@ inline void store(char* p, S... operands) {
   const T values[n] = {operands...};
   Block<sizeof(T) * n> block;
   std::memcpy(&block, values, sizeof values);
+  /* Multicast memory takes plain stores too, on GPUs in fact if not by the manual. */
+  ginrsCpuTargets at;
+  if (__builtin_expect(__atomic_load_n(&ginrs_cpu_multicast_ranges, __ATOMIC_RELAXED) != 0, 0) &&
+      ginrs_cpu_multicast_targets(p, sizeof block, &at)) {
+    for (uint32_t rank = 0; rank < at.count; rank++) store_block<order>(at.first + rank * at.step, block);
+    return;
+  }
   store_block<order>(p, block);
 }
 

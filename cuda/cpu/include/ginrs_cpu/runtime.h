@@ -41,6 +41,16 @@ enum {
 };
 void ginrs_cpu_yield(int why); /* host threads: sched_yield */
 
+/* What multimem instructions at an address reach: `count` places, `step` bytes apart. */
+typedef struct ginrsCpuTargets {
+  char* first;
+  size_t step;
+  uint32_t count;
+} ginrsCpuTargets;
+extern uint32_t ginrs_cpu_multicast_ranges; /* how many there are; atomic */
+/* 1, and *targets is filled in; 0: not all of the bytes from there are multicast memory. */
+int ginrs_cpu_multicast_targets(const void* address, size_t bytes, ginrsCpuTargets* targets);
+
 /* Counted rendezvous. `what` names the CUDA function, file:line the caller; both go into the deadlock report.
  * id 0 with count 0 is the whole block (exited threads count as arrived); ids 1..15 are bar.sync id, count. */
 void ginrs_cpu_barrier(uint32_t id, uint32_t count, const char* what, const char* file, int line);

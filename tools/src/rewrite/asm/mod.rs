@@ -85,7 +85,12 @@ fn parse(source: &Source, start: usize) -> Option<Statement> {
                     name = source.word(at + 1).to_string();
                     at = source.mate(at)? + 1;
                 }
-                let constraint = unescape(source.word(at))?;
+                // Neighbouring literals are one: "=" "r".
+                let mut constraint = unescape(source.word(at))?;
+                while source.kind(at + 1) == Some(Kind::Literal) {
+                    at += 1;
+                    constraint += &unescape(source.word(at))?;
+                }
                 let open = at + 1;
                 let close = source.is(open, "(").then(|| source.mate(open)).flatten()?;
                 operands.push(Operand { name, constraint, expression: source.span(open, close) });

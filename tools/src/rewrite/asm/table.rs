@@ -1,5 +1,7 @@
 //! The table: which PTX instruction becomes which C++ of `ginrs_cpu/ptx.h`.
 
+mod multimem;
+
 use super::Operand;
 use super::ptx::{Instruction, Program, plain, split, unknown};
 
@@ -122,12 +124,7 @@ impl Translator<'_> {
             "griddepcontrol" | "prefetch" | "prefetchu" | "setmaxnreg" | "pmevent" | "discard" | "applypriority" => {
                 Ok("(void)0".into())
             }
-            // Programs choose these kernels at run time: the device says that it has no multicast memory.
-            "multimem" => Ok(format!(
-                "::ginrs_cpu_trap(\"{}: the CPU device has no multicast memory\", {})",
-                self.instruction.text,
-                self.here()
-            )),
+            "multimem" => self.multimem(),
             _ => Err(self.unknown()),
         }
     }

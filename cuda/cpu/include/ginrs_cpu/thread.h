@@ -74,6 +74,20 @@ inline unsigned long long __globaltimer() { return ginrs_cpu::nanoseconds(CLOCK_
 
 /* Ends the kernel with cudaErrorLaunchFailure. */
 [[noreturn]] inline void __trap(GINRS_CPU_SITE) { ginrs_cpu_trap("__trap()", file, line); }
+
+/* What assert() calls, taken over as clock() is: a CUDA thread ends its kernel with cudaErrorAssert; on a host thread the
+ * process ends, by libc. */
+extern "C" [[noreturn]] void ginrs_cpu_libc_assert_fail(const char* claim, const char* file, unsigned line,
+                                                        const char* function) noexcept(true) __asm__("__assert_fail");
+extern "C" [[noreturn]] __attribute__((used)) inline void ginrs_cpu_assert_fail(const char* claim, const char* file, unsigned line,
+                                                                               const char* function) {
+  if (!ginrs_cpu_self) ginrs_cpu_libc_assert_fail(claim, file, line, function);
+  char message[512];
+  snprintf(message, sizeof message, "assertion `%s' failed in %s", claim, function);
+  ginrs_cpu_trap(message, file, (int)line);
+}
+extern "C" void __assert_fail(const char* claim, const char* file, unsigned line, const char* function) noexcept(true)
+    __asm__("ginrs_cpu_assert_fail");
 #ifndef __clang__ /* which has it built in */
 inline void __builtin_assume(bool condition) {
   if (!condition) __builtin_unreachable();

@@ -6,9 +6,10 @@
 struct Format {
   int exponentBits, mantissaBits;
   bool infinity;   // the top exponent is infinity and NaN; otherwise only its last code is NaN
+  bool finite;     // and if this, not even that
   __host__ __device__ int bias() const { return (1 << (exponentBits - 1)) - 1; }
   __host__ __device__ int codes() const { return 1 << (exponentBits + mantissaBits); } // without the sign
-  __host__ __device__ int largest() const { return infinity ? codes() - (1 << mantissaBits) - 1 : codes() - 2; }
+  __host__ __device__ int largest() const { return infinity ? codes() - (1 << mantissaBits) - 1 : codes() - (finite ? 1 : 2); }
   // Of a finite positive code, or what would follow the largest.
   __host__ __device__ double value(int code) const {
     int exponent = code >> mantissaBits, mantissa = code & ((1 << mantissaBits) - 1);
@@ -40,7 +41,10 @@ struct Format {
     return code | (negative ? codes() : 0);
   }
 };
-__host__ __device__ inline Format half_format() { return {5, 10, true}; }
-__host__ __device__ inline Format bfloat_format() { return {8, 7, true}; }
-__host__ __device__ inline Format e4m3_format() { return {4, 3, false}; }
-__host__ __device__ inline Format e5m2_format() { return {5, 2, true}; }
+__host__ __device__ inline Format half_format() { return {5, 10, true, false}; }
+__host__ __device__ inline Format bfloat_format() { return {8, 7, true, false}; }
+__host__ __device__ inline Format e4m3_format() { return {4, 3, false, false}; }
+__host__ __device__ inline Format e5m2_format() { return {5, 2, true, false}; }
+__host__ __device__ inline Format e2m3_format() { return {2, 3, false, true}; }
+__host__ __device__ inline Format e3m2_format() { return {3, 2, false, true}; }
+__host__ __device__ inline Format e2m1_format() { return {2, 1, false, true}; }

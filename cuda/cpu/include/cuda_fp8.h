@@ -14,66 +14,43 @@ typedef enum __nv_fp8_interpretation_t { __NV_E4M3, __NV_E5M2 } __nv_fp8_interpr
 
 #ifdef __cplusplus
 namespace ginrs_cpu {
+/* The code of v in a format of 8 bits or fewer, without infinity if `saturate`. */
 template <class F>
-inline __nv_fp8_storage_t fp8(double v) { return (__nv_fp8_storage_t)encode<F>(v, Round::Nearest, true); }
+inline unsigned char narrow(double v, Round round = Round::Nearest, bool saturate = true) {
+  return (unsigned char)encode<F>(v, round, saturate);
+}
 }  // namespace ginrs_cpu
 
 inline __nv_fp8_storage_t __nv_cvt_double_to_fp8(double v, __nv_saturation_t saturation, __nv_fp8_interpretation_t format) {
   bool saturate = saturation == __NV_SATFINITE;
-  return (__nv_fp8_storage_t)(format == __NV_E4M3
-                                  ? ginrs_cpu::encode<ginrs_cpu::E4m3>(v, ginrs_cpu::Round::Nearest, saturate)
-                                  : ginrs_cpu::encode<ginrs_cpu::E5m2>(v, ginrs_cpu::Round::Nearest, saturate));
-}
-inline __nv_fp8x2_storage_t __nv_cvt_double2_to_fp8x2(double2 v, __nv_saturation_t saturation,
-                                                      __nv_fp8_interpretation_t format) {
-  return (__nv_fp8x2_storage_t)(__nv_cvt_double_to_fp8(v.x, saturation, format) |
-                                __nv_cvt_double_to_fp8(v.y, saturation, format) << 8);
-}
-inline __nv_fp8_storage_t __nv_cvt_float_to_fp8(float v, __nv_saturation_t s, __nv_fp8_interpretation_t f) {
-  return __nv_cvt_double_to_fp8(v, s, f);
-}
-inline __nv_fp8x2_storage_t __nv_cvt_float2_to_fp8x2(float2 v, __nv_saturation_t s, __nv_fp8_interpretation_t f) {
-  return __nv_cvt_double2_to_fp8x2(make_double2(v.x, v.y), s, f);
-}
-inline __nv_fp8_storage_t __nv_cvt_halfraw_to_fp8(__half_raw v, __nv_saturation_t s, __nv_fp8_interpretation_t f) {
-  return __nv_cvt_float_to_fp8(__half(v), s, f);
-}
-inline __nv_fp8x2_storage_t __nv_cvt_halfraw2_to_fp8x2(__half2_raw v, __nv_saturation_t s, __nv_fp8_interpretation_t f) {
-  return __nv_cvt_float2_to_fp8x2(__half22float2(v), s, f);
-}
-inline __nv_fp8_storage_t __nv_cvt_bfloat16raw_to_fp8(__nv_bfloat16_raw v, __nv_saturation_t s, __nv_fp8_interpretation_t f) {
-  return __nv_cvt_float_to_fp8(__nv_bfloat16(v), s, f);
-}
-inline __nv_fp8x2_storage_t __nv_cvt_bfloat16raw2_to_fp8x2(__nv_bfloat162_raw v, __nv_saturation_t s,
-                                                           __nv_fp8_interpretation_t f) {
-  return __nv_cvt_float2_to_fp8x2(__bfloat1622float2(v), s, f);
+  return format == __NV_E4M3 ? ginrs_cpu::narrow<ginrs_cpu::E4m3>(v, ginrs_cpu::Round::Nearest, saturate)
+                             : ginrs_cpu::narrow<ginrs_cpu::E5m2>(v, ginrs_cpu::Round::Nearest, saturate);
 }
 /* Exact: every 8-bit value is a half. */
 inline __half_raw __nv_cvt_fp8_to_halfraw(__nv_fp8_storage_t v, __nv_fp8_interpretation_t format) {
   return __half(format == __NV_E4M3 ? ginrs_cpu::decode<ginrs_cpu::E4m3>(v) : ginrs_cpu::decode<ginrs_cpu::E5m2>(v));
 }
-inline __half2_raw __nv_cvt_fp8x2_to_halfraw2(__nv_fp8x2_storage_t v, __nv_fp8_interpretation_t format) {
-  return __half2_raw{__nv_cvt_fp8_to_halfraw((__nv_fp8_storage_t)v, format).x,
-                     __nv_cvt_fp8_to_halfraw((__nv_fp8_storage_t)(v >> 8), format).x};
-}
 
+#define GINRS_X fp8
+#define GINRS_X2 fp8x2
+#define GINRS_X4 fp8x4
+#define GINRS_LANE 8
+#define GINRS_HOW __nv_saturation_t saturation, __nv_fp8_interpretation_t format
+#define GINRS_PASS saturation, format
+#include "ginrs_cpu/narrow_convert.inc.h"
 #define GINRS_T __nv_fp8_e4m3
 #define GINRS_T2 __nv_fp8x2_e4m3
 #define GINRS_T4 __nv_fp8x4_e4m3
 #define GINRS_F E4m3
-#include "ginrs_cpu/fp8_type.inc.h"
-#undef GINRS_T
-#undef GINRS_T2
-#undef GINRS_T4
-#undef GINRS_F
+#include "ginrs_cpu/narrow_type.inc.h"
 #define GINRS_T __nv_fp8_e5m2
 #define GINRS_T2 __nv_fp8x2_e5m2
 #define GINRS_T4 __nv_fp8x4_e5m2
 #define GINRS_F E5m2
-#include "ginrs_cpu/fp8_type.inc.h"
-#undef GINRS_T
-#undef GINRS_T2
-#undef GINRS_T4
-#undef GINRS_F
+#include "ginrs_cpu/narrow_type.inc.h"
+#undef GINRS_X
+#undef GINRS_X2
+#undef GINRS_X4
+#undef GINRS_LANE
 #endif
 #endif

@@ -40,8 +40,6 @@ const FAMILIES: &[(&str, &str, &str)] = &[
     ("cusolver", "cuSOLVER is for GPUs", "a library for the host"),
     ("cudnn", "cuDNN is for GPUs", "a library for the host"),
     ("nvrtc.h", "kernels are compiled by ginrs-cc, ahead of time", "a template"),
-    ("cuda_fp4.h", "the 4-bit formats are not there", "cuda_fp8.h"),
-    ("cuda_fp6.h", "the 6-bit formats are not there", "cuda_fp8.h"),
     ("texture_", "there are no textures", "plain memory"),
     ("surface_", "there are no surfaces", "plain memory"),
 ];

@@ -1,5 +1,5 @@
 /* Narrow binary floating-point formats to and from double, with one rounding. Every conversion of cuda_fp16.h,
- * cuda_bf16.h and cuda_fp8.h goes through here (abi-tests/cpu-kernels/fp_*.cu checks all codes another way). */
+ * cuda_bf16.h and cuda_fp{8,6,4}.h goes through here (abi-tests/cpu-kernels/fp_*.cu checks all codes another way). */
 #ifndef GINRS_CPU_CODEC_H_
 #define GINRS_CPU_CODEC_H_
 #include <stdint.h>
@@ -8,12 +8,16 @@ namespace ginrs_cpu {
 enum class Round { Nearest, Zero, Up, Down };
 
 /* A format: sign, exponent and mantissa bits. kMax is the code of its largest finite value; kNan the code that
- * conversions produce for NaN; kInf the code of infinity, or 0 if it has none. */
+ * conversions produce for NaN; kInf the code of infinity, or 0 if it has none.
+ * The formats of fewer than 8 bits have neither: their kNan, the largest, is what NVIDIA's conversions make of a NaN. */
 struct Fp16 { static constexpr int kExponent = 5, kMantissa = 10; static constexpr uint32_t kMax = 0x7bff, kInf = 0x7c00, kNan = 0x7fff; };
 struct Bf16 { static constexpr int kExponent = 8, kMantissa = 7; static constexpr uint32_t kMax = 0x7f7f, kInf = 0x7f80, kNan = 0x7fff; };
 struct Fp32 { static constexpr int kExponent = 8, kMantissa = 23; static constexpr uint32_t kMax = 0x7f7fffff, kInf = 0x7f800000, kNan = 0x7fffffff; };
 struct E4m3 { static constexpr int kExponent = 4, kMantissa = 3; static constexpr uint32_t kMax = 0x7e, kInf = 0, kNan = 0x7f; };
 struct E5m2 { static constexpr int kExponent = 5, kMantissa = 2; static constexpr uint32_t kMax = 0x7b, kInf = 0x7c, kNan = 0x7f; };
+struct E2m3 { static constexpr int kExponent = 2, kMantissa = 3; static constexpr uint32_t kMax = 0x1f, kInf = 0, kNan = 0x1f; };
+struct E3m2 { static constexpr int kExponent = 3, kMantissa = 2; static constexpr uint32_t kMax = 0x1f, kInf = 0, kNan = 0x1f; };
+struct E2m1 { static constexpr int kExponent = 2, kMantissa = 1; static constexpr uint32_t kMax = 0x7, kInf = 0, kNan = 0x7; };
 
 /* The code of x in format F. What is too large becomes infinity, NaN where F has no infinity, or the largest finite
  * value if `saturate` (then infinity does too). */

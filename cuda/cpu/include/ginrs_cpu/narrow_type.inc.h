@@ -1,9 +1,11 @@
-/* An 8-bit floating-point type and its vectors. No include guard: cuda_fp8.h includes this once per format, with GINRS_T,
- * GINRS_T2 and GINRS_T4 (the types) and GINRS_F (the codec's format) defined. Conversions to it saturate. */
+/* A floating-point type of 8 bits or fewer and its vectors. No include guard: cuda_fp8.h, cuda_fp6.h and cuda_fp4.h include
+ * this once per format, with GINRS_T, GINRS_T2 and GINRS_T4 (the types), GINRS_X, GINRS_X2 and GINRS_X4 (the beginnings of
+ * their storage types' names), GINRS_LANE (bits from one lane to the next) and GINRS_F (the codec's format) defined, and
+ * undefines the types and the format. Conversions to it round to the nearest and saturate. */
 struct GINRS_T {
-  __nv_fp8_storage_t __x;
+  GINRS_N(__nv_, GINRS_X, _storage_t) __x;
   GINRS_T() = default;
-  explicit GINRS_T(double v) : __x(ginrs_cpu::fp8<ginrs_cpu::GINRS_F>(v)) {}
+  explicit GINRS_T(double v) : __x(ginrs_cpu::narrow<ginrs_cpu::GINRS_F>(v)) {}
   explicit GINRS_T(float v) : GINRS_T((double)v) {}
   explicit GINRS_T(__half v) : GINRS_T((double)(float)v) {}
   explicit GINRS_T(__nv_bfloat16 v) : GINRS_T((double)(float)v) {}
@@ -30,46 +32,47 @@ struct GINRS_T {
   explicit operator unsigned long() const { return ginrs_cpu::convert<unsigned long>((float)*this); }
   explicit operator long long() const { return ginrs_cpu::convert<long long>((float)*this); }
   explicit operator unsigned long long() const { return ginrs_cpu::convert<unsigned long long>((float)*this); }
-  explicit operator bool() const { return (__x & 0x7f) != 0; }
+  explicit operator bool() const { return (float)*this != 0; }
 };
 
-/* Two in 16 bits, the first in the low byte. */
-struct __align__(2) GINRS_T2 {
-  __nv_fp8x2_storage_t __x;
+/* Two, the first in the low bits. */
+struct __align__(sizeof(GINRS_N(__nv_, GINRS_X2, _storage_t))) GINRS_T2 {
+  GINRS_N(__nv_, GINRS_X2, _storage_t) __x;
   GINRS_T2() = default;
-  explicit GINRS_T2(double2 v)
-      : __x((__nv_fp8x2_storage_t)(ginrs_cpu::fp8<ginrs_cpu::GINRS_F>(v.x) | ginrs_cpu::fp8<ginrs_cpu::GINRS_F>(v.y) << 8)) {}
+  explicit GINRS_T2(double2 v) : __x((decltype(__x))(GINRS_T(v.x).__x | GINRS_T(v.y).__x << GINRS_LANE)) {}
   explicit GINRS_T2(float2 v) : GINRS_T2(make_double2(v.x, v.y)) {}
   explicit GINRS_T2(__half2 v) : GINRS_T2(__half22float2(v)) {}
   explicit GINRS_T2(__nv_bfloat162 v) : GINRS_T2(__bfloat1622float2(v)) {}
   explicit operator float2() const {
-    return make_float2(ginrs_cpu::decode<ginrs_cpu::GINRS_F>(__x & 0xff), ginrs_cpu::decode<ginrs_cpu::GINRS_F>(__x >> 8));
+    return make_float2(ginrs_cpu::decode<ginrs_cpu::GINRS_F>(__x), ginrs_cpu::decode<ginrs_cpu::GINRS_F>(__x >> GINRS_LANE));
   }
   explicit operator __half2() const { return __float22half2_rn((float2)*this); }
   explicit operator __nv_bfloat162() const { return __float22bfloat162_rn((float2)*this); }
 };
 
-/* Four in 32 bits, the first in the lowest byte. */
-struct __align__(4) GINRS_T4 {
-  __nv_fp8x4_storage_t __x;
+/* Four, the first in the lowest bits. */
+struct __align__(sizeof(GINRS_N(__nv_, GINRS_X4, _storage_t))) GINRS_T4 {
+  GINRS_N(__nv_, GINRS_X4, _storage_t) __x;
   GINRS_T4() = default;
-  explicit GINRS_T4(float2 low, float2 high)
-      : __x((__nv_fp8x4_storage_t)GINRS_T2(low).__x | (__nv_fp8x4_storage_t)GINRS_T2(high).__x << 16) {}
+  explicit GINRS_T4(float2 low, float2 high) : GINRS_T4(GINRS_T2(low), GINRS_T2(high)) {}
   explicit GINRS_T4(float4 v) : GINRS_T4(make_float2(v.x, v.y), make_float2(v.z, v.w)) {}
-  explicit GINRS_T4(double4_16a v) : GINRS_T4(make_double2(v.x, v.y), make_double2(v.z, v.w)) {}
-  explicit GINRS_T4(double4_32a v) : GINRS_T4(make_double2(v.x, v.y), make_double2(v.z, v.w)) {}
-  explicit GINRS_T4(double4 v) : GINRS_T4(make_double2(v.x, v.y), make_double2(v.z, v.w)) {}
+  explicit GINRS_T4(double4_16a v) : GINRS_T4(GINRS_T2(make_double2(v.x, v.y)), GINRS_T2(make_double2(v.z, v.w))) {}
+  explicit GINRS_T4(double4_32a v) : GINRS_T4(GINRS_T2(make_double2(v.x, v.y)), GINRS_T2(make_double2(v.z, v.w))) {}
+  explicit GINRS_T4(double4 v) : GINRS_T4(GINRS_T2(make_double2(v.x, v.y)), GINRS_T2(make_double2(v.z, v.w))) {}
   explicit GINRS_T4(__half2 low, __half2 high) : GINRS_T4(__half22float2(low), __half22float2(high)) {}
   explicit GINRS_T4(__nv_bfloat162 low, __nv_bfloat162 high) : GINRS_T4(__bfloat1622float2(low), __bfloat1622float2(high)) {}
   explicit operator float4() const {
     GINRS_T2 low, high;
-    low.__x = (__nv_fp8x2_storage_t)__x;
-    high.__x = (__nv_fp8x2_storage_t)(__x >> 16);
+    low.__x = (decltype(low.__x))__x;
+    high.__x = (decltype(high.__x))(__x >> 2 * GINRS_LANE);
     float2 a = (float2)low, b = (float2)high;
     return make_float4(a.x, a.y, b.x, b.y);
   }
 
  private:
-  GINRS_T4(double2 low, double2 high)
-      : __x((__nv_fp8x4_storage_t)GINRS_T2(low).__x | (__nv_fp8x4_storage_t)GINRS_T2(high).__x << 16) {}
+  GINRS_T4(GINRS_T2 low, GINRS_T2 high) : __x((decltype(__x))((unsigned)low.__x | (unsigned)high.__x << 2 * GINRS_LANE)) {}
 };
+#undef GINRS_T
+#undef GINRS_T2
+#undef GINRS_T4
+#undef GINRS_F

@@ -109,8 +109,12 @@ fn signals_and_counters_are_refused_in_the_queue_of_payloads() {
 
 #[test]
 fn an_id_that_a_kernel_refuses_ends_the_communicator_in_either_kind_of_context() {
-    let ranks_and_words = [(1, "signal 40, the device communicator has 32"), (2, "counter 40, the device communicator has 32")];
-    for (kind, words) in ranks_and_words {
+    let kinds_and_words = [
+        (1, "signal 40, the device communicator has 32"),
+        (2, "counter 40, the device communicator has 32"),
+        (3, "peer 40, the communicator has 32 ranks"),
+    ];
+    for (kind, words) in kinds_and_words {
         let both = ranks();
         refused(|_, kernel| kernel.refuse(kind, 40, 32), &direct(&both[0], 1), &both, 51, &[words, "rank 0, direct context 1 |"]);
         let both = ranks();

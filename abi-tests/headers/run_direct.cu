@@ -175,7 +175,7 @@ static void bounds() {
   CHECK(world.memory(1)[0] == 0 && world.memory(1)[size] == 0 && world.memory(1)[size + 4096] == 0);
 }
 
-/* Ids are the device communicator's own, whatever the pool holds; in either kind of context. */
+/* Peers are ranks, and ids the device communicator's own, whatever the pool holds; in either kind of context. */
 static void ids() {
   for (bool isDirect : {false, true}) {
     World world(2);
@@ -193,6 +193,14 @@ static void ids() {
       rank.refusal = 0;
       return isRight;
     };
+    for (int peer : {2, -1}) {
+      net.put(W, peer, w, 4096, w, 0, 8, ncclGin_SignalInc{0});
+      CHECK(refused(GINRS_REFUSED_PEER, uint32_t(peer), 2));
+      net.putValue(W, peer, w, 4096, 1u);
+      CHECK(refused(GINRS_REFUSED_PEER, uint32_t(peer), 2));
+      net.signal(W, peer, ncclGin_SignalInc{0});
+      CHECK(refused(GINRS_REFUSED_PEER, uint32_t(peer), 2));
+    }
     net.put(W, 1, w, 4096, w, 0, 8, ncclGin_SignalInc{3});
     CHECK(refused(GINRS_REFUSED_SIGNAL, 3, 3));
     net.put(W, 1, w, 4096, w, 0, 8, ncclGin_SignalAdd{2, 9}, ncclGin_CounterInc{2});

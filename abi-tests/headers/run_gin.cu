@@ -211,7 +211,7 @@ static void refusals() {
   });
   traps("2^57", [&] { ncclGin(unmarked, 0).put(W, 1, &rank.window, 0, &rank.window, 0, size_t(1) << 57); });
   traps("2^63", [&] { ncclGin(unmarked, 0).put(W, 1, &rank.window, size_t(0) - 9000, &rank.window, 0, 8); });
-  traps("not a rank", [&] { ncclGin(d, 0).signal(W, 2, ncclGin_SignalInc{0}); });
+  traps("not a rank", [&] { ncclGin(unmarked, 0).signal(W, 2, ncclGin_SignalInc{0}); });
   d.ginTypes[0] = NCCL_NET_DEVICE_UNPACK;
   traps("backend is not compiled", [&] { ncclGin(d, 0).signal(W, 1, ncclGin_SignalInc{0}); });
   traps("backend is not compiled", [&] { ncclGin(d, 0).readSignal(0); });

@@ -95,9 +95,11 @@ struct ginrsWindowExt {
   uint64_t bytes; /* that were registered, the same on all ranks */
 };
 
-/* An id that the device communicator was not given: which kind, the id and how many there are, each up to 2^28 - 1. */
+/* An id that the device communicator was not given, or a world rank that it does not have: which kind, the id and how many there
+ * are, each up to 2^28 - 1. */
 #define GINRS_REFUSED_SIGNAL 1
 #define GINRS_REFUSED_COUNTER 2
+#define GINRS_REFUSED_PEER 3
 #define GINRS_REFUSAL(kind, id, count) ((uint64_t)(kind) << 56 | (uint64_t)((id) & 0xfffffffu) << 28 | ((count) & 0xfffffffu))
 
 /* One hint: "the queue of `peer` has been claimed up to, not including, index `end`". Written relaxed, after the claim

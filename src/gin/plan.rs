@@ -106,11 +106,11 @@ pub enum Fault {
         /// Those that it has.
         ids: Ids,
     },
-    /// A kernel was asked for an id that its device communicator was not given, and did nothing.
+    /// A kernel was asked for an id that its device communicator was not given, or for a rank beyond the last, and did nothing.
     NotGiven {
-        /// `signal` or `counter`.
+        /// `signal`, `counter` or `peer`.
         what: &'static str,
-        /// The id, of the device communicator's.
+        /// The id, of the device communicator's; the world rank.
         id: u32,
         /// How many it has.
         count: u32,
@@ -129,7 +129,11 @@ impl Fault {
     /// From the word that a kernel left (GINRS_REFUSAL of include/ginrs_device/marker.h).
     #[cold]
     pub fn refusal(word: u64) -> Self {
-        let what = if word >> 56 == 1 { "signal" } else { "counter" };
+        let what = match word >> 56 {
+            1 => "signal",
+            2 => "counter",
+            _ => "peer",
+        };
         let part = |low: u32| (word >> low) as u32 & 0xfff_ffff;
         Self::NotGiven { what, id: part(28), count: part(0) }
     }
@@ -161,6 +165,9 @@ impl Fault {
                 format!("{what} {}, the device communicator has {}", i64::from(*id) - i64::from(ids.base), ids.count),
                 IDS,
             ),
+            Self::NotGiven { what: "peer", id, count } => {
+                (format!("peer {id}, the communicator has {count} ranks"), "put to ranks of the team that the call names, from 0")
+            }
             Self::NotGiven { what, id, count } => (format!("{what} {id}, the device communicator has {count}"), IDS),
             Self::Direct { what } => (
                 format!("{what} for the proxy, in a direct context: the kernel was compiled with other headers than ginrs's"),

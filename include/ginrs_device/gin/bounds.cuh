@@ -1,8 +1,9 @@
-/* What an operation may name: bytes inside its windows, and ids that the device communicator was given. Offsets and ids come
- * out of users' kernels, so nothing beyond moves: neither bytes beside a window nor another's word.
+/* What an operation may name: bytes inside its windows, ids that the device communicator was given, and ranks that it has. All
+ * come out of users' kernels, so nothing beyond moves: neither bytes beside a window nor another's word.
  *
  *   range of a proxied put       checked by the host, which knows every window by its handle
  *   range of a direct put        checked here; what leaves its windows goes through the queue, where the host refuses it by name
+ *   peers                        checked here, for they choose the queue that the host sees
  *   signals, counters, resets    checked here, for the host sees absolute ids only; a refused one is left where the host looks
  *
  * Either way the host ends the communicator with GINRS-E051, and what was refused is dropped. */

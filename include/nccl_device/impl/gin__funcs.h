@@ -73,12 +73,14 @@ template <unsigned mask>
 NCCL_DEVICE_INLINE bool hasCounter(ncclGin_BackendMask<mask> const& gin, ncclGinCounter_t counter) {
   return isGiven<GINRS_REFUSED_COUNTER>(counter, gin.comm.ginCounterCount, gin._ginHandle, gin._ginrsFlags);
 }
-/* May the operation's actions take place? */
+/* Is there such a peer, and may the operation's actions take place? */
 template <unsigned mask, typename RemoteAction, typename LocalAction>
-NCCL_DEVICE_INLINE bool hasIds(ncclGin_BackendMask<mask> const& gin, RemoteAction remote, LocalAction local) {
+NCCL_DEVICE_INLINE bool isAllowed(ncclGin_BackendMask<mask> const& gin, int worldPeer, RemoteAction remote,
+                                  LocalAction local) {
   ncclGinSignal_t const signal = ncclGin_getSignalId(gin, remote) - gin.comm.ginSignalBase;
   ncclGinCounter_t const counter = ncclGin_getCounterId(gin, local) - gin.comm.ginCounterBase;
-  return (!ncclGin_isSignal(remote) || hasSignal(gin, signal)) && (!ncclGin_isCounter(local) || hasCounter(gin, counter));
+  return isGiven<GINRS_REFUSED_PEER>(uint32_t(worldPeer), gin.comm.nRanks, gin._ginHandle, gin._ginrsFlags) &&
+         (!ncclGin_isSignal(remote) || hasSignal(gin, signal)) && (!ncclGin_isCounter(local) || hasCounter(gin, counter));
 }
 }  // namespace gin
 }  // namespace ginrs
@@ -97,12 +99,12 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::put(
       ginrs::gin::isWithin(srcWnd, srcOffset, bytes)) {
     ginrs::gin::Operation op = ginrs::gin::actionsOf(*this, remoteAction, localAction);
     op.bytes = bytes;
-    bool const isDropped = !ginrs::gin::hasIds(*this, remoteAction, localAction);
+    bool const isDropped = !ginrs::gin::isAllowed(*this, worldPeer, remoteAction, localAction);
     char* to = static_cast<char*>(ncclGetPeerPointer(dstWnd, dstOffset, worldPeer));
     char const* from = static_cast<char const*>(ncclGetLocalPointer(srcWnd, srcOffset));
     if (ginrs::gin::putDirectly(_makeCtx(), coop, worldPeer, to, from, op, isDropped)) return;
   }
-  if (coop.thread_rank() == 0 && ginrs::gin::hasIds(*this, remoteAction, localAction)) {
+  if (coop.thread_rank() == 0 && ginrs::gin::isAllowed(*this, worldPeer, remoteAction, localAction)) {
     ginrs::gin::Registration dst = ginrs::gin::registrationOf(dstWnd, contextId);
     ginrs::gin::Registration src = ginrs::gin::registrationOf(srcWnd, contextId);
     bool const hasSignal = ncclGin_isSignal(remoteAction);
@@ -141,7 +143,7 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::putValue(ncclTeam team
   coop.sync();
   if (coop.thread_rank() != 0) {
     /* one thread has the value */
-  } else if (!ginrs::gin::hasIds(*this, remoteAction, ncclGin_None{})) {
+  } else if (!ginrs::gin::isAllowed(*this, worldPeer, remoteAction, ncclGin_None{})) {
     /* the host has been told */
   } else if ((_ginrsFlags & GINRS_FLAG_DIRECT) != 0 && ginrs::gin::isWithin(dstWnd, dstOffset, sizeof(T))) {
     ginrs::gin::Operation op = ginrs::gin::actionsOf(*this, remoteAction, ncclGin_None{});
@@ -181,7 +183,7 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::signal(ncclTeam team, 
   coop.sync();
   if (coop.thread_rank() != 0) {
     /* one thread is enough */
-  } else if (!ginrs::gin::hasIds(*this, remoteAction, ncclGin_None{})) {
+  } else if (!ginrs::gin::isAllowed(*this, worldPeer, remoteAction, ncclGin_None{})) {
     /* the host has been told */
   } else if ((_ginrsFlags & GINRS_FLAG_DIRECT) != 0) {
     ginrs::gin::Operation op = ginrs::gin::actionsOf(*this, remoteAction, ncclGin_None{});

@@ -94,6 +94,8 @@ int ginrs_cpu_launch(const ginrsCpuLaunch* launch) {
 cudaError_t cudaSetDevice(int device) { return currentDevice = device, cudaSuccess; }
 cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
 cudaError_t cudaGetLastError() { return std::exchange(lastError, cudaSuccess); }
+uint32_t ginrs_cpu_multicast_ranges = 0; // no multicast here
+int ginrs_cpu_multicast_targets(const void*, size_t, ginrsCpuTargets*) { return 0; }
 const char* cudaGetErrorString(cudaError_t) { return "an error"; }
 cudaError_t cudaMalloc(void** p, size_t bytes) { return *p = malloc(bytes), cudaSuccess; }
 cudaError_t cudaMallocManaged(void** p, size_t bytes, unsigned) { return *p = malloc(bytes), cudaSuccess; }

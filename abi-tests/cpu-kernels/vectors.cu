@@ -20,6 +20,7 @@ SHAPE(double1, 8, 8); SHAPE(double2, 16, 16); SHAPE(double3, 24, 8); SHAPE(doubl
 SHAPE(double4_16a, 32, 16); SHAPE(double4_32a, 32, 32); SHAPE(ulonglong4_32a, 32, 32);
 SHAPE(dim3, 12, 4); SHAPE(__half, 2, 2); SHAPE(__half2, 4, 4); SHAPE(__nv_bfloat16, 2, 2); SHAPE(__nv_bfloat162, 4, 4);
 SHAPE(__nv_fp8_e4m3, 1, 1); SHAPE(__nv_fp8x2_e4m3, 2, 2); SHAPE(__nv_fp8x4_e5m2, 4, 4);
+SHAPE(__nv_fp8_e8m0, 1, 1); SHAPE(__nv_fp8x2_e8m0, 2, 2); SHAPE(__nv_fp8x4_e8m0, 4, 4);
 SHAPE(__nv_fp6_e2m3, 1, 1); SHAPE(__nv_fp6x2_e2m3, 2, 2); SHAPE(__nv_fp6x4_e3m2, 4, 4);
 SHAPE(__nv_fp4_e2m1, 1, 1); SHAPE(__nv_fp4x2_e2m1, 1, 1); SHAPE(__nv_fp4x4_e2m1, 2, 2);
 static_assert(dim3().x == 1 && dim3(7).y == 1 && dim3(1, 2, 3).z == 3, "dim3");

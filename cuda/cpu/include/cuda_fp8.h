@@ -1,4 +1,5 @@
-/* __nv_fp8_e4m3 and __nv_fp8_e5m2, their vectors and conversions, in host and device code. In C: the storage types. */
+/* __nv_fp8_e4m3, __nv_fp8_e5m2 and __nv_fp8_e8m0, their vectors and conversions, in host and device code. In C: the storage
+ * types. */
 #ifndef __CUDA_FP8_H__
 #define __CUDA_FP8_H__
 #define __CUDA_FP8_TYPES_EXIST__
@@ -47,6 +48,12 @@ inline __half_raw __nv_cvt_fp8_to_halfraw(__nv_fp8_storage_t v, __nv_fp8_interpr
 #define GINRS_T2 __nv_fp8x2_e5m2
 #define GINRS_T4 __nv_fp8x4_e5m2
 #define GINRS_F E5m2
+#include "ginrs_cpu/narrow_type.inc.h"
+#include "ginrs_cpu/e8m0.h"
+#define GINRS_T __nv_fp8_e8m0
+#define GINRS_T2 __nv_fp8x2_e8m0
+#define GINRS_T4 __nv_fp8x4_e8m0
+#define GINRS_F E8m0
 #include "ginrs_cpu/narrow_type.inc.h"
 #undef GINRS_X
 #undef GINRS_X2

@@ -1,7 +1,7 @@
 /* A floating-point type of 8 bits or fewer and its vectors. No include guard: cuda_fp8.h, cuda_fp6.h and cuda_fp4.h include
  * this once per format, with GINRS_T, GINRS_T2 and GINRS_T4 (the types), GINRS_X, GINRS_X2 and GINRS_X4 (the beginnings of
  * their storage types' names), GINRS_LANE (bits from one lane to the next) and GINRS_F (the codec's format) defined, and
- * undefines the types and the format. Conversions to it round to the nearest and saturate. */
+ * undefines the types and the format. Conversions to it saturate. */
 struct GINRS_T {
   GINRS_N(__nv_, GINRS_X, _storage_t) __x;
   GINRS_T() = default;

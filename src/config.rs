@@ -257,6 +257,10 @@ mod tests {
                         format!("{} {}", names[0], names[1]),
                     ],
                 ),
+                Kind::Fault => (
+                    ["panic:ncclX", "random", "fail:1", "exit:peer info"].map(String::from).to_vec(),
+                    ["panic", "1", "Random", "fail:0"].map(String::from).to_vec(),
+                ),
                 Kind::Text | Kind::Secret | Kind::Checked(_) | Kind::Theirs(_) => (vec!["\x1b anything".into()], vec![]),
             };
             for value in good {

@@ -18,6 +18,7 @@ pub mod abi;
 
 pub mod config;
 pub mod error;
+pub mod fault;
 pub mod log;
 pub mod panic;
 pub mod process;

@@ -5,6 +5,7 @@
 
 use crate::bail;
 use crate::error::{Code, Error, Result};
+use crate::fault::{self, Fault};
 use crate::sync::{Hear, Heard, Mutex, MutexGuard, answer};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering};
@@ -90,7 +91,7 @@ fn of_process<T>(slot: *mut Made<T>, pid: u32) -> Option<&'static Made<T>> {
 /// Bytes that nobody can guess; E007 where the system has none, for without them no secret is one.
 pub fn random<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];
-    let planted = crate::config::text("GINRS_FAULT").is_some_and(|fault| fault == "random");
+    let planted = fault::set() == Some(Fault::Random);
     match getrandom::fill(&mut bytes) {
         Ok(()) if !planted => Ok(bytes),
         failed => {
@@ -176,7 +177,8 @@ pub fn thread(
             on_panic(error);
         }
     };
-    match std::thread::Builder::new().name(name.to_owned()).stack_size(stack).spawn(guarded) {
+    let start = || std::thread::Builder::new().name(name.to_owned()).stack_size(stack).spawn(guarded);
+    match fault::step("thread").map_err(Into::into).and_then(|()| start()) {
         Ok(handle) => Ok(handle),
         Err(e) => bail!(SystemError, 27, "no thread for \"{name}\" | pid {} | {e} | fix: raise ulimit -u", std::process::id()),
     }

@@ -3,6 +3,7 @@
 use crate::abi::types::{ncclComm_t, ncclResult_t};
 use crate::comm::{Comm, group, handles};
 use crate::error::{Code, Error, Result};
+use crate::fault::{self, Fault};
 use crate::panic::catch;
 use crate::{bail, config, log, trace};
 use std::fmt::Debug;
@@ -62,7 +63,7 @@ pub fn run(name: &'static str, arguments: Arguments, body: impl FnOnce() -> Outc
 /// What every call does first: settings are reported once per process, and a planted fault strikes.
 fn begin<T>(name: &str, body: impl FnOnce() -> T) -> T {
     config::report();
-    if config::text("GINRS_FAULT").is_some_and(|fault| fault.strip_prefix("panic:") == Some(name)) {
+    if matches!(fault::set(), Some(Fault::Panic(wanted)) if wanted == name) {
         panic!("GINRS_FAULT asks {name} to panic");
     }
     body()

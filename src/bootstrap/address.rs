@@ -2,6 +2,7 @@
 
 use crate::bail;
 use crate::error::Result;
+use crate::fault;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
@@ -76,6 +77,7 @@ impl Address {
 }
 
 fn stream() -> rustix::io::Result<OwnedFd> {
+    fault::step("descriptor")?;
     net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)
 }
 

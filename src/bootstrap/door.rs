@@ -77,7 +77,7 @@ impl EventLoop {
                             hint!("GINRS-W005 {}", error.text);
                         }
                         if let Some(root) = root.and_then(|root| self.roots.get_mut(&root)) {
-                            root.give_up(&error);
+                            root.give_up(0, &error);
                         }
                     }
                     return self.pause(Duration::from_millis(100));

@@ -207,7 +207,7 @@ impl EventLoop {
                 let socket = root.take_listener();
                 if self.watch(token, socket.as_fd(), epoll::EventFlags::IN) {
                     self.entries.insert(token, Entry::Listener { socket, root: Some(token), turn: 0 });
-                    self.roots.insert(token, root);
+                    self.roots.insert(token, *root);
                 }
             }
             Request::Decline { key, rank, error } => {
@@ -215,9 +215,14 @@ impl EventLoop {
                 let meant = self.roots.values_mut().filter(|root| root.secret_for(&key).is_some());
                 meant.for_each(|root| root.decline(own, rank, error.clone()));
             }
-            Request::GiveUp { key, error } => {
-                self.roots.values_mut().filter(|root| root.secret_for(&key).is_some()).for_each(|root| root.give_up(&error))
+            Request::Withdraw { key, error } => {
+                self.roots.values_mut().filter(|root| root.secret_for(&key).is_some()).for_each(|root| root.withdraw(&error))
             }
+            Request::GiveUp { key, n_ranks, error } => self
+                .roots
+                .values_mut()
+                .filter(|root| root.secret_for(&key).is_some())
+                .for_each(|root| root.give_up(n_ranks, &error)),
             Request::Link { link, port, peer } => self.add_peer(link, port, peer, FrameReader::default()),
         }
         self.next += 1;

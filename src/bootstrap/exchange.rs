@@ -6,10 +6,10 @@
 
 use super::Bootstrap;
 use super::missing;
-use super::port::{Fate, gone};
+use super::port::{Fate, gone, or_system};
 use super::wire::{Block, Blocks, Frame, MAX_FRAME, MAX_WHAT, clip};
 use crate::error::{Code, Error, Result};
-use crate::{bail, config, warn};
+use crate::{bail, config, fault, warn};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -44,7 +44,8 @@ impl Bootstrap {
         let patience = config::seconds("GINRS_TIMEOUT");
         let mut step = Step { bootstrap: self, what, seq: *turn, start: now, patience, warn_every, next_warn: now + warn_every };
         self.mailbox.enter(step.seq, what);
-        let gathered = step.rounds(block);
+        let planted = or_system("a round of an exchange fails", fault::step(what));
+        let gathered = planted.and_then(|()| step.rounds(block));
         self.mailbox.leave();
         let held = gathered.inspect_err(|error| self.port.fail(self.rank, error))?;
         same_step(self, &held)?;

@@ -4,7 +4,7 @@ use super::address::{Address, hex};
 use super::auth::{self, Key, Secret};
 use super::fixed;
 use super::service::Service;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::process::random;
 use crate::{bail, config};
 use std::fmt;
@@ -131,6 +131,13 @@ impl UniqueId {
     /// True where a rank may come before its root listens.
     pub(super) fn root_may_be_late(&self) -> bool {
         self.0[10] != 0
+    }
+
+    /// Nobody is to meet at this point of this process after all, for the reason `why`.
+    pub fn withdraw(&self, why: &Error) {
+        if let Ok(service) = Service::get() {
+            service.withdraw(self.key(), why);
+        }
     }
 
     /// This process is the meeting point from now on: for an id that [`super::Bootstrap::id_of_child`] gave, by its first rank.

@@ -127,8 +127,10 @@ fn meet(id: &UniqueId, port: &Port, rank: u32, n_ranks: u32, cancel: &Cancel) ->
                     ref why => unreachable(id, port, rank, why),
                 };
                 if let NoLink::System(_) | NoLink::Own(_) = why {
-                    // Nobody hears of this rank otherwise.
-                    Service::get()?.give_up(id.key(), &as_remote(rank, &error));
+                    // Nobody hears of this rank otherwise. What it lacked a moment ago may be there again for a word to a root elsewhere.
+                    let service = Service::get()?;
+                    service.give_up(id.key(), n_ranks, &as_remote(rank, &error));
+                    decline_at(service, id, rank, n_ranks, &error);
                 }
                 return Err(error);
             }

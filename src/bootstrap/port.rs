@@ -9,6 +9,7 @@ use super::mailbox::Mailbox;
 use super::service::Service;
 use super::wire::{Entry, Frame, Reason, Standing};
 use crate::error::{Code, Error, Result};
+use crate::fault;
 use crate::process;
 use crate::sync::channel::{Receiver, bounded};
 use crate::sync::{Give, Mutex, OnceCell};
@@ -249,6 +250,7 @@ impl Port {
         });
         if first {
             self.wake_all();
+            let _ = fault::step("failure");
             self.on_failure.lock().iter().for_each(|hook| hook(cause));
         }
         first

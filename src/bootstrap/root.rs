@@ -49,6 +49,10 @@ pub struct Root {
     listener: Option<ServiceFd>,
     members: Vec<Member>,
     seen: BTreeSet<u32>,
+    /// Ranks that will not come any more: they have been here, or said that they cannot, or have ended.
+    done: BTreeSet<u32>,
+    /// As many ranks as anybody has said that there are; 0: nobody yet.
+    expected: u32,
     state: State,
     patience: Duration,
     first: Option<Instant>,
@@ -75,9 +79,12 @@ impl Root {
             listener: Some(listener),
             members: Vec::new(),
             seen: BTreeSet::new(),
+            done: BTreeSet::new(),
+            expected: 0,
             state: State::Gathering,
             patience: config::seconds("GINRS_INIT_TIMEOUT"),
-            first: None,
+            // Ranks that make an id for themselves are on their way. One of ncclGetUniqueId may be used at any time.
+            first: id.root_may_be_late().then(Instant::now),
             told: None,
             strangers: 0,
             declined: None,
@@ -113,6 +120,8 @@ impl Root {
             State::Complete => Some(Reason::from(&full(&self.tag, hello.rank))),
             State::Gathering | State::Hearing(_) => None,
         };
+        self.expected = self.expected.max(hello.n_ranks);
+        self.done.insert(hello.rank);
         if let Some(reason) = refused {
             link.send(&Frame::Refused(reason));
             return link.finish();
@@ -161,6 +170,7 @@ impl Root {
         let error = Error { code: Code::RemoteError, text, culprit: Some(rank), ..error };
         // This process may be about to end, and the root with it.
         let at = if pid == std::process::id() { Instant::now() - SECOND_THOUGHTS } else { Instant::now() };
+        self.done.insert(rank);
         self.declined.get_or_insert(Declined { at, pid, rank, error });
     }
 
@@ -169,9 +179,16 @@ impl Root {
         self.declined.as_ref().filter(|_| !self.members.is_empty()).map(|declined| declined.at + SECOND_THOUGHTS)
     }
 
-    /// The communicator cannot be made: a rank cannot come, or nobody can.
-    pub fn give_up(&mut self, error: &Error) {
+    /// Those who were to meet here have heard elsewhere that they will not; one may be on its way all the same.
+    pub fn withdraw(&mut self, error: &Error) {
+        self.patience = self.patience.min(SECOND_THOUGHTS);
+        self.give_up(0, error);
+    }
+
+    /// The communicator cannot be made: a rank cannot come, or nobody can. `n_ranks` where it is known, else 0.
+    pub fn give_up(&mut self, n_ranks: u32, error: &Error) {
         if matches!(self.state, State::Gathering) {
+            self.expected = self.expected.max(n_ranks);
             self.fail(error.clone());
         }
     }
@@ -189,12 +206,18 @@ impl Root {
 
     fn fail(&mut self, error: Error) {
         info!(BOOTSTRAP, "{error}");
+        self.done.extend(error.culprit);
         let frame = Frame::Refused(Reason::from(&error));
         for member in self.members.drain(..) {
             member.link.send(&frame);
             member.link.finish();
         }
         self.state = State::Failed(Box::new(error), Instant::now() + self.patience);
+    }
+
+    /// No rank is still to come: a root that has failed has told every one of them.
+    fn all_know(&self) -> bool {
+        self.expected > 0 && (0..self.expected).all(|rank| self.done.contains(&rank))
     }
 
     /// When `on_time` has something to do.
@@ -206,6 +229,7 @@ impl Root {
                 Some(self.decline_due().map_or(next, |due| next.min(due)))
             }
             State::Hearing(until) => Some(*until),
+            State::Failed(..) if self.all_know() => Some(Instant::now()),
             State::Failed(_, until) => Some(*until),
             State::Complete => None,
         }
@@ -215,7 +239,7 @@ impl Root {
     pub fn on_time(&mut self, now: Instant) -> bool {
         match &self.state {
             State::Complete => return true,
-            State::Failed(_, until) => return now >= *until,
+            State::Failed(_, until) => return now >= *until || self.all_know(),
             State::Hearing(until) if now >= *until => {
                 let verdict = self.verdict();
                 self.fail(verdict);

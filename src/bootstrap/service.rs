@@ -8,6 +8,7 @@ use super::link::Link;
 use super::port::{Port, or_system};
 use super::root::Root;
 use crate::error::{Error, Result};
+use crate::fault;
 use crate::process::{self, PerProcess, ServiceFd, random};
 use crate::sync::Mutex;
 use rustix::event::{EventfdFlags, epoll, eventfd};
@@ -18,13 +19,15 @@ use std::sync::{Arc, Weak};
 /// What other threads ask of the service thread.
 pub(super) enum Request {
     /// Listen for this root.
-    Root(Root),
+    Root(Box<Root>),
     /// Read this link.
     Link { link: Arc<Link>, port: Weak<Port>, peer: Address },
     /// A rank of this process will not join; if the root is here it tells the others.
     Decline { key: Key, rank: u32, error: Error },
+    /// Nobody is to join at a root of this process any more.
+    Withdraw { key: Key, error: Error },
     /// A rank of this process cannot join; if the root is here it can tell the others.
-    GiveUp { key: Key, error: Error },
+    GiveUp { key: Key, n_ranks: u32, error: Error },
 }
 
 /// The service as other threads see it. Lives as long as the process.
@@ -57,6 +60,7 @@ impl Service {
         let address = Address::Abstract(random()?);
         let what = "the bootstrap's sockets cannot be made";
         let listener = ServiceFd::new(or_system(what, address.listen())?);
+        or_system(what, fault::step("descriptor"))?;
         let epoll = ServiceFd::new(or_system(what, epoll::create(epoll::CreateFlags::CLOEXEC))?);
         let bell = ServiceFd::new(or_system(what, eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK))?);
         for (fd, token) in [(&bell, BELL), (&listener, LISTENER)] {
@@ -65,7 +69,10 @@ impl Service {
         let service: &'static Service =
             Box::leak(Box::new(Service { address, epoll, bell, requests: Mutex::default(), ports: Mutex::default() }));
         let body = move || EventLoop::new(service, listener).run();
-        process::service_thread("ginrs boot", body, move |error| service.broken(&error))?;
+        process::service_thread("ginrs boot", body, move |error| service.broken(&error)).inspect_err(|_| {
+            // SAFETY: it came from a Box just now, and who else had it, the thread's closures, went without being run.
+            drop(unsafe { Box::from_raw(std::ptr::from_ref(service).cast_mut()) });
+        })?;
         *slot = Some(service);
         Ok(service)
     }
@@ -87,7 +94,7 @@ impl Service {
             Err(Errno::ADDRINUSE) if id.root_may_be_late() => return Ok(()),
             listener => or_system("the unique id's root cannot listen", listener)?,
         };
-        self.ask(Request::Root(Root::new(id, ServiceFd::new(listener))));
+        self.ask(Request::Root(Box::new(Root::new(id, ServiceFd::new(listener)))));
         Ok(())
     }
 
@@ -114,9 +121,14 @@ impl Service {
         self.ask(Request::Link { link, port, peer });
     }
 
+    /// Nobody is to join at a root of this process any more.
+    pub fn withdraw(&self, key: Key, error: &Error) {
+        self.ask(Request::Withdraw { key, error: error.clone() });
+    }
+
     /// A rank of this process cannot join.
-    pub fn give_up(&self, key: Key, error: &Error) {
-        self.ask(Request::GiveUp { key, error: error.clone() });
+    pub fn give_up(&self, key: Key, n_ranks: u32, error: &Error) {
+        self.ask(Request::GiveUp { key, n_ranks, error: error.clone() });
     }
 
     /// A rank of this process will not join.

@@ -91,7 +91,12 @@ pub fn split(parent: &Arc<Comm>, color: i32, key: i32, config: Result<CommConfig
             Some(id) if members[0] == parent.rank => id.listen(),
             _ => Ok(()),
         };
-        all_opened(&all.allgather("split meeting points", opened.err().map_or(String::new(), |e| e.to_string()).as_bytes())?)?;
+        let told = opened.err().map_or(String::new(), |e| e.to_string());
+        let open = all.allgather("split meeting points", told.as_bytes()).and_then(|said| all_opened(&said));
+        if let (Err(error), Some(id)) = (&open, &id) {
+            id.withdraw(error);
+        }
+        open?;
         id.map(|id| child(parent, id, members, config, &cancel)).transpose()
     })
 }

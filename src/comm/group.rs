@@ -16,7 +16,7 @@ use self::open::{Group, Left};
 use super::background;
 use crate::error::{Code, Error, Result};
 use crate::panic::catch;
-use crate::{bail, log};
+use crate::{bail, fault, log};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -185,7 +185,8 @@ fn start_line<'scope>(
     line: Vec<Job>,
 ) -> std::result::Result<Running<'scope>, Code> {
     let count = line.len();
-    std::thread::Builder::new().name("ginrs group".into()).spawn_scoped(scope, || run_line(line)).map_err(|cause| {
+    let start = || std::thread::Builder::new().name("ginrs group".into()).spawn_scoped(scope, || run_line(line));
+    fault::step("thread").map_err(Into::into).and_then(|()| start()).map_err(|cause: std::io::Error| {
         let text = format!("cannot start a thread | ncclGroupEnd, {count} calls of one communicator | {cause} | fix: raise the limit of threads (ulimit -u)");
         log::error(&Error::new(Code::SystemError, 27, text));
         Code::SystemError

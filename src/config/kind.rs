@@ -1,5 +1,7 @@
 //! What a variable may hold, by type: one place that reads texts and says what is wrong with them.
 
+use crate::fault;
+
 /// The type of a variable, its range and its default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -20,6 +22,8 @@ pub enum Kind {
     Name(&'static [&'static str]),
     /// Some of these words, comma-separated; ALL, and ^ in front for all but these; unset by default.
     Names(&'static [&'static str]),
+    /// What [`crate::fault`] plants; unset by default.
+    Fault,
     /// Any text; unset by default.
     Text,
     /// Any text, which no log may show.
@@ -72,6 +76,7 @@ impl Kind {
                 let odd = items(text).find(|item| !is_all(item) && !names.iter().any(|name| name.eq_ignore_ascii_case(item)))?;
                 Some(format!("has \"{}\", which is left out", crate::log::printable(odd, 40)))
             }
+            Kind::Fault => fault::parse(text).is_none().then(|| self.ignored()),
             Kind::Text | Kind::Secret | Kind::Checked(_) | Kind::Theirs(_) => None,
         }
     }
@@ -92,6 +97,7 @@ impl Kind {
             Kind::PowerOfTwo(most) => format!("a power of two from 1 to {most}, or -1"),
             Kind::Name(names) => format!("one of {}", names.join(", ")),
             Kind::Names(names) => format!("some of {}, comma-separated, or ALL; ^ in front: all but these", names.join(", ")),
+            Kind::Fault => fault::FORMS.into(),
             Kind::Text | Kind::Secret | Kind::Checked(_) | Kind::Theirs(_) => "text".into(),
         }
     }

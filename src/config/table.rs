@@ -2,7 +2,7 @@
 
 use super::kind::Kind;
 use crate::log::{LEVEL_NAMES, SUBSYSTEMS};
-use Kind::{Checked, Flag, Name, Names, PowerOfTwo, Secret, Text, Theirs};
+use Kind::{Checked, Fault, Flag, Name, Names, PowerOfTwo, Secret, Text, Theirs};
 
 /// One variable.
 #[derive(Debug)]
@@ -160,8 +160,11 @@ pub const TABLE: &[Var] = &[
     ),
     row(
         "GINRS_FAULT",
-        Text,
-        "for tests; panic:ncclX: that function panics, and returns ncclInternalError; random: the system has no random bytes",
+        Fault,
+        "for tests; panic:ncclX: that function panics, and returns ncclInternalError; random: the system has no random bytes; \
+         fail:WHICH: that step of set-up fails; exit:WHICH: the process ends there; slow:WHICH: it takes a second; WHICH is a number (the nth step of the process) or a \
+         name: memfd, descriptor, mapping, addresses, thread, failure or a round of an exchange as messages call it (\"peer info\", \
+         \"devcomm create #1\")",
     ),
     row("GINRS_CPU_DEVICES", unset(1, 1024), "devices that a process sees on the CPU device; unset: LOCAL_WORLD_SIZE, else 8"),
     row("GINRS_CPU_RESIDENT", Theirs("512"), "blocks that run at the same time on a CPU device, 1 to 4096"),

@@ -1,6 +1,7 @@
 //! Reserved addresses of this process: PROT_NONE memory.
 
 use crate::error::{Code, Error, Result};
+use crate::fault;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use std::ptr::NonNull;
 
@@ -23,7 +24,8 @@ pub fn reserve_aligned(bytes: usize, align: usize) -> Result<NonNull<u8>> {
         return Err(refused(&"too large"));
     };
     // SAFETY: a fresh mapping at an address of the kernel's choice touches no memory of ours.
-    let got = unsafe { mmap_anonymous(std::ptr::null_mut(), padded, ProtFlags::empty(), NOTHING) }.map_err(|e| refused(&e))?;
+    let reserve = || unsafe { mmap_anonymous(std::ptr::null_mut(), padded, ProtFlags::empty(), NOTHING) };
+    let got = fault::step("addresses").and_then(|()| reserve()).map_err(|e| refused(&e))?;
     let start = got as usize;
     let base = start.next_multiple_of(align);
     let tail = start + padded - (base + bytes);

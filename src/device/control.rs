@@ -3,6 +3,7 @@
 use super::DevPtr;
 use crate::bail;
 use crate::error::Result;
+use crate::fault;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use std::ptr::NonNull;
 
@@ -93,7 +94,7 @@ impl Pages {
     fn new(bytes: usize) -> Result<Self> {
         let bytes = bytes.max(1).next_multiple_of(4096);
         // SAFETY: a fresh anonymous mapping at an address of the kernel's choice touches no memory of ours.
-        let mapped = unsafe {
+        let map = || unsafe {
             mmap_anonymous(
                 std::ptr::null_mut(),
                 bytes,
@@ -101,7 +102,7 @@ impl Pages {
                 MapFlags::PRIVATE | MapFlags::NORESERVE,
             )
         };
-        match mapped.ok().and_then(|at| NonNull::new(at.cast::<u8>())) {
+        match fault::step("mapping").and_then(|()| map()).ok().and_then(|at| NonNull::new(at.cast::<u8>())) {
             Some(host) => Ok(Self(host, bytes)),
             None => bail!(
                 SystemError,

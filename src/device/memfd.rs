@@ -5,6 +5,7 @@
 use crate::bail;
 use crate::device::{DevPtr, Physical};
 use crate::error::Result;
+use crate::fault;
 use crate::process::PerProcess;
 use crate::sync::Mutex;
 use crate::sync::OnceCell;
@@ -60,7 +61,10 @@ impl Memfd {
         };
         super::limits::check_memory(bytes)?;
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        let fd = super::limits::with_descriptors(|| rustix::fs::memfd_create("ginrs", flags));
+        let fd = super::limits::with_descriptors(|| {
+            fault::step("memfd")?;
+            rustix::fs::memfd_create("ginrs", flags)
+        });
         let fd = match fd {
             Ok(fd) => fd,
             Err(e) => bail!(SystemError, 24, "memfd_create failed | {e} | fix: raise the limit of open files (ulimit -n)"),
@@ -145,7 +149,7 @@ impl Memfd {
         let at = super::addresses::reserve_aligned(self.bytes, GRANULARITY)?;
         let view = View(at, self.bytes);
         // SAFETY: the target range was reserved just now and nobody else knows of it; `view` unmaps it on error.
-        let mapped = unsafe {
+        let map = || unsafe {
             rustix::mm::mmap(
                 at.as_ptr().cast(),
                 self.bytes,
@@ -155,7 +159,7 @@ impl Memfd {
                 0,
             )
         };
-        if let Err(e) = mapped {
+        if let Err(e) = fault::step("mapping").and_then(|()| map()) {
             bail!(
                 SystemError,
                 25,
@@ -173,7 +177,10 @@ impl Physical for Memfd {
     }
 
     fn export(&self) -> Result<OwnedFd> {
-        match super::limits::with_descriptors(|| rustix::io::fcntl_dupfd_cloexec(&self.fd, 3)) {
+        match super::limits::with_descriptors(|| {
+            fault::step("descriptor")?;
+            rustix::io::fcntl_dupfd_cloexec(&self.fd, 3)
+        }) {
             Ok(fd) => Ok(fd),
             Err(e) => bail!(
                 SystemError,

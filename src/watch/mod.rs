@@ -71,6 +71,10 @@ impl Watch {
             watch.group.watch_all(bootstrap)?;
             bootstrap.barrier("watch ready")
         })();
+        if let Err(error) = &started {
+            // Before the page goes: who is about to ask for it hears of this instead.
+            bootstrap.poison(error);
+        }
         bootstrap.withdraw(PAGE_KEY);
         started?;
         watch.page.alive();

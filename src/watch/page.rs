@@ -4,7 +4,7 @@
 //! The step is a sequence lock: odd while it is written.
 
 use crate::error::{Code, Error, Result};
-use crate::{bail, error};
+use crate::{bail, error, fault};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::os::fd::{AsFd, OwnedFd};
@@ -90,6 +90,7 @@ impl Page {
     /// A page of our own, and the descriptor that others map. Nobody can shrink it, and others cannot write it.
     pub fn create() -> Result<(Page, OwnedFd)> {
         let made = (|| {
+            fault::step("memfd")?;
             let fd = memfd_create("ginrs-status", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
             ftruncate(&fd, BYTES as u64)?;
             let page = Page::map(&fd, ProtFlags::READ | ProtFlags::WRITE)?;
@@ -136,6 +137,7 @@ impl Page {
     }
 
     fn map(fd: &OwnedFd, access: ProtFlags) -> rustix::io::Result<Page> {
+        fault::step("mapping")?;
         // SAFETY: a new mapping at an address of the kernel's choice touches no memory of ours.
         let at = unsafe { mmap(std::ptr::null_mut(), BYTES, access, MapFlags::SHARED, fd.as_fd(), 0) }?;
         NonNull::new(at.cast()).map(|at| Page { at }).ok_or(rustix::io::Errno::NOMEM)

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 /// Becomes readable when process `pid` ends. None when it has ended already.
 pub(super) fn open(pid: u32) -> rustix::io::Result<Option<OwnedFd>> {
     let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Err(rustix::io::Errno::INVAL) };
+    crate::fault::step("descriptor")?;
     match pidfd_open(pid, PidfdFlags::empty()) {
         Ok(fd) => Ok(Some(fd)),
         Err(rustix::io::Errno::SRCH) => Ok(None),

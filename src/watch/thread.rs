@@ -9,7 +9,7 @@ use crate::bootstrap::service_is_intact;
 use crate::error::{Error, Result};
 use crate::process::{PerProcess, ServiceFd, descriptors_lost, service_thread};
 use crate::sync::Mutex;
-use crate::{bail, info};
+use crate::{bail, fault, info};
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use rustix::io::Errno;
 use std::collections::HashMap;
@@ -73,6 +73,7 @@ impl Watcher {
             return if watcher.epoll.is_intact() { Ok(watcher) } else { Err(descriptors_lost()) };
         }
         let made = (|| {
+            fault::step("descriptor")?;
             let epoll = ServiceFd::new(epoll::create(epoll::CreateFlags::CLOEXEC)?);
             let bell = ServiceFd::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
             epoll::add(epoll.as_fd(), bell.as_fd(), epoll::EventData::new_u64(BELL), epoll::EventFlags::IN)?;
@@ -90,7 +91,10 @@ impl Watcher {
                 bail!(SystemError, 24, "the watch cannot be set up | pid {} | {e} | fix: raise ulimit -n", std::process::id())
             }
         };
-        service_thread("ginrs watch", move || watcher.run(), move |error| watcher.broken(&error))?;
+        service_thread("ginrs watch", move || watcher.run(), move |error| watcher.broken(&error)).inspect_err(|_| {
+            // SAFETY: it came from a Box just now, and who else had it, the thread's closures, went without being run.
+            drop(unsafe { Box::from_raw(std::ptr::from_ref(watcher).cast_mut()) });
+        })?;
         *slot = Some(watcher);
         Ok(watcher)
     }

@@ -5,6 +5,7 @@ use crate::device::addresses::{NOTHING, reserve_aligned};
 use crate::device::memfd::Memfd;
 use crate::device::{DevPtr, Physical, Reservation};
 use crate::error::Result;
+use crate::fault;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -54,10 +55,10 @@ impl Reservation for CpuReservation {
         };
         let at = self.at(offset, memory.bytes())?;
         // SAFETY: the target lies inside this reservation (checked), which holds nothing but mappings made by this function.
-        let mapped = unsafe {
+        let map = || unsafe {
             mmap(at, memory.bytes(), ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::FIXED, memory.fd(), 0)
         };
-        match mapped {
+        match fault::step("mapping").and_then(|()| map()) {
             Ok(_) => Ok(()),
             Err(e) => bail!(
                 SystemError,

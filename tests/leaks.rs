@@ -1,0 +1,205 @@
+//! Every step of set-up fails once: both ranks hear of it, and what was taken by then is given back.
+
+mod common;
+
+use common::{processes, with_settings};
+use ginrs::bootstrap::{Cancel, UniqueId};
+use ginrs::comm::create::{Request, create};
+use ginrs::comm::{Comm, CommConfig, child, finish};
+use ginrs::devcomm::{self, Requirements};
+use ginrs::device::{self, graveyard};
+use ginrs::error::{Error, Result};
+use ginrs::fault::{self, Fault, Which};
+use ginrs::window;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const MIB: usize = 1 << 20;
+
+/// What this process holds: descriptors, threads, mappings of shared memory, reserved flat spaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Held {
+    descriptors: usize,
+    threads: usize,
+    memfds: usize,
+    spaces: usize,
+}
+
+fn held() -> Held {
+    let entries = |folder: &str| std::fs::read_dir(folder).unwrap().count();
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let is_space = |line: &&str| {
+        let (from, to) = line.split_once(' ').unwrap().0.split_once('-').unwrap();
+        let [from, to] = [from, to].map(|at| u64::from_str_radix(at, 16).unwrap());
+        line.contains(" ---p 00000000 00:00 0") && to - from >= 1 << 30
+    };
+    Held {
+        descriptors: entries("/proc/self/fd"),
+        threads: entries("/proc/self/task"),
+        memfds: maps.lines().filter(|line| line.contains("/memfd:ginrs")).count(),
+        spaces: maps.lines().filter(is_space).count(),
+    }
+}
+
+/// What is held when it is `wanted`, or after twenty seconds: other threads close what has ended.
+fn settled(wanted: Held) -> Held {
+    let end = Instant::now() + Duration::from_secs(20);
+    loop {
+        graveyard::sweep();
+        let now = held();
+        if now == wanted || Instant::now() > end {
+            return now;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// What is held when it has not changed for half a second.
+fn at_rest() -> Held {
+    let (mut last, mut since) = (held(), Instant::now());
+    while since.elapsed() < Duration::from_millis(500) {
+        std::thread::sleep(Duration::from_millis(10));
+        graveyard::sweep();
+        let now = held();
+        if now != last {
+            (last, since) = (now, Instant::now());
+        }
+    }
+    last
+}
+
+/// What is open and mapped, for people.
+fn listing() -> String {
+    let links = std::fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+    let names =
+        std::fs::read_dir("/proc/self/task").unwrap().map(|entry| std::fs::read_to_string(entry.unwrap().path().join("comm")));
+    format!("{:?} {:?}", links.collect::<Vec<_>>(), names.flatten().collect::<Vec<_>>())
+}
+
+fn end(comm: Arc<Comm>) {
+    match comm.failure() {
+        Some(_) => finish::abort(comm),
+        None => finish::destroy(comm),
+    }
+}
+
+fn join(id: &UniqueId, rank: u32, n_ranks: u32) -> Result<Arc<Comm>> {
+    device::set_current(rank as i32)?;
+    let (device, cancel) = (device::current()?, Cancel::new());
+    create(Request { ids: vec![id.clone()], n_ranks, rank, config: CommConfig::default(), device, origin: None, cancel })
+}
+
+/// Everything that a communicator can be asked to set up, up to the first error.
+fn life(id: &UniqueId, rank: u32) -> Result<()> {
+    let comm = join(id, rank, 2)?;
+    let base = comm.device.alloc(2 * MIB);
+    let lived = base.clone().and_then(|base| grow(&comm, base));
+    // Only now: a rank whose last call succeeded hears of the other's failure here.
+    let parted = lived.and_then(|()| comm.bootstrap.barrier("end of life"));
+    let device = comm.device.clone();
+    end(comm);
+    if let Ok(base) = base {
+        device.free(base).unwrap();
+    }
+    parted
+}
+
+fn grow(comm: &Arc<Comm>, base: u64) -> Result<()> {
+    let first = window::register(comm, base, MIB, 1)?;
+    let plain = devcomm::create(comm, &Requirements { lsa_barrier_count: 2, ..Default::default() })?;
+    let with_gin = devcomm::create(comm, &Requirements { gin_signal_count: 3, barrier_count: 1, ..Default::default() })?;
+    let second = window::register(comm, base + MIB as u64, MIB, 0)?;
+    let part = child::split(comm, 0, 0, Ok(CommConfig::default()))?.expect("a child of both ranks");
+    let grown = window::register(&part, base, MIB, 0).map(drop);
+    end(part);
+    grown?;
+    devcomm::destroy(comm, &with_gin.dev_comm)?;
+    devcomm::destroy(comm, &plain.dev_comm)?;
+    window::deregister(comm, second)?;
+    window::deregister(comm, first)
+}
+
+/// Numbers of errors that say that time was up: whoever gets one was not told.
+fn is_late(error: &Error) -> bool {
+    error.id == 17 || error.text.contains("GINRS_INIT_TIMEOUT") || error.text.contains("in time")
+}
+
+/// One life on both ranks, with rank `at` failing at its `n`th step; what came of it here. None when it has no such step.
+fn one(control: &Comm, at: u32, n: u64) -> Option<String> {
+    let rank = control.rank;
+    let own = if rank == 0 { UniqueId::create().unwrap().bytes().to_vec() } else { Vec::new() };
+    let ids = control.bootstrap.allgather(&format!("id of {at} {n}"), &own).unwrap();
+    let id = UniqueId::from_bytes(&ids[0].clone().try_into().unwrap()).unwrap();
+    fault::plant((rank == at && n > 0).then_some(Fault::Fail(Which::Nth(n))));
+    let lived = life(&id, rank);
+    let struck = fault::plant(None);
+    if let Err(error) = &lived {
+        assert!(!is_late(error), "rank {rank}, step {n} of rank {at}: {error}");
+    }
+    let said = [u8::from(lived.is_err()), u8::from(struck.is_some())];
+    let all = control.bootstrap.allgather(&format!("outcome of {at} {n}"), &said).unwrap();
+    let what = struck.unwrap_or_default();
+    assert_eq!(all[0][0], all[1][0], "step {n} of rank {at} {what}: one rank has an error, the other none ({lived:?})");
+    let strikes = all[at as usize][1] != 0;
+    assert!(strikes || lived.is_ok(), "nothing was struck: {lived:?}");
+    strikes.then(|| format!("step {n} of rank {at} {what}: {lived:?}"))
+}
+
+#[test]
+fn a_step_that_fails_leaves_nothing_behind() {
+    let name = "a_step_that_fails_leaves_nothing_behind";
+    with_settings(name, &[("GINRS_TIMEOUT", "60"), ("GINRS_INIT_TIMEOUT", "60"), ("NCCL_DEBUG", "NONE")], || {
+        processes(name, 2, 1, |control| {
+            // What a process keeps for good is made by lives that succeed.
+            (0..2).for_each(|_| assert_eq!(one(control, 0, 0), None));
+            let before = at_rest();
+            control.bootstrap.barrier("counted").unwrap();
+            for at in 0..2 {
+                let mut steps = 0;
+                while let Some(what) = one(control, at, steps + 1) {
+                    steps += 1;
+                    let after = settled(before);
+                    assert_eq!(after, before, "after {what}: {}", listing());
+                    control.bootstrap.barrier("settled").unwrap();
+                }
+                assert!(steps > 30, "{steps} steps");
+            }
+        });
+    });
+}
+
+/// The services of a process, started at first use.
+#[test]
+fn a_first_use_that_fails_leaves_nothing_behind() {
+    let role = "GINRS_TEST_ROLE";
+    common::set_up();
+    match std::env::var(role).as_deref() {
+        Ok(role) => {
+            let id = || UniqueId::create().and_then(|id| join(&id, 0, 1));
+            let mut n = 1;
+            let comm = loop {
+                fault::plant((role == "faulty").then_some(Fault::Fail(Which::Nth(n))));
+                let made = id();
+                if fault::plant(None).is_none() {
+                    break made.unwrap();
+                }
+                made.map(end).unwrap_or_default();
+                n += 1;
+            };
+            assert_eq!(role == "faulty", n > 4, "{n} steps");
+            end(comm);
+            println!("\nheld: {:?}\n{}", at_rest(), listing());
+        }
+        Err(_) => {
+            let [clean, faulty] = ["clean", "faulty"].map(|what| {
+                let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+                again.args(["--exact", "a_first_use_that_fails_leaves_nothing_behind", "--nocapture"]).env(role, what);
+                let output = again.env("NCCL_DEBUG", "NONE").output().unwrap();
+                assert!(output.status.success(), "{what}: {}", String::from_utf8_lossy(&output.stderr));
+                String::from_utf8(output.stdout).unwrap()
+            });
+            let line = |text: &str| text.lines().find(|line| line.starts_with("held:")).unwrap().to_owned();
+            assert_eq!(line(&faulty), line(&clean), "{faulty}\n{clean}");
+        }
+    }
+}

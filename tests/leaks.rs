@@ -135,6 +135,9 @@ fn one(control: &Comm, at: u32, n: u64) -> Option<String> {
     let struck = fault::plant(None);
     if let Err(error) = &lived {
         assert!(!is_late(error), "rank {rank}, step {n} of rank {at}: {error}");
+        // Nor is it told something that is not so: that links were closed by somebody else, that this is a bug.
+        let wrong = error.id == 46 || error.text.contains("no such descriptor");
+        assert!(!wrong, "rank {rank}, step {n} of rank {at}: {error}");
     }
     let said = [u8::from(lived.is_err()), u8::from(struck.is_some())];
     let all = control.bootstrap.allgather(&format!("outcome of {at} {n}"), &said).unwrap();

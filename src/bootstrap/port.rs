@@ -332,6 +332,9 @@ pub(super) fn gone(port: &Port, rank: u32, fate: Fate, what: &str) -> Error {
                 return crate::process::descriptors_lost();
             }
             match crate::watch::what_became_of(pid) {
+                // A send fails before its last words are read: these were, by now (tests/leaks.rs).
+                Became::Lives(_) if port.failure().is_some() => return port.failure().expect("just seen").clone(),
+                Became::Lives(_) if port.left.lock().contains(&rank) => return gone(port, rank, Fate::Left, what),
                 Became::Lives(how) => return port.cut_off(rank, &how, &format!(", in \"{what}\"")),
                 Became::Ended => Error::new(
                     Code::RemoteError,

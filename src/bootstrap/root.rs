@@ -59,6 +59,9 @@ pub struct Root {
     told: Option<Instant>,
     strangers: u32,
     declined: Option<Declined>,
+    /// Process and rank of one that called again. A root hears its own process's word twice, the second time over a socket and perhaps
+    /// behind that call.
+    overruled: Option<(u32, u32)>,
 }
 
 /// A rank that said that it cannot join.
@@ -88,6 +91,7 @@ impl Root {
             told: None,
             strangers: 0,
             declined: None,
+            overruled: None,
         }
     }
 
@@ -130,7 +134,7 @@ impl Root {
             declined.pid == link.peer().pid && (declined.rank == hello.rank || declined.rank >= hello.n_ranks)
         };
         if self.declined.as_ref().is_some_and(called_again) {
-            self.declined = None;
+            self.overruled = self.declined.take().map(|declined| (declined.pid, declined.rank));
         }
         // The least patient rank decides: when it gives up, the communicator cannot be made.
         self.patience = self.patience.min(Duration::from_secs(hello.patience.into()));
@@ -170,6 +174,9 @@ impl Root {
         let error = Error { code: Code::RemoteError, text, culprit: Some(rank), ..error };
         // This process may be about to end, and the root with it.
         let at = if pid == std::process::id() { Instant::now() - SECOND_THOUGHTS } else { Instant::now() };
+        if self.overruled == Some((pid, rank)) {
+            return;
+        }
         self.done.insert(rank);
         self.declined.get_or_insert(Declined { at, pid, rank, error });
     }

@@ -21,7 +21,7 @@ NCCL_DEVICE_INLINE bool isWithin(ncclWindow_t window, size_t offset, size_t byte
   char const* end = reinterpret_cast<char const*>(window) + GINRS_WINDOW_EXT_OFFSET;
   auto const* ext = reinterpret_cast<ginrsWindowExt const*>(end);
   uint64_t const size = nccl::utility::loadConst(&ext->bytes);
-  return bytes <= size && offset <= size - bytes;
+  return int(bytes <= size) & int(offset <= size - bytes);
 }
 
 /* Is the id among the devcomm's `count`? If not, the host is told. `handle` and `flags` are of the context. */

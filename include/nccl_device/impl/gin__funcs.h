@@ -95,14 +95,17 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::put(
     cuda::thread_scope alreadyReleased, cuda::thread_scope expected_scope) const {
   int const worldPeer = ncclTeamRankToWorld(comm, team, peer);
   coop.sync();
-  if ((_ginrsFlags & GINRS_FLAG_DIRECT) != 0 && ginrs::gin::isWithin(dstWnd, dstOffset, bytes) &&
-      ginrs::gin::isWithin(srcWnd, srcOffset, bytes)) {
-    ginrs::gin::Operation op = ginrs::gin::actionsOf(*this, remoteAction, localAction);
-    op.bytes = bytes;
-    bool const isDropped = !ginrs::gin::isAllowed(*this, worldPeer, remoteAction, localAction);
+  if ((_ginrsFlags & GINRS_FLAG_DIRECT) != 0) {
+    /* All that stands with the windows is asked for before the first branch on any of it: one trip to the L2, not three. */
     char* to = static_cast<char*>(ncclGetPeerPointer(dstWnd, dstOffset, worldPeer));
     char const* from = static_cast<char const*>(ncclGetLocalPointer(srcWnd, srcOffset));
-    if (ginrs::gin::putDirectly(_makeCtx(), coop, worldPeer, to, from, op, isDropped)) return;
+    bool const isWithin = int(ginrs::gin::isWithin(dstWnd, dstOffset, bytes)) & int(ginrs::gin::isWithin(srcWnd, srcOffset, bytes));
+    if (isWithin) {
+      ginrs::gin::Operation op = ginrs::gin::actionsOf(*this, remoteAction, localAction);
+      op.bytes = bytes;
+      bool const isDropped = !ginrs::gin::isAllowed(*this, worldPeer, remoteAction, localAction);
+      if (ginrs::gin::putDirectly(_makeCtx(), coop, worldPeer, to, from, op, isDropped)) return;
+    }
   }
   if (coop.thread_rank() == 0 && ginrs::gin::isAllowed(*this, worldPeer, remoteAction, localAction)) {
     ginrs::gin::Registration dst = ginrs::gin::registrationOf(dstWnd, contextId);

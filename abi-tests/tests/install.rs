@@ -145,6 +145,7 @@ fn an_older_nvcc_builds_kernels_for_what_it_knows() {
     let folder = tempfile::tempdir().unwrap();
     let (nvcc, out) = (folder.path().join("nvcc"), folder.path().join("out.fatbin"));
     let script = r#"#!/bin/bash
+if [ "$1" = --version ]; then echo 'nvcc: NVIDIA (R) Cuda compiler driver'; exit; fi
 if [ "$1" = --list-gpu-arch ]; then printf 'compute_%s\n' 70 75 80 87 90; exit; fi
 while [ "$1" != -o ]; do printf '%s ' "$1"; shift; done > "$2"
 "#

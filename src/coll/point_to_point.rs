@@ -57,7 +57,9 @@ impl PointToPoint {
         check_self(comm, &messages)?;
         let ready = comm.collectives.ready(comm)?;
         let batches = rounds::batches(comm.rank, comm.n_ranks, &messages);
-        ready.order.lock().together(&streams, |stream| batches.iter().try_for_each(|batch| launch(ready, batch, stream)))
+        comm.collectives
+            .begin(ready)
+            .together(&streams, |stream| batches.iter().try_for_each(|batch| launch(ready, batch, stream)))
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! ncclCommAbort is no failure to who calls it. Called on another rank it may be how a healthy program ends: PyTorch aborts its
 //! communicators inside exit(), each rank when it comes there. So that line waits a little for a call of this rank that fails with it
-//! or destroys the communicator, and stays away if this rank calls ncclCommAbort meanwhile. Where no kernel of this rank can have waited when it came, it was felt by
-//! nobody: only the next call on the communicator tells of it. The abort itself waits for nothing.
+//! or destroys the communicator, and stays away if this rank calls ncclCommAbort meanwhile. Where no kernel of this rank can have
+//! waited when it came, nobody has felt it: only the next call on the communicator tells of it. The abort itself waits for nothing.
 
 use crate::error::Error;
 use crate::sync::{Condvar, Mutex};

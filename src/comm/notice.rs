@@ -94,6 +94,7 @@ impl Notice {
         let mut state = self.state.lock();
         state.over |= over;
         let line = state.line.take();
+        state.unfelt = false;
         self.changed.notify_all();
         line
     }
@@ -143,6 +144,7 @@ mod tests {
         notice.raised(&aborted(1), "the line".into(), false);
         assert!(!notice.is_felt(&aborted(1)) && notice.is_felt(&Error::new(Code::RemoteError, 40, "died")));
         assert_eq!(notice.take(false).as_deref(), Some("the line"), "no thread has printed it");
+        assert!(notice.is_felt(&aborted(1)), "once a call has failed with it");
     }
 
     #[test]

@@ -27,7 +27,6 @@ pub unsafe extern "C" fn pncclDevCommCreate(
     reqs: *const ncclDevCommRequirements_t,
     outDevComm: *mut ncclDevComm,
 ) -> ncclResult_t {
-    nothing_yet(outDevComm);
     // SAFETY: the contract above.
     entry!(ncclDevCommCreate(comm; reqs, outDevComm) |c| { unsafe { create(c, reqs, outDevComm, false) } })
 }
@@ -44,7 +43,6 @@ pub unsafe extern "C" fn ginrsDevCommCreate(
     outDevComm: *mut ncclDevComm,
     flags: c_uint,
 ) -> ncclResult_t {
-    nothing_yet(outDevComm);
     entry!(ginrsDevCommCreate(comm; reqs, outDevComm, flags) |c| {
         known(flags)?;
         // SAFETY: the contract above.
@@ -93,6 +91,8 @@ unsafe fn create(c: &Arc<Comm>, reqs: *const ncclDevCommRequirements_t, outDevCo
     collective(|| {
         let reqs = input("reqs", reqs)?;
         served(reqs, c.config.from_2_28_3)?;
+        // Not before: another version's struct may be smaller.
+        nothing_yet(outDevComm);
         // SAFETY: the contract above.
         let (requirements, outs) = unsafe { copy(reqs) }?;
         let requirements = Requirements { direct, ..requirements };

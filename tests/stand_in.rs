@@ -104,7 +104,7 @@ fn the_runtime_decides_about_devices_and_knows_memory() {
     let raised = |ordinal: i32| {
         let device = device::get(ordinal).unwrap();
         let abort = Arc::new(Abort::new(device.control(4096).unwrap()));
-        (Pulse::watch(&device, &abort, 5, "comm 0x1".into(), None, Arc::new(|_| ())).unwrap(), abort)
+        (Pulse::watch(&device, &abort, 5, "comm 0x1".into(), None).unwrap(), abort)
     };
     let ((_healthy, other), (pulse, abort)) = (raised(0), raised(1));
     assert!(device.health().is_ok());

@@ -81,7 +81,7 @@ pub fn run(comm: &Comm, call: &Call) -> Result<()> {
         choice.blocks,
         choice.threads
     );
-    comm.collectives.begin(ready).next(call.stream, || ready.kernels.launch(&launch))
+    ready.order.lock().next(call.stream, || ready.kernels.launch(&launch))
 }
 
 /// At INFO: nccl-tests does it for every size of its table, and what it prints is read by programs.

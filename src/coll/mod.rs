@@ -26,10 +26,8 @@ pub use setup::prepare;
 use crate::comm::Comm;
 use crate::device::{Kernels, Order};
 use crate::error::{Error, Result};
-use crate::gin::abort::Abort;
-use crate::sync::{Mutex, MutexGuard, OnceCell};
+use crate::sync::{Mutex, OnceCell};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What one rank of a communicator has for collectives.
 #[derive(Default)]
@@ -38,8 +36,6 @@ pub struct Collectives {
     pub operations: Operations,
     /// Set once by [`prepare`]: the same on all ranks, up to the text of the error.
     ready: OnceCell<std::result::Result<Ready, Error>>,
-    /// A launch may be on its way. Changes under the lock of `order`.
-    busy: AtomicBool,
     /// An all-to-all in place was told.
     told_undefined: OnceCell<()>,
 }
@@ -74,30 +70,6 @@ impl Collectives {
             Some(Ok(ready)) => ready.order.lock().idle(),
             _ => true,
         }
-    }
-
-    /// False if all launches had ended before the communicator was aborted, or is not: the abort then cut none of them short.
-    pub fn is_busy(&self) -> bool {
-        self.busy.load(Ordering::Relaxed)
-    }
-
-    /// The pulse comes by. What it sees after an abort is not noted: that has ended by then what it cut short.
-    pub fn look(&self, abort: &Abort) {
-        if self.is_busy()
-            && let Some(Ok(ready)) = self.ready.get()
-            && let Some(order) = ready.order.try_lock()
-            && order.is_over()
-            && !abort.is_raised()
-        {
-            self.busy.store(false, Ordering::Relaxed);
-        }
-    }
-
-    /// Before every launch.
-    fn begin<'a>(&self, ready: &'a Ready) -> MutexGuard<'a, Order> {
-        let order = ready.order.lock();
-        self.busy.store(true, Ordering::Relaxed);
-        order
     }
 
     fn ready(&self, comm: &Comm) -> Result<&Ready> {

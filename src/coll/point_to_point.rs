@@ -57,9 +57,7 @@ impl PointToPoint {
         check_self(comm, &messages)?;
         let ready = comm.collectives.ready(comm)?;
         let batches = rounds::batches(comm.rank, comm.n_ranks, &messages);
-        comm.collectives
-            .begin(ready)
-            .together(&streams, |stream| batches.iter().try_for_each(|batch| launch(ready, batch, stream)))
+        ready.order.lock().together(&streams, |stream| batches.iter().try_for_each(|batch| launch(ready, batch, stream)))
     }
 }
 

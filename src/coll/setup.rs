@@ -26,7 +26,7 @@ pub fn prepare(comm: &Comm) -> Result<()> {
         comm.alive()?;
         say(comm, error);
     }
-    let Collectives { ready, .. } = &*comm.collectives;
+    let Collectives { ready, .. } = &comm.collectives;
     ready.get_or_init(|| made);
     Ok(())
 }

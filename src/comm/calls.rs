@@ -125,7 +125,7 @@ impl Comm {
         if state.running > 0 {
             return Code::InProgress;
         }
-        match self.failure().filter(|cause| !self.is_revoked() && !state.outlived && self.notice.is_felt(cause)) {
+        match self.failure().filter(|_| !self.is_revoked() && !state.outlived) {
             Some(cause) => {
                 log::recall(cause);
                 cause.code

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::gin::abort::Abort;
 use crate::sync::Mutex;
 use crate::topo::{Reach, Topology};
-use crate::watch::{Pulse, Visit, Watch};
+use crate::watch::{Pulse, Watch};
 use crate::{bail, coll, config, devcomm, info, log, process, window};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -81,12 +81,10 @@ fn assemble(bootstrap: Bootstrap, origin: Origin, config: CommConfig, device: Ar
     let hash = bootstrap.comm_hash();
     let release = devcomm::Release::new(device.clone(), format!("comm 0x{hash:016x} rank {rank}"));
     let (start, notice) = (release.starter(), Notice::new(rank));
-    let collectives = Arc::new(coll::Collectives::new());
-    let (told, launches) = (notice.clone(), Arc::downgrade(&collectives));
+    let told = notice.clone();
     abort.on_raise(move |cause| {
         let kernels = start();
-        let felt = !kernels.is_empty() || launches.upgrade().is_none_or(|launches| launches.is_busy());
-        told.raised(cause, format!("{cause} | seen by comm 0x{hash:016x} rank {rank}{kernels}"), felt);
+        told.raised(cause, format!("{cause} | seen by comm 0x{hash:016x} rank {rank}{kernels}"));
     });
     let hosts: Vec<u64> = peers.iter().map(|peer| peer.host_hash).collect();
     let topo = Topology::new(&hosts, reach, rank);
@@ -98,9 +96,7 @@ fn assemble(bootstrap: Bootstrap, origin: Origin, config: CommConfig, device: Ar
             topo.lsa_size
         );
     }
-    let launches = Arc::downgrade(&collectives);
-    let visit: Visit = Arc::new(move |abort| launches.upgrade().into_iter().for_each(|launches| launches.look(abort)));
-    let pulse = Pulse::watch(&device, &abort, rank, format!("comm 0x{hash:016x}"), Some((watch.signs(), release.words())), visit)
+    let pulse = Pulse::watch(&device, &abort, rank, format!("comm 0x{hash:016x}"), Some((watch.signs(), release.words())))
         .inspect_err(|error| bootstrap.poison(error))?;
     Ok(Comm {
         rank,
@@ -108,7 +104,7 @@ fn assemble(bootstrap: Bootstrap, origin: Origin, config: CommConfig, device: Ar
         hash,
         origin,
         config,
-        collectives,
+        collectives: coll::Collectives::new(),
         calls: Calls::default(),
         gin: Mutex::new(None),
         devcomms: devcomm::Registry::new(),

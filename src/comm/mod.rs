@@ -50,7 +50,7 @@ pub struct Comm {
     /// What the caller asked for, after defaults and environment.
     pub config: CommConfig,
     /// Collectives and point-to-point.
-    pub collectives: Arc<coll::Collectives>,
+    pub collectives: coll::Collectives,
     /// Moves the words that kernels wait on, after an abort; ends before what holds them.
     pub release: devcomm::Release,
     /// Made at the first use; the proxy stops when the communicator drops.

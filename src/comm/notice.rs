@@ -2,8 +2,7 @@
 //!
 //! ncclCommAbort is no failure to who calls it. Called on another rank it may be how a healthy program ends: PyTorch aborts its
 //! communicators inside exit(), each rank when it comes there. So that line waits a little for a call of this rank that fails with it
-//! or destroys the communicator, and stays away if this rank calls ncclCommAbort meanwhile. Where no kernel of this rank can have
-//! waited when it came, nobody has felt it: only the next call on the communicator tells of it. The abort itself waits for nothing.
+//! or destroys the communicator, and stays away if this rank calls ncclCommAbort meanwhile. The abort itself waits for nothing.
 
 use crate::error::Error;
 use crate::sync::{Condvar, Mutex};
@@ -23,8 +22,6 @@ struct State {
     line: Option<String>,
     /// This rank has called ncclCommAbort.
     over: bool,
-    /// A peer has, and cut nothing short here.
-    unfelt: bool,
 }
 
 /// One per rank of a communicator. See the module.
@@ -41,8 +38,8 @@ impl Notice {
         Arc::new(Self { rank, grace: GRACE, state: Mutex::default(), changed: Condvar::new() })
     }
 
-    /// The communicator has failed; `line` tells why. `felt`: a kernel of this rank may have waited.
-    pub fn raised(self: &Arc<Self>, cause: &Error, line: String, felt: bool) {
+    /// The communicator has failed; `line` tells why.
+    pub fn raised(self: &Arc<Self>, cause: &Error, line: String) {
         if cause.id != ABORTED {
             return warn!("{line}");
         }
@@ -51,11 +48,7 @@ impl Notice {
             return info!(INIT, "{line}");
         }
         state.line = Some(line);
-        state.unfelt = !felt;
         drop(state);
-        if !felt {
-            return;
-        }
         let later = self.clone();
         if process::service_thread("ginrs notice", move || later.wait(), |_| ()).is_err() {
             self.print();
@@ -77,12 +70,6 @@ impl Notice {
         }
     }
 
-    /// False for a peer's ncclCommAbort that cut nothing short here. ncclCommGetAsyncError does not tell of it, or the watchdog of a
-    /// rank that ends a little later would take the end of the others for a failure.
-    pub fn is_felt(&self, cause: &Error) -> bool {
-        cause.id != ABORTED || !self.state.lock().unfelt
-    }
-
     /// This rank calls ncclCommAbort.
     pub fn aborted(&self) {
         if let Some(line) = self.take(true) {
@@ -94,7 +81,6 @@ impl Notice {
         let mut state = self.state.lock();
         state.over |= over;
         let line = state.line.take();
-        state.unfelt = false;
         self.changed.notify_all();
         line
     }
@@ -116,7 +102,7 @@ mod tests {
     #[test]
     fn a_peers_abort_waits_for_a_call_that_fails_with_it() {
         let notice = patient();
-        notice.raised(&aborted(1), "the line".into(), true);
+        notice.raised(&aborted(1), "the line".into());
         assert_eq!(notice.state.lock().line.as_deref(), Some("the line"));
         notice.print();
         assert_eq!(notice.state.lock().line, None);
@@ -126,31 +112,21 @@ mod tests {
     #[test]
     fn who_aborts_is_told_of_no_abort() {
         let notice = patient();
-        notice.raised(&aborted(1), "the line".into(), true);
+        notice.raised(&aborted(1), "the line".into());
         notice.aborted();
         assert_eq!(notice.take(false), None);
-        notice.raised(&aborted(1), "another".into(), true);
+        notice.raised(&aborted(1), "another".into());
         assert_eq!(notice.state.lock().line, None, "an abort that comes later");
 
         let own = patient();
-        own.raised(&aborted(0), "the line".into(), true);
+        own.raised(&aborted(0), "the line".into());
         assert_eq!(own.state.lock().line, None, "its own");
-    }
-
-    #[test]
-    fn what_nobody_felt_is_told_by_the_next_call_alone() {
-        let notice = Arc::new(Notice { grace: Duration::ZERO, ..Arc::into_inner(patient()).unwrap() });
-        assert!(notice.is_felt(&aborted(1)), "until it is known");
-        notice.raised(&aborted(1), "the line".into(), false);
-        assert!(!notice.is_felt(&aborted(1)) && notice.is_felt(&Error::new(Code::RemoteError, 40, "died")));
-        assert_eq!(notice.take(false).as_deref(), Some("the line"), "no thread has printed it");
-        assert!(notice.is_felt(&aborted(1)), "once a call has failed with it");
     }
 
     #[test]
     fn nobody_asks_and_the_line_comes() {
         let notice = Arc::new(Notice { grace: Duration::from_millis(1), ..Arc::into_inner(patient()).unwrap() });
-        notice.raised(&aborted(1), "the line".into(), true);
+        notice.raised(&aborted(1), "the line".into());
         while notice.state.lock().line.is_some() {
             std::thread::yield_now();
         }

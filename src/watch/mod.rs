@@ -27,7 +27,7 @@ pub(crate) use links::{Became, what_became_of};
 pub(crate) use process::{how_ended, process_state};
 
 pub use left::kernels_leave_notes;
-pub use pulse::{Pulse, Visit};
+pub use pulse::Pulse;
 pub use signs::{Signs, Words};
 
 use crate::bootstrap::{Bootstrap, StepSetter};

@@ -28,11 +28,7 @@ struct Patient {
     rank: u32,
     tag: String,
     looks: Option<(Arc<Signs>, Arc<dyn Words>)>,
-    visit: Visit,
 }
-
-/// What else a communicator wants to be asked while its device works.
-pub type Visit = Arc<dyn Fn(&Abort) + Send + Sync>;
 
 type Ward = Arc<Mutex<Vec<Patient>>>;
 /// -1 for the CPU devices.
@@ -58,12 +54,11 @@ impl Pulse {
         rank: u32,
         tag: String,
         looks: Option<(Arc<Signs>, Arc<dyn Words>)>,
-        visit: Visit,
     ) -> Result<Self> {
         static LAST: AtomicU64 = AtomicU64::new(0);
         let key = if device.kind() == Kind::Cpu { -1 } else { device.ordinal() };
         let id = LAST.fetch_add(1, Ordering::Relaxed);
-        let patient = Patient { id, device: device.clone(), abort: Arc::downgrade(abort), rank, tag, looks, visit };
+        let patient = Patient { id, device: device.clone(), abort: Arc::downgrade(abort), rank, tag, looks };
         let mut wards = wards().lock();
         match wards.get(&key) {
             Some(ward) => ward.lock().push(patient),
@@ -106,7 +101,7 @@ fn run(key: Key, ward: &Ward) {
             }
             patients.clone()
         };
-        for Patient { device, abort, rank, tag, looks, visit, .. } in patients {
+        for Patient { device, abort, rank, tag, looks, .. } in patients {
             let Some(abort) = abort.upgrade().filter(|abort| !abort.is_raised()) else { continue };
             let Some(_at_work) = process::at_work() else { return };
             if let Err(error) = device.health() {
@@ -126,7 +121,6 @@ fn run(key: Key, ward: &Ward) {
                 abort.raise(Error::new(Code::UnhandledCudaError, 84, text).by(rank));
                 continue;
             }
-            visit(&abort);
             if let Some((signs, words)) = looks {
                 signs.look(&*device, &abort, &*words);
             }

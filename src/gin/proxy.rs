@@ -244,8 +244,7 @@ impl Engine {
             match transport.progress(&mut self.done) {
                 Ok(some) => moved |= some,
                 Err(error) => {
-                    carrier.draining = true;
-                    carrier.abort.raise(error);
+                    carrier.stop(error);
                     break;
                 }
             }

@@ -12,15 +12,18 @@ pub mod comm;
 pub mod topo;
 pub mod watch;
 
+pub mod abort;
 pub mod device;
 
 pub mod abi;
+pub mod layout;
 
 pub mod config;
 pub mod error;
 pub mod fault;
 pub mod log;
 pub mod panic;
+mod peer_process;
 pub mod process;
 pub mod seq;
 pub mod sync;

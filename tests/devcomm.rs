@@ -3,10 +3,10 @@
 mod common;
 
 use common::{load, processes, read, store, threads, with_settings};
-use ginrs::abi::types::{ncclDevComm, ncclDevCommWindowTable, ncclWindow_vidmem};
 use ginrs::comm::Comm;
 use ginrs::devcomm::{Requirements, Resource, TeamRequest, create, destroy};
 use ginrs::error::{Code, Error};
+use ginrs::layout::{ncclDevComm, ncclDevCommWindowTable, ncclWindow_vidmem};
 use ginrs::window::{deregister, register};
 
 const MIB: u64 = 1 << 20;

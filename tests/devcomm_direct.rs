@@ -3,10 +3,10 @@
 mod common;
 
 use common::{load, processes, read, store, threads, with_settings};
-use ginrs::abi::types::{ncclDevComm, ncclGinProxyGpuCtx_t};
 use ginrs::comm::Comm;
 use ginrs::devcomm::{Requirements, create, destroy};
 use ginrs::error::{Code, Error};
+use ginrs::layout::{ncclDevComm, ncclGinProxyGpuCtx_t};
 use std::time::{Duration, Instant};
 
 /// `ginrsGinExt` as the headers read it (include/ginrs_device/marker.h).

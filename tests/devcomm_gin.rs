@@ -3,10 +3,10 @@
 mod common;
 
 use common::{load, processes, read, store, threads, with_settings};
-use ginrs::abi::types::{ncclDevComm, ncclGinProxyGpuCtx_t, ncclWindow_vidmem};
 use ginrs::comm::Comm;
 use ginrs::devcomm::{Requirements, Resource, create, destroy};
 use ginrs::error::Code;
+use ginrs::layout::{ncclDevComm, ncclGinProxyGpuCtx_t, ncclWindow_vidmem};
 use ginrs::window::{deregister, register};
 
 const MIB: usize = 1 << 20;

@@ -1,7 +1,7 @@
 //! The library beside a CUDA runtime: a stand-in for the stand-in, compiled against `ginrs_cpu/library.h` and loaded here.
 
+use ginrs::abort::Abort;
 use ginrs::device::{self, graveyard};
-use ginrs::gin::abort::Abort;
 use ginrs::watch::Pulse;
 use std::ffi::CString;
 use std::process::Command;

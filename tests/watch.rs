@@ -1,10 +1,10 @@
 //! Ranks as processes: exchanges and descriptors between them, and what the others hear when one dies, aborts, leaves, stops,
 //! is late or forks. Each test starts this binary again; `child` is what those processes run.
 
+use ginrs::abort::Abort;
 use ginrs::bootstrap::{Bootstrap, UniqueId};
 use ginrs::device::ControlMemory;
 use ginrs::error::{Code, Error};
-use ginrs::gin::abort::Abort;
 use ginrs::watch::Watch;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};

@@ -3,12 +3,12 @@
 mod common;
 
 use common::{load, processes, read, store, threads, with_settings};
-use ginrs::abi::types::ncclWindow_vidmem;
 use ginrs::comm::Comm;
 use ginrs::devcomm::{Requirements, create};
 use ginrs::device::DevPtr;
 use ginrs::device::cpu::mappings;
 use ginrs::error::{Code, Error};
+use ginrs::layout::ncclWindow_vidmem;
 use ginrs::window::{deregister, register};
 
 const MIB: usize = 1 << 20;

@@ -1,7 +1,7 @@
 //! Every struct that programs, kernels, plugins and the library share (spec host, appendix A), field by field.
 
 use super::facts::{Record, Where, bytes, record};
-use ginrs::abi::types::*;
+use ginrs::layout::*;
 
 /// A test compares this list with the debug information of NVIDIA's headers: a struct or a field that is missing here fails it.
 pub fn records() -> Vec<Record> {

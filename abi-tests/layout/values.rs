@@ -1,7 +1,7 @@
 //! Every constant, enumerator and macro with a value, and where Rust has it, Rust's.
 
 use super::facts::{Value, Where};
-use ginrs::abi::types::*;
+use ginrs::layout::*;
 use ginrs::coll::datatype::DataType;
 use ginrs::error::Code;
 use ginrs::gin::descriptor;

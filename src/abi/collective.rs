@@ -2,11 +2,11 @@
 
 use super::deferred::{collective, submit};
 use super::entry::{Outcome, entry};
-use super::types::*;
 use crate::coll::{self, Call, Kind, Operation, datatype::DataType, rank_of};
 use crate::comm::Comm;
 use crate::comm::group::Stage;
 use crate::device::DevPtr;
+use crate::layout::*;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 

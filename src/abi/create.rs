@@ -3,7 +3,6 @@
 
 use super::deferred::collective;
 use super::entry::{Outcome, Stop, entry, input, nothing_yet, out};
-use super::types::*;
 use crate::bootstrap::{Bootstrap, Cancel, UniqueId};
 use crate::comm::create::{Request, create};
 use crate::comm::group::{self, Job, Progress, Stage, Told};
@@ -11,6 +10,7 @@ use crate::comm::handles::{self, Pending, Removed};
 use crate::comm::{Comm, CommConfig, finish};
 use crate::device::{self, Device};
 use crate::error::{Code, Error, Result};
+use crate::layout::*;
 use crate::{bail, log};
 use std::ffi::c_int;
 use std::sync::Arc;

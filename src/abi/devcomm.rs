@@ -3,12 +3,12 @@
 
 use super::deferred::{collective, submit};
 use super::entry::{Outcome, entry, input, nothing_yet, out};
-use super::types::*;
 use crate::bail;
 use crate::comm::Comm;
 use crate::comm::group::Stage;
 use crate::devcomm::{self, Created, Outputs, Requirements, Resource, TeamRequest, release};
 use crate::error::Result;
+use crate::layout::*;
 use std::ffi::c_uint;
 use std::sync::Arc;
 

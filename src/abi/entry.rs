@@ -1,9 +1,9 @@
 //! What wraps every export: panic boundary, trace of arguments and result, `Result` to code, WARN printed once.
 
-use crate::abi::types::{ncclComm_t, ncclResult_t};
 use crate::comm::{Comm, group, handles};
 use crate::error::{Code, Error, Result};
 use crate::fault::{self, Fault};
+use crate::layout::{ncclComm_t, ncclResult_t};
 use crate::panic::catch;
 use crate::{bail, config, log, trace};
 use std::fmt::Debug;

@@ -2,12 +2,12 @@
 
 use super::deferred::{collective, submit};
 use super::entry::{Outcome, entry};
-use super::types::{ncclComm_t, ncclResult_t};
 use crate::bail;
 use crate::comm::group::{self, Stage};
 use crate::comm::handles::{self, Removed};
 use crate::comm::{Comm, finish, revoke};
 use crate::error::{Code, Error, Result};
+use crate::layout::{ncclComm_t, ncclResult_t};
 use std::ffi::c_int;
 use std::sync::Arc;
 

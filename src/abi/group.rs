@@ -2,8 +2,8 @@
 //! launches nothing.
 
 use super::entry::{Stop, entry};
-use super::types::ncclResult_t;
 use crate::comm::group;
+use crate::layout::ncclResult_t;
 
 /// Opens a group on the calling thread; groups nest.
 #[unsafe(no_mangle)]

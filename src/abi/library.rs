@@ -1,8 +1,8 @@
 //! Version, unique id, error strings: nccl.h's functions that need no communicator.
 
 use super::entry::{entry, out};
-use super::types::*;
 use crate::bootstrap::UniqueId;
+use crate::layout::*;
 use crate::log;
 use std::ffi::{c_char, c_int};
 

@@ -1,8 +1,8 @@
 //! Memory that windows are made of (nccl.h).
 
 use super::entry::{entry, out};
-use super::types::ncclResult_t;
 use crate::device::{self, DevPtr, graveyard};
+use crate::layout::ncclResult_t;
 use std::ffi::c_void;
 
 /// Device memory on the current device, rounded up to its granularity; zeroed on the CPU device. `size` 0 gives NULL.

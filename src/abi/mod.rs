@@ -19,5 +19,4 @@ mod requirement;
 mod simulate;
 mod split;
 mod team;
-pub mod types;
 mod window;

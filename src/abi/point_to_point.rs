@@ -2,12 +2,12 @@
 
 use super::deferred::{collective, submit};
 use super::entry::{Outcome, entry};
-use super::types::*;
 use crate::coll::datatype::DataType;
 use crate::coll::{Message, PointToPoint, bytes_of, check_buffer, rank_of};
 use crate::comm::Comm;
 use crate::comm::group::Stage;
 use crate::device::DevPtr;
+use crate::layout::*;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 

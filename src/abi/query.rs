@@ -1,10 +1,10 @@
 //! What a communicator can say of itself (nccl.h).
 
 use super::entry::{Outcome, entry, out};
-use super::types::{ncclComm_t, ncclResult_t};
 use crate::comm::Comm;
 use crate::comm::handles::{self, Status};
 use crate::error::Code;
+use crate::layout::{ncclComm_t, ncclResult_t};
 use std::ffi::c_int;
 
 /// Number of ranks. Answered also while a call is in progress; not before the communicator is made.

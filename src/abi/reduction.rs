@@ -2,12 +2,12 @@
 
 use super::deferred::collective;
 use super::entry::{entry, out};
-use super::types::*;
 use crate::bail;
 use crate::coll::Scalar;
 use crate::coll::datatype::DataType;
 use crate::device::DevPtr;
 use crate::error::Result;
+use crate::layout::*;
 use std::ffi::{c_int, c_void};
 
 /// `ncclScalarDevice`: read by the kernels, each time.

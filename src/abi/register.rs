@@ -1,7 +1,7 @@
 //! Buffer registration (nccl.h): local, counted, and of no effect on the device API.
 
 use super::entry::{entry, out};
-use super::types::{ncclComm_t, ncclResult_t};
+use crate::layout::{ncclComm_t, ncclResult_t};
 use std::ffi::c_void;
 
 /// Notes a buffer of `size` bytes. The handle is a number, not an address.

@@ -2,10 +2,10 @@
 //! ncclDevCommCreate completes.
 
 use super::entry::{entry, out};
-use super::types::*;
 use crate::bail;
 use crate::devcomm::release::{Waits, note};
 use crate::error::Result;
+use crate::layout::*;
 use std::ffi::c_int;
 use std::ptr::{addr_of_mut, null_mut};
 

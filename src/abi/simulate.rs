@@ -5,10 +5,10 @@
 //! the header's "undefined".
 
 use super::entry::{Outcome, Stop, entry};
-use super::types::{NCCL_SIM_INFO_MAGIC, ncclResult_t, ncclSimInfo_t};
 use crate::bail;
 use crate::comm::group;
 use crate::error::{Code, Result};
+use crate::layout::{NCCL_SIM_INFO_MAGIC, ncclResult_t, ncclSimInfo_t};
 
 /// Bytes that every version of the struct has: size, magic, version.
 const HEAD: usize = 16;

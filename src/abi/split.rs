@@ -3,11 +3,11 @@
 
 use super::deferred::{collective, submit};
 use super::entry::{entry, nothing_yet, out};
-use super::types::*;
 use crate::bail;
 use crate::comm::group::{self, Stage};
 use crate::comm::{Comm, CommConfig, child, handles};
 use crate::error::Result;
+use crate::layout::*;
 use std::ffi::c_int;
 use std::sync::Arc;
 

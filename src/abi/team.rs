@@ -2,8 +2,8 @@
 //! usable gives an all-zero team or -1, and a WARN that says why.
 
 use super::entry::say;
-use super::types::{ncclComm_t, ncclTeam_t};
 use crate::comm::{Comm, handles};
+use crate::layout::{ncclComm_t, ncclTeam_t};
 use crate::panic::catch;
 use std::ffi::c_int;
 

@@ -2,9 +2,9 @@
 
 use super::deferred::{collective, submit};
 use super::entry::{entry, nothing_yet, out};
-use super::types::*;
 use crate::comm::group::Stage;
 use crate::device::DevPtr;
+use crate::layout::*;
 use crate::window;
 use std::ffi::{c_int, c_void};
 

@@ -98,7 +98,7 @@ impl Bootstrap {
                     "{} cannot be reached | {}, in \"{what}\" | {why}{} | fix: look at the output of rank {rank}",
                     self.port.name(rank),
                     self.port.tag(),
-                    crate::watch::process_state(pid)
+                    crate::peer_process::process_state(pid)
                 );
                 Err(Error::new(Code::RemoteError, 40, text).by(rank))
             }
@@ -122,7 +122,7 @@ impl Bootstrap {
             self.port.name(owner),
             self.port.tag(),
             patience.as_secs(),
-            crate::watch::process_state(pid)
+            crate::peer_process::process_state(pid)
         );
         Error::new(Code::RemoteError, 17, text).by(owner)
     }

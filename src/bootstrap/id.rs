@@ -162,7 +162,10 @@ impl UniqueId {
         match u32::from_le_bytes(self.0[88..92].try_into().expect("4 bytes")) {
             0 => "rank 0 of those that meet there".into(),
             pid => {
-                format!("the process that called ncclGetUniqueId, mostly rank 0's: pid {pid}{}", crate::watch::process_state(pid))
+                format!(
+                    "the process that called ncclGetUniqueId, mostly rank 0's: pid {pid}{}",
+                    crate::peer_process::process_state(pid)
+                )
             }
         }
     }

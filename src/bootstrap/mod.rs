@@ -44,8 +44,8 @@ pub use id::UniqueId;
 pub(crate) use port::{Fate, Port};
 pub(crate) use service::service_is_intact;
 
+use crate::abort::Abort;
 use crate::error::{Error, Result};
-use crate::gin::abort::Abort;
 use crate::process::check_owner;
 use crate::sync::{Mutex, OnceCell};
 use mailbox::Mailbox;

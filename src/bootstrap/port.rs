@@ -10,11 +10,11 @@ use super::service::Service;
 use super::wire::{Entry, Frame, Reason, Standing};
 use crate::error::{Code, Error, Result};
 use crate::fault;
+use crate::peer_process::Became;
 use crate::process;
 use crate::sync::channel::{Receiver, bounded};
 use crate::sync::{Give, Mutex, OnceCell};
 use crate::warn;
-use crate::watch::Became;
 use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -331,7 +331,7 @@ pub(super) fn gone(port: &Port, rank: u32, fate: Fate, what: &str) -> Error {
             if !port.service.is_intact() {
                 return crate::process::descriptors_lost();
             }
-            match crate::watch::what_became_of(pid) {
+            match crate::peer_process::what_became_of(pid) {
                 // A send fails before its last words are read: these were, by now (tests/leaks.rs).
                 Became::Lives(_) if port.failure().is_some() => return port.failure().expect("just seen").clone(),
                 Became::Lives(_) if port.left.lock().contains(&rank) => return gone(port, rank, Fate::Left, what),
@@ -341,7 +341,7 @@ pub(super) fn gone(port: &Port, rank: u32, fate: Fate, what: &str) -> Error {
                     40,
                     format!(
                         "{name} is gone | {tag}, in \"{what}\" | its process closed its connection without leaving{} | fix: look at the output of rank {rank}",
-                        crate::watch::how_ended(pid)
+                        crate::peer_process::how_ended(pid)
                     ),
                 ),
             }

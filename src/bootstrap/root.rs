@@ -160,7 +160,7 @@ impl Root {
                 gone.rank,
                 self.tag,
                 self.members.len(),
-                crate::watch::how_ended(pid),
+                crate::peer_process::how_ended(pid),
                 gone.rank
             );
             self.fail(Error::new(Code::RemoteError, 40, text).by(gone.rank));

@@ -1,8 +1,8 @@
 //! The element types of nccl.h, and which kernel reduces them.
 
-use crate::abi::types::ncclDataType_t;
 use crate::bail;
 use crate::error::Result;
+use crate::layout::ncclDataType_t;
 use std::ffi::CStr;
 
 /// One of `ncclDataType_t`; the numbers are the ABI's.

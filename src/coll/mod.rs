@@ -46,9 +46,9 @@ struct Ready {
     /// Launches of a communicator share its staging memory: one after the other.
     order: Mutex<Order>,
     device: crate::device::Kind,
-    comm: crate::abi::types::ncclDevComm,
+    comm: crate::layout::ncclDevComm,
     inbox: work::Inbox,
-    ll: crate::abi::types::ncclLLA2AHandle_t,
+    ll: crate::layout::ncclLLA2AHandle_t,
     /// Handle of the scratch; 0 with several LSA teams.
     scratch: u32,
     /// All ranks are in one LSA team.

@@ -2,10 +2,10 @@
 
 use super::datatype::DataType;
 use super::work;
-use crate::abi::types::ncclRedOp_t;
 use crate::bail;
 use crate::device::DevPtr;
 use crate::error::Result;
+use crate::layout::ncclRedOp_t;
 use crate::sync::Mutex;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI32, Ordering};

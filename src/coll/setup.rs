@@ -3,11 +3,11 @@
 use super::room::Room;
 use super::work::Inbox;
 use super::{Collectives, Ready, table};
-use crate::abi::types::ncclLLA2AHandle_t;
 use crate::comm::Comm;
 use crate::devcomm::{self, Requirements, Resource};
 use crate::device::Kernels;
 use crate::error::{Code, Error, Result};
+use crate::layout::ncclLLA2AHandle_t;
 use crate::sync::Mutex;
 use crate::{config, hint, info, window};
 use std::sync::Arc;

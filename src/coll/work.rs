@@ -1,8 +1,8 @@
 //! The Rust twins of cuda/collectives/work.h: what a kernel gets, by value. Every layout is asserted on both sides.
 #![allow(missing_docs)]
 
-use crate::abi::types::{ncclDevComm, ncclLLA2AHandle_t};
 use crate::device::DevPtr;
+use crate::layout::{ncclDevComm, ncclLLA2AHandle_t};
 
 pub const OP_SUM: u32 = 0;
 pub const OP_PROD: u32 = 1;

@@ -1,7 +1,7 @@
 //! `ncclConfig_t` as callers of any 2.x version pass it, and what a communicator keeps of it (spec host 6.5).
 
-use crate::abi::types::{NCCL_CONFIG_MAGIC, NCCL_CONFIG_UNDEF_INT, NCCL_VERSION_CODE, ncclConfig_t};
 use crate::error::Result;
+use crate::layout::{NCCL_CONFIG_MAGIC, NCCL_CONFIG_UNDEF_INT, NCCL_VERSION_CODE, ncclConfig_t};
 use crate::{bail, config, info};
 use std::ffi::CStr;
 

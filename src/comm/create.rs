@@ -3,11 +3,11 @@
 use super::notice::Notice;
 use super::peer::{Origin, PeerInfo, agreed_settings, reach_row};
 use super::{Buffers, Calls, Comm, CommConfig, finish};
-use crate::abi::types::NCCL_VERSION_CODE;
+use crate::abort::Abort;
 use crate::bootstrap::{Bootstrap, Cancel, UniqueId};
 use crate::device::{Device, graveyard};
 use crate::error::Result;
-use crate::gin::abort::Abort;
+use crate::layout::NCCL_VERSION_CODE;
 use crate::sync::Mutex;
 use crate::topo::{Reach, Topology};
 use crate::watch::{Pulse, Watch};

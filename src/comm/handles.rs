@@ -4,9 +4,9 @@
 
 use super::Comm;
 use super::group::{Progress, Told};
-use crate::abi::types::ncclComm_t;
 use crate::bootstrap::Cancel;
 use crate::error::{Code, Error, Result};
+use crate::layout::ncclComm_t;
 use crate::process::PerProcess;
 use crate::sync::Mutex;
 use crate::{bail, process};

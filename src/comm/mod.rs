@@ -19,11 +19,11 @@ pub use calls::Calls;
 pub use config::CommConfig;
 pub use peer::{Origin, PeerInfo};
 
+use crate::abort::Abort;
 use crate::bootstrap::Bootstrap;
 use crate::device::Device;
 use crate::error::{Code, Error, Result};
 use crate::gin::Gin;
-use crate::gin::abort::Abort;
 use crate::panic::PANIC;
 use crate::sync::Mutex;
 use crate::topo::Topology;

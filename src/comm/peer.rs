@@ -65,7 +65,7 @@ impl PeerInfo {
     pub fn own(rank: u32, origin: Origin, config: &CommConfig, device: &dyn Device, fd_address: FdAddress) -> Result<Self> {
         Ok(Self {
             rank,
-            version: crate::abi::types::NCCL_VERSION_CODE as u32,
+            version: crate::layout::NCCL_VERSION_CODE as u32,
             wire: WIRE_VERSION,
             host_hash: host_hash(origin)?,
             machine: process::machine(),

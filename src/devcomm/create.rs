@@ -2,14 +2,14 @@
 
 use super::registry::Record;
 use super::{Created, Layout, Requirements};
-use crate::abi::types::{
-    NCCL_GIN_MAX_CONTEXTS, NCCL_NET_DEVICE_GIN_PROXY, ncclDevComm, ncclGinBarrierHandle_t, ncclLsaBarrierHandle_t,
-    ncclMultimemHandle_t,
-};
 use crate::comm::Comm;
 use crate::device::{DevPtr, graveyard};
 use crate::error::Result;
 use crate::gin::{Backend, Gin};
+use crate::layout::{
+    NCCL_GIN_MAX_CONTEXTS, NCCL_NET_DEVICE_GIN_PROXY, ncclDevComm, ncclGinBarrierHandle_t, ncclLsaBarrierHandle_t,
+    ncclMultimemHandle_t,
+};
 use crate::window::multicast::Members;
 use crate::window::{self, Proposal, Resource, Said};
 use crate::{bail, config, info, log};

@@ -12,8 +12,8 @@ pub use registry::Registry;
 pub use release::Release;
 pub use requirements::{Layout, Outputs, Requirements, Resource, TeamRequest};
 
-use crate::abi::types::ncclDevComm;
 use crate::device::DevPtr;
+use crate::layout::ncclDevComm;
 
 /// A device communicator, and what the out pointers of its requirement list get.
 #[derive(Clone, Debug)]

@@ -20,9 +20,9 @@ mod words;
 pub use helpers::{Waits, find, note};
 
 use super::Layout;
-use crate::abi::types::RESOURCE_HANDLE_UNIT;
 use crate::device::{DevPtr, Device, Kind};
 use crate::error::Result;
+use crate::layout::RESOURCE_HANDLE_UNIT;
 use crate::process;
 use crate::sync::{Condvar, Mutex, OnceCell};
 use crate::{info, log, warn};

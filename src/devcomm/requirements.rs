@@ -1,9 +1,9 @@
 //! What a device communicator must hold, and where: the walk over the requirements (spec host 1.3, step 4).
 
 use super::release::Waits;
-use crate::abi::types::RESOURCE_HANDLE_UNIT;
 use crate::bail;
 use crate::error::Result;
+use crate::layout::RESOURCE_HANDLE_UNIT;
 use sha2::{Digest, Sha256};
 
 /// `ncclDevCommRequirements`, copied with its lists. Counts are the caller's and may be wrong.

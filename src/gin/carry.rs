@@ -1,10 +1,10 @@
 //! Carries operations out: piece by piece to the transport, with the ledger remembering what is not done at once.
 
-use super::abort::Abort;
 use super::context::Lane;
 use super::handles::Handles;
 use super::ledger::{Open, Progress};
 use super::plan::Operation;
+use crate::abort::Abort;
 use crate::error::Error;
 use crate::seq::Seq;
 use crate::transport::{Capabilities, Submitted, Transport};

@@ -13,13 +13,13 @@
 //!
 //! All but the words of direct contexts is host memory: the CPU reads or adds there.
 
-use super::abort::Abort;
 use super::descriptor::WORDS;
 use super::hints::Hints;
 use super::image::{Direct, Image, Images};
 use super::ledger::{Ledger, Open};
 use super::plan::{Limits, Operation, Posts};
 use super::shared::Shared;
+use crate::abort::Abort;
 use crate::bail;
 use crate::device::{DevPtr, Device, Kind, Physical};
 use crate::error::Result;

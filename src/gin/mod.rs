@@ -18,7 +18,6 @@ pub mod shared;
 pub mod signal;
 pub mod thread;
 
-pub mod abort;
 mod backend;
 mod connect;
 pub mod direct;
@@ -30,13 +29,13 @@ mod sets;
 pub use backend::Backend;
 pub use connect::Registered;
 
+use crate::abort::Abort;
 use crate::device::{DevPtr, Device, Physical};
 use crate::error::Result;
 use crate::sync::Mutex;
 use crate::sync::OnceCell;
 use crate::transport::Region;
 use crate::{bail, log};
-use abort::Abort;
 use context::{Context, Shape, Words};
 use direct::DirectSet;
 use proxy::{Engine, Routes};

@@ -4,7 +4,6 @@
 //! slice at a time. It never blocks, moves a bounded number of bytes, and never waits for a half-written descriptor.
 
 use super::Backend;
-use super::abort::Abort;
 use super::carry::{Carrier, FAILED, Turn, tag, untag};
 use super::context::{Context, Words};
 use super::handles::{Handles, Memory};
@@ -12,6 +11,7 @@ use super::plan::{Fault, plan};
 use super::queue;
 use super::shared::prefetch;
 use super::signal::{self, Pools};
+use crate::abort::Abort;
 use crate::error::{Code, Error, Result};
 use crate::seq::Seq;
 use crate::transport::{Completion, Region, Transport};

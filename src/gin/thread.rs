@@ -4,9 +4,9 @@
 //! when nothing has moved for a while: a thread that spins would take the core from the kernels. On CUDA it has a core of its
 //! own near the GPU ([`place`]) and spins until nothing has moved for long.
 
-use super::abort::Abort;
 use super::place;
 use super::proxy::Engine;
+use crate::abort::Abort;
 use crate::device::{Device, Kind};
 use crate::error::{Error, Result};
 use crate::process::{self, Joinable, PerProcess};

@@ -4,9 +4,9 @@ use super::left::{Here, Leaver, Scene, Vigil};
 use super::page::{Page, State};
 use super::signs::Signs;
 use super::thread::{Event, Watcher};
+use crate::abort::{Abort, Waiting};
 use crate::bootstrap::{Address, Bootstrap, Fate, Port, as_remote};
 use crate::error::{Code, Error, Result};
-use crate::gin::abort::{Abort, Waiting};
 use crate::sync::Mutex;
 use crate::{config, info, warn};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -243,7 +243,7 @@ impl Group {
     fn died(&self, rank: u32, pid: u32, step: Option<String>) -> Error {
         let text = format!(
             "rank {rank} (pid {pid}) died{} | {}{} | its process ended without leaving the communicator | fix: look at the output of rank {rank}",
-            super::process::how_ended(pid),
+            crate::peer_process::how_ended(pid),
             self.port.tag(),
             step_text(step)
         );

@@ -11,8 +11,8 @@
 //! Kernels compiled with our headers say so (include/ginrs_device/marker.h). One of them that computes says nothing, so what runs counts
 //! only in a program that has no such kernels.
 
+use crate::abort::Waiting;
 use crate::error::{Code, Error};
-use crate::gin::abort::Waiting;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

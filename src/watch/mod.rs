@@ -6,8 +6,7 @@
 //!
 //! ```text
 //! thread   sleeps on the pidfds, and looks around four times a second
-//! group    one communicator in this process; page is what its ranks say of themselves, process what the system says of theirs
-//! links    links that close while their process lives
+//! group    one communicator in this process; page is what its ranks say of themselves
 //! stops    processes that stand still
 //! left     kernels that wait for ranks that have left; signs is what can be seen of them
 //! pulse    devices that fail
@@ -15,24 +14,19 @@
 
 mod group;
 mod left;
-mod links;
 mod page;
-mod process;
 mod pulse;
 mod signs;
 mod stops;
 mod thread;
 
-pub(crate) use links::{Became, what_became_of};
-pub(crate) use process::{how_ended, process_state};
-
 pub use left::kernels_leave_notes;
 pub use pulse::Pulse;
 pub use signs::{Signs, Words};
 
+use crate::abort::Abort;
 use crate::bootstrap::{Bootstrap, StepSetter};
 use crate::error::Result;
-use crate::gin::abort::Abort;
 use group::{Group, PAGE_KEY};
 use page::Page;
 use std::sync::Arc;

@@ -4,10 +4,10 @@
 //! One thread per GPU, since a driver call can wait for a lock; one for all CPU devices.
 
 use super::signs::{Signs, Words};
+use crate::abort::Abort;
 use crate::bootstrap::service_is_intact;
 use crate::device::{Device, Kind};
 use crate::error::{Code, Error, Result};
-use crate::gin::abort::Abort;
 use crate::log;
 use crate::process::{self, PerProcess, service_thread};
 use crate::sync::Mutex;

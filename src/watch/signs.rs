@@ -1,8 +1,8 @@
 //! What can be seen from outside of kernels that say nothing: words that move, and that one of them runs on. The pulse's thread looks,
 //! for a call of the driver may take a while, and only after a rank has left.
 
+use crate::abort::Abort;
 use crate::device::{Device, Kind};
-use crate::gin::abort::Abort;
 use crate::sync::Mutex;
 use std::sync::Arc;
 use std::sync::Weak;

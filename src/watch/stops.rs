@@ -1,8 +1,8 @@
 //! Processes that stand still: stopped by a signal, or held by a debugger. That is no death, and ends nothing by itself; whoever
 //! waits for one is told once, and told again when it goes on.
 
-use super::process;
 use crate::bootstrap::Address;
+use crate::peer_process;
 use crate::{config, warn};
 use std::collections::HashMap;
 use std::time::Instant;
@@ -39,7 +39,7 @@ impl Stops {
         let first = if processes.len() > AT_ONCE { self.turn % processes.len() } else { 0 };
         self.turn = first + AT_ONCE;
         for &(address, pid) in processes.iter().cycle().skip(first).take(AT_ONCE.min(processes.len())) {
-            if !process::is_stopped(pid) {
+            if !peer_process::is_stopped(pid) {
                 if let Some(stop) = self.by_pid.remove(&pid)
                     && stop.told
                     && let Some(name) = name(address)
@@ -89,7 +89,7 @@ mod tests {
             asked.get()
         };
         let wait = |stopped| {
-            while process::is_stopped(pid) != stopped {
+            while peer_process::is_stopped(pid) != stopped {
                 std::thread::yield_now();
             }
         };

@@ -1,12 +1,12 @@
 //! The thread "ginrs watch", one per process: sleeps until a watched process ends or a communicator fails, and looks around now and then.
 
 use super::group::Group;
-use super::links::{self, Fate};
-use super::process::{self, Program};
 use super::stops::Stops;
 use crate::bootstrap::Address;
 use crate::bootstrap::service_is_intact;
 use crate::error::{Error, Result};
+use crate::peer_process::links::{self, Fate};
+use crate::peer_process::{self, Program};
 use crate::process::{PerProcess, ServiceFd, descriptors_lost, service_thread};
 use crate::sync::Mutex;
 use crate::{bail, fault, info};
@@ -122,7 +122,7 @@ impl Watcher {
             watched.groups.push(Arc::downgrade(group));
             return Ok(());
         }
-        let Some(pidfd) = process::open(pid)? else {
+        let Some(pidfd) = peer_process::open(pid)? else {
             self.tell(Event::Lost { group: Arc::downgrade(group), address });
             return Ok(());
         };
@@ -241,7 +241,7 @@ impl Watcher {
     fn ended(&self, token: u64) {
         let Some(watched) = self.processes.lock().by_token.remove(&token) else { return };
         let _ = epoll::delete(self.epoll.as_fd(), watched.pidfd.as_fd());
-        info!(INIT, "process {} has ended{}", watched.pid, process::how_ended(watched.pid));
+        info!(INIT, "process {} has ended{}", watched.pid, peer_process::how_ended(watched.pid));
         for group in watched.groups.iter().filter_map(Weak::upgrade) {
             group.ended(watched.address);
         }

@@ -5,12 +5,12 @@ use super::memory::{Held, SymMemory};
 use super::obtain::{self, Proposal};
 use super::registry::{Place, State, UserRange, Window};
 use super::table::WindowTable;
-use crate::abi::types::{NCCL_GIN_MAX_CONTEXTS, NCCL_WIN_COLL_SYMMETRIC, NCCL_WIN_REQUIRED_ALIGNMENT, ncclWindow_vidmem};
 use crate::comm::Comm;
 use crate::config;
 use crate::device::{DevPtr, graveyard};
 use crate::error::Result;
 use crate::gin::Registered;
+use crate::layout::{NCCL_GIN_MAX_CONTEXTS, NCCL_WIN_COLL_SYMMETRIC, NCCL_WIN_REQUIRED_ALIGNMENT, ncclWindow_vidmem};
 use crate::{bail, info, log};
 use std::sync::Arc;
 

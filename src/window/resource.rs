@@ -6,10 +6,10 @@ use super::exchange::Offer;
 use super::memory::SymMemory;
 use super::obtain::{AGREED, Proposal};
 use super::register::{add, adopt, release, remove, table_of};
-use crate::abi::types::ncclWindow_vidmem;
 use crate::comm::Comm;
 use crate::device::DevPtr;
 use crate::error::Result;
+use crate::layout::ncclWindow_vidmem;
 use std::sync::Arc;
 
 /// A window that no user registered.

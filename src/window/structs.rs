@@ -1,8 +1,8 @@
 //! Device memory for window structs: many to a page, at an address that is a window's handle.
 
-use crate::abi::types::ncclWindow_vidmem;
 use crate::device::{DevPtr, Device, DeviceMemory};
 use crate::error::Result;
+use crate::layout::ncclWindow_vidmem;
 use std::collections::VecDeque;
 
 /// Bytes from one struct to the next: the struct and `ginrsWindowExt` (include/ginrs_device/marker.h), so that both lie in one cache line.

@@ -1,9 +1,9 @@
 //! The window table that ncclFindWindow walks: pages of 32 entries in device memory, and a shadow that says which are taken.
 
-use crate::abi::types::WINDOW_TABLE_ENTRIES;
+use crate::abort::Abort;
 use crate::device::{DevPtr, Device, DeviceMemory};
 use crate::error::Result;
-use crate::gin::abort::Abort;
+use crate::layout::WINDOW_TABLE_ENTRIES;
 
 const ENTRY: u64 = 24;
 const NEXT: u64 = 768;
@@ -100,8 +100,8 @@ const _: () = assert!(WINDOW_TABLE_ENTRIES == 32 && ENTRY * 32 == NEXT && PAGE_B
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::abi::types::ncclDevCommWindowTable;
     use crate::device::cpu::CpuDevice;
+    use crate::layout::ncclDevCommWindowTable;
 
     fn read(at: DevPtr) -> ncclDevCommWindowTable {
         // SAFETY: a live page of the table under test, written by this thread.

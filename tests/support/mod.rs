@@ -1,9 +1,9 @@
 //! Several ranks in one process, built from parts: the Gins of a communicator without a communicator.
 #![allow(dead_code)]
 
+use ginrs::abort::Abort;
 use ginrs::device::cpu::CpuDevice;
 use ginrs::device::{ControlMemory, Device, Physical};
-use ginrs::gin::abort::Abort;
 use ginrs::gin::context::Shape;
 use ginrs::gin::descriptor::{Descriptor, SignalOp, Source};
 use ginrs::gin::model::Kernel;

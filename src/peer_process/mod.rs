@@ -1,11 +1,13 @@
 //! What the system knows of another process: whether it lives, what it does, how it ended.
 
+pub(crate) mod links;
+pub(crate) use links::{Became, what_became_of};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 /// Becomes readable when process `pid` ends. None when it has ended already.
-pub(super) fn open(pid: u32) -> rustix::io::Result<Option<OwnedFd>> {
+pub(crate) fn open(pid: u32) -> rustix::io::Result<Option<OwnedFd>> {
     let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Err(rustix::io::Errno::INVAL) };
     crate::fault::step("descriptor")?;
     match pidfd_open(pid, PidfdFlags::empty()) {
@@ -40,12 +42,12 @@ pub(crate) fn process_state(pid: u32) -> String {
 }
 
 /// True while it is stopped: by a signal, or by a debugger that holds it.
-pub(super) fn is_stopped(pid: u32) -> bool {
+pub(crate) fn is_stopped(pid: u32) -> bool {
     matches!(stat(pid), Some((b'T' | b't', _)))
 }
 
 /// True from the moment that it begins to end; its descriptors close a while before it has ended, with a GPU seconds before.
-pub(super) fn is_ending(pid: u32) -> bool {
+pub(crate) fn is_ending(pid: u32) -> bool {
     const PF_EXITING: u32 = 4;
     match stat(pid) {
         None | Some((b'Z' | b'X', _)) => true,
@@ -55,7 +57,7 @@ pub(super) fn is_ending(pid: u32) -> bool {
 
 /// Which program a process runs: another one after it has called exec.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Program {
+pub(crate) struct Program {
     file: Option<PathBuf>,
     /// Random for each exec; 0 where the system does not show it.
     stack: u64,

@@ -1,7 +1,7 @@
 //! Links that closed without a word. A death looks like that for a moment: it is told by the pidfd, which knows more, a little later.
 //! Where the process lives on, it has lost its links: it has called exec, or something in it closed descriptors that it does not own.
 
-use super::process::{self, Program};
+use super::{Program, how_ended, is_ending, is_stopped};
 use std::time::{Duration, Instant};
 
 /// How long a death may take to show.
@@ -9,10 +9,10 @@ const GRACE: Duration = Duration::from_millis(300);
 /// The same for a process that is on its way: closing a GPU takes seconds.
 const DYING: Duration = Duration::from_secs(10);
 /// Between two looks.
-pub(super) const AGAIN: Duration = Duration::from_millis(20);
+pub(crate) const AGAIN: Duration = Duration::from_millis(20);
 
 /// What became of the process `pid`, whose links have closed at `since`: None while that cannot be told.
-pub(super) enum Fate {
+pub(crate) enum Fate {
     /// It is ending.
     Died,
     /// It lives on without them, and how.
@@ -20,11 +20,11 @@ pub(super) enum Fate {
 }
 
 /// See [`Fate`]. `program` is what it ran before.
-pub(super) fn fate(pid: u32, since: Instant, program: Option<&Program>) -> Option<Fate> {
-    if process::is_ending(pid) {
+pub(crate) fn fate(pid: u32, since: Instant, program: Option<&Program>) -> Option<Fate> {
+    if is_ending(pid) {
         return (since.elapsed() > DYING).then_some(Fate::Died);
     }
-    if process::is_stopped(pid) || since.elapsed() < GRACE {
+    if is_stopped(pid) || since.elapsed() < GRACE {
         return None;
     }
     let now = Program::of(pid)?;
@@ -39,7 +39,7 @@ pub(crate) fn what_became_of(pid: u32) -> Became {
     let since = Instant::now();
     loop {
         match fate(pid, since, None) {
-            None if process::is_ending(pid) && !process::how_ended(pid).is_empty() => return Became::Ended,
+            None if is_ending(pid) && !how_ended(pid).is_empty() => return Became::Ended,
             None if since.elapsed() < 2 * GRACE => std::thread::sleep(AGAIN),
             None | Some(Fate::Died) => return Became::Ended,
             Some(Fate::Lives(how)) => return Became::Lives(how),

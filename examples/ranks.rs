@@ -3,10 +3,11 @@
 
 use ginrs::bootstrap::{Cancel, UniqueId};
 use ginrs::comm::create::{Request, create};
-use ginrs::comm::{CommConfig, finish};
+use ginrs::comm::finish;
 use ginrs::devcomm::{self, Requirements};
+use ginrs::device;
 use ginrs::error::Result;
-use ginrs::{device, window};
+use ginrs::team::Config;
 
 const RANKS: u32 = 6;
 const ROUNDS: u32 = 8;
@@ -19,31 +20,31 @@ fn rank(id: &UniqueId, rank: u32) -> Result<()> {
         ids: vec![id.clone()],
         n_ranks: RANKS,
         rank,
-        config: CommConfig::default(),
+        config: Config::default(),
         device,
         origin: None,
         cancel: Cancel::new(),
     })?;
     for round in 0..ROUNDS {
-        let said = comm.bootstrap.allgather("numbers", &(rank * 1000 + round).to_le_bytes())?;
+        let said = comm.team.bootstrap.allgather("numbers", &(rank * 1000 + round).to_le_bytes())?;
         for (from, bytes) in said.iter().enumerate() {
             assert_eq!(*bytes, (from as u32 * 1000 + round).to_le_bytes());
         }
-        let memory = comm.device.alloc(BYTES)?;
-        let window = window::register(&comm, memory, BYTES, 1)?;
+        let memory = comm.team.device.alloc(BYTES)?;
+        let window = comm.windows.register(memory, BYTES, 1)?;
         let wanted = Requirements { gin_signal_count: 4, barrier_count: 2, ..Requirements::default() };
-        let made = devcomm::create(&comm, &wanted)?;
-        comm.bootstrap.barrier("round")?;
-        devcomm::destroy(&comm, &made.dev_comm)?;
-        window::deregister(&comm, window)?;
-        comm.device.free(memory)?;
+        let made = devcomm::create(&comm.devcomms, &comm.windows, &wanted)?;
+        comm.team.bootstrap.barrier("round")?;
+        devcomm::destroy(&comm.devcomms, &comm.windows, &made.dev_comm)?;
+        comm.windows.deregister(window)?;
+        comm.team.device.free(memory)?;
     }
     // Rank 0 aborts where the others wait for it, or are still on their way.
     if rank == 0 {
         finish::abort(comm);
         return Ok(());
     }
-    comm.bootstrap.barrier("a barrier that rank 0 never enters")
+    comm.team.bootstrap.barrier("a barrier that rank 0 never enters")
 }
 
 fn main() {

@@ -3,12 +3,14 @@
 
 pub mod devcomm;
 pub mod gin;
+pub mod symmetric;
 pub mod transport;
 pub mod window;
 
 pub mod bootstrap;
 pub mod coll;
 pub mod comm;
+pub mod team;
 pub mod topo;
 pub mod watch;
 

@@ -5,9 +5,10 @@ mod common;
 use common::{processes, with_settings};
 use ginrs::bootstrap::{Cancel, UniqueId};
 use ginrs::comm::create::{Request, create};
-use ginrs::comm::{Comm, CommConfig, finish};
+use ginrs::comm::{Comm, finish};
 use ginrs::device;
 use ginrs::fault::{self, Fault, Which};
+use ginrs::team::Config;
 use std::ffi::CString;
 use std::process::Command;
 
@@ -42,12 +43,12 @@ const ROUND: &str = "collectives";
 
 /// Both ranks of `control` join anew; what each has of it.
 fn again(control: &Comm, step: &str, fault: Option<Fault>) -> ginrs::error::Result<std::sync::Arc<Comm>> {
-    let own = if control.rank == 0 { UniqueId::create().unwrap().bytes().to_vec() } else { Vec::new() };
-    let ids = control.bootstrap.allgather(step, &own).unwrap();
+    let own = if control.team.rank == 0 { UniqueId::create().unwrap().bytes().to_vec() } else { Vec::new() };
+    let ids = control.team.bootstrap.allgather(step, &own).unwrap();
     let ids = vec![UniqueId::from_bytes(&ids[0].clone().try_into().unwrap()).unwrap()];
     let (device, cancel) = (device::current().unwrap(), Cancel::new());
     fault::plant(fault);
-    create(Request { ids, n_ranks: 2, rank: control.rank, config: CommConfig::default(), device, origin: None, cancel })
+    create(Request { ids, n_ranks: 2, rank: control.team.rank, config: Config::default(), device, origin: None, cancel })
 }
 
 fn named(name: &str) -> Which {
@@ -62,16 +63,16 @@ fn a_rank_that_fails_in_the_last_round_of_init_fails_every_init() {
         load_kernels();
         processes(name, 2, 1, |control| {
             let whole = again(control, "a whole one", None).unwrap();
-            control.bootstrap.barrier("made").unwrap();
+            control.team.bootstrap.barrier("made").unwrap();
             finish::destroy(whole);
             // The survivor's exchange has failed a second before its abort hears of that.
-            let fault = if control.rank == 0 { Fault::Slow(named("failure")) } else { Fault::Fail(named(ROUND)) };
+            let fault = if control.team.rank == 0 { Fault::Slow(named("failure")) } else { Fault::Fail(named(ROUND)) };
             let made = again(control, "one that fails", Some(fault));
             let struck = fault::plant(None);
             let error = made.map(|_| ()).expect_err("init succeeded though a rank failed in it");
-            let wanted = if control.rank == 0 { "failure" } else { ROUND };
+            let wanted = if control.team.rank == 0 { "failure" } else { ROUND };
             assert_eq!(struck.as_deref(), Some(wanted), "{error}");
-            control.bootstrap.barrier("failed").unwrap();
+            control.team.bootstrap.barrier("failed").unwrap();
         });
     });
 }
@@ -100,7 +101,7 @@ fn a_rank_that_ends_in_the_last_round_of_init_fails_every_init() {
     device::set_current(rank as i32).unwrap();
     let (device, cancel) = (device::current().unwrap(), Cancel::new());
     fault::plant(Some(if rank == 0 { Fault::Slow(named("failure")) } else { Fault::Exit(named(ROUND)) }));
-    let made = create(Request { ids, n_ranks: 2, rank, config: CommConfig::default(), device, origin: None, cancel });
+    let made = create(Request { ids, n_ranks: 2, rank, config: Config::default(), device, origin: None, cancel });
     // A panic ends with another status than the planted end.
     let error = made.map(|_| ()).expect_err("init succeeded though a rank died in it");
     assert_eq!((error.code, error.culprit), (ginrs::error::Code::RemoteError, Some(1)), "{error}");

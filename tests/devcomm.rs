@@ -7,7 +7,6 @@ use ginrs::comm::Comm;
 use ginrs::devcomm::{Requirements, Resource, TeamRequest, create, destroy};
 use ginrs::error::{Code, Error};
 use ginrs::layout::{ncclDevComm, ncclDevCommWindowTable, ncclWindow_vidmem};
-use ginrs::window::{deregister, register};
 
 const MIB: u64 = 1 << 20;
 
@@ -27,13 +26,13 @@ fn local(dc: &ncclDevComm, rank: i32) -> u64 {
 }
 
 fn every_field(comm: &Comm) {
-    let (rank, n) = (comm.rank as i32, comm.n_ranks as i32);
+    let (rank, n) = (comm.team.rank as i32, comm.team.n_ranks as i32);
     let reqs = Requirements {
         lsa_barrier_count: 16,
         resources: vec![Resource { bytes: 6432, align: 16, ..Default::default() }],
         ..Default::default()
     };
-    let made = create(comm, &reqs).unwrap();
+    let made = create(&comm.devcomms, &comm.windows, &reqs).unwrap();
     let dc = made.dev_comm;
     assert_eq!((dc.rank, dc.nRanks, dc.lsaRank, dc.lsaSize), (rank, n, rank, n));
     assert_eq!((word(&dc, 8), word(&dc, 20)), (ginrs::devcomm::rcp32(n as u32), ginrs::devcomm::rcp32(n as u32)));
@@ -53,23 +52,23 @@ fn every_field(comm: &Comm) {
     let entry = table.entries.iter().find(|entry| entry.window == dc.resourceWindow).unwrap();
     assert_eq!((entry.base, entry.size), (0, 2 * MIB));
     assert_eq!(load(dc.windowTable + 776), 0x4d4d_4f43_5352_4e47);
-    assert_eq!(load(dc.windowTable + 792), comm.abort.device_address());
+    assert_eq!(load(dc.windowTable + 792), comm.team.abort.device_address());
     assert!((0..2 * MIB / 8).all(|i| load(local(&dc, rank) + 8 * i) == 0));
     // Every rank finds every other's barrier words.
-    comm.bootstrap.barrier("checked").unwrap();
+    comm.team.bootstrap.barrier("checked").unwrap();
     for peer in 0..n {
         store(local(&dc, peer) + 8 * rank as u64, rank as u64 + 1);
     }
-    comm.bootstrap.barrier("written").unwrap();
+    comm.team.bootstrap.barrier("written").unwrap();
     assert!((0..n).all(|peer| load(local(&dc, rank) + 8 * peer as u64) == peer as u64 + 1));
-    comm.bootstrap.barrier("read").unwrap();
+    comm.team.bootstrap.barrier("read").unwrap();
     // The next one over the same addresses starts from zero again.
-    destroy(comm, &dc).unwrap();
-    assert_eq!(destroy(comm, &dc).unwrap_err().id, 57);
-    let again = create(comm, &reqs).unwrap().dev_comm;
+    destroy(&comm.devcomms, &comm.windows, &dc).unwrap();
+    assert_eq!(destroy(&comm.devcomms, &comm.windows, &dc).unwrap_err().id, 57);
+    let again = create(&comm.devcomms, &comm.windows, &reqs).unwrap().dev_comm;
     assert!((0..64).all(|i| load(local(&again, rank) + 8 * i) == 0));
-    assert_eq!(deregister(comm, again.resourceWindow).unwrap_err().code, Code::InvalidArgument);
-    destroy(comm, &again).unwrap();
+    assert_eq!(comm.windows.deregister(again.resourceWindow).unwrap_err().code, Code::InvalidArgument);
+    destroy(&comm.devcomms, &comm.windows, &again).unwrap();
     assert!(comm.windows.is_empty() && comm.devcomms.is_empty());
 }
 
@@ -88,12 +87,12 @@ fn every_field_on_process_ranks() {
 #[test]
 fn nothing_asked_for_takes_no_memory() {
     threads(2, |comm| {
-        let dc = create(comm, &Requirements::default()).unwrap().dev_comm;
+        let dc = create(&comm.devcomms, &comm.windows, &Requirements::default()).unwrap().dev_comm;
         assert_eq!((dc.resourceWindow, dc.ginSignalShadows), (0, 0));
         let unmarked = ncclWindow_vidmem { marker: 0, ..dc.resourceWindow_inlined };
         assert_eq!(unmarked, ncclWindow_vidmem::default());
         assert_ne!(dc.windowTable, 0);
-        destroy(comm, &dc).unwrap();
+        destroy(&comm.devcomms, &comm.windows, &dc).unwrap();
     });
 }
 
@@ -114,26 +113,27 @@ fn find(dc: &ncclDevComm, at: u64) -> Option<u64> {
 #[test]
 fn kernels_find_windows_by_address() {
     threads(2, |comm| {
-        let dc = create(comm, &Requirements { lsa_barrier_count: 1, ..Default::default() }).unwrap().dev_comm;
-        let base = comm.device.alloc(MIB as usize).unwrap();
-        let wins: Vec<_> = (0..50).map(|i| register(comm, base + i * 4096, 4000, 0).unwrap()).collect();
+        let dc =
+            create(&comm.devcomms, &comm.windows, &Requirements { lsa_barrier_count: 1, ..Default::default() }).unwrap().dev_comm;
+        let base = comm.team.device.alloc(MIB as usize).unwrap();
+        let wins: Vec<_> = (0..50).map(|i| comm.windows.register(base + i * 4096, 4000, 0).unwrap()).collect();
         for (i, win) in wins.iter().enumerate() {
             let start = base + i as u64 * 4096;
             assert_eq!((find(&dc, start), find(&dc, start + 3999), find(&dc, start + 4000)), (Some(*win), Some(*win), None));
         }
-        deregister(comm, wins[40]).unwrap();
+        comm.windows.deregister(wins[40]).unwrap();
         assert_eq!((find(&dc, base + 40 * 4096), find(&dc, base + 41 * 4096)), (None, Some(wins[41])));
-        comm.device.free(base).unwrap();
-        destroy(comm, &dc).unwrap();
+        comm.team.device.free(base).unwrap();
+        destroy(&comm.devcomms, &comm.windows, &dc).unwrap();
     });
 }
 
 #[test]
 fn requirements_that_differ_are_named_on_every_rank_and_all_go_on() {
     threads(3, |comm| {
-        let odd = comm.rank == 1;
+        let odd = comm.team.rank == 1;
         let fails = |reqs: Requirements, code: Code, texts: &[&str]| {
-            let error: Error = create(comm, &reqs).unwrap_err();
+            let error: Error = create(&comm.devcomms, &comm.windows, &reqs).unwrap_err();
             assert_eq!(error.code, code, "{error}");
             assert!(texts.iter().all(|text| error.text.contains(text)), "{error}");
             assert!(odd || error.culprit == Some(1), "{error}");
@@ -158,14 +158,14 @@ fn requirements_that_differ_are_named_on_every_rank_and_all_go_on() {
         fails(with(&|r| r.resources[0].align = 3), Code::InvalidArgument, &["bufferAlign of resource requirement 0 is 3"]);
         fails(with(&|r| r.lsa_multimem = true), Code::InvalidArgument, &["no multicast memory (NVLS)", "lsaMultimem"]);
         fails(
-            with(&|r| r.teams = vec![TeamRequest { multimem: true, team: [2, comm.rank as i32, 1] }]),
+            with(&|r| r.teams = vec![TeamRequest { multimem: true, team: [2, comm.team.rank as i32, 1] }]),
             Code::InvalidArgument,
             &["no multicast memory (NVLS)"],
         );
         fails(with(&|r| r.resources[0].bytes = u64::MAX), Code::InvalidArgument, &["bufferSize"]);
         let fine = Requirements { teams: vec![TeamRequest::default()], ..with(&|_| ()) };
-        let dc = create(comm, &fine).unwrap().dev_comm;
-        destroy(comm, &dc).unwrap();
+        let dc = create(&comm.devcomms, &comm.windows, &fine).unwrap().dev_comm;
+        destroy(&comm.devcomms, &comm.windows, &dc).unwrap();
     });
 }
 
@@ -174,11 +174,13 @@ fn more_than_the_space_fails_alike_and_leaves_nothing() {
     with_settings("more_than_the_space_fails_alike_and_leaves_nothing", &[("NCCL_WIN_STRIDE", "4096")], || {
         threads(2, |comm| {
             let reqs = Requirements { resources: vec![Resource { bytes: 5 << 30, ..Default::default() }], ..Default::default() };
-            let error = create(comm, &reqs).unwrap_err();
+            let error = create(&comm.devcomms, &comm.windows, &reqs).unwrap_err();
             assert!(error.text.contains("NCCL_WIN_STRIDE"), "{error}");
-            let dc = create(comm, &Requirements { lsa_barrier_count: 1, ..Default::default() }).unwrap().dev_comm;
+            let dc = create(&comm.devcomms, &comm.windows, &Requirements { lsa_barrier_count: 1, ..Default::default() })
+                .unwrap()
+                .dev_comm;
             assert_eq!(dc.resourceWindow_inlined.mcOffset4K, 0);
-            destroy(comm, &dc).unwrap();
+            destroy(&comm.devcomms, &comm.windows, &dc).unwrap();
         });
     });
 }
@@ -186,6 +188,8 @@ fn more_than_the_space_fails_alike_and_leaves_nothing() {
 #[test]
 fn without_symmetric_memory_there_is_none() {
     with_settings("without_symmetric_memory_there_is_none", &[("NCCL_WIN_ENABLE", "0")], || {
-        threads(1, |comm| assert_eq!(create(comm, &Requirements::default()).unwrap_err().code, Code::InvalidUsage));
+        threads(1, |comm| {
+            assert_eq!(create(&comm.devcomms, &comm.windows, &Requirements::default()).unwrap_err().code, Code::InvalidUsage)
+        });
     });
 }

@@ -51,32 +51,32 @@ fn ids(dc: &ncclDevComm) -> [u32; 2] {
 }
 
 fn everyone_adds_to_everyone_and_reused_ids_start_at_zero(comm: &Comm) {
-    let dc = create(comm, &wish(true)).unwrap().dev_comm;
+    let dc = create(&comm.devcomms, &comm.windows, &wish(true)).unwrap().dev_comm;
     assert_eq!((dc.ginTypes, dc.ginContextCount), ([2; 4], 4));
     for c in 0..4 {
         let (abi, ext) = context(&dc, c);
         let version = ginrs::gin::context::EXTENSION_VERSION;
         assert_eq!((ext.version, ext.flags, ext.largest, ext.ids), (version, FLAG, 256 << 10, [65536, 65536]));
-        assert_eq!(abi.signals + 8 * u64::from(dc.ginSignalBase), signal(&dc, c, comm.rank, 0));
+        assert_eq!(abi.signals + 8 * u64::from(dc.ginSignalBase), signal(&dc, c, comm.team.rank, 0));
     }
     // Rank r leaves its mark in word r % 3 of every rank, as its kernels would; words of one context are no other's.
-    for (c, peer) in (0..4).flat_map(|c| (0..comm.n_ranks).map(move |peer| (c, peer))) {
-        store(signal(&dc, c, peer, comm.rank % 3), 100 * c as u64 + u64::from(comm.rank));
+    for (c, peer) in (0..4).flat_map(|c| (0..comm.team.n_ranks).map(move |peer| (c, peer))) {
+        store(signal(&dc, c, peer, comm.team.rank % 3), 100 * c as u64 + u64::from(comm.team.rank));
         store(counter(&dc, c, 1), 7);
     }
-    comm.bootstrap.barrier("written").unwrap();
-    for (c, from) in (0..4).flat_map(|c| (0..comm.n_ranks.min(3)).map(move |from| (c, from))) {
-        let last = (0..comm.n_ranks).filter(|rank| rank % 3 == from).map(|rank| 100 * c as u64 + u64::from(rank));
-        assert!(last.into_iter().any(|value| value == load(signal(&dc, c, comm.rank, from))), "context {c}, from {from}");
+    comm.team.bootstrap.barrier("written").unwrap();
+    for (c, from) in (0..4).flat_map(|c| (0..comm.team.n_ranks.min(3)).map(move |from| (c, from))) {
+        let last = (0..comm.team.n_ranks).filter(|rank| rank % 3 == from).map(|rank| 100 * c as u64 + u64::from(rank));
+        assert!(last.into_iter().any(|value| value == load(signal(&dc, c, comm.team.rank, from))), "context {c}, from {from}");
     }
-    comm.bootstrap.barrier("read").unwrap();
-    destroy(comm, &dc).unwrap();
-    let again = create(comm, &wish(true)).unwrap().dev_comm;
+    comm.team.bootstrap.barrier("read").unwrap();
+    destroy(&comm.devcomms, &comm.windows, &dc).unwrap();
+    let again = create(&comm.devcomms, &comm.windows, &wish(true)).unwrap().dev_comm;
     assert_eq!(ids(&again), ids(&dc));
     for c in 0..4 {
-        assert!((0..3).all(|id| load(signal(&again, c, comm.rank, id)) == 0) && load(counter(&again, c, 1)) == 0);
+        assert!((0..3).all(|id| load(signal(&again, c, comm.team.rank, id)) == 0) && load(counter(&again, c, 1)) == 0);
     }
-    destroy(comm, &again).unwrap();
+    destroy(&comm.devcomms, &comm.windows, &again).unwrap();
 }
 
 #[test]
@@ -92,17 +92,19 @@ fn process_ranks() {
 #[test]
 fn both_kinds_stand_side_by_side_with_ids_of_their_own() {
     threads(2, |comm| {
-        let [direct, proxied] = [true, false].map(|direct| create(comm, &wish(direct)).unwrap().dev_comm);
+        let [direct, proxied] =
+            [true, false].map(|direct| create(&comm.devcomms, &comm.windows, &wish(direct)).unwrap().dev_comm);
         assert!((0..4).all(|c| context(&direct, c).1.flags == FLAG && context(&proxied, c).1.flags == 0));
         assert_eq!((ids(&direct), ids(&proxied)), ([0, 0], [0, 0]));
-        let more = [true, false].map(|direct| create(comm, &wish(direct)).unwrap().dev_comm);
+        let more = [true, false].map(|direct| create(&comm.devcomms, &comm.windows, &wish(direct)).unwrap().dev_comm);
         assert_eq!(more.each_ref().map(ids), [[3, 2], [3, 2]]);
         // Each gives back what it has: a direct one frees nothing of the proxied ones.
-        destroy(comm, &direct).unwrap();
-        let [next_direct, next_proxied] = [true, false].map(|direct| create(comm, &wish(direct)).unwrap().dev_comm);
+        destroy(&comm.devcomms, &comm.windows, &direct).unwrap();
+        let [next_direct, next_proxied] =
+            [true, false].map(|direct| create(&comm.devcomms, &comm.windows, &wish(direct)).unwrap().dev_comm);
         assert_eq!((ids(&next_direct), ids(&next_proxied)), ([0, 0], [6, 4]));
         for dc in [proxied, more[0], more[1], next_direct, next_proxied] {
-            destroy(comm, &dc).unwrap();
+            destroy(&comm.devcomms, &comm.windows, &dc).unwrap();
         }
         assert!(comm.devcomms.is_empty());
     });
@@ -113,25 +115,30 @@ fn both_kinds_stand_side_by_side_with_ids_of_their_own() {
 fn counters_alone_go_back_to_their_own_pool() {
     threads(2, |comm| {
         let only = |direct| Requirements { gin_counter_count: 5, direct, ..Requirements::default() };
-        let [direct, proxied] = [true, false].map(|direct| create(comm, &only(direct)).unwrap().dev_comm);
+        let [direct, proxied] =
+            [true, false].map(|direct| create(&comm.devcomms, &comm.windows, &only(direct)).unwrap().dev_comm);
         assert_eq!((direct.resourceWindow, ids(&direct)), (proxied.resourceWindow, ids(&proxied)));
-        destroy(comm, &proxied).unwrap();
-        assert_eq!(ids(&create(comm, &only(true)).unwrap().dev_comm), [0, 5], "the direct ones are still taken");
-        assert_eq!(ids(&create(comm, &only(false)).unwrap().dev_comm), [0, 0]);
-        destroy(comm, &direct).unwrap();
+        destroy(&comm.devcomms, &comm.windows, &proxied).unwrap();
+        assert_eq!(
+            ids(&create(&comm.devcomms, &comm.windows, &only(true)).unwrap().dev_comm),
+            [0, 5],
+            "the direct ones are still taken"
+        );
+        assert_eq!(ids(&create(&comm.devcomms, &comm.windows, &only(false)).unwrap().dev_comm), [0, 0]);
+        destroy(&comm.devcomms, &comm.windows, &direct).unwrap();
     });
 }
 
 #[test]
 fn ranks_that_wish_differently_are_named_and_can_go_on() {
     threads(3, |comm| {
-        let error = create(comm, &wish(comm.rank == 1)).unwrap_err();
+        let error = create(&comm.devcomms, &comm.windows, &wish(comm.team.rank == 1)).unwrap_err();
         assert_eq!((error.code, error.id, error.culprit), (Code::InvalidArgument, 53, Some(1)));
         for words in ["NCCL_GIN_BACKEND", "GINRS_GIN_DIRECT", "ranks 0+2 proxy", "rank 1 direct"] {
             assert!(error.text.contains(words), "{words}: {error}");
         }
-        let dc = create(comm, &wish(true)).unwrap().dev_comm;
-        destroy(comm, &dc).unwrap();
+        let dc = create(&comm.devcomms, &comm.windows, &wish(true)).unwrap().dev_comm;
+        destroy(&comm.devcomms, &comm.windows, &dc).unwrap();
     });
 }
 
@@ -142,7 +149,7 @@ fn the_variable_makes_all_contexts_direct() {
         &[("NCCL_GIN_BACKEND", "direct"), ("GINRS_DIRECT_LARGEST", "4096")],
         || {
             threads(2, |comm| {
-                let dc = create(comm, &wish(false)).unwrap().dev_comm;
+                let dc = create(&comm.devcomms, &comm.windows, &wish(false)).unwrap().dev_comm;
                 assert_eq!((context(&dc, 0).1.flags, context(&dc, 3).1.largest), (FLAG, 4096));
             });
         },
@@ -152,7 +159,9 @@ fn the_variable_makes_all_contexts_direct() {
 #[test]
 fn the_variable_keeps_them_proxied() {
     with_settings("the_variable_keeps_them_proxied", &[("NCCL_GIN_BACKEND", "proxy")], || {
-        threads(2, |comm| assert_eq!(context(&create(comm, &wish(true)).unwrap().dev_comm, 0).1.flags, 0));
+        threads(2, |comm| {
+            assert_eq!(context(&create(&comm.devcomms, &comm.windows, &wish(true)).unwrap().dev_comm, 0).1.flags, 0)
+        });
     });
 }
 
@@ -160,7 +169,9 @@ fn the_variable_keeps_them_proxied() {
 #[test]
 fn a_wish_over_two_nodes_falls_back() {
     with_settings("a_wish_over_two_nodes_falls_back", &[("GINRS_FAKE_NODES", "0,0,1,1")], || {
-        threads(4, |comm| assert_eq!(context(&create(comm, &wish(true)).unwrap().dev_comm, 0).1.flags, 0));
+        threads(4, |comm| {
+            assert_eq!(context(&create(&comm.devcomms, &comm.windows, &wish(true)).unwrap().dev_comm, 0).1.flags, 0)
+        });
     });
 }
 
@@ -168,9 +179,9 @@ fn a_wish_over_two_nodes_falls_back() {
 fn refused(name: &str, backend: &str, nodes: &str, check: impl Fn(&Error) + Sync) {
     with_settings(name, &[("NCCL_GIN_BACKEND", backend), ("GINRS_FAKE_NODES", nodes)], || {
         threads(2, |comm| {
-            let error = create(comm, &wish(false)).unwrap_err();
+            let error = create(&comm.devcomms, &comm.windows, &wish(false)).unwrap_err();
             check(&error);
-            assert!(error.text.contains("NCCL_GIN_BACKEND") && !comm.abort.is_raised(), "{error}");
+            assert!(error.text.contains("NCCL_GIN_BACKEND") && !comm.team.abort.is_raised(), "{error}");
         });
     });
 }
@@ -195,15 +206,15 @@ fn an_unknown_backend_is_an_error() {
 #[test]
 fn an_abort_moves_the_words() {
     threads(2, |comm| {
-        let dc = create(comm, &wish(true)).unwrap().dev_comm;
-        comm.bootstrap.barrier("made").unwrap();
-        comm.abort.raise(Error::new(Code::InternalError, 1, "planted by a test"));
+        let dc = create(&comm.devcomms, &comm.windows, &wish(true)).unwrap().dev_comm;
+        comm.team.bootstrap.barrier("made").unwrap();
+        comm.team.abort.raise(Error::new(Code::InternalError, 1, "planted by a test"));
         let begin = Instant::now();
-        let words: Vec<u64> = (0..4).flat_map(|c| [signal(&dc, c, comm.rank, 2), counter(&dc, c, 1)]).collect();
+        let words: Vec<u64> = (0..4).flat_map(|c| [signal(&dc, c, comm.team.rank, 2), counter(&dc, c, 1)]).collect();
         while words.iter().any(|&word| load(word) == 0) {
             assert!(begin.elapsed() < Duration::from_secs(20));
             std::thread::yield_now();
         }
-        assert_eq!(load(signal(&dc, 0, comm.rank, 3)), 0, "nobody's");
+        assert_eq!(load(signal(&dc, 0, comm.team.rank, 3)), 0, "nobody's");
     });
 }

@@ -7,7 +7,6 @@ use ginrs::comm::Comm;
 use ginrs::devcomm::{Requirements, Resource, create, destroy};
 use ginrs::error::Code;
 use ginrs::layout::{ncclDevComm, ncclGinProxyGpuCtx_t, ncclWindow_vidmem};
-use ginrs::window::{deregister, register};
 
 const MIB: usize = 1 << 20;
 
@@ -30,18 +29,18 @@ fn two_nodes_of_eight_are_the_specifications_vector() {
     with_settings("two_nodes_of_eight_are_the_specifications_vector", &[("GINRS_FAKE_NODES", nodes)], || {
         threads(16, |comm| {
             let reqs = Requirements { barrier_count: 4, gin_signal_count: 3, gin_counter_count: 2, ..Default::default() };
-            let dc = create(comm, &reqs).unwrap().dev_comm;
+            let dc = create(&comm.devcomms, &comm.windows, &reqs).unwrap().dev_comm;
             let window = dc.resourceWindow_inlined;
-            let local = window.lsaFlatBase + (u64::from(comm.rank % 8 * window.stride4G) << 32);
-            assert_eq!((dc.lsaSize, dc.lsaRank, dc.nRanks), (8, comm.rank as i32 % 8, 16));
+            let local = window.lsaFlatBase + (u64::from(comm.team.rank % 8 * window.stride4G) << 32);
+            assert_eq!((dc.lsaSize, dc.lsaRank, dc.nRanks), (8, comm.team.rank as i32 % 8, 16));
             assert_eq!((dc.railGinBarrier.signal0, dc.railGinBarrier.bufHandle), (3, 0));
             assert_eq!((dc.lsaBarrier.bufHandle, dc.lsaBarrier.nBarriers), (1, 4));
             assert_eq!((dc.ginSignalShadows - local, dc.ginContextCount, dc.ginTypes), (384, 4, [2; 4]));
-            let second = create(comm, &reqs).unwrap().dev_comm;
+            let second = create(&comm.devcomms, &comm.windows, &reqs).unwrap().dev_comm;
             assert_eq!((ids(&dc), ids(&second)), ((0, 7, 0, 2), (7, 7, 2, 2)));
             assert!(dc.ginHandles.iter().all(|context| !second.ginHandles.contains(context)));
-            destroy(comm, &dc).unwrap();
-            destroy(comm, &second).unwrap();
+            destroy(&comm.devcomms, &comm.windows, &dc).unwrap();
+            destroy(&comm.devcomms, &comm.windows, &second).unwrap();
         });
     });
 }
@@ -49,7 +48,7 @@ fn two_nodes_of_eight_are_the_specifications_vector() {
 fn reused_ids_start_at_zero(comm: &Comm) {
     let entry = Resource { bytes: 256, align: 64, gin_signals: 2, gin_counters: 1, waits: None };
     let reqs = Requirements { gin_signal_count: 1, resources: vec![entry], ..Default::default() };
-    let made = create(comm, &reqs).unwrap();
+    let made = create(&comm.devcomms, &comm.windows, &reqs).unwrap();
     let dc = made.dev_comm;
     assert_eq!((made.outputs[0].signal_start, made.outputs[0].counter_start), (1, 0));
     assert_eq!(ids(&dc), (0, 3, 0, 1));
@@ -57,14 +56,14 @@ fn reused_ids_start_at_zero(comm: &Comm) {
         (0..3).for_each(|id| store(signal(&dc, context, id), 99));
         store(counter(&dc, context, 0), 5);
     }
-    comm.bootstrap.barrier("written").unwrap();
-    destroy(comm, &dc).unwrap();
-    let dc = create(comm, &reqs).unwrap().dev_comm;
+    comm.team.bootstrap.barrier("written").unwrap();
+    destroy(&comm.devcomms, &comm.windows, &dc).unwrap();
+    let dc = create(&comm.devcomms, &comm.windows, &reqs).unwrap().dev_comm;
     assert_eq!(ids(&dc), (0, 3, 0, 1));
     for context in 0..dc.ginContextCount as usize {
         assert!((0..3).all(|id| load(signal(&dc, context, id)) == 0) && load(counter(&dc, context, 0)) == 0);
     }
-    destroy(comm, &dc).unwrap();
+    destroy(&comm.devcomms, &comm.windows, &dc).unwrap();
 }
 
 #[test]
@@ -80,33 +79,35 @@ fn reused_ids_start_at_zero_on_process_ranks() {
 #[test]
 fn windows_get_their_handles_when_gin_starts() {
     threads(2, |comm| {
-        let base = comm.device.alloc(2 * MIB).unwrap();
-        let early = register(comm, base + 0x1000, MIB, 0).unwrap();
+        let base = comm.team.device.alloc(2 * MIB).unwrap();
+        let early = comm.windows.register(base + 0x1000, MIB, 0).unwrap();
         assert_eq!(read::<ncclWindow_vidmem>(early).ginWins, [0; 4]);
         let lsa_only = Requirements { lsa_barrier_count: 1, ..Default::default() };
-        let without = create(comm, &lsa_only).unwrap().dev_comm;
+        let without = create(&comm.devcomms, &comm.windows, &lsa_only).unwrap().dev_comm;
         assert_eq!((without.ginContextCount, without.ginHandles), (0, [0; 4]));
-        let with = create(comm, &Requirements { rail_gin_barrier_count: 1, ..Default::default() }).unwrap().dev_comm;
+        let with = create(&comm.devcomms, &comm.windows, &Requirements { rail_gin_barrier_count: 1, ..Default::default() })
+            .unwrap()
+            .dev_comm;
         assert_eq!((with.ginContextCount, ids(&with)), (4, (0, 1, 0, 0)));
-        let (old, late) = (read::<ncclWindow_vidmem>(early), register(comm, base, MIB, 0).unwrap());
+        let (old, late) = (read::<ncclWindow_vidmem>(early), comm.windows.register(base, MIB, 0).unwrap());
         let new = read::<ncclWindow_vidmem>(late);
         assert!(old.ginWins[0] != 0 && old.ginWins == [old.ginWins[0]; 4]);
         assert_eq!((old.ginOffset4K, new.ginOffset4K), (1, 0));
         assert_ne!(new.ginWins, old.ginWins, "each window of a memory is bounded by itself");
         assert_ne!(with.resourceWindow_inlined.ginWins, old.ginWins);
         // GIN stays: what comes later has its contexts, whether it asks or not.
-        let later = create(comm, &lsa_only).unwrap().dev_comm;
+        let later = create(&comm.devcomms, &comm.windows, &lsa_only).unwrap().dev_comm;
         assert_eq!((later.ginContextCount, ids(&later)), (4, (0, 0, 0, 0)));
         for dc in [without, with, later] {
-            destroy(comm, &dc).unwrap();
+            destroy(&comm.devcomms, &comm.windows, &dc).unwrap();
         }
         for win in [early, late] {
-            deregister(comm, win).unwrap();
+            comm.windows.deregister(win).unwrap();
         }
         // The same memory anew: another handle than the stale one.
-        let again = register(comm, base, MIB, 0).unwrap();
+        let again = comm.windows.register(base, MIB, 0).unwrap();
         assert_ne!(read::<ncclWindow_vidmem>(again).ginWins, old.ginWins);
-        deregister(comm, again).unwrap();
+        comm.windows.deregister(again).unwrap();
     });
 }
 
@@ -117,18 +118,18 @@ fn an_exhausted_pool_fails_alike_and_leaves_nothing() {
         threads(2, |comm| {
             let want =
                 |gin_signal_count, gin_counter_count| Requirements { gin_signal_count, gin_counter_count, ..Default::default() };
-            let dc = create(comm, &want(10, 0)).unwrap().dev_comm;
+            let dc = create(&comm.devcomms, &comm.windows, &want(10, 0)).unwrap().dev_comm;
             assert_eq!((dc.ginContextCount, dc.ginTypes), (2, [2, 2, 0, 0]));
             for reqs in [want(7, 1), want(1, 5)] {
-                assert_eq!(create(comm, &reqs).unwrap_err().code, Code::InternalError);
+                assert_eq!(create(&comm.devcomms, &comm.windows, &reqs).unwrap_err().code, Code::InternalError);
             }
-            let rest = create(comm, &want(6, 4)).unwrap().dev_comm;
+            let rest = create(&comm.devcomms, &comm.windows, &want(6, 4)).unwrap().dev_comm;
             assert_eq!(ids(&rest), (10, 6, 0, 4));
-            destroy(comm, &dc).unwrap();
-            let again = create(comm, &want(9, 0)).unwrap().dev_comm;
+            destroy(&comm.devcomms, &comm.windows, &dc).unwrap();
+            let again = create(&comm.devcomms, &comm.windows, &want(9, 0)).unwrap().dev_comm;
             assert_eq!(ids(&again), (0, 9, 0, 0));
-            destroy(comm, &again).unwrap();
-            destroy(comm, &rest).unwrap();
+            destroy(&comm.devcomms, &comm.windows, &again).unwrap();
+            destroy(&comm.devcomms, &comm.windows, &rest).unwrap();
             assert!(comm.windows.is_empty());
         });
     });
@@ -154,12 +155,13 @@ fn ids_of_another_device_communicator_are_refused() {
         threads(1, |comm| {
             let want =
                 |gin_signal_count, gin_counter_count| Requirements { gin_signal_count, gin_counter_count, ..Default::default() };
-            let [first, second, third] = [want(2, 2), want(4, 2), want(2, 2)].map(|reqs| create(comm, &reqs).unwrap().dev_comm);
+            let [first, second, third] =
+                [want(2, 2), want(4, 2), want(2, 2)].map(|reqs| create(&comm.devcomms, &comm.windows, &reqs).unwrap().dev_comm);
             assert_eq!(ids(&second), (2, 4, 2, 2));
             post(comm, &second, 1, signal_id, counter_id);
-            assert_eq!(comm.abort.is_raised(), !good, "{signal_id:?} {counter_id:?}: {:?}", comm.abort.cause());
+            assert_eq!(comm.team.abort.is_raised(), !good, "{signal_id:?} {counter_id:?}: {:?}", comm.team.abort.cause());
             if !good {
-                let text = &comm.abort.cause().unwrap().text;
+                let text = &comm.team.abort.cause().unwrap().text;
                 assert!(text.contains("context 1") && text.contains("the device communicator has"), "{text}");
             }
             for dc in [first, third] {
@@ -174,10 +176,14 @@ fn ids_of_another_device_communicator_are_refused() {
     }
     threads(1, |comm| {
         let reqs = Requirements { gin_signal_count: 4, ..Default::default() };
-        let gone = create(comm, &reqs).unwrap().dev_comm;
-        destroy(comm, &gone).unwrap();
+        let gone = create(&comm.devcomms, &comm.windows, &reqs).unwrap().dev_comm;
+        destroy(&comm.devcomms, &comm.windows, &gone).unwrap();
         post(comm, &gone, 0, Some(0), None);
-        assert!(comm.abort.cause().unwrap().text.contains("signal 0, the device communicator has 0"), "{:?}", comm.abort.cause());
+        assert!(
+            comm.team.abort.cause().unwrap().text.contains("signal 0, the device communicator has 0"),
+            "{:?}",
+            comm.team.abort.cause()
+        );
     });
 }
 
@@ -186,24 +192,24 @@ fn ids_of_another_device_communicator_are_refused() {
 fn each_device_communicator_has_contexts_of_its_own() {
     threads(2, |comm| {
         let reqs = Requirements { gin_signal_count: 3, gin_counter_count: 1, ..Default::default() };
-        let all: Vec<_> = (0..40).map(|_| create(comm, &reqs).unwrap().dev_comm).collect();
+        let all: Vec<_> = (0..40).map(|_| create(&comm.devcomms, &comm.windows, &reqs).unwrap().dev_comm).collect();
         let mut handles: Vec<u64> = all.iter().flat_map(|dc| dc.ginHandles).collect();
         handles.sort_unstable();
         handles.dedup();
         assert_eq!(handles.len(), 160);
-        comm.bootstrap.barrier("made").unwrap();
+        comm.team.bootstrap.barrier("made").unwrap();
         for (i, dc) in all.iter().enumerate().step_by(13) {
             for context in 0..4 {
                 post(comm, dc, context, Some((dc.ginSignalBase + 2) as u16), Some(dc.ginCounterBase as u16));
             }
-            assert!(comm.abort.cause().is_none(), "device communicator {i}: {:?}", comm.abort.cause());
+            assert!(comm.team.abort.cause().is_none(), "device communicator {i}: {:?}", comm.team.abort.cause());
         }
-        all.iter().for_each(|dc| destroy(comm, dc).unwrap());
-        let again = create(comm, &reqs).unwrap().dev_comm;
+        all.iter().for_each(|dc| destroy(&comm.devcomms, &comm.windows, dc).unwrap());
+        let again = create(&comm.devcomms, &comm.windows, &reqs).unwrap().dev_comm;
         assert!(handles.binary_search(&again.ginHandles[0]).is_ok(), "none is made while one is free");
         post(comm, &again, 3, Some(2), Some(0));
-        assert!(comm.abort.cause().is_none());
-        destroy(comm, &again).unwrap();
+        assert!(comm.team.abort.cause().is_none());
+        destroy(&comm.devcomms, &comm.windows, &again).unwrap();
     });
 }
 
@@ -215,10 +221,10 @@ fn post(comm: &Comm, dc: &ncclDevComm, context: usize, signal: Option<u16>, coun
     let source = Source::Memory { handle: 0, offset: 0 };
     let signal = signal.map(|id| (id, SignalOp::Add(3)));
     let put = Descriptor { bytes: 0, source, dst_handle: 0, dst_offset: 0, signal, counter };
-    assert!(kernel.post(comm.rank, &put, std::thread::yield_now));
-    let claimed = kernel.claimed(comm.rank);
+    assert!(kernel.post(comm.team.rank, &put, std::thread::yield_now));
+    let claimed = kernel.claimed(comm.team.rank);
     let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
-    while !kernel.flushed(comm.rank, claimed) {
+    while !kernel.flushed(comm.team.rank, claimed) {
         assert!(std::time::Instant::now() < end);
         std::thread::yield_now();
     }
@@ -230,20 +236,20 @@ fn a_destroy_that_cannot_end_takes_nothing() {
     with_settings("a_destroy_that_cannot_end_takes_nothing", &[("GINRS_TIMEOUT", "1")], || {
         threads(1, |comm| {
             let reqs = Requirements { gin_signal_count: 4, lsa_barrier_count: 1, ..Default::default() };
-            let dc = create(comm, &reqs).unwrap().dev_comm;
+            let dc = create(&comm.devcomms, &comm.windows, &reqs).unwrap().dev_comm;
             let windows = comm.windows.len();
             // SAFETY: a context of a device communicator that stands.
             let kernel = unsafe { ginrs::gin::model::Kernel::attach(dc.ginHandles[1]) };
             let index = kernel.claim(0);
             for _ in 0..2 {
-                assert_eq!(destroy(comm, &dc).unwrap_err().id, 48);
+                assert_eq!(destroy(&comm.devcomms, &comm.windows, &dc).unwrap_err().id, 48);
                 assert_eq!((comm.windows.len(), comm.devcomms.len()), (windows, 1));
             }
             kernel.write(0, index, &[3, 1, 1, 1, 1, 1, 1, 1]);
-            destroy(comm, &dc).unwrap();
+            destroy(&comm.devcomms, &comm.windows, &dc).unwrap();
             assert!(comm.windows.is_empty() && comm.devcomms.is_empty());
-            assert_eq!(destroy(comm, &dc).unwrap_err().id, 57);
-            assert_eq!(ids(&create(comm, &reqs).unwrap().dev_comm), (0, 4, 0, 0));
+            assert_eq!(destroy(&comm.devcomms, &comm.windows, &dc).unwrap_err().id, 57);
+            assert_eq!(ids(&create(&comm.devcomms, &comm.windows, &reqs).unwrap().dev_comm), (0, 4, 0, 0));
         });
     });
 }
@@ -252,15 +258,15 @@ fn a_destroy_that_cannot_end_takes_nothing() {
 fn ranks_that_destroyed_in_another_order_are_told() {
     threads(2, |comm| {
         let reqs = Requirements { gin_signal_count: 4, ..Default::default() };
-        let [a, b] = [0, 1].map(|_| create(comm, &reqs).unwrap().dev_comm);
-        let (kept, gone) = if comm.rank == 0 { (a, b) } else { (b, a) };
-        destroy(comm, &gone).unwrap();
-        let error = create(comm, &reqs).unwrap_err();
+        let [a, b] = [0, 1].map(|_| create(&comm.devcomms, &comm.windows, &reqs).unwrap().dev_comm);
+        let (kept, gone) = if comm.team.rank == 0 { (a, b) } else { (b, a) };
+        destroy(&comm.devcomms, &comm.windows, &gone).unwrap();
+        let error = create(&comm.devcomms, &comm.windows, &reqs).unwrap_err();
         assert!(error.id == 53 && error.text.contains("first signal differs | rank 0 4, rank 1 0"), "{error}");
-        destroy(comm, &kept).unwrap();
-        let dc = create(comm, &reqs).unwrap().dev_comm;
+        destroy(&comm.devcomms, &comm.windows, &kept).unwrap();
+        let dc = create(&comm.devcomms, &comm.windows, &reqs).unwrap().dev_comm;
         assert_eq!(ids(&dc), (0, 4, 0, 0));
-        destroy(comm, &dc).unwrap();
+        destroy(&comm.devcomms, &comm.windows, &dc).unwrap();
     });
 }
 
@@ -269,11 +275,14 @@ fn gin_switched_off_is_an_error_only_where_it_is_needed() {
     let settings = [("NCCL_GIN_ENABLE", "0"), ("GINRS_FAKE_NODES", "0,1")];
     with_settings("gin_switched_off_is_an_error_only_where_it_is_needed", &settings, || {
         threads(2, |comm| {
-            let error = create(comm, &Requirements { barrier_count: 1, ..Default::default() }).unwrap_err();
+            let error =
+                create(&comm.devcomms, &comm.windows, &Requirements { barrier_count: 1, ..Default::default() }).unwrap_err();
             assert!(error.code == Code::InternalError && error.text.contains("NCCL_GIN_ENABLE=0"), "{error}");
-            let dc = create(comm, &Requirements { lsa_barrier_count: 1, ..Default::default() }).unwrap().dev_comm;
+            let dc = create(&comm.devcomms, &comm.windows, &Requirements { lsa_barrier_count: 1, ..Default::default() })
+                .unwrap()
+                .dev_comm;
             assert_eq!(dc.ginContextCount, 0);
-            destroy(comm, &dc).unwrap();
+            destroy(&comm.devcomms, &comm.windows, &dc).unwrap();
         });
     });
 }

@@ -5,12 +5,12 @@ mod common;
 use common::{processes, with_settings};
 use ginrs::bootstrap::{Cancel, UniqueId};
 use ginrs::comm::create::{Request, create};
-use ginrs::comm::{Comm, CommConfig, child, finish};
+use ginrs::comm::{Comm, child, finish};
 use ginrs::devcomm::{self, Requirements};
 use ginrs::device::{self, graveyard};
 use ginrs::error::{Error, Result};
 use ginrs::fault::{self, Fault, Which};
-use ginrs::window;
+use ginrs::team::Config;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -77,7 +77,7 @@ fn listing() -> String {
 }
 
 fn end(comm: Arc<Comm>) {
-    match comm.failure() {
+    match comm.team.failure() {
         Some(_) => finish::abort(comm),
         None => finish::destroy(comm),
     }
@@ -86,17 +86,17 @@ fn end(comm: Arc<Comm>) {
 fn join(id: &UniqueId, rank: u32, n_ranks: u32) -> Result<Arc<Comm>> {
     device::set_current(rank as i32)?;
     let (device, cancel) = (device::current()?, Cancel::new());
-    create(Request { ids: vec![id.clone()], n_ranks, rank, config: CommConfig::default(), device, origin: None, cancel })
+    create(Request { ids: vec![id.clone()], n_ranks, rank, config: Config::default(), device, origin: None, cancel })
 }
 
 /// Everything that a communicator can be asked to set up, up to the first error.
 fn life(id: &UniqueId, rank: u32) -> Result<()> {
     let comm = join(id, rank, 2)?;
-    let base = comm.device.alloc(2 * MIB);
+    let base = comm.team.device.alloc(2 * MIB);
     let lived = base.clone().and_then(|base| grow(&comm, base));
     // Only now: a rank whose last call succeeded hears of the other's failure here.
-    let parted = lived.and_then(|()| comm.bootstrap.barrier("end of life"));
-    let device = comm.device.clone();
+    let parted = lived.and_then(|()| comm.team.bootstrap.barrier("end of life"));
+    let device = comm.team.device.clone();
     end(comm);
     if let Ok(base) = base {
         device.free(base).unwrap();
@@ -105,18 +105,22 @@ fn life(id: &UniqueId, rank: u32) -> Result<()> {
 }
 
 fn grow(comm: &Arc<Comm>, base: u64) -> Result<()> {
-    let first = window::register(comm, base, MIB, 1)?;
-    let plain = devcomm::create(comm, &Requirements { lsa_barrier_count: 2, ..Default::default() })?;
-    let with_gin = devcomm::create(comm, &Requirements { gin_signal_count: 3, barrier_count: 1, ..Default::default() })?;
-    let second = window::register(comm, base + MIB as u64, MIB, 0)?;
-    let part = child::split(comm, 0, 0, Ok(CommConfig::default()))?.expect("a child of both ranks");
-    let grown = window::register(&part, base, MIB, 0).map(drop);
+    let first = comm.windows.register(base, MIB, 1)?;
+    let plain = devcomm::create(&comm.devcomms, &comm.windows, &Requirements { lsa_barrier_count: 2, ..Default::default() })?;
+    let with_gin = devcomm::create(
+        &comm.devcomms,
+        &comm.windows,
+        &Requirements { gin_signal_count: 3, barrier_count: 1, ..Default::default() },
+    )?;
+    let second = comm.windows.register(base + MIB as u64, MIB, 0)?;
+    let part = child::split(comm, 0, 0, Ok(Config::default()))?.expect("a child of both ranks");
+    let grown = part.windows.register(base, MIB, 0).map(drop);
     end(part);
     grown?;
-    devcomm::destroy(comm, &with_gin.dev_comm)?;
-    devcomm::destroy(comm, &plain.dev_comm)?;
-    window::deregister(comm, second)?;
-    window::deregister(comm, first)
+    devcomm::destroy(&comm.devcomms, &comm.windows, &with_gin.dev_comm)?;
+    devcomm::destroy(&comm.devcomms, &comm.windows, &plain.dev_comm)?;
+    comm.windows.deregister(second)?;
+    comm.windows.deregister(first)
 }
 
 /// Numbers of errors that say that time was up: whoever gets one was not told.
@@ -126,9 +130,9 @@ fn is_late(error: &Error) -> bool {
 
 /// One life on both ranks, with rank `at` failing at its `n`th step; what came of it here. None when it has no such step.
 fn one(control: &Comm, at: u32, n: u64) -> Option<String> {
-    let rank = control.rank;
+    let rank = control.team.rank;
     let own = if rank == 0 { UniqueId::create().unwrap().bytes().to_vec() } else { Vec::new() };
-    let ids = control.bootstrap.allgather(&format!("id of {at} {n}"), &own).unwrap();
+    let ids = control.team.bootstrap.allgather(&format!("id of {at} {n}"), &own).unwrap();
     let id = UniqueId::from_bytes(&ids[0].clone().try_into().unwrap()).unwrap();
     fault::plant((rank == at && n > 0).then_some(Fault::Fail(Which::Nth(n))));
     let lived = life(&id, rank);
@@ -140,7 +144,7 @@ fn one(control: &Comm, at: u32, n: u64) -> Option<String> {
         assert!(!wrong, "rank {rank}, step {n} of rank {at}: {error}");
     }
     let said = [u8::from(lived.is_err()), u8::from(struck.is_some())];
-    let all = control.bootstrap.allgather(&format!("outcome of {at} {n}"), &said).unwrap();
+    let all = control.team.bootstrap.allgather(&format!("outcome of {at} {n}"), &said).unwrap();
     let what = struck.unwrap_or_default();
     assert_eq!(all[0][0], all[1][0], "step {n} of rank {at} {what}: one rank has an error, the other none ({lived:?})");
     let strikes = all[at as usize][1] != 0;
@@ -156,14 +160,14 @@ fn a_step_that_fails_leaves_nothing_behind() {
             // What a process keeps for good is made by lives that succeed.
             (0..2).for_each(|_| assert_eq!(one(control, 0, 0), None));
             let before = at_rest();
-            control.bootstrap.barrier("counted").unwrap();
+            control.team.bootstrap.barrier("counted").unwrap();
             for at in 0..2 {
                 let mut steps = 0;
                 while let Some(what) = one(control, at, steps + 1) {
                     steps += 1;
                     let after = settled(before);
                     assert_eq!(after, before, "after {what}: {}", listing());
-                    control.bootstrap.barrier("settled").unwrap();
+                    control.team.bootstrap.barrier("settled").unwrap();
                 }
                 assert!(steps > 30, "{steps} steps");
             }

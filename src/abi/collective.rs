@@ -24,19 +24,19 @@ struct Request {
 
 fn run(comm: &Arc<Comm>, request: Request) -> Outcome {
     collective(|| {
-        comm.ready()?;
+        comm.team.ready()?;
         let Request { kind, send, recv, count, datatype, op, root, stream } = request;
         let datatype = DataType::from_c(datatype)?;
         let op = op.map_or(Ok(Operation::NONE), |op| comm.collectives.operations.find(op, datatype))?;
-        let root = root.map_or(Ok(0), |root| rank_of(kind.name(), "root", root, comm.n_ranks))?;
+        let root = root.map_or(Ok(0), |root| rank_of(kind.name(), "root", root, comm.team.n_ranks))?;
         let (send, recv, count) = (send as DevPtr, recv as DevPtr, count as u64);
         let call = Call { kind, send, recv, count, datatype, op, root, stream: stream as usize };
-        call.check(comm.rank, comm.n_ranks)?;
+        call.check(comm.team.rank, comm.team.n_ranks)?;
         if count == 0 {
             return Ok(());
         }
         let on = comm.clone();
-        submit(comm, Stage::Launch, move || coll::run(&on, &call))
+        submit(comm, Stage::Launch, move || coll::run(&on.collectives, &on.windows, &call))
     })
 }
 

@@ -3,14 +3,15 @@
 
 use super::deferred::collective;
 use super::entry::{Outcome, Stop, entry, input, nothing_yet, out};
+use super::handles::{self, Pending, Removed};
 use crate::bootstrap::{Bootstrap, Cancel, UniqueId};
 use crate::comm::create::{Request, create};
 use crate::comm::group::{self, Job, Progress, Stage, Told};
-use crate::comm::handles::{self, Pending, Removed};
-use crate::comm::{Comm, CommConfig, finish};
+use crate::comm::{Comm, finish};
 use crate::device::{self, Device};
 use crate::error::{Code, Error, Result};
 use crate::layout::*;
+use crate::team::Config;
 use crate::{bail, log};
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ pub extern "C" fn pncclCommInitRank(comm: *mut ncclComm_t, nranks: c_int, commId
     entry!(ncclCommInitRank(comm, nranks, rank) {
         collective(|| {
             // SAFETY: NULL is allowed.
-            let config = unsafe { CommConfig::from_c(std::ptr::null()) };
+            let config = unsafe { super::config::from_c(std::ptr::null()) };
             init_rank(comm, nranks, &[commId], rank, config)
         })
     })
@@ -44,7 +45,7 @@ pub unsafe extern "C" fn pncclCommInitRankConfig(
     nothing_yet(comm);
     entry!(ncclCommInitRankConfig(comm, nranks, rank, config) {
         // SAFETY: the contract above.
-        collective(|| init_rank(comm, nranks, &[commId], rank, unsafe { CommConfig::from_c(config) }))
+        collective(|| init_rank(comm, nranks, &[commId], rank, unsafe { super::config::from_c(config) }))
     })
 }
 
@@ -80,7 +81,7 @@ pub unsafe extern "C" fn pncclCommInitAll(comm: *mut ncclComm_t, ndev: c_int, de
             };
             let devices = distinct(&ordinals)?;
             // SAFETY: the contract above.
-            let config = unsafe { CommConfig::from_c(std::ptr::null()) }?;
+            let config = unsafe { super::config::from_c(std::ptr::null()) }?;
             let id = UniqueId::create()?;
             group::start();
             for (rank, device) in devices.into_iter().enumerate() {
@@ -136,12 +137,12 @@ pub unsafe extern "C" fn pncclCommInitRankScalable(
             // SAFETY: the contract above.
             let ids = unsafe { std::slice::from_raw_parts(commIds, nId as usize) };
             // SAFETY: the contract above.
-            init_rank(newcomm, nranks, ids, myrank, unsafe { CommConfig::from_c(config) })
+            init_rank(newcomm, nranks, ids, myrank, unsafe { super::config::from_c(config) })
         })
     })
 }
 
-fn init_rank(comm: *mut ncclComm_t, nranks: c_int, ids: &[ncclUniqueId], rank: c_int, config: Result<CommConfig>) -> Outcome {
+fn init_rank(comm: *mut ncclComm_t, nranks: c_int, ids: &[ncclUniqueId], rank: c_int, config: Result<Config>) -> Outcome {
     let ids = UniqueId::from_all(&ids.iter().map(|id| id.internal.map(|c| c as u8)).collect::<Vec<_>>());
     let checked = (|| {
         out("comm", comm)?;
@@ -164,6 +165,7 @@ fn init_rank(comm: *mut ncclComm_t, nranks: c_int, ids: &[ncclUniqueId], rank: c
     if group::open() || !request.config.blocking {
         return defer(comm, request).map_err(Stop::Said);
     }
+    handles::watch_exit();
     // SAFETY: checked by `out` above. NULL until there is a communicator.
     unsafe { comm.write(std::ptr::null_mut()) };
     let handle = handles::add(create(request)?);
@@ -174,6 +176,7 @@ fn init_rank(comm: *mut ncclComm_t, nranks: c_int, ids: &[ncclUniqueId], rank: c
 
 /// Creates on a thread, or at the end of the group. The handle is written now: where it goes may be gone by then.
 fn defer(comm: *mut ncclComm_t, request: Request) -> Told {
+    handles::watch_exit();
     let (handle, pending) = handles::reserve();
     // SAFETY: the caller checked or was promised that it may be written.
     unsafe { comm.write(handle) };

@@ -24,10 +24,10 @@ pub fn submit(comm: &Arc<Comm>, stage: Stage, work: impl FnOnce() -> Result<()> 
     let queued = group::open().then(|| Queued::new(comm));
     let job = Job {
         stage,
-        clique: comm.hash,
+        clique: comm.team.hash,
         line: Arc::as_ptr(comm) as u64,
-        blocking: comm.config.blocking,
-        device: comm.device.ordinal(),
+        blocking: comm.team.config.blocking,
+        device: comm.team.device.ordinal(),
         progress: Some(comm.clone()),
         run: Box::new(move || {
             let told = work().map_err(|error| tell.tell(error));

@@ -90,17 +90,17 @@ fn served(reqs: &ncclDevCommRequirements_t, from_2_28_3: bool) -> Result<()> {
 unsafe fn create(c: &Arc<Comm>, reqs: *const ncclDevCommRequirements_t, outDevComm: *mut ncclDevComm, direct: bool) -> Outcome {
     collective(|| {
         let reqs = input("reqs", reqs)?;
-        served(reqs, c.config.from_2_28_3)?;
+        served(reqs, c.team.config.from_2_28_3)?;
         // Not before: another version's struct may be smaller.
         nothing_yet(outDevComm);
         // SAFETY: the contract above.
         let (requirements, outs) = unsafe { copy(reqs) }?;
         let requirements = Requirements { direct, ..requirements };
         out("outDevComm", outDevComm)?;
-        c.ready()?;
+        c.team.ready()?;
         let (comm, result) = (c.clone(), outDevComm as usize);
         submit(c, Stage::DevComm, move || {
-            let created = devcomm::create(&comm, &requirements)?;
+            let created = devcomm::create(&comm.devcomms, &comm.windows, &requirements)?;
             // SAFETY: checked at the call; they live until the creation has run, says the C contract.
             comm.deliver(|| unsafe {
                 outs.write(&created);
@@ -115,7 +115,7 @@ unsafe fn create(c: &Arc<Comm>, reqs: *const ncclDevCommRequirements_t, outDevCo
 #[unsafe(no_mangle)]
 pub extern "C" fn pncclDevCommDestroy(comm: ncclComm_t, devComm: *const ncclDevComm) -> ncclResult_t {
     entry!(ncclDevCommDestroy(comm; devComm) give back |c| {
-        devcomm::destroy(c, input("devComm", devComm)?)?;
+        devcomm::destroy(&c.devcomms, &c.windows, input("devComm", devComm)?)?;
         Ok(())
     })
 }

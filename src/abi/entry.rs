@@ -1,6 +1,7 @@
 //! What wraps every export: panic boundary, trace of arguments and result, `Result` to code, WARN printed once.
 
-use crate::comm::{Comm, group, handles};
+use super::handles;
+use crate::comm::{Comm, group};
 use crate::error::{Code, Error, Result};
 use crate::fault::{self, Fault};
 use crate::layout::{ncclComm_t, ncclResult_t};

@@ -2,9 +2,9 @@
 
 use super::deferred::{collective, submit};
 use super::entry::{Outcome, entry};
+use super::handles::{self, Removed};
 use crate::bail;
 use crate::comm::group::{self, Stage};
-use crate::comm::handles::{self, Removed};
 use crate::comm::{Comm, finish, revoke};
 use crate::error::{Code, Error, Result};
 use crate::layout::{ncclComm_t, ncclResult_t};
@@ -54,7 +54,7 @@ fn known(flags: c_int) -> Result<()> {
 
 /// Now, or on a thread where the communicator is non-blocking. A group does not put it off: it waits for no peer.
 fn unless_blocking(comm: &Arc<Comm>, work: fn(&Comm) -> Result<()>) -> Outcome {
-    if comm.config.blocking || group::open() {
+    if comm.team.config.blocking || group::open() {
         return Ok(work(comm)?);
     }
     let on = comm.clone();

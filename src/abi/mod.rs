@@ -2,6 +2,7 @@
 #![allow(non_snake_case)]
 
 mod collective;
+mod config;
 mod create;
 mod deferred;
 mod devcomm;
@@ -9,6 +10,7 @@ mod entry;
 mod extras;
 mod finish;
 mod group;
+mod handles;
 mod library;
 mod memory;
 mod point_to_point;

@@ -3,9 +3,9 @@
 use super::deferred::{collective, submit};
 use super::entry::{Outcome, entry};
 use crate::coll::datatype::DataType;
-use crate::coll::{Message, PointToPoint, bytes_of, check_buffer, rank_of};
-use crate::comm::Comm;
+use crate::coll::{Message, bytes_of, check_buffer, rank_of};
 use crate::comm::group::Stage;
+use crate::comm::{Comm, PointToPoint};
 use crate::device::DevPtr;
 use crate::layout::*;
 use std::ffi::{c_int, c_void};
@@ -53,11 +53,11 @@ fn run(
     stream: cudaStream_t,
 ) -> Outcome {
     collective(|| {
-        comm.ready()?;
+        comm.team.ready()?;
         let datatype = DataType::from_c(datatype)?;
-        let peer = rank_of(function, "peer", peer, comm.n_ranks)?;
+        let peer = rank_of(function, "peer", peer, comm.team.n_ranks)?;
         let bytes = bytes_of(function, count as u64, datatype, 1)?;
-        check_buffer(function, if sends { "sendbuff" } else { "recvbuff" }, comm.rank, at, bytes)?;
+        check_buffer(function, if sends { "sendbuff" } else { "recvbuff" }, comm.team.rank, at, bytes)?;
         match PointToPoint::add(comm, Message { sends, peer, at, bytes }, stream as usize) {
             // The first of its group brings them all to their launch.
             Some(messages) => submit(comm, Stage::PointToPoint, move || messages.run()),

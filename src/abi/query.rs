@@ -1,8 +1,8 @@
 //! What a communicator can say of itself (nccl.h).
 
 use super::entry::{Outcome, entry, out};
+use super::handles::{self, Status};
 use crate::comm::Comm;
-use crate::comm::handles::{self, Status};
 use crate::error::Code;
 use crate::layout::{ncclComm_t, ncclResult_t};
 use std::ffi::c_int;
@@ -10,19 +10,19 @@ use std::ffi::c_int;
 /// Number of ranks. Answered also while a call is in progress; not before the communicator is made.
 #[unsafe(no_mangle)]
 pub extern "C" fn pncclCommCount(comm: ncclComm_t, count: *mut c_int) -> ncclResult_t {
-    entry!(ncclCommCount(comm, count) { ask(comm, "count", count, |c| c.n_ranks as c_int) })
+    entry!(ncclCommCount(comm, count) { ask(comm, "count", count, |c| c.team.n_ranks as c_int) })
 }
 
 /// Ordinal of the device that was current when it was made.
 #[unsafe(no_mangle)]
 pub extern "C" fn pncclCommCuDevice(comm: ncclComm_t, device: *mut c_int) -> ncclResult_t {
-    entry!(ncclCommCuDevice(comm, device) { ask(comm, "device", device, |c| c.device.ordinal()) })
+    entry!(ncclCommCuDevice(comm, device) { ask(comm, "device", device, |c| c.team.device.ordinal()) })
 }
 
 /// This rank's number.
 #[unsafe(no_mangle)]
 pub extern "C" fn pncclCommUserRank(comm: ncclComm_t, rank: *mut c_int) -> ncclResult_t {
-    entry!(ncclCommUserRank(comm, rank) { ask(comm, "rank", rank, |c| c.rank as c_int) })
+    entry!(ncclCommUserRank(comm, rank) { ask(comm, "rank", rank, |c| c.team.rank as c_int) })
 }
 
 fn ask(comm: ncclComm_t, name: &str, at: *mut c_int, answer: impl Fn(&Comm) -> c_int) -> Outcome {

@@ -30,7 +30,7 @@ pub unsafe extern "C" fn pncclRedOpCreatePreMulSum(
     entry!(ncclRedOpCreatePreMulSum(comm; op, scalar, datatype, residence) |c| {
         collective(|| {
             let at = out("op", op)?;
-            c.ready()?;
+            c.team.ready()?;
             let datatype = DataType::from_c(datatype)?;
             // SAFETY: the contract above.
             let scalar = unsafe { read(scalar, datatype, residence) }?;

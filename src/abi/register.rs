@@ -9,8 +9,8 @@ use std::ffi::c_void;
 pub extern "C" fn pncclCommRegister(comm: ncclComm_t, buff: *mut c_void, size: usize, handle: *mut *mut c_void) -> ncclResult_t {
     entry!(ncclCommRegister(comm; buff, size, handle) |c| {
         let at = out("handle", handle)?;
-        c.ready()?;
-        at.write(c.register_buffer(buff as usize, size) as *mut c_void);
+        c.team.ready()?;
+        at.write(c.windows.register_buffer(buff as usize, size) as *mut c_void);
         Ok(())
     })
 }
@@ -20,7 +20,7 @@ pub extern "C" fn pncclCommRegister(comm: ncclComm_t, buff: *mut c_void, size: u
 pub extern "C" fn pncclCommDeregister(comm: ncclComm_t, handle: *mut c_void) -> ncclResult_t {
     entry!(ncclCommDeregister(comm; handle) give back |c| {
         if !handle.is_null() {
-            c.deregister_buffer(handle as usize)?;
+            c.windows.deregister_buffer(handle as usize)?;
         }
         Ok(())
     })

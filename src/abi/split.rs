@@ -3,11 +3,13 @@
 
 use super::deferred::{collective, submit};
 use super::entry::{entry, nothing_yet, out};
+use super::handles;
 use crate::bail;
 use crate::comm::group::{self, Stage};
-use crate::comm::{Comm, CommConfig, child, handles};
+use crate::comm::{Comm, child};
 use crate::error::Result;
 use crate::layout::*;
+use crate::team::Config;
 use std::ffi::c_int;
 use std::sync::Arc;
 
@@ -36,7 +38,7 @@ pub unsafe extern "C" fn pncclCommSplit(
                 // The group makes none of its calls.
                 return Err(error.clone().into());
             }
-            let refused = config.as_ref().err().filter(|_| !c.config.blocking).cloned();
+            let refused = config.as_ref().err().filter(|_| !c.team.config.blocking).cloned();
             let (parent, result) = (c.clone(), newcomm as usize);
             // Also where this rank's own call is wrong: the others are told.
             let done = submit(c, Stage::Create, move || {
@@ -93,13 +95,13 @@ fn refuse(text: String) -> Result<()> {
 ///
 /// # Safety
 /// As [`pncclCommSplit`].
-unsafe fn prepare(parent: &Comm, newcomm: *mut ncclComm_t, config: *mut ncclConfig_t) -> Result<CommConfig> {
+unsafe fn prepare(parent: &Comm, newcomm: *mut ncclComm_t, config: *mut ncclConfig_t) -> Result<Config> {
     out("newcomm", newcomm)?;
     parent.may_have_children()?;
     match config.is_null() {
-        true => Ok(parent.config.clone()),
+        true => Ok(parent.team.config.clone()),
         // SAFETY: the contract above.
-        false => unsafe { CommConfig::from_c(config) },
+        false => unsafe { super::config::from_c(config) },
     }
 }
 
@@ -109,27 +111,27 @@ unsafe fn prepare(parent: &Comm, newcomm: *mut ncclComm_t, config: *mut ncclConf
 /// As [`pncclCommShrink`].
 unsafe fn excluded(parent: &Comm, list: *mut c_int, count: c_int) -> Result<Vec<u32>> {
     out("excludeRanksList", list)?;
-    if !(1..=parent.n_ranks as i64).contains(&i64::from(count)) {
+    if !(1..=parent.team.n_ranks as i64).contains(&i64::from(count)) {
         refuse(format!(
             "number of excluded ranks is out of range | ncclCommShrink | {count} of {} ranks | fix: exclude at least one rank, and each once",
-            parent.n_ranks
+            parent.team.n_ranks
         ))?;
     }
     // SAFETY: the contract above.
     let list = unsafe { std::slice::from_raw_parts_mut(list, count as usize) };
     list.sort_unstable();
-    if let Some(wrong) = list.iter().find(|&&rank| rank < 0 || rank >= parent.n_ranks as c_int) {
+    if let Some(wrong) = list.iter().find(|&&rank| rank < 0 || rank >= parent.team.n_ranks as c_int) {
         refuse(format!(
             "excluded rank is out of range | ncclCommShrink | rank {wrong} of {} ranks | fix: list ranks of the communicator",
-            parent.n_ranks
+            parent.team.n_ranks
         ))?;
     }
     let mut ranks: Vec<u32> = list.iter().map(|&rank| rank as u32).collect();
     ranks.dedup();
-    if ranks.contains(&parent.rank) {
+    if ranks.contains(&parent.team.rank) {
         refuse(format!(
             "the calling rank is excluded | ncclCommShrink | {} | fix: call it on the ranks that stay only",
-            parent.tag()
+            parent.team.tag()
         ))?;
     }
     Ok(ranks)

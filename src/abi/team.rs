@@ -2,7 +2,8 @@
 //! usable gives an all-zero team or -1, and a WARN that says why.
 
 use super::entry::say;
-use crate::comm::{Comm, handles};
+use super::handles;
+use crate::comm::Comm;
 use crate::layout::{ncclComm_t, ncclTeam_t};
 use crate::panic::catch;
 use std::ffi::c_int;
@@ -18,15 +19,19 @@ fn ask<T>(name: &str, comm: ncclComm_t, otherwise: T, answer: impl FnOnce(&Comm)
 /// All ranks.
 #[unsafe(no_mangle)]
 pub extern "C" fn pncclTeamWorld(comm: ncclComm_t) -> ncclTeam_t {
-    ask("ncclTeamWorld", comm, ncclTeam_t::default(), |c| ncclTeam_t { nRanks: c.n_ranks as i32, rank: c.rank as i32, stride: 1 })
+    ask("ncclTeamWorld", comm, ncclTeam_t::default(), |c| ncclTeam_t {
+        nRanks: c.team.n_ranks as i32,
+        rank: c.team.rank as i32,
+        stride: 1,
+    })
 }
 
 /// The ranks whose windows kernels of this rank can address.
 #[unsafe(no_mangle)]
 pub extern "C" fn pncclTeamLsa(comm: ncclComm_t) -> ncclTeam_t {
     ask("ncclTeamLsa", comm, ncclTeam_t::default(), |c| ncclTeam_t {
-        nRanks: c.topo.lsa_size as i32,
-        rank: c.topo.lsa_rank as i32,
+        nRanks: c.team.topo.lsa_size as i32,
+        rank: c.team.topo.lsa_rank as i32,
         stride: 1,
     })
 }
@@ -35,22 +40,22 @@ pub extern "C" fn pncclTeamLsa(comm: ncclComm_t) -> ncclTeam_t {
 #[unsafe(no_mangle)]
 pub extern "C" fn pncclTeamRail(comm: ncclComm_t) -> ncclTeam_t {
     ask("ncclTeamRail", comm, ncclTeam_t::default(), |c| ncclTeam_t {
-        nRanks: (c.n_ranks / c.topo.lsa_size) as i32,
-        rank: (c.rank / c.topo.lsa_size) as i32,
-        stride: c.topo.lsa_size as i32,
+        nRanks: (c.team.n_ranks / c.team.topo.lsa_size) as i32,
+        rank: (c.team.rank / c.team.topo.lsa_size) as i32,
+        stride: c.team.topo.lsa_size as i32,
     })
 }
 
 /// World rank of `rank` of `team`; not range-checked, wrapping, as the device function.
 #[unsafe(no_mangle)]
 pub extern "C" fn pncclTeamRankToWorld(comm: ncclComm_t, team: ncclTeam_t, rank: c_int) -> c_int {
-    ask("ncclTeamRankToWorld", comm, -1, |c| along(c.rank, team, rank))
+    ask("ncclTeamRankToWorld", comm, -1, |c| along(c.team.rank, team, rank))
 }
 
 /// LSA rank of `rank` of `team`; not range-checked, wrapping, as the device function.
 #[unsafe(no_mangle)]
 pub extern "C" fn pncclTeamRankToLsa(comm: ncclComm_t, team: ncclTeam_t, rank: c_int) -> c_int {
-    ask("ncclTeamRankToLsa", comm, -1, |c| along(c.topo.lsa_rank, team, rank))
+    ask("ncclTeamRankToLsa", comm, -1, |c| along(c.team.topo.lsa_rank, team, rank))
 }
 
 fn along(own: u32, team: ncclTeam_t, rank: c_int) -> c_int {

@@ -5,7 +5,6 @@ use super::entry::{entry, nothing_yet, out};
 use crate::comm::group::Stage;
 use crate::device::DevPtr;
 use crate::layout::*;
-use crate::window;
 use std::ffi::{c_int, c_void};
 
 /// Makes `size` bytes at `buff` a window. `*win` is NULL until the registration has run, and stays NULL where it failed or
@@ -23,10 +22,10 @@ pub extern "C" fn pncclCommWindowRegister(
     entry!(ncclCommWindowRegister(comm; buff, size, win, winFlags) |c| {
         collective(|| {
             out("win", win)?;
-            c.ready()?;
+            c.team.ready()?;
             let (comm, at, result) = (c.clone(), buff as DevPtr, win as usize);
             submit(c, Stage::Window, move || {
-                let handle = window::register(&comm, at, size, winFlags)?;
+                let handle = comm.windows.register(at, size, winFlags)?;
                 // SAFETY: checked at the call; it lives until the registration has run, says the C contract.
                 comm.deliver(|| unsafe { (result as *mut ncclWindow_t).write(handle as ncclWindow_t) });
                 Ok(())
@@ -40,7 +39,7 @@ pub extern "C" fn pncclCommWindowRegister(
 pub extern "C" fn pncclCommWindowDeregister(comm: ncclComm_t, win: ncclWindow_t) -> ncclResult_t {
     entry!(ncclCommWindowDeregister(comm; win) give back |c| {
         if !win.is_null() {
-            window::deregister(c, win as DevPtr)?;
+            c.windows.deregister(win as DevPtr)?;
         }
         Ok(())
     })

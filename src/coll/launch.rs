@@ -1,23 +1,26 @@
 //! Puts a collective on its stream.
 
+use super::Collectives;
 use super::call::{Call, Kind};
 use super::operation::Scalar;
 use super::table::{self, How, Shape};
 use super::work::{Buffer, CollWork, Parameter};
-use crate::comm::Comm;
 use crate::device::{DevPtr, Launch};
 use crate::error::Result;
-use crate::{bail, info, window};
+use crate::team::Team;
+use crate::window::Windows;
+use crate::{bail, info};
 
 /// Launches a checked call of more than 0 elements.
-pub fn run(comm: &Comm, call: &Call) -> Result<()> {
-    comm.alive()?;
-    comm.abort.moved();
-    let ready = comm.collectives.ready(comm)?;
-    let (send, recv) = buffers(comm, call);
+pub fn run(collectives: &Collectives, windows: &Windows, call: &Call) -> Result<()> {
+    let team = windows.team();
+    team.alive()?;
+    team.abort.moved();
+    let ready = collectives.ready(team)?;
+    let (send, recv) = buffers(windows, call);
     let shape = Shape {
         device: ready.device,
-        n_ranks: comm.n_ranks,
+        n_ranks: team.n_ranks,
         one_team: ready.one_team,
         kind: call.kind,
         part: call.count * u64::from(call.datatype.bytes()),
@@ -26,20 +29,20 @@ pub fn run(comm: &Comm, call: &Call) -> Result<()> {
         local: call.op.is_local(),
     };
     let choice = table::choose(&shape, &ready.sizes, ready.forced);
-    if choice.how == How::Staged && call.kind.reduces() && comm.n_ranks > table::STAGED_RANKS {
+    if choice.how == How::Staged && call.kind.reduces() && team.n_ranks > table::STAGED_RANKS {
         bail!(
             InvalidUsage,
             99,
             "too many ranks for a reduction through staging memory | {}, {} | {} ranks, at most {} | fix: register the buffers in \
              symmetric windows, or split the communicator",
-            comm.tag(),
+            team.tag(),
             call.kind.name(),
-            comm.n_ranks,
+            team.n_ranks,
             table::STAGED_RANKS
         );
     }
-    if call.kind == Kind::AlltoAll && call.send == call.recv && comm.n_ranks > 1 {
-        say_undefined(comm);
+    if call.kind == Kind::AlltoAll && call.send == call.recv && team.n_ranks > 1 {
+        collectives.say_undefined(team);
     }
     let (scalar, scalar_at) = match call.op.scalar {
         Scalar::Value(bits) => (bits, 0),
@@ -73,7 +76,7 @@ pub fn run(comm: &Comm, call: &Call) -> Result<()> {
     info!(
         COLL,
         "{} {} {} x {:?}: {:?}, {:?} blocks of {} threads",
-        comm.tag(),
+        team.tag(),
         call.kind.name(),
         call.count,
         call.datatype,
@@ -84,25 +87,28 @@ pub fn run(comm: &Comm, call: &Call) -> Result<()> {
     ready.order.lock().next(call.stream, || ready.kernels.launch(&launch))
 }
 
-/// At INFO: nccl-tests does it for every size of its table, and what it prints is read by programs.
-fn say_undefined(comm: &Comm) {
-    comm.collectives.told_undefined.get_or_init(|| {
-        info!(
-            COLL,
-            "{} ncclAlltoAll in place leaves recvbuff undefined, as NCCL's does | fix: receive into another buffer than sendbuff (told once)",
-            comm.tag()
-        );
-    });
+impl Collectives {
+    /// At INFO: nccl-tests does it for every size of its table, and what it prints is read by programs.
+    fn say_undefined(&self, team: &Team) {
+        self.told_undefined.get_or_init(|| {
+            info!(
+                COLL,
+                "{} ncclAlltoAll in place leaves recvbuff undefined, as NCCL's does | fix: receive into another buffer than sendbuff (told once)",
+                team.tag()
+            );
+        });
+    }
 }
 
 /// This rank's buffers; those that the call does not use are null.
-fn buffers(comm: &Comm, call: &Call) -> (Buffer, Buffer) {
-    let (send_bytes, recv_bytes) = call.spans(comm.n_ranks);
-    let (uses_send, uses_recv) = call.uses(comm.rank);
+fn buffers(windows: &Windows, call: &Call) -> (Buffer, Buffer) {
+    let team = windows.team();
+    let (send_bytes, recv_bytes) = call.spans(team.n_ranks);
+    let (uses_send, uses_recv) = call.uses(team.rank);
     let place = |used: bool, at: DevPtr, bytes: u64| match used {
         false => Buffer::default(),
         true => {
-            let (window, offset) = window::symmetric_at(comm, at, bytes).unwrap_or_default();
+            let (window, offset) = windows.symmetric_at(at, bytes).unwrap_or_default();
             Buffer { at, window, offset }
         }
     };

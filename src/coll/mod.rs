@@ -19,14 +19,14 @@ mod work;
 pub use call::{Call, Kind, bytes_of, rank_of};
 pub use launch::run;
 pub use operation::{Operation, Operations, Scalar};
-pub use point_to_point::{PointToPoint, check_buffer};
+pub use point_to_point::{Messages, check_buffer};
 pub use rounds::Message;
 pub use setup::prepare;
 
-use crate::comm::Comm;
 use crate::device::{Kernels, Order};
 use crate::error::{Error, Result};
 use crate::sync::{Mutex, OnceCell};
+use crate::team::Team;
 use std::sync::Arc;
 
 /// What one rank of a communicator has for collectives.
@@ -72,11 +72,11 @@ impl Collectives {
         }
     }
 
-    fn ready(&self, comm: &Comm) -> Result<&Ready> {
+    fn ready(&self, team: &Team) -> Result<&Ready> {
         match self.ready.get() {
             Some(Ok(ready)) => Ok(ready),
-            Some(Err(error)) => Err(Error { text: format!("{} | {}", error.text, comm.tag()), ..error.clone() }),
-            None => crate::bail!(InternalError, 92, "collectives were never prepared | {} | fix: report this", comm.tag()),
+            Some(Err(error)) => Err(Error { text: format!("{} | {}", error.text, team.tag()), ..error.clone() }),
+            None => crate::bail!(InternalError, 92, "collectives were never prepared | {} | fix: report this", team.tag()),
         }
     }
 }

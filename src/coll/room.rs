@@ -5,8 +5,8 @@
 //! launch takes a part of it only, unless the program says how much it may take (maxCTAs).
 
 use crate::bail;
-use crate::comm::PeerInfo;
 use crate::error::Result;
+use crate::team::PeerInfo;
 use std::collections::HashMap;
 
 /// Communicators whose launches have room on a device side by side.

@@ -3,13 +3,14 @@
 use super::room::Room;
 use super::work::Inbox;
 use super::{Collectives, Ready, table};
-use crate::comm::Comm;
 use crate::devcomm::{self, Requirements, Resource};
 use crate::device::Kernels;
 use crate::error::{Code, Error, Result};
 use crate::layout::ncclLLA2AHandle_t;
 use crate::sync::Mutex;
-use crate::{config, hint, info, window};
+use crate::team::Team;
+use crate::window::{self, Windows};
+use crate::{config, hint, info};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -20,22 +21,22 @@ const LINE: u64 = 128;
 /// no rank has them: collectives then say why, and the communicator serves everything else.
 ///
 /// Err only when the communicator has failed.
-pub fn prepare(comm: &Comm) -> Result<()> {
-    let made = kernels(comm).and_then(|kernels| make(comm, kernels));
+pub fn prepare(collectives: &Collectives, windows: &Windows) -> Result<()> {
+    let team = windows.team();
+    let made = kernels(team).and_then(|kernels| make(windows, kernels));
     if let Err(error) = &made {
-        comm.alive()?;
-        say(comm, error);
+        team.alive()?;
+        say(team, error);
     }
-    let Collectives { ready, .. } = &comm.collectives;
-    ready.get_or_init(|| made);
+    collectives.ready.get_or_init(|| made);
     Ok(())
 }
 
 /// A communicator that was to have collectives and has none is a warning, once in a process. One of a library that has no kernels for
 /// them, or where they are off, is as it was built or asked for.
-fn say(comm: &Comm, error: &Error) {
+fn say(team: &Team, error: &Error) {
     static TOLD: AtomicBool = AtomicBool::new(false);
-    let text = format!("{} has no collectives: {error}", comm.tag());
+    let text = format!("{} has no collectives: {error}", team.tag());
     let meant = matches!(error.id, OFF | NO_KERNELS);
     match meant || TOLD.swap(true, Ordering::Relaxed) {
         true => info!(INIT, "{text}"),
@@ -48,9 +49,9 @@ const OFF: u16 = 92;
 const NO_KERNELS: u16 = 90;
 
 /// This rank's kernels; an error, on all ranks, where one has none. It waits for nobody: all know it from the peers' records.
-fn kernels(comm: &Comm) -> Result<Arc<dyn Kernels>> {
-    let own = comm.device.kernels()?;
-    if let Some(peer) = comm.peers.iter().find(|peer| peer.kernel_blocks == 0) {
+fn kernels(team: &Team) -> Result<Arc<dyn Kernels>> {
+    let own = team.device.kernels()?;
+    if let Some(peer) = team.peers.iter().find(|peer| peer.kernel_blocks == 0) {
         return Err(Error::new(
             Code::InvalidUsage,
             90,
@@ -62,7 +63,7 @@ fn kernels(comm: &Comm) -> Result<Arc<dyn Kernels>> {
         )
         .by(peer.rank));
     }
-    let one_team = comm.topo.lsa_size == comm.n_ranks;
+    let one_team = team.topo.lsa_size == team.n_ranks;
     let off = if !window::supported() {
         "NCCL_WIN_ENABLE=0"
     } else if !one_team && config::int("NCCL_GIN_ENABLE") == 0 {
@@ -77,13 +78,14 @@ fn kernels(comm: &Comm) -> Result<Arc<dyn Kernels>> {
     ))
 }
 
-fn make(comm: &Comm, kernels: Arc<dyn Kernels>) -> Result<Ready> {
-    let device = comm.device.kind();
+fn make(windows: &Windows, kernels: Arc<dyn Kernels>) -> Result<Ready> {
+    let team = windows.team();
+    let device = team.device.kind();
     let forced = table::forced()?;
-    let room = Room::of(&comm.peers)?;
-    let one_team = comm.topo.lsa_size == comm.n_ranks;
-    let sizes = table::Sizes::of(device, comm.n_ranks, one_team, room);
-    let pairs = u64::from(comm.n_ranks) * u64::from(sizes.channels);
+    let room = Room::of(&team.peers)?;
+    let one_team = team.topo.lsa_size == team.n_ranks;
+    let sizes = table::Sizes::of(device, team.n_ranks, one_team, room);
+    let pairs = u64::from(team.n_ranks) * u64::from(sizes.channels);
     let slots = pairs * u64::from(sizes.slots) * u64::from(sizes.slot_bytes);
     // Its bytes as ncclLLA2ACreateRequirement counts them: per block a header, and two banks of slots.
     let ll_bytes = 16 * u64::from(sizes.ll_blocks) * (1 + 2 * u64::from(sizes.ll_slots));
@@ -97,7 +99,7 @@ fn make(comm: &Comm, kernels: Arc<dyn Kernels>) -> Result<Ready> {
     };
     let requirements = Requirements { resources, lsa_barrier_count: sizes.barriers as i32, ..Requirements::default() };
     let order = kernels.order();
-    let made = devcomm::create_own(comm, "collectives", &requirements, order.as_ref().map(drop).map_err(Clone::clone))?;
+    let made = devcomm::create_own(windows, "collectives", &requirements, order.as_ref().map(drop).map_err(Clone::clone))?;
     let place =
         |i: usize, there: bool| if there { (made.outputs[i].buffer_handle, made.outputs[i].signal_start) } else { (0, 0) };
     let (outbox, signal0) = place(1, !one_team);

@@ -14,14 +14,12 @@ use crate::log;
 use crate::sync::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::atomic::AtomicU32;
 
 /// See the module.
 #[derive(Default)]
 pub struct Calls {
     state: Mutex<State>,
-    /// ncclCommRevoke was called on it.
-    pub(super) revoked: AtomicBool,
     /// Exchanges that its ranks had beside it, because it had been revoked.
     pub(super) beside: AtomicU32,
     /// How often it was shrunk, by the ranks left out: equal on all ranks that shrink alike.
@@ -112,7 +110,7 @@ impl Comm {
                 64,
                 "communicator is in progress | {} | a call on it has returned ncclInProgress and is not done | fix: ask \
                  ncclCommGetAsyncError until it says something else",
-                self.tag()
+                self.team.tag()
             );
         }
         Ok(())
@@ -125,7 +123,7 @@ impl Comm {
         if state.running > 0 {
             return Code::InProgress;
         }
-        match self.failure().filter(|_| !self.is_revoked() && !state.outlived) {
+        match self.team.failure().filter(|_| !self.team.is_revoked() && !state.outlived) {
             Some(cause) => {
                 log::recall(cause);
                 cause.code
@@ -136,7 +134,7 @@ impl Comm {
 
     /// A child was made of it, though it had failed.
     pub(super) fn outlived(&self) {
-        self.calls.state.lock().outlived = !self.config.blocking;
+        self.calls.state.lock().outlived = !self.team.config.blocking;
     }
 
     /// Writes results of a call, if their memory is still promised.
@@ -192,9 +190,9 @@ impl Comm {
     pub(super) fn aborted(&self) -> Error {
         let text = format!(
             "ncclCommAbort was called | {} | pid {} | fix: look for the first error of that rank",
-            self.tag(),
+            self.team.tag(),
             std::process::id()
         );
-        Error::new(Code::RemoteError, ABORTED, text).by(self.rank)
+        Error::new(Code::RemoteError, ABORTED, text).by(self.team.rank)
     }
 }

@@ -9,13 +9,14 @@
 //! ```
 //! While ranks are waited for, one that has left the parent or died ends the wait, by name.
 
+use super::Comm;
 use super::create::{Request, create};
-use super::{Comm, CommConfig};
 use crate::bail;
 use crate::bootstrap::{Bootstrap, Cancel, UniqueId};
 use crate::error::{Code, Error, Result};
 use crate::process::random;
 use crate::sync::Mutex;
+use crate::team::Config;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -73,11 +74,11 @@ fn members(wishes: &[Wish], color: i32) -> Vec<u32> {
 
 /// ncclCommSplit: collective over all ranks of `parent`. None for a rank without a colour. A rank whose `config` is an error takes part
 /// all the same, so that the others hear of it.
-pub fn split(parent: &Arc<Comm>, color: i32, key: i32, config: Result<CommConfig>) -> Result<Option<Arc<Comm>>> {
+pub fn split(parent: &Arc<Comm>, color: i32, key: i32, config: Result<Config>) -> Result<Option<Arc<Comm>>> {
     let cancel = Cancel::new();
     parent.making_child(&cancel, || {
         let beside = meet_beside(parent, &cancel)?;
-        let all = beside.as_ref().unwrap_or(&parent.bootstrap);
+        let all = beside.as_ref().unwrap_or(&parent.team.bootstrap);
         let own = Wish { color, key, nonce: random()? };
         let said = all.allgather("split", &config.as_ref().map_or_else(Wish::refusal, |_| own.encode().to_vec()))?;
         let config = config?;
@@ -85,10 +86,10 @@ pub fn split(parent: &Arc<Comm>, color: i32, key: i32, config: Result<CommConfig
         let members = members(&wishes, color);
         let id = (color != NO_COLOR).then(|| {
             let nonce = u128::from_le_bytes(wishes[members[0] as usize].nonce);
-            parent.bootstrap.id_of_child(&format!("split {color} {nonce:032x}"))
+            parent.team.bootstrap.id_of_child(&format!("split {color} {nonce:032x}"))
         });
         let opened = match &id {
-            Some(id) if members[0] == parent.rank => id.listen(),
+            Some(id) if members[0] == parent.team.rank => id.listen(),
             _ => Ok(()),
         };
         let told = opened.err().map_or(String::new(), |e| e.to_string());
@@ -107,13 +108,15 @@ fn meet_beside(parent: &Arc<Comm>, cancel: &Cancel) -> Result<Option<Bootstrap>>
         return Ok(None);
     }
     let number = parent.calls.beside.fetch_add(1, Ordering::Relaxed);
-    let id = parent.bootstrap.id_of_child(&format!("beside {number}"));
-    if parent.rank == 0 {
+    let id = parent.team.bootstrap.id_of_child(&format!("beside {number}"));
+    if parent.team.rank == 0 {
         id.listen()?;
     }
     let all = parent.clone();
-    cancel.watch(move || (0..all.n_ranks).filter(|&rank| rank != all.rank).try_for_each(|rank| all.bootstrap.present(rank)));
-    Bootstrap::join_unless(&id, parent.rank, parent.n_ranks, cancel).map(Some)
+    cancel.watch(move || {
+        (0..all.team.n_ranks).filter(|&rank| rank != all.team.rank).try_for_each(|rank| all.team.bootstrap.present(rank))
+    });
+    Bootstrap::join_unless(&id, parent.team.rank, parent.team.n_ranks, cancel).map(Some)
 }
 
 fn all_opened(said: &[Vec<u8>]) -> Result<()> {
@@ -127,13 +130,13 @@ fn all_opened(said: &[Vec<u8>]) -> Result<()> {
 }
 
 /// ncclCommShrink: collective over the ranks of `parent` that are not in `excluded`, which is sorted and has no rank twice.
-pub fn shrink(parent: &Arc<Comm>, excluded: &[u32], config: CommConfig, abort: bool) -> Result<Arc<Comm>> {
+pub fn shrink(parent: &Arc<Comm>, excluded: &[u32], config: Config, abort: bool) -> Result<Arc<Comm>> {
     let cancel = Cancel::new();
     parent.making_child(&cancel, || {
         if abort {
             end_operations(parent);
         }
-        let members: Vec<u32> = (0..parent.n_ranks).filter(|rank| excluded.binary_search(rank).is_err()).collect();
+        let members: Vec<u32> = (0..parent.team.n_ranks).filter(|rank| excluded.binary_search(rank).is_err()).collect();
         let number = {
             let mut shrunk = parent.calls.shrunk.lock();
             let number = shrunk.entry(excluded.to_vec()).or_default();
@@ -141,16 +144,16 @@ pub fn shrink(parent: &Arc<Comm>, excluded: &[u32], config: CommConfig, abort: b
             *number
         };
         let label = format!("shrink {number} without {excluded:?}");
-        let id = parent.bootstrap.id_of_child(&label);
-        if members[0] == parent.rank {
+        let id = parent.team.bootstrap.id_of_child(&label);
+        if members[0] == parent.team.rank {
             id.listen()?;
         }
         // Shown to the others; short where the list is long.
-        parent.watch.set_step(&format!("{SHRINK}{:08x}: {label}", crc32fast::hash(label.as_bytes())));
+        parent.team.watch.set_step(&format!("{SHRINK}{:08x}: {label}", crc32fast::hash(label.as_bytes())));
         let made = child(parent, id, members, config, &cancel);
         // Where lists differ it stays: the others are to find the same.
         if made.as_ref().err().is_none_or(|error| error.id != FIT) {
-            parent.watch.set_step("");
+            parent.team.watch.set_step("");
         }
         made
     })
@@ -169,9 +172,9 @@ struct SameList(Mutex<Option<(u32, Instant)>>);
 
 impl SameList {
     fn check(&self, parent: &Comm, members: &[u32]) -> Result<()> {
-        let own = parent.watch.step_of(parent.rank).unwrap_or_default();
+        let own = parent.team.watch.step_of(parent.team.rank).unwrap_or_default();
         let differs = |rank: u32| {
-            parent.watch.step_of(rank).filter(|step| step.starts_with(SHRINK) && *step != own).map(|step| (rank, step))
+            parent.team.watch.step_of(rank).filter(|step| step.starts_with(SHRINK) && *step != own).map(|step| (rank, step))
         };
         let Some((rank, step)) = members.iter().filter(|_| own.starts_with(SHRINK)).find_map(|&rank| differs(rank)) else {
             *self.0.lock() = None;
@@ -184,7 +187,7 @@ impl SameList {
                 FIT,
                 "ranks leave out different ranks | {} | rank {rank} is in \"{step}\", this rank in \"{own}\" | fix: pass the same list to \
                  ncclCommShrink on every rank that stays",
-                parent.tag()
+                parent.team.tag()
             ),
             Some((other, _)) if other == rank => {}
             _ => *since = Some((rank, Instant::now())),
@@ -197,27 +200,28 @@ impl SameList {
 fn end_operations(parent: &Comm) {
     let text = format!(
         "ncclCommShrink with NCCL_SHRINK_ABORT was called | {} | pid {} | fix: on a rank that was left out: end this communicator",
-        parent.tag(),
+        parent.team.tag(),
         std::process::id()
     );
-    parent.fail(Error::new(Code::RemoteError, 45, text).by(parent.rank));
+    parent.team.fail(Error::new(Code::RemoteError, 45, text).by(parent.team.rank));
     parent.wait_for_kernels();
 }
 
 /// The ranks `members` of `parent` meet at `id`, in this order.
-fn child(parent: &Arc<Comm>, id: UniqueId, members: Vec<u32>, config: CommConfig, cancel: &Arc<Cancel>) -> Result<Arc<Comm>> {
-    let rank = members.iter().position(|&rank| rank == parent.rank).expect("the caller is a member") as u32;
+fn child(parent: &Arc<Comm>, id: UniqueId, members: Vec<u32>, config: Config, cancel: &Arc<Cancel>) -> Result<Arc<Comm>> {
+    let rank = members.iter().position(|&rank| rank == parent.team.rank).expect("the caller is a member") as u32;
     let n_ranks = members.len() as u32;
     let family = parent.clone();
     let same_list = SameList::default();
-    let failed = parent.failure().is_some();
+    let failed = parent.team.failure().is_some();
     cancel.watch(move || {
-        let present = members.iter().filter(|&&rank| rank != family.rank).try_for_each(|&rank| family.bootstrap.present(rank));
+        let present =
+            members.iter().filter(|&&rank| rank != family.team.rank).try_for_each(|&rank| family.team.bootstrap.present(rank));
         // Whoever is gone may have gone because of what has happened to another.
-        present.map_err(|error| family.failure().filter(|_| !failed).cloned().unwrap_or(error))?;
+        present.map_err(|error| family.team.failure().filter(|_| !failed).cloned().unwrap_or(error))?;
         same_list.check(&family, &members)
     });
-    let (device, origin) = (parent.device.clone(), Some(parent.origin));
+    let (device, origin) = (parent.team.device.clone(), Some(parent.team.origin));
     let made = create(Request { ids: vec![id], n_ranks, rank, config, device, origin, cancel: cancel.clone() })?;
     if failed {
         parent.outlived();

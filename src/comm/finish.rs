@@ -3,7 +3,7 @@
 //! None of them waits for a peer: one thread may end its ranks one after the other. Memory that a running kernel may still
 //! touch goes to the graveyard.
 
-use super::{Comm, handles};
+use super::Comm;
 use crate::error::Result;
 use crate::process::PerProcess;
 use crate::sync::Mutex;
@@ -13,14 +13,14 @@ use std::sync::{Arc, Weak};
 
 /// ncclCommFinalize, the part that does not wait: nothing new can be made. A second call is an error.
 pub fn begin_finalize(comm: &Comm) -> Result<()> {
-    comm.not_revoked()?;
-    comm.alive()?;
-    if comm.finalized.swap(true, Ordering::AcqRel) {
+    comm.team.not_revoked()?;
+    comm.team.alive()?;
+    if comm.team.finalized.swap(true, Ordering::AcqRel) {
         bail!(
             InvalidArgument,
             64,
             "communicator is already finalized | {} | second ncclCommFinalize | fix: finalize once, then ncclCommDestroy",
-            comm.tag()
+            comm.team.tag()
         );
     }
     Ok(())
@@ -28,21 +28,9 @@ pub fn begin_finalize(comm: &Comm) -> Result<()> {
 
 /// The rest: what its kernels posted is done, and this rank's end is no death any more.
 pub fn finalize(comm: &Comm) -> Result<()> {
-    let drained = comm.drain();
-    comm.watch.leaving();
+    let drained = comm.windows.drain();
+    comm.team.watch.leaving();
     drained
-}
-
-impl Comm {
-    /// Until what kernels of this rank have posted is done. Kernels may have ended with signals still on their way: nobody
-    /// waits for those at the sender. After an abort nothing is left to wait for.
-    pub fn drain(&self) -> Result<()> {
-        let gin = self.gin.lock().clone();
-        match gin.map_or(Ok(()), |gin| gin.drain()) {
-            Err(_) if self.failure().is_some() => Ok(()),
-            result => result,
-        }
-    }
 }
 
 /// ncclCommDestroy, after the handle was taken out of the table. Where a call is under way, it ends the communicator when it is
@@ -52,8 +40,8 @@ pub fn destroy(comm: Arc<Comm>) {
     // Asked before anything is drained: what a collective posts in between would be lost.
     let at_work = !comm.collectives.idle();
     // The process may end right behind this call: a finalize that is under way is not left to its thread.
-    if comm.finalized.load(Ordering::Acquire)
-        && comm.failure().is_none()
+    if comm.team.finalized.load(Ordering::Acquire)
+        && comm.team.failure().is_none()
         && let Err(error) = finalize(&comm)
     {
         log::error(&error);
@@ -61,15 +49,15 @@ pub fn destroy(comm: Arc<Comm>) {
     if comm.destroy_later() {
         return;
     }
-    if comm.failure().is_none() && !comm.finalized.swap(true, Ordering::AcqRel) {
-        if let Err(error) = comm.drain() {
+    if comm.team.failure().is_none() && !comm.team.finalized.swap(true, Ordering::AcqRel) {
+        if let Err(error) = comm.windows.drain() {
             log::error(&error);
         }
-        comm.watch.leaving();
+        comm.team.watch.leaving();
     }
-    comm.release.ended();
-    let device = comm.device.clone();
-    match comm.failure().is_some() || at_work {
+    comm.devcomms.release.ended();
+    let device = comm.team.device.clone();
+    match comm.team.failure().is_some() || at_work {
         true => device.bury(Box::new(Unwaited::new(comm))),
         // Its kernels have ended: who calls ncclCommDestroy promises it.
         false => device.retire(Box::new(comm)),
@@ -80,10 +68,10 @@ pub fn destroy(comm: Arc<Comm>) {
 pub fn abort(comm: Arc<Comm>) {
     comm.notice.aborted();
     comm.cancel_calls();
-    comm.fail(comm.aborted());
-    comm.release.ended();
+    comm.team.fail(comm.aborted());
+    comm.devcomms.release.ended();
     // Kernels are on their way out.
-    comm.device.clone().bury(Box::new(comm));
+    comm.team.device.clone().bury(Box::new(comm));
 }
 
 /// A communicator that was destroyed while collectives were at work. Peers need what these have yet to post: it is done when this
@@ -94,7 +82,7 @@ static UNWAITED: PerProcess<Mutex<Vec<Weak<Comm>>>> = PerProcess::new();
 
 impl Unwaited {
     fn new(comm: Arc<Comm>) -> Self {
-        if comm.gin.lock().is_some() {
+        if comm.windows.gin().is_some() {
             let mut all = UNWAITED.lock();
             all.retain(|other| other.strong_count() > 0);
             all.push(Arc::downgrade(&comm));
@@ -110,17 +98,17 @@ impl Drop for Unwaited {
 }
 
 fn settle(comm: &Comm) {
-    if comm.failure().is_none()
-        && let Err(error) = comm.drain()
+    if comm.team.failure().is_none()
+        && let Err(error) = comm.windows.drain()
     {
         log::error(&error);
     }
 }
 
-/// The process ends through exit() with `status`. What destroyed communicators have yet to post is done; and where the process
+/// The process ends through exit() with `status`, and these communicators live. What destroyed communicators have yet to post is done; and where the process
 /// succeeded, the end of a communicator that nobody destroyed is no death to its other ranks. Destructors of static objects may come
 /// behind this and still use it: nothing is taken away.
-pub fn goodbye(status: i32) {
+pub fn goodbye(status: i32, live: Vec<Arc<Comm>>) {
     let unwaited = std::mem::take(&mut *UNWAITED.lock());
     for comm in unwaited.iter().filter_map(Weak::upgrade) {
         settle(&comm);
@@ -130,10 +118,10 @@ pub fn goodbye(status: i32) {
     if status != 0 {
         return;
     }
-    for comm in handles::all() {
-        if comm.idle().is_ok() && comm.failure().is_none() {
+    for comm in live {
+        if comm.idle().is_ok() && comm.team.failure().is_none() {
             settle(&comm);
-            comm.watch.leaving();
+            comm.team.watch.leaving();
         }
         std::mem::forget(comm);
     }

@@ -13,27 +13,9 @@ const REVOKED: u16 = 44;
 const LEAVE: Duration = Duration::from_secs(2);
 
 impl Comm {
-    /// True on a rank that called ncclCommRevoke.
-    pub fn is_revoked(&self) -> bool {
-        self.calls.revoked.load(Ordering::Acquire)
-    }
-
     /// True if this rank or another revoked it, before anything else went wrong.
     pub(super) fn revoked_by_any(&self) -> bool {
-        self.is_revoked() || self.failure().is_some_and(|cause| cause.id == REVOKED)
-    }
-
-    /// Err on a rank that called ncclCommRevoke.
-    pub(super) fn not_revoked(&self) -> Result<()> {
-        if self.is_revoked() {
-            bail!(
-                InvalidArgument,
-                64,
-                "communicator is revoked | {} | ncclCommRevoke was called | fix: make a new one by ncclCommSplit or ncclCommShrink, and end this one",
-                self.tag()
-            );
-        }
-        Ok(())
+        self.team.is_revoked() || self.team.failure().is_some_and(|cause| cause.id == REVOKED)
     }
 
     /// Until the kernels that run on the device now have ended, or for so long as kernels get to leave after an abort.
@@ -41,9 +23,9 @@ impl Comm {
         // A device that cannot tell whether kernels run drops what is buried once they have ended.
         let here = Arc::new(());
         let buried = Arc::downgrade(&here);
-        self.device.bury(Box::new(here));
+        self.team.device.bury(Box::new(here));
         let begin = Instant::now();
-        while buried.strong_count() > 0 && !self.device.idle() && begin.elapsed() < LEAVE {
+        while buried.strong_count() > 0 && !self.team.device.idle() && begin.elapsed() < LEAVE {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
@@ -51,30 +33,30 @@ impl Comm {
 
 /// The part that does not wait: marks it, and ends every wait on every rank. Err on a second call and after ncclCommFinalize.
 pub fn begin(comm: &Comm) -> Result<()> {
-    comm.not_revoked()?;
-    if comm.finalized.swap(true, Ordering::AcqRel) {
+    comm.team.not_revoked()?;
+    if comm.team.finalized.swap(true, Ordering::AcqRel) {
         bail!(
             InvalidArgument,
             64,
             "communicator is finalized | {} | ncclCommRevoke after ncclCommFinalize | fix: revoke before, or destroy it",
-            comm.tag()
+            comm.team.tag()
         );
     }
-    comm.calls.revoked.store(true, Ordering::Release);
+    comm.team.revoked.store(true, Ordering::Release);
     let text = format!(
         "ncclCommRevoke was called | {} | pid {} | fix: call ncclCommRevoke, ncclCommShrink, ncclCommSplit or ncclCommAbort on the other ranks too",
-        comm.tag(),
+        comm.team.tag(),
         std::process::id()
     );
-    let cause = Error::new(Code::RemoteError, REVOKED, text).by(comm.rank);
+    let cause = Error::new(Code::RemoteError, REVOKED, text).by(comm.team.rank);
     comm.cancel_child(cause.clone());
-    comm.fail(cause);
+    comm.team.fail(cause);
     Ok(())
 }
 
 /// The rest: kernels leave.
 pub fn finish(comm: &Comm) -> Result<()> {
     comm.wait_for_kernels();
-    comm.watch.leaving();
+    comm.team.watch.leaving();
     Ok(())
 }

@@ -1,8 +1,7 @@
 //! ncclDevCommCreate and ncclDevCommDestroy (spec host 1.3 and 1.7).
 
 use super::registry::Record;
-use super::{Created, Layout, Requirements};
-use crate::comm::Comm;
+use super::{Created, DevComms, Layout, Requirements};
 use crate::device::{DevPtr, graveyard};
 use crate::error::Result;
 use crate::gin::{Backend, Gin};
@@ -10,8 +9,10 @@ use crate::layout::{
     NCCL_GIN_MAX_CONTEXTS, NCCL_NET_DEVICE_GIN_PROXY, ncclDevComm, ncclGinBarrierHandle_t, ncclLsaBarrierHandle_t,
     ncclMultimemHandle_t,
 };
-use crate::window::multicast::Members;
-use crate::window::{self, Proposal, Resource, Said};
+use crate::symmetric::multicast::{self, Members};
+use crate::symmetric::{AGREED, Proposal};
+use crate::team::{Said, Team, compare};
+use crate::window::{self, Resource, Windows};
 use crate::{bail, config, info, log};
 use std::sync::Arc;
 
@@ -23,38 +24,38 @@ pub const MARKER_WORD: u32 = 0x3152_5347;
 
 /// Collective over the communicator, with equal requirements on every rank; where they differ, or one rank's are wrong, all
 /// ranks get the reason and can go on.
-pub fn create(comm: &Comm, reqs: &Requirements) -> Result<Created> {
+pub fn create(devcomms: &DevComms, windows: &Windows, reqs: &Requirements) -> Result<Created> {
     if !window::supported() {
         bail!(
             InvalidUsage,
             58,
             "no device communicators | {} | NCCL_WIN_ENABLE=0 turns symmetric memory off | fix: unset NCCL_WIN_ENABLE",
-            comm.tag()
+            windows.team().tag()
         );
     }
-    comm.ready()?;
+    windows.team().ready()?;
     graveyard::sweep();
-    let mut turn = comm.windows.turn.lock();
+    let mut turn = windows.turn.lock();
     turn.dev_comms += 1;
     let what = format!("devcomm create #{}", turn.dev_comms);
-    let parts = assemble(comm, &what, reqs, Ok(()))?;
+    let parts = assemble(windows, &what, reqs, Ok(()))?;
     let Parts { layout, gin, made, .. } = &parts;
-    comm.devcomms.live.lock().push(made.record);
+    devcomms.live.lock().push(made.record);
     let waits: Vec<_> = reqs.resources.iter().map(|resource| resource.waits).collect();
     let local = made.resource.as_ref().map_or(0, |resource| resource.local);
     if let Some(Contexts { of, backend }) = gin {
         let words = of.kernel_words(*backend, made.record.signal_ids(), made.record.counter_ids());
-        comm.release.add_words(made.record.window, words);
+        devcomms.release.add_words(made.record.window, words);
     }
-    comm.release.add(made.record.window, local, layout, comm.topo.lsa_size, &waits);
-    parts.created(comm, &what, reqs)
+    devcomms.release.add(made.record.window, local, layout, windows.team().topo.lsa_size, &waits);
+    parts.created(windows, &what, reqs)
 }
 
 /// The same for the library's own kernels, which look at the abort word: it is in no list of the communicator's, and goes with
 /// it. `status` is what this rank has to say of its other preparations.
-pub fn create_own(comm: &Comm, what: &str, reqs: &Requirements, status: Result<()>) -> Result<Created> {
-    let _turn = comm.windows.turn.lock();
-    assemble(comm, what, reqs, status)?.created(comm, what, reqs)
+pub fn create_own(windows: &Windows, what: &str, reqs: &Requirements, status: Result<()>) -> Result<Created> {
+    let _turn = windows.turn.lock();
+    assemble(windows, what, reqs, status)?.created(windows, what, reqs)
 }
 
 /// A device communicator on this rank, made on all.
@@ -66,12 +67,12 @@ struct Parts {
 }
 
 impl Parts {
-    fn created(self, comm: &Comm, what: &str, reqs: &Requirements) -> Result<Created> {
+    fn created(self, windows: &Windows, what: &str, reqs: &Requirements) -> Result<Created> {
         let Parts { layout, gin, teams, made } = self;
         info!(
             INIT,
             "{} {what}: {} bytes, {} LSA and {} rail barriers, {} GIN contexts{}, {} signals, {} counters",
-            comm.tag(),
+            windows.team().tag(),
             layout.used,
             layout.n_lsa,
             layout.n_rail,
@@ -81,24 +82,24 @@ impl Parts {
             layout.counters
         );
         Ok(Created {
-            dev_comm: fill(comm, &layout, gin.as_ref(), &made)?,
+            dev_comm: fill(windows, &layout, gin.as_ref(), &made)?,
             outputs: layout.entries,
             multicast: by_entry(reqs, teams),
         })
     }
 }
 
-fn assemble(comm: &Comm, what: &str, reqs: &Requirements, status: Result<()>) -> Result<Parts> {
+fn assemble(windows: &Windows, what: &str, reqs: &Requirements, status: Result<()>) -> Result<Parts> {
     // What earlier kernels posted is done everywhere when the round is: then ids may be zeroed for a new owner.
-    let backend = Backend::choose(reqs.direct, comm.topo.lsa_size, comm.n_ranks, &comm.tag());
-    let teams = check(comm, reqs);
+    let backend = Backend::choose(reqs.direct, windows.team().topo.lsa_size, windows.team().n_ranks, &windows.team().tag());
+    let teams = check(windows.team(), reqs);
     let said = status.and_then(|()| teams.as_ref().map_err(Clone::clone)).and_then(|teams| {
-        comm.drain()?;
+        windows.drain()?;
         let agreed =
             [backend.clone()? as u64, reqs.lsa_multimem.into(), teams.len() as u64].into_iter().chain(reqs.words()).collect();
         Ok(Said { agreed, own: Vec::new() })
     });
-    let all = window::round(comm, what, said)?;
+    let all = windows.team().round(what, said)?;
     let name = |i: usize| match i {
         0 => "the GIN backend (NCCL_GIN_BACKEND, or GINRS_GIN_DIRECT where the program creates it)".into(),
         1 => "lsaMultimem".into(),
@@ -110,35 +111,35 @@ fn assemble(comm: &Comm, what: &str, reqs: &Requirements, status: Result<()>) ->
         (0, _) => Backend::Direct.name().into(),
         (_, value) => (value as i64).to_string(),
     };
-    window::compare(what, &all, name, show)?;
-    let teams = multicast(comm, what, &teams?)?;
-    let gin = gin_for(comm, reqs, backend?)?;
+    compare(what, &all, name, show)?;
+    let teams = multicast_bases(windows, what, &teams?)?;
+    let gin = gin_for(windows, reqs, backend?)?;
     let contexts = gin.as_ref().map_or(0, |gin| gin.of.n_contexts());
-    let layout = reqs.layout(comm.topo.lsa_size, contexts)?;
-    let made = build(comm, what, &layout, gin.as_ref())?;
+    let layout = reqs.layout(windows.team().topo.lsa_size, contexts)?;
+    let made = build(windows, what, &layout, gin.as_ref())?;
     Ok(Parts { layout, gin, teams, made })
 }
 
 /// The multicast teams that are asked for: the LSA team first, if it is among them.
-fn check(comm: &Comm, reqs: &Requirements) -> Result<Vec<Members>> {
+fn check(team: &Team, reqs: &Requirements) -> Result<Vec<Members>> {
     reqs.check()?;
     let mut teams = Vec::new();
     if reqs.lsa_multimem {
-        window::multicast::check(comm, "lsaMultimem is set")?;
-        teams.push(Members::lsa(comm));
+        multicast::check(team, "lsaMultimem is set")?;
+        teams.push(Members::lsa(team));
     }
     for (i, request) in reqs.teams.iter().enumerate().filter(|(_, request)| request.multimem) {
         let what = format!("team requirement {i} has multimem");
-        window::multicast::check(comm, &what)?;
-        teams.push(Members::of(comm, &what, request.team)?);
+        multicast::check(team, &what)?;
+        teams.push(Members::of(team, &what, request.team)?);
     }
     Ok(teams)
 }
 
 /// Their bases, in that order.
-fn multicast(comm: &Comm, what: &str, teams: &[Members]) -> Result<Vec<DevPtr>> {
+fn multicast_bases(windows: &Windows, what: &str, teams: &[Members]) -> Result<Vec<DevPtr>> {
     let numbered = (1..).zip(teams);
-    numbered.map(|(i, &members)| window::multicast::team(comm, &format!("{what}, multicast team {i}"), members)).collect()
+    numbered.map(|(i, &members)| multicast::team(&windows.symmetric, &format!("{what}, multicast team {i}"), members)).collect()
 }
 
 /// The bases by entry of the team list.
@@ -154,7 +155,7 @@ struct Contexts {
 }
 
 /// GIN where the requirements ask for it or ranks are out of LSA's reach, or where it is active already.
-fn gin_for(comm: &Comm, reqs: &Requirements, backend: Backend) -> Result<Option<Contexts>> {
+fn gin_for(windows: &Windows, reqs: &Requirements, backend: Backend) -> Result<Option<Contexts>> {
     let enabled = config::int("NCCL_GIN_ENABLE") != 0;
     if reqs.needs_gin() && !enabled {
         bail!(
@@ -162,23 +163,23 @@ fn gin_for(comm: &Comm, reqs: &Requirements, backend: Backend) -> Result<Option<
             58,
             "GIN is needed but off | {} | NCCL_GIN_ENABLE=0; barriers, signals or counters were asked for | fix: unset \
              NCCL_GIN_ENABLE",
-            comm.tag()
+            windows.team().tag()
         );
     }
-    let of = match enabled && (reqs.needs_gin() || comm.topo.lsa_size < comm.n_ranks) {
-        true => window::activate_gin(comm)?,
-        false => match comm.gin.lock().clone() {
+    let of = match enabled && (reqs.needs_gin() || windows.team().topo.lsa_size < windows.team().n_ranks) {
+        true => windows.activate_gin()?,
+        false => match windows.gin() {
             Some(gin) => gin,
             None => return Ok(None),
         },
     };
     if backend == Backend::Direct {
-        of.make_direct(comm)?;
+        of.make_direct(&windows.symmetric)?;
     } else if reqs.direct {
         info!(
             INIT,
             "{} has proxied GIN contexts though direct ones were wished: NCCL_GIN_BACKEND, or ranks out of reach",
-            comm.tag()
+            windows.team().tag()
         );
     }
     Ok(Some(Contexts { of, backend }))
@@ -193,11 +194,11 @@ struct Made {
 }
 
 /// Ids and memory: taken, agreed on, mapped, zeroed; given back on all ranks when one fails.
-fn build(comm: &Comm, what: &str, layout: &Layout, gin: Option<&Contexts>) -> Result<Made> {
+fn build(windows: &Windows, what: &str, layout: &Layout, gin: Option<&Contexts>) -> Result<Made> {
     let ids = Ids::take(gin, layout);
     let proposal = match layout.used {
         0 => Ok(None),
-        bytes => Proposal::fresh(comm, bytes as usize).map(Some),
+        bytes => Proposal::fresh(&windows.symmetric, bytes as usize).map(Some),
     };
     let plan = ids.and_then(|ids| proposal.map(|proposal| (ids, proposal)));
     let said = plan.as_ref().map_err(Clone::clone).map(|(ids, proposal)| {
@@ -206,28 +207,28 @@ fn build(comm: &Comm, what: &str, layout: &Layout, gin: Option<&Contexts>) -> Re
         Said { agreed, own: proposal.iter().flat_map(Proposal::own).collect() }
     });
     let what = format!("{what}, resources");
-    let all = window::round(comm, &what, said)?;
+    let all = windows.team().round(&what, said)?;
     let name = |i: usize| match i {
         0 => "first signal".into(),
         1 => "first counter".into(),
-        _ => window::AGREED[i - 2].into(),
+        _ => AGREED[i - 2].into(),
     };
-    window::compare(&what, &all, name, |_, value| value.to_string())?;
+    compare(&what, &all, name, |_, value| value.to_string())?;
     let (ids, proposal) = plan?;
     let (resource, _offer) = match proposal {
         Some(proposal) => {
-            let (made, offer) = Resource::make(comm, proposal, &all);
+            let (made, offer) = windows.make_resource(proposal, &all);
             (made.map(Some), Some(offer))
         }
         None => (Ok(None), None),
     };
     // Before the round that lets kernels start anywhere: a signal of an earlier owner would end a wait too early.
     // The table is made now if it is not there: behind this round nothing may fail on one rank alone.
-    let table = window::table_address(comm).map(drop);
+    let table = windows.table_address().map(drop);
     let status = ids.zero().and(resource.as_ref().map(drop).map_err(Clone::clone)).and(table);
-    let closed = window::done(comm, &format!("{what}, end"), status);
+    let closed = windows.team().done(&format!("{what}, end"), &status);
     if let (Err(_), Ok(Some(resource))) = (&closed, &resource) {
-        window::remove_resource(comm, resource.window).unwrap_or_else(|left| log::error(&left));
+        windows.remove(resource.window).unwrap_or_else(|left| log::error(&left));
     }
     closed?;
     let resource = resource?;
@@ -295,16 +296,17 @@ fn give_back(gin: &Gin, backend: Backend, record: &Record) {
 }
 
 /// The 200 bytes that kernels get (spec host 1.5).
-fn fill(comm: &Comm, layout: &Layout, gin: Option<&Contexts>, made: &Made) -> Result<ncclDevComm> {
+fn fill(windows: &Windows, layout: &Layout, gin: Option<&Contexts>, made: &Made) -> Result<ncclDevComm> {
+    let team = windows.team();
     let mut dc = ncclDevComm {
-        rank: comm.rank as i32,
-        nRanks: comm.n_ranks as i32,
-        nRanks_rcp32: rcp32(comm.n_ranks),
-        lsaRank: comm.topo.lsa_rank as i32,
-        lsaSize: comm.topo.lsa_size as i32,
-        lsaSize_rcp32: rcp32(comm.topo.lsa_size),
-        windowTable: window::table_address(comm)?,
-        lsaMultimem: ncclMultimemHandle_t { mcBasePtr: window::multicast::base_of(comm, Members::lsa(comm)).unwrap_or(0) },
+        rank: team.rank as i32,
+        nRanks: team.n_ranks as i32,
+        nRanks_rcp32: rcp32(team.n_ranks),
+        lsaRank: team.topo.lsa_rank as i32,
+        lsaSize: team.topo.lsa_size as i32,
+        lsaSize_rcp32: rcp32(team.topo.lsa_size),
+        windowTable: windows.table_address()?,
+        lsaMultimem: ncclMultimemHandle_t { mcBasePtr: multicast::base_of(&windows.symmetric, Members::lsa(team)).unwrap_or(0) },
         lsaBarrier: ncclLsaBarrierHandle_t { bufHandle: layout.lsa.buffer_handle, nBarriers: layout.n_lsa as i32 },
         railGinBarrier: ncclGinBarrierHandle_t { signal0: layout.rail.signal_start, bufHandle: layout.rail.buffer_handle },
         marker: MARKER,
@@ -337,7 +339,7 @@ pub fn rcp32(x: u32) -> u32 {
 
 /// ncclDevCommDestroy: local and at once. `dc` may be a copy; only its resource window, its id ranges and its first context are
 /// read. The caller sees to it that no rank's kernel uses it any more.
-pub fn destroy(comm: &Comm, dc: &ncclDevComm) -> Result<()> {
+pub fn destroy(devcomms: &DevComms, windows: &Windows, dc: &ncclDevComm) -> Result<()> {
     graveyard::sweep();
     let wanted = Record {
         window: dc.resourceWindow,
@@ -348,28 +350,28 @@ pub fn destroy(comm: &Comm, dc: &ncclDevComm) -> Result<()> {
         contexts: dc.ginHandles[0],
     };
     // Should what is posted not end in time, the device communicator stands, and the call may come again.
-    if comm.devcomms.live.lock().contains(&wanted) {
-        comm.drain()?;
+    if devcomms.live.lock().contains(&wanted) {
+        windows.drain()?;
     }
-    let Some(record) = comm.devcomms.take(&wanted) else {
+    let Some(record) = devcomms.take(&wanted) else {
         bail!(
             InvalidArgument,
             57,
             "unknown device communicator | {} | resource window {:#x}, {} signals from {} | fix: destroy each once, on the \
              communicator that made it",
-            comm.tag(),
+            windows.team().tag(),
             dc.resourceWindow,
             dc.ginSignalCount,
             dc.ginSignalBase
         );
     };
-    if let Some(gin) = comm.gin.lock().clone() {
+    if let Some(gin) = windows.gin() {
         give_back(&gin, gin.backend_of(record.contexts), &record);
     }
-    comm.release.remove(record.window);
+    devcomms.release.remove(record.window);
     match record.window {
         0 => Ok(()),
-        window => window::remove_resource(comm, window),
+        window => windows.remove(window),
     }
 }
 

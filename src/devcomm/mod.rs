@@ -8,7 +8,7 @@ mod requirements;
 mod vectors;
 
 pub use create::{MARKER, MARKER_WORD, create, create_own, destroy, rcp32};
-pub use registry::Registry;
+pub use registry::DevComms;
 pub use release::Release;
 pub use requirements::{Layout, Outputs, Requirements, Resource, TeamRequest};
 

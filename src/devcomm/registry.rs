@@ -1,12 +1,15 @@
 //! The device communicators of one communicator and rank that were made and not destroyed.
+#![forbid(unsafe_code)]
 
+use super::Release;
 use crate::device::DevPtr;
 use crate::sync::Mutex;
 use std::ops::Range;
 
 /// One per communicator.
-#[derive(Default)]
-pub struct Registry {
+pub struct DevComms {
+    /// Moves the words that kernels wait on, after an abort; ends before what holds them.
+    pub release: Release,
     pub(super) live: Mutex<Vec<Record>>,
 }
 
@@ -32,10 +35,10 @@ impl Record {
     }
 }
 
-impl Registry {
+impl DevComms {
     /// None made.
-    pub fn new() -> Self {
-        Self::default()
+    pub fn new(release: Release) -> Self {
+        Self { release, live: Mutex::default() }
     }
 
     /// Takes out the one that `wanted` describes, once.

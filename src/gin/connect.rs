@@ -3,17 +3,17 @@
 use super::context::{self, Shape};
 use super::proxy::Routes;
 use super::{Gin, Parts};
-use crate::comm::Comm;
 use crate::device::Physical;
 use crate::error::{Error, Result};
 use crate::seq::Seq;
+use crate::symmetric::{Place, SymMemory};
+use crate::team::{PeerInfo, Said, Team, compare};
 use crate::transport::loopback::Loopback;
 use crate::transport::nvlink::Nvlink;
 use crate::transport::select::{self, Choice, Facts, World};
 use crate::transport::shm::Shm;
 use crate::transport::staged::{self, Paths, Staged};
 use crate::transport::{Region, Transport};
-use crate::window::{self, Place, Said, SymMemory};
 use crate::{bail, config, info};
 use std::sync::Arc;
 
@@ -57,44 +57,44 @@ fn depth(n_ranks: u32, contexts: u32) -> u32 {
 
 impl Gin {
     /// Collective, the first use of GIN on a communicator. It fails on all ranks or on none.
-    pub fn connect(comm: &Comm) -> Result<Arc<Self>> {
+    pub fn connect(team: &Team) -> Result<Arc<Self>> {
         let mine = Settings::read().and_then(|settings| {
             let bytes = settings.contexts as usize * settings.signals as usize * 8;
-            Ok((comm.device.create_shared(bytes)?, settings))
+            Ok((team.device.create_shared(bytes)?, settings))
         });
         let said = |(_, of): &(Arc<dyn Physical>, Settings)| Said {
             agreed: [of.contexts, of.signals, of.counters].map(u64::from).to_vec(),
             own: Vec::new(),
         };
-        let all = window::round(comm, "gin connect", mine.as_ref().map(said).map_err(Clone::clone))?;
+        let all = team.round("gin connect", mine.as_ref().map(said).map_err(Clone::clone))?;
         let (memory, settings) = mine?;
-        window::compare("gin connect", &all, |i| Settings::NAMES[i].into(), |_, value| value.to_string())?;
-        let signals = window::exchange(comm, "gin signals", Ok(memory))?;
-        let facts = |(peer, memory): (&crate::comm::PeerInfo, &Option<Arc<dyn Physical>>)| Facts {
+        compare("gin connect", &all, |i| Settings::NAMES[i].into(), |_, value| value.to_string())?;
+        let signals = team.exchange("gin signals", Ok(memory))?;
+        let facts = |(peer, memory): (&PeerInfo, &Option<Arc<dyn Physical>>)| Facts {
             process: peer.process,
             machine: peer.machine,
             mapped: memory.is_some(),
         };
-        let ranks: Vec<Facts> = comm.peers.iter().zip(&signals).map(facts).collect();
-        let world = World { kind: comm.device.kind(), asked: select::asked()?, reach: &comm.topo.reach, ranks: &ranks };
-        let choices = world.select(comm.rank);
-        let paths = paths(comm, &world, choices.as_ref().map_err(Clone::clone))?;
+        let ranks: Vec<Facts> = team.peers.iter().zip(&signals).map(facts).collect();
+        let world = World { kind: team.device.kind(), asked: select::asked()?, reach: &team.topo.reach, ranks: &ranks };
+        let choices = world.select(team.rank);
+        let paths = paths(team, &world, choices.as_ref().map_err(Clone::clone))?;
         let built = choices.and_then(|choices| {
-            for line in world.explain(comm.rank, &choices) {
+            for line in world.explain(team.rank, &choices) {
                 info!(INIT, "GIN {line}");
             }
-            build(comm, &settings, signals, routes(comm, &choices, paths)?)
+            build(team, &settings, signals, routes(team, &choices, paths)?)
         });
-        window::done(comm, "gin connected", built.as_ref().map(drop).map_err(Clone::clone))?;
+        team.done("gin connected", &built)?;
         built
     }
 
     /// Names the window `place` of `memory` for descriptors.
-    pub fn register(self: &Arc<Self>, comm: &Comm, memory: &Arc<SymMemory>, place: Place) -> Result<Registered> {
+    pub fn register(self: &Arc<Self>, team: &Team, memory: &Arc<SymMemory>, place: Place) -> Result<Registered> {
         let ranks = 0..memory.peers.len() as u32;
         // What the device does not reach has no address here: staged puts need none.
-        let address = |rank| match comm.topo.reach.reaches(self.rank, rank) {
-            true => Ok(memory.reach(&*comm.device, rank)?.map(|at| at + place.start)),
+        let address = |rank| match team.topo.reach.reaches(self.rank, rank) {
+            true => Ok(memory.reach(&*team.device, rank)?.map(|at| at + place.start)),
             false => Ok(None),
         };
         let addresses = ranks.map(address).collect::<Result<_>>()?;
@@ -135,48 +135,48 @@ impl Drop for Registered {
 }
 
 /// Collective where any rank stages puts: the memories that they go through.
-fn paths(comm: &Comm, world: &World, choices: std::result::Result<&Vec<Choice>, Error>) -> Result<Option<Paths>> {
-    let senders: Vec<Vec<u32>> = (0..comm.n_ranks).map(|rank| world.senders(rank)).collect();
+fn paths(team: &Team, world: &World, choices: std::result::Result<&Vec<Choice>, Error>) -> Result<Option<Paths>> {
+    let senders: Vec<Vec<u32>> = (0..team.n_ranks).map(|rank| world.senders(rank)).collect();
     if senders.iter().all(Vec::is_empty) {
         return Ok(None);
     }
-    let own = choices.and_then(|_| comm.device.create_shared(staged::bytes(senders[comm.rank as usize].len())));
-    let memories = window::exchange(comm, "gin staging", own.clone())?;
+    let own = choices.and_then(|_| team.device.create_shared(staged::bytes(senders[team.rank as usize].len())));
+    let memories = team.exchange("gin staging", own.clone())?;
     let ring = |(theirs, memory): (&Vec<u32>, Option<Arc<dyn Physical>>)| {
-        Some((memory?, theirs.iter().position(|&sender| sender == comm.rank)?))
+        Some((memory?, theirs.iter().position(|&sender| sender == team.rank)?))
     };
     let peers = senders.iter().zip(memories).map(ring).collect();
-    Ok(Some(Paths { own: own?, senders: senders[comm.rank as usize].clone(), peers }))
+    Ok(Some(Paths { own: own?, senders: senders[team.rank as usize].clone(), peers }))
 }
 
-fn build(comm: &Comm, settings: &Settings, signals: Vec<Option<Arc<dyn Physical>>>, routes: Routes) -> Result<Arc<Gin>> {
-    let depth = depth(comm.n_ranks, settings.contexts);
+fn build(team: &Team, settings: &Settings, signals: Vec<Option<Arc<dyn Physical>>>, routes: Routes) -> Result<Arc<Gin>> {
+    let depth = depth(team.n_ranks, settings.contexts);
     info!(
         INIT,
         "GIN {}: {} contexts of {} queues x {depth}, {} signals and {} counters each",
-        comm.tag(),
+        team.tag(),
         settings.contexts,
-        comm.n_ranks,
+        team.n_ranks,
         settings.signals,
         settings.counters
     );
     let gin = Gin::from_parts(Parts {
-        device: comm.device.clone(),
-        rank: comm.rank,
+        device: team.device.clone(),
+        rank: team.rank,
         n_contexts: settings.contexts,
-        shape: Shape { n_ranks: comm.n_ranks, depth, signals: settings.signals, counters: settings.counters, start: Seq(0) },
+        shape: Shape { n_ranks: team.n_ranks, depth, signals: settings.signals, counters: settings.counters, start: Seq(0) },
         signals,
         routes,
-        abort: comm.abort.clone(),
-        salt: comm.hash,
+        abort: team.abort.clone(),
+        salt: team.hash,
     })?;
-    gin.start(&comm.device)?;
+    gin.start(&team.device)?;
     Ok(gin)
 }
 
 /// One transport of each kind that was chosen; `staged` also where only others stage to this rank.
-fn routes(comm: &Comm, choices: &[Choice], mut paths: Option<Paths>) -> Result<Routes> {
-    let device = &*comm.device;
+fn routes(team: &Team, choices: &[Choice], mut paths: Option<Paths>) -> Result<Routes> {
+    let device = &*team.device;
     let mut routes = Routes { transports: Vec::new(), by_peer: vec![0; choices.len()] };
     for kind in Choice::ALL {
         let serves: Vec<bool> = choices.iter().map(|&choice| choice == kind).collect();
@@ -192,8 +192,8 @@ fn routes(comm: &Comm, choices: &[Choice], mut paths: Option<Paths>) -> Result<R
             (Choice::Loopback, _) => Box::new(Loopback::new(serves)),
             (Choice::Shm, _) => Box::new(Shm::new(serves)),
             (Choice::Nvlink, _) => Box::new(Nvlink::new(device, serves, || device.copy_queue())?),
-            (Choice::Staged, Some(paths)) => Box::new(Staged::new(device, comm.rank, paths, || device.copy_queue())?),
-            (Choice::Staged, None) => bail!(InternalError, 79, "no staging memory | rank {} | fix: report this", comm.rank),
+            (Choice::Staged, Some(paths)) => Box::new(Staged::new(device, team.rank, paths, || device.copy_queue())?),
+            (Choice::Staged, None) => bail!(InternalError, 79, "no staging memory | rank {} | fix: report this", team.rank),
         };
         routes.transports.push(transport);
     }

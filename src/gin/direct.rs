@@ -9,10 +9,9 @@ use super::Gin;
 use super::backend::Backend;
 use super::context::{Context, Words};
 use super::image::{self, Images};
-use crate::comm::Comm;
 use crate::device::{DevPtr, Device, DeviceMemory};
 use crate::error::Result;
-use crate::window::{self, SymMemory};
+use crate::symmetric::{self, SymMemory, Symmetric};
 use crate::{config, info};
 use std::any::Any;
 use std::ops::Range;
@@ -73,22 +72,22 @@ impl DirectSet {
 
 impl Gin {
     /// Collective: makes the direct contexts, if they are not there. Fails on all ranks or on none.
-    pub(crate) fn make_direct(&self, comm: &Comm) -> Result<()> {
+    pub(crate) fn make_direct(&self, symmetric: &Symmetric) -> Result<()> {
         if self.direct.get().is_some() {
             return Ok(());
         }
         let bytes = (self.n_contexts() as usize * self.shape.signals as usize * 8).max(8);
-        let memory = window::symmetric(comm, "gin direct signals", bytes)?;
+        let memory = symmetric.allocate("gin direct signals", bytes)?;
         let largest = config::int("GINRS_DIRECT_LARGEST").max(0) as u64;
-        let made = window::stride(comm).and_then(|stride| self.build_direct(signals_of(&memory, stride), largest));
-        if let Err(error) = window::done(comm, "gin direct contexts", made.as_ref().map(drop).map_err(Clone::clone)) {
+        let made = symmetric::stride(&symmetric.team).and_then(|stride| self.build_direct(signals_of(&memory, stride), largest));
+        if let Err(error) = symmetric.team.done("gin direct contexts", &made) {
             drop(made);
-            window::release(comm, &memory);
+            symmetric.release(&memory);
             return Err(error);
         }
         let (contexts, set) = made?;
         self.adopt_direct(contexts, set)?;
-        info!(INIT, "GIN {}: {} direct contexts, puts up to {largest} bytes by kernels", comm.tag(), self.n_contexts());
+        info!(INIT, "GIN {}: {} direct contexts, puts up to {largest} bytes by kernels", symmetric.team.tag(), self.n_contexts());
         Ok(())
     }
 

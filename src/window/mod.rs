@@ -1,34 +1,84 @@
-//! Symmetric windows: memory that every rank of a team reaches at one offset.
+//! Windows: parts of symmetric memory that kernels and GIN know by a handle.
 //!
-//! `register` proposes, `agree` compares what all ranks propose, `obtain` and `exchange` get at the peers' memory, `flat` maps
-//! it, `structs` and `table` hold what kernels read.
+//! `register` makes one of a user's memory, `resource` one of the library's own; `standing` enters it in what kernels read (`structs`,
+//! `table`) and takes it away; `gin` connects GIN at its first use and tells it of all windows. `buffers` are ncclCommRegister's, which
+//! are no windows.
+//!
+//! Traps: numbers of windows advance alike on all ranks, also where a step fails; a window's memory goes only when it is told to GIN no
+//! more; after an abort structs and entries stay, for kernels that are on their way out.
+#![cfg_attr(not(test), forbid(unsafe_code))]
 
-mod activate;
-mod agree;
-mod exchange;
-mod flat;
-mod memory;
-pub mod multicast;
-mod obtain;
-mod offsets;
+mod buffers;
+mod gin;
 mod register;
-mod registry;
 mod resource;
+mod standing;
 mod structs;
 mod table;
 
-pub use activate::activate_gin;
-pub use exchange::exchange;
-pub use flat::{FlatSpace, TeamKey, View};
-pub use memory::SymMemory;
-pub use obtain::stride;
-pub use offsets::{Offsets, Span};
-pub use register::{deregister, register, supported};
-pub use registry::{Place, Registry};
+pub use register::supported;
+pub(crate) use resource::Resource;
 pub use table::ext;
 
-pub(crate) use agree::{Said, compare, done, round};
-pub(crate) use obtain::{AGREED, Proposal};
-pub(crate) use register::release;
-pub(crate) use registry::symmetric_at;
-pub(crate) use resource::{Resource, remove_resource, symmetric, table_address};
+use crate::device::DevPtr;
+use crate::error::Result;
+use crate::gin::Gin;
+use crate::symmetric::Symmetric;
+use crate::sync::Mutex;
+use crate::team::Team;
+use buffers::Buffers;
+use standing::State;
+use std::sync::Arc;
+
+/// The windows of one communicator and rank. Drops what stands on memory before the memory.
+pub struct Windows {
+    /// Held through each collective call, so that two threads cannot mix their rounds.
+    pub(crate) turn: Mutex<Turn>,
+    state: Mutex<State>,
+    /// Made at the first use; see `gin`.
+    gin: Mutex<Option<Arc<Gin>>>,
+    buffers: Mutex<Buffers>,
+    /// What they are parts of.
+    pub symmetric: Symmetric,
+}
+
+/// Numbers that advance alike on all ranks.
+#[derive(Default)]
+pub(crate) struct Turn {
+    pub registrations: u64,
+    pub dev_comms: u64,
+}
+
+impl Windows {
+    /// None yet.
+    pub fn new(team: Arc<Team>) -> Self {
+        let (turn, state, gin, buffers) = (Mutex::default(), Mutex::default(), Mutex::default(), Mutex::default());
+        Self { turn, state, gin, buffers, symmetric: Symmetric::new(team) }
+    }
+
+    /// Whose they are.
+    pub fn team(&self) -> &Arc<Team> {
+        &self.symmetric.team
+    }
+
+    /// Windows that stand, for reports and tests.
+    pub fn len(&self) -> usize {
+        self.state.lock().windows.len()
+    }
+
+    /// True if there is no window.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// A symmetric window that holds all of `bytes` at the user's address `at`, and where in it. Any, should there be several: the
+    /// same offset in it means the same bytes on every rank.
+    pub(crate) fn symmetric_at(&self, at: DevPtr, bytes: u64) -> Option<(DevPtr, u64)> {
+        self.state.lock().symmetric_at(at, bytes)
+    }
+
+    /// Device address of the window table, made at first use.
+    pub(crate) fn table_address(&self) -> Result<DevPtr> {
+        Ok(self.state.lock().table(self.team())?.device())
+    }
+}

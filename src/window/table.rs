@@ -35,7 +35,7 @@ pub struct WindowTable {
 
 /// Where an entry stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct Slot {
     page: usize,
     slot: u32,
 }
@@ -60,13 +60,13 @@ impl WindowTable {
     }
 
     /// Takes the first free entry. `base` is the user's address of the window, 0 for one that cannot be found by address.
-    pub fn insert(&mut self, device: &dyn Device, base: DevPtr, bytes: u64, window: DevPtr) -> Result<Entry> {
+    pub fn insert(&mut self, device: &dyn Device, base: DevPtr, bytes: u64, window: DevPtr) -> Result<Slot> {
         let page = match self.pages.iter().position(|page| page.taken != u32::MAX) {
             Some(page) => page,
             None => self.grow(device)?,
         };
         let slot = self.pages[page].taken.trailing_ones();
-        let entry = Entry { page, slot };
+        let entry = Slot { page, slot };
         let at = self.address(entry);
         // One write, whose words may arrive in any order: half an entry holds no address but the new window's own.
         let words = [base, bytes, window].map(u64::to_le_bytes);
@@ -76,7 +76,7 @@ impl WindowTable {
     }
 
     /// Empties an entry.
-    pub fn remove(&mut self, device: &dyn Device, entry: Entry) -> Result<()> {
+    pub fn remove(&mut self, device: &dyn Device, entry: Slot) -> Result<()> {
         let at = self.address(entry);
         self.pages[entry.page].taken &= !(1 << entry.slot);
         device.write(at, &[0; ENTRY as usize])
@@ -90,7 +90,7 @@ impl WindowTable {
         Ok(self.pages.len() - 1)
     }
 
-    fn address(&self, entry: Entry) -> DevPtr {
+    fn address(&self, entry: Slot) -> DevPtr {
         self.pages[entry.page].memory.device() + u64::from(entry.slot) * ENTRY
     }
 }

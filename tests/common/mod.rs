@@ -2,9 +2,10 @@
 #![allow(dead_code)]
 
 use ginrs::bootstrap::UniqueId;
+use ginrs::comm::Comm;
 use ginrs::comm::create::{Request, create};
-use ginrs::comm::{Comm, CommConfig};
 use ginrs::device::DevPtr;
+use ginrs::team::Config;
 use std::ops::Range;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Once};
@@ -29,7 +30,7 @@ pub fn join(id: &UniqueId, rank: u32, n_ranks: u32) -> Arc<Comm> {
     ginrs::device::set_current(rank as i32).unwrap();
     let device = ginrs::device::current().unwrap();
     let cancel = ginrs::bootstrap::Cancel::new();
-    create(Request { ids: vec![id.clone()], n_ranks, rank, config: CommConfig::default(), device, origin: None, cancel }).unwrap()
+    create(Request { ids: vec![id.clone()], n_ranks, rank, config: Config::default(), device, origin: None, cancel }).unwrap()
 }
 
 /// Runs `body` on `n_ranks` threads, each a rank of one communicator; fails when one of them does.
@@ -44,10 +45,10 @@ fn ranks_here(id: &UniqueId, ranks: Range<u32>, n_ranks: u32, body: &(impl Fn(&A
             let run = move || {
                 let comm = join(id, rank, n_ranks);
                 body(&comm);
-                if !comm.abort.is_raised() {
-                    comm.bootstrap.barrier("end of test").unwrap();
+                if !comm.team.abort.is_raised() {
+                    comm.team.bootstrap.barrier("end of test").unwrap();
                 }
-                comm.watch.leaving();
+                comm.team.watch.leaving();
             };
             std::thread::Builder::new().name(format!("rank {rank}")).spawn_scoped(scope, run).unwrap()
         };

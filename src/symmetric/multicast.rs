@@ -4,12 +4,11 @@
 //! Made when a device communicator first asks, kept until the communicator goes. NCCL_NVLS_ENABLE=0 turns them off: then nothing
 //! here calls the driver.
 
-use super::agree::{self, Said};
-use super::exchange::{Offer, take_from};
+use super::Symmetric;
 use super::memory::SymMemory;
-use crate::comm::Comm;
 use crate::device::{DevPtr, Device, Multicast, Physical, Reservation, Targets};
 use crate::error::Result;
+use crate::team::{Offer, Said, Team};
 use crate::{bail, config, info};
 use std::fmt;
 use std::ops::Range;
@@ -31,23 +30,23 @@ pub struct Members {
 
 impl Members {
     /// All of this rank's LSA team.
-    pub fn lsa(comm: &Comm) -> Self {
-        Self { first: comm.topo.lsa_first, count: comm.topo.lsa_size, stride: 1 }
+    pub fn lsa(team: &Team) -> Self {
+        Self { first: team.topo.lsa_first, count: team.topo.lsa_size, stride: 1 }
     }
 
     /// Of an `ncclTeam_t` as this rank has it; an error that names it as `what` if it is no part of the LSA team with this rank in it.
-    pub fn of(comm: &Comm, what: &str, [count, rank, stride]: [i32; 3]) -> Result<Self> {
-        let lsa = Self::lsa(comm);
-        match Self::within(lsa.first..lsa.first + lsa.count, comm.rank, [count, rank, stride]) {
+    pub fn of(team: &Team, what: &str, [count, rank, stride]: [i32; 3]) -> Result<Self> {
+        let lsa = Self::lsa(team);
+        match Self::within(lsa.first..lsa.first + lsa.count, team.rank, [count, rank, stride]) {
             Some(members) => Ok(members),
             None => bail!(
                 InvalidArgument,
                 85,
                 "multicast team is not within the LSA team | {} | {what}: {count} ranks with stride {stride}, this one is number {rank}; LSA \
                  rank {} of {} | fix: use ncclTeamLsa or a part of it",
-                comm.tag(),
-                comm.topo.lsa_rank,
-                comm.topo.lsa_size
+                team.tag(),
+                team.topo.lsa_rank,
+                team.topo.lsa_size
             ),
         }
     }
@@ -79,7 +78,7 @@ impl fmt::Display for Members {
 }
 
 /// A team's addresses, and the object that is mapped there, if it takes one. Drops the mapping before the object.
-pub(super) struct Team {
+pub(super) struct MulticastTeam {
     members: Members,
     mapping: Arc<dyn Reservation>,
     object: Option<Arc<dyn Physical>>,
@@ -104,19 +103,19 @@ impl Drop for Binding {
 }
 
 /// Err, saying `who` asked, where there is no multicast.
-pub fn check(comm: &Comm, who: &str) -> Result<()> {
-    match comm.device.fans_out() && comm.topo.lsa_size > 1 && config::int("NCCL_NVLS_ENABLE") != 0 {
+pub fn check(team: &Team, who: &str) -> Result<()> {
+    match team.device.fans_out() && team.topo.lsa_size > 1 && config::int("NCCL_NVLS_ENABLE") != 0 {
         true => Ok(()),
-        false => nvls(comm, who).map(drop),
+        false => nvls(team, who).map(drop),
     }
 }
 
-fn nvls<'a>(comm: &'a Comm, who: &str) -> Result<&'a dyn Multicast> {
+fn nvls<'a>(team: &'a Team, who: &str) -> Result<&'a dyn Multicast> {
     let enable = config::int("NCCL_NVLS_ENABLE");
     let why = match enable {
         0 => "NCCL_NVLS_ENABLE=0 turns it off",
-        _ if comm.topo.lsa_size < 2 => "the LSA team has one rank",
-        _ => match comm.device.multicast(enable != 2) {
+        _ if team.topo.lsa_size < 2 => "the LSA team has one rank",
+        _ => match team.device.multicast(enable != 2) {
             Some(nvls) => return Ok(nvls),
             None => "the device has no multicast objects, which need NVSwitch",
         },
@@ -125,41 +124,41 @@ fn nvls<'a>(comm: &'a Comm, who: &str) -> Result<&'a dyn Multicast> {
         InvalidArgument,
         59,
         "no multicast memory (NVLS) | {}, {who} | {why} | fix: leave multimem out of the requirements",
-        comm.tag()
+        team.tag()
     )
 }
 
 /// Where the multicast addresses of `members` begin, if such a team was made.
-pub(crate) fn base_of(comm: &Comm, members: Members) -> Option<DevPtr> {
-    comm.windows.state.lock().teams.iter().find(|team| team.members == members).map(|team| team.mapping.base())
+pub(crate) fn base_of(symmetric: &Symmetric, members: Members) -> Option<DevPtr> {
+    symmetric.state.lock().teams.iter().find(|team| team.members == members).map(|team| team.mapping.base())
 }
 
 /// Collective over the communicator, each rank with the team that it is in: the team's object, made now if it is not there.
-pub(crate) fn team(comm: &Comm, what: &str, members: Members) -> Result<DevPtr> {
-    let known = base_of(comm, members);
-    let mine = object(comm, what, members, known.is_some());
+pub(crate) fn team(symmetric: &Symmetric, what: &str, members: Members) -> Result<DevPtr> {
+    let known = base_of(symmetric, members);
+    let mine = object(symmetric, what, members, known.is_some());
     let said = mine.as_ref().map_err(Clone::clone).map(|offer| {
         let words = offer.as_ref().map_or([0; 2], |(offer, object)| offer.words(object));
         Said { agreed: Vec::new(), own: members.words().into_iter().chain(words).collect() }
     });
-    let all = agree::round(comm, what, said)?;
+    let all = symmetric.team.round(what, said)?;
     let offer = mine?;
-    let joined = alike(comm, what, members, &all).and_then(|()| match known {
+    let joined = alike(symmetric, what, members, &all).and_then(|()| match known {
         Some(_) => Ok(None),
-        None if comm.device.fans_out() => Ok(None),
-        None => join(comm, what, members, offer.as_ref().map(|(_, object)| object), &all).map(Some),
+        None if symmetric.team.device.fans_out() => Ok(None),
+        None => join(symmetric, what, members, offer.as_ref().map(|(_, object)| object), &all).map(Some),
     });
     // Binding before the last member has joined would block or fail.
-    agree::done(comm, &format!("{what}, joined"), joined.as_ref().map(drop).map_err(Clone::clone))?;
+    symmetric.team.done(&format!("{what}, joined"), &joined)?;
     let made = match (joined?, known) {
-        (Some(object), _) => bind_all(comm, what, members, object).map(Some),
-        (None, None) => fan_out(comm, members).map(|team| Some((team, Vec::new()))),
+        (Some(object), _) => bind_all(symmetric, what, members, object).map(Some),
+        (None, None) => fan_out(symmetric, members).map(|team| Some((team, Vec::new()))),
         (None, Some(_)) => Ok(None),
     };
-    agree::done(comm, &format!("{what}, bound"), made.as_ref().map(drop).map_err(Clone::clone))?;
+    symmetric.team.done(&format!("{what}, bound"), &made)?;
     if let Some((team, bindings)) = made? {
-        info!(INIT, "{} multicast over {members} at {:#x}", comm.tag(), team.mapping.base());
-        let mut state = comm.windows.state.lock();
+        info!(INIT, "{} multicast over {members} at {:#x}", symmetric.team.tag(), team.mapping.base());
+        let mut state = symmetric.state.lock();
         state.teams.push(team);
         for (id, binding) in bindings {
             if let Some(held) = state.memories.iter_mut().find(|held| held.memory.id == id) {
@@ -167,26 +166,26 @@ pub(crate) fn team(comm: &Comm, what: &str, members: Members) -> Result<DevPtr> 
             }
         }
     }
-    match base_of(comm, members) {
+    match base_of(symmetric, members) {
         Some(base) => Ok(base),
-        None => bail!(InternalError, 86, "multicast team is gone | {} | fix: report this", comm.tag()),
+        None => bail!(InternalError, 86, "multicast team is gone | {} | fix: report this", symmetric.team.tag()),
     }
 }
 
 type Offered<'a> = Option<(Offer<'a>, Arc<dyn Physical>)>;
 
 /// The first member makes the object and offers it to the others.
-fn object<'a>(comm: &'a Comm, what: &str, members: Members, known: bool) -> Result<Offered<'a>> {
-    if known || members.first != comm.rank || comm.device.fans_out() {
+fn object<'a>(symmetric: &'a Symmetric, what: &str, members: Members, known: bool) -> Result<Offered<'a>> {
+    if known || members.first != symmetric.team.rank || symmetric.team.device.fans_out() {
         return Ok(None);
     }
-    let (space, _) = comm.windows.state.lock().space(comm)?;
-    let object = nvls(comm, what)?.create_object(members.count, space.stride() as usize)?;
-    Ok(Some((Offer::new(comm, &object)?, object)))
+    let space = symmetric.space()?;
+    let object = nvls(&symmetric.team, what)?.create_object(members.count, space.stride() as usize)?;
+    Ok(Some((Offer::new(&symmetric.team, &object)?, object)))
 }
 
 /// All members must have said the same.
-fn alike(comm: &Comm, what: &str, members: Members, all: &[Said]) -> Result<()> {
+fn alike(symmetric: &Symmetric, what: &str, members: Members, all: &[Said]) -> Result<()> {
     match members.ranks().find(|&rank| all[rank as usize].own.get(..3) != Some(&members.words())) {
         None => Ok(()),
         Some(rank) => bail!(
@@ -194,21 +193,32 @@ fn alike(comm: &Comm, what: &str, members: Members, all: &[Said]) -> Result<()> 
             85,
             "ranks of a multicast team ask for different ones | {}, {what} | here {members}; rank {rank} has (first, count, step) {:?} | fix: \
              list the same teams in the same order on all their members",
-            comm.tag(),
+            symmetric.team.tag(),
             all[rank as usize].own.get(..3)
         ),
     }
 }
 
-fn join(comm: &Comm, what: &str, members: Members, own: Option<&Arc<dyn Physical>>, all: &[Said]) -> Result<Arc<dyn Physical>> {
+fn join(
+    symmetric: &Symmetric,
+    what: &str,
+    members: Members,
+    own: Option<&Arc<dyn Physical>>,
+    all: &[Said],
+) -> Result<Arc<dyn Physical>> {
     let object = match (own, all[members.first as usize].own.get(3..).and_then(|words| words.first_chunk::<2>())) {
         (Some(own), _) => own.clone(),
         (None, Some(&words)) => {
-            let theirs = take_from(comm, members.first, words, |device, fd, bytes| device.import(fd, bytes))?;
+            let theirs = symmetric.team.take(members.first, words, |device, fd, bytes| device.import(fd, bytes))?;
             match theirs {
                 Some(object) => object,
                 None => {
-                    bail!(InvalidUsage, 85, "multicast team over machines | {}, {what} | fix: leave multimem out", comm.tag())
+                    bail!(
+                        InvalidUsage,
+                        85,
+                        "multicast team over machines | {}, {what} | fix: leave multimem out",
+                        symmetric.team.tag()
+                    )
                 }
             }
         }
@@ -216,39 +226,45 @@ fn join(comm: &Comm, what: &str, members: Members, own: Option<&Arc<dyn Physical
             bail!(RemoteError, 53, "rank {} offered no multicast object | fix: load the same libginrs", members.first)
         }
     };
-    nvls(comm, what)?.join(&*object)?;
+    nvls(&symmetric.team, what)?.join(&*object)?;
     Ok(object)
 }
 
 /// Addresses that stand for the members' slots of the flat space.
-fn fan_out(comm: &Comm, members: Members) -> Result<Team> {
-    let (space, _) = comm.windows.state.lock().space(comm)?;
-    let slot = u64::from(members.first - comm.topo.lsa_first);
-    let mapping = comm.device.fan_out(Targets {
+fn fan_out(symmetric: &Symmetric, members: Members) -> Result<MulticastTeam> {
+    let space = symmetric.space()?;
+    let slot = u64::from(members.first - symmetric.team.topo.lsa_first);
+    let mapping = symmetric.team.device.fan_out(Targets {
         first: space.base() + slot * space.stride(),
         step: u64::from(members.stride) * space.stride(),
         count: members.count,
         bytes: space.stride(),
     })?;
-    Ok(Team { members, mapping, object: None })
+    Ok(MulticastTeam { members, mapping, object: None })
 }
 
 /// Maps the object and puts all memory that there is in it.
-fn bind_all(comm: &Comm, what: &str, members: Members, object: Arc<dyn Physical>) -> Result<(Team, Vec<(u64, Binding)>)> {
-    nvls(comm, what)?;
-    let mapping = comm.device.reserve(object.bytes(), ALIGN)?;
+fn bind_all(
+    symmetric: &Symmetric,
+    what: &str,
+    members: Members,
+    object: Arc<dyn Physical>,
+) -> Result<(MulticastTeam, Vec<(u64, Binding)>)> {
+    nvls(&symmetric.team, what)?;
+    let mapping = symmetric.team.device.reserve(object.bytes(), ALIGN)?;
     mapping.map(0, &object)?;
-    let team = Team { members, mapping, object: Some(object.clone()) };
-    let memories: Vec<Arc<SymMemory>> = comm.windows.state.lock().memories.iter().map(|held| held.memory.clone()).collect();
-    let bind = |memory: &Arc<SymMemory>| Ok((memory.id, bind(&comm.device, &object, memory.big_offset, &memory.physical)?));
+    let team = MulticastTeam { members, mapping, object: Some(object.clone()) };
+    let memories: Vec<Arc<SymMemory>> = symmetric.state.lock().memories.iter().map(|held| held.memory.clone()).collect();
+    let bind =
+        |memory: &Arc<SymMemory>| Ok((memory.id, bind(&symmetric.team.device, &object, memory.big_offset, &memory.physical)?));
     let bindings = memories.iter().map(bind).collect::<Result<_>>()?;
     Ok((team, bindings))
 }
 
 /// Puts new memory into every team's object; empty without teams.
-pub(super) fn bind_new(comm: &Comm, at: u64, memory: &Arc<dyn Physical>) -> Result<Vec<Binding>> {
-    let objects: Vec<_> = comm.windows.state.lock().teams.iter().filter_map(|team| team.object.clone()).collect();
-    objects.iter().map(|object| bind(&comm.device, object, at, memory)).collect()
+pub(super) fn bind_new(symmetric: &Symmetric, at: u64, memory: &Arc<dyn Physical>) -> Result<Vec<Binding>> {
+    let objects: Vec<_> = symmetric.state.lock().teams.iter().filter_map(|team| team.object.clone()).collect();
+    objects.iter().map(|object| bind(&symmetric.team.device, object, at, memory)).collect()
 }
 
 fn bind(device: &Arc<dyn Device>, object: &Arc<dyn Physical>, at: u64, memory: &Arc<dyn Physical>) -> Result<Binding> {

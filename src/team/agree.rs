@@ -1,7 +1,7 @@
 //! Rounds in which ranks tell each other what they are about to do, or why they cannot. All see the same answers, so all go
 //! on or all fail, and a communicator whose call failed can go on.
 
-use crate::comm::Comm;
+use super::Team;
 use crate::error::{Code, Error, Result};
 
 /// What one rank says in a round.
@@ -12,37 +12,40 @@ pub(crate) struct Said {
     pub own: Vec<u64>,
 }
 
-/// Every rank's [`Said`], by rank; or an error as soon as one rank could not go on: its own for that rank, for the others
-/// the same with the rank named.
-pub(crate) fn round(comm: &Comm, what: &str, mine: Result<Said>) -> Result<Vec<Said>> {
-    let (bytes, mine) = match mine {
-        Ok(said) => (encode(&said), None),
-        Err(error) => (encode_error(&error), Some(error)),
-    };
-    let answers = comm.bootstrap.allgather(what, &bytes)?;
-    if let Some(error) = mine {
-        return Err(error);
-    }
-    let mut all = Vec::with_capacity(answers.len());
-    for (rank, answer) in answers.iter().enumerate() {
-        match decode(answer) {
-            Some(Ok(said)) => all.push(said),
-            Some(Err(error)) => return Err(failed(what, rank as u32, error)),
-            None => {
-                let text = format!(
-                    "{what} | rank {rank} sent {} bytes that mean nothing | fix: load the same libginrs on every rank",
-                    answer.len()
-                );
-                return Err(Error::new(Code::RemoteError, 53, text).by(rank as u32));
+impl Team {
+    /// Every rank's [`Said`], by rank; or an error as soon as one rank could not go on: its own for that rank, for the others
+    /// the same with the rank named.
+    pub(crate) fn round(&self, what: &str, mine: Result<Said>) -> Result<Vec<Said>> {
+        let (bytes, mine) = match mine {
+            Ok(said) => (encode(&said), None),
+            Err(error) => (encode_error(&error), Some(error)),
+        };
+        let answers = self.bootstrap.allgather(what, &bytes)?;
+        if let Some(error) = mine {
+            return Err(error);
+        }
+        let mut all = Vec::with_capacity(answers.len());
+        for (rank, answer) in answers.iter().enumerate() {
+            match decode(answer) {
+                Some(Ok(said)) => all.push(said),
+                Some(Err(error)) => return Err(failed(what, rank as u32, error)),
+                None => {
+                    let text = format!(
+                        "{what} | rank {rank} sent {} bytes that mean nothing | fix: load the same libginrs on every rank",
+                        answer.len()
+                    );
+                    return Err(Error::new(Code::RemoteError, 53, text).by(rank as u32));
+                }
             }
         }
+        Ok(all)
     }
-    Ok(all)
-}
 
-/// A round that carries nothing but "done" or a failure; also the barrier that ends a collective call.
-pub(crate) fn done(comm: &Comm, what: &str, mine: Result<()>) -> Result<()> {
-    round(comm, what, mine.map(|()| Said { agreed: Vec::new(), own: Vec::new() })).map(drop)
+    /// A round that carries nothing but "done" or a failure; also the barrier that ends a collective call.
+    pub(crate) fn done<T>(&self, what: &str, mine: &Result<T>) -> Result<()> {
+        let mine = mine.as_ref().map_err(Clone::clone);
+        self.round(what, mine.map(|_| Said { agreed: Vec::new(), own: Vec::new() })).map(drop)
+    }
 }
 
 fn failed(what: &str, rank: u32, error: Error) -> Error {

@@ -73,3 +73,14 @@ pub(crate) struct Held {
     pub _views: Vec<View>,
     pub _span: Span,
 }
+
+/// Which part of its memory a window is.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// Equal on all ranks of the communicator, never used twice.
+    pub number: u64,
+    /// From the start of the memory. Bytes.
+    pub start: u64,
+    /// Its size.
+    pub bytes: u64,
+}

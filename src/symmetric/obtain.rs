@@ -1,16 +1,14 @@
 //! Obtaining symmetric memory (spec host 2.4): proposed by every rank, agreed on, then mapped over the LSA team.
 
-use super::agree::Said;
-use super::exchange::{Offer, offers_of};
+use super::Symmetric;
 use super::flat::{FlatSpace, TeamKey};
 use super::memory::{Held, SymMemory};
 use super::multicast;
 use super::offsets::{Offsets, Span};
-use super::registry::State;
-use crate::comm::Comm;
 use crate::device::{Kind, Physical};
 use crate::error::Result;
 use crate::sync::Mutex;
+use crate::team::{Offer, Said, Team, offers_of};
 use crate::topo::Topology;
 use crate::{bail, config, info};
 use std::sync::Arc;
@@ -21,11 +19,11 @@ const CPU_STRIDE: u64 = 8 << 30;
 const UNIT: u64 = 4 << 30;
 
 /// Bytes per rank in the flat space: NCCL_WIN_STRIDE, or automatic; a multiple of 4 GiB.
-pub fn stride(comm: &Comm) -> Result<u64> {
+pub fn stride(team: &Team) -> Result<u64> {
     let bytes = match config::int("NCCL_WIN_STRIDE") {
-        -1 | 0 => match comm.device.kind() {
+        -1 | 0 => match team.device.kind() {
             Kind::Cpu => CPU_STRIDE,
-            Kind::Cuda => comm.peers.iter().map(|peer| peer.total_memory).max().unwrap_or(0).max(1),
+            Kind::Cuda => team.peers.iter().map(|peer| peer.total_memory).max().unwrap_or(0).max(1),
         },
         bytes => bytes as u64,
     };
@@ -36,49 +34,50 @@ pub fn stride(comm: &Comm) -> Result<u64> {
     }
 }
 
-impl State {
+impl Symmetric {
     /// The flat space and its offsets, made at first use.
-    pub(super) fn space(&mut self, comm: &Comm) -> Result<(Arc<FlatSpace>, Offsets)> {
-        if let Some((space, offsets)) = &self.space {
+    pub(super) fn space_and_offsets(&self) -> Result<(Arc<FlatSpace>, Offsets)> {
+        let mut state = self.state.lock();
+        if let Some((space, offsets)) = &state.space {
             return Ok((space.clone(), offsets.clone()));
         }
-        let stride = stride(comm)?;
-        let team = TeamKey::of(comm.hash, comm.topo.lsa_first, &*comm.device);
-        let space = FlatSpace::join(&*comm.device, team, comm.topo.lsa_size, stride)?;
-        let Topology { lsa_first, lsa_size, .. } = comm.topo;
+        let team = &*self.team;
+        let stride = stride(team)?;
+        let Topology { lsa_first, lsa_size, .. } = team.topo;
+        let space = FlatSpace::join(&*team.device, TeamKey::of(team.hash, lsa_first, &*team.device), lsa_size, stride)?;
         info!(
             INIT,
             "{} LSA team: ranks {lsa_first} to {}, {} GiB each from {:#x}",
-            comm.tag(),
+            team.tag(),
             lsa_first + lsa_size - 1,
             stride >> 30,
             space.base()
         );
-        let offsets = Offsets::new(stride, comm.device.granularity() as u64);
-        self.space = Some((space.clone(), offsets.clone()));
+        let offsets = Offsets::new(stride, team.device.granularity() as u64);
+        state.space = Some((space.clone(), offsets.clone()));
         Ok((space, offsets))
     }
-}
 
-fn take(comm: &Comm, bytes: usize) -> Result<(Arc<FlatSpace>, Span)> {
-    let (space, offsets) = comm.windows.state.lock().space(comm)?;
-    match offsets.take(bytes as u64) {
-        Some(span) => Ok((space, span)),
-        None => bail!(
-            InternalError,
-            56,
-            "the flat space is full | {} | {bytes} bytes wanted, {} of {} bytes per rank in use | fix: raise NCCL_WIN_STRIDE on \
-             every rank",
-            comm.tag(),
-            offsets.in_use(),
-            space.stride()
-        ),
+    fn take(&self, bytes: usize) -> Result<(Arc<FlatSpace>, Span)> {
+        let (space, offsets) = self.space_and_offsets()?;
+        match offsets.take(bytes as u64) {
+            Some(span) => Ok((space, span)),
+            None => bail!(
+                InternalError,
+                56,
+                "the flat space is full | {} | {bytes} bytes wanted, {} of {} bytes per rank in use | fix: raise NCCL_WIN_STRIDE on \
+                 every rank",
+                self.team.tag(),
+                offsets.in_use(),
+                space.stride()
+            ),
+        }
     }
 }
 
 /// Memory that this rank would add. Dropped: nothing happened.
 pub(crate) struct Proposal<'a> {
-    comm: &'a Comm,
+    symmetric: &'a Symmetric,
     space: Arc<FlatSpace>,
     span: Span,
     physical: Arc<dyn Physical>,
@@ -91,18 +90,19 @@ pub(crate) const AGREED: [&str; 3] =
 
 impl<'a> Proposal<'a> {
     /// Takes an offset and offers memory that exists.
-    pub fn new(comm: &'a Comm, physical: Arc<dyn Physical>) -> Result<Self> {
-        let (space, span) = take(comm, physical.bytes())?;
-        let offer = Offer::new(comm, &physical)?;
-        Ok(Self { comm, space, span, physical, offer })
+    pub fn new(symmetric: &'a Symmetric, physical: Arc<dyn Physical>) -> Result<Self> {
+        let (space, span) = symmetric.take(physical.bytes())?;
+        let offer = Offer::new(&symmetric.team, &physical)?;
+        Ok(Self { symmetric, space, span, physical, offer })
     }
 
     /// The same with new memory of `bytes`, made only if there is room for it.
-    pub fn fresh(comm: &'a Comm, bytes: usize) -> Result<Self> {
-        let (space, span) = take(comm, bytes.checked_next_multiple_of(comm.device.granularity()).unwrap_or(usize::MAX))?;
-        let physical = comm.device.create(bytes)?;
-        let offer = Offer::new(comm, &physical)?;
-        Ok(Self { comm, space, span, physical, offer })
+    pub fn fresh(symmetric: &'a Symmetric, bytes: usize) -> Result<Self> {
+        let device = &symmetric.team.device;
+        let (space, span) = symmetric.take(bytes.checked_next_multiple_of(device.granularity()).unwrap_or(usize::MAX))?;
+        let physical = device.create(bytes)?;
+        let offer = Offer::new(&symmetric.team, &physical)?;
+        Ok(Self { symmetric, space, span, physical, offer })
     }
 
     /// Must be equal on all ranks.
@@ -120,13 +120,13 @@ impl<'a> Proposal<'a> {
     /// The offer stands until the returned one drops, also on error: keep it through the closing round, or the others would
     /// blame this rank's memory instead of hearing its reason.
     pub fn obtain(self, all: &[Said]) -> (Result<Held>, Offer<'a>) {
-        let Proposal { comm, space, span, physical, offer } = self;
-        (map(comm, &space, span, physical, &offer, all), offer)
+        let Proposal { symmetric, space, span, physical, offer } = self;
+        (map(symmetric, &space, span, physical, &offer, all), offer)
     }
 }
 
 fn map(
-    comm: &Comm,
+    symmetric: &Symmetric,
     space: &Arc<FlatSpace>,
     span: Span,
     physical: Arc<dyn Physical>,
@@ -135,35 +135,35 @@ fn map(
 ) -> Result<Held> {
     // First of all: every rank that comes here counts, also one that fails below.
     let id = {
-        let mut state = comm.windows.state.lock();
+        let mut state = symmetric.state.lock();
         state.last_memory += 1;
         state.last_memory
     };
     let peers = offer.take_all(&physical, &offers_of(all, 0)?, |device, fd, bytes| device.import(fd, bytes))?;
-    let mut members = Vec::with_capacity(comm.topo.lsa_size as usize);
-    for (slot, rank) in comm.topo.lsa_members().enumerate() {
+    let mut members = Vec::with_capacity(symmetric.team.topo.lsa_size as usize);
+    for (slot, rank) in symmetric.team.topo.lsa_members().enumerate() {
         let Some(theirs) = &peers[rank as usize] else {
             bail!(
                 InvalidUsage,
                 56,
                 "rank {rank} is in this LSA team but on another machine | {} | it shares a host identity, not memory | fix: \
                  unset NCCL_HOSTID and GINRS_FAKE_NODES or make them differ",
-                comm.tag()
+                symmetric.team.tag()
             );
         };
         members.push((slot as u32, theirs));
     }
     let views = space.views(span.start(), &members)?;
-    let bindings = multicast::bind_new(comm, span.start(), &physical)?;
+    let bindings = multicast::bind_new(symmetric, span.start(), &physical)?;
     let memory = Arc::new(SymMemory {
         id,
         bytes: physical.bytes(),
         big_offset: span.start(),
-        on_gpu: comm.device.holds(&*physical),
+        on_gpu: symmetric.team.device.holds(&*physical),
         physical,
         peers,
-        lsa_first: comm.topo.lsa_first,
-        lsa_rank: comm.topo.lsa_rank,
+        lsa_first: symmetric.team.topo.lsa_first,
+        lsa_rank: symmetric.team.topo.lsa_rank,
         own_mappings: Mutex::default(),
         addresses: views.iter().map(|view| view.address()).collect(),
     });

@@ -1,6 +1,6 @@
 //! What every rank tells every other when a communicator is made. Fixed little-endian layout, checked when it arrives.
 
-use super::CommConfig;
+use super::Config;
 use crate::bootstrap::FdAddress;
 use crate::device::{Device, Kind};
 use crate::error::Result;
@@ -62,7 +62,7 @@ pub struct PeerInfo {
 
 impl PeerInfo {
     /// This rank.
-    pub fn own(rank: u32, origin: Origin, config: &CommConfig, device: &dyn Device, fd_address: FdAddress) -> Result<Self> {
+    pub fn own(rank: u32, origin: Origin, config: &Config, device: &dyn Device, fd_address: FdAddress) -> Result<Self> {
         Ok(Self {
             rank,
             version: crate::layout::NCCL_VERSION_CODE as u32,

@@ -2,9 +2,9 @@
 //!
 //! Numbers are never reused, so a destroyed handle stays known as destroyed, and garbage is known as garbage.
 
-use super::Comm;
-use super::group::{Progress, Told};
 use crate::bootstrap::Cancel;
+use crate::comm::group::{Progress, Told};
+use crate::comm::{Comm, finish};
 use crate::error::{Code, Error, Result};
 use crate::layout::ncclComm_t;
 use crate::process::PerProcess;
@@ -112,6 +112,11 @@ fn insert(state: State) -> ncclComm_t {
     })
 }
 
+/// From now on the end of the process says goodbye for communicators that nobody destroyed.
+pub fn watch_exit() {
+    process::watch_exit(|status| finish::goodbye(status, all()));
+}
+
 /// A handle for a communicator that does not exist yet.
 pub fn reserve() -> (ncclComm_t, Arc<Pending>) {
     let pending = Arc::new(Pending { cancel: Cancel::new(), begun: AtomicBool::new(false), aborted: AtomicBool::new(false) });
@@ -137,7 +142,7 @@ pub fn settle(handle: ncclComm_t, result: Result<Arc<Comm>>) -> Option<Arc<Comm>
 }
 
 /// Every communicator of this process that lives.
-pub fn all() -> Vec<Arc<Comm>> {
+fn all() -> Vec<Arc<Comm>> {
     let live = |state: &State| if let State::Live(comm) = state { Some(comm.clone()) } else { None };
     with(|table| table.entries.values().filter_map(live).collect())
 }

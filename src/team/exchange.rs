@@ -1,0 +1,115 @@
+//! How ranks get at each other's physical memory: the same object within a process, a descriptor over the bootstrap's
+//! socket from another process of this machine, nothing from another machine.
+
+use super::{Said, Team};
+use crate::bail;
+use crate::device::{Device, Physical};
+use crate::error::Result;
+use crate::process::PerProcess;
+use crate::sync::Mutex;
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// What ranks of this process offer each other, by (communicator, rank, key).
+type Offers = BTreeMap<(u64, u32, u64), Arc<dyn Physical>>;
+static OFFERS: PerProcess<Mutex<Offers>> = PerProcess::new();
+
+/// [`Device::import`] or [`Device::import_shared`].
+pub(crate) type Import = fn(&dyn Device, OwnedFd, usize) -> Result<Arc<dyn Physical>>;
+
+/// Memory that the other ranks may take, until this is dropped.
+pub(crate) struct Offer<'a> {
+    team: &'a Team,
+    key: u64,
+    published: bool,
+}
+
+impl<'a> Offer<'a> {
+    /// Makes `mine` available; the others learn the key from [`Offer::words`] in a round.
+    pub fn new(team: &'a Team, mine: &Arc<dyn Physical>) -> Result<Self> {
+        let key = team.offers.fetch_add(1, Ordering::Relaxed) + 1;
+        let me = &team.peers[team.rank as usize];
+        let published = team.peers.iter().any(|peer| peer.machine == me.machine && peer.process != me.process);
+        if published {
+            team.bootstrap.publish(key, mine.export()?);
+        }
+        OFFERS.lock().insert((team.hash, team.rank, key), mine.clone());
+        Ok(Self { team, key, published })
+    }
+
+    /// What the others need to take it.
+    pub fn words(&self, mine: &Arc<dyn Physical>) -> [u64; 2] {
+        [self.key, mine.bytes() as u64]
+    }
+
+    /// Every rank's memory, by world rank; `import` takes what another process sent. `words` are the offers of all ranks.
+    /// Ends when all have been taken here, so the offer must stand until a later round has passed.
+    pub fn take_all(
+        &self,
+        mine: &Arc<dyn Physical>,
+        words: &[[u64; 2]],
+        import: Import,
+    ) -> Result<Vec<Option<Arc<dyn Physical>>>> {
+        let mut all = Vec::with_capacity(words.len());
+        for (rank, &words) in (0..).zip(words) {
+            all.push(if rank == self.team.rank { Some(mine.clone()) } else { self.team.take(rank, words, import)? });
+        }
+        Ok(all)
+    }
+}
+
+impl Team {
+    /// The memory of rank `rank`, another one, whose offer is `words`; `None` on another machine.
+    pub(crate) fn take(&self, rank: u32, [key, bytes]: [u64; 2], import: Import) -> Result<Option<Arc<dyn Physical>>> {
+        let (me, peer) = (&self.peers[self.rank as usize], &self.peers[rank as usize]);
+        if peer.process == me.process {
+            match OFFERS.lock().get(&(self.hash, rank, key)) {
+                Some(physical) => Ok(Some(physical.clone())),
+                None => {
+                    bail!(InternalError, 53, "memory of rank {rank} is gone | offer {key} of this process | fix: report this")
+                }
+            }
+        } else if peer.machine == me.machine {
+            let fd = self.bootstrap.fetch(&peer.fd_address, rank, key)?;
+            Ok(Some(import(&*self.device, fd, bytes as usize).map_err(|error| error.by(rank))?))
+        } else {
+            Ok(None)
+        }
+    }
+
+    /// Collective: every rank's memory of [`Device::create_shared`], by world rank; `None` for ranks on other machines. `what`
+    /// names the step. A rank that has no memory to give says why, and all fail.
+    pub fn exchange(&self, what: &str, mine: Result<Arc<dyn Physical>>) -> Result<Vec<Option<Arc<dyn Physical>>>> {
+        let offer = mine.and_then(|mine| Ok((Offer::new(self, &mine)?, mine)));
+        let said = offer.as_ref().map(|(offer, mine)| Said { agreed: Vec::new(), own: offer.words(mine).to_vec() });
+        let all = self.round(what, said.map_err(Clone::clone))?;
+        let (offer, mine) = offer?;
+        let taken = offers_of(&all, 0)
+            .and_then(|words| offer.take_all(&mine, &words, |device, fd, bytes| device.import_shared(fd, bytes)));
+        self.done(&format!("{what}, mapped"), &taken)?;
+        taken
+    }
+}
+
+impl Drop for Offer<'_> {
+    fn drop(&mut self) {
+        if self.published {
+            self.team.bootstrap.withdraw(self.key);
+        }
+        OFFERS.lock().remove(&(self.team.hash, self.team.rank, self.key));
+    }
+}
+
+/// The offers in every rank's own words, from word `at` on.
+pub(crate) fn offers_of(all: &[Said], at: usize) -> Result<Vec<[u64; 2]>> {
+    let mut offers = Vec::with_capacity(all.len());
+    for (rank, said) in all.iter().enumerate() {
+        match said.own.get(at..).and_then(|words| words.first_chunk::<2>()) {
+            Some(words) => offers.push(*words),
+            None => bail!(RemoteError, 53, "rank {rank} offered no memory | fix: load the same libginrs on every rank"),
+        }
+    }
+    Ok(offers)
+}

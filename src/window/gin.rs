@@ -1,0 +1,75 @@
+//! GIN of a communicator: connected at its first use (spec host 4.2) and told of all windows that exist, and of each new one.
+
+use super::standing::{Window, gin_wins};
+use super::{Windows, structs};
+use crate::device::{DevPtr, Device};
+use crate::error::Result;
+use crate::gin::Gin;
+use crate::log;
+use std::sync::Arc;
+
+impl Windows {
+    /// GIN, if it is active.
+    pub fn gin(&self) -> Option<Arc<Gin>> {
+        self.gin.lock().clone()
+    }
+
+    /// Collective. GIN, connected now if it was not; registers every window and gives it its handles. When it fails on one rank it
+    /// fails on all, and a later call tries again.
+    pub fn activate_gin(&self) -> Result<Arc<Gin>> {
+        if let Some(gin) = self.gin() {
+            return Ok(gin);
+        }
+        let gin = Gin::connect(self.team())?;
+        let registered = self.register_all(&gin);
+        if let Err(error) = self.team().done("gin activation", &registered) {
+            self.forget_all();
+            gin.stop();
+            return Err(error);
+        }
+        *self.gin.lock() = Some(gin.clone());
+        Ok(gin)
+    }
+
+    /// Until what kernels of this rank have posted is done. Kernels may have ended with signals still on their way: nobody
+    /// waits for those at the sender. After an abort nothing is left to wait for.
+    pub fn drain(&self) -> Result<()> {
+        match self.gin().map_or(Ok(()), |gin| gin.drain()) {
+            Err(_) if self.team().failure().is_some() => Ok(()),
+            result => result,
+        }
+    }
+
+    /// The communicator goes: nothing of GIN moves any more.
+    pub fn stop_gin(&self) {
+        if let Some(gin) = self.gin() {
+            gin.stop();
+        }
+    }
+
+    /// Under the lock: a window that another thread takes away meanwhile takes its registration with it.
+    fn register_all(&self, gin: &Arc<Gin>) -> Result<()> {
+        let team = self.team();
+        let mut state = self.state.lock();
+        state.windows.iter_mut().try_for_each(|(&at, window)| {
+            window.gin = Some(gin.register(team, &window.memory, window.place)?);
+            write_gin_fields(&*team.device, at, window, gin.n_contexts())
+        })
+    }
+
+    fn forget_all(&self) {
+        let mut state = self.state.lock();
+        for (&at, window) in &mut state.windows {
+            window.gin = None;
+            if let Err(error) = write_gin_fields(&*self.team().device, at, window, 0) {
+                // No kernel has a context to use them with.
+                log::error(&error);
+            }
+        }
+    }
+}
+
+fn write_gin_fields(device: &dyn Device, at: DevPtr, window: &mut Window, contexts: u32) -> Result<()> {
+    window.shadow.ginWins = gin_wins(window.gin.as_ref(), contexts);
+    structs::write(device, at, &window.shadow)
+}

@@ -1,0 +1,154 @@
+//! What kernels see of windows: a struct for each, and their table.
+
+use super::Windows;
+use super::structs::Structs;
+use super::table::{Slot, WindowTable};
+use crate::device::DevPtr;
+use crate::error::Result;
+use crate::gin::Registered;
+use crate::layout::{NCCL_GIN_MAX_CONTEXTS, ncclWindow_vidmem};
+use crate::symmetric::{Place, SymMemory};
+use crate::team::Team;
+use crate::{bail, log};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Drops in this order: what stands on memory before the memory.
+#[derive(Default)]
+pub(super) struct State {
+    pub windows: HashMap<DevPtr, Window>,
+    table: Option<WindowTable>,
+    structs: Structs,
+    last_window: u64,
+}
+
+/// A window that stands in the table.
+pub(super) struct Window {
+    /// Once GIN is active. Goes before the memory.
+    pub gin: Option<Registered>,
+    pub memory: Arc<SymMemory>,
+    pub place: Place,
+    pub shadow: ncclWindow_vidmem,
+    pub entry: Slot,
+    /// Made by ncclCommWindowRegister, over these; the others belong to device communicators.
+    pub user: Option<UserRange>,
+}
+
+/// What a user registered.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct UserRange {
+    /// In the user's addresses.
+    pub base: DevPtr,
+    pub bytes: u64,
+    /// NCCL_WIN_COLL_SYMMETRIC.
+    pub symmetric: bool,
+}
+
+/// In a window's padding where its memory is this rank's own GPU's (include/ginrs_device/marker.h): its copy engine sees what a
+/// kernel has released to the GPU.
+const MARKER_GPU: u32 = 0x3252_5347;
+
+impl State {
+    /// The place of a new window. Every rank that comes this far calls it, also one that fails afterwards: numbers stay alike.
+    pub fn place(&mut self, start: u64, bytes: u64) -> Place {
+        self.last_window += 1;
+        Place { number: self.last_window, start, bytes }
+    }
+
+    /// The table, made at first use.
+    pub fn table(&mut self, team: &Team) -> Result<&mut WindowTable> {
+        if self.table.is_none() {
+            self.table = Some(WindowTable::new(&*team.device, &team.abort)?);
+        }
+        Ok(self.table.as_mut().expect("made above"))
+    }
+
+    /// See [`Windows::symmetric_at`].
+    pub fn symmetric_at(&self, at: DevPtr, bytes: u64) -> Option<(DevPtr, u64)> {
+        let holds = |user: &UserRange| {
+            user.symmetric && at.checked_sub(user.base).is_some_and(|o| o <= user.bytes && bytes <= user.bytes - o)
+        };
+        self.windows.iter().find_map(|(win, window)| Some((*win, at - window.user.filter(holds)?.base)))
+    }
+}
+
+impl Windows {
+    /// Makes the window `place` over `memory`, whose use it takes over (and gives back on error). `user` is what the user
+    /// registered; None for a window that cannot be found by address.
+    pub(super) fn add(&self, memory: &Arc<SymMemory>, place: Place, user: Option<UserRange>) -> Result<DevPtr> {
+        let gin = self.gin().map(|gin| gin.register(self.team(), memory, place)).transpose();
+        let made = gin.and_then(|gin| self.enter(memory, place, user, gin));
+        if made.is_err() {
+            self.symmetric.release(memory);
+        }
+        made
+    }
+
+    /// Its struct and its entry in the table.
+    fn enter(&self, memory: &Arc<SymMemory>, place: Place, user: Option<UserRange>, gin: Option<Registered>) -> Result<DevPtr> {
+        let contexts = self.gin().map_or(0, |gin| gin.n_contexts());
+        let (team, space) = (self.team(), self.symmetric.space()?);
+        let offset = memory.big_offset + place.start;
+        let shadow = ncclWindow_vidmem {
+            winHost: memory.id,
+            lsaFlatBase: space.base() + offset,
+            lsaRank: team.topo.lsa_rank as i32,
+            worldRank: team.rank as i32,
+            stride4G: (space.stride() >> 32) as u32,
+            mcOffset4K: (offset >> 12) as u32,
+            ginOffset4K: (place.start >> 12) as u32,
+            marker: if memory.on_gpu { MARKER_GPU } else { 0 },
+            ginWins: gin_wins(gin.as_ref(), contexts),
+        };
+        let device = &*team.device;
+        let mut state = self.state.lock();
+        state.table(team)?;
+        let at = state.structs.put(device, &shadow, place.bytes)?;
+        let base = user.map_or(0, |user| user.base);
+        let entry = match state.table(team)?.insert(device, base, place.bytes, at) {
+            Ok(entry) => entry,
+            Err(error) => {
+                state.structs.take_back(device, at).unwrap_or_else(|left| log::error(&left));
+                return Err(error);
+            }
+        };
+        state.windows.insert(at, Window { gin, memory: memory.clone(), place, shadow, entry, user });
+        Ok(at)
+    }
+
+    /// Takes a window away, whoever made it. Local and at once.
+    ///
+    /// An error of the device is told, and takes nothing back: the window is gone and its memory given back all the same.
+    pub(crate) fn remove(&self, win: DevPtr) -> Result<()> {
+        let team = self.team();
+        let mut cleared = Ok(());
+        let window = {
+            let mut state = self.state.lock();
+            let Some(window) = state.windows.remove(&win) else {
+                bail!(
+                    InvalidArgument,
+                    57,
+                    "unknown window | {} | {win:#x} is no window of this communicator | fix: pass what ncclCommWindowRegister gave, \
+                     once",
+                    team.tag()
+                );
+            };
+            // As with memory (`symmetric`): a kernel that an abort released may still read them.
+            if team.failure().is_none() {
+                let entry = state.table.as_mut().map_or(Ok(()), |table| table.remove(&*team.device, window.entry));
+                cleared = entry.and(state.structs.take_back(&*team.device, win));
+            }
+            window
+        };
+        let Window { gin, memory, .. } = window;
+        drop(gin);
+        self.symmetric.release(&memory);
+        cleared
+    }
+}
+
+/// `ginWins`: the window's handle in each context that there is.
+pub(super) fn gin_wins(gin: Option<&Registered>, contexts: u32) -> [u64; NCCL_GIN_MAX_CONTEXTS] {
+    let handle = gin.map_or(0, Registered::handle);
+    std::array::from_fn(|context| if context < contexts as usize { handle } else { 0 })
+}

@@ -2,6 +2,10 @@
 //!
 //! A message says what failed, where, what was measured and how to mend it, parted by ` | `:
 //! `window start is misaligned | rank 1, window 3 | offset 0x200, must be a multiple of 4096 | fix: use ncclMemAlloc`.
+//!
+//! Imports from no other module.
+
+#![forbid(unsafe_code)]
 
 use std::fmt;
 

@@ -2,62 +2,20 @@
 //!
 //! A step takes a resource that can run out (a descriptor, memory, a mapping, a thread) or is a round of an exchange. Production code
 //! says so with [`step`] where it does it; one relaxed load where nothing is planted.
+//!
+//! Imports from sync, config and log.
 
-use crate::process::PerProcess;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, PerProcess};
 use crate::{config, hint};
 use rustix::io::Errno;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
-/// What GINRS_FAULT may be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// `panic:ncclX`: that function panics.
-    Panic(String),
-    /// `random`: the system has no random bytes.
-    Random,
-    /// `fail:WHICH`: that step fails.
-    Fail(Which),
-    /// `exit:WHICH`: the process ends at that step.
-    Exit(Which),
-    /// `slow:WHICH`: that step takes a second: other threads go first.
-    Slow(Which),
-}
-
-/// Which step.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Which {
-    /// The nth of this process, counted from 1.
-    Nth(u64),
-    /// Every one of that name.
-    Named(String),
-}
-
-/// What it may be, for people.
-pub const FORMS: &str =
-    "one of panic:ncclX, random, fail:WHICH, exit:WHICH, slow:WHICH, where WHICH is a step's name or number from 1";
-
-/// None for what is no fault.
-pub fn parse(text: &str) -> Option<Fault> {
-    let which = |text: &str| match text.parse() {
-        Ok(0) => None,
-        Ok(n) => Some(Which::Nth(n)),
-        Err(_) => (!text.is_empty()).then(|| Which::Named(text.into())),
-    };
-    match text.split_once(':') {
-        None => (text == "random").then_some(Fault::Random),
-        Some(("panic", name)) => name.starts_with("nccl").then(|| Fault::Panic(name.into())),
-        Some(("fail", text)) => which(text).map(Fault::Fail),
-        Some(("exit", text)) => which(text).map(Fault::Exit),
-        Some(("slow", text)) => which(text).map(Fault::Slow),
-        Some(_) => None,
-    }
-}
+pub use config::fault::{Fault, Which};
 
 /// The one that is set.
 pub fn set() -> Option<Fault> {
-    parse(&config::text("GINRS_FAULT")?)
+    config::fault::parse(&config::text("GINRS_FAULT")?)
 }
 
 const UNREAD: u8 = 0;
@@ -129,20 +87,4 @@ pub fn plant(fault: Option<Fault>) -> Option<String> {
     let before = std::mem::replace(&mut *PLAN.lock(), Plan { fault, steps: 0, struck: None });
     STATE.store(if strikes { PLANTED } else { NONE }, Ordering::Relaxed);
     before.struck
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_no_fault_is_none() {
-        assert_eq!(parse("panic:ncclGetVersion"), Some(Fault::Panic("ncclGetVersion".into())));
-        assert_eq!(parse("random"), Some(Fault::Random));
-        assert_eq!(parse("fail:12"), Some(Fault::Fail(Which::Nth(12))));
-        assert_eq!(parse("exit:peer info"), Some(Fault::Exit(Which::Named("peer info".into()))));
-        for text in ["", "randon", "random:", "fail", "fail:", "fail:0", "exit:0", "panic:", "panic:main", "die:3", ":"] {
-            assert_eq!(parse(text), None, "{text:?}");
-        }
-    }
 }

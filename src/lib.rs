@@ -20,12 +20,20 @@ pub mod device;
 pub mod abi;
 pub mod layout;
 
-pub mod config;
-pub mod error;
-pub mod fault;
-pub mod log;
-pub mod panic;
 mod peer_process;
+
+// The ground, from the top down: each imports from those below it alone.
 pub mod process;
-pub mod seq;
+
+pub mod fault;
+
+pub mod log;
+
+pub mod config;
+
+pub mod panic;
 pub mod sync;
+
+pub mod error;
+pub mod seq;
+pub mod text;

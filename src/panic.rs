@@ -1,4 +1,8 @@
 //! A panic is a bug of ours: it becomes an error that keeps the message, and never crosses into C or ends a thread silently.
+//!
+//! Imports from error.
+
+#![forbid(unsafe_code)]
 
 use crate::error::{Code, Error};
 use std::any::Any;
@@ -18,7 +22,8 @@ pub fn catch<T, E: From<Error>>(place: &str, body: impl FnOnce() -> Result<T, E>
     })
 }
 
-fn text_of(payload: &(dyn Any + Send)) -> &str {
+/// What a panic said.
+pub fn text_of(payload: &(dyn Any + Send)) -> &str {
     let text = payload.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("panic without a message")
 }

@@ -1,4 +1,8 @@
 //! An index that wraps. Every index of a queue is one, so that no code compares two of them with `<`.
+//!
+//! Imports from no other module.
+
+#![forbid(unsafe_code)]
 
 /// A 32-bit index that counts modulo 2^32.
 ///

@@ -80,7 +80,7 @@ fn no_static_holds_a_lock_that_a_forked_child_would_wait_for() {
         let harmless = HARMLESS.iter().any(|start| kind.starts_with(start)) || KNOWN.iter().any(|(known, _)| known == name);
         assert!(
             harmless,
-            "{place}: static {name}: {kind}\nfix: make it a PerProcess (src/process.rs), or say here why it may stay"
+            "{place}: static {name}: {kind}\nfix: make it a PerProcess (src/sync/per_process.rs), or say here why it may stay"
         );
     }
 }

@@ -6,7 +6,7 @@ use crate::error::{Code, Error, Result};
 use crate::fault::{self, Fault};
 use crate::layout::{ncclComm_t, ncclResult_t};
 use crate::panic::catch;
-use crate::{bail, config, log, trace};
+use crate::{bail, log, trace};
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -63,7 +63,7 @@ pub fn run(name: &'static str, arguments: Arguments, body: impl FnOnce() -> Outc
 
 /// What every call does first: settings are reported once per process, and a planted fault strikes.
 fn begin<T>(name: &str, body: impl FnOnce() -> T) -> T {
-    config::report();
+    log::report();
     if matches!(fault::set(), Some(Fault::Panic(wanted)) if wanted == name) {
         panic!("GINRS_FAULT asks {name} to panic");
     }

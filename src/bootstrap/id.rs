@@ -6,7 +6,7 @@ use super::fixed;
 use super::service::Service;
 use crate::error::{Error, Result};
 use crate::process::random;
-use crate::{bail, config};
+use crate::{bail, config, log};
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 use zeroize::Zeroize;
@@ -25,7 +25,7 @@ impl UniqueId {
     /// A new id. Its root listens in this process from now on and serves one communicator, also when only forked children join it.
     /// Under NCCL_COMM_ID: the id of that meeting point, where rank 0 will listen.
     pub fn create() -> Result<Self> {
-        config::report();
+        log::report();
         if let Some(point) = config::text("NCCL_COMM_ID") {
             return fixed::id_of(&point, config::text("GINRS_SECRET"));
         }

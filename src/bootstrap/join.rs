@@ -14,7 +14,7 @@ use super::root::{Progress, late};
 use super::service::Service;
 use super::wire::{Entry, Frame, MAX_FRAME};
 use crate::error::{Code, Error, Result};
-use crate::{bail, config, warn};
+use crate::{bail, config, log, warn};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ const SLACK: Duration = Duration::from_millis(1500);
 
 /// Takes a seat for `rank` and meets the others.
 pub(super) fn join(id: &UniqueId, rank: u32, n_ranks: u32, cancel: &Cancel) -> Result<(Arc<Port>, Arc<Mailbox>)> {
-    config::report();
+    log::report();
     let service = Service::get()?;
     if !id.is_fixed() {
         return join_at(service, id, rank, n_ranks, cancel);

@@ -3,7 +3,7 @@
 
 use super::address::Address;
 use crate::error::{Code, Error};
-use crate::log::printable;
+use crate::text::printable;
 use std::collections::HashMap;
 use std::sync::Arc;
 

@@ -5,8 +5,7 @@
 
 use super::Comm;
 use crate::error::Result;
-use crate::process::PerProcess;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, PerProcess};
 use crate::{bail, log};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};

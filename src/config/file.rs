@@ -41,9 +41,8 @@ mod tests {
     fn what_may_block_or_never_end_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-        let fifo = std::ffi::CString::new(path("fifo")).unwrap();
-        // SAFETY: a terminated path.
-        assert_eq!(unsafe { libc::mkfifo(fifo.as_ptr(), 0o600) }, 0);
+        let owner = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, path("fifo"), rustix::fs::FileType::Fifo, owner, 0).unwrap();
         for odd in [path("fifo").as_str(), "/dev/zero", "/dev/tty", "/tmp"] {
             assert!(settings(odd).is_some_and(|read| read.is_err()), "{odd}");
         }

@@ -1,6 +1,7 @@
 //! What a variable may hold, by type: one place that reads texts and says what is wrong with them.
 
-use crate::fault;
+use super::fault;
+use crate::text::printable;
 
 /// The type of a variable, its range and its default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +23,7 @@ pub enum Kind {
     Name(&'static [&'static str]),
     /// Some of these words, comma-separated; ALL, and ^ in front for all but these; unset by default.
     Names(&'static [&'static str]),
-    /// What [`crate::fault`] plants; unset by default.
+    /// What [`super::fault`] has; unset by default.
     Fault,
     /// Any text; unset by default.
     Text,
@@ -74,7 +75,7 @@ impl Kind {
             Kind::Name(names) => (!names.iter().any(|name| name.eq_ignore_ascii_case(text.trim()))).then(|| self.ignored()),
             Kind::Names(names) => {
                 let odd = items(text).find(|item| !is_all(item) && !names.iter().any(|name| name.eq_ignore_ascii_case(item)))?;
-                Some(format!("has \"{}\", which is left out", crate::log::printable(odd, 40)))
+                Some(format!("has \"{}\", which is left out", printable(odd, 40)))
             }
             Kind::Fault => fault::parse(text).is_none().then(|| self.ignored()),
             Kind::Text | Kind::Secret | Kind::Checked(_) | Kind::Theirs(_) => None,

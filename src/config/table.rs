@@ -1,7 +1,7 @@
 //! The table of variables, from which docs/environment.md is made.
 
 use super::kind::Kind;
-use crate::log::{LEVEL_NAMES, SUBSYSTEMS};
+use super::verbosity::{LEVEL_NAMES, SUBSYSTEMS};
 use Kind::{Checked, Fault, Flag, Name, Names, PowerOfTwo, Secret, Text, Theirs};
 
 /// One variable.

@@ -4,8 +4,7 @@
 //! hit memory that is mapped.
 
 use super::Device;
-use crate::process::PerProcess;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, PerProcess};
 use std::any::Any;
 use std::sync::Arc;
 

@@ -1,8 +1,7 @@
 //! The end of the process through exit(): who says goodbye, and how service threads leave the driver before it is shut down.
 
-use super::PerProcess;
 use crate::error::Error;
-use crate::sync::Found;
+use crate::sync::{Found, PerProcess};
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};

@@ -6,8 +6,7 @@
 use crate::bail;
 use crate::device::{DevPtr, Device, Kind, Physical, Reservation};
 use crate::error::Result;
-use crate::process::PerProcess;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, PerProcess};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 

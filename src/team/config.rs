@@ -27,7 +27,7 @@ impl Default for Config {
 pub const MOST_CTAS: i32 = 64;
 
 impl Config {
-    /// The environment overrides; what it says that cannot be meant is passed over (config::report tells it).
+    /// The environment overrides; what it says that cannot be meant is passed over (log::report tells it).
     pub fn with_environment(mut self) -> Self {
         let number = |name: &str| i32::try_from(config::int(name)).ok().filter(|&value| value != NCCL_CONFIG_UNDEF_INT);
         self.blocking = number("NCCL_COMM_BLOCKING").map_or(self.blocking, |value| value == 1);

@@ -280,7 +280,7 @@ impl Group {
                 if let Err(panic) = std::panic::catch_unwind(raise) {
                     warn!(
                         "GINRS-E002 a listener of an abort panicked | rank {rank} | {} | fix: report this",
-                        crate::process::panic_text(&*panic)
+                        crate::panic::text_of(&*panic)
                     );
                 }
             }

@@ -1,8 +1,7 @@
 //! What the exported requirement helpers were asked for, by the address of the handle that they filled: a requirement entry
 //! says how many bytes, not what for, but it carries that address.
 
-use crate::process::PerProcess;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, PerProcess};
 use std::collections::VecDeque;
 
 /// Words of a resource buffer that kernels wait on.

@@ -5,8 +5,7 @@ use crate::bail;
 use crate::device::memfd::Memfd;
 use crate::device::{Allocation, DevPtr, Device, Physical};
 use crate::error::Result;
-use crate::process::PerProcess;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, PerProcess};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -25,9 +25,8 @@ use super::{
 use crate::bail;
 use crate::error::Result;
 use crate::log;
-use crate::process::PerProcess;
-use crate::sync::Mutex;
 use crate::sync::OnceCell;
+use crate::sync::{Mutex, PerProcess};
 use context::Context;
 use driver::cu;
 use facts::Facts;

@@ -3,18 +3,22 @@
 //! The environment wins over NCCL_CONF_FILE (or ~/.nccl.conf), which wins over /etc/nccl.conf. Read once per process; a forked
 //! child reads again. Numbers are NCCL's (strtoll with base 0), but what NCCL would silently take for another number is told,
 //! and the default is used.
+//!
+//! Imports from error, sync and text. `log` prints what was read and what is wrong with it.
 
-use crate::log::{self, printable};
-use crate::process::PerProcess;
-use crate::{hint, info};
+#![forbid(unsafe_code)]
+
+use crate::sync::PerProcess;
+use crate::text::printable;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+pub mod fault;
 pub mod file;
 mod kind;
 mod names;
 mod table;
+pub mod verbosity;
 pub use kind::{Kind, mask};
 pub use table::{TABLE, Var};
 
@@ -22,7 +26,6 @@ pub use table::{TABLE, Var};
 struct Settings {
     values: BTreeMap<String, Value>,
     complaints: Vec<String>,
-    reported: AtomicBool,
 }
 
 struct Value {
@@ -50,23 +53,18 @@ pub fn seconds(name: &str) -> Duration {
     Duration::from_secs(int(name).max(0).unsigned_abs())
 }
 
-/// Says once per process what was set and from where (NCCL_DEBUG=INFO), and warns of what cannot be meant.
-/// Called by the first thing that a program does with the library.
-pub fn report() {
-    let settings = settings();
-    if settings.reported.swap(true, Ordering::AcqRel) {
-        return;
-    }
-    log::version_line();
-    for complaint in &settings.complaints {
-        hint!("{complaint}");
-    }
-    for var in TABLE {
-        if let Some(value) = settings.values.get(var.name) {
-            let shown = if var.kind == Kind::Secret { "(secret)" } else { &value.text };
-            info!(ENV, "{} set by {} to {shown}", var.name, value.source);
-        }
-    }
+/// What was read and cannot be meant, a line each, in the form of a warning.
+pub fn complaints() -> &'static [String] {
+    &settings().complaints
+}
+
+/// What was set: the variable, its text as a log may show it, and where it stands.
+pub fn set() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+    TABLE.iter().filter_map(|var| {
+        let value = settings().values.get(var.name)?;
+        let shown = if var.kind == Kind::Secret { "(secret)" } else { value.text.as_str() };
+        Some((var.name, shown, value.source.as_str()))
+    })
 }
 
 fn settings() -> &'static Settings {
@@ -81,7 +79,7 @@ fn settings() -> &'static Settings {
 
 impl Settings {
     fn load(environment: Vec<(String, String)>, home: &str, read: impl Fn(&str) -> Option<Result<String, String>>) -> Self {
-        let mut own = Self { values: BTreeMap::new(), complaints: Vec::new(), reported: AtomicBool::new(false) };
+        let mut own = Self { values: BTreeMap::new(), complaints: Vec::new() };
         let mut chosen_file = None;
         for (name, text) in environment {
             if name == "NCCL_CONF_FILE" && !text.is_empty() {

@@ -4,19 +4,25 @@
 //! Each line is one write(2): lines of threads and processes never mix, and a forked child finds no lock that was held.
 //! Where NCCL_DEBUG is unset NCCL prints nothing; we print warnings on stderr, because a failure must not be silent and a
 //! program's stdout is its own.
+//!
+//! Imports from error, sync, text and config.
 
 use crate::config;
+use crate::config::verbosity::{LEVEL_NAMES, LEVELS, SUBSYSTEMS};
 use crate::error::Error;
-use crate::process::PerProcess;
+use crate::sync::PerProcess;
+use crate::text::printable;
 use std::cell::Cell;
 use std::ffi::c_char;
 use std::fmt::Arguments;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
-mod printable;
+mod settings;
 mod time;
-pub use printable::printable;
+
+pub use crate::config::verbosity::{Level, Subsys};
+pub use settings::report;
 
 /// `warn!("GINRS-E010 what failed | where | measured | fix: ..")`: a WARN line, kept for ncclGetLastError.
 #[macro_export]
@@ -49,65 +55,6 @@ macro_rules! trace {
         }
     };
 }
-
-/// What NCCL_DEBUG chooses; each level prints those before it too.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[allow(missing_docs)]
-pub enum Level {
-    None,
-    Version,
-    Warn,
-    Info,
-    Abort,
-    Trace,
-}
-
-const LEVELS: [Level; 6] = [Level::None, Level::Version, Level::Warn, Level::Info, Level::Abort, Level::Trace];
-
-/// Their names, as NCCL_DEBUG has them.
-pub const LEVEL_NAMES: [&str; 6] = ["NONE", "VERSION", "WARN", "INFO", "ABORT", "TRACE"];
-
-/// Names of NCCL_DEBUG_SUBSYS, in NCCL's order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, clippy::upper_case_acronyms)]
-pub enum Subsys {
-    INIT,
-    COLL,
-    P2P,
-    SHM,
-    NET,
-    GRAPH,
-    TUNING,
-    ENV,
-    ALLOC,
-    CALL,
-    PROXY,
-    NVLS,
-    BOOTSTRAP,
-    REG,
-    PROFILE,
-    RAS,
-}
-
-/// The names of [`Subsys`].
-pub const SUBSYSTEMS: [&str; 16] = [
-    "INIT",
-    "COLL",
-    "P2P",
-    "SHM",
-    "NET",
-    "GRAPH",
-    "TUNING",
-    "ENV",
-    "ALLOC",
-    "CALL",
-    "PROXY",
-    "NVLS",
-    "BOOTSTRAP",
-    "REG",
-    "PROFILE",
-    "RAS",
-];
 
 const DEFAULT_SUBSYSTEMS: u32 = 1 << Subsys::INIT as u32 | 1 << Subsys::BOOTSTRAP as u32 | 1 << Subsys::ENV as u32;
 
@@ -143,16 +90,6 @@ pub fn wants(level: Level, subsys: Subsys) -> bool {
 pub fn error(error: &crate::error::Error) {
     let at = std::panic::Location::caller();
     emit_warn(at.file(), at.line(), format_args!("{error}"));
-}
-
-/// The version line of NCCL_DEBUG=VERSION and above, once per process.
-pub fn version_line() {
-    static SAID: PerProcess<AtomicBool> = PerProcess::new();
-    let sink = sink();
-    let asked = !sink.to_stderr && sink.level.load(Ordering::Relaxed) >= Level::Version as u8;
-    if asked && !SAID.get(AtomicBool::default).swap(true, Ordering::AcqRel) {
-        sink.write(&format!("NCCL version 2.28.9 (ginrs {})\n", env!("CARGO_PKG_VERSION")));
-    }
 }
 
 #[doc(hidden)]

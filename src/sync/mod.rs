@@ -1,16 +1,20 @@
-//! Locks, once-cells, channels and atomics of the whole library, from one place.
+//! Locks, once-cells, values of a process, channels and atomics of the whole library, from one place.
 //!
 //! Not std's: its locks are compiled without ThreadSanitizer, which then reports races that are none; ours and crossbeam's are compiled
 //! with us. Under `cfg(loom)` the atomics are loom's: code that a model checker drives takes them from here and uses no locks.
+//!
+//! Imports from error.
 
 // Of statics and cells that no model checker drives: loom's cannot be made in a static.
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 pub use answer::{Give, Hear, Heard, answer};
 pub use lock::{Condvar, Mutex, MutexGuard};
+pub use per_process::PerProcess;
 
 mod answer;
 mod lock;
+mod per_process;
 
 /// Queues between threads. Only service threads wait at one: `answer` says why.
 pub use crossbeam_channel as channel;

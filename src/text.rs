@@ -1,4 +1,8 @@
 //! Texts of others (variables, files, messages of other processes) as they may stand in one line of a log.
+//!
+//! Imports from no other module.
+
+#![forbid(unsafe_code)]
 
 /// `text` with every character escaped that would move the cursor, colour the terminal, turn the direction of letters or begin
 /// another line, so that nobody can write lines of a log but the library. At most `most` bytes, and `...` where it was cut.

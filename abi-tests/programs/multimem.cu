@@ -4,6 +4,7 @@
 //   ginrs-run -n 3 ./multimem     also ./multimem --threads 4; TEAMS=halves: teams of every second rank
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <cuda_fp8.h>
 
 #include "../../examples-c/common/example.h"
 
@@ -143,6 +144,51 @@ __global__ void vectors(Bench b) {
   }
 }
 
+#ifdef __GINRS_CPU__  // GPUs have these from sm_100a on.
+// Four numbers of 8 bits: x, x/2, -x and what grows too large in sums.
+template <class F>
+__device__ uint32_t narrow4(float x, float large) {
+  const float values[4] = {x, x / 2, -x, large};
+  uint32_t word = 0;
+  for (int i = 0; i < 4; i++) word |= (uint32_t)F(values[i]).__x << (8 * i);
+  return word;
+}
+
+#define NARROW(name, F, largest, beyond)                                                                                         \
+  __device__ void narrow_##name(Bench const& b) {                                                                                \
+    int n = b.team.nRanks, rank = b.team.rank, sum = n * (n + 1) / 2;                                                            \
+    ncclLsaBarrierSession<ncclCoopThread> barrier(ncclCoopThread(), b.comm, b.team, b.barrier, 0, true, b.multimem);             \
+    uint32_t* mine = (uint32_t*)ncclGetLocalPointer(b.window, 0);                                                                \
+    uint32_t* all = (uint32_t*)ncclGetMultimemPointer(b.window, 0, b.multimem);                                                  \
+    for (int i = 0; i < 8; i++) mine[i] = narrow4<F>(rank + 1, largest);                                                         \
+    mine[3] = narrow4<F>(rank == 0 ? 16 : 1, 0); /* rounded once: 16 + 1 alone is 16 again */                                    \
+    barrier.sync(ncclCoopThread(), cuda::memory_order_acq_rel);                                                                  \
+    uint32_t w[4], least, most;                                                                                                  \
+    unsigned short h[2];                                                                                                         \
+    asm volatile("multimem.ld_reduce.relaxed.sys.global.add.acc::f16.v4." #name "x4 {%0, %1, %2, %3}, [%4];"                     \
+                 : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]) : "l"(all) : "memory");                                        \
+    asm volatile("multimem.ld_reduce.relaxed.sys.global.min." #name "x4 %0, [%1];" : "=r"(least) : "l"(all) : "memory");         \
+    asm volatile("multimem.ld_reduce.relaxed.sys.global.max." #name "x4 %0, [%1];" : "=r"(most) : "l"(all) : "memory");          \
+    asm volatile("multimem.ld_reduce.weak.global.add.v2." #name "x2 {%0, %1}, [%2];" : "=h"(h[0]), "=h"(h[1]) : "l"(all) : "memory"); \
+    uint32_t summed = (narrow4<F>(sum, 0) & 0xffffffu) | beyond << 24;                                                              \
+    expect(b, w[0], summed, "add.v4." #name "x4");                                                                               \
+    expect(b, w[2], summed, "add.v4." #name "x4");                                                                               \
+    expect(b, w[3] & 0xff, narrow4<F>(15 + n, 0) & 0xff, "add." #name "x4, rounded");                                            \
+    expect(b, least, (narrow4<F>(1, largest) & 0xff00ffffu) | (narrow4<F>(n, largest) & 0xff0000u), "min." #name "x4");           \
+    expect(b, most, (narrow4<F>(n, largest) & 0xff00ffffu) | (narrow4<F>(1, largest) & 0xff0000u), "max." #name "x4");            \
+    expect(b, h[0] | (uint32_t)h[1] << 16, summed, "add.v2." #name "x2");                                                        \
+    barrier.sync(ncclCoopThread(), cuda::memory_order_acq_rel);                                                                  \
+    if (rank == 0) asm volatile("multimem.st.relaxed.sys.global." #name "x4 [%0], %1;" ::"l"(all + 4), "r"(summed) : "memory");  \
+    barrier.sync(ncclCoopThread(), cuda::memory_order_acq_rel);                                                                  \
+    expect(b, mine[4], summed, "st." #name "x4");                                                                                \
+    expect(b, mine[5], narrow4<F>(rank + 1, largest), "st." #name "x4");                                                         \
+    barrier.sync(ncclCoopThread(), cuda::memory_order_acq_rel);                                                                  \
+  }
+NARROW(e4m3, __nv_fp8_e4m3, 448, 0x7fu)     // NaN: it has no infinity
+NARROW(e5m2, __nv_fp8_e5m2, 57344, 0x7cu)
+__global__ void narrow(Bench b) { narrow_e4m3(b), narrow_e5m2(b); }
+#endif
+
 // Each rank's element to all, in two epochs.
 __global__ void broadcast(Bench b, ncclLLA2AHandle handle) {
   ncclLLA2ASession<ncclCoopCta> a2a(ncclCoopCta(), b.comm, b.team, handle, 0, b.team.nRanks, true, b.multimem);
@@ -182,6 +228,9 @@ int runRank(Example& ex) {
   *b.wrong = 0;
   types<<<1, 1, 0, ex.stream>>>(b);
   vectors<<<1, 128, 0, ex.stream>>>(b);
+#ifdef __GINRS_CPU__
+  narrow<<<1, 1, 0, ex.stream>>>(b);
+#endif
   broadcast<<<1, 32, 0, ex.stream>>>(b, a2a);
   CUDACHECK(cudaStreamSynchronize(ex.stream));
   int wrong = *b.wrong;

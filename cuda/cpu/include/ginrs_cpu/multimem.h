@@ -22,16 +22,19 @@ struct Plain {
   static Value value(Word word, int) { return word; }
   static Word word(const Value* values) { return values[0]; }
 };
-/* Words of N numbers of 16 bits. Sums are kept in 32 bits and rounded once, with .acc::f32 and without. */
+/* Words of N narrow floats. Sums are kept in 32 bits and rounded once, whatever .acc says; one beyond the largest becomes infinity,
+ * or NaN where the format has no infinity. */
 template <class F, int N>
-struct Halves {
-  typedef std::conditional_t<N == 1, uint16_t, uint32_t> Word;
+struct Narrow {
+  static constexpr int kBits = 1 + F::kExponent + F::kMantissa;
+  static constexpr uint32_t kMask = (1u << kBits) - 1;
+  typedef typename ptx::WordOf<kBits * N / 8>::Type Word;
   typedef float Value;
   static constexpr int kParts = N;
-  static Value value(Word word, int part) { return static_cast<float>(decode<F>(word >> (16 * part) & 0xffff)); }
+  static Value value(Word word, int part) { return static_cast<float>(decode<F>(word >> (kBits * part) & kMask)); }
   static Word word(const Value* values) {
     Word word = 0;
-    for (int i = 0; i < N; i++) word = static_cast<Word>(word | encode<F>(values[i]) << (16 * i));
+    for (int i = 0; i < N; i++) word = static_cast<Word>(word | encode<F>(values[i]) << (kBits * i));
     return word;
   }
 };

@@ -2,7 +2,7 @@
 
 mod support;
 
-use ginrs::device::Device;
+use ginrs::device::Transfers;
 use ginrs::device::cpu::CpuDevice;
 use ginrs::gin::descriptor::{Descriptor, SignalOp};
 use ginrs::gin::proxy::Routes;

@@ -3,7 +3,7 @@
 
 mod support;
 
-use ginrs::device::{Device, cpu::CpuDevice};
+use ginrs::device::{Memory, cpu::CpuDevice};
 use ginrs::error::Code;
 use ginrs::gin::Backend;
 use ginrs::gin::descriptor::{Descriptor, SignalOp, Source};

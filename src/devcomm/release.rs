@@ -20,7 +20,7 @@ mod words;
 pub use helpers::{Waits, find, note};
 
 use super::Layout;
-use crate::device::{DevPtr, Device, Kind};
+use crate::device::{DevPtr, Device, Kind, Transfers};
 use crate::error::Result;
 use crate::layout::RESOURCE_HANDLE_UNIT;
 use crate::process;
@@ -43,7 +43,7 @@ impl Span {
         }
     }
 
-    fn sweep(&mut self, device: &dyn Device) -> Result<()> {
+    fn sweep(&mut self, device: &dyn Transfers) -> Result<()> {
         match self {
             Span::Barrier(inboxes) => inboxes.sweep(device),
             Span::Lines(lines) => lines.sweep(device),
@@ -230,7 +230,7 @@ mod tests {
     use super::*;
     use crate::device::cpu::CpuDevice;
 
-    fn word(device: &dyn Device, at: DevPtr) -> u32 {
+    fn word(device: &dyn Transfers, at: DevPtr) -> u32 {
         let mut bytes = [0; 4];
         device.read(at, &mut bytes).unwrap();
         u32::from_le_bytes(bytes)

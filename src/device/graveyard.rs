@@ -1,20 +1,21 @@
-//! The CPU device's [`Device::bury`]: memory that kernels may still touch after its owner has gone, kept until the device is idle.
+//! The CPU device's [`Lifetime::bury`]: memory that kernels may still touch after its owner has gone, kept until the device is idle.
 //!
 //! Abort and destroy return at once; a kernel that they released still runs to its end, and its last loads and stores must
 //! hit memory that is mapped.
+#![forbid(unsafe_code)]
 
-use super::Device;
+use super::Lifetime;
 use crate::sync::{Mutex, PerProcess};
 use std::any::Any;
 use std::sync::Arc;
 
-type Grave = (Arc<dyn Device>, Box<dyn Any + Send>);
+type Grave = (Arc<dyn Lifetime>, Box<dyn Any + Send>);
 
 /// A forked child never drops what its parent buried.
 static GRAVES: PerProcess<Mutex<Vec<Grave>>> = PerProcess::new();
 
 /// Drops `remains` now if no kernel runs on `device`, else at a later [`sweep`] (each burial sweeps too).
-pub fn bury(device: Arc<dyn Device>, remains: Box<dyn Any + Send>) {
+pub fn bury(device: Arc<dyn Lifetime>, remains: Box<dyn Any + Send>) {
     sweep();
     if !device.idle() {
         GRAVES.lock().push((device, remains));

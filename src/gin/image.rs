@@ -8,7 +8,7 @@
 //!
 //! All contexts of one kind share one allocation, so that one transfer reads or writes them.
 
-use crate::device::{DevPtr, Device, DeviceMemory};
+use crate::device::{DevPtr, DeviceMemory, Memory, Transfers};
 use crate::error::Result;
 use crate::seq::Seq;
 
@@ -71,7 +71,7 @@ pub(super) struct Direct {
 
 impl Images {
     /// Zeroed memory for `contexts` contexts of `ranks` queues.
-    pub(super) fn new(device: &dyn Device, contexts: u32, ranks: u32) -> Result<Self> {
+    pub(super) fn new(device: &dyn Memory, contexts: u32, ranks: u32) -> Result<Self> {
         let (contexts, ranks) = (contexts as usize, ranks as usize);
         let memory = device.objects(contexts * (BLOCK + 2 * row(ranks)))?;
         Ok(Self { memory, contexts, ranks })
@@ -91,7 +91,7 @@ impl Images {
     }
 
     /// Writes all contexts and the first value of all indices. Before any kernel knows the contexts.
-    pub(super) fn fill(&self, device: &dyn Device, images: &[Image], first: impl Fn(u32) -> Seq) -> Result<()> {
+    pub(super) fn fill(&self, device: &dyn Transfers, images: &[Image], first: impl Fn(u32) -> Seq) -> Result<()> {
         let mut bytes = Vec::with_capacity(self.memory.bytes());
         for (c, image) in images.iter().enumerate() {
             bytes.extend(self.block(c, image));
@@ -148,7 +148,7 @@ impl Images {
     }
 
     /// `pis` of every context, by peer: one look, while kernels and the proxy go on.
-    pub(super) fn claimed(&self, device: &dyn Device) -> Result<Vec<Vec<Seq>>> {
+    pub(super) fn claimed(&self, device: &dyn Transfers) -> Result<Vec<Vec<Seq>>> {
         let mut bytes = vec![0; self.contexts * row(self.ranks)];
         device.read(self.pis(0), &mut bytes)?;
         let seqs = |row: &[u8]| {

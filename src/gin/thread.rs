@@ -191,7 +191,7 @@ impl Drop for ProxyThread {
 fn run(common: &Common, device: &dyn Device) {
     log::set_device(device.ordinal());
     place::pin(device);
-    if let Err(error) = device.settle_in() {
+    if let Err(error) = device.bind_thread() {
         // Slower calls, no more; what is really wrong shows at the first of them.
         log::error(&error);
     }

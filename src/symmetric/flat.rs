@@ -176,7 +176,7 @@ impl Drop for View {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::cpu::CpuDevice;
+    use crate::device::{Memory, Transfers, cpu::CpuDevice};
 
     const STRIDE: u64 = 4 << 30;
     const PAGE: usize = 2 << 20;

@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 type Offers = BTreeMap<(u64, u32, u64), Arc<dyn Physical>>;
 static OFFERS: PerProcess<Mutex<Offers>> = PerProcess::new();
 
-/// [`Device::import`] or [`Device::import_shared`].
+/// [`crate::device::Memory::import`] or [`crate::device::Memory::import_shared`].
 pub(crate) type Import = fn(&dyn Device, OwnedFd, usize) -> Result<Arc<dyn Physical>>;
 
 /// Memory that the other ranks may take, until this is dropped.
@@ -78,7 +78,7 @@ impl Team {
         }
     }
 
-    /// Collective: every rank's memory of [`Device::create_shared`], by world rank; `None` for ranks on other machines. `what`
+    /// Collective: every rank's memory of [`crate::device::Memory::create_shared`], by world rank; `None` for ranks on other machines. `what`
     /// names the step. A rank that has no memory to give says why, and all fail.
     pub fn exchange(&self, what: &str, mine: Result<Arc<dyn Physical>>) -> Result<Vec<Option<Arc<dyn Physical>>>> {
         let offer = mine.and_then(|mine| Ok((Offer::new(self, &mine)?, mine)));

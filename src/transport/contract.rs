@@ -2,7 +2,7 @@
 
 use super::{Completion, Region, SIGNALS, Source, Submitted, Transport, Work};
 use crate::device::cpu::CpuDevice;
-use crate::device::{DevPtr, Device, Physical};
+use crate::device::{DevPtr, Memory, Physical};
 use crate::error::Result;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

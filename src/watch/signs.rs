@@ -2,7 +2,7 @@
 //! for a call of the driver may take a while, and only after a rank has left.
 
 use crate::abort::Abort;
-use crate::device::{Device, Kind};
+use crate::device::{Device, Kind, Lifetime};
 use crate::sync::Mutex;
 use std::sync::Arc;
 use std::sync::Weak;
@@ -54,7 +54,7 @@ impl Mark {
         Some(mark)
     }
 
-    fn is_passed(&self, device: &dyn Device) -> bool {
+    fn is_passed(&self, device: &dyn Lifetime) -> bool {
         match self {
             Mark::Busy => device.idle(),
             Mark::Buried(here) => here.strong_count() == 0,

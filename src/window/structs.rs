@@ -1,6 +1,6 @@
 //! Device memory for window structs: many to a page, at an address that is a window's handle.
 
-use crate::device::{DevPtr, Device, DeviceMemory};
+use crate::device::{DevPtr, Device, DeviceMemory, Transfers};
 use crate::error::Result;
 use crate::layout::ncclWindow_vidmem;
 use std::collections::VecDeque;
@@ -37,14 +37,14 @@ impl Structs {
     }
 
     /// Zeroes the struct and its size, so that a stale handle has no bytes, and takes the address back.
-    pub fn take_back(&mut self, device: &dyn Device, at: DevPtr) -> Result<()> {
+    pub fn take_back(&mut self, device: &dyn Transfers, at: DevPtr) -> Result<()> {
         self.free.push_back(at);
         device.write(at, &[0; USED])
     }
 }
 
 /// Writes `window` at `at`.
-pub fn write(device: &dyn Device, at: DevPtr, window: &ncclWindow_vidmem) -> Result<()> {
+pub fn write(device: &dyn Transfers, at: DevPtr, window: &ncclWindow_vidmem) -> Result<()> {
     device.write(at, &bytes(window))
 }
 

@@ -100,7 +100,7 @@ const _: () = assert!(WINDOW_TABLE_ENTRIES == 32 && ENTRY * 32 == NEXT && PAGE_B
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::cpu::CpuDevice;
+    use crate::device::{Memory, cpu::CpuDevice};
     use crate::layout::ncclDevCommWindowTable;
 
     fn read(at: DevPtr) -> ncclDevCommWindowTable {

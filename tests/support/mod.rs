@@ -3,7 +3,7 @@
 
 use ginrs::abort::Abort;
 use ginrs::device::cpu::CpuDevice;
-use ginrs::device::{ControlMemory, Device, Physical};
+use ginrs::device::{ControlMemory, Device, Memory, Physical};
 use ginrs::gin::context::Shape;
 use ginrs::gin::descriptor::{Descriptor, SignalOp, Source};
 use ginrs::gin::model::Kernel;

@@ -1,6 +1,6 @@
 //! The inboxes of LSA barriers (spec device 8): a wait at epoch e ends while its word lies 1 to 2^31 ahead of e.
 
-use crate::device::{DevPtr, Device};
+use crate::device::{DevPtr, Transfers};
 use crate::error::Result;
 
 /// Half of what the rolling compare reaches: waits of the next 2^30 epochs end with the word there.
@@ -22,7 +22,7 @@ impl Inboxes {
     }
 
     /// Moves the words, or moves back those that a late store of a peer has taken.
-    pub fn sweep(&mut self, device: &dyn Device) -> Result<()> {
+    pub fn sweep(&mut self, device: &dyn Transfers) -> Result<()> {
         // Whole 8-byte words: the odd one is padding of the buffer, up to the next multiple of 128.
         let mut bytes = vec![0; 4 * self.words.next_multiple_of(2)];
         device.read(self.at, &mut bytes)?;
@@ -42,7 +42,7 @@ impl Inboxes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::cpu::CpuDevice;
+    use crate::device::{Memory, cpu::CpuDevice};
 
     /// The wait of a barrier at `epoch`, in the words of the specification.
     fn ends(word: u32, epoch: u32) -> bool {

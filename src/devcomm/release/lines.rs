@@ -5,7 +5,7 @@
 //! for, and that rank's line carries e - 1 still. So at the first look e is the header's epoch or one more than a flag in the
 //! block, however far ahead other ranks are by then. From there a pass goes on for some epochs, as the kernel does.
 
-use crate::device::{DevPtr, Device};
+use crate::device::{DevPtr, Transfers};
 use crate::error::Result;
 
 /// Bytes of a line.
@@ -107,7 +107,7 @@ impl Lines {
     }
 
     /// One step of every block, or of as many as the budget allows.
-    pub fn sweep(&mut self, device: &dyn Device) -> Result<()> {
+    pub fn sweep(&mut self, device: &dyn Transfers) -> Result<()> {
         let turns = (BUDGET / (1 + 2 * self.slots)).clamp(1, self.blocks.len().max(1)).min(self.blocks.len());
         for _ in 0..turns {
             self.blocks[self.next].sweep(device, self.slots)?;
@@ -118,7 +118,7 @@ impl Lines {
 }
 
 impl Block {
-    fn sweep(&mut self, device: &dyn Device, slots: usize) -> Result<()> {
+    fn sweep(&mut self, device: &dyn Transfers, slots: usize) -> Result<()> {
         let mut bytes = vec![0; LINE * (1 + 2 * slots)];
         device.read(self.at, &mut bytes)?;
         let words: Vec<u32> = bytes.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
@@ -155,7 +155,7 @@ impl Block {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::cpu::CpuDevice;
+    use crate::device::{Memory, cpu::CpuDevice};
 
     const SLOTS: u32 = 3;
 

@@ -1,6 +1,6 @@
 //! Signals and counters of direct contexts: device memory, which only kernels add to while the communicator lives.
 
-use crate::device::{DevPtr, Device};
+use crate::device::{DevPtr, Transfers};
 use crate::error::Result;
 use crate::gin::signal;
 
@@ -17,7 +17,7 @@ impl Words {
 
     /// Moves those that nobody has moved, or that a kernel has reset since. An add of a kernel between look and store is lost: it
     /// would have ended no wait that the moved word does not end.
-    pub fn sweep(&mut self, device: &dyn Device) -> Result<()> {
+    pub fn sweep(&mut self, device: &dyn Transfers) -> Result<()> {
         let mut bytes = vec![0; 8 * self.count as usize];
         device.read(self.at, &mut bytes)?;
         let words: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
@@ -36,7 +36,7 @@ impl Words {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::cpu::CpuDevice;
+    use crate::device::{Memory, cpu::CpuDevice};
     use crate::gin::signal::RELEASE;
 
     #[test]

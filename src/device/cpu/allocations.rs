@@ -3,7 +3,7 @@
 use super::{CpuDevice, runtime};
 use crate::bail;
 use crate::device::memfd::Memfd;
-use crate::device::{Allocation, DevPtr, Device, Physical};
+use crate::device::{Allocation, DevPtr, Lifetime, Physical};
 use crate::error::Result;
 use crate::sync::{Mutex, PerProcess};
 use std::collections::BTreeMap;

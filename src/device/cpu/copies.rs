@@ -1,13 +1,57 @@
-//! The CPU device's queue of copies: each is done when its call returns.
+//! Copies of the CPU device, also those of its queues: each is done when its call returns.
 
-use crate::device::{Copy, CopyQueue, Word};
+use super::CpuDevice;
+use crate::bail;
+use crate::device::{Copy, CopyQueue, DevPtr, Transfers, Word};
 use crate::error::Result;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// Counts what was marked.
 #[derive(Default)]
 pub(super) struct Copies {
     marked: u64,
+}
+
+impl Transfers for CpuDevice {
+    fn write(&self, at: DevPtr, bytes: &[u8]) -> Result<()> {
+        if !at.is_multiple_of(8) {
+            bail!(InternalError, 25, "device write to a misaligned address | {at:#x} | fix: report this");
+        }
+        let (words, tail) = bytes.as_chunks::<8>();
+        for (i, word) in words.iter().enumerate() {
+            // SAFETY: callers write to memory of their own that kernels only read, 8-aligned (checked). Whole words are
+            // stored atomically, so a kernel that polls them sees each word old or new.
+            unsafe { AtomicU64::from_ptr((at as *mut u64).add(i)) }.store(u64::from_le_bytes(*word), Ordering::Release);
+        }
+        let rest = at + (words.len() * 8) as u64;
+        for (i, byte) in tail.iter().enumerate() {
+            // SAFETY: as above, byte by byte.
+            unsafe { AtomicU8::from_ptr((rest as *mut u8).add(i)) }.store(*byte, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    fn read(&self, at: DevPtr, into: &mut [u8]) -> Result<()> {
+        let (words, rest) = into.as_chunks_mut::<4>();
+        if !at.is_multiple_of(4) || !rest.is_empty() {
+            bail!(InternalError, 25, "device read is not of whole words | {at:#x} | fix: report this");
+        }
+        for (i, word) in words.iter_mut().enumerate() {
+            // SAFETY: callers read memory of their own, 4-aligned (checked), which kernels change by atomics only.
+            *word = unsafe { AtomicU32::from_ptr((at as *mut u32).add(i)) }.load(Ordering::Acquire).to_le_bytes();
+        }
+        Ok(())
+    }
+
+    fn zero(&self, at: DevPtr, bytes: usize) -> Result<()> {
+        // SAFETY: callers zero memory of their own before any kernel may use it.
+        unsafe { std::ptr::write_bytes(at as *mut u8, 0, bytes) };
+        Ok(())
+    }
+
+    fn copy_queue(&self) -> Result<Box<dyn CopyQueue>> {
+        Ok(Box::new(Copies::default()))
+    }
 }
 
 impl CopyQueue for Copies {

@@ -11,8 +11,8 @@ pub use space::{CpuReservation, mappings};
 
 use super::memfd::{GRANULARITY, Memfd};
 use super::{
-    Allocation, ControlMemory, CopyQueue, DevPtr, Device, DeviceMemory, Kernels, Kind, Multicast, Physical, Reservation, Targets,
-    graveyard, limits,
+    Allocation, ControlMemory, DevPtr, Device, DeviceMemory, Execution, Kernels, Kind, Lifetime, Memory, Multicast, Physical,
+    Reservation, Targets, graveyard, limits,
 };
 use crate::bail;
 use crate::config;
@@ -21,7 +21,6 @@ use std::any::Any;
 use std::cell::Cell;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// One CPU device. Devices of a process differ only in their number.
 pub struct CpuDevice {
@@ -80,10 +79,6 @@ impl CpuDevice {
 }
 
 impl Device for CpuDevice {
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
     fn kind(&self) -> Kind {
         Kind::Cpu
     }
@@ -97,7 +92,9 @@ impl Device for CpuDevice {
         let ordinal = self.ordinal as u64;
         (0xc0 + ordinal / 32) << 8 | (ordinal % 32) << 3
     }
+}
 
+impl Memory for CpuDevice {
     fn total_memory(&self) -> u64 {
         limits::total_memory()
     }
@@ -138,42 +135,6 @@ impl Device for CpuDevice {
         allocations::lookup(ptr)
     }
 
-    fn write(&self, at: DevPtr, bytes: &[u8]) -> Result<()> {
-        if !at.is_multiple_of(8) {
-            bail!(InternalError, 25, "device write to a misaligned address | {at:#x} | fix: report this");
-        }
-        let (words, tail) = bytes.as_chunks::<8>();
-        for (i, word) in words.iter().enumerate() {
-            // SAFETY: callers write to memory of their own that kernels only read, 8-aligned (checked). Whole words are
-            // stored atomically, so a kernel that polls them sees each word old or new.
-            unsafe { AtomicU64::from_ptr((at as *mut u64).add(i)) }.store(u64::from_le_bytes(*word), Ordering::Release);
-        }
-        let rest = at + (words.len() * 8) as u64;
-        for (i, byte) in tail.iter().enumerate() {
-            // SAFETY: as above, byte by byte.
-            unsafe { AtomicU8::from_ptr((rest as *mut u8).add(i)) }.store(*byte, Ordering::Release);
-        }
-        Ok(())
-    }
-
-    fn read(&self, at: DevPtr, into: &mut [u8]) -> Result<()> {
-        let (words, rest) = into.as_chunks_mut::<4>();
-        if !at.is_multiple_of(4) || !rest.is_empty() {
-            bail!(InternalError, 25, "device read is not of whole words | {at:#x} | fix: report this");
-        }
-        for (i, word) in words.iter_mut().enumerate() {
-            // SAFETY: callers read memory of their own, 4-aligned (checked), which kernels change by atomics only.
-            *word = unsafe { AtomicU32::from_ptr((at as *mut u32).add(i)) }.load(Ordering::Acquire).to_le_bytes();
-        }
-        Ok(())
-    }
-
-    fn zero(&self, at: DevPtr, bytes: usize) -> Result<()> {
-        // SAFETY: callers zero memory of their own before any kernel may use it.
-        unsafe { std::ptr::write_bytes(at as *mut u8, 0, bytes) };
-        Ok(())
-    }
-
     fn objects(&self, bytes: usize) -> Result<DeviceMemory> {
         let memory = ControlMemory::anonymous(bytes)?;
         Ok(DeviceMemory::new(memory.device(), memory.bytes(), Box::new(memory)))
@@ -181,10 +142,6 @@ impl Device for CpuDevice {
 
     fn control(&self, bytes: usize) -> Result<ControlMemory> {
         ControlMemory::anonymous(bytes)
-    }
-
-    fn copy_queue(&self) -> Result<Box<dyn CopyQueue>> {
-        Ok(Box::new(copies::Copies::default()))
     }
 
     fn reaches(&self, _bus_id: u64) -> bool {
@@ -206,21 +163,21 @@ impl Device for CpuDevice {
     fn fan_out(&self, targets: Targets) -> Result<Arc<dyn Reservation>> {
         Ok(Arc::new(multicast::FanOut::new(targets)?))
     }
+}
 
-    fn kernels(&self) -> Result<Arc<dyn Kernels>> {
-        kernels::kernels(self.ordinal)
-    }
-
-    fn near_cpus(&self) -> Vec<usize> {
-        Vec::new()
+impl Lifetime for CpuDevice {
+    fn idle(&self) -> bool {
+        runtime::find().is_none_or(|runtime| runtime.kernels_running(self.ordinal) == 0)
     }
 
     fn bury(&self, remains: Box<dyn Any + Send>) {
         graveyard::bury(CpuDevice::new(self.ordinal), remains);
     }
+}
 
-    fn idle(&self) -> bool {
-        runtime::find().is_none_or(|runtime| runtime.kernels_running(self.ordinal) == 0)
+impl Execution for CpuDevice {
+    fn kernels(&self) -> Result<Arc<dyn Kernels>> {
+        kernels::kernels(self.ordinal)
     }
 
     fn health(&self) -> Result<()> {
@@ -232,14 +189,19 @@ impl Device for CpuDevice {
         }
     }
 
+    fn near_cpus(&self) -> Vec<usize> {
+        Vec::new()
+    }
+
     fn add_progress(&self, step: Arc<dyn Fn() -> bool + Send + Sync>) -> Option<Box<dyn Send + Sync>> {
-        Some(Box::new(runtime::Progress::start(self.ordinal, step)?))
+        Some(Box::new(runtime::RegisteredStep::start(self.ordinal, step)?))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::Transfers;
     use crate::error::Code;
 
     #[test]

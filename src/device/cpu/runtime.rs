@@ -144,21 +144,21 @@ impl Runtime {
     }
 }
 
-/// A progress step that waiting kernels call. Dropped: no call is under way any more, and none will come.
-pub struct Progress {
+/// A step that waiting kernels run between their polls. Dropped: no call is under way any more, and none will come.
+pub struct RegisteredStep {
     device: i32,
     // Boxed: its address is the context that the stand-in holds.
     step: Box<Arc<dyn Fn() -> bool + Send + Sync>>,
 }
 
-impl Progress {
+impl RegisteredStep {
     /// Starts it. `None` without the stand-in: no kernel can wait here then.
     pub fn start(device: i32, step: Arc<dyn Fn() -> bool + Send + Sync>) -> Option<Self> {
         let runtime = find()?;
-        let progress = Self { device, step: Box::new(step) };
+        let registered = Self { device, step: Box::new(step) };
         // SAFETY: the context stays at its address until `drop` has removed it.
-        unsafe { (runtime.0.add_progress)(device, trampoline, progress.context()) };
-        Some(progress)
+        unsafe { (runtime.0.add_progress)(device, trampoline, registered.context()) };
+        Some(registered)
     }
 
     fn context(&self) -> *mut c_void {
@@ -166,7 +166,7 @@ impl Progress {
     }
 }
 
-impl Drop for Progress {
+impl Drop for RegisteredStep {
     fn drop(&mut self) {
         if let Some(runtime) = find() {
             // SAFETY: the same pair as in `start`; the call returns when no thread is inside the step.

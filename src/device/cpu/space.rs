@@ -22,7 +22,7 @@ unsafe impl Send for CpuReservation {}
 unsafe impl Sync for CpuReservation {}
 
 impl CpuReservation {
-    /// Reserves; see [`crate::device::Device::reserve`].
+    /// Reserves; see [`crate::device::Memory::reserve`].
     pub fn new(bytes: usize, align: usize) -> Result<Self> {
         Ok(Self { base: reserve_aligned(bytes, align)?, bytes })
     }

@@ -82,7 +82,7 @@ impl Context {
 
     /// The calling thread is the library's own and works in this context alone from now on, with relaxed captures: entering
     /// costs it nothing. For the proxy, whose every batch would pay half a microsecond for it.
-    pub fn settle_in(&self) -> Result<()> {
+    pub fn bind_thread(&self) -> Result<()> {
         let mut mode = RELAXED;
         // SAFETY: the context is retained; the mode as in `enter`.
         unsafe {

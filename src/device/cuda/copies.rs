@@ -3,7 +3,7 @@
 use super::CudaDevice;
 use super::driver::{code, cu, driver};
 use super::stream::RawStream;
-use crate::device::{ControlMemory, Copy, CopyQueue, Device, Word};
+use crate::device::{ControlMemory, Copy, CopyQueue, Memory, Word};
 use crate::error::Result;
 use crate::log;
 use crate::sync::Found;
@@ -287,7 +287,7 @@ impl Drop for Copies {
         let Some((stream, marks)) = self.work.take() else { return };
         if let Ok(_inside) = self.device.context.enter() {
             // Another error means that nothing is under way any more.
-            if let Err(error) = stream.settle("copies of a communicator that ends")
+            if let Err(error) = stream.drain("copies of a communicator that ends")
                 && error.id == 4
             {
                 log::error(&error);

@@ -87,7 +87,7 @@ impl CudaPhysical {
         }
         if result == code::OUT_OF_MEMORY {
             // What a communicator held may be on its way out.
-            device.settle();
+            device.reap();
             result = create();
         }
         match result {

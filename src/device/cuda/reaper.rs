@@ -3,10 +3,14 @@
 //!
 //! Two threads, because the first may wait for ever: for a kernel that an abort could not release.
 
+use super::CudaDevice;
 use super::context::Context;
 use super::driver::{code, driver};
+use crate::device::Lifetime;
 use crate::error::Result;
+use crate::log;
 use crate::process::service_thread;
+use crate::sync::OnceCell;
 use crate::sync::answer;
 use crate::sync::channel::{Receiver, Sender, unbounded};
 use std::any::Any;
@@ -22,7 +26,7 @@ pub struct Reaper {
 
 impl Reaper {
     /// Starts a thread that waits for the device before it drops.
-    pub fn patient(context: Arc<Context>) -> Result<Self> {
+    pub fn after_kernels(context: Arc<Context>) -> Result<Self> {
         let name = format!("ginrs reap {}", context.device);
         Self::start(&name, move |waiting| {
             while let Ok(first) = waiting.recv() {
@@ -34,7 +38,7 @@ impl Reaper {
     }
 
     /// Starts a thread that drops at once.
-    pub fn prompt(context: &Context) -> Result<Self> {
+    pub fn at_once(context: &Context) -> Result<Self> {
         Self::start(&format!("ginrs drop {}", context.device), |waiting| waiting.iter().for_each(drop))
     }
 
@@ -53,7 +57,7 @@ impl Reaper {
     }
 
     /// Waits until all that was given before has gone, but not for ever.
-    pub fn settle(&self) {
+    pub fn drain(&self) {
         let (gone, hear) = answer::<()>();
         // Dropped when its turn has come.
         self.take(Box::new(gone));
@@ -88,5 +92,47 @@ fn wait_for(context: &Context) {
             }
         }
         std::thread::sleep(AGAIN);
+    }
+}
+
+/// Gives `remains` to the thread in `reaper`, started at first use.
+fn give(reaper: &OnceCell<Option<Reaper>>, start: impl FnOnce() -> Result<Reaper>, remains: Box<dyn Any + Send>) {
+    match reaper.get_or_init(|| start().inspect_err(log::error).ok()) {
+        Some(reaper) => reaper.take(remains),
+        // No thread to be had: what kernels may use is kept for ever.
+        None => std::mem::forget(remains),
+    }
+}
+
+impl CudaDevice {
+    /// Drops `remains` on a thread of its own; for what [`Lifetime::retire`] drops in its turn.
+    pub(super) fn drop_later(&self, remains: Box<dyn Any + Send>) {
+        give(&self.at_once, || Reaper::at_once(&self.context), remains);
+    }
+
+    /// Waits until memory that is on its way out has gone, but not for ever.
+    pub(super) fn reap(&self) {
+        for reaper in [&self.at_once, &self.after_kernels] {
+            if let Some(Some(reaper)) = reaper.get() {
+                reaper.drain();
+            }
+        }
+    }
+}
+
+impl Lifetime for CudaDevice {
+    fn idle(&self) -> bool {
+        false
+    }
+
+    fn bury(&self, remains: Box<dyn Any + Send>) {
+        give(&self.after_kernels, || Reaper::after_kernels(self.context.clone()), remains);
+    }
+
+    fn retire(&self, remains: Box<dyn Any + Send>) {
+        self.drop_later(remains);
+        if let Some(Some(reaper)) = self.at_once.get() {
+            reaper.drain();
+        }
     }
 }

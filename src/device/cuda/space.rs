@@ -3,7 +3,7 @@
 use super::CudaDevice;
 use super::driver::{cu, driver};
 use super::memory::CudaPhysical;
-use crate::device::{DevPtr, Device, Physical, Reservation};
+use crate::device::{DevPtr, Physical, Reservation, Transfers};
 use crate::error::{Code, Error, Result};
 use crate::sync::Mutex;
 use crate::{bail, process, warn};
@@ -33,7 +33,7 @@ pub struct CudaReservation {
 }
 
 impl CudaReservation {
-    /// See [`crate::device::Device::reserve`].
+    /// See [`crate::device::Memory::reserve`].
     pub fn new(device: Arc<CudaDevice>, bytes: usize, align: usize) -> Result<Self> {
         let granularity = device.facts.granularity;
         let Some(rounded) = bytes.max(1).checked_next_multiple_of(granularity) else {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::device::cpu::CpuDevice;
-use crate::device::{Device, Physical};
+use crate::device::{Memory, Physical, Transfers};
 use crate::sync::Mutex;
 use crate::transport::contract;
 use crate::transport::delayed::{Delayed, Started};

@@ -166,7 +166,7 @@ fn payload_at(index: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::Device;
+    use crate::device::Memory;
     use crate::device::cpu::CpuDevice;
     use proptest::prelude::*;
 

@@ -3,7 +3,7 @@
 use super::ring::SLOTS;
 use super::*;
 use crate::device::cpu::CpuDevice;
-use crate::device::{DevPtr, Physical};
+use crate::device::{DevPtr, Memory, Physical, Transfers};
 use crate::transport::contract;
 use crate::transport::delayed::Delayed;
 use std::any::Any;

@@ -1,0 +1,107 @@
+//! Memory of a device, and addresses for it.
+#![forbid(unsafe_code)]
+
+use super::{ControlMemory, DevPtr, DeviceMemory, Multicast, Targets};
+use crate::error::Result;
+use std::any::Any;
+use std::os::fd::OwnedFd;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// Physical memory with an identity that other processes can map. Windows are made of it.
+///
+/// Freed when the last `Arc` goes; a mapping keeps its own reference.
+pub trait Physical: Send + Sync {
+    /// Size in bytes, a multiple of the device's granularity.
+    fn bytes(&self) -> usize;
+    /// A new descriptor for SCM_RIGHTS.
+    fn export(&self) -> Result<OwnedFd>;
+    /// Host address where the host may touch it (CPU device, and [`Memory::create_shared`]), mapped for as long as self lives.
+    fn host(&self) -> Option<NonNull<u8>>;
+    /// Where kernels of the device that made it see it without a [`Reservation`]; None for memory of a GPU, and for
+    /// imported memory on CUDA.
+    fn device_address(&self) -> Option<DevPtr>;
+    /// Equal for two handles on the same memory of this process, unique within it.
+    fn key(&self) -> u64;
+    /// For downcasts inside a device's own module.
+    fn as_any(&self) -> &dyn Any;
+}
+
+/// A range of reserved addresses without memory behind it; the whole range goes at drop.
+pub trait Reservation: Send + Sync {
+    /// First address.
+    fn base(&self) -> DevPtr;
+    /// Length in bytes.
+    fn bytes(&self) -> usize;
+    /// Puts `physical` (whole) at `base + offset`; kernels of this device may read and write it.
+    fn map(&self, offset: usize, physical: &Arc<dyn Physical>) -> Result<()>;
+    /// [`Reservation::map`] of several (offset, memory): all, or none and the first error.
+    fn map_all(&self, wanted: &[(usize, Arc<dyn Physical>)]) -> Result<()> {
+        for (i, (offset, physical)) in wanted.iter().enumerate() {
+            if let Err(error) = self.map(*offset, physical) {
+                for (offset, physical) in &wanted[..i] {
+                    let _ = self.unmap(*offset, physical.bytes());
+                }
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+    /// Back to no access; never a hole (pitfalls: another mmap could take it).
+    fn unmap(&self, offset: usize, bytes: usize) -> Result<()>;
+}
+
+/// What a user's pointer belongs to.
+pub struct Allocation {
+    /// First byte of the allocation, in the caller's address space.
+    pub base: DevPtr,
+    /// Its whole size.
+    pub bytes: usize,
+    /// The memory itself.
+    pub physical: Arc<dyn Physical>,
+}
+
+/// What memory a device has, and whose it reaches. All sizes in bytes.
+pub trait Memory {
+    /// Total memory: the automatic LSA slice size is its maximum over ranks.
+    fn total_memory(&self) -> u64;
+    /// Granularity of physical allocations (2 MiB).
+    fn granularity(&self) -> usize;
+    /// New physical memory; `bytes` is rounded up to the granularity (only `bytes` are sure to be backed). It is zero as soon as
+    /// this device has mapped it.
+    fn create(&self, bytes: usize) -> Result<Arc<dyn Physical>>;
+    /// Physical memory of another process.
+    fn import(&self, fd: OwnedFd, bytes: usize) -> Result<Arc<dyn Physical>>;
+    /// New zeroed HOST memory with an identity, which this device's kernels see: `host` and `device_address` are there.
+    /// Words that CPUs of several processes add to and kernels poll (signals of proxied contexts) live in it.
+    fn create_shared(&self, bytes: usize) -> Result<Arc<dyn Physical>>;
+    /// Memory that another process made with [`Memory::create_shared`]: for the host only.
+    fn import_shared(&self, fd: OwnedFd, bytes: usize) -> Result<Arc<dyn Physical>>;
+    /// Reserves addresses.
+    fn reserve(&self, bytes: usize, align: usize) -> Result<Arc<dyn Reservation>>;
+    /// ncclMemAlloc: physical memory with an address of its own.
+    fn alloc(&self, bytes: usize) -> Result<DevPtr>;
+    /// ncclMemFree. Windows over it keep the memory.
+    fn free(&self, ptr: DevPtr) -> Result<()>;
+    /// The allocation that holds `ptr`; an error that says what the pointer is when it cannot be a window.
+    fn lookup(&self, ptr: DevPtr) -> Result<Allocation>;
+    /// Device memory for structs that kernels read (windows, tables, contexts): zeroed, 256-aligned, freed at drop.
+    fn objects(&self, bytes: usize) -> Result<DeviceMemory>;
+    /// Host memory that kernels see too (queues, indices, the abort word): zeroed, page-aligned, freed at drop.
+    fn control(&self, bytes: usize) -> Result<ControlMemory>;
+    /// True if this device's kernels can load from and store to the memory of the device with that [`super::Device::bus_id`].
+    fn reaches(&self, bus_id: u64) -> bool;
+    /// True if that memory is this GPU's own: its copy engine reads there what its kernels have released to their GPU. False on
+    /// the CPU device.
+    fn holds(&self, memory: &dyn Physical) -> bool;
+    /// Multicast objects, if the device says that it has them; `unasked`: without looking at what it says.
+    fn multicast(&self, unasked: bool) -> Option<&dyn Multicast>;
+    /// True if kernels reach several places by themselves at addresses of [`Self::fan_out`]: multicast without objects.
+    fn fans_out(&self) -> bool {
+        false
+    }
+    /// Addresses at which multimem instructions reach `targets`, byte by byte, until they are dropped.
+    fn fan_out(&self, targets: Targets) -> Result<Arc<dyn Reservation>> {
+        crate::bail!(InternalError, 86, "no multicast without objects on this device | {targets:?} | fix: report this")
+    }
+}

@@ -32,6 +32,7 @@ pub mod log;
 pub mod config;
 
 pub mod panic;
+mod ranges;
 pub mod sync;
 
 pub mod error;

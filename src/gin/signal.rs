@@ -3,8 +3,8 @@
 //! A word has one home and is only ever added to: a kernel's reset is a plain store of 0, which a host that kept a copy
 //! and stored absolute values would undo.
 
-use crate::bail;
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
+use crate::ranges::Ranges;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -26,19 +26,18 @@ pub fn release(word: &AtomicU64) {
     }
 }
 
-/// First-fit allocator of id ranges. All ranks make the same calls, so all get the same ids.
+/// Ids. All ranks make the same calls, so all get the same ids.
 pub struct Pool {
     what: &'static str,
     variable: &'static str,
     size: u32,
-    /// Taken ranges, in order, none empty, none overlapping.
-    taken: Vec<Range<u32>>,
+    ids: Ranges,
 }
 
 impl Pool {
     /// Ids `0..size`; `variable` is the environment variable that changes the size.
     pub fn new(what: &'static str, variable: &'static str, size: u32) -> Self {
-        Self { what, variable, size, taken: Vec::new() }
+        Self { what, variable, size, ids: Ranges::below(size.into(), 1) }
     }
 
     /// Number of ids.
@@ -51,44 +50,33 @@ impl Pool {
         if n == 0 {
             return Ok(0);
         }
-        let mut start = 0;
-        let mut at = self.taken.len();
-        for (i, range) in self.taken.iter().enumerate() {
-            if range.start - start >= n {
-                at = i;
-                break;
-            }
-            start = range.end;
-        }
-        if at == self.taken.len() && self.size - start < n {
-            let used: u32 = self.taken.iter().map(|range| range.end - range.start).sum();
-            bail!(
-                InternalError,
+        // Below `size`, so the width holds.
+        self.ids.take(n.into()).map(|start| start as u32).ok_or_else(|| {
+            Error::new(
+                Code::InternalError,
                 26,
-                "out of {} ids | {n} wanted in a row | {used} of {} are taken | fix: ask for fewer, destroy device communicators that are not used, or raise {} (at most 65536)",
-                self.what,
-                self.size,
-                self.variable
-            );
-        }
-        self.taken.insert(at, start..start + n);
-        Ok(start)
+                format!(
+                    "out of {} ids | {n} wanted in a row | {} of {} are taken | fix: ask for fewer, destroy device communicators that are \
+                     not used, or raise {} (at most 65536)",
+                    self.what,
+                    self.ids.in_use(),
+                    self.size,
+                    self.variable
+                ),
+            )
+        })
     }
 
     /// Gives a range back; what was not taken stays untouched.
     pub fn free(&mut self, base: u32, n: u32) {
-        let gone = base..base.saturating_add(n);
-        let rest = |range: &Range<u32>| {
-            let below = range.start..range.end.min(gone.start);
-            let above = range.start.max(gone.end)..range.end;
-            [below, above].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>()
-        };
-        self.taken = self.taken.iter().flat_map(rest).collect();
+        if n > 0 {
+            self.ids.give(base.into(), n.into());
+        }
     }
 
     /// The ids in use.
     pub fn taken(&self) -> impl Iterator<Item = usize> + '_ {
-        self.taken.iter().flat_map(|range| range.start as usize..range.end as usize)
+        self.ids.taken().flatten().map(|id| id as usize)
     }
 }
 

@@ -1,46 +1,29 @@
-//! First-fit offsets in a rank's slice of the flat space. Deterministic: ranks that make the same calls get the same offsets.
+//! Offsets in a rank's slice of the flat space. Ranks that make the same calls get the same offsets.
+#![forbid(unsafe_code)]
 
+use crate::ranges::Ranges;
 use crate::sync::Mutex;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The allocator of one communicator and rank; clones share it.
 #[derive(Clone)]
 pub struct Offsets(Arc<Mutex<Ranges>>);
 
-struct Ranges {
-    limit: u64,
-    align: u64,
-    /// Taken ranges: start to length. They do not overlap.
-    taken: BTreeMap<u64, u64>,
-}
-
 impl Offsets {
-    /// Offsets from 0 to below `limit`, multiples of `align` (a power of two). Bytes.
+    /// Offsets from 0 to below `limit`, multiples of `align`. Bytes.
     pub fn new(limit: u64, align: u64) -> Self {
-        Self(Arc::new(Mutex::new(Ranges { limit, align, taken: BTreeMap::new() })))
+        Self(Arc::new(Mutex::new(Ranges::below(limit, align))))
     }
 
-    /// The lowest free range of `bytes` (not rounded), or `None` if no gap is large enough.
+    /// The lowest free range of `bytes`, or `None` if no gap is large enough.
     pub fn take(&self, bytes: u64) -> Option<Span> {
-        let mut ranges = self.0.lock();
-        let mut start = 0u64;
-        for (&used, &length) in &ranges.taken {
-            if start.checked_add(bytes)? <= used {
-                break;
-            }
-            start = (used + length).next_multiple_of(ranges.align);
-        }
-        if start.checked_add(bytes)? > ranges.limit {
-            return None;
-        }
-        ranges.taken.insert(start, bytes);
-        Some(Span { offsets: self.clone(), start })
+        let start = self.0.lock().take(bytes)?;
+        Some(Span { offsets: self.clone(), start, bytes })
     }
 
     /// Bytes taken.
     pub fn in_use(&self) -> u64 {
-        self.0.lock().taken.values().sum()
+        self.0.lock().in_use()
     }
 }
 
@@ -48,6 +31,7 @@ impl Offsets {
 pub struct Span {
     offsets: Offsets,
     start: u64,
+    bytes: u64,
 }
 
 impl Span {
@@ -59,7 +43,7 @@ impl Span {
 
 impl Drop for Span {
     fn drop(&mut self) {
-        self.offsets.0.lock().taken.remove(&self.start);
+        self.offsets.0.lock().give(self.start, self.bytes);
     }
 }
 

@@ -14,7 +14,6 @@ mod near;
 mod objects;
 mod p2p;
 mod pinned;
-mod pool;
 mod reaper;
 mod shared;
 mod space;
@@ -25,6 +24,7 @@ use super::{
     Allocation, ControlMemory, DevPtr, Device, DeviceMemory, Execution, Kernels, Kind, Memory, Multicast, Physical, Reservation,
 };
 use crate::error::Result;
+use crate::ranges::Ranges;
 use crate::sync::OnceCell;
 use crate::sync::{Mutex, PerProcess};
 use context::Context;
@@ -32,7 +32,6 @@ use driver::cu;
 use facts::Facts;
 use memory::CudaPhysical;
 use objects::Objects;
-use pool::Pool;
 use reaper::Reaper;
 use space::CudaReservation;
 use std::collections::BTreeMap;
@@ -50,7 +49,7 @@ pub struct CudaDevice {
     /// Memory is asked for with a fabric handle too, until the driver refuses.
     fabric: AtomicBool,
     objects: Mutex<Objects>,
-    pinned: Mutex<Pool>,
+    pinned: Mutex<Ranges>,
     staging: Mutex<Option<Staging>>,
     /// Of the staging, beside its lock: whether the device is well is asked while one is under way, too.
     stream: OnceCell<Arc<RawStream>>,
@@ -101,7 +100,7 @@ impl CudaDevice {
             fabric: AtomicBool::new(facts.fabric),
             facts,
             objects: Mutex::default(),
-            pinned: Mutex::new(Pool::new(4096)),
+            pinned: Mutex::new(Ranges::new(4096)),
             staging: Mutex::new(None),
             stream: OnceCell::new(),
             after_kernels: OnceCell::new(),

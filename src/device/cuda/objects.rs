@@ -3,21 +3,21 @@
 
 use super::CudaDevice;
 use super::memory::CudaPhysical;
-use super::pool::Pool;
 use super::space::CudaReservation;
 use crate::device::{DevPtr, DeviceMemory, Physical, Reservation, Transfers};
 use crate::error::Result;
+use crate::ranges::Ranges;
 use std::sync::Arc;
 
 /// Device memory for small structs, and the mappings that it is cut from.
 pub struct Objects {
-    pool: Pool,
+    ranges: Ranges,
     chunks: Vec<CudaReservation>,
 }
 
 impl Default for Objects {
     fn default() -> Self {
-        Self { pool: Pool::new(256), chunks: Vec::new() }
+        Self { ranges: Ranges::new(256), chunks: Vec::new() }
     }
 }
 
@@ -33,28 +33,24 @@ struct Object {
 
 impl Drop for Object {
     fn drop(&mut self) {
-        self.device.objects.lock().pool.give(self.at, self.bytes);
+        self.device.objects.lock().ranges.give(self.at, self.bytes);
     }
 }
 
 /// `bytes` of zeroed device memory.
 pub fn take(device: &Arc<CudaDevice>, bytes: usize) -> Result<DeviceMemory> {
-    let (at, rounded) = {
-        let mut objects = device.objects.lock();
-        let rounded = objects.pool.rounded(bytes);
-        let at = match objects.pool.take(rounded) {
-            Some(at) => at,
-            None => {
-                let physical: Arc<dyn Physical> = CudaPhysical::create(device, CHUNK.max(rounded as usize))?;
-                let chunk = CudaReservation::new(device.clone(), physical.bytes(), device.facts.granularity)?;
-                chunk.map(0, &physical)?;
-                objects.pool.add(chunk.base(), physical.bytes() as u64);
-                objects.chunks.push(chunk);
-                objects.pool.take(rounded).expect("a chunk that holds it was added")
-            }
-        };
-        (at, rounded)
-    };
+    let mut objects = device.objects.lock();
+    let Objects { ranges, chunks } = &mut *objects;
+    let rounded = ranges.rounded(bytes as u64).unwrap_or(u64::MAX);
+    let at = ranges.take_or_add(rounded, || {
+        let physical: Arc<dyn Physical> = CudaPhysical::create(device, CHUNK.max(rounded as usize))?;
+        let chunk = CudaReservation::new(device.clone(), physical.bytes(), device.facts.granularity)?;
+        chunk.map(0, &physical)?;
+        let added = (chunk.base(), physical.bytes() as u64);
+        chunks.push(chunk);
+        Ok(added)
+    })?;
+    drop(objects);
     let object = Object { device: device.clone(), at, bytes: rounded };
     device.zero(at, rounded as usize)?;
     Ok(DeviceMemory::new(at, bytes, Box::new(object)))

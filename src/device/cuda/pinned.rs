@@ -31,16 +31,10 @@ impl Drop for Pages {
 /// `bytes` of zeroed pinned memory.
 pub fn take(device: &Arc<CudaDevice>, bytes: usize) -> Result<ControlMemory> {
     let pages = {
-        let mut pool = device.pinned.lock();
-        let rounded = pool.rounded(bytes);
-        let at = match pool.take(rounded) {
-            Some(at) => at,
-            None => {
-                let length = CHUNK.max(rounded);
-                pool.add(chunk(device, length as usize)?, length);
-                pool.take(rounded).expect("a chunk that holds it was added")
-            }
-        };
+        let mut pinned = device.pinned.lock();
+        let rounded = pinned.rounded(bytes as u64).unwrap_or(u64::MAX);
+        let length = CHUNK.max(rounded);
+        let at = pinned.take_or_add(rounded, || Ok((chunk(device, length as usize)?, length)))?;
         Pages { device: device.clone(), at, bytes: rounded }
     };
     let (at, rounded) = (pages.at, pages.bytes as usize);

@@ -1,4 +1,5 @@
 //! Calls that a group puts off until its end.
+#![forbid(unsafe_code)]
 
 use super::entry::{Outcome, Stop};
 use crate::comm::Comm;

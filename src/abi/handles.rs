@@ -1,6 +1,7 @@
 //! What C holds of a communicator: a number that looks like a pointer and is never one.
 //!
 //! Numbers are never reused, so a destroyed handle stays known as destroyed, and garbage is known as garbage.
+#![forbid(unsafe_code)]
 
 use crate::bootstrap::Cancel;
 use crate::comm::group::{Progress, Told};

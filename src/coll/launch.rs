@@ -1,4 +1,5 @@
 //! Puts a collective on its stream.
+#![forbid(unsafe_code)]
 
 use super::Collectives;
 use super::call::{Call, Kind};

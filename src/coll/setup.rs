@@ -1,4 +1,5 @@
 //! What a communicator's collectives stand on, made with the communicator: a send between two ranks needs nobody else then.
+#![forbid(unsafe_code)]
 
 use super::room::Room;
 use super::work::Inbox;

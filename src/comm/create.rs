@@ -1,5 +1,4 @@
 //! Makes one rank's end of a communicator: join, compare, watch.
-#![forbid(unsafe_code)]
 
 use super::notice::Notice;
 use super::{Calls, Comm};

@@ -1,5 +1,4 @@
 //! Sends and receives of one communicator in one group wait for each other's call, and go together when it ends.
-#![forbid(unsafe_code)]
 
 use super::{Comm, group};
 use crate::coll::{Message, Messages};

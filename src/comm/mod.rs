@@ -2,6 +2,7 @@
 //!
 //! `create` makes one, `child` makes one of another (split, shrink), `group` decides when its collective calls run, `calls` knows
 //! which are under way, `revoke` and `finish` end it; the handles that C holds of it are `abi`'s.
+#![forbid(unsafe_code)]
 
 mod background;
 pub mod calls;

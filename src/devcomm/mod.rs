@@ -1,4 +1,5 @@
 //! Device communicators: what ncclDevCommCreate hands to kernels.
+#![forbid(unsafe_code)]
 
 mod create;
 mod registry;

@@ -1,5 +1,4 @@
 //! The device communicators of one communicator and rank that were made and not destroyed.
-#![forbid(unsafe_code)]
 
 use super::Release;
 use crate::device::DevPtr;

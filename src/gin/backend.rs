@@ -1,5 +1,6 @@
 //! Who carries out the puts of a context, and raises its signals: a context is one or the other for all ranks, because a word
 //! has one home.
+#![forbid(unsafe_code)]
 
 use crate::error::Result;
 use crate::{bail, config};

@@ -12,6 +12,7 @@
 //! | refusal | kernels -> proxy |
 //!
 //! All but the words of direct contexts is host memory: the CPU reads or adds there.
+#![forbid(unsafe_code)]
 
 use super::descriptor::WORDS;
 use super::hints::Hints;

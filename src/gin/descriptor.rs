@@ -2,6 +2,7 @@
 //!
 //! All bits that no field owns are stack garbage of the kernel: reading masks strictly. Writing checks every width and
 //! never masks, so a value that does not fit is an error and not another value.
+#![forbid(unsafe_code)]
 
 use std::fmt;
 

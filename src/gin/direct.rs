@@ -4,6 +4,7 @@
 //! Signals are symmetric memory in the flat space: every rank's words stand at one offset of its slice. Counters are this rank's
 //! own. Only kernels add to either, so the proxy refuses descriptors that have one. Behind them all stands one more context, for
 //! what kernels of other headers post where they should store: nothing that comes there is done (`image.rs`).
+#![forbid(unsafe_code)]
 
 use super::Gin;
 use super::backend::Backend;

@@ -2,6 +2,7 @@
 //! a window goes.
 //!
 //! A kernel may leave before its last signals are on their way (a barrier's are: nothing waits for them at the sender).
+#![forbid(unsafe_code)]
 
 use super::Gin;
 use crate::bail;

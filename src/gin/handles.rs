@@ -4,6 +4,7 @@
 //! A descriptor carries 63 bits of a handle: 20 bits of slot, 43 of generation. Generations start at a number that differs
 //! between communicators and rise at each reuse, so a stale handle, one of another communicator and stack garbage are all
 //! told apart from a live one.
+#![forbid(unsafe_code)]
 
 use crate::bail;
 use crate::error::Result;

@@ -6,6 +6,7 @@
 //!
 //! GPUs give none. The head would have to be in their memory (an atomic on host memory is a PCIe round trip), where the host
 //! reads it in microseconds; and a machine's GPUs have at most 16 x 4 queues for each device communicator, which a step of the slow scan sees at once.
+#![forbid(unsafe_code)]
 
 use super::shared::Shared;
 use crate::device::{ControlMemory, DevPtr};

@@ -7,6 +7,7 @@
 //! | then, a row per context | `cachedCis`: a lower bound of each peer's consumer index | kernels |
 //!
 //! All contexts of one kind share one allocation, so that one transfer reads or writes them.
+#![forbid(unsafe_code)]
 
 use crate::device::{DevPtr, DeviceMemory, Memory, Transfers};
 use crate::error::Result;

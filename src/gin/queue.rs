@@ -3,6 +3,7 @@
 //! Who writes what: a kernel claims an index, waits for credit and writes the slot's eight words in any order, each with
 //! its flag; the proxy copies a slot out once all eight flags are there, zeroes it and gives it back by moving `cis`.
 //! The code is generic over its words because loom's atomics cannot live in mapped memory.
+#![forbid(unsafe_code)]
 
 use super::descriptor::WRITTEN;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};

@@ -7,6 +7,7 @@
 //! A set costs a rank at most 4 MiB of queues (`context::depth`) and the proxy one more place to look per context. It is kept
 //! when its device communicator goes, for the next one: kernels may still read it after an abort, and nothing is freed under
 //! them.
+#![forbid(unsafe_code)]
 
 use super::Gin;
 use super::backend::Backend;

@@ -1,0 +1,128 @@
+//! The floors of the house: each module of `src/` takes from those below it only, files stay short, and unsafe code stands in the
+//! fences alone. docs/architecture.md draws it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// From the ground up. A module may use those that stand before it, and no other.
+const FLOORS: [&str; 26] = [
+    "seq",
+    "error",
+    "text",
+    "ranges",
+    "layout",
+    "panic",
+    "sync",
+    "config",
+    "log",
+    "fault",
+    "process",
+    "peer_process",
+    "topo",
+    "device",
+    "abort",
+    "bootstrap",
+    "watch",
+    "team",
+    "transport",
+    "symmetric",
+    "gin",
+    "window",
+    "devcomm",
+    "coll",
+    "comm",
+    "abi",
+];
+
+/// Macros that stand at the root of the crate, and whose they are.
+const MACROS: [(&str, &str); 5] = [("bail", "error"), ("info", "log"), ("warn", "log"), ("hint", "log"), ("trace", "log")];
+
+/// A file of `src/` without its comments and its tests.
+struct File {
+    path: PathBuf,
+    module: String,
+    code: String,
+}
+
+fn files() -> Vec<File> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut folders = vec![root.clone()];
+    let (mut all, mut tests) = (Vec::new(), BTreeSet::new());
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).unwrap();
+            // `mod x;` of tests: its file is none of the house.
+            for (at, _) in text.match_indices("#[cfg(test)]\nmod ") {
+                let name = text[at..].lines().nth(1).unwrap().trim_start_matches("mod ");
+                if let Some(name) = name.strip_suffix(';') {
+                    let beside = if path.ends_with("mod.rs") { folder.clone() } else { path.with_extension("") };
+                    tests.extend([beside.join(format!("{name}.rs")), beside.join(name)]);
+                }
+            }
+            let end = text.find("#[cfg(test)]\nmod tests {").unwrap_or(text.len());
+            let code = text[..end].lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n");
+            let first = path.strip_prefix(&root).unwrap().components().next().unwrap();
+            let module = first.as_os_str().to_str().unwrap().trim_end_matches(".rs").to_owned();
+            all.push(File { path, module, code });
+        }
+    }
+    all.retain(|file| !tests.iter().any(|test| file.path.starts_with(test)));
+    all
+}
+
+/// The modules of the crate that `code` names.
+fn names(code: &str) -> BTreeSet<&str> {
+    let mut found = BTreeSet::new();
+    for (at, _) in code.match_indices("crate::") {
+        let rest = &code[at + 7..];
+        let list = match rest.strip_prefix('{') {
+            // The first names of `crate::{a, b::{c, d}, e}`.
+            Some(inner) => {
+                let mut depth = 0;
+                let end = inner.find(|c| {
+                    depth += i32::from(c == '{') - i32::from(c == '}');
+                    depth < 0
+                });
+                let mut depth = 0;
+                let parts = inner[..end.unwrap()].split(move |c| {
+                    depth += i32::from(c == '{') - i32::from(c == '}');
+                    depth == 0 && c == ','
+                });
+                parts.collect::<Vec<_>>()
+            }
+            None => vec![rest],
+        };
+        for name in list {
+            let name = name.trim_start();
+            let name = &name[..name.find(|c: char| c != '_' && !c.is_ascii_alphanumeric()).unwrap_or(name.len())];
+            found.insert(MACROS.iter().find(|(of, _)| *of == name).map_or(name, |(_, module)| module));
+        }
+    }
+    found
+}
+
+#[test]
+fn each_module_uses_those_below_it_only() {
+    let place: BTreeMap<&str, usize> = FLOORS.iter().zip(0..).map(|(name, floor)| (*name, floor)).collect();
+    let mut broken = Vec::new();
+    for file in files().iter().filter(|file| file.module != "lib") {
+        let own = *place.get(&*file.module).unwrap_or_else(|| panic!("{} stands on no floor", file.module));
+        for name in names(&file.code) {
+            if place.get(name).is_some_and(|floor| *floor > own) {
+                broken.push(format!("{} uses {name}, which stands above {}", file.path.display(), file.module));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+#[test]
+fn names_in_braces_and_macros_are_seen() {
+    let code = "use crate::{bail, gin::{a, b}, log};\nuse crate::topo::Reach; crate::warn!(\"x\"); $crate::seq::Seq";
+    assert_eq!(names(code), BTreeSet::from(["error", "gin", "log", "seq", "topo"]));
+}

@@ -1,4 +1,5 @@
 //! Kernels of the library's own on streams of the caller, and the order among them.
+#![forbid(unsafe_code)]
 
 use crate::bail;
 use crate::error::Result;

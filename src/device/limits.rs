@@ -1,4 +1,5 @@
 //! What the machine allows: asked before it answers with a killed process.
+#![forbid(unsafe_code)]
 
 use crate::bail;
 use crate::error::Result;

@@ -44,9 +44,11 @@ impl Drop for View {
     }
 }
 
-/// Every live memfd of this process by (device, inode): two imports of one peer's memory are one object, so that its
-/// mappings in a shared flat space are shared too.
-static LIVE: PerProcess<Mutex<BTreeMap<(u64, u64), Weak<Memfd>>>> = PerProcess::new();
+/// By device and inode.
+type Live = BTreeMap<(u64, u64), Weak<Memfd>>;
+/// Every live memfd of this process: two imports of one peer's memory are one object, so that its mappings in a shared flat
+/// space are shared too.
+static LIVE: PerProcess<Mutex<Live>> = PerProcess::new();
 static NEXT_KEY: AtomicU64 = AtomicU64::new(1);
 
 impl Memfd {

@@ -1,6 +1,7 @@
 //! FENCE: memory that a device also sees. Two devices stand behind [`Device`]: `cpu` (sealed memfd) and `cuda` (the driver).
 
 pub mod cpu;
+pub mod cpus;
 pub mod cuda;
 
 mod addresses;

@@ -1,4 +1,5 @@
 //! Which device serves a thread: GINRS_DEVICE, else the CPU device where its runtime is in the process, else CUDA.
+#![forbid(unsafe_code)]
 
 use super::{Device, Kind, cpu, cuda};
 use crate::bail;

@@ -2,6 +2,7 @@
 //!
 //! Device addresses are plain `u64`, C `bool` is `u8` (a caller's garbage must stay a value), enums are integers and
 //! checked where they enter. Padding that the library marks has a field of its own.
+#![forbid(unsafe_code)]
 #![allow(non_camel_case_types, non_snake_case, missing_docs)]
 
 mod device;

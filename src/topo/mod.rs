@@ -1,4 +1,5 @@
 //! Which ranks share a node, and which of those form one LSA team.
+#![forbid(unsafe_code)]
 
 mod reach;
 pub use reach::Reach;

@@ -1,4 +1,5 @@
 //! ncclMemAlloc memory of this process, by address.
+#![forbid(unsafe_code)]
 
 use super::{CpuDevice, runtime};
 use crate::bail;

@@ -85,3 +85,20 @@ impl CopyQueue for Copies {
         Ok(self.marked)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Memory;
+
+    #[test]
+    fn writes_are_exact_and_zeroing_too() {
+        let device = CpuDevice::new(0);
+        let memory = device.objects(64).unwrap();
+        device.write(memory.device(), &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]).unwrap();
+        device.zero(memory.device() + 2, 7).unwrap();
+        // SAFETY: the memory is this test's own, 4096 bytes.
+        let bytes = unsafe { std::slice::from_raw_parts(memory.device() as *const u8, 13) };
+        assert_eq!(bytes, [1, 2, 0, 0, 0, 0, 0, 0, 0, 10, 11, 0, 0]);
+    }
+}

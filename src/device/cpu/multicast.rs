@@ -1,4 +1,5 @@
 //! Multicast on the CPU device: reserved addresses, of which the stand-in is told what multimem instructions reach there.
+#![forbid(unsafe_code)]
 
 use super::{CpuReservation, runtime};
 use crate::bail;

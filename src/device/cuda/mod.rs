@@ -10,7 +10,6 @@ mod facts;
 mod kernels;
 mod memory;
 mod multicast;
-mod near;
 mod objects;
 mod p2p;
 mod pinned;
@@ -22,6 +21,7 @@ mod transfers;
 
 use super::{
     Allocation, ControlMemory, DevPtr, Device, DeviceMemory, Execution, Kernels, Kind, Memory, Multicast, Physical, Reservation,
+    cpus,
 };
 use crate::error::Result;
 use crate::ranges::Ranges;
@@ -218,7 +218,7 @@ impl Execution for CudaDevice {
     }
 
     fn near_cpus(&self) -> Vec<usize> {
-        near::near_cpus(&self.facts.pci)
+        cpus::near(&self.facts.pci)
     }
 
     fn add_progress(&self, _step: Arc<dyn Fn() -> bool + Send + Sync>) -> Option<Box<dyn Send + Sync>> {

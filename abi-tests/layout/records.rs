@@ -1,6 +1,8 @@
 //! Every struct that programs, kernels, plugins and the library share (spec host, appendix A), field by field.
 
 use super::facts::{Record, Where, bytes, record};
+use super::nic::*;
+use super::plugin::*;
 use ginrs::layout::*;
 
 /// A test compares this list with the debug information of NVIDIA's headers: a struct or a field that is missing here fails it.

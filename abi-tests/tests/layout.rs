@@ -4,6 +4,12 @@
 
 #[path = "../layout/facts.rs"]
 mod facts;
+#[path = "../layout/nic.rs"]
+#[allow(non_camel_case_types)]
+mod nic;
+#[path = "../layout/plugin.rs"]
+#[allow(non_camel_case_types, non_snake_case)]
+mod plugin;
 #[path = "../layout/records.rs"]
 #[rustfmt::skip]
 mod records;

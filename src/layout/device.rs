@@ -6,14 +6,8 @@ pub const NCCL_GIN_MAX_CONTEXTS: usize = 4;
 /// Entries per page of the window table.
 pub const WINDOW_TABLE_ENTRIES: usize = 32;
 
-/// `netDeviceType` and `ncclDevComm.ginTypes`.
-pub const NCCL_NET_DEVICE_HOST: i32 = 0;
-pub const NCCL_NET_DEVICE_UNPACK: i32 = 1;
+/// Of `ncclDevComm.ginTypes`.
 pub const NCCL_NET_DEVICE_GIN_PROXY: i32 = 2;
-pub const NCCL_NET_DEVICE_GIN_GDAKI: i32 = 3;
-/// `netDeviceVersion` of those two kinds of handles.
-pub const NCCL_GIN_PROXY_VERSION: i32 = 100;
-pub const NCCL_GIN_GDAKI_VERSION: i32 = 100;
 
 /// The pointee of `ncclWindow_t`, in device memory.
 #[repr(C)]
@@ -100,11 +94,3 @@ pub struct ncclGinProxyGpuCtx_t {
     pub signals: u64,
 }
 layout!(ncclGinProxyGpuCtx_t, 48, 8, queueSize @ 4, queues @ 8, pis @ 16, cis @ 24, counters @ 32, signals @ 40);
-
-/// A descriptor as it stands in a queue; storage is 16-aligned, the C type itself is not.
-#[repr(C, packed)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ncclGinProxyGfd_t {
-    pub qword: [u64; 8],
-}
-layout!(ncclGinProxyGfd_t, 64, 1);

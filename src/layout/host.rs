@@ -37,9 +37,6 @@ pub const NCCL_CONFIG_MAGIC: u32 = 0xcafe_beef;
 pub const NCCL_SIM_INFO_MAGIC: u32 = 0x7468_5283;
 /// The version code of the API: 2.28.9.
 pub const NCCL_VERSION_CODE: i32 = 22809;
-pub const NCCL_MAJOR: i32 = 2;
-pub const NCCL_MINOR: i32 = 28;
-pub const NCCL_PATCH: i32 = 9;
 /// `color` of ncclCommSplit for a rank that joins no child.
 pub const NCCL_SPLIT_NOCOLOR: i32 = -1;
 /// `shrinkFlags` of ncclCommShrink.
@@ -47,13 +44,8 @@ pub const NCCL_SHRINK_DEFAULT: i32 = 0;
 pub const NCCL_SHRINK_ABORT: i32 = 1;
 /// `revokeFlags` of ncclCommRevoke.
 pub const NCCL_REVOKE_DEFAULT: i32 = 0;
-/// `ncclConfig_t.CTAPolicy`.
-pub const NCCL_CTA_POLICY_DEFAULT: i32 = 0;
-pub const NCCL_CTA_POLICY_EFFICIENCY: i32 = 1;
-pub const NCCL_CTA_POLICY_ZERO: i32 = 2;
 /// `estimatedTime` of [`ncclSimInfo_t`] that nobody has filled in.
 pub const NCCL_UNDEF_FLOAT: f32 = -1.0;
-pub const NCCL_WIN_DEFAULT: i32 = 0;
 pub const NCCL_WIN_COLL_SYMMETRIC: i32 = 1;
 /// Window starts are multiples of it, counted from the start of their allocation. Bytes.
 pub const NCCL_WIN_REQUIRED_ALIGNMENT: usize = 4096;

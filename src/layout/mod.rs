@@ -7,13 +7,9 @@
 
 mod device;
 mod host;
-mod nic;
-mod plugin;
 
 pub use device::*;
 pub use host::*;
-pub use nic::*;
-pub use plugin::*;
 
 /// Fails the build where size, alignment or an offset differs from the C header.
 macro_rules! layout {

@@ -1,5 +1,5 @@
-//! Structs shared with network and GIN plugins (spec host, A.5 and 5).
-use super::layout;
+//! Structs shared with network and GIN plugins, of which the library has none yet (spec host, A.5 and 5).
+
 use std::ffi::{c_char, c_void};
 
 #[repr(C)]
@@ -12,7 +12,6 @@ pub struct ncclNetDeviceHandle_t {
     pub size: usize,
     pub needsProxyProgress: i32,
 }
-layout!(ncclNetDeviceHandle_t, 32, 8, netDeviceVersion @ 4, handle @ 8, size @ 16, needsProxyProgress @ 24);
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -20,7 +19,6 @@ pub struct ncclNetVDeviceProps_t {
     pub ndevs: i32,
     pub devs: [i32; 4],
 }
-layout!(ncclNetVDeviceProps_t, 20, 4, devs @ 4);
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -45,9 +43,6 @@ pub struct ncclNetProperties_v11_t {
     pub maxCollBytes: usize,
     pub maxMultiRequestSize: i32,
 }
-layout!(ncclNetProperties_v11_t, 112, 8, pciPath @ 8, guid @ 16, ptrSupport @ 24, regIsGlobal @ 28, forceFlush @ 32, speed @ 36,
-    port @ 40, latency @ 44, maxComms @ 48, maxRecvs @ 52, netDeviceType @ 56, netDeviceVersion @ 60, vProps @ 64,
-    maxP2pBytes @ 88, maxCollBytes @ 96, maxMultiRequestSize @ 104);
 
 /// A GIN plugin's table: a name and 18 functions. Their signatures come with the plugin transport; until then each is
 /// only an address.
@@ -74,18 +69,3 @@ pub struct ncclGin_v11_t {
     pub queryLastError: *const c_void,
     pub finalize: *const c_void,
 }
-layout!(ncclGin_v11_t, 152, 8, init @ 8, devices @ 16, getProperties @ 24, listen @ 32, connect @ 40, createContext @ 48,
-    regMrSym @ 56, regMrSymDmaBuf @ 64, deregMrSym @ 72, destroyContext @ 80, closeColl @ 88, closeListen @ 96, iput @ 104,
-    iputSignal @ 112, test @ 120, ginProgress @ 128, queryLastError @ 136, finalize @ 144);
-
-/// Bytes of a connection handle between plugins.
-pub const NCCL_NET_HANDLE_MAXSIZE: usize = 128;
-/// `ptrSupport`, and the kind of memory in a registration.
-pub const NCCL_PTR_HOST: i32 = 1;
-pub const NCCL_PTR_CUDA: i32 = 2;
-pub const NCCL_PTR_DMABUF: i32 = 4;
-/// A registration whose writes are seen in order.
-pub const NCCL_NET_MR_FLAG_FORCE_SO: u64 = 1;
-/// `op` of iputSignal.
-pub const NCCL_NET_SIGNAL_OP_INC: u32 = 1;
-pub const NCCL_NET_SIGNAL_OP_ADD: u32 = 2;

@@ -1,6 +1,12 @@
-//! GDAKI contexts and the verbs objects that kernels drive (spec host, A.3 and A.4): layouts alone, no backend of ours uses them.
-//! Work queue and completion entries are big-endian.
-use super::layout;
+//! Structs that kernels share with a proxy or drive a NIC with, and that the library has no use for yet: a descriptor as a whole,
+//! GDAKI contexts and the verbs objects (spec host, A.2 to A.4). Work queue and completion entries are big-endian.
+
+/// A descriptor as it stands in a queue; storage is 16-aligned, the C type itself is not.
+#[repr(C, packed)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ncclGinProxyGfd_t {
+    pub qword: [u64; 8],
+}
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
@@ -11,7 +17,6 @@ pub struct ncclGinGdakiGlobalGPUBufferTable {
     /// Big-endian, as every key here.
     pub lkey: u32,
 }
-layout!(ncclGinGdakiGlobalGPUBufferTable, 24, 8, rkeys @ 8, lkey @ 16);
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,7 +27,6 @@ pub struct ncclGinGdakiGPUContext {
     pub signals_table: ncclGinGdakiGlobalGPUBufferTable,
     pub sink_buffer_lkey: u32,
 }
-layout!(ncclGinGdakiGPUContext, 72, 8, companion_gdqp @ 8, counters_table @ 16, signals_table @ 40, sink_buffer_lkey @ 64);
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,7 +34,6 @@ pub struct ncclGinGdakiMemHandle {
     pub rkeys: u64,
     pub lkey: u32,
 }
-layout!(ncclGinGdakiMemHandle, 16, 8, lkey @ 8);
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
@@ -45,8 +48,6 @@ pub struct doca_gpu_dev_verbs_cq {
     pub cqe_rsvd: u64,
     pub mem_type: u32,
 }
-layout!(doca_gpu_dev_verbs_cq, 56, 8, cq_num @ 8, cqe_num @ 12, dbrec @ 16, cqe_ci @ 24, cqe_mask @ 32, cqe_size @ 36,
-    cqe_rsvd @ 40, mem_type @ 48);
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
@@ -82,20 +83,6 @@ pub struct doca_gpu_dev_verbs_qp {
     pub nic_handler: u32,
     pub mem_type: u32,
 }
-layout!(doca_gpu_dev_verbs_qp, 280, 8, sq_ready_index @ 8, sq_wqe_pi @ 16, sq_num @ 24, sq_num_shift8 @ 28,
-    sq_num_shift8_be @ 32, sq_lock @ 52, sq_wqe_num @ 56, sq_wqe_mask @ 58, sq_wqe_daddr @ 64, sq_dbrec @ 72, sq_db @ 80,
-    rq_num @ 88, rq_wqe_pi @ 96, rq_wqe_num @ 104, rq_wqe_mask @ 108, rq_wqe_daddr @ 112, rq_dbrec @ 120, rcv_wqe_size @ 128,
-    rq_rsvd_index @ 136, rq_ready_index @ 144, rq_lock @ 152, cq_sq @ 160, cq_rq @ 216, nic_handler @ 272, mem_type @ 276);
-
-/// `doca_gpu_dev_verbs_nic_handler`
-pub const DOCA_GPUNETIO_VERBS_NIC_HANDLER_AUTO: u32 = 0;
-pub const DOCA_GPUNETIO_VERBS_NIC_HANDLER_CPU_PROXY: u32 = 1;
-pub const DOCA_GPUNETIO_VERBS_NIC_HANDLER_GPU_SM_DB: u32 = 2;
-pub const DOCA_GPUNETIO_VERBS_NIC_HANDLER_GPU_SM_BF: u32 = 3;
-/// `doca_gpu_dev_verbs_mem_type`
-pub const DOCA_GPUNETIO_VERBS_MEM_TYPE_AUTO: u32 = 0;
-pub const DOCA_GPUNETIO_VERBS_MEM_TYPE_HOST: u32 = 1;
-pub const DOCA_GPUNETIO_VERBS_MEM_TYPE_GPU: u32 = 2;
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
@@ -104,7 +91,6 @@ pub struct doca_gpunetio_ib_mlx5_wqe_data_seg {
     pub lkey: u32,
     pub addr: u64,
 }
-layout!(doca_gpunetio_ib_mlx5_wqe_data_seg, 16, 8, lkey @ 4, addr @ 8);
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
@@ -113,7 +99,6 @@ pub struct doca_gpunetio_ib_mlx5_wqe_raddr_seg {
     pub rkey: u32,
     pub reserved: u32,
 }
-layout!(doca_gpunetio_ib_mlx5_wqe_raddr_seg, 16, 8, rkey @ 8, reserved @ 12);
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
@@ -121,7 +106,6 @@ pub struct doca_gpunetio_ib_mlx5_wqe_atomic_seg {
     pub swap_add: u64,
     pub compare: u64,
 }
-layout!(doca_gpunetio_ib_mlx5_wqe_atomic_seg, 16, 8, compare @ 8);
 
 #[repr(C, align(8))]
 #[derive(Clone, Copy, Debug, Default)]
@@ -133,7 +117,6 @@ pub struct doca_gpu_dev_verbs_wqe_ctrl_seg {
     pub fm_ce_se: u8,
     pub imm: u32,
 }
-layout!(doca_gpu_dev_verbs_wqe_ctrl_seg, 16, 8, qpn_ds @ 4, signature @ 8, rsvd @ 9, fm_ce_se @ 11, imm @ 12);
 
 #[repr(C, align(8))]
 #[derive(Clone, Copy, Debug, Default)]
@@ -142,7 +125,6 @@ pub struct doca_gpu_dev_verbs_wqe_wait_seg {
     pub max_index: u32,
     pub qpn_cqn: u32,
 }
-layout!(doca_gpu_dev_verbs_wqe_wait_seg, 16, 8, max_index @ 8, qpn_cqn @ 12);
 
 /// A work queue entry by its segments of 16 bytes; C has views of each kind besides.
 #[repr(C)]
@@ -153,7 +135,6 @@ pub struct doca_gpu_dev_verbs_wqe {
     pub dseg2: doca_gpunetio_ib_mlx5_wqe_data_seg,
     pub dseg3: doca_gpunetio_ib_mlx5_wqe_data_seg,
 }
-layout!(doca_gpu_dev_verbs_wqe, 64, 8, dseg1 @ 16, dseg2 @ 32, dseg3 @ 48);
 
 /// A completion entry (CQE64) as errors fill it; of a success, `wqe_counter` and `op_own` are the same.
 #[repr(C)]
@@ -171,5 +152,3 @@ pub struct doca_gpunetio_ib_mlx5_err_cqe_ex {
     pub signature: u8,
     pub op_own: u8,
 }
-layout!(doca_gpunetio_ib_mlx5_err_cqe_ex, 64, 4, srqn @ 32, rsvd1 @ 36, hw_err_synd @ 52, hw_synd_type @ 53,
-    vendor_err_synd @ 54, syndrome @ 55, s_wqe_opcode_qpn @ 56, wqe_counter @ 60, signature @ 62, op_own @ 63);

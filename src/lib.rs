@@ -1,40 +1,41 @@
-//! NCCL 2.28's device communicator API behind a C ABI. The modules stand in data-path order; `docs/data-path.md` walks it.
+//! NCCL 2.28's device communicator API behind a C ABI.
+//!
+//! The modules stand from the top floor down: each uses those below it only (tests/floors.rs reads this list; docs/architecture.md
+//! draws it). An operation of a kernel runs through `gin` and a transport: `docs/data-path.md` walks it.
 #![allow(clippy::missing_safety_doc)]
 
+// C in, C out.
+pub mod abi;
+
+// A communicator, and what it is composed of.
+pub mod comm;
+pub mod coll;
 pub mod devcomm;
+pub mod window;
 pub mod gin;
 pub mod symmetric;
 pub mod transport;
-pub mod window;
 
-pub mod bootstrap;
-pub mod coll;
-pub mod comm;
+// Its ranks: who they are, how they meet and exchange, who still lives.
 pub mod team;
-pub mod topo;
 pub mod watch;
-
+pub mod bootstrap;
 pub mod abort;
+
+// Memory that a device also sees; which ranks share a node.
 pub mod device;
+pub mod topo;
 
-pub mod abi;
-pub mod layout;
-
+// The ground: this process and others, what is said of them, and plain tools.
 mod peer_process;
-
-// The ground, from the top down: each imports from those below it alone.
 pub mod process;
-
 pub mod fault;
-
 pub mod log;
-
 pub mod config;
-
-pub mod panic;
-mod ranges;
 pub mod sync;
-
+pub mod panic;
+pub mod layout;
+mod ranges;
+pub mod text;
 pub mod error;
 pub mod seq;
-pub mod text;

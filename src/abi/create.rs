@@ -180,7 +180,7 @@ fn defer(comm: *mut ncclComm_t, request: Request) -> Told {
     let (handle, pending) = handles::reserve();
     // SAFETY: the caller checked or was promised that it may be written.
     unsafe { comm.write(handle) };
-    let (settle, drop) = (settler(handle, pending.clone()), settler(handle, pending.clone()));
+    let (resolve, drop) = (resolver(handle, pending.clone()), resolver(handle, pending.clone()));
     let request = Request { cancel: pending.cancel.clone(), ..request };
     group::submit(Job {
         stage: Stage::Create,
@@ -193,7 +193,7 @@ fn defer(comm: *mut ncclComm_t, request: Request) -> Told {
             pending.begins();
             let made = create(request).inspect_err(|error| log::error(error));
             let told = made.as_ref().map(|_| ()).map_err(|error| error.code);
-            settle(made);
+            resolve(made);
             told
         }),
         dropped: Box::new(move |code| {
@@ -204,10 +204,10 @@ fn defer(comm: *mut ncclComm_t, request: Request) -> Told {
 }
 
 /// What ends the creation of `handle`'s communicator. One whose handle is gone is ended as its owner wished.
-fn settler(handle: ncclComm_t, pending: Arc<Pending>) -> impl Fn(Result<Arc<Comm>>) + Send {
+fn resolver(handle: ncclComm_t, pending: Arc<Pending>) -> impl Fn(Result<Arc<Comm>>) + Send {
     let name = handle as usize;
     move |made| {
-        if let Some(comm) = handles::settle(name as ncclComm_t, made) {
+        if let Some(comm) = handles::resolve(name as ncclComm_t, made) {
             match pending.aborted.load(Ordering::Acquire) {
                 true => finish::abort(comm),
                 false => finish::destroy(comm),

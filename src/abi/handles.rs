@@ -19,7 +19,7 @@ const TAG: u64 = 0x6772_7300_0000_0000;
 /// Low bits stay clear, as in a pointer.
 const SHIFT: u32 = 4;
 
-enum State {
+enum Referent {
     /// It is being created, or a group will.
     Pending(Arc<Pending>),
     /// Usable.
@@ -40,7 +40,7 @@ pub struct Pending {
 
 /// What this process made. A forked child has a table of its own: a thread of its parent may have held the lock.
 struct Table {
-    entries: HashMap<u64, State>,
+    entries: HashMap<u64, Referent>,
     /// Numbers up to this one are from before the fork,
     inherited: u64,
     /// by this process or one that it was forked from.
@@ -69,7 +69,7 @@ impl Table {
         Ok(serial)
     }
 
-    fn state(&self, handle: ncclComm_t) -> Result<&State> {
+    fn state(&self, handle: ncclComm_t) -> Result<&Referent> {
         let serial = self.serial_of(handle)?;
         self.entries.get(&serial).ok_or_else(|| destroyed(serial))
     }
@@ -103,7 +103,7 @@ fn destroyed(serial: u64) -> Error {
     )
 }
 
-fn insert(state: State) -> ncclComm_t {
+fn insert(state: Referent) -> ncclComm_t {
     with(|table| {
         let serial = LAST.fetch_add(1, Ordering::AcqRel) + 1;
         MAKER.store(std::process::id(), Ordering::Release);
@@ -120,22 +120,22 @@ pub fn watch_exit() {
 /// A handle for a communicator that does not exist yet.
 pub fn reserve() -> (ncclComm_t, Arc<Pending>) {
     let pending = Arc::new(Pending { cancel: Cancel::new(), begun: AtomicBool::new(false), aborted: AtomicBool::new(false) });
-    (insert(State::Pending(pending.clone())), pending)
+    (insert(Referent::Pending(pending.clone())), pending)
 }
 
 /// A handle for one that does.
 pub fn add(comm: Arc<Comm>) -> ncclComm_t {
-    insert(State::Live(comm))
+    insert(Referent::Live(comm))
 }
 
 /// The reserved handle's creation ended. Gives the communicator back if the handle was destroyed or aborted meanwhile.
-pub fn settle(handle: ncclComm_t, result: Result<Arc<Comm>>) -> Option<Arc<Comm>> {
+pub fn resolve(handle: ncclComm_t, result: Result<Arc<Comm>>) -> Option<Arc<Comm>> {
     with(|table| {
         let serial = table.serial_of(handle).unwrap_or(0);
         let Some(state) = table.entries.get_mut(&serial) else { return result.ok() };
         *state = match result {
-            Ok(comm) => State::Live(comm),
-            Err(error) => State::Failed(error),
+            Ok(comm) => Referent::Live(comm),
+            Err(error) => Referent::Failed(error),
         };
         None
     })
@@ -143,7 +143,7 @@ pub fn settle(handle: ncclComm_t, result: Result<Arc<Comm>>) -> Option<Arc<Comm>
 
 /// Every communicator of this process that lives.
 fn all() -> Vec<Arc<Comm>> {
-    let live = |state: &State| if let State::Live(comm) = state { Some(comm.clone()) } else { None };
+    let live = |state: &Referent| if let Referent::Live(comm) = state { Some(comm.clone()) } else { None };
     with(|table| table.entries.values().filter_map(live).collect())
 }
 
@@ -155,9 +155,9 @@ pub fn is_gone(handle: ncclComm_t) -> bool {
 /// The communicator of a handle that may be used.
 pub fn get(handle: ncclComm_t) -> Result<Arc<Comm>> {
     with(|table| match table.state(handle)? {
-        State::Live(comm) => Ok(comm.clone()),
-        State::Failed(error) => Err(error.clone()),
-        State::Pending(pending) => Err(pending.not_ready(handle)),
+        Referent::Live(comm) => Ok(comm.clone()),
+        Referent::Failed(error) => Err(error.clone()),
+        Referent::Pending(pending) => Err(pending.not_ready(handle)),
     })
 }
 
@@ -197,9 +197,9 @@ pub enum Status {
 pub fn status(handle: ncclComm_t) -> Result<Status> {
     with(|table| {
         Ok(match table.state(handle)? {
-            State::Pending(_) => Status::Pending,
-            State::Live(comm) => Status::Live(comm.clone()),
-            State::Failed(error) => Status::Failed(error.clone()),
+            Referent::Pending(_) => Status::Pending,
+            Referent::Live(comm) => Status::Live(comm.clone()),
+            Referent::Failed(error) => Status::Failed(error.clone()),
         })
     })
 }
@@ -220,13 +220,15 @@ pub fn remove(handle: ncclComm_t, abort: bool) -> Result<Removed> {
     with(|table| {
         let serial = table.serial_of(handle)?;
         match table.state(handle)? {
-            State::Pending(pending) if !abort && !pending.begun.load(Ordering::Acquire) => return Err(pending.not_ready(handle)),
-            State::Pending(pending) => pending.aborted.store(abort, Ordering::Release),
+            Referent::Pending(pending) if !abort && !pending.begun.load(Ordering::Acquire) => {
+                return Err(pending.not_ready(handle));
+            }
+            Referent::Pending(pending) => pending.aborted.store(abort, Ordering::Release),
             _ => {}
         }
         Ok(match table.entries.remove(&serial) {
-            Some(State::Live(comm)) => Removed::Live(comm),
-            Some(State::Pending(pending)) => Removed::Pending(pending),
+            Some(Referent::Live(comm)) => Removed::Live(comm),
+            Some(Referent::Pending(pending)) => Removed::Pending(pending),
             _ => Removed::Failed,
         })
     })
@@ -247,7 +249,7 @@ mod tests {
         assert!(remove(handle, false).is_err());
         pending.begun.store(true, Ordering::Release);
         assert!(get(handle).err().unwrap().text.contains("in progress"));
-        assert!(settle(handle, Err(Error::new(Code::RemoteError, 40, "rank 1 died"))).is_none());
+        assert!(resolve(handle, Err(Error::new(Code::RemoteError, 40, "rank 1 died"))).is_none());
         assert_eq!(get(handle).err().unwrap().id, 40);
         assert!(matches!(remove(handle, false), Ok(Removed::Failed)));
         assert_eq!(get(handle).err().unwrap().id, 63);

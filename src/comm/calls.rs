@@ -19,7 +19,7 @@ use std::sync::atomic::AtomicU32;
 /// See the module.
 #[derive(Default)]
 pub struct Calls {
-    state: Mutex<State>,
+    state: Mutex<UnderWay>,
     /// Exchanges that its ranks had beside it, because it had been revoked.
     pub(super) beside: AtomicU32,
     /// How often it was shrunk, by the ranks left out: equal on all ranks that shrink alike.
@@ -27,7 +27,7 @@ pub struct Calls {
 }
 
 #[derive(Default)]
-struct State {
+struct UnderWay {
     running: u32,
     /// In groups that have not ended.
     queued: u32,
@@ -40,7 +40,7 @@ struct State {
     outlived: bool,
 }
 
-impl State {
+impl UnderWay {
     /// ncclCommDestroy left the end of the communicator to its last call, which is done.
     fn is_over(&self) -> bool {
         self.running == 0 && self.queued == 0 && self.ended == Some(End::Destroyed)

@@ -92,11 +92,11 @@ impl Unwaited {
 
 impl Drop for Unwaited {
     fn drop(&mut self) {
-        settle(&self.0);
+        drain(&self.0);
     }
 }
 
-fn settle(comm: &Comm) {
+fn drain(comm: &Comm) {
     if comm.team.failure().is_none()
         && let Err(error) = comm.windows.drain()
     {
@@ -104,13 +104,13 @@ fn settle(comm: &Comm) {
     }
 }
 
-/// The process ends through exit() with `status`, and these communicators live. What destroyed communicators have yet to post is done; and where the process
-/// succeeded, the end of a communicator that nobody destroyed is no death to its other ranks. Destructors of static objects may come
-/// behind this and still use it: nothing is taken away.
+/// The process ends through exit() with `status`; `live` are its communicators that nobody destroyed. What destroyed ones have yet to
+/// post is done; and where the process succeeded, the end of the others is no death to their ranks elsewhere. Destructors of static
+/// objects may come behind this and still use them: nothing is taken away.
 pub fn goodbye(status: i32, live: Vec<Arc<Comm>>) {
     let unwaited = std::mem::take(&mut *UNWAITED.lock());
     for comm in unwaited.iter().filter_map(Weak::upgrade) {
-        settle(&comm);
+        drain(&comm);
         // Not the last owner in an exit handler: the memory of the process goes as a whole.
         std::mem::forget(comm);
     }
@@ -119,7 +119,7 @@ pub fn goodbye(status: i32, live: Vec<Arc<Comm>>) {
     }
     for comm in live {
         if comm.idle().is_ok() && comm.team.failure().is_none() {
-            settle(&comm);
+            drain(&comm);
             comm.team.watch.leaving();
         }
         std::mem::forget(comm);

@@ -60,7 +60,7 @@ const PRINTED: usize = 16 << 10;
 const STUCK: Duration = Duration::from_secs(3);
 
 #[derive(Default)]
-struct State {
+struct Watchlist {
     /// By the device communicator's resource window.
     spans: Vec<(DevPtr, Span)>,
     /// Where their words are, likewise: address and bytes.
@@ -75,7 +75,7 @@ struct State {
 struct Shared {
     device: Arc<dyn Device>,
     tag: String,
-    state: Mutex<State>,
+    state: Mutex<Watchlist>,
     changed: Condvar,
     /// Beside the lock, which a sweep holds: an abort waits for no sweep.
     ended: OnceCell<Instant>,
@@ -179,7 +179,7 @@ impl Drop for Release {
     }
 }
 
-fn start(shared: &Arc<Shared>, state: &mut State) {
+fn start(shared: &Arc<Shared>, state: &mut Watchlist) {
     if std::mem::replace(&mut state.started, true) {
         return;
     }

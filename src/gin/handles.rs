@@ -13,7 +13,7 @@ const SLOT_BITS: u32 = 20;
 const GENERATION: u64 = u64::MAX >> (1 + SLOT_BITS);
 
 #[derive(Clone, Copy)]
-struct Entry {
+struct Issued {
     generation: u64,
     start: u64,
     bytes: u64,
@@ -44,7 +44,7 @@ pub enum Refused {
 /// All windows of one communicator.
 pub struct Handles {
     first: u64,
-    entries: Vec<Entry>,
+    entries: Vec<Issued>,
     free: Vec<u32>,
 }
 
@@ -53,7 +53,7 @@ impl Handles {
     pub fn new(salt: u64) -> Self {
         let first = (salt & GENERATION >> 1) | 1;
         // Slot 0 is the signal memory (transport::SIGNALS), which no handle names.
-        Self { first, entries: vec![Entry { generation: 0, start: 0, bytes: 0, live: false }], free: Vec::new() }
+        Self { first, entries: vec![Issued { generation: 0, start: 0, bytes: 0, live: false }], free: Vec::new() }
     }
 
     /// A slot and a handle for `bytes` from byte `start` of an allocation.
@@ -61,7 +61,7 @@ impl Handles {
         let slot = match self.free.pop() {
             Some(slot) => slot,
             None if self.entries.len() < 1 << SLOT_BITS => {
-                self.entries.push(Entry { generation: self.first - 1, start: 0, bytes: 0, live: false });
+                self.entries.push(Issued { generation: self.first - 1, start: 0, bytes: 0, live: false });
                 self.entries.len() as u32 - 1
             }
             None => bail!(
@@ -72,7 +72,7 @@ impl Handles {
             ),
         };
         let generation = (self.entries[slot as usize].generation + 1) & GENERATION;
-        self.entries[slot as usize] = Entry { generation, start, bytes, live: true };
+        self.entries[slot as usize] = Issued { generation, start, bytes, live: true };
         Ok((Memory { region: slot, start, bytes }, generation << SLOT_BITS | u64::from(slot)))
     }
 
@@ -97,7 +97,7 @@ impl Handles {
     }
 
     #[cold]
-    fn why_not(&self, entry: Option<&Entry>, generation: u64) -> Refused {
+    fn why_not(&self, entry: Option<&Issued>, generation: u64) -> Refused {
         match entry {
             Some(entry) if (self.first..=entry.generation).contains(&generation) => Refused::Gone,
             _ => Refused::Unknown,

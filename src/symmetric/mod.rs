@@ -32,14 +32,14 @@ use std::sync::Arc;
 
 /// The symmetric memory of one communicator and rank.
 pub struct Symmetric {
-    state: Mutex<State>,
+    state: Mutex<Memories>,
     /// Whose.
     pub team: Arc<Team>,
 }
 
 /// Drops in this order: what stands on memory before the memory.
 #[derive(Default)]
-struct State {
+struct Memories {
     /// Newest first.
     memories: Vec<Held>,
     teams: Vec<MulticastTeam>,

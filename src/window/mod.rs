@@ -27,14 +27,14 @@ use crate::symmetric::Symmetric;
 use crate::sync::Mutex;
 use crate::team::Team;
 use buffers::Buffers;
-use standing::State;
+use standing::Standing;
 use std::sync::Arc;
 
 /// The windows of one communicator and rank. Drops what stands on memory before the memory.
 pub struct Windows {
     /// Held through each collective call, so that two threads cannot mix their rounds.
     pub(crate) turn: Mutex<Turn>,
-    state: Mutex<State>,
+    state: Mutex<Standing>,
     /// Made at the first use; see `gin`.
     gin: Mutex<Option<Arc<Gin>>>,
     buffers: Mutex<Buffers>,

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// Drops in this order: what stands on memory before the memory.
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct Standing {
     pub windows: HashMap<DevPtr, Window>,
     table: Option<WindowTable>,
     structs: Structs,
@@ -48,7 +48,7 @@ pub(super) struct UserRange {
 /// kernel has released to the GPU.
 const MARKER_GPU: u32 = 0x3252_5347;
 
-impl State {
+impl Standing {
     /// The place of a new window. Every rank that comes this far calls it, also one that fails afterwards: numbers stay alike.
     pub fn place(&mut self, start: u64, bytes: u64) -> Place {
         self.last_window += 1;

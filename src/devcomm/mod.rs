@@ -1,4 +1,10 @@
 //! Device communicators: what ncclDevCommCreate hands to kernels.
+//!
+//! `requirements` lays out what a caller asks for, `create` makes it on all ranks and takes it back, `registry` keeps what stands,
+//! `release` lets kernels out of their waits after an abort: by the words that they wait on, for those that read no abort word.
+//!
+//! Traps: ids and memory are zeroed before the round that lets kernels start anywhere, or an earlier owner's signal ends a wait too
+//! early; behind that round nothing may fail on one rank alone; a caller may destroy by a copy of its struct.
 #![forbid(unsafe_code)]
 
 mod create;

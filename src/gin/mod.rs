@@ -3,6 +3,12 @@
 //! A kernel's put is 64 bytes in a queue ([`queue`], [`descriptor`]). The proxy's [`proxy::Engine::step`] takes it, checks
 //! it ([`plan`], [`handles`]), gives it to a transport, remembers it until it is done ([`ledger`]), and gives the slot back.
 //! At the target a signal word has risen ([`signal`]).
+//!
+//! `connect` makes it over a team, `context` is what kernels see, `sets` gives each device communicator its own queues, `direct` are
+//! contexts whose kernels store to peers themselves, `thread` runs the step.
+//!
+//! Traps: kernels write queues at any time, also after their communicator has gone, so a slot is copied out before it is believed;
+//! nothing of a queue moves behind an operation that was refused; a signal word has one home and one kind of writer.
 mod carry;
 pub mod context;
 pub mod descriptor;

@@ -71,7 +71,8 @@ def main():
     dist.init_process_group("nccl", device_id=DEVICE)
     train("ddp", DistributedDataParallel(model(), device_ids=[DEVICE.index]))
     train("fsdp", FullyShardedDataParallel(model(), device_id=DEVICE))
-    replay()
+    if "skewed" not in sys.argv:  # a captured collective may be replayed unseen: an abort of a peer is then always told
+        replay()
     if "symmetric" in sys.argv:
         symmetric()
     if "destroy" in sys.argv:

@@ -15,7 +15,6 @@ use crate::{bail, info};
 /// Launches a checked call of more than 0 elements.
 pub fn run(collectives: &Collectives, windows: &Windows, call: &Call) -> Result<()> {
     let team = windows.team();
-    team.alive()?;
     team.abort.moved();
     let ready = collectives.ready(team)?;
     let (send, recv) = buffers(windows, call);
@@ -85,7 +84,7 @@ pub fn run(collectives: &Collectives, windows: &Windows, call: &Call) -> Result<
         choice.blocks,
         choice.threads
     );
-    ready.order.lock().next(call.stream, || ready.kernels.launch(&launch))
+    collectives.begin(team, ready)?.next(call.stream, || ready.kernels.launch(&launch))
 }
 
 impl Collectives {

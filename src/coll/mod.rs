@@ -23,11 +23,13 @@ pub use point_to_point::{Messages, check_buffer};
 pub use rounds::Message;
 pub use setup::prepare;
 
+use crate::abort::Abort;
 use crate::device::{Kernels, Order};
 use crate::error::{Error, Result};
-use crate::sync::{Mutex, OnceCell};
+use crate::sync::{Mutex, MutexGuard, OnceCell};
 use crate::team::Team;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 
 /// What one rank of a communicator has for collectives.
 #[derive(Default)]
@@ -36,6 +38,8 @@ pub struct Collectives {
     pub operations: Operations,
     /// Set once by [`prepare`]: the same on all ranks, up to the text of the error.
     ready: OnceCell<std::result::Result<Ready, Error>>,
+    /// A launch may be on its way. Set before it; the pulse clears it.
+    busy: AtomicBool,
     /// An all-to-all in place was told.
     told_undefined: OnceCell<()>,
 }
@@ -70,6 +74,35 @@ impl Collectives {
             Some(Ok(ready)) => ready.order.lock().idle(),
             _ => true,
         }
+    }
+
+    /// True if a launch was on its way when the communicator failed, or is now. One that ended in the last 20 ms counts, and so does
+    /// every captured one.
+    pub fn is_busy(&self) -> bool {
+        // Behind the failure: either this sees the launch, or the launch sees the failure.
+        fence(Ordering::SeqCst);
+        self.busy.load(Ordering::Relaxed)
+    }
+
+    /// The pulse comes by. After a failure nothing is noted: it may have ended what was on its way.
+    pub fn look(&self, abort: &Abort) {
+        if self.busy.load(Ordering::Relaxed)
+            && let Some(Ok(ready)) = self.ready.get()
+            && let Some(order) = ready.order.try_lock()
+            && order.is_over()
+            && !abort.is_raised()
+        {
+            self.busy.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Before every launch. Err if the communicator has failed.
+    fn begin<'a>(&self, team: &Team, ready: &'a Ready) -> Result<MutexGuard<'a, Order>> {
+        let order = ready.order.lock();
+        self.busy.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        team.alive()?;
+        Ok(order)
     }
 
     fn ready(&self, team: &Team) -> Result<&Ready> {

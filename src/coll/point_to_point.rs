@@ -31,12 +31,12 @@ impl Messages {
     /// Launches them all.
     pub fn run(&self, collectives: &Collectives, windows: &Windows) -> Result<()> {
         let team = windows.team();
-        team.alive()?;
         team.abort.moved();
         check_self(team, &self.messages)?;
         let ready = collectives.ready(team)?;
         let batches = rounds::batches(team.rank, team.n_ranks, &self.messages);
-        ready.order.lock().together(&self.streams, |stream| batches.iter().try_for_each(|batch| launch(ready, batch, stream)))
+        let mut order = collectives.begin(team, ready)?;
+        order.together(&self.streams, |stream| batches.iter().try_for_each(|batch| launch(ready, batch, stream)))
     }
 }
 

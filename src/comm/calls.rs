@@ -123,13 +123,19 @@ impl Comm {
         if state.running > 0 {
             return Code::InProgress;
         }
-        match self.team.failure().filter(|_| !self.team.is_revoked() && !state.outlived) {
+        match self.team.failure().filter(|cause| !self.team.is_revoked() && !state.outlived && self.notice.tells(cause)) {
             Some(cause) => {
                 log::recall(cause);
                 cause.code
             }
             None => state.failed.unwrap_or(Code::Success),
         }
+    }
+
+    /// Nothing of this rank is under way: no call, and no kernel that a failure could cut short.
+    pub(super) fn is_quiescent(&self) -> bool {
+        let state = self.calls.state.lock();
+        state.running == 0 && state.queued == 0 && !self.devcomms.release.is_used() && !self.collectives.is_busy()
     }
 
     /// A child was made of it, though it had failed.

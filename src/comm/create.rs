@@ -2,6 +2,7 @@
 
 use super::notice::Notice;
 use super::{Calls, Comm};
+use crate::abort::Abort;
 use crate::bootstrap::{Bootstrap, Cancel, UniqueId};
 use crate::coll::{self, Collectives};
 use crate::devcomm::{DevComms, Release};
@@ -9,7 +10,7 @@ use crate::device::{Device, graveyard};
 use crate::error::Result;
 use crate::layout::NCCL_VERSION_CODE;
 use crate::team::{Config, Origin, Team};
-use crate::watch::Pulse;
+use crate::watch::{Looks, Pulse};
 use crate::window::Windows;
 use crate::{info, log};
 use std::sync::Arc;
@@ -67,18 +68,23 @@ fn compose(team: Team) -> Result<Comm> {
     let tag = team.tag();
     let release = Release::new(team.device.clone(), tag.clone());
     let (start, notice) = (release.starter(), Notice::new(team.rank));
-    let told = notice.clone();
+    let collectives = Arc::new(Collectives::new());
+    let (told, launches, quiescent_process) = (notice.clone(), Arc::downgrade(&collectives), team.watch.quiescent_process());
     team.abort.on_raise(move |cause| {
         let kernels = start();
-        told.raised(cause, format!("{cause} | seen by {tag}{kernels}"));
+        let busy = !kernels.is_empty() || launches.upgrade().is_none_or(|launches| launches.is_busy());
+        let process = if busy { None } else { quiescent_process(cause) };
+        told.raised(cause, format!("{cause} | seen by {tag}{kernels}"), process);
     });
-    let seen = Some((team.watch.signs(), release.words()));
-    let pulse = Pulse::watch(&team.device, &team.abort, team.rank, format!("comm 0x{:016x}", team.hash), seen)
+    let launches = Arc::downgrade(&collectives);
+    let launches = Arc::new(move |abort: &Abort| launches.upgrade().into_iter().for_each(|launches| launches.look(abort)));
+    let looks = Looks { signs: team.watch.signs(), words: release.words(), launches };
+    let pulse = Pulse::watch(&team.device, &team.abort, team.rank, format!("comm 0x{:016x}", team.hash), Some(looks))
         .inspect_err(|error| team.bootstrap.poison(error))?;
     let team = Arc::new(team);
     Ok(Comm {
         calls: Calls::default(),
-        collectives: Collectives::new(),
+        collectives,
         devcomms: DevComms::new(release),
         pulse,
         windows: Windows::new(team.clone()),

@@ -35,7 +35,7 @@ pub fn finalize(comm: &Comm) -> Result<()> {
 /// ncclCommDestroy, after the handle was taken out of the table. Where a call is under way, it ends the communicator when it is
 /// done.
 pub fn destroy(comm: Arc<Comm>) {
-    comm.notice.print();
+    comm.notice.destroyed();
     // Asked before anything is drained: what a collective posts in between would be lost.
     let at_work = !comm.collectives.idle();
     // The process may end right behind this call: a finalize that is under way is not left to its thread.
@@ -66,6 +66,9 @@ pub fn destroy(comm: Arc<Comm>) {
 /// ncclCommAbort, after the handle was taken out of the table: releases every wait on every rank, then as destroy.
 pub fn abort(comm: Arc<Comm>) {
     comm.notice.aborted();
+    if comm.team.failure().is_none() && comm.is_quiescent() {
+        comm.team.watch.quiescent();
+    }
     comm.cancel_calls();
     comm.team.fail(comm.aborted());
     comm.devcomms.release.ended();

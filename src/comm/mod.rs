@@ -36,7 +36,7 @@ pub struct Comm {
     /// Its calls that are under way.
     pub calls: Calls,
     /// Collectives and point-to-point.
-    pub collectives: Collectives,
+    pub collectives: Arc<Collectives>,
     /// Device communicators that stand, and what moves the words that their kernels wait on after an abort.
     pub devcomms: DevComms,
     /// Notices when a kernel of this rank has failed.
@@ -63,12 +63,12 @@ impl Comm {
     pub fn tell(&self, error: Error) -> Code {
         let code = error.code;
         let known = |cause: &Error| cause.id == error.id && cause.text == error.text;
+        if error.id == notice::ABORTED {
+            self.notice.felt();
+        }
         match self.team.abort.cause().is_some_and(known) {
             // Perhaps not printed yet, by the thread that does: the caller is to find its text all the same.
-            true => {
-                self.notice.print();
-                log::recall(&error);
-            }
+            true => log::recall(&error),
             false => log::error(&error),
         }
         if error.id == PANIC {

@@ -3,9 +3,14 @@
 //! ncclCommAbort is no failure to who calls it. Called on another rank it may be how a healthy program ends: PyTorch aborts its
 //! communicators inside exit(), each rank when it comes there. So that line waits a little for a call of this rank that fails with it
 //! or destroys the communicator, and stays away if this rank calls ncclCommAbort meanwhile. The abort itself waits for nothing.
+//!
+//! Where nothing was under way on that rank nor on this one, nobody has felt it. Then neither a line nor ncclCommGetAsyncError tells of
+//! it, only the next call on the communicator: a watchdog would take the end of a rank that ends earlier for a failure. But a rank that
+//! aborts and lives on does not end: that is told a little later.
 
 use crate::error::Error;
-use crate::sync::{Condvar, Mutex};
+use crate::peer_process::is_ending;
+use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::{info, process, warn};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,74 +20,106 @@ pub const ABORTED: u16 = 41;
 
 /// Between a peer's ncclCommAbort and its line.
 const GRACE: Duration = Duration::from_secs(1);
+/// How long a process may take to end behind a quiescent ncclCommAbort: a GPU's memory goes first.
+const ENDING: Duration = Duration::from_secs(5);
+/// Between two looks at it.
+const LOOK: Duration = Duration::from_millis(50);
 
 #[derive(Default)]
-struct State {
+struct Heard {
     /// What waits to be printed.
     line: Option<String>,
     /// This rank has called ncclCommAbort.
     over: bool,
+    /// The program may be told.
+    felt: bool,
 }
 
 /// One per rank of a communicator. See the module.
 pub struct Notice {
     rank: u32,
     grace: Duration,
-    state: Mutex<State>,
+    ending: Duration,
+    heard: Mutex<Heard>,
     changed: Condvar,
 }
 
 impl Notice {
     /// Of rank `rank`.
     pub fn new(rank: u32) -> Arc<Self> {
-        Arc::new(Self { rank, grace: GRACE, state: Mutex::default(), changed: Condvar::new() })
+        Arc::new(Self { rank, grace: GRACE, ending: ENDING, heard: Mutex::default(), changed: Condvar::new() })
     }
 
-    /// The communicator has failed; `line` tells why.
-    pub fn raised(self: &Arc<Self>, cause: &Error, line: String) {
+    /// The communicator has failed; `line` tells why. `quiescent`: the process of a rank that called ncclCommAbort while nothing was
+    /// under way there nor here.
+    pub fn raised(self: &Arc<Self>, cause: &Error, line: String, quiescent: Option<u32>) {
         if cause.id != ABORTED {
             return warn!("{line}");
         }
-        let mut state = self.state.lock();
-        if state.over || cause.culprit == Some(self.rank) {
+        let mut heard = self.heard.lock();
+        if heard.over || cause.culprit == Some(self.rank) {
             return info!(INIT, "{line}");
         }
-        state.line = Some(line);
-        drop(state);
+        heard.line = Some(line);
+        heard.felt |= quiescent.is_none();
+        let process = quiescent.filter(|_| !heard.felt);
+        drop(heard);
         let later = self.clone();
-        if process::service_thread("ginrs notice", move || later.wait(), |_| ()).is_err() {
-            self.print();
+        if process::service_thread("ginrs notice", move || later.wait(process), |_| ()).is_err() {
+            self.felt();
         }
     }
 
-    fn wait(&self) {
-        let deadline = Instant::now() + self.grace;
-        let mut state = self.state.lock();
-        while state.line.is_some() && !self.changed.wait_until(&mut state, deadline).timed_out() {}
-        drop(state);
-        self.print();
+    /// Until the line is due: never, once `process` ends.
+    fn wait(&self, process: Option<u32>) {
+        let deadline = Instant::now() + if process.is_some() { self.ending } else { self.grace };
+        let mut heard = self.heard.lock();
+        while heard.line.is_some() && Instant::now() < deadline {
+            if process.is_some_and(is_ending) {
+                return;
+            }
+            let look = process.map_or(deadline, |_| deadline.min(Instant::now() + LOOK));
+            self.changed.wait_until(&mut heard, look);
+        }
+        drop(heard);
+        self.felt();
     }
 
-    /// A call of this rank fails with it, or ends what its kernels may have done by halves: the line waits no more.
-    pub fn print(&self) {
-        if let Some(line) = self.take(false) {
+    /// False for a peer's quiescent ncclCommAbort, until it is felt, and for one of which that is not known yet.
+    pub fn tells(&self, cause: &Error) -> bool {
+        cause.id != ABORTED || self.heard.lock().felt
+    }
+
+    /// A call of this rank fails with it, or it is told now: the line waits no more.
+    pub fn felt(&self) {
+        let mut heard = self.heard.lock();
+        heard.felt = true;
+        if let Some(line) = self.take(heard) {
+            warn!("{line}");
+        }
+    }
+
+    /// The communicator ends here, and what its kernels may have done by halves with it.
+    pub fn destroyed(&self) {
+        let heard = self.heard.lock();
+        let felt = heard.felt;
+        if let Some(line) = self.take(heard).filter(|_| felt) {
             warn!("{line}");
         }
     }
 
     /// This rank calls ncclCommAbort.
     pub fn aborted(&self) {
-        if let Some(line) = self.take(true) {
+        let mut heard = self.heard.lock();
+        heard.over = true;
+        if let Some(line) = self.take(heard) {
             info!(INIT, "{line}");
         }
     }
 
-    fn take(&self, over: bool) -> Option<String> {
-        let mut state = self.state.lock();
-        state.over |= over;
-        let line = state.line.take();
+    fn take(&self, mut heard: MutexGuard<'_, Heard>) -> Option<String> {
         self.changed.notify_all();
-        line
+        heard.line.take()
     }
 }
 
@@ -95,40 +132,71 @@ mod tests {
         Error::new(Code::RemoteError, ABORTED, "ncclCommAbort was called").by(by)
     }
 
-    fn patient() -> Arc<Notice> {
-        Arc::new(Notice { rank: 0, grace: Duration::from_secs(1000), state: Mutex::default(), changed: Condvar::new() })
+    /// Waits for as long as a test does.
+    fn slow() -> Notice {
+        let long = Duration::from_secs(1000);
+        Notice { grace: long, ending: long, ..Arc::into_inner(Notice::new(0)).unwrap() }
+    }
+
+    fn line(notice: &Notice) -> Option<String> {
+        notice.heard.lock().line.clone()
     }
 
     #[test]
     fn a_peers_abort_waits_for_a_call_that_fails_with_it() {
-        let notice = patient();
-        notice.raised(&aborted(1), "the line".into());
-        assert_eq!(notice.state.lock().line.as_deref(), Some("the line"));
-        notice.print();
-        assert_eq!(notice.state.lock().line, None);
-        assert_eq!(notice.take(false), None, "it is printed once");
+        let notice = Arc::new(slow());
+        assert!(!notice.tells(&aborted(1)), "not before it is known what was under way");
+        notice.raised(&aborted(1), "the line".into(), None);
+        assert_eq!(line(&notice).as_deref(), Some("the line"));
+        assert!(notice.tells(&aborted(1)));
+        notice.felt();
+        assert_eq!(line(&notice), None, "it is printed once");
     }
 
     #[test]
     fn who_aborts_is_told_of_no_abort() {
-        let notice = patient();
-        notice.raised(&aborted(1), "the line".into());
+        let notice = Arc::new(slow());
+        notice.raised(&aborted(1), "the line".into(), None);
         notice.aborted();
-        assert_eq!(notice.take(false), None);
-        notice.raised(&aborted(1), "another".into());
-        assert_eq!(notice.state.lock().line, None, "an abort that comes later");
+        assert_eq!(line(&notice), None);
+        notice.raised(&aborted(1), "another".into(), None);
+        assert_eq!(line(&notice), None, "an abort that comes later");
 
-        let own = patient();
-        own.raised(&aborted(0), "the line".into());
-        assert_eq!(own.state.lock().line, None, "its own");
+        let own = Arc::new(slow());
+        own.raised(&aborted(0), "the line".into(), None);
+        assert_eq!(line(&own), None, "its own");
     }
 
     #[test]
     fn nobody_asks_and_the_line_comes() {
-        let notice = Arc::new(Notice { grace: Duration::from_millis(1), ..Arc::into_inner(patient()).unwrap() });
-        notice.raised(&aborted(1), "the line".into());
-        while notice.state.lock().line.is_some() {
+        let soon = Duration::from_millis(1);
+        for quiescent in [None, Some(std::process::id())] {
+            let notice = Arc::new(Notice { grace: soon, ending: soon, ..slow() });
+            notice.raised(&aborted(1), "the line".into(), quiescent);
+            while line(&notice).is_some() {
+                std::thread::yield_now();
+            }
+            assert!(notice.tells(&aborted(1)), "a process that lives on");
+        }
+    }
+
+    #[test]
+    fn a_process_that_ends_behind_a_quiescent_abort_is_told_by_the_next_call_alone() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let notice = Arc::new(slow());
+        notice.raised(&aborted(1), "the line".into(), Some(child.id()));
+        child.wait().unwrap();
+        while Arc::strong_count(&notice) > 1 {
             std::thread::yield_now();
         }
+        assert!(line(&notice).is_some() && !notice.tells(&aborted(1)));
+        assert!(notice.tells(&Error::new(Code::RemoteError, 40, "died")));
+        notice.felt();
+        assert!(line(&notice).is_none() && notice.tells(&aborted(1)));
+
+        let destroyed = Arc::new(slow());
+        destroyed.raised(&aborted(1), "the line".into(), Some(std::process::id()));
+        destroyed.destroyed();
+        assert_eq!(line(&destroyed), None);
     }
 }

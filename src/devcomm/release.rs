@@ -124,6 +124,11 @@ impl Release {
         }
     }
 
+    /// A device communicator was made: kernels of the program's may wait.
+    pub fn is_used(&self) -> bool {
+        self.0.state.lock().used
+    }
+
     /// A device communicator stands whose resource window `window` begins at `local`.
     pub(super) fn add(&self, window: DevPtr, local: DevPtr, layout: &Layout, lsa_size: u32, entries: &[Option<Waits>]) {
         let built_in = (&layout.lsa, Some(Waits::LsaBarrier { barriers: layout.n_lsa, members: lsa_size }));

@@ -118,6 +118,11 @@ impl Order {
         others.iter().try_for_each(|&other| self.events.wait(done, other))
     }
 
+    /// True if no launch is on its way, nor will be without another call: a captured one may be replayed at any time.
+    pub fn is_over(&self) -> bool {
+        self.captured.is_none() && self.idle()
+    }
+
     /// True if no launch outside captures is on its way any more, as far as that can be told.
     pub fn idle(&self) -> bool {
         self.plain.is_none() || self.events.passed(PLAIN).unwrap_or(false)

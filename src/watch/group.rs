@@ -122,6 +122,12 @@ impl Group {
         self.page(rank)?.step()
     }
 
+    /// The process of `rank`, if nothing was under way on that rank when it aborted.
+    pub fn quiescent_process(&self, rank: u32) -> Option<u32> {
+        self.page(rank).filter(|page| page.was_quiescent())?;
+        self.port.table().get(rank as usize).map(|entry| entry.pid)
+    }
+
     fn has_left(&self, rank: u32) -> bool {
         self.page(rank).is_some_and(|page| page.state() == State::Leaving)
     }

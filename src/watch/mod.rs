@@ -21,12 +21,12 @@ mod stops;
 mod thread;
 
 pub use left::kernels_leave_notes;
-pub use pulse::Pulse;
+pub use pulse::{Looks, Pulse};
 pub use signs::{Signs, Words};
 
 use crate::abort::Abort;
 use crate::bootstrap::{Bootstrap, StepSetter};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use group::{Group, PAGE_KEY};
 use page::Page;
 use std::sync::Arc;
@@ -88,6 +88,17 @@ impl Watch {
     /// What `rank` does now, as it says itself; None where its page cannot be read.
     pub fn step_of(&self, rank: u32) -> Option<String> {
         self.group.step_of(rank)
+    }
+
+    /// This rank is about to abort, and nothing is under way on it.
+    pub fn quiescent(&self) {
+        self.page.quiescent();
+    }
+
+    /// To ask of a failure: the process of the rank that caused it, if nothing was under way on that rank.
+    pub fn quiescent_process(&self) -> impl Fn(&Error) -> Option<u32> + Send + 'static {
+        let group = Arc::downgrade(&self.group);
+        move |cause| group.upgrade()?.quiescent_process(cause.culprit?)
     }
 
     /// From now on this rank's end is no failure.

@@ -31,6 +31,7 @@ struct Layout {
     step: [AtomicU8; STEP],
     text: [AtomicU8; TEXT],
     moves: AtomicU64,
+    quiescent: AtomicU32,
 }
 
 const _: () = assert!(size_of::<Layout>() <= BYTES);
@@ -176,6 +177,16 @@ impl Page {
         page.culprit.store(cause.culprit.map_or(0, |rank| rank.wrapping_add(1)), Ordering::Relaxed);
         page.text_bytes.store(store(&page.text, &cause.text), Ordering::Relaxed);
         self.step_to(ABORTED);
+    }
+
+    /// This rank is about to abort, and nothing was under way on it. Told before the abort is.
+    pub fn quiescent(&self) {
+        self.layout().quiescent.store(1, Ordering::Release);
+    }
+
+    /// True if nothing was under way on the rank when it aborted.
+    pub fn was_quiescent(&self) -> bool {
+        self.layout().quiescent.load(Ordering::Acquire) != 0
     }
 
     /// What the rank does now, at most 64 bytes. One writer at a time.

@@ -27,7 +27,18 @@ struct Patient {
     abort: Weak<Abort>,
     rank: u32,
     tag: String,
-    looks: Option<(Arc<Signs>, Arc<dyn Words>)>,
+    looks: Option<Looks>,
+}
+
+/// What else a communicator wants looked at while its device works.
+#[derive(Clone)]
+pub struct Looks {
+    /// Where what its words show goes.
+    pub signs: Arc<Signs>,
+    /// The words that its kernels wait on.
+    pub words: Arc<dyn Words>,
+    /// Notes which launches have ended.
+    pub launches: Arc<dyn Fn(&Abort) + Send + Sync>,
 }
 
 type Ward = Arc<Mutex<Vec<Patient>>>;
@@ -47,14 +58,8 @@ pub struct Pulse {
 }
 
 impl Pulse {
-    /// `tag` names the communicator in the message; what its words show goes to the signs.
-    pub fn watch(
-        device: &Arc<dyn Device>,
-        abort: &Arc<Abort>,
-        rank: u32,
-        tag: String,
-        looks: Option<(Arc<Signs>, Arc<dyn Words>)>,
-    ) -> Result<Self> {
+    /// `tag` names the communicator in the message.
+    pub fn watch(device: &Arc<dyn Device>, abort: &Arc<Abort>, rank: u32, tag: String, looks: Option<Looks>) -> Result<Self> {
         static LAST: AtomicU64 = AtomicU64::new(0);
         let key = if device.kind() == Kind::Cpu { -1 } else { device.ordinal() };
         let id = LAST.fetch_add(1, Ordering::Relaxed);
@@ -121,7 +126,8 @@ fn run(key: Key, ward: &Ward) {
                 abort.raise(Error::new(Code::UnhandledCudaError, 84, text).by(rank));
                 continue;
             }
-            if let Some((signs, words)) = looks {
+            if let Some(Looks { signs, words, launches }) = looks {
+                launches(&abort);
                 signs.look(&*device, &abort, &*words);
             }
         }

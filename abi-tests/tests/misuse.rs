@@ -11,7 +11,10 @@ fn everything_wrong_gives_a_code_and_a_message() {
     run(Command::new("gcc")
         .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-g", "-o"])
         .arg(&program)
-        .arg(root().join("abi-tests/misuse/misuse.c"))
+        .args(
+            ["misuse", "communicator", "collectives", "configs", "children"]
+                .map(|n| root().join(format!("abi-tests/misuse/{n}.c"))),
+        )
         .arg(format!("-I{}", prefix.join("include/ginrs").display()))
         .arg(format!("-L{}", prefix.join("lib").display()))
         .args(["-lginrs", &format!("-Wl,-rpath,{}", prefix.join("lib").display())]));

@@ -5,24 +5,11 @@
 #include "cuda_fp16.h"
 #ifdef __cplusplus
 #define GINRS_T __nv_bfloat16
-#define GINRS_T2 __nv_bfloat162
-#define GINRS_RAW __nv_bfloat16_raw
-#define GINRS_RAW2 __nv_bfloat162_raw
 #define GINRS_F Bf16
 #define GINRS_X bfloat16
-#define GINRS_X2 bfloat162
-#define GINRS_XX __bfloat162
 #include "ginrs_cpu/halves_type.inc.h"
 #include "ginrs_cpu/halves_convert.inc.h"
 #include "ginrs_cpu/halves_math.inc.h"
-#undef GINRS_T
-#undef GINRS_T2
-#undef GINRS_RAW
-#undef GINRS_RAW2
-#undef GINRS_F
-#undef GINRS_X
-#undef GINRS_X2
-#undef GINRS_XX
 typedef __nv_bfloat16 nv_bfloat16;
 typedef __nv_bfloat162 nv_bfloat162;
 #define CUDART_ZERO_BF16 __ushort_as_bfloat16((unsigned short)0x0000)

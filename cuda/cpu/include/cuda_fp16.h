@@ -10,24 +10,11 @@
 #include "nv/target"
 #include "ginrs_cpu/halves.h"
 #define GINRS_T __half
-#define GINRS_T2 __half2
-#define GINRS_RAW __half_raw
-#define GINRS_RAW2 __half2_raw
 #define GINRS_F Fp16
 #define GINRS_X half
-#define GINRS_X2 half2
-#define GINRS_XX __half2
 #include "ginrs_cpu/halves_type.inc.h"
 #include "ginrs_cpu/halves_convert.inc.h"
 #include "ginrs_cpu/halves_math.inc.h"
-#undef GINRS_T
-#undef GINRS_T2
-#undef GINRS_RAW
-#undef GINRS_RAW2
-#undef GINRS_F
-#undef GINRS_X
-#undef GINRS_X2
-#undef GINRS_XX
 typedef __half half;
 typedef __half2 half2;
 typedef __half nv_half;

@@ -20,20 +20,14 @@ inline __half_raw __nv_cvt_fp4_to_halfraw(__nv_fp4_storage_t v, __nv_fp4_interpr
 }
 
 #define GINRS_X fp4
-#define GINRS_X2 fp4x2
-#define GINRS_X4 fp4x4
 #define GINRS_LANE 4
 #define GINRS_HOW __nv_fp4_interpretation_t format, cudaRoundMode rounding
 #define GINRS_PASS format, rounding
 #include "ginrs_cpu/narrow_convert.inc.h"
-#define GINRS_T __nv_fp4_e2m1
-#define GINRS_T2 __nv_fp4x2_e2m1
-#define GINRS_T4 __nv_fp4x4_e2m1
+#define GINRS_E _e2m1
 #define GINRS_F E2m1
 #include "ginrs_cpu/narrow_type.inc.h"
 #undef GINRS_X
-#undef GINRS_X2
-#undef GINRS_X4
 #undef GINRS_LANE
 #endif
 #endif

@@ -32,25 +32,17 @@ inline __half_raw __nv_cvt_fp6_to_halfraw(__nv_fp6_storage_t v, __nv_fp6_interpr
 }
 
 #define GINRS_X fp6
-#define GINRS_X2 fp6x2
-#define GINRS_X4 fp6x4
 #define GINRS_LANE 8
 #define GINRS_HOW __nv_fp6_interpretation_t format, cudaRoundMode rounding
 #define GINRS_PASS format, rounding
 #include "ginrs_cpu/narrow_convert.inc.h"
-#define GINRS_T __nv_fp6_e2m3
-#define GINRS_T2 __nv_fp6x2_e2m3
-#define GINRS_T4 __nv_fp6x4_e2m3
+#define GINRS_E _e2m3
 #define GINRS_F E2m3
 #include "ginrs_cpu/narrow_type.inc.h"
-#define GINRS_T __nv_fp6_e3m2
-#define GINRS_T2 __nv_fp6x2_e3m2
-#define GINRS_T4 __nv_fp6x4_e3m2
+#define GINRS_E _e3m2
 #define GINRS_F E3m2
 #include "ginrs_cpu/narrow_type.inc.h"
 #undef GINRS_X
-#undef GINRS_X2
-#undef GINRS_X4
 #undef GINRS_LANE
 #endif
 #endif

@@ -33,31 +33,21 @@ inline __half_raw __nv_cvt_fp8_to_halfraw(__nv_fp8_storage_t v, __nv_fp8_interpr
 }
 
 #define GINRS_X fp8
-#define GINRS_X2 fp8x2
-#define GINRS_X4 fp8x4
 #define GINRS_LANE 8
 #define GINRS_HOW __nv_saturation_t saturation, __nv_fp8_interpretation_t format
 #define GINRS_PASS saturation, format
 #include "ginrs_cpu/narrow_convert.inc.h"
-#define GINRS_T __nv_fp8_e4m3
-#define GINRS_T2 __nv_fp8x2_e4m3
-#define GINRS_T4 __nv_fp8x4_e4m3
+#define GINRS_E _e4m3
 #define GINRS_F E4m3
 #include "ginrs_cpu/narrow_type.inc.h"
-#define GINRS_T __nv_fp8_e5m2
-#define GINRS_T2 __nv_fp8x2_e5m2
-#define GINRS_T4 __nv_fp8x4_e5m2
+#define GINRS_E _e5m2
 #define GINRS_F E5m2
 #include "ginrs_cpu/narrow_type.inc.h"
 #include "ginrs_cpu/e8m0.h"
-#define GINRS_T __nv_fp8_e8m0
-#define GINRS_T2 __nv_fp8x2_e8m0
-#define GINRS_T4 __nv_fp8x4_e8m0
+#define GINRS_E _e8m0
 #define GINRS_F E8m0
 #include "ginrs_cpu/narrow_type.inc.h"
 #undef GINRS_X
-#undef GINRS_X2
-#undef GINRS_X4
 #undef GINRS_LANE
 #endif
 #endif

@@ -1,5 +1,4 @@
-/* Conversions of a 16-bit type. Included once per type after halves_type.inc.h; GINRS_X and GINRS_X2 are the names that
- * CUDA uses inside function names (half and half2, bfloat16 and bfloat162), GINRS_N glues three parts. */
+/* Conversions of a 16-bit type. Included once per type after halves_type.inc.h. */
 #define GINRS_CODE(v, round) GINRS_RAW{(unsigned short)ginrs_cpu::encode<ginrs_cpu::GINRS_F>(v, ginrs_cpu::Round::round)}
 
 inline GINRS_T GINRS_N(__float2, GINRS_X, )(float v) { return GINRS_T(v); }
@@ -39,7 +38,7 @@ inline GINRS_T GINRS_N(__ushort_as_, GINRS_X, )(unsigned short v) { return GINRS
 /* Pairs. */
 inline GINRS_T2 GINRS_N(make_, GINRS_X2, )(GINRS_T a, GINRS_T b) { return GINRS_T2(a, b); }
 inline GINRS_T2 GINRS_N(__halves2, GINRS_X2, )(GINRS_T a, GINRS_T b) { return GINRS_T2(a, b); }
-inline GINRS_T2 GINRS_N(GINRS_XX, GINRS_X2, )(GINRS_T a) { return GINRS_T2(a, a); }
+inline GINRS_T2 GINRS_N(__, GINRS_X2, GINRS_X2)(GINRS_T a) { return GINRS_T2(a, a); }
 inline GINRS_T2 GINRS_N(__float2, GINRS_X2, _rn)(float v) { return GINRS_T2(v, v); }
 inline GINRS_T2 GINRS_N(__floats2, GINRS_X2, _rn)(float a, float b) { return GINRS_T2(a, b); }
 inline GINRS_T2 GINRS_N(__float22, GINRS_X2, _rn)(float2 v) { return GINRS_T2(v.x, v.y); }

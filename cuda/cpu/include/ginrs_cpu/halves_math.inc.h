@@ -111,3 +111,10 @@ GINRS_CPU_SHUFFLES(GINRS_T2)
 GINRS_CPU_ATOMIC(GINRS_T, atomicAdd, ginrs_cpu::atomic_plus(p, value))
 GINRS_CPU_ATOMIC(GINRS_T2, atomicAdd, ginrs_cpu::atomic_plus(p, value))
 #endif
+#undef GINRS_T
+#undef GINRS_T2
+#undef GINRS_X
+#undef GINRS_X2
+#undef GINRS_RAW
+#undef GINRS_RAW2
+#undef GINRS_F

@@ -1,5 +1,10 @@
-/* A 16-bit floating-point type and its pair. No include guard: cuda_fp16.h and cuda_bf16.h include this once each, with
- * GINRS_T, GINRS_T2 (the types), GINRS_RAW, GINRS_RAW2 (their bare bits) and GINRS_F (the codec's format) defined. */
+/* A 16-bit floating-point type and its pair. No include guard: cuda_fp16.h and cuda_bf16.h include this, halves_convert.inc.h and
+ * halves_math.inc.h, which undefines all names, once each, with GINRS_T (the type), GINRS_X (what CUDA calls it inside the names of
+ * functions) and GINRS_F (the codec's format) defined. GINRS_N glues three parts. */
+#define GINRS_T2 GINRS_N(GINRS_T, 2, )
+#define GINRS_X2 GINRS_N(GINRS_X, 2, )
+#define GINRS_RAW GINRS_N(GINRS_T, _raw, )
+#define GINRS_RAW2 GINRS_N(GINRS_T, 2_raw, )
 typedef struct __align__(2) { unsigned short x; } GINRS_RAW;
 typedef struct __align__(4) { unsigned short x, y; } GINRS_RAW2;
 

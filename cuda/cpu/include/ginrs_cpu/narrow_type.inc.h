@@ -1,7 +1,9 @@
 /* A floating-point type of 8 bits or fewer and its vectors. No include guard: cuda_fp8.h, cuda_fp6.h and cuda_fp4.h include
- * this once per format, with GINRS_T, GINRS_T2 and GINRS_T4 (the types), GINRS_X, GINRS_X2 and GINRS_X4 (the beginnings of
- * their storage types' names), GINRS_LANE (bits from one lane to the next) and GINRS_F (the codec's format) defined, and
- * undefines the types and the format. Conversions to it saturate. */
+ * this once per format, with GINRS_X and GINRS_E (the beginning and the end of its name, `fp8` and `_e4m3`), GINRS_LANE (bits from one
+ * lane to the next) and GINRS_F (the codec's format) defined, and undefines the last and GINRS_E. Conversions to it saturate. */
+#define GINRS_T GINRS_N(__nv_, GINRS_X, GINRS_E)
+#define GINRS_T2 GINRS_N(__nv_, GINRS_X, GINRS_N(x2, GINRS_E, ))
+#define GINRS_T4 GINRS_N(__nv_, GINRS_X, GINRS_N(x4, GINRS_E, ))
 struct GINRS_T {
   GINRS_N(__nv_, GINRS_X, _storage_t) __x;
   GINRS_T() = default;
@@ -36,8 +38,8 @@ struct GINRS_T {
 };
 
 /* Two, the first in the low bits. */
-struct __align__(sizeof(GINRS_N(__nv_, GINRS_X2, _storage_t))) GINRS_T2 {
-  GINRS_N(__nv_, GINRS_X2, _storage_t) __x;
+struct __align__(sizeof(GINRS_N(__nv_, GINRS_X, x2_storage_t))) GINRS_T2 {
+  GINRS_N(__nv_, GINRS_X, x2_storage_t) __x;
   GINRS_T2() = default;
   explicit GINRS_T2(double2 v) : __x((decltype(__x))(GINRS_T(v.x).__x | GINRS_T(v.y).__x << GINRS_LANE)) {}
   explicit GINRS_T2(float2 v) : GINRS_T2(make_double2(v.x, v.y)) {}
@@ -51,8 +53,8 @@ struct __align__(sizeof(GINRS_N(__nv_, GINRS_X2, _storage_t))) GINRS_T2 {
 };
 
 /* Four, the first in the lowest bits. */
-struct __align__(sizeof(GINRS_N(__nv_, GINRS_X4, _storage_t))) GINRS_T4 {
-  GINRS_N(__nv_, GINRS_X4, _storage_t) __x;
+struct __align__(sizeof(GINRS_N(__nv_, GINRS_X, x4_storage_t))) GINRS_T4 {
+  GINRS_N(__nv_, GINRS_X, x4_storage_t) __x;
   GINRS_T4() = default;
   explicit GINRS_T4(float2 low, float2 high) : GINRS_T4(GINRS_T2(low), GINRS_T2(high)) {}
   explicit GINRS_T4(float4 v) : GINRS_T4(make_float2(v.x, v.y), make_float2(v.z, v.w)) {}
@@ -76,3 +78,4 @@ struct __align__(sizeof(GINRS_N(__nv_, GINRS_X4, _storage_t))) GINRS_T4 {
 #undef GINRS_T2
 #undef GINRS_T4
 #undef GINRS_F
+#undef GINRS_E

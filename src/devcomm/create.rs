@@ -9,8 +9,8 @@ use crate::layout::{
     NCCL_GIN_MAX_CONTEXTS, NCCL_NET_DEVICE_GIN_PROXY, ncclDevComm, ncclGinBarrierHandle_t, ncclLsaBarrierHandle_t,
     ncclMultimemHandle_t,
 };
-use crate::symmetric::multicast::{self, Members};
 use crate::symmetric::{AGREED, Proposal};
+use crate::symmetric::{Members, multicast};
 use crate::team::{Said, Team, compare};
 use crate::window::{self, Resource, Windows};
 use crate::{bail, config, info, log};

@@ -1,7 +1,7 @@
 //! Symmetric memory: one physical allocation of every rank, mapped over the LSA team, shared by all windows over it.
 
 use super::flat::View;
-use super::multicast::Binding;
+use super::members::Binding;
 use super::offsets::Span;
 use crate::device::{DevPtr, Device, Physical, Reservation};
 use crate::error::Result;

@@ -1,14 +1,14 @@
 //! Obtaining symmetric memory (spec host 2.4): proposed by every rank, agreed on, then mapped over the LSA team.
 
-use super::Symmetric;
 use super::flat::{FlatSpace, TeamKey};
+use super::held::Symmetric;
 use super::memory::{Held, SymMemory};
 use super::multicast;
 use super::offsets::{Offsets, Span};
 use crate::device::{Kind, Physical};
 use crate::error::Result;
 use crate::sync::Mutex;
-use crate::team::{Offer, Said, Team, offers_of};
+use crate::team::{Offer, Said, Team, compare, offers_of};
 use crate::topo::Topology;
 use crate::{bail, config, info};
 use std::sync::Arc;
@@ -35,8 +35,13 @@ pub fn stride(team: &Team) -> Result<u64> {
 }
 
 impl Symmetric {
+    /// The flat space, made at first use.
+    pub fn space(&self) -> Result<Arc<FlatSpace>> {
+        Ok(self.space_and_offsets()?.0)
+    }
+
     /// The flat space and its offsets, made at first use.
-    pub(super) fn space_and_offsets(&self) -> Result<(Arc<FlatSpace>, Offsets)> {
+    fn space_and_offsets(&self) -> Result<(Arc<FlatSpace>, Offsets)> {
         let mut state = self.state.lock();
         if let Some((space, offsets)) = &state.space {
             return Ok((space.clone(), offsets.clone()));
@@ -72,6 +77,20 @@ impl Symmetric {
                 space.stride()
             ),
         }
+    }
+    /// Collective: `bytes` of zeroed memory on every rank, until the communicator goes or [`Self::release`] is called for it on all.
+    pub(crate) fn allocate(&self, what: &str, bytes: usize) -> Result<Arc<SymMemory>> {
+        let proposal = Proposal::fresh(self, bytes);
+        let said = proposal.as_ref().map(|own| Said { agreed: own.agreed().to_vec(), own: own.own().to_vec() });
+        let all = self.team.round(what, said.map_err(Clone::clone))?;
+        compare(what, &all, |i| AGREED[i].into(), |_, value| value.to_string())?;
+        let (held, _offer) = proposal?.obtain(&all);
+        let memory = held.map(|held| self.adopt(held));
+        if let (Err(error), Ok(memory)) = (self.team.done(&format!("{what}, end"), &memory), &memory) {
+            self.release(memory);
+            return Err(error);
+        }
+        memory
     }
 }
 

@@ -55,7 +55,7 @@ fn everyone_adds_to_everyone_and_reused_ids_start_at_zero(comm: &Comm) {
     assert_eq!((dc.ginTypes, dc.ginContextCount), ([2; 4], 4));
     for c in 0..4 {
         let (abi, ext) = context(&dc, c);
-        let version = ginrs::gin::context::EXTENSION_VERSION;
+        let version = ginrs::layout::GIN_EXT_VERSION;
         assert_eq!((ext.version, ext.flags, ext.largest, ext.ids), (version, FLAG, 256 << 10, [65536, 65536]));
         assert_eq!(abi.signals + 8 * u64::from(dc.ginSignalBase), signal(&dc, c, comm.team.rank, 0));
     }

@@ -109,21 +109,21 @@ fn t001_t002_t003_layouts() {
 
 #[test]
 fn the_library_writes_the_mark_that_kernels_look_for() {
-    use ginrs::gin::context::{EXTENSION, EXTENSION_MAGIC, EXTENSION_VERSION};
-    use ginrs::{devcomm::MARKER, devcomm::MARKER_WORD, window::ext};
+    use ginrs::devcomm::{MARKER, MARKER_WORD};
+    use ginrs::layout::*;
     let same = [
         ("GINRS_MARK_BYTE0", u64::from(MARKER[0])),
         ("GINRS_MARK_BYTE1", u64::from(MARKER[1])),
         ("GINRS_MARK_BYTE2", u64::from(MARKER[2])),
         ("GINRS_MARK_WORD", u64::from(MARKER_WORD)),
-        ("GINRS_COMM_EXT_OFFSET", ext::OFFSET),
-        ("GINRS_COMM_EXT_MAGIC", ext::MAGIC),
-        (if ext::VERSION == 1 { "offsetof(ginrsCommExt, abortHost)" } else { "sizeof(ginrsCommExt)" }, u64::from(ext::BYTES)),
-        ("GINRS_GIN_EXT_OFFSET", EXTENSION as u64),
-        ("GINRS_GIN_EXT_MAGIC", EXTENSION_MAGIC),
+        ("GINRS_COMM_EXT_OFFSET", COMM_EXT_OFFSET),
+        ("GINRS_COMM_EXT_MAGIC", COMM_EXT_MAGIC),
+        ("sizeof(ginrsCommExt)", size_of::<ginrsCommExt>() as u64),
+        ("GINRS_GIN_EXT_OFFSET", GIN_EXT_OFFSET as u64),
+        ("GINRS_GIN_EXT_MAGIC", GIN_EXT_MAGIC),
     ];
     /* Kernels read the blocks of older libraries; of newer ones than these headers only what they know. */
-    assert!((1..=4).contains(&ext::VERSION) && EXTENSION_VERSION == 4);
+    assert!((1..=4).contains(&COMM_EXT_VERSION) && GIN_EXT_VERSION == 4);
     let asserts = same.map(|(name, value)| format!("static_assert({name} == {value}ull, \"{name}\");\n")).concat();
     let dir = tempfile::tempdir().expect("a folder for the unit");
     let unit = dir.path().join("mark.cc");

@@ -5,12 +5,13 @@ use super::Collectives;
 use super::call::{Call, Kind};
 use super::operation::Scalar;
 use super::table::{self, How, Shape};
-use super::work::{Buffer, CollWork, Parameter};
+use super::work::{Buffer, CollWork};
 use crate::device::{DevPtr, Launch};
 use crate::error::Result;
 use crate::team::Team;
 use crate::window::Windows;
 use crate::{bail, info};
+use zerocopy::IntoBytes;
 
 /// Launches a checked call of more than 0 elements.
 pub fn run(collectives: &Collectives, windows: &Windows, call: &Call) -> Result<()> {
@@ -68,7 +69,7 @@ pub fn run(collectives: &Collectives, windows: &Windows, call: &Call) -> Result<
     };
     let launch = Launch {
         kernel: if call.kind.reduces() { call.datatype.reduce_kernel() } else { c"ginrs_copy" },
-        parameter: work.bytes(),
+        parameter: work.as_bytes(),
         blocks: choice.blocks,
         threads: choice.threads,
         stream: call.stream,

@@ -3,13 +3,14 @@
 
 use super::Collectives;
 use super::rounds::{self, Batch, Message};
-use super::work::{P2P_ITEMS, P2pItem, P2pWork, Parameter};
+use super::work::{P2P_ITEMS, P2pItem, P2pWork};
 use super::{Ready, table};
 use crate::bail;
 use crate::device::{DevPtr, Launch, Stream};
 use crate::error::Result;
 use crate::team::Team;
 use crate::window::Windows;
+use zerocopy::IntoBytes;
 
 /// What a group has gathered for one communicator.
 #[derive(Default)]
@@ -57,7 +58,7 @@ fn launch(ready: &Ready, batch: &Batch, stream: Stream) -> Result<()> {
     };
     ready.kernels.launch(&Launch {
         kernel: c"ginrs_p2p",
-        parameter: work.bytes(),
+        parameter: work.as_bytes(),
         blocks: shape.blocks,
         threads: shape.threads,
         stream,

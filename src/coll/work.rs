@@ -2,7 +2,8 @@
 #![allow(missing_docs)]
 
 use crate::device::DevPtr;
-use crate::layout::{ncclDevComm, ncclLLA2AHandle_t};
+use crate::layout::{layout, ncclDevComm, ncclLLA2AHandle_t};
+use zerocopy::{Immutable, IntoBytes};
 
 pub const OP_SUM: u32 = 0;
 pub const OP_PROD: u32 = 1;
@@ -17,7 +18,7 @@ pub const OP_AVG: u32 = 9;
 
 /// Where a rank's kernels see a buffer, and where it lies in a symmetric window, if it does.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, IntoBytes, Immutable)]
 pub struct Buffer {
     pub at: DevPtr,
     /// 0: in none that was registered with NCCL_WIN_COLL_SYMMETRIC.
@@ -28,7 +29,7 @@ pub struct Buffer {
 
 /// Geometry of the staging memory, equal on all ranks.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, IntoBytes, Immutable)]
 pub struct Inbox {
     pub handle: u32,
     pub outbox: u32,
@@ -40,7 +41,7 @@ pub struct Inbox {
 
 /// The parameter of a collective's kernel.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, IntoBytes, Immutable)]
 pub struct CollWork {
     pub comm: ncclDevComm,
     pub send: Buffer,
@@ -65,7 +66,7 @@ pub const P2P_ITEMS: usize = 128;
 
 /// One message.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, IntoBytes, Immutable)]
 pub struct P2pItem {
     pub at: DevPtr,
     pub bytes: u64,
@@ -75,7 +76,7 @@ pub struct P2pItem {
 
 /// The parameter of the kernel for sends and receives.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, IntoBytes, Immutable)]
 pub struct P2pWork {
     pub comm: ncclDevComm,
     pub inbox: Inbox,
@@ -86,35 +87,9 @@ pub struct P2pWork {
     pub items: [P2pItem; P2P_ITEMS],
 }
 
-/// A struct whose bytes a kernel takes as they are.
-///
-/// # Safety
-/// `repr(C)`, and no byte of a value is uninitialised: no padding but what is a field.
-pub unsafe trait Parameter: Sized {
-    /// The bytes, for as long as self.
-    fn bytes(&self) -> &[u8] {
-        // SAFETY: the trait's contract: every byte is initialised; u8 has no alignment.
-        unsafe { std::slice::from_raw_parts((&raw const *self).cast(), size_of::<Self>()) }
-    }
-}
-
-// SAFETY: repr(C); the sizes of the fields add up to the size asserted below (200 + 24 + 24 + 24 + 8 + 3 * 8 + 8 * 4 = 336), and
-// ncclDevComm holds its padding as fields (200 = 24 + 16 + 72 + 24 + 8 + 32 + 24).
-unsafe impl Parameter for CollWork {}
-// SAFETY: repr(C); 200 + 24 + 4 * 4 + 128 * 24 = 3312 bytes, all of them fields, as above.
-unsafe impl Parameter for P2pWork {}
-
-macro_rules! layout {
-    ($t:ty, $size:expr $(, $field:ident @ $at:expr)*) => {
-        const _: () = {
-            assert!(size_of::<$t>() == $size, concat!("size of ", stringify!($t)));
-            $(assert!(std::mem::offset_of!($t, $field) == $at, concat!("offset of ", stringify!($t), ".", stringify!($field)));)*
-        };
-    };
-}
-layout!(Buffer, 24, at @ 0, window @ 8, offset @ 16);
-layout!(Inbox, 24, handle @ 0, outbox @ 4, channels @ 8, slots @ 12, slot_bytes @ 16, signal0 @ 20);
-layout!(CollWork, 336, comm @ 0, send @ 200, recv @ 224, inbox @ 248, ll @ 272, count @ 280, scalar @ 288, scalar_at @ 296,
+layout!(Buffer, 24, 8, at @ 0, window @ 8, offset @ 16);
+layout!(Inbox, 24, 4, handle @ 0, outbox @ 4, channels @ 8, slots @ 12, slot_bytes @ 16, signal0 @ 20);
+layout!(CollWork, 336, 8, comm @ 0, send @ 200, recv @ 224, inbox @ 248, ll @ 272, count @ 280, scalar @ 288, scalar_at @ 296,
     elt_bytes @ 304, kind @ 308, how @ 312, op @ 316, root @ 320, channels @ 324);
-layout!(P2pItem, 24, at @ 0, bytes @ 8, peer @ 16, round @ 20);
-layout!(P2pWork, 240 + 24 * P2P_ITEMS, comm @ 0, inbox @ 200, n_sends @ 224, n_recvs @ 228, groups @ 232, channels @ 236, items @ 240);
+layout!(P2pItem, 24, 8, at @ 0, bytes @ 8, peer @ 16, round @ 20);
+layout!(P2pWork, 240 + 24 * P2P_ITEMS, 8, comm @ 0, inbox @ 200, n_sends @ 224, n_recvs @ 228, groups @ 232, channels @ 236, items @ 240);

@@ -20,12 +20,14 @@ use crate::team::Config;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// NCCL_SPLIT_NOCOLOR.
 pub const NO_COLOR: i32 = -1;
 
-/// What a rank says in a split. Fixed little-endian layout.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a rank says in a split; it travels as it stands here.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
 struct Wish {
     color: i32,
     key: i32,
@@ -34,17 +36,9 @@ struct Wish {
 }
 
 impl Wish {
-    fn encode(&self) -> [u8; 24] {
-        let mut bytes = [0; 24];
-        bytes[..4].copy_from_slice(&self.color.to_le_bytes());
-        bytes[4..8].copy_from_slice(&self.key.to_le_bytes());
-        bytes[8..].copy_from_slice(&self.nonce);
-        bytes
-    }
-
     /// What a rank says whose own call is wrong: the others would wait for it.
     fn refusal(error: &Error) -> Vec<u8> {
-        [&Self { color: NO_COLOR, key: 0, nonce: [0; 16] }.encode(), error.text.as_bytes()].concat()
+        [Self { color: NO_COLOR, key: 0, nonce: [0; 16] }.as_bytes(), error.text.as_bytes()].concat()
     }
 
     fn decode(rank: usize, bytes: &[u8]) -> Result<Self> {
@@ -52,16 +46,15 @@ impl Wish {
             let text = format!("rank {rank} cannot split: {}", String::from_utf8_lossy(text));
             return Err(Error::new(Code::RemoteError, 38, text).by(rank as u32));
         }
-        let Ok(bytes): std::result::Result<[u8; 24], _> = bytes.try_into() else {
-            bail!(
+        match Self::read_from_bytes(bytes) {
+            Ok(wish) => Ok(wish),
+            Err(_) => bail!(
                 RemoteError,
                 18,
                 "rank {rank} sent a wrong split | {} bytes, 24 expected | fix: load the same libginrs on every rank",
                 bytes.len()
-            );
-        };
-        let word = |at: usize| i32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
-        Ok(Self { color: word(0), key: word(4), nonce: bytes[8..].try_into().expect("16 bytes") })
+            ),
+        }
     }
 }
 
@@ -80,7 +73,7 @@ pub fn split(parent: &Arc<Comm>, color: i32, key: i32, config: Result<Config>) -
         let beside = meet_beside(parent, &cancel)?;
         let all = beside.as_ref().unwrap_or(&parent.team.bootstrap);
         let own = Wish { color, key, nonce: random()? };
-        let said = all.allgather("split", &config.as_ref().map_or_else(Wish::refusal, |_| own.encode().to_vec()))?;
+        let said = all.allgather("split", &config.as_ref().map_or_else(Wish::refusal, |_| own.as_bytes().to_vec()))?;
         let config = config?;
         let wishes = said.iter().enumerate().map(|(rank, bytes)| Wish::decode(rank, bytes)).collect::<Result<Vec<_>>>()?;
         let members = members(&wishes, color);
@@ -241,7 +234,7 @@ mod tests {
         assert_eq!(members(&wishes, -7), [1, 5]);
         assert_eq!(members(&wishes, 8), []);
         for (rank, wish) in wishes.iter().enumerate() {
-            assert_eq!(Wish::decode(rank, &wish.encode()).unwrap(), *wish);
+            assert_eq!(Wish::decode(rank, wish.as_bytes()).unwrap(), *wish);
         }
         assert_eq!(Wish::decode(4, &[0; 23]).unwrap_err().id, 18);
         let told = Wish::decode(4, &Wish::refusal(&Error::new(Code::InvalidArgument, 65, "no config"))).unwrap_err();

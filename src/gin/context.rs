@@ -29,8 +29,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-pub use super::image::{EXTENSION, EXTENSION_MAGIC, EXTENSION_VERSION};
-
 /// What a context is made from.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {

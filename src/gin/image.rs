@@ -2,7 +2,7 @@
 //!
 //! | offset | what | written by |
 //! |---|---|---|
-//! | 256 x context | 48 bytes of ABI; at +64 `ginrsGinExt` (include/ginrs_device/marker.h is its C twin) | host, once |
+//! | 256 x context | 48 bytes of ABI; at +64 `ginrsGinExt` | host, once |
 //! | then, a row per context | `pis`: each peer's queue is claimed up to here | kernels |
 //! | then, a row per context | `cachedCis`: a lower bound of each peer's consumer index | kernels |
 //!
@@ -11,23 +11,14 @@
 
 use crate::device::{DevPtr, DeviceMemory, Memory, Transfers};
 use crate::error::Result;
+use crate::layout::{
+    ExtendedContext, FLAG_DIRECT, FLAG_SAME_GPU, GIN_EXT_MAGIC, GIN_EXT_VERSION, ginrsGinExt, ncclGinProxyGpuCtx_t,
+};
 use crate::seq::Seq;
-
-/// Where `ginrsGinExt` stands behind the context.
-pub const EXTENSION: usize = 64;
-/// Its first word.
-pub const EXTENSION_MAGIC: u64 = 0x4e49_4753_5352_4e47;
-/// Grows when fields are appended.
-pub const EXTENSION_VERSION: u32 = 4;
-/// GINRS_FLAG_DIRECT: kernels carry out puts themselves.
-const DIRECT: u32 = 1;
-/// GINRS_FLAG_SAME_GPU: payloads in the GPU's memory are read by that GPU.
-const SAME_GPU: u32 = 2;
+use zerocopy::IntoBytes;
 
 /// Bytes from one context to the next.
 const BLOCK: usize = 256;
-/// Bytes of the context and its extension.
-const USED: usize = EXTENSION + 120;
 /// Rows of indices start on cache lines.
 const LINE: usize = 128;
 
@@ -95,7 +86,8 @@ impl Images {
     pub(super) fn fill(&self, device: &dyn Transfers, images: &[Image], first: impl Fn(u32) -> Seq) -> Result<()> {
         let mut bytes = Vec::with_capacity(self.memory.bytes());
         for (c, image) in images.iter().enumerate() {
-            bytes.extend(self.block(c, image));
+            bytes.extend(self.block(c, image).as_bytes());
+            bytes.resize((c + 1) * BLOCK, 0);
         }
         for _ in 0..2 * self.contexts {
             let end = bytes.len() + row(self.ranks);
@@ -107,56 +99,51 @@ impl Images {
 
     /// Kernels of other headers post to whatever the context itself names. In a direct one those are the queues of the last
     /// context, from which the host takes nothing; its own stand in the extension.
-    fn block(&self, c: usize, image: &Image) -> [u8; BLOCK] {
-        let mut bytes = [0; BLOCK];
-        let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
-        put(0, &(self.ranks as u32).to_le_bytes());
-        put(4, &image.depth.to_le_bytes());
+    fn block(&self, c: usize, image: &Image) -> ExtendedContext {
         let own = (image.queues, self.pis(c), image.cis);
-        let named = match (image.direct, image.foreign) {
+        let (queues, pis, cis) = match (image.direct, image.foreign) {
             (Some(_), Some((queues, cis))) => (queues, self.pis(self.contexts - 1), cis),
             _ => own,
         };
-        put(8, &named.0.to_le_bytes());
-        put(16, &named.1.to_le_bytes());
-        put(24, &named.2.to_le_bytes());
-        put(32, &image.counters.to_le_bytes());
-        put(40, &image.signals.to_le_bytes());
-        let (head, ring, mask) = image.hints;
-        let (abort, abort_host) = image.abort;
-        let flags = if image.same_gpu { SAME_GPU } else { 0 } | if image.direct.is_some() { DIRECT } else { 0 };
-        put(EXTENSION, &EXTENSION_MAGIC.to_le_bytes());
-        put(EXTENSION + 8, &EXTENSION_VERSION.to_le_bytes());
-        put(EXTENSION + 12, &mask.to_le_bytes());
-        put(EXTENSION + 16, &abort.to_le_bytes());
-        put(EXTENSION + 24, &head.to_le_bytes());
-        put(EXTENSION + 32, &ring.to_le_bytes());
-        put(EXTENSION + 40, &abort_host.to_le_bytes());
-        put(EXTENSION + 48, &self.cached(c).to_le_bytes());
-        put(EXTENSION + 56, &flags.to_le_bytes());
+        let context = ncclGinProxyGpuCtx_t {
+            nranks: self.ranks as i32,
+            queueSize: image.depth,
+            queues,
+            pis,
+            cis,
+            counters: image.counters,
+            signals: image.signals,
+        };
+        let mut extension = ginrsGinExt {
+            magic: GIN_EXT_MAGIC,
+            version: GIN_EXT_VERSION,
+            hintHead: image.hints.0,
+            hintRing: image.hints.1,
+            hintMask: image.hints.2,
+            abortWord: image.abort.0,
+            abortHost: image.abort.1,
+            cachedCis: self.cached(c),
+            flags: if image.same_gpu { FLAG_SAME_GPU } else { 0 },
+            refusal: image.refusal,
+            ..Default::default()
+        };
         if let Some(direct) = &image.direct {
-            put(EXTENSION + 60, &((direct.stride >> 32) as u32).to_le_bytes());
-            put(EXTENSION + 64, &direct.signals.to_le_bytes());
-            put(EXTENSION + 72, &direct.largest.to_le_bytes());
-            put(EXTENSION + 80, &direct.ids.0.to_le_bytes());
-            put(EXTENSION + 84, &direct.ids.1.to_le_bytes());
-            put(EXTENSION + 96, &own.0.to_le_bytes());
-            put(EXTENSION + 104, &own.1.to_le_bytes());
-            put(EXTENSION + 112, &own.2.to_le_bytes());
+            extension.flags |= FLAG_DIRECT;
+            extension.directStride4G = (direct.stride >> 32) as u32;
+            extension.directSignals = direct.signals;
+            extension.directLargest = direct.largest;
+            (extension.signals, extension.counters) = direct.ids;
+            (extension.directQueues, extension.directPis, extension.directCis) = own;
         }
-        put(EXTENSION + 88, &image.refusal.to_le_bytes());
-        bytes
+        ExtendedContext { context, extension, ..Default::default() }
     }
 
     /// `pis` of every context, by peer: one look, while kernels and the proxy go on.
     pub(super) fn claimed(&self, device: &dyn Transfers) -> Result<Vec<Vec<Seq>>> {
-        let mut bytes = vec![0; self.contexts * row(self.ranks)];
-        device.read(self.pis(0), &mut bytes)?;
-        let seqs = |row: &[u8]| {
-            let words = row.as_chunks::<4>().0.iter().take(self.ranks);
-            words.map(|word| Seq(u32::from_le_bytes(*word))).collect()
-        };
-        Ok(bytes.chunks(row(self.ranks)).map(seqs).collect())
+        let row = row(self.ranks) / 4;
+        let mut words = vec![0u32; self.contexts * row];
+        device.read(self.pis(0), words.as_mut_bytes())?;
+        Ok(words.chunks(row).map(|row| row[..self.ranks].iter().copied().map(Seq).collect()).collect())
     }
 }
 
@@ -164,7 +151,7 @@ fn row(ranks: usize) -> usize {
     (4 * ranks).next_multiple_of(LINE)
 }
 
-const _: () = assert!(USED <= BLOCK && BLOCK.is_multiple_of(LINE));
+const _: () = assert!(size_of::<ExtendedContext>() <= BLOCK && BLOCK.is_multiple_of(LINE));
 
 #[cfg(test)]
 mod tests {
@@ -197,7 +184,7 @@ mod tests {
             u64::from_le_bytes(bytes)
         };
         assert_eq!([word(0, 0), word(0, 8), word(0, 24), word(0, 32), word(0, 40)], [16 << 32 | 33, 0x100, 0x200, 0x300, 0x400]);
-        assert_eq!([64, 72, 80, 88, 96, 104].map(|at| word(0, at)), [EXTENSION_MAGIC, 7 << 32 | 4, 0x700, 0x500, 0x600, 0x800]);
+        assert_eq!([64, 72, 80, 88, 96, 104].map(|at| word(0, at)), [GIN_EXT_MAGIC, 7 << 32 | 4, 0x700, 0x500, 0x600, 0x800]);
         assert_eq!([120, 128, 136, 144].map(|at| word(0, at)), [2, 0, 0, 0]);
         assert_eq!([120, 128, 136, 144].map(|at| word(1, at)), [3 << 32 | 1, 0x900, 1 << 20, 12 << 32 | 11]);
         assert_eq!([152, 160, 168, 176].map(|at| word(0, at)), [0xa00, 0, 0, 0]);

@@ -1,9 +1,9 @@
 //! The device half in Rust, for tests and benchmarks: `include/ginrs_device/gin/queue.cuh` and `flush.cuh`, step by step.
 //! Not part of the library's interface.
 
-use super::context::{EXTENSION_MAGIC, EXTENSION_VERSION};
 use super::descriptor::Descriptor;
 use crate::device::DevPtr;
+use crate::layout::{GIN_EXT_MAGIC, GIN_EXT_VERSION};
 use crate::seq::{Seq, rolling_le};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
@@ -38,7 +38,7 @@ impl Kernel {
             let word = |at: u64| *((context + at) as *const u64);
             let half = |at: u64| *((context + at) as *const u32);
             let (n_ranks, depth) = (half(0), half(4));
-            assert_eq!((word(64), half(72)), (EXTENSION_MAGIC, EXTENSION_VERSION), "the extension's magic and version");
+            assert_eq!((word(64), half(72)), (GIN_EXT_MAGIC, GIN_EXT_VERSION), "the extension's magic and version");
             let ranks = n_ranks as usize;
             // Of a direct context (flag 1) the extension names the queues.
             let queues = if half(120) & 1 != 0 { [160, 168, 176] } else { [8, 16, 24] };

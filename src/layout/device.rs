@@ -1,6 +1,7 @@
 //! Structs that the library writes and kernels read (spec host, A.2; spec device 11).
 use super::layout;
 use super::{ncclGinBarrierHandle_t, ncclLsaBarrierHandle_t, ncclMultimemHandle_t};
+use zerocopy::{Immutable, IntoBytes};
 
 pub const NCCL_GIN_MAX_CONTEXTS: usize = 4;
 /// Entries per page of the window table.
@@ -11,7 +12,7 @@ pub const NCCL_NET_DEVICE_GIN_PROXY: i32 = 2;
 
 /// The pointee of `ncclWindow_t`, in device memory.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, IntoBytes, Immutable)]
 pub struct ncclWindow_vidmem {
     pub winHost: u64,
     /// The window's first byte on LSA rank 0, in this process's flat space.
@@ -32,7 +33,7 @@ layout!(ncclWindow_vidmem, 72, 8, winHost @ 0, lsaFlatBase @ 8, lsaRank @ 16, wo
 
 /// One slot of the window table; empty when any field is 0. Sizes in bytes.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, IntoBytes, Immutable)]
 pub struct ncclDevCommWindowTableEntry {
     pub base: u64,
     pub size: u64,
@@ -50,7 +51,7 @@ layout!(ncclDevCommWindowTable, 776, 8, entries @ 0, next @ 768);
 
 /// Passed to kernels by value.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, IntoBytes, Immutable)]
 pub struct ncclDevComm {
     pub rank: i32,
     pub nRanks: i32,
@@ -82,7 +83,7 @@ layout!(ncclDevComm, 200, 8, nRanks @ 4, nRanks_rcp32 @ 8, lsaRank @ 12, lsaSize
 
 /// What `ginHandles[c]` points to for the proxy backend.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, IntoBytes, Immutable)]
 pub struct ncclGinProxyGpuCtx_t {
     pub nranks: i32,
     /// Slots per peer, a power of two.

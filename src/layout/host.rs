@@ -1,6 +1,7 @@
 //! Structs that host code of an application passes (spec host, A.1).
 use super::layout;
 use std::ffi::c_char;
+use zerocopy::{Immutable, IntoBytes};
 
 /// A result code; `crate::error::Code` holds its values.
 pub type ncclResult_t = i32;
@@ -150,14 +151,14 @@ pub struct ncclTeamRequirements_t {
 layout!(ncclTeamRequirements_t, 32, 8, team @ 8, multimem @ 20, outMultimemHandle @ 24);
 
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, IntoBytes, Immutable)]
 pub struct ncclMultimemHandle_t {
     pub mcBasePtr: u64,
 }
 layout!(ncclMultimemHandle_t, 8, 8);
 
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, IntoBytes, Immutable)]
 pub struct ncclLsaBarrierHandle_t {
     pub bufHandle: ncclDevResourceHandle_t,
     pub nBarriers: i32,
@@ -165,7 +166,7 @@ pub struct ncclLsaBarrierHandle_t {
 layout!(ncclLsaBarrierHandle_t, 8, 4, nBarriers @ 4);
 
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, IntoBytes, Immutable)]
 pub struct ncclGinBarrierHandle_t {
     pub signal0: ncclGinSignal_t,
     pub bufHandle: ncclDevResourceHandle_t,
@@ -173,7 +174,7 @@ pub struct ncclGinBarrierHandle_t {
 layout!(ncclGinBarrierHandle_t, 8, 4, bufHandle @ 4);
 
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, IntoBytes, Immutable)]
 pub struct ncclLLA2AHandle_t {
     pub bufHandle: ncclDevResourceHandle_t,
     pub nSlots: u32,

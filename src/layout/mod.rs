@@ -6,10 +6,15 @@
 #![allow(non_camel_case_types, non_snake_case, missing_docs)]
 
 mod device;
+mod extension;
 mod host;
 
 pub use device::*;
+pub use extension::*;
 pub use host::*;
+
+// Kernels read the bytes as they stand here.
+const _: () = assert!(cfg!(target_endian = "little"), "CUDA's hosts are little endian");
 
 /// Fails the build where size, alignment or an offset differs from the C header.
 macro_rules! layout {
@@ -21,4 +26,4 @@ macro_rules! layout {
         };
     };
 }
-use layout;
+pub(crate) use layout;

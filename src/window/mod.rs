@@ -18,7 +18,6 @@ mod table;
 
 pub use register::supported;
 pub(crate) use resource::Resource;
-pub use table::ext;
 
 use crate::device::DevPtr;
 use crate::error::Result;

@@ -2,13 +2,12 @@
 
 use crate::device::{DevPtr, Device, DeviceMemory, Transfers};
 use crate::error::Result;
-use crate::layout::ncclWindow_vidmem;
+use crate::layout::{ExtendedWindow, ncclWindow_vidmem};
 use std::collections::VecDeque;
+use zerocopy::IntoBytes;
 
-/// Bytes from one struct to the next: the struct and `ginrsWindowExt` (include/ginrs_device/marker.h), so that both lie in one cache line.
+/// Bytes from one [`ExtendedWindow`] to the next, so that each lies in one cache line.
 const STEP: usize = 128;
-/// Bytes of both.
-const USED: usize = 80;
 const PER_PAGE: usize = 64;
 
 /// The structs of one communicator and rank.
@@ -28,10 +27,7 @@ impl Structs {
             self.pages.push(page);
         }
         let at = *self.free.front().expect("filled above");
-        let mut all = [0; USED];
-        all[..72].copy_from_slice(&bytes(window));
-        all[72..].copy_from_slice(&size.to_le_bytes());
-        device.write(at, &all)?;
+        device.write(at, ExtendedWindow { window: *window, bytes: size }.as_bytes())?;
         self.free.pop_front();
         Ok(at)
     }
@@ -39,31 +35,13 @@ impl Structs {
     /// Zeroes the struct and its size, so that a stale handle has no bytes, and takes the address back.
     pub fn take_back(&mut self, device: &dyn Transfers, at: DevPtr) -> Result<()> {
         self.free.push_back(at);
-        device.write(at, &[0; USED])
+        device.write(at, ExtendedWindow::default().as_bytes())
     }
 }
 
 /// Writes `window` at `at`.
 pub fn write(device: &dyn Transfers, at: DevPtr, window: &ncclWindow_vidmem) -> Result<()> {
-    device.write(at, &bytes(window))
-}
-
-/// The struct as kernels read it, little endian.
-pub fn bytes(window: &ncclWindow_vidmem) -> [u8; 72] {
-    let mut out = [0u8; 72];
-    let mut put = |at: usize, value: &[u8]| out[at..at + value.len()].copy_from_slice(value);
-    put(0, &window.winHost.to_le_bytes());
-    put(8, &window.lsaFlatBase.to_le_bytes());
-    put(16, &window.lsaRank.to_le_bytes());
-    put(20, &window.worldRank.to_le_bytes());
-    put(24, &window.stride4G.to_le_bytes());
-    put(28, &window.mcOffset4K.to_le_bytes());
-    put(32, &window.ginOffset4K.to_le_bytes());
-    put(36, &window.marker.to_le_bytes());
-    for (i, handle) in window.ginWins.iter().enumerate() {
-        put(40 + 8 * i, &handle.to_le_bytes());
-    }
-    out
+    device.write(at, window.as_bytes())
 }
 
 #[cfg(test)]

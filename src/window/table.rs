@@ -3,25 +3,16 @@
 use crate::abort::Abort;
 use crate::device::{DevPtr, Device, DeviceMemory};
 use crate::error::Result;
-use crate::layout::WINDOW_TABLE_ENTRIES;
+use crate::layout::{
+    COMM_EXT_MAGIC, COMM_EXT_OFFSET, COMM_EXT_VERSION, WINDOW_TABLE_ENTRIES, ginrsCommExt, ncclDevCommWindowTableEntry,
+};
+use zerocopy::IntoBytes;
 
 const ENTRY: u64 = 24;
 const NEXT: u64 = 768;
 const PAGE_BYTES: usize = 776;
 /// The first page is longer: behind it stands what only code compiled with our headers looks for.
 const FIRST_PAGE_BYTES: usize = 1024;
-
-/// Where `ginrsCommExt` stands behind the first page, and what it says (include/ginrs_device/marker.h is its C twin).
-pub mod ext {
-    /// Offset from the first page. Bytes.
-    pub const OFFSET: u64 = 776;
-    /// First word.
-    pub const MAGIC: u64 = 0x4d4d_4f43_5352_4e47;
-    /// Grows when fields are appended.
-    pub const VERSION: u32 = 3;
-    /// Magic, version, size, abort word, the same in host memory.
-    pub const BYTES: u32 = 32;
-}
 
 struct Page {
     memory: DeviceMemory,
@@ -44,13 +35,14 @@ impl WindowTable {
     /// One empty page, and behind it where the communicator's abort word is.
     pub fn new(device: &dyn Device, abort: &Abort) -> Result<Self> {
         let memory = device.objects(FIRST_PAGE_BYTES)?;
-        let mut block = [0u8; ext::BYTES as usize];
-        block[..8].copy_from_slice(&ext::MAGIC.to_le_bytes());
-        block[8..12].copy_from_slice(&ext::VERSION.to_le_bytes());
-        block[12..16].copy_from_slice(&ext::BYTES.to_le_bytes());
-        block[16..24].copy_from_slice(&abort.device_address().to_le_bytes());
-        block[24..].copy_from_slice(&abort.host_address().to_le_bytes());
-        device.write(memory.device() + ext::OFFSET, &block)?;
+        let block = ginrsCommExt {
+            magic: COMM_EXT_MAGIC,
+            version: COMM_EXT_VERSION,
+            bytes: size_of::<ginrsCommExt>() as u32,
+            abortWord: abort.device_address(),
+            abortHost: abort.host_address(),
+        };
+        device.write(memory.device() + COMM_EXT_OFFSET, block.as_bytes())?;
         Ok(Self { pages: vec![Page { memory, taken: 0 }] })
     }
 
@@ -69,8 +61,7 @@ impl WindowTable {
         let entry = Slot { page, slot };
         let at = self.address(entry);
         // One write, whose words may arrive in any order: half an entry holds no address but the new window's own.
-        let words = [base, bytes, window].map(u64::to_le_bytes);
-        device.write(at, words.as_flattened())?;
+        device.write(at, ncclDevCommWindowTableEntry { base, size: bytes, window }.as_bytes())?;
         self.pages[page].taken |= 1 << slot;
         Ok(entry)
     }
@@ -79,7 +70,7 @@ impl WindowTable {
     pub fn remove(&mut self, device: &dyn Device, entry: Slot) -> Result<()> {
         let at = self.address(entry);
         self.pages[entry.page].taken &= !(1 << entry.slot);
-        device.write(at, &[0; ENTRY as usize])
+        device.write(at, ncclDevCommWindowTableEntry::default().as_bytes())
     }
 
     fn grow(&mut self, device: &dyn Device) -> Result<usize> {
@@ -122,9 +113,9 @@ mod tests {
         assert_eq!(read(table.device()).entries[3], Default::default());
         assert_eq!(table.insert(&*device, 1, 2, 3).unwrap(), entries[3]);
         assert_eq!(read(table.device()).entries[3].size, 2);
-        let at = (table.device() + ext::OFFSET) as *const u64;
+        let at = (table.device() + COMM_EXT_OFFSET) as *const u64;
         // SAFETY: 32 bytes behind the first page, inside its 1024.
         let block = unsafe { [*at, *at.add(1), *at.add(2), *at.add(3)] };
-        assert_eq!(block, [ext::MAGIC, 32 << 32 | 3, abort.device_address(), abort.host_address()]);
+        assert_eq!(block, [COMM_EXT_MAGIC, 32 << 32 | 3, abort.device_address(), abort.host_address()]);
     }
 }

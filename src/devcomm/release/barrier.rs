@@ -2,6 +2,7 @@
 
 use crate::device::{DevPtr, Transfers};
 use crate::error::Result;
+use zerocopy::IntoBytes;
 
 /// Half of what the rolling compare reaches: waits of the next 2^30 epochs end with the word there.
 const AHEAD: u32 = 1 << 30;
@@ -24,9 +25,8 @@ impl Inboxes {
     /// Moves the words, or moves back those that a late store of a peer has taken.
     pub fn sweep(&mut self, device: &dyn Transfers) -> Result<()> {
         // Whole 8-byte words: the odd one is padding of the buffer, up to the next multiple of 128.
-        let mut bytes = vec![0; 4 * self.words.next_multiple_of(2)];
-        device.read(self.at, &mut bytes)?;
-        let mut seen: Vec<u32> = bytes.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
+        let mut seen = vec![0u32; self.words.next_multiple_of(2)];
+        device.read(self.at, seen.as_mut_bytes())?;
         if self.moved.is_empty() {
             self.moved = seen[..self.words].iter().map(|word| word.wrapping_add(AHEAD)).collect();
         }
@@ -34,8 +34,7 @@ impl Inboxes {
             return Ok(());
         }
         seen[..self.words].copy_from_slice(&self.moved);
-        let bytes: Vec<u8> = seen.iter().flat_map(|word| word.to_le_bytes()).collect();
-        device.write(self.at, &bytes)
+        device.write(self.at, seen.as_bytes())
     }
 }
 
@@ -56,12 +55,12 @@ mod tests {
             let (barriers, members) = (3u32, 2u32);
             let memory = device.objects(4096).unwrap();
             let words = barriers * (3 + members);
-            let start: Vec<u8> = (0..=words).flat_map(|_| epoch.to_le_bytes()).collect();
-            device.write(memory.device(), &start[..start.len() / 8 * 8]).unwrap();
+            let start = vec![epoch; words.next_multiple_of(2) as usize];
+            device.write(memory.device(), start.as_bytes()).unwrap();
             let look = || {
-                let mut bytes = vec![0; 4 * words as usize];
-                device.read(memory.device(), &mut bytes).unwrap();
-                bytes.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect::<Vec<u32>>()
+                let mut seen = vec![0u32; words as usize];
+                device.read(memory.device(), seen.as_mut_bytes()).unwrap();
+                seen
             };
             let mut inboxes = Inboxes::new(memory.device(), barriers, members);
             inboxes.sweep(&*device).unwrap();

@@ -7,6 +7,7 @@
 
 use crate::device::{DevPtr, Transfers};
 use crate::error::Result;
+use zerocopy::IntoBytes;
 
 /// Bytes of a line.
 const LINE: usize = 16;
@@ -119,15 +120,14 @@ impl Lines {
 
 impl Block {
     fn sweep(&mut self, device: &dyn Transfers, slots: usize) -> Result<()> {
-        let mut bytes = vec![0; LINE * (1 + 2 * slots)];
-        device.read(self.at, &mut bytes)?;
-        let words: Vec<u32> = bytes.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
+        let mut lines = vec![[0u32; 4]; 1 + 2 * slots];
+        device.read(self.at, lines.as_mut_bytes())?;
         // The epoch at which the next session starts, or the live one did.
-        let header = later(words[0], 2);
+        let header = later(lines[0][0], 2);
         let banks = |e: u32| if e.is_multiple_of(2) { [e, later(e, 1)] } else { [later(e, 1), e] };
         // Flags that are not ours: peers, and the kernel itself, write them at the epochs they are at.
         let ours = self.sweep.as_ref().map(|sweep| banks(sweep.written));
-        let lines = words[4..].as_chunks::<4>().0.iter().enumerate();
+        let lines = lines[1..].iter().enumerate();
         let told =
             lines.filter(|(i, line)| line[1] == line[3] && line[1] > 1 && ours.is_none_or(|ours| line[1] != ours[i / slots]));
         let flags: Vec<u32> = told.map(|(_, line)| line[1]).collect();
@@ -146,9 +146,8 @@ impl Block {
             first => first.insert(Sweep::new(header, &flags)),
         };
         let banks = banks(sweep.written);
-        let line = |flag: u32| [0, flag, 0, flag].map(u32::to_le_bytes);
-        let moved: Vec<u8> = banks.iter().flat_map(|&flag| std::iter::repeat_n(line(flag), slots)).flatten().flatten().collect();
-        device.write(self.at + LINE as u64, &moved)
+        let moved: Vec<[u32; 4]> = banks.iter().flat_map(|&flag| std::iter::repeat_n([0, flag, 0, flag], slots)).collect();
+        device.write(self.at + LINE as u64, moved.as_bytes())
     }
 }
 

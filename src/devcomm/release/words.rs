@@ -3,6 +3,7 @@
 use crate::device::{DevPtr, Transfers};
 use crate::error::Result;
 use crate::gin::signal;
+use zerocopy::IntoBytes;
 
 /// Words in a row.
 pub(super) struct Words {
@@ -18,14 +19,13 @@ impl Words {
     /// Moves those that nobody has moved, or that a kernel has reset since. An add of a kernel between look and store is lost: it
     /// would have ended no wait that the moved word does not end.
     pub fn sweep(&mut self, device: &dyn Transfers) -> Result<()> {
-        let mut bytes = vec![0; 8 * self.count as usize];
-        device.read(self.at, &mut bytes)?;
-        let words: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
+        let mut words = vec![0u64; self.count as usize];
+        device.read(self.at, words.as_mut_bytes())?;
         let mut first = 0;
         for run in words.chunk_by(|a, b| signal::released(*a).is_some() == signal::released(*b).is_some()) {
-            let moved: Vec<u8> = run.iter().filter_map(|word| signal::released(*word)).flat_map(u64::to_le_bytes).collect();
+            let moved: Vec<u64> = run.iter().filter_map(|word| signal::released(*word)).collect();
             if !moved.is_empty() {
-                device.write(self.at + 8 * first, &moved)?;
+                device.write(self.at + 8 * first, moved.as_bytes())?;
             }
             first += run.len() as u64;
         }
@@ -44,9 +44,9 @@ mod tests {
         let device = CpuDevice::new(0);
         let memory = device.objects(64).unwrap();
         let look = || {
-            let mut bytes = [0; 48];
-            device.read(memory.device(), &mut bytes).unwrap();
-            bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect::<Vec<_>>()
+            let mut words = [0u64; 6];
+            device.read(memory.device(), words.as_mut_bytes()).unwrap();
+            words
         };
         device.write(memory.device() + 16, &7u64.to_le_bytes()).unwrap();
         let mut words = Words::new(memory.device() + 8, 4);

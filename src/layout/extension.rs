@@ -1,0 +1,76 @@
+//! What stands behind C's structs for kernels of our headers: the twins of include/ginrs_device/marker.h.
+use super::{layout, ncclGinProxyGpuCtx_t, ncclWindow_vidmem};
+use zerocopy::{Immutable, IntoBytes};
+
+/// Where [`ginrsCommExt`] stands behind the first page of the window table. Bytes.
+pub const COMM_EXT_OFFSET: u64 = 776;
+pub const COMM_EXT_MAGIC: u64 = 0x4d4d_4f43_5352_4e47;
+/// Grows when fields are appended, as [`GIN_EXT_VERSION`].
+pub const COMM_EXT_VERSION: u32 = 3;
+
+/// Of one communicator.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, IntoBytes, Immutable)]
+pub struct ginrsCommExt {
+    pub magic: u64,
+    pub version: u32,
+    pub bytes: u32,
+    pub abortWord: u64,
+    pub abortHost: u64,
+}
+layout!(ginrsCommExt, 32, 8, version @ 8, bytes @ 12, abortWord @ 16, abortHost @ 24);
+
+/// Where [`ginrsGinExt`] stands behind the context. Bytes.
+pub const GIN_EXT_OFFSET: usize = 64;
+pub const GIN_EXT_MAGIC: u64 = 0x4e49_4753_5352_4e47;
+pub const GIN_EXT_VERSION: u32 = 4;
+/// Of `flags`: kernels carry out puts themselves.
+pub const FLAG_DIRECT: u32 = 1;
+/// Of `flags`: payloads in the GPU's memory are read by that GPU.
+pub const FLAG_SAME_GPU: u32 = 2;
+
+/// Of one GIN context.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, IntoBytes, Immutable)]
+pub struct ginrsGinExt {
+    pub magic: u64,
+    pub version: u32,
+    pub hintMask: u32,
+    pub abortWord: u64,
+    pub hintHead: u64,
+    pub hintRing: u64,
+    pub abortHost: u64,
+    pub cachedCis: u64,
+    pub flags: u32,
+    pub directStride4G: u32,
+    pub directSignals: u64,
+    pub directLargest: u64,
+    pub signals: u32,
+    pub counters: u32,
+    pub refusal: u64,
+    pub directQueues: u64,
+    pub directPis: u64,
+    pub directCis: u64,
+}
+layout!(ginrsGinExt, 120, 8, version @ 8, hintMask @ 12, abortWord @ 16, hintHead @ 24, hintRing @ 32, abortHost @ 40, cachedCis @ 48,
+    flags @ 56, directStride4G @ 60, directSignals @ 64, directLargest @ 72, signals @ 80, counters @ 84, refusal @ 88,
+    directQueues @ 96, directPis @ 104, directCis @ 112);
+
+/// A context with what stands behind it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, IntoBytes, Immutable)]
+pub struct ExtendedContext {
+    pub context: ncclGinProxyGpuCtx_t,
+    pub gap: [u64; 2],
+    pub extension: ginrsGinExt,
+}
+layout!(ExtendedContext, 184, 8, extension @ GIN_EXT_OFFSET);
+
+/// A window with what stands behind it (`ginrsWindowExt`): the bytes that were registered.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, IntoBytes, Immutable)]
+pub struct ExtendedWindow {
+    pub window: ncclWindow_vidmem,
+    pub bytes: u64,
+}
+layout!(ExtendedWindow, 80, 8, bytes @ 72);

@@ -9,13 +9,13 @@ mod support;
 
 use ginrs::error::Result;
 use ginrs::gin::context;
-use ginrs::gin::model::Kernel;
 use ginrs::gin::proxy::Routes;
 use ginrs::gin::queue::{self, Index};
 use ginrs::transport::{Capabilities, Completion, Region, Submitted, Transport, Work};
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use support::kernel::Kernel;
 use support::{Plan, Rank};
 
 /// As many contexts as a communicator has by default.

@@ -1,6 +1,7 @@
 //! Device communicators with GIN: contexts, ids and what is zeroed, agreed on by all ranks.
 
 mod common;
+mod kernel;
 
 use common::{load, processes, read, store, threads, with_settings};
 use ginrs::comm::Comm;
@@ -217,7 +218,7 @@ fn each_device_communicator_has_contexts_of_its_own() {
 fn post(comm: &Comm, dc: &ncclDevComm, context: usize, signal: Option<u16>, counter: Option<u16>) {
     use ginrs::gin::descriptor::{Descriptor, SignalOp, Source};
     // SAFETY: contexts live as long as the communicator.
-    let kernel = unsafe { ginrs::gin::model::Kernel::attach(dc.ginHandles[context]) };
+    let kernel = unsafe { kernel::Kernel::attach(dc.ginHandles[context]) };
     let source = Source::Memory { handle: 0, offset: 0 };
     let signal = signal.map(|id| (id, SignalOp::Add(3)));
     let put = Descriptor { bytes: 0, source, dst_handle: 0, dst_offset: 0, signal, counter };
@@ -239,7 +240,7 @@ fn a_destroy_that_cannot_end_takes_nothing() {
             let dc = create(&comm.devcomms, &comm.windows, &reqs).unwrap().dev_comm;
             let windows = comm.windows.len();
             // SAFETY: a context of a device communicator that stands.
-            let kernel = unsafe { ginrs::gin::model::Kernel::attach(dc.ginHandles[1]) };
+            let kernel = unsafe { kernel::Kernel::attach(dc.ginHandles[1]) };
             let index = kernel.claim(0);
             for _ in 0..2 {
                 assert_eq!(destroy(&comm.devcomms, &comm.windows, &dc).unwrap_err().id, 48);

@@ -8,8 +8,8 @@ use ginrs::error::Code;
 use ginrs::gin::Backend;
 use ginrs::gin::descriptor::{Descriptor, SignalOp, Source};
 use ginrs::gin::direct::Signals;
-use ginrs::gin::model::Kernel;
 use std::sync::atomic::Ordering::{Acquire, Release};
+use support::kernel::Kernel;
 use support::{Plan, Rank, eventually, fabric, signal};
 
 /// Ranks with two direct contexts each, beside the proxied ones.

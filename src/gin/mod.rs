@@ -15,8 +15,6 @@ pub mod descriptor;
 pub mod handles;
 pub mod hints;
 pub mod ledger;
-#[doc(hidden)]
-pub mod model;
 pub mod plan;
 pub mod proxy;
 pub mod queue;

@@ -1,18 +1,21 @@
 //! Several ranks in one process, built from parts: the Gins of a communicator without a communicator.
 #![allow(dead_code)]
 
+#[path = "../kernel/mod.rs"]
+pub mod kernel;
+
 use ginrs::abort::Abort;
 use ginrs::device::cpu::CpuDevice;
 use ginrs::device::{ControlMemory, Device, Memory, Physical};
 use ginrs::gin::context::Shape;
 use ginrs::gin::descriptor::{Descriptor, SignalOp, Source};
-use ginrs::gin::model::Kernel;
 use ginrs::gin::proxy::Routes;
 use ginrs::gin::{Backend, Gin, Parts};
 use ginrs::seq::Seq;
 use ginrs::transport::loopback::Loopback;
 use ginrs::transport::shm::Shm;
 use ginrs::transport::{Region, Transport};
+use kernel::Kernel;
 use std::sync::Arc;
 
 /// How to build the ranks.

@@ -1,10 +1,10 @@
 //! The device half in Rust, for tests and benchmarks: `include/ginrs_device/gin/queue.cuh` and `flush.cuh`, step by step.
-//! Not part of the library's interface.
+#![allow(dead_code)] // each test uses some of it
 
-use super::descriptor::Descriptor;
-use crate::device::DevPtr;
-use crate::layout::{GIN_EXT_MAGIC, GIN_EXT_VERSION};
-use crate::seq::{Seq, rolling_le};
+use ginrs::device::DevPtr;
+use ginrs::gin::descriptor::Descriptor;
+use ginrs::layout::{GIN_EXT_MAGIC, GIN_EXT_VERSION};
+use ginrs::seq::{Seq, rolling_le};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// A kernel's view of one context.

@@ -278,6 +278,15 @@ impl Port {
         Some(if has_left.is_some_and(|has_left| has_left(rank)) { Fate::Left } else { Fate::Lost })
     }
 
+    /// Until the service thread has read all that the process of `rank` sent before it closed its links, but not for long.
+    fn read_last_words(&self, rank: u32) {
+        let end = Instant::now() + Duration::from_millis(300);
+        let address = self.table()[rank as usize].address;
+        while self.standing_link(address).is_some() && self.failure().is_none() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     /// How to ask whether a lost rank had said that it leaves (its status page).
     pub(crate) fn set_has_left(&self, ask: HasLeft) {
         *self.has_left.lock() = Some(ask);
@@ -331,10 +340,12 @@ pub(super) fn gone(port: &Port, rank: u32, fate: Fate, what: &str) -> Error {
             if !port.service.is_intact() {
                 return crate::process::descriptors_lost();
             }
-            match crate::peer_process::what_became_of(pid) {
-                // A send fails before its last words are read: these were, by now (tests/leaks.rs).
-                Became::Lives(_) if port.failure().is_some() => return port.failure().expect("just seen").clone(),
-                Became::Lives(_) if port.left.lock().contains(&rank) => return gone(port, rank, Fate::Left, what),
+            let became = crate::peer_process::what_became_of(pid);
+            // A send fails before its last words are read (tests/leaks.rs, chaos).
+            port.read_last_words(rank);
+            match became {
+                _ if port.failure().is_some() => return port.failure().expect("just seen").clone(),
+                _ if port.left.lock().contains(&rank) => return gone(port, rank, Fate::Left, what),
                 Became::Lives(how) => return port.cut_off(rank, &how, &format!(", in \"{what}\"")),
                 Became::Ended => Error::new(
                     Code::RemoteError,

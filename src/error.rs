@@ -25,7 +25,7 @@ pub enum Code {
 }
 
 /// What went wrong: a code for the caller's `switch`, a catalogue number and a sentence for the person.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     /// What the C function returns.
     pub code: Code,

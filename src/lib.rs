@@ -36,6 +36,7 @@ pub mod sync;
 pub mod panic;
 pub mod layout;
 mod ranges;
+mod error_wire;
 pub mod text;
 pub mod error;
 pub mod seq;

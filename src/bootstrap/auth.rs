@@ -15,7 +15,7 @@ use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
 /// Version of the wire: handshake and frames. Both ends must have the same.
-pub const WIRE: u16 = 1;
+pub const WIRE: u16 = 2;
 const MAGIC: u32 = u32::from_le_bytes(*b"GINB");
 
 /// Size of the client's first message, in bytes.

@@ -8,7 +8,7 @@ use super::link::{FrameReader, Link};
 use super::port::system;
 use super::root::full;
 use super::stranger::{MAX_STRANGERS, Step, Stranger};
-use super::wire::{Frame, Reason};
+use super::wire::Frame;
 use crate::error::Error;
 use crate::process::ServiceFd;
 use crate::{hint, info};
@@ -140,7 +140,7 @@ impl EventLoop {
                 // It ended between the greeting and the proof.
                 None => {
                     let _ = epoll::delete(self.epoll, link.as_fd());
-                    link.send(&Frame::Refused(Reason::from(&full("this id", hello.rank))));
+                    link.send(&Frame::Refused(full("this id", hello.rank)));
                 }
             },
             None => {

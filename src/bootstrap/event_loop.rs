@@ -165,7 +165,7 @@ impl EventLoop {
                 });
                 let ended = if why.is_some() { Ended::Closed } else { ended };
                 if let (Some((rank, cause)), Some(root)) = (why, self.roots.get_mut(root)) {
-                    root.decline(link.peer().pid, rank, cause.into());
+                    root.decline(link.peer().pid, rank, cause);
                 }
                 if ended != Ended::Drained {
                     let (root, link) = (*root, link.clone());

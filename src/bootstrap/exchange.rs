@@ -7,7 +7,7 @@
 use super::Bootstrap;
 use super::missing;
 use super::port::{Fate, gone, or_system};
-use super::wire::{Block, Blocks, Frame, MAX_FRAME, MAX_WHAT, clip};
+use super::wire::{Block, Blocks, Frame, MAX_FRAME, MAX_WHAT};
 use crate::error::{Code, Error, Result};
 use crate::{bail, config, fault, warn};
 use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ impl Bootstrap {
     pub fn allgather(&self, what: &str, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
         self.own_process()?;
         let mut turn = self.turn.lock();
-        let what = clip(what, MAX_WHAT);
+        let what = &what[..what.floor_char_boundary(MAX_WHAT)];
         let block = Block { what: what.into(), data: mine.into() };
         if self.n_ranks == 1 {
             return Ok(vec![mine.to_vec()]);

@@ -64,7 +64,7 @@ fn decline_at(service: &'static Service, id: &UniqueId, rank: u32, n_ranks: u32,
         Hello { role: Role::Decline, key: id.key(), rank, n_ranks, address: service.address(), nonce: [0; 32], patience: 0 };
     // A root of this process has heard it already; it takes the first word.
     if let Ok((socket, _)) = dial(id.root(), &hello, &id.secret(), Instant::now() + WORD, || true) {
-        let frame = Frame::Poison { from: rank, cause: error.into() }.encode();
+        let frame = Frame::Poison { from: rank, cause: error.clone() }.encode();
         let _ = send_all(&socket, &frame, Instant::now() + WORD);
     }
 }
@@ -142,7 +142,7 @@ fn meet(id: &UniqueId, port: &Port, rank: u32, n_ranks: u32, cancel: &Cancel) ->
         wait.for_more(&root, cancel)?;
         match read_frame(&root, start + patience + SLACK) {
             Ok(Frame::Table(table)) => return Ok(table),
-            Ok(Frame::Refused(reason)) => return Err(cancel.cause_of(reason.into())),
+            Ok(Frame::Refused(reason)) => return Err(cancel.cause_of(reason)),
             Ok(Frame::Progress { joined, n_ranks, missing, strangers }) => {
                 wait.progress = Progress { joined, n_ranks, missing, strangers }
             }

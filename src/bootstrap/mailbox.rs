@@ -1,6 +1,6 @@
 //! What has arrived for one rank, and where the rank stands.
 
-use super::wire::{Blocks, MAX_WHAT, Standing, clip};
+use super::wire::{Blocks, MAX_WHAT, Standing};
 use crate::sync::{Condvar, Mutex, MutexGuard, OnceCell};
 use std::collections::HashMap;
 use std::time::Instant;
@@ -45,7 +45,7 @@ impl Mailbox {
     pub fn enter(&self, seq: u32, what: &str) {
         let mut inbox = self.inbox.lock();
         (inbox.seq, inbox.inside) = (seq, true);
-        inbox.what = clip(what, MAX_WHAT).to_owned();
+        inbox.what = what[..what.floor_char_boundary(MAX_WHAT)].to_owned();
         self.step_is(&inbox.what);
     }
 
@@ -72,7 +72,7 @@ impl Mailbox {
     /// What the rank does between exchanges.
     pub fn set_step(&self, step: &str) {
         let mut inbox = self.inbox.lock();
-        inbox.step = clip(step, MAX_WHAT).to_owned();
+        inbox.step = step[..step.floor_char_boundary(MAX_WHAT)].to_owned();
         self.step_is(&inbox.step);
     }
 

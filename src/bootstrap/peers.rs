@@ -6,8 +6,7 @@ use super::dial::{NoLink, dial};
 use super::fdpass::Handed;
 use super::link::Link;
 use super::port::Port;
-use super::wire::{Frame, Reason, Standing};
-use crate::error::Error;
+use super::wire::{Frame, Standing};
 use crate::process::ServiceFd;
 use crate::sync::Give;
 use std::os::fd::OwnedFd;
@@ -85,10 +84,9 @@ impl Port {
                 }
             }
             Frame::Poison { from, cause } => {
-                let cause = Error::from(cause);
                 if self.fail_here(&cause) {
                     // The sender may die before it has told everybody.
-                    self.tell_links(&Frame::Poison { from, cause: Reason::from(&cause) });
+                    self.tell_links(&Frame::Poison { from, cause: cause.clone() });
                 }
             }
             Frame::Left { rank } => {

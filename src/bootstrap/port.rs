@@ -7,7 +7,7 @@ use super::fdpass::Handed;
 use super::link::Link;
 use super::mailbox::Mailbox;
 use super::service::Service;
-use super::wire::{Entry, Frame, Reason, Standing};
+use super::wire::{Entry, Frame, Standing};
 use crate::error::{Code, Error, Result};
 use crate::fault;
 use crate::peer_process::Became;
@@ -182,7 +182,7 @@ impl Port {
         if !self.fail_here(cause) {
             return;
         }
-        let frame = Frame::Poison { from, cause: Reason::from(cause) };
+        let frame = Frame::Poison { from, cause: cause.clone() };
         let told = self.tell_links(&frame);
         let mut rest: HashSet<Address> = self.table().iter().map(|entry| entry.address).collect();
         rest.remove(&self.own_address());
@@ -222,7 +222,7 @@ impl Port {
     /// As `fail`, for a cause that every process will see by itself: only links that stand are used.
     pub(crate) fn fail_near(&self, cause: &Error) {
         if self.fail_here(cause) {
-            self.tell_links(&Frame::Poison { from: cause.culprit.unwrap_or(0), cause: Reason::from(cause) });
+            self.tell_links(&Frame::Poison { from: cause.culprit.unwrap_or(0), cause: cause.clone() });
         }
     }
 

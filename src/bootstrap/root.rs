@@ -5,7 +5,7 @@ use super::address::Address;
 use super::auth::{Hello, Key, Secret};
 use super::id::UniqueId;
 use super::link::Link;
-use super::wire::{Entry, Frame, Reason};
+use super::wire::{Entry, Frame};
 use crate::config;
 use crate::error::{Code, Error};
 use crate::info;
@@ -120,8 +120,8 @@ impl Root {
         let now = Instant::now();
         self.first.get_or_insert(now);
         let refused = match &self.state {
-            State::Failed(error, _) => Some(Reason::from(&**error)),
-            State::Complete => Some(Reason::from(&full(&self.tag, hello.rank))),
+            State::Failed(error, _) => Some((**error).clone()),
+            State::Complete => Some(full(&self.tag, hello.rank)),
             State::Gathering | State::Hearing(_) => None,
         };
         self.expected = self.expected.max(hello.n_ranks);
@@ -214,7 +214,7 @@ impl Root {
     fn fail(&mut self, error: Error) {
         info!(BOOTSTRAP, "{error}");
         self.done.extend(error.culprit);
-        let frame = Frame::Refused(Reason::from(&error));
+        let frame = Frame::Refused(error.clone());
         for member in self.members.drain(..) {
             member.link.send(&frame);
             member.link.finish();

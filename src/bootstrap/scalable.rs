@@ -14,7 +14,7 @@ use super::auth::derive;
 use super::cancel::Cancel;
 use super::id::UniqueId;
 use super::service::Service;
-use super::wire::{Entry, Frame, Reason};
+use super::wire::{Entry, Frame};
 use crate::bail;
 use crate::error::{Code, Error, Result};
 use sha2::{Digest, Sha256};
@@ -141,7 +141,7 @@ fn put_together(
     let mut message = call.encode();
     message.extend(match own {
         Ok(table) => encode(table),
-        Err(error) => Frame::Refused(Reason::from(&error)).encode(),
+        Err(error) => Frame::Refused(error.clone()).encode(),
     });
     let all = firsts.allgather("blocks", &message)?;
     let mut table = Vec::new();
@@ -159,7 +159,7 @@ fn encode(table: Vec<Entry>) -> Vec<u8> {
 fn decode(bytes: &[u8]) -> Result<Vec<Entry>> {
     match bytes.get(4..).map(Frame::decode) {
         Some(Ok(Frame::Table(table))) => Ok(table),
-        Some(Ok(Frame::Refused(reason))) => Err(reason.into()),
+        Some(Ok(Frame::Refused(reason))) => Err(reason),
         _ => bail!(
             RemoteError,
             18,

@@ -2,19 +2,17 @@
 //! nothing is allocated for a length that has not arrived.
 
 use super::address::Address;
-use crate::error::{Code, Error};
-use crate::text::printable;
+use crate::error::Error;
+use crate::error_wire;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Longest frame between processes of a communicator, in bytes.
 pub const MAX_FRAME: usize = 64 << 20;
 /// Longest frame of a rank to the root, in bytes.
-pub const MAX_WORD: usize = MAX_TEXT + 64;
+pub const MAX_WORD: usize = error_wire::MAX_BYTES + 64;
 /// Longest name of a step, in bytes.
 pub const MAX_WHAT: usize = 64;
-/// Longest error text that travels, in bytes.
-const MAX_TEXT: usize = 2048;
 
 /// One rank's part of an allgather.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,13 +66,13 @@ pub enum Frame {
     /// Root to rank: not all are here yet.
     Progress { joined: u32, n_ranks: u32, missing: Vec<u32>, strangers: u32 },
     /// Root to rank: it will not be, and why.
-    Refused(Reason),
+    Refused(Error),
     /// Root to rank: all are here.
     Table(Vec<Entry>),
     /// Part of an exchange.
     Blocks(Blocks),
     /// The communicator has failed.
-    Poison { from: u32, cause: Reason },
+    Poison { from: u32, cause: Error },
     /// This rank takes part no more.
     Left { rank: u32 },
     /// Where do your ranks stand?
@@ -85,41 +83,6 @@ pub enum Frame {
     Fetch { ticket: u64, owner: u32, key: u64 },
     /// Here it is (a descriptor comes along), or there is none.
     Handed { ticket: u64, found: bool },
-}
-
-/// An [`Error`] on the wire.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reason {
-    /// Result code.
-    pub code: Code,
-    /// Catalogue number.
-    pub id: u16,
-    /// Rank that caused it.
-    pub culprit: Option<u32>,
-    /// Message.
-    pub text: String,
-}
-
-impl From<&Error> for Reason {
-    fn from(error: &Error) -> Self {
-        Self { code: error.code, id: error.id, culprit: error.culprit, text: clip(&error.text, MAX_TEXT).to_owned() }
-    }
-}
-
-impl From<Reason> for Error {
-    /// The text is another process's: a program may print it as it is.
-    fn from(reason: Reason) -> Self {
-        Self { code: reason.code, id: reason.id, text: printable(&reason.text, MAX_TEXT), culprit: reason.culprit }
-    }
-}
-
-/// The first `most` bytes of `text`, or a little less where a letter would be cut.
-pub fn clip(text: &str, most: usize) -> &str {
-    let mut end = text.len().min(most);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
 }
 
 /// Bytes that are no frame.
@@ -176,18 +139,9 @@ impl<'a> Reader<'a> {
         (0..count).map(|_| item(self)).collect()
     }
 
-    fn reason(&mut self) -> Result<Reason, Malformed> {
-        let code = match self.u8()? {
-            1 => Code::UnhandledCudaError,
-            2 => Code::SystemError,
-            3 => Code::InternalError,
-            4 => Code::InvalidArgument,
-            5 => Code::InvalidUsage,
-            6 => Code::RemoteError,
-            _ => return Err(Malformed),
-        };
-        let (id, culprit) = (self.u16()?, self.u32()?);
-        Ok(Reason { code, id, culprit: (culprit != u32::MAX).then_some(culprit), text: self.text(MAX_TEXT)?.to_owned() })
+    /// The rest of the frame.
+    fn error(&mut self) -> Result<Error, Malformed> {
+        error_wire::decode(std::mem::take(&mut self.0)).ok_or(Malformed)
     }
 }
 
@@ -203,16 +157,9 @@ impl Writer {
     }
 
     fn text(&mut self, text: &str, most: usize) {
-        let text = clip(text, most);
+        let text = &text[..text.floor_char_boundary(most)];
         self.0.extend((text.len() as u16).to_le_bytes());
         self.0.extend(text.as_bytes());
-    }
-
-    fn reason(&mut self, reason: &Reason) {
-        self.0.push(reason.code as u8);
-        self.0.extend(reason.id.to_le_bytes());
-        self.u32(reason.culprit.unwrap_or(u32::MAX));
-        self.text(&reason.text, MAX_TEXT);
     }
 
     /// Most blocks share one name: names stand once, blocks say which.
@@ -252,9 +199,9 @@ impl Frame {
                     .chain(missing.iter().copied())
                     .for_each(|n| out.u32(n));
             }
-            Frame::Refused(reason) => {
+            Frame::Refused(error) => {
                 out.0.push(2);
-                out.reason(reason);
+                out.0.extend(error_wire::encode(error));
             }
             Frame::Table(entries) => {
                 out.0.push(3);
@@ -271,7 +218,7 @@ impl Frame {
             Frame::Poison { from, cause } => {
                 out.0.push(5);
                 out.u32(*from);
-                out.reason(cause);
+                out.0.extend(error_wire::encode(cause));
             }
             Frame::Left { rank } => {
                 out.0.push(6);
@@ -313,7 +260,7 @@ impl Frame {
                 let (joined, n_ranks, strangers) = (r.u32()?, r.u32()?, r.u32()?);
                 Frame::Progress { joined, n_ranks, strangers, missing: r.list(4, Reader::u32)? }
             }
-            2 => Frame::Refused(r.reason()?),
+            2 => Frame::Refused(r.error()?),
             3 => Frame::Table(r.list(36, |r| {
                 let address = Address::from_bytes(r.take(32)?.try_into().expect("32 bytes")).map_err(|_| Malformed)?;
                 Ok(Entry { address, pid: r.u32()? })
@@ -328,7 +275,7 @@ impl Frame {
                 })?;
                 Frame::Blocks(Blocks { from, to, seq, round, blocks })
             }
-            5 => Frame::Poison { from: r.u32()?, cause: r.reason()? },
+            5 => Frame::Poison { from: r.u32()?, cause: r.error()? },
             6 => Frame::Left { rank: r.u32()? },
             7 => Frame::Probe,
             8 => Frame::Status(r.list(11, |r| {
@@ -346,6 +293,7 @@ impl Frame {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Code;
     use proptest::prelude::*;
 
     fn block(what: &str, data: &[u8]) -> Block {
@@ -353,10 +301,10 @@ mod tests {
     }
 
     fn samples() -> Vec<Frame> {
-        let reason = Reason { code: Code::RemoteError, id: 40, culprit: Some(3), text: "rank 3 died".into() };
+        let error = Error::new(Code::RemoteError, 40, "rank 3 died");
         vec![
             Frame::Progress { joined: 3, n_ranks: 8, missing: vec![4, 9], strangers: 1 },
-            Frame::Refused(Reason { culprit: None, ..reason.clone() }),
+            Frame::Refused(error.clone()),
             Frame::Table(vec![Entry { address: Address::Abstract([5; 16]), pid: 77 }, Entry { address: Address::None, pid: 0 }]),
             Frame::Blocks(Blocks {
                 from: 1,
@@ -365,7 +313,7 @@ mod tests {
                 round: 3,
                 blocks: vec![block("a", b"xyz"), block("b", b""), block("a", b"q")],
             }),
-            Frame::Poison { from: 1, cause: reason },
+            Frame::Poison { from: 1, cause: error.by(3) },
             Frame::Left { rank: 6 },
             Frame::Probe,
             Frame::Status(vec![Standing { rank: 1, seq: 2, inside: true, what: "barrier".into() }]),

@@ -3,6 +3,7 @@
 
 use super::Team;
 use crate::error::{Code, Error, Result};
+use crate::error_wire;
 
 /// What one rank says in a round.
 pub(crate) struct Said {
@@ -18,7 +19,7 @@ impl Team {
     pub(crate) fn round(&self, what: &str, mine: Result<Said>) -> Result<Vec<Said>> {
         let (bytes, mine) = match mine {
             Ok(said) => (encode(&said), None),
-            Err(error) => (encode_error(&error), Some(error)),
+            Err(error) => ([&[FAILED][..], &error_wire::encode(&error)].concat(), Some(error)),
         };
         let answers = self.bootstrap.allgather(what, &bytes)?;
         if let Some(error) = mine {
@@ -119,15 +120,6 @@ fn encode(said: &Said) -> Vec<u8> {
     bytes
 }
 
-fn encode_error(error: &Error) -> Vec<u8> {
-    let mut bytes = vec![FAILED, error.code as i32 as u8];
-    bytes.extend(error.id.to_le_bytes());
-    // A message is for a person: cut, at a character, far above any of ours.
-    let text = &error.text[..error.text.floor_char_boundary(2000)];
-    bytes.extend(text.as_bytes());
-    bytes
-}
-
 /// `None` for bytes of another version or a broken peer.
 fn decode(bytes: &[u8]) -> Option<Result<Said>> {
     let (&kind, rest) = bytes.split_first()?;
@@ -143,20 +135,9 @@ fn decode(bytes: &[u8]) -> Option<Result<Said>> {
             let own = agreed.split_off(count);
             Some(Ok(Said { agreed, own }))
         }
-        FAILED => {
-            let (&code, rest) = rest.split_first()?;
-            let (id, text) = rest.split_first_chunk::<2>()?;
-            Some(Err(Error::new(code_of(code)?, u16::from_le_bytes(*id), String::from_utf8_lossy(text))))
-        }
+        FAILED => error_wire::decode(rest).map(Err),
         _ => None,
     }
-}
-
-fn code_of(code: u8) -> Option<Code> {
-    use Code::*;
-    [UnhandledCudaError, SystemError, InternalError, InvalidArgument, InvalidUsage, RemoteError]
-        .into_iter()
-        .find(|c| *c as i32 == i32::from(code))
 }
 
 #[cfg(test)]
@@ -191,9 +172,9 @@ mod tests {
         let sent = Said { agreed: vec![1, u64::MAX], own: vec![7] };
         let got = decode(&encode(&sent)).unwrap().unwrap();
         assert_eq!((got.agreed, got.own), (sent.agreed, sent.own));
-        let error = Error::new(Code::UnhandledCudaError, 52, "ü".repeat(1500));
-        let got = decode(&encode_error(&error)).unwrap().err().unwrap();
-        assert_eq!((got.code, got.id, got.text.len()), (error.code, 52, 2000));
+        let error = Error::new(Code::UnhandledCudaError, 52, "no memory");
+        let got = decode(&[&[FAILED][..], &error_wire::encode(&error)].concat()).unwrap().err().unwrap();
+        assert_eq!(got, error);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! One communicator in this process, as the watch sees it: the status pages of all its ranks, and the aborts of those here.
 
 use super::left::{Here, Leaver, Scene, Vigil};
-use super::page::{Page, State};
+use super::page::{Membership, Page};
 use super::signs::Signs;
 use super::thread::{Event, Watcher};
 use crate::abort::{Abort, Waiting};
@@ -129,7 +129,7 @@ impl Group {
     }
 
     fn has_left(&self, rank: u32) -> bool {
-        self.page(rank).is_some_and(|page| page.state() == State::Leaving)
+        self.page(rank).is_some_and(|page| page.membership() == Membership::Leaving)
     }
 
     fn ranks_at(&self, address: Address) -> impl Iterator<Item = (u32, u32)> {
@@ -151,9 +151,9 @@ impl Group {
     pub fn cut_off(&self, address: Address, how: &str) {
         for (rank, _) in self.ranks_at(address) {
             let page = self.page(rank);
-            match page.as_ref().map(|page| page.state()) {
-                Some(State::Leaving) => {}
-                Some(State::Aborted(reason)) => self.fail(&as_remote(rank, &reason.into())),
+            match page.as_ref().map(|page| page.membership()) {
+                Some(Membership::Leaving) => {}
+                Some(Membership::Aborted(cause)) => self.fail(&as_remote(rank, &cause)),
                 _ if self.port.fate(rank) == Some(Fate::Left) => {}
                 _ => self.fail(&self.port.cut_off(rank, how, &step_text(page.and_then(|page| page.step())))),
             }
@@ -166,7 +166,7 @@ impl Group {
             return false;
         }
         self.hear_of_aborts();
-        let left = self.pages.lock().values().any(|page| page.state() == State::Leaving);
+        let left = self.pages.lock().values().any(|page| page.membership() == Membership::Leaving);
         let (mut waits, speaks) = (left || self.port.is_in_step(), self.vigil.lock().speaks());
         for member in self.members.lock().values_mut() {
             let Some(abort) = member.abort.upgrade() else { continue };
@@ -182,15 +182,15 @@ impl Group {
 
     /// An abort travels over the links, at once; where these are gone, the page still tells of it a little later.
     fn hear_of_aborts(&self) {
-        let aborted = |(rank, page): (&u32, &Arc<Page>)| match page.state() {
-            State::Aborted(reason) => Some((*rank, reason)),
+        let aborted = |(rank, page): (&u32, &Arc<Page>)| match page.membership() {
+            Membership::Aborted(cause) => Some((*rank, cause)),
             _ => None,
         };
         let found = self.pages.lock().iter().find_map(aborted);
-        if let Some((rank, reason)) = found
+        if let Some((rank, cause)) = found
             && self.aborted.swap(true, Ordering::Relaxed)
         {
-            self.fail(&as_remote(rank, &reason.into()));
+            self.fail(&as_remote(rank, &cause));
         }
     }
 
@@ -203,7 +203,7 @@ impl Group {
         let mut scene = Scene { elapsed, left: BTreeMap::new(), moves: 0, here: Vec::new() };
         for (&rank, page) in &*self.pages.lock() {
             let Some(entry) = self.port.table().get(rank as usize) else { continue };
-            if page.state() == State::Leaving {
+            if page.membership() == Membership::Leaving {
                 scene.left.insert(rank, Leaver { name: self.port.name(rank), ended: ended.contains(&entry.address) });
                 continue;
             }
@@ -238,10 +238,10 @@ impl Group {
                 self.fail(&self.died(rank, pid, None));
                 continue;
             };
-            match page.state() {
-                State::Leaving => self.port.has_ended(rank),
-                State::Aborted(reason) => self.fail(&as_remote(rank, &reason.into())),
-                State::Joining | State::Alive => self.fail(&self.died(rank, pid, page.step())),
+            match page.membership() {
+                Membership::Leaving => self.port.has_ended(rank),
+                Membership::Aborted(cause) => self.fail(&as_remote(rank, &cause)),
+                Membership::Joining | Membership::Alive => self.fail(&self.died(rank, pid, page.step())),
             }
         }
     }

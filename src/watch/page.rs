@@ -4,7 +4,8 @@
 //! The step is a sequence lock: odd while it is written.
 
 use crate::error::{Code, Error, Result};
-use crate::{bail, error, fault};
+use crate::text::printable;
+use crate::{bail, error_wire, fault};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,22 +15,19 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 /// Size of a page in bytes.
 const BYTES: usize = 4096;
 const MAGIC: u32 = u32::from_le_bytes(*b"GINW");
+const VERSION: u32 = 2;
 const STEP: usize = 64;
-const TEXT: usize = 2048;
 
 #[repr(C)]
 struct Layout {
     magic: AtomicU32,
     version: AtomicU32,
     state: AtomicU32,
-    code: AtomicU32,
-    id: AtomicU32,
-    culprit: AtomicU32,
-    text_bytes: AtomicU32,
+    error_bytes: AtomicU32,
     step_seq: AtomicU32,
     step_bytes: AtomicU32,
     step: [AtomicU8; STEP],
-    text: [AtomicU8; TEXT],
+    error: [AtomicU8; error_wire::MAX_BYTES],
     moves: AtomicU64,
     quiescent: AtomicU32,
 }
@@ -38,7 +36,7 @@ const _: () = assert!(size_of::<Layout>() <= BYTES);
 
 /// What a rank says of itself.
 #[derive(Clone, Debug, PartialEq)]
-pub enum State {
+pub enum Membership {
     /// Its communicator is being made.
     Joining,
     /// All is well.
@@ -46,30 +44,7 @@ pub enum State {
     /// Its end is no failure.
     Leaving,
     /// It failed, and of what.
-    Aborted(Reason),
-}
-
-/// A failure as the page holds it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Reason {
-    code: u32,
-    id: u16,
-    culprit: Option<u32>,
-    text: String,
-}
-
-impl From<Reason> for Error {
-    fn from(reason: Reason) -> Self {
-        let code = match reason.code {
-            1 => Code::UnhandledCudaError,
-            2 => Code::SystemError,
-            3 => Code::InternalError,
-            4 => Code::InvalidArgument,
-            5 => Code::InvalidUsage,
-            _ => Code::RemoteError,
-        };
-        Error { code, id: reason.id, text: reason.text, culprit: reason.culprit }
-    }
+    Aborted(Error),
 }
 
 const JOINING: u32 = 0;
@@ -113,7 +88,7 @@ impl Page {
             }
         };
         page.layout().magic.store(MAGIC, Ordering::Relaxed);
-        page.layout().version.store(1, Ordering::Release);
+        page.layout().version.store(VERSION, Ordering::Release);
         Ok((page, fd))
     }
 
@@ -131,7 +106,7 @@ impl Page {
             }
         };
         let layout = page.layout();
-        if (layout.version.load(Ordering::Acquire), layout.magic.load(Ordering::Relaxed)) != (1, MAGIC) {
+        if (layout.version.load(Ordering::Acquire), layout.magic.load(Ordering::Relaxed)) != (VERSION, MAGIC) {
             bail!(RemoteError, 18, "a peer's status page has another layout | fix: load the same libginrs on every rank");
         }
         Ok(page)
@@ -167,15 +142,12 @@ impl Page {
     }
 
     /// The failure, for those who find this rank dead later. The first one stays; called by one thread (Abort raises once).
-    pub fn aborted(&self, cause: &error::Error) {
+    pub fn aborted(&self, cause: &Error) {
         let page = self.layout();
         if page.state.load(Ordering::Acquire) >= LEAVING {
             return;
         }
-        page.code.store(cause.code as u32, Ordering::Relaxed);
-        page.id.store(cause.id.into(), Ordering::Relaxed);
-        page.culprit.store(cause.culprit.map_or(0, |rank| rank.wrapping_add(1)), Ordering::Relaxed);
-        page.text_bytes.store(store(&page.text, &cause.text), Ordering::Relaxed);
+        page.error_bytes.store(store(&page.error, &error_wire::encode(cause)), Ordering::Relaxed);
         self.step_to(ABORTED);
     }
 
@@ -195,7 +167,7 @@ impl Page {
         let seq = page.step_seq.load(Ordering::Relaxed);
         page.step_seq.store(seq.wrapping_add(1), Ordering::Relaxed);
         fence(Ordering::Release);
-        page.step_bytes.store(store(&page.step, step), Ordering::Relaxed);
+        page.step_bytes.store(store(&page.step, step[..step.floor_char_boundary(STEP)].as_bytes()), Ordering::Relaxed);
         page.step_seq.store(seq.wrapping_add(2), Ordering::Release);
     }
 
@@ -207,7 +179,7 @@ impl Page {
             let text = load(&page.step, page.step_bytes.load(Ordering::Relaxed));
             fence(Ordering::Acquire);
             if before.is_multiple_of(2) && before == page.step_seq.load(Ordering::Relaxed) {
-                return Some(text);
+                return Some(printable(&String::from_utf8_lossy(&text), STEP));
             }
             std::hint::spin_loop();
         }
@@ -225,19 +197,21 @@ impl Page {
     }
 
     /// What the rank says of itself.
-    pub fn state(&self) -> State {
+    pub fn membership(&self) -> Membership {
         let page = self.layout();
         match page.state.load(Ordering::Acquire) {
-            JOINING => State::Joining,
-            ALIVE => State::Alive,
-            LEAVING => State::Leaving,
+            JOINING => Membership::Joining,
+            ALIVE => Membership::Alive,
+            LEAVING => Membership::Leaving,
             // ABORTED, or what only a broken peer writes.
-            _ => State::Aborted(Reason {
-                code: page.code.load(Ordering::Relaxed),
-                id: page.id.load(Ordering::Relaxed) as u16,
-                culprit: page.culprit.load(Ordering::Relaxed).checked_sub(1),
-                text: load(&page.text, page.text_bytes.load(Ordering::Relaxed)),
-            }),
+            _ => {
+                let bytes = load(&page.error, page.error_bytes.load(Ordering::Relaxed));
+                Membership::Aborted(error_wire::decode(&bytes).unwrap_or_else(|| {
+                    let text =
+                        "a peer's status page says nothing | its rank has failed | fix: load the same libginrs on every rank";
+                    Error::new(Code::RemoteError, 18, text)
+                }))
+            }
         }
     }
 }
@@ -249,18 +223,13 @@ impl Drop for Page {
     }
 }
 
-fn store(to: &[AtomicU8], text: &str) -> u32 {
-    let mut end = text.len().min(to.len());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    to.iter().zip(&text.as_bytes()[..end]).for_each(|(to, from)| to.store(*from, Ordering::Relaxed));
-    end as u32
+fn store(to: &[AtomicU8], bytes: &[u8]) -> u32 {
+    to.iter().zip(bytes).for_each(|(to, from)| to.store(*from, Ordering::Relaxed));
+    bytes.len() as u32
 }
 
-fn load(from: &[AtomicU8], bytes: u32) -> String {
-    let bytes: Vec<u8> = from.iter().take(bytes as usize).map(|byte| byte.load(Ordering::Relaxed)).collect();
-    String::from_utf8_lossy(&bytes).into_owned()
+fn load(from: &[AtomicU8], bytes: u32) -> Vec<u8> {
+    from.iter().take(bytes as usize).map(|byte| byte.load(Ordering::Relaxed)).collect()
 }
 
 #[cfg(test)]
@@ -271,7 +240,7 @@ mod tests {
     fn the_reader_sees_what_the_writer_says_and_cannot_be_cut_off() {
         let (own, fd) = Page::create().unwrap();
         let seen = Page::open(&fd).unwrap();
-        assert_eq!((seen.state(), seen.step().as_deref()), (State::Joining, Some("")));
+        assert_eq!((seen.membership(), seen.step().as_deref()), (Membership::Joining, Some("")));
         own.alive();
         own.set_step(&"window register #12 ä".repeat(9));
         assert_eq!(seen.step().unwrap().len(), 64);
@@ -279,9 +248,8 @@ mod tests {
         own.aborted(&cause);
         own.aborted(&Error::new(Code::InternalError, 1, "later"));
         own.leaving();
-        let State::Aborted(reason) = seen.state() else { panic!("{:?}", seen.state()) };
-        let told = Error::from(reason);
-        assert_eq!((told.code, told.id, told.culprit, told.text.as_str()), (Code::SystemError, 23, Some(7), "no memory"));
+        let Membership::Aborted(told) = seen.membership() else { panic!("{:?}", seen.membership()) };
+        assert_eq!(told, cause);
 
         assert!(ftruncate(&fd, 0).is_err(), "sealed against shrinking");
         assert!(Page::map(&fd, ProtFlags::READ | ProtFlags::WRITE).is_err(), "others cannot write");
@@ -313,7 +281,7 @@ mod tests {
                 while round.load(Ordering::Acquire) != next + 1 {
                     std::hint::spin_loop();
                 }
-                assert_eq!(own.state(), State::Leaving, "round {next}");
+                assert_eq!(own.membership(), Membership::Leaving, "round {next}");
             }
         });
     }
@@ -324,6 +292,6 @@ mod tests {
         own.alive();
         own.leaving();
         own.aborted(&Error::new(Code::InternalError, 1, "later"));
-        assert_eq!(own.state(), State::Leaving);
+        assert_eq!(own.membership(), Membership::Leaving);
     }
 }

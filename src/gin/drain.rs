@@ -20,7 +20,7 @@ impl Gin {
         loop {
             self.pump.check()?;
             let moved = self.step();
-            let Some((context, peer, behind)) = self.pump.engine().unsettled(&claimed) else { return Ok(()) };
+            let Some((context, peer, behind)) = self.pump.engine()?.unsettled(&claimed) else { return Ok(()) };
             if Instant::now() > deadline {
                 bail!(
                     InternalError,

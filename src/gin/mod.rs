@@ -100,7 +100,7 @@ impl Gin {
         let mut engine = Engine::new(rank, contexts, routes, abort.clone(), salt);
         let bytes = u64::from(n_contexts) * u64::from(shape.signals) * 8;
         engine.introduce(signal_region(rank, bytes, signals)?)?;
-        let pump = Arc::new(Pump::new(engine, abort.clone()));
+        let pump = Arc::new(Pump::new(engine, rank, abort.clone()));
         let (direct, drivers, owner) = (OnceCell::new(), Mutex::new(None), std::process::id());
         Ok(Arc::new(Self { device, rank, n_contexts, shape, abort, words, sets, direct, pump, drivers, owner }))
     }
@@ -118,35 +118,46 @@ impl Gin {
     /// Names a window for descriptors, which count offsets from `start` bytes before it; `region.id` is chosen here. The value
     /// is never 0 and fits 63 bits.
     pub fn register_region(&self, region: Region, start: u64) -> Result<u64> {
-        self.pump.engine().register(region, start)
+        self.pump.engine()?.register(region, start)
     }
 
     /// Takes the value back: descriptors that still name it abort the communicator. Once this returns nothing touches the
     /// memory.
     pub fn deregister(&self, handle: u64) {
-        if let Err(error) = self.pump.engine().deregister(handle) {
+        self.give_back(|engine| engine.deregister(handle));
+    }
+
+    /// For what takes something out of the engine: where that cannot be had, it keeps it.
+    fn give_back(&self, work: impl FnOnce(&mut Engine) -> Result<()>) {
+        if let Err(error) = self.pump.engine().and_then(|mut engine| work(&mut engine)) {
             log::error(&error);
         }
     }
 
     /// First-fit range of `n` signal ids of that kind of context, the same on every rank that makes the same calls.
     pub fn alloc_signals(&self, backend: Backend, n: u32) -> Result<u32> {
-        self.pump.engine().pools(backend).signals.alloc(n)
+        self.pump.engine()?.pools(backend).signals.alloc(n)
     }
 
     /// Gives a range back.
     pub fn free_signals(&self, backend: Backend, base: u32, n: u32) {
-        self.pump.engine().pools(backend).signals.free(base, n);
+        self.give_back(|engine| {
+            engine.pools(backend).signals.free(base, n);
+            Ok(())
+        });
     }
 
     /// First-fit range of `n` counter ids.
     pub fn alloc_counters(&self, backend: Backend, n: u32) -> Result<u32> {
-        self.pump.engine().pools(backend).counters.alloc(n)
+        self.pump.engine()?.pools(backend).counters.alloc(n)
     }
 
     /// Gives a range back.
     pub fn free_counters(&self, backend: Backend, base: u32, n: u32) {
-        self.pump.engine().pools(backend).counters.free(base, n);
+        self.give_back(|engine| {
+            engine.pools(backend).counters.free(base, n);
+            Ok(())
+        });
     }
 
     /// Zeroes this rank's words of the ranges in every context of that kind; before the closing barrier of devcomm create.
@@ -154,7 +165,7 @@ impl Gin {
         match (backend, self.direct.get()) {
             (Backend::Direct, Some(direct)) => direct.zero(self, signals, counters),
             _ => {
-                self.pump.engine().zero(signals, counters);
+                self.pump.engine()?.zero(signals, counters);
                 Ok(())
             }
         }

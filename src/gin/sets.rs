@@ -73,7 +73,7 @@ impl Gin {
         let set = &mut sets.0[at];
         set.taken = true;
         if backend == Backend::Proxy {
-            self.pump.engine().limit(set.first, self.n_contexts as usize, signals, counters);
+            self.pump.engine()?.limit(set.first, self.n_contexts as usize, signals, counters);
         }
         Ok((0..self.n_contexts as usize).map(|c| set.images.context(c)).collect())
     }
@@ -84,8 +84,11 @@ impl Gin {
         let mut sets = self.sets.lock();
         let of = |set: &&mut Set| set.backend == Backend::Proxy && set.images.context(0) == address;
         if let Some(set) = sets.0.iter_mut().find(of) {
-            self.pump.engine().limit(set.first, self.n_contexts as usize, 0..0, 0..0);
-            set.taken = false;
+            self.give_back(|engine| {
+                engine.limit(set.first, self.n_contexts as usize, 0..0, 0..0);
+                set.taken = false;
+                Ok(())
+            });
         }
     }
 
@@ -102,7 +105,7 @@ impl Gin {
     }
 
     fn add_set(&self, sets: &mut Sets, backend: Backend, contexts: Vec<Context>, images: Images) -> Result<()> {
-        let first = self.pump.engine().add(contexts, MOST);
+        let first = self.pump.engine()?.add(contexts, MOST);
         let Some(first) = first else {
             bail!(
                 InternalError,

@@ -8,10 +8,10 @@ use super::place;
 use super::proxy::Engine;
 use crate::abort::Abort;
 use crate::device::{Device, Kind};
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::process::{self, Joinable};
 use crate::sync::{Condvar, Mutex, MutexGuard, PerProcess};
-use crate::{log, panic};
+use crate::{config, log, panic};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -20,13 +20,16 @@ use std::time::{Duration, Instant};
 pub struct Pump {
     engine: Mutex<Engine>,
     abort: Arc<Abort>,
+    rank: u32,
     stopped: AtomicBool,
+    /// Somebody has waited for a step in vain.
+    stuck: AtomicBool,
 }
 
 impl Pump {
-    /// Wraps `engine`, which raises `abort`.
-    pub fn new(engine: Engine, abort: Arc<Abort>) -> Self {
-        Self { engine: Mutex::new(engine), abort, stopped: AtomicBool::new(false) }
+    /// Wraps the `engine` of rank `rank`, which raises `abort`.
+    pub fn new(engine: Engine, rank: u32, abort: Arc<Abort>) -> Self {
+        Self { engine: Mutex::new(engine), abort, rank, stopped: AtomicBool::new(false), stuck: AtomicBool::new(false) }
     }
 
     /// One step, unless another thread is in one. True if anything moved.
@@ -52,9 +55,37 @@ impl Pump {
         moved
     }
 
-    /// The engine, for set-up; waits for a step in progress.
-    pub fn engine(&self) -> MutexGuard<'_, Engine> {
-        self.engine.lock()
+    /// The engine, for set-up; waits for a step in progress. One that does not end within GINRS_TIMEOUT fails the communicator.
+    pub fn engine(&self) -> Result<MutexGuard<'_, Engine>> {
+        let patience = config::seconds("GINRS_TIMEOUT");
+        let patience = if self.stuck.load(Ordering::Relaxed) { Duration::ZERO } else { patience };
+        if let Some(engine) = self.wait(patience) {
+            return Ok(engine);
+        }
+        self.stuck.store(true, Ordering::Relaxed);
+        let text = format!(
+            "a step of the GIN proxy does not end | rank {}, pid {} | waited for {} s; most likely it is inside a call of the driver | fix: \
+             look at dmesg for Xid lines, or raise GINRS_TIMEOUT",
+            self.rank,
+            std::process::id(),
+            config::seconds("GINRS_TIMEOUT").as_secs()
+        );
+        let error = Error::new(Code::SystemError, 5, text).by(self.rank);
+        self.abort.raise(error.clone());
+        Err(error)
+    }
+
+    /// The engine, if it can be had within so long. Time is counted in naps: while the whole process stands still none passes.
+    fn wait(&self, patience: Duration) -> Option<MutexGuard<'_, Engine>> {
+        let (mut waited, mut nap) = (Duration::ZERO, Duration::from_micros(20));
+        loop {
+            match self.engine.try_lock() {
+                None if waited < patience => std::thread::sleep(nap),
+                engine => return engine,
+            }
+            waited += nap;
+            nap = (2 * nap).min(Duration::from_millis(1));
+        }
     }
 
     /// `Err(cause)` once the communicator is aborted.
@@ -65,14 +96,9 @@ impl Pump {
     /// No step after this returns, no peer waits for one, and no region is known any more.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
-        let end = Instant::now() + PATIENCE;
-        loop {
-            match self.engine.try_lock() {
-                Some(mut engine) => return engine.close(),
-                // Told where the thread is waited for; it keeps the engine and all that this stands on.
-                None if Instant::now() > end => return,
-                None => std::thread::sleep(Duration::from_micros(50)),
-            }
+        // Where it cannot be had, that is told where the thread is waited for; it keeps the engine and all that this stands on.
+        if let Some(mut engine) = self.wait(PATIENCE) {
+            engine.close();
         }
     }
 }

@@ -109,11 +109,11 @@ fn a_rank_that_has_too_few_descriptors_to_join_says_so() {
     let mut failed = 0;
     for few in 0..12 {
         let id = UniqueId::create().unwrap();
-        let other = start(test, "other", &[("GINRS_TEST_ID", &hex(&id)), ("GINRS_INIT_TIMEOUT", "2"), ("GINRS_TIMEOUT", "5")]);
+        let other = start(test, "other", &[("GINRS_TEST_ID", &hex(&id)), ("GINRS_INIT_TIMEOUT", "2"), ("GINRS_TIMEOUT", "30")]);
         let (limited, log) = told_and_log(start(
             test,
             &format!("few {few}"),
-            &[("GINRS_TEST_ID", &hex(&id)), ("GINRS_INIT_TIMEOUT", "2"), ("GINRS_TIMEOUT", "5")],
+            &[("GINRS_TEST_ID", &hex(&id)), ("GINRS_INIT_TIMEOUT", "2"), ("GINRS_TIMEOUT", "30")],
         ));
         let other = told(other);
         if limited == "fine" {

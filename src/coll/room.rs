@@ -43,12 +43,12 @@ impl Room {
             );
         }
         let share = (whole / SIDE_BY_SIDE).max(LEAST_BLOCKS);
-        let of = |peer: &PeerInfo| match peer.ctas.1 {
+        let of = |peer: &PeerInfo| match peer.ctas[1] {
             0 => share,
             max => whole.min(max.into()),
         };
         let most = peers.iter().map(of).min().unwrap_or(share);
-        let least = peers.iter().map(|peer| u32::from(peer.ctas.0)).max().unwrap_or(1).clamp(1, most);
+        let least = peers.iter().map(|peer| u32::from(peer.ctas[0])).max().unwrap_or(1).clamp(1, most);
         Ok(Self { most, least })
     }
 }
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     fn peer(rank: u32, device: u64, kernel_blocks: u32, ctas: (u16, u16)) -> PeerInfo {
-        PeerInfo { rank, bus_id: device, kernel_blocks, ctas, ..PeerInfo::sample() }
+        PeerInfo { rank, bus_id: device, kernel_blocks, ctas: ctas.into(), ..PeerInfo::sample() }
     }
 
     #[test]

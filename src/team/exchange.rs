@@ -71,7 +71,7 @@ impl Team {
                 }
             }
         } else if peer.machine == me.machine {
-            let fd = self.bootstrap.fetch(&peer.fd_address, rank, key)?;
+            let fd = self.bootstrap.fetch(&peer.fd_address()?, rank, key)?;
             Ok(Some(import(&*self.device, fd, bytes as usize).map_err(|error| error.by(rank))?))
         } else {
             Ok(None)

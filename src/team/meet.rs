@@ -7,10 +7,11 @@ use crate::bootstrap::Bootstrap;
 use crate::config;
 use crate::device::Device;
 use crate::error::Result;
+use zerocopy::IntoBytes;
 
 /// Every rank's record, compared: versions, settings, devices. All ranks see the same records and so the same verdict.
 pub(super) fn meet(bootstrap: &Bootstrap, own: &PeerInfo, device: &dyn Device) -> Result<Vec<PeerInfo>> {
-    let records = bootstrap.allgather("peer info", &own.encode())?;
+    let records = bootstrap.allgather("peer info", own.as_bytes())?;
     let peers = records.iter().zip(0..).map(|(bytes, rank)| PeerInfo::decode(rank, bytes)).collect::<Result<Vec<_>>>()?;
     same_version(&peers)?;
     if peers.iter().any(|peer| peer.config_hash != peers[0].config_hash) {

@@ -1,4 +1,4 @@
-//! What every rank tells every other when a communicator is made. Fixed little-endian layout, checked when it arrives.
+//! What every rank tells every other when a communicator is made: a fixed layout, checked when it arrives.
 
 use super::Config;
 use crate::bootstrap::FdAddress;
@@ -6,14 +6,14 @@ use crate::device::{Device, Kind};
 use crate::error::Result;
 use crate::topo::Reach;
 use crate::{bail, config, process};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// Version of this layout and of everything that ranks exchange; equal on all ranks.
-pub const WIRE_VERSION: u32 = 3;
-/// Bytes of an encoded [`PeerInfo`].
-const BYTES: usize = 144;
+pub const WIRE_VERSION: u32 = 4;
 
 /// A rank's place in the communicator that was made from an id, of which this one is a part, or a part of a part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
 pub struct Origin {
     /// Its rank there.
     pub rank: u32,
@@ -21,43 +21,44 @@ pub struct Origin {
     pub n_ranks: u32,
 }
 
-/// One rank, as the others see it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// One rank, as the others see it. It travels as it stands here.
+#[repr(C)]
+#[derive(Clone, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
 pub struct PeerInfo {
-    /// World rank.
-    pub rank: u32,
+    /// [`WIRE_VERSION`]; stays the first word.
+    pub wire: u32,
     /// API version, 22809.
     pub version: u32,
-    /// [`WIRE_VERSION`].
-    pub wire: u32,
-    /// Equal for ranks on one LSA node.
-    pub host_hash: u64,
-    /// Equal for ranks that reach each other by memfd and abstract sockets.
-    pub machine: u64,
-    /// Random per process, renewed after fork.
-    pub process: [u8; 16],
+    /// World rank.
+    pub rank: u32,
     /// In the peer's own namespace.
     pub pid: u32,
     /// Effective user.
     pub uid: u32,
     /// Ordinal in the peer's process.
     pub device: i32,
+    /// Its place where no parent is above: what settings by rank count by.
+    pub origin: Origin,
+    /// Blocks of the collectives' kernels that its device surely runs at the same time; 0: it has no such kernels.
+    pub kernel_blocks: u32,
+    /// minCTAs and maxCTAs, 0 where nobody set that one.
+    pub ctas: [u16; 2],
+    /// Equal for ranks on one LSA node.
+    pub host_hash: u64,
+    /// Equal for ranks that reach each other by memfd and abstract sockets.
+    pub machine: u64,
     /// Equal means the same device, on one machine.
     pub bus_id: u64,
     /// Bytes.
     pub total_memory: u64,
     /// Of the settings that must agree.
     pub config_hash: u64,
-    /// Its place where no parent is above: what settings by rank count by.
-    pub origin: Origin,
-    /// Where its process serves descriptors.
-    pub fd_address: FdAddress,
-    /// Blocks of the collectives' kernels that its device surely runs at the same time; 0: it has no such kernels.
-    pub kernel_blocks: u32,
-    /// minCTAs and maxCTAs, 0 where nobody set that one.
-    pub ctas: (u16, u16),
-    /// Program name, cut to 16 bytes.
-    pub name: String,
+    /// Random per process, renewed after fork.
+    pub process: [u8; 16],
+    /// An [`FdAddress`].
+    pub(crate) fd_address: [u8; 32],
+    /// Program name, cut to 16 bytes, then zeros.
+    pub(crate) name: [u8; 16],
 }
 
 impl PeerInfo {
@@ -77,41 +78,17 @@ impl PeerInfo {
             total_memory: device.total_memory(),
             config_hash: hash(agreed_settings(device.kind()).as_bytes()),
             origin,
-            fd_address,
+            fd_address: fd_address.to_bytes(),
             kernel_blocks: device.kernels().map_or(0, |kernels| kernels.blocks()),
-            ctas: (config.min_ctas as u16, config.max_ctas.unwrap_or(0) as u16),
+            ctas: [config.min_ctas as u16, config.max_ctas.unwrap_or(0) as u16],
             name: program_name(),
         })
     }
 
-    /// The bytes that travel.
-    pub fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(BYTES);
-        for word in [self.wire, self.version, self.rank, self.pid, self.uid, self.device as u32, self.kernel_blocks] {
-            out.extend(word.to_le_bytes());
-        }
-        for word in [self.host_hash, self.machine, self.bus_id, self.total_memory, self.config_hash] {
-            out.extend(word.to_le_bytes());
-        }
-        out.extend(self.process);
-        out.extend(self.fd_address.to_bytes());
-        let mut name = [0; 16];
-        let cut = self.name.len().min(16);
-        name[..cut].copy_from_slice(&self.name.as_bytes()[..cut]);
-        out.extend(name);
-        out.extend(self.origin.rank.to_le_bytes());
-        out.extend(self.origin.n_ranks.to_le_bytes());
-        out.extend(self.ctas.0.to_le_bytes());
-        out.extend(self.ctas.1.to_le_bytes());
-        out.resize(BYTES, 0);
-        out
-    }
-
     /// What `rank` sent. Another wire version is told as such, before anything else is read.
     pub fn decode(rank: u32, bytes: &[u8]) -> Result<Self> {
-        let mut at = 0;
-        let wire = bytes.get(..4).map(|b| u32::from_le_bytes(b.try_into().expect("4 bytes")));
-        if wire != Some(WIRE_VERSION) || bytes.len() != BYTES {
+        let wire = u32::read_from_prefix(bytes).ok().map(|(wire, _)| wire);
+        let Some(peer) = Self::read_from_bytes(bytes).ok().filter(|_| wire == Some(WIRE_VERSION)) else {
             bail!(
                 InvalidUsage,
                 13,
@@ -119,55 +96,28 @@ impl PeerInfo {
                  fix: load the same libginrs on every rank",
                 wire.map_or("?".into(), |w| w.to_string())
             );
-        }
-        let mut take = |n: usize| {
-            at += n;
-            &bytes[at - n..at]
         };
-        let mut u32s = [0; 7];
-        u32s.fill_with(|| u32::from_le_bytes(take(4).try_into().expect("4 bytes")));
-        let mut u64s = [0; 5];
-        u64s.fill_with(|| u64::from_le_bytes(take(8).try_into().expect("8 bytes")));
-        let process = take(16).try_into().expect("16 bytes");
-        let fd_address = FdAddress::from_bytes(take(32).try_into().expect("32 bytes"))?;
-        let name = String::from_utf8_lossy(take(16)).trim_end_matches('\0').to_owned();
-        let mut count = || u32::from_le_bytes(take(4).try_into().expect("4 bytes"));
-        let origin = Origin { rank: count(), n_ranks: count() };
-        let ctas = count();
-        let [wire, version, named_rank, pid, uid, device, kernel_blocks] = u32s;
-        let [host_hash, machine, bus_id, total_memory, config_hash] = u64s;
-        if named_rank != rank || origin.rank >= origin.n_ranks {
+        if peer.rank != rank || peer.origin.rank >= peer.origin.n_ranks {
             bail!(
                 RemoteError,
                 13,
-                "a rank's record is out of place | rank {rank} | it says it is rank {named_rank} | fix: report this"
+                "a rank's record is out of place | rank {rank} | it says it is rank {} | fix: report this",
+                peer.rank
             );
         }
-        let device = device as i32;
-        Ok(Self {
-            rank,
-            version,
-            wire,
-            host_hash,
-            machine,
-            process,
-            pid,
-            uid,
-            device,
-            bus_id,
-            total_memory,
-            config_hash,
-            origin,
-            fd_address,
-            kernel_blocks,
-            ctas: (ctas as u16, (ctas >> 16) as u16),
-            name,
-        })
+        peer.fd_address()?;
+        Ok(peer)
+    }
+
+    /// Where its process serves descriptors.
+    pub fn fd_address(&self) -> Result<FdAddress> {
+        FdAddress::from_bytes(&self.fd_address)
     }
 
     /// How messages name it: `rank 3 (pid 4411, ring)`.
     pub fn tag(&self) -> String {
-        format!("rank {} (pid {}, {})", self.rank, self.pid, self.name)
+        let name = String::from_utf8_lossy(&self.name);
+        format!("rank {} (pid {}, {})", self.rank, self.pid, name.trim_end_matches('\0'))
     }
 }
 
@@ -244,9 +194,12 @@ pub fn agreed_settings(kind: Kind) -> String {
     lines.join("\n")
 }
 
-fn program_name() -> String {
+fn program_name() -> [u8; 16] {
     let comm = std::fs::read_to_string("/proc/self/comm").unwrap_or_default();
-    comm.trim().chars().filter(|c| !c.is_control()).collect()
+    let name: String = comm.trim().chars().filter(|c| !c.is_control()).collect();
+    let mut bytes = name.into_bytes();
+    bytes.resize(16, 0);
+    bytes.try_into().expect("16 bytes")
 }
 
 #[cfg(test)]
@@ -267,10 +220,10 @@ impl PeerInfo {
             total_memory: 8 << 30,
             config_hash: 5,
             origin: Origin { rank: 7, n_ranks: 9 },
-            fd_address: FdAddress::from_bytes(&[0; 32]).unwrap(),
+            fd_address: [0; 32],
             kernel_blocks: 16,
-            ctas: (1, 0),
-            name: "ring".into(),
+            ctas: [1, 0],
+            name: *b"ring\0\0\0\0\0\0\0\0\0\0\0\0",
         }
     }
 }
@@ -282,11 +235,11 @@ mod tests {
     #[test]
     fn a_record_survives_the_way_and_a_wrong_one_is_told() {
         let info = PeerInfo::sample();
-        let bytes = info.encode();
-        assert_eq!(bytes.len(), BYTES);
-        assert_eq!(PeerInfo::decode(3, &bytes).unwrap(), info);
-        assert!(PeerInfo::decode(2, &bytes).unwrap_err().text.contains("rank 3"));
-        for wrong in [&bytes[..BYTES - 1], &[], &[9; BYTES]] {
+        let bytes = info.as_bytes();
+        assert_eq!(PeerInfo::decode(3, bytes).unwrap(), info);
+        assert_eq!(info.tag(), "rank 3 (pid 4411, ring)");
+        assert!(PeerInfo::decode(2, bytes).unwrap_err().text.contains("rank 3"));
+        for wrong in [&bytes[..bytes.len() - 1], &[], &vec![9; bytes.len()]] {
             assert_eq!(PeerInfo::decode(3, wrong).unwrap_err().id, 13);
         }
     }

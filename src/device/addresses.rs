@@ -1,5 +1,6 @@
 //! Reserved addresses of this process: PROT_NONE memory.
 
+use crate::bail;
 use crate::error::{Code, Error, Result};
 use crate::fault;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
@@ -39,4 +40,16 @@ pub fn reserve_aligned(bytes: usize, align: usize) -> Result<NonNull<u8>> {
         }
     }
     NonNull::new(base as *mut u8).ok_or_else(|| refused(&"no address"))
+}
+
+/// An error unless a mapping lies in whole units inside a reservation of `reserved` bytes.
+pub fn check_inside(offset: usize, bytes: usize, reserved: usize, unit: usize) -> Result<()> {
+    if !offset.is_multiple_of(unit) || offset.checked_add(bytes).is_none_or(|end| end > reserved) {
+        bail!(
+            InternalError,
+            25,
+            "mapping outside its reservation | offset {offset:#x}, {bytes} bytes, reserved {reserved:#x} | fix: report this"
+        );
+    }
+    Ok(())
 }

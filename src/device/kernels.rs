@@ -46,6 +46,20 @@ pub trait Events: Send {
     fn passed(&self, event: usize) -> Result<bool>;
 }
 
+/// What [`Events::capture`] answers, of a stream's cudaStreamCaptureStatus and its capture's number.
+pub(super) fn captured(status: i32, id: u64) -> Result<Option<u64>> {
+    match status {
+        0 => Ok(None),
+        1 => Ok(Some(id)),
+        _ => bail!(
+            InvalidUsage,
+            91,
+            "the stream's capture is invalid | cudaStreamCaptureStatusInvalidated | fix: look for the call that failed during the \
+             capture; end it before anything else"
+        ),
+    }
+}
+
 /// Launches one after the other, whatever streams they are on: they share memory.
 ///
 /// Captured launches have an event of their own: an event of a capture means nothing outside it, and a capture must not wait

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::{ControlMemory, DevPtr, DeviceMemory, Multicast, Targets};
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use std::any::Any;
 use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
@@ -104,4 +104,19 @@ pub trait Memory {
     fn fan_out(&self, targets: Targets) -> Result<Arc<dyn Reservation>> {
         crate::bail!(InternalError, 86, "no multicast without objects on this device | {targets:?} | fix: report this")
     }
+}
+
+/// [`Memory::free`] of what is no allocation's start: one that lies in the allocation at `inside`, or in none that `others` frees.
+pub(super) fn not_freed(ptr: DevPtr, inside: Option<DevPtr>, others: &str) -> Error {
+    let text = match inside {
+        Some(base) => format!(
+            "ncclMemFree: not the start of an allocation | {ptr:#x} lies {:#x} bytes inside the one at {base:#x} | fix: pass the \
+             pointer that ncclMemAlloc gave",
+            ptr - base
+        ),
+        None => format!(
+            "ncclMemFree: not memory of ncclMemAlloc, or freed before | {ptr:#x} | fix: free each allocation once, {others}"
+        ),
+    };
+    Error::new(Code::InvalidArgument, 62, text)
 }

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::DevPtr;
+use crate::bail;
 use crate::error::Result;
 
 /// One copy between two addresses of a device; both may lie in another device's memory that is mapped there.
@@ -54,4 +55,20 @@ pub trait Transfers {
     fn zero(&self, at: DevPtr, bytes: usize) -> Result<()>;
     /// A new queue of background copies.
     fn copy_queue(&self) -> Result<Box<dyn CopyQueue>>;
+}
+
+/// An error where [`Transfers::write`] would break words.
+pub(super) fn check_write(at: DevPtr) -> Result<()> {
+    if !at.is_multiple_of(8) {
+        bail!(InternalError, 25, "device write to a misaligned address | {at:#x} | fix: report this");
+    }
+    Ok(())
+}
+
+/// An error where [`Transfers::read`] would.
+pub(super) fn check_read(at: DevPtr, bytes: usize) -> Result<()> {
+    if !at.is_multiple_of(4) || !bytes.is_multiple_of(4) {
+        bail!(InternalError, 25, "device read is not of whole words | {at:#x} | fix: report this");
+    }
+    Ok(())
 }

@@ -4,6 +4,7 @@
 use super::{CpuDevice, runtime};
 use crate::bail;
 use crate::device::memfd::Memfd;
+use crate::device::memory::not_freed;
 use crate::device::{Allocation, DevPtr, Lifetime, Physical};
 use crate::error::Result;
 use crate::sync::{Mutex, PerProcess};
@@ -34,23 +35,12 @@ pub fn alloc(bytes: usize, device: i32) -> Result<DevPtr> {
 /// stores (after an abort, say) hit memory of nobody else.
 pub fn free(ptr: DevPtr) -> Result<()> {
     let Some(known) = KNOWN.lock().remove(&ptr) else {
-        match lookup(ptr) {
-            Ok(inside) => bail!(
-                InvalidArgument,
-                62,
-                "ncclMemFree: not the start of an allocation | {ptr:#x} lies {:#x} bytes inside the one at {:#x} | fix: pass the \
-                 pointer that ncclMemAlloc gave",
-                ptr - inside.base,
-                inside.base
-            ),
+        let inside = match lookup(ptr) {
+            Ok(inside) => Some(inside.base),
             Err(error) if error.id == 60 => return Err(error),
-            Err(_) => bail!(
-                InvalidArgument,
-                62,
-                "ncclMemFree: not memory of ncclMemAlloc, or freed before | {ptr:#x} | fix: free each allocation once, \
-                 cudaMalloc memory with cudaFree"
-            ),
-        }
+            Err(_) => None,
+        };
+        return Err(not_freed(ptr, inside, "cudaMalloc memory with cudaFree"));
     };
     if let Some(runtime) = runtime::find() {
         runtime.forget_allocation(ptr);

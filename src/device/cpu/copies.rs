@@ -1,7 +1,7 @@
 //! Copies of the CPU device, also those of its queues: each is done when its call returns.
 
 use super::CpuDevice;
-use crate::bail;
+use crate::device::transfers::{check_read, check_write};
 use crate::device::{Copy, CopyQueue, DevPtr, Transfers, Word};
 use crate::error::Result;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -14,9 +14,7 @@ pub(super) struct Copies {
 
 impl Transfers for CpuDevice {
     fn write(&self, at: DevPtr, bytes: &[u8]) -> Result<()> {
-        if !at.is_multiple_of(8) {
-            bail!(InternalError, 25, "device write to a misaligned address | {at:#x} | fix: report this");
-        }
+        check_write(at)?;
         let (words, tail) = bytes.as_chunks::<8>();
         for (i, word) in words.iter().enumerate() {
             // SAFETY: callers write to memory of their own that kernels only read, 8-aligned (checked). Whole words are
@@ -32,11 +30,8 @@ impl Transfers for CpuDevice {
     }
 
     fn read(&self, at: DevPtr, into: &mut [u8]) -> Result<()> {
-        let (words, rest) = into.as_chunks_mut::<4>();
-        if !at.is_multiple_of(4) || !rest.is_empty() {
-            bail!(InternalError, 25, "device read is not of whole words | {at:#x} | fix: report this");
-        }
-        for (i, word) in words.iter_mut().enumerate() {
+        check_read(at, into.len())?;
+        for (i, word) in into.as_chunks_mut::<4>().0.iter_mut().enumerate() {
             // SAFETY: callers read memory of their own, 4-aligned (checked), which kernels change by atomics only.
             *word = unsafe { AtomicU32::from_ptr((at as *mut u32).add(i)) }.load(Ordering::Acquire).to_le_bytes();
         }

@@ -1,9 +1,9 @@
 //! The collectives' kernels as `ginrs-cc` compiled them, in the stand-in runtime's library, and its streams and events.
 
-use super::runtime;
+use super::runtime::{self, symbol};
 use crate::bail;
-use crate::device::kernels::{EVENTS, Events, Kernels, Launch, Order, Stream};
-use crate::error::{Code, Error, Result};
+use crate::device::kernels::{EVENTS, Events, Kernels, Launch, Order, Stream, captured};
+use crate::error::Result;
 use crate::sync::Found;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::sync::Arc;
@@ -43,16 +43,6 @@ functions! {
 
 /// Looked for until they are there.
 static FOUND: Found<Functions> = Found::new();
-
-/// # Safety
-/// `F` is a function pointer of the symbol's type.
-unsafe fn symbol<F: Copy>(name: &CStr) -> Option<F> {
-    const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
-    // SAFETY: a plain lookup with a terminated name.
-    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-    // SAFETY: not NULL, and of type F by the caller's promise.
-    (!found.is_null()).then(|| unsafe { std::mem::transmute_copy(&found) })
-}
 
 /// The caller's next cudaGetLastError tells nothing of what went wrong in here.
 fn forget_error() {
@@ -201,16 +191,7 @@ impl Events for CpuEvents {
                 (self.functions.capture_info)(stream as Handle, &mut status, &mut id, graph, nodes, edges, count)
             })
         })?;
-        match status {
-            0 => Ok(None),
-            1 => Ok(Some(id)),
-            _ => Err(Error::new(
-                Code::InvalidUsage,
-                91,
-                "the stream's capture is invalid | cudaStreamCaptureStatusInvalidated | fix: look for the call that failed during the \
-                 capture; end it before anything else",
-            )),
-        }
+        captured(status, id)
     }
 
     fn record(&self, event: usize, stream: Stream) -> Result<()> {

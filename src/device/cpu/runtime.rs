@@ -2,7 +2,7 @@
 
 use crate::device::Targets;
 use crate::sync::Found;
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::sync::Arc;
 
 /// `ginrsCpuRuntimeV1`, field by field.
@@ -54,19 +54,26 @@ impl Foreign {
     }
 }
 
+/// A function of this process by its symbol.
+///
+/// # Safety
+/// `F` is a function pointer of the symbol's type.
+pub unsafe fn symbol<F: Copy>(name: &CStr) -> Option<F> {
+    const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+    // SAFETY: a plain lookup with a terminated name.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    // SAFETY: not NULL, and of type F by the caller's promise.
+    (!found.is_null()).then(|| unsafe { std::mem::transmute_copy(&found) })
+}
+
 /// The stand-in, looked for until it is found (a program may load it after us).
 pub fn find() -> Option<&'static Runtime> {
     static FOUND: Found<Runtime> = Found::new();
     if let Some(found) = FOUND.get() {
         return Some(found);
     }
-    // SAFETY: a plain symbol lookup with a terminated name.
-    let symbol = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"ginrs_cpu_runtime_v1".as_ptr()) };
-    if symbol.is_null() {
-        return None;
-    }
     // SAFETY: library.h gives the symbol this type, and the name carries its version.
-    let entry: unsafe extern "C" fn() -> *const Table = unsafe { std::mem::transmute(symbol) };
+    let entry = unsafe { symbol::<unsafe extern "C" fn() -> *const Table>(c"ginrs_cpu_runtime_v1") }?;
     // SAFETY: the function takes nothing and returns NULL or a table that lives as long as the process.
     let table = unsafe { entry().as_ref() }?;
     if table.version < VERSION || (table.bytes as usize) < size_of::<Table>() {

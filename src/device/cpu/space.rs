@@ -1,7 +1,7 @@
 //! Reserved addresses: PROT_NONE anonymous memory, into which memfds are mapped and out of which they go again.
 
 use crate::bail;
-use crate::device::addresses::{NOTHING, reserve_aligned};
+use crate::device::addresses::{NOTHING, check_inside, reserve_aligned};
 use crate::device::memfd::Memfd;
 use crate::device::{DevPtr, Physical, Reservation};
 use crate::error::Result;
@@ -28,14 +28,7 @@ impl CpuReservation {
     }
 
     fn at(&self, offset: usize, bytes: usize) -> Result<*mut std::ffi::c_void> {
-        if !offset.is_multiple_of(4096) || offset.checked_add(bytes).is_none_or(|end| end > self.bytes) {
-            bail!(
-                InternalError,
-                25,
-                "mapping outside its reservation | offset {offset:#x}, {bytes} bytes, reserved {:#x} | fix: report this",
-                self.bytes
-            );
-        }
+        check_inside(offset, bytes, self.bytes, 4096)?;
         Ok(self.base.as_ptr().wrapping_add(offset).cast())
     }
 }

@@ -5,6 +5,7 @@ use super::memory::CudaPhysical;
 use super::space::CudaReservation;
 use super::{CudaDevice, p2p};
 use crate::bail;
+use crate::device::memory::not_freed;
 use crate::device::{Allocation, DevPtr, Physical, Reservation};
 use crate::error::Result;
 use crate::sync::{Mutex, PerProcess};
@@ -33,21 +34,9 @@ pub fn free(ptr: DevPtr) -> Result<()> {
     let mut known = KNOWN.lock();
     let Some(space) = known.remove(&ptr) else {
         KNOWN.check_parent(&format!("memory at {ptr:#x}"))?;
-        match known.range(..ptr).next_back().filter(|(base, space)| ptr - *base < space.bytes() as u64) {
-            Some((base, _)) => bail!(
-                InvalidArgument,
-                62,
-                "ncclMemFree: not the start of an allocation | {ptr:#x} lies {:#x} bytes inside the one at {base:#x} | fix: pass \
-                 the pointer that ncclMemAlloc gave",
-                ptr - base
-            ),
-            None => bail!(
-                InvalidArgument,
-                62,
-                "ncclMemFree: not memory of ncclMemAlloc, or freed before | {ptr:#x} | fix: free each allocation once, \
-                 cudaMalloc memory with cudaFree, cuMemMap memory with cuMemUnmap"
-            ),
-        }
+        let around = known.range(..ptr).next_back().filter(|(base, space)| ptr - *base < space.bytes() as u64);
+        let others = "cudaMalloc memory with cudaFree, cuMemMap memory with cuMemUnmap";
+        return Err(not_freed(ptr, around.map(|(&base, _)| base), others));
     };
     drop(known);
     // At once, as NVIDIA's library does: the memory is there for whoever allocates next, and nothing waits for a kernel.

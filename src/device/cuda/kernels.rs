@@ -2,8 +2,8 @@
 
 use super::CudaDevice;
 use super::driver::{code, cu, driver};
-use crate::device::kernels::{EVENTS, Events, Kernels, Launch, Order, Stream};
-use crate::error::{Code, Error, Result};
+use crate::device::kernels::{EVENTS, Events, Kernels, Launch, Order, Stream, captured};
+use crate::error::Result;
 use crate::sync::Mutex;
 use crate::{bail, config};
 use cudarc::driver::sys;
@@ -188,21 +188,12 @@ impl Events for CudaEvents {
 
     fn capture(&self, stream: Stream) -> Result<Option<u64>> {
         let _inside = self.device.context.enter()?;
-        let mut status = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
-        let mut id = 0;
+        let (mut status, mut id) = (0, 0);
         let (graph, nodes, count) = (std::ptr::null_mut(), std::ptr::null_mut(), std::ptr::null_mut());
-        // SAFETY: two valid places to write to, and NULL for what is not wanted. The status has three values since it exists.
-        unsafe { cu!(cuStreamGetCaptureInfo_v2(stream as sys::CUstream, &mut status, &mut id, graph, nodes, count)) }?;
-        match status {
-            sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE => Ok(None),
-            sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_ACTIVE => Ok(Some(id)),
-            _ => Err(Error::new(
-                Code::InvalidUsage,
-                91,
-                "the stream's capture is invalid | cudaStreamCaptureStatusInvalidated | fix: look for the call that failed during the \
-                 capture; end it before anything else",
-            )),
-        }
+        let at = (&raw mut status).cast();
+        // SAFETY: two valid places to write to (the status is an int to C), and NULL for what is not wanted.
+        unsafe { cu!(cuStreamGetCaptureInfo_v2(stream as sys::CUstream, at, &mut id, graph, nodes, count)) }?;
+        captured(status, id)
     }
 
     fn record(&self, event: usize, stream: Stream) -> Result<()> {

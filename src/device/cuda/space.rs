@@ -3,6 +3,7 @@
 use super::CudaDevice;
 use super::driver::{cu, driver};
 use super::memory::CudaPhysical;
+use crate::device::addresses::check_inside;
 use crate::device::{DevPtr, Physical, Reservation, Transfers};
 use crate::error::{Code, Error, Result};
 use crate::sync::Mutex;
@@ -61,14 +62,7 @@ impl CudaReservation {
             bail!(InternalError, 25, "memory of another kind in a GPU's address range | fix: report this");
         };
         let bytes = memory.bytes();
-        if !offset.is_multiple_of(self.device.facts.granularity) || offset.checked_add(bytes).is_none_or(|end| end > self.bytes) {
-            bail!(
-                InternalError,
-                25,
-                "mapping outside its reservation | offset {offset:#x}, {bytes} bytes, reserved {:#x} | fix: report this",
-                self.bytes
-            );
-        }
+        check_inside(offset, bytes, self.bytes, self.device.facts.granularity)?;
         let at = self.base + offset as u64;
         let _inside = self.device.context.enter()?;
         let own = std::iter::once(&self.device.context.device);

@@ -7,9 +7,10 @@ use super::CudaDevice;
 use super::copies::Copies;
 use super::driver::cu;
 use super::stream::RawStream;
+use crate::device::transfers::{check_read, check_write};
 use crate::device::{ControlMemory, CopyQueue, DevPtr, Memory, Transfers};
 use crate::error::{Error, Result};
-use crate::{bail, info};
+use crate::info;
 use std::sync::Arc;
 
 /// Bytes of the staging buffer, and of the zeros.
@@ -98,16 +99,12 @@ impl CudaDevice {
 
 impl Transfers for CudaDevice {
     fn write(&self, at: DevPtr, bytes: &[u8]) -> Result<()> {
-        if !at.is_multiple_of(8) {
-            bail!(InternalError, 25, "device write to a misaligned address | {at:#x} | fix: report this");
-        }
+        check_write(at)?;
         self.transfer(|staging| staging.write(at, bytes))
     }
 
     fn read(&self, at: DevPtr, into: &mut [u8]) -> Result<()> {
-        if !at.is_multiple_of(4) || !into.len().is_multiple_of(4) {
-            bail!(InternalError, 25, "device read is not of whole words | {at:#x} | fix: report this");
-        }
+        check_read(at, into.len())?;
         self.transfer(|staging| staging.read(at, into))
     }
 

@@ -1,4 +1,13 @@
 //! FENCE: memory that a device also sees. Two devices stand behind [`Device`]: `cpu` (sealed memfd) and `cuda` (the driver).
+//!
+//! A device is four traits: `memory` (physical memory, addresses, whose it reaches), `transfers` (bytes to and from it, queues of
+//! copies), `lifetime` (when what kernels used may go) and `execution` (kernels, threads that serve them). `control` is memory that
+//! host and kernels share word by word, `kernels` the order among launches, `memfd` host memory that other processes can map,
+//! `graveyard` what waits for a CPU device to be idle, `select` says which device a thread has.
+//!
+//! Traps: memory that kernels may touch is buried, never dropped; on a GPU nothing may wait for a kernel (freeing host memory,
+//! unregistering pages, a memset do), for that kernel may wait for us; a caller's context and capture are as before on every path;
+//! two handles on one memory are one object, so compare [`Physical::key`].
 
 pub mod cpu;
 pub mod cpus;

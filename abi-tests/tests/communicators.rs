@@ -58,6 +58,13 @@ fn several_ids_and_simulated_groups() {
 }
 
 #[test]
+fn a_wrong_call_of_one_rank_is_told_to_the_others_in_groups_too() {
+    for ranks in [3, 4] {
+        all_ok("declined", ranks, &[]);
+    }
+}
+
+#[test]
 fn non_blocking_communicators() {
     for ranks in [1, 2, 4] {
         all_ok("nonblocking", ranks, &[]);

@@ -1,7 +1,7 @@
 //! Communicator creation (nccl.h). Outside a group the call makes the communicator; inside, the handle is written at once and
 //! lives from ncclGroupEnd on; so is that of a non-blocking one, which lives once it is no longer in progress.
 
-use super::deferred::collective;
+use super::deferred::{collective, not_made};
 use super::entry::{Outcome, Stop, entry, input, nothing_yet, out};
 use super::handles::{self, Pending, Removed};
 use crate::bootstrap::{Bootstrap, Cancel, UniqueId};
@@ -182,6 +182,7 @@ fn defer(comm: *mut ncclComm_t, request: Request) -> Told {
     unsafe { comm.write(handle) };
     let (resolve, drop) = (resolver(handle, pending.clone()), resolver(handle, pending.clone()));
     let request = Request { cancel: pending.cancel.clone(), ..request };
+    let (ids, rank, n_ranks) = (request.ids.clone(), request.rank, request.n_ranks);
     group::submit(Job {
         stage: Stage::Create,
         clique: 0,
@@ -197,8 +198,9 @@ fn defer(comm: *mut ncclComm_t, request: Request) -> Told {
             told
         }),
         dropped: Box::new(move |code| {
-            let text = "communicator was not created | ncclGroupEnd | another call of the group failed | fix: see the error before this one";
-            drop(Err(Error::new(code, 66, text)));
+            let error = not_made(code, "communicator was not created");
+            Bootstrap::decline(&ids, rank, n_ranks, &error);
+            drop(Err(error));
         }),
     })
 }

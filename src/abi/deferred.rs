@@ -5,7 +5,7 @@ use super::entry::{Outcome, Stop};
 use crate::comm::Comm;
 use crate::comm::calls::Queued;
 use crate::comm::group::{self, Job, Stage};
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use std::sync::Arc;
 
 /// A failure of a call inside a group is also the group's.
@@ -18,8 +18,24 @@ pub fn collective(body: impl FnOnce() -> Outcome) -> Outcome {
     })
 }
 
+/// Why a call of a group that has failed is not made.
+pub fn not_made(code: Code, what: &str) -> Error {
+    let text = format!("{what} | ncclGroupEnd | another call of the group failed | fix: see the error before this one");
+    Error::new(code, 66, text)
+}
+
 /// Runs `work` now or at the end of the group; the error is printed once, by whoever runs it.
 pub fn submit(comm: &Arc<Comm>, stage: Stage, work: impl FnOnce() -> Result<()> + Send + 'static) -> Outcome {
+    submit_or(comm, stage, work, |_| ())
+}
+
+/// As [`submit`]; `dropped` where the group fails before it.
+pub fn submit_or(
+    comm: &Arc<Comm>,
+    stage: Stage,
+    work: impl FnOnce() -> Result<()> + Send + 'static,
+    dropped: impl FnOnce(Code) + Send + 'static,
+) -> Outcome {
     let tell = comm.clone();
     // What it launches must find the communicator, also when ncclCommDestroy comes in the same group.
     let queued = group::open().then(|| Queued::new(comm));
@@ -35,7 +51,7 @@ pub fn submit(comm: &Arc<Comm>, stage: Stage, work: impl FnOnce() -> Result<()> 
             drop(queued);
             told
         }),
-        dropped: Box::new(|_| ()),
+        dropped: Box::new(dropped),
     };
     group::submit(job).map_err(Stop::Said)
 }

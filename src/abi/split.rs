@@ -1,7 +1,7 @@
 //! Communicators made of another (nccl.h): split and shrink. Where the parent is non-blocking it is the parent that is in progress
 //! until the child stands; the child's handle is NULL before.
 
-use super::deferred::{collective, submit};
+use super::deferred::{collective, not_made, submit_or};
 use super::entry::{entry, nothing_yet, out};
 use super::handles;
 use crate::bail;
@@ -34,20 +34,22 @@ pub unsafe extern "C" fn pncclCommSplit(
             c.may_have_children()?;
             // SAFETY: the contract above.
             let config = unsafe { prepare(c, newcomm, config) };
-            if let (true, Err(error)) = (group::open(), &config) {
-                // The group makes none of its calls.
-                return Err(error.clone().into());
-            }
-            let refused = config.as_ref().err().filter(|_| !c.team.config.blocking).cloned();
-            let (parent, result) = (c.clone(), newcomm as usize);
-            // Also where this rank's own call is wrong: the others are told.
-            let done = submit(c, Stage::Create, move || {
+            let wrong = config.as_ref().err().cloned();
+            let refused = wrong.clone().filter(|_| group::open() || !c.team.config.blocking);
+            let (parent, result, other) = (c.clone(), newcomm as usize, c.clone());
+            let make = move || {
                 let made = child::split(&parent, color, key, config)?;
                 if let Some(made) = made {
                     hand_over(&parent, made, result);
                 }
                 Ok(())
-            });
+            };
+            let decline = move |code| {
+                let error = wrong.unwrap_or_else(|| not_made(code, "communicator was not split"));
+                drop(child::split(&other, color, key, Err(error)));
+            };
+            // Also where this rank's own call is wrong: the others are told.
+            let done = submit_or(c, Stage::Create, make, decline);
             refused.map_or(done, |error| Err(error.into()))
         })
     })
@@ -71,20 +73,31 @@ pub unsafe extern "C" fn pncclCommShrink(
     entry!(ncclCommShrink(comm; excludeRanksList, excludeRanksCount, newcomm, config, shrinkFlags) |c| {
         collective(|| {
             // SAFETY: the contract above.
-            let config = unsafe { prepare(c, newcomm, config) }?;
-            if !matches!(shrinkFlags, 0 | NCCL_SHRINK_ABORT) {
-                refuse(format!("unknown flags | ncclCommShrink | {shrinkFlags:#x} | fix: pass NCCL_SHRINK_DEFAULT or NCCL_SHRINK_ABORT"))?;
-            }
+            let config = unsafe { prepare(c, newcomm, config) }.and_then(|config| known(shrinkFlags).map(|()| config));
             // SAFETY: the contract above.
-            let excluded = unsafe { excluded(c, excludeRanksList, excludeRanksCount) }?;
+            let excluded = unsafe { excluded(c, excludeRanksList, excludeRanksCount) };
+            if let (Err(error), Ok(excluded)) = (&config, &excluded) {
+                child::decline_shrink(c, excluded, error);
+            }
+            let (config, excluded) = (config?, excluded?);
             let (parent, result) = (c.clone(), newcomm as usize);
-            submit(c, Stage::Create, move || {
+            let (other, left_out) = (c.clone(), excluded.clone());
+            let make = move || {
                 let made = child::shrink(&parent, &excluded, config, shrinkFlags == NCCL_SHRINK_ABORT)?;
                 hand_over(&parent, made, result);
                 Ok(())
-            })
+            };
+            let decline = move |code| child::decline_shrink(&other, &left_out, &not_made(code, "communicator was not shrunk"));
+            submit_or(c, Stage::Create, make, decline)
         })
     })
+}
+
+fn known(flags: c_int) -> Result<()> {
+    match flags {
+        0 | NCCL_SHRINK_ABORT => Ok(()),
+        _ => refuse(format!("unknown flags | ncclCommShrink | {flags:#x} | fix: pass NCCL_SHRINK_DEFAULT or NCCL_SHRINK_ABORT")),
+    }
 }
 
 fn refuse(text: String) -> Result<()> {

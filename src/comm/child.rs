@@ -11,12 +11,12 @@
 
 use super::Comm;
 use super::create::{Request, create};
-use crate::bail;
 use crate::bootstrap::{Bootstrap, Cancel, UniqueId};
 use crate::error::{Code, Error, Result};
 use crate::process::random;
 use crate::sync::Mutex;
 use crate::team::Config;
+use crate::{bail, info};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -129,14 +129,7 @@ pub fn shrink(parent: &Arc<Comm>, excluded: &[u32], config: Config, abort: bool)
         if abort {
             end_operations(parent);
         }
-        let members: Vec<u32> = (0..parent.team.n_ranks).filter(|rank| excluded.binary_search(rank).is_err()).collect();
-        let number = {
-            let mut shrunk = parent.calls.shrunk.lock();
-            let number = shrunk.entry(excluded.to_vec()).or_default();
-            *number += 1;
-            *number
-        };
-        let label = format!("shrink {number} without {excluded:?}");
+        let (members, label) = next_shrink(parent, excluded);
         let id = parent.team.bootstrap.id_of_child(&label);
         if members[0] == parent.team.rank {
             id.listen()?;
@@ -150,6 +143,27 @@ pub fn shrink(parent: &Arc<Comm>, excluded: &[u32], config: Config, abort: bool)
         }
         made
     })
+}
+
+/// Who stays, and what they call the place where they meet.
+fn next_shrink(parent: &Comm, excluded: &[u32]) -> (Vec<u32>, String) {
+    let members = (0..parent.team.n_ranks).filter(|rank| excluded.binary_search(rank).is_err()).collect();
+    let mut shrunk = parent.calls.shrunk.lock();
+    let number = shrunk.entry(excluded.to_vec()).or_default();
+    *number += 1;
+    (members, format!("shrink {number} without {excluded:?}"))
+}
+
+/// This rank's call of ncclCommShrink is wrong, or its group has dropped it: it counts as one, and the others hear of it where they meet.
+pub fn decline_shrink(parent: &Comm, excluded: &[u32], error: &Error) {
+    let (members, label) = next_shrink(parent, excluded);
+    let id = parent.team.bootstrap.id_of_child(&label);
+    // The first of them may come later than this rank, and find the place taken.
+    if let Err(untold) = id.listen() {
+        return info!(INIT, "{} the others do not hear that this rank cannot shrink: {untold}", parent.team.tag());
+    }
+    let rank = members.iter().take_while(|&&rank| rank != parent.team.rank).count() as u32;
+    Bootstrap::decline(&[id], rank, members.len() as u32, error);
 }
 
 /// How what a rank says of itself begins while it shrinks.

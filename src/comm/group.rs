@@ -54,7 +54,7 @@ pub struct Job {
     pub progress: Option<Arc<dyn Progress>>,
     /// The work. It prints its own error.
     pub run: Box<dyn FnOnce() -> Told + Send>,
-    /// Called instead of `run` when the group fails before it.
+    /// Called instead of `run` when the group fails before it. Other ranks may wait for its call: they are told, which may wait for them.
     pub dropped: Box<dyn FnOnce(Code) + Send>,
 }
 
@@ -97,7 +97,7 @@ fn close(launch: bool) -> Result<(Told, Option<usize>)> {
     };
     let Group { mut jobs, failed, .. } = *group;
     if let Some(code) = failed {
-        drop_all(jobs, code);
+        give_up(jobs, code);
         return Ok((Err(code), Some(0)));
     }
     let left_out: Vec<Job> = jobs.extract_if(.., |job| !launch && job.stage >= Stage::Launch).collect();
@@ -107,7 +107,7 @@ fn close(launch: bool) -> Result<(Told, Option<usize>)> {
 fn run_all(jobs: Vec<Job>) -> Result<Told> {
     if let Some(job) = jobs.iter().find(|job| job.blocking != jobs[0].blocking) {
         let (stage, code) = (job.stage, Code::InvalidArgument);
-        drop_all(jobs, code);
+        give_up(jobs, code);
         bail!(
             InvalidArgument,
             66,
@@ -121,7 +121,7 @@ fn run_all(jobs: Vec<Job>) -> Result<Told> {
 
 fn run_stages(jobs: Vec<Job>) -> Told {
     let (creations, rest): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(|job| job.stage == Stage::Create);
-    if let Err(code) = side_by_side(lines_of(creations)) {
+    if let Err(code) = side_by_side(lines_of(creations), run_line) {
         drop_all(rest, code);
         return Err(code);
     }
@@ -133,7 +133,7 @@ fn run_stages(jobs: Vec<Job>) -> Told {
     // Every clique runs, also after one failed: its other ranks, in other processes, are in their calls already.
     let mut told = Ok(());
     for lines in cliques.into_values() {
-        let result = side_by_side(lines.into_values().map(in_stage_order).collect());
+        let result = side_by_side(lines.into_values().map(in_stage_order).collect(), run_line);
         told = told.and(result);
     }
     match told {
@@ -163,12 +163,12 @@ fn in_stage_order(mut line: Vec<Job>) -> Vec<Job> {
 }
 
 /// Runs the lines, each on its own thread (a single one here), and returns the first failure in call order.
-fn side_by_side(mut lines: Vec<Vec<Job>>) -> Told {
+fn side_by_side(mut lines: Vec<Vec<Job>>, run: impl Fn(Vec<Job>) -> Told + Copy + Send) -> Told {
     if lines.len() <= 1 {
-        return lines.pop().map_or(Ok(()), run_line);
+        return lines.pop().map_or(Ok(()), run);
     }
     std::thread::scope(|scope| {
-        let threads: Vec<_> = lines.into_iter().map(|line| start_line(scope, line)).collect();
+        let threads: Vec<_> = lines.into_iter().map(|line| start_line(scope, line, run)).collect();
         let mut told = Ok(());
         for thread in threads {
             // A panic was caught inside; join fails only if the thread could not say so.
@@ -183,9 +183,10 @@ type Running<'scope> = std::thread::ScopedJoinHandle<'scope, Told>;
 fn start_line<'scope>(
     scope: &'scope std::thread::Scope<'scope, '_>,
     line: Vec<Job>,
+    run: impl FnOnce(Vec<Job>) -> Told + Send + 'scope,
 ) -> std::result::Result<Running<'scope>, Code> {
     let count = line.len();
-    let start = || std::thread::Builder::new().name("ginrs group".into()).spawn_scoped(scope, || run_line(line));
+    let start = || std::thread::Builder::new().name("ginrs group".into()).spawn_scoped(scope, || run(line));
     fault::step("thread").map_err(Into::into).and_then(|()| start()).map_err(|cause: std::io::Error| {
         let text = format!("cannot start a thread | ncclGroupEnd, {count} calls of one communicator | {cause} | fix: raise the limit of threads (ulimit -u)");
         log::error(&Error::new(Code::SystemError, 27, text));
@@ -215,10 +216,29 @@ fn perform(job: Job) -> Told {
     })
 }
 
-fn drop_all(jobs: Vec<Job>, code: Code) {
-    for job in jobs {
-        (job.dropped)(code);
+/// None of the group's calls is made. Where communicators are non-blocking, their children's other ranks are told from a thread of its own.
+fn give_up(jobs: Vec<Job>, code: Code) {
+    let is_child = |job: &Job| job.stage == Stage::Create && job.line != 0;
+    let (later, now): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(|job| !job.blocking && is_child(job));
+    drop_all(now, code);
+    if !later.is_empty() {
+        let concerned = later.iter().filter_map(|job| job.progress.clone()).collect();
+        let give_up = move |jobs| {
+            drop_all(jobs, code);
+            Err(code)
+        };
+        let _ = background::start(concerned, later, give_up, drop_all);
     }
+}
+
+fn drop_all(jobs: Vec<Job>, code: Code) {
+    let (creations, rest): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(|job| job.stage == Stage::Create);
+    let drop = |jobs: Vec<Job>| {
+        jobs.into_iter().for_each(|job| (job.dropped)(code));
+        Ok(())
+    };
+    let _ = side_by_side(lines_of(creations), drop);
+    let _ = drop(rest);
 }
 
 #[cfg(test)]

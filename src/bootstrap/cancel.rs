@@ -43,6 +43,11 @@ impl Cancel {
         *self.watch.lock() = Some(Arc::new(check));
     }
 
+    /// Why somebody ended it.
+    pub(super) fn cause(&self) -> Option<&Error> {
+        self.cause.get()
+    }
+
     /// Err once it is to end.
     pub fn check(&self) -> Result<()> {
         if crate::process::is_ending() {

@@ -87,6 +87,10 @@ fn join_at(
             Ok((port, mailbox))
         }
         Err(error) => {
+            if let Some(cause) = cancel.cause() {
+                // It may never have come to the root, where others wait for it.
+                decline_at(service, id, rank, n_ranks, cause);
+            }
             port.stand_up(rank);
             Err(error)
         }

@@ -28,7 +28,7 @@ impl Port {
         self: &Arc<Self>,
         to: Address,
         until: Instant,
-        go_on: impl FnMut() -> bool,
+        mut go_on: impl FnMut() -> bool,
     ) -> std::result::Result<Arc<Link>, NoLink> {
         if let Some(link) = self.standing_link(to) {
             return Ok(link);
@@ -41,7 +41,12 @@ impl Port {
         let n_ranks = self.table().len() as u32;
         let hello =
             Hello { role: Role::Link, key: self.key, rank: 0, n_ranks, address: self.own_address(), nonce: [0; 32], patience: 0 };
-        let (socket, peer) = dial(to, &hello, &self.secret, until, go_on)?;
+        // The other process may have dialled meanwhile, also where it cannot let us in (tests/advice.rs).
+        let dialled = dial(to, &hello, &self.secret, until, || self.standing_link(to).is_none() && go_on());
+        let (socket, peer) = match dialled {
+            Ok(made) => made,
+            Err(why) => return self.standing_link(to).ok_or(why),
+        };
         let link = Link::new(ServiceFd::new(socket), peer);
         self.add_link(to, link.clone());
         self.service.adopt(link.clone(), Arc::downgrade(self), to);

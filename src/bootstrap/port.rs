@@ -282,7 +282,7 @@ impl Port {
     fn read_last_words(&self, rank: u32) {
         let end = Instant::now() + Duration::from_millis(300);
         let address = self.table()[rank as usize].address;
-        while self.standing_link(address).is_some() && self.failure().is_none() && Instant::now() < end {
+        while self.standing_link(address).is_some() && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
@@ -340,12 +340,14 @@ pub(super) fn gone(port: &Port, rank: u32, fate: Fate, what: &str) -> Error {
             if !port.service.is_intact() {
                 return crate::process::descriptors_lost();
             }
+            let failed = port.failure().is_some();
             let became = crate::peer_process::what_became_of(pid);
-            // A send fails before its last words are read (tests/leaks.rs, chaos).
+            // A send fails before its last words are read (tests/leaks.rs, chaos). A failure from before says nothing of its end.
             port.read_last_words(rank);
             match became {
-                _ if port.failure().is_some() => return port.failure().expect("just seen").clone(),
+                _ if !failed && port.failure().is_some() => return port.failure().expect("just seen").clone(),
                 _ if port.left.lock().contains(&rank) => return gone(port, rank, Fate::Left, what),
+                Became::Lives(_) if failed => return port.failure().expect("seen").clone(),
                 Became::Lives(how) => return port.cut_off(rank, &how, &format!(", in \"{what}\"")),
                 Became::Ended => Error::new(
                     Code::RemoteError,

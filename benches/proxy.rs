@@ -25,7 +25,7 @@ struct Null;
 
 impl Transport for Null {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { name: "null", piece: 1 << 20, polled: false }
+        Capabilities::of("null", 1 << 20)
     }
     fn register(&mut self, _: &Region) -> Result<()> {
         Ok(())

@@ -171,7 +171,7 @@ struct Slow {
 
 impl Transport for Slow {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { name: "slow", piece: self.behaviour.piece, polled: false }
+        Capabilities::of("slow", self.behaviour.piece)
     }
     fn register(&mut self, _: &Region) -> Result<()> {
         Ok(())
@@ -333,7 +333,7 @@ fn a_panic_in_a_step_is_an_abort() {
     struct Panics(bool);
     impl Transport for Panics {
         fn capabilities(&self) -> Capabilities {
-            Capabilities { name: "panics", piece: 1 << 20, polled: false }
+            Capabilities::of("panics", 1 << 20)
         }
         fn register(&mut self, _: &Region) -> Result<()> {
             Ok(())
@@ -372,7 +372,7 @@ fn after_stop_no_step_comes_and_no_region_is_known() {
     struct Watched(Arc<Seen>);
     impl Transport for Watched {
         fn capabilities(&self) -> Capabilities {
-            Capabilities { name: "watched", piece: 1 << 20, polled: true }
+            Capabilities { polled: true, ..Capabilities::of("watched", 1 << 20) }
         }
         fn register(&mut self, _: &Region) -> Result<()> {
             self.0.regions.fetch_add(1, Relaxed);
@@ -388,8 +388,9 @@ fn after_stop_no_step_comes_and_no_region_is_known() {
             self.0.late.fetch_or(self.0.closed.load(Relaxed), Relaxed);
             Ok(false)
         }
-        fn close(&mut self) {
+        fn close(&mut self, _: std::time::Duration) -> Result<()> {
             self.0.closed.store(true, Relaxed);
+            Ok(())
         }
         fn abort(&mut self) {}
     }

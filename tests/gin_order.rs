@@ -50,7 +50,7 @@ impl Scripted {
 
 impl Transport for Scripted {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { name: "scripted", piece: PIECE, polled: false }
+        Capabilities::of("scripted", PIECE)
     }
     fn register(&mut self, _: &Region) -> Result<()> {
         Ok(())

@@ -23,7 +23,7 @@ struct Stuck {
 
 impl Transport for Stuck {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { name: "stuck", piece: 1 << 20, polled: false }
+        Capabilities::of("stuck", 1 << 20)
     }
     fn register(&mut self, _: &Region) -> Result<()> {
         Ok(())

@@ -100,6 +100,21 @@ fn transports_that_let_the_device_copy() {
     all_ok("moe", 4, Processes, &[("GINRS_FAKE_REACH", "0,1,0,1")]);
 }
 
+/// What a network does, without one: ranks with nothing but messages for each other, landed by the target.
+#[test]
+fn ranks_that_have_only_messages() {
+    let messages = ("GINRS_TRANSPORT", "messages");
+    let small = "blocks=4 threads=64 coop=cta strip=65536 largest=5000 rounds=2 seed=41";
+    let large = "blocks=2 threads=64 coop=cta strip=1048576 largest=400000 rounds=2 seed=42";
+    for mode in [Processes, Threads] {
+        for plan in [small, large] {
+            all_ok("torture", 3, mode, &[("TORTURE", plan), messages]);
+        }
+        all_ok("api", 4, mode, &[messages, ("GINRS_FAKE_NODES", "0,0,1,1")]);
+    }
+    all_ok("moe", 4, Processes, &[messages, ("GINRS_FAKE_NODES", "per-rank")]);
+}
+
 /// One past each end, before each start, wrapping; ids of another device communicator: refused by name, and nothing moves.
 #[test]
 fn what_leaves_its_window_or_its_ids_is_refused() {

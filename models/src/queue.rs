@@ -182,7 +182,7 @@ fn consume<const WORDS: usize, const FAULT: u8>(case: &Case, memory: &Memory<WOR
                 assert_eq!(memory.payload[put].load(Ordering::Relaxed), put as u64 + 1, "payload of put {put}");
                 ledger.take();
                 memory.counter.fetch_add(1, Ordering::Release);
-                assert!(ledger.settle(&[], &memory.ci), "credit comes back once");
+                assert!(ledger.credit(&[], &memory.ci), "credit comes back once");
                 left -= 1;
             }
             None if all_left => return,

@@ -131,7 +131,8 @@ pub const TABLE: &[Var] = &[
     row(
         "GINRS_TRANSPORT",
         Checked(77),
-        "what carries GIN's puts: auto, loopback, shm, nvlink (the device's copy engine) or staged (through host memory)",
+        "what carries GIN's puts: auto, loopback, shm, nvlink (the device's copy engine), staged (through host memory) or messages \
+         (sockets, on the CPU device, for tests)",
     ),
     row(
         "GINRS_COLLECTIVE",

@@ -9,10 +9,9 @@ use crate::layout::{
     NCCL_GIN_MAX_CONTEXTS, NCCL_NET_DEVICE_GIN_PROXY, ncclDevComm, ncclGinBarrierHandle_t, ncclLsaBarrierHandle_t,
     ncclMultimemHandle_t,
 };
-use crate::symmetric::{AGREED, Proposal};
-use crate::symmetric::{Members, multicast};
+use crate::symmetric::{AGREED, Members, multicast};
 use crate::team::{Said, Team, compare};
-use crate::window::{self, Resource, Windows};
+use crate::window::{self, Proposed, Resource, Windows};
 use crate::{bail, config, info, log};
 use std::sync::Arc;
 
@@ -198,13 +197,13 @@ fn build(windows: &Windows, what: &str, layout: &Layout, gin: Option<&Contexts>)
     let ids = Ids::take(gin, layout);
     let proposal = match layout.used {
         0 => Ok(None),
-        bytes => Proposal::fresh(&windows.symmetric, bytes as usize).map(Some),
+        bytes => windows.propose(bytes as usize).map(Some),
     };
     let plan = ids.and_then(|ids| proposal.map(|proposal| (ids, proposal)));
     let said = plan.as_ref().map_err(Clone::clone).map(|(ids, proposal)| {
         let mut agreed = vec![ids.record.signal_base.into(), ids.record.counter_base.into()];
-        agreed.extend(proposal.iter().flat_map(Proposal::agreed));
-        Said { agreed, own: proposal.iter().flat_map(Proposal::own).collect() }
+        agreed.extend(proposal.iter().flat_map(Proposed::agreed));
+        Said { agreed, own: proposal.iter().flat_map(Proposed::own).collect() }
     });
     let what = format!("{what}, resources");
     let all = windows.team().round(&what, said)?;

@@ -1,8 +1,9 @@
 //! Carries operations out: piece by piece to the transport, with the ledger remembering what is not done at once.
+#![forbid(unsafe_code)]
 
 use super::context::Lane;
 use super::handles::Handles;
-use super::ledger::{Open, Progress};
+use super::ledger::{Open, Reaped};
 use super::plan::Operation;
 use crate::abort::Abort;
 use crate::error::Error;
@@ -26,7 +27,7 @@ pub(super) struct Carrier {
     pub abort: Arc<Abort>,
     /// From the first refusal or failure on, in the same step already, and after every abort: descriptors are consumed and
     /// credited, nothing moves. What is behind an operation that did not happen must not happen either.
-    pub draining: bool,
+    pub stopped: bool,
     /// Pieces that a transport has not finished.
     pub pending: u64,
     /// Descriptors, and bytes done at once, that this step may still take.
@@ -53,7 +54,7 @@ pub(super) struct Turn<'a> {
 impl Turn<'_> {
     /// Goes on with the current operation; true if anything was taken.
     pub fn resume(&mut self, carrier: &mut Carrier) -> bool {
-        if carrier.draining {
+        if carrier.stopped {
             return false;
         }
         let Some(current) = self.lane.current.take() else { return false };
@@ -98,15 +99,15 @@ impl Turn<'_> {
             return;
         }
         if held {
-            self.part_done(at);
+            self.reap(at);
         } else if let Some(id) = operation.counter() {
             self.raise_counter(id);
         }
     }
 
-    pub fn part_done(&mut self, at: Seq) -> bool {
-        match self.lane.ledger.part_done(self.open, at) {
-            Some(Progress::Done(Some(id))) => self.raise_counter(id),
+    pub fn reap(&mut self, at: Seq) -> bool {
+        match self.lane.ledger.reap(self.open, at) {
+            Some(Reaped::Done(Some(id))) => self.raise_counter(id),
             Some(_) => {}
             None => return false,
         }
@@ -123,7 +124,7 @@ impl Carrier {
     /// Nothing moves from here on, and the communicator ends with `error`. The abort is up before anything is credited.
     #[cold]
     pub fn stop(&mut self, error: Error) {
-        self.draining = true;
+        self.stopped = true;
         self.abort.raise(error);
     }
 

@@ -4,16 +4,14 @@ use super::context::{self, Shape};
 use super::proxy::Routes;
 use super::{Gin, Parts};
 use crate::device::Physical;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::seq::Seq;
 use crate::symmetric::{Place, SymMemory};
-use crate::team::{PeerInfo, Said, Team, compare};
-use crate::transport::loopback::Loopback;
-use crate::transport::nvlink::Nvlink;
-use crate::transport::select::{self, Choice, Facts, World};
-use crate::transport::shm::Shm;
-use crate::transport::staged::{self, Paths, Staged};
-use crate::transport::{Region, Transport};
+use crate::sync::Mutex;
+use crate::team::{Offer, PeerInfo, Said, Team, compare};
+use crate::transport::factory::{LIST, Setup, Share};
+use crate::transport::select::{self, Facts, World};
+use crate::transport::{Part, Region, SIGNALS, Words};
 use crate::{bail, config, info};
 use std::sync::Arc;
 
@@ -56,51 +54,97 @@ fn depth(n_ranks: u32, contexts: u32) -> u32 {
 }
 
 impl Gin {
-    /// Collective, the first use of GIN on a communicator. It fails on all ranks or on none.
-    pub fn connect(team: &Team) -> Result<Arc<Self>> {
+    /// Collective, the first use of GIN on a communicator. It fails on all ranks or on none. `windows` prepares those that there
+    /// are, and its words of all ranks come back.
+    pub(crate) fn connect(team: &Team, windows: impl FnOnce(&Arc<Self>) -> Result<Vec<u64>>) -> Result<(Arc<Self>, Vec<Said>)> {
         let mine = Settings::read().and_then(|settings| {
             let bytes = settings.contexts as usize * settings.signals as usize * 8;
             Ok((team.device.create_shared(bytes)?, settings))
         });
+        let (has, lacks) = Facts::probe(&*team.device);
+        lacks.iter().for_each(|why| info!(INIT, "GIN transport not here: {why}"));
         let said = |(_, of): &(Arc<dyn Physical>, Settings)| Said {
             agreed: [of.contexts, of.signals, of.counters].map(u64::from).to_vec(),
-            own: Vec::new(),
+            own: vec![has],
         };
         let all = team.round("gin connect", mine.as_ref().map(said).map_err(Clone::clone))?;
         let (memory, settings) = mine?;
         compare("gin connect", &all, |i| Settings::NAMES[i].into(), |_, value| value.to_string())?;
-        let signals = team.exchange("gin signals", Ok(memory))?;
-        let facts = |(peer, memory): (&PeerInfo, &Option<Arc<dyn Physical>>)| Facts {
+        let facts = |(peer, said): (&PeerInfo, &Said)| Facts {
             process: peer.process,
             machine: peer.machine,
-            mapped: memory.is_some(),
+            has: said.own.first().copied().unwrap_or(0),
         };
-        let ranks: Vec<Facts> = team.peers.iter().zip(&signals).map(facts).collect();
-        let world = World { kind: team.device.kind(), asked: select::asked()?, reach: &team.topo.reach, ranks: &ranks };
-        let choices = world.select(team.rank);
-        let paths = paths(team, &world, choices.as_ref().map_err(Clone::clone))?;
-        let built = choices.and_then(|choices| {
-            for line in world.explain(team.rank, &choices) {
-                info!(INIT, "GIN {line}");
-            }
-            build(team, &settings, signals, routes(team, &choices, paths)?)
+        let ranks: Vec<Facts> = team.peers.iter().zip(&all).map(facts).collect();
+        let offers = Offers { team, kept: Mutex::default() };
+        let ends = select::asked().and_then(|asked| {
+            let world = World { kind: team.device.kind(), asked, reach: &team.topo.reach, ranks: &ranks };
+            Ends::new(team, &world, &offers, memory)
         });
-        team.done("gin connected", &built)?;
-        built
+        let said = ends.as_ref().map(|ends| Said { agreed: Vec::new(), own: ends.own.clone() });
+        let all = team.round("gin signals", said.map_err(Clone::clone))?;
+        let built = ends?.connect(team, &all, &offers).and_then(|connected| build(team, &settings, connected));
+        // Also keeps what this rank offers until all have taken it.
+        let built = built.and_then(|gin| windows(&gin).map(|own| (gin, own)));
+        let said = built.as_ref().map(|(_, own)| Said { agreed: Vec::new(), own: own.clone() });
+        let all = team.round("gin connected", said.map_err(Clone::clone))?;
+        Ok((built?.0, all))
     }
 
-    /// Names the window `place` of `memory` for descriptors.
-    pub fn register(self: &Arc<Self>, team: &Team, memory: &Arc<SymMemory>, place: Place) -> Result<Registered> {
+    /// Names a window to come: `bytes` from `start` on of this rank's `memory`.
+    pub fn prepare(self: &Arc<Self>, memory: &Arc<dyn Physical>, start: u64, bytes: u64) -> Result<Prepared> {
+        let (handle, words) = self.pump.engine()?.prepare(memory, start, bytes)?;
+        Ok(Prepared { registered: Registered { handle, gin: self.clone() }, words })
+    }
+}
+
+/// A window that has a name and is not registered yet. Dropped: it is forgotten.
+pub struct Prepared {
+    registered: Registered,
+    words: Words,
+}
+
+impl Prepared {
+    /// For the other ranks: nothing where no transport has anything to say.
+    pub fn own(&self) -> Vec<u64> {
+        if self.words.is_empty() { Vec::new() } else { self.words.encode() }
+    }
+
+    /// The window `place` of `memory`, as it was prepared, with what all ranks said: [`Self::own`] from word `at` on.
+    pub(crate) fn register(
+        self,
+        team: &Team,
+        memory: &Arc<SymMemory>,
+        place: Place,
+        all: &[Said],
+        at: usize,
+    ) -> Result<Registered> {
+        let said = |(rank, said): (u32, &Said)| match said.own.get(at..) {
+            None | Some([]) => Ok(Words::default()),
+            Some(mut rest) => Words::take(rank, &mut rest),
+        };
+        let words = (0..).zip(all).map(said).collect::<Result<_>>()?;
+        self.register_with(team, memory, place, words)
+    }
+
+    /// The same with the words themselves.
+    pub(crate) fn register_with(
+        self,
+        team: &Team,
+        memory: &Arc<SymMemory>,
+        place: Place,
+        words: Vec<Words>,
+    ) -> Result<Registered> {
         let ranks = 0..memory.peers.len() as u32;
         // What the device does not reach has no address here: staged puts need none.
-        let address = |rank| match team.topo.reach.reaches(self.rank, rank) {
+        let address = |rank| match team.topo.reach.reaches(team.rank, rank) {
             true => Ok(memory.reach(&*team.device, rank)?.map(|at| at + place.start)),
             false => Ok(None),
         };
         let addresses = ranks.map(address).collect::<Result<_>>()?;
         // SAFETY: a SymMemory's addresses are mapped until its holder in the window registry goes, behind the windows over it,
         // and `place` lies in it. A Gin that stops forgets all regions.
-        let region = unsafe { Region::new(place.number, place.bytes, self.rank, addresses, Box::new(memory.clone())) };
+        let region = unsafe { Region::new(place.number, place.bytes, team.rank, addresses, Box::new(memory.clone())) };
         let Some(region) = region else {
             bail!(
                 SystemError,
@@ -110,7 +154,8 @@ impl Gin {
                 memory.bytes
             );
         };
-        Ok(Registered { handle: self.register_region(region, place.start)?, gin: self.clone() })
+        self.registered.gin.pump.engine()?.register_prepared(self.registered.handle, region.with_words(words))?;
+        Ok(self.registered)
     }
 }
 
@@ -134,22 +179,105 @@ impl Drop for Registered {
     }
 }
 
-/// Collective where any rank stages puts: the memories that they go through.
-fn paths(team: &Team, world: &World, choices: std::result::Result<&Vec<Choice>, Error>) -> Result<Option<Paths>> {
-    let senders: Vec<Vec<u32>> = (0..team.n_ranks).map(|rank| world.senders(rank)).collect();
-    if senders.iter().all(Vec::is_empty) {
-        return Ok(None);
-    }
-    let own = choices.and_then(|_| team.device.create_shared(staged::bytes(senders[team.rank as usize].len())));
-    let memories = team.exchange("gin staging", own.clone())?;
-    let ring = |(theirs, memory): (&Vec<u32>, Option<Arc<dyn Physical>>)| {
-        Some((memory?, theirs.iter().position(|&sender| sender == team.rank)?))
-    };
-    let peers = senders.iter().zip(memories).map(ring).collect();
-    Ok(Some(Paths { own: own?, senders: senders[team.rank as usize].clone(), peers }))
+/// Memory that this rank passes to the others while they connect.
+struct Offers<'a> {
+    team: &'a Team,
+    kept: Mutex<Vec<(Offer<'a>, [u64; 2], Arc<dyn Physical>)>>,
 }
 
-fn build(team: &Team, settings: &Settings, signals: Vec<Option<Arc<dyn Physical>>>, routes: Routes) -> Result<Arc<Gin>> {
+impl Share for Offers<'_> {
+    fn offer(&self, memory: &Arc<dyn Physical>) -> Result<[u64; 2]> {
+        let offer = Offer::new(self.team, memory)?;
+        let words = offer.words(memory);
+        self.kept.lock().push((offer, words, memory.clone()));
+        Ok(words)
+    }
+
+    fn take(&self, rank: u32, offer: [u64; 2]) -> Result<Arc<dyn Physical>> {
+        let kept = self.kept.lock();
+        if let Some((.., own)) = kept.iter().find(|(_, words, _)| rank == self.team.rank && *words == offer) {
+            return Ok(own.clone());
+        }
+        match self.team.take(rank, offer, |device, fd, bytes| device.import_shared(fd, bytes))? {
+            Some(memory) => Ok(memory),
+            None => bail!(
+                SystemError,
+                36,
+                "a peer's memory cannot be mapped | rank {} to rank {rank} | it is on another machine | fix: look for an earlier warning",
+                self.team.rank
+            ),
+        }
+    }
+}
+
+/// This rank's ends of its transports, and what it says of them to the others.
+struct Ends {
+    signals: Arc<dyn Physical>,
+    routes: Routes,
+    own: Vec<u64>,
+}
+
+/// The same with what the others said.
+struct Connected {
+    routes: Routes,
+    signals: Vec<Option<Arc<dyn Physical>>>,
+    words: Vec<Words>,
+}
+
+impl Ends {
+    /// One of each kind that this rank sends or receives by.
+    fn new(team: &Team, world: &World, offers: &Offers, signals: Arc<dyn Physical>) -> Result<Self> {
+        let by_peer = world.select(team.rank)?;
+        world.explain(team.rank).iter().for_each(|line| info!(INIT, "GIN {line}"));
+        let mut routes = Routes { transports: Vec::new(), by_peer: vec![0; by_peer.len()] };
+        let mut connection = Words::default();
+        for (at, factory) in LIST.iter().enumerate() {
+            let serves: Vec<bool> = by_peer.iter().map(|&chosen| chosen == at).collect();
+            let senders = |rank| world.senders(at, rank);
+            if !serves.contains(&true) && senders(team.rank).is_empty() {
+                continue;
+            }
+            for (route, _) in routes.by_peer.iter_mut().zip(&serves).filter(|(_, serves)| **serves) {
+                *route = routes.transports.len() as u8;
+            }
+            let setup = Setup { rank: team.rank, device: &*team.device, serves, senders: &senders, share: offers };
+            let (transport, words) = factory.prepare(&setup)?;
+            connection.say(factory.name(), words);
+            routes.transports.push(transport);
+        }
+        let part = Part { id: SIGNALS, memory: &signals, start: 0, bytes: signals.bytes() as u64 };
+        let mut region = Words::default();
+        for transport in &mut routes.transports {
+            region.say(transport.capabilities().name, transport.prepare(&part)?);
+        }
+        let own = [offers.offer(&signals)?.to_vec(), connection.encode(), region.encode()].concat();
+        Ok(Self { signals, routes, own })
+    }
+
+    fn connect(self, team: &Team, all: &[Said], offers: &Offers) -> Result<Connected> {
+        let Self { signals: own, mut routes, .. } = self;
+        let (mut signals, mut connections, mut words) = (Vec::new(), Vec::new(), Vec::new());
+        for (rank, said) in (0..).zip(all) {
+            let Some((&offer, mut rest)) = said.own.split_first_chunk() else {
+                bail!(RemoteError, 53, "rank {rank} offered no memory | fix: load the same libginrs on every rank");
+            };
+            connections.push(Words::take(rank, &mut rest)?);
+            words.push(Words::take(rank, &mut rest)?);
+            let near = team.peers[rank as usize].machine == team.peers[team.rank as usize].machine;
+            signals.push(match rank == team.rank {
+                true => Some(own.clone()),
+                false if near => Some(offers.take(rank, offer)?),
+                false => None,
+            });
+        }
+        for transport in &mut routes.transports {
+            transport.connect(&*team.device, offers, &connections)?;
+        }
+        Ok(Connected { routes, signals, words })
+    }
+}
+
+fn build(team: &Team, settings: &Settings, Connected { routes, signals, words }: Connected) -> Result<Arc<Gin>> {
     let depth = depth(team.n_ranks, settings.contexts);
     info!(
         INIT,
@@ -160,7 +288,7 @@ fn build(team: &Team, settings: &Settings, signals: Vec<Option<Arc<dyn Physical>
         settings.signals,
         settings.counters
     );
-    let gin = Gin::from_parts(Parts {
+    let parts = Parts {
         device: team.device.clone(),
         rank: team.rank,
         n_contexts: settings.contexts,
@@ -169,33 +297,8 @@ fn build(team: &Team, settings: &Settings, signals: Vec<Option<Arc<dyn Physical>
         routes,
         abort: team.abort.clone(),
         salt: team.hash,
-    })?;
+    };
+    let gin = Gin::with_words(parts, words)?;
     gin.start(&team.device)?;
     Ok(gin)
-}
-
-/// One transport of each kind that was chosen; `staged` also where only others stage to this rank.
-fn routes(team: &Team, choices: &[Choice], mut paths: Option<Paths>) -> Result<Routes> {
-    let device = &*team.device;
-    let mut routes = Routes { transports: Vec::new(), by_peer: vec![0; choices.len()] };
-    for kind in Choice::ALL {
-        let serves: Vec<bool> = choices.iter().map(|&choice| choice == kind).collect();
-        let receives = kind == Choice::Staged && paths.as_ref().is_some_and(|paths| !paths.senders.is_empty());
-        if !serves.contains(&true) && !receives {
-            continue;
-        }
-        let index = routes.transports.len() as u8;
-        for (route, _) in routes.by_peer.iter_mut().zip(&serves).filter(|(_, serves)| **serves) {
-            *route = index;
-        }
-        let transport: Box<dyn Transport> = match (kind, paths.take_if(|_| kind == Choice::Staged)) {
-            (Choice::Loopback, _) => Box::new(Loopback::new(serves)),
-            (Choice::Shm, _) => Box::new(Shm::new(serves)),
-            (Choice::Nvlink, _) => Box::new(Nvlink::new(device, serves, || device.copy_queue())?),
-            (Choice::Staged, Some(paths)) => Box::new(Staged::new(device, team.rank, paths, || device.copy_queue())?),
-            (Choice::Staged, None) => bail!(InternalError, 79, "no staging memory | rank {} | fix: report this", team.rank),
-        };
-        routes.transports.push(transport);
-    }
-    Ok(routes)
 }

@@ -231,7 +231,7 @@ impl Context {
     }
 
     /// Up to where `peer`'s operations are done.
-    pub(super) fn settled(&self, peer: u32) -> Seq {
+    pub(super) fn credited(&self, peer: u32) -> Seq {
         Seq(self.cis[peer as usize].load(Ordering::Relaxed))
     }
 

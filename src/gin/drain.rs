@@ -14,19 +14,23 @@ impl Gin {
     /// Until every descriptor claimed before this call is done. Ends with the cause when the communicator is aborted, and with
     /// an error after GINRS_TIMEOUT: then a kernel claimed a slot and never wrote it.
     pub fn drain(&self) -> Result<()> {
-        let claimed = self.claimed()?;
+        let (claimed, mut taken) = (self.claimed()?, None);
         let deadline = Instant::now() + config::seconds("GINRS_TIMEOUT");
         let mut pause = Duration::from_micros(1);
         loop {
             self.pump.check()?;
             let moved = self.step();
-            let Some((context, peer, behind)) = self.pump.engine()?.unsettled(&claimed) else { return Ok(()) };
+            let left = {
+                let engine = self.pump.engine()?;
+                engine.uncredited(&claimed).or_else(|| engine.unlanded(taken.get_or_insert_with(|| engine.taken())))
+            };
+            let Some((what, behind)) = left else { return Ok(()) };
             if Instant::now() > deadline {
                 bail!(
                     InternalError,
                     48,
-                    "posted operations are not done | rank {} -> rank {peer}, {context} | {behind} claimed and not finished | \
-                     fix: let the kernels that use the communicator end first, or raise GINRS_TIMEOUT",
+                    "posted operations are not done | rank {} -> {what} | {behind} | fix: let the kernels that use the communicator end \
+                     first, or raise GINRS_TIMEOUT",
                     self.rank
                 );
             }
@@ -48,13 +52,28 @@ impl Gin {
 }
 
 impl super::proxy::Engine {
-    /// A queue whose consumer index has not reached `claimed`: context, peer, and by how many.
-    fn unsettled(&self, claimed: &[Vec<Seq>]) -> Option<(String, usize, u32)> {
+    /// A queue whose consumer index has not reached `claimed`, and by how many.
+    fn uncredited(&self, claimed: &[Vec<Seq>]) -> Option<(String, String)> {
         self.contexts.iter().zip(claimed).enumerate().find_map(|(c, (context, until))| {
             until.iter().enumerate().find_map(|(peer, until)| {
-                let done = context.settled(peer as u32);
-                (!until.at_or_before(done)).then(|| (self.carrier.name(c as u32).to_owned(), peer, until.distance(done)))
+                let done = context.credited(peer as u32);
+                let what = || format!("rank {peer}, {}", self.carrier.name(c as u32));
+                (!until.at_or_before(done)).then(|| (what(), format!("{} claimed and not finished", until.distance(done))))
             })
+        })
+    }
+
+    /// Pieces so far, by transport.
+    fn taken(&self) -> Vec<u64> {
+        self.carrier.transports.iter().map(|transport| transport.landing().taken).collect()
+    }
+
+    /// A transport that does not know that all of the first `taken` have landed.
+    fn unlanded(&self, taken: &[u64]) -> Option<(String, String)> {
+        self.carrier.transports.iter().zip(taken).find_map(|(transport, taken)| {
+            let landed = transport.landing().landed;
+            let what = || format!("peers, {}", transport.capabilities().name);
+            (landed < *taken).then(|| (what(), format!("{} under way", taken - landed)))
         })
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Credit is one index, so it moves over done slots in order and stops at the first that is not. A counter rises before
 //! the index moves over its operation.
+#![forbid(unsafe_code)]
 
 use super::queue::Index;
 use crate::seq::Seq;
@@ -16,10 +17,10 @@ pub struct Open {
 
 /// What became of a piece's operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum Reaped {
     /// Other pieces are still under way.
     Partly,
-    /// The operation is done; its counter, if it has one, is due before [`Ledger::settle`].
+    /// The operation is done; its counter, if it has one, is due before [`Ledger::credit`].
     Done(Option<u16>),
 }
 
@@ -56,7 +57,7 @@ impl Ledger {
         index
     }
 
-    /// Operation `index` goes on: nothing behind it gets credit until all its pieces are back and [`Self::close`] came.
+    /// Operation `index` goes on: nothing behind it gets credit until all its pieces are back and no more follow.
     pub fn hold(&mut self, slots: &mut [Open], index: Seq, counter: Option<u16>) {
         let slot = slot(slots, index);
         debug_assert_eq!(slot.parts, 0);
@@ -69,22 +70,22 @@ impl Ledger {
         slot(slots, index).parts += 1;
     }
 
-    /// A piece came back, or (`close`) all of them have been submitted. None if no such operation is open.
-    pub fn part_done(&mut self, slots: &mut [Open], index: Seq) -> Option<Progress> {
+    /// A piece came back, or all of them have been submitted. None if no such operation is open.
+    pub fn reap(&mut self, slots: &mut [Open], index: Seq) -> Option<Reaped> {
         let slot = slot(slots, index);
         slot.parts = slot.parts.checked_sub(1)?;
         if slot.parts > 0 {
-            return Some(Progress::Partly);
+            return Some(Reaped::Partly);
         }
         let counter = slot.counter;
         slot.counter = 0;
         self.open -= 1;
-        Some(Progress::Done(counter.checked_sub(1).map(|id| id as u16)))
+        Some(Reaped::Done(counter.checked_sub(1).map(|id| id as u16)))
     }
 
     /// Moves the credit over all done operations and publishes it if it moved.
     #[inline]
-    pub fn settle(&mut self, slots: &[Open], cis: &impl Index) -> bool {
+    pub fn credit(&mut self, slots: &[Open], cis: &impl Index) -> bool {
         let before = self.credited;
         if self.open == 0 {
             self.credited = self.taken;
@@ -102,7 +103,7 @@ impl Ledger {
     }
 
     /// After an abort: everything taken counts as done, without its counter.
-    pub fn forgive(&mut self, slots: &mut [Open]) {
+    pub fn cancel(&mut self, slots: &mut [Open]) {
         slots.fill(Open::default());
         self.open = 0;
     }
@@ -129,15 +130,15 @@ mod tests {
         let second = ledger.take();
         let third = ledger.take();
         ledger.hold(&mut slots, third, None);
-        assert_eq!(ledger.part_done(&mut slots, third), Some(Progress::Done(None)));
-        assert!(!ledger.settle(&slots, &cis), "second and third are done, but the first is open");
-        assert_eq!(ledger.part_done(&mut slots, first), Some(Progress::Partly));
-        assert!(!ledger.settle(&slots, &cis));
-        assert_eq!(ledger.part_done(&mut slots, first), Some(Progress::Done(Some(9))));
-        assert!(ledger.settle(&slots, &cis));
+        assert_eq!(ledger.reap(&mut slots, third), Some(Reaped::Done(None)));
+        assert!(!ledger.credit(&slots, &cis), "second and third are done, but the first is open");
+        assert_eq!(ledger.reap(&mut slots, first), Some(Reaped::Partly));
+        assert!(!ledger.credit(&slots, &cis));
+        assert_eq!(ledger.reap(&mut slots, first), Some(Reaped::Done(Some(9))));
+        assert!(ledger.credit(&slots, &cis));
         assert_eq!(cis.load(Ordering::Relaxed), 1, "over the wrap");
-        assert_eq!(ledger.part_done(&mut slots, second), None, "a completion that nobody waits for is told");
-        assert!(!ledger.settle(&slots, &cis), "credit comes back once");
+        assert_eq!(ledger.reap(&mut slots, second), None, "a completion that nobody waits for is told");
+        assert!(!ledger.credit(&slots, &cis), "credit comes back once");
     }
 
     #[test]
@@ -147,7 +148,7 @@ mod tests {
         for _ in 0..3 {
             ledger.take();
         }
-        assert!(ledger.settle(&[], &cis));
+        assert!(ledger.credit(&[], &cis));
         assert_eq!(cis.load(Ordering::Relaxed), 3);
     }
 }

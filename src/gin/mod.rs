@@ -28,19 +28,20 @@ pub mod direct;
 mod drain;
 mod image;
 mod place;
+mod regions;
 mod sets;
 
 pub use backend::Backend;
-pub use connect::Registered;
+pub use connect::{Prepared, Registered};
 
 use crate::abort::Abort;
 use crate::device::{DevPtr, Device, Physical};
 use crate::error::Result;
 use crate::sync::Mutex;
 use crate::sync::OnceCell;
-use crate::transport::Region;
+use crate::transport::{Region, Words};
 use crate::{bail, log};
-use context::{Context, Shape, Words};
+use context::{Context, Shape};
 use direct::DirectSet;
 use proxy::{Engine, Routes};
 use sets::Sets;
@@ -79,7 +80,7 @@ pub struct Gin {
     shape: Shape,
     abort: Arc<Abort>,
     /// Of the proxied contexts, by number.
-    words: Vec<Arc<Words>>,
+    words: Vec<Arc<context::Words>>,
     sets: Mutex<Sets>,
     direct: OnceCell<DirectSet>,
     pump: Arc<Pump>,
@@ -91,17 +92,23 @@ pub struct Gin {
 impl Gin {
     /// Builds the contexts. Nothing moves before [`Self::start`].
     pub fn from_parts(parts: Parts) -> Result<Arc<Self>> {
+        Self::with_words(parts, Vec::new())
+    }
+
+    /// The same with what the transports of all ranks said of the signal memory.
+    fn with_words(parts: Parts, words: Vec<Words>) -> Result<Arc<Self>> {
         let Parts { device, rank, n_contexts, shape, signals, routes, abort, salt } = parts;
         let own = signals[rank as usize].clone().expect("the caller made this rank's signal memory");
-        let words = (0..n_contexts).map(|index| Ok(Arc::new(Words::proxied(&*device, index, shape, &own)?)));
-        let words = words.collect::<Result<Vec<_>>>()?;
-        let (contexts, images) = Context::build(&*device, shape, words.clone(), &abort)?;
+        let of_contexts = (0..n_contexts).map(|index| Ok(Arc::new(context::Words::proxied(&*device, index, shape, &own)?)));
+        let of_contexts = of_contexts.collect::<Result<Vec<_>>>()?;
+        let (contexts, images) = Context::build(&*device, shape, of_contexts.clone(), &abort)?;
         let sets = Mutex::new(Sets::new(images));
         let mut engine = Engine::new(rank, contexts, routes, abort.clone(), salt);
         let bytes = u64::from(n_contexts) * u64::from(shape.signals) * 8;
-        engine.introduce(signal_region(rank, bytes, signals)?)?;
+        engine.introduce(signal_region(rank, bytes, signals)?.with_words(words))?;
         let pump = Arc::new(Pump::new(engine, rank, abort.clone()));
         let (direct, drivers, owner) = (OnceCell::new(), Mutex::new(None), std::process::id());
+        let words = of_contexts;
         Ok(Arc::new(Self { device, rank, n_contexts, shape, abort, words, sets, direct, pump, drivers, owner }))
     }
 

@@ -1,4 +1,5 @@
 //! Which core a proxy thread takes: near its GPU, inside what this process may use, and not the one of another GPU's thread.
+#![forbid(unsafe_code)]
 
 use crate::device::cpus::siblings;
 use crate::device::{Device, Kind};

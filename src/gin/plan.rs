@@ -1,6 +1,7 @@
 //! From a descriptor to work for a transport: everything that a kernel wrote is checked here, at the source.
+#![forbid(unsafe_code)]
 
-use super::descriptor::{Descriptor, Misfit, SignalOp, Source as From};
+use super::descriptor::{self, Descriptor, Misfit, SignalOp};
 use super::handles::{Handles, Refused};
 use crate::error::{Code, Error};
 use crate::transport::{Source, Work};
@@ -19,7 +20,7 @@ pub struct Ids {
     pub count: u32,
 }
 
-impl std::convert::From<std::ops::Range<u32>> for Ids {
+impl From<std::ops::Range<u32>> for Ids {
     fn from(range: std::ops::Range<u32>) -> Self {
         Self { base: range.start, count: range.end - range.start }
     }
@@ -192,8 +193,8 @@ pub fn plan(words: &[u64; 8], handles: &Handles, limits: &Limits, context: u32, 
     if bytes > 0 {
         work.target = within(handles, "target", dst_handle, dst_offset, bytes)?;
         work.source = match source {
-            From::Inline(value) => Source::Inline(value),
-            From::Memory { handle, offset } => {
+            descriptor::Source::Inline(value) => Source::Inline(value),
+            descriptor::Source::Memory { handle, offset } => {
                 let (region, offset) = within(handles, "source", handle, offset, bytes)?;
                 Source::Region { region, offset }
             }
@@ -217,8 +218,8 @@ pub fn plan(words: &[u64; 8], handles: &Handles, limits: &Limits, context: u32, 
 #[cold]
 fn name(descriptor: &Descriptor) -> &'static str {
     match (descriptor.source, descriptor.signal.is_some(), descriptor.counter.is_some()) {
-        (From::Inline(_), false, _) => "a putValue",
-        (From::Inline(_), true, _) => "a putValue with a signal",
+        (descriptor::Source::Inline(_), false, _) => "a putValue",
+        (descriptor::Source::Inline(_), true, _) => "a putValue with a signal",
         (_, true, false) if descriptor.bytes == 0 => "a signal",
         (_, false, false) => "a put",
         (_, true, false) => "a put with a signal",

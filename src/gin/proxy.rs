@@ -2,17 +2,18 @@
 //!
 //! A step costs what is active: queues named by hints or found by a slow scan are drained, the others are looked at a
 //! slice at a time. It never blocks, moves a bounded number of bytes, and never waits for a half-written descriptor.
+#![forbid(unsafe_code)]
 
 use super::Backend;
 use super::carry::{Carrier, FAILED, Turn, tag, untag};
 use super::context::{Context, Words};
-use super::handles::{Handles, Memory};
+use super::handles::Handles;
 use super::plan::{Fault, plan};
 use super::queue;
 use super::shared::prefetch;
 use super::signal::{self, Pools};
 use crate::abort::Abort;
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error};
 use crate::seq::Seq;
 use crate::transport::{Completion, Region, Transport};
 use std::ops::Range;
@@ -55,10 +56,10 @@ pub struct Engine {
     pub(super) carrier: Carrier,
     done: Vec<Completion>,
     /// What transports were told of, by number; kept until they have forgotten it.
-    regions: Vec<Option<Region>>,
+    pub(super) regions: Vec<Option<Region>>,
     /// Where the slow scan goes on.
     scan: (usize, u32),
-    /// When the words of an aborted communicator were moved last; None until [`Engine::start_draining`].
+    /// When the words of an aborted communicator were moved last; None until [`Engine::cancel`].
     released: Option<Instant>,
     /// By [`Backend`].
     pools: [Pools; 2],
@@ -80,7 +81,7 @@ impl Engine {
                 capabilities,
                 by_peer: routes.by_peer,
                 abort,
-                draining: false,
+                stopped: false,
                 pending: 0,
                 operations: 0,
                 bytes: 0,
@@ -111,61 +112,6 @@ impl Engine {
         &mut self.pools[backend as usize]
     }
 
-    /// Makes a window known to all transports and names it. `region.id` is chosen here; `start` is where it starts in what
-    /// descriptors count from.
-    pub fn register(&mut self, mut region: Region, start: u64) -> Result<u64> {
-        let (memory, handle) = self.carrier.handles.insert(start, region.bytes())?;
-        region.id = memory.region;
-        if let Err(error) = self.introduce(region) {
-            let _ = self.carrier.handles.remove(handle);
-            return Err(error);
-        }
-        Ok(handle)
-    }
-
-    /// Tells all transports of `region`, under the number it has; the signal memory comes this way.
-    pub fn introduce(&mut self, region: Region) -> Result<()> {
-        for transport in 0..self.carrier.transports.len() {
-            if let Err(error) = self.carrier.transports[transport].register(&region) {
-                self.carrier.transports[..transport].iter_mut().for_each(|earlier| earlier.deregister(region.id));
-                return Err(error);
-            }
-        }
-        let id = region.id as usize;
-        if self.regions.len() <= id {
-            self.regions.resize_with(id + 1, || None);
-        }
-        self.regions[id] = Some(region);
-        Ok(())
-    }
-
-    /// Forgets a window; an operation under way in it ends the communicator.
-    pub fn deregister(&mut self, handle: u64) -> Result<()> {
-        let Ok(Memory { region, .. }) = self.carrier.handles.remove(handle) else {
-            return Err(Error::new(
-                Code::InternalError,
-                51,
-                format!("GIN handle {handle:#x} is not registered | rank {} | fix: report this", self.carrier.rank),
-            ));
-        };
-        for (index, context) in self.contexts.iter_mut().enumerate() {
-            for lane in &context.lanes {
-                if let Some(current) = lane.current.as_ref().filter(|current| current.1.uses(region)) {
-                    let whose = self.carrier.whose(tag(index as u32, current.1.peer(), current.0));
-                    let text = format!(
-                        "window deregistered while a put uses it | {whose} | fix: flush and synchronise the kernel first"
-                    );
-                    self.carrier.stop(Error::new(Code::InvalidUsage, 51, text));
-                }
-            }
-        }
-        for transport in &mut self.carrier.transports {
-            transport.deregister(region);
-        }
-        self.regions[region as usize] = None;
-        Ok(())
-    }
-
     /// Zeroes this rank's words in every proxied context.
     pub fn zero(&self, signals: Range<u32>, counters: Range<u32>) {
         for (of_signals, of_counters) in self.proxied_words() {
@@ -181,7 +127,7 @@ impl Engine {
     /// Takes, plans, submits and completes what there is. True if anything moved.
     pub fn step(&mut self) -> bool {
         match self.released {
-            None if self.carrier.abort.is_raised() => self.start_draining(),
+            None if self.carrier.abort.is_raised() => self.cancel(),
             Some(at) if at.elapsed() > RELEASE_AGAIN => self.release_words(),
             _ => {}
         }
@@ -225,14 +171,6 @@ impl Engine {
         self.scan = (index, peer);
     }
 
-    /// The rank leaves the communicator: no step follows, and the memory of all regions may go.
-    pub fn close(&mut self) {
-        for id in (0..self.regions.len()).filter_map(|id| self.regions[id].take()).map(|region| region.id).collect::<Vec<_>>() {
-            self.carrier.transports.iter_mut().for_each(|transport| transport.deregister(id));
-        }
-        self.carrier.transports.iter_mut().for_each(|transport| transport.close());
-    }
-
     /// Collects completions. Their errors end the communicator.
     fn complete(&mut self) -> bool {
         let carrier = &mut self.carrier;
@@ -250,10 +188,10 @@ impl Engine {
             }
         }
         // Completions of one queue mostly come together: its credit is published once, behind the last of them.
-        let mut unsettled = None;
+        let mut uncredited = None;
         for (tag, result) in self.done.drain(..) {
             moved = true;
-            if carrier.draining {
+            if carrier.stopped {
                 continue;
             }
             let (index, peer, at) = untag(tag);
@@ -261,28 +199,28 @@ impl Engine {
                 carrier.failed(tag, error);
                 continue;
             }
-            if unsettled != Some((index, peer)) {
-                settle(&mut self.contexts, unsettled.replace((index, peer)));
+            if uncredited != Some((index, peer)) {
+                credit(&mut self.contexts, uncredited.replace((index, peer)));
             }
             let context = self.contexts.get_mut(index).filter(|context| (peer as usize) < context.lanes.len());
-            if context.is_some_and(|context| context.finish_piece(peer, at)) {
+            if context.is_some_and(|context| context.reap(peer, at)) {
                 carrier.pending -= 1;
             } else {
-                unsettled = None;
+                uncredited = None;
                 let error = Error::new(Code::InternalError, FAILED, "completion of work that is not under way");
                 carrier.failed(tag, error);
             }
         }
-        settle(&mut self.contexts, unsettled);
+        credit(&mut self.contexts, uncredited);
         moved
     }
 
     /// From here on nothing moves: what is under way is dropped, all taken descriptors are credited, and words that kernels
     /// may wait on are moved.
-    fn start_draining(&mut self) {
+    fn cancel(&mut self) {
         // First of all: should a transport panic below, the next step drains all the same.
         self.released = Some(Instant::now());
-        self.carrier.draining = true;
+        self.carrier.stopped = true;
         self.carrier.pending = 0;
         self.done.clear();
         for transport in &mut self.carrier.transports {
@@ -293,8 +231,8 @@ impl Engine {
             for (peer, lane) in context.lanes.iter_mut().enumerate() {
                 let open = &mut context.open[peer * depth..][..depth];
                 lane.current = None;
-                lane.ledger.forgive(open);
-                lane.ledger.settle(open, &context.cis[peer]);
+                lane.ledger.cancel(open);
+                lane.ledger.credit(open, &context.cis[peer]);
             }
         }
         self.release_words();
@@ -324,7 +262,7 @@ impl Context {
     #[inline]
     fn hear(&self, index: u32, carrier: &mut Carrier) {
         let word = self.refusal[0].load(Ordering::Relaxed);
-        if word != 0 && !carrier.draining {
+        if word != 0 && !carrier.stopped {
             let whose = format!("rank {}, {}", carrier.rank, carrier.name(index));
             carrier.stop(Fault::refusal(word).error(&whose));
         }
@@ -382,10 +320,10 @@ impl Context {
         visits
     }
 
-    /// Drains a queue that is not among the active ones, and puts it there if more is to be expected.
+    /// Serves a queue that is not among the active ones, and puts it there if more is to be expected.
     #[inline(always)]
     fn visit(&mut self, index: usize, peer: u32, patience: u32, carrier: &mut Carrier, visits: &mut Visits) {
-        let worked = self.drain(index as u32, peer, carrier);
+        let worked = self.serve(index as u32, peer, carrier);
         visits.moved |= worked;
         visits.idle += usize::from(!worked);
         let lane = &mut self.lanes[peer as usize];
@@ -402,7 +340,7 @@ impl Context {
 
     /// Takes descriptors of one queue until it is empty, its batch is full, or one cannot be finished now.
     #[inline]
-    fn drain(&mut self, index: u32, peer: u32, carrier: &mut Carrier) -> bool {
+    fn serve(&mut self, index: u32, peer: u32, carrier: &mut Carrier) -> bool {
         let depth = self.shape.depth as usize;
         let base = peer as usize * depth;
         let lane = &mut self.lanes[peer as usize];
@@ -422,7 +360,7 @@ impl Context {
             left -= 1;
             carrier.operations -= 1;
             worked = true;
-            if carrier.draining {
+            if carrier.stopped {
                 continue;
             }
             match plan(&words, &carrier.handles, &self.limits, index, peer, tag(index, peer, at)) {
@@ -431,24 +369,24 @@ impl Context {
             }
         }
         if worked {
-            turn.lane.ledger.settle(turn.open, &self.cis[peer as usize]);
+            turn.lane.ledger.credit(turn.open, &self.cis[peer as usize]);
         }
         worked
     }
 
     /// One pending piece of operation `at` came back; false if none was under way.
-    fn finish_piece(&mut self, peer: u32, at: Seq) -> bool {
+    fn reap(&mut self, peer: u32, at: Seq) -> bool {
         let depth = self.shape.depth as usize;
         let open = &mut self.open[peer as usize * depth..][..depth];
-        Turn { lane: &mut self.lanes[peer as usize], open, counters: self.words.on_host().1 }.part_done(at)
+        Turn { lane: &mut self.lanes[peer as usize], open, counters: self.words.on_host().1 }.reap(at)
     }
 }
 
 /// Publishes the credit of one queue, by context and peer.
-fn settle(contexts: &mut [Context], queue: Option<(usize, u32)>) {
+fn credit(contexts: &mut [Context], queue: Option<(usize, u32)>) {
     let Some((index, peer)) = queue else { return };
     let context = &mut contexts[index];
     let depth = context.shape.depth as usize;
     let open = &context.open[peer as usize * depth..][..depth];
-    context.lanes[peer as usize].ledger.settle(open, &context.cis[peer as usize]);
+    context.lanes[peer as usize].ledger.credit(open, &context.cis[peer as usize]);
 }

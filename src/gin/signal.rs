@@ -2,6 +2,7 @@
 //!
 //! A word has one home and is only ever added to: a kernel's reset is a plain store of 0, which a host that kept a copy
 //! and stored absolute values would undo.
+#![forbid(unsafe_code)]
 
 use crate::error::{Code, Error, Result};
 use crate::ranges::Ranges;

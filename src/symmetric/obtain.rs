@@ -134,6 +134,11 @@ impl<'a> Proposal<'a> {
         self.offer.words(&self.physical)
     }
 
+    /// This rank's memory.
+    pub fn physical(&self) -> &Arc<dyn Physical> {
+        &self.physical
+    }
+
     /// Maps the memory of the whole LSA team. `all` is the round in which everybody proposed, with [`Proposal::own`] first in its own words.
     ///
     /// The offer stands until the returned one drops, also on error: keep it through the closing round, or the others would

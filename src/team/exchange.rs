@@ -77,19 +77,6 @@ impl Team {
             Ok(None)
         }
     }
-
-    /// Collective: every rank's memory of [`crate::device::Memory::create_shared`], by world rank; `None` for ranks on other machines. `what`
-    /// names the step. A rank that has no memory to give says why, and all fail.
-    pub fn exchange(&self, what: &str, mine: Result<Arc<dyn Physical>>) -> Result<Vec<Option<Arc<dyn Physical>>>> {
-        let offer = mine.and_then(|mine| Ok((Offer::new(self, &mine)?, mine)));
-        let said = offer.as_ref().map(|(offer, mine)| Said { agreed: Vec::new(), own: offer.words(mine).to_vec() });
-        let all = self.round(what, said.map_err(Clone::clone))?;
-        let (offer, mine) = offer?;
-        let taken = offers_of(&all, 0)
-            .and_then(|words| offer.take_all(&mine, &words, |device, fd, bytes| device.import_shared(fd, bytes)));
-        self.done(&format!("{what}, mapped"), &taken)?;
-        taken
-    }
 }
 
 impl Drop for Offer<'_> {

@@ -1,8 +1,34 @@
 //! Peers in this process, this rank included: their memory is ours.
+#![forbid(unsafe_code)]
 
-use super::mapped::Mapped;
+use super::factory::{self, Answer, ELSEWHERE, Pair, Setup};
+use super::mapped::{self, Mapped};
 use super::{Capabilities, Completion, Region, Submitted, Transport, Work};
+use crate::device::Kind;
 use crate::error::Result;
+
+/// Its line in the list.
+pub struct Factory;
+
+impl factory::Factory for Factory {
+    fn name(&self) -> &'static str {
+        "loopback"
+    }
+
+    fn can(&self, pair: &Pair) -> Answer {
+        match pair {
+            Pair { same_machine: false, .. } => ELSEWHERE,
+            Pair { kind: Kind::Cuda, .. } => Err("the CPU cannot write GPU memory".into()),
+            Pair { same_process: false, .. } => Err("the peer is in another process".into()),
+            Pair { reached: false, .. } => Err("the device does not reach the peer's memory".into()),
+            _ => Ok("same process"),
+        }
+    }
+
+    fn prepare(&self, setup: &Setup<'_>) -> Result<(Box<dyn Transport>, Vec<u8>)> {
+        Ok((Box::new(Loopback::new(setup.serves.clone())), Vec::new()))
+    }
+}
 
 /// Stores into memory of the same process.
 pub struct Loopback(Mapped);
@@ -16,7 +42,7 @@ impl Loopback {
 
 impl Transport for Loopback {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { name: "loopback", piece: super::mapped::PIECE, polled: false }
+        mapped::capabilities("loopback")
     }
 
     fn register(&mut self, region: &Region) -> Result<()> {

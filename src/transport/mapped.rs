@@ -1,13 +1,18 @@
 //! Regions as addresses, for peers whose memory this process has mapped; and delivery by plain stores where the host can.
 
-use super::{Region, Source, Submitted, Work};
+use super::{Capabilities, Region, Source, Submitted, Work};
 use crate::bail;
 use crate::device::DevPtr;
 use crate::error::Result;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 /// Most bytes of one submission: about 100 us of copying, so that no step keeps other peers, or a waiting block, longer.
-pub(in crate::transport) const PIECE: u64 = 1 << 20;
+const PIECE: u64 = 1 << 20;
+
+/// Of a transport of plain stores.
+pub(in crate::transport) const fn capabilities(name: &'static str) -> Capabilities {
+    Capabilities { inline: PIECE, align: 8, ..Capabilities::of(name, PIECE) }
+}
 
 /// A mapped memory: nothing outside it is touched.
 #[derive(Clone, Copy)]
@@ -64,8 +69,8 @@ impl Signal {
 
 /// Where a payload comes from.
 #[derive(Clone, Copy)]
-pub(in crate::transport) enum From {
-    Nowhere,
+pub(in crate::transport) enum Payload {
+    Nothing,
     Value(u64),
     Memory(*const u8),
 }
@@ -73,7 +78,7 @@ pub(in crate::transport) enum From {
 /// Work whose two ends have been checked. The pointers are device addresses: host addresses only on the CPU device.
 #[derive(Clone, Copy)]
 pub(in crate::transport) struct Resolved {
-    pub from: From,
+    pub from: Payload,
     pub to: *mut u8,
     pub signal: Option<Signal>,
 }
@@ -137,7 +142,7 @@ impl Mapped {
     /// Checks both ends of `work`, and that it goes to a peer that is served.
     #[inline]
     pub fn resolve(&self, work: &Work) -> Result<Resolved> {
-        let mut resolved = Resolved { from: From::Nowhere, to: std::ptr::null_mut(), signal: None };
+        let mut resolved = Resolved { from: Payload::Nothing, to: std::ptr::null_mut(), signal: None };
         if let Some((offset, add)) = work.signal {
             resolved.signal = self.span(super::SIGNALS, work.peer).and_then(|signals| Signal::at(signals, offset, add));
             if resolved.signal.is_none() {
@@ -154,12 +159,12 @@ impl Mapped {
                 Source::Region { region, offset } => {
                     let mapping = self.regions.get(region as usize).and_then(Option::as_ref);
                     match mapping.and_then(|mapping| mapping.local.at(offset, work.bytes)) {
-                        Some(from) => From::Memory(from.cast_const()),
+                        Some(from) => Payload::Memory(from.cast_const()),
                         None => return self.refuse(work, "source"),
                     }
                 }
                 Source::Inline(_) if work.bytes > 8 => return self.refuse(work, "inline value"),
-                Source::Inline(bits) => From::Value(bits),
+                Source::Inline(bits) => Payload::Value(bits),
             };
         }
         Ok(resolved)
@@ -171,9 +176,9 @@ impl Mapped {
         let Resolved { from, to, signal } = self.resolve(work)?;
         let value;
         let from = match from {
-            From::Nowhere => std::ptr::null(),
-            From::Memory(from) => from,
-            From::Value(bits) => {
+            Payload::Nothing => std::ptr::null(),
+            Payload::Memory(from) => from,
+            Payload::Value(bits) => {
                 value = bits.to_le_bytes();
                 value.as_ptr()
             }
@@ -207,7 +212,7 @@ impl Mapped {
 /// # Safety
 /// `from` is readable and `to` writable for `bytes`; they may overlap.
 #[inline]
-unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
+pub(in crate::transport) unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
     let aligned = bytes.is_power_of_two() && (to as usize).is_multiple_of(bytes);
     // SAFETY: the caller's; each atomic store is to an aligned word inside the range.
     unsafe {

@@ -1,37 +1,62 @@
 //! What moves the bytes. A transport carries operations to some peers; everything that kernels see lies above it.
+//!
+//! A transport is a folder here and a line in [`factory::LIST`]. `contract` holds the tests that each must pass.
 
+use crate::device::Device;
 use crate::error::Result;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
 #[cfg(test)]
 mod delayed;
+pub mod factory;
 pub mod loopback;
 mod mapped;
+pub mod messages;
 pub mod nvlink;
 mod pipeline;
+mod remote;
 pub mod select;
 pub mod shm;
 pub mod staged;
+mod wait;
+mod words;
 mod work;
-pub use work::{Region, SIGNALS, Source, Work};
+pub use words::Words;
+pub use work::{Part, Region, SIGNALS, Source, Work};
 
 #[cfg(test)]
 mod contract;
 
-/// What a transport can do; the proxy plans with it.
+/// What a transport can do; the proxy plans with it, the contract holds it to it.
 #[derive(Clone, Copy, Debug)]
 pub struct Capabilities {
-    /// Name for messages: `loopback`, `shm`, `nvlink`, `staged`.
+    /// Name for messages, as in [`factory::LIST`].
     pub name: &'static str,
     /// Most bytes that one [`Transport::submit`] takes.
     pub piece: u64,
+    /// A payload of at most so many bytes is taken out of its region in [`Transport::submit`]: its source is reusable then.
+    pub inline: u64,
+    /// An aligned word of at most so many bytes lands whole: who polls on it sees all of it or nothing. 1: no promise.
+    pub align: u64,
     /// [`Transport::progress`] has to be called even when nothing is under way (a receiver lives in it).
     pub polled: bool,
+    /// The target's progress lands what peers send, checked again there, so that nothing lands behind its abort. False: peers
+    /// write this rank's memory by themselves, until they have heard of the abort, too.
+    pub lands: bool,
+}
+
+impl Capabilities {
+    /// Of a transport that needs the peers' memory mapped and promises nothing beyond.
+    pub const fn of(name: &'static str, piece: u64) -> Self {
+        Self { name, piece, inline: 0, align: 1, polled: false, lands: false }
+    }
 }
 
 /// What became of a submission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Submitted {
-    /// Done: the source is reusable, payload and signal are visible at the target. No completion follows.
+    /// Done: the source is reusable. No completion follows.
     Done,
     /// Taken: a [`Completion`] follows.
     Pending,
@@ -39,26 +64,73 @@ pub enum Submitted {
     Full,
 }
 
-/// The end of a pending piece. An error is never dropped: the proxy aborts the communicator with it.
+/// The end of a pending piece: its source is reusable. That it has landed, too, [`Transport::landing`] says. An error is never
+/// dropped: the proxy aborts the communicator with it.
 pub type Completion = (u64, Result<()>);
+
+/// Pieces that a transport has taken, and how many of the first of them are visible at their targets, with their signals.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Landing {
+    /// So far.
+    pub taken: u64,
+    /// All before this one.
+    pub landed: u64,
+}
+
+impl Landing {
+    /// Pieces of which nobody knows.
+    pub fn left(self) -> u64 {
+        self.taken - self.landed
+    }
+}
 
 /// Moves work to peers. One thread at a time calls it.
 ///
 /// Order: work of one (context, peer) takes effect in the order of submission; a signal becomes visible after its own
-/// payload and after all earlier work of that context and peer. `contract.rs` holds the tests.
+/// payload and after all earlier work of that context and peer. Where a device or a NIC lands the payload and a CPU raises the
+/// signal, the payload is flushed to the memory in between.
+///
+/// An error that concerns a peer says `rank N`; one that the peer or the way to it has caused has it as culprit.
+///
+/// `contract` holds the tests of all this, and for each rule a transport that breaks it.
 pub trait Transport: Send {
     /// Constant for the transport's life.
     fn capabilities(&self) -> Capabilities;
-    /// Makes `region` known; called before any work names it. Region 0 comes first.
+    /// `peers` are all ranks' words, as their factories gave them. Peers are dialled when work for them comes, not here.
+    fn connect(&mut self, _device: &dyn Device, _share: &dyn factory::Share, _peers: &[Words]) -> Result<()> {
+        Ok(())
+    }
+    /// Words for the peers about this rank's part of a region, which is registered next, or deregistered if a rank cannot.
+    fn prepare(&mut self, _part: &Part<'_>) -> Result<Vec<u8>> {
+        Ok(Vec::new())
+    }
+    /// Makes `region` known, with the words of all ranks; called before any work names it. Region 0 comes first.
     fn register(&mut self, region: &Region) -> Result<()>;
-    /// Forgets it. Work that still names it fails.
+    /// Forgets it. Work that still names it fails, here and from peers, and nothing touches the memory any more.
     fn deregister(&mut self, region: u32);
     /// Starts `work`. Bounds have been checked against the regions' sizes; a transport checks again what it touches.
     fn submit(&mut self, work: &Work) -> Result<Submitted>;
     /// Moves what is under way and appends what ended; true if anything moved.
     fn progress(&mut self, done: &mut Vec<Completion>) -> Result<bool>;
-    /// The rank leaves: nothing is called any more. Peers that wait for its part in their work need not.
-    fn close(&mut self) {}
-    /// Drops all work under way: afterwards no memory of this rank is read or written, and no completion follows.
+    /// What has landed, where a completion does not say that.
+    fn landing(&self) -> Landing {
+        Landing::default()
+    }
+    /// Readable when [`Self::progress`] has something to do, after [`Self::arm`]; None if nobody need wake it. Constant for the
+    /// transport's life.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+    /// Before sleep on the descriptor: true if there is nothing to do by now.
+    fn arm(&mut self) -> Result<bool> {
+        Ok(true)
+    }
+    /// The rank leaves: nothing is called any more. Waits for at most `patience` until what was taken has landed; an error says
+    /// at whom it has not. Peers that wait for this rank's part in their work need not.
+    fn close(&mut self, _patience: Duration) -> Result<()> {
+        Ok(())
+    }
+    /// Drops all work under way: afterwards this rank moves no byte of any memory, and no completion follows. What peers still
+    /// do here says [`Capabilities::lands`].
     fn abort(&mut self);
 }

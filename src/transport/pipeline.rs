@@ -5,8 +5,9 @@
 //! H200, starting 64 together 26 us. Larger batches gain another 5 % and keep all other peers waiting four times as long.
 //! Batches end in the order in which they started, and the entries of a batch in the order in which they came.
 
+use super::wait::{Step, wait};
 use crate::device::{Copy, CopyQueue, Word};
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use std::time::{Duration, Instant};
 
 /// Most copies of a batch.
@@ -17,6 +18,11 @@ const FLIGHT: u64 = 4;
 pub(in crate::transport) const BATCHES: usize = FLIGHT as usize + 1;
 /// Most entries of a batch: its copies, and what only waits for them.
 const ENTRIES: usize = 4 * COPIES;
+
+/// How long an abort waits for copies that have been started.
+pub(in crate::transport) const LAST_COPIES: Duration = Duration::from_millis(20);
+/// How long a device may finish nothing before it counts as failed, where its memory is to go.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Most words of a batch that are stored one by one. More take less time as copies (H200: 1.1 us a word after the first).
 const WORDS: usize = 16;
@@ -200,18 +206,12 @@ impl<T> Pipeline<T> {
         Ok(moved)
     }
 
-    /// Goes on until nothing is under way. False if the device finished nothing for as long as `patience`.
-    pub fn settle(&mut self, patience: Duration, mut end: impl FnMut(T)) -> Result<bool> {
-        let mut since = Instant::now();
-        while !self.is_idle() {
-            if self.progress(&mut end)? {
-                since = Instant::now();
-            } else if since.elapsed() > patience {
-                return Ok(false);
-            }
-            std::hint::spin_loop();
+    /// Goes on until nothing is under way; an error if the device finishes nothing for a second.
+    pub fn drain(&mut self, end: impl FnMut(T)) -> Result<()> {
+        match self.wait(PATIENCE, end)? {
+            true => Ok(()),
+            false => Err(Error::new(Code::UnhandledCudaError, 76, format!("the device finished nothing for {PATIENCE:?}"))),
         }
-        Ok(true)
     }
 
     /// Forgets everything. What has been started cannot be called back: waits for it, at most until `deadline`.
@@ -220,10 +220,15 @@ impl<T> Pipeline<T> {
         self.batch(open).clear();
         self.batches.iter_mut().for_each(|batch| batch.entries.clear());
         // An error ends the wait too: a queue that failed copies no more.
-        while self.first < self.open && matches!(self.progress(|_| ()), Ok(moved) if moved || Instant::now() < deadline) {
-            std::hint::spin_loop();
-        }
+        let _ = self.wait(deadline.saturating_duration_since(Instant::now()), drop);
         self.first = self.open;
+    }
+
+    fn wait(&mut self, patience: Duration, mut end: impl FnMut(T)) -> Result<bool> {
+        wait(patience, || match self.is_idle() {
+            true => Ok(Step::Idle),
+            false => Ok(Step::of(self.progress(&mut end)?)),
+        })
     }
 }
 
@@ -287,7 +292,7 @@ mod tests {
         for _ in 0..100 {
             assert_eq!(pipeline.progress(|entry| ended.push(entry)).unwrap_err().id, 76, "the same error again");
         }
-        assert!(pipeline.settle(Duration::from_secs(5), |entry| ended.push(entry)).is_err());
+        assert!(pipeline.drain(|entry| ended.push(entry)).is_err());
         pipeline.abandon(Instant::now() + Duration::from_secs(5));
         assert_eq!((ended, started.lock().len()), before);
     }
@@ -310,9 +315,9 @@ mod tests {
             next += 1;
         }
         assert!(!pipeline.progress(|_| ()).unwrap(), "four are under way");
-        assert!(!pipeline.settle(Duration::from_millis(5), |_| ()).unwrap(), "the device stands still");
+        assert!(!pipeline.wait(Duration::from_millis(5), drop).unwrap(), "the device stands still");
         started.lock().go = true;
-        assert!(pipeline.settle(Duration::from_secs(5), |_| ()).unwrap());
+        pipeline.drain(drop).unwrap();
         assert_eq!(started.lock().last(), Some(COPIES), "those that waited went as one batch");
     }
 

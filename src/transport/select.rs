@@ -1,9 +1,12 @@
-//! Which transport serves which peer, and why: the reasons are lines for NCCL_DEBUG=INFO.
+//! Which transport serves which pair of ranks, and why not the others: lines for NCCL_DEBUG=INFO, and data for who asks.
+#![forbid(unsafe_code)]
 
+use super::factory::{LIST, Pair};
 use crate::device::Kind;
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::topo::Reach;
 use crate::{bail, config};
+use std::borrow::Cow;
 
 /// What the choice depends on, of each rank.
 #[derive(Clone, Copy, Debug)]
@@ -12,66 +15,53 @@ pub struct Facts {
     pub process: [u8; 16],
     /// Boot id and network namespace: equal where descriptors can be passed.
     pub machine: u64,
-    /// Its signal memory is mapped here.
-    pub mapped: bool,
+    /// Bit `t`: the rank has what transport `t` of the list needs.
+    pub has: u64,
 }
 
-/// A transport of this version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Choice {
-    /// Stores within the process.
-    Loopback,
-    /// Stores into memory of another process.
-    Shm,
-    /// Copies by the device into memory that it reaches.
-    Nvlink,
-    /// Copies by the devices of both ends, through host memory.
-    Staged,
-}
-
-impl Choice {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Loopback, Self::Shm, Self::Nvlink, Self::Staged];
-
-    /// Name for messages and for GINRS_TRANSPORT.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Loopback => "loopback",
-            Self::Shm => "shm",
-            Self::Nvlink => "nvlink",
-            Self::Staged => "staged",
+impl Facts {
+    /// [`Self::has`] of the calling rank, and why it lacks what it lacks.
+    pub fn probe(device: &dyn crate::device::Device) -> (u64, Vec<String>) {
+        let (mut has, mut lacks) = (0, Vec::new());
+        for (at, factory) in LIST.iter().enumerate() {
+            match factory.here(device) {
+                Ok(()) => has |= 1 << at,
+                Err(why) => lacks.push(format!("{}: {why}", factory.name())),
+            }
         }
-    }
-
-    fn why(self) -> &'static str {
-        match self {
-            Self::Loopback => "same process",
-            Self::Shm => "same machine, other process",
-            Self::Nvlink => "the GPU reaches its memory",
-            Self::Staged => "the GPU does not reach its memory",
-        }
+        (has, lacks)
     }
 }
 
-/// What GINRS_TRANSPORT asks for; None for `auto`.
-pub fn asked() -> Result<Option<Choice>> {
+/// What the transports said of a pair of ranks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// Place in the list of the one that carries, and why it.
+    pub chosen: Option<(usize, &'static str)>,
+    /// Those that were asked before it, and why they do not.
+    pub refused: Vec<(&'static str, Cow<'static, str>)>,
+}
+
+/// What GINRS_TRANSPORT asks for: a place in the list; None for `auto`.
+pub fn asked() -> Result<Option<usize>> {
     let Some(text) = config::text("GINRS_TRANSPORT").filter(|text| !text.eq_ignore_ascii_case("auto")) else { return Ok(None) };
-    match Choice::ALL.into_iter().find(|choice| text.eq_ignore_ascii_case(choice.name())) {
-        Some(choice) => Ok(Some(choice)),
+    match LIST.iter().position(|factory| text.eq_ignore_ascii_case(factory.name())) {
+        Some(at) => Ok(Some(at)),
         None => bail!(
             InvalidUsage,
             77,
-            "GINRS_TRANSPORT names no transport | it is \"{text}\" | fix: one of auto, loopback, shm, nvlink, staged"
+            "GINRS_TRANSPORT names no transport | it is \"{text}\" | fix: one of auto, {}",
+            LIST.iter().map(|factory| factory.name()).collect::<Vec<_>>().join(", ")
         ),
     }
 }
 
-/// Everything that the choice depends on. All ranks see the same, up to `mapped`.
+/// Everything that the choice depends on, the same on all ranks.
 pub struct World<'a> {
     /// Every rank's device is of this kind.
     pub kind: Kind,
     /// See [`asked`].
-    pub asked: Option<Choice>,
+    pub asked: Option<usize>,
     /// Whose device reaches whose memory.
     pub reach: &'a Reach,
     /// By rank.
@@ -79,72 +69,95 @@ pub struct World<'a> {
 }
 
 impl World<'_> {
+    fn pair(&self, from: u32, to: u32) -> Pair {
+        let (sender, target) = (&self.ranks[from as usize], &self.ranks[to as usize]);
+        Pair {
+            kind: self.kind,
+            same_process: sender.process == target.process,
+            same_machine: sender.machine == target.machine,
+            reached: self.reach.reaches(from, to),
+        }
+    }
+
+    /// Asks the transports in order, until one can.
+    pub fn verdict(&self, from: u32, to: u32) -> Verdict {
+        let pair = self.pair(from, to);
+        let mut verdict = Verdict { chosen: None, refused: Vec::new() };
+        for (at, factory) in LIST.iter().enumerate().filter(|(at, _)| self.asked.is_none_or(|asked| asked == *at)) {
+            let lacks = [from, to].into_iter().find(|&rank| self.ranks[rank as usize].has >> at & 1 == 0);
+            let answer = match lacks {
+                Some(rank) => Err(format!("rank {rank} lacks what it needs, its lines at NCCL_DEBUG=INFO say what").into()),
+                None => factory.can(&pair),
+            };
+            match answer {
+                Ok(why) => {
+                    verdict.chosen = Some((at, why));
+                    break;
+                }
+                Err(why) => verdict.refused.push((factory.name(), why)),
+            }
+        }
+        verdict
+    }
+
     /// Chooses for every peer of `rank`; the first that cannot be reached is the error.
-    pub fn select(&self, rank: u32) -> Result<Vec<Choice>> {
-        (0..self.ranks.len() as u32).map(|peer| self.choose(rank, peer)).collect()
+    pub fn select(&self, rank: u32) -> Result<Vec<usize>> {
+        let choose = |peer| {
+            let verdict = self.verdict(rank, peer);
+            verdict.chosen.map(|(at, _)| at).ok_or_else(|| self.nothing(rank, peer, &verdict))
+        };
+        (0..self.ranks.len() as u32).map(choose).collect()
     }
 
-    /// The ranks that stage their puts to `rank`, in order.
-    pub fn senders(&self, rank: u32) -> Vec<u32> {
+    /// The ranks that send to `rank` by transport `at`, in order.
+    pub fn senders(&self, at: usize, rank: u32) -> Vec<u32> {
         let all = 0..self.ranks.len() as u32;
-        all.filter(|&peer| matches!(self.choose(peer, rank), Ok(Choice::Staged))).collect()
+        all.filter(|&peer| self.verdict(peer, rank).chosen.is_some_and(|(chosen, _)| chosen == at)).collect()
     }
 
-    fn choose(&self, rank: u32, peer: u32) -> Result<Choice> {
-        let (own, facts) = (&self.ranks[rank as usize], &self.ranks[peer as usize]);
-        let reached = self.reach.reaches(rank, peer);
-        if facts.machine != own.machine {
-            bail!(
-                InvalidUsage,
-                35,
-                "no GIN transport to a peer | rank {rank} to rank {peer} | the peer is on another machine, or in a container of its own | fix: run all ranks on one machine in one network namespace; this version has loopback, shm, nvlink and staged"
-            );
+    #[cold]
+    fn nothing(&self, rank: u32, peer: u32, verdict: &Verdict) -> Error {
+        let reasons = format!("rank {rank} to rank {peer}, {}", refusals(verdict));
+        let near = self.pair(rank, peer).same_machine;
+        if self.asked.is_some() && near {
+            let text = format!("GINRS_TRANSPORT asks for what cannot be | {reasons} | fix: unset it");
+            return Error::new(Code::InvalidUsage, 77, text);
         }
-        if !facts.mapped {
-            bail!(
-                SystemError,
-                36,
-                "no GIN transport to a peer | rank {rank} to rank {peer} | its memory is not mapped here though the machine is the same | fix: look for an earlier warning"
-            );
-        }
-        let Some(asked) = self.asked else {
-            return Ok(match self.kind {
-                _ if !reached => Choice::Staged,
-                Kind::Cuda => Choice::Nvlink,
-                Kind::Cpu if facts.process == own.process => Choice::Loopback,
-                Kind::Cpu => Choice::Shm,
-            });
-        };
-        let obstacle = match asked {
-            Choice::Loopback | Choice::Shm if self.kind == Kind::Cuda => Some("the CPU cannot write GPU memory"),
-            Choice::Loopback if facts.process != own.process => Some("the peer is in another process"),
-            Choice::Loopback | Choice::Shm | Choice::Nvlink if !reached => Some("the device does not reach the peer's memory"),
-            _ => None,
-        };
-        match obstacle {
-            None => Ok(asked),
-            Some(why) => bail!(
-                InvalidUsage,
-                77,
-                "GINRS_TRANSPORT asks for what cannot be | rank {rank} to rank {peer}, {} | {why} | fix: unset it",
-                asked.name()
-            ),
-        }
+        let fix = if near { "see the reasons" } else { "run all ranks on one machine in one network namespace" };
+        Error::new(Code::InvalidUsage, 35, format!("no GIN transport to a peer | {reasons} | fix: {fix}"))
     }
 
-    /// One line for each run of peers with the same choice: `rank 0 -> ranks 1-3: shm (same machine, other process)`.
-    pub fn explain(&self, rank: u32, choices: &[Choice]) -> Vec<String> {
+    /// One line for each run of peers with the same verdict:
+    /// `rank 0 -> ranks 1-3: shm (same machine, other process), not loopback (the peer is in another process)`.
+    pub fn explain(&self, rank: u32) -> Vec<String> {
+        let verdicts: Vec<Verdict> = (0..self.ranks.len() as u32).map(|peer| self.verdict(rank, peer)).collect();
         let mut lines = Vec::new();
         let mut first = 0;
-        for run in choices.chunk_by(|a, b| a == b) {
+        for run in verdicts.chunk_by(|a, b| a == b) {
             let last = first + run.len() - 1;
             let whom = if first == last { format!("rank {first}") } else { format!("ranks {first}-{last}") };
-            let why = if self.asked.is_some() { "GINRS_TRANSPORT" } else { run[0].why() };
-            lines.push(format!("rank {rank} -> {whom}: {} ({why})", run[0].name()));
+            let mut line = format!("rank {rank} -> {whom}: ");
+            if let Some((at, why)) = run[0].chosen {
+                let why = if self.asked.is_some() { "GINRS_TRANSPORT" } else { why };
+                line += &format!("{} ({why})", LIST[at].name());
+            }
+            if !run[0].refused.is_empty() {
+                line += &format!(", not {}", refusals(&run[0]));
+            }
+            lines.push(line);
             first = last + 1;
         }
         lines
     }
+}
+
+/// `loopback, shm (the CPU cannot write GPU memory), nvlink (the device does not reach the peer's memory)`.
+fn refusals(verdict: &Verdict) -> String {
+    let run = |run: &[(&'static str, Cow<'static, str>)]| {
+        let names: Vec<&str> = run.iter().map(|(name, _)| *name).collect();
+        format!("{} ({})", names.join(", "), run[0].1)
+    };
+    verdict.refused.chunk_by(|a, b| a.1 == b.1).map(run).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -152,7 +165,11 @@ mod tests {
     use super::*;
 
     fn of(process: u8, machine: u64) -> Facts {
-        Facts { process: [process; 16], machine, mapped: true }
+        Facts { process: [process; 16], machine, has: u64::MAX }
+    }
+
+    fn named(name: &str) -> usize {
+        LIST.iter().position(|factory| factory.name() == name).unwrap()
     }
 
     #[test]
@@ -162,15 +179,30 @@ mod tests {
         let ranks = [of(1, 7), of(1, 7), of(2, 7), of(3, 7)];
         let world = cpu(&ranks);
         assert_eq!(
-            world.explain(1, &world.select(1).unwrap()),
-            ["rank 1 -> ranks 0-1: loopback (same process)", "rank 1 -> ranks 2-3: shm (same machine, other process)"]
+            world.explain(1),
+            [
+                "rank 1 -> ranks 0-1: loopback (same process)",
+                "rank 1 -> ranks 2-3: shm (same machine, other process), not loopback (the peer is in another process)"
+            ]
         );
         let ranks = [of(1, 7), of(2, 8)];
         let far = cpu(&ranks).select(0).unwrap_err();
-        assert!(far.text.contains("rank 0 to rank 1") && far.text.contains("another machine"), "{far}");
-        let ranks = [of(1, 7), Facts { mapped: false, ..of(2, 7) }];
-        let lost = cpu(&ranks).select(0).unwrap_err();
-        assert_eq!(lost.id, 36);
+        assert!(far.text.contains("rank 0 to rank 1") && far.text.contains("another machine") && far.id == 35, "{far}");
+        assert!(far.text.contains("loopback, shm, nvlink, staged, messages"), "every refusal keeps its reason: {far}");
+    }
+
+    /// A list of one version: what a rank lacks is known to all, and no other transport is taken for it in silence.
+    #[test]
+    fn what_a_rank_lacks_is_a_reason() {
+        let reach = Reach::full();
+        let ranks = [of(1, 7), Facts { has: !1, ..of(1, 7) }];
+        let world = World { kind: Kind::Cpu, asked: None, reach: &reach, ranks: &ranks };
+        for (from, to) in [(0, 1), (1, 0), (1, 1)] {
+            let verdict = world.verdict(from, to);
+            assert_eq!(verdict.chosen.unwrap().0, named("shm"));
+            assert!(verdict.refused[0].1.contains("rank 1 lacks"), "{verdict:?}");
+        }
+        assert_eq!(world.verdict(0, 0).chosen.unwrap().0, 0);
     }
 
     #[test]
@@ -179,21 +211,20 @@ mod tests {
         let rows = vec![Reach::row([true, true, false]), Reach::row([true, true, false]), Reach::row([true, true, true])];
         let reach = Reach::from_rows(rows).unwrap();
         let ranks = [of(1, 7), of(1, 7), of(2, 7)];
+        let [loopback, shm, nvlink, staged] = ["loopback", "shm", "nvlink", "staged"].map(named);
         let world = |asked| World { kind: Kind::Cuda, asked, reach: &reach, ranks: &ranks };
-        use Choice::{Loopback, Nvlink, Shm, Staged};
-        assert_eq!(world(None).select(0).unwrap(), [Nvlink, Nvlink, Staged]);
-        assert_eq!(world(None).select(2).unwrap(), [Nvlink, Nvlink, Nvlink]);
-        assert_eq!((world(None).senders(2), world(None).senders(0)), (vec![0, 1], vec![]));
-        assert_eq!(world(Some(Staged)).select(0).unwrap(), [Staged; 3]);
-        assert_eq!(world(Some(Staged)).senders(1), [0, 1, 2]);
+        assert_eq!(world(None).select(0).unwrap(), [nvlink, nvlink, staged]);
+        assert_eq!(world(None).select(2).unwrap(), [nvlink, nvlink, nvlink]);
+        assert_eq!((world(None).senders(staged, 2), world(None).senders(staged, 0)), (vec![0, 1], vec![]));
+        assert_eq!(world(Some(staged)).select(0).unwrap(), [staged; 3]);
+        assert_eq!(world(Some(staged)).senders(staged, 1), [0, 1, 2]);
         for (asked, rank, whom) in
-            [(Nvlink, 1, "rank 1 to rank 2, nvlink"), (Shm, 0, "rank 0 to rank 0, shm"), (Loopback, 0, "loopback")]
+            [(nvlink, 1, "rank 1 to rank 2, nvlink"), (shm, 0, "rank 0 to rank 0, shm"), (loopback, 0, "loopback")]
         {
             let error = world(Some(asked)).select(rank).unwrap_err();
             assert!(error.id == 77 && error.text.contains(whom), "{error}");
         }
-        assert_eq!(world(Some(Nvlink)).select(2).unwrap(), [Nvlink; 3]);
-        let lines = world(Some(Staged)).explain(0, &[Staged; 3]);
-        assert_eq!(lines, ["rank 0 -> ranks 0-2: staged (GINRS_TRANSPORT)"]);
+        assert_eq!(world(Some(nvlink)).select(2).unwrap(), [nvlink; 3]);
+        assert_eq!(world(Some(staged)).explain(0), ["rank 0 -> ranks 0-2: staged (GINRS_TRANSPORT)"]);
     }
 }

@@ -1,10 +1,24 @@
 //! What a transport is told: memories, and pieces of work between them.
 
-use crate::device::DevPtr;
+use super::Words;
+use crate::device::{DevPtr, Physical};
 use std::any::Any;
+use std::sync::Arc;
 
 /// [`Region::id`] of the signal memory.
 pub const SIGNALS: u32 = 0;
+
+/// This rank's part of a memory that is to be registered.
+pub struct Part<'a> {
+    /// The [`Region::id`] that it will have.
+    pub id: u32,
+    /// The allocation around it.
+    pub memory: &'a Arc<dyn Physical>,
+    /// Where it starts there.
+    pub start: u64,
+    /// Its size.
+    pub bytes: u64,
+}
 
 /// One registered memory, on all ranks.
 pub struct Region {
@@ -15,6 +29,7 @@ pub struct Region {
     bytes: u64,
     local: DevPtr,
     peers: Vec<Option<DevPtr>>,
+    words: Vec<Words>,
     _keep: Box<dyn Any + Send + Sync>,
 }
 
@@ -31,7 +46,18 @@ impl Region {
         peers: Vec<Option<DevPtr>>,
         keep: Box<dyn Any + Send + Sync>,
     ) -> Option<Self> {
-        Some(Self { id: SIGNALS, name, bytes, local: (*peers.get(rank as usize)?)?, peers, _keep: keep })
+        let local = (*peers.get(rank as usize)?)?;
+        Some(Self { id: SIGNALS, name, bytes, local, peers, words: Vec::new(), _keep: keep })
+    }
+
+    /// With what all ranks' transports said of their parts.
+    pub fn with_words(self, words: Vec<Words>) -> Self {
+        Self { words, ..self }
+    }
+
+    /// What the transport `name` of rank `peer` said of its part; empty if it said nothing.
+    pub fn words(&self, peer: usize, name: &str) -> &[u8] {
+        self.words.get(peer).map_or(&[], |words| words.of(name))
     }
 
     /// Size in bytes; nothing behind it may be touched.

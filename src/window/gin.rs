@@ -4,8 +4,11 @@ use super::standing::{Window, gin_wins};
 use super::{Windows, structs};
 use crate::device::{DevPtr, Device};
 use crate::error::Result;
-use crate::gin::Gin;
+use crate::gin::{Gin, Prepared};
 use crate::log;
+use crate::team::Said;
+use crate::transport::Words;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Windows {
@@ -20,8 +23,9 @@ impl Windows {
         if let Some(gin) = self.gin() {
             return Ok(gin);
         }
-        let gin = Gin::connect(self.team())?;
-        let registered = self.register_all(&gin);
+        let mut prepared = BTreeMap::new();
+        let (gin, all) = Gin::connect(self.team(), |gin| self.prepare_all(gin, &mut prepared))?;
+        let registered = self.register_all(&gin, prepared, &all);
         if let Err(error) = self.team().done("gin activation", &registered) {
             self.forget_all();
             gin.stop();
@@ -47,12 +51,30 @@ impl Windows {
         }
     }
 
+    /// The words of each window behind its number, if it has any.
+    fn prepare_all(&self, gin: &Arc<Gin>, prepared: &mut BTreeMap<u64, Prepared>) -> Result<Vec<u64>> {
+        let mut own = Vec::new();
+        for window in self.state.lock().windows.values() {
+            let window_own = gin.prepare(&window.memory.physical, window.place.start, window.place.bytes)?;
+            let words = window_own.own();
+            if !words.is_empty() {
+                own.push(window.place.number);
+                own.extend(words);
+            }
+            prepared.insert(window.place.number, window_own);
+        }
+        Ok(own)
+    }
+
     /// Under the lock: a window that another thread takes away meanwhile takes its registration with it.
-    fn register_all(&self, gin: &Arc<Gin>) -> Result<()> {
+    fn register_all(&self, gin: &Arc<Gin>, mut prepared: BTreeMap<u64, Prepared>, all: &[Said]) -> Result<()> {
         let team = self.team();
+        let all = (0..).zip(all).map(|(rank, said)| by_number(rank, &said.own)).collect::<Result<Vec<_>>>()?;
         let mut state = self.state.lock();
         state.windows.iter_mut().try_for_each(|(&at, window)| {
-            window.gin = Some(gin.register(team, &window.memory, window.place)?);
+            let Some(own) = prepared.remove(&window.place.number) else { return Ok(()) };
+            let words = all.iter().map(|said| said.get(&window.place.number).cloned().unwrap_or_default()).collect();
+            window.gin = Some(own.register_with(team, &window.memory, window.place, words)?);
             write_gin_fields(&*team.device, at, window, gin.n_contexts())
         })
     }
@@ -67,6 +89,16 @@ impl Windows {
             }
         }
     }
+}
+
+/// What rank `rank` said of its windows.
+fn by_number(rank: u32, mut words: &[u64]) -> Result<BTreeMap<u64, Words>> {
+    let mut all = BTreeMap::new();
+    while let Some((&number, rest)) = words.split_first() {
+        words = rest;
+        all.insert(number, Words::take(rank, &mut words)?);
+    }
+    Ok(all)
 }
 
 fn write_gin_fields(device: &dyn Device, at: DevPtr, window: &mut Window, contexts: u32) -> Result<()> {

@@ -17,7 +17,7 @@ mod structs;
 mod table;
 
 pub use register::supported;
-pub(crate) use resource::Resource;
+pub(crate) use resource::{Proposed, Resource};
 
 use crate::device::DevPtr;
 use crate::error::Result;

@@ -4,9 +4,10 @@ use super::Windows;
 use super::standing::UserRange;
 use crate::device::{DevPtr, graveyard};
 use crate::error::Result;
+use crate::gin::Prepared;
 use crate::layout::{NCCL_WIN_COLL_SYMMETRIC, NCCL_WIN_REQUIRED_ALIGNMENT};
-use crate::symmetric::{AGREED, Proposal, SymMemory, Symmetric};
-use crate::team::{Said, compare};
+use crate::symmetric::{AGREED, Proposal, SymMemory};
+use crate::team::{Said, Team, compare};
 use crate::{bail, config, info, log};
 use std::sync::Arc;
 
@@ -36,10 +37,11 @@ impl Windows {
         let mut turn = self.turn.lock();
         turn.registrations += 1;
         let what = format!("window register #{}", turn.registrations);
-        let plan = Plan::new(&self.symmetric, ptr, bytes, flags);
+        let plan = Plan::new(self, ptr, bytes, flags);
         let all = team.round(&what, plan.as_ref().map(Plan::said).map_err(Clone::clone))?;
         compare(&what, &all, |i| FIELDS[i].into(), show)?;
         let plan = plan?;
+        let at = plan.memory.own().len();
         let place = self.state.lock().place(plan.mem_offset, bytes as u64);
         let (made, _offer) = match plan.memory {
             Known::Held(memory) => (self.symmetric.share(memory), None),
@@ -49,7 +51,10 @@ impl Windows {
             }
         };
         let user = UserRange { base: ptr, bytes: bytes as u64, symmetric: flags & NCCL_WIN_COLL_SYMMETRIC != 0 };
-        let made = made.and_then(|memory| self.add(&memory, place, Some(user)));
+        let made = made.and_then(|memory| {
+            let gin = plan.gin.map(|gin| |team: &Team, place| gin.register(team, &memory, place, &all, at));
+            self.add(&memory, place, Some(user), gin)
+        });
         if let Err(error) = team.done(&format!("{what}, end"), &made) {
             if let Ok(win) = made {
                 // The caller wants the reason why there is no window.
@@ -91,12 +96,22 @@ struct Plan<'a> {
     flags: i32,
     mem_offset: u64,
     memory: Known<'a>,
+    gin: Option<Prepared>,
 }
 
 /// Memory that has windows already, or is new to this communicator.
 enum Known<'a> {
     Held(Arc<SymMemory>),
     New(Proposal<'a>),
+}
+
+impl Known<'_> {
+    fn own(&self) -> Vec<u64> {
+        match self {
+            Self::Held(_) => Vec::new(),
+            Self::New(proposal) => proposal.own().to_vec(),
+        }
+    }
 }
 
 /// Names of the words that must agree.
@@ -112,7 +127,8 @@ fn show(i: usize, value: u64) -> String {
 }
 
 impl<'a> Plan<'a> {
-    fn new(symmetric: &'a Symmetric, ptr: DevPtr, bytes: usize, flags: i32) -> Result<Self> {
+    fn new(windows: &'a Windows, ptr: DevPtr, bytes: usize, flags: i32) -> Result<Self> {
+        let symmetric = &windows.symmetric;
         let found = symmetric.team.device.lookup(ptr)?;
         let mem_offset = ptr - found.base;
         if !mem_offset.is_multiple_of(NCCL_WIN_REQUIRED_ALIGNMENT as u64) {
@@ -134,25 +150,25 @@ impl<'a> Plan<'a> {
                 found.bytes
             );
         }
+        let gin = windows.gin().map(|gin| gin.prepare(&found.physical, mem_offset, bytes as u64)).transpose()?;
         let memory = match symmetric.of(&found.physical) {
             Some(memory) => Known::Held(memory),
             None => Known::New(Proposal::new(symmetric, found.physical)?),
         };
-        Ok(Self { bytes, flags, mem_offset, memory })
+        Ok(Self { bytes, flags, mem_offset, memory, gin })
     }
 
     fn said(&self) -> Said {
         let mut agreed = vec![self.bytes as u64, self.mem_offset, self.flags as u32 as u64];
         match &self.memory {
-            Known::Held(memory) => {
-                agreed.push(memory.id);
-                Said { agreed, own: Vec::new() }
-            }
+            Known::Held(memory) => agreed.push(memory.id),
             Known::New(proposal) => {
                 agreed.push(0);
                 agreed.extend(proposal.agreed());
-                Said { agreed, own: proposal.own().to_vec() }
             }
         }
+        let mut own = self.memory.own();
+        own.extend(self.gin.iter().flat_map(Prepared::own));
+        Said { agreed, own }
     }
 }

@@ -75,8 +75,14 @@ impl Standing {
 impl Windows {
     /// Makes the window `place` over `memory`, whose use it takes over (and gives back on error). `user` is what the user
     /// registered; None for a window that cannot be found by address.
-    pub(super) fn add(&self, memory: &Arc<SymMemory>, place: Place, user: Option<UserRange>) -> Result<DevPtr> {
-        let gin = self.gin().map(|gin| gin.register(self.team(), memory, place)).transpose();
+    pub(super) fn add(
+        &self,
+        memory: &Arc<SymMemory>,
+        place: Place,
+        user: Option<UserRange>,
+        gin: Option<impl FnOnce(&Team, Place) -> Result<Registered>>,
+    ) -> Result<DevPtr> {
+        let gin = gin.map(|register| register(self.team(), place)).transpose();
         let made = gin.and_then(|gin| self.enter(memory, place, user, gin));
         if made.is_err() {
             self.symmetric.release(memory);

@@ -5,35 +5,54 @@
 //! batches of a peer end in order, hence a signal comes after its payload and after all earlier work to that peer, whatever
 //! the context. Payloads have no order among themselves: two puts to the same bytes need a signal, or a flush, in between.
 
-use super::mapped::{From, Mapped, Resolved, Signal};
-use super::pipeline::{BATCHES, COPIES, Pipeline};
+use super::factory::{self, Answer, ELSEWHERE, Pair, Setup};
+use super::mapped::{Mapped, Payload, Resolved, Signal};
+use super::pipeline::{BATCHES, COPIES, LAST_COPIES, Pipeline};
 use super::{Capabilities, Completion, Region, Submitted, Transport, Work};
 use crate::device::{ControlMemory, Copy, CopyQueue, DevPtr, Device, Word};
-use crate::error::{Code, Error, Result};
+use crate::error::{Error, Result};
 use crate::log;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 #[cfg(test)]
 mod tests;
 
 /// Most bytes of one copy.
 const PIECE: u64 = 1 << 30;
-/// How long an abort waits for copies that have been started.
-const LAST_COPIES: Duration = Duration::from_millis(20);
-/// How long a deregistration waits for a device that finishes nothing.
-const PATIENCE: Duration = Duration::from_secs(1);
 /// Contexts that are told apart; further ones share, which orders more than it must.
 const CONTEXTS: usize = 8;
 
+/// Its line in the list.
+pub struct Factory;
+
+impl factory::Factory for Factory {
+    fn name(&self) -> &'static str {
+        "nvlink"
+    }
+
+    fn can(&self, pair: &Pair) -> Answer {
+        match pair {
+            Pair { same_machine: false, .. } => ELSEWHERE,
+            Pair { reached: false, .. } => Err("the device does not reach the peer's memory".into()),
+            _ => Ok("the GPU reaches its memory"),
+        }
+    }
+
+    fn prepare(&self, setup: &Setup<'_>) -> Result<(Box<dyn Transport>, Vec<u8>)> {
+        let nvlink = Nvlink::new(setup.device, setup.serves.clone(), || setup.device.copy_queue())?;
+        Ok((Box::new(nvlink), Vec::new()))
+    }
+}
+
 /// What ends with a batch.
 #[derive(Clone, Copy)]
-struct Entry {
+struct Due {
     tag: u64,
     signal: Option<Signal>,
 }
 
-impl Entry {
+impl Due {
     #[inline]
     fn end(self, done: &mut Vec<Completion>) {
         if let Some(signal) = self.signal {
@@ -44,9 +63,9 @@ impl Entry {
 }
 
 /// What goes to one peer.
-struct Lane {
+struct Endpoint {
     peer: u32,
-    pipeline: Pipeline<Entry>,
+    pipeline: Pipeline<Due>,
     /// By context: the batch that its last work went with.
     last: [u64; CONTEXTS],
     /// A word for each copy that may be under way: copy engines read no registers.
@@ -54,7 +73,7 @@ struct Lane {
     busy: bool,
 }
 
-impl Lane {
+impl Endpoint {
     fn new(peer: u32, device: &dyn Device, queue: Box<dyn CopyQueue>) -> Result<Box<Self>> {
         let values = device.control(BATCHES * COPIES * 8)?;
         Ok(Box::new(Self { peer, pipeline: Pipeline::new(queue), last: [0; CONTEXTS], values, busy: false }))
@@ -72,30 +91,30 @@ impl Lane {
 
     #[inline]
     fn submit(&mut self, work: &Work, Resolved { from, to, signal }: Resolved) -> Submitted {
-        let entry = Entry { tag: work.tag, signal };
+        let due = Due { tag: work.tag, signal };
         let last = work.context as usize % CONTEXTS;
-        if let From::Nowhere = from {
+        if let Payload::Nothing = from {
             if self.pipeline.has_ended(self.last[last]) {
                 if let Some(signal) = signal {
                     signal.raise();
                 }
                 return Submitted::Done;
             }
-            return if self.pipeline.follow(self.last[last], entry) { Submitted::Pending } else { Submitted::Full };
+            return if self.pipeline.follow(self.last[last], due) { Submitted::Pending } else { Submitted::Full };
         }
         let Some(place) = self.pipeline.place() else { return Submitted::Full };
         let (to, bytes) = (to.expose_provenance() as DevPtr, work.bytes);
         self.last[last] = match from {
-            From::Value(value) => {
+            Payload::Value(value) => {
                 let copy = Copy { from: self.keep(place, value), to, bytes };
                 if matches!(bytes, 4 | 8) && to.is_multiple_of(bytes) {
-                    self.pipeline.push_word(Word { at: to, value, bytes: bytes as u32 }, copy, entry)
+                    self.pipeline.push_word(Word { at: to, value, bytes: bytes as u32 }, copy, due)
                 } else {
-                    self.pipeline.push(copy, entry)
+                    self.pipeline.push(copy, due)
                 }
             }
-            From::Memory(from) => self.pipeline.push(Copy { from: from.expose_provenance() as DevPtr, to, bytes }, entry),
-            From::Nowhere => unreachable!("handled above"),
+            Payload::Memory(from) => self.pipeline.push(Copy { from: from.expose_provenance() as DevPtr, to, bytes }, due),
+            Payload::Nothing => unreachable!("handled above"),
         };
         Submitted::Pending
     }
@@ -105,7 +124,7 @@ impl Lane {
 pub struct Nvlink {
     mapped: Mapped,
     /// By peer.
-    lanes: Vec<Option<Box<Lane>>>,
+    endpoints: Vec<Option<Box<Endpoint>>>,
     /// Peers with something under way.
     busy: Vec<u32>,
     /// What ended outside of `progress`.
@@ -115,12 +134,12 @@ pub struct Nvlink {
 impl Nvlink {
     /// For the ranks with `serves[rank]`; `queue` makes the queue of each.
     pub fn new(device: &dyn Device, serves: Vec<bool>, mut queue: impl FnMut() -> Result<Box<dyn CopyQueue>>) -> Result<Self> {
-        let mut lanes = Vec::with_capacity(serves.len());
+        let mut endpoints = Vec::with_capacity(serves.len());
         for (peer, serves) in serves.iter().enumerate() {
-            lanes.push(if *serves { Some(Lane::new(peer as u32, device, queue()?)?) } else { None });
+            endpoints.push(if *serves { Some(Endpoint::new(peer as u32, device, queue()?)?) } else { None });
         }
-        let busy = Vec::with_capacity(lanes.len());
-        Ok(Self { mapped: Mapped::new("nvlink", serves), lanes, busy, ended: Vec::new() })
+        let busy = Vec::with_capacity(endpoints.len());
+        Ok(Self { mapped: Mapped::new("nvlink", serves), endpoints, busy, ended: Vec::new() })
     }
 }
 
@@ -133,7 +152,7 @@ fn failed(peer: u32, error: Error) -> Error {
 
 impl Transport for Nvlink {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { name: "nvlink", piece: PIECE, polled: false }
+        Capabilities::of("nvlink", PIECE)
     }
 
     fn register(&mut self, region: &Region) -> Result<()> {
@@ -143,14 +162,10 @@ impl Transport for Nvlink {
     fn deregister(&mut self, region: u32) {
         // A caller that flushed finds nothing here. For one that did not, no copy may outlive its memory.
         for &peer in &self.busy {
-            let Some(lane) = &mut self.lanes[peer as usize] else { continue };
-            let settled = lane.pipeline.settle(PATIENCE, |entry| entry.end(&mut self.ended));
-            let error = match settled {
-                Ok(true) => continue,
-                Ok(false) => Error::new(Code::UnhandledCudaError, 76, format!("the device finished nothing for {PATIENCE:?}")),
-                Err(error) => error,
-            };
-            log::error(&failed(peer, error));
+            let Some(endpoint) = &mut self.endpoints[peer as usize] else { continue };
+            if let Err(error) = endpoint.pipeline.drain(|due| due.end(&mut self.ended)) {
+                log::error(&failed(peer, error));
+            }
         }
         self.mapped.deregister(region);
     }
@@ -158,10 +173,10 @@ impl Transport for Nvlink {
     #[inline]
     fn submit(&mut self, work: &Work) -> Result<Submitted> {
         let resolved = self.mapped.resolve(work)?;
-        let Some(Some(lane)) = self.lanes.get_mut(work.peer as usize) else { return self.mapped.refuse(work, "peer") };
-        let submitted = lane.submit(work, resolved);
-        if submitted == Submitted::Pending && !lane.busy {
-            lane.busy = true;
+        let Some(Some(endpoint)) = self.endpoints.get_mut(work.peer as usize) else { return self.mapped.refuse(work, "peer") };
+        let submitted = endpoint.submit(work, resolved);
+        if submitted == Submitted::Pending && !endpoint.busy {
+            endpoint.busy = true;
             self.busy.push(work.peer);
         }
         Ok(submitted)
@@ -172,10 +187,10 @@ impl Transport for Nvlink {
         done.append(&mut self.ended);
         let mut i = 0;
         while let Some(&peer) = self.busy.get(i) {
-            let Some(lane) = &mut self.lanes[peer as usize] else { break };
-            moved |= lane.pipeline.progress(|entry| entry.end(done)).map_err(|error| failed(lane.peer, error))?;
-            if lane.pipeline.is_idle() {
-                lane.busy = false;
+            let Some(endpoint) = &mut self.endpoints[peer as usize] else { break };
+            moved |= endpoint.pipeline.progress(|due| due.end(done)).map_err(|error| failed(endpoint.peer, error))?;
+            if endpoint.pipeline.is_idle() {
+                endpoint.busy = false;
                 self.busy.swap_remove(i);
             } else {
                 i += 1;
@@ -187,9 +202,9 @@ impl Transport for Nvlink {
     fn abort(&mut self) {
         let deadline = Instant::now() + LAST_COPIES;
         for peer in self.busy.drain(..) {
-            if let Some(lane) = &mut self.lanes[peer as usize] {
-                lane.pipeline.abandon(deadline);
-                lane.busy = false;
+            if let Some(endpoint) = &mut self.endpoints[peer as usize] {
+                endpoint.pipeline.abandon(deadline);
+                endpoint.busy = false;
             }
         }
         self.ended.clear();

@@ -8,6 +8,7 @@ use crate::transport::contract;
 use crate::transport::delayed::{Delayed, Started};
 use crate::transport::{SIGNALS, Source};
 use std::sync::Arc;
+use std::time::Duration;
 
 fn delayed(serves: Vec<bool>, seed: u64) -> Nvlink {
     Nvlink::new(&*CpuDevice::new(0), serves, || Ok(Box::new(Delayed::new(seed)))).unwrap()
@@ -107,7 +108,7 @@ fn full_is_a_state_and_values_stay_apart() {
             Submitted::Full => {
                 refused += 1;
                 still.transport.progress(&mut Vec::new()).unwrap();
-                refused *= u32::from(still.transport.lanes[1].as_mut().unwrap().pipeline.place().is_none());
+                refused *= u32::from(still.transport.endpoints[1].as_mut().unwrap().pipeline.place().is_none());
             }
             _ => taken += 1,
         }

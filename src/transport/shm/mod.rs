@@ -1,8 +1,33 @@
 //! Peers in other processes of this machine: their memory came as descriptors and is mapped here.
+#![forbid(unsafe_code)]
 
+use crate::device::Kind;
 use crate::error::Result;
+use crate::transport::factory::{self, Answer, ELSEWHERE, Pair, Setup};
 use crate::transport::mapped::{self, Mapped};
 use crate::transport::{Capabilities, Completion, Region, Submitted, Transport, Work};
+
+/// Its line in the list.
+pub struct Factory;
+
+impl factory::Factory for Factory {
+    fn name(&self) -> &'static str {
+        "shm"
+    }
+
+    fn can(&self, pair: &Pair) -> Answer {
+        match pair {
+            Pair { same_machine: false, .. } => ELSEWHERE,
+            Pair { kind: Kind::Cuda, .. } => Err("the CPU cannot write GPU memory".into()),
+            Pair { reached: false, .. } => Err("the device does not reach the peer's memory".into()),
+            _ => Ok("same machine, other process"),
+        }
+    }
+
+    fn prepare(&self, setup: &Setup<'_>) -> Result<(Box<dyn Transport>, Vec<u8>)> {
+        Ok((Box::new(Shm::new(setup.serves.clone())), Vec::new()))
+    }
+}
 
 /// Stores into the mapped memory of other processes.
 pub struct Shm(Mapped);
@@ -16,7 +41,7 @@ impl Shm {
 
 impl Transport for Shm {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { name: "shm", piece: mapped::PIECE, polled: false }
+        mapped::capabilities("shm")
     }
 
     fn register(&mut self, region: &Region) -> Result<()> {

@@ -4,14 +4,17 @@
 //! A message is done when it has landed: the index that gives credit is also the completion. Messages of one sender land in
 //! the order in which they were sent, so a signal comes after its payload and after all earlier work to that peer.
 
-use super::mapped::Span;
-use super::{Capabilities, Completion, Region, SIGNALS, Source, Submitted, Transport, Work};
-use crate::bail;
-use crate::device::{CopyQueue, Device, Physical};
-use crate::error::{Code, Error, Result};
-use crate::log;
+use super::factory::{self, Answer, ELSEWHERE, Pair, Setup, Share};
+use super::mapped::Payload;
+use super::pipeline::LAST_COPIES;
+use super::remote::{Header, Remote};
+use super::wait::{self, Step, wait};
+use super::{Capabilities, Completion, Region, Submitted, Transport, Words, Work};
+use crate::device::{CopyQueue, DevPtr, Device, Physical};
+use crate::error::{Error, Result};
+use crate::{bail, log};
 use receive::Receiver;
-use ring::{Header, PIECE, RING, Ring};
+use ring::{PIECE, RING, Ring};
 use send::Sender;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,78 +25,78 @@ mod send;
 #[cfg(test)]
 mod tests;
 
-/// How long an abort waits for copies that have been started.
-const LAST_COPIES: Duration = Duration::from_millis(20);
-/// How long a deregistration waits for a device that finishes nothing.
-const PATIENCE: Duration = Duration::from_secs(1);
+const NAME: &str = "staged";
+
+/// Its line in the list.
+pub struct Factory;
+
+impl factory::Factory for Factory {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn can(&self, pair: &Pair) -> Answer {
+        if pair.same_machine { Ok("the GPU does not reach its memory") } else { ELSEWHERE }
+    }
+
+    fn prepare(&self, setup: &Setup<'_>) -> Result<(Box<dyn Transport>, Vec<u8>)> {
+        let own = setup.device.create_shared(bytes((setup.senders)(setup.rank).len()))?;
+        let ring_of = |peer| (setup.senders)(peer).iter().position(|&sender| sender == setup.rank);
+        let peers = setup.serves.iter().zip(0..).map(|(serves, peer)| serves.then(|| ring_of(peer)).flatten()).collect();
+        let paths = Paths { own: own.clone(), senders: (setup.senders)(setup.rank), peers };
+        let staged = Staged::new(setup.rank, paths, || setup.device.copy_queue())?;
+        let offer = setup.share.offer(&own)?;
+        Ok((Box::new(staged), offer.into_iter().flat_map(u64::to_le_bytes).collect()))
+    }
+}
 
 /// Bytes of the staging memory of a rank with so many senders.
-pub fn bytes(senders: usize) -> usize {
+fn bytes(senders: usize) -> usize {
     senders.max(1) * RING as usize
 }
 
 /// Who stages to whom.
-pub struct Paths {
+struct Paths {
     /// This rank's staging memory, of [`bytes`], and whose messages come there, in the order of the rings.
-    pub own: Arc<dyn Physical>,
+    own: Arc<dyn Physical>,
     /// See `own`.
-    pub senders: Vec<u32>,
-    /// By peer that this rank stages to: its staging memory, and which ring in it is ours.
-    pub peers: Vec<Option<(Arc<dyn Physical>, usize)>>,
-}
-
-/// A region as messages are checked against it before they go.
-#[derive(Clone, Copy)]
-struct Known {
-    name: u64,
-    bytes: u64,
-    local: Span,
+    senders: Vec<u32>,
+    /// By peer that this rank stages to: which ring in its staging memory is ours.
+    peers: Vec<Option<usize>>,
 }
 
 /// Copies through host memory.
 pub struct Staged {
     sender: Sender,
     receiver: Receiver,
-    regions: Vec<Option<Known>>,
+    /// By peer, see [`Paths::peers`].
+    rings: Vec<Option<usize>>,
+    regions: Remote,
     stopped: bool,
 }
 
 impl Staged {
     /// `queue` makes queues of copies: one for each direction.
-    pub fn new(
-        device: &dyn Device,
-        rank: u32,
-        paths: Paths,
-        mut queue: impl FnMut() -> Result<Box<dyn CopyQueue>>,
-    ) -> Result<Self> {
-        let mut outgoing = Vec::with_capacity(paths.peers.len());
-        for (peer, memory) in paths.peers.iter().enumerate() {
-            outgoing.push(match memory {
-                Some((memory, index)) => Some(Ring::new(memory, *index, peer as u32)?),
-                None => None,
-            });
-        }
+    fn new(rank: u32, paths: Paths, mut queue: impl FnMut() -> Result<Box<dyn CopyQueue>>) -> Result<Self> {
         let mut incoming = Vec::with_capacity(paths.senders.len());
         for (index, &from) in paths.senders.iter().enumerate() {
             incoming.push((from, Ring::new(&paths.own, index, rank)?));
         }
-        let sender = Sender::new(device, queue()?, outgoing)?;
+        let sender = Sender::new(queue()?, paths.peers.len());
         let receiver = Receiver::new(queue()?, incoming);
-        Ok(Self { sender, receiver, regions: Vec::new(), stopped: false })
+        Ok(Self { sender, receiver, rings: paths.peers, regions: Remote::new(NAME), stopped: false })
     }
+}
 
-    fn known(&self, region: u32) -> Option<Known> {
-        *self.regions.get(region as usize)?
-    }
-
-    #[cold]
-    fn refuse<T>(&self, work: &Work, what: &str) -> Result<T> {
-        bail!(
-            InternalError,
-            50,
-            "{what} lies outside the registered memory | staged, to rank {} | {work:?} | fix: put only into registered windows",
-            work.peer
-        )
+impl Staged {
+    /// Until what was sent has landed; goes on with what others send, who may wait for the same.
+    fn land(&mut self, patience: Duration) -> Result<()> {
+        let mut done = Vec::new();
+        let landed = wait(patience, || match self.stopped || self.sender.unlanded().all(|(_, n)| n == 0) {
+            true => Ok(Step::Idle),
+            false => Ok(Step::of(self.progress(&mut done)?)),
+        });
+        if landed? { Ok(()) } else { Err(wait::not_landed(NAME, self.sender.unlanded())) }
     }
 }
 
@@ -108,70 +111,49 @@ fn failed(error: Error) -> Error {
 
 impl Transport for Staged {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { name: "staged", piece: PIECE, polled: true }
+        Capabilities { polled: true, lands: true, ..Capabilities::of(NAME, PIECE) }
     }
 
-    fn register(&mut self, region: &Region) -> Result<()> {
-        let Some(local) = Span::new(region.local(), region.bytes()) else {
-            bail!(InternalError, 37, "memory has no address | memory {} | staged | fix: report this", region.name);
-        };
-        let id = region.id as usize;
-        if self.regions.len() <= id {
-            self.regions.resize(id + 1, None);
-        }
-        self.regions[id] = Some(Known { name: region.name, bytes: region.bytes(), local });
-        if region.id == SIGNALS {
-            self.receiver.targets.signals = Some(local);
-        } else {
-            self.receiver.targets.regions.insert(region.name, local);
+    fn connect(&mut self, device: &dyn Device, share: &dyn Share, peers: &[Words]) -> Result<()> {
+        for (rank, ring) in (0..).zip(std::mem::take(&mut self.rings)) {
+            let Some(index) = ring else { continue };
+            let Some(&[key, bytes]) = peers.get(rank as usize).and_then(|words| words.of(NAME).as_chunks::<8>().0.first_chunk())
+            else {
+                bail!(
+                    RemoteError,
+                    79,
+                    "a peer offered no staging memory | rank {rank} | fix: load the same libginrs on every rank"
+                );
+            };
+            let memory = share.take(rank, [key, bytes].map(u64::from_le_bytes))?;
+            self.sender.add(device, rank, Ring::new(&memory, index, rank)?)?;
         }
         Ok(())
     }
 
+    fn register(&mut self, region: &Region) -> Result<()> {
+        self.regions.register(region, region.name)
+    }
+
     fn deregister(&mut self, region: u32) {
         // Collective calls find nothing here. For one that did not flush, no copy may outlive its memory.
-        for settled in [self.sender.settle(PATIENCE), self.receiver.settle(PATIENCE)] {
-            let error = match settled {
-                Ok(true) => continue,
-                Ok(false) => Error::new(Code::UnhandledCudaError, 79, format!("the device finished nothing for {PATIENCE:?}")),
-                Err(error) => error,
-            };
-            log::error(&failed(error));
+        for drained in [self.sender.drain(), self.receiver.drain()] {
+            drained.unwrap_or_else(|error| log::error(&failed(error)));
         }
-        if let Some(known) = self.regions.get_mut(region as usize).and_then(Option::take) {
-            self.receiver.targets.regions.remove(&known.name);
-        }
+        self.regions.deregister(region);
     }
 
     fn submit(&mut self, work: &Work) -> Result<Submitted> {
         if !self.sender.serves(work.peer) {
-            return self.refuse(work, "peer");
+            return self.regions.refuse(work, "peer");
         }
-        if let Some((offset, _)) = work.signal {
-            let inside = self.known(SIGNALS).is_some_and(|signals| signals.local.at(offset, 8).is_some());
-            if !inside || offset % 8 != 0 {
-                return self.refuse(work, "signal");
-            }
-        }
-        let mut header = Header { bytes: work.bytes, value: None, target: (0, 0), signal: work.signal };
-        let mut payload = None;
-        if work.bytes > 0 {
-            let (region, offset) = work.target;
-            let target = self.known(region).filter(|known| known.bytes >= work.bytes && offset <= known.bytes - work.bytes);
-            let Some(target) = target else { return self.refuse(work, "target") };
-            header.target = (target.name, offset);
-            match work.source {
-                Source::Inline(_) if work.bytes > 8 => return self.refuse(work, "inline value"),
-                Source::Inline(value) => header.value = Some(value.to_le()),
-                Source::Region { .. } if work.bytes > PIECE => return self.refuse(work, "piece"),
-                Source::Region { region, offset } => {
-                    match self.known(region).and_then(|known| known.local.at(offset, work.bytes)) {
-                        Some(from) => payload = Some((from.expose_provenance() as u64, work.bytes)),
-                        None => return self.refuse(work, "source"),
-                    }
-                }
-            }
-        }
+        let (value, payload) = match self.regions.outgoing(work, PIECE)? {
+            Payload::Nothing => (None, None),
+            Payload::Value(value) => (Some(value.to_le()), None),
+            Payload::Memory(from) => (None, Some((from.expose_provenance() as DevPtr, work.bytes))),
+        };
+        let target = (self.regions.key(work.target.0), work.target.1);
+        let header = Header { bytes: work.bytes, value, target, signal: work.signal };
         self.sender.submit(work.peer, &header, payload, work.tag)
     }
 
@@ -179,17 +161,17 @@ impl Transport for Staged {
         if self.stopped {
             return Ok(false);
         }
-        let received = self.receiver.progress().map_err(failed)?;
+        let received = self.receiver.progress(&self.regions).map_err(failed)?;
         let sent = self.sender.progress(done).map_err(failed)?;
         Ok(received | sent)
     }
 
-    fn close(&mut self) {
-        if let Err(error) = self.receiver.settle(PATIENCE) {
-            log::error(&failed(error));
-        }
+    fn close(&mut self, patience: Duration) -> Result<()> {
+        let left = self.land(patience);
+        self.receiver.drain().unwrap_or_else(|error| log::error(&failed(error)));
         self.stopped = true;
         self.receiver.close();
+        left
     }
 
     fn abort(&mut self) {

@@ -12,6 +12,7 @@
 use crate::bail;
 use crate::device::{DevPtr, Physical};
 use crate::error::Result;
+use crate::transport::remote::Header;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -28,40 +29,8 @@ const PAYLOADS: u64 = 8192;
 pub(super) const RING: u64 = PAYLOADS + SLOTS * PIECE;
 const _: () = assert!(HEADERS + SLOTS * 64 <= PAYLOADS);
 
-const VALUE: u64 = 1 << 32;
-const SIGNAL: u64 = 1 << 33;
 /// Which word of a header holds the value.
 const VALUE_WORD: u64 = 5;
-
-/// What a message says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Header {
-    /// Payload bytes; 0 with a signal alone.
-    pub bytes: u64,
-    /// The payload stands in the header.
-    pub value: Option<u64>,
-    /// [`crate::transport::Region::name`] of the target memory, and where in it.
-    pub target: (u64, u64),
-    /// Byte offset in the target's signal memory and what to add.
-    pub signal: Option<(u64, u64)>,
-}
-
-impl Header {
-    fn encode(&self) -> [u64; 6] {
-        let (at, add) = self.signal.unwrap_or_default();
-        let flags = self.value.map_or(0, |_| VALUE) | self.signal.map_or(0, |_| SIGNAL);
-        [self.bytes | flags, self.target.0, self.target.1, at, add, self.value.unwrap_or_default()]
-    }
-
-    /// None for what no sender of ours writes.
-    fn decode([first, name, offset, at, add, value]: [u64; 6]) -> Option<Self> {
-        let bytes = first & u64::from(u32::MAX);
-        let value = (first & VALUE != 0).then_some(value);
-        let most = if value.is_some() { 8 } else { PIECE };
-        let known = first >> 34 == 0 && bytes <= most;
-        known.then_some(Self { bytes, value, target: (name, offset), signal: (first & SIGNAL != 0).then_some((at, add)) })
-    }
-}
 
 /// One ring, as either end has it mapped.
 pub(super) struct Ring {
@@ -134,7 +103,8 @@ impl Ring {
 
     /// The header of message `index`, read once; None if it makes no sense.
     pub fn read_header(&self, index: u64) -> Option<Header> {
-        Header::decode(std::array::from_fn(|i| self.word(header_at(index) + i as u64 * 8).load(Ordering::Relaxed)))
+        let words = std::array::from_fn(|i| self.word(header_at(index) + i as u64 * 8).load(Ordering::Relaxed));
+        Header::decode(words, PIECE)
     }
 
     /// Host address of the payload of message `index`: [`PIECE`] bytes.
@@ -168,26 +138,6 @@ mod tests {
     use super::*;
     use crate::device::Memory;
     use crate::device::cpu::CpuDevice;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn a_header_survives_the_way(
-            bytes in 0..=PIECE, value: Option<u64>, name: u64, offset: u64, signal: Option<(u64, u64)>
-        ) {
-            let bytes = if value.is_some() { bytes.min(8) } else { bytes };
-            let header = Header { bytes, value, target: (name, offset), signal };
-            prop_assert_eq!(Header::decode(header.encode()), Some(header));
-        }
-
-        #[test]
-        fn garbage_is_refused_or_within_bounds(words: [u64; 6]) {
-            if let Some(header) = Header::decode(words) {
-                let most = if header.value.is_some() { 8 } else { PIECE };
-                prop_assert!(header.bytes <= most);
-            }
-        }
-    }
 
     #[test]
     fn rings_lie_beside_each_other() {

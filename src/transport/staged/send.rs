@@ -1,18 +1,19 @@
 //! The sender's end: out of device memory into the target's ring, message by message.
 
-use super::ring::{Header, PIECE, Ring, SLOTS};
+use super::ring::{PIECE, Ring, SLOTS};
 use crate::bail;
 use crate::device::{ControlMemory, Copy, CopyQueue, DevPtr, Device};
 use crate::error::Result;
 use crate::transport::pipeline::Pipeline;
+use crate::transport::remote::Header;
 use crate::transport::{Completion, Submitted};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// A checked payload in this rank's memory.
 pub(super) type Payload = Option<(DevPtr, u64)>;
 
 /// What goes to one peer. Indices only rise; message `i` stands in slot `i % SLOTS`.
-struct Lane {
+struct Outgoing {
     peer: u32,
     ring: Ring,
     /// Where the device puts payloads that it cannot put into the ring itself: the peer's memory is then open to the host only.
@@ -28,7 +29,8 @@ struct Lane {
 
 /// Message `index` to `peer` may go.
 struct Ready {
-    lane: usize,
+    /// Among the sender's peers.
+    number: usize,
     index: u64,
     bytes: u64,
 }
@@ -36,26 +38,26 @@ struct Ready {
 /// All of one rank's outgoing messages.
 pub(super) struct Sender {
     pipeline: Pipeline<Ready>,
-    lanes: Vec<Lane>,
-    /// By peer, an index into `lanes`.
+    peers: Vec<Outgoing>,
+    /// By peer, an index into `peers`.
     by_peer: Vec<Option<usize>>,
 }
 
 impl Sender {
-    /// `rings` are those of this rank in the peers' memories, by peer.
-    pub fn new(device: &dyn Device, queue: Box<dyn CopyQueue>, rings: Vec<Option<Ring>>) -> Result<Self> {
-        let (mut lanes, mut by_peer) = (Vec::new(), vec![None; rings.len()]);
-        for (peer, ring) in rings.into_iter().enumerate() {
-            let Some(ring) = ring else { continue };
-            by_peer[peer] = Some(lanes.len());
-            let bounce = match ring.device_payload(0) {
-                Some(_) => None,
-                None => Some(device.control((SLOTS * PIECE) as usize)?),
-            };
-            let (tags, peer) = ([0; SLOTS as usize], peer as u32);
-            lanes.push(Lane { peer, ring, bounce, next: 0, sent: 0, landed: 0, batch: 0, tags });
-        }
-        Ok(Self { pipeline: Pipeline::new(queue), lanes, by_peer })
+    /// To none of `n` ranks yet.
+    pub fn new(queue: Box<dyn CopyQueue>, n: usize) -> Self {
+        Self { pipeline: Pipeline::new(queue), peers: Vec::new(), by_peer: vec![None; n] }
+    }
+
+    /// From now on to `peer`, too: `ring` is this rank's in its memory.
+    pub fn add(&mut self, device: &dyn Device, peer: u32, ring: Ring) -> Result<()> {
+        let bounce = match ring.device_payload(0) {
+            Some(_) => None,
+            None => Some(device.control((SLOTS * PIECE) as usize)?),
+        };
+        self.by_peer[peer as usize] = Some(self.peers.len());
+        self.peers.push(Outgoing { peer, ring, bounce, next: 0, sent: 0, landed: 0, batch: 0, tags: [0; SLOTS as usize] });
+        Ok(())
     }
 
     /// True if `peer` is reached this way.
@@ -66,52 +68,57 @@ impl Sender {
     /// Takes a message: its header goes now, its payload with the next batch, and the target hears of it behind all earlier.
     pub fn submit(&mut self, peer: u32, header: &Header, payload: Payload, tag: u64) -> Result<Submitted> {
         let Some(number) = self.by_peer.get(peer as usize).copied().flatten() else { return Ok(Submitted::Full) };
-        let lane = &mut self.lanes[number];
+        let to = &mut self.peers[number];
         // Credit also means that the completion was reported, so the tag's place is free.
-        if lane.next - lane.landed == SLOTS {
+        if to.next - to.landed == SLOTS {
             return Ok(Submitted::Full);
         }
-        let index = lane.next;
-        let ready = Ready { lane: number, index, bytes: payload.map_or(0, |(_, bytes)| bytes) };
+        let index = to.next;
+        let ready = Ready { number, index, bytes: payload.map_or(0, |(_, bytes)| bytes) };
         if let Some((from, bytes)) = payload {
             if self.pipeline.place().is_none() {
                 return Ok(Submitted::Full);
             }
-            let to = match &lane.bounce {
+            let at = match &to.bounce {
                 Some(bounce) => bounce.device() + index % SLOTS * PIECE,
-                None => lane.ring.device_payload(index).expect("looked at in new"),
+                None => to.ring.device_payload(index).expect("looked at in new"),
             };
-            lane.ring.write_header(index, header);
-            lane.batch = self.pipeline.push(Copy { from, to, bytes }, ready);
+            to.ring.write_header(index, header);
+            to.batch = self.pipeline.push(Copy { from, to: at, bytes }, ready);
         } else {
-            lane.ring.write_header(index, header);
-            if lane.sent == lane.next {
-                lane.send(&ready);
-            } else if !self.pipeline.follow(lane.batch, ready) {
+            to.ring.write_header(index, header);
+            if to.sent == to.next {
+                to.send(&ready);
+            } else if !self.pipeline.follow(to.batch, ready) {
                 return Ok(Submitted::Full);
             }
         }
-        lane.tags[(index % SLOTS) as usize] = tag;
-        lane.next += 1;
+        to.tags[(index % SLOTS) as usize] = tag;
+        to.next += 1;
         Ok(Submitted::Pending)
+    }
+
+    /// Messages that have not landed, by peer.
+    pub fn unlanded(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
+        self.peers.iter().map(|to| (to.peer, to.next - to.landed))
     }
 
     /// Sends what the device has brought, and reports what has landed.
     pub fn progress(&mut self, done: &mut Vec<Completion>) -> Result<bool> {
-        let lanes = &mut self.lanes;
-        let mut moved = self.pipeline.progress(|ready| lanes[ready.lane].send(&ready))?;
-        for lane in lanes {
-            if lane.landed != lane.next {
-                moved |= lane.collect(done)?;
+        let peers = &mut self.peers;
+        let mut moved = self.pipeline.progress(|ready| peers[ready.number].send(&ready))?;
+        for peer in peers {
+            if peer.landed != peer.next {
+                moved |= peer.reap(done)?;
             }
         }
         Ok(moved)
     }
 
     /// Until the device reads nothing more.
-    pub fn settle(&mut self, patience: Duration) -> Result<bool> {
-        let lanes = &mut self.lanes;
-        self.pipeline.settle(patience, |ready| lanes[ready.lane].send(&ready))
+    pub fn drain(&mut self) -> Result<()> {
+        let peers = &mut self.peers;
+        self.pipeline.drain(|ready| peers[ready.number].send(&ready))
     }
 
     pub fn abandon(&mut self, deadline: Instant) {
@@ -119,7 +126,7 @@ impl Sender {
     }
 }
 
-impl Lane {
+impl Outgoing {
     fn send(&mut self, ready: &Ready) {
         if let Some(bounce) = self.bounce.as_ref().filter(|_| ready.bytes > 0) {
             let offset = (ready.index % SLOTS * PIECE) as usize;
@@ -134,7 +141,7 @@ impl Lane {
         self.ring.send(self.sent);
     }
 
-    fn collect(&mut self, done: &mut Vec<Completion>) -> Result<bool> {
+    fn reap(&mut self, done: &mut Vec<Completion>) -> Result<bool> {
         let taken = if self.ring.is_closed() { self.sent } else { self.ring.taken() };
         if !(self.landed..=self.sent).contains(&taken) {
             bail!(

@@ -4,11 +4,14 @@ use super::ring::SLOTS;
 use super::*;
 use crate::device::cpu::CpuDevice;
 use crate::device::{DevPtr, Memory, Physical, Transfers};
+use crate::error::Code;
+use crate::transport::Source;
 use crate::transport::contract;
 use crate::transport::delayed::Delayed;
 use std::any::Any;
 use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
+use std::time::Duration;
 
 /// Memory of another process as a GPU's process sees it: for the host only.
 struct HostOnly(Arc<dyn Physical>);
@@ -34,6 +37,18 @@ impl Physical for HostOnly {
     }
 }
 
+/// The memories by offer.
+struct Table(Vec<Arc<dyn Physical>>);
+
+impl Share for Table {
+    fn offer(&self, _: &Arc<dyn Physical>) -> Result<[u64; 2]> {
+        unreachable!("the test has made them all")
+    }
+    fn take(&self, _: u32, [at, _]: [u64; 2]) -> Result<Arc<dyn Physical>> {
+        Ok(self.0[at as usize].clone())
+    }
+}
+
 /// A transport for each rank, everyone staging to everyone.
 fn ranks(n: usize, bounce: bool, queue: impl Fn() -> Box<dyn CopyQueue>) -> Vec<Staged> {
     let device = CpuDevice::new(0);
@@ -42,12 +57,16 @@ fn ranks(n: usize, bounce: bool, queue: impl Fn() -> Box<dyn CopyQueue>) -> Vec<
         if bounce { Arc::new(HostOnly(memory.clone())) } else { memory.clone() }
     };
     let rank = |rank: usize| {
-        let paths = Paths {
-            own: memories[rank].clone(),
-            senders: (0..n as u32).collect(),
-            peers: memories.iter().map(|memory| Some((seen(memory), rank))).collect(),
-        };
-        Staged::new(&*device, rank as u32, paths, || Ok(queue())).unwrap()
+        let paths = Paths { own: memories[rank].clone(), senders: (0..n as u32).collect(), peers: vec![Some(rank); n] };
+        let mut staged = Staged::new(rank as u32, paths, || Ok(queue())).unwrap();
+        let words = (0..n as u64).map(|peer| {
+            let mut words = Words::default();
+            words.say(NAME, [peer, 0].into_iter().flat_map(u64::to_le_bytes).collect());
+            words
+        });
+        let share = Table(memories.iter().map(seen).collect());
+        staged.connect(&*device, &share, &words.collect::<Vec<_>>()).unwrap();
+        staged
     };
     (0..n).map(rank).collect()
 }
@@ -236,7 +255,7 @@ fn nobody_waits_for_a_rank_that_has_left() {
         let work = pair.put(64);
         pair.ranks[0].submit(&work).unwrap();
     }
-    pair.ranks[1].close();
+    pair.ranks[1].close(Duration::from_millis(1)).unwrap();
     let mut done = Vec::new();
     let end = Instant::now() + Duration::from_secs(5);
     while done.len() < 20 {

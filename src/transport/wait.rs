@@ -1,0 +1,46 @@
+//! The one loop in which a transport waits.
+#![forbid(unsafe_code)]
+
+use crate::error::{Code, Error, Result};
+use std::time::{Duration, Instant};
+
+/// What a turn of the loop came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::transport) enum Step {
+    /// Nothing is under way.
+    Idle,
+    Moved,
+    Still,
+}
+
+impl Step {
+    pub fn of(moved: bool) -> Self {
+        if moved { Self::Moved } else { Self::Still }
+    }
+}
+
+/// Steps until nothing is under way. False if nothing moved for as long as `patience`.
+pub(in crate::transport) fn wait(patience: Duration, mut step: impl FnMut() -> Result<Step>) -> Result<bool> {
+    let mut since = Instant::now();
+    loop {
+        match step()? {
+            Step::Idle => return Ok(true),
+            Step::Moved => since = Instant::now(),
+            Step::Still if since.elapsed() > patience => return Ok(false),
+            Step::Still => {}
+        }
+        std::hint::spin_loop();
+    }
+}
+
+/// What [`super::Transport::close`] comes to where peers have not landed all: `left` is how much, by peer.
+pub(in crate::transport) fn not_landed(name: &str, left: impl Iterator<Item = (u32, u64)>) -> Error {
+    let left: Vec<(u32, u64)> = left.filter(|(_, n)| *n > 0).collect();
+    let whom: Vec<String> = left.iter().map(|(peer, n)| format!("{n} to rank {peer}")).collect();
+    let text = format!(
+        "puts had not landed when their rank left | {name}, {} | they may be lost | fix: end kernels on all ranks before a \
+         communicator is destroyed; see what keeps that rank",
+        whom.join(", ")
+    );
+    Error { culprit: left.first().map(|(peer, _)| *peer), ..Error::new(Code::RemoteError, 87, text) }
+}

@@ -30,6 +30,7 @@ mod image;
 mod place;
 mod regions;
 mod sets;
+mod sleep;
 
 pub use backend::Backend;
 pub use connect::{Prepared, Registered};

@@ -7,7 +7,7 @@ use super::proxy::Engine;
 use crate::device::Physical;
 use crate::error::{Code, Error, Result};
 use crate::log;
-use crate::transport::{Part, Region, Words};
+use crate::transport::{Part, Region, Transport, Words};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -67,6 +67,16 @@ impl Engine {
         }
         self.regions[id] = Some(region);
         Ok(())
+    }
+
+    /// All of them.
+    pub(super) fn transports(&self) -> impl Iterator<Item = &dyn Transport> {
+        self.carrier.transports.iter().map(|transport| &**transport)
+    }
+
+    /// Before the thread sleeps: true if no transport has anything to do by now. An error shows at the next step.
+    pub(super) fn arm(&mut self) -> bool {
+        self.carrier.transports.iter_mut().all(|transport| transport.arm().unwrap_or(false))
     }
 
     /// Forgets a window; an operation under way in it ends the communicator.

@@ -1,17 +1,20 @@
 //! The thread around [`Engine::step`]: one per device, shared by all communicators of that device.
 //!
 //! On the CPU device a waiting block runs the same step itself, so the thread serves kernels that put and leave, and naps
-//! when nothing has moved for a while: a thread that spins would take the core from the kernels. On CUDA it has a core of its
+//! when nothing has moved for a while: a thread that spins would take the core from the kernels. What a transport has to do ends a nap. On CUDA it has a core of its
 //! own near the GPU ([`place`]) and spins until nothing has moved for long.
+#![forbid(unsafe_code)]
 
 use super::place;
 use super::proxy::Engine;
+use super::sleep::{Bell, Sleep};
 use crate::abort::Abort;
 use crate::device::{Device, Kind};
 use crate::error::{Code, Error, Result};
 use crate::process::{self, Joinable};
-use crate::sync::{Condvar, Mutex, MutexGuard, PerProcess};
+use crate::sync::{Mutex, MutexGuard, PerProcess};
 use crate::{config, log, panic};
+use rustix::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -24,12 +27,22 @@ pub struct Pump {
     stopped: AtomicBool,
     /// Somebody has waited for a step in vain.
     stuck: AtomicBool,
+    /// Copies of the transports', so that none is another file's by the time a sleeper lets go of it.
+    descriptors: Vec<OwnedFd>,
 }
 
 impl Pump {
     /// Wraps the `engine` of rank `rank`, which raises `abort`.
     pub fn new(engine: Engine, rank: u32, abort: Arc<Abort>) -> Self {
-        Self { engine: Mutex::new(engine), abort, rank, stopped: AtomicBool::new(false), stuck: AtomicBool::new(false) }
+        // Without one the thread only naps: slower, not wrong.
+        let descriptors = engine.transports().filter_map(|transport| transport.descriptor()?.try_clone_to_owned().ok()).collect();
+        let (stopped, stuck) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { engine: Mutex::new(engine), abort, rank, stopped, stuck, descriptors }
+    }
+
+    /// What wakes a thread that sleeps for this engine.
+    pub(super) fn descriptors(&self) -> &[OwnedFd] {
+        &self.descriptors
     }
 
     /// One step, unless another thread is in one. True if anything moved.
@@ -88,6 +101,12 @@ impl Pump {
         }
     }
 
+    /// Before its thread sleeps: true if no transport has anything to do by now, or somebody else sees to it.
+    fn arm(&self) -> bool {
+        let Some(mut engine) = self.engine.try_lock() else { return true };
+        self.stopped.load(Ordering::Relaxed) || engine.arm()
+    }
+
     /// `Err(cause)` once the communicator is aborted.
     pub fn check(&self) -> Result<()> {
         self.abort.check()
@@ -139,7 +158,8 @@ struct Common {
     members: Mutex<Members>,
     /// Rises with each change of `members`, under its lock; read without.
     version: AtomicU64,
-    changed: Condvar,
+    /// Rung behind each of them.
+    bell: Bell,
 }
 
 impl Common {
@@ -147,7 +167,7 @@ impl Common {
         let mut members = self.members.lock();
         change(&mut members);
         self.version.fetch_add(1, Ordering::Release);
-        self.changed.notify_all();
+        self.bell.ring();
     }
 
     fn version(&self) -> u64 {
@@ -177,12 +197,12 @@ impl ProxyThread {
         let common = Arc::new(Common {
             members: Mutex::new(Members { pumps: Vec::new(), quit: false }),
             version: AtomicU64::new(0),
-            changed: Condvar::new(),
+            bell: Bell::new()?,
         });
         let (body, orphans, theirs) = (common.clone(), common.clone(), device.clone());
         let handle = Joinable::start(
             &format!("ginrs gin {}", device.ordinal()),
-            move || run(&body, theirs.as_ref()),
+            move || run(&body, theirs.as_ref(), Idle::of(theirs.kind())),
             move |error| orphans.members.lock().pumps.iter().for_each(|pump| _ = pump.abort.raise(error.clone())),
         )?;
         let thread = Arc::new(Self { common, handle: Some(handle), owner: std::process::id() });
@@ -214,15 +234,15 @@ impl Drop for ProxyThread {
 }
 
 /// The loop around the step. While anything moves it takes no lock but the engines' and looks at no clock.
-fn run(common: &Common, device: &dyn Device) {
+fn run(common: &Common, device: &dyn Device, idle: Idle) {
     log::set_device(device.ordinal());
     place::pin(device);
     if let Err(error) = device.bind_thread() {
         // Slower calls, no more; what is really wrong shows at the first of them.
         log::error(&error);
     }
-    let idle = Idle::of(device.kind());
     let mut pumps: Vec<Arc<Pump>> = Vec::new();
+    let mut sleep = None;
     let mut version = 0;
     let mut still = 0u32;
     let mut last_kernel = Instant::now();
@@ -244,10 +264,15 @@ fn run(common: &Common, device: &dyn Device) {
             }
             version = common.version();
             pumps.clone_from(&members.pumps);
+            drop(members);
+            common.bell.still();
+            // Without one it naps: slower, not wrong.
+            sleep = Sleep::new(&common.bell, &pumps).inspect_err(log::error).ok();
             still = 0;
             continue;
         }
         if moved {
+            sleep.iter_mut().for_each(Sleep::moved);
             still = 0;
             continue;
         }
@@ -266,9 +291,96 @@ fn run(common: &Common, device: &dyn Device) {
         }
         let doubled = idle.naps.0 * (1 << (still - idle.spins - idle.yields).min(10));
         let nap = if quiet { idle.quiet } else { doubled.min(idle.naps.1) };
-        let mut members = common.members.lock();
-        if common.version() == version {
-            common.changed.wait_for(&mut members, nap);
+        match &mut sleep {
+            Some(sleep) if pumps.iter().all(|pump| pump.arm()) => sleep.sleep(nap),
+            _ => std::thread::sleep(nap.min(idle.naps.0)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::context::{Context, Shape, Words};
+    use super::super::proxy::Routes;
+    use super::*;
+    use crate::device::ControlMemory;
+    use crate::device::cpu::CpuDevice;
+    use crate::seq::Seq;
+    use crate::transport::{Capabilities, Completion, Region, Submitted, Transport, Work};
+    use rustix::event::{EventfdFlags, eventfd};
+    use rustix::fd::{AsFd, BorrowedFd};
+
+    /// Something comes when its descriptor is written to.
+    struct Eventful {
+        descriptor: Arc<OwnedFd>,
+        seen: Arc<Mutex<Option<Instant>>>,
+    }
+
+    impl Transport for Eventful {
+        fn capabilities(&self) -> Capabilities {
+            Capabilities { polled: true, ..Capabilities::of("eventful", 8) }
+        }
+        fn register(&mut self, _: &Region) -> Result<()> {
+            Ok(())
+        }
+        fn deregister(&mut self, _: u32) {}
+        fn submit(&mut self, _: &Work) -> Result<Submitted> {
+            Ok(Submitted::Done)
+        }
+        fn progress(&mut self, _: &mut Vec<Completion>) -> Result<bool> {
+            let came = rustix::io::read(&*self.descriptor, &mut [0; 8]).is_ok();
+            if came {
+                *self.seen.lock() = Some(Instant::now());
+            }
+            Ok(came)
+        }
+        fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+            Some(self.descriptor.as_fd())
+        }
+        fn abort(&mut self) {}
+    }
+
+    /// A thread whose naps last an hour is awake at once when a transport has something to do, and when it is to end.
+    #[test]
+    fn a_transport_wakes_the_thread() {
+        let device: Arc<dyn Device> = CpuDevice::new(0);
+        let (descriptor, seen) = (Arc::new(eventfd(0, EventfdFlags::NONBLOCK).unwrap()), Arc::new(Mutex::new(None)));
+        let abort = Arc::new(Abort::new(ControlMemory::anonymous(4096).unwrap()));
+        let shape = Shape { n_ranks: 1, depth: 2, signals: 1, counters: 1, start: Seq(0) };
+        let (contexts, _images) = Context::build(&*device, shape, vec![Arc::new(Words::Foreign)], &abort).unwrap();
+        let transport = Eventful { descriptor: descriptor.clone(), seen: seen.clone() };
+        let routes = Routes { transports: vec![Box::new(transport)], by_peer: vec![0] };
+        let pump = Arc::new(Pump::new(Engine::new(0, contexts, routes, abort.clone(), 1), 0, abort));
+        let common = Common {
+            members: Mutex::new(Members { pumps: vec![pump], quit: false }),
+            version: AtomicU64::new(1),
+            bell: Bell::new().unwrap(),
+        };
+        let hour = Duration::from_secs(3600);
+        let idle = Idle { spins: 8, yields: 8, naps: (hour, hour), quiet: hour };
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| run(&common, &*device, idle));
+            let mut times = Vec::new();
+            let end = Instant::now() + Duration::from_secs(20);
+            // On a busy machine most take longer: some must not.
+            while times.len() < 50 || (!times.iter().any(|took| *took <= Duration::from_micros(100)) && Instant::now() < end) {
+                std::thread::sleep(Duration::from_millis(5));
+                let ready = Instant::now();
+                rustix::io::write(&*descriptor, &1u64.to_ne_bytes()).unwrap();
+                let took = loop {
+                    if let Some(at) = seen.lock().take() {
+                        break at.duration_since(ready);
+                    }
+                    assert!(Instant::now() < end, "asleep though something has come");
+                    std::thread::yield_now();
+                };
+                times.push(took);
+            }
+            times.sort();
+            println!("awake after {:?}, median {:?} of {}", times[0], times[times.len() / 2], times.len());
+            assert!(times[0] <= Duration::from_micros(100), "{:?}", times[0]);
+            common.change(|members| members.quit = true);
+            thread.join().unwrap();
+        });
     }
 }

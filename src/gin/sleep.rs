@@ -1,0 +1,71 @@
+//! How the proxy thread sleeps: until a transport has something to do, its communicators change, or a nap is over.
+#![forbid(unsafe_code)]
+
+use super::thread::Pump;
+use crate::error::{Code, Error, Result};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll};
+use rustix::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// So often in a row a sleep may end for nothing; then a descriptor that is always ready costs naps, not a core.
+const IN_VAIN: u32 = 64;
+
+/// Ends the sleep of a thread, also one that begins later.
+pub(super) struct Bell(OwnedFd);
+
+impl Bell {
+    pub fn new() -> Result<Self> {
+        Ok(Self(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(failed)?))
+    }
+
+    pub fn ring(&self) {
+        // Only a counter that has not been looked at for 2^64 rings would be full.
+        let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
+    }
+
+    pub fn still(&self) {
+        let _ = rustix::io::read(&self.0, &mut [0; 8]);
+    }
+}
+
+/// What ends the sleep of one thread.
+pub(super) struct Sleep {
+    set: OwnedFd,
+    in_vain: u32,
+}
+
+impl Sleep {
+    /// Ended by `bell` and by the transports of `pumps`.
+    pub fn new(bell: &Bell, pumps: &[Arc<Pump>]) -> Result<Self> {
+        let set = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed)?;
+        for descriptor in std::iter::once(&bell.0).chain(pumps.iter().flat_map(|pump| pump.descriptors())) {
+            epoll::add(&set, descriptor, epoll::EventData::new_u64(0), epoll::EventFlags::IN).map_err(failed)?;
+        }
+        Ok(Self { set, in_vain: 0 })
+    }
+
+    /// Something has moved: the last sleep was not ended in vain.
+    pub fn moved(&mut self) {
+        self.in_vain = 0;
+    }
+
+    /// Sleeps, for `nap` at the longest.
+    pub fn sleep(&mut self, nap: Duration) {
+        if self.in_vain > IN_VAIN {
+            return std::thread::sleep(nap.min(Duration::from_millis(1)));
+        }
+        // Not epoll_wait: it counts in milliseconds.
+        let nap = Timespec { tv_sec: nap.as_secs() as i64, tv_nsec: nap.subsec_nanos().into() };
+        let ready = poll(&mut [PollFd::new(&self.set.as_fd(), PollFlags::IN)], Some(&nap));
+        self.in_vain = if ready == Ok(0) { 0 } else { self.in_vain + 1 };
+    }
+}
+
+fn failed(error: rustix::io::Errno) -> Error {
+    Error::new(
+        Code::SystemError,
+        89,
+        format!("the proxy thread has nothing to sleep on | eventfd, epoll | {error} | fix: raise `ulimit -n`"),
+    )
+}

@@ -6,6 +6,7 @@ unit=(cargo test -q -p ginrs -p ginrs-cpu -p ginrs-tools -p header-gen -p mock-d
 step deps scripts/deps.sh
 step generated-files cargo run -q -p header-gen -- check
 step docs scripts/check-docs.py
+step dependencies scripts/check-deps.py
 step build-unit "${unit[@]}" --no-run
 step unit "${unit[@]}" --lib --bins
 step integration "${unit[@]}" --test '*'

@@ -1,7 +1,7 @@
 //! The end of the process through exit(): who says goodbye, and how service threads leave the driver before it is shut down.
 
 use crate::error::Error;
-use crate::sync::{Found, PerProcess};
+use crate::sync::{OnceBox, PerProcess};
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -50,7 +50,7 @@ impl Drop for AtWork {
 /// driver's.
 pub fn watch_exit(goodbye: fn(i32)) {
     static OWNER: AtomicU32 = AtomicU32::new(0);
-    static GOODBYE: Found<fn(i32)> = Found::new();
+    static GOODBYE: OnceBox<fn(i32)> = OnceBox::new();
     extern "C" fn at_exit(status: c_int, _: *mut c_void) {
         if OWNER.load(Ordering::Relaxed) != std::process::id() {
             return; // a forked child has no such threads, and its parent's communicators are not its own
@@ -69,7 +69,7 @@ pub fn watch_exit(goodbye: fn(i32)) {
             crate::log::error(&error);
         }
     }
-    GOODBYE.get_or(|| goodbye);
+    GOODBYE.get_or_init(|| Box::new(goodbye));
     if OWNER.swap(std::process::id(), Ordering::Relaxed) == 0 {
         stay_loaded(at_exit as *const c_void);
         // SAFETY: of the C library: the handler gets the status and the pointer. It touches statics only, and its code stays.

@@ -4,7 +4,7 @@ use super::runtime::{self, symbol};
 use crate::bail;
 use crate::device::kernels::{EVENTS, Events, Kernels, Launch, Order, Stream, captured};
 use crate::error::Result;
-use crate::sync::Found;
+use crate::sync::OnceBox;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ functions! {
 }
 
 /// Looked for until they are there.
-static FOUND: Found<Functions> = Found::new();
+static FOUND: OnceBox<Functions> = OnceBox::new();
 
 /// The caller's next cudaGetLastError tells nothing of what went wrong in here.
 fn forget_error() {
@@ -79,7 +79,7 @@ impl CpuKernels {
             return Ok(Self { functions, ordinal });
         }
         match Functions::load() {
-            Ok(functions) => Ok(Self { functions: FOUND.get_or(|| functions), ordinal }),
+            Ok(functions) => Ok(Self { functions: FOUND.get_or_init(|| Box::new(functions)), ordinal }),
             Err(missing) => bail!(
                 InvalidUsage,
                 90,

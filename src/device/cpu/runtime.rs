@@ -1,7 +1,7 @@
 //! The stand-in CUDA runtime (libginrs_cpu.so), if this process has it: the Rust twin of `ginrs_cpu/library.h`.
 
 use crate::device::Targets;
-use crate::sync::Found;
+use crate::sync::OnceBox;
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::Arc;
 
@@ -68,7 +68,7 @@ pub unsafe fn symbol<F: Copy>(name: &CStr) -> Option<F> {
 
 /// The stand-in, looked for until it is found (a program may load it after us).
 pub fn find() -> Option<&'static Runtime> {
-    static FOUND: Found<Runtime> = Found::new();
+    static FOUND: OnceBox<Runtime> = OnceBox::new();
     if let Some(found) = FOUND.get() {
         return Some(found);
     }
@@ -79,7 +79,7 @@ pub fn find() -> Option<&'static Runtime> {
     if table.version < VERSION || (table.bytes as usize) < size_of::<Table>() {
         return None;
     }
-    Some(FOUND.get_or(|| Runtime(table)))
+    Some(FOUND.get_or_init(|| Box::new(Runtime(table))))
 }
 
 impl Runtime {

@@ -6,7 +6,7 @@ use super::stream::RawStream;
 use crate::device::{ControlMemory, Copy, CopyQueue, Memory, Word};
 use crate::error::Result;
 use crate::log;
-use crate::sync::Found;
+use crate::sync::OnceBox;
 use cudarc::driver::sys::{CUdeviceptr, CUevent, CUstream};
 use std::collections::VecDeque;
 use std::ffi::{c_int, c_uint};
@@ -52,8 +52,8 @@ enum Batch {
 }
 
 fn batch() -> Option<Batch> {
-    static FOUND: Found<Option<Batch>> = Found::new();
-    *FOUND.get_or(|| {
+    static FOUND: OnceBox<Option<Batch>> = OnceBox::new();
+    let find = || {
         let driver = driver().ok()?;
         let newest = driver.newer(c"cuMemcpyBatchAsync", 13000);
         if !newest.is_null() {
@@ -63,7 +63,8 @@ fn batch() -> Option<Batch> {
         let older = driver.newer(c"cuMemcpyBatchAsync", 12080);
         // SAFETY: the signature of CUDA 12.8.
         (!older.is_null()).then(|| Batch::Of12(unsafe { std::mem::transmute::<*mut std::ffi::c_void, BatchOf12>(older) }))
-    })
+    };
+    *FOUND.get_or_init(|| Box::new(find()))
 }
 
 /// One entry of cuStreamBatchMemOp: CU_STREAM_MEM_OP_WRITE_VALUE_32 or _64. The union is six 8-byte words long.
@@ -87,12 +88,13 @@ impl MemOp {
 type MemOps = unsafe extern "C" fn(CUstream, c_uint, *mut MemOp, c_uint) -> c_int;
 
 fn mem_ops() -> Option<MemOps> {
-    static FOUND: Found<Option<MemOps>> = Found::new();
-    *FOUND.get_or(|| {
+    static FOUND: OnceBox<Option<MemOps>> = OnceBox::new();
+    let find = || {
         let found = driver().ok()?.newer(c"cuStreamBatchMemOp", 12000);
         // SAFETY: the signature that CUDA 12.0 gives this name (cuStreamBatchMemOp_v2), with a twin of its array's entries.
         (!found.is_null()).then(|| unsafe { std::mem::transmute::<*mut std::ffi::c_void, MemOps>(found) })
-    })
+    };
+    *FOUND.get_or_init(|| Box::new(find()))
 }
 
 /// Looks at the word between two looks at the stream itself, which costs a driver call: only it tells of a failed copy.

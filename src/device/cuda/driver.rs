@@ -5,7 +5,7 @@
 //! number as result; that their parameters are cudarc's is checked when this file is compiled.
 
 use crate::error::{Code, Error, Result};
-use crate::sync::Found;
+use crate::sync::OnceBox;
 use cudarc::driver::sys;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use sys::{
@@ -158,8 +158,8 @@ pub struct Driver {
 
 /// The driver, or why there is none: the answer of the first call.
 pub fn driver() -> Result<&'static Driver> {
-    static DRIVER: Found<Result<Driver>> = Found::new();
-    DRIVER.get_or(load).as_ref().map_err(Clone::clone)
+    static DRIVER: OnceBox<Result<Driver>> = OnceBox::new();
+    DRIVER.get_or_init(|| Box::new(load())).as_ref().map_err(Clone::clone)
 }
 
 fn absent(what: &str, measured: &str, fix: &str) -> Error {

@@ -68,6 +68,35 @@ fn bad_values_are_one_line_each_where_warnings_go() {
     }
 }
 
+/// What a program hears of the library through `tracing`.
+#[derive(Clone, Default)]
+struct Heard(std::sync::Arc<std::sync::Mutex<Vec<String>>>);
+
+impl<S: tracing::Subscriber> tracing_subscriber::Layer<S> for Heard {
+    fn on_event(&self, event: &tracing::Event<'_>, _: tracing_subscriber::layer::Context<'_, S>) {
+        let about = event.metadata();
+        self.0.lock().unwrap().push(format!("{} {} {}", about.level(), about.target(), about.file().unwrap()));
+    }
+}
+
+/// Also where NCCL_DEBUG asks for no line; and one that is not attached hears nothing and keeps its filters.
+#[test]
+fn a_subscriber_of_the_program_hears_the_library_if_it_is_attached() {
+    use tracing::level_filters::LevelFilter;
+    use tracing_subscriber::layer::{Layer, SubscriberExt};
+    let registry = tracing_subscriber::registry::Registry::default;
+    let (own, attached) = (Heard::default(), Heard::default());
+    tracing::dispatcher::set_global_default(registry().with(own.clone().with_filter(LevelFilter::WARN)).into()).unwrap();
+    let most = LevelFilter::current();
+    ginrs::info!(INIT, "nobody hears it");
+    assert_eq!(LevelFilter::current(), most);
+    ginrs::log::attach(tracing::Dispatch::new(registry().with(attached.clone())));
+    ginrs::info!(NET, "of {}", 1);
+    ginrs::log::error(&ginrs::error::Error::new(ginrs::error::Code::InternalError, 1, "planted by a test"));
+    assert_eq!(*attached.0.lock().unwrap(), ["INFO ginrs::NET tests/settings.rs", "WARN ginrs src/log/mod.rs"]);
+    assert!(own.0.lock().unwrap().is_empty());
+}
+
 /// A log file that is a FIFO nobody reads would hold up the first line for ever.
 #[test]
 fn a_log_file_that_blocks_is_not_opened() {

@@ -39,7 +39,7 @@ pub const TABLE: &[Var] = &[
     row("NCCL_DEBUG", Name(&LEVEL_NAMES), "log level; unset: warnings only, on stderr"),
     row(
         "NCCL_DEBUG_SUBSYS",
-        Names(&SUBSYSTEMS),
+        Names(SUBSYSTEMS),
         "subsystems whose INFO lines are printed, comma-separated; ^ in front: all but these; default INIT,BOOTSTRAP,ENV",
     ),
     row("NCCL_DEBUG_FILE", Text, "file for log lines; %h is the host name, %p the process id"),

@@ -18,44 +18,20 @@ pub const LEVELS: [Level; 6] = [Level::None, Level::Version, Level::Warn, Level:
 /// Their names, as NCCL_DEBUG has them.
 pub const LEVEL_NAMES: [&str; 6] = ["NONE", "VERSION", "WARN", "INFO", "ABORT", "TRACE"];
 
-/// Names of NCCL_DEBUG_SUBSYS, in NCCL's order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, clippy::upper_case_acronyms)]
-pub enum Subsys {
-    INIT,
-    COLL,
-    P2P,
-    SHM,
-    NET,
-    GRAPH,
-    TUNING,
-    ENV,
-    ALLOC,
-    CALL,
-    PROXY,
-    NVLS,
-    BOOTSTRAP,
-    REG,
-    PROFILE,
-    RAS,
+macro_rules! subsystems {
+    ($($name:ident)*) => {
+        /// A part of the library, as NCCL_DEBUG_SUBSYS names it, in NCCL's order.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[allow(missing_docs, clippy::upper_case_acronyms)]
+        pub enum Subsys {
+            $($name),*
+        }
+
+        /// Their names.
+        pub const SUBSYSTEMS: &[&str] = &[$(stringify!($name)),*];
+        /// Their names in `tracing`.
+        pub const TARGETS: &[&str] = &[$(concat!("ginrs::", stringify!($name))),*];
+    };
 }
 
-/// The names of [`Subsys`].
-pub const SUBSYSTEMS: [&str; 16] = [
-    "INIT",
-    "COLL",
-    "P2P",
-    "SHM",
-    "NET",
-    "GRAPH",
-    "TUNING",
-    "ENV",
-    "ALLOC",
-    "CALL",
-    "PROXY",
-    "NVLS",
-    "BOOTSTRAP",
-    "REG",
-    "PROFILE",
-    "RAS",
-];
+subsystems!(INIT COLL P2P SHM NET GRAPH TUNING ENV ALLOC CALL PROXY NVLS BOOTSTRAP REG PROFILE RAS);

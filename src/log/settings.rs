@@ -2,10 +2,8 @@
 
 #![forbid(unsafe_code)]
 
-use super::{Level, sink};
-use crate::config;
 use crate::sync::PerProcess;
-use crate::{hint, info};
+use crate::{config, event, hint, info};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Says once per process what was set and from where (NCCL_DEBUG=INFO), and warns of what cannot be meant.
@@ -15,10 +13,7 @@ pub fn report() {
     if SAID.get(AtomicBool::default).swap(true, Ordering::AcqRel) {
         return;
     }
-    let sink = sink();
-    if !sink.to_stderr && sink.level.load(Ordering::Relaxed) >= Level::Version as u8 {
-        sink.write(&format!("NCCL version 2.28.9 (ginrs {})\n", env!("CARGO_PKG_VERSION")));
-    }
+    event!(Version, None, "NCCL version 2.28.9 (ginrs {})", env!("CARGO_PKG_VERSION"));
     for complaint in config::complaints() {
         hint!("{complaint}");
     }

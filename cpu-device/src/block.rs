@@ -14,9 +14,10 @@ use corosensei::{Coroutine, CoroutineResult, Yielder};
 use crate::barrier::Barrier;
 use crate::config::MAX_BLOCK_THREADS;
 use crate::error::Code;
-use crate::grid::{Dim3, Grid, Place};
+use crate::grid::Grid;
+use crate::launch::{Dim3, Place};
 use crate::mbarrier::Mbarriers;
-use crate::pace::Pace;
+use crate::pace::{Pace, busy};
 use crate::stack::{Cache, Limit, RedZone, Stack};
 use crate::thread::{ThreadView, Variables};
 use crate::warp::{Warp, bits};
@@ -43,6 +44,14 @@ pub(crate) enum State {
     OnItsWay,
     Gave(Switch),
     Exited,
+}
+
+/// How a block's run came to its end.
+pub enum Outcome {
+    /// All threads have exited, or the kernel has failed.
+    Over,
+    /// None of its threads can go on.
+    Stuck,
 }
 
 type Fiber = Coroutine<(), Switch, (), Stack>;
@@ -129,20 +138,21 @@ impl Block {
         block
     }
 
-    /// Runs block number `index` of `grid` to its end, or until the grid fails.
-    pub fn run(&self, grid: &Arc<Grid>, index: u64) {
+    /// Runs block number `index` of `grid` until it is over or stuck, or the grid fails; [`Block::end`] has to follow.
+    /// `recruit` asks for up to so many more blocks of the grid to be begun, and says whether there is room for them.
+    pub fn run(&self, grid: &Arc<Grid>, index: u64, recruit: &dyn Fn(u64) -> bool) -> Outcome {
         self.begin(grid, index);
         let threads = self.live.get();
         for thread in 0..threads {
-            if grid.failed() || self.start(thread).is_err() {
+            if grid.failed() {
                 break;
             }
+            self.start(thread);
         }
         self.starting.set(false);
         self.leave();
-        grid.start_together(u64::from(threads), self.live.get() > 0);
-        self.schedule(grid);
-        self.end();
+        grid.start_together(u64::from(threads), self.live.get() > 0, recruit);
+        self.schedule(grid, recruit)
     }
 
     fn begin(&self, grid: &Arc<Grid>, index: u64) {
@@ -184,18 +194,7 @@ impl Block {
             });
         }
         for (linear, slot) in (0..threads).zip(slots.iter_mut()) {
-            *slot.view.get_mut() = ThreadView {
-                thread: launch.block.at(u64::from(linear)),
-                block: Dim3::default(),
-                block_dim: launch.block,
-                grid_dim: launch.grid,
-                linear,
-                lane: linear % 32,
-                warp: linear / 32,
-                shared_bytes: launch.shared_bytes,
-                device: grid.device.id,
-                reserved: 0,
-            };
+            *slot.view.get_mut() = ThreadView::of(launch, linear, grid.device.id);
         }
         self.warps.borrow_mut().resize_with(threads.div_ceil(32) as usize, Warp::default);
         self.shape.set(launch.block);
@@ -233,13 +232,10 @@ impl Block {
         *self.grid.borrow_mut() = None;
     }
 
-    fn start(&self, thread: u32) -> Result<(), Code> {
+    fn start(&self, thread: u32) {
         let stack = match self.stacks.borrow_mut().take() {
             Ok(stack) => stack,
-            Err(code) => {
-                self.with_grid(|grid| grid.fail(code, &format!("{} failed", grid.launch.describe())));
-                return Err(code);
-            }
+            Err(code) => return self.with_grid(|grid| grid.fail(code, &format!("{} failed", grid.launch.describe()))),
         };
         let (invoke, packed) = self.with_grid(|grid| (grid.launch.invoke, grid.launch.packed.data()));
         let yielder = {
@@ -259,7 +255,6 @@ impl Block {
             }
         });
         self.resume(thread, fiber);
-        Ok(())
     }
 
     fn resume(&self, thread: u32, mut fiber: Fiber) {
@@ -304,40 +299,49 @@ impl Block {
         }
     }
 
-    fn schedule(&self, grid: &Arc<Grid>) {
+    fn schedule(&self, grid: &Grid, recruit: &dyn Fn(u64) -> bool) -> Outcome {
         while self.live.get() > 0 && !grid.failed() {
             let next = self.ready.borrow_mut().pop_front();
             if let Some(thread) = next {
                 let fiber = self.slots.borrow()[thread as usize].fiber.take().expect("a ready thread has a fiber");
                 self.resume(thread, fiber);
                 if self.pace.is_round_over(self.ready.borrow().len() as u32) {
-                    self.rest(grid);
+                    self.rest(grid, recruit);
                 }
             } else if let Some(generation) = self.generation.get() {
                 if grid.passed(generation) {
                     self.leave_grid_sync();
                 } else {
                     self.pace.polled(false);
-                    self.rest(grid);
+                    self.rest(grid, recruit);
                 }
             } else if self.expire_mbarrier_waits(true) {
                 self.pace.polled(false);
-                self.rest(grid);
+                self.rest(grid, recruit);
             } else {
-                grid.fail(Code::LAUNCH_FAILURE, &crate::deadlock::describe(self, grid));
+                return Outcome::Stuck;
             }
         }
+        Outcome::Over
     }
 
     /// All threads of the block have had a turn: the device's progress steps and the other OS threads get one.
-    fn rest(&self, grid: &Grid) {
+    fn rest(&self, grid: &Grid, recruit: &dyn Fn(u64) -> bool) {
         self.leave();
         self.expire_mbarrier_waits(false);
-        grid.device.pool.grow(grid);
+        if !recruit(1) {
+            grid.note_stall();
+        }
         if grid.device.run_progress() {
             self.pace.moved();
         }
-        self.pace.rest(crate::pool::busy());
+        self.pace.rest(busy());
+    }
+
+    /// Lets waits for mbarriers say "not yet"; false: none of them has had a reason to go on for long.
+    fn expire_mbarrier_waits(&self, none_ready: bool) -> bool {
+        let expired = self.mbarriers.borrow_mut().expire(none_ready, self.live.get());
+        expired.map(|threads| self.make_ready(threads.into_iter())).is_some()
     }
 
     /// What runs next on this OS thread is no CUDA thread.

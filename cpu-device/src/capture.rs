@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
+use crate::device::Device;
 use crate::error::{Code, Result, refuse};
-use crate::stream::{Stream, Task, Work};
+use crate::task::{Task, Work};
 
 /// One piece of work and the nodes before it.
 #[derive(Clone)]
@@ -100,6 +101,36 @@ impl Capture {
         self.shared.lock().invalid = true;
     }
 
+    /// The handle of the stream that began it.
+    pub fn origin(&self) -> usize {
+        self.shared.lock().origin
+    }
+
+    /// Whether both streams are captured into the same graph.
+    pub fn is_shared_with(&self, other: &Capture) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
+    /// What was captured.
+    ///
+    /// # Errors
+    /// `StreamCaptureInvalidated`; `StreamCaptureUnjoined` if work of a stream that joined is not waited for by the origin.
+    pub fn finish(&self) -> Result<Graph> {
+        let shared = self.shared.lock();
+        if shared.invalid {
+            return Err(Code::STREAM_CAPTURE_INVALIDATED);
+        }
+        let graph = shared.graph.clone();
+        if shared.joined > 0 && graph.reached_from(&self.frontier) < graph.nodes.len() {
+            return refuse(
+                Code::STREAM_CAPTURE_UNJOINED,
+                "a stream that joined the capture has work that the first stream does not wait for\n\
+                 fix: cudaEventRecord on it, then cudaStreamWaitEvent on the first stream, before cudaStreamEndCapture",
+            );
+        }
+        Ok(graph)
+    }
+
     /// A number that no other capture has.
     pub fn id(&self) -> u64 {
         self.shared.lock().id
@@ -109,40 +140,6 @@ impl Capture {
     pub fn is_valid(&self) -> bool {
         !self.shared.lock().invalid
     }
-}
-
-/// `cudaStreamEndCapture`: what was captured. All streams that joined are free again.
-///
-/// # Errors
-/// `StreamCaptureUnmatched` on a stream that did not begin it, `StreamCaptureInvalidated`, `StreamCaptureUnjoined` if work
-/// of a stream that joined is not waited for by the origin.
-pub fn end(stream: &Stream, others: &[Arc<Stream>]) -> Result<Graph> {
-    let Some(capture) = stream.capture.lock().take() else {
-        return refuse(Code::STREAM_CAPTURE_UNMATCHED, "cudaStreamEndCapture on a stream that is not captured");
-    };
-    if capture.shared.lock().origin != stream.handle {
-        *stream.capture.lock() = Some(capture);
-        return refuse(Code::STREAM_CAPTURE_UNMATCHED, "the capture began on another stream: end it there");
-    }
-    for other in others {
-        let mut part = other.capture.lock();
-        if part.as_ref().is_some_and(|part| Arc::ptr_eq(&part.shared, &capture.shared)) {
-            *part = None;
-        }
-    }
-    let shared = capture.shared.lock();
-    if shared.invalid {
-        return Err(Code::STREAM_CAPTURE_INVALIDATED);
-    }
-    let graph = shared.graph.clone();
-    if shared.joined > 0 && graph.reached_from(&capture.frontier) < graph.nodes.len() {
-        return refuse(
-            Code::STREAM_CAPTURE_UNJOINED,
-            "a stream that joined the capture has work that the first stream does not wait for\n\
-             fix: cudaEventRecord on it, then cudaStreamWaitEvent on the first stream, before cudaStreamEndCapture",
-        );
-    }
-    Ok(graph)
 }
 
 impl Graph {
@@ -168,22 +165,16 @@ impl Graph {
         reached.iter().filter(|&&r| r).count()
     }
 
-    /// Runs the graph as one piece of work of `stream`.
-    ///
-    /// # Errors
-    /// As [`Stream::enqueue`].
-    pub fn launch(&self, stream: &Arc<Stream>) -> Result {
-        let begin = stream.enqueue(Work::Point, &[])?;
+    /// Its work as tasks of `device`, which begin behind `first` once they are submitted.
+    pub fn tasks(&self, device: &'static Device, first: &Arc<Task>) -> Vec<Arc<Task>> {
         let mut tasks: Vec<Arc<Task>> = Vec::with_capacity(self.nodes.len());
         for node in &self.nodes {
-            let task = Task::new(stream.device, node.work.clone());
-            task.after(&begin);
+            let task = Task::new(device, node.work.clone());
+            task.after(first);
             node.after.iter().for_each(|&before| task.after(&tasks[before]));
             tasks.push(task);
         }
-        let end = stream.enqueue(Work::Point, &tasks);
-        tasks.into_iter().for_each(Task::submit);
-        end.map(drop)
+        tasks
     }
 }
 

@@ -9,8 +9,6 @@ use parking_lot::RwLock;
 
 use crate::config::config;
 use crate::error::{Code, Result, report};
-use crate::pool::Pool;
-use crate::stream::Streams;
 
 /// A progress step of libginrs (library.h): must not block; nonzero when it moved something.
 pub type StepFn = unsafe extern "C" fn(*mut c_void) -> i32;
@@ -29,10 +27,6 @@ unsafe impl Sync for Step {}
 pub struct Device {
     /// Its ordinal.
     pub id: i32,
-    /// Its block threads.
-    pub pool: Pool,
-    /// Its streams.
-    pub streams: Streams,
     sticky: AtomicI32,
     running: AtomicI32,
     steps: RwLock<Vec<Step>>,
@@ -59,8 +53,6 @@ pub fn all() -> &'static [Device] {
         (0..config().devices as i32)
             .map(|id| Device {
                 id,
-                pool: Pool::default(),
-                streams: Streams::default(),
                 sticky: AtomicI32::new(0),
                 running: AtomicI32::new(0),
                 steps: RwLock::default(),
@@ -159,9 +151,8 @@ impl Device {
         let _ = self.sticky.compare_exchange(0, code.0, Ordering::AcqRel, Ordering::Relaxed);
     }
 
-    /// `cudaDeviceReset`: waits for what runs, then forgets the error.
-    pub fn reset(&'static self) {
-        self.streams.wait_for_all();
+    /// `cudaDeviceReset`, when nothing runs any more: forgets the error.
+    pub fn reset(&self) {
         self.sticky.store(0, Ordering::Release);
     }
 

@@ -3,8 +3,7 @@
 //!
 //! Of the smallest integer divided by -1, which traps too, the quotient is that integer and the remainder 0, as on a GPU.
 
-use super::fault::{Line, print};
-use crate::signals::Raised;
+use crate::fault::{Line, Raised, print};
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 

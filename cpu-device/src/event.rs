@@ -7,7 +7,8 @@ use parking_lot::Mutex;
 
 use crate::capture::Mark;
 use crate::error::{Code, Result, refuse};
-use crate::stream::{Stream, Task, Work, new_handle};
+use crate::stream::{Stream, new_handle};
+use crate::task::{Task, Work};
 
 /// `cudaEventDisableTiming`.
 pub const NO_TIMING: u32 = 2;

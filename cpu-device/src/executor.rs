@@ -1,27 +1,28 @@
 //! Threads that call the host program: host functions may block, so none runs on a thread that others need.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
 
 use crate::error::report;
-use crate::task::{Task, Work, call_host, complete};
+
+/// A call of the host program, and what follows it.
+type Job = Box<dyn FnOnce() + Send>;
 
 #[derive(Default)]
 struct Queue {
-    waiting: VecDeque<(Arc<Task>, Work)>,
+    waiting: VecDeque<Job>,
     idle: usize,
 }
 
 static QUEUE: Mutex<Option<Queue>> = Mutex::new(None);
 static WAKE: Condvar = Condvar::new();
 
-/// Calls the host program for `task`, soon, on a thread of its own.
-pub fn submit(task: Arc<Task>, work: Work) {
+/// Does `job`, soon, on a thread of its own.
+pub fn submit(job: Job) {
     let mut guard = QUEUE.lock();
     let queue = guard.get_or_insert_with(Queue::default);
-    queue.waiting.push_back((task, work));
+    queue.waiting.push_back(job);
     if queue.idle >= queue.waiting.len() {
         WAKE.notify_one();
         return;
@@ -29,24 +30,22 @@ pub fn submit(task: Arc<Task>, work: Work) {
     let spawned = std::thread::Builder::new().name("ginrs host fn".into()).spawn(serve);
     if let Err(error) = spawned {
         report(&format!("no thread for a host function, it runs on the submitting one: {error}"));
-        let item = queue.waiting.pop_back();
+        let job = queue.waiting.pop_back();
         drop(guard);
-        if let Some((task, work)) = item {
-            call_host(&task, &work);
-            complete(task);
+        if let Some(job) = job {
+            job();
         }
     }
 }
 
 fn serve() {
-    crate::pool::block_signals();
+    crate::worker::block_signals();
     let mut guard = QUEUE.lock();
     loop {
         let queue = guard.get_or_insert_with(Queue::default);
-        if let Some((task, work)) = queue.waiting.pop_front() {
+        if let Some(job) = queue.waiting.pop_front() {
             drop(guard);
-            call_host(&task, &work);
-            complete(task);
+            job();
             guard = QUEUE.lock();
         } else {
             queue.idle += 1;

@@ -5,10 +5,11 @@ use std::ffi::{c_char, c_void};
 use crate::barrier::Reduce;
 use crate::block::{Block, Switch, current};
 use crate::config::SHARED_BYTES_OPTIN;
-use crate::error::{Code, entry, report};
-use crate::grid::{Place, text};
+use crate::entry::entry;
+use crate::error::{Code, report};
 use crate::kernel::{KernelInfo, LaunchInfo};
-use crate::mbarrier::{Arrive, Until};
+use crate::launch::{Place, text};
+use crate::mbarrier_calls::{Arrive, Until};
 use crate::thread::Variables;
 use crate::warp::Purpose;
 

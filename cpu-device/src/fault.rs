@@ -3,12 +3,18 @@
 //!
 //! Nothing is allocated and no lock is taken: the fault may have come from inside of either.
 
+use std::ffi::{c_int, c_void};
 use std::fmt::Write;
 
-use crate::signals::Raised;
-
-/// Of the handler's stack: a thread whose own has overflowed has nothing left on it.
-const STACK: usize = 64 << 10;
+/// What a signal handler of ours is given.
+pub struct Raised {
+    /// Its number.
+    pub signal: c_int,
+    /// As the kernel hands it over.
+    pub info: *mut libc::siginfo_t,
+    /// The `ucontext_t` of the thread that was interrupted.
+    pub context: *mut c_void,
+}
 
 /// A line of fixed length; what does not fit is left out.
 pub(crate) struct Line {
@@ -35,26 +41,6 @@ impl Write for Line {
         self.bytes[self.used..self.used + taken].copy_from_slice(&text.as_bytes()[..taken]);
         self.used += taken;
         Ok(())
-    }
-}
-
-/// Prepares the calling block thread: a stack for handlers of signals.
-pub fn watch() {
-    // SAFETY: plain calls on local structs; the stack is leaked, so it lives as long as the thread.
-    unsafe {
-        let memory = libc::mmap(
-            std::ptr::null_mut(),
-            STACK,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-            -1,
-            0,
-        );
-        if memory == libc::MAP_FAILED {
-            return;
-        }
-        let stack = libc::stack_t { ss_sp: memory, ss_flags: 0, ss_size: STACK };
-        libc::sigaltstack(&stack, std::ptr::null_mut());
     }
 }
 

@@ -1,6 +1,5 @@
-//! A launch, and one run of it: which blocks are left, what its blocks share, how it ends.
+//! One run of a launch: which blocks are left, what its blocks share, how it ends.
 
-use std::ffi::{CStr, c_char, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -9,151 +8,8 @@ use parking_lot::Mutex;
 
 use crate::device::Device;
 use crate::error::{Code, report};
+use crate::launch::{Launch, Place};
 use crate::start::Start;
-use crate::stream::Task;
-
-/// `uint3` and `dim3`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[repr(C)]
-pub struct Dim3 {
-    /// Extent or index, fastest.
-    pub x: u32,
-    /// Second.
-    pub y: u32,
-    /// Slowest.
-    pub z: u32,
-}
-
-impl Dim3 {
-    /// The product of the extents.
-    pub fn count(self) -> u64 {
-        u64::from(self.x) * u64::from(self.y) * u64::from(self.z)
-    }
-
-    /// Where number `linear` is in these extents, x fastest.
-    pub fn at(self, linear: u64) -> Dim3 {
-        let (x, y) = (u64::from(self.x), u64::from(self.y));
-        Dim3 { x: (linear % x) as u32, y: (linear / x % y) as u32, z: (linear / x / y) as u32 }
-    }
-}
-
-impl std::fmt::Display for Dim3 {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "({},{},{})", self.x, self.y, self.z)
-    }
-}
-
-/// The packed arguments of a launch; destroyed when the last run of the launch is over.
-pub struct Packed {
-    data: *mut c_void,
-    destroy: Option<unsafe extern "C" fn(*mut c_void)>,
-}
-
-// SAFETY: runtime.h makes the packed arguments shared by all CUDA threads and const, and destroy callable on any thread.
-unsafe impl Send for Packed {}
-// SAFETY: as above.
-unsafe impl Sync for Packed {}
-
-impl Packed {
-    /// Takes ownership of `data`, to be ended by `destroy`.
-    pub fn new(data: *mut c_void, destroy: Option<unsafe extern "C" fn(*mut c_void)>) -> Self {
-        Packed { data, destroy }
-    }
-    /// What `invoke` is given.
-    pub fn data(&self) -> *mut c_void {
-        self.data
-    }
-}
-
-impl Drop for Packed {
-    fn drop(&mut self) {
-        if let Some(destroy) = self.destroy {
-            // SAFETY: the launcher gave data and destroy together, and this is the only call.
-            unsafe { destroy(self.data) }
-        }
-    }
-}
-
-/// A place in a program, as the compiler wrote it: strings that live as long as the program.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Place {
-    what: *const c_char,
-    file: *const c_char,
-    line: i32,
-}
-
-// SAFETY: what and file are string literals (or NULL): immutable, and alive while their program is loaded.
-unsafe impl Send for Place {}
-// SAFETY: as above.
-unsafe impl Sync for Place {}
-
-impl Place {
-    /// `what` names the CUDA function; NULL pointers read as unknown.
-    pub const fn new(what: *const c_char, file: *const c_char, line: i32) -> Self {
-        Place { what, file, line }
-    }
-    /// The CUDA function.
-    pub fn what(&self) -> String {
-        text(self.what, "?")
-    }
-    /// file:line.
-    pub fn line(&self) -> String {
-        format!("{}:{}", text(self.file, "unknown file"), self.line)
-    }
-    /// Same file and line (files are compared by content: one literal may exist in several translation units).
-    pub fn same_line(&self, other: &Place) -> bool {
-        self.line == other.line && (self.file == other.file || text(self.file, "") == text(other.file, ""))
-    }
-}
-
-/// file:line, without allocating.
-impl std::fmt::Display for Place {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if !self.file.is_null() {
-            // SAFETY: as for `text`.
-            for part in unsafe { CStr::from_ptr(self.file) }.to_bytes().utf8_chunks() {
-                f.write_str(part.valid())?;
-            }
-        }
-        write!(f, ":{}", self.line)
-    }
-}
-
-/// A C string as text, or `or` for NULL.
-pub(crate) fn text(string: *const c_char, or: &str) -> String {
-    if string.is_null() {
-        return or.to_string();
-    }
-    // SAFETY: callers of the C API give NUL-terminated strings.
-    unsafe { CStr::from_ptr(string) }.to_string_lossy().into_owned()
-}
-
-/// What a launch says; may run several times (graphs).
-pub struct Launch {
-    /// The kernel's name for messages.
-    pub name: String,
-    /// Called once per CUDA thread.
-    pub invoke: unsafe extern "C" fn(*mut c_void),
-    /// Its argument.
-    pub packed: Packed,
-    /// Blocks.
-    pub grid: Dim3,
-    /// Threads of a block.
-    pub block: Dim3,
-    /// Dynamic shared memory, bytes.
-    pub shared_bytes: u32,
-    /// Whether `grid_sync` may be called: all blocks run at the same time.
-    pub cooperative: bool,
-    /// Where the host program launched it.
-    pub place: Place,
-}
-
-impl Launch {
-    /// "kernel `name` (launched at file:line)"
-    pub fn describe(&self) -> String {
-        format!("kernel {} (launched at {})", self.name, self.place.line())
-    }
-}
 
 #[derive(Default)]
 struct GridSync {
@@ -188,12 +44,13 @@ pub struct Grid {
     generation: AtomicU32,
     stall: Mutex<Stall>,
     start: Start,
-    task: Mutex<Option<Arc<Task>>>,
+    /// Called when the last block has ended.
+    on_end: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
 impl Grid {
-    /// A run that ends `task` when its last block does.
-    pub fn new(launch: Arc<Launch>, device: &'static Device, task: Arc<Task>) -> Arc<Grid> {
+    /// A run that calls `on_end` when its last block has ended.
+    pub fn new(launch: Arc<Launch>, device: &'static Device, on_end: impl FnOnce() + Send + 'static) -> Arc<Grid> {
         Arc::new(Grid {
             total: launch.grid.count(),
             launch,
@@ -205,7 +62,7 @@ impl Grid {
             generation: AtomicU32::new(0),
             stall: Mutex::default(),
             start: Start::default(),
-            task: Mutex::new(Some(task)),
+            on_end: Mutex::new(Some(Box::new(on_end))),
         })
     }
 
@@ -230,11 +87,12 @@ impl Grid {
     }
 
     /// A block's threads have had their first turn; it waits for the other blocks if any of its threads is `live`.
-    pub fn start_together(&self, threads: u64, live: bool) {
+    /// `recruit` asks for up to so many more blocks to be begun, and says whether there is room for them.
+    pub fn start_together(&self, threads: u64, live: bool, recruit: &dyn Fn(u64) -> bool) {
         let mut wanted = self.total;
         self.start.come(self.total, threads, live, || {
             // All at once, then one at a time: those that were asked for may be on their way.
-            let room = self.device.pool.recruit(self, std::mem::replace(&mut wanted, 1));
+            let room = recruit(std::mem::replace(&mut wanted, 1));
             room && !self.failed()
         });
     }
@@ -285,9 +143,9 @@ impl Grid {
     fn count_ended(&self, blocks: u64) {
         // AcqRel: whoever counts the last block sees what all others wrote.
         if blocks > 0 && self.ended.fetch_add(blocks, Ordering::AcqRel) + blocks == self.total {
-            let task = self.task.lock().take().expect("a grid ends once");
+            let on_end = self.on_end.lock().take().expect("a grid ends once");
             self.device.kernel_ended();
-            crate::stream::complete(task);
+            on_end();
         }
     }
 
@@ -326,27 +184,5 @@ impl Grid {
                 ),
             );
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn linear_numbers_and_indices_agree() {
-        let extents = Dim3 { x: 3, y: 5, z: 2 };
-        let mut linear = 0;
-        for z in 0..2 {
-            for y in 0..5 {
-                for x in 0..3 {
-                    assert_eq!(extents.at(linear), Dim3 { x, y, z });
-                    linear += 1;
-                }
-            }
-        }
-        assert_eq!(linear, extents.count());
-        let largest = Dim3 { x: i32::MAX as u32, y: 65535, z: 65535 };
-        assert_eq!(largest.at(largest.count() - 1), Dim3 { x: i32::MAX as u32 - 1, y: 65534, z: 65534 });
     }
 }

@@ -8,8 +8,9 @@ use parking_lot::RwLock;
 
 use crate::config::{MAX_BLOCK_THREADS, MAX_LIVE_THREADS, SHARED_BYTES, SHARED_BYTES_OPTIN, config};
 use crate::error::{Code, Result, refuse};
-use crate::grid::{Dim3, Launch, Packed, Place, text};
-use crate::stream::{Work, find_on};
+use crate::launch::{Dim3, Launch, Packed, Place, text};
+use crate::stream::find_on;
+use crate::task::Work;
 
 /// `ginrsCpuKernel`.
 #[derive(Clone, Copy)]

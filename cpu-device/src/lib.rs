@@ -2,12 +2,13 @@
 //!
 //! A launch goes through these files, in this order:
 //!
-//! 1. [`kernel`] checks it and puts it on a [`stream`], as a [`task`] that waits for the work before it ([`event`], [`capture`]);
-//! 2. [`grid`] counts its blocks; [`pool`] gives them to the OS threads of their [`device`], one block each;
+//! 1. [`kernel`] checks it ([`launch`]) and puts it on a [`stream`], as a [`task`] that waits for the work before it ([`event`],
+//!    [`capture`]);
+//! 2. [`pool`] gives the blocks of the [`grid`] to the OS threads of their [`device`], one block each;
 //! 3. [`block`] runs the threads of a block as fibers on pooled [`stack`]s and switches between them, at the [`pace`] that the
 //!    rest of the machine allows; [`thread`] has what each reads about itself; blocks of a small grid `start` together;
-//! 4. threads wait for each other in `rendezvous` ([`barrier`], [`warp`], grid sync) and at [`mbarrier`]s; `deadlock` reports those
-//!    that never meet;
+//! 4. threads wait for each other in `rendezvous` ([`barrier`], [`warp`], grid sync) and at [`mbarrier`]s ([`mbarrier_calls`]);
+//!    `deadlock` reports those that never meet;
 //! 5. the last block ends the task, and what waited for it begins.
 //!
 //! Two C contracts face the outside: `ginrs_cpu/runtime.h` ([`exports`], what compiled kernels call) and
@@ -17,38 +18,47 @@
 //! run; its device returns the error from every call until `cudaDeviceReset`; other devices go on.
 //! A process may fork before its first CUDA call; in a child forked later, calls return `cudaErrorInitializationError`.
 
+// From the top floor down: each uses those below it only (tests/floors.rs).
 pub mod api;
-pub mod barrier;
-pub mod block;
+pub mod exports;
+pub mod library;
+
+pub mod kernel;
+pub mod event;
+pub mod stream;
 pub mod capture;
-pub mod code;
-pub mod config;
-mod deadlock;
-pub mod device;
+pub mod task;
+pub mod symbol;
+pub mod entry;
+
+mod signals;
 #[cfg(target_arch = "x86_64")]
 mod division;
-pub mod error;
-pub mod event;
-mod executor;
-pub mod exports;
 mod fault;
+pub mod pool;
+mod executor;
+mod worker;
+
+mod overflow;
+mod deadlock;
+pub mod mbarrier_calls;
+mod rendezvous;
+pub mod block;
 pub mod grid;
-pub mod kernel;
-pub mod library;
+mod start;
 pub mod mbarrier;
+pub mod barrier;
+pub mod warp;
+pub mod thread;
+pub mod stack;
+pub mod pace;
+
+pub mod launch;
+pub mod device;
 pub mod memory;
 pub mod multicast;
-mod once;
-mod overflow;
-pub mod pace;
-pub mod pool;
-mod rendezvous;
-mod signals;
 mod space;
-pub mod stack;
-mod start;
-pub mod stream;
-pub mod symbol;
-pub mod task;
-pub mod thread;
-pub mod warp;
+pub mod config;
+pub mod error;
+pub mod code;
+mod once;

@@ -56,7 +56,7 @@ extern "C" fn current_device() -> i32 {
 }
 
 extern "C" fn set_device(id: i32) -> i32 {
-    crate::error::entry(|| device::set_current(id))
+    crate::entry::entry(|| device::set_current(id))
 }
 
 extern "C" fn kernels_running(id: i32) -> i32 {

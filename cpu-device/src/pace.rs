@@ -34,6 +34,14 @@ pub fn cores() -> u32 {
     *CORES.get_or_init(|| std::thread::available_parallelism().map_or(2, |n| n.get() as u32))
 }
 
+/// Block threads of the process that have a block.
+pub(crate) static BUSY: AtomicU32 = AtomicU32::new(0);
+
+/// How many block threads of the process have a block.
+pub fn busy() -> u32 {
+    BUSY.load(Ordering::Relaxed)
+}
+
 /// Block threads of the process whose blocks are idle.
 static IDLE: AtomicU32 = AtomicU32::new(0);
 

@@ -10,23 +10,16 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::block::Block;
+use crate::block::{Block, Outcome};
 use crate::config::{MAX_LIVE_THREADS, config};
 use crate::device::Device;
-use crate::error::{Code, report};
+use crate::error::Code;
 use crate::grid::Grid;
+use crate::once::OnceLock;
 use crate::pace::cores;
 
 /// Stack of a block thread: the scheduler, progress steps, and the static `__shared__` variables, which glibc cuts off it.
 const WORKER_STACK: usize = 8 << 20;
-
-/// Block threads of the process that have a block.
-static BUSY: AtomicU32 = AtomicU32::new(0);
-
-/// How many block threads of the process have a block.
-pub fn busy() -> u32 {
-    BUSY.load(Ordering::Relaxed)
-}
 
 /// A grid with blocks that nobody has begun.
 struct Active {
@@ -62,32 +55,25 @@ struct Job {
     block: Option<u64>,
 }
 
+/// The pool of `device`.
+pub fn of(device: &Device) -> &'static Pool {
+    static POOLS: OnceLock<Vec<Pool>> = OnceLock::new();
+    &POOLS.get_or_init(|| (0..crate::device::count()).map(|_| Pool::default()).collect())[device.id as usize]
+}
+
 impl Pool {
     /// Begins a grid.
     pub fn submit(&'static self, device: &'static Device, grid: Arc<Grid>) {
-        crate::signals::take();
         let wanted = if grid.launch.cooperative { grid.total } else { grid.total.min(u64::from(cores())) };
         let mut state = self.state.lock();
         state.grids.push(Active { grid, reserved: None });
         self.hire(state, device, wanted as u32);
     }
 
-    /// A block of `grid` waits: one more worker, if blocks are left that it may wait for.
-    pub fn grow(&'static self, grid: &Grid) {
-        if grid.unclaimed() == 0 {
-            return;
-        }
-        if self.full.load(Ordering::Relaxed) {
-            grid.note_stall();
-        } else {
-            self.hire(self.state.lock(), grid.device, 1);
-        }
-    }
-
     /// Asks for `wanted` more workers for `grid`, if blocks are left that nobody has begun. False: there is no room for them.
-    pub fn recruit(&'static self, grid: &Grid, wanted: u64) -> bool {
+    fn recruit(&'static self, grid: &Grid, wanted: u64) -> bool {
         let left = grid.unclaimed();
-        if left > 0 {
+        if left > 0 && !self.full.load(Ordering::Relaxed) {
             self.hire(self.state.lock(), grid.device, left.min(wanted) as u32);
         }
         left == 0 || !self.full.load(Ordering::Relaxed)
@@ -160,15 +146,15 @@ impl Pool {
 
     /// The life of a block thread.
     fn work(&'static self, device: &'static Device, mut job: Option<Job>) {
-        block_signals();
-        crate::fault::watch();
+        crate::worker::block_signals();
+        crate::worker::take_signal_stack();
         crate::device::bind_worker(device);
         let block = Block::for_this_thread();
         loop {
             if let Some(job) = job.take() {
-                BUSY.fetch_add(1, Ordering::Relaxed);
-                run(block, &job);
-                BUSY.fetch_sub(1, Ordering::Relaxed);
+                crate::pace::BUSY.fetch_add(1, Ordering::Relaxed);
+                run(self, block, &job);
+                crate::pace::BUSY.fetch_sub(1, Ordering::Relaxed);
                 drop(job);
                 self.state.lock().busy -= 1;
             }
@@ -226,15 +212,17 @@ fn pick(state: &mut State) -> (Option<Job>, u32) {
     (job, also)
 }
 
-fn run(block: &Block, job: &Job) {
+fn run(pool: &'static Pool, block: &Block, job: &Job) {
     let grid = &job.grid;
     let threads = grid.launch.block.count() as u32;
     let one = |index: u64| {
-        let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| block.run(grid, index)));
-        if ended.is_err() {
-            grid.fail(Code::UNKNOWN, &format!("internal error: a panic while {} ran", grid.launch.describe()));
-            block.end();
+        let recruit = |wanted| pool.recruit(grid, wanted);
+        match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| block.run(grid, index, &recruit))) {
+            Ok(Outcome::Over) => {}
+            Ok(Outcome::Stuck) => grid.fail(Code::LAUNCH_FAILURE, &crate::deadlock::describe(block, grid)),
+            Err(_) => grid.fail(Code::UNKNOWN, &format!("internal error: a panic while {} ran", grid.launch.describe())),
         }
+        block.end();
     };
     let Some(reservation) = live::reserve(grid, threads) else {
         // The grid has failed, and has counted the blocks that nobody claimed; a claimed one is ours to count.
@@ -313,21 +301,6 @@ mod live {
                 _ => since = Some((Instant::now(), ended)),
             }
             std::thread::sleep(Duration::from_millis(1));
-        }
-    }
-}
-
-/// Signals are the host program's: none is to run on a thread of ours.
-pub fn block_signals() {
-    // SAFETY: plain calls on a local set.
-    unsafe {
-        let mut all: libc::sigset_t = std::mem::zeroed();
-        libc::sigfillset(&mut all);
-        for fault in [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGABRT] {
-            libc::sigdelset(&mut all, fault);
-        }
-        if libc::pthread_sigmask(libc::SIG_SETMASK, &all, std::ptr::null_mut()) != 0 {
-            report("signals could not be blocked on a block thread");
         }
     }
 }

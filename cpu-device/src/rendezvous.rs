@@ -3,7 +3,7 @@
 use crate::barrier::Reduce;
 use crate::block::{Block, State, Switch};
 use crate::error::Code;
-use crate::grid::Place;
+use crate::launch::Place;
 use crate::warp::{Purpose, bits};
 
 impl Block {

@@ -12,17 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 use crate::error::report;
+use crate::fault::Raised;
 use crate::once::OnceLock;
-
-/// What a signal handler of ours is given.
-pub struct Raised {
-    /// Its number.
-    pub signal: c_int,
-    /// As the kernel hands it over.
-    pub info: *mut libc::siginfo_t,
-    /// The `ucontext_t` of the thread that was interrupted.
-    pub context: *mut c_void,
-}
 
 /// True: the signal has been dealt with, and the thread goes on.
 type Deal = fn(&Raised) -> bool;

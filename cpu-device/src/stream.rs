@@ -8,10 +8,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::capture::Capture;
+use crate::capture::{Capture, Graph};
 use crate::device::Device;
 use crate::error::{Code, Result, refuse};
-pub use crate::task::{Task, Work, complete};
+use crate::once::OnceLock;
+use crate::task::{Task, Work};
 
 /// `cudaStreamLegacy` and `cudaStreamPerThread` as handles; 0 is the legacy stream too.
 pub const LEGACY: usize = 1;
@@ -42,6 +43,12 @@ pub struct Streams {
     /// All of them, destroyed ones until their work is over. Held while work is given its place in the order.
     all: Mutex<Vec<Arc<Stream>>>,
     legacy: Mutex<Option<Arc<Stream>>>,
+}
+
+/// The streams of `device`.
+pub fn of(device: &Device) -> &'static Streams {
+    static STREAMS: OnceLock<Vec<Streams>> = OnceLock::new();
+    &STREAMS.get_or_init(|| (0..crate::device::count()).map(|_| Streams::default()).collect())[device.id as usize]
 }
 
 /// Handles are numbers, never reused and never dereferenced: a stale one is an error, not a crash.
@@ -116,7 +123,7 @@ pub fn find_on(handle: usize, device: &'static Device) -> Result<Arc<Stream>> {
 
 /// The legacy default stream of `device`.
 pub fn legacy(device: &'static Device) -> Arc<Stream> {
-    let mut legacy = device.streams.legacy.lock();
+    let mut legacy = of(device).legacy.lock();
     legacy.get_or_insert_with(|| Arc::new(Stream::new(device, 0, 0, LEGACY, true))).clone()
 }
 
@@ -141,7 +148,7 @@ pub fn destroy(handle: usize) -> Result {
 
 fn add(stream: Stream) -> Arc<Stream> {
     let stream = Arc::new(stream);
-    let mut all = stream.device.streams.all.lock();
+    let mut all = of(stream.device).all.lock();
     // Here rather than at destruction: nobody else looks at streams that are over and unknown.
     all.retain(|other| Arc::strong_count(other) > 1 || other.tail().is_some());
     all.push(stream.clone());
@@ -178,7 +185,7 @@ impl Stream {
     /// # Errors
     /// `StreamCaptureImplicit` on the legacy stream while a stream that it would wait for is captured.
     pub fn enqueue(self: &Arc<Self>, work: Work, extra: &[Arc<Task>]) -> Result<Arc<Task>> {
-        let streams = &self.device.streams;
+        let streams = of(self.device);
         let all = streams.all.lock();
         let mut before: Vec<Arc<Task>> = self.tail().into_iter().collect();
         if self.legacy {
@@ -249,6 +256,35 @@ impl Stream {
         Err(Code::NOT_READY)
     }
 
+    /// Runs a graph as one piece of work of the stream.
+    ///
+    /// # Errors
+    /// As [`Stream::enqueue`].
+    pub fn launch(self: &Arc<Self>, graph: &Graph) -> Result {
+        let tasks = graph.tasks(self.device, &self.enqueue(Work::Point, &[])?);
+        let end = self.enqueue(Work::Point, &tasks);
+        tasks.into_iter().for_each(Task::submit);
+        end.map(drop)
+    }
+
+    /// `cudaStreamEndCapture`: what was captured. All streams that joined are free again.
+    ///
+    /// # Errors
+    /// `StreamCaptureUnmatched` on a stream that did not begin it; else as [`Capture::finish`].
+    pub fn end_capture(&self) -> Result<Graph> {
+        let Some(capture) = self.capture.lock().take() else {
+            return refuse(Code::STREAM_CAPTURE_UNMATCHED, "cudaStreamEndCapture on a stream that is not captured");
+        };
+        if capture.origin() != self.handle {
+            *self.capture.lock() = Some(capture);
+            return refuse(Code::STREAM_CAPTURE_UNMATCHED, "the capture began on another stream: end it there");
+        }
+        for other in every() {
+            other.capture.lock().take_if(|part| part.is_shared_with(&capture));
+        }
+        capture.finish()
+    }
+
     fn refuse_capture(&self, call: &str) -> Result {
         match self.capture.lock().as_mut() {
             Some(capture) => {
@@ -261,6 +297,6 @@ impl Stream {
 }
 
 /// All streams of all devices.
-pub fn every() -> Vec<Arc<Stream>> {
-    crate::device::all().iter().flat_map(|device| device.streams.all.lock().clone()).collect()
+fn every() -> Vec<Arc<Stream>> {
+    crate::device::all().iter().flat_map(|device| of(device).all.lock().clone()).collect()
 }

@@ -8,7 +8,7 @@ use crate::once::OnceLock;
 use parking_lot::RwLock;
 
 use crate::error::{Code, Result, refuse, report};
-use crate::grid::text;
+use crate::launch::text;
 
 struct Variable {
     bytes: usize,

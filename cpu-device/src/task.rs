@@ -10,7 +10,8 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::device::Device;
 use crate::error::{Code, report};
-use crate::grid::{Grid, Launch};
+use crate::grid::Grid;
+use crate::launch::Launch;
 
 /// What a task does. Memory is given as addresses; who submits the work vouches for them until it is over.
 #[allow(missing_docs, reason = "the fields are those of the cuda* functions")]
@@ -103,7 +104,7 @@ impl Task {
 }
 
 /// A kernel's last block, or a host function, is over: its task is, and what waited for it begins.
-pub fn complete(task: Arc<Task>) {
+fn complete(task: Arc<Task>) {
     run(over(&task));
 }
 
@@ -119,12 +120,16 @@ fn run(mut ready: Vec<Arc<Task>>) {
         let healthy = device.healthy().is_ok();
         match work {
             Work::Kernel(launch) if healthy => {
-                device.pool.submit(device, Grid::new(launch, device, task));
+                crate::signals::take();
+                crate::pool::of(device).submit(device, Grid::new(launch, device, || complete(task)));
                 continue;
             }
             Work::Kernel(_) => device.kernel_ended(),
             Work::Host { .. } | Work::Callback { .. } => {
-                crate::executor::submit(task, work);
+                crate::executor::submit(Box::new(move || {
+                    call_host(&task, &work);
+                    complete(task);
+                }));
                 continue;
             }
             // SAFETY: whoever submitted them vouched for the ranges until they are over (the contract of cudaMemcpyAsync).
@@ -150,7 +155,7 @@ fn over(task: &Task) -> Vec<Arc<Task>> {
 }
 
 /// Calls the host program. On a thread of the executor.
-pub(crate) fn call_host(task: &Task, work: &Work) {
+fn call_host(task: &Task, work: &Work) {
     match *work {
         // SAFETY: the program gave function and argument together.
         Work::Host { call, data } => unsafe {

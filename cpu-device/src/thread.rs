@@ -1,6 +1,6 @@
 //! What a CUDA thread knows of itself, and the thread-local variables (shim/thread.c) through which its code reads it.
 
-use crate::grid::Dim3;
+use crate::launch::{Dim3, Launch};
 
 /// `ginrsCpuThread`.
 #[derive(Default)]
@@ -25,6 +25,24 @@ pub struct ThreadView {
     /// Ordinal of the device.
     pub device: i32,
     pub(crate) reserved: u32,
+}
+
+impl ThreadView {
+    /// Of thread `linear` of any block of `launch`; the block is written when the thread begins.
+    pub fn of(launch: &Launch, linear: u32, device: i32) -> ThreadView {
+        ThreadView {
+            thread: launch.block.at(u64::from(linear)),
+            block: Dim3::default(),
+            block_dim: launch.block,
+            grid_dim: launch.grid,
+            linear,
+            lane: linear % 32,
+            warp: linear / 32,
+            shared_bytes: launch.shared_bytes,
+            device,
+            reserved: 0,
+        }
+    }
 }
 
 /// `ginrsShimThread`: where an OS thread keeps its variables.

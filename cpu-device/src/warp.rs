@@ -1,6 +1,6 @@
 //! Rendezvous of a warp's lanes: the counting, without the waiting.
 
-use crate::grid::Place;
+use crate::launch::Place;
 
 /// What a rendezvous is for; lanes meet only for the same purpose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

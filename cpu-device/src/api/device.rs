@@ -8,7 +8,9 @@ use super::{give, need};
 use crate::api::properties::{self, DeviceProp};
 use crate::config::config;
 use crate::device::{self, count, get};
-use crate::error::{Code, entry, entry_on_device, last, refuse};
+use crate::entry::{entry, entry_on_device, last};
+use crate::error::{Code, refuse};
+use crate::stream;
 
 /// The version of CUDA whose names, numbers and layouts these are.
 pub const VERSION: i32 = 13000;
@@ -165,7 +167,7 @@ pub unsafe extern "C" fn cudaDeviceGetByPCIBusId(out: *mut i32, bus_id: *const c
 pub extern "C" fn cudaDeviceSynchronize() -> i32 {
     entry(|| {
         let device = device::current()?;
-        device.streams.wait_for_all();
+        stream::of(device).wait_for_all();
         device.healthy()
     })
 }
@@ -173,7 +175,9 @@ pub extern "C" fn cudaDeviceSynchronize() -> i32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaDeviceReset() -> i32 {
     entry(|| {
-        device::current()?.reset();
+        let device = device::current()?;
+        stream::of(device).wait_for_all();
+        device.reset();
         last(true);
         Ok(())
     })

@@ -4,7 +4,8 @@ use std::ffi::{CStr, c_char, c_void};
 
 use super::{give, need};
 use crate::device;
-use crate::error::{Code, Result, entry, entry_of_driver, refuse};
+use crate::entry::{entry, entry_of_driver};
+use crate::error::{Code, Result, refuse};
 use crate::memory;
 
 #[unsafe(no_mangle)]

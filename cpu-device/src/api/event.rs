@@ -4,7 +4,8 @@ use std::ffi::c_void;
 
 use super::{give, need};
 use crate::api::stream::stream;
-use crate::error::{Code, entry, entry_on_device, refuse};
+use crate::entry::{entry, entry_on_device};
+use crate::error::{Code, refuse};
 use crate::event::{create, destroy, find};
 
 type Handle = *mut c_void;

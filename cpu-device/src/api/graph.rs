@@ -8,8 +8,9 @@ use parking_lot::Mutex;
 
 use super::{give, need};
 use crate::api::stream::stream;
-use crate::capture::{Capture, Graph, end};
-use crate::error::{Code, Result, entry, entry_on_device, refuse};
+use crate::capture::{Capture, Graph};
+use crate::entry::{entry, entry_on_device};
+use crate::error::{Code, Result, refuse};
 use crate::stream::{LEGACY, new_handle};
 
 type Handle = *mut c_void;
@@ -61,7 +62,7 @@ pub unsafe extern "C" fn cudaStreamEndCapture(handle: Handle, out: *mut Handle) 
     entry_on_device(|_| {
         need(out)?;
         let stream = stream(handle)?;
-        let captured = end(&stream, &crate::stream::every());
+        let captured = stream.end_capture();
         // SAFETY: see the module `api`, also below. CUDA gives NULL for a capture that came to nothing.
         unsafe {
             give(out, std::ptr::null_mut())?;
@@ -188,7 +189,7 @@ pub extern "C" fn cudaGraphLaunch(handle: Handle, to: Handle) -> i32 {
         if stream.capture.lock().is_some() {
             return refuse(Code::NOT_SUPPORTED, "a graph inside a graph: launch it outside the capture");
         }
-        graph(handle)?.launch(&stream)
+        stream.launch(graph(handle)?.as_ref())
     })
 }
 

@@ -2,7 +2,8 @@
 
 use std::ffi::c_void;
 
-use crate::error::{Code, entry, refuse};
+use crate::entry::entry;
+use crate::error::{Code, refuse};
 
 /// `cudaIpcMemHandle_t` and `cudaIpcEventHandle_t`.
 #[repr(C)]

@@ -5,9 +5,10 @@ use std::ffi::{c_char, c_void};
 use super::{give, need};
 use crate::api::properties::blocks_per_multiprocessor;
 use crate::config::{MAX_BLOCK_THREADS, SHARED_BYTES_OPTIN};
-use crate::error::{Code, Result, entry, entry_on_device, refuse};
-use crate::grid::Dim3;
+use crate::entry::{entry, entry_on_device};
+use crate::error::{Code, Result, refuse};
 use crate::kernel::{COOPERATIVE, LaunchInfo, find, launch, set_shared_limit, shared_limit};
+use crate::launch::Dim3;
 
 /// `cudaFuncAttributes`
 #[repr(C)]
@@ -62,7 +63,7 @@ unsafe fn launch_entry(
             Code::INVALID_DEVICE_FUNCTION,
             &format!(
                 "kernel {} takes arguments that cannot be copied from an array\nfix: launch it with <<<>>>",
-                crate::grid::text(kernel.name, "?")
+                crate::launch::text(kernel.name, "?")
             ),
         );
     };

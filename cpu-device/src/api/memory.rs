@@ -4,8 +4,10 @@ use std::ffi::c_void;
 
 use super::{give, need};
 use crate::device;
-use crate::error::{Code, Result, entry, entry_on_device, refuse};
+use crate::entry::{entry, entry_on_device};
+use crate::error::{Code, Result, refuse};
 use crate::memory::{self, Kind};
+use crate::stream;
 
 type Pointer = *mut c_void;
 
@@ -79,11 +81,8 @@ pub extern "C" fn cudaFree(memory: Pointer) -> i32 {
     entry_on_device(|device| {
         if !memory.is_null() {
             // As CUDA does: what may still use the memory is over first.
-            memory::find(memory as usize)
-                .and_then(|found| device::get(found.device).ok())
-                .unwrap_or(device)
-                .streams
-                .wait_for_all();
+            let owner = memory::find(memory as usize).and_then(|found| device::get(found.device).ok()).unwrap_or(device);
+            stream::of(owner).wait_for_all();
         }
         memory::free(memory as usize, false)
     })
@@ -93,7 +92,7 @@ pub extern "C" fn cudaFree(memory: Pointer) -> i32 {
 pub extern "C" fn cudaFreeHost(memory: Pointer) -> i32 {
     entry_on_device(|device| {
         if !memory.is_null() {
-            device.streams.wait_for_all();
+            stream::of(device).wait_for_all();
         }
         memory::free(memory as usize, true)
     })

@@ -5,9 +5,10 @@ use std::ffi::c_void;
 use super::{give, need};
 use crate::api::stream::stream;
 use crate::device::get;
-use crate::error::{Code, Result, entry, entry_on_device, refuse};
+use crate::entry::{entry, entry_on_device};
+use crate::error::{Code, Result, refuse};
 use crate::memory::{self, Kind};
-use crate::stream::Work;
+use crate::task::Work;
 
 type Pointer = *mut c_void;
 

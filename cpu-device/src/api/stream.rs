@@ -4,8 +4,10 @@ use std::ffi::c_void;
 
 use super::{give, need};
 use crate::device;
-use crate::error::{Code, Result, entry, entry_on_device, refuse};
-use crate::stream::{NON_BLOCKING, Stream, Work, create, destroy, find};
+use crate::entry::{entry, entry_on_device};
+use crate::error::{Code, Result, refuse};
+use crate::stream::{NON_BLOCKING, Stream, create, destroy, find};
+use crate::task::Work;
 
 type Handle = *mut c_void;
 

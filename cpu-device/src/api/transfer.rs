@@ -5,10 +5,11 @@ use std::ffi::c_void;
 use super::give;
 use crate::api::stream::stream;
 use crate::device;
-use crate::error::{Code, Result, entry_on_device, refuse};
+use crate::entry::entry_on_device;
+use crate::error::{Code, Result, refuse};
 use crate::memory::check_range;
-use crate::stream::Work;
 use crate::symbol;
+use crate::task::Work;
 
 type Pointer = *mut c_void;
 type Source = *const c_void;

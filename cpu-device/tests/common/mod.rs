@@ -13,8 +13,8 @@ pub use ginrs_cpu::api::stream::*;
 pub use ginrs_cpu::api::transfer::*;
 pub use ginrs_cpu::error::last_report;
 pub use ginrs_cpu::exports::*;
-pub use ginrs_cpu::grid::Dim3;
 use ginrs_cpu::kernel::{KernelInfo, LaunchInfo};
+pub use ginrs_cpu::launch::Dim3;
 use ginrs_cpu::thread::{ThreadView, Variables};
 
 pub type Kernel = unsafe extern "C" fn(*mut c_void);

@@ -29,6 +29,7 @@ pub mod stream;
 pub mod capture;
 pub mod task;
 pub mod symbol;
+pub mod virtual_memory;
 pub mod entry;
 
 mod signals;

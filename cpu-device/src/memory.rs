@@ -30,6 +30,8 @@ enum Origin {
     Registered,
     /// ncclMemAlloc: libginrs'.
     Noted,
+    /// cuMemMap: of cuMemCreate.
+    Mapped,
 }
 
 /// One allocation.
@@ -142,6 +144,7 @@ pub fn free(base: usize, host: bool) -> Result {
         Some(found) => match (found.origin, found.kind) {
             (Origin::Registered, _) => Some("registered memory\nfix: cudaHostUnregister, then free it as it was allocated"),
             (Origin::Noted, _) => Some("memory of ncclMemAlloc\nfix: ncclMemFree"),
+            (Origin::Mapped, _) => Some("memory of cuMemCreate\nfix: cuMemUnmap"),
             (_, Kind::Host) if !host => Some("pinned host memory\nfix: cudaFreeHost"),
             (_, Kind::Device | Kind::Managed) if host => Some("device memory\nfix: cudaFree"),
             _ => None,
@@ -192,13 +195,27 @@ pub fn unregister(base: usize) -> Result {
 
 /// Memory of ncclMemAlloc: known, but not ours to free.
 pub fn note(base: usize, bytes: usize, device: i32) {
-    let allocation = Allocation { base, bytes, kind: Kind::Device, device, flags: 0, origin: Origin::Noted };
-    TABLE.write().by_base.insert(base, allocation);
+    insert(base, bytes, device, Origin::Noted);
 }
 
 /// It is gone.
 pub fn forget(base: usize) {
     remove(base, Origin::Noted);
+}
+
+/// Memory of cuMemCreate that is mapped: known, and freed by cuMemUnmap.
+pub fn note_mapped(base: usize, bytes: usize, device: i32) {
+    insert(base, bytes, device, Origin::Mapped);
+}
+
+/// It is no longer mapped.
+pub fn forget_mapped(base: usize) {
+    remove(base, Origin::Mapped);
+}
+
+fn insert(base: usize, bytes: usize, device: i32, origin: Origin) {
+    let allocation = Allocation { base, bytes, kind: Kind::Device, device, flags: 0, origin };
+    TABLE.write().by_base.insert(base, allocation);
 }
 
 fn remove(base: usize, origin: Origin) -> Option<Allocation> {
@@ -233,14 +250,18 @@ pub fn check_range(address: usize, bytes: usize, what: &str) -> Result {
         return refuse(Code::INVALID_VALUE, &format!("{what}: the pointer is NULL"));
     }
     match find(address) {
-        // Registered memory may be part of a larger array of the program's.
-        Some(found) if found.origin != Origin::Registered && found.bytes - (address - found.base) < bytes => refuse(
-            Code::INVALID_VALUE,
-            &format!(
-                "{what}: {bytes} bytes at {address:#x} run over the end of an allocation of {} bytes at {:#x}",
-                found.bytes, found.base
-            ),
-        ),
+        // Registered memory may be part of a larger array of the program's, and mappings may lie side by side.
+        Some(found)
+            if !matches!(found.origin, Origin::Registered | Origin::Mapped) && found.bytes - (address - found.base) < bytes =>
+        {
+            refuse(
+                Code::INVALID_VALUE,
+                &format!(
+                    "{what}: {bytes} bytes at {address:#x} run over the end of an allocation of {} bytes at {:#x}",
+                    found.bytes, found.base
+                ),
+            )
+        }
         _ => Ok(()),
     }
 }

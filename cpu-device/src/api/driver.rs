@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_char, c_void};
 
-use super::{give, need};
+use super::{give, need, virtual_memory as vm};
 use crate::device;
 use crate::entry::{entry, entry_of_driver};
 use crate::error::{Code, Result, refuse};
@@ -207,6 +207,25 @@ static ENTRY_POINTS: &[(&CStr, Function)] = &[
     (c"cuPointerSetAttribute", Function(cuPointerSetAttribute as *const c_void)),
     (c"cuPointerGetAttribute", Function(cuPointerGetAttribute as *const c_void)),
     (c"cuMemGetHandleForAddressRange", Function(cuMemGetHandleForAddressRange as *const c_void)),
+    (c"cuMemGetAllocationGranularity", Function(vm::cuMemGetAllocationGranularity as *const c_void)),
+    (c"cuMemCreate", Function(vm::cuMemCreate as *const c_void)),
+    (c"cuMemRelease", Function(vm::cuMemRelease as *const c_void)),
+    (c"cuMemRetainAllocationHandle", Function(vm::cuMemRetainAllocationHandle as *const c_void)),
+    (c"cuMemGetAllocationPropertiesFromHandle", Function(vm::cuMemGetAllocationPropertiesFromHandle as *const c_void)),
+    (c"cuMemAddressReserve", Function(vm::cuMemAddressReserve as *const c_void)),
+    (c"cuMemAddressFree", Function(vm::cuMemAddressFree as *const c_void)),
+    (c"cuMemMap", Function(vm::cuMemMap as *const c_void)),
+    (c"cuMemUnmap", Function(vm::cuMemUnmap as *const c_void)),
+    (c"cuMemSetAccess", Function(vm::cuMemSetAccess as *const c_void)),
+    (c"cuMemGetAccess", Function(vm::cuMemGetAccess as *const c_void)),
+    (c"cuMemExportToShareableHandle", Function(vm::cuMemExportToShareableHandle as *const c_void)),
+    (c"cuMemImportFromShareableHandle", Function(vm::cuMemImportFromShareableHandle as *const c_void)),
+    (c"cuMulticastCreate", Function(vm::cuMulticastCreate as *const c_void)),
+    (c"cuMulticastAddDevice", Function(vm::cuMulticastAddDevice as *const c_void)),
+    (c"cuMulticastBindMem", Function(vm::cuMulticastBindMem as *const c_void)),
+    (c"cuMulticastBindAddr", Function(vm::cuMulticastBindAddr as *const c_void)),
+    (c"cuMulticastUnbind", Function(vm::cuMulticastUnbind as *const c_void)),
+    (c"cuMulticastGetGranularity", Function(vm::cuMulticastGetGranularity as *const c_void)),
     (c"cuGetProcAddress", Function(cuGetProcAddress_v2 as *const c_void)),
     (c"cuGetErrorName", Function(cuGetErrorName as *const c_void)),
     (c"cuGetErrorString", Function(cuGetErrorString as *const c_void)),

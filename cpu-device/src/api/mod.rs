@@ -17,6 +17,7 @@ pub mod pool;
 pub mod properties;
 pub mod stream;
 pub mod transfer;
+pub mod virtual_memory;
 
 use crate::error::{Code, Result};
 

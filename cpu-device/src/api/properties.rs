@@ -186,8 +186,8 @@ pub fn attribute(device: &Device, attribute: i32) -> Result<i32> {
         111 => 1024,
         // Overlap, mapped host memory, concurrent kernels, unified addressing, priorities, managed memory, atomics, pageable
         // access, preemption, registered pointers, cooperative launch, registration, host tables, pools, function pointers,
-        // multicast.
-        15 | 19 | 31 | 41 | 78 | 83 | 86 | 88 | 89 | 90 | 91 | 95 | 99 | 100 | 101 | 115 | 129 | 132 => 1,
+        // multicast, virtual memory.
+        15 | 19 | 31 | 41 | 78 | 83 | 86 | 88 | 89 | 90 | 91 | 95 | 99 | 100 | 101 | 102 | 115 | 129 | 132 => 1,
         126 => 1,        // one domain of memory synchronisation
         131 | 134 => -1, // no NUMA node of its own
         ..1 | 148.. => return Err(Code::INVALID_VALUE),

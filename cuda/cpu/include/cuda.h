@@ -31,7 +31,6 @@ typedef struct CUevent_st* CUevent;
 typedef struct CUmemPoolHandle_st* CUmemoryPool;
 typedef struct CUgraph_st* CUgraph;
 typedef struct CUgraphExec_st* CUgraphExec;
-typedef unsigned long long CUmemGenericAllocationHandle;
 
 /* The numbers of cudaError_t. */
 typedef enum cudaError_enum {
@@ -103,6 +102,7 @@ CUresult cuGetProcAddress_v2(const char* symbol, void** function, int version, c
 #define cuGetProcAddress cuGetProcAddress_v2
 CUresult cuGetErrorString(CUresult error, const char** text);
 CUresult cuGetErrorName(CUresult error, const char** name);
+#include "ginrs_cpu/driver_memory.h"
 #ifdef __cplusplus
 }
 #endif

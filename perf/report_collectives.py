@@ -5,6 +5,8 @@ FOLDER has ours-RANKS-TURN.json and nvidia-RANKS-TURN.json, as scripts/gpu-bench
 """
 import collections, datetime, glob, json, os, re, statistics, subprocess, sys
 
+from report import size_name
+
 MEMORY = {0: "cudaMalloc", 1: "ncclCommRegister", 2: "symmetric windows"}
 GOAL = 1.3  # of NVIDIA's time, for registered buffers
 
@@ -20,14 +22,6 @@ def read(folder):
             samples[key].append(row)
             wrong += [key] if row["wrong"] else []
     return {key: {"us": statistics.median(r["us"] for r in rows), "busbw": statistics.median(r["busbw"] for r in rows)} for key, rows in samples.items()}, wrong
-
-
-def size_name(size):
-    for unit in ("B", "KB", "MB"):
-        if size < 1024:
-            return f"{size} {unit}"
-        size //= 1024
-    return f"{size} GB"
 
 
 def cells(figures, ranks, collective, memory, graph, in_place, size):

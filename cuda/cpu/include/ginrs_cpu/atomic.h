@@ -3,21 +3,14 @@
 #ifndef GINRS_CPU_ATOMIC_H_
 #define GINRS_CPU_ATOMIC_H_
 #include "thread.h"
+#include "word.h"
 
 namespace ginrs_cpu {
-template <size_t N>
-struct Bits {};
-template <>
-struct Bits<2> { typedef uint16_t Word; };
-template <>
-struct Bits<4> { typedef uint32_t Word; };
-template <>
-struct Bits<8> { typedef uint64_t Word; };
-
 /* *p = next(*p), whole, for any type of 2, 4 or 8 bytes; returns what was there. */
 template <class T, class Next>
 inline T atomic_update(T* p, Next next) {
-  typedef typename Bits<sizeof(T)>::Word Word;
+  static_assert(sizeof(T) > 1, "there are no atomics of one byte");
+  typedef typename WordOf<sizeof(T)>::Type Word;
   typedef Word Aliased __attribute__((may_alias));
   Aliased* word = reinterpret_cast<Aliased*>(p);
   Word seen = __atomic_load_n(word, __ATOMIC_RELAXED);

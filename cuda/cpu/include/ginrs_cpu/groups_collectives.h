@@ -51,16 +51,20 @@ inline gathered<T> gather(unsigned mask, const T& value, const char* what, const
   }
   return all;
 }
+/* op over the values of `lanes`, which are not none, in their order. */
+template <class T, class Op>
+inline T fold(const gathered<T>& all, unsigned lanes, Op&& op) {
+  T total = all.of((unsigned)__builtin_ctz(lanes));
+  for (lanes &= lanes - 1; lanes != 0; lanes &= lanes - 1) total = op(total, all.of((unsigned)__builtin_ctz(lanes)));
+  return total;
+}
 }  // namespace details
 
 /* op over the values of all threads, in the order of ranks; every thread gets the result. */
 template <class Group, class T, class Op>
 inline T reduce(const Group& group, T value, Op&& op, GINRS_CPU_SITE) {
   auto all = details::gather(group.ginrs_mask(), value, "cooperative group reduce()", file, line);
-  unsigned rest = all.lanes;
-  T total = all.of((unsigned)__builtin_ctz(rest));
-  for (rest &= rest - 1; rest != 0; rest &= rest - 1) total = op(total, all.of((unsigned)__builtin_ctz(rest)));
-  return total;
+  return details::fold(all, all.lanes, op);
 }
 template <class Group, class T, class Op>
 inline void reduce_store_async(const Group& group, T* destination, T value, Op&& op, GINRS_CPU_SITE) {
@@ -71,10 +75,7 @@ inline void reduce_store_async(const Group& group, T* destination, T value, Op&&
 template <class Group, class T, class Op>
 inline T inclusive_scan(const Group& group, T value, Op&& op, GINRS_CPU_SITE) {
   auto all = details::gather(group.ginrs_mask(), value, "cooperative group inclusive_scan()", file, line);
-  unsigned rest = all.lanes & ((2u << ginrs_cpu::lane()) - 1);
-  T total = all.of((unsigned)__builtin_ctz(rest));
-  for (rest &= rest - 1; rest != 0; rest &= rest - 1) total = op(total, all.of((unsigned)__builtin_ctz(rest)));
-  return total;
+  return details::fold(all, all.lanes & ((2u << ginrs_cpu::lane()) - 1), op);
 }
 template <class Group, class T>
 inline T inclusive_scan(const Group& group, T value, GINRS_CPU_SITE) {
@@ -84,11 +85,8 @@ inline T inclusive_scan(const Group& group, T value, GINRS_CPU_SITE) {
 template <class Group, class T, class Op>
 inline T exclusive_scan(const Group& group, T value, Op&& op, GINRS_CPU_SITE) {
   auto all = details::gather(group.ginrs_mask(), value, "cooperative group exclusive_scan()", file, line);
-  unsigned rest = details::lower_lanes(all.lanes, ginrs_cpu::lane());
-  if (rest == 0) return T{};
-  T total = all.of((unsigned)__builtin_ctz(rest));
-  for (rest &= rest - 1; rest != 0; rest &= rest - 1) total = op(total, all.of((unsigned)__builtin_ctz(rest)));
-  return total;
+  unsigned before = details::lower_lanes(all.lanes, ginrs_cpu::lane());
+  return before == 0 ? T{} : details::fold(all, before, op);
 }
 template <class Group, class T>
 inline T exclusive_scan(const Group& group, T value, GINRS_CPU_SITE) {

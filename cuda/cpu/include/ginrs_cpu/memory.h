@@ -3,23 +3,16 @@
 #ifndef GINRS_CPU_MEMORY_H_
 #define GINRS_CPU_MEMORY_H_
 #include "thread.h"
+#include "word.h"
 
 namespace ginrs_cpu {
 /* A memory access of N bytes that the compiler can neither split nor drop. */
 template <size_t N>
-struct Whole {}; /* other sizes: a plain copy, as a GPU has no single access for them either */
+struct Whole : WordOf<N> {}; /* other sizes: a plain copy, as a GPU has no single access for them either */
 template <>
-struct Whole<1> { typedef uint8_t Word; };
-template <>
-struct Whole<2> { typedef uint16_t Word; };
-template <>
-struct Whole<4> { typedef uint32_t Word; };
-template <>
-struct Whole<8> { typedef uint64_t Word; };
-template <>
-struct Whole<16> { typedef long long Word __attribute__((vector_size(16))); };
+struct Whole<16> { typedef long long Type __attribute__((vector_size(16))); };
 
-template <class T, class Word = typename Whole<sizeof(T)>::Word>
+template <class T, class Word = typename Whole<sizeof(T)>::Type>
 inline T load_whole(const T* p, int) {
   typedef Word Aliased __attribute__((may_alias));
   Word word = *reinterpret_cast<const volatile Aliased*>(p);
@@ -31,7 +24,7 @@ template <class T>
 inline T load_whole(const T* p, long) {
   return *p;
 }
-template <class T, class Word = typename Whole<sizeof(T)>::Word>
+template <class T, class Word = typename Whole<sizeof(T)>::Type>
 inline void store_whole(T* p, T value, int) {
   typedef Word Aliased __attribute__((may_alias));
   Word word;

@@ -28,7 +28,7 @@ template <class F, int N>
 struct Narrow {
   static constexpr int kBits = 1 + F::kExponent + F::kMantissa;
   static constexpr uint32_t kMask = (1u << kBits) - 1;
-  typedef typename ptx::WordOf<kBits * N / 8>::Type Word;
+  typedef typename WordOf<kBits * N / 8>::Type Word;
   typedef float Value;
   static constexpr int kParts = N;
   static Value value(Word word, int part) { return static_cast<float>(decode<F>(word >> (kBits * part) & kMask)); }

@@ -8,6 +8,7 @@
 #include <type_traits>
 #include "async.h"
 #include "atomic.h"
+#include "bits.h"
 #include "memory.h"
 #include "thread.h"
 
@@ -80,27 +81,7 @@ inline T shr(T value, uint32_t by) {
   return by < 8 * sizeof(T) ? static_cast<T>(value >> by) : static_cast<T>(std::is_signed_v<T> && value < T(0) ? -1 : 0);
 }
 
-/* Each digit of `select` names a byte of high:low; its bit 3 spreads that byte's sign. */
-inline uint32_t prmt(uint32_t low, uint32_t high, uint32_t select) {
-  uint64_t bytes = static_cast<uint64_t>(high) << 32 | low;
-  uint32_t result = 0;
-  for (int i = 0; i < 4; i++, select >>= 4) {
-    uint32_t byte = static_cast<uint32_t>(bytes >> (8 * (select & 7)) & 0xff);
-    if (select & 8) byte = byte & 0x80 ? 0xff : 0;
-    result |= byte << (8 * i);
-  }
-  return result;
-}
-
-/* Unsigned integer of a size, which atomics of floats go through. */
-template <size_t N>
-struct WordOf { typedef uint64_t Type; };
-template <>
-struct WordOf<1> { typedef uint8_t Type; };
-template <>
-struct WordOf<2> { typedef uint16_t Type; };
-template <>
-struct WordOf<4> { typedef uint32_t Type; };
+inline uint32_t prmt(uint32_t low, uint32_t high, uint32_t select) { return __byte_perm(low, high, select); }
 
 /* N bytes in accesses of up to 16. ThreadSanitizer knows accesses of 8 as atomic. */
 template <size_t N>

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <type_traits>
 #include "runtime.h"
+#include "word.h"
 
 namespace cuda {
 enum thread_scope {
@@ -42,14 +43,9 @@ constexpr int failure_order(::std::memory_order success) {
 template <::std::size_t N>
 struct AtomicWord {
   static_assert(N == 1 || N == 2 || N == 4 || N == 8, "cuda::atomic on the CPU device: types of 1, 2, 4 or 8 bytes");
-  typedef unsigned char Type; /* after the message above, no further ones */
+  /* After the message above, no further ones. */
+  typedef typename ::ginrs_cpu::WordOf<N == 2 || N == 4 || N == 8 ? N : 1>::Type Type;
 };
-template <>
-struct AtomicWord<2> { typedef uint16_t Type; };
-template <>
-struct AtomicWord<4> { typedef uint32_t Type; };
-template <>
-struct AtomicWord<8> { typedef uint64_t Type; };
 
 /* The members that cuda::atomic and cuda::atomic_ref share; Self::address() says where the object is. Loads and failed
  * exchanges bring the thread closer to its preemption, because loops of them are spins. */

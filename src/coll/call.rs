@@ -1,5 +1,4 @@
 //! One collective call: checked when it is made, copied, and run when its group ends.
-#![forbid(unsafe_code)]
 
 use super::datatype::DataType;
 use super::operation::Operation;

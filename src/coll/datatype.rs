@@ -1,5 +1,4 @@
 //! The element types of nccl.h, and which kernel reduces them.
-#![forbid(unsafe_code)]
 
 use crate::bail;
 use crate::error::Result;

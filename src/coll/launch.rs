@@ -1,5 +1,4 @@
 //! Puts a collective on its stream.
-#![forbid(unsafe_code)]
 
 use super::Collectives;
 use super::call::{Call, Kind};

@@ -4,6 +4,7 @@
 //! `call` checks a collective, `setup` made what it needs, `table` says which algorithm takes it (`room` with how many blocks at most), `launch` puts it on its
 //! stream; sends and receives go through `rounds` and `point_to_point`. Nothing here waits for a peer once the communicator
 //! stands: not the host, only kernels do. docs/collectives.md tells it from outside.
+#![forbid(unsafe_code)]
 
 mod call;
 pub mod datatype;

@@ -1,5 +1,4 @@
 //! Reductions: those of nccl.h, and those that a program makes with ncclRedOpCreatePreMulSum.
-#![forbid(unsafe_code)]
 
 use super::datatype::DataType;
 use super::work;

@@ -1,5 +1,4 @@
 //! Sends and receives: those of one communicator in one group wait for each other's call and become one launch (or a few).
-#![forbid(unsafe_code)]
 
 use super::Collectives;
 use super::rounds::{self, Batch, Message};

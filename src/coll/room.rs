@@ -3,7 +3,6 @@
 //! A collective's blocks wait for those of other ranks, so all of them have to run at the same time; and calls on several
 //! communicators that two ranks make in another order wait for each other, so a device must have room for all of them at once. A
 //! launch takes a part of it only, unless the program says how much it may take (maxCTAs).
-#![forbid(unsafe_code)]
 
 use crate::bail;
 use crate::error::Result;

@@ -4,7 +4,6 @@
 //! ranks take the rounds in one order; within a round the messages of a pair go in the order of the calls, [`STEP`] at a
 //! time. A launch takes whole steps. So the first unfinished step always finds both its ends at work: nothing deadlocks,
 //! whichever calls a rank makes first and however many launches it needs.
-#![forbid(unsafe_code)]
 
 use super::work::{P2P_ITEMS, P2pItem};
 use crate::device::DevPtr;

@@ -1,5 +1,4 @@
 //! What a communicator's collectives stand on, made with the communicator: a send between two ranks needs nobody else then.
-#![forbid(unsafe_code)]
 
 use super::room::Room;
 use super::work::Inbox;

@@ -1,6 +1,5 @@
 //! Which algorithm takes a call, and with how many blocks: a table by device, kind, bytes and what is registered. The limits are
 //! measured ones (docs/measured/collectives.md). Every rank comes to the same answer, since all that goes in is equal on all.
-#![forbid(unsafe_code)]
 
 use super::call::Kind;
 use super::room::Room;

@@ -9,6 +9,7 @@
 //! Each proof covers the whole HELLO and both nonces, so a recorded handshake is worth nothing against a fresh nonce, and
 //! the two labels differ, so no end can be made to answer its own challenge. What follows on the connection is trusted
 //! because the kernel joins the two ends of a Unix socket; a transport over wires must sign its frames with a key of the session.
+#![forbid(unsafe_code)]
 
 use super::address::Address;
 use hmac::{Hmac, Mac};

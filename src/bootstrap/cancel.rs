@@ -1,4 +1,5 @@
 //! The way out of a communicator's creation: somebody else may end it, and it may end because a rank is known to be gone.
+#![forbid(unsafe_code)]
 
 use super::port::Port;
 use crate::bail;

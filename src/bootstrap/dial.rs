@@ -1,4 +1,5 @@
 //! The client's half of the handshake, with a deadline on every step.
+#![forbid(unsafe_code)]
 
 use super::address::{Address, Credentials, Stopped, receive_exact, send_all};
 use super::auth::{self, CHALLENGE_BYTES, Hello, Refused, Secret, WELCOME_BYTES};

@@ -1,4 +1,5 @@
 //! The service thread's dealings with strangers: accepts them, lets them prove themselves, sends them away.
+#![forbid(unsafe_code)]
 
 use super::address::Credentials;
 use super::auth::{Hello, Role, Secret};

@@ -1,5 +1,6 @@
 //! What the service thread does: it accepts, authenticates, reads every link and serves the roots that live here. Nothing in it
 //! blocks but its one epoll wait. `door` is the part that deals with strangers.
+#![forbid(unsafe_code)]
 
 use super::address::Address;
 use super::budget;

@@ -3,6 +3,7 @@
 //! Bruck's scheme: after round k a rank holds the blocks of the 2^k ranks from itself on. In round k it sends what it holds
 //! to rank - 2^k and gets as much from rank + 2^k. Each block carries the name of the step that its rank believes it is in;
 //! so when ranks are in different steps, all of them finish the rounds and all of them can name the one that differs.
+#![forbid(unsafe_code)]
 
 use super::Bootstrap;
 use super::missing;

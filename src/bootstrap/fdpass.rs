@@ -1,4 +1,5 @@
 //! Descriptors from process to process (SCM_RIGHTS over the links): how device memory is shared with nothing in /dev/shm.
+#![forbid(unsafe_code)]
 
 use super::Bootstrap;
 use super::address::FdAddress;

@@ -3,6 +3,7 @@
 //! Every rank derives the same id from the variable, GINRS_SECRET and its user; rank 0 is the root. The variable may serve
 //! many communicators, one after the other: they are counted, and the count is part of name and secret. The kernel's
 //! check of the user keeps other users out even where GINRS_SECRET is unset.
+#![forbid(unsafe_code)]
 
 use super::address::Address;
 use super::auth::{Key, Secret, derive};

@@ -1,4 +1,5 @@
 //! The unique id: where the root listens, and the secret that every rank must prove.
+#![forbid(unsafe_code)]
 
 use super::address::{Address, hex};
 use super::auth::{self, Key, Secret};

@@ -1,4 +1,5 @@
 //! A rank's side of the rendezvous: prove the secret at the root, then wait for the table, for a reason, or for the deadline.
+#![forbid(unsafe_code)]
 
 use super::address::{Stopped, receive_exact, send_all, wait_readable};
 use super::as_remote;

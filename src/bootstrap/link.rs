@@ -1,5 +1,6 @@
 //! A connection whose both ends have proved themselves. Sending never blocks: what the socket does not take waits here, and
 //! the service thread sends it on. So no two processes can block each other, and an abort can always be told.
+#![forbid(unsafe_code)]
 
 use super::address::Credentials;
 use super::wire::{Frame, MAX_FRAME};

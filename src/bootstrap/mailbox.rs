@@ -1,4 +1,5 @@
 //! What has arrived for one rank, and where the rank stands.
+#![forbid(unsafe_code)]
 
 use super::wire::{Blocks, MAX_WHAT, Standing};
 use crate::sync::{Condvar, Mutex, MutexGuard, OnceCell};

@@ -1,4 +1,5 @@
 //! Who keeps a step waiting. Ranks of this process are looked up; other processes are asked over their links.
+#![forbid(unsafe_code)]
 
 use super::address::Address;
 use super::port::{Fate, Port};

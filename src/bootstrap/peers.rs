@@ -1,4 +1,5 @@
 //! The port's dealings with other processes: links, the frames on them, descriptors.
+#![forbid(unsafe_code)]
 
 use super::address::Address;
 use super::auth::{Hello, Role};

@@ -1,5 +1,6 @@
 //! One communicator's end in this process: the mailboxes of its ranks here, the links to its other processes, and what they
 //! may fetch. Ranks of one process share it, so 1024 of them need no descriptors among themselves.
+#![forbid(unsafe_code)]
 
 use super::address::Address;
 use super::auth::{self, Key, Secret};

@@ -1,5 +1,6 @@
 //! The meeting point of one communicator: counts its ranks in, gives each the table of all, and ends. When the ranks do not
 //! fit together it tells every one of them why, with the rank named that differs. Runs on the service thread.
+#![forbid(unsafe_code)]
 
 use super::address::Address;
 use super::auth::{Hello, Key, Secret};

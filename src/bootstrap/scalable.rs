@@ -8,6 +8,7 @@
 //! 4 they hand the whole table to their blocks
 //! ```
 //! What is exchanged on the way also proves that all ranks passed the same ids and number of ranks.
+#![forbid(unsafe_code)]
 
 use super::Bootstrap;
 use super::auth::derive;

@@ -1,5 +1,6 @@
 //! The server's half of the handshake: a connection that has proved nothing yet. It may hold a few hundred bytes and two
 //! seconds of ours, no more.
+#![forbid(unsafe_code)]
 
 use super::address::Credentials;
 use super::auth::{self, HELLO_BYTES, Hello, PROOF_BYTES, Secret};

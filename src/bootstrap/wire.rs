@@ -1,5 +1,6 @@
 //! Frames after the handshake: `u32 length, u8 kind, body`, little endian. Every number is checked before it is used, and
 //! nothing is allocated for a length that has not arrived.
+#![forbid(unsafe_code)]
 
 use super::address::Address;
 use crate::error::Error;

@@ -1,5 +1,6 @@
 //! Links that closed without a word. A death looks like that for a moment: it is told by the pidfd, which knows more, a little later.
 //! Where the process lives on, it has lost its links: it has called exec, or something in it closed descriptors that it does not own.
+#![forbid(unsafe_code)]
 
 use super::{Program, how_ended, is_ending, is_stopped};
 use std::time::{Duration, Instant};

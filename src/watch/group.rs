@@ -1,4 +1,5 @@
 //! One communicator in this process, as the watch sees it: the status pages of all its ranks, and the aborts of those here.
+#![forbid(unsafe_code)]
 
 use super::left::{Here, Leaver, Scene, Vigil};
 use super::page::{Membership, Page};

@@ -10,6 +10,7 @@
 //! ```
 //! Kernels compiled with our headers say so (include/ginrs_device/marker.h). One of them that computes says nothing, so what runs counts
 //! only in a program that has no such kernels.
+#![forbid(unsafe_code)]
 
 use crate::abort::Waiting;
 use crate::error::{Code, Error};

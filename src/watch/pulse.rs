@@ -2,6 +2,7 @@
 //! device's context along: nothing of this rank moves any more, but its process lives on, and its peers would wait for ever.
 //!
 //! One thread per GPU, since a driver call can wait for a lock; one for all CPU devices.
+#![forbid(unsafe_code)]
 
 use super::signs::{Signs, Words};
 use crate::abort::Abort;

@@ -1,5 +1,6 @@
 //! What can be seen from outside of kernels that say nothing: words that move, and that one of them runs on. The pulse's thread looks,
 //! for a call of the driver may take a while, and only after a rank has left.
+#![forbid(unsafe_code)]
 
 use crate::abort::Abort;
 use crate::device::{Device, Kind, Lifetime};

@@ -1,0 +1,79 @@
+//! Ranks as processes: each is this test's binary once more, in a role, and what it says is read line by line.
+
+mod roles;
+
+use ginrs::bootstrap::UniqueId;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::{Duration, Instant};
+
+pub struct Process {
+    pub child: Child,
+    pub stdin: Option<ChildStdin>,
+    pub lines: std::sync::mpsc::Receiver<String>,
+}
+
+impl Process {
+    pub fn start(role: &str, environment: &[(&str, String)]) -> Process {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command
+            .args(["--ignored", "--exact", "watched::roles::child", "--nocapture", "--test-threads=1"])
+            .env("GINRS_TEST_ROLE", role)
+            .env("RUST_BACKTRACE", "0");
+        command.envs(environment.iter().map(|(name, value)| (name, value)));
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let (tell, lines) = std::sync::mpsc::channel();
+        let streams: [Box<dyn Read + Send>; 2] = [Box::new(child.stdout.take().unwrap()), Box::new(child.stderr.take().unwrap())];
+        for stream in streams {
+            let tell = tell.clone();
+            std::thread::spawn(move || {
+                for line in BufReader::new(stream).lines().map_while(Result::ok) {
+                    // libtest may leave its own words before ours on a line.
+                    let line = line.split_once("OUT ").map_or_else(|| format!("(raw) {line}"), |(_, ours)| ours.to_owned());
+                    let _ = tell.send(line);
+                }
+            });
+        }
+        let stdin = child.stdin.take();
+        Process { child, stdin, lines }
+    }
+
+    /// The next line that `child` said; warnings and libtest's words are passed over, and shown when it never comes.
+    pub fn line(&self) -> String {
+        let (mut passed, until) = (Vec::new(), Instant::now() + Duration::from_secs(20));
+        loop {
+            match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(line) if line.starts_with("(raw)") => passed.push(line),
+                Ok(line) => return line,
+                Err(e) => panic!("process {}: {e}; it said {passed:#?}", self.child.id()),
+            }
+        }
+    }
+
+    pub fn signal(&self, signal: i32) {
+        // SAFETY: our own child, not yet waited for.
+        assert_eq!(unsafe { libc::kill(self.child.id() as i32, signal) }, 0);
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        drop(self.stdin.take());
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// `n` processes in a role, one rank each, with more environment.
+pub fn start(role: &str, n: u32, more: &[(&str, &str)]) -> (UniqueId, Vec<Process>) {
+    let id = UniqueId::create().unwrap();
+    let all = (0..n).map(|rank| start_rank(role, &id, rank, n, more)).collect();
+    (id, all)
+}
+
+pub fn start_rank(role: &str, id: &UniqueId, rank: u32, n: u32, more: &[(&str, &str)]) -> Process {
+    let hex = id.bytes().iter().map(|b| format!("{b:02x}")).collect();
+    let mut environment = vec![("GINRS_TEST_ID", hex), ("GINRS_TEST_RANK", rank.to_string()), ("GINRS_TEST_N", n.to_string())];
+    environment.extend(more.iter().map(|(name, value)| (*name, (*value).to_owned())));
+    Process::start(role, &environment)
+}

@@ -1,7 +1,7 @@
 //! Floods of connections while a job joins and runs: the ranks meet, the steps go on, and what strangers may cost is bounded.
 //! By counts, not by time: how many connections one turn of the service thread takes, and how much of a core it uses for them.
 
-use ginrs::bootstrap::{Bootstrap, UniqueId, door_counts};
+use ginrs::bootstrap::{Bootstrap, UniqueId, accept_counts};
 use std::collections::VecDeque;
 use std::io::Write;
 use std::os::linux::net::SocketAddrExt;
@@ -114,7 +114,7 @@ fn is_child() -> bool {
         let (rank, n) = (rank.unwrap(), n.unwrap());
         let boot = Bootstrap::join(&UniqueId::from_bytes(&bytes.try_into().unwrap()).unwrap(), rank, n).unwrap();
         (0..STEPS).for_each(|_| boot.barrier("step").unwrap());
-        println!("steps done, counts {:?}", door_counts());
+        println!("steps done, counts {:?}", accept_counts());
         std::io::stdin().lines().for_each(drop); // until the parent has seen all
         boot.barrier("end").unwrap();
     } else {
@@ -168,8 +168,8 @@ fn a_job_joins_and_runs_among_ten_thousand_hostile_connections() {
     assert_eq!(before + during, 10_000, "in {:?}", start.elapsed());
     ranks.iter_mut().for_each(|rank| drop(rank.stdin.take()));
     finish(ranks);
-    println!("4 ranks joined and ran among 10000 hostile connections in {:?}; counts {:?}", start.elapsed(), door_counts());
-    assert!(door_counts().0 <= 32, "{:?}", door_counts());
+    println!("4 ranks joined and ran among 10000 hostile connections in {:?}; counts {:?}", start.elapsed(), accept_counts());
+    assert!(accept_counts().0 <= 32, "{:?}", accept_counts());
     assert!(start.elapsed() < Duration::from_secs(120), "{:?}", start.elapsed());
 }
 
@@ -183,9 +183,9 @@ fn bounded_while(flooded: impl FnOnce(&[String]) -> usize) {
         }
     });
     let own = sockets_of(std::process::id());
-    let (start, (_, before), used) = (Instant::now(), door_counts(), service_time());
+    let (start, (_, before), used) = (Instant::now(), accept_counts(), service_time());
     let made = flooded(&own);
-    let (most, after) = door_counts();
+    let (most, after) = accept_counts();
     let (turned_away, elapsed) = (after - before, start.elapsed().as_secs_f64());
     let share = (service_time() - used) / elapsed;
     println!(

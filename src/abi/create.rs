@@ -6,7 +6,7 @@ use super::entry::{Outcome, Stop, entry, input, nothing_yet, out};
 use super::handles::{self, Pending, Removed};
 use crate::bootstrap::{Bootstrap, Cancel, UniqueId};
 use crate::comm::create::{Request, create};
-use crate::comm::group::{self, Job, Progress, Stage, Told};
+use crate::comm::group::{self, CallObserver, Job, Stage, Told};
 use crate::comm::{Comm, finish};
 use crate::device::{self, Device};
 use crate::error::{Code, Error, Result};

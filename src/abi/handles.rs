@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use crate::bootstrap::Cancel;
-use crate::comm::group::{Progress, Told};
+use crate::comm::group::{CallObserver, Told};
 use crate::comm::{Comm, finish};
 use crate::error::{Code, Error, Result};
 use crate::layout::ncclComm_t;
@@ -161,7 +161,7 @@ pub fn get(handle: ncclComm_t) -> Result<Arc<Comm>> {
     })
 }
 
-impl Progress for Pending {
+impl CallObserver for Pending {
     fn begins(&self) {
         self.begun.store(true, Ordering::Release);
     }

@@ -1,7 +1,7 @@
 //! Where a process listens. An enum with a fixed 32-byte form, so that TCP can join without another record layout.
 
 use crate::bail;
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::fault;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -182,6 +182,21 @@ fn wait(fd: &OwnedFd, what: PollFlags, until: Instant) -> std::result::Result<()
         Ok(_) | Err(Errno::INTR) => Ok(()),
         Err(e) => Err(Stopped::System(e)),
     }
+}
+
+/// The error of a system call that the bootstrap cannot do without.
+pub(super) fn system(what: &str, e: impl std::fmt::Display) -> Error {
+    let pid = std::process::id();
+    Error::new(
+        Code::SystemError,
+        24,
+        format!("{what} | pid {pid} | {e} | fix: raise the limits of descriptors (ulimit -n) and processes (ulimit -u)"),
+    )
+}
+
+/// Shorthand for results.
+pub(super) fn or_system<T>(what: &str, result: std::result::Result<T, impl std::fmt::Display>) -> Result<T> {
+    result.map_err(|e| system(what, e))
 }
 
 #[cfg(test)]

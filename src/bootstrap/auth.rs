@@ -69,7 +69,7 @@ pub struct Hello {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Refused {
     /// Not ours at all, or a wrong proof.
-    Stranger,
+    Unproved,
     /// Another version of the wire.
     Wire(u16),
 }
@@ -86,7 +86,7 @@ fn head(kind: u16) -> [u8; 8] {
 fn kind(message: &[u8]) -> Result<u16, Refused> {
     let word = |at: usize| u16::from_le_bytes(message[at..at + 2].try_into().expect("2 bytes"));
     match message {
-        m if m[..4] != MAGIC.to_le_bytes() => Err(Refused::Stranger),
+        m if m[..4] != MAGIC.to_le_bytes() => Err(Refused::Unproved),
         _ if word(4) != WIRE => Err(Refused::Wire(word(4))),
         _ => Ok(word(6)),
     }
@@ -116,7 +116,7 @@ impl Hello {
             1 => Role::Join,
             2 => Role::Link,
             3 => Role::Decline,
-            _ => return Err(Refused::Stranger),
+            _ => return Err(Refused::Unproved),
         };
         let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
         let address: &[u8; 32] = bytes[32..64].try_into().expect("32 bytes");
@@ -125,7 +125,7 @@ impl Hello {
             key: bytes[8..24].try_into().expect("16 bytes"),
             rank: word(24),
             n_ranks: word(28),
-            address: Address::from_bytes(address).map_err(|_| Refused::Stranger)?,
+            address: Address::from_bytes(address).map_err(|_| Refused::Unproved)?,
             nonce: bytes[64..96].try_into().expect("32 bytes"),
             patience: word(96),
         })
@@ -180,7 +180,7 @@ pub fn prove(
     let nonce = &challenge[8..40];
     // verify_slice compares in constant time.
     if kind(challenge)? != 3 || mac(secret, SERVER, hello, nonce).verify_slice(&challenge[40..]).is_err() {
-        return Err(Refused::Stranger);
+        return Err(Refused::Unproved);
     }
     let mut out = [0; PROOF_BYTES];
     out[..8].copy_from_slice(&head(4));
@@ -226,7 +226,7 @@ mod tests {
         let challenge = challenge(&secret, &hello, &nonce);
         let proof = prove(&secret, &hello, &challenge).unwrap();
         assert!(proved(&secret, &hello, &nonce, &proof));
-        assert_eq!(prove(&random().unwrap(), &hello, &challenge), Err(Refused::Stranger));
+        assert_eq!(prove(&random().unwrap(), &hello, &challenge), Err(Refused::Unproved));
         assert!(!proved(&random().unwrap(), &hello, &nonce, &proof));
     }
 
@@ -246,7 +246,7 @@ mod tests {
         let mut bytes = hello().encode();
         bytes[4] = 9;
         assert_eq!(Hello::decode(&bytes), Err(Refused::Wire(9)));
-        assert_eq!(prove(&[0; 32], &bytes, &wrong_wire()), Err(Refused::Stranger));
+        assert_eq!(prove(&[0; 32], &bytes, &wrong_wire()), Err(Refused::Unproved));
     }
 
     proptest! {

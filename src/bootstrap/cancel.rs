@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::port::Port;
+use super::wire::as_remote;
 use crate::bail;
 use crate::error::{Error, Result};
 use crate::sync::{Mutex, OnceCell};
@@ -35,7 +36,7 @@ impl Cancel {
         if let (Some((port, rank)), Some(cause)) = (&*at, self.cause.get())
             && let Some(port) = port.upgrade()
         {
-            port.fail(*rank, &super::as_remote(*rank, cause));
+            port.fail(*rank, &as_remote(*rank, cause));
         }
     }
 

@@ -107,7 +107,7 @@ fn once(to: Address, hello: &Hello, secret: &Secret, until: Instant) -> Result<(
         return Err(NoLink::Late);
     }
     let proof = auth::prove(secret, &hello, &challenge).map_err(|refused| match refused {
-        Refused::Stranger => NoLink::Impostor,
+        Refused::Unproved => NoLink::Impostor,
         Refused::Wire(version) => NoLink::Wire(version),
     })?;
     // Who got this far knows the secret: a drop from here on is for want of room, and worth another try.

@@ -1,15 +1,14 @@
 //! What the service thread does: it accepts, authenticates, reads every link and serves the roots that live here. Nothing in it
-//! blocks but its one epoll wait. `door` is the part that deals with strangers.
+//! blocks but its one epoll wait. `accept` is how connections come in.
 #![forbid(unsafe_code)]
 
 use super::address::Address;
 use super::budget;
-use super::door;
+use super::handshake::Handshake;
 use super::link::{Ended, FrameReader, Link};
 use super::port::Port;
 use super::root::Root;
 use super::service::{BELL, LISTENER, Request, Service};
-use super::stranger::Stranger;
 use super::wire::{Frame, MAX_FRAME, MAX_WORD};
 use crate::process::{self, ServiceFd};
 use crate::warn;
@@ -21,14 +20,14 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 /// What a token of epoll stands for.
-pub(super) enum Entry {
+pub(super) enum Socket {
     /// `turn` is the one in which it last let somebody in.
     Listener {
         socket: ServiceFd,
         root: Option<u64>,
         turn: u64,
     },
-    Stranger(Box<Stranger>),
+    Handshake(Box<Handshake>),
     Member {
         root: u64,
         link: Arc<Link>,
@@ -46,10 +45,10 @@ pub(super) enum Entry {
 pub(super) struct EventLoop {
     pub(super) service: &'static Service,
     pub(super) epoll: BorrowedFd<'static>,
-    pub(super) entries: HashMap<u64, Entry>,
+    pub(super) sockets: HashMap<u64, Socket>,
     pub(super) roots: HashMap<u64, Root>,
     /// Tokens of the connections that have proved nothing, the oldest first.
-    pub(super) strangers: VecDeque<u64>,
+    pub(super) handshakes: VecDeque<u64>,
     /// Until when nothing is accepted.
     pub(super) paused: Option<Instant>,
     /// Since when no connection can be accepted for want of descriptors.
@@ -66,14 +65,14 @@ pub(super) struct EventLoop {
 
 impl EventLoop {
     pub fn new(service: &'static Service, listener: ServiceFd) -> Self {
-        let entries = HashMap::from([(LISTENER, Entry::Listener { socket: listener, root: None, turn: 0 })]);
+        let sockets = HashMap::from([(LISTENER, Socket::Listener { socket: listener, root: None, turn: 0 })]);
         let epoll = service.epoll.as_fd();
         Self {
             service,
             epoll,
-            entries,
+            sockets,
             roots: HashMap::new(),
-            strangers: VecDeque::new(),
+            handshakes: VecDeque::new(),
             paused: None,
             starved: None,
             starved_told: false,
@@ -116,30 +115,30 @@ impl EventLoop {
                 let joining = self.roots.values().any(Root::is_joining);
                 self.pause(budget::rest(budget::core_time().saturating_sub(began), joining));
             }
-            door::count(self.accepted, self.turned_away);
+            budget::count(self.accepted, self.turned_away);
         }
     }
 
     /// Among listeners the one that has waited for longest comes first, or the flood at one would keep the ranks at another out.
     fn rank_of(&self, token: u64) -> (u8, u64) {
-        match self.entries.get(&token) {
-            None | Some(Entry::Member { .. } | Entry::Peer { .. }) => (0, 0),
-            Some(Entry::Stranger(_)) => (1, 0),
-            Some(Entry::Listener { turn, .. }) => (2, *turn),
+        match self.sockets.get(&token) {
+            None | Some(Socket::Member { .. } | Socket::Peer { .. }) => (0, 0),
+            Some(Socket::Handshake(_)) => (1, 0),
+            Some(Socket::Listener { turn, .. }) => (2, *turn),
         }
     }
 
-    pub(super) fn stranger_at(&self, token: u64) -> Option<&Stranger> {
-        match self.entries.get(&token) {
-            Some(Entry::Stranger(stranger)) => Some(stranger),
+    pub(super) fn handshake_at(&self, token: u64) -> Option<&Handshake> {
+        match self.sockets.get(&token) {
+            Some(Socket::Handshake(handshake)) => Some(handshake),
             _ => None,
         }
     }
 
     fn next_deadline(&self) -> Option<Instant> {
         // In the order in which they came: the first one's time is up first.
-        let stranger = self.strangers.front().and_then(|token| self.stranger_at(*token)).map(Stranger::deadline);
-        self.roots.values().filter_map(Root::next_deadline).chain(stranger).chain(self.paused).min()
+        let handshake = self.handshakes.front().and_then(|token| self.handshake_at(*token)).map(Handshake::deadline);
+        self.roots.values().filter_map(Root::next_deadline).chain(handshake).chain(self.paused).min()
     }
 
     fn event(&mut self, token: u64, flags: epoll::EventFlags) {
@@ -150,11 +149,11 @@ impl EventLoop {
             requests.into_iter().for_each(|request| self.request(request));
             return;
         }
-        match self.entries.get_mut(&token) {
+        match self.sockets.get_mut(&token) {
             None => {} // closed by an earlier event of this round
-            Some(Entry::Listener { .. }) => self.accept(token),
-            Some(Entry::Stranger(_)) => self.handshake(token),
-            Some(Entry::Member { root, link, reader }) => {
+            Some(Socket::Listener { .. }) => self.accept(token),
+            Some(Socket::Handshake(_)) => self.advance(token),
+            Some(Socket::Member { root, link, reader }) => {
                 if flags.contains(epoll::EventFlags::OUT) {
                     link.writable();
                 }
@@ -176,7 +175,7 @@ impl EventLoop {
                     }
                 }
             }
-            Some(Entry::Peer { port, peer, link, reader }) => {
+            Some(Socket::Peer { port, peer, link, reader }) => {
                 if flags.contains(epoll::EventFlags::OUT) {
                     link.writable();
                 }
@@ -207,7 +206,7 @@ impl EventLoop {
             Request::Root(mut root) => {
                 let socket = root.take_listener();
                 if self.watch(token, socket.as_fd(), epoll::EventFlags::IN) {
-                    self.entries.insert(token, Entry::Listener { socket, root: Some(token), turn: 0 });
+                    self.sockets.insert(token, Socket::Listener { socket, root: Some(token), turn: 0 });
                     self.roots.insert(token, *root);
                 }
             }
@@ -252,21 +251,21 @@ impl EventLoop {
             return;
         }
         link.watched(self.epoll, token);
-        self.entries.insert(token, Entry::Peer { port, peer, link, reader });
+        self.sockets.insert(token, Socket::Peer { port, peer, link, reader });
     }
 
-    /// Takes an entry out. Explicitly out of epoll too: a forked child may hold a copy of the socket, and then closing it here
+    /// Takes a socket out. Explicitly out of epoll too: a forked child may hold a copy of the socket, and then closing it here
     /// would not stop its events.
     pub(super) fn close(&mut self, token: u64) {
-        if let Some(entry) = self.entries.remove(&token) {
-            let fd = match &entry {
-                Entry::Listener { socket, .. } => socket.as_fd(),
-                Entry::Stranger(stranger) => stranger.socket.as_fd(),
-                Entry::Member { link, .. } | Entry::Peer { link, .. } => link.as_fd(),
+        if let Some(socket) = self.sockets.remove(&token) {
+            let fd = match &socket {
+                Socket::Listener { socket, .. } => socket.as_fd(),
+                Socket::Handshake(handshake) => handshake.socket.as_fd(),
+                Socket::Member { link, .. } | Socket::Peer { link, .. } => link.as_fd(),
             };
             let _ = epoll::delete(self.epoll, fd);
         }
-        self.strangers.retain(|other| *other != token);
+        self.handshakes.retain(|other| *other != token);
     }
 
     fn on_time(&mut self) {
@@ -275,10 +274,10 @@ impl EventLoop {
             self.paused = None;
             self.set_listeners(epoll::EventFlags::IN);
         }
-        while let Some(token) = self.strangers.front().copied() {
-            let root = match self.stranger_at(token) {
-                Some(stranger) if stranger.deadline() > now => break,
-                stranger => stranger.and_then(|stranger| stranger.root),
+        while let Some(token) = self.handshakes.front().copied() {
+            let root = match self.handshake_at(token) {
+                Some(handshake) if handshake.deadline() > now => break,
+                handshake => handshake.and_then(|handshake| handshake.root),
             };
             self.close(token);
             self.turn_away(root, "it was silent for 2 s");

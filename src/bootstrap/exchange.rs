@@ -6,8 +6,9 @@
 #![forbid(unsafe_code)]
 
 use super::Bootstrap;
+use super::address::or_system;
 use super::missing;
-use super::port::{Fate, gone, or_system};
+use super::port::{Fate, gone};
 use super::wire::{Block, Blocks, Frame, MAX_FRAME, MAX_WHAT};
 use crate::error::{Code, Error, Result};
 use crate::{bail, config, fault, warn};

@@ -2,10 +2,10 @@
 #![forbid(unsafe_code)]
 
 use super::Bootstrap;
-use super::address::FdAddress;
+use super::address::{FdAddress, system};
 use super::dial::NoLink;
 use super::link::Link;
-use super::port::{Fate, gone, system};
+use super::port::{Fate, Handed, gone};
 use super::wire::Frame;
 use crate::config;
 use crate::error::{Code, Error, Result};
@@ -14,16 +14,6 @@ use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// What became of a request for a descriptor.
-pub(super) enum Handed {
-    /// Here it is.
-    Here(OwnedFd),
-    /// The rank has none of that name.
-    Nothing,
-    /// It was sent, and this process has no descriptor left for it.
-    NoRoom,
-}
 
 impl Bootstrap {
     /// Where this process serves descriptors.

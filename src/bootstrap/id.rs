@@ -3,11 +3,8 @@
 
 use super::address::{Address, hex};
 use super::auth::{self, Key, Secret};
-use super::fixed;
-use super::service::Service;
-use crate::error::{Error, Result};
-use crate::process::random;
-use crate::{bail, config, log};
+use crate::bail;
+use crate::error::Result;
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 use zeroize::Zeroize;
@@ -23,19 +20,7 @@ const VERSION: u16 = 1;
 pub struct UniqueId([u8; 128]);
 
 impl UniqueId {
-    /// A new id. Its root listens in this process from now on and serves one communicator, also when only forked children join it.
-    /// Under NCCL_COMM_ID: the id of that meeting point, where rank 0 will listen.
-    pub fn create() -> Result<Self> {
-        log::report();
-        if let Some(point) = config::text("NCCL_COMM_ID") {
-            return fixed::id_of(&point, config::text("GINRS_SECRET"));
-        }
-        let id = Self::build(Address::Abstract(random()?), &random()?);
-        Service::get()?.start_root(&id)?;
-        Ok(id)
-    }
-
-    fn build(root: Address, secret: &Secret) -> Self {
+    pub(super) fn build(root: Address, secret: &Secret) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         Self::encode(0, root, secret, now)
     }
@@ -134,18 +119,6 @@ impl UniqueId {
         self.0[10] != 0
     }
 
-    /// Nobody is to meet at this point of this process after all, for the reason `why`.
-    pub fn withdraw(&self, why: &Error) {
-        if let Ok(service) = Service::get() {
-            service.withdraw(self.key(), why);
-        }
-    }
-
-    /// This process is the meeting point from now on: for an id that [`super::Bootstrap::id_of_child`] gave, by its first rank.
-    pub fn listen(&self) -> Result<()> {
-        Service::get()?.start_root(self)
-    }
-
     pub(super) fn root(&self) -> Address {
         Address::from_bytes(self.0[16..48].try_into().expect("32 bytes")).expect("checked when made")
     }
@@ -192,6 +165,7 @@ impl Drop for UniqueId {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process::random;
 
     #[test]
     fn the_secret_never_shows_and_damage_does() {

@@ -1,20 +1,20 @@
 //! A rank's side of the rendezvous: prove the secret at the root, then wait for the table, for a reason, or for the deadline.
 #![forbid(unsafe_code)]
 
-use super::address::{Stopped, receive_exact, send_all, wait_readable};
-use super::as_remote;
+use super::accept;
+use super::address::{Address, Stopped, receive_exact, send_all, wait_readable};
 use super::auth::{Hello, Role};
 use super::cancel::{Cancel, NOTICE};
 use super::dial::{NoLink, dial};
-use super::door;
-use super::fixed::Meeting;
+use super::fixed::{Meeting, id_of};
 use super::id::UniqueId;
 use super::mailbox::Mailbox;
 use super::port::Port;
-use super::root::{Progress, late};
+use super::root::{Headcount, late};
 use super::service::Service;
-use super::wire::{Entry, Frame, MAX_FRAME};
+use super::wire::{Endpoint, Frame, MAX_FRAME, as_remote};
 use crate::error::{Code, Error, Result};
+use crate::process::random;
 use crate::{bail, config, log, warn};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -35,6 +35,32 @@ pub(super) fn join(id: &UniqueId, rank: u32, n_ranks: u32, cancel: &Cancel) -> R
     let joined = root.and_then(|()| join_at(service, &meeting.id, rank, n_ranks, cancel));
     meeting.over();
     joined
+}
+
+impl UniqueId {
+    /// A new id. Its root listens in this process from now on and serves one communicator, also when only forked children join it.
+    /// Under NCCL_COMM_ID: the id of that meeting point, where rank 0 will listen.
+    pub fn create() -> Result<Self> {
+        log::report();
+        if let Some(point) = config::text("NCCL_COMM_ID") {
+            return id_of(&point, config::text("GINRS_SECRET"));
+        }
+        let id = Self::build(Address::Abstract(random()?), &random()?);
+        Service::get()?.start_root(&id)?;
+        Ok(id)
+    }
+
+    /// Nobody is to meet at this point of this process after all, for the reason `why`.
+    pub fn withdraw(&self, why: &Error) {
+        if let Ok(service) = Service::get() {
+            service.withdraw(self.key(), why);
+        }
+    }
+
+    /// This process is the meeting point from now on: for an id that [`super::Bootstrap::id_of_child`] gave, by its first rank.
+    pub fn listen(&self) -> Result<()> {
+        Service::get()?.start_root(self)
+    }
 }
 
 /// How long a rank that cannot join tries to tell the others.
@@ -98,7 +124,7 @@ fn join_at(
     }
 }
 
-fn check(port: &Port, table: Vec<Entry>, rank: u32, n_ranks: u32) -> Result<Vec<Entry>> {
+fn check(port: &Port, table: Vec<Endpoint>, rank: u32, n_ranks: u32) -> Result<Vec<Endpoint>> {
     let mine = table.get(rank as usize).map(|entry| entry.address);
     if table.len() != n_ranks as usize || mine != Some(port.own_address()) {
         bail!(
@@ -112,7 +138,7 @@ fn check(port: &Port, table: Vec<Entry>, rank: u32, n_ranks: u32) -> Result<Vec<
     Ok(table)
 }
 
-fn meet(id: &UniqueId, port: &Port, rank: u32, n_ranks: u32, cancel: &Cancel) -> Result<Vec<Entry>> {
+fn meet(id: &UniqueId, port: &Port, rank: u32, n_ranks: u32, cancel: &Cancel) -> Result<Vec<Endpoint>> {
     let patience = config::seconds("GINRS_INIT_TIMEOUT");
     let start = Instant::now();
     let seconds = u32::try_from(patience.as_secs()).unwrap_or(u32::MAX);
@@ -128,7 +154,7 @@ fn meet(id: &UniqueId, port: &Port, rank: u32, n_ranks: u32, cancel: &Cancel) ->
                 let error = match why {
                     NoLink::Nobody if id.root_may_be_late() => nobody(port, rank, n_ranks, patience),
                     NoLink::Own(ref error) => error.clone(),
-                    NoLink::Late if let Some(error) = door::starved() => error,
+                    NoLink::Late if let Some(error) = accept::starved() => error,
                     ref why => unreachable(id, port, rank, why),
                 };
                 if let NoLink::System(_) | NoLink::Own(_) = why {
@@ -142,14 +168,15 @@ fn meet(id: &UniqueId, port: &Port, rank: u32, n_ranks: u32, cancel: &Cancel) ->
             Ok(met) => break met,
         }
     };
-    let mut wait = Wait { port, rank, start, patience, next_warn: None, progress: Progress { n_ranks, ..Progress::default() } };
+    let mut wait =
+        Wait { port, rank, start, patience, next_warn: None, headcount: Headcount { n_ranks, ..Headcount::default() } };
     loop {
         wait.for_more(&root, cancel)?;
         match read_frame(&root, start + patience + SLACK) {
             Ok(Frame::Table(table)) => return Ok(table),
             Ok(Frame::Refused(reason)) => return Err(cancel.cause_of(reason)),
-            Ok(Frame::Progress { joined, n_ranks, missing, strangers }) => {
-                wait.progress = Progress { joined, n_ranks, missing, strangers }
+            Ok(Frame::Headcount { joined, n_ranks, missing, unauthenticated }) => {
+                wait.headcount = Headcount { joined, n_ranks, missing, unauthenticated }
             }
             Ok(_) => bail!(
                 RemoteError,
@@ -157,7 +184,7 @@ fn meet(id: &UniqueId, port: &Port, rank: u32, n_ranks: u32, cancel: &Cancel) ->
                 "the root broke the protocol | {}, rank {rank} | unexpected frame | fix: load the same libginrs on every rank",
                 port.tag()
             ),
-            Err(Stopped::Late) => return Err(late(&port.tag(), patience, &wait.progress)),
+            Err(Stopped::Late) => return Err(late(&port.tag(), patience, &wait.headcount)),
             Err(why) => {
                 let text = format!(
                     "the root has ended | {}, rank {rank} | {why} before all ranks had joined; it was in {} | fix: look at the output of that process, \
@@ -178,7 +205,7 @@ struct Wait<'a> {
     start: Instant,
     patience: Duration,
     next_warn: Option<Instant>,
-    progress: Progress,
+    headcount: Headcount,
 }
 
 impl Wait<'_> {
@@ -190,7 +217,9 @@ impl Wait<'_> {
             let until = next.map_or(end, |next| next.min(end));
             cancel.check()?;
             match wait_readable(root, until.min(Instant::now() + NOTICE)) {
-                Err(Stopped::Late) if Instant::now() >= end => return Err(late(&self.port.tag(), self.patience, &self.progress)),
+                Err(Stopped::Late) if Instant::now() >= end => {
+                    return Err(late(&self.port.tag(), self.patience, &self.headcount));
+                }
                 Err(Stopped::Late) if Instant::now() < until => {}
                 Err(Stopped::Late) => {
                     let waited = self.start.elapsed().as_secs();
@@ -199,7 +228,7 @@ impl Wait<'_> {
                             "GINRS-W011 still joining | {}, rank {} | {} after {waited} s | fix: start every rank with this id",
                             self.port.tag(),
                             self.rank,
-                            self.progress
+                            self.headcount
                         );
                     }
                     self.next_warn = Some(Instant::now() + every);

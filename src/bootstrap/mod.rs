@@ -3,8 +3,8 @@
 //! ```text
 //! id        what ncclGetUniqueId hands out: the root's address and a secret
 //! fixed     the id of NCCL_COMM_ID, which every rank makes for itself
-//! auth      both ends of every connection prove the secret: stranger (server's half), dial (client's half)
-//! service   one thread per process; event_loop is what it does, door how it deals with strangers
+//! auth      both ends of every connection prove the secret: handshake (server's half), dial (client's half)
+//! service   one thread per process, started by start; event_loop is what it does, accept how it lets connections in
 //! root      counts the ranks of one communicator in and gives each the table of all: join is the rank's side, cancel its way out
 //! scalable  several roots, each for a block of the ranks, and how the blocks put their tables together
 //! port      one communicator's end in this process: mailboxes of its ranks here; peers is its links to other processes
@@ -13,16 +13,17 @@
 //! ```
 //! Ranks are threads or processes in any mix. All sockets are abstract Unix sockets of this host; `Address` is where TCP will join.
 
+mod accept;
 mod address;
 mod auth;
 mod budget;
 mod cancel;
 mod dial;
-mod door;
 mod event_loop;
 mod exchange;
 mod fdpass;
 mod fixed;
+mod handshake;
 mod id;
 mod join;
 mod link;
@@ -33,16 +34,17 @@ mod port;
 mod root;
 mod scalable;
 mod service;
-mod stranger;
+mod start;
 mod wire;
 
 pub use address::{Address, FdAddress};
-pub use cancel::Cancel;
 #[doc(hidden)]
-pub use door::door_counts;
+pub use budget::accept_counts;
+pub use cancel::Cancel;
 pub use id::UniqueId;
 pub(crate) use port::{Fate, Port};
 pub(crate) use service::service_is_intact;
+pub(crate) use wire::as_remote;
 
 use crate::abort::Abort;
 use crate::error::{Error, Result};
@@ -180,15 +182,6 @@ impl StepSetter {
     }
 }
 
-/// A cause as the other ranks should read it: whose it is stands in it.
-pub(crate) fn as_remote(rank: u32, cause: &Error) -> Error {
-    use crate::error::Code;
-    let culprit = cause.culprit.unwrap_or(rank);
-    let named = cause.text.contains(&format!("rank {culprit}"));
-    let text = if named { cause.text.clone() } else { format!("rank {rank} failed: {}", cause.text) };
-    Error { code: Code::RemoteError, id: cause.id, text, culprit: Some(culprit) }
-}
-
 impl Drop for Bootstrap {
     fn drop(&mut self) {
         if self.owner != std::process::id() {
@@ -196,7 +189,7 @@ impl Drop for Bootstrap {
             std::mem::forget(self.port.clone());
             return;
         }
-        self.port.settle();
+        self.port.join_spreading();
         self.port.stand_up(self.rank);
     }
 }

@@ -4,9 +4,8 @@
 use super::address::Address;
 use super::auth::{Hello, Role};
 use super::dial::{NoLink, dial};
-use super::fdpass::Handed;
 use super::link::Link;
-use super::port::Port;
+use super::port::{Handed, Port};
 use super::wire::{Frame, Standing};
 use crate::process::ServiceFd;
 use crate::sync::Give;
@@ -115,7 +114,7 @@ impl Port {
                     waiting.give(if found { fd.map_or(Handed::NoRoom, Handed::Here) } else { Handed::Nothing });
                 }
             }
-            Frame::Progress { .. } | Frame::Refused(_) | Frame::Table(_) => return false,
+            Frame::Headcount { .. } | Frame::Refused(_) | Frame::Table(_) => return false,
         }
         true
     }

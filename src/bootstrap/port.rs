@@ -4,12 +4,11 @@
 
 use super::address::Address;
 use super::auth::{self, Key, Secret};
-use super::fdpass::Handed;
 use super::link::Link;
 use super::mailbox::Mailbox;
 use super::service::Service;
-use super::wire::{Entry, Frame, Standing};
-use crate::error::{Code, Error, Result};
+use super::wire::{Endpoint, Frame, Standing};
+use crate::error::{Code, Error};
 use crate::fault;
 use crate::peer_process::Became;
 use crate::process;
@@ -31,6 +30,16 @@ pub enum Fate {
     Lost,
 }
 
+/// What became of a request for a descriptor.
+pub(super) enum Handed {
+    /// Here it is.
+    Here(OwnedFd),
+    /// The rank has none of that name.
+    Nothing,
+    /// It was sent, and this process has no descriptor left for it.
+    NoRoom,
+}
+
 type OnFailure = Box<dyn Fn(&Error) + Send + Sync>;
 type OnLost = Box<dyn Fn(Address) + Send + Sync>;
 /// Who waits for a descriptor, from where, by ticket. A dropped one means that the link has closed.
@@ -43,7 +52,7 @@ pub struct Port {
     pub(super) key: Key,
     pub(super) secret: Secret,
     pub(super) hash: u64,
-    pub(super) table: OnceCell<Vec<Entry>>,
+    pub(super) table: OnceCell<Vec<Endpoint>>,
     pub(super) seats: Mutex<HashMap<u32, (Arc<Mailbox>, usize)>>,
     pub(super) links: Mutex<HashMap<Address, Vec<Arc<Link>>>>,
     pub(super) dialing: Mutex<HashMap<Address, Arc<Mutex<()>>>>,
@@ -109,11 +118,11 @@ impl Port {
     }
 
     /// The root's table; empty before the rendezvous is over.
-    pub fn table(&self) -> &[Entry] {
+    pub fn table(&self) -> &[Endpoint] {
         self.table.get().map_or(&[], |table| table)
     }
 
-    pub(super) fn set_table(&self, table: Vec<Entry>) {
+    pub(super) fn set_table(&self, table: Vec<Endpoint>) {
         self.table.get_or_init(|| table);
     }
 
@@ -214,7 +223,7 @@ impl Port {
 
     /// Until all have been told of the failure, but not for long: the process may end behind this, and who was not told would take its end
     /// for the cause.
-    pub(super) fn settle(&self) {
+    pub(super) fn join_spreading(&self) {
         if let Some(over) = self.spreading.lock().take() {
             let _ = over.recv_timeout(Duration::from_secs(1));
         }
@@ -370,19 +379,4 @@ impl Drop for Port {
         self.links.lock().values().flatten().for_each(|link| link.finish());
         zeroize::Zeroize::zeroize(&mut self.secret);
     }
-}
-
-/// The error of a system call that the bootstrap cannot do without.
-pub(super) fn system(what: &str, e: impl std::fmt::Display) -> Error {
-    let pid = std::process::id();
-    Error::new(
-        Code::SystemError,
-        24,
-        format!("{what} | pid {pid} | {e} | fix: raise the limits of descriptors (ulimit -n) and processes (ulimit -u)"),
-    )
-}
-
-/// Shorthand for results.
-pub(super) fn or_system<T>(what: &str, result: std::result::Result<T, impl std::fmt::Display>) -> Result<T> {
-    result.map_err(|e| system(what, e))
 }

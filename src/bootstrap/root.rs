@@ -6,7 +6,7 @@ use super::address::Address;
 use super::auth::{Hello, Key, Secret};
 use super::id::UniqueId;
 use super::link::Link;
-use super::wire::{Entry, Frame};
+use super::wire::{Endpoint, Frame};
 use crate::config;
 use crate::error::{Code, Error};
 use crate::info;
@@ -20,7 +20,7 @@ pub const MAX_RANKS: u32 = 1 << 20;
 /// After the first contradiction: time for others to arrive, so that the one who differs from most can be named.
 const HEARING: Duration = Duration::from_millis(150);
 /// How often waiting ranks hear who is missing.
-const PROGRESS: Duration = Duration::from_secs(1);
+const REPORT: Duration = Duration::from_secs(1);
 /// Who cannot join may call again, with arguments that can be; until then.
 const SECOND_THOUGHTS: Duration = Duration::from_secs(1);
 /// How many missing ranks are listed.
@@ -33,7 +33,7 @@ struct Member {
     link: Arc<Link>,
 }
 
-enum State {
+enum Phase {
     Gathering,
     /// The ranks contradict each other; the verdict falls then.
     Hearing(Instant),
@@ -54,11 +54,11 @@ pub struct Root {
     done: BTreeSet<u32>,
     /// As many ranks as anybody has said that there are; 0: nobody yet.
     expected: u32,
-    state: State,
+    phase: Phase,
     patience: Duration,
     first: Option<Instant>,
     told: Option<Instant>,
-    strangers: u32,
+    unauthenticated: u32,
     declined: Option<Declined>,
     /// Process and rank of one that called again. A root hears its own process's word twice, the second time over a socket and perhaps
     /// behind that call.
@@ -85,12 +85,12 @@ impl Root {
             seen: BTreeSet::new(),
             done: BTreeSet::new(),
             expected: 0,
-            state: State::Gathering,
+            phase: Phase::Gathering,
             patience: config::seconds("GINRS_INIT_TIMEOUT"),
             // Ranks that make an id for themselves are on their way. One of ncclGetUniqueId may be used at any time.
             first: id.root_may_be_late().then(Instant::now),
             told: None,
-            strangers: 0,
+            unauthenticated: 0,
             declined: None,
             overruled: None,
         }
@@ -108,22 +108,22 @@ impl Root {
 
     /// Some ranks are here, and wait for others.
     pub fn is_joining(&self) -> bool {
-        self.first.is_some() && matches!(self.state, State::Gathering | State::Hearing(_))
+        self.first.is_some() && matches!(self.phase, Phase::Gathering | Phase::Hearing(_))
     }
 
     /// Somebody came and could not prove the secret.
-    pub fn stranger(&mut self) {
-        self.strangers += 1;
+    pub fn turned_away(&mut self) {
+        self.unauthenticated += 1;
     }
 
     /// A rank has proved itself.
     pub fn admit(&mut self, hello: &Hello, link: Arc<Link>) {
         let now = Instant::now();
         self.first.get_or_insert(now);
-        let refused = match &self.state {
-            State::Failed(error, _) => Some((**error).clone()),
-            State::Complete => Some(full(&self.tag, hello.rank)),
-            State::Gathering | State::Hearing(_) => None,
+        let refused = match &self.phase {
+            Phase::Failed(error, _) => Some((**error).clone()),
+            Phase::Complete => Some(full(&self.tag, hello.rank)),
+            Phase::Gathering | Phase::Hearing(_) => None,
         };
         self.expected = self.expected.max(hello.n_ranks);
         self.done.insert(hello.rank);
@@ -143,9 +143,9 @@ impl Root {
         self.members.push(Member { rank: hello.rank, n_ranks: hello.n_ranks, address: hello.address, link });
         let first = self.members[0].n_ranks;
         let fits = hello.n_ranks == first && (1..=MAX_RANKS).contains(&first) && hello.rank < first && !twice;
-        match self.state {
-            State::Gathering if !fits => self.state = State::Hearing(now + HEARING),
-            State::Gathering if self.members.len() == first as usize => self.complete(),
+        match self.phase {
+            Phase::Gathering if !fits => self.phase = Phase::Hearing(now + HEARING),
+            Phase::Gathering if self.members.len() == first as usize => self.complete(),
             _ => {}
         }
     }
@@ -154,7 +154,7 @@ impl Root {
     pub fn member_closed(&mut self, link: &Arc<Link>) {
         let Some(at) = self.members.iter().position(|member| Arc::ptr_eq(&member.link, link)) else { return };
         let gone = self.members.swap_remove(at);
-        if matches!(self.state, State::Gathering) {
+        if matches!(self.phase, Phase::Gathering) {
             let pid = gone.link.peer().pid;
             let text = format!(
                 "rank {} (pid {pid}) is gone | {} | its process closed its connection while {} others were joining{} | fix: look at the output of rank {}",
@@ -195,7 +195,7 @@ impl Root {
 
     /// The communicator cannot be made: a rank cannot come, or nobody can. `n_ranks` where it is known, else 0.
     pub fn give_up(&mut self, n_ranks: u32, error: &Error) {
-        if matches!(self.state, State::Gathering) {
+        if matches!(self.phase, Phase::Gathering) {
             self.expected = self.expected.max(n_ranks);
             self.fail(error.clone());
         }
@@ -203,13 +203,13 @@ impl Root {
 
     fn complete(&mut self) {
         self.members.sort_by_key(|member| member.rank);
-        let entry = |member: &Member| Entry { address: member.address, pid: member.link.peer().pid };
-        let table: Arc<[u8]> = Frame::Table(self.members.iter().map(entry).collect()).encode().into();
+        let endpoint = |member: &Member| Endpoint { address: member.address, pid: member.link.peer().pid };
+        let table: Arc<[u8]> = Frame::Table(self.members.iter().map(endpoint).collect()).encode().into();
         for member in self.members.drain(..) {
             member.link.send_bytes(table.clone(), None);
             member.link.finish();
         }
-        self.state = State::Complete;
+        self.phase = Phase::Complete;
     }
 
     fn fail(&mut self, error: Error) {
@@ -220,7 +220,7 @@ impl Root {
             member.link.send(&frame);
             member.link.finish();
         }
-        self.state = State::Failed(Box::new(error), Instant::now() + self.patience);
+        self.phase = Phase::Failed(Box::new(error), Instant::now() + self.patience);
     }
 
     /// No rank is still to come: a root that has failed has told every one of them.
@@ -230,40 +230,40 @@ impl Root {
 
     /// When `on_time` has something to do.
     pub fn next_deadline(&self) -> Option<Instant> {
-        match &self.state {
-            State::Gathering => {
+        match &self.phase {
+            Phase::Gathering => {
                 let first = self.first?;
-                let next = (self.told.unwrap_or(first) + PROGRESS).min(first + self.patience);
+                let next = (self.told.unwrap_or(first) + REPORT).min(first + self.patience);
                 Some(self.decline_due().map_or(next, |due| next.min(due)))
             }
-            State::Hearing(until) => Some(*until),
-            State::Failed(..) if self.all_know() => Some(Instant::now()),
-            State::Failed(_, until) => Some(*until),
-            State::Complete => None,
+            Phase::Hearing(until) => Some(*until),
+            Phase::Failed(..) if self.all_know() => Some(Instant::now()),
+            Phase::Failed(_, until) => Some(*until),
+            Phase::Complete => None,
         }
     }
 
     /// Does what is due. True when the root is over.
     pub fn on_time(&mut self, now: Instant) -> bool {
-        match &self.state {
-            State::Complete => return true,
-            State::Failed(_, until) => return now >= *until || self.all_know(),
-            State::Hearing(until) if now >= *until => {
+        match &self.phase {
+            Phase::Complete => return true,
+            Phase::Failed(_, until) => return now >= *until || self.all_know(),
+            Phase::Hearing(until) if now >= *until => {
                 let verdict = self.verdict();
                 self.fail(verdict);
             }
-            State::Gathering if self.decline_due().is_some_and(|due| now >= due) => {
+            Phase::Gathering if self.decline_due().is_some_and(|due| now >= due) => {
                 if let Some(declined) = self.declined.take() {
                     self.fail(declined.error);
                 }
             }
-            State::Gathering if self.first.is_some_and(|first| now >= first + self.patience) => {
-                let error = late(&self.tag, self.patience, &self.progress());
+            Phase::Gathering if self.first.is_some_and(|first| now >= first + self.patience) => {
+                let error = late(&self.tag, self.patience, &self.headcount());
                 self.fail(error);
             }
-            State::Gathering if self.first.is_some_and(|first| now >= self.told.unwrap_or(first) + PROGRESS) => {
+            Phase::Gathering if self.first.is_some_and(|first| now >= self.told.unwrap_or(first) + REPORT) => {
                 self.told = Some(now);
-                let frame: Arc<[u8]> = self.progress().frame().encode().into();
+                let frame: Arc<[u8]> = self.headcount().frame().encode().into();
                 for member in &self.members {
                     member.link.send_bytes(frame.clone(), None);
                 }
@@ -273,10 +273,10 @@ impl Root {
         false
     }
 
-    fn progress(&self) -> Progress {
+    fn headcount(&self) -> Headcount {
         let n_ranks = self.members.first().map_or(0, |member| member.n_ranks);
         let missing = (0..n_ranks).filter(|rank| !self.seen.contains(rank)).take(LISTED).collect();
-        Progress { joined: self.members.len() as u32, n_ranks, missing, strangers: self.strangers }
+        Headcount { joined: self.members.len() as u32, n_ranks, missing, unauthenticated: self.unauthenticated }
     }
 
     /// Who differs from most: in the number of ranks, by a rank that is none, or by a rank that two claim.
@@ -328,7 +328,7 @@ pub fn full(tag: &str, rank: u32) -> Error {
 
 /// How far a rendezvous has come.
 #[derive(Clone, Debug, Default)]
-pub struct Progress {
+pub struct Headcount {
     /// Ranks that are here.
     pub joined: u32,
     /// Ranks that there should be.
@@ -336,34 +336,39 @@ pub struct Progress {
     /// Some of those that are not.
     pub missing: Vec<u32>,
     /// Connections that proved nothing.
-    pub strangers: u32,
+    pub unauthenticated: u32,
 }
 
-impl Progress {
+impl Headcount {
     fn frame(self) -> Frame {
-        Frame::Progress { joined: self.joined, n_ranks: self.n_ranks, missing: self.missing, strangers: self.strangers }
+        Frame::Headcount {
+            joined: self.joined,
+            n_ranks: self.n_ranks,
+            missing: self.missing,
+            unauthenticated: self.unauthenticated,
+        }
     }
 }
 
-impl std::fmt::Display for Progress {
+impl std::fmt::Display for Headcount {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { joined, n_ranks, missing, strangers } = self;
+        let Self { joined, n_ranks, missing, unauthenticated } = self;
         let list: Vec<String> = missing.iter().map(u32::to_string).collect();
         let more = (n_ranks - joined.min(n_ranks)) as usize > missing.len();
         write!(f, "{joined}/{n_ranks} ranks joined, missing rank {}{}", list.join(", "), if more { ", ..." } else { "" })?;
-        if *strangers > 0 {
-            write!(f, "; {strangers} connection(s) did not authenticate")?;
+        if *unauthenticated > 0 {
+            write!(f, "; {unauthenticated} connection(s) did not authenticate")?;
         }
         Ok(())
     }
 }
 
 /// The error of a rendezvous that took too long.
-pub fn late(tag: &str, waited: Duration, progress: &Progress) -> Error {
+pub fn late(tag: &str, waited: Duration, headcount: &Headcount) -> Error {
     let text = format!(
-        "not all ranks joined in time | {tag} | {progress} after {} s | fix: start every rank with this id, look at the output of the missing, or raise GINRS_INIT_TIMEOUT",
+        "not all ranks joined in time | {tag} | {headcount} after {} s | fix: start every rank with this id, look at the output of the missing, or raise GINRS_INIT_TIMEOUT",
         waited.as_secs()
     );
     let error = Error::new(Code::RemoteError, 11, text);
-    Error { culprit: progress.missing.first().copied(), ..error }
+    Error { culprit: headcount.missing.first().copied(), ..error }
 }

@@ -15,7 +15,7 @@ use super::auth::derive;
 use super::cancel::Cancel;
 use super::id::UniqueId;
 use super::service::Service;
-use super::wire::{Entry, Frame};
+use super::wire::{Endpoint, Frame};
 use crate::bail;
 use crate::error::{Code, Error, Result};
 use sha2::{Digest, Sha256};
@@ -89,7 +89,7 @@ impl Bootstrap {
     }
 }
 
-fn whole_table(ids: &[UniqueId], firsts: &UniqueId, rank: u32, n_ranks: u32, cancel: &Cancel) -> Result<Vec<Entry>> {
+fn whole_table(ids: &[UniqueId], firsts: &UniqueId, rank: u32, n_ranks: u32, cancel: &Cancel) -> Result<Vec<Endpoint>> {
     let (n_blocks, call) = (ids.len() as u32, Call::new(n_ranks, ids));
     let ranks = |block| ranks_of(block, n_blocks, n_ranks);
     let number = (0..n_blocks).find(|&block| ranks(block).contains(&rank)).expect("blocks cover all ranks");
@@ -130,7 +130,7 @@ fn put_together(
     id: &UniqueId,
     number: u32,
     n_blocks: u32,
-    own: Result<Vec<Entry>>,
+    own: Result<Vec<Endpoint>>,
     call: Call,
     cancel: &Cancel,
     ranks: impl Fn(u32) -> Range<u32>,
@@ -153,11 +153,11 @@ fn put_together(
     Ok(encode(table))
 }
 
-fn encode(table: Vec<Entry>) -> Vec<u8> {
+fn encode(table: Vec<Endpoint>) -> Vec<u8> {
     Frame::Table(table).encode()
 }
 
-fn decode(bytes: &[u8]) -> Result<Vec<Entry>> {
+fn decode(bytes: &[u8]) -> Result<Vec<Endpoint>> {
     match bytes.get(4..).map(Frame::decode) {
         Some(Ok(Frame::Table(table))) => Ok(table),
         Some(Ok(Frame::Refused(reason))) => Err(reason),

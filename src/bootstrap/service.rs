@@ -1,17 +1,15 @@
 //! The service thread "ginrs boot" as other threads see it: one per process, started at first use, never ended.
+#![forbid(unsafe_code)]
 
-use super::address::Address;
+use super::address::{Address, or_system};
 use super::auth::Key;
-use super::event_loop::EventLoop;
 use super::id::UniqueId;
 use super::link::Link;
-use super::port::{Port, or_system};
+use super::port::Port;
 use super::root::Root;
 use crate::error::{Error, Result};
-use crate::fault;
-use crate::process::{self, ServiceFd, random};
-use crate::sync::{Mutex, PerProcess};
-use rustix::event::{EventfdFlags, epoll, eventfd};
+use crate::process::ServiceFd;
+use crate::sync::Mutex;
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -32,11 +30,11 @@ pub(super) enum Request {
 
 /// The service as other threads see it. Lives as long as the process.
 pub struct Service {
-    address: Address,
+    pub(super) address: Address,
     pub(super) epoll: ServiceFd,
     pub(super) bell: ServiceFd,
     pub(super) requests: Mutex<Vec<Request>>,
-    ports: Mutex<HashMap<Key, Weak<Port>>>,
+    pub(super) ports: Mutex<HashMap<Key, Weak<Port>>>,
 }
 
 /// False once somebody has closed the descriptors of this process's service, if it has one.
@@ -49,34 +47,6 @@ pub(super) const BELL: u64 = 0;
 pub(super) const LISTENER: u64 = 1;
 
 impl Service {
-    /// The service of this process, started at first use.
-    pub fn get() -> Result<&'static Service> {
-        static SERVICE: PerProcess<Mutex<Option<&'static Service>>> = PerProcess::new();
-        let mut slot = SERVICE.get(Mutex::default).lock();
-        if let Some(service) = *slot {
-            return if service.is_intact() { Ok(service) } else { Err(process::descriptors_lost()) };
-        }
-        process::raise_descriptor_limit();
-        let address = Address::Abstract(random()?);
-        let what = "the bootstrap's sockets cannot be made";
-        let listener = ServiceFd::new(or_system(what, address.listen())?);
-        or_system(what, fault::step("descriptor"))?;
-        let epoll = ServiceFd::new(or_system(what, epoll::create(epoll::CreateFlags::CLOEXEC))?);
-        let bell = ServiceFd::new(or_system(what, eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK))?);
-        for (fd, token) in [(&bell, BELL), (&listener, LISTENER)] {
-            or_system(what, epoll::add(epoll.as_fd(), fd.as_fd(), epoll::EventData::new_u64(token), epoll::EventFlags::IN))?;
-        }
-        let service: &'static Service =
-            Box::leak(Box::new(Service { address, epoll, bell, requests: Mutex::default(), ports: Mutex::default() }));
-        let body = move || EventLoop::new(service, listener).run();
-        process::service_thread("ginrs boot", body, move |error| service.broken(&error)).inspect_err(|_| {
-            // SAFETY: it came from a Box just now, and who else had it, the thread's closures, went without being run.
-            drop(unsafe { Box::from_raw(std::ptr::from_ref(service).cast_mut()) });
-        })?;
-        *slot = Some(service);
-        Ok(service)
-    }
-
     /// False once somebody has closed what it stands on.
     pub fn is_intact(&self) -> bool {
         self.epoll.is_intact() && self.bell.is_intact()

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::address::Address;
-use crate::error::Error;
+use crate::error::{Code, Error};
 use crate::error_wire;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -52,9 +52,9 @@ pub struct Standing {
     pub what: String,
 }
 
-/// A rank's entry in the root's table.
+/// Where a rank's process is: its line in the root's table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct Endpoint {
     /// Where its process listens.
     pub address: Address,
     /// Its process id as the root sees it.
@@ -65,11 +65,11 @@ pub struct Entry {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Frame {
     /// Root to rank: not all are here yet.
-    Progress { joined: u32, n_ranks: u32, missing: Vec<u32>, strangers: u32 },
+    Headcount { joined: u32, n_ranks: u32, missing: Vec<u32>, unauthenticated: u32 },
     /// Root to rank: it will not be, and why.
     Refused(Error),
     /// Root to rank: all are here.
-    Table(Vec<Entry>),
+    Table(Vec<Endpoint>),
     /// Part of an exchange.
     Blocks(Blocks),
     /// The communicator has failed.
@@ -84,6 +84,14 @@ pub enum Frame {
     Fetch { ticket: u64, owner: u32, key: u64 },
     /// Here it is (a descriptor comes along), or there is none.
     Handed { ticket: u64, found: bool },
+}
+
+/// A cause as the other ranks should read it: whose it is stands in it.
+pub(crate) fn as_remote(rank: u32, cause: &Error) -> Error {
+    let culprit = cause.culprit.unwrap_or(rank);
+    let named = cause.text.contains(&format!("rank {culprit}"));
+    let text = if named { cause.text.clone() } else { format!("rank {rank} failed: {}", cause.text) };
+    Error { code: Code::RemoteError, id: cause.id, text, culprit: Some(culprit) }
 }
 
 /// Bytes that are no frame.
@@ -193,9 +201,9 @@ impl Frame {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Writer(vec![0; 4]);
         match self {
-            Frame::Progress { joined, n_ranks, missing, strangers } => {
+            Frame::Headcount { joined, n_ranks, missing, unauthenticated } => {
                 out.0.push(1);
-                [*joined, *n_ranks, *strangers, missing.len() as u32]
+                [*joined, *n_ranks, *unauthenticated, missing.len() as u32]
                     .into_iter()
                     .chain(missing.iter().copied())
                     .for_each(|n| out.u32(n));
@@ -258,13 +266,13 @@ impl Frame {
         let mut r = Reader(bytes);
         let frame = match r.u8()? {
             1 => {
-                let (joined, n_ranks, strangers) = (r.u32()?, r.u32()?, r.u32()?);
-                Frame::Progress { joined, n_ranks, strangers, missing: r.list(4, Reader::u32)? }
+                let (joined, n_ranks, unauthenticated) = (r.u32()?, r.u32()?, r.u32()?);
+                Frame::Headcount { joined, n_ranks, unauthenticated, missing: r.list(4, Reader::u32)? }
             }
             2 => Frame::Refused(r.error()?),
             3 => Frame::Table(r.list(36, |r| {
                 let address = Address::from_bytes(r.take(32)?.try_into().expect("32 bytes")).map_err(|_| Malformed)?;
-                Ok(Entry { address, pid: r.u32()? })
+                Ok(Endpoint { address, pid: r.u32()? })
             })?),
             4 => {
                 let (from, to, seq, round) = (r.u32()?, r.u32()?, r.u32()?, r.u8()?);
@@ -294,7 +302,6 @@ impl Frame {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Code;
     use proptest::prelude::*;
 
     fn block(what: &str, data: &[u8]) -> Block {
@@ -304,9 +311,12 @@ mod tests {
     fn samples() -> Vec<Frame> {
         let error = Error::new(Code::RemoteError, 40, "rank 3 died");
         vec![
-            Frame::Progress { joined: 3, n_ranks: 8, missing: vec![4, 9], strangers: 1 },
+            Frame::Headcount { joined: 3, n_ranks: 8, missing: vec![4, 9], unauthenticated: 1 },
             Frame::Refused(error.clone()),
-            Frame::Table(vec![Entry { address: Address::Abstract([5; 16]), pid: 77 }, Entry { address: Address::None, pid: 0 }]),
+            Frame::Table(vec![
+                Endpoint { address: Address::Abstract([5; 16]), pid: 77 },
+                Endpoint { address: Address::None, pid: 0 },
+            ]),
             Frame::Blocks(Blocks {
                 from: 1,
                 to: 2,

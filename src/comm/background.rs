@@ -8,7 +8,7 @@ use crate::sync::Mutex;
 use std::sync::Arc;
 
 /// Who is told that a call on it is under way. Every start has its end.
-pub trait Progress: Send + Sync {
+pub trait CallObserver: Send + Sync {
     /// From now on it is in progress.
     fn begins(&self);
     /// A call that had begun has come to this.
@@ -21,7 +21,7 @@ const STACK: usize = 8 << 20;
 /// Runs `work` on a thread; the calls that it makes are of those in `concerned`, which all get its outcome. Where no thread can be
 /// had, `give_up` is called here instead.
 pub fn start<T: Send + 'static>(
-    concerned: Vec<Arc<dyn Progress>>,
+    concerned: Vec<Arc<dyn CallObserver>>,
     work: T,
     run: impl FnOnce(T) -> Told + Send + 'static,
     give_up: impl FnOnce(T, Code),

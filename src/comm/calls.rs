@@ -8,7 +8,7 @@ use super::notice::ABORTED;
 use super::{Comm, finish};
 use crate::bail;
 use crate::bootstrap::Cancel;
-use crate::comm::group::{Progress, Told};
+use crate::comm::group::{CallObserver, Told};
 use crate::error::{Code, Error, Result};
 use crate::log;
 use crate::sync::Mutex;
@@ -54,7 +54,7 @@ enum End {
     Aborted,
 }
 
-impl Progress for Comm {
+impl CallObserver for Comm {
     fn begins(&self) {
         let mut state = self.calls.state.lock();
         if state.running == 0 {

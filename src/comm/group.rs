@@ -10,7 +10,7 @@
 mod open;
 
 pub use self::open::{note, open, share, shared, start};
-pub use super::background::Progress;
+pub use super::background::CallObserver;
 
 use self::open::{Group, Left};
 use super::background;
@@ -51,7 +51,7 @@ pub struct Job {
     /// For `[dev]` in the log of the thread that runs it.
     pub device: i32,
     /// Who is in progress while it runs, if its communicator is non-blocking.
-    pub progress: Option<Arc<dyn Progress>>,
+    pub progress: Option<Arc<dyn CallObserver>>,
     /// The work. It prints its own error.
     pub run: Box<dyn FnOnce() -> Told + Send>,
     /// Called instead of `run` when the group fails before it. Other ranks may wait for its call: they are told, which may wait for them.

@@ -12,43 +12,35 @@ const DYING: Duration = Duration::from_secs(10);
 /// Between two looks.
 pub(crate) const AGAIN: Duration = Duration::from_millis(20);
 
-/// What became of the process `pid`, whose links have closed at `since`: None while that cannot be told.
-pub(crate) enum Fate {
-    /// It is ending.
-    Died,
-    /// It lives on without them, and how.
-    Lives(String),
-}
-
-/// See [`Fate`]. `program` is what it ran before.
-pub(crate) fn fate(pid: u32, since: Instant, program: Option<&Program>) -> Option<Fate> {
+/// What became of the process `pid`, whose links have closed at `since`: None while that cannot be told. `program` is what it ran before.
+pub(crate) fn look(pid: u32, since: Instant, program: Option<&Program>) -> Option<Became> {
     if is_ending(pid) {
-        return (since.elapsed() > DYING).then_some(Fate::Died);
+        return (since.elapsed() > DYING).then_some(Became::Ended);
     }
     if is_stopped(pid) || since.elapsed() < GRACE {
         return None;
     }
     let now = Program::of(pid)?;
-    Some(Fate::Lives(match program {
+    Some(Became::Lives(match program {
         Some(program) if *program != now => format!("it has called exec and runs {} now", now.name()),
         _ => format!("{} runs on, but descriptors of the library in it were closed or overwritten", now.name()),
     }))
 }
 
-/// As [`fate`], for a caller that can wait for a moment; what its messages say of a process whose links have closed.
+/// As [`look`], for a caller that can wait for a moment; what its messages say of a process whose links have closed.
 pub(crate) fn what_became_of(pid: u32) -> Became {
     let since = Instant::now();
     loop {
-        match fate(pid, since, None) {
+        match look(pid, since, None) {
             None if is_ending(pid) && !how_ended(pid).is_empty() => return Became::Ended,
             None if since.elapsed() < 2 * GRACE => std::thread::sleep(AGAIN),
-            None | Some(Fate::Died) => return Became::Ended,
-            Some(Fate::Lives(how)) => return Became::Lives(how),
+            None => return Became::Ended,
+            Some(became) => return became,
         }
     }
 }
 
-/// What [`what_became_of`] found.
+/// What became of a process whose links have closed.
 pub(crate) enum Became {
     /// It has ended, or is about to.
     Ended,

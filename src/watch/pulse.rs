@@ -22,7 +22,7 @@ const PERIOD: Duration = Duration::from_millis(20);
 
 /// One communicator's interest in its device.
 #[derive(Clone)]
-struct Patient {
+struct Subscriber {
     id: u64,
     device: Arc<dyn Device>,
     abort: Weak<Abort>,
@@ -42,13 +42,13 @@ pub struct Looks {
     pub launches: Arc<dyn Fn(&Abort) + Send + Sync>,
 }
 
-type Ward = Arc<Mutex<Vec<Patient>>>;
+type Subscribers = Arc<Mutex<Vec<Subscriber>>>;
 /// -1 for the CPU devices.
 type Key = i32;
 
-fn wards() -> &'static Mutex<HashMap<Key, Ward>> {
-    static WARDS: PerProcess<Mutex<HashMap<Key, Ward>>> = PerProcess::new();
-    WARDS.get(Mutex::default)
+fn all() -> &'static Mutex<HashMap<Key, Subscribers>> {
+    static ALL: PerProcess<Mutex<HashMap<Key, Subscribers>>> = PerProcess::new();
+    ALL.get(Mutex::default)
 }
 
 /// While it lives, the failure of a kernel of the device raises the communicator's abort.
@@ -64,16 +64,16 @@ impl Pulse {
         static LAST: AtomicU64 = AtomicU64::new(0);
         let key = if device.kind() == Kind::Cpu { -1 } else { device.ordinal() };
         let id = LAST.fetch_add(1, Ordering::Relaxed);
-        let patient = Patient { id, device: device.clone(), abort: Arc::downgrade(abort), rank, tag, looks };
-        let mut wards = wards().lock();
-        match wards.get(&key) {
-            Some(ward) => ward.lock().push(patient),
+        let subscriber = Subscriber { id, device: device.clone(), abort: Arc::downgrade(abort), rank, tag, looks };
+        let mut all = all().lock();
+        match all.get(&key) {
+            Some(subscribers) => subscribers.lock().push(subscriber),
             None => {
-                let ward: Ward = Arc::new(Mutex::new(vec![patient]));
-                let rounds = ward.clone();
+                let subscribers: Subscribers = Arc::new(Mutex::new(vec![subscriber]));
+                let rounds = subscribers.clone();
                 // A panic in it ends the looks, and has been told.
                 service_thread("ginrs pulse", move || run(key, &rounds), |_| ())?;
-                wards.insert(key, ward);
+                all.insert(key, subscribers);
             }
         }
         Ok(Self { key, id, owner: std::process::id() })
@@ -85,29 +85,29 @@ impl Drop for Pulse {
         if self.owner != std::process::id() {
             return;
         }
-        let gone = wards().lock().get(&self.key).and_then(|ward| {
-            let mut patients = ward.lock();
-            patients.iter().position(|patient| patient.id == self.id).map(|at| patients.swap_remove(at))
+        let gone = all().lock().get(&self.key).and_then(|subscribers| {
+            let mut subscribers = subscribers.lock();
+            subscribers.iter().position(|subscriber| subscriber.id == self.id).map(|at| subscribers.swap_remove(at))
         });
         // Outside the locks: the last owner of a device may be here.
         drop(gone);
     }
 }
 
-fn run(key: Key, ward: &Ward) {
+fn run(key: Key, subscribers: &Subscribers) {
     log::set_device(key.max(0));
     loop {
         std::thread::sleep(PERIOD);
-        let patients = {
-            let mut wards = wards().lock();
-            let patients = ward.lock();
-            if patients.is_empty() {
-                wards.remove(&key);
+        let subscribers = {
+            let mut all = all().lock();
+            let subscribers = subscribers.lock();
+            if subscribers.is_empty() {
+                all.remove(&key);
                 return;
             }
-            patients.clone()
+            subscribers.clone()
         };
-        for Patient { device, abort, rank, tag, looks, .. } in patients {
+        for Subscriber { device, abort, rank, tag, looks, .. } in subscribers {
             let Some(abort) = abort.upgrade().filter(|abort| !abort.is_raised()) else { continue };
             let Some(_at_work) = process::at_work() else { return };
             if let Err(error) = device.health() {

@@ -5,8 +5,7 @@ use super::stops::Stops;
 use crate::bootstrap::Address;
 use crate::bootstrap::service_is_intact;
 use crate::error::{Error, Result};
-use crate::peer_process::links::{self, Fate};
-use crate::peer_process::{self, Program};
+use crate::peer_process::{self, Became, Program, links};
 use crate::process::{ServiceFd, descriptors_lost, service_thread};
 use crate::sync::{Mutex, PerProcess};
 use crate::{bail, fault, info};
@@ -222,16 +221,16 @@ impl Watcher {
             let processes = self.processes.lock();
             // Once it is gone from here its end has been told.
             let Some(watched) = processes.by_token.values().find(|watched| watched.address == loss.address) else { return false };
-            links::fate(watched.pid, loss.since, watched.program.as_ref())
+            links::look(watched.pid, loss.since, watched.program.as_ref())
         };
         match found {
             None if group.has_all_left(loss.address) => false,
             None => true,
-            Some(Fate::Died) => {
+            Some(Became::Ended) => {
                 group.ended(loss.address);
                 false
             }
-            Some(Fate::Lives(how)) => {
+            Some(Became::Lives(how)) => {
                 group.cut_off(loss.address, &how);
                 false
             }

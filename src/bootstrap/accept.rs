@@ -1,14 +1,13 @@
-//! The service thread's dealings with strangers: accepts them, lets them prove themselves, sends them away.
+//! How connections come in: the service thread accepts them, lets them prove themselves, or sends them away.
 #![forbid(unsafe_code)]
 
-use super::address::Credentials;
+use super::address::{Credentials, system};
 use super::auth::{Hello, Role, Secret};
 use super::budget::{PER_TURN, SHORTEST};
-use super::event_loop::{Entry, EventLoop};
+use super::event_loop::{EventLoop, Socket};
+use super::handshake::{Handshake, MAX_HANDSHAKES, Step};
 use super::link::{FrameReader, Link};
-use super::port::system;
 use super::root::full;
-use super::stranger::{MAX_STRANGERS, Step, Stranger};
 use super::wire::Frame;
 use crate::error::Error;
 use crate::process::ServiceFd;
@@ -16,13 +15,9 @@ use crate::{hint, info};
 use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
-
-/// Most connections accepted in one turn of the event loop, and all that were turned away.
-static MOST_ACCEPTED: AtomicUsize = AtomicUsize::new(0);
-static TURNED_AWAY: AtomicU32 = AtomicU32::new(0);
 
 /// Why this process has accepted no connection for a while (an errno); 0 while it does.
 static STARVED_NOW: AtomicI32 = AtomicI32::new(0);
@@ -31,17 +26,6 @@ static STARVED_NOW: AtomicI32 = AtomicI32::new(0);
 pub(super) fn starved() -> Option<Error> {
     let e = STARVED_NOW.load(Ordering::Relaxed);
     (e != 0).then(|| system("connections cannot be accepted", Errno::from_raw_os_error(e)))
-}
-
-pub(super) fn count(accepted: usize, turned_away: u32) {
-    MOST_ACCEPTED.fetch_max(accepted, Ordering::Relaxed);
-    TURNED_AWAY.store(turned_away, Ordering::Relaxed);
-}
-
-/// For tests: the most connections that this process accepted in one turn of its service thread, and all that it turned away.
-#[doc(hidden)]
-pub fn door_counts() -> (usize, u32) {
-    (MOST_ACCEPTED.load(Ordering::Relaxed), TURNED_AWAY.load(Ordering::Relaxed))
 }
 
 /// How long descriptors may be short before the ranks that wait are told.
@@ -54,10 +38,10 @@ impl EventLoop {
             if self.paused.is_some() {
                 return;
             }
-            if self.strangers.len() >= MAX_STRANGERS && !self.make_room() {
+            if self.handshakes.len() >= MAX_HANDSHAKES && !self.make_room() {
                 return self.pause(10 * SHORTEST);
             }
-            let Some(Entry::Listener { socket, root, turn }) = self.entries.get_mut(&listener) else { return };
+            let Some(Socket::Listener { socket, root, turn }) = self.sockets.get_mut(&listener) else { return };
             let root = *root;
             *turn = self.turn;
             match accept_with(socket.as_fd(), SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
@@ -65,7 +49,7 @@ impl EventLoop {
                     self.starved = None;
                     STARVED_NOW.store(0, Ordering::Relaxed);
                     self.accepted += 1;
-                    self.stranger(ServiceFd::new(socket), root);
+                    self.begin(ServiceFd::new(socket), root);
                 }
                 Err(Errno::AGAIN) => return,
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
@@ -87,7 +71,7 @@ impl EventLoop {
         }
     }
 
-    fn stranger(&mut self, socket: ServiceFd, root: Option<u64>) {
+    fn begin(&mut self, socket: ServiceFd, root: Option<u64>) {
         let peer = match Credentials::of(socket.as_fd()) {
             Ok(peer) if peer.is_mine() => peer,
             _ => return self.turn_away(root, "it belongs to another user"),
@@ -95,16 +79,16 @@ impl EventLoop {
         let token = self.next;
         self.next += 1;
         if self.watch(token, socket.as_fd(), epoll::EventFlags::IN) {
-            self.entries.insert(token, Entry::Stranger(Box::new(Stranger::new(socket, peer, root))));
-            self.strangers.push_back(token);
-            self.handshake(token);
+            self.sockets.insert(token, Socket::Handshake(Box::new(Handshake::new(socket, peer, root))));
+            self.handshakes.push_back(token);
+            self.advance(token);
         }
     }
 
-    pub(super) fn handshake(&mut self, token: u64) {
-        let Some(Entry::Stranger(stranger)) = self.entries.get_mut(&token) else { return };
+    pub(super) fn advance(&mut self, token: u64) {
+        let Some(Socket::Handshake(handshake)) = self.sockets.get_mut(&token) else { return };
         let (service, roots) = (self.service, &self.roots);
-        let root = stranger.root;
+        let root = handshake.root;
         let secret_of = |hello: &Hello| -> Option<Secret> {
             match (hello.role, root) {
                 (Role::Join | Role::Decline, Some(root)) => roots.get(&root)?.secret_for(&hello.key),
@@ -112,7 +96,7 @@ impl EventLoop {
                 _ => None,
             }
         };
-        match stranger.step(secret_of) {
+        match handshake.step(secret_of) {
             Step::Wait => {}
             Step::Refused(why) => {
                 self.close(token);
@@ -123,20 +107,20 @@ impl EventLoop {
     }
 
     fn proved(&mut self, token: u64, hello: Hello) {
-        self.strangers.retain(|other| *other != token);
-        let Some(Entry::Stranger(stranger)) = self.entries.remove(&token) else { return };
-        let link = Link::new(stranger.socket, stranger.peer);
+        self.handshakes.retain(|other| *other != token);
+        let Some(Socket::Handshake(handshake)) = self.sockets.remove(&token) else { return };
+        let link = Link::new(handshake.socket, handshake.peer);
         let both = epoll::EventFlags::IN | epoll::EventFlags::OUT;
         let _ = epoll::modify(self.epoll, link.as_fd(), epoll::EventData::new_u64(token), both);
         link.watched(self.epoll, token);
         let reader = FrameReader::default();
-        match stranger.root {
+        match handshake.root {
             Some(root) => match self.roots.get_mut(&root) {
                 Some(gathering) => {
                     if hello.role == Role::Join {
                         gathering.admit(&hello, link.clone());
                     }
-                    self.entries.insert(token, Entry::Member { root, link, reader });
+                    self.sockets.insert(token, Socket::Member { root, link, reader });
                 }
                 // It ended between the greeting and the proof.
                 None => {
@@ -150,7 +134,7 @@ impl EventLoop {
                     port.add_link(hello.address, link.clone());
                 }
                 let port = port.map_or_else(Weak::new, |port| Arc::downgrade(&port));
-                self.entries.insert(token, Entry::Peer { port, peer: hello.address, link, reader });
+                self.sockets.insert(token, Socket::Peer { port, peer: hello.address, link, reader });
             }
         }
     }
@@ -158,7 +142,7 @@ impl EventLoop {
     pub(super) fn turn_away(&mut self, root: Option<u64>, why: &str) {
         self.turned_away += 1;
         if let Some(root) = root.and_then(|root| self.roots.get_mut(&root)) {
-            root.stranger();
+            root.turned_away();
         }
         let count = self.turned_away;
         if self.told.is_none_or(|at| at.elapsed() > Duration::from_secs(10)) {
@@ -167,13 +151,13 @@ impl EventLoop {
         }
     }
 
-    /// Sends the stranger away that has had the most time, if any has had enough.
+    /// Ends the handshake that has had the most time, if any has had enough.
     fn make_room(&mut self) -> bool {
         let now = Instant::now();
-        let enough = |token: &&u64| self.stranger_at(**token).is_some_and(|stranger| stranger.yields_at() <= now);
-        let Some(token) = self.strangers.iter().find(enough).copied() else { return false };
-        let stranger = self.stranger_at(token).inspect(|stranger| stranger.send_away());
-        let root = stranger.and_then(|stranger| stranger.root);
+        let enough = |token: &&u64| self.handshake_at(**token).is_some_and(|handshake| handshake.yields_at() <= now);
+        let Some(token) = self.handshakes.iter().find(enough).copied() else { return false };
+        let handshake = self.handshake_at(token).inspect(|handshake| handshake.send_away());
+        let root = handshake.and_then(|handshake| handshake.root);
         self.close(token);
         self.turn_away(root, "it kept others waiting");
         true
@@ -186,8 +170,8 @@ impl EventLoop {
     }
 
     pub(super) fn set_listeners(&self, what: epoll::EventFlags) {
-        for (token, entry) in &self.entries {
-            if let Entry::Listener { socket, .. } = entry {
+        for (token, entry) in &self.sockets {
+            if let Socket::Listener { socket, .. } = entry {
                 let _ = epoll::modify(self.epoll, socket.as_fd(), epoll::EventData::new_u64(*token), what);
             }
         }

@@ -10,7 +10,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::time::{Duration, Instant};
 
 /// Most connections that may be unproved at once, over all listeners of the process.
-pub const MAX_STRANGERS: usize = 256;
+pub const MAX_HANDSHAKES: usize = 256;
 /// How long a handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(2);
 /// How long one may stay when others wait for its place. An honest client's first message is there when its connection is
@@ -29,7 +29,7 @@ pub enum Step {
 }
 
 /// One unproved connection.
-pub struct Stranger {
+pub struct Handshake {
     /// Its socket.
     pub socket: ServiceFd,
     /// Who the kernel says it is.
@@ -48,7 +48,7 @@ struct Asked {
     nonce: [u8; 32],
 }
 
-impl Stranger {
+impl Handshake {
     /// Just accepted.
     pub fn new(socket: ServiceFd, peer: Credentials, root: Option<u64>) -> Self {
         Self { socket, peer, root, since: Instant::now(), got: Vec::new(), asked: None }
@@ -114,7 +114,7 @@ impl Stranger {
         let bytes: [u8; HELLO_BYTES] = message.try_into().expect("HELLO_BYTES");
         let hello = match Hello::decode(&bytes) {
             Ok(hello) => hello,
-            Err(auth::Refused::Stranger) => return Err("it does not speak our protocol"),
+            Err(auth::Refused::Unproved) => return Err("it does not speak our protocol"),
             Err(auth::Refused::Wire(_)) => {
                 self.send(&auth::wrong_wire());
                 return Err("it speaks another wire version");

@@ -5,7 +5,7 @@
 //! At the target a signal word has risen ([`signal`]).
 //!
 //! `connect` makes it over a team, `context` is what kernels see, `sets` gives each device communicator its own queues, `direct` are
-//! contexts whose kernels store to peers themselves, `thread` runs the step.
+//! contexts whose kernels store to peers themselves, `regions` what transports know, `thread` runs the step and `sleep`s in between.
 //!
 //! Traps: kernels write queues at any time, also after their communicator has gone, so a slot is copied out before it is believed;
 //! nothing of a queue moves behind an operation that was refused; a signal word has one home and one kind of writer.

@@ -1,6 +1,13 @@
 //! What moves the bytes. A transport carries operations to some peers; everything that kernels see lies above it.
 //!
-//! A transport is a folder here and a line in [`factory::LIST`]. `contract` holds the tests that each must pass.
+//! A transport is a folder here and a line in [`factory::LIST`]: `loopback`, `shm`, `nvlink`, `staged`, `messages`. `factory` makes
+//! them, `select` says which one serves whom and why, `words` is what they tell each other first, `work` what they are told.
+//! `contract` holds the tests that each must pass. They share `mapped` (stores into mapped memory), `remote` (memories as messages
+//! name them, checked at both ends), `pipeline` (copies by a device in the background) and `wait`.
+//!
+//! Traps: a completion lets kernels write the source again and nothing more; what a peer says is checked before a byte moves; a
+//! device or a network card may have landed a payload and not yet shown it when a CPU could raise its signal; a peer may be gone,
+//! stopped or aborted at any word, and nobody may wait for it without end.
 
 use crate::device::Device;
 use crate::error::Result;

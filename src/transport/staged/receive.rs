@@ -1,5 +1,6 @@
 //! The target's end: out of the ring into device memory, then the signal, then credit.
 #![forbid(unsafe_code)]
+#![forbid(unsafe_code)]
 
 use super::ring::{Ring, SLOTS};
 use crate::bail;

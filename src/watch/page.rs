@@ -167,7 +167,7 @@ impl Page {
         let seq = page.step_seq.load(Ordering::Relaxed);
         page.step_seq.store(seq.wrapping_add(1), Ordering::Relaxed);
         fence(Ordering::Release);
-        page.step_bytes.store(store(&page.step, step[..step.floor_char_boundary(STEP)].as_bytes()), Ordering::Relaxed);
+        page.step_bytes.store(store(&page.step, &step.as_bytes()[..step.floor_char_boundary(STEP)]), Ordering::Relaxed);
         page.step_seq.store(seq.wrapping_add(2), Ordering::Release);
     }
 

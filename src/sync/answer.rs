@@ -4,6 +4,8 @@
 //! calls the library.
 #![forbid(unsafe_code)]
 
+#![forbid(unsafe_code)]
+
 use super::{Condvar, Mutex};
 use std::sync::Arc;
 use std::time::{Duration, Instant};

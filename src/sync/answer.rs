@@ -2,7 +2,6 @@
 //!
 //! Not a channel of crossbeam's: waiting at one needs the thread's own data, which has gone when a destructor of a static object
 //! calls the library.
-#![forbid(unsafe_code)]
 
 #![forbid(unsafe_code)]
 

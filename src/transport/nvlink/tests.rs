@@ -7,6 +7,7 @@ use crate::sync::Mutex;
 use crate::transport::contract;
 use crate::transport::delayed::{Delayed, Started};
 use crate::transport::{SIGNALS, Source};
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,6 +28,21 @@ fn contract_late_and_out_of_order() {
     for seed in [3, 0x5eed_0007, 0x5eed_0008, 0xdead_beef, 0xdead_bee0] {
         contract::all(|serves| vec![Box::new(delayed(serves, seed))]);
     }
+}
+
+/// The device fails with copies of several peers under way.
+#[test]
+fn a_failure_is_told_by_its_peer() {
+    let queues = RefCell::new(Vec::new());
+    let make = |serves: Vec<bool>| {
+        let queue = || {
+            let queue = Delayed::new(3);
+            queues.borrow_mut().push(queue.started());
+            Ok(Box::new(queue) as Box<dyn CopyQueue>)
+        };
+        vec![Box::new(Nvlink::new(&*CpuDevice::new(0), serves, queue).unwrap()) as Box<dyn Transport>]
+    };
+    contract::failure(make, |_| queues.borrow()[1].lock().good = Some(0));
 }
 
 /// Rank 0 of two, over a queue that stands still until the test lets it go.

@@ -3,9 +3,8 @@
 #![forbid(unsafe_code)]
 
 use super::ring::{Ring, SLOTS};
-use crate::bail;
 use crate::device::{Copy, CopyQueue, DevPtr};
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::transport::mapped::Signal;
 use crate::transport::pipeline::Pipeline;
 use crate::transport::remote::{Header, Remote};
@@ -91,15 +90,12 @@ impl Receiver {
             return Ok(false);
         }
         if sent < sender.read || sent - sender.landed > SLOTS {
-            bail!(
-                RemoteError,
-                78,
+            let text = format!(
                 "a peer's staging ring makes no sense | rank {} to this one | it says that {sent} messages were sent, {} were read and {} \
                  have landed | fix: look for writes outside of memory there; load the same libginrs on every rank",
-                sender.from,
-                sender.read,
-                sender.landed
+                sender.from, sender.read, sender.landed
             );
+            return Err(Error::new(Code::RemoteError, 78, text).by(sender.from));
         }
         let before = sender.read;
         while sender.read != sent {
@@ -138,10 +134,9 @@ fn check(sender: &Incoming, index: u64, regions: &Remote) -> Result<(Option<Copy
 
 #[cold]
 fn refuse<T>(from: u32, index: u64, what: &str) -> Result<T> {
-    bail!(
-        RemoteError,
-        78,
+    let text = format!(
         "a staged message is refused | message {index} of rank {from} | {what} | fix: keep windows registered on every rank until the \
          kernels that put into them have ended"
-    )
+    );
+    Err(Error::new(Code::RemoteError, 78, text).by(from))
 }

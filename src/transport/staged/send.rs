@@ -1,9 +1,8 @@
 //! The sender's end: out of device memory into the target's ring, message by message.
 
 use super::ring::{PIECE, Ring, SLOTS};
-use crate::bail;
 use crate::device::{ControlMemory, Copy, CopyQueue, DevPtr, Device};
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::transport::pipeline::Pipeline;
 use crate::transport::remote::Header;
 use crate::transport::{Completion, Submitted};
@@ -144,15 +143,12 @@ impl Outgoing {
     fn reap(&mut self, done: &mut Vec<Completion>) -> Result<bool> {
         let taken = if self.ring.is_closed() { self.sent } else { self.ring.taken() };
         if !(self.landed..=self.sent).contains(&taken) {
-            bail!(
-                RemoteError,
-                78,
+            let text = format!(
                 "a peer's staging ring makes no sense | rank {}, {} messages sent | it says that {taken} have landed, {} had before | \
                  fix: look for writes outside of memory there; load the same libginrs on every rank",
-                self.peer,
-                self.sent,
-                self.landed
+                self.peer, self.sent, self.landed
             );
+            return Err(Error::new(Code::RemoteError, 78, text).by(self.peer));
         }
         let moved = taken != self.landed;
         done.extend((self.landed..taken).map(|index| (self.tags[(index % SLOTS) as usize], Ok(()))));

@@ -9,6 +9,7 @@ use crate::transport::Source;
 use crate::transport::contract;
 use crate::transport::delayed::Delayed;
 use std::any::Any;
+use std::cell::RefCell;
 use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 use std::time::Duration;
@@ -69,6 +70,21 @@ fn ranks(n: usize, bounce: bool, queue: impl Fn() -> Box<dyn CopyQueue>) -> Vec<
         staged
     };
     (0..n).map(rank).collect()
+}
+
+/// Rank 1 says that it has landed what was never sent.
+#[test]
+fn a_peer_that_writes_nonsense_is_named() {
+    let target = RefCell::new(None);
+    let make = |serves: Vec<bool>| {
+        let ranks = ranks(serves.len(), false, || CpuDevice::new(0).copy_queue().unwrap());
+        *target.borrow_mut() = Some(ranks[1].receiver.memory(0));
+        boxed(ranks)
+    };
+    contract::failure(make, |ranks| {
+        ranks.truncate(1);
+        Ring::new(target.borrow().as_ref().unwrap(), 0, 1).unwrap().take(u64::MAX);
+    });
 }
 
 fn boxed(ranks: Vec<Staged>) -> Vec<Box<dyn Transport>> {

@@ -105,3 +105,33 @@ fn names_in_braces_and_macros_are_seen() {
     let code = "use crate::{bail, gin::{a, b}, log};\nuse crate::topo::Reach; crate::warn!(\"x\"); $crate::seq::Seq";
     assert_eq!(names(code), BTreeSet::from(["error", "gin", "log", "seq", "topo"]));
 }
+
+#[test]
+fn no_file_is_longer_than_450_lines() {
+    for file in files() {
+        let lines = std::fs::read_to_string(&file.path).unwrap().lines().count();
+        assert!(lines <= 450, "{} has {lines} lines", file.path.display());
+    }
+}
+
+/// A file that holds no unsafe code says that it will not.
+#[test]
+fn what_needs_no_unsafe_code_forbids_it() {
+    let files = files();
+    let forbids = |file: &File| file.code.contains("forbid(unsafe_code)");
+    let needs = |file: &File| file.code.contains("unsafe") && !forbids(file);
+    // What a folder's head says is said for all files below it.
+    let below = |file: &File| match file.path.ends_with("mod.rs") {
+        true => file.path.parent().unwrap().to_owned(),
+        false => file.path.with_extension(""),
+    };
+    let heads: Vec<PathBuf> = files.iter().filter(|file| forbids(file)).map(below).collect();
+    let missing: Vec<String> = files
+        .iter()
+        .filter(|file| file.module != "lib" && !forbids(file) && !needs(file))
+        .filter(|file| !heads.iter().any(|head| file.path.starts_with(head)))
+        .filter(|file| !files.iter().any(|other| needs(other) && other.path.starts_with(below(file))))
+        .map(|file| file.path.display().to_string())
+        .collect();
+    assert!(missing.is_empty(), "without forbid(unsafe_code):\n{}", missing.join("\n"));
+}

@@ -1,4 +1,5 @@
 //! What the system knows of another process: whether it lives, what it does, how it ended.
+#![cfg_attr(not(test), forbid(unsafe_code))]
 
 pub(crate) mod links;
 pub(crate) use links::{Became, what_became_of};

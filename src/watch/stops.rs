@@ -1,5 +1,6 @@
 //! Processes that stand still: stopped by a signal, or held by a debugger. That is no death, and ends nothing by itself; whoever
 //! waits for one is told once, and told again when it goes on.
+#![cfg_attr(not(test), forbid(unsafe_code))]
 
 use crate::bootstrap::Address;
 use crate::peer_process;

@@ -84,9 +84,9 @@ impl Gin {
         let said = ends.as_ref().map(|ends| Said { agreed: Vec::new(), own: ends.own.clone() });
         let all = team.round("gin signals", said.map_err(Clone::clone))?;
         let built = ends?.connect(team, &all, &offers).and_then(|connected| build(team, &settings, connected));
-        // Also keeps what this rank offers until all have taken it.
         let built = built.and_then(|gin| windows(&gin).map(|own| (gin, own)));
         let said = built.as_ref().map(|(_, own)| Said { agreed: Vec::new(), own: own.clone() });
+        // Behind it all have taken what this rank offers.
         let all = team.round("gin connected", said.map_err(Clone::clone))?;
         Ok((built?.0, all))
     }

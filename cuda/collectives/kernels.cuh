@@ -33,7 +33,7 @@ __device__ __forceinline__ void copying(ginrsCollWork const& work) {
 }  // namespace ginrs
 
 #define GINRS_COLL_REDUCE_KERNEL(name, T) \
-  extern "C" __global__ void __launch_bounds__(512) name(__grid_constant__ const ginrsCollWork work) { ginrs::coll::reducing<ginrs::coll::T>(work); }
+  extern "C" __global__ void __launch_bounds__(512, 1) name(__grid_constant__ const ginrsCollWork work) { ginrs::coll::reducing<ginrs::coll::T>(work); }
 
 GINRS_COLL_REDUCE_KERNEL(ginrs_reduce_i8, I8)
 GINRS_COLL_REDUCE_KERNEL(ginrs_reduce_i32, I32)
@@ -45,6 +45,6 @@ GINRS_COLL_REDUCE_KERNEL(ginrs_reduce_f64, F64)
 GINRS_COLL_REDUCE_KERNEL(ginrs_reduce_e4m3, E4m3)
 GINRS_COLL_REDUCE_KERNEL(ginrs_reduce_e5m2, E5m2)
 
-extern "C" __global__ void __launch_bounds__(512) ginrs_copy(__grid_constant__ const ginrsCollWork work) { ginrs::coll::copying(work); }
-extern "C" __global__ void __launch_bounds__(512) ginrs_p2p(__grid_constant__ const ginrsP2pWork work) { ginrs::coll::pointToPoint(work); }
+extern "C" __global__ void __launch_bounds__(512, 1) ginrs_copy(__grid_constant__ const ginrsCollWork work) { ginrs::coll::copying(work); }
+extern "C" __global__ void __launch_bounds__(512, 1) ginrs_p2p(__grid_constant__ const ginrsP2pWork work) { ginrs::coll::pointToPoint(work); }
 #endif

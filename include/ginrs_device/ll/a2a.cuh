@@ -59,7 +59,8 @@ NCCL_HOST_DEVICE_INLINE void join(T& value, Pieces<T> const& pieces) {
 #if NCCL_CHECK_CUDACC
 NCCL_DEVICE_INLINE void storeLine(Line* at, Line const& line) {
 #if defined(__CUDA_ARCH__) && !defined(__GINRS_CPU__)
-  asm volatile("st.relaxed.sys.v2.b64 [%0], {%1, %2};" ::"l"(at), "l"(line.low), "l"(line.high) : "memory");
+  asm volatile("st.relaxed.sys.global.v2.b64 [%0], {%1, %2};" ::"l"(__cvta_generic_to_global(at)), "l"(line.low), "l"(line.high)
+               : "memory");
 #elif defined(__GINRS_CPU__)
   using Word = cuda::atomic_ref<uint64_t, cuda::thread_scope_system>;
   Word(at->low).store(line.low, cuda::memory_order_relaxed);
@@ -72,7 +73,10 @@ NCCL_DEVICE_INLINE void storeLine(Line* at, Line const& line) {
 NCCL_DEVICE_INLINE Line loadLine(Line* at) {
   Line line;
 #if defined(__CUDA_ARCH__) && !defined(__GINRS_CPU__)
-  asm volatile("ld.relaxed.sys.v2.b64 {%0, %1}, [%2];" : "=l"(line.low), "=l"(line.high) : "l"(at) : "memory");
+  asm volatile("ld.relaxed.sys.global.v2.b64 {%0, %1}, [%2];"
+               : "=l"(line.low), "=l"(line.high)
+               : "l"(__cvta_generic_to_global(at))
+               : "memory");
 #elif defined(__GINRS_CPU__)
   using Word = cuda::atomic_ref<uint64_t, cuda::thread_scope_system>;
   line.low = Word(at->low).load(cuda::memory_order_relaxed);

@@ -19,7 +19,7 @@ NCCL_DEVICE_INLINE Line* localLines(ncclLLA2ASession_internal<Coop> const& a2a) 
 }
 template <typename Coop>
 NCCL_DEVICE_INLINE Line* peerLines(ncclLLA2ASession_internal<Coop> const& a2a, int peer) {
-  return reinterpret_cast<Line*>(nccl::utility::add4G(a2a.lines, (peer - a2a.team.rank) * a2a.hop4G));
+  return reinterpret_cast<Line*>(nccl::utility::add4G(a2a.lines, a2a.first4G + peer * a2a.hop4G));
 }
 /* The word that keeps epoch - 2 between sessions. */
 template <typename Coop>
@@ -47,15 +47,16 @@ NCCL_DEVICE_INLINE ncclLLA2ASession<Coop>::ncclLLA2ASession(Coop coop, ncclDevCo
                                                             bool multimem, ncclMultimemHandle mmHandle)
     : ncclLLA2ASession_internal<Coop>{
           coop, comm, team, handle, int(block), maxElts, ginrs::lsa::multimemMode(multimem), mmHandle, 0u, 0u, 0u,
-          nullptr, 0} {
+          nullptr, 0, 0} {
   this->lines = static_cast<char*>(ncclGetResourceBufferLocalPointer(comm, handle.bufHandle));
   this->hop4G = team.stride * int(comm.resourceWindow_inlined.stride4G);
+  this->first4G = -team.rank * this->hop4G;
   this->epoch = *ginrs::ll::epochWord(*this) + 2;
   this->slotsOffset = this->calcSlotOffset();
   this->otherOffset = ginrs::ll::slotsOffset(block, handle.nSlots, this->epoch + 1);
 #if defined(__CUDA_ARCH__) && !defined(__GINRS_CPU__)
   /* To be kept in registers: the compiler would rather reckon them again in every epoch, while the peers wait. */
-  asm volatile("" : "+l"(this->lines), "+r"(this->hop4G), "+r"(this->slotsOffset), "+r"(this->otherOffset));
+  asm volatile("" : "+l"(this->lines), "+r"(this->hop4G), "+r"(this->first4G), "+r"(this->slotsOffset), "+r"(this->otherOffset));
 #endif
 }
 template <typename Coop>

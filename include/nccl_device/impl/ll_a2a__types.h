@@ -23,8 +23,8 @@ struct ncclLLA2ASession_internal {
   uint32_t epoch;
   uint32_t slotsOffset; /* the line where this epoch's slots begin */
   uint32_t otherOffset; /* and the next one's: they take turns */
-  char* lines;          /* the own buffer; team rank p's lies (p - team.rank) * hop4G times 4 GiB behind it */
-  int hop4G;
+  char* lines;          /* the own buffer; team rank p's lies first4G + p * hop4G times 4 GiB behind it */
+  int hop4G, first4G;
 
   NCCL_DEVICE_INLINE uint32_t calcSlotOffset() const;
 };

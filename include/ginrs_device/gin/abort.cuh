@@ -88,21 +88,30 @@ NCCL_DEVICE_INLINE uint32_t noteClock() {
 #endif
 }
 
-/* A wait lasts. `turn` counts its bursts modulo 64, and holds above them when it was first seen to be long; gives the next one. */
-template <typename Where>
-NCCL_DEVICE_INLINE unsigned noteWait(Where const& where, unsigned turn, uint32_t what) {
+/* Between two bursts of a wait's looks; false if the communicator was aborted. `turn` counts bursts modulo 64, and holds above
+ * them when the wait was first seen to be long. */
+template <typename Where, typename What>
+NCCL_DEVICE_INLINE bool goesOn(Where const& where, unsigned& turn, What&& what) {
+  using nccl::utility::loadConst;
+  bool const isLong = (++turn & 0x3f) == 0; /* about a millisecond on a GPU */
+  uint32_t const reason = isLong ? what() : 0;
+  auto const* ext = extensionOf(where);
+  if (ext == nullptr) return true;
+  if (loadRelaxed(loadConst(&ext->abortWord)) != 0) return false;
+  uint32_t const version = loadConst(&ext->version);
+  if (!isLong || version < 2) return true;
+  uint32_t* const host = loadConst(&ext->abortHost);
+  if (loadRelaxed(host) != 0) return false;
+  if (version < 3) return true;
   uint32_t since = (turn >> 6) - 1; /* the count has just run over */
   if (since == 0) since = noteClock() & 0x1ffffff; /* one bit less than fits: the count may run over */
   if (since == 0) since = 1;
-  auto const* ext = extensionOf(where);
-  if (ext != nullptr && nccl::utility::loadConst(&ext->version) >= 3) {
-    char* host = reinterpret_cast<char*>(nccl::utility::loadConst(&ext->abortHost));
-    uint64_t* note = reinterpret_cast<uint64_t*>(host + GINRS_WAIT_NOTE_OFFSET);
-    uint32_t other = uint32_t(loadRelaxed(note) >> 32);
-    /* Younger by less than half of what the stamp can say. */
-    if (other == 0 || ((other - since) & 0x1ffffff) - 1 < 0xffffff) storeRelaxed(note, uint64_t(since) << 32 | what);
-  }
-  return since << 6;
+  turn = since << 6;
+  uint64_t* const note = reinterpret_cast<uint64_t*>(reinterpret_cast<char*>(host) + GINRS_WAIT_NOTE_OFFSET);
+  uint32_t const other = uint32_t(loadRelaxed(note) >> 32);
+  /* Younger by less than half of what the stamp can say. */
+  if (other == 0 || ((other - since) & 0x1ffffff) - 1 < 0xffffff) storeRelaxed(note, uint64_t(since) << 32 | reason);
+  return true;
 }
 
 /* Calls done() until it is true; false if the communicator was aborted instead. Between two looks stand done()'s own code
@@ -115,9 +124,7 @@ NCCL_DEVICE_INLINE bool until(Where const& where, Done&& done, What&& what) {
 #ifdef __GINRS_CPU__
   while (!done()) {
     ginrs_cpu_yield(GINRS_CPU_WAITING);
-    if (isAborted(where)) return false;
-    turn++;
-    if ((turn & 0x3f) == 0) turn = noteWait(where, turn, what());
+    if (!goesOn(where, turn, what)) return false;
   }
   return true;
 #else
@@ -128,10 +135,7 @@ NCCL_DEVICE_INLINE bool until(Where const& where, Done&& done, What&& what) {
     for (int i = 0; i < burst; i++) {
       if (done()) return true;
     }
-    turn++;
-    bool isLong = (turn & 0x3f) == 0; /* after 64 bursts, about a millisecond */
-    if (isAborted(where, isLong)) return false;
-    if (isLong) turn = noteWait(where, turn, what());
+    if (!goesOn(where, turn, what)) return false;
   }
 #endif
 }

@@ -11,6 +11,7 @@
 #define GINRS_DEVICE_GIN_BOUNDS_CUH_
 #include "../order.cuh"
 #include "abort.cuh"
+#include "descriptor.cuh"
 #if NCCL_CHECK_CUDACC
 
 namespace ginrs {
@@ -30,6 +31,12 @@ NCCL_DEVICE_INLINE bool isGiven(uint32_t id, int count, void const* handle, uint
   if (id < uint32_t(count) || (flags & GINRS_FLAG_BOUNDS) == 0) return true;
   storeRelaxed(nccl::utility::loadConst(&extensionAt(handle)->refusal), uint64_t(GINRS_REFUSAL(kind, id, count)));
   return false;
+}
+/* Are peer and ids the devcomm's? Without a branch; nobody is told. */
+NCCL_DEVICE_INLINE bool areGiven(ncclDevComm const& comm, int worldPeer, Operation const& op) {
+  return int(uint32_t(worldPeer) < uint32_t(comm.nRanks)) &
+         (int(!op.hasSignal) | int(op.signalId - comm.ginSignalBase < uint32_t(comm.ginSignalCount))) &
+         (int(!op.hasCounter) | int(op.counterId - comm.ginCounterBase < uint32_t(comm.ginCounterCount)));
 }
 
 }  // namespace gin

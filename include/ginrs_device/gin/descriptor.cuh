@@ -10,8 +10,9 @@
 namespace ginrs {
 namespace gin {
 
-/* What one descriptor asks for. */
+/* What one call asks for, whatever the backend. Ids are absolute. */
 struct Operation {
+  bool hasPayload = false; /* windows, be it for no bytes: a signal alone has none */
   uint64_t bytes = 0;
   ncclGinWindow_t dstWin = nullptr;
   uint64_t dstOff = 0;
@@ -25,8 +26,32 @@ struct Operation {
   uint64_t signalArg = 0; /* for Add */
   bool hasCounter = false;
   uint32_t counterId = 0;
+
+  Operation() = default;
+  /* Of the actions alone. */
+  NCCL_HOST_DEVICE_INLINE Operation(bool hasSignal, uint32_t signalId, ncclGinSignalOp_t signalOp, uint64_t signalArg,
+                                    bool hasCounter, uint32_t counterId)
+      : hasSignal(hasSignal), signalId(signalId), signalOp(signalOp), signalArg(signalArg), hasCounter(hasCounter),
+        counterId(counterId) {}
+  NCCL_HOST_DEVICE_INLINE Operation& move(ncclGinWindow_t to, uint64_t toOff, ncclGinWindow_t from, uint64_t fromOff,
+                                          uint64_t n) {
+    hasPayload = true, dstWin = to, dstOff = toOff, srcWin = from, srcOff = fromOff, bytes = n;
+    return *this;
+  }
+  NCCL_HOST_DEVICE_INLINE Operation& moveValue(ncclGinWindow_t to, uint64_t toOff, uint64_t bits, uint64_t n) {
+    hasPayload = isInline = true, dstWin = to, dstOff = toOff, value = bits, bytes = n;
+    return *this;
+  }
+  NCCL_HOST_DEVICE_INLINE uint64_t addend() const {
+    return signalOp == ncclGinSignalAdd ? signalArg : 1;
+  }
 };
 
+/* Has the operation no fault? */
+NCCL_HOST_DEVICE_INLINE bool fits(Operation const& op) {
+  uint32_t const ids = (op.hasSignal ? op.signalId : 0) | (op.hasCounter ? op.counterId : 0);
+  return (op.bytes >> 57 | (op.dstOff | op.srcOff) >> 63 | ids >> 16) == 0;
+}
 /* Why the operation cannot be put into a descriptor, or null. */
 NCCL_HOST_DEVICE_INLINE char const* fault(Operation const& op) {
   if (op.bytes >> 57 != 0) return "gin.put: the size is 2^57 bytes or more, which a proxy descriptor cannot carry";
@@ -97,8 +122,7 @@ NCCL_HOST_DEVICE_INLINE ncclGinProxyGfd_t encode(Operation const& op) {
   } else {
     setSource(gfd, op.srcOff, op.srcWin);
   }
-  uint64_t add = !op.hasSignal ? 0 : op.signalOp == ncclGinSignalAdd ? op.signalArg : 1;
-  setCompletion(gfd, op.hasCounter ? op.counterId : 0, op.hasSignal ? op.signalId : 0, add);
+  setCompletion(gfd, op.hasCounter ? op.counterId : 0, op.hasSignal ? op.signalId : 0, op.hasSignal ? op.addend() : 0);
   return gfd;
 }
 

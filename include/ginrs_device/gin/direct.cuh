@@ -30,17 +30,31 @@
 namespace ginrs {
 namespace gin {
 
-/* Steps 4 and 5. The release is never spared: alreadyReleased speaks of the source, not of earlier puts' stores. */
-NCCL_DEVICE_INLINE void raise(ncclGinProxyGpuCtx_t const& context, ginrsGinExt const& ext, int lsaPeer,
-                              Operation const& op) {
+/* The words that steps 4 and 5 add to, as far as the operation has any. */
+struct Words {
+  uint64_t *signal, *counter;
+};
+NCCL_DEVICE_INLINE Words wordsOf(void const* handle, int lsaPeer, Operation const& op) {
+  using nccl::utility::loadConst;
+  ginrsGinExt const* ext = extensionAt(handle);
+  Words words = {nullptr, nullptr};
   if (op.hasSignal) {
-    uint64_t* words = nccl::utility::add4G(ext.directSignals, lsaPeer * int(ext.directStride4G));
+    int const stride = int(loadConst(&ext->directStride4G));
+    words.signal = nccl::utility::add4G(loadConst(&ext->directSignals), lsaPeer * stride) + op.signalId;
+  }
+  if (op.hasCounter) words.counter = loadConst(&static_cast<ncclGinProxyGpuCtx_t const*>(handle)->counters) + op.counterId;
+  return words;
+}
+
+/* Steps 4 and 5. The release is never spared: alreadyReleased speaks of the source, not of earlier puts' stores. */
+NCCL_DEVICE_INLINE void raise(Words const& words, Operation const& op) {
+  if (op.hasSignal) {
     fenceRelease<cuda::thread_scope_system>();
-    addRelaxed(words + op.signalId, op.signalOp == ncclGinSignalAdd ? op.signalArg : 1);
+    addRelaxed(words.signal, op.addend());
   } else if (op.hasCounter) {
     fenceRelease<cuda::thread_scope_device>(); /* only this GPU waits for it */
   }
-  if (op.hasCounter) addRelaxed(context.counters + op.counterId, 1);
+  if (op.hasCounter) addRelaxed(words.counter, 1);
 }
 
 /* An operation of a direct context by way of the queue, which takes the bytes alone; this thread carries out the actions
@@ -48,8 +62,8 @@ NCCL_DEVICE_INLINE void raise(ncclGinProxyGpuCtx_t const& context, ginrsGinExt c
  * address is needed. Direct contexts span the LSA team alone, so world ranks are LSA ranks. */
 NCCL_DEVICE_INLINE void putByQueue(ncclGinCtx const& ctx, int peer, Operation const& op,
                                    cuda::thread_scope alreadyReleased) {
-  Queue queue(ctx);
   if (op.bytes != 0) {
+    Queue queue(ctx.handle, flagsOf(ctx), true);
     Operation payload = op;
     payload.hasSignal = payload.hasCounter = false;
     Posted posted = submit(ctx, queue, peer, payload, alreadyReleased);
@@ -58,51 +72,50 @@ NCCL_DEVICE_INLINE void putByQueue(ncclGinCtx const& ctx, int peer, Operation co
     /* Complete is also what the host refused, or could not move: then the abort was up before. */
     if (isAborted(ctx, true)) return;
   }
-  raise(queue.abi, queue.ext, peer, op);
+  raise(wordsOf(ctx.handle, peer, op), op);
 }
 
 /* What every ncclGinApi_ call that starts an operation does. */
 NCCL_DEVICE_INLINE void start(ncclGinCtx const& ctx, int peer, Operation const& op,
                               cuda::thread_scope alreadyReleased) {
-  if ((flagsOf(ctx) & GINRS_FLAG_DIRECT) != 0) {
+  uint32_t const flags = flagsOf(ctx);
+  if ((flags & GINRS_FLAG_DIRECT) != 0) {
     putByQueue(ctx, peer, op, alreadyReleased);
   } else {
-    submit(ctx, Queue(ctx), peer, op, alreadyReleased);
+    submit(ctx, Queue(ctx.handle, flags, false), peer, op, alreadyReleased);
   }
 }
 
 /* Bytes of a put that a group of n threads copies itself. Each has 64 bytes under way, so beyond some turns the copy engine
  * is done sooner (on an H200 one thread takes 15 us for 2 KB and 734 us for 128 KB, the queue 23 us). */
-NCCL_DEVICE_INLINE uint64_t largestOf(ginrsGinExt const& ext, int n) {
-  uint64_t const share = uint64_t(n) * 512;
-  return share < ext.directLargest ? share : ext.directLargest;
+NCCL_DEVICE_INLINE uint64_t largestOf(void const* handle, int n) {
+  uint64_t const share = uint64_t(n) * 512, most = nccl::utility::loadConst(&extensionAt(handle)->directLargest);
+  return share < most ? share : most;
 }
 
-/* What ncclGin does on a direct context. op's windows and offsets are not used, `to` and `from` are addresses. Callers
- * have synced coop. isDropped: its ids were refused. False: the put is too large, and nothing was done. */
-template <typename Coop>
-NCCL_DEVICE_INLINE bool putDirectly(ncclGinCtx const& ctx, Coop coop, int peer, char* to, char const* from,
-                                    Operation const& op, bool isDropped) {
-  ginrsGinExt ext = loadExtension(ctx);
-  if (op.bytes > largestOf(ext, int(coop.size()))) return false;
-#ifdef __GINRS_CPU__
-  isDropped |= isAborted(ctx);
+/* What ncclGin does on a direct context. `to` and `from` are addresses, isWithin says that they may be used; op's windows and
+ * offsets are not. Callers have synced coop. False: it is not for this group's own stores, or for nobody, and nothing was done.
+ * Callers, too, ask for all that they need to know before the first branch on any of it: one trip to the L2, not three. */
+template <typename Gin, typename Coop>
+NCCL_DEVICE_INLINE bool putDirectly(Gin const& gin, Coop coop, int peer, char* to, char const* from, bool isWithin,
+                                    Operation const& op) {
+  Words words = wordsOf(gin._ginHandle, peer, op);
+#if defined(__CUDA_ARCH__) && !defined(__GINRS_CPU__)
+  /* Found out here, with the rest, and not behind the copy. A signal alone has the whole fence for it. */
+  if (op.hasSignal && to != nullptr) asm volatile("" : "+l"(words.signal));
 #endif
-  if (op.bytes != 0) {
-    if (!isDropped) copyBytes(to, from, op.bytes, int(coop.thread_rank()), int(coop.size()));
+  if (!(int(isWithin) & int(areGiven(gin.comm, peer, op)))) return false;
+#ifdef __GINRS_CPU__
+  if (isAborted(gin._makeCtx())) return true; /* cheap here; see post() */
+#endif
+  if (op.isInline) {
+    storeBits(to, op.value, op.bytes);
+  } else if (op.bytes != 0) {
+    copyBytes(to, from, op.bytes, int(coop.thread_rank()), int(coop.size()));
     coop.sync();
   }
-  if (coop.thread_rank() == 0 && !isDropped) raise(loadContext(ctx), ext, peer, op);
+  if (coop.thread_rank() == 0) raise(words, op);
   return true;
-}
-
-/* The same for a value in registers, by one thread. */
-NCCL_DEVICE_INLINE void putValueDirectly(ncclGinCtx const& ctx, int peer, char* to, Operation const& op) {
-#ifdef __GINRS_CPU__
-  if (isAborted(ctx)) return;
-#endif
-  storeBits(to, op.value, op.bytes);
-  raise(loadContext(ctx), loadExtension(ctx), peer, op);
 }
 
 }  // namespace gin

@@ -17,7 +17,8 @@ NCCL_DEVICE_INLINE void flushPeer(ncclGinCtx const& ctx, Queue const& queue, uin
 /* All peers, shared out among the threads of coop. */
 template <typename Coop>
 NCCL_DEVICE_INLINE void flush(ncclGinCtx const& ctx, Coop coop, cuda::memory_order order) {
-  Queue queue(ctx);
+  uint32_t const flags = flagsOf(ctx);
+  Queue queue(ctx.handle, flags, (flags & GINRS_FLAG_DIRECT) != 0);
   int step = int(coop.size());
   for (int peer = int(coop.thread_rank()); peer < queue.abi.nranks; peer += step) {
     flushPeer(ctx, queue, uint32_t(peer), order);

@@ -31,36 +31,34 @@ namespace gin {
 
 using SystemU64 = cuda::atomic_ref<uint64_t, cuda::thread_scope_system>;
 
-NCCL_DEVICE_INLINE ncclGinProxyGpuCtx_t loadContext(ncclGinCtx const& ctx) {
-  return nccl::utility::loadConst(static_cast<ncclGinProxyGpuCtx_t const*>(ctx.handle));
-}
-
 /* The context's extension: of a context that is not known, zeros. In pieces of 16 bytes, of which the compiler keeps those
- * that the caller uses and the flags do not rule out. */
-NCCL_DEVICE_INLINE ginrsGinExt loadExtension(ncclGinCtx const& ctx) {
+ * that the caller uses. */
+NCCL_DEVICE_INLINE ginrsGinExt loadExtension(void const* handle, uint32_t flags) {
   struct alignas(16) Image {
     ginrsGinExt ext;
   };
   static_assert(sizeof(Image) <= GINRS_GIN_EXT_SPACE, "the library keeps this much");
-  uint32_t const flags = flagsOf(ctx);
   if ((flags & GINRS_FLAG_KNOWN) == 0) return ginrsGinExt{};
-  ginrsGinExt ext = nccl::utility::loadConst(reinterpret_cast<Image const*>(extensionAt(ctx.handle))).ext;
-  if ((flags & GINRS_FLAG_HINTS) == 0) ext.hintRing = nullptr;
-  if ((flags & GINRS_FLAG_CACHED) == 0) ext.cachedCis = nullptr;
-  ext.flags = flags;
-  return ext;
+  return nccl::utility::loadConst(reinterpret_cast<Image const*>(extensionAt(handle))).ext;
 }
 
 /* All of a context that posts and flushes use. Constant while kernels run. */
 struct Queue {
-  ncclGinProxyGpuCtx_t abi;
+  uint32_t flags; /* the context's */
   ginrsGinExt ext;
+  ncclGinProxyGpuCtx_t abi;
 
-  NCCL_DEVICE_INLINE explicit Queue(ncclGinCtx const& ctx) : abi(loadContext(ctx)), ext(loadExtension(ctx)) {
-    if ((ext.flags & GINRS_FLAG_DIRECT) == 0) return;
+  /* isDirect says which queues: what the flags say, asked once by the caller. */
+  NCCL_DEVICE_INLINE Queue(void const* handle, uint32_t flags, bool isDirect)
+      : flags(flags), ext(loadExtension(handle, flags)),
+        abi(nccl::utility::loadConst(static_cast<ncclGinProxyGpuCtx_t const*>(handle))) {
+    if (!isDirect) return;
     abi.queues = static_cast<ncclGinProxyGfd_t*>(ext.directQueues);
     abi.pis = ext.directPis;
     abi.cis = ext.directCis;
+  }
+  NCCL_DEVICE_INLINE bool has(uint32_t flag) const {
+    return (flags & flag) != 0;
   }
 };
 
@@ -114,7 +112,7 @@ NCCL_DEVICE_INLINE bool waitForConsumer(ncclGinCtx const& ctx, uint32_t* ci, uin
 }
 
 NCCL_DEVICE_INLINE uint32_t* cachedOf(Queue const& queue, uint32_t peer) {
-  return queue.ext.cachedCis == nullptr ? nullptr : queue.ext.cachedCis + peer;
+  return queue.has(GINRS_FLAG_CACHED) ? queue.ext.cachedCis + peer : nullptr;
 }
 
 /* The communicator was aborted while a claimed slot had no credit. The host goes on consuming, and kernels of other headers
@@ -159,16 +157,16 @@ NCCL_DEVICE_INLINE Posted post(ncclGinCtx const& ctx, Queue const& queue, uint32
   uint32_t const wrap = 0u - (size < 1 ? size : 1); /* see claimNext */
   /* Both are on their way while the fence waits: nothing before it may need their answers. */
   uint32_t index = claimNext(queue.abi.pis + peer, wrap);
-  uint32_t known = cached == nullptr ? 0 : loadRelaxed(cached);
+  uint32_t known = queue.has(GINRS_FLAG_CACHED) ? loadRelaxed(cached) : 0;
   releasePayload(alreadyReleased);
   holdBack(index, known);
-  if (queue.ext.hintRing != nullptr) {
+  if (queue.has(GINRS_FLAG_HINTS)) {
     /* An entry that is overwritten before the proxy reads it is made up for by its slow scan. */
     uint32_t entry = claimNext(queue.ext.hintHead, wrap) & queue.ext.hintMask;
     storeRelaxed(queue.ext.hintRing + entry, uint64_t(GINRS_HINT(peer, index + 1)));
   }
 
-  if (cached == nullptr || index - known >= size) {
+  if (!queue.has(GINRS_FLAG_CACHED) || index - known >= size) {
     uint32_t end = index + 1 - size; /* then the slot's last descriptor is done */
     uint32_t* ci = queue.abi.cis + peer;
     if (!waitForConsumer(ctx, ci, cached, end, cuda::memory_order_acquire) && !waitForSlotAfterAbort(ci, end)) {
@@ -183,9 +181,9 @@ NCCL_DEVICE_INLINE Posted post(ncclGinCtx const& ctx, Queue const& queue, uint32
 NCCL_DEVICE_INLINE Posted submit(ncclGinCtx const& ctx, Queue const& queue, int peer, Operation const& op,
                                  cuda::thread_scope alreadyReleased) {
   Operation fitting = op;
-  if (char const* why = fault(op)) {
+  if (!fits(op)) {
     /* What leaves every window is our host's to refuse; a kernel that traps takes its GPU's context with it. */
-    if ((flagsOf(ctx) & GINRS_FLAG_KNOWN) == 0 || !clamp(fitting)) GINRS_TRAP(why);
+    if (!queue.has(GINRS_FLAG_KNOWN) || !clamp(fitting)) GINRS_TRAP(fault(op));
   }
   return post(ctx, queue, uint32_t(peer), encode(fitting), alreadyReleased);
 }

@@ -23,11 +23,17 @@ NCCL_DEVICE_INLINE ncclGin_BackendMask<backendMask>::ncclGin_BackendMask(ncclDev
   uint32_t count = comm.ginContextCount, index = uint32_t(contextIndex);
   contextId = count == 3 ? index % 3 : count == 0 ? 0 : index & (count - 1);
   /* Without contexts the type stays HOST, which the dispatcher refuses by name. */
-  _ginBackend = count == 0 ? uint32_t(NCCL_NET_DEVICE_HOST) : comm.ginTypes[contextId];
+  uint32_t backend = count == 0 ? uint32_t(NCCL_NET_DEVICE_HOST) : comm.ginTypes[contextId];
   _ginHandle = count == 0 ? nullptr : comm.ginHandles[contextId];
   _signalShadows = comm.ginSignalShadows + size_t(contextId) * comm.ginSignalCount;
-  bool const isProxy = _ginBackend == NCCL_NET_DEVICE_GIN_PROXY && (backendMask & 1u << NCCL_NET_DEVICE_GIN_PROXY) != 0;
-  _ginrsFlags = isProxy ? ginrs::probe(comm, _ginHandle) : 0;
+  bool const isProxy = backend == NCCL_NET_DEVICE_GIN_PROXY && (backendMask & 1u << NCCL_NET_DEVICE_GIN_PROXY) != 0;
+  uint32_t flags = isProxy ? ginrs::probe(comm, _ginHandle) : 0;
+#if defined(__CUDA_ARCH__) && !defined(__GINRS_CPU__)
+  /* To be kept in registers: the compiler would rather find them out again in every put. */
+  if ((backendMask & 1u << NCCL_NET_DEVICE_GIN_PROXY) != 0) asm("" : "+r"(backend), "+r"(flags));
+#endif
+  _ginBackend = backend;
+  _ginrsFlags = flags;
 }
 
 template <unsigned backendMask>
@@ -55,14 +61,8 @@ NCCL_DEVICE_INLINE Registration registrationOf(ncclWindow_t window, uint32_t con
 /* What an operation does besides moving bytes. */
 template <unsigned mask, typename RemoteAction, typename LocalAction>
 NCCL_DEVICE_INLINE Operation actionsOf(ncclGin_BackendMask<mask> const& gin, RemoteAction remote, LocalAction local) {
-  Operation op;
-  op.hasSignal = ncclGin_isSignal(remote);
-  op.signalId = ncclGin_getSignalId(gin, remote);
-  op.signalOp = ncclGin_getSignalOp(remote);
-  op.signalArg = ncclGin_getSignalOpArg(remote);
-  op.hasCounter = ncclGin_isCounter(local);
-  op.counterId = ncclGin_getCounterId(gin, local);
-  return op;
+  return Operation(ncclGin_isSignal(remote), ncclGin_getSignalId(gin, remote), ncclGin_getSignalOp(remote),
+                   ncclGin_getSignalOpArg(remote), ncclGin_isCounter(local), ncclGin_getCounterId(gin, local));
 }
 
 template <unsigned mask>
@@ -73,14 +73,70 @@ template <unsigned mask>
 NCCL_DEVICE_INLINE bool hasCounter(ncclGin_BackendMask<mask> const& gin, ncclGinCounter_t counter) {
   return isGiven<GINRS_REFUSED_COUNTER>(counter, gin.comm.ginCounterCount, gin._ginHandle, gin._ginrsFlags);
 }
-/* Is there such a peer, and may the operation's actions take place? */
-template <unsigned mask, typename RemoteAction, typename LocalAction>
-NCCL_DEVICE_INLINE bool isAllowed(ncclGin_BackendMask<mask> const& gin, int worldPeer, RemoteAction remote,
-                                  LocalAction local) {
-  ncclGinSignal_t const signal = ncclGin_getSignalId(gin, remote) - gin.comm.ginSignalBase;
-  ncclGinCounter_t const counter = ncclGin_getCounterId(gin, local) - gin.comm.ginCounterBase;
+/* Is there such a peer, and may the operation's actions take place? If not, the host is told. */
+template <unsigned mask>
+NCCL_DEVICE_INLINE bool isAllowed(ncclGin_BackendMask<mask> const& gin, int worldPeer, Operation const& op) {
+  if (areGiven(gin.comm, worldPeer, op)) return true;
   return isGiven<GINRS_REFUSED_PEER>(uint32_t(worldPeer), gin.comm.nRanks, gin._ginHandle, gin._ginrsFlags) &&
-         (!ncclGin_isSignal(remote) || hasSignal(gin, signal)) && (!ncclGin_isCounter(local) || hasCounter(gin, counter));
+         (!op.hasSignal || hasSignal(gin, op.signalId - gin.comm.ginSignalBase)) &&
+         (!op.hasCounter || hasCounter(gin, op.counterId - gin.comm.ginCounterBase));
+}
+
+/* What a caller says of fences and of memory to build a descriptor in. */
+struct Terms {
+  cuda::thread_scope alreadyReleased, expected;
+  bool hasDescriptor;
+  ncclGinDescriptorSmem* descriptor;
+};
+/* Gives an operation of ncclGin to the backend of its context, which is not direct; `value` is the operation's, or none.
+ * By one thread. Third parties' backends get it in the pieces of NCCL's contract, ours as it is. */
+template <ncclNetDeviceType backend>
+struct Start {
+  NCCL_DEVICE_INLINE static void call(ncclGinCtx ctx, uint32_t, int peer, Operation const& op, ncclGin_None, Terms terms) {
+    ncclGinApi_Put<backend>::call(ctx, ncclCoopThread(), peer, op.hasPayload, op.dstWin, size_t(op.dstOff), op.srcWin,
+                                  size_t(op.srcOff), size_t(op.bytes), op.hasSignal, op.signalId, op.signalOp, op.signalArg,
+                                  op.hasCounter, op.counterId, terms.hasDescriptor, terms.descriptor,
+                                  terms.alreadyReleased, terms.expected);
+  }
+  template <typename T>
+  NCCL_DEVICE_INLINE static void call(ncclGinCtx ctx, uint32_t, int peer, Operation const& op, T value, Terms terms) {
+    ncclGinApi_PutValue<backend>::call(ctx, ncclCoopThread(), peer, op.dstWin, size_t(op.dstOff), value, op.hasSignal,
+                                       op.signalId, op.signalOp, op.signalArg, terms.hasDescriptor, terms.descriptor,
+                                       terms.alreadyReleased, terms.expected);
+  }
+};
+#if NCCL_GIN_PROXY_ENABLE
+template <>
+struct Start<NCCL_NET_DEVICE_GIN_PROXY> {
+  template <typename Value>
+  NCCL_DEVICE_INLINE static void call(ncclGinCtx ctx, uint32_t flags, int peer, Operation const& op, Value, Terms terms) {
+    /* Apart, so that all of a known context is asked for at once: after a fence each wait for it is a trip to the L2. */
+    if ((flags & GINRS_FLAG_KNOWN) != 0) {
+      submit(ctx, Queue(ctx.handle, flags, false), peer, op, terms.alreadyReleased);
+    } else {
+      submit(ctx, Queue(ctx.handle, 0, false), peer, op, terms.alreadyReleased);
+    }
+  }
+};
+#endif
+#if NCCL_GIN_GDAKI_ENABLE
+template <>
+struct Start<NCCL_NET_DEVICE_GIN_GDAKI> {
+  template <typename Value>
+  NCCL_DEVICE_INLINE static void call(ncclGinCtx ctx, uint32_t, int peer, Operation const& op, Value, Terms terms) {
+    gdaki::start(ctx, peer, op, terms.alreadyReleased, terms.expected);
+  }
+};
+#endif
+/* An operation that is allowed, whatever the context, but not by this thread's own stores. */
+template <unsigned mask, typename Value>
+NCCL_DEVICE_INLINE void startOn(ncclGin_BackendMask<mask> const& gin, bool isDirect, int worldPeer, Operation const& op,
+                                Value value, Terms terms) {
+  if (isDirect) {
+    putByQueue(gin._makeCtx(), worldPeer, op, terms.alreadyReleased);
+  } else {
+    ncclGinCall<Start>(gin._makeCtx(), gin._ginrsFlags, worldPeer, op, value, terms);
+  }
 }
 }  // namespace gin
 }  // namespace ginrs
@@ -94,30 +150,23 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::put(
     RemoteAction remoteAction, LocalAction localAction, Coop coop, DescriptorSmem descriptor,
     cuda::thread_scope alreadyReleased, cuda::thread_scope expected_scope) const {
   int const worldPeer = ncclTeamRankToWorld(comm, team, peer);
+  bool const isDirect = (_ginrsFlags & GINRS_FLAG_DIRECT) != 0;
+  ginrs::gin::Operation op = ginrs::gin::actionsOf(*this, remoteAction, localAction);
+  op.bytes = bytes;
   coop.sync();
-  if ((_ginrsFlags & GINRS_FLAG_DIRECT) != 0) {
-    /* All that stands with the windows is asked for before the first branch on any of it: one trip to the L2, not three. */
-    char* to = static_cast<char*>(ncclGetPeerPointer(dstWnd, dstOffset, worldPeer));
-    char const* from = static_cast<char const*>(ncclGetLocalPointer(srcWnd, srcOffset));
-    bool const isWithin = int(ginrs::gin::isWithin(dstWnd, dstOffset, bytes)) & int(ginrs::gin::isWithin(srcWnd, srcOffset, bytes));
-    if (isWithin) {
-      ginrs::gin::Operation op = ginrs::gin::actionsOf(*this, remoteAction, localAction);
-      op.bytes = bytes;
-      bool const isDropped = !ginrs::gin::isAllowed(*this, worldPeer, remoteAction, localAction);
-      if (ginrs::gin::putDirectly(_makeCtx(), coop, worldPeer, to, from, op, isDropped)) return;
-    }
+  if (isDirect) { /* world ranks are LSA ranks */
+    bool const isWithin = int(ginrs::gin::isWithin(dstWnd, dstOffset, bytes)) & int(ginrs::gin::isWithin(srcWnd, srcOffset, bytes)) &
+                          int(bytes <= ginrs::gin::largestOf(_ginHandle, int(coop.size())));
+    if (ginrs::gin::putDirectly(*this, coop, worldPeer, ginrs::flatAddress(dstWnd, worldPeer, dstOffset),
+                                ginrs::flatAddress(srcWnd, comm.rank, srcOffset), isWithin, op)) return;
   }
-  if (coop.thread_rank() == 0 && ginrs::gin::isAllowed(*this, worldPeer, remoteAction, localAction)) {
-    ginrs::gin::Registration dst = ginrs::gin::registrationOf(dstWnd, contextId);
-    ginrs::gin::Registration src = ginrs::gin::registrationOf(srcWnd, contextId);
-    bool const hasSignal = ncclGin_isSignal(remoteAction);
-    alreadyReleased = ginrs::gin::releaseLeft(_ginrsFlags, srcWnd, hasSignal, alreadyReleased);
-    ncclGinCall<ncclGinApi_Put>(_makeCtx(), ncclCoopThread(), worldPeer, true, dst.window, dst.start + dstOffset,
-                                src.window, src.start + srcOffset, bytes, ncclGin_isSignal(remoteAction),
-                                ncclGin_getSignalId(*this, remoteAction), ncclGin_getSignalOp(remoteAction),
-                                ncclGin_getSignalOpArg(remoteAction), ncclGin_isCounter(localAction),
-                                ncclGin_getCounterId(*this, localAction), ncclGin_isDescriptor(descriptor),
-                                ncclGin_getDescriptor(descriptor), alreadyReleased, expected_scope);
+  if (coop.thread_rank() == 0 && ginrs::gin::isAllowed(*this, worldPeer, op)) {
+    ginrs::gin::Registration const dst = ginrs::gin::registrationOf(dstWnd, contextId);
+    ginrs::gin::Registration const src = ginrs::gin::registrationOf(srcWnd, contextId);
+    op.move(dst.window, dst.start + dstOffset, src.window, src.start + srcOffset, bytes);
+    alreadyReleased = ginrs::gin::releaseLeft(_ginrsFlags, srcWnd, op.hasSignal, alreadyReleased);
+    ginrs::gin::startOn(*this, isDirect, worldPeer, op, ncclGin_None{},
+                        {alreadyReleased, expected_scope, ncclGin_isDescriptor(descriptor), ncclGin_getDescriptor(descriptor)});
   }
   coop.sync();
 }
@@ -143,24 +192,20 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::putValue(ncclTeam team
                                                                    cuda::thread_scope expected_scope) const {
   static_assert(sizeof(T) <= 8, "putValue: the value has more than 8 bytes");
   int const worldPeer = ncclTeamRankToWorld(comm, team, peer);
+  bool const isDirect = (_ginrsFlags & GINRS_FLAG_DIRECT) != 0;
+  ginrs::gin::Operation op = ginrs::gin::actionsOf(*this, remoteAction, ncclGin_None{});
   coop.sync();
-  if (coop.thread_rank() != 0) {
-    /* one thread has the value */
-  } else if (!ginrs::gin::isAllowed(*this, worldPeer, remoteAction, ncclGin_None{})) {
-    /* the host has been told */
-  } else if ((_ginrsFlags & GINRS_FLAG_DIRECT) != 0 && ginrs::gin::isWithin(dstWnd, dstOffset, sizeof(T))) {
-    ginrs::gin::Operation op = ginrs::gin::actionsOf(*this, remoteAction, ncclGin_None{});
-    op.bytes = sizeof(T);
-    op.value = ginrs::gin::bitsOf(value);
-    char* to = static_cast<char*>(ncclGetPeerPointer(dstWnd, dstOffset, worldPeer));
-    ginrs::gin::putValueDirectly(_makeCtx(), worldPeer, to, op);
-  } else {
-    ginrs::gin::Registration dst = ginrs::gin::registrationOf(dstWnd, contextId);
-    ncclGinCall<ncclGinApi_PutValue>(
-        _makeCtx(), ncclCoopThread(), worldPeer, dst.window, dst.start + dstOffset, value,
-        ncclGin_isSignal(remoteAction), ncclGin_getSignalId(*this, remoteAction), ncclGin_getSignalOp(remoteAction),
-        ncclGin_getSignalOpArg(remoteAction), ncclGin_isDescriptor(descriptor), ncclGin_getDescriptor(descriptor),
-        alreadyReleased, expected_scope);
+  bool isDone = coop.thread_rank() != 0; /* one thread has the value */
+  if (isDirect && !isDone) {
+    op.moveValue(nullptr, 0, ginrs::gin::bitsOf(value), sizeof(T));
+    isDone = ginrs::gin::putDirectly(*this, ncclCoopThread(), worldPeer, ginrs::flatAddress(dstWnd, worldPeer, dstOffset), nullptr,
+                                     ginrs::gin::isWithin(dstWnd, dstOffset, sizeof(T)), op);
+  }
+  if (!isDone && ginrs::gin::isAllowed(*this, worldPeer, op)) {
+    ginrs::gin::Registration const dst = ginrs::gin::registrationOf(dstWnd, contextId);
+    op.moveValue(dst.window, dst.start + dstOffset, ginrs::gin::bitsOf(value), sizeof(T));
+    ginrs::gin::startOn(*this, isDirect, worldPeer, op, value,
+                        {alreadyReleased, expected_scope, ncclGin_isDescriptor(descriptor), ncclGin_getDescriptor(descriptor)});
   }
   coop.sync();
 }
@@ -183,25 +228,17 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::signal(ncclTeam team, 
                                                                  cuda::thread_scope expected_scope) const {
   static_assert(ncclGin_isSignal(RemoteAction{}), "ncclGin::signal: the action must be a SignalInc or a SignalAdd");
   int const worldPeer = ncclTeamRankToWorld(comm, team, peer);
+  bool const isDirect = (_ginrsFlags & GINRS_FLAG_DIRECT) != 0;
+  ginrs::gin::Operation const op = ginrs::gin::actionsOf(*this, remoteAction, ncclGin_None{});
   coop.sync();
-  if (coop.thread_rank() != 0) {
-    /* one thread is enough */
-  } else if (!ginrs::gin::isAllowed(*this, worldPeer, remoteAction, ncclGin_None{})) {
-    /* the host has been told */
-  } else if ((_ginrsFlags & GINRS_FLAG_DIRECT) != 0) {
-    ginrs::gin::Operation op = ginrs::gin::actionsOf(*this, remoteAction, ncclGin_None{});
-    ginrs::gin::putDirectly(_makeCtx(), ncclCoopThread(), worldPeer, nullptr, nullptr, op, false);
-  } else {
-    ncclGinCall<ncclGinApi_Put>(_makeCtx(), ncclCoopThread(), worldPeer, false,
-                                ncclGinWindow_t(nullptr), size_t(0), ncclGinWindow_t(nullptr), size_t(0), size_t(0),
-                                true, ncclGin_getSignalId(*this, remoteAction), ncclGin_getSignalOp(remoteAction),
-                                ncclGin_getSignalOpArg(remoteAction), false, ncclGinCounter_t(0),
-                                ncclGin_isDescriptor(descriptor), ncclGin_getDescriptor(descriptor), alreadyReleased,
-                                expected_scope);
+  bool isDone = coop.thread_rank() != 0; /* one thread is enough */
+  if (isDirect && !isDone) isDone = ginrs::gin::putDirectly(*this, ncclCoopThread(), worldPeer, nullptr, nullptr, true, op);
+  if (!isDone && ginrs::gin::isAllowed(*this, worldPeer, op)) {
+    ginrs::gin::startOn(*this, isDirect, worldPeer, op, ncclGin_None{},
+                        {alreadyReleased, expected_scope, ncclGin_isDescriptor(descriptor), ncclGin_getDescriptor(descriptor)});
   }
   coop.sync();
 }
-
 template <unsigned backendMask>
 template <typename Coop>
 NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::flush(Coop coop, cuda::memory_order order) const {

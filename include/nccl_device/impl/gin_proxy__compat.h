@@ -25,7 +25,7 @@ namespace proxy {
 
 NCCL_DEVICE_INLINE void flush(ncclGinProxyGpuCtx_t* context, uint32_t peer, cuda::memory_order order) {
   ncclGinCtx ctx = ginrs::gin::unmarked(context);
-  ginrs::gin::flushPeer(ctx, ginrs::gin::Queue(ctx), peer, order);
+  ginrs::gin::flushPeer(ctx, ginrs::gin::Queue(context, 0, false), peer, order);
 }
 
 NCCL_DEVICE_INLINE void constructProxyOp(ncclGinProxyOp_t& opcode, bool isInline, bool hasSignal,
@@ -57,7 +57,7 @@ NCCL_DEVICE_INLINE void postGfd(Coop coop, ncclGinProxyGpuCtx_t* context, ncclGi
   coop.sync();
   if (coop.thread_rank() == 0) {
     ncclGinCtx ctx = ginrs::gin::unmarked(context);
-    ginrs::gin::post(ctx, ginrs::gin::Queue(ctx), peer, *gfd);
+    ginrs::gin::post(ctx, ginrs::gin::Queue(context, 0, false), peer, *gfd);
   }
   coop.sync();
 }
@@ -70,22 +70,11 @@ NCCL_DEVICE_INLINE void put(Coop coop, ncclGinProxyGfd_t*, ncclGinProxyGpuCtx_t*
                             ncclGinCounter_t counterId, cuda::thread_scope alreadyReleased, cuda::thread_scope) {
   coop.sync();
   if (coop.thread_rank() == 0) {
-    ginrs::gin::Operation op;
-    op.bytes = bytes;
-    op.dstWin = dstWin;
-    op.dstOff = dstOff;
-    op.isInline = isInline;
-    op.value = isInline ? ginrs::gin::bitsOf(value) : 0;
-    op.srcWin = srcWin;
-    op.srcOff = srcOff;
-    op.hasSignal = hasSignal;
-    op.signalId = signalId;
-    op.signalOp = signalOp;
-    op.signalArg = signalArg;
-    op.hasCounter = hasCounter;
-    op.counterId = counterId;
+    ginrs::gin::Operation op(hasSignal, signalId, signalOp, signalArg, hasCounter, counterId);
+    op.move(dstWin, dstOff, srcWin, srcOff, bytes);
+    if (isInline) op.moveValue(dstWin, dstOff, ginrs::gin::bitsOf(value), bytes);
     ncclGinCtx ctx = ginrs::gin::unmarked(context);
-    ginrs::gin::submit(ctx, ginrs::gin::Queue(ctx), peer, op, alreadyReleased);
+    ginrs::gin::submit(ctx, ginrs::gin::Queue(context, 0, false), peer, op, alreadyReleased);
   }
   coop.sync();
 }

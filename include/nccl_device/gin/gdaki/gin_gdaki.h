@@ -86,12 +86,32 @@ GINRS_GDAKI_CALL void endIfFailed(ncclGinCtx ctx) {
   }
 }
 #undef GINRS_GDAKI_CALL
-NCCL_DEVICE_INLINE void addSignal(Transfer& t, ncclGinGdakiGPUContext const& context, int peer, ncclGinSignal_t id,
-                                  ncclGinSignalOp_t op, uint64_t arg) {
-  t.hasAdd = true;
-  t.addTo = wordOf(context.signals_table, id, peer);
-  t.sink.key = context.sink_buffer_lkey;
-  t.addend = op == ncclGinSignalInc ? 1 : arg;
+/* What every call that starts an operation does. By one thread. */
+NCCL_DEVICE_INLINE void start(ncclGinCtx const& ctx, int peer, gin::Operation const& op, cuda::thread_scope alreadyReleased,
+                              cuda::thread_scope expected) {
+  releaseSource(alreadyReleased, expected);
+  if (!op.hasPayload && !op.hasSignal) return;
+  ncclGinGdakiGPUContext const context = contextOf(ctx);
+  Transfer t;
+  t.hasPayload = op.hasPayload;
+  t.isInline = op.isInline;
+  t.bytes = op.bytes;
+  t.value = op.value;
+  if (op.hasPayload) {
+    t.to.address = op.dstOff;
+    t.to.key = remoteKey(op.dstWin, peer);
+  }
+  if (op.hasPayload && !op.isInline) {
+    t.from.address = op.srcOff;
+    t.from.key = localKey(op.srcWin);
+  }
+  if (op.hasSignal) {
+    t.hasAdd = true;
+    t.addTo = wordOf(context.signals_table, op.signalId, peer);
+    t.sink.key = context.sink_buffer_lkey;
+    t.addend = op.addend();
+  }
+  start(ctx, context, peer, t, op.hasCounter, op.counterId);
 }
 }  // namespace gdaki
 }  // namespace ginrs
@@ -107,19 +127,9 @@ struct ncclGinApi_Put<NCCL_NET_DEVICE_GIN_GDAKI> {
                                       cuda::thread_scope alreadyReleased, cuda::thread_scope expected) {
     coop.sync();
     if (coop.thread_rank() == 0) {
-      ginrs::gdaki::releaseSource(alreadyReleased, expected);
-      ncclGinGdakiGPUContext const context = ginrs::gdaki::contextOf(ctx);
-      ginrs::gdaki::Transfer t;
-      t.hasPayload = hasWins;
-      if (hasWins) {
-        t.bytes = bytes;
-        t.to.address = dstOff;
-        t.to.key = ginrs::gdaki::remoteKey(dstWin, peer);
-        t.from.address = srcOff;
-        t.from.key = ginrs::gdaki::localKey(srcWin);
-      }
-      if (hasSignal) ginrs::gdaki::addSignal(t, context, peer, signalId, signalOp, signalOpArg);
-      if (hasWins || hasSignal) ginrs::gdaki::start(ctx, context, peer, t, hasCounter, counterId);
+      ginrs::gin::Operation op(hasSignal, signalId, signalOp, signalOpArg, hasCounter, counterId);
+      if (hasWins) op.move(dstWin, dstOff, srcWin, srcOff, bytes);
+      ginrs::gdaki::start(ctx, peer, op, alreadyReleased, expected);
     }
     coop.sync();
   }
@@ -136,16 +146,9 @@ struct ncclGinApi_PutValue<NCCL_NET_DEVICE_GIN_GDAKI> {
     static_assert(sizeof(T) <= 8, "putValue: the value has more than 8 bytes");
     coop.sync();
     if (coop.thread_rank() == 0) {
-      ginrs::gdaki::releaseSource(alreadyReleased, expected);
-      ncclGinGdakiGPUContext const context = ginrs::gdaki::contextOf(ctx);
-      ginrs::gdaki::Transfer t;
-      t.hasPayload = t.isInline = true;
-      t.bytes = sizeof(T);
-      t.value = ginrs::gin::bitsOf(srcData);
-      t.to.address = dstOff;
-      t.to.key = ginrs::gdaki::remoteKey(dstWin, peer);
-      if (hasSignal) ginrs::gdaki::addSignal(t, context, peer, signalId, signalOp, signalOpArg);
-      ginrs::gdaki::start(ctx, context, peer, t, false, 0);
+      ginrs::gin::Operation op(hasSignal, signalId, signalOp, signalOpArg, false, 0);
+      op.moveValue(dstWin, dstOff, ginrs::gin::bitsOf(srcData), sizeof(T));
+      ginrs::gdaki::start(ctx, peer, op, alreadyReleased, expected);
     }
     coop.sync();
   }

@@ -30,20 +30,8 @@ struct ncclGinApi_Put<NCCL_NET_DEVICE_GIN_PROXY> {
                                       cuda::thread_scope alreadyReleased, cuda::thread_scope /*expected*/) {
     coop.sync();
     if (coop.thread_rank() == 0) {
-      ginrs::gin::Operation op;
-      if (hasWins) {
-        op.bytes = bytes;
-        op.dstWin = dstWin;
-        op.dstOff = dstOff;
-        op.srcWin = srcWin;
-        op.srcOff = srcOff;
-      }
-      op.hasSignal = hasSignal;
-      op.signalId = signalId;
-      op.signalOp = signalOp;
-      op.signalArg = signalOpArg;
-      op.hasCounter = hasCounter;
-      op.counterId = counterId;
+      ginrs::gin::Operation op(hasSignal, signalId, signalOp, signalOpArg, hasCounter, counterId);
+      if (hasWins) op.move(dstWin, dstOff, srcWin, srcOff, bytes);
       ginrs::gin::start(ctx, peer, op, alreadyReleased);
     }
     coop.sync();
@@ -60,17 +48,8 @@ struct ncclGinApi_PutValue<NCCL_NET_DEVICE_GIN_PROXY> {
                                       cuda::thread_scope alreadyReleased, cuda::thread_scope /*expected*/) {
     coop.sync();
     if (coop.thread_rank() == 0) {
-      ginrs::gin::Operation op;
-      op.bytes = sizeof(T);
-      op.dstWin = dstWin;
-      op.dstOff = dstOff;
-      op.isInline = true;
-      op.value = ginrs::gin::bitsOf(srcData);
-      op.hasSignal = hasSignal;
-      op.signalId = signalId;
-      op.signalOp = signalOp;
-      op.signalArg = signalOpArg;
-      ginrs::gin::start(ctx, peer, op, alreadyReleased);
+      ginrs::gin::Operation op(hasSignal, signalId, signalOp, signalOpArg, false, 0);
+      ginrs::gin::start(ctx, peer, op.moveValue(dstWin, dstOff, ginrs::gin::bitsOf(srcData), sizeof(T)), alreadyReleased);
     }
     coop.sync();
   }

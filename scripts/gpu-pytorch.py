@@ -51,7 +51,7 @@ def run(library, ranks, options):
 
 def told(lines):
     """Lines of stderr without what differs from run to run."""
-    return {re.sub(r"\d+", "N", line.split("] ", 1)[-1]).strip() for line in lines} - {""}
+    return {re.sub(r"0x[0-9a-f]+|\d+", "N", line.split("] ", 1)[-1]).strip() for line in lines} - {""}
 
 
 def main():

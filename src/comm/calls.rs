@@ -123,7 +123,9 @@ impl Comm {
         if state.running > 0 {
             return Code::InProgress;
         }
-        match self.team.failure().filter(|cause| !self.team.is_revoked() && !state.outlived && self.notice.tells(cause)) {
+        // A kernel that an abort lets go may be over before the abort's listeners have run: what was under way here is asked of itself.
+        let tells = |cause: &Error| self.notice.tells(cause) || self.has_kernels();
+        match self.team.failure().filter(|cause| !self.team.is_revoked() && !state.outlived && tells(cause)) {
             Some(cause) => {
                 log::recall(cause);
                 cause.code
@@ -135,7 +137,12 @@ impl Comm {
     /// Nothing of this rank is under way: no call, and no kernel that a failure could cut short.
     pub(super) fn is_quiescent(&self) -> bool {
         let state = self.calls.state.lock();
-        state.running == 0 && state.queued == 0 && !self.devcomms.release.is_used() && !self.collectives.is_busy()
+        state.running == 0 && state.queued == 0 && !self.has_kernels()
+    }
+
+    /// Kernels of this rank were under way when the communicator failed, or may be now.
+    fn has_kernels(&self) -> bool {
+        self.devcomms.release.is_used() || self.collectives.is_busy()
     }
 
     /// A child was made of it, though it had failed.

@@ -10,17 +10,15 @@
 
 mod flat;
 mod held;
-pub mod members;
+mod members;
 mod memory;
 pub mod multicast;
 mod obtain;
 mod offsets;
 
-pub use flat::{FlatSpace, TeamKey, View};
 pub use held::Symmetric;
 pub use members::Members;
 pub use memory::{Place, SymMemory};
 pub use obtain::stride;
-pub use offsets::{Offsets, Span};
 
 pub(crate) use obtain::{AGREED, Proposal};

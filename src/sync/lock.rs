@@ -101,12 +101,6 @@ impl Condvar {
         Self { notices: AtomicU32::new(0) }
     }
 
-    /// Wakes one waiter.
-    pub fn notify_one(&self) {
-        self.notices.fetch_add(1, Ordering::Relaxed);
-        let _ = futex::wake(&self.notices, Flags::PRIVATE, 1);
-    }
-
     /// Wakes all.
     pub fn notify_all(&self) {
         self.notices.fetch_add(1, Ordering::Relaxed);

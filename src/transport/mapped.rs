@@ -1,18 +1,10 @@
 //! Regions as addresses, for peers whose memory this process has mapped; and delivery by plain stores where the host can.
 
-use super::{Capabilities, Region, Source, Submitted, Work};
+use super::{Region, Source, Submitted, Work};
 use crate::bail;
 use crate::device::DevPtr;
 use crate::error::Result;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
-
-/// Most bytes of one submission: about 100 us of copying, so that no step keeps other peers, or a waiting block, longer.
-const PIECE: u64 = 1 << 20;
-
-/// Of a transport of plain stores.
-pub(in crate::transport) const fn capabilities(name: &'static str) -> Capabilities {
-    Capabilities { inline: PIECE, align: 8, ..Capabilities::of(name, PIECE) }
-}
 
 /// A mapped memory: nothing outside it is touched.
 #[derive(Clone, Copy)]
@@ -85,7 +77,7 @@ pub(in crate::transport) struct Resolved {
 
 /// The regions as one transport has them mapped. [`Region::new`] vouches for their addresses until `deregister`.
 pub(in crate::transport) struct Mapped {
-    name: &'static str,
+    pub name: &'static str,
     serves: Vec<bool>,
     regions: Vec<Option<Mapping>>,
 }

@@ -26,9 +26,11 @@ mod remote;
 pub mod select;
 pub mod shm;
 pub mod staged;
+mod stores;
 mod wait;
 mod words;
 mod work;
+pub use stores::Stores;
 pub use words::Words;
 pub use work::{Part, Region, SIGNALS, Source, Work};
 

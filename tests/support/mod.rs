@@ -12,9 +12,7 @@ use ginrs::gin::descriptor::{Descriptor, SignalOp, Source};
 use ginrs::gin::proxy::Routes;
 use ginrs::gin::{Backend, Gin, Parts};
 use ginrs::seq::Seq;
-use ginrs::transport::loopback::Loopback;
-use ginrs::transport::shm::Shm;
-use ginrs::transport::{Region, Transport};
+use ginrs::transport::{Region, Stores, Transport};
 use kernel::Kernel;
 use std::sync::Arc;
 
@@ -92,7 +90,8 @@ pub fn fabric(plan: Plan) -> Vec<Rank> {
         let near: Vec<bool> = (0..plan.ranks).map(|peer| !plan.shm || (peer ^ rank) & 1 == 0).collect();
         let far = near.iter().map(|near| !near).collect();
         let by_peer = near.iter().map(|near| u8::from(!near)).collect();
-        let transports: Vec<Box<dyn Transport>> = vec![Box::new(Loopback::new(near)), Box::new(Shm::new(far))];
+        let transports: Vec<Box<dyn Transport>> =
+            vec![Box::new(Stores::new("loopback", near)), Box::new(Stores::new("shm", far))];
         Routes { transports, by_peer }
     })
 }

@@ -3,8 +3,8 @@
 use super::{BYTES, DATA, Make, RULES, World};
 use crate::device::cpu::CpuDevice;
 use crate::error::{Code, Error, Result};
+use crate::transport::Stores;
 use crate::transport::delayed::Delayed;
-use crate::transport::loopback::Loopback;
 use crate::transport::messages;
 use crate::transport::nvlink::Nvlink;
 use crate::transport::{Capabilities, Completion, Landing, Part, Region, Source, Submitted, Transport, Work};
@@ -221,7 +221,7 @@ impl Transport for Faulty {
 
 fn honest(kind: Honest, serves: Vec<bool>) -> Vec<Box<dyn Transport>> {
     match kind {
-        Honest::Stores => vec![Box::new(Loopback::new(serves))],
+        Honest::Stores => vec![Box::new(Stores::new("loopback", serves))],
         Honest::Copies => {
             let late = || Ok(Box::new(Delayed::new(0x5eed_0007)) as _);
             vec![Box::new(Nvlink::new(&*CpuDevice::new(0), serves, late).unwrap())]

@@ -122,6 +122,11 @@ pub const TABLE: &[Var] = &[
     row("GINRS_INIT_TIMEOUT", number(120, 1, LONGEST), "seconds until a communicator must have all its ranks"),
     row("GINRS_TIMEOUT", number(300, 1, LONGEST), "seconds until a collective host step must be done by all ranks"),
     row("GINRS_WAIT_WARN", number(10, 0, LONGEST), "seconds between lines that say who is missing; 0: none"),
+    row(
+        "GINRS_FAKE_MACHINES",
+        Checked(14),
+        "as GINRS_FAKE_NODES: ranks with different names count as on different machines and share nothing, for tests",
+    ),
     row("GINRS_FAKE_NODES", Checked(14), "LSA node of each rank, as 0,0,1,1, or per-rank: several nodes on one host, for tests"),
     row(
         "GINRS_FAKE_REACH",

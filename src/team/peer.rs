@@ -45,7 +45,7 @@ pub struct PeerInfo {
     pub ctas: [u16; 2],
     /// Equal for ranks on one LSA node.
     pub host_hash: u64,
-    /// Equal for ranks that reach each other by memfd and abstract sockets.
+    /// Equal for ranks that reach each other by memfd and abstract sockets, unless GINRS_FAKE_MACHINES makes them strangers.
     pub machine: u64,
     /// Equal means the same device, on one machine.
     pub bus_id: u64,
@@ -53,7 +53,7 @@ pub struct PeerInfo {
     pub total_memory: u64,
     /// Of the settings that must agree.
     pub config_hash: u64,
-    /// Random per process, renewed after fork.
+    /// Random per process, renewed after fork. Ranks of one process on different fake machines have different ones.
     pub process: [u8; 16],
     /// An [`FdAddress`].
     pub(crate) fd_address: [u8; 32],
@@ -64,13 +64,14 @@ pub struct PeerInfo {
 impl PeerInfo {
     /// This rank.
     pub fn own(rank: u32, origin: Origin, config: &Config, device: &dyn Device, fd_address: FdAddress) -> Result<Self> {
+        let (machine, process) = whereabouts(origin)?;
         Ok(Self {
             rank,
             version: crate::layout::NCCL_VERSION_CODE as u32,
             wire: WIRE_VERSION,
-            host_hash: host_hash(origin)?,
-            machine: process::machine(),
-            process: process::token(),
+            host_hash: host_hash(origin, machine)?,
+            machine,
+            process,
             pid: std::process::id(),
             uid: rustix::process::geteuid().as_raw(),
             device: device.ordinal(),
@@ -126,14 +127,24 @@ fn hash(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3))
 }
 
-/// The LSA node of a rank: GINRS_FAKE_NODES by rank, else NCCL_HOSTID, else host name and boot id.
-fn host_hash(origin: Origin) -> Result<u64> {
-    if let Some(spec) = config::text("GINRS_FAKE_NODES") {
-        let node = by_rank("GINRS_FAKE_NODES", &spec, origin)?;
-        return Ok(hash(format!("{} fake {node}", host_identity()).as_bytes()));
-    }
-    let identity = config::text("NCCL_HOSTID").unwrap_or_else(host_identity);
-    Ok(hash(identity.as_bytes()))
+/// Machine and process of a rank. GINRS_FAKE_MACHINES, by rank, splits what is one machine into several that share nothing.
+fn whereabouts(origin: Origin) -> Result<(u64, [u8; 16])> {
+    const NAME: &str = "GINRS_FAKE_MACHINES";
+    let (machine, process) = (process::machine(), process::token());
+    let Some(spec) = config::text(NAME) else { return Ok((machine, process)) };
+    let fake = hash(format!("{machine:016x} fake {}", by_rank(NAME, &spec, origin)?).as_bytes());
+    let mixed = u128::from_le_bytes(process) ^ u128::from(fake);
+    Ok((fake, mixed.to_le_bytes()))
+}
+
+/// The LSA node of a rank: GINRS_FAKE_NODES by rank, else NCCL_HOSTID, else host name and boot id. A node is never larger than a
+/// machine: containers may share all of these and no memory.
+fn host_hash(origin: Origin, machine: u64) -> Result<u64> {
+    let identity = match config::text("GINRS_FAKE_NODES") {
+        Some(spec) => format!("{} fake {}", host_identity(), by_rank("GINRS_FAKE_NODES", &spec, origin)?),
+        None => config::text("NCCL_HOSTID").unwrap_or_else(host_identity),
+    };
+    Ok(hash(format!("{machine:016x} {identity}").as_bytes()))
 }
 
 fn host_identity() -> String {
@@ -187,7 +198,7 @@ pub fn agreed_settings(kind: Kind) -> String {
         "NCCL_GIN_COUNTER_POOL_SIZE",
     ];
     let mut lines: Vec<String> = NUMBERS.iter().map(|name| format!("{name}={}", config::int(name))).collect();
-    for name in ["GINRS_FAKE_NODES", "GINRS_FAKE_REACH", "GINRS_TRANSPORT", "GINRS_COLLECTIVE"] {
+    for name in ["GINRS_FAKE_MACHINES", "GINRS_FAKE_NODES", "GINRS_FAKE_REACH", "GINRS_TRANSPORT", "GINRS_COLLECTIVE"] {
         lines.push(format!("{name}={}", config::text(name).unwrap_or_default()));
     }
     lines.push(format!("GINRS_DEVICE={}", if kind == Kind::Cuda { "cuda" } else { "cpu" }));
@@ -242,6 +253,13 @@ mod tests {
         for wrong in [&bytes[..bytes.len() - 1], &[], &vec![9; bytes.len()]] {
             assert_eq!(PeerInfo::decode(3, wrong).unwrap_err().id, 13);
         }
+    }
+
+    #[test]
+    fn a_node_is_never_more_than_a_machine() {
+        let origin = Origin { rank: 0, n_ranks: 1 };
+        assert_eq!(host_hash(origin, 1).unwrap(), host_hash(origin, 1).unwrap());
+        assert_ne!(host_hash(origin, 1).unwrap(), host_hash(origin, 2).unwrap());
     }
 
     #[test]

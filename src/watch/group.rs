@@ -88,12 +88,12 @@ impl Group {
         self.members.lock().remove(&rank);
     }
 
-    /// Fetches the pages of the ranks elsewhere and watches their processes. The pidfd comes first: a page that arrives afterwards
+    /// Fetches the pages of the ranks of other processes that are `near` and watches their processes. The pidfd comes first: a page that arrives afterwards
     /// proves that the process id still means the process that we talk to.
-    pub fn watch_all(self: &Arc<Self>, bootstrap: &Bootstrap) -> Result<()> {
+    pub fn watch_all(self: &Arc<Self>, bootstrap: &Bootstrap, near: impl Fn(u32) -> bool) -> Result<()> {
         let mut watched = self.fetching.lock();
         for (rank, entry) in (0..).zip(self.port.table()) {
-            if self.pages.lock().contains_key(&rank) || self.port.is_here(rank) {
+            if !near(rank) || self.pages.lock().contains_key(&rank) || self.port.is_here(rank) {
                 continue;
             }
             if watched.insert(entry.address) {
@@ -235,7 +235,10 @@ impl Group {
         self.ended.lock().insert(address);
         for (rank, pid) in self.ranks_at(address) {
             let Some(page) = self.page(rank) else {
-                // It died before it had shown its page: the rendezvous of the pages ends with this.
+                if self.port.fate(rank) == Some(Fate::Left) {
+                    continue;
+                }
+                // On another machine, or it died before it had shown its page: the rendezvous of the pages ends with this.
                 self.fail(&self.died(rank, pid, None));
                 continue;
             };

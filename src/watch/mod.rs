@@ -44,8 +44,9 @@ pub struct Watch {
 
 impl Watch {
     /// Collective. From now on a peer process that ends without leaving, and a peer that aborts, raise `abort` here (RemoteError, with
-    /// the culprit), and `abort` raised here is told to all peers.
-    pub fn start(bootstrap: &Bootstrap, abort: &Arc<Abort>) -> Result<Watch> {
+    /// the culprit), and `abort` raised here is told to all peers. Ranks that are not `near`, on this machine, have neither a pidfd
+    /// nor a page here: their links tell of them.
+    pub fn start(bootstrap: &Bootstrap, abort: &Arc<Abort>, near: impl Fn(u32) -> bool) -> Result<Watch> {
         let watcher = Watcher::get()?;
         let (page, fd) = Page::create()?;
         let (page, rank, group) = (Arc::new(page), bootstrap.rank(), Group::of(bootstrap, watcher));
@@ -62,7 +63,7 @@ impl Watch {
         bootstrap.publish(PAGE_KEY, fd);
         let started = (|| {
             bootstrap.barrier("watch start")?;
-            watch.group.watch_all(bootstrap)?;
+            watch.group.watch_all(bootstrap, near)?;
             bootstrap.barrier("watch ready")
         })();
         if let Err(error) = &started {

@@ -19,7 +19,7 @@ fn joined(id: &UniqueId, rank: u32, n: u32) -> Rank {
     let boot = Bootstrap::join(id, rank, n).unwrap();
     let abort = Arc::new(Abort::new(ControlMemory::anonymous(4096).unwrap()));
     boot.attach_abort(abort.clone());
-    let watch = Watch::start(&boot, &abort).unwrap();
+    let watch = Watch::start(&boot, &abort, |_| true).unwrap();
     Rank { boot, watch, abort }
 }
 

@@ -42,7 +42,7 @@ uninstall: ## takes back what install put there
 	rm -rf $(DESTDIR)$(PREFIX)/lib/cmake/ginrs $(DESTDIR)$(PREFIX)/lib/cmake/NCCL
 	rm -rf $(DESTDIR)$(PREFIX)/include/ginrs $(DESTDIR)$(PREFIX)/lib/ginrs $(DESTDIR)$(PREFIX)/share/doc/ginrs
 
-headers: ## generates include/nccl.h, include/ginrs.h and MATRIX.md
+headers: ## generates include/nccl.h, include/ginrs.h, MATRIX.md and docs/errors.md
 	$(CARGO) run -q -p header-gen -- write
 
 check-headers: ## fails if they are stale

@@ -29,7 +29,7 @@ pub enum Code {
 pub struct Error {
     /// What the C function returns.
     pub code: Code,
-    /// Number in docs/errors.md; printed as `GINRS-E052`.
+    /// Number in codes.txt; printed as `GINRS-E052`.
     pub id: u16,
     /// The message, without the number.
     pub text: String,

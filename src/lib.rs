@@ -39,4 +39,5 @@ mod ranges;
 mod error_wire;
 pub mod text;
 pub mod error;
+pub mod codes;
 pub mod seq;

@@ -1,6 +1,7 @@
-//! Every number of an error or a warning that the sources use stands in docs/errors.md, in a row of its own, and no other does.
+//! Every number of an error or a warning that the sources use stands in src/codes.txt, and every one that stands there is used, or
+//! marked as reserved.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
@@ -13,61 +14,66 @@ fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The second argument of each `bail!(Code, 52, ..)` and `Error::new(Code::X, 52, ..)`, where it is a number.
-fn numbers(source: &str) -> Vec<u16> {
+/// What stands behind each `before` in `text`, as far as it is a number.
+fn numbers<'a>(text: &'a str, before: &'a str) -> impl Iterator<Item = u16> + 'a {
+    text.split(before).skip(1).filter_map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok())
+}
+
+/// The codes that a source uses: in texts, and as the second argument of `bail!(Code, 52, ..)` and `Error::new(Code::X, 52, ..)`.
+fn used(source: &str) -> BTreeSet<String> {
     let calls = ["bail!(", "Error::new("].into_iter().flat_map(|call| source.split(call).skip(1));
-    calls.filter_map(|rest| rest.split(',').nth(1)?.trim().parse().ok()).collect()
+    let errors = calls.filter_map(|rest| rest.split(',').nth(1)?.trim().parse::<u16>().ok());
+    let mut found: BTreeSet<String> = errors.map(|number| format!("E{number:03}")).collect();
+    for kind in ['E', 'W'] {
+        found.extend(numbers(source, &format!("GINRS-{kind}")).map(|number| format!("{kind}{number:03}")));
+    }
+    found
 }
 
-/// `E052` of every `GINRS-E052` in texts, and of every row of the page.
-fn codes(text: &str, before: &str) -> BTreeSet<String> {
-    let codes = text.split(before).skip(1).filter_map(|rest| rest.get(..4));
-    codes
-        .filter(|code| code.starts_with(['E', 'W']) && code[1..].bytes().all(|b| b.is_ascii_digit()))
-        .map(str::to_owned)
-        .collect()
+/// Constants of 16 bits: some of them name a code.
+fn named(source: &str) -> impl Iterator<Item = String> {
+    numbers(source, ": u16 = ").map(|number| format!("E{number:03}"))
 }
 
-/// Without its tests, which may name what there is not.
+/// Without its tests, which may use what there is not.
 fn shipped(file: &Path) -> String {
     let text = std::fs::read_to_string(file).unwrap();
     text.split("#[cfg(test)]\nmod tests").next().unwrap().to_owned()
 }
 
 #[test]
-fn every_code_in_a_text_is_documented_and_every_warning_in_the_page_is_used() {
+fn the_table_has_what_the_sources_use_and_nothing_else() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let page = std::fs::read_to_string(root.join("docs/errors.md")).unwrap();
-    let rows = codes(&page, "\n| ");
+    let table: BTreeMap<&str, bool> = ginrs::codes::all().iter().map(|entry| (entry.code, entry.reserved)).collect();
     let mut files = Vec::new();
-    for folder in ["src", "cpu-device/src", "tools/src"] {
+    for folder in ["src", "cpu-device/src", "tools"] {
         rust_files(&root.join(folder), &mut files);
     }
-    let mut used = BTreeSet::new();
-    for file in &files {
-        let own = codes(&shipped(file), "GINRS-");
-        assert!(own.is_subset(&rows), "{own:?} of {} are not all in docs/errors.md", file.display());
-        used.extend(own);
+    let mut all = BTreeSet::new();
+    for file in
+        files.iter().filter(|file| !file.ends_with("src/codes.rs") && !file.components().any(|c| c.as_os_str() == "tests"))
+    {
+        let source = shipped(file);
+        for code in used(&source) {
+            assert!(table.contains_key(&*code), "{code} of {} is not in src/codes.txt", file.display());
+            all.insert(code);
+        }
+        all.extend(named(&source));
     }
-    // config.rs counts its warnings.
-    used.extend(["W001", "W002", "W003"].map(String::from));
-    let warnings: BTreeSet<String> = rows.into_iter().filter(|code| code.starts_with('W')).collect();
-    let used: BTreeSet<String> = used.into_iter().filter(|code| code.starts_with('W')).collect();
-    assert_eq!(warnings, used);
+    assert!(all.len() > 90, "only {} uses found: has the macro changed?", all.len());
+    for (code, reserved) in table {
+        assert_eq!(
+            all.contains(code),
+            !reserved,
+            "{code} is used by no source: take it out of src/codes.txt, or mark it reserved"
+        );
+    }
 }
 
 #[test]
-fn every_number_is_documented() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let page = std::fs::read_to_string(root.join("docs/errors.md")).unwrap();
-    let mut files = Vec::new();
-    rust_files(&root.join("src"), &mut files);
-    let used: Vec<(u16, &PathBuf)> = files
-        .iter()
-        .flat_map(|file| numbers(&std::fs::read_to_string(file).unwrap()).into_iter().map(move |number| (number, file)))
-        .collect();
-    assert!(used.len() > 50, "only {} uses found: has the macro changed?", used.len());
-    for (number, file) in used {
-        assert!(page.contains(&format!("E{number:03}")), "E{number:03} of {} is not in docs/errors.md", file.display());
-    }
+fn uses_are_seen() {
+    let source =
+        "bail!(InvalidUsage, 52, \"x\"); Error::new(\n Code::X,\n 7, y) \"GINRS-W011 z\" const A: u16 = 81; bail!(A, ID, \"\")";
+    assert_eq!(used(source), ["E007", "E052", "W011"].map(String::from).into());
+    assert_eq!(named(source).collect::<Vec<_>>(), ["E081"]);
 }

@@ -91,17 +91,14 @@ impl Settings {
         for path in [user_file.as_str(), "/etc/nccl.conf"] {
             match read(path) {
                 Some(Ok(text)) => own.add_file(path, &text),
-                Some(Err(e)) => own.complain(
-                    3,
-                    format!("settings file cannot be read | {} | {e} | fix: name a plain text file", printable(path, 200)),
-                ),
-                None if chosen_file.as_deref() == Some(path) => own.complain(
-                    3,
-                    format!(
-                        "NCCL_CONF_FILE names no file | {} | not found | fix: correct the path or unset it",
-                        printable(path, 200)
-                    ),
-                ),
+                Some(Err(e)) => own.complaints.push(format!(
+                    "GINRS-W003 settings file cannot be read | {} | {e} | fix: name a plain text file",
+                    printable(path, 200)
+                )),
+                None if chosen_file.as_deref() == Some(path) => own.complaints.push(format!(
+                    "GINRS-W003 NCCL_CONF_FILE names no file | {} | not found | fix: correct the path or unset it",
+                    printable(path, 200)
+                )),
                 None => {}
             }
         }
@@ -131,20 +128,13 @@ impl Settings {
             match line.split_once('=') {
                 _ if line.is_empty() || line.starts_with('#') => {}
                 Some((name, value)) if !name.is_empty() => self.set(name.to_owned(), value.to_owned(), path),
-                _ => self.complain(
-                    3,
-                    format!(
-                        "settings line is not NAME=VALUE | {}:{number} | \"{}\" | fix: write NAME=VALUE or # comment",
-                        printable(path, 200),
-                        printable(line, 80)
-                    ),
-                ),
+                _ => self.complaints.push(format!(
+                    "GINRS-W003 settings line is not NAME=VALUE | {}:{number} | \"{}\" | fix: write NAME=VALUE or # comment",
+                    printable(path, 200),
+                    printable(line, 80)
+                )),
             }
         }
-    }
-
-    fn complain(&mut self, number: u16, text: String) {
-        self.complaints.push(format!("GINRS-W{number:03} {text}"));
     }
 
     fn check(&mut self) {
@@ -153,20 +143,20 @@ impl Settings {
             match table::find(name) {
                 Some(var) => found.extend(var.kind.trouble(text).map(|trouble| {
                     let must = var.kind.may_be();
-                    (1, format!("{name}=\"{}\" {trouble} | from {source} | fix: {must}, or unset it", printable(text, 80)))
+                    format!("GINRS-W001 {name}=\"{}\" {trouble} | from {source} | fix: {must}, or unset it", printable(text, 80))
                 })),
                 None if (name.starts_with("NCCL_") || name.starts_with("GINRS_")) && !names::known(name) => {
                     let hint = names::nearest(name)
                         .map_or("fix: see docs/environment.md".into(), |near| format!("fix: did you mean {near}?"));
-                    found.push((
-                        2,
-                        format!("unknown variable {} | from {source} | it has no effect | {hint}", printable(name, 80)),
+                    found.push(format!(
+                        "GINRS-W002 unknown variable {} | from {source} | it has no effect | {hint}",
+                        printable(name, 80)
                     ));
                 }
                 None => {}
             }
         }
-        found.into_iter().for_each(|(number, text)| self.complain(number, text));
+        self.complaints.extend(found);
     }
 }
 

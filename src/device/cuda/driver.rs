@@ -256,21 +256,24 @@ fn plain(function: &str) -> &str {
     function.strip_suffix("_v2").unwrap_or(function)
 }
 
+/// Number of an error that a call returned, where no other says more.
+const CALL: u16 = 71;
+
 /// Catalogue number and mending of a result.
 fn meaning(result: c_int) -> (u16, &'static str) {
     match result {
         code::OUT_OF_MEMORY => (72, "free memory of this device or ask for less; nvidia-smi shows who has it"),
         code::NOT_INITIALIZED | code::DEINITIALIZED => (
-            71,
+            CALL,
             "the driver is shut down or belongs to the parent of this forked process: use CUDA before main ends and after fork()",
         ),
-        code::INVALID_CONTEXT => (71, "do not call cudaDeviceReset while communicators live"),
+        code::INVALID_CONTEXT => (CALL, "do not call cudaDeviceReset while communicators live"),
         // Illegal address, launch timeout, assert, stack error, ... : the context is lost and every later call says so.
         214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=722 => {
             (73, "a kernel of this process failed before and took its context along: run it under compute-sanitizer")
         }
-        code::STREAM_CAPTURE_UNSUPPORTED..=910 => (71, "end the stream capture first, or report this"),
-        _ => (71, "look the function up in CUDA's driver API; report this if the call was legal"),
+        code::STREAM_CAPTURE_UNSUPPORTED..=910 => (CALL, "end the stream capture first, or report this"),
+        _ => (CALL, "look the function up in CUDA's driver API; report this if the call was legal"),
     }
 }
 

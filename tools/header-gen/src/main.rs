@@ -1,8 +1,11 @@
-//! Generates what has to agree with the sources: include/nccl.h, include/ginrs.h and MATRIX.md.
+//! Generates what has to agree with the sources: include/nccl.h, include/ginrs.h, MATRIX.md and docs/errors.md.
 //!
 //! `header-gen write` writes them, `header-gen check` fails and names those that are stale; `header-gen declare` prints the
 //! prototype of every export, nccl_device/core.h's too, for comparison with other headers. All run in the repository root.
 
+#[allow(dead_code)] // the library's file: here only the page is made
+#[path = "../../../src/codes.rs"]
+mod codes;
 mod exports;
 mod matrix;
 mod prototypes;
@@ -84,6 +87,7 @@ fn generate(root: &Path) -> Result<Files, String> {
         ("include/nccl.h", header(include_str!("nccl_head.h"), &host)),
         ("include/ginrs.h", header(include_str!("ginrs_head.h"), &extras)),
         ("MATRIX.md", matrix::render(root, &exports)?),
+        ("docs/errors.md", codes::page()),
     ])
 }
 

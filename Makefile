@@ -23,7 +23,7 @@ build: ## the libraries and tools, release build; with nvcc in PATH, NVCC or CUD
 	@scripts/deps.sh --check
 	$(CARGO) build --release -p ginrs-cpu -p ginrs-tools
 	fatbin=$$(scripts/build-kernels.sh gpu build/kernels/collectives.fatbin) && \
-	  env $${fatbin:+GINRS_FATBIN=$$fatbin} $(CARGO) build --release -p ginrs
+	  env $${fatbin:+GINRS_FATBIN=$$fatbin} $(CARGO) build --release -p ginrs -p ginrs-info
 	scripts/build-kernels.sh cpu build/kernels/collectives-cpu.o
 	scripts/link-library.sh target/release/libginrs.a exports.map build/lib ginrs $(VERSION) $(SYSTEM_LIBS)
 	EXTRA_OBJECTS=build/kernels/collectives-cpu.o \
@@ -38,7 +38,7 @@ install: build ## installs into DESTDIR/PREFIX (default /usr/local)
 
 uninstall: ## takes back what install put there
 	rm -f $(DESTDIR)$(PREFIX)/lib/libginrs.so* $(DESTDIR)$(PREFIX)/lib/libginrs.a $(DESTDIR)$(PREFIX)/lib/libginrs_cpu.so*
-	rm -f $(DESTDIR)$(PREFIX)/bin/ginrs-cc $(DESTDIR)$(PREFIX)/bin/ginrs-run $(DESTDIR)$(PREFIX)/lib/pkgconfig/ginrs.pc
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/bin/,ginrs-cc ginrs-run ginrs-info) $(DESTDIR)$(PREFIX)/lib/pkgconfig/ginrs.pc
 	rm -rf $(DESTDIR)$(PREFIX)/lib/cmake/ginrs $(DESTDIR)$(PREFIX)/lib/cmake/NCCL
 	rm -rf $(DESTDIR)$(PREFIX)/include/ginrs $(DESTDIR)$(PREFIX)/lib/ginrs $(DESTDIR)$(PREFIX)/share/doc/ginrs
 

@@ -11,7 +11,7 @@ for name in ginrs ginrs_cpu; do
   cp -Pf "$built/lib$name.so"* "$lib/"
 done
 install -m 644 "$built/libginrs.a" "$lib/"
-for tool in ginrs-cc ginrs-run; do
+for tool in ginrs-cc ginrs-run ginrs-info; do
   install -m 755 "target/release/$tool" "$bin/"
 done
 

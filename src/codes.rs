@@ -1,4 +1,5 @@
-//! What the numbers of errors and warnings mean: `codes.txt` as a table, from which docs/errors.md is made. The library itself only prints the numbers.
+//! What the numbers of errors and warnings mean: `codes.txt` as a table, from which docs/errors.md is made and `ginrs-info explain`
+//! answers. The library itself only prints the numbers.
 //!
 //! Imports from no other module: header-gen compiles this file, too.
 
@@ -70,8 +71,9 @@ fn is_code(word: &str) -> bool {
 pub fn page() -> String {
     let mut page = String::from(
         "# Errors\n\nGenerated from src/codes.txt (`make headers`): do not edit.\n\n\
-         Every WARN line carries a number, as `GINRS-E052`. What each means and what mends it; the line itself has the values. Lines with E tell of a call that\n\
-         failed; lines with W of something that goes on, and are no call's error.\n",
+         Every WARN line carries a number, as `GINRS-E052`. What each means and what mends it; the line itself has the values, and\n\
+         `ginrs-info explain E052` says this on a terminal. Lines with E tell of a call that failed; lines with W of something that\n\
+         goes on, and are no call's error.\n",
     );
     let all = all();
     for part in all.chunk_by(|a, b| a.section == b.section) {

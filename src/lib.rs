@@ -4,6 +4,10 @@
 //! draws it). An operation of a kernel runs through `gin` and a transport: `docs/data-path.md` walks it.
 #![allow(clippy::missing_safety_doc)]
 
+// What ginrs-info asks.
+#[doc(hidden)]
+pub mod inspect;
+
 // C in, C out.
 pub mod abi;
 

@@ -39,6 +39,7 @@ fn the_installed_tree_is_complete_and_works_where_it_is_moved() {
         "include/ginrs/nccl_device/gin.h",
         "bin/ginrs-cc",
         "bin/ginrs-run",
+        "bin/ginrs-info",
         "share/doc/ginrs/MATRIX.md",
         "share/doc/ginrs/docs/porting.md",
         "share/doc/ginrs/examples-c/02-ring/main.cu",

@@ -23,6 +23,7 @@ pub use operation::{Operation, Operations, Scalar};
 pub use point_to_point::{Messages, check_buffer};
 pub use rounds::Message;
 pub use setup::prepare;
+pub use table::forced;
 
 use crate::abort::Abort;
 use crate::device::{Kernels, Order};

@@ -103,8 +103,8 @@ impl Kind {
         }
     }
 
-    #[cfg(test)]
-    pub(super) fn default_text(self) -> String {
+    /// The default, for people.
+    pub fn default_text(self) -> String {
         match self {
             Kind::Theirs(default) => default.into(),
             _ => self.default_number().map_or("unset".into(), |n| n.to_string()),

@@ -67,6 +67,13 @@ pub fn set() -> impl Iterator<Item = (&'static str, &'static str, &'static str)>
     })
 }
 
+/// Variables with NCCL's or our prefix that are set and are not of the table: known or not, they have no effect.
+pub fn others() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let prefixed = |name: &str| name.starts_with("NCCL_") || name.starts_with("GINRS_");
+    let found = settings().values.iter().filter(move |(name, _)| prefixed(name) && table::find(name).is_none());
+    found.map(|(name, value)| (name.as_str(), value.source.as_str()))
+}
+
 fn settings() -> &'static Settings {
     static SETTINGS: PerProcess<Settings> = PerProcess::new();
     SETTINGS.get(|| {

@@ -24,7 +24,7 @@ impl Backend {
     }
 
     /// What NCCL_GIN_BACKEND asks for; None for `auto`.
-    fn asked() -> Result<Option<Self>> {
+    pub fn asked() -> Result<Option<Self>> {
         let Some(text) = config::text("NCCL_GIN_BACKEND").filter(|text| !text.eq_ignore_ascii_case("auto")) else {
             return Ok(None);
         };

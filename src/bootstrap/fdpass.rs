@@ -84,12 +84,11 @@ impl Bootstrap {
                 if !self.port.service.is_intact() {
                     return Err(crate::process::descriptors_lost());
                 }
-                let pid = self.port.table()[rank as usize].pid;
                 let text = format!(
                     "{} cannot be reached | {}, in \"{what}\" | {why}{} | fix: look at the output of rank {rank}",
                     self.port.name(rank),
                     self.port.tag(),
-                    crate::peer_process::process_state(pid)
+                    self.port.process_state(rank)
                 );
                 Err(Error::new(Code::RemoteError, 40, text).by(rank))
             }
@@ -107,13 +106,12 @@ impl Bootstrap {
     }
 
     fn silent(&self, owner: u32, patience: Duration) -> Error {
-        let pid = self.port.table()[owner as usize].pid;
         let text = format!(
             "{} does not answer | {}, descriptor fetch | {} s{} | fix: look at the output of rank {owner}, or raise GINRS_TIMEOUT",
             self.port.name(owner),
             self.port.tag(),
             patience.as_secs(),
-            crate::peer_process::process_state(pid)
+            self.port.process_state(owner)
         );
         Error::new(Code::RemoteError, 17, text).by(owner)
     }

@@ -64,7 +64,7 @@ fn absence(port: &Port, rank: u32, standing: Option<Standing>, seq: u32) -> Opti
         None => Some(match port.fate(rank) {
             Some(Fate::Left) => "has left".into(),
             Some(Fate::Lost) => "is gone".into(),
-            None => format!("does not answer{}", crate::peer_process::process_state(port.table()[rank as usize].pid)),
+            None => format!("does not answer{}", port.process_state(rank)),
         }),
     }
 }

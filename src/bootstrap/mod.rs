@@ -7,7 +7,8 @@
 //! service   one thread per process, started by start; event_loop is what it does, accept how it lets connections in
 //! root      counts the ranks of one communicator in and gives each the table of all: join is the rank's side, cancel its way out
 //! scalable  several roots, each for a block of the ranks, and how the blocks put their tables together
-//! port      one communicator's end in this process: mailboxes of its ranks here; peers is its links to other processes
+//! port      one communicator's end in this process: mailboxes of its ranks here; peers is its links to other processes, lookout what the
+//!           watch tells it of them
 //! exchange  allgather and barrier in ceil(log2 n) rounds; missing says who keeps them waiting
 //! fdpass    descriptors from process to process
 //! ```
@@ -27,6 +28,7 @@ mod handshake;
 mod id;
 mod join;
 mod link;
+mod lookout;
 mod mailbox;
 mod missing;
 mod peers;
@@ -42,6 +44,7 @@ pub use address::{Address, FdAddress};
 pub use budget::accept_counts;
 pub use cancel::Cancel;
 pub use id::UniqueId;
+pub(crate) use lookout::{Beat, Complaint, Ill, Lookout};
 pub(crate) use port::{Fate, Port};
 pub(crate) use service::service_is_intact;
 pub(crate) use wire::as_remote;

@@ -114,6 +114,12 @@ impl Port {
                     waiting.give(if found { fd.map_or(Handed::NoRoom, Handed::Here) } else { Handed::Nothing });
                 }
             }
+            Frame::Beat(beat) => self.lookout().into_iter().for_each(|lookout| lookout.heard(&beat)),
+            Frame::Leaving { rank, ended } => {
+                if self.lookout().is_some_and(|lookout| lookout.leaves(rank, ended)) {
+                    self.tell_links(&Frame::Leaving { rank, ended });
+                }
+            }
             Frame::Headcount { .. } | Frame::Refused(_) | Frame::Table(_) => return false,
         }
         true

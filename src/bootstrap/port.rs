@@ -5,6 +5,7 @@
 use super::address::Address;
 use super::auth::{self, Key, Secret};
 use super::link::Link;
+use super::lookout::Lookout;
 use super::mailbox::Mailbox;
 use super::service::Service;
 use super::wire::{Endpoint, Frame, Standing};
@@ -44,7 +45,6 @@ type OnFailure = Box<dyn Fn(&Error) + Send + Sync>;
 type OnLost = Box<dyn Fn(Address) + Send + Sync>;
 /// Who waits for a descriptor, from where, by ticket. A dropped one means that the link has closed.
 type Tickets = HashMap<u64, (Address, Give<Handed>)>;
-type HasLeft = Arc<dyn Fn(u32) -> bool + Send + Sync>;
 
 /// See the module.
 pub struct Port {
@@ -58,7 +58,7 @@ pub struct Port {
     pub(super) dialing: Mutex<HashMap<Address, Arc<Mutex<()>>>>,
     pub(super) lost: Mutex<HashSet<Address>>,
     pub(super) left: Mutex<HashSet<u32>>,
-    pub(super) has_left: Mutex<Option<HasLeft>>,
+    pub(super) lookout: OnceCell<std::sync::Weak<dyn Lookout>>,
     pub(super) on_lost: Mutex<Option<OnLost>>,
     pub(super) published: Mutex<HashMap<(u32, u64), Arc<OwnedFd>>>,
     pub(super) tickets: Mutex<Tickets>,
@@ -86,7 +86,7 @@ impl Port {
             dialing: Mutex::default(),
             lost: Mutex::default(),
             left: Mutex::default(),
-            has_left: Mutex::default(),
+            lookout: OnceCell::new(),
             on_lost: Mutex::default(),
             published: Mutex::default(),
             tickets: Mutex::default(),
@@ -113,7 +113,7 @@ impl Port {
         &self.secret
     }
 
-    pub(super) fn own_address(&self) -> Address {
+    pub(crate) fn own_address(&self) -> Address {
         self.service.address()
     }
 
@@ -131,10 +131,11 @@ impl Port {
         self.table().get(rank as usize).is_some_and(|entry| entry.address == self.own_address())
     }
 
-    /// `rank 3 (pid 4411)`.
+    /// `rank 3 (pid 4411)`; where there are several machines, `rank 3 (pid 4411 on node7)`.
     pub fn name(&self, rank: u32) -> String {
+        let host = self.lookout().and_then(|lookout| lookout.host(rank)).map_or(String::new(), |host| format!(" on {host}"));
         match self.table().get(rank as usize) {
-            Some(entry) => format!("rank {rank} (pid {})", entry.pid),
+            Some(entry) => format!("rank {rank} (pid {}{host})", entry.pid),
             None => format!("rank {rank}"),
         }
     }
@@ -284,8 +285,7 @@ impl Port {
         if !self.lost.lock().contains(&address) {
             return None;
         }
-        let has_left = self.has_left.lock().clone();
-        Some(if has_left.is_some_and(|has_left| has_left(rank)) { Fate::Left } else { Fate::Lost })
+        Some(if self.lookout().is_some_and(|lookout| lookout.has_left(rank)) { Fate::Left } else { Fate::Lost })
     }
 
     /// Until the service thread has read all that the process of `rank` sent before it closed its links, but not for long.
@@ -295,11 +295,6 @@ impl Port {
         while self.standing_link(address).is_some() && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(1));
         }
-    }
-
-    /// How to ask whether a lost rank had said that it leaves (its status page).
-    pub(crate) fn set_has_left(&self, ask: HasLeft) {
-        *self.has_left.lock() = Some(ask);
     }
 
     /// The error for a rank whose process lives on without its links.
@@ -346,12 +341,11 @@ pub(super) fn gone(port: &Port, rank: u32, fate: Fate, what: &str) -> Error {
             ),
         ),
         Fate::Lost => {
-            let pid = port.table()[rank as usize].pid;
             if !port.service.is_intact() {
                 return crate::process::descriptors_lost();
             }
             let failed = port.failure().is_some();
-            let became = crate::peer_process::what_became_of(pid);
+            let became = port.became(rank);
             // A send fails before its last words are read (tests/leaks.rs, chaos). A failure from before says nothing of its end.
             port.read_last_words(rank);
             match became {
@@ -364,7 +358,7 @@ pub(super) fn gone(port: &Port, rank: u32, fate: Fate, what: &str) -> Error {
                     40,
                     format!(
                         "{name} is gone | {tag}, in \"{what}\" | its process closed its connection without leaving{} | fix: look at the output of rank {rank}",
-                        crate::peer_process::how_ended(pid)
+                        port.how_ended(rank)
                     ),
                 ),
             }

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::address::Address;
+use super::lookout::{Beat, Complaint, Ill};
 use crate::error::{Code, Error};
 use crate::error_wire;
 use std::collections::HashMap;
@@ -84,6 +85,10 @@ pub enum Frame {
     Fetch { ticket: u64, owner: u32, key: u64 },
     /// Here it is (a descriptor comes along), or there is none.
     Handed { ticket: u64, found: bool },
+    /// Of one machine to another, and from there to its processes.
+    Beat(Beat),
+    /// The end of this rank's process is no failure; or it has ended already, and was none.
+    Leaving { rank: u32, ended: bool },
 }
 
 /// A cause as the other ranks should read it: whose it is stands in it.
@@ -255,6 +260,20 @@ impl Frame {
                 out.u64(*ticket);
                 out.0.push((*found).into());
             }
+            Frame::Beat(beat) => {
+                out.0.push(11);
+                [beat.from, beat.still, beat.complaints.len() as u32].into_iter().for_each(|n| out.u32(n));
+                for complaint in &beat.complaints {
+                    out.0.extend([complaint.ill as u8, complaint.hops]);
+                    out.u32(complaint.rank);
+                    out.u32(complaint.lasts);
+                }
+            }
+            Frame::Leaving { rank, ended } => {
+                out.0.push(12);
+                out.u32(*rank);
+                out.0.push((*ended).into());
+            }
         }
         let length = out.0.len() as u32 - 4;
         out.0[..4].copy_from_slice(&length.to_le_bytes());
@@ -293,6 +312,16 @@ impl Frame {
             })?),
             9 => Frame::Fetch { ticket: r.u64()?, owner: r.u32()?, key: r.u64()? },
             10 => Frame::Handed { ticket: r.u64()?, found: r.flag()? },
+            11 => {
+                let (from, still) = (r.u32()?, r.u32()?);
+                let complaints = r.list(10, |r| {
+                    let (stopped, hops) = (r.flag()?, r.u8()?);
+                    let ill = if stopped { Ill::Stopped } else { Ill::Silent };
+                    Ok(Complaint { ill, hops, rank: r.u32()?, lasts: r.u32()? })
+                })?;
+                Frame::Beat(Beat { from, still, complaints })
+            }
+            12 => Frame::Leaving { rank: r.u32()?, ended: r.flag()? },
             _ => return Err(Malformed),
         };
         if r.0.is_empty() { Ok(frame) } else { Err(Malformed) }
@@ -330,6 +359,15 @@ mod tests {
             Frame::Status(vec![Standing { rank: 1, seq: 2, inside: true, what: "barrier".into() }]),
             Frame::Fetch { ticket: 1, owner: 2, key: u64::MAX },
             Frame::Handed { ticket: 9, found: false },
+            Frame::Beat(Beat {
+                from: 4,
+                still: 9,
+                complaints: vec![
+                    Complaint { ill: Ill::Silent, rank: 2, lasts: 800, hops: 3 },
+                    Complaint { ill: Ill::Stopped, rank: 5, lasts: 70, hops: 0 },
+                ],
+            }),
+            Frame::Leaving { rank: 7, ended: true },
         ]
     }
 
@@ -348,7 +386,7 @@ mod tests {
 
     #[test]
     fn counts_that_cannot_be_true_allocate_nothing() {
-        for kind in [1, 3, 4, 8] {
+        for kind in [1, 3, 4, 8, 11] {
             assert_eq!(Frame::decode(&[&[kind][..], &[0xff; 40]].concat()), Err(Malformed));
         }
     }
@@ -356,7 +394,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(4096))]
         #[test]
-        fn no_bytes_break_the_decoder(bytes in proptest::collection::vec(any::<u8>(), 0..200), kind in 0u8..12) {
+        fn no_bytes_break_the_decoder(bytes in proptest::collection::vec(any::<u8>(), 0..200), kind in 0u8..14) {
             let _ = Frame::decode(&bytes);
             if let Ok(frame) = Frame::decode(&[&[kind][..], &bytes].concat()) {
                 prop_assert_eq!(Frame::decode(&frame.encode()[4..]), Ok(frame));
@@ -364,7 +402,7 @@ mod tests {
         }
 
         #[test]
-        fn no_changed_byte_breaks_the_decoder(which in 0usize..10, at in any::<prop::sample::Index>(), to in any::<u8>()) {
+        fn no_changed_byte_breaks_the_decoder(which in 0usize..12, at in any::<prop::sample::Index>(), to in any::<u8>()) {
             let mut bytes = samples()[which].encode();
             let at = 4 + at.index(bytes.len() - 4);
             bytes[at] = to;

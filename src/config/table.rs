@@ -123,6 +123,11 @@ pub const TABLE: &[Var] = &[
     row("GINRS_TIMEOUT", number(300, 1, LONGEST), "seconds until a collective host step must be done by all ranks"),
     row("GINRS_WAIT_WARN", number(10, 0, LONGEST), "seconds between lines that say who is missing; 0: none"),
     row(
+        "GINRS_HOST_DEADLINE",
+        number(3, 1, LONGEST),
+        "seconds after which a machine of which nothing is heard counts as dead; it is called silent at a quarter of one",
+    ),
+    row(
         "GINRS_FAKE_MACHINES",
         Checked(14),
         "as GINRS_FAKE_NODES: ranks with different names count as on different machines and share nothing, for tests",

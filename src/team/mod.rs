@@ -73,8 +73,7 @@ impl Team {
             };
             let abort = Arc::new(Abort::of(&device)?);
             bootstrap.attach_abort(abort.clone());
-            let near = |other: u32| peers[other as usize].machine == own.machine;
-            let watch = Watch::start(&bootstrap, &abort, near)?;
+            let watch = Watch::start(&bootstrap, &abort, own.machine)?;
             Ok((peers, reach, abort, watch))
         })();
         let (peers, reach, abort, watch) = met.inspect_err(|error| bootstrap.poison(error))?;

@@ -1,19 +1,21 @@
 //! One communicator in this process, as the watch sees it: the status pages of all its ranks, and the aborts of those here.
 #![forbid(unsafe_code)]
 
+use super::far::Far;
 use super::left::{Here, Leaver, Scene, Vigil};
+use super::machines::Machines;
 use super::page::{Membership, Page};
 use super::signs::Signs;
 use super::thread::{Event, Watcher};
 use crate::abort::{Abort, Waiting};
-use crate::bootstrap::{Address, Bootstrap, Fate, Port, as_remote};
+use crate::bootstrap::{Address, Bootstrap, Fate, Lookout, Port, as_remote};
 use crate::error::{Code, Error, Result};
-use crate::sync::Mutex;
+use crate::sync::{Mutex, OnceCell};
 use crate::{config, info, warn};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Key under which a rank publishes its page.
 pub(super) const PAGE_KEY: u64 = u64::MAX;
@@ -21,7 +23,7 @@ pub(super) const PAGE_KEY: u64 = u64::MAX;
 /// See the module. Shared by the communicator's ranks of this process.
 pub(super) struct Group {
     watcher: &'static Watcher,
-    port: Arc<Port>,
+    pub(super) port: Arc<Port>,
     pages: Mutex<HashMap<u32, Arc<Page>>>,
     members: Mutex<BTreeMap<u32, Member>>,
     /// One rank fetches what all ranks here need.
@@ -32,6 +34,10 @@ pub(super) struct Group {
     /// Processes that have ended.
     ended: Mutex<HashSet<Address>>,
     vigil: Mutex<Vigil>,
+    /// Where its ranks are on several machines; set once, when they have met.
+    far: OnceCell<Option<Far>>,
+    /// What had moved on this machine, at the last look.
+    moves: Mutex<u64>,
 }
 
 /// A rank of this process.
@@ -63,6 +69,8 @@ impl Group {
             aborted: AtomicBool::new(false),
             ended: Mutex::default(),
             vigil: Mutex::default(),
+            far: OnceCell::new(),
+            moves: Mutex::default(),
         });
         watcher.add(&group);
         let weak = Arc::downgrade(&group);
@@ -72,7 +80,7 @@ impl Group {
         port.on_failure(Box::new(move |cause| watcher.tell(Event::Failed { group: failed.clone(), cause: cause.clone() })));
         let lost = weak.clone();
         port.on_lost(Box::new(move |address| watcher.tell(Event::Lost { group: lost.clone(), address })));
-        port.set_has_left(Arc::new(move |rank| weak.upgrade().is_some_and(|group| group.has_left(rank))));
+        port.set_lookout(weak);
         group
     }
 
@@ -88,12 +96,14 @@ impl Group {
         self.members.lock().remove(&rank);
     }
 
-    /// Fetches the pages of the ranks of other processes that are `near` and watches their processes. The pidfd comes first: a page that arrives afterwards
-    /// proves that the process id still means the process that we talk to.
-    pub fn watch_all(self: &Arc<Self>, bootstrap: &Bootstrap, near: impl Fn(u32) -> bool) -> Result<()> {
+    /// The ranks have met; `said` is what each said of its machine. Fetches the pages of the ranks of other processes on this one and
+    /// watches these processes. The pidfd comes first: a page that arrives afterwards proves that the process id still means the process
+    /// that we talk to. Where this process speaks for its machine, it is linked with those that must hear it.
+    pub fn watch_all(self: &Arc<Self>, bootstrap: &Bootstrap, said: &[Vec<u8>]) -> Result<()> {
         let mut watched = self.fetching.lock();
+        self.far.get_or_init(|| self.meet(said));
         for (rank, entry) in (0..).zip(self.port.table()) {
-            if !near(rank) || self.pages.lock().contains_key(&rank) || self.port.is_here(rank) {
+            if self.is_far(rank) || self.pages.lock().contains_key(&rank) || self.port.is_here(rank) {
                 continue;
             }
             if watched.insert(entry.address) {
@@ -111,7 +121,31 @@ impl Group {
             let page = Page::open(&fd).map_err(|error| error.by(rank))?;
             self.pages.lock().insert(rank, Arc::new(page));
         }
-        Ok(())
+        let hearers = self.first_hearers();
+        hearers.into_iter().try_for_each(|rank| bootstrap.peer_pid(rank, "watch start").map(drop))
+    }
+
+    fn meet(&self, said: &[Vec<u8>]) -> Option<Far> {
+        let here = self.port.own_address();
+        let machines =
+            Machines::new(self.port.table().iter().map(|entry| entry.address).zip(said.iter().map(Vec::as_slice)), here);
+        let (own, _) = self.ranks_at(here).next()?;
+        machines.are_several().then(|| Far::new(machines, own))
+    }
+
+    /// What is known of other machines, if there are any.
+    pub fn far(&self) -> Option<&Far> {
+        self.far.get()?.as_ref()
+    }
+
+    /// It has failed.
+    pub fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire)
+    }
+
+    /// True the first time.
+    pub fn note_end(&self, address: Address) -> bool {
+        self.ended.lock().insert(address)
     }
 
     fn page(&self, rank: u32) -> Option<Arc<Page>> {
@@ -129,11 +163,13 @@ impl Group {
         self.port.table().get(rank as usize).map(|entry| entry.pid)
     }
 
-    fn has_left(&self, rank: u32) -> bool {
+    /// On its page, or by a word from its machine.
+    pub fn says_leaving(&self, rank: u32) -> bool {
         self.page(rank).is_some_and(|page| page.membership() == Membership::Leaving)
+            || self.far().is_some_and(|far| far.beats.lock().has_left(rank))
     }
 
-    fn ranks_at(&self, address: Address) -> impl Iterator<Item = (u32, u32)> {
+    pub fn ranks_at(&self, address: Address) -> impl Iterator<Item = (u32, u32)> {
         (0..).zip(self.port.table()).filter(move |(_, entry)| entry.address == address).map(|(rank, entry)| (rank, entry.pid))
     }
 
@@ -163,11 +199,14 @@ impl Group {
 
     /// Notes what has moved here since the last look. True if a rank of this process waits for others, or may.
     pub fn look(&self) -> bool {
-        if self.over.load(Ordering::Acquire) {
+        if self.is_over() {
             return false;
         }
         self.hear_of_aborts();
-        let left = self.pages.lock().values().any(|page| page.membership() == Membership::Leaving);
+        let leaving = |(rank, page): (&u32, &Arc<Page>)| (page.membership() == Membership::Leaving).then_some(*rank);
+        let leavers: Vec<u32> = self.pages.lock().iter().filter_map(leaving).collect();
+        leavers.iter().for_each(|&rank| self.near_leaves(rank, false));
+        let left = !leavers.is_empty() || self.far().is_some_and(|far| far.beats.lock().left().next().is_some());
         let (mut waits, speaks) = (left || self.port.is_in_step(), self.vigil.lock().speaks());
         for member in self.members.lock().values_mut() {
             let Some(abort) = member.abort.upgrade() else { continue };
@@ -195,9 +234,10 @@ impl Group {
         }
     }
 
-    /// Ends what waits for ranks that have left. Time counts only while no process that is still there stands still.
-    pub fn judge(&self, elapsed: Duration, is_stopped: impl Fn(Address) -> bool) {
-        if self.over.load(Ordering::Acquire) {
+    /// Ends what waits for ranks that have left. Time counts only while no process that is still there stands still; `stopped`: for how long
+    /// one has.
+    pub fn judge(&self, elapsed: Duration, stopped: impl Fn(Address) -> Option<Duration>) {
+        if self.is_over() {
             return;
         }
         let ended = self.ended.lock().clone();
@@ -210,10 +250,11 @@ impl Group {
             }
             let (device, steps) = page.moves();
             scene.moves = scene.moves.wrapping_add(device).wrapping_add(u64::from(steps) << 32);
-            if is_stopped(entry.address) {
+            if stopped(entry.address).is_some() {
                 scene.elapsed = Duration::ZERO;
             }
         }
+        self.judge_far(&mut scene, &ended, stopped);
         let mut aborts = HashMap::new();
         for (&rank, member) in &*self.members.lock() {
             if let Some(abort) = member.abort.upgrade().filter(|abort| !abort.is_raised()) {
@@ -229,21 +270,44 @@ impl Group {
         }
     }
 
+    /// What other machines add to the scene, and they are told.
+    fn judge_far(&self, scene: &mut Scene, ended: &HashSet<Address>, stopped: impl Fn(Address) -> Option<Duration>) {
+        let Some(far) = self.far() else { return };
+        if far.somebody_is_ill() {
+            scene.elapsed = Duration::ZERO;
+        }
+        let mut beats = far.beats.lock();
+        if std::mem::replace(&mut *self.moves.lock(), scene.moves) != scene.moves {
+            beats.moved(Instant::now());
+        }
+        scene.moves = scene.moves.wrapping_add(beats.moves);
+        let table = self.port.table();
+        let of = |rank: &u32| (*rank, table[*rank as usize].address);
+        let near = &far.machines.at(far.machines.own()).ranks;
+        let first = near.iter().filter(|&&rank| far.machines.first_beside(rank) == rank).map(of);
+        beats.stopped = first.filter_map(|(rank, address)| Some((rank, stopped(address)?))).collect();
+        let left: Vec<u32> = beats.left().filter(|&rank| far.machines.is_far(rank)).collect();
+        drop(beats);
+        for (rank, address) in left.iter().map(of) {
+            scene.left.insert(rank, Leaver { name: self.port.name(rank), ended: ended.contains(&address) });
+        }
+    }
+
     /// The process at `address` has ended.
     pub fn ended(&self, address: Address) {
         self.port.process_ended(address);
         self.ended.lock().insert(address);
         for (rank, pid) in self.ranks_at(address) {
             let Some(page) = self.page(rank) else {
-                if self.port.fate(rank) == Some(Fate::Left) {
-                    continue;
-                }
-                // On another machine, or it died before it had shown its page: the rendezvous of the pages ends with this.
+                // It died before it had shown its page: the rendezvous of the pages ends with this.
                 self.fail(&self.died(rank, pid, None));
                 continue;
             };
             match page.membership() {
-                Membership::Leaving => self.port.has_ended(rank),
+                Membership::Leaving => {
+                    self.port.has_ended(rank);
+                    self.near_leaves(rank, true);
+                }
                 Membership::Aborted(cause) => self.fail(&as_remote(rank, &cause)),
                 Membership::Joining | Membership::Alive => self.fail(&self.died(rank, pid, page.step())),
             }
@@ -252,7 +316,8 @@ impl Group {
 
     fn died(&self, rank: u32, pid: u32, step: Option<String>) -> Error {
         let text = format!(
-            "rank {rank} (pid {pid}) died{} | {}{} | its process ended without leaving the communicator | fix: look at the output of rank {rank}",
+            "{} died{} | {}{} | its process ended without leaving the communicator | fix: look at the output of rank {rank}",
+            self.port.name(rank),
             crate::peer_process::how_ended(pid),
             self.port.tag(),
             step_text(step)

@@ -7,13 +7,17 @@
 //! ```text
 //! thread   sleeps on the pidfds, and looks around four times a second
 //! group    one communicator in this process; page is what its ranks say of themselves
+//! far      its ranks on other machines; beats tell that these are there, machines is who is on which
 //! stops    processes that stand still
 //! left     kernels that wait for ranks that have left; signs is what can be seen of them
 //! pulse    devices that fail
 //! ```
 
+mod beats;
+mod far;
 mod group;
 mod left;
+mod machines;
 mod page;
 mod pulse;
 mod signs;
@@ -44,9 +48,9 @@ pub struct Watch {
 
 impl Watch {
     /// Collective. From now on a peer process that ends without leaving, and a peer that aborts, raise `abort` here (RemoteError, with
-    /// the culprit), and `abort` raised here is told to all peers. Ranks that are not `near`, on this machine, have neither a pidfd
-    /// nor a page here: their links tell of them.
-    pub fn start(bootstrap: &Bootstrap, abort: &Arc<Abort>, near: impl Fn(u32) -> bool) -> Result<Watch> {
+    /// the culprit), and `abort` raised here is told to all peers. `machine` is equal on ranks of one machine. Those on others have neither
+    /// a pidfd nor a page here: frames on links tell of them, and beats.
+    pub fn start(bootstrap: &Bootstrap, abort: &Arc<Abort>, machine: u64) -> Result<Watch> {
         let watcher = Watcher::get()?;
         let (page, fd) = Page::create()?;
         let (page, rank, group) = (Arc::new(page), bootstrap.rank(), Group::of(bootstrap, watcher));
@@ -62,8 +66,8 @@ impl Watch {
         let watch = Watch { group, page, steps, signs, rank, owner: std::process::id() };
         bootstrap.publish(PAGE_KEY, fd);
         let started = (|| {
-            bootstrap.barrier("watch start")?;
-            watch.group.watch_all(bootstrap, near)?;
+            let said = bootstrap.allgather("watch start", &machines::say(machine))?;
+            watch.group.watch_all(bootstrap, &said)?;
             bootstrap.barrier("watch ready")
         })();
         if let Err(error) = &started {
@@ -105,6 +109,7 @@ impl Watch {
     /// From now on this rank's end is no failure.
     pub fn leaving(&self) {
         self.page.leaving();
+        self.group.say_leaving(self.rank);
     }
 }
 
@@ -115,7 +120,7 @@ impl Drop for Watch {
             std::mem::forget(self.group.clone());
             return;
         }
-        self.page.leaving();
+        self.leaving();
         self.group.exit(self.rank);
     }
 }

@@ -32,6 +32,11 @@ impl Stops {
         self.by_pid.contains_key(&pid)
     }
 
+    /// For how long it has been seen so, in more than one look.
+    pub fn stopped_for(&self, pid: u32) -> Option<std::time::Duration> {
+        self.by_pid.get(&pid).filter(|stop| stop.looks >= LOOKS).map(|stop| stop.since.elapsed())
+    }
+
     /// Looks at `processes`. `awake`: this process did not stand still itself since the last look. `name` is who lives there, and on which
     /// communicator.
     pub fn look(&mut self, processes: &[(Address, u32)], awake: bool, name: impl Fn(Address) -> Option<String>) {

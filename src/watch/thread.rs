@@ -1,5 +1,6 @@
 //! The thread "ginrs watch", one per process: sleeps until a watched process ends or a communicator fails, and looks around now and then.
 
+use super::beats::TURN;
 use super::group::Group;
 use super::stops::Stops;
 use crate::bootstrap::Address;
@@ -12,6 +13,7 @@ use crate::{bail, fault, info};
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use rustix::io::Errno;
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -146,16 +148,23 @@ impl Watcher {
         });
     }
 
+    fn groups(&self) -> Vec<Arc<Group>> {
+        self.groups.lock().iter().filter_map(Weak::upgrade).collect()
+    }
+
     fn run(&self) {
         let mut ready = Vec::with_capacity(64);
-        let (mut losses, mut stops, mut last) = (Vec::new(), Stops::default(), Instant::now());
+        let (mut losses, mut stops, mut last, mut beat) = (Vec::new(), Stops::default(), Instant::now(), Instant::now());
         loop {
             ready.clear();
-            let groups = self.groups.lock().iter().any(|group| group.strong_count() > 0);
+            let groups = self.groups();
+            let speaks = groups.iter().any(|group| group.far().is_some_and(|far| far.speaks.load(Ordering::Relaxed)));
             let timeout = match losses.is_empty() {
                 false => Some(links::AGAIN),
-                true => groups.then(|| TICK.saturating_sub(last.elapsed())),
+                true if speaks => Some(TURN.saturating_sub(beat.elapsed())),
+                true => (!groups.is_empty()).then(|| TICK.saturating_sub(last.elapsed())),
             };
+            drop(groups);
             let timeout = timeout.map(|left| Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() });
             match epoll::wait(self.epoll.as_fd(), rustix::buffer::spare_capacity(&mut ready), timeout.as_ref()) {
                 Ok(_) | Err(Errno::INTR) => {}
@@ -173,6 +182,12 @@ impl Watcher {
             let events = std::mem::take(&mut *self.events.lock());
             events.into_iter().for_each(|event| losses.extend(self.handle(event)));
             losses.retain(|loss| self.is_open(loss));
+            let elapsed = beat.elapsed();
+            // Who does not speak looks now and then whether it has to.
+            if elapsed >= if speaks { TURN } else { TICK } {
+                beat = Instant::now();
+                self.groups().iter().for_each(|group| group.beat(elapsed));
+            }
             let elapsed = last.elapsed();
             if elapsed >= TICK {
                 last = Instant::now();
@@ -188,24 +203,32 @@ impl Watcher {
         if !(self.epoll.is_intact() && self.bell.is_intact() && service_is_intact()) {
             return false;
         }
-        let groups: Vec<Arc<Group>> = self.groups.lock().iter().filter_map(Weak::upgrade).collect();
+        let groups = self.groups();
         // Whoever stood still itself saw nothing of the others, and they may have stood still with it.
         let awake = elapsed < LATE * TICK;
         let waits: Vec<bool> = groups.iter().map(|group| group.look()).collect();
+        groups.iter().zip(&waits).for_each(|(group, waits)| group.tell_of_ills(*waits));
         let waiting: Vec<&Arc<Group>> = groups.iter().zip(waits).filter_map(|(group, waits)| waits.then_some(group)).collect();
+        // Other machines learn of a stopped process from here, whether anybody here waits or not.
+        let watching: Vec<&Arc<Group>> =
+            groups.iter().filter(|group| group.far().is_some()).chain(waiting.iter().copied()).collect();
         let processes: Vec<(Address, u32)> = {
             let processes = self.processes.lock();
             let concerns = |watched: &&Watched| {
-                watched.groups.iter().any(|of| waiting.iter().any(|group| std::ptr::eq(of.as_ptr(), Arc::as_ptr(group))))
+                watched.groups.iter().any(|of| watching.iter().any(|group| std::ptr::eq(of.as_ptr(), Arc::as_ptr(group))))
                     || stops.is_stopped(watched.pid)
             };
             processes.by_token.values().filter(concerns).map(|watched| (watched.address, watched.pid)).collect()
         };
-        let name = |address| groups.iter().find_map(|group| group.name_of(address));
+        let name = |address| waiting.iter().find_map(|group| group.name_of(address));
         stops.look(&processes, awake, name);
         let elapsed = if awake { elapsed } else { Duration::ZERO };
         for group in &groups {
-            group.judge(elapsed, |address| processes.iter().any(|(at, pid)| *at == address && stops.is_stopped(*pid)));
+            let stopped = |address| {
+                let (_, pid) = processes.iter().find(|(at, _)| *at == address)?;
+                stops.is_stopped(*pid).then(|| stops.stopped_for(*pid).unwrap_or_default())
+            };
+            group.judge(elapsed, stopped);
         }
         true
     }
@@ -216,6 +239,9 @@ impl Watcher {
         if !service_is_intact() {
             group.fail(&descriptors_lost());
             return false;
+        }
+        if group.is_elsewhere(loss.address) {
+            return group.is_open_elsewhere(loss.address, loss.since);
         }
         let found = {
             let processes = self.processes.lock();
@@ -257,7 +283,9 @@ impl Watcher {
             Event::Raised { group, rank, cause } => group.upgrade()?.raised(rank, &cause),
             Event::Lost { group, address } => {
                 // Where a pidfd watches it, that tells more of a death, and not before it is true.
-                if self.processes.lock().by_token.values().any(|watched| watched.address == address) {
+                if group.upgrade()?.is_elsewhere(address)
+                    || self.processes.lock().by_token.values().any(|watched| watched.address == address)
+                {
                     return Some(Loss { group, address, since: Instant::now() });
                 }
                 group.upgrade()?.ended(address);

@@ -19,7 +19,10 @@ fn joined(id: &UniqueId, rank: u32, n: u32) -> Rank {
     let boot = Bootstrap::join(id, rank, n).unwrap();
     let abort = Arc::new(Abort::new(ControlMemory::anonymous(4096).unwrap()));
     boot.attach_abort(abort.clone());
-    let watch = Watch::start(&boot, &abort, |_| true).unwrap();
+    // `0,0,1`, by rank: the machine that each says it is on.
+    let machines = std::env::var("GINRS_TEST_MACHINES").unwrap_or_default();
+    let machine = machines.split(',').nth(rank as usize).and_then(|machine| machine.parse().ok()).unwrap_or(0);
+    let watch = Watch::start(&boot, &abort, machine).unwrap();
     Rank { boot, watch, abort }
 }
 

@@ -1,0 +1,372 @@
+//! Who is heard of, among the machines of one communicator. No input nor output here, and no clock: `far` sends what comes out.
+//!
+//! On each machine one process speaks, that of the lowest rank which has not left and is not stopped. Every [`BEAT`] it sends a beat to the
+//! machines that are 1, 2, 4 .. places further on in the circle of those that are still there, so each is heard by ceil(log2 M) others, and
+//! news goes round as fast. A machine of which nothing comes for [`SILENT`] is called silent; dead it is after GINRS_HOST_DEADLINE, for
+//! nobody can tell a pause from an end. Who hears that a machine is silent, or a process stopped, passes it on with the next beats, a
+//! bounded number of times; what is not said again is over.
+#![forbid(unsafe_code)]
+
+use super::machines::Machines;
+use crate::bootstrap::{Beat, Complaint, Ill};
+use std::collections::{HashMap, HashSet};
+use std::time::{Duration, Instant};
+
+/// Between two beats.
+pub(super) const BEAT: Duration = Duration::from_millis(100);
+/// Between two turns.
+pub(super) const TURN: Duration = Duration::from_millis(50);
+/// A machine of which nothing has been heard for so long is silent.
+const SILENT: Duration = Duration::from_millis(250);
+/// What a single turn may add to that: whoever was held up for a moment could not listen.
+const CREDIT: Duration = Duration::from_millis(250);
+/// Who stood still itself for so long begins anew.
+const STOOD: Duration = Duration::from_secs(1);
+/// A complaint that is not said again for so long is over.
+const OVER: Duration = Duration::from_millis(500);
+/// News of movement that is so much newer than what is known here counts; less may be what it took to get here.
+const NEWER: Duration = Duration::from_millis(100);
+
+/// See the module.
+pub(super) struct Beats {
+    /// Ranks that have left, or will be missed by nobody.
+    gone: HashSet<u32>,
+    /// Processes of this machine that are stopped, by their first rank, and for how long.
+    pub stopped: Vec<(u32, Duration)>,
+    /// Machines that are to be heard, and for how long they have not been; None until their first beat.
+    ears: HashMap<u32, Option<Duration>>,
+    complaints: HashMap<(Ill, u32), Known>,
+    last: Option<Instant>,
+    /// When anything moved last, as far as is known here.
+    moved: Instant,
+    /// Movements that others told of.
+    pub moves: u64,
+    begun: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Known {
+    lasted: Duration,
+    at: Instant,
+    hops: u8,
+}
+
+/// What is to be done.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Turn {
+    /// This process speaks for its machine.
+    pub speaks: bool,
+    /// To send now.
+    pub beat: Option<Beat>,
+    /// To these, each the speaker of its machine.
+    pub to: Vec<u32>,
+    /// A machine, by number, that has been silent for longer than may be.
+    pub dead: Option<(u32, Duration)>,
+}
+
+impl Beats {
+    pub fn new(now: Instant) -> Self {
+        Self {
+            gone: HashSet::new(),
+            stopped: Vec::new(),
+            ears: HashMap::new(),
+            complaints: HashMap::new(),
+            last: None,
+            moved: now,
+            moves: 0,
+            begun: false,
+        }
+    }
+
+    /// Nobody will miss `rank`. True the first time.
+    pub fn leaves(&mut self, rank: u32) -> bool {
+        self.gone.insert(rank)
+    }
+
+    pub fn has_left(&self, rank: u32) -> bool {
+        self.gone.contains(&rank)
+    }
+
+    pub fn left(&self) -> impl Iterator<Item = u32> {
+        self.gone.iter().copied()
+    }
+
+    /// Something has moved here.
+    pub fn moved(&mut self, now: Instant) {
+        self.moved = now;
+    }
+
+    /// A beat has come.
+    pub fn heard(&mut self, beat: &Beat, machines: &Machines, now: Instant) {
+        let Some(from) = machines.index_of(beat.from) else { return };
+        if let Some(age) = self.ears.get_mut(&from) {
+            *age = Some(Duration::ZERO);
+            self.complaints.remove(&(Ill::Silent, machines.at(from).ranks[0]));
+        }
+        self.complaints.remove(&(Ill::Stopped, machines.first_beside(beat.from)));
+        let moved = now.checked_sub(Duration::from_millis(beat.still.into())).unwrap_or(self.moved);
+        if moved > self.moved + NEWER {
+            self.moved = moved;
+            self.moves += 1;
+        }
+        for said in beat.complaints.iter().filter(|said| machines.is_far(said.rank)) {
+            self.note(
+                (said.ill, said.rank),
+                Known { lasted: Duration::from_millis(said.lasts.into()), at: now, hops: said.hops },
+            );
+        }
+    }
+
+    /// Who has it from nearer knows better.
+    fn note(&mut self, what: (Ill, u32), new: Known) {
+        let old = self.complaints.get(&what).filter(|old| new.at.duration_since(old.at) < OVER);
+        if old.is_none_or(|old| old.hops <= new.hops) {
+            self.complaints.insert(what, new);
+        }
+    }
+
+    /// For how long that has been so, if it is.
+    fn lasts(&self, ill: Ill, rank: u32, now: Instant) -> Option<Duration> {
+        let known = self.complaints.get(&(ill, rank))?;
+        let since = now.saturating_duration_since(known.at);
+        (since < OVER).then(|| known.lasted + since)
+    }
+
+    /// What is wrong with the process of `rank`, or with its machine.
+    pub fn ill(&self, rank: u32, machines: &Machines, now: Instant) -> Option<(Ill, Duration)> {
+        let first = *machines.of(rank)?.ranks.first()?;
+        let silent = self.lasts(Ill::Silent, first, now).map(|lasts| (Ill::Silent, lasts));
+        silent.or_else(|| Some((Ill::Stopped, self.lasts(Ill::Stopped, machines.first_beside(rank), now)?)))
+    }
+
+    /// All that is wrong, by the first rank of the machine or process.
+    pub fn ills(&self, now: Instant) -> Vec<(Ill, u32, Duration)> {
+        self.complaints.keys().filter_map(|&(ill, rank)| Some((ill, rank, self.lasts(ill, rank, now)?))).collect()
+    }
+
+    /// The rank whose process speaks for a machine.
+    pub fn speaker(&self, machine: u32, machines: &Machines, now: Instant) -> Option<u32> {
+        let stopped = |rank| {
+            let first = machines.first_beside(rank);
+            self.stopped.iter().any(|(other, _)| *other == first) || self.lasts(Ill::Stopped, first, now).is_some()
+        };
+        let mut there = machines.at(machine).ranks.iter().copied().filter(|rank| !self.gone.contains(rank));
+        let first = there.clone().next();
+        there.find(|&rank| !stopped(rank)).or(first)
+    }
+
+    /// A turn of the process whose first rank is `own`, `elapsed` after the last.
+    pub fn turn(&mut self, machines: &Machines, own: u32, now: Instant, elapsed: Duration, deadline: Duration) -> Turn {
+        let fresh = !std::mem::replace(&mut self.begun, true);
+        let present = machines.present(&self.gone);
+        let place = present.iter().position(|machine| *machine == machines.own());
+        let speaks = self.speaker(machines.own(), machines, now).map(|rank| machines.first_beside(rank)) == Some(own);
+        let Some(place) = place.filter(|_| speaks && present.len() > 1) else {
+            self.ears.clear();
+            return Turn::default();
+        };
+        let count = present.len();
+        let strides = || (0..).map(|k| 1usize << k).take_while(|stride| *stride < count);
+        let before: Vec<u32> = strides().map(|stride| present[(place + count - stride) % count]).collect();
+        self.ears.retain(|machine, _| before.contains(machine));
+        // One round more than it takes to reach all: a machine on the way may be the silent one.
+        let hops = count.next_power_of_two().ilog2() as u8 + 1;
+        let mut dead = None;
+        for machine in before {
+            let age = self.ears.entry(machine).or_insert(fresh.then_some(Duration::ZERO));
+            let Some(age) = age else { continue };
+            *age = if elapsed < STOOD { *age + elapsed.min(CREDIT) } else { Duration::ZERO };
+            let lasted = *age;
+            if lasted >= SILENT {
+                self.note((Ill::Silent, machines.at(machine).ranks[0]), Known { lasted, at: now, hops });
+            }
+            if lasted >= deadline {
+                dead = Some((machine, lasted));
+            }
+        }
+        for (rank, lasted) in self.stopped.clone() {
+            self.note((Ill::Stopped, rank), Known { lasted, at: now, hops });
+        }
+        self.complaints.retain(|_, known| now.saturating_duration_since(known.at) < OVER);
+        let mut turn = Turn { speaks, dead, ..Turn::default() };
+        if self.last.is_none_or(|last| now.saturating_duration_since(last) >= BEAT) {
+            self.last = Some(now);
+            turn.to = strides().filter_map(|stride| self.speaker(present[(place + stride) % count], machines, now)).collect();
+            turn.beat = Some(self.beat(own, now));
+        }
+        turn
+    }
+
+    fn beat(&self, own: u32, now: Instant) -> Beat {
+        let millis = |time: Duration| u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
+        let passed_on = |(&(ill, rank), known): (&(Ill, u32), &Known)| {
+            let lasts = millis(known.lasted + now.saturating_duration_since(known.at));
+            (known.hops > 0).then(|| Complaint { ill, rank, lasts, hops: known.hops - 1 })
+        };
+        let complaints = self.complaints.iter().filter_map(passed_on).collect();
+        Beat { from: own, still: millis(now.saturating_duration_since(self.moved)), complaints }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::machines::tests::sample;
+    use super::*;
+
+    const DEADLINE: Duration = Duration::from_secs(3);
+
+    /// One process for each rank of `machines`, with a clock of its own.
+    struct World {
+        machines: Vec<Machines>,
+        beats: Vec<Beats>,
+        begin: Instant,
+        now: Duration,
+        /// Ranks that do nothing, and pairs of which neither hears the other.
+        still: HashSet<usize>,
+        cut: HashSet<(usize, usize)>,
+        dead: Vec<(usize, u32, Duration)>,
+        sent: usize,
+    }
+
+    impl World {
+        fn new(machines: &[u64]) -> Self {
+            let begin = Instant::now();
+            let of = (0..machines.len()).map(|own| sample(machines, own as u8)).collect();
+            let beats = machines.iter().map(|_| Beats::new(begin)).collect();
+            Self {
+                machines: of,
+                beats,
+                begin,
+                now: Duration::ZERO,
+                still: HashSet::new(),
+                cut: HashSet::new(),
+                dead: Vec::new(),
+                sent: 0,
+            }
+        }
+
+        fn run(&mut self, time: Duration) {
+            for _ in 0..time.as_millis() / TURN.as_millis() {
+                self.now += TURN;
+                let now = self.begin + self.now;
+                for own in (0..self.beats.len()).filter(|own| !self.still.contains(own)).collect::<Vec<_>>() {
+                    let turn = self.beats[own].turn(&self.machines[own], own as u32, now, TURN, DEADLINE);
+                    self.dead.extend(turn.dead.map(|(machine, _)| (own, machine, self.now)));
+                    let Some(beat) = turn.beat else { continue };
+                    for to in turn.to.into_iter().map(|to| to as usize) {
+                        self.sent += 1;
+                        if !self.still.contains(&to) && !self.cut.contains(&(own.min(to), own.max(to))) {
+                            self.beats[to].heard(&beat, &self.machines[to], now);
+                        }
+                    }
+                }
+            }
+        }
+
+        fn ill(&self, here: usize, rank: u32) -> Option<Ill> {
+            self.beats[here].ill(rank, &self.machines[here], self.begin + self.now).map(|(ill, _)| ill)
+        }
+    }
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn each_machine_sends_to_log_n_others_ten_times_a_second() {
+        for (n, each) in [(2, 1), (3, 2), (8, 3), (9, 4)] {
+            let mut world = World::new(&(0..n).collect::<Vec<_>>());
+            world.run(10 * SECOND);
+            let beats = world.sent as f64 / 10.0 / n as f64;
+            assert!((9.0..=10.5).contains(&(beats / f64::from(each))), "{n}: {beats} a second");
+            assert!(world.dead.is_empty() && world.beats.iter().all(|beats| beats.complaints.is_empty()));
+        }
+        let mut one = World::new(&[5, 5, 5]);
+        one.run(SECOND);
+        assert_eq!(one.sent, 0);
+    }
+
+    #[test]
+    fn a_silent_machine_is_known_to_all_and_dead_at_the_deadline() {
+        for n in [2, 3, 8, 13] {
+            let mut world = World::new(&(0..n).collect::<Vec<_>>());
+            world.run(SECOND);
+            world.still.insert(1);
+            world.run(Duration::from_millis(1200));
+            for here in (0..n as usize).filter(|here| *here != 1) {
+                assert_eq!((world.ill(here, 1), world.ill(here, 0)), (Some(Ill::Silent), None), "{n}: on {here}");
+            }
+            assert!(world.dead.is_empty());
+            world.run(2 * SECOND);
+            let (_, machine, at) = world.dead[0];
+            let lasted = at - SECOND;
+            assert!(machine == 1 && lasted >= DEADLINE - BEAT && lasted < DEADLINE + 2 * BEAT, "{n}: {lasted:?}");
+        }
+    }
+
+    #[test]
+    fn a_pause_of_two_seconds_ends_nothing_and_is_over_soon() {
+        let mut world = World::new(&[0, 1, 2, 3]);
+        world.run(SECOND);
+        world.still.insert(2);
+        world.run(2 * SECOND);
+        world.still.clear();
+        world.run(3 * SECOND);
+        assert!(world.dead.is_empty() && (0..4).all(|here| world.ill(here, 2).is_none()));
+    }
+
+    #[test]
+    fn who_stood_still_itself_blames_nobody() {
+        let mut world = World::new(&[0, 1]);
+        world.run(SECOND);
+        let now = world.begin + world.now + 10 * SECOND;
+        let turn = world.beats[0].turn(&world.machines[0], 0, now, 10 * SECOND, DEADLINE);
+        assert_eq!(turn.dead, None);
+    }
+
+    #[test]
+    fn both_ends_of_a_cut_end_it() {
+        let mut world = World::new(&[0, 1, 2]);
+        world.run(SECOND);
+        world.cut.insert((0, 1));
+        world.run(4 * SECOND);
+        let blames: HashSet<(usize, u32)> = world.dead.iter().map(|(here, machine, _)| (*here, *machine)).collect();
+        assert_eq!(blames, HashSet::from([(0, 1), (1, 0)]));
+    }
+
+    #[test]
+    fn a_stopped_speaker_is_spoken_for_and_said_to_be_stopped() {
+        let mut world = World::new(&[0, 0, 1, 2]);
+        world.run(SECOND);
+        world.still.insert(0);
+        world.run(Duration::from_millis(500));
+        for own in [1] {
+            world.beats[own].stopped = vec![(0, SECOND)];
+        }
+        world.run(5 * SECOND);
+        assert!(world.dead.is_empty());
+        assert_eq!([2, 3].map(|here| world.ill(here, 0)), [Some(Ill::Stopped); 2]);
+        world.still.clear();
+        world.beats[1].stopped.clear();
+        world.run(2 * SECOND);
+        assert!(world.dead.is_empty() && [2, 3].map(|here| world.ill(here, 0)) == [None; 2]);
+    }
+
+    #[test]
+    fn a_machine_whose_ranks_have_left_is_missed_by_nobody() {
+        let mut world = World::new(&[0, 1, 1, 2]);
+        world.run(SECOND);
+        world.still.extend([1, 2]);
+        world.beats.iter_mut().for_each(|beats| assert!(beats.leaves(1) && beats.leaves(2) && !beats.leaves(1)));
+        world.run(5 * SECOND);
+        assert!(world.dead.is_empty() && world.ill(0, 1).is_none());
+    }
+
+    #[test]
+    fn movement_on_one_machine_is_known_on_all_and_only_once() {
+        let mut world = World::new(&[0, 1, 2, 3, 4]);
+        world.run(2 * SECOND);
+        assert!(world.beats.iter().all(|beats| beats.moves == 0));
+        world.beats[3].moved(world.begin + world.now);
+        world.run(2 * SECOND);
+        assert_eq!(world.beats.iter().map(|beats| beats.moves).collect::<Vec<_>>(), [1, 1, 1, 0, 1]);
+    }
+}

@@ -1,0 +1,281 @@
+//! Ranks on other machines, as a communicator's watch in this process sees them: no page and no pidfd tells of those, but frames on links.
+//!
+//! ```text
+//! Leaving   its end is no failure, as the page says it here; passed on by everybody who has not heard it
+//! Poison    a failure: a death that its neighbours saw, an abort; likewise
+//! Beat      its machine is there (`beats`)
+//! an end    of the links to its process: it is dead, unless its neighbours have another word for it
+//! ```
+#![forbid(unsafe_code)]
+
+use super::beats::Beats;
+use super::group::Group;
+use super::machines::Machines;
+use crate::bootstrap::{Address, Beat, Fate, Ill, Lookout};
+use crate::error::{Code, Error};
+use crate::process::service_thread;
+use crate::sync::Mutex;
+use crate::{config, info, warn};
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long a machine's other processes may take to tell what became of one: links that close are not told before 300 ms, for a death
+/// looks like that at first.
+const NEWS: Duration = Duration::from_millis(600);
+/// Where there are none. What else was under way from there may be of use.
+const ALONE: Duration = Duration::from_millis(20);
+/// Silence that others wait for is worth a line after so long.
+const WORTH_A_LINE: Duration = Duration::from_millis(500);
+
+/// See the module.
+pub(super) struct Far {
+    pub machines: Machines,
+    pub beats: Mutex<Beats>,
+    /// First rank of this process.
+    own: u32,
+    /// This process speaks for its machine.
+    pub speaks: AtomicBool,
+    dialing: AtomicBool,
+    /// What this process has printed a line of, and not yet that it is over.
+    told: Mutex<HashSet<(Ill, u32)>>,
+}
+
+impl Far {
+    pub fn new(machines: Machines, own: u32) -> Self {
+        let beats = Mutex::new(Beats::new(Instant::now()));
+        Self { machines, beats, own, speaks: AtomicBool::new(false), dialing: AtomicBool::new(false), told: Mutex::default() }
+    }
+
+    fn ill(&self, rank: u32) -> Option<(Ill, Duration)> {
+        self.beats.lock().ill(rank, &self.machines, Instant::now())
+    }
+
+    /// True while a process elsewhere is stopped, or silent: that it does nothing says nothing.
+    pub fn somebody_is_ill(&self) -> bool {
+        !self.beats.lock().ills(Instant::now()).is_empty()
+    }
+
+    fn host(&self, rank: u32) -> String {
+        self.machines.of(rank).map_or(String::new(), |machine| machine.host.clone())
+    }
+}
+
+impl Group {
+    /// Who must hear this process's beats from the beginning; empty unless it speaks for its machine.
+    pub(super) fn first_hearers(&self) -> Vec<u32> {
+        let Some(far) = self.far() else { return Vec::new() };
+        let (mut beats, now) = (far.beats.lock(), Instant::now());
+        let turn = beats.turn(&far.machines, far.own, now, Duration::ZERO, Duration::MAX);
+        far.speaks.store(turn.speaks, Ordering::Relaxed);
+        turn.to
+    }
+
+    /// A turn, `elapsed` after the last. Never blocks.
+    pub(super) fn beat(self: &Arc<Self>, elapsed: Duration) {
+        let Some(far) = self.far().filter(|_| !self.is_over()) else { return };
+        let now = Instant::now();
+        let turn = far.beats.lock().turn(&far.machines, far.own, now, elapsed, config::seconds("GINRS_HOST_DEADLINE"));
+        far.speaks.store(turn.speaks, Ordering::Relaxed);
+        if let Some(beat) = turn.beat {
+            let address = |rank: u32| self.port.table()[rank as usize].address;
+            let unlinked: Vec<Address> =
+                turn.to.iter().map(|&rank| address(rank)).filter(|&to| !self.port.beat(to, &beat)).collect();
+            if !unlinked.is_empty() {
+                self.dial(far, unlinked);
+            }
+            let beats = far.beats.lock();
+            if !beat.complaints.is_empty() || beats.left().next().is_some() {
+                let stopped = |rank: u32| beats.stopped.iter().any(|(other, _)| *other == rank);
+                let beside = far.machines.at(far.machines.own()).ranks.iter().copied().filter(|&rank| {
+                    far.machines.first_beside(rank) == rank && rank != far.own && !stopped(rank) && !beats.has_left(rank)
+                });
+                beside.for_each(|rank| _ = self.port.beat(address(rank), &beat));
+            }
+        }
+        if let Some((machine, lasted)) = turn.dead {
+            self.fail(&self.vanished(far, machine, lasted));
+        }
+    }
+
+    /// A machine got another speaker, or another place in the circle.
+    fn dial(self: &Arc<Self>, far: &Far, unlinked: Vec<Address>) {
+        if far.dialing.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (port, group) = (self.port.clone(), Arc::downgrade(self));
+        let body = move || {
+            let until = Instant::now() + Duration::from_secs(1);
+            for to in unlinked {
+                port.reach(to, until);
+            }
+            if let Some(far) = group.upgrade().as_ref().and_then(|group| group.far()) {
+                far.dialing.store(false, Ordering::Release);
+            }
+        };
+        if service_thread("ginrs reach", body, |_| {}).is_err() {
+            far.dialing.store(false, Ordering::Release);
+        }
+    }
+
+    fn vanished(&self, far: &Far, machine: u32, lasted: Duration) -> Error {
+        let machine = far.machines.at(machine);
+        let beats = far.beats.lock();
+        let rank = machine.ranks.iter().copied().find(|&rank| !beats.has_left(rank)).unwrap_or(machine.ranks[0]);
+        drop(beats);
+        let text = format!(
+            "{} is lost | {} | nothing has come from {} for {:.1} s, GINRS_HOST_DEADLINE is {} s | fix: look at that host and the network to it; raise \
+             GINRS_HOST_DEADLINE if it may pause for so long",
+            self.port.name(rank),
+            self.port.tag(),
+            machine.name(),
+            lasted.as_secs_f64(),
+            config::seconds("GINRS_HOST_DEADLINE").as_secs()
+        );
+        Error::new(Code::RemoteError, 110, text).by(rank)
+    }
+
+    /// True for a process on another machine.
+    pub(super) fn is_elsewhere(&self, address: Address) -> bool {
+        self.ranks_at(address).next().is_some_and(|(rank, _)| self.is_far(rank))
+    }
+
+    /// The last link to a process on another machine has closed at `since`. False once it is known what became of it.
+    pub(super) fn is_open_elsewhere(&self, address: Address, since: Instant) -> bool {
+        let Some((first, _)) = self.ranks_at(address).next().filter(|_| !self.is_over()) else { return false };
+        if self.ranks_at(address).all(|(rank, _)| self.has_left(rank) || self.port.fate(rank) == Some(Fate::Left)) {
+            self.port.process_ended(address);
+            self.ranks_at(address).for_each(|(rank, _)| {
+                if self.leaves(rank, true) {
+                    self.port.tell_leaving(rank, true);
+                }
+            });
+            return false;
+        }
+        if since.elapsed() < self.news_take(first) {
+            return true;
+        }
+        self.fail(&self.gone(first));
+        false
+    }
+
+    fn gone(&self, rank: u32) -> Error {
+        let (name, tag) = (self.port.name(rank), self.port.tag());
+        let text = format!(
+            "{name} died, or its connections were cut | {tag} | its process closed them without leaving the communicator | fix: look at the output of rank {rank}"
+        );
+        Error::new(Code::RemoteError, 40, text).by(rank)
+    }
+
+    /// One line for each process or machine elsewhere that does nothing while ranks here wait, and one when it goes on.
+    pub(super) fn tell_of_ills(&self, waits: bool) {
+        let Some(far) = self.far().filter(|_| !self.is_over()) else { return };
+        let ills = far.beats.lock().ills(Instant::now());
+        let mut told = far.told.lock();
+        told.retain(|what| {
+            let lasts = ills.iter().any(|(ill, rank, _)| (*ill, *rank) == *what);
+            if !lasts {
+                let (name, tag) = (self.port.name(what.1), self.port.tag());
+                match what.0 {
+                    Ill::Silent => warn!("GINRS-W111 {name} | {tag} | its machine was silent and goes on"),
+                    Ill::Stopped => warn!("GINRS-W021 {name} | {tag} | it was stopped and goes on"),
+                }
+            }
+            lasts
+        });
+        if !waits || config::seconds("GINRS_WAIT_WARN").is_zero() {
+            return;
+        }
+        for (ill, rank, lasts) in ills {
+            if lasts < WORTH_A_LINE || !told.insert((ill, rank)) {
+                continue;
+            }
+            let (name, tag) = (self.port.name(rank), self.port.tag());
+            let Some(machine) = far.machines.of(rank) else { continue };
+            match ill {
+                Ill::Silent => warn!(
+                    "GINRS-W110 {name} | {tag} | {} is silent for {:.1} s, and others wait | it counts as dead after {} s (GINRS_HOST_DEADLINE) | fix: look at \
+                     that host and the network to it",
+                    machine.name(),
+                    lasts.as_secs_f64(),
+                    config::seconds("GINRS_HOST_DEADLINE").as_secs()
+                ),
+                Ill::Stopped => warn!(
+                    "GINRS-W020 {name} | {tag} | its process is stopped, and others wait | by SIGSTOP, SIGTSTP, SIGTTIN or a debugger; that ends nothing by \
+                     itself | fix: let it go on, on host {}",
+                    machine.host
+                ),
+            }
+        }
+    }
+
+    /// The rank `rank` of this process says that its end is no failure.
+    pub(super) fn say_leaving(&self, rank: u32) {
+        if let Some(far) = self.far()
+            && far.beats.lock().leaves(rank)
+            && !self.is_over()
+        {
+            self.port.tell_leaving(rank, false);
+        }
+    }
+
+    /// A rank of another process on this machine has said so, on its page; `ended`: its process has.
+    pub(super) fn near_leaves(&self, rank: u32, ended: bool) {
+        if self.far().is_some() && self.leaves(rank, ended) {
+            self.port.tell_leaving(rank, ended);
+        }
+    }
+}
+
+impl Lookout for Group {
+    fn has_left(&self, rank: u32) -> bool {
+        self.says_leaving(rank)
+    }
+
+    fn is_far(&self, rank: u32) -> bool {
+        self.far().is_some_and(|far| far.machines.is_far(rank))
+    }
+
+    fn host(&self, rank: u32) -> Option<String> {
+        self.far().map(|far| far.host(rank))
+    }
+
+    fn state(&self, rank: u32) -> String {
+        let Some(far) = self.far() else { return String::new() };
+        match far.ill(rank) {
+            Some((Ill::Silent, lasts)) => format!(", its host {} is silent for {:.1} s", far.host(rank), lasts.as_secs_f64()),
+            Some((Ill::Stopped, _)) => ", its process is stopped".into(),
+            None => String::new(),
+        }
+    }
+
+    fn news_take(&self, rank: u32) -> Duration {
+        let Some(far) = self.far() else { return Duration::ZERO };
+        let own = far.machines.first_beside(rank);
+        let sees =
+            |&other: &u32| far.machines.first_beside(other) != own && !self.has_left(other) && self.port.fate(other).is_none();
+        let silent = matches!(far.ill(rank), Some((Ill::Silent, _)));
+        let seen = !silent && far.machines.of(rank).is_some_and(|machine| machine.ranks.iter().any(sees));
+        if seen { NEWS } else { ALONE }
+    }
+
+    fn heard(&self, beat: &Beat) {
+        if let Some(far) = self.far() {
+            far.beats.lock().heard(beat, &far.machines, Instant::now());
+        }
+    }
+
+    fn leaves(&self, rank: u32, ended: bool) -> bool {
+        let Some(far) = self.far().filter(|_| (rank as usize) < self.port.table().len()) else { return false };
+        let mut news = far.beats.lock().leaves(rank);
+        if ended {
+            news |= self.note_end(self.port.table()[rank as usize].address);
+            self.port.has_ended(rank);
+        }
+        if news {
+            info!(INIT, "{} {} {}", self.port.tag(), self.port.name(rank), if ended { "has ended" } else { "leaves" });
+        }
+        news
+    }
+}

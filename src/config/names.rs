@@ -29,6 +29,7 @@ const TOOLS: &[&str] = &[
     "GINRS_PREFIX",
     "GINRS_BOOTSTRAP_TIMEOUT",
     "GINRS_RUN_ID",
+    "GINRS_RSH",
     "GINRS_FATBIN",
     "GINRS_GPU_ARCHS",
     "GINRS_NVIDIA_NCCL",

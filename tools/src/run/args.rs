@@ -4,15 +4,21 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
+use super::hosts::{self, Host};
+
 /// What --help prints.
 pub const HELP: &str = "\
 usage: ginrs-run -n RANKS [options] PROGRAM [arguments]
-Starts RANKS processes of PROGRAM on this machine and ends them together.
+Starts RANKS processes of PROGRAM, on this machine or on others, and ends them together.
   -n, -np, --ranks RANKS   how many (1 to 4096)
   --devices N              devices that each process sees (GINRS_CPU_DEVICES)
   --timeout SECONDS        end the job after this time; the status is then 124
   --grace SECONDS          from the first failure to the kill of ranks that are still there (2)
   --no-prefix              print the ranks' lines without `[rank] ` in front
+  --hosts A,B or A:4,B:4   run on these machines, in blocks of ranks or by their slots, over ssh
+  --rsh COMMAND            instead of ssh (or GINRS_RSH): gets the host and a command line for its shell there
+  -x NAME or NAME=VALUE    environment for other machines beside PATH, LD_LIBRARY_PATH, NCCL_*, GINRS_*, CUDA_* and FI_*
+  --wdir FOLDER            where to run (this folder)
   -h, --help  --version
 Each process gets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT as torchrun sets them, and
 GINRS_RUN_ID, a private folder of the job. Its standard input is empty.
@@ -24,6 +30,14 @@ The status is 0 if every rank ended with 0, else that of the first that did not:
 pub struct Options {
     /// Number of processes.
     pub ranks: usize,
+    /// `--hosts`; empty: this machine.
+    pub hosts: Vec<Host>,
+    /// `--rsh`
+    pub rsh: Option<String>,
+    /// `-x`
+    pub exports: Vec<OsString>,
+    /// `--wdir`
+    pub folder: Option<OsString>,
     /// `--devices`
     pub devices: Option<usize>,
     /// `--timeout`
@@ -41,17 +55,26 @@ pub struct Options {
 pub enum Asked {
     /// A job.
     Run(Options),
+    /// `--serve`, for another ginrs-run.
+    Serve,
     /// `--help`
     Help,
     /// `--version`
     Version,
 }
 
+impl Default for Options {
+    fn default() -> Self {
+        let (hosts, exports, program) = (Vec::new(), Vec::new(), Vec::new());
+        let grace = Duration::from_secs(2);
+        Self { ranks: 0, hosts, rsh: None, exports, folder: None, devices: None, timeout: None, grace, prefix: true, program }
+    }
+}
+
 impl Options {
     /// Understands the arguments, or says which one is wrong.
     pub fn parse(arguments: Vec<OsString>) -> Result<Asked, String> {
-        let grace = Duration::from_secs(2);
-        let mut options = Options { ranks: 0, devices: None, timeout: None, grace, prefix: true, program: Vec::new() };
+        let (mut options, mut hosts) = (Options::default(), None);
         let mut rest = arguments.into_iter();
         while let Some(argument) = rest.next() {
             let bytes = argument.as_bytes();
@@ -60,16 +83,19 @@ impl Options {
                 _ => (bytes, None),
             };
             let name = String::from_utf8_lossy(name);
-            let mut value = || {
-                let value = joined.clone().or_else(|| rest.next()).ok_or_else(|| format!("`{name}` needs a value"))?;
-                Ok::<String, String>(value.to_string_lossy().into_owned())
-            };
+            let mut word = || joined.clone().or_else(|| rest.next()).ok_or_else(|| format!("`{name}` needs a value"));
+            let mut value = || Ok::<String, String>(word()?.to_string_lossy().into_owned());
             match &*name {
                 "-n" | "-np" | "--ranks" => options.ranks = number(&name, &value()?, 4096)?,
                 "--devices" => options.devices = Some(number(&name, &value()?, 1024)?),
                 "--timeout" => options.timeout = Some(seconds(&name, &value()?)?),
                 "--grace" => options.grace = seconds(&name, &value()?)?,
                 "--no-prefix" => options.prefix = false,
+                "--hosts" | "--host" => hosts = Some(value()?),
+                "--rsh" => options.rsh = Some(value()?),
+                "-x" => options.exports.push(word()?),
+                "--wdir" => options.folder = Some(word()?),
+                "--serve" => return Ok(Asked::Serve),
                 "-h" | "--help" => return Ok(Asked::Help),
                 "--version" => return Ok(Asked::Version),
                 "--" => {
@@ -83,6 +109,10 @@ impl Options {
                     break;
                 }
             }
+        }
+        if let Some(text) = hosts {
+            options.hosts = hosts::share(&text, options.ranks)?;
+            options.ranks = options.hosts.iter().map(|host| host.count).sum();
         }
         if options.ranks == 0 {
             return Err("how many ranks? say -n RANKS".into());

@@ -1,15 +1,14 @@
 //! Starting all ranks, waiting for them, and ending the rest when one fails.
 
 use std::net::TcpListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::args::Options;
+use super::frame::Share;
 use super::output::Printer;
 use super::rank::{Job, Rank, shell_status, signal_name};
 use super::signals::{self, OpenFiles, Signals};
-use crate::tell;
-
 /// How long the lines of an ended rank may take to arrive; whatever it started may hold its pipes open for ever.
 const DRAIN: Duration = Duration::from_millis(500);
 
@@ -26,26 +25,54 @@ struct Ending {
 /// How long others may go on after a rank that ended well before a line tells of it: it may be the one that they wait for.
 const LONELY: Duration = Duration::from_secs(10);
 
-/// Runs the job; its status.
+/// Runs the job on this machine; its status.
 pub fn run(options: &Options) -> Result<i32, String> {
     let signals = Signals::block();
     let files = OpenFiles::raise();
-    let folder = Folder(crate::private_folder("ginrs-run").map_err(|e| format!("the job's private folder: {e}"))?);
+    if let Some(folder) = &options.folder {
+        std::env::set_current_dir(folder).map_err(|e| format!("--wdir {}: {e}", folder.display()))?;
+    }
+    let folder = Folder::new()?;
     let printer = Printer::new(options.prefix)?;
-    let job = Job { options, folder: &folder.0, port: free_port()?, printer: &printer, files };
+    let (place, port) = ([0, options.ranks], free_port("127.0.0.1")?);
+    let environment = &options.exports;
+    let job = Job { options, environment, place, address: "127.0.0.1", port, folder: &folder.0, printer: &printer, files };
+    work(&job, &signals, true)
+}
+
+/// Runs one machine's share of a job; its status. `prepare` gets the folder before a rank starts.
+pub fn run_share(
+    options: &Options,
+    share: &Share,
+    signals: &Signals,
+    printer: &Printer,
+    prepare: impl FnOnce(&Path) -> Result<(), String>,
+) -> Result<i32, String> {
+    let files = OpenFiles::raise();
+    let folder = Folder::new()?;
+    prepare(&folder.0)?;
+    let [first, _, all] = share.ranks.map(|n| n as usize);
+    let ((address, port), environment, place) = (&share.master, &share.environment, [first, all]);
+    let job = Job { options, environment, place, address, port: *port, folder: &folder.0, printer, files };
+    work(&job, signals, false)
+}
+
+/// `stops`: Ctrl-Z stops this process, too.
+fn work(job: &Job, signals: &Signals, stops: bool) -> Result<i32, String> {
+    let (options, printer) = (job.options, job.printer);
     let mut ranks: Vec<Rank> = Vec::with_capacity(options.ranks);
     let mut ending = None;
-    for number in 0..options.ranks {
-        match Rank::start(&job, number) {
+    for number in job.place[0]..job.place[0] + options.ranks {
+        match Rank::start(job, number) {
             Ok(rank) => ranks.push(rank),
             Err(message) => {
-                tell(format!("ginrs-run: rank {number}: {message}"));
+                printer.failed(127, &format!("rank {number}: {message}"), 0);
                 ending = Some(end(options, &ranks, 127, libc::SIGTERM));
                 break;
             }
         }
     }
-    let status = wait(options, &signals, &mut ranks, ending);
+    let status = wait(job, signals, stops, &mut ranks, ending);
     // What a rank left behind in its group would keep the pipes open.
     ranks.iter().for_each(|r| r.signal(libc::SIGKILL));
     drain(&ranks);
@@ -55,7 +82,8 @@ pub fn run(options: &Options) -> Result<i32, String> {
     }
 }
 
-fn wait(options: &Options, signals: &Signals, ranks: &mut [Rank], mut ending: Option<Ending>) -> i32 {
+fn wait(job: &Job, signals: &Signals, stops: bool, ranks: &mut [Rank], mut ending: Option<Ending>) -> i32 {
+    let (options, printer) = (job.options, job.printer);
     let deadline = options.timeout.map(|t| Instant::now() + t);
     let mut lonely: Option<Instant> = None;
     let mut paused = false;
@@ -63,8 +91,8 @@ fn wait(options: &Options, signals: &Signals, ranks: &mut [Rank], mut ending: Op
         for i in 0..ranks.len() {
             if let Some(signal) = ranks[i].has_just_stopped().filter(|_| ending.is_none() && !paused) {
                 let (number, pid, name) = (ranks[i].number, ranks[i].pid(), signal_name(signal));
-                tell(format!(
-                    "ginrs-run: rank {number} (pid {pid}) was stopped by signal {signal} ({name}); kill -CONT {pid} lets it go on"
+                printer.say(&format!(
+                    "rank {number} (pid {pid}) was stopped by signal {signal} ({name}); kill -CONT {pid} lets it go on"
                 ));
             }
             if !ranks[i].has_just_ended() {
@@ -77,8 +105,7 @@ fn wait(options: &Options, signals: &Signals, ranks: &mut [Rank], mut ending: Op
             if ending.is_none() {
                 drain(&ranks[i..=i]);
                 let others = ranks.iter().filter(|r| r.status().is_none()).count();
-                let rest = if others > 0 { format!("; ending the other {others}") } else { String::new() };
-                tell(format!("ginrs-run: {}{rest}", ranks[i].describe()));
+                printer.failed(shell_status(status), &ranks[i].describe(), others);
                 ending = Some(end(options, ranks, shell_status(status), libc::SIGTERM));
             }
         }
@@ -90,16 +117,16 @@ fn wait(options: &Options, signals: &Signals, ranks: &mut [Rank], mut ending: Op
             let seconds = options.timeout.unwrap_or_default().as_secs_f64();
             let stopped = numbers(ranks.iter().filter(|r| r.is_stopped()));
             let stopped = if stopped.is_empty() { stopped } else { format!("; stopped: rank {stopped}") };
-            tell(format!(
-                "ginrs-run: not done after {seconds} s (--timeout); still running: rank {}{stopped}",
+            printer.say(&format!(
+                "not done after {seconds} s (--timeout); still running: rank {}{stopped}",
                 numbers(running(ranks))
             ));
             ending = Some(end(options, ranks, TIMED_OUT, libc::SIGTERM));
         }
         if lonely.is_some_and(|at| at <= now) && ending.is_none() {
             let (gone, left) = (numbers(ranks.iter().filter(|r| r.status().is_some())), numbers(running(ranks)));
-            tell(format!(
-                "ginrs-run: rank {gone} ended with status 0 more than {} s ago, rank {left} still running; --timeout ends a job that waits for who has left",
+            printer.say(&format!(
+                "rank {gone} ended with status 0 more than {} s ago, rank {left} still running; --timeout ends a job that waits for who has left",
                 LONELY.as_secs()
             ));
             lonely = Some(now + Duration::from_secs(u32::MAX.into()));
@@ -116,7 +143,9 @@ fn wait(options: &Options, signals: &Signals, ranks: &mut [Rank], mut ending: Op
             Some(libc::SIGTSTP) => {
                 paused = true;
                 running(ranks).for_each(|r| r.signal(libc::SIGTSTP));
-                signals::stop();
+                if stops {
+                    signals::stop();
+                }
             }
             Some(signal @ (libc::SIGCONT | libc::SIGUSR1 | libc::SIGUSR2)) => {
                 paused &= signal != libc::SIGCONT;
@@ -158,18 +187,24 @@ fn drain(ranks: &[Rank]) {
 }
 
 /// A port for MASTER_PORT whose successor is free too: programs use both (docs/ginrs-run.md).
-fn free_port() -> Result<u16, String> {
+pub fn free_port(address: &str) -> Result<u16, String> {
     for _ in 0..64 {
-        let first = TcpListener::bind("127.0.0.1:0").map_err(|e| format!("a free port on 127.0.0.1: {e}"))?;
-        let port = first.local_addr().map_err(|e| format!("a free port on 127.0.0.1: {e}"))?.port();
-        if port < u16::MAX && TcpListener::bind(("127.0.0.1", port + 1)).is_ok() {
+        let first = TcpListener::bind((address, 0)).map_err(|e| format!("a free port on {address}: {e}"))?;
+        let port = first.local_addr().map_err(|e| format!("a free port on {address}: {e}"))?.port();
+        if port < u16::MAX && TcpListener::bind((address, port + 1)).is_ok() {
             return Ok(port);
         }
     }
-    Err("found no two free ports in a row on 127.0.0.1".into())
+    Err(format!("found no two free ports in a row on {address}"))
 }
 
 struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Result<Self, String> {
+        crate::private_folder("ginrs-run").map(Self).map_err(|e| format!("the job's private folder: {e}"))
+    }
+}
 
 impl Drop for Folder {
     fn drop(&mut self) {

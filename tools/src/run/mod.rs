@@ -1,12 +1,18 @@
-//! ginrs-run: starts the ranks of a job on this machine and ends them together.
+//! ginrs-run: starts the ranks of a job, on this machine or on others, and ends them together.
 //!
 //! [`args`] understands the command line, [`rank`] starts one process, [`output`] prints its lines, [`job`] waits for their ends
-//! and for [`signals`].
+//! and for [`signals`]. For other machines [`hosts`] shares the ranks out, and [`remote`] starts a helper on each, [`serve`], which
+//! runs its share as a job of its own; the two speak in [`frame`]s. [`relay`] brings rank 0's unique id from machine to machine.
 
 pub mod args;
+pub mod frame;
+pub mod hosts;
 pub mod job;
 pub mod output;
 pub mod rank;
+pub mod relay;
+pub mod remote;
+pub mod serve;
 pub mod signals;
 
 use args::{Asked, Options};
@@ -16,6 +22,7 @@ use std::ffi::OsString;
 pub fn main(arguments: Vec<OsString>) -> i32 {
     let options = match Options::parse(arguments) {
         Ok(Asked::Run(options)) => options,
+        Ok(Asked::Serve) => return serve::serve(),
         Ok(Asked::Help) => return crate::answer("ginrs-run", args::HELP),
         Ok(Asked::Version) => return crate::answer("ginrs-run", format!("ginrs-run {}\n", env!("CARGO_PKG_VERSION"))),
         Err(message) => {
@@ -23,7 +30,8 @@ pub fn main(arguments: Vec<OsString>) -> i32 {
             return 2;
         }
     };
-    job::run(&options).unwrap_or_else(|message| {
+    let run = if options.hosts.is_empty() { job::run } else { remote::run };
+    run(&options).unwrap_or_else(|message| {
         crate::tell(format!("ginrs-run: {message}"));
         1
     })

@@ -1,6 +1,7 @@
 //! The ranks' lines, whole and in front of each its rank. One thread reads the pipes of all ranks: a limit on processes that lets
 //! the ranks start lets their lines through.
 
+use super::frame::{Channel, Frame};
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
@@ -60,17 +61,26 @@ struct Pipe {
 
 /// Prints lines of all ranks.
 pub struct Printer {
+    channel: Option<Channel>,
     ready: Arc<OwnedFd>,
     pipes: Arc<Mutex<Vec<Option<Pipe>>>>,
     lost: Arc<Mutex<Option<String>>>,
 }
 
 impl Printer {
-    /// With or without `[rank] `.
+    /// On this terminal, with or without `[rank] `.
     pub fn new(prefix: bool) -> Result<Printer, String> {
-        let own = |fd: io::Result<OwnedFd>| fd.map(File::from).map_err(|e| format!("its own standard streams: {e}"));
-        let out = own(io::stdout().as_fd().try_clone_to_owned())?;
-        let err = own(io::stderr().as_fd().try_clone_to_owned())?;
+        let writer = Writer::new(prefix)?;
+        let lost = writer.lost.clone();
+        Self::start(None, lost, Sink::Here(writer))
+    }
+
+    /// To the ginrs-run that asked for the ranks.
+    pub fn away(channel: &Channel) -> Result<Printer, String> {
+        Self::start(Some(channel.clone()), Arc::default(), Sink::Away(channel.clone()))
+    }
+
+    fn start(channel: Option<Channel>, lost: Arc<Mutex<Option<String>>>, mut sink: Sink) -> Result<Printer, String> {
         // SAFETY: takes a flag only; the descriptor that it returns is nobody else's.
         let ready = unsafe {
             match libc::epoll_create1(libc::EPOLL_CLOEXEC) {
@@ -78,11 +88,10 @@ impl Printer {
                 fd => Arc::new(OwnedFd::from_raw_fd(fd)),
             }
         };
-        let printer = Printer { ready, pipes: Arc::default(), lost: Arc::default() };
-        let mut writer = Writer { prefix, out, err, lost: printer.lost.clone() };
+        let printer = Printer { channel, ready, pipes: Arc::default(), lost };
         let (ready, pipes) = (printer.ready.clone(), printer.pipes.clone());
         std::thread::Builder::new()
-            .spawn(move || read(&ready, &pipes, &mut writer))
+            .spawn(move || read(&ready, &pipes, &mut sink))
             .map_err(|e| format!("a thread for the ranks' lines: {e}; raise the limit on processes (ulimit -u)"))?;
         Ok(printer)
     }
@@ -101,6 +110,23 @@ impl Printer {
         }
     }
 
+    /// A line of ginrs-run's own.
+    pub fn say(&self, text: &str) {
+        match &self.channel {
+            None => crate::tell(format!("ginrs-run: {text}")),
+            Some(channel) => channel.send(&Frame::Say(text.into())),
+        }
+    }
+
+    /// The first failure: `status` is the job's, and `others` ranks here are to be ended.
+    pub fn failed(&self, status: i32, text: &str, others: usize) {
+        match &self.channel {
+            None if others > 0 => self.say(&format!("{text}; ending the other {others}")),
+            None => self.say(text),
+            Some(channel) => channel.send(&Frame::Failed(status, text.into())),
+        }
+    }
+
     /// Why lines could not be printed, if that was not because nobody reads them any more.
     pub fn lost(&self) -> Option<String> {
         lock(&self.lost).clone()
@@ -113,7 +139,7 @@ fn lock<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// The thread; ends with the process.
-fn read(ready: &OwnedFd, pipes: &Mutex<Vec<Option<Pipe>>>, writer: &mut Writer) {
+fn read(ready: &OwnedFd, pipes: &Mutex<Vec<Option<Pipe>>>, writer: &mut Sink) {
     let mut buffer = vec![0; 64 << 10];
     let mut events = [libc::epoll_event { events: 0, u64: 0 }; 64];
     loop {
@@ -132,7 +158,7 @@ fn read(ready: &OwnedFd, pipes: &Mutex<Vec<Option<Pipe>>>, writer: &mut Writer) 
 
 impl Pipe {
     /// Takes what is there; false when it has closed.
-    fn take(&mut self, buffer: &mut [u8], writer: &mut Writer) -> bool {
+    fn take(&mut self, buffer: &mut [u8], writer: &mut Sink) -> bool {
         let count = match self.from.read(buffer) {
             Ok(count) => count,
             Err(e) if matches!(e.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => return true,
@@ -162,16 +188,25 @@ impl Pipe {
         count != 0
     }
 
-    fn print(&self, line: &[u8], writer: &mut Writer) {
-        writer.print(self.stream, self.rank, line);
+    fn print(&self, line: &[u8], writer: &mut Sink) {
+        match writer {
+            Sink::Here(writer) => writer.print(self.stream, &self.rank.to_string(), line),
+            Sink::Away(channel) => channel.send(&Frame::Line(self.stream, self.rank as u32, line.to_vec())),
+        }
         if !line.trim_ascii().is_empty() {
             self.reader.said().last = line.to_vec();
         }
     }
 }
 
+/// Where lines go.
+enum Sink {
+    Here(Writer),
+    Away(Channel),
+}
+
 /// Our own two streams, without a buffer in between.
-struct Writer {
+pub struct Writer {
     prefix: bool,
     out: File,
     err: File,
@@ -179,10 +214,24 @@ struct Writer {
 }
 
 impl Writer {
-    fn print(&mut self, stream: Stream, rank: usize, line: &[u8]) {
+    /// With or without `[rank] `.
+    pub fn new(prefix: bool) -> Result<Self, String> {
+        let own = |fd: io::Result<OwnedFd>| fd.map(File::from).map_err(|e| format!("its own standard streams: {e}"));
+        let out = own(io::stdout().as_fd().try_clone_to_owned())?;
+        let err = own(io::stderr().as_fd().try_clone_to_owned())?;
+        Ok(Self { prefix, out, err, lost: Arc::default() })
+    }
+
+    /// Why lines could not be printed, if that was not because nobody reads them any more.
+    pub fn lost(&self) -> Option<String> {
+        lock(&self.lost).clone()
+    }
+
+    /// One line, of this rank or host.
+    pub fn print(&mut self, stream: Stream, whose: &str, line: &[u8]) {
         let mut text = Vec::with_capacity(line.len() + 8);
         if self.prefix {
-            text.extend_from_slice(format!("[{rank}] ").as_bytes());
+            text.extend_from_slice(format!("[{whose}] ").as_bytes());
         }
         text.extend_from_slice(line);
         if !line.ends_with(b"\n") {

@@ -1,12 +1,14 @@
 //! One rank: how its process starts, and how it ended.
 
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use super::args::Options;
 use super::output::{Printer, Reader, Stream};
-use super::signals::OpenFiles;
+use super::signals::{OpenFiles, unblock};
 
 /// A started process.
 pub struct Rank {
@@ -23,10 +25,16 @@ pub struct Rank {
 pub struct Job<'a> {
     /// From the command line.
     pub options: &'a Options,
-    /// The folder that GINRS_RUN_ID names.
-    pub folder: &'a Path,
+    /// The first rank here, and how many there are on all machines.
+    pub place: [usize; 2],
+    /// `NAME=VALUE` each, beside what this process has.
+    pub environment: &'a [OsString],
+    /// MASTER_ADDR.
+    pub address: &'a str,
     /// MASTER_PORT.
     pub port: u16,
+    /// The folder that GINRS_RUN_ID names.
+    pub folder: &'a Path,
     /// The limit on open files that they get.
     pub files: OpenFiles,
     /// Where their lines go.
@@ -39,15 +47,22 @@ impl Rank {
         let (program, arguments) = job.options.program.split_first().ok_or("no program")?;
         let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let ranks = job.options.ranks.to_string();
+        let [first, all] = job.place;
+        for (name, value) in job.environment.iter().filter_map(|item| split(item)) {
+            command.env(name, value);
+        }
         command
             .env("RANK", number.to_string())
-            .env("LOCAL_RANK", number.to_string())
-            .env("WORLD_SIZE", &ranks)
-            .env("LOCAL_WORLD_SIZE", &ranks)
-            .env("MASTER_ADDR", "127.0.0.1")
+            .env("LOCAL_RANK", (number - first).to_string())
+            .env("WORLD_SIZE", all.to_string())
+            .env("LOCAL_WORLD_SIZE", job.options.ranks.to_string())
+            .env("MASTER_ADDR", job.address)
             .env("MASTER_PORT", job.port.to_string())
             .env("GINRS_RUN_ID", job.folder);
+        if all > job.options.ranks {
+            // It is part of the name by which ranks ask rank 0 (relay.rs), and of another launcher.
+            command.env_remove("TORCHELASTIC_RUN_ID");
+        }
         if let Some(devices) = job.options.devices {
             command.env("GINRS_CPU_DEVICES", devices.to_string());
         }
@@ -61,9 +76,7 @@ impl Rank {
                 if libc::getppid() as u32 != parent {
                     libc::_exit(1); // ginrs-run died before the line above
                 }
-                let mut none: libc::sigset_t = std::mem::zeroed();
-                libc::sigemptyset(&mut none);
-                libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
+                unblock();
                 files.put_back();
                 Ok(())
             });
@@ -155,6 +168,13 @@ impl Rank {
         let words = if words.is_empty() { "it wrote nothing to stderr".into() } else { format!("last line on stderr: {words}") };
         format!("rank {} (pid {}) {how}; {words}", self.number, self.pid())
     }
+}
+
+/// NAME and VALUE of `NAME=VALUE`.
+fn split(item: &OsStr) -> Option<(&OsStr, &OsStr)> {
+    let bytes = item.as_bytes();
+    let at = bytes.iter().position(|&b| b == b'=').filter(|&at| at > 0)?;
+    Some((OsStr::from_bytes(&bytes[..at]), OsStr::from_bytes(&bytes[at + 1..])))
 }
 
 impl Drop for Rank {

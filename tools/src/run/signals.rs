@@ -40,6 +40,24 @@ impl Signals {
     }
 }
 
+/// In a child between fork and exec: no signal is blocked.
+pub fn unblock() {
+    // SAFETY: a plain C struct that sigemptyset initialises; both calls are async-signal-safe and touch only it.
+    unsafe {
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
+    }
+}
+
+/// A signal for this process itself, which [`Signals::wait`] gives.
+pub fn raise(signal: i32) {
+    // SAFETY: takes numbers only.
+    unsafe {
+        libc::kill(libc::getpid(), signal);
+    }
+}
+
 /// Stops this process as Ctrl-Z would have.
 pub fn stop() {
     // SAFETY: takes a number only.

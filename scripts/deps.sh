@@ -20,6 +20,8 @@ if [ "$check_only" != --check ]; then
   need cmake cmake
   need python3 python3-venv
   need abidw abigail-tools
+  # What carries between machines is loaded when it is needed.
+  ldconfig -p | grep -q 'libfabric\.so\.1 ' || { missing+=(libfabric.so.1); packages+=(libfabric1); }
   python3 -c 'import ensurepip' 2> /dev/null || { missing+=("python3 venv"); packages+=(python3-venv); }
 fi
 

@@ -31,7 +31,7 @@ pub fn transports(device: &dyn Device) -> Vec<(&'static str, std::result::Result
 
 /// What the transports say of a pair of ranks that both have what this one has.
 pub fn verdict_of(device: &dyn Device, same_process: bool, same_machine: bool, reached: bool) -> Verdict {
-    let (has, _) = Facts::probe(device);
+    let (has, _) = Facts::probe(device, !same_machine);
     let rank = |process: bool, machine: bool| Facts { process: [process.into(); 16], machine: machine.into(), has };
     let ranks = [rank(true, true), rank(same_process, same_machine)];
     let row = Reach::row([reached, reached]);
@@ -60,7 +60,7 @@ impl Job {
     pub fn meet(id: &UniqueId, rank: u32, n_ranks: u32, device: Arc<dyn Device>) -> Result<Self> {
         let bootstrap = Bootstrap::join(id, rank, n_ranks)?;
         let team = Team::meet(bootstrap, Origin { rank, n_ranks }, Config::default().with_environment(), device)?;
-        let (has, _) = Facts::probe(&*team.device);
+        let (has, _) = Facts::probe(&*team.device, true);
         let has = team.bootstrap.allgather("transports", &has.to_le_bytes())?;
         let facts = team.peers.iter().zip(has).map(|(peer, has)| Facts {
             process: peer.process,

@@ -97,6 +97,11 @@ impl Bootstrap {
         UniqueId::derived(&auth::derive(self.port.secret(), label))
     }
 
+    /// A secret of the communicator for `whom`: whoever sees it learns nothing of others.
+    pub fn secret_of(&self, whom: &str) -> [u8; 32] {
+        auth::derive(self.port.secret(), &format!("secret of {whom}"))
+    }
+
     /// Err for a rank that will take part in nothing any more: it has left, or its process has ended.
     pub fn present(&self, rank: u32) -> Result<()> {
         match self.port.fate(rank) {

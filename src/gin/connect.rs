@@ -61,7 +61,8 @@ impl Gin {
             let bytes = settings.contexts as usize * settings.signals as usize * 8;
             Ok((team.device.create_shared(bytes)?, settings))
         });
-        let (has, lacks) = Facts::probe(&*team.device);
+        let (has, lacks) =
+            Facts::probe(&*team.device, team.peers.iter().any(|peer| peer.machine != team.peers[team.rank as usize].machine));
         lacks.iter().for_each(|why| info!(INIT, "GIN transport not here: {why}"));
         let said = |(_, of): &(Arc<dyn Physical>, Settings)| Said {
             agreed: [of.contexts, of.signals, of.counters].map(u64::from).to_vec(),
@@ -240,7 +241,15 @@ impl Ends {
             for (route, _) in routes.by_peer.iter_mut().zip(&serves).filter(|(_, serves)| **serves) {
                 *route = routes.transports.len() as u8;
             }
-            let setup = Setup { rank: team.rank, device: &*team.device, serves, senders: &senders, share: offers };
+            let setup = Setup {
+                rank: team.rank,
+                device: &*team.device,
+                serves,
+                senders: &senders,
+                share: offers,
+                secret: team.bootstrap.secret_of("transports"),
+                address: std::net::Ipv4Addr::LOCALHOST.into(),
+            };
             let (transport, words) = factory.prepare(&setup)?;
             connection.say(factory.name(), words);
             routes.transports.push(transport);

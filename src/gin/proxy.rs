@@ -142,9 +142,20 @@ impl Engine {
             moved |= visits.moved;
             idle += visits.idle;
         }
+        self.flush();
         // The search may cost as much as visits that were for nothing, so it never falls behind them.
         self.look_around(idle + if moved { SCAN_BUSY } else { SCAN_IDLE });
         moved
+    }
+
+    /// What this step took goes, where transports gather.
+    fn flush(&mut self) {
+        let carrier = &mut self.carrier;
+        if let Some(error) = carrier.transports.iter_mut().find_map(|transport| transport.flush().err())
+            && !carrier.stopped
+        {
+            carrier.stop(error);
+        }
     }
 
     /// The slow scan: finds queues of kernels that write no hints.

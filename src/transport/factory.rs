@@ -14,6 +14,7 @@ use super::Transport;
 use crate::device::{Device, Kind, Physical};
 use crate::error::Result;
 use std::borrow::Cow;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// The transports, the most preferred first. A new one is a folder and a line here.
@@ -24,6 +25,7 @@ pub static LIST: &[&dyn Factory] = &[
     &super::nvlink::Factory,
     &super::staged::Factory,
     &super::messages::Factory,
+    &super::ofi::Factory,
 ];
 
 /// What is known of two ranks, the same on all ranks.
@@ -54,6 +56,11 @@ pub trait Factory: Sync {
     fn here(&self, _device: &dyn Device) -> std::result::Result<(), Cow<'static, str>> {
         Ok(())
     }
+    /// It carries between machines, and is looked for only where ranks are on several, or GINRS_TRANSPORT names it: its library may
+    /// take long to load.
+    fn far(&self) -> bool {
+        false
+    }
     /// Whether it can carry from one rank of the pair to the other. Depends on nothing but its argument.
     fn can(&self, pair: &Pair) -> Answer;
     /// This rank's end, and words for the peers; called on ranks that send or receive this way. It opens nothing to any peer.
@@ -72,6 +79,10 @@ pub struct Setup<'a> {
     pub senders: &'a dyn Fn(u32) -> Vec<u32>,
     /// For memory that the ranks pass each other.
     pub share: &'a dyn Share,
+    /// Of the communicator, for proofs between ranks; of transports alone.
+    pub secret: [u8; 32],
+    /// Of the interface that peers on other machines reach.
+    pub address: IpAddr,
 }
 
 /// Passes memory of [`Device::create_shared`] between ranks of one machine.

@@ -1,6 +1,6 @@
 //! What moves the bytes. A transport carries operations to some peers; everything that kernels see lies above it.
 //!
-//! A transport is a folder here and a line in [`factory::LIST`]: `loopback`, `shm`, `nvlink`, `staged`, `messages`. `factory` makes
+//! A transport is a folder here and a line in [`factory::LIST`]: `loopback`, `shm`, `nvlink`, `staged`, `messages`, `ofi`. `factory` makes
 //! them, `select` says which one serves whom and why, `words` is what they tell each other first, `work` what they are told.
 //! `contract` holds the tests that each must pass. They share `mapped` (stores into mapped memory), `remote` (memories as messages
 //! name them, checked at both ends), `pipeline` (copies by a device in the background) and `wait`.
@@ -21,6 +21,7 @@ pub mod loopback;
 mod mapped;
 pub mod messages;
 pub mod nvlink;
+pub mod ofi;
 mod pipeline;
 mod remote;
 pub mod select;
@@ -119,6 +120,10 @@ pub trait Transport: Send {
     fn deregister(&mut self, region: u32);
     /// Starts `work`. Bounds have been checked against the regions' sizes; a transport checks again what it touches.
     fn submit(&mut self, work: &Work) -> Result<Submitted>;
+    /// The end of a step: what has been taken and gathers here goes now.
+    fn flush(&mut self) -> Result<()> {
+        Ok(())
+    }
     /// Moves what is under way and appends what ended; true if anything moved.
     fn progress(&mut self, done: &mut Vec<Completion>) -> Result<bool>;
     /// What has landed, where a completion does not say that.

@@ -20,10 +20,14 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// [`Self::has`] of the calling rank, and why it lacks what it lacks.
-    pub fn probe(device: &dyn crate::device::Device) -> (u64, Vec<String>) {
+    /// [`Self::has`] of the calling rank, and why it lacks what it lacks. `far`: some ranks are on other machines.
+    pub fn probe(device: &dyn crate::device::Device, far: bool) -> (u64, Vec<String>) {
         let (mut has, mut lacks) = (0, Vec::new());
+        let asked = asked().ok().flatten();
         for (at, factory) in LIST.iter().enumerate() {
+            if factory.far() && !far && asked != Some(at) {
+                continue;
+            }
             match factory.here(device) {
                 Ok(()) => has |= 1 << at,
                 Err(why) => lacks.push(format!("{}: {why}", factory.name())),
@@ -186,7 +190,8 @@ mod tests {
             ]
         );
         let ranks = [of(1, 7), of(2, 8)];
-        let far = cpu(&ranks).select(0).unwrap_err();
+        assert_eq!(cpu(&ranks).select(0).unwrap(), [named("loopback"), named("ofi")]);
+        let far = World { kind: Kind::Cuda, ..cpu(&ranks) }.select(0).unwrap_err();
         assert!(far.text.contains("rank 0 to rank 1") && far.text.contains("another machine") && far.id == 35, "{far}");
         assert!(far.text.contains("loopback, shm, nvlink, staged, messages"), "every refusal keeps its reason: {far}");
     }

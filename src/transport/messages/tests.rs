@@ -22,7 +22,15 @@ impl Share for Nothing {
 pub fn ranks(serves: Vec<bool>) -> Vec<Box<dyn Transport>> {
     let device = CpuDevice::new(0);
     let all = |_| (0..serves.len() as u32).collect();
-    let setup = |rank| Setup { rank, device: &*device, serves: serves.clone(), senders: &all, share: &Nothing };
+    let setup = |rank| Setup {
+        rank,
+        device: &*device,
+        serves: serves.clone(),
+        senders: &all,
+        share: &Nothing,
+        secret: [0; 32],
+        address: std::net::Ipv4Addr::LOCALHOST.into(),
+    };
     let made = (0..serves.len() as u32).map(|rank| factory::Factory::prepare(&Factory, &setup(rank)).unwrap());
     let (mut ranks, said): (Vec<_>, Vec<_>) = made.unzip();
     let words: Vec<Words> = said

@@ -1,0 +1,61 @@
+//! Where a rank listens, and whom it lets in: each rank that sends to it, once for each stream.
+#![forbid(unsafe_code)]
+
+use super::net::{Net, Passive};
+use super::proof::{Ends, Hello};
+use super::provider::Info;
+use super::{STREAMS, random};
+use crate::error::Result;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// Where a rank listens, and the nonce that is meant for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Address {
+    pub nonce: [u8; 16],
+    /// As libfabric has it.
+    pub at: Vec<u8>,
+}
+
+impl Address {
+    pub fn encode(&self) -> Vec<u8> {
+        [&self.nonce[..], &self.at].concat()
+    }
+
+    /// No address is longer than a sockaddr_storage.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let (nonce, at) = bytes.split_first_chunk()?;
+        (8..=128).contains(&at.len()).then(|| Self { nonce: *nonce, at: at.to_vec() })
+    }
+}
+
+/// The listening endpoint.
+pub(super) struct Door {
+    passive: Passive,
+    nonce: [u8; 16],
+    expected: HashSet<u32>,
+    /// Ranks and streams that are in.
+    admitted: HashSet<(u32, u32)>,
+}
+
+impl Door {
+    pub fn open(net: &Arc<Net>, expected: Vec<u32>) -> Result<(Self, Address)> {
+        let passive = net.listen()?;
+        let address = Address { nonce: random()?, at: passive.address()? };
+        let door = Self { passive, nonce: address.nonce, expected: expected.into_iter().collect(), admitted: HashSet::new() };
+        Ok((door, address))
+    }
+
+    /// Who that is, and its nonce, if it may come in to rank `target`; it may not again.
+    pub fn admits(&mut self, target: u32, secret: &[u8; 32], said: &[u8]) -> Option<(Ends, [u8; 16])> {
+        let hello = Hello::decode(said)?;
+        let Hello { sender, stream, nonce, .. } = hello;
+        let ends = Ends { secret: *secret, target_nonce: self.nonce, sender, target, stream };
+        let may = self.expected.contains(&sender) && stream < STREAMS && hello.proves(&ends);
+        (may && self.admitted.insert((sender, stream))).then_some((ends, nonce))
+    }
+
+    pub fn reject(&self, request: &Info) {
+        self.passive.reject(request);
+    }
+}

@@ -1,0 +1,354 @@
+//! All links of a rank: dials and lets in, hands what comes to the link that it is for, sends what has gathered.
+#![forbid(unsafe_code)]
+
+use super::door::{Address, Door};
+use super::incoming::Incoming;
+use super::memory::Memories;
+use super::net::{Ended, Event, Net};
+use super::outgoing::{Outgoing, State};
+use super::post::{Post, Posted};
+use super::proof::Ends;
+use super::provider::{self, Info};
+use super::wire::{self, LEFT};
+use super::{NAME, RECEIVES, RECEIVES_FEW, STREAMS, WINDOW};
+use crate::error::{Code, Error, Result};
+use crate::transport::Completion;
+use crate::transport::factory::Setup;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::fd::OwnedFd;
+use std::mem::MaybeUninit;
+
+/// One connection; its place in the list is its number, and never another's.
+pub(super) enum Link {
+    To(Box<Outgoing>),
+    From(Incoming),
+    Ended,
+}
+
+/// Puts by libfabric.
+pub struct Ofi {
+    pub(super) rank: u32,
+    pub(super) secret: [u8; 32],
+    /// By rank: its address, if this rank sends to it this way, and its links by stream.
+    pub(super) peers: Vec<Option<(Address, [Option<u32>; STREAMS as usize])>>,
+    // Endpoints go before memory that they use.
+    pub(super) links: Vec<Link>,
+    pub(super) door: Option<Door>,
+    pub(super) memories: Memories,
+    pub(super) post: Post,
+    /// Links with a batch.
+    pub(super) batches: Vec<u32>,
+    /// Links whose sender has not been told all.
+    pub(super) owing: Vec<u32>,
+    pub(super) poll: OwnedFd,
+    /// Pieces so far.
+    pub(super) taken: u64,
+    /// Looks in vain in a row, and all looks.
+    pub(super) idle: u32,
+    pub(super) looks: u32,
+    pub(super) scratch: Vec<Ended>,
+    /// Completions that came while it was armed.
+    pub(super) late: Vec<Completion>,
+    pub(super) stopped: bool,
+}
+
+impl Ofi {
+    pub(super) fn new(setup: &Setup<'_>) -> Result<(Self, Vec<u8>)> {
+        let info = provider::choose(setup.address).map_err(|why| {
+            let fix = "install libfabric1, or see the reasons; GINRS_OFI_PROVIDER names a provider";
+            Error::new(Code::SystemError, 120, format!("no network transport | {NAME} | {why} | fix: {fix}"))
+        })?;
+        let net = Net::open(info)?;
+        let poll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed)?;
+        for descriptor in net.descriptors()? {
+            // 1.17's stay readable once they were: what counts is what has come since `arm`.
+            epoll::add(&poll, descriptor, EventData::new_u64(0), EventFlags::IN | EventFlags::ET).map_err(failed)?;
+        }
+        let (door, address) = Door::open(&net, (setup.senders)(setup.rank))?;
+        let peers = setup.serves.iter().map(|serves| serves.then(|| (Address::default(), [None; _]))).collect();
+        let ofi = Self {
+            rank: setup.rank,
+            secret: setup.secret,
+            peers,
+            links: Vec::new(),
+            door: Some(door),
+            memories: Memories::new(),
+            post: Post::new(net),
+            batches: Vec::new(),
+            owing: Vec::new(),
+            poll,
+            taken: 0,
+            idle: 0,
+            looks: 0,
+            scratch: Vec::new(),
+            late: Vec::new(),
+            stopped: false,
+        };
+        Ok((ofi, address.encode()))
+    }
+
+    fn receives(&self) -> u64 {
+        if self.post.net.traits.receives { RECEIVES } else { RECEIVES_FEW }
+    }
+
+    /// The link for `context` to `peer`, dialled now if there is none.
+    pub(super) fn link(&mut self, peer: u32, context: u32) -> Result<Option<u32>> {
+        let stream = context % STREAMS;
+        let Some(Some((address, links))) = self.peers.get_mut(peer as usize) else { return Ok(None) };
+        if let Some(link) = links[stream as usize] {
+            return Ok(Some(link));
+        }
+        let number = self.links.len() as u32;
+        let ends = Ends { secret: self.secret, target_nonce: address.nonce, sender: self.rank, target: peer, stream };
+        let (hello, nonce) = ends.hello()?;
+        let endpoint = self.post.net.endpoint(None, &address.at, number.into())?;
+        for _ in 0..2 {
+            self.post.expect_word(&endpoint, number)?;
+        }
+        endpoint.connect(&address.at, &hello)?;
+        links[stream as usize] = Some(number);
+        let window = if self.post.net.traits.receives { RECEIVES } else { WINDOW };
+        self.links.push(Link::To(Box::new(Outgoing::new(ends, number, nonce, endpoint, window))));
+        Ok(Some(number))
+    }
+
+    /// What has happened to connections; true if anything has.
+    pub(super) fn events(&mut self) -> Result<bool> {
+        let mut moved = false;
+        while let Some(event) = self.post.net.event()? {
+            moved = true;
+            self.event(event)?;
+        }
+        Ok(moved)
+    }
+
+    fn event(&mut self, event: Event) -> Result<()> {
+        match event {
+            Event::Asks { info, said } => self.admit(&info, &said),
+            Event::Connected { link, said } => {
+                let Some(Link::To(to)) = self.links.get_mut(link as usize) else { return Ok(()) };
+                let answered = to.ends.answered(&to.nonce, &said);
+                match (std::mem::replace(&mut to.state, State::Left), answered) {
+                    (State::Dialing(endpoint), Some(theirs)) => {
+                        to.theirs = theirs;
+                        to.state = State::Open(endpoint);
+                        Ok(())
+                    }
+                    (State::Dialing(endpoint), None) => {
+                        to.state = State::Dialing(endpoint);
+                        to.gone(&mut self.post, "what answers there does not know the communicator's secret".into())
+                    }
+                    (state, _) => {
+                        to.state = state;
+                        Ok(())
+                    }
+                }
+            }
+            Event::Shut { link } => {
+                // What it has said before it went comes first.
+                let mut late = std::mem::take(&mut self.late);
+                let read = loop {
+                    match self.completions(&mut late) {
+                        Ok(true) => {}
+                        Ok(false) => break Ok(()),
+                        Err(error) => break Err(error),
+                    }
+                };
+                self.late = late;
+                read?;
+                self.gone(link as u32, "the connection has been closed".into())
+            }
+            Event::Refused { link, why } => self.gone(link as u32, why),
+        }
+    }
+
+    /// Lets in a sender that proves who it is.
+    fn admit(&mut self, info: &Info, said: &[u8]) -> Result<()> {
+        let Some(door) = &mut self.door else { return Ok(()) };
+        let Some((ends, nonce)) = door.admits(self.rank, &self.secret, said) else {
+            door.reject(info);
+            return Ok(());
+        };
+        let number = self.links.len() as u32;
+        let made = self.post.net.endpoint(Some(info), &[], number.into()).and_then(|endpoint| {
+            for _ in 0..self.receives() {
+                self.post.expect_message(&endpoint, number)?;
+            }
+            endpoint.accept(&ends.answer(&nonce, number))?;
+            Ok(endpoint)
+        });
+        self.links.push(Link::From(Incoming::new(ends.sender, number, made?)));
+        Ok(())
+    }
+
+    /// A connection is no more. That a sender has gone is no error here: whoever watches it says so.
+    fn gone(&mut self, link: u32, why: String) -> Result<()> {
+        match self.links.get_mut(link as usize) {
+            Some(Link::To(to)) => {
+                let lost = to.gone(&mut self.post, why);
+                self.post.forget(link);
+                lost
+            }
+            Some(from @ Link::From(_)) => {
+                *from = Link::Ended;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes what has ended off the queue; true if there was any.
+    pub(super) fn completions(&mut self, done: &mut Vec<Completion>) -> Result<bool> {
+        let mut ended = std::mem::take(&mut self.scratch);
+        let read = self.post.net.completions(|entry| ended.push(entry));
+        let handled = ended.drain(..).try_for_each(|entry| self.ended(entry, done));
+        self.scratch = ended;
+        handled?;
+        Ok(read? > 0)
+    }
+
+    fn ended(&mut self, entry: Ended, done: &mut Vec<Completion>) -> Result<()> {
+        let Some(posted) = Posted::of(entry.cookie) else { return Ok(()) };
+        if let Some(error) = entry.error {
+            let link = match posted {
+                Posted::Theirs => None,
+                Posted::SentMessage(place) | Posted::CameMessage(place) => self.post.messages.link(place),
+                Posted::SentWord(place) | Posted::CameWord(place) => self.post.word_link(place),
+                Posted::Wrote(at) => self.post.writer(at),
+            };
+            let why = self.post.net.explain(error.into());
+            return link.map_or(Ok(()), |link| self.gone(link, why));
+        }
+        match posted {
+            Posted::Theirs => {
+                let data = entry.data.unwrap_or(0);
+                self.landed(wire::link_of(data), |from, _, memories| from.written(memories, data))
+            }
+            Posted::CameMessage(place) => {
+                let link = self.post.messages.link(place).unwrap_or(u32::MAX);
+                self.landed(link, |from, post, memories| {
+                    match entry.data {
+                        Some(data) => from.written(memories, data)?,
+                        None => {
+                            let message = post.messages.bytes(place);
+                            let bytes = entry.bytes.min(message.len());
+                            from.land(memories, &message[..bytes])?;
+                        }
+                    }
+                    post.expect_message_in(&from.endpoint, place)
+                })
+            }
+            Posted::CameWord(place) => {
+                let Some(Link::To(to)) = self.post.word_link(place).and_then(|link| self.links.get_mut(link as usize)) else {
+                    return Ok(());
+                };
+                let word = self.post.word(place);
+                if let State::Open(endpoint) = &to.state {
+                    self.post.expect_word_in(endpoint, place)?;
+                }
+                to.heard(&mut self.post, word)?;
+                if word == LEFT {
+                    // Nobody reads their sources any more.
+                    done.extend(self.post.forget(to.link).into_iter().map(|write| (write.tag, Ok(()))));
+                }
+                Ok(())
+            }
+            Posted::SentMessage(place) => {
+                self.post.messages.give(place);
+                Ok(())
+            }
+            Posted::SentWord(place) => {
+                self.post.word_sent(place);
+                Ok(())
+            }
+            Posted::Wrote(at) => {
+                done.extend(self.post.wrote(at).map(|write| (write.tag, Ok(()))));
+                Ok(())
+            }
+        }
+    }
+
+    /// Something has come over `link`; `land` lands it. It says how much has landed now and then.
+    fn landed(&mut self, link: u32, land: impl FnOnce(&mut Incoming, &mut Post, &Memories) -> Result<()>) -> Result<()> {
+        let half = if self.post.net.traits.receives { RECEIVES } else { WINDOW } / 2;
+        let Some(Link::From(from)) = self.links.get_mut(link as usize) else { return Ok(()) };
+        let owed = from.owed();
+        land(from, &mut self.post, &self.memories)?;
+        if from.owed() >= half {
+            from.tell(&mut self.post);
+        }
+        if owed == 0 {
+            self.owing.push(link);
+        }
+        Ok(())
+    }
+
+    /// Tells all senders what has landed; true if any was told.
+    pub(super) fn tell(&mut self) -> bool {
+        let before = self.owing.len();
+        let Self { links, post, owing, .. } = self;
+        owing.retain(|&link| match &mut links[link as usize] {
+            Link::From(from) => {
+                from.tell(post);
+                from.owed() > 0
+            }
+            _ => false,
+        });
+        owing.len() < before
+    }
+
+    /// Sends what has gathered; true if any went.
+    pub(super) fn send(&mut self) -> Result<bool> {
+        if self.batches.is_empty() {
+            return Ok(false);
+        }
+        let before = self.batches.len();
+        let Self { links, post, batches, .. } = self;
+        let mut error = None;
+        batches.retain(|&link| match &mut links[link as usize] {
+            Link::To(to) if error.is_none() => match to.flush(post) {
+                Ok(flushed) => !flushed && to.has_batch(),
+                Err(why) => {
+                    error = Some(why);
+                    false
+                }
+            },
+            _ => false,
+        });
+        error.map_or(Ok(self.batches.len() < before), Err)
+    }
+
+    /// Forgets what has woken the sleeper; what came before that has to be looked for behind it.
+    pub(super) fn forget_wakeups(&self) {
+        let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        let mut woken = [const { MaybeUninit::uninit() }; 2];
+        let _ = epoll::wait(&self.poll, &mut woken[..], Some(&now));
+    }
+
+    /// Tells the senders why nothing more is landed.
+    pub(super) fn end(&mut self, word: u64) {
+        let Self { links, post, .. } = self;
+        for link in links {
+            if let Link::From(from) = link {
+                from.end(post, word);
+            }
+        }
+    }
+
+    /// Nothing comes or goes from here on, and no memory is open to peers.
+    pub(super) fn stop(&mut self) {
+        self.stopped = true;
+        self.door = None;
+        self.links.clear();
+        self.batches.clear();
+        self.owing.clear();
+        self.late.clear();
+        self.memories.clear();
+    }
+}
+
+#[cold]
+fn failed(error: rustix::io::Errno) -> Error {
+    let text = format!("the network cannot wake anybody | {NAME}, epoll | {error} | fix: raise `ulimit -n`");
+    Error::new(Code::SystemError, 121, text)
+}

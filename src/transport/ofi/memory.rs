@@ -1,0 +1,136 @@
+//! Windows as the network knows them: this rank's, which peers may write by a key that nobody can guess, and where those of the
+//! peers are.
+
+use super::net::{Memory, Net, Range};
+use super::sys::{FI_REMOTE_WRITE, FI_WRITE};
+use super::{NAME, random_key};
+use crate::bail;
+use crate::device::Physical;
+use crate::error::Result;
+use crate::transport::remote::Remote;
+use crate::transport::{Part, Region, SIGNALS, Source, Work};
+use std::sync::Arc;
+
+/// What messages and writes call a peer's part of a window, and what its offsets count from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Place {
+    /// For messages.
+    pub name: u64,
+    /// For the provider.
+    pub key: u64,
+    pub base: u64,
+}
+
+impl Place {
+    const BYTES: usize = 24;
+
+    fn encode(&self) -> Vec<u8> {
+        [self.name, self.key, self.base].into_iter().flat_map(u64::to_le_bytes).collect()
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let words: &[u8; Self::BYTES] = bytes.try_into().ok()?;
+        let word = |i: usize| u64::from_le_bytes(std::array::from_fn(|byte| words[8 * i + byte]));
+        Some(Self { name: word(0), key: word(1), base: word(2) })
+    }
+}
+
+struct Own {
+    memory: Memory,
+    place: Place,
+    bytes: u64,
+    _keep: Arc<dyn Physical>,
+}
+
+/// By [`Region::id`].
+pub(super) struct Memories {
+    own: Vec<Option<Own>>,
+    /// And by rank.
+    places: Vec<Vec<Place>>,
+    /// Their bounds.
+    pub bounds: Remote,
+}
+
+impl Memories {
+    pub fn new() -> Self {
+        Self { own: Vec::new(), places: Vec::new(), bounds: Remote::new(NAME) }
+    }
+
+    /// Opens `part` to writes of peers: exactly that. What they are to be told.
+    pub fn prepare(&mut self, net: &Arc<Net>, part: &Part<'_>) -> Result<Vec<u8>> {
+        if part.id == SIGNALS {
+            // Words of the target's proxy alone: no write goes there.
+            return Ok(Vec::new());
+        }
+        let inside = part.start.checked_add(part.bytes).is_some_and(|end| end <= part.memory.bytes() as u64);
+        let Some(host) = part.memory.host().filter(|_| inside && part.bytes > 0) else {
+            bail!(
+                InternalError,
+                37,
+                "memory has no host address | {NAME}, {:#x} bytes at {:#x} | fix: report this",
+                part.bytes,
+                part.start
+            );
+        };
+        // SAFETY: checked to lie in the allocation, which is mapped as long as it lives, and is kept beside the registration.
+        let memory = unsafe {
+            let at = host.as_ptr().add(part.start as usize);
+            net.register(at, part.bytes as usize, FI_WRITE | FI_REMOTE_WRITE, random_key()?)?
+        };
+        let base = if net.traits.addresses { memory.base().expose_provenance() as u64 } else { 0 };
+        let place = Place { name: random_key()?, key: memory.key(), base };
+        let id = part.id as usize;
+        if self.own.len() <= id {
+            self.own.resize_with(id + 1, || None);
+        }
+        self.own[id] = Some(Own { memory, place, bytes: part.bytes, _keep: part.memory.clone() });
+        Ok(place.encode())
+    }
+
+    pub fn register(&mut self, region: &Region, ranks: usize) -> Result<()> {
+        let id = region.id as usize;
+        // A rank of which no pair goes this way says nothing, and is not asked for anything.
+        let places: Vec<Place> = (0..ranks).map(|rank| Place::decode(region.words(rank, NAME)).unwrap_or_default()).collect();
+        let own = self.own.get(id).and_then(Option::as_ref).map(|own| own.place.name);
+        let Some(name) = own.or((region.id == SIGNALS).then_some(0)) else {
+            bail!(InternalError, 37, "memory was not prepared | memory {}, {NAME} | fix: report this", region.name);
+        };
+        self.bounds.register(region, name)?;
+        if self.places.len() <= id {
+            self.places.resize(id + 1, Vec::new());
+        }
+        self.places[id] = places;
+        Ok(())
+    }
+
+    /// Withdraws its keys, before its memory can go.
+    pub fn deregister(&mut self, region: u32) {
+        self.bounds.deregister(region);
+        if let Some(own) = self.own.get_mut(region as usize) {
+            *own = None;
+        }
+        if let Some(places) = self.places.get_mut(region as usize) {
+            places.clear();
+        }
+    }
+
+    /// Withdraws all keys.
+    pub fn clear(&mut self) {
+        (0..self.own.len() as u32).for_each(|region| self.deregister(region));
+    }
+
+    /// Rank `peer`'s part.
+    pub fn place(&self, region: u32, peer: u32) -> Place {
+        self.places.get(region as usize).and_then(|places| places.get(peer as usize)).copied().unwrap_or_default()
+    }
+
+    /// Where `work`'s payload lies, for a call: None if it is in no window, or in none that was prepared.
+    pub fn source(&self, work: &Work) -> Option<Range> {
+        let Source::Region { region, offset } = work.source else { return None };
+        let own = self.own.get(region as usize)?.as_ref()?;
+        let inside = offset.checked_add(work.bytes)? <= own.bytes;
+        // SAFETY: inside the registered memory, as just checked.
+        let at = inside.then(|| unsafe { own.memory.base().add(offset as usize) })?;
+        Some(Range { at, bytes: work.bytes as usize, descriptor: own.memory.descriptor() })
+    }
+}

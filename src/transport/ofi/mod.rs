@@ -1,0 +1,265 @@
+//! Peers on other machines, by libfabric: TCP, and RDMA cards with the same code.
+//!
+//! A *link* is one connection, from a rank to a peer for one *stream*: contexts share four of them. It is dialled when something is to
+//! be sent (`door` lets it in, `proof` is how both ends know each other). Small puts of one step of the proxy gather in a message,
+//! which the target checks and lands (`outgoing`, `wire`, `incoming`); large ones are writes into the target's registered window,
+//! checked by the provider against its key and bounds (`memory`), with data that raise the signal. What goes over a link stays in
+//! order, and every message and write is numbered, so that one number says what has landed: the target tells it when a good part of
+//! the sender's window is used, or when nothing else is to do.
+//!
+//! | file | what |
+//! |---|---|
+//! | `sys`, `library` | libfabric's types and its exported functions |
+//! | `provider`, `net` | which provider carries; its objects with Rust's types |
+//! | `hub` | all links of a rank: what comes is handed to the one that it is for |
+//! | `buffers`, `post` | memory of messages; what is posted and not yet done |
+//!
+//! Traps: completions say that a source is reusable and nothing more (FI_DELIVERY_COMPLETE has been claimed falsely); a write may land
+//! before an earlier message has been looked at, so one to the same place waits; keys go before memory does.
+
+use super::factory::{self, Answer, Pair, Setup, Share};
+use super::mapped::Payload;
+use super::remote::Header;
+use super::wait::{self, Step, wait};
+use super::{Capabilities, Completion, Landing, Part, Region, Submitted, Transport, Words, Work};
+use crate::bail;
+use crate::device::{Device, Kind};
+use crate::error::Result;
+use door::Address;
+use hub::Link;
+pub use hub::Ofi;
+use rustix::fd::{AsFd, BorrowedFd};
+use std::borrow::Cow;
+use std::time::Duration;
+use wire::{ABORTED, LEFT, SMALL};
+
+mod buffers;
+mod door;
+mod hub;
+mod incoming;
+mod library;
+mod memory;
+mod net;
+mod outgoing;
+mod post;
+mod proof;
+mod provider;
+pub mod sys;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+const NAME: &str = "ofi";
+/// Most bytes of a write.
+const PIECE: u64 = 1 << 20;
+/// Links to a peer: contexts beyond share them.
+const STREAMS: u32 = 4;
+/// Messages and writes under way on a link.
+const WINDOW: u64 = 64;
+/// The same, and receives posted for it, where writes take receives.
+const RECEIVES: u64 = 16;
+/// Receives posted where the sender waits by itself until there is one.
+const RECEIVES_FEW: u64 = 4;
+/// Looks in vain after which senders are told what has landed.
+const IDLE: u32 = 8;
+/// So many looks at completions for one at events of connections.
+const EVENTS_EVERY: u32 = 16;
+/// How long a rank that leaves waits until its senders have heard of it.
+const FAREWELL: Duration = Duration::from_millis(50);
+
+/// Its line in the list.
+pub struct Factory;
+
+impl factory::Factory for Factory {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn far(&self) -> bool {
+        true
+    }
+
+    fn here(&self, _device: &dyn Device) -> std::result::Result<(), Cow<'static, str>> {
+        match library::library() {
+            Ok(_) => Ok(()),
+            Err(why) => Err(why.clone().into()),
+        }
+    }
+
+    fn can(&self, pair: &Pair) -> Answer {
+        match pair.kind {
+            Kind::Cuda => Err("GPU memory is not carried between machines in this version".into()),
+            Kind::Cpu if pair.same_machine => Ok("by libfabric"),
+            Kind::Cpu => Ok("another machine"),
+        }
+    }
+
+    fn prepare(&self, setup: &Setup<'_>) -> Result<(Box<dyn Transport>, Vec<u8>)> {
+        let (ofi, words) = Ofi::new(setup)?;
+        Ok((Box::new(ofi), words))
+    }
+}
+
+/// `N` bytes that nobody can guess.
+fn random<const N: usize>() -> Result<[u8; N]> {
+    let mut bytes = [0; N];
+    match getrandom::fill(&mut bytes) {
+        Ok(()) => Ok(bytes),
+        Err(error) => bail!(SystemError, 7, "no random bytes | {NAME} | {error} | fix: look at /dev/urandom"),
+    }
+}
+
+fn random_key() -> Result<u64> {
+    Ok(u64::from_le_bytes(random()?))
+}
+
+impl Ofi {
+    /// Until what was sent has landed; lands meanwhile what others send, who may wait for the same.
+    fn land(&mut self, patience: Duration) -> Result<()> {
+        let mut done = Vec::new();
+        let landed = wait(patience, || match self.landing().left() {
+            0 => Ok(Step::Idle),
+            _ => Ok(Step::of(self.progress(&mut done)?)),
+        });
+        let left = self.links.iter().filter_map(|link| match link {
+            Link::To(to) => Some((to.peer, to.unlanded())),
+            _ => None,
+        });
+        if landed? { Ok(()) } else { Err(wait::not_landed(NAME, left)) }
+    }
+}
+
+impl Transport for Ofi {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { inline: SMALL, align: 8, polled: true, lands: true, ..Capabilities::of(NAME, PIECE) }
+    }
+
+    fn connect(&mut self, _: &dyn Device, _: &dyn Share, peers: &[Words]) -> Result<()> {
+        for (rank, peer) in self.peers.iter_mut().enumerate() {
+            let Some((address, _)) = peer else { continue };
+            *address = match peers.get(rank).and_then(|words| Address::decode(words.of(NAME))) {
+                Some(address) => address,
+                None => bail!(
+                    RemoteError,
+                    53,
+                    "a peer says nothing of where it listens | {NAME}, rank {rank} | fix: load the same libginrs on every rank"
+                ),
+            };
+        }
+        Ok(())
+    }
+
+    fn prepare(&mut self, part: &Part<'_>) -> Result<Vec<u8>> {
+        self.memories.prepare(&self.post.net, part)
+    }
+
+    fn register(&mut self, region: &Region) -> Result<()> {
+        self.memories.register(region, self.peers.len())
+    }
+
+    fn deregister(&mut self, region: u32) {
+        self.memories.deregister(region);
+    }
+
+    fn submit(&mut self, work: &Work) -> Result<Submitted> {
+        if self.stopped {
+            return Ok(Submitted::Full);
+        }
+        let payload = self.memories.bounds.outgoing(work, PIECE)?;
+        let Some(link) = self.link(work.peer, work.context)? else { return self.memories.bounds.refuse(work, "peer") };
+        let Link::To(to) = &mut self.links[link as usize] else { return Ok(Submitted::Full) };
+        let place = self.memories.place(work.target.0, work.peer);
+        let submitted = match payload {
+            Payload::Memory(_) if work.bytes > SMALL => to.write(&mut self.post, &self.memories, work, place, self.taken)?,
+            _ => {
+                let value = if let Payload::Value(value) = payload { Some(value.to_le()) } else { None };
+                let header = Header { bytes: work.bytes, value, target: (place.name, work.target.1), signal: work.signal };
+                to.pack(&mut self.post, &header, work, self.taken, |into| {
+                    if let Payload::Memory(from) = payload {
+                        // SAFETY: the source was just checked to lie in a region of host memory, which stays mapped until it is
+                        // deregistered; the target is a buffer of ours. Kernels that write the source now break the API's contract.
+                        unsafe { std::ptr::copy(from, into.as_mut_ptr(), into.len()) };
+                    }
+                })?
+            }
+        };
+        if to.has_batch() && !self.batches.contains(&link) {
+            self.batches.push(link);
+        }
+        self.taken += u64::from(submitted != Submitted::Full);
+        Ok(submitted)
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.send().map(drop)
+    }
+
+    fn progress(&mut self, done: &mut Vec<Completion>) -> Result<bool> {
+        if self.stopped {
+            return Ok(false);
+        }
+        let mut moved = self.send()? || !self.late.is_empty();
+        done.append(&mut self.late);
+        moved |= self.completions(done)?;
+        self.looks = self.looks.wrapping_add(1);
+        if self.looks.is_multiple_of(EVENTS_EVERY) {
+            moved |= self.events()?;
+        }
+        self.idle = if moved { 0 } else { self.idle.saturating_add(1) };
+        if self.idle >= IDLE {
+            self.tell();
+        }
+        Ok(moved)
+    }
+
+    fn landing(&self) -> Landing {
+        let oldest = self.links.iter().filter_map(|link| match link {
+            Link::To(to) => to.oldest(),
+            _ => None,
+        });
+        Landing { taken: self.taken, landed: oldest.min().unwrap_or(self.taken) }
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.poll.as_fd())
+    }
+
+    fn arm(&mut self) -> Result<bool> {
+        if self.stopped {
+            return Ok(true);
+        }
+        self.tell();
+        let waits = |link: &u32| matches!(&self.links[*link as usize], Link::To(to) if to.waits_for_peer());
+        if !self.batches.iter().all(waits) || !self.owing.is_empty() {
+            return Ok(false);
+        }
+        self.forget_wakeups();
+        let armed = self.post.net.arm();
+        let mut late = std::mem::take(&mut self.late);
+        let moved = self.completions(&mut late);
+        self.late = late;
+        Ok(armed && !moved? && !self.events()?)
+    }
+
+    fn close(&mut self, patience: Duration) -> Result<()> {
+        let left = self.land(patience);
+        if self.stopped {
+            return left;
+        }
+        self.tell();
+        self.end(LEFT);
+        // A connection that is closed with something unread loses what was said last: the senders close first.
+        let senders = |links: &[Link]| links.iter().any(|link| matches!(link, Link::From(_)));
+        let _ = wait(FAREWELL, || match senders(&self.links) {
+            false => Ok(Step::Idle),
+            true => Ok(Step::of(self.progress(&mut Vec::new())?)),
+        });
+        self.stop();
+        left
+    }
+
+    fn abort(&mut self) {
+        self.end(ABORTED);
+        self.stop();
+    }
+}

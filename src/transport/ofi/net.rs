@@ -1,0 +1,435 @@
+//! libfabric's objects, each closed once, and their calls with Rust's types. One thread at a time calls all of one [`Net`], which
+//! is what FI_THREAD_DOMAIN asks for.
+
+use super::provider::{Info, Traits, cookie};
+use super::sys::*;
+use crate::error::{Code, Error, Result};
+use std::ffi::{c_int, c_void};
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, RawFd};
+use std::sync::Arc;
+
+/// Most bytes of data that come with a connection; verbs has the least.
+pub(super) const SAID: usize = 48;
+/// Completions read at once.
+const BATCH: usize = 32;
+
+/// A provider's domain with one queue of completions and one of events.
+pub(super) struct Net {
+    pub traits: Traits,
+    info: Info,
+    fabric: *mut fid_fabric,
+    domain: *mut fid_domain,
+    cq: *mut fid_cq,
+    eq: *mut fid_eq,
+}
+
+// SAFETY: the objects belong to no thread; that only one calls them at a time is the transport's rule.
+unsafe impl Send for Net {}
+// SAFETY: the same.
+unsafe impl Sync for Net {}
+
+/// Something that was posted has ended, or a peer has written.
+pub(super) struct Ended {
+    /// The number that it was posted with; 0 for a peer's write that took no receive.
+    pub cookie: u64,
+    pub bytes: usize,
+    /// Of a peer's write.
+    pub data: Option<u64>,
+    /// None: well.
+    pub error: Option<c_int>,
+}
+
+/// Something has happened to a connection.
+pub(super) enum Event {
+    /// Somebody asks for one.
+    Asks {
+        info: Info,
+        said: Vec<u8>,
+    },
+    Connected {
+        link: u64,
+        said: Vec<u8>,
+    },
+    /// The other end has gone.
+    Shut {
+        link: u64,
+    },
+    /// It never came to be.
+    Refused {
+        link: u64,
+        why: String,
+    },
+}
+
+impl Net {
+    pub fn open(info: Info) -> Result<Arc<Self>> {
+        let traits = info.traits();
+        let mut net = Self {
+            traits,
+            fabric: std::ptr::null_mut(),
+            domain: std::ptr::null_mut(),
+            cq: std::ptr::null_mut(),
+            eq: std::ptr::null_mut(),
+            info,
+        };
+        // SAFETY: each object is made from the one before it, checked; drop closes those that there are.
+        unsafe {
+            let attr = (*net.info.raw()).fabric_attr;
+            let result = (net.info.library().fi_fabric)(attr, &mut net.fabric, std::ptr::null_mut());
+            net.check("fi_fabric", result)?;
+            let fabric = &*(*net.fabric).ops;
+            let mut events = fi_eq_attr { size: 256, wait_obj: FI_WAIT_FD, ..std::mem::zeroed() };
+            let result = (fabric.eq_open)(net.fabric, &mut events, &mut net.eq, std::ptr::null_mut());
+            net.check("fi_eq_open", result)?;
+            let result = (fabric.domain)(net.fabric, net.info.raw(), &mut net.domain, std::ptr::null_mut());
+            net.check("fi_domain", result)?;
+            let mut queue = fi_cq_attr { size: 4096, format: FI_CQ_FORMAT_DATA, wait_obj: FI_WAIT_FD, ..std::mem::zeroed() };
+            let open = (*(*net.domain).ops).cq_open;
+            let result = open(net.domain, &mut queue, &mut net.cq, std::ptr::null_mut());
+            net.check("fi_cq_open", result)?;
+        }
+        Ok(Arc::new(net))
+    }
+
+    fn check(&self, call: &str, result: c_int) -> Result<()> {
+        if result == 0 { Ok(()) } else { Err(self.failed(call, result as isize)) }
+    }
+
+    #[cold]
+    pub fn failed(&self, call: &str, result: isize) -> Error {
+        let text = format!(
+            "libfabric fails | provider {} on {}, {call} | {} | fix: see the reason; `ulimit -n` and `ulimit -l` are the usual ones; \
+             GINRS_OFI_PROVIDER takes another provider",
+            self.traits.name,
+            self.traits.device,
+            self.explain(result as i64)
+        );
+        Error::new(Code::SystemError, 121, text)
+    }
+
+    pub fn explain(&self, error: i64) -> String {
+        self.info.library().explain(error)
+    }
+
+    /// Readable when there may be something to do, after [`Self::arm`] said so.
+    pub fn descriptors(&self) -> Result<[BorrowedFd<'_>; 2]> {
+        let fd = |what: &str, fid: *mut fid| {
+            let mut fd: RawFd = -1;
+            // SAFETY: a live object that was opened with a descriptor to wait on.
+            let result = unsafe { ((*(*fid).ops).control)(fid, FI_GETWAIT, (&raw mut fd).cast()) };
+            self.check(what, result)?;
+            // SAFETY: it is open as long as the object, which goes with self.
+            Ok(unsafe { BorrowedFd::borrow_raw(fd) })
+        };
+        // SAFETY: both are live; the first field of each is its fid.
+        let (cq, eq) = unsafe { (&raw mut (*self.cq).fid, &raw mut (*self.eq).fid) };
+        Ok([fd("completions' descriptor", cq)?, fd("events' descriptor", eq)?])
+    }
+
+    /// True if it may be slept on the descriptors.
+    pub fn arm(&self) -> bool {
+        // SAFETY: live objects; the call keeps none of the pointers.
+        unsafe {
+            let mut objects = [&raw mut (*self.cq).fid, &raw mut (*self.eq).fid];
+            ((*(*self.fabric).ops).trywait)(self.fabric, objects.as_mut_ptr(), objects.len() as c_int) == 0
+        }
+    }
+
+    /// What has ended, handed to `each`; how many.
+    pub fn completions(&self, mut each: impl FnMut(Ended)) -> Result<usize> {
+        let mut entries = [const { MaybeUninit::<fi_cq_data_entry>::uninit() }; BATCH];
+        // SAFETY: room for so many entries of the format that the queue was opened with.
+        let count = unsafe { ((*(*self.cq).ops).read)(self.cq, entries.as_mut_ptr().cast(), entries.len()) };
+        if count == -EAGAIN || count == 0 {
+            return Ok(0);
+        }
+        if count == -EAVAIL {
+            // SAFETY: all of it may be zero; the call fills it in.
+            let mut entry: fi_cq_err_entry = unsafe { std::mem::zeroed() };
+            // SAFETY: room for an entry of this and later versions.
+            let read = unsafe { ((*(*self.cq).ops).readerr)(self.cq, &mut entry, 0) };
+            if read == -EAGAIN {
+                return Ok(0);
+            }
+            if read < 0 {
+                return Err(self.failed("fi_cq_readerr", read));
+            }
+            each(Ended { cookie: entry.op_context.addr() as u64, bytes: 0, data: None, error: Some(entry.err) });
+            return Ok(1);
+        }
+        if count < 0 {
+            return Err(self.failed("fi_cq_read", count));
+        }
+        for entry in &entries[..count as usize] {
+            // SAFETY: the call has filled in so many.
+            let entry = unsafe { entry.assume_init() };
+            let data = (entry.flags & FI_REMOTE_CQ_DATA != 0).then_some(entry.data);
+            each(Ended { cookie: entry.op_context.addr() as u64, bytes: entry.len, data, error: None });
+        }
+        Ok(count as usize)
+    }
+
+    /// The next event of a connection.
+    pub fn event(&self) -> Result<Option<Event>> {
+        #[repr(C)]
+        struct Room {
+            entry: fi_eq_cm_entry,
+            said: [u8; 4 * SAID],
+        }
+        // SAFETY: all of it may be zero; the call fills in what there is.
+        let (mut kind, mut room): (u32, Room) = unsafe { (0, std::mem::zeroed()) };
+        // SAFETY: the room is as large as it says.
+        let read = unsafe { ((*(*self.eq).ops).read)(self.eq, &mut kind, (&raw mut room).cast(), size_of::<Room>(), 0) };
+        if read == -EAGAIN {
+            return Ok(None);
+        }
+        if read == -EAVAIL {
+            return self.refusal();
+        }
+        if read < 0 {
+            return Err(self.failed("fi_eq_read", read));
+        }
+        let bytes = (read as usize).saturating_sub(size_of::<fi_eq_cm_entry>()).min(room.said.len());
+        let said = room.said[..bytes].to_vec();
+        // SAFETY: of these events, which come of our objects while they live, the entry has the object.
+        let link = || unsafe { (*room.entry.fid).context.addr() as u64 };
+        Ok(match kind {
+            // SAFETY: the request's info is ours.
+            FI_CONNREQ => Some(Event::Asks { info: unsafe { Info::own(room.entry.info, self.info.library()) }, said }),
+            FI_CONNECTED => Some(Event::Connected { link: link(), said }),
+            FI_SHUTDOWN => Some(Event::Shut { link: link() }),
+            _ => None,
+        })
+    }
+
+    fn refusal(&self) -> Result<Option<Event>> {
+        // SAFETY: all of it may be zero; the call fills it in.
+        let mut entry: fi_eq_err_entry = unsafe { std::mem::zeroed() };
+        // SAFETY: live queue, room for an entry.
+        let read = unsafe { ((*(*self.eq).ops).readerr)(self.eq, &mut entry, 0) };
+        if read < 0 || entry.fid.is_null() {
+            return Ok(None);
+        }
+        // SAFETY: an error of one of our objects, which live as long as their events can come.
+        let link = unsafe { (*entry.fid).context.addr() as u64 };
+        Ok(Some(Event::Refused { link, why: self.explain(entry.err.into()) }))
+    }
+
+    /// An endpoint whose events bear `link`: to be connected to `address`, or out of somebody's request.
+    pub fn endpoint(self: &Arc<Self>, request: Option<&Info>, address: &[u8], link: u64) -> Result<Endpoint> {
+        let to;
+        let info = match request {
+            Some(request) => request,
+            None => {
+                to = self.info.to(address).ok_or_else(|| self.failed("fi_dupinfo", -(libc::ENOMEM as isize)))?;
+                &to
+            }
+        };
+        let mut ep = std::ptr::null_mut();
+        // SAFETY: a live domain and info; the endpoint is bound to live queues and owned from here.
+        unsafe {
+            let open = (*(*self.domain).ops).endpoint;
+            self.check("fi_endpoint", open(self.domain, info.raw(), &mut ep, cookie(link)))?;
+            let endpoint = Endpoint { net: self.clone(), ep };
+            let (fid, ops) = (&raw mut (*ep).fid, &*(*ep).fid.ops);
+            self.check("fi_ep_bind", (ops.bind)(fid, &raw mut (*self.eq).fid, 0))?;
+            self.check("fi_ep_bind", (ops.bind)(fid, &raw mut (*self.cq).fid, FI_TRANSMIT | FI_RECV))?;
+            self.check("fi_enable", (ops.control)(fid, FI_ENABLE, std::ptr::null_mut()))?;
+            Ok(endpoint)
+        }
+    }
+
+    /// Registers memory: for peers' writes under about `key`, or for what is sent from here.
+    ///
+    /// # Safety
+    /// `bytes` from `at` stay mapped until the registration is dropped.
+    pub unsafe fn register(self: &Arc<Self>, at: *mut u8, bytes: usize, access: u64, key: u64) -> Result<Memory> {
+        let mut mr = std::ptr::null_mut();
+        // SAFETY: a live domain; the memory is the caller's care.
+        let result = unsafe {
+            let reg = (*(*self.domain).mr).reg;
+            reg(&raw mut (*self.domain).fid, at.cast(), bytes, access, 0, key, 0, &mut mr, std::ptr::null_mut())
+        };
+        self.check("fi_mr_reg", result)?;
+        Ok(Memory { _net: self.clone(), mr, at })
+    }
+
+    /// Listens on the interface of the domain.
+    pub fn listen(self: &Arc<Self>) -> Result<Passive> {
+        let mut pep = std::ptr::null_mut();
+        // SAFETY: live objects; the endpoint is owned from here.
+        unsafe {
+            let open = (*(*self.fabric).ops).passive_ep;
+            self.check("fi_passive_ep", open(self.fabric, self.info.raw(), &mut pep, std::ptr::null_mut()))?;
+            let passive = Passive { net: self.clone(), pep };
+            let fid = &raw mut (*pep).fid;
+            self.check("fi_pep_bind", ((*(*fid).ops).bind)(fid, &raw mut (*self.eq).fid, 0))?;
+            self.check("fi_listen", ((*(*pep).cm).listen)(pep))?;
+            Ok(passive)
+        }
+    }
+}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        // What stands on it holds a reference, so nothing does any more.
+        for fid in [self.cq.cast::<fid>(), self.domain.cast(), self.eq.cast(), self.fabric.cast()] {
+            close(fid);
+        }
+    }
+}
+
+fn close(fid: *mut fid) {
+    if !fid.is_null() {
+        // SAFETY: each object begins with its fid, and its owner closes it once.
+        unsafe { ((*(*fid).ops).close)(fid) };
+    }
+}
+
+/// A listening endpoint.
+pub(super) struct Passive {
+    net: Arc<Net>,
+    pep: *mut fid_pep,
+}
+
+// SAFETY: see `Net`.
+unsafe impl Send for Passive {}
+
+impl Passive {
+    /// Where it listens, for [`Net::endpoint`].
+    pub fn address(&self) -> Result<Vec<u8>> {
+        let mut address = [0u8; 128];
+        let mut bytes = address.len();
+        // SAFETY: a live endpoint; room as it says.
+        let result = unsafe { ((*(*self.pep).cm).getname)(&raw mut (*self.pep).fid, address.as_mut_ptr().cast(), &mut bytes) };
+        self.net.check("fi_getname", result)?;
+        Ok(address[..bytes.min(address.len())].to_vec())
+    }
+
+    /// Sends a stranger away.
+    pub fn reject(&self, request: &Info) {
+        // SAFETY: a live endpoint and a request that came to it. What becomes of the stranger is all the same.
+        unsafe { ((*(*self.pep).cm).reject)(self.pep, (*request.raw()).handle, std::ptr::null(), 0) };
+    }
+}
+
+impl Drop for Passive {
+    fn drop(&mut self) {
+        close(self.pep.cast());
+    }
+}
+
+/// Registered memory.
+pub(super) struct Memory {
+    _net: Arc<Net>,
+    mr: *mut fid_mr,
+    at: *mut u8,
+}
+
+// SAFETY: see `Net`.
+unsafe impl Send for Memory {}
+
+impl Memory {
+    pub fn key(&self) -> u64 {
+        // SAFETY: live.
+        unsafe { (*self.mr).key }
+    }
+
+    /// Its first byte.
+    pub fn base(&self) -> *mut u8 {
+        self.at
+    }
+
+    /// For calls that send from it.
+    pub fn descriptor(&self) -> *mut c_void {
+        // SAFETY: live.
+        unsafe { (*self.mr).mem_desc }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        close(self.mr.cast());
+    }
+}
+
+/// One end of a connection.
+pub(super) struct Endpoint {
+    net: Arc<Net>,
+    ep: *mut fid_ep,
+}
+
+// SAFETY: see `Net`.
+unsafe impl Send for Endpoint {}
+
+/// A range of memory that a call sends from or receives into, with the descriptor of its registration.
+#[derive(Clone, Copy)]
+pub(super) struct Range {
+    pub at: *mut u8,
+    pub bytes: usize,
+    pub descriptor: *mut c_void,
+}
+
+impl Endpoint {
+    pub fn connect(&self, address: &[u8], said: &[u8]) -> Result<()> {
+        // SAFETY: live; the call keeps neither.
+        let result = unsafe { ((*(*self.ep).cm).connect)(self.ep, address.as_ptr().cast(), said.as_ptr().cast(), said.len()) };
+        self.net.check("fi_connect", result)
+    }
+
+    pub fn accept(&self, said: &[u8]) -> Result<()> {
+        // SAFETY: live; the call keeps nothing.
+        let result = unsafe { ((*(*self.ep).cm).accept)(self.ep, said.as_ptr().cast(), said.len()) };
+        self.net.check("fi_accept", result)
+    }
+
+    /// Takes a message into `into`, some time.
+    ///
+    /// # Safety
+    /// The range stays as it is until that has ended or the endpoint is dropped.
+    pub unsafe fn receive(&self, into: Range, number: u64) -> Result<bool> {
+        // SAFETY: the caller's.
+        let posted =
+            unsafe { ((*(*self.ep).msg).recv)(self.ep, into.at.cast(), into.bytes, into.descriptor, u64::MAX, cookie(number)) };
+        self.posted("fi_recv", posted)
+    }
+
+    /// Sends `from`. False: the queue is full.
+    ///
+    /// # Safety
+    /// As [`Self::receive`].
+    pub unsafe fn send(&self, from: Range, number: u64) -> Result<bool> {
+        // SAFETY: the caller's.
+        let posted =
+            unsafe { ((*(*self.ep).msg).send)(self.ep, from.at.cast(), from.bytes, from.descriptor, u64::MAX, cookie(number)) };
+        self.posted("fi_send", posted)
+    }
+
+    /// Writes `from` to `to` of the peer's memory `key`, which is told `data`. False: the queue is full.
+    ///
+    /// # Safety
+    /// As [`Self::receive`].
+    pub unsafe fn write(&self, from: Range, data: u64, (key, to): (u64, u64), number: u64) -> Result<bool> {
+        // SAFETY: the caller's.
+        let posted = unsafe {
+            let write = (*(*self.ep).rma).writedata;
+            write(self.ep, from.at.cast(), from.bytes, from.descriptor, data, u64::MAX, to, key, cookie(number))
+        };
+        self.posted("fi_writedata", posted)
+    }
+
+    fn posted(&self, call: &str, result: isize) -> Result<bool> {
+        match result {
+            0 => Ok(true),
+            result if result == -EAGAIN => Ok(false),
+            result => Err(self.net.failed(call, result)),
+        }
+    }
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        close(self.ep.cast());
+    }
+}

@@ -1,0 +1,161 @@
+//! What all links share: the domain, the buffers, and numbers for what is posted.
+
+use super::buffers::Buffers;
+use super::net::{Endpoint, Net, Range};
+use super::wire::{MESSAGE, NUMBER};
+use crate::error::Result;
+use std::sync::Arc;
+
+/// What a completion is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Posted {
+    /// A peer's write, which took no receive.
+    Theirs,
+    SentMessage(u32),
+    CameMessage(u32),
+    SentWord(u32),
+    CameWord(u32),
+    Wrote(u32),
+}
+
+impl Posted {
+    fn number(self) -> u64 {
+        let (kind, of) = match self {
+            Self::Theirs => (0, 0),
+            Self::SentMessage(of) => (1, of),
+            Self::CameMessage(of) => (2, of),
+            Self::SentWord(of) => (3, of),
+            Self::CameWord(of) => (4, of),
+            Self::Wrote(of) => (5, of),
+        };
+        kind << 32 | u64::from(of)
+    }
+
+    pub fn of(number: u64) -> Option<Self> {
+        let of = number as u32;
+        Some(match number >> 32 {
+            0 => Self::Theirs,
+            1 => Self::SentMessage(of),
+            2 => Self::CameMessage(of),
+            3 => Self::SentWord(of),
+            4 => Self::CameWord(of),
+            5 => Self::Wrote(of),
+            _ => return None,
+        })
+    }
+}
+
+/// A write under way: its piece's tag, and its link.
+pub(super) struct Write {
+    pub tag: u64,
+    pub link: u32,
+}
+
+/// The domain and what is posted in it. Links, whose endpoints use the buffers, go before it.
+pub(super) struct Post {
+    pub net: Arc<Net>,
+    pub messages: Buffers,
+    words: Buffers,
+    writes: Vec<Option<Write>>,
+    free: Vec<u32>,
+}
+
+impl Post {
+    pub fn new(net: Arc<Net>) -> Self {
+        Self { net, messages: Buffers::new(MESSAGE), words: Buffers::new(NUMBER), writes: Vec::new(), free: Vec::new() }
+    }
+
+    /// Receives a message into a new place.
+    pub fn expect_message(&mut self, ep: &Endpoint, link: u32) -> Result<()> {
+        let place = self.messages.take(&self.net, link)?;
+        self.expect_message_in(ep, place)
+    }
+
+    /// The same into one that `ep` has had.
+    pub fn expect_message_in(&mut self, ep: &Endpoint, place: u32) -> Result<()> {
+        // SAFETY: the place is this link's until its completion has come, and outlives the endpoint.
+        let posted = unsafe { ep.receive(self.messages.range(place, MESSAGE), Posted::CameMessage(place).number())? };
+        debug_assert!(posted, "fewer receives than the provider has room for");
+        Ok(())
+    }
+
+    /// Receives a word into a new place.
+    pub fn expect_word(&mut self, ep: &Endpoint, link: u32) -> Result<()> {
+        let place = self.words.take(&self.net, link)?;
+        self.expect_word_in(ep, place)
+    }
+
+    /// The same into one that `ep` has had.
+    pub fn expect_word_in(&mut self, ep: &Endpoint, place: u32) -> Result<()> {
+        // SAFETY: as a message's.
+        let posted = unsafe { ep.receive(self.words.range(place, NUMBER), Posted::CameWord(place).number())? };
+        debug_assert!(posted, "fewer receives than the provider has room for");
+        Ok(())
+    }
+
+    /// Sends the first `bytes` of a message's place, which goes back when that is done.
+    pub fn send_message(&mut self, ep: &Endpoint, place: u32, bytes: usize) -> Result<bool> {
+        // SAFETY: the place is the link's until its completion has come.
+        unsafe { ep.send(self.messages.range(place, bytes), Posted::SentMessage(place).number()) }
+    }
+
+    /// Sends a word.
+    pub fn send_word(&mut self, ep: &Endpoint, link: u32, word: u64) -> Result<bool> {
+        let place = self.words.take(&self.net, link)?;
+        self.words.bytes(place).copy_from_slice(&word.to_le_bytes());
+        // SAFETY: as a message's.
+        let sent = unsafe { ep.send(self.words.range(place, NUMBER), Posted::SentWord(place).number())? };
+        if !sent {
+            self.words.give(place);
+        }
+        Ok(sent)
+    }
+
+    /// Writes `from` to `to` at the peer.
+    ///
+    /// # Safety
+    /// `from` stays readable until the completion has come or the endpoint is dropped.
+    pub unsafe fn write(&mut self, ep: &Endpoint, write: Write, from: Range, data: u64, to: (u64, u64)) -> Result<bool> {
+        let at = self.free.pop().unwrap_or_else(|| {
+            self.writes.push(None);
+            self.writes.len() as u32 - 1
+        });
+        // SAFETY: the caller's.
+        let taken = unsafe { ep.write(from, data, to, Posted::Wrote(at).number())? };
+        if taken {
+            self.writes[at as usize] = Some(write);
+        } else {
+            self.free.push(at);
+        }
+        Ok(taken)
+    }
+
+    /// Which write that was; None for one that nobody waits for.
+    pub fn wrote(&mut self, at: u32) -> Option<Write> {
+        let write = self.writes.get_mut(at as usize)?.take()?;
+        self.free.push(at);
+        Some(write)
+    }
+
+    /// Whose write it is.
+    pub fn writer(&self, at: u32) -> Option<u32> {
+        self.writes.get(at as usize)?.as_ref().map(|write| write.link)
+    }
+
+    /// Takes the writes of `link`, whose endpoint has gone, out of the list. Their places stay empty: completions may still come.
+    pub fn forget(&mut self, link: u32) -> Vec<Write> {
+        self.writes.iter_mut().filter_map(|slot| slot.take_if(|write| write.link == link)).collect()
+    }
+
+    pub fn word_link(&self, place: u32) -> Option<u32> {
+        self.words.link(place)
+    }
+
+    pub fn word(&mut self, place: u32) -> u64 {
+        u64::from_le_bytes(self.words.bytes(place).try_into().expect("a word's place"))
+    }
+
+    pub fn word_sent(&mut self, place: u32) {
+        self.words.give(place);
+    }
+}

@@ -1,0 +1,157 @@
+//! Which of libfabric's providers carries, and why not the others.
+
+use super::library::{Functions, library};
+use super::sys::*;
+use crate::config;
+use std::ffi::{CStr, CString, c_void};
+use std::net::IpAddr;
+
+/// In order of preference. `net` is what 1.17 calls the provider that later versions have as `tcp`.
+const ORDER: [&str; 3] = ["verbs", "net", "tcp"];
+/// Known, and not carried over: they have only endpoints without connections, which keep no order among writes and messages.
+const UNORDERED: [&str; 2] = ["efa", "cxi"];
+
+/// What libfabric says of a provider, an address and its limits; owned.
+pub(super) struct Info {
+    raw: *mut fi_info,
+    library: &'static Functions,
+}
+
+// SAFETY: plain data on the heap, which only its owner touches.
+unsafe impl Send for Info {}
+// SAFETY: the same; methods that write take it by `&mut`.
+unsafe impl Sync for Info {}
+
+impl Info {
+    /// Takes over what libfabric has given.
+    ///
+    /// # Safety
+    /// `raw` is a live fi_info that nobody else frees.
+    pub unsafe fn own(raw: *mut fi_info, library: &'static Functions) -> Self {
+        Self { raw, library }
+    }
+
+    pub fn raw(&self) -> *mut fi_info {
+        self.raw
+    }
+
+    pub fn library(&self) -> &'static Functions {
+        self.library
+    }
+
+    /// The same for a connection to `address`, as the peer said it.
+    pub fn to(&self, address: &[u8]) -> Option<Self> {
+        // SAFETY: a copy of a live info, which is checked; the new address is of malloc, as those that fi_freeinfo frees.
+        unsafe {
+            let raw = (self.library.fi_dupinfo)(self.raw);
+            if raw.is_null() {
+                return None;
+            }
+            let copy = Self { raw, library: self.library };
+            let place = libc::malloc(address.len());
+            if place.is_null() {
+                return None;
+            }
+            std::ptr::copy_nonoverlapping(address.as_ptr(), place.cast(), address.len());
+            libc::free((*raw).dest_addr);
+            (*raw).dest_addr = place;
+            (*raw).dest_addrlen = address.len();
+            Some(copy)
+        }
+    }
+
+    pub fn traits(&self) -> Traits {
+        // SAFETY: fi_getinfo fills in all attributes.
+        unsafe {
+            let (info, domain) = (&*self.raw, &*(*self.raw).domain_attr);
+            Traits {
+                name: CStr::from_ptr((*info.fabric_attr).prov_name).to_string_lossy().into_owned(),
+                device: CStr::from_ptr(domain.name).to_string_lossy().into_owned(),
+                local: domain.mr_mode & FI_MR_LOCAL != 0,
+                addresses: domain.mr_mode & FI_MR_VIRT_ADDR != 0,
+                wide: domain.cq_data_size >= 8,
+                receives: info.mode & FI_RX_CQ_DATA != 0,
+            }
+        }
+    }
+}
+
+impl Drop for Info {
+    fn drop(&mut self) {
+        // SAFETY: `own`'s caller gave it away.
+        unsafe { (self.library.fi_freeinfo)(self.raw) };
+    }
+}
+
+/// How a provider wants it.
+#[derive(Clone, Debug)]
+pub(super) struct Traits {
+    pub name: String,
+    /// A network interface or card.
+    pub device: String,
+    /// What is sent lies in registered memory, too.
+    pub local: bool,
+    /// Writes name virtual addresses of the target, not offsets.
+    pub addresses: bool,
+    /// Data of a write have 8 bytes; else 4.
+    pub wide: bool,
+    /// A write with data takes a receive at the target.
+    pub receives: bool,
+}
+
+/// The first that can, on the interface that has `address`; or why none.
+pub(super) fn choose(address: IpAddr) -> Result<Info, String> {
+    let library = library().as_ref().map_err(Clone::clone)?;
+    let forced = config::text("GINRS_OFI_PROVIDER");
+    let mut refused = Vec::new();
+    let names = forced.as_deref().map_or(ORDER.to_vec(), |name| vec![name]);
+    for name in names {
+        match ask(library, name, address) {
+            Ok(info) => return Ok(info),
+            Err(why) => refused.push(format!("{name}: {why}")),
+        }
+    }
+    Err(format!("libfabric has no provider for {address}: {}", refused.join("; ")))
+}
+
+fn ask(library: &'static Functions, name: &str, address: IpAddr) -> Result<Info, String> {
+    if UNORDERED.contains(&name) {
+        return Err("it has no connected endpoints (FI_EP_MSG), and others are not carried over in this version".into());
+    }
+    let (Ok(provider), Ok(node)) = (CString::new(name), CString::new(address.to_string())) else {
+        return Err("a name with a zero byte".into());
+    };
+    let mut found = std::ptr::null_mut();
+    // SAFETY: hints come from libfabric with all attributes; their name is of malloc, as those that fi_freeinfo frees.
+    let error = unsafe {
+        let hints = (library.fi_dupinfo)(std::ptr::null());
+        if hints.is_null() {
+            return Err("no memory".into());
+        }
+        let hints = Info::own(hints, library);
+        let raw = &mut *hints.raw;
+        raw.caps = FI_MSG | FI_RMA;
+        raw.mode = FI_RX_CQ_DATA;
+        (*raw.ep_attr).kind = FI_EP_MSG;
+        (*raw.fabric_attr).prov_name = libc::strdup(provider.as_ptr());
+        let order = FI_ORDER_WAW | FI_ORDER_SAW | FI_ORDER_SAS;
+        ((*raw.tx_attr).msg_order, (*raw.rx_attr).msg_order) = (order, order);
+        let domain = &mut *raw.domain_attr;
+        domain.threading = FI_THREAD_DOMAIN;
+        (domain.control_progress, domain.data_progress) = (FI_PROGRESS_MANUAL, FI_PROGRESS_MANUAL);
+        domain.mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+        domain.cq_data_size = 4;
+        let flags = FI_SOURCE | FI_NUMERICHOST;
+        (library.fi_getinfo)(VERSION, node.as_ptr(), std::ptr::null(), flags, hints.raw, &mut found)
+    };
+    if error != 0 || found.is_null() {
+        return Err(library.explain(error.into()));
+    }
+    // SAFETY: fi_getinfo's results are the caller's.
+    Ok(unsafe { Info::own(found, library) })
+}
+
+/// For calls that want a pointer to give back: a number.
+pub(super) fn cookie(number: u64) -> *mut c_void {
+    std::ptr::without_provenance_mut(number as usize)
+}

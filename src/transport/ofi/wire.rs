@@ -1,0 +1,138 @@
+//! What goes through a link, apart from writes. A message: its number on the link, then records, each a header and its payload.
+//! Back come words: how much of what was sent has landed, or why no more will.
+#![forbid(unsafe_code)]
+
+use crate::transport::remote::Header;
+
+/// Bytes of a message at most.
+pub(super) const MESSAGE: usize = 16 << 10;
+/// Bytes of a payload that goes in a message, not in a write of its own.
+pub(super) const SMALL: u64 = 2 << 10;
+/// Bytes of a header.
+pub(super) const HEADER: usize = 48;
+/// Bytes of a message's number, of a word.
+pub(super) const NUMBER: usize = 8;
+/// In place of a number of landed messages: the target has left, and whatever is sent counts as landed.
+pub(super) const LEFT: u64 = u64::MAX;
+/// The same: the target has aborted and lands nothing more.
+pub(super) const ABORTED: u64 = u64::MAX - 1;
+
+/// Bytes of a record.
+pub(super) fn room(payload: usize) -> usize {
+    HEADER + payload.next_multiple_of(8)
+}
+
+/// Writes a record's header at the start of `into`.
+pub(super) fn put_header(into: &mut [u8], header: &Header) {
+    for (to, word) in into[..HEADER].chunks_exact_mut(8).zip(header.encode()) {
+        to.copy_from_slice(&word.to_le_bytes());
+    }
+}
+
+/// The records of a message.
+pub(super) struct Records<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Records<'a> {
+    /// Of message `number`; if it cannot be that, why not.
+    pub fn of(message: &'a [u8], number: u64) -> Result<Self, String> {
+        match message.split_first_chunk::<NUMBER>() {
+            Some((said, rest)) if u64::from_le_bytes(*said) == number => Ok(Self { rest }),
+            Some((said, _)) => Err(format!("it is number {}, expected was {number}", u64::from_le_bytes(*said))),
+            None => Err(format!("it has {} bytes", message.len())),
+        }
+    }
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = Result<(Header, &'a [u8]), String>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let parsed = parse(self.rest);
+        self.rest = parsed.as_ref().map_or(&[], |(.., rest)| rest);
+        Some(parsed.map(|(header, payload, _)| (header, payload)).ok_or_else(|| "its records make no sense".into()))
+    }
+}
+
+fn parse(bytes: &[u8]) -> Option<(Header, &[u8], &[u8])> {
+    let (header, rest) = bytes.split_first_chunk::<HEADER>()?;
+    let (words, _) = header.as_chunks::<8>();
+    let header = Header::decode(std::array::from_fn(|i| u64::from_le_bytes(words[i])), SMALL)?;
+    let payload = if header.value.is_some() { 0 } else { header.bytes as usize };
+    let (record, rest) = rest.split_at_checked(payload.next_multiple_of(8))?;
+    Some((header, &record[..payload], rest))
+}
+
+/// A write's data: the signal that it raises by one, and under which number the target knows the link, where there is room.
+pub(super) fn immediate(wide: bool, link: u32, signal: Option<u64>) -> u64 {
+    let signal = signal.map_or(0, |offset| offset / 8 + 1);
+    if wide { u64::from(link) << 32 | signal } else { signal }
+}
+
+/// True if the signal at `offset` can stand in a write's data.
+pub(super) fn fits(offset: u64) -> bool {
+    offset.is_multiple_of(8) && offset / 8 < u64::from(u32::MAX)
+}
+
+/// The signal's offset, out of a write's data.
+pub(super) fn signal_of(data: u64) -> Option<u64> {
+    (data as u32).checked_sub(1).map(|index| u64::from(index) * 8)
+}
+
+/// The link, out of a write's data.
+pub(super) fn link_of(data: u64) -> u32 {
+    (data >> 32) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn records_survive_the_way(payloads in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..80), 0..8), number: u64) {
+            let mut message = number.to_le_bytes().to_vec();
+            for (i, payload) in payloads.iter().enumerate() {
+                let header = Header { bytes: payload.len() as u64, value: None, target: (7, i as u64), signal: Some((8, i as u64)) };
+                let begin = message.len();
+                message.resize(begin + room(payload.len()), 0);
+                put_header(&mut message[begin..], &header);
+                message[begin + HEADER..][..payload.len()].copy_from_slice(payload);
+            }
+            let read: Vec<_> = Records::of(&message, number).unwrap().map(Result::unwrap).collect();
+            prop_assert_eq!(read.len(), payloads.len());
+            for ((i, payload), (header, got)) in payloads.iter().enumerate().zip(read) {
+                prop_assert_eq!(&payload[..], got);
+                prop_assert_eq!(header.target, (7, i as u64));
+            }
+            prop_assert!(Records::of(&message, number.wrapping_add(1)).is_err());
+        }
+
+        #[test]
+        fn garbage_is_records_within_it_or_an_error(message: Vec<u8>) {
+            let number = message.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+            let mut seen = 0;
+            for record in Records::of(&message, number).into_iter().flatten() {
+                let Ok((header, payload)) = record else { break };
+                prop_assert!(header.value.is_some() || header.bytes as usize == payload.len());
+                seen += room(payload.len());
+            }
+            prop_assert!(seen <= message.len());
+        }
+
+        #[test]
+        fn data_of_a_write(link: u32, index in 0..u32::MAX - 1) {
+            let offset = u64::from(index) * 8;
+            prop_assert!(fits(offset));
+            let data = immediate(true, link, Some(offset));
+            prop_assert_eq!((link_of(data), signal_of(data)), (link, Some(offset)));
+            prop_assert_eq!(signal_of(immediate(false, link, Some(offset))), Some(offset));
+            prop_assert_eq!(signal_of(immediate(true, link, None)), None);
+        }
+    }
+}

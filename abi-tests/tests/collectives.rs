@@ -76,6 +76,20 @@ fn over_several_nodes() {
     all_ok(ALL, 3, Threads, &[("COLL", "sample=800 big=9001 seed=12"), ("GINRS_FAKE_NODES", "per-rank")]);
 }
 
+/// Rails of two, three and five teams, also of one rank each, with many rounds and slices, both ways.
+#[test]
+fn along_rails() {
+    for (ranks, nodes) in [(4, "0,0,1,1"), (6, "0,0,1,1,2,2"), (5, "per-rank")] {
+        for how in ["ring", "tree"] {
+            let env = [("COLL", "sample=3000 big=50021 seed=14"), ("GINRS_FAKE_NODES", nodes), ("GINRS_COLLECTIVE", how)];
+            all_ok(&["collectives"], ranks, Threads, &env);
+        }
+    }
+    // Three ranks on one machine and five on another: teams of one rank, of which neighbours share machines.
+    let uneven = [("COLL", "sample=3000 big=9001 seed=15"), ("GINRS_FAKE_NODES", "0,0,0,1,1,1,1,1")];
+    all_ok(&["collectives", "captured"], 8, Threads, &uneven);
+}
+
 /// ncclCommDestroy with kernels under way: what they have yet to send arrives, also when the process ends.
 #[test]
 fn the_last_calls_of_a_destroyed_communicator_end() {
@@ -112,7 +126,7 @@ fn calls_on_several_communicators_cross() {
 /// One algorithm for all calls that it can take.
 #[test]
 fn each_algorithm() {
-    for how in ["ll", "direct", "buffered", "staged"] {
+    for how in ["ll", "direct", "buffered", "tree", "staged"] {
         let forced = ("GINRS_COLLECTIVE", how);
         all_ok(&["collectives", "captured"], 3, Threads, &[("COLL", "sample=800 big=9001 seed=13"), forced]);
     }

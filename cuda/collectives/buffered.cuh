@@ -1,49 +1,228 @@
-/* All-reduce in one LSA team on buffers that are in no window: what direct.cuh does, slice by slice on symmetric scratch. Each block has
- * scratch of its own and goes its own way through its slices:
- *
- *   copy the slice in | barrier | reduce the own part of it from all, write it to all | barrier | copy the results out
- *
- * The input's scratch is free again at the second barrier, the results' when this rank arrives at the next first one. */
+/* Reductions of any buffers, slice by slice. Inside an LSA team the ranks bring their inputs to scratch that all of them reach, meet, and
+ * each reduces its piece from everybody's. Between teams the pieces go along rails: each rank has to do with one rank of another team
+ * at a time, and only that crosses. Blocks do not wait for each other, so while one waits for its rail another works in its team. */
 #ifndef GINRS_COLLECTIVES_BUFFERED_CUH_
 #define GINRS_COLLECTIVES_BUFFERED_CUH_
-#include "direct.cuh"
-#include "staged.cuh"
+#include "rail.cuh"
+#include "scratch.cuh"
 
 namespace ginrs {
 namespace coll {
 
-/* A place of a resource buffer in every rank of the LSA team. */
-__device__ __forceinline__ Places resourcePlaces(ncclDevComm const& comm, ncclDevResourceHandle handle, uint64_t offset) {
-  char* first = static_cast<char*>(ncclGetResourceBufferLsaPointer(comm, handle, 0)) + offset;
-  if (comm.lsaSize == 1) return {first, 0};
-  return {first, static_cast<char*>(ncclGetResourceBufferLsaPointer(comm, handle, 1)) + offset - first};
+template <typename T>
+__device__ __forceinline__ void reducePiece(Operation<T> const& op, uint64_t bytes, Sources const& from, Targets const& to) {
+  bool const alike = (uint64_t(to.at(0)) & 15) == 0; /* all else is in scratch and slots */
+  reduceTo<T>(op, Crew::block(), bytes / sizeof(typename T::Stored), alike, from, to);
+}
+
+/* Every team's piece, reduced, in everybody's: in log2(teams) rounds, which takes more bytes than a ring. What is more than a power of
+ * two of teams is added to others before, and told after. In order of teams, so that all get the same bits. */
+template <typename T>
+__device__ __forceinline__ void exchange(ginrsCollWork const& work, Rail const& rail, Operation<T> const& op, char* piece, uint64_t bytes) {
+  if (bytes == 0) return;
+  int paired = 1;
+  while (2 * paired <= rail.teams) paired *= 2;
+  if (rail.self >= paired) {
+    ToTeam(work, rail.self - paired).send(work, piece, bytes);
+    FromTeam(work, rail.self - paired).receive(work, piece, bytes);
+    return;
+  }
+  bool const stands = rail.self + paired < rail.teams; /* for another */
+  for (int distance = stands ? paired : 1; distance != 0;) {
+    int const other = rail.self ^ distance;
+    if (distance < paired) ToTeam(work, other).send(work, piece, bytes);
+    FromTeam in(work, other);
+    char const* const theirs = in.open(work);
+    char const *const low = other < rail.self ? theirs : piece, *const high = other < rail.self ? piece : theirs;
+    bool const last = distance == paired / 2;
+    reducePiece<T>(last ? op : op.partial(), bytes, Sources{{const_cast<char*>(low), high - low}, 0, 2, nullptr}, Targets::one(piece));
+    in.close(work);
+    distance = last ? 0 : distance == paired ? 1 : 2 * distance;
+  }
+  if (stands) ToTeam(work, rail.self + paired).send(work, piece, bytes);
+}
+
+/* ---- All-reduce. ---- */
+
+template <typename T>
+__device__ __forceinline__ void allReduceByTree(ginrsCollWork const& work, Scratch& scratch) {
+  Rail const rail = Rail::of(work.comm);
+  Operation<T> const op = Operation<T>::of(work);
+  char const* const send = static_cast<char const*>(work.send.at);
+  char* const recv = static_cast<char*>(work.recv.at);
+  int const n = scratch.n, self = scratch.self;
+  Slices const slices = Slices::of(work.count * sizeof(typename T::Stored), scratch.bankBytes(), n * 128);
+  for (uint64_t at = slices.first(); at < slices.total; at += slices.step()) {
+    uint64_t const bytes = slices.bytes(at);
+    Parts const parts = Parts::of(bytes, n);
+    uint64_t const mine = parts.begin(self), size = parts.size(self);
+    scratch.bring<T>(op, 0, send + at, bytes);
+    scratch.meet();
+    Sources const team = {scratch.bank(mine), self, n, nullptr};
+    scratch.next();
+    if (rail.teams == 1) {
+      reducePiece<T>(op, size, team, scratch.everybody(mine, nullptr));
+    } else {
+      char* const piece = scratch.own();
+      reducePiece<T>(op.partial(), size, team, Targets::one(piece));
+      __syncthreads();
+      exchange<T>(work, rail, op, piece, size);
+      __syncthreads();
+      spreadByBlock(scratch.everybody(mine, nullptr), piece, size);
+    }
+    scratch.meet();
+    scratch.take(recv + at, 0, bytes);
+    scratch.next();
+  }
+}
+
+/* A slice is a block for each team. Each block goes once around the rail and is added to, and once more to be told. A block that comes
+ * in is added to, and goes out, with what the team has brought for it. */
+template <typename T>
+__device__ __forceinline__ void allReduceByRing(ginrsCollWork const& work, Scratch& scratch) {
+  Rail const rail = Rail::of(work.comm);
+  Operation<T> const op = Operation<T>::of(work);
+  char const* const send = static_cast<char const*>(work.send.at);
+  char* const recv = static_cast<char*>(work.recv.at);
+  int const n = scratch.n, self = scratch.self, teams = rail.teams;
+  ToTeam out(work, rail.ahead(1));
+  FromTeam in(work, rail.behind(1));
+  Slices const slices = Slices::of(work.count * sizeof(typename T::Stored), teams * scratch.bankBytes(), uint64_t(teams) * n * 128);
+  for (uint64_t at = slices.first(); at < slices.total; at += slices.step()) {
+    Parts const blocks = {slices.bytes(at), Parts::of(slices.bytes(at), teams * n).each * n};
+    uint64_t const each = blocks.each / n, mine = self * each;
+    auto sizeOf = [&](int block) { return Parts{blocks.size(block), each}.size(self); };
+    for (int step = 0; step < teams; step++) {
+      int const block = rail.behind(step);
+      uint64_t const size = sizeOf(block);
+      bool const last = step == teams - 1;
+      scratch.bring<T>(op, 0, send + at + blocks.begin(block), blocks.size(block));
+      scratch.meet();
+      Places const team = scratch.bank(mine);
+      scratch.next();
+      if (size == 0) continue;
+      char const* const received = step > 0 ? in.open(work) : nullptr;
+      char* const slot = out.open(work);
+      reducePiece<T>(last ? op : op.partial(), size, Sources{team, self, n, received}, last ? scratch.everybody(mine, slot) : Targets::one(slot));
+      if (step > 0) in.close(work);
+      out.close(work, size);
+    }
+    for (int step = 0; step < teams; step++) {
+      int const block = turn(rail.ahead(1), teams - step, teams);
+      uint64_t const size = sizeOf(block);
+      if (step > 0 && size > 0) {
+        char const* const received = in.open(work);
+        char* const slot = step < teams - 1 ? out.open(work) : nullptr;
+        spreadByBlock(scratch.everybody(mine, slot), received, size);
+        in.close(work);
+        if (slot != nullptr) out.close(work, size);
+      }
+      scratch.meet();
+      scratch.take(recv + at + blocks.begin(block), 0, blocks.size(block));
+      scratch.next();
+    }
+  }
+}
+
+/* ---- Reduce-scatter: every team's block goes once around the rail, and ends at that team. ---- */
+
+template <typename T>
+__device__ __forceinline__ void reduceScatterByRing(ginrsCollWork const& work, Scratch& scratch) {
+  Rail const rail = Rail::of(work.comm);
+  Operation<T> const op = Operation<T>::of(work);
+  char const* const send = static_cast<char const*>(work.send.at);
+  char* const recv = static_cast<char*>(work.recv.at);
+  int const n = scratch.n, self = scratch.self, teams = rail.teams;
+  uint64_t const part = work.count * sizeof(typename T::Stored);
+  ToTeam out(work, rail.ahead(teams > 1));
+  FromTeam in(work, rail.behind(teams > 1));
+  Slices const slices = Slices::of(part, scratch.piece, 128);
+  for (uint64_t at = slices.first(); at < slices.total; at += slices.step()) {
+    uint64_t const bytes = slices.bytes(at);
+    for (int step = 0; step < teams; step++) {
+      int const team = turn(rail.behind(1), teams - step, teams);
+      bool const last = step == teams - 1;
+      for (int k = 0; k < n; k++) scratch.bring<T>(op, k * scratch.piece, send + uint64_t(team * n + k) * part + at, bytes);
+      scratch.meet();
+      Places const from = scratch.bank(self * scratch.piece);
+      scratch.next();
+      char const* const received = step > 0 ? in.open(work) : nullptr;
+      char* const to = last ? recv + at : out.open(work);
+      reducePiece<T>(last ? op : op.partial(), bytes, Sources{from, self, n, received}, Targets::one(to));
+      if (step > 0) in.close(work);
+      if (!last) out.close(work, bytes);
+    }
+  }
+}
+
+/* ---- Reduce: every team's pieces to its parent, the root team's to the root. ---- */
+
+template <typename T>
+__device__ __forceinline__ void reduceByTree(ginrsCollWork const& work, Scratch& scratch) {
+  Tree const tree = Tree::of(work);
+  Operation<T> const op = Operation<T>::of(work);
+  char const* const send = static_cast<char const*>(work.send.at);
+  int const n = scratch.n, self = scratch.self, root = int(work.root) % n;
+  Slices const slices = Slices::of(work.count * sizeof(typename T::Stored), scratch.bankBytes(), n * 128);
+  for (uint64_t at = slices.first(); at < slices.total; at += slices.step()) {
+    uint64_t const bytes = slices.bytes(at);
+    Parts const parts = Parts::of(bytes, n);
+    uint64_t const mine = parts.begin(self), size = parts.size(self);
+    scratch.bring<T>(op, 0, send + at, bytes);
+    scratch.meet();
+    Sources from = {scratch.bank(mine), self, n, nullptr};
+    scratch.next();
+    if (size > 0) {
+      /* Children one after the other; with the last one the sum goes where it belongs. */
+      int distance = 1;
+      while (distance <= tree.widest && tree.hasChild(distance)) {
+        int const following = 2 * distance;
+        bool const last = following > tree.widest || !tree.hasChild(following);
+        if (last) break;
+        FromTeam in(work, tree.child(distance));
+        from.more = in.open(work);
+        reducePiece<T>(op.partial(), size, from, Targets::one(scratch.own()));
+        in.close(work);
+        from = {{scratch.own(), 0}, 0, 1, nullptr};
+        distance = following;
+      }
+      bool const hasChild = distance <= tree.widest && tree.hasChild(distance);
+      FromTeam in(work, hasChild ? tree.child(distance) : tree.rail.self);
+      if (hasChild) from.more = in.open(work);
+      if (tree.isRoot()) {
+        reducePiece<T>(op, size, from, Targets::one(scratch.bank(mine).at(root)));
+        if (hasChild) in.close(work);
+      } else {
+        ToTeam out(work, tree.parent());
+        reducePiece<T>(op.partial(), size, from, Targets::one(out.open(work)));
+        if (hasChild) in.close(work);
+        out.close(work, size);
+      }
+    }
+    if (tree.isRoot()) {
+      scratch.meet();
+      if (self == root) scratch.take(static_cast<char*>(work.recv.at) + at, 0, bytes);
+      scratch.next();
+    }
+  }
 }
 
 template <typename T>
-__device__ __forceinline__ void allReduceBuffered(ginrsCollWork const& work) {
-  int const n = work.comm.lsaSize, self = work.comm.lsaRank;
-  uint64_t const total = work.count * sizeof(typename T::Stored);
-  /* Parts of whole lines: whatever the caller's buffers are, all the scratch is aligned. */
-  uint64_t const part = work.scratchBytes / n / 128 * 128, slice = part * n;
-  Places const input = resourcePlaces(work.comm, work.scratch, uint64_t(blockIdx.x) * 2 * work.scratchBytes);
-  Places const result = {input.first + work.scratchBytes, input.stride};
-  char const* const from = static_cast<char const*>(work.send.at);
-  char* const to = static_cast<char*>(work.recv.at);
-  Operation<T> const op = Operation<T>::of(work);
+__device__ __forceinline__ void reducingBuffered(ginrsCollWork const& work) {
   Barrier barrier{ncclCoopCta(), work.comm, ncclTeamTagLsa(), blockIdx.x};
-  for (uint64_t at = blockIdx.x * slice; at < total; at += gridDim.x * slice) {
-    uint64_t const bytes = min(slice, total - at), first = min(self * part, bytes), own = min(part, bytes - first);
-    if (op.isScaled()) {
-      scale<T>(op, input.at(self), from + at, uint32_t(bytes));
-    } else {
-      copy(Crew::block(), input.at(self), from + at, bytes);
-    }
-    barrier.sync(ncclCoopCta(), cuda::memory_order_acq_rel);
-    reduceTo<T>(op, Crew::block(), own / sizeof(typename T::Stored), true, Sources{{input.first + first, input.stride}, self, n, nullptr},
-                Places{result.first + first, result.stride}, self, n);
-    barrier.sync(ncclCoopCta(), cuda::memory_order_acq_rel);
-    copy(Crew::block(), to + at, result.at(self), bytes);
+  Scratch scratch(work, barrier);
+  switch (work.kind) {
+    case GINRS_COLL_ALL_REDUCE:
+      if (work.along == GINRS_COLL_RING) {
+        allReduceByRing<T>(work, scratch);
+      } else {
+        allReduceByTree<T>(work, scratch);
+      }
+      break;
+    case GINRS_COLL_REDUCE_SCATTER: reduceScatterByRing<T>(work, scratch); break;
+    default: reduceByTree<T>(work, scratch);
   }
+  scratch.end();
 }
 
 }  // namespace coll

@@ -1,11 +1,13 @@
-/* Messages through the staging memory: for each ordered pair of ranks and each channel a ring of slots in the receiver's inbox.
+/* Messages between ranks: rings of slots in the receiver's inbox.
  *
  *   sender    waits for credit, fills the next slot, publishes it
  *   receiver  waits for it, reads it, frees it
  *
  * To ranks of the LSA team the slot is filled and the counts are told by stores. To others the slot is filled in the outbox, put,
  * and the counts are told by GIN signals, which arrive behind the put. Counts outlive launches: nothing here is set up by the host
- * but zeros at the start, so a captured launch can be replayed. They are 64 bits wide and do not wrap. */
+ * but zeros at the start, so a captured launch can be replayed. They are 64 bits wide and do not wrap.
+ *
+ * All threads of a block have the same end of a ring, as a value, and open and close its slots together; the first one waits and tells. */
 #ifndef GINRS_COLLECTIVES_CHANNEL_CUH_
 #define GINRS_COLLECTIVES_CHANNEL_CUH_
 #include "move.cuh"
@@ -14,162 +16,186 @@
 namespace ginrs {
 namespace coll {
 
-/* What ranks a and b keep of messages between them: in a's memory, line (b, channel). */
+/* What a rank keeps of the two rings that have one number, the one it sends in and the one it receives from. */
 struct Line {
-  uint64_t published; /* slots that b has filled here; b writes */
+  uint64_t published; /* slots that the sender has filled here; it writes */
   uint64_t pad0[3];
-  uint64_t freed; /* slots of b's that b has freed; b writes */
+  uint64_t freed; /* slots of ours that the receiver has freed; it writes */
   uint64_t pad1[3];
-  uint64_t received, sent; /* own counts of both directions */
+  uint64_t received, sent; /* own counts of both */
   uint64_t pad2[6];
 };
 static_assert(sizeof(Line) == 128, "");
 
-/* A slot begins with the message's kind and length, so that calls that do not fit together are found. */
-constexpr uint32_t kHeader = 128;
+/* A slot begins with the message's kind and length, so that calls that do not fit together are found; at the end of its head, of which
+ * only that travels. */
+constexpr uint32_t kHeader = 128, kTravels = 16;
 
 __device__ __forceinline__ uint32_t payloadOf(ginrsCollInbox const& inbox) { return inbox.slotBytes - kHeader; }
 __device__ __forceinline__ uint64_t headerOf(uint32_t kind, uint64_t bytes) { return bytes << 8 | kind; }
 constexpr uint32_t kPointToPoint = 255;
 
-/* One end of one ring. Used by one thread; the block's other threads meet it before and after. */
+/* One ring: its number here and at the peer. */
+struct Ring {
+  int peer; /* world rank */
+  uint32_t here, there;
+
+  /* Between any two ranks: each calls it by the other's rank. */
+  static __device__ __forceinline__ Ring ofPair(ncclDevComm const& comm, int peer) { return {peer, uint32_t(peer), uint32_t(comm.rank)}; }
+
+  /* Between two teams of a rail: by the distance from sender to receiver, which is a power of two forwards, or backwards. */
+  static __device__ __forceinline__ uint32_t ofDistance(uint32_t distance, uint32_t teams) {
+    bool const forwards = (distance & (distance - 1)) == 0;
+    uint32_t const steps = forwards ? distance : teams - distance;
+    uint32_t exponent = 0;
+    while (steps >> exponent > 1) exponent++;
+    return 2 * exponent + (forwards ? 0 : 1);
+  }
+  static __device__ __forceinline__ Ring toTeam(ncclDevComm const& comm, int team) {
+    int const teams = comm.nRanks / comm.lsaSize, own = comm.rank / comm.lsaSize;
+    uint32_t const number = ofDistance(uint32_t(team < own ? team - own + teams : team - own), teams);
+    return {team * comm.lsaSize + comm.lsaRank, number, number};
+  }
+  static __device__ __forceinline__ Ring fromTeam(ncclDevComm const& comm, int team) {
+    int const teams = comm.nRanks / comm.lsaSize, own = comm.rank / comm.lsaSize;
+    uint32_t const number = ofDistance(uint32_t(own < team ? own - team + teams : own - team), teams);
+    return {team * comm.lsaSize + comm.lsaRank, number, number};
+  }
+};
+
+/* One end of one channel of a ring. */
 struct End {
-  ncclDevComm const& comm;
-  ginrsCollInbox const& inbox;
-  int const peer;
-  uint32_t const channel;
-  Line* const line; /* ours for the peer */
-
-  __device__ __forceinline__ End(ncclDevComm const& comm, ginrsCollInbox const& inbox, int peer, uint32_t channel)
-      : comm(comm), inbox(inbox), peer(peer), channel(channel), line(reinterpret_cast<Line*>(here(inbox.handle)) + ring(peer)) {}
-
-  __device__ __forceinline__ char* here(uint32_t handle) const {
-    return static_cast<char*>(ncclGetResourceBufferLocalPointer(comm, handle));
-  }
-  __device__ __forceinline__ uint64_t ring(int other) const { return uint64_t(other) * inbox.channels + channel; }
-  /* Of slot number `count` of the ring with `other`, behind the start of an inbox, or of an outbox less its lines. */
-  __device__ __forceinline__ uint64_t slot(int other, uint64_t count) const {
-    return (ring(other) * inbox.slots + (count & (inbox.slots - 1))) * inbox.slotBytes;
-  }
-  __device__ __forceinline__ uint64_t lines() const { return uint64_t(comm.nRanks) * inbox.channels * sizeof(Line); }
+  Ring ring;
+  uint32_t channel;
+  uint64_t count; /* of slots that this end is done with */
 
   /* The peer's number in our LSA team, if it is in it. */
-  __device__ __forceinline__ int lsaPeer() const { return peer - (comm.rank - comm.lsaRank); }
-  __device__ __forceinline__ bool isNear() const { return unsigned(lsaPeer()) < unsigned(comm.lsaSize); }
-  __device__ __forceinline__ char* there() const {
-    return static_cast<char*>(ncclGetResourceBufferLsaPointer(comm, inbox.handle, lsaPeer()));
+  __device__ __forceinline__ int lsaPeer(ncclDevComm const& comm) const { return ring.peer - (comm.rank - comm.lsaRank); }
+  __device__ __forceinline__ bool isNear(ncclDevComm const& comm) const { return unsigned(lsaPeer(comm)) < unsigned(comm.lsaSize); }
+
+  __device__ __forceinline__ static char* here(ncclDevComm const& comm, uint32_t handle) {
+    return static_cast<char*>(ncclGetResourceBufferLocalPointer(comm, handle));
   }
-  __device__ __forceinline__ Line* theirLine() const { return reinterpret_cast<Line*>(there()) + ring(comm.rank); }
+  __device__ __forceinline__ char* there(ncclDevComm const& comm, ginrsCollInbox const& inbox) const {
+    return static_cast<char*>(ncclGetResourceBufferLsaPointer(comm, inbox.handle, lsaPeer(comm)));
+  }
+  __device__ __forceinline__ uint64_t index(ginrsCollInbox const& inbox, uint32_t ring) const { return uint64_t(ring) * inbox.channels + channel; }
+  __device__ __forceinline__ Line* line(ncclDevComm const& comm, ginrsCollInbox const& inbox) const {
+    return reinterpret_cast<Line*>(here(comm, inbox.handle)) + index(inbox, ring.here);
+  }
+  __device__ __forceinline__ Line* theirLine(ncclDevComm const& comm, ginrsCollInbox const& inbox) const {
+    return reinterpret_cast<Line*>(there(comm, inbox)) + index(inbox, ring.there);
+  }
+  __device__ __forceinline__ static uint64_t lines(ginrsCollInbox const& inbox) { return uint64_t(inbox.rings) * inbox.channels * sizeof(Line); }
+  /* The next slot, of the ring with that number, behind the lines of an inbox, or from the start of an outbox. */
+  __device__ __forceinline__ uint64_t slot(ginrsCollInbox const& inbox, uint32_t ring) const {
+    return (index(inbox, ring) * inbox.slots + (count & (inbox.slots - 1))) * inbox.slotBytes;
+  }
 
   __device__ __forceinline__ static void tell(uint64_t* word, uint64_t value) {
     cuda::atomic_ref<uint64_t, cuda::thread_scope_system>(*word).store(value, cuda::memory_order_release);
   }
   /* Until the word is at least `least`, or the communicator is aborted. */
-  __device__ __forceinline__ void await(uint64_t* word, uint64_t least) const {
+  __device__ __forceinline__ void await(ncclDevComm const& comm, uint64_t* word, uint64_t least) const {
     until(
         comm, [&] { return look(word, cuda::memory_order_acquire) >= least; },
-        [&] { return waitsFor(GINRS_WAITS_RANK, uint32_t(peer)); });
+        [&] { return waitsFor(GINRS_WAITS_RANK, uint32_t(ring.peer)); });
     settle(cuda::memory_order_acquire);
   }
-  __device__ __forceinline__ ncclGin gin() const { return ncclGin(comm, int(channel)); }
-  __device__ __forceinline__ ncclGinSignal_t dataSignal(int from) const { return inbox.signal0 + uint32_t(ring(from)); }
-  __device__ __forceinline__ ncclGinSignal_t creditSignal(int from) const {
-    return inbox.signal0 + uint32_t(comm.nRanks) * inbox.channels + uint32_t(ring(from));
+  __device__ __forceinline__ ncclGin gin(ncclDevComm const& comm) const { return ncclGin(comm, int(channel)); }
+  __device__ __forceinline__ ncclGinSignal_t dataSignal(ginrsCollInbox const& inbox, uint32_t ring) const {
+    return inbox.signal0 + uint32_t(index(inbox, ring));
+  }
+  __device__ __forceinline__ ncclGinSignal_t creditSignal(ginrsCollInbox const& inbox, uint32_t ring) const {
+    return inbox.signal0 + inbox.rings * inbox.channels + uint32_t(index(inbox, ring));
   }
 };
 
 struct Outgoing : End {
-  uint64_t sent;
-
-  __device__ __forceinline__ Outgoing(ncclDevComm const& comm, ginrsCollInbox const& inbox, int peer, uint32_t channel)
-      : End(comm, inbox, peer, channel), sent(line->sent) {}
-
-  /* The payload of the next slot, once it is free. */
-  __device__ __forceinline__ char* next() {
-    if (isNear()) {
-      if (sent >= inbox.slots) await(&line->freed, sent + 1 - inbox.slots);
-      return there() + lines() + slot(comm.rank, sent) + kHeader;
-    }
-    if (sent >= inbox.slots) gin().waitSignal(ncclCoopThread(), creditSignal(peer), sent + 1 - inbox.slots);
-    return here(inbox.outbox) + slot(peer, sent) + kHeader;
+  __device__ __forceinline__ Outgoing(ncclDevComm const& comm, ginrsCollInbox const& inbox, Ring ring, uint32_t channel) : End{ring, channel, 0} {
+    count = line(comm, inbox)->sent;
   }
 
-  /* The slot holds `bytes` of payload; the block's threads have written them and met. */
-  __device__ __forceinline__ void publish(uint64_t header, uint32_t bytes) {
-    if (isNear()) {
-      *reinterpret_cast<uint64_t*>(there() + lines() + slot(comm.rank, sent)) = header;
-      sent++;
-      tell(&theirLine()->published, sent);
-    } else {
-      *reinterpret_cast<uint64_t*>(here(inbox.outbox) + slot(peer, sent)) = header;
-      gin().put(ncclTeamWorld(comm), peer, comm.resourceWindow, ncclGetResourceBufferOffset(inbox.handle) + lines() + slot(comm.rank, sent),
-                comm.resourceWindow, ncclGetResourceBufferOffset(inbox.outbox) + slot(peer, sent), kHeader + bytes,
-                ncclGin_SignalInc{dataSignal(comm.rank)});
-      sent++;
+  /* The payload of the next slot, once it is free. */
+  __device__ __forceinline__ char* open(ncclDevComm const& comm, ginrsCollInbox const& inbox) const {
+    bool const near = isNear(comm);
+    if (threadIdx.x == 0 && count >= inbox.slots) {
+      uint64_t const least = count + 1 - inbox.slots;
+      if (near) {
+        await(comm, &line(comm, inbox)->freed, least);
+      } else {
+        gin(comm).waitSignal(ncclCoopThread(), creditSignal(inbox, ring.here), least);
+      }
     }
-    line->sent = sent;
+    __syncthreads();
+    return (near ? there(comm, inbox) + lines(inbox) + slot(inbox, ring.there) : here(comm, inbox.outbox) + slot(inbox, ring.here)) + kHeader;
+  }
+
+  /* The slot holds `bytes` of payload. */
+  __device__ __forceinline__ void close(ncclDevComm const& comm, ginrsCollInbox const& inbox, uint64_t header, uint32_t bytes) {
+    /* Before they meet: whoever makes this end anew behind it reads the new count. */
+    if (threadIdx.x == 0) line(comm, inbox)->sent = count + 1;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      if (isNear(comm)) {
+        *reinterpret_cast<uint64_t*>(there(comm, inbox) + lines(inbox) + slot(inbox, ring.there) + kHeader - kTravels) = header;
+        tell(&theirLine(comm, inbox)->published, count + 1);
+      } else {
+        uint64_t const from = slot(inbox, ring.here) + kHeader - kTravels, to = lines(inbox) + slot(inbox, ring.there) + kHeader - kTravels;
+        *reinterpret_cast<uint64_t*>(here(comm, inbox.outbox) + from) = header;
+        gin(comm).put(ncclTeamWorld(comm), ring.peer, comm.resourceWindow, ncclGetResourceBufferOffset(inbox.handle) + to, comm.resourceWindow,
+                      ncclGetResourceBufferOffset(inbox.outbox) + from, kTravels + bytes, ncclGin_SignalInc{dataSignal(inbox, ring.there)});
+      }
+    }
+    count++;
   }
 };
 
 struct Incoming : End {
-  uint64_t received;
-
-  __device__ __forceinline__ Incoming(ncclDevComm const& comm, ginrsCollInbox const& inbox, int peer, uint32_t channel)
-      : End(comm, inbox, peer, channel), received(line->received) {}
+  __device__ __forceinline__ Incoming(ncclDevComm const& comm, ginrsCollInbox const& inbox, Ring ring, uint32_t channel) : End{ring, channel, 0} {
+    count = line(comm, inbox)->received;
+  }
 
   /* The payload of the next slot, once it has arrived. Traps if it is of another message than the caller's. */
-  __device__ __forceinline__ char const* next(uint64_t header) {
-    if (isNear()) {
-      await(&line->published, received + 1);
-    } else {
-      gin().waitSignal(ncclCoopThread(), dataSignal(peer), received + 1);
-    }
-    char const* at = here(inbox.handle) + lines() + slot(peer, received);
-    uint64_t const found = *reinterpret_cast<uint64_t const volatile*>(at);
-    if (found != header && !isAborted(comm, true)) {
-      if ((found & 255) == kPointToPoint && (header & 255) == kPointToPoint) {
-        printf("ginrs: rank %d receives %llu bytes from rank %d, which sends %llu\n", comm.rank, (unsigned long long)(header >> 8), peer,
-               (unsigned long long)(found >> 8));
-        GINRS_TRAP("ncclRecv: the matching ncclSend has another number of bytes (count times size of the type)");
+  __device__ __forceinline__ char const* open(ncclDevComm const& comm, ginrsCollInbox const& inbox, uint64_t header) const {
+    char const* const at = here(comm, inbox.handle) + lines(inbox) + slot(inbox, ring.here) + kHeader;
+    if (threadIdx.x == 0) {
+      if (isNear(comm)) {
+        await(comm, &line(comm, inbox)->published, count + 1);
+      } else {
+        gin(comm).waitSignal(ncclCoopThread(), dataSignal(inbox, ring.here), count + 1);
       }
-      GINRS_TRAP("ranks have called different collectives, or with different counts, types or roots");
+      uint64_t const found = *reinterpret_cast<uint64_t const volatile*>(at - kTravels);
+      if (found != header && !isAborted(comm, true)) refuse(comm, found, header);
     }
-    return at + kHeader;
+    __syncthreads();
+    return at;
   }
 
-  /* The block's threads have read the slot and met. */
-  __device__ __forceinline__ void free() {
-    received++;
-    line->received = received;
-    if (isNear()) {
-      tell(&theirLine()->freed, received);
-    } else {
-      gin().signal(ncclTeamWorld(comm), peer, ncclGin_SignalInc{creditSignal(comm.rank)});
+  /* All have read the slot. */
+  __device__ __forceinline__ void close(ncclDevComm const& comm, ginrsCollInbox const& inbox) {
+    if (threadIdx.x == 0) line(comm, inbox)->received = count + 1;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      if (isNear(comm)) {
+        tell(&theirLine(comm, inbox)->freed, count + 1);
+      } else {
+        gin(comm).signal(ncclTeamWorld(comm), ring.peer, ncclGin_SignalInc{creditSignal(inbox, ring.there)});
+      }
     }
+    count++;
+  }
+
+ private:
+  __device__ __forceinline__ void refuse(ncclDevComm const& comm, uint64_t found, uint64_t header) const {
+    if ((found & 255) == kPointToPoint && (header & 255) == kPointToPoint) {
+      printf("ginrs: rank %d receives %llu bytes from rank %d, which sends %llu\n", comm.rank, (unsigned long long)(header >> 8), ring.peer,
+             (unsigned long long)(found >> 8));
+      GINRS_TRAP("ncclRecv: the matching ncclSend has another number of bytes (count times size of the type)");
+    }
+    GINRS_TRAP("ranks have called different collectives, or with different counts, types or roots");
   }
 };
-
-/* ---- By all threads of a block, for one slot at a time. ---- */
-
-/* fill(slot) writes the payload. */
-template <typename Fill>
-__device__ __forceinline__ void sendSlot(Outgoing& out, uint64_t header, uint32_t bytes, Fill fill) {
-  __shared__ char* target;
-  if (threadIdx.x == 0) target = out.next();
-  __syncthreads();
-  fill(target);
-  __syncthreads();
-  if (threadIdx.x == 0) out.publish(header, bytes);
-}
-
-__device__ __forceinline__ void receiveSlot(Incoming& in, uint64_t header, char* to, uint32_t bytes) {
-  __shared__ char const* source;
-  if (threadIdx.x == 0) source = in.next(header);
-  __syncthreads();
-  copy(Crew::block(), to, source, bytes);
-  __syncthreads();
-  if (threadIdx.x == 0) in.free();
-}
 
 }  // namespace coll
 }  // namespace ginrs

@@ -2,44 +2,40 @@
  * buffers, a barrier. Block b of every rank meets block b of the others: that all blocks have met, all kernels know when they end. */
 #ifndef GINRS_COLLECTIVES_DIRECT_CUH_
 #define GINRS_COLLECTIVES_DIRECT_CUH_
-#include "reduce.cuh"
+#include "scratch.cuh"
 #include "share.cuh"
 
 namespace ginrs {
 namespace coll {
 
-typedef ncclLsaBarrierSession<ncclCoopCta> Barrier;
-
 /* A part of a symmetric buffer that a rank reads from everybody, and where its result goes. */
 template <typename T>
-__device__ __forceinline__ void reduceFromPeers(ginrsCollWork const& work, uint64_t first, uint64_t count, Places const& to, int targets) {
+__device__ __forceinline__ void reduceFromPeers(ginrsCollWork const& work, uint64_t first, uint64_t count, Targets const& to) {
   int const n = work.comm.lsaSize, self = work.comm.lsaRank;
   Places const from = Places::of(work.comm, work.send, first * work.eltBytes);
-  bool const alike = ((uint64_t(from.first) ^ uint64_t(to.first)) & 15) == 0;
-  reduceTo<T>(Operation<T>::of(work), Crew::grid(), count, alike, Sources{from, self, n, nullptr}, to, self, targets);
+  bool const alike = ((uint64_t(from.first) ^ uint64_t(to.at(0))) & 15) == 0;
+  reduceTo<T>(Operation<T>::of(work), Crew::grid(), count, alike, Sources{from, self, n, nullptr}, to);
 }
 
 template <typename T>
 __device__ __forceinline__ void reduceDirect(ginrsCollWork const& work) {
   int const n = work.comm.lsaSize, self = work.comm.lsaRank;
   uint64_t first = 0, count = work.count;
-  Places to = {static_cast<char*>(work.recv.at), 0};
-  int targets = 1;
+  Targets to = Targets::one(static_cast<char*>(work.recv.at));
   switch (work.kind) {
     case GINRS_COLL_ALL_REDUCE: {
       /* Each rank reduces its part and writes it to everybody. A part is a multiple of 128 bytes, where there is enough. */
       uint64_t const line = n * (128 / sizeof(typename T::Stored)), part = (work.count + line - 1) / line * (line / n);
       first = min(self * part, work.count);
       count = min(part, work.count - first);
-      to = Places::of(work.comm, work.recv, first * work.eltBytes);
-      targets = n;
+      to = {Places::of(work.comm, work.recv, first * work.eltBytes), self, n, nullptr};
       break;
     }
     case GINRS_COLL_REDUCE_SCATTER: first = self * work.count; break;
     default: /* reduce: everything, by the root alone */
       if (uint32_t(self) != work.root) return;
   }
-  reduceFromPeers<T>(work, first, count, to, targets);
+  reduceFromPeers<T>(work, first, count, to);
 }
 
 template <typename T>

@@ -2,6 +2,7 @@
 #ifndef GINRS_COLLECTIVES_KERNELS_CUH_
 #define GINRS_COLLECTIVES_KERNELS_CUH_
 #include "buffered.cuh"
+#include "copying.cuh"
 #include "direct.cuh"
 #include "ll.cuh"
 #include "p2p.cuh"
@@ -15,8 +16,7 @@ __device__ __forceinline__ void reducing(ginrsCollWork const& work) {
   switch (work.how) {
     case GINRS_COLL_LL: allReduceLL<T>(work); break;
     case GINRS_COLL_DIRECT: reducingDirect<T>(work); break;
-    case GINRS_COLL_STAGED: reducingStaged<T>(work); break;
-    case GINRS_COLL_BUFFERED: allReduceBuffered<T>(work); break;
+    case GINRS_COLL_BUFFERED: reducingBuffered<T>(work); break;
     default: GINRS_TRAP("a reduction in a way that this kernel does not have");
   }
 }
@@ -25,6 +25,7 @@ __device__ __forceinline__ void copying(ginrsCollWork const& work) {
   switch (work.how) {
     case GINRS_COLL_DIRECT: copyingDirect(work); break;
     case GINRS_COLL_STAGED: copyingStaged(work); break;
+    case GINRS_COLL_BUFFERED: copyingBuffered(work); break;
     default: GINRS_TRAP("a copying collective in a way that this kernel does not have");
   }
 }

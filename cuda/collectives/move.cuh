@@ -35,6 +35,17 @@ __device__ __forceinline__ int turn(int self, int step, int n) {
   return rank < n ? rank : rank - n;
 }
 
+/* Where results go: that place of n ranks, from the own one upwards, and one more, or none. */
+struct Targets {
+  Places places;
+  int self, n;
+  char* more;
+
+  static __device__ __forceinline__ Targets one(char* to) { return {{to, 0}, 0, 1, nullptr}; }
+  __device__ __forceinline__ int count() const { return n + (more != nullptr); }
+  __device__ __forceinline__ char* at(int k) const { return k < n ? places.at(turn(self, k, n)) : more; }
+};
+
 /* The widest word in which two addresses can both be walked: they are equal modulo its size. */
 __device__ __forceinline__ int commonWord(uint64_t a, uint64_t b) {
   uint64_t different = (a ^ b) | 16;
@@ -88,6 +99,12 @@ __device__ __forceinline__ void copyTo(Crew crew, char const* from, uint64_t byt
 /* bytes from one place to another; they do not overlap, unless they are the same. */
 __device__ __forceinline__ void copy(Crew crew, char* to, char const* from, uint64_t bytes) {
   if (to != from) copyTo(crew, from, bytes, 1, [=](int) { return to; });
+}
+
+/* The same by a block, as functions: there is one of each in a kernel, not one for each collective. */
+__device__ __noinline__ void copyByBlock(char* to, char const* from, uint64_t bytes) { copy(Crew::block(), to, from, bytes); }
+__device__ __noinline__ void spreadByBlock(Targets to, char const* from, uint64_t bytes) {
+  copyTo(Crew::block(), from, bytes, to.count(), [&](int k) { return to.at(k); });
 }
 
 }  // namespace coll

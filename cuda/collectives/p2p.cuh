@@ -58,14 +58,18 @@ __device__ __forceinline__ void pointToPoint(ginrsP2pWork const& work) {
     if (int(item.peer) == work.comm.rank) {
       if (sends) copyToSelf(work, i, channel);
     } else if (sends) {
-      Outgoing out(work.comm, work.inbox, item.peer, channel);
-      slots(work, item, channel, [&](char* at, uint32_t bytes) { sendSlot(out, header, bytes, [&](char* slot) { copy(Crew::block(), slot, at, bytes); }); });
+      Outgoing out(work.comm, work.inbox, Ring::ofPair(work.comm, item.peer), channel);
+      slots(work, item, channel, [&](char* at, uint32_t bytes) {
+        copy(Crew::block(), out.open(work.comm, work.inbox), at, bytes);
+        out.close(work.comm, work.inbox, header, bytes);
+      });
     } else {
-      Incoming in(work.comm, work.inbox, item.peer, channel);
-      slots(work, item, channel, [&](char* at, uint32_t bytes) { receiveSlot(in, header, at, bytes); });
+      Incoming in(work.comm, work.inbox, Ring::ofPair(work.comm, item.peer), channel);
+      slots(work, item, channel, [&](char* at, uint32_t bytes) {
+        copy(Crew::block(), at, in.open(work.comm, work.inbox, header), bytes);
+        in.close(work.comm, work.inbox);
+      });
     }
-    /* The next item may be of the same ring: its counts are in the line. */
-    __syncthreads();
   }
 }
 

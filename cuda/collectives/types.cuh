@@ -99,6 +99,11 @@ struct Operation {
     return own;
   }
 
+  /* The same for sums that are not yet of all ranks. */
+  __device__ __forceinline__ Operation partial() const {
+    return {op >= GINRS_COLL_DIV_S ? uint32_t(GINRS_COLL_SUM) : op, factor, nRanks};
+  }
+
   /* PRE_MUL: every rank multiplies its own input, by its own factor, before anybody adds it up. */
   __device__ __forceinline__ bool isScaled() const { return op == GINRS_COLL_PRE_MUL; }
   template <int N>

@@ -21,7 +21,13 @@ enum ginrsCollHow {
   GINRS_COLL_LL = 0,     /* one LSA team, small: every datum with a flag, no barrier */
   GINRS_COLL_DIRECT = 1, /* one LSA team, the buffers that peers touch are in symmetric windows */
   GINRS_COLL_STAGED = 2, /* anything: through the inbox */
-  GINRS_COLL_BUFFERED = 3 /* all-reduce in one LSA team, any buffers: slice by slice through symmetric scratch */
+  GINRS_COLL_BUFFERED = 3 /* any buffers: slice by slice through symmetric scratch, and between LSA teams along the rails */
+};
+
+/* BUFFERED, several LSA teams: how a slice goes along a rail. */
+enum ginrsCollAlong {
+  GINRS_COLL_RING = 0, /* fewest bytes: neighbour to neighbour */
+  GINRS_COLL_TREE = 1  /* fewest rounds: recursive doubling, or a tree where there is a root */
 };
 
 /* Of the kernels, not of nccl.h: integers come by width, so that an operation says its sign. Floats use MAX_S and MIN_S. */
@@ -45,21 +51,24 @@ struct ginrsCollBuffer {
   uint64_t offset;     /* of `at` in it, bytes; equal on all ranks, as the flag promises */
 };
 
-/* The staging memory, of the same shape on all ranks: a resource buffer that holds nRanks * channels lines of 128 bytes and then
- * nRanks * channels * slots slots. Line and slots (r, c) of rank d are those of messages from r to d in channel c. */
+/* Rings of slots for messages between ranks, of the same shape on all: a resource buffer that holds rings * channels lines of 128 bytes
+ * and then rings * channels * slots slots. Which ring a pair of ranks has, channel.cuh says: of the inbox of all pairs the one with the
+ * other's rank as its number, of the rails' one for each distance. */
 struct ginrsCollInbox {
   uint32_t handle;    /* of the inbox */
   uint32_t outbox;    /* of as many outgoing slots, which GIN puts from; 0 where all ranks are in one LSA team */
-  uint32_t channels;  /* for each ordered pair of ranks */
+  uint32_t rings;
+  uint32_t channels;  /* of each ring */
   uint32_t slots;     /* for each channel; a power of two, at least 2 */
   uint32_t slotBytes; /* a multiple of 128 */
-  uint32_t signal0;   /* the first GIN signal: nRanks * channels for data, then as many for credit; 0 in one LSA team */
+  uint32_t signal0;   /* the first GIN signal: rings * channels for data, then as many for credit; 0 in one LSA team */
 };
 
 struct ginrsCollWork {
   ncclDevComm comm;
   ginrsCollBuffer send, recv;
-  ginrsCollInbox inbox;
+  ginrsCollInbox inbox; /* STAGED: between all pairs of ranks */
+  ginrsCollInbox rails; /* BUFFERED, several LSA teams: between those with one lsaRank */
   ncclLLA2AHandle ll;
   uint64_t count;       /* elements, as the NCCL function counts them */
   uint64_t scalar;      /* PRE_MUL: the factor, in the element's type, in the low bytes */
@@ -68,8 +77,10 @@ struct ginrsCollWork {
   uint32_t kind, how, op; /* ginrsCollKind, ginrsCollHow, ginrsCollOp */
   uint32_t root;
   uint32_t channels;    /* STAGED: how many of the inbox's are used */
-  uint32_t scratch;     /* BUFFERED: handle of the scratch, for each block scratchBytes of input and as many of results */
-  uint32_t scratchBytes; /* at least 128 for each rank */
+  uint32_t scratch;     /* BUFFERED: handle of the scratch, for each block what scratch.cuh says */
+  uint32_t pieceBytes;  /* BUFFERED: what a rank reduces, or sends, at a time, at most; a multiple of 128, and no more than a rail's slot */
+  uint32_t along;       /* BUFFERED: ginrsCollAlong */
+  uint32_t pad;
 };
 
 #define GINRS_P2P_ITEMS 128
@@ -89,11 +100,12 @@ struct ginrsP2pWork {
   uint32_t nSends, nRecvs;
   uint32_t groups;   /* block groups: group g does the rounds r with r % groups == g */
   uint32_t channels; /* for each pair; a message's own number depends on its bytes alone */
+  uint32_t pad;
   ginrsP2pItem items[GINRS_P2P_ITEMS];
 };
 
 /* The parameter of a kernel ends at 4096 bytes. */
-static_assert(sizeof(ginrsCollBuffer) == 24 && sizeof(ginrsCollInbox) == 24 && sizeof(ginrsP2pItem) == 24, "ABI with src/coll/work.rs");
-static_assert(sizeof(ginrsCollWork) == 336 && offsetof(ginrsCollWork, inbox) == 248 && offsetof(ginrsCollWork, count) == 280, "same");
-static_assert(sizeof(ginrsP2pWork) == 3312 && offsetof(ginrsP2pWork, items) == 240, "same");
+static_assert(sizeof(ginrsCollBuffer) == 24 && sizeof(ginrsCollInbox) == 28 && sizeof(ginrsP2pItem) == 24, "ABI with src/coll/work.rs");
+static_assert(sizeof(ginrsCollWork) == 376 && offsetof(ginrsCollWork, inbox) == 248 && offsetof(ginrsCollWork, count) == 312, "same");
+static_assert(sizeof(ginrsP2pWork) == 3320 && offsetof(ginrsP2pWork, items) == 248, "same");
 #endif

@@ -7,9 +7,9 @@ use super::table::{self, How, Shape};
 use super::work::{Buffer, CollWork};
 use crate::device::{DevPtr, Launch};
 use crate::error::Result;
+use crate::info;
 use crate::team::Team;
 use crate::window::Windows;
-use crate::{bail, info};
 use zerocopy::IntoBytes;
 
 /// Launches a checked call of more than 0 elements.
@@ -21,7 +21,7 @@ pub fn run(collectives: &Collectives, windows: &Windows, call: &Call) -> Result<
     let shape = Shape {
         device: ready.device,
         n_ranks: team.n_ranks,
-        one_team: ready.one_team,
+        lsa_size: ready.lsa_size,
         kind: call.kind,
         part: call.count * u64::from(call.datatype.bytes()),
         send_registered: send.window != 0,
@@ -29,18 +29,6 @@ pub fn run(collectives: &Collectives, windows: &Windows, call: &Call) -> Result<
         local: call.op.is_local(),
     };
     let choice = table::choose(&shape, &ready.sizes, ready.forced);
-    if choice.how == How::Staged && call.kind.reduces() && team.n_ranks > table::STAGED_RANKS {
-        bail!(
-            InvalidUsage,
-            99,
-            "too many ranks for a reduction through staging memory | {}, {} | {} ranks, at most {} | fix: register the buffers in \
-             symmetric windows, or split the communicator",
-            team.tag(),
-            call.kind.name(),
-            team.n_ranks,
-            table::STAGED_RANKS
-        );
-    }
     if call.kind == Kind::AlltoAll && call.send == call.recv && team.n_ranks > 1 {
         collectives.say_undefined(team);
     }
@@ -52,8 +40,9 @@ pub fn run(collectives: &Collectives, windows: &Windows, call: &Call) -> Result<
         comm: ready.comm,
         send,
         recv,
-        inbox: ready.inbox,
-        ll: ready.ll,
+        inbox: ready.memory.inbox,
+        rails: ready.memory.rails,
+        ll: ready.memory.ll,
         count: call.count,
         scalar,
         scalar_at,
@@ -63,8 +52,10 @@ pub fn run(collectives: &Collectives, windows: &Windows, call: &Call) -> Result<
         op: call.op.code,
         root: call.root,
         channels: choice.channels,
-        scratch: ready.scratch,
-        scratch_bytes: ready.sizes.scratch_bytes,
+        scratch: ready.memory.scratch,
+        piece_bytes: ready.sizes.piece,
+        along: choice.along as u32,
+        pad: 0,
     };
     let launch = Launch {
         kernel: if call.kind.reduces() { call.datatype.reduce_kernel() } else { c"ginrs_copy" },
@@ -73,14 +64,17 @@ pub fn run(collectives: &Collectives, windows: &Windows, call: &Call) -> Result<
         threads: choice.threads,
         stream: call.stream,
     };
+    let rails = choice.how == How::Buffered && ready.lsa_size < team.n_ranks;
+    let along = if rails { format!(" by {:?}", choice.along) } else { String::new() };
     info!(
         COLL,
-        "{} {} {} x {:?}: {:?}, {:?} blocks of {} threads",
+        "{} {} {} x {:?}: {:?}{}, {:?} blocks of {} threads",
         team.tag(),
         call.kind.name(),
         call.count,
         call.datatype,
         choice.how,
+        along,
         choice.blocks,
         choice.threads
     );

@@ -1,29 +1,31 @@
 //! Host collectives and point-to-point (nccl.h), built on the library's own device API: kernels (`cuda/collectives`) on the
 //! caller's streams, over a device communicator that the library makes for itself with every communicator.
 //!
-//! `call` checks a collective, `setup` made what it needs, `table` says which algorithm takes it (`room` with how many blocks at most), `launch` puts it on its
+//! `call` checks a collective, `setup` made what it needs (as large as `sizes` says), `table` says which algorithm takes it (`room` with how many blocks at most), `launch` puts it on its
 //! stream; sends and receives go through `rounds` and `point_to_point`. Nothing here waits for a peer once the communicator
 //! stands: not the host, only kernels do. docs/collectives.md tells it from outside.
 #![forbid(unsafe_code)]
 
 mod call;
 pub mod datatype;
+mod forced;
 mod launch;
 mod operation;
 mod point_to_point;
 mod room;
 mod rounds;
 mod setup;
+mod sizes;
 mod table;
 mod work;
 
 pub use call::{Call, Kind, bytes_of, rank_of};
+pub use forced::forced;
 pub use launch::run;
 pub use operation::{Operation, Operations, Scalar};
 pub use point_to_point::{Messages, check_buffer};
 pub use rounds::Message;
 pub use setup::prepare;
-pub use table::forced;
 
 use crate::abort::Abort;
 use crate::device::{Kernels, Order};
@@ -53,15 +55,23 @@ struct Ready {
     order: Mutex<Order>,
     device: crate::device::Kind,
     comm: crate::layout::ncclDevComm,
-    inbox: work::Inbox,
-    ll: crate::layout::ncclLLA2AHandle_t,
-    /// Handle of the scratch; 0 with several LSA teams.
-    scratch: u32,
-    /// All ranks are in one LSA team.
-    one_team: bool,
-    sizes: table::Sizes,
+    memory: Memory,
+    /// Ranks of an LSA team.
+    lsa_size: u32,
+    sizes: sizes::Sizes,
     /// GINRS_COLLECTIVE.
-    forced: Option<table::Forced>,
+    forced: Option<forced::Forced>,
+}
+
+/// Where it lies in the device communicator's resources.
+struct Memory {
+    /// Between all pairs of ranks.
+    inbox: work::Inbox,
+    /// Along the rails; empty with one LSA team.
+    rails: work::Inbox,
+    scratch: u32,
+    /// Of one LSA team.
+    ll: crate::layout::ncclLLA2AHandle_t,
 }
 
 impl Collectives {

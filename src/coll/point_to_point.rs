@@ -48,11 +48,12 @@ fn launch(ready: &Ready, batch: &Batch, stream: Stream) -> Result<()> {
     }
     let work = P2pWork {
         comm: ready.comm,
-        inbox: ready.inbox,
+        inbox: ready.memory.inbox,
         n_sends: batch.sends.len() as u32,
         n_recvs: batch.recvs.len() as u32,
         groups: shape.groups,
         channels: shape.channels,
+        pad: 0,
         items,
     };
     ready.kernels.launch(&Launch {

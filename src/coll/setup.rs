@@ -1,8 +1,9 @@
 //! What a communicator's collectives stand on, made with the communicator: a send between two ranks needs nobody else then.
 
 use super::room::Room;
+use super::sizes::{Sizes, Slots};
 use super::work::Inbox;
-use super::{Collectives, Ready, table};
+use super::{Collectives, Memory, Ready, forced};
 use crate::devcomm::{self, Requirements, Resource};
 use crate::device::Kernels;
 use crate::error::{Code, Error, Result};
@@ -81,37 +82,41 @@ fn kernels(team: &Team) -> Result<Arc<dyn Kernels>> {
 fn make(windows: &Windows, kernels: Arc<dyn Kernels>) -> Result<Ready> {
     let team = windows.team();
     let device = team.device.kind();
-    let forced = table::forced()?;
+    let forced = forced::forced()?;
     let room = Room::of(&team.peers)?;
     let one_team = team.topo.lsa_size == team.n_ranks;
-    let sizes = table::Sizes::of(device, team.n_ranks, one_team, room);
-    let pairs = u64::from(team.n_ranks) * u64::from(sizes.channels);
-    let slots = pairs * u64::from(sizes.slots) * u64::from(sizes.slot_bytes);
+    let lsa_size = team.topo.lsa_size;
+    let sizes = Sizes::of(device, team.n_ranks, lsa_size, room);
+    let Sizes { pairs, rails, .. } = sizes;
     // Its bytes as ncclLLA2ACreateRequirement counts them: per block a header, and two banks of slots.
     let ll_bytes = 16 * u64::from(sizes.ll_blocks) * (1 + 2 * u64::from(sizes.ll_slots));
     let buffer = |bytes, gin_signals| Resource { bytes, align: LINE, gin_signals, ..Resource::default() };
-    let scratch_bytes = 2 * u64::from(sizes.barriers) * u64::from(sizes.scratch_bytes);
-    // LL and scratch are for one LSA team, outgoing slots and signals for several.
-    let inbox = buffer(pairs * LINE + slots, 0);
-    let resources = match one_team {
-        true => vec![inbox, buffer(ll_bytes, 0), buffer(scratch_bytes, 0)],
-        false => vec![inbox, buffer(slots, 2 * pairs as i32)],
-    };
+    let inbox = |slots: &Slots| buffer(slots.lines() * LINE + slots.total(), 0);
+    let outbox = |slots: &Slots| buffer(slots.total(), 2 * slots.lines() as i32);
+    let mut resources = vec![inbox(&pairs), buffer(u64::from(sizes.barriers) * sizes.scratch(lsa_size), 0)];
+    // LL is for one LSA team, outgoing slots and signals for several.
+    match one_team {
+        true => resources.push(buffer(ll_bytes, 0)),
+        false => resources.extend([outbox(&pairs), inbox(&rails), outbox(&rails)]),
+    }
     let requirements = Requirements { resources, lsa_barrier_count: sizes.barriers as i32, ..Requirements::default() };
     let order = kernels.order();
     let made = devcomm::create_own(windows, "collectives", &requirements, order.as_ref().map(drop).map_err(Clone::clone))?;
-    let place =
-        |i: usize, there: bool| if there { (made.outputs[i].buffer_handle, made.outputs[i].signal_start) } else { (0, 0) };
-    let (outbox, signal0) = place(1, !one_team);
-    let inbox = Inbox {
-        handle: made.outputs[0].buffer_handle,
-        outbox,
-        channels: sizes.channels,
-        slots: sizes.slots,
-        slot_bytes: sizes.slot_bytes,
-        signal0,
+    let handle = |i: usize| made.outputs[i].buffer_handle;
+    let placed = |slots: Slots, inbox: usize, outbox: usize| Inbox {
+        handle: handle(inbox),
+        outbox: if one_team { 0 } else { handle(outbox) },
+        rings: slots.rings,
+        channels: slots.channels,
+        slots: slots.slots,
+        slot_bytes: slots.bytes,
+        signal0: if one_team { 0 } else { made.outputs[outbox].signal_start },
     };
-    let ll = ncclLLA2AHandle_t { bufHandle: place(1, one_team).0, nSlots: sizes.ll_slots };
-    let scratch = place(2, one_team).0;
-    Ok(Ready { kernels, order: Mutex::new(order?), device, comm: made.dev_comm, inbox, ll, scratch, one_team, sizes, forced })
+    let memory = Memory {
+        inbox: placed(pairs, 0, 2),
+        rails: if one_team { Inbox::default() } else { placed(rails, 3, 4) },
+        scratch: handle(1),
+        ll: ncclLLA2AHandle_t { bufHandle: if one_team { handle(2) } else { 0 }, nSlots: sizes.ll_slots },
+    };
+    Ok(Ready { kernels, order: Mutex::new(order?), device, comm: made.dev_comm, memory, lsa_size, sizes, forced })
 }

@@ -2,10 +2,11 @@
 //! measured ones (docs/measured/collectives.md). Every rank comes to the same answer, since all that goes in is equal on all.
 
 use super::call::Kind;
+use super::forced::Forced;
 use super::room::Room;
 use super::rounds::Batch;
-use crate::error::Result;
-use crate::{bail, config, device};
+use super::sizes::{LL_PACK, LL_RANKS, LL_SPREAD, Sizes, ll_limit, threads};
+use crate::device;
 
 /// The algorithms; the numbers are those of cuda/collectives/work.h.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,10 +15,19 @@ pub enum How {
     Ll = 0,
     /// Loads and stores between the callers' own buffers: within one LSA team, where peers can reach them.
     Direct = 1,
-    /// Through the inboxes: always.
+    /// Through the inboxes of all pairs: what does not reduce.
     Staged = 2,
-    /// All-reduce of buffers that peers cannot reach, through scratch that they can: within one LSA team.
+    /// Buffers that peers cannot reach, through scratch that they can; between LSA teams along the rails.
     Buffered = 3,
+}
+
+/// How Buffered goes along a rail; the numbers are those of cuda/collectives/work.h.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Along {
+    /// From neighbour to neighbour: 2 (teams - 1) rounds of an all-reduce, the fewest bytes.
+    Ring = 0,
+    /// Recursive doubling, or a binomial tree where there is a root: log2(teams) rounds.
+    Tree = 1,
 }
 
 /// What a choice depends on.
@@ -27,8 +37,8 @@ pub struct Shape {
     pub device: device::Kind,
     /// Of the communicator.
     pub n_ranks: u32,
-    /// All ranks are in one LSA team.
-    pub one_team: bool,
+    /// Of an LSA team.
+    pub lsa_size: u32,
     /// Which function.
     pub kind: Kind,
     /// Bytes of `count` elements.
@@ -46,6 +56,8 @@ pub struct Shape {
 pub struct Choice {
     /// The algorithm.
     pub how: How,
+    /// Of Buffered.
+    pub along: Along,
     /// Grid.
     pub blocks: (u32, u32),
     /// Threads of a block.
@@ -67,119 +79,74 @@ pub struct PointToPointChoice {
     pub threads: u32,
 }
 
-/// What is made with a communicator, equal on all ranks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sizes {
-    /// Channels between each ordered pair of ranks.
-    pub channels: u32,
-    /// Slots of a channel, a power of two.
-    pub slots: u32,
-    /// Bytes of a slot, a multiple of 128.
-    pub slot_bytes: u32,
-    /// LSA barriers: the most blocks that Direct uses.
-    pub barriers: u32,
-    /// Blocks that LL uses at most.
-    pub ll_blocks: u32,
-    /// Slots of 8 bytes for each of them.
-    pub ll_slots: u32,
-    /// Scratch of a block of Buffered, for its input and again for its results. Bytes.
-    pub scratch_bytes: u32,
-    /// Of a launch.
-    pub room: Room,
-}
-
-/// Bytes of a rank's inbox, at most: channels and slots shrink where there are many ranks.
-const INBOX: u64 = 64 << 20;
-/// At the head of every slot, for the kernels. Bytes.
-const SLOT_HEADER: u32 = 128;
-/// What an LL thread takes at a time, in slots of 8 bytes. Bytes.
-const LL_PACK: u64 = 16;
-/// Threads of an LL block before there is another block: small all-reduces gain from more multiprocessors.
-const LL_SPREAD: u64 = 256;
+/// Threads of an LL block of a small all-reduce.
 const LL_SPREAD_SMALL: u64 = 128;
 /// Bytes of a small one, at most.
 const LL_SMALL: u64 = 32 << 10;
-/// More ranks than that take no LL.
-const LL_RANKS: u32 = 16;
-/// More ranks than that cannot reduce through the inboxes: the kernel has a table of that size.
-pub const STAGED_RANKS: u32 = 1024;
 /// A message of that many bytes gets one more channel; the kernel for sends and receives knows it too.
 const BYTES_PER_CHANNEL: u64 = 64 << 10;
-
-impl Sizes {
-    /// For a communicator of `n_ranks` on such devices.
-    /// More channels are faster within one LSA team, and not between nodes (docs/measured/collectives.md).
-    pub fn of(device: device::Kind, n_ranks: u32, one_team: bool, room: Room) -> Self {
-        let mut sizes = match device {
-            device::Kind::Cuda => Self {
-                channels: if one_team { 32 } else { 16 },
-                slots: 4,
-                slot_bytes: 64 << 10,
-                barriers: 64,
-                ll_blocks: 64,
-                ll_slots: 0,
-                scratch_bytes: 64 << 10,
-                room,
-            },
-            device::Kind::Cpu => Self {
-                channels: 4,
-                slots: 4,
-                slot_bytes: 16 << 10,
-                barriers: 2,
-                ll_blocks: 2,
-                ll_slots: 0,
-                scratch_bytes: 16 << 10,
-                room: Room { most: room.most.min(16), least: room.least.min(16) },
-            },
-        };
-        sizes.barriers = sizes.barriers.min(room.most);
-        // As many as the largest message needs that LL takes.
-        let ll_blocks = ll_limit(device) / u64::from(n_ranks.max(2) - 1) / (LL_SPREAD * LL_PACK);
-        sizes.ll_blocks = sizes.ll_blocks.min(room.most).min(ll_blocks.max(2) as u32);
-        let bytes = |s: &Self| u64::from(n_ranks) * u64::from(s.channels) * u64::from(s.slots) * u64::from(s.slot_bytes);
-        // An all-reduce needs two channels: inputs on one, results on the other.
-        while (bytes(&sizes) > INBOX || 2 * sizes.channels > room.most) && sizes.channels > 2 {
-            sizes.channels /= 2;
-        }
-        while bytes(&sizes) > INBOX && sizes.slot_bytes > 4096 {
-            sizes.slot_bytes /= 2;
-        }
-        // A part of each rank, in lines.
-        sizes.scratch_bytes = sizes.scratch_bytes.max(128 * n_ranks);
-        sizes.ll_slots = 2 * threads(device) * n_ranks.min(LL_RANKS);
-        sizes
-    }
-}
-
-/// Of a block, at most.
-fn threads(device: device::Kind) -> u32 {
-    match device {
-        device::Kind::Cuda => 512,
-        device::Kind::Cpu => 32,
-    }
-}
-
-/// Bytes that an all-reduce through LL stores into its peers' memory, at most: beyond that the flags, which are half of them,
-/// cost more than the barriers of the other ways.
-fn ll_limit(device: device::Kind) -> u64 {
-    match device {
-        device::Kind::Cuda => 512 << 10,
-        device::Kind::Cpu => 8 << 10,
-    }
-}
 
 fn ll_wins(shape: &Shape) -> bool {
     shape.part.saturating_mul(u64::from(shape.n_ranks.max(2) - 1)) <= ll_limit(shape.device)
 }
 
+impl Shape {
+    fn teams(&self) -> u32 {
+        self.n_ranks / self.lsa_size
+    }
+
+    fn one_team(&self) -> bool {
+        self.teams() == 1
+    }
+
+    /// Bytes that a team's ranks give, or get, of which each has a part.
+    fn of_team(&self) -> u64 {
+        match self.kind {
+            Kind::AllReduce | Kind::Reduce | Kind::Broadcast => self.part,
+            _ => self.part.saturating_mul(self.n_ranks.into()),
+        }
+    }
+}
+
+/// Bytes of a rank's piece, up to which an all-reduce in few rounds beats one of few bytes (docs/measured/collectives.md).
+fn tree_limit(device: device::Kind) -> u64 {
+    match device {
+        device::Kind::Cuda => 64 << 10,
+        device::Kind::Cpu => 16 << 10,
+    }
+}
+
+/// With two teams recursive doubling has as few bytes as a ring, and a tree is a line. `asked`: what whoever measures wants.
+fn along(shape: &Shape, asked: Option<Along>) -> Along {
+    let small = || shape.teams() == 2 || shape.part / u64::from(shape.lsa_size) <= tree_limit(shape.device);
+    match shape.kind {
+        Kind::AllGather | Kind::ReduceScatter => Along::Ring,
+        _ if shape.one_team() => Along::Tree,
+        _ => asked.unwrap_or(if small() { Along::Tree } else { Along::Ring }),
+    }
+}
+
+/// Blocks of Buffered that are worth their meetings. Each has slices of its own.
+fn buffered_blocks(shape: &Shape, sizes: &Sizes, along: Along) -> u64 {
+    let bank = u64::from(sizes.piece) * u64::from(shape.lsa_size);
+    // Messages along a rail are a quarter of a slot before there is another block.
+    let least = match (shape.kind, along) {
+        _ if shape.one_team() => bank,
+        (Kind::Reduce | Kind::Broadcast, _) | (_, Along::Tree) => bank / 4,
+        (_, Along::Ring) => bank / 4 * u64::from(shape.teams()),
+    };
+    shape.of_team().div_ceil(least)
+}
+
 /// The choice for a collective.
 pub fn choose(shape: &Shape, sizes: &Sizes, forced: Option<Forced>) -> Choice {
     let how = pick(shape, forced.map(|forced| forced.how));
-    let grid = forced.filter(|forced| forced.how == how).unwrap_or(Forced { how, blocks: None, threads: None });
+    let grid = forced.filter(|forced| forced.how == how).unwrap_or(Forced { how, along: None, blocks: None, threads: None });
     let most = grid.threads.unwrap_or(threads(shape.device)).min(threads(shape.device));
     // As many as `bytes` need at `each`.
     let enough = |bytes: u64, each: u64, least: u32, most: u32| bytes.div_ceil(each).max(least.into()).min(most.into()) as u32;
     let Room { most: room, least } = sizes.room;
+    let along = along(shape, grid.along);
     match how {
         How::Ll => {
             // Many small blocks, over many multiprocessors; larger ones where they are not enough for one round.
@@ -188,29 +155,24 @@ pub fn choose(shape: &Shape, sizes: &Sizes, forced: Option<Forced>) -> Choice {
             let spread = packs.div_ceil(sizes.ll_blocks.into()).max(packs.min(block));
             let threads = grid.threads.unwrap_or(spread.next_multiple_of(32).min(most.into()) as u32).min(most);
             let blocks = grid.blocks.unwrap_or(enough(packs, threads.into(), least, sizes.ll_blocks)).min(sizes.ll_blocks);
-            Choice { how, blocks: (blocks, 1), threads, channels: 0 }
+            Choice { how, along, blocks: (blocks, 1), threads, channels: 0 }
         }
         How::Direct => {
             let each = if shape.device == device::Kind::Cpu { 64 << 10 } else { 16 << 10 };
             let blocks = grid.blocks.unwrap_or(enough(shape.part, each, least, sizes.barriers)).min(sizes.barriers);
-            Choice { how, blocks: (blocks, 1), threads: most, channels: 0 }
+            Choice { how, along, blocks: (blocks, 1), threads: most, channels: 0 }
         }
         How::Buffered => {
-            let each = sizes.scratch_bytes.into();
-            let blocks = grid.blocks.unwrap_or(enough(shape.part, each, least, sizes.barriers)).min(sizes.barriers);
-            Choice { how, blocks: (blocks, 1), threads: most, channels: 0 }
+            let blocks = enough(buffered_blocks(shape, sizes, along), 1, least, sizes.barriers);
+            let blocks = grid.blocks.unwrap_or(blocks).min(sizes.barriers);
+            Choice { how, along, blocks: (blocks, 1), threads: most, channels: 0 }
         }
         How::Staged => {
-            let payload = u64::from(sizes.slot_bytes - SLOT_HEADER);
-            let (bytes, channels, parts) = match shape.kind {
-                // Each rank reduces its part, and results have channels of their own.
-                Kind::AllReduce => (shape.part.div_ceil(shape.n_ranks.into()), sizes.channels / 2, 3),
-                _ => (shape.part, sizes.channels, 2),
-            };
-            // Of all parts together; one channel there is in any case.
-            let channels = channels.min(room / parts).max(1);
-            let channels = grid.blocks.unwrap_or(enough(bytes, payload, least.div_ceil(parts), channels)).min(channels);
-            Choice { how, blocks: (channels, parts), threads: most, channels }
+            // One block sends and one receives; one channel there is in any case.
+            let (parts, payload) = (2, sizes.pairs.payload().into());
+            let channels = sizes.pairs.channels.min(room / parts).max(1);
+            let channels = grid.blocks.unwrap_or(enough(shape.part, payload, least.div_ceil(parts), channels)).min(channels);
+            Choice { how, along, blocks: (channels, parts), threads: most, channels }
         }
     }
 }
@@ -219,7 +181,7 @@ pub fn choose(shape: &Shape, sizes: &Sizes, forced: Option<Forced>) -> Choice {
 /// end must come to the same.
 pub fn point_to_point(device: device::Kind, sizes: &Sizes, batch: &Batch) -> PointToPointChoice {
     let items = || batch.sends.iter().chain(&batch.recvs);
-    let most = sizes.channels.min(sizes.room.most / 2).max(1);
+    let most = sizes.pairs.channels.min(sizes.room.most / 2).max(1);
     let of_message = |bytes: u64| (bytes / BYTES_PER_CHANNEL + 1).min(most.into()) as u32;
     let channels = items().map(|item| of_message(item.bytes)).max().unwrap_or(1);
     let mut rounds: Vec<u32> = items().map(|item| item.round).collect();
@@ -229,67 +191,31 @@ pub fn point_to_point(device: device::Kind, sizes: &Sizes, batch: &Batch) -> Poi
     PointToPointChoice { groups, channels, blocks: (groups * channels, 2), threads: threads(device) }
 }
 
-/// What GINRS_COLLECTIVE asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Forced {
-    how: How,
-    /// In x; as many as there can be, at most.
-    blocks: Option<u32>,
-    threads: Option<u32>,
-}
-
-/// None for nothing.
-pub fn forced() -> Result<Option<Forced>> {
-    parse(config::text("GINRS_COLLECTIVE").as_deref())
-}
-
-/// `staged`, `direct:32`, `ll:8x128`.
-fn parse(text: Option<&str>) -> Result<Option<Forced>> {
-    let Some(text) = text.filter(|text| *text != "auto") else { return Ok(None) };
-    let (how, grid) = text.split_once(':').map_or((text, None), |(how, grid)| (how, Some(grid)));
-    let how = match how {
-        "ll" => Some(How::Ll),
-        "direct" => Some(How::Direct),
-        "buffered" => Some(How::Buffered),
-        "staged" => Some(How::Staged),
-        _ => None,
-    };
-    let number = |text: &str, unit: u32| text.parse().ok().filter(|n: &u32| *n > 0 && n.is_multiple_of(unit));
-    let grid = grid.map(|grid| match grid.split_once('x') {
-        None => number(grid, 1).map(|blocks| (blocks, None)),
-        Some((blocks, threads)) => number(blocks, 1).zip(number(threads, 32)).map(|(blocks, threads)| (blocks, Some(threads))),
-    });
-    match (how, grid) {
-        (Some(how), None) => Ok(Some(Forced { how, blocks: None, threads: None })),
-        (Some(how), Some(Some((blocks, threads)))) => Ok(Some(Forced { how, blocks: Some(blocks), threads })),
-        _ => bail!(
-            InvalidUsage,
-            92,
-            "GINRS_COLLECTIVE names no way | collectives | \"{text}\" | fix: auto, or ll, direct, buffered or staged, alone or with a grid as direct:32 or \
-             ll:8x128 (threads in whole warps)"
-        ),
-    }
-}
-
 fn pick(shape: &Shape, forced: Option<How>) -> How {
     let can = |how| match how {
         How::Ll => ll_can(shape),
         How::Direct => direct_can(shape),
-        How::Buffered => shape.one_team && shape.kind == Kind::AllReduce,
-        How::Staged => true,
+        How::Buffered => buffered_can(shape),
+        How::Staged => !shape.kind.reduces(),
     };
     match forced {
         Some(how) if can(how) => how,
         _ if can(How::Ll) && ll_wins(shape) => How::Ll,
         _ if can(How::Direct) => How::Direct,
-        _ if can(How::Buffered) => How::Buffered,
+        // In one LSA team bytes that are only moved need not meet.
+        _ if can(How::Buffered) && (shape.kind.reduces() || !shape.one_team()) => How::Buffered,
         _ => How::Staged,
     }
 }
 
+/// What has the same bytes for many: the rest goes from each to each.
+fn buffered_can(shape: &Shape) -> bool {
+    shape.kind.reduces() || matches!(shape.kind, Kind::AllGather | Kind::Broadcast)
+}
+
 /// Any size goes, in rounds.
 fn ll_can(shape: &Shape) -> bool {
-    shape.one_team && !shape.local && shape.n_ranks <= LL_RANKS && shape.kind == Kind::AllReduce
+    shape.one_team() && !shape.local && shape.n_ranks <= LL_RANKS && shape.kind == Kind::AllReduce
 }
 
 /// Whether the buffers that peers touch are registered, as far as every rank can tell.
@@ -302,12 +228,13 @@ fn direct_can(shape: &Shape) -> bool {
         Kind::Gather | Kind::Scatter => false,
         Kind::AllGather | Kind::Broadcast | Kind::AlltoAll => recv_registered,
     };
-    shape.one_team && !shape.local && reachable
+    shape.one_team() && !shape.local && reachable
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::coll::forced::parse;
     use crate::coll::work::P2pItem;
     use device::Kind::{Cpu, Cuda};
 
@@ -316,7 +243,7 @@ mod tests {
         Shape {
             device: Cuda,
             n_ranks: 8,
-            one_team: true,
+            lsa_size: 8,
             kind,
             part,
             send_registered: registered,
@@ -330,7 +257,7 @@ mod tests {
     }
 
     fn how(shape: Shape) -> How {
-        choose(&shape, &Sizes::of(shape.device, shape.n_ranks, shape.one_team, room(66)), None).how
+        choose(&shape, &Sizes::of(shape.device, shape.n_ranks, shape.lsa_size, room(66)), None).how
     }
 
     #[test]
@@ -339,8 +266,8 @@ mod tests {
         let large = 64 << 20;
         for (kind, without_send, without_recv) in [
             (AllReduce, How::Buffered, How::Buffered),
-            (ReduceScatter, How::Staged, How::Direct),
-            (Reduce, How::Staged, How::Direct),
+            (ReduceScatter, How::Buffered, How::Direct),
+            (Reduce, How::Buffered, How::Direct),
             (AllGather, How::Direct, How::Staged),
             (Broadcast, How::Direct, How::Staged),
             (AlltoAll, How::Direct, How::Staged),
@@ -348,12 +275,36 @@ mod tests {
             assert_eq!(how(shape(kind, large)), How::Direct, "{kind:?}");
             assert_eq!(how(Shape { send_registered: false, ..shape(kind, large) }), without_send, "{kind:?}");
             assert_eq!(how(Shape { recv_registered: false, ..shape(kind, large) }), without_recv, "{kind:?}");
-            assert_eq!(how(Shape { one_team: false, ..shape(kind, large) }), How::Staged, "{kind:?}");
-            let scaled = if kind == AllReduce { How::Buffered } else { How::Staged };
-            assert_eq!(how(Shape { local: true, ..shape(kind, large) }), scaled, "{kind:?}");
+            let teams = if kind == AlltoAll { How::Staged } else { How::Buffered };
+            assert_eq!(how(Shape { lsa_size: 4, ..shape(kind, large) }), teams, "{kind:?}");
+            if kind.reduces() {
+                assert_eq!(how(Shape { local: true, ..shape(kind, large) }), How::Buffered, "{kind:?}");
+            }
         }
         for kind in [Gather, Scatter] {
             assert_eq!(how(shape(kind, large)), How::Staged);
+        }
+    }
+
+    /// Bytes that leave an LSA team, by rank: what is chosen has no more than the ring, but for messages so small that rounds count.
+    #[test]
+    fn large_calls_take_few_bytes_along_a_rail_and_small_ones_few_rounds() {
+        let choice = |n_ranks, lsa_size, part| {
+            let call = Shape { n_ranks, lsa_size, ..shape(Kind::AllReduce, part) };
+            let choice = choose(&call, &Sizes::of(Cuda, n_ranks, lsa_size, room(66)), None);
+            (choice.how, choice.along)
+        };
+        assert_eq!(choice(32, 4, 1 << 20), (How::Buffered, Along::Ring));
+        assert_eq!(choice(32, 4, 1 << 10), (How::Buffered, Along::Tree));
+        assert_eq!(choice(8, 4, 1 << 30), (How::Buffered, Along::Tree), "as few bytes, in one round");
+        assert_eq!(choice(8, 1, 1 << 20), (How::Buffered, Along::Ring), "teams of one rank");
+    }
+
+    #[test]
+    fn channels_do_not_fall_with_the_number_of_ranks() {
+        for (n_ranks, lsa_size) in [(16, 8), (128, 8), (1024, 8), (4096, 8), (128, 1)] {
+            let sizes = Sizes::of(Cuda, n_ranks, lsa_size, room(66));
+            assert!(sizes.rails.channels >= 8 && sizes.rails.bytes == 64 << 10, "{n_ranks} by {lsa_size}: {sizes:?}");
         }
     }
 
@@ -362,10 +313,10 @@ mod tests {
         let small = Shape { send_registered: false, recv_registered: false, ..shape(Kind::AllReduce, 8) };
         assert_eq!(how(small), How::Ll);
         assert_eq!(how(Shape { local: true, ..small }), How::Buffered);
-        assert_eq!(how(Shape { one_team: false, ..small }), How::Staged);
-        assert_eq!(how(Shape { n_ranks: LL_RANKS + 1, ..small }), How::Buffered);
-        assert_eq!(how(Shape { part: 1 << 62, n_ranks: 5, ..small }), How::Buffered, "no wrap-around");
-        let sizes = Sizes::of(Cuda, 8, true, room(66));
+        assert_eq!(how(Shape { lsa_size: 4, ..small }), How::Buffered);
+        assert_eq!(how(Shape { n_ranks: LL_RANKS + 1, lsa_size: LL_RANKS + 1, ..small }), How::Buffered);
+        assert_eq!(how(Shape { part: 1 << 62, n_ranks: 5, lsa_size: 5, ..small }), How::Buffered, "no wrap-around");
+        let sizes = Sizes::of(Cuda, 8, 8, room(66));
         for bytes in 1..=ll_limit(Cuda) {
             let choice = choose(&Shape { part: bytes, ..small }, &sizes, None);
             // Two slots of 8 bytes for each thread and rank, in one epoch wherever the blocks suffice.
@@ -380,8 +331,8 @@ mod tests {
 
     #[test]
     fn a_way_that_is_asked_for_is_taken_where_it_can_be() {
-        let sizes = Sizes::of(Cpu, 4, true, room(16));
-        let call = Shape { device: Cpu, n_ranks: 4, ..shape(Kind::AllGather, 1 << 20) };
+        let sizes = Sizes::of(Cpu, 4, 4, room(16));
+        let call = Shape { device: Cpu, n_ranks: 4, lsa_size: 4, ..shape(Kind::AllGather, 1 << 20) };
         let with = |text| choose(&call, &sizes, parse(Some(text)).unwrap());
         assert_eq!((with("staged").how, with("ll").how, with("auto").how), (How::Staged, How::Direct, How::Direct));
         assert_eq!((with("direct:1").blocks, with("direct:99").blocks), ((1, 1), (sizes.barriers, 1)));
@@ -396,24 +347,49 @@ mod tests {
     #[test]
     fn every_grid_fits_its_memory_and_its_device() {
         for device in [Cpu, Cuda] {
-            for n_ranks in [1, 2, 3, 8, 16, 64, 500, 1024] {
-                for (blocks, one_team) in [1, 2, 3, 4, 14, 16, 33, 40, 64, 1000].into_iter().flat_map(|b| [(b, false), (b, true)])
-                {
-                    let sizes = Sizes::of(device, n_ranks, one_team, room(blocks));
+            let shapes = [
+                (1, 1),
+                (2, 2),
+                (2, 1),
+                (3, 1),
+                (8, 8),
+                (8, 4),
+                (16, 1),
+                (64, 8),
+                (500, 500),
+                (1024, 4),
+                (4096, 4096),
+                (4096, 8),
+            ];
+            for (n_ranks, lsa_size) in shapes {
+                for blocks in [1, 2, 3, 4, 14, 16, 33, 40, 64, 1000] {
+                    let sizes = Sizes::of(device, n_ranks, lsa_size, room(blocks));
                     let at = format!("{device:?}, {n_ranks} ranks, {blocks} blocks: {sizes:?}");
-                    assert!(sizes.channels >= 2 && sizes.slots.is_power_of_two() && sizes.slot_bytes.is_multiple_of(128), "{at}");
+                    for slots in [sizes.pairs, sizes.rails] {
+                        assert!(slots.channels >= 1 && slots.slots.is_power_of_two() && slots.bytes.is_multiple_of(128), "{at}");
+                    }
+                    assert!(sizes.piece > 0 && sizes.piece.is_multiple_of(128), "{at}");
+                    if n_ranks > lsa_size {
+                        assert!(sizes.piece <= sizes.rails.payload() && sizes.barriers <= sizes.rails.channels, "{at}");
+                    }
                     assert!(sizes.barriers <= blocks && sizes.ll_blocks <= blocks, "{at}");
                     // With one channel, as few as the way can be played with.
                     let fits = |(x, y): (u32, u32)| x * y <= blocks || (x == 1 && y > blocks);
                     for kind in [Kind::AllReduce, Kind::ReduceScatter, Kind::AlltoAll] {
                         for part in [1, 1000, 1 << 16, 1 << 22, 1 << 34] {
-                            let call = Shape { device, n_ranks, one_team: false, ..shape(kind, part) };
-                            let choice = choose(&call, &sizes, None);
-                            let used = if kind == Kind::AllReduce { 2 * choice.channels } else { choice.channels };
-                            assert!(
-                                choice.channels >= 1 && used <= sizes.channels && choice.blocks.0 == choice.channels,
-                                "{at}: {choice:?}"
-                            );
+                            let registered = (part & 1) != 0;
+                            let call = Shape { send_registered: registered, recv_registered: registered, ..shape(kind, part) };
+                            let choice = choose(&Shape { device, n_ranks, lsa_size, ..call }, &sizes, None);
+                            let right = match choice.how {
+                                How::Staged => {
+                                    choice.channels >= 1
+                                        && choice.channels <= sizes.pairs.channels
+                                        && choice.blocks.0 == choice.channels
+                                }
+                                How::Ll => choice.blocks.0 <= sizes.ll_blocks,
+                                _ => choice.blocks.0 <= sizes.barriers,
+                            };
+                            assert!(right, "{at}: {choice:?}");
                             assert!(fits(choice.blocks), "{at}: {choice:?}");
                         }
                     }
@@ -423,7 +399,7 @@ mod tests {
                             Batch { sends: (0..rounds).map(|round| item(round, bytes)).collect(), recvs: vec![item(0, 1)] };
                         let choice = point_to_point(device, &sizes, &batch);
                         assert!(
-                            choice.groups >= 1 && choice.groups <= rounds && choice.channels <= sizes.channels,
+                            choice.groups >= 1 && choice.groups <= rounds && choice.channels <= sizes.pairs.channels,
                             "{at}: {choice:?}"
                         );
                         assert!(fits(choice.blocks), "{at}: {choice:?}");
@@ -435,15 +411,14 @@ mod tests {
 
     #[test]
     fn the_programs_least_number_of_blocks_is_taken_where_the_way_has_them() {
-        let sizes = Sizes::of(Cuda, 4, true, Room { most: 32, least: 8 });
+        let sizes = Sizes::of(Cuda, 4, 4, Room { most: 32, least: 8 });
         let blocks = |forced, kind, part| {
-            let call = Shape { n_ranks: 4, ..shape(kind, part) };
+            let call = Shape { n_ranks: 4, lsa_size: 4, ..shape(kind, part) };
             choose(&call, &sizes, parse(Some(forced)).unwrap()).blocks
         };
         assert_eq!(blocks("ll", Kind::AllReduce, 8), (8, 1));
         assert_eq!(blocks("direct", Kind::AllReduce, 8), (8, 1));
         assert_eq!(blocks("buffered", Kind::AllReduce, 8), (8, 1));
-        assert_eq!(blocks("staged", Kind::AllReduce, 8), (3, 3));
         assert_eq!(blocks("staged", Kind::AlltoAll, 8), (4, 2));
         assert_eq!(blocks("direct", Kind::AlltoAll, 1 << 30), (32, 1));
     }

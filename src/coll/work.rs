@@ -33,6 +33,7 @@ pub struct Buffer {
 pub struct Inbox {
     pub handle: u32,
     pub outbox: u32,
+    pub rings: u32,
     pub channels: u32,
     pub slots: u32,
     pub slot_bytes: u32,
@@ -47,6 +48,7 @@ pub struct CollWork {
     pub send: Buffer,
     pub recv: Buffer,
     pub inbox: Inbox,
+    pub rails: Inbox,
     pub ll: ncclLLA2AHandle_t,
     pub count: u64,
     pub scalar: u64,
@@ -58,7 +60,9 @@ pub struct CollWork {
     pub root: u32,
     pub channels: u32,
     pub scratch: u32,
-    pub scratch_bytes: u32,
+    pub piece_bytes: u32,
+    pub along: u32,
+    pub pad: u32,
 }
 
 /// Messages that one launch takes.
@@ -84,12 +88,13 @@ pub struct P2pWork {
     pub n_recvs: u32,
     pub groups: u32,
     pub channels: u32,
+    pub pad: u32,
     pub items: [P2pItem; P2P_ITEMS],
 }
 
 layout!(Buffer, 24, 8, at @ 0, window @ 8, offset @ 16);
-layout!(Inbox, 24, 4, handle @ 0, outbox @ 4, channels @ 8, slots @ 12, slot_bytes @ 16, signal0 @ 20);
-layout!(CollWork, 336, 8, comm @ 0, send @ 200, recv @ 224, inbox @ 248, ll @ 272, count @ 280, scalar @ 288, scalar_at @ 296,
-    elt_bytes @ 304, kind @ 308, how @ 312, op @ 316, root @ 320, channels @ 324);
+layout!(Inbox, 28, 4, handle @ 0, outbox @ 4, rings @ 8, channels @ 12, slots @ 16, slot_bytes @ 20, signal0 @ 24);
+layout!(CollWork, 376, 8, comm @ 0, send @ 200, recv @ 224, inbox @ 248, rails @ 276, ll @ 304, count @ 312, scalar @ 320, scalar_at @ 328,
+    elt_bytes @ 336, kind @ 340, how @ 344, op @ 348, root @ 352, channels @ 356, scratch @ 360, piece_bytes @ 364, along @ 368);
 layout!(P2pItem, 24, 8, at @ 0, bytes @ 8, peer @ 16, round @ 20);
-layout!(P2pWork, 240 + 24 * P2P_ITEMS, 8, comm @ 0, inbox @ 200, n_sends @ 224, n_recvs @ 228, groups @ 232, channels @ 236, items @ 240);
+layout!(P2pWork, 248 + 24 * P2P_ITEMS, 8, comm @ 0, inbox @ 200, n_sends @ 228, n_recvs @ 232, groups @ 236, channels @ 240, items @ 248);

@@ -152,8 +152,8 @@ pub const TABLE: &[Var] = &[
     row(
         "GINRS_COLLECTIVE",
         Checked(92),
-        "how collectives move their bytes: auto, ll, direct, buffered or staged, for tests and benchmarks, also with a grid, as direct:32 or \
-         ll:8x128 (blocks x threads); a way that a call cannot take is auto for that call (docs/collectives.md)",
+        "how collectives move their bytes: auto, ll, direct, buffered (between LSA teams by ring or tree, which are ways, too) or staged, \
+         for tests and benchmarks, also with a grid, as direct:32 or ll:8x128 (blocks x threads); a way that a call cannot take is auto for that call (docs/collectives.md)",
     ),
     row(
         "GINRS_KERNELS",

@@ -1,0 +1,78 @@
+/* A rail: the ranks with one lsaRank, one of each LSA team. Slots to and from them, of one message. */
+#ifndef GINRS_COLLECTIVES_RAIL_CUH_
+#define GINRS_COLLECTIVES_RAIL_CUH_
+#include "channel.cuh"
+
+namespace ginrs {
+namespace coll {
+
+/* As functions: they are long, and reductions have many of them. */
+__device__ __noinline__ char* openOutgoing(ginrsCollWork const& work, Outgoing out) { return out.open(work.comm, work.rails); }
+__device__ __noinline__ void publishOutgoing(ginrsCollWork const& work, Outgoing out, uint32_t bytes) {
+  out.close(work.comm, work.rails, headerOf(work.kind, work.count * work.eltBytes), bytes);
+}
+__device__ __noinline__ char const* openIncoming(ginrsCollWork const& work, Incoming in) {
+  return in.open(work.comm, work.rails, headerOf(work.kind, work.count * work.eltBytes));
+}
+__device__ __noinline__ void freeIncoming(ginrsCollWork const& work, Incoming in) { in.close(work.comm, work.rails); }
+
+struct ToTeam {
+  Outgoing end;
+  __device__ __forceinline__ ToTeam(ginrsCollWork const& work, int team) : end(work.comm, work.rails, Ring::toTeam(work.comm, team), blockIdx.x) {}
+  __device__ __forceinline__ char* open(ginrsCollWork const& work) const { return openOutgoing(work, end); }
+  __device__ __forceinline__ void close(ginrsCollWork const& work, uint64_t bytes) {
+    publishOutgoing(work, end, uint32_t(bytes));
+    end.count++;
+  }
+  __device__ __forceinline__ void send(ginrsCollWork const& work, char const* from, uint64_t bytes) {
+    copyByBlock(open(work), from, bytes);
+    close(work, bytes);
+  }
+};
+
+struct FromTeam {
+  Incoming end;
+  __device__ __forceinline__ FromTeam(ginrsCollWork const& work, int team) : end(work.comm, work.rails, Ring::fromTeam(work.comm, team), blockIdx.x) {}
+  __device__ __forceinline__ char const* open(ginrsCollWork const& work) const { return openIncoming(work, end); }
+  __device__ __forceinline__ void close(ginrsCollWork const& work) {
+    freeIncoming(work, end);
+    end.count++;
+  }
+  __device__ __forceinline__ void receive(ginrsCollWork const& work, char* to, uint64_t bytes) {
+    copyByBlock(to, open(work), bytes);
+    close(work);
+  }
+};
+
+struct Rail {
+  int teams, self;
+
+  static __device__ __forceinline__ Rail of(ncclDevComm const& comm) { return {comm.nRanks / comm.lsaSize, comm.rank / comm.lsaSize}; }
+  /* The team so many places on, or back: less than all of them. */
+  __device__ __forceinline__ int ahead(int places) const { return turn(self, places, teams); }
+  __device__ __forceinline__ int behind(int places) const { return turn(self, teams - places, teams); }
+};
+
+/* Who passes what on to whom, from a root team or to it; as a line, for large messages, or as a binomial tree. The team `place` behind
+ * the root has its parent `reach` before it, and children 1, 2, 4, .. up to `widest` behind it, as far as there are so many. */
+struct Tree {
+  Rail rail;
+  int place, reach, widest;
+
+  static __device__ __forceinline__ Tree of(ginrsCollWork const& work) {
+    Rail const rail = Rail::of(work.comm);
+    int const root = int(work.root) / work.comm.lsaSize, place = rail.self < root ? rail.self - root + rail.teams : rail.self - root;
+    if (work.along == GINRS_COLL_RING) return {rail, place, 1, 1};
+    int reach = 1;
+    while (reach < rail.teams && (place & reach) == 0) reach *= 2;
+    return {rail, place, reach, reach / 2};
+  }
+  __device__ __forceinline__ bool isRoot() const { return place == 0; }
+  __device__ __forceinline__ int parent() const { return rail.behind(reach); }
+  __device__ __forceinline__ bool hasChild(int distance) const { return place + distance < rail.teams; }
+  __device__ __forceinline__ int child(int distance) const { return rail.ahead(distance); }
+};
+
+}  // namespace coll
+}  // namespace ginrs
+#endif

@@ -1,0 +1,99 @@
+/* Memory of a block that the ranks of its LSA team share: two banks, each with a piece for every rank of the team, used in turn.
+ *
+ *   before a meeting  a bank is written: by its owner for all to read, or by each of the others for its owner
+ *   behind it         it is read, until the reader comes to the next meeting
+ *
+ * So whoever has passed a meeting may write the other bank: nobody reads it any more. The turn outlives launches. */
+#ifndef GINRS_COLLECTIVES_SCRATCH_CUH_
+#define GINRS_COLLECTIVES_SCRATCH_CUH_
+#include "reduce.cuh"
+
+namespace ginrs {
+namespace coll {
+
+typedef ncclLsaBarrierSession<ncclCoopCta> Barrier;
+
+/* Of a block: this line, the banks, and a piece that is this rank's alone. */
+constexpr uint32_t kScratchLine = 128;
+
+/* The rank's own factor times its input. */
+template <typename T>
+__device__ __noinline__ void scaleByBlock(Operation<T> op, char* to, char const* from, uint64_t bytes) {
+  typedef typename T::Stored Stored;
+  for (uint64_t i = threadIdx.x; i < bytes / sizeof(Stored); i += blockDim.x) {
+    reinterpret_cast<Stored*>(to)[i] = op.scaled(Pack<T, 1>{{reinterpret_cast<Stored const*>(from)[i]}}).v[0];
+  }
+}
+
+struct Scratch {
+  Barrier& barrier;
+  int self, n;     /* in the team */
+  Places places;   /* of the block's scratch, in each rank of the team */
+  uint64_t piece;  /* bytes, at most */
+  uint32_t odd;   /* which bank */
+
+  __device__ __forceinline__ Scratch(ginrsCollWork const& work, Barrier& barrier)
+      : barrier(barrier), self(work.comm.lsaRank), n(work.comm.lsaSize), piece(work.pieceBytes) {
+    uint64_t const offset = blockIdx.x * (kScratchLine + 2 * bankBytes() + piece);
+    char* const first = static_cast<char*>(ncclGetResourceBufferLsaPointer(work.comm, work.scratch, 0)) + offset;
+    places = {first, 0};
+    if (n > 1) places.stride = static_cast<char*>(ncclGetResourceBufferLsaPointer(work.comm, work.scratch, 1)) + offset - first;
+    odd = *reinterpret_cast<uint32_t*>(places.at(self));
+  }
+  /* For the next launch; by all threads, behind the last meeting. */
+  __device__ __forceinline__ void end() const {
+    if (threadIdx.x == 0) *reinterpret_cast<uint32_t*>(places.at(self)) = odd;
+  }
+
+  __device__ __forceinline__ uint64_t bankBytes() const { return n * piece; }
+  /* A place of the present bank, in each rank. */
+  __device__ __forceinline__ Places bank(uint64_t offset) const {
+    return {places.first + kScratchLine + odd * bankBytes() + offset, places.stride};
+  }
+  __device__ __forceinline__ Targets everybody(uint64_t offset, char* more) const { return {bank(offset), self, n, more}; }
+  __device__ __forceinline__ char* own() const { return places.at(self) + kScratchLine + 2 * bankBytes(); }
+
+  __device__ __forceinline__ void meet() { barrier.sync(ncclCoopCta(), cuda::memory_order_acq_rel); }
+  __device__ __forceinline__ void next() { odd ^= 1; }
+
+  /* This rank's input into its own bank. */
+  template <typename T>
+  __device__ __forceinline__ void bring(Operation<T> const& op, uint64_t offset, char const* from, uint64_t bytes) const {
+    char* const to = bank(offset).at(self);
+    if (op.isScaled()) {
+      scaleByBlock<T>(op, to, from, bytes);
+    } else {
+      copyByBlock(to, from, bytes);
+    }
+  }
+  /* Results out of it. */
+  __device__ __forceinline__ void take(char* to, uint64_t offset, uint64_t bytes) const { copyByBlock(to, bank(offset).at(self), bytes); }
+};
+
+/* Which slices of so many bytes a block goes through: all as long as each other, as far as it goes. */
+struct Slices {
+  uint64_t total, each;
+
+  /* `most`, a multiple of `unit`, is the longest. */
+  static __device__ __forceinline__ Slices of(uint64_t total, uint64_t most, uint64_t unit) {
+    uint64_t const blocks = gridDim.x, rounds = (total + blocks * most - 1) / (blocks * most);
+    uint64_t const each = (total + blocks * rounds - 1) / (blocks * rounds);
+    return {total, (each + unit - 1) / unit * unit};
+  }
+  __device__ __forceinline__ uint64_t first() const { return blockIdx.x * each; }
+  __device__ __forceinline__ uint64_t step() const { return gridDim.x * each; }
+  __device__ __forceinline__ uint64_t bytes(uint64_t at) const { return min(each, total - at); }
+};
+
+/* `bytes` in n parts of whole lines: the last ones may be shorter, or empty. */
+struct Parts {
+  uint64_t bytes, each;
+
+  static __device__ __forceinline__ Parts of(uint64_t bytes, int n) { return {bytes, (bytes + n * 128 - 1) / (n * 128) * 128}; }
+  __device__ __forceinline__ uint64_t begin(int i) const { return i * each; }
+  __device__ __forceinline__ uint64_t size(int i) const { return i * each < bytes ? min(each, bytes - i * each) : 0; }
+};
+
+}  // namespace coll
+}  // namespace ginrs
+#endif

@@ -1,0 +1,128 @@
+//! What is made with a communicator for its collectives, and how large: channels and memory by device, ranks and teams.
+
+use super::room::Room;
+use crate::device;
+
+/// What is made with a communicator, equal on all ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sizes {
+    /// Between each ordered pair of ranks.
+    pub pairs: Slots,
+    /// Along the rails; no rings with one team.
+    pub rails: Slots,
+    /// LSA barriers: the most blocks that Direct and Buffered use.
+    pub barriers: u32,
+    /// Blocks that LL uses at most.
+    pub ll_blocks: u32,
+    /// Slots of 8 bytes for each of them.
+    pub ll_slots: u32,
+    /// What a rank reduces or sends at a time, of Buffered, at most. Bytes, a multiple of 128.
+    pub piece: u32,
+    /// Of a launch.
+    pub room: Room,
+}
+
+/// Rings of slots, in each rank's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slots {
+    /// Peers, or distances along a rail.
+    pub rings: u32,
+    /// Of each ring.
+    pub channels: u32,
+    /// Slots of a channel, a power of two.
+    pub slots: u32,
+    /// Bytes of a slot, a multiple of 128.
+    pub bytes: u32,
+}
+
+/// Bytes of a rank's slots for all pairs, and again for rails, at most: channels and slots shrink where there are many rings.
+const INBOX: u64 = 64 << 20;
+/// At the head of every slot, for the kernels. Bytes.
+const SLOT_HEADER: u32 = 128;
+/// What an LL thread takes at a time, in slots of 8 bytes. Bytes.
+pub const LL_PACK: u64 = 16;
+/// Threads of an LL block before there is another block: small all-reduces gain from more multiprocessors.
+pub const LL_SPREAD: u64 = 256;
+/// More ranks than that take no LL.
+pub const LL_RANKS: u32 = 16;
+
+impl Slots {
+    /// As large as can be: at most `channels`, each of `bytes`.
+    fn of(rings: u32, channels: u32, bytes: u32) -> Self {
+        let mut slots = Self { rings, channels, slots: 4, bytes };
+        while slots.total() > INBOX && slots.channels > 1 {
+            slots.channels /= 2;
+        }
+        while slots.total() > INBOX && slots.bytes > 4096 {
+            slots.bytes /= 2;
+        }
+        slots
+    }
+
+    /// Bytes of a slot's payload.
+    pub fn payload(&self) -> u32 {
+        self.bytes - SLOT_HEADER
+    }
+
+    /// Lines of counts; GIN signals for data, and again for credit.
+    pub fn lines(&self) -> u64 {
+        u64::from(self.rings) * u64::from(self.channels)
+    }
+
+    /// Bytes of all slots.
+    pub fn total(&self) -> u64 {
+        self.lines() * u64::from(self.slots) * u64::from(self.bytes)
+    }
+}
+
+impl Sizes {
+    /// For a communicator of `n_ranks` in LSA teams of `lsa_size` on such devices.
+    /// More channels are faster within one LSA team, and not between nodes (docs/measured/collectives.md).
+    pub fn of(device: device::Kind, n_ranks: u32, lsa_size: u32, room: Room) -> Self {
+        let teams = n_ranks / lsa_size;
+        let (pair_channels, rail_channels, slot, barriers, ll_blocks, bank, room) = match device {
+            device::Kind::Cuda => (if teams == 1 { 32 } else { 16 }, 16, 64 << 10, 64, 64, 64 << 10, room),
+            device::Kind::Cpu => {
+                let room = Room { most: room.most.min(16), least: room.least.min(16) };
+                (4, 4, 16 << 10, 2, 2, 16 << 10, room)
+            }
+        };
+        // As many as the largest message needs that LL takes.
+        let ll_needs = ll_limit(device) / u64::from(n_ranks.max(2) - 1) / (LL_SPREAD * LL_PACK);
+        // By distance: each power of two, forwards and backwards.
+        let rails = Slots::of(2 * teams.next_power_of_two().ilog2(), rail_channels.min(room.most), slot);
+        let lines = |bytes: u32| (bytes / 128 * 128).max(128);
+        Self {
+            pairs: Slots::of(n_ranks, pair_channels, slot),
+            rails,
+            barriers: if teams == 1 { barriers.min(room.most) } else { rails.channels },
+            ll_blocks: ll_blocks.min(room.most).min(ll_needs.max(2) as u32),
+            ll_slots: 2 * threads(device) * n_ranks.min(LL_RANKS),
+            // Of a team's bank a part for each rank; where there are rails a slot for each, as far as that is no more than 8.
+            piece: if teams == 1 { lines(bank / lsa_size) } else { lines((8 * bank / lsa_size).min(rails.payload())) },
+            room,
+        }
+    }
+
+    /// Bytes of a block's scratch in each rank of a team of `lsa_size`: a line, two banks, a piece (cuda/collectives/scratch.cuh).
+    pub fn scratch(&self, lsa_size: u32) -> u64 {
+        128 + u64::from(self.piece) * (2 * u64::from(lsa_size) + 1)
+    }
+}
+
+/// Of a block, at most.
+pub fn threads(device: device::Kind) -> u32 {
+    match device {
+        device::Kind::Cuda => 512,
+        device::Kind::Cpu => 32,
+    }
+}
+
+/// Bytes that an all-reduce through LL stores into its peers' memory, at most: beyond that the flags, which are half of them,
+/// cost more than the barriers of the other ways.
+pub fn ll_limit(device: device::Kind) -> u64 {
+    match device {
+        device::Kind::Cuda => 512 << 10,
+        device::Kind::Cpu => 8 << 10,
+    }
+}

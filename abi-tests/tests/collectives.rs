@@ -81,12 +81,12 @@ fn over_several_nodes() {
 fn along_rails() {
     for (ranks, nodes) in [(4, "0,0,1,1"), (6, "0,0,1,1,2,2"), (5, "per-rank")] {
         for how in ["ring", "tree"] {
-            let env = [("COLL", "sample=3000 big=50021 seed=14"), ("GINRS_FAKE_NODES", nodes), ("GINRS_COLLECTIVE", how)];
+            let env = [("COLL", "sample=8000 big=50021 seed=14"), ("GINRS_FAKE_NODES", nodes), ("GINRS_COLLECTIVE", how)];
             all_ok(&["collectives"], ranks, Threads, &env);
         }
     }
     // Three ranks on one machine and five on another: teams of one rank, of which neighbours share machines.
-    let uneven = [("COLL", "sample=3000 big=9001 seed=15"), ("GINRS_FAKE_NODES", "0,0,0,1,1,1,1,1")];
+    let uneven = [("COLL", "sample=8000 big=9001 seed=15"), ("GINRS_FAKE_NODES", "0,0,0,1,1,1,1,1")];
     all_ok(&["collectives", "captured"], 8, Threads, &uneven);
 }
 

@@ -136,6 +136,7 @@ static void lifecycle(Example& ex) {
   NCCLCHECK(ncclCommWindowRegister(half, traffic.memory, 4, &window, NCCL_WIN_COLL_SYMMETRIC));
   NCCLCHECK(ncclCommWindowRegister(ex.comm, traffic.memory, 4, &window, NCCL_WIN_COLL_SYMMETRIC));
   RETURNS(ncclInvalidArgument, ncclGroupEnd());
+  WANT(settle(half) == ncclInvalidArgument, "its ranks have been told: %s", ncclGetLastError(half));
 
   // A failure is the communicator's state until the next call.
   RETURNS(ncclInProgress, ncclCommWindowRegister(half, (char*)traffic.memory + 4, 4, &window, NCCL_WIN_COLL_SYMMETRIC));

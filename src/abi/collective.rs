@@ -36,7 +36,7 @@ fn run(comm: &Arc<Comm>, request: Request) -> Outcome {
             return Ok(());
         }
         let on = comm.clone();
-        submit(comm, Stage::Launch, move || coll::run(&on.collectives, &on.windows, &call))
+        submit(comm, Stage::Launch, move |before| before.and_then(|()| coll::run(&on.collectives, &on.windows, &call)))
     })
 }
 

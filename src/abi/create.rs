@@ -180,9 +180,8 @@ fn defer(comm: *mut ncclComm_t, request: Request) -> Told {
     let (handle, pending) = handles::reserve();
     // SAFETY: the caller checked or was promised that it may be written.
     unsafe { comm.write(handle) };
-    let (resolve, drop) = (resolver(handle, pending.clone()), resolver(handle, pending.clone()));
+    let resolve = resolver(handle, pending.clone());
     let request = Request { cancel: pending.cancel.clone(), ..request };
-    let (ids, rank, n_ranks) = (request.ids.clone(), request.rank, request.n_ranks);
     group::submit(Job {
         stage: Stage::Create,
         clique: 0,
@@ -190,23 +189,27 @@ fn defer(comm: *mut ncclComm_t, request: Request) -> Told {
         blocking: request.config.blocking,
         device: request.device.ordinal(),
         progress: Some(pending.clone()),
-        run: Box::new(move || {
-            pending.begins();
-            let made = create(request).inspect_err(|error| log::error(error));
+        run: Box::new(move |before| {
+            let made = match before {
+                Ok(()) => {
+                    pending.begins();
+                    create(request).inspect_err(|error| log::error(error))
+                }
+                Err(code) => {
+                    let error = not_made(code);
+                    Bootstrap::decline(&request.ids, request.rank, request.n_ranks, &error);
+                    Err(error)
+                }
+            };
             let told = made.as_ref().map(|_| ()).map_err(|error| error.code);
             resolve(made);
             told
-        }),
-        dropped: Box::new(move |code| {
-            let error = not_made(code, "communicator was not created");
-            Bootstrap::decline(&ids, rank, n_ranks, &error);
-            drop(Err(error));
         }),
     })
 }
 
 /// What ends the creation of `handle`'s communicator. One whose handle is gone is ended as its owner wished.
-fn resolver(handle: ncclComm_t, pending: Arc<Pending>) -> impl Fn(Result<Arc<Comm>>) + Send {
+fn resolver(handle: ncclComm_t, pending: Arc<Pending>) -> impl FnOnce(Result<Arc<Comm>>) + Send {
     let name = handle as usize;
     move |made| {
         if let Some(comm) = handles::resolve(name as ncclComm_t, made) {

@@ -1,7 +1,7 @@
 //! Device communicators (nccl_device/core.h): the requirements are copied at the call, the results written when the creation
 //! has run.
 
-use super::deferred::{collective, submit};
+use super::deferred::{collective, submit_checked};
 use super::entry::{Outcome, entry, input, nothing_yet, out};
 use crate::bail;
 use crate::comm::Comm;
@@ -89,17 +89,19 @@ fn served(reqs: &ncclDevCommRequirements_t, from_2_28_3: bool) -> Result<()> {
 /// As [`pncclDevCommCreate`].
 unsafe fn create(c: &Arc<Comm>, reqs: *const ncclDevCommRequirements_t, outDevComm: *mut ncclDevComm, direct: bool) -> Outcome {
     collective(|| {
-        let reqs = input("reqs", reqs)?;
-        served(reqs, c.team.config.from_2_28_3)?;
-        // Not before: another version's struct may be smaller.
-        nothing_yet(outDevComm);
-        // SAFETY: the contract above.
-        let (requirements, outs) = unsafe { copy(reqs) }?;
-        let requirements = Requirements { direct, ..requirements };
-        out("outDevComm", outDevComm)?;
         c.team.ready()?;
+        let checked = input("reqs", reqs).and_then(|reqs| {
+            served(reqs, c.team.config.from_2_28_3)?;
+            // Not before: another version's struct may be smaller.
+            nothing_yet(outDevComm);
+            // SAFETY: the contract above.
+            let (requirements, outs) = unsafe { copy(reqs) }?;
+            out("outDevComm", outDevComm)?;
+            Ok((Requirements { direct, ..requirements }, outs))
+        });
         let (comm, result) = (c.clone(), outDevComm as usize);
-        submit(c, Stage::DevComm, move || {
+        submit_checked(c, Stage::DevComm, checked, move |checked| {
+            let (requirements, outs) = checked.map_err(|error| devcomm::decline(&comm.windows, error))?;
             let created = devcomm::create(&comm.devcomms, &comm.windows, &requirements)?;
             // SAFETY: checked at the call; they live until the creation has run, says the C contract.
             comm.deliver(|| unsafe {

@@ -58,7 +58,7 @@ fn unless_blocking(comm: &Arc<Comm>, work: fn(&Comm) -> Result<()>) -> Outcome {
         return Ok(work(comm)?);
     }
     let on = comm.clone();
-    submit(comm, Stage::Create, move || work(&on))
+    submit(comm, Stage::Create, move |before| before.and_then(|()| work(&on)))
 }
 
 /// Ends this rank's use; the handle is dead afterwards. Memory that a running kernel uses stays until it has ended. What is in

@@ -60,7 +60,7 @@ fn run(
         check_buffer(function, if sends { "sendbuff" } else { "recvbuff" }, comm.team.rank, at, bytes)?;
         match PointToPoint::add(comm, Message { sends, peer, at, bytes }, stream as usize) {
             // The first of its group brings them all to their launch.
-            Some(messages) => submit(comm, Stage::PointToPoint, move || messages.run()),
+            Some(messages) => submit(comm, Stage::PointToPoint, move |before| before.and_then(|()| messages.run())),
             None => Ok(()),
         }
     })

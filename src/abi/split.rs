@@ -1,11 +1,11 @@
 //! Communicators made of another (nccl.h): split and shrink. Where the parent is non-blocking it is the parent that is in progress
 //! until the child stands; the child's handle is NULL before.
 
-use super::deferred::{collective, not_made, submit_or};
+use super::deferred::{collective, submit, submit_checked};
 use super::entry::{entry, nothing_yet, out};
 use super::handles;
 use crate::bail;
-use crate::comm::group::{self, Stage};
+use crate::comm::group::Stage;
 use crate::comm::{Comm, child};
 use crate::error::Result;
 use crate::layout::*;
@@ -34,23 +34,13 @@ pub unsafe extern "C" fn pncclCommSplit(
             c.may_have_children()?;
             // SAFETY: the contract above.
             let config = unsafe { prepare(c, newcomm, config) };
-            let wrong = config.as_ref().err().cloned();
-            let refused = wrong.clone().filter(|_| group::open() || !c.team.config.blocking);
-            let (parent, result, other) = (c.clone(), newcomm as usize, c.clone());
-            let make = move || {
-                let made = child::split(&parent, color, key, config)?;
-                if let Some(made) = made {
+            let (parent, result) = (c.clone(), newcomm as usize);
+            submit_checked(c, Stage::Create, config, move |config| {
+                if let Some(made) = child::split(&parent, color, key, config)? {
                     hand_over(&parent, made, result);
                 }
                 Ok(())
-            };
-            let decline = move |code| {
-                let error = wrong.unwrap_or_else(|| not_made(code, "communicator was not split"));
-                drop(child::split(&other, color, key, Err(error)));
-            };
-            // Also where this rank's own call is wrong: the others are told.
-            let done = submit_or(c, Stage::Create, make, decline);
-            refused.map_or(done, |error| Err(error.into()))
+            })
         })
     })
 }
@@ -75,20 +65,16 @@ pub unsafe extern "C" fn pncclCommShrink(
             // SAFETY: the contract above.
             let config = unsafe { prepare(c, newcomm, config) }.and_then(|config| known(shrinkFlags).map(|()| config));
             // SAFETY: the contract above.
-            let excluded = unsafe { excluded(c, excludeRanksList, excludeRanksCount) };
-            if let (Err(error), Ok(excluded)) = (&config, &excluded) {
-                child::decline_shrink(c, excluded, error);
-            }
-            let (config, excluded) = (config?, excluded?);
+            let excluded =
+                unsafe { excluded(c, excludeRanksList, excludeRanksCount) }.inspect_err(|error| child::decline_list(c, error))?;
+            let config = config.inspect_err(|error| child::decline_shrink(c, &excluded, error))?;
             let (parent, result) = (c.clone(), newcomm as usize);
-            let (other, left_out) = (c.clone(), excluded.clone());
-            let make = move || {
+            submit(c, Stage::Create, move |before| {
+                before.inspect_err(|error| child::decline_shrink(&parent, &excluded, error))?;
                 let made = child::shrink(&parent, &excluded, config, shrinkFlags == NCCL_SHRINK_ABORT)?;
                 hand_over(&parent, made, result);
                 Ok(())
-            };
-            let decline = move |code| child::decline_shrink(&other, &left_out, &not_made(code, "communicator was not shrunk"));
-            submit_or(c, Stage::Create, make, decline)
+            })
         })
     })
 }

@@ -1,6 +1,6 @@
 //! Windows (nccl.h): memory that other ranks reach. Registration is collective and waits for the end of a group.
 
-use super::deferred::{collective, submit};
+use super::deferred::{collective, submit_checked};
 use super::entry::{entry, nothing_yet, out};
 use crate::comm::group::Stage;
 use crate::device::DevPtr;
@@ -21,11 +21,10 @@ pub extern "C" fn pncclCommWindowRegister(
     nothing_yet(win);
     entry!(ncclCommWindowRegister(comm; buff, size, win, winFlags) |c| {
         collective(|| {
-            out("win", win)?;
             c.team.ready()?;
             let (comm, at, result) = (c.clone(), buff as DevPtr, win as usize);
-            submit(c, Stage::Window, move || {
-                let handle = comm.windows.register(at, size, winFlags)?;
+            submit_checked(c, Stage::Window, out("win", win).map(drop), move |checked| {
+                let handle = comm.windows.register_checked(at, size, winFlags, checked)?;
                 // SAFETY: checked at the call; it lives until the registration has run, says the C contract.
                 comm.deliver(|| unsafe { (result as *mut ncclWindow_t).write(handle as ncclWindow_t) });
                 Ok(())

@@ -24,6 +24,8 @@ pub struct Calls {
     pub(super) beside: AtomicU32,
     /// How often it was shrunk, by the ranks left out: equal on all ranks that shrink alike.
     pub(super) shrunk: Mutex<BTreeMap<Vec<u32>, u32>>,
+    /// How often its ranks' lists did not fit together, or this rank's was wrong: equal on all that shrank then.
+    pub(super) misfits: AtomicU32,
 }
 
 #[derive(Default)]

@@ -137,9 +137,13 @@ pub fn shrink(parent: &Arc<Comm>, excluded: &[u32], config: Config, abort: bool)
         // Shown to the others; short where the list is long.
         parent.team.watch.set_step(&format!("{SHRINK}{:08x}: {label}", crc32fast::hash(label.as_bytes())));
         let made = child(parent, id, members, config, &cancel);
-        // Where lists differ it stays: the others are to find the same.
-        if made.as_ref().err().is_none_or(|error| error.id != FIT) {
-            parent.team.watch.set_step("");
+        match &made {
+            // The step stays: the others are to find the same. It counts alike on all of them, whatever their lists were.
+            Err(error) if error.id == FIT => {
+                *parent.calls.shrunk.lock().entry(excluded.to_vec()).or_insert(1) -= 1;
+                parent.calls.misfits.fetch_add(1, Ordering::Relaxed);
+            }
+            _ => parent.team.watch.set_step(""),
         }
         made
     })
@@ -151,7 +155,7 @@ fn next_shrink(parent: &Comm, excluded: &[u32]) -> (Vec<u32>, String) {
     let mut shrunk = parent.calls.shrunk.lock();
     let number = shrunk.entry(excluded.to_vec()).or_default();
     *number += 1;
-    (members, format!("shrink {number} without {excluded:?}"))
+    (members, format!("shrink {number}.{} without {excluded:?}", parent.calls.misfits.load(Ordering::Relaxed)))
 }
 
 /// This rank's call of ncclCommShrink is wrong, or its group has dropped it: it counts as one, and the others hear of it where they meet.
@@ -164,6 +168,13 @@ pub fn decline_shrink(parent: &Comm, excluded: &[u32], error: &Error) {
     }
     let rank = members.iter().take_while(|&&rank| rank != parent.team.rank).count() as u32;
     Bootstrap::decline(&[id], rank, members.len() as u32, error);
+}
+
+/// This rank's list is wrong, so it knows no place where the others meet: those who wait for it see what it says of itself, until its
+/// next call.
+pub fn decline_list(parent: &Comm, error: &Error) {
+    parent.calls.misfits.fetch_add(1, Ordering::Relaxed);
+    parent.team.watch.set_step(&format!("{SHRINK}with a wrong list: {error}"));
 }
 
 /// How what a rank says of itself begins while it shrinks.

@@ -52,25 +52,24 @@ pub struct Job {
     pub device: i32,
     /// Who is in progress while it runs, if its communicator is non-blocking.
     pub progress: Option<Arc<dyn CallObserver>>,
-    /// The work. It prints its own error.
-    pub run: Box<dyn FnOnce() -> Told + Send>,
-    /// Called instead of `run` when the group fails before it. Other ranks may wait for its call: they are told, which may wait for them.
-    pub dropped: Box<dyn FnOnce(Code) + Send>,
+    /// The work, where it is given Ok; it prints its own error. Given an error, its group has failed before it, and it does no more than
+    /// tell the other ranks, who may wait for its call; that may wait for them.
+    pub run: Box<dyn FnOnce(Told) -> Told + Send>,
 }
 
 /// Runs the job now, or at the end of the calling thread's group.
 pub fn submit(job: Job) -> Told {
     let Some(job) = open::put_off(job) else { return Ok(()) };
     match job.blocking || job.stage >= Stage::Launch {
-        true => perform(job),
-        false => go_on(vec![job]),
+        true => perform(job, Ok(())),
+        false => go_on(vec![job], Ok(())),
     }
 }
 
 /// Runs the jobs of non-blocking communicators on a thread of their own.
-fn go_on(jobs: Vec<Job>) -> Told {
+fn go_on(jobs: Vec<Job>, before: Told) -> Told {
     let concerned = jobs.iter().filter_map(|job| job.progress.clone()).collect();
-    background::start(concerned, jobs, run_stages, drop_all)
+    background::start(concerned, jobs, move |jobs| run_stages(jobs, before), |jobs, code| _ = run_stages(jobs, Err(code)))
 }
 
 /// ncclGroupEnd. Err(error) if there is no group; the inner value is what the group's jobs came to.
@@ -116,33 +115,24 @@ fn run_all(jobs: Vec<Job>) -> Result<Told> {
         );
     }
     let waits = jobs.iter().any(|job| !job.blocking && job.stage < Stage::Launch);
-    Ok(if waits { go_on(jobs) } else { run_stages(jobs) })
+    Ok(if waits { go_on(jobs, Ok(())) } else { run_stages(jobs, Ok(())) })
 }
 
-fn run_stages(jobs: Vec<Job>) -> Told {
+/// In the order in which the other ranks run theirs, also where they have failed before.
+fn run_stages(jobs: Vec<Job>, before: Told) -> Told {
     let (creations, rest): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(|job| job.stage == Stage::Create);
-    if let Err(code) = side_by_side(lines_of(creations), run_line) {
-        drop_all(rest, code);
-        return Err(code);
-    }
+    let created = side_by_side(lines_of(creations), before);
     let (launches, rest): (Vec<Job>, Vec<Job>) = rest.into_iter().partition(|job| job.stage >= Stage::Launch);
     let mut cliques: BTreeMap<u64, BTreeMap<u64, Vec<Job>>> = BTreeMap::new();
     for job in rest {
         cliques.entry(job.clique).or_default().entry(job.line).or_default().push(job);
     }
     // Every clique runs, also after one failed: its other ranks, in other processes, are in their calls already.
-    let mut told = Ok(());
+    let mut told = created;
     for lines in cliques.into_values() {
-        let result = side_by_side(lines.into_values().map(in_stage_order).collect(), run_line);
-        told = told.and(result);
+        told = told.and(side_by_side(lines.into_values().map(in_stage_order).collect(), created));
     }
-    match told {
-        Ok(()) => run_line(in_stage_order(launches)),
-        Err(code) => {
-            drop_all(launches, code);
-            Err(code)
-        }
-    }
+    run_line(in_stage_order(launches), told)
 }
 
 /// Creations in call order; those that one communicator takes part in come one after the other.
@@ -163,13 +153,13 @@ fn in_stage_order(mut line: Vec<Job>) -> Vec<Job> {
 }
 
 /// Runs the lines, each on its own thread (a single one here), and returns the first failure in call order.
-fn side_by_side(mut lines: Vec<Vec<Job>>, run: impl Fn(Vec<Job>) -> Told + Copy + Send) -> Told {
+fn side_by_side(mut lines: Vec<Vec<Job>>, before: Told) -> Told {
     if lines.len() <= 1 {
-        return lines.pop().map_or(Ok(()), run);
+        return run_line(lines.pop().unwrap_or_default(), before);
     }
     std::thread::scope(|scope| {
-        let threads: Vec<_> = lines.into_iter().map(|line| start_line(scope, line, run)).collect();
-        let mut told = Ok(());
+        let threads: Vec<_> = lines.into_iter().map(|line| start_line(scope, line, before)).collect();
+        let mut told = before;
         for thread in threads {
             // A panic was caught inside; join fails only if the thread could not say so.
             told = told.and(thread.and_then(|thread| thread.join().unwrap_or(Err(Code::InternalError))));
@@ -183,10 +173,10 @@ type Running<'scope> = std::thread::ScopedJoinHandle<'scope, Told>;
 fn start_line<'scope>(
     scope: &'scope std::thread::Scope<'scope, '_>,
     line: Vec<Job>,
-    run: impl FnOnce(Vec<Job>) -> Told + Send + 'scope,
+    before: Told,
 ) -> std::result::Result<Running<'scope>, Code> {
     let count = line.len();
-    let start = || std::thread::Builder::new().name("ginrs group".into()).spawn_scoped(scope, || run(line));
+    let start = || std::thread::Builder::new().name("ginrs group".into()).spawn_scoped(scope, move || run_line(line, before));
     fault::step("thread").map_err(Into::into).and_then(|()| start()).map_err(|cause: std::io::Error| {
         let text = format!("cannot start a thread | ncclGroupEnd, {count} calls of one communicator | {cause} | fix: raise the limit of threads (ulimit -u)");
         log::error(&Error::new(Code::SystemError, 27, text));
@@ -195,50 +185,28 @@ fn start_line<'scope>(
 }
 
 /// The jobs of one communicator; the first failure drops those behind it.
-fn run_line(line: Vec<Job>) -> Told {
-    let mut told = Ok(());
-    for job in line {
-        match told {
-            Ok(()) => told = perform(job),
-            Err(code) => (job.dropped)(code),
-        }
-    }
-    told
+fn run_line(line: Vec<Job>, before: Told) -> Told {
+    line.into_iter().fold(before, |told, job| perform(job, told))
 }
 
-fn perform(job: Job) -> Told {
+fn perform(job: Job, before: Told) -> Told {
     log::set_device(job.device);
     let Job { run, .. } = job;
-    let ran: Result<Told> = catch("a collective call", || Ok(run()));
-    ran.unwrap_or_else(|error| {
+    let ran: Result<Told> = catch("a collective call", || Ok(run(before)));
+    before.and(ran.unwrap_or_else(|error| {
         log::error(&error);
         Err(error.code)
-    })
+    }))
 }
 
-/// None of the group's calls is made. Where communicators are non-blocking, their children's other ranks are told from a thread of its own.
+/// None of the group's calls is made. Where communicators are non-blocking, their other ranks are told from a thread of its own.
 fn give_up(jobs: Vec<Job>, code: Code) {
-    let is_child = |job: &Job| job.stage == Stage::Create && job.line != 0;
-    let (later, now): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(|job| !job.blocking && is_child(job));
-    drop_all(now, code);
+    let waits = |job: &Job| !job.blocking && job.line != 0 && job.stage < Stage::Launch;
+    let (later, now): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(waits);
+    let _ = run_stages(now, Err(code));
     if !later.is_empty() {
-        let concerned = later.iter().filter_map(|job| job.progress.clone()).collect();
-        let give_up = move |jobs| {
-            drop_all(jobs, code);
-            Err(code)
-        };
-        let _ = background::start(concerned, later, give_up, drop_all);
+        let _ = go_on(later, Err(code));
     }
-}
-
-fn drop_all(jobs: Vec<Job>, code: Code) {
-    let (creations, rest): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(|job| job.stage == Stage::Create);
-    let drop = |jobs: Vec<Job>| {
-        jobs.into_iter().for_each(|job| (job.dropped)(code));
-        Ok(())
-    };
-    let _ = side_by_side(lines_of(creations), drop);
-    let _ = drop(rest);
 }
 
 #[cfg(test)]
@@ -249,8 +217,7 @@ mod tests {
     type Record = Arc<Mutex<Vec<String>>>;
 
     fn job(record: &Record, stage: Stage, clique: u64, line: u64, name: &str, result: Told) -> Job {
-        let (ran, dropped, name) = (record.clone(), record.clone(), name.to_owned());
-        let name2 = name.clone();
+        let (record, name) = (record.clone(), name.to_owned());
         Job {
             stage,
             clique,
@@ -258,11 +225,11 @@ mod tests {
             blocking: true,
             device: 0,
             progress: None,
-            run: Box::new(move || {
-                ran.lock().unwrap().push(name);
+            run: Box::new(move |before| {
+                let dropped = before.err().map_or(String::new(), |code| format!(" dropped {}", code as i32));
+                record.lock().unwrap().push(name + &dropped);
                 result
             }),
-            dropped: Box::new(move |code| dropped.lock().unwrap().push(format!("{name2} dropped {}", code as i32))),
         }
     }
 
@@ -309,9 +276,9 @@ mod tests {
         for (stage, line, name) in calls {
             let mut job = job(&record, stage, line, line, name, Ok(()));
             let run = job.run;
-            job.run = Box::new(move || {
+            job.run = Box::new(move |before| {
                 assert!(stage < Stage::Launch || std::thread::current().id() == here);
-                run()
+                run(before)
             });
             submit(job).unwrap();
         }
@@ -332,7 +299,7 @@ mod tests {
             let all = all.clone();
             let mut meeting = job(&Record::default(), Stage::Window, 1, line, "", Ok(()));
             // Would wait for ever if two of them ran one after the other.
-            meeting.run = Box::new(move || {
+            meeting.run = Box::new(move |_| {
                 all.wait();
                 Ok(())
             });
@@ -359,7 +326,7 @@ mod tests {
         let record = Record::default();
         start();
         let mut bad = job(&record, Stage::Create, 0, 0, "c", Ok(()));
-        bad.run = Box::new(|| panic!("planted"));
+        bad.run = Box::new(|_| panic!("planted"));
         submit(bad).unwrap();
         submit(job(&record, Stage::Window, 1, 1, "w", Ok(()))).unwrap();
         assert_eq!(end().unwrap(), Err(Code::InternalError));
@@ -384,6 +351,10 @@ mod tests {
         submit(job(&record, Stage::Window, 1, 1, "a", Ok(()))).unwrap();
         submit(Job { blocking: false, ..job(&record, Stage::Window, 2, 2, "b", Ok(())) }).unwrap();
         assert_eq!(end().unwrap_err().code, Code::InvalidArgument);
+        // The others of a non-blocking one are told from a thread.
+        while record.lock().unwrap().len() < 2 {
+            std::thread::yield_now();
+        }
         assert_eq!(taken(&record), ["a dropped 4", "b dropped 4"]);
     }
 }

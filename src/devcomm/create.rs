@@ -3,7 +3,7 @@
 use super::registry::Record;
 use super::{Created, DevComms, Layout, Requirements};
 use crate::device::{DevPtr, graveyard};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::gin::{Backend, Gin};
 use crate::layout::{
     NCCL_GIN_MAX_CONTEXTS, NCCL_NET_DEVICE_GIN_PROXY, ncclDevComm, ncclGinBarrierHandle_t, ncclLsaBarrierHandle_t,
@@ -35,8 +35,7 @@ pub fn create(devcomms: &DevComms, windows: &Windows, reqs: &Requirements) -> Re
     windows.team().ready()?;
     graveyard::sweep();
     let mut turn = windows.turn.lock();
-    turn.dev_comms += 1;
-    let what = format!("devcomm create #{}", turn.dev_comms);
+    let what = turn.next_dev_comm();
     let parts = assemble(windows, &what, reqs, Ok(()))?;
     let Parts { layout, gin, made, .. } = &parts;
     devcomms.live.lock().push(made.record);
@@ -48,6 +47,16 @@ pub fn create(devcomms: &DevComms, windows: &Windows, reqs: &Requirements) -> Re
     }
     devcomms.release.add(made.record.window, local, layout, windows.team().topo.lsa_size, &waits);
     parts.created(windows, &what, reqs)
+}
+
+/// This rank's call is wrong, or its group has dropped it: takes part all the same, so that the others hear of it. The error to tell.
+pub fn decline(windows: &Windows, error: Error) -> Error {
+    if !window::supported() {
+        return error;
+    }
+    let mut turn = windows.turn.lock();
+    let what = turn.next_dev_comm();
+    windows.team().round(&what, Err(error)).err().expect("an error was said")
 }
 
 /// The same for the library's own kernels, which look at the abort word: it is in no list of the communicator's, and goes with

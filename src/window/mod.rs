@@ -45,7 +45,15 @@ pub struct Windows {
 #[derive(Default)]
 pub(crate) struct Turn {
     pub registrations: u64,
-    pub dev_comms: u64,
+    dev_comms: u64,
+}
+
+impl Turn {
+    /// What ranks call the next ncclDevCommCreate.
+    pub fn next_dev_comm(&mut self) -> String {
+        self.dev_comms += 1;
+        format!("devcomm create #{}", self.dev_comms)
+    }
 }
 
 impl Windows {

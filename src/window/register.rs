@@ -22,11 +22,16 @@ impl Windows {
     ///
     /// NULL or no bytes: 0, without talking to anyone. Where one rank's call is wrong, all ranks get the reason.
     pub fn register(&self, ptr: DevPtr, bytes: usize, flags: i32) -> Result<DevPtr> {
+        self.register_checked(ptr, bytes, flags, Ok(()))
+    }
+
+    /// The same; `checked` is what the caller knows of this rank's call.
+    pub fn register_checked(&self, ptr: DevPtr, bytes: usize, flags: i32, checked: Result<()>) -> Result<DevPtr> {
         if ptr == 0 || bytes == 0 {
-            return Ok(0);
+            return checked.map(|()| 0);
         }
         if !supported() {
-            return Ok(match config::int("NCCL_LOCAL_REGISTER") {
+            return checked.map(|()| match config::int("NCCL_LOCAL_REGISTER") {
                 0 => 0,
                 _ => self.register_buffer(ptr as usize, bytes) as DevPtr,
             });
@@ -37,7 +42,7 @@ impl Windows {
         let mut turn = self.turn.lock();
         turn.registrations += 1;
         let what = format!("window register #{}", turn.registrations);
-        let plan = Plan::new(self, ptr, bytes, flags);
+        let plan = checked.and_then(|()| Plan::new(self, ptr, bytes, flags));
         let all = team.round(&what, plan.as_ref().map(Plan::said).map_err(Clone::clone))?;
         compare(&what, &all, |i| FIELDS[i].into(), show)?;
         let plan = plan?;

@@ -171,15 +171,12 @@ mod tests {
         std::thread::spawn(move || {
             LATE.with(|_| ()); // before the group's own: it goes behind it
             start();
-            let run = Box::new(move || {
+            let run = Box::new(move |told| {
                 drop(owned);
-                Ok(())
+                told
             });
-            let dropped = Box::new(|_| ());
             let stage = Stage::Window;
-            assert!(
-                put_off(Job { stage, clique: 1, line: 1, blocking: true, device: 0, progress: None, run, dropped }).is_none()
-            );
+            assert!(put_off(Job { stage, clique: 1, line: 1, blocking: true, device: 0, progress: None, run }).is_none());
         })
         .join()
         .unwrap();

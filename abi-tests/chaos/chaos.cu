@@ -1,7 +1,11 @@
 // A rank fails at a random moment of a job's life; all others must end soon, by themselves, and whoever was told of a failure must have
 // been told who it was.
 //
-//   chaos [--rounds N] [--seed S] [--seconds B] [--jobs J] [--verbose]      default: 20 rounds, a seed from the clock, 2 at a time
+//   chaos [--rounds N] [--seed S] [--seconds B] [--jobs J] [--machines M | --networks A,B,..] [--verbose]
+//                                                                           default: 20 rounds, a seed from the clock, 2 at a time
+//
+// --machines: the ranks are spread over M machines that share nothing (GINRS_FAKE_MACHINES). --networks: over network namespaces of these
+// names, as scripts/networks.sh makes them; needs root. How long the others took to hear of a death is printed, and not judged.
 //
 // Round i has seed S + i and is the same job again with --seed S+i --rounds 1, up to what the machine does. --seconds ends early.
 // Built with either header set; for the CPU device, where a job takes a second.
@@ -9,17 +13,15 @@
 
 #include <algorithm>
 #include <errno.h>
+#include <fcntl.h>
+#include <iterator>
+#include <sched.h>
 #include <string>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
-
-static double now() {
-  timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return t.tv_sec + t.tv_nsec * 1e-9;
-}
+#include <vector>
 
 // Seconds that survivors have: far above the deadlines below, for the machine may be busy.
 static const double patience = 60;
@@ -35,10 +37,15 @@ struct Random {
   }
 };
 
+// Where the ranks are.
+static int machines = 1;
+static std::vector<std::string> networks;
+
 struct Plan {
   uint64_t seed;
   int ranks, victim, fault, phase, delay; // delay in microseconds behind the beginning of the phase
   bool nodes;                             // every rank is a node of its own: nothing goes by LSA
+  std::vector<int> machine;               // by rank
   explicit Plan(uint64_t seed) : seed(seed) {
     Random random = {seed};
     ranks = 2 + random.next(3);
@@ -52,9 +59,19 @@ struct Plan {
     // Whoever makes the id and is gone before the others have it leaves them nothing to wait for.
     if (phase == JOIN && victim == 0) phase = INIT;
     if (phase == JOIN && (fault == LEAVE || fault == DECLINE)) phase = INIT;
+    if (machines > 1) ranks = std::max(ranks, std::min(machines, 4));
+    int turn = random.next(2);
+    for (int rank = 0; rank < ranks; rank++) machine.push_back(turn ? rank % machines : rank * machines / ranks);
+  }
+  // As GINRS_FAKE_MACHINES has it.
+  std::string places() const {
+    std::string list;
+    for (int at : machine) list += (list.empty() ? "" : ",") + std::to_string(at);
+    return list;
   }
   std::string name() const {
-    return "seed " + std::to_string(seed) + ": " + std::to_string(ranks) + " ranks" + (nodes ? " on as many nodes" : "") + ", rank " +
+    return "seed " + std::to_string(seed) + ": " + std::to_string(ranks) + " ranks" + (nodes ? " on as many nodes" : "") + (machines > 1 ? " on machines " + places() : "") +
+           ", rank " +
            std::to_string(victim) + ": " + faultNames[fault] + " in " + phaseNames[phase] + " + " + std::to_string(delay) + " us";
   }
 };
@@ -62,6 +79,16 @@ struct Plan {
 static bool reaches(Board::Rank& rank, int phase, double until) {
   while (rank.phase.load() < phase && rank.outcome.load() == RUNNING && now() < until) usleep(50);
   return rank.phase.load() >= phase;
+}
+
+// This process goes over to a network namespace.
+static void enterNetwork(const std::string& name) {
+  int file = open(("/run/netns/" + name).c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0 || setns(file, CLONE_NEWNET) != 0) {
+    fprintf(stderr, "chaos: network namespace %s: %s\n", name.c_str(), strerror(errno));
+    _exit(2);
+  }
+  close(file);
 }
 
 static bool isNamed(const char* text, int rank, int pid) {
@@ -73,8 +100,8 @@ static bool isNamed(const char* text, int rank, int pid) {
   return strstr(text, ("pid " + std::to_string(pid)).c_str()) != NULL;
 }
 
-// True if all was right; what was seen goes to *out.
-static bool runRound(const Plan& plan, std::string* out) {
+// True if all was right; what was seen goes to *out, and to *heard how long a death took to be known to all, in seconds.
+static bool runRound(const Plan& plan, std::string* out, double* heard) {
   Board* board = (Board*)mmap(NULL, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   int pids[8];
   bool gone[8] = {};
@@ -82,11 +109,13 @@ static bool runRound(const Plan& plan, std::string* out) {
   setenv("GINRS_INIT_TIMEOUT", "5", 1);
   setenv("GINRS_WAIT_WARN", "1", 1);
   if (plan.nodes) setenv("GINRS_FAKE_NODES", "per-rank", 1);
+  if (machines > 1 && networks.empty()) setenv("GINRS_FAKE_MACHINES", plan.places().c_str(), 1);
   for (int rank = 0; rank < plan.ranks; rank++) {
     fflush(NULL);
     pids[rank] = fork();
     if (pids[rank] == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (!networks.empty()) enterNetwork(networks[plan.machine[rank]]);
       Life* life = new Life();
       life->job = {board, plan.ranks, rank, plan.fault, plan.victim, plan.phase};
       life->run();
@@ -98,7 +127,7 @@ static bool runRound(const Plan& plan, std::string* out) {
   if (plan.fault == KILL) kill(pids[plan.victim], SIGKILL);
   if (plan.fault == STOP) {
     kill(pids[plan.victim], SIGSTOP);
-    usleep(200000 + plan.delay * 10);
+    usleep(200000 + plan.delay * (machines > 1 ? 30 : 10)); // at most 2 s: nobody may take it for an end
     kill(pids[plan.victim], SIGCONT);
   }
   victim.strike.store(1);
@@ -126,6 +155,7 @@ static bool runRound(const Plan& plan, std::string* out) {
     if (!gone[rank] && !(isVictim && plan.fault == EXEC)) note(rank, "hangs");
     if (!isVictim && shown.outcome.load() == RUNNING && gone[rank]) note(rank, "ended without a word");
     bool told = shown.outcome.load() == TOLD;
+    if (plan.fault == KILL && plan.phase > JOIN && told && !isVictim) *heard = std::max(*heard, shown.toldAt - struck);
     if (plan.fault == STOP && told) note(rank, "failed, though the other was only stopped");
     // Who comes after rank 0 has heard and gone cannot hear it from anybody.
     bool late = strstr(shown.message, "GINRS-E019") != NULL && board->ranks[0].outcome.load() == TOLD;
@@ -134,8 +164,8 @@ static bool runRound(const Plan& plan, std::string* out) {
     if (!gone[rank]) waitpid(pids[rank], NULL, 0);
   }
   char line[1000];
-  snprintf(line, sizeof line, "%s %s: others ended after %.2f s\n", wrong.empty() ? "PASS" : "FAIL", plan.name().c_str(), std::max(0.0, last - struck));
-  *out = line + wrong;
+  snprintf(line, sizeof line, "%s %s: others ended after %.2f s", wrong.empty() ? "PASS" : "FAIL", plan.name().c_str(), std::max(0.0, last - struck));
+  *out = line + (*heard > 0 ? ", told after " + std::to_string(*heard) : "") + "\n" + wrong;
   for (int rank = 0; rank < plan.ranks; rank++) {
     Board::Rank& shown = board->ranks[rank];
     static const char* const outcomes[] = {"nothing", "fine", "told"};
@@ -155,15 +185,21 @@ int main(int argc, char** argv) {
   for (int i = 1; i < argc; i++) {
     std::string word = argv[i];
     if (word == "--verbose") verbose = true;
-    else if (i + 1 == argc) return fprintf(stderr, "chaos: %s | chaos [--rounds N] [--seed S] [--seconds B] [--jobs J] [--verbose]\n", argv[i]), 2;
+    else if (i + 1 == argc) return fprintf(stderr, "chaos: %s | chaos [--rounds N] [--seed S] [--seconds B] [--jobs J] [--machines M | --networks A,B,..] [--verbose]\n", argv[i]), 2;
     else if (word == "--rounds") rounds = atoi(argv[++i]);
     else if (word == "--seed") seed = strtoull(argv[++i], NULL, 10);
     else if (word == "--seconds") seconds = atof(argv[++i]);
     else if (word == "--jobs") jobs = atoi(argv[++i]);
+    else if (word == "--machines") machines = std::max(1, atoi(argv[++i]));
+    else if (word == "--networks") {
+      for (char* name = strtok(argv[++i], ","); name; name = strtok(NULL, ",")) networks.push_back(name);
+      machines = int(networks.size());
+    }
     else return fprintf(stderr, "chaos: unknown option %s\n", argv[i]), 2;
   }
   double begin = now();
   int failed = 0, running = 0, done = 0;
+  double* heard = (double*)mmap(NULL, rounds * sizeof(double), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   auto collect = [&] {
     int status = 0;
     if (wait(&status) <= 0) return;
@@ -176,7 +212,7 @@ int main(int argc, char** argv) {
     if (fork() == 0) {
       std::string out;
       Plan plan(seed + done);
-      bool right = runRound(plan, &out);
+      bool right = runRound(plan, &out, &heard[done]);
       if (!right) out += "    again: chaos --verbose --rounds 1 --seed " + std::to_string(plan.seed) + "\n";
       if (right && !verbose) out = "";
       fputs(out.c_str(), stdout);
@@ -186,6 +222,12 @@ int main(int argc, char** argv) {
     running++;
   }
   while (running > 0) collect();
+  std::vector<double> times;
+  std::copy_if(heard, heard + done, std::back_inserter(times), [](double time) { return time > 0; });
+  std::sort(times.begin(), times.end());
+  if (!times.empty())
+    printf("chaos: a kill was known to all after %.1f ms (median of %zu), %.1f ms (99 %%), at most %.1f ms\n", times[times.size() / 2] * 1e3, times.size(),
+           times[times.size() * 99 / 100] * 1e3, times.back() * 1e3);
   printf("chaos: %d rounds from seed %llu, %d failed, %.0f s\n", done, (unsigned long long)seed, failed, now() - begin);
   return failed != 0;
 }

@@ -10,7 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
+
+static double now() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec + t.tv_nsec * 1e-9;
+}
 
 enum Phase { JOIN, INIT, WINDOW, DEVCOMM, KERNELS, COLLECTIVES, SPLIT, DESTROY, PHASES };
 static const char* const phaseNames[] = {"before joining", "init", "window", "devcomm", "kernels", "collectives", "split", "destroy"};
@@ -23,6 +30,7 @@ enum Outcome { RUNNING, FINE, TOLD };
 struct Board {
   struct Rank {
     std::atomic<int> phase, outcome, strike;
+    double toldAt; // when that was
     char message[700];
   };
   std::atomic<int> idMade;
@@ -75,6 +83,7 @@ struct Life {
   // The first thing that went wrong, in the library's words; true if nothing did.
   bool told(const char* what, const char* text) {
     if (job.mine().outcome.load() == RUNNING) {
+      job.mine().toldAt = now();
       snprintf(job.mine().message, sizeof job.mine().message, "%s: %s", what, text);
       job.mine().outcome.store(TOLD);
     }

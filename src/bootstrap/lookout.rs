@@ -91,7 +91,7 @@ impl Port {
     /// What became of a rank whose process has closed its links. Of one on another machine its neighbours may tell more, a moment later;
     /// that ends the wait as the communicator's failure.
     pub(super) fn became(&self, rank: u32) -> Became {
-        let Some(far) = self.far(rank) else { return peer_process::what_became_of(self.pid(rank)) };
+        let Some(far) = self.far(rank) else { return peer_process::what_became_of(self.pid(rank), || self.failure().is_some()) };
         let end = Instant::now() + far.news_take(rank);
         while self.failure().is_none() && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(2));

@@ -11,9 +11,13 @@ use crate::seq::Seq;
 use crate::transport::{Capabilities, Submitted, Transport};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 /// Error number of an operation that was taken and failed.
 pub const FAILED: u16 = 50;
+
+/// How long those who watch a peer may take to tell what became of it.
+const NEWS: Duration = Duration::from_millis(300);
 
 /// What carrying out a descriptor needs, apart from its queue.
 pub(super) struct Carrier {
@@ -28,6 +32,8 @@ pub(super) struct Carrier {
     /// From the first refusal or failure on, in the same step already, and after every abort: descriptors are consumed and
     /// credited, nothing moves. What is behind an operation that did not happen must not happen either.
     pub stopped: bool,
+    /// What has stopped it, while somebody else may know the cause, and since when. Nothing is credited before the abort is up.
+    pub suspicion: Option<(Error, Instant)>,
     /// Pieces that a transport has not finished.
     pub pending: u64,
     /// Descriptors, and bytes done at once, that this step may still take.
@@ -121,11 +127,28 @@ impl Turn<'_> {
 }
 
 impl Carrier {
-    /// Nothing moves from here on, and the communicator ends with `error`. The abort is up before anything is credited.
+    /// Nothing moves from here on, and the communicator ends with `error`. The abort is up before anything is credited. A peer that
+    /// is to blame may have gone because of another: whoever watches it knows a moment later.
     #[cold]
     pub fn stop(&mut self, error: Error) {
+        let blames = error.culprit.is_some_and(|culprit| culprit != self.rank);
+        if blames && !self.stopped {
+            self.suspicion = Some((error, Instant::now()));
+        } else if self.suspicion.is_none() {
+            self.abort.raise(error);
+        }
         self.stopped = true;
-        self.abort.raise(error);
+    }
+
+    /// True unless a suspicion stands that may turn out to be of somebody else.
+    pub fn is_decided(&mut self) -> bool {
+        let Some((error, since)) = self.suspicion.take() else { return true };
+        if self.abort.is_raised() || since.elapsed() >= NEWS {
+            self.abort.raise(error);
+            return true;
+        }
+        self.suspicion = Some((error, since));
+        false
     }
 
     #[cold]

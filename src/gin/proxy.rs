@@ -82,6 +82,7 @@ impl Engine {
                 by_peer: routes.by_peer,
                 abort,
                 stopped: false,
+                suspicion: None,
                 pending: 0,
                 operations: 0,
                 bytes: 0,
@@ -126,6 +127,9 @@ impl Engine {
 
     /// Takes, plans, submits and completes what there is. True if anything moved.
     pub fn step(&mut self) -> bool {
+        if !self.carrier.is_decided() {
+            return false;
+        }
         match self.released {
             None if self.carrier.abort.is_raised() => self.cancel(),
             Some(at) if at.elapsed() > RELEASE_AGAIN => self.release_words(),
@@ -360,7 +364,7 @@ impl Context {
         let mut turn = Turn { lane, open, counters: self.words.on_host().1 };
         let mut worked = turn.resume(carrier);
         let mut left = BATCH.min(carrier.operations);
-        while left > 0 && turn.lane.current.is_none() && carrier.bytes > 0 {
+        while left > 0 && turn.lane.current.is_none() && carrier.bytes > 0 && carrier.suspicion.is_none() {
             let at = turn.lane.ledger.next();
             if at == turn.lane.claimed && turn.lane.linger == 0 {
                 // Only hints brought us here, and they promise no more: spare the look at a cold slot.
@@ -379,7 +383,7 @@ impl Context {
                 Err(fault) => carrier.stop(fault.error(&carrier.whose(tag(index, peer, at)))),
             }
         }
-        if worked {
+        if worked && carrier.suspicion.is_none() {
             turn.lane.ledger.credit(turn.open, &self.cis[peer as usize]);
         }
         worked

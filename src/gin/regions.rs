@@ -76,7 +76,7 @@ impl Engine {
 
     /// Before the thread sleeps: true if no transport has anything to do by now. An error shows at the next step.
     pub(super) fn arm(&mut self) -> bool {
-        self.carrier.transports.iter_mut().all(|transport| transport.arm().unwrap_or(false))
+        self.carrier.suspicion.is_none() && self.carrier.transports.iter_mut().all(|transport| transport.arm().unwrap_or(false))
     }
 
     /// Forgets a window; an operation under way in it ends the communicator.

@@ -2,7 +2,7 @@
 //! Where the process lives on, it has lost its links: it has called exec, or something in it closed descriptors that it does not own.
 #![forbid(unsafe_code)]
 
-use super::{Program, how_ended, is_ending, is_stopped};
+use super::{Program, how_ended, is_collected, is_ending, is_stopped};
 use std::time::{Duration, Instant};
 
 /// How long a death may take to show.
@@ -27,12 +27,12 @@ pub(crate) fn look(pid: u32, since: Instant, program: Option<&Program>) -> Optio
     }))
 }
 
-/// As [`look`], for a caller that can wait for a moment; what its messages say of a process whose links have closed.
-pub(crate) fn what_became_of(pid: u32) -> Became {
+/// As [`look`], for a caller that can wait for a moment, until it is `told`; what its messages say of a process whose links have closed.
+pub(crate) fn what_became_of(pid: u32, told: impl Fn() -> bool) -> Became {
     let since = Instant::now();
     loop {
         match look(pid, since, None) {
-            None if is_ending(pid) && !how_ended(pid).is_empty() => return Became::Ended,
+            None if told() || is_collected(pid) || is_ending(pid) && !how_ended(pid).is_empty() => return Became::Ended,
             None if since.elapsed() < 2 * GRACE => std::thread::sleep(AGAIN),
             None => return Became::Ended,
             Some(became) => return became,

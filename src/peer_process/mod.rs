@@ -56,6 +56,11 @@ pub(crate) fn is_ending(pid: u32) -> bool {
     }
 }
 
+/// True once its parent has collected it: nothing more is to be learnt of it.
+pub(crate) fn is_collected(pid: u32) -> bool {
+    stat(pid).is_none()
+}
+
 /// Which program a process runs: another one after it has called exec.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Program {
@@ -135,7 +140,7 @@ mod tests {
         assert!(is_ending(pid));
         child.wait().unwrap();
         assert_eq!(how_ended(pid), "");
-        assert!(open(pid).unwrap().is_none());
+        assert!(open(pid).unwrap().is_none() && is_collected(pid));
         assert!(process_state(pid).contains("ended"));
     }
 

@@ -109,10 +109,10 @@ impl Team {
 
     /// Fails the communicator here and, through the watch, on every other rank.
     pub fn fail(&self, cause: Error) {
-        // What ended an exchange may not have come to the abort yet; it was first.
-        let earlier = self.bootstrap.failure().cloned();
+        // What ended an exchange may not have come to the abort yet, nor what raised the abort to the others: it was first.
+        let cause = self.failure().cloned().unwrap_or(cause);
         self.bootstrap.poison(&cause);
-        self.abort.raise(earlier.unwrap_or(cause));
+        self.abort.raise(cause);
     }
 
     /// Err once the communicator has failed, was finalized or revoked: for everything that makes something new on it.

@@ -28,6 +28,14 @@ struct Settings {
     complaints: Vec<String>,
 }
 
+/// Where a value comes from that no file has.
+const ENVIRONMENT: &str = "environment";
+
+/// True for names that no library but ours and NCCL would read.
+fn is_ours(name: &str) -> bool {
+    name.starts_with("NCCL_") || name.starts_with("GINRS_")
+}
+
 struct Value {
     text: String,
     source: String,
@@ -61,7 +69,7 @@ pub fn complaints() -> &'static [String] {
 /// What was set: the variable, its text as a log may show it, and where it stands.
 pub fn set() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
     TABLE.iter().filter_map(|var| {
-        let value = settings().values.get(var.name)?;
+        let value = settings().values.get(var.name).filter(|value| !value.text.is_empty())?;
         let shown = if var.kind == Kind::Secret { "(secret)" } else { value.text.as_str() };
         Some((var.name, shown, value.source.as_str()))
     })
@@ -69,8 +77,8 @@ pub fn set() -> impl Iterator<Item = (&'static str, &'static str, &'static str)>
 
 /// Variables with NCCL's or our prefix that are set and are not of the table: known or not, they have no effect.
 pub fn others() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let prefixed = |name: &str| name.starts_with("NCCL_") || name.starts_with("GINRS_");
-    let found = settings().values.iter().filter(move |(name, _)| prefixed(name) && table::find(name).is_none());
+    let found =
+        settings().values.iter().filter(|(name, value)| is_ours(name) && !value.text.is_empty() && table::find(name).is_none());
     found.map(|(name, value)| (name.as_str(), value.source.as_str()))
 }
 
@@ -79,23 +87,26 @@ fn settings() -> &'static Settings {
     SETTINGS.get(|| {
         let environment =
             std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.to_string_lossy().into_owned())));
-        let home = std::env::var("HOME").unwrap_or_default();
-        Settings::load(environment.collect(), &home, file::settings)
+        Settings::load(environment.collect(), file::of_user(), file::settings)
     })
 }
 
 impl Settings {
-    fn load(environment: Vec<(String, String)>, home: &str, read: impl Fn(&str) -> Option<Result<String, String>>) -> Self {
+    fn load(
+        environment: Vec<(String, String)>,
+        of_user: Option<String>,
+        read: impl Fn(&str) -> Option<Result<String, String>>,
+    ) -> Self {
         let mut own = Self { values: BTreeMap::new(), complaints: Vec::new() };
         let mut chosen_file = None;
         for (name, text) in environment {
             if name == "NCCL_CONF_FILE" && !text.is_empty() {
                 chosen_file = Some(text.clone());
             }
-            own.set(name, text, "environment");
+            own.set(name, text, ENVIRONMENT);
         }
-        let user_file = chosen_file.clone().unwrap_or_else(|| format!("{home}/.nccl.conf"));
-        for path in [user_file.as_str(), "/etc/nccl.conf"] {
+        let first = chosen_file.clone().or(of_user);
+        for path in first.iter().map(String::as_str).chain(["/etc/nccl.conf"]) {
             match read(path) {
                 Some(Ok(text)) => own.add_file(path, &text),
                 Some(Err(e)) => own.complaints.push(format!(
@@ -113,8 +124,9 @@ impl Settings {
         own
     }
 
+    /// Empty means unset.
     fn get(&self, name: &str) -> Option<&str> {
-        self.values.get(name).map(|value| value.text.as_str())
+        self.values.get(name).map(|value| value.text.as_str()).filter(|text| !text.is_empty())
     }
 
     fn int(&self, var: &Var) -> i64 {
@@ -122,21 +134,21 @@ impl Settings {
         read.or(var.kind.default_number()).unwrap_or(i64::from(i32::MIN))
     }
 
-    /// The first source that names a variable wins. Empty means unset.
+    /// The first source that names a variable wins, and the first line of a file; also with an empty value, by which what a
+    /// later one says is unset.
     fn set(&mut self, name: String, text: String, source: &str) {
-        if !text.is_empty() && !self.values.contains_key(&name) {
-            self.values.insert(name, Value { text, source: source.to_owned() });
-        }
+        self.values.entry(name).or_insert_with(|| Value { text, source: source.to_owned() });
     }
 
-    /// NAME=VALUE lines, `#` in column 0 starts a comment, nothing is trimmed.
+    /// NAME=VALUE lines of any length, `#` in column 0 starts a comment, nothing is trimmed. Nothing goes into the environment of
+    /// the host program, so variables that others read there are told.
     fn add_file(&mut self, path: &str, text: &str) {
         for (number, line) in (1..).zip(text.lines()) {
             match line.split_once('=') {
                 _ if line.is_empty() || line.starts_with('#') => {}
-                Some((name, value)) if !name.is_empty() => self.set(name.to_owned(), value.to_owned(), path),
+                Some((name, value)) if !name.is_empty() && !name.contains(char::is_whitespace) => self.set(name.to_owned(), value.to_owned(), path),
                 _ => self.complaints.push(format!(
-                    "GINRS-W003 settings line is not NAME=VALUE | {}:{number} | \"{}\" | fix: write NAME=VALUE or # comment",
+                    "GINRS-W003 settings line is not NAME=VALUE | {}:{number} | \"{}\" | fix: write NAME=VALUE without spaces around the name, or # in front of a comment",
                     printable(path, 200),
                     printable(line, 80)
                 )),
@@ -146,13 +158,23 @@ impl Settings {
 
     fn check(&mut self) {
         let mut found = Vec::new();
-        for (name, Value { text, source }) in &self.values {
-            match table::find(name) {
+        for (name, Value { text, source }) in self.values.iter().filter(|(_, value)| !value.text.is_empty()) {
+            let known = table::find(name);
+            let elsewhere = known.map_or(!is_ours(name), |var| matches!(var.kind, Kind::Theirs(_)));
+            if source != ENVIRONMENT && elsewhere {
+                found.push(format!(
+                    "GINRS-W002 {} in a settings file has no effect | from {} | who reads it looks into the environment | fix: export it",
+                    printable(name, 80),
+                    printable(source, 200)
+                ));
+                continue;
+            }
+            match known {
                 Some(var) => found.extend(var.kind.trouble(text).map(|trouble| {
                     let must = var.kind.may_be();
                     format!("GINRS-W001 {name}=\"{}\" {trouble} | from {source} | fix: {must}, or unset it", printable(text, 80))
                 })),
-                None if (name.starts_with("NCCL_") || name.starts_with("GINRS_")) && !names::known(name) => {
+                None if is_ours(name) && !names::known(name) => {
                     let hint = names::nearest(name)
                         .map_or("fix: see docs/environment.md".into(), |near| format!("fix: did you mean {near}?"));
                     found.push(format!(
@@ -173,7 +195,7 @@ mod tests {
 
     fn load(environment: &[(&str, &str)], files: &[(&str, &str)]) -> Settings {
         let environment = environment.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-        Settings::load(environment, "/home/u", |path| {
+        Settings::load(environment, Some("/home/u/.nccl.conf".into()), |path| {
             files.iter().find(|(p, _)| *p == path).map(|(_, text)| Ok((*text).to_owned()))
         })
     }
@@ -194,6 +216,40 @@ mod tests {
         let own = load(&[("NCCL_CONF_FILE", "/x")], &files);
         assert_eq!((own.get("NCCL_DEBUG"), own.get("NCCL_HOSTID")), (None, Some("c")));
         assert!(own.complaints[0].contains("/x | not found"), "{:?}", own.complaints);
+    }
+
+    /// As NCCL, whose setenv does not overwrite: what is set is set, be it empty.
+    #[test]
+    fn an_empty_value_keeps_what_later_sources_say_from_counting() {
+        let files =
+            [("/home/u/.nccl.conf", "NCCL_HOSTID=\nNCCL_DEBUG=INFO\nNCCL_DEBUG=WARN\n"), ("/etc/nccl.conf", "NCCL_HOSTID=c\n")];
+        let own = load(&[], &files);
+        assert_eq!((own.get("NCCL_HOSTID"), own.get("NCCL_DEBUG")), (None, Some("INFO")));
+        let own = load(&[("NCCL_DEBUG", ""), ("NCCL_CONF_FILE", "")], &files);
+        assert_eq!((own.get("NCCL_DEBUG"), own.complaints.len()), (None, 0), "{:?}", own.complaints);
+    }
+
+    #[test]
+    fn lines_of_any_length_count_and_odd_ones_are_told() {
+        let long = "x".repeat(5000);
+        let text = format!(
+            "NCCL_HOSTID={long}\r\nNCCL_GIN_TYPE =2\n NCCL_DEBUG=INFO\n  # a=b\n=x\nFI_PROVIDER=tcp\nGINRS_CPU_STACK=1M\nLOCAL_RANK=1\n\n# c=\nNCCL_DEBUG_FILE= a=b "
+        );
+        let own = load(&[], &[("/etc/nccl.conf", &text)]);
+        assert_eq!(own.get("NCCL_HOSTID"), Some(&*long));
+        assert_eq!((own.get("NCCL_DEBUG"), own.get("NCCL_GIN_TYPE"), own.get("LOCAL_RANK")), (None, None, Some("1")));
+        assert_eq!(own.get("NCCL_DEBUG_FILE"), Some(" a=b "), "nothing is trimmed, and the first = parts");
+        let all = own.complaints.join("\n");
+        for part in ["nccl.conf:2 ", "nccl.conf:3 ", "nccl.conf:4 ", "nccl.conf:5 "] {
+            assert!(all.contains(part), "{part} in {all}");
+        }
+        for part in ["GINRS-W002 FI_PROVIDER in a settings file has no effect", "GINRS-W002 GINRS_CPU_STACK in a settings file"] {
+            assert!(all.contains(part), "{part} in {all}");
+        }
+        assert_eq!(own.complaints.len(), 6, "{all}");
+        assert!(std::env::var_os("NCCL_HOSTID").is_none(), "the program's environment is its own");
+        // The same names in the environment are nobody's business here.
+        assert!(load(&[("FI_PROVIDER", "tcp"), ("GINRS_CPU_STACK", "1M")], &[]).complaints.is_empty());
     }
 
     #[test]

@@ -209,8 +209,9 @@ pub(super) fn page() -> String {
     let mut page = String::from(
         "# Environment variables\n\nGenerated from src/config/table.rs (`BLESS=1 cargo test -p ginrs --lib config::`): do not edit.\n\n\
          The environment wins over the file that NCCL_CONF_FILE names (else ~/.nccl.conf), which wins over /etc/nccl.conf. Lines there are\n\
-         NAME=VALUE, with # comments; a settings file is a plain file of at most 1 MiB. Numbers may be decimal, 0x.. or 0.. (octal). An empty\n\
-         value counts as unset. NCCL's variables that are not listed are accepted and have no effect.\n\n\
+         NAME=VALUE, of any length, the first of a name counts; # in the first column begins a comment, and nothing is trimmed. A settings file is a plain\n\
+         file of at most 1 MiB. Its values go nowhere but to ginrs, never into the program's environment: a line for another library (FI_*) is told, W002.\n\
+         Numbers may be decimal, 0x.. or 0.. (octal). An empty value counts as unset, also where a later file has another. NCCL's variables that are not listed are accepted and have no effect.\n\n\
          **A value that cannot be meant** is told once, in one line. Where the last column says W001 it is a warning, and the default is used:\n\
          the variable tunes, switches or reports. Where it has another number, the call that needs the value fails with that error: the\n\
          variable chooses what is used or who meets, and anything else than what was asked for would be a surprise. A name that starts with\n\

@@ -90,6 +90,36 @@ fn along_rails() {
     all_ok(&["collectives", "captured"], 8, Threads, &uneven);
 }
 
+/// What each rank gives GIN for others: no more than a good algorithm needs. Slots' heads are a part in a thousand.
+#[test]
+fn bytes_that_leave_a_team() {
+    let (calls, bytes) = (3, 1u64 << 20);
+    for (ranks, nodes, teams, size) in [(4, "0,0,1,1", 2, 2), (6, "0,0,1,1,2,2", 3, 2), (4, "per-rank", 4, 1)] {
+        let each = bytes / size;
+        let kinds = [
+            ("AllReduce", 2 * (teams - 1) * each / teams),
+            ("ReduceScatter", (teams - 1) * bytes),
+            ("AllGather", (teams - 1) * bytes),
+            ("Broadcast", each),
+            ("Reduce", each),
+            ("AlltoAll", (ranks - size) * bytes),
+        ];
+        for (kind, wanted) in kinds {
+            let mut command = Command::new("timeout");
+            command.args(["-s", "ABRT", "60"]).arg(compiled("bytes")).args(["--threads", &ranks.to_string()]);
+            command.env("KIND", kind).env("BYTES", bytes.to_string()).env("CALLS", calls.to_string());
+            command.envs([("GINRS_FAKE_NODES", nodes), ("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "NET")]);
+            let said = run(&mut command);
+            let taken = said.split("GIN of rank ").skip(1).filter_map(|line| line.split(' ').nth(3)?.parse::<u64>().ok());
+            let taken: Vec<u64> = taken.collect();
+            assert_eq!(taken.len() as u64, ranks, "{said}");
+            let most = *taken.iter().max().unwrap();
+            let fits = calls * wanted <= most && most <= calls * wanted * 1002 / 1000;
+            assert!(fits, "{kind} on {nodes}: {taken:?} bytes, {calls} x {wanted} wanted\n{said}");
+        }
+    }
+}
+
 /// ncclCommDestroy with kernels under way: what they have yet to send arrives, also when the process ends.
 #[test]
 fn the_last_calls_of_a_destroyed_communicator_end() {

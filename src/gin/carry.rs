@@ -39,6 +39,8 @@ pub(super) struct Carrier {
     /// Descriptors, and bytes done at once, that this step may still take.
     pub operations: u32,
     pub bytes: u64,
+    /// Payloads of all descriptors that were taken. Bytes.
+    pub taken: u64,
 }
 
 /// What a completion brings back: which operation of which queue. 12 bits of context, 20 of peer, 32 of index.

@@ -289,6 +289,12 @@ impl Operation {
         self.work.peer
     }
 
+    /// Of its payload.
+    #[inline]
+    pub fn bytes(&self) -> u64 {
+        self.work.bytes
+    }
+
     /// Bytes that transports have taken.
     pub fn submitted(&self) -> u64 {
         self.submitted

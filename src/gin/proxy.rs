@@ -14,6 +14,7 @@ use super::shared::prefetch;
 use super::signal::{self, Pools};
 use crate::abort::Abort;
 use crate::error::{Code, Error};
+use crate::info;
 use crate::seq::Seq;
 use crate::transport::{Completion, Region, Transport};
 use std::ops::Range;
@@ -86,6 +87,7 @@ impl Engine {
                 pending: 0,
                 operations: 0,
                 bytes: 0,
+                taken: 0,
             },
             words: contexts.iter().map(|context| context.words.clone()).collect(),
             contexts,
@@ -264,6 +266,13 @@ impl Engine {
     }
 }
 
+impl Drop for Engine {
+    fn drop(&mut self) {
+        let Carrier { rank, taken, names, .. } = &self.carrier;
+        info!(NET, "GIN of rank {rank} has taken {taken} bytes of payload, {}", names[0]);
+    }
+}
+
 /// What a round over the active queues came to.
 #[derive(Default)]
 struct Visits {
@@ -379,7 +388,10 @@ impl Context {
                 continue;
             }
             match plan(&words, &carrier.handles, &self.limits, index, peer, tag(index, peer, at)) {
-                Ok(operation) => turn.carry(carrier, at, operation, false),
+                Ok(operation) => {
+                    carrier.taken += operation.bytes();
+                    turn.carry(carrier, at, operation, false)
+                }
                 Err(fault) => carrier.stop(fault.error(&carrier.whose(tag(index, peer, at)))),
             }
         }

@@ -211,7 +211,7 @@ fn an_id_serves_once_and_a_wrong_one_not_at_all() {
     // The right address with another secret: the root must not let it in, and the others must not notice.
     let id = UniqueId::create().unwrap();
     let mut forged = id.bytes();
-    forged[48] ^= 1;
+    forged[88] ^= 1;
     let crc = crc32fast::hash(&forged[..124]);
     forged[124..].copy_from_slice(&crc.to_le_bytes());
     let forged = UniqueId::from_bytes(&forged).unwrap();
@@ -234,7 +234,7 @@ fn hostile_strangers_do_not_keep_ranks_out() {
     let door = door(&id);
     let mut strangers = Vec::new();
     let mut garbage = vec![0xa5u8; 4096];
-    garbage[..8].copy_from_slice(b"GINB\x01\x00\x01\x00");
+    garbage[..8].copy_from_slice(b"GINB\x03\x00\x01\x00");
     for i in 0..1000 {
         let mut stranger = UnixStream::connect_addr(&door).unwrap();
         stranger.set_nonblocking(true).unwrap();
@@ -242,7 +242,7 @@ fn hostile_strangers_do_not_keep_ranks_out() {
         let words: &[u8] = match i % 6 {
             0 => &[],
             1 => &garbage[..50],
-            2 => &garbage[..100],
+            2 => &garbage[..164],
             3 => &garbage[8..],
             4 => &[0xff; 64],
             _ => continue,
@@ -271,7 +271,7 @@ fn a_replayed_greeting_and_proof_open_nothing() {
         let honest = scope.spawn(|| Bootstrap::join(&through, 0, 1));
         let (mut rank, _) = listener.accept().unwrap();
         let mut root = UnixStream::connect_addr(&door(&id)).unwrap();
-        let (mut hello, mut challenge, mut proof) = ([0; 100], [0; 72], [0; 40]);
+        let (mut hello, mut challenge, mut proof) = ([0; 164], [0; 56], [0; 16]);
         rank.read_exact(&mut hello).unwrap();
         root.write_all(&hello).unwrap();
         root.read_exact(&mut challenge).unwrap();

@@ -36,29 +36,26 @@ fn connect(name: &str) -> Option<std::fs::File> {
     Some(socket.into())
 }
 
-/// A greeting that names the communicator of `id`, as a rank's does, and a proof from somebody who does not know its secret.
+/// A greeting that names the communicator of `id`, as a rank's does, from somebody who does not know its secret.
 fn wrong_proof(id: &UniqueId) -> Vec<u8> {
     use hmac::Mac;
-    let mut key = hmac::Hmac::<sha2::Sha256>::new_from_slice(&id.bytes()[48..80]).unwrap();
+    let mut key = hmac::Hmac::<sha2::Sha256>::new_from_slice(&id.bytes()[88..120]).unwrap();
     key.update(b"key");
-    let mut words = vec![0u8; 140];
-    words[..8].copy_from_slice(b"GINB\x01\x00\x01\x00");
+    let mut words = vec![0x5au8; 164];
+    words[..8].copy_from_slice(b"GINB\x03\x00\x01\x00");
     words[8..24].copy_from_slice(&key.finalize().into_bytes()[..16]);
-    words[24..32].copy_from_slice(&[1, 0, 0, 0, 4, 0, 0, 0]); // rank 1 of 4
-    words[32] = 1;
-    words[100..108].copy_from_slice(b"GINB\x01\x00\x04\x00");
     words
 }
 
 /// Silent, half a greeting, a greeting of another job, noise, huge lengths, one that closes at once; or a wrong proof.
 fn words(i: usize, wrong: &[u8]) -> Vec<u8> {
     let mut greeting = vec![0xa5u8; 4096];
-    greeting[..8].copy_from_slice(b"GINB\x01\x00\x01\x00");
+    greeting[..8].copy_from_slice(b"GINB\x03\x00\x01\x00");
     match i % 7 {
         6 => wrong.to_vec(),
         0 => Vec::new(),
         1 => greeting[..50].to_vec(),
-        2 => greeting[..100].to_vec(),
+        2 => greeting[..164].to_vec(),
         3 => greeting[8..].to_vec(),
         4 => vec![0xff; 64],
         _ => Vec::new(),
@@ -148,7 +145,7 @@ fn a_job_joins_and_runs_among_ten_thousand_hostile_connections() {
     let test = "a_job_joins_and_runs_among_ten_thousand_hostile_connections";
     let id = UniqueId::create().unwrap();
     let (own, wrong) = (sockets_of(std::process::id()), wrong_proof(&id));
-    assert!(own.len() >= 2, "the process's socket and the id's: {own:?}");
+    assert!(!own.is_empty(), "the process's socket: {own:?}");
     let start = Instant::now();
     let (before, mut ranks) = std::thread::scope(|scope| {
         // From before the first rank comes until after the last has.

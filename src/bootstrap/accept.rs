@@ -1,13 +1,14 @@
 //! How connections come in: the service thread accepts them, lets them prove themselves, or sends them away.
 #![forbid(unsafe_code)]
 
-use super::address::{Credentials, system};
-use super::auth::{Hello, Role, Secret};
+use super::address::{Credentials, Peer, system};
+use super::auth::{Hello, Key, Role, Seal, Secret};
 use super::budget::{PER_TURN, SHORTEST};
 use super::event_loop::{EventLoop, Socket};
 use super::handshake::{Handshake, MAX_HANDSHAKES, Step};
-use super::link::{FrameReader, Link};
-use super::root::full;
+use super::link::Link;
+use super::root::{Root, full};
+use super::tcp;
 use super::wire::Frame;
 use crate::error::Error;
 use crate::process::ServiceFd;
@@ -41,15 +42,15 @@ impl EventLoop {
             if self.handshakes.len() >= MAX_HANDSHAKES && !self.make_room() {
                 return self.pause(10 * SHORTEST);
             }
-            let Some(Socket::Listener { socket, root, turn }) = self.sockets.get_mut(&listener) else { return };
-            let root = *root;
+            let Some(Socket::Listener { socket, near, turn }) = self.sockets.get_mut(&listener) else { return };
+            let near = *near;
             *turn = self.turn;
             match accept_with(socket.as_fd(), SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
                 Ok(socket) => {
                     self.starved = None;
                     STARVED_NOW.store(0, Ordering::Relaxed);
                     self.accepted += 1;
-                    self.begin(ServiceFd::new(socket), root);
+                    self.begin(ServiceFd::new(socket), near);
                 }
                 Err(Errno::AGAIN) => return,
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
@@ -61,9 +62,7 @@ impl EventLoop {
                         if !std::mem::replace(&mut self.starved_told, true) {
                             hint!("GINRS-W005 {}", error.text);
                         }
-                        if let Some(root) = root.and_then(|root| self.roots.get_mut(&root)) {
-                            root.give_up(0, &error);
-                        }
+                        self.roots.values_mut().filter(|root| root.is_joining()).for_each(|root| root.give_up(0, &error));
                     }
                     return self.pause(Duration::from_millis(100));
                 }
@@ -71,79 +70,90 @@ impl EventLoop {
         }
     }
 
-    fn begin(&mut self, socket: ServiceFd, root: Option<u64>) {
-        let peer = match Credentials::of(socket.as_fd()) {
-            Ok(peer) if peer.is_mine() => peer,
-            _ => return self.turn_away(root, "it belongs to another user"),
+    fn begin(&mut self, socket: ServiceFd, near: bool) {
+        let peer = match near {
+            true => match Credentials::of(socket.as_fd()) {
+                Ok(peer) if peer.is_mine() => Peer { pid: peer.pid, from: None },
+                _ => return self.turn_away("it belongs to another user"),
+            },
+            false => match tcp::peer(socket.as_fd()) {
+                Some(from) if tcp::prepare(socket.as_fd()).is_ok() => Peer { pid: 0, from: Some(from.ip()) },
+                _ => return self.turn_away("it closed"),
+            },
         };
         let token = self.next;
         self.next += 1;
         if self.watch(token, socket.as_fd(), epoll::EventFlags::IN) {
-            self.sockets.insert(token, Socket::Handshake(Box::new(Handshake::new(socket, peer, root))));
+            self.sockets.insert(token, Socket::Handshake(Box::new(Handshake::new(socket, peer))));
             self.handshakes.push_back(token);
             self.advance(token);
         }
     }
 
     pub(super) fn advance(&mut self, token: u64) {
+        // It may ask for a root that was set up before it connected, and after this turn began.
+        self.heed();
         let Some(Socket::Handshake(handshake)) = self.sockets.get_mut(&token) else { return };
         let (service, roots) = (self.service, &self.roots);
-        let root = handshake.root;
-        let secret_of = |hello: &Hello| -> Option<Secret> {
-            match (hello.role, root) {
-                (Role::Join | Role::Decline, Some(root)) => roots.get(&root)?.secret_for(&hello.key),
-                (Role::Link, None) => service.find(&hello.key).map(|port| *port.secret()),
-                _ => None,
+        let secret_of = |role, key: &Key| -> Option<Secret> {
+            match role {
+                Role::Join | Role::Decline => roots.get(key).map(|root| *root.secret()),
+                Role::Link => service.find(key).map(|port| *port.secret()),
             }
         };
         match handshake.step(secret_of) {
             Step::Wait => {}
             Step::Refused(why) => {
                 self.close(token);
-                self.turn_away(root, why);
+                self.turn_away(why);
             }
-            Step::Proved(hello) => self.proved(token, hello),
+            Step::Proved(proved) => self.proved(token, proved.0, proved.1),
         }
     }
 
-    fn proved(&mut self, token: u64, hello: Hello) {
+    fn proved(&mut self, token: u64, hello: Hello, seal: Seal) {
         self.handshakes.retain(|other| *other != token);
         let Some(Socket::Handshake(handshake)) = self.sockets.remove(&token) else { return };
-        let link = Link::new(handshake.socket, handshake.peer);
+        let (peer, seal) = match handshake.peer {
+            near @ Peer { from: None, .. } => (near, None),
+            far => (Peer { pid: hello.pid, ..far }, Some(seal)),
+        };
+        let link = Link::new(handshake.socket, peer, seal);
         let both = epoll::EventFlags::IN | epoll::EventFlags::OUT;
         let _ = epoll::modify(self.epoll, link.as_fd(), epoll::EventData::new_u64(token), both);
         link.watched(self.epoll, token);
-        let reader = FrameReader::default();
-        match handshake.root {
-            Some(root) => match self.roots.get_mut(&root) {
-                Some(gathering) => {
-                    if hello.role == Role::Join {
-                        gathering.admit(&hello, link.clone());
-                    }
-                    self.sockets.insert(token, Socket::Member { root, link, reader });
+        let (reader, from) = (link.reader(), hello.route.address);
+        if hello.role == Role::Link {
+            let port = self.service.find(&hello.key);
+            if let Some(port) = &port {
+                port.add_link(from, link.clone());
+            }
+            let port = port.map_or_else(Weak::new, |port| Arc::downgrade(&port));
+            self.sockets.insert(token, Socket::Peer { port, peer: from, link, reader });
+            return;
+        }
+        match self.roots.get_mut(&hello.key) {
+            Some(root) => {
+                let mut firsts = None;
+                if hello.role == Role::Join {
+                    firsts = (hello.firsts != 0).then(|| root.of_first_ranks());
+                    root.admit(&hello, link.clone());
                 }
-                // It ended between the greeting and the proof.
-                None => {
-                    let _ = epoll::delete(self.epoll, link.as_fd());
-                    link.send(&Frame::Refused(full("this id", hello.rank)));
-                }
-            },
+                self.sockets.insert(token, Socket::Member { root: hello.key, from, link, reader });
+                firsts.into_iter().for_each(|root| self.add_root(root, None));
+            }
+            // It ended between the greeting and the proof.
             None => {
-                let port = self.service.find(&hello.key);
-                if let Some(port) = &port {
-                    port.add_link(hello.address, link.clone());
-                }
-                let port = port.map_or_else(Weak::new, |port| Arc::downgrade(&port));
-                self.sockets.insert(token, Socket::Peer { port, peer: hello.address, link, reader });
+                let _ = epoll::delete(self.epoll, link.as_fd());
+                link.send(&Frame::Refused(full("this id", hello.rank)));
             }
         }
     }
 
-    pub(super) fn turn_away(&mut self, root: Option<u64>, why: &str) {
+    /// Whom it came for is not known: all that wait for ranks hear of it.
+    pub(super) fn turn_away(&mut self, why: &str) {
         self.turned_away += 1;
-        if let Some(root) = root.and_then(|root| self.roots.get_mut(&root)) {
-            root.turned_away();
-        }
+        self.roots.values_mut().filter(|root| root.is_joining()).for_each(Root::turned_away);
         let count = self.turned_away;
         if self.told.is_none_or(|at| at.elapsed() > Duration::from_secs(10)) {
             self.told = Some(Instant::now());
@@ -156,10 +166,9 @@ impl EventLoop {
         let now = Instant::now();
         let enough = |token: &&u64| self.handshake_at(**token).is_some_and(|handshake| handshake.yields_at() <= now);
         let Some(token) = self.handshakes.iter().find(enough).copied() else { return false };
-        let handshake = self.handshake_at(token).inspect(|handshake| handshake.send_away());
-        let root = handshake.and_then(|handshake| handshake.root);
+        self.handshake_at(token).into_iter().for_each(Handshake::send_away);
         self.close(token);
-        self.turn_away(root, "it kept others waiting");
+        self.turn_away("it kept others waiting");
         true
     }
 

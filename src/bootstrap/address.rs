@@ -1,4 +1,4 @@
-//! Where a process listens. An enum with a fixed 32-byte form, so that TCP can join without another record layout.
+//! The name of a process, which is also its abstract Unix socket: how processes of one machine connect, and how all machines tell processes apart.
 
 use crate::bail;
 use crate::error::{Code, Error, Result};
@@ -6,15 +6,16 @@ use crate::fault;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
+use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// A place to connect to.
+/// Which process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Address {
     /// Nowhere: a record that was never filled.
     None,
-    /// Abstract Unix socket with a name of 128 random bits: this machine and network namespace only.
+    /// 128 random bits; on its machine and in its network namespace also the name of its abstract Unix socket.
     Abstract([u8; 16]),
 }
 
@@ -117,6 +118,22 @@ impl Credentials {
     }
 }
 
+/// Who is at the other end of a connection, for messages and for the watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Its process id: the kernel's word on this machine, its own from elsewhere.
+    pub pid: u32,
+    /// Where it connects from or to; None on this machine.
+    pub from: Option<IpAddr>,
+}
+
+impl std::fmt::Display for Peer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "pid {}", self.pid)?;
+        self.from.map_or(Ok(()), |from| write!(f, " at {from}"))
+    }
+}
+
 /// Why a step on a socket did not happen.
 #[derive(Debug)]
 pub enum Stopped {
@@ -164,6 +181,11 @@ pub fn receive_exact(fd: &OwnedFd, mut into: &mut [u8], until: Instant) -> std::
         }
     }
     Ok(())
+}
+
+/// Waits until there is room to write, or a connection that was begun has come to something; Late at `until`.
+pub fn wait_writable(fd: &OwnedFd, until: Instant) -> std::result::Result<(), Stopped> {
+    wait(fd, PollFlags::OUT, until)
 }
 
 /// Waits until there is something to read, or the end; Late at `until`.

@@ -1,33 +1,41 @@
-//! How two ends prove to each other that they hold the id's secret, without sending it.
+//! How two ends prove to each other that they hold the id's secret, without sending it: Noise NNpsk0 (noiseprotocol.org, revision 34) with
+//! the secret as pre-shared key.
 //!
 //! ```text
-//! client: HELLO      wire, role, key, rank, nRanks, own address, nonce, patience
-//! server: CHALLENGE  nonce, HMAC(secret, "server", HELLO, nonce)
-//! client: PROOF      HMAC(secret, "client", HELLO, nonce)
-//! server: WELCOME    so that a client that was dropped under load knows to come again
+//! client: GREETING   wire, role, key; e, sealed: Hello
+//! server: ANSWER     e, ee
+//! client: PROOF      sealed, empty
+//! server: WELCOME    sealed, empty: so that a client that was dropped under load knows to come again
 //! ```
-//! Each proof covers the whole HELLO and both nonces, so a recorded handshake is worth nothing against a fresh nonce, and
-//! the two labels differ, so no end can be made to answer its own challenge. What follows on the connection is trusted
-//! because the kernel joins the two ends of a Unix socket; a transport over wires must sign its frames with a key of the session.
+//! A recorded GREETING can be sent again, but without the key in it no PROOF follows, and nothing happens before that. What follows between
+//! machines is sealed with keys of this connection, and numbered. Within a machine the kernel joins the two ends of a Unix socket: frames
+//! are plain there, since descriptors pass beside them.
 #![forbid(unsafe_code)]
 
-use super::address::Address;
+use super::route::{ROUTE_BYTES, Route};
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
+use snow::{Builder, HandshakeState, StatelessTransportState};
 
 /// Version of the wire: handshake and frames. Both ends must have the same.
-pub const WIRE: u16 = 2;
+pub const WIRE: u16 = 3;
 const MAGIC: u32 = u32::from_le_bytes(*b"GINB");
+const NOISE: &str = "Noise_NNpsk0_25519_ChaChaPoly_SHA256";
 
-/// Size of the client's first message, in bytes.
-pub const HELLO_BYTES: usize = 100;
-/// Size of the server's answer.
-pub const CHALLENGE_BYTES: usize = 72;
-/// Size of the client's second message.
-pub const PROOF_BYTES: usize = 40;
-
-/// Size of the server's last message.
-pub const WELCOME_BYTES: usize = 8;
+/// Bytes that a seal adds.
+pub const TAG: usize = 16;
+const E: usize = 32;
+/// Wire, role and key, in the clear.
+const CLEAR: usize = 24;
+const HELLO: usize = 20 + ROUTE_BYTES;
+/// Size of the head of what a server says first, in bytes: its kind.
+pub const HEAD_BYTES: usize = 8;
+/// Size of the client's first message.
+pub const GREETING_BYTES: usize = CLEAR + E + HELLO + TAG;
+/// Size of the server's answer, behind its head.
+pub const ANSWER_BYTES: usize = E + TAG;
+/// Size of the client's second message, and of the server's second.
+pub const PROOF_BYTES: usize = TAG;
 
 /// What ranks of one id share.
 pub type Secret = [u8; 32];
@@ -46,7 +54,7 @@ pub enum Role {
     Decline,
 }
 
-/// The client's first message.
+/// What the client's first message says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
     /// Why it connects.
@@ -57,12 +65,14 @@ pub struct Hello {
     pub rank: u32,
     /// How many ranks it believes there are.
     pub n_ranks: u32,
-    /// Where the client's process listens.
-    pub address: Address,
-    /// Fresh random bytes.
-    pub nonce: [u8; 32],
     /// How long a rank that joins will wait for the others, in seconds.
     pub patience: u32,
+    /// The client's process id, as it knows it.
+    pub pid: u32,
+    /// 1: the root also serves the first ranks of several blocks (`scalable`).
+    pub firsts: u32,
+    /// The client's process, and the machine of the rank that joins.
+    pub route: Route,
 }
 
 /// Why a message was not taken.
@@ -74,8 +84,21 @@ pub enum Refused {
     Wire(u16),
 }
 
-fn head(kind: u16) -> [u8; 8] {
-    let mut out = [0; 8];
+/// What a server says first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// An answer follows.
+    Answer,
+    /// It serves no such communicator, or not yet.
+    Unknown,
+    /// It is crowded: come again.
+    Busy,
+    /// Not in this version; the head has the server's.
+    WrongWire,
+}
+
+fn head(kind: u16) -> [u8; HEAD_BYTES] {
+    let mut out = [0; HEAD_BYTES];
     out[..4].copy_from_slice(&MAGIC.to_le_bytes());
     out[4..6].copy_from_slice(&WIRE.to_le_bytes());
     out[6..].copy_from_slice(&kind.to_le_bytes());
@@ -92,105 +115,147 @@ fn kind(message: &[u8]) -> Result<u16, Refused> {
     }
 }
 
-impl Hello {
+impl Verdict {
     /// The bytes that travel.
-    pub fn encode(&self) -> [u8; HELLO_BYTES] {
-        let mut out = [0; HELLO_BYTES];
+    pub fn encode(self) -> [u8; HEAD_BYTES] {
+        head(match self {
+            Verdict::Answer => 4,
+            Verdict::Unknown => 5,
+            Verdict::Busy => 6,
+            Verdict::WrongWire => 7,
+        })
+    }
+
+    /// From bytes of anybody.
+    pub fn decode(bytes: &[u8; HEAD_BYTES]) -> Result<Self, Refused> {
+        match kind(bytes)? {
+            4 => Ok(Verdict::Answer),
+            5 => Ok(Verdict::Unknown),
+            6 => Ok(Verdict::Busy),
+            _ => Err(Refused::Unproved),
+        }
+    }
+}
+
+impl Hello {
+    fn clear(&self) -> [u8; CLEAR] {
+        let mut out = [0; CLEAR];
         out[..8].copy_from_slice(&head(match self.role {
             Role::Join => 1,
             Role::Link => 2,
             Role::Decline => 3,
         }));
-        out[8..24].copy_from_slice(&self.key);
-        out[24..28].copy_from_slice(&self.rank.to_le_bytes());
-        out[28..32].copy_from_slice(&self.n_ranks.to_le_bytes());
-        out[32..64].copy_from_slice(&self.address.to_bytes());
-        out[64..96].copy_from_slice(&self.nonce);
-        out[96..].copy_from_slice(&self.patience.to_le_bytes());
+        out[8..].copy_from_slice(&self.key);
         out
     }
 
-    /// From bytes of anybody.
-    pub fn decode(bytes: &[u8; HELLO_BYTES]) -> Result<Self, Refused> {
-        let role = match kind(bytes)? {
-            1 => Role::Join,
-            2 => Role::Link,
-            3 => Role::Decline,
-            _ => return Err(Refused::Unproved),
-        };
-        let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
-        let address: &[u8; 32] = bytes[32..64].try_into().expect("32 bytes");
-        Ok(Self {
+    fn encode(&self) -> [u8; HELLO] {
+        let mut out = [0; HELLO];
+        for (at, word) in [self.rank, self.n_ranks, self.patience, self.pid, self.firsts].into_iter().enumerate() {
+            out[4 * at..][..4].copy_from_slice(&word.to_le_bytes());
+        }
+        out[20..].copy_from_slice(&self.route.encode());
+        out
+    }
+
+    fn decode(role: Role, key: Key, bytes: &[u8; HELLO]) -> Option<Self> {
+        let word = |at: usize| u32::from_le_bytes(bytes[4 * at..][..4].try_into().expect("4 bytes"));
+        Some(Self {
             role,
-            key: bytes[8..24].try_into().expect("16 bytes"),
-            rank: word(24),
-            n_ranks: word(28),
-            address: Address::from_bytes(address).map_err(|_| Refused::Unproved)?,
-            nonce: bytes[64..96].try_into().expect("32 bytes"),
-            patience: word(96),
+            key,
+            rank: word(0),
+            n_ranks: word(1),
+            patience: word(2),
+            pid: word(3),
+            firsts: word(4),
+            route: Route::decode(bytes[20..].try_into().expect("72 bytes"))?,
         })
     }
 }
 
-fn mac(secret: &Secret, label: &[u8], hello: &[u8; HELLO_BYTES], nonce: &[u8]) -> Hmac<Sha256> {
-    let mut mac = Hmac::<Sha256>::new_from_slice(secret).expect("any length is a key");
-    mac.update(label);
-    mac.update(hello);
-    mac.update(nonce);
-    mac
+/// Why a client connects and to which communicator, as its GREETING says in the clear.
+pub fn asked(greeting: &[u8; GREETING_BYTES]) -> Result<(Role, Key), Refused> {
+    let role = match kind(greeting)? {
+        1 => Role::Join,
+        2 => Role::Link,
+        3 => Role::Decline,
+        _ => return Err(Refused::Unproved),
+    };
+    Ok((role, greeting[8..CLEAR].try_into().expect("16 bytes")))
 }
 
-const SERVER: &[u8] = b"ginrs bootstrap server\0";
-const CLIENT: &[u8] = b"ginrs bootstrap client\0";
-
-/// The server's answer to `hello`.
-pub fn challenge(secret: &Secret, hello: &[u8; HELLO_BYTES], nonce: &[u8; 32]) -> [u8; CHALLENGE_BYTES] {
-    let mut out = [0; CHALLENGE_BYTES];
-    out[..8].copy_from_slice(&head(3));
-    out[8..40].copy_from_slice(nonce);
-    out[40..].copy_from_slice(&mac(secret, SERVER, hello, nonce).finalize().into_bytes());
-    out
+fn noise<'a>(secret: &'a Secret, clear: &'a [u8]) -> Builder<'a> {
+    let builder = Builder::new(NOISE.parse().expect("a pattern of Noise"));
+    builder.psk(0, secret).and_then(|builder| builder.prologue(clear)).expect("set once")
 }
 
-/// The server's word that it took the proof.
-pub fn welcome() -> [u8; WELCOME_BYTES] {
-    head(6)
+/// A client that has greeted.
+pub struct Greeted(HandshakeState);
+
+/// The client's first message. None without random bytes.
+pub fn greet(secret: &Secret, hello: &Hello) -> Option<(Greeted, [u8; GREETING_BYTES])> {
+    let mut out = [0; GREETING_BYTES];
+    let (clear, sealed) = out.split_at_mut(CLEAR);
+    clear.copy_from_slice(&hello.clear());
+    let mut state = noise(secret, clear).build_initiator().ok()?;
+    state.write_message(&hello.encode(), sealed).ok()?;
+    Some((Greeted(state), out))
 }
 
-/// What a server of another wire version gets told: only our version.
-pub fn wrong_wire() -> [u8; CHALLENGE_BYTES] {
-    let mut out = [0; CHALLENGE_BYTES];
-    out[..8].copy_from_slice(&head(5));
-    out
-}
-
-/// What a crowded server tells whom it sends away unheard: come again.
-pub fn busy() -> [u8; CHALLENGE_BYTES] {
-    let mut out = [0; CHALLENGE_BYTES];
-    out[..8].copy_from_slice(&head(7));
-    out
-}
-
-/// The client's proof, once the server has proved itself.
-pub fn prove(
-    secret: &Secret,
-    hello: &[u8; HELLO_BYTES],
-    challenge: &[u8; CHALLENGE_BYTES],
-) -> Result<[u8; PROOF_BYTES], Refused> {
-    let nonce = &challenge[8..40];
-    // verify_slice compares in constant time.
-    if kind(challenge)? != 3 || mac(secret, SERVER, hello, nonce).verify_slice(&challenge[40..]).is_err() {
-        return Err(Refused::Unproved);
+impl Greeted {
+    /// The server's answer proves it.
+    pub fn answered(self, answer: &[u8; ANSWER_BYTES]) -> Result<Seal, Refused> {
+        let mut state = self.0;
+        state.read_message(answer, &mut []).map_err(|_| Refused::Unproved)?;
+        state.into_stateless_transport_mode().map(Seal).map_err(|_| Refused::Unproved)
     }
-    let mut out = [0; PROOF_BYTES];
-    out[..8].copy_from_slice(&head(4));
-    out[8..].copy_from_slice(&mac(secret, CLIENT, hello, nonce).finalize().into_bytes());
-    Ok(out)
 }
 
-/// True if `proof` answers the challenge that `nonce` was in.
-pub fn proved(secret: &Secret, hello: &[u8; HELLO_BYTES], nonce: &[u8; 32], proof: &[u8; PROOF_BYTES]) -> bool {
-    kind(proof) == Ok(4) && mac(secret, CLIENT, hello, nonce).verify_slice(&proof[8..]).is_ok()
+/// The server's answer to who named a communicator of this secret. Nothing of the Hello counts before the PROOF.
+pub fn answer(secret: &Secret, greeting: &[u8; GREETING_BYTES]) -> Result<(Hello, [u8; ANSWER_BYTES], Seal), Refused> {
+    let (role, key) = asked(greeting)?;
+    let (clear, sealed) = greeting.split_at(CLEAR);
+    let mut state = noise(secret, clear).build_responder().map_err(|_| Refused::Unproved)?;
+    let mut hello = [0; HELLO];
+    state.read_message(sealed, &mut hello).map_err(|_| Refused::Unproved)?;
+    let hello = Hello::decode(role, key, &hello).ok_or(Refused::Unproved)?;
+    let mut out = [0; ANSWER_BYTES];
+    state.write_message(&[], &mut out).map_err(|_| Refused::Unproved)?;
+    let seal = state.into_stateless_transport_mode().map_err(|_| Refused::Unproved)?;
+    Ok((hello, out, Seal(seal)))
+}
+
+/// The keys of one connection, one for each direction.
+pub struct Seal(StatelessTransportState);
+
+impl Seal {
+    /// Appends `plain`, at most 65519 bytes of it, as message `number` of this end.
+    pub fn seal(&self, number: u64, plain: &[u8], out: &mut Vec<u8>) {
+        let start = out.len();
+        out.resize(start + plain.len() + TAG, 0);
+        self.0.write_message(number, plain, &mut out[start..]).expect("it fits into a message of Noise");
+    }
+
+    /// Appends what message `number` of the other end says. False if it is not that.
+    #[must_use]
+    pub fn open(&self, number: u64, sealed: &[u8], out: &mut Vec<u8>) -> bool {
+        let Some(length) = sealed.len().checked_sub(TAG) else { return false };
+        let start = out.len();
+        out.resize(start + length, 0);
+        self.0.read_message(number, sealed, &mut out[start..]).is_ok()
+    }
+
+    /// This end's proof that it has the keys: its message 0.
+    pub fn proof(&self) -> [u8; PROOF_BYTES] {
+        let mut out = Vec::with_capacity(TAG);
+        self.seal(0, &[], &mut out);
+        out.try_into().expect("a tag")
+    }
+
+    /// True for the other end's proof.
+    pub fn proved(&self, proof: &[u8; PROOF_BYTES]) -> bool {
+        self.open(0, proof, &mut Vec::new())
+    }
 }
 
 /// `N` bytes that follow from the secret; different labels give independent ones.
@@ -202,7 +267,9 @@ pub fn derive<const N: usize>(secret: &Secret, label: &str) -> [u8; N] {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
+    use super::super::address::Address;
+    use super::super::route::Doors;
     use super::*;
     use crate::process::random;
     use proptest::prelude::*;
@@ -213,58 +280,88 @@ mod tests {
             key: [1; 16],
             rank: 3,
             n_ranks: 8,
-            address: Address::Abstract([2; 16]),
-            nonce: random().unwrap(),
             patience: 120,
+            pid: 77,
+            firsts: 0,
+            route: Route {
+                address: Address::Abstract([2; 16]),
+                machine: 5,
+                doors: Doors::of(["10.0.0.7:4000".parse().unwrap()]),
+            },
         }
+    }
+
+    /// Both ends of one connection.
+    pub fn seals() -> (Seal, Seal) {
+        let (greeted, greeting) = greet(&[9; 32], &hello()).unwrap();
+        let (_, words, server) = answer(&[9; 32], &greeting).unwrap();
+        (greeted.answered(&words).unwrap(), server)
     }
 
     #[test]
     fn both_ends_prove_the_secret_and_neither_another_one() {
-        let (secret, nonce, hello) = (random().unwrap(), random().unwrap(), hello().encode());
-        assert_eq!(Hello::decode(&hello).unwrap().encode(), hello);
-        let challenge = challenge(&secret, &hello, &nonce);
-        let proof = prove(&secret, &hello, &challenge).unwrap();
-        assert!(proved(&secret, &hello, &nonce, &proof));
-        assert_eq!(prove(&random().unwrap(), &hello, &challenge), Err(Refused::Unproved));
-        assert!(!proved(&random().unwrap(), &hello, &nonce, &proof));
+        let secret = random().unwrap();
+        let (greeted, greeting) = greet(&secret, &hello()).unwrap();
+        assert_eq!(asked(&greeting), Ok((Role::Join, [1; 16])));
+        let (heard, words, server) = answer(&secret, &greeting).unwrap();
+        assert_eq!(heard, hello());
+        let client = greeted.answered(&words).unwrap();
+        assert!(server.proved(&client.proof()) && client.proved(&server.proof()));
+        // Neither end takes its own words back.
+        assert!(!server.proved(&server.proof()) && !client.proved(&client.proof()));
+
+        assert!(answer(&random().unwrap(), &greeting).is_err());
+        let (greeted, greeting) = greet(&secret, &hello()).unwrap();
+        let other = random().unwrap();
+        assert!(
+            greeted.answered(&answer(&secret, &greet(&secret, &hello()).unwrap().1).unwrap().1).is_err(),
+            "another one's answer"
+        );
+        assert!(greet(&other, &hello()).is_some_and(|(_, theirs)| theirs != greeting && answer(&secret, &theirs).is_err()));
     }
 
     #[test]
-    fn a_recorded_proof_fails_against_a_fresh_nonce_and_a_challenge_is_no_proof() {
-        let (secret, nonce, hello) = (random().unwrap(), random().unwrap(), hello().encode());
-        let asked = challenge(&secret, &hello, &nonce);
-        let proof = prove(&secret, &hello, &asked).unwrap();
-        assert!(!proved(&secret, &hello, &random().unwrap(), &proof));
-        let mut reflected = proof;
-        reflected[8..].copy_from_slice(&asked[40..]);
-        assert!(!proved(&secret, &hello, &nonce, &reflected));
+    fn a_recorded_connection_is_worth_nothing_the_second_time() {
+        let secret = random().unwrap();
+        let (greeted, greeting) = greet(&secret, &hello()).unwrap();
+        let (_, words, server) = answer(&secret, &greeting).unwrap();
+        let client = greeted.answered(&words).unwrap();
+        let (mut sealed, mut plain) = (Vec::new(), Vec::new());
+        client.seal(1, b"a frame", &mut sealed);
+        assert!(server.open(1, &sealed, &mut plain) && plain == b"a frame");
+        let (_, _, again) = answer(&secret, &greeting).unwrap();
+        assert!(!again.proved(&client.proof()) && !again.open(1, &sealed, &mut Vec::new()));
+        // Nor out of its place.
+        assert!(!server.open(2, &sealed, &mut Vec::new()) && !server.open(1, &sealed[..15], &mut Vec::new()));
     }
 
     #[test]
     fn another_wire_is_told_as_such() {
-        let mut bytes = hello().encode();
+        let (_, mut bytes) = greet(&[0; 32], &hello()).unwrap();
         bytes[4] = 9;
-        assert_eq!(Hello::decode(&bytes), Err(Refused::Wire(9)));
-        assert_eq!(prove(&[0; 32], &bytes, &wrong_wire()), Err(Refused::Unproved));
+        assert_eq!(asked(&bytes), Err(Refused::Wire(9)));
+        for verdict in [Verdict::Answer, Verdict::Unknown, Verdict::Busy] {
+            assert_eq!(Verdict::decode(&verdict.encode()), Ok(verdict));
+        }
+        assert_eq!(Verdict::decode(&[0; 8]), Err(Refused::Unproved));
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
-        fn any_flipped_bit_is_refused(bit in 0..8 * (HELLO_BYTES + PROOF_BYTES)) {
-            let (secret, nonce, mut hello) = ([7; 32], [8; 32], hello().encode());
-            let mut proof = prove(&secret, &hello, &challenge(&secret, &hello, &nonce)).unwrap();
-            let (byte, mask) = (bit / 8, 1 << (bit % 8));
-            if byte < HELLO_BYTES { hello[byte] ^= mask } else { proof[byte - HELLO_BYTES] ^= mask }
-            prop_assert!(!proved(&secret, &hello, &nonce, &proof));
+        fn any_flipped_bit_is_refused(bit in 0..8 * GREETING_BYTES) {
+            let secret = [7; 32];
+            let (_, mut greeting) = greet(&secret, &hello()).unwrap();
+            greeting[bit / 8] ^= 1 << (bit % 8);
+            prop_assert!(answer(&secret, &greeting).is_err());
         }
 
         #[test]
-        fn no_bytes_break_the_decoder(bytes in proptest::array::uniform32(any::<u8>()), ours in any::<bool>()) {
-            let mut message = [0; HELLO_BYTES];
+        fn no_bytes_break_the_server(bytes in proptest::array::uniform32(any::<u8>()), ours in any::<bool>()) {
+            let mut message = [0; GREETING_BYTES];
             for (to, from) in message.iter_mut().zip(bytes.iter().cycle()) { *to = *from }
             if ours { message[..8].copy_from_slice(&head(1)) }
-            let _ = Hello::decode(&message);
+            prop_assert!(answer(&[7; 32], &message).is_err());
         }
     }
 }

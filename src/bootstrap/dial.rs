@@ -1,10 +1,14 @@
 //! The client's half of the handshake, with a deadline on every step.
 #![forbid(unsafe_code)]
 
-use super::address::{Address, Credentials, Stopped, receive_exact, send_all};
-use super::auth::{self, CHALLENGE_BYTES, Hello, Refused, Secret, WELCOME_BYTES};
+use super::address::{Credentials, Peer, Stopped, receive_exact, send_all};
+use super::auth::{self, ANSWER_BYTES, HEAD_BYTES, Hello, PROOF_BYTES, Refused, Seal, Secret, Verdict};
+use super::route::Way;
+use super::tcp;
 use crate::error::Error;
+use crate::process::random;
 use rustix::io::Errno;
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
@@ -19,7 +23,11 @@ pub enum NoLink {
     Nobody,
     /// What listens belongs to another user.
     Foreign(Credentials),
-    /// It dropped us: it does not know this communicator (any more).
+    /// No machine answers there.
+    Unreachable(SocketAddr, Errno),
+    /// It serves no such communicator: not yet, or not any more.
+    Unknown,
+    /// It dropped us, as one does who knows another secret for this communicator.
     Dropped,
     /// What listens does not know the secret.
     Impostor,
@@ -38,6 +46,8 @@ impl std::fmt::Display for NoLink {
         match self {
             NoLink::Nobody => f.write_str("nothing listens there"),
             NoLink::Foreign(who) => write!(f, "what listens there is pid {} of user {}", who.pid, who.uid),
+            NoLink::Unreachable(at, e) => write!(f, "no connection to {at}: {e}"),
+            NoLink::Unknown => f.write_str("the process is there, but serves no such communicator, or not any more"),
             NoLink::Dropped => f.write_str("it closed the connection during the handshake"),
             NoLink::Impostor => f.write_str("what listens there does not know the secret"),
             NoLink::Wire(version) => write!(f, "it speaks wire version {version}, this library {}", auth::WIRE),
@@ -58,19 +68,28 @@ impl From<Stopped> for NoLink {
     }
 }
 
-/// Connects to `to` and proves `secret`. Tries again after a drop or a silence, which a server under attack may cause, until
+/// A connection whose both ends have proved themselves.
+pub struct Dialled {
+    /// Its socket.
+    pub socket: OwnedFd,
+    /// Who is there.
+    pub peer: Peer,
+    /// Keys for what follows, between machines.
+    pub seal: Option<Seal>,
+}
+
+/// Connects by `way` and proves `secret`. Tries again after a drop or a silence, which a server under attack may cause, until
 /// `until` or until `go_on` says no.
 pub fn dial(
-    to: Address,
+    way: Way,
     hello: &Hello,
     secret: &Secret,
     until: Instant,
     mut go_on: impl FnMut() -> bool,
-) -> Result<(OwnedFd, Credentials), NoLink> {
+) -> Result<Dialled, NoLink> {
     let (mut drops, mut pause, mut patience) = (0, Duration::from_millis(2), HANDSHAKE);
     loop {
-        let end = until.min(Instant::now() + patience);
-        let why = match once(to, hello, secret, end) {
+        let why = match at_any(way, hello, secret, until, patience) {
             Ok(link) => return Ok(link),
             Err(why) => why,
         };
@@ -89,34 +108,67 @@ pub fn dial(
     }
 }
 
-fn once(to: Address, hello: &Hello, secret: &Secret, until: Instant) -> Result<(OwnedFd, Credentials), NoLink> {
-    let hello = Hello { nonce: crate::process::random().map_err(NoLink::Own)?, ..*hello }.encode();
-    let socket = to.connect(until).map_err(|e| match e {
-        Errno::CONNREFUSED | Errno::NOENT => NoLink::Nobody,
-        e => NoLink::System(e),
-    })?;
-    let peer = Credentials::of(&socket).map_err(|e| NoLink::System(Errno::from_io_error(&e).unwrap_or(Errno::IO)))?;
-    if !peer.is_mine() {
-        return Err(NoLink::Foreign(peer));
+/// A machine may have several addresses, and not all are for us: a private one may be somebody else's here.
+fn at_any(way: Way, hello: &Hello, secret: &Secret, until: Instant, patience: Duration) -> Result<Dialled, NoLink> {
+    let end = || until.min(Instant::now() + patience);
+    match way {
+        Way::Near(address) => {
+            let socket = address.connect(end()).map_err(|e| match e {
+                Errno::CONNREFUSED | Errno::NOENT => NoLink::Nobody,
+                e => NoLink::System(e),
+            })?;
+            let peer = near(&socket)?;
+            prove(&socket, hello, secret, end())?;
+            Ok(Dialled { socket, peer, seal: None })
+        }
+        Way::Far(doors) => {
+            let mut why = NoLink::Nobody;
+            for door in doors.iter() {
+                let made = tcp::connect(door, end()).map_err(|e| match e {
+                    Errno::CONNREFUSED => NoLink::Nobody,
+                    Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM => NoLink::System(e),
+                    e => NoLink::Unreachable(door, e),
+                });
+                // A process id from elsewhere is for messages, and the table has it.
+                let peer = Peer { pid: 0, from: Some(door.ip()) };
+                let proved = made.and_then(|socket| Ok((prove(&socket, hello, secret, end())?, socket)));
+                match proved {
+                    Ok((seal, socket)) => return Ok(Dialled { socket, peer, seal: Some(seal) }),
+                    Err(failed) => why = failed,
+                }
+            }
+            Err(why)
+        }
     }
-    send_all(&socket, &hello, until)?;
-    let mut challenge = [0; CHALLENGE_BYTES];
-    receive_exact(&socket, &mut challenge, until)?;
-    // On a busy machine an honest client may be mute for so long that a crowded server sends it away.
-    if challenge == auth::busy() {
-        return Err(NoLink::Late);
+}
+
+fn near(socket: &OwnedFd) -> Result<Peer, NoLink> {
+    let who = Credentials::of(socket).map_err(|e| NoLink::System(Errno::from_io_error(&e).unwrap_or(Errno::IO)))?;
+    if who.is_mine() { Ok(Peer { pid: who.pid, from: None }) } else { Err(NoLink::Foreign(who)) }
+}
+
+fn prove(socket: &OwnedFd, hello: &Hello, secret: &Secret, until: Instant) -> Result<Seal, NoLink> {
+    let Some((greeted, greeting)) = auth::greet(secret, hello) else {
+        return Err(random::<1>().err().map_or(NoLink::System(Errno::IO), NoLink::Own));
+    };
+    send_all(socket, &greeting, until)?;
+    let mut head = [0; HEAD_BYTES];
+    receive_exact(socket, &mut head, until)?;
+    match Verdict::decode(&head) {
+        Ok(Verdict::Answer) => {}
+        Ok(Verdict::Unknown) => return Err(NoLink::Unknown),
+        // On a busy machine an honest client may be mute for so long that a crowded server sends it away.
+        Ok(Verdict::Busy) => return Err(NoLink::Late),
+        Ok(Verdict::WrongWire) | Err(Refused::Unproved) => return Err(NoLink::Impostor),
+        Err(Refused::Wire(version)) => return Err(NoLink::Wire(version)),
     }
-    let proof = auth::prove(secret, &hello, &challenge).map_err(|refused| match refused {
-        Refused::Unproved => NoLink::Impostor,
-        Refused::Wire(version) => NoLink::Wire(version),
-    })?;
+    let mut answer = [0; ANSWER_BYTES];
+    receive_exact(socket, &mut answer, until)?;
+    let seal = greeted.answered(&answer).map_err(|_| NoLink::Impostor)?;
     // Who got this far knows the secret: a drop from here on is for want of room, and worth another try.
     let crowded = |stopped| if matches!(stopped, Stopped::Closed) { NoLink::Late } else { stopped.into() };
-    send_all(&socket, &proof, until).map_err(crowded)?;
-    let mut welcome = [0; WELCOME_BYTES];
-    receive_exact(&socket, &mut welcome, until).map_err(crowded)?;
-    if welcome != auth::welcome() {
-        return Err(NoLink::Impostor);
-    }
-    Ok((socket, peer))
+    send_all(socket, &seal.proof(), until).map_err(crowded)?;
+    let mut welcome = [0; PROOF_BYTES];
+    receive_exact(socket, &mut welcome, until).map_err(crowded)?;
+    if seal.proved(&welcome) { Ok(seal) } else { Err(NoLink::Impostor) }
 }

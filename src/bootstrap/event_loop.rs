@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::address::Address;
+use super::auth::Key;
 use super::budget;
 use super::handshake::Handshake;
 use super::link::{Ended, FrameReader, Link};
@@ -10,6 +11,7 @@ use super::port::Port;
 use super::root::Root;
 use super::service::{BELL, LISTENER, Request, Service};
 use super::wire::{Frame, MAX_FRAME, MAX_WORD};
+use crate::error::Error;
 use crate::process::{self, ServiceFd};
 use crate::warn;
 use rustix::event::{Timespec, epoll};
@@ -21,15 +23,16 @@ use std::time::{Duration, Instant};
 
 /// What a token of epoll stands for.
 pub(super) enum Socket {
-    /// `turn` is the one in which it last let somebody in.
+    /// `near`: a Unix socket. `turn` is the one in which it last let somebody in.
     Listener {
         socket: ServiceFd,
-        root: Option<u64>,
+        near: bool,
         turn: u64,
     },
     Handshake(Box<Handshake>),
     Member {
-        root: u64,
+        root: Key,
+        from: Address,
         link: Arc<Link>,
         reader: FrameReader,
     },
@@ -41,12 +44,28 @@ pub(super) enum Socket {
     },
 }
 
+/// A rank that will not join, where its root is still to come.
+struct Early {
+    key: Key,
+    from: Address,
+    whom: String,
+    rank: u32,
+    error: Error,
+}
+
+/// How many of these are kept.
+const EARLY: usize = 64;
+
 /// See the module.
 pub(super) struct EventLoop {
     pub(super) service: &'static Service,
     pub(super) epoll: BorrowedFd<'static>,
     pub(super) sockets: HashMap<u64, Socket>,
-    pub(super) roots: HashMap<u64, Root>,
+    pub(super) roots: HashMap<Key, Root>,
+    /// Listeners of one root, by its key.
+    own_listeners: HashMap<Key, u64>,
+    /// Ranks that will not join at a root that is not here yet, the latest last.
+    early: VecDeque<Early>,
     /// Tokens of the connections that have proved nothing, the oldest first.
     pub(super) handshakes: VecDeque<u64>,
     /// Until when nothing is accepted.
@@ -65,13 +84,15 @@ pub(super) struct EventLoop {
 
 impl EventLoop {
     pub fn new(service: &'static Service, listener: ServiceFd) -> Self {
-        let sockets = HashMap::from([(LISTENER, Socket::Listener { socket: listener, root: None, turn: 0 })]);
+        let sockets = HashMap::from([(LISTENER, Socket::Listener { socket: listener, near: true, turn: 0 })]);
         let epoll = service.epoll.as_fd();
         Self {
             service,
             epoll,
             sockets,
             roots: HashMap::new(),
+            own_listeners: HashMap::new(),
+            early: VecDeque::new(),
             handshakes: VecDeque::new(),
             paused: None,
             starved: None,
@@ -145,15 +166,13 @@ impl EventLoop {
         if token == BELL {
             let mut count = [0; 8];
             let _ = rustix::io::read(self.service.bell.as_fd(), &mut count);
-            let requests = std::mem::take(&mut *self.service.requests.lock());
-            requests.into_iter().for_each(|request| self.request(request));
-            return;
+            return self.heed();
         }
         match self.sockets.get_mut(&token) {
             None => {} // closed by an earlier event of this round
             Some(Socket::Listener { .. }) => self.accept(token),
             Some(Socket::Handshake(_)) => self.advance(token),
-            Some(Socket::Member { root, link, reader }) => {
+            Some(Socket::Member { root, from, link, reader }) => {
                 if flags.contains(epoll::EventFlags::OUT) {
                     link.writable();
                 }
@@ -165,7 +184,7 @@ impl EventLoop {
                 });
                 let ended = if why.is_some() { Ended::Closed } else { ended };
                 if let (Some((rank, cause)), Some(root)) = (why, self.roots.get_mut(root)) {
-                    root.decline(link.peer().pid, rank, cause);
+                    root.decline(*from, &link.peer().to_string(), rank, cause);
                 }
                 if ended != Ended::Drained {
                     let (root, link) = (*root, link.clone());
@@ -186,8 +205,8 @@ impl EventLoop {
                 if ended != Ended::Drained || !obeys {
                     if ended == Ended::Malformed || !obeys {
                         warn!(
-                            "GINRS-E018 a peer broke the protocol | pid {} | connection closed | fix: load the same libginrs on every rank",
-                            link.peer().pid
+                            "GINRS-E018 a peer broke the protocol | {} | connection closed | fix: load the same libginrs on every rank",
+                            link.peer()
                         );
                     }
                     let (peer, link) = (*peer, link.clone());
@@ -200,32 +219,55 @@ impl EventLoop {
         }
     }
 
+    /// Does what other threads have asked for.
+    pub(super) fn heed(&mut self) {
+        let requests = std::mem::take(&mut *self.service.requests.lock());
+        requests.into_iter().for_each(|request| self.request(request));
+    }
+
     fn request(&mut self, request: Request) {
-        let token = self.next;
         match request {
-            Request::Root(mut root) => {
-                let socket = root.take_listener();
-                if self.watch(token, socket.as_fd(), epoll::EventFlags::IN) {
-                    self.sockets.insert(token, Socket::Listener { socket, root: Some(token), turn: 0 });
-                    self.roots.insert(token, *root);
+            Request::Root(root, listener) => self.add_root(*root, listener),
+            Request::Door(socket) => {
+                self.add_listener(socket, false);
+            }
+            Request::Decline { key, from, whom, rank, error } => match self.roots.get_mut(&key) {
+                Some(root) => root.decline(from, &whom, rank, error),
+                None => {
+                    self.early.push_back(Early { key, from, whom, rank, error });
+                    if self.early.len() > EARLY {
+                        self.early.pop_front();
+                    }
                 }
+            },
+            Request::Withdraw { key, error } => self.roots.get_mut(&key).into_iter().for_each(|root| root.withdraw(&error)),
+            Request::GiveUp { key, n_ranks, error } => {
+                self.roots.get_mut(&key).into_iter().for_each(|root| root.give_up(n_ranks, &error))
             }
-            Request::Decline { key, rank, error } => {
-                let own = std::process::id();
-                let meant = self.roots.values_mut().filter(|root| root.secret_for(&key).is_some());
-                meant.for_each(|root| root.decline(own, rank, error.clone()));
-            }
-            Request::Withdraw { key, error } => {
-                self.roots.values_mut().filter(|root| root.secret_for(&key).is_some()).for_each(|root| root.withdraw(&error))
-            }
-            Request::GiveUp { key, n_ranks, error } => self
-                .roots
-                .values_mut()
-                .filter(|root| root.secret_for(&key).is_some())
-                .for_each(|root| root.give_up(n_ranks, &error)),
-            Request::Link { link, port, peer } => self.add_peer(link, port, peer, FrameReader::default()),
+            Request::Link { link, port, peer } => self.add_peer(link, port, peer),
         }
+    }
+
+    pub(super) fn add_root(&mut self, mut root: Root, listener: Option<ServiceFd>) {
+        let key = *root.key();
+        for early in self.early.iter().filter(|early| early.key == key) {
+            root.decline(early.from, &early.whom, early.rank, early.error.clone());
+        }
+        self.early.retain(|early| early.key != key);
+        if let Some(token) = listener.and_then(|socket| self.add_listener(socket, true)) {
+            self.own_listeners.insert(key, token);
+        }
+        // Two ranks 0 of this process are one root's business.
+        self.roots.entry(key).or_insert(root);
+    }
+
+    fn add_listener(&mut self, socket: ServiceFd, near: bool) -> Option<u64> {
+        let token = self.next;
         self.next += 1;
+        self.watch(token, socket.as_fd(), epoll::EventFlags::IN).then(|| {
+            self.sockets.insert(token, Socket::Listener { socket, near, turn: 0 });
+            token
+        })
     }
 
     pub(super) fn watch(&self, token: u64, fd: BorrowedFd<'_>, what: epoll::EventFlags) -> bool {
@@ -241,7 +283,7 @@ impl EventLoop {
         }
     }
 
-    fn add_peer(&mut self, link: Arc<Link>, port: Weak<Port>, peer: Address, reader: FrameReader) {
+    fn add_peer(&mut self, link: Arc<Link>, port: Weak<Port>, peer: Address) {
         let token = self.next;
         self.next += 1;
         if !self.watch(token, link.as_fd(), epoll::EventFlags::IN | epoll::EventFlags::OUT) {
@@ -251,6 +293,7 @@ impl EventLoop {
             return;
         }
         link.watched(self.epoll, token);
+        let reader = link.reader();
         self.sockets.insert(token, Socket::Peer { port, peer, link, reader });
     }
 
@@ -275,17 +318,18 @@ impl EventLoop {
             self.set_listeners(epoll::EventFlags::IN);
         }
         while let Some(token) = self.handshakes.front().copied() {
-            let root = match self.handshake_at(token) {
-                Some(handshake) if handshake.deadline() > now => break,
-                handshake => handshake.and_then(|handshake| handshake.root),
-            };
+            if self.handshake_at(token).is_some_and(|handshake| handshake.deadline() > now) {
+                break;
+            }
             self.close(token);
-            self.turn_away(root, "it was silent for 2 s");
+            self.turn_away("it was silent for 2 s");
         }
-        let over: Vec<u64> = self.roots.iter_mut().filter_map(|(token, root)| root.on_time(now).then_some(*token)).collect();
-        for token in over {
-            self.close(token);
-            self.roots.remove(&token);
+        let over: Vec<Key> = self.roots.iter_mut().filter_map(|(key, root)| root.on_time(now).then_some(*key)).collect();
+        for key in over {
+            self.roots.remove(&key);
+            if let Some(token) = self.own_listeners.remove(&key) {
+                self.close(token);
+            }
         }
     }
 }

@@ -7,13 +7,17 @@ use super::dial::NoLink;
 use super::link::Link;
 use super::port::{Fate, Handed, gone};
 use super::wire::Frame;
-use crate::config;
 use crate::error::{Code, Error, Result};
 use crate::sync::{Heard, answer};
+use crate::{bail, config};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// What mends a network that does not carry us.
+pub(super) const NETWORK: &str = "let TCP pass between these machines (firewall, routes), or name an interface that reaches the others in \
+                                  NCCL_SOCKET_IFNAME on every machine";
 
 impl Bootstrap {
     /// Where this process serves descriptors.
@@ -39,6 +43,15 @@ impl Bootstrap {
         if *from == self.port.own_address() {
             let fd = self.port.published(owner_rank, key).ok_or_else(|| self.not_published(owner_rank, key))?;
             return rustix::io::fcntl_dupfd_cloexec(fd.as_fd(), 3).map_err(|e| self.no_room(owner_rank, e));
+        }
+        if !self.port.is_near(owner_rank) {
+            bail!(
+                RemoteError,
+                101,
+                "a descriptor of another machine was asked for | {}, {} | descriptors pass within a machine only | fix: report this",
+                self.port.tag(),
+                self.port.name(owner_rank)
+            );
         }
         let patience = config::seconds("GINRS_TIMEOUT");
         let end = Instant::now() + patience;
@@ -84,13 +97,18 @@ impl Bootstrap {
                 if !self.port.service.is_intact() {
                     return Err(crate::process::descriptors_lost());
                 }
-                let text = format!(
-                    "{} cannot be reached | {}, in \"{what}\" | {why}{} | fix: look at the output of rank {rank}",
-                    self.port.name(rank),
-                    self.port.tag(),
-                    self.port.process_state(rank)
-                );
-                Err(Error::new(Code::RemoteError, 40, text).by(rank))
+                let (name, tag) = (self.port.name(rank), self.port.tag());
+                let text = |fix: &str| {
+                    format!(
+                        "{name} cannot be reached | {tag}, in \"{what}\" | {why}{} | fix: {fix}",
+                        self.port.process_state(rank)
+                    )
+                };
+                let error = match why {
+                    NoLink::Unreachable(..) => Error::new(Code::RemoteError, 102, text(NETWORK)),
+                    _ => Error::new(Code::RemoteError, 40, text(&format!("look at the output of rank {rank}"))),
+                };
+                Err(error.by(rank))
             }
         }
     }

@@ -8,8 +8,10 @@
 use super::address::Address;
 use super::auth::{Key, Secret, derive};
 use super::id::UniqueId;
+use super::route::{Doors, Route};
 use crate::bail;
 use crate::error::Result;
+use crate::process::machine;
 use crate::sync::{Mutex, PerProcess};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
@@ -44,7 +46,12 @@ pub(super) fn id_of(point: &str, secret: Option<String>) -> Result<UniqueId> {
         hash.update(part);
     }
     let base: Secret = hash.finalize().into();
-    Ok(UniqueId::fixed(Address::None, &base))
+    Ok(UniqueId::fixed(here(Address::None), &base))
+}
+
+/// A process of this machine.
+fn here(address: Address) -> Route {
+    Route { address, machine: machine(), doors: Doors::default() }
 }
 
 /// Communicators that were made at a meeting point so far, or that failed to be, as this process has seen it.
@@ -69,7 +76,7 @@ impl Meeting {
     pub fn next(id: &UniqueId) -> Self {
         let (point, number) = (id.key(), made().lock().get(&id.key()).map_or(1, |made| made + 1));
         let secret: Secret = derive(&id.secret(), &format!("communicator {number}"));
-        Self { point, number, id: UniqueId::fixed(Address::Abstract(derive(&secret, "root")), &secret) }
+        Self { point, number, id: UniqueId::fixed(here(Address::Abstract(derive(&secret, "root"))), &secret) }
     }
 
     /// The join has ended.
@@ -121,7 +128,7 @@ mod tests {
             return println!("skipped: to act as another user this test must run as root");
         }
         let id = id_of(&format!("127.0.0.1:{}", 1000 + std::process::id() % 60000), None).unwrap();
-        let Address::Abstract(name) = Meeting::next(&id).id.root() else { panic!("no name") };
+        let Address::Abstract(name) = Meeting::next(&id).id.root().address else { panic!("no name") };
         let mut squatter = std::process::Command::new(std::env::current_exe().unwrap())
             .args([
                 "--exact",

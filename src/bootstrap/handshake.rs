@@ -2,15 +2,15 @@
 //! seconds of ours, no more.
 #![forbid(unsafe_code)]
 
-use super::address::Credentials;
-use super::auth::{self, HELLO_BYTES, Hello, PROOF_BYTES, Secret};
-use crate::process::{ServiceFd, random};
+use super::address::Peer;
+use super::auth::{self, GREETING_BYTES, Hello, Key, PROOF_BYTES, Refused, Role, Seal, Secret, Verdict};
+use crate::process::ServiceFd;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::time::{Duration, Instant};
 
 /// Most connections that may be unproved at once, over all listeners of the process.
-pub const MAX_HANDSHAKES: usize = 256;
+pub const MAX_HANDSHAKES: usize = 64;
 /// How long a handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(2);
 /// How long one may stay when others wait for its place. An honest client's first message is there when its connection is
@@ -23,7 +23,7 @@ pub enum Step {
     /// More bytes are needed.
     Wait,
     /// It holds the secret.
-    Proved(Hello),
+    Proved(Box<(Hello, Seal)>),
     /// It goes; the text says why, for the log.
     Refused(&'static str),
 }
@@ -32,26 +32,17 @@ pub enum Step {
 pub struct Handshake {
     /// Its socket.
     pub socket: ServiceFd,
-    /// Who the kernel says it is.
-    pub peer: Credentials,
-    /// The root whose listener it came to; None for the process's own.
-    pub root: Option<u64>,
+    /// Who the kernel says it is; from another machine nothing but where it comes from.
+    pub peer: Peer,
     since: Instant,
     got: Vec<u8>,
-    asked: Option<Asked>,
-}
-
-struct Asked {
-    bytes: [u8; HELLO_BYTES],
-    hello: Hello,
-    secret: Secret,
-    nonce: [u8; 32],
+    asked: Option<Box<(Hello, Seal)>>,
 }
 
 impl Handshake {
     /// Just accepted.
-    pub fn new(socket: ServiceFd, peer: Credentials, root: Option<u64>) -> Self {
-        Self { socket, peer, root, since: Instant::now(), got: Vec::new(), asked: None }
+    pub fn new(socket: ServiceFd, peer: Peer) -> Self {
+        Self { socket, peer, since: Instant::now(), got: Vec::new(), asked: None }
     }
 
     /// When it must be done.
@@ -67,17 +58,16 @@ impl Handshake {
     /// It goes for another one's sake.
     pub fn send_away(&self) {
         if self.asked.is_none() {
-            self.send(&auth::busy());
+            self.send(&Verdict::Busy.encode());
         }
     }
 
-    /// Reads what is there. `secret_of` finds the secret of the communicator that a HELLO names.
-    pub fn step(&mut self, secret_of: impl FnOnce(&Hello) -> Option<Secret>) -> Step {
-        let mut secret_of = Some(secret_of);
+    /// Reads what is there. `secret_of` finds the secret of the communicator that a GREETING names.
+    pub fn step(&mut self, secret_of: impl Fn(Role, &Key) -> Option<Secret>) -> Step {
         loop {
-            let whole = if self.asked.is_none() { HELLO_BYTES } else { PROOF_BYTES };
+            let whole = if self.asked.is_none() { GREETING_BYTES } else { PROOF_BYTES };
             // Never a byte more than the message: what follows a PROOF belongs to the frames.
-            let mut buffer = [0; HELLO_BYTES];
+            let mut buffer = [0; GREETING_BYTES];
             match recv(self.socket.as_fd(), &mut buffer[..whole - self.got.len()], RecvFlags::DONTWAIT) {
                 Ok((0, _)) => return Step::Refused("it closed"),
                 Ok((n, _)) => self.got.extend_from_slice(&buffer[..n]),
@@ -89,44 +79,44 @@ impl Handshake {
                 continue;
             }
             let message = std::mem::take(&mut self.got);
-            match &self.asked {
-                None => {
-                    let Some(secret_of) = secret_of.take() else { return Step::Refused("it spoke twice") };
-                    if let Err(why) = self.ask(&message, secret_of) {
-                        return Step::Refused(why);
-                    }
-                }
+            match self.asked.take() {
+                None => match self.answer(message.as_slice().try_into().expect("GREETING_BYTES"), &secret_of) {
+                    Ok(asked) => self.asked = Some(asked),
+                    Err(why) => return Step::Refused(why),
+                },
                 Some(asked) => {
                     let proof = message.as_slice().try_into().expect("PROOF_BYTES");
-                    if !auth::proved(&asked.secret, &asked.bytes, &asked.nonce, proof) {
-                        return Step::Refused("it does not know the secret");
-                    }
-                    return match self.send(&auth::welcome()) {
-                        true => Step::Proved(asked.hello),
-                        false => Step::Refused("its connection failed"),
+                    return match asked.1.proved(proof) {
+                        false => Step::Refused("it does not know the secret"),
+                        true if self.send(&asked.1.proof()) => Step::Proved(asked),
+                        true => Step::Refused("its connection failed"),
                     };
                 }
             }
         }
     }
 
-    fn ask(&mut self, message: &[u8], secret_of: impl FnOnce(&Hello) -> Option<Secret>) -> Result<(), &'static str> {
-        let bytes: [u8; HELLO_BYTES] = message.try_into().expect("HELLO_BYTES");
-        let hello = match Hello::decode(&bytes) {
-            Ok(hello) => hello,
-            Err(auth::Refused::Unproved) => return Err("it does not speak our protocol"),
-            Err(auth::Refused::Wire(_)) => {
-                self.send(&auth::wrong_wire());
-                return Err("it speaks another wire version");
+    fn answer(
+        &self,
+        greeting: &[u8; GREETING_BYTES],
+        secret_of: impl Fn(Role, &Key) -> Option<Secret>,
+    ) -> Result<Box<(Hello, Seal)>, &'static str> {
+        let (role, key) = auth::asked(greeting).map_err(|refused| match refused {
+            Refused::Unproved => "it does not speak our protocol",
+            Refused::Wire(_) => {
+                self.send(&Verdict::WrongWire.encode());
+                "it speaks another wire version"
             }
+        })?;
+        let Some(secret) = secret_of(role, &key) else {
+            self.send(&Verdict::Unknown.encode());
+            return Err("it names no communicator of ours");
         };
-        let secret = secret_of(&hello).ok_or("it names no communicator of ours")?;
-        let nonce = random().map_err(|_| "there are no random bytes")?;
-        if !self.send(&auth::challenge(&secret, &bytes, &nonce)) {
-            return Err("its connection failed");
+        let (hello, answer, seal) = auth::answer(&secret, greeting).map_err(|_| "it does not know the secret")?;
+        match self.send(&[&Verdict::Answer.encode()[..], &answer].concat()) {
+            true => Ok(Box::new((hello, seal))),
+            false => Err("its connection failed"),
         }
-        self.asked = Some(Asked { bytes, hello, secret, nonce });
-        Ok(())
     }
 
     /// A fresh socket takes a few bytes at once or not at all.

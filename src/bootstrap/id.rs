@@ -1,50 +1,47 @@
 //! The unique id: where the root listens, and the secret that every rank must prove.
 #![forbid(unsafe_code)]
 
-use super::address::{Address, hex};
+use super::address::hex;
 use super::auth::{self, Key, Secret};
+use super::route::Route;
 use crate::bail;
 use crate::error::Result;
 use std::fmt;
-use std::time::{SystemTime, UNIX_EPOCH};
 use zeroize::Zeroize;
 
 const MAGIC: [u8; 8] = *b"ginrs-id";
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 
 /// What ncclGetUniqueId hands out: 128 bytes that may be copied and sent at will, and that only the job's ranks may see.
 ///
-/// Layout: magic 0..8, version 8..10, kind at 10 (1 under NCCL_COMM_ID, 2 derived), zero 11..16, root's address 16..48, secret 48..80, time of creation in seconds 80..88,
-/// pid that made it 88..92 (0 where ranks make it for themselves), zero 92..124, CRC-32 of all before 124..128.
+/// Layout: magic 0..8, version 8..10, kind at 10 (1 under NCCL_COMM_ID, 2 derived), zero at 11, pid that made it 12..16 (0 where ranks
+/// make it for themselves), how to reach the root's process 16..88 ([`Route`]), secret 88..120, zero 120..124, CRC-32 of all before.
 #[derive(Clone)]
 pub struct UniqueId([u8; 128]);
 
 impl UniqueId {
-    pub(super) fn build(root: Address, secret: &Secret) -> Self {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        Self::encode(0, root, secret, now)
+    pub(super) fn build(root: Route, secret: &Secret) -> Self {
+        Self::encode(0, root, secret, std::process::id())
     }
 
-    /// An id that every rank makes for itself: without a time, so that all are equal.
-    pub(super) fn fixed(root: Address, secret: &Secret) -> Self {
+    /// An id of NCCL_COMM_ID, which every rank makes for itself.
+    pub(super) fn fixed(root: Route, secret: &Secret) -> Self {
         Self::encode(1, root, secret, 0)
     }
 
-    /// An id that ranks make for themselves of a secret that they share; whoever is first among them starts its root.
-    pub(super) fn derived(secret: &Secret) -> Self {
-        Self::encode(2, Address::Abstract(auth::derive(secret, "root")), secret, 0)
+    /// An id that ranks make for themselves, of a secret that they share and a process that they all know.
+    pub(super) fn derived(root: Route, secret: &Secret) -> Self {
+        Self::encode(2, root, secret, 0)
     }
 
-    fn encode(kind: u8, root: Address, secret: &Secret, now: u64) -> Self {
+    fn encode(kind: u8, root: Route, secret: &Secret, pid: u32) -> Self {
         let mut bytes = [0; 128];
         bytes[..8].copy_from_slice(&MAGIC);
         bytes[8..10].copy_from_slice(&VERSION.to_le_bytes());
         bytes[10] = kind;
-        bytes[16..48].copy_from_slice(&root.to_bytes());
-        bytes[48..80].copy_from_slice(secret);
-        bytes[80..88].copy_from_slice(&now.to_le_bytes());
-        let pid = if kind == 0 { std::process::id() } else { 0 };
-        bytes[88..92].copy_from_slice(&pid.to_le_bytes());
+        bytes[12..16].copy_from_slice(&pid.to_le_bytes());
+        bytes[16..88].copy_from_slice(&root.encode());
+        bytes[88..120].copy_from_slice(secret);
         let crc = crc32fast::hash(&bytes[..124]);
         bytes[124..].copy_from_slice(&crc.to_le_bytes());
         Self(bytes)
@@ -75,9 +72,10 @@ impl UniqueId {
         if bytes[124..] != crc32fast::hash(&bytes[..124]).to_le_bytes() {
             bail!(InvalidArgument, 19, "unique id is damaged | its checksum is wrong | {FIX}");
         }
-        let id = Self(*bytes);
-        Address::from_bytes(id.0[16..48].try_into().expect("32 bytes"))?;
-        Ok(id)
+        if Route::decode(bytes[16..88].try_into().expect("72 bytes")).is_none() {
+            bail!(InvalidArgument, 19, "unique id is damaged | it names no process that can be reached | {FIX}");
+        }
+        Ok(Self(*bytes))
     }
 
     /// The ids of one communicator: [`Self::from_bytes`] of each, and each once. Under NCCL_COMM_ID all are one.
@@ -119,12 +117,13 @@ impl UniqueId {
         self.0[10] != 0
     }
 
-    pub(super) fn root(&self) -> Address {
-        Address::from_bytes(self.0[16..48].try_into().expect("32 bytes")).expect("checked when made")
+    /// How to reach the process that serves it.
+    pub(super) fn root(&self) -> Route {
+        Route::decode(self.0[16..88].try_into().expect("72 bytes")).expect("checked when made")
     }
 
     pub(super) fn secret(&self) -> Secret {
-        self.0[48..80].try_into().expect("32 bytes")
+        self.0[88..120].try_into().expect("32 bytes")
     }
 
     pub(super) fn key(&self) -> Key {
@@ -133,14 +132,15 @@ impl UniqueId {
 
     /// Which process holds its root, for messages, and how that ended, where it has.
     pub(super) fn root_process(&self) -> String {
-        match u32::from_le_bytes(self.0[88..92].try_into().expect("4 bytes")) {
-            0 => "rank 0 of those that meet there".into(),
-            pid => {
-                format!(
-                    "the process that called ncclGetUniqueId, mostly rank 0's: pid {pid}{}",
-                    crate::peer_process::process_state(pid)
-                )
+        let root = self.root();
+        let near = root.machine == crate::process::machine();
+        match u32::from_le_bytes(self.0[12..16].try_into().expect("4 bytes")) {
+            0 => format!("the first of the ranks that meet there, at {}", root.doors),
+            pid if near => {
+                let state = crate::peer_process::process_state(pid);
+                format!("the process that called ncclGetUniqueId, mostly rank 0's: pid {pid}{state}")
             }
+            pid => format!("the process that called ncclGetUniqueId, mostly rank 0's: pid {pid} at {}", root.doors),
         }
     }
 
@@ -164,14 +164,21 @@ impl Drop for UniqueId {
 
 #[cfg(test)]
 mod tests {
+    use super::super::address::Address;
+    use super::super::route::Doors;
     use super::*;
     use crate::process::random;
 
+    fn root() -> Route {
+        let doors = Doors::of(["10.0.0.7:4000", "[fe80::7%2]:4001"].map(|address| address.parse().unwrap()));
+        Route { address: Address::Abstract([3; 16]), machine: 7, doors }
+    }
+
     #[test]
     fn the_secret_never_shows_and_damage_does() {
-        let id = UniqueId::build(Address::Abstract([3; 16]), &[0xab; 32]);
+        let id = UniqueId::build(root(), &[0xab; 32]);
         assert_eq!(UniqueId::from_bytes(&id.bytes()).unwrap().bytes(), id.bytes());
-        assert_eq!((id.root(), id.secret()), (Address::Abstract([3; 16]), [0xab; 32]));
+        assert_eq!((id.root(), id.secret()), (root(), [0xab; 32]));
         let shown = format!("{id:?}");
         assert!(shown.len() == 18 && !shown.contains("abab"), "{shown}");
 
@@ -186,7 +193,7 @@ mod tests {
 
     #[test]
     fn ids_differ_in_everything() {
-        let (a, b) = [(); 2].map(|()| UniqueId::build(Address::None, &random().unwrap())).into();
+        let (a, b) = [(); 2].map(|()| UniqueId::build(root(), &random().unwrap())).into();
         assert!(a.comm_hash() != b.comm_hash() && a.key() != b.key() && a.fingerprint() != b.fingerprint());
     }
 }

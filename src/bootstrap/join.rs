@@ -1,38 +1,44 @@
 //! A rank's side of the rendezvous: prove the secret at the root, then wait for the table, for a reason, or for the deadline.
 #![forbid(unsafe_code)]
 
+use super::Seat;
 use super::accept;
-use super::address::{Address, Stopped, receive_exact, send_all, wait_readable};
-use super::auth::{Hello, Role};
+use super::address::{Stopped, receive_exact, send_all, wait_readable};
+use super::auth::{Hello, Role, Seal};
 use super::cancel::{Cancel, NOTICE};
-use super::dial::{NoLink, dial};
+use super::dial::{Dialled, NoLink, dial};
+use super::fdpass::NETWORK;
 use super::fixed::{Meeting, id_of};
 use super::id::UniqueId;
 use super::mailbox::Mailbox;
 use super::port::Port;
 use super::root::{Headcount, late};
+use super::route::{Doors, Route};
+use super::sealed;
 use super::service::Service;
 use super::wire::{Endpoint, Frame, MAX_FRAME, as_remote};
 use crate::error::{Code, Error, Result};
-use crate::process::random;
+use crate::process::{machine, random};
 use crate::{bail, config, log, warn};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// Number of the error of interfaces that are none.
+const NO_INTERFACE: u16 = 100;
 /// The root's own deadline comes first, because it knows who is missing.
 const SLACK: Duration = Duration::from_millis(1500);
 
-/// Takes a seat for `rank` and meets the others.
-pub(super) fn join(id: &UniqueId, rank: u32, n_ranks: u32, cancel: &Cancel) -> Result<(Arc<Port>, Arc<Mailbox>)> {
+/// Takes a seat and meets the others; `firsts`: the first ranks of several blocks are to meet at this root, too.
+pub(super) fn join(id: &UniqueId, seat: Seat, firsts: bool, cancel: &Cancel) -> Result<(Arc<Port>, Arc<Mailbox>)> {
     log::report();
     let service = Service::get()?;
     if !id.is_fixed() {
-        return join_at(service, id, rank, n_ranks, cancel);
+        return join_at(service, id, seat, firsts, cancel);
     }
     let meeting = Meeting::next(id);
-    let root = if rank == 0 { service.start_root(&meeting.id) } else { Ok(()) };
-    let joined = root.and_then(|()| join_at(service, &meeting.id, rank, n_ranks, cancel));
+    let root = if seat.rank == 0 { service.start_root(&meeting.id) } else { Ok(()) };
+    let joined = root.and_then(|()| join_at(service, &meeting.id, seat, false, cancel));
     meeting.over();
     joined
 }
@@ -45,8 +51,9 @@ impl UniqueId {
         if let Some(point) = config::text("NCCL_COMM_ID") {
             return id_of(&point, config::text("GINRS_SECRET"));
         }
-        let id = Self::build(Address::Abstract(random()?), &random()?);
-        Service::get()?.start_root(&id)?;
+        let service = Service::get()?;
+        let id = Self::build(service.route(machine())?, &random()?);
+        service.start_root(&id)?;
         Ok(id)
     }
 
@@ -87,11 +94,15 @@ pub(super) fn decline(ids: &[UniqueId], rank: u32, n_ranks: u32, error: &Error) 
 
 fn decline_at(service: &'static Service, id: &UniqueId, rank: u32, n_ranks: u32, error: &Error) {
     service.decline(id.key(), rank, error);
-    let hello =
-        Hello { role: Role::Decline, key: id.key(), rank, n_ranks, address: service.address(), nonce: [0; 32], patience: 0 };
-    // A root of this process has heard it already; it takes the first word.
-    if let Ok((socket, _)) = dial(id.root(), &hello, &id.secret(), Instant::now() + WORD, || true) {
+    if id.root().address == service.address() {
+        return;
+    }
+    let (route, pid) = (Route { address: service.address(), machine: machine(), doors: Doors::default() }, std::process::id());
+    let hello = Hello { role: Role::Decline, key: id.key(), rank, n_ranks, patience: 0, pid, firsts: 0, route };
+    if let Ok(Dialled { socket, seal, .. }) = dial(id.root().way(machine()), &hello, &id.secret(), Instant::now() + WORD, || true)
+    {
         let frame = Frame::Poison { from: rank, cause: error.clone() }.encode();
+        let frame = seal.map_or(frame.clone(), |seal| sealed::seal(&seal, &mut 0, &frame));
         let _ = send_all(&socket, &frame, Instant::now() + WORD);
     }
 }
@@ -99,14 +110,15 @@ fn decline_at(service: &'static Service, id: &UniqueId, rank: u32, n_ranks: u32,
 fn join_at(
     service: &'static Service,
     id: &UniqueId,
-    rank: u32,
-    n_ranks: u32,
+    seat: Seat,
+    firsts: bool,
     cancel: &Cancel,
 ) -> Result<(Arc<Port>, Arc<Mailbox>)> {
+    let Seat { rank, n_ranks, .. } = seat;
     let port = service.port(id);
     // The seat comes first: a faster rank may send before this one has read the table.
     let mailbox = port.sit(rank);
-    let met = cancel.enters(&port, rank).and_then(|()| meet(id, &port, rank, n_ranks, cancel));
+    let met = cancel.enters(&port, rank).and_then(|()| meet(id, &port, seat, firsts, cancel));
     let met = met.and_then(|table| check(&port, table, rank, n_ranks));
     match met {
         Ok(table) => {
@@ -114,8 +126,8 @@ fn join_at(
             Ok((port, mailbox))
         }
         Err(error) => {
-            if let Some(cause) = cancel.cause() {
-                // It may never have come to the root, where others wait for it.
+            // It may never have come to the root, where others wait for it.
+            if let Some(cause) = cancel.cause().or(if error.id == NO_INTERFACE { Some(&error) } else { None }) {
                 decline_at(service, id, rank, n_ranks, cause);
             }
             port.stand_up(rank);
@@ -138,21 +150,29 @@ fn check(port: &Port, table: Vec<Endpoint>, rank: u32, n_ranks: u32) -> Result<V
     Ok(table)
 }
 
-fn meet(id: &UniqueId, port: &Port, rank: u32, n_ranks: u32, cancel: &Cancel) -> Result<Vec<Endpoint>> {
+fn meet(id: &UniqueId, port: &Port, seat: Seat, firsts: bool, cancel: &Cancel) -> Result<Vec<Endpoint>> {
+    let Seat { rank, n_ranks, machine } = seat;
     let patience = config::seconds("GINRS_INIT_TIMEOUT");
     let start = Instant::now();
     let seconds = u32::try_from(patience.as_secs()).unwrap_or(u32::MAX);
+    let (route, pid) = (port.service.route(machine)?, std::process::id());
     let hello =
-        Hello { role: Role::Join, key: id.key(), rank, n_ranks, address: port.own_address(), nonce: [0; 32], patience: seconds };
+        Hello { role: Role::Join, key: id.key(), rank, n_ranks, patience: seconds, pid, firsts: u32::from(firsts), route };
     // The rank that listens may not have come yet, where no message said that it has.
-    let (root, _) = loop {
+    let late_root =
+        |why: &NoLink| matches!(why, NoLink::Nobody if id.is_fixed()) || matches!(why, NoLink::Unknown if id.root_may_be_late());
+    let mut pause = NOTICE;
+    let met = loop {
         cancel.check()?;
-        match dial(id.root(), &hello, &id.secret(), start + patience, || cancel.check().is_ok()) {
-            Err(NoLink::Nobody) if id.root_may_be_late() && start.elapsed() < patience => std::thread::sleep(NOTICE),
+        match dial(id.root().way(machine), &hello, &id.secret(), start + patience, || cancel.check().is_ok()) {
+            Err(why) if late_root(&why) && start.elapsed() < patience => {
+                std::thread::sleep(pause);
+                pause = (pause * 2).min(Duration::from_millis(100));
+            }
             Err(why) => {
                 cancel.check()?;
                 let error = match why {
-                    NoLink::Nobody if id.root_may_be_late() => nobody(port, rank, n_ranks, patience),
+                    ref why if late_root(why) => nobody(port, rank, n_ranks, patience),
                     NoLink::Own(ref error) => error.clone(),
                     NoLink::Late if let Some(error) = accept::starved() => error,
                     ref why => unreachable(id, port, rank, why),
@@ -168,11 +188,12 @@ fn meet(id: &UniqueId, port: &Port, rank: u32, n_ranks: u32, cancel: &Cancel) ->
             Ok(met) => break met,
         }
     };
+    let mut words = Words { root: met.socket, sealed: met.seal.map(|seal| (seal, 0)), plain: Vec::new() };
     let mut wait =
         Wait { port, rank, start, patience, next_warn: None, headcount: Headcount { n_ranks, ..Headcount::default() } };
     loop {
-        wait.for_more(&root, cancel)?;
-        match read_frame(&root, start + patience + SLACK) {
+        wait.for_more(&words.root, cancel)?;
+        match words.frame(start + patience + SLACK) {
             Ok(Frame::Table(table)) => return Ok(table),
             Ok(Frame::Refused(reason)) => return Err(cancel.cause_of(reason)),
             Ok(Frame::Headcount { joined, n_ranks, missing, unauthenticated }) => {
@@ -239,16 +260,43 @@ impl Wait<'_> {
     }
 }
 
-fn read_frame(root: &OwnedFd, until: Instant) -> std::result::Result<Frame, Stopped> {
-    let mut head = [0; 4];
-    receive_exact(root, &mut head, until)?;
-    let length = u32::from_le_bytes(head) as usize;
-    if length > MAX_FRAME {
-        return Err(Stopped::Closed);
+/// What the root says.
+struct Words {
+    root: OwnedFd,
+    /// Keys, and the number of the last message, where it is on another machine.
+    sealed: Option<(Seal, u64)>,
+    plain: Vec<u8>,
+}
+
+impl Words {
+    fn frame(&mut self, until: Instant) -> std::result::Result<Frame, Stopped> {
+        let head = self.take(4, until)?;
+        let length = u32::from_le_bytes(head.try_into().expect("4 bytes")) as usize;
+        if length > MAX_FRAME {
+            return Err(Stopped::Closed);
+        }
+        Frame::decode(&self.take(length, until)?).map_err(|_| Stopped::Closed)
     }
-    let mut body = vec![0; length];
-    receive_exact(root, &mut body, until)?;
-    Frame::decode(&body).map_err(|_| Stopped::Closed)
+
+    fn take(&mut self, length: usize, until: Instant) -> std::result::Result<Vec<u8>, Stopped> {
+        while self.plain.len() < length {
+            let Some((seal, number)) = &mut self.sealed else {
+                let have = self.plain.len();
+                self.plain.resize(length, 0);
+                receive_exact(&self.root, &mut self.plain[have..], until)?;
+                break;
+            };
+            let mut head = [0; 2];
+            receive_exact(&self.root, &mut head, until)?;
+            let mut message = vec![0; u16::from_le_bytes(head).into()];
+            receive_exact(&self.root, &mut message, until)?;
+            *number += 1;
+            if !seal.open(*number, &message, &mut self.plain) {
+                return Err(Stopped::Closed);
+            }
+        }
+        Ok(self.plain.drain(..length).collect())
+    }
 }
 
 fn nobody(port: &Port, rank: u32, n_ranks: u32, waited: Duration) -> Error {
@@ -267,6 +315,11 @@ fn unreachable(id: &UniqueId, port: &Port, rank: u32, why: &NoLink) -> Error {
             Code::InvalidUsage,
             "use an id for one communicator only, keep the process that called ncclGetUniqueId alive, and stay in its network namespace",
         ),
+        NoLink::Unknown => (
+            Code::InvalidUsage,
+            "pass the id of this communicator to every rank, unchanged; use an id for one communicator only, and each rank once",
+        ),
+        NoLink::Unreachable(..) => (Code::RemoteError, NETWORK),
         NoLink::Dropped => (Code::RemoteError, "pass the id of this communicator to every rank, unchanged"),
         // Its name follows from NCCL_COMM_ID, where no secret is in it, and anybody may take it.
         NoLink::Foreign(_) if id.is_fixed() => (
@@ -285,6 +338,7 @@ fn unreachable(id: &UniqueId, port: &Port, rank: u32, why: &NoLink) -> Error {
     };
     let number = match why {
         NoLink::Wire(_) => 13,
+        NoLink::Unreachable(..) => 102,
         NoLink::System(_) => 24,
         _ => 19,
     };

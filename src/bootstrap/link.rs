@@ -2,7 +2,9 @@
 //! the service thread sends it on. So no two processes can block each other, and an abort can always be told.
 #![forbid(unsafe_code)]
 
-use super::address::Credentials;
+use super::address::Peer;
+use super::auth::Seal;
+use super::sealed;
 use super::wire::{Frame, MAX_FRAME};
 use crate::process::ServiceFd;
 use crate::sync::Mutex;
@@ -31,6 +33,8 @@ struct Sending {
     /// Epoll and this link's token in it, once the service thread has it.
     watched: Option<(BorrowedFd<'static>, u64)>,
     waits_for_room: bool,
+    /// Number of the last sealed message.
+    number: u64,
     finishing: bool,
     dead: bool,
 }
@@ -38,19 +42,26 @@ struct Sending {
 /// One authenticated connection.
 pub struct Link {
     socket: ServiceFd,
-    peer: Credentials,
+    peer: Peer,
+    /// Between machines.
+    seal: Option<Arc<Seal>>,
     sending: Mutex<Sending>,
 }
 
 impl Link {
     /// Takes over a connected, non-blocking socket.
-    pub fn new(socket: ServiceFd, peer: Credentials) -> Arc<Self> {
-        Arc::new(Self { socket, peer, sending: Mutex::default() })
+    pub fn new(socket: ServiceFd, peer: Peer, seal: Option<Seal>) -> Arc<Self> {
+        Arc::new(Self { socket, peer, seal: seal.map(Arc::new), sending: Mutex::default() })
     }
 
-    /// The process at the other end, as the kernel names it.
-    pub fn peer(&self) -> Credentials {
+    /// The process at the other end.
+    pub fn peer(&self) -> Peer {
         self.peer
+    }
+
+    /// What cuts the bytes that arrive here into frames.
+    pub fn reader(&self) -> FrameReader {
+        FrameReader { opener: self.seal.clone().map(sealed::Opener::new), ..FrameReader::default() }
     }
 
     /// The socket.
@@ -69,6 +80,11 @@ impl Link {
         if sending.dead || sending.finishing {
             return false;
         }
+        // Descriptors pass within a machine only.
+        let (bytes, fd) = match &self.seal {
+            Some(seal) => (sealed::seal(seal, &mut sending.number, &bytes).into(), None),
+            None => (bytes, fd),
+        };
         sending.queue.push_back(Out { bytes, sent: 0, fd });
         self.flush(&mut sending);
         !sending.dead
@@ -145,6 +161,7 @@ const MAX_FDS: usize = 256;
 /// Cuts what arrives into frames.
 #[derive(Default)]
 pub struct FrameReader {
+    opener: Option<sealed::Opener>,
     bytes: Vec<u8>,
     /// None for one that this process had no room for.
     fds: VecDeque<Option<OwnedFd>>,
@@ -169,7 +186,14 @@ impl FrameReader {
         for _ in 0..16 {
             match self.receive(socket, &mut buffer) {
                 Ok(0) | Err(Errno::CONNRESET) => return Ended::Closed,
-                Ok(n) => self.bytes.extend_from_slice(&buffer[..n]),
+                Ok(n) => match &mut self.opener {
+                    None => self.bytes.extend_from_slice(&buffer[..n]),
+                    Some(opener) => {
+                        if !opener.open(&buffer[..n], &mut self.bytes) {
+                            return Ended::Malformed;
+                        }
+                    }
+                },
                 Err(Errno::INTR) => continue,
                 Err(Errno::AGAIN) => return Ended::Drained,
                 Err(Errno::PROTO) => return Ended::Malformed,
@@ -235,8 +259,7 @@ mod tests {
     fn pair() -> (Arc<Link>, OwnedFd) {
         let (a, b) =
             socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None).unwrap();
-        let peer = Credentials::of(&a).unwrap();
-        (Link::new(ServiceFd::new(a), peer), b)
+        (Link::new(ServiceFd::new(a), Peer { pid: 0, from: None }, None), b)
     }
 
     #[test]

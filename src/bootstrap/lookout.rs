@@ -74,24 +74,31 @@ impl Port {
         self.lookout().filter(|lookout| lookout.is_far(rank))
     }
 
-    fn pid(&self, rank: u32) -> u32 {
-        self.table().get(rank as usize).map_or(0, |entry| entry.pid)
+    /// What the system here knows a process by. None for one on another machine.
+    fn near_pid(&self, rank: u32) -> Option<u32> {
+        self.table().get(rank as usize).filter(|_| self.is_near(rank)).map(|entry| entry.pid)
     }
 
     /// `, its process is stopped` and the like, for messages about one that does not answer.
     pub(super) fn process_state(&self, rank: u32) -> String {
-        self.far(rank).map_or_else(|| peer_process::process_state(self.pid(rank)), |far| far.state(rank))
+        match self.far(rank) {
+            Some(far) => far.state(rank),
+            None => self.near_pid(rank).map_or(String::new(), peer_process::process_state),
+        }
     }
 
     /// `, killed by SIGKILL`, where that can be known.
     pub(super) fn how_ended(&self, rank: u32) -> String {
-        self.far(rank).map_or_else(|| peer_process::how_ended(self.pid(rank)), |_| String::new())
+        self.near_pid(rank).filter(|_| self.far(rank).is_none()).map_or(String::new(), peer_process::how_ended)
     }
 
     /// What became of a rank whose process has closed its links. Of one on another machine its neighbours may tell more, a moment later;
     /// that ends the wait as the communicator's failure.
     pub(super) fn became(&self, rank: u32) -> Became {
-        let Some(far) = self.far(rank) else { return peer_process::what_became_of(self.pid(rank), || self.failure().is_some()) };
+        let Some(far) = self.far(rank) else {
+            let became = |pid| peer_process::what_became_of(pid, || self.failure().is_some());
+            return self.near_pid(rank).map_or(Became::Ended, became);
+        };
         let end = Instant::now() + far.news_take(rank);
         while self.failure().is_none() && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(2));

@@ -7,12 +7,14 @@
 //! service   one thread per process, started by start; event_loop is what it does, accept how it lets connections in
 //! root      counts the ranks of one communicator in and gives each the table of all: join is the rank's side, cancel its way out
 //! scalable  several roots, each for a block of the ranks, and how the blocks put their tables together
+//! route     how a process is reached, within a machine and from another: interfaces chooses where to listen, tcp makes the sockets
+//! link      a connection, its frames of wire; sealed between machines
 //! port      one communicator's end in this process: mailboxes of its ranks here; peers is its links to other processes, lookout what the
 //!           watch tells it of them
 //! exchange  allgather and barrier in ceil(log2 n) rounds; missing says who keeps them waiting
 //! fdpass    descriptors from process to process
 //! ```
-//! Ranks are threads or processes in any mix. All sockets are abstract Unix sockets of this host; `Address` is where TCP will join.
+//! Ranks are threads or processes in any mix. Processes of one machine connect by abstract Unix sockets, others by TCP.
 
 mod accept;
 mod address;
@@ -26,6 +28,7 @@ mod fdpass;
 mod fixed;
 mod handshake;
 mod id;
+mod interfaces;
 mod join;
 mod link;
 mod lookout;
@@ -34,9 +37,12 @@ mod missing;
 mod peers;
 mod port;
 mod root;
+mod route;
 mod scalable;
+mod sealed;
 mod service;
 mod start;
+mod tcp;
 mod wire;
 
 pub use address::{Address, FdAddress};
@@ -56,6 +62,17 @@ use crate::sync::{Mutex, OnceCell};
 use mailbox::Mailbox;
 use std::sync::Arc;
 
+/// Which rank joins, of how many, and on which machine: ranks of one machine talk over Unix sockets.
+#[derive(Clone, Copy, Debug)]
+pub struct Seat {
+    /// The rank.
+    pub rank: u32,
+    /// Of how many.
+    pub n_ranks: u32,
+    /// Equal for ranks of one machine.
+    pub machine: u64,
+}
+
 /// One rank's end of a communicator's bootstrap. Drop tells the others that the rank has left.
 pub struct Bootstrap {
     port: Arc<Port>,
@@ -72,13 +89,13 @@ impl Bootstrap {
     /// Meets the other ranks at the id's root; collective. Every rank gets the reason when ranks do not fit together (E012), when one
     /// is gone (E040) or missing after GINRS_INIT_TIMEOUT seconds (E011). A rank or count that is out of range is told to all, too.
     pub fn join(id: &UniqueId, rank: u32, n_ranks: u32) -> Result<Bootstrap> {
-        Self::join_unless(id, rank, n_ranks, &Cancel::default())
+        Self::join_unless(id, Seat { rank, n_ranks, machine: crate::process::machine() }, &Cancel::default())
     }
 
-    /// [`Self::join`], until `cancel` says otherwise.
-    pub fn join_unless(id: &UniqueId, rank: u32, n_ranks: u32, cancel: &Cancel) -> Result<Bootstrap> {
-        let (port, mailbox) = join::join(id, rank, n_ranks, cancel)?;
-        Ok(Self::at(port, mailbox, rank, n_ranks))
+    /// [`Self::join`] of a rank on `machine`, until `cancel` says otherwise.
+    pub fn join_unless(id: &UniqueId, seat: Seat, cancel: &Cancel) -> Result<Bootstrap> {
+        let (port, mailbox) = join::join(id, seat, false, cancel)?;
+        Ok(Self::at(port, mailbox, seat.rank, seat.n_ranks))
     }
 
     /// Tells those who wait at `ids` that `rank` will not come, and why: an argument of its call was wrong. Best effort, for a second.
@@ -92,9 +109,25 @@ impl Bootstrap {
         Self { port, mailbox, rank, n_ranks, turn: Mutex::new(0), abort: OnceCell::new(), owner: std::process::id() }
     }
 
-    /// The id of a communicator that comes from this one: all ranks that name it alike have the same, without a message.
-    pub fn id_of_child(&self, label: &str) -> UniqueId {
-        UniqueId::derived(&auth::derive(self.port.secret(), label))
+    /// The id of a communicator that comes from this one, with its root in the process of `first`: all ranks that name it alike have the same,
+    /// without a message.
+    pub fn id_of_child(&self, label: &str, first: u32) -> UniqueId {
+        UniqueId::derived(self.port.table()[first as usize].route(), &auth::derive(self.port.secret(), label))
+    }
+
+    /// A rank of this process will not join the child `id` of this communicator, as its rank `rank`: its root, in the process of `first`, is
+    /// told, also where it is still to come. Best effort.
+    pub fn decline_child(&self, id: &UniqueId, first: u32, rank: u32, error: &Error) {
+        if self.port.is_here(first) {
+            self.port.service.decline(id.key(), rank, error);
+            return;
+        }
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(1);
+        let told = self.port.link(self.port.table()[first as usize].address, until, || true);
+        match told {
+            Ok(link) => drop(link.send(&wire::Frame::Decline { key: id.key(), rank, cause: error.clone() })),
+            Err(untold) => crate::info!(BOOTSTRAP, "the others do not hear that rank {rank} cannot join: {untold}"),
+        }
     }
 
     /// A secret of the communicator for `whom`: whoever sees it learns nothing of others.

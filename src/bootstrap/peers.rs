@@ -3,9 +3,10 @@
 
 use super::address::Address;
 use super::auth::{Hello, Role};
-use super::dial::{NoLink, dial};
+use super::dial::{Dialled, NoLink, dial};
 use super::link::Link;
 use super::port::{Handed, Port};
+use super::route::{Doors, Route};
 use super::wire::{Frame, Standing};
 use crate::process::ServiceFd;
 use crate::sync::Give;
@@ -39,15 +40,20 @@ impl Port {
             return Ok(link);
         }
         let n_ranks = self.table().len() as u32;
-        let hello =
-            Hello { role: Role::Link, key: self.key, rank: 0, n_ranks, address: self.own_address(), nonce: [0; 32], patience: 0 };
+        let pid = std::process::id();
+        let route = Route { address: self.own_address(), machine: 0, doors: Doors::default() };
+        let hello = Hello { role: Role::Link, key: self.key, rank: 0, n_ranks, patience: 0, pid, firsts: 0, route };
+        let (way, its_pid) = self.way(to);
         // The other process may have dialled meanwhile, also where it cannot let us in (tests/advice.rs).
-        let dialled = dial(to, &hello, &self.secret, until, || self.standing_link(to).is_none() && go_on());
-        let (socket, peer) = match dialled {
+        let dialled = dial(way, &hello, &self.secret, until, || self.standing_link(to).is_none() && go_on());
+        let Dialled { socket, mut peer, seal } = match dialled {
             Ok(made) => made,
             Err(why) => return self.standing_link(to).ok_or(why),
         };
-        let link = Link::new(ServiceFd::new(socket), peer);
+        if peer.from.is_some() {
+            peer.pid = its_pid;
+        }
+        let link = Link::new(ServiceFd::new(socket), peer, seal);
         self.add_link(to, link.clone());
         self.service.adopt(link.clone(), Arc::downgrade(self), to);
         // The other process may have dialled at the same time. All goes by the first link, or a Left would overtake what was sent
@@ -119,6 +125,10 @@ impl Port {
                 if self.lookout().is_some_and(|lookout| lookout.leaves(rank, ended)) {
                     self.tell_links(&Frame::Leaving { rank, ended });
                 }
+            }
+            Frame::Decline { key, rank, cause } => {
+                // Of a process of this communicator: whose, does not matter.
+                self.service.decline_for(key, Address::None, link.peer().to_string(), rank, &cause);
             }
             Frame::Headcount { .. } | Frame::Refused(_) | Frame::Table(_) => return false,
         }

@@ -2,11 +2,12 @@
 //! may fetch. Ranks of one process share it, so 1024 of them need no descriptors among themselves.
 #![forbid(unsafe_code)]
 
-use super::address::Address;
+use super::address::{Address, Peer};
 use super::auth::{self, Key, Secret};
 use super::link::Link;
 use super::lookout::Lookout;
 use super::mailbox::Mailbox;
+use super::route::Way;
 use super::service::Service;
 use super::wire::{Endpoint, Frame, Standing};
 use crate::error::{Code, Error};
@@ -53,6 +54,8 @@ pub struct Port {
     pub(super) secret: Secret,
     pub(super) hash: u64,
     pub(super) table: OnceCell<Vec<Endpoint>>,
+    /// For each process of the table one of its ranks: one that shares a machine with a rank here, where there is one.
+    pub(super) ways: OnceCell<HashMap<Address, (u32, Way)>>,
     pub(super) seats: Mutex<HashMap<u32, (Arc<Mailbox>, usize)>>,
     pub(super) links: Mutex<HashMap<Address, Vec<Arc<Link>>>>,
     pub(super) dialing: Mutex<HashMap<Address, Arc<Mutex<()>>>>,
@@ -81,6 +84,7 @@ impl Port {
             hash: u64::from_le_bytes(auth::derive(&secret, "hash")),
             secret,
             table: OnceCell::new(),
+            ways: OnceCell::new(),
             seats: Mutex::default(),
             links: Mutex::default(),
             dialing: Mutex::default(),
@@ -123,7 +127,32 @@ impl Port {
     }
 
     pub(super) fn set_table(&self, table: Vec<Endpoint>) {
+        let own: HashSet<u64> =
+            table.iter().filter(|entry| entry.address == self.own_address()).map(|entry| entry.machine).collect();
+        let mut ways = HashMap::new();
+        for (rank, entry) in (0..).zip(&table) {
+            // Whoever shares a machine with one of us passes descriptors to it: the Unix socket serves the others of the process, too.
+            let near = own.contains(&entry.machine);
+            if near || !ways.contains_key(&entry.address) {
+                let any = own.iter().next().copied().unwrap_or(entry.machine);
+                ways.insert(entry.address, (rank, entry.route().way(if near { entry.machine } else { any })));
+            }
+        }
+        self.ways.get_or_init(|| ways);
         self.table.get_or_init(|| table);
+    }
+
+    /// How its process is reached, and its id for messages.
+    pub(super) fn way(&self, to: Address) -> (Way, u32) {
+        match self.ways.get().and_then(|ways| ways.get(&to)) {
+            Some((rank, way)) => (*way, self.table()[*rank as usize].pid),
+            None => (Way::Near(to), 0),
+        }
+    }
+
+    /// True where its process is reached within this machine, and the system here can be asked about it.
+    pub fn is_near(&self, rank: u32) -> bool {
+        self.table().get(rank as usize).is_some_and(|entry| matches!(self.way(entry.address).0, Way::Near(_)))
     }
 
     /// True for a rank of this process.
@@ -131,13 +160,14 @@ impl Port {
         self.table().get(rank as usize).is_some_and(|entry| entry.address == self.own_address())
     }
 
-    /// `rank 3 (pid 4411)`; where there are several machines, `rank 3 (pid 4411 on node7)`.
+    /// `rank 3 (pid 4411)`; where there are several machines, `rank 3 (pid 4411 on node7)`, before these are known with its address.
     pub fn name(&self, rank: u32) -> String {
-        let host = self.lookout().and_then(|lookout| lookout.host(rank)).map_or(String::new(), |host| format!(" on {host}"));
-        match self.table().get(rank as usize) {
-            Some(entry) => format!("rank {rank} (pid {}{host})", entry.pid),
-            None => format!("rank {rank}"),
+        let Some(entry) = self.table().get(rank as usize) else { return format!("rank {rank}") };
+        if let Some(host) = self.lookout().and_then(|lookout| lookout.host(rank)) {
+            return format!("rank {rank} (pid {} on {host})", entry.pid);
         }
+        let from = if self.is_near(rank) { None } else { entry.doors.iter().next().map(|door| door.ip()) };
+        format!("rank {rank} ({})", Peer { pid: entry.pid, from })
     }
 
     // Ranks of this process.
@@ -357,8 +387,9 @@ pub(super) fn gone(port: &Port, rank: u32, fate: Fate, what: &str) -> Error {
                     Code::RemoteError,
                     40,
                     format!(
-                        "{name} is gone | {tag}, in \"{what}\" | its process closed its connection without leaving{} | fix: look at the output of rank {rank}",
-                        port.how_ended(rank)
+                        "{name} is gone | {tag}, in \"{what}\" | its process closed its connection without leaving{} | fix: look at the output of rank {rank}{}",
+                        port.how_ended(rank),
+                        if port.is_near(rank) { "" } else { ", and at the network between the machines" }
                     ),
                 ),
             }

@@ -3,18 +3,20 @@
 #![forbid(unsafe_code)]
 
 use super::address::Address;
-use super::auth::{Hello, Key, Secret};
+use super::auth::{self, Hello, Key, Secret};
 use super::id::UniqueId;
 use super::link::Link;
+use super::route::{Doors, Route};
 use super::wire::{Endpoint, Frame};
 use crate::config;
 use crate::error::{Code, Error};
 use crate::info;
-use crate::process::ServiceFd;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// What the secret of the first ranks follows from.
+pub const FIRST_RANKS: &str = "first ranks";
 /// Most ranks of a communicator.
 pub const MAX_RANKS: u32 = 1 << 20;
 /// After the first contradiction: time for others to arrive, so that the one who differs from most can be named.
@@ -29,7 +31,7 @@ const LISTED: usize = 16;
 struct Member {
     rank: u32,
     n_ranks: u32,
-    address: Address,
+    route: Route,
     link: Arc<Link>,
 }
 
@@ -44,10 +46,11 @@ enum Phase {
 
 /// See the module.
 pub struct Root {
+    /// The process that it is in.
+    own: Address,
     key: Key,
     secret: Secret,
     tag: String,
-    listener: Option<ServiceFd>,
     members: Vec<Member>,
     seen: BTreeSet<u32>,
     /// Ranks that will not come any more: they have been here, or said that they cannot, or have ended.
@@ -62,25 +65,25 @@ pub struct Root {
     declined: Option<Declined>,
     /// Process and rank of one that called again. A root hears its own process's word twice, the second time over a socket and perhaps
     /// behind that call.
-    overruled: Option<(u32, u32)>,
+    overruled: Option<(Address, u32)>,
 }
 
 /// A rank that said that it cannot join.
 struct Declined {
     at: Instant,
-    pid: u32,
+    from: Address,
     rank: u32,
     error: Error,
 }
 
 impl Root {
     /// Waits for the first rank for as long as the process lives.
-    pub fn new(id: &UniqueId, listener: ServiceFd) -> Self {
+    pub fn new(id: &UniqueId, own: Address) -> Self {
         Self {
+            own,
             key: id.key(),
             secret: id.secret(),
             tag: format!("comm 0x{:016x}", id.comm_hash()),
-            listener: Some(listener),
             members: Vec::new(),
             seen: BTreeSet::new(),
             done: BTreeSet::new(),
@@ -96,14 +99,20 @@ impl Root {
         }
     }
 
-    /// The socket, for the service thread to watch. Once.
-    pub fn take_listener(&mut self) -> ServiceFd {
-        self.listener.take().expect("taken once, when the root is set up")
+    /// The meeting point of the first ranks of the blocks that this root serves the first one of.
+    pub fn of_first_ranks(&self) -> Self {
+        let route = Route { address: self.own, machine: 0, doors: Doors::default() };
+        Self::new(&UniqueId::derived(route, &auth::derive(&self.secret, FIRST_RANKS)), self.own)
     }
 
-    /// The secret, if `key` is ours.
-    pub fn secret_for(&self, key: &Key) -> Option<Secret> {
-        (self.key == *key).then_some(self.secret)
+    /// Which communicator's.
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// What its ranks prove.
+    pub fn secret(&self) -> &Secret {
+        &self.secret
     }
 
     /// Some ranks are here, and wait for others.
@@ -132,15 +141,15 @@ impl Root {
             return link.finish();
         }
         let called_again = |declined: &Declined| {
-            declined.pid == link.peer().pid && (declined.rank == hello.rank || declined.rank >= hello.n_ranks)
+            declined.from == hello.route.address && (declined.rank == hello.rank || declined.rank >= hello.n_ranks)
         };
         if self.declined.as_ref().is_some_and(called_again) {
-            self.overruled = self.declined.take().map(|declined| (declined.pid, declined.rank));
+            self.overruled = self.declined.take().map(|declined| (declined.from, declined.rank));
         }
         // The least patient rank decides: when it gives up, the communicator cannot be made.
         self.patience = self.patience.min(Duration::from_secs(hello.patience.into()));
         let twice = !self.seen.insert(hello.rank);
-        self.members.push(Member { rank: hello.rank, n_ranks: hello.n_ranks, address: hello.address, link });
+        self.members.push(Member { rank: hello.rank, n_ranks: hello.n_ranks, route: hello.route, link });
         let first = self.members[0].n_ranks;
         let fits = hello.n_ranks == first && (1..=MAX_RANKS).contains(&first) && hello.rank < first && !twice;
         match self.phase {
@@ -155,31 +164,31 @@ impl Root {
         let Some(at) = self.members.iter().position(|member| Arc::ptr_eq(&member.link, link)) else { return };
         let gone = self.members.swap_remove(at);
         if matches!(self.phase, Phase::Gathering) {
-            let pid = gone.link.peer().pid;
+            let peer = gone.link.peer();
             let text = format!(
-                "rank {} (pid {pid}) is gone | {} | its process closed its connection while {} others were joining{} | fix: look at the output of rank {}",
+                "rank {} ({peer}) is gone | {} | its process closed its connection while {} others were joining{} | fix: look at the output of rank {}",
                 gone.rank,
                 self.tag,
                 self.members.len(),
-                crate::peer_process::how_ended(pid),
+                if peer.from.is_none() { crate::peer_process::how_ended(peer.pid) } else { String::new() },
                 gone.rank
             );
             self.fail(Error::new(Code::RemoteError, 40, text).by(gone.rank));
         }
     }
 
-    /// A rank of process `pid` cannot join. The others are told, unless it calls again soon.
-    pub fn decline(&mut self, pid: u32, rank: u32, error: Error) {
-        let named = format!("rank {} (pid {pid}) cannot join", rank as i32);
+    /// A rank of process `from`, which `whom` describes, cannot join. The others are told, unless it calls again soon.
+    pub fn decline(&mut self, from: Address, whom: &str, rank: u32, error: Error) {
+        let named = format!("rank {} ({whom}) cannot join", rank as i32);
         let text = if error.text.starts_with(&named) { error.text } else { format!("{named}: {}", error.text) };
         let error = Error { code: Code::RemoteError, text, culprit: Some(rank), ..error };
         // This process may be about to end, and the root with it.
-        let at = if pid == std::process::id() { Instant::now() - SECOND_THOUGHTS } else { Instant::now() };
-        if self.overruled == Some((pid, rank)) {
+        let at = if from == self.own { Instant::now() - SECOND_THOUGHTS } else { Instant::now() };
+        if self.overruled == Some((from, rank)) {
             return;
         }
         self.done.insert(rank);
-        self.declined.get_or_insert(Declined { at, pid, rank, error });
+        self.declined.get_or_insert(Declined { at, from, rank, error });
     }
 
     /// When the others hear of it, if somebody waits.
@@ -203,7 +212,7 @@ impl Root {
 
     fn complete(&mut self) {
         self.members.sort_by_key(|member| member.rank);
-        let endpoint = |member: &Member| Endpoint { address: member.address, pid: member.link.peer().pid };
+        let endpoint = |member: &Member| Endpoint::new(member.route, member.link.peer().pid);
         let table: Arc<[u8]> = Frame::Table(self.members.iter().map(endpoint).collect()).encode().into();
         for member in self.members.drain(..) {
             member.link.send_bytes(table.clone(), None);
@@ -288,7 +297,7 @@ impl Root {
         // Most members win; where it is a tie, those with the lowest rank.
         let most =
             claims.iter().max_by_key(|(_, members)| (members.len(), std::cmp::Reverse(lowest(members)))).map_or(0, |(n, _)| *n);
-        let name = |member: &Member| format!("rank {} (pid {})", member.rank, member.link.peer().pid);
+        let name = |member: &Member| format!("rank {} ({})", member.rank, member.link.peer());
         let (mut found, mut culprit) = (Vec::new(), None);
         let others = claims.get(&most).map_or(0, Vec::len);
         for member in self.members.iter().filter(|member| member.n_ranks != most) {
@@ -302,8 +311,8 @@ impl Root {
         let mut first: BTreeMap<u32, &Member> = BTreeMap::new();
         for member in &self.members {
             if let Some(other) = first.insert(member.rank, member) {
-                let pids = (other.link.peer().pid, member.link.peer().pid);
-                found.push(format!("rank {} came twice, from pid {} and from pid {}", member.rank, pids.0, pids.1));
+                let (one, two) = (other.link.peer(), member.link.peer());
+                found.push(format!("rank {} came twice, from {one} and from {two}", member.rank));
                 culprit = culprit.or(Some(member.rank));
             }
         }

@@ -4,18 +4,20 @@
 //! ```text
 //! 1 a rank takes its seat in the communicator    so that whoever has the table can reach it
 //! 2 it joins its block at the block's id
-//! 3 the first ranks of the blocks meet           at a root of rank 0's, and put their blocks' tables together
+//! 3 the first ranks of the blocks meet           at the process of the first id, and put their blocks' tables together
 //! 4 they hand the whole table to their blocks
 //! ```
 //! What is exchanged on the way also proves that all ranks passed the same ids and number of ranks.
 #![forbid(unsafe_code)]
 
-use super::Bootstrap;
 use super::auth::derive;
 use super::cancel::Cancel;
 use super::id::UniqueId;
+use super::join::join;
+use super::root::FIRST_RANKS;
 use super::service::Service;
 use super::wire::{Endpoint, Frame};
+use super::{Bootstrap, Seat};
 use crate::bail;
 use crate::error::{Code, Error, Result};
 use sha2::{Digest, Sha256};
@@ -69,35 +71,36 @@ fn ranks_of(block: u32, n_blocks: u32, n_ranks: u32) -> Range<u32> {
 impl Bootstrap {
     /// [`Bootstrap::join_unless`] with one or several ids; each is the meeting point of a block of ranks. At most `n_ranks` ids, all
     /// different, in the same order on every rank.
-    pub fn join_at(ids: &[UniqueId], rank: u32, n_ranks: u32, cancel: &Cancel) -> Result<Bootstrap> {
-        let [first, _, ..] = ids else { return Self::join_unless(&ids[0], rank, n_ranks, cancel) };
-        let secret = derive(&first.secret(), "scalable");
-        let service = Service::get()?;
-        let port = service.port(&UniqueId::derived(&secret));
-        let mailbox = port.sit(rank);
-        let table = whole_table(ids, &UniqueId::derived(&derive(&secret, "first ranks")), rank, n_ranks, cancel);
-        match table.and_then(|table| cancel.enters(&port, rank).map(|()| table)) {
+    pub fn join_at(ids: &[UniqueId], seat: Seat, cancel: &Cancel) -> Result<Bootstrap> {
+        let [first, _, ..] = ids else { return Self::join_unless(&ids[0], seat, cancel) };
+        let id = UniqueId::derived(first.root(), &derive(&first.secret(), "scalable"));
+        let port = Service::get()?.port(&id);
+        let mailbox = port.sit(seat.rank);
+        let table = whole_table(ids, seat, cancel);
+        match table.and_then(|table| cancel.enters(&port, seat.rank).map(|()| table)) {
             Ok(table) => {
                 port.set_table(table);
-                Ok(Self::at(port, mailbox, rank, n_ranks))
+                Ok(Self::at(port, mailbox, seat.rank, seat.n_ranks))
             }
             Err(error) => {
-                port.stand_up(rank);
+                port.stand_up(seat.rank);
                 Err(error)
             }
         }
     }
 }
 
-fn whole_table(ids: &[UniqueId], firsts: &UniqueId, rank: u32, n_ranks: u32, cancel: &Cancel) -> Result<Vec<Endpoint>> {
+fn whole_table(ids: &[UniqueId], seat: Seat, cancel: &Cancel) -> Result<Vec<Endpoint>> {
+    let Seat { rank, n_ranks, machine } = seat;
     let (n_blocks, call) = (ids.len() as u32, Call::new(n_ranks, ids));
     let ranks = |block| ranks_of(block, n_blocks, n_ranks);
     let number = (0..n_blocks).find(|&block| ranks(block).contains(&rank)).expect("blocks cover all ranks");
     let mine = ranks(number);
     let in_block = |error| name_block(error, number, n_blocks, &mine);
     let joined = (|| {
-        let block =
-            Bootstrap::join_unless(&ids[number as usize], rank - mine.start, mine.len() as u32, cancel).map_err(in_block)?;
+        let seat = Seat { rank: rank - mine.start, n_ranks: mine.len() as u32, machine };
+        let block = join(&ids[number as usize], seat, number == 0, cancel).map_err(in_block)?;
+        let block = Bootstrap::at(block.0, block.1, seat.rank, seat.n_ranks);
         call.same(&block.allgather("ids", &call.encode()).map_err(in_block)?, |at| mine.start + at)?;
         Ok(block)
     })();
@@ -106,7 +109,8 @@ fn whole_table(ids: &[UniqueId], firsts: &UniqueId, rank: u32, n_ranks: u32, can
         true => {
             // Also with a failure of its block: the other blocks wait to hear of this one.
             let own = joined.as_ref().map(|block| block.port().table().to_vec()).map_err(Clone::clone);
-            let put = put_together(firsts, number, n_blocks, own, call, cancel, ranks);
+            let firsts = UniqueId::derived(ids[0].root(), &derive(&ids[0].secret(), FIRST_RANKS));
+            let put = put_together(&firsts, Seat { rank: number, n_ranks: n_blocks, machine }, own, call, cancel, ranks);
             put.inspect_err(|error| joined.iter().for_each(|block| block.poison(error)))?
         }
     };
@@ -128,17 +132,13 @@ fn whole_table(ids: &[UniqueId], firsts: &UniqueId, rank: u32, n_ranks: u32, can
 /// What the first rank of a block does with those of the others: the encoded table of all ranks, or the first block's failure.
 fn put_together(
     id: &UniqueId,
-    number: u32,
-    n_blocks: u32,
+    seat: Seat,
     own: Result<Vec<Endpoint>>,
     call: Call,
     cancel: &Cancel,
     ranks: impl Fn(u32) -> Range<u32>,
 ) -> Result<Vec<u8>> {
-    if number == 0 {
-        id.listen()?;
-    }
-    let firsts = Bootstrap::join_unless(id, number, n_blocks, cancel)?;
+    let firsts = Bootstrap::join_unless(id, seat, cancel)?;
     let mut message = call.encode();
     message.extend(match own {
         Ok(table) => encode(table),
@@ -201,7 +201,7 @@ mod tests {
                 .map(|rank| {
                     scope.spawn(move || {
                         let (n_ranks, ids) = call(rank, ids);
-                        let boot = Bootstrap::join_at(&ids, rank, n_ranks, &Cancel::default())?;
+                        let boot = Bootstrap::join_at(&ids, Seat { rank, n_ranks, machine: 1 }, &Cancel::default())?;
                         Ok(boot.allgather("hello", &rank.to_le_bytes())?.len())
                     })
                 })

@@ -7,6 +7,8 @@ use super::id::UniqueId;
 use super::link::Link;
 use super::port::Port;
 use super::root::Root;
+use super::route::{Doors, Route};
+use super::{interfaces, tcp};
 use crate::error::{Error, Result};
 use crate::process::ServiceFd;
 use crate::sync::Mutex;
@@ -16,12 +18,14 @@ use std::sync::{Arc, Weak};
 
 /// What other threads ask of the service thread.
 pub(super) enum Request {
-    /// Listen for this root.
-    Root(Box<Root>),
+    /// Serve this root, at a socket of its own where it has one.
+    Root(Box<Root>, Option<ServiceFd>),
+    /// Let other machines in here.
+    Door(ServiceFd),
     /// Read this link.
     Link { link: Arc<Link>, port: Weak<Port>, peer: Address },
-    /// A rank of this process will not join; if the root is here it tells the others.
-    Decline { key: Key, rank: u32, error: Error },
+    /// A rank of process `from`, which `whom` describes, will not join; the root, which is here or will be, tells the others.
+    Decline { key: Key, from: Address, whom: String, rank: u32, error: Error },
     /// Nobody is to join at a root of this process any more.
     Withdraw { key: Key, error: Error },
     /// A rank of this process cannot join; if the root is here it can tell the others.
@@ -35,6 +39,7 @@ pub struct Service {
     pub(super) bell: ServiceFd,
     pub(super) requests: Mutex<Vec<Request>>,
     pub(super) ports: Mutex<HashMap<Key, Weak<Port>>>,
+    pub(super) doors: Mutex<Option<Doors>>,
 }
 
 /// False once somebody has closed the descriptors of this process's service, if it has one.
@@ -57,14 +62,39 @@ impl Service {
         self.address
     }
 
-    /// Listens at the id's address from now on.
+    /// Where this process listens for other machines, from now on. E100 where NCCL_SOCKET_IFNAME names no interface.
+    pub fn doors(&'static self) -> Result<Doors> {
+        let mut doors = self.doors.lock();
+        if let Some(doors) = *doors {
+            return Ok(doors);
+        }
+        // Only those are bound that will be told.
+        let (chosen, mut bound) = (Doors::of(interfaces::chosen()?), Vec::new());
+        for address in chosen.iter() {
+            let (socket, address) = or_system(&format!("{address} cannot be listened at"), tcp::listen(address))?;
+            self.ask(Request::Door(ServiceFd::new(socket)));
+            bound.push(address);
+        }
+        Ok(*doors.insert(Doors::of(bound)))
+    }
+
+    /// How the ranks that are on `machine` reach this process.
+    pub fn route(&'static self, machine: u64) -> Result<Route> {
+        Ok(Route { address: self.address, machine, doors: self.doors()? })
+    }
+
+    /// Serves the id's root from now on.
     pub fn start_root(&'static self, id: &UniqueId) -> Result<()> {
-        let listener = match id.root().listen() {
-            // Another rank 0 was here first; its root will say so.
-            Err(Errno::ADDRINUSE) if id.root_may_be_late() => return Ok(()),
-            listener => or_system("the unique id's root cannot listen", listener)?,
+        let at = id.root().address;
+        let listener = match at == self.address {
+            true => None,
+            false => match at.listen() {
+                // Another rank 0 was here first; its root will say so.
+                Err(Errno::ADDRINUSE) if id.root_may_be_late() => return Ok(()),
+                listener => Some(ServiceFd::new(or_system("the unique id's root cannot listen", listener)?)),
+            },
         };
-        self.ask(Request::Root(Box::new(Root::new(id, ServiceFd::new(listener)))));
+        self.ask(Request::Root(Box::new(Root::new(id, self.address)), listener));
         Ok(())
     }
 
@@ -103,7 +133,12 @@ impl Service {
 
     /// A rank of this process will not join.
     pub fn decline(&self, key: Key, rank: u32, error: &Error) {
-        self.ask(Request::Decline { key, rank, error: error.clone() });
+        self.decline_for(key, self.address, format!("pid {}", std::process::id()), rank, error);
+    }
+
+    /// A rank of process `from`, which `whom` describes, will not join.
+    pub fn decline_for(&self, key: Key, from: Address, whom: String, rank: u32, error: &Error) {
+        self.ask(Request::Decline { key, from, whom, rank, error: error.clone() });
     }
 
     fn ask(&self, request: Request) {

@@ -3,7 +3,9 @@
 #![forbid(unsafe_code)]
 
 use super::address::Address;
+use super::auth::Key;
 use super::lookout::{Beat, Complaint, Ill};
+use super::route::{Doors, ROUTE_BYTES, Route};
 use crate::error::{Code, Error};
 use crate::error_wire;
 use std::collections::HashMap;
@@ -53,13 +55,27 @@ pub struct Standing {
     pub what: String,
 }
 
-/// Where a rank's process is: its line in the root's table.
+/// Where a rank is: its line in the root's table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// Where its process listens.
+    /// Its process.
     pub address: Address,
-    /// Its process id as the root sees it.
+    /// Its process id as the root sees it; as the process itself does, where that is on another machine than the root.
     pub pid: u32,
+    /// Its machine.
+    pub machine: u64,
+    /// Where its process listens for other machines.
+    pub doors: Doors,
+}
+
+impl Endpoint {
+    pub(super) fn new(route: Route, pid: u32) -> Self {
+        Self { address: route.address, pid, machine: route.machine, doors: route.doors }
+    }
+
+    pub(super) fn route(&self) -> Route {
+        Route { address: self.address, machine: self.machine, doors: self.doors }
+    }
 }
 
 /// Everything that travels after the handshake.
@@ -89,6 +105,8 @@ pub enum Frame {
     Beat(Beat),
     /// The end of this rank's process is no failure; or it has ended already, and was none.
     Leaving { rank: u32, ended: bool },
+    /// The rank `rank` of a child of this communicator, which the receiver is to be the root of, will not join it.
+    Decline { key: Key, rank: u32, cause: Error },
 }
 
 /// A cause as the other ranks should read it: whose it is stands in it.
@@ -221,7 +239,7 @@ impl Frame {
                 out.0.push(3);
                 out.u32(entries.len() as u32);
                 for entry in entries {
-                    out.0.extend(entry.address.to_bytes());
+                    out.0.extend(entry.route().encode());
                     out.u32(entry.pid);
                 }
             }
@@ -274,6 +292,12 @@ impl Frame {
                 out.u32(*rank);
                 out.0.push((*ended).into());
             }
+            Frame::Decline { key, rank, cause } => {
+                out.0.push(13);
+                out.0.extend(key);
+                out.u32(*rank);
+                out.0.extend(error_wire::encode(cause));
+            }
         }
         let length = out.0.len() as u32 - 4;
         out.0[..4].copy_from_slice(&length.to_le_bytes());
@@ -289,9 +313,9 @@ impl Frame {
                 Frame::Headcount { joined, n_ranks, unauthenticated, missing: r.list(4, Reader::u32)? }
             }
             2 => Frame::Refused(r.error()?),
-            3 => Frame::Table(r.list(36, |r| {
-                let address = Address::from_bytes(r.take(32)?.try_into().expect("32 bytes")).map_err(|_| Malformed)?;
-                Ok(Endpoint { address, pid: r.u32()? })
+            3 => Frame::Table(r.list(ROUTE_BYTES + 4, |r| {
+                let route = Route::decode(r.take(ROUTE_BYTES)?.try_into().expect("72 bytes")).ok_or(Malformed)?;
+                Ok(Endpoint::new(route, r.u32()?))
             })?),
             4 => {
                 let (from, to, seq, round) = (r.u32()?, r.u32()?, r.u32()?, r.u8()?);
@@ -322,6 +346,10 @@ impl Frame {
                 Frame::Beat(Beat { from, still, complaints })
             }
             12 => Frame::Leaving { rank: r.u32()?, ended: r.flag()? },
+            13 => {
+                let key = r.take(16)?.try_into().expect("16 bytes");
+                Frame::Decline { key, rank: r.u32()?, cause: r.error()? }
+            }
             _ => return Err(Malformed),
         };
         if r.0.is_empty() { Ok(frame) } else { Err(Malformed) }
@@ -343,8 +371,13 @@ mod tests {
             Frame::Headcount { joined: 3, n_ranks: 8, missing: vec![4, 9], unauthenticated: 1 },
             Frame::Refused(error.clone()),
             Frame::Table(vec![
-                Endpoint { address: Address::Abstract([5; 16]), pid: 77 },
-                Endpoint { address: Address::None, pid: 0 },
+                Endpoint {
+                    address: Address::Abstract([5; 16]),
+                    pid: 77,
+                    machine: 3,
+                    doors: Doors::of(["[fe80::1%2]:4000".parse().unwrap()]),
+                },
+                Endpoint { address: Address::None, pid: 0, machine: 0, doors: Doors::default() },
             ]),
             Frame::Blocks(Blocks {
                 from: 1,
@@ -353,7 +386,8 @@ mod tests {
                 round: 3,
                 blocks: vec![block("a", b"xyz"), block("b", b""), block("a", b"q")],
             }),
-            Frame::Poison { from: 1, cause: error.by(3) },
+            Frame::Poison { from: 1, cause: error.clone().by(3) },
+            Frame::Decline { key: [4; 16], rank: 2, cause: error },
             Frame::Left { rank: 6 },
             Frame::Probe,
             Frame::Status(vec![Standing { rank: 1, seq: 2, inside: true, what: "barrier".into() }]),
@@ -394,7 +428,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(4096))]
         #[test]
-        fn no_bytes_break_the_decoder(bytes in proptest::collection::vec(any::<u8>(), 0..200), kind in 0u8..14) {
+        fn no_bytes_break_the_decoder(bytes in proptest::collection::vec(any::<u8>(), 0..200), kind in 0u8..15) {
             let _ = Frame::decode(&bytes);
             if let Ok(frame) = Frame::decode(&[&[kind][..], &bytes].concat()) {
                 prop_assert_eq!(Frame::decode(&frame.encode()[4..]), Ok(frame));
@@ -402,7 +436,7 @@ mod tests {
         }
 
         #[test]
-        fn no_changed_byte_breaks_the_decoder(which in 0usize..12, at in any::<prop::sample::Index>(), to in any::<u8>()) {
+        fn no_changed_byte_breaks_the_decoder(which in 0usize..13, at in any::<prop::sample::Index>(), to in any::<u8>()) {
             let mut bytes = samples()[which].encode();
             let at = 4 + at.index(bytes.len() - 4);
             bytes[at] = to;

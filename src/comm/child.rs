@@ -79,7 +79,7 @@ pub fn split(parent: &Arc<Comm>, color: i32, key: i32, config: Result<Config>) -
         let members = members(&wishes, color);
         let id = (color != NO_COLOR).then(|| {
             let nonce = u128::from_le_bytes(wishes[members[0] as usize].nonce);
-            parent.team.bootstrap.id_of_child(&format!("split {color} {nonce:032x}"))
+            parent.team.bootstrap.id_of_child(&format!("split {color} {nonce:032x}"), members[0])
         });
         let opened = match &id {
             Some(id) if members[0] == parent.team.rank => id.listen(),
@@ -101,7 +101,7 @@ fn meet_beside(parent: &Arc<Comm>, cancel: &Cancel) -> Result<Option<Bootstrap>>
         return Ok(None);
     }
     let number = parent.calls.beside.fetch_add(1, Ordering::Relaxed);
-    let id = parent.team.bootstrap.id_of_child(&format!("beside {number}"));
+    let id = parent.team.bootstrap.id_of_child(&format!("beside {number}"), 0);
     if parent.team.rank == 0 {
         id.listen()?;
     }
@@ -109,7 +109,7 @@ fn meet_beside(parent: &Arc<Comm>, cancel: &Cancel) -> Result<Option<Bootstrap>>
     cancel.watch(move || {
         (0..all.team.n_ranks).filter(|&rank| rank != all.team.rank).try_for_each(|rank| all.team.bootstrap.present(rank))
     });
-    Bootstrap::join_unless(&id, parent.team.rank, parent.team.n_ranks, cancel).map(Some)
+    Bootstrap::join_unless(&id, parent.team.seat(), cancel).map(Some)
 }
 
 fn all_opened(said: &[Vec<u8>]) -> Result<()> {
@@ -130,7 +130,7 @@ pub fn shrink(parent: &Arc<Comm>, excluded: &[u32], config: Config, abort: bool)
             end_operations(parent);
         }
         let (members, label) = next_shrink(parent, excluded);
-        let id = parent.team.bootstrap.id_of_child(&label);
+        let id = parent.team.bootstrap.id_of_child(&label, members[0]);
         if members[0] == parent.team.rank {
             id.listen()?;
         }
@@ -161,13 +161,14 @@ fn next_shrink(parent: &Comm, excluded: &[u32]) -> (Vec<u32>, String) {
 /// This rank's call of ncclCommShrink is wrong, or its group has dropped it: it counts as one, and the others hear of it where they meet.
 pub fn decline_shrink(parent: &Comm, excluded: &[u32], error: &Error) {
     let (members, label) = next_shrink(parent, excluded);
-    let id = parent.team.bootstrap.id_of_child(&label);
-    // The first of them may come later than this rank, and find the place taken.
-    if let Err(untold) = id.listen() {
+    let id = parent.team.bootstrap.id_of_child(&label, members[0]);
+    if members[0] == parent.team.rank
+        && let Err(untold) = id.listen()
+    {
         return info!(INIT, "{} the others do not hear that this rank cannot shrink: {untold}", parent.team.tag());
     }
     let rank = members.iter().take_while(|&&rank| rank != parent.team.rank).count() as u32;
-    Bootstrap::decline(&[id], rank, members.len() as u32, error);
+    parent.team.bootstrap.decline_child(&id, members[0], rank, error);
 }
 
 /// This rank's list is wrong, so it knows no place where the others meet: those who wait for it see what it says of itself, until its

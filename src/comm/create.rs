@@ -3,12 +3,13 @@
 use super::notice::Notice;
 use super::{Calls, Comm};
 use crate::abort::Abort;
-use crate::bootstrap::{Bootstrap, Cancel, UniqueId};
+use crate::bootstrap::{Bootstrap, Cancel, Seat, UniqueId};
 use crate::coll::{self, Collectives};
 use crate::devcomm::{DevComms, Release};
 use crate::device::{Device, graveyard};
 use crate::error::Result;
 use crate::layout::NCCL_VERSION_CODE;
+use crate::team::peer::machine;
 use crate::team::{Config, Origin, Team};
 use crate::watch::{Looks, Pulse};
 use crate::window::Windows;
@@ -45,8 +46,8 @@ pub fn create(request: Request) -> Result<Arc<Comm>> {
         device.ordinal(),
         env!("CARGO_PKG_VERSION")
     );
-    let bootstrap = Bootstrap::join_at(&ids, rank, n_ranks, &cancel)?;
     let origin = origin.unwrap_or(Origin { rank, n_ranks });
+    let bootstrap = Bootstrap::join_at(&ids, Seat { rank, n_ranks, machine: machine(origin) }, &cancel)?;
     let team = Team::meet(bootstrap, origin, config, device);
     let made = team.and_then(compose).map_err(|error| cancel.check().err().unwrap_or(error))?;
     coll::prepare(&made.collectives, &made.windows)?;

@@ -60,6 +60,17 @@ pub const TABLE: &[Var] = &[
         Checked(10),
         "fixed meeting point \"127.0.0.1:port\" instead of a random one; this host only in this version",
     ),
+    row(
+        "NCCL_SOCKET_IFNAME",
+        Checked(100),
+        "interfaces where other machines may connect: names that begin so, comma-separated; = in front: exactly these; ^ in front: all \
+         but these; unset: ib*, else others, else docker* and virbr*, else lo",
+    ),
+    row(
+        "NCCL_SOCKET_FAMILY",
+        Name(&["AF_INET", "AF_INET6"]),
+        "only addresses of this family, where other machines may connect; unset: both",
+    ),
     row("NCCL_HOSTID", Text, "name of the LSA node of this process, instead of host name and boot id"),
     row("NCCL_COMM_BLOCKING", Flag(None), "overrides config.blocking"),
     row("NCCL_CGA_CLUSTER_SIZE", unset(0, 8), "overrides config.cgaClusterSize; kept: collectives launch no clusters"),

@@ -17,7 +17,7 @@ pub(crate) use exchange::{Offer, offers_of};
 pub use peer::{Origin, PeerInfo};
 
 use crate::abort::Abort;
-use crate::bootstrap::Bootstrap;
+use crate::bootstrap::{Bootstrap, Seat};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::topo::{Reach, Topology};
@@ -89,6 +89,11 @@ impl Team {
         }
         let (finalized, revoked, offers) = (AtomicBool::new(false), AtomicBool::new(false), AtomicU64::new(0));
         Ok(Self { rank, n_ranks, hash, origin, config, topo, peers, watch, bootstrap, abort, device, finalized, revoked, offers })
+    }
+
+    /// Its seat among its ranks.
+    pub fn seat(&self) -> Seat {
+        Seat { rank: self.rank, n_ranks: self.n_ranks, machine: self.peers[self.rank as usize].machine }
     }
 
     /// How messages name it: `comm 0x9f21.. rank 3`.

@@ -137,6 +137,11 @@ fn whereabouts(origin: Origin) -> Result<(u64, [u8; 16])> {
     Ok((fake, mixed.to_le_bytes()))
 }
 
+/// The machine of a rank. Where GINRS_FAKE_MACHINES makes no sense the ranks meet all the same, to hear of it.
+pub fn machine(origin: Origin) -> u64 {
+    whereabouts(origin).map_or_else(|_| process::machine(), |(machine, _)| machine)
+}
+
 /// The LSA node of a rank: GINRS_FAKE_NODES by rank, else NCCL_HOSTID, else host name and boot id. A node is never larger than a
 /// machine: containers may share all of these and no memory.
 fn host_hash(origin: Origin, machine: u64) -> Result<u64> {

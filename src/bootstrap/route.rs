@@ -1,0 +1,171 @@
+//! How to reach a process, in 72 bytes, as unique ids and the root's table carry it: its name, its machine, and where it listens for
+//! other machines.
+#![forbid(unsafe_code)]
+
+use super::address::Address;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+
+/// See the module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// Which process.
+    pub address: Address,
+    /// Its machine, or that of its rank, where GINRS_FAKE_MACHINES tells them apart.
+    pub machine: u64,
+    /// Where it listens for other machines.
+    pub doors: Doors,
+}
+
+/// Size of a route, in bytes.
+pub const ROUTE_BYTES: usize = 72;
+
+/// Which of the two ways a connection takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// The Unix socket of that name.
+    Near(Address),
+    /// One of these TCP addresses.
+    Far(Doors),
+}
+
+impl Route {
+    /// From a rank on `machine`. A process without TCP addresses can only be near.
+    pub fn way(&self, machine: u64) -> Way {
+        if self.machine == machine || self.doors.is_empty() { Way::Near(self.address) } else { Way::Far(self.doors) }
+    }
+
+    /// The bytes that travel.
+    pub fn encode(&self) -> [u8; ROUTE_BYTES] {
+        let mut out = [0; ROUTE_BYTES];
+        out[..32].copy_from_slice(&self.address.to_bytes());
+        out[32..40].copy_from_slice(&self.machine.to_le_bytes());
+        out[40..].copy_from_slice(&self.doors.0);
+        out
+    }
+
+    /// From bytes of anybody.
+    pub fn decode(bytes: &[u8; ROUTE_BYTES]) -> Option<Self> {
+        Some(Self {
+            address: Address::from_bytes(bytes[..32].try_into().expect("32 bytes")).ok()?,
+            machine: u64::from_le_bytes(bytes[32..40].try_into().expect("8 bytes")),
+            doors: Doors::decode(bytes[40..].try_into().expect("32 bytes"))?,
+        })
+    }
+}
+
+/// Four IPv4 addresses, or one IPv6 address with its scope and one IPv4 address. `kind, port, address [, scope]` each, then zeros.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Doors([u8; 32]);
+
+const V4: u8 = 4;
+const V6: u8 = 6;
+const V4_BYTES: usize = 7;
+const V6_BYTES: usize = 23;
+
+impl Doors {
+    /// As many of `addresses` as fit, the first ones first.
+    pub fn of(addresses: impl IntoIterator<Item = SocketAddr>) -> Self {
+        let (mut out, mut at) = ([0; 32], 0);
+        for address in addresses {
+            let bytes = encode(address);
+            if let Some(room) = out.get_mut(at..at + bytes.len()) {
+                room.copy_from_slice(&bytes);
+                at += bytes.len();
+            }
+        }
+        Self(out)
+    }
+
+    /// From a record of anybody; None if it is none.
+    pub fn decode(bytes: &[u8; 32]) -> Option<Self> {
+        let doors = Self(*bytes);
+        let known: usize = doors.iter().map(|address| encode(address).len()).sum();
+        bytes[known..].iter().all(|byte| *byte == 0).then_some(doors)
+    }
+
+    /// The addresses.
+    pub fn iter(&self) -> impl Iterator<Item = SocketAddr> {
+        let mut rest = &self.0[..];
+        std::iter::from_fn(move || {
+            let (address, tail) = take(rest)?;
+            rest = tail;
+            Some(address)
+        })
+    }
+
+    /// True where there is none.
+    pub fn is_empty(&self) -> bool {
+        self.iter().next().is_none()
+    }
+}
+
+fn encode(address: SocketAddr) -> Vec<u8> {
+    let port = address.port().to_be_bytes();
+    match address {
+        SocketAddr::V4(v4) => [&[V4][..], &port, &v4.ip().octets()].concat(),
+        SocketAddr::V6(v6) => [&[V6][..], &port, &v6.ip().octets(), &v6.scope_id().to_be_bytes()].concat(),
+    }
+}
+
+fn take(bytes: &[u8]) -> Option<(SocketAddr, &[u8])> {
+    let length = match *bytes.first()? {
+        V4 => V4_BYTES,
+        V6 => V6_BYTES,
+        _ => return None,
+    };
+    let (one, rest) = bytes.split_at_checked(length)?;
+    let port = u16::from_be_bytes([one[1], one[2]]);
+    let address = match <[u8; 4]>::try_from(&one[3..]) {
+        Ok(v4) => SocketAddr::new(IpAddr::from(v4), port),
+        Err(_) => {
+            let ip = <[u8; 16]>::try_from(&one[3..19]).expect("16 bytes");
+            let scope = u32::from_be_bytes(one[19..].try_into().expect("4 bytes"));
+            SocketAddrV6::new(ip.into(), port, 0, scope).into()
+        }
+    };
+    Some((address, rest))
+}
+
+impl fmt::Display for Doors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all: Vec<String> = self.iter().map(|address| address.to_string()).collect();
+        f.write_str(if all.is_empty() { "no network address".into() } else { all.join(", ") }.as_str())
+    }
+}
+
+impl fmt::Debug for Doors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Doors({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn addresses(texts: &[&str]) -> Vec<SocketAddr> {
+        texts.iter().map(|text| text.parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn addresses_come_back_with_their_scope_and_what_does_not_fit_stays_away() {
+        let all = addresses(&["10.0.0.7:4000", "[fe80::1%3]:65535", "10.1.0.7:1", "127.0.0.1:9"]);
+        let doors = Doors::of(all.clone());
+        assert_eq!(doors.iter().collect::<Vec<_>>(), all[..2]);
+        assert_eq!(doors.to_string(), "10.0.0.7:4000, [fe80::1%3]:65535");
+        let v4 = addresses(&["10.0.0.7:1", "10.0.0.7:2", "10.0.0.7:3", "10.0.0.7:4", "10.0.0.7:5"]);
+        assert_eq!(Doors::of(v4.clone()).iter().collect::<Vec<_>>(), v4[..4]);
+        assert_eq!((Doors::default().is_empty(), Doors::default().to_string()), (true, "no network address".into()));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_break_it(bytes in proptest::array::uniform32(prop_oneof![Just(4u8), Just(6), Just(0), any::<u8>()])) {
+            if let Some(doors) = Doors::decode(&bytes) {
+                prop_assert_eq!(Doors::of(doors.iter()), doors);
+            }
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Machines that share nothing but a network: network namespaces of this one, joined by a bridge in one more namespace. Needs root and `ip`.
+#![allow(dead_code)]
+
+use std::process::Command;
+
+/// Some machines; gone when dropped. Machine `i` is 10.77.0.`i + 1` and fd77::`i + 1`, on interface `eth0`.
+pub struct Machines {
+    names: Vec<String>,
+}
+
+fn ip(words: &str) -> Result<(), String> {
+    let output = Command::new("ip").args(words.split(' ')).output().map_err(|e| format!("ip: {e}"))?;
+    if output.status.success() { Ok(()) } else { Err(format!("ip {words}: {}", String::from_utf8_lossy(&output.stderr).trim())) }
+}
+
+impl Machines {
+    /// None, with the reason said, where namespaces are not permitted.
+    pub fn new(n: usize) -> Option<Self> {
+        static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let names = (0..=n).map(|i| format!("ginrs-{}-{number}-{i}", std::process::id())).collect();
+        let machines = Self { names };
+        match machines.make() {
+            Ok(()) => Some(machines),
+            Err(why) => {
+                println!("skipped: no network namespaces here: {why}");
+                None
+            }
+        }
+    }
+
+    fn make(&self) -> Result<(), String> {
+        let (hub, machines) = self.names.split_last().expect("the hub");
+        ip(&format!("netns add {hub}"))?;
+        ip(&format!("-n {hub} link add br0 type bridge"))?;
+        ip(&format!("-n {hub} link set br0 up"))?;
+        for (i, name) in machines.iter().enumerate() {
+            ip(&format!("netns add {name}"))?;
+            ip(&format!("-n {hub} link add port{i} type veth peer name eth0 netns {name}"))?;
+            ip(&format!("-n {hub} link set port{i} master br0 up"))?;
+            ip(&format!("-n {name} addr add 10.77.0.{}/24 dev eth0", i + 1))?;
+            ip(&format!("-n {name} addr add fd77::{}/64 dev eth0 nodad", i + 1))?;
+            ip(&format!("-n {name} link set lo up"))?;
+            ip(&format!("-n {name} link set eth0 up"))?;
+        }
+        Ok(())
+    }
+
+    /// A command that runs `program` on machine `i`.
+    pub fn command(&self, i: usize, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.names[i]]).arg(program);
+        command
+    }
+
+    /// Cuts machine `i` off, or joins it again.
+    pub fn link(&self, i: usize, up: bool) {
+        let hub = self.names.last().expect("the hub");
+        ip(&format!("-n {hub} link set port{i} {}", if up { "up" } else { "down" })).expect("a port");
+    }
+}
+
+impl Drop for Machines {
+    fn drop(&mut self) {
+        for name in &self.names {
+            let _ = ip(&format!("netns del {name}"));
+        }
+    }
+}

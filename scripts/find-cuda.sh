@@ -1,5 +1,5 @@
 # Sourced. Sets NVCC, CUDART_LIB (folder), CUDART (file name), NCCL_LIB (folder of NVIDIA's libnccl.so.2) and NCCL_INCLUDE, each
-# empty if not found. What the environment says wins; then the venv of `make deps`, the machine's Python, /usr/local/cuda.
+# empty if not found. What the environment says wins; then the venv of `make deps`, the machine's Python, /usr/local/cuda, the system's packages.
 find_cuda() {
   local venv=${GINRS_TEST_VENV:-$PWD/build/venv} folder site sites=()
   for site in "$venv"/lib/python3*/site-packages; do [ -d "$site" ] && sites+=("$site"); done
@@ -19,5 +19,8 @@ find_cuda() {
     [ -n "$NCCL_LIB" ] || ! [ -e "$folder/lib/libnccl.so.2" ] || NCCL_LIB=$folder/lib
     [ -n "$NCCL_INCLUDE" ] || ! [ -e "$folder/include/nccl_device.h" ] || NCCL_INCLUDE=$folder/include
   done
+  # Of NVIDIA's Debian and Ubuntu packages.
+  [ -n "$NCCL_LIB" ] || ! [ -e "/usr/lib/$(uname -m)-linux-gnu/libnccl.so.2" ] || NCCL_LIB=/usr/lib/$(uname -m)-linux-gnu
+  [ -n "$NCCL_INCLUDE" ] || ! [ -e /usr/include/nccl_device.h ] || NCCL_INCLUDE=/usr/include
 }
 find_cuda

@@ -50,7 +50,7 @@ run() {
   esac
   local name=$out/$arm-$n-$turn
   local command=(env LD_LIBRARY_PATH="$library:$CUDART_LIB${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" ${backend:+NCCL_GIN_BACKEND=$backend}
-    timeout $((limit + 10)) "$built/$program" $quick -r 3 -f 4 -T "$limit" --json "$name.json" $benches)
+    timeout -k 10 $((limit + 10)) "$built/$program" $quick -r 3 -f 4 -T "$limit" --json "$name.json" $benches)
   if [ -z "$processes" ]; then
     "${command[@]}" -g "$n" > "$name.log" 2>&1 && return
   else

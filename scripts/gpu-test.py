@@ -9,7 +9,7 @@ has a time limit: a hang is a failure. Writes the table as Markdown and every ru
   gpu-test.py --sanitize         compute-sanitizer over the kernels, with our headers and library
   gpu-test.py --soak SECONDS     randomised puts, values, signals, stores and barriers over all GPUs, every byte verified
 """
-import argparse, concurrent.futures, datetime, glob, json, os, random, re, shutil, subprocess, sys, tempfile, threading, time
+import argparse, concurrent.futures, datetime, glob, json, os, platform, random, re, shutil, subprocess, sys, tempfile, threading, time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILT = os.path.join(ROOT, "build/gpu")
@@ -54,7 +54,9 @@ def libraries():
     sites = [p for p in sys.path + site.getsitepackages() if p.endswith("-packages")]
     sites += glob.glob("/opt/*/.venv/lib/python3*/site-packages") + glob.glob(ROOT + "/build/venv/lib/python3*/site-packages")
     cudart = first([os.environ.get("CUDART_LIB"), *(f"{s}/nvidia/cu13/lib" for s in sites), "/usr/local/cuda/lib64"])
-    nccl = first([os.environ.get("NCCL_LIB"), *(f"{s}/nvidia/nccl/lib" for s in sites)])
+    # The last one is of NVIDIA's Debian and Ubuntu packages. The folders may be there for other libraries.
+    places = [os.environ.get("NCCL_LIB"), *(f"{s}/nvidia/nccl/lib" for s in sites), f"/usr/lib/{platform.machine()}-linux-gnu"]
+    nccl = first([place for place in places if place and os.path.exists(place + "/libnccl.so.2")])
     return cudart or "", nccl
 
 

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{load, store, with_settings};
-use ginrs::device::{self, Copy, Device, Kind};
+use ginrs::device::{self, Device, Kind, MemCopy};
 use ginrs::error::{Code, Error};
 use std::ffi::{c_int, c_void};
 use std::path::Path;
@@ -197,8 +197,8 @@ fn copies_are_there_when_their_ticket_is_reached() {
         assert_eq!(queue.finished().unwrap(), 0);
         for round in 1..=20u64 {
             (0..64).for_each(|i| store(from + 8 * i, round * 100 + i));
-            let part = |i: u64, bytes| Copy { from: from + 8 * i, to: space.base() + 8 * i, bytes };
-            let copies: Vec<Copy> = (0..64).map(|i| part(i, 8)).collect();
+            let part = |i: u64, bytes| MemCopy { from: from + 8 * i, to: space.base() + 8 * i, bytes };
+            let copies: Vec<MemCopy> = (0..64).map(|i| part(i, 8)).collect();
             match round % 3 {
                 0 => queue.copy(&copies).unwrap(),
                 1 => copies.iter().for_each(|copy| queue.copy(&[*copy]).unwrap()),
@@ -210,7 +210,7 @@ fn copies_are_there_when_their_ticket_is_reached() {
             assert!((0..64).all(|i| load(space.base() + 8 * i) == round * 100 + i), "round {round}");
         }
         // One that is still under way when the queue goes.
-        queue.copy(&[Copy { from, to: space.base(), bytes: MIB as u64 }]).unwrap();
+        queue.copy(&[MemCopy { from, to: space.base(), bytes: MIB as u64 }]).unwrap();
         queue.mark().unwrap();
     });
 }
@@ -222,7 +222,7 @@ fn a_failed_copy_is_an_error_and_no_ticket() {
         let at = device.alloc(MIB).unwrap();
         let mut queue = device.copy_queue().unwrap();
         let ended = (|| {
-            queue.copy(&[Copy { from: at, to: at + 4096, bytes: 8 }])?;
+            queue.copy(&[MemCopy { from: at, to: at + 4096, bytes: 8 }])?;
             let mark = queue.mark()?;
             reached(&mut *queue, mark)
         })();
@@ -296,7 +296,7 @@ fn the_end_of_a_copy_queue_waits_for_a_copy_that_never_ends_only_so_long() {
         let device = first();
         let memory = device.objects(64).unwrap();
         let mut queue = device.copy_queue().unwrap();
-        queue.copy(&[Copy { from: memory.device(), to: memory.device() + 32, bytes: 8 }]).unwrap();
+        queue.copy(&[MemCopy { from: memory.device(), to: memory.device() + 32, bytes: 8 }]).unwrap();
         drop(queue);
         assert!(warned().contains("GINRS-E004"), "{}", warned());
     });
@@ -312,7 +312,7 @@ fn a_failed_device_is_told_while_a_copy_is_under_way() {
         let writer = std::thread::spawn(move || slow.write(at, &[1; 8]));
         std::thread::sleep(Duration::from_millis(200));
         let mut queue = device.copy_queue().unwrap();
-        queue.copy(&[Copy { from: at, to: at + 32, bytes: 8 }]).unwrap();
+        queue.copy(&[MemCopy { from: at, to: at + 32, bytes: 8 }]).unwrap();
         let begin = Instant::now();
         while device.health().is_ok() && begin.elapsed() < Duration::from_secs(20) {
             std::thread::sleep(Duration::from_millis(5));

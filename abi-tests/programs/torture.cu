@@ -165,6 +165,7 @@ int runRank(Example& ex) {
         if (!wrong++) fprintf(stderr, "rank %d round %d: byte %zu is %d, not %d\n", ex.rank, round, i, got[i], want[i]);
       }
     ex.elementsChecked += recvBytes;
+    if (round == 0) printf("rank %d: first round is done\n", ex.rank), fflush(stdout);
   }
   printf("rank %d: %zu puts over %d contexts\n", ex.rank, puts, contexts);
   CUDACHECK(cudaFree(deviceExpected));

@@ -3,6 +3,7 @@
 
 use abi_tests::programs::{compiled, job_folder};
 use abi_tests::{prefix, root, run, text};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -361,9 +362,12 @@ fn a_killed_rank_releases_every_wait_and_is_named() {
 fn a_rank_killed_among_its_copies_ends_the_others() {
     let plan = ("TORTURE", "blocks=4 threads=64 coop=cta strip=65536 largest=5000 rounds=100000 seed=26");
     let cases: [Env; 3] = [&[], &STAGED, &DIRECT];
-    for (env, milliseconds) in cases.iter().flat_map(|env| [60, 400].map(|ms| (*env, ms))) {
+    for (env, milliseconds) in cases.iter().flat_map(|env| [0, 300].map(|ms| (*env, ms))) {
         let env = [env, &[plan]].concat();
         let mut bare = Bare::start("torture", 3, &env);
+        // All have joined, and copy.
+        let mut said = BufReader::new(bare.children[1].stdout.take().unwrap()).lines();
+        assert!(said.any(|line| line.unwrap().contains("first round is done")), "{env:?}: it ended before");
         std::thread::sleep(Duration::from_millis(milliseconds));
         bare.children[1].kill().unwrap();
         for (rank, output) in bare.outputs(LIMIT).iter().enumerate().filter(|(rank, _)| *rank != 1) {

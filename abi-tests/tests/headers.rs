@@ -109,8 +109,8 @@ fn t001_t002_t003_layouts() {
 
 #[test]
 fn the_library_writes_the_mark_that_kernels_look_for() {
-    use ginrs::devcomm::{MARKER, MARKER_WORD};
     use ginrs::layout::*;
+    use ginrs::layout::{MARKER, MARKER_WORD};
     let same = [
         ("GINRS_MARK_BYTE0", u64::from(MARKER[0])),
         ("GINRS_MARK_BYTE1", u64::from(MARKER[1])),

@@ -6,20 +6,14 @@ use crate::device::{DevPtr, graveyard};
 use crate::error::{Error, Result};
 use crate::gin::{Backend, Gin};
 use crate::layout::{
-    NCCL_GIN_MAX_CONTEXTS, NCCL_NET_DEVICE_GIN_PROXY, ncclDevComm, ncclGinBarrierHandle_t, ncclLsaBarrierHandle_t,
-    ncclMultimemHandle_t,
+    MARKER, MARKER_WORD, NCCL_GIN_MAX_CONTEXTS, NCCL_NET_DEVICE_GIN_PROXY, ncclDevComm, ncclGinBarrierHandle_t,
+    ncclLsaBarrierHandle_t, ncclMultimemHandle_t,
 };
 use crate::symmetric::{AGREED, Members, multicast};
 use crate::team::{Said, Team, compare};
 use crate::window::{self, Proposed, Resource, Windows};
 use crate::{bail, config, info, log};
 use std::sync::Arc;
-
-/// The two halves of the marker by which code compiled with our headers knows our library (include/ginrs_device/marker.h):
-/// padding of the devcomm, and of the window that it inlines.
-pub const MARKER: [u8; 3] = [0x47, 0x52, 1];
-/// See [`MARKER`].
-pub const MARKER_WORD: u32 = 0x3152_5347;
 
 /// Collective over the communicator, with equal requirements on every rank; where they differ, or one rank's are wrong, all
 /// ranks get the reason and can go on.

@@ -14,7 +14,7 @@ mod requirements;
 #[cfg(test)]
 mod vectors;
 
-pub use create::{MARKER, MARKER_WORD, create, create_own, decline, destroy, rcp32};
+pub use create::{create, create_own, decline, destroy, rcp32};
 pub use registry::DevComms;
 pub use release::Release;
 pub use requirements::{Layout, Outputs, Requirements, Resource, TeamRequest};

@@ -33,7 +33,7 @@ pub use limits::with_descriptors;
 pub use memory::{Allocation, Memory, Physical, Reservation};
 pub use multicast::{Multicast, Targets};
 pub use select::{count, current, get, set_current};
-pub use transfers::{Copy, CopyQueue, Transfers, Word};
+pub use transfers::{CopyQueue, MemCopy, Transfers, Word};
 
 /// An address as kernels use it. On the CPU device it is also a host address.
 pub type DevPtr = u64;

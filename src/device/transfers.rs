@@ -7,7 +7,7 @@ use crate::error::Result;
 
 /// One copy between two addresses of a device; both may lie in another device's memory that is mapped there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Copy {
+pub struct MemCopy {
     /// First byte to read.
     pub from: DevPtr,
     /// First byte to write.
@@ -31,7 +31,7 @@ pub struct Word {
 /// engines. Nothing here waits for a kernel.
 pub trait CopyQueue: Send {
     /// Starts copies. Among themselves they have no order; all of them start after the copies of earlier calls have ended.
-    fn copy(&mut self, copies: &[Copy]) -> Result<()>;
+    fn copy(&mut self, copies: &[MemCopy]) -> Result<()>;
     /// A ticket (1, 2, 3, ...) for everything started so far.
     fn mark(&mut self) -> Result<u64>;
     /// Stores words after everything started so far has ended, and marks: the ticket. None: there is no such way here, and

@@ -313,7 +313,7 @@ mod tests {
     /// Something comes when its descriptor is written to.
     struct Eventful {
         descriptor: Arc<OwnedFd>,
-        seen: Arc<Mutex<Option<Instant>>>,
+        seen: Arc<AtomicBool>,
     }
 
     impl Transport for Eventful {
@@ -329,9 +329,7 @@ mod tests {
         }
         fn progress(&mut self, _: &mut Vec<Completion>) -> Result<bool> {
             let came = rustix::io::read(&*self.descriptor, &mut [0; 8]).is_ok();
-            if came {
-                *self.seen.lock() = Some(Instant::now());
-            }
+            self.seen.fetch_or(came, Ordering::Relaxed);
             Ok(came)
         }
         fn descriptor(&self) -> Option<BorrowedFd<'_>> {
@@ -340,11 +338,11 @@ mod tests {
         fn abort(&mut self) {}
     }
 
-    /// A thread whose naps last an hour is awake at once when a transport has something to do, and when it is to end.
+    /// A thread whose naps last an hour is awake when a transport has something to do, and when it is to end.
     #[test]
     fn a_transport_wakes_the_thread() {
         let device: Arc<dyn Device> = CpuDevice::new(0);
-        let (descriptor, seen) = (Arc::new(eventfd(0, EventfdFlags::NONBLOCK).unwrap()), Arc::new(Mutex::new(None)));
+        let (descriptor, seen) = (Arc::new(eventfd(0, EventfdFlags::NONBLOCK).unwrap()), Arc::new(AtomicBool::new(false)));
         let abort = Arc::new(Abort::new(ControlMemory::anonymous(4096).unwrap()));
         let shape = Shape { n_ranks: 1, depth: 2, signals: 1, counters: 1, start: Seq(0) };
         let (contexts, _images) = Context::build(&*device, shape, vec![Arc::new(Words::Foreign)], &abort).unwrap();
@@ -360,25 +358,16 @@ mod tests {
         let idle = Idle { spins: 8, yields: 8, naps: (hour, hour), quiet: hour };
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| run(&common, &*device, idle));
-            let mut times = Vec::new();
-            let end = Instant::now() + Duration::from_secs(20);
-            // On a busy machine most take longer: some must not.
-            while times.len() < 50 || (!times.iter().any(|took| *took <= Duration::from_micros(100)) && Instant::now() < end) {
+            // Far below an hour, far above what a busy machine takes.
+            let end = Instant::now() + Duration::from_secs(60);
+            for _ in 0..20 {
                 std::thread::sleep(Duration::from_millis(5));
-                let ready = Instant::now();
                 rustix::io::write(&*descriptor, &1u64.to_ne_bytes()).unwrap();
-                let took = loop {
-                    if let Some(at) = seen.lock().take() {
-                        break at.duration_since(ready);
-                    }
+                while !seen.swap(false, Ordering::Relaxed) {
                     assert!(Instant::now() < end, "asleep though something has come");
                     std::thread::yield_now();
-                };
-                times.push(took);
+                }
             }
-            times.sort();
-            println!("awake after {:?}, median {:?} of {}", times[0], times[times.len() / 2], times.len());
-            assert!(times[0] <= Duration::from_micros(100), "{:?}", times[0]);
             common.change(|members| members.quit = true);
             thread.join().unwrap();
         });

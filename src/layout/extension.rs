@@ -2,6 +2,14 @@
 use super::{layout, ncclGinProxyGpuCtx_t, ncclWindow_vidmem};
 use zerocopy::{Immutable, IntoBytes};
 
+/// The two halves of the marker by which code compiled with our headers knows our library: padding of the devcomm, and of the window
+/// that it inlines.
+pub const MARKER: [u8; 3] = [0x47, 0x52, 1];
+/// See [`MARKER`].
+pub const MARKER_WORD: u32 = 0x3152_5347;
+/// In a window's padding where its memory is this rank's own GPU's: its copy engine sees what a kernel has released to the GPU.
+pub const MARKER_GPU: u32 = 0x3252_5347;
+
 /// Where [`ginrsCommExt`] stands behind the first page of the window table. Bytes.
 pub const COMM_EXT_OFFSET: u64 = 776;
 pub const COMM_EXT_MAGIC: u64 = 0x4d4d_4f43_5352_4e47;

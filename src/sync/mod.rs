@@ -9,11 +9,13 @@ pub use answer::{Give, Hear, Heard, answer};
 pub use lock::{Condvar, Mutex, MutexGuard};
 pub use once::OnceCell;
 pub use per_process::PerProcess;
+pub use pid::pid;
 
 mod answer;
 mod lock;
 mod once;
 mod per_process;
+mod pid;
 
 /// What is found once and never changes (functions of a library that stays), for statics: threads may race to find it, and all get what
 /// one of them found. A forked child uses it as it is, and nobody ever holds a lock on it.

@@ -3,7 +3,7 @@
 //! A child of fork() has its parent's memory but none of its threads. So such a value is not made once: it is made once per process id,
 //! and the child makes its own without touching a lock that a thread of the parent may have held.
 
-use super::{Mutex, MutexGuard};
+use super::{Mutex, MutexGuard, pid};
 use crate::bail;
 use crate::error::Result;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -34,7 +34,7 @@ impl<T: Send + Sync> PerProcess<T> {
     }
 
     fn made(&'static self, make: impl FnOnce() -> T) -> &'static Made<T> {
-        let pid = std::process::id();
+        let pid = pid();
         let seen = self.slot.load(Ordering::Acquire);
         if let Some(made) = of_process(seen, pid) {
             return made;

@@ -1,7 +1,7 @@
 //! A copy queue for tests, as unkind as a device may be: it finishes late, out of order within a batch, or fails.
 
 use crate::bail;
-use crate::device::{Copy, CopyQueue, Word};
+use crate::device::{CopyQueue, MemCopy, Word};
 use crate::error::Result;
 use crate::sync::Mutex;
 use std::collections::VecDeque;
@@ -32,11 +32,11 @@ impl Started {
 
 /// Copies when it is asked whether it has finished, and then not always. It stores words for even seeds only.
 pub struct Delayed {
-    waiting: VecDeque<(Vec<Copy>, u64)>,
+    waiting: VecDeque<(Vec<MemCopy>, u64)>,
     /// Words behind the batch with that ticket.
     words: VecDeque<(Vec<Word>, u64)>,
     stores: bool,
-    unmarked: Vec<Copy>,
+    unmarked: Vec<MemCopy>,
     marked: u64,
     finished: u64,
     random: u64,
@@ -81,7 +81,7 @@ impl Delayed {
 }
 
 impl CopyQueue for Delayed {
-    fn copy(&mut self, copies: &[Copy]) -> Result<()> {
+    fn copy(&mut self, copies: &[MemCopy]) -> Result<()> {
         assert!(!copies.is_empty() && copies.iter().all(|copy| copy.bytes > 0), "nothing to copy is no work");
         self.started.lock().sizes.push(copies.len());
         // All start after those of earlier calls have ended, so calls stay apart.

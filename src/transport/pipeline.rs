@@ -7,7 +7,7 @@
 #![cfg_attr(not(test), forbid(unsafe_code))]
 
 use super::wait::{Step, wait};
-use crate::device::{Copy, CopyQueue, Word};
+use crate::device::{CopyQueue, MemCopy, Word};
 use crate::error::{Code, Error, Result};
 use std::time::{Duration, Instant};
 
@@ -29,10 +29,10 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const WORDS: usize = 16;
 
 struct Batch<T> {
-    copies: Vec<Copy>,
+    copies: Vec<MemCopy>,
     /// Values, and the same as copies out of host memory.
     words: Vec<Word>,
-    values: Vec<Copy>,
+    values: Vec<MemCopy>,
     entries: Vec<T>,
     ticket: u64,
 }
@@ -137,7 +137,7 @@ impl<T> Pipeline<T> {
 
     /// Adds a copy for which there is a [`Self::place`]. Returns its batch's number.
     #[inline]
-    pub fn push(&mut self, copy: Copy, entry: T) -> u64 {
+    pub fn push(&mut self, copy: MemCopy, entry: T) -> u64 {
         let open = self.open;
         let batch = self.batch(open);
         debug_assert!(batch.len() < COPIES);
@@ -148,7 +148,7 @@ impl<T> Pipeline<T> {
 
     /// Adds a value for which there is a [`Self::place`]: `copy` brings it out of host memory, where `word` cannot be stored.
     #[inline]
-    pub fn push_word(&mut self, word: Word, copy: Copy, entry: T) -> u64 {
+    pub fn push_word(&mut self, word: Word, copy: MemCopy, entry: T) -> u64 {
         let open = self.open;
         let batch = self.batch(open);
         debug_assert!(batch.len() < COPIES);
@@ -242,8 +242,8 @@ mod tests {
         ((1..=n as u64).collect(), vec![0; n])
     }
 
-    fn copy(from: &[u64], to: &[u64], i: usize) -> Copy {
-        Copy { from: &raw const from[i] as u64, to: &raw const to[i] as u64, bytes: 8 }
+    fn copy(from: &[u64], to: &[u64], i: usize) -> MemCopy {
+        MemCopy { from: &raw const from[i] as u64, to: &raw const to[i] as u64, bytes: 8 }
     }
 
     /// Thousands of copies and followers over a queue that finishes late: each ends once, in order, after its copy.

@@ -6,7 +6,7 @@ use super::table::{Slot, WindowTable};
 use crate::device::DevPtr;
 use crate::error::Result;
 use crate::gin::Registered;
-use crate::layout::{NCCL_GIN_MAX_CONTEXTS, ncclWindow_vidmem};
+use crate::layout::{MARKER_GPU, NCCL_GIN_MAX_CONTEXTS, ncclWindow_vidmem};
 use crate::symmetric::{Place, SymMemory};
 use crate::team::Team;
 use crate::{bail, log};
@@ -43,10 +43,6 @@ pub(super) struct UserRange {
     /// NCCL_WIN_COLL_SYMMETRIC.
     pub symmetric: bool,
 }
-
-/// In a window's padding where its memory is this rank's own GPU's (include/ginrs_device/marker.h): its copy engine sees what a
-/// kernel has released to the GPU.
-const MARKER_GPU: u32 = 0x3252_5347;
 
 impl Standing {
     /// The place of a new window. Every rank that comes this far calls it, also one that fails afterwards: numbers stay alike.
@@ -108,10 +104,9 @@ impl Windows {
         };
         let device = &*team.device;
         let mut state = self.state.lock();
-        state.table(team)?;
         let at = state.structs.put(device, &shadow, place.bytes)?;
         let base = user.map_or(0, |user| user.base);
-        let entry = match state.table(team)?.insert(device, base, place.bytes, at) {
+        let entry = match state.table(team).and_then(|table| table.insert(device, base, place.bytes, at)) {
             Ok(entry) => entry,
             Err(error) => {
                 state.structs.take_back(device, at).unwrap_or_else(|left| log::error(&left));

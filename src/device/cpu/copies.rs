@@ -2,7 +2,7 @@
 
 use super::CpuDevice;
 use crate::device::transfers::{check_read, check_write};
-use crate::device::{Copy, CopyQueue, DevPtr, Transfers, Word};
+use crate::device::{CopyQueue, DevPtr, MemCopy, Transfers, Word};
 use crate::error::Result;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
@@ -50,7 +50,7 @@ impl Transfers for CpuDevice {
 }
 
 impl CopyQueue for Copies {
-    fn copy(&mut self, copies: &[Copy]) -> Result<()> {
+    fn copy(&mut self, copies: &[MemCopy]) -> Result<()> {
         for copy in copies {
             // SAFETY: device addresses are host addresses here; callers copy only between ranges of live mappings.
             unsafe { std::ptr::copy(copy.from as *const u8, copy.to as *mut u8, copy.bytes as usize) };

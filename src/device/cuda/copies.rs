@@ -3,7 +3,7 @@
 use super::CudaDevice;
 use super::driver::{code, cu, driver};
 use super::stream::RawStream;
-use crate::device::{ControlMemory, Copy, CopyQueue, Memory, Word};
+use crate::device::{ControlMemory, CopyQueue, MemCopy, Memory, Word};
 use crate::error::Result;
 use crate::log;
 use crate::sync::OnceBox;
@@ -161,7 +161,7 @@ impl Copies {
         self.work().0.raw()
     }
 
-    fn copy_batch(&mut self, copies: &[Copy], batch: Batch) -> Result<()> {
+    fn copy_batch(&mut self, copies: &[MemCopy], batch: Batch) -> Result<()> {
         self.from.clear();
         self.to.clear();
         self.bytes.clear();
@@ -188,7 +188,7 @@ impl Copies {
 }
 
 impl CopyQueue for Copies {
-    fn copy(&mut self, copies: &[Copy]) -> Result<()> {
+    fn copy(&mut self, copies: &[MemCopy]) -> Result<()> {
         let device = self.device.clone();
         let _inside = device.context.enter()?;
         // A batch takes no empty copies.

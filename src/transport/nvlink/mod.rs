@@ -9,7 +9,7 @@ use super::factory::{self, Answer, ELSEWHERE, Pair, Setup};
 use super::mapped::{Mapped, Payload, Resolved, Signal};
 use super::pipeline::{BATCHES, COPIES, LAST_COPIES, Pipeline};
 use super::{Capabilities, Completion, Region, Submitted, Transport, Work};
-use crate::device::{ControlMemory, Copy, CopyQueue, DevPtr, Device, Word};
+use crate::device::{ControlMemory, CopyQueue, DevPtr, Device, MemCopy, Word};
 use crate::error::{Error, Result};
 use crate::log;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -106,14 +106,14 @@ impl Endpoint {
         let (to, bytes) = (to.expose_provenance() as DevPtr, work.bytes);
         self.last[last] = match from {
             Payload::Value(value) => {
-                let copy = Copy { from: self.keep(place, value), to, bytes };
+                let copy = MemCopy { from: self.keep(place, value), to, bytes };
                 if matches!(bytes, 4 | 8) && to.is_multiple_of(bytes) {
                     self.pipeline.push_word(Word { at: to, value, bytes: bytes as u32 }, copy, due)
                 } else {
                     self.pipeline.push(copy, due)
                 }
             }
-            Payload::Memory(from) => self.pipeline.push(Copy { from: from.expose_provenance() as DevPtr, to, bytes }, due),
+            Payload::Memory(from) => self.pipeline.push(MemCopy { from: from.expose_provenance() as DevPtr, to, bytes }, due),
             Payload::Nothing => unreachable!("handled above"),
         };
         Submitted::Pending

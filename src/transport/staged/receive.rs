@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::ring::{Ring, SLOTS};
-use crate::device::{Copy, CopyQueue, DevPtr};
+use crate::device::{CopyQueue, DevPtr, MemCopy};
 use crate::error::{Code, Error, Result};
 use crate::transport::mapped::Signal;
 use crate::transport::pipeline::Pipeline;
@@ -115,7 +115,7 @@ impl Receiver {
 }
 
 /// What message `index` asks for, if all of it lies inside this rank's registered memory.
-fn check(sender: &Incoming, index: u64, regions: &Remote) -> Result<(Option<Copy>, Option<Signal>)> {
+fn check(sender: &Incoming, index: u64, regions: &Remote) -> Result<(Option<MemCopy>, Option<Signal>)> {
     let Some(header) = sender.ring.read_header(index) else { return refuse(sender.from, index, "its header makes no sense") };
     let Header { bytes, value, target, signal } = header;
     let (to, signal) = match regions.incoming(bytes, target, signal) {
@@ -127,7 +127,7 @@ fn check(sender: &Incoming, index: u64, regions: &Remote) -> Result<(Option<Copy
     }
     let from = if value.is_some() { sender.ring.device_value(index) } else { sender.ring.device_payload(index) };
     match from {
-        Some(from) => Ok((Some(Copy { from, to: to.expose_provenance() as DevPtr, bytes }), signal)),
+        Some(from) => Ok((Some(MemCopy { from, to: to.expose_provenance() as DevPtr, bytes }), signal)),
         None => refuse(sender.from, index, "the device does not see the staging memory"),
     }
 }

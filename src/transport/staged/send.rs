@@ -1,7 +1,7 @@
 //! The sender's end: out of device memory into the target's ring, message by message.
 
 use super::ring::{PIECE, Ring, SLOTS};
-use crate::device::{ControlMemory, Copy, CopyQueue, DevPtr, Device};
+use crate::device::{ControlMemory, CopyQueue, DevPtr, Device, MemCopy};
 use crate::error::{Code, Error, Result};
 use crate::transport::pipeline::Pipeline;
 use crate::transport::remote::Header;
@@ -83,7 +83,7 @@ impl Sender {
                 None => to.ring.device_payload(index).expect("looked at in new"),
             };
             to.ring.write_header(index, header);
-            to.batch = self.pipeline.push(Copy { from, to: at, bytes }, ready);
+            to.batch = self.pipeline.push(MemCopy { from, to: at, bytes }, ready);
         } else {
             to.ring.write_header(index, header);
             if to.sent == to.next {

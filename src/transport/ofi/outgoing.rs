@@ -176,9 +176,11 @@ impl Outgoing {
             State::Open(_) => {}
         }
         let (from, to) = (work.target.1, work.target.1 + work.bytes);
-        // A small put to the same place may not have been landed by the target's CPU, when the network lands this one.
-        let behind = self.under_way.iter().any(|event| event.hull.touches(work.target.0, from, to));
-        if !self.flush(post)? || behind || self.is_full() {
+        if !self.flush(post)? || self.is_full() {
+            return Ok(Submitted::Full);
+        }
+        // A small put to the same place may not have been landed by the target's CPU when the network lands this one.
+        if self.under_way.iter().any(|event| event.hull.touches(work.target.0, from, to)) {
             return Ok(Submitted::Full);
         }
         let (own, other) = match work.signal {
@@ -244,6 +246,10 @@ impl Outgoing {
 
     /// What the peer says of what has landed.
     pub fn heard(&mut self, post: &mut Post, word: u64) -> Result<()> {
+        if !matches!(self.state, State::Open(_)) {
+            // One that has left still lands what comes until all have heard of it.
+            return Ok(());
+        }
         match word {
             LEFT => self.end(post, State::Left),
             ABORTED => {

@@ -1,11 +1,13 @@
 //! The contract over the provider that there is, and what is the network's own.
 
 use super::*;
-use crate::device::Physical;
 use crate::device::cpu::CpuDevice;
-use crate::transport::contract;
+use crate::device::{Memory, Physical};
+use crate::transport::{SIGNALS, Source, contract};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 struct Nothing;
 
@@ -63,4 +65,195 @@ fn contract() {
 #[test]
 fn a_peer_that_goes_is_named() {
     contract::failure(ranks, |ranks| drop(ranks.drain(1..)));
+}
+
+/// Two ranks with a window and signals each.
+struct World {
+    ranks: Vec<Ofi>,
+    said: Vec<Vec<u8>>,
+    data: Vec<Arc<dyn Physical>>,
+    signals: Vec<Arc<dyn Physical>>,
+}
+
+const DATA: u32 = 1;
+
+impl World {
+    fn new() -> Self {
+        let (mut ranks, said) = ends(&[true; 2]);
+        connect(&mut ranks, &said);
+        let device = CpuDevice::new(0);
+        let create = |_| Memory::create(&*device, contract::BYTES).unwrap();
+        let (data, signals): (Vec<_>, Vec<_>) = ((0..2).map(create).collect(), (0..2).map(create).collect());
+        for (id, memories) in [(SIGNALS, &signals), (DATA, &data)] {
+            let words: Vec<Words> = ranks
+                .iter_mut()
+                .zip(memories)
+                .map(|(rank, memory)| {
+                    let mut words = Words::default();
+                    words.say(NAME, rank.prepare(&Part { id, memory, start: 0, bytes: contract::BYTES as u64 }).unwrap());
+                    words
+                })
+                .collect();
+            for (rank, number) in ranks.iter_mut().zip(0..) {
+                rank.register(&contract::region(id, number, memories, false).with_words(words.clone())).unwrap();
+            }
+        }
+        Self { ranks, said, data, signals }
+    }
+
+    fn step(&mut self) -> Result<()> {
+        self.ranks.iter_mut().try_for_each(|rank| rank.progress(&mut Vec::new()).map(drop))
+    }
+
+    /// Until it has landed, or an error comes.
+    fn put(&mut self, work: &Work) -> Result<()> {
+        let end = Instant::now() + Duration::from_secs(10);
+        while self.ranks[0].submit(work)? == Submitted::Full {
+            self.step()?;
+            assert!(Instant::now() < end, "full for ever");
+        }
+        while self.ranks[0].landing().left() > 0 {
+            self.step()?;
+            assert!(Instant::now() < end, "it never lands");
+        }
+        Ok(())
+    }
+
+    fn signal(&self, id: usize) -> u64 {
+        contract::word(&self.signals[1], id).load(Ordering::Acquire)
+    }
+
+    fn byte(&self, rank: usize, at: usize) -> u8 {
+        contract::word(&self.data[rank], at / 8).load(Ordering::Acquire).to_ne_bytes()[at % 8]
+    }
+
+    fn fill(&self, rank: usize, at: usize, byte: u8) {
+        contract::word(&self.data[rank], at / 8).store(u64::from_ne_bytes([byte; 8]), Ordering::Release);
+    }
+}
+
+fn put(from: u64, to: u64, bytes: u64, signal: Option<(u64, u64)>) -> Work {
+    Work { tag: 1, context: 0, peer: 1, source: Source::Region { region: DATA, offset: from }, bytes, target: (DATA, to), signal }
+}
+
+#[test]
+fn a_peer_is_dialled_when_something_is_sent() {
+    let mut world = World::new();
+    (0..100).for_each(|_| world.step().unwrap());
+    assert!(world.ranks.iter().all(|rank| rank.links.is_empty()));
+    for context in [0, 1, 5, 0] {
+        world.put(&Work { context, ..put(0, 0, 8, Some((0, 1))) }).unwrap();
+    }
+    assert_eq!((world.ranks[0].links.len(), world.ranks[1].links.len()), (2, 2), "contexts 1 and 5 share a stream");
+    assert_eq!(world.signal(0), 4);
+}
+
+/// A small put is landed by the target's CPU, a large one by the network: in their order all the same.
+#[test]
+fn a_large_put_over_a_small_one_comes_last() {
+    let mut world = World::new();
+    for round in 0..50u64 {
+        world.fill(0, 0, 1);
+        world.fill(0, 4096, 2);
+        let small = put(0, 8192, 8, None);
+        let large = Work { tag: 2, ..put(4096, 8192, 64 << 10, Some((0, 1 + round))) };
+        while world.ranks[0].submit(&small).unwrap() == Submitted::Full {
+            world.step().unwrap();
+        }
+        world.put(&large).unwrap();
+        assert_eq!(world.byte(1, 8192), 2, "round {round}");
+    }
+    assert_eq!(world.signal(0), 50 * 51 / 2, "signals that add more than one");
+}
+
+/// The target's window has gone, the sender's has not: nothing lands, somebody says so, and names the other.
+#[test]
+fn nothing_lands_in_a_window_that_has_gone() {
+    for bytes in [8, 1 << 20] {
+        let mut world = World::new();
+        world.put(&put(0, 0, bytes, Some((0, 1)))).unwrap();
+        world.fill(1, 0, 7);
+        world.fill(0, 0, 9);
+        world.ranks[1].deregister(DATA);
+        let error = world.put(&put(0, 0, bytes, Some((0, 1)))).unwrap_err();
+        assert!(matches!(error.culprit, Some(0 | 1)) && matches!(error.id, 122 | 124), "{bytes}: {error}");
+        (0..1000).for_each(|_| drop(world.step()));
+        assert_eq!((world.signal(0), world.byte(1, 0)), (1, 7), "{bytes}");
+    }
+}
+
+fn port(said: &[u8]) -> u16 {
+    u16::from_be_bytes([said[18], said[19]])
+}
+
+/// Connections of who knows nothing, and of who knows all but the secret, open and half open: the ranks put all the same.
+#[test]
+fn strangers_stay_outside() {
+    let mut world = World::new();
+    let mut strangers = Vec::new();
+    for i in 0..300usize {
+        let mut stranger = std::net::TcpStream::connect((Ipv4Addr::LOCALHOST, port(&world.said[1]))).unwrap();
+        stranger.set_nonblocking(true).unwrap();
+        let said: &[u8] = match i % 4 {
+            0 => &[],
+            1 => &[0xff; 700],
+            2 => b"GET / HTTP/1.1\r\n",
+            _ => &[1],
+        };
+        let _ = std::io::Write::write(&mut stranger, said);
+        if i % 3 > 0 {
+            strangers.push(stranger);
+        }
+        world.step().unwrap();
+    }
+    // One that speaks libfabric and has another secret.
+    let (mut liars, _) = ends(&[true; 2]);
+    connect(&mut liars, &world.said);
+    liars[0].secret = [8; 32];
+    let signals: Vec<_> = world.signals.clone();
+    liars[0].register(&contract::region(SIGNALS, 0, &signals, false)).unwrap();
+    let signal = Work { source: Source::Inline(0), target: (0, 0), ..put(0, 0, 0, Some((8, 1))) };
+    liars[0].submit(&signal).unwrap();
+    let end = Instant::now() + Duration::from_secs(10);
+    let refused = loop {
+        world.step().unwrap();
+        if let Err(error) = liars[0].progress(&mut Vec::new()) {
+            break error;
+        }
+        assert!(Instant::now() < end, "nobody tells the liar");
+    };
+    assert_eq!((refused.id, refused.culprit), (122, Some(1)), "{refused}");
+    world.put(&put(0, 0, 64, Some((0, 1)))).unwrap();
+    world.put(&put(0, 0, 1 << 20, Some((0, 1)))).unwrap();
+    assert_eq!((world.signal(0), world.signal(1)), (2, 0));
+    assert_eq!(world.ranks[1].links.len(), 1, "one sender, one link");
+    drop(strangers);
+}
+
+/// A rank may leave with puts to it on their way: their sender is not to wait for it.
+#[test]
+fn nobody_waits_for_a_rank_that_has_left() {
+    let mut world = World::new();
+    world.put(&put(0, 0, 8, None)).unwrap();
+    for _ in 0..20 {
+        world.ranks[0].submit(&put(0, 0, 8, None)).unwrap();
+        world.ranks[0].submit(&put(0, 0, 64 << 10, None)).unwrap();
+    }
+    world.ranks[1].close(Duration::from_millis(10)).unwrap();
+    let end = Instant::now() + Duration::from_secs(10);
+    while world.ranks[0].landing().left() > 0 {
+        world.ranks[0].progress(&mut Vec::new()).unwrap();
+        assert!(Instant::now() < end);
+    }
+    assert_eq!(world.ranks[0].submit(&put(0, 0, 8, None)).unwrap(), Submitted::Done);
+}
+
+/// A rank that is told to write where it has not prepared anything refuses, and so does one that knows no peer.
+#[test]
+fn addresses_that_make_no_sense_are_refused() {
+    assert_eq!(Address::decode(&[0; 17]), None);
+    assert_eq!(Address::decode(&[0; 500]), None);
+    let mut world = World::new();
+    assert!(world.ranks[0].submit(&Work { peer: 2, ..put(0, 0, 8, None) }).is_err());
+    assert!(world.ranks[0].submit(&Work { target: (7, 0), ..put(0, 0, 1 << 20, None) }).is_err());
 }

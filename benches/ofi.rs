@@ -195,7 +195,8 @@ fn streams(rank: u32, server: IpAddr) {
             (0..LARGE_PUTS / STREAMS).for_each(|_| stream.read_exact(&mut buffer).unwrap());
             stream.write_all(&[1]).unwrap();
         };
-        let threads: Vec<_> = (0..STREAMS).map(|_| listener.accept().unwrap().0).map(|s| std::thread::spawn(move || receive(s))).collect();
+        let threads: Vec<_> =
+            (0..STREAMS).map(|_| listener.accept().unwrap().0).map(|s| std::thread::spawn(move || receive(s))).collect();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         return;
     }
@@ -258,15 +259,8 @@ impl End {
     fn new(rank: u32, address: IpAddr) -> Self {
         let device = CpuDevice::new(0);
         let both = |_| vec![0, 1];
-        let setup = Setup {
-            rank,
-            device: &*device,
-            serves: vec![true; 2],
-            senders: &both,
-            share: &Nothing,
-            secret: [7; 32],
-            address,
-        };
+        let setup =
+            Setup { rank, device: &*device, serves: vec![true; 2], senders: &both, share: &Nothing, secret: [7; 32], address };
         let (mut transport, said) = ofi::Factory.prepare(&setup).unwrap();
         transport.connect(&*device, &Nothing, &exchange(rank, &said)).unwrap();
         let [signals, data] = [(); 2].map(|()| device.create(BYTES).unwrap());

@@ -130,6 +130,14 @@ impl Bootstrap {
         }
     }
 
+    /// An address of this machine that other machines reach, by NCCL_SOCKET_IFNAME and NCCL_SOCKET_FAMILY; loopback's where there is no
+    /// other. Link-local ones need a scope, which differs between machines.
+    pub fn address_for_others() -> Result<std::net::IpAddr> {
+        let chosen = interfaces::chosen()?.into_iter().map(|address| address.ip());
+        let link_local = |ip: &std::net::IpAddr| matches!(ip, std::net::IpAddr::V6(v6) if v6.is_unicast_link_local());
+        Ok(chosen.into_iter().find(|ip| !link_local(ip)).unwrap_or(std::net::Ipv4Addr::LOCALHOST.into()))
+    }
+
     /// A secret of the communicator for `whom`: whoever sees it learns nothing of others.
     pub fn secret_of(&self, whom: &str) -> [u8; 32] {
         auth::derive(self.port.secret(), &format!("secret of {whom}"))

@@ -3,6 +3,7 @@
 use super::context::{self, Shape};
 use super::proxy::Routes;
 use super::{Gin, Parts};
+use crate::bootstrap::Bootstrap;
 use crate::device::Physical;
 use crate::error::Result;
 use crate::seq::Seq;
@@ -13,6 +14,7 @@ use crate::transport::factory::{LIST, Setup, Share};
 use crate::transport::select::{self, Facts, World};
 use crate::transport::{Part, Region, SIGNALS, Words};
 use crate::{bail, config, info};
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 /// What every rank must have alike.
@@ -61,8 +63,7 @@ impl Gin {
             let bytes = settings.contexts as usize * settings.signals as usize * 8;
             Ok((team.device.create_shared(bytes)?, settings))
         });
-        let (has, lacks) =
-            Facts::probe(&*team.device, team.peers.iter().any(|peer| peer.machine != team.peers[team.rank as usize].machine));
+        let (has, lacks) = Facts::probe(&*team.device, far(team));
         lacks.iter().for_each(|why| info!(INIT, "GIN transport not here: {why}"));
         let said = |(_, of): &(Arc<dyn Physical>, Settings)| Said {
             agreed: [of.contexts, of.signals, of.counters].map(u64::from).to_vec(),
@@ -211,6 +212,11 @@ impl Share for Offers<'_> {
     }
 }
 
+/// Some ranks are on other machines.
+fn far(team: &Team) -> bool {
+    team.peers.iter().any(|peer| peer.machine != team.peers[team.rank as usize].machine)
+}
+
 /// This rank's ends of its transports, and what it says of them to the others.
 struct Ends {
     signals: Arc<dyn Physical>,
@@ -231,6 +237,8 @@ impl Ends {
         let by_peer = world.select(team.rank)?;
         world.explain(team.rank).iter().for_each(|line| info!(INIT, "GIN {line}"));
         let mut routes = Routes { transports: Vec::new(), by_peer: vec![0; by_peer.len()] };
+        // Ranks of one machine that are told to use a network show nothing to other machines.
+        let address = if far(team) { Bootstrap::address_for_others()? } else { Ipv4Addr::LOCALHOST.into() };
         let mut connection = Words::default();
         for (at, factory) in LIST.iter().enumerate() {
             let serves: Vec<bool> = by_peer.iter().map(|&chosen| chosen == at).collect();
@@ -248,7 +256,7 @@ impl Ends {
                 senders: &senders,
                 share: offers,
                 secret: team.bootstrap.secret_of("transports"),
-                address: std::net::Ipv4Addr::LOCALHOST.into(),
+                address,
             };
             let (transport, words) = factory.prepare(&setup)?;
             connection.say(factory.name(), words);

@@ -129,7 +129,6 @@ int main(int argc, char** argv) {
   ginrsBootstrap boot;
   ncclUniqueId id;
   if (ginrsBootstrapInit(&boot) != 0) return 1;
-  if (boot.rank == 0) NCCLCHECK(ncclGetUniqueId(&id));
-  if (ginrsBootstrapBroadcast(&boot, &id, sizeof id) != 0) return 1;
+  if (ginrsBootstrapUniqueId(&boot, &id) != 0) return 1;
   return exampleRank(name, boot.rank, boot.nRanks, boot.localRank, id);
 }

@@ -1,12 +1,20 @@
-/* Who am I, and how do all ranks get the ncclUniqueId? For programs on one machine, started by ginrs-run, torchrun, mpirun or
- * srun; alone, a program is rank 0 of 1. C and C++ (Linux), header only; include it first where the compiler runs with -std=c11:
+/* Who am I, and how do all ranks get the ncclUniqueId? For programs that ginrs-run, torchrun, mpirun or srun start; alone, a
+ * program is rank 0 of 1. C and C++ (Linux), header only; include it first where the compiler runs with -std=c11:
  *
  *   ginrsBootstrap boot;
  *   if (ginrsBootstrapInit(&boot) != 0) return 1;
  *   if (boot.rank == 0) ncclGetUniqueId(&id);
  *   if (ginrsBootstrapBroadcast(&boot, &id, sizeof id) != 0) return 1;
  *
- * Both return 0, or print what was wrong to stderr and return -1. Every rank makes the same broadcasts in the same order.
+ * or, where nccl.h is included before, for the last two lines
+ *
+ *   if (ginrsBootstrapUniqueId(&boot, &id) != 0) return 1;
+ *
+ * All return 0, or print what was wrong to stderr and return -1. Every rank makes the same broadcasts in the same order.
+ *
+ * On several machines ginrs-run --hosts brings broadcasts to all ranks. Other launchers do not: there ginrsBootstrapUniqueId lets
+ * every rank make the same id, from NCCL_COMM_ID or else from MASTER_ADDR and the port behind MASTER_PORT, and from the job's secret
+ * (GINRS_SECRET_FILE, docs/environment.md). It must be the first call into the library then.
  *
  * Rank 0 listens on a Unix socket and gives its bytes to every rank that asks, until all have. The socket lies in a folder that
  * only this user can enter: GINRS_RUN_ID, which ginrs-run makes for the job, else ginrs-UID in TMPDIR (or /tmp). There its name
@@ -35,6 +43,7 @@
 typedef struct ginrsBootstrap {
   int rank, nRanks, localRank;
   int round; /* broadcasts so far */
+  int far;   /* some ranks are on other machines, as far as the launcher says */
 } ginrsBootstrap;
 
 static inline int ginrsBootstrapFail(const ginrsBootstrap* boot, const char* what, const char* detail) {
@@ -74,14 +83,14 @@ static inline void ginrsBootstrapPause(int milliseconds) {
 
 static inline int ginrsBootstrapInit(ginrsBootstrap* boot) {
   /* mpirun before srun: it may run inside an allocation of Slurm's, whose variables are there too. */
-  static const char* const names[][3] = {
-      {"RANK", "WORLD_SIZE", "LOCAL_RANK"},
-      {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
-      {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
-      {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"},
+  static const char* const names[][4] = {
+      {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
+      {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+      {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
+      {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_STEP_NUM_NODES"},
   };
   size_t i;
-  boot->rank = boot->localRank = boot->round = 0;
+  boot->rank = boot->localRank = boot->round = boot->far = 0;
   boot->nRanks = 1;
   for (i = 0; i < sizeof names / sizeof names[0]; i++) {
     char detail[160];
@@ -90,6 +99,8 @@ static inline int ginrsBootstrapInit(ginrsBootstrap* boot) {
     boot->nRanks = ginrsBootstrapNumber(names[i][1]);
     boot->localRank = ginrsBootstrapNumber(names[i][2]);
     if (boot->localRank < 0) boot->localRank = boot->rank;
+    boot->far = ginrsBootstrapNumber(names[i][3]);
+    boot->far = i == 3 ? boot->far > 1 : boot->far > 0 && boot->far < boot->nRanks;
     if (boot->rank >= 0 && boot->rank < boot->nRanks) return 0;
     snprintf(detail, sizeof detail, "%s=%s %s=%s", names[i][0], getenv(names[i][0]), names[i][1], getenv(names[i][1]));
     return ginrsBootstrapFail(boot, "the environment names no valid rank", detail);
@@ -440,6 +451,10 @@ static inline int ginrsBootstrapBroadcast(ginrsBootstrap* boot, void* data, size
   char name[40];
   boot->round++;
   if (boot->nRanks == 1) return 0;
+  if (boot->far && getenv("GINRS_RUN_ID") == NULL) {
+    return ginrsBootstrapFail(boot, "this launcher's ranks are on several machines, and nothing brings bytes from one to another",
+                              "start them with ginrs-run --hosts, or get the unique id from ginrsBootstrapUniqueId");
+  }
   if (bytes > 0x7fffffff) return ginrsBootstrapFail(boot, "a broadcast of more than 2 GiB", "");
   if (ginrsBootstrapJob(name, sizeof name) != 0) {
     return ginrsBootstrapFail(boot, "no way to share the unique id: start with ginrs-run, or set MASTER_PORT alike on all ranks", "");
@@ -447,4 +462,27 @@ static inline int ginrsBootstrapBroadcast(ginrsBootstrap* boot, void* data, size
   return boot->rank == 0 ? ginrsBootstrapGive(boot, name, data, bytes, deadline)
                          : ginrsBootstrapTake(boot, name, data, bytes, deadline);
 }
+
+#ifdef NCCL_MAJOR
+/* The id of a communicator of all ranks, on all of them. */
+static inline int ginrsBootstrapUniqueId(ginrsBootstrap* boot, ncclUniqueId* id) {
+  const char *address = getenv("MASTER_ADDR"), *point = getenv("NCCL_COMM_ID");
+  int port = ginrsBootstrapNumber("MASTER_PORT"), common = point != NULL && point[0] != 0;
+  if (boot->far && getenv("GINRS_RUN_ID") == NULL && !common) {
+    char made[300];
+    if (address == NULL || address[0] == 0 || port <= 0) {
+      return ginrsBootstrapFail(boot, "ranks on several machines need a meeting point",
+                                "set NCCL_COMM_ID=HOST:PORT, of rank 0's machine, and GINRS_SECRET_FILE alike on all");
+    }
+    snprintf(made, sizeof made, strchr(address, ':') != NULL ? "[%s]:%d" : "%s:%d", address, port + 1);
+    setenv("NCCL_COMM_ID", made, 1);
+    common = 1;
+  }
+  if (common || boot->rank == 0) {
+    ncclResult_t result = ncclGetUniqueId(id);
+    if (result != ncclSuccess) return ginrsBootstrapFail(boot, ncclGetErrorString(result), ncclGetLastError(NULL));
+  }
+  return common ? 0 : ginrsBootstrapBroadcast(boot, id, sizeof *id);
+}
+#endif
 #endif

@@ -1,0 +1,57 @@
+//! The suite's programs where ranks have nothing but messages for each other (GINRS_TRANSPORT=messages), as processes and as threads:
+//! nothing above the transports may count on shared memory between ranks, beyond their node. Needs GINRS_PREFIX.
+
+use abi_tests::programs::compiled;
+use abi_tests::{prefix, text};
+use std::process::Command;
+
+/// A program, its ranks, its arguments, and which of them share a node.
+type Case = (&'static str, usize, &'static [&'static str], &'static str);
+
+const PER_RANK: &str = "per-rank";
+const TWO: &str = "0,0,1,1";
+
+const CASES: &[Case] = &[
+    ("examples-c/01-hello/main.cu", 4, &[], TWO),
+    ("examples-c/02-ring/main.cu", 4, &[], TWO),
+    ("examples-c/03-gin-alltoall/main.cu", 4, &[], PER_RANK),
+    ("examples-c/04-hybrid-alltoall/main.cu", 4, &[], TWO),
+    ("abi-tests/programs/api.cu", 4, &[], TWO),
+    ("abi-tests/programs/api.cu", 3, &[], PER_RANK),
+    ("abi-tests/programs/moe.cu", 3, &[], PER_RANK),
+    ("abi-tests/programs/torture.cu", 3, &[], PER_RANK),
+    ("abi-tests/programs/scalable.cu", 3, &[], PER_RANK),
+    ("abi-tests/programs/split.cu", 4, &[], TWO),
+    ("abi-tests/programs/shrink.cu", 4, &[], PER_RANK),
+    ("abi-tests/programs/nonblocking.cu", 3, &[], PER_RANK),
+    ("abi-tests/programs/declined.cu", 3, &[], PER_RANK),
+    ("abi-tests/collectives/suite.cu", 4, &["collectives", "streams", "captured", "p2p", "mixed"], TWO),
+    ("abi-tests/collectives/suite.cu", 3, &["collectives", "p2p"], PER_RANK),
+];
+
+#[track_caller]
+fn all_ok(&(source, ranks, arguments, nodes): &Case, processes: bool) {
+    let (program, count) = (compiled(source), ranks.to_string());
+    let mut command = Command::new("timeout");
+    command.args(["-s", "ABRT", "100"]);
+    match processes {
+        true => command.arg(prefix().join("bin/ginrs-run")).args(["-n", &count]).arg(program),
+        false => command.arg(program).args(["--threads", &count]),
+    };
+    command.args(arguments).env("GINRS_TRANSPORT", "messages").env("GINRS_FAKE_NODES", nodes);
+    command.env("TORTURE", "blocks=2 threads=64 coop=cta strip=65536 largest=5000 rounds=2 seed=43");
+    command.env("COLL", "sample=800 big=9001 seed=44").env("GINRS_TIMEOUT", "60");
+    let output = command.output().expect("timeout starts");
+    let (said, wanted) = (text(&output), ranks * arguments.len().max(1));
+    assert!(output.status.success() && said.matches(": ok").count() >= wanted, "{command:?}: {}\n{said}", output.status);
+}
+
+#[test]
+fn processes() {
+    CASES.iter().for_each(|case| all_ok(case, true));
+}
+
+#[test]
+fn threads() {
+    CASES.iter().for_each(|case| all_ok(case, false));
+}

@@ -23,4 +23,5 @@ done
 if [ "$quick" = 0 ]; then
   step sanitizer-address scripts/sanitize.sh address
   step sanitizer-thread scripts/sanitize.sh thread
+  step fuzz scripts/fuzz.sh 30
 fi

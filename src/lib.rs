@@ -4,9 +4,11 @@
 //! draws it). An operation of a kernel runs through `gin` and a transport: `docs/data-path.md` walks it.
 #![allow(clippy::missing_safety_doc)]
 
-// What ginrs-info asks.
+// What ginrs-info asks, and what a fuzzer feeds.
 #[doc(hidden)]
 pub mod inspect;
+#[doc(hidden)]
+pub mod fuzz;
 
 // C in, C out.
 pub mod abi;

@@ -73,6 +73,30 @@ pub struct Seat {
     pub machine: u64,
 }
 
+/// What strangers and peers send, read. What was understood is understood again from what is made of it.
+#[doc(hidden)]
+pub fn fuzz(bytes: &[u8]) {
+    if let Ok(frame) = wire::Frame::decode(bytes) {
+        let again = frame.encode();
+        assert_eq!(wire::Frame::decode(&again[4..]).map(|frame| frame.encode()).as_ref(), Ok(&again));
+    }
+    if let Some(Ok(id)) = bytes.first_chunk().map(UniqueId::from_bytes) {
+        assert_eq!(Some(&id.bytes()), bytes.first_chunk());
+    }
+    if let Some(Ok(address)) = bytes.first_chunk().map(FdAddress::from_bytes) {
+        assert!(FdAddress::from_bytes(&address.to_bytes()).is_ok());
+    }
+    if let Some(route) = bytes.first_chunk().and_then(route::Route::decode) {
+        assert!(route::Route::decode(&route.encode()).is_some());
+    }
+    if let Some(greeting) = bytes.first_chunk() {
+        assert!(auth::asked(greeting).is_err() || auth::answer(&[7; 32], greeting).is_err(), "nobody has proved that secret");
+    }
+    if let Some(Ok(verdict)) = bytes.first_chunk().map(auth::Verdict::decode) {
+        assert_eq!(Some(&verdict.encode()), bytes.first_chunk());
+    }
+}
+
 /// One rank's end of a communicator's bootstrap. Drop tells the others that the rank has left.
 pub struct Bootstrap {
     port: Arc<Port>,

@@ -66,6 +66,12 @@ pub fn complaints() -> &'static [String] {
     &settings().complaints
 }
 
+/// [`complaints`] that a settings file of this text alone would give.
+#[doc(hidden)]
+pub fn complaints_of(text: &str) -> Vec<String> {
+    Settings::load(Vec::new(), None, |_| Some(Ok(text.to_owned()))).complaints
+}
+
 /// What was set: the variable, its text as a log may show it, and where it stands.
 pub fn set() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
     TABLE.iter().filter_map(|var| {

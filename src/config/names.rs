@@ -53,8 +53,10 @@ pub(super) fn nearest(name: &str) -> Option<String> {
     let all = ours
         .chain(TOOLS.iter().map(|tool| (*tool).to_owned()))
         .chain(OTHERS.split_whitespace().map(|other| format!("NCCL_{other}")));
+    let most = 1 + name.len() / 8;
+    let all = all.filter(|known| known.len().abs_diff(name.len()) <= most);
     let (distance, near) = all.map(|known| (typing_distance(name.as_bytes(), known.as_bytes()), known)).min()?;
-    (distance <= 1 + name.len() / 8).then_some(near)
+    (distance <= most).then_some(near)
 }
 
 /// Letters to add, drop, change or swap with their neighbour until `a` is `b`.

@@ -31,6 +31,8 @@ mod stores;
 mod wait;
 mod words;
 mod work;
+#[doc(hidden)]
+pub use remote::fuzz as fuzz_header;
 pub use stores::Stores;
 pub use words::Words;
 pub use work::{Part, Region, SIGNALS, Source, Work};

@@ -39,6 +39,15 @@ impl Header {
     }
 }
 
+/// A header of a message, from words of a peer. What was understood is understood again from what is made of it.
+#[doc(hidden)]
+pub fn fuzz(words: [u64; 6], most: u64) {
+    if let Some(header) = Header::decode(words, most) {
+        let again = header.encode();
+        assert!(header.bytes <= most.max(8) && Header::decode(again, most).map(|header| header.encode()) == Some(again));
+    }
+}
+
 /// A region of all ranks as its local part stands for it.
 #[derive(Clone, Copy)]
 struct Known {

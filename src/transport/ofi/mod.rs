@@ -49,6 +49,13 @@ pub mod sys;
 mod tests;
 mod wire;
 
+/// A message of a peer, and what a stranger says when it connects: records lie within the message, a hello is read whole or not at all.
+#[doc(hidden)]
+pub fn fuzz(bytes: &[u8]) {
+    wire::fuzz(bytes);
+    let _ = proof::Hello::decode(bytes);
+}
+
 const NAME: &str = "ofi";
 /// Most bytes of a write.
 const PIECE: u64 = 1 << 20;

@@ -23,6 +23,7 @@ fn unhex(text: &str) -> [u8; 128] {
 fn machine(number: u32, n: u32) {
     let id = match number {
         0 => UniqueId::create().unwrap(),
+        _ if std::env::var("NCCL_COMM_ID").is_ok() => UniqueId::create().unwrap(),
         _ => UniqueId::from_bytes(&unhex(std::io::stdin().lines().next().unwrap().unwrap().trim())).unwrap(),
     };
     println!("\nid {}", hex(&id.bytes()));
@@ -107,4 +108,39 @@ fn ranks_of_several_machines_meet_gather_and_part() {
             all_meet(test, n as u32, &settings, |i| machines.command(i, &program));
         }
     }
+}
+
+#[test]
+fn ranks_of_several_machines_meet_at_a_point_that_all_know_under_a_secret() {
+    use std::os::unix::fs::PermissionsExt;
+    if is_machine() {
+        return;
+    }
+    let test = "ranks_of_several_machines_meet_at_a_point_that_all_know_under_a_secret";
+    let program = std::env::current_exe().unwrap();
+    let Some(machines) = Machines::new(2) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("secret");
+    std::fs::write(&file, "between us").unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let file = file.to_str().unwrap();
+    for point in ["10.77.0.1:4077", "[fd77::1]:4077"] {
+        let settings = [("NCCL_COMM_ID", point), ("GINRS_SECRET_FILE", file)];
+        all_meet(test, 2, &settings, |i| machines.command(i, &program));
+        let settings = [("NCCL_COMM_ID", point), ("GINRS_ALLOW_INSECURE_COMM_ID", "1")];
+        all_meet(test, 2, &settings, |i| machines.command(i, &program));
+    }
+}
+
+#[test]
+fn an_interface_that_is_none_is_told_at_once_with_those_that_are() {
+    if std::env::var("GINRS_TEST_MACHINE").is_ok() {
+        println!("\n{}", UniqueId::create().unwrap_err());
+        return;
+    }
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "an_interface_that_is_none_is_told_at_once_with_those_that_are", "--nocapture"]);
+    let output = command.env("GINRS_TEST_MACHINE", "").env("NCCL_SOCKET_IFNAME", "=none-such").output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(told.contains("matches no interface that is up | \"=none-such\" | up: "), "{told}");
 }

@@ -1,57 +1,113 @@
 //! NCCL_COMM_ID: a meeting point that everybody knows, instead of an id that one rank makes and passes on.
 //!
-//! Every rank derives the same id from the variable, GINRS_SECRET and its user; rank 0 is the root. The variable may serve
-//! many communicators, one after the other: they are counted, and the count is part of name and secret. The kernel's
-//! check of the user keeps other users out even where GINRS_SECRET is unset.
+//! Every rank derives the same id from the variable and the secret; rank 0 is the root. The variable may serve many communicators, one
+//! after the other: they are counted, and the count is part of each one's secret.
+//!
+//! A loopback address means this machine: the ranks meet at an abstract Unix socket, where the kernel keeps other users out, also without
+//! a secret. At any other address rank 0's process listens by TCP, and only a secret keeps others out: GINRS_SECRET_FILE or GINRS_SECRET.
 #![forbid(unsafe_code)]
 
 use super::address::Address;
 use super::auth::{Key, Secret, derive};
 use super::id::UniqueId;
 use super::route::{Doors, Route};
-use crate::bail;
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::process::machine;
 use crate::sync::{Mutex, PerProcess};
+use crate::{bail, config, hint};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
-use std::net::{ToSocketAddrs, UdpSocket};
+use std::fs::File;
+use std::io::Read;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Once;
 
 /// The id that `point` ("127.0.0.1:4000", "host:port", "[::1]:port") stands for.
-pub(super) fn id_of(point: &str, secret: Option<String>) -> Result<UniqueId> {
-    let resolved: Vec<_> = match point.to_socket_addrs() {
+pub(super) fn id_of(point: &str, secret: Option<&str>) -> Result<UniqueId> {
+    let mut at: Vec<SocketAddr> = match point.to_socket_addrs() {
         Ok(all) => all.collect(),
         Err(e) => bail!(
             InvalidArgument,
             10,
-            "NCCL_COMM_ID is no address | \"{point}\" | {e} | fix: set it to 127.0.0.1:PORT, or unset it"
+            "NCCL_COMM_ID is no address | \"{point}\" | {e} | fix: set it to HOST:PORT of rank 0, an IPv6 address in brackets, or unset it"
         ),
     };
-    // An address is of this host when a socket can be bound to it.
-    if !resolved.iter().any(|address| UdpSocket::bind((address.ip(), 0)).is_ok()) {
-        bail!(
-            InvalidUsage,
-            10,
-            "NCCL_COMM_ID names another host | \"{point}\" | this version connects the ranks of one host | fix: set it to 127.0.0.1:PORT, or unset it"
-        );
+    // A host may know itself by a loopback address (/etc/hosts), and the others by another one.
+    if at.iter().any(|address| !address.ip().is_loopback()) {
+        at.retain(|address| !address.ip().is_loopback());
     }
+    let here = at.iter().all(|address| address.ip().is_loopback());
+    if !here && secret.is_none() {
+        if config::int("GINRS_ALLOW_INSECURE_COMM_ID") == 0 {
+            bail!(
+                InvalidUsage,
+                103,
+                "NCCL_COMM_ID at a network address needs a secret | \"{point}\" | whoever reaches it could join, or take rank 0's place | fix: set \
+                 GINRS_SECRET_FILE to a file that only you can read, alike on all hosts, or GINRS_SECRET; GINRS_ALLOW_INSECURE_COMM_ID=1 does \
+                 without"
+            );
+        }
+        static TOLD: Once = Once::new();
+        TOLD.call_once(|| {
+            hint!(
+                "GINRS-W100 whoever reaches NCCL_COMM_ID can join | \"{point}\" | GINRS_ALLOW_INSECURE_COMM_ID=1 | fix: set GINRS_SECRET_FILE \
+                 on every rank"
+            );
+        });
+    }
+    let user = if here { rustix::process::geteuid().as_raw() } else { 0 };
     let mut hash = Sha256::new();
-    for part in [
-        b"ginrs comm id".as_slice(),
-        point.as_bytes(),
-        secret.unwrap_or_default().as_bytes(),
-        &rustix::process::geteuid().as_raw().to_le_bytes(),
-    ] {
+    for part in [b"ginrs comm id".as_slice(), point.as_bytes(), secret.unwrap_or_default().as_bytes(), &user.to_le_bytes()] {
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part);
     }
     let base: Secret = hash.finalize().into();
-    Ok(UniqueId::fixed(here(Address::None), &base))
+    let doors = if here { Doors::default() } else { Doors::of(at) };
+    Ok(UniqueId::fixed(root_at(Address::None, doors), &base))
 }
 
-/// A process of this machine.
-fn here(address: Address) -> Route {
-    Route { address, machine: machine(), doors: Doors::default() }
+/// What the ranks share under NCCL_COMM_ID, if anything.
+pub(super) fn secret() -> Result<Option<String>> {
+    match config::text("GINRS_SECRET_FILE") {
+        Some(path) => read_secret(Path::new(&path)).map(Some),
+        None => Ok(config::text("GINRS_SECRET")),
+    }
+}
+
+fn read_secret(path: &Path) -> Result<String> {
+    let wrong = |why: String| {
+        let text = format!(
+            "GINRS_SECRET_FILE cannot be used | \"{}\" | {why} | fix: a file of at most 4096 bytes of yours, that nobody else may read (chmod 600)",
+            path.display()
+        );
+        Err(Error::new(Code::InvalidUsage, 104, text))
+    };
+    let open = || -> std::io::Result<_> {
+        let file = File::open(path)?;
+        let found = file.metadata()?;
+        let mut text = String::new();
+        file.take(4097).read_to_string(&mut text)?;
+        Ok((found, text))
+    };
+    match open() {
+        Err(e) => wrong(e.to_string()),
+        Ok((found, _)) if !found.is_file() => wrong("it is no file".into()),
+        Ok((found, _)) if found.uid() != rustix::process::geteuid().as_raw() => {
+            wrong(format!("it belongs to user {}", found.uid()))
+        }
+        Ok((found, _)) if found.mode() & 0o077 != 0 => {
+            wrong(format!("others may use it: its mode is {:o}", found.mode() & 0o777))
+        }
+        Ok((_, text)) if text.trim().is_empty() || text.len() > 4096 => wrong(format!("it has {} bytes", text.len())),
+        Ok((_, text)) => Ok(text.trim().to_owned()),
+    }
+}
+
+/// Of this machine; of nobody's where it has network addresses, so that all ranks go by these.
+fn root_at(address: Address, doors: Doors) -> Route {
+    Route { address, machine: if doors.is_empty() { machine() } else { 0 }, doors }
 }
 
 /// Communicators that were made at a meeting point so far, or that failed to be, as this process has seen it.
@@ -76,7 +132,8 @@ impl Meeting {
     pub fn next(id: &UniqueId) -> Self {
         let (point, number) = (id.key(), made().lock().get(&id.key()).map_or(1, |made| made + 1));
         let secret: Secret = derive(&id.secret(), &format!("communicator {number}"));
-        Self { point, number, id: UniqueId::fixed(here(Address::Abstract(derive(&secret, "root"))), &secret) }
+        let root = root_at(Address::Abstract(derive(&secret, "root")), id.root().doors);
+        Self { point, number, id: UniqueId::fixed(root, &secret) }
     }
 
     /// The join has ended.
@@ -96,7 +153,7 @@ mod tests {
         let (a, b) = (id_of("127.0.0.1:4000", None).unwrap(), id_of("127.0.0.1:4000", None).unwrap());
         assert_eq!(a.bytes(), b.bytes());
         assert!(a.is_fixed() && UniqueId::from_bytes(&a.bytes()).unwrap().is_fixed());
-        assert_ne!(a.key(), id_of("127.0.0.1:4000", Some("s".into())).unwrap().key());
+        assert_ne!(a.key(), id_of("127.0.0.1:4000", Some("s")).unwrap().key());
         assert_ne!(a.key(), id_of("127.0.0.1:4001", None).unwrap().key());
         let first = [Meeting::next(&a), Meeting::next(&b)];
         assert_eq!(first[0].id.bytes(), first[1].id.bytes());
@@ -108,9 +165,30 @@ mod tests {
     }
 
     #[test]
-    fn another_host_is_refused() {
-        assert!(id_of("192.0.2.1:4000", None).unwrap_err().text.contains("another host"));
+    fn a_network_address_needs_a_secret_and_is_the_same_on_every_machine() {
+        let error = id_of("192.0.2.1:4000", None).unwrap_err();
+        assert!(error.id == 103 && error.text.contains("GINRS_SECRET_FILE"), "{error}");
+        let id = id_of("[2001:db8::1]:4000", Some("s")).unwrap();
+        let root = Meeting::next(&id).id.root();
+        assert_eq!((root.machine, root.doors.to_string()), (0, "[2001:db8::1]:4000".into()));
         assert!(id_of("4000", None).unwrap_err().text.contains("no address"));
+    }
+
+    #[test]
+    fn a_secret_that_others_may_read_is_none() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("secret");
+        assert_eq!(read_secret(&path).unwrap_err().id, 104);
+        for (text, mode, told) in [("s", 0o644, "mode is 644"), ("s", 0o620, "mode is 620"), ("\n", 0o600, "1 bytes")] {
+            std::fs::write(&path, text).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            let error = read_secret(&path).unwrap_err();
+            assert!(error.text.contains(told), "{error}");
+        }
+        std::fs::write(&path, "between us\n").unwrap();
+        assert_eq!(read_secret(&path).unwrap(), "between us");
+        assert!(read_secret(folder.path()).is_err());
     }
 
     /// Anybody can compute the name of a meeting point without a secret, and listen there first.

@@ -8,7 +8,7 @@ use super::auth::{Hello, Role, Seal};
 use super::cancel::{Cancel, NOTICE};
 use super::dial::{Dialled, NoLink, dial};
 use super::fdpass::NETWORK;
-use super::fixed::{Meeting, id_of};
+use super::fixed::{Meeting, id_of, secret};
 use super::id::UniqueId;
 use super::mailbox::Mailbox;
 use super::port::Port;
@@ -49,7 +49,7 @@ impl UniqueId {
     pub fn create() -> Result<Self> {
         log::report();
         if let Some(point) = config::text("NCCL_COMM_ID") {
-            return id_of(&point, config::text("GINRS_SECRET"));
+            return id_of(&point, secret()?.as_deref());
         }
         let service = Service::get()?;
         let id = Self::build(service.route(machine())?, &random()?);

@@ -9,6 +9,7 @@ use super::port::Port;
 use super::root::Root;
 use super::route::{Doors, Route};
 use super::{interfaces, tcp};
+use crate::bail;
 use crate::error::{Error, Result};
 use crate::process::ServiceFd;
 use crate::sync::Mutex;
@@ -40,6 +41,8 @@ pub struct Service {
     pub(super) requests: Mutex<Vec<Request>>,
     pub(super) ports: Mutex<HashMap<Key, Weak<Port>>>,
     pub(super) doors: Mutex<Option<Doors>>,
+    /// Meeting points of NCCL_COMM_ID where it listens.
+    pub(super) points: Mutex<Vec<Doors>>,
 }
 
 /// False once somebody has closed the descriptors of this process's service, if it has one.
@@ -85,9 +88,13 @@ impl Service {
 
     /// Serves the id's root from now on.
     pub fn start_root(&'static self, id: &UniqueId) -> Result<()> {
-        let at = id.root().address;
+        let Route { address: at, doors, .. } = id.root();
         let listener = match at == self.address {
             true => None,
+            false if !doors.is_empty() => {
+                self.listen_at_point(doors)?;
+                None
+            }
             false => match at.listen() {
                 // Another rank 0 was here first; its root will say so.
                 Err(Errno::ADDRINUSE) if id.root_may_be_late() => return Ok(()),
@@ -96,6 +103,32 @@ impl Service {
         };
         self.ask(Request::Root(Box::new(Root::new(id, self.address)), listener));
         Ok(())
+    }
+
+    /// Listens at a meeting point of NCCL_COMM_ID from now on: it may serve another communicator next.
+    fn listen_at_point(&'static self, point: Doors) -> Result<()> {
+        let mut points = self.points.lock();
+        if points.contains(&point) {
+            return Ok(());
+        }
+        let mut refused = String::new();
+        for address in point.iter() {
+            match tcp::listen(address) {
+                Ok((socket, _)) => {
+                    self.ask(Request::Door(ServiceFd::new(socket)));
+                    points.push(point);
+                    return Ok(());
+                }
+                // Another rank 0 was here first; its root will say so.
+                Err(Errno::ADDRINUSE) => return Ok(()),
+                Err(e) => refused = format!("{address}: {e}"),
+            }
+        }
+        bail!(
+            InvalidUsage,
+            10,
+            "NCCL_COMM_ID is no address of rank 0's host | {point} | {refused} | fix: set it to an address of the host that runs rank 0"
+        )
     }
 
     /// This process's end of the communicator with that secret.

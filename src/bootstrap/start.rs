@@ -27,8 +27,8 @@ impl Service {
         for (fd, token) in [(&bell, BELL), (&listener, LISTENER)] {
             or_system(what, epoll::add(epoll.as_fd(), fd.as_fd(), epoll::EventData::new_u64(token), epoll::EventFlags::IN))?;
         }
-        let (requests, ports, doors) = (Mutex::default(), Mutex::default(), Mutex::default());
-        let service: &'static Service = Box::leak(Box::new(Service { address, epoll, bell, requests, ports, doors }));
+        let (requests, ports, doors, points) = (Mutex::default(), Mutex::default(), Mutex::default(), Mutex::default());
+        let service: &'static Service = Box::leak(Box::new(Service { address, epoll, bell, requests, ports, doors, points }));
         let body = move || EventLoop::new(service, listener).run();
         process::service_thread("ginrs boot", body, move |error| service.broken(&error)).inspect_err(|_| {
             // SAFETY: it came from a Box just now, and who else had it, the thread's closures, went without being run.

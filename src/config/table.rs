@@ -58,7 +58,7 @@ pub const TABLE: &[Var] = &[
     row(
         "NCCL_COMM_ID",
         Checked(10),
-        "fixed meeting point \"127.0.0.1:port\" instead of a random one; this host only in this version",
+        "fixed meeting point host:port of rank 0, an IPv6 address in brackets, instead of a random one; a network address needs a secret",
     ),
     row(
         "NCCL_SOCKET_IFNAME",
@@ -173,6 +173,16 @@ pub const TABLE: &[Var] = &[
          built without nvcc",
     ),
     row("GINRS_SECRET", Secret, "secret that ranks prove to each other under NCCL_COMM_ID"),
+    row(
+        "GINRS_SECRET_FILE",
+        Checked(104),
+        "file with that secret, which only this user may read; counts before GINRS_SECRET, which other processes of the user can see",
+    ),
+    row(
+        "GINRS_ALLOW_INSECURE_COMM_ID",
+        OFF,
+        "1: NCCL_COMM_ID at a network address works without a secret; whoever reaches it can join",
+    ),
     row("GINRS_DEVICE", Checked(68), "cpu or cuda; unset: cpu where the stand-in CUDA runtime is in the process, else cuda"),
     row(
         "GINRS_SHARE_DEVICE",

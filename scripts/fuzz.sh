@@ -24,7 +24,7 @@ export ASAN_OPTIONS=detect_leaks=0
 run() {
   target=$1 out=build/fuzz/$1
   mkdir -p "$out"
-  if ! "target/fuzz/$triple/release/$target" -max_total_time="$seconds" -max_len=4096 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+  if ! "target/fuzz/$triple/release/$target" -max_total_time="$seconds" -max_len=1024 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
     -artifact_prefix="$out-" "$out" "fuzz/corpus/$target" > "$out.log" 2>&1; then
     grep -m1 -A3 -E 'panicked at|ERROR: ' "$out.log" >&2 || tail -5 "$out.log" >&2
     echo "fuzz target $target broke: see $out.log and $(ls -t "$out"-* | head -1)" >&2

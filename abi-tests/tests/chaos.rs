@@ -9,7 +9,7 @@ use std::sync::Mutex;
 /// One after the other: they share the suite's time, not the cores.
 static TURN: Mutex<()> = Mutex::new(());
 
-fn play(name: &str, include: Option<&Path>, seconds: u32) {
+fn play(name: &str, include: Option<&Path>, seconds: u32, more: &[&str]) {
     let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join(name);
@@ -22,19 +22,25 @@ fn play(name: &str, include: Option<&Path>, seconds: u32) {
     assert!(result.status.success(), "chaos.cu, {name}:\n{}", String::from_utf8_lossy(&result.stderr));
     let mut command = Command::new("timeout");
     command.args(["-s", "KILL", "300"]).arg(&program);
-    command.args(["--rounds", "20", "--jobs", "3", "--seconds", &seconds.to_string()]);
+    command.args(["--rounds", "20", "--jobs", "3", "--seconds", &seconds.to_string()]).args(more);
     let output = command.env("GINRS_CPU_DEVICES", "4").output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && said.contains(", 0 failed"), "{}:\n{said}", output.status);
+    println!("{said}");
 }
 
 #[test]
 fn whatever_happens_to_a_rank_the_others_end_and_know_who_it_was() {
-    play("ours", None, 14);
+    play("ours", None, 14, &[]);
+}
+
+#[test]
+fn so_they_do_on_other_machines() {
+    play("machines", None, 14, &["--machines", "2"]);
 }
 
 #[test]
 fn so_they_do_with_kernels_of_nvidias_headers() {
     let Some((nvidia, _)) = nvidia_headers() else { return };
-    play("nvidia", Some(&nvidia), 7);
+    play("nvidia", Some(&nvidia), 7, &[]);
 }

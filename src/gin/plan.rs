@@ -306,3 +306,33 @@ impl Operation {
         self.work.bytes > 0 && (source || self.work.target.0 == region)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// D6: sizes around the widths of 31 and 32 bits.
+    #[test]
+    fn pieces_of_any_size_cover_it_once() {
+        let source = Source::Region { region: 1, offset: 64 };
+        for bytes in [1, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, 1 << 32, (1 << 32) + 1, 3 << 40] {
+            for max in [1 << 30, (1 << 31) - 1, u64::from(u32::MAX), u64::MAX] {
+                let work = Work { tag: 0, context: 0, peer: 1, source, bytes, target: (2, 128), signal: Some((8, 1)) };
+                let (mut operation, mut at) = (Operation { work, counter: None, submitted: 0 }, 0);
+                while let Some(piece) = operation.piece(max) {
+                    assert!(
+                        piece.bytes <= max && piece.bytes > 0 && piece.target == (2, 128 + at),
+                        "{bytes} by {max}: {piece:?}"
+                    );
+                    assert!(matches!(piece.source, Source::Region { region: 1, offset } if offset == 64 + at));
+                    at += piece.bytes;
+                    assert_eq!(piece.signal.is_some(), at == bytes, "the signal goes with the last byte");
+                    if operation.took(&piece) {
+                        break;
+                    }
+                }
+                assert_eq!(at, bytes);
+            }
+        }
+    }
+}

@@ -338,10 +338,15 @@ impl Group {
     pub fn raised(&self, rank: u32, cause: &Error) {
         let told = as_remote(rank, cause);
         // The port first: raising an abort of a rank here runs listeners, which may take a while.
-        self.port.fail(rank, &told);
+        self.tell_of(rank, &told);
         if !self.over.swap(true, Ordering::AcqRel) {
             self.raise(&told, Some(rank));
         }
+    }
+
+    /// Tells the others that the rank `rank` of this process has failed.
+    pub fn tell_of(&self, rank: u32, cause: &Error) {
+        self.port.fail(rank, &as_remote(rank, cause));
     }
 
     fn raise(&self, cause: &Error, but: Option<u32>) {

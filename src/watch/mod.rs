@@ -32,7 +32,7 @@ use crate::abort::Abort;
 use crate::bootstrap::{Bootstrap, StepSetter};
 use crate::error::{Error, Result};
 use group::{Group, PAGE_KEY};
-use page::Page;
+use page::{Membership, Page};
 use std::sync::Arc;
 use thread::{Event, Watcher};
 
@@ -106,10 +106,14 @@ impl Watch {
         move |cause| group.upgrade()?.quiescent_process(cause.culprit?)
     }
 
-    /// From now on this rank's end is no failure.
+    /// From now on this rank's end is no failure, unless it has failed already.
     pub fn leaving(&self) {
         self.page.leaving();
-        self.group.say_leaving(self.rank);
+        match self.page.membership() {
+            // The watch thread may not have come to it, and after this there is nobody left whom it could ask.
+            Membership::Aborted(cause) => self.group.tell_of(self.rank, &cause),
+            _ => self.group.say_leaving(self.rank),
+        }
     }
 }
 

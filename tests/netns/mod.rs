@@ -53,6 +53,18 @@ impl Machines {
         command
     }
 
+    /// Its name, as `ip netns` has it.
+    pub fn name(&self, i: usize) -> &str {
+        &self.names[i]
+    }
+
+    /// Lets no more than `rate` ("1mbit") leave machine `i`.
+    pub fn slow(&self, i: usize, rate: &str) {
+        let words =
+            format!("netns exec {} tc qdisc replace dev eth0 root tbf rate {rate} burst 16kb latency 200ms", self.names[i]);
+        ip(&words).expect("tbf");
+    }
+
     /// Cuts machine `i` off, or joins it again.
     pub fn link(&self, i: usize, up: bool) {
         let hub = self.names.last().expect("the hub");

@@ -1,5 +1,7 @@
 //! Ranks as processes: each is this test's binary once more, in a role, and what it says is read line by line.
 
+#![allow(dead_code)]
+
 mod roles;
 
 use ginrs::bootstrap::UniqueId;
@@ -15,7 +17,11 @@ pub struct Process {
 
 impl Process {
     pub fn start(role: &str, environment: &[(&str, String)]) -> Process {
-        let mut command = Command::new(std::env::current_exe().unwrap());
+        Self::start_by(Command::new(std::env::current_exe().unwrap()), role, environment)
+    }
+
+    /// As [`Self::start`], by a command that ends in this program.
+    pub fn start_by(mut command: Command, role: &str, environment: &[(&str, String)]) -> Process {
         command
             .args(["--ignored", "--exact", "watched::roles::child", "--nocapture", "--test-threads=1"])
             .env("GINRS_TEST_ROLE", role)

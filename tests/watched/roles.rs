@@ -1,7 +1,7 @@
 //! What the processes do that the tests start: one role each.
 
 use ginrs::abort::Abort;
-use ginrs::bootstrap::{Bootstrap, UniqueId};
+use ginrs::bootstrap::{Bootstrap, Cancel, Seat, UniqueId};
 use ginrs::device::ControlMemory;
 use ginrs::error::{Code, Error};
 use ginrs::watch::Watch;
@@ -16,12 +16,13 @@ struct Rank {
 }
 
 fn joined(id: &UniqueId, rank: u32, n: u32) -> Rank {
-    let boot = Bootstrap::join(id, rank, n).unwrap();
-    let abort = Arc::new(Abort::new(ControlMemory::anonymous(4096).unwrap()));
-    boot.attach_abort(abort.clone());
     // `0,0,1`, by rank: the machine that each says it is on.
     let machines = std::env::var("GINRS_TEST_MACHINES").unwrap_or_default();
-    let machine = machines.split(',').nth(rank as usize).and_then(|machine| machine.parse().ok()).unwrap_or(0);
+    let machine = machines.split(',').nth(rank as usize).and_then(|machine| machine.parse().ok());
+    let machine = machine.unwrap_or_else(ginrs::process::machine);
+    let boot = Bootstrap::join_unless(id, Seat { rank, n_ranks: n, machine }, &Cancel::default()).unwrap();
+    let abort = Arc::new(Abort::new(ControlMemory::anonymous(4096).unwrap()));
+    boot.attach_abort(abort.clone());
     let watch = Watch::start(&boot, &abort, machine).unwrap();
     Rank { boot, watch, abort }
 }
@@ -63,9 +64,17 @@ fn child() {
         "starved" => return starved(),
         _ => {}
     }
-    let hex = std::env::var("GINRS_TEST_ID").unwrap();
-    let bytes: Vec<u8> = (0..128).map(|i| u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).unwrap()).collect();
-    let id = UniqueId::from_bytes(bytes.as_slice().try_into().unwrap()).unwrap();
+    let id = match std::env::var("GINRS_TEST_ID").unwrap() {
+        none if none.is_empty() => {
+            let id = UniqueId::create().unwrap();
+            say(id.bytes().iter().map(|b| format!("{b:02x}")).collect::<String>());
+            id
+        }
+        hex => {
+            let bytes: Vec<u8> = (0..128).map(|i| u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).unwrap()).collect();
+            UniqueId::from_bytes(bytes.as_slice().try_into().unwrap()).unwrap()
+        }
+    };
     let (rank, n) = (env("GINRS_TEST_RANK"), env("GINRS_TEST_N"));
     match role.as_str() {
         "gather" => {
@@ -120,6 +129,21 @@ fn child() {
             }
             Err(error) => say_error(&error),
         },
+        "steps" => {
+            let own = joined(&id, rank, n);
+            say("ready");
+            // Ten a second, and each as large as what a window's making says.
+            for step in 0..40u32 {
+                let all = own.boot.allgather("test step", &[step as u8; 5000]);
+                match all {
+                    Ok(all) => assert!(all.iter().all(|part| *part == [step as u8; 5000])),
+                    Err(error) => return say_error(&error),
+                }
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            say(own.abort.cause().map_or("done".into(), Error::to_string));
+            wait_for_word();
+        }
         "late" => {
             let own = joined(&id, rank, n);
             say("ready");

@@ -36,7 +36,7 @@ fn whatever_happens_to_a_rank_the_others_end_and_know_who_it_was() {
 
 #[test]
 fn so_they_do_on_other_machines() {
-    play("machines", None, 14, &["--machines", "2"]);
+    play("machines", None, 10, &["--machines", "2"]);
 }
 
 #[test]

@@ -48,7 +48,7 @@ headers: ## generates include/nccl.h, include/ginrs.h, MATRIX.md and docs/errors
 check-headers: ## fails if they are stale
 	$(CARGO) run -q -p header-gen -- check
 
-demo: stage ## all examples on 4 ranks, as processes and as threads
+demo: stage ## all examples on 4 ranks, as processes, as threads and some across two machines
 	@scripts/demo.sh
 
 test: ## everything; what CI runs (ONLY='programs cuda': these steps; FROM=programs: from there on; QUICK=1: no sanitizers)

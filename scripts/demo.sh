@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# make demo: every example on 4 ranks, as processes and again as threads, and a table of what happened.
+# make demo: every example on 4 ranks, as processes, as threads, and some as processes of two machines (pretended: nothing is shared
+# between them); and a table of what happened.
 # Uses the staged tree as a user would: only PATH is set.
 set -u
 cd "$(dirname "$0")/.."
@@ -32,6 +33,7 @@ run() { # program mode
   case $mode in
     processes) command=(ginrs-run -n $ranks --timeout 120 "$out/$program") ;;
     threads) command=(timeout 120 "$out/$program" --threads $ranks) ;;
+    machines) command=(env GINRS_FAKE_MACHINES=0,0,1,1 ginrs-run -n $ranks --timeout 120 "$out/$program") ;;
   esac
   case $program.$mode in
     hybrid-alltoall.processes) command=(ginrs-run -n $ranks --timeout 120 sh -c "NCCL_HOSTID=node\$((RANK / 2)) exec $out/$program") ;;
@@ -63,5 +65,6 @@ row program ranks mode "path taken" "bytes moved" checked result
 for mode in processes threads; do
   for program in "${programs[@]}"; do run "$program" $mode; done
 done
+for program in ring gin-alltoall hybrid-alltoall; do run "$program" machines; done
 echo
 if [ $failed = 0 ]; then echo "all examples ok"; else echo "some examples FAILED"; exit 1; fi

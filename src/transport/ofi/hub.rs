@@ -16,6 +16,7 @@ use crate::transport::Completion;
 use crate::transport::factory::Setup;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::OwnedFd;
+use std::cell::Cell;
 use std::mem::MaybeUninit;
 
 /// One connection; its place in the list is its number, and never another's.
@@ -46,6 +47,8 @@ pub struct Ofi {
     /// Looks in vain in a row, and all looks.
     pub(super) idle: u32,
     pub(super) looks: u32,
+    /// Somebody has asked what has landed, and not all had.
+    pub(super) asked: Cell<bool>,
     pub(super) scratch: Vec<Ended>,
     /// Completions that came while it was armed.
     pub(super) late: Vec<Completion>,
@@ -80,6 +83,7 @@ impl Ofi {
             taken: 0,
             idle: 0,
             looks: 0,
+            asked: Cell::new(false),
             scratch: Vec::new(),
             late: Vec::new(),
             stopped: false,
@@ -274,13 +278,22 @@ impl Ofi {
         let Some(Link::From(from)) = self.links.get_mut(link as usize) else { return Ok(()) };
         let owed = from.owed();
         land(from, &mut self.post, &self.memories)?;
-        if from.owed() >= half {
+        if from.owed() >= half || from.prompted {
             from.tell(&mut self.post);
         }
         if owed == 0 {
             self.owing.push(link);
         }
         Ok(())
+    }
+
+    /// Asks the peers to tell at once what has landed: somebody waits for it.
+    pub(super) fn prompt(&mut self) -> Result<()> {
+        let Self { links, post, .. } = self;
+        links.iter_mut().try_for_each(|link| match link {
+            Link::To(to) => to.prompt(post),
+            _ => Ok(()),
+        })
     }
 
     /// Tells all senders what has landed; true if any was told.

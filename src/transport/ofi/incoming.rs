@@ -17,11 +17,13 @@ pub(super) struct Incoming {
     landed: u64,
     /// Up to where the sender was told.
     told: u64,
+    /// It waits for word.
+    pub prompted: bool,
 }
 
 impl Incoming {
     pub fn new(from: u32, link: u32, endpoint: Endpoint) -> Self {
-        Self { from, link, endpoint, landed: 0, told: 0 }
+        Self { from, link, endpoint, landed: 0, told: 0, prompted: false }
     }
 
     /// Lands a message.
@@ -35,6 +37,7 @@ impl Incoming {
         });
         landed.map_err(|why| self.refused(&why))?;
         self.landed += 1;
+        self.prompted |= wire::prompts(message);
         Ok(())
     }
 
@@ -66,6 +69,7 @@ impl Incoming {
     pub fn tell(&mut self, post: &mut Post) {
         if self.owed() > 0 && post.send_word(&self.endpoint, self.link, self.landed).unwrap_or(true) {
             self.told = self.landed;
+            self.prompted = false;
         }
     }
 

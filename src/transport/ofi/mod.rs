@@ -68,9 +68,9 @@ const RECEIVES: u64 = 16;
 /// Receives posted where the sender waits by itself until there is one.
 const RECEIVES_FEW: u64 = 4;
 /// Looks in vain after which senders are told what has landed.
-const IDLE: u32 = 8;
+const IDLE: u32 = 256;
 /// So many looks at completions for one at events of connections.
-const EVENTS_EVERY: u32 = 16;
+const EVENTS_EVERY: u32 = 32;
 /// How long a rank that leaves waits until its senders have heard of it.
 const FAREWELL: Duration = Duration::from_millis(50);
 
@@ -205,6 +205,9 @@ impl Transport for Ofi {
         if self.stopped {
             return Ok(false);
         }
+        if self.asked.take() {
+            self.prompt()?;
+        }
         let mut moved = self.send()? || !self.late.is_empty();
         done.append(&mut self.late);
         moved |= self.completions(done)?;
@@ -224,7 +227,9 @@ impl Transport for Ofi {
             Link::To(to) => to.oldest(),
             _ => None,
         });
-        Landing { taken: self.taken, landed: oldest.min().unwrap_or(self.taken) }
+        let landed = oldest.min().unwrap_or(self.taken);
+        self.asked.set(self.asked.get() || landed < self.taken);
+        Landing { taken: self.taken, landed }
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {

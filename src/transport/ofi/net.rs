@@ -406,6 +406,13 @@ impl Endpoint {
         self.posted("fi_send", posted)
     }
 
+    /// Sends `bytes`, at most [`Traits::inject`], which are copied: nothing completes. False: the queue is full.
+    pub fn inject(&self, bytes: &[u8]) -> Result<bool> {
+        // SAFETY: live; the call keeps nothing.
+        let posted = unsafe { ((*(*self.ep).msg).inject)(self.ep, bytes.as_ptr().cast(), bytes.len(), u64::MAX) };
+        self.posted("fi_inject", posted)
+    }
+
     /// Writes `from` to `to` of the peer's memory `key`, which is told `data`. False: the queue is full.
     ///
     /// # Safety

@@ -77,6 +77,8 @@ pub(super) struct Outgoing {
     /// At most so many may be under way.
     window: u64,
     under_way: VecDeque<UnderWay>,
+    /// The peer was asked to tell of everything before this one.
+    prompted: u64,
 }
 
 impl Outgoing {
@@ -93,6 +95,7 @@ impl Outgoing {
             landed: 0,
             window,
             under_way: VecDeque::new(),
+            prompted: 0,
         }
     }
 
@@ -225,14 +228,32 @@ impl Outgoing {
         self.sent - self.landed >= self.window
     }
 
+    /// Somebody waits until all has landed: asks the peer to say so at once, with an empty message where there is no other.
+    pub fn prompt(&mut self, post: &mut Post) -> Result<()> {
+        if self.prompted == self.sent || self.is_full() || !matches!(self.state, State::Open(_)) {
+            return Ok(());
+        }
+        if let Some(oldest) = self.oldest()
+            && self.make_room(post, 0, oldest)?
+            && self.send_batch(post, wire::PROMPT)?
+        {
+            self.prompted = self.sent;
+        }
+        Ok(())
+    }
+
     /// Sends the batch; false if there still is one.
     pub fn flush(&mut self, post: &mut Post) -> Result<bool> {
+        self.send_batch(post, 0)
+    }
+
+    fn send_batch(&mut self, post: &mut Post, flags: u64) -> Result<bool> {
         let Some(batch) = &self.batch else { return Ok(true) };
         let State::Open(endpoint) = &self.state else { return Ok(false) };
         if self.is_full() {
             return Ok(false);
         }
-        post.messages.bytes(batch.place)[..NUMBER].copy_from_slice(&self.sent.to_le_bytes());
+        post.messages.bytes(batch.place)[..NUMBER].copy_from_slice(&(self.sent | flags).to_le_bytes());
         match post.send_message(endpoint, batch.place, batch.bytes) {
             Ok(true) => {}
             Ok(false) => return Ok(false),

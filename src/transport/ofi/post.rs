@@ -95,12 +95,22 @@ impl Post {
 
     /// Sends the first `bytes` of a message's place, which goes back when that is done.
     pub fn send_message(&mut self, ep: &Endpoint, place: u32, bytes: usize) -> Result<bool> {
+        if bytes <= self.net.traits.inject {
+            let sent = ep.inject(&self.messages.bytes(place)[..bytes])?;
+            if sent {
+                self.messages.give(place);
+            }
+            return Ok(sent);
+        }
         // SAFETY: the place is the link's until its completion has come.
         unsafe { ep.send(self.messages.range(place, bytes), Posted::SentMessage(place).number()) }
     }
 
     /// Sends a word.
     pub fn send_word(&mut self, ep: &Endpoint, link: u32, word: u64) -> Result<bool> {
+        if NUMBER <= self.net.traits.inject {
+            return ep.inject(&word.to_le_bytes());
+        }
         let place = self.words.take(&self.net, link)?;
         self.words.bytes(place).copy_from_slice(&word.to_le_bytes());
         // SAFETY: as a message's.

@@ -71,6 +71,7 @@ impl Info {
                 addresses: domain.mr_mode & FI_MR_VIRT_ADDR != 0,
                 wide: domain.cq_data_size >= 8,
                 receives: info.mode & FI_RX_CQ_DATA != 0,
+                inject: (*info.tx_attr).inject_size,
             }
         }
     }
@@ -97,6 +98,8 @@ pub(super) struct Traits {
     pub wide: bool,
     /// A write with data takes a receive at the target.
     pub receives: bool,
+    /// A message of at most so many bytes is copied by the call that sends it, and nothing completes.
+    pub inject: usize,
 }
 
 /// The first that can, on the interface that has `address`; or why none.

@@ -309,6 +309,9 @@ pub struct fi_ops_msg {
     pub recvv: *const c_void,
     pub recvmsg: *const c_void,
     pub send: unsafe extern "C" fn(*mut fid_ep, *const c_void, usize, *mut c_void, u64, *mut c_void) -> isize,
+    pub sendv: *const c_void,
+    pub sendmsg: *const c_void,
+    pub inject: unsafe extern "C" fn(*mut fid_ep, *const c_void, usize, u64) -> isize,
 }
 
 #[repr(C)]

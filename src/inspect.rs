@@ -9,7 +9,7 @@ use crate::team::{Config, Origin, Team};
 use crate::topo::Reach;
 use crate::transport::factory::LIST;
 use crate::transport::select::{self, Facts, Verdict, World};
-use crate::{coll, device};
+use crate::{coll, config, device};
 use std::sync::Arc;
 
 /// What the calls that need a variable would fail with, for those whose values no table tells.
@@ -20,6 +20,7 @@ pub fn refused_settings() -> Vec<Error> {
         select::asked().err(),
         Backend::asked().err(),
         coll::forced().err(),
+        config::text("NCCL_COMM_ID").and_then(|_| UniqueId::create().err()),
     ];
     all.into_iter().flatten().collect()
 }

@@ -95,7 +95,13 @@ fn bad_settings_are_listed_and_are_the_status() {
     assert_eq!(all["complaints"][1]["fix"], "did you mean NCCL_DEBUG?");
     let lines = text(&output);
     assert!(lines.lines().count() == 3 && !lines.contains('\u{1b}'), "{lines}");
-    for (name, value) in [("NCCL_GIN_BACKEND", "x"), ("GINRS_COLLECTIVE", "x"), ("GINRS_DEVICE", "x"), ("NCCL_GIN_TYPE", "7")] {
+    for (name, value) in [
+        ("NCCL_GIN_BACKEND", "x"),
+        ("GINRS_COLLECTIVE", "x"),
+        ("GINRS_DEVICE", "x"),
+        ("NCCL_GIN_TYPE", "7"),
+        ("NCCL_COMM_ID", "x"),
+    ] {
         assert_eq!(info(&["lint-env"]).env(name, value).status().unwrap().code(), Some(1), "{name}");
     }
 }

@@ -18,7 +18,7 @@ __device__ __forceinline__ void reducePiece(Operation<T> const& op, uint64_t byt
 /* Every team's piece, reduced, in everybody's: in log2(teams) rounds, which takes more bytes than a ring. What is more than a power of
  * two of teams is added to others before, and told after. In order of teams, so that all get the same bits. */
 template <typename T>
-__device__ __forceinline__ void exchange(ginrsCollWork const& work, Rail const& rail, Operation<T> const& op, char* piece, uint64_t bytes) {
+__device__ __forceinline__ void exchangeByDoubling(ginrsCollWork const& work, Rail const& rail, Operation<T> const& op, char* piece, uint64_t bytes) {
   if (bytes == 0) return;
   int paired = 1;
   while (2 * paired <= rail.teams) paired *= 2;
@@ -44,83 +44,64 @@ __device__ __forceinline__ void exchange(ginrsCollWork const& work, Rail const& 
 
 /* ---- All-reduce. ---- */
 
+/* The rank's piece in as many parts as there are teams. Each part goes once around and is added to what the team has brought for it,
+ * and once more to be told. `team`: the piece in everybody's bank, `mine`: its offset in theirs for results. */
 template <typename T>
-__device__ __forceinline__ void allReduceByTree(ginrsCollWork const& work, Scratch& scratch) {
+__device__ __forceinline__ void exchangeByRing(ginrsCollWork const& work, Rail const& rail, Neighbours& ring, Scratch const& scratch,
+                                               Operation<T> const& op, Places const& team, uint64_t mine, uint64_t bytes) {
+  Parts const parts = Parts::of(bytes, rail.teams);
+  for (int step = 0; step < 2 * rail.teams - 1; step++) {
+    bool const adds = step < rail.teams, whole = step == rail.teams - 1; /* with this step the part is of all teams */
+    int const part = rail.behind(adds ? step : step - rail.teams);
+    uint64_t const size = parts.size(part), at = parts.begin(part);
+    if (size == 0) continue;
+    char const* const received = step > 0 ? ring.in.open(work) : nullptr;
+    char* const slot = step < 2 * rail.teams - 2 ? ring.out.open(work) : nullptr;
+    Targets const told = scratch.everybody(mine + at, slot);
+    if (adds) {
+      reducePiece<T>(whole ? op : op.partial(), size, Sources{{team.first + at, team.stride}, scratch.self, scratch.n, received},
+                     whole ? told : Targets::one(slot));
+    } else {
+      spreadByBlock(told, received, size);
+    }
+    if (received != nullptr) ring.in.close(work);
+    if (slot != nullptr) ring.out.close(work, size);
+  }
+}
+
+template <typename T>
+__device__ __forceinline__ void allReduceBuffered(ginrsCollWork const& work, Scratch& scratch) {
   Rail const rail = Rail::of(work.comm);
   Operation<T> const op = Operation<T>::of(work);
   char const* const send = static_cast<char const*>(work.send.at);
   char* const recv = static_cast<char*>(work.recv.at);
   int const n = scratch.n, self = scratch.self;
-  Slices const slices = Slices::of(work.count * sizeof(typename T::Stored), scratch.bankBytes(), n * 128);
+  bool const byRing = work.along == GINRS_COLL_RING;
+  Neighbours ring(work, rail);
+  Slices const slices = Slices::of(work.count * sizeof(typename T::Stored), n * (byRing ? scratch.piece : scratch.message), n * 128);
   for (uint64_t at = slices.first(); at < slices.total; at += slices.step()) {
     uint64_t const bytes = slices.bytes(at);
     Parts const parts = Parts::of(bytes, n);
     uint64_t const mine = parts.begin(self), size = parts.size(self);
     scratch.bring<T>(op, 0, send + at, bytes);
     scratch.meet();
-    Sources const team = {scratch.bank(mine), self, n, nullptr};
+    Places const team = scratch.bank(mine);
     scratch.next();
     if (rail.teams == 1) {
-      reducePiece<T>(op, size, team, scratch.everybody(mine, nullptr));
+      reducePiece<T>(op, size, Sources{team, self, n, nullptr}, scratch.everybody(mine, nullptr));
+    } else if (byRing) {
+      exchangeByRing<T>(work, rail, ring, scratch, op, team, mine, size);
     } else {
       char* const piece = scratch.own();
-      reducePiece<T>(op.partial(), size, team, Targets::one(piece));
+      reducePiece<T>(op.partial(), size, Sources{team, self, n, nullptr}, Targets::one(piece));
       __syncthreads();
-      exchange<T>(work, rail, op, piece, size);
+      exchangeByDoubling<T>(work, rail, op, piece, size);
       __syncthreads();
       spreadByBlock(scratch.everybody(mine, nullptr), piece, size);
     }
     scratch.meet();
     scratch.take(recv + at, 0, bytes);
     scratch.next();
-  }
-}
-
-/* A slice is a block for each team. Each block goes once around the rail and is added to, and once more to be told. A block that comes
- * in is added to, and goes out, with what the team has brought for it. */
-template <typename T>
-__device__ __forceinline__ void allReduceByRing(ginrsCollWork const& work, Scratch& scratch) {
-  Rail const rail = Rail::of(work.comm);
-  Operation<T> const op = Operation<T>::of(work);
-  char const* const send = static_cast<char const*>(work.send.at);
-  char* const recv = static_cast<char*>(work.recv.at);
-  int const n = scratch.n, self = scratch.self, teams = rail.teams;
-  ToTeam out(work, rail.ahead(1));
-  FromTeam in(work, rail.behind(1));
-  Slices const slices = Slices::of(work.count * sizeof(typename T::Stored), teams * scratch.bankBytes(), uint64_t(teams) * n * 128);
-  for (uint64_t at = slices.first(); at < slices.total; at += slices.step()) {
-    Parts const blocks = {slices.bytes(at), Parts::of(slices.bytes(at), teams * n).each * n};
-    uint64_t const each = blocks.each / n, mine = self * each;
-    auto sizeOf = [&](int block) { return Parts{blocks.size(block), each}.size(self); };
-    for (int step = 0; step < teams; step++) {
-      int const block = rail.behind(step);
-      uint64_t const size = sizeOf(block);
-      bool const last = step == teams - 1;
-      scratch.bring<T>(op, 0, send + at + blocks.begin(block), blocks.size(block));
-      scratch.meet();
-      Places const team = scratch.bank(mine);
-      scratch.next();
-      if (size == 0) continue;
-      char const* const received = step > 0 ? in.open(work) : nullptr;
-      char* const slot = out.open(work);
-      reducePiece<T>(last ? op : op.partial(), size, Sources{team, self, n, received}, last ? scratch.everybody(mine, slot) : Targets::one(slot));
-      if (step > 0) in.close(work);
-      out.close(work, size);
-    }
-    for (int step = 0; step < teams; step++) {
-      int const block = turn(rail.ahead(1), teams - step, teams);
-      uint64_t const size = sizeOf(block);
-      if (step > 0 && size > 0) {
-        char const* const received = in.open(work);
-        char* const slot = step < teams - 1 ? out.open(work) : nullptr;
-        spreadByBlock(scratch.everybody(mine, slot), received, size);
-        in.close(work);
-        if (slot != nullptr) out.close(work, size);
-      }
-      scratch.meet();
-      scratch.take(recv + at + blocks.begin(block), 0, blocks.size(block));
-      scratch.next();
-    }
   }
 }
 
@@ -134,23 +115,22 @@ __device__ __forceinline__ void reduceScatterByRing(ginrsCollWork const& work, S
   char* const recv = static_cast<char*>(work.recv.at);
   int const n = scratch.n, self = scratch.self, teams = rail.teams;
   uint64_t const part = work.count * sizeof(typename T::Stored);
-  ToTeam out(work, rail.ahead(teams > 1));
-  FromTeam in(work, rail.behind(teams > 1));
-  Slices const slices = Slices::of(part, scratch.piece, 128);
+  Neighbours ring(work, rail);
+  Slices const slices = Slices::of(part, scratch.message, 128);
   for (uint64_t at = slices.first(); at < slices.total; at += slices.step()) {
     uint64_t const bytes = slices.bytes(at);
     for (int step = 0; step < teams; step++) {
       int const team = turn(rail.behind(1), teams - step, teams);
       bool const last = step == teams - 1;
-      for (int k = 0; k < n; k++) scratch.bring<T>(op, k * scratch.piece, send + uint64_t(team * n + k) * part + at, bytes);
+      for (int k = 0; k < n; k++) scratch.bring<T>(op, k * scratch.message, send + uint64_t(team * n + k) * part + at, bytes);
       scratch.meet();
-      Places const from = scratch.bank(self * scratch.piece);
+      Places const from = scratch.bank(self * scratch.message);
       scratch.next();
-      char const* const received = step > 0 ? in.open(work) : nullptr;
-      char* const to = last ? recv + at : out.open(work);
+      char const* const received = step > 0 ? ring.in.open(work) : nullptr;
+      char* const to = last ? recv + at : ring.out.open(work);
       reducePiece<T>(last ? op : op.partial(), bytes, Sources{from, self, n, received}, Targets::one(to));
-      if (step > 0) in.close(work);
-      if (!last) out.close(work, bytes);
+      if (step > 0) ring.in.close(work);
+      if (!last) ring.out.close(work, bytes);
     }
   }
 }
@@ -163,7 +143,7 @@ __device__ __forceinline__ void reduceByTree(ginrsCollWork const& work, Scratch&
   Operation<T> const op = Operation<T>::of(work);
   char const* const send = static_cast<char const*>(work.send.at);
   int const n = scratch.n, self = scratch.self, root = int(work.root) % n;
-  Slices const slices = Slices::of(work.count * sizeof(typename T::Stored), scratch.bankBytes(), n * 128);
+  Slices const slices = Slices::of(work.count * sizeof(typename T::Stored), n * scratch.message, n * 128);
   for (uint64_t at = slices.first(); at < slices.total; at += slices.step()) {
     uint64_t const bytes = slices.bytes(at);
     Parts const parts = Parts::of(bytes, n);
@@ -212,13 +192,7 @@ __device__ __forceinline__ void reducingBuffered(ginrsCollWork const& work) {
   Barrier barrier{ncclCoopCta(), work.comm, ncclTeamTagLsa(), blockIdx.x};
   Scratch scratch(work, barrier);
   switch (work.kind) {
-    case GINRS_COLL_ALL_REDUCE:
-      if (work.along == GINRS_COLL_RING) {
-        allReduceByRing<T>(work, scratch);
-      } else {
-        allReduceByTree<T>(work, scratch);
-      }
-      break;
+    case GINRS_COLL_ALL_REDUCE: allReduceBuffered<T>(work, scratch); break;
     case GINRS_COLL_REDUCE_SCATTER: reduceScatterByRing<T>(work, scratch); break;
     default: reduceByTree<T>(work, scratch);
   }

@@ -13,20 +13,19 @@ __device__ __forceinline__ void allGatherByRing(ginrsCollWork const& work, Scrat
   char* const recv = static_cast<char*>(work.recv.at);
   int const n = scratch.n, self = scratch.self, teams = rail.teams;
   uint64_t const part = work.count * work.eltBytes;
-  ToTeam out(work, rail.ahead(teams > 1));
-  FromTeam in(work, rail.behind(teams > 1));
-  Slices const slices = Slices::of(part, scratch.piece, 128);
+  Neighbours ring(work, rail);
+  Slices const slices = Slices::of(part, scratch.message, 128);
   for (uint64_t at = slices.first(); at < slices.total; at += slices.step()) {
     uint64_t const bytes = slices.bytes(at);
     for (int step = 0; step < teams; step++) {
-      char const* const from = step > 0 ? in.open(work) : static_cast<char const*>(work.send.at) + at;
-      char* const slot = step < teams - 1 ? out.open(work) : nullptr;
-      spreadByBlock(scratch.everybody(self * scratch.piece, slot), from, bytes);
-      if (step > 0) in.close(work);
-      if (slot != nullptr) out.close(work, bytes);
+      char const* const from = step > 0 ? ring.in.open(work) : static_cast<char const*>(work.send.at) + at;
+      char* const slot = step < teams - 1 ? ring.out.open(work) : nullptr;
+      spreadByBlock(scratch.everybody(self * scratch.message, slot), from, bytes);
+      if (step > 0) ring.in.close(work);
+      if (slot != nullptr) ring.out.close(work, bytes);
       scratch.meet();
       uint64_t const first = uint64_t(rail.behind(step)) * n;
-      for (int k = 0; k < n; k++) scratch.take(recv + (first + k) * part + at, k * scratch.piece, bytes);
+      for (int k = 0; k < n; k++) scratch.take(recv + (first + k) * part + at, k * scratch.message, bytes);
       scratch.next();
     }
   }
@@ -37,7 +36,7 @@ __device__ __forceinline__ void broadcastByTree(ginrsCollWork const& work, Scrat
   Tree const tree = Tree::of(work);
   char* const recv = static_cast<char*>(work.recv.at);
   int const n = scratch.n, self = scratch.self, root = int(work.root) % n;
-  Slices const slices = Slices::of(work.count * work.eltBytes, scratch.bankBytes(), n * 128);
+  Slices const slices = Slices::of(work.count * work.eltBytes, n * scratch.message, n * 128);
   for (uint64_t at = slices.first(); at < slices.total; at += slices.step()) {
     uint64_t const bytes = slices.bytes(at);
     Parts const parts = Parts::of(bytes, n);

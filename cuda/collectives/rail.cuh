@@ -53,6 +53,15 @@ struct Rail {
   __device__ __forceinline__ int behind(int places) const { return turn(self, teams - places, teams); }
 };
 
+/* The ends of a rail's ring: to the next team, from the one before. */
+struct Neighbours {
+  ToTeam out;
+  FromTeam in;
+
+  __device__ __forceinline__ Neighbours(ginrsCollWork const& work, Rail const& rail)
+      : out(work, rail.ahead(rail.teams > 1)), in(work, rail.behind(rail.teams > 1)) {}
+};
+
 /* Who passes what on to whom, from a root team or to it; as a line, for large messages, or as a binomial tree. The team `place` behind
  * the root has its parent `reach` before it, and children 1, 2, 4, .. up to `widest` behind it, as far as there are so many. */
 struct Tree {

@@ -6,6 +6,7 @@
  * So whoever has passed a meeting may write the other bank: nobody reads it any more. The turn outlives launches. */
 #ifndef GINRS_COLLECTIVES_SCRATCH_CUH_
 #define GINRS_COLLECTIVES_SCRATCH_CUH_
+#include "channel.cuh"
 #include "reduce.cuh"
 
 namespace ginrs {
@@ -29,11 +30,13 @@ struct Scratch {
   Barrier& barrier;
   int self, n;     /* in the team */
   Places places;   /* of the block's scratch, in each rank of the team */
-  uint64_t piece;  /* bytes, at most */
+  uint64_t piece;  /* of a rank in a bank: bytes, at most */
+  uint64_t message; /* what of it goes along a rail at a time, at most */
   uint32_t odd;   /* which bank */
 
   __device__ __forceinline__ Scratch(ginrsCollWork const& work, Barrier& barrier)
-      : barrier(barrier), self(work.comm.lsaRank), n(work.comm.lsaSize), piece(work.pieceBytes) {
+      : barrier(barrier), self(work.comm.lsaRank), n(work.comm.lsaSize), piece(work.pieceBytes), message(work.pieceBytes) {
+    if (work.comm.lsaSize < work.comm.nRanks) message = min(piece, uint64_t(work.rails.slotBytes - kHeader));
     uint64_t const offset = blockIdx.x * (kScratchLine + 2 * bankBytes() + piece);
     char* const first = static_cast<char*>(ncclGetResourceBufferLsaPointer(work.comm, work.scratch, 0)) + offset;
     places = {first, 0};

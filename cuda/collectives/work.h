@@ -78,7 +78,7 @@ struct ginrsCollWork {
   uint32_t root;
   uint32_t channels;    /* STAGED: how many of the inbox's are used */
   uint32_t scratch;     /* BUFFERED: handle of the scratch, for each block what scratch.cuh says */
-  uint32_t pieceBytes;  /* BUFFERED: what a rank reduces, or sends, at a time, at most; a multiple of 128, and no more than a rail's slot */
+  uint32_t pieceBytes;  /* BUFFERED: of a rank in a bank of the scratch: what it reduces at a time, at most; a multiple of 128, and no more than a rail's slot for each team */
   uint32_t along;       /* BUFFERED: ginrsCollAlong */
   uint32_t pad;
 };

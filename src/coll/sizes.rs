@@ -16,7 +16,7 @@ pub struct Sizes {
     pub ll_blocks: u32,
     /// Slots of 8 bytes for each of them.
     pub ll_slots: u32,
-    /// What a rank reduces or sends at a time, of Buffered, at most. Bytes, a multiple of 128.
+    /// What a rank reduces at a time, of Buffered, at most; a ring sends a part of it for each team. Bytes, a multiple of 128.
     pub piece: u32,
     /// Of a launch.
     pub room: Room,
@@ -37,6 +37,8 @@ pub struct Slots {
 
 /// Bytes of a rank's slots for all pairs, and again for rails, at most: channels and slots shrink where there are many rings.
 const INBOX: u64 = 64 << 20;
+/// Bytes of a rank's scratch where there are several teams, at most.
+const SCRATCH: u32 = 64 << 20;
 /// At the head of every slot, for the kernels. Bytes.
 const SLOT_HEADER: u32 = 128;
 /// What an LL thread takes at a time, in slots of 8 bytes. Bytes.
@@ -80,17 +82,18 @@ impl Sizes {
     /// More channels are faster within one LSA team, and not between nodes (docs/measured/collectives.md).
     pub fn of(device: device::Kind, n_ranks: u32, lsa_size: u32, room: Room) -> Self {
         let teams = n_ranks / lsa_size;
-        let (pair_channels, rail_channels, slot, barriers, ll_blocks, bank, room) = match device {
-            device::Kind::Cuda => (if teams == 1 { 32 } else { 16 }, 16, 64 << 10, 64, 64, 64 << 10, room),
+        let (pair_channels, rail_channels, slot, rail_slot, barriers, ll_blocks, bank, room) = match device {
+            device::Kind::Cuda => (if teams == 1 { 32 } else { 16 }, 16, 64 << 10, 64 << 10, 64, 64, 64 << 10, room),
             device::Kind::Cpu => {
                 let room = Room { most: room.most.min(16), least: room.least.min(16) };
-                (4, 4, 16 << 10, 2, 2, 16 << 10, room)
+                // Where ranks outnumber the cores a meeting costs more than what is moved: few blocks with large slices.
+                (4, 2, 16 << 10, 256 << 10, 2, 2, 16 << 10, room)
             }
         };
         // As many as the largest message needs that LL takes.
         let ll_needs = ll_limit(device) / u64::from(n_ranks.max(2) - 1) / (LL_SPREAD * LL_PACK);
         // By distance: each power of two, forwards and backwards.
-        let rails = Slots::of(2 * teams.next_power_of_two().ilog2(), rail_channels.min(room.most), slot);
+        let rails = Slots::of(2 * teams.next_power_of_two().ilog2(), rail_channels.min(room.most), rail_slot);
         let lines = |bytes: u32| (bytes / 128 * 128).max(128);
         Self {
             pairs: Slots::of(n_ranks, pair_channels, slot),
@@ -98,10 +101,19 @@ impl Sizes {
             barriers: if teams == 1 { barriers.min(room.most) } else { rails.channels },
             ll_blocks: ll_blocks.min(room.most).min(ll_needs.max(2) as u32),
             ll_slots: 2 * threads(device) * n_ranks.min(LL_RANKS),
-            // Of a team's bank a part for each rank; where there are rails a slot for each, as far as that is no more than 8.
-            piece: if teams == 1 { lines(bank / lsa_size) } else { lines((8 * bank / lsa_size).min(rails.payload())) },
+            piece: if teams == 1 {
+                lines(bank / lsa_size)
+            } else {
+                let share = SCRATCH / rails.channels / (2 * lsa_size + 1);
+                lines(teams.saturating_mul(rails.payload()).min(share))
+            },
             room,
         }
+    }
+
+    /// What goes along a rail at a time, at most; in one team what is reduced. Bytes.
+    pub fn message(&self) -> u32 {
+        if self.rails.rings == 0 { self.piece } else { self.piece.min(self.rails.payload()) }
     }
 
     /// Bytes of a block's scratch in each rank of a team of `lsa_size`: a line, two banks, a piece (cuda/collectives/scratch.cuh).

@@ -108,34 +108,45 @@ impl Shape {
     }
 }
 
-/// Bytes of a rank's piece, up to which an all-reduce in few rounds beats one of few bytes (docs/measured/collectives.md).
-fn tree_limit(device: device::Kind) -> u64 {
+/// Latency of a rail times its bandwidth (docs/measured/collectives.md): so many bytes may a round less cost. Bytes.
+fn round(device: device::Kind) -> u64 {
     match device {
-        device::Kind::Cuda => 64 << 10,
-        device::Kind::Cpu => 16 << 10,
+        device::Kind::Cuda => 16 << 10,
+        device::Kind::Cpu => 8 << 10,
     }
+}
+
+/// Whether few rounds beat few bytes along a rail of more than two teams, for a rank's piece: log2 of them beside 2 (teams - 1), and
+/// log2 pieces beside 2 (teams - 1) / teams.
+fn is_small(shape: &Shape) -> bool {
+    let (teams, piece) = (u64::from(shape.teams()), shape.part / u64::from(shape.lsa_size));
+    let doublings = u64::from(shape.teams().ilog2());
+    // What is more than a power of two gives before, and is told after.
+    let (rounds, pieces) = if teams.is_power_of_two() { (doublings, doublings) } else { (doublings + 2, doublings + 1) };
+    let (more_rounds, more_bytes) = ((2 * (teams - 1)).saturating_sub(rounds), pieces * teams - 2 * (teams - 1));
+    piece.saturating_mul(more_bytes) <= round(shape.device) * more_rounds * teams
 }
 
 /// With two teams recursive doubling has as few bytes as a ring, and a tree is a line. `asked`: what whoever measures wants.
 fn along(shape: &Shape, asked: Option<Along>) -> Along {
-    let small = || shape.teams() == 2 || shape.part / u64::from(shape.lsa_size) <= tree_limit(shape.device);
     match shape.kind {
         Kind::AllGather | Kind::ReduceScatter => Along::Ring,
         _ if shape.one_team() => Along::Tree,
-        _ => asked.unwrap_or(if small() { Along::Tree } else { Along::Ring }),
+        _ => asked.unwrap_or(if shape.teams() == 2 || is_small(shape) { Along::Tree } else { Along::Ring }),
     }
 }
 
 /// Blocks of Buffered that are worth their meetings. Each has slices of its own.
 fn buffered_blocks(shape: &Shape, sizes: &Sizes, along: Along) -> u64 {
-    let bank = u64::from(sizes.piece) * u64::from(shape.lsa_size);
-    // Messages along a rail are a quarter of a slot before there is another block.
-    let least = match (shape.kind, along) {
-        _ if shape.one_team() => bank,
-        (Kind::Reduce | Kind::Broadcast, _) | (_, Along::Tree) => bank / 4,
-        (_, Along::Ring) => bank / 4 * u64::from(shape.teams()),
+    let (piece, message) = (u64::from(sizes.piece), u64::from(sizes.message()));
+    let each = match (shape.kind, along) {
+        _ if shape.one_team() => piece,
+        // Along a rail in messages of a quarter of a slot, before there is another block.
+        (Kind::AllReduce, Along::Ring) => piece.min(message / 4 * u64::from(shape.teams())),
+        (Kind::AllGather | Kind::ReduceScatter, _) => message / 4 * u64::from(shape.teams()),
+        _ => message / 4,
     };
-    shape.of_team().div_ceil(least)
+    shape.of_team().div_ceil(each.max(1) * u64::from(shape.lsa_size))
 }
 
 /// The choice for a collective.
@@ -370,7 +381,8 @@ mod tests {
                     }
                     assert!(sizes.piece > 0 && sizes.piece.is_multiple_of(128), "{at}");
                     if n_ranks > lsa_size {
-                        assert!(sizes.piece <= sizes.rails.payload() && sizes.barriers <= sizes.rails.channels, "{at}");
+                        let most = u64::from(n_ranks / lsa_size) * u64::from(sizes.rails.payload());
+                        assert!(u64::from(sizes.piece) <= most && sizes.barriers <= sizes.rails.channels, "{at}");
                     }
                     assert!(sizes.barriers <= blocks && sizes.ll_blocks <= blocks, "{at}");
                     // With one channel, as few as the way can be played with.

@@ -90,7 +90,7 @@ fn along_rails() {
     all_ok(&["collectives", "captured"], 8, Threads, &uneven);
 }
 
-/// What each rank gives GIN for others: no more than a good algorithm needs. Slots' heads are a part in a thousand.
+/// What each rank gives GIN for others: no more than a good algorithm needs. Slots' heads, and parts of whole lines, are some parts in a thousand.
 #[test]
 fn bytes_that_leave_a_team() {
     let (calls, bytes) = (3, 1u64 << 20);
@@ -114,7 +114,7 @@ fn bytes_that_leave_a_team() {
             let taken: Vec<u64> = taken.collect();
             assert_eq!(taken.len() as u64, ranks, "{said}");
             let most = *taken.iter().max().unwrap();
-            let fits = calls * wanted <= most && most <= calls * wanted * 1002 / 1000;
+            let fits = calls * wanted <= most && most <= calls * wanted * 1005 / 1000;
             assert!(fits, "{kind} on {nodes}: {taken:?} bytes, {calls} x {wanted} wanted\n{said}");
         }
     }

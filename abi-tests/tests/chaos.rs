@@ -1,6 +1,9 @@
 //! A rank fails at random moments of a job's life, in every way: no survivor hangs, and whoever is told of a failure is told who it
 //! was. Some rounds of `chaos/chaos.cu` for as long as the suite has time; `make chaos` plays hundreds.
 
+#[path = "../../tests/netns/mod.rs"]
+mod netns;
+
 use abi_tests::{nvidia_headers, prefix, root};
 use std::path::Path;
 use std::process::Command;
@@ -37,6 +40,13 @@ fn whatever_happens_to_a_rank_the_others_end_and_know_who_it_was() {
 #[test]
 fn so_they_do_on_other_machines() {
     play("machines", None, 10, &["--machines", "2"]);
+}
+
+#[test]
+fn so_they_do_in_other_networks() {
+    let Some(machines) = netns::Machines::new(2) else { return };
+    let names = [machines.name(0), machines.name(1)].join(",");
+    play("networks", None, 10, &["--networks", &names]);
 }
 
 #[test]

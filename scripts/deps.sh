@@ -22,6 +22,7 @@ if [ "$check_only" != --check ]; then
   need abidw abigail-tools
   # What carries between machines is loaded when it is needed.
   ldconfig -p | grep -q 'libfabric\.so\.1 ' || { missing+=(libfabric.so.1); packages+=(libfabric1); }
+  [ -e /usr/include/rdma/fabric.h ] || { missing+=(rdma/fabric.h); packages+=(libfabric-dev); }
   python3 -c 'import ensurepip' 2> /dev/null || { missing+=("python3 venv"); packages+=(python3-venv); }
 fi
 

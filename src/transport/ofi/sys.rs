@@ -1,5 +1,5 @@
 //! libfabric's types as its C headers lay them out (ABI 1.3 and later, which only appends): what we touch, in order, and nothing
-//! behind it. `abi-tests/ofi-layouts` holds each offset against the official binding.
+//! behind it. `tests/ofi_layouts.rs` holds each offset against the headers.
 #![allow(non_camel_case_types, missing_docs)]
 
 use std::ffi::{c_char, c_int, c_void};

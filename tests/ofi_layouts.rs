@@ -1,0 +1,109 @@
+//! `src/transport/ofi/sys.rs` against libfabric's headers (package libfabric-dev): every field's offset, the sizes of what is written
+//! whole, and every number, as a C program prints them. The official binding, ofi-libfabric-sys 0.2, does not compile against 1.17.
+
+use ginrs::transport::ofi::sys as ours;
+use std::fmt::Write;
+use std::mem::offset_of;
+use std::process::Command;
+
+/// What the C expressions come to.
+fn in_c(expressions: &[String]) -> Vec<u64> {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, program) = (folder.path().join("x.c"), folder.path().join("x"));
+    let headers = ["fabric", "fi_domain", "fi_endpoint", "fi_cm", "fi_eq", "fi_rma"];
+    let mut text: String = headers.iter().map(|header| format!("#include <rdma/{header}.h>\n")).collect();
+    text += "#include <stddef.h>\n#include <stdio.h>\nint main(void) {\n";
+    expressions.iter().for_each(|of| writeln!(text, "printf(\"%llu\\n\", (unsigned long long)({of}));").unwrap());
+    std::fs::write(&source, text + "}\n").unwrap();
+    let compiled = Command::new("cc").arg(&source).arg("-o").arg(&program).output().unwrap();
+    assert!(compiled.status.success(), "install libfabric-dev: {}", String::from_utf8_lossy(&compiled.stderr));
+    let printed = Command::new(program).output().unwrap().stdout;
+    String::from_utf8(printed).unwrap().lines().map(|line| line.parse().unwrap()).collect()
+}
+
+fn compare(all: &[(String, u64)]) {
+    let theirs = in_c(&all.iter().map(|(expression, _)| expression.clone()).collect::<Vec<_>>());
+    assert_eq!(theirs.len(), all.len());
+    for ((expression, ours), theirs) in all.iter().zip(theirs) {
+        assert_eq!(*ours, theirs, "{expression}");
+    }
+}
+
+macro_rules! same {
+    ($($of:ident { $($field:ident $(= $other:ident)?),* $(,)? })*) => {
+        #[test]
+        fn offsets() {
+            compare(&[$($((
+                format!("offsetof(struct {}, {})", stringify!($of), same!(@ $field $($other)?)),
+                offset_of!(ours::$of, $field) as u64,
+            )),*),*]);
+        }
+    };
+    (@ $field:ident) => { stringify!($field) };
+    (@ $field:ident $other:ident) => { stringify!($other) };
+}
+
+same! {
+    fid { fclass, context, ops }
+    fi_ops { size, close, bind, control }
+    fi_tx_attr { caps, mode, op_flags, msg_order, comp_order, inject_size, size }
+    fi_rx_attr { caps, mode, op_flags, msg_order, comp_order, total_buffered_recv, size }
+    fi_ep_attr { kind = type, protocol, protocol_version, max_msg_size }
+    fi_domain_attr {
+        domain, name, threading, control_progress, data_progress, resource_mgmt, av_type, mr_mode, mr_key_size, cq_data_size
+    }
+    fi_fabric_attr { fabric, name, prov_name, prov_version, api_version }
+    fi_info {
+        next, caps, mode, addr_format, src_addrlen, dest_addrlen, src_addr, dest_addr, handle, tx_attr, rx_attr, ep_attr,
+        domain_attr, fabric_attr
+    }
+    fid_fabric { fid, ops }
+    fi_ops_fabric { size, domain, passive_ep, eq_open, wait_open, trywait }
+    fid_domain { fid, ops, mr }
+    fi_ops_domain { size, av_open, cq_open, endpoint }
+    fi_ops_mr { size, reg }
+    fid_mr { fid, mem_desc, key }
+    fi_eq_attr { size, flags, wait_obj, signaling_vector, wait_set }
+    fid_eq { fid, ops }
+    fi_ops_eq { size, read, readerr }
+    fi_eq_cm_entry { fid, info }
+    fi_eq_err_entry { fid, context, data, err, prov_errno, err_data, err_data_size }
+    fi_cq_attr { size, flags, format, wait_obj, signaling_vector, wait_cond, wait_set }
+    fid_cq { fid, ops }
+    fi_ops_cq { size, read, readfrom, readerr }
+    fi_cq_data_entry { op_context, flags, len, buf, data }
+    fi_cq_err_entry { op_context, flags, len, buf, data, tag, olen, err, prov_errno, err_data, err_data_size }
+    fid_ep { fid, ops, cm, msg, rma }
+    fid_pep { fid, ops, cm }
+    fi_ops_cm { size, setname, getname, getpeer, connect, listen, accept, reject, shutdown }
+    fi_ops_msg { size, recv, recvv, recvmsg, send, sendv, sendmsg, inject }
+    fi_ops_rma { size, read, readv, readmsg, write, writev, writemsg, inject, writedata }
+}
+
+macro_rules! equal {
+    ($($name:ident)*) => { &[$((stringify!($name).to_owned(), ours::$name as u64)),*] };
+}
+
+#[test]
+fn numbers() {
+    compare(equal! {
+        FI_MSG FI_RMA FI_WRITE FI_RECV FI_SEND FI_TRANSMIT FI_REMOTE_WRITE FI_REMOTE_CQ_DATA FI_SOURCE FI_NUMERICHOST FI_RX_CQ_DATA
+        FI_MR_LOCAL FI_MR_VIRT_ADDR FI_MR_ALLOCATED FI_MR_PROV_KEY FI_ORDER_WAW FI_ORDER_SAW FI_ORDER_SAS FI_EP_MSG
+        FI_PROGRESS_MANUAL FI_THREAD_DOMAIN FI_WAIT_FD FI_CQ_FORMAT_DATA FI_GETWAIT FI_ENABLE FI_CONNREQ FI_CONNECTED FI_SHUTDOWN
+    });
+}
+
+#[test]
+fn sizes() {
+    fn of<T>(name: &str) -> (String, u64) {
+        (format!("sizeof(struct {name})"), size_of::<T>() as u64)
+    }
+    compare(&[
+        of::<ours::fi_eq_attr>("fi_eq_attr"),
+        of::<ours::fi_cq_attr>("fi_cq_attr"),
+        of::<ours::fi_cq_data_entry>("fi_cq_data_entry"),
+        of::<ours::fi_eq_err_entry>("fi_eq_err_entry"),
+        of::<ours::fi_eq_cm_entry>("fi_eq_cm_entry"),
+    ]);
+    assert!(size_of::<ours::fi_cq_err_entry>() as u64 >= in_c(&["sizeof(struct fi_cq_err_entry)".into()])[0]);
+}

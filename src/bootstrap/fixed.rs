@@ -22,7 +22,7 @@ use std::io::Read;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The id that `point` ("127.0.0.1:4000", "host:port", "[::1]:port") stands for.
 pub(super) fn id_of(point: &str, secret: Option<&str>) -> Result<UniqueId> {
@@ -49,13 +49,13 @@ pub(super) fn id_of(point: &str, secret: Option<&str>) -> Result<UniqueId> {
                  without"
             );
         }
-        static TOLD: Once = Once::new();
-        TOLD.call_once(|| {
+        static TOLD: AtomicBool = AtomicBool::new(false);
+        if !TOLD.swap(true, Ordering::Relaxed) {
             hint!(
                 "GINRS-W100 whoever reaches NCCL_COMM_ID can join | \"{point}\" | GINRS_ALLOW_INSECURE_COMM_ID=1 | fix: set GINRS_SECRET_FILE \
                  on every rank"
             );
-        });
+        }
     }
     let user = if here { rustix::process::geteuid().as_raw() } else { 0 };
     let mut hash = Sha256::new();

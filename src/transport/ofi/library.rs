@@ -1,7 +1,7 @@
 //! libfabric, loaded when a peer on another machine needs it: never linked. Its exported functions; the rest are tables of them.
 
 use super::sys::{VERSION, fi_fabric_attr, fi_info, fid_fabric};
-use crate::sync::OnceCell;
+use crate::sync::OnceBox;
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 /// What is loaded, from the package libfabric1 where that has a name.
@@ -49,21 +49,24 @@ impl Functions {
 
 /// The library, loaded once and never unloaded; or why there is none.
 pub(super) fn library() -> &'static Result<Functions, String> {
-    static LOADED: OnceCell<Result<Functions, String>> = OnceCell::new();
-    LOADED.get_or_init(|| {
-        // SAFETY: its constructors open no device; providers start when they are asked for, below.
-        let library = unsafe { libc::dlopen(FILE.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_NODELETE) };
-        if library.is_null() {
-            // SAFETY: after a failure dlerror has a text of this thread's.
-            let why = unsafe { libc::dlerror().as_ref().map(|text| CStr::from_ptr(text).to_string_lossy().into_owned()) };
-            return Err(format!("{}; install the package libfabric1", why.unwrap_or_default()));
-        }
-        let functions = Functions::find(library)?;
-        // SAFETY: no arguments.
-        let found = unsafe { (functions.fi_version)() };
-        if found < VERSION {
-            return Err(format!("libfabric is {}.{}, the oldest that serves is 1.17", found >> 16, found & 0xffff));
-        }
-        Ok(functions)
-    })
+    // Whoever races to load it loads the same: no lock that a forked child could find held.
+    static LOADED: OnceBox<Result<Functions, String>> = OnceBox::new();
+    LOADED.get_or_init(|| Box::new(load()))
+}
+
+fn load() -> Result<Functions, String> {
+    // SAFETY: its constructors open no device; providers start when they are asked for, below.
+    let library = unsafe { libc::dlopen(FILE.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_NODELETE) };
+    if library.is_null() {
+        // SAFETY: after a failure dlerror has a text of this thread's.
+        let why = unsafe { libc::dlerror().as_ref().map(|text| CStr::from_ptr(text).to_string_lossy().into_owned()) };
+        return Err(format!("{}; install the package libfabric1", why.unwrap_or_default()));
+    }
+    let functions = Functions::find(library)?;
+    // SAFETY: no arguments.
+    let found = unsafe { (functions.fi_version)() };
+    if found < VERSION {
+        return Err(format!("libfabric is {}.{}, the oldest that serves is 1.17", found >> 16, found & 0xffff));
+    }
+    Ok(functions)
 }

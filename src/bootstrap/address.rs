@@ -155,6 +155,14 @@ impl std::fmt::Display for Stopped {
     }
 }
 
+/// Bytes that the other end's machine has not acknowledged.
+pub fn unacknowledged(fd: impl AsFd) -> usize {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the request writes one int, and gets the place of one.
+    let rc = unsafe { libc::ioctl(fd.as_fd().as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    if rc == 0 { bytes.max(0).unsigned_abs() as usize } else { 0 }
+}
+
 /// Sends all of `bytes` before `until`.
 pub fn send_all(fd: &OwnedFd, mut bytes: &[u8], until: Instant) -> std::result::Result<(), Stopped> {
     while !bytes.is_empty() {

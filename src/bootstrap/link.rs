@@ -2,7 +2,7 @@
 //! the service thread sends it on. So no two processes can block each other, and an abort can always be told.
 #![forbid(unsafe_code)]
 
-use super::address::Peer;
+use super::address::{Peer, unacknowledged};
 use super::auth::Seal;
 use super::sealed;
 use super::wire::{Frame, MAX_FRAME};
@@ -88,6 +88,13 @@ impl Link {
         sending.queue.push_back(Out { bytes, sent: 0, fd });
         self.flush(&mut sending);
         !sending.dead
+    }
+
+    /// False while the machine at the other end may still be without something that was sent, and with the end of this process would stay so:
+    /// TCP drops what is under way where a socket closes before it has read all.
+    pub fn has_arrived(&self) -> bool {
+        let sending = self.sending.lock();
+        self.seal.is_none() || sending.dead || sending.queue.is_empty() && unacknowledged(self.as_fd()) == 0
     }
 
     /// Sends what is queued and closes then. The other end sees the close after everything else.

@@ -264,5 +264,6 @@ impl Drop for Bootstrap {
         }
         self.port.join_spreading();
         self.port.stand_up(self.rank);
+        self.port.say_last_words();
     }
 }

@@ -13,7 +13,7 @@ use crate::sync::Give;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 impl Port {
     /// Sends to every process that a link stands to; gives their addresses.
@@ -59,6 +59,18 @@ impl Port {
         // The other process may have dialled at the same time. All goes by the first link, or a Left would overtake what was sent
         // by another one.
         Ok(self.standing_link(to).unwrap_or(link))
+    }
+
+    /// Until the last words of the last rank here are on the other machines, but not for long: the process may end behind this.
+    pub(super) fn say_last_words(&self) {
+        if !self.seats.lock().is_empty() {
+            return;
+        }
+        let until = Instant::now() + Duration::from_secs(1);
+        let links: Vec<Arc<Link>> = self.links.lock().values().flatten().cloned().collect();
+        while !links.iter().all(|link| link.has_arrived()) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     pub(super) fn standing_link(&self, to: Address) -> Option<Arc<Link>> {

@@ -116,8 +116,9 @@ impl Step<'_> {
         if link.send_bytes(bytes.into(), None) {
             return Ok(());
         }
+        let fate = port.fate(to);
         self.bootstrap.alive()?;
-        Err(gone(port, to, port.fate(to).unwrap_or(Fate::Lost), self.what))
+        Err(gone(port, to, fate.unwrap_or(Fate::Lost), self.what))
     }
 
     fn receive(&mut self, from: u32, round: u8) -> Result<Blocks> {
@@ -125,13 +126,14 @@ impl Step<'_> {
         let (mailbox, end) = (&bootstrap.mailbox, self.start + self.patience);
         loop {
             let mut inbox = mailbox.lock();
-            // What has arrived counts, even if its sender is gone by now. All three are looked at under the lock: a sender that
-            // leaves has put its last message in before.
+            // What has arrived counts, even if its sender is gone by now: a sender that leaves has put its last message in before, and
+            // one that fails has said so before it leaves. So its end is looked at first, and all of it under the lock.
+            let fate = bootstrap.port.fate(from);
             if let Some(message) = inbox.take(self.seq, round) {
                 return Ok(message);
             }
             bootstrap.alive()?;
-            if let Some(fate) = bootstrap.port.fate(from) {
+            if let Some(fate) = fate {
                 drop(inbox);
                 return Err(gone(&bootstrap.port, from, fate, self.what));
             }

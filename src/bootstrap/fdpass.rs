@@ -68,8 +68,9 @@ impl Bootstrap {
                 Heard::Late if asked => {}
                 Heard::Late | Heard::Never => {
                     self.port.drop_ticket(ticket);
+                    let fate = self.port.fate(owner_rank);
                     self.alive()?;
-                    return Err(gone(&self.port, owner_rank, self.port.fate(owner_rank).unwrap_or(Fate::Lost), what));
+                    return Err(gone(&self.port, owner_rank, fate.unwrap_or(Fate::Lost), what));
                 }
             }
             let state = self.alive().and_then(|()| match Instant::now() < end {
@@ -90,8 +91,9 @@ impl Bootstrap {
                 Err(system(&format!("a connection to {} cannot be made, in \"{what}\"", self.port.name(rank)), e))
             }
             Err(why) => {
+                let fate = self.port.fate(rank);
                 self.alive()?;
-                if let Some(fate) = self.port.fate(rank) {
+                if let Some(fate) = fate {
                     return Err(gone(&self.port, rank, fate, what));
                 }
                 if !self.port.service.is_intact() {

@@ -138,7 +138,8 @@ impl Ofi {
 
 impl Transport for Ofi {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { inline: SMALL, align: 8, polled: true, lands: true, ..Capabilities::of(NAME, PIECE) }
+        // Of a large put over TCP a word may come in two segments: no promise that it lands whole.
+        Capabilities { inline: SMALL, polled: true, lands: true, ..Capabilities::of(NAME, PIECE) }
     }
 
     fn connect(&mut self, _: &dyn Device, _: &dyn Share, peers: &[Words]) -> Result<()> {

@@ -41,6 +41,7 @@ impl Bootstrap {
         }
         self.alive()?;
         *turn = turn.wrapping_add(1);
+        self.tally.lock().exchanges += 1;
         let now = Instant::now();
         let warn_every = config::seconds("GINRS_WAIT_WARN");
         let patience = config::seconds("GINRS_TIMEOUT");
@@ -93,6 +94,11 @@ impl Step<'_> {
     fn send(&self, message: Blocks) -> Result<()> {
         let port = &self.bootstrap.port;
         let to = message.to;
+        {
+            let mut tally = self.bootstrap.tally.lock();
+            tally.messages += 1;
+            tally.bytes += message.blocks.iter().map(|block| block.data.len() as u64).sum::<u64>();
+        }
         if port.is_here(to) {
             if let Some(mailbox) = port.seat(to) {
                 mailbox.put(message);

@@ -97,6 +97,17 @@ pub fn fuzz(bytes: &[u8]) {
     }
 }
 
+/// See [`Bootstrap::tally`].
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    pub exchanges: u32,
+    /// Sent.
+    pub messages: u32,
+    /// Of other ranks' and its own data in them, without heads.
+    pub bytes: u64,
+}
+
 /// One rank's end of a communicator's bootstrap. Drop tells the others that the rank has left.
 pub struct Bootstrap {
     port: Arc<Port>,
@@ -105,6 +116,7 @@ pub struct Bootstrap {
     n_ranks: u32,
     /// Number of the last exchange. Locked for its whole length: exchanges of one rank are one after the other.
     turn: Mutex<u32>,
+    tally: Mutex<Tally>,
     abort: OnceCell<Arc<Abort>>,
     owner: u32,
 }
@@ -130,7 +142,16 @@ impl Bootstrap {
     }
 
     fn at(port: Arc<Port>, mailbox: Arc<Mailbox>, rank: u32, n_ranks: u32) -> Self {
-        Self { port, mailbox, rank, n_ranks, turn: Mutex::new(0), abort: OnceCell::new(), owner: std::process::id() }
+        Self {
+            port,
+            mailbox,
+            rank,
+            n_ranks,
+            turn: Mutex::new(0),
+            tally: Mutex::default(),
+            abort: OnceCell::new(),
+            owner: std::process::id(),
+        }
     }
 
     /// The id of a communicator that comes from this one, with its root in the process of `first`: all ranks that name it alike have the same,
@@ -198,6 +219,12 @@ impl Bootstrap {
                 mailbox.ring();
             }
         });
+    }
+
+    /// What its exchanges have cost this rank so far, for tests of how set-up grows.
+    #[doc(hidden)]
+    pub fn tally(&self) -> Tally {
+        *self.tally.lock()
     }
 
     /// Ends the pending and later exchanges of all ranks with `cause`; best effort, never blocks.

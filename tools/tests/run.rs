@@ -223,7 +223,8 @@ fn programs_share_bytes_through_the_helper_header() {
         );
         assert_eq!(output.status.code(), Some(4));
         assert!(errors(&output).contains("rank 0 did not answer in time"), "{}", errors(&output));
-        let output = script(&["-n", "1"], &format!("unset GINRS_RUN_ID MASTER_PORT; RANK=1 WORLD_SIZE=2 exec {program}"));
+        let output =
+            script(&["-n", "1"], &format!("unset GINRS_RUN_ID MASTER_PORT LOCAL_WORLD_SIZE; RANK=1 WORLD_SIZE=2 exec {program}"));
         assert!(errors(&output).contains("no way to share the unique id"), "{}", errors(&output));
     }
 }

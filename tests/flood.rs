@@ -227,7 +227,9 @@ fn recorded(id: &UniqueId) -> Vec<u8> {
         let honest = scope.spawn(|| Bootstrap::join_unless(&through, Seat { rank: 0, n_ranks: 4, machine: 9 }, &cancel).err());
         let (mut rank, _) = relay.accept().unwrap();
         let mut root = std::net::TcpStream::connect(root).unwrap();
-        [&rank, &root].map(|socket| socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap());
+        for socket in [&rank, &root] {
+            socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        }
         let (mut greeting, mut answer, mut proof) = ([0; 164], [0; 56], [0; 16]);
         rank.read_exact(&mut greeting).unwrap();
         root.write_all(&greeting).unwrap();

@@ -181,10 +181,13 @@ impl Drop for Registered {
     }
 }
 
+/// An offer, its words, and what is offered.
+type Kept<'a> = (Offer<'a>, [u64; 2], Arc<dyn Physical>);
+
 /// Memory that this rank passes to the others while they connect.
 struct Offers<'a> {
     team: &'a Team,
-    kept: Mutex<Vec<(Offer<'a>, [u64; 2], Arc<dyn Physical>)>>,
+    kept: Mutex<Vec<Kept<'a>>>,
 }
 
 impl Share for Offers<'_> {

@@ -1,6 +1,5 @@
 //! The target's end: out of the ring into device memory, then the signal, then credit.
 #![forbid(unsafe_code)]
-#![forbid(unsafe_code)]
 
 use super::ring::{Ring, SLOTS};
 use crate::device::{CopyQueue, DevPtr, MemCopy};

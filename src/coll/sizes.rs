@@ -49,13 +49,17 @@ pub const LL_SPREAD: u64 = 256;
 pub const LL_RANKS: u32 = 16;
 
 impl Slots {
-    /// As large as can be: at most `channels`, each of `bytes`.
-    fn of(rings: u32, channels: u32, bytes: u32) -> Self {
+    /// As large as can be: at most `channels`, each of `bytes`. Slots shrink to `least` bytes before there are fewer channels.
+    fn of(rings: u32, channels: u32, bytes: u32, least: u32) -> Self {
         let mut slots = Self { rings, channels, slots: 4, bytes };
-        while slots.total() > INBOX && slots.channels > 1 {
+        let too_large = |slots: &Self| slots.total() > INBOX;
+        while too_large(&slots) && slots.bytes > least {
+            slots.bytes /= 2;
+        }
+        while too_large(&slots) && slots.channels > 1 {
             slots.channels /= 2;
         }
-        while slots.total() > INBOX && slots.bytes > 4096 {
+        while too_large(&slots) && slots.bytes > 4096 {
             slots.bytes /= 2;
         }
         slots
@@ -83,7 +87,9 @@ impl Sizes {
     pub fn of(device: device::Kind, n_ranks: u32, lsa_size: u32, room: Room) -> Self {
         let teams = n_ranks / lsa_size;
         let (pair_channels, rail_channels, slot, rail_slot, barriers, ll_blocks, bank, room) = match device {
-            device::Kind::Cuda => (if teams == 1 { 32 } else { 16 }, 16, 64 << 10, 64 << 10, 64, 64, 64 << 10, room),
+            // A block has one slot at a time on its way along a rail, so large ones carry more: 64 MB between two nodes took 3.0 times
+            // as long with 64 KiB (docs/measured/collectives.md).
+            device::Kind::Cuda => (if teams == 1 { 32 } else { 16 }, 16, 64 << 10, 512 << 10, 64, 64, 64 << 10, room),
             device::Kind::Cpu => {
                 let room = Room { most: room.most.min(16), least: room.least.min(16) };
                 // Where ranks outnumber the cores a meeting costs more than what is moved: few blocks with large slices.
@@ -93,10 +99,11 @@ impl Sizes {
         // As many as the largest message needs that LL takes.
         let ll_needs = ll_limit(device) / u64::from(n_ranks.max(2) - 1) / (LL_SPREAD * LL_PACK);
         // By distance: each power of two, forwards and backwards.
-        let rails = Slots::of(2 * teams.next_power_of_two().ilog2(), rail_channels.min(room.most), rail_slot);
+        let rails =
+            Slots::of(2 * teams.next_power_of_two().ilog2(), rail_channels.min(room.most), rail_slot, rail_slot.min(64 << 10));
         let lines = |bytes: u32| (bytes / 128 * 128).max(128);
         Self {
-            pairs: Slots::of(n_ranks, pair_channels, slot),
+            pairs: Slots::of(n_ranks, pair_channels, slot, slot),
             rails,
             barriers: if teams == 1 { barriers.min(room.most) } else { rails.channels },
             ll_blocks: ll_blocks.min(room.most).min(ll_needs.max(2) as u32),

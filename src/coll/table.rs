@@ -315,7 +315,7 @@ mod tests {
     fn channels_do_not_fall_with_the_number_of_ranks() {
         for (n_ranks, lsa_size) in [(16, 8), (128, 8), (1024, 8), (4096, 8), (128, 1)] {
             let sizes = Sizes::of(Cuda, n_ranks, lsa_size, room(66));
-            assert!(sizes.rails.channels >= 8 && sizes.rails.bytes == 64 << 10, "{n_ranks} by {lsa_size}: {sizes:?}");
+            assert!(sizes.rails.channels >= 8 && sizes.rails.bytes >= 64 << 10, "{n_ranks} by {lsa_size}: {sizes:?}");
         }
     }
 

@@ -36,7 +36,7 @@ impl Launch {
 
     /// cuda/collectives/work.h: count, bytes of an element, kind, how, op, root.
     fn call(&self) -> (&str, u64, [u32; 5]) {
-        (&self.kernel, self.u64(280), [304, 308, 312, 316, 320].map(|at| self.u32(at)))
+        (&self.kernel, self.u64(312), [336, 340, 344, 348, 352].map(|at| self.u32(at)))
     }
 }
 
@@ -87,27 +87,26 @@ fn every_call_launches_its_kernel_with_its_arguments() {
             ("ginrs_reduce_i32", 1 << 18, [4, 0, 1, 4, 0]),
             ("ginrs_copy", 4096, [1, 3, 1, 0, 0]),
             ("ginrs_copy", 77, [2, 4, 2, 0, 1]),
-            ("ginrs_reduce_f64", 100, [8, 1, 2, 6, 0]),
+            ("ginrs_reduce_f64", 100, [8, 1, 3, 6, 0]),
             ("ginrs_reduce_i64", 1, [8, 0, 0, 8, 0]),
         ];
         assert_eq!(calls, expected, "rank {rank}");
         // Staged: parts side by side in y, each with the channels that the kernel is told of.
-        assert_eq!(own[4].blocks, (own[4].u32(324), 2));
-        assert_eq!(own[5].blocks, (own[5].u32(324), 2));
+        assert_eq!(own[4].blocks, (own[4].u32(356), 2));
         // Direct: window and offset beside the address; what a rank does not use is not there.
         let (send, recv) = (own[3].u64(200), own[3].u64(224));
         assert_eq!(send - recv, 4096 * u64::from(rank));
         assert!(own[3].u64(232) != 0 && own[3].u64(240) == 1 << 20, "window and offset of the receive buffer");
         assert_eq!(own[4].u64(200) != 0, rank == 1, "the root's send buffer alone");
-        assert_eq!(f64::from_bits(own[5].u64(288)), 2.5);
+        assert_eq!(f64::from_bits(own[5].u64(320)), 2.5);
 
         // One launch takes the group's messages, behind the all-reduce that was called between them.
         let last = own.last().unwrap();
-        assert_eq!((last.kernel.as_str(), last.u32(224), last.u32(228)), ("ginrs_p2p", 3, 2));
-        let item = |i: usize| (last.u64(240 + 24 * i + 8), last.u32(240 + 24 * i + 16), last.u32(240 + 24 * i + 20));
+        assert_eq!((last.kernel.as_str(), last.u32(228), last.u32(232)), ("ginrs_p2p", 3, 2));
+        let item = |i: usize| (last.u64(248 + 24 * i + 8), last.u32(248 + 24 * i + 16), last.u32(248 + 24 * i + 20));
         let (peer, bytes) = (1 - rank, 1 << 20);
         assert_eq!([0, 1, 2, 3, 4].map(item), [(0, rank, 0), (80, peer, 1), (bytes, peer, 1), (0, rank, 0), (bytes, peer, 1)]);
-        assert_eq!(last.blocks, (last.u32(232) * last.u32(236), 2));
+        assert_eq!(last.blocks, (last.u32(236) * last.u32(240), 2));
         assert_ne!(own[0].stream, own[4].stream);
     }
 }

@@ -8,6 +8,7 @@ use super::link::Link;
 use super::port::{Handed, Port};
 use super::route::{Doors, Route};
 use super::wire::{Frame, Standing};
+use crate::config;
 use crate::process::ServiceFd;
 use crate::sync::Give;
 use std::os::fd::OwnedFd;
@@ -61,12 +62,13 @@ impl Port {
         Ok(self.standing_link(to).unwrap_or(link))
     }
 
-    /// Until the last words of the last rank here are on the other machines, but not for long: the process may end behind this.
+    /// Until the last words of the last rank here are on the other machines, at most for as long as a silent one counts as there: the
+    /// process may end behind this.
     pub(super) fn say_last_words(&self) {
         if !self.seats.lock().is_empty() {
             return;
         }
-        let until = Instant::now() + Duration::from_secs(1);
+        let until = Instant::now() + config::seconds("GINRS_HOST_DEADLINE");
         let links: Vec<Arc<Link>> = self.links.lock().values().flatten().cloned().collect();
         while !links.iter().all(|link| link.has_arrived()) && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));

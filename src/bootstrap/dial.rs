@@ -118,8 +118,11 @@ fn at_any(way: Way, hello: &Hello, secret: &Secret, until: Instant, patience: Du
                 e => NoLink::System(e),
             })?;
             let peer = near(&socket)?;
-            prove(&socket, hello, secret, end())?;
-            Ok(Dialled { socket, peer, seal: None })
+            match (prove(&socket, hello, secret, end()), rustix::io::fcntl_dupfd_cloexec(&socket, 3)) {
+                // Perhaps it is this process that should let us in, and its own ranks have taken all descriptors.
+                (Err(NoLink::Late), Err(e @ (Errno::MFILE | Errno::NFILE))) => Err(NoLink::System(e)),
+                (proved, _) => proved.map(|_| Dialled { socket, peer, seal: None }),
+            }
         }
         Way::Far(doors) => {
             let mut why = NoLink::Nobody;

@@ -63,7 +63,15 @@ impl Bootstrap {
             // Ringing every waiter of a channel is more than a deadline of 50 ms is worth.
             match hear.wait(Duration::from_millis(50)) {
                 Heard::Answer(Handed::Here(fd)) => return Ok(fd),
-                Heard::Answer(Handed::Nothing) => return Err(self.not_published(owner_rank, key)),
+                Heard::Answer(Handed::Nothing) => {
+                    // Who fails takes back what it has published; that it failed may come a moment later, over another link.
+                    let until = Instant::now() + Duration::from_secs(1);
+                    while self.alive().is_ok() && Instant::now() < until {
+                        std::thread::sleep(Duration::from_millis(2));
+                    }
+                    self.alive()?;
+                    return Err(self.not_published(owner_rank, key));
+                }
                 Heard::Answer(Handed::NoRoom) => return Err(self.no_room(owner_rank, Errno::MFILE)),
                 Heard::Late if asked => {}
                 Heard::Late | Heard::Never => {

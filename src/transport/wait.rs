@@ -44,3 +44,22 @@ pub(in crate::transport) fn not_landed(name: &str, left: impl Iterator<Item = (u
     );
     Error { culprit: left.first().map(|(peer, _)| *peer), ..Error::new(Code::RemoteError, 87, text) }
 }
+
+/// How many more pieces have landed at `peer` than `before`, of `under_way`, if it says that `landed` have: error `number` if that
+/// cannot be.
+pub(in crate::transport) fn more_landed(
+    name: &str,
+    number: u16,
+    peer: u32,
+    landed: u64,
+    before: u64,
+    under_way: u64,
+) -> Result<u64> {
+    landed.checked_sub(before).filter(|more| *more <= under_way).ok_or_else(|| {
+        let text = format!(
+            "a peer's word makes no sense | {name}, rank {peer} | it says that {landed} messages have landed, {before} had and {under_way} were \
+             under way | fix: load the same libginrs on every rank"
+        );
+        Error::new(Code::RemoteError, number, text).by(peer)
+    })
+}

@@ -1,6 +1,7 @@
 //! Tests that every transport must pass. A transport's own tests call [`all`] with a way to make one. `faults` has a transport
 //! that breaks each rule on purpose, and the test that finds it: that is the test of these tests.
 
+use super::factory::Share;
 use super::{Capabilities, Completion, Part, Region, SIGNALS, Source, Submitted, Transport, Words, Work};
 use crate::device::cpu::CpuDevice;
 use crate::device::{DevPtr, Memory, Physical};
@@ -181,11 +182,35 @@ fn reap(pending: &mut Vec<u64>, done: &mut Vec<Completion>) -> Result<()> {
     Ok(())
 }
 
-fn prepare(transport: &mut dyn Transport, id: u32, memory: &Arc<dyn Physical>) -> Words {
+/// For transports that pass no memory.
+pub struct NoShare;
+
+impl Share for NoShare {
+    fn offer(&self, _: &Arc<dyn Physical>) -> Result<[u64; 2]> {
+        unreachable!("no memory is passed")
+    }
+    fn take(&self, _: u32, _: [u64; 2]) -> Result<Arc<dyn Physical>> {
+        unreachable!("no memory is passed")
+    }
+}
+
+/// What one transport says.
+pub fn words(name: &'static str, said: Vec<u8>) -> Words {
     let mut words = Words::default();
-    let said = transport.prepare(&Part { id, memory, start: 0, bytes: BYTES as u64 }).unwrap();
-    words.say(transport.capabilities().name, said);
+    words.say(name, said);
     words
+}
+
+/// Connects ranks as a communicator does, with what each said when it was made.
+pub fn connect<'a>(ranks: impl Iterator<Item = &'a mut dyn Transport>, name: &'static str, said: &[Vec<u8>]) {
+    let words: Vec<Words> = said.iter().map(|said| words(name, said.clone())).collect();
+    let device = CpuDevice::new(0);
+    ranks.for_each(|rank| rank.connect(&*device, &NoShare, &words).unwrap());
+}
+
+pub fn prepare(transport: &mut dyn Transport, id: u32, memory: &Arc<dyn Physical>) -> Words {
+    let said = transport.prepare(&Part { id, memory, start: 0, bytes: BYTES as u64 }).unwrap();
+    words(transport.capabilities().name, said)
 }
 
 pub fn region(id: u32, rank: u32, memories: &[Arc<dyn Physical>], mapped: bool) -> Region {

@@ -3,12 +3,15 @@
 use super::dial::Address;
 use super::{ABORTED, LEFT, NAME, failed, watch};
 use crate::error::{Code, Error, Result};
-use crate::transport::Submitted;
+use crate::transport::{Submitted, wait};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::collections::VecDeque;
+
+/// Number of the error where a peer says what cannot be.
+const NONSENSE: u16 = 78;
 
 /// How it stands with the peer.
 pub(super) enum State {
@@ -130,19 +133,10 @@ impl Outgoing {
                 self.state = State::Left;
             }
             ABORTED => self.state = State::Aborted,
-            landed if landed.checked_sub(self.landed).is_some_and(|more| more <= self.unlanded()) => {
-                self.under_way.drain(..(landed - self.landed) as usize);
-                self.landed = landed;
-            }
             landed => {
-                let text = format!(
-                    "a peer's word makes no sense | {NAME}, rank {} | it says that {landed} messages have landed, {} had and {} were \
-                     under way | fix: load the same libginrs on every rank",
-                    self.peer,
-                    self.landed,
-                    self.unlanded()
-                );
-                return Err(Error::new(Code::RemoteError, 78, text).by(self.peer));
+                let more = wait::more_landed(NAME, NONSENSE, self.peer, landed, self.landed, self.unlanded())?;
+                self.under_way.drain(..more as usize);
+                self.landed = landed;
             }
         }
         Ok(())

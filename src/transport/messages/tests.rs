@@ -7,17 +7,6 @@ use crate::transport::{Source, contract};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-struct Nothing;
-
-impl Share for Nothing {
-    fn offer(&self, _: &Arc<dyn Physical>) -> Result<[u64; 2]> {
-        unreachable!("messages pass no memory")
-    }
-    fn take(&self, _: u32, _: [u64; 2]) -> Result<Arc<dyn Physical>> {
-        unreachable!("messages pass no memory")
-    }
-}
-
 /// A transport for each rank, made as a communicator makes it.
 pub fn ranks(serves: Vec<bool>) -> Vec<Box<dyn Transport>> {
     let device = CpuDevice::new(0);
@@ -27,21 +16,13 @@ pub fn ranks(serves: Vec<bool>) -> Vec<Box<dyn Transport>> {
         device: &*device,
         serves: serves.clone(),
         senders: &all,
-        share: &Nothing,
+        share: &contract::NoShare,
         secret: [0; 32],
         address: std::net::Ipv4Addr::LOCALHOST.into(),
     };
     let made = (0..serves.len() as u32).map(|rank| factory::Factory::prepare(&Factory, &setup(rank)).unwrap());
     let (mut ranks, said): (Vec<_>, Vec<_>) = made.unzip();
-    let words: Vec<Words> = said
-        .into_iter()
-        .map(|said| {
-            let mut words = Words::default();
-            words.say(NAME, said);
-            words
-        })
-        .collect();
-    ranks.iter_mut().for_each(|rank| rank.connect(&*device, &Nothing, &words).unwrap());
+    contract::connect(ranks.iter_mut().map(|rank| &mut **rank as _), NAME, &said);
     ranks
 }
 

@@ -8,8 +8,11 @@ use super::proof::Ends;
 use super::wire::{self, ABORTED, HEADER, LEFT, MESSAGE, NUMBER};
 use crate::error::{Code, Error, Result};
 use crate::transport::remote::Header;
-use crate::transport::{Submitted, Work};
+use crate::transport::{Submitted, Work, wait};
 use std::collections::VecDeque;
+
+/// Number of the error where a peer says what cannot be.
+const NONSENSE: u16 = 123;
 
 /// How it stands with the peer.
 pub(super) enum State {
@@ -273,24 +276,11 @@ impl Outgoing {
         }
         match word {
             LEFT => self.end(post, State::Left),
-            ABORTED => {
-                let under_way = std::mem::take(&mut self.under_way);
-                self.state = State::Aborted;
-                self.under_way = under_way;
-            }
-            landed if landed.checked_sub(self.landed).is_some_and(|more| more <= self.under_way.len() as u64) => {
-                self.under_way.drain(..(landed - self.landed) as usize);
-                self.landed = landed;
-            }
+            ABORTED => self.state = State::Aborted,
             landed => {
-                let text = format!(
-                    "a peer's word makes no sense | {NAME}, rank {} | it says that {landed} messages have landed, {} had and {} were \
-                     under way | fix: load the same libginrs on every rank",
-                    self.peer,
-                    self.landed,
-                    self.under_way.len()
-                );
-                return Err(Error::new(Code::RemoteError, 123, text).by(self.peer));
+                let more = wait::more_landed(NAME, NONSENSE, self.peer, landed, self.landed, self.under_way.len() as u64)?;
+                self.under_way.drain(..more as usize);
+                self.landed = landed;
             }
         }
         Ok(())

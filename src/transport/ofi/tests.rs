@@ -9,17 +9,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-struct Nothing;
-
-impl Share for Nothing {
-    fn offer(&self, _: &Arc<dyn Physical>) -> Result<[u64; 2]> {
-        unreachable!("no memory is passed")
-    }
-    fn take(&self, _: u32, _: [u64; 2]) -> Result<Arc<dyn Physical>> {
-        unreachable!("no memory is passed")
-    }
-}
-
 /// Each rank's end, and its words.
 fn ends(serves: &[bool]) -> (Vec<Ofi>, Vec<Vec<u8>>) {
     let device = CpuDevice::new(0);
@@ -30,7 +19,7 @@ fn ends(serves: &[bool]) -> (Vec<Ofi>, Vec<Vec<u8>>) {
         device: &*device,
         serves: serves.to_vec(),
         senders: &all,
-        share: &Nothing,
+        share: &contract::NoShare,
         secret: [7; 32],
         address,
     };
@@ -45,16 +34,7 @@ fn ranks(serves: Vec<bool>) -> Vec<Box<dyn Transport>> {
 }
 
 fn connect(ranks: &mut [Ofi], said: &[Vec<u8>]) {
-    let words: Vec<Words> = said
-        .iter()
-        .map(|said| {
-            let mut words = Words::default();
-            words.say(NAME, said.clone());
-            words
-        })
-        .collect();
-    let device = CpuDevice::new(0);
-    ranks.iter_mut().for_each(|rank| rank.connect(&*device, &Nothing, &words).unwrap());
+    contract::connect(ranks.iter_mut().map(|rank| rank as _), NAME, said);
 }
 
 #[test]
@@ -85,15 +65,8 @@ impl World {
         let create = |_| Memory::create(&*device, contract::BYTES).unwrap();
         let (data, signals): (Vec<_>, Vec<_>) = ((0..2).map(create).collect(), (0..2).map(create).collect());
         for (id, memories) in [(SIGNALS, &signals), (DATA, &data)] {
-            let words: Vec<Words> = ranks
-                .iter_mut()
-                .zip(memories)
-                .map(|(rank, memory)| {
-                    let mut words = Words::default();
-                    words.say(NAME, rank.prepare(&Part { id, memory, start: 0, bytes: contract::BYTES as u64 }).unwrap());
-                    words
-                })
-                .collect();
+            let words: Vec<Words> =
+                ranks.iter_mut().zip(memories).map(|(rank, memory)| contract::prepare(rank, id, memory)).collect();
             for (rank, number) in ranks.iter_mut().zip(0..) {
                 rank.register(&contract::region(id, number, memories, false).with_words(words.clone())).unwrap();
             }

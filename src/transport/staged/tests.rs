@@ -60,11 +60,8 @@ fn ranks(n: usize, bounce: bool, queue: impl Fn() -> Box<dyn CopyQueue>) -> Vec<
     let rank = |rank: usize| {
         let paths = Paths { own: memories[rank].clone(), senders: (0..n as u32).collect(), peers: vec![Some(rank); n] };
         let mut staged = Staged::new(rank as u32, paths, || Ok(queue())).unwrap();
-        let words = (0..n as u64).map(|peer| {
-            let mut words = Words::default();
-            words.say(NAME, [peer, 0].into_iter().flat_map(u64::to_le_bytes).collect());
-            words
-        });
+        let said = |peer| [peer, 0].into_iter().flat_map(u64::to_le_bytes).collect();
+        let words = (0..n as u64).map(|peer| contract::words(NAME, said(peer)));
         let share = Table(memories.iter().map(seen).collect());
         staged.connect(&*device, &share, &words.collect::<Vec<_>>()).unwrap();
         staged

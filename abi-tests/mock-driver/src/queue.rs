@@ -111,12 +111,23 @@ impl Stream {
                 }
             };
             pause();
-            if context::usable(self.device).is_ok()
-                && let Err(code) = self.perform(operation)
-            {
-                context::break_with(self.device, code);
-            }
-            self.state.lock().finished += 1;
+            let usable = context::usable(self.device).is_ok();
+            let mut state = match operation {
+                Operation::Record(event, version) if usable => {
+                    // One step: who saw the event reached finds the stream behind it, and the other way round.
+                    let state = self.state.lock();
+                    event.reach(version);
+                    state
+                }
+                operation => {
+                    if usable && let Err(code) = self.perform(operation) {
+                        context::break_with(self.device, code);
+                    }
+                    self.state.lock()
+                }
+            };
+            state.finished += 1;
+            drop(state);
             self.moved.notify_all();
         }
     }
@@ -147,10 +158,8 @@ impl Stream {
                 }
                 Ok(())
             }
-            Operation::Record(event, version) => {
-                event.reach(version);
-                Ok(())
-            }
+            // `work` carries these out itself, in one step with the stream's count.
+            Operation::Record(..) => Ok(()),
             Operation::Wait(event, version) => {
                 event.wait(version);
                 Ok(())

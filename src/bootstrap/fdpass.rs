@@ -96,7 +96,9 @@ impl Bootstrap {
             Ok(link) => Ok(link),
             Err(NoLink::System(e)) => {
                 self.alive()?;
-                Err(system(&format!("a connection to {} cannot be made, in \"{what}\"", self.port.name(rank)), e))
+                // Told to the others, too, so it says whose fault it is.
+                let (own, other) = (self.port.name(self.rank), self.port.name(rank));
+                Err(system(&format!("{own} cannot connect to {other}, in \"{what}\""), e))
             }
             Err(why) => {
                 let fate = self.port.fate(rank);
@@ -124,7 +126,8 @@ impl Bootstrap {
     }
 
     fn no_room(&self, owner: u32, e: Errno) -> Error {
-        system(&format!("a descriptor of {} cannot be taken", self.port.name(owner)), e)
+        let (own, other) = (self.port.name(self.rank), self.port.name(owner));
+        system(&format!("{own} cannot take a descriptor of {other}"), e)
     }
 
     fn not_published(&self, owner: u32, key: u64) -> Error {

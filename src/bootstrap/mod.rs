@@ -190,8 +190,9 @@ impl Bootstrap {
 
     /// Err for a rank that will take part in nothing any more: it has left, or its process has ended.
     pub fn present(&self, rank: u32) -> Result<()> {
+        let failed = self.failure().is_some();
         match self.port.fate(rank) {
-            Some(fate) => Err(port::gone(&self.port, rank, fate, "the making of a child")),
+            Some(fate) => Err(port::gone_behind(&self.port, rank, fate, "the making of a child", failed)),
             None => Ok(()),
         }
     }

@@ -148,6 +148,25 @@ fn a_process_that_has_too_few_descriptors_for_its_own_rank_says_so() {
     short.into_iter().for_each(|text| about_descriptors(text));
 }
 
+/// Who dialled may not hear in time that it was let in, and dial again: nothing may go by the link that only the other end takes for made.
+#[test]
+fn nothing_is_sent_by_a_link_whose_dialler_has_given_up() {
+    let test = "nothing_is_sent_by_a_link_whose_dialler_has_given_up";
+    if let Some(role) = role() {
+        let rank: u32 = role.parse().unwrap();
+        let boot = Bootstrap::join(&id(), rank, 2).unwrap();
+        if rank == 1 {
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+        return tell(boot.barrier("first").and_then(|()| boot.barrier("second")));
+    }
+    let id = UniqueId::create().unwrap();
+    let set = [("GINRS_TEST_ID", &*hex(&id)), ("GINRS_TIMEOUT", "10"), ("GINRS_FAULT", "fail:welcome")];
+    for child in [start(test, "0", &set), start(test, "1", &set[..2])] {
+        assert_eq!(told(child), "fine");
+    }
+}
+
 #[test]
 fn the_process_that_held_the_root_is_named_when_it_ends() {
     let test = "the_process_that_held_the_root_is_named_when_it_ends";

@@ -124,12 +124,8 @@ impl EventLoop {
         link.watched(self.epoll, token);
         let (reader, from) = (link.reader(), hello.route.address);
         if hello.role == Role::Link {
-            let port = self.service.find(&hello.key);
-            if let Some(port) = &port {
-                port.add_link(from, link.clone());
-            }
-            let port = port.map_or_else(Weak::new, |port| Arc::downgrade(&port));
-            self.sockets.insert(token, Socket::Peer { port, peer: from, link, reader });
+            let port = self.service.find(&hello.key).map_or_else(Weak::new, |port| Arc::downgrade(&port));
+            self.sockets.insert(token, Socket::Peer { port, peer: from, link, reader, stands: false });
             return;
         }
         match self.roots.get_mut(&hello.key) {

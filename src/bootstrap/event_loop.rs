@@ -41,6 +41,8 @@ pub(super) enum Socket {
         peer: Address,
         link: Arc<Link>,
         reader: FrameReader,
+        /// The port sends by it, too. One that was accepted does so with its first frame: who dialled may have given up before the welcome.
+        stands: bool,
     },
 }
 
@@ -194,13 +196,17 @@ impl EventLoop {
                     }
                 }
             }
-            Some(Socket::Peer { port, peer, link, reader }) => {
+            Some(Socket::Peer { port, peer, link, reader, stands }) => {
                 if flags.contains(epoll::EventFlags::OUT) {
                     link.writable();
                 }
                 let (mut obeys, owner) = (true, port.upgrade());
                 let ended = reader.read(link.as_fd(), MAX_FRAME, |frame, fd| {
-                    obeys &= owner.as_ref().is_none_or(|port| port.frame(link, frame, fd));
+                    let Some(port) = &owner else { return };
+                    if !std::mem::replace(stands, true) {
+                        port.add_link(*peer, link.clone());
+                    }
+                    obeys &= port.frame(link, frame, fd);
                 });
                 if ended != Ended::Drained || !obeys {
                     if ended == Ended::Malformed || !obeys {
@@ -209,9 +215,9 @@ impl EventLoop {
                             link.peer()
                         );
                     }
-                    let (peer, link) = (*peer, link.clone());
+                    let (peer, link, stood) = (*peer, link.clone(), *stands);
                     self.close(token);
-                    if let Some(port) = owner {
+                    if let Some(port) = owner.filter(|_| stood) {
                         port.link_closed(peer, &link);
                     }
                 }
@@ -294,7 +300,7 @@ impl EventLoop {
         }
         link.watched(self.epoll, token);
         let reader = link.reader();
-        self.sockets.insert(token, Socket::Peer { port, peer, link, reader });
+        self.sockets.insert(token, Socket::Peer { port, peer, link, reader, stands: true });
     }
 
     /// Takes a socket out. Explicitly out of epoll too: a forked child may hold a copy of the socket, and then closing it here

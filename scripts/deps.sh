@@ -20,6 +20,8 @@ if [ "$check_only" != --check ]; then
   need cmake cmake
   need python3 python3-venv
   need abidw abigail-tools
+  # ginrs-run --hosts is tested over a real one.
+  [ -x /usr/sbin/sshd ] || { missing+=(sshd); packages+=(openssh-server); }
   # What carries between machines is loaded when it is needed.
   ldconfig -p | grep -q 'libfabric\.so\.1 ' || { missing+=(libfabric.so.1); packages+=(libfabric1); }
   [ -e /usr/include/rdma/fabric.h ] || { missing+=(rdma/fabric.h); packages+=(libfabric-dev); }

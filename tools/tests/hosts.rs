@@ -184,7 +184,7 @@ fn what_keeps_a_job_from_starting_is_told() {
     let output = script(&["-n", "2", "--hosts", "a,b", "--timeout", "0.5"], "[ $RANK = 0 ] || exec sleep 60");
     assert!(output.status.code() == Some(124) && errors(&output).contains("still running: b (rank 1)"), "{output:?}");
     let output = command(&["-n", "1", "--hosts", "a", "--rsh", "/no/such/rsh"], &["true"]).output().unwrap();
-    assert!(output.status.code() == Some(1) && errors(&output).contains("--rsh names another"), "{output:?}");
+    assert!(output.status.code() == Some(1) && errors(&output).contains("name another with --rsh"), "{output:?}");
 }
 
 /// Broadcasts of ginrs_bootstrap.h, as the unique id is passed on: here 3 MiB, then 128 bytes.

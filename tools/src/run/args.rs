@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::time::Duration;
 
 use super::hosts::{self, Host};
@@ -16,6 +17,7 @@ Starts RANKS processes of PROGRAM, on this machine or on others, and ends them t
   --grace SECONDS          from the first failure to the kill of ranks that are still there (2)
   --no-prefix              print the ranks' lines without `[rank] ` in front
   --hosts A,B or A:4,B:4   run on these machines, in blocks of ranks or by their slots, over ssh
+  --hostfile FILE          these machines, one in a line: HOST, HOST:SLOTS or HOST slots=N
   --rsh COMMAND            instead of ssh (or GINRS_RSH): gets the host and a command line for its shell there
   -x NAME or NAME=VALUE    environment for other machines beside PATH, LD_LIBRARY_PATH, NCCL_*, GINRS_*, CUDA_* and FI_*
   --wdir FOLDER            where to run (this folder)
@@ -92,6 +94,7 @@ impl Options {
                 "--grace" => options.grace = seconds(&name, &value()?)?,
                 "--no-prefix" => options.prefix = false,
                 "--hosts" | "--host" => hosts = Some(value()?),
+                "--hostfile" | "--machinefile" => hosts = Some(hosts::from_file(Path::new(&word()?))?),
                 "--rsh" => options.rsh = Some(value()?),
                 "-x" => options.exports.push(word()?),
                 "--wdir" => options.folder = Some(word()?),

@@ -61,6 +61,8 @@ pub enum Frame {
     Data(u64, Vec<u8>),
     /// It is over.
     Close(u64),
+    /// The helper is still there.
+    Beat,
 }
 
 /// Fields, one behind the other.
@@ -144,6 +146,7 @@ impl Frame {
             Frame::Open(id) => (7, fields.number(*id)),
             Frame::Data(id, bytes) => (8, fields.number(*id).bytes(bytes)),
             Frame::Close(id) => (9, fields.number(*id)),
+            Frame::Beat => (10, fields),
         };
         let mut bytes = vec![kind];
         bytes.extend((fields.0.len() as u32).to_le_bytes());
@@ -176,6 +179,7 @@ impl Frame {
             7 => Frame::Open(take.number()?),
             8 => Frame::Data(take.number()?, take.bytes()?.to_vec()),
             9 => Frame::Close(take.number()?),
+            10 => Frame::Beat,
             _ => return None,
         };
         take.0.is_empty().then_some(frame)
@@ -255,6 +259,7 @@ mod tests {
             Frame::Open(u64::MAX),
             Frame::Data(3, vec![0; 100]),
             Frame::Close(0),
+            Frame::Beat,
         ];
         for frame in all {
             let bytes = frame.encode();

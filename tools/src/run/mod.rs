@@ -1,7 +1,7 @@
 //! ginrs-run: starts the ranks of a job, on this machine or on others, and ends them together.
 //!
 //! [`args`] understands the command line, [`rank`] starts one process, [`output`] prints its lines, [`job`] waits for their ends
-//! and for [`signals`]. For other machines [`hosts`] shares the ranks out, and [`remote`] starts a helper on each, [`serve`], which
+//! and for [`signals`]. For other machines [`hosts`] shares the ranks out, and [`remote`] starts a helper on each over [`rsh`], [`serve`], which
 //! runs its share as a job of its own; the two speak in [`frame`]s. [`relay`] brings rank 0's unique id from machine to machine.
 
 pub mod args;
@@ -12,6 +12,7 @@ pub mod output;
 pub mod rank;
 pub mod relay;
 pub mod remote;
+pub mod rsh;
 pub mod serve;
 pub mod signals;
 

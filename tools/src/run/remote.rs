@@ -5,6 +5,7 @@ use super::frame::{Channel, Frame, GREETING, Share, VERSION};
 use super::hosts::Host;
 use super::output::{Stream, Writer};
 use super::rank::shell_status;
+use super::rsh;
 use super::signals::{self, Signals, unblock};
 use crate::tell;
 use std::ffi::{OsStr, OsString};
@@ -12,9 +13,10 @@ use std::io::{BufRead, BufReader, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How long a machine may take to answer.
@@ -49,8 +51,9 @@ struct Machine<'a> {
     child: Child,
     to: Channel,
     state: State,
-    /// Its last line on stderr.
+    /// Its last line on stderr, and who takes it there.
     words: Arc<Mutex<String>>,
+    overhears: Option<JoinHandle<()>>,
 }
 
 struct Ending {
@@ -83,45 +86,29 @@ pub fn run(options: &Options) -> Result<i32, String> {
     for (number, machine) in job.machines.iter_mut().enumerate() {
         let (out, err) = machine.child.stdout.take().zip(machine.child.stderr.take()).ok_or("no pipes")?;
         let (events, to, lines) = (events.clone(), channels.clone(), writer.clone());
-        thread(move || listen(number, out, &to, &lines, &events))?;
+        drop(thread(move || listen(number, out, &to, &lines, &events))?);
         let (name, words, lines) = (machine.host.name.clone(), machine.words.clone(), writer.clone());
-        thread(move || overhear(&name, err, &words, &lines))?;
+        machine.overhears = Some(thread(move || overhear(&name, err, &words, &lines))?);
     }
-    thread(move || {
+    drop(thread(move || {
         loop {
             if let Some(signal) = signals.wait(None).filter(|&signal| signal != libc::SIGCHLD) {
                 let _ = events.send(Event::Signal(signal));
             }
         }
-    })?;
+    })?);
     let status = job.work(&inbox, folder);
     let lost = writer.lock().unwrap_or_else(|e| e.into_inner()).lost();
     Ok(if status == 0 && lost.is_some() { 1 } else { status })
 }
 
-fn thread(body: impl FnOnce() + Send + 'static) -> Result<(), String> {
-    std::thread::Builder::new()
-        .spawn(body)
-        .map(drop)
-        .map_err(|e| format!("a thread: {e}; raise the limit on processes (ulimit -u)"))
+fn thread(body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, String> {
+    std::thread::Builder::new().spawn(body).map_err(|e| format!("a thread: {e}; raise the limit on processes (ulimit -u)"))
 }
 
 /// Starts ginrs-run on a machine.
 fn call<'a>(options: &Options, host: &'a Host) -> Result<Machine<'a>, String> {
-    const SSH: &str = "ssh -x -T -o BatchMode=yes -o ConnectTimeout=20";
-    let own = std::env::current_exe().map_err(|e| format!("where is ginrs-run? {e}"))?;
-    let rsh = options.rsh.clone().or_else(|| std::env::var("GINRS_RSH").ok().filter(|rsh| !rsh.trim().is_empty()));
-    let mut words = rsh.as_deref().unwrap_or(SSH).split_whitespace();
-    let program = words.next().ok_or("--rsh names no program")?;
-    let mut command = Command::new(program);
-    // The same place, else wherever the shell there finds it.
-    let quoted = [b"'".as_slice(), &replace_quotes(own.as_os_str().as_bytes()), b"'"].concat();
-    let line = [b"if [ -x ", &quoted[..], b" ]; then exec ", &quoted, b" --serve; else exec ginrs-run --serve; fi"].concat();
-    command.args(words).arg(&host.name).arg(OsString::from_vec(line));
-    if host.name == "localhost" && rsh.is_none() {
-        command = Command::new(own);
-        command.arg("--serve");
-    }
+    let mut command = rsh::command(options.rsh.as_deref(), &host.name)?;
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     // Ctrl-C comes through us.
     command.process_group(0);
@@ -132,15 +119,15 @@ fn call<'a>(options: &Options, host: &'a Host) -> Result<Machine<'a>, String> {
             Ok(())
         });
     }
-    let mut child =
-        command.spawn().map_err(|e| format!("cannot start `{program}` to reach {}: {e}; --rsh names another", host.name))?;
+    let mut child = command.spawn().map_err(|e| {
+        let program = command.get_program().display();
+        format!(
+            "cannot start `{program}` to reach {}: {e} | fix: install it (openssh-client), or name another with --rsh",
+            host.name
+        )
+    })?;
     let to = child.stdin.take().ok_or("no pipe")?;
-    Ok(Machine { host, child, to: Channel::new(OwnedFd::from(to)), state: State::Called, words: Arc::default() })
-}
-
-/// What stands between two single quotes for a shell.
-fn replace_quotes(text: &[u8]) -> Vec<u8> {
-    text.iter().flat_map(|byte| if *byte == b'\'' { &b"'\\''"[..] } else { std::slice::from_ref(byte) }).copied().collect()
+    Ok(Machine { host, child, to: Channel::new(OwnedFd::from(to)), state: State::Called, words: Arc::default(), overhears: None })
 }
 
 /// The thread that hears one machine.
@@ -245,7 +232,7 @@ impl Job<'_> {
     fn start(&mut self, folder: &OsStr) {
         let State::Ready(port) = self.machines[0].state else { return };
         let environment = environment(&self.options.exports);
-        let master = (self.machines[0].host.address().to_owned(), port);
+        let master = (address(self.machines[0].host, self.machines.len() > 1), port);
         for (number, machine) in (0..).zip(&mut self.machines) {
             let Host { first, count, .. } = *machine.host;
             machine.to.send(&Frame::Start(Share {
@@ -279,6 +266,10 @@ impl Job<'_> {
                 }
             }
         };
+        // What it said last is on its way.
+        while Instant::now() < until && machine.overhears.as_ref().is_some_and(|thread| !thread.is_finished()) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
         let name = &machine.host.name;
         let words = machine.words.lock().unwrap_or_else(|e| e.into_inner()).clone();
         let words = if words.is_empty() { String::new() } else { format!("; last line: {words}") };
@@ -291,9 +282,9 @@ impl Job<'_> {
             (State::Called, None) if status == Some(127) => format!(
                 "host {name}: no ginrs-run there, neither where it is here nor in PATH{words} | fix: install ginrs at the same place on all machines"
             ),
-            (State::Called, None) => format!(
-                "host {name}: cannot be reached, the remote shell {ended}{words} | fix: `ssh {name} true` must work without a question, or see --rsh"
-            ),
+            (State::Called, None) => {
+                format!("host {name}: cannot be reached, the remote shell {ended}{words} | fix: {}", rsh::fix(name, &words))
+            }
             (_, odd) => {
                 let odd = odd.map_or(String::new(), |odd| format!(" ({odd})"));
                 format!(
@@ -384,6 +375,14 @@ impl Job<'_> {
                 let _ = machine.child.kill();
             }
         }
+    }
+}
+
+/// The first host's name for ranks that are on others, too.
+fn address(host: &Host, others: bool) -> String {
+    match host.address() {
+        "localhost" if others => std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned(),
+        address => address.to_owned(),
     }
 }
 

@@ -17,6 +17,9 @@ use std::time::Duration;
 const SIGNALS: [i32; 8] =
     [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGTSTP, libc::SIGCONT, libc::SIGUSR1, libc::SIGUSR2];
 
+/// How often it says that it is there.
+const BEAT: Duration = Duration::from_secs(5);
+
 /// The exit status: that of its ranks.
 pub fn serve() -> i32 {
     let signals = Signals::block();
@@ -56,7 +59,15 @@ fn run(input: File, channel: &Channel, share: &Share, signals: &Signals) -> Resu
         program: share.program.clone(),
         ..Options::default()
     };
-    let printer = Printer::away(channel)?;
+    let (printer, beats) = (Printer::away(channel)?, channel.clone());
+    // Where the other end's machine has vanished nothing else would make sshd look for it, and the ranks would stay for ever.
+    let beat = move || {
+        loop {
+            std::thread::sleep(BEAT);
+            beats.send(&Frame::Beat);
+        }
+    };
+    std::thread::Builder::new().spawn(beat).map_err(|e| format!("a thread: {e}; raise ulimit -u"))?;
     let relay = Relay::new(share.host, channel);
     run_share(&options, share, signals, &printer, |folder| {
         relay.open(folder, share.master.1)?;

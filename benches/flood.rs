@@ -43,7 +43,7 @@ fn rank() {
             // Rank 0 says whether there is another one.
             let more = u8::from(start.elapsed().as_secs_f64() < SECONDS);
             steps += 1;
-            if boot.allgather("step", &[more]).unwrap()[0] == [0] {
+            if boot.allgather("step", &[more]).unwrap()[0][..] == [0] {
                 break;
             }
         }

@@ -2,6 +2,9 @@
 //! `cargo bench --bench meet [ranks ...]`; rows are `ranks, milliseconds to join, to exchange 64 bytes of all`. Medians of three.
 
 use ginrs::bootstrap::{Bootstrap, Cancel, Seat, UniqueId};
+use ginrs::comm::create;
+use ginrs::devcomm::{self, Requirements};
+use ginrs::team::Config;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
@@ -12,28 +15,53 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// Joins the ranks of this process; milliseconds of the slowest one to join, and to exchange.
-fn part(id: &UniqueId, first: u32, count: u32, n: u32) -> (f64, f64) {
-    let start = Instant::now();
+/// What is timed, in milliseconds of the slowest rank.
+const STEPS: [&str; 4] = ["join", "exchange", "comm", "gin"];
+type Times = [f64; STEPS.len()];
+
+/// Initialises the ranks of this process.
+fn part(id: &UniqueId, again: &UniqueId, first: u32, count: u32, n: u32) -> Times {
     let all = std::thread::scope(|scope| {
         let rank = |rank: u32| {
             let body = move || {
+                let mut times = [0.0; STEPS.len()];
+                let ms = |since: Instant| since.elapsed().as_secs_f64() * 1e3;
+                let start = Instant::now();
                 let seat = Seat { rank, n_ranks: n, machine: rank.into() };
                 let boot = Bootstrap::join_unless(id, seat, &Cancel::default()).unwrap();
-                let joined = start.elapsed();
+                times[0] = ms(start);
                 boot.barrier("warm").unwrap();
-                let before = Instant::now();
+                let start = Instant::now();
                 assert_eq!(boot.allgather("gather", &[rank as u8; 64]).unwrap().len(), n as usize);
-                let gathered = before.elapsed();
+                times[1] = ms(start);
                 boot.barrier("end").unwrap();
-                (joined.as_secs_f64() * 1e3, gathered.as_secs_f64() * 1e3)
+                let start = Instant::now();
+                ginrs::device::set_current(0).unwrap();
+                let device = ginrs::device::current().unwrap();
+                let (ids, config, cancel) = (vec![again.clone()], Config::default(), Cancel::new());
+                let comm =
+                    create::create(create::Request { ids, n_ranks: n, rank, config, device, origin: None, cancel }).unwrap();
+                times[2] = ms(start);
+                let start = Instant::now();
+                let reqs = Requirements { gin_signal_count: 1, ..Default::default() };
+                let made = devcomm::create(&comm.devcomms, &comm.windows, &reqs).unwrap().dev_comm;
+                times[3] = ms(start);
+                comm.team.bootstrap.barrier("end").unwrap();
+                devcomm::destroy(&comm.devcomms, &comm.windows, &made).unwrap();
+                comm.team.watch.leaving();
+                times
             };
-            std::thread::Builder::new().stack_size(256 << 10).spawn_scoped(scope, body).unwrap()
+            std::thread::Builder::new().stack_size(512 << 10).spawn_scoped(scope, body).unwrap()
         };
         let threads: Vec<_> = (first..first + count).map(rank).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<Times>>()
     });
-    all.iter().fold((0.0, 0.0), |most: (f64, f64), one| (most.0.max(one.0), most.1.max(one.1)))
+    std::array::from_fn(|i| all.iter().map(|times| times[i]).fold(0.0, f64::max))
+}
+
+fn read_id(hex: &str) -> UniqueId {
+    let bytes: Vec<u8> = (0..256).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect();
+    UniqueId::from_bytes(&bytes.try_into().unwrap()).unwrap()
 }
 
 fn child(words: &str) {
@@ -41,10 +69,9 @@ fn child(words: &str) {
     let mut line = String::new();
     println!("ready");
     std::io::stdin().read_line(&mut line).unwrap();
-    let bytes: Vec<u8> = (0..256).step_by(2).map(|at| u8::from_str_radix(&line[at..at + 2], 16).unwrap()).collect();
-    let id = UniqueId::from_bytes(&bytes.try_into().unwrap()).unwrap();
-    let (joined, gathered) = part(&id, numbers[0], numbers[1], numbers[2]);
-    println!("{joined} {gathered}");
+    let (id, again) = line.trim().split_once(' ').unwrap();
+    let times = part(&read_id(id), &read_id(again), numbers[0], numbers[1], numbers[2]);
+    println!("{}", times.map(|time| time.to_string()).join(" "));
 }
 
 fn line(child: &mut Child) -> String {
@@ -54,7 +81,7 @@ fn line(child: &mut Child) -> String {
     line
 }
 
-fn measure(n: u32) -> (f64, f64) {
+fn measure(n: u32) -> Times {
     let each = n / PROCESSES;
     let mut others: Vec<Child> = (1..PROCESSES)
         .map(|i| {
@@ -64,31 +91,40 @@ fn measure(n: u32) -> (f64, f64) {
         })
         .collect();
     others.iter_mut().for_each(|child| assert_eq!(line(child), "ready\n"));
-    let id = UniqueId::create().unwrap();
-    others.iter_mut().for_each(|child| writeln!(child.stdin.as_mut().unwrap(), "{}", hex(&id.bytes())).unwrap());
-    let mut most = part(&id, 0, each, n);
+    let [id, again] = [(); 2].map(|()| UniqueId::create().unwrap());
+    let told = [&id, &again].map(|id| hex(&id.bytes())).join(" ");
+    others.iter_mut().for_each(|child| writeln!(child.stdin.as_mut().unwrap(), "{told}").unwrap());
+    let mut most = part(&id, &again, 0, each, n);
     for mut child in others {
         let told = line(&mut child);
-        let (joined, gathered) = told.trim().split_once(' ').unwrap();
-        most = (most.0.max(joined.parse().unwrap()), most.1.max(gathered.parse().unwrap()));
+        for (most, time) in most.iter_mut().zip(told.split_whitespace()) {
+            *most = most.max(time.parse().unwrap());
+        }
         child.wait().unwrap();
     }
     most
 }
 
 fn main() {
+    // SAFETY: nothing else runs yet.
+    unsafe {
+        for (name, value) in [("GINRS_DEVICE", "cpu"), ("GINRS_SHARE_DEVICE", "1"), ("GINRS_FAKE_MACHINES", "per-rank")] {
+            std::env::set_var(name, value);
+        }
+    }
     if let Ok(words) = std::env::var("MEET_PART") {
         return child(&words);
     }
     let asked: Vec<u32> = std::env::args().filter_map(|word| word.parse().ok()).collect();
     let all = if asked.is_empty() { vec![16, 64, 256] } else { asked };
-    println!("ranks, ms to join, ms to exchange");
+    println!("ranks, ms: {}", STEPS.join(", "));
     for n in all {
-        let mut runs: Vec<_> = (0..3).map(|_| measure(n)).collect();
-        let mut median = |of: fn(&(f64, f64)) -> f64| {
-            runs.sort_by(|a, b| of(a).total_cmp(&of(b)));
-            of(&runs[1])
+        let runs: Vec<Times> = (0..3).map(|_| measure(n)).collect();
+        let median = |i: usize| {
+            let mut all: Vec<f64> = runs.iter().map(|run| run[i]).collect();
+            all.sort_by(f64::total_cmp);
+            format!("{:.1}", all[1])
         };
-        println!("{n}, {:.1}, {:.1}", median(|run| run.0), median(|run| run.1));
+        println!("{n}, {}", std::array::from_fn::<_, 4, _>(median).join(", "));
     }
 }

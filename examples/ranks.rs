@@ -28,7 +28,7 @@ fn rank(id: &UniqueId, rank: u32) -> Result<()> {
     for round in 0..ROUNDS {
         let said = comm.team.bootstrap.allgather("numbers", &(rank * 1000 + round).to_le_bytes())?;
         for (from, bytes) in said.iter().enumerate() {
-            assert_eq!(*bytes, (from as u32 * 1000 + round).to_le_bytes());
+            assert_eq!(**bytes, (from as u32 * 1000 + round).to_le_bytes());
         }
         let memory = comm.team.device.alloc(BYTES)?;
         let window = comm.windows.register(memory, BYTES, 1)?;

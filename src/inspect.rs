@@ -36,7 +36,7 @@ pub fn verdict_of(device: &dyn Device, same_process: bool, same_machine: bool, r
     let rank = |process: bool, machine: bool| Facts { process: [process.into(); 16], machine: machine.into(), has };
     let ranks = [rank(true, true), rank(same_process, same_machine)];
     let row = Reach::row([reached, reached]);
-    let reach = Reach::from_rows(vec![row.clone(), row]).unwrap_or(Reach::full());
+    let reach = Reach::from_rows(&[row.clone(), row]).unwrap_or(Reach::full());
     let world = World { kind: device.kind(), asked: select::asked().unwrap_or(None), reach: &reach, ranks: &ranks };
     let mut verdict = world.verdict(0, 1);
     // Not "rank 0 lacks": there is no rank 0 here.
@@ -63,10 +63,10 @@ impl Job {
         let team = Team::meet(bootstrap, Origin { rank, n_ranks }, Config::default().with_environment(), device)?;
         let (has, _) = Facts::probe(&*team.device, true);
         let has = team.bootstrap.allgather("transports", &has.to_le_bytes())?;
-        let facts = team.peers.iter().zip(has).map(|(peer, has)| Facts {
+        let facts = team.peers.iter().zip(has.iter()).map(|(peer, has)| Facts {
             process: peer.process,
             machine: peer.machine,
-            has: has.try_into().map_or(0, u64::from_le_bytes),
+            has: has[..].try_into().map_or(0, u64::from_le_bytes),
         });
         Ok(Self { facts: facts.collect(), asked: select::asked()?, team })
     }
@@ -80,6 +80,6 @@ impl Job {
     /// Every rank's `text`, by rank; collective.
     pub fn gather(&self, text: &str) -> Result<Vec<String>> {
         let all = self.team.bootstrap.allgather("report", text.as_bytes())?;
-        Ok(all.into_iter().map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).collect())
+        Ok(all.iter().map(|bytes| String::from_utf8_lossy(bytes).into_owned()).collect())
     }
 }

@@ -72,7 +72,7 @@ fn out_of_descriptors_is_told_by_who_is() {
         let rank: u32 = role.parse().unwrap();
         let boot = Bootstrap::join(&id(), rank, 2).unwrap();
         let all = boot.allgather("addresses", &boot.fd_address().to_bytes()).unwrap();
-        let other = Address::from_bytes(&all[1 - rank as usize].clone().try_into().unwrap()).unwrap();
+        let other = Address::from_bytes(all[1 - rank as usize][..].try_into().unwrap()).unwrap();
         boot.publish(7, std::fs::File::open("/dev/null").unwrap().into());
         boot.barrier("published").unwrap();
         // Rank 1, which gives, needs none for that.

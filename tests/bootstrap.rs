@@ -30,8 +30,8 @@ fn gather_and_check(boot: &Bootstrap, n: u32) {
         let part = |rank: u32| vec![turn ^ rank as u8; (rank as usize * 7 + turn as usize) % 50];
         let all = boot.allgather("test gather", &part(boot.rank())).unwrap();
         assert_eq!(all.len(), n as usize);
-        for (rank, bytes) in (0..).zip(&all) {
-            assert_eq!(*bytes, part(rank), "part of rank {rank} on rank {}", boot.rank());
+        for (rank, bytes) in (0..).zip(all.iter()) {
+            assert_eq!(**bytes, part(rank), "part of rank {rank} on rank {}", boot.rank());
         }
         boot.barrier("test barrier").unwrap();
     }
@@ -60,7 +60,7 @@ fn a_thousand_ranks_fit_into_one_process() {
     ranks(1024, |rank| {
         let boot = Bootstrap::join(&id, rank, 1024).unwrap();
         let all = boot.allgather("test gather", &rank.to_le_bytes()).unwrap();
-        assert!((0..).zip(&all).all(|(rank, bytes): (u32, _)| *bytes == rank.to_le_bytes()));
+        assert!((0..).zip(all.iter()).all(|(rank, bytes): (u32, _)| **bytes == rank.to_le_bytes()));
     });
     println!("1024 ranks joined and gathered in {:?}", start.elapsed());
 }
@@ -234,7 +234,7 @@ fn hostile_strangers_do_not_keep_ranks_out() {
     let door = door(&id);
     let mut strangers = Vec::new();
     let mut garbage = vec![0xa5u8; 4096];
-    garbage[..8].copy_from_slice(b"GINB\x03\x00\x01\x00");
+    garbage[..8].copy_from_slice(b"GINB\x04\x00\x01\x00");
     for i in 0..1000 {
         let mut stranger = UnixStream::connect_addr(&door).unwrap();
         stranger.set_nonblocking(true).unwrap();

@@ -45,7 +45,7 @@ const ROUND: &str = "collectives";
 fn again(control: &Comm, step: &str, fault: Option<Fault>) -> ginrs::error::Result<std::sync::Arc<Comm>> {
     let own = if control.team.rank == 0 { UniqueId::create().unwrap().bytes().to_vec() } else { Vec::new() };
     let ids = control.team.bootstrap.allgather(step, &own).unwrap();
-    let ids = vec![UniqueId::from_bytes(&ids[0].clone().try_into().unwrap()).unwrap()];
+    let ids = vec![UniqueId::from_bytes(ids[0][..].try_into().unwrap()).unwrap()];
     let (device, cancel) = (device::current().unwrap(), Cancel::new());
     fault::plant(fault);
     create(Request { ids, n_ranks: 2, rank: control.team.rank, config: Config::default(), device, origin: None, cancel })

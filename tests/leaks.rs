@@ -133,7 +133,7 @@ fn one(control: &Comm, at: u32, n: u64) -> Option<String> {
     let rank = control.team.rank;
     let own = if rank == 0 { UniqueId::create().unwrap().bytes().to_vec() } else { Vec::new() };
     let ids = control.team.bootstrap.allgather(&format!("id of {at} {n}"), &own).unwrap();
-    let id = UniqueId::from_bytes(&ids[0].clone().try_into().unwrap()).unwrap();
+    let id = UniqueId::from_bytes(ids[0][..].try_into().unwrap()).unwrap();
     fault::plant((rank == at && n > 0).then_some(Fault::Fail(Which::Nth(n))));
     let lived = life(&id, rank);
     let struck = fault::plant(None);

@@ -1,12 +1,17 @@
-//! Collective steps: every rank's bytes to every rank in ceil(log2 n) rounds.
+//! Collective steps: every rank's bytes to every rank in ceil(log2 p) rounds, for p processes.
 //!
-//! Bruck's scheme: after round k a rank holds the blocks of the 2^k ranks from itself on. In round k it sends what it holds
-//! to rank - 2^k and gets as much from rank + 2^k. Each block carries the name of the step that its rank believes it is in;
-//! so when ranks are in different steps, all of them finish the rounds and all of them can name the one that differs.
+//! The ranks of a process bring their blocks to its mailbox; the last one exchanges them with the other processes, and all read what it
+//! has brought: so a process sends and stores everything once, however many ranks it has.
+//!
+//! Between processes, Bruck's scheme: after round k a process holds the blocks of the 2^k processes from itself on. In round k it sends
+//! what it holds to the one 2^k before it and gets as much from the one 2^k behind it. Each block carries the name of the step that its
+//! rank believes it is in; so when ranks are in different steps, all of them finish the rounds and all can name the one that differs.
 #![forbid(unsafe_code)]
 
 use super::Bootstrap;
 use super::address::or_system;
+use super::gathered::Gathered;
+use super::mailbox::Outcome;
 use super::missing;
 use super::port::{Fate, gone};
 use super::wire::{Block, Blocks, Frame, MAX_FRAME, MAX_WHAT};
@@ -31,30 +36,24 @@ impl Bootstrap {
     /// Gives every rank's bytes to every rank, by rank. All ranks must be in the step `what`; when one is in another, all get an error
     /// (E016) that names it. Ends with an error after GINRS_TIMEOUT seconds (E017 names who is missing), when a rank has left or died,
     /// when the communicator has failed, and when the attached abort is raised.
-    pub fn allgather(&self, what: &str, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
+    pub fn allgather(&self, what: &str, mine: &[u8]) -> Result<Gathered> {
         self.own_process()?;
         let mut turn = self.turn.lock();
         let what = &what[..what.floor_char_boundary(MAX_WHAT)];
-        let block = Block { what: what.into(), data: mine.into() };
         if self.n_ranks == 1 {
-            return Ok(vec![mine.to_vec()]);
+            return Ok(Gathered::new(vec![mine.into()]));
         }
         self.alive()?;
         *turn = turn.wrapping_add(1);
-        self.tally.lock().exchanges += 1;
         let now = Instant::now();
         let warn_every = config::seconds("GINRS_WAIT_WARN");
         let patience = config::seconds("GINRS_TIMEOUT");
         let mut step = Step { bootstrap: self, what, seq: *turn, start: now, patience, warn_every, next_warn: now + warn_every };
-        self.mailbox.enter(step.seq, what);
+        self.place.enter(step.seq, what);
         let planted = or_system("a round of an exchange fails", fault::step(what));
-        let gathered = planted.and_then(|()| step.rounds(block));
-        self.mailbox.leave();
-        let held = gathered.inspect_err(|error| self.port.fail(self.rank, error))?;
-        same_step(self, &held)?;
-        let n = held.len();
-        // held[i] is of rank + i.
-        Ok((0..n).map(|rank| held[(rank + n - self.rank as usize) % n].data.to_vec()).collect())
+        let outcome = planted.and_then(|()| step.gather(Block { what: what.into(), data: mine.into() }));
+        self.place.leave();
+        outcome.inspect_err(|error| self.port.fail(self.rank, error))?
     }
 
     /// Returns when every rank has come to it. Errors as [`Bootstrap::allgather`].
@@ -64,18 +63,49 @@ impl Bootstrap {
 }
 
 impl Step<'_> {
-    fn rounds(&mut self, own: Block) -> Result<Vec<Block>> {
-        let (rank, n) = (self.bootstrap.rank, self.bootstrap.n_ranks);
-        let mut held = vec![own];
+    fn gather(&mut self, own: Block) -> Result<Outcome> {
+        let (port, rank) = (&self.bootstrap.port, self.bootstrap.rank);
+        let parts = port.mailbox.lock().bring(self.seq, rank, own, port.circle().here().len());
+        if let Some(parts) = parts {
+            let held = self.rounds(parts)?;
+            port.tally.lock().exchanges += 1;
+            port.mailbox.publish(self.seq, in_order(self.bootstrap, held));
+        }
+        self.outcome()
+    }
+
+    /// What the last rank here has brought.
+    fn outcome(&mut self) -> Result<Outcome> {
+        let port = &self.bootstrap.port;
+        loop {
+            let mut inbox = port.mailbox.lock();
+            if let Some(outcome) = inbox.outcome(self.seq) {
+                return Ok(outcome);
+            }
+            self.bootstrap.alive()?;
+            let mut to_come = port.circle().here().iter().filter(|&&rank| !inbox.has_come(self.seq, rank));
+            if let Some((rank, fate)) = to_come.find_map(|&rank| Some((rank, port.fate(rank)?))) {
+                drop(inbox);
+                return Err(gone(port, rank, fate, self.what));
+            }
+            port.mailbox.wait_for_outcome(&mut inbox, self.next_look());
+            drop(inbox);
+            self.on_time(None)?;
+        }
+    }
+
+    /// All blocks, in the order of the circle.
+    fn rounds(&mut self, own: Vec<Block>) -> Result<Vec<Block>> {
+        let circle = self.bootstrap.port.circle();
+        let (n, mut held) = (circle.len(), own);
         for round in 0..32 - (n - 1).leading_zeros() {
             let distance = 1 << round;
             let count = distance.min(n - distance);
-            let to = (rank + n - distance) % n;
-            let blocks = held[..count as usize].to_vec();
-            self.send(Blocks { from: rank, to, seq: self.seq, round: round as u8, blocks })?;
-            let from = (rank + distance) % n;
-            let message = self.receive(from, round as u8)?;
-            if message.from != from || message.blocks.len() != count as usize {
+            self.send(circle.at(circle.behind(n - distance))[0], round as u8, &held[..circle.ranks_of(circle.behind(0), count)])?;
+            let process = circle.behind(distance);
+            let (from, count) = (circle.at(process)[0], circle.ranks_of(process, count));
+            let message = self.receive(process, round as u8)?;
+            if message.from != from || message.blocks.len() != count {
                 bail!(
                     RemoteError,
                     18,
@@ -91,23 +121,16 @@ impl Step<'_> {
         Ok(held)
     }
 
-    fn send(&self, message: Blocks) -> Result<()> {
+    /// To the process of rank `to`.
+    fn send(&self, to: u32, round: u8, blocks: &[Block]) -> Result<()> {
         let port = &self.bootstrap.port;
-        let to = message.to;
         {
-            let mut tally = self.bootstrap.tally.lock();
+            let mut tally = port.tally.lock();
             tally.messages += 1;
-            tally.bytes += message.blocks.iter().map(|block| block.data.len() as u64).sum::<u64>();
+            tally.bytes += blocks.iter().map(|block| block.data.len() as u64).sum::<u64>();
         }
-        if port.is_here(to) {
-            if let Some(mailbox) = port.seat(to) {
-                mailbox.put(message);
-                return Ok(());
-            }
-            self.bootstrap.alive()?;
-            return Err(gone(port, to, Fate::Left, self.what));
-        }
-        let bytes = Frame::Blocks(message).encode();
+        let from = port.circle().here()[0];
+        let bytes = Frame::Blocks(Blocks { from, seq: self.seq, round, blocks: blocks.to_vec() }).encode();
         if bytes.len() > MAX_FRAME {
             bail!(
                 InvalidArgument,
@@ -127,31 +150,40 @@ impl Step<'_> {
         Err(gone(port, to, fate.unwrap_or(Fate::Lost), self.what))
     }
 
-    fn receive(&mut self, from: u32, round: u8) -> Result<Blocks> {
-        let bootstrap = self.bootstrap;
-        let (mailbox, end) = (&bootstrap.mailbox, self.start + self.patience);
+    fn receive(&mut self, process: u32, round: u8) -> Result<Blocks> {
+        let port = &self.bootstrap.port;
+        let ranks = port.circle().at(process);
         loop {
-            let mut inbox = mailbox.lock();
+            let mut inbox = port.mailbox.lock();
             // What has arrived counts, even if its sender is gone by now: a sender that leaves has put its last message in before, and
-            // one that fails has said so before it leaves. So its end is looked at first, and all of it under the lock.
-            let fate = bootstrap.port.fate(from);
+            // one that fails has said so before it leaves. So it is looked at first, and its end under the same lock.
             if let Some(message) = inbox.take(self.seq, round) {
                 return Ok(message);
             }
-            bootstrap.alive()?;
-            if let Some(fate) = fate {
+            let fate = ranks.iter().find_map(|&rank| Some((rank, port.fate(rank)?)));
+            self.bootstrap.alive()?;
+            if let Some((rank, fate)) = fate {
                 drop(inbox);
-                return Err(gone(&bootstrap.port, from, fate, self.what));
+                return Err(gone(port, rank, fate, self.what));
             }
-            mailbox.wait(&mut inbox, if self.warn_every.is_zero() { end } else { end.min(self.next_warn) });
+            port.mailbox.wait_for_message(&mut inbox, self.next_look());
             drop(inbox);
-            self.on_time(from, end)?;
+            self.on_time(Some(ranks[0]))?;
         }
     }
 
-    /// Says who is missing when it is time to; the error when it is too late.
-    fn on_time(&mut self, from: u32, end: Instant) -> Result<()> {
-        let now = Instant::now();
+    fn end(&self) -> Instant {
+        self.start + self.patience
+    }
+
+    /// When it is time to say something, if nothing happens.
+    fn next_look(&self) -> Instant {
+        if self.warn_every.is_zero() { self.end() } else { self.end().min(self.next_warn) }
+    }
+
+    /// Says who is missing when it is time to; the error when it is too late. `from`: whose message is waited for.
+    fn on_time(&mut self, from: Option<u32>) -> Result<()> {
+        let (now, end) = (Instant::now(), self.end());
         let (late, slow) = (now >= end, !self.warn_every.is_zero() && now >= self.next_warn);
         if !late && !slow {
             return Ok(());
@@ -165,7 +197,9 @@ impl Step<'_> {
         self.bootstrap.alive()?;
         let here = self.bootstrap.n_ranks as usize - missing.len().min(self.bootstrap.n_ranks as usize);
         let list = match missing.as_slice() {
-            [] => format!("all have arrived, but nothing has come from {}", self.bootstrap.port.name(from)),
+            [] => from.map_or("all have arrived".into(), |from| {
+                format!("all have arrived, but nothing has come from {}", self.bootstrap.port.name(from))
+            }),
             missing => format!("missing: {}", missing::list(missing)),
         };
         let text = format!(
@@ -178,9 +212,9 @@ impl Step<'_> {
         );
         const FIX: &str = "fix: make the same calls in the same order on every rank; look at the output of the missing";
         if late {
-            let culprit = missing.first().map_or(from, |missing| missing.rank);
+            let culprit = missing.first().map(|missing| missing.rank).or(from);
             let text = format!("a collective step was not done in time: {text} | {FIX}, or raise GINRS_TIMEOUT");
-            return Err(Error::new(Code::RemoteError, 17, text).by(culprit));
+            return Err(Error { culprit, ..Error::new(Code::RemoteError, 17, text) });
         }
         warn!("GINRS-W017 waiting in a collective step: {text} | {FIX}");
         self.next_warn = now + self.warn_every;
@@ -188,16 +222,25 @@ impl Step<'_> {
     }
 }
 
-/// Ok when all blocks name one step. Every rank has all of them, so all come to the same verdict.
-fn same_step(bootstrap: &Bootstrap, held: &[Block]) -> Result<()> {
-    if held.iter().all(|block| block.what == held[0].what) {
+/// What the blocks, in the order of the circle, say by rank; E016 where they do not name one step. Every process has all of them, so all
+/// come to the same verdict.
+fn in_order(bootstrap: &Bootstrap, held: Vec<Block>) -> Outcome {
+    let mut blocks = vec![None; held.len()];
+    for (rank, block) in bootstrap.port.circle().around().zip(held) {
+        blocks[rank as usize] = Some(block);
+    }
+    let blocks: Vec<Block> = blocks.into_iter().map(|block| block.expect("the circle has every rank")).collect();
+    same_step(bootstrap, &blocks)?;
+    Ok(Gathered::new(blocks.into_iter().map(|block| block.data).collect()))
+}
+
+fn same_step(bootstrap: &Bootstrap, blocks: &[Block]) -> Result<()> {
+    if blocks.iter().all(|block| block.what == blocks[0].what) {
         return Ok(());
     }
-    let n = held.len();
     let mut steps: BTreeMap<&Arc<str>, Vec<u32>> = BTreeMap::new();
-    for rank in 0..n {
-        let block = &held[(rank + n - bootstrap.rank as usize) % n];
-        steps.entry(&block.what).or_default().push(rank as u32);
+    for (rank, block) in (0..).zip(blocks) {
+        steps.entry(&block.what).or_default().push(rank);
     }
     // Most ranks are right; where it is a tie, those with the lowest rank.
     let usual = steps.iter().max_by_key(|(_, ranks)| (ranks.len(), std::cmp::Reverse(ranks[0]))).map(|(what, _)| (*what).clone());

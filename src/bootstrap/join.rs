@@ -10,7 +10,7 @@ use super::dial::{Dialled, NoLink, dial};
 use super::fdpass::NETWORK;
 use super::fixed::{Meeting, id_of, secret};
 use super::id::UniqueId;
-use super::mailbox::Mailbox;
+use super::place::Place;
 use super::port::Port;
 use super::root::{Headcount, late};
 use super::route::{Doors, Route};
@@ -30,7 +30,7 @@ const NO_INTERFACE: u16 = 100;
 const SLACK: Duration = Duration::from_millis(1500);
 
 /// Takes a seat and meets the others; `firsts`: the first ranks of several blocks are to meet at this root, too.
-pub(super) fn join(id: &UniqueId, seat: Seat, firsts: bool, cancel: &Cancel) -> Result<(Arc<Port>, Arc<Mailbox>)> {
+pub(super) fn join(id: &UniqueId, seat: Seat, firsts: bool, cancel: &Cancel) -> Result<(Arc<Port>, Arc<Place>)> {
     log::report();
     let service = Service::get()?;
     if !id.is_fixed() {
@@ -113,17 +113,17 @@ fn join_at(
     seat: Seat,
     firsts: bool,
     cancel: &Cancel,
-) -> Result<(Arc<Port>, Arc<Mailbox>)> {
+) -> Result<(Arc<Port>, Arc<Place>)> {
     let Seat { rank, n_ranks, .. } = seat;
     let port = service.port(id);
     // The seat comes first: a faster rank may send before this one has read the table.
-    let mailbox = port.sit(rank);
+    let place = port.sit(rank);
     let met = cancel.enters(&port, rank).and_then(|()| meet(id, &port, seat, firsts, cancel));
     let met = met.and_then(|table| check(&port, table, rank, n_ranks));
     match met {
         Ok(table) => {
             port.set_table(table);
-            Ok((port, mailbox))
+            Ok((port, place))
         }
         Err(error) => {
             // It may never have come to the root, where others wait for it.

@@ -1,39 +1,48 @@
-//! What has arrived for one rank, and where the rank stands.
+//! One communicator's mailbox in this process: what its ranks here have brought for an exchange, what other processes have sent, and what
+//! came of it.
 #![forbid(unsafe_code)]
 
-use super::wire::{Blocks, MAX_WHAT, Standing};
-use crate::sync::{Condvar, Mutex, MutexGuard, OnceCell};
-use std::collections::HashMap;
+use super::gathered::Gathered;
+use super::wire::{Block, Blocks};
+use crate::error::Result;
+use crate::sync::{Condvar, Mutex, MutexGuard};
+use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 
-type OnStep = Box<dyn Fn(&str) + Send + Sync>;
-
-/// One rank's mailbox: other ranks' threads and the service thread put in, the rank's own thread takes out.
+/// See the module.
+#[derive(Default)]
 pub struct Mailbox {
-    rank: u32,
     inbox: Mutex<Inbox>,
+    /// Rings for the rank that exchanges with other processes.
     bell: Condvar,
-    /// Hears what the rank does now; called under the inbox's lock, so one at a time.
-    on_step: OnceCell<OnStep>,
+    /// And for those that wait for what it brings.
+    done: Condvar,
 }
 
 /// Its contents.
 #[derive(Default)]
 pub struct Inbox {
+    /// Of other processes, by exchange and round.
     messages: HashMap<(u32, u8), Blocks>,
+    /// Exchanges that some ranks here are in.
+    steps: HashMap<u32, Step>,
+    /// The latest one that a rank here has entered.
     seq: u32,
-    inside: bool,
-    what: String,
-    step: String,
+}
+
+/// What came of an exchange that all ranks were in: the same for all of them.
+pub type Outcome = Result<Gathered>;
+
+#[derive(Default)]
+struct Step {
+    parts: BTreeMap<u32, Block>,
+    outcome: Option<Outcome>,
+    /// Ranks that have still to read it.
+    readers: usize,
 }
 
 impl Mailbox {
-    /// Empty.
-    pub fn new(rank: u32) -> Self {
-        Self { rank, inbox: Mutex::default(), bell: Condvar::new(), on_step: OnceCell::new() }
-    }
-
-    /// Puts a message in. A rank can be one exchange ahead of us and no further; anything else is not kept.
+    /// Of another process. It can be one exchange ahead of us and no further; anything else is not kept.
     pub fn put(&self, message: Blocks) {
         let mut inbox = self.inbox.lock();
         if message.seq.wrapping_sub(inbox.seq) <= 1 && message.round < 32 {
@@ -42,66 +51,65 @@ impl Mailbox {
         }
     }
 
-    /// The rank enters an exchange.
-    pub fn enter(&self, seq: u32, what: &str) {
-        let mut inbox = self.inbox.lock();
-        (inbox.seq, inbox.inside) = (seq, true);
-        inbox.what = what[..what.floor_char_boundary(MAX_WHAT)].to_owned();
-        self.step_is(&inbox.what);
-    }
-
-    /// Hears from now on what the rank does. The first hearer stays.
-    pub fn on_step(&self, hears: impl Fn(&str) + Send + Sync + 'static) {
-        self.on_step.get_or_init(|| Box::new(hears));
-    }
-
-    fn step_is(&self, step: &str) {
-        if let Some(hears) = self.on_step.get() {
-            hears(step);
-        }
-    }
-
-    /// The rank is done with it.
-    pub fn leave(&self) {
-        let mut inbox = self.inbox.lock();
-        inbox.inside = false;
-        let done = inbox.seq;
-        inbox.messages.retain(|(seq, _), _| *seq != done);
-        self.step_is(&inbox.step);
-    }
-
-    /// What the rank does between exchanges.
-    pub fn set_step(&self, step: &str) {
-        let mut inbox = self.inbox.lock();
-        inbox.step = step[..step.floor_char_boundary(MAX_WHAT)].to_owned();
-        self.step_is(&inbox.step);
-    }
-
-    /// Where the rank stands.
-    pub fn standing(&self) -> Standing {
-        let inbox = self.inbox.lock();
-        let what = if inbox.inside { &inbox.what } else { &inbox.step };
-        Standing { rank: self.rank, seq: inbox.seq, inside: inbox.inside, what: what.clone() }
-    }
-
     /// To look and wait without missing a ring.
     pub fn lock(&self) -> MutexGuard<'_, Inbox> {
         self.inbox.lock()
     }
 
-    /// Waits for a ring or for `until`.
-    pub fn wait(&self, inbox: &mut MutexGuard<'_, Inbox>, until: Instant) {
+    /// Until something has come from another process, or `until`.
+    pub fn wait_for_message(&self, inbox: &mut MutexGuard<'_, Inbox>, until: Instant) {
         self.bell.wait_until(inbox, until);
     }
 
-    /// Wakes the rank: what it waits for may never come.
+    /// Until an exchange is over, or `until`.
+    pub fn wait_for_outcome(&self, inbox: &mut MutexGuard<'_, Inbox>, until: Instant) {
+        self.done.wait_until(inbox, until);
+    }
+
+    /// Exchange `seq` is over here.
+    pub fn publish(&self, seq: u32, outcome: Outcome) {
+        let mut inbox = self.inbox.lock();
+        inbox.messages.retain(|(of, _), _| *of != seq);
+        let readers = inbox.steps.get(&seq).map_or(0, |step| step.readers);
+        inbox.steps.insert(seq, Step { outcome: Some(outcome), readers, ..Step::default() });
+        self.done.notify_all();
+    }
+
+    /// Wakes all: what they wait for may never come.
     pub fn ring(&self) {
         let _inbox = self.inbox.lock();
         self.bell.notify_all();
+        self.done.notify_all();
     }
 }
 
 impl Inbox {
+    /// `rank`, of `here` in this process, brings its part to exchange `seq`. The last one gets the parts of all, to exchange them with other
+    /// processes and publish what comes of it.
+    pub fn bring(&mut self, seq: u32, rank: u32, part: Block, here: usize) -> Option<Vec<Block>> {
+        self.seq = seq;
+        let step = self.steps.entry(seq).or_default();
+        step.parts.insert(rank, part);
+        step.readers = here;
+        (step.parts.len() == here).then(|| step.parts.values().cloned().collect())
+    }
+
+    /// True for one that has brought its part.
+    pub fn has_come(&self, seq: u32, rank: u32) -> bool {
+        self.steps.get(&seq).is_some_and(|step| step.parts.contains_key(&rank))
+    }
+
+    /// What came of exchange `seq`, once it is over: each rank here reads it once.
+    pub fn outcome(&mut self, seq: u32) -> Option<Outcome> {
+        let step = self.steps.get_mut(&seq)?;
+        let outcome = step.outcome.clone()?;
+        step.readers -= 1;
+        if step.readers == 0 {
+            self.steps.remove(&seq);
+        }
+        Some(outcome)
+    }
+
     /// The message of a round, once there.
     pub fn take(&mut self, seq: u32, round: u8) -> Option<Blocks> {
         self.messages.remove(&(seq, round))

@@ -9,9 +9,10 @@
 //! scalable  several roots, each for a block of the ranks, and how the blocks put their tables together
 //! route     how a process is reached, within a machine and from another: interfaces chooses where to listen, tcp makes the sockets
 //! link      a connection, its frames of wire; sealed between machines
-//! port      one communicator's end in this process: mailboxes of its ranks here; peers is its links to other processes, lookout what the
-//!           watch tells it of them
-//! exchange  allgather and barrier in ceil(log2 n) rounds; missing says who keeps them waiting
+//! port      one communicator's end in this process: peers is its links to other processes, lookout what the watch tells it of them, place
+//!           where a rank here stands
+//! exchange  allgather and barrier in ceil(log2 p) rounds of p processes, which stand in a circle; the ranks of each put together what
+//!           they say in its mailbox and share what is gathered; missing says who keeps them waiting
 //! fdpass    descriptors from process to process
 //! ```
 //! Ranks are threads or processes in any mix. Processes of one machine connect by abstract Unix sockets, others by TCP.
@@ -21,11 +22,13 @@ mod address;
 mod auth;
 mod budget;
 mod cancel;
+mod circle;
 mod dial;
 mod event_loop;
 mod exchange;
 mod fdpass;
 mod fixed;
+mod gathered;
 mod handshake;
 mod id;
 mod interfaces;
@@ -35,6 +38,7 @@ mod lookout;
 mod mailbox;
 mod missing;
 mod peers;
+mod place;
 mod port;
 mod root;
 mod route;
@@ -49,6 +53,7 @@ pub use address::{Address, FdAddress};
 #[doc(hidden)]
 pub use budget::accept_counts;
 pub use cancel::Cancel;
+pub use gathered::Gathered;
 pub use id::UniqueId;
 pub(crate) use lookout::{Beat, Complaint, Ill, Lookout};
 pub(crate) use port::{Fate, Port};
@@ -59,7 +64,7 @@ use crate::abort::Abort;
 use crate::error::{Error, Result};
 use crate::process::check_owner;
 use crate::sync::{Mutex, OnceCell};
-use mailbox::Mailbox;
+use place::Place;
 use std::sync::Arc;
 
 /// Which rank joins, of how many, and on which machine: ranks of one machine talk over Unix sockets.
@@ -102,21 +107,20 @@ pub fn fuzz(bytes: &[u8]) {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     pub exchanges: u32,
-    /// Sent.
+    /// Sent to other processes.
     pub messages: u32,
-    /// Of other ranks' and its own data in them, without heads.
+    /// Of all ranks' data in them, without heads.
     pub bytes: u64,
 }
 
 /// One rank's end of a communicator's bootstrap. Drop tells the others that the rank has left.
 pub struct Bootstrap {
     port: Arc<Port>,
-    mailbox: Arc<Mailbox>,
+    place: Arc<Place>,
     rank: u32,
     n_ranks: u32,
     /// Number of the last exchange. Locked for its whole length: exchanges of one rank are one after the other.
     turn: Mutex<u32>,
-    tally: Mutex<Tally>,
     abort: OnceCell<Arc<Abort>>,
     owner: u32,
 }
@@ -130,8 +134,8 @@ impl Bootstrap {
 
     /// [`Self::join`] of a rank on `machine`, until `cancel` says otherwise.
     pub fn join_unless(id: &UniqueId, seat: Seat, cancel: &Cancel) -> Result<Bootstrap> {
-        let (port, mailbox) = join::join(id, seat, false, cancel)?;
-        Ok(Self::at(port, mailbox, seat.rank, seat.n_ranks))
+        let (port, place) = join::join(id, seat, false, cancel)?;
+        Ok(Self::at(port, place, seat.rank, seat.n_ranks))
     }
 
     /// Tells those who wait at `ids` that `rank` will not come, and why: an argument of its call was wrong. Best effort, for a second.
@@ -141,17 +145,8 @@ impl Bootstrap {
         }
     }
 
-    fn at(port: Arc<Port>, mailbox: Arc<Mailbox>, rank: u32, n_ranks: u32) -> Self {
-        Self {
-            port,
-            mailbox,
-            rank,
-            n_ranks,
-            turn: Mutex::new(0),
-            tally: Mutex::default(),
-            abort: OnceCell::new(),
-            owner: std::process::id(),
-        }
+    fn at(port: Arc<Port>, place: Arc<Place>, rank: u32, n_ranks: u32) -> Self {
+        Self { port, place, rank, n_ranks, turn: Mutex::new(0), abort: OnceCell::new(), owner: std::process::id() }
     }
 
     /// The id of a communicator that comes from this one, with its root in the process of `first`: all ranks that name it alike have the same,
@@ -214,18 +209,18 @@ impl Bootstrap {
 
     /// Exchanges end with the cause of `abort` once it is raised. The first abort counts.
     pub fn attach_abort(&self, abort: Arc<Abort>) {
-        let mailbox = Arc::downgrade(&self.mailbox);
+        let port = Arc::downgrade(&self.port);
         self.abort.get_or_init(|| abort).on_raise(move |_| {
-            if let Some(mailbox) = mailbox.upgrade() {
-                mailbox.ring();
+            if let Some(port) = port.upgrade() {
+                port.mailbox.ring();
             }
         });
     }
 
-    /// What its exchanges have cost this rank so far, for tests of how set-up grows.
+    /// What the exchanges have cost this process so far, for tests of how set-up grows.
     #[doc(hidden)]
     pub fn tally(&self) -> Tally {
-        *self.tally.lock()
+        *self.port.tally.lock()
     }
 
     /// Ends the pending and later exchanges of all ranks with `cause`; best effort, never blocks.
@@ -259,7 +254,7 @@ impl Bootstrap {
 
     /// To say between exchanges what this rank does.
     pub(crate) fn step_setter(&self) -> StepSetter {
-        StepSetter(self.mailbox.clone())
+        StepSetter(self.place.clone())
     }
 
     /// Process id of a rank of another process, as the kernel names it here; makes the link if there is none.
@@ -270,7 +265,7 @@ impl Bootstrap {
 }
 
 /// See [`Bootstrap::step_setter`].
-pub(crate) struct StepSetter(Arc<Mailbox>);
+pub(crate) struct StepSetter(Arc<Place>);
 
 impl StepSetter {
     pub(crate) fn set(&self, step: &str) {

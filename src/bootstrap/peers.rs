@@ -97,17 +97,13 @@ impl Port {
         }
         drop(links);
         self.tickets.lock().retain(|_, (address, _)| *address != to);
-        self.wake_all();
+        self.mailbox.ring();
     }
 
     /// A frame of another process. False: the link must go.
     pub(super) fn frame(&self, link: &Arc<Link>, frame: Frame, fd: Option<OwnedFd>) -> bool {
         match frame {
-            Frame::Blocks(message) => {
-                if let Some(mailbox) = self.seat(message.to) {
-                    mailbox.put(message);
-                }
-            }
+            Frame::Blocks(message) => self.mailbox.put(message),
             Frame::Poison { from, cause } => {
                 if self.fail_here(&cause) {
                     // The sender may die before it has told everybody.
@@ -116,7 +112,7 @@ impl Port {
             }
             Frame::Left { rank } => {
                 self.left.lock().insert(rank);
-                self.wake_all();
+                self.mailbox.ring();
             }
             Frame::Probe => drop(link.send(&Frame::Status(self.standings_here()))),
             Frame::Status(all) => {

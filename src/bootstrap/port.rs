@@ -1,12 +1,15 @@
-//! One communicator's end in this process: the mailboxes of its ranks here, the links to its other processes, and what they
+//! One communicator's end in this process: the mailbox of its ranks here, the links to its other processes, and what they
 //! may fetch. Ranks of one process share it, so 1024 of them need no descriptors among themselves.
 #![forbid(unsafe_code)]
 
+use super::Tally;
 use super::address::{Address, Peer};
 use super::auth::{self, Key, Secret};
+use super::circle::Circle;
 use super::link::Link;
 use super::lookout::Lookout;
 use super::mailbox::Mailbox;
+use super::place::Place;
 use super::route::Way;
 use super::service::Service;
 use super::wire::{Endpoint, Frame, Standing};
@@ -56,7 +59,10 @@ pub struct Port {
     pub(super) table: OnceCell<Vec<Endpoint>>,
     /// For each process of the table one of its ranks: one that shares a machine with a rank here, where there is one.
     pub(super) ways: OnceCell<HashMap<Address, (u32, Way)>>,
-    pub(super) seats: Mutex<HashMap<u32, (Arc<Mailbox>, usize)>>,
+    pub(super) circle: OnceCell<Circle>,
+    pub(super) seats: Mutex<HashMap<u32, (Arc<Place>, usize)>>,
+    pub(super) mailbox: Mailbox,
+    pub(super) tally: Mutex<Tally>,
     pub(super) links: Mutex<HashMap<Address, Vec<Arc<Link>>>>,
     pub(super) dialing: Mutex<HashMap<Address, Arc<Mutex<()>>>>,
     pub(super) lost: Mutex<HashSet<Address>>,
@@ -85,7 +91,10 @@ impl Port {
             secret,
             table: OnceCell::new(),
             ways: OnceCell::new(),
+            circle: OnceCell::new(),
             seats: Mutex::default(),
+            mailbox: Mailbox::default(),
+            tally: Mutex::default(),
             links: Mutex::default(),
             dialing: Mutex::default(),
             lost: Mutex::default(),
@@ -139,7 +148,13 @@ impl Port {
             }
         }
         self.ways.get_or_init(|| ways);
+        self.circle.get_or_init(|| Circle::new(&table, self.own_address()));
         self.table.get_or_init(|| table);
+    }
+
+    /// Its ranks as they stand in exchanges; only behind the rendezvous.
+    pub(super) fn circle(&self) -> &Circle {
+        self.circle.get().expect("ranks exchange when they have met")
     }
 
     /// How its process is reached, and its id for messages.
@@ -173,11 +188,11 @@ impl Port {
     // Ranks of this process.
 
     /// A rank takes its seat. Two takers of one seat share it until the root has told them.
-    pub(super) fn sit(&self, rank: u32) -> Arc<Mailbox> {
+    pub(super) fn sit(&self, rank: u32) -> Arc<Place> {
         let mut seats = self.seats.lock();
-        let (mailbox, users) = seats.entry(rank).or_insert_with(|| (Arc::new(Mailbox::new(rank)), 0));
+        let (place, users) = seats.entry(rank).or_insert_with(|| (Arc::new(Place::new(rank)), 0));
         *users += 1;
-        mailbox.clone()
+        place.clone()
     }
 
     /// The rank takes part no more; the others are told.
@@ -193,21 +208,12 @@ impl Port {
         }
         self.published.lock().retain(|(owner, _), _| *owner != rank);
         self.left.lock().insert(rank);
-        self.wake_all();
+        self.mailbox.ring();
         self.tell_links(&Frame::Left { rank });
     }
 
-    pub(super) fn seat(&self, rank: u32) -> Option<Arc<Mailbox>> {
-        self.seats.lock().get(&rank).map(|(mailbox, _)| mailbox.clone())
-    }
-
-    pub(super) fn wake_all(&self) {
-        let all: Vec<_> = self.seats.lock().values().map(|(mailbox, _)| mailbox.clone()).collect();
-        all.iter().for_each(|mailbox| mailbox.ring());
-    }
-
     pub(super) fn standings_here(&self) -> Vec<Standing> {
-        self.seats.lock().values().map(|(mailbox, _)| mailbox.standing()).collect()
+        self.seats.lock().values().map(|(place, _)| place.standing()).collect()
     }
 
     // Failure and absence.
@@ -271,7 +277,7 @@ impl Port {
     pub(crate) fn has_ended(&self, rank: u32) {
         if self.table().get(rank as usize).is_some_and(|entry| self.standing_link(entry.address).is_none()) {
             self.left.lock().insert(rank);
-            self.wake_all();
+            self.mailbox.ring();
         }
     }
 
@@ -290,7 +296,7 @@ impl Port {
             cause.clone()
         });
         if first {
-            self.wake_all();
+            self.mailbox.ring();
             let _ = fault::step("failure");
             self.on_failure.lock().iter().for_each(|hook| hook(cause));
         }

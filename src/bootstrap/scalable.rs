@@ -22,6 +22,7 @@ use crate::bail;
 use crate::error::{Code, Error, Result};
 use sha2::{Digest, Sha256};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// What all ranks must have passed alike.
 #[derive(Clone, Copy, PartialEq)]
@@ -44,7 +45,7 @@ impl Call {
     }
 
     /// Err naming the first of `calls` that differs; they are of the ranks that `rank_of` gives.
-    fn same(&self, calls: &[Vec<u8>], rank_of: impl Fn(u32) -> u32) -> Result<()> {
+    fn same(&self, calls: &[Arc<[u8]>], rank_of: impl Fn(u32) -> u32) -> Result<()> {
         let Some(at) = calls.iter().position(|call| call.get(..16) != Some(&self.encode()[..])) else { return Ok(()) };
         let rank = rank_of(at as u32);
         let word = |i: usize| calls[at].get(i..i + 4).map_or(0, |b| u32::from_le_bytes(b.try_into().expect("4 bytes")));
@@ -75,12 +76,12 @@ impl Bootstrap {
         let [first, _, ..] = ids else { return Self::join_unless(&ids[0], seat, cancel) };
         let id = UniqueId::derived(first.root(), &derive(&first.secret(), "scalable"));
         let port = Service::get()?.port(&id);
-        let mailbox = port.sit(seat.rank);
+        let place = port.sit(seat.rank);
         let table = whole_table(ids, seat, cancel);
         match table.and_then(|table| cancel.enters(&port, seat.rank).map(|()| table)) {
             Ok(table) => {
                 port.set_table(table);
-                Ok(Self::at(port, mailbox, seat.rank, seat.n_ranks))
+                Ok(Self::at(port, place, seat.rank, seat.n_ranks))
             }
             Err(error) => {
                 port.stand_up(seat.rank);
@@ -146,7 +147,7 @@ fn put_together(
     });
     let all = firsts.allgather("blocks", &message)?;
     let mut table = Vec::new();
-    for part in &all {
+    for part in &*all {
         table.extend(decode(part.get(16..).unwrap_or_default())?);
     }
     call.same(&all, |at| ranks(at).start)?;

@@ -8,7 +8,7 @@ use super::lookout::{Beat, Complaint, Ill};
 use super::route::{Doors, ROUTE_BYTES, Route};
 use crate::error::{Code, Error};
 use crate::error_wire;
-use std::collections::HashMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Longest frame between processes of a communicator, in bytes.
@@ -27,13 +27,11 @@ pub struct Block {
     pub data: Arc<[u8]>,
 }
 
-/// One message of an exchange: the blocks of ranks `from`, `from + 1`, ...
+/// One message of an exchange: the blocks of all ranks of some processes, as they stand in the circle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocks {
-    /// Sender.
+    /// The first rank of the process that sends.
     pub from: u32,
-    /// Receiver.
-    pub to: u32,
     /// Number of the exchange on this communicator.
     pub seq: u32,
     /// Round within it.
@@ -196,23 +194,16 @@ impl Writer {
 
     /// Most blocks share one name: names stand once, blocks say which.
     fn blocks(&mut self, message: &Blocks) {
-        for n in [message.from, message.to, message.seq] {
+        for n in [message.from, message.seq] {
             self.u32(n);
         }
         self.0.push(message.round);
-        let mut names: Vec<&str> = Vec::new();
-        let mut index: HashMap<&str, u32> = HashMap::new();
-        for block in &message.blocks {
-            index.entry(&block.what).or_insert_with(|| {
-                names.push(&block.what);
-                names.len() as u32 - 1
-            });
-        }
+        let names: Vec<&str> = message.blocks.iter().map(|block| &*block.what).collect::<BTreeSet<_>>().into_iter().collect();
         self.u32(names.len() as u32);
         names.iter().for_each(|name| self.text(name, MAX_WHAT));
         self.u32(message.blocks.len() as u32);
         for block in &message.blocks {
-            self.u32(index[&*block.what]);
+            self.u32(names.binary_search(&&*block.what).expect("all are in it") as u32);
             self.u32(block.data.len() as u32);
             self.0.extend(&*block.data);
         }
@@ -318,14 +309,14 @@ impl Frame {
                 Ok(Endpoint::new(route, r.u32()?))
             })?),
             4 => {
-                let (from, to, seq, round) = (r.u32()?, r.u32()?, r.u32()?, r.u8()?);
+                let (from, seq, round) = (r.u32()?, r.u32()?, r.u8()?);
                 let names: Vec<Arc<str>> = r.list(2, |r| Ok(r.text(MAX_WHAT)?.into()))?;
                 let blocks = r.list(8, |r| {
                     let what = names.get(r.u32()? as usize).ok_or(Malformed)?.clone();
                     let length = r.u32()? as usize;
                     Ok(Block { what, data: r.take(length)?.into() })
                 })?;
-                Frame::Blocks(Blocks { from, to, seq, round, blocks })
+                Frame::Blocks(Blocks { from, seq, round, blocks })
             }
             5 => Frame::Poison { from: r.u32()?, cause: r.error()? },
             6 => Frame::Left { rank: r.u32()? },
@@ -381,7 +372,6 @@ mod tests {
             ]),
             Frame::Blocks(Blocks {
                 from: 1,
-                to: 2,
                 seq: u32::MAX,
                 round: 3,
                 blocks: vec![block("a", b"xyz"), block("b", b""), block("a", b"q")],

@@ -112,7 +112,7 @@ fn meet_beside(parent: &Arc<Comm>, cancel: &Cancel) -> Result<Option<Bootstrap>>
     Bootstrap::join_unless(&id, parent.team.seat(), cancel).map(Some)
 }
 
-fn all_opened(said: &[Vec<u8>]) -> Result<()> {
+fn all_opened(said: &[Arc<[u8]>]) -> Result<()> {
     match said.iter().zip(0..).find(|(text, _)| !text.is_empty()) {
         Some((text, rank)) => {
             let text = format!("rank {rank} cannot open a meeting point | ncclCommSplit | {}", String::from_utf8_lossy(text));
@@ -265,6 +265,6 @@ mod tests {
         assert_eq!(Wish::decode(4, &[0; 23]).unwrap_err().id, 18);
         let told = Wish::decode(4, &Wish::refusal(&Error::new(Code::InvalidArgument, 65, "no config"))).unwrap_err();
         assert_eq!((told.text.as_str(), told.culprit), ("rank 4 cannot split: no config", Some(4)));
-        assert_eq!(all_opened(&[vec![], b"no".to_vec()]).unwrap_err().culprit, Some(1));
+        assert_eq!(all_opened(&["", "no"].map(|told| told.as_bytes().into())).unwrap_err().culprit, Some(1));
     }
 }

@@ -58,7 +58,10 @@ fn depth(n_ranks: u32, contexts: u32) -> u32 {
 impl Gin {
     /// Collective, the first use of GIN on a communicator. It fails on all ranks or on none. `windows` prepares those that there
     /// are, and its words of all ranks come back.
-    pub(crate) fn connect(team: &Team, windows: impl FnOnce(&Arc<Self>) -> Result<Vec<u64>>) -> Result<(Arc<Self>, Vec<Said>)> {
+    pub(crate) fn connect(
+        team: &Team,
+        windows: impl FnOnce(&Arc<Self>) -> Result<Vec<u64>>,
+    ) -> Result<(Arc<Self>, Arc<Vec<Said>>)> {
         let mine = Settings::read().and_then(|settings| {
             let bytes = settings.contexts as usize * settings.signals as usize * 8;
             Ok((team.device.create_shared(bytes)?, settings))
@@ -77,7 +80,7 @@ impl Gin {
             machine: peer.machine,
             has: said.own.first().copied().unwrap_or(0),
         };
-        let ranks: Vec<Facts> = team.peers.iter().zip(&all).map(facts).collect();
+        let ranks: Vec<Facts> = team.peers.iter().zip(all.iter()).map(facts).collect();
         let offers = Offers { team, kept: Mutex::default() };
         let ends = select::asked().and_then(|asked| {
             let world = World { kind: team.device.kind(), asked, reach: &team.topo.reach, ranks: &ranks };

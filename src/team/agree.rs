@@ -4,6 +4,7 @@
 use super::Team;
 use crate::error::{Code, Error, Result};
 use crate::error_wire;
+use std::sync::Arc;
 
 /// What one rank says in a round.
 pub(crate) struct Said {
@@ -16,7 +17,7 @@ pub(crate) struct Said {
 impl Team {
     /// Every rank's [`Said`], by rank; or an error as soon as one rank could not go on: its own for that rank, for the others
     /// the same with the rank named.
-    pub(crate) fn round(&self, what: &str, mine: Result<Said>) -> Result<Vec<Said>> {
+    pub(crate) fn round(&self, what: &str, mine: Result<Said>) -> Result<Arc<Vec<Said>>> {
         let (bytes, mine) = match mine {
             Ok(said) => (encode(&said), None),
             Err(error) => ([&[FAILED][..], &error_wire::encode(&error)].concat(), Some(error)),
@@ -25,21 +26,19 @@ impl Team {
         if let Some(error) = mine {
             return Err(error);
         }
-        let mut all = Vec::with_capacity(answers.len());
-        for (rank, answer) in answers.iter().enumerate() {
-            match decode(answer) {
-                Some(Ok(said)) => all.push(said),
-                Some(Err(error)) => return Err(failed(what, rank as u32, error)),
+        answers.read(|answers| {
+            let said = |(rank, answer): (u32, &Arc<[u8]>)| match decode(answer) {
+                Some(said) => said.map_err(|error| failed(what, rank, error)),
                 None => {
                     let text = format!(
                         "{what} | rank {rank} sent {} bytes that mean nothing | fix: load the same libginrs on every rank",
                         answer.len()
                     );
-                    return Err(Error::new(Code::RemoteError, 53, text).by(rank as u32));
+                    Err(Error::new(Code::RemoteError, 53, text).by(rank))
                 }
-            }
-        }
-        Ok(all)
+            };
+            (0..).zip(answers).map(said).collect()
+        })
     }
 
     /// A round that carries nothing but "done" or a failure; also the barrier that ends a collective call.

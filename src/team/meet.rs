@@ -7,13 +7,16 @@ use crate::bootstrap::Bootstrap;
 use crate::config;
 use crate::device::Device;
 use crate::error::Result;
+use std::sync::Arc;
 use zerocopy::IntoBytes;
 
 /// Every rank's record, compared: versions, settings, devices. All ranks see the same records and so the same verdict.
-pub(super) fn meet(bootstrap: &Bootstrap, own: &PeerInfo, device: &dyn Device) -> Result<Vec<PeerInfo>> {
-    let records = bootstrap.allgather("peer info", own.as_bytes())?;
-    let peers = records.iter().zip(0..).map(|(bytes, rank)| PeerInfo::decode(rank, bytes)).collect::<Result<Vec<_>>>()?;
-    same_version(&peers)?;
+pub(super) fn meet(bootstrap: &Bootstrap, own: &PeerInfo, device: &dyn Device) -> Result<Arc<Vec<PeerInfo>>> {
+    let peers = bootstrap.allgather("peer info", own.as_bytes())?.read(|records| {
+        let peers = records.iter().zip(0..).map(|(bytes, rank)| PeerInfo::decode(rank, bytes)).collect::<Result<Vec<_>>>()?;
+        same_version(&peers)?;
+        Ok(peers)
+    })?;
     if peers.iter().any(|peer| peer.config_hash != peers[0].config_hash) {
         same_settings(&bootstrap.allgather("settings", agreed_settings(device.kind()).as_bytes())?)?;
     }
@@ -36,7 +39,7 @@ fn same_version(peers: &[PeerInfo]) -> Result<()> {
 }
 
 /// Names the first setting that differs, and who has which value.
-fn same_settings(texts: &[Vec<u8>]) -> Result<()> {
+fn same_settings(texts: &[Arc<[u8]>]) -> Result<()> {
     let texts: Vec<String> = texts.iter().map(|text| String::from_utf8_lossy(text).into_owned()).collect();
     for (rank, text) in texts.iter().enumerate() {
         for (first, other) in texts[0].lines().zip(text.lines()) {
@@ -86,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_differing_setting_is_named_with_both_values() {
-        let texts = [b"A=1\nB=2".to_vec(), b"A=1\nB=2".to_vec(), b"A=1\nB=7".to_vec()];
+        let texts = ["A=1\nB=2", "A=1\nB=2", "A=1\nB=7"].map(|text| text.as_bytes().into());
         let error = same_settings(&texts).unwrap_err();
         assert!(error.text.contains("| B | rank 0 has \"2\", rank 2 has \"7\""), "{error}");
         assert!(same_settings(&texts[..2]).is_ok());

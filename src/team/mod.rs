@@ -42,8 +42,8 @@ pub struct Team {
     pub config: Config,
     /// Nodes and LSA team.
     pub topo: Topology,
-    /// By world rank.
-    pub peers: Vec<PeerInfo>,
+    /// By world rank; one copy for the ranks of a process.
+    pub peers: Arc<Vec<PeerInfo>>,
     /// Ends before the bootstrap that it talks through.
     pub watch: Watch,
     /// How the ranks exchange.
@@ -68,7 +68,7 @@ impl Team {
             let own = PeerInfo::own(rank, origin, &config, &*device, bootstrap.fd_address())?;
             let peers = meet::meet(&bootstrap, &own, &*device)?;
             let reach = match peer::reach_row(rank, &peers, &*device)? {
-                Some(row) => Reach::from_rows(bootstrap.allgather("peer access", &row)?)?,
+                Some(row) => bootstrap.allgather("peer access", &row)?.read(Reach::from_rows)?.as_ref().clone(),
                 None => Reach::full(),
             };
             let abort = Arc::new(Abort::of(&device)?);

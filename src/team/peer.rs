@@ -6,6 +6,7 @@ use crate::device::{Device, Kind};
 use crate::error::Result;
 use crate::topo::Reach;
 use crate::{bail, config, process};
+use std::sync::Arc;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// Version of this layout and of everything that ranks exchange; equal on all ranks.
@@ -176,7 +177,7 @@ fn by_rank(name: &str, spec: &str, Origin { rank, n_ranks }: Origin) -> Result<S
 
 /// This rank's row of the reach matrix. Other machines count as reached: that they are not has errors of its own. None where
 /// there is nothing to ask: the CPU device reaches everything.
-pub fn reach_row(rank: u32, peers: &[PeerInfo], device: &dyn Device) -> Result<Option<Vec<u8>>> {
+pub fn reach_row(rank: u32, peers: &[PeerInfo], device: &dyn Device) -> Result<Option<Arc<[u8]>>> {
     const FAKE: &str = "GINRS_FAKE_REACH";
     let own = &peers[rank as usize];
     let near = |peer: &PeerInfo| peer.machine != own.machine || device.reaches(peer.bus_id);

@@ -2,12 +2,13 @@
 
 use crate::bail;
 use crate::error::Result;
+use std::sync::Arc;
 
 /// One row for each rank; all ranks hold the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reach {
     /// Bit `b` of row `a`: rank `a` reaches rank `b`. None: everyone reaches everyone.
-    rows: Option<Vec<Vec<u8>>>,
+    rows: Option<Arc<[Arc<[u8]>]>>,
 }
 
 impl Reach {
@@ -17,19 +18,19 @@ impl Reach {
     }
 
     /// A rank's row as it travels: one bit for each rank.
-    pub fn row(reaches: impl IntoIterator<Item = bool>) -> Vec<u8> {
-        let mut row = Vec::new();
+    pub fn row(reaches: impl IntoIterator<Item = bool>) -> Arc<[u8]> {
+        let mut row: Vec<u8> = Vec::new();
         for (rank, reaches) in reaches.into_iter().enumerate() {
             if rank % 8 == 0 {
                 row.push(0);
             }
             row[rank / 8] |= u8::from(reaches) << (rank % 8);
         }
-        row
+        row.into()
     }
 
     /// From the rows of all ranks, in order.
-    pub fn from_rows(rows: Vec<Vec<u8>>) -> Result<Self> {
+    pub fn from_rows(rows: &[Arc<[u8]>]) -> Result<Self> {
         let bytes = rows.len().div_ceil(8);
         if let Some(rank) = rows.iter().position(|row| row.len() != bytes) {
             bail!(
@@ -39,7 +40,7 @@ impl Reach {
                 rows[rank].len()
             );
         }
-        Ok(Self { rows: Some(rows) })
+        Ok(Self { rows: Some(rows.into()) })
     }
 
     /// True if `from`'s kernels and copies can touch `to`'s memory.
@@ -76,7 +77,7 @@ mod tests {
     /// Ranks with the same letter reach each other.
     fn groups(letters: &str) -> Reach {
         let letters: Vec<char> = letters.chars().collect();
-        Reach::from_rows(letters.iter().map(|a| Reach::row(letters.iter().map(|b| a == b))).collect()).unwrap()
+        Reach::from_rows(&letters.iter().map(|a| Reach::row(letters.iter().map(|b| a == b))).collect::<Vec<_>>()).unwrap()
     }
 
     #[test]
@@ -98,12 +99,13 @@ mod tests {
 
     #[test]
     fn one_direction_alone_makes_no_team() {
-        let rows = vec![Reach::row([true, true]), Reach::row([false, true])];
-        let reach = Reach::from_rows(rows).unwrap();
+        let rows = [Reach::row([true, true]), Reach::row([false, true])];
+        let reach = Reach::from_rows(&rows).unwrap();
         assert!(reach.reaches(0, 1) && !reach.reaches(1, 0));
         assert_eq!(reach.team(2, 2), (1, Some((1, 0))));
-        assert!(Reach::from_rows(vec![vec![1], vec![]]).is_err());
-        let wide = Reach::from_rows((0..20).map(|a| Reach::row((0..20).map(|b| (a * b) % 3 == 0))).collect()).unwrap();
+        assert!(Reach::from_rows(&[[1].into(), [].into()]).is_err());
+        let rows: Vec<_> = (0..20).map(|a| Reach::row((0..20).map(|b| (a * b) % 3 == 0))).collect();
+        let wide = Reach::from_rows(&rows).unwrap();
         assert!((0..20).all(|a| (0..20).all(|b| wide.reaches(a, b) == (a == b || (a * b) % 3 == 0))));
     }
 }

@@ -213,8 +213,8 @@ mod tests {
     #[test]
     fn gpus_copy_where_they_reach_and_stage_where_they_do_not() {
         // Ranks 0 and 1 reach each other; rank 2 reaches them, and they do not reach it.
-        let rows = vec![Reach::row([true, true, false]), Reach::row([true, true, false]), Reach::row([true, true, true])];
-        let reach = Reach::from_rows(rows).unwrap();
+        let rows = [Reach::row([true, true, false]), Reach::row([true, true, false]), Reach::row([true, true, true])];
+        let reach = Reach::from_rows(&rows).unwrap();
         let ranks = [of(1, 7), of(1, 7), of(2, 7)];
         let [loopback, shm, nvlink, staged] = ["loopback", "shm", "nvlink", "staged"].map(named);
         let world = |asked| World { kind: Kind::Cuda, asked, reach: &reach, ranks: &ranks };

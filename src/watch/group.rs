@@ -99,7 +99,7 @@ impl Group {
     /// The ranks have met; `said` is what each said of its machine. Fetches the pages of the ranks of other processes on this one and
     /// watches these processes. The pidfd comes first: a page that arrives afterwards proves that the process id still means the process
     /// that we talk to. Where this process speaks for its machine, it is linked with those that must hear it.
-    pub fn watch_all(self: &Arc<Self>, bootstrap: &Bootstrap, said: &[Vec<u8>]) -> Result<()> {
+    pub fn watch_all(self: &Arc<Self>, bootstrap: &Bootstrap, said: &[Arc<[u8]>]) -> Result<()> {
         let mut watched = self.fetching.lock();
         self.far.get_or_init(|| self.meet(said));
         for (rank, entry) in (0..).zip(self.port.table()) {
@@ -125,10 +125,10 @@ impl Group {
         hearers.into_iter().try_for_each(|rank| bootstrap.peer_pid(rank, "watch start").map(drop))
     }
 
-    fn meet(&self, said: &[Vec<u8>]) -> Option<Far> {
+    fn meet(&self, said: &[Arc<[u8]>]) -> Option<Far> {
         let here = self.port.own_address();
         let machines =
-            Machines::new(self.port.table().iter().map(|entry| entry.address).zip(said.iter().map(Vec::as_slice)), here);
+            Machines::new(self.port.table().iter().map(|entry| entry.address).zip(said.iter().map(|said| &**said)), here);
         let (own, _) = self.ranks_at(here).next()?;
         machines.are_several().then(|| Far::new(machines, own))
     }

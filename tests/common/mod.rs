@@ -59,7 +59,7 @@ fn ranks_here(id: &UniqueId, ranks: Range<u32>, n_ranks: u32, body: &(impl Fn(&A
 }
 
 /// Environment variable that makes a test's process hold ranks: `first/count/n_ranks/id`.
-const AS_RANKS: &str = "GINRS_TEST_AS_RANKS";
+pub const AS_RANKS: &str = "GINRS_TEST_AS_RANKS";
 
 /// Runs `body` on `n` processes: the test `name` starts itself again for each of them, with `each` thread ranks in it.
 pub fn processes(name: &str, n: u32, each: u32, body: impl Fn(&Arc<Comm>) + Sync) {

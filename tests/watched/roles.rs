@@ -136,7 +136,7 @@ fn child() {
             for step in 0..40u32 {
                 let all = own.boot.allgather("test step", &[step as u8; 5000]);
                 match all {
-                    Ok(all) => assert!(all.iter().all(|part| *part == [step as u8; 5000])),
+                    Ok(all) => assert!(all.iter().all(|part| **part == [step as u8; 5000])),
                     Err(error) => return say_error(&error),
                 }
                 std::thread::sleep(Duration::from_millis(100));
@@ -161,8 +161,8 @@ fn gather(id: &UniqueId, rank: u32, n: u32) {
     let own = joined(id, rank, n);
     let part = |rank: u32| vec![rank as u8; 1 + (rank as usize * 40_000) % 150_000];
     for _ in 0..3 {
-        for (other, bytes) in (0..).zip(own.boot.allgather("test gather", &part(rank)).unwrap()) {
-            assert!(bytes == part(other), "part of rank {other} on rank {rank}");
+        for (other, bytes) in (0..).zip(own.boot.allgather("test gather", &part(rank)).unwrap().iter()) {
+            assert!(**bytes == part(other), "part of rank {other} on rank {rank}");
         }
         own.boot.barrier("test barrier").unwrap();
     }
@@ -171,8 +171,8 @@ fn gather(id: &UniqueId, rank: u32, n: u32) {
     (&file).write_all(&rank.to_le_bytes()).unwrap();
     own.boot.publish(7, file.into());
     let homes = own.boot.allgather("homes", &own.boot.fd_address().to_bytes()).unwrap();
-    for (owner, home) in (0..n).zip(homes) {
-        let home = ginrs::bootstrap::FdAddress::from_bytes(home.as_slice().try_into().unwrap()).unwrap();
+    for (owner, home) in (0..n).zip(homes.iter()) {
+        let home = ginrs::bootstrap::FdAddress::from_bytes(home[..].try_into().unwrap()).unwrap();
         let file = std::fs::File::from(own.boot.fetch(&home, owner, 7).unwrap());
         let mut number = [0; 4];
         std::os::unix::fs::FileExt::read_exact_at(&file, &mut number, 0).unwrap();
@@ -192,7 +192,7 @@ fn point() {
     assert_ne!(first.comm_hash(), second.comm_hash());
     for boot in [first, second] {
         let all = boot.allgather("test gather", &boot.rank().to_le_bytes()).unwrap();
-        assert!((0u32..).zip(&all).all(|(rank, bytes)| *bytes == rank.to_le_bytes()));
+        assert!((0u32..).zip(all.iter()).all(|(rank, bytes)| **bytes == rank.to_le_bytes()));
         boot.barrier("done").unwrap();
     }
     say("done");

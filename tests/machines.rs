@@ -55,7 +55,7 @@ fn gather(boot: &Bootstrap, times: usize) {
         // Larger than a sealed message, in the last turns.
         let part = |rank: u32| vec![rank as u8 ^ turn as u8; 1 << (4 * turn)];
         let all = boot.allgather("gather", &part(boot.rank())).unwrap();
-        assert!((0..).zip(&all).all(|(rank, bytes)| *bytes == part(rank)), "turn {turn}");
+        assert!((0..).zip(all.iter()).all(|(rank, bytes)| **bytes == part(rank)), "turn {turn}");
     }
 }
 

@@ -3,22 +3,24 @@
 //! Two cores may carry 4096 block threads: a poll that found nothing is answered by sched_yield (40 ms per global barrier
 //! of 4096 threads; with sleeps of 50 us, 1024 threads were 100 times slower). But that gives the core to threads of the same
 //! scheduling group only: under mpirun, in containers and in other sessions each rank is a group of its own, and one whose
-//! threads all poll keeps its cores until its slice ends. So once all blocks of the process have seen nothing happen for a while
-//! they nap, the longer the more they are (benches/alltoall.cu, 4 such ranks of 16 blocks on 2 busy cores: 9 to 53 s without naps,
-//! as it happens; 35 s with naps of 100 us each, for to wake 64 threads is work; 12 to 15 s with these).
+//! threads all poll keeps its cores until its slice ends. So where block threads share cores they nap, at once when all blocks of the process
+//! have seen nothing happen, and the longer the longer they wait (benches/alltoall.cu with 30 rounds on 2 cores, 4 ranks of 16 blocks:
+//! a round as threads 34 to 46 ms, as processes of one group 33 to 46; in cgroups of their own mostly 30 to 60 and now and then 200, without
+//! naps 120 to 1900, with naps that begin after 1.6 ms 190 to 1500).
 
 use crate::once::OnceLock;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// Idle at least this long, and for at least this many rounds (a round of 4096 block threads takes 40 ms), before sleeping
-/// whatever the others do.
+/// Rounds in which a block has found nothing before it naps though others of the process have work; where each has a core, a time.
+const IDLE_ROUNDS: u32 = 4;
 const IDLE_TIME: Duration = Duration::from_millis(200);
-const IDLE_ROUNDS: u32 = 1024;
-/// A nap for each idle block where all blocks of the process are idle; at most [`LONGEST`]. Who naps has waited for as long.
-const NAP: Duration = Duration::from_micros(100);
+/// The least nap, for each block of the process: to wake many is work. At most [`LONGEST`]. Who naps has waited for as long.
+const NAP: Duration = Duration::from_micros(10);
 const LONGEST: Duration = Duration::from_millis(2);
+/// Where each block has a core, it spins for so long before its first nap.
+const PATIENCE: Duration = Duration::from_micros(100);
 
 /// Turns that a block with few threads takes before it looks after the rest of the machine: a sched_yield per turn would
 /// cost such a block a tenth of its time.
@@ -55,12 +57,14 @@ enum Rest {
 
 /// After `rounds` such rounds, and `waited` since the first; `idle` of the process's `busy` blocks have found nothing either.
 fn rest_of(rounds: u32, waited: Duration, idle: u32, busy: u32, cores: u32) -> Rest {
-    let nap = (NAP * idle).clamp(NAP, LONGEST);
-    if idle >= busy && waited >= nap {
-        Rest::Nap(nap)
-    } else if rounds >= IDLE_ROUNDS && waited >= IDLE_TIME {
-        Rest::Nap(NAP)
-    } else if busy > cores || rounds.is_multiple_of(SPINS) {
+    let (all_idle, crowded) = (idle >= busy, busy > cores);
+    let naps = match crowded {
+        true => all_idle || rounds >= IDLE_ROUNDS,
+        false => all_idle && waited >= PATIENCE || waited >= IDLE_TIME,
+    };
+    if naps {
+        Rest::Nap(waited.clamp((NAP * busy).min(LONGEST), LONGEST))
+    } else if crowded || rounds.is_multiple_of(SPINS) {
         Rest::Yield
     } else {
         Rest::Spin
@@ -70,6 +74,7 @@ fn rest_of(rounds: u32, waited: Duration, idle: u32, busy: u32, cores: u32) -> R
 /// A host thread that asks so often, without doing more than [`HOST_WORK`] in between, waits.
 const HOST_POLLS: u32 = 64;
 const HOST_WORK: Duration = Duration::from_micros(100);
+const HOST_NAP: Duration = Duration::from_micros(50);
 
 /// How often a host thread has asked in a row, and when last.
 #[derive(Clone, Copy)]
@@ -96,7 +101,7 @@ pub fn host_polled() {
     thread_local!(static ASKED: Cell<Asked> = const { Cell::new(Asked::NEVER) });
     let mut asked = ASKED.get();
     if asked.again(Instant::now()) {
-        std::thread::sleep(NAP / 2);
+        std::thread::sleep(HOST_NAP);
         asked.last = Some(Instant::now());
     }
     ASKED.set(asked);
@@ -200,22 +205,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_waits_naps_for_a_part_of_it_once_its_process_is_still() {
+    fn who_waits_naps_once_its_process_is_still_or_it_has_waited_for_long() {
         let us = Duration::from_micros;
-        for cores in [1, 64] {
-            // Others of the process have work: the core is theirs, at once.
-            assert_eq!(rest_of(SPINS, us(100_000), 15, 16, cores), Rest::Yield);
-            // Nobody has: the next to find something may be in another process.
-            assert_eq!(rest_of(SPINS, us(99), 1, 1, cores), Rest::Yield);
-            assert_eq!(rest_of(1, us(100), 1, 1, cores), Rest::Nap(us(100)));
-            assert_eq!(rest_of(SPINS, us(1599), 16, 16, cores), Rest::Yield);
-            assert_eq!(rest_of(1, us(1600), 16, 16, cores), Rest::Nap(us(1600)));
-            assert_eq!(rest_of(1, us(5000), 4096, 4096, cores), Rest::Nap(LONGEST));
-            // Long idle naps anyway.
-            assert_eq!(rest_of(IDLE_ROUNDS, IDLE_TIME, 1, 16, cores), Rest::Nap(us(100)));
-            assert_eq!(rest_of(IDLE_ROUNDS, us(199_999), 1, 16, cores), Rest::Yield);
-        }
-        assert_eq!((rest_of(1, us(0), 2, 2, 2), rest_of(1, us(0), 2, 2, 1)), (Rest::Spin, Rest::Yield));
+        // Blocks that share cores: the next to find something may be in another process.
+        assert_eq!(rest_of(1, us(0), 66, 66, 2), Rest::Nap(us(660)));
+        assert_eq!(rest_of(1, us(900), 66, 66, 2), Rest::Nap(us(900)));
+        assert_eq!(rest_of(1, us(5000), 4096, 4096, 2), Rest::Nap(LONGEST));
+        // Others of the process have work: the core is theirs, for a while.
+        assert_eq!(rest_of(IDLE_ROUNDS - 1, us(100_000), 65, 66, 2), Rest::Yield);
+        assert_eq!(rest_of(IDLE_ROUNDS, us(700), 65, 66, 2), Rest::Nap(us(700)));
+        // A core for each block: a word that is about to come is found soonest by a spin.
+        assert_eq!((rest_of(1, us(0), 2, 2, 2), rest_of(SPINS, us(99), 2, 2, 2)), (Rest::Spin, Rest::Yield));
+        assert_eq!(rest_of(1, us(100), 2, 2, 2), Rest::Nap(us(100)));
+        assert_eq!(rest_of(SPINS, us(199_999), 1, 2, 2), Rest::Yield);
+        assert_eq!(rest_of(SPINS, IDLE_TIME, 1, 2, 2), Rest::Nap(LONGEST));
     }
 
     #[test]
@@ -230,7 +233,7 @@ mod tests {
     fn a_block_counts_as_idle_until_something_happens() {
         let pace = Pace::default();
         let begin = Instant::now();
-        while pace.waited.get() < NAP {
+        while pace.waited.get() < PATIENCE {
             pace.polled(false);
             assert!(pace.is_round_over(1));
             pace.rest(u32::MAX);

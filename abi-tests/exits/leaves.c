@@ -1,5 +1,5 @@
 /* leaves HOW: of two ranks one ends without ncclCommDestroy, the other says what it was told: HOW is return, exit, thread (exit from
- * another thread), failed (exit(3)), quick (_exit(0)), kill or exec. */
+ * another thread), quick (quick_exit(0)), failed (exit(3)), quick-failed (quick_exit(3)), silent (_exit(0)), kill or exec. */
 #include <nccl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -41,7 +41,9 @@ int main(int argc, char** argv) {
       pause();
     }
     if (!strcmp(how, "failed")) exit(3);
-    if (!strcmp(how, "quick")) _exit(0);
+    if (!strcmp(how, "quick")) quick_exit(0);
+    if (!strcmp(how, "quick-failed")) quick_exit(3);
+    if (!strcmp(how, "silent")) _exit(0);
     if (!strcmp(how, "kill")) raise(SIGKILL);
     if (!strcmp(how, "exec")) execl("/bin/true", "true", (char*)NULL);
     return 0;

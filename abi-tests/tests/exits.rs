@@ -152,11 +152,11 @@ fn after(leaves: &Path, how: &str) -> String {
 #[test]
 fn a_process_that_succeeds_leaves_and_others_die() {
     let leaves = plain("leaves", &["-lginrs"]);
-    for how in ["return", "exit", "thread"] {
+    for how in ["return", "exit", "thread", "quick"] {
         let said = after(&leaves, how);
         assert!(said.starts_with("status 0, state 0, then 6:") && said.contains("GINRS-E042"), "{how}: {said}");
     }
-    for how in ["failed", "quick", "kill", "exec"] {
+    for how in ["failed", "quick-failed", "silent", "kill", "exec"] {
         let said = after(&leaves, how);
         assert!(said.contains("state 6, then 6: GINRS-E040 rank 1 "), "{how}: {said}");
     }

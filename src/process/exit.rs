@@ -45,7 +45,7 @@ impl Drop for AtWork {
     }
 }
 
-/// Runs `goodbye` with the exit status when the process ends through exit(), and then puts an end to service threads, before what they
+/// Runs `goodbye` with the exit status when the process ends through exit() or quick_exit(), and then puts an end to service threads, before what they
 /// stand on is shut down. The first call counts, once a device is open: exit handlers run in reverse order, so ours comes before the
 /// driver's.
 pub fn watch_exit(goodbye: fn(i32)) {
@@ -69,17 +69,25 @@ pub fn watch_exit(goodbye: fn(i32)) {
             crate::log::error(&error);
         }
     }
+    extern "C" fn at_quick_exit(_: *mut c_void, status: c_int) {
+        at_exit(status, std::ptr::null_mut());
+    }
     GOODBYE.get_or_init(|| Box::new(goodbye));
     if OWNER.swap(std::process::id(), Ordering::Relaxed) == 0 {
         stay_loaded(at_exit as *const c_void);
-        // SAFETY: of the C library: the handler gets the status and the pointer. It touches statics only, and its code stays.
-        unsafe { on_exit(at_exit, std::ptr::null_mut()) };
+        // SAFETY: of the C library: the handlers get the status and the pointer. They touch statics only, and their code stays.
+        unsafe {
+            on_exit(at_exit, std::ptr::null_mut());
+            __cxa_at_quick_exit(at_quick_exit, std::ptr::null_mut());
+        }
     }
 }
 
 unsafe extern "C" {
     /// As atexit, but the handler learns the status. It does not run at dlclose.
     fn on_exit(handler: extern "C" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;
+    /// at_quick_exit itself gives no status; glibc hands it to these handlers as a second argument (abi-tests/tests/exits.rs).
+    fn __cxa_at_quick_exit(handler: extern "C" fn(*mut c_void, c_int), library: *mut c_void) -> c_int;
 }
 
 /// The library that `code` is of is never unloaded: its threads and exit handlers run until the process ends.

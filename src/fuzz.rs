@@ -7,8 +7,11 @@ use crate::team::PeerInfo;
 use crate::transport::{self, Words};
 use crate::{bootstrap, config};
 
-/// By the names of fuzz/corpus.
-pub const TARGETS: &[(&str, fn(&[u8]))] =
+/// One by its name in fuzz/corpus.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// All of them.
+pub const TARGETS: &[Target] =
     &[("conf", conf), ("bootstrap", bootstrap), ("descriptor", descriptor), ("transport", transport), ("ofi", ofi)];
 
 /// A settings file: every complaint is one line with a number, and holds nothing that a terminal would obey.

@@ -173,10 +173,7 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !over.load(Ordering::Relaxed) {
-                    let _held = lock.try_lock().map(|held| {
-                        (0..1000).for_each(|_| std::hint::spin_loop());
-                        held
-                    });
+                    let _held = lock.try_lock().inspect(|_| (0..1000).for_each(|_| std::hint::spin_loop()));
                 }
             });
             for _ in 0..1000 {

@@ -338,9 +338,7 @@ mod tests {
         world.run(SECOND);
         world.still.insert(0);
         world.run(Duration::from_millis(500));
-        for own in [1] {
-            world.beats[own].stopped = vec![(0, SECOND)];
-        }
+        world.beats[1].stopped = vec![(0, SECOND)];
         world.run(5 * SECOND);
         assert!(world.dead.is_empty());
         assert_eq!([2, 3].map(|here| world.ill(here, 0)), [Some(Ill::Stopped); 2]);

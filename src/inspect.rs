@@ -10,6 +10,7 @@ use crate::topo::Reach;
 use crate::transport::factory::LIST;
 use crate::transport::select::{self, Facts, Verdict, World};
 use crate::{coll, config, device};
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 /// What the calls that need a variable would fail with, for those whose values no table tells.
@@ -25,14 +26,19 @@ pub fn refused_settings() -> Vec<Error> {
     all.into_iter().flatten().collect()
 }
 
+/// Where other machines would reach this one.
+fn address() -> IpAddr {
+    Bootstrap::address_for_others().unwrap_or(Ipv4Addr::LOCALHOST.into())
+}
+
 /// Every transport by name, and whether `device` has what it needs.
 pub fn transports(device: &dyn Device) -> Vec<(&'static str, std::result::Result<(), String>)> {
-    LIST.iter().map(|factory| (factory.name(), factory.here(device).map_err(|why| why.into_owned()))).collect()
+    LIST.iter().map(|factory| (factory.name(), factory.here(device, address()).map_err(|why| why.into_owned()))).collect()
 }
 
 /// What the transports say of a pair of ranks that both have what this one has.
 pub fn verdict_of(device: &dyn Device, same_process: bool, same_machine: bool, reached: bool) -> Verdict {
-    let (has, _) = Facts::probe(device, !same_machine);
+    let (has, _) = Facts::probe(device, (!same_machine).then(address));
     let rank = |process: bool, machine: bool| Facts { process: [process.into(); 16], machine: machine.into(), has };
     let ranks = [rank(true, true), rank(same_process, same_machine)];
     let row = Reach::row([reached, reached]);
@@ -61,7 +67,7 @@ impl Job {
     pub fn meet(id: &UniqueId, rank: u32, n_ranks: u32, device: Arc<dyn Device>) -> Result<Self> {
         let bootstrap = Bootstrap::join(id, rank, n_ranks)?;
         let team = Team::meet(bootstrap, Origin { rank, n_ranks }, Config::default().with_environment(), device)?;
-        let (has, _) = Facts::probe(&*team.device, true);
+        let (has, _) = Facts::probe(&*team.device, Some(address()));
         let has = team.bootstrap.allgather("transports", &has.to_le_bytes())?;
         let facts = team.peers.iter().zip(has.iter()).map(|(peer, has)| Facts {
             process: peer.process,

@@ -14,7 +14,7 @@ use crate::transport::factory::{LIST, Setup, Share};
 use crate::transport::select::{self, Facts, World};
 use crate::transport::{Part, Region, SIGNALS, Words};
 use crate::{bail, config, info};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 /// What every rank must have alike.
@@ -66,7 +66,13 @@ impl Gin {
             let bytes = settings.contexts as usize * settings.signals as usize * 8;
             Ok((team.device.create_shared(bytes)?, settings))
         });
-        let (has, lacks) = Facts::probe(&*team.device, far(team));
+        // Ranks of one machine that are told to use a network show nothing to other machines.
+        let far = team.peers.iter().any(|peer| peer.machine != team.peers[team.rank as usize].machine);
+        let address = if far { Bootstrap::address_for_others().map(Some) } else { Ok(None) };
+        // The first time in a process it may take long.
+        team.watch.set_step("loading of network libraries");
+        let (has, lacks) = Facts::probe(&*team.device, address.clone().ok().flatten());
+        team.watch.set_step("");
         lacks.iter().for_each(|why| info!(INIT, "GIN transport not here: {why}"));
         let said = |(_, of): &(Arc<dyn Physical>, Settings)| Said {
             agreed: [of.contexts, of.signals, of.counters].map(u64::from).to_vec(),
@@ -84,7 +90,7 @@ impl Gin {
         let offers = Offers { team, kept: Mutex::default() };
         let ends = select::asked().and_then(|asked| {
             let world = World { kind: team.device.kind(), asked, reach: &team.topo.reach, ranks: &ranks };
-            Ends::new(team, &world, &offers, memory)
+            Ends::new(team, &world, &offers, memory, address?.unwrap_or(Ipv4Addr::LOCALHOST.into()))
         });
         let said = ends.as_ref().map(|ends| Said { agreed: Vec::new(), own: ends.own.clone() });
         let all = team.round("gin signals", said.map_err(Clone::clone))?;
@@ -218,11 +224,6 @@ impl Share for Offers<'_> {
     }
 }
 
-/// Some ranks are on other machines.
-fn far(team: &Team) -> bool {
-    team.peers.iter().any(|peer| peer.machine != team.peers[team.rank as usize].machine)
-}
-
 /// This rank's ends of its transports, and what it says of them to the others.
 struct Ends {
     signals: Arc<dyn Physical>,
@@ -239,12 +240,10 @@ struct Connected {
 
 impl Ends {
     /// One of each kind that this rank sends or receives by.
-    fn new(team: &Team, world: &World, offers: &Offers, signals: Arc<dyn Physical>) -> Result<Self> {
+    fn new(team: &Team, world: &World, offers: &Offers, signals: Arc<dyn Physical>, address: IpAddr) -> Result<Self> {
         let by_peer = world.select(team.rank)?;
         world.explain(team.rank).iter().for_each(|line| info!(INIT, "GIN {line}"));
         let mut routes = Routes { transports: Vec::new(), by_peer: vec![0; by_peer.len()] };
-        // Ranks of one machine that are told to use a network show nothing to other machines.
-        let address = if far(team) { Bootstrap::address_for_others()? } else { Ipv4Addr::LOCALHOST.into() };
         let mut connection = Words::default();
         for (at, factory) in LIST.iter().enumerate() {
             let serves: Vec<bool> = by_peer.iter().map(|&chosen| chosen == at).collect();

@@ -5,10 +5,17 @@
 #![forbid(unsafe_code)]
 
 use super::Gin;
-use crate::bail;
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::{config, seq::Seq};
 use std::time::{Duration, Instant};
+
+/// What is not done.
+struct Left {
+    what: String,
+    behind: String,
+    /// The one peer that keeps it.
+    culprit: Option<u32>,
+}
 
 impl Gin {
     /// Until every descriptor claimed before this call is done. Ends with the cause when the communicator is aborted, and with
@@ -24,15 +31,14 @@ impl Gin {
                 let engine = self.pump.engine()?;
                 engine.uncredited(&claimed).or_else(|| engine.unlanded(taken.get_or_insert_with(|| engine.taken())))
             };
-            let Some((what, behind)) = left else { return Ok(()) };
+            let Some(Left { what, behind, culprit }) = left else { return Ok(()) };
             if Instant::now() > deadline {
-                bail!(
-                    InternalError,
-                    48,
+                let text = format!(
                     "posted operations are not done | rank {} -> {what} | {behind} | fix: let the kernels that use the communicator end \
                      first, or raise GINRS_TIMEOUT",
                     self.rank
                 );
+                return Err(Error { culprit, ..Error::new(Code::InternalError, 48, text) });
             }
             if !moved {
                 std::thread::sleep(pause);
@@ -53,12 +59,15 @@ impl Gin {
 
 impl super::proxy::Engine {
     /// A queue whose consumer index has not reached `claimed`, and by how many.
-    fn uncredited(&self, claimed: &[Vec<Seq>]) -> Option<(String, String)> {
+    fn uncredited(&self, claimed: &[Vec<Seq>]) -> Option<Left> {
         self.contexts.iter().zip(claimed).enumerate().find_map(|(c, (context, until))| {
             until.iter().enumerate().find_map(|(peer, until)| {
                 let done = context.credited(peer as u32);
-                let what = || format!("rank {peer}, {}", self.carrier.name(c as u32));
-                (!until.at_or_before(done)).then(|| (what(), format!("{} claimed and not finished", until.distance(done))))
+                (!until.at_or_before(done)).then(|| Left {
+                    what: format!("rank {peer}, {}", self.carrier.name(c as u32)),
+                    behind: format!("{} claimed and not finished", until.distance(done)),
+                    culprit: None,
+                })
             })
         })
     }
@@ -69,11 +78,16 @@ impl super::proxy::Engine {
     }
 
     /// A transport that does not know that all of the first `taken` have landed.
-    fn unlanded(&self, taken: &[u64]) -> Option<(String, String)> {
+    fn unlanded(&self, taken: &[u64]) -> Option<Left> {
         self.carrier.transports.iter().zip(taken).find_map(|(transport, taken)| {
             let landed = transport.landing().landed;
-            let what = || format!("peers, {}", transport.capabilities().name);
-            (landed < *taken).then(|| (what(), format!("{} under way", taken - landed)))
+            (landed < *taken).then(|| {
+                let left = transport.unlanded();
+                let peers: Vec<String> = left.iter().map(|(peer, _)| format!("rank {peer}")).collect();
+                let culprit = if let [(peer, _)] = left[..] { Some(peer) } else { None };
+                let what = format!("{}, {}", peers.join(", "), transport.capabilities().name);
+                Left { what, behind: format!("{} under way", taken - landed), culprit }
+            })
         })
     }
 }

@@ -52,8 +52,9 @@ pub(in crate::transport) const ELSEWHERE: Answer =
 pub trait Factory: Sync {
     /// For messages and for GINRS_TRANSPORT.
     fn name(&self) -> &'static str;
-    /// Whether this rank has what the transport needs: a library, a device. If not, why not.
-    fn here(&self, _device: &dyn Device) -> std::result::Result<(), Cow<'static, str>> {
+    /// Whether this rank has what the transport needs: a library, a device, a way to send from `_address`, which peers on other machines
+    /// reach. If not, why not.
+    fn here(&self, _device: &dyn Device, _address: IpAddr) -> std::result::Result<(), Cow<'static, str>> {
         Ok(())
     }
     /// It carries between machines, and is looked for only where ranks are on several, or GINRS_TRANSPORT names it: its library may

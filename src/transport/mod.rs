@@ -132,6 +132,10 @@ pub trait Transport: Send {
     fn landing(&self) -> Landing {
         Landing::default()
     }
+    /// Peers at which something has not landed, and how much.
+    fn unlanded(&self) -> Vec<(u32, u64)> {
+        Vec::new()
+    }
     /// Readable when [`Self::progress`] has something to do, after [`Self::arm`]; None if nobody need wake it. Constant for the
     /// transport's life.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {

@@ -7,6 +7,7 @@ use crate::error::{Code, Error, Result};
 use crate::topo::Reach;
 use crate::{bail, config};
 use std::borrow::Cow;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// What the choice depends on, of each rank.
 #[derive(Clone, Copy, Debug)]
@@ -20,15 +21,17 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// [`Self::has`] of the calling rank, and why it lacks what it lacks. `far`: some ranks are on other machines.
-    pub fn probe(device: &dyn crate::device::Device, far: bool) -> (u64, Vec<String>) {
+    /// [`Self::has`] of the calling rank, and why it lacks what it lacks. `far`: where some ranks are on other machines, this rank's
+    /// address for them.
+    pub fn probe(device: &dyn crate::device::Device, far: Option<IpAddr>) -> (u64, Vec<String>) {
         let (mut has, mut lacks) = (0, Vec::new());
         let asked = asked().ok().flatten();
+        let address = far.unwrap_or(Ipv4Addr::LOCALHOST.into());
         for (at, factory) in LIST.iter().enumerate() {
-            if factory.far() && !far && asked != Some(at) {
+            if factory.far() && far.is_none() && asked != Some(at) {
                 continue;
             }
-            match factory.here(device) {
+            match factory.here(device, address) {
                 Ok(()) => has |= 1 << at,
                 Err(why) => lacks.push(format!("{}: {why}", factory.name())),
             }
@@ -127,7 +130,11 @@ impl World<'_> {
             let text = format!("GINRS_TRANSPORT asks for what cannot be | {reasons} | fix: unset it");
             return Error::new(Code::InvalidUsage, 77, text);
         }
-        let fix = if near { "see the reasons" } else { "run all ranks on one machine in one network namespace" };
+        let fix = if near {
+            "see the reasons"
+        } else {
+            "see the reasons; ranks on several machines need libfabric (Debian: libfabric1) on each"
+        };
         Error::new(Code::InvalidUsage, 35, format!("no GIN transport to a peer | {reasons} | fix: {fix}"))
     }
 

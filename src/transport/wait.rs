@@ -34,8 +34,7 @@ pub(in crate::transport) fn wait(patience: Duration, mut step: impl FnMut() -> R
 }
 
 /// What [`super::Transport::close`] comes to where peers have not landed all: `left` is how much, by peer.
-pub(in crate::transport) fn not_landed(name: &str, left: impl Iterator<Item = (u32, u64)>) -> Error {
-    let left: Vec<(u32, u64)> = left.filter(|(_, n)| *n > 0).collect();
+pub(in crate::transport) fn not_landed(name: &str, left: &[(u32, u64)]) -> Error {
     let whom: Vec<String> = left.iter().map(|(peer, n)| format!("{n} to rank {peer}")).collect();
     let text = format!(
         "puts had not landed when their rank left | {name}, {} | they may be lost | fix: end kernels on all ranks before a \

@@ -146,8 +146,7 @@ impl Messages {
             0 => Ok(Step::Idle),
             _ => Ok(Step::of(self.progress(&mut done)?)),
         });
-        let left = self.peers.iter().flatten().map(|to| (to.peer, to.unlanded()));
-        if landed? { Ok(()) } else { Err(wait::not_landed(NAME, left)) }
+        if landed? { Ok(()) } else { Err(wait::not_landed(NAME, &self.unlanded())) }
     }
 
     /// Nothing comes or goes from here on; `word` tells the senders why.
@@ -266,6 +265,10 @@ impl Transport for Messages {
     fn landing(&self) -> Landing {
         let oldest = self.peers.iter().flatten().filter_map(Outgoing::oldest).min();
         Landing { taken: self.taken, landed: oldest.unwrap_or(self.taken) }
+    }
+
+    fn unlanded(&self) -> Vec<(u32, u64)> {
+        self.peers.iter().flatten().map(|to| (to.peer, to.unlanded())).filter(|(_, left)| *left > 0).collect()
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {

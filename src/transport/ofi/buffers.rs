@@ -1,6 +1,7 @@
 //! Memory that messages are sent from and received into: equal places, in slabs that are registered where the provider asks for it.
 
-use super::net::{Memory, Net, Range};
+use super::endpoint::Range;
+use super::net::{Memory, Net};
 use super::sys::{FI_RECV, FI_SEND};
 use crate::error::Result;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};

@@ -9,8 +9,10 @@ use super::outgoing::{Outgoing, State};
 use super::post::{Post, Posted};
 use super::proof::Ends;
 use super::provider::{self, Info};
+use super::sockets::Sockets;
 use super::wire::{self, LEFT};
 use super::{NAME, RECEIVES, RECEIVES_FEW, STREAMS, WINDOW};
+use crate::config;
 use crate::error::{Code, Error, Result};
 use crate::transport::Completion;
 use crate::transport::factory::Setup;
@@ -18,6 +20,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::OwnedFd;
 use std::cell::Cell;
 use std::mem::MaybeUninit;
+use std::time::{Duration, Instant};
 
 /// One connection; its place in the list is its number, and never another's.
 pub(super) enum Link {
@@ -42,6 +45,10 @@ pub struct Ofi {
     /// Links whose sender has not been told all.
     pub(super) owing: Vec<u32>,
     pub(super) poll: OwnedFd,
+    pub(super) sockets: Sockets,
+    /// Links that have not been answered, and since when; a peer has `answer` to do that.
+    pub(super) dialing: Vec<(u32, Instant)>,
+    pub(super) answer: Duration,
     /// Pieces so far.
     pub(super) taken: u64,
     /// Looks in vain in a row, and all looks.
@@ -68,6 +75,7 @@ impl Ofi {
             epoll::add(&poll, descriptor, EventData::new_u64(0), EventFlags::IN | EventFlags::ET).map_err(failed)?;
         }
         let (door, address) = Door::open(&net, (setup.senders)(setup.rank))?;
+        let sockets = Sockets::new(net.traits.sockets, &address.at);
         let peers = setup.serves.iter().map(|serves| serves.then(|| (Address::default(), [None; _]))).collect();
         let ofi = Self {
             rank: setup.rank,
@@ -80,6 +88,9 @@ impl Ofi {
             batches: Vec::new(),
             owing: Vec::new(),
             poll,
+            sockets,
+            dialing: Vec::new(),
+            answer: config::seconds("GINRS_TIMEOUT"),
             taken: 0,
             idle: 0,
             looks: 0,
@@ -110,7 +121,9 @@ impl Ofi {
             self.post.expect_word(&endpoint, number)?;
         }
         endpoint.connect(&address.at, &hello)?;
+        self.sockets.dialled(&endpoint.address().unwrap_or_default());
         links[stream as usize] = Some(number);
+        self.dialing.push((number, Instant::now()));
         let window = if self.post.net.traits.receives { RECEIVES } else { WINDOW };
         self.links.push(Link::To(Box::new(Outgoing::new(ends, number, nonce, endpoint, window))));
         Ok(Some(number))
@@ -123,7 +136,21 @@ impl Ofi {
             moved = true;
             self.event(event)?;
         }
+        self.give_up()?;
         Ok(moved)
+    }
+
+    /// Ends dials that nobody answers: 1.17 tells neither of an answer that is none nor of a listener that closes in place of it.
+    fn give_up(&mut self) -> Result<()> {
+        let links = &self.links;
+        self.dialing.retain(|(link, _)| matches!(&links[*link as usize], Link::To(to) if matches!(to.state, State::Dialing(_))));
+        // In the order in which they were dialled.
+        match self.dialing.first() {
+            Some(&(link, since)) if since.elapsed() > self.answer => {
+                self.gone(link, format!("what listens there has not answered for {} s", self.answer.as_secs()))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn event(&mut self, event: Event) -> Result<()> {
@@ -173,6 +200,7 @@ impl Ofi {
             door.reject(info);
             return Ok(());
         };
+        self.sockets.admitted(info.from());
         let number = self.links.len() as u32;
         let made = self.post.net.endpoint(Some(info), &[], number.into()).and_then(|endpoint| {
             for _ in 0..self.receives() {
@@ -354,6 +382,7 @@ impl Ofi {
         self.door = None;
         self.links.clear();
         self.batches.clear();
+        self.dialing.clear();
         self.owing.clear();
         self.late.clear();
         self.memories.clear();

@@ -2,8 +2,8 @@
 #![forbid(unsafe_code)]
 
 use super::NAME;
+use super::endpoint::Endpoint;
 use super::memory::Memories;
-use super::net::Endpoint;
 use super::post::Post;
 use super::wire::{self, Records};
 use crate::error::{Code, Error, Result};

@@ -1,7 +1,8 @@
 //! Windows as the network knows them: this rank's, which peers may write by a key that nobody can guess, and where those of the
 //! peers are.
 
-use super::net::{Memory, Net, Range};
+use super::endpoint::Range;
+use super::net::{Memory, Net};
 use super::sys::{FI_REMOTE_WRITE, FI_WRITE};
 use super::{NAME, random_key};
 use crate::bail;

@@ -10,7 +10,8 @@
 //! | file | what |
 //! |---|---|
 //! | `sys`, `library` | libfabric's types and its exported functions |
-//! | `provider`, `net` | which provider carries; its objects with Rust's types |
+//! | `provider`, `net`, `endpoint` | which provider carries; its objects with Rust's types |
+//! | `sockets` | which of the process's are libfabric's: closed on exec, and none is a stranger's for long |
 //! | `hub` | all links of a rank: what comes is handed to the one that it is for |
 //! | `buffers`, `post` | memory of messages; what is posted and not yet done |
 //!
@@ -30,11 +31,13 @@ use hub::Link;
 pub use hub::Ofi;
 use rustix::fd::{AsFd, BorrowedFd};
 use std::borrow::Cow;
+use std::net::IpAddr;
 use std::time::Duration;
 use wire::{ABORTED, LEFT, SMALL};
 
 mod buffers;
 mod door;
+mod endpoint;
 mod hub;
 mod incoming;
 mod library;
@@ -44,6 +47,7 @@ mod outgoing;
 mod post;
 mod proof;
 mod provider;
+mod sockets;
 pub mod sys;
 #[cfg(test)]
 mod tests;
@@ -86,11 +90,10 @@ impl factory::Factory for Factory {
         true
     }
 
-    fn here(&self, _device: &dyn Device) -> std::result::Result<(), Cow<'static, str>> {
-        match library::library() {
-            Ok(_) => Ok(()),
-            Err(why) => Err(why.clone().into()),
-        }
+    /// The first call loads libfabric and lets it look for its providers: 0.1 s of a core and 512 naps of its dependencies, which on a
+    /// machine with a load of 100 took up to 38 s.
+    fn here(&self, _device: &dyn Device, address: IpAddr) -> std::result::Result<(), Cow<'static, str>> {
+        provider::choose(address).map(drop).map_err(Cow::from)
     }
 
     fn can(&self, pair: &Pair) -> Answer {
@@ -128,11 +131,7 @@ impl Ofi {
             0 => Ok(Step::Idle),
             _ => Ok(Step::of(self.progress(&mut done)?)),
         });
-        let left = self.links.iter().filter_map(|link| match link {
-            Link::To(to) => Some((to.peer, to.unlanded())),
-            _ => None,
-        });
-        if landed? { Ok(()) } else { Err(wait::not_landed(NAME, left)) }
+        if landed? { Ok(()) } else { Err(wait::not_landed(NAME, &self.unlanded())) }
     }
 }
 
@@ -215,6 +214,7 @@ impl Transport for Ofi {
         self.looks = self.looks.wrapping_add(1);
         if self.looks.is_multiple_of(EVENTS_EVERY) {
             moved |= self.events()?;
+            self.sockets.tend();
         }
         self.idle = if moved { 0 } else { self.idle.saturating_add(1) };
         if self.idle >= IDLE {
@@ -231,6 +231,14 @@ impl Transport for Ofi {
         let landed = oldest.min().unwrap_or(self.taken);
         self.asked.set(self.asked.get() || landed < self.taken);
         Landing { taken: self.taken, landed }
+    }
+
+    fn unlanded(&self) -> Vec<(u32, u64)> {
+        let left = self.links.iter().filter_map(|link| match link {
+            Link::To(to) => Some((to.peer, to.unlanded())),
+            _ => None,
+        });
+        left.filter(|(_, left)| *left > 0).collect()
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {

@@ -1,6 +1,7 @@
 //! libfabric's objects, each closed once, and their calls with Rust's types. One thread at a time calls all of one [`Net`], which
 //! is what FI_THREAD_DOMAIN asks for.
 
+use super::endpoint::Endpoint;
 use super::provider::{Info, Traits, cookie};
 use super::sys::*;
 use crate::error::{Code, Error, Result};
@@ -92,7 +93,7 @@ impl Net {
         Ok(Arc::new(net))
     }
 
-    fn check(&self, call: &str, result: c_int) -> Result<()> {
+    pub fn check(&self, call: &str, result: c_int) -> Result<()> {
         if result == 0 { Ok(()) } else { Err(self.failed(call, result as isize)) }
     }
 
@@ -231,7 +232,7 @@ impl Net {
         unsafe {
             let open = (*(*self.domain).ops).endpoint;
             self.check("fi_endpoint", open(self.domain, info.raw(), &mut ep, cookie(link)))?;
-            let endpoint = Endpoint { net: self.clone(), ep };
+            let endpoint = Endpoint::own(self.clone(), ep);
             let (fid, ops) = (&raw mut (*ep).fid, &*(*ep).fid.ops);
             self.check("fi_ep_bind", (ops.bind)(fid, &raw mut (*self.eq).fid, 0))?;
             self.check("fi_ep_bind", (ops.bind)(fid, &raw mut (*self.cq).fid, FI_TRANSMIT | FI_RECV))?;
@@ -271,6 +272,21 @@ impl Net {
     }
 }
 
+impl Net {
+    /// Where an endpoint is.
+    ///
+    /// # Safety
+    /// `cm` are the operations of the live endpoint `fid`.
+    pub unsafe fn name(&self, fid: *mut fid, cm: *const fi_ops_cm) -> Result<Vec<u8>> {
+        let mut address = [0u8; 128];
+        let mut bytes = address.len();
+        // SAFETY: the caller's; room as it says.
+        let result = unsafe { ((*cm).getname)(fid, address.as_mut_ptr().cast(), &mut bytes) };
+        self.check("fi_getname", result)?;
+        Ok(address[..bytes.min(address.len())].to_vec())
+    }
+}
+
 impl Drop for Net {
     fn drop(&mut self) {
         // What stands on it holds a reference, so nothing does any more.
@@ -280,7 +296,7 @@ impl Drop for Net {
     }
 }
 
-fn close(fid: *mut fid) {
+pub(super) fn close(fid: *mut fid) {
     if !fid.is_null() {
         // SAFETY: each object begins with its fid, and its owner closes it once.
         unsafe { ((*(*fid).ops).close)(fid) };
@@ -299,12 +315,8 @@ unsafe impl Send for Passive {}
 impl Passive {
     /// Where it listens, for [`Net::endpoint`].
     pub fn address(&self) -> Result<Vec<u8>> {
-        let mut address = [0u8; 128];
-        let mut bytes = address.len();
-        // SAFETY: a live endpoint; room as it says.
-        let result = unsafe { ((*(*self.pep).cm).getname)(&raw mut (*self.pep).fid, address.as_mut_ptr().cast(), &mut bytes) };
-        self.net.check("fi_getname", result)?;
-        Ok(address[..bytes.min(address.len())].to_vec())
+        // SAFETY: a live endpoint.
+        unsafe { self.net.name(&raw mut (*self.pep).fid, (*self.pep).cm) }
     }
 
     /// Sends a stranger away.
@@ -351,92 +363,5 @@ impl Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         close(self.mr.cast());
-    }
-}
-
-/// One end of a connection.
-pub(super) struct Endpoint {
-    net: Arc<Net>,
-    ep: *mut fid_ep,
-}
-
-// SAFETY: see `Net`.
-unsafe impl Send for Endpoint {}
-
-/// A range of memory that a call sends from or receives into, with the descriptor of its registration.
-#[derive(Clone, Copy)]
-pub(super) struct Range {
-    pub at: *mut u8,
-    pub bytes: usize,
-    pub descriptor: *mut c_void,
-}
-
-impl Endpoint {
-    pub fn connect(&self, address: &[u8], said: &[u8]) -> Result<()> {
-        // SAFETY: live; the call keeps neither.
-        let result = unsafe { ((*(*self.ep).cm).connect)(self.ep, address.as_ptr().cast(), said.as_ptr().cast(), said.len()) };
-        self.net.check("fi_connect", result)
-    }
-
-    pub fn accept(&self, said: &[u8]) -> Result<()> {
-        // SAFETY: live; the call keeps nothing.
-        let result = unsafe { ((*(*self.ep).cm).accept)(self.ep, said.as_ptr().cast(), said.len()) };
-        self.net.check("fi_accept", result)
-    }
-
-    /// Takes a message into `into`, some time.
-    ///
-    /// # Safety
-    /// The range stays as it is until that has ended or the endpoint is dropped.
-    pub unsafe fn receive(&self, into: Range, number: u64) -> Result<bool> {
-        // SAFETY: the caller's.
-        let posted =
-            unsafe { ((*(*self.ep).msg).recv)(self.ep, into.at.cast(), into.bytes, into.descriptor, u64::MAX, cookie(number)) };
-        self.posted("fi_recv", posted)
-    }
-
-    /// Sends `from`. False: the queue is full.
-    ///
-    /// # Safety
-    /// As [`Self::receive`].
-    pub unsafe fn send(&self, from: Range, number: u64) -> Result<bool> {
-        // SAFETY: the caller's.
-        let posted =
-            unsafe { ((*(*self.ep).msg).send)(self.ep, from.at.cast(), from.bytes, from.descriptor, u64::MAX, cookie(number)) };
-        self.posted("fi_send", posted)
-    }
-
-    /// Sends `bytes`, at most [`Traits::inject`], which are copied: nothing completes. False: the queue is full.
-    pub fn inject(&self, bytes: &[u8]) -> Result<bool> {
-        // SAFETY: live; the call keeps nothing.
-        let posted = unsafe { ((*(*self.ep).msg).inject)(self.ep, bytes.as_ptr().cast(), bytes.len(), u64::MAX) };
-        self.posted("fi_inject", posted)
-    }
-
-    /// Writes `from` to `to` of the peer's memory `key`, which is told `data`. False: the queue is full.
-    ///
-    /// # Safety
-    /// As [`Self::receive`].
-    pub unsafe fn write(&self, from: Range, data: u64, (key, to): (u64, u64), number: u64) -> Result<bool> {
-        // SAFETY: the caller's.
-        let posted = unsafe {
-            let write = (*(*self.ep).rma).writedata;
-            write(self.ep, from.at.cast(), from.bytes, from.descriptor, data, u64::MAX, to, key, cookie(number))
-        };
-        self.posted("fi_writedata", posted)
-    }
-
-    fn posted(&self, call: &str, result: isize) -> Result<bool> {
-        match result {
-            0 => Ok(true),
-            result if result == -EAGAIN => Ok(false),
-            result => Err(self.net.failed(call, result)),
-        }
-    }
-}
-
-impl Drop for Endpoint {
-    fn drop(&mut self) {
-        close(self.ep.cast());
     }
 }

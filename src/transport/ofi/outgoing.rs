@@ -1,8 +1,8 @@
 //! The sender's end of a link: small puts gather in a message, large ones are written behind it.
 
 use super::NAME;
+use super::endpoint::Endpoint;
 use super::memory::{Memories, Place};
-use super::net::Endpoint;
 use super::post::{Post, Write};
 use super::proof::Ends;
 use super::wire::{self, ABORTED, HEADER, LEFT, MESSAGE, NUMBER};

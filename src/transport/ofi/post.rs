@@ -1,7 +1,8 @@
 //! What all links share: the domain, the buffers, and numbers for what is posted.
 
 use super::buffers::Buffers;
-use super::net::{Endpoint, Net, Range};
+use super::endpoint::{Endpoint, Range};
+use super::net::Net;
 use super::wire::{MESSAGE, NUMBER};
 use crate::error::Result;
 use std::sync::Arc;

@@ -8,6 +8,8 @@ use std::net::IpAddr;
 
 /// In order of preference. `net` is what 1.17 calls the provider that later versions have as `tcp`.
 const ORDER: [&str; 3] = ["verbs", "net", "tcp"];
+/// Those whose connections are sockets of the system.
+const SOCKETS: [&str; 2] = ["net", "tcp"];
 /// Known, and not carried over: they have only endpoints without connections, which keep no order among writes and messages.
 const UNORDERED: [&str; 2] = ["efa", "cxi"];
 
@@ -60,18 +62,29 @@ impl Info {
         }
     }
 
+    /// Where a request comes from.
+    pub fn from(&self) -> &[u8] {
+        // SAFETY: an address of so many bytes, or none; it lives as long as the info.
+        unsafe {
+            let info = &*self.raw;
+            if info.dest_addr.is_null() { &[] } else { std::slice::from_raw_parts(info.dest_addr.cast(), info.dest_addrlen) }
+        }
+    }
+
     pub fn traits(&self) -> Traits {
         // SAFETY: fi_getinfo fills in all attributes.
         unsafe {
             let (info, domain) = (&*self.raw, &*(*self.raw).domain_attr);
+            let name = CStr::from_ptr((*info.fabric_attr).prov_name).to_string_lossy().into_owned();
             Traits {
-                name: CStr::from_ptr((*info.fabric_attr).prov_name).to_string_lossy().into_owned(),
                 device: CStr::from_ptr(domain.name).to_string_lossy().into_owned(),
                 local: domain.mr_mode & FI_MR_LOCAL != 0,
                 addresses: domain.mr_mode & FI_MR_VIRT_ADDR != 0,
                 wide: domain.cq_data_size >= 8,
                 receives: info.mode & FI_RX_CQ_DATA != 0,
                 inject: (*info.tx_attr).inject_size,
+                sockets: SOCKETS.contains(&&*name),
+                name,
             }
         }
     }
@@ -98,6 +111,8 @@ pub(super) struct Traits {
     pub wide: bool,
     /// A write with data takes a receive at the target.
     pub receives: bool,
+    /// Its connections are sockets of the system.
+    pub sockets: bool,
     /// A message of at most so many bytes is copied by the call that sends it, and nothing completes.
     pub inject: usize,
 }

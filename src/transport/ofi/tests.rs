@@ -1,5 +1,6 @@
 //! The contract over the provider that there is, and what is the network's own.
 
+use super::net::Event;
 use super::*;
 use crate::device::cpu::CpuDevice;
 use crate::device::{Memory, Physical};
@@ -201,6 +202,139 @@ fn strangers_stay_outside() {
     assert_eq!((world.signal(0), world.signal(1)), (2, 0));
     assert_eq!(world.ranks[1].links.len(), 1, "one sender, one link");
     drop(strangers);
+}
+
+/// Sockets that libfabric has made for the ranks of `world`: with where they begin and where they end.
+fn sockets(world: &World) -> Vec<(rustix::fd::RawFd, [u16; 2])> {
+    let doors = [port(&world.said[0]), port(&world.said[1])];
+    let entries = std::fs::read_dir("/proc/self/fd").unwrap();
+    let all = entries.filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
+    let ports = |fd: rustix::fd::RawFd| {
+        // SAFETY: only asked for its addresses; other tests' may go meanwhile, those of this test's ranks do not.
+        let socket = unsafe { BorrowedFd::borrow_raw(fd) };
+        let port = |address: Option<rustix::net::SocketAddrAny>| {
+            address.and_then(|at| std::net::SocketAddr::try_from(at).ok()).map(|at| at.port())
+        };
+        let local = port(rustix::net::getsockname(socket).ok())?;
+        let peer = port(rustix::net::getpeername(socket).ok().flatten()).unwrap_or(0);
+        (doors.contains(&local) || doors.contains(&peer)).then_some((fd, [local, peer]))
+    };
+    all.filter_map(ports).collect()
+}
+
+/// A program that this process becomes, or starts, is not to keep connections open.
+#[test]
+fn sockets_close_on_exec() {
+    let mut world = World::new();
+    for context in 0..2 {
+        world.put(&Work { context, ..put(0, 0, 8, None) }).unwrap();
+    }
+    let all = sockets(&world);
+    assert_eq!(all.len(), 2 + 2 * 2, "doors, and both ends of two links: {all:?}");
+    let end = Instant::now() + Duration::from_secs(20);
+    // SAFETY: they live as long as the ranks.
+    let flags = |fd| rustix::io::fcntl_getfd(unsafe { BorrowedFd::borrow_raw(fd) }).unwrap();
+    while let Some(open) = all.iter().find(|(fd, _)| !flags(*fd).contains(rustix::io::FdFlags::CLOEXEC)) {
+        world.step().unwrap();
+        assert!(Instant::now() < end, "{open:?} of {all:?}");
+    }
+}
+
+/// Silent strangers, and those who stop half way, cost no descriptors in the end; who was let in stays.
+#[test]
+fn who_says_nothing_is_sent_away() {
+    let mut world = World::new();
+    world.put(&put(0, 0, 8, None)).unwrap();
+    world.ranks[1].sockets.patience = Duration::ZERO;
+    let connect = |i: u8| {
+        let mut stranger = std::net::TcpStream::connect((Ipv4Addr::LOCALHOST, port(&world.said[1]))).unwrap();
+        std::io::Write::write_all(&mut stranger, &vec![i; i.into()]).unwrap();
+        stranger
+    };
+    let _strangers: Vec<_> = (0..40).map(connect).collect();
+    let door = port(&world.said[1]);
+    let ends = |world: &World| sockets(world).iter().filter(|(_, ports)| ports[0] == door).count();
+    let end = Instant::now() + Duration::from_secs(20);
+    for looks in 0.. {
+        (0..4 * EVENTS_EVERY).for_each(|_| world.step().unwrap());
+        world.ranks[1].sockets.look();
+        if looks > 4 && ends(&world) == 2 {
+            break;
+        }
+        assert!(Instant::now() < end, "{} descriptors are left", ends(&world));
+    }
+    world.put(&put(0, 0, 64 << 10, Some((0, 1)))).unwrap();
+    assert_eq!(world.signal(0), 1);
+}
+
+/// Rank 0 of a world in which something else listens where rank 1 should, and its error once `impostor` has been told to play.
+fn deceived(impostor: u16, mut play: impl FnMut()) -> crate::error::Error {
+    let mut world = World::new();
+    let mut said = world.said.clone();
+    said[1][18..20].copy_from_slice(&impostor.to_be_bytes());
+    connect(&mut world.ranks, &said);
+    world.ranks[0].answer = Duration::from_secs(1);
+    (0..16).for_each(|at| world.fill(0, 8 * at, 0xa5));
+    let end = Instant::now() + Duration::from_secs(10);
+    let (small, large) = (put(0, 0, 64, Some((0, 1))), put(0, 0, 64 << 10, Some((0, 1))));
+    loop {
+        assert!(Instant::now() < end, "nobody says that this is not rank 1");
+        for work in [&small, &large] {
+            if let Err(error) = world.ranks[0].submit(work).and_then(|_| world.ranks[0].progress(&mut Vec::new())) {
+                assert!(world.ranks[0].submit(work).is_err(), "it is sent nothing more");
+                return error;
+            }
+        }
+        play();
+    }
+}
+
+/// It hears who calls, for which stream, a nonce and a proof; and nothing of what is put.
+#[test]
+fn a_listener_in_place_of_a_rank_learns_nothing() {
+    for answer in [&[][..], &[0; 12], &[0xff; 300]] {
+        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let (mut caller, mut heard, mut turns) = (None, Vec::new(), 0);
+        let error = deceived(listener.local_addr().unwrap().port(), || {
+            if caller.is_none() {
+                caller = listener.accept().ok().map(|(socket, _)| socket);
+                caller.iter().for_each(|socket| socket.set_nonblocking(true).unwrap());
+            }
+            let Some(socket) = &mut caller else { return };
+            let _ = std::io::Read::read_to_end(socket, &mut heard);
+            turns += 1;
+            // For long it only listens.
+            if heard.len() >= proof::HELLO && turns == 300 {
+                let _ = std::io::Write::write_all(socket, answer);
+                let _ = socket.shutdown(std::net::Shutdown::Write);
+            }
+        });
+        assert_eq!((error.id, error.culprit), (122, Some(1)), "{error}");
+        assert!((proof::HELLO..2 * proof::HELLO).contains(&heard.len()), "{heard:?}");
+        assert!(!heard.windows(4).any(|bytes| bytes == [0xa5; 4]) && !heard.windows(4).any(|bytes| bytes == [7; 4]), "{heard:?}");
+    }
+}
+
+/// One that speaks libfabric and takes whoever comes: it has no proof, and is not believed.
+#[test]
+fn a_listener_without_the_secret_is_no_rank() {
+    let (mut liars, said) = ends(&[true; 2]);
+    let liar = &mut liars[1];
+    let mut taken = Vec::new();
+    let error = deceived(port(&said[1]), || {
+        while let Some(event) = liar.post.net.event().unwrap() {
+            if let Event::Asks { info, .. } = event {
+                let endpoint = liar.post.net.endpoint(Some(&info), &[], 0).unwrap();
+                (0..4).for_each(|_| liar.post.expect_message(&endpoint, 0).unwrap());
+                endpoint.accept(&[0; proof::ANSWER]).unwrap();
+                taken.push(endpoint);
+            }
+        }
+        liar.post.net.completions(|ended| assert!(ended.error.is_some(), "{} bytes have come", ended.bytes)).unwrap();
+    });
+    assert!(error.id == 122 && error.culprit == Some(1) && error.text.contains("does not know"), "{error}");
+    assert!(!taken.is_empty());
 }
 
 /// A rank may leave with puts to it on their way: their sender is not to wait for it.

@@ -96,7 +96,7 @@ impl Staged {
             true => Ok(Step::Idle),
             false => Ok(Step::of(self.progress(&mut done)?)),
         });
-        if landed? { Ok(()) } else { Err(wait::not_landed(NAME, self.sender.unlanded())) }
+        if landed? { Ok(()) } else { Err(wait::not_landed(NAME, &self.unlanded())) }
     }
 }
 
@@ -164,6 +164,10 @@ impl Transport for Staged {
         let received = self.receiver.progress(&self.regions).map_err(failed)?;
         let sent = self.sender.progress(done).map_err(failed)?;
         Ok(received | sent)
+    }
+
+    fn unlanded(&self) -> Vec<(u32, u64)> {
+        self.sender.unlanded().filter(|(_, left)| *left > 0).collect()
     }
 
     fn close(&mut self, patience: Duration) -> Result<()> {

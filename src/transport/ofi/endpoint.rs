@@ -1,0 +1,109 @@
+//! One end of a connection: what is sent, received and written through it.
+
+use super::net::{Net, close};
+use super::provider::cookie;
+use super::sys::*;
+use crate::error::Result;
+use std::ffi::c_void;
+use std::sync::Arc;
+
+/// One end of a connection.
+pub(super) struct Endpoint {
+    net: Arc<Net>,
+    ep: *mut fid_ep,
+}
+
+// SAFETY: as [`Net`].
+unsafe impl Send for Endpoint {}
+
+/// A range of memory that a call sends from or receives into, with the descriptor of its registration.
+#[derive(Clone, Copy)]
+pub(super) struct Range {
+    pub at: *mut u8,
+    pub bytes: usize,
+    pub descriptor: *mut c_void,
+}
+
+impl Endpoint {
+    /// Of `net`, whose domain has made it.
+    ///
+    /// # Safety
+    /// `ep` is live, and nobody else closes it.
+    pub unsafe fn own(net: Arc<Net>, ep: *mut fid_ep) -> Self {
+        Self { net, ep }
+    }
+
+    pub fn connect(&self, address: &[u8], said: &[u8]) -> Result<()> {
+        // SAFETY: live; the call keeps neither.
+        let result = unsafe { ((*(*self.ep).cm).connect)(self.ep, address.as_ptr().cast(), said.as_ptr().cast(), said.len()) };
+        self.net.check("fi_connect", result)
+    }
+
+    /// Where it begins, once it connects.
+    pub fn address(&self) -> Result<Vec<u8>> {
+        // SAFETY: a live endpoint.
+        unsafe { self.net.name(&raw mut (*self.ep).fid, (*self.ep).cm) }
+    }
+
+    pub fn accept(&self, said: &[u8]) -> Result<()> {
+        // SAFETY: live; the call keeps nothing.
+        let result = unsafe { ((*(*self.ep).cm).accept)(self.ep, said.as_ptr().cast(), said.len()) };
+        self.net.check("fi_accept", result)
+    }
+
+    /// Takes a message into `into`, some time.
+    ///
+    /// # Safety
+    /// The range stays as it is until that has ended or the endpoint is dropped.
+    pub unsafe fn receive(&self, into: Range, number: u64) -> Result<bool> {
+        // SAFETY: the caller's.
+        let posted =
+            unsafe { ((*(*self.ep).msg).recv)(self.ep, into.at.cast(), into.bytes, into.descriptor, u64::MAX, cookie(number)) };
+        self.posted("fi_recv", posted)
+    }
+
+    /// Sends `from`. False: the queue is full.
+    ///
+    /// # Safety
+    /// As [`Self::receive`].
+    pub unsafe fn send(&self, from: Range, number: u64) -> Result<bool> {
+        // SAFETY: the caller's.
+        let posted =
+            unsafe { ((*(*self.ep).msg).send)(self.ep, from.at.cast(), from.bytes, from.descriptor, u64::MAX, cookie(number)) };
+        self.posted("fi_send", posted)
+    }
+
+    /// Sends `bytes`, at most [`Traits::inject`], which are copied: nothing completes. False: the queue is full.
+    pub fn inject(&self, bytes: &[u8]) -> Result<bool> {
+        // SAFETY: live; the call keeps nothing.
+        let posted = unsafe { ((*(*self.ep).msg).inject)(self.ep, bytes.as_ptr().cast(), bytes.len(), u64::MAX) };
+        self.posted("fi_inject", posted)
+    }
+
+    /// Writes `from` to `to` of the peer's memory `key`, which is told `data`. False: the queue is full.
+    ///
+    /// # Safety
+    /// As [`Self::receive`].
+    pub unsafe fn write(&self, from: Range, data: u64, (key, to): (u64, u64), number: u64) -> Result<bool> {
+        // SAFETY: the caller's.
+        let posted = unsafe {
+            let write = (*(*self.ep).rma).writedata;
+            write(self.ep, from.at.cast(), from.bytes, from.descriptor, data, u64::MAX, to, key, cookie(number))
+        };
+        self.posted("fi_writedata", posted)
+    }
+
+    fn posted(&self, call: &str, result: isize) -> Result<bool> {
+        match result {
+            0 => Ok(true),
+            result if result == -EAGAIN => Ok(false),
+            result => Err(self.net.failed(call, result)),
+        }
+    }
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        close(self.ep.cast());
+    }
+}

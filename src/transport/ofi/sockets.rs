@@ -1,0 +1,192 @@
+//! The sockets that libfabric opens for a rank. It names none of them, so they are looked for by their addresses, now and then, for
+//! two reasons. It opens them without CLOEXEC: a program that this process becomes or starts would keep connections open for whose
+//! end peers wait. And it holds for ever who connects to where a rank listens and says nothing, or half of a request (1.17 may take
+//! that for nothing, and never looks at the socket again): each costs a descriptor.
+//!
+//! A socket with an address of ours is this rank's and closed by libfabric alone, within calls of the thread that looks here: it is no
+//! other file by the time that it is touched.
+
+use rustix::fd::{BorrowedFd, RawFd};
+use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
+use rustix::net::{Shutdown, SocketAddrAny, getpeername, getsockname, shutdown};
+use std::collections::{HashMap, HashSet};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// A sender has this long to say who it is: far longer than a process that is only stopped for a while needs.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// More strangers than this are too many: those that wait longest go at once.
+const MOST: usize = 64;
+/// Between two looks, at least; and how much of its time a process spends on them, at most, with nothing new and with a new socket.
+const PERIOD: Duration = Duration::from_secs(1);
+const SHARE: u32 = 1000;
+const SHARE_FRESH: u32 = 20;
+
+/// Ranks of this process that look.
+static LOOKERS: AtomicU32 = AtomicU32::new(0);
+
+type At = (IpAddr, u16);
+
+/// Somebody who has connected and is not let in.
+#[derive(Clone, Copy)]
+struct Stranger {
+    since: Instant,
+    /// Looks since it was shut down.
+    shut: Option<u32>,
+}
+
+/// What is known of them.
+pub(super) struct Sockets {
+    /// Where the rank listens; None for providers that have no sockets.
+    door: Option<At>,
+    /// Where connections that were dialled since the last look begin, here.
+    dialled: HashSet<At>,
+    /// Where those that were let in begin, there.
+    admitted: HashSet<At>,
+    strangers: HashMap<(RawFd, At), Stranger>,
+    next: Instant,
+    /// Of the last look.
+    cost: Duration,
+    pub patience: Duration,
+}
+
+impl Sockets {
+    /// Of a rank that listens at `door`, as libfabric writes addresses.
+    pub fn new(has_sockets: bool, door: &[u8]) -> Self {
+        LOOKERS.fetch_add(1, Ordering::Relaxed);
+        Self {
+            door: has_sockets.then(|| decode(door)).flatten(),
+            dialled: HashSet::new(),
+            admitted: HashSet::new(),
+            strangers: HashMap::new(),
+            next: Instant::now(),
+            cost: Duration::ZERO,
+            patience: PATIENCE,
+        }
+    }
+
+    /// A connection begins at `address` of this machine.
+    pub fn dialled(&mut self, address: &[u8]) {
+        self.dialled.extend(decode(address));
+        self.hurry();
+    }
+
+    /// Who connects from `address` is let in.
+    pub fn admitted(&mut self, address: &[u8]) {
+        self.admitted.extend(decode(address));
+        self.hurry();
+    }
+
+    fn hurry(&mut self) {
+        self.next = self.next.min(Instant::now() + self.pause(SHARE_FRESH));
+    }
+
+    fn pause(&self, share: u32) -> Duration {
+        self.cost * share * LOOKERS.load(Ordering::Relaxed)
+    }
+
+    /// Looks, if it is time. All requests that there are have been answered before.
+    pub fn tend(&mut self) {
+        if self.door.is_some() && Instant::now() >= self.next {
+            self.look();
+        }
+    }
+
+    pub fn look(&mut self) {
+        let begin = Instant::now();
+        let mut strangers = HashMap::new();
+        for fd in descriptors() {
+            // SAFETY: only asked for its addresses, unless they say whose it is: see the head of this file.
+            let socket = unsafe { BorrowedFd::borrow_raw(fd) };
+            let Some(local) = at(getsockname(socket).ok()) else { continue };
+            let came = self.door == Some(local);
+            if !came && !self.dialled.contains(&local) {
+                continue;
+            }
+            if fcntl_getfd(socket).is_ok_and(|flags| !flags.contains(FdFlags::CLOEXEC)) {
+                let _ = fcntl_setfd(socket, FdFlags::CLOEXEC);
+            }
+            let from = if came { at(getpeername(socket).ok().flatten()) } else { None };
+            if let Some(from) = from.filter(|from| !self.admitted.contains(from)) {
+                let known = self.strangers.get(&(fd, from)).copied();
+                strangers.insert((fd, from), known.unwrap_or(Stranger { since: begin, shut: None }));
+            }
+        }
+        self.strangers = strangers;
+        self.dialled.clear();
+        self.send_away(begin);
+        self.cost = begin.elapsed();
+        self.next = Instant::now() + PERIOD.max(self.pause(SHARE));
+        if self.strangers.len() > MOST {
+            self.hurry();
+        }
+    }
+
+    /// Ends what has waited too long. libfabric sees the end and closes the socket; what it has forgotten is closed here.
+    fn send_away(&mut self, now: Instant) {
+        let mut waiting: Vec<_> = self.strangers.iter_mut().map(|((fd, _), stranger)| (*fd, stranger)).collect();
+        waiting.sort_unstable_by_key(|(_, stranger)| stranger.since);
+        let too_many = waiting.len().saturating_sub(MOST);
+        for (i, (fd, stranger)) in waiting.into_iter().enumerate() {
+            if i >= too_many && now.duration_since(stranger.since) < self.patience {
+                continue;
+            }
+            match &mut stranger.shut {
+                None => {
+                    // SAFETY: this rank's socket; nobody who was let in uses it.
+                    let _ = shutdown(unsafe { BorrowedFd::borrow_raw(fd) }, Shutdown::Both);
+                    stranger.shut = Some(0);
+                }
+                Some(looks) if *looks < 2 => *looks += 1,
+                // SAFETY: libfabric looks at its sockets many times between two looks here, and closes each whose end it sees: this one
+                // it does not know any more.
+                Some(_) => unsafe { rustix::io::close(fd) },
+            }
+        }
+    }
+}
+
+impl Drop for Sockets {
+    fn drop(&mut self) {
+        LOOKERS.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn descriptors() -> impl Iterator<Item = RawFd> {
+    let entries = std::fs::read_dir("/proc/self/fd").into_iter().flatten();
+    let all: Vec<RawFd> = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
+    all.into_iter()
+}
+
+fn at(address: Option<SocketAddrAny>) -> Option<At> {
+    let address = SocketAddr::try_from(address?).ok()?;
+    Some((address.ip(), address.port()))
+}
+
+/// A sockaddr_in or sockaddr_in6.
+fn decode(address: &[u8]) -> Option<At> {
+    let (family, rest) = address.split_first_chunk()?;
+    let (port, rest) = rest.split_first_chunk()?;
+    let ip = match i32::from(u16::from_ne_bytes(*family)) {
+        libc::AF_INET => IpAddr::from(*rest.first_chunk::<4>()?),
+        libc::AF_INET6 => IpAddr::from(*rest.get(4..)?.first_chunk::<16>()?),
+        _ => return None,
+    };
+    Some((ip, u16::from_be_bytes(*port)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_as_libfabric_writes_them() {
+        let v4 = [&2u16.to_ne_bytes()[..], &[0x1f, 0x90, 127, 0, 0, 1], &[0; 8]].concat();
+        assert_eq!(decode(&v4), Some(("127.0.0.1".parse().unwrap(), 8080)));
+        let v6 = [&10u16.to_ne_bytes()[..], &[0x1f, 0x90, 0, 0, 0, 0], &[0; 15], &[1], &[0; 4]].concat();
+        assert_eq!(decode(&v6), Some(("::1".parse().unwrap(), 8080)));
+        assert!((0..16).all(|bytes| bytes == 8 || decode(&v4[..bytes]).is_none() || bytes > 8));
+        assert_eq!(decode(&[9; 64]), None);
+    }
+}

@@ -1,0 +1,86 @@
+//! A libfabric that has no provider, and one that takes long to look for them: who keeps the others waiting is told with what it does.
+
+mod common;
+
+use common::{join, set_up, with_settings};
+use ginrs::bootstrap::UniqueId;
+use std::ffi::CString;
+use std::process::Command;
+
+/// As much of libfabric as is called before there is a provider. The first look for one lasts as long as `slow` says.
+const LIBRARY: &str = r#"
+#include <stdlib.h>
+#include <unistd.h>
+static int looks;
+unsigned fi_version(void) { return 1 << 16 | 17; }
+int fi_getinfo(unsigned version, const char* node, const char* service, unsigned long flags, const void* hints, void** info) {
+  if (__sync_fetch_and_add(&looks, 1) == 0) sleep(SLOW);
+  return -61;
+}
+void fi_freeinfo(void* info) { free(info); }
+void* fi_dupinfo(const void* info) {
+  // All attributes at one place that is large enough for each.
+  char* place = calloc(1, 4096);
+  for (int i = 0; i < 5; i++) ((void**)(place + 72))[i] = place + 1024;
+  return place;
+}
+int fi_fabric(void* attr, void** fabric, void* context) { return -38; }
+const char* fi_strerror(int error) { return "No data available"; }
+"#;
+
+/// From now on that is libfabric in this process.
+fn load(slow: u32) {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let pid = std::process::id();
+    let (source, object) = (folder.join(format!("libfabric-{pid}.c")), folder.join(format!("libfabric-{pid}.so")));
+    std::fs::write(&source, LIBRARY).unwrap();
+    let slow = format!("-DSLOW={slow}");
+    let compiled = Command::new("cc")
+        .args(["-shared", "-fPIC", "-Wl,-soname,libfabric.so.1", &slow, "-o"])
+        .arg(&object)
+        .arg(&source)
+        .status();
+    assert!(compiled.expect("a C compiler: apt-get install gcc").success());
+    let path = CString::new(object.to_str().unwrap()).unwrap();
+    // SAFETY: a library of our own without constructors.
+    let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+    assert!(!handle.is_null());
+    for path in [source, object] {
+        std::fs::remove_file(path).unwrap();
+    }
+}
+
+/// What GIN's set-up fails with on two ranks of two machines.
+fn errors() -> Vec<String> {
+    set_up();
+    let id = UniqueId::create().unwrap();
+    let error = &|rank| join(&id, rank, 2).windows.activate_gin().err().expect("there is no way").to_string();
+    std::thread::scope(|scope| {
+        let ranks = [0, 1].map(|rank| scope.spawn(move || error(rank)));
+        ranks.map(|rank| rank.join().unwrap()).into()
+    })
+}
+
+#[test]
+fn no_provider_is_a_reason_on_all_ranks() {
+    with_settings("no_provider_is_a_reason_on_all_ranks", &[("GINRS_FAKE_MACHINES", "0,1")], || {
+        load(0);
+        for error in errors() {
+            assert!(
+                error.contains("GINRS-E035") && error.contains("ofi (rank ") && error.contains("lacks what it needs"),
+                "{error}"
+            );
+        }
+    });
+}
+
+#[test]
+fn who_looks_for_providers_for_long_is_said_to() {
+    let settings = [("GINRS_FAKE_MACHINES", "0,1"), ("GINRS_TIMEOUT", "2")];
+    with_settings("who_looks_for_providers_for_long_is_said_to", &settings, || {
+        load(4);
+        for error in errors() {
+            assert!(error.contains("GINRS-E017") && error.contains("is in \"loading of network libraries\""), "{error}");
+        }
+    });
+}

@@ -1,15 +1,32 @@
-// All-reduce over several LSA teams beside a model of it: the bytes of the algorithm over the link as measured here, and its rounds times
-// the latency as measured here. Latency and link are those of all rails at once, by kernels that only put: what the ranks of a rail have
-// while all others use theirs, too.
+// All-reduce over several LSA teams beside two floors of the same run.
 //
-//   GINRS_FAKE_MACHINES=0,0,0,0,1,1,1,1 ginrs-run -n 8 ./rails      also GINRS_FAKE_NODES, --threads 8, real machines; BYTES=largest
+//   model   the bytes of the algorithm over the link, and its rounds times the latency. Both are those of all rails at once, by kernels
+//           that only put: what the ranks of a rail have while all others use theirs, too.
+//   tcp     the same bytes in the same rounds between the same processes by plain sockets, that add up nothing: what this machine's
+//           cores and kernel let through, where ranks outnumber cores
+//
+// All of them are timed in turns, and the least of each counts: on a busy machine what it can do shows in its best moments only.
+//
+//   GINRS_FAKE_MACHINES=0,0,0,0,1,1,1,1 ginrs-run -n 8 ./rails      also GINRS_FAKE_NODES, --hosts; BYTES=largest, TURNS=25
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <functional>
+#include <vector>
 
 #include "../examples-c/common/example.h"
 
-static const int kStreams = 4, kRepeats = 5;
+static const int kStreams = 4;
 static const size_t kMessage = 64 << 10;
 
 // Every rank puts to the next team's and waits for the one before it: `turns` times, each behind the other.
@@ -36,29 +53,97 @@ __global__ void stream(ncclDevComm comm, ncclWindow_t window, int messages) {
   gin.increaseSignalShadow(0, messages);
 }
 
-// Seconds; all ranks begin together, and the slowest counts.
-template <typename Work>
-static double median(Example& ex, float* meeting, Work work) {
-  double all[kRepeats];
-  for (double& one : all) {
+// A socket to the next rank of the rail, and one from the rank before.
+struct Sockets {
+  int out, in;
+  std::vector<char> memory;
+
+  // Where other ranks reach this one: the first address that is not the loopback's, if there is one.
+  static in_addr ownAddress() {
+    in_addr own = {htonl(INADDR_LOOPBACK)};
+    ifaddrs* all;
+    if (getifaddrs(&all) != 0) return own;
+    for (ifaddrs* one = all; one != NULL; one = one->ifa_next) {
+      if (!one->ifa_addr || one->ifa_addr->sa_family != AF_INET || (one->ifa_flags & IFF_LOOPBACK) || !(one->ifa_flags & IFF_UP)) continue;
+      own = ((sockaddr_in*)one->ifa_addr)->sin_addr;
+      break;
+    }
+    freeifaddrs(all);
+    return own;
+  }
+
+  Sockets(Example& ex, ncclDevComm const& comm) {
+    int listener = socket(AF_INET, SOCK_STREAM, 0), yes = 1;
+    sockaddr_in own = {};
+    own.sin_family = AF_INET, own.sin_addr = ownAddress();
+    socklen_t length = sizeof own;
+    std::vector<sockaddr_in> all(ex.nRanks);
+    if (bind(listener, (sockaddr*)&own, sizeof own) || listen(listener, 4) || getsockname(listener, (sockaddr*)&own, &length)) exampleFailed("listen");
+    char* places;
+    CUDACHECK(cudaMalloc(&places, ex.nRanks * sizeof own));
+    CUDACHECK(cudaMemcpy(places + ex.rank * sizeof own, &own, sizeof own, cudaMemcpyHostToDevice));
+    NCCLCHECK(ncclAllGather(places + ex.rank * sizeof own, places, sizeof own, ncclChar, ex.comm, ex.stream));
+    CUDACHECK(cudaMemcpyAsync(all.data(), places, ex.nRanks * sizeof own, cudaMemcpyDeviceToHost, ex.stream));
+    CUDACHECK(cudaStreamSynchronize(ex.stream));
+    CUDACHECK(cudaFree(places));
+    out = socket(AF_INET, SOCK_STREAM, 0);
+    if (connect(out, (sockaddr*)&all[(ex.rank + comm.lsaSize) % ex.nRanks], sizeof own)) exampleFailed("connect");
+    in = accept(listener, NULL, NULL);
+    if (in < 0) exampleFailed("accept");
+    setsockopt(out, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    close(listener);
+  }
+  ~Sockets() { close(out), close(in); }
+  static void exampleFailed(const char* what) { perror(what), exit(1); }
+
+  // So many bytes to the next, and as many from the one before.
+  void round(size_t bytes) {
+    memory.resize(std::max(memory.size(), 2 * bytes));
+    for (size_t sent = 0, got = 0; sent < bytes || got < bytes;) {
+      ssize_t put = sent < bytes ? send(out, &memory[sent], bytes - sent, MSG_DONTWAIT | MSG_NOSIGNAL) : -1;
+      ssize_t took = got < bytes ? recv(in, &memory[bytes + got], bytes - got, MSG_DONTWAIT) : -1;
+      if (took == 0) exampleFailed("the rank before has left");
+      sent += std::max<ssize_t>(put, 0), got += std::max<ssize_t>(took, 0);
+      if (put > 0 || took > 0) continue;
+      pollfd both[2] = {{out, (short)(sent < bytes ? POLLOUT : 0), 0}, {in, (short)(got < bytes ? POLLIN : 0), 0}};
+      poll(both, 2, 1000);
+    }
+  }
+};
+
+static double processorTime() {
+  rusage used;
+  getrusage(RUSAGE_SELF, &used);
+  return used.ru_utime.tv_sec + used.ru_stime.tv_sec + 1e-6 * (used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+}
+
+// What something took at best, in seconds: by the slowest rank's clock, and of the processors by the mean of the ranks.
+struct Least {
+  float took[2] = {1e9, 1e9};
+
+  void time(Example& ex, std::function<void()> work) {
+    float* meeting;
+    CUDACHECK(cudaMalloc(&meeting, 8));
     NCCLCHECK(ncclAllReduce(meeting, meeting, 1, ncclFloat, ncclMax, ex.comm, ex.stream));
     CUDACHECK(cudaStreamSynchronize(ex.stream));
     auto start = std::chrono::steady_clock::now();
+    double before = processorTime();
     work();
     CUDACHECK(cudaStreamSynchronize(ex.stream));
-    float took = std::chrono::duration<float>(std::chrono::steady_clock::now() - start).count();
-    CUDACHECK(cudaMemcpy(meeting, &took, sizeof took, cudaMemcpyHostToDevice));
+    float own[2] = {std::chrono::duration<float>(std::chrono::steady_clock::now() - start).count(), (float)(processorTime() - before)};
+    CUDACHECK(cudaMemcpy(meeting, own, sizeof own, cudaMemcpyHostToDevice));
     NCCLCHECK(ncclAllReduce(meeting, meeting, 1, ncclFloat, ncclMax, ex.comm, ex.stream));
-    CUDACHECK(cudaMemcpyAsync(&took, meeting, sizeof took, cudaMemcpyDeviceToHost, ex.stream));
+    NCCLCHECK(ncclAllReduce(meeting + 1, meeting + 1, 1, ncclFloat, ncclAvg, ex.comm, ex.stream));
+    CUDACHECK(cudaMemcpyAsync(own, meeting, sizeof own, cudaMemcpyDeviceToHost, ex.stream));
     CUDACHECK(cudaStreamSynchronize(ex.stream));
-    one = took;
+    CUDACHECK(cudaFree(meeting));
+    for (int i = 0; i < 2; i++) took[i] = std::min(took[i], own[i]);
   }
-  std::sort(all, all + kRepeats);
-  return all[kRepeats / 2];
-}
+};
 
 int runRank(Example& ex) {
   size_t largest = getenv("BYTES") ? strtoull(getenv("BYTES"), NULL, 0) : 4 << 20;
+  int turns = getenv("TURNS") ? atoi(getenv("TURNS")) : 25;
   ncclWindow_t window;
   void* memory = ex.allocWindow(4096 + 2 * kStreams * kMessage, &window);
   ncclDevCommRequirements reqs;
@@ -70,21 +155,33 @@ int runRank(Example& ex) {
   char* buffer;
   CUDACHECK(cudaMalloc(&buffer, largest));
   CUDACHECK(cudaMemset(buffer, 0, largest));
-  float* meeting = (float*)buffer;
-
-  const int turns = 200, messages = 64;
-  around<<<1, 1, 0, ex.stream>>>(comm, window, 4);
-  double latency = median(ex, meeting, [&] { around<<<1, 1, 0, ex.stream>>>(comm, window, turns); }) / turns;
-  double link = streams * messages * kMessage / median(ex, meeting, [&] { stream<<<streams, 1, 0, ex.stream>>>(comm, window, messages); });
-  if (ex.rank == 0) printf("%d teams of %d: latency %.1f us, link %.0f MB/s for each rank\n", teams, ranks, latency * 1e6, link / 1e6);
-  for (size_t bytes = 64 << 10; bytes <= largest; bytes *= 4) {
-    int calls = (int)std::max<size_t>(3, (4 << 20) / bytes);
-    double took = median(ex, meeting, [&] {
-      for (int i = 0; i < calls; i++) NCCLCHECK(ncclAllReduce(buffer, buffer, bytes / 4, ncclFloat, ncclMax, ex.comm, ex.stream));
-    }) / calls;
-    double piece = (double)bytes / ranks, doublings = ceil(log2(teams)), rounds = 2.0 * (teams - 1);
-    double ring = rounds * latency + rounds / teams * piece / link, tree = doublings * (latency + piece / link), model = std::min(ring, tree);
-    if (ex.rank == 0) printf("%9zu bytes: %9.1f us, model %9.1f us (%s), ratio %.2f\n", bytes, took * 1e6, model * 1e6, ring < tree ? "ring" : "tree", took / model);
+  {
+    Sockets sockets(ex, comm);
+    const int hops = 20, messages = 8;
+    around<<<1, 1, 0, ex.stream>>>(comm, window, 4);
+    for (size_t bytes = 64 << 10; bytes <= largest; bytes *= 4) {
+      double piece = (double)bytes / ranks, doublings = ceil(log2(teams)), rounds = 2.0 * (teams - 1);
+      int calls = (int)std::max<size_t>(1, (1 << 20) / bytes); /* in a row: a launch is no part of either floor */
+      Least hop, put, tcp, ours;
+      for (int turn = 0; turn < turns; turn++) {
+        hop.time(ex, [&] { around<<<1, 1, 0, ex.stream>>>(comm, window, hops); });
+        put.time(ex, [&] { stream<<<streams, 1, 0, ex.stream>>>(comm, window, messages); });
+        tcp.time(ex, [&] {
+          for (int step = 0; step < rounds * calls; step++) sockets.round((size_t)(piece / teams));
+        });
+        ours.time(ex, [&] {
+          for (int i = 0; i < calls; i++) NCCLCHECK(ncclAllReduce(buffer, buffer, bytes / 4, ncclFloat, ncclMax, ex.comm, ex.stream));
+        });
+      }
+      for (Least* one : {&tcp, &ours}) one->took[0] /= calls, one->took[1] /= calls;
+      double latency = hop.took[0] / hops, link = streams * messages * kMessage / put.took[0];
+      double ring = rounds * latency + rounds / teams * piece / link, tree = doublings * (latency + piece / link), model = std::min(ring, tree);
+      if (ex.rank != 0) continue;
+      printf("%d x %d, %8zu bytes: %9.1f us, model %9.1f us (%s, %.1f us a hop, %.0f MB/s a rank) ratio %.2f, tcp %9.1f us ratio %.2f; ", teams, ranks,
+             bytes, ours.took[0] * 1e6, model * 1e6, ring < tree ? "ring" : "tree", latency * 1e6, link / 1e6, ours.took[0] / model,
+             tcp.took[0] * 1e6, ours.took[0] / tcp.took[0]);
+      printf("processor time of a rank %.1f us, tcp's %.1f us\n", ours.took[1] * 1e6, tcp.took[1] * 1e6);
+    }
   }
   NCCLCHECK(ncclDevCommDestroy(ex.comm, &comm));
   CUDACHECK(cudaFree(buffer));

@@ -1,6 +1,7 @@
 /* Reductions of any buffers, slice by slice. Inside an LSA team the ranks bring their inputs to scratch that all of them reach, meet, and
  * each reduces its piece from everybody's. Between teams the pieces go along rails: each rank has to do with one rank of another team
- * at a time, and only that crosses. Blocks do not wait for each other, so while one waits for its rail another works in its team. */
+ * at a time, and only that crosses. Blocks do not wait for each other, so while one waits for its rail another works in its team, and
+ * what goes along a rail is cut (rail.cuh), so that a block works on one message while others are on their way. */
 #ifndef GINRS_COLLECTIVES_BUFFERED_CUH_
 #define GINRS_COLLECTIVES_BUFFERED_CUH_
 #include "rail.cuh"
@@ -11,61 +12,93 @@ namespace coll {
 
 template <typename T>
 __device__ __forceinline__ void reducePiece(Operation<T> const& op, uint64_t bytes, Sources const& from, Targets const& to) {
-  bool const alike = (uint64_t(to.at(0)) & 15) == 0; /* all else is in scratch and slots */
-  reduceTo<T>(op, Crew::block(), bytes / sizeof(typename T::Stored), alike, from, to);
+  if (from.count() == 1 && !op.divides()) {
+    spreadByBlock(to, from.at(0), bytes);
+  } else {
+    reduceTo<T>(op, Crew::block(), bytes / sizeof(typename T::Stored), from, to);
+  }
 }
 
-/* Every team's piece, reduced, in everybody's: in log2(teams) rounds, which takes more bytes than a ring. What is more than a power of
- * two of teams is added to others before, and told after. In order of teams, so that all get the same bits. */
+/* ---- All-reduce. `team`: the rank's piece of the slice, in everybody's input; `mine`: where in the slice it begins. ---- */
+
+/* Every team's piece, reduced, to all: in log2(teams) rounds, which takes more bytes than a ring. What is more than a power of two of
+ * teams, the extras, is added to others before, and told after. A round's sums go to the next round's partner as they are made. In
+ * order of teams, so that all get the same bits. */
 template <typename T>
-__device__ __forceinline__ void exchangeByDoubling(ginrsCollWork const& work, Rail const& rail, Operation<T> const& op, char* piece, uint64_t bytes) {
-  if (bytes == 0) return;
+__device__ __forceinline__ void exchangeByDoubling(ginrsCollWork const& work, Rail const& rail, Scratch const& scratch, Operation<T> const& op,
+                                                   Places const& team, Results const& results, uint64_t mine, uint64_t bytes) {
+  Cuts const cuts = Cuts::of(work, bytes);
+  Sources own = {team, scratch.self, scratch.n, nullptr};
   int paired = 1;
   while (2 * paired <= rail.teams) paired *= 2;
-  if (rail.self >= paired) {
-    ToTeam(work, rail.self - paired).send(work, piece, bytes);
-    FromTeam(work, rail.self - paired).receive(work, piece, bytes);
+  int const extra = rail.self ^ paired;
+  bool const isExtra = rail.self >= paired, hasExtra = !isExtra && extra < rail.teams;
+  /* A rank that is alone, and adds nothing yet, need not copy its own. */
+  bool const asItIs = isExtra || (scratch.n == 1 && !hasExtra);
+  {
+    FromTeam in(work, extra < rail.teams ? extra : rail.self);
+    ToTeam out(work, isExtra ? extra : rail.self ^ 1);
+    for (uint64_t at = 0; at < bytes; at += cuts.each) {
+      own.places.first = team.first + at;
+      own.more = hasExtra ? in.open(work) : nullptr;
+      char* const slot = out.open(work);
+      Targets const to = asItIs ? Targets::one(slot) : Targets{{scratch.own() + at, 0}, 0, 1, slot};
+      reducePiece<T>(op.partial(), cuts.size(at), own, to);
+      if (hasExtra) in.close(work);
+      out.close(work, cuts.size(at));
+    }
+  }
+  if (isExtra) {
+    FromTeam in(work, extra);
+    for (uint64_t at = 0; at < bytes; at += cuts.each) {
+      spreadByBlock(results.at(mine + at, nullptr), in.open(work), cuts.size(at));
+      in.close(work);
+    }
     return;
   }
-  bool const stands = rail.self + paired < rail.teams; /* for another */
-  for (int distance = stands ? paired : 1; distance != 0;) {
-    int const other = rail.self ^ distance;
-    if (distance < paired) ToTeam(work, other).send(work, piece, bytes);
-    FromTeam in(work, other);
-    char const* const theirs = in.open(work);
-    char const *const low = other < rail.self ? theirs : piece, *const high = other < rail.self ? piece : theirs;
-    bool const last = distance == paired / 2;
-    reducePiece<T>(last ? op : op.partial(), bytes, Sources{{const_cast<char*>(low), high - low}, 0, 2, nullptr}, Targets::one(piece));
-    in.close(work);
-    distance = last ? 0 : distance == paired ? 1 : 2 * distance;
+  char* sum = asItIs ? team.first : scratch.own();
+  for (int distance = 1; distance < paired; distance *= 2) {
+    int const partner = rail.self ^ distance;
+    bool const last = 2 * distance == paired, sends = !last || hasExtra;
+    FromTeam in(work, partner);
+    ToTeam out(work, !last ? rail.self ^ (2 * distance) : hasExtra ? extra : partner);
+    for (uint64_t at = 0; at < bytes; at += cuts.each) {
+      char* const theirs = const_cast<char*>(in.open(work));
+      char* const slot = sends ? out.open(work) : nullptr;
+      char *const low = partner < rail.self ? theirs : sum + at, *const high = partner < rail.self ? sum + at : theirs;
+      Targets const to = last ? results.at(mine + at, slot) : Targets{{scratch.own() + at, 0}, 0, 1, slot};
+      reducePiece<T>(last ? op : op.partial(), cuts.size(at), Sources{{low, high - low}, 0, 2, nullptr}, to);
+      in.close(work);
+      if (sends) out.close(work, cuts.size(at));
+    }
+    sum = scratch.own();
   }
-  if (stands) ToTeam(work, rail.self + paired).send(work, piece, bytes);
 }
 
-/* ---- All-reduce. ---- */
-
-/* The rank's piece in as many parts as there are teams. Each part goes once around and is added to what the team has brought for it,
- * and once more to be told. `team`: the piece in everybody's bank, `mine`: its offset in theirs for results. */
+/* The piece in as many parts as there are teams. Each part goes once around and is added to what the team has brought for it, and once
+ * more to be told. */
 template <typename T>
 __device__ __forceinline__ void exchangeByRing(ginrsCollWork const& work, Rail const& rail, Neighbours& ring, Scratch const& scratch,
-                                               Operation<T> const& op, Places const& team, uint64_t mine, uint64_t bytes) {
+                                               Operation<T> const& op, Places const& team, Results const& results, uint64_t mine, uint64_t bytes) {
   Parts const parts = Parts::of(bytes, rail.teams);
   for (int step = 0; step < 2 * rail.teams - 1; step++) {
     bool const adds = step < rail.teams, whole = step == rail.teams - 1; /* with this step the part is of all teams */
     int const part = rail.behind(adds ? step : step - rail.teams);
-    uint64_t const size = parts.size(part), at = parts.begin(part);
-    if (size == 0) continue;
-    char const* const received = step > 0 ? ring.in.open(work) : nullptr;
-    char* const slot = step < 2 * rail.teams - 2 ? ring.out.open(work) : nullptr;
-    Targets const told = scratch.everybody(mine + at, slot);
-    if (adds) {
-      reducePiece<T>(whole ? op : op.partial(), size, Sources{{team.first + at, team.stride}, scratch.self, scratch.n, received},
-                     whole ? told : Targets::one(slot));
-    } else {
-      spreadByBlock(told, received, size);
+    Cuts const cuts = Cuts::of(work, parts.size(part));
+    for (uint64_t done = 0; done < cuts.bytes; done += cuts.each) {
+      uint64_t const at = parts.begin(part) + done, size = cuts.size(done);
+      char const* const received = step > 0 ? ring.in.open(work) : nullptr;
+      char* const slot = step < 2 * rail.teams - 2 ? ring.out.open(work) : nullptr;
+      Targets const told = results.at(mine + at, slot);
+      if (adds) {
+        reducePiece<T>(whole ? op : op.partial(), size, Sources{{team.first + at, team.stride}, scratch.self, scratch.n, received},
+                       whole ? told : Targets::one(slot));
+      } else {
+        spreadByBlock(told, received, size);
+      }
+      if (received != nullptr) ring.in.close(work);
+      if (slot != nullptr) ring.out.close(work, size);
     }
-    if (received != nullptr) ring.in.close(work);
-    if (slot != nullptr) ring.out.close(work, size);
   }
 }
 
@@ -73,8 +106,6 @@ template <typename T>
 __device__ __forceinline__ void allReduceBuffered(ginrsCollWork const& work, Scratch& scratch) {
   Rail const rail = Rail::of(work.comm);
   Operation<T> const op = Operation<T>::of(work);
-  char const* const send = static_cast<char const*>(work.send.at);
-  char* const recv = static_cast<char*>(work.recv.at);
   int const n = scratch.n, self = scratch.self;
   bool const byRing = work.along == GINRS_COLL_RING;
   Neighbours ring(work, rail);
@@ -83,25 +114,16 @@ __device__ __forceinline__ void allReduceBuffered(ginrsCollWork const& work, Scr
     uint64_t const bytes = slices.bytes(at);
     Parts const parts = Parts::of(bytes, n);
     uint64_t const mine = parts.begin(self), size = parts.size(self);
-    scratch.bring<T>(op, 0, send + at, bytes);
-    scratch.meet();
-    Places const team = scratch.bank(mine);
-    scratch.next();
+    Places const team = scratch.inputs<T>(op, static_cast<char const*>(work.send.at) + at, mine, bytes);
+    Results const results(scratch, static_cast<char*>(work.recv.at) + at);
     if (rail.teams == 1) {
-      reducePiece<T>(op, size, Sources{team, self, n, nullptr}, scratch.everybody(mine, nullptr));
+      reducePiece<T>(op, size, Sources{team, self, n, nullptr}, results.at(mine, nullptr));
     } else if (byRing) {
-      exchangeByRing<T>(work, rail, ring, scratch, op, team, mine, size);
+      exchangeByRing<T>(work, rail, ring, scratch, op, team, results, mine, size);
     } else {
-      char* const piece = scratch.own();
-      reducePiece<T>(op.partial(), size, Sources{team, self, n, nullptr}, Targets::one(piece));
-      __syncthreads();
-      exchangeByDoubling<T>(work, rail, op, piece, size);
-      __syncthreads();
-      spreadByBlock(scratch.everybody(mine, nullptr), piece, size);
+      exchangeByDoubling<T>(work, rail, scratch, op, team, results, mine, size);
     }
-    scratch.meet();
-    scratch.take(recv + at, 0, bytes);
-    scratch.next();
+    results.take(bytes);
   }
 }
 
@@ -111,79 +133,70 @@ template <typename T>
 __device__ __forceinline__ void reduceScatterByRing(ginrsCollWork const& work, Scratch& scratch) {
   Rail const rail = Rail::of(work.comm);
   Operation<T> const op = Operation<T>::of(work);
-  char const* const send = static_cast<char const*>(work.send.at);
-  char* const recv = static_cast<char*>(work.recv.at);
   int const n = scratch.n, self = scratch.self, teams = rail.teams;
   uint64_t const part = work.count * sizeof(typename T::Stored);
   Neighbours ring(work, rail);
   Slices const slices = Slices::of(part, scratch.message, 128);
   for (uint64_t at = slices.first(); at < slices.total; at += slices.step()) {
-    uint64_t const bytes = slices.bytes(at);
+    Cuts const cuts = Cuts::of(work, slices.bytes(at));
     for (int step = 0; step < teams; step++) {
       int const team = turn(rail.behind(1), teams - step, teams);
       bool const last = step == teams - 1;
-      for (int k = 0; k < n; k++) scratch.bring<T>(op, k * scratch.message, send + uint64_t(team * n + k) * part + at, bytes);
-      scratch.meet();
-      Places const from = scratch.bank(self * scratch.message);
-      scratch.next();
-      char const* const received = step > 0 ? ring.in.open(work) : nullptr;
-      char* const to = last ? recv + at : ring.out.open(work);
-      reducePiece<T>(last ? op : op.partial(), bytes, Sources{from, self, n, received}, Targets::one(to));
-      if (step > 0) ring.in.close(work);
-      if (!last) ring.out.close(work, bytes);
+      char const* const blocks = static_cast<char const*>(work.send.at) + uint64_t(team * n) * part + at;
+      Places const from = scratch.inputs<T>(op, blocks, self * scratch.message, cuts.bytes, n, part);
+      for (uint64_t done = 0; done < cuts.bytes; done += cuts.each) {
+        char const* const received = step > 0 ? ring.in.open(work) : nullptr;
+        char* const to = last ? static_cast<char*>(work.recv.at) + at + done : ring.out.open(work);
+        reducePiece<T>(last ? op : op.partial(), cuts.size(done), Sources{{from.first + done, from.stride}, self, n, received}, Targets::one(to));
+        if (step > 0) ring.in.close(work);
+        if (!last) ring.out.close(work, cuts.size(done));
+      }
     }
   }
 }
 
 /* ---- Reduce: every team's pieces to its parent, the root team's to the root. ---- */
 
+/* A part of the piece, from the children one after the other; with the last one the sum goes where it belongs. */
+template <typename T>
+__device__ __forceinline__ void reduceFromChildren(ginrsCollWork const& work, Tree const& tree, Operation<T> const& op, Sources from, char* own,
+                                                   char* result, uint64_t bytes) {
+  auto has = [&](int distance) { return distance <= tree.widest && tree.hasChild(distance); };
+  int distance = 1;
+  for (; has(2 * distance); distance *= 2) {
+    FromTeam in(work, tree.child(distance));
+    from.more = in.open(work);
+    reducePiece<T>(op.partial(), bytes, from, Targets::one(own));
+    in.close(work);
+    from = {{own, 0}, 0, 1, nullptr};
+  }
+  bool const hasLast = has(distance);
+  FromTeam in(work, hasLast ? tree.child(distance) : tree.rail.self);
+  ToTeam out(work, tree.isRoot() ? tree.rail.self : tree.parent());
+  if (hasLast) from.more = in.open(work);
+  reducePiece<T>(tree.isRoot() ? op : op.partial(), bytes, from, Targets::one(tree.isRoot() ? result : out.open(work)));
+  if (hasLast) in.close(work);
+  if (!tree.isRoot()) out.close(work, bytes);
+}
+
 template <typename T>
 __device__ __forceinline__ void reduceByTree(ginrsCollWork const& work, Scratch& scratch) {
   Tree const tree = Tree::of(work);
   Operation<T> const op = Operation<T>::of(work);
-  char const* const send = static_cast<char const*>(work.send.at);
   int const n = scratch.n, self = scratch.self, root = int(work.root) % n;
   Slices const slices = Slices::of(work.count * sizeof(typename T::Stored), n * scratch.message, n * 128);
   for (uint64_t at = slices.first(); at < slices.total; at += slices.step()) {
     uint64_t const bytes = slices.bytes(at);
     Parts const parts = Parts::of(bytes, n);
-    uint64_t const mine = parts.begin(self), size = parts.size(self);
-    scratch.bring<T>(op, 0, send + at, bytes);
-    scratch.meet();
-    Sources from = {scratch.bank(mine), self, n, nullptr};
-    scratch.next();
-    if (size > 0) {
-      /* Children one after the other; with the last one the sum goes where it belongs. */
-      int distance = 1;
-      while (distance <= tree.widest && tree.hasChild(distance)) {
-        int const following = 2 * distance;
-        bool const last = following > tree.widest || !tree.hasChild(following);
-        if (last) break;
-        FromTeam in(work, tree.child(distance));
-        from.more = in.open(work);
-        reducePiece<T>(op.partial(), size, from, Targets::one(scratch.own()));
-        in.close(work);
-        from = {{scratch.own(), 0}, 0, 1, nullptr};
-        distance = following;
-      }
-      bool const hasChild = distance <= tree.widest && tree.hasChild(distance);
-      FromTeam in(work, hasChild ? tree.child(distance) : tree.rail.self);
-      if (hasChild) from.more = in.open(work);
-      if (tree.isRoot()) {
-        reducePiece<T>(op, size, from, Targets::one(scratch.bank(mine).at(root)));
-        if (hasChild) in.close(work);
-      } else {
-        ToTeam out(work, tree.parent());
-        reducePiece<T>(op.partial(), size, from, Targets::one(out.open(work)));
-        if (hasChild) in.close(work);
-        out.close(work, size);
-      }
+    uint64_t const mine = parts.begin(self);
+    Places const team = scratch.inputs<T>(op, static_cast<char const*>(work.send.at) + at, mine, bytes);
+    Results const results(scratch, static_cast<char*>(work.recv.at) + at);
+    Cuts const cuts = Cuts::of(work, parts.size(self));
+    for (uint64_t done = 0; done < cuts.bytes; done += cuts.each) {
+      Sources const from = {{team.first + done, team.stride}, self, n, nullptr};
+      reduceFromChildren<T>(work, tree, op, from, scratch.own(), results.of(root, mine + done), cuts.size(done));
     }
-    if (tree.isRoot()) {
-      scratch.meet();
-      if (self == root) scratch.take(static_cast<char*>(work.recv.at) + at, 0, bytes);
-      scratch.next();
-    }
+    if (tree.isRoot()) results.take(bytes, self == root ? 1 : 0);
   }
 }
 

@@ -10,23 +10,22 @@ namespace coll {
 /* Every team's blocks go once around, each rank's along its rail. */
 __device__ __forceinline__ void allGatherByRing(ginrsCollWork const& work, Scratch& scratch) {
   Rail const rail = Rail::of(work.comm);
-  char* const recv = static_cast<char*>(work.recv.at);
   int const n = scratch.n, self = scratch.self, teams = rail.teams;
   uint64_t const part = work.count * work.eltBytes;
   Neighbours ring(work, rail);
   Slices const slices = Slices::of(part, scratch.message, 128);
   for (uint64_t at = slices.first(); at < slices.total; at += slices.step()) {
-    uint64_t const bytes = slices.bytes(at);
+    Cuts const cuts = Cuts::of(work, slices.bytes(at));
     for (int step = 0; step < teams; step++) {
-      char const* const from = step > 0 ? ring.in.open(work) : static_cast<char const*>(work.send.at) + at;
-      char* const slot = step < teams - 1 ? ring.out.open(work) : nullptr;
-      spreadByBlock(scratch.everybody(self * scratch.message, slot), from, bytes);
-      if (step > 0) ring.in.close(work);
-      if (slot != nullptr) ring.out.close(work, bytes);
-      scratch.meet();
-      uint64_t const first = uint64_t(rail.behind(step)) * n;
-      for (int k = 0; k < n; k++) scratch.take(recv + (first + k) * part + at, k * scratch.message, bytes);
-      scratch.next();
+      Results const results(scratch, static_cast<char*>(work.recv.at) + uint64_t(rail.behind(step)) * n * part + at);
+      for (uint64_t done = 0; done < cuts.bytes; done += cuts.each) {
+        char const* const from = step > 0 ? ring.in.open(work) : static_cast<char const*>(work.send.at) + at + done;
+        char* const slot = step < teams - 1 ? ring.out.open(work) : nullptr;
+        spreadByBlock(results.at(self * scratch.message + done, slot), from, cuts.size(done));
+        if (step > 0) ring.in.close(work);
+        if (slot != nullptr) ring.out.close(work, cuts.size(done));
+      }
+      results.take(cuts.bytes, n, part);
     }
   }
 }
@@ -34,35 +33,43 @@ __device__ __forceinline__ void allGatherByRing(ginrsCollWork const& work, Scrat
 /* The root team's ranks each send a piece of the slice along their rails. */
 __device__ __forceinline__ void broadcastByTree(ginrsCollWork const& work, Scratch& scratch) {
   Tree const tree = Tree::of(work);
-  char* const recv = static_cast<char*>(work.recv.at);
   int const n = scratch.n, self = scratch.self, root = int(work.root) % n;
+  auto pass = [&](char const* from, uint64_t bytes) {
+    for (int distance = tree.widest; distance > 0; distance /= 2) {
+      if (!tree.hasChild(distance)) continue;
+      ToTeam out(work, tree.child(distance));
+      copyByBlock(out.open(work), from, bytes);
+      out.close(work, bytes);
+    }
+  };
   Slices const slices = Slices::of(work.count * work.eltBytes, n * scratch.message, n * 128);
   for (uint64_t at = slices.first(); at < slices.total; at += slices.step()) {
     uint64_t const bytes = slices.bytes(at);
     Parts const parts = Parts::of(bytes, n);
-    uint64_t const mine = parts.begin(self), size = parts.size(self);
-    auto pass = [&](char const* piece) {
-      for (int distance = tree.widest; distance > 0 && size > 0; distance /= 2) {
-        if (tree.hasChild(distance)) ToTeam(work, tree.child(distance)).send(work, piece, size);
-      }
-    };
+    Cuts const cuts = Cuts::of(work, parts.size(self));
+    char* const recv = static_cast<char*>(work.recv.at) + at;
     if (tree.isRoot()) {
-      if (self == root) copyByBlock(scratch.bank(0).at(root), static_cast<char const*>(work.send.at) + at, bytes);
-      scratch.meet();
-      pass(scratch.bank(mine).at(root));
-      if (self != root || work.recv.at != work.send.at) copyByBlock(recv + at, scratch.bank(0).at(root), bytes);
+      char const* from = static_cast<char const*>(work.send.at) + at;
+      if (n > 1) {
+        char* const shared = scratch.bank(0).at(root);
+        if (self == root) copyByBlock(shared, from, bytes);
+        scratch.meet();
+        scratch.next();
+        from = shared;
+      }
+      for (uint64_t done = 0; done < cuts.bytes; done += cuts.each) pass(from + parts.begin(self) + done, cuts.size(done));
+      if (self != root || work.recv.at != work.send.at) copyByBlock(recv, from, bytes);
     } else {
-      if (size > 0) {
-        FromTeam in(work, tree.parent());
+      Results const results(scratch, recv);
+      FromTeam in(work, tree.parent());
+      for (uint64_t done = 0; done < cuts.bytes; done += cuts.each) {
         char const* const piece = in.open(work);
-        pass(piece);
-        spreadByBlock(scratch.everybody(mine, nullptr), piece, size);
+        pass(piece, cuts.size(done));
+        spreadByBlock(results.at(parts.begin(self) + done, nullptr), piece, cuts.size(done));
         in.close(work);
       }
-      scratch.meet();
-      scratch.take(recv + at, 0, bytes);
+      results.take(bytes);
     }
-    scratch.next();
   }
 }
 

@@ -13,8 +13,7 @@ template <typename T>
 __device__ __forceinline__ void reduceFromPeers(ginrsCollWork const& work, uint64_t first, uint64_t count, Targets const& to) {
   int const n = work.comm.lsaSize, self = work.comm.lsaRank;
   Places const from = Places::of(work.comm, work.send, first * work.eltBytes);
-  bool const alike = ((uint64_t(from.first) ^ uint64_t(to.at(0))) & 15) == 0;
-  reduceTo<T>(Operation<T>::of(work), Crew::grid(), count, alike, Sources{from, self, n, nullptr}, to);
+  reduceTo<T>(Operation<T>::of(work), Crew::grid(), count, Sources{from, self, n, nullptr}, to);
 }
 
 template <typename T>

@@ -2,6 +2,7 @@
 #ifndef GINRS_COLLECTIVES_RAIL_CUH_
 #define GINRS_COLLECTIVES_RAIL_CUH_
 #include "channel.cuh"
+#include "move.cuh"
 
 namespace ginrs {
 namespace coll {
@@ -24,10 +25,6 @@ struct ToTeam {
     publishOutgoing(work, end, uint32_t(bytes));
     end.count++;
   }
-  __device__ __forceinline__ void send(ginrsCollWork const& work, char const* from, uint64_t bytes) {
-    copyByBlock(open(work), from, bytes);
-    close(work, bytes);
-  }
 };
 
 struct FromTeam {
@@ -38,10 +35,19 @@ struct FromTeam {
     freeIncoming(work, end);
     end.count++;
   }
-  __device__ __forceinline__ void receive(ginrsCollWork const& work, char* to, uint64_t bytes) {
-    copyByBlock(to, open(work), bytes);
-    close(work);
+};
+
+/* What goes along a rail in a step, a piece or a part of one, is cut into messages, so that one is on its way while the next one is made
+ * and the one before is added. All of a step's are sent ahead of what comes back for them: one slot less than there are, or each rank
+ * of a ring would wait for the next to free one. In the order of steps, and in each of messages, whatever one waits for is before it. */
+struct Cuts {
+  uint64_t bytes, each;
+
+  static __device__ __forceinline__ Cuts of(ginrsCollWork const& work, uint64_t bytes) {
+    uint64_t const ahead = work.rails.slots > 1 ? work.rails.slots - 1 : 1;
+    return {bytes, max((bytes + 128 * ahead - 1) / (128 * ahead) * 128, uint64_t(work.cutBytes))};
   }
+  __device__ __forceinline__ uint64_t size(uint64_t at) const { return min(each, bytes - at); }
 };
 
 struct Rail {

@@ -17,6 +17,8 @@ typedef ncclLsaBarrierSession<ncclCoopCta> Barrier;
 /* Of a block: this line, the banks, and a piece that is this rank's alone. */
 constexpr uint32_t kScratchLine = 128;
 
+__device__ __forceinline__ bool isAligned(void const* at) { return (uint64_t(at) & 15) == 0; }
+
 /* The rank's own factor times its input. */
 template <typename T>
 __device__ __noinline__ void scaleByBlock(Operation<T> op, char* to, char const* from, uint64_t bytes) {
@@ -53,24 +55,56 @@ struct Scratch {
   __device__ __forceinline__ Places bank(uint64_t offset) const {
     return {places.first + kScratchLine + odd * bankBytes() + offset, places.stride};
   }
-  __device__ __forceinline__ Targets everybody(uint64_t offset, char* more) const { return {bank(offset), self, n, more}; }
   __device__ __forceinline__ char* own() const { return places.at(self) + kScratchLine + 2 * bankBytes(); }
 
   __device__ __forceinline__ void meet() { barrier.sync(ncclCoopCta(), cuda::memory_order_acq_rel); }
   __device__ __forceinline__ void next() { odd ^= 1; }
 
-  /* This rank's input into its own bank. */
+  /* The team's inputs at `mine` of what every rank has at `from`, all ready to be read: each rank calls it once, and reads before its
+   * next meeting but one. `parts` of them, so far apart in memory and here. A rank that is alone reads its own where it lies. */
   template <typename T>
-  __device__ __forceinline__ void bring(Operation<T> const& op, uint64_t offset, char const* from, uint64_t bytes) const {
-    char* const to = bank(offset).at(self);
-    if (op.isScaled()) {
-      scaleByBlock<T>(op, to, from, bytes);
-    } else {
-      copyByBlock(to, from, bytes);
+  __device__ __forceinline__ Places inputs(Operation<T> const& op, char const* from, uint64_t mine, uint64_t bytes, int parts = 1,
+                                           uint64_t apart = 0) {
+    if (n == 1 && !op.isScaled() && isAligned(from)) return {const_cast<char*>(from) + mine, 0};
+    for (int k = 0; k < parts; k++) {
+      char *const to = bank(k * message).at(self);
+      char const* const part = from + k * apart;
+      if (op.isScaled()) {
+        scaleByBlock<T>(op, to, part, bytes);
+      } else {
+        copyByBlock(to, part, bytes);
+      }
     }
+    meet();
+    Places const team = bank(mine);
+    next();
+    return team;
   }
-  /* Results out of it. */
-  __device__ __forceinline__ void take(char* to, uint64_t offset, uint64_t bytes) const { copyByBlock(to, bank(offset).at(self), bytes); }
+};
+
+/* Where a slice's results go on their way to `recv` of every rank of the team: to the present bank, from where each takes them behind a
+ * meeting; or to their place, if the rank is alone. */
+struct Results {
+  Scratch& scratch;
+  char* recv;
+  bool straight;
+
+  __device__ __forceinline__ Results(Scratch& scratch, char* recv)
+      : scratch(scratch), recv(recv), straight(scratch.n == 1 && isAligned(recv)) {}
+  /* And to one more place. */
+  __device__ __forceinline__ Targets at(uint64_t offset, char* more) const {
+    if (straight) return {{recv + offset, 0}, 0, 1, more};
+    return {scratch.bank(offset), scratch.self, scratch.n, more};
+  }
+  /* The place of one rank alone. */
+  __device__ __forceinline__ char* of(int rank, uint64_t offset) const { return straight ? recv + offset : scratch.bank(offset).at(rank); }
+  /* `parts` of the bank, so far apart in `recv`. */
+  __device__ __forceinline__ void take(uint64_t bytes, int parts = 1, uint64_t apart = 0) const {
+    if (straight) return;
+    scratch.meet();
+    for (int k = 0; k < parts; k++) copyByBlock(recv + k * apart, scratch.bank(k * scratch.message).at(scratch.self), bytes);
+    scratch.next();
+  }
 };
 
 /* Which slices of so many bytes a block goes through: all as long as each other, as far as it goes. */

@@ -49,9 +49,9 @@ typedef Small<__nv_bfloat16> Bf16;
 typedef Small<__nv_fp8_e4m3> E4m3;
 typedef Small<__nv_fp8_e5m2> E5m2;
 
-/* Words of 1, 2, 4, 8 and 16 bytes. */
+/* Words of 1, 2, 4, 8 and 16 bytes; longer ones, for a compiler that makes vectors of them, anywhere. */
 template <int bytes>
-struct Word;
+struct Word { struct Type { unsigned char byte[bytes]; }; };
 template <> struct Word<1> { typedef uint8_t Type; };
 template <> struct Word<2> { typedef uint16_t Type; };
 template <> struct Word<4> { typedef uint32_t Type; };
@@ -99,9 +99,11 @@ struct Operation {
     return own;
   }
 
+  /* What all have added up is not yet the result. */
+  __device__ __forceinline__ bool divides() const { return op >= GINRS_COLL_DIV_S; }
   /* The same for sums that are not yet of all ranks. */
   __device__ __forceinline__ Operation partial() const {
-    return {op >= GINRS_COLL_DIV_S ? uint32_t(GINRS_COLL_SUM) : op, factor, nRanks};
+    return {divides() ? uint32_t(GINRS_COLL_SUM) : op, factor, nRanks};
   }
 
   /* PRE_MUL: every rank multiplies its own input, by its own factor, before anybody adds it up. */
@@ -131,12 +133,12 @@ struct Operation {
   template <int U, int N>
   __device__ __forceinline__ void merge(Sum (&sum)[U][N], Sum const (&next)[U][N]) const {
     switch (op) {
-      case GINRS_COLL_PROD: each<U, N>(sum, next, [](Sum& a, Sum b) { a *= b; }); break;
-      case GINRS_COLL_MAX_S: each<U, N>(sum, next, [](Sum& a, Sum b) { a = larger<Signed>(a, b); }); break;
-      case GINRS_COLL_MAX_U: each<U, N>(sum, next, [](Sum& a, Sum b) { a = larger<Sum>(a, b); }); break;
-      case GINRS_COLL_MIN_S: each<U, N>(sum, next, [](Sum& a, Sum b) { a = smaller<Signed>(a, b); }); break;
-      case GINRS_COLL_MIN_U: each<U, N>(sum, next, [](Sum& a, Sum b) { a = smaller<Sum>(a, b); }); break;
-      default: each<U, N>(sum, next, [](Sum& a, Sum b) { a += b; });
+      case GINRS_COLL_PROD: each<GINRS_COLL_PROD, U, N>(sum, next); break;
+      case GINRS_COLL_MAX_S: each<GINRS_COLL_MAX_S, U, N>(sum, next); break;
+      case GINRS_COLL_MAX_U: each<GINRS_COLL_MAX_U, U, N>(sum, next); break;
+      case GINRS_COLL_MIN_S: each<GINRS_COLL_MIN_S, U, N>(sum, next); break;
+      case GINRS_COLL_MIN_U: each<GINRS_COLL_MIN_U, U, N>(sum, next); break;
+      default: each<GINRS_COLL_SUM, U, N>(sum, next);
     }
   }
 
@@ -164,24 +166,35 @@ struct Operation {
   }
 
  private:
-  template <int U, int N, typename Combine>
-  static __device__ __forceinline__ void each(Sum (&sum)[U][N], Sum const (&next)[U][N], Combine combine) {
+  template <uint32_t how, int U, int N>
+  static __device__ __forceinline__ void each(Sum (&sum)[U][N], Sum const (&next)[U][N]) {
 #pragma unroll
     for (int u = 0; u < U; u++) {
 #pragma unroll
-      for (int i = 0; i < N; i++) combine(sum[u][i], next[u][i]);
+      for (int i = 0; i < N; i++) sum[u][i] = combined<how>(sum[u][i], next[u][i]);
+    }
+  }
+  template <uint32_t how>
+  static __device__ __forceinline__ Sum combined(Sum a, Sum b) {
+    switch (how) {
+      case GINRS_COLL_PROD: return a * b;
+      case GINRS_COLL_MAX_S: return larger<Signed>(a, b);
+      case GINRS_COLL_MAX_U: return larger<Sum>(a, b);
+      case GINRS_COLL_MIN_S: return smaller<Signed>(a, b);
+      case GINRS_COLL_MIN_U: return smaller<Sum>(a, b);
+      default: return a + b;
     }
   }
   /* Of a number and a NaN the number, as fmax has it. */
   template <typename As>
   static __device__ __forceinline__ Sum larger(Sum a, Sum b) {
-    if (T::isFloat && b != b) return a;
-    return As(a) > As(b) ? a : b;
+    bool const keeps = As(a) > As(b);
+    return keeps | (T::isFloat && b != b) ? a : b;
   }
   template <typename As>
   static __device__ __forceinline__ Sum smaller(Sum a, Sum b) {
-    if (T::isFloat && b != b) return a;
-    return As(a) < As(b) ? a : b;
+    bool const keeps = As(a) < As(b);
+    return keeps | (T::isFloat && b != b) ? a : b;
   }
 };
 

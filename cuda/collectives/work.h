@@ -80,7 +80,7 @@ struct ginrsCollWork {
   uint32_t scratch;     /* BUFFERED: handle of the scratch, for each block what scratch.cuh says */
   uint32_t pieceBytes;  /* BUFFERED: of a rank in a bank of the scratch: what it reduces at a time, at most; a multiple of 128, and no more than a rail's slot for each team */
   uint32_t along;       /* BUFFERED: ginrsCollAlong */
-  uint32_t pad;
+  uint32_t cutBytes;    /* BUFFERED, several LSA teams: a shorter message along a rail is not worth its head; a multiple of 128 */
 };
 
 #define GINRS_P2P_ITEMS 128

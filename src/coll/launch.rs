@@ -55,7 +55,7 @@ pub fn run(collectives: &Collectives, windows: &Windows, call: &Call) -> Result<
         scratch: ready.memory.scratch,
         piece_bytes: ready.sizes.piece,
         along: choice.along as u32,
-        pad: 0,
+        cut_bytes: ready.sizes.cut,
     };
     let launch = Launch {
         kernel: if call.kind.reduces() { call.datatype.reduce_kernel() } else { c"ginrs_copy" },

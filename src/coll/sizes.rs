@@ -18,6 +18,8 @@ pub struct Sizes {
     pub ll_slots: u32,
     /// What a rank reduces at a time, of Buffered, at most; a ring sends a part of it for each team. Bytes, a multiple of 128.
     pub piece: u32,
+    /// Of a message along a rail that is cut from a longer one, at the least. Bytes, a multiple of 128.
+    pub cut: u32,
     /// Of a launch.
     pub room: Room,
 }
@@ -113,6 +115,10 @@ impl Sizes {
             } else {
                 let share = SCRATCH / rails.channels / (2 * lsa_size + 1);
                 lines(teams.saturating_mul(rails.payload()).min(share))
+            },
+            cut: match device {
+                device::Kind::Cuda => 32 << 10,
+                device::Kind::Cpu => 16 << 10,
             },
             room,
         }

@@ -62,7 +62,7 @@ pub struct CollWork {
     pub scratch: u32,
     pub piece_bytes: u32,
     pub along: u32,
-    pub pad: u32,
+    pub cut_bytes: u32,
 }
 
 /// Messages that one launch takes.
@@ -95,6 +95,6 @@ pub struct P2pWork {
 layout!(Buffer, 24, 8, at @ 0, window @ 8, offset @ 16);
 layout!(Inbox, 28, 4, handle @ 0, outbox @ 4, rings @ 8, channels @ 12, slots @ 16, slot_bytes @ 20, signal0 @ 24);
 layout!(CollWork, 376, 8, comm @ 0, send @ 200, recv @ 224, inbox @ 248, rails @ 276, ll @ 304, count @ 312, scalar @ 320, scalar_at @ 328,
-    elt_bytes @ 336, kind @ 340, how @ 344, op @ 348, root @ 352, channels @ 356, scratch @ 360, piece_bytes @ 364, along @ 368);
+    elt_bytes @ 336, kind @ 340, how @ 344, op @ 348, root @ 352, channels @ 356, scratch @ 360, piece_bytes @ 364, along @ 368, cut_bytes @ 372);
 layout!(P2pItem, 24, 8, at @ 0, bytes @ 8, peer @ 16, round @ 20);
 layout!(P2pWork, 248 + 24 * P2P_ITEMS, 8, comm @ 0, inbox @ 200, n_sends @ 228, n_recvs @ 232, groups @ 236, channels @ 240, items @ 248);

@@ -167,6 +167,25 @@ fn nothing_is_sent_by_a_link_whose_dialler_has_given_up() {
     }
 }
 
+/// The same at the root: it counted the rank in, and took its second coming for another rank of that number, or its first connection's end
+/// for its own.
+#[test]
+fn a_rank_that_gave_up_before_it_was_let_in_comes_again() {
+    let test = "a_rank_that_gave_up_before_it_was_let_in_comes_again";
+    if let Some(role) = role() {
+        let joined = Bootstrap::join(&id(), role.parse().unwrap(), 2);
+        return tell(joined.and_then(|boot| boot.barrier("met")));
+    }
+    for late in ["0", "1"] {
+        let id = UniqueId::create().unwrap();
+        let set = [("GINRS_TEST_ID", &*hex(&id)), ("GINRS_TIMEOUT", "10"), ("GINRS_FAULT", "fail:welcome at the root")];
+        let start = |role| start(test, role, if role == late { &set } else { &set[..2] });
+        for child in ["0", "1"].map(start) {
+            assert_eq!(told(child), "fine", "rank {late} came twice");
+        }
+    }
+}
+
 #[test]
 fn the_process_that_held_the_root_is_named_when_it_ends() {
     let test = "the_process_that_held_the_root_is_named_when_it_ends";

@@ -285,6 +285,12 @@ fn a_replayed_greeting_and_proof_open_nothing() {
         thief.write_all(&proof).unwrap();
         assert_eq!(thief.read(&mut [0; 16]).unwrap(), 0, "the root must drop a replayed proof");
         root.write_all(&proof).unwrap();
+        // The welcome, and what the rank says behind it: length and kind of a frame.
+        root.read_exact(&mut proof).unwrap();
+        rank.write_all(&proof).unwrap();
+        let mut here = [0; 5];
+        rank.read_exact(&mut here).unwrap();
+        root.write_all(&here).unwrap();
         let mut table = Vec::new();
         root.read_to_end(&mut table).unwrap();
         rank.write_all(&table).unwrap();

@@ -128,14 +128,11 @@ impl EventLoop {
             self.sockets.insert(token, Socket::Peer { port, peer: from, link, reader, stands: false });
             return;
         }
-        match self.roots.get_mut(&hello.key) {
+        match self.roots.get(&hello.key) {
             Some(root) => {
-                let mut firsts = None;
-                if hello.role == Role::Join {
-                    firsts = (hello.firsts != 0).then(|| root.of_first_ranks());
-                    root.admit(&hello, link.clone());
-                }
-                self.sockets.insert(token, Socket::Member { root: hello.key, from, link, reader });
+                let firsts = (hello.role == Role::Join && hello.firsts != 0).then(|| root.of_first_ranks());
+                let joins = (hello.role == Role::Join).then(|| Box::new(hello));
+                self.sockets.insert(token, Socket::Member { root: hello.key, joins, from, link, reader });
                 firsts.into_iter().for_each(|root| self.add_root(root, None));
             }
             // It ended between the greeting and the proof.

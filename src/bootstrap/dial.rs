@@ -88,11 +88,16 @@ pub fn dial(
     until: Instant,
     mut go_on: impl FnMut() -> bool,
 ) -> Result<Dialled, NoLink> {
+    let welcome = match hello.role {
+        Role::Link => Some("welcome"),
+        Role::Join => Some("welcome at the root"),
+        Role::Decline => None,
+    };
     let (mut first, mut drops, mut pause, mut patience) = (true, 0, Duration::from_millis(2), HANDSHAKE);
     loop {
         let why = match at_any(way, hello, secret, until, patience) {
             // As where the welcome comes too late: the other end takes the link for made (tests/advice.rs).
-            Ok(_unwelcome) if first && hello.role == Role::Link && fault::step("welcome").is_err() => {
+            Ok(_unwelcome) if first && welcome.is_some_and(|step| fault::step(step).is_err()) => {
                 std::thread::sleep(Duration::from_millis(300));
                 NoLink::Late
             }

@@ -3,12 +3,12 @@
 #![forbid(unsafe_code)]
 
 use super::address::Address;
-use super::auth::Key;
+use super::auth::{Hello, Key};
 use super::budget;
 use super::handshake::Handshake;
 use super::link::{Ended, FrameReader, Link};
 use super::port::Port;
-use super::root::Root;
+use super::root::{Root, full};
 use super::service::{BELL, LISTENER, Request, Service};
 use super::wire::{Frame, MAX_FRAME, MAX_WORD};
 use crate::error::Error;
@@ -30,8 +30,10 @@ pub(super) enum Socket {
         turn: u64,
     },
     Handshake(Box<Handshake>),
+    /// One that has proved itself at a root; `joins` until it has said that it knows.
     Member {
         root: Key,
+        joins: Option<Box<Hello>>,
         from: Address,
         link: Arc<Link>,
         reader: FrameReader,
@@ -174,19 +176,28 @@ impl EventLoop {
             None => {} // closed by an earlier event of this round
             Some(Socket::Listener { .. }) => self.accept(token),
             Some(Socket::Handshake(_)) => self.advance(token),
-            Some(Socket::Member { root, from, link, reader }) => {
+            Some(Socket::Member { root, joins, from, link, reader }) => {
                 if flags.contains(epoll::EventFlags::OUT) {
                     link.writable();
                 }
-                // A member has nothing to say but why it cannot join: anything else, or an end, means that it goes.
-                let mut why = None;
+                // A member has nothing to say but that it is here, or why it cannot join. That, or an end, means that it goes.
+                let (mut why, mut here) = (None, false);
                 let ended = reader.read(link.as_fd(), MAX_WORD, |frame, _| match frame {
                     Frame::Poison { from, cause } if why.is_none() => why = Some((from, cause)),
+                    Frame::Here => here = true,
                     _ => {}
                 });
                 let ended = if why.is_some() { Ended::Closed } else { ended };
-                if let (Some((rank, cause)), Some(root)) = (why, self.roots.get_mut(root)) {
-                    root.decline(*from, &link.peer().to_string(), rank, cause);
+                if let Some(root) = self.roots.get_mut(root) {
+                    if let Some(hello) = joins.take_if(|_| here) {
+                        root.admit(&hello, link.clone());
+                    }
+                    if let Some((rank, cause)) = why {
+                        root.decline(*from, &link.peer().to_string(), rank, cause);
+                    }
+                } else if here {
+                    link.send(&Frame::Refused(full("this id", joins.as_ref().map_or(0, |hello| hello.rank))));
+                    link.finish();
                 }
                 if ended != Ended::Drained {
                     let (root, link) = (*root, link.clone());

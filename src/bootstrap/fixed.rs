@@ -5,11 +5,14 @@
 //!
 //! A loopback address means this machine: the ranks meet at an abstract Unix socket, where the kernel keeps other users out, also without
 //! a secret. At any other address rank 0's process listens by TCP, and only a secret keeps others out: GINRS_SECRET_FILE or GINRS_SECRET.
+//! So it does at a host's name that only this host takes for loopback, as Debian's /etc/hosts has it: there it listens where other
+//! machines may find it by that name.
 #![forbid(unsafe_code)]
 
 use super::address::Address;
 use super::auth::{Key, Secret, derive};
 use super::id::UniqueId;
+use super::interfaces;
 use super::route::{Doors, Route};
 use crate::error::{Code, Error, Result};
 use crate::process::machine;
@@ -19,25 +22,21 @@ use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The id that `point` ("127.0.0.1:4000", "host:port", "[::1]:port") stands for.
 pub(super) fn id_of(point: &str, secret: Option<&str>) -> Result<UniqueId> {
-    let mut at: Vec<SocketAddr> = match point.to_socket_addrs() {
-        Ok(all) => all.collect(),
+    let at = match point.to_socket_addrs() {
+        Ok(all) => reachable(point, all.collect(), interfaces::chosen)?,
         Err(e) => bail!(
             InvalidArgument,
             10,
             "NCCL_COMM_ID is no address | \"{point}\" | {e} | fix: set it to HOST:PORT of rank 0, an IPv6 address in brackets, or unset it"
         ),
     };
-    // A host may know itself by a loopback address (/etc/hosts), and the others by another one.
-    if at.iter().any(|address| !address.ip().is_loopback()) {
-        at.retain(|address| !address.ip().is_loopback());
-    }
     let here = at.iter().all(|address| address.ip().is_loopback());
     if !here && secret.is_none() {
         if config::int("GINRS_ALLOW_INSECURE_COMM_ID") == 0 {
@@ -66,6 +65,21 @@ pub(super) fn id_of(point: &str, secret: Option<&str>) -> Result<UniqueId> {
     let base: Secret = hash.finalize().into();
     let doors = if here { Doors::default() } else { Doors::of(at) };
     Ok(UniqueId::fixed(root_at(Address::None, doors), &base))
+}
+
+/// Of the addresses `at` that `point` has here, those that other machines may know it by, too: of its own name a host may know a loopback
+/// address alone (/etc/hosts), in place of which come those that it has itself. Loopback addresses where loopback is meant, or all there is.
+fn reachable(point: &str, mut at: Vec<SocketAddr>, own: impl FnOnce() -> Result<Vec<SocketAddr>>) -> Result<Vec<SocketAddr>> {
+    let host = point.rsplit_once(':').map_or(point, |(host, _)| host);
+    let literal = host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
+    if at.iter().all(|address| address.ip().is_loopback()) && !literal && !host.to_ascii_lowercase().contains("localhost") {
+        let port = at.first().map_or(0, SocketAddr::port);
+        at.extend(own()?.into_iter().map(|address| SocketAddr::new(address.ip(), port)));
+    }
+    if at.iter().any(|address| !address.ip().is_loopback()) {
+        at.retain(|address| !address.ip().is_loopback());
+    }
+    Ok(at)
 }
 
 /// What the ranks share under NCCL_COMM_ID, if anything.
@@ -172,6 +186,26 @@ mod tests {
         let root = Meeting::next(&id).id.root();
         assert_eq!((root.machine, root.doors.to_string()), (0, "[2001:db8::1]:4000".into()));
         assert!(id_of("4000", None).unwrap_err().text.contains("no address"));
+    }
+
+    /// Debian gives a host's own name the address 127.0.1.1 in its /etc/hosts, which other machines cannot know.
+    #[test]
+    fn a_host_that_knows_itself_by_loopback_alone_goes_by_what_others_reach() {
+        let at = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<SocketAddr>>();
+        let own = || Ok(at(&["10.0.0.7:0", "[2001:db8::7]:0"]));
+        let loopback = at(&["127.0.1.1:4000"]);
+        for (point, known, gives) in [
+            ("node7:4000", &loopback, at(&["10.0.0.7:4000", "[2001:db8::7]:4000"])),
+            ("node7:4000", &at(&["127.0.1.1:4000", "192.0.2.9:4000"]), at(&["192.0.2.9:4000"])),
+            ("127.0.1.1:4000", &loopback, loopback.clone()),
+            ("localhost:4000", &at(&["127.0.0.1:4000"]), at(&["127.0.0.1:4000"])),
+            ("[::1]:4000", &at(&["[::1]:4000"]), at(&["[::1]:4000"])),
+        ] {
+            assert_eq!(reachable(point, known.clone(), own).unwrap(), gives, "{point}");
+        }
+        // No network at all: this machine is all there is.
+        let bare = reachable("node7:4000", loopback.clone(), || Ok(at(&["127.0.0.1:0"]))).unwrap();
+        assert!(bare.iter().all(|address| address.ip().is_loopback()));
     }
 
     #[test]

@@ -11,12 +11,12 @@ use super::fdpass::NETWORK;
 use super::fixed::{Meeting, id_of, secret};
 use super::id::UniqueId;
 use super::place::Place;
-use super::port::Port;
+use super::port::{Port, gone};
 use super::root::{Headcount, late};
 use super::route::{Doors, Route};
 use super::sealed;
 use super::service::Service;
-use super::wire::{Endpoint, Frame, MAX_FRAME, as_remote};
+use super::wire::{Frame, MAX_FRAME, as_remote};
 use crate::error::{Code, Error, Result};
 use crate::process::{machine, random};
 use crate::{bail, config, log, warn};
@@ -119,12 +119,8 @@ fn join_at(
     // The seat comes first: a faster rank may send before this one has read the table.
     let place = port.sit(rank);
     let met = cancel.enters(&port, rank).and_then(|()| meet(id, &port, seat, firsts, cancel));
-    let met = met.and_then(|table| check(&port, table, rank, n_ranks));
-    match met {
-        Ok(table) => {
-            port.set_table(table);
-            Ok((port, place))
-        }
+    match met.and_then(|()| check(&port, rank, n_ranks)) {
+        Ok(()) => Ok((port, place)),
         Err(error) => {
             // It may never have come to the root, where others wait for it.
             if let Some(cause) = cancel.cause().or(if error.id == NO_INTERFACE { Some(&error) } else { None }) {
@@ -136,7 +132,8 @@ fn join_at(
     }
 }
 
-fn check(port: &Port, table: Vec<Endpoint>, rank: u32, n_ranks: u32) -> Result<Vec<Endpoint>> {
+fn check(port: &Port, rank: u32, n_ranks: u32) -> Result<()> {
+    let table = port.table();
     let mine = table.get(rank as usize).map(|entry| entry.address);
     if table.len() != n_ranks as usize || mine != Some(port.own_address()) {
         bail!(
@@ -147,10 +144,11 @@ fn check(port: &Port, table: Vec<Endpoint>, rank: u32, n_ranks: u32) -> Result<V
             table.len()
         );
     }
-    Ok(table)
+    Ok(())
 }
 
-fn meet(id: &UniqueId, port: &Port, seat: Seat, firsts: bool, cancel: &Cancel) -> Result<Vec<Endpoint>> {
+/// Behind it the port has the table.
+fn meet(id: &UniqueId, port: &Port, seat: Seat, firsts: bool, cancel: &Cancel) -> Result<()> {
     let Seat { rank, n_ranks, machine } = seat;
     let patience = config::seconds("GINRS_INIT_TIMEOUT");
     let start = Instant::now();
@@ -188,13 +186,18 @@ fn meet(id: &UniqueId, port: &Port, seat: Seat, firsts: bool, cancel: &Cancel) -
             Ok(met) => break met,
         }
     };
+    let here = Frame::Here.encode();
+    let here = met.seal.as_ref().map_or(here.clone(), |seal| sealed::seal(seal, &mut 0, &here));
+    // Should that fail, what the root has to say tells why.
+    let _ = send_all(&met.socket, &here, start + patience);
     let mut words = Words { root: met.socket, sealed: met.seal.map(|seal| (seal, 0)), plain: Vec::new() };
     let mut wait =
         Wait { port, rank, start, patience, next_warn: None, headcount: Headcount { n_ranks, ..Headcount::default() } };
     loop {
         wait.for_more(&words.root, cancel)?;
         match words.frame(start + patience + SLACK) {
-            Ok(Frame::Table(table)) => return Ok(table),
+            Ok(Frame::Table(table)) => return Ok(port.set_table(table)),
+            Ok(Frame::Met { reader }) => return wait.for_table(reader, cancel),
             Ok(Frame::Refused(reason)) => return Err(cancel.cause_of(reason)),
             Ok(Frame::Headcount { joined, n_ranks, missing, unauthenticated }) => {
                 wait.headcount = Headcount { joined, n_ranks, missing, unauthenticated }
@@ -230,6 +233,27 @@ struct Wait<'a> {
 }
 
 impl Wait<'_> {
+    /// All have met, and rank `reader` of this process is about to know them.
+    fn for_table(&self, reader: u32, cancel: &Cancel) -> Result<()> {
+        let mailbox = &self.port.mailbox;
+        loop {
+            let mut inbox = mailbox.lock();
+            if !self.port.table().is_empty() {
+                return Ok(());
+            }
+            if let Some(cause) = self.port.failure() {
+                return Err(cancel.cause_of(cause.clone()));
+            }
+            if let Some(fate) = self.port.fate(reader) {
+                drop(inbox);
+                return Err(cancel.cause_of(gone(self.port, reader, fate, "init")));
+            }
+            mailbox.wait_for_outcome(&mut inbox, Instant::now() + NOTICE);
+            drop(inbox);
+            cancel.check()?;
+        }
+    }
+
     fn for_more(&mut self, root: &OwnedFd, cancel: &Cancel) -> Result<()> {
         let end = self.start + self.patience + SLACK;
         let every = config::seconds("GINRS_WAIT_WARN");

@@ -90,11 +90,14 @@ impl Link {
         !sending.dead
     }
 
-    /// False while the machine at the other end may still be without something that was sent, and with the end of this process would stay so:
-    /// TCP drops what is under way where a socket closes before it has read all.
-    pub fn has_arrived(&self) -> bool {
+    /// Bytes that the machine at the other end may still be without, and with the end of this process would stay so: TCP drops what is under
+    /// way where a socket closes before it has read all.
+    pub fn under_way(&self) -> usize {
         let sending = self.sending.lock();
-        self.seal.is_none() || sending.dead || sending.queue.is_empty() && unacknowledged(self.as_fd()) == 0
+        if self.seal.is_none() || sending.dead {
+            return 0;
+        }
+        sending.queue.iter().map(|out| out.bytes.len() - out.sent).sum::<usize>() + unacknowledged(self.as_fd())
     }
 
     /// Sends what is queued and closes then. The other end sees the close after everything else.

@@ -62,15 +62,23 @@ impl Port {
         Ok(self.standing_link(to).unwrap_or(link))
     }
 
-    /// Until the last words of the last rank here are on the other machines, at most for as long as a silent one counts as there: the
-    /// process may end behind this.
+    /// Until the last words of the last rank here are on the other machines: the process may end behind this. Where none of them takes
+    /// anything, at most for as long as a silent one counts as there.
     pub(super) fn say_last_words(&self) {
         if !self.seats.lock().is_empty() {
             return;
         }
-        let until = Instant::now() + config::seconds("GINRS_HOST_DEADLINE");
+        let patience = config::seconds("GINRS_HOST_DEADLINE");
         let links: Vec<Arc<Link>> = self.links.lock().values().flatten().cloned().collect();
-        while !links.iter().all(|link| link.has_arrived()) && Instant::now() < until {
+        let (mut least, mut moved) = (usize::MAX, Instant::now());
+        loop {
+            let left = links.iter().map(|link| link.under_way()).sum();
+            if left < least {
+                (least, moved) = (left, Instant::now());
+            }
+            if left == 0 || moved.elapsed() >= patience {
+                return;
+            }
             std::thread::sleep(Duration::from_millis(1));
         }
     }
@@ -140,7 +148,7 @@ impl Port {
                 // Of a process of this communicator: whose, does not matter.
                 self.service.decline_for(key, Address::None, link.peer().to_string(), rank, &cause);
             }
-            Frame::Headcount { .. } | Frame::Refused(_) | Frame::Table(_) => return false,
+            Frame::Headcount { .. } | Frame::Refused(_) | Frame::Table(_) | Frame::Met { .. } | Frame::Here => return false,
         }
         true
     }

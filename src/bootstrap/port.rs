@@ -135,7 +135,11 @@ impl Port {
         self.table.get().map_or(&[], |table| table)
     }
 
+    /// The first one stays.
     pub(super) fn set_table(&self, table: Vec<Endpoint>) {
+        if self.table.get().is_some() {
+            return;
+        }
         let own: HashSet<u64> =
             table.iter().filter(|entry| entry.address == self.own_address()).map(|entry| entry.machine).collect();
         let mut ways = HashMap::new();
@@ -150,6 +154,7 @@ impl Port {
         self.ways.get_or_init(|| ways);
         self.circle.get_or_init(|| Circle::new(&table, self.own_address()));
         self.table.get_or_init(|| table);
+        self.mailbox.ring();
     }
 
     /// Its ranks as they stand in exchanges; only behind the rendezvous.

@@ -1,4 +1,4 @@
-//! The meeting point of one communicator: counts its ranks in, gives each the table of all, and ends. When the ranks do not
+//! The meeting point of one communicator: counts its ranks in, gives each process the table of all, and ends. When the ranks do not
 //! fit together it tells every one of them why, with the rank named that differs. Runs on the service thread.
 #![forbid(unsafe_code)]
 
@@ -11,7 +11,7 @@ use super::wire::{Endpoint, Frame};
 use crate::config;
 use crate::error::{Code, Error};
 use crate::info;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -125,7 +125,7 @@ impl Root {
         self.unauthenticated += 1;
     }
 
-    /// A rank has proved itself.
+    /// A rank has proved itself, and knows that it has.
     pub fn admit(&mut self, hello: &Hello, link: Arc<Link>) {
         let now = Instant::now();
         self.first.get_or_insert(now);
@@ -159,11 +159,11 @@ impl Root {
         }
     }
 
-    /// A rank's connection has closed.
+    /// A rank's connection has closed. What it claimed counts, where it contradicts others: they hear of that.
     pub fn member_closed(&mut self, link: &Arc<Link>) {
         let Some(at) = self.members.iter().position(|member| Arc::ptr_eq(&member.link, link)) else { return };
-        let gone = self.members.swap_remove(at);
         if matches!(self.phase, Phase::Gathering) {
+            let gone = self.members.swap_remove(at);
             let peer = gone.link.peer();
             let text = format!(
                 "rank {} ({peer}) is gone | {} | its process closed its connection while {} others were joining{} | fix: look at the output of rank {}",
@@ -214,8 +214,12 @@ impl Root {
         self.members.sort_by_key(|member| member.rank);
         let endpoint = |member: &Member| Endpoint::new(member.route, member.link.peer().pid);
         let table: Arc<[u8]> = Frame::Table(self.members.iter().map(endpoint).collect()).encode().into();
+        let mut readers = HashMap::new();
         for member in self.members.drain(..) {
-            member.link.send_bytes(table.clone(), None);
+            match *readers.entry(member.route.address).or_insert(member.rank) {
+                reader if reader == member.rank => member.link.send_bytes(table.clone(), None),
+                reader => member.link.send(&Frame::Met { reader }),
+            };
             member.link.finish();
         }
         self.phase = Phase::Complete;
@@ -380,4 +384,42 @@ pub fn late(tag: &str, waited: Duration, headcount: &Headcount) -> Error {
     );
     let error = Error::new(Code::RemoteError, 11, text);
     Error { culprit: headcount.missing.first().copied(), ..error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::address::Peer;
+    use super::super::auth::Role;
+    use super::*;
+    use crate::process::ServiceFd;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    #[test]
+    fn a_contradiction_is_named_though_who_made_it_has_gone() {
+        let address = Address::Abstract([7; 16]);
+        let id = UniqueId::derived(Route { address, machine: 1, doors: Doors::default() }, &[3; 32]);
+        let mut root = Root::new(&id, address);
+        for rank in [0, 1, 1] {
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            let (own, _far) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
+            let link = Link::new(ServiceFd::new(own), Peer { pid: 70 + rank, from: None }, None);
+            let hello = Hello {
+                role: Role::Join,
+                key: id.key(),
+                rank,
+                n_ranks: 3,
+                patience: 9,
+                pid: 70 + rank,
+                firsts: 0,
+                route: id.root(),
+            };
+            root.admit(&hello, link.clone());
+            if root.seen.len() < root.members.len() {
+                root.member_closed(&link);
+            }
+        }
+        let verdict = root.verdict();
+        assert!(verdict.text.contains("rank 1 came twice, from pid 71 and from pid 71"), "{verdict}");
+        assert_eq!(verdict.culprit, Some(1));
+    }
 }

@@ -105,24 +105,29 @@ impl Service {
         Ok(())
     }
 
-    /// Listens at a meeting point of NCCL_COMM_ID from now on: it may serve another communicator next.
+    /// Listens at a meeting point of NCCL_COMM_ID from now on, at each of its addresses that is this machine's: it may serve another
+    /// communicator next.
     fn listen_at_point(&'static self, point: Doors) -> Result<()> {
         let mut points = self.points.lock();
         if points.contains(&point) {
             return Ok(());
         }
-        let mut refused = String::new();
+        let (mut refused, mut taken) = (String::new(), false);
         for address in point.iter() {
             match tcp::listen(address) {
                 Ok((socket, _)) => {
                     self.ask(Request::Door(ServiceFd::new(socket)));
-                    points.push(point);
-                    return Ok(());
+                    if !points.contains(&point) {
+                        points.push(point);
+                    }
                 }
                 // Another rank 0 was here first; its root will say so.
-                Err(Errno::ADDRINUSE) => return Ok(()),
+                Err(Errno::ADDRINUSE) => taken = true,
                 Err(e) => refused = format!("{address}: {e}"),
             }
+        }
+        if taken || points.contains(&point) {
+            return Ok(());
         }
         bail!(
             InvalidUsage,

@@ -83,8 +83,12 @@ pub enum Frame {
     Headcount { joined: u32, n_ranks: u32, missing: Vec<u32>, unauthenticated: u32 },
     /// Root to rank: it will not be, and why.
     Refused(Error),
-    /// Root to rank: all are here.
+    /// Root to one rank of each process: all are here.
     Table(Vec<Endpoint>),
+    /// Root to its other ranks: that one has the table.
+    Met { reader: u32 },
+    /// Rank to root: it has been let in, and waits. Who dialled may have given up before it was, and have come again.
+    Here,
     /// Part of an exchange.
     Blocks(Blocks),
     /// The communicator has failed.
@@ -283,6 +287,11 @@ impl Frame {
                 out.u32(*rank);
                 out.0.push((*ended).into());
             }
+            Frame::Met { reader } => {
+                out.0.push(14);
+                out.u32(*reader);
+            }
+            Frame::Here => out.0.push(15),
             Frame::Decline { key, rank, cause } => {
                 out.0.push(13);
                 out.0.extend(key);
@@ -341,6 +350,8 @@ impl Frame {
                 let key = r.take(16)?.try_into().expect("16 bytes");
                 Frame::Decline { key, rank: r.u32()?, cause: r.error()? }
             }
+            14 => Frame::Met { reader: r.u32()? },
+            15 => Frame::Here,
             _ => return Err(Malformed),
         };
         if r.0.is_empty() { Ok(frame) } else { Err(Malformed) }
@@ -392,6 +403,8 @@ mod tests {
                 ],
             }),
             Frame::Leaving { rank: 7, ended: true },
+            Frame::Met { reader: 5 },
+            Frame::Here,
         ]
     }
 
@@ -418,7 +431,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(4096))]
         #[test]
-        fn no_bytes_break_the_decoder(bytes in proptest::collection::vec(any::<u8>(), 0..200), kind in 0u8..15) {
+        fn no_bytes_break_the_decoder(bytes in proptest::collection::vec(any::<u8>(), 0..200), kind in 0u8..17) {
             let _ = Frame::decode(&bytes);
             if let Ok(frame) = Frame::decode(&[&[kind][..], &bytes].concat()) {
                 prop_assert_eq!(Frame::decode(&frame.encode()[4..]), Ok(frame));
@@ -426,7 +439,7 @@ mod tests {
         }
 
         #[test]
-        fn no_changed_byte_breaks_the_decoder(which in 0usize..13, at in any::<prop::sample::Index>(), to in any::<u8>()) {
+        fn no_changed_byte_breaks_the_decoder(which in 0usize..15, at in any::<prop::sample::Index>(), to in any::<u8>()) {
             let mut bytes = samples()[which].encode();
             let at = 4 + at.index(bytes.len() - 4);
             bytes[at] = to;

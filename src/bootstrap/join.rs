@@ -196,7 +196,10 @@ fn meet(id: &UniqueId, port: &Port, seat: Seat, firsts: bool, cancel: &Cancel) -
     loop {
         wait.for_more(&words.root, cancel)?;
         match words.frame(start + patience + SLACK) {
-            Ok(Frame::Table(table)) => return Ok(port.set_table(table)),
+            Ok(Frame::Table(table)) => {
+                port.set_table(table);
+                return Ok(());
+            }
             Ok(Frame::Met { reader }) => return wait.for_table(reader, cancel),
             Ok(Frame::Refused(reason)) => return Err(cancel.cause_of(reason)),
             Ok(Frame::Headcount { joined, n_ranks, missing, unauthenticated }) => {

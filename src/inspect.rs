@@ -4,13 +4,14 @@
 use crate::bootstrap::{Bootstrap, UniqueId};
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::gin::Backend;
+use crate::gin::{self, Backend};
 use crate::team::{Config, Origin, Team};
 use crate::topo::Reach;
 use crate::transport::factory::LIST;
+use crate::transport::ofi;
 use crate::transport::select::{self, Facts, Verdict, World};
 use crate::{coll, config, device};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 /// What the calls that need a variable would fail with, for those whose values no table tells.
@@ -20,6 +21,8 @@ pub fn refused_settings() -> Vec<Error> {
         device::count().err().filter(|error| error.text.contains("GINRS_DEVICE=\"")),
         select::asked().err(),
         Backend::asked().err(),
+        gin::asked_type().err(),
+        Bootstrap::addresses().err(),
         coll::forced().err(),
         config::text("NCCL_COMM_ID").and_then(|_| UniqueId::create().err()),
     ];
@@ -29,6 +32,11 @@ pub fn refused_settings() -> Vec<Error> {
 /// Where other machines would reach this one.
 fn address() -> IpAddr {
     Bootstrap::address_for_others().unwrap_or(Ipv4Addr::LOCALHOST.into())
+}
+
+/// Where this process would listen for other machines, and what of libfabric carries from there.
+pub fn network() -> Result<(Vec<SocketAddr>, std::result::Result<String, String>)> {
+    Ok((Bootstrap::addresses()?, ofi::carrier(Bootstrap::address_for_others()?)))
 }
 
 /// Every transport by name, and whether `device` has what it needs.

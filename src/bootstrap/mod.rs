@@ -170,6 +170,11 @@ impl Bootstrap {
         }
     }
 
+    /// Where this process would listen for other machines, the best first. E100 where NCCL_SOCKET_IFNAME names no interface.
+    pub fn addresses() -> Result<Vec<std::net::SocketAddr>> {
+        interfaces::chosen()
+    }
+
     /// An address of this machine that other machines reach, by NCCL_SOCKET_IFNAME and NCCL_SOCKET_FAMILY; loopback's where there is no
     /// other. Link-local ones need a scope, which differs between machines.
     pub fn address_for_others() -> Result<std::net::IpAddr> {

@@ -28,14 +28,7 @@ impl Settings {
     const NAMES: [&str; 3] = ["NCCL_GIN_NCONTEXTS", "NCCL_GIN_SIGNAL_POOL_SIZE", "NCCL_GIN_COUNTER_POOL_SIZE"];
 
     fn read() -> Result<Self> {
-        let kind = config::int("NCCL_GIN_TYPE");
-        if kind != -1 && kind != 2 {
-            bail!(
-                InternalError,
-                30,
-                "GIN type is not available | NCCL_GIN_TYPE is {kind}, this version has 2 (proxy) | fix: unset it or set it to -1 or 2"
-            );
-        }
+        asked_type()?;
         Ok(Self {
             // In the ranges of the table of settings: at most 4 contexts, the places of ginTypes and ginHandles; ids have 16 bits.
             contexts: config::int(Self::NAMES[0]) as u32,
@@ -43,6 +36,19 @@ impl Settings {
             counters: config::int(Self::NAMES[2]) as u32,
         })
     }
+}
+
+/// E030 where NCCL_GIN_TYPE asks for what this version does not have.
+pub fn asked_type() -> Result<()> {
+    let kind = config::int("NCCL_GIN_TYPE");
+    if kind != -1 && kind != 2 {
+        bail!(
+            InternalError,
+            30,
+            "GIN type is not available | NCCL_GIN_TYPE is {kind}, this version has 2 (proxy) | fix: unset it or set it to -1 or 2"
+        );
+    }
+    Ok(())
 }
 
 /// Queue depth: each rank's own choice.

@@ -33,7 +33,7 @@ mod sets;
 mod sleep;
 
 pub use backend::Backend;
-pub use connect::{Prepared, Registered};
+pub use connect::{Prepared, Registered, asked_type};
 
 use crate::abort::Abort;
 use crate::device::{DevPtr, Device, Physical};

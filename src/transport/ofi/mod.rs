@@ -60,6 +60,12 @@ pub fn fuzz(bytes: &[u8]) {
     let _ = proof::Hello::decode(bytes);
 }
 
+/// What would carry to other machines from `address` of this one, "tcp on eth0"; or why nothing does.
+pub fn carrier(address: IpAddr) -> std::result::Result<String, String> {
+    let traits = provider::choose(address)?.traits();
+    Ok(format!("{} on {}", traits.name, traits.device))
+}
+
 const NAME: &str = "ofi";
 /// Most bytes of a write.
 const PIECE: u64 = 1 << 20;

@@ -11,6 +11,16 @@ pub fn chosen() -> Arc<dyn Device> {
     device::current().unwrap_or_else(|_| cpu::CpuDevice::new(cpu::current()))
 }
 
+/// That of the rank with this number on its machine: as programs do, each takes another.
+pub fn of_rank(local: i32) -> Arc<dyn Device> {
+    // What refuses is told by `chosen`'s own use of it.
+    let _ = match chosen().kind() {
+        Kind::Cuda => cuda::count().and_then(|count| cuda::set_current(local % count.max(1))),
+        Kind::Cpu => cpu::set_current(local % cpu::count()),
+    };
+    chosen()
+}
+
 pub fn checks() -> Vec<Check> {
     let wanted = ginrs::config::text("GINRS_DEVICE");
     let choice = match (&wanted, chosen().kind()) {

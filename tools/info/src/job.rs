@@ -16,26 +16,44 @@ pub struct Met {
 
 unsafe extern "C" {
     /// tools/info/src/launcher.c, over include/ginrs_bootstrap.h.
-    fn ginrs_info_rank(rank: *mut c_int, ranks: *mut c_int) -> c_int;
-    fn ginrs_info_share(bytes: *mut u8, count: usize) -> c_int;
+    fn ginrs_info_rank(rank: *mut c_int, ranks: *mut c_int, local: *mut c_int) -> c_int;
+    fn ginrs_info_id(id: *mut [u8; 128]) -> c_int;
 }
 
-/// None outside of a job. Collective: all ranks of a job come here.
-pub fn meet() -> Result<Option<Met>, String> {
-    let (mut rank, mut ranks) = (0, 1);
+/// A rank that knows who it is and where all meet.
+pub struct Seat {
+    rank: u32,
+    ranks: u32,
+    local: c_int,
+    id: UniqueId,
+}
+
+/// None outside of a job. Collective, and before the library has read its settings: it may have to set NCCL_COMM_ID.
+pub fn seat() -> Result<Option<Seat>, String> {
+    let (mut rank, mut ranks, mut local) = (0, 1, 0);
     // SAFETY: valid places to write to; this thread is the only one that calls.
-    if unsafe { ginrs_info_rank(&mut rank, &mut ranks) } != 0 {
+    if unsafe { ginrs_info_rank(&mut rank, &mut ranks, &mut local) } != 0 {
         return Err("the launcher's variables name no rank: the line above has them".into());
     }
     if ranks < 2 {
         return Ok(None);
     }
-    let (rank, ranks) = (rank as u32, ranks as u32);
-    let id = unique_id(rank)?;
-    let device = devices::chosen();
+    let mut bytes = [0; 128];
+    // SAFETY: an ncclUniqueId is 128 bytes; this thread is the only one that calls.
+    if unsafe { ginrs_info_id(&mut bytes) } != 0 {
+        return Err("the ranks do not meet: the line above says why".into());
+    }
+    let id = UniqueId::from_bytes(&bytes).map_err(|error| error.to_string())?;
+    Ok(Some(Seat { rank: rank as u32, ranks: ranks as u32, local, id }))
+}
+
+/// Collective: all ranks of the job.
+pub fn meet(seat: &Seat) -> Result<Met, String> {
+    let Seat { rank, ranks, local, ref id } = *seat;
+    let device = devices::of_rank(local);
     let lacks: Vec<Value> =
         inspect::transports(&*device).into_iter().filter_map(|(name, here)| here.err().map(|why| json!([name, why]))).collect();
-    let job = inspect::Job::meet(&id, rank, ranks, device).map_err(|error| error.to_string())?;
+    let job = inspect::Job::meet(id, rank, ranks, device).map_err(|error| error.to_string())?;
     let own = json!({"host": rustix::system::uname().nodename().to_string_lossy(), "lacks": lacks}).to_string();
     let told = job.gather(&own).map_err(|error| error.to_string())?;
     let told: Vec<Value> = told.iter().map(|text| serde_json::from_str(text).unwrap_or_default()).collect();
@@ -58,22 +76,7 @@ pub fn meet() -> Result<Option<Met>, String> {
     }
     let topo = &job.team.topo;
     let found = format!("{ranks} ranks, {} nodes, {} ranks in each LSA team", topo.n_nodes, topo.lsa_size);
-    Ok(Some(Met { rank, check: Check::note("job", found).with(parts), status: u8::from(unserved) }))
-}
-
-/// Under NCCL_COMM_ID every rank makes the same; else rank 0's goes to all.
-fn unique_id(rank: u32) -> Result<UniqueId, String> {
-    let create = || UniqueId::create().map_err(|error| error.to_string());
-    if ginrs::config::text("NCCL_COMM_ID").is_some() {
-        return create();
-    }
-    let id = if rank == 0 { Some(create()?) } else { None };
-    let mut bytes = id.as_ref().map_or([0; 128], UniqueId::bytes);
-    // SAFETY: as many bytes as are said.
-    if unsafe { ginrs_info_share(bytes.as_mut_ptr(), bytes.len()) } != 0 {
-        return Err("the ranks do not meet: the line above says why".into());
-    }
-    id.map_or_else(|| UniqueId::from_bytes(&bytes).map_err(|error| error.to_string()), Ok)
+    Ok(Met { rank, check: Check::note("job", found).with(parts), status: u8::from(unserved) })
 }
 
 fn of_rank(job: &inspect::Job, rank: u32, told: &Value) -> Check {

@@ -1,6 +1,7 @@
 //! The machine: who it is, its limits, its network.
 
 use crate::check::Check;
+use ginrs::inspect;
 use rustix::process::{Resource, getrlimit};
 use std::ffi::CStr;
 use std::net::IpAddr;
@@ -47,24 +48,43 @@ pub fn limits() -> Check {
             false => Check::yes(name, found),
         });
     }
+    // Of RDMA cards alone: TCP and shared memory lock nothing.
+    if getrlimit(Resource::Memlock).current.is_some_and(|n| n < 96 << 20) {
+        let fix = "RDMA cards need more: ulimit -l unlimited, in a container --ulimit memlock=-1";
+        checks[1] = checks[1].clone().fix(fix);
+    }
+    checks.push(Check::note("/dev/shm", "not used: shared memory has no name and no size limit of its own"));
     let maps = line("/proc/sys/vm/max_map_count");
     checks.push(Check::note("vm.max_map_count", maps));
     Check::note("limits", "").with(checks)
 }
 
+/// What the library listens at, by NCCL_SOCKET_IFNAME and NCCL_SOCKET_FAMILY, and what carries from there.
 pub fn network() -> Check {
     let interfaces = interfaces();
-    let usable = interfaces.iter().any(|(_, address, up)| *up && !address.is_loopback());
     let list = interfaces.iter().map(|(name, address, up)| {
         let state = if *up { "up" } else { "down" };
         let kind = if address.is_loopback() { ", this machine alone" } else { "" };
         Check::note(name, format!("{address}, {state}{kind}"))
     });
-    let network = match usable {
-        true => Check::yes("network", "other machines can be reached"),
-        false => Check::no("network", "no interface but loopback is up").fix("bring one up to run on several machines"),
+    let list: Vec<Check> = list.collect();
+    let (chosen, carrier) = match inspect::network() {
+        Ok(both) => both,
+        Err(error) => return Check::no("network", error.to_string()).with(list),
     };
-    network.with(list.collect())
+    let words: Vec<String> = chosen.iter().map(|address| address.ip().to_string()).collect();
+    let network = match chosen.iter().any(|address| !address.ip().is_loopback()) {
+        true => Check::yes("network", format!("other machines connect to {}, any free port (TCP)", words.join(", "))),
+        false => {
+            Check::no("network", "no interface but loopback is up, or NCCL_SOCKET_IFNAME and NCCL_SOCKET_FAMILY leave no other")
+                .fix("bring one up, or name it, to run on several machines")
+        }
+    };
+    let carrier = match carrier {
+        Ok(carrier) => Check::yes("libfabric", format!("{carrier} (GINRS_OFI_PROVIDER names another)")),
+        Err(why) => Check::no("libfabric", why),
+    };
+    network.with([vec![carrier], list].concat())
 }
 
 /// Name, address and whether it is up, of each address of this network namespace.

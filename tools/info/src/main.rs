@@ -62,7 +62,7 @@ fn main() -> ExitCode {
         Ok(Report { text, status, .. }) => out.write(&text, status),
         Err(message) => {
             let _ = writeln!(std::io::stderr(), "ginrs-info: {message}");
-            ExitCode::from(2)
+            if json { out.write(&format!("{:#}\n", serde_json::json!({"error": message})), 2) } else { ExitCode::from(2) }
         }
     }
 }

@@ -8,7 +8,8 @@ use ginrs::device::Kind;
 use serde_json::json;
 
 pub fn report() -> Result<Report, String> {
-    let (checks, job) = (checks(), job::meet()?);
+    let seat = job::seat()?;
+    let (checks, job) = (checks(), seat.as_ref().map(job::meet).transpose()?);
     // One rank prints for all.
     if job.as_ref().is_some_and(|job| job.rank != 0) {
         return Ok(Report { text: String::new(), json: json!({}), status: 0 });

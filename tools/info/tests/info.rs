@@ -100,6 +100,8 @@ fn bad_settings_are_listed_and_are_the_status() {
         ("GINRS_COLLECTIVE", "x"),
         ("GINRS_DEVICE", "x"),
         ("NCCL_GIN_TYPE", "7"),
+        ("NCCL_GIN_TYPE", "3"),
+        ("NCCL_SOCKET_IFNAME", "nothing9"),
         ("NCCL_COMM_ID", "x"),
     ] {
         assert_eq!(info(&["lint-env"]).env(name, value).status().unwrap().code(), Some(1), "{name}");
@@ -125,6 +127,61 @@ fn wrong_words_and_a_full_disk_are_told() {
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let output = info(&["--help"]).stdout(full).stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
     assert!(output.status.code() == Some(1) && !output.stderr.is_empty(), "{output:?}");
+}
+
+#[test]
+fn the_network_is_the_one_that_the_library_takes() {
+    let network = |value: &str| {
+        let all = json(info(&["--why"]).env("NCCL_SOCKET_IFNAME", value).env("GINRS_DEVICE", "cpu"));
+        find(&all["checks"], "network").clone()
+    };
+    let none = network("nothing9");
+    assert!(none["answer"] == "no" && none["fix"].as_str().unwrap().contains("name one of these"), "{none}");
+    let own = network("=lo");
+    assert!(own["answer"] == "no" && own["fix"].as_str().unwrap().contains("bring one up"), "{own}");
+    well_formed(&own);
+    find(&own["checks"], "libfabric");
+}
+
+#[test]
+fn an_error_is_json_too() {
+    let all = json(info(&["explain", "E998"]).stderr(Stdio::null()));
+    assert!(all["error"].as_str().unwrap().contains("E998"), "{all}");
+}
+
+/// Under mpirun and torchrun, each rank of a machine on a device of its own, the id from the meeting point.
+#[test]
+fn ranks_of_other_launchers_meet_as_users_programs_do() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    for launcher in ["mpirun", "torchrun"] {
+        let start = |rank: u16| {
+            let mut command = info(&["--why", "--json"]);
+            let (rank, port) = (rank.to_string(), port.to_string());
+            match launcher {
+                "mpirun" => command
+                    .env("OMPI_COMM_WORLD_RANK", &rank)
+                    .env("OMPI_COMM_WORLD_SIZE", "2")
+                    .env("OMPI_COMM_WORLD_LOCAL_RANK", &rank)
+                    .env("OMPI_COMM_WORLD_LOCAL_SIZE", "2")
+                    .env("NCCL_COMM_ID", format!("127.0.0.1:{port}")),
+                _ => command
+                    .env("RANK", &rank)
+                    .env("WORLD_SIZE", "2")
+                    .env("LOCAL_RANK", "0")
+                    .env("LOCAL_WORLD_SIZE", "1")
+                    .env("MASTER_ADDR", "127.0.0.1")
+                    .env("MASTER_PORT", &port)
+                    .env("GINRS_FAKE_MACHINES", "per-rank"),
+            };
+            command.env("GINRS_SECRET", "0123456789abcdef").env("GINRS_DEVICE", "cpu");
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        };
+        let running = [start(0), start(1)];
+        let outputs = running.map(|rank| rank.wait_with_output().unwrap());
+        let all: Value = serde_json::from_slice(&outputs[0].stdout).unwrap_or_else(|error| panic!("{error}: {outputs:?}"));
+        let nodes = if launcher == "mpirun" { "1 nodes" } else { "2 nodes" };
+        assert!(find(&all["checks"], "job")["found"].as_str().unwrap().contains(nodes), "{outputs:?}");
+    }
 }
 
 /// Starts ranks as a launcher does; their outputs.

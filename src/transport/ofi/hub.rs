@@ -9,6 +9,7 @@ use super::outgoing::{Outgoing, State};
 use super::post::{Post, Posted};
 use super::proof::Ends;
 use super::provider::{self, Info};
+use super::retired::Retired;
 use super::sockets::Sockets;
 use super::wire::{self, LEFT};
 use super::{NAME, RECEIVES, RECEIVES_FEW, STREAMS, WINDOW};
@@ -39,6 +40,7 @@ pub struct Ofi {
     pub(super) links: Vec<Link>,
     pub(super) door: Option<Door>,
     pub(super) memories: Memories,
+    pub(super) retired: Retired,
     pub(super) post: Post,
     /// Links with a batch.
     pub(super) batches: Vec<u32>,
@@ -84,6 +86,7 @@ impl Ofi {
             links: Vec::new(),
             door: Some(door),
             memories: Memories::new(),
+            retired: Retired::default(),
             post: Post::new(net),
             batches: Vec::new(),
             owing: Vec::new(),
@@ -279,6 +282,12 @@ impl Ofi {
                     self.post.expect_word_in(endpoint, place)?;
                 }
                 to.heard(&mut self.post, word)?;
+                if word == wire::ASKED {
+                    to.answer(&mut self.post, self.taken)?;
+                    if to.has_batch() && !self.batches.contains(&to.link) {
+                        self.batches.push(to.link);
+                    }
+                }
                 if word == LEFT {
                     // Nobody reads their sources any more.
                     done.extend(self.post.forget(to.link).into_iter().map(|write| (write.tag, Ok(()))));
@@ -386,6 +395,7 @@ impl Ofi {
         self.owing.clear();
         self.late.clear();
         self.memories.clear();
+        self.retired.clear();
     }
 }
 

@@ -19,11 +19,15 @@ pub(super) struct Incoming {
     told: u64,
     /// It waits for word.
     pub prompted: bool,
+    /// Questions that there are, that were asked and that were answered: see `retired`.
+    questions: u64,
+    asked: u64,
+    answered: u64,
 }
 
 impl Incoming {
     pub fn new(from: u32, link: u32, endpoint: Endpoint) -> Self {
-        Self { from, link, endpoint, landed: 0, told: 0, prompted: false }
+        Self { from, link, endpoint, landed: 0, told: 0, prompted: false, questions: 0, asked: 0, answered: 0 }
     }
 
     /// Lands a message.
@@ -37,7 +41,10 @@ impl Incoming {
         });
         landed.map_err(|why| self.refused(&why))?;
         self.landed += 1;
-        self.prompted |= wire::prompts(message);
+        self.prompted |= wire::says(message, wire::PROMPT);
+        if wire::says(message, wire::ANSWER) {
+            self.answered = self.asked;
+        }
         Ok(())
     }
 
@@ -71,6 +78,24 @@ impl Incoming {
             self.told = self.landed;
             self.prompted = false;
         }
+    }
+
+    /// The number of a new question, which [`Self::question`] asks.
+    pub fn ask(&mut self) -> u64 {
+        self.questions += 1;
+        self.questions
+    }
+
+    /// Asks all that there are at once, and the next ones behind their answer: that has no number.
+    pub fn question(&mut self, post: &mut Post) {
+        let may = self.asked == self.answered && self.questions > self.asked;
+        if may && post.send_word(&self.endpoint, self.link, wire::ASKED).unwrap_or(true) {
+            self.asked = self.questions;
+        }
+    }
+
+    pub fn has_answered(&self, question: u64) -> bool {
+        self.answered >= question
     }
 
     /// Tells the sender why nothing more is landed.

@@ -40,7 +40,7 @@ struct Own {
     memory: Memory,
     place: Place,
     bytes: u64,
-    _keep: Arc<dyn Physical>,
+    keep: Arc<dyn Physical>,
 }
 
 /// By [`Region::id`].
@@ -84,7 +84,7 @@ impl Memories {
         if self.own.len() <= id {
             self.own.resize_with(id + 1, || None);
         }
-        self.own[id] = Some(Own { memory, place, bytes: part.bytes, _keep: part.memory.clone() });
+        self.own[id] = Some(Own { memory, place, bytes: part.bytes, keep: part.memory.clone() });
         Ok(place.encode())
     }
 
@@ -104,20 +104,18 @@ impl Memories {
         Ok(())
     }
 
-    /// Withdraws its keys, before its memory can go.
-    pub fn deregister(&mut self, region: u32) {
+    /// Withdraws its keys. Its memory: what has come in half may still land there.
+    pub fn deregister(&mut self, region: u32) -> Option<Arc<dyn Physical>> {
         self.bounds.deregister(region);
-        if let Some(own) = self.own.get_mut(region as usize) {
-            *own = None;
-        }
         if let Some(places) = self.places.get_mut(region as usize) {
             places.clear();
         }
+        self.own.get_mut(region as usize)?.take().map(|own| own.keep)
     }
 
-    /// Withdraws all keys.
+    /// Withdraws all keys, when there are no links any more.
     pub fn clear(&mut self) {
-        (0..self.own.len() as u32).for_each(|region| self.deregister(region));
+        (0..self.own.len() as u32).for_each(|region| drop(self.deregister(region)));
     }
 
     /// Rank `peer`'s part.

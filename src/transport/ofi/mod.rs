@@ -12,6 +12,7 @@
 //! | `sys`, `library` | libfabric's types and its exported functions |
 //! | `provider`, `net`, `endpoint` | which provider carries; its objects with Rust's types |
 //! | `sockets` | which of the process's are libfabric's: closed on exec, and none is a stranger's for long |
+//! | `retired` | memory of windows that have gone, into which something may still be landing |
 //! | `hub` | all links of a rank: what comes is handed to the one that it is for |
 //! | `buffers`, `post` | memory of messages; what is posted and not yet done |
 //!
@@ -47,6 +48,7 @@ mod outgoing;
 mod post;
 mod proof;
 mod provider;
+mod retired;
 mod sockets;
 pub mod sys;
 #[cfg(test)]
@@ -171,7 +173,9 @@ impl Transport for Ofi {
     }
 
     fn deregister(&mut self, region: u32) {
-        self.memories.deregister(region);
+        if let Some(memory) = self.memories.deregister(region) {
+            self.retired.add(memory, &mut self.links);
+        }
     }
 
     fn submit(&mut self, work: &Work) -> Result<Submitted> {
@@ -221,6 +225,7 @@ impl Transport for Ofi {
         if self.looks.is_multiple_of(EVENTS_EVERY) {
             moved |= self.events()?;
             self.sockets.tend();
+            self.retired.tend(&mut self.links, &mut self.post);
         }
         self.idle = if moved { 0 } else { self.idle.saturating_add(1) };
         if self.idle >= IDLE {

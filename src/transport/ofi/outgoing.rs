@@ -82,6 +82,8 @@ pub(super) struct Outgoing {
     under_way: VecDeque<UnderWay>,
     /// The peer was asked to tell of everything before this one.
     prompted: u64,
+    /// It has asked, and the next message is to say so.
+    asked: bool,
 }
 
 impl Outgoing {
@@ -99,6 +101,7 @@ impl Outgoing {
             window,
             under_way: VecDeque::new(),
             prompted: 0,
+            asked: false,
         }
     }
 
@@ -245,6 +248,15 @@ impl Outgoing {
         Ok(())
     }
 
+    /// The peer wants to know when all before has come: a message goes now, or as soon as one can. `piece` is the next one's number.
+    pub fn answer(&mut self, post: &mut Post, piece: u64) -> Result<()> {
+        if matches!(self.state, State::Open(_)) && self.make_room(post, 0, piece)? {
+            self.asked = true;
+            self.flush(post)?;
+        }
+        Ok(())
+    }
+
     /// Sends the batch; false if there still is one.
     pub fn flush(&mut self, post: &mut Post) -> Result<bool> {
         self.send_batch(post, 0)
@@ -256,6 +268,7 @@ impl Outgoing {
         if self.is_full() {
             return Ok(false);
         }
+        let flags = flags | if self.asked { wire::ANSWER } else { 0 };
         post.messages.bytes(batch.place)[..NUMBER].copy_from_slice(&(self.sent | flags).to_le_bytes());
         match post.send_message(endpoint, batch.place, batch.bytes) {
             Ok(true) => {}
@@ -264,6 +277,7 @@ impl Outgoing {
         }
         self.sent += 1;
         self.under_way.push_back(UnderWay { first: batch.first, hull: batch.hull });
+        self.asked = false;
         self.batch = None;
         Ok(true)
     }
@@ -275,6 +289,7 @@ impl Outgoing {
             return Ok(());
         }
         match word {
+            wire::ASKED => {}
             LEFT => self.end(post, State::Left),
             ABORTED => self.state = State::Aborted,
             landed => {

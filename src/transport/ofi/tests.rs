@@ -156,6 +156,44 @@ fn nothing_lands_in_a_window_that_has_gone() {
     }
 }
 
+/// A window goes while a write into it is half received: its memory stays until the rest has come, and no longer.
+#[test]
+fn what_is_half_received_lands_in_memory_that_is_there() {
+    const LARGE: usize = PIECE as usize;
+    let mut world = World::new();
+    world.put(&put(0, 0, 8, Some((0, 1)))).unwrap();
+    for (fd, _) in sockets(&world) {
+        // SAFETY: it lives as long as the ranks. So little room that the write below is in several parts.
+        let socket = unsafe { BorrowedFd::borrow_raw(fd) };
+        rustix::net::sockopt::set_socket_send_buffer_size(socket, 64 << 10).unwrap();
+        rustix::net::sockopt::set_socket_recv_buffer_size(socket, 64 << 10).unwrap();
+    }
+    (0..LARGE / 8).for_each(|at| world.fill(0, 8 * at, 9));
+    let end = Instant::now() + Duration::from_secs(20);
+    assert_eq!(world.ranks[0].submit(&put(0, 0, LARGE as u64, Some((0, 1)))).unwrap(), Submitted::Pending);
+    while world.byte(1, 0) != 9 {
+        world.step().unwrap();
+        assert!(Instant::now() < end);
+    }
+    assert_eq!((world.byte(1, LARGE - 1), world.signal(0)), (0, 1), "half of it");
+    // Regions of these tests keep all ranks' memory by themselves.
+    let users = |world: &World| Arc::strong_count(&world.data[1]);
+    let before = users(&world);
+    world.ranks[1].deregister(DATA);
+    let during = users(&world);
+    while world.signal(0) < 2 {
+        assert_eq!(users(&world), during, "the memory goes under the write");
+        world.step().unwrap();
+        assert!(Instant::now() < end);
+    }
+    assert_eq!(world.byte(1, LARGE - 1), 9);
+    while users(&world) == during {
+        world.step().unwrap();
+        assert!(Instant::now() < end, "of {before}, {during} are left");
+    }
+    assert_eq!(users(&world), during - 1);
+}
+
 fn port(said: &[u8]) -> u16 {
     u16::from_be_bytes([said[18], said[19]])
 }

@@ -14,14 +14,18 @@ pub(super) const HEADER: usize = 48;
 pub(super) const NUMBER: usize = 8;
 /// In a message's number: its sender waits until all has landed, and wants to be told at once.
 pub(super) const PROMPT: u64 = 1 << 63;
-/// In place of a number of landed messages: the target has left, and whatever is sent counts as landed.
+/// The same: it was sent behind the target's [`ASKED`].
+pub(super) const ANSWER: u64 = 1 << 62;
+/// In place of a number of landed messages: the target wants a message that says [`ANSWER`].
+pub(super) const ASKED: u64 = u64::MAX - 2;
+/// The same: the target has left, and whatever is sent counts as landed.
 pub(super) const LEFT: u64 = u64::MAX;
 /// The same: the target has aborted and lands nothing more.
 pub(super) const ABORTED: u64 = u64::MAX - 1;
 
-/// True if the message's sender waits for word.
-pub(super) fn prompts(message: &[u8]) -> bool {
-    message.first_chunk().is_some_and(|number| u64::from_le_bytes(*number) & PROMPT != 0)
+/// True if the message says `flag`.
+pub(super) fn says(message: &[u8], flag: u64) -> bool {
+    message.first_chunk().is_some_and(|number| u64::from_le_bytes(*number) & flag != 0)
 }
 
 /// Bytes of a record.
@@ -45,7 +49,7 @@ impl<'a> Records<'a> {
     /// Of message `number`; if it cannot be that, why not.
     pub fn of(message: &'a [u8], number: u64) -> Result<Self, String> {
         match message.split_first_chunk::<NUMBER>() {
-            Some((said, rest)) if u64::from_le_bytes(*said) & !PROMPT == number => Ok(Self { rest }),
+            Some((said, rest)) if u64::from_le_bytes(*said) & !(PROMPT | ANSWER) == number => Ok(Self { rest }),
             Some((said, _)) => Err(format!("it is number {}, expected was {number}", u64::from_le_bytes(*said))),
             None => Err(format!("it has {} bytes", message.len())),
         }
@@ -76,7 +80,7 @@ fn parse(bytes: &[u8]) -> Option<(Header, &[u8], &[u8])> {
 
 /// Reads a message of anybody: its records lie within it, whatever number it has.
 pub(super) fn fuzz(message: &[u8]) {
-    let number = message.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes) & !PROMPT);
+    let number = message.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes) & !(PROMPT | ANSWER));
     let mut seen = 0;
     for (header, payload) in Records::of(message, number).into_iter().flatten().map_while(Result::ok) {
         assert!(header.value.is_some() || header.bytes as usize == payload.len());
@@ -113,7 +117,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn records_survive_the_way(payloads in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..80), 0..8), number in 0..PROMPT) {
+        fn records_survive_the_way(payloads in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..80), 0..8), number in 0..ANSWER) {
             let mut message = number.to_le_bytes().to_vec();
             for (i, payload) in payloads.iter().enumerate() {
                 let header = Header { bytes: payload.len() as u64, value: None, target: (7, i as u64), signal: Some((8, i as u64)) };

@@ -1,4 +1,5 @@
-//! A libfabric that has no provider, and one that takes long to look for them: who keeps the others waiting is told with what it does.
+//! What loading libfabric may do to a process. And one that has no provider, or takes long to look for them: who keeps the others waiting
+//! is told with what it does.
 
 mod common;
 
@@ -10,10 +11,13 @@ use std::process::Command;
 /// As much of libfabric as is called before there is a provider. The first look for one lasts as long as `slow` says.
 const LIBRARY: &str = r#"
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 static int looks;
 unsigned fi_version(void) { return 1 << 16 | 17; }
 int fi_getinfo(unsigned version, const char* node, const char* service, unsigned long flags, const void* hints, void** info) {
+  const char* monitor = getenv("FI_MR_CACHE_MONITOR");
+  if (!monitor || strcmp(monitor, "disabled") != 0) abort(); // it would watch the program's memory
   if (__sync_fetch_and_add(&looks, 1) == 0) sleep(SLOW);
   return -61;
 }
@@ -82,5 +86,37 @@ fn who_looks_for_providers_for_long_is_said_to() {
         for error in errors() {
             assert!(error.contains("GINRS-E017") && error.contains("is in \"loading of network libraries\""), "{error}");
         }
+    });
+}
+
+/// The program's handlers stay its own: Debian's libfabric is linked with a library that takes some.
+#[test]
+fn no_signal_is_taken() {
+    with_settings("no_signal_is_taken", &[("GINRS_FAKE_MACHINES", "0,1")], || {
+        let handlers = || {
+            (1..32).map(|signal| {
+                // SAFETY: all of it may be zero; asked, not set.
+                let mut now: libc::sigaction = unsafe { std::mem::zeroed() };
+                // SAFETY: room for the answer.
+                unsafe { libc::sigaction(signal, std::ptr::null(), &mut now) };
+                (signal, now.sa_sigaction)
+            })
+        };
+        let before: Vec<_> = handlers().collect();
+        set_up();
+        let id = UniqueId::create().unwrap();
+        std::thread::scope(|scope| {
+            for rank in 0..2 {
+                let id = &id;
+                scope.spawn(move || {
+                    let comm = join(id, rank, 2);
+                    comm.windows.activate_gin().unwrap();
+                    comm.team.bootstrap.barrier("end of test").unwrap();
+                    comm.team.watch.leaving();
+                });
+            }
+        });
+        assert!(std::fs::read_to_string("/proc/self/maps").unwrap().contains("libfabric.so"), "it was not loaded");
+        assert_eq!(handlers().collect::<Vec<_>>(), before);
     });
 }

@@ -55,6 +55,14 @@ pub(super) fn library() -> &'static Result<Functions, String> {
 }
 
 fn load() -> Result<Functions, String> {
+    // A provider with a cache of registrations (verbs, efa) watches the program's memory for it: it patches munmap and its like, or has
+    // the kernel stop whoever unmaps. What is registered here is registered until it is taken back: nothing needs a cache.
+    // And a library that Debian's libfabric is linked with takes SIGINT, SIGTERM, SIGSEGV and others for itself, unless it is told not to.
+    for (name, value) in [(c"FI_MR_CACHE_MONITOR", c"disabled"), (c"IPATH_NO_BACKTRACE", c"1")] {
+        // SAFETY: strings of ours; 0: a value that is there stays. That another thread reads the environment meanwhile is the risk of every
+        // setenv; each is read once, when libfabric is loaded and first used.
+        unsafe { libc::setenv(name.as_ptr(), value.as_ptr(), 0 as c_int) };
+    }
     // SAFETY: its constructors open no device; providers start when they are asked for, below.
     let library = unsafe { libc::dlopen(FILE.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_NODELETE) };
     if library.is_null() {

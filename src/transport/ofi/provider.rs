@@ -136,11 +136,11 @@ fn ask(library: &'static Functions, name: &str, address: IpAddr) -> Result<Info,
     if UNORDERED.contains(&name) {
         return Err("it has no connected endpoints (FI_EP_MSG), and others are not carried over in this version".into());
     }
-    let (Ok(provider), Ok(node)) = (CString::new(name), CString::new(address.to_string())) else {
-        return Err("a name with a zero byte".into());
-    };
+    let Ok(provider) = CString::new(name) else { return Err("a name with a zero byte".into()) };
+    let source = sockaddr(address);
     let mut found = std::ptr::null_mut();
-    // SAFETY: hints come from libfabric with all attributes; their name is of malloc, as those that fi_freeinfo frees.
+    // The address goes as it is: for a text libfabric asks getaddrinfo, whose lock a child of fork may find held for ever.
+    // SAFETY: hints come from libfabric with all attributes; their name and address are of malloc, as those that fi_freeinfo frees.
     let error = unsafe {
         let hints = (library.fi_dupinfo)(std::ptr::null());
         if hints.is_null() {
@@ -159,14 +159,29 @@ fn ask(library: &'static Functions, name: &str, address: IpAddr) -> Result<Info,
         (domain.control_progress, domain.data_progress) = (FI_PROGRESS_MANUAL, FI_PROGRESS_MANUAL);
         domain.mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
         domain.cq_data_size = 4;
-        let flags = FI_SOURCE | FI_NUMERICHOST;
-        (library.fi_getinfo)(VERSION, node.as_ptr(), std::ptr::null(), flags, hints.raw, &mut found)
+        let place = libc::malloc(source.len());
+        if place.is_null() {
+            return Err("no memory".into());
+        }
+        std::ptr::copy_nonoverlapping(source.as_ptr(), place.cast(), source.len());
+        (raw.src_addr, raw.src_addrlen) = (place, source.len());
+        raw.addr_format = if address.is_ipv4() { FI_SOCKADDR_IN } else { FI_SOCKADDR_IN6 };
+        (library.fi_getinfo)(VERSION, std::ptr::null(), std::ptr::null(), 0, hints.raw, &mut found)
     };
     if error != 0 || found.is_null() {
         return Err(library.explain(error.into()));
     }
     // SAFETY: fi_getinfo's results are the caller's.
     Ok(unsafe { Info::own(found, library) })
+}
+
+/// A sockaddr_in or sockaddr_in6 without a port.
+fn sockaddr(address: IpAddr) -> Vec<u8> {
+    let family = |family: i32| (family as u16).to_ne_bytes();
+    match address {
+        IpAddr::V4(v4) => [&family(libc::AF_INET)[..], &[0; 2], &v4.octets(), &[0; 8]].concat(),
+        IpAddr::V6(v6) => [&family(libc::AF_INET6)[..], &[0; 6], &v6.octets(), &[0; 4]].concat(),
+    }
 }
 
 /// For calls that want a pointer to give back: a number.

@@ -12,8 +12,8 @@ pub const FI_SEND: u64 = 1 << 11;
 pub const FI_TRANSMIT: u64 = FI_SEND;
 pub const FI_REMOTE_WRITE: u64 = 1 << 13;
 pub const FI_REMOTE_CQ_DATA: u64 = 1 << 17;
-pub const FI_SOURCE: u64 = 1 << 57;
-pub const FI_NUMERICHOST: u64 = 1 << 55;
+pub const FI_SOCKADDR_IN: u32 = 2;
+pub const FI_SOCKADDR_IN6: u32 = 3;
 /// Mode: a remote write with data takes a posted receive.
 pub const FI_RX_CQ_DATA: u64 = 1 << 56;
 

@@ -45,7 +45,7 @@ pub enum NoLink {
 impl std::fmt::Display for NoLink {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            NoLink::Nobody => f.write_str("nothing listens there"),
+            NoLink::Nobody => f.write_str("nothing listens there, or a firewall rejects"),
             NoLink::Foreign(who) => write!(f, "what listens there is pid {} of user {}", who.pid, who.uid),
             NoLink::Unreachable(at, e) => write!(f, "no connection to {at}: {e}"),
             NoLink::Unknown => f.write_str("the process is there, but serves no such communicator, or not any more"),

@@ -20,8 +20,8 @@ use std::sync::Arc;
 /// The transports, the most preferred first. A new one is a folder and a line here.
 #[rustfmt::skip]
 pub static LIST: &[&dyn Factory] = &[
-    &super::loopback::Factory,
-    &super::shm::Factory,
+    &super::stores::Factory::Loopback,
+    &super::stores::Factory::Shm,
     &super::nvlink::Factory,
     &super::staged::Factory,
     &super::messages::Factory,

@@ -1,8 +1,8 @@
 //! What moves the bytes. A transport carries operations to some peers; everything that kernels see lies above it.
 //!
-//! A transport is a folder here and a line in [`factory::LIST`]: `loopback`, `shm`, `nvlink`, `staged`, `messages`, `ofi`. `factory` makes
-//! them, `select` says which one serves whom and why, `words` is what they tell each other first, `work` what they are told.
-//! `contract` holds the tests that each must pass. They share `mapped` (stores into mapped memory), `remote` (memories as messages
+//! A transport is a folder here and a line in [`factory::LIST`]: `nvlink`, `staged`, `messages`, `ofi`; `loopback` and `shm` are so small
+//! that they share a file, `stores`. `factory` makes them, `select` says which one serves whom and why, `words` is what they tell each
+//! other first, `work` what they are told. `contract` holds the tests that each must pass. They share `mapped` (stores into mapped memory), `remote` (memories as messages
 //! name them, checked at both ends), `pipeline` (copies by a device in the background) and `wait`.
 //!
 //! Traps: a completion lets kernels write the source again and nothing more; what a peer says is checked before a byte moves; a
@@ -17,7 +17,6 @@ use std::time::Duration;
 #[cfg(test)]
 mod delayed;
 pub mod factory;
-pub mod loopback;
 mod mapped;
 pub mod messages;
 pub mod nvlink;
@@ -25,7 +24,6 @@ pub mod ofi;
 mod pipeline;
 mod remote;
 pub mod select;
-pub mod shm;
 pub mod staged;
 mod stores;
 mod wait;

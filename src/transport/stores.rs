@@ -1,9 +1,42 @@
-//! Plain stores of this process into the peers' memory, done at once: what `loopback` and `shm` carry with.
+//! Plain stores of this process into the peers' memory, done at once. `loopback`: peers in this process, this rank included, whose
+//! memory is ours; `shm`: peers in other processes of this machine, whose memory came as descriptors and is mapped here.
 #![forbid(unsafe_code)]
 
+use super::factory::{self, Answer, ELSEWHERE, Pair, Setup};
 use super::mapped::Mapped;
 use super::{Capabilities, Completion, Region, Submitted, Transport, Work};
+use crate::device::Kind;
 use crate::error::Result;
+
+/// The two lines in the list.
+pub enum Factory {
+    Loopback,
+    Shm,
+}
+
+impl factory::Factory for Factory {
+    fn name(&self) -> &'static str {
+        match self {
+            Factory::Loopback => "loopback",
+            Factory::Shm => "shm",
+        }
+    }
+
+    fn can(&self, pair: &Pair) -> Answer {
+        match (self, pair) {
+            (_, Pair { same_machine: false, .. }) => ELSEWHERE,
+            (_, Pair { kind: Kind::Cuda, .. }) => Err("the CPU cannot write GPU memory".into()),
+            (Factory::Loopback, Pair { same_process: false, .. }) => Err("the peer is in another process".into()),
+            (_, Pair { reached: false, .. }) => Err("the device does not reach the peer's memory".into()),
+            (Factory::Loopback, _) => Ok("same process"),
+            (Factory::Shm, _) => Ok("same machine, other process"),
+        }
+    }
+
+    fn prepare(&self, setup: &Setup<'_>) -> Result<(Box<dyn Transport>, Vec<u8>)> {
+        Ok((Box::new(Stores::new(self.name(), setup.serves.clone())), Vec::new()))
+    }
+}
 
 /// Most bytes of one submission: about 100 us of copying, so that no step keeps other peers, or a waiting block, longer.
 const PIECE: u64 = 1 << 20;
@@ -40,4 +73,12 @@ impl Transport for Stores {
     }
 
     fn abort(&mut self) {}
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn contract() {
+        crate::transport::contract::all(|serves| vec![Box::new(super::Stores::new("shm", serves))]);
+    }
 }

@@ -113,6 +113,25 @@ fn ranks_that_have_only_messages() {
         all_ok("api", 4, mode, &[messages, ("GINRS_FAKE_NODES", "0,0,1,1")]);
     }
     all_ok("moe", 4, Processes, &[messages, ("GINRS_FAKE_NODES", "per-rank")]);
+    for ranks in [1, 2, 7] {
+        all_ok("api", ranks, Threads, &[messages]);
+    }
+    for (ranks, mode, plan) in [
+        (3, Processes, "blocks=2 threads=96 coop=thread strip=1024 largest=64 rounds=3 seed=45"),
+        (2, Processes, "blocks=64 threads=32 coop=cta strip=4096 largest=200 rounds=2 seed=46"),
+        (7, Threads, "blocks=5 threads=32 coop=warp strip=8192 largest=900 rounds=2 seed=47"),
+        (16, Processes, "blocks=2 threads=32 coop=cta strip=4096 largest=400 rounds=2 seed=49"),
+        (64, Threads, "blocks=1 threads=32 coop=cta strip=2048 largest=400 rounds=2 seed=50"),
+    ] {
+        all_ok("torture", ranks, mode, &[("TORTURE", plan), messages]);
+    }
+    let full = ("TORTURE", "blocks=4 threads=64 coop=thread strip=2048 largest=8 rounds=2 seed=51");
+    all_ok("torture", 2, Processes, &[full, messages, ("NCCL_GIN_PROXY_QUEUE_SIZE", "16")]);
+    all_ok("torture", 3, Threads, &[("TORTURE", small), messages, ("NCCL_GIN_NCONTEXTS", "1")]);
+    for what in ["bounds", "fine"] {
+        all_ok("refused", 3, Threads, &[messages, ("NCCL_GIN_BACKEND", "proxy"), ("REFUSED", what)]);
+    }
+    all_ok("multimem", 3, Processes, &[messages]);
 }
 
 /// One past each end, before each start, wrapping; ids of another device communicator: refused by name, and nothing moves.

@@ -12,21 +12,25 @@ out=$PWD/build/$kind target=$PWD/target/$kind
 system_libs=$(sed -n 's/^SYSTEM_LIBS := //p' Makefile)
 say() { printf '   %s\n' "$*"; }
 
+[ -x target/release/ginrs-cc ] || cargo build -q --release -p ginrs-tools
+
 # Sanitizers are unstable options of rustc; dependencies without instrumentation (std) make the ABI check object.
 export RUSTC_BOOTSTRAP=1
 export RUSTFLAGS="-Zsanitizer=$kind -Cunsafe-allow-abi-mismatch=sanitizer"
 export CFLAGS="-fsanitize=$kind"
 features=
 case $kind in
-  address) features="--features ginrs-cpu/sanitizer" ;;
+  # Optimised little: most of the time was the compiler's. With the checks of debug builds, which the unit tests want: one build serves all.
+  address) features="--features ginrs-cpu/sanitizer"
+    export CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true ;;
   # GCC's runtime does not have these names of LLVM's; it intercepts the plain ones.
   thread) export OBJCOPYFLAGS="--redefine-sym __tsan_memset=memset --redefine-sym __tsan_memcpy=memcpy --redefine-sym __tsan_memmove=memmove" ;;
   *) echo "usage: sanitize.sh address | thread" >&2; exit 2 ;;
 esac
 
+scripts/build-kernels.sh cpu "$out/collectives-cpu.o" -w -g "-fsanitize=$kind" > /dev/null & kernels_built=$!
 cargo build -q --release --target "$triple" --target-dir "$target" -p ginrs -p ginrs-cpu $features
-[ -x target/release/ginrs-cc ] || env -u RUSTFLAGS -u CFLAGS cargo build -q --release -p ginrs-tools
-scripts/build-kernels.sh cpu "$out/collectives-cpu.o" -w -g "-fsanitize=$kind"
+wait $kernels_built
 for row in "ginrs exports.map" "ginrs_cpu cpu-device/exports.map $out/collectives-cpu.o"; do
   read -r name map kernels <<< "$row"
   EXTRA_OBJECTS=$kernels CC="g++ -fsanitize=$kind" scripts/link-library.sh "$target/$triple/release/lib$name.a" "$map" "$out/lib" "$name" "$version" ${kernels:+-lstdc++} $system_libs
@@ -43,6 +47,15 @@ compile() { # name source
   # -w: g++ warns at every fence under ThreadSanitizer; the queue's words are stored with release order besides.
   ginrs-cc -w -std=c++17 --extended-lambda -g -O1 "-fsanitize=$kind" -o "$out/$1" "$2"
 }
+
+export kind out
+export -f compile
+{
+  for folder in examples-c/0*/; do echo "$(basename "$folder") ${folder}main.cu"; done
+  for program in api group moe torture; do echo "$program abi-tests/programs/$program.cu"; done
+  echo unwaited abi-tests/collectives/unwaited.cu
+  if [ "$kind" = address ]; then printf '%s\n' "coll abi-tests/collectives/suite.cu" "documentation abi-tests/collectives/documentation.cu"; fi
+} | xargs -P 2 -L 1 bash -c 'compile "$@"' compile
 
 # The report, else the sanitizer is blind and every clean run below means nothing.
 compile planted "abi-tests/sanitizers/planted_$kind.cu"
@@ -65,12 +78,8 @@ check() { # label command...
 
 for folder in examples-c/0*/; do
   name=$(basename "$folder")
-  compile "$name" "${folder}main.cu"
   check "$name threads" "$out/$name" --threads 4
   check "$name processes" ginrs-run -n 4 --timeout 240 "$out/$name"
-done
-for program in api group moe torture; do
-  compile "$program" "abi-tests/programs/$program.cu"
 done
 check "api threads" "$out/api" --threads 4
 check "group of 4" "$out/group" 4
@@ -79,7 +88,6 @@ export TORTURE="blocks=2 threads=64 coop=warp strip=4096 largest=300 rounds=2 se
 check "torture threads" "$out/torture" --threads 4
 check "torture processes" ginrs-run -n 3 --timeout 240 "$out/torture"
 # Few calls: ThreadSanitizer's stacks of the kernels' fibers grow with each, and have an end.
-compile unwaited abi-tests/collectives/unwaited.cu
 check "collectives threads, buffered" "$out/unwaited" --threads 3
 check "collectives threads, staged" env GINRS_COLLECTIVE=staged "$out/unwaited" --threads 3
 check "collectives threads, nodes" env GINRS_FAKE_NODES=0,0,1 "$out/unwaited" --threads 3
@@ -87,14 +95,12 @@ check "collectives threads, nodes" env GINRS_FAKE_NODES=0,0,1 "$out/unwaited" --
 cargo build -q --release --target "$triple" --target-dir "$target" -p ginrs --example ranks
 check "ranks in Rust" "$target/$triple/release/examples/ranks"
 if [ "$kind" = address ]; then
-  compile coll abi-tests/collectives/suite.cu
-  compile documentation abi-tests/collectives/documentation.cu
   export COLL="sample=4000 big=5003 largest=70000"
   check "collectives suite" "$out/coll" --threads 3
   check "collectives one thread" "$out/coll" --one-thread 2 streams captured mixed
   check "collectives on two nodes" env GINRS_FAKE_NODES=0,0,1 "$out/coll" --threads 3 collectives p2p
   check "documentation" "$out/documentation" 3
   # The unit tests too; their harness is no trouble to this sanitizer.
-  env -u CFLAGS cargo test -q --target "$triple" --target-dir "$target" -p ginrs --lib
+  env -u CFLAGS cargo test -q --release --target "$triple" --target-dir "$target" -p ginrs --lib
   say "unit tests: clean"
 fi

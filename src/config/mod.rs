@@ -26,7 +26,12 @@ pub use table::{TABLE, Var};
 struct Settings {
     values: BTreeMap<String, Value>,
     complaints: Vec<String>,
+    /// More of them, of which the last line tells.
+    untold: usize,
 }
+
+/// Complaints that are told in full: a large file that is none of settings must not keep a program from starting.
+const MOST_TOLD: usize = 100;
 
 /// Where a value comes from that no file has.
 const ENVIRONMENT: &str = "environment";
@@ -103,7 +108,7 @@ impl Settings {
         of_user: Option<String>,
         read: impl Fn(&str) -> Option<Result<String, String>>,
     ) -> Self {
-        let mut own = Self { values: BTreeMap::new(), complaints: Vec::new() };
+        let mut own = Self { values: BTreeMap::new(), complaints: Vec::new(), untold: 0 };
         let mut chosen_file = None;
         for (name, text) in environment {
             if name == "NCCL_CONF_FILE" && !text.is_empty() {
@@ -127,7 +132,19 @@ impl Settings {
             }
         }
         own.check();
+        if own.untold > 0 {
+            let more = own.untold;
+            own.complaints
+                .push(format!("GINRS-W003 {more} more settings are wrong | {MOST_TOLD} are told | fix: see the lines before"));
+        }
         own
+    }
+
+    fn complain(&mut self, what: impl FnOnce() -> String) {
+        match self.complaints.len() < MOST_TOLD {
+            true => self.complaints.push(what()),
+            false => self.untold += 1,
+        }
     }
 
     /// Empty means unset.
@@ -153,7 +170,7 @@ impl Settings {
             match line.split_once('=') {
                 _ if line.is_empty() || line.starts_with('#') => {}
                 Some((name, value)) if !name.is_empty() && !name.contains(char::is_whitespace) => self.set(name.to_owned(), value.to_owned(), path),
-                _ => self.complaints.push(format!(
+                _ => self.complain(|| format!(
                     "GINRS-W003 settings line is not NAME=VALUE | {}:{number} | \"{}\" | fix: write NAME=VALUE without spaces around the name, or # in front of a comment",
                     printable(path, 200),
                     printable(line, 80)
@@ -163,35 +180,38 @@ impl Settings {
     }
 
     fn check(&mut self) {
-        let mut found = Vec::new();
-        for (name, Value { text, source }) in self.values.iter().filter(|(_, value)| !value.text.is_empty()) {
+        let values = std::mem::take(&mut self.values);
+        for (name, Value { text, source }) in values.iter().filter(|(_, value)| !value.text.is_empty()) {
             let known = table::find(name);
             let elsewhere = known.map_or(!is_ours(name), |var| matches!(var.kind, Kind::Theirs(_)));
             if source != ENVIRONMENT && elsewhere {
-                found.push(format!(
-                    "GINRS-W002 {} in a settings file has no effect | from {} | who reads it looks into the environment | fix: export it",
-                    printable(name, 80),
-                    printable(source, 200)
-                ));
+                self.complain(|| {
+                    format!(
+                        "GINRS-W002 {} in a settings file has no effect | from {} | who reads it looks into the environment | fix: export it",
+                        printable(name, 80),
+                        printable(source, 200)
+                    )
+                });
                 continue;
             }
             match known {
-                Some(var) => found.extend(var.kind.trouble(text).map(|trouble| {
-                    let must = var.kind.may_be();
-                    format!("GINRS-W001 {name}=\"{}\" {trouble} | from {source} | fix: {must}, or unset it", printable(text, 80))
-                })),
-                None if is_ours(name) && !names::known(name) => {
+                Some(var) => {
+                    if let Some(trouble) = var.kind.trouble(text) {
+                        let (must, shown) = (var.kind.may_be(), printable(text, 80));
+                        self.complain(|| {
+                            format!("GINRS-W001 {name}=\"{shown}\" {trouble} | from {source} | fix: {must}, or unset it")
+                        });
+                    }
+                }
+                None if is_ours(name) && !names::known(name) => self.complain(|| {
                     let hint = names::nearest(name)
                         .map_or("fix: see docs/environment.md".into(), |near| format!("fix: did you mean {near}?"));
-                    found.push(format!(
-                        "GINRS-W002 unknown variable {} | from {source} | it has no effect | {hint}",
-                        printable(name, 80)
-                    ));
-                }
+                    format!("GINRS-W002 unknown variable {} | from {source} | it has no effect | {hint}", printable(name, 80))
+                }),
                 None => {}
             }
         }
-        self.complaints.extend(found);
+        self.values = values;
     }
 }
 
@@ -396,5 +416,14 @@ mod tests {
         }
         let committed = std::fs::read_to_string(path).unwrap_or_default();
         assert!(committed == page, "docs/environment.md is stale: run BLESS=1 cargo test -p ginrs --lib config::");
+    }
+
+    /// By count: looking for near names takes its time for each.
+    #[test]
+    fn a_large_file_that_is_none_of_settings_is_told_in_a_hundred_lines() {
+        let lines: String = (0..5_000).map(|i| format!("NCCL_NONE_{i}=1\nx\n")).collect();
+        let own = load(&[], &[("/home/u/.nccl.conf", &lines)]);
+        assert_eq!(own.complaints.len(), MOST_TOLD + 1);
+        assert!(own.complaints[MOST_TOLD].starts_with("GINRS-W003 9900 more"), "{:?}", own.complaints.last());
     }
 }

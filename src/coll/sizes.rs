@@ -116,8 +116,10 @@ impl Sizes {
                 let share = SCRATCH / rails.channels / (2 * lsa_size + 1);
                 lines(teams.saturating_mul(rails.payload()).min(share))
             },
+            // On GPUs a message is never cut: a third of a slot each took all-gather, reduce-scatter and broadcast of 64 MB 1.2 to 1.7
+            // times as long (docs/measured/collectives.md).
             cut: match device {
-                device::Kind::Cuda => 32 << 10,
+                device::Kind::Cuda => rail_slot,
                 device::Kind::Cpu => 16 << 10,
             },
             room,

@@ -8,25 +8,8 @@ use netns::Machines;
 use std::time::{Duration, Instant};
 use watched::Process;
 
-/// One process for each rank; `places`: the machine of each.
 fn start(machines: &Machines, role: &str, places: &[usize], more: &[(&str, &str)]) -> Vec<Process> {
-    let program = std::env::current_exe().unwrap();
-    let mut all: Vec<Process> = Vec::new();
-    let mut id = String::new();
-    for (rank, place) in places.iter().enumerate() {
-        let mut environment = vec![
-            ("GINRS_TEST_ID", id.clone()),
-            ("GINRS_TEST_RANK", rank.to_string()),
-            ("GINRS_TEST_N", places.len().to_string()),
-        ];
-        environment.extend(more.iter().map(|(name, value)| (*name, (*value).to_owned())));
-        all.push(Process::start_by(machines.command(*place, &program), role, &environment));
-        if rank == 0 {
-            id = all[0].line();
-        }
-    }
-    all.iter().for_each(|process| assert_eq!(process.line(), "ready"));
-    all
+    watched::start_on(|place, program| machines.command(place, program), role, places, more)
 }
 
 #[test]
@@ -87,4 +70,38 @@ fn a_slow_link_is_no_failure() {
     machines.slow(1, "1mbit");
     let all = start(&machines, "steps", &[0, 1], &[]);
     all.iter().for_each(|process| assert_eq!(process.line(), "done"));
+}
+
+/// F11. A listener takes one port of each process, connections to one place take others.
+#[test]
+fn a_machine_without_free_ports_is_told_with_its_range_and_seven_are_enough_for_two_ranks() {
+    let Some(machines) = Machines::new(2) else { return };
+    let program = std::env::current_exe().unwrap();
+    let set = |ports: &str| {
+        let words = ["-c", &format!("echo {ports} > /proc/sys/net/ipv4/ip_local_port_range")];
+        assert!(machines.command(1, "sh").args(words).status().unwrap().success());
+    };
+    set("4000 4006");
+    let all = start(&machines, "steps", &[0, 1, 1], &[("GINRS_TEST_STEPS", "3")]);
+    all.iter().for_each(|process| assert_eq!(process.line(), "done"));
+    drop(all);
+    set("4100 4100");
+    let mut id = String::new();
+    let mut begin = |rank: usize, place: usize| {
+        let number = |n: usize| n.to_string();
+        let environment = [("GINRS_TEST_ID", id.clone()), ("GINRS_TEST_RANK", number(rank)), ("GINRS_TEST_N", number(3))];
+        let process = Process::start_by(machines.command(place, &program), "join", &environment);
+        if rank == 0 {
+            id = process.line();
+        }
+        process
+    };
+    let _root = begin(0, 0);
+    // Whoever comes second finds no port to listen at, and the first, meanwhile, none to connect from.
+    let both = [begin(1, 1), begin(2, 1)];
+    let told = both.each_ref().map(Process::line);
+    assert!(told.iter().all(|told| told.starts_with("E105 ") && told.contains("ip_local_port_range is 4100-4100")), "{told:?}");
+    for what in ["no local port is free", "no port is free to listen at 10.77.0.2"] {
+        assert!(told.iter().any(|told| told.contains(what)), "{told:?}");
+    }
 }

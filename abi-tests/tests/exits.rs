@@ -164,9 +164,10 @@ fn a_process_that_succeeds_leaves_and_others_die() {
 
 /// What the other rank says, and its lines.
 #[track_caller]
-fn skewed(how: &str) -> (String, String) {
+fn skewed(how: &str, machines: Option<&str>) -> (String, String) {
     let mut command = Command::new("timeout");
     command.args(["-s", "ABRT", "60"]).arg(compiled("abi-tests/exits/skewed.cu")).arg(how);
+    command.envs(machines.map(|machines| ("GINRS_FAKE_MACHINES", machines)));
     let output = command.env("GINRS_CPU_DEVICES", "2").env_remove("NCCL_DEBUG").output().unwrap();
     assert!(output.status.success(), "{how}: {}", text(&output));
     (String::from_utf8_lossy(&output.stdout).into_owned(), String::from_utf8_lossy(&output.stderr).into_owned())
@@ -175,23 +176,27 @@ fn skewed(how: &str) -> (String, String) {
 /// PyTorch calls ncclCommAbort inside exit(), and its watchdog ends a process at the first failure that it is told of.
 #[test]
 fn the_end_of_a_rank_that_ends_earlier_is_told_by_the_next_call_alone() {
-    let (said, lines) = skewed("exit");
-    assert!(said.starts_with("state 0 after 3.0 s, then 6, state 6: GINRS-E041 "), "{said}{lines}");
-    assert_eq!(lines.matches("GINRS-E041").count(), 1, "{lines}");
-    for how in ["end", "destroy"] {
-        let (said, lines) = skewed(how);
-        assert!(said.starts_with("state 0 after 3.0 s, then 0"), "{how}: {said}{lines}");
-        assert_eq!(lines, "", "{how}");
+    for machines in [None, Some("0,1")] {
+        let (said, lines) = skewed("exit", machines);
+        assert!(said.starts_with("state 0 after 3.0 s, then 6, state 6: GINRS-E041 "), "{machines:?}: {said}{lines}");
+        assert_eq!(lines.matches("GINRS-E041").count(), 1, "{machines:?}: {lines}");
+        for how in ["end", "destroy"] {
+            let (said, lines) = skewed(how, machines);
+            assert!(said.starts_with("state 0 after 3.0 s, then 0"), "{how} {machines:?}: {said}{lines}");
+            assert_eq!(lines, "", "{how} {machines:?}");
+        }
     }
 }
 
 #[test]
 fn an_abort_that_cuts_something_short_is_told_at_once() {
-    for how in ["busy", "waiting", "captured", "devcomm"] {
-        let (said, lines) = skewed(how);
-        assert!(said.starts_with("state 6 after 0.0 s, then 6, state 6: GINRS-E041 "), "{how}: {said}{lines}");
+    for machines in [None, Some("0,1")] {
+        for how in ["busy", "waiting", "captured", "devcomm"] {
+            let (said, lines) = skewed(how, machines);
+            assert!(said.starts_with("state 6 after 0.0 s, then 6, state 6: GINRS-E041 "), "{how} {machines:?}: {said}{lines}");
+        }
+        // Somebody may wait for nothing but that.
+        let (said, lines) = skewed("stays", machines);
+        assert!(said.starts_with("state 6 after 5.") && said.contains("GINRS-E041"), "{machines:?}: {said}{lines}");
     }
-    // Somebody may wait for nothing but that.
-    let (said, lines) = skewed("stays");
-    assert!(said.starts_with("state 6 after 5.") && said.contains("GINRS-E041"), "{said}{lines}");
 }

@@ -20,9 +20,14 @@ fn compile(folder: &Path, name: &str, include: Option<&Path>) -> PathBuf {
 /// What the cases wrote on stderr.
 #[track_caller]
 fn all_pass(program: &Path, arguments: &[&str], cases: usize) -> String {
+    all_pass_with(program, arguments, cases, &[])
+}
+
+#[track_caller]
+fn all_pass_with(program: &Path, arguments: &[&str], cases: usize, more: &[(&str, &str)]) -> String {
     let mut command = Command::new("timeout");
     command.args(["-s", "KILL", "170"]).arg(program).args(["--jobs", "2"]).args(arguments);
-    let output = command.env("GINRS_CPU_DEVICES", "4").output().unwrap();
+    let output = command.env("GINRS_CPU_DEVICES", "4").envs(more.iter().copied()).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{arguments:?}:\n{said}");
     assert!(said.contains(&format!("fault: {cases} cases, 0 failed")), "{said}");
@@ -40,6 +45,26 @@ fn every_wait_ends_whatever_fails() {
         assert_eq!(said.matches(line).count(), 2, "each of the others says it once: {said}");
     }
     all_pass(&program, &["--ranks", "3", "--blind", "kill", "abort-same:lsa", "abort-same:ll", "trap:signal"], 13);
+}
+
+/// F16. The last rank has left; the other two wait for its part, and each is told what the other does.
+#[test]
+fn ranks_that_wait_in_kernels_are_shown_to_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "waits", None);
+    for (case, what, machines) in
+        [("leave-stay:lsa", "an LSA barrier", None), ("leave-stay:gin", "a wait for a signal or counter", Some("0,1,1"))]
+    {
+        let mut more = vec![("GINRS_WAIT_WARN", "1")];
+        more.extend(machines.map(|machines| ("GINRS_FAKE_MACHINES", machines)));
+        let said = all_pass_with(&program, &["--ranks", "3", case], 1, &more);
+        for (rank, other) in [(0, 1), (1, 0)] {
+            let line = said.lines().find(|line| line.contains(&format!("W018 a kernel of rank {rank} waits")));
+            let line = line.unwrap_or_else(|| panic!("{case}: no line of rank {rank}: {said}"));
+            assert!(line.contains(what) && line.contains(&format!("rank {other} (pid")), "{case}: {line}");
+            assert!(line.contains(&format!("is in \"a kernel, {what} for")), "{case}: {line}");
+        }
+    }
 }
 
 #[test]

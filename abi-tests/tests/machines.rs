@@ -6,9 +6,11 @@ mod netns;
 
 use abi_tests::{prefix, root, text};
 use netns::Machines;
+use netns::wire::Wrong;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 fn compile(folder: &Path, source: &str) -> PathBuf {
     let program = folder.join(source.replace(['/', '.'], "-"));
@@ -49,6 +51,62 @@ fn the_examples_run_over_a_network() {
             assert_eq!(said.matches(": ok, ").count(), ranks, "{said}");
         }
     }
+}
+
+/// A program on two machines whose every packet this test carries. What its ranks came to, and what they said.
+fn carried(machines: &Machines, source: &str, folder: &Path, more: &[(&str, &str)], meanwhile: impl FnOnce()) -> (bool, String) {
+    let (program, run) = (compile(folder, source), abi_tests::programs::job_folder());
+    let start = |rank: usize| {
+        let mut command = machines.command(rank % 2, "timeout");
+        command.args(["-s", "KILL", "100"]).arg(&program);
+        let place = [("RANK", rank), ("LOCAL_RANK", rank / 2), ("WORLD_SIZE", 4), ("LOCAL_WORLD_SIZE", 2)];
+        command.envs(place.map(|(name, value)| (name, value.to_string()))).env("GINRS_RUN_ID", run.path());
+        command
+            .env("GINRS_CPU_DEVICES", "2")
+            .env("NCCL_SOCKET_IFNAME", "=eth0")
+            .env("GINRS_TIMEOUT", "30")
+            .envs(more.iter().copied());
+        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap()
+    };
+    let all: Vec<_> = (0..4).map(start).collect();
+    meanwhile();
+    let outputs: Vec<_> = all.into_iter().map(|child| child.wait_with_output().unwrap()).collect();
+    (outputs.iter().all(|output| output.status.success()), outputs.iter().map(text).collect())
+}
+
+/// Late and in small pieces: what is moved is right. Reset or half-closed: whoever does not end well says why, and all end.
+#[test]
+fn programs_over_bad_connections_are_right_or_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let torture = "abi-tests/programs/torture.cu";
+    let plan = |rounds: u32| format!("blocks=2 threads=64 coop=cta strip=65536 largest=5000 rounds={rounds} seed=77");
+    let Some((machines, wire)) = Machines::with_wire(2, 576) else { return };
+    let (ok, said) =
+        carried(&machines, torture, folder.path(), &[("TORTURE", &plan(1))], || wire.delay(Duration::from_millis(3)));
+    assert!(ok && said.matches(": ok,").count() == 4, "{said}");
+    for how in [Wrong::Reset, Wrong::End] {
+        let Some((machines, wire)) = Machines::with_wire(2, 1500) else { return };
+        let long = plan(100_000);
+        let (ok, said) = carried(&machines, torture, folder.path(), &[("TORTURE", &long)], || {
+            std::thread::sleep(Duration::from_secs(4));
+            wire.break_connections(how);
+        });
+        assert!(!ok && said.matches(" rank ").count() >= 4 && said.contains("GINRS-E"), "{said}");
+        println!("{}", said.lines().filter(|line| line.contains("GINRS-E")).collect::<Vec<_>>().join("\n"));
+    }
+}
+
+/// F8. Without CAP_IPC_LOCK, which root has and which lifts the limit.
+#[test]
+fn a_job_between_machines_needs_no_locked_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "examples-c/02-ring/main.cu");
+    let mut command = Command::new("setpriv");
+    command.args(["--bounding-set", "-ipc_lock", "--inh-caps", "-ipc_lock", "prlimit", "--memlock=0"]);
+    command.arg(prefix().join("bin/ginrs-run")).args(["-n", "2"]).arg(&program);
+    let output = command.env("GINRS_CPU_DEVICES", "2").env("GINRS_FAKE_MACHINES", "0,1").output().unwrap();
+    let said = text(&output);
+    assert!(output.status.success() && said.matches(": ok, ").count() == 2, "{}\n{said}", output.status);
 }
 
 /// F9: containers have 64 MiB there, or none.

@@ -1,11 +1,12 @@
-//! The suite's programs where ranks have nothing but messages for each other (GINRS_TRANSPORT=messages), as processes and as threads:
-//! nothing above the transports may count on shared memory between ranks, beyond their node. Needs GINRS_PREFIX.
+//! The suite's programs where ranks have nothing but messages for each other (GINRS_TRANSPORT=messages), and where they are on machines that
+//! share nothing (GINRS_FAKE_MACHINES), as processes and as threads: nothing above the transports may count on shared memory between ranks,
+//! beyond their node. Needs GINRS_PREFIX.
 
 use abi_tests::programs::compiled;
 use abi_tests::{prefix, text};
 use std::process::Command;
 
-/// A program, its ranks, its arguments, and which of them share a node.
+/// A program, its ranks, its arguments, and which of them share a node or a machine.
 type Case = (&'static str, usize, &'static [&'static str], &'static str);
 
 const PER_RANK: &str = "per-rank";
@@ -29,8 +30,25 @@ const CASES: &[Case] = &[
     ("abi-tests/collectives/suite.cu", 3, &["collectives", "p2p"], PER_RANK),
 ];
 
+/// Neighbours by rank on different machines, and on one.
+const TURNS: &str = "0,1,0,1";
+
+const MACHINES: &[Case] = &[
+    ("examples-c/03-gin-alltoall/main.cu", 4, &[], TURNS),
+    ("examples-c/04-hybrid-alltoall/main.cu", 4, &[], TURNS),
+    ("abi-tests/programs/api.cu", 4, &[], TURNS),
+    ("abi-tests/programs/moe.cu", 4, &[], TWO),
+    ("abi-tests/programs/torture.cu", 4, &[], TURNS),
+    ("abi-tests/programs/split.cu", 4, &[], TWO),
+    ("abi-tests/programs/shrink.cu", 4, &[], TURNS),
+    ("abi-tests/programs/nonblocking.cu", 4, &[], TWO),
+    ("abi-tests/programs/declined.cu", 4, &[], TURNS),
+    ("abi-tests/collectives/suite.cu", 4, &["collectives", "captured", "p2p"], TURNS),
+    ("examples-c/02-ring/main.cu", 8, &[], PER_RANK),
+];
+
 #[track_caller]
-fn all_ok(&(source, ranks, arguments, nodes): &Case, processes: bool) {
+fn all_ok(&(source, ranks, arguments, places): &Case, processes: bool, machines: bool) {
     let (program, count) = (compiled(source), ranks.to_string());
     let mut command = Command::new("timeout");
     command.args(["-s", "ABRT", "100"]);
@@ -38,7 +56,11 @@ fn all_ok(&(source, ranks, arguments, nodes): &Case, processes: bool) {
         true => command.arg(prefix().join("bin/ginrs-run")).args(["-n", &count]).arg(program),
         false => command.arg(program).args(["--threads", &count]),
     };
-    command.args(arguments).env("GINRS_TRANSPORT", "messages").env("GINRS_FAKE_NODES", nodes);
+    match machines {
+        true => command.env("GINRS_FAKE_MACHINES", places),
+        false => command.env("GINRS_TRANSPORT", "messages").env("GINRS_FAKE_NODES", places),
+    };
+    command.args(arguments).env("GINRS_CPU_DEVICES", "8");
     command.env("TORTURE", "blocks=2 threads=64 coop=cta strip=65536 largest=5000 rounds=2 seed=43");
     command.env("COLL", "sample=800 big=9001 seed=44").env("GINRS_TIMEOUT", "60");
     let output = command.output().expect("timeout starts");
@@ -48,10 +70,21 @@ fn all_ok(&(source, ranks, arguments, nodes): &Case, processes: bool) {
 
 #[test]
 fn processes() {
-    CASES.iter().for_each(|case| all_ok(case, true));
+    CASES.iter().for_each(|case| all_ok(case, true, false));
 }
 
 #[test]
 fn threads() {
-    CASES.iter().for_each(|case| all_ok(case, false));
+    CASES.iter().for_each(|case| all_ok(case, false, false));
+}
+
+#[test]
+fn processes_on_machines() {
+    MACHINES.iter().for_each(|case| all_ok(case, true, true));
+}
+
+#[test]
+fn threads_on_machines() {
+    // What is left out differs in the launcher's part only.
+    MACHINES[2..6].iter().for_each(|case| all_ok(case, false, true));
 }

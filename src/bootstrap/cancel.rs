@@ -76,9 +76,9 @@ impl Cancel {
     }
 
     /// The error to give: what ended the creation rather than what it was seen as. A rank that is gone may be noticed a little
-    /// later than its connection closes.
+    /// later than its connection closes, and one that gives up has seen why a little earlier.
     pub(super) fn cause_of(&self, error: Error) -> Error {
-        for _ in 0..10 {
+        for _ in 0..25 {
             if let Err(cause) = self.check() {
                 return cause;
             }

@@ -26,6 +26,8 @@ pub enum NoLink {
     Foreign(Credentials),
     /// No machine answers there.
     Unreachable(SocketAddr, Errno),
+    /// This machine has no port left to connect from.
+    NoPort,
     /// It serves no such communicator: not yet, or not any more.
     Unknown,
     /// It dropped us, as one does who knows another secret for this communicator.
@@ -48,6 +50,7 @@ impl std::fmt::Display for NoLink {
             NoLink::Nobody => f.write_str("nothing listens there, or a firewall rejects"),
             NoLink::Foreign(who) => write!(f, "what listens there is pid {} of user {}", who.pid, who.uid),
             NoLink::Unreachable(at, e) => write!(f, "no connection to {at}: {e}"),
+            NoLink::NoPort => write!(f, "no local port is free, {}", tcp::port_range()),
             NoLink::Unknown => f.write_str("the process is there, but serves no such communicator, or not any more"),
             NoLink::Dropped => f.write_str("it closed the connection during the handshake"),
             NoLink::Impostor => f.write_str("what listens there does not know the secret"),
@@ -108,6 +111,8 @@ pub fn dial(
         match why {
             // One who really does not know us drops us every time; one who is crowded does not.
             NoLink::Dropped if drops < 5 => drops += 1,
+            // Others may give theirs back.
+            NoLink::NoPort if drops < 40 => drops += 1,
             NoLink::Late => patience = (patience * 2).min(64 * HANDSHAKE),
             NoLink::System(Errno::AGAIN) => {}
             _ => return Err(why),
@@ -141,6 +146,7 @@ fn at_any(way: Way, hello: &Hello, secret: &Secret, until: Instant, patience: Du
             for door in doors.iter() {
                 let made = tcp::connect(door, end()).map_err(|e| match e {
                     Errno::CONNREFUSED => NoLink::Nobody,
+                    Errno::ADDRNOTAVAIL if !tcp::has_port(&door) => NoLink::NoPort,
                     Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM => NoLink::System(e),
                     e => NoLink::Unreachable(door, e),
                 });

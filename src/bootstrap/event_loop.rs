@@ -183,7 +183,7 @@ impl EventLoop {
                 // A member has nothing to say but that it is here, or why it cannot join. That, or an end, means that it goes.
                 let (mut why, mut here) = (None, false);
                 let ended = reader.read(link.as_fd(), MAX_WORD, |frame, _| match frame {
-                    Frame::Poison { from, cause } if why.is_none() => why = Some((from, cause)),
+                    Frame::Poison { from, cause, .. } if why.is_none() => why = Some((from, cause)),
                     Frame::Here => here = true,
                     _ => {}
                 });

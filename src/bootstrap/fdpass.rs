@@ -15,6 +15,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// What mends a lack of ports.
+pub(super) const PORTS: &str =
+    "widen net.ipv4.ip_local_port_range on that machine, or run fewer processes with connections there";
+
 /// What mends a network that does not carry us.
 pub(super) const NETWORK: &str = "let TCP pass between these machines (firewall, routes), or name an interface that reaches the others in \
                                   NCCL_SOCKET_IFNAME on every machine";
@@ -118,6 +122,7 @@ impl Bootstrap {
                 };
                 let error = match why {
                     NoLink::Unreachable(..) => Error::new(Code::RemoteError, 102, text(NETWORK)),
+                    NoLink::NoPort => return Err(Error::new(Code::SystemError, 105, text(PORTS))),
                     _ => Error::new(Code::RemoteError, 40, text(&format!("look at the output of rank {rank}"))),
                 };
                 Err(error.by(rank))

@@ -7,7 +7,7 @@ use super::address::{Stopped, receive_exact, send_all, wait_readable};
 use super::auth::{Hello, Role, Seal};
 use super::cancel::{Cancel, NOTICE};
 use super::dial::{Dialled, NoLink, dial};
-use super::fdpass::NETWORK;
+use super::fdpass::{NETWORK, PORTS};
 use super::fixed::{Meeting, id_of, secret};
 use super::id::UniqueId;
 use super::place::Place;
@@ -101,7 +101,7 @@ fn decline_at(service: &'static Service, id: &UniqueId, rank: u32, n_ranks: u32,
     let hello = Hello { role: Role::Decline, key: id.key(), rank, n_ranks, patience: 0, pid, firsts: 0, route };
     if let Ok(Dialled { socket, seal, .. }) = dial(id.root().way(machine()), &hello, &id.secret(), Instant::now() + WORD, || true)
     {
-        let frame = Frame::Poison { from: rank, cause: error.clone() }.encode();
+        let frame = Frame::Poison { from: rank, quiescent: false, cause: error.clone() }.encode();
         let frame = seal.map_or(frame.clone(), |seal| sealed::seal(&seal, &mut 0, &frame));
         let _ = send_all(&socket, &frame, Instant::now() + WORD);
     }
@@ -347,6 +347,7 @@ fn unreachable(id: &UniqueId, port: &Port, rank: u32, why: &NoLink) -> Error {
             "pass the id of this communicator to every rank, unchanged; use an id for one communicator only, and each rank once",
         ),
         NoLink::Unreachable(..) => (Code::RemoteError, NETWORK),
+        NoLink::NoPort => (Code::SystemError, PORTS),
         NoLink::Dropped => (Code::RemoteError, "pass the id of this communicator to every rank, unchanged"),
         // Its name follows from NCCL_COMM_ID, where no secret is in it, and anybody may take it.
         NoLink::Foreign(_) if id.is_fixed() => (
@@ -366,6 +367,7 @@ fn unreachable(id: &UniqueId, port: &Port, rank: u32, why: &NoLink) -> Error {
     let number = match why {
         NoLink::Wire(_) => 13,
         NoLink::Unreachable(..) => 102,
+        NoLink::NoPort => 105,
         NoLink::System(_) => 24,
         _ => 19,
     };

@@ -275,8 +275,11 @@ mod tests {
     #[test]
     fn frames_and_descriptors_arrive_in_order_though_the_socket_fills_up() {
         let (link, far) = pair();
-        let big =
-            Frame::Poison { from: 1, cause: crate::error::Error::new(crate::error::Code::RemoteError, 40, "x".repeat(2000)) };
+        let big = Frame::Poison {
+            from: 1,
+            quiescent: false,
+            cause: crate::error::Error::new(crate::error::Code::RemoteError, 40, "x".repeat(2000)),
+        };
         for n in 0..500 {
             assert!(link.send(&big));
             let fd = std::fs::File::open(if n % 2 == 0 { "/dev/null" } else { "/dev/zero" }).unwrap();

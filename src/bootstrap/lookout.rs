@@ -2,8 +2,9 @@
 #![forbid(unsafe_code)]
 
 use super::address::Address;
+use super::dial::NoLink;
 use super::port::Port;
-use super::wire::Frame;
+use super::wire::{Frame, MAX_WHAT};
 use crate::peer_process::{self, Became};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -59,6 +60,9 @@ pub(crate) trait Lookout: Send + Sync {
     fn leaves(&self, rank: u32, ended: bool) -> bool;
 }
 
+/// How long a process on another machine whose links have closed may take to let us in again: then it lives.
+pub(crate) const ANEW: Duration = Duration::from_secs(1);
+
 impl Port {
     /// The first one stays.
     pub(crate) fn set_lookout(&self, lookout: Weak<dyn Lookout>) {
@@ -99,11 +103,34 @@ impl Port {
             let became = |pid| peer_process::what_became_of(pid, || self.failure().is_some());
             return self.near_pid(rank).map_or(Became::Ended, became);
         };
-        let end = Instant::now() + far.news_take(rank);
+        let end = Instant::now() + far.news_take(rank) + ANEW;
         while self.failure().is_none() && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(2));
         }
         Became::Ended
+    }
+
+    /// Asks whoever is linked with this process where its ranks stand.
+    pub(crate) fn ask_linked(&self) {
+        self.tell_links(&Frame::Probe);
+    }
+
+    /// What `rank` of another process does, as it has answered within the last `time`.
+    pub(crate) fn step_of(&self, rank: u32, time: Duration) -> Option<String> {
+        let standing = self.answer(rank, Instant::now().checked_sub(time)?)?;
+        Some(crate::text::printable(&standing.what, MAX_WHAT))
+    }
+
+    /// What a kernel of each rank here has waited for a while, by rank.
+    pub(crate) fn set_kernel_waits(&self, wait: impl Fn(u32) -> Option<String>) {
+        self.seats.lock().iter().for_each(|(rank, (place, _))| place.set_kernel_wait(wait(*rank)));
+    }
+
+    /// As [`Self::step_of`], also of a rank of this process; in quotes, or `no collective step`.
+    pub(crate) fn step_of_any(&self, rank: u32, time: Duration) -> Option<String> {
+        let here = self.seats.lock().get(&rank).map(|(place, _)| place.standing().what);
+        let step = here.or_else(|| self.step_of(rank, time))?;
+        Some(if step.is_empty() { "no collective step".into() } else { format!("\"{step}\"") })
     }
 
     /// A beat to the process at `to`. False where no link stands.
@@ -114,6 +141,18 @@ impl Port {
     /// Tells those who are linked that the end of the process of `rank` will be no failure, or was none; they pass it on.
     pub(crate) fn tell_leaving(&self, rank: u32, ended: bool) {
         self.tell_links(&Frame::Leaving { rank, ended });
+    }
+
+    /// True where nobody listens any more in place of the process of `rank`. May take a second.
+    pub(crate) fn is_gone(self: &Arc<Self>, rank: u32) -> bool {
+        let Some(entry) = self.table().get(rank as usize) else { return false };
+        let asked = self.link(entry.address, Instant::now() + ANEW, || true);
+        matches!(asked, Err(NoLink::Nobody | NoLink::Unreachable(..)))
+    }
+
+    /// True where a link to `to` stands.
+    pub(crate) fn is_linked(&self, to: Address) -> bool {
+        self.standing_link(to).is_some()
     }
 
     /// Makes the link to `to`, if there is none. False where it cannot be had before `until`.

@@ -97,9 +97,13 @@ impl Port {
         let mut links = self.links.lock();
         if let Some(all) = links.get_mut(&to) {
             all.retain(|other| !Arc::ptr_eq(other, link));
-            if all.is_empty() {
+            let all_gone = all.is_empty();
+            if all_gone {
                 links.remove(&to);
                 self.lost.lock().insert(to);
+            }
+            // Between machines one of two may have been cut with frames under way.
+            if all_gone || link.peer().from.is_some() {
                 self.on_lost.lock().iter().for_each(|hook| hook(to));
             }
         }
@@ -112,11 +116,12 @@ impl Port {
     pub(super) fn frame(&self, link: &Arc<Link>, frame: Frame, fd: Option<OwnedFd>) -> bool {
         match frame {
             Frame::Blocks(message) => self.mailbox.put(message),
-            Frame::Poison { from, cause } => {
-                if self.fail_here(&cause) {
-                    // The sender may die before it has told everybody.
-                    self.tell_links(&Frame::Poison { from, cause: cause.clone() });
+            Frame::Poison { from, quiescent, cause } => {
+                if quiescent {
+                    self.note_quiescent(from);
                 }
+                // The sender may die before it has told everybody.
+                self.fail_and_tell(from, &cause);
             }
             Frame::Left { rank } => {
                 self.left.lock().insert(rank);

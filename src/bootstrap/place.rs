@@ -20,6 +20,8 @@ struct Now {
     inside: bool,
     what: String,
     step: String,
+    /// Of a kernel, in words.
+    kernel_wait: Option<String>,
 }
 
 impl Place {
@@ -50,6 +52,11 @@ impl Place {
         self.step_is(&now.step);
     }
 
+    /// What a kernel of the rank has waited for a while, for those who ask.
+    pub fn set_kernel_wait(&self, wait: Option<String>) {
+        self.now.lock().kernel_wait = wait;
+    }
+
     /// Hears from now on what the rank does. The first hearer stays.
     pub fn on_step(&self, hears: impl Fn(&str) + Send + Sync + 'static) {
         self.on_step.get_or_init(|| Box::new(hears));
@@ -64,7 +71,8 @@ impl Place {
     /// For those who ask.
     pub fn standing(&self) -> Standing {
         let now = self.now.lock();
-        let what = if now.inside { &now.what } else { &now.step };
+        let between = now.kernel_wait.as_ref().filter(|_| now.step.is_empty()).unwrap_or(&now.step);
+        let what = if now.inside { &now.what } else { between };
         Standing { rank: self.rank, seq: now.seq, inside: now.inside, what: what.clone() }
     }
 }

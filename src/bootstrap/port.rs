@@ -74,6 +74,10 @@ pub struct Port {
     pub(super) last_ticket: AtomicU64,
     pub(super) standings: Mutex<HashMap<u32, (Instant, Standing)>>,
     pub(super) failure: OnceCell<Error>,
+    /// Held from a failure until those linked have been told.
+    telling: Mutex<()>,
+    /// Ranks that aborted with nothing under way.
+    pub(super) quiescent: Mutex<HashSet<u32>>,
     pub(super) on_failure: Mutex<Vec<OnFailure>>,
     pub(super) warned: Mutex<Option<Instant>>,
     /// Closes when all processes have been told of the failure.
@@ -106,6 +110,8 @@ impl Port {
             last_ticket: AtomicU64::new(0),
             standings: Mutex::default(),
             failure: OnceCell::new(),
+            telling: Mutex::default(),
+            quiescent: Mutex::default(),
             on_failure: Mutex::default(),
             warned: Mutex::default(),
             spreading: Mutex::default(),
@@ -214,6 +220,7 @@ impl Port {
         self.published.lock().retain(|(owner, _), _| *owner != rank);
         self.left.lock().insert(rank);
         self.mailbox.ring();
+        drop(self.telling.lock());
         self.tell_links(&Frame::Left { rank });
     }
 
@@ -231,11 +238,8 @@ impl Port {
     /// Ends every exchange of this communicator, here and elsewhere. The first cause is kept. Never blocks: links that stand are
     /// used at once, the others are made by a thread of their own.
     pub fn fail(self: &Arc<Self>, from: u32, cause: &Error) {
-        if !self.fail_here(cause) {
-            return;
-        }
-        let frame = Frame::Poison { from, cause: cause.clone() };
-        let told = self.tell_links(&frame);
+        let Some(told) = self.fail_and_tell(from, cause) else { return };
+        let frame = self.poison(from, cause);
         let mut rest: HashSet<Address> = self.table().iter().map(|entry| entry.address).collect();
         rest.remove(&self.own_address());
         rest.retain(|address| !told.contains(address));
@@ -263,6 +267,27 @@ impl Port {
         }
     }
 
+    /// The part of `fail` for this process and those it is linked with, which it gives; None where it has failed before. A rank that sees
+    /// the failure may leave at once, and nobody is to hear of that first.
+    pub(super) fn fail_and_tell(&self, from: u32, cause: &Error) -> Option<Vec<Address>> {
+        let _telling = self.telling.lock();
+        self.fail_here(cause).then(|| self.tell_links(&self.poison(from, cause)))
+    }
+
+    fn poison(&self, from: u32, cause: &Error) -> Frame {
+        Frame::Poison { from, quiescent: self.is_quiescent(from), cause: cause.clone() }
+    }
+
+    /// `rank` aborts, or has, and nothing was under way there. Before the abort is told: both go in one frame.
+    pub(crate) fn note_quiescent(&self, rank: u32) {
+        self.quiescent.lock().insert(rank);
+    }
+
+    /// As [`Self::note_quiescent`] was told.
+    pub(crate) fn is_quiescent(&self, rank: u32) -> bool {
+        self.quiescent.lock().contains(&rank)
+    }
+
     /// Until all have been told of the failure, but not for long: the process may end behind this, and who was not told would take its end
     /// for the cause.
     pub(super) fn join_spreading(&self) {
@@ -273,9 +298,7 @@ impl Port {
 
     /// As `fail`, for a cause that every process will see by itself: only links that stand are used.
     pub(crate) fn fail_near(&self, cause: &Error) {
-        if self.fail_here(cause) {
-            self.tell_links(&Frame::Poison { from: cause.culprit.unwrap_or(0), cause: cause.clone() });
-        }
+        self.fail_and_tell(cause.culprit.unwrap_or(0), cause);
     }
 
     /// `rank` has left and its process has ended. Where a link stands, its end will say so, after the rank's last messages.

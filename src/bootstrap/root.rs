@@ -366,6 +366,9 @@ impl Headcount {
 impl std::fmt::Display for Headcount {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { joined, n_ranks, missing, unauthenticated } = self;
+        if missing.is_empty() && joined < n_ranks {
+            return write!(f, "nothing heard yet of the {n_ranks} ranks");
+        }
         let list: Vec<String> = missing.iter().map(u32::to_string).collect();
         let more = (n_ranks - joined.min(n_ranks)) as usize > missing.len();
         write!(f, "{joined}/{n_ranks} ranks joined, missing rank {}{}", list.join(", "), if more { ", ..." } else { "" })?;

@@ -3,6 +3,7 @@
 
 use super::address::{Address, or_system};
 use super::auth::Key;
+use super::fdpass::PORTS;
 use super::id::UniqueId;
 use super::link::Link;
 use super::port::Port;
@@ -74,7 +75,17 @@ impl Service {
         // Only those are bound that will be told.
         let (chosen, mut bound) = (Doors::of(interfaces::chosen()?), Vec::new());
         for address in chosen.iter() {
-            let (socket, address) = or_system(&format!("{address} cannot be listened at"), tcp::listen(address))?;
+            let (socket, address) = match tcp::listen(address) {
+                Err(Errno::ADDRINUSE) => bail!(
+                    SystemError,
+                    105,
+                    "no port is free to listen at {} | pid {} | {} | fix: {PORTS}",
+                    address.ip(),
+                    std::process::id(),
+                    tcp::port_range()
+                ),
+                listener => or_system(&format!("{address} cannot be listened at"), listener)?,
+            };
             self.ask(Request::Door(ServiceFd::new(socket)));
             bound.push(address);
         }

@@ -6,7 +6,7 @@ use super::interfaces;
 use crate::fault;
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -57,6 +57,19 @@ pub fn connect(to: SocketAddr, until: Instant) -> rustix::io::Result<OwnedFd> {
     }
     prepare(&fd)?;
     Ok(fd)
+}
+
+/// False where no port is left to connect to `to` from.
+pub fn has_port(to: &SocketAddr) -> bool {
+    let any: IpAddr = if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    stream(family(to)).is_ok_and(|fd| net::bind(&fd, &SocketAddr::new(any, 0)) != Err(Errno::ADDRINUSE))
+}
+
+/// `net.ipv4.ip_local_port_range is 32768-60999`, where no port of it is free.
+pub fn port_range() -> String {
+    let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+    let range: Vec<&str> = range.split_whitespace().collect();
+    format!("net.ipv4.ip_local_port_range is {}", if range.is_empty() { "unknown".into() } else { range.join("-") })
 }
 
 /// Who is at the other end.

@@ -91,8 +91,8 @@ pub enum Frame {
     Here,
     /// Part of an exchange.
     Blocks(Blocks),
-    /// The communicator has failed.
-    Poison { from: u32, cause: Error },
+    /// The communicator has failed; `quiescent`: by an abort of `from`, with nothing under way there.
+    Poison { from: u32, quiescent: bool, cause: Error },
     /// This rank takes part no more.
     Left { rank: u32 },
     /// Where do your ranks stand?
@@ -242,9 +242,10 @@ impl Frame {
                 out.0.push(4);
                 out.blocks(message);
             }
-            Frame::Poison { from, cause } => {
+            Frame::Poison { from, quiescent, cause } => {
                 out.0.push(5);
                 out.u32(*from);
+                out.0.push((*quiescent).into());
                 out.0.extend(error_wire::encode(cause));
             }
             Frame::Left { rank } => {
@@ -327,7 +328,7 @@ impl Frame {
                 })?;
                 Frame::Blocks(Blocks { from, seq, round, blocks })
             }
-            5 => Frame::Poison { from: r.u32()?, cause: r.error()? },
+            5 => Frame::Poison { from: r.u32()?, quiescent: r.flag()?, cause: r.error()? },
             6 => Frame::Left { rank: r.u32()? },
             7 => Frame::Probe,
             8 => Frame::Status(r.list(11, |r| {
@@ -387,7 +388,7 @@ mod tests {
                 round: 3,
                 blocks: vec![block("a", b"xyz"), block("b", b""), block("a", b"q")],
             }),
-            Frame::Poison { from: 1, cause: error.clone().by(3) },
+            Frame::Poison { from: 1, quiescent: true, cause: error.clone().by(3) },
             Frame::Decline { key: [4; 16], rank: 2, cause: error },
             Frame::Left { rank: 6 },
             Frame::Probe,

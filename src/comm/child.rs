@@ -185,21 +185,37 @@ const FIT: u16 = 12;
 /// How long two ranks may be in different shrinks. Ranks may learn of a death one after the other, and come with a longer list at once.
 const DIFFERENT: Duration = Duration::from_secs(3);
 
+/// How often ranks on other machines are asked, by those they are linked with: every rank is linked with some of the others.
+const ASK: Duration = Duration::from_millis(100);
+
 /// Finds ranks that meet elsewhere because they passed another list.
-#[derive(Default)]
-struct SameList(Mutex<Option<(u32, Instant)>>);
+struct SameList {
+    /// The first of them, and since when.
+    differs: Mutex<Option<(u32, Instant)>>,
+    asked: Mutex<Instant>,
+}
 
 impl SameList {
+    fn new() -> Self {
+        Self { differs: Mutex::default(), asked: Mutex::new(Instant::now()) }
+    }
+
     fn check(&self, parent: &Comm, members: &[u32]) -> Result<()> {
+        let mut asked = self.asked.lock();
+        if asked.elapsed() > ASK {
+            *asked = Instant::now();
+            parent.team.watch.ask_for_steps();
+        }
+        drop(asked);
         let own = parent.team.watch.step_of(parent.team.rank).unwrap_or_default();
         let differs = |rank: u32| {
             parent.team.watch.step_of(rank).filter(|step| step.starts_with(SHRINK) && *step != own).map(|step| (rank, step))
         };
         let Some((rank, step)) = members.iter().filter(|_| own.starts_with(SHRINK)).find_map(|&rank| differs(rank)) else {
-            *self.0.lock() = None;
+            *self.differs.lock() = None;
             return Ok(());
         };
-        let mut since = self.0.lock();
+        let mut since = self.differs.lock();
         match *since {
             Some((other, at)) if other == rank && at.elapsed() > DIFFERENT => bail!(
                 InvalidArgument,
@@ -231,7 +247,7 @@ fn child(parent: &Arc<Comm>, id: UniqueId, members: Vec<u32>, config: Config, ca
     let rank = members.iter().position(|&rank| rank == parent.team.rank).expect("the caller is a member") as u32;
     let n_ranks = members.len() as u32;
     let family = parent.clone();
-    let same_list = SameList::default();
+    let same_list = SameList::new();
     let failed = parent.team.failure().is_some();
     cancel.watch(move || {
         let present =

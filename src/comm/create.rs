@@ -74,8 +74,8 @@ fn compose(team: Team) -> Result<Comm> {
     team.abort.on_raise(move |cause| {
         let kernels = start();
         let busy = !kernels.is_empty() || launches.upgrade().is_none_or(|launches| launches.is_busy());
-        let process = if busy { None } else { quiescent_process(cause) };
-        told.raised(cause, format!("{cause} | seen by {tag}{kernels}"), process);
+        let ends = if busy { None } else { quiescent_process(cause) };
+        told.raised(cause, format!("{cause} | seen by {tag}{kernels}"), ends);
     });
     let launches = Arc::downgrade(&collectives);
     let launches = Arc::new(move |abort: &Abort| launches.upgrade().into_iter().for_each(|launches| launches.look(abort)));

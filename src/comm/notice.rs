@@ -9,8 +9,8 @@
 //! aborts and lives on does not end: that is told a little later.
 
 use crate::error::Error;
-use crate::peer_process::is_ending;
 use crate::sync::{Condvar, Mutex, MutexGuard};
+use crate::watch::HasEnded;
 use crate::{info, process, warn};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -50,9 +50,9 @@ impl Notice {
         Arc::new(Self { rank, grace: GRACE, ending: ENDING, heard: Mutex::default(), changed: Condvar::new() })
     }
 
-    /// The communicator has failed; `line` tells why. `quiescent`: the process of a rank that called ncclCommAbort while nothing was
-    /// under way there nor here.
-    pub fn raised(self: &Arc<Self>, cause: &Error, line: String, quiescent: Option<u32>) {
+    /// The communicator has failed; `line` tells why. `quiescent`: whether the process ends of a rank that called ncclCommAbort while
+    /// nothing was under way there nor here.
+    pub fn raised(self: &Arc<Self>, cause: &Error, line: String, quiescent: Option<HasEnded>) {
         if cause.id != ABORTED {
             return warn!("{line}");
         }
@@ -62,26 +62,29 @@ impl Notice {
         }
         heard.line = Some(line);
         heard.felt |= quiescent.is_none();
-        let process = quiescent.filter(|_| !heard.felt);
+        let ends = quiescent.filter(|_| !heard.felt);
         drop(heard);
         let later = self.clone();
-        if process::service_thread("ginrs notice", move || later.wait(process), |_| ()).is_err() {
+        if process::service_thread("ginrs notice", move || later.wait(ends), |_| ()).is_err() {
             self.felt();
         }
     }
 
-    /// Until the line is due: never, once `process` ends.
-    fn wait(&self, process: Option<u32>) {
-        let deadline = Instant::now() + if process.is_some() { self.ending } else { self.grace };
-        let mut heard = self.heard.lock();
-        while heard.line.is_some() && Instant::now() < deadline {
-            if process.is_some_and(is_ending) {
+    /// Until the line is due: never, once the other process `ends`.
+    fn wait(&self, mut ends: Option<HasEnded>) {
+        let deadline = Instant::now() + if ends.is_some() { self.ending } else { self.grace };
+        loop {
+            // Asking may take a moment.
+            if ends.as_mut().is_some_and(|ends| ends()) {
                 return;
             }
-            let look = process.map_or(deadline, |_| deadline.min(Instant::now() + LOOK));
+            let mut heard = self.heard.lock();
+            if heard.line.is_none() || Instant::now() >= deadline {
+                break;
+            }
+            let look = ends.as_ref().map_or(deadline, |_| deadline.min(Instant::now() + LOOK));
             self.changed.wait_until(&mut heard, look);
         }
-        drop(heard);
         self.felt();
     }
 
@@ -138,6 +141,10 @@ mod tests {
         Notice { grace: long, ending: long, ..Arc::into_inner(Notice::new(0)).unwrap() }
     }
 
+    fn lives() -> HasEnded {
+        Box::new(|| false)
+    }
+
     fn line(notice: &Notice) -> Option<String> {
         notice.heard.lock().line.clone()
     }
@@ -170,7 +177,7 @@ mod tests {
     #[test]
     fn nobody_asks_and_the_line_comes() {
         let soon = Duration::from_millis(1);
-        for quiescent in [None, Some(std::process::id())] {
+        for quiescent in [None, Some(lives())] {
             let notice = Arc::new(Notice { grace: soon, ending: soon, ..slow() });
             notice.raised(&aborted(1), "the line".into(), quiescent);
             while line(&notice).is_some() {
@@ -184,7 +191,8 @@ mod tests {
     fn a_process_that_ends_behind_a_quiescent_abort_is_told_by_the_next_call_alone() {
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let notice = Arc::new(slow());
-        notice.raised(&aborted(1), "the line".into(), Some(child.id()));
+        let pid = child.id();
+        notice.raised(&aborted(1), "the line".into(), Some(Box::new(move || crate::peer_process::is_ending(pid))));
         child.wait().unwrap();
         while Arc::strong_count(&notice) > 1 {
             std::thread::yield_now();
@@ -195,7 +203,7 @@ mod tests {
         assert!(line(&notice).is_none() && notice.tells(&aborted(1)));
 
         let destroyed = Arc::new(slow());
-        destroyed.raised(&aborted(1), "the line".into(), Some(std::process::id()));
+        destroyed.raised(&aborted(1), "the line".into(), Some(lives()));
         destroyed.destroyed();
         assert_eq!(line(&destroyed), None);
     }

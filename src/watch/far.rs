@@ -11,7 +11,7 @@
 use super::beats::Beats;
 use super::group::Group;
 use super::machines::Machines;
-use crate::bootstrap::{Address, Beat, Fate, Ill, Lookout};
+use crate::bootstrap::{ANEW, Address, Beat, Fate, Ill, Lookout};
 use crate::error::{Code, Error};
 use crate::process::service_thread;
 use crate::sync::Mutex;
@@ -142,9 +142,10 @@ impl Group {
     }
 
     /// The last link to a process on another machine has closed at `since`. False once it is known what became of it.
-    pub(super) fn is_open_elsewhere(&self, address: Address, since: Instant) -> bool {
-        let Some((first, _)) = self.ranks_at(address).next().filter(|_| !self.is_over()) else { return false };
-        if self.ranks_at(address).all(|(rank, _)| self.has_left(rank) || self.port.fate(rank) == Some(Fate::Left)) {
+    pub(super) fn is_open_elsewhere(self: &Arc<Self>, address: Address, since: Instant) -> bool {
+        let Some((first, _)) = self.ranks_at(address).next() else { return false };
+        let leaves = |rank| self.has_left(rank) || self.port.fate(rank) == Some(Fate::Left) || self.was_quiescent(rank);
+        if self.ranks_at(address).all(|(rank, _)| leaves(rank)) {
             self.port.process_ended(address);
             self.ranks_at(address).for_each(|(rank, _)| {
                 if self.leaves(rank, true) {
@@ -153,11 +154,42 @@ impl Group {
             });
             return false;
         }
-        if since.elapsed() < self.news_take(first) {
+        if self.is_over() {
+            return false;
+        }
+        // Of two links the other may be about to close, too, behind a word.
+        if since.elapsed() < if self.port.is_linked(address) { NEWS } else { self.news_take(first) } {
             return true;
         }
-        self.fail(&self.gone(first));
+        self.ask_anew(first, address);
         false
+    }
+
+    /// Nobody has told what became of a process elsewhere whose links have closed: one that lets us in again lives, and what was under way
+    /// between us is lost. The new link takes word of that.
+    fn ask_anew(self: &Arc<Self>, rank: u32, address: Address) {
+        let (port, group) = (self.port.clone(), Arc::downgrade(self));
+        let body = move || {
+            let lives = port.reach(address, Instant::now() + ANEW);
+            if let Some(group) = group.upgrade() {
+                group.fail(&if lives { group.link_lost(rank) } else { group.gone(rank) });
+            }
+        };
+        if service_thread("ginrs reach", body, |_| {}).is_err() {
+            self.fail(&self.gone(rank));
+        }
+    }
+
+    fn link_lost(&self, rank: u32) -> Error {
+        let own = self.far().map_or(rank, |far| far.own);
+        let text = format!(
+            "the connection between {} and {} was cut | {} | both processes live, but what was under way is lost | fix: look at what ends connections \
+             between their hosts: a firewall, NAT, a proxy, or an address that was taken away",
+            self.port.name(own),
+            self.port.name(rank),
+            self.port.tag()
+        );
+        Error::new(Code::RemoteError, 112, text).by(rank)
     }
 
     fn gone(&self, rank: u32) -> Error {

@@ -1,6 +1,7 @@
 //! One communicator in this process, as the watch sees it: the status pages of all its ranks, and the aborts of those here.
 #![forbid(unsafe_code)]
 
+use super::HasEnded;
 use super::far::Far;
 use super::left::{Here, Leaver, Scene, Vigil};
 use super::machines::Machines;
@@ -10,6 +11,7 @@ use super::thread::{Event, Watcher};
 use crate::abort::{Abort, Waiting};
 use crate::bootstrap::{Address, Bootstrap, Fate, Lookout, Port, as_remote};
 use crate::error::{Code, Error, Result};
+use crate::peer_process::is_ending;
 use crate::sync::{Mutex, OnceCell};
 use crate::{config, info, warn};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -19,6 +21,11 @@ use std::time::{Duration, Instant};
 
 /// Key under which a rank publishes its page.
 pub(super) const PAGE_KEY: u64 = u64::MAX;
+
+/// Between two questions whether a process on another machine has ended.
+const ASK: Duration = Duration::from_millis(300);
+/// What a rank on another machine has said of itself counts for so long.
+const ANSWERED: Duration = Duration::from_secs(2);
 
 /// See the module. Shared by the communicator's ranks of this process.
 pub(super) struct Group {
@@ -33,7 +40,7 @@ pub(super) struct Group {
     aborted: AtomicBool,
     /// Processes that have ended.
     ended: Mutex<HashSet<Address>>,
-    vigil: Mutex<Vigil>,
+    pub(super) vigil: Mutex<Vigil>,
     /// Where its ranks are on several machines; set once, when they have met.
     far: OnceCell<Option<Far>>,
     /// What had moved on this machine, at the last look.
@@ -154,13 +161,37 @@ impl Group {
 
     /// What `rank` says that it does.
     pub fn step_of(&self, rank: u32) -> Option<String> {
-        self.page(rank)?.step()
+        match self.is_far(rank) {
+            true => self.port.step_of(rank, ANSWERED),
+            false => self.page(rank)?.step(),
+        }
     }
 
-    /// The process of `rank`, if nothing was under way on that rank when it aborted.
-    pub fn quiescent_process(&self, rank: u32) -> Option<u32> {
-        self.page(rank).filter(|page| page.was_quiescent())?;
-        self.port.table().get(rank as usize).map(|entry| entry.pid)
+    /// Whether the process of `rank` ends, if nothing was under way on that rank when it aborted.
+    pub fn quiescent_process(self: &Arc<Self>, rank: u32) -> Option<HasEnded> {
+        if !self.was_quiescent(rank) {
+            return None;
+        }
+        if self.is_far(rank) {
+            // Its links close with the communicator, too: who still lets others in lives on.
+            let (group, mut asked) = (Arc::downgrade(self), Instant::now());
+            return Some(Box::new(move || {
+                let Some(group) = group.upgrade() else { return true };
+                let due = group.port.fate(rank).is_some() && asked.elapsed() > ASK;
+                due && {
+                    let gone = group.port.is_gone(rank);
+                    asked = Instant::now();
+                    gone
+                }
+            }));
+        }
+        let pid = self.port.table().get(rank as usize)?.pid;
+        Some(Box::new(move || is_ending(pid)))
+    }
+
+    /// On its page, or in the frame that told of its abort.
+    pub fn was_quiescent(&self, rank: u32) -> bool {
+        self.port.is_quiescent(rank) || self.page(rank).is_some_and(|page| page.was_quiescent())
     }
 
     /// On its page, or by a word from its machine.
@@ -308,7 +339,10 @@ impl Group {
                     self.port.has_ended(rank);
                     self.near_leaves(rank, true);
                 }
-                Membership::Aborted(cause) => self.fail(&as_remote(rank, &cause)),
+                Membership::Aborted(cause) => {
+                    self.fail(&as_remote(rank, &cause));
+                    self.near_leaves(rank, true);
+                }
                 Membership::Joining | Membership::Alive => self.fail(&self.died(rank, pid, page.step())),
             }
         }
@@ -329,6 +363,9 @@ impl Group {
     pub fn fail(&self, cause: &Error) {
         if self.over.swap(true, Ordering::AcqRel) {
             return;
+        }
+        if let Some(rank) = cause.culprit.filter(|&rank| self.was_quiescent(rank)) {
+            self.port.note_quiescent(rank);
         }
         self.port.fail_near(cause);
         self.raise(cause, None);

@@ -65,6 +65,8 @@ struct Seen {
     wait: Waiting,
     lasts: Duration,
     silent: Duration,
+    /// A line tells of it.
+    told: bool,
 }
 
 /// The looks at one communicator.
@@ -102,12 +104,29 @@ impl Vigil {
         self.speaks || NOTES.load(Ordering::Relaxed)
     }
 
+    /// Waits of ranks here that last for at least `time`.
+    pub fn long(&self, time: Duration) -> Vec<(u32, Waiting, Duration)> {
+        let long = |(rank, seen): (&u32, &Seen)| (seen.lasts >= time).then_some((*rank, seen.wait, seen.lasts));
+        self.waits.iter().filter_map(long).collect()
+    }
+
+    /// The same, each wait once, and not what may be over by now.
+    pub fn due(&mut self, time: Duration) -> Vec<(u32, Waiting, Duration)> {
+        let due = |seen: &Seen| seen.lasts >= time && seen.silent.is_zero() && !seen.told;
+        let mut all = Vec::new();
+        for (rank, seen) in self.waits.iter_mut().filter(|(_, seen)| due(seen)) {
+            seen.told = true;
+            all.push((*rank, seen.wait, seen.lasts));
+        }
+        all
+    }
+
     fn note(&mut self, here: &Here, elapsed: Duration) {
         self.speaks |= here.wait.is_some_and(|wait| !wait.is_own());
         let seen = self.waits.get(&here.rank).copied();
         let seen = match (here.wait, seen) {
-            (Some(wait), Some(seen)) if seen.wait == wait => Seen { lasts: seen.lasts + elapsed, silent: Duration::ZERO, wait },
-            (Some(wait), _) => Seen { wait, lasts: Duration::ZERO, silent: Duration::ZERO },
+            (Some(wait), Some(seen)) if seen.wait == wait => Seen { lasts: seen.lasts + elapsed, silent: Duration::ZERO, ..seen },
+            (Some(wait), _) => Seen { wait, lasts: Duration::ZERO, silent: Duration::ZERO, told: false },
             (None, Some(seen)) if seen.silent + elapsed < SILENT => {
                 Seen { lasts: seen.lasts + elapsed, silent: seen.silent + elapsed, ..seen }
             }
@@ -218,6 +237,20 @@ mod tests {
         assert!((10.0..12.0).contains(&after), "{after}");
         let ended = |n| scene(&[(1, false)], 7, wait(5, 0, 0).filter(|_| n < 20), None);
         assert!(told(&mut Vigil::default(), ended).is_none());
+    }
+
+    #[test]
+    fn a_long_wait_is_due_once_while_all_ranks_are_there() {
+        let mut vigil = Vigil::default();
+        let mut due = |n: u32, stamp: u64| {
+            vigil.look(&scene(&[], n.into(), wait(stamp, 2, 1), None), T, "");
+            assert_eq!(vigil.long(T / 2).len(), usize::from(n % 100 > 19), "{n}");
+            vigil.due(T).len()
+        };
+        assert_eq!((0..100).map(|n| due(n, 5)).sum::<usize>(), 1);
+        // The next one.
+        assert_eq!((100..139).map(|n| due(n, 6)).sum::<usize>(), 0);
+        assert_eq!((139..160).map(|n| due(n, 6)).sum::<usize>(), 1);
     }
 
     #[test]

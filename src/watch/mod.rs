@@ -9,7 +9,7 @@
 //! group    one communicator in this process; page is what its ranks say of themselves
 //! far      its ranks on other machines; beats tell that these are there, machines is who is on which
 //! stops    processes that stand still
-//! left     kernels that wait for ranks that have left; signs is what can be seen of them
+//! left     kernels that wait for ranks that have left; signs is what can be seen of them, waits tells of those that last
 //! pulse    devices that fail
 //! ```
 
@@ -23,10 +23,14 @@ mod pulse;
 mod signs;
 mod stops;
 mod thread;
+mod waits;
 
 pub use left::kernels_leave_notes;
 pub use pulse::{Looks, Pulse};
 pub use signs::{Signs, Words};
+
+/// True once a process is ending, as far as can be seen from here.
+pub type HasEnded = Box<dyn FnMut() -> bool + Send>;
 
 use crate::abort::Abort;
 use crate::bootstrap::{Bootstrap, StepSetter};
@@ -90,18 +94,27 @@ impl Watch {
         self.steps.set(step);
     }
 
-    /// What `rank` does now, as it says itself; None where its page cannot be read.
+    /// What `rank` does now, as it says itself; None where its page cannot be read, and where it is on another machine and has not
+    /// answered of late.
     pub fn step_of(&self, rank: u32) -> Option<String> {
         self.group.step_of(rank)
+    }
+
+    /// Asks the processes that this one is linked with for the steps of their ranks. The answers come by and by.
+    pub fn ask_for_steps(&self) {
+        if self.group.far().is_some() {
+            self.group.port.ask_linked();
+        }
     }
 
     /// This rank is about to abort, and nothing is under way on it.
     pub fn quiescent(&self) {
         self.page.quiescent();
+        self.group.port.note_quiescent(self.rank);
     }
 
-    /// To ask of a failure: the process of the rank that caused it, if nothing was under way on that rank.
-    pub fn quiescent_process(&self) -> impl Fn(&Error) -> Option<u32> + Send + 'static {
+    /// To ask of a failure: where nothing was under way on the rank that caused it, what tells whether its process ends.
+    pub fn quiescent_process(&self) -> impl Fn(&Error) -> Option<HasEnded> + Send + 'static {
         let group = Arc::downgrade(&self.group);
         move |cause| group.upgrade()?.quiescent_process(cause.culprit?)
     }

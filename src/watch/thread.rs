@@ -229,6 +229,7 @@ impl Watcher {
                 stops.is_stopped(*pid).then(|| stops.stopped_for(*pid).unwrap_or_default())
             };
             group.judge(elapsed, stopped);
+            group.tell_of_waits();
         }
         true
     }

@@ -1,11 +1,15 @@
 //! Machines that share nothing but a network: network namespaces of this one, joined by a bridge in one more namespace. Needs root and `ip`.
 #![allow(dead_code)]
 
+pub mod wire;
+
 use std::process::Command;
 
 /// Some machines; gone when dropped. Machine `i` is 10.77.0.`i + 1` and fd77::`i + 1`, on interface `eth0`.
 pub struct Machines {
     names: Vec<String>,
+    /// The namespace of the bridge.
+    hub: String,
 }
 
 fn ip(words: &str) -> Result<(), String> {
@@ -13,24 +17,34 @@ fn ip(words: &str) -> Result<(), String> {
     if output.status.success() { Ok(()) } else { Err(format!("ip {words}: {}", String::from_utf8_lossy(&output.stderr).trim())) }
 }
 
+fn permitted<T>(made: Result<T, String>) -> Option<T> {
+    made.inspect_err(|why| println!("skipped: no network namespaces here: {why}")).ok()
+}
+
 impl Machines {
     /// None, with the reason said, where namespaces are not permitted.
     pub fn new(n: usize) -> Option<Self> {
+        let machines = Self::named(n);
+        permitted(machines.make()).map(|()| machines)
+    }
+
+    /// As [`Self::new`], with this process between them in place of the bridge. No IPv6.
+    pub fn with_wire(n: usize, mtu: u32) -> Option<(Self, wire::Wire)> {
+        let machines = Self::named(n);
+        let made = machines.names.iter().try_for_each(|name| ip(&format!("netns add {name}")));
+        let wire = permitted(made.and_then(|()| wire::Wire::new(&machines.names, mtu)))?;
+        Some((machines, wire))
+    }
+
+    fn named(n: usize) -> Self {
         static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let names = (0..=n).map(|i| format!("ginrs-{}-{number}-{i}", std::process::id())).collect();
-        let machines = Self { names };
-        match machines.make() {
-            Ok(()) => Some(machines),
-            Err(why) => {
-                println!("skipped: no network namespaces here: {why}");
-                None
-            }
-        }
+        let name = |i| format!("ginrs-{}-{number}-{i}", std::process::id());
+        Self { names: (0..n).map(name).collect(), hub: name(n) }
     }
 
     fn make(&self) -> Result<(), String> {
-        let (hub, machines) = self.names.split_last().expect("the hub");
+        let (hub, machines) = (&self.hub, &self.names);
         ip(&format!("netns add {hub}"))?;
         ip(&format!("-n {hub} link add br0 type bridge"))?;
         ip(&format!("-n {hub} link set br0 up"))?;
@@ -67,14 +81,13 @@ impl Machines {
 
     /// Cuts machine `i` off, or joins it again.
     pub fn link(&self, i: usize, up: bool) {
-        let hub = self.names.last().expect("the hub");
-        ip(&format!("-n {hub} link set port{i} {}", if up { "up" } else { "down" })).expect("a port");
+        ip(&format!("-n {} link set port{i} {}", self.hub, if up { "up" } else { "down" })).expect("a port");
     }
 }
 
 impl Drop for Machines {
     fn drop(&mut self) {
-        for name in &self.names {
+        for name in self.names.iter().chain([&self.hub]) {
             let _ = ip(&format!("netns del {name}"));
         }
     }

@@ -6,6 +6,7 @@ mod roles;
 
 use ginrs::bootstrap::UniqueId;
 use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -82,4 +83,30 @@ pub fn start_rank(role: &str, id: &UniqueId, rank: u32, n: u32, more: &[(&str, &
     let mut environment = vec![("GINRS_TEST_ID", hex), ("GINRS_TEST_RANK", rank.to_string()), ("GINRS_TEST_N", n.to_string())];
     environment.extend(more.iter().map(|(name, value)| (*name, (*value).to_owned())));
     Process::start(role, &environment)
+}
+
+/// One process for each rank, each on the machine that `places` says, by a command that ends in a program there; all of them ready.
+pub fn start_on(
+    command: impl Fn(usize, PathBuf) -> Command,
+    role: &str,
+    places: &[usize],
+    more: &[(&str, &str)],
+) -> Vec<Process> {
+    let program = std::env::current_exe().unwrap();
+    let mut all: Vec<Process> = Vec::new();
+    let mut id = String::new();
+    for (rank, place) in places.iter().enumerate() {
+        let mut environment = vec![
+            ("GINRS_TEST_ID", id.clone()),
+            ("GINRS_TEST_RANK", rank.to_string()),
+            ("GINRS_TEST_N", places.len().to_string()),
+        ];
+        environment.extend(more.iter().map(|(name, value)| (*name, (*value).to_owned())));
+        all.push(Process::start_by(command(*place, program.clone()), role, &environment));
+        if rank == 0 {
+            id = all[0].line();
+        }
+    }
+    all.iter().for_each(|process| assert_eq!(process.line(), "ready"));
+    all
 }

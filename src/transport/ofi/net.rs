@@ -5,6 +5,7 @@ use super::endpoint::Endpoint;
 use super::provider::{Info, Traits, cookie};
 use super::sys::*;
 use crate::error::{Code, Error, Result};
+use rustix::process::{Resource, getrlimit};
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, RawFd};
@@ -99,8 +100,9 @@ impl Net {
 
     #[cold]
     pub fn failed(&self, call: &str, result: isize) -> Error {
+        let locked = getrlimit(Resource::Memlock).current.map_or("unlimited".into(), |bytes| format!("{bytes} bytes"));
         let text = format!(
-            "libfabric fails | provider {} on {}, {call} | {} | fix: see the reason; `ulimit -n` and `ulimit -l` are the usual ones; \
+            "libfabric fails | provider {} on {}, {call} | {} | fix: see the reason; `ulimit -n` and `ulimit -l` ({locked}) are the usual ones; \
              GINRS_OFI_PROVIDER takes another provider",
             self.traits.name,
             self.traits.device,
@@ -252,7 +254,9 @@ impl Net {
             let reg = (*(*self.domain).mr).reg;
             reg(&raw mut (*self.domain).fid, at.cast(), bytes, access, 0, key, 0, &mut mr, std::ptr::null_mut())
         };
-        self.check("fi_mr_reg", result)?;
+        if result != 0 {
+            return Err(self.failed(&format!("fi_mr_reg of {bytes} bytes"), result as isize));
+        }
         Ok(Memory { _net: self.clone(), mr, at })
     }
 

@@ -105,10 +105,8 @@ static bool runRound(const Plan& plan, std::string* out, double* heard) {
   Board* board = (Board*)mmap(NULL, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   int pids[8];
   bool gone[8] = {};
-  // libfabric's first use takes 512 naps and 0.1 s of a core: on a machine with a load of 100, up to 38 s.
-  const char* timeout = machines > 1 ? "40" : "5";
-  setenv("GINRS_TIMEOUT", timeout, 1);
-  setenv("GINRS_INIT_TIMEOUT", timeout, 1);
+  setenv("GINRS_TIMEOUT", "5", 1);
+  setenv("GINRS_INIT_TIMEOUT", "5", 1);
   setenv("GINRS_WAIT_WARN", "1", 1);
   if (plan.nodes) setenv("GINRS_FAKE_NODES", "per-rank", 1);
   if (machines > 1 && networks.empty()) setenv("GINRS_FAKE_MACHINES", plan.places().c_str(), 1);

@@ -37,6 +37,7 @@ fn cut(how: Wrong, places: &[usize], role: &str) {
         let told = process.line();
         println!("rank {rank} knew after {:?}", begun.elapsed());
         assert!(told.starts_with("E112 by ") && told.contains("the connection between rank "), "rank {rank}: {told}");
+        assert!(["the other end closed it", "reset by peer"].iter().any(|how| told.contains(how)), "rank {rank}: {told}");
         let other = |other: usize| {
             places[other] != places[rank] && told.contains(&format!("rank {other} (pid {}", all[other].child.id()))
         };

@@ -187,7 +187,7 @@ impl EventLoop {
                     Frame::Here => here = true,
                     _ => {}
                 });
-                let ended = if why.is_some() { Ended::Closed } else { ended };
+                let ended = if why.is_some() { Ended::Closed(None) } else { ended };
                 if let Some(root) = self.roots.get_mut(root) {
                     if let Some(hello) = joins.take_if(|_| here) {
                         root.admit(&hello, link.clone());
@@ -229,7 +229,15 @@ impl EventLoop {
                     let (peer, link, stood) = (*peer, link.clone(), *stands);
                     self.close(token);
                     if let Some(port) = owner.filter(|_| stood) {
-                        port.link_closed(peer, &link);
+                        port.link_closed(
+                            peer,
+                            &link,
+                            match ended {
+                                Ended::Closed(Some(e)) => e.to_string(),
+                                Ended::Closed(None) => "the other end closed it".into(),
+                                Ended::Malformed | Ended::Drained => "something else came by it".into(),
+                            },
+                        );
                     }
                 }
             }
@@ -305,7 +313,7 @@ impl EventLoop {
         self.next += 1;
         if !self.watch(token, link.as_fd(), epoll::EventFlags::IN | epoll::EventFlags::OUT) {
             if let Some(port) = port.upgrade() {
-                port.link_closed(peer, &link);
+                port.link_closed(peer, &link, "it cannot be watched".into());
             }
             return;
         }

@@ -4,8 +4,9 @@
 use super::Bootstrap;
 use super::address::{FdAddress, system};
 use super::dial::NoLink;
+use super::gone::gone;
 use super::link::Link;
-use super::port::{Fate, Handed, gone};
+use super::port::{Fate, Handed};
 use super::wire::Frame;
 use crate::error::{Code, Error, Result};
 use crate::sync::{Heard, answer};

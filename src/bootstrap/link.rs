@@ -182,8 +182,8 @@ pub struct FrameReader {
 pub enum Ended {
     /// Nothing more for now.
     Drained,
-    /// The other end closed.
-    Closed,
+    /// The other end closed, or the kernel gave up with that error.
+    Closed(Option<Errno>),
     /// What came is no frame; the connection must go.
     Malformed,
 }
@@ -195,7 +195,7 @@ impl FrameReader {
         // A sender that never stops must not keep the service thread from the others: it comes back to this socket later.
         for _ in 0..16 {
             match self.receive(socket, &mut buffer) {
-                Ok(0) | Err(Errno::CONNRESET) => return Ended::Closed,
+                Ok(0) => return Ended::Closed(None),
                 Ok(n) => match &mut self.opener {
                     None => self.bytes.extend_from_slice(&buffer[..n]),
                     Some(opener) => {
@@ -207,7 +207,7 @@ impl FrameReader {
                 Err(Errno::INTR) => continue,
                 Err(Errno::AGAIN) => return Ended::Drained,
                 Err(Errno::PROTO) => return Ended::Malformed,
-                Err(_) => return Ended::Closed,
+                Err(e) => return Ended::Closed(Some(e)),
             }
             if self.cut(most, &mut take).is_err() {
                 return Ended::Malformed;
@@ -300,7 +300,7 @@ mod tests {
             });
             match ended {
                 Ended::Drained => link.writable(),
-                other => break assert_eq!(other, Ended::Closed),
+                other => break assert_eq!(other, Ended::Closed(None)),
             }
         }
         assert_eq!(next, 500);

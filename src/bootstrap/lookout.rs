@@ -150,6 +150,11 @@ impl Port {
         matches!(asked, Err(NoLink::Nobody | NoLink::Unreachable(..)))
     }
 
+    /// How the link to `to` that closed last did.
+    pub(crate) fn ending(&self, to: Address) -> String {
+        self.endings.lock().get(&to).cloned().unwrap_or_default()
+    }
+
     /// True where a link to `to` stands.
     pub(crate) fn is_linked(&self, to: Address) -> bool {
         self.standing_link(to).is_some()

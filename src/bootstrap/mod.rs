@@ -29,6 +29,7 @@ mod exchange;
 mod fdpass;
 mod fixed;
 mod gathered;
+mod gone;
 mod handshake;
 mod id;
 mod interfaces;
@@ -192,7 +193,7 @@ impl Bootstrap {
     pub fn present(&self, rank: u32) -> Result<()> {
         let failed = self.failure().is_some();
         match self.port.fate(rank) {
-            Some(fate) => Err(port::gone_behind(&self.port, rank, fate, "the making of a child", failed)),
+            Some(fate) => Err(gone::gone_behind(&self.port, rank, fate, "the making of a child", failed)),
             None => Ok(()),
         }
     }

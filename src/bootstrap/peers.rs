@@ -93,7 +93,8 @@ impl Port {
     }
 
     /// A link has closed. When it was the last one to its process, its ranks will send nothing more.
-    pub(super) fn link_closed(&self, to: Address, link: &Arc<Link>) {
+    pub(super) fn link_closed(&self, to: Address, link: &Arc<Link>, how: String) {
+        self.endings.lock().insert(to, how);
         let mut links = self.links.lock();
         if let Some(all) = links.get_mut(&to) {
             all.retain(|other| !Arc::ptr_eq(other, link));

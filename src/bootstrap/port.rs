@@ -15,7 +15,6 @@ use super::service::Service;
 use super::wire::{Endpoint, Frame, Standing};
 use crate::error::{Code, Error};
 use crate::fault;
-use crate::peer_process::Became;
 use crate::process;
 use crate::sync::channel::{Receiver, bounded};
 use crate::sync::{Give, Mutex, OnceCell};
@@ -69,6 +68,8 @@ pub struct Port {
     pub(super) left: Mutex<HashSet<u32>>,
     pub(super) lookout: OnceCell<std::sync::Weak<dyn Lookout>>,
     pub(super) on_lost: Mutex<Option<OnLost>>,
+    /// How the link to a process that closed last did.
+    pub(super) endings: Mutex<HashMap<Address, String>>,
     pub(super) published: Mutex<HashMap<(u32, u64), Arc<OwnedFd>>>,
     pub(super) tickets: Mutex<Tickets>,
     pub(super) last_ticket: AtomicU64,
@@ -105,6 +106,7 @@ impl Port {
             left: Mutex::default(),
             lookout: OnceCell::new(),
             on_lost: Mutex::default(),
+            endings: Mutex::default(),
             published: Mutex::default(),
             tickets: Mutex::default(),
             last_ticket: AtomicU64::new(0),
@@ -353,7 +355,7 @@ impl Port {
     }
 
     /// Until the service thread has read all that the process of `rank` sent before it closed its links, but not for long.
-    fn read_last_words(&self, rank: u32) {
+    pub(super) fn read_last_words(&self, rank: u32) {
         let end = Instant::now() + Duration::from_millis(300);
         let address = self.table()[rank as usize].address;
         while self.standing_link(address).is_some() && Instant::now() < end {
@@ -391,52 +393,6 @@ impl Port {
     pub(crate) fn on_lost(&self, hook: OnLost) {
         *self.on_lost.lock() = Some(hook);
     }
-}
-
-/// The error for a rank that is gone, in a step that began before anything had failed: a failure that shows meanwhile is the cause. May
-/// wait for a moment: what closed a connection shows a little later.
-pub(super) fn gone(port: &Port, rank: u32, fate: Fate, what: &str) -> Error {
-    gone_behind(port, rank, fate, what, false)
-}
-
-/// The same where the communicator may have `failed` before, which says nothing of this rank's end.
-pub(super) fn gone_behind(port: &Port, rank: u32, fate: Fate, what: &str, failed: bool) -> Error {
-    let (tag, name) = (port.tag(), port.name(rank));
-    let error = match fate {
-        Fate::Left => Error::new(
-            Code::RemoteError,
-            42,
-            format!(
-                "{name} has left | {tag}, in \"{what}\" | it destroyed its communicator, or its process ended with status 0 | fix: make the same calls on every rank before the first destroy"
-            ),
-        ),
-        Fate::Lost => {
-            if !port.service.is_intact() {
-                return crate::process::descriptors_lost();
-            }
-            let became = port.became(rank);
-            // A send fails before its last words are read (tests/leaks.rs, advice.rs, chaos), and it says why before it leaves: so its leave
-            // is looked at first.
-            port.read_last_words(rank);
-            let left = port.left.lock().contains(&rank);
-            match became {
-                _ if !failed && port.failure().is_some() => return port.failure().expect("just seen").clone(),
-                _ if left => return gone_behind(port, rank, Fate::Left, what, failed),
-                Became::Lives(_) if failed => return port.failure().expect("seen").clone(),
-                Became::Lives(how) => return port.cut_off(rank, &how, &format!(", in \"{what}\"")),
-                Became::Ended => Error::new(
-                    Code::RemoteError,
-                    40,
-                    format!(
-                        "{name} is gone | {tag}, in \"{what}\" | its process closed its connection without leaving{} | fix: look at the output of rank {rank}{}",
-                        port.how_ended(rank),
-                        if port.is_near(rank) { "" } else { ", and at the network between the machines" }
-                    ),
-                ),
-            }
-        }
-    };
-    error.by(rank)
 }
 
 impl Drop for Port {

@@ -172,7 +172,7 @@ impl Group {
         let body = move || {
             let lives = port.reach(address, Instant::now() + ANEW);
             if let Some(group) = group.upgrade() {
-                group.fail(&if lives { group.link_lost(rank) } else { group.gone(rank) });
+                group.fail(&if lives { group.link_lost(rank, address) } else { group.gone(rank) });
             }
         };
         if service_thread("ginrs reach", body, |_| {}).is_err() {
@@ -180,14 +180,15 @@ impl Group {
         }
     }
 
-    fn link_lost(&self, rank: u32) -> Error {
+    fn link_lost(&self, rank: u32, address: Address) -> Error {
         let own = self.far().map_or(rank, |far| far.own);
         let text = format!(
-            "the connection between {} and {} was cut | {} | both processes live, but what was under way is lost | fix: look at what ends connections \
+            "the connection between {} and {} was cut | {} | {}; both processes live, but what was under way is lost | fix: look at what ends connections \
              between their hosts: a firewall, NAT, a proxy, or an address that was taken away",
             self.port.name(own),
             self.port.name(rank),
-            self.port.tag()
+            self.port.tag(),
+            self.port.ending(address)
         );
         Error::new(Code::RemoteError, 112, text).by(rank)
     }

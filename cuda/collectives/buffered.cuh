@@ -155,6 +155,45 @@ __device__ __forceinline__ void reduceScatterByRing(ginrsCollWork const& work, S
   }
 }
 
+/* Small: in log2(teams) rounds and as few bytes (Bruck's, backwards). Block j is what the rank has for the team j places on. In each round
+ * the last of them go to the team at which they have come half of their way, which adds them to its first ones. */
+template <typename T>
+__device__ __forceinline__ void reduceScatterByRounds(ginrsCollWork const& work, Scratch& scratch) {
+  Rail const rail = Rail::of(work.comm);
+  Operation<T> const op = Operation<T>::of(work);
+  int const n = scratch.n, self = scratch.self, teams = rail.teams;
+  uint64_t const part = work.count * sizeof(typename T::Stored);
+  char* const own = scratch.own();
+  int farthest = 1;
+  while (2 * farthest < teams) farthest *= 2;
+  Slices const slices = Slices::of(part, scratch.blockOf(teams), 128);
+  for (uint64_t at = slices.first(); at < slices.total; at += slices.step()) {
+    uint64_t const bytes = slices.bytes(at), each = (bytes + 127) / 128 * 128;
+    for (int j = 0; j < teams; j++) {
+      char const* const blocks = static_cast<char const*>(work.send.at) + uint64_t(turn(rail.self, j, teams) * n) * part + at;
+      for (int k = 0; k < n; k++) scratch.bring<T>(op, k * scratch.message + j * each, blocks + k * part, bytes);
+    }
+    scratch.meet();
+    reducePiece<T>(op.partial(), teams * each, Sources{scratch.bank(self * scratch.message), self, n, nullptr}, Targets::one(own));
+    scratch.next();
+    __syncthreads();
+    int left = teams;
+    for (int distance = farthest; distance > 0; distance /= 2) {
+      uint64_t const size = (left - distance) * each;
+      ToTeam out(work, rail.ahead(distance));
+      copyByBlock(out.open(work), own + distance * each, size);
+      out.close(work, size);
+      FromTeam in(work, rail.behind(distance));
+      Sources const both = {{own, 0}, 0, 1, in.open(work)};
+      reducePiece<T>(distance == 1 ? op : op.partial(), size, both, Targets::one(own));
+      in.close(work);
+      left = distance;
+    }
+    copyByBlock(static_cast<char*>(work.recv.at) + at, own, bytes);
+    __syncthreads();
+  }
+}
+
 /* ---- Reduce: every team's pieces to its parent, the root team's to the root. ---- */
 
 /* A part of the piece, from the children one after the other; with the last one the sum goes where it belongs. */
@@ -206,7 +245,13 @@ __device__ __forceinline__ void reducingBuffered(ginrsCollWork const& work) {
   Scratch scratch(work, barrier);
   switch (work.kind) {
     case GINRS_COLL_ALL_REDUCE: allReduceBuffered<T>(work, scratch); break;
-    case GINRS_COLL_REDUCE_SCATTER: reduceScatterByRing<T>(work, scratch); break;
+    case GINRS_COLL_REDUCE_SCATTER:
+      if (work.along == GINRS_COLL_RING) {
+        reduceScatterByRing<T>(work, scratch);
+      } else {
+        reduceScatterByRounds<T>(work, scratch);
+      }
+      break;
     default: reduceByTree<T>(work, scratch);
   }
   scratch.end();

@@ -30,6 +30,40 @@ __device__ __forceinline__ void allGatherByRing(ginrsCollWork const& work, Scrat
   }
 }
 
+/* Small: in log2(teams) rounds and as few bytes (Bruck's). Block j is that of the team j places on; each round as many come from the
+ * first team that is missing as there are here. */
+__device__ __forceinline__ void allGatherByRounds(ginrsCollWork const& work, Scratch& scratch) {
+  Rail const rail = Rail::of(work.comm);
+  int const n = scratch.n, self = scratch.self, teams = rail.teams;
+  uint64_t const part = work.count * work.eltBytes;
+  char* const own = scratch.own();
+  Slices const slices = Slices::of(part, scratch.blockOf(teams), 128);
+  for (uint64_t at = slices.first(); at < slices.total; at += slices.step()) {
+    uint64_t const bytes = slices.bytes(at), each = (bytes + 127) / 128 * 128;
+    copyByBlock(own, static_cast<char const*>(work.send.at) + at, bytes);
+    __syncthreads();
+    for (int distance = 1; distance < teams; distance *= 2) {
+      uint64_t const size = min(distance, teams - distance) * each;
+      ToTeam out(work, rail.behind(distance));
+      copyByBlock(out.open(work), own, size);
+      out.close(work, size);
+      FromTeam in(work, rail.ahead(distance));
+      copyByBlock(own + distance * each, in.open(work), size);
+      in.close(work);
+    }
+    spreadByBlock(Targets{scratch.bank(self * scratch.message), self, n, nullptr}, own, teams * each);
+    scratch.meet();
+    for (int k = 0; k < n; k++) {
+      char const* const blocks = scratch.bank(k * scratch.message).at(self);
+      for (int j = 0; j < teams; j++) {
+        uint64_t const rank = uint64_t(turn(rail.self, j, teams)) * n + k;
+        copyByBlock(static_cast<char*>(work.recv.at) + rank * part + at, blocks + j * each, bytes);
+      }
+    }
+    scratch.next();
+  }
+}
+
 /* The root team's ranks each send a piece of the slice along their rails. */
 __device__ __forceinline__ void broadcastByTree(ginrsCollWork const& work, Scratch& scratch) {
   Tree const tree = Tree::of(work);
@@ -76,10 +110,12 @@ __device__ __forceinline__ void broadcastByTree(ginrsCollWork const& work, Scrat
 __device__ __forceinline__ void copyingBuffered(ginrsCollWork const& work) {
   Barrier barrier{ncclCoopCta(), work.comm, ncclTeamTagLsa(), blockIdx.x};
   Scratch scratch(work, barrier);
-  if (work.kind == GINRS_COLL_ALL_GATHER) {
+  if (work.kind == GINRS_COLL_BROADCAST) {
+    broadcastByTree(work, scratch);
+  } else if (work.along == GINRS_COLL_RING) {
     allGatherByRing(work, scratch);
   } else {
-    broadcastByTree(work, scratch);
+    allGatherByRounds(work, scratch);
   }
   scratch.end();
 }

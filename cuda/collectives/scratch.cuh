@@ -59,22 +59,26 @@ struct Scratch {
 
   __device__ __forceinline__ void meet() { barrier.sync(ncclCoopCta(), cuda::memory_order_acq_rel); }
   __device__ __forceinline__ void next() { odd ^= 1; }
+  /* The longest block of which one for each team fits into a message. */
+  __device__ __forceinline__ uint64_t blockOf(int teams) const { return message / teams / 128 * 128; }
 
+  /* This rank's input into its own bank. */
+  template <typename T>
+  __device__ __forceinline__ void bring(Operation<T> const& op, uint64_t offset, char const* from, uint64_t bytes) const {
+    char* const to = bank(offset).at(self);
+    if (op.isScaled()) {
+      scaleByBlock<T>(op, to, from, bytes);
+    } else {
+      copyByBlock(to, from, bytes);
+    }
+  }
   /* The team's inputs at `mine` of what every rank has at `from`, all ready to be read: each rank calls it once, and reads before its
    * next meeting but one. `parts` of them, so far apart in memory and here. A rank that is alone reads its own where it lies. */
   template <typename T>
   __device__ __forceinline__ Places inputs(Operation<T> const& op, char const* from, uint64_t mine, uint64_t bytes, int parts = 1,
                                            uint64_t apart = 0) {
     if (n == 1 && !op.isScaled() && isAligned(from)) return {const_cast<char*>(from) + mine, 0};
-    for (int k = 0; k < parts; k++) {
-      char *const to = bank(k * message).at(self);
-      char const* const part = from + k * apart;
-      if (op.isScaled()) {
-        scaleByBlock<T>(op, to, part, bytes);
-      } else {
-        copyByBlock(to, part, bytes);
-      }
-    }
+    for (int k = 0; k < parts; k++) bring<T>(op, k * message, from + k * apart, bytes);
     meet();
     Places const team = bank(mine);
     next();

@@ -27,7 +27,7 @@ enum ginrsCollHow {
 /* BUFFERED, several LSA teams: how a slice goes along a rail. */
 enum ginrsCollAlong {
   GINRS_COLL_RING = 0, /* fewest bytes: neighbour to neighbour */
-  GINRS_COLL_TREE = 1  /* fewest rounds: recursive doubling, or a tree where there is a root */
+  GINRS_COLL_TREE = 1  /* fewest rounds: recursive doubling, Bruck's, or a tree where there is a root */
 };
 
 /* Of the kernels, not of nccl.h: integers come by width, so that an operation says its sign. Floats use MAX_S and MIN_S. */

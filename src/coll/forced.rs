@@ -1,6 +1,7 @@
 //! GINRS_COLLECTIVE: the way that someone who measures asks for.
 
-use super::table::{Along, How};
+use super::along::Along;
+use super::table::How;
 use crate::error::Result;
 use crate::{bail, config};
 

@@ -1,11 +1,12 @@
 //! Host collectives and point-to-point (nccl.h), built on the library's own device API: kernels (`cuda/collectives`) on the
 //! caller's streams, over a device communicator that the library makes for itself with every communicator.
 //!
-//! `call` checks a collective, `setup` made what it needs (as large as `sizes` says), `table` says which algorithm takes it (`room` with how many blocks at most), `launch` puts it on its
+//! `call` checks a collective, `setup` made what it needs (as large as `sizes` says), `table` says which algorithm takes it (`along` how between teams, `room` with how many blocks at most), `launch` puts it on its
 //! stream; sends and receives go through `rounds` and `point_to_point`. Nothing here waits for a peer once the communicator
 //! stands: not the host, only kernels do. docs/collectives.md tells it from outside.
 #![forbid(unsafe_code)]
 
+mod along;
 mod call;
 pub mod datatype;
 mod forced;

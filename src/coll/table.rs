@@ -1,6 +1,7 @@
 //! Which algorithm takes a call, and with how many blocks: a table by device, kind, bytes and what is registered. The limits are
 //! measured ones (docs/measured/collectives.md). Every rank comes to the same answer, since all that goes in is equal on all.
 
+use super::along::{Along, along};
 use super::call::Kind;
 use super::forced::Forced;
 use super::room::Room;
@@ -19,15 +20,6 @@ pub enum How {
     Staged = 2,
     /// Buffers that peers cannot reach, through scratch that they can; between LSA teams along the rails.
     Buffered = 3,
-}
-
-/// How Buffered goes along a rail; the numbers are those of cuda/collectives/work.h.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Along {
-    /// From neighbour to neighbour: 2 (teams - 1) rounds of an all-reduce, the fewest bytes.
-    Ring = 0,
-    /// Recursive doubling, or a binomial tree where there is a root: log2(teams) rounds.
-    Tree = 1,
 }
 
 /// What a choice depends on.
@@ -91,11 +83,13 @@ fn ll_wins(shape: &Shape) -> bool {
 }
 
 impl Shape {
-    fn teams(&self) -> u32 {
+    /// LSA teams.
+    pub fn teams(&self) -> u32 {
         self.n_ranks / self.lsa_size
     }
 
-    fn one_team(&self) -> bool {
+    /// Nothing goes along a rail.
+    pub fn one_team(&self) -> bool {
         self.teams() == 1
     }
 
@@ -105,34 +99,6 @@ impl Shape {
             Kind::AllReduce | Kind::Reduce | Kind::Broadcast => self.part,
             _ => self.part.saturating_mul(self.n_ranks.into()),
         }
-    }
-}
-
-/// Latency of a rail times its bandwidth (docs/measured/collectives.md): so many bytes may a round less cost. Bytes.
-fn round(device: device::Kind) -> u64 {
-    match device {
-        device::Kind::Cuda => 16 << 10,
-        device::Kind::Cpu => 8 << 10,
-    }
-}
-
-/// Whether few rounds beat few bytes along a rail of more than two teams, for a rank's piece: log2 of them beside 2 (teams - 1), and
-/// log2 pieces beside 2 (teams - 1) / teams.
-fn is_small(shape: &Shape) -> bool {
-    let (teams, piece) = (u64::from(shape.teams()), shape.part / u64::from(shape.lsa_size));
-    let doublings = u64::from(shape.teams().ilog2());
-    // What is more than a power of two gives before, and is told after.
-    let (rounds, pieces) = if teams.is_power_of_two() { (doublings, doublings) } else { (doublings + 2, doublings + 1) };
-    let (more_rounds, more_bytes) = ((2 * (teams - 1)).saturating_sub(rounds), pieces * teams - 2 * (teams - 1));
-    piece.saturating_mul(more_bytes) <= round(shape.device) * more_rounds * teams
-}
-
-/// With two teams recursive doubling has as few bytes as a ring, and a tree is a line. `asked`: what whoever measures wants.
-fn along(shape: &Shape, asked: Option<Along>) -> Along {
-    match shape.kind {
-        Kind::AllGather | Kind::ReduceScatter => Along::Ring,
-        _ if shape.one_team() => Along::Tree,
-        _ => asked.unwrap_or(if shape.teams() == 2 || is_small(shape) { Along::Tree } else { Along::Ring }),
     }
 }
 
@@ -157,7 +123,7 @@ pub fn choose(shape: &Shape, sizes: &Sizes, forced: Option<Forced>) -> Choice {
     // As many as `bytes` need at `each`.
     let enough = |bytes: u64, each: u64, least: u32, most: u32| bytes.div_ceil(each).max(least.into()).min(most.into()) as u32;
     let Room { most: room, least } = sizes.room;
-    let along = along(shape, grid.along);
+    let along = along(shape, sizes, grid.along);
     match how {
         How::Ll => {
             // Many small blocks, over many multiprocessors; larger ones where they are not enough for one round.
@@ -309,6 +275,17 @@ mod tests {
         assert_eq!(choice(32, 4, 1 << 10), (How::Buffered, Along::Tree));
         assert_eq!(choice(8, 4, 1 << 30), (How::Buffered, Along::Tree), "as few bytes, in one round");
         assert_eq!(choice(8, 1, 1 << 20), (How::Buffered, Along::Ring), "teams of one rank");
+        for (kind, n_ranks, part, wanted) in [
+            (Kind::AllGather, 32, 1 << 10, Along::Tree),
+            (Kind::ReduceScatter, 12, 8, Along::Tree),
+            (Kind::AllGather, 8, 8, Along::Ring),
+            (Kind::ReduceScatter, 32, 1 << 20, Along::Ring),
+            (Kind::ReduceScatter, 4096, 8, Along::Ring),
+        ] {
+            let sizes = Sizes::of(Cuda, n_ranks, 4, room(66));
+            let call = Shape { n_ranks, lsa_size: 4, ..shape(kind, part) };
+            assert_eq!(choose(&call, &sizes, None).along, wanted, "{kind:?} of {part} bytes on {n_ranks}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! `cargo bench -p ginrs --bench ofi`; runs take turns, so that a busy machine is the same for both sides of a ratio.
 
 use ginrs::device::cpu::CpuDevice;
-use ginrs::device::{Memory, Physical};
+use ginrs::device::{Device, Physical};
 use ginrs::transport::factory::{Factory as _, Setup, Share};
 use ginrs::transport::{Part, Region, SIGNALS, Source, Submitted, Transport, Words, Work, ofi};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -257,10 +257,10 @@ struct End {
 
 impl End {
     fn new(rank: u32, address: IpAddr) -> Self {
-        let device = CpuDevice::new(0);
+        let device: Arc<dyn Device> = CpuDevice::new(0);
         let both = |_| vec![0, 1];
         let setup =
-            Setup { rank, device: &*device, serves: vec![true; 2], senders: &both, share: &Nothing, secret: [7; 32], address };
+            Setup { rank, device: &device, serves: vec![true; 2], senders: &both, share: &Nothing, secret: [7; 32], address };
         let (mut transport, said) = ofi::Factory.prepare(&setup).unwrap();
         transport.connect(&*device, &Nothing, &exchange(rank, &said)).unwrap();
         let [signals, data] = [(); 2].map(|()| device.create(BYTES).unwrap());

@@ -4,7 +4,7 @@
 Runs what scripts/gpu-build.sh left in build/gpu; needs a driver, libcudart and Python, no compiler and no network. Every program
 has a time limit: a hang is a failure. Writes the table as Markdown and every run as a line of JSON into --out.
 
-  gpu-test.py [--ranks 2,3,4] [--only NAME,..] [--columns PART;..] [--modes MODE,..] [--out FOLDER] [--seconds N]
+  gpu-test.py [--ranks 2,3,4] [--only NAME,..] [--columns PART;..] [--modes MODE,..] [--ways 1,2,machines] [--out FOLDER] [--seconds N]
   gpu-test.py --from FILE.jsonl,..   the table again, from the lines that runs wrote; later files win
   gpu-test.py --sanitize         compute-sanitizer over the kernels, with our headers and library
   gpu-test.py --soak SECONDS     randomised puts, values, signals, stores and barriers over all GPUs, every byte verified
@@ -27,6 +27,8 @@ REFUSED = {"ours x ginrs": ["bounds", "fine"], "ours x ginrs, direct": ["bounds"
            "NVIDIA's x ginrs, direct": ["foreign"]}
 FOREIGN = ["gin", "ginbarriers", "order", "ring", "gin-alltoall", "moe", "torture", "soak"]  # there each of these has to end in GINRS-E081
 RUN_RANK = EXAMPLES + ["api", "moe", "torture"]  # written for a process or a thread per rank
+MACHINES = "machines"  # in place of a number of nodes: GINRS_FAKE_MACHINES, so all between the halves goes over libfabric's tcp
+FAR = ["layout", "ginbarriers", "gin", "order", "hello", "ring", "gin-alltoall", "hybrid-alltoall", "api", "moe", "torture", "soak"]  # the others need all ranks in one LSA team
 NODES = ["layout", "ginbarriers", "gin", "hybrid-alltoall", "api", "moe", "torture", "soak"]  # also on two simulated nodes
 NOT_SHARED = ["api", "torture"]  # count launches on a device, or wait for all of its kernels: not where ranks share one
 OUT = {"api": "NVIDIA's header converts a double that is put by value; its bits are meant"}
@@ -114,8 +116,12 @@ def environment(job, taken):
         env["NCCL_DEBUG"] = "NONE"  # what these programs provoke
     if library == "ginrs":
         env["NCCL_GIN_BACKEND"] = backend
+        halves = ",".join(str(rank * 2 // job["ranks"]) for rank in range(job["ranks"]))
         if job["nodes"] == 2:
-            env["GINRS_FAKE_NODES"] = ",".join(str(rank * 2 // job["ranks"]) for rank in range(job["ranks"]))
+            env["GINRS_FAKE_NODES"] = halves
+        if job["nodes"] == MACHINES:
+            env["GINRS_FAKE_MACHINES"] = halves
+            env["COLL"] = os.environ.get("COLL", "sample=600 big=300007 largest=1048576")
     return env
 
 
@@ -181,7 +187,8 @@ def run_job(pool, job, prefix=(), extra=None, limit=LIMIT, end=float("inf")):
             began = time.time()
             own = {"REFUSED": names[0]} if job["binary"] == "refused" else {}
             ran = names[:1] if job["column"] == "NVIDIA's x ginrs, direct" else names  # the first ends the process
-            text, code = execute(command(job, ran, prefix), {**environment(job, taken), **own, **(extra or {})}, 60 if own else limit)
+            text, code = execute(command(job, ran, prefix), {**environment(job, taken), **own, **(extra or {})},
+                                 60 if own else 4 * limit if job["nodes"] == MACHINES else limit)
             for name, result, said in judge(job, names, text, code):
                 results.append(dict(job, name=name, result=result, text=said, seconds=round(time.time() - began, 2)))
                 names.remove(name)
@@ -198,6 +205,8 @@ def suite_names(column, mode, nodes):
         if column == "NVIDIA's x ginrs, direct" and (name not in FOREIGN or mode != "processes"):
             continue
         if backend == "direct" and name in LSA or mode == "one thread" and name in RUN_RANK or nodes == 2 and name not in NODES:
+            continue
+        if nodes == MACHINES and name not in FAR:
             continue
         yield name
 
@@ -220,12 +229,14 @@ def jobs(counts, only, columns, wanted, alone):
                 yield from job("suite", column, ranks, mode, suite_names(column, mode, 1))
                 if library == "ginrs" and backend == "proxy" and ranks % 2 == 0:
                     yield from job("suite", column, ranks, mode, suite_names(column, mode, 2), 2)
+                    yield from job("suite", column, ranks, mode, suite_names(column, mode, MACHINES), MACHINES)
                 if mode != "one thread":
                     yield from job("refused", column, ranks, mode, REFUSED.get(column, []))
                 if backend == "proxy":
                     yield from job("coll", column, ranks, mode, COLL)
                     if library == "ginrs" and ranks % 2 == 0:
                         yield from job("coll", column, ranks, mode, COLL, 2)
+                        yield from job("coll", column, ranks, mode, COLL, MACHINES)
             if even != odd:
                 for mode in modes:
                     yield from job("both", column, ranks, mode, ["both"])
@@ -247,13 +258,18 @@ def worth(result):
     return result.startswith(("ok", "no GIN", "NVIDIA's library: "))
 
 
+def where(nodes):
+    return {1: "", 2: ", 2 nodes", MACHINES: ", 2 machines"}[nodes]
+
+
 def table(results):
     """A row for each program, a column for each combination: numbers of ranks and modes."""
     columns = [column for column in COLUMNS if any(r["column"] == column for r in results)]
     lines = ["| program | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
     listed = lambda runs: " ".join(f"{n}{''.join(l for m, l in MODES.items() if (n, m) in {(r['ranks'], r['mode']) for r in runs})}"
                                    for n in sorted({r["ranks"] for r in runs}))
-    for name, nodes in [(name, 1) for name in SUITE + ["bounds", "fine", "foreign", "both"] + COLL + list(SINGLE)] + [(name, 2) for name in NODES + COLL]:
+    for name, nodes in [(name, 1) for name in SUITE + ["bounds", "fine", "foreign", "both"] + COLL + list(SINGLE)] + [(name, 2) for name in NODES + COLL] \
+            + [(name, MACHINES) for name in FAR + COLL]:
         cells = []
         for column in columns:
             runs = [r for r in results if (r["name"], r["column"], r["nodes"]) == (name, column, nodes)]
@@ -266,7 +282,7 @@ def table(results):
             cell += [f"(2) {listed(library)}"] if library else []
             cells.append("; ".join(cell) or ("(1)" if name in OUT and "nvidia" in COLUMNS[column][:2] else "-"))
         if any(cell not in ("-", "(1)") for cell in cells):
-            lines.append(f"| {name}{', 2 nodes' if nodes == 2 else ''} | " + " | ".join(cells) + " |")
+            lines.append(f"| {name}{where(nodes)} | " + " | ".join(cells) + " |")
     return lines
 
 
@@ -278,14 +294,14 @@ def report(results, about, out):
         f"{about['seconds']} s. NVLink multicast off, no network card.", "", *table(results), "",
         "`4pt`: 4 ranks as processes and as threads, `o`: one thread drives all of them; each program checks itself. `mixed`: even ranks run the "
         "binary with our headers, odd ranks the one with NVIDIA's; `both` has kernels of both in one program. `(LSA)`: without its GIN part, `no GIN`: "
-        "NVIDIA's library says \"GIN not supported\", as it must without a network card. `2 nodes`: GINRS_FAKE_NODES; -: makes no sense there "
+        "NVIDIA's library says \"GIN not supported\", as it must without a network card. `2 nodes`: GINRS_FAKE_NODES; `2 machines`: GINRS_FAKE_MACHINES, over libfabric; -: makes no sense there "
         "(direct without GIN; nodes that are not there; examples by one thread), or not run.", "",
         *[f"(1) {name} with NVIDIA's headers: {why}." for name, why in OUT.items()],
     ]
     for r in results:
         if r["result"].startswith("NVIDIA"):
             lines.append(f"(2) {r['name']}, {r['column']}, {r['ranks']} {r['mode']}: {r['result']}")
-    fails = [f"- FAIL {r['name']}, {r['column']}, {r['ranks']} {r['mode']}, {r['nodes']} nodes: {r['result']}" for r in results if not worth(r["result"])]
+    fails = [f"- FAIL {r['name']}, {r['column']}, {r['ranks']} {r['mode']}{where(r['nodes'])}: {r['result']}" for r in results if not worth(r["result"])]
     lines += ["", *fails] if fails else []
     lines += ["", f"Not run, {about['not run']} programs: out of time."] if about["not run"] else []
     lines += [] if any(COLUMNS[r["column"]][2] == "nvidia" for r in results) else ["", "NVIDIA's libnccl.so.2 was not there: its columns are missing (NCCL_LIB names its folder)."]
@@ -302,7 +318,7 @@ def failures(results, out):
     with open(os.path.join(out, "failures.log"), "w") as file:
         for r in results:
             if not r["result"].startswith(("ok", "no GIN")):
-                file.write(f"== {r['name']}, {r['column']}, {r['ranks']} {r['mode']}, {r['nodes']} nodes: {r['result']}\n{r['text'][-4000:]}\n")
+                file.write(f"== {r['name']}, {r['column']}, {r['ranks']} {r['mode']}{where(r['nodes'])}: {r['result']}\n{r['text'][-4000:]}\n")
 
 
 def from_files(args):
@@ -325,6 +341,7 @@ def matrix(args, pool, found):
     end, results, not_run, began = time.time() + args.seconds, [], 0, time.time()
     for ranks in counts:  # runs of one size side by side, so that large ones are not starved
         todo = [job for job in jobs(counts, args.only, args.columns, args.modes, found == 1) if job["ranks"] == ranks]
+        todo = [job for job in todo if not args.ways or job["nodes"] in args.ways]
         with concurrent.futures.ThreadPoolExecutor(max(1, found // ranks)) as lanes:
             done = list(lanes.map(lambda job: run_job(pool, job, end=end), todo))
         results += [r for ran in done for r in ran]
@@ -406,6 +423,7 @@ def main():
     parser.add_argument("--ranks", type=lambda text: [int(n) for n in text.split(",")], default=[2, 3, 4, 8])
     parser.add_argument("--only", type=lambda text: text.split(","))
     parser.add_argument("--columns", type=lambda text: [c for c in COLUMNS if any(part in c for part in text.split(";"))], help="parts of column names, with ; between")
+    parser.add_argument("--ways", type=lambda text: [int(way) if way.isdigit() else way for way in text.split(",")], help="of 1, 2 (nodes) and machines")
     parser.add_argument("--modes", type=lambda text: text.split(","), help="of processes, threads, one thread")
     parser.add_argument("--out", default=os.path.join(ROOT, "build/gpu-test"))
     parser.add_argument("--seconds", type=int, default=int(os.environ.get("GPU_TEST_SECONDS", 900)))

@@ -158,6 +158,25 @@ fn devices_that_do_not_reach_each_other() {
     all_ok(&program("moe"), 3, Threads, &staged);
 }
 
+/// Ranks on different machines: device memory goes through pinned host memory and libfabric.
+#[test]
+fn between_machines() {
+    let apart = ("GINRS_FAKE_MACHINES", "per-rank");
+    for mode in [Processes, Threads] {
+        all_ok(&program("api"), 2, mode, &[apart]);
+        all_ok(&program("api"), 4, mode, &[("GINRS_FAKE_MACHINES", "0,0,1,1"), ("GINRS_MOCK_DELAY_US", "100")]);
+        all_ok(&program("moe"), 3, mode, &[apart]);
+    }
+    let plan = |plan| [("TORTURE", plan), ("GINRS_MOCK_DELAY_US", "20"), apart];
+    let torture = program("torture");
+    all_ok(&torture, 4, Processes, &plan("blocks=4 threads=64 coop=cta strip=65536 largest=5000 rounds=2 seed=31"));
+    all_ok(&torture, 3, Threads, &plan("blocks=2 threads=96 coop=warp strip=16384 largest=700 rounds=2 seed=32"));
+    all_ok(&torture, 2, Processes, &plan("blocks=1 threads=32 coop=cta strip=20000000 largest=9000000 rounds=1 seed=34"));
+    for example in ["02-ring", "03-gin-alltoall", "04-hybrid-alltoall"] {
+        all_ok(&compiled(&format!("examples-c/{example}/main.cu")), 4, Processes, &[("GINRS_FAKE_MACHINES", "0,0,1,1")]);
+    }
+}
+
 /// Both processes take device 0.
 fn both_on_one_device(env: Env) -> Output {
     let mut command = Command::new(prefix().join("bin/ginrs-run"));

@@ -262,7 +262,7 @@ impl Ends {
             }
             let setup = Setup {
                 rank: team.rank,
-                device: &*team.device,
+                device: &team.device,
                 serves,
                 senders: &senders,
                 share: offers,

@@ -73,7 +73,7 @@ pub struct Setup<'a> {
     /// This rank.
     pub rank: u32,
     /// Its device.
-    pub device: &'a dyn Device,
+    pub device: &'a Arc<dyn Device>,
     /// By rank: whether this rank sends to it this way.
     pub serves: Vec<bool>,
     /// Ranks that send to a rank this way, in order.

@@ -198,7 +198,9 @@ mod tests {
         );
         let ranks = [of(1, 7), of(2, 8)];
         assert_eq!(cpu(&ranks).select(0).unwrap(), [named("loopback"), named("ofi")]);
-        let far = World { kind: Kind::Cuda, ..cpu(&ranks) }.select(0).unwrap_err();
+        assert_eq!(World { kind: Kind::Cuda, ..cpu(&ranks) }.select(0).unwrap(), [named("nvlink"), named("ofi")]);
+        let without = ranks.map(|of| Facts { has: of.has & !(1 << named("ofi")), ..of });
+        let far = World { kind: Kind::Cuda, ..cpu(&without) }.select(0).unwrap_err();
         assert!(far.text.contains("rank 0 to rank 1") && far.text.contains("another machine") && far.id == 35, "{far}");
         assert!(far.text.contains("loopback, shm, nvlink, staged, messages"), "every refusal keeps its reason: {far}");
     }

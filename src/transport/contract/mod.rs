@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+pub mod apart;
 mod completion;
 mod end;
 mod faults;
@@ -24,6 +25,9 @@ const DATA: u32 = 1;
 
 /// Makes a transport for the ranks that it serves: rank 0's first; the other ranks' follow where their progress is part of a put.
 pub type Make<'a> = &'a dyn Fn(Vec<bool>) -> Vec<Box<dyn Transport>>;
+
+/// Rank `u32`'s window as its transport sees it.
+pub type Seen = fn(u32, Arc<dyn Physical>) -> Arc<dyn Physical>;
 
 /// A rule and the test that asks for it.
 type Rule = (&'static str, fn(&mut World));
@@ -50,8 +54,13 @@ const RULES: &[Rule] = &[
 
 /// Asks for all rules.
 pub fn all(make: impl Fn(Vec<bool>) -> Vec<Box<dyn Transport>>) {
+    all_seen(make, |_, memory| memory);
+}
+
+/// The same where windows are what `seen` makes of the memory of a rank.
+pub fn all_seen(make: impl Fn(Vec<bool>) -> Vec<Box<dyn Transport>>, seen: Seen) {
     for (_, test) in RULES {
-        test(&mut World::new(&make));
+        test(&mut World::over(&make, seen));
     }
 }
 
@@ -73,6 +82,10 @@ struct World {
 
 impl World {
     fn new(make: Make<'_>) -> Self {
+        Self::over(make, |_, memory| memory)
+    }
+
+    fn over(make: Make<'_>, seen: Seen) -> Self {
         let device = CpuDevice::new(0);
         let create = |_| device.create(BYTES).unwrap();
         let data: Vec<_> = (0..RANKS).map(create).collect();
@@ -80,7 +93,8 @@ impl World {
         let mut ranks = make(vec![true; RANKS as usize]);
         let capabilities = ranks[0].capabilities();
         assert!(capabilities.piece >= 8, "an inline value is one piece");
-        for (id, memories) in [(SIGNALS, &signals), (DATA, &data)] {
+        let windows: Vec<_> = data.iter().zip(0..).map(|(memory, rank)| seen(rank, memory.clone())).collect();
+        for (id, memories) in [(SIGNALS, &signals), (DATA, &windows)] {
             let words: Vec<Words> =
                 ranks.iter_mut().zip(memories).map(|(rank, memory)| prepare(&mut **rank, id, memory)).collect();
             for (transport, rank) in ranks.iter_mut().zip(0..) {
@@ -214,8 +228,9 @@ pub fn prepare(transport: &mut dyn Transport, id: u32, memory: &Arc<dyn Physical
 }
 
 pub fn region(id: u32, rank: u32, memories: &[Arc<dyn Physical>], mapped: bool) -> Region {
-    let address =
-        |(at, memory): (u32, &Arc<dyn Physical>)| (mapped || at == rank).then(|| memory.host().unwrap().as_ptr() as DevPtr);
+    let of =
+        |memory: &Arc<dyn Physical>| memory.host().map_or_else(|| memory.device_address().unwrap(), |at| at.as_ptr() as DevPtr);
+    let address = |(at, memory): (u32, &Arc<dyn Physical>)| (mapped || at == rank).then(|| of(memory));
     let addresses = (0..).zip(memories).map(address).collect();
     // SAFETY: the region keeps the memories.
     let mut region = unsafe { Region::new(u64::from(id), BYTES as u64, rank, addresses, Box::new(memories.to_vec())) }.unwrap();

@@ -9,11 +9,11 @@ use std::sync::atomic::Ordering;
 
 /// A transport for each rank, made as a communicator makes it.
 pub fn ranks(serves: Vec<bool>) -> Vec<Box<dyn Transport>> {
-    let device = CpuDevice::new(0);
+    let device: Arc<dyn Device> = CpuDevice::new(0);
     let all = |_| (0..serves.len() as u32).collect();
     let setup = |rank| Setup {
         rank,
-        device: &*device,
+        device: &device,
         serves: serves.clone(),
         senders: &all,
         share: &contract::NoShare,

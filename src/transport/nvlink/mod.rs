@@ -40,7 +40,7 @@ impl factory::Factory for Factory {
     }
 
     fn prepare(&self, setup: &Setup<'_>) -> Result<(Box<dyn Transport>, Vec<u8>)> {
-        let nvlink = Nvlink::new(setup.device, setup.serves.clone(), || setup.device.copy_queue())?;
+        let nvlink = Nvlink::new(&**setup.device, setup.serves.clone(), || setup.device.copy_queue())?;
         Ok((Box::new(nvlink), Vec::new()))
     }
 }

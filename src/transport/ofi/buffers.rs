@@ -1,64 +1,65 @@
-//! Memory that messages are sent from and received into: equal places, in slabs that are registered where the provider asks for it.
+//! Memory that messages are sent from and received into: equal places, in slabs that are registered where the provider asks for it and
+//! that the device's copy engine reaches: on a GPU pinned.
 
 use super::endpoint::Range;
 use super::net::{Memory, Net};
 use super::sys::{FI_RECV, FI_SEND};
+use crate::device::{ControlMemory, DevPtr, Device};
 use crate::error::Result;
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::sync::Arc;
 
-/// Places of a slab.
-const SLAB: u32 = 16;
+/// Bytes of a slab, about, and its places at the least.
+const SLAB: usize = 256 << 10;
+const PLACES: u32 = 4;
+/// A place begins so far behind a multiple of that much, and a message's first payload on one: copy engines like whole lines.
+const LINE: usize = 64;
+const BEFORE: usize = LINE - (super::wire::NUMBER + super::wire::HEADER) % LINE;
 
 struct Slab {
-    memory: Option<Memory>,
-    at: *mut u8,
-    layout: Layout,
-}
-
-impl Drop for Slab {
-    fn drop(&mut self) {
-        self.memory = None;
-        // SAFETY: allocated with this layout, once; who owns endpoints drops them before their buffers.
-        unsafe { dealloc(self.at, self.layout) };
-    }
+    // The registration goes before its memory.
+    registration: Option<Memory>,
+    memory: ControlMemory,
 }
 
 /// Places of one size, each lent to one link at a time.
 pub(super) struct Buffers {
+    device: Arc<dyn Device>,
     bytes: usize,
+    /// From one place to the next, in a slab of so many.
+    stride: usize,
+    places: u32,
     slabs: Vec<Slab>,
     free: Vec<u32>,
     /// By place: the link that has it.
     links: Vec<u32>,
 }
 
-// SAFETY: the slabs are this struct's own.
-unsafe impl Send for Buffers {}
-
 impl Buffers {
-    pub fn new(bytes: usize) -> Self {
-        Self { bytes, slabs: Vec::new(), free: Vec::new(), links: Vec::new() }
+    pub fn new(device: Arc<dyn Device>, bytes: usize) -> Self {
+        let stride = (BEFORE + bytes).next_multiple_of(LINE);
+        let places = ((SLAB / stride) as u32).clamp(PLACES, 16);
+        Self { device, bytes, stride, places, slabs: Vec::new(), free: Vec::new(), links: Vec::new() }
+    }
+
+    /// Bytes of a place.
+    pub fn size(&self) -> usize {
+        self.bytes
     }
 
     /// A place for `link`; `give` it back.
     pub fn take(&mut self, net: &Arc<Net>, link: u32) -> Result<u32> {
         if self.free.is_empty() {
-            let layout = Layout::from_size_align(self.bytes * SLAB as usize, 4096).expect("a few pages");
-            // SAFETY: not of size zero.
-            let at = unsafe { alloc_zeroed(layout) };
-            if at.is_null() {
-                handle_alloc_error(layout);
-            }
-            let mut slab = Slab { memory: None, at, layout };
+            let memory = self.device.control(self.stride * self.places as usize)?;
+            let mut slab = Slab { registration: None, memory };
             if net.traits.local {
+                let (at, bytes) = (slab.memory.host().as_ptr(), slab.memory.bytes());
                 // SAFETY: the slab keeps the memory until the registration has gone.
-                slab.memory = Some(unsafe { net.register(at, layout.size(), FI_SEND | FI_RECV, super::random_key()?)? });
+                slab.registration = Some(unsafe { net.register(at, bytes, FI_SEND | FI_RECV, super::random_key()?)? });
             }
-            let first = self.slabs.len() as u32 * SLAB;
+            let first = self.slabs.len() as u32 * self.places;
             self.slabs.push(slab);
-            self.free.extend((first..first + SLAB).rev());
-            self.links.resize((first + SLAB) as usize, 0);
+            self.free.extend((first..first + self.places).rev());
+            self.links.resize((first + self.places) as usize, 0);
         }
         let place = self.free.pop().expect("there is one now");
         self.links[place as usize] = link;
@@ -74,20 +75,36 @@ impl Buffers {
         self.links.get(place as usize).copied()
     }
 
+    fn slab(&self, place: u32) -> (&Slab, usize) {
+        (&self.slabs[(place / self.places) as usize], BEFORE + (place % self.places) as usize * self.stride)
+    }
+
     /// The first `bytes` of it, for a call.
     pub fn range(&self, place: u32, bytes: usize) -> Range {
-        let slab = &self.slabs[(place / SLAB) as usize];
         assert!(bytes <= self.bytes);
-        let descriptor = slab.memory.as_ref().map_or(std::ptr::null_mut(), Memory::descriptor);
+        let (slab, offset) = self.slab(place);
+        let descriptor = slab.registration.as_ref().map_or(std::ptr::null_mut(), Memory::descriptor);
         // SAFETY: the place lies in its slab.
-        let at = unsafe { slab.at.add((place % SLAB) as usize * self.bytes) };
+        let at = unsafe { slab.memory.host().as_ptr().add(offset) };
         Range { at, bytes, descriptor }
     }
 
-    /// All of it. The borrow ends before the next call of libfabric.
+    /// Where the device sees its first byte.
+    pub fn device(&self, place: u32) -> DevPtr {
+        let (slab, offset) = self.slab(place);
+        slab.memory.device() + offset as u64
+    }
+
+    /// All of it, while no copy into it is under way.
     pub fn bytes(&mut self, place: u32) -> &mut [u8] {
-        let Range { at, bytes, .. } = self.range(place, self.bytes);
-        // SAFETY: in its slab, initialised; libfabric touches it within its calls only, and `self` is borrowed until the slice goes.
-        unsafe { std::slice::from_raw_parts_mut(at, bytes) }
+        self.part(place, 0, self.bytes)
+    }
+
+    /// `bytes` of it from `begin` on, into which no copy is under way. The borrow ends before the next call of libfabric.
+    pub fn part(&mut self, place: u32, begin: usize, bytes: usize) -> &mut [u8] {
+        let Range { at, .. } = self.range(place, begin + bytes);
+        // SAFETY: in its slab, as `range` has checked, initialised; libfabric touches it within its calls only, the device where a copy
+        // is under way, and `self` is borrowed until the slice goes.
+        unsafe { std::slice::from_raw_parts_mut(at.add(begin), bytes) }
     }
 }

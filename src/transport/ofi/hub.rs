@@ -11,9 +11,11 @@ use super::proof::Ends;
 use super::provider::{self, Info};
 use super::retired::Retired;
 use super::sockets::Sockets;
-use super::wire::{self, LEFT};
-use super::{NAME, RECEIVES, RECEIVES_FEW, STREAMS, WINDOW};
+use super::staging::{self, Copies, Landed};
+use super::wire::{self, LEFT, MESSAGE, NUMBER};
+use super::{NAME, PIECE, RECEIVES, RECEIVES_FEW, STREAMS, WINDOW};
 use crate::config;
+use crate::device::CopyQueue;
 use crate::error::{Code, Error, Result};
 use crate::transport::Completion;
 use crate::transport::factory::Setup;
@@ -61,11 +63,17 @@ pub struct Ofi {
     pub(super) scratch: Vec<Ended>,
     /// Completions that came while it was armed.
     pub(super) late: Vec<Completion>,
+    /// Most bytes of a piece.
+    pub(super) piece: u64,
+    /// On a GPU, links with messages that wait for room among the copies, and what has landed.
+    pub(super) reading: Vec<u32>,
+    pub(super) landed: Vec<Landed>,
     pub(super) stopped: bool,
 }
 
 impl Ofi {
-    pub(super) fn new(setup: &Setup<'_>) -> Result<(Self, Vec<u8>)> {
+    /// `queue` makes queues of copies, where the CPU does not reach what is put.
+    pub(super) fn new(setup: &Setup<'_>, queue: Option<&dyn Fn() -> Result<Box<dyn CopyQueue>>>) -> Result<(Self, Vec<u8>)> {
         let info = provider::choose(setup.address).map_err(|why| {
             let fix = "install libfabric1, or see the reasons; GINRS_OFI_PROVIDER names a provider";
             Error::new(Code::SystemError, 120, format!("no network transport | {NAME} | {why} | fix: {fix}"))
@@ -78,6 +86,11 @@ impl Ofi {
         }
         let (door, address) = Door::open(&net, (setup.senders)(setup.rank))?;
         let sockets = Sockets::new(net.traits.sockets, &address.at);
+        let copies = queue.map(Copies::new).transpose()?;
+        let (piece, message) = match copies {
+            Some(_) => (staging::piece(setup.serves.len()), NUMBER + wire::room(staging::piece(setup.serves.len()) as usize)),
+            None => (PIECE, MESSAGE),
+        };
         let peers = setup.serves.iter().map(|serves| serves.then(|| (Address::default(), [None; _]))).collect();
         let ofi = Self {
             rank: setup.rank,
@@ -85,9 +98,9 @@ impl Ofi {
             peers,
             links: Vec::new(),
             door: Some(door),
-            memories: Memories::new(),
+            memories: Memories::new(copies.is_some()),
             retired: Retired::default(),
-            post: Post::new(net),
+            post: Post::new(net, setup.device, message, copies),
             batches: Vec::new(),
             owing: Vec::new(),
             poll,
@@ -100,13 +113,21 @@ impl Ofi {
             asked: Cell::new(false),
             scratch: Vec::new(),
             late: Vec::new(),
+            piece,
+            reading: Vec::new(),
+            landed: Vec::new(),
             stopped: false,
         };
         Ok((ofi, address.encode()))
     }
 
-    fn receives(&self) -> u64 {
-        if self.post.net.traits.receives { RECEIVES } else { RECEIVES_FEW }
+    /// Receives posted for a link, and messages and writes that may be under way on one.
+    fn room(&self) -> (u64, u64) {
+        match (self.is_staged(), self.post.net.traits.receives) {
+            (true, _) => (staging::WINDOW, staging::WINDOW),
+            (false, true) => (RECEIVES, RECEIVES),
+            (false, false) => (RECEIVES_FEW, WINDOW),
+        }
     }
 
     /// The link for `context` to `peer`, dialled now if there is none.
@@ -127,7 +148,7 @@ impl Ofi {
         self.sockets.dialled(&endpoint.address().unwrap_or_default());
         links[stream as usize] = Some(number);
         self.dialing.push((number, Instant::now()));
-        let window = if self.post.net.traits.receives { RECEIVES } else { WINDOW };
+        let (_, window) = self.room();
         self.links.push(Link::To(Box::new(Outgoing::new(ends, number, nonce, endpoint, window))));
         Ok(Some(number))
     }
@@ -206,7 +227,7 @@ impl Ofi {
         self.sockets.admitted(info.from());
         let number = self.links.len() as u32;
         let made = self.post.net.endpoint(Some(info), &[], number.into()).and_then(|endpoint| {
-            for _ in 0..self.receives() {
+            for _ in 0..self.room().0 {
                 self.post.expect_message(&endpoint, number)?;
             }
             endpoint.accept(&ends.answer(&nonce, number))?;
@@ -259,6 +280,10 @@ impl Ofi {
                 let data = entry.data.unwrap_or(0);
                 self.landed(wire::link_of(data), |from, _, memories| from.written(memories, data))
             }
+            Posted::CameMessage(place) if self.is_staged() => {
+                self.came(place, entry.bytes);
+                Ok(())
+            }
             Posted::CameMessage(place) => {
                 let link = self.post.messages.link(place).unwrap_or(u32::MAX);
                 self.landed(link, |from, post, memories| {
@@ -310,8 +335,12 @@ impl Ofi {
     }
 
     /// Something has come over `link`; `land` lands it. It says how much has landed now and then.
-    fn landed(&mut self, link: u32, land: impl FnOnce(&mut Incoming, &mut Post, &Memories) -> Result<()>) -> Result<()> {
-        let half = if self.post.net.traits.receives { RECEIVES } else { WINDOW } / 2;
+    pub(super) fn landed(
+        &mut self,
+        link: u32,
+        land: impl FnOnce(&mut Incoming, &mut Post, &Memories) -> Result<()>,
+    ) -> Result<()> {
+        let half = self.room().1 / 2;
         let Some(Link::From(from)) = self.links.get_mut(link as usize) else { return Ok(()) };
         let owed = from.owed();
         land(from, &mut self.post, &self.memories)?;
@@ -386,10 +415,16 @@ impl Ofi {
     }
 
     /// Nothing comes or goes from here on, and no memory is open to peers.
-    pub(super) fn stop(&mut self) {
+    /// Copies that have been started are waited for until `deadline`.
+    pub(super) fn stop(&mut self, deadline: Instant) {
         self.stopped = true;
         self.door = None;
         self.links.clear();
+        if let Some(copies) = &mut self.post.copies {
+            copies.abandon(deadline);
+        }
+        self.reading.clear();
+        self.landed.clear();
         self.batches.clear();
         self.dialing.clear();
         self.owing.clear();

@@ -5,7 +5,9 @@ use super::NAME;
 use super::endpoint::Endpoint;
 use super::memory::Memories;
 use super::post::Post;
-use super::wire::{self, Records};
+use super::reading::Reading;
+use super::staging::Landed;
+use super::wire::{self, NUMBER, Records, SMALL};
 use crate::error::{Code, Error, Result};
 
 /// What comes from one sender on one stream.
@@ -23,16 +25,19 @@ pub(super) struct Incoming {
     questions: u64,
     asked: u64,
     answered: u64,
+    /// On a GPU.
+    pub reading: Reading,
 }
 
 impl Incoming {
     pub fn new(from: u32, link: u32, endpoint: Endpoint) -> Self {
-        Self { from, link, endpoint, landed: 0, told: 0, prompted: false, questions: 0, asked: 0, answered: 0 }
+        let (landed, told, prompted, questions, asked, answered) = (0, 0, false, 0, 0, 0);
+        Self { from, link, endpoint, landed, told, prompted, questions, asked, answered, reading: Reading::default() }
     }
 
     /// Lands a message.
     pub fn land(&mut self, memories: &Memories, message: &[u8]) -> Result<()> {
-        let records = Records::of(message, self.landed);
+        let records = Records::of(message, self.landed, SMALL);
         let landed = records.and_then(|mut records| {
             records.try_for_each(|record| {
                 let (header, payload) = record?;
@@ -40,12 +45,28 @@ impl Incoming {
             })
         });
         landed.map_err(|why| self.refused(&why))?;
+        self.count(message);
+        Ok(())
+    }
+
+    /// All of a message has landed.
+    fn count(&mut self, message: &[u8]) {
         self.landed += 1;
         self.prompted |= wire::says(message, wire::PROMPT);
         if wire::says(message, wire::ANSWER) {
             self.answered = self.asked;
         }
-        Ok(())
+    }
+
+    /// [`Reading::read`] of this link's messages.
+    pub fn read(&mut self, post: &mut Post, memories: &Memories, most: u64, now: &mut Vec<Landed>) -> Result<bool> {
+        self.reading.read(self.link, post, memories, most, now).map_err(|why| self.refused(&why))
+    }
+
+    /// The copies of the message in `place`, and of all before it, have ended.
+    pub fn landed_in(&mut self, post: &mut Post, place: u32) -> Result<()> {
+        self.count(post.messages.part(place, 0, NUMBER));
+        post.expect_message_in(&self.endpoint, place)
     }
 
     /// A write's payload has landed: raises the signal in its data.

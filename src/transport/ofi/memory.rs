@@ -1,5 +1,5 @@
 //! Windows as the network knows them: this rank's, which peers may write by a key that nobody can guess, and where those of the
-//! peers are.
+//! peers are. On a GPU nobody writes them but this rank (`staging`): they have names and no keys.
 
 use super::endpoint::Range;
 use super::net::{Memory, Net};
@@ -10,6 +10,7 @@ use crate::device::Physical;
 use crate::error::Result;
 use crate::transport::remote::Remote;
 use crate::transport::{Part, Region, SIGNALS, Source, Work};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// What messages and writes call a peer's part of a window, and what its offsets count from.
@@ -37,7 +38,8 @@ impl Place {
 }
 
 struct Own {
-    memory: Memory,
+    /// What peers may write; None on a GPU, where nothing is open to them.
+    memory: Option<Memory>,
     place: Place,
     bytes: u64,
     keep: Arc<dyn Physical>,
@@ -45,6 +47,10 @@ struct Own {
 
 /// By [`Region::id`].
 pub(super) struct Memories {
+    /// Payloads go in messages alone: windows may lie in GPU memory.
+    staged: bool,
+    /// Names of those that do, of this rank's.
+    on_device: HashSet<u64>,
     own: Vec<Option<Own>>,
     /// And by rank.
     places: Vec<Vec<Place>>,
@@ -53,8 +59,18 @@ pub(super) struct Memories {
 }
 
 impl Memories {
-    pub fn new() -> Self {
-        Self { own: Vec::new(), places: Vec::new(), bounds: Remote::new(NAME) }
+    pub fn new(staged: bool) -> Self {
+        Self { staged, on_device: HashSet::new(), own: Vec::new(), places: Vec::new(), bounds: Remote::new(NAME) }
+    }
+
+    /// True if the CPU cannot touch this rank's part of the window `name`.
+    pub fn is_on_device(&self, name: u64) -> bool {
+        self.on_device.contains(&name)
+    }
+
+    /// The same by [`Region::id`].
+    pub fn holds_on_device(&self, region: u32) -> bool {
+        self.own.get(region as usize).and_then(Option::as_ref).is_some_and(|own| self.is_on_device(own.place.name))
     }
 
     /// Opens `part` to writes of peers: exactly that. What they are to be told.
@@ -63,23 +79,31 @@ impl Memories {
             // Words of the target's proxy alone: no write goes there.
             return Ok(Vec::new());
         }
-        let inside = part.start.checked_add(part.bytes).is_some_and(|end| end <= part.memory.bytes() as u64);
-        let Some(host) = part.memory.host().filter(|_| inside && part.bytes > 0) else {
-            bail!(
+        let inside = part.start.checked_add(part.bytes).is_some_and(|end| end <= part.memory.bytes() as u64) && part.bytes > 0;
+        let host = part.memory.host().filter(|_| inside);
+        let (memory, place) = match host {
+            _ if self.staged && inside => (None, Place { name: random_key()?, key: 0, base: 0 }),
+            Some(host) => {
+                // SAFETY: checked to lie in the allocation, which is mapped as long as it lives, and is kept beside the registration.
+                let memory = unsafe {
+                    let at = host.as_ptr().add(part.start as usize);
+                    net.register(at, part.bytes as usize, FI_WRITE | FI_REMOTE_WRITE, random_key()?)?
+                };
+                let base = if net.traits.addresses { memory.base().expose_provenance() as u64 } else { 0 };
+                let place = Place { name: random_key()?, key: memory.key(), base };
+                (Some(memory), place)
+            }
+            None => bail!(
                 InternalError,
                 37,
                 "memory has no host address | {NAME}, {:#x} bytes at {:#x} | fix: report this",
                 part.bytes,
                 part.start
-            );
+            ),
         };
-        // SAFETY: checked to lie in the allocation, which is mapped as long as it lives, and is kept beside the registration.
-        let memory = unsafe {
-            let at = host.as_ptr().add(part.start as usize);
-            net.register(at, part.bytes as usize, FI_WRITE | FI_REMOTE_WRITE, random_key()?)?
-        };
-        let base = if net.traits.addresses { memory.base().expose_provenance() as u64 } else { 0 };
-        let place = Place { name: random_key()?, key: memory.key(), base };
+        if host.is_none() {
+            self.on_device.insert(place.name);
+        }
         let id = part.id as usize;
         if self.own.len() <= id {
             self.own.resize_with(id + 1, || None);
@@ -110,7 +134,10 @@ impl Memories {
         if let Some(places) = self.places.get_mut(region as usize) {
             places.clear();
         }
-        self.own.get_mut(region as usize)?.take().map(|own| own.keep)
+        let own = self.own.get_mut(region as usize)?.take()?;
+        self.on_device.remove(&own.place.name);
+        // Without a key nothing is half received.
+        own.memory.map(|_| own.keep)
     }
 
     /// Withdraws all keys, when there are no links any more.
@@ -127,9 +154,10 @@ impl Memories {
     pub fn source(&self, work: &Work) -> Option<Range> {
         let Source::Region { region, offset } = work.source else { return None };
         let own = self.own.get(region as usize)?.as_ref()?;
+        let memory = own.memory.as_ref()?;
         let inside = offset.checked_add(work.bytes)? <= own.bytes;
         // SAFETY: inside the registered memory, as just checked.
-        let at = inside.then(|| unsafe { own.memory.base().add(offset as usize) })?;
-        Some(Range { at, bytes: work.bytes as usize, descriptor: own.memory.descriptor() })
+        let at = inside.then(|| unsafe { memory.base().add(offset as usize) })?;
+        Some(Range { at, bytes: work.bytes as usize, descriptor: memory.descriptor() })
     }
 }

@@ -15,25 +15,28 @@
 //! | `retired` | memory of windows that have gone, into which something may still be landing |
 //! | `hub` | all links of a rank: what comes is handed to the one that it is for |
 //! | `buffers`, `post` | memory of messages; what is posted and not yet done |
+//! | `staging`, `reading` | GPU memory: all payloads in messages, which the copy engine fills and empties |
 //!
 //! Traps: completions say that a source is reusable and nothing more (FI_DELIVERY_COMPLETE has been claimed falsely); a write may land
 //! before an earlier message has been looked at, so one to the same place waits; keys go before memory does.
 
 use super::factory::{self, Answer, Pair, Setup, Share};
 use super::mapped::Payload;
+use super::pipeline::LAST_COPIES;
 use super::remote::Header;
 use super::wait::{self, Step, wait};
-use super::{Capabilities, Completion, Landing, Part, Region, Submitted, Transport, Words, Work};
-use crate::bail;
-use crate::device::{Device, Kind};
+use super::{Capabilities, Completion, Landing, Part, Region, Source, Submitted, Transport, Words, Work};
+use crate::device::{DevPtr, Device, Kind};
 use crate::error::Result;
+use crate::{bail, log};
 use door::Address;
 use hub::Link;
 pub use hub::Ofi;
+use outgoing::Carried;
 use rustix::fd::{AsFd, BorrowedFd};
 use std::borrow::Cow;
 use std::net::IpAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wire::{ABORTED, LEFT, SMALL};
 
 mod buffers;
@@ -48,8 +51,12 @@ mod outgoing;
 mod post;
 mod proof;
 mod provider;
+mod reading;
 mod retired;
 mod sockets;
+mod staging;
+#[cfg(test)]
+mod staging_tests;
 pub mod sys;
 #[cfg(test)]
 mod tests;
@@ -106,14 +113,17 @@ impl factory::Factory for Factory {
 
     fn can(&self, pair: &Pair) -> Answer {
         match pair.kind {
-            Kind::Cuda => Err("GPU memory is not carried between machines in this version".into()),
             Kind::Cpu if pair.same_machine => Ok("by libfabric"),
             Kind::Cpu => Ok("another machine"),
+            Kind::Cuda if pair.same_machine => Ok("by libfabric, through host memory"),
+            Kind::Cuda => Ok("another machine, through host memory"),
         }
     }
 
     fn prepare(&self, setup: &Setup<'_>) -> Result<(Box<dyn Transport>, Vec<u8>)> {
-        let (ofi, words) = Ofi::new(setup)?;
+        let queue = || setup.device.copy_queue();
+        let staged = setup.device.kind() == Kind::Cuda;
+        let (ofi, words) = Ofi::new(setup, staged.then_some(&queue as _))?;
         Ok((Box::new(ofi), words))
     }
 }
@@ -146,7 +156,8 @@ impl Ofi {
 impl Transport for Ofi {
     fn capabilities(&self) -> Capabilities {
         // Of a large put over TCP a word may come in two segments: no promise that it lands whole.
-        Capabilities { inline: SMALL, polled: true, lands: true, ..Capabilities::of(NAME, PIECE) }
+        let inline = if self.is_staged() { 0 } else { SMALL };
+        Capabilities { inline, polled: true, lands: true, ..Capabilities::of(NAME, self.piece) }
     }
 
     fn connect(&mut self, _: &dyn Device, _: &dyn Share, peers: &[Words]) -> Result<()> {
@@ -173,6 +184,8 @@ impl Transport for Ofi {
     }
 
     fn deregister(&mut self, region: u32) {
+        // A caller that flushed finds nothing here. For one that did not, no copy may outlive its memory.
+        self.drain().unwrap_or_else(|error| log::error(&error));
         if let Some(memory) = self.memories.deregister(region) {
             self.retired.add(memory, &mut self.links);
         }
@@ -182,22 +195,26 @@ impl Transport for Ofi {
         if self.stopped {
             return Ok(Submitted::Full);
         }
-        let payload = self.memories.bounds.outgoing(work, PIECE)?;
+        let payload = self.memories.bounds.outgoing(work, self.piece)?;
+        let staged = self.is_staged();
         let Some(link) = self.link(work.peer, work.context)? else { return self.memories.bounds.refuse(work, "peer") };
         let Link::To(to) = &mut self.links[link as usize] else { return Ok(Submitted::Full) };
         let place = self.memories.place(work.target.0, work.peer);
         let submitted = match payload {
-            Payload::Memory(_) if work.bytes > SMALL => to.write(&mut self.post, &self.memories, work, place, self.taken)?,
+            Payload::Memory(_) if work.bytes > SMALL && !staged => {
+                to.write(&mut self.post, &self.memories, work, place, self.taken)?
+            }
             _ => {
                 let value = if let Payload::Value(value) = payload { Some(value.to_le()) } else { None };
                 let header = Header { bytes: work.bytes, value, target: (place.name, work.target.1), signal: work.signal };
-                to.pack(&mut self.post, &header, work, self.taken, |into| {
-                    if let Payload::Memory(from) = payload {
-                        // SAFETY: the source was just checked to lie in a region of host memory, which stays mapped until it is
-                        // deregistered; the target is a buffer of ours. Kernels that write the source now break the API's contract.
-                        unsafe { std::ptr::copy(from, into.as_mut_ptr(), into.len()) };
+                let carried = match (payload, work.source) {
+                    (Payload::Memory(from), Source::Region { region, .. }) if self.memories.holds_on_device(region) => {
+                        Carried::Device(from.expose_provenance() as DevPtr)
                     }
-                })?
+                    (Payload::Memory(from), _) => Carried::Host(from),
+                    _ => Carried::Nothing,
+                };
+                to.pack(&mut self.post, &header, work, self.taken, carried)?
             }
         };
         if to.has_batch() && !self.batches.contains(&link) {
@@ -221,6 +238,7 @@ impl Transport for Ofi {
         let mut moved = self.send()? || !self.late.is_empty();
         done.append(&mut self.late);
         moved |= self.completions(done)?;
+        moved |= self.stage(done)?;
         self.looks = self.looks.wrapping_add(1);
         if self.looks.is_multiple_of(EVENTS_EVERY) {
             moved |= self.events()?;
@@ -262,7 +280,9 @@ impl Transport for Ofi {
         }
         self.tell();
         let waits = |link: &u32| matches!(&self.links[*link as usize], Link::To(to) if to.waits_for_peer());
-        if !self.batches.iter().all(waits) || !self.owing.is_empty() {
+        // Nothing wakes anybody when copies end.
+        let copying = self.post.copies.as_mut().is_some_and(|copies| !copies.is_idle()) || !self.reading.is_empty();
+        if copying || !self.batches.iter().all(waits) || !self.owing.is_empty() {
             return Ok(false);
         }
         self.forget_wakeups();
@@ -286,12 +306,13 @@ impl Transport for Ofi {
             false => Ok(Step::Idle),
             true => Ok(Step::of(self.progress(&mut Vec::new())?)),
         });
-        self.stop();
+        self.drain().unwrap_or_else(|error| log::error(&error));
+        self.stop(Instant::now());
         left
     }
 
     fn abort(&mut self) {
         self.end(ABORTED);
-        self.stop();
+        self.stop(Instant::now() + LAST_COPIES);
     }
 }

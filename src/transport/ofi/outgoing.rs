@@ -5,7 +5,9 @@ use super::endpoint::Endpoint;
 use super::memory::{Memories, Place};
 use super::post::{Post, Write};
 use super::proof::Ends;
-use super::wire::{self, ABORTED, HEADER, LEFT, MESSAGE, NUMBER};
+use super::staging::{Copies, WAITING};
+use super::wire::{self, ABORTED, HEADER, LEFT, NUMBER};
+use crate::device::{DevPtr, MemCopy};
 use crate::error::{Code, Error, Result};
 use crate::transport::remote::Header;
 use crate::transport::{Submitted, Work, wait};
@@ -55,6 +57,20 @@ struct Batch {
     /// Number of the first piece.
     first: u64,
     hull: Hull,
+    /// Copies into it that have to end first, as `Copies` numbers them.
+    wait: u64,
+    prompts: bool,
+}
+
+/// What brings the payload into a message.
+#[derive(Clone, Copy)]
+pub(super) enum Carried {
+    /// None, or it stands in the header.
+    Nothing,
+    /// At an address of a window that the host can touch.
+    Host(*const u8),
+    /// The device has to copy it.
+    Device(DevPtr),
 }
 
 /// A message or a write of which it is not known that it has landed.
@@ -74,6 +90,8 @@ pub(super) struct Outgoing {
     /// What the target calls this link.
     pub theirs: u32,
     batch: Option<Batch>,
+    /// Before it: full, or of an earlier step, and their copies are under way.
+    waiting: VecDeque<Batch>,
     /// Messages and writes that have gone, and those of them that have landed.
     sent: u64,
     landed: u64,
@@ -96,6 +114,7 @@ impl Outgoing {
             state: State::Dialing(endpoint),
             theirs: 0,
             batch: None,
+            waiting: VecDeque::new(),
             sent: 0,
             landed: 0,
             window,
@@ -107,16 +126,20 @@ impl Outgoing {
 
     /// Messages and writes that are not known to have landed.
     pub fn unlanded(&self) -> u64 {
-        self.under_way.len() as u64 + u64::from(self.batch.is_some())
+        (self.under_way.len() + self.batches().count()) as u64
+    }
+
+    fn batches(&self) -> impl Iterator<Item = &Batch> {
+        self.waiting.iter().chain(&self.batch)
     }
 
     /// The number of the first piece among them.
     pub fn oldest(&self) -> Option<u64> {
-        self.under_way.front().map(|event| event.first).or(self.batch.as_ref().map(|batch| batch.first))
+        self.under_way.front().map(|event| event.first).or(self.batches().next().map(|batch| batch.first))
     }
 
     pub fn has_batch(&self) -> bool {
-        self.batch.is_some()
+        self.batches().next().is_some()
     }
 
     /// The batch waits for the peer, not for room in a queue of ours: an event will tell.
@@ -128,32 +151,36 @@ impl Outgoing {
     pub fn end(&mut self, post: &mut Post, state: State) {
         self.state = state;
         self.under_way.clear();
-        if let Some(batch) = self.batch.take() {
-            post.messages.give(batch.place);
+        for batch in self.waiting.drain(..).chain(self.batch.take()) {
+            post.drop_message(batch.place, batch.wait);
         }
     }
 
     /// Room for a record of `bytes` in the batch; false if there is none now. `piece` is its number.
     fn make_room(&mut self, post: &mut Post, bytes: usize, piece: u64) -> Result<bool> {
-        if self.batch.as_ref().is_some_and(|batch| batch.bytes + bytes > MESSAGE) && !self.flush(post)? {
-            return Ok(false);
+        let most = post.messages.size();
+        let is_full = |batch: &mut Batch| batch.bytes + bytes > most;
+        if self.batch.as_mut().is_some_and(is_full)
+            && !self.flush(post)?
+            && let Some(full) = self.batch.take_if(is_full)
+        {
+            // Where there are no copies a message goes, or gathers more.
+            let keeps = post.copies.is_some() && self.waiting.len() < WAITING;
+            if !keeps {
+                self.batch = Some(full);
+                return Ok(false);
+            }
+            self.waiting.push_back(full);
         }
         if self.batch.is_none() {
             let place = post.messages.take(&post.net, self.link)?;
-            self.batch = Some(Batch { place, bytes: NUMBER, first: piece, hull: Hull::default() });
+            self.batch = Some(Batch { place, bytes: NUMBER, first: piece, hull: Hull::default(), wait: 0, prompts: false });
         }
         Ok(true)
     }
 
-    /// Puts a small piece into the batch; `payload` copies its bytes there.
-    pub fn pack(
-        &mut self,
-        post: &mut Post,
-        header: &Header,
-        work: &Work,
-        piece: u64,
-        payload: impl FnOnce(&mut [u8]),
-    ) -> Result<Submitted> {
+    /// Puts a piece into the batch, of which `outgoing` has checked where it comes from.
+    pub fn pack(&mut self, post: &mut Post, header: &Header, work: &Work, piece: u64, from: Carried) -> Result<Submitted> {
         match &self.state {
             State::Left => return Ok(Submitted::Done),
             State::Aborted => return Ok(Submitted::Full),
@@ -162,18 +189,30 @@ impl Outgoing {
         }
         let carried = if header.value.is_some() { 0 } else { header.bytes as usize };
         let bytes = wire::room(carried);
-        if !self.make_room(post, bytes, piece)? {
+        let has_room = |post: &mut Post| post.copies.as_mut().is_some_and(Copies::has_room);
+        if matches!(from, Carried::Device(_)) && !has_room(post) || !self.make_room(post, bytes, piece)? {
             return Ok(Submitted::Full);
         }
         let batch = self.batch.as_mut().expect("room was made");
-        let record = &mut post.messages.bytes(batch.place)[batch.bytes..][..bytes];
+        let record = post.messages.part(batch.place, batch.bytes, bytes);
         wire::put_header(record, header);
-        payload(&mut record[HEADER..][..carried]);
+        let mut submitted = Submitted::Done;
+        match (from, &mut post.copies) {
+            // SAFETY: the source was checked to lie in a region of host memory, which stays mapped until it is deregistered; the
+            // target is a buffer of ours. Kernels that write the source now break the API's contract.
+            (Carried::Host(from), _) => unsafe { std::ptr::copy(from, record[HEADER..].as_mut_ptr(), carried) },
+            (Carried::Device(from), Some(copies)) => {
+                let to = post.messages.device(batch.place) + (batch.bytes + HEADER) as u64;
+                batch.wait = copies.gather(MemCopy { from, to, bytes: carried as u64 }, work.tag);
+                submitted = Submitted::Pending;
+            }
+            _ => {}
+        }
         batch.bytes += bytes;
         if work.bytes > 0 {
             batch.hull.add(work.target.0, work.target.1, work.target.1 + work.bytes);
         }
-        Ok(Submitted::Done)
+        Ok(submitted)
     }
 
     /// Writes a large piece. Its signal is in the write's data if it adds one, else in a message behind it.
@@ -218,7 +257,7 @@ impl Outgoing {
         self.under_way.push_back(UnderWay { first: piece, hull: Hull::default() });
         if other.is_some() {
             let header = Header { bytes: 0, value: None, target: (0, 0), signal: other };
-            self.pack(post, &header, &Work { bytes: 0, ..*work }, piece, |_| ())?;
+            self.pack(post, &header, &Work { bytes: 0, ..*work }, piece, Carried::Nothing)?;
         }
         Ok(Submitted::Pending)
     }
@@ -239,13 +278,14 @@ impl Outgoing {
         if self.prompted == self.sent || self.is_full() || !matches!(self.state, State::Open(_)) {
             return Ok(());
         }
-        if let Some(oldest) = self.oldest()
-            && self.make_room(post, 0, oldest)?
-            && self.send_batch(post, wire::PROMPT)?
-        {
-            self.prompted = self.sent;
+        let Some(oldest) = self.oldest() else { return Ok(()) };
+        if self.waiting.is_empty() && !self.make_room(post, 0, oldest)? {
+            return Ok(());
         }
-        Ok(())
+        if let Some(newest) = self.batch.as_mut().or(self.waiting.back_mut()) {
+            newest.prompts = true;
+        }
+        self.flush(post).map(drop)
     }
 
     /// The peer wants to know when all before has come: a message goes now, or as soon as one can. `piece` is the next one's number.
@@ -257,29 +297,44 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Sends the batch; false if there still is one.
+    /// Sends what has gathered, as far as its copies have ended; false if something is left.
     pub fn flush(&mut self, post: &mut Post) -> Result<bool> {
-        self.send_batch(post, 0)
+        while let Some(batch) = self.waiting.pop_front() {
+            if let Some(batch) = self.send_batch(post, batch)? {
+                self.waiting.push_front(batch);
+                break;
+            }
+        }
+        let Some(batch) = self.batch.take() else { return Ok(self.waiting.is_empty()) };
+        let left = if self.waiting.is_empty() { self.send_batch(post, batch)? } else { Some(batch) };
+        if let Some(batch) = left {
+            // What comes later would have it wait for its copies, too.
+            let waits = !post.has_gathered(batch.wait) && self.waiting.len() < WAITING;
+            if waits { self.waiting.push_back(batch) } else { self.batch = Some(batch) }
+        }
+        Ok(!self.has_batch())
     }
 
-    fn send_batch(&mut self, post: &mut Post, flags: u64) -> Result<bool> {
-        let Some(batch) = &self.batch else { return Ok(true) };
-        let State::Open(endpoint) = &self.state else { return Ok(false) };
-        if self.is_full() {
-            return Ok(false);
+    /// Sends one; it comes back where it cannot go yet.
+    fn send_batch(&mut self, post: &mut Post, batch: Batch) -> Result<Option<Batch>> {
+        let State::Open(endpoint) = &self.state else { return Ok(Some(batch)) };
+        if self.is_full() || !post.has_gathered(batch.wait) {
+            return Ok(Some(batch));
         }
-        let flags = flags | if self.asked { wire::ANSWER } else { 0 };
-        post.messages.bytes(batch.place)[..NUMBER].copy_from_slice(&(self.sent | flags).to_le_bytes());
+        let flags = if batch.prompts { wire::PROMPT } else { 0 } | if self.asked { wire::ANSWER } else { 0 };
+        post.messages.part(batch.place, 0, NUMBER).copy_from_slice(&(self.sent | flags).to_le_bytes());
         match post.send_message(endpoint, batch.place, batch.bytes) {
             Ok(true) => {}
-            Ok(false) => return Ok(false),
+            Ok(false) => return Ok(Some(batch)),
             Err(error) => return Err(self.lost(&error.text)),
         }
         self.sent += 1;
+        if batch.prompts {
+            self.prompted = self.sent;
+        }
         self.under_way.push_back(UnderWay { first: batch.first, hull: batch.hull });
         self.asked = false;
-        self.batch = None;
-        Ok(true)
+        Ok(None)
     }
 
     /// What the peer says of what has landed.

@@ -3,7 +3,9 @@
 use super::buffers::Buffers;
 use super::endpoint::{Endpoint, Range};
 use super::net::Net;
-use super::wire::{MESSAGE, NUMBER};
+use super::staging::Copies;
+use super::wire::NUMBER;
+use crate::device::Device;
 use crate::error::Result;
 use std::sync::Arc;
 
@@ -55,6 +57,9 @@ pub(super) struct Write {
 /// The domain and what is posted in it. Links, whose endpoints use the buffers, go before it.
 pub(super) struct Post {
     pub net: Arc<Net>,
+    // Copies go before what they copy.
+    /// On a GPU.
+    pub copies: Option<Copies>,
     pub messages: Buffers,
     words: Buffers,
     writes: Vec<Option<Write>>,
@@ -62,8 +67,23 @@ pub(super) struct Post {
 }
 
 impl Post {
-    pub fn new(net: Arc<Net>) -> Self {
-        Self { net, messages: Buffers::new(MESSAGE), words: Buffers::new(NUMBER), writes: Vec::new(), free: Vec::new() }
+    /// For messages of at most so many bytes.
+    pub fn new(net: Arc<Net>, device: &Arc<dyn Device>, message: usize, copies: Option<Copies>) -> Self {
+        let (messages, words) = (Buffers::new(device.clone(), message), Buffers::new(device.clone(), NUMBER));
+        Self { net, copies, messages, words, writes: Vec::new(), free: Vec::new() }
+    }
+
+    /// Nobody sends the message in `place`, which may still wait for the copies `wait`.
+    pub fn drop_message(&mut self, place: u32, wait: u64) {
+        match &mut self.copies {
+            Some(copies) if !copies.has_gathered(wait) => copies.orphan(wait, place),
+            _ => self.messages.give(place),
+        }
+    }
+
+    /// True if the copies that a message waits for have ended.
+    pub fn has_gathered(&self, wait: u64) -> bool {
+        self.copies.as_ref().is_none_or(|copies| copies.has_gathered(wait))
     }
 
     /// Receives a message into a new place.
@@ -75,7 +95,8 @@ impl Post {
     /// The same into one that `ep` has had.
     pub fn expect_message_in(&mut self, ep: &Endpoint, place: u32) -> Result<()> {
         // SAFETY: the place is this link's until its completion has come, and outlives the endpoint.
-        let posted = unsafe { ep.receive(self.messages.range(place, MESSAGE), Posted::CameMessage(place).number())? };
+        let posted =
+            unsafe { ep.receive(self.messages.range(place, self.messages.size()), Posted::CameMessage(place).number())? };
         debug_assert!(posted, "fewer receives than the provider has room for");
         Ok(())
     }
@@ -97,7 +118,7 @@ impl Post {
     /// Sends the first `bytes` of a message's place, which goes back when that is done.
     pub fn send_message(&mut self, ep: &Endpoint, place: u32, bytes: usize) -> Result<bool> {
         if bytes <= self.net.traits.inject {
-            let sent = ep.inject(&self.messages.bytes(place)[..bytes])?;
+            let sent = ep.inject(self.messages.part(place, 0, bytes))?;
             if sent {
                 self.messages.give(place);
             }

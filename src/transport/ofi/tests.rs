@@ -3,38 +3,41 @@
 use super::net::Event;
 use super::*;
 use crate::device::cpu::CpuDevice;
-use crate::device::{Memory, Physical};
+use crate::device::{CopyQueue, Memory, Physical};
 use crate::transport::{SIGNALS, Source, contract};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-/// Each rank's end, and its words.
-fn ends(serves: &[bool]) -> (Vec<Ofi>, Vec<Vec<u8>>) {
-    let device = CpuDevice::new(0);
+/// What makes queues of copies.
+pub type Queue<'a> = &'a dyn Fn() -> Result<Box<dyn CopyQueue>>;
+
+/// Each rank's end, and its words; on a GPU with what `queue` makes.
+pub fn ends(serves: &[bool], queue: Option<Queue>) -> (Vec<Ofi>, Vec<Vec<u8>>) {
+    let device: Arc<dyn Device> = CpuDevice::new(0);
     let all = |_| (0..serves.len() as u32).collect();
     let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let setup = |rank| Setup {
         rank,
-        device: &*device,
+        device: &device,
         serves: serves.to_vec(),
         senders: &all,
         share: &contract::NoShare,
         secret: [7; 32],
         address,
     };
-    (0..serves.len() as u32).map(|rank| Ofi::new(&setup(rank)).unwrap()).unzip()
+    (0..serves.len() as u32).map(|rank| Ofi::new(&setup(rank), queue).unwrap()).unzip()
 }
 
 /// The same, connected as a communicator connects them.
 fn ranks(serves: Vec<bool>) -> Vec<Box<dyn Transport>> {
-    let (mut ranks, said) = ends(&serves);
+    let (mut ranks, said) = ends(&serves, None);
     connect(&mut ranks, &said);
     ranks.into_iter().map(|rank| Box::new(rank) as _).collect()
 }
 
-fn connect(ranks: &mut [Ofi], said: &[Vec<u8>]) {
+pub fn connect(ranks: &mut [Ofi], said: &[Vec<u8>]) {
     contract::connect(ranks.iter_mut().map(|rank| rank as _), NAME, said);
 }
 
@@ -60,7 +63,7 @@ const DATA: u32 = 1;
 
 impl World {
     fn new() -> Self {
-        let (mut ranks, said) = ends(&[true; 2]);
+        let (mut ranks, said) = ends(&[true; 2], None);
         connect(&mut ranks, &said);
         let device = CpuDevice::new(0);
         let create = |_| Memory::create(&*device, contract::BYTES).unwrap();
@@ -219,7 +222,7 @@ fn strangers_stay_outside() {
         world.step().unwrap();
     }
     // One that speaks libfabric and has another secret.
-    let (mut liars, _) = ends(&[true; 2]);
+    let (mut liars, _) = ends(&[true; 2], None);
     connect(&mut liars, &world.said);
     liars[0].secret = [8; 32];
     let signals: Vec<_> = world.signals.clone();
@@ -357,7 +360,7 @@ fn a_listener_in_place_of_a_rank_learns_nothing() {
 /// One that speaks libfabric and takes whoever comes: it has no proof, and is not believed.
 #[test]
 fn a_listener_without_the_secret_is_no_rank() {
-    let (mut liars, said) = ends(&[true; 2]);
+    let (mut liars, said) = ends(&[true; 2], None);
     let liar = &mut liars[1];
     let mut taken = Vec::new();
     let error = deceived(port(&said[1]), || {

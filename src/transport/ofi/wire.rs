@@ -10,6 +10,8 @@ pub(super) const MESSAGE: usize = 16 << 10;
 pub(super) const SMALL: u64 = 2 << 10;
 /// Bytes of a header.
 pub(super) const HEADER: usize = 48;
+/// Where in a header the value stands.
+pub(super) const VALUE: usize = 40;
 /// Bytes of a message's number, of a word.
 pub(super) const NUMBER: usize = 8;
 /// In a message's number: its sender waits until all has landed, and wants to be told at once.
@@ -42,17 +44,29 @@ pub(super) fn put_header(into: &mut [u8], header: &Header) {
 
 /// The records of a message.
 pub(super) struct Records<'a> {
-    rest: &'a [u8],
+    message: &'a [u8],
+    at: usize,
+    most: u64,
 }
 
 impl<'a> Records<'a> {
-    /// Of message `number`; if it cannot be that, why not.
-    pub fn of(message: &'a [u8], number: u64) -> Result<Self, String> {
-        match message.split_first_chunk::<NUMBER>() {
-            Some((said, rest)) if u64::from_le_bytes(*said) & !(PROMPT | ANSWER) == number => Ok(Self { rest }),
-            Some((said, _)) => Err(format!("it is number {}, expected was {number}", u64::from_le_bytes(*said))),
+    /// Of message `number`, whose payloads have at most so many bytes; if it cannot be that, why not.
+    pub fn of(message: &'a [u8], number: u64, most: u64) -> Result<Self, String> {
+        match message.first_chunk::<NUMBER>() {
+            Some(said) if u64::from_le_bytes(*said) & !(PROMPT | ANSWER) == number => Ok(Self::from(message, NUMBER, most)),
+            Some(said) => Err(format!("it is number {}, expected was {number}", u64::from_le_bytes(*said))),
             None => Err(format!("it has {} bytes", message.len())),
         }
+    }
+
+    /// Those from byte `at` on.
+    pub fn from(message: &'a [u8], at: usize, most: u64) -> Self {
+        Self { message, at, most }
+    }
+
+    /// Where the next one begins, with its header.
+    pub fn at(&self) -> usize {
+        self.at
     }
 }
 
@@ -60,19 +74,17 @@ impl<'a> Iterator for Records<'a> {
     type Item = Result<(Header, &'a [u8]), String>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.rest.is_empty() {
-            return None;
-        }
-        let parsed = parse(self.rest);
-        self.rest = parsed.as_ref().map_or(&[], |(.., rest)| rest);
+        let rest = self.message.get(self.at..).filter(|rest| !rest.is_empty())?;
+        let parsed = parse(rest, self.most);
+        self.at = self.message.len() - parsed.as_ref().map_or(0, |(.., rest)| rest.len());
         Some(parsed.map(|(header, payload, _)| (header, payload)).ok_or_else(|| "its records make no sense".into()))
     }
 }
 
-fn parse(bytes: &[u8]) -> Option<(Header, &[u8], &[u8])> {
+fn parse(bytes: &[u8], most: u64) -> Option<(Header, &[u8], &[u8])> {
     let (header, rest) = bytes.split_first_chunk::<HEADER>()?;
     let (words, _) = header.as_chunks::<8>();
-    let header = Header::decode(std::array::from_fn(|i| u64::from_le_bytes(words[i])), SMALL)?;
+    let header = Header::decode(std::array::from_fn(|i| u64::from_le_bytes(words[i])), most)?;
     let payload = if header.value.is_some() { 0 } else { header.bytes as usize };
     let (record, rest) = rest.split_at_checked(payload.next_multiple_of(8))?;
     Some((header, &record[..payload], rest))
@@ -82,7 +94,7 @@ fn parse(bytes: &[u8]) -> Option<(Header, &[u8], &[u8])> {
 pub(super) fn fuzz(message: &[u8]) {
     let number = message.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes) & !(PROMPT | ANSWER));
     let mut seen = 0;
-    for (header, payload) in Records::of(message, number).into_iter().flatten().map_while(Result::ok) {
+    for (header, payload) in Records::of(message, number, SMALL).into_iter().flatten().map_while(Result::ok) {
         assert!(header.value.is_some() || header.bytes as usize == payload.len());
         seen += room(payload.len());
     }
@@ -126,13 +138,13 @@ mod tests {
                 put_header(&mut message[begin..], &header);
                 message[begin + HEADER..][..payload.len()].copy_from_slice(payload);
             }
-            let read: Vec<_> = Records::of(&message, number).unwrap().map(Result::unwrap).collect();
+            let read: Vec<_> = Records::of(&message, number, SMALL).unwrap().map(Result::unwrap).collect();
             prop_assert_eq!(read.len(), payloads.len());
             for ((i, payload), (header, got)) in payloads.iter().enumerate().zip(read) {
                 prop_assert_eq!(&payload[..], got);
                 prop_assert_eq!(header.target, (7, i as u64));
             }
-            prop_assert!(Records::of(&message, number.wrapping_add(1)).is_err());
+            prop_assert!(Records::of(&message, number.wrapping_add(1), SMALL).is_err());
         }
 
         #[test]

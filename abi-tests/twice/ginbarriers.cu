@@ -112,6 +112,7 @@ int test(Example& ex) {
       foundReport(ex, found, step == 1 ? "neighbours, barriers by hand" : "every other rank, the rail's barriers");
     }
   }
+  hostBarrier(ex);  // the rail's barriers serve another team now: nobody may signal it while others are in the last one
   for (int turn = 0; turn < 2; turn++) {
     found = foundNew(ex);
     worldTag<<<kBlocks, 96, 0, ex.stream>>>(devComm, found);

@@ -41,7 +41,7 @@ __global__ void fetch(ncclWindow_t window, char* into, int bytes) {
   for (int i = threadIdx.x; i < bytes; i += blockDim.x) into[i] = ((const char*)ncclGetLsaPointer(window, 0, 0))[i];
 }
 
-// The other ids travel over the first communicator's window.
+// The other ids travel over the first communicator's window, or behind rank 0's node by a broadcast.
 static void idsFromRank0(Example& ex, ncclUniqueId* ids, size_t bytes) {
   ncclWindow_t carrier;
   void* memory = windowNew(ex, bytes, &carrier);
@@ -53,7 +53,11 @@ static void idsFromRank0(Example& ex, ncclUniqueId* ids, size_t bytes) {
     CUDACHECK(cudaStreamSynchronize(ex.stream));
   }
   hostBarrier(ex);
-  fetch<<<1, 128, 0, ex.stream>>>(carrier, local, (int)bytes);
+  if (ncclTeamLsa(ex.comm).nRanks == ex.nRanks) {
+    fetch<<<1, 128, 0, ex.stream>>>(carrier, local, (int)bytes);
+  } else {
+    NCCLCHECK(collective(ex, [&] { return ncclBroadcast(memory, local, bytes, ncclChar, 0, ex.comm, ex.stream); }));
+  }
   CUDACHECK(cudaMemcpyAsync(ids, local, bytes, cudaMemcpyDeviceToHost, ex.stream));
   finish(ex);
   CUDACHECK(cudaFree(local));

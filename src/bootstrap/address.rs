@@ -163,6 +163,18 @@ pub fn unacknowledged(fd: impl AsFd) -> usize {
     if rc == 0 { bytes.max(0).unsigned_abs() as usize } else { 0 }
 }
 
+/// The kernel repeats what nobody acknowledges after `pause` at the latest, however often it has before. Linux 6.15 and later; older ones
+/// go on doubling.
+pub fn set_longest_pause(fd: impl AsFd, pause: Duration) {
+    const TCP_RTO_MAX_MS: libc::c_int = 44;
+    let milliseconds = libc::c_int::try_from(pause.as_millis()).unwrap_or(libc::c_int::MAX).clamp(1000, 120_000);
+    // SAFETY: reads one int, and gets the place and the size of one.
+    unsafe {
+        let (value, length) = ((&raw const milliseconds).cast(), size_of_val(&milliseconds) as libc::socklen_t);
+        libc::setsockopt(fd.as_fd().as_raw_fd(), libc::IPPROTO_TCP, TCP_RTO_MAX_MS, value, length);
+    }
+}
+
 /// Sends all of `bytes` before `until`.
 pub fn send_all(fd: &OwnedFd, mut bytes: &[u8], until: Instant) -> std::result::Result<(), Stopped> {
     while !bytes.is_empty() {

@@ -4,6 +4,7 @@
 pub mod wire;
 
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 /// Some machines; gone when dropped. Machine `i` is 10.77.0.`i + 1` and fd77::`i + 1`, on interface `eth0`.
 pub struct Machines {
@@ -56,6 +57,17 @@ impl Machines {
             ip(&format!("-n {name} addr add fd77::{}/64 dev eth0 nodad", i + 1))?;
             ip(&format!("-n {name} link set lo up"))?;
             ip(&format!("-n {name} link set eth0 up"))?;
+        }
+        // The kernel says a moment later that an interface is up, and a process that looks before it takes lo.
+        for name in machines {
+            let show = || Command::new("ip").args(["-n", name, "link", "show", "eth0"]).output();
+            let until = Instant::now() + Duration::from_secs(5);
+            while !show().is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("state UP")) {
+                if Instant::now() > until {
+                    return Err(format!("eth0 of {name} does not come up"));
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
         }
         Ok(())
     }

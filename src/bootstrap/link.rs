@@ -107,6 +107,13 @@ impl Link {
         self.flush(&mut sending);
     }
 
+    /// Nobody sends on what is queued: the service thread has let go of the connection.
+    pub fn closed(&self) {
+        let mut sending = self.sending.lock();
+        sending.dead = true;
+        sending.queue.clear();
+    }
+
     /// The service thread has put the socket into its epoll under `token`, for reading and writing.
     pub fn watched(&self, epoll: BorrowedFd<'static>, token: u64) {
         let mut sending = self.sending.lock();

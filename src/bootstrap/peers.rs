@@ -109,6 +109,7 @@ impl Port {
             }
         }
         drop(links);
+        link.closed();
         self.tickets.lock().retain(|_, (address, _)| *address != to);
         self.mailbox.ring();
     }
@@ -187,5 +188,49 @@ impl Port {
 
     pub(super) fn drop_ticket(&self, ticket: u64) {
         self.tickets.lock().remove(&ticket);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::UniqueId;
+    use super::super::address::Peer;
+    use super::super::auth::tests::seals;
+    use super::super::service::Service;
+    use super::super::tcp;
+    use super::*;
+    use rustix::net::{Shutdown, accept, shutdown};
+
+    /// Who leaves waits for what is under way, and on a link that has closed nothing is: with some still queued the last rank of a process
+    /// waited for GINRS_HOST_DEADLINE in every second job of 128 ranks.
+    #[test]
+    fn nothing_is_under_way_on_a_link_that_has_closed() {
+        let service = Service::get().unwrap();
+        let port = service.port(&UniqueId::create().unwrap());
+        let (listener, at) = tcp::listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let near = tcp::connect(at, Instant::now() + Duration::from_secs(5)).unwrap();
+        let link = Link::new(ServiceFd::new(near), Peer { pid: 0, from: Some(at.ip()) }, Some(seals().0));
+        // It reads nothing, so some stays queued here, and it ends its half without a reset.
+        let far = loop {
+            match accept(&listener) {
+                Err(rustix::io::Errno::AGAIN) => std::thread::yield_now(),
+                far => break far.unwrap(),
+            }
+        };
+        let to = Address::Abstract([7; 16]);
+        port.add_link(to, link.clone());
+        service.adopt(link.clone(), Arc::downgrade(&port), to);
+        assert!(link.send_bytes(vec![0; 32 << 20].into(), None));
+        shutdown(&far, Shutdown::Write).unwrap();
+        while port.standing_link(to).is_some() {
+            std::thread::yield_now();
+        }
+        // The service thread is about to say so.
+        let end = Instant::now() + Duration::from_secs(20);
+        while link.under_way() > 0 {
+            assert!(Instant::now() < end, "{} bytes are still to go", link.under_way());
+            std::thread::yield_now();
+        }
+        assert!(!link.send_bytes([0].into(), None));
     }
 }

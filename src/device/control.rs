@@ -62,18 +62,30 @@ impl ControlMemory {
 pub struct DeviceMemory {
     device: DevPtr,
     bytes: usize,
+    here: bool,
     _owner: Owner,
 }
 
 impl DeviceMemory {
     /// Memory at `device` that `owner` keeps.
     pub fn new(device: DevPtr, bytes: usize, owner: Owner) -> Self {
-        Self { device, bytes, _owner: owner }
+        Self { device, bytes, here: false, _owner: owner }
+    }
+
+    /// Of a device whose kernels run in this process.
+    pub fn anonymous(bytes: usize) -> Result<Self> {
+        let memory = ControlMemory::anonymous(bytes)?;
+        Ok(Self { device: memory.device(), bytes: memory.bytes(), here: true, _owner: Box::new(memory) })
     }
 
     /// Address for kernels.
     pub fn device(&self) -> DevPtr {
         self.device
+    }
+
+    /// Address for the host, which may only touch it atomically once kernels know it; None where it cannot.
+    pub fn host(&self) -> Option<NonNull<u8>> {
+        NonNull::new(std::ptr::with_exposed_provenance_mut(self.device as usize)).filter(|_| self.here)
     }
 
     /// Size in bytes.

@@ -57,6 +57,13 @@ impl Memfd {
     /// The bytes asked for are backed at once, so that a full machine is an error here and not a SIGBUS or a killed process
     /// at a kernel's store; the rounding costs only addresses.
     pub fn create(bytes: usize) -> Result<Arc<Self>> {
+        let memory = Self::create_sparse(bytes)?;
+        memory.back(0, bytes)?;
+        Ok(memory)
+    }
+
+    /// The same without its bytes: [`Physical::back`] asks for them.
+    pub fn create_sparse(bytes: usize) -> Result<Arc<Self>> {
         let Some(rounded) = bytes.max(1).checked_next_multiple_of(GRANULARITY).filter(|&n| i64::try_from(n).is_ok()) else {
             bail!(InvalidArgument, 23, "allocation is too large | {bytes} bytes | fix: ask for less");
         };
@@ -75,16 +82,6 @@ impl Memfd {
                 UnhandledCudaError,
                 23,
                 "no memory for an allocation | {rounded} bytes: {e} | fix: raise the file size limit (ulimit -f)"
-            );
-        }
-        let backed = bytes.next_multiple_of(4096) as u64;
-        if backed > 0
-            && let Err(e) = rustix::fs::fallocate(&fd, FallocateFlags::empty(), 0, backed)
-        {
-            bail!(
-                UnhandledCudaError,
-                23,
-                "no memory for an allocation | {backed} bytes: {e} | fix: raise the memory limit or ask for less"
             );
         }
         if let Err(e) = rustix::fs::fcntl_add_seals(&fd, SEALS) {
@@ -175,6 +172,21 @@ impl Memfd {
 impl Physical for Memfd {
     fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    fn back(&self, start: usize, bytes: usize) -> Result<()> {
+        let first = start / 4096 * 4096;
+        let backed = (start + bytes).next_multiple_of(4096) - first;
+        if bytes > 0
+            && let Err(e) = rustix::fs::fallocate(&self.fd, FallocateFlags::empty(), first as u64, backed as u64)
+        {
+            bail!(
+                UnhandledCudaError,
+                23,
+                "no memory for an allocation | {backed} bytes: {e} | fix: raise the memory limit or ask for less"
+            );
+        }
+        Ok(())
     }
 
     fn export(&self) -> Result<OwnedFd> {

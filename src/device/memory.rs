@@ -23,6 +23,10 @@ pub trait Physical: Send + Sync {
     fn device_address(&self) -> Option<DevPtr>;
     /// Equal for two handles on the same memory of this process, unique within it.
     fn key(&self) -> u64;
+    /// Backs `bytes` from `start` on of memory that [`Memory::create_sparse`] made. Err where the machine has no more.
+    fn back(&self, _start: usize, _bytes: usize) -> Result<()> {
+        Ok(())
+    }
     /// For downcasts inside a device's own module.
     fn as_any(&self) -> &dyn Any;
 }
@@ -75,6 +79,10 @@ pub trait Memory {
     /// New zeroed HOST memory with an identity, which this device's kernels see: `host` and `device_address` are there.
     /// Words that CPUs of several processes add to and kernels poll (signals of proxied contexts) live in it.
     fn create_shared(&self, bytes: usize) -> Result<Arc<dyn Physical>>;
+    /// The same, of which only what [`Physical::back`] is asked for takes memory, where the device can do that.
+    fn create_sparse(&self, bytes: usize) -> Result<Arc<dyn Physical>> {
+        self.create_shared(bytes)
+    }
     /// Memory that another process made with [`Memory::create_shared`]: for the host only.
     fn import_shared(&self, fd: OwnedFd, bytes: usize) -> Result<Arc<dyn Physical>>;
     /// Reserves addresses.

@@ -70,7 +70,7 @@ impl Gin {
     ) -> Result<(Arc<Self>, Arc<Vec<Said>>)> {
         let mine = Settings::read().and_then(|settings| {
             let bytes = settings.contexts as usize * settings.signals as usize * 8;
-            Ok((team.device.create_shared(bytes)?, settings))
+            Ok((team.device.create_sparse(bytes)?, settings))
         });
         // Ranks of one machine that are told to use a network show nothing to other machines.
         let far = team.peers.iter().any(|peer| peer.machine != team.peers[team.rank as usize].machine);

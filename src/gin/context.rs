@@ -19,6 +19,7 @@ use super::hints::Hints;
 use super::image::{Direct, Image, Images};
 use super::ledger::{Ledger, Open};
 use super::plan::{Limits, Operation, Posts};
+use super::queue;
 use super::shared::Shared;
 use crate::abort::Abort;
 use crate::bail;
@@ -28,6 +29,7 @@ use crate::seq::Seq;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use zerocopy::FromZeros;
 
 /// What a context is made from.
 #[derive(Clone, Copy, Debug)]
@@ -128,6 +130,8 @@ pub struct Context {
     pub(super) limits: Limits,
     pub(super) queues: Shared<[AtomicU64; WORDS]>,
     pub(super) cis: Shared<AtomicU32>,
+    /// `pis`, where the host sees them.
+    claims: Option<Shared<AtomicU32>>,
     pub(super) words: Arc<Words>,
     pub(super) hints: Hints,
     /// GINRS_REFUSAL of include/ginrs_device/marker.h: what a kernel was asked and did not do. One word.
@@ -144,7 +148,7 @@ impl Context {
     /// One context for each of `words`, and what kernels see of them.
     pub(super) fn build(device: &dyn Device, shape: Shape, words: Vec<Arc<Words>>, abort: &Abort) -> Result<(Vec<Self>, Images)> {
         let images = Images::new(device, words.len() as u32, shape.n_ranks)?;
-        let contexts = words
+        let mut contexts = words
             .into_iter()
             .zip(0..)
             .map(|(words, number)| Self::new(device, shape, words, number))
@@ -155,6 +159,7 @@ impl Context {
         let foreign = foreign.map(|context| (context.queues.device(), context.cis.device()));
         let seen: Vec<Image> = contexts.iter().map(|context| Image { same_gpu, foreign, ..context.image(abort) }).collect();
         images.fill(device, &seen, |peer| shape.first(peer))?;
+        contexts.iter_mut().enumerate().for_each(|(c, context)| context.claims = images.claims(c));
         Ok((contexts, images))
     }
 
@@ -189,11 +194,12 @@ impl Context {
             },
             queues,
             cis,
+            claims: None,
             words,
             hints,
             refusal: Shared::new(device.control(8)?, 1),
             lanes: (0..n_ranks).map(lane).collect(),
-            open: vec![Open::default(); slots],
+            open: Open::new_vec_zeroed(slots).expect("no more than the queues"),
             active: VecDeque::new(),
             found: Vec::new(),
         })
@@ -240,6 +246,15 @@ impl Context {
     pub(super) fn head(&self, peer: u32) -> &[AtomicU64; WORDS] {
         let next = self.lanes[peer as usize].ledger.next().0 & (self.shape.depth - 1);
         &self.queues[peer as usize * self.shape.depth as usize + next as usize]
+    }
+
+    /// True if something stands in `peer`'s queue. Claims are looked at first, where the host sees them: the memory of queues that no
+    /// kernel has used is never touched.
+    #[inline]
+    pub(super) fn is_begun(&self, peer: u32) -> bool {
+        let next = self.lanes[peer as usize].ledger.next().0;
+        let is_claimed = self.claims.as_ref().is_none_or(|claims| claims[peer as usize].load(Ordering::Relaxed) != next);
+        is_claimed && queue::is_begun(self.head(peer))
     }
 
     /// From now on `peer`'s queue is visited.

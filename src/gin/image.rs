@@ -9,12 +9,15 @@
 //! All contexts of one kind share one allocation, so that one transfer reads or writes them.
 #![forbid(unsafe_code)]
 
+use super::shared::Shared;
 use crate::device::{DevPtr, DeviceMemory, Memory, Transfers};
 use crate::error::Result;
 use crate::layout::{
     ExtendedContext, FLAG_DIRECT, FLAG_SAME_GPU, GIN_EXT_MAGIC, GIN_EXT_VERSION, ginrsGinExt, ncclGinProxyGpuCtx_t,
 };
 use crate::seq::Seq;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use zerocopy::IntoBytes;
 
 /// Bytes from one context to the next.
@@ -24,7 +27,7 @@ const LINE: usize = 128;
 
 /// The contexts' memory.
 pub struct Images {
-    memory: DeviceMemory,
+    memory: Arc<DeviceMemory>,
     contexts: usize,
     ranks: usize,
 }
@@ -66,7 +69,7 @@ impl Images {
     pub(super) fn new(device: &dyn Memory, contexts: u32, ranks: u32) -> Result<Self> {
         let (contexts, ranks) = (contexts as usize, ranks as usize);
         let memory = device.objects(contexts * (BLOCK + 2 * row(ranks)))?;
-        Ok(Self { memory, contexts, ranks })
+        Ok(Self { memory: Arc::new(memory), contexts, ranks })
     }
 
     /// Where context `c` stands.
@@ -76,6 +79,11 @@ impl Images {
 
     fn pis(&self, c: usize) -> DevPtr {
         self.memory.device() + (self.contexts * BLOCK + c * row(self.ranks)) as u64
+    }
+
+    /// The same for the host, where it sees them.
+    pub(super) fn claims(&self, c: usize) -> Option<Shared<AtomicU32>> {
+        Shared::of_device(&self.memory, (self.pis(c) - self.memory.device()) as usize, self.ranks)
     }
 
     fn cached(&self, c: usize) -> DevPtr {

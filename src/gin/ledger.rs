@@ -6,9 +6,11 @@
 
 use super::queue::Index;
 use crate::seq::Seq;
+use zerocopy::FromZeros;
 
 /// One operation that a transport has not finished: pieces under way, plus one while some are not yet submitted.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, FromZeros)]
+#[repr(C)]
 pub struct Open {
     parts: u32,
     /// Counter id plus one, 0 for none.

@@ -80,6 +80,8 @@ pub struct Gin {
     n_contexts: u32,
     shape: Shape,
     abort: Arc<Abort>,
+    /// This rank's, of all proxied contexts: what ids in use need of it is backed.
+    signals: Arc<dyn Physical>,
     /// Of the proxied contexts, by number.
     words: Vec<Arc<context::Words>>,
     sets: Mutex<Sets>,
@@ -110,7 +112,7 @@ impl Gin {
         let pump = Arc::new(Pump::new(engine, rank, abort.clone()));
         let (direct, drivers, owner) = (OnceCell::new(), Mutex::new(None), std::process::id());
         let words = of_contexts;
-        Ok(Arc::new(Self { device, rank, n_contexts, shape, abort, words, sets, direct, pump, drivers, owner }))
+        Ok(Arc::new(Self { device, rank, n_contexts, shape, abort, signals: own, words, sets, direct, pump, drivers, owner }))
     }
 
     /// From now on the device's proxy thread, and its waiting blocks, run the step.
@@ -173,6 +175,9 @@ impl Gin {
         match (backend, self.direct.get()) {
             (Backend::Direct, Some(direct)) => direct.zero(self, signals, counters),
             _ => {
+                let of_context = 8 * self.shape.signals as usize;
+                let (first, bytes) = (8 * signals.start as usize, 8 * signals.len());
+                (0..self.n_contexts as usize).try_for_each(|c| self.signals.back(c * of_context + first, bytes))?;
                 self.pump.engine()?.zero(signals, counters);
                 Ok(())
             }

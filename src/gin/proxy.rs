@@ -174,7 +174,7 @@ impl Engine {
             let end = context.lanes.len().min(peer as usize + left);
             left -= end - peer as usize;
             while (peer as usize) < end {
-                if queue::is_begun(context.head(peer)) && !context.lanes[peer as usize].active {
+                if context.is_begun(peer) && !context.lanes[peer as usize].active {
                     context.activate(peer);
                     context.lanes[peer as usize].linger = LINGER.0;
                 }

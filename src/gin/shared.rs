@@ -1,6 +1,6 @@
 //! Arrays of atomics in memory that kernels also see.
 
-use crate::device::{ControlMemory, Physical};
+use crate::device::{ControlMemory, DeviceMemory, Physical};
 use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -34,6 +34,7 @@ pub fn prefetch<T>(item: &T) {
 enum Memory {
     Control(#[allow(dead_code)] ControlMemory),
     Physical(#[allow(dead_code)] Arc<dyn Physical>),
+    Device(#[allow(dead_code)] Arc<DeviceMemory>),
 }
 
 /// A slice of `T` that keeps its memory alive.
@@ -67,6 +68,17 @@ impl<T: Words> Shared<T> {
         let at = unsafe { physical.host()?.add(offset) };
         let device = physical.device_address()? + offset as u64;
         Some(Self { at: at.cast(), len, device, _memory: Memory::Physical(physical.clone()) })
+    }
+
+    /// The same of `memory`.
+    pub fn of_device(memory: &Arc<DeviceMemory>, offset: usize, len: usize) -> Option<Self> {
+        let end = len.checked_mul(size_of::<T>())?.checked_add(offset)?;
+        if end > memory.bytes() || !offset.is_multiple_of(align_of::<T>()) {
+            return None;
+        }
+        // SAFETY: offset is within the memory, as just checked.
+        let at = unsafe { memory.host()?.add(offset) };
+        Some(Self { at: at.cast(), len, device: memory.device() + offset as u64, _memory: Memory::Device(memory.clone()) })
     }
 
     /// Address of the first item for kernels.

@@ -115,6 +115,10 @@ impl Memory for CpuDevice {
         self.create(bytes)
     }
 
+    fn create_sparse(&self, bytes: usize) -> Result<Arc<dyn Physical>> {
+        Ok(Memfd::create_sparse(bytes)?)
+    }
+
     fn import_shared(&self, fd: OwnedFd, bytes: usize) -> Result<Arc<dyn Physical>> {
         self.import(fd, bytes)
     }
@@ -136,8 +140,7 @@ impl Memory for CpuDevice {
     }
 
     fn objects(&self, bytes: usize) -> Result<DeviceMemory> {
-        let memory = ControlMemory::anonymous(bytes)?;
-        Ok(DeviceMemory::new(memory.device(), memory.bytes(), Box::new(memory)))
+        DeviceMemory::anonymous(bytes)
     }
 
     fn control(&self, bytes: usize) -> Result<ControlMemory> {

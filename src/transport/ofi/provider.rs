@@ -3,6 +3,9 @@
 use super::library::{Functions, library};
 use super::sys::*;
 use crate::config;
+use crate::sync::{Mutex, PerProcess};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ffi::{CStr, CString, c_void};
 use std::net::IpAddr;
 
@@ -41,15 +44,18 @@ impl Info {
         self.library
     }
 
+    fn copy(&self) -> Option<Self> {
+        // SAFETY: a copy of a live info, which is checked.
+        let raw = unsafe { (self.library.fi_dupinfo)(self.raw) };
+        (!raw.is_null()).then_some(Self { raw, library: self.library })
+    }
+
     /// The same for a connection to `address`, as the peer said it.
     pub fn to(&self, address: &[u8]) -> Option<Self> {
-        // SAFETY: a copy of a live info, which is checked; the new address is of malloc, as those that fi_freeinfo frees.
+        let copy = self.copy()?;
+        let raw = copy.raw;
+        // SAFETY: the copy's own; the new address is of malloc, as those that fi_freeinfo frees.
         unsafe {
-            let raw = (self.library.fi_dupinfo)(self.raw);
-            if raw.is_null() {
-                return None;
-            }
-            let copy = Self { raw, library: self.library };
             let place = libc::malloc(address.len());
             if place.is_null() {
                 return None;
@@ -117,8 +123,21 @@ pub(super) struct Traits {
     pub inject: usize,
 }
 
-/// The first that can, on the interface that has `address`; or why none.
+/// By address and GINRS_OFI_PROVIDER.
+type Answers = HashMap<(IpAddr, Option<String>), Info>;
+static ANSWERS: PerProcess<Mutex<Answers>> = PerProcess::new();
+
+/// The first that can, on the interface that has `address`; or why none. libfabric is asked once for all ranks of the process.
 pub(super) fn choose(address: IpAddr) -> Result<Info, String> {
+    let mut answers = ANSWERS.get(Mutex::default).lock();
+    let info = match answers.entry((address, config::text("GINRS_OFI_PROVIDER"))) {
+        Entry::Occupied(known) => known.into_mut(),
+        Entry::Vacant(place) => place.insert(ask_all(address)?),
+    };
+    info.copy().ok_or_else(|| "no memory".into())
+}
+
+fn ask_all(address: IpAddr) -> Result<Info, String> {
     let library = library().as_ref().map_err(Clone::clone)?;
     let forced = config::text("GINRS_OFI_PROVIDER");
     let mut refused = Vec::new();

@@ -108,7 +108,8 @@ impl Sockets {
         };
         let begin = Instant::now();
         let mut strangers = HashMap::new();
-        for fd in self.dialled.iter().chain(&self.door).filter_map(|at| census.sockets.get(at)).flatten().copied() {
+        let ours = |(_, at): &&(RawFd, At)| self.door == Some(*at) || self.dialled.contains(at);
+        for &(fd, _) in census.sockets.iter().filter(ours) {
             // SAFETY: only asked for its addresses, unless they say whose it is: see the head of this file.
             let socket = unsafe { BorrowedFd::borrow_raw(fd) };
             let Some(local) = at(getsockname(socket).ok()) else { continue };
@@ -166,11 +167,11 @@ impl Drop for Sockets {
     }
 }
 
-/// The sockets of this process by their addresses here, as they stood at some time: by now a descriptor may be another file's.
+/// The sockets of this process with their addresses here, as they stood at some time: by now a descriptor may be another file's.
 struct Census {
     begun: Instant,
     cost: Duration,
-    sockets: HashMap<At, Vec<RawFd>>,
+    sockets: Vec<(RawFd, At)>,
 }
 
 static LATEST: PerProcess<Mutex<Option<Arc<Census>>>> = PerProcess::new();
@@ -189,13 +190,9 @@ impl Census {
                 return Err(next);
             }
         }
-        let mut sockets = HashMap::<_, Vec<_>>::new();
-        for fd in descriptors() {
-            // SAFETY: only asked for its address.
-            if let Some(at) = at(getsockname(unsafe { BorrowedFd::borrow_raw(fd) }).ok()) {
-                sockets.entry(at).or_default().push(fd);
-            }
-        }
+        // SAFETY: only asked for its address.
+        let address = |fd| Some((fd, at(getsockname(unsafe { BorrowedFd::borrow_raw(fd) }).ok())?));
+        let sockets = descriptors().filter_map(address).collect();
         Ok(latest.insert(Arc::new(Self { begun: now, cost: now.elapsed(), sockets })).clone())
     }
 }

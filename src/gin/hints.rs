@@ -54,6 +54,11 @@ impl Hints {
         self.0.as_ref().map_or((0, 0, 0), of)
     }
 
+    /// True if there are some to read.
+    pub fn wait(&self) -> bool {
+        self.0.as_ref().is_some_and(|ring| ring.head[0].load(Ordering::Relaxed) != ring.tail.0)
+    }
+
     /// The next hint; None when there is none now.
     #[inline]
     pub fn read(&mut self) -> Option<Hint> {

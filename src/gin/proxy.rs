@@ -38,7 +38,7 @@ const LINGER_VISITS: u32 = 8192;
 const LINGER: (u32, u32) = (8, 256);
 /// Queue heads that the slow scan looks at: in a step that found work, and in one that found none.
 const SCAN_BUSY: usize = 4;
-const SCAN_IDLE: usize = 64;
+pub(super) const SCAN_IDLE: usize = 64;
 
 /// Between two looks at the words of an aborted communicator: a kernel may reset one and wait again.
 const RELEASE_AGAIN: Duration = Duration::from_millis(1);
@@ -165,7 +165,7 @@ impl Engine {
     }
 
     /// The slow scan: finds queues of kernels that write no hints.
-    fn look_around(&mut self, slice: usize) {
+    pub(super) fn look_around(&mut self, slice: usize) {
         let all = self.contexts.len() * self.contexts[0].lanes.len();
         let (mut index, mut peer) = self.scan;
         let mut left = slice.min(all);
@@ -282,6 +282,11 @@ struct Visits {
 }
 
 impl Context {
+    /// True if no queue is to be visited, and no kernel says anything else.
+    pub(super) fn rests(&self) -> bool {
+        self.active.is_empty() && !self.hints.wait() && self.refusal[0].load(Ordering::Relaxed) == 0
+    }
+
     /// What a kernel refused to do ends the communicator. Nothing was posted, so it stands in a word.
     #[inline]
     fn hear(&self, index: u32, carrier: &mut Carrier) {

@@ -2,8 +2,9 @@
 #![forbid(unsafe_code)]
 
 use super::carry::tag;
+use super::context::Context;
 use super::handles::Memory;
-use super::proxy::Engine;
+use super::proxy::{Engine, SCAN_IDLE};
 use crate::device::Physical;
 use crate::error::{Code, Error, Result};
 use crate::log;
@@ -77,6 +78,16 @@ impl Engine {
     /// Before the thread sleeps: true if no transport has anything to do by now. An error shows at the next step.
     pub(super) fn arm(&mut self) -> bool {
         self.carrier.suspicion.is_none() && self.carrier.transports.iter_mut().all(|transport| transport.arm().unwrap_or(false))
+    }
+
+    /// Behind [`Self::arm`], while nobody else has made a step: true if kernels have posted nothing, as far as a slice of the search says,
+    /// and every transport that has something to do by itself would say so.
+    pub(super) fn rests(&mut self) -> bool {
+        self.look_around(SCAN_IDLE);
+        let carrier = &self.carrier;
+        let mut transports = carrier.transports.iter().zip(&carrier.capabilities);
+        let wake = transports.all(|(transport, has)| !has.polled || transport.descriptor().is_some());
+        wake && carrier.pending == 0 && !carrier.abort.is_raised() && self.contexts.iter().all(Context::rests)
     }
 
     /// Forgets a window; an operation under way in it ends the communicator.

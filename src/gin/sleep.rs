@@ -32,17 +32,37 @@ impl Bell {
 /// What ends the sleep of one thread.
 pub(super) struct Sleep {
     set: OwnedFd,
+    pumps: Vec<Arc<Pump>>,
     in_vain: u32,
 }
 
 impl Sleep {
-    /// Ended by `bell` and by the transports of `pumps`.
-    pub fn new(bell: &Bell, pumps: &[Arc<Pump>]) -> Result<Self> {
-        let set = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed)?;
-        for descriptor in std::iter::once(&bell.0).chain(pumps.iter().flat_map(|pump| pump.descriptors())) {
-            epoll::add(&set, descriptor, epoll::EventData::new_u64(0), epoll::EventFlags::IN).map_err(failed)?;
+    /// Ended by `bell`.
+    pub fn new(bell: &Bell) -> Result<Self> {
+        let sleep = Self { set: epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed)?, pumps: Vec::new(), in_vain: 0 };
+        sleep.add(&bell.0)?;
+        Ok(sleep)
+    }
+
+    fn add(&self, descriptor: &OwnedFd) -> Result<()> {
+        epoll::add(&self.set, descriptor, epoll::EventData::new_u64(0), epoll::EventFlags::IN).map_err(failed)
+    }
+
+    /// Ended by the transports of `pumps`, too: those it knows, but for some that have gone, and new ones behind them.
+    pub fn serve(&mut self, pumps: &[Arc<Pump>]) -> Result<()> {
+        let mut kept = 0;
+        for old in std::mem::take(&mut self.pumps) {
+            if pumps.get(kept).is_some_and(|pump| Arc::ptr_eq(pump, &old)) {
+                kept += 1;
+            } else {
+                for descriptor in old.descriptors() {
+                    let _ = epoll::delete(&self.set, descriptor);
+                }
+            }
         }
-        Ok(Self { set, in_vain: 0 })
+        pumps[kept..].iter().flat_map(|pump| pump.descriptors()).try_for_each(|descriptor| self.add(descriptor))?;
+        self.pumps = pumps.to_vec();
+        Ok(())
     }
 
     /// Something has moved: the last sleep was not ended in vain.
@@ -50,15 +70,17 @@ impl Sleep {
         self.in_vain = 0;
     }
 
-    /// Sleeps, for `nap` at the longest.
-    pub fn sleep(&mut self, nap: Duration) {
+    /// Sleeps, for `nap` at the longest. True if nothing has ended it before.
+    pub fn sleep(&mut self, nap: Duration) -> bool {
         if self.in_vain > IN_VAIN {
-            return std::thread::sleep(nap.min(Duration::from_millis(1)));
+            std::thread::sleep(nap.min(Duration::from_millis(1)));
+            return false;
         }
         // Not epoll_wait: it counts in milliseconds.
         let nap = Timespec { tv_sec: nap.as_secs() as i64, tv_nsec: nap.subsec_nanos().into() };
         let ready = poll(&mut [PollFd::new(&self.set.as_fd(), PollFlags::IN)], Some(&nap));
         self.in_vain = if ready == Ok(0) { 0 } else { self.in_vain + 1 };
+        ready == Ok(0)
     }
 }
 

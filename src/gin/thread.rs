@@ -25,6 +25,8 @@ pub struct Pump {
     abort: Arc<Abort>,
     rank: u32,
     stopped: AtomicBool,
+    /// No step has been since its transports were armed. Written under the engine's lock.
+    armed: AtomicBool,
     /// Somebody has waited for a step in vain.
     stuck: AtomicBool,
     /// Copies of the transports', so that none is another file's by the time a sleeper lets go of it.
@@ -36,8 +38,8 @@ impl Pump {
     pub fn new(engine: Engine, rank: u32, abort: Arc<Abort>) -> Self {
         // Without one the thread only naps: slower, not wrong.
         let descriptors = engine.transports().filter_map(|transport| transport.descriptor()?.try_clone_to_owned().ok()).collect();
-        let (stopped, stuck) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { engine: Mutex::new(engine), abort, rank, stopped, stuck, descriptors }
+        let [stopped, armed, stuck] = std::array::from_fn(|_| AtomicBool::new(false));
+        Self { engine: Mutex::new(engine), abort, rank, stopped, armed, stuck, descriptors }
     }
 
     /// What wakes a thread that sleeps for this engine.
@@ -55,6 +57,7 @@ impl Pump {
         if self.stopped.load(Ordering::Relaxed) {
             return false;
         }
+        self.armed.store(false, Ordering::Relaxed);
         let moved = panic::catch("the GIN proxy", || Ok::<_, Error>(engine.step())).unwrap_or_else(|error| {
             // The next step drains; if that panics too, kernels have only the abort word.
             if !self.abort.raise(error) {
@@ -104,7 +107,15 @@ impl Pump {
     /// Before its thread sleeps: true if no transport has anything to do by now, or somebody else sees to it.
     fn arm(&self) -> bool {
         let Some(mut engine) = self.engine.try_lock() else { return true };
-        self.stopped.load(Ordering::Relaxed) || engine.arm()
+        let armed = self.stopped.load(Ordering::Relaxed) || engine.arm();
+        self.armed.store(armed, Ordering::Relaxed);
+        armed
+    }
+
+    /// Behind a sleep that nothing has ended: true if there is still nothing to do. No call of a transport or of the system.
+    fn rests(&self) -> bool {
+        let Some(mut engine) = self.engine.try_lock() else { return true };
+        self.stopped.load(Ordering::Relaxed) || (self.armed.load(Ordering::Relaxed) && engine.rests())
     }
 
     /// `Err(cause)` once the communicator is aborted.
@@ -122,7 +133,7 @@ impl Pump {
     }
 }
 
-/// When to spin, yield and nap: how many steps in a row have moved nothing.
+/// When to spin, yield and nap: how many steps in a row have moved nothing, those of all communicators together.
 #[derive(Clone, Copy)]
 struct Idle {
     spins: u32,
@@ -135,6 +146,8 @@ struct Idle {
 /// How long a step that is under way is waited for, at the end: it is some microseconds long, unless the driver does not come back.
 const PATIENCE: Duration = Duration::from_secs(10);
 const QUIET: Duration = Duration::from_millis(100);
+/// Steps and transports' own business are due so often, though nothing asks for them.
+const ROUND: Duration = Duration::from_millis(100);
 /// Others get the core so often while it spins, if there are others.
 const COURTESY: u32 = 4096;
 
@@ -242,9 +255,10 @@ fn run(common: &Common, device: &dyn Device, idle: Idle) {
         log::error(&error);
     }
     let mut pumps: Vec<Arc<Pump>> = Vec::new();
-    let mut sleep = None;
+    // Without one it naps: slower, not wrong.
+    let mut sleep = Sleep::new(&common.bell).inspect_err(log::error).ok();
     let mut version = 0;
-    let mut still = 0u32;
+    let (mut still, mut naps) = (0u32, 0);
     let mut last_kernel = Instant::now();
     // Transports call the driver: the end of the process waits until this thread has left it.
     let calls_driver = device.kind() == Kind::Cuda;
@@ -266,17 +280,19 @@ fn run(common: &Common, device: &dyn Device, idle: Idle) {
             pumps.clone_from(&members.pumps);
             drop(members);
             common.bell.still();
-            // Without one it naps: slower, not wrong.
-            sleep = Sleep::new(&common.bell, &pumps).inspect_err(log::error).ok();
-            still = 0;
+            if sleep.as_mut().is_some_and(|sleep| sleep.serve(&pumps).inspect_err(log::error).is_err()) {
+                sleep = None;
+            }
+            // One that is new has nothing to do yet: to spin for each cost the square of the ranks while they were made.
+            naps = 0;
             continue;
         }
         if moved {
             sleep.iter_mut().for_each(Sleep::moved);
-            still = 0;
+            (still, naps) = (0, 0);
             continue;
         }
-        still = still.saturating_add(1);
+        still = still.saturating_add(pumps.len().max(1) as u32);
         if still <= idle.spins && !still.is_multiple_of(COURTESY) {
             std::hint::spin_loop();
             continue;
@@ -285,15 +301,20 @@ fn run(common: &Common, device: &dyn Device, idle: Idle) {
             std::thread::yield_now();
             continue;
         }
-        let quiet = device.idle() && last_kernel.elapsed() > QUIET;
-        if !device.idle() {
-            last_kernel = Instant::now();
-        }
-        let doubled = idle.naps.0 * (1 << (still - idle.spins - idle.yields).min(10));
-        let nap = if quiet { idle.quiet } else { doubled.min(idle.naps.1) };
+        let mut nap = || {
+            let quiet = device.idle() && last_kernel.elapsed() > QUIET;
+            if !device.idle() {
+                last_kernel = Instant::now();
+            }
+            naps = (naps + 1).min(10);
+            if quiet { idle.quiet } else { (idle.naps.0 * (1 << naps)).min(idle.naps.1) }
+        };
         match &mut sleep {
-            Some(sleep) if pumps.iter().all(|pump| pump.arm()) => sleep.sleep(nap),
-            _ => std::thread::sleep(nap.min(idle.naps.0)),
+            Some(sleep) if pumps.iter().all(|pump| pump.arm()) => {
+                let armed = Instant::now();
+                while sleep.sleep(nap()) && armed.elapsed() < ROUND && pumps.iter().all(|pump| pump.rests()) {}
+            }
+            _ => std::thread::sleep(nap().min(idle.naps.0)),
         }
     }
 }

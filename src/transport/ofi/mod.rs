@@ -285,6 +285,8 @@ impl Transport for Ofi {
         if copying || !self.batches.iter().all(waits) || !self.owing.is_empty() {
             return Ok(false);
         }
+        self.sockets.tend();
+        self.retired.tend(&mut self.links, &mut self.post);
         self.forget_wakeups();
         let armed = self.post.net.arm();
         let mut late = std::mem::take(&mut self.late);

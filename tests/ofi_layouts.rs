@@ -61,6 +61,9 @@ same! {
     fi_ops_fabric { size, domain, passive_ep, eq_open, wait_open, trywait }
     fid_domain { fid, ops, mr }
     fi_ops_domain { size, av_open, cq_open, endpoint }
+    fi_av_attr { kind = type, rx_ctx_bits, count, ep_per_node, name, map_addr, flags }
+    fid_av { fid, ops }
+    fi_ops_av { size, insert }
     fi_ops_mr { size, reg }
     fid_mr { fid, mem_desc, key }
     fi_eq_attr { size, flags, wait_obj, signaling_vector, wait_set }
@@ -88,6 +91,7 @@ macro_rules! equal {
 fn numbers() {
     compare(equal! {
         FI_MSG FI_RMA FI_WRITE FI_RECV FI_SEND FI_TRANSMIT FI_REMOTE_WRITE FI_REMOTE_CQ_DATA FI_SOCKADDR_IN FI_SOCKADDR_IN6 FI_RX_CQ_DATA
+        FI_REMOTE_COMM FI_ADDR_NOTAVAIL FI_CONTEXT FI_CONTEXT2 FI_MR_RMA_EVENT FI_MR_ENDPOINT FI_EP_RDM FI_RM_ENABLED FI_WAIT_NONE
         FI_MR_LOCAL FI_MR_VIRT_ADDR FI_MR_ALLOCATED FI_MR_PROV_KEY FI_ORDER_WAW FI_ORDER_SAW FI_ORDER_SAS FI_EP_MSG
         FI_PROGRESS_MANUAL FI_THREAD_DOMAIN FI_WAIT_FD FI_CQ_FORMAT_DATA FI_GETWAIT FI_ENABLE FI_CONNREQ FI_CONNECTED FI_SHUTDOWN
     });
@@ -99,6 +103,7 @@ fn sizes() {
         (format!("sizeof(struct {name})"), size_of::<T>() as u64)
     }
     compare(&[
+        of::<ours::fi_av_attr>("fi_av_attr"),
         of::<ours::fi_eq_attr>("fi_eq_attr"),
         of::<ours::fi_cq_attr>("fi_cq_attr"),
         of::<ours::fi_cq_data_entry>("fi_cq_data_entry"),

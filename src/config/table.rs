@@ -158,7 +158,8 @@ pub const TABLE: &[Var] = &[
     row(
         "GINRS_OFI_PROVIDER",
         Text,
-        "libfabric's provider between machines: verbs, net or tcp (one of Ethernet's, by the version); unset: the first that serves",
+        "libfabric's provider between machines: verbs, efa, cxi, net or tcp (one of Ethernet's, by the version), or any other whose endpoints \
+         carry messages and writes (tcp;ofi_rxm); unset: the first of those named that serves",
     ),
     row(
         "GINRS_COLLECTIVE",

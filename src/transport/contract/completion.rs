@@ -32,9 +32,10 @@ pub(super) fn once(world: &mut World) {
 /// The source is overwritten as soon as its piece is done, or at once below the inline size; what lands is what it was.
 pub(super) fn source_is_reusable(world: &mut World) {
     let inline = world.capabilities().inline;
+    let sizes = [8, 64, world.piece().min(3000)];
     let (mut pending, mut done): (Vec<u64>, Vec<Completion>) = Default::default();
     for round in 0..200u64 {
-        let bytes = [8, 64, 3000][round as usize % 3];
+        let bytes = sizes[round as usize % 3];
         let (from, to) = ((round % 16) * 4096, round * 4096);
         world.bytes(0)[from as usize..][..bytes as usize].fill(round as u8 | 1);
         let put = world.put(1, from, to, bytes);
@@ -65,8 +66,8 @@ pub(super) fn source_is_reusable(world: &mut World) {
         reap(&mut pending, &mut done).unwrap();
     }
     for round in 0..200u64 {
-        let bytes = [8, 64, 3000][round as usize % 3];
-        let landed = &world.bytes(1)[round as usize * 4096..][..bytes];
+        let bytes = sizes[round as usize % 3];
+        let landed = &world.bytes(1)[round as usize * 4096..][..bytes as usize];
         assert!(landed.iter().all(|&byte| byte == round as u8 | 1), "round {round} lost its source");
     }
 }

@@ -1,9 +1,9 @@
 //! Where a rank listens, and whom it lets in: each rank that sends to it, once for each stream.
 #![forbid(unsafe_code)]
 
-use super::net::{Net, Passive};
+use super::listen::{Passive, Request};
+use super::net::Net;
 use super::proof::{Ends, Hello};
-use super::provider::Info;
 use super::{STREAMS, random};
 use crate::error::Result;
 use std::collections::HashSet;
@@ -40,22 +40,22 @@ pub(super) struct Door {
 
 impl Door {
     pub fn open(net: &Arc<Net>, expected: Vec<u32>) -> Result<(Self, Address)> {
-        let passive = net.listen()?;
+        let passive = Passive::open(net)?;
         let address = Address { nonce: random()?, at: passive.address()? };
         let door = Self { passive, nonce: address.nonce, expected: expected.into_iter().collect(), admitted: HashSet::new() };
         Ok((door, address))
     }
 
     /// Who that is, and its nonce, if it may come in to rank `target`; it may not again.
-    pub fn admits(&mut self, target: u32, secret: &[u8; 32], said: &[u8]) -> Option<(Ends, [u8; 16])> {
+    pub fn admits(&mut self, target: u32, secret: &[u8; 32], request: &Request, said: &[u8]) -> Option<(Ends, [u8; 16])> {
         let hello = Hello::decode(said)?;
         let Hello { sender, stream, nonce, .. } = hello;
         let ends = Ends { secret: *secret, target_nonce: self.nonce, sender, target, stream };
-        let may = self.expected.contains(&sender) && stream < STREAMS && hello.proves(&ends);
+        let may = self.expected.contains(&sender) && stream < STREAMS && hello.proves(&ends, request.origin());
         (may && self.admitted.insert((sender, stream))).then_some((ends, nonce))
     }
 
-    pub fn reject(&self, request: &Info) {
+    pub fn reject(&self, request: &Request) {
         self.passive.reject(request);
     }
 }

@@ -4,16 +4,15 @@
 use super::door::{Address, Door};
 use super::incoming::Incoming;
 use super::memory::Memories;
-use super::net::{Ended, Event, Net};
+use super::net::{Ended, Net};
 use super::outgoing::{Outgoing, State};
 use super::post::{Post, Posted};
-use super::proof::Ends;
 use super::provider::{self, Info};
 use super::retired::Retired;
 use super::sockets::Sockets;
 use super::staging::{self, Copies, Landed};
 use super::wire::{self, LEFT, MESSAGE, NUMBER};
-use super::{NAME, PIECE, RECEIVES, RECEIVES_FEW, STREAMS, WINDOW};
+use super::{NAME, PIECE, STREAMS};
 use crate::config;
 use crate::device::CopyQueue;
 use crate::error::{Code, Error, Result};
@@ -71,25 +70,34 @@ pub struct Ofi {
     pub(super) stopped: bool,
 }
 
+/// What makes queues of copies.
+pub(super) type Queue<'a> = &'a dyn Fn() -> Result<Box<dyn CopyQueue>>;
+
 impl Ofi {
     /// `queue` makes queues of copies, where the CPU does not reach what is put.
-    pub(super) fn new(setup: &Setup<'_>, queue: Option<&dyn Fn() -> Result<Box<dyn CopyQueue>>>) -> Result<(Self, Vec<u8>)> {
+    pub(super) fn new(setup: &Setup<'_>, queue: Option<Queue<'_>>) -> Result<(Self, Vec<u8>)> {
         let info = provider::choose(setup.address).map_err(|why| {
             let fix = "install libfabric1, or see the reasons; GINRS_OFI_PROVIDER names a provider";
             Error::new(Code::SystemError, 120, format!("no network transport | {NAME} | {why} | fix: {fix}"))
         })?;
-        let net = Net::open(info)?;
+        Self::over(info, setup, queue)
+    }
+
+    pub(super) fn over(info: Info, setup: &Setup<'_>, queue: Option<Queue<'_>>) -> Result<(Self, Vec<u8>)> {
+        let copies = queue.map(Copies::new).transpose()?;
+        let message = copies.as_ref().map_or(MESSAGE, |_| NUMBER + wire::room(staging::piece(setup.serves.len()) as usize));
+        let net = Net::open(info, message)?;
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed)?;
         for descriptor in net.descriptors()? {
             // 1.17's stay readable once they were: what counts is what has come since `arm`.
             epoll::add(&poll, descriptor, EventData::new_u64(0), EventFlags::IN | EventFlags::ET).map_err(failed)?;
         }
         let (door, address) = Door::open(&net, (setup.senders)(setup.rank))?;
-        let sockets = Sockets::new(net.traits.sockets, &address.at);
-        let copies = queue.map(Copies::new).transpose()?;
-        let (piece, message) = match copies {
-            Some(_) => (staging::piece(setup.serves.len()), NUMBER + wire::room(staging::piece(setup.serves.len()) as usize)),
-            None => (PIECE, MESSAGE),
+        let sockets = Sockets::new(&net.traits, &address.at);
+        let piece = match queue {
+            Some(_) => staging::piece(setup.serves.len()),
+            None if net.traits.writes => PIECE.min(net.traits.most),
+            None => wire::ALL,
         };
         let peers = setup.serves.iter().map(|serves| serves.then(|| (Address::default(), [None; _]))).collect();
         let ofi = Self {
@@ -119,138 +127,6 @@ impl Ofi {
             stopped: false,
         };
         Ok((ofi, address.encode()))
-    }
-
-    /// Receives posted for a link, and messages and writes that may be under way on one.
-    fn room(&self) -> (u64, u64) {
-        match (self.is_staged(), self.post.net.traits.receives) {
-            (true, _) => (staging::WINDOW, staging::WINDOW),
-            (false, true) => (RECEIVES, RECEIVES),
-            (false, false) => (RECEIVES_FEW, WINDOW),
-        }
-    }
-
-    /// The link for `context` to `peer`, dialled now if there is none.
-    pub(super) fn link(&mut self, peer: u32, context: u32) -> Result<Option<u32>> {
-        let stream = context % STREAMS;
-        let Some(Some((address, links))) = self.peers.get_mut(peer as usize) else { return Ok(None) };
-        if let Some(link) = links[stream as usize] {
-            return Ok(Some(link));
-        }
-        let number = self.links.len() as u32;
-        let ends = Ends { secret: self.secret, target_nonce: address.nonce, sender: self.rank, target: peer, stream };
-        let (hello, nonce) = ends.hello()?;
-        let endpoint = self.post.net.endpoint(None, &address.at, number.into())?;
-        for _ in 0..2 {
-            self.post.expect_word(&endpoint, number)?;
-        }
-        endpoint.connect(&address.at, &hello)?;
-        self.sockets.dialled(&endpoint.address().unwrap_or_default());
-        links[stream as usize] = Some(number);
-        self.dialing.push((number, Instant::now()));
-        let (_, window) = self.room();
-        self.links.push(Link::To(Box::new(Outgoing::new(ends, number, nonce, endpoint, window))));
-        Ok(Some(number))
-    }
-
-    /// What has happened to connections; true if anything has.
-    pub(super) fn events(&mut self) -> Result<bool> {
-        let mut moved = false;
-        while let Some(event) = self.post.net.event()? {
-            moved = true;
-            self.event(event)?;
-        }
-        self.give_up()?;
-        Ok(moved)
-    }
-
-    /// Ends dials that nobody answers: 1.17 tells neither of an answer that is none nor of a listener that closes in place of it.
-    fn give_up(&mut self) -> Result<()> {
-        let links = &self.links;
-        self.dialing.retain(|(link, _)| matches!(&links[*link as usize], Link::To(to) if matches!(to.state, State::Dialing(_))));
-        // In the order in which they were dialled.
-        match self.dialing.first() {
-            Some(&(link, since)) if since.elapsed() > self.answer => {
-                self.gone(link, format!("what listens there has not answered for {} s", self.answer.as_secs()))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn event(&mut self, event: Event) -> Result<()> {
-        match event {
-            Event::Asks { info, said } => self.admit(&info, &said),
-            Event::Connected { link, said } => {
-                let Some(Link::To(to)) = self.links.get_mut(link as usize) else { return Ok(()) };
-                let answered = to.ends.answered(&to.nonce, &said);
-                match (std::mem::replace(&mut to.state, State::Left), answered) {
-                    (State::Dialing(endpoint), Some(theirs)) => {
-                        to.theirs = theirs;
-                        to.state = State::Open(endpoint);
-                        Ok(())
-                    }
-                    (State::Dialing(endpoint), None) => {
-                        to.state = State::Dialing(endpoint);
-                        to.gone(&mut self.post, "what answers there does not know the communicator's secret".into())
-                    }
-                    (state, _) => {
-                        to.state = state;
-                        Ok(())
-                    }
-                }
-            }
-            Event::Shut { link } => {
-                // What it has said before it went comes first.
-                let mut late = std::mem::take(&mut self.late);
-                let read = loop {
-                    match self.completions(&mut late) {
-                        Ok(true) => {}
-                        Ok(false) => break Ok(()),
-                        Err(error) => break Err(error),
-                    }
-                };
-                self.late = late;
-                read?;
-                self.gone(link as u32, "the connection has been closed".into())
-            }
-            Event::Refused { link, why } => self.gone(link as u32, why),
-        }
-    }
-
-    /// Lets in a sender that proves who it is.
-    fn admit(&mut self, info: &Info, said: &[u8]) -> Result<()> {
-        let Some(door) = &mut self.door else { return Ok(()) };
-        let Some((ends, nonce)) = door.admits(self.rank, &self.secret, said) else {
-            door.reject(info);
-            return Ok(());
-        };
-        self.sockets.admitted(info.from());
-        let number = self.links.len() as u32;
-        let made = self.post.net.endpoint(Some(info), &[], number.into()).and_then(|endpoint| {
-            for _ in 0..self.room().0 {
-                self.post.expect_message(&endpoint, number)?;
-            }
-            endpoint.accept(&ends.answer(&nonce, number))?;
-            Ok(endpoint)
-        });
-        self.links.push(Link::From(Incoming::new(ends.sender, number, made?)));
-        Ok(())
-    }
-
-    /// A connection is no more. That a sender has gone is no error here: whoever watches it says so.
-    fn gone(&mut self, link: u32, why: String) -> Result<()> {
-        match self.links.get_mut(link as usize) {
-            Some(Link::To(to)) => {
-                let lost = to.gone(&mut self.post, why);
-                self.post.forget(link);
-                lost
-            }
-            Some(from @ Link::From(_)) => {
-                *from = Link::Ended;
-                Ok(())
-            }
-            _ => Ok(()),
-        }
     }
 
     /// Takes what has ended off the queue; true if there was any.
@@ -429,6 +305,7 @@ impl Ofi {
         self.dialing.clear();
         self.owing.clear();
         self.late.clear();
+        self.post.net.shut();
         self.memories.clear();
         self.retired.clear();
     }

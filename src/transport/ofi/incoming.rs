@@ -7,7 +7,7 @@ use super::memory::Memories;
 use super::post::Post;
 use super::reading::Reading;
 use super::staging::Landed;
-use super::wire::{self, NUMBER, Records, SMALL};
+use super::wire::{self, NUMBER, Records};
 use crate::error::{Code, Error, Result};
 
 /// What comes from one sender on one stream.
@@ -37,7 +37,7 @@ impl Incoming {
 
     /// Lands a message.
     pub fn land(&mut self, memories: &Memories, message: &[u8]) -> Result<()> {
-        let records = Records::of(message, self.landed, SMALL);
+        let records = Records::of(message, self.landed, wire::ALL);
         let landed = records.and_then(|mut records| {
             records.try_for_each(|record| {
                 let (header, payload) = record?;

@@ -10,10 +10,11 @@
 //! | file | what |
 //! |---|---|
 //! | `sys`, `library` | libfabric's types and its exported functions |
-//! | `provider`, `net`, `endpoint` | which provider carries; its objects with Rust's types |
+//! | `provider`, `net`, `endpoint`, `listen` | which provider carries; its objects with Rust's types |
+//! | `single`, `rdm`, `arrivals`, `session`, `places` | links over one endpoint that has no connections |
 //! | `sockets` | which of the process's are libfabric's: closed on exec, and none is a stranger's for long |
 //! | `retired` | memory of windows that have gone, into which something may still be landing |
-//! | `hub` | all links of a rank: what comes is handed to the one that it is for |
+//! | `hub`, `links` | all links of a rank: what comes is handed to the one that it is for; how they come and go |
 //! | `buffers`, `post` | memory of messages; what is posted and not yet done |
 //! | `staging`, `reading` | GPU memory: all payloads in messages, which the copy engine fills and empties |
 //!
@@ -39,20 +40,27 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 use wire::{ABORTED, LEFT, SMALL};
 
+mod arrivals;
 mod buffers;
 mod door;
 mod endpoint;
 mod hub;
 mod incoming;
 mod library;
+mod links;
+mod listen;
 mod memory;
 mod net;
 mod outgoing;
+mod places;
 mod post;
 mod proof;
 mod provider;
+mod rdm;
 mod reading;
 mod retired;
+mod session;
+mod single;
 mod sockets;
 mod staging;
 #[cfg(test)]
@@ -67,15 +75,19 @@ mod wire;
 pub fn fuzz(bytes: &[u8]) {
     wire::fuzz(bytes);
     let _ = proof::Hello::decode(bytes);
+    session::fuzz(bytes);
 }
 
 /// What would carry to other machines from `address` of this one, "tcp on eth0"; or why nothing does.
 pub fn carrier(address: IpAddr) -> std::result::Result<String, String> {
     let traits = provider::choose(address)?.traits();
-    Ok(format!("{} on {}", traits.name, traits.device))
+    let untried = if traits.name.split(';').any(|part| UNTRIED.contains(&part)) { ", not verified on hardware" } else { "" };
+    Ok(format!("{} on {}{untried}", traits.name, traits.device))
 }
 
 const NAME: &str = "ofi";
+/// Providers of cards that no test of this transport has had.
+const UNTRIED: [&str; 3] = ["verbs", "efa", "cxi"];
 /// Most bytes of a write.
 const PIECE: u64 = 1 << 20;
 /// Links to a peer: contexts beyond share them.
@@ -201,7 +213,7 @@ impl Transport for Ofi {
         let Link::To(to) = &mut self.links[link as usize] else { return Ok(Submitted::Full) };
         let place = self.memories.place(work.target.0, work.peer);
         let submitted = match payload {
-            Payload::Memory(_) if work.bytes > SMALL && !staged => {
+            Payload::Memory(_) if work.bytes > SMALL && !staged && self.post.net.traits.writes => {
                 to.write(&mut self.post, &self.memories, work, place, self.taken)?
             }
             _ => {
@@ -271,7 +283,7 @@ impl Transport for Ofi {
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.poll.as_fd())
+        self.post.net.traits.wakes.then(|| self.poll.as_fd())
     }
 
     fn arm(&mut self) -> Result<bool> {

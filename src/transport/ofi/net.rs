@@ -2,9 +2,12 @@
 //! is what FI_THREAD_DOMAIN asks for.
 
 use super::endpoint::Endpoint;
+use super::listen::Request;
 use super::provider::{Info, Traits, cookie};
+use super::rdm::Rdm;
 use super::sys::*;
 use crate::error::{Code, Error, Result};
+use crate::sync::{Mutex, MutexGuard};
 use rustix::process::{Resource, getrlimit};
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
@@ -16,14 +19,15 @@ pub(super) const SAID: usize = 48;
 /// Completions read at once.
 const BATCH: usize = 32;
 
-/// A provider's domain with one queue of completions and one of events.
+/// A provider's domain with one queue of completions; and one of events, or the endpoint that needs none.
 pub(super) struct Net {
     pub traits: Traits,
-    info: Info,
-    fabric: *mut fid_fabric,
-    domain: *mut fid_domain,
-    cq: *mut fid_cq,
-    eq: *mut fid_eq,
+    pub info: Info,
+    pub fabric: *mut fid_fabric,
+    pub domain: *mut fid_domain,
+    pub cq: *mut fid_cq,
+    pub eq: *mut fid_eq,
+    pub own: Option<Mutex<Rdm>>,
 }
 
 // SAFETY: the objects belong to no thread; that only one calls them at a time is the transport's rule.
@@ -46,7 +50,7 @@ pub(super) struct Ended {
 pub(super) enum Event {
     /// Somebody asks for one.
     Asks {
-        info: Info,
+        request: Request,
         said: Vec<u8>,
     },
     Connected {
@@ -65,7 +69,8 @@ pub(super) enum Event {
 }
 
 impl Net {
-    pub fn open(info: Info) -> Result<Arc<Self>> {
+    /// For messages of at most `message` bytes.
+    pub fn open(info: Info, message: usize) -> Result<Arc<Self>> {
         let traits = info.traits();
         let mut net = Self {
             traits,
@@ -73,6 +78,7 @@ impl Net {
             domain: std::ptr::null_mut(),
             cq: std::ptr::null_mut(),
             eq: std::ptr::null_mut(),
+            own: None,
             info,
         };
         // SAFETY: each object is made from the one before it, checked; drop closes those that there are.
@@ -81,17 +87,35 @@ impl Net {
             let result = (net.info.library().fi_fabric)(attr, &mut net.fabric, std::ptr::null_mut());
             net.check("fi_fabric", result)?;
             let fabric = &*(*net.fabric).ops;
-            let mut events = fi_eq_attr { size: 256, wait_obj: FI_WAIT_FD, ..std::mem::zeroed() };
-            let result = (fabric.eq_open)(net.fabric, &mut events, &mut net.eq, std::ptr::null_mut());
-            net.check("fi_eq_open", result)?;
+            if !net.traits.rdm {
+                let mut events = fi_eq_attr { size: 256, wait_obj: FI_WAIT_FD, ..std::mem::zeroed() };
+                let result = (fabric.eq_open)(net.fabric, &mut events, &mut net.eq, std::ptr::null_mut());
+                net.check("fi_eq_open", result)?;
+            }
             let result = (fabric.domain)(net.fabric, net.info.raw(), &mut net.domain, std::ptr::null_mut());
             net.check("fi_domain", result)?;
-            let mut queue = fi_cq_attr { size: 4096, format: FI_CQ_FORMAT_DATA, wait_obj: FI_WAIT_FD, ..std::mem::zeroed() };
             let open = (*(*net.domain).ops).cq_open;
-            let result = open(net.domain, &mut queue, &mut net.cq, std::ptr::null_mut());
+            let mut queue = fi_cq_attr { size: 4096, format: FI_CQ_FORMAT_DATA, wait_obj: FI_WAIT_FD, ..std::mem::zeroed() };
+            let mut result = open(net.domain, &mut queue, &mut net.cq, std::ptr::null_mut());
+            if result != 0 && net.traits.rdm {
+                // Nothing to wait on: it is looked at.
+                (queue.wait_obj, net.traits.wakes) = (FI_WAIT_NONE, false);
+                result = open(net.domain, &mut queue, &mut net.cq, std::ptr::null_mut());
+            }
             net.check("fi_cq_open", result)?;
+            if net.traits.rdm && net.traits.wakes {
+                net.traits.wakes = net.descriptors().is_ok();
+            }
+        }
+        if net.traits.rdm {
+            net.open_rdm(message)?;
         }
         Ok(Arc::new(net))
+    }
+
+    /// The endpoint, where there is one for all links.
+    pub fn rdm(&self) -> Option<MutexGuard<'_, Rdm>> {
+        self.own.as_ref().map(Mutex::lock)
     }
 
     pub fn check(&self, call: &str, result: c_int) -> Result<()> {
@@ -116,31 +140,50 @@ impl Net {
     }
 
     /// Readable when there may be something to do, after [`Self::arm`] said so.
-    pub fn descriptors(&self) -> Result<[BorrowedFd<'_>; 2]> {
-        let fd = |what: &str, fid: *mut fid| {
+    pub fn descriptors(&self) -> Result<Vec<BorrowedFd<'_>>> {
+        let fd = |fid: *mut fid| {
             let mut fd: RawFd = -1;
             // SAFETY: a live object that was opened with a descriptor to wait on.
             let result = unsafe { ((*(*fid).ops).control)(fid, FI_GETWAIT, (&raw mut fd).cast()) };
-            self.check(what, result)?;
+            self.check("FI_GETWAIT", result)?;
             // SAFETY: it is open as long as the object, which goes with self.
             Ok(unsafe { BorrowedFd::borrow_raw(fd) })
         };
-        // SAFETY: both are live; the first field of each is its fid.
-        let (cq, eq) = unsafe { (&raw mut (*self.cq).fid, &raw mut (*self.eq).fid) };
-        Ok([fd("completions' descriptor", cq)?, fd("events' descriptor", eq)?])
+        self.queues().into_iter().map(fd).collect()
+    }
+
+    /// What can be waited on.
+    fn queues(&self) -> Vec<*mut fid> {
+        let queues = if self.traits.wakes { vec![self.cq.cast(), self.eq.cast()] } else { Vec::new() };
+        queues.into_iter().filter(|queue: &*mut fid| !queue.is_null()).collect()
     }
 
     /// True if it may be slept on the descriptors.
     pub fn arm(&self) -> bool {
+        let mut queues = self.queues();
+        let still = self.traits.wakes && self.rdm().is_none_or(|rdm| rdm.is_still());
         // SAFETY: live objects; the call keeps none of the pointers.
-        unsafe {
-            let mut objects = [&raw mut (*self.cq).fid, &raw mut (*self.eq).fid];
-            ((*(*self.fabric).ops).trywait)(self.fabric, objects.as_mut_ptr(), objects.len() as c_int) == 0
-        }
+        still && unsafe { ((*(*self.fabric).ops).trywait)(self.fabric, queues.as_mut_ptr(), queues.len() as c_int) == 0 }
     }
 
-    /// What has ended, handed to `each`; how many.
+    /// What has ended, handed to `each`; how many, or how much else has moved.
     pub fn completions(&self, mut each: impl FnMut(Ended)) -> Result<usize> {
+        let Some(mut rdm) = self.rdm() else {
+            return self.entries(|entry, error| {
+                let data = (entry.flags & FI_REMOTE_CQ_DATA != 0 && error.is_none()).then_some(entry.data);
+                each(Ended { cookie: entry.op_context.addr() as u64, bytes: entry.len, data, error });
+            });
+        };
+        let mut moved = self.entries(|entry, error| rdm.ended(entry, error))? + usize::from(rdm.tend());
+        while let Some(ended) = rdm.next_ready() {
+            each(ended);
+            moved += 1;
+        }
+        Ok(moved)
+    }
+
+    /// The queue's entries, with their errors.
+    pub fn entries(&self, mut each: impl FnMut(&fi_cq_data_entry, Option<c_int>)) -> Result<usize> {
         let mut entries = [const { MaybeUninit::<fi_cq_data_entry>::uninit() }; BATCH];
         // SAFETY: room for so many entries of the format that the queue was opened with.
         let count = unsafe { ((*(*self.cq).ops).read)(self.cq, entries.as_mut_ptr().cast(), entries.len()) };
@@ -158,23 +201,23 @@ impl Net {
             if read < 0 {
                 return Err(self.failed("fi_cq_readerr", read));
             }
-            each(Ended { cookie: entry.op_context.addr() as u64, bytes: 0, data: None, error: Some(entry.err) });
+            let (op_context, flags) = (entry.op_context, entry.flags);
+            each(&fi_cq_data_entry { op_context, flags, len: 0, buf: std::ptr::null_mut(), data: 0 }, Some(entry.err));
             return Ok(1);
         }
         if count < 0 {
             return Err(self.failed("fi_cq_read", count));
         }
-        for entry in &entries[..count as usize] {
-            // SAFETY: the call has filled in so many.
-            let entry = unsafe { entry.assume_init() };
-            let data = (entry.flags & FI_REMOTE_CQ_DATA != 0).then_some(entry.data);
-            each(Ended { cookie: entry.op_context.addr() as u64, bytes: entry.len, data, error: None });
-        }
+        // SAFETY: the call has filled in so many.
+        entries[..count as usize].iter().for_each(|entry| each(unsafe { entry.assume_init_ref() }, None));
         Ok(count as usize)
     }
 
     /// The next event of a connection.
     pub fn event(&self) -> Result<Option<Event>> {
+        if let Some(mut rdm) = self.rdm() {
+            return Ok(rdm.next_event());
+        }
         #[repr(C)]
         struct Room {
             entry: fi_eq_cm_entry,
@@ -198,8 +241,11 @@ impl Net {
         // SAFETY: of these events, which come of our objects while they live, the entry has the object.
         let link = || unsafe { (*room.entry.fid).context.addr() as u64 };
         Ok(match kind {
-            // SAFETY: the request's info is ours.
-            FI_CONNREQ => Some(Event::Asks { info: unsafe { Info::own(room.entry.info, self.info.library()) }, said }),
+            FI_CONNREQ => {
+                // SAFETY: the request's info is ours.
+                let info = unsafe { Info::own(room.entry.info, self.info.library()) };
+                Some(Event::Asks { request: Request::Msg(info), said })
+            }
             FI_CONNECTED => Some(Event::Connected { link: link(), said }),
             FI_SHUTDOWN => Some(Event::Shut { link: link() }),
             _ => None,
@@ -220,11 +266,19 @@ impl Net {
     }
 
     /// An endpoint whose events bear `link`: to be connected to `address`, or out of somebody's request.
-    pub fn endpoint(self: &Arc<Self>, request: Option<&Info>, address: &[u8], link: u64) -> Result<Endpoint> {
+    pub fn endpoint(self: &Arc<Self>, request: Option<&Request>, address: &[u8], link: u64) -> Result<Endpoint> {
+        if let Some(mut rdm) = self.rdm() {
+            let asks = request.and_then(Request::parts);
+            let address = asks.map_or(address, |(.., address)| address);
+            let peer = rdm.peer(address).ok_or_else(|| self.failed("fi_av_insert", -(libc::EINVAL as isize)))?;
+            rdm.open(link as u32, peer, asks.map(|(link, key, _)| (link, key)))?;
+            drop(rdm);
+            return Ok(Endpoint::over_rdm(self.clone(), link as u32));
+        }
         let to;
         let info = match request {
-            Some(request) => request,
-            None => {
+            Some(Request::Msg(info)) => info,
+            _ => {
                 to = self.info.to(address).ok_or_else(|| self.failed("fi_dupinfo", -(libc::ENOMEM as isize)))?;
                 &to
             }
@@ -248,31 +302,59 @@ impl Net {
     /// # Safety
     /// `bytes` from `at` stay mapped until the registration is dropped.
     pub unsafe fn register(self: &Arc<Self>, at: *mut u8, bytes: usize, access: u64, key: u64) -> Result<Memory> {
+        let ep = self.rdm().map(|rdm| rdm.ep);
+        // SAFETY: the caller's; the endpoint lives as long as self.
+        let mr = unsafe { self.register_for(ep, at, bytes, access, key)? };
+        Ok(Memory { net: self.clone(), mr, at })
+    }
+
+    /// The same, for `ep` where the provider wants to know it; who calls closes it.
+    ///
+    /// # Safety
+    /// As [`Self::register`].
+    pub unsafe fn register_for(
+        &self,
+        ep: Option<*mut fid_ep>,
+        at: *mut u8,
+        bytes: usize,
+        access: u64,
+        key: u64,
+    ) -> Result<*mut fid_mr> {
         let mut mr = std::ptr::null_mut();
         // SAFETY: a live domain; the memory is the caller's care.
-        let result = unsafe {
+        let mut result = unsafe {
             let reg = (*(*self.domain).mr).reg;
-            reg(&raw mut (*self.domain).fid, at.cast(), bytes, access, 0, key, 0, &mut mr, std::ptr::null_mut())
+            reg(
+                &raw mut (*self.domain).fid,
+                at.cast(),
+                bytes,
+                access,
+                0,
+                key & self.traits.keys,
+                0,
+                &mut mr,
+                std::ptr::null_mut(),
+            )
         };
+        if let Some(ep) = ep.filter(|ep| result == 0 && self.traits.enable && !ep.is_null()) {
+            // SAFETY: both live; the endpoint outlives the registration or keeps itself open.
+            unsafe {
+                let (fid, ops) = (&raw mut (*mr).fid, &*(*mr).fid.ops);
+                if self.traits.bind {
+                    result = (ops.bind)(fid, &raw mut (*ep).fid, 0);
+                }
+                if result == 0 {
+                    result = (ops.control)(fid, FI_ENABLE, std::ptr::null_mut());
+                }
+                if result != 0 {
+                    close(fid);
+                }
+            }
+        }
         if result != 0 {
             return Err(self.failed(&format!("fi_mr_reg of {bytes} bytes"), result as isize));
         }
-        Ok(Memory { _net: self.clone(), mr, at })
-    }
-
-    /// Listens on the interface of the domain.
-    pub fn listen(self: &Arc<Self>) -> Result<Passive> {
-        let mut pep = std::ptr::null_mut();
-        // SAFETY: live objects; the endpoint is owned from here.
-        unsafe {
-            let open = (*(*self.fabric).ops).passive_ep;
-            self.check("fi_passive_ep", open(self.fabric, self.info.raw(), &mut pep, std::ptr::null_mut()))?;
-            let passive = Passive { net: self.clone(), pep };
-            let fid = &raw mut (*pep).fid;
-            self.check("fi_pep_bind", ((*(*fid).ops).bind)(fid, &raw mut (*self.eq).fid, 0))?;
-            self.check("fi_listen", ((*(*pep).cm).listen)(pep))?;
-            Ok(passive)
-        }
+        Ok(mr)
     }
 }
 
@@ -294,6 +376,8 @@ impl Net {
 impl Drop for Net {
     fn drop(&mut self) {
         // What stands on it holds a reference, so nothing does any more.
+        self.shut();
+        self.own = None;
         for fid in [self.cq.cast::<fid>(), self.domain.cast(), self.eq.cast(), self.fabric.cast()] {
             close(fid);
         }
@@ -307,38 +391,9 @@ pub(super) fn close(fid: *mut fid) {
     }
 }
 
-/// A listening endpoint.
-pub(super) struct Passive {
-    net: Arc<Net>,
-    pep: *mut fid_pep,
-}
-
-// SAFETY: see `Net`.
-unsafe impl Send for Passive {}
-
-impl Passive {
-    /// Where it listens, for [`Net::endpoint`].
-    pub fn address(&self) -> Result<Vec<u8>> {
-        // SAFETY: a live endpoint.
-        unsafe { self.net.name(&raw mut (*self.pep).fid, (*self.pep).cm) }
-    }
-
-    /// Sends a stranger away.
-    pub fn reject(&self, request: &Info) {
-        // SAFETY: a live endpoint and a request that came to it. What becomes of the stranger is all the same.
-        unsafe { ((*(*self.pep).cm).reject)(self.pep, (*request.raw()).handle, std::ptr::null(), 0) };
-    }
-}
-
-impl Drop for Passive {
-    fn drop(&mut self) {
-        close(self.pep.cast());
-    }
-}
-
 /// Registered memory.
 pub(super) struct Memory {
-    _net: Arc<Net>,
+    net: Arc<Net>,
     mr: *mut fid_mr,
     at: *mut u8,
 }
@@ -366,6 +421,13 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
+        if self.net.rdm().is_some_and(|rdm| rdm.orphans()) {
+            // A link has ended, and the provider may still send from here for it: it is given a moment, and is then stopped.
+            self.net.settle(|rdm| !rdm.orphans());
+            if let Some(mut rdm) = self.net.rdm().filter(|rdm| rdm.orphans()) {
+                rdm.shut();
+            }
+        }
         close(self.mr.cast());
     }
 }

@@ -369,7 +369,7 @@ impl Outgoing {
     #[cold]
     fn lost(&self, why: &str) -> Error {
         let text = format!(
-            "a peer is gone | {NAME}, rank {}, stream {} | {why} | fix: see why that rank ended, or what cut the network",
+            "the link to a peer has ended | {NAME}, rank {}, stream {} | {why} | fix: if that rank has ended, see why; if it goes on, see what cut the network",
             self.peer, self.ends.stream
         );
         Error::new(Code::RemoteError, 122, text).by(self.peer)

@@ -1,8 +1,9 @@
-//! How the two ends of a connection prove to each other that they know the communicator's secret, in the data that come with it.
+//! How the two ends of a connection prove to each other that they know the communicator's secret, in the data that come with it; or in a
+//! message, where there are no connections: then its sender's address and key are its origin.
 //!
 //! | bytes | from -> to | with |
 //! |---|---|---|
-//! | rank, stream, nonce, HMAC(secret, "dial", target's nonce, ranks, stream, nonce) | sender -> target | the request |
+//! | rank, stream, nonce, HMAC(secret, "dial", target's nonce, ranks, stream, nonce, origin) | sender -> target | the request |
 //! | link, HMAC(secret, "answer", both nonces, ranks, stream, link) | target -> sender | the acceptance |
 //!
 //! The target's nonce stands in its words, which only ranks have heard. So what is overheard at one listener serves at no other, and
@@ -32,23 +33,25 @@ pub(super) struct Ends {
 }
 
 impl Ends {
-    fn mac(&self, label: &[u8], nonce: &[u8; 16], link: u32) -> Hmac<Sha256> {
+    /// Of an answer that names `link`, or a request from `origin`.
+    fn mac(&self, label: &[u8], nonce: &[u8; 16], link: u32, origin: &[u8]) -> Hmac<Sha256> {
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.secret).expect("any length is a key");
         mac.update(label);
         mac.update(&self.target_nonce);
         [self.sender, self.target, self.stream, link].iter().for_each(|word| mac.update(&word.to_le_bytes()));
         mac.update(nonce);
+        mac.update(origin);
         mac
     }
 
-    /// The sender's request, and its nonce.
-    pub fn hello(&self) -> Result<([u8; HELLO], [u8; 16])> {
+    /// The sender's request, and its nonce. `origin`: what goes beside it, of a request without a connection.
+    pub fn hello(&self, origin: &[u8]) -> Result<([u8; HELLO], [u8; 16])> {
         let nonce = random::<16>()?;
         let mut hello = [0; HELLO];
         hello[..4].copy_from_slice(&self.sender.to_le_bytes());
         hello[4..8].copy_from_slice(&self.stream.to_le_bytes());
         hello[8..24].copy_from_slice(&nonce);
-        hello[24..].copy_from_slice(&self.mac(b"dial", &nonce, 0).finalize().into_bytes()[..MAC]);
+        hello[24..].copy_from_slice(&self.mac(b"dial", &nonce, 0, origin).finalize().into_bytes()[..MAC]);
         Ok((hello, nonce))
     }
 
@@ -56,7 +59,7 @@ impl Ends {
     pub fn answer(&self, nonce: &[u8; 16], link: u32) -> [u8; ANSWER] {
         let mut answer = [0; ANSWER];
         answer[..4].copy_from_slice(&link.to_le_bytes());
-        answer[4..].copy_from_slice(&self.mac(b"answer", nonce, link).finalize().into_bytes()[..MAC]);
+        answer[4..].copy_from_slice(&self.mac(b"answer", nonce, link, &[]).finalize().into_bytes()[..MAC]);
         answer
     }
 
@@ -64,7 +67,7 @@ impl Ends {
     pub fn answered(&self, nonce: &[u8; 16], said: &[u8]) -> Option<u32> {
         let (link, mac) = said.get(..ANSWER)?.split_first_chunk()?;
         let link = u32::from_le_bytes(*link);
-        self.mac(b"answer", nonce, link).verify_truncated_left(mac).ok()?;
+        self.mac(b"answer", nonce, link, &[]).verify_truncated_left(mac).ok()?;
         Some(link)
     }
 }
@@ -86,10 +89,10 @@ impl<'a> Hello<'a> {
         Some(Self { sender: u32::from_le_bytes(*sender), stream: u32::from_le_bytes(*stream), nonce: *nonce, mac })
     }
 
-    /// True if it knows the secret of `ends`, and is for them.
-    pub fn proves(&self, ends: &Ends) -> bool {
+    /// True if it knows the secret of `ends`, and is for them and from `origin`.
+    pub fn proves(&self, ends: &Ends, origin: &[u8]) -> bool {
         (self.sender, self.stream) == (ends.sender, ends.stream)
-            && ends.mac(b"dial", &self.nonce, 0).verify_truncated_left(self.mac).is_ok()
+            && ends.mac(b"dial", &self.nonce, 0, origin).verify_truncated_left(self.mac).is_ok()
     }
 }
 
@@ -102,15 +105,16 @@ mod tests {
 
     #[test]
     fn both_ends_prove_it() {
-        let (hello, nonce) = ENDS.hello().unwrap();
-        assert!(Hello::decode(&hello).unwrap().proves(&ENDS));
+        let (hello, nonce) = ENDS.hello(&[]).unwrap();
+        assert!(Hello::decode(&hello).unwrap().proves(&ENDS, &[]));
+        assert!(!Hello::decode(&hello).unwrap().proves(&ENDS, b"elsewhere"));
         assert_eq!(ENDS.answered(&nonce, &ENDS.answer(&nonce, 77)), Some(77));
     }
 
     /// Neither another secret, listener, rank nor stream, nor a message sent back.
     #[test]
     fn it_serves_nowhere_else() {
-        let (hello, nonce) = ENDS.hello().unwrap();
+        let (hello, nonce) = ENDS.hello(&[]).unwrap();
         let others = [
             Ends { secret: [8; 32], ..ENDS },
             Ends { target_nonce: [8; 16], ..ENDS },
@@ -119,7 +123,7 @@ mod tests {
             Ends { stream: 1, ..ENDS },
         ];
         for other in others {
-            assert!(!Hello::decode(&hello).unwrap().proves(&other));
+            assert!(!Hello::decode(&hello).unwrap().proves(&other, &[]));
             assert_eq!(ENDS.answered(&nonce, &other.answer(&nonce, 1)), None);
         }
         assert_eq!(ENDS.answered(&nonce, &hello[20..]), None);
@@ -129,11 +133,11 @@ mod tests {
     proptest! {
         #[test]
         fn garbage_proves_nothing(said: Vec<u8>, at in 0..HELLO, flip in 1..=255u8) {
-            prop_assert!(Hello::decode(&said).is_none_or(|hello| !hello.proves(&ENDS)));
+            prop_assert!(Hello::decode(&said).is_none_or(|hello| !hello.proves(&ENDS, &[])));
             prop_assert_eq!(ENDS.answered(&[1; 16], &said), None);
-            let (mut hello, _) = ENDS.hello().unwrap();
+            let (mut hello, _) = ENDS.hello(&[]).unwrap();
             hello[at] ^= flip;
-            prop_assert!(!Hello::decode(&hello).unwrap().proves(&ENDS));
+            prop_assert!(!Hello::decode(&hello).unwrap().proves(&ENDS, &[]));
         }
     }
 }

@@ -2,19 +2,18 @@
 
 use super::library::{Functions, library};
 use super::sys::*;
+use super::wire::MESSAGE;
 use crate::config;
 use crate::sync::{Mutex, PerProcess};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::ffi::{CStr, CString, c_void};
+use std::ffi::{CStr, CString, c_int, c_void};
 use std::net::IpAddr;
 
-/// In order of preference. `net` is what 1.17 calls the provider that later versions have as `tcp`.
-const ORDER: [&str; 3] = ["verbs", "net", "tcp"];
-/// Those whose connections are sockets of the system.
-const SOCKETS: [&str; 2] = ["net", "tcp"];
-/// Known, and not carried over: they have only endpoints without connections, which keep no order among writes and messages.
-const UNORDERED: [&str; 2] = ["efa", "cxi"];
+/// In order of preference: cards, then Ethernet. `net` is what 1.17 calls the provider that later versions have as `tcp`.
+const ORDER: [&str; 5] = ["verbs", "efa", "cxi", "net", "tcp"];
+/// Those whose links are sockets of the system, alone or under another (`tcp;ofi_rxm`): nothing that libfabric says tells.
+const SOCKETS: [&str; 4] = ["net", "tcp", "udp", "sockets"];
 
 /// What libfabric says of a provider, an address and its limits; owned.
 pub(super) struct Info {
@@ -80,16 +79,27 @@ impl Info {
     pub fn traits(&self) -> Traits {
         // SAFETY: fi_getinfo fills in all attributes.
         unsafe {
-            let (info, domain) = (&*self.raw, &*(*self.raw).domain_attr);
+            let (info, domain, ep) = (&*self.raw, &*(*self.raw).domain_attr, &*(*self.raw).ep_attr);
             let name = CStr::from_ptr((*info.fabric_attr).prov_name).to_string_lossy().into_owned();
+            let rdm = ep.kind == FI_EP_RDM;
+            let order = FI_ORDER_WAW | FI_ORDER_SAW | FI_ORDER_SAS;
             Traits {
                 device: CStr::from_ptr(domain.name).to_string_lossy().into_owned(),
+                rdm,
+                ordered: (*info.tx_attr).msg_order & (*info.rx_attr).msg_order & order == order,
+                marks: domain.cq_data_size,
+                writes: true,
+                wakes: true,
+                bind: domain.mr_mode & FI_MR_ENDPOINT != 0,
+                enable: domain.mr_mode & (FI_MR_ENDPOINT | FI_MR_RMA_EVENT) != 0,
+                keys: u64::MAX >> (64 - 8 * domain.mr_key_size.clamp(1, 8)),
+                most: ep.max_msg_size as u64,
                 local: domain.mr_mode & FI_MR_LOCAL != 0,
                 addresses: domain.mr_mode & FI_MR_VIRT_ADDR != 0,
-                wide: domain.cq_data_size >= 8,
+                wide: rdm || domain.cq_data_size >= 8,
                 receives: info.mode & FI_RX_CQ_DATA != 0,
-                inject: (*info.tx_attr).inject_size,
-                sockets: SOCKETS.contains(&&*name),
+                inject: if rdm { usize::MAX } else { (*info.tx_attr).inject_size },
+                sockets: name.split(';').any(|part| SOCKETS.contains(&part)),
                 name,
             }
         }
@@ -109,11 +119,28 @@ pub(super) struct Traits {
     pub name: String,
     /// A network interface or card.
     pub device: String,
+    /// One endpoint serves all links (FI_EP_RDM); else each link is a connection.
+    pub rdm: bool,
+    /// A message comes behind the writes and messages before it.
+    pub ordered: bool,
+    /// Bytes of data that may come with a write, if any do.
+    pub marks: usize,
+    /// A target can learn that a write has landed. If not, all goes in messages.
+    pub writes: bool,
+    /// There is something to wait on.
+    pub wakes: bool,
+    /// Registered memory is bound to the endpoint; and has to be enabled.
+    pub bind: bool,
+    pub enable: bool,
+    /// Which bits of a key it takes.
+    pub keys: u64,
+    /// Most bytes of a write or a message.
+    pub most: u64,
     /// What is sent lies in registered memory, too.
     pub local: bool,
     /// Writes name virtual addresses of the target, not offsets.
     pub addresses: bool,
-    /// Data of a write have 8 bytes; else 4.
+    /// What a target is told of a write has 8 bytes; else 4.
     pub wide: bool,
     /// A write with data takes a receive at the target.
     pub receives: bool,
@@ -138,25 +165,39 @@ pub(super) fn choose(address: IpAddr) -> Result<Info, String> {
 }
 
 fn ask_all(address: IpAddr) -> Result<Info, String> {
-    let library = library().as_ref().map_err(Clone::clone)?;
     let forced = config::text("GINRS_OFI_PROVIDER");
+    among(&forced.as_deref().map_or(ORDER.to_vec(), |name| vec![name]), address)
+}
+
+/// The same of `names`: with connections if it has them.
+pub(super) fn among(names: &[&str], address: IpAddr) -> Result<Info, String> {
+    let library = library().as_ref().map_err(Clone::clone)?;
     let mut refused = Vec::new();
-    let names = forced.as_deref().map_or(ORDER.to_vec(), |name| vec![name]);
     for name in names {
-        match ask(library, name, address) {
-            Ok(info) => return Ok(info),
-            Err(why) => refused.push(format!("{name}: {why}")),
+        let asked = [FI_EP_MSG, FI_EP_RDM].map(|kind| ask(library, name, address, kind));
+        match asked {
+            [Ok(info), _] | [_, Ok(info)] => return Ok(info),
+            [Err(why), Err(other)] if why == other => refused.push(format!("{name}: {why}")),
+            [Err(why), Err(other)] => refused.push(format!("{name}: with connections {why}, without {other}")),
         }
     }
     Err(format!("libfabric has no provider for {address}: {}", refused.join("; ")))
 }
 
-fn ask(library: &'static Functions, name: &str, address: IpAddr) -> Result<Info, String> {
-    if UNORDERED.contains(&name) {
-        return Err("it has no connected endpoints (FI_EP_MSG), and others are not carried over in this version".into());
+fn ask(library: &'static Functions, name: &str, address: IpAddr, kind: c_int) -> Result<Info, String> {
+    let found = look(library, name, Some(address), kind);
+    if kind == FI_EP_MSG || found.is_ok() {
+        return found;
     }
+    // Some cards have addresses of their own kind; one with an IP address is on another interface than was asked for.
+    let other = look(library, name, None, kind).map_err(|_| found.as_ref().err().cloned().unwrap_or_default())?;
+    // SAFETY: a live info.
+    let format = unsafe { (*other.raw).addr_format };
+    if [FI_SOCKADDR_IN, FI_SOCKADDR_IN6].contains(&format) { found } else { Ok(other) }
+}
+
+fn look(library: &'static Functions, name: &str, address: Option<IpAddr>, kind: c_int) -> Result<Info, String> {
     let Ok(provider) = CString::new(name) else { return Err("a name with a zero byte".into()) };
-    let source = sockaddr(address);
     let mut found = std::ptr::null_mut();
     // The address goes as it is: for a text libfabric asks getaddrinfo, whose lock a child of fork may find held for ever.
     // SAFETY: hints come from libfabric with all attributes; their name and address are of malloc, as those that fi_freeinfo frees.
@@ -168,30 +209,46 @@ fn ask(library: &'static Functions, name: &str, address: IpAddr) -> Result<Info,
         let hints = Info::own(hints, library);
         let raw = &mut *hints.raw;
         raw.caps = FI_MSG | FI_RMA;
-        raw.mode = FI_RX_CQ_DATA;
-        (*raw.ep_attr).kind = FI_EP_MSG;
-        (*raw.fabric_attr).prov_name = libc::strdup(provider.as_ptr());
-        let order = FI_ORDER_WAW | FI_ORDER_SAW | FI_ORDER_SAS;
-        ((*raw.tx_attr).msg_order, (*raw.rx_attr).msg_order) = (order, order);
         let domain = &mut *raw.domain_attr;
+        domain.mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+        if kind == FI_EP_MSG {
+            raw.mode = FI_RX_CQ_DATA;
+            let order = FI_ORDER_WAW | FI_ORDER_SAW | FI_ORDER_SAS;
+            ((*raw.tx_attr).msg_order, (*raw.rx_attr).msg_order) = (order, order);
+            domain.cq_data_size = 4;
+        } else {
+            // One that only reaches this machine (shm) is none; 1.17's crashes when it sends to a process that has gone.
+            raw.caps |= FI_REMOTE_COMM;
+            raw.mode = FI_CONTEXT | FI_CONTEXT2;
+            domain.mr_mode |= FI_MR_ENDPOINT | FI_MR_RMA_EVENT;
+            domain.resource_mgmt = FI_RM_ENABLED;
+        }
+        (*raw.ep_attr).kind = kind;
+        (*raw.fabric_attr).prov_name = libc::strdup(provider.as_ptr());
         domain.threading = FI_THREAD_DOMAIN;
         (domain.control_progress, domain.data_progress) = (FI_PROGRESS_MANUAL, FI_PROGRESS_MANUAL);
-        domain.mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
-        domain.cq_data_size = 4;
-        let place = libc::malloc(source.len());
-        if place.is_null() {
-            return Err("no memory".into());
+        if let Some(address) = address {
+            let source = sockaddr(address);
+            let place = libc::malloc(source.len());
+            if place.is_null() {
+                return Err("no memory".into());
+            }
+            std::ptr::copy_nonoverlapping(source.as_ptr(), place.cast(), source.len());
+            (raw.src_addr, raw.src_addrlen) = (place, source.len());
+            raw.addr_format = if address.is_ipv4() { FI_SOCKADDR_IN } else { FI_SOCKADDR_IN6 };
         }
-        std::ptr::copy_nonoverlapping(source.as_ptr(), place.cast(), source.len());
-        (raw.src_addr, raw.src_addrlen) = (place, source.len());
-        raw.addr_format = if address.is_ipv4() { FI_SOCKADDR_IN } else { FI_SOCKADDR_IN6 };
         (library.fi_getinfo)(VERSION, std::ptr::null(), std::ptr::null(), 0, hints.raw, &mut found)
     };
     if error != 0 || found.is_null() {
         return Err(library.explain(error.into()));
     }
     // SAFETY: fi_getinfo's results are the caller's.
-    Ok(unsafe { Info::own(found, library) })
+    let info = unsafe { Info::own(found, library) };
+    let most = info.traits().most;
+    if most < (2 * MESSAGE) as u64 {
+        return Err(format!("its messages have {most} bytes at most"));
+    }
+    Ok(info)
 }
 
 /// A sockaddr_in or sockaddr_in6 without a port.

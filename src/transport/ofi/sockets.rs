@@ -7,6 +7,7 @@
 //! other file by the time that it is touched. Which descriptors are sockets with which address is looked up for all ranks of the process
 //! at once ([`Census`]): with a look of its own for each, 256 ranks of a process spent a fifth of their set-up on it.
 
+use super::provider::Traits;
 use crate::sync::{Mutex, PerProcess};
 use rustix::fd::{BorrowedFd, RawFd};
 use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
@@ -44,6 +45,10 @@ struct Stranger {
 pub(super) struct Sockets {
     /// Where the rank listens; None for providers that have no sockets.
     door: Option<At>,
+    /// All links go through one endpoint: its connections are the provider's, and nobody here knows whose each is.
+    shared: bool,
+    /// Where peers listen that it has connected to.
+    reached: HashSet<At>,
     /// Where connections that were dialled since the last look begin, here.
     dialled: HashSet<At>,
     /// Where those that were let in begin, there.
@@ -59,10 +64,13 @@ pub(super) struct Sockets {
 
 impl Sockets {
     /// Of a rank that listens at `door`, as libfabric writes addresses.
-    pub fn new(has_sockets: bool, door: &[u8]) -> Self {
+    pub fn new(traits: &Traits, door: &[u8]) -> Self {
         LOOKERS.fetch_add(1, Ordering::Relaxed);
         Self {
-            door: has_sockets.then(|| decode(door)).flatten(),
+            door: traits.sockets.then(|| decode(door)).flatten(),
+            shared: traits.rdm,
+            // It has connected to itself for a trial.
+            reached: decode(door).into_iter().collect(),
             dialled: HashSet::new(),
             admitted: HashSet::new(),
             strangers: HashMap::new(),
@@ -76,6 +84,12 @@ impl Sockets {
     /// A connection begins at `address` of this machine.
     pub fn dialled(&mut self, address: &[u8]) {
         self.dialled.extend(decode(address));
+        self.hurry();
+    }
+
+    /// The endpoint that serves all links sends to one that listens at `address`.
+    pub fn reached(&mut self, address: &[u8]) {
+        self.reached.extend(decode(address));
         self.hurry();
     }
 
@@ -108,19 +122,20 @@ impl Sockets {
         };
         let begin = Instant::now();
         let mut strangers = HashMap::new();
-        let ours = |(_, at): &&(RawFd, At)| self.door == Some(*at) || self.dialled.contains(at);
+        let ours = |(_, at): &&(RawFd, At)| self.shared || self.door == Some(*at) || self.dialled.contains(at);
         for &(fd, _) in census.sockets.iter().filter(ours) {
             // SAFETY: only asked for its addresses, unless they say whose it is: see the head of this file.
             let socket = unsafe { BorrowedFd::borrow_raw(fd) };
             let Some(local) = at(getsockname(socket).ok()) else { continue };
             let came = self.door == Some(local);
-            if !came && !self.dialled.contains(&local) {
+            let goes = || self.shared && at(getpeername(socket).ok().flatten()).is_some_and(|peer| self.reached.contains(&peer));
+            if !came && !self.dialled.contains(&local) && !goes() {
                 continue;
             }
             if fcntl_getfd(socket).is_ok_and(|flags| !flags.contains(FdFlags::CLOEXEC)) {
                 let _ = fcntl_setfd(socket, FdFlags::CLOEXEC);
             }
-            let from = if came { at(getpeername(socket).ok().flatten()) } else { None };
+            let from = if came && !self.shared { at(getpeername(socket).ok().flatten()) } else { None };
             if let Some(from) = from.filter(|from| !self.admitted.contains(from)) {
                 let known = self.strangers.get(&(fd, from)).copied();
                 strangers.insert((fd, from), known.unwrap_or(Stranger { since: begin, shut: None }));

@@ -12,23 +12,34 @@ pub const FI_SEND: u64 = 1 << 11;
 pub const FI_TRANSMIT: u64 = FI_SEND;
 pub const FI_REMOTE_WRITE: u64 = 1 << 13;
 pub const FI_REMOTE_CQ_DATA: u64 = 1 << 17;
+pub const FI_REMOTE_COMM: u64 = 1 << 52;
 pub const FI_SOCKADDR_IN: u32 = 2;
 pub const FI_SOCKADDR_IN6: u32 = 3;
+/// No address, of an address vector.
+pub const FI_ADDR_NOTAVAIL: u64 = u64::MAX;
 /// Mode: a remote write with data takes a posted receive.
 pub const FI_RX_CQ_DATA: u64 = 1 << 56;
+/// Mode: what is given with an operation points to four words, or eight, that the provider uses until that has ended.
+pub const FI_CONTEXT: u64 = 1 << 59;
+pub const FI_CONTEXT2: u64 = 1 << 52;
 
 pub const FI_MR_LOCAL: c_int = 1 << 2;
 pub const FI_MR_VIRT_ADDR: c_int = 1 << 4;
 pub const FI_MR_ALLOCATED: c_int = 1 << 5;
 pub const FI_MR_PROV_KEY: c_int = 1 << 6;
+pub const FI_MR_RMA_EVENT: c_int = 1 << 8;
+pub const FI_MR_ENDPOINT: c_int = 1 << 9;
 
 pub const FI_ORDER_WAW: u64 = 1 << 4;
 pub const FI_ORDER_SAW: u64 = 1 << 7;
 pub const FI_ORDER_SAS: u64 = 1 << 8;
 
 pub const FI_EP_MSG: c_int = 1;
+pub const FI_EP_RDM: c_int = 3;
 pub const FI_PROGRESS_MANUAL: c_int = 2;
 pub const FI_THREAD_DOMAIN: c_int = 3;
+pub const FI_RM_ENABLED: c_int = 2;
+pub const FI_WAIT_NONE: c_int = 0;
 pub const FI_WAIT_FD: c_int = 3;
 pub const FI_CQ_FORMAT_DATA: c_int = 3;
 
@@ -162,9 +173,32 @@ pub struct fid_domain {
 #[repr(C)]
 pub struct fi_ops_domain {
     pub size: usize,
-    pub av_open: *const c_void,
+    pub av_open: unsafe extern "C" fn(*mut fid_domain, *mut fi_av_attr, *mut *mut fid_av, *mut c_void) -> c_int,
     pub cq_open: unsafe extern "C" fn(*mut fid_domain, *mut fi_cq_attr, *mut *mut fid_cq, *mut c_void) -> c_int,
     pub endpoint: unsafe extern "C" fn(*mut fid_domain, *mut fi_info, *mut *mut fid_ep, *mut c_void) -> c_int,
+}
+
+#[repr(C)]
+pub struct fi_av_attr {
+    pub kind: c_int,
+    pub rx_ctx_bits: c_int,
+    pub count: usize,
+    pub ep_per_node: usize,
+    pub name: *const c_char,
+    pub map_addr: *mut c_void,
+    pub flags: u64,
+}
+
+#[repr(C)]
+pub struct fid_av {
+    pub fid: fid,
+    pub ops: *const fi_ops_av,
+}
+
+#[repr(C)]
+pub struct fi_ops_av {
+    pub size: usize,
+    pub insert: unsafe extern "C" fn(*mut fid_av, *const c_void, usize, *mut u64, u64, *mut c_void) -> c_int,
 }
 
 #[repr(C)]
@@ -320,7 +354,8 @@ pub struct fi_ops_rma {
     pub read: *const c_void,
     pub readv: *const c_void,
     pub readmsg: *const c_void,
-    pub write: *const c_void,
+    #[allow(clippy::type_complexity)]
+    pub write: unsafe extern "C" fn(*mut fid_ep, *const c_void, usize, *mut c_void, u64, u64, u64, *mut c_void) -> isize,
     pub writev: *const c_void,
     pub writemsg: *const c_void,
     pub inject: *const c_void,

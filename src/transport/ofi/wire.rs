@@ -8,6 +8,8 @@ use crate::transport::remote::Header;
 pub(super) const MESSAGE: usize = 16 << 10;
 /// Bytes of a payload that goes in a message, not in a write of its own.
 pub(super) const SMALL: u64 = 2 << 10;
+/// The same where there are no writes.
+pub(super) const ALL: u64 = 8 << 10;
 /// Bytes of a header.
 pub(super) const HEADER: usize = 48;
 /// Where in a header the value stands.

@@ -1,17 +1,18 @@
 //! The contract over the provider that there is, and what is the network's own.
 
+use super::hub::Queue;
 use super::net::Event;
+use super::rdm::Writes;
 use super::*;
 use crate::device::cpu::CpuDevice;
-use crate::device::{CopyQueue, Memory, Physical};
+use crate::device::{Memory, Physical};
 use crate::transport::{SIGNALS, Source, contract};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-/// What makes queues of copies.
-pub type Queue<'a> = &'a dyn Fn() -> Result<Box<dyn CopyQueue>>;
+mod rdm;
 
 /// Each rank's end, and its words; on a GPU with what `queue` makes.
 pub fn ends(serves: &[bool], queue: Option<Queue>) -> (Vec<Ofi>, Vec<Vec<u8>>) {
@@ -27,8 +28,34 @@ pub fn ends(serves: &[bool], queue: Option<Queue>) -> (Vec<Ofi>, Vec<Vec<u8>>) {
         secret: [7; 32],
         address,
     };
-    (0..serves.len() as u32).map(|rank| Ofi::new(&setup(rank), queue).unwrap()).unzip()
+    let how = HOW.get();
+    let make = |rank| match how.provider {
+        "" => Ofi::new(&setup(rank), queue).unwrap(),
+        name => {
+            let mut made = Ofi::over(provider::among(&[name], address).unwrap(), &setup(rank), queue).unwrap();
+            if how.quick {
+                made.0.answer = Duration::from_secs(2);
+                made.0.post.net.rdm().unwrap().patience = Duration::from_millis(500);
+            }
+            made
+        }
+    };
+    (0..serves.len() as u32).map(make).unzip()
 }
+
+/// What carries in this thread's test.
+#[derive(Clone, Copy, Default)]
+pub(super) struct How {
+    provider: &'static str,
+    /// As if it had no more than that.
+    pub writes: Option<Writes>,
+    /// What comes is mixed up.
+    pub mixed: bool,
+    /// Nobody waits for long for what may be lost.
+    quick: bool,
+}
+
+thread_local!(pub(super) static HOW: std::cell::Cell<How> = const { std::cell::Cell::new(How { provider: "", writes: None, mixed: false, quick: false }) });
 
 /// The same, connected as a communicator connects them.
 fn ranks(serves: Vec<bool>) -> Vec<Box<dyn Transport>> {
@@ -365,8 +392,8 @@ fn a_listener_without_the_secret_is_no_rank() {
     let mut taken = Vec::new();
     let error = deceived(port(&said[1]), || {
         while let Some(event) = liar.post.net.event().unwrap() {
-            if let Event::Asks { info, .. } = event {
-                let endpoint = liar.post.net.endpoint(Some(&info), &[], 0).unwrap();
+            if let Event::Asks { request, .. } = event {
+                let endpoint = liar.post.net.endpoint(Some(&request), &[], 0).unwrap();
                 (0..4).for_each(|_| liar.post.expect_message(&endpoint, 0).unwrap());
                 endpoint.accept(&[0; proof::ANSWER]).unwrap();
                 taken.push(endpoint);

@@ -1,0 +1,168 @@
+//! How links of a rank come and go: dialled, let in, refused, given up.
+#![forbid(unsafe_code)]
+
+use super::hub::{Link, Ofi};
+use super::incoming::Incoming;
+use super::listen::Request;
+use super::net::Event;
+use super::outgoing::{Outgoing, State};
+use super::proof::Ends;
+use super::{RECEIVES, RECEIVES_FEW, STREAMS, WINDOW, staging};
+use crate::error::Result;
+use std::time::Instant;
+
+impl Ofi {
+    /// Receives posted for a link, and messages and writes that may be under way on one.
+    pub(super) fn room(&self) -> (u64, u64) {
+        match (self.is_staged(), self.post.net.traits.receives) {
+            (true, _) => (staging::WINDOW, staging::WINDOW),
+            (false, true) => (RECEIVES, RECEIVES),
+            (false, false) => (RECEIVES_FEW, WINDOW),
+        }
+    }
+
+    /// The link for `context` to `peer`, dialled now if there is none.
+    pub(super) fn link(&mut self, peer: u32, context: u32) -> Result<Option<u32>> {
+        let stream = context % STREAMS;
+        let Some(Some((address, links))) = self.peers.get_mut(peer as usize) else { return Ok(None) };
+        if let Some(link) = links[stream as usize] {
+            return Ok(Some(link));
+        }
+        let number = self.links.len() as u32;
+        let ends = Ends { secret: self.secret, target_nonce: address.nonce, sender: self.rank, target: peer, stream };
+        let endpoint = self.post.net.endpoint(None, &address.at, number.into())?;
+        let (hello, nonce) = ends.hello(&endpoint.origin())?;
+        for _ in 0..2 {
+            self.post.expect_word(&endpoint, number)?;
+        }
+        endpoint.connect(&address.at, &hello)?;
+        if self.post.net.traits.rdm {
+            self.sockets.reached(&address.at);
+        } else {
+            self.sockets.dialled(&endpoint.address().unwrap_or_default());
+        }
+        links[stream as usize] = Some(number);
+        self.dialing.push((number, Instant::now()));
+        let (_, window) = self.room();
+        self.links.push(Link::To(Box::new(Outgoing::new(ends, number, nonce, endpoint, window))));
+        Ok(Some(number))
+    }
+
+    /// What has happened to connections; true if anything has.
+    pub(super) fn events(&mut self) -> Result<bool> {
+        let mut moved = false;
+        while let Some(event) = self.post.net.event()? {
+            moved = true;
+            self.event(event)?;
+        }
+        self.give_up()?;
+        if self.post.net.traits.rdm {
+            self.remind();
+        }
+        Ok(moved)
+    }
+
+    fn remind(&self) {
+        for link in &self.links {
+            if let Link::To(to) = link
+                && let State::Open(endpoint) = &to.state
+                && to.unlanded() > 0
+            {
+                endpoint.remind();
+            }
+        }
+    }
+
+    /// Ends dials that nobody answers: 1.17 tells neither of an answer that is none nor of a listener that closes in place of it.
+    fn give_up(&mut self) -> Result<()> {
+        let links = &self.links;
+        self.dialing.retain(|(link, _)| matches!(&links[*link as usize], Link::To(to) if matches!(to.state, State::Dialing(_))));
+        // In the order in which they were dialled.
+        match self.dialing.first() {
+            Some(&(link, since)) if since.elapsed() > self.answer => {
+                self.gone(link, format!("what listens there has not answered for {} s", self.answer.as_secs()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn event(&mut self, event: Event) -> Result<()> {
+        match event {
+            Event::Asks { request, said } => self.admit(&request, &said),
+            Event::Connected { link, said } => {
+                let Some(Link::To(to)) = self.links.get_mut(link as usize) else { return Ok(()) };
+                let answered = to.ends.answered(&to.nonce, &said);
+                match (std::mem::replace(&mut to.state, State::Left), answered) {
+                    (State::Dialing(endpoint), Some(theirs)) => {
+                        to.theirs = theirs;
+                        to.state = State::Open(endpoint);
+                        Ok(())
+                    }
+                    (State::Dialing(endpoint), None) => {
+                        to.state = State::Dialing(endpoint);
+                        to.gone(&mut self.post, "what answers there does not know the communicator's secret".into())
+                    }
+                    (state, _) => {
+                        to.state = state;
+                        Ok(())
+                    }
+                }
+            }
+            Event::Shut { link } => {
+                // What it has said before it went comes first.
+                let mut late = std::mem::take(&mut self.late);
+                let read = loop {
+                    match self.completions(&mut late) {
+                        Ok(true) => {}
+                        Ok(false) => break Ok(()),
+                        Err(error) => break Err(error),
+                    }
+                };
+                self.late = late;
+                read?;
+                self.gone(
+                    link as u32,
+                    "its connection has ended; libfabric does not say whether the other end closed it or the network broke it"
+                        .into(),
+                )
+            }
+            Event::Refused { link, why } => self.gone(link as u32, why),
+        }
+    }
+
+    /// Lets in a sender that proves who it is.
+    fn admit(&mut self, request: &Request, said: &[u8]) -> Result<()> {
+        let Some(door) = &mut self.door else { return Ok(()) };
+        let Some((ends, nonce)) = door.admits(self.rank, &self.secret, request, said) else {
+            door.reject(request);
+            return Ok(());
+        };
+        self.sockets.admitted(request.from());
+        let number = self.links.len() as u32;
+        let made = self.post.net.endpoint(Some(request), &[], number.into()).and_then(|endpoint| {
+            for _ in 0..self.room().0 {
+                self.post.expect_message(&endpoint, number)?;
+            }
+            endpoint.accept(&ends.answer(&nonce, number))?;
+            Ok(endpoint)
+        });
+        self.links.push(Link::From(Incoming::new(ends.sender, number, made?)));
+        Ok(())
+    }
+
+    /// A connection is no more. That a sender has gone is no error here: whoever watches it says so.
+    pub(super) fn gone(&mut self, link: u32, why: String) -> Result<()> {
+        match self.links.get_mut(link as usize) {
+            Some(Link::To(to)) => {
+                let lost = to.gone(&mut self.post, why);
+                self.post.forget(link);
+                lost
+            }
+            Some(from @ Link::From(_)) => {
+                *from = Link::Ended;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! The same where there are no connections: over providers of libfabric that are software, as they are and as if they kept no order.
+
+use super::*;
+
+const RXM: &str = "tcp;ofi_rxm";
+
+fn over(provider: &'static str, writes: Option<Writes>, mixed: bool, test: impl FnOnce()) {
+    HOW.set(How { provider, writes, mixed, quick: false });
+    test();
+    HOW.set(How::default());
+}
+
+fn quickly_over(provider: &'static str, test: impl FnOnce()) {
+    HOW.set(How { provider, quick: true, ..How::default() });
+    test();
+    HOW.set(How::default());
+}
+
+fn contract_over(provider: &'static str, writes: Option<Writes>, mixed: bool) {
+    over(provider, writes, mixed, || contract::all(ranks));
+}
+
+#[test]
+fn contract_over_rxm() {
+    contract_over(RXM, None, false);
+}
+
+#[test]
+fn contract_with_order_in_place_of_data() {
+    contract_over(RXM, Some(Writes::Ordered), false);
+}
+
+#[test]
+fn contract_without_order() {
+    contract_over(RXM, Some(Writes::Marked { wide: true }), true);
+}
+
+#[test]
+fn contract_with_4_bytes_of_data_and_without_order() {
+    contract_over(RXM, Some(Writes::Marked { wide: false }), true);
+}
+
+#[test]
+fn contract_with_messages_alone() {
+    contract_over(RXM, Some(Writes::None), true);
+}
+
+#[test]
+fn contract_over_datagrams() {
+    contract_over("udp;ofi_rxd", None, false);
+}
+
+#[test]
+fn contract_over_another_and_mixed_up() {
+    contract_over("net;ofi_rxm", None, true);
+}
+
+#[test]
+fn a_provider_of_one_machine_alone_is_refused() {
+    let refused = provider::among(&["shm"], IpAddr::V4(Ipv4Addr::LOCALHOST)).err().unwrap();
+    assert!(refused.contains("shm: "), "{refused}");
+}
+
+/// Its address is of the kernel's choice again and again: nobody answers at the old one.
+#[test]
+fn a_peer_that_goes_is_named_without_connections() {
+    for provider in [RXM, "udp;ofi_rxd"] {
+        quickly_over(provider, || contract::failure(ranks, |ranks| drop(ranks.drain(1..))));
+    }
+}
+
+/// Who has another secret hears nothing, and costs nothing; nor does one who sends what is no message of ours.
+#[test]
+fn strangers_are_not_answered() {
+    over(RXM, None, false, || {
+        let mut world = World::new();
+        let (mut liars, _) = ends(&[true; 2], None);
+        connect(&mut liars, &world.said);
+        liars[0].secret = [8; 32];
+        liars[0].answer = Duration::from_millis(300);
+        let signals: Vec<_> = world.signals.clone();
+        liars[0].register(&contract::region(SIGNALS, 0, &signals, false)).unwrap();
+        let signal = Work { source: Source::Inline(0), target: (0, 0), ..put(0, 0, 0, Some((8, 1))) };
+        liars[0].submit(&signal).unwrap();
+        let end = Instant::now() + Duration::from_secs(10);
+        let refused = loop {
+            world.step().unwrap();
+            if let Err(error) = liars[0].progress(&mut Vec::new()) {
+                break error;
+            }
+            assert!(Instant::now() < end, "it waits for ever");
+        };
+        assert!(refused.id == 122 && refused.text.contains("has not answered"), "{refused}");
+        assert!(world.ranks[1].links.is_empty(), "it was let in");
+        world.put(&put(0, 0, 64, Some((0, 1)))).unwrap();
+        world.put(&put(0, 0, 1 << 20, Some((0, 1)))).unwrap();
+        assert_eq!((world.signal(0), world.signal(1)), (2, 0));
+    });
+}
+
+/// What was written without connections, in every way that there is: signals that add more than one, over small puts, both directions.
+#[test]
+fn a_large_put_over_a_small_one_comes_last_without_connections() {
+    for writes in [Writes::Marked { wide: true }, Writes::Marked { wide: false }] {
+        over(RXM, Some(writes), true, a_large_put_over_a_small_one_comes_last);
+    }
+}
+
+#[test]
+fn nobody_waits_for_a_rank_that_has_left_without_connections() {
+    over(RXM, None, false, nobody_waits_for_a_rank_that_has_left);
+}
+
+#[test]
+fn nothing_lands_in_a_window_that_has_gone_without_connections() {
+    quickly_over(RXM, nothing_lands_in_a_window_that_has_gone);
+}
+
+#[test]
+fn a_peer_is_dialled_when_something_is_sent_without_connections() {
+    over(RXM, None, false, a_peer_is_dialled_when_something_is_sent);
+}
+
+/// Of rxm's own connections, both ends.
+#[test]
+fn sockets_close_on_exec_without_connections() {
+    over(RXM, None, false, || {
+        let mut world = World::new();
+        world.put(&put(0, 0, 8, None)).unwrap();
+        let end = Instant::now() + Duration::from_secs(20);
+        // SAFETY: they live as long as the ranks.
+        let flags = |fd| rustix::io::fcntl_getfd(unsafe { BorrowedFd::borrow_raw(fd) }).unwrap();
+        while let Some(open) = sockets(&world).iter().find(|(fd, _)| !flags(*fd).contains(rustix::io::FdFlags::CLOEXEC)) {
+            world.step().unwrap();
+            assert!(Instant::now() < end, "{open:?} of {:?}", sockets(&world));
+        }
+        assert!(sockets(&world).len() >= 3, "a door and both ends of a connection: {:?}", sockets(&world));
+    });
+}

@@ -11,7 +11,7 @@ STAGE := $(CURDIR)/build/prefix
 SYSTEM_LIBS := -lgcc_s -lutil -lrt -lpthread -lm -ldl -lc
 export GINRS_PREFIX ?= $(STAGE)
 
-.PHONY: help deps build stage install uninstall headers check-headers demo test bench perf gpu-build gpu-test gpu-faults gpu-bench gpu-bench-collectives soak chaos fuzz abi-full asan tsan fmt clippy clean
+.PHONY: help deps build stage install uninstall headers check-headers demo test bench perf gpu-build gpu-test gpu-faults gpu-bench gpu-bench-collectives soak chaos machines fuzz abi-full asan tsan fmt clippy clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -84,6 +84,9 @@ soak: stage ## random shapes and seeds of the torture program for MINUTES (10)
 
 chaos: stage ## a rank is killed, stopped, .. at random moments of a job, ROUNDS (200) times from SEED: no hang (a few are in make test)
 	@scripts/chaos.sh $(ROUNDS) $(SEED)
+
+machines: stage ## the examples and the suite's programs on 2, 3 and 8 network namespaces, up to 16 ranks, with both header sets (root; a part is in make test)
+	@GINRS_TEST_SHAPES="$(SHAPES)" $(CARGO) test -q -p abi-tests --test networks -- --ignored --nocapture
 
 fuzz: ## libFuzzer on what reads bytes of strangers, FUZZ_SECONDS (600) for each target; FUZZ=conf: that one (30 s each are in make test)
 	@scripts/fuzz.sh $(or $(FUZZ_SECONDS),600) $(FUZZ)

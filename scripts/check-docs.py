@@ -5,7 +5,7 @@ check-docs.py           the repository's pages
 check-docs.py FOLDER    the pages of an installed tree: links only, for sources are not installed
 
 Checked: links and their #anchors; files in backticks; `name` of `file` and name() beside a file: the file has the name; "the table of
-`file`", "the trait of `file`": it defines one; `make target`; GINRS_ variables; numbers of errors and warnings."""
+`file`", "the trait of `file`": it defines one; `make target`; GINRS_ variables; numbers of errors and warnings; every test that docs/failure-tests.md names."""
 import os
 import re
 import sys
@@ -88,6 +88,18 @@ def check_names(page, text, files):
             problems.append(f"{page}: {file} defines no {kind}")
 
 
+def check_tests(page, text):
+    """Each name of a row is a test of the file that comes behind it."""
+    for row in re.findall(r"^\| [FD]\d.*$", text, flags=re.M):
+        rest = re.split(r"`([\w/.-]+\.rs)`", row)
+        for names, file in zip(rest[0::2], rest[1::2]):
+            for name in re.findall(r"`(\w+)`", names):
+                if not re.search(rf"\bfn {name}\(", read(file)):
+                    problems.append(f"{page}: {file} has no test {name}")
+        if len(rest) == 1:
+            problems.append(f"{page}: no test: {row}")
+
+
 def check_words(page, text, targets, variables, numbers):
     for target in re.findall(r"`make ([a-z][a-z-]*)\b", text):
         if target not in targets:
@@ -116,6 +128,8 @@ def main():
         check_links(page, text)
         if not installed and page != "CHANGELOG.md":
             check_names(page, text, files)
+            if page == "docs/failure-tests.md":
+                check_tests(page, text)
             check_words(page, text, targets, variables, numbers)
     for problem in problems:
         print(problem, file=sys.stderr)

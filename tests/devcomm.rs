@@ -193,3 +193,22 @@ fn without_symmetric_memory_there_is_none() {
         });
     });
 }
+
+/// The others hear of an abort at once, and of what made the program abort perhaps never.
+#[test]
+fn an_abort_behind_an_error_names_the_rank_where_it_began() {
+    threads(3, |comm| {
+        let abort = &comm.team.abort;
+        if comm.team.rank == 0 {
+            let told = "window register #1, end failed on rank 2 | rank 1 (pid 7) has closed its links | comm 0x1 | fix: none";
+            comm.tell(Error::new(Code::RemoteError, 46, told).by(1));
+            ginrs::comm::finish::abort(comm.clone());
+        }
+        while !abort.is_raised() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        let cause = abort.cause().unwrap();
+        let behind = "behind GINRS-E046 window register #1, end failed on rank 2, rank 1 (pid 7) has closed its links | fix:";
+        assert!(cause.id == 41 && cause.text.contains(behind), "{cause}");
+    });
+}

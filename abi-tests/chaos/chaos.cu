@@ -155,7 +155,7 @@ static bool runRound(const Plan& plan, std::string* out, double* heard) {
     if (!gone[rank] && !(isVictim && plan.fault == EXEC)) note(rank, "hangs");
     if (!isVictim && shown.outcome.load() == RUNNING && gone[rank]) note(rank, "ended without a word");
     bool told = shown.outcome.load() == TOLD;
-    if (plan.fault == KILL && plan.phase > JOIN && told && !isVictim) *heard = std::max(*heard, shown.toldAt - struck);
+    if (plan.fault == KILL && plan.phase > INIT && told && !isVictim) *heard = std::max(*heard, shown.toldAt - struck);
     if (plan.fault == STOP && told) note(rank, "failed, though the other was only stopped");
     // Who comes after rank 0 has heard and gone cannot hear it from anybody.
     bool late = strstr(shown.message, "GINRS-E019") != NULL && board->ranks[0].outcome.load() == TOLD;

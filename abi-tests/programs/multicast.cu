@@ -1,5 +1,5 @@
 // Multicast teams as the host sees them: the LSA team and its halves, made once, with windows before, between and after.
-// MULTICAST=refused: there are none, and the communicator goes on.
+// MULTICAST=refused: there are none, and the communicator goes on. Needs two ranks or more on each node.
 #include "../../examples-c/common/example.h"
 
 static int check(Example& ex, bool holds, const char* what) {
@@ -8,7 +8,13 @@ static int check(Example& ex, bool holds, const char* what) {
 }
 
 int runRank(Example& ex) {
-  const bool refused = strcmp(getenv("MULTICAST"), "refused") == 0;
+  const char* how = getenv("MULTICAST");
+  const bool refused = how != NULL && strcmp(how, "refused") == 0;
+  const ncclTeam_t lsa = ncclTeamLsa(ex.comm);
+  if (lsa.nRanks < 2) {
+    fprintf(stderr, "%d ranks, each on a node of its own: this program needs two or more on one\n", ex.nRanks);
+    return 1;
+  }
   int wrong = 0;
   ncclWindow_t windows[3];
   void* memory[3];
@@ -18,11 +24,11 @@ int runRank(Example& ex) {
   reqs.lsaMultimem = true;
   reqs.lsaBarrierCount = 1;
   ncclMultimemHandle_t half = {}, whole = {}, none = {(void*)7};
-  int const parts = ex.nRanks % 2 == 0 ? 2 : 1;
+  int const parts = lsa.nRanks % 2 == 0 && lsa.nRanks > 2 ? 2 : 1;
   // Even ranks and odd ranks: teams that do not touch each other.
-  ncclTeam_t mine = {ex.nRanks / parts, ex.rank / parts, parts};
-  ncclTeamRequirements_t third = {NULL, ncclTeamLsa(ex.comm), false, &none};
-  ncclTeamRequirements_t second = {&third, ncclTeamLsa(ex.comm), true, &whole};
+  ncclTeam_t mine = {lsa.nRanks / parts, lsa.rank / parts, parts};
+  ncclTeamRequirements_t third = {NULL, lsa, false, &none};
+  ncclTeamRequirements_t second = {&third, lsa, true, &whole};
   ncclTeamRequirements_t first = {&second, mine, true, &half};
   reqs.teamRequirementsList = &first;
   ncclDevComm devComms[2];
@@ -36,7 +42,7 @@ int runRank(Example& ex) {
     NCCLCHECK(ncclDevCommDestroy(ex.comm, &devComms[0]));
   } else {
     // A team that leaves the LSA team: an error on this rank is an error on all, and all go on.
-    ncclTeamRequirements_t outside = {NULL, {ex.nRanks + 1, ex.rank, 1}, true, &whole};
+    ncclTeamRequirements_t outside = {NULL, {lsa.nRanks + 1, lsa.rank, 1}, true, &whole};
     reqs.teamRequirementsList = &outside;
     wrong += check(ex, ncclDevCommCreate(ex.comm, &reqs, &devComms[0]) == ncclInvalidArgument, "a team outside is refused");
     reqs.teamRequirementsList = &first;

@@ -1,7 +1,7 @@
 // multimem instructions on windows of all ranks: ld_reduce, st and red of every type, LSA barriers that count by multicast, the LL
 // all-to-all's broadcast, and plain PTX stores. Values are small whole numbers, exact in every type.
 //
-//   ginrs-run -n 3 ./multimem     also ./multimem --threads 4; TEAMS=halves: teams of every second rank
+//   ginrs-run -n 3 ./multimem     also ./multimem --threads 4; TEAMS=halves: teams of every second rank of a node
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
@@ -207,11 +207,16 @@ __global__ void plain(Bench b) { *(volatile int*)ncclGetMultimemPointer(b.window
 int runRank(Example& ex) {
   const char* text = getenv("TEAMS");
   const bool halves = text && strcmp(text, "halves") == 0;
+  const ncclTeam lsa = ncclTeamLsa(ex.comm);
+  if (lsa.nRanks < (halves ? 4 : 2)) {
+    fprintf(stderr, "%d ranks, %d to a node: this program needs %d or more on one\n", ex.nRanks, lsa.nRanks, halves ? 4 : 2);
+    return 1;
+  }
   Bench b;
   ncclWindow_t window;
   void* memory = ex.allocWindow(64 << 10, &window);
   b.window = window;
-  b.team = halves ? ncclTeam{ex.nRanks / 2, ex.rank / 2, 2} : ncclTeamLsa(ex.comm);
+  b.team = halves ? ncclTeam{lsa.nRanks / 2, lsa.rank / 2, 2} : lsa;
   b.multimem = {};
   ncclDevResourceRequirements resources[2];
   ncclLLA2AHandle a2a;

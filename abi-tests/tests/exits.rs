@@ -139,26 +139,26 @@ fn a_child_of_fork_hangs_on_nothing_that_its_parents_threads_held() {
 }
 
 /// What the other rank of a process that ends says: its state, what a call returned then, and why.
-fn after(leaves: &Path, how: &str) -> String {
+fn after(leaves: &Path, how: &str, machines: Option<&str>) -> String {
     let mut command = Command::new("timeout");
-    run(command.args(["-s", "ABRT", "60"]).arg(leaves).arg(how).envs([
-        ("GINRS_DEVICE", "cpu"),
-        ("GINRS_SHARE_DEVICE", "1"),
-        ("NCCL_DEBUG", "NONE"),
-    ]))
+    command.args(["-s", "ABRT", "60"]).arg(leaves).arg(how).envs(machines.map(|machines| ("GINRS_FAKE_MACHINES", machines)));
+    run(command.envs([("GINRS_DEVICE", "cpu"), ("GINRS_SHARE_DEVICE", "1"), ("NCCL_DEBUG", "NONE")]))
 }
 
 /// Exit handlers run, and the status is 0: its end is no failure, and who needs it later is told that it has left.
 #[test]
 fn a_process_that_succeeds_leaves_and_others_die() {
     let leaves = plain("leaves", &["-lginrs"]);
-    for how in ["return", "exit", "thread", "quick"] {
-        let said = after(&leaves, how);
-        assert!(said.starts_with("status 0, state 0, then 6:") && said.contains("GINRS-E042"), "{how}: {said}");
-    }
-    for how in ["failed", "quick-failed", "silent", "kill", "exec"] {
-        let said = after(&leaves, how);
-        assert!(said.contains("state 6, then 6: GINRS-E040 rank 1 "), "{how}: {said}");
+    for machines in [None, Some("0,1")] {
+        for how in ["return", "exit", "thread", "quick"] {
+            let said = after(&leaves, how, machines);
+            let told = said.starts_with("status 0, state 0, then 6:") && said.contains("GINRS-E042");
+            assert!(told, "{how} {machines:?}: {said}");
+        }
+        for how in ["failed", "quick-failed", "silent", "kill", "exec"] {
+            let said = after(&leaves, how, machines);
+            assert!(said.contains("state 6, then 6: GINRS-E040 rank 1 "), "{how} {machines:?}: {said}");
+        }
     }
 }
 

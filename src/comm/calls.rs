@@ -203,8 +203,9 @@ impl Comm {
 
     /// Why everything ends after ncclCommAbort.
     pub(super) fn aborted(&self) -> Error {
+        let behind = self.blamed.lock().as_ref().map_or(String::new(), |told| format!(", behind {told}"));
         let text = format!(
-            "ncclCommAbort was called | {} | pid {} | fix: look for the first error of that rank",
+            "ncclCommAbort was called | {} | pid {}{behind} | fix: look for the first error of that rank",
             self.team.tag(),
             std::process::id()
         );

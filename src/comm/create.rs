@@ -91,5 +91,6 @@ fn compose(team: Team) -> Result<Comm> {
         windows: Windows::new(team.clone()),
         team,
         notice,
+        blamed: Default::default(),
     })
 }

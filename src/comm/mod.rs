@@ -23,6 +23,7 @@ use crate::error::{Code, Error, Result};
 use crate::info;
 use crate::log;
 use crate::panic::PANIC;
+use crate::sync::Mutex;
 use crate::team::Team;
 use crate::watch::Pulse;
 use crate::window::Windows;
@@ -46,6 +47,8 @@ pub struct Comm {
     /// Its ranks and how they meet.
     pub team: Arc<Team>,
     notice: Arc<notice::Notice>,
+    /// What a call of this rank told last of another rank. A rank that aborts behind that is not where it began.
+    blamed: Mutex<Option<String>>,
 }
 
 impl Comm {
@@ -65,6 +68,9 @@ impl Comm {
         let known = |cause: &Error| cause.id == error.id && cause.text == error.text;
         if error.id == notice::ABORTED {
             self.notice.felt();
+        }
+        if error.id != notice::ABORTED && error.culprit.is_some_and(|rank| rank != self.team.rank) {
+            *self.blamed.lock() = Some(error.to_string().split(" | ").take(2).collect::<Vec<_>>().join(", "));
         }
         match self.team.abort.cause().is_some_and(known) {
             // Perhaps not printed yet, by the thread that does: the caller is to find its text all the same.

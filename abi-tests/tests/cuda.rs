@@ -161,19 +161,30 @@ fn devices_that_do_not_reach_each_other() {
 /// Ranks on different machines: device memory goes through pinned host memory and libfabric.
 #[test]
 fn between_machines() {
-    let apart = ("GINRS_FAKE_MACHINES", "per-rank");
+    let two = [("GINRS_FAKE_MACHINES", "0,0,1,1"), FAR[1], ("GINRS_MOCK_DELAY_US", "100")];
     for mode in [Processes, Threads] {
-        all_ok(&program("api"), 2, mode, &[apart]);
-        all_ok(&program("api"), 4, mode, &[("GINRS_FAKE_MACHINES", "0,0,1,1"), ("GINRS_MOCK_DELAY_US", "100")]);
-        all_ok(&program("moe"), 3, mode, &[apart]);
+        all_ok(&program("sizes"), 2, mode, &FAR);
+        all_ok(&program("api"), 2, mode, &FAR);
+        all_ok(&program("moe"), 3, mode, &FAR);
     }
-    let plan = |plan| [("TORTURE", plan), ("GINRS_MOCK_DELAY_US", "20"), apart];
+    all_ok(&program("sizes"), 4, Processes, &FAR);
+    all_ok(&program("sizes"), 4, Processes, &two);
+    all_ok(&program("api"), 4, Threads, &two);
+    let plan = |plan| [("TORTURE", plan), ("GINRS_MOCK_DELAY_US", "20"), FAR[0], FAR[1]];
     let torture = program("torture");
     all_ok(&torture, 4, Processes, &plan("blocks=4 threads=64 coop=cta strip=65536 largest=5000 rounds=2 seed=31"));
     all_ok(&torture, 3, Threads, &plan("blocks=2 threads=96 coop=warp strip=16384 largest=700 rounds=2 seed=32"));
     all_ok(&torture, 2, Processes, &plan("blocks=1 threads=32 coop=cta strip=20000000 largest=9000000 rounds=1 seed=34"));
     for example in ["02-ring", "03-gin-alltoall", "04-hybrid-alltoall"] {
-        all_ok(&compiled(&format!("examples-c/{example}/main.cu")), 4, Processes, &[("GINRS_FAKE_MACHINES", "0,0,1,1")]);
+        all_ok(&compiled(&format!("examples-c/{example}/main.cu")), 4, Processes, &two);
+    }
+}
+
+/// What leaves its window, or names ids of others, ends the communicator by name there, too, and nothing of it is done.
+#[test]
+fn between_machines_bounds_hold() {
+    for refused in ["bounds", "fine"] {
+        all_ok(&program("refused"), 2, Processes, &[FAR[0], FAR[1], ("REFUSED", refused), ("NCCL_DEBUG", "NONE")]);
     }
 }
 
@@ -353,10 +364,12 @@ impl Drop for Bare {
 const LIMIT: Duration = Duration::from_secs(60);
 const STAGED: [(&str, &str); 2] = [("GINRS_TRANSPORT", "staged"), ("GINRS_FAKE_NODES", "per-rank")];
 const DIRECT: [(&str, &str); 1] = [("NCCL_GIN_BACKEND", "direct")];
+// Many threads spin for few cores here: nobody is dead for that.
+const FAR: [(&str, &str); 2] = [("GINRS_FAKE_MACHINES", "per-rank"), ("GINRS_HOST_DEADLINE", "30")];
 
 #[test]
 fn a_killed_rank_releases_every_wait_and_is_named() {
-    let cases: [(&str, Env); 8] = [
+    let cases: [(&str, Env); 10] = [
         ("kill", &[]),
         ("barrier", &[]),
         ("lsa", &[]),
@@ -365,6 +378,8 @@ fn a_killed_rank_releases_every_wait_and_is_named() {
         ("barrier", &STAGED),
         ("kill", &DIRECT),
         ("barrier", &DIRECT),
+        ("kill", &FAR),
+        ("barrier", &FAR),
     ];
     for (wait, env) in cases {
         let env = [env, &[("FAULT", wait)]].concat();
@@ -380,7 +395,7 @@ fn a_killed_rank_releases_every_wait_and_is_named() {
 #[test]
 fn a_rank_killed_among_its_copies_ends_the_others() {
     let plan = ("TORTURE", "blocks=4 threads=64 coop=cta strip=65536 largest=5000 rounds=100000 seed=26");
-    let cases: [Env; 3] = [&[], &STAGED, &DIRECT];
+    let cases: [Env; 4] = [&[], &STAGED, &DIRECT, &FAR];
     for (env, milliseconds) in cases.iter().flat_map(|env| [0, 300].map(|ms| (*env, ms))) {
         let env = [env, &[plan]].concat();
         let mut bare = Bare::start("torture", 3, &env);
@@ -399,7 +414,8 @@ fn a_rank_killed_among_its_copies_ends_the_others() {
 
 #[test]
 fn an_abort_releases_every_rank() {
-    for env in [&[("FAULT", "abort")][..], &[STAGED[0], STAGED[1], ("FAULT", "abort")], &[DIRECT[0], ("FAULT", "abort")]] {
+    for env in [&[][..], &STAGED, &DIRECT, &FAR] {
+        let env = &[env, &[("FAULT", "abort")]].concat();
         let said = Bare::start("fault", 3, env).outputs(LIMIT).iter().map(text).collect::<String>();
         assert!(said.contains("rank 0 aborted: no error"), "{env:?}\n{said}");
         for rank in [1, 2] {

@@ -67,6 +67,9 @@ namespace api {
 namespace moe {
 #include "../programs/moe.cu"
 }
+namespace sizes {
+#include "../programs/sizes.cu"
+}
 namespace torture {
 #include "../programs/torture.cu"
 }
@@ -100,6 +103,7 @@ int main(int argc, char** argv) {
     {"api", plain<api::runRank, true>},
 #endif
     {"moe", plain<moe::runRank, true>},
+    {"sizes", plain<sizes::runRank, true>},
     {"torture", plain<torture::runRank, true>},
     {"soak", soak::test},
   });

@@ -136,8 +136,9 @@ impl Transport for Faulty {
             TornWord if work.bytes == 8 && work.target.1 == 64 => {
                 let Source::Region { region, offset } = work.source else { return self.honest.submit(&work) };
                 self.honest.submit(&Work { bytes: 4, ..work })?;
+                // On a busy machine the reader has a core now and then.
                 if self.taken < 100 {
-                    std::thread::sleep(Duration::from_micros(100));
+                    std::thread::sleep(Duration::from_millis(1));
                 }
                 let source = Source::Region { region, offset: offset + 4 };
                 work = Work { bytes: 4, source, target: (DATA, 68), ..work };

@@ -251,10 +251,11 @@ impl Ends {
         world.explain(team.rank).iter().for_each(|line| info!(INIT, "GIN {line}"));
         let mut routes = Routes { transports: Vec::new(), by_peer: vec![0; by_peer.len()] };
         let mut connection = Words::default();
+        let to_me: Vec<Option<usize>> = (0..team.n_ranks).map(|peer| world.chosen(peer, team.rank)).collect();
         for (at, factory) in LIST.iter().enumerate() {
             let serves: Vec<bool> = by_peer.iter().map(|&chosen| chosen == at).collect();
             let senders = |rank| world.senders(at, rank);
-            if !serves.contains(&true) && senders(team.rank).is_empty() {
+            if !serves.contains(&true) && !to_me.contains(&Some(at)) {
                 continue;
             }
             for (route, _) in routes.by_peer.iter_mut().zip(&serves).filter(|(_, serves)| **serves) {

@@ -55,13 +55,14 @@ impl Engine {
     }
 
     /// Tells all transports of `region`, under the number it has; the signal memory comes this way.
-    pub fn introduce(&mut self, region: Region) -> Result<()> {
+    pub fn introduce(&mut self, mut region: Region) -> Result<()> {
         for transport in 0..self.carrier.transports.len() {
             if let Err(error) = self.carrier.transports[transport].register(&region) {
                 self.carrier.transports[..transport].iter_mut().for_each(|earlier| earlier.deregister(region.id));
                 return Err(error);
             }
         }
+        region.forget_words();
         let id = region.id as usize;
         if self.regions.len() <= id {
             self.regions.resize_with(id + 1, || None);

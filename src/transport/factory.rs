@@ -29,7 +29,7 @@ pub static LIST: &[&dyn Factory] = &[
 ];
 
 /// What is known of two ranks, the same on all ranks.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair {
     /// Of every rank's device.
     pub kind: Kind,

@@ -107,19 +107,24 @@ impl World<'_> {
         verdict
     }
 
+    /// The one that carries, without reasons: every rank asks this of all pairs that it is in.
+    pub fn chosen(&self, from: u32, to: u32) -> Option<usize> {
+        let pair = self.pair(from, to);
+        let both = self.ranks[from as usize].has & self.ranks[to as usize].has;
+        let mut places = (0..LIST.len()).filter(|at| self.asked.is_none_or(|asked| asked == *at) && both >> at & 1 == 1);
+        places.find(|&at| LIST[at].can(&pair).is_ok())
+    }
+
     /// Chooses for every peer of `rank`; the first that cannot be reached is the error.
     pub fn select(&self, rank: u32) -> Result<Vec<usize>> {
-        let choose = |peer| {
-            let verdict = self.verdict(rank, peer);
-            verdict.chosen.map(|(at, _)| at).ok_or_else(|| self.nothing(rank, peer, &verdict))
-        };
+        let choose = |peer| self.chosen(rank, peer).ok_or_else(|| self.nothing(rank, peer, &self.verdict(rank, peer)));
         (0..self.ranks.len() as u32).map(choose).collect()
     }
 
     /// The ranks that send to `rank` by transport `at`, in order.
     pub fn senders(&self, at: usize, rank: u32) -> Vec<u32> {
         let all = 0..self.ranks.len() as u32;
-        all.filter(|&peer| self.verdict(peer, rank).chosen.is_some_and(|(chosen, _)| chosen == at)).collect()
+        all.filter(|&peer| self.chosen(peer, rank) == Some(at)).collect()
     }
 
     #[cold]
@@ -138,25 +143,36 @@ impl World<'_> {
         Error::new(Code::InvalidUsage, 35, format!("no GIN transport to a peer | {reasons} | fix: {fix}"))
     }
 
+    /// True if what is said of `rank` and peer `a` is said of `b`, too.
+    fn are_alike(&self, rank: u32, a: u32, b: u32) -> bool {
+        let has = |rank: u32| self.ranks[rank as usize].has;
+        // Who lacks what the sender has is named.
+        self.pair(rank, a) == self.pair(rank, b) && has(a) == has(b) && has(rank) & !has(b) == 0
+    }
+
     /// One line for each run of peers with the same verdict:
     /// `rank 0 -> ranks 1-3: shm (same machine, other process), not loopback (the peer is in another process)`.
     pub fn explain(&self, rank: u32) -> Vec<String> {
-        let verdicts: Vec<Verdict> = (0..self.ranks.len() as u32).map(|peer| self.verdict(rank, peer)).collect();
+        let mut runs: Vec<(Verdict, u32, u32)> = Vec::new();
+        for peer in 0..self.ranks.len() as u32 {
+            match runs.last_mut() {
+                Some((_, _, last)) if self.are_alike(rank, *last, peer) => *last = peer,
+                Some((verdict, _, last)) if *verdict == self.verdict(rank, peer) => *last = peer,
+                _ => runs.push((self.verdict(rank, peer), peer, peer)),
+            }
+        }
         let mut lines = Vec::new();
-        let mut first = 0;
-        for run in verdicts.chunk_by(|a, b| a == b) {
-            let last = first + run.len() - 1;
+        for (verdict, first, last) in runs {
             let whom = if first == last { format!("rank {first}") } else { format!("ranks {first}-{last}") };
             let mut line = format!("rank {rank} -> {whom}: ");
-            if let Some((at, why)) = run[0].chosen {
+            if let Some((at, why)) = verdict.chosen {
                 let why = if self.asked.is_some() { "GINRS_TRANSPORT" } else { why };
                 line += &format!("{} ({why})", LIST[at].name());
             }
-            if !run[0].refused.is_empty() {
-                line += &format!(", not {}", refusals(&run[0]));
+            if !verdict.refused.is_empty() {
+                line += &format!(", not {}", refusals(&verdict));
             }
             lines.push(line);
-            first = last + 1;
         }
         lines
     }
@@ -214,6 +230,7 @@ mod tests {
         for (from, to) in [(0, 1), (1, 0), (1, 1)] {
             let verdict = world.verdict(from, to);
             assert_eq!(verdict.chosen.unwrap().0, named("shm"));
+            assert_eq!(world.chosen(from, to), Some(named("shm")), "with reasons and without");
             assert!(verdict.refused[0].1.contains("rank 1 lacks"), "{verdict:?}");
         }
         assert_eq!(world.verdict(0, 0).chosen.unwrap().0, 0);

@@ -4,21 +4,32 @@
 use crate::bail;
 use crate::error::Result;
 
-/// One rank's words: for each transport that has something to say, its bytes.
+/// One rank's words: for each transport that has something to say, its bytes. They stand here as they travel, and are read where they are
+/// asked for: each rank has those of all others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Words(Vec<(String, Vec<u8>)>);
+pub struct Words(Vec<u8>);
 
 impl Words {
     /// Adds what the transport `name` says; nothing if that is empty.
     pub fn say(&mut self, name: &str, bytes: Vec<u8>) {
         if !bytes.is_empty() {
-            self.0.push((name.to_owned(), bytes));
+            self.0.push(name.len() as u8);
+            self.0.extend((bytes.len() as u32).to_le_bytes());
+            self.0.extend(name.as_bytes());
+            self.0.extend(bytes);
         }
     }
 
     /// What the transport `name` says; empty if it says nothing.
     pub fn of(&self, name: &str) -> &[u8] {
-        self.0.iter().find(|(whose, _)| whose == name).map_or(&[], |(_, bytes)| bytes)
+        let mut rest = &self.0[..];
+        while let Some((whose, said, tail)) = first(rest) {
+            if whose == name.as_bytes() {
+                return said;
+            }
+            rest = tail;
+        }
+        &[]
     }
 
     /// True if no transport says anything.
@@ -28,15 +39,8 @@ impl Words {
 
     /// As they travel: the number of bytes, and those.
     pub fn encode(&self) -> Vec<u64> {
-        let mut bytes = Vec::new();
-        for (name, said) in &self.0 {
-            bytes.push(name.len() as u8);
-            bytes.extend((said.len() as u32).to_le_bytes());
-            bytes.extend(name.as_bytes());
-            bytes.extend(said);
-        }
         let word = |chunk: &[u8]| chunk.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
-        std::iter::once(bytes.len() as u64).chain(bytes.chunks(8).map(word)).collect()
+        std::iter::once(self.0.len() as u64).chain(self.0.chunks(8).map(word)).collect()
     }
 
     /// Takes those that stand first in what rank `rank` sent off it.
@@ -56,21 +60,27 @@ impl Words {
     }
 }
 
+/// Whose bytes stand first, those, and what is behind them.
+fn first(bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
+    let (&name, tail) = bytes.split_first()?;
+    let (said, tail) = tail.split_first_chunk::<4>()?;
+    let (name, tail) = tail.split_at_checked(name.into())?;
+    let (said, tail) = tail.split_at_checked(u32::from_le_bytes(*said) as usize)?;
+    Some((name, said, tail))
+}
+
 fn parse(words: &[u64]) -> Option<(Words, &[u64])> {
     let (&count, words) = words.split_first()?;
     let count = usize::try_from(count).ok()?;
     let (words, behind) = words.split_at_checked(count.div_ceil(8))?;
-    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let mut rest = &bytes[..count];
-    let mut all = Words::default();
-    while let Some((&name, tail)) = rest.split_first() {
-        let (bytes, tail) = tail.split_first_chunk::<4>()?;
-        let (name, tail) = tail.split_at_checked(name.into())?;
-        let (said, tail) = tail.split_at_checked(u32::from_le_bytes(*bytes) as usize)?;
-        all.say(std::str::from_utf8(name).ok()?, said.to_vec());
-        rest = tail;
+    let mut bytes = Vec::with_capacity(8 * words.len());
+    words.iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
+    bytes.truncate(count);
+    let mut rest = &bytes[..];
+    while !rest.is_empty() {
+        (_, _, rest) = first(rest)?;
     }
-    Some((all, behind))
+    Some((Words(bytes), behind))
 }
 
 #[cfg(test)]

@@ -60,6 +60,11 @@ impl Region {
         self.words.get(peer).map_or(&[], |words| words.of(name))
     }
 
+    /// Without them: every transport has taken what it needs, and they are many times as large.
+    pub fn forget_words(&mut self) {
+        self.words = Vec::new();
+    }
+
     /// Size in bytes; nothing behind it may be touched.
     pub fn bytes(&self) -> u64 {
         self.bytes

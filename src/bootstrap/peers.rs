@@ -202,7 +202,7 @@ mod tests {
     use rustix::net::{Shutdown, accept, shutdown};
 
     /// Who leaves waits for what is under way, and on a link that has closed nothing is: with some still queued the last rank of a process
-    /// waited for GINRS_HOST_DEADLINE in every second job of 128 ranks.
+    /// waited for GINRS_HOST_DEADLINE, in two of three runs of `benches/meet.rs` with 128 ranks.
     #[test]
     fn nothing_is_under_way_on_a_link_that_has_closed() {
         let service = Service::get().unwrap();

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+mod edges;
 mod rdm;
 
 /// Each rank's end, and its words; on a GPU with what `queue` makes.

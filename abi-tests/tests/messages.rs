@@ -50,7 +50,13 @@ const MACHINES: &[Case] = &[
 ];
 
 #[track_caller]
-fn all_ok(&(source, ranks, arguments, places): &Case, processes: bool, machines: bool) {
+fn all_ok(case: &Case, processes: bool, machines: bool) {
+    all_ok_over(None, case, processes, machines);
+}
+
+/// The same over a provider of libfabric.
+#[track_caller]
+fn all_ok_over(provider: Option<&str>, &(source, ranks, arguments, places): &Case, processes: bool, machines: bool) {
     let (program, count) = (compiled(source), ranks.to_string());
     let mut command = Command::new("timeout");
     command.args(["-s", "ABRT", "100"]);
@@ -62,7 +68,7 @@ fn all_ok(&(source, ranks, arguments, places): &Case, processes: bool, machines:
         true => command.env("GINRS_FAKE_MACHINES", places),
         false => command.env("GINRS_TRANSPORT", "messages").env("GINRS_FAKE_NODES", places),
     };
-    command.args(arguments).env("GINRS_CPU_DEVICES", "8");
+    command.args(arguments).env("GINRS_CPU_DEVICES", "8").envs(provider.map(|name| ("GINRS_OFI_PROVIDER", name)));
     command.env("TORTURE", "blocks=2 threads=64 coop=cta strip=65536 largest=5000 rounds=2 seed=43");
     command.env("COLL", "sample=800 big=9001 seed=44").env("GINRS_TIMEOUT", "60");
     let output = command.output().expect("timeout starts");
@@ -90,4 +96,13 @@ fn processes_on_machines() {
 fn threads_on_machines() {
     // What is left out differs in the launcher's part only.
     MACHINES[2..6].iter().for_each(|case| all_ok(case, false, true));
+}
+
+/// What efa and cxi have in place of connections, over providers that are software.
+#[test]
+fn processes_on_machines_without_connections() {
+    let cases: [Case; 2] = [("examples-c/02-ring/main.cu", 4, &[], TURNS), ("abi-tests/programs/api.cu", 4, &[], TURNS)];
+    for provider in ["tcp;ofi_rxm", "udp;ofi_rxd"] {
+        cases.iter().for_each(|case| all_ok_over(Some(provider), case, true, true));
+    }
 }

@@ -4,7 +4,7 @@
 use crate::bootstrap::{Bootstrap, UniqueId};
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::gin::{self, Backend};
+use crate::gin::Backend;
 use crate::team::{Config, Origin, Team};
 use crate::topo::Reach;
 use crate::transport::factory::LIST;
@@ -21,7 +21,6 @@ pub fn refused_settings() -> Vec<Error> {
         device::count().err().filter(|error| error.text.contains("GINRS_DEVICE=\"")),
         select::asked().err(),
         Backend::asked().err(),
-        gin::asked_type().err(),
         Bootstrap::addresses().err(),
         coll::forced().err(),
         config::text("NCCL_COMM_ID").and_then(|_| UniqueId::create().err()),

@@ -19,6 +19,7 @@ pub mod coll;
 pub mod devcomm;
 pub mod window;
 pub mod gin;
+pub mod nic;
 pub mod symmetric;
 pub mod transport;
 

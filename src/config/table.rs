@@ -108,12 +108,18 @@ pub const TABLE: &[Var] = &[
     ),
     row("NCCL_LOCAL_REGISTER", ON, "0: under NCCL_WIN_ENABLE=0 a window is NULL instead of a local handle"),
     row("NCCL_GIN_ENABLE", ON, "0: GIN is refused"),
-    row("NCCL_GIN_TYPE", number(-1, -1, 3), "-1 chosen, 2 proxy; 3 (GDAKI) is refused in this version"),
+    row("NCCL_GIN_TYPE", number(-1, -1, 3), "-1 chosen, 2 proxy, 3 GDAKI: by a model of a card, which is slow"),
+    row(
+        "NCCL_GIN_GDAKI_NIC_HANDLER",
+        number(0, 0, 3),
+        "who rings a card's doorbell: 0 chosen, 1 the host from a mailbox, 2 the kernel",
+    ),
+    row("NCCL_GIN_GDAKI_QP_DEPTH", number(128, 2, 32768), "elements of a card's send queue, rounded up to a power of two"),
     row(
         "NCCL_GIN_BACKEND",
         Checked(82),
         "who carries out GIN's puts: proxy, direct (the kernels, all compiled with our headers, where all ranks reach each other's \
-         memory), or auto: direct for a program compiled with GINRS_GIN_DIRECT, where it can be, else proxy",
+         memory), or auto: direct for a program compiled with GINRS_GIN_DIRECT, where it can be, else proxy; or gdaki, which is NCCL_GIN_TYPE=3",
     ),
     row(
         "GINRS_DIRECT_LARGEST",

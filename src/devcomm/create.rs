@@ -6,8 +6,8 @@ use crate::device::{DevPtr, graveyard};
 use crate::error::{Error, Result};
 use crate::gin::{Backend, Gin};
 use crate::layout::{
-    MARKER, MARKER_WORD, NCCL_GIN_MAX_CONTEXTS, NCCL_NET_DEVICE_GIN_PROXY, ncclDevComm, ncclGinBarrierHandle_t,
-    ncclLsaBarrierHandle_t, ncclMultimemHandle_t,
+    MARKER, MARKER_WORD, NCCL_GIN_MAX_CONTEXTS, NCCL_NET_DEVICE_GIN_GDAKI, NCCL_NET_DEVICE_GIN_PROXY, ncclDevComm,
+    ncclGinBarrierHandle_t, ncclLsaBarrierHandle_t, ncclMultimemHandle_t,
 };
 use crate::symmetric::{AGREED, Members, multicast};
 use crate::team::{Said, Team, compare};
@@ -79,7 +79,11 @@ impl Parts {
             layout.n_lsa,
             layout.n_rail,
             gin.as_ref().map_or(0, |gin| gin.of.n_contexts()),
-            gin.as_ref().map_or("", |gin| if gin.backend == Backend::Direct { " (direct)" } else { "" }),
+            gin.as_ref().map_or("", |gin| match gin.backend {
+                Backend::Proxy => "",
+                Backend::Direct => " (direct)",
+                Backend::Gdaki => " (GDAKI)",
+            }),
             layout.signals,
             layout.counters
         );
@@ -109,8 +113,7 @@ fn assemble(windows: &Windows, what: &str, reqs: &Requirements, status: Result<(
         _ => reqs.field(i - 3),
     };
     let show = |i, value| match (i, value) {
-        (0, 0) => Backend::Proxy.name().into(),
-        (0, _) => Backend::Direct.name().into(),
+        (0, backend) => Backend::numbered(backend).name().into(),
         (_, value) => (value as i64).to_string(),
     };
     compare(what, &all, name, show)?;
@@ -322,8 +325,13 @@ fn fill(windows: &Windows, layout: &Layout, gin: Option<&Contexts>, made: &Made)
     dc.resourceWindow_inlined.marker = MARKER_WORD;
     if gin.is_some() {
         dc.ginContextCount = made.contexts.len() as u8;
+        let kind = if gin.is_some_and(|gin| gin.backend == Backend::Gdaki) {
+            NCCL_NET_DEVICE_GIN_GDAKI
+        } else {
+            NCCL_NET_DEVICE_GIN_PROXY
+        };
         for (context, &address) in made.contexts.iter().take(NCCL_GIN_MAX_CONTEXTS).enumerate() {
-            dc.ginTypes[context] = NCCL_NET_DEVICE_GIN_PROXY as u8;
+            dc.ginTypes[context] = kind as u8;
             dc.ginHandles[context] = address;
         }
         dc.ginSignalBase = made.record.signal_base;

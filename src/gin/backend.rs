@@ -2,6 +2,7 @@
 //! has one home.
 #![forbid(unsafe_code)]
 
+use super::connect::asked_type;
 use crate::error::Result;
 use crate::{bail, config};
 
@@ -12,6 +13,8 @@ pub enum Backend {
     Proxy,
     /// The kernels, by stores over the LSA team: all of them compiled with our headers.
     Direct,
+    /// A model of a card, whose queues the kernels fill: of all device communicators of a communicator, or of none.
+    Gdaki,
 }
 
 impl Backend {
@@ -20,19 +23,42 @@ impl Backend {
         match self {
             Self::Proxy => "proxy",
             Self::Direct => "direct",
+            Self::Gdaki => "gdaki",
         }
     }
 
-    /// What NCCL_GIN_BACKEND asks for; None for `auto`.
+    /// Whose signals and counters it has: those of direct contexts stand apart.
+    pub(super) fn pool(self) -> usize {
+        usize::from(self == Self::Direct)
+    }
+
+    /// From its number among those that ranks agree on.
+    pub fn numbered(number: u64) -> Self {
+        [Self::Proxy, Self::Direct, Self::Gdaki].into_iter().find(|one| *one as u64 == number).unwrap_or(Self::Proxy)
+    }
+
+    /// What NCCL_GIN_BACKEND asks for, or NCCL_GIN_TYPE; None for `auto`.
     pub fn asked() -> Result<Option<Self>> {
+        let of_type = asked_type()?;
         let Some(text) = config::text("NCCL_GIN_BACKEND").filter(|text| !text.eq_ignore_ascii_case("auto")) else {
-            return Ok(None);
+            return Ok(of_type.filter(|backend| *backend == Self::Gdaki));
         };
-        match [Self::Proxy, Self::Direct].into_iter().find(|backend| text.eq_ignore_ascii_case(backend.name())) {
-            Some(backend) => Ok(Some(backend)),
-            None => {
-                bail!(InvalidUsage, 82, "NCCL_GIN_BACKEND names no backend | it is \"{text}\" | fix: one of auto, proxy, direct")
-            }
+        let named =
+            [Self::Proxy, Self::Direct, Self::Gdaki].into_iter().find(|backend| text.eq_ignore_ascii_case(backend.name()));
+        match (named, of_type) {
+            (Some(backend), Some(of_type)) if (backend == Self::Gdaki) != (of_type == Self::Gdaki) => bail!(
+                InvalidUsage,
+                82,
+                "NCCL_GIN_BACKEND and NCCL_GIN_TYPE ask for two backends | {text}, and {} ({}) | fix: set one of them",
+                config::int("NCCL_GIN_TYPE"),
+                of_type.name()
+            ),
+            (Some(backend), _) => Ok(Some(backend)),
+            (None, _) => bail!(
+                InvalidUsage,
+                82,
+                "NCCL_GIN_BACKEND names no backend | it is \"{text}\" | fix: one of auto, proxy, direct, gdaki"
+            ),
         }
     }
 
@@ -56,6 +82,7 @@ impl Backend {
         match asked {
             Some(Self::Proxy) => Some(Self::Proxy),
             Some(Self::Direct) => all_reach.then_some(Self::Direct),
+            Some(Self::Gdaki) => Some(Self::Gdaki),
             None if wished && all_reach => Some(Self::Direct),
             None => Some(Self::Proxy),
         }
@@ -64,7 +91,7 @@ impl Backend {
 
 #[cfg(test)]
 mod tests {
-    use super::Backend::{self, Direct, Proxy};
+    use super::Backend::{self, Direct, Gdaki, Proxy};
 
     #[test]
     fn the_variable_wins_over_the_wish_and_a_wish_is_no_demand() {
@@ -75,6 +102,8 @@ mod tests {
             ((Some(Proxy), true, true), Some(Proxy)),
             ((Some(Direct), false, true), Some(Direct)),
             ((Some(Direct), true, false), None),
+            ((Some(Gdaki), true, true), Some(Gdaki)),
+            ((Some(Gdaki), false, false), Some(Gdaki)),
         ];
         for ((asked, wished, all_reach), chosen) in table {
             assert_eq!(Backend::decide(asked, wished, all_reach), chosen, "{asked:?} {wished} {all_reach}");

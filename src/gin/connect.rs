@@ -1,8 +1,9 @@
 //! GIN's set-up over a communicator (spec host 4.2): settings agreed, signal memory shared, a transport chosen for each peer.
 
 use super::context::{self, Shape};
+use super::gdaki::{self, Handler};
 use super::proxy::Routes;
-use super::{Gin, Parts};
+use super::{Backend, Gin, Parts};
 use crate::bootstrap::Bootstrap;
 use crate::device::Physical;
 use crate::error::Result;
@@ -22,33 +23,52 @@ struct Settings {
     contexts: u32,
     signals: u32,
     counters: u32,
+    /// Whether contexts are GDAKI's: of all of a communicator, or of none.
+    gdaki: bool,
 }
 
 impl Settings {
-    const NAMES: [&str; 3] = ["NCCL_GIN_NCONTEXTS", "NCCL_GIN_SIGNAL_POOL_SIZE", "NCCL_GIN_COUNTER_POOL_SIZE"];
+    const NAMES: [&str; 4] = [
+        "NCCL_GIN_NCONTEXTS",
+        "NCCL_GIN_SIGNAL_POOL_SIZE",
+        "NCCL_GIN_COUNTER_POOL_SIZE",
+        "NCCL_GIN_BACKEND or NCCL_GIN_TYPE: GDAKI",
+    ];
 
     fn read() -> Result<Self> {
-        asked_type()?;
         Ok(Self {
             // In the ranges of the table of settings: at most 4 contexts, the places of ginTypes and ginHandles; ids have 16 bits.
             contexts: config::int(Self::NAMES[0]) as u32,
             signals: config::int(Self::NAMES[1]) as u32,
             counters: config::int(Self::NAMES[2]) as u32,
+            gdaki: Backend::asked()? == Some(Backend::Gdaki),
         })
     }
 }
 
-/// E030 where NCCL_GIN_TYPE asks for what this version does not have.
-pub fn asked_type() -> Result<()> {
-    let kind = config::int("NCCL_GIN_TYPE");
-    if kind != -1 && kind != 2 {
-        bail!(
-            InternalError,
-            30,
-            "GIN type is not available | NCCL_GIN_TYPE is {kind}, this version has 2 (proxy) | fix: unset it or set it to -1 or 2"
-        );
+/// The backend that NCCL_GIN_TYPE asks for, by NCCL's numbers; None for -1.
+pub fn asked_type() -> Result<Option<Backend>> {
+    match config::int("NCCL_GIN_TYPE") {
+        -1 => Ok(None),
+        2 => Ok(Some(Backend::Proxy)),
+        3 => Ok(Some(Backend::Gdaki)),
+        kind => {
+            bail!(InternalError, 30, "no such GIN type | NCCL_GIN_TYPE is {kind} | fix: unset it, or -1, 2 (proxy) or 3 (GDAKI)")
+        }
     }
-    Ok(())
+}
+
+/// Who rings the doorbells of a card's queues.
+fn handler() -> Result<Handler> {
+    match config::int("NCCL_GIN_GDAKI_NIC_HANDLER") {
+        2 => Ok(Handler::Kernel),
+        3 => bail!(
+            InvalidUsage,
+            30,
+            "no such doorbell | NCCL_GIN_GDAKI_NIC_HANDLER is 3 (BlueFlame), which queues with companions cannot have | fix: 0, 1 or 2"
+        ),
+        _ => Ok(Handler::Cpu),
+    }
 }
 
 /// Queue depth: each rank's own choice.
@@ -81,7 +101,7 @@ impl Gin {
         team.watch.set_step("");
         lacks.iter().for_each(|why| info!(INIT, "GIN transport not here: {why}"));
         let said = |(_, of): &(Arc<dyn Physical>, Settings)| Said {
-            agreed: [of.contexts, of.signals, of.counters].map(u64::from).to_vec(),
+            agreed: [of.contexts, of.signals, of.counters, of.gdaki.into()].map(u64::from).to_vec(),
             own: vec![has],
         };
         let all = team.round("gin connect", mine.as_ref().map(said).map_err(Clone::clone))?;
@@ -111,7 +131,11 @@ impl Gin {
     /// Names a window to come: `bytes` from `start` on of this rank's `memory`.
     pub fn prepare(self: &Arc<Self>, memory: &Arc<dyn Physical>, start: u64, bytes: u64) -> Result<Prepared> {
         let (handle, words) = self.pump.engine()?.prepare(memory, start, bytes)?;
-        Ok(Prepared { registered: Registered { handle, gin: self.clone() }, words })
+        let mut registered = Registered { handle, keys: None, gin: self.clone() };
+        if self.gdaki {
+            registered.keys = Some(gdaki::Registration::new(&*self.device, handle, self.rank, self.shape.n_ranks)?);
+        }
+        Ok(Prepared { registered, words })
     }
 }
 
@@ -180,13 +204,15 @@ impl Prepared {
 /// memory any more.
 pub struct Registered {
     handle: u64,
+    /// What kernels of GDAKI know it by.
+    keys: Option<gdaki::Registration>,
     gin: Arc<Gin>,
 }
 
 impl Registered {
     /// The value for `ginWins` of every context.
     pub fn handle(&self) -> u64 {
-        self.handle
+        self.keys.as_ref().map_or(self.handle, gdaki::Registration::device)
     }
 }
 
@@ -307,11 +333,16 @@ impl Ends {
 }
 
 fn build(team: &Team, settings: &Settings, Connected { routes, signals, words }: Connected) -> Result<Arc<Gin>> {
-    let depth = depth(team.n_ranks, settings.contexts);
+    let handler = if settings.gdaki { Some(handler()?) } else { None };
+    let depth = match handler {
+        None => depth(team.n_ranks, settings.contexts),
+        Some(_) => gdaki::depth(config::int("NCCL_GIN_GDAKI_QP_DEPTH")),
+    };
     info!(
         INIT,
-        "GIN {}: {} contexts of {} queues x {depth}, {} signals and {} counters each",
+        "GIN {}{}: {} contexts of {} queues x {depth}, {} signals and {} counters each",
         team.tag(),
+        if settings.gdaki { " by a model of a card (GDAKI)" } else { "" },
         settings.contexts,
         team.n_ranks,
         settings.signals,
@@ -325,6 +356,7 @@ fn build(team: &Team, settings: &Settings, Connected { routes, signals, words }:
         signals,
         routes,
         abort: team.abort.clone(),
+        handler,
         salt: team.hash,
     };
     let gin = Gin::with_words(parts, words)?;

@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 use super::descriptor::WORDS;
+use super::gdaki::Queues;
 use super::hints::Hints;
 use super::image::{Direct, Image, Images};
 use super::ledger::{Ledger, Open};
@@ -102,6 +103,14 @@ impl Words {
         }
     }
 
+    /// Of signals and counters, where proxies raise them.
+    pub fn addresses(&self) -> (DevPtr, DevPtr) {
+        match self {
+            Self::Proxied { signals, counters } => (signals.device(), counters.device()),
+            Self::Direct { .. } | Self::Foreign => (0, 0),
+        }
+    }
+
     fn posts(&self) -> Posts {
         match self {
             Self::Proxied { .. } => Posts::All,
@@ -134,6 +143,8 @@ pub struct Context {
     claims: Option<Shared<AtomicU32>>,
     pub(super) words: Arc<Words>,
     pub(super) hints: Hints,
+    /// Where `queues` are a card's: what it has of them besides.
+    pub(super) nic: Option<Arc<Queues>>,
     /// GINRS_REFUSAL of include/ginrs_device/marker.h: what a kernel was asked and did not do. One word.
     pub(super) refusal: Shared<AtomicU64>,
     pub(super) lanes: Vec<Lane>,
@@ -164,23 +175,38 @@ impl Context {
     }
 
     fn new(device: &dyn Device, shape: Shape, words: Arc<Words>, number: u32) -> Result<Self> {
+        let hints = match device.kind() {
+            Kind::Cuda => Hints::none(),
+            Kind::Cpu => {
+                let entries = (shape.n_ranks * shape.depth).next_power_of_two().clamp(1024, 8192);
+                Hints::new(device.control(4)?, device.control(entries as usize * 8)?, entries)
+            }
+        };
+        Self::with(device, shape, words, number, (hints, |peer| shape.first(peer)))
+    }
+
+    /// One whose queues give no hints, and all start at 0.
+    pub(super) fn bare(device: &dyn Device, shape: Shape, words: Arc<Words>, number: u32) -> Result<Self> {
+        Self::with(device, shape, words, number, (Hints::none(), |_| Seq(0)))
+    }
+
+    fn with(
+        device: &dyn Device,
+        shape: Shape,
+        words: Arc<Words>,
+        number: u32,
+        (hints, first): (Hints, impl Fn(u32) -> Seq),
+    ) -> Result<Self> {
         let Shape { n_ranks, depth, .. } = shape;
         let ranks = n_ranks as usize;
         let slots = ranks * depth as usize;
         let queues = Shared::new(device.control(slots * 64)?, slots);
         let cis = Shared::<AtomicU32>::new(device.control(ranks * 4)?, ranks);
-        let hints = match device.kind() {
-            Kind::Cuda => Hints::none(),
-            Kind::Cpu => {
-                let entries = slots.next_power_of_two().clamp(1024, 8192);
-                Hints::new(device.control(4)?, device.control(entries * 8)?, entries as u32)
-            }
-        };
         for (index, peer) in cis.iter().zip(0..) {
-            index.store(shape.first(peer).0, Ordering::Relaxed);
+            index.store(first(peer).0, Ordering::Relaxed);
         }
         let lane = |peer| {
-            let start = shape.first(peer);
+            let start = first(peer);
             Lane { ledger: Ledger::starting_at(start), claimed: start, ..Lane::default() }
         };
         Ok(Self {
@@ -197,6 +223,7 @@ impl Context {
             claims: None,
             words,
             hints,
+            nic: None,
             refusal: Shared::new(device.control(8)?, 1),
             lanes: (0..n_ranks).map(lane).collect(),
             open: Open::new_vec_zeroed(slots).expect("no more than the queues"),
@@ -208,6 +235,9 @@ impl Context {
     /// How messages call it: kernels count those of a device communicator, which are all of one kind.
     /// The one behind the direct ones has no number: it serves them all.
     pub(super) fn name(&self) -> String {
+        if let Some(nic) = &self.nic {
+            return nic.name(self.limits.number);
+        }
         match self.limits.posts {
             Posts::All => format!("context {}", self.limits.number),
             Posts::Payloads => format!("direct context {}", self.limits.number),
@@ -217,9 +247,8 @@ impl Context {
 
     fn image(&self, abort: &Abort) -> Image {
         let (signals, counters, direct) = match &*self.words {
-            Words::Proxied { signals, counters } => (signals.device(), counters.device(), None),
             Words::Direct { own, counters, image } => (*own, *counters, Some(*image)),
-            Words::Foreign => (0, 0, None),
+            words => (words.addresses().0, words.addresses().1, None),
         };
         Image {
             depth: self.shape.depth,
@@ -238,7 +267,24 @@ impl Context {
 
     /// Up to where `peer`'s operations are done.
     pub(super) fn credited(&self, peer: u32) -> Seq {
-        Seq(self.cis[peer as usize].load(Ordering::Relaxed))
+        match &self.nic {
+            Some(nic) => nic.done(peer),
+            None => Seq(self.cis[peer as usize].load(Ordering::Relaxed)),
+        }
+    }
+
+    /// Tells kernels what of `peer`'s queue is done by now; `all`: everything that was taken, after an abort.
+    pub(super) fn credit(&mut self, peer: u32, all: bool) {
+        let depth = self.shape.depth as usize;
+        let (open, lane) = (&mut self.open[peer as usize * depth..][..depth], &mut self.lanes[peer as usize]);
+        if all {
+            lane.current = None;
+            lane.ledger.cancel(open);
+        }
+        match &self.nic {
+            Some(nic) => lane.ledger.credit(open, &nic.completions(peer)),
+            None => lane.ledger.credit(open, &self.cis[peer as usize]),
+        };
     }
 
     /// The slot that `peer`'s queue fills next.
@@ -252,8 +298,11 @@ impl Context {
     /// kernel has used is never touched.
     #[inline]
     pub(super) fn is_begun(&self, peer: u32) -> bool {
-        let next = self.lanes[peer as usize].ledger.next().0;
-        let is_claimed = self.claims.as_ref().is_none_or(|claims| claims[peer as usize].load(Ordering::Relaxed) != next);
+        let next = self.lanes[peer as usize].ledger.next();
+        if let Some(nic) = &self.nic {
+            return nic.is_begun(peer, next);
+        }
+        let is_claimed = self.claims.as_ref().is_none_or(|claims| claims[peer as usize].load(Ordering::Relaxed) != next.0);
         is_claimed && queue::is_begun(self.head(peer))
     }
 

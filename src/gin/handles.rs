@@ -96,6 +96,12 @@ impl Handles {
         }
     }
 
+    /// What is in a slot now, and which life of it.
+    pub fn in_slot(&self, slot: u32) -> Option<(Memory, u64)> {
+        let entry = self.entries.get(slot as usize).filter(|entry| entry.live)?;
+        Some((Memory { region: slot, start: entry.start, bytes: entry.bytes }, entry.generation))
+    }
+
     #[cold]
     fn why_not(&self, entry: Option<&Issued>, generation: u64) -> Refused {
         match entry {

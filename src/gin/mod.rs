@@ -26,6 +26,7 @@ mod backend;
 mod connect;
 pub mod direct;
 mod drain;
+mod gdaki;
 mod image;
 mod place;
 mod regions;
@@ -33,7 +34,8 @@ mod sets;
 mod sleep;
 
 pub use backend::Backend;
-pub use connect::{Prepared, Registered, asked_type};
+pub use connect::{Prepared, Registered};
+pub use gdaki::Handler;
 
 use crate::abort::Abort;
 use crate::device::{DevPtr, Device, Physical};
@@ -45,7 +47,7 @@ use crate::{bail, log};
 use context::{Context, Shape};
 use direct::DirectSet;
 use proxy::{Engine, Routes};
-use sets::Sets;
+use sets::{Images, Sets};
 use std::ops::Range;
 use std::sync::Arc;
 use thread::{ProxyThread, Pump};
@@ -66,6 +68,8 @@ pub struct Parts {
     pub routes: Routes,
     /// The communicator's.
     pub abort: Arc<Abort>,
+    /// None: proxied contexts. Else GDAKI's, with that doorbell.
+    pub handler: Option<Handler>,
     /// Any number that differs between communicators.
     pub salt: u64,
 }
@@ -82,6 +86,8 @@ pub struct Gin {
     abort: Arc<Abort>,
     /// This rank's, of all proxied contexts: what ids in use need of it is backed.
     signals: Arc<dyn Physical>,
+    /// Contexts are GDAKI's.
+    gdaki: bool,
     /// Of the proxied contexts, by number.
     words: Vec<Arc<context::Words>>,
     sets: Mutex<Sets>,
@@ -100,19 +106,45 @@ impl Gin {
 
     /// The same with what the transports of all ranks said of the signal memory.
     fn with_words(parts: Parts, words: Vec<Words>) -> Result<Arc<Self>> {
-        let Parts { device, rank, n_contexts, shape, signals, routes, abort, salt } = parts;
+        let Parts { device, rank, n_contexts, shape, signals, routes, abort, handler, salt } = parts;
         let own = signals[rank as usize].clone().expect("the caller made this rank's signal memory");
         let of_contexts = (0..n_contexts).map(|index| Ok(Arc::new(context::Words::proxied(&*device, index, shape, &own)?)));
         let of_contexts = of_contexts.collect::<Result<Vec<_>>>()?;
-        let (contexts, images) = Context::build(&*device, shape, of_contexts.clone(), &abort)?;
-        let sets = Mutex::new(Sets::new(images));
+        let (contexts, sets) = match handler {
+            None => {
+                let (contexts, images) = Context::build(&*device, shape, of_contexts.clone(), &abort)?;
+                (contexts, Sets::new(Backend::Proxy, Images::Own(images)))
+            }
+            Some(handler) => {
+                // Kernels cannot know it: what they write is no poison but by a chance of 2^-64.
+                let secret = u64::from_ne_bytes(crate::process::random()?);
+                let (contexts, images) = gdaki::build(&*device, shape, &of_contexts, (rank, handler, secret))?;
+                (contexts, Sets::new(Backend::Gdaki, Images::Nic(images)))
+            }
+        };
+        let sets = Mutex::new(sets);
         let mut engine = Engine::new(rank, contexts, routes, abort.clone(), salt);
         let bytes = u64::from(n_contexts) * u64::from(shape.signals) * 8;
         engine.introduce(signal_region(rank, bytes, signals)?.with_words(words))?;
         let pump = Arc::new(Pump::new(engine, rank, abort.clone()));
         let (direct, drivers, owner) = (OnceCell::new(), Mutex::new(None), std::process::id());
         let words = of_contexts;
-        Ok(Arc::new(Self { device, rank, n_contexts, shape, abort, signals: own, words, sets, direct, pump, drivers, owner }))
+        let gdaki = handler.is_some();
+        Ok(Arc::new(Self {
+            device,
+            rank,
+            n_contexts,
+            shape,
+            abort,
+            gdaki,
+            signals: own,
+            words,
+            sets,
+            direct,
+            pump,
+            drivers,
+            owner,
+        }))
     }
 
     /// From now on the device's proxy thread, and its waiting blocks, run the step.
@@ -188,6 +220,7 @@ impl Gin {
     pub fn kernel_words(&self, backend: Backend, signals: Range<u32>, counters: Range<u32>) -> Vec<(DevPtr, u32)> {
         match (backend, self.direct.get()) {
             (Backend::Direct, Some(direct)) => direct.spans(self, &signals, &counters),
+            (Backend::Gdaki, _) => self.sets.lock().known(),
             _ => Vec::new(),
         }
     }

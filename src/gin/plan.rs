@@ -4,6 +4,8 @@
 use super::descriptor::{self, Descriptor, Misfit, SignalOp};
 use super::handles::{Handles, Refused};
 use crate::error::{Code, Error};
+use crate::nic::completion::Syndrome;
+use crate::nic::element::Misfit as NoElement;
 use crate::transport::{Source, Work};
 
 /// Error number of an operation that is refused.
@@ -116,6 +118,27 @@ pub enum Fault {
         /// How many it has.
         count: u32,
     },
+    /// A work queue element that makes no sense.
+    Element(NoElement),
+    /// It names no memory of that side.
+    Key {
+        /// `source` or `target`.
+        which: &'static str,
+        /// The value.
+        key: u32,
+    },
+    /// It adds to what is no word of the table.
+    Word {
+        /// Byte of the table.
+        address: u64,
+        /// Words of it.
+        words: u32,
+    },
+    /// It waits for a queue that it may not wait for.
+    Waits {
+        /// Number of its completion queue.
+        queue: u32,
+    },
     /// An operation for the proxy, in a context whose kernels carry it out themselves.
     Direct {
         /// What it was.
@@ -137,6 +160,16 @@ impl Fault {
         };
         let part = |low: u32| (word >> low) as u32 & 0xfff_ffff;
         Self::NotGiven { what, id: part(28), count: part(0) }
+    }
+
+    /// What a card would say of it.
+    pub fn syndrome(&self) -> Syndrome {
+        match self {
+            Self::Key { which: "source", .. } | Self::Bounds { which: "source", .. } => Syndrome::LocalProtection,
+            Self::Key { .. } | Self::Bounds { .. } | Self::Word { .. } => Syndrome::RemoteAccess,
+            Self::Element(misfit) => misfit.syndrome(),
+            _ => Syndrome::LocalOperation,
+        }
     }
 
     /// The error that ends the communicator; `whose` names rank, context, operation and peer.
@@ -170,6 +203,18 @@ impl Fault {
                 (format!("peer {id}, the communicator has {count} ranks"), "put to ranks of the team that the call names, from 0")
             }
             Self::NotGiven { what, id, count } => (format!("{what} {id}, the device communicator has {count}"), IDS),
+            Self::Element(misfit) => {
+                (misfit.to_string(), "a kernel wrote over the queue, or posts what the model of a card does not know")
+            }
+            Self::Key { which, key } => (
+                format!("{which} key {key:#x} names no memory that is registered there"),
+                "take keys from this communicator's windows and contexts, the remote one at the target's rank, and keep windows registered; the \
+                 model adds to signals and counters alone",
+            ),
+            Self::Word { address, words } => (format!("byte {address:#x} of a table of {words} words"), IDS),
+            Self::Waits { queue } => {
+                (format!("WAIT for completion queue {queue:#x}"), "companion queues wait, for queues of their own context")
+            }
             Self::Direct { what } => (
                 format!("{what} for the proxy, in a direct context: the kernel was compiled with other headers than ginrs's"),
                 "compile all kernels that use this device communicator with ginrs's headers, or set NCCL_GIN_BACKEND=proxy (and leave \
@@ -247,6 +292,11 @@ fn within(handles: &Handles, which: &'static str, handle: u64, offset: u64, byte
 }
 
 impl Operation {
+    /// Of work that was checked elsewhere.
+    pub fn of(work: Work) -> Self {
+        Self { work, counter: None, submitted: 0 }
+    }
+
     /// The next piece of at most `max` bytes; only the last carries the signal. None when all is submitted.
     #[inline]
     pub fn piece(&self, max: u64) -> Option<Work> {

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Descriptors taken from one queue before its credit is published and the next queue has its turn.
-const BATCH: u32 = 64;
+pub(super) const BATCH: u32 = 64;
 /// Descriptors of one step over all queues, and bytes that it moves itself: transports that let a device do it take more.
 const STEP_OPERATIONS: u32 = 1024;
 const STEP_BYTES: u64 = 2 << 20;
@@ -112,7 +112,7 @@ impl Engine {
 
     /// Whose ids are taken.
     pub(super) fn pools(&mut self, backend: Backend) -> &mut Pools {
-        &mut self.pools[backend as usize]
+        &mut self.pools[backend.pool()]
     }
 
     /// Zeroes this rank's words in every proxied context.
@@ -213,6 +213,7 @@ impl Engine {
             }
             let (index, peer, at) = untag(tag);
             if let Err(error) = result {
+                self.contexts.get(index).into_iter().for_each(|context| context.fail_element(tag));
                 carrier.failed(tag, error);
                 continue;
             }
@@ -244,13 +245,7 @@ impl Engine {
             transport.abort();
         }
         for context in &mut self.contexts {
-            let depth = context.shape.depth as usize;
-            for (peer, lane) in context.lanes.iter_mut().enumerate() {
-                let open = &mut context.open[peer * depth..][..depth];
-                lane.current = None;
-                lane.ledger.cancel(open);
-                lane.ledger.credit(open, &context.cis[peer]);
-            }
+            (0..context.shape.n_ranks).for_each(|peer| context.credit(peer, true));
         }
         self.release_words();
     }
@@ -258,7 +253,7 @@ impl Engine {
     /// Moves the words that kernels may wait on, for those that know no abort word; again after a kernel has reset one.
     fn release_words(&mut self) {
         self.released = Some(Instant::now());
-        let taken = &self.pools[Backend::Proxy as usize];
+        let taken = &self.pools[Backend::Proxy.pool()];
         for (signals, counters) in self.proxied_words() {
             taken.signals.taken().for_each(|id| signal::release(&signals[id]));
             taken.counters.taken().for_each(|id| signal::release(&counters[id]));
@@ -352,7 +347,10 @@ impl Context {
     /// Serves a queue that is not among the active ones, and puts it there if more is to be expected.
     #[inline(always)]
     fn visit(&mut self, index: usize, peer: u32, patience: u32, carrier: &mut Carrier, visits: &mut Visits) {
-        let worked = self.serve(index as u32, peer, carrier);
+        let worked = match self.nic {
+            None => self.serve(index as u32, peer, carrier),
+            Some(_) => self.serve_elements(index as u32, peer, carrier),
+        };
         visits.moved |= worked;
         visits.idle += usize::from(!worked);
         let lane = &mut self.lanes[peer as usize];
@@ -417,8 +415,5 @@ impl Context {
 /// Publishes the credit of one queue, by context and peer.
 fn credit(contexts: &mut [Context], queue: Option<(usize, u32)>) {
     let Some((index, peer)) = queue else { return };
-    let context = &mut contexts[index];
-    let depth = context.shape.depth as usize;
-    let open = &context.open[peer as usize * depth..][..depth];
-    context.lanes[peer as usize].ledger.credit(open, &context.cis[peer as usize]);
+    contexts[index].credit(peer, false);
 }

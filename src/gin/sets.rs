@@ -12,18 +12,46 @@
 use super::Gin;
 use super::backend::Backend;
 use super::context::Context;
-use super::image::Images;
 use super::plan::Limits;
+use super::{gdaki, image};
 use crate::bail;
 use crate::device::DevPtr;
+use crate::device::Transfers;
 use crate::error::Result;
+use crate::seq::Seq;
 use std::ops::Range;
 use std::sync::Arc;
 
 /// Contexts that one rank's proxy serves for a communicator: what 12 bits of a tag name.
 const MOST: usize = 4096;
 
-/// Contexts 0 to n of one device communicator, or of all that are direct.
+/// What kernels see of a set.
+pub(super) enum Images {
+    /// Contexts of ours.
+    Own(image::Images),
+    /// A card's.
+    Nic(gdaki::Images),
+}
+
+impl Images {
+    /// Where context `c` stands.
+    pub fn context(&self, c: usize) -> DevPtr {
+        match self {
+            Self::Own(images) => images.context(c),
+            Self::Nic(images) => images.context(c),
+        }
+    }
+
+    /// Up to where kernels have claimed, by the engine's contexts and peers.
+    pub fn claimed(&self, device: &dyn Transfers) -> Result<Vec<Vec<Seq>>> {
+        match self {
+            Self::Own(images) => images.claimed(device),
+            Self::Nic(images) => images.claimed(device),
+        }
+    }
+}
+
+/// Contexts 0 to n of one device communicator, or of all that are direct, or a card's.
 pub(super) struct Set {
     pub images: Arc<Images>,
     /// The engine's number of the first.
@@ -37,8 +65,17 @@ pub(super) struct Sets(Vec<Set>);
 
 impl Sets {
     /// The first one, which is free.
-    pub fn new(images: Images) -> Self {
-        Self(vec![Set { images: Arc::new(images), first: 0, backend: Backend::Proxy, taken: false }])
+    pub fn new(backend: Backend, images: Images) -> Self {
+        Self(vec![Set { images: Arc::new(images), first: 0, backend, taken: false }])
+    }
+
+    /// Words of device memory that kernels wait by for a card.
+    pub fn known(&self) -> Vec<(DevPtr, u32)> {
+        self.0
+            .iter()
+            .filter_map(|set| if let Images::Nic(images) = &*set.images { Some(images.known()) } else { None })
+            .flatten()
+            .collect()
     }
 
     pub fn images(&self) -> Vec<Arc<Images>> {
@@ -61,12 +98,12 @@ impl Gin {
     /// The contexts of a new device communicator with these ids; [`Self::give_back_contexts`] takes the first address.
     pub fn take_contexts(&self, backend: Backend, signals: Range<u32>, counters: Range<u32>) -> Result<Vec<DevPtr>> {
         let mut sets = self.sets.lock();
-        let free = |set: &Set| set.backend == backend && (backend == Backend::Direct || !set.taken);
+        let free = |set: &Set| set.backend == backend && (backend != Backend::Proxy || !set.taken);
         let at = match sets.0.iter().position(free) {
             Some(at) => at,
             None => {
                 let (contexts, images) = Context::build(&*self.device, self.shape, self.words.clone(), &self.abort)?;
-                self.add_set(&mut sets, Backend::Proxy, contexts, images)?;
+                self.add_set(&mut sets, Backend::Proxy, contexts, Images::Own(images))?;
                 sets.0.len() - 1
             }
         };
@@ -100,8 +137,8 @@ impl Gin {
     }
 
     /// From here on the proxy looks at their queues; contexts are never taken away.
-    pub(super) fn adopt(&self, backend: Backend, contexts: Vec<Context>, images: Images) -> Result<()> {
-        self.add_set(&mut self.sets.lock(), backend, contexts, images)
+    pub(super) fn adopt(&self, backend: Backend, contexts: Vec<Context>, images: image::Images) -> Result<()> {
+        self.add_set(&mut self.sets.lock(), backend, contexts, Images::Own(images))
     }
 
     fn add_set(&self, sets: &mut Sets, backend: Backend, contexts: Vec<Context>, images: Images) -> Result<()> {

@@ -8,10 +8,12 @@
 mod device;
 mod extension;
 mod host;
+mod nic;
 
 pub use device::*;
 pub use extension::*;
 pub use host::*;
+pub use nic::*;
 
 // Kernels read the bytes as they stand here.
 const _: () = assert!(cfg!(target_endian = "little"), "CUDA's hosts are little endian");

@@ -100,7 +100,7 @@ fn bad_settings_are_listed_and_are_the_status() {
         ("GINRS_COLLECTIVE", "x"),
         ("GINRS_DEVICE", "x"),
         ("NCCL_GIN_TYPE", "7"),
-        ("NCCL_GIN_TYPE", "3"),
+        ("NCCL_GIN_TYPE", "1"),
         ("NCCL_SOCKET_IFNAME", "nothing9"),
         ("NCCL_COMM_ID", "x"),
     ] {

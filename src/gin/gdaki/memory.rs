@@ -1,0 +1,175 @@
+//! What kernels see: contexts, queue pairs and keys, in device memory.
+
+use super::keys::{self, Table};
+use super::queues::{Handler, Queues};
+use crate::device::{DevPtr, Device, DeviceMemory, Transfers};
+use crate::error::Result;
+use crate::gin::context::{Context, Shape, Words};
+use crate::layout::{
+    doca_gpu_dev_verbs_cq, doca_gpu_dev_verbs_qp, ncclGinGdakiGPUContext, ncclGinGdakiGlobalGPUBufferTable, ncclGinGdakiMemHandle,
+};
+use crate::seq::Seq;
+use std::mem::{offset_of, size_of};
+use std::sync::Arc;
+use zerocopy::IntoBytes;
+
+const QP: usize = size_of::<doca_gpu_dev_verbs_qp>();
+/// Bytes from one context's struct to the next one's.
+const BLOCK: usize = 128;
+/// doca's mem_type: the GPU's.
+const OF_GPU: u32 = 2;
+
+/// Contexts, key tables and queue pairs of one communicator, in this order.
+pub struct Images {
+    memory: DeviceMemory,
+    contexts: usize,
+    ranks: usize,
+}
+
+impl Images {
+    /// Where context `c` stands.
+    pub fn context(&self, c: usize) -> DevPtr {
+        self.memory.device() + (c * BLOCK) as u64
+    }
+
+    /// Keys of signals and of counters, by rank, for each context.
+    fn keys_start(&self) -> usize {
+        self.contexts * BLOCK
+    }
+
+    fn pairs_start(&self) -> usize {
+        (self.keys_start() + self.contexts * 2 * self.ranks * 4).next_multiple_of(BLOCK)
+    }
+
+    /// Rows of queue pairs: those of every context, then their companions.
+    fn row(&self, row: usize) -> DevPtr {
+        self.memory.device() + (self.pairs_start() + row * self.ranks * QP) as u64
+    }
+
+    /// Every queue's claimed index: rows of queues, then of companions. One look, while kernels go on.
+    pub fn claimed(&self, device: &dyn Transfers) -> Result<Vec<Vec<Seq>>> {
+        let mut bytes = vec![0u8; 2 * self.contexts * self.ranks * QP];
+        device.read(self.row(0), &mut bytes)?;
+        let index = |pair: &[u8]| Seq(u32::from_le_bytes([pair[0], pair[1], pair[2], pair[3]]));
+        Ok(bytes.chunks(self.ranks * QP).map(|row| row.chunks(QP).map(index).collect()).collect())
+    }
+
+    /// The words below which kernels take completions for known: moved, they end every wait for one.
+    pub fn known(&self) -> Vec<(DevPtr, u32)> {
+        let at = offset_of!(doca_gpu_dev_verbs_qp, cq_sq) + offset_of!(doca_gpu_dev_verbs_cq, cqe_ci);
+        (0..2 * self.contexts * self.ranks).map(|pair| (self.row(0) + (pair * QP + at) as u64, 1)).collect()
+    }
+}
+
+/// One context for each of `words`, and behind all of them their companions; and what kernels see.
+pub fn build(
+    device: &dyn Device,
+    shape: Shape,
+    words: &[Arc<Words>],
+    (rank, handler, secret): (u32, Handler, u64),
+) -> Result<(Vec<Context>, Images)> {
+    let (n, ranks, depth) = (words.len() as u32, shape.n_ranks, shape.depth);
+    let mut contexts: Vec<Context> = Vec::new();
+    for companion in [false, true] {
+        for (c, words) in (0..n).zip(words) {
+            let mut context = Context::bare(device, shape, words.clone(), c)?;
+            // Queue 0 is nobody's.
+            let first = 1 + ranks * (n * u32::from(companion) + c);
+            let main = contexts.get(c as usize).and_then(|main| main.nic.clone()).filter(|_| companion);
+            let queues = Queues::new(device, (ranks, depth), (handler, first), secret, &context.queues, main)?;
+            context.nic = Some(Arc::new(queues));
+            contexts.push(context);
+        }
+    }
+    let (n, ranks) = (n as usize, ranks as usize);
+    let bytes = (n * BLOCK + n * 2 * ranks * 4).next_multiple_of(BLOCK) + 2 * n * ranks * QP;
+    let images = Images { memory: device.objects(bytes)?, contexts: n, ranks };
+    let mut bytes = Vec::with_capacity(bytes);
+    for (c, context) in contexts[..n].iter().enumerate() {
+        bytes.extend(images.context_of(c, rank, context).as_bytes());
+        bytes.resize((c + 1) * BLOCK, 0);
+    }
+    for c in 0..n as u32 {
+        for table in [Table::Signals, Table::Counters] {
+            (0..ranks as u32).for_each(|rank| bytes.extend(keys::of_table(table, c, rank).to_be_bytes()));
+        }
+    }
+    bytes.resize(images.pairs_start(), 0);
+    for context in &contexts {
+        (0..ranks as u32).for_each(|peer| bytes.extend(pair(context, peer).as_bytes()));
+    }
+    device.write(images.memory.device(), &bytes)?;
+    Ok((contexts, images))
+}
+
+impl Images {
+    fn context_of(&self, c: usize, rank: u32, context: &Context) -> ncclGinGdakiGPUContext {
+        let table = |table: Table, buffer: DevPtr| ncclGinGdakiGlobalGPUBufferTable {
+            buffer,
+            rkeys: self.memory.device() + (self.keys_start() + (2 * c + table as usize) * self.ranks * 4) as u64,
+            lkey: keys::of_table(table, c as u32, rank).to_be(),
+            pad: 0,
+        };
+        let (signals, counters) = context.words.addresses();
+        ncclGinGdakiGPUContext {
+            gdqp: self.row(c),
+            companion_gdqp: self.row(self.contexts + c),
+            counters_table: table(Table::Counters, counters),
+            signals_table: table(Table::Signals, signals),
+            sink_buffer_lkey: keys::of_table(Table::Sink, c as u32, rank).to_be(),
+            pad: 0,
+        }
+    }
+}
+
+/// A queue pair before its first request.
+fn pair(context: &Context, peer: u32) -> doca_gpu_dev_verbs_qp {
+    let Some(queues) = &context.nic else { return doca_gpu_dev_verbs_qp::default() };
+    let (number, depth) = (queues.number(peer), context.shape.depth);
+    let (bell, record, entries) = queues.addresses(peer);
+    doca_gpu_dev_verbs_qp {
+        sq_num: number,
+        sq_num_shift8: number << 8,
+        sq_num_shift8_be: (number << 8).to_be(),
+        sq_num_shift8_be_ds: [1, 2, 3, 4].map(|segments| (number << 8 | segments).to_be()),
+        sq_wqe_num: depth as u16,
+        sq_wqe_mask: (depth - 1) as u16,
+        sq_wqe_daddr: context.queues.device() + u64::from(peer * depth) * 64,
+        sq_dbrec: record,
+        sq_db: bell,
+        cq_sq: doca_gpu_dev_verbs_cq {
+            cqe_daddr: entries,
+            cq_num: number,
+            cqe_num: depth,
+            cqe_mask: depth - 1,
+            cqe_size: 64,
+            mem_type: OF_GPU,
+            ..Default::default()
+        },
+        nic_handler: queues.handler() as u32,
+        mem_type: OF_GPU,
+        ..Default::default()
+    }
+}
+
+/// What `ginWins` point to, of one window: its keys.
+pub struct Registration(DeviceMemory);
+
+impl Registration {
+    /// For the window with that handle, on `rank` of `ranks`.
+    pub fn new(device: &dyn Device, handle: u64, rank: u32, ranks: u32) -> Result<Self> {
+        const KEYS: usize = size_of::<ncclGinGdakiMemHandle>();
+        let memory = device.objects(KEYS + ranks as usize * 4)?;
+        let own =
+            ncclGinGdakiMemHandle { rkeys: memory.device() + KEYS as u64, lkey: keys::of_window(handle, rank).to_be(), pad: 0 };
+        let mut bytes = own.as_bytes().to_vec();
+        (0..ranks).for_each(|rank| bytes.extend(keys::of_window(handle, rank).to_be_bytes()));
+        device.write(memory.device(), &bytes)?;
+        Ok(Self(memory))
+    }
+
+    /// Its address.
+    pub fn device(&self) -> DevPtr {
+        self.0.device()
+    }
+}

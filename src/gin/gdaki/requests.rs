@@ -1,0 +1,91 @@
+//! From an element to work for a transport: everything that a kernel wrote is checked here, at the source.
+
+use super::keys::{Named, Table, named, variant};
+use super::queues::{Queues, Taken};
+use crate::gin::handles::{Handles, Memory};
+use crate::gin::plan::{Fault, Limits, Operation, signal_offset};
+use crate::nic::element::{Element, Place, decode};
+use crate::seq::Seq;
+use crate::transport::{Source, Work};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Whose element it is.
+#[derive(Clone, Copy)]
+pub struct Origin {
+    /// This rank.
+    pub rank: u32,
+    /// The other side.
+    pub peer: u32,
+    /// The engine's number of the context.
+    pub context: u32,
+    /// Comes back with completions.
+    pub tag: u64,
+}
+
+/// What there is to do. Counters are raised at once: an element stands behind what it counts.
+pub fn request(
+    taken: &Taken,
+    at: Seq,
+    from: Origin,
+    (queues, handles, limits): (&Queues, &Handles, &Limits),
+    counters: &[AtomicU64],
+) -> Result<Operation, Fault> {
+    let Origin { rank, peer, context, tag } = from;
+    let mut work = Work { tag, context, peer, source: Source::Inline(0), bytes: 0, target: (0, 0), signal: None };
+    match decode(&taken.words, taken.number, at.0).map_err(Fault::Element)? {
+        Element::Nop => {}
+        Element::Wait { queue, .. } => {
+            if !queues.may_wait_for(queue) {
+                return Err(Fault::Waits { queue });
+            }
+        }
+        Element::Write { to, from, bytes } => {
+            if bytes > 0 {
+                work.target = window(handles, "target", to, peer, bytes)?;
+                let (region, offset) = window(handles, "source", from, rank, bytes)?;
+                (work.source, work.bytes) = (Source::Region { region, offset }, bytes.into());
+            }
+        }
+        Element::WriteInline { to, value, bytes } => {
+            work.target = window(handles, "target", to, peer, bytes)?;
+            (work.source, work.bytes) = (Source::Inline(value), bytes.into());
+        }
+        Element::FetchAdd { to, add, answer } => {
+            if named(answer.key) != Named::Table(Table::Sink, limits.number, variant(0, rank)) || answer.address != 0 {
+                return Err(Fault::Key { which: "source", key: answer.key });
+            }
+            let id = |ids: u32| match to.address.is_multiple_of(8) && to.address / 8 < u64::from(ids) {
+                true => Ok(to.address / 8),
+                false => Err(Fault::Word { address: to.address, words: ids }),
+            };
+            match named(to.key) {
+                Named::Table(Table::Signals, of, life) if of == limits.number && life == variant(0, peer) => {
+                    work.signal = Some((signal_offset(limits.number, limits.pool, id(limits.signals.count)? as u16), add));
+                }
+                Named::Table(Table::Counters, of, life) if of == limits.number && life == variant(0, rank) => {
+                    // Who sees the completion sees the counter.
+                    counters[id(limits.counters.count)? as usize].fetch_add(add, Ordering::Release);
+                }
+                _ => return Err(Fault::Key { which: "target", key: to.key }),
+            }
+        }
+    }
+    Ok(Operation::of(work))
+}
+
+/// The region that a place lies in, and where, if all of it lies there.
+fn window(handles: &Handles, which: &'static str, place: Place, rank: u32, bytes: u32) -> Result<(u32, u64), Fault> {
+    let Place { address, key } = place;
+    let found = match named(key) {
+        Named::Window { slot, variant: life } => {
+            handles.in_slot(slot).filter(|(_, generation)| variant(*generation, rank) == life)
+        }
+        _ => None,
+    };
+    let Some((Memory { region, start, bytes: size }, _)) = found else { return Err(Fault::Key { which, key }) };
+    let at = address.wrapping_sub(start);
+    match at <= size && u64::from(bytes) <= size - at {
+        true => Ok((region, at)),
+        false => Err(Fault::Bounds { which, handle: key.into(), offset: at as i64, bytes: bytes.into(), size }),
+    }
+}

@@ -1,0 +1,57 @@
+//! A visit to one queue of a GDAKI context; what `Context::serve` is for the proxy's queues.
+
+use super::requests::{Origin, request};
+use crate::gin::carry::{Carrier, Turn, tag, untag};
+use crate::gin::context::Context;
+use crate::gin::proxy::BATCH;
+use crate::nic::completion::Syndrome;
+
+impl Context {
+    /// Takes elements until the queue is empty, its batch is full, or one cannot be finished now.
+    pub(in crate::gin) fn serve_elements(&mut self, index: u32, peer: u32, carrier: &mut Carrier) -> bool {
+        let Some(queues) = self.nic.clone() else { return false };
+        let depth = self.shape.depth as usize;
+        let base = peer as usize * depth;
+        let slots = &self.queues[base..base + depth];
+        let counters = self.words.on_host().1;
+        let mut turn = Turn { lane: &mut self.lanes[peer as usize], open: &mut self.open[base..base + depth], counters };
+        let mut worked = turn.resume(carrier);
+        let mut left = BATCH.min(carrier.operations);
+        while left > 0 && turn.lane.current.is_none() && carrier.bytes > 0 && carrier.suspicion.is_none() {
+            let at = turn.lane.ledger.next();
+            let slot = &slots[at.0 as usize & (depth - 1)];
+            let Some(taken) = queues.take(peer, at, slot, carrier.stopped) else { break };
+            turn.lane.ledger.take();
+            left -= 1;
+            carrier.operations -= 1;
+            worked = true;
+            if carrier.stopped {
+                continue;
+            }
+            let origin = Origin { rank: carrier.rank, peer, context: index, tag: tag(index, peer, at) };
+            match request(&taken, at, origin, (&queues, &carrier.handles, &self.limits), counters) {
+                Ok(operation) => {
+                    carrier.taken += operation.bytes();
+                    turn.carry(carrier, at, operation, false);
+                }
+                Err(fault) => {
+                    queues.fail(peer, at, fault.syndrome());
+                    carrier.stop(fault.error(&carrier.whose(origin.tag)));
+                }
+            }
+        }
+        if worked && carrier.suspicion.is_none() {
+            turn.lane.ledger.credit(turn.open, &queues.completions(peer));
+        }
+        worked
+    }
+
+    /// Operation `tag` was taken and failed: its queue says so.
+    #[cold]
+    pub(in crate::gin) fn fail_element(&self, whose: u64) {
+        let (_, peer, at) = untag(whose);
+        if let Some(queues) = self.nic.as_ref().filter(|_| (peer as usize) < self.lanes.len()) {
+            queues.fail(peer, at, Syndrome::Retries);
+        }
+    }
+}

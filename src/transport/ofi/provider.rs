@@ -174,11 +174,14 @@ pub(super) fn among(names: &[&str], address: IpAddr) -> Result<Info, String> {
     let library = library().as_ref().map_err(Clone::clone)?;
     let mut refused = Vec::new();
     for name in names {
-        let asked = [FI_EP_MSG, FI_EP_RDM].map(|kind| ask(library, name, address, kind));
-        match asked {
-            [Ok(info), _] | [_, Ok(info)] => return Ok(info),
-            [Err(why), Err(other)] if why == other => refused.push(format!("{name}: {why}")),
-            [Err(why), Err(other)] => refused.push(format!("{name}: with connections {why}, without {other}")),
+        let why = match ask(library, name, address, FI_EP_MSG) {
+            Ok(info) => return Ok(info),
+            Err(why) => why,
+        };
+        match ask(library, name, address, FI_EP_RDM) {
+            Ok(info) => return Ok(info),
+            Err(other) if why == other => refused.push(format!("{name}: {why}")),
+            Err(other) => refused.push(format!("{name}: with connections {why}, without {other}")),
         }
     }
     Err(format!("libfabric has no provider for {address}: {}", refused.join("; ")))

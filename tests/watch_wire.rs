@@ -71,6 +71,21 @@ fn a_process_that_dies_behind_a_slow_network_is_no_lost_connection() {
     );
 }
 
+/// Of two links one is idle, and its end arrives at once; that of the other comes behind bytes that are lost for a while.
+#[test]
+fn a_process_that_dies_while_bytes_are_lost_is_no_lost_connection() {
+    let Some((machines, wire)) = Machines::with_wire(2, 1500) else { return };
+    let all = start(&machines, "steps", &[0, 1], &[]);
+    std::thread::sleep(Duration::from_millis(500));
+    wire.hollow(true);
+    std::thread::sleep(Duration::from_millis(200));
+    all[1].signal(libc::SIGKILL);
+    std::thread::sleep(Duration::from_millis(1500));
+    wire.hollow(false);
+    let told = all[0].line();
+    assert!(told.starts_with("E040 by 1 RemoteError: rank 1 (pid"), "{told}");
+}
+
 /// Neither a reset nor an end: beats get through one way only.
 #[test]
 fn a_network_that_is_dead_in_one_direction_ends_the_waits_of_both() {

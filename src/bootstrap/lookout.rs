@@ -155,6 +155,20 @@ impl Port {
         self.endings.lock().get(&to).cloned().unwrap_or_default()
     }
 
+    /// Asks the process at `to`, whose ranks are `ranks`, by the link that stands. Returns once it has answered, and so what it sent before has
+    /// been read; when no link stands any more; and at `until`.
+    pub(crate) fn await_answer(&self, to: Address, ranks: &[u32], until: Instant) {
+        let asked = Instant::now();
+        let Some(link) = self.standing_link(to) else { return };
+        link.send(&Frame::Probe);
+        let answered = || {
+            ranks.iter().any(|&rank| self.answer(rank, asked).is_some()) || ranks.iter().all(|&rank| self.fate(rank).is_some())
+        };
+        while self.is_linked(to) && !answered() && self.failure().is_none() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// True where a link to `to` stands.
     pub(crate) fn is_linked(&self, to: Address) -> bool {
         self.standing_link(to).is_some()

@@ -144,17 +144,7 @@ impl Group {
     /// The last link to a process on another machine has closed at `since`. False once it is known what became of it.
     pub(super) fn is_open_elsewhere(self: &Arc<Self>, address: Address, since: Instant) -> bool {
         let Some((first, _)) = self.ranks_at(address).next() else { return false };
-        let leaves = |rank| self.has_left(rank) || self.port.fate(rank) == Some(Fate::Left) || self.was_quiescent(rank);
-        if self.ranks_at(address).all(|(rank, _)| leaves(rank)) {
-            self.port.process_ended(address);
-            self.ranks_at(address).for_each(|(rank, _)| {
-                if self.leaves(rank, true) {
-                    self.port.tell_leaving(rank, true);
-                }
-            });
-            return false;
-        }
-        if self.is_over() {
+        if self.has_ended_well(address) || self.is_over() {
             return false;
         }
         // Of two links the other may be about to close, too, behind a word.
@@ -165,13 +155,30 @@ impl Group {
         false
     }
 
+    /// True, and told to others, where all ranks of that process, whose links close, have said that they leave.
+    fn has_ended_well(&self, address: Address) -> bool {
+        let leaves = |rank| self.has_left(rank) || self.port.fate(rank) == Some(Fate::Left) || self.was_quiescent(rank);
+        if !self.ranks_at(address).all(|(rank, _)| leaves(rank)) {
+            return false;
+        }
+        self.port.process_ended(address);
+        self.ranks_at(address).for_each(|(rank, _)| {
+            if self.leaves(rank, true) {
+                self.port.tell_leaving(rank, true);
+            }
+        });
+        true
+    }
+
     /// Nobody has told what became of a process elsewhere whose links have closed: one that lets us in again lives, and what was under way
-    /// between us is lost. The new link takes word of that.
+    /// between us is lost. The new link takes word of that. Where another link stands, its end may only be late: its packets are lost.
     fn ask_anew(self: &Arc<Self>, rank: u32, address: Address) {
         let (port, group) = (self.port.clone(), Arc::downgrade(self));
+        let ranks: Vec<u32> = self.ranks_at(address).map(|(rank, _)| rank).collect();
         let body = move || {
+            port.await_answer(address, &ranks, Instant::now() + config::seconds("GINRS_HOST_DEADLINE"));
             let lives = port.reach(address, Instant::now() + ANEW);
-            if let Some(group) = group.upgrade() {
+            if let Some(group) = group.upgrade().filter(|group| !group.has_ended_well(address)) {
                 group.fail(&if lives { group.link_lost(rank, address) } else { group.gone(rank) });
             }
         };

@@ -16,6 +16,8 @@ pub enum Wrong {
     Reset,
     /// Who would have got the segment gets an end of the connection; the other way stays open.
     End,
+    /// Those with bytes in them are lost, and an end or an acknowledgement arrives.
+    Hollow,
 }
 
 #[derive(Default)]
@@ -85,6 +87,11 @@ impl Wire {
         }
     }
 
+    /// Bytes are lost from now on, or no more.
+    pub fn hollow(&self, hollow: bool) {
+        *self.0.wrong.lock().unwrap() = hollow.then_some(Wrong::Hollow);
+    }
+
     /// Until a segment or more have been answered so: new connections are let alone, and all is well again behind it.
     pub fn break_connections(&self, how: Wrong) {
         let before = self.0.count.load(Ordering::Relaxed);
@@ -118,6 +125,8 @@ fn carry(state: &State, ways: &[mpsc::Sender<(Instant, Vec<u8>)>], from: usize, 
     let wrong = *state.wrong.lock().unwrap();
     match wrong.filter(|_| packet[9] == 6 && packet[33] & SYN == 0) {
         None => _ = ways[to].send((due, packet.to_vec())),
+        Some(Wrong::Hollow) if packet.len() > 20 + usize::from(packet[32] >> 4) * 4 => {}
+        Some(Wrong::Hollow) => _ = ways[to].send((due, packet.to_vec())),
         Some(Wrong::Reset) => {
             let (seq, ack) = (&packet[24..28], &packet[28..32]);
             _ = ways[to].send((due, segment(packet, false, seq, ack, RST | ACK)));

@@ -8,6 +8,7 @@ import argparse, collections, datetime, glob, json, os, re, statistics, subproce
 
 ARMS = {
     "proxy": "ours, proxy",
+    "machines": "ours, two pretended machines",
     "direct": "ours, direct",
     "nvidia-headers": "NVIDIA's headers on libginrs",
     "nvidia-library": "our headers on NVIDIA's library",
@@ -140,6 +141,26 @@ def details(r, n):
     return lines
 
 
+def between_machines(r, folder):
+    """Beside raw TCP of the same runs."""
+    floors = [json.load(open(path)) for path in glob.glob(os.path.join(folder, "tcp-floor-*"))]
+    if not floors:
+        return []
+    lines = ["## Two pretended machines (GINRS_FAKE_MACHINES, libfabric over TCP on loopback)", "", "| what | measured | raw TCP | |", "|---|---|---|---|"]
+
+    def row(what, us, floor):
+        if us:
+            lines.append(f"| {what} | {show(us)} | {show(floor)} | {us / floor:.2f}x |")
+
+    trip = statistics.median(floor["round_trip_us"] for floor in floors)
+    row("signal only, there and back", r.get("machines", 2, "put_latency", "signal only"), trip)
+    row("8 B put + signal, there and back", r.get("machines", 2, "put_latency", "put + signal", 8), trip)
+    for size in floors[0]["stream_us"]:
+        row(f"put + signal of {size_name(int(size))}, one context", r.get("machines", 2, "put_bandwidth", "put + signal", int(size)),
+            statistics.median(floor["stream_us"][size] for floor in floors))
+    return lines + [""]
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder")
@@ -159,6 +180,7 @@ def main():
         for what, arm, measured, beside, limit, reached in all_goals[n]:
             lines.append(f"| {what} | {arm} | {measured} | {beside} | {limit} | {'not measured' if reached is None else 'reached' if reached else '**not reached**'} |")
         lines += ["", f"All rows, {n} ranks:", ""] + details(r, n) + [""]
+    lines += between_machines(r, options.folder)
     wrong = sum(sum(fields["wrong"]) for fields in r.samples.values())
     lines.append(f"Elements compared and found wrong: {int(wrong)}.")
     for (arm, bench), why in sorted(r.missing.items()):

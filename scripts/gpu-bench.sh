@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# gpu-bench.sh [--quick] [--processes] [--ranks "2 4"] [--turns N] [--out FOLDER]: the figures of ginrs-perf on the GPUs found, ours beside NVIDIA's library,
+# gpu-bench.sh [--quick] [--processes] [--ranks "2 4"] [--turns N] [--arms "proxy machines"] [--out FOLDER]: the figures of ginrs-perf on the GPUs found, ours beside NVIDIA's library,
 # as Markdown and JSON. Needs what scripts/gpu-build-perf.sh and `make build` left behind, and nothing else: no compiler, no network.
 # The arms take turns (A B C, C B A, ..) in one call; every figure is a median over the turns.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-quick= processes= ranks= out=build/gpu-bench turns=3 limit=${GPU_BENCH_LIMIT:-90}
+quick= processes= ranks= out=build/gpu-bench only= turns=3 limit=${GPU_BENCH_LIMIT:-90}
 while [ $# -gt 0 ]; do
   case $1 in
     --quick) quick=--quick turns=1 ;;
     --processes) processes=1 ;;
     --ranks) ranks=$2; shift ;;
+    --arms) only=$2; shift ;;
     --turns) turns=$2; shift ;;
     --out) out=$2; shift ;;
     *) echo "gpu-bench.sh: $1 is unknown; see the head of the script" >&2; exit 2 ;;
@@ -40,9 +41,11 @@ put_benches="put_cost put_latency put_rate put_bandwidth flush gin_barrier"
 
 # arm ranks turn -> one run; what it printed goes to a log, its rows to JSON.
 run() {
-  local arm=$1 n=$2 turn=$3 program=ginrs-perf-ours library=$out/ours backend= benches=
+  local arm=$1 n=$2 turn=$3 program=ginrs-perf-ours library=$out/ours backend= benches= machines=
   case $arm in
     proxy) backend=proxy ;;
+    # Ranks that are told to be on two machines: all of it over libfabric's tcp, through host memory.
+    machines) backend=proxy benches="put_latency put_rate put_bandwidth" machines=0,1 ;;
     direct) backend=direct benches=$put_benches ;;
     nvidia-headers) program=ginrs-perf-nvidia backend=proxy benches="put_cost put_latency lsa_barrier lla2a" ;;
     nvidia-library) library=$NCCL_LIB benches="lsa_barrier lla2a lsa_allreduce lsa_alltoall" ;;
@@ -50,6 +53,7 @@ run() {
   esac
   local name=$out/$arm-$n-$turn
   local command=(env LD_LIBRARY_PATH="$library:$CUDART_LIB${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" ${backend:+NCCL_GIN_BACKEND=$backend}
+    ${machines:+GINRS_FAKE_MACHINES=$machines}
     timeout -k 10 $((limit + 10)) "$built/$program" $quick -r 3 -f 4 -T "$limit" --json "$name.json" $benches)
   if [ -z "$processes" ]; then
     "${command[@]}" -g "$n" > "$name.log" 2>&1 && return
@@ -71,15 +75,21 @@ RANDOM_BASE=$((RANDOM % 20000))
 
 arms=()
 [ -z "$ours" ] || arms+=(proxy direct)
+[ -z "$ours" ] || ! ldconfig -p | grep -q libfabric.so.1 || arms+=(machines)
 [ -z "$ours" ] || ! [ -x "$built/ginrs-perf-nvidia" ] || arms+=(nvidia-headers)
 [ -z "$NCCL_LIB" ] || arms+=(nvidia-library)
 [ -z "$NCCL_LIB" ] || ! [ -x "$built/ginrs-perf-nvidia" ] || arms+=(nvidia)
+[ -z "$only" ] || read -ra arms <<< "$only"
 SECONDS=0
 for n in $ranks; do
   for ((turn = 0; turn < turns; turn++)); do
     order=("${arms[@]}")
     if ((turn % 2)); then order=(); for arm in "${arms[@]}"; do order=("$arm" "${order[@]}"); done; fi
-    for arm in "${order[@]}"; do run "$arm" "$n" "$turn"; done
+    for arm in "${order[@]}"; do
+      [ "$arm" != machines ] || [ "$n" = 2 ] || continue
+      run "$arm" "$n" "$turn"
+      [ "$arm" != machines ] || python3 perf/tcp_floor.py "$out/tcp-floor-$turn"
+    done
   done
 done
 echo "measured in $SECONDS s; logs and rows in $out" >&2

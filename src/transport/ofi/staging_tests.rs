@@ -1,6 +1,6 @@
 //! The contract where windows are apart from the CPU, and what is the copies' own.
 
-use super::tests::{connect, ends};
+use super::tests::{HOW, How, connect, ends};
 use super::*;
 use crate::device::cpu::CpuDevice;
 use crate::device::{CopyQueue, Memory, Physical, Transfers};
@@ -35,6 +35,14 @@ fn contract_at_once() {
 fn contract_late_and_out_of_order() {
     let late = || Ok(Box::new(Reaching(Box::new(Delayed::new(0x5eed_0007)))) as _);
     contract::all_seen(|serves| ranks(serves, &late), apart);
+}
+
+/// Where there are no connections, and messages come in any order.
+#[test]
+fn contract_over_rxm() {
+    HOW.set(How { provider: "tcp;ofi_rxm", mixed: true, ..How::default() });
+    contract::all_seen(|serves| ranks(serves, &at_once), apart);
+    HOW.set(How::default());
 }
 
 /// Every second rank's windows are host memory.

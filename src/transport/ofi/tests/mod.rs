@@ -47,13 +47,13 @@ pub fn ends(serves: &[bool], queue: Option<Queue>) -> (Vec<Ofi>, Vec<Vec<u8>>) {
 /// What carries in this thread's test.
 #[derive(Clone, Copy, Default)]
 pub(super) struct How {
-    provider: &'static str,
+    pub provider: &'static str,
     /// As if it had no more than that.
     pub writes: Option<Writes>,
     /// What comes is mixed up.
     pub mixed: bool,
     /// Nobody waits for long for what may be lost.
-    quick: bool,
+    pub quick: bool,
 }
 
 thread_local!(pub(super) static HOW: std::cell::Cell<How> = const { std::cell::Cell::new(How { provider: "", writes: None, mixed: false, quick: false }) });

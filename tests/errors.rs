@@ -30,9 +30,9 @@ fn used(source: &str) -> BTreeSet<String> {
     found
 }
 
-/// Constants of 16 bits: some of them name a code.
+/// Constants of 16 bits, and ids that a literal gives: some of them name a code.
 fn named(source: &str) -> impl Iterator<Item = String> {
-    numbers(source, ": u16 = ").map(|number| format!("E{number:03}"))
+    numbers(source, ": u16 = ").chain(numbers(source, "{ text, id: ")).map(|number| format!("E{number:03}"))
 }
 
 /// Without its tests, which may use what there is not.
@@ -73,7 +73,7 @@ fn the_table_has_what_the_sources_use_and_nothing_else() {
 #[test]
 fn uses_are_seen() {
     let source =
-        "bail!(InvalidUsage, 52, \"x\"); Error::new(\n Code::X,\n 7, y) \"GINRS-W011 z\" const A: u16 = 81; bail!(A, ID, \"\")";
+        "bail!(InvalidUsage, 52, \"x\"); Error::new(\n Code::X,\n 7, y) \"GINRS-W011 z\" const A: u16 = 81; bail!(A, ID, \"\"); Error { text, id: 79, ..e }";
     assert_eq!(used(source), ["E007", "E052", "W011"].map(String::from).into());
-    assert_eq!(named(source).collect::<Vec<_>>(), ["E081"]);
+    assert_eq!(named(source).collect::<Vec<_>>(), ["E081", "E079"]);
 }

@@ -72,8 +72,7 @@ fn the_table_has_what_the_sources_use_and_nothing_else() {
 
 #[test]
 fn uses_are_seen() {
-    let source =
-        "bail!(InvalidUsage, 52, \"x\"); Error::new(\n Code::X,\n 7, y) \"GINRS-W011 z\" const A: u16 = 81; bail!(A, ID, \"\"); Error { text, id: 79, ..e }";
+    let source = "bail!(InvalidUsage, 52, \"x\"); Error::new(\n Code::X,\n 7, y) \"GINRS-W011 z\" const A: u16 = 81; bail!(A, ID, \"\"); Error { text, id: 79, ..e }";
     assert_eq!(used(source), ["E007", "E052", "W011"].map(String::from).into());
     assert_eq!(named(source).collect::<Vec<_>>(), ["E081", "E079"]);
 }

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{join, set_up, with_settings};
+use common::{join, processes, set_up, with_settings};
 use ginrs::bootstrap::UniqueId;
 use std::ffi::CString;
 use std::process::Command;
@@ -80,12 +80,17 @@ fn no_provider_is_a_reason_on_all_ranks() {
 
 #[test]
 fn who_looks_for_providers_for_long_is_said_to() {
-    let settings = [("GINRS_FAKE_MACHINES", "0,1"), ("GINRS_TIMEOUT", "2")];
-    with_settings("who_looks_for_providers_for_long_is_said_to", &settings, || {
-        load(4);
-        for error in errors() {
-            assert!(error.contains("GINRS-E017") && error.contains("is in \"loading of network libraries\""), "{error}");
-        }
+    let name = "who_looks_for_providers_for_long_is_said_to";
+    with_settings(name, &[("GINRS_FAKE_MACHINES", "0,1"), ("GINRS_TIMEOUT", "2")], || {
+        // In processes of their own: the ranks of one share the answer.
+        processes(name, 2, 1, |comm| {
+            load(if comm.team.rank == 0 { 4 } else { 0 });
+            let error = comm.windows.activate_gin().err().expect("there is no way");
+            let text = error.to_string();
+            assert!(text.contains("GINRS-E017") && text.contains("is in \"loading of network libraries\""), "{text}");
+            // No more steps.
+            comm.team.abort.raise(error);
+        });
     });
 }
 

@@ -36,6 +36,8 @@ impl Context {
                 }
                 Err(fault) => {
                     queues.fail(peer, at, fault.syndrome());
+                    // The entry that says so stands before the abort, whose sweeps end waits for completions as if all were well.
+                    turn.lane.ledger.credit(turn.open, &queues.completions(peer));
                     carrier.stop(fault.error(&carrier.whose(origin.tag)));
                 }
             }

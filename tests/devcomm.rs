@@ -197,7 +197,10 @@ fn without_symmetric_memory_there_is_none() {
 /// The others hear of an abort at once, and of what made the program abort perhaps never.
 #[test]
 fn an_abort_behind_an_error_names_the_rank_where_it_began() {
+    // An abort while others still set up ends their set-up.
+    let all_are_up = std::sync::Barrier::new(3);
     threads(3, |comm| {
+        all_are_up.wait();
         let abort = &comm.team.abort;
         if comm.team.rank == 0 {
             let told = "window register #1, end failed on rank 2 | rank 1 (pid 7) has closed its links | comm 0x1 | fix: none";

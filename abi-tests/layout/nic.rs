@@ -1,87 +1,11 @@
-//! Structs that kernels share with a proxy or drive a NIC with, and that the library has no use for yet: a descriptor as a whole,
-//! GDAKI contexts and the verbs objects (spec host, A.2 to A.4). Work queue and completion entries are big-endian.
+//! Structs that kernels share with a proxy or drive a NIC with, and that the library has no use for as a whole: a descriptor, and work queue
+//! and completion entries, which are big-endian (spec host, A.2 to A.4).
 
 /// A descriptor as it stands in a queue; storage is 16-aligned, the C type itself is not.
 #[repr(C, packed)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ncclGinProxyGfd_t {
     pub qword: [u64; 8],
-}
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ncclGinGdakiGlobalGPUBufferTable {
-    pub buffer: u64,
-    /// Address of big-endian u32, one per rank.
-    pub rkeys: u64,
-    /// Big-endian, as every key here.
-    pub lkey: u32,
-}
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ncclGinGdakiGPUContext {
-    pub gdqp: u64,
-    pub companion_gdqp: u64,
-    pub counters_table: ncclGinGdakiGlobalGPUBufferTable,
-    pub signals_table: ncclGinGdakiGlobalGPUBufferTable,
-    pub sink_buffer_lkey: u32,
-}
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ncclGinGdakiMemHandle {
-    pub rkeys: u64,
-    pub lkey: u32,
-}
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub struct doca_gpu_dev_verbs_cq {
-    pub cqe_daddr: u64,
-    pub cq_num: u32,
-    pub cqe_num: u32,
-    pub dbrec: u64,
-    pub cqe_ci: u64,
-    pub cqe_mask: u32,
-    pub cqe_size: u8,
-    pub cqe_rsvd: u64,
-    pub mem_type: u32,
-}
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub struct doca_gpu_dev_verbs_qp {
-    pub sq_rsvd_index: u64,
-    pub sq_ready_index: u64,
-    pub sq_wqe_pi: u64,
-    pub sq_num: u32,
-    pub sq_num_shift8: u32,
-    pub sq_num_shift8_be: u32,
-    pub sq_num_shift8_be_1ds: u32,
-    pub sq_num_shift8_be_2ds: u32,
-    pub sq_num_shift8_be_3ds: u32,
-    pub sq_num_shift8_be_4ds: u32,
-    pub sq_lock: i32,
-    pub sq_wqe_num: u16,
-    pub sq_wqe_mask: u16,
-    pub sq_wqe_daddr: u64,
-    pub sq_dbrec: u64,
-    pub sq_db: u64,
-    pub rq_num: u32,
-    pub rq_wqe_pi: u64,
-    pub rq_wqe_num: u32,
-    pub rq_wqe_mask: u32,
-    pub rq_wqe_daddr: u64,
-    pub rq_dbrec: u64,
-    pub rcv_wqe_size: u32,
-    pub rq_rsvd_index: u64,
-    pub rq_ready_index: u64,
-    pub rq_lock: i32,
-    pub cq_sq: doca_gpu_dev_verbs_cq,
-    pub cq_rq: doca_gpu_dev_verbs_cq,
-    pub nic_handler: u32,
-    pub mem_type: u32,
 }
 
 #[repr(C)]

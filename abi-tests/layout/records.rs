@@ -2,10 +2,6 @@
 
 use super::facts::{Record, Where, bytes, record};
 use super::nic::*;
-// The library has them with padding of their own.
-use super::nic::{
-    doca_gpu_dev_verbs_cq, doca_gpu_dev_verbs_qp, ncclGinGdakiGPUContext, ncclGinGdakiGlobalGPUBufferTable, ncclGinGdakiMemHandle,
-};
 use super::plugin::*;
 use ginrs::layout::*;
 

@@ -1,47 +1,23 @@
 //! The GDAKI backend by the model of a card: the suite with our headers and with NVIDIA's, and requests that a card refuses. Needs
 //! GINRS_PREFIX.
 
-use abi_tests::programs::compiled;
-use abi_tests::{nvidia, prefix, root, run, text};
-use std::path::{Path, PathBuf};
+use abi_tests::programs::{compiled, compiled_as, suite_ok};
+use abi_tests::{nvidia, prefix, text};
+use std::path::Path;
 use std::process::Command;
 
+const SUITE: &str = "abi-tests/twice/suite.cu";
 const PROGRAMS: &[&str] = &["layout", "graphs", "several", "gin", "ginbarriers", "order", "soak"];
 
-fn suite(folder: &Path, nvidia_headers: bool) -> PathBuf {
-    let out = folder.join("suite");
-    let mut command = Command::new(prefix().join("bin/ginrs-cc"));
-    command.args(["-std=c++17", "-O2", "--extended-lambda"]);
-    if nvidia_headers {
-        // By itself theirs leaves GDAKI out: it asks for CUDA_VERSION before anything has defined it.
-        command.args(nvidia("2.28.9").flags()).args(["-DTWICE_NO_API", "-DNCCL_GIN_GDAKI_ENABLE=1"]);
-    }
-    command.arg("-o").arg(&out).arg(root().join("abi-tests/twice/suite.cu"));
-    run(&mut command);
-    out
-}
-
+/// See [`suite_ok`].
 #[track_caller]
 fn all_ok(suite: &Path, programs: &[&str], ranks: u32, mode: Option<&str>, env: &[(&str, &str)]) {
-    let count = ranks.to_string();
-    let mut command = Command::new("timeout");
-    command.args(["-s", "ABRT", "100"]);
-    match mode {
-        Some(mode) => command.arg(suite).args([mode, &count]),
-        None => command.arg(prefix().join("bin/ginrs-run")).args(["-n", &count]).arg(suite),
-    };
-    command.args(programs).env("SOAK", "seconds=1 blocks=3 threads=64 strip=4096").env("NCCL_GIN_TYPE", "3");
-    let output = command.envs(env.iter().copied()).output().expect("timeout starts");
-    let said = text(&output);
-    let ok = |program: &&&str| (0..ranks).all(|rank| said.contains(&format!("{program} rank {rank} of {ranks}: ok,")));
-    let bad: Vec<_> = programs.iter().filter(|program| !ok(program)).collect();
-    assert!(output.status.success() && bad.is_empty(), "{bad:?} on {ranks} {mode:?} {env:?}: {}\n{said}", output.status);
+    suite_ok(suite, programs, ranks, mode, &[env, &[("NCCL_GIN_TYPE", "3")]].concat());
 }
 
 #[test]
 fn the_suite_runs_on_a_card_that_is_none() {
-    let folder = tempfile::tempdir().unwrap();
-    let suite = suite(folder.path(), false);
+    let suite = compiled(SUITE);
     all_ok(&suite, PROGRAMS, 3, Some("--threads"), &[]);
     all_ok(&suite, PROGRAMS, 2, None, &[("NCCL_GIN_GDAKI_NIC_HANDLER", "2")]);
     all_ok(&suite, PROGRAMS, 4, Some("--one-thread"), &[("NCCL_GIN_GDAKI_QP_DEPTH", "2")]);
@@ -51,8 +27,10 @@ fn the_suite_runs_on_a_card_that_is_none() {
 
 #[test]
 fn kernels_of_nvidias_headers_do_too() {
-    let folder = tempfile::tempdir().unwrap();
-    let suite = suite(folder.path(), true);
+    let mut options = nvidia("2.28.9").flags();
+    // By itself theirs leaves GDAKI out: it asks for CUDA_VERSION before anything has defined it.
+    options.extend(["-DTWICE_NO_API", "-DNCCL_GIN_GDAKI_ENABLE=1"].map(String::from));
+    let suite = compiled_as(SUITE, "-nvidia", &options);
     all_ok(&suite, PROGRAMS, 2, None, &[]);
     all_ok(&suite, &["gin", "order", "soak"], 2, Some("--threads"), &[("NCCL_GIN_GDAKI_NIC_HANDLER", "2")]);
     all_ok(&suite, &["gin", "order"], 2, None, &[("NCCL_GIN_GDAKI_QP_DEPTH", "2")]);

@@ -1,43 +1,14 @@
 //! The programs of `abi-tests/twice`, which `make gpu-test` runs on GPUs in the four combinations, on the CPU device: as threads,
 //! as processes and with one thread for all ranks. Needs GINRS_PREFIX (`make test` sets it).
 
-use abi_tests::{prefix, root, run, text};
-use std::path::PathBuf;
-use std::process::Command;
-use std::sync::OnceLock;
-
-/// All of them in one program; compiled once.
-fn suite() -> PathBuf {
-    static BUILT: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
-    let (_, path) = BUILT.get_or_init(|| {
-        let folder = tempfile::tempdir().unwrap();
-        let out = folder.path().join("suite");
-        let mut command = Command::new(prefix().join("bin/ginrs-cc"));
-        command.args(["-std=c++17", "-O2", "--extended-lambda", "-o"]).arg(&out).arg(root().join("abi-tests/twice/suite.cu"));
-        run(&mut command);
-        (folder, out)
-    });
-    path.clone()
-}
+use abi_tests::programs::{compiled, suite_ok};
 
 const PROGRAMS: &[&str] = &["windows", "layout", "barriers", "ll", "graphs", "several", "gin", "ginbarriers", "order", "soak"];
 
-/// Runs `programs` as `mode` says (None: as processes) and wants every rank's "ok".
+/// See [`suite_ok`].
 #[track_caller]
 fn all_ok(programs: &[&str], ranks: u32, mode: Option<&str>, env: &[(&str, &str)]) {
-    let count = ranks.to_string();
-    let mut command = Command::new("timeout");
-    command.args(["-s", "ABRT", "100"]);
-    match mode {
-        Some(mode) => command.arg(suite()).args([mode, &count]),
-        None => command.arg(prefix().join("bin/ginrs-run")).args(["-n", &count]).arg(suite()),
-    };
-    command.args(programs).env("SOAK", "seconds=1 blocks=3 threads=64 strip=4096");
-    let output = command.envs(env.iter().copied()).output().expect("timeout starts");
-    let said = text(&output);
-    let ok = |program: &&&str| (0..ranks).all(|rank| said.contains(&format!("{program} rank {rank} of {ranks}: ok,")));
-    let bad: Vec<_> = programs.iter().filter(|program| !ok(program)).collect();
-    assert!(output.status.success() && bad.is_empty(), "{bad:?} on {ranks} {mode:?} {env:?}: {}\n{said}", output.status);
+    suite_ok(&compiled("abi-tests/twice/suite.cu"), programs, ranks, mode, env);
 }
 
 #[test]

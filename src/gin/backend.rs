@@ -18,6 +18,8 @@ pub enum Backend {
 }
 
 impl Backend {
+    const ALL: [Self; 3] = [Self::Proxy, Self::Direct, Self::Gdaki];
+
     /// Name for messages and for NCCL_GIN_BACKEND.
     pub fn name(self) -> &'static str {
         match self {
@@ -34,7 +36,7 @@ impl Backend {
 
     /// From its number among those that ranks agree on.
     pub fn numbered(number: u64) -> Self {
-        [Self::Proxy, Self::Direct, Self::Gdaki].into_iter().find(|one| *one as u64 == number).unwrap_or(Self::Proxy)
+        Self::ALL.into_iter().find(|one| *one as u64 == number).unwrap_or(Self::Proxy)
     }
 
     /// What NCCL_GIN_BACKEND asks for, or NCCL_GIN_TYPE; None for `auto`.
@@ -43,8 +45,7 @@ impl Backend {
         let Some(text) = config::text("NCCL_GIN_BACKEND").filter(|text| !text.eq_ignore_ascii_case("auto")) else {
             return Ok(of_type.filter(|backend| *backend == Self::Gdaki));
         };
-        let named =
-            [Self::Proxy, Self::Direct, Self::Gdaki].into_iter().find(|backend| text.eq_ignore_ascii_case(backend.name()));
+        let named = Self::ALL.into_iter().find(|backend| text.eq_ignore_ascii_case(backend.name()));
         match (named, of_type) {
             (Some(backend), Some(of_type)) if (backend == Self::Gdaki) != (of_type == Self::Gdaki) => bail!(
                 InvalidUsage,

@@ -73,8 +73,11 @@ pub struct doca_gpu_dev_verbs_qp {
     pub sq_num: u32,
     pub sq_num_shift8: u32,
     pub sq_num_shift8_be: u32,
-    /// The same with 1 to 4 segments.
-    pub sq_num_shift8_be_ds: [u32; 4],
+    /// The same with so many segments.
+    pub sq_num_shift8_be_1ds: u32,
+    pub sq_num_shift8_be_2ds: u32,
+    pub sq_num_shift8_be_3ds: u32,
+    pub sq_num_shift8_be_4ds: u32,
     pub sq_lock: i32,
     pub sq_wqe_num: u16,
     pub sq_wqe_mask: u16,
@@ -83,11 +86,23 @@ pub struct doca_gpu_dev_verbs_qp {
     pub sq_dbrec: u64,
     pub sq_db: u64,
     /// There is no receive queue.
-    pub rq: [u64; 9],
+    pub rq_num: u32,
+    pub pad1: u32,
+    pub rq_wqe_pi: u64,
+    pub rq_wqe_num: u32,
+    pub rq_wqe_mask: u32,
+    pub rq_wqe_daddr: u64,
+    pub rq_dbrec: u64,
+    pub rcv_wqe_size: u32,
+    pub pad2: u32,
+    pub rq_rsvd_index: u64,
+    pub rq_ready_index: u64,
+    pub rq_lock: i32,
+    pub pad3: u32,
     pub cq_sq: doca_gpu_dev_verbs_cq,
     pub cq_rq: doca_gpu_dev_verbs_cq,
     pub nic_handler: u32,
     pub mem_type: u32,
 }
-layout!(doca_gpu_dev_verbs_qp, 280, 8, sq_rsvd_index @ 0, sq_num @ 24, sq_num_shift8_be_ds @ 36, sq_lock @ 52, sq_wqe_num @ 56, sq_wqe_mask @ 58,
-    sq_wqe_daddr @ 64, sq_dbrec @ 72, sq_db @ 80, rq @ 88, cq_sq @ 160, cq_rq @ 216, nic_handler @ 272, mem_type @ 276);
+layout!(doca_gpu_dev_verbs_qp, 280, 8, sq_rsvd_index @ 0, sq_num @ 24, sq_num_shift8_be_1ds @ 36, sq_lock @ 52, sq_wqe_num @ 56, sq_wqe_mask @ 58,
+    sq_wqe_daddr @ 64, sq_dbrec @ 72, sq_db @ 80, rq_num @ 88, cq_sq @ 160, cq_rq @ 216, nic_handler @ 272, mem_type @ 276);

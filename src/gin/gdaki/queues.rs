@@ -1,11 +1,11 @@
 //! The queues of one context, one for each peer, as the model has them: what was rung, what is taken, what is complete.
 
 use crate::device::Device;
-use crate::error::Result;
+use crate::error;
 use crate::gin::queue::Index;
 use crate::gin::shared::Shared;
 use crate::nic::completion::{self, Syndrome};
-use crate::nic::element;
+use crate::nic::element::{self, Element, Misfit};
 use crate::nic::slot::{Poison, Seen, WORDS};
 use crate::seq::Seq;
 use crate::sync::Mutex;
@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Words of a queue's doorbell and record: the register or mailbox, 8 bytes, and a record for receives, which is not used, and for sends.
 const BELL: usize = 4;
+/// Where the send record is among them.
+const RECORD: usize = 3;
 /// So often an element is looked at again whose inline data may be poison.
 const DOUBTS: u32 = 1000;
-/// Where the send record is among them.
-pub(super) const RECORD: usize = 3;
 
 /// Who rings: doca's nic_handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,14 +61,6 @@ pub struct Queues {
     waits_for: Option<Arc<Queues>>,
 }
 
-/// What comes out of a slot.
-pub struct Taken {
-    /// The element.
-    pub words: [u64; WORDS],
-    /// Its queue's number.
-    pub number: u32,
-}
-
 impl Queues {
     /// `first`: number of the queue of peer 0. `secret`: what kernels cannot know.
     pub fn new(
@@ -78,7 +70,7 @@ impl Queues {
         secret: u64,
         rings: &[[AtomicU64; WORDS]],
         waits_for: Option<Arc<Queues>>,
-    ) -> Result<Self> {
+    ) -> error::Result<Self> {
         let (ranks, slots) = (n_ranks as usize, (n_ranks * depth) as usize);
         let bells = Shared::new(device.control(ranks * BELL * 4)?, ranks * BELL);
         let entries = Shared::<[AtomicU64; WORDS]>::new(device.control(slots * 64)?, slots);
@@ -137,10 +129,8 @@ impl Queues {
     /// Elements below this have been rung for; `taken` have been taken.
     fn rung(&self, peer: u32, taken: Seq) -> Seq {
         if self.handler == Handler::Cpu {
-            // What a host thread does beside a card: the mailbox's low half is an index.
-            let index = self.bell(peer, 0).load(Ordering::Acquire);
-            self.bell(peer, RECORD).store((index & 0xffff).to_be(), Ordering::Relaxed);
-            return Seq(index);
+            // The mailbox's low half is an index. The record, which a host thread beside a card would write from it, nobody reads.
+            return Seq(self.bell(peer, 0).load(Ordering::Acquire));
         }
         let record = u32::from_be(self.bell(peer, RECORD).load(Ordering::Acquire));
         Seq(taken.0.wrapping_add(u32::from((record as u16).wrapping_sub(taken.0 as u16))))
@@ -154,7 +144,7 @@ impl Queues {
 
     /// Takes element `at` out of its slot, which is free from then on. None while it has not come, or waits for another queue;
     /// `hurry`: that it waits for nobody, because nothing is done any more.
-    pub fn take(&self, peer: u32, at: Seq, slot: &[AtomicU64; WORDS], hurry: bool) -> Option<Taken> {
+    pub fn take(&self, peer: u32, at: Seq, slot: &[AtomicU64; WORDS], hurry: bool) -> Option<Result<Element, Misfit>> {
         if !self.is_begun(peer, at) {
             return None;
         }
@@ -166,30 +156,33 @@ impl Queues {
             _ => return None,
         };
         doubts.store(0, Ordering::Relaxed);
-        let number = self.number(peer);
-        if !hurry && self.must_wait(&words, number, at) {
+        let element = element::decode(&words, self.number(peer), at.0);
+        if let Ok(Element::Wait { queue, index }) = element
+            && !hurry
+            && self.must_wait(queue, index)
+        {
             return None;
         }
         self.poison.bury(slot, at.0.wrapping_add(self.depth));
         self.opcodes[(peer * self.depth + (at.0 & (self.depth - 1))) as usize]
             .store(element::opcode(&words).into(), Ordering::Relaxed);
-        Some(Taken { words, number })
+        Some(element)
     }
 
-    /// Is it a WAIT for an element that is not complete?
-    fn must_wait(&self, words: &[u64; WORDS], number: u32, at: Seq) -> bool {
-        let (Some(others), Ok(element::Element::Wait { queue, index })) = (&self.waits_for, element::decode(words, number, at.0))
-        else {
-            return false;
-        };
-        let done = others.published.get(queue.wrapping_sub(others.first) as usize);
-        // A queue that is none is refused as soon as it is taken.
-        done.is_some_and(|done| !Seq(index).next().at_or_before(Seq(done.load(Ordering::Acquire))))
+    /// What is complete of the completion queue with that number, if it may be waited for here.
+    fn awaited(&self, queue: u32) -> Option<&AtomicU32> {
+        let others = self.waits_for.as_ref()?;
+        others.published.get(queue.wrapping_sub(others.first) as usize)
+    }
+
+    /// Is that element not complete? A queue that is none is refused as soon as the WAIT for it is taken.
+    fn must_wait(&self, queue: u32, index: u32) -> bool {
+        self.awaited(queue).is_some_and(|done| !Seq(index).next().at_or_before(Seq(done.load(Ordering::Acquire))))
     }
 
     /// Is that the number of a completion queue that may be waited for here?
     pub fn may_wait_for(&self, queue: u32) -> bool {
-        self.waits_for.as_ref().is_some_and(|others| (queue.wrapping_sub(others.first) as usize) < others.published.len())
+        self.awaited(queue).is_some()
     }
 
     /// From element `at` on `peer`'s queue does nothing, for that reason; the first one counts.
@@ -199,7 +192,7 @@ impl Queues {
         self.failures.lock()[peer as usize].get_or_insert(Failure { index: at.0, syndrome });
     }
 
-    fn result(&self, peer: u32, index: u32) -> std::result::Result<(), Syndrome> {
+    fn result(&self, peer: u32, index: u32) -> Result<(), Syndrome> {
         if !self.failed.load(Ordering::Relaxed) {
             return Ok(());
         }

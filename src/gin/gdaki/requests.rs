@@ -1,11 +1,10 @@
 //! From an element to work for a transport: everything that a kernel wrote is checked here, at the source.
 
 use super::keys::{Named, Table, named, variant};
-use super::queues::{Queues, Taken};
+use super::queues::Queues;
 use crate::gin::handles::{Handles, Memory};
 use crate::gin::plan::{Fault, Limits, Operation, signal_offset};
-use crate::nic::element::{Element, Place, decode};
-use crate::seq::Seq;
+use crate::nic::element::{Element, Place};
 use crate::transport::{Source, Work};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -24,15 +23,14 @@ pub struct Origin {
 
 /// What there is to do. Counters are raised at once: an element stands behind what it counts.
 pub fn request(
-    taken: &Taken,
-    at: Seq,
+    element: Element,
     from: Origin,
     (queues, handles, limits): (&Queues, &Handles, &Limits),
     counters: &[AtomicU64],
 ) -> Result<Operation, Fault> {
     let Origin { rank, peer, context, tag } = from;
     let mut work = Work { tag, context, peer, source: Source::Inline(0), bytes: 0, target: (0, 0), signal: None };
-    match decode(&taken.words, taken.number, at.0).map_err(Fault::Element)? {
+    match element {
         Element::Nop => {}
         Element::Wait { queue, .. } => {
             if !queues.may_wait_for(queue) {

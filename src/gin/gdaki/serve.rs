@@ -3,6 +3,7 @@
 use super::requests::{Origin, request};
 use crate::gin::carry::{Carrier, Turn, tag, untag};
 use crate::gin::context::Context;
+use crate::gin::plan::Fault;
 use crate::gin::proxy::BATCH;
 use crate::nic::completion::Syndrome;
 
@@ -20,7 +21,7 @@ impl Context {
         while left > 0 && turn.lane.current.is_none() && carrier.bytes > 0 && carrier.suspicion.is_none() {
             let at = turn.lane.ledger.next();
             let slot = &slots[at.0 as usize & (depth - 1)];
-            let Some(taken) = queues.take(peer, at, slot, carrier.stopped) else { break };
+            let Some(element) = queues.take(peer, at, slot, carrier.stopped) else { break };
             turn.lane.ledger.take();
             left -= 1;
             carrier.operations -= 1;
@@ -29,7 +30,10 @@ impl Context {
                 continue;
             }
             let origin = Origin { rank: carrier.rank, peer, context: index, tag: tag(index, peer, at) };
-            match request(&taken, at, origin, (&queues, &carrier.handles, &self.limits), counters) {
+            let checked = element
+                .map_err(Fault::Element)
+                .and_then(|element| request(element, origin, (&queues, &carrier.handles, &self.limits), counters));
+            match checked {
                 Ok(operation) => {
                     carrier.taken += operation.bytes();
                     turn.carry(carrier, at, operation, false);

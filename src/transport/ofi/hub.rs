@@ -85,7 +85,8 @@ impl Ofi {
 
     pub(super) fn over(info: Info, setup: &Setup<'_>, queue: Option<Queue<'_>>) -> Result<(Self, Vec<u8>)> {
         let copies = queue.map(Copies::new).transpose()?;
-        let message = copies.as_ref().map_or(MESSAGE, |_| NUMBER + wire::room(staging::piece(setup.serves.len()) as usize));
+        let staged = queue.map(|_| staging::piece(setup.serves.len()));
+        let message = staged.map_or(MESSAGE, |piece| NUMBER + wire::room(piece as usize));
         let net = Net::open(info, message)?;
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed)?;
         for descriptor in net.descriptors()? {
@@ -94,8 +95,8 @@ impl Ofi {
         }
         let (door, address) = Door::open(&net, (setup.senders)(setup.rank))?;
         let sockets = Sockets::new(&net.traits, &address.at);
-        let piece = match queue {
-            Some(_) => staging::piece(setup.serves.len()),
+        let piece = match staged {
+            Some(piece) => piece,
             None if net.traits.writes => PIECE.min(net.traits.most),
             None => wire::ALL,
         };

@@ -3,7 +3,6 @@
 use crate::Report;
 use crate::check::Check;
 use crate::{devices, job, machine, settings, transports};
-use ginrs::codes;
 use ginrs::device::Kind;
 use serde_json::json;
 

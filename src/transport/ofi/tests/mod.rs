@@ -106,6 +106,26 @@ impl World {
         Self { ranks, said, data, signals }
     }
 
+    /// What one is told that speaks libfabric to rank 1 and has another secret; `set` sets it up further.
+    fn refuses_a_liar(&mut self, set: impl FnOnce(&mut Ofi)) -> crate::error::Error {
+        let (mut liars, _) = ends(&[true; 2], None);
+        connect(&mut liars, &self.said);
+        let liar = &mut liars[0];
+        liar.secret = [8; 32];
+        set(liar);
+        liar.register(&contract::region(SIGNALS, 0, &self.signals, false)).unwrap();
+        let signal = Work { source: Source::Inline(0), target: (0, 0), ..put(0, 0, 0, Some((8, 1))) };
+        liar.submit(&signal).unwrap();
+        let end = Instant::now() + Duration::from_secs(10);
+        loop {
+            self.step().unwrap();
+            if let Err(error) = liar.progress(&mut Vec::new()) {
+                return error;
+            }
+            assert!(Instant::now() < end, "nobody tells the liar");
+        }
+    }
+
     fn step(&mut self) -> Result<()> {
         self.ranks.iter_mut().try_for_each(|rank| rank.progress(&mut Vec::new()).map(drop))
     }
@@ -249,22 +269,7 @@ fn strangers_stay_outside() {
         }
         world.step().unwrap();
     }
-    // One that speaks libfabric and has another secret.
-    let (mut liars, _) = ends(&[true; 2], None);
-    connect(&mut liars, &world.said);
-    liars[0].secret = [8; 32];
-    let signals: Vec<_> = world.signals.clone();
-    liars[0].register(&contract::region(SIGNALS, 0, &signals, false)).unwrap();
-    let signal = Work { source: Source::Inline(0), target: (0, 0), ..put(0, 0, 0, Some((8, 1))) };
-    liars[0].submit(&signal).unwrap();
-    let end = Instant::now() + Duration::from_secs(10);
-    let refused = loop {
-        world.step().unwrap();
-        if let Err(error) = liars[0].progress(&mut Vec::new()) {
-            break error;
-        }
-        assert!(Instant::now() < end, "nobody tells the liar");
-    };
+    let refused = world.refuses_a_liar(|_| ());
     assert_eq!((refused.id, refused.culprit), (122, Some(1)), "{refused}");
     world.put(&put(0, 0, 64, Some((0, 1)))).unwrap();
     world.put(&put(0, 0, 1 << 20, Some((0, 1)))).unwrap();

@@ -74,22 +74,7 @@ fn a_peer_that_goes_is_named_without_connections() {
 fn strangers_are_not_answered() {
     over(RXM, None, false, || {
         let mut world = World::new();
-        let (mut liars, _) = ends(&[true; 2], None);
-        connect(&mut liars, &world.said);
-        liars[0].secret = [8; 32];
-        liars[0].answer = Duration::from_millis(300);
-        let signals: Vec<_> = world.signals.clone();
-        liars[0].register(&contract::region(SIGNALS, 0, &signals, false)).unwrap();
-        let signal = Work { source: Source::Inline(0), target: (0, 0), ..put(0, 0, 0, Some((8, 1))) };
-        liars[0].submit(&signal).unwrap();
-        let end = Instant::now() + Duration::from_secs(10);
-        let refused = loop {
-            world.step().unwrap();
-            if let Err(error) = liars[0].progress(&mut Vec::new()) {
-                break error;
-            }
-            assert!(Instant::now() < end, "it waits for ever");
-        };
+        let refused = world.refuses_a_liar(|liar| liar.answer = Duration::from_millis(300));
         assert!(refused.id == 122 && refused.text.contains("has not answered"), "{refused}");
         assert!(world.ranks[1].links.is_empty(), "it was let in");
         world.put(&put(0, 0, 64, Some((0, 1)))).unwrap();

@@ -1,10 +1,11 @@
 //! The bootstrap through its public face: ranks as threads of this process, and strangers at the door.
 
-use ginrs::bootstrap::{Bootstrap, UniqueId};
+use ginrs::bootstrap::{Bootstrap, Cancel, Seat, UniqueId};
 use ginrs::error::{Code, Error, Result};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// Tests that load the machine or measure time run one at a time.
@@ -68,13 +69,13 @@ fn a_thousand_ranks_fit_into_one_process() {
 #[test]
 fn a_barrier_holds_everybody_back() {
     let id = UniqueId::create().unwrap();
-    let arrived = std::sync::atomic::AtomicU32::new(0);
+    let arrived = AtomicU32::new(0);
     ranks(7, |rank| {
         let boot = Bootstrap::join(&id, rank, 7).unwrap();
         for turn in 1..=20 {
-            arrived.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            arrived.fetch_add(1, Ordering::SeqCst);
             boot.barrier("test barrier").unwrap();
-            assert!(arrived.load(std::sync::atomic::Ordering::SeqCst) >= 7 * turn);
+            assert!(arrived.load(Ordering::SeqCst) >= 7 * turn);
             boot.barrier("test barrier").unwrap();
         }
     });
@@ -179,6 +180,32 @@ fn ranks_that_wait_hear_of_one_that_cannot_join_unless_it_calls_again() {
     Bootstrap::decline(std::slice::from_ref(&id), 9, 3, &wrong);
     let joined = ranks(3, |rank| Bootstrap::join(&id, rank, 3).map(drop));
     assert!(joined.iter().all(Result::is_ok), "{joined:?}");
+}
+
+/// Of a shrink with a wrong list on uneven machines, ranks that are not linked with the wrong one saw only the end of the first that had
+/// seen it: "rank 0 is gone". So was a rank whose own call was ended.
+#[test]
+fn ranks_that_wait_hear_what_one_that_goes_has_seen_or_was_told() {
+    let seen = Error::new(Code::InvalidArgument, 12, "ranks leave out different ranks");
+    let told = Error::new(Code::RemoteError, 41, "ncclCommAbort was called");
+    let heard = Error::new(Code::RemoteError, 41, "rank 0 failed: ncclCommAbort was called").by(0);
+    let machine = ginrs::process::machine();
+    for (sees, own, others) in [(true, &seen, &seen), (false, &told, &heard)] {
+        let id = UniqueId::create().unwrap();
+        // Rank 2 never comes.
+        let errors = ranks(2, |rank| {
+            let cancel = Cancel::new();
+            let (again, cause, asked) = (Arc::downgrade(&cancel), own.clone(), AtomicU32::new(0));
+            cancel.watch(move || match rank == 0 && asked.fetch_add(1, Ordering::Relaxed) == 20 {
+                // Two questions come before it has joined, the others while it waits.
+                true if sees => Err(cause.clone()),
+                true => again.upgrade().map_or(Ok(()), |cancel| Ok(cancel.cancel(cause.clone()))),
+                false => Ok(()),
+            });
+            Bootstrap::join_unless(&id, Seat { rank, n_ranks: 3, machine }, &cancel).err()
+        });
+        assert_eq!(errors, [Some(own.clone()), Some(others.clone())]);
+    }
 }
 
 #[test]

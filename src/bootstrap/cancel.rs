@@ -52,6 +52,13 @@ impl Cancel {
 
     /// Err once it is to end.
     pub fn check(&self) -> Result<()> {
+        self.own()?;
+        let check = self.watch.lock().clone();
+        check.map_or(Ok(()), |check| check())
+    }
+
+    /// Err once this call is to end, whatever the other ranks do.
+    pub(super) fn own(&self) -> Result<()> {
         if crate::process::is_ending() {
             bail!(
                 SystemError,
@@ -60,13 +67,7 @@ impl Cancel {
                 std::process::id()
             );
         }
-        match self.cause.get() {
-            Some(cause) => Err(cause.clone()),
-            None => {
-                let check = self.watch.lock().clone();
-                check.map_or(Ok(()), |check| check())
-            }
-        }
+        self.cause.get().map_or(Ok(()), |cause| Err(cause.clone()))
     }
 
     /// From now on the cause ends the exchanges on `port`.

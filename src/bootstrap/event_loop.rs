@@ -180,7 +180,7 @@ impl EventLoop {
                 if flags.contains(epoll::EventFlags::OUT) {
                     link.writable();
                 }
-                // A member has nothing to say but that it is here, or why it cannot join. That, or an end, means that it goes.
+                // A member has nothing to say but that it is here, and why it cannot join or goes. That, or an end, means that it goes.
                 let (mut why, mut here) = (None, false);
                 let ended = reader.read(link.as_fd(), MAX_WORD, |frame, _| match frame {
                     Frame::Poison { from, cause, .. } if why.is_none() => why = Some((from, cause)),
@@ -193,7 +193,7 @@ impl EventLoop {
                         root.admit(&hello, link.clone());
                     }
                     if let Some((rank, cause)) = why {
-                        root.decline(*from, &link.peer().to_string(), rank, cause);
+                        root.told(link, *from, rank, cause);
                     }
                 } else if here {
                     link.send(&Frame::Refused(full("this id", joins.as_ref().map_or(0, |hello| hello.rank))));

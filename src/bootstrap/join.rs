@@ -187,16 +187,26 @@ fn meet(id: &UniqueId, port: &Port, seat: Seat, firsts: bool, cancel: &Cancel) -
             Ok(met) => break met,
         }
     };
-    let here = Frame::Here.encode();
-    let here = met.seal.as_ref().map_or(here.clone(), |seal| sealed::seal(seal, &mut 0, &here));
+    let mut words = Words { root: met.socket, seal: met.seal, said: 0, heard: 0, plain: Vec::new() };
     // Should that fail, what the root has to say tells why.
-    let _ = send_all(&met.socket, &here, start + patience);
-    let mut words = Words { root: met.socket, sealed: met.seal.map(|seal| (seal, 0)), plain: Vec::new() };
+    words.say(&Frame::Here, start + patience);
     let mut wait =
         Wait { port, rank, start, patience, next_warn: None, headcount: Headcount { n_ranks, ..Headcount::default() } };
+    let met = hear(id, &mut wait, &mut words, cancel);
+    if let Err(error) = &met {
+        // Before the socket closes, which would be this rank's death to the others. What it has seen is theirs, too.
+        let cause = cancel.own().err().map_or_else(|| error.clone(), |own| as_remote(rank, &own));
+        words.last(&Frame::Poison { from: rank, quiescent: false, cause }, Instant::now() + WORD);
+    }
+    met
+}
+
+/// What the root has to say, until all have met.
+fn hear(id: &UniqueId, wait: &mut Wait, words: &mut Words, cancel: &Cancel) -> Result<()> {
+    let (port, rank, patience) = (wait.port, wait.rank, wait.patience);
     loop {
         wait.for_more(&words.root, cancel)?;
-        match words.frame(start + patience + SLACK) {
+        match words.frame(wait.start + patience + SLACK) {
             Ok(Frame::Table(table)) => {
                 port.set_table(table);
                 return Ok(());
@@ -288,15 +298,30 @@ impl Wait<'_> {
     }
 }
 
-/// What the root says.
+/// What the root and a rank say to each other.
 struct Words {
     root: OwnedFd,
-    /// Keys, and the number of the last message, where it is on another machine.
-    sealed: Option<(Seal, u64)>,
+    /// Where it is on another machine.
+    seal: Option<Seal>,
+    /// Numbers of the last sealed messages.
+    said: u64,
+    heard: u64,
     plain: Vec<u8>,
 }
 
 impl Words {
+    fn say(&mut self, frame: &Frame, until: Instant) {
+        let frame = frame.encode();
+        let bytes = self.seal.as_ref().map_or_else(|| frame.clone(), |seal| sealed::seal(seal, &mut self.said, &frame));
+        let _ = send_all(&self.root, &bytes, until);
+    }
+
+    /// Returns once the root has heard it and hung up: TCP drops what is under way where a socket closes before it has read all.
+    fn last(&mut self, frame: &Frame, until: Instant) {
+        self.say(frame, until);
+        while self.frame(until).is_ok() {}
+    }
+
     fn frame(&mut self, until: Instant) -> std::result::Result<Frame, Stopped> {
         let head = self.take(4, until)?;
         let length = u32::from_le_bytes(head.try_into().expect("4 bytes")) as usize;
@@ -308,7 +333,7 @@ impl Words {
 
     fn take(&mut self, length: usize, until: Instant) -> std::result::Result<Vec<u8>, Stopped> {
         while self.plain.len() < length {
-            let Some((seal, number)) = &mut self.sealed else {
+            let Some(seal) = &self.seal else {
                 let have = self.plain.len();
                 self.plain.resize(length, 0);
                 receive_exact(&self.root, &mut self.plain[have..], until)?;
@@ -318,8 +343,8 @@ impl Words {
             receive_exact(&self.root, &mut head, until)?;
             let mut message = vec![0; u16::from_le_bytes(head).into()];
             receive_exact(&self.root, &mut message, until)?;
-            *number += 1;
-            if !seal.open(*number, &message, &mut self.plain) {
+            self.heard += 1;
+            if !seal.open(self.heard, &message, &mut self.plain) {
                 return Err(Stopped::Closed);
             }
         }

@@ -177,6 +177,15 @@ impl Root {
         }
     }
 
+    /// What a rank of process `from` says on `link` before it closes that: one that has joined, what ends this for all, by its name; any other,
+    /// that it cannot join.
+    pub fn told(&mut self, link: &Arc<Link>, from: Address, rank: u32, why: Error) {
+        match self.members.iter().any(|member| Arc::ptr_eq(&member.link, link)) {
+            true => self.give_up(0, &why),
+            false => self.decline(from, &link.peer().to_string(), rank, why),
+        }
+    }
+
     /// A rank of process `from`, which `whom` describes, cannot join. The others are told, unless it calls again soon.
     pub fn decline(&mut self, from: Address, whom: &str, rank: u32, error: Error) {
         let named = format!("rank {} ({whom}) cannot join", rank as i32);

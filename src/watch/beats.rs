@@ -33,15 +33,25 @@ pub(super) struct Beats {
     gone: HashSet<u32>,
     /// Processes of this machine that are stopped, by their first rank, and for how long.
     pub stopped: Vec<(u32, Duration)>,
-    /// Machines that are to be heard, and for how long they have not been; None until their first beat.
-    ears: HashMap<u32, Option<Duration>>,
+    /// Machines that are to be heard; None for one that came to stand here later, until its first beat.
+    ears: HashMap<u32, Option<Ear>>,
     complaints: HashMap<(Ill, u32), Known>,
     last: Option<Instant>,
     /// When anything moved last, as far as is known here.
     moved: Instant,
     /// Movements that others told of.
     pub moves: u64,
-    begun: bool,
+    /// When the last turn was.
+    turned: Option<Instant>,
+}
+
+/// A machine that is to be heard.
+#[derive(Clone, Copy, Default)]
+struct Ear {
+    /// For how long it has not been, in turns of this process.
+    age: Duration,
+    /// Ever.
+    heard: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -74,7 +84,7 @@ impl Beats {
             last: None,
             moved: now,
             moves: 0,
-            begun: false,
+            turned: None,
         }
     }
 
@@ -99,8 +109,8 @@ impl Beats {
     /// A beat has come.
     pub fn heard(&mut self, beat: &Beat, machines: &Machines, now: Instant) {
         let Some(from) = machines.index_of(beat.from) else { return };
-        if let Some(age) = self.ears.get_mut(&from) {
-            *age = Some(Duration::ZERO);
+        if let Some(ear) = self.ears.get_mut(&from) {
+            *ear = Some(Ear { age: Duration::ZERO, heard: true });
             self.complaints.remove(&(Ill::Silent, machines.at(from).ranks[0]));
         }
         self.complaints.remove(&(Ill::Stopped, machines.first_beside(beat.from)));
@@ -155,29 +165,40 @@ impl Beats {
         there.find(|&rank| !stopped(rank)).or(first)
     }
 
-    /// A turn of the process whose first rank is `own`, `elapsed` after the last.
-    pub fn turn(&mut self, machines: &Machines, own: u32, now: Instant, elapsed: Duration, deadline: Duration) -> Turn {
-        let fresh = !std::mem::replace(&mut self.begun, true);
+    /// The speakers of the machines that are to hear the process whose first rank is `own`; None unless that speaks for its own.
+    pub fn hearers(&self, machines: &Machines, own: u32, now: Instant) -> Option<Vec<u32>> {
+        let (present, place) = self.circle(machines, own, now)?;
+        let hears = |stride| self.speaker(present[(place + stride) % present.len()], machines, now);
+        Some(strides(present.len()).filter_map(hears).collect())
+    }
+
+    /// The machines that are still there, and this one's place among them; None unless `own` speaks for it, and to others.
+    fn circle(&self, machines: &Machines, own: u32, now: Instant) -> Option<(Vec<u32>, usize)> {
         let present = machines.present(&self.gone);
-        let place = present.iter().position(|machine| *machine == machines.own());
+        let place = present.iter().position(|machine| *machine == machines.own())?;
         let speaks = self.speaker(machines.own(), machines, now).map(|rank| machines.first_beside(rank)) == Some(own);
-        let Some(place) = place.filter(|_| speaks && present.len() > 1) else {
+        (speaks && present.len() > 1).then_some((present, place))
+    }
+
+    /// A turn of the process whose first rank is `own`.
+    pub fn turn(&mut self, machines: &Machines, own: u32, now: Instant, deadline: Duration) -> Turn {
+        let before = self.turned.replace(now);
+        let Some((present, place)) = self.circle(machines, own, now) else {
             self.ears.clear();
             return Turn::default();
         };
         let count = present.len();
-        let strides = || (0..).map(|k| 1usize << k).take_while(|stride| *stride < count);
-        let before: Vec<u32> = strides().map(|stride| present[(place + count - stride) % count]).collect();
-        self.ears.retain(|machine, _| before.contains(machine));
+        let heard: Vec<u32> = strides(count).map(|stride| present[(place + count - stride) % count]).collect();
+        self.ears.retain(|machine, _| heard.contains(machine));
         // One round more than it takes to reach all: a machine on the way may be the silent one.
         let hops = count.next_power_of_two().ilog2() as u8 + 1;
-        let mut dead = None;
-        for machine in before {
-            let age = self.ears.entry(machine).or_insert(fresh.then_some(Duration::ZERO));
-            let Some(age) = age else { continue };
-            *age = if elapsed < STOOD { *age + elapsed.min(CREDIT) } else { Duration::ZERO };
-            let lasted = *age;
-            if lasted >= SILENT {
+        let (elapsed, mut dead) = (before.map_or(Duration::ZERO, |before| now.saturating_duration_since(before)), None);
+        for machine in heard {
+            let Some(ear) = self.ears.entry(machine).or_insert(before.is_none().then(Ear::default)) else { continue };
+            ear.age = if elapsed < STOOD { ear.age + elapsed.min(CREDIT) } else { Duration::ZERO };
+            let Ear { age: lasted, heard } = *ear;
+            // Who has never spoken may still be setting up: maps pages, makes links.
+            if lasted >= if heard { SILENT } else { deadline / 2 } {
                 self.note((Ill::Silent, machines.at(machine).ranks[0]), Known { lasted, at: now, hops });
             }
             if lasted >= deadline {
@@ -188,10 +209,10 @@ impl Beats {
             self.note((Ill::Stopped, rank), Known { lasted, at: now, hops });
         }
         self.complaints.retain(|_, known| now.saturating_duration_since(known.at) < OVER);
-        let mut turn = Turn { speaks, dead, ..Turn::default() };
+        let mut turn = Turn { speaks: true, dead, ..Turn::default() };
         if self.last.is_none_or(|last| now.saturating_duration_since(last) >= BEAT) {
             self.last = Some(now);
-            turn.to = strides().filter_map(|stride| self.speaker(present[(place + stride) % count], machines, now)).collect();
+            turn.to = self.hearers(machines, own, now).unwrap_or_default();
             turn.beat = Some(self.beat(own, now));
         }
         turn
@@ -206,6 +227,11 @@ impl Beats {
         let complaints = self.complaints.iter().filter_map(passed_on).collect();
         Beat { from: own, still: millis(now.saturating_duration_since(self.moved)), complaints }
     }
+}
+
+/// Between the places in the circle that hear each other.
+fn strides(count: usize) -> impl Iterator<Item = usize> {
+    (0..).map(|k| 1 << k).take_while(move |stride| *stride < count)
 }
 
 #[cfg(test)]
@@ -250,7 +276,7 @@ mod tests {
                 self.now += TURN;
                 let now = self.begin + self.now;
                 for own in (0..self.beats.len()).filter(|own| !self.still.contains(own)).collect::<Vec<_>>() {
-                    let turn = self.beats[own].turn(&self.machines[own], own as u32, now, TURN, DEADLINE);
+                    let turn = self.beats[own].turn(&self.machines[own], own as u32, now, DEADLINE);
                     self.dead.extend(turn.dead.map(|(machine, _)| (own, machine, self.now)));
                     let Some(beat) = turn.beat else { continue };
                     for to in turn.to.into_iter().map(|to| to as usize) {
@@ -302,6 +328,33 @@ mod tests {
         }
     }
 
+    /// Each first beat was left out, and the time before the first turn counted: of a communicator that others had just made, a machine was
+    /// "silent for 0.6 s" where nothing was wrong.
+    #[test]
+    fn a_machine_that_is_still_setting_up_is_not_silent() {
+        for late in [1, 2] {
+            let mut world = World::new(&[0, 1, 2, 3]);
+            let hearers = world.beats[0].hearers(&world.machines[0], 0, world.begin);
+            assert_eq!(hearers, Some(vec![1, 2]));
+            world.now = 10 * SECOND;
+            world.still.insert(late);
+            world.run(TURN);
+            assert_eq!(world.sent, 6, "everybody's first turn is a beat");
+            world.run(SECOND);
+            assert!(world.beats.iter().all(|beats| beats.complaints.is_empty()));
+            world.still.clear();
+            world.run(3 * SECOND);
+            assert!(world.dead.is_empty() && world.beats.iter().all(|beats| beats.complaints.is_empty()));
+        }
+        // One that never speaks is dead at the deadline all the same.
+        let mut world = World::new(&[0, 1]);
+        world.still.insert(1);
+        world.run(2 * SECOND);
+        assert_eq!((world.ill(0, 1), world.dead.len()), (Some(Ill::Silent), 0));
+        world.run(SECOND + TURN);
+        assert_eq!(world.dead[0].1, 1);
+    }
+
     #[test]
     fn a_pause_of_two_seconds_ends_nothing_and_is_over_soon() {
         let mut world = World::new(&[0, 1, 2, 3]);
@@ -318,7 +371,7 @@ mod tests {
         let mut world = World::new(&[0, 1]);
         world.run(SECOND);
         let now = world.begin + world.now + 10 * SECOND;
-        let turn = world.beats[0].turn(&world.machines[0], 0, now, 10 * SECOND, DEADLINE);
+        let turn = world.beats[0].turn(&world.machines[0], 0, now, DEADLINE);
         assert_eq!(turn.dead, None);
     }
 

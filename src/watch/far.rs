@@ -66,17 +66,16 @@ impl Group {
     /// Who must hear this process's beats from the beginning; empty unless it speaks for its machine.
     pub(super) fn first_hearers(&self) -> Vec<u32> {
         let Some(far) = self.far() else { return Vec::new() };
-        let (mut beats, now) = (far.beats.lock(), Instant::now());
-        let turn = beats.turn(&far.machines, far.own, now, Duration::ZERO, Duration::MAX);
-        far.speaks.store(turn.speaks, Ordering::Relaxed);
-        turn.to
+        let hearers = far.beats.lock().hearers(&far.machines, far.own, Instant::now());
+        far.speaks.store(hearers.is_some(), Ordering::Relaxed);
+        hearers.unwrap_or_default()
     }
 
-    /// A turn, `elapsed` after the last. Never blocks.
-    pub(super) fn beat(self: &Arc<Self>, elapsed: Duration) {
+    /// A turn. Never blocks.
+    pub(super) fn beat(self: &Arc<Self>) {
         let Some(far) = self.far().filter(|_| !self.is_over()) else { return };
         let now = Instant::now();
-        let turn = far.beats.lock().turn(&far.machines, far.own, now, elapsed, config::seconds("GINRS_HOST_DEADLINE"));
+        let turn = far.beats.lock().turn(&far.machines, far.own, now, config::seconds("GINRS_HOST_DEADLINE"));
         far.speaks.store(turn.speaks, Ordering::Relaxed);
         if let Some(beat) = turn.beat {
             let address = |rank: u32| self.port.table()[rank as usize].address;

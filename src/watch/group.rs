@@ -105,10 +105,16 @@ impl Group {
 
     /// The ranks have met; `said` is what each said of its machine. Fetches the pages of the ranks of other processes on this one and
     /// watches these processes. The pidfd comes first: a page that arrives afterwards proves that the process id still means the process
-    /// that we talk to. Where this process speaks for its machine, it is linked with those that must hear it.
+    /// that we talk to. Where this process speaks for its machine, it is linked with those that must hear it, and begins.
     pub fn watch_all(self: &Arc<Self>, bootstrap: &Bootstrap, said: &[Arc<[u8]>]) -> Result<()> {
         let mut watched = self.fetching.lock();
         self.far.get_or_init(|| self.meet(said));
+        // First, for it is heard from the others' first turn on.
+        let hearers = self.first_hearers();
+        hearers.iter().try_for_each(|&rank| bootstrap.peer_pid(rank, "watch start").map(drop))?;
+        if !hearers.is_empty() {
+            self.watcher.wake();
+        }
         for (rank, entry) in (0..).zip(self.port.table()) {
             if self.is_far(rank) || self.pages.lock().contains_key(&rank) || self.port.is_here(rank) {
                 continue;
@@ -128,8 +134,7 @@ impl Group {
             let page = Page::open(&fd).map_err(|error| error.by(rank))?;
             self.pages.lock().insert(rank, Arc::new(page));
         }
-        let hearers = self.first_hearers();
-        hearers.into_iter().try_for_each(|rank| bootstrap.peer_pid(rank, "watch start").map(drop))
+        Ok(())
     }
 
     fn meet(&self, said: &[Arc<[u8]>]) -> Option<Far> {

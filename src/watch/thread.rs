@@ -103,7 +103,7 @@ impl Watcher {
     /// Hands an event to the thread; never blocks.
     pub fn tell(&self, event: Event) {
         self.events.lock().push(event);
-        let _ = rustix::io::write(self.bell.as_fd(), &1u64.to_ne_bytes());
+        self.wake();
     }
 
     /// Looks after `group` now and then.
@@ -113,6 +113,11 @@ impl Watcher {
         groups.push(Arc::downgrade(group));
         drop(groups);
         // It may sleep without end.
+        self.wake();
+    }
+
+    /// Somebody is to be looked after, or speaks from now on.
+    pub fn wake(&self) {
         let _ = rustix::io::write(self.bell.as_fd(), &1u64.to_ne_bytes());
     }
 
@@ -182,11 +187,10 @@ impl Watcher {
             let events = std::mem::take(&mut *self.events.lock());
             events.into_iter().for_each(|event| losses.extend(self.handle(event)));
             losses.retain(|loss| self.is_open(loss));
-            let elapsed = beat.elapsed();
             // Who does not speak looks now and then whether it has to.
-            if elapsed >= if speaks { TURN } else { TICK } {
+            if beat.elapsed() >= if speaks { TURN } else { TICK } {
                 beat = Instant::now();
-                self.groups().iter().for_each(|group| group.beat(elapsed));
+                self.groups().iter().for_each(|group| group.beat());
             }
             let elapsed = last.elapsed();
             if elapsed >= TICK {

@@ -196,11 +196,16 @@ fn ranks_that_wait_hear_what_one_that_goes_has_seen_or_was_told() {
         let errors = ranks(2, |rank| {
             let cancel = Cancel::new();
             let (again, cause, asked) = (Arc::downgrade(&cancel), own.clone(), AtomicU32::new(0));
-            cancel.watch(move || match rank == 0 && asked.fetch_add(1, Ordering::Relaxed) == 20 {
+            cancel.watch(move || {
                 // Two questions come before it has joined, the others while it waits.
-                true if sees => Err(cause.clone()),
-                true => again.upgrade().map_or(Ok(()), |cancel| Ok(cancel.cancel(cause.clone()))),
-                false => Ok(()),
+                if rank != 0 || asked.fetch_add(1, Ordering::Relaxed) != 20 {
+                    return Ok(());
+                }
+                if sees {
+                    return Err(cause.clone());
+                }
+                again.upgrade().into_iter().for_each(|cancel| cancel.cancel(cause.clone()));
+                Ok(())
             });
             Bootstrap::join_unless(&id, Seat { rank, n_ranks: 3, machine }, &cancel).err()
         });

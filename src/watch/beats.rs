@@ -18,6 +18,8 @@ pub(super) const BEAT: Duration = Duration::from_millis(100);
 pub(super) const TURN: Duration = Duration::from_millis(50);
 /// A machine of which nothing has been heard for so long is silent.
 const SILENT: Duration = Duration::from_millis(250);
+/// One that has never spoken may still be setting up: it makes links.
+const FIRST: Duration = Duration::from_millis(1500);
 /// What a single turn may add to that: whoever was held up for a moment could not listen.
 const CREDIT: Duration = Duration::from_millis(250);
 /// Who stood still itself for so long begins anew.
@@ -109,10 +111,9 @@ impl Beats {
     /// A beat has come.
     pub fn heard(&mut self, beat: &Beat, machines: &Machines, now: Instant) {
         let Some(from) = machines.index_of(beat.from) else { return };
-        if let Some(ear) = self.ears.get_mut(&from) {
-            *ear = Some(Ear { age: Duration::ZERO, heard: true });
-            self.complaints.remove(&(Ill::Silent, machines.at(from).ranks[0]));
-        }
+        // Perhaps before the first turn here. The next one keeps those that are to be heard.
+        self.ears.insert(from, Some(Ear { age: Duration::ZERO, heard: true }));
+        self.complaints.remove(&(Ill::Silent, machines.at(from).ranks[0]));
         self.complaints.remove(&(Ill::Stopped, machines.first_beside(beat.from)));
         let moved = now.checked_sub(Duration::from_millis(beat.still.into())).unwrap_or(self.moved);
         if moved > self.moved + NEWER {
@@ -197,8 +198,7 @@ impl Beats {
             let Some(ear) = self.ears.entry(machine).or_insert(before.is_none().then(Ear::default)) else { continue };
             ear.age = if elapsed < STOOD { ear.age + elapsed.min(CREDIT) } else { Duration::ZERO };
             let Ear { age: lasted, heard } = *ear;
-            // Who has never spoken may still be setting up: maps pages, makes links.
-            if lasted >= if heard { SILENT } else { deadline / 2 } {
+            if lasted >= if heard { SILENT } else { FIRST.min(deadline / 2) } {
                 self.note((Ill::Silent, machines.at(machine).ranks[0]), Known { lasted, at: now, hops });
             }
             if lasted >= deadline {

@@ -213,7 +213,9 @@ impl Group {
         let ills = far.beats.lock().ills(Instant::now());
         let mut told = far.told.lock();
         told.retain(|what| {
-            let lasts = ills.iter().any(|(ill, rank, _)| (*ill, *rank) == *what);
+            // Of a process on a silent machine nobody can say that it goes on.
+            let silent = || matches!(far.ill(what.1), Some((Ill::Silent, _)));
+            let lasts = ills.iter().any(|(ill, rank, _)| (*ill, *rank) == *what) || what.0 == Ill::Stopped && silent();
             if !lasts {
                 let (name, tag) = (self.port.name(what.1), self.port.tag());
                 match what.0 {

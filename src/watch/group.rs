@@ -109,10 +109,11 @@ impl Group {
     pub fn watch_all(self: &Arc<Self>, bootstrap: &Bootstrap, said: &[Arc<[u8]>]) -> Result<()> {
         let mut watched = self.fetching.lock();
         self.far.get_or_init(|| self.meet(said));
-        // First, for it is heard from the others' first turn on.
+        // First of all: the others count from their own first turn on.
         let hearers = self.first_hearers();
         hearers.iter().try_for_each(|&rank| bootstrap.peer_pid(rank, "watch start").map(drop))?;
         if !hearers.is_empty() {
+            self.beat();
             self.watcher.wake();
         }
         for (rank, entry) in (0..).zip(self.port.table()) {

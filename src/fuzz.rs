@@ -5,14 +5,20 @@
 use crate::gin::descriptor::{Descriptor, Source, WORDS};
 use crate::team::PeerInfo;
 use crate::transport::{self, Words};
-use crate::{bootstrap, config};
+use crate::{bootstrap, config, gin};
 
 /// One by its name in fuzz/corpus.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All of them.
-pub const TARGETS: &[Target] =
-    &[("conf", conf), ("bootstrap", bootstrap), ("descriptor", descriptor), ("transport", transport), ("ofi", ofi)];
+pub const TARGETS: &[Target] = &[
+    ("conf", conf),
+    ("bootstrap", bootstrap),
+    ("descriptor", descriptor),
+    ("transport", transport),
+    ("ofi", ofi),
+    ("element", element),
+];
 
 /// A settings file: every complaint is one line with a number, and holds nothing that a terminal would obey.
 pub fn conf(bytes: &[u8]) {
@@ -38,6 +44,11 @@ pub fn descriptor(bytes: &[u8]) {
         let again = meant.encode().unwrap_or_else(|misfit| panic!("{meant:?} does not fit: {misfit:?}"));
         assert_eq!(Descriptor::decode(&again), Ok(meant));
     }
+}
+
+/// Work queue elements that a kernel wrote for a card: each is taken whole, and stays in what its keys name.
+pub fn element(bytes: &[u8]) {
+    gin::fuzz(bytes);
 }
 
 /// What transports of ranks tell each other: words in an exchange, headers of messages.

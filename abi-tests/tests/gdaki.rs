@@ -3,11 +3,18 @@
 
 use abi_tests::programs::{compiled, compiled_as, suite_ok};
 use abi_tests::{nvidia, prefix, text};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const SUITE: &str = "abi-tests/twice/suite.cu";
 const PROGRAMS: &[&str] = &["layout", "graphs", "several", "gin", "ginbarriers", "order", "soak"];
+
+fn theirs() -> PathBuf {
+    let mut options = nvidia("2.28.9").flags();
+    // By itself theirs leaves GDAKI out: it asks for CUDA_VERSION before anything has defined it.
+    options.extend(["-DTWICE_NO_API", "-DNCCL_GIN_GDAKI_ENABLE=1"].map(String::from));
+    compiled_as(SUITE, "-nvidia", &options)
+}
 
 /// See [`suite_ok`].
 #[track_caller]
@@ -27,10 +34,7 @@ fn the_suite_runs_on_a_card_that_is_none() {
 
 #[test]
 fn kernels_of_nvidias_headers_do_too() {
-    let mut options = nvidia("2.28.9").flags();
-    // By itself theirs leaves GDAKI out: it asks for CUDA_VERSION before anything has defined it.
-    options.extend(["-DTWICE_NO_API", "-DNCCL_GIN_GDAKI_ENABLE=1"].map(String::from));
-    let suite = compiled_as(SUITE, "-nvidia", &options);
+    let suite = theirs();
     all_ok(&suite, PROGRAMS, 2, None, &[]);
     all_ok(&suite, &["gin", "order", "soak"], 2, Some("--threads"), &[("NCCL_GIN_GDAKI_NIC_HANDLER", "2")]);
     all_ok(&suite, &["gin", "order"], 2, None, &[("NCCL_GIN_GDAKI_QP_DEPTH", "2")]);
@@ -63,6 +67,54 @@ fn what_a_card_refuses_is_not_done_and_is_named() {
             said.lines().filter(|line| line.contains("told: ") && line.contains("GINRS-E051") && line.contains(why)).count();
         assert!(told == 2 && said.contains("GDAKI context 0"), "{name}, {why}:\n{said}");
     }
+}
+
+/// Whatever operation fails, and however: all waits end, and every rank is told which queue pair and operation it was.
+#[test]
+fn a_card_fails_where_it_is_told_to() {
+    let ours = compiled(SUITE);
+    let ops = [("write", "RDMA_WRITE raddr"), ("inline", "inline 0x"), ("add", "ATOMIC_FA raddr"), ("wait", "WAIT cqn")];
+    for (op, called) in ops {
+        for (syndrome, name) in [
+            ("0x02", "local QP operation error (0x2)"),
+            ("0x04", "local protection error (0x4)"),
+            ("0x13", "remote access error (0x13)"),
+            ("0x15", "transport retry counter exceeded (0x15)"),
+        ] {
+            fails_at(
+                &ours,
+                "gin",
+                &format!("syndrome={syndrome},op={op},rank=1,at=3"),
+                &["rank 1", "queue pair 0x", called, name],
+            );
+        }
+    }
+    fails_at(&ours, "order", "syndrome=0x15,one-in=50,seed=3", &["(0x15), which GINRS_NIC_FAULT asks for"]);
+    // Their waits for a few low bits of a signal, which `gin` has, end by no word that a library could move.
+    let theirs = theirs();
+    for (op, called) in &ops[..3] {
+        fails_at(&theirs, "order", &format!("syndrome=0x13,op={op},at=5"), &["queue pair 0x", called]);
+    }
+    let said = failing(&ours, "gin", "syndrome=0x15,op=read");
+    assert!(said.contains("GINRS-E113") && said.contains("\"op=read\""), "{said}");
+}
+
+#[track_caller]
+fn fails_at(suite: &Path, program: &str, fault: &str, parts: &[&str]) {
+    let said = failing(suite, program, fault);
+    let told = |line: &str| line.contains("GINRS-E051") && parts.iter().all(|part| line.contains(part));
+    assert!(said.lines().any(told), "{fault}:\n{said}");
+}
+
+/// What a program says that ends with an error, and ends.
+#[track_caller]
+fn failing(suite: &Path, program: &str, fault: &str) -> String {
+    let mut command = Command::new("timeout");
+    command.args(["-s", "ABRT", "60"]).arg(suite).args(["--threads", "3", program]);
+    let output = command.env("NCCL_GIN_TYPE", "3").env("GINRS_NIC_FAULT", fault).output().expect("timeout starts");
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(1), "{fault}: {}\n{said}", output.status);
+    said
 }
 
 fn requested(program: &Path, name: &str, handler: &str) -> String {

@@ -25,6 +25,7 @@
 #define GINRS_COMM_EXT_OFFSET 776 /* behind the first ncclDevCommWindowTable page; ginrs allocates 1024 bytes for it */
 #define GINRS_COMM_EXT_MAGIC 0x4d4d4f4353524e47ull /* "GNRSCOMM" */
 #define GINRS_GIN_EXT_OFFSET 64 /* behind the 48-byte ncclGinProxyGpuCtx_t, which begins at a multiple of 16 */
+#define GINRS_CARD_EXT_OFFSET 128 /* the same behind an ncclGinGdakiGPUContext of the library's model of a card */
 #define GINRS_GIN_EXT_SPACE 128 /* bytes kept for the block; the context's pis begin behind it or elsewhere */
 #define GINRS_GIN_EXT_MAGIC 0x4e49475353524e47ull /* "GNRSSGIN" */
 #define GINRS_WINDOW_EXT_OFFSET 72 /* behind ncclWindow_vidmem; ginrs keeps 128 bytes for each */

@@ -1,5 +1,5 @@
-//! The queue's hand-over under two model checkers. `queue.rs` is one text over both: loom explores every order that the C11
-//! memory model allows within its bounds, shuttle random schedules of larger cases.
+//! Hand-overs under model checkers. `queue.rs`, the proxy's queue, is one text over both: loom explores every order that the C11
+//! memory model allows within its bounds, shuttle random schedules of larger cases. `card.rs` is the model of a card under loom.
 
 /// Under loom.
 pub mod over_loom {
@@ -11,4 +11,10 @@ pub mod over_loom {
 pub mod over_shuttle {
     use shuttle as runtime;
     include!("queue.rs");
+}
+
+/// The model of a card, under loom.
+pub mod card_over_loom {
+    use loom as runtime;
+    include!("card.rs");
 }

@@ -31,5 +31,14 @@ fn the_header_still_does_what_the_model_does() {
         ],
     );
     in_order(&queue, &["Posted submit(", "post(ctx, "]);
+    // models/src/card.rs: a kernel that posts to a card.
+    in_order(
+        &read("gdaki_queue.cuh"),
+        &[
+            "big16(uint16_t(word)) != uint16_t(index)",
+            "int poll(",
+            "cuda::atomic_thread_fence(cuda::memory_order_acquire, cuda::thread_scope_system)",
+        ],
+    );
     in_order(&read("flush.cuh"), &["loadRelaxed(queue.abi.pis + peer)", "waitUntilComplete(ctx, queue, peer, claimed, "]);
 }

@@ -116,6 +116,12 @@ pub const TABLE: &[Var] = &[
     ),
     row("NCCL_GIN_GDAKI_QP_DEPTH", number(128, 2, 32768), "elements of a card's send queue, rounded up to a power of two"),
     row(
+        "GINRS_NIC_FAULT",
+        Checked(113),
+        "for tests, elements that the model of a card fails at: syndrome=S (0x02, 0x04, 0x13 or 0x15) and, comma-separated, op=OP (nop, write, \
+         inline, add or wait), rank=R, at=N (the Nth such element, 1) or one-in=N with seed=S (docs/gdaki.md)",
+    ),
+    row(
         "NCCL_GIN_BACKEND",
         Checked(82),
         "who carries out GIN's puts: proxy, direct (the kernels, all compiled with our headers, where all ranks reach each other's \

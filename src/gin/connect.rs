@@ -1,7 +1,7 @@
 //! GIN's set-up over a communicator (spec host 4.2): settings agreed, signal memory shared, a transport chosen for each peer.
 
 use super::context::{self, Shape};
-use super::gdaki::{self, Handler};
+use super::gdaki::{self, Card};
 use super::proxy::Routes;
 use super::{Backend, Gin, Parts};
 use crate::bootstrap::Bootstrap;
@@ -23,8 +23,8 @@ struct Settings {
     contexts: u32,
     signals: u32,
     counters: u32,
-    /// Whether contexts are GDAKI's: of all of a communicator, or of none.
-    gdaki: bool,
+    /// Where contexts are GDAKI's: of all of a communicator, or of none.
+    card: Option<Card>,
 }
 
 impl Settings {
@@ -36,12 +36,13 @@ impl Settings {
     ];
 
     fn read() -> Result<Self> {
+        let gdaki = Backend::asked()? == Some(Backend::Gdaki);
         Ok(Self {
             // In the ranges of the table of settings: at most 4 contexts, the places of ginTypes and ginHandles; ids have 16 bits.
             contexts: config::int(Self::NAMES[0]) as u32,
             signals: config::int(Self::NAMES[1]) as u32,
             counters: config::int(Self::NAMES[2]) as u32,
-            gdaki: Backend::asked()? == Some(Backend::Gdaki),
+            card: gdaki.then(Card::asked).transpose()?,
         })
     }
 }
@@ -55,19 +56,6 @@ pub fn asked_type() -> Result<Option<Backend>> {
         kind => {
             bail!(InternalError, 30, "no such GIN type | NCCL_GIN_TYPE is {kind} | fix: unset it, or -1, 2 (proxy) or 3 (GDAKI)")
         }
-    }
-}
-
-/// Who rings the doorbells of a card's queues.
-fn handler() -> Result<Handler> {
-    match config::int("NCCL_GIN_GDAKI_NIC_HANDLER") {
-        2 => Ok(Handler::Kernel),
-        3 => bail!(
-            InvalidUsage,
-            30,
-            "no such doorbell | NCCL_GIN_GDAKI_NIC_HANDLER is 3 (BlueFlame), which queues with companions cannot have | fix: 0, 1 or 2"
-        ),
-        _ => Ok(Handler::Cpu),
     }
 }
 
@@ -101,7 +89,7 @@ impl Gin {
         team.watch.set_step("");
         lacks.iter().for_each(|why| info!(INIT, "GIN transport not here: {why}"));
         let said = |(_, of): &(Arc<dyn Physical>, Settings)| Said {
-            agreed: [of.contexts, of.signals, of.counters, of.gdaki.into()].map(u64::from).to_vec(),
+            agreed: [of.contexts, of.signals, of.counters, of.card.is_some().into()].map(u64::from).to_vec(),
             own: vec![has],
         };
         let all = team.round("gin connect", mine.as_ref().map(said).map_err(Clone::clone))?;
@@ -333,8 +321,7 @@ impl Ends {
 }
 
 fn build(team: &Team, settings: &Settings, Connected { routes, signals, words }: Connected) -> Result<Arc<Gin>> {
-    let handler = if settings.gdaki { Some(handler()?) } else { None };
-    let depth = match handler {
+    let depth = match settings.card {
         None => depth(team.n_ranks, settings.contexts),
         Some(_) => gdaki::depth(config::int("NCCL_GIN_GDAKI_QP_DEPTH")),
     };
@@ -342,7 +329,7 @@ fn build(team: &Team, settings: &Settings, Connected { routes, signals, words }:
         INIT,
         "GIN {}{}: {} contexts of {} queues x {depth}, {} signals and {} counters each",
         team.tag(),
-        if settings.gdaki { " by a model of a card (GDAKI)" } else { "" },
+        if settings.card.is_some() { " by a model of a card (GDAKI)" } else { "" },
         settings.contexts,
         team.n_ranks,
         settings.signals,
@@ -356,7 +343,7 @@ fn build(team: &Team, settings: &Settings, Connected { routes, signals, words }:
         signals,
         routes,
         abort: team.abort.clone(),
-        handler,
+        card: settings.card.clone(),
         salt: team.hash,
     };
     let gin = Gin::with_words(parts, words)?;

@@ -35,7 +35,8 @@ mod sleep;
 
 pub use backend::Backend;
 pub use connect::{Prepared, Registered};
-pub use gdaki::Handler;
+pub use gdaki::Card;
+pub(crate) use gdaki::fuzz;
 
 use crate::abort::Abort;
 use crate::device::{DevPtr, Device, Physical};
@@ -68,8 +69,8 @@ pub struct Parts {
     pub routes: Routes,
     /// The communicator's.
     pub abort: Arc<Abort>,
-    /// None: proxied contexts. Else GDAKI's, with that doorbell.
-    pub handler: Option<Handler>,
+    /// None: proxied contexts. Else GDAKI's, on that model of a card.
+    pub card: Option<Card>,
     /// Any number that differs between communicators.
     pub salt: u64,
 }
@@ -106,19 +107,19 @@ impl Gin {
 
     /// The same with what the transports of all ranks said of the signal memory.
     fn with_words(parts: Parts, words: Vec<Words>) -> Result<Arc<Self>> {
-        let Parts { device, rank, n_contexts, shape, signals, routes, abort, handler, salt } = parts;
+        let Parts { device, rank, n_contexts, shape, signals, routes, abort, card, salt } = parts;
         let own = signals[rank as usize].clone().expect("the caller made this rank's signal memory");
         let of_contexts = (0..n_contexts).map(|index| Ok(Arc::new(context::Words::proxied(&*device, index, shape, &own)?)));
         let of_contexts = of_contexts.collect::<Result<Vec<_>>>()?;
-        let (contexts, sets) = match handler {
+        let (contexts, sets) = match &card {
             None => {
                 let (contexts, images) = Context::build(&*device, shape, of_contexts.clone(), &abort)?;
                 (contexts, Sets::new(Backend::Proxy, Images::Own(images)))
             }
-            Some(handler) => {
+            Some(card) => {
                 // Kernels cannot know it: what they write is no poison but by a chance of 2^-64.
                 let secret = u64::from_ne_bytes(crate::process::random()?);
-                let (contexts, images) = gdaki::build(&*device, shape, &of_contexts, (rank, handler, secret))?;
+                let (contexts, images) = gdaki::build(&*device, shape, &of_contexts, card, (rank, secret), &abort)?;
                 (contexts, Sets::new(Backend::Gdaki, Images::Nic(images)))
             }
         };
@@ -129,7 +130,7 @@ impl Gin {
         let pump = Arc::new(Pump::new(engine, rank, abort.clone()));
         let (direct, drivers, owner) = (OnceCell::new(), Mutex::new(None), std::process::id());
         let words = of_contexts;
-        let gdaki = handler.is_some();
+        let gdaki = card.is_some();
         Ok(Arc::new(Self {
             device,
             rank,

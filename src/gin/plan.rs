@@ -5,7 +5,7 @@ use super::descriptor::{self, Descriptor, Misfit, SignalOp};
 use super::handles::{Handles, Refused};
 use crate::error::{Code, Error};
 use crate::nic::completion::Syndrome;
-use crate::nic::element::Misfit as NoElement;
+use crate::nic::element::{Element, Misfit as NoElement};
 use crate::transport::{Source, Work};
 
 /// Error number of an operation that is refused.
@@ -134,6 +134,13 @@ pub enum Fault {
         /// Words of it.
         words: u32,
     },
+    /// A card is to fail at it.
+    Injected {
+        /// What it was.
+        element: Element,
+        /// How.
+        syndrome: Syndrome,
+    },
     /// It waits for a queue that it may not wait for.
     Waits {
         /// Number of its completion queue.
@@ -168,6 +175,7 @@ impl Fault {
             Self::Key { which: "source", .. } | Self::Bounds { which: "source", .. } => Syndrome::LocalProtection,
             Self::Key { .. } | Self::Bounds { .. } | Self::Word { .. } => Syndrome::RemoteAccess,
             Self::Element(misfit) => misfit.syndrome(),
+            Self::Injected { syndrome, .. } => *syndrome,
             _ => Syndrome::LocalOperation,
         }
     }
@@ -212,6 +220,10 @@ impl Fault {
                  model adds to signals and counters alone",
             ),
             Self::Word { address, words } => (format!("byte {address:#x} of a table of {words} words"), IDS),
+            Self::Injected { element, syndrome } => (
+                format!("{element}: {} ({:#x}), which GINRS_NIC_FAULT asks for", syndrome.name(), *syndrome as u8),
+                "unset GINRS_NIC_FAULT",
+            ),
             Self::Waits { queue } => {
                 (format!("WAIT for completion queue {queue:#x}"), "companion queues wait, for queues of their own context")
             }

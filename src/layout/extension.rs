@@ -30,6 +30,8 @@ layout!(ginrsCommExt, 32, 8, version @ 8, bytes @ 12, abortWord @ 16, abortHost 
 
 /// Where [`ginrsGinExt`] stands behind the context. Bytes.
 pub const GIN_EXT_OFFSET: usize = 64;
+/// The same behind a GDAKI context.
+pub const CARD_EXT_OFFSET: usize = 128;
 pub const GIN_EXT_MAGIC: u64 = 0x4e49_4753_5352_4e47;
 pub const GIN_EXT_VERSION: u32 = 4;
 /// Of `flags`: kernels carry out puts themselves.

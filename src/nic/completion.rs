@@ -7,7 +7,7 @@
 //! | 60, 61 | the low 16 bits of the element's index |
 //! | 63 | opcode of the entry << 4, and the owner bit: alike in one round of the ring, other in the next |
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use super::Word;
 
 /// A request is done.
 const REQUEST: u8 = 0;
@@ -46,28 +46,29 @@ impl Syndrome {
 }
 
 /// What stands in an entry that was never written: of the owner that the first round does not wait for.
-pub fn empty(entry: &[AtomicU64; 8]) {
-    entry[7].store(u64::from(INVALID << 4 | 1) << 56, Ordering::Relaxed);
+pub fn empty<W: Word>(entry: &[W; 8]) {
+    entry[7].store(u64::from(INVALID << 4 | 1) << 56);
 }
 
 /// Completes element `index` of queue `number`, whose ring is `depth` deep, as done or failed. The body first, the owner last: who sees it
 /// sees the body, and all that was stored before.
-pub fn write(entry: &[AtomicU64; 8], depth: u32, number: u32, index: u32, opcode: u8, result: Result<(), Syndrome>) {
+pub fn write<W: Word>(entry: &[W; 8], depth: u32, number: u32, index: u32, opcode: u8, result: Result<(), Syndrome>) {
     let (kind, syndrome) = match result {
         Ok(()) => (REQUEST, 0),
         Err(syndrome) => (REQUEST_ERROR, syndrome as u8),
     };
     let owner = u8::from(index & depth != 0);
-    entry[6].store(u64::from(syndrome) << 56, Ordering::Relaxed);
+    entry[6].store(u64::from(syndrome) << 56);
     let queue = (u32::from(opcode) << 24 | number & 0xff_ffff).to_be_bytes();
     let counter = (index as u16).to_be_bytes();
     let last = [queue[0], queue[1], queue[2], queue[3], counter[0], counter[1], 0, kind << 4 | owner];
-    entry[7].store(u64::from_le_bytes(last), Ordering::Release);
+    entry[7].publish(u64::from_le_bytes(last));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
 
     /// How kernels read it (spec device 12.5).
     fn is_complete(entry: &[AtomicU64; 8], depth: u32, index: u32) -> (bool, u8) {

@@ -63,6 +63,26 @@ pub enum Element {
     },
 }
 
+impl std::fmt::Display for Element {
+    /// In mlx5's terms.
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        match self {
+            Self::Nop => write!(f, "NOP"),
+            Self::Write { to, from, bytes } => {
+                let (raddr, rkey, laddr, lkey) = (to.address, to.key, from.address, from.key);
+                write!(f, "RDMA_WRITE raddr {raddr:#x} rkey {rkey:#x} laddr {laddr:#x} lkey {lkey:#x} bytes {bytes:#x}")
+            }
+            Self::WriteInline { to: Place { address, key }, value, bytes } => {
+                write!(f, "RDMA_WRITE raddr {address:#x} rkey {key:#x} inline {value:#x} bytes {bytes:#x}")
+            }
+            Self::FetchAdd { to: Place { address, key }, add, answer } => {
+                write!(f, "ATOMIC_FA raddr {address:#x} rkey {key:#x} add {add:#x} lkey {:#x}", answer.key)
+            }
+            Self::Wait { queue, index } => write!(f, "WAIT cqn {queue:#x} index {index:#x}"),
+        }
+    }
+}
+
 /// Why an element makes no sense.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Misfit {
@@ -113,10 +133,12 @@ impl std::fmt::Display for Misfit {
 }
 
 const NOP: u8 = 0x00;
-pub(super) const RDMA_WRITE: u8 = 0x08;
+/// Opcode of a write.
+pub const RDMA_WRITE: u8 = 0x08;
 const WAIT: u8 = 0x0f;
 const FETCH_ADD: u8 = 0x12;
-pub(super) const INLINE: u32 = 1 << 31;
+/// In the byte count of a segment: the bytes follow.
+pub const INLINE: u32 = 1 << 31;
 
 /// Opcode of an element, whatever else it is.
 pub fn opcode(words: &[u64; WORDS]) -> u8 {

@@ -5,8 +5,7 @@
 //! poison has not come yet, and an element is taken once none of its words is. Inline data come in stores as small as the value: bytes of
 //! them that are poison have not come, or are so by chance, and whoever asks decides how often it asks again.
 
-use super::element;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use super::{Word, element};
 
 /// Words of a slot.
 pub const WORDS: usize = 8;
@@ -36,27 +35,24 @@ impl Poison {
         Self(secret)
     }
 
-    /// Of word `word` of the slot for element `index`. By splitmix64: two alike in one slot are as likely as any.
+    /// Of word `word` of the slot for element `index`: two alike in one slot are as likely as any.
     #[inline]
     fn of(self, index: u32, word: usize) -> u64 {
-        let mut x = self.0.wrapping_add((u64::from(index) << 3 | word as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ (x >> 31)
+        super::mix(self.0, u64::from(index) << 3 | word as u64)
     }
 
     /// Makes a slot ready for element `index`: before anybody may write there.
-    pub fn bury(self, slot: &[AtomicU64; WORDS], index: u32) {
+    pub fn bury<W: Word>(self, slot: &[W; WORDS], index: u32) {
         for (at, word) in slot.iter().enumerate() {
-            word.store(self.of(index, at), Ordering::Relaxed);
+            word.store(self.of(index, at));
         }
     }
 
     /// Copies element `index` out.
-    pub fn look(self, slot: &[AtomicU64; WORDS], index: u32) -> Seen {
+    pub fn look<W: Word>(self, slot: &[W; WORDS], index: u32) -> Seen {
         let mut words = [0; WORDS];
         let come = |words: &mut [u64; WORDS], at: usize| {
-            words[at] = slot[at].load(Ordering::Relaxed);
+            words[at] = slot[at].load();
             words[at] != self.of(index, at)
         };
         if !come(&mut words, 0) {
@@ -85,7 +81,7 @@ impl Poison {
             }
         }
         // What the element names was written before it.
-        fence(Ordering::Acquire);
+        W::acquire();
         if perhaps { Seen::Perhaps(words) } else { Seen::Whole(words) }
     }
 
@@ -103,6 +99,7 @@ impl Poison {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
 
     fn slot() -> [AtomicU64; WORDS] {
         std::array::from_fn(|_| AtomicU64::new(0))

@@ -133,7 +133,7 @@ fn build(plan: Plan, real: u32, routes: impl Fn(&Plan, u32) -> Routes) -> Vec<Ra
             signals: signals.clone(),
             routes: routes(&plan, rank),
             abort: abort.clone(),
-            handler: None,
+            card: None,
             salt: 0x1234_5678,
         })
         .unwrap();

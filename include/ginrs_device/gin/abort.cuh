@@ -26,21 +26,22 @@ NCCL_DEVICE_INLINE ginrsCommExt const* extensionOf(ncclDevComm const& comm) {
   return nccl::utility::loadConst(&ext->magic) == GINRS_COMM_EXT_MAGIC ? ext : nullptr;
 }
 /* Where the block behind a GIN context is, if there is one. */
-NCCL_DEVICE_INLINE ginrsGinExt const* extensionAt(void const* ginHandle) {
-  return reinterpret_cast<ginrsGinExt const*>(static_cast<char const*>(ginHandle) + GINRS_GIN_EXT_OFFSET);
+NCCL_DEVICE_INLINE ginrsGinExt const* extensionAt(void const* ginHandle, uint32_t backend = NCCL_NET_DEVICE_GIN_PROXY) {
+  size_t const offset = backend == NCCL_NET_DEVICE_GIN_GDAKI ? GINRS_CARD_EXT_OFFSET : GINRS_GIN_EXT_OFFSET;
+  return reinterpret_cast<ginrsGinExt const*>(static_cast<char const*>(ginHandle) + offset);
 }
 /* GINRS_FLAG_s of a context that our ncclGin made; 0 for others. */
 NCCL_DEVICE_INLINE uint32_t flagsOf(ncclGinCtx const& ctx) {
   return (ctx.ginrs.mark & ~0xffu) == GINRS_MARK_CTX ? ctx.ginrs.mark & 0xff : 0;
 }
 NCCL_DEVICE_INLINE ginrsGinExt const* extensionOf(ncclGinCtx const& ctx) {
-  return (flagsOf(ctx) & GINRS_FLAG_KNOWN) != 0 ? extensionAt(ctx.handle) : nullptr;
+  return (flagsOf(ctx) & GINRS_FLAG_KNOWN) != 0 ? extensionAt(ctx.handle, ctx.backend) : nullptr;
 }
-/* Those flags, found out. The context is one of the proxy's. */
-NCCL_DEVICE_INLINE uint32_t probe(ncclDevComm const& comm, void const* ginHandle) {
+/* Those flags, found out. */
+NCCL_DEVICE_INLINE uint32_t probe(ncclDevComm const& comm, void const* ginHandle, uint32_t backend) {
   using nccl::utility::loadConst;
   if (!isMarked(comm)) return 0;
-  ginrsGinExt const* ext = extensionAt(ginHandle);
+  ginrsGinExt const* ext = extensionAt(ginHandle, backend);
   uint32_t version = loadConst(&ext->version), flags = loadConst(&ext->flags);
   bool hasHints = loadConst(&ext->hintRing) != nullptr, isCached = loadConst(&ext->cachedCis) != nullptr;
   if (loadConst(&ext->magic) != GINRS_GIN_EXT_MAGIC) return 0;

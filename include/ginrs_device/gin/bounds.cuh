@@ -25,11 +25,11 @@ NCCL_DEVICE_INLINE bool isWithin(ncclWindow_t window, size_t offset, size_t byte
   return int(bytes <= size) & int(offset <= size - bytes);
 }
 
-/* Is the id among the devcomm's `count`? If not, the host is told. `handle` and `flags` are of the context. */
+/* Is the id among the devcomm's `count`? If not, the host is told. `flags` are of the context. */
 template <int kind>
-NCCL_DEVICE_INLINE bool isGiven(uint32_t id, int count, void const* handle, uint32_t flags) {
+NCCL_DEVICE_INLINE bool isGiven(uint32_t id, int count, void const* handle, uint32_t backend, uint32_t flags) {
   if (id < uint32_t(count) || (flags & GINRS_FLAG_BOUNDS) == 0) return true;
-  storeRelaxed(nccl::utility::loadConst(&extensionAt(handle)->refusal), uint64_t(GINRS_REFUSAL(kind, id, count)));
+  storeRelaxed(nccl::utility::loadConst(&extensionAt(handle, backend)->refusal), uint64_t(GINRS_REFUSAL(kind, id, count)));
   return false;
 }
 /* Are peer and ids the devcomm's? Without a branch; nobody is told. */

@@ -26,8 +26,8 @@ NCCL_DEVICE_INLINE ncclGin_BackendMask<backendMask>::ncclGin_BackendMask(ncclDev
   uint32_t backend = count == 0 ? uint32_t(NCCL_NET_DEVICE_HOST) : comm.ginTypes[contextId];
   _ginHandle = count == 0 ? nullptr : comm.ginHandles[contextId];
   _signalShadows = comm.ginSignalShadows + size_t(contextId) * comm.ginSignalCount;
-  bool const isProxy = backend == NCCL_NET_DEVICE_GIN_PROXY && (backendMask & 1u << NCCL_NET_DEVICE_GIN_PROXY) != 0;
-  uint32_t flags = isProxy ? ginrs::probe(comm, _ginHandle) : 0;
+  bool const isOne = (backend == NCCL_NET_DEVICE_GIN_PROXY || backend == NCCL_NET_DEVICE_GIN_GDAKI) && (backendMask & 1u << backend) != 0;
+  uint32_t flags = isOne ? ginrs::probe(comm, _ginHandle, backend) : 0;
 #if defined(__CUDA_ARCH__) && !defined(__GINRS_CPU__)
   /* To be kept in registers: the compiler would rather find them out again in every put. */
   if ((backendMask & 1u << NCCL_NET_DEVICE_GIN_PROXY) != 0) asm("" : "+r"(backend), "+r"(flags));
@@ -67,17 +67,17 @@ NCCL_DEVICE_INLINE Operation actionsOf(ncclGin_BackendMask<mask> const& gin, Rem
 
 template <unsigned mask>
 NCCL_DEVICE_INLINE bool hasSignal(ncclGin_BackendMask<mask> const& gin, ncclGinSignal_t signal) {
-  return isGiven<GINRS_REFUSED_SIGNAL>(signal, gin.comm.ginSignalCount, gin._ginHandle, gin._ginrsFlags);
+  return isGiven<GINRS_REFUSED_SIGNAL>(signal, gin.comm.ginSignalCount, gin._ginHandle, gin._ginBackend, gin._ginrsFlags);
 }
 template <unsigned mask>
 NCCL_DEVICE_INLINE bool hasCounter(ncclGin_BackendMask<mask> const& gin, ncclGinCounter_t counter) {
-  return isGiven<GINRS_REFUSED_COUNTER>(counter, gin.comm.ginCounterCount, gin._ginHandle, gin._ginrsFlags);
+  return isGiven<GINRS_REFUSED_COUNTER>(counter, gin.comm.ginCounterCount, gin._ginHandle, gin._ginBackend, gin._ginrsFlags);
 }
 /* Is there such a peer, and may the operation's actions take place? If not, the host is told. */
 template <unsigned mask>
 NCCL_DEVICE_INLINE bool isAllowed(ncclGin_BackendMask<mask> const& gin, int worldPeer, Operation const& op) {
   if (areGiven(gin.comm, worldPeer, op)) return true;
-  return isGiven<GINRS_REFUSED_PEER>(uint32_t(worldPeer), gin.comm.nRanks, gin._ginHandle, gin._ginrsFlags) &&
+  return isGiven<GINRS_REFUSED_PEER>(uint32_t(worldPeer), gin.comm.nRanks, gin._ginHandle, gin._ginBackend, gin._ginrsFlags) &&
          (!op.hasSignal || hasSignal(gin, op.signalId - gin.comm.ginSignalBase)) &&
          (!op.hasCounter || hasCounter(gin, op.counterId - gin.comm.ginCounterBase));
 }

@@ -1,12 +1,15 @@
 //! What kernels see: contexts, queue pairs and keys, in device memory.
 
+use super::card::Card;
 use super::keys::{self, Table};
-use super::queues::{Handler, Queues};
+use super::queues::Queues;
+use crate::abort::Abort;
 use crate::device::{DevPtr, Device, DeviceMemory, Transfers};
 use crate::error::Result;
 use crate::gin::context::{Context, Shape, Words};
 use crate::layout::{
-    doca_gpu_dev_verbs_cq, doca_gpu_dev_verbs_qp, ncclGinGdakiGPUContext, ncclGinGdakiGlobalGPUBufferTable, ncclGinGdakiMemHandle,
+    CARD_EXT_OFFSET, GIN_EXT_MAGIC, GIN_EXT_VERSION, doca_gpu_dev_verbs_cq, doca_gpu_dev_verbs_qp, ginrsGinExt,
+    ncclGinGdakiGPUContext, ncclGinGdakiGlobalGPUBufferTable, ncclGinGdakiMemHandle,
 };
 use crate::seq::Seq;
 use std::mem::{offset_of, size_of};
@@ -15,7 +18,7 @@ use zerocopy::IntoBytes;
 
 const QP: usize = size_of::<doca_gpu_dev_verbs_qp>();
 /// Bytes from one context's struct to the next one's.
-const BLOCK: usize = 128;
+const BLOCK: usize = 256;
 /// doca's mem_type: the GPU's.
 const OF_GPU: u32 = 2;
 
@@ -66,7 +69,9 @@ pub fn build(
     device: &dyn Device,
     shape: Shape,
     words: &[Arc<Words>],
-    (rank, handler, secret): (u32, Handler, u64),
+    card: &Card,
+    (rank, secret): (u32, u64),
+    abort: &Abort,
 ) -> Result<(Vec<Context>, Images)> {
     let (n, ranks, depth) = (words.len() as u32, shape.n_ranks, shape.depth);
     let mut contexts: Vec<Context> = Vec::new();
@@ -76,7 +81,7 @@ pub fn build(
             // Queue 0 is nobody's.
             let first = 1 + ranks * (n * u32::from(companion) + c);
             let main = contexts.get(c as usize).and_then(|main| main.nic.clone()).filter(|_| companion);
-            let queues = Queues::new(device, (ranks, depth), (handler, first), secret, &context.queues, main)?;
+            let queues = Queues::new(device, (ranks, depth), (card.clone(), first), secret, &context.queues, main)?;
             context.nic = Some(Arc::new(queues));
             contexts.push(context);
         }
@@ -87,6 +92,8 @@ pub fn build(
     let mut bytes = Vec::with_capacity(bytes);
     for (c, context) in contexts[..n].iter().enumerate() {
         bytes.extend(images.context_of(c, rank, context).as_bytes());
+        bytes.resize(c * BLOCK + CARD_EXT_OFFSET, 0);
+        bytes.extend(extension(context, abort).as_bytes());
         bytes.resize((c + 1) * BLOCK, 0);
     }
     for c in 0..n as u32 {
@@ -119,6 +126,18 @@ impl Images {
             sink_buffer_lkey: keys::of_table(Table::Sink, c as u32, rank).to_be(),
             pad: 0,
         }
+    }
+}
+
+/// What kernels of our headers find behind a context: how to learn of an abort, and where to say which id they were not given.
+fn extension(context: &Context, abort: &Abort) -> ginrsGinExt {
+    ginrsGinExt {
+        magic: GIN_EXT_MAGIC,
+        version: GIN_EXT_VERSION,
+        abortWord: abort.device_address(),
+        abortHost: abort.host_address(),
+        refusal: context.refusal.device(),
+        ..Default::default()
     }
 }
 

@@ -13,12 +13,16 @@
 //! counters are those that proxied contexts have.
 #![forbid(unsafe_code)]
 
+mod card;
+mod fuzz;
 mod keys;
 mod memory;
 mod queues;
 mod requests;
 mod serve;
 
+pub use card::Card;
+pub(crate) use fuzz::fuzz;
 pub(super) use memory::{Images, Registration, build};
 pub(super) use queues::Queues;
-pub use queues::{Handler, depth};
+pub use queues::depth;

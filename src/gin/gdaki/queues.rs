@@ -1,7 +1,7 @@
 //! The queues of one context, one for each peer, as the model has them: what was rung, what is taken, what is complete.
 
+use super::card::{Card, Fault};
 use crate::device::Device;
-use crate::error;
 use crate::gin::queue::Index;
 use crate::gin::shared::Shared;
 use crate::nic::completion::{self, Syndrome};
@@ -9,6 +9,7 @@ use crate::nic::element::{self, Element, Misfit};
 use crate::nic::slot::{Poison, Seen, WORDS};
 use crate::seq::Seq;
 use crate::sync::Mutex;
+use crate::{error, trace};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -44,7 +45,7 @@ struct Failure {
 /// Of one context.
 pub struct Queues {
     depth: u32,
-    handler: Handler,
+    card: Card,
     /// Of peer 0's; the others follow. Queue and completion queue have one number.
     first: u32,
     poison: Poison,
@@ -66,7 +67,7 @@ impl Queues {
     pub fn new(
         device: &dyn Device,
         (n_ranks, depth): (u32, u32),
-        (handler, first): (Handler, u32),
+        (card, first): (Card, u32),
         secret: u64,
         rings: &[[AtomicU64; WORDS]],
         waits_for: Option<Arc<Queues>>,
@@ -84,7 +85,7 @@ impl Queues {
         let failures = Mutex::new(vec![None; ranks]);
         Ok(Self {
             depth,
-            handler,
+            card,
             first,
             poison,
             bells,
@@ -100,7 +101,12 @@ impl Queues {
 
     /// Who rings.
     pub fn handler(&self) -> Handler {
-        self.handler
+        self.card.handler
+    }
+
+    /// What the card is made to fail at.
+    pub fn fault(&self) -> Option<&Fault> {
+        self.card.fault.as_deref()
     }
 
     /// How messages call the context with that number.
@@ -128,12 +134,17 @@ impl Queues {
 
     /// Elements below this have been rung for; `taken` have been taken.
     fn rung(&self, peer: u32, taken: Seq) -> Seq {
-        if self.handler == Handler::Cpu {
+        if self.card.handler == Handler::Cpu {
             // The mailbox's low half is an index. The record, which a host thread beside a card would write from it, nobody reads.
             return Seq(self.bell(peer, 0).load(Ordering::Acquire));
         }
         let record = u32::from_be(self.bell(peer, RECORD).load(Ordering::Acquire));
         Seq(taken.0.wrapping_add(u32::from((record as u16).wrapping_sub(taken.0 as u16))))
+    }
+
+    /// Rings for the elements below `end`, as a kernel does whose handler is the CPU.
+    pub fn ring(&self, peer: u32, end: Seq) {
+        self.bell(peer, 0).store(end.0, Ordering::Release);
     }
 
     /// Is there an element to take?
@@ -229,7 +240,9 @@ impl Index for Completions<'_> {
         while at != index {
             let slot = base + (at & (queues.depth - 1)) as usize;
             let opcode = queues.opcodes[slot].load(Ordering::Relaxed) as u8;
-            completion::write(&queues.entries[slot], queues.depth, queues.number(*peer), at, opcode, queues.result(*peer, at));
+            let (number, result) = (queues.number(*peer), queues.result(*peer, at));
+            trace!(NET, "qp {number:#x} cqe {at:#x}: {}", result.map_or_else(Syndrome::name, |()| "done"));
+            completion::write(&queues.entries[slot], queues.depth, number, at, opcode, result);
             at = at.wrapping_add(1);
         }
         queues.published[*peer as usize].store(index, Ordering::Release);
@@ -253,7 +266,7 @@ mod tests {
         for handler in [Handler::Cpu, Handler::Kernel] {
             for start in [0, 0xfffe, 0xff_fffe, u32::MAX - 2] {
                 let ring: Vec<[AtomicU64; WORDS]> = (0..4).map(|_| Default::default()).collect();
-                let queues = Queues::new(&*device, (1, 4), (handler, 9), 1, &ring, None).unwrap();
+                let queues = Queues::new(&*device, (1, 4), (Card { handler, fault: None }, 9), 1, &ring, None).unwrap();
                 queues.published[0].store(start, Ordering::Relaxed);
                 let mut at = Seq(start);
                 for _ in 0..8 {

@@ -6,6 +6,7 @@ use crate::gin::context::Context;
 use crate::gin::plan::Fault;
 use crate::gin::proxy::BATCH;
 use crate::nic::completion::Syndrome;
+use crate::trace;
 
 impl Context {
     /// Takes elements until the queue is empty, its batch is full, or one cannot be finished now.
@@ -29,10 +30,17 @@ impl Context {
             if carrier.stopped {
                 continue;
             }
+            let number = queues.number(peer);
+            if let Ok(element) = &element {
+                trace!(NET, "rank {} to {peer}: qp {number:#x} wqe {:#x}: {element}", carrier.rank, at.0);
+            }
             let origin = Origin { rank: carrier.rank, peer, context: index, tag: tag(index, peer, at) };
-            let checked = element
-                .map_err(Fault::Element)
-                .and_then(|element| request(element, origin, (&queues, &carrier.handles, &self.limits), counters));
+            let checked = element.map_err(Fault::Element).and_then(|element| {
+                if let Some(syndrome) = queues.fault().and_then(|fault| fault.hits(&element, carrier.rank, (number, at.0))) {
+                    return Err(Fault::Injected { element, syndrome });
+                }
+                request(element, origin, (&queues, &carrier.handles, &self.limits), counters)
+            });
             match checked {
                 Ok(operation) => {
                     carrier.taken += operation.bytes();
@@ -42,7 +50,7 @@ impl Context {
                     queues.fail(peer, at, fault.syndrome());
                     // The entry that says so stands before the abort, whose sweeps end waits for completions as if all were well.
                     turn.lane.ledger.credit(turn.open, &queues.completions(peer));
-                    carrier.stop(fault.error(&carrier.whose(origin.tag)));
+                    carrier.stop(fault.error(&format!("{}, queue pair {number:#x}", carrier.whose(origin.tag))));
                 }
             }
         }

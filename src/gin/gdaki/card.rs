@@ -1,0 +1,53 @@
+//! What settings say of the card that is modelled.
+
+use super::queues::Handler;
+use crate::bail;
+use crate::config;
+use crate::error::Result;
+use crate::nic::completion::Syndrome;
+use crate::nic::element::Element;
+use crate::nic::fault::{FORM, Rule};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A card, as one rank of a communicator has it.
+#[derive(Clone)]
+pub struct Card {
+    /// Who rings.
+    pub handler: Handler,
+    /// What it is made to fail at.
+    pub fault: Option<Arc<Fault>>,
+}
+
+impl Card {
+    /// As the settings have it.
+    pub fn asked() -> Result<Self> {
+        let handler = match config::int("NCCL_GIN_GDAKI_NIC_HANDLER") {
+            2 => Handler::Kernel,
+            3 => bail!(
+                InvalidUsage,
+                30,
+                "no such doorbell | NCCL_GIN_GDAKI_NIC_HANDLER is 3 (BlueFlame), which queues with companions cannot have | fix: 0, 1 or 2"
+            ),
+            _ => Handler::Cpu,
+        };
+        let rule = match config::text("GINRS_NIC_FAULT").map(|text| Rule::parse(&text)).transpose() {
+            Ok(rule) => rule,
+            Err(why) => bail!(InvalidUsage, 113, "no fault of a card | GINRS_NIC_FAULT: {why} | fix: {FORM}"),
+        };
+        Ok(Self { handler, fault: rule.map(|rule| Arc::new(Fault { rule, seen: AtomicU64::new(0) })) })
+    }
+}
+
+/// A rule, and how many of a rank's elements it has matched.
+pub struct Fault {
+    rule: Rule,
+    seen: AtomicU64,
+}
+
+impl Fault {
+    /// How this element fails, if it does. The proxy asks for each once.
+    pub fn hits(&self, element: &Element, rank: u32, place: (u32, u32)) -> Option<Syndrome> {
+        self.rule.hits(element, rank, place, || self.seen.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+}

@@ -81,15 +81,25 @@ fn a_barrier_holds_everybody_back() {
     });
 }
 
-/// Joins that must fail, on every rank, in time, and the texts they fail with.
-fn all_refused(claims: &[(u32, u32)]) -> Vec<Error> {
+/// Joins that must fail, on every rank, in time, and the texts they fail with. `last` comes when the others have joined: who comes within the
+/// time in which the root hears further claims is not to decide who differs from most.
+fn all_refused(claims: &[(u32, u32)], last: usize) -> Vec<Error> {
     let id = UniqueId::create().unwrap();
-    let start = Instant::now();
+    let (start, machine) = (Instant::now(), ginrs::process::machine());
+    let waiting: Arc<Vec<AtomicU32>> = Arc::new(claims.iter().map(|_| AtomicU32::new(0)).collect());
     let results: Vec<Result<()>> = ranks(claims.len() as u32, |i| {
-        let (rank, n) = claims[i as usize];
-        Bootstrap::join(&id, rank, n).map(drop)
+        let ((rank, n_ranks), cancel, all) = (claims[i as usize], Cancel::new(), waiting.clone());
+        // Asked a third time it has joined, and waits.
+        while i as usize == last && (0..).zip(&*all).any(|(i, asked)| i != last && asked.load(Ordering::Relaxed) < 3) {
+            std::thread::yield_now();
+        }
+        cancel.watch(move || {
+            all[i as usize].fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        });
+        Bootstrap::join_unless(&id, Seat { rank, n_ranks, machine }, &cancel).map(drop)
     });
-    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
     results.into_iter().map(|result| result.unwrap_err()).collect()
 }
 
@@ -97,15 +107,15 @@ fn all_refused(claims: &[(u32, u32)]) -> Vec<Error> {
 fn every_rank_is_told_which_rank_does_not_fit() {
     let _alone = alone();
     let pid = std::process::id();
-    for (claims, culprit, text) in [
-        (&[(0, 4), (1, 4), (2, 4), (3, 8)][..], 3, "rank 3 (pid"),
-        (&[(0, 9), (1, 4), (2, 4), (3, 4)][..], 0, "says nRanks is 9, 3 other(s) say 4"),
-        (&[(0, 4), (1, 4), (1, 4), (3, 4)][..], 1, "rank 1 came twice"),
-        (&[(0, 4), (1, 4), (2, 4), (7, 4)][..], 7, "is out of range, nRanks is 4"),
-        (&[(0, u32::MAX), (1, u32::MAX)][..], 0, "out of range"),
-        (&[(0, 3), (5, u32::MAX), (1, 3)][..], 5, "rank 5 (pid"),
+    for (claims, last, culprit, text) in [
+        (&[(0, 4), (1, 4), (2, 4), (3, 8)][..], 3, 3, "rank 3 (pid"),
+        (&[(0, 9), (1, 4), (2, 4), (3, 4)][..], 0, 0, "says nRanks is 9, 3 other(s) say 4"),
+        (&[(0, 4), (1, 4), (1, 4), (3, 4)][..], 2, 1, "rank 1 came twice"),
+        (&[(0, 4), (1, 4), (2, 4), (7, 4)][..], 3, 7, "is out of range, nRanks is 4"),
+        (&[(0, u32::MAX), (1, u32::MAX)][..], 1, 0, "out of range"),
+        (&[(0, 3), (5, u32::MAX), (1, 3)][..], 1, 5, "rank 5 (pid"),
     ] {
-        for error in all_refused(claims) {
+        for error in all_refused(claims, last) {
             assert_eq!((error.id, error.culprit, error.code), (12, Some(culprit), Code::InvalidArgument), "{error}");
             assert!(error.text.contains(text) && error.text.contains("fix:") && error.text.contains(&pid.to_string()), "{error}");
         }
@@ -299,33 +309,40 @@ fn a_replayed_greeting_and_proof_open_nothing() {
     through[124..].copy_from_slice(&crc.to_le_bytes());
     let through = UniqueId::from_bytes(&through).unwrap();
     let listener = std::os::unix::net::UnixListener::bind_addr(&door(&through)).unwrap();
+    let relay = || {
+        let (mut rank, _) = listener.accept()?;
+        let mut root = UnixStream::connect_addr(&door(&id))?;
+        let (mut hello, mut challenge, mut proof) = ([0; 164], [0; 56], [0; 16]);
+        rank.read_exact(&mut hello)?;
+        root.write_all(&hello)?;
+        root.read_exact(&mut challenge)?;
+        rank.write_all(&challenge)?;
+        rank.read_exact(&mut proof)?;
+        // The record is played to the same root before the honest proof arrives.
+        let mut thief = UnixStream::connect_addr(&door(&id))?;
+        thief.write_all(&hello)?;
+        thief.read_exact(&mut challenge)?;
+        thief.write_all(&proof)?;
+        assert_eq!(thief.read(&mut [0; 16])?, 0, "the root must drop a replayed proof");
+        root.write_all(&proof)?;
+        // The welcome, and what the rank says behind it: length and kind of a frame.
+        root.read_exact(&mut proof)?;
+        rank.write_all(&proof)?;
+        let mut here = [0; 5];
+        rank.read_exact(&mut here)?;
+        root.write_all(&here)?;
+        let mut table = Vec::new();
+        root.read_to_end(&mut table)?;
+        rank.write_all(&table)
+    };
     let recorded = std::thread::scope(|scope| {
         let honest = scope.spawn(|| Bootstrap::join(&through, 0, 1));
-        let (mut rank, _) = listener.accept().unwrap();
-        let mut root = UnixStream::connect_addr(&door(&id)).unwrap();
-        let (mut hello, mut challenge, mut proof) = ([0; 164], [0; 56], [0; 16]);
-        rank.read_exact(&mut hello).unwrap();
-        root.write_all(&hello).unwrap();
-        root.read_exact(&mut challenge).unwrap();
-        rank.write_all(&challenge).unwrap();
-        rank.read_exact(&mut proof).unwrap();
-        // The record is played to the same root before the honest proof arrives.
-        let mut thief = UnixStream::connect_addr(&door(&id)).unwrap();
-        thief.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-        thief.write_all(&hello).unwrap();
-        thief.read_exact(&mut challenge).unwrap();
-        thief.write_all(&proof).unwrap();
-        assert_eq!(thief.read(&mut [0; 16]).unwrap(), 0, "the root must drop a replayed proof");
-        root.write_all(&proof).unwrap();
-        // The welcome, and what the rank says behind it: length and kind of a frame.
-        root.read_exact(&mut proof).unwrap();
-        rank.write_all(&proof).unwrap();
-        let mut here = [0; 5];
-        rank.read_exact(&mut here).unwrap();
-        root.write_all(&here).unwrap();
-        let mut table = Vec::new();
-        root.read_to_end(&mut table).unwrap();
-        rank.write_all(&table).unwrap();
+        let mut begun = Instant::now();
+        while let Err(error) = relay() {
+            // Each end hangs up on one that is mute for 2 s, as this may be on a busy machine: the rank dials again.
+            assert!(begun.elapsed() > Duration::from_secs(2), "{error}");
+            begun = Instant::now();
+        }
         honest.join().unwrap().unwrap().n_ranks()
     });
     assert_eq!(recorded, 1);

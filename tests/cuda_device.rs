@@ -275,7 +275,7 @@ fn warned() -> String {
 
 #[test]
 fn a_copy_that_never_ends_is_an_error_in_time_and_the_next_one_does_not_wait_again() {
-    let settings = [("GINRS_MOCK_FAIL", "copy:3:hang"), ("GINRS_TIMEOUT", "2")];
+    let settings = [("GINRS_MOCK_FAIL", "copy:3:hang"), ("GINRS_TIMEOUT", "5")];
     on_cuda("a_copy_that_never_ends_is_an_error_in_time_and_the_next_one_does_not_wait_again", &settings, || {
         let device = first();
         let memory = device.objects(64).unwrap();
@@ -284,7 +284,7 @@ fn a_copy_that_never_ends_is_an_error_in_time_and_the_next_one_does_not_wait_aga
         let begin = Instant::now();
         assert_eq!(device.write(memory.device(), &[1; 8]).unwrap_err().id, 4);
         assert_eq!(device.zero(memory.device(), 8).unwrap_err().id, 4);
-        assert!(begin.elapsed() < Duration::from_secs(2), "{:?}", begin.elapsed());
+        assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
         assert!(device.health().is_ok(), "slow is not broken");
     });
 }

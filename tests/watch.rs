@@ -33,7 +33,9 @@ fn a_lack_of_descriptors_is_told_to_every_rank() {
 
 #[test]
 fn ranks_meet_at_nccl_comm_id() {
-    let point = format!("127.0.0.1:{}", 1024 + std::process::id() % 60000);
+    // An address of this test's own: at 127.0.0.1 any port may be somebody's.
+    let [low, middle, high, _] = std::process::id().to_le_bytes();
+    let point = format!("127.{}.{middle}.{low}:4077", 64 + high);
     let more = [("NCCL_COMM_ID", point.as_str()), ("GINRS_SECRET", "between us")];
     let (_unused, all) = start("point", 3, &more);
     all.iter().for_each(|process| assert_eq!(process.line(), "done"));
@@ -136,12 +138,8 @@ fn a_late_rank_is_named_with_what_it_does_instead() {
     for process in [&all[0], &all[2]] {
         let told = process.line();
         let pid = all[1].child.id();
-        assert!(
-            told.starts_with("E017 by 1 RemoteError")
-                && told
-                    .contains(&format!("2/3 ranks arrived after 3 s; missing: rank 1 (pid {pid}) is in \"ncclDevCommDestroy\"")),
-            "{told}"
-        );
+        assert!(told.starts_with("E017 by 1 RemoteError") && told.contains("2/3 ranks arrived after "), "{told}");
+        assert!(told.contains(&format!("; missing: rank 1 (pid {pid}) is in \"ncclDevCommDestroy\"")), "{told}");
     }
 
     let (_id, all) = start("late", 2, &patience);

@@ -193,7 +193,8 @@ impl Step<'_> {
             self.next_warn = now + self.warn_every;
             return Ok(());
         }
-        let missing = missing::find(&self.bootstrap.port, self.seq);
+        let waited = self.start.elapsed().as_secs();
+        let missing = missing::find(&self.bootstrap.port, self.seq, if late { missing::ERROR } else { missing::LINE });
         // Meanwhile another rank may have come to its own deadline, and left.
         self.bootstrap.alive()?;
         let here = self.bootstrap.n_ranks as usize - missing.len().min(self.bootstrap.n_ranks as usize);
@@ -204,12 +205,11 @@ impl Step<'_> {
             missing => format!("missing: {}", missing::list(missing)),
         };
         let text = format!(
-            "{} | {}, rank {} | {here}/{} ranks arrived after {} s; {list}",
+            "{} | {}, rank {} | {here}/{} ranks arrived after {waited} s; {list}",
             self.what,
             self.bootstrap.port.tag(),
             self.bootstrap.rank,
-            self.bootstrap.n_ranks,
-            self.start.elapsed().as_secs()
+            self.bootstrap.n_ranks
         );
         const FIX: &str = "fix: make the same calls in the same order on every rank; look at the output of the missing";
         if late {

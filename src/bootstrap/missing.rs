@@ -10,8 +10,10 @@ use std::time::{Duration, Instant};
 
 /// How many processes are asked; a warning is not worth more links than that.
 const MAX_ASKED: usize = 64;
-/// How long an answer may take.
-const ANSWER: Duration = Duration::from_millis(300);
+/// How long an answer may take where a line is made of it, and where an error is: who is blamed must be who is missing, not who is busy.
+pub const LINE: Duration = Duration::from_millis(300);
+/// See there.
+pub const ERROR: Duration = Duration::from_secs(2);
 
 /// A rank that has not come to the step.
 pub struct Missing {
@@ -21,8 +23,8 @@ pub struct Missing {
     pub state: String,
 }
 
-/// All ranks that have not entered exchange `seq`, by rank.
-pub fn find(port: &Arc<Port>, seq: u32) -> Vec<Missing> {
+/// All ranks that have not entered exchange `seq`, by rank; an answer may take `patience`.
+pub fn find(port: &Arc<Port>, seq: u32, patience: Duration) -> Vec<Missing> {
     let since = Instant::now();
     let mut asked: BTreeMap<u32, Address> = BTreeMap::new();
     let mut links = Vec::new();
@@ -35,12 +37,13 @@ pub fn find(port: &Arc<Port>, seq: u32) -> Vec<Missing> {
         }
     }
     for address in links.into_iter().take(MAX_ASKED) {
-        if let Ok(link) = port.link(address, since + ANSWER, || true) {
+        if let Ok(link) = port.link(address, since + patience, || true) {
             link.send(&Frame::Probe);
         }
     }
-    let until = Instant::now() + ANSWER;
-    while Instant::now() < until && asked.keys().any(|rank| port.answer(*rank, since).is_none() && port.fate(*rank).is_none()) {
+    let until = Instant::now() + patience;
+    let is_open = |rank: &u32| port.answer(*rank, since).is_none() && port.fate(*rank).is_none();
+    while Instant::now() < until && port.failure().is_none() && asked.keys().any(is_open) {
         std::thread::sleep(Duration::from_millis(5));
     }
     let here: BTreeMap<u32, Standing> = port.standings_here().into_iter().map(|standing| (standing.rank, standing)).collect();

@@ -38,6 +38,7 @@ impl Code {
     pub const STREAM_CAPTURE_INVALIDATED: Code = Code(901);
     pub const STREAM_CAPTURE_MERGE: Code = Code(902);
     pub const STREAM_CAPTURE_UNMATCHED: Code = Code(903);
+    pub const INVALID_CLUSTER_SIZE: Code = Code(912);
     pub const STREAM_CAPTURE_UNJOINED: Code = Code(904);
     pub const STREAM_CAPTURE_IMPLICIT: Code = Code(906);
     pub const CAPTURED_EVENT: Code = Code(907);

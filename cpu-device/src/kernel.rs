@@ -58,6 +58,8 @@ pub struct LaunchInfo {
 
 /// `GINRS_CPU_LAUNCH_COOPERATIVE`
 pub const COOPERATIVE: u32 = 1;
+/// `GINRS_CPU_LAUNCH_CLUSTERS`
+pub const CLUSTERS: u32 = 2;
 
 struct Kernel {
     info: KernelInfo,
@@ -139,6 +141,7 @@ pub unsafe fn launch(info: &LaunchInfo) -> Result {
         block: info.block,
         shared_bytes: info.shared_bytes as u32,
         cooperative: info.flags & COOPERATIVE != 0,
+        clusters: info.flags & CLUSTERS != 0,
         place: Place::new(std::ptr::null(), info.file, info.line),
     };
     check(&launch, info)?;

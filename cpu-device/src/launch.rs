@@ -134,6 +134,8 @@ pub struct Launch {
     pub shared_bytes: u32,
     /// Whether `grid_sync` may be called: all blocks run at the same time.
     pub cooperative: bool,
+    /// Whether it asked for clusters of more than one block, which run as blocks of their own.
+    pub clusters: bool,
     /// Where the host program launched it.
     pub place: Place,
 }

@@ -24,7 +24,8 @@ pub struct ThreadView {
     pub shared_bytes: u32,
     /// Ordinal of the device.
     pub device: i32,
-    pub(crate) reserved: u32,
+    /// 1 if the launch asked for clusters of more than one block.
+    pub clusters: u32,
 }
 
 impl ThreadView {
@@ -40,7 +41,7 @@ impl ThreadView {
             warp: linear / 32,
             shared_bytes: launch.shared_bytes,
             device,
-            reserved: 0,
+            clusters: u32::from(launch.clusters),
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::api::properties::blocks_per_multiprocessor;
 use crate::config::{MAX_BLOCK_THREADS, SHARED_BYTES_OPTIN};
 use crate::entry::{entry, entry_on_device};
 use crate::error::{Code, Result, refuse};
-use crate::kernel::{COOPERATIVE, LaunchInfo, find, launch, set_shared_limit, shared_limit};
+use crate::kernel::{CLUSTERS, COOPERATIVE, LaunchInfo, find, launch, set_shared_limit, shared_limit};
 use crate::launch::Dim3;
 
 /// `cudaFuncAttributes`
@@ -125,11 +125,10 @@ unsafe fn flags_of(config: &LaunchConfig) -> Result<u32> {
         let attribute = unsafe { &*config.attributes.add(i) };
         match attribute.id {
             2 if attribute.value[0] != 0 => flags |= COOPERATIVE,
+            // Blocks that are only to be scheduled together run as they are: a kernel that asks for its cluster traps.
             4 if attribute.value[..3] != [1, 1, 1] => {
-                return refuse(
-                    Code::NOT_SUPPORTED,
-                    "cudaLaunchAttributeClusterDimension above 1: the CPU device has no clusters",
-                );
+                check_cluster(Dim3 { x: attribute.value[0], y: attribute.value[1], z: attribute.value[2] }, config.grid)?;
+                flags |= CLUSTERS;
             }
             7 | 12 | 13 => {
                 return refuse(
@@ -142,6 +141,21 @@ unsafe fn flags_of(config: &LaunchConfig) -> Result<u32> {
         }
     }
     Ok(flags)
+}
+
+/// As a GPU does: at most 16 blocks (above 8 where the kernel allows it, which nothing depends on here), the grid in whole clusters.
+fn check_cluster(cluster: Dim3, grid: Dim3) -> Result {
+    let whole = |blocks: u32, of: u32| of != 0 && blocks.is_multiple_of(of);
+    if cluster.count() <= 16 && whole(grid.x, cluster.x) && whole(grid.y, cluster.y) && whole(grid.z, cluster.z) {
+        return Ok(());
+    }
+    refuse(
+        Code::INVALID_CLUSTER_SIZE,
+        &format!(
+            "cudaLaunchAttributeClusterDimension: clusters of {cluster} blocks in a grid of {grid}\n\
+             fix: at most 16 blocks in a cluster, and a grid whose extents are multiples of the cluster's"
+        ),
+    )
 }
 
 #[unsafe(no_mangle)]

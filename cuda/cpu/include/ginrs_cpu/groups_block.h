@@ -99,7 +99,7 @@ class grid_group {
 };
 inline grid_group this_grid() { return grid_group(); }
 
-/* Without a cluster launch every block is a cluster of its own. */
+/* Every block is a cluster of its own; a launch that asks for larger ones may not look at them. */
 class cluster_group {
  public:
   struct arrival_token {
@@ -123,6 +123,6 @@ class cluster_group {
   template <class T>
   static T* map_shared_rank(T* address, int) { return address; }
 };
-inline cluster_group this_cluster() { return cluster_group(); }
+inline cluster_group this_cluster(GINRS_CPU_SITE) { return ginrs_cpu::of_cluster(cluster_group(), "this_cluster()", file, line); }
 }  // namespace cooperative_groups
 #endif

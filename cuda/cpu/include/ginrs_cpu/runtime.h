@@ -20,7 +20,7 @@ typedef struct ginrsCpuThread {
   uint32_t lane, warp;         /* linear % 32, linear / 32 */
   uint32_t dynamicSharedBytes; /* third launch parameter */
   int32_t device;
-  uint32_t reserved;
+  uint32_t clusters; /* 1: launched in clusters of more than one block, which run as blocks of their own */
 } ginrsCpuThread;
 extern __thread const ginrsCpuThread* ginrs_cpu_self;
 
@@ -113,7 +113,7 @@ typedef struct ginrsCpuKernel {
 } ginrsCpuKernel;
 void ginrs_cpu_register_kernel(const ginrsCpuKernel* kernel); /* any thread; copies; same entry again replaces */
 
-enum { GINRS_CPU_LAUNCH_COOPERATIVE = 1 };
+enum { GINRS_CPU_LAUNCH_COOPERATIVE = 1, GINRS_CPU_LAUNCH_CLUSTERS = 2 };
 typedef struct ginrsCpuLaunch {
   ginrsCpuKernel kernel;  /* entry may be NULL for a lambda */
   void* packed;           /* owned by the runtime from here on, also on error */

@@ -130,6 +130,19 @@ inline int tls_holds(struct dl_phdr_info* object, size_t, void* argument) {
   return query->found;
 }
 }  // namespace ginrs_cpu
+namespace ginrs_cpu {
+/* Every block is a cluster of its own. A launch may ask for larger ones, which it often does to have its blocks beside each
+ * other; whoever then looks at its cluster would be told wrong numbers. */
+template <class T>
+T of_cluster(T lone, const char* what, GINRS_CPU_SITE) {
+  if (ginrs_cpu_self != nullptr && ginrs_cpu_self->clusters != 0) {
+    char message[200];
+    snprintf(message, sizeof message, "%s: the launch asks for clusters of several blocks, the CPU device runs each block by itself", what);
+    ginrs_cpu_trap(message, file, line);
+  }
+  return lone;
+}
+}  // namespace ginrs_cpu
 inline unsigned __isShared(const void* p, GINRS_CPU_SITE) {
   size_t offset = (size_t)((const char*)p - (const char*)ginrs_cpu_dynamic_shared());
   if (offset < ginrs_cpu::self("__isShared() outside a kernel", file, line)->dynamicSharedBytes) return 1;

@@ -19,7 +19,8 @@ impl Translator<'_> {
             "mapa" => {
                 let kind = self.last_type()?;
                 let trap = format!("::ginrs_cpu_trap(\"{}: the cluster has one block\", {})", self.instruction.text, self.here());
-                Ok(format!("({} != 0 ? {trap} : (void)0), {}, {})", self.value(2, COUNT)?, self.set(0)?, self.value(1, kind)?))
+                let rank = self.of_cluster(&self.value(2, COUNT)?, "mapa");
+                Ok(format!("({rank} != 0 ? {trap} : (void)0), {}, {})", self.set(0)?, self.value(1, kind)?))
             }
             _ => match modifiers {
                 ["async", "bulk", rest @ ..] => self.bulk(rest),

@@ -125,6 +125,11 @@ impl Translator<'_> {
         format!("\"{}\", {}", self.place.file, self.place.line)
     }
 
+    /// `lone`, which holds where each block is a cluster of its own; `what` traps in a launch that asks for larger ones.
+    pub fn of_cluster(&self, lone: &str, what: &str) -> String {
+        format!("::ginrs_cpu::of_cluster({lone}, \"{what}\", {})", self.here())
+    }
+
     pub fn text(&self, n: usize) -> Result<&str, String> {
         self.instruction.operands.get(n).map(String::as_str).ok_or_else(|| self.unknown())
     }
@@ -357,8 +362,8 @@ impl Translator<'_> {
             | "globaltimer_hi" | "lanemask_eq" | "lanemask_lt" | "lanemask_le" | "lanemask_gt" | "lanemask_ge" => {
                 Ok(format!("{PTX}{base}()"))
             }
-            "cluster_ctarank" | "cluster_ctaid" | "is_explicit_cluster" => Ok("0u".into()),
-            "cluster_nctarank" | "cluster_nctaid" => Ok("1u".into()),
+            "cluster_ctarank" | "cluster_ctaid" | "is_explicit_cluster" => Ok(self.of_cluster("0u", &format!("%{name}"))),
+            "cluster_nctarank" | "cluster_nctaid" => Ok(self.of_cluster("1u", &format!("%{name}"))),
             _ => Err(self.unknown()),
         }
     }

@@ -262,7 +262,7 @@ impl End {
         let setup =
             Setup { rank, device: &device, serves: vec![true; 2], senders: &both, share: &Nothing, secret: [7; 32], address };
         let (mut transport, said) = ofi::Factory.prepare(&setup).unwrap();
-        transport.connect(&*device, &Nothing, &exchange(rank, &said)).unwrap();
+        transport.connect(&*device, &Nothing, &Arc::new(exchange(rank, &said))).unwrap();
         let [signals, data] = [(); 2].map(|()| device.create(BYTES).unwrap());
         let said = transport.prepare(&Part { id: DATA, memory: &data, start: 0, bytes: BYTES as u64 }).unwrap();
         let words = exchange(rank, &said);

@@ -39,6 +39,9 @@ fn two_nodes_of_eight_are_the_specifications_vector() {
             assert_eq!((dc.ginSignalShadows - local, dc.ginContextCount, dc.ginTypes), (384, 4, [2; 4]));
             let second = create(&comm.devcomms, &comm.windows, &reqs).unwrap().dev_comm;
             assert_eq!((ids(&dc), ids(&second)), ((0, 7, 0, 2), (7, 7, 2, 2)));
+            // Also those of the first, which is made while GIN is.
+            let known = [&dc, &second].map(|dc| dc.resourceWindow_inlined.ginWins.iter().all(|win| *win != 0));
+            assert_eq!(known, [true; 2]);
             assert!(dc.ginHandles.iter().all(|context| !second.ginHandles.contains(context)));
             destroy(&comm.devcomms, &comm.windows, &dc).unwrap();
             destroy(&comm.devcomms, &comm.windows, &second).unwrap();
@@ -119,6 +122,9 @@ fn an_exhausted_pool_fails_alike_and_leaves_nothing() {
         threads(2, |comm| {
             let want =
                 |gin_signal_count, gin_counter_count| Requirements { gin_signal_count, gin_counter_count, ..Default::default() };
+            // GIN that was connected for it goes with it, and is connected anew for the next one.
+            assert_eq!(create(&comm.devcomms, &comm.windows, &want(17, 0)).unwrap_err().code, Code::InternalError);
+            assert!(comm.windows.gin().is_none());
             let dc = create(&comm.devcomms, &comm.windows, &want(10, 0)).unwrap().dev_comm;
             assert_eq!((dc.ginContextCount, dc.ginTypes), (2, [2, 2, 0, 0]));
             for reqs in [want(7, 1), want(1, 5)] {

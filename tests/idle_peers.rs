@@ -8,8 +8,8 @@ use ginrs::devcomm::{Requirements, create, destroy};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
-/// A rank may spend so much on each. `benches/meet.rs` measures resident memory, in which freed memory counts, too.
-const MOST: i64 = 512;
+/// A rank may spend so much on each; 512 was the goal. `benches/meet.rs` measures resident memory, in which freed memory counts, too.
+const MOST: i64 = 256;
 
 /// Bytes that are in use.
 static LIVE: AtomicI64 = AtomicI64::new(0);
@@ -78,14 +78,14 @@ fn live(n: u32) -> [i64; 2] {
 
 /// Of bytes that are a + b n + c n n for n ranks, c is what one of them spends on another.
 #[test]
-fn an_idle_peer_costs_at_most_512_bytes() {
+fn an_idle_peer_costs_at_most_256_bytes() {
     let settings = [
         ("GINRS_FAKE_MACHINES", "per-rank"),
         ("GINRS_SHARE_DEVICE", "1"),
         ("GINRS_HOST_DEADLINE", "30"),
         ("GINRS_CPU_DEVICES", "96"),
     ];
-    with_settings("an_idle_peer_costs_at_most_512_bytes", &settings, || {
+    with_settings("an_idle_peer_costs_at_most_256_bytes", &settings, || {
         // What there is once a process is made by the first.
         live(2);
         let step = 32;

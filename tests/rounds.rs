@@ -13,7 +13,7 @@ type Bound = (&'static str, u64, u64);
 /// Who adds an exchange, or bytes, says why here: across machines each exchange costs a round trip for every doubling of the processes.
 const BOUNDS: [Bound; 5] = [
     ("init", 3, 200),
-    ("first device communicator with GIN", 7, 300),
+    ("first device communicator with GIN", 5, 300),
     ("second device communicator", 3, 200),
     ("window", 2, 120),
     ("second window", 2, 60),

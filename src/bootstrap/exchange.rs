@@ -84,8 +84,10 @@ impl Step<'_> {
                 return Ok(outcome);
             }
             self.bootstrap.alive()?;
+            // While nobody has gone there is nobody to look for: each of the ranks here comes by, and would look at all others.
             let mut to_come = port.circle().here().iter().filter(|&&rank| !inbox.has_come(self.seq, rank));
-            if let Some((rank, fate)) = to_come.find_map(|&rank| Some((rank, port.fate(rank)?))) {
+            let has_gone = port.somebody_has_gone().then(|| to_come.find_map(|&rank| Some((rank, port.fate(rank)?))));
+            if let Some((rank, fate)) = has_gone.flatten() {
                 drop(inbox);
                 return Err(gone(port, rank, fate, self.what));
             }

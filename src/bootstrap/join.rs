@@ -163,7 +163,10 @@ fn meet(id: &UniqueId, port: &Port, seat: Seat, firsts: bool, cancel: &Cancel) -
     let mut pause = NOTICE;
     let met = loop {
         cancel.check()?;
-        match dial(id.root().way(machine), &hello, &id.secret(), start + patience, || cancel.check().is_ok()) {
+        let place = port.joining.enter(start + patience, port.notice(), || cancel.check().is_ok());
+        let dialled = dial(id.root().way(machine), &hello, &id.secret(), start + patience, || cancel.check().is_ok());
+        drop(place);
+        match dialled {
             Err(why) if late_root(&why) && start.elapsed() < patience => {
                 std::thread::sleep(pause);
                 pause = (pause * 2).min(Duration::from_millis(100));
@@ -262,7 +265,7 @@ impl Wait<'_> {
                 drop(inbox);
                 return Err(cancel.cause_of(gone(self.port, reader, fate, "init")));
             }
-            mailbox.wait_for_outcome(&mut inbox, Instant::now() + NOTICE);
+            mailbox.wait_for_outcome(&mut inbox, Instant::now() + self.port.notice());
             drop(inbox);
             cancel.check()?;
         }
@@ -275,7 +278,7 @@ impl Wait<'_> {
             let next = (!every.is_zero()).then(|| *self.next_warn.get_or_insert(self.start + every));
             let until = next.map_or(end, |next| next.min(end));
             cancel.check()?;
-            match wait_readable(root, until.min(Instant::now() + NOTICE)) {
+            match wait_readable(root, until.min(Instant::now() + self.port.notice())) {
                 Err(Stopped::Late) if Instant::now() >= end => {
                     return Err(late(&self.port.tag(), self.patience, &self.headcount));
                 }

@@ -5,7 +5,8 @@
 //! fixed     the id of NCCL_COMM_ID, which every rank makes for itself
 //! auth      both ends of every connection prove the secret: handshake (server's half), dial (client's half)
 //! service   one thread per process, started by start; event_loop is what it does, accept how it lets connections in
-//! root      counts the ranks of one communicator in and gives each the table of all: join is the rank's side, cancel its way out
+//! root      counts the ranks of one communicator in and gives each the table of all: join is the rank's side, cancel its way out, gate
+//!           lets few of a process dial at a time
 //! scalable  several roots, each for a block of the ranks, and how the blocks put their tables together
 //! route     how a process is reached, within a machine and from another: interfaces chooses where to listen, tcp makes the sockets
 //! link      a connection, its frames of wire; sealed between machines
@@ -28,6 +29,7 @@ mod event_loop;
 mod exchange;
 mod fdpass;
 mod fixed;
+mod gate;
 mod gathered;
 mod gone;
 mod handshake;

@@ -4,14 +4,14 @@ use super::registry::Record;
 use super::{Created, DevComms, Layout, Requirements};
 use crate::device::{DevPtr, graveyard};
 use crate::error::{Error, Result};
-use crate::gin::{Backend, Gin};
+use crate::gin::{Announced, Backend, Gin};
 use crate::layout::{
     MARKER, MARKER_WORD, NCCL_GIN_MAX_CONTEXTS, NCCL_NET_DEVICE_GIN_GDAKI, NCCL_NET_DEVICE_GIN_PROXY, ncclDevComm,
     ncclGinBarrierHandle_t, ncclLsaBarrierHandle_t, ncclMultimemHandle_t,
 };
 use crate::symmetric::{AGREED, Members, multicast};
 use crate::team::{Said, Team, compare};
-use crate::window::{self, Proposed, Resource, Windows};
+use crate::window::{self, Activation, Proposed, Resource, Windows};
 use crate::{bail, config, info, log};
 use std::sync::Arc;
 
@@ -99,17 +99,23 @@ fn assemble(windows: &Windows, what: &str, reqs: &Requirements, status: Result<(
     // What earlier kernels posted is done everywhere when the round is: then ids may be zeroed for a new owner.
     let backend = Backend::choose(reqs.direct, windows.team().topo.lsa_size, windows.team().n_ranks, &windows.team().tag());
     let teams = check(windows.team(), reqs);
+    // What GIN has to say ahead of its first use goes in the same round.
+    let announces = wants_gin(windows, reqs) && windows.gin().is_none();
+    let announced = announces.then(|| Announced::new(windows.team()));
     let said = status.and_then(|()| teams.as_ref().map_err(Clone::clone)).and_then(|teams| {
         windows.drain()?;
-        let agreed =
-            [backend.clone()? as u64, reqs.lsa_multimem.into(), teams.len() as u64].into_iter().chain(reqs.words()).collect();
-        Ok(Said { agreed, own: Vec::new() })
+        let announced = announced.as_ref().map(|announced| announced.as_ref().map_err(Clone::clone)).transpose()?;
+        let agreed = [backend.clone()? as u64, reqs.lsa_multimem.into(), teams.len() as u64].into_iter().chain(reqs.words());
+        let agreed = agreed.chain(announced.into_iter().flat_map(Announced::agreed)).collect();
+        Ok(Said { agreed, own: announced.into_iter().flat_map(Announced::own).collect() })
     });
+    let own = 3 + reqs.words().len();
     let all = windows.team().round(what, said)?;
     let name = |i: usize| match i {
         0 => "the GIN backend (NCCL_GIN_BACKEND, or GINRS_GIN_DIRECT where the program creates it)".into(),
         1 => "lsaMultimem".into(),
         2 => "number of team requirements with multimem".into(),
+        _ if i >= own => Announced::NAMES[i - own].into(),
         _ => reqs.field(i - 3),
     };
     let show = |i, value| match (i, value) {
@@ -118,10 +124,11 @@ fn assemble(windows: &Windows, what: &str, reqs: &Requirements, status: Result<(
     };
     compare(what, &all, name, show)?;
     let teams = multicast_bases(windows, what, &teams?)?;
-    let gin = gin_for(windows, reqs, backend?)?;
+    let activation = announced.map(|announced| windows.begin_activation(announced?, &all)).transpose()?;
+    let gin = gin_for(windows, reqs, backend?, activation.as_ref())?;
     let contexts = gin.as_ref().map_or(0, |gin| gin.of.n_contexts());
     let layout = reqs.layout(windows.team().topo.lsa_size, contexts)?;
-    let made = build(windows, what, &layout, gin.as_ref())?;
+    let made = build(windows, what, &layout, gin.as_ref(), activation)?;
     Ok(Parts { layout, gin, teams, made })
 }
 
@@ -159,10 +166,20 @@ struct Contexts {
     backend: Backend,
 }
 
-/// GIN where the requirements ask for it or ranks are out of LSA's reach, or where it is active already.
-fn gin_for(windows: &Windows, reqs: &Requirements, backend: Backend) -> Result<Option<Contexts>> {
-    let enabled = config::int("NCCL_GIN_ENABLE") != 0;
-    if reqs.needs_gin() && !enabled {
+/// True where the requirements ask for it, or ranks are out of LSA's reach.
+fn wants_gin(windows: &Windows, reqs: &Requirements) -> bool {
+    let team = windows.team();
+    config::int("NCCL_GIN_ENABLE") != 0 && (reqs.needs_gin() || team.topo.lsa_size < team.n_ranks)
+}
+
+/// GIN that is about to be active, or is already.
+fn gin_for(
+    windows: &Windows,
+    reqs: &Requirements,
+    backend: Backend,
+    activation: Option<&Activation>,
+) -> Result<Option<Contexts>> {
+    if reqs.needs_gin() && !wants_gin(windows, reqs) {
         bail!(
             InternalError,
             58,
@@ -171,13 +188,7 @@ fn gin_for(windows: &Windows, reqs: &Requirements, backend: Backend) -> Result<O
             windows.team().tag()
         );
     }
-    let of = match enabled && (reqs.needs_gin() || windows.team().topo.lsa_size < windows.team().n_ranks) {
-        true => windows.activate_gin()?,
-        false => match windows.gin() {
-            Some(gin) => gin,
-            None => return Ok(None),
-        },
-    };
+    let Some(of) = activation.map(|activation| activation.gin().clone()).or_else(|| windows.gin()) else { return Ok(None) };
     if backend == Backend::Direct {
         of.make_direct(&windows.symmetric)?;
     } else if reqs.direct {
@@ -199,11 +210,12 @@ struct Made {
 }
 
 /// Ids and memory: taken, agreed on, mapped, zeroed; given back on all ranks when one fails.
-fn build(windows: &Windows, what: &str, layout: &Layout, gin: Option<&Contexts>) -> Result<Made> {
-    let ids = Ids::take(gin, layout);
+fn build(windows: &Windows, what: &str, layout: &Layout, gin: Option<&Contexts>, activation: Option<Activation>) -> Result<Made> {
+    let registered = activation.as_ref().map_or(Ok(()), |activation| activation.status.clone());
+    let ids = registered.and_then(|()| Ids::take(gin, layout));
     let proposal = match layout.used {
         0 => Ok(None),
-        bytes => windows.propose(bytes as usize).map(Some),
+        bytes => windows.propose(bytes as usize, gin.map(|gin| &gin.of)).map(Some),
     };
     let plan = ids.and_then(|ids| proposal.map(|proposal| (ids, proposal)));
     let said = plan.as_ref().map_err(Clone::clone).map(|(ids, proposal)| {
@@ -219,6 +231,7 @@ fn build(windows: &Windows, what: &str, layout: &Layout, gin: Option<&Contexts>)
         _ => AGREED[i - 2].into(),
     };
     compare(&what, &all, name, |_, value| value.to_string())?;
+    activation.map(Activation::stands);
     let (ids, proposal) = plan?;
     let (resource, _offer) = match proposal {
         Some(proposal) => {

@@ -1,8 +1,8 @@
 //! Carries operations out: piece by piece to the transport, with the ledger remembering what is not done at once.
 #![forbid(unsafe_code)]
 
-use super::context::Lane;
 use super::handles::Handles;
+use super::lanes::Lane;
 use super::ledger::{Open, Reaped};
 use super::plan::Operation;
 use crate::abort::Abort;

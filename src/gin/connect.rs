@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::seq::Seq;
 use crate::symmetric::{Place, SymMemory};
 use crate::sync::Mutex;
-use crate::team::{Offer, PeerInfo, Said, Team, compare};
+use crate::team::{Offer, PeerInfo, Said, Team};
 use crate::transport::factory::{LIST, Setup, Share};
 use crate::transport::select::{self, Facts, World};
 use crate::transport::{Part, Region, SIGNALS, Words};
@@ -69,32 +69,55 @@ fn depth(n_ranks: u32, contexts: u32) -> u32 {
     })
 }
 
-impl Gin {
-    /// Collective, the first use of GIN on a communicator. It fails on all ranks or on none. `windows` prepares those that there
-    /// are, and its words of all ranks come back.
-    pub(crate) fn connect(
-        team: &Team,
-        windows: impl FnOnce(&Arc<Self>) -> Result<Vec<u64>>,
-    ) -> Result<(Arc<Self>, Arc<Vec<Said>>)> {
-        let mine = Settings::read().and_then(|settings| {
-            let bytes = settings.contexts as usize * settings.signals as usize * 8;
-            Ok((team.device.create_sparse(bytes)?, settings))
-        });
+/// What a rank says ahead of [`Gin::connect`], in a round that its caller makes anyway.
+pub(crate) struct Announced {
+    memory: Arc<dyn Physical>,
+    settings: Settings,
+    address: Result<Option<IpAddr>>,
+    has: u64,
+}
+
+impl Announced {
+    /// Names of [`Self::agreed`]'s words.
+    pub const NAMES: [&str; 4] = Settings::NAMES;
+
+    /// Of this rank. The first time in a process it may take long.
+    pub fn new(team: &Team) -> Result<Self> {
+        let settings = Settings::read()?;
+        let memory = team.device.create_sparse(settings.contexts as usize * settings.signals as usize * 8)?;
         // Ranks of one machine that are told to use a network show nothing to other machines.
         let far = team.peers.iter().any(|peer| peer.machine != team.peers[team.rank as usize].machine);
         let address = if far { Bootstrap::address_for_others().map(Some) } else { Ok(None) };
-        // The first time in a process it may take long.
         team.watch.set_step("loading of network libraries");
         let (has, lacks) = Facts::probe(&*team.device, address.clone().ok().flatten());
         team.watch.set_step("");
         lacks.iter().for_each(|why| info!(INIT, "GIN transport not here: {why}"));
-        let said = |(_, of): &(Arc<dyn Physical>, Settings)| Said {
-            agreed: [of.contexts, of.signals, of.counters, of.card.is_some().into()].map(u64::from).to_vec(),
-            own: vec![has],
-        };
-        let all = team.round("gin connect", mine.as_ref().map(said).map_err(Clone::clone))?;
-        let (memory, settings) = mine?;
-        compare("gin connect", &all, |i| Settings::NAMES[i].into(), |_, value| value.to_string())?;
+        Ok(Self { memory, settings, address, has })
+    }
+
+    /// Must be equal on all ranks.
+    pub fn agreed(&self) -> [u64; 4] {
+        let Settings { contexts, signals, counters, card } = &self.settings;
+        [*contexts, *signals, *counters, card.is_some().into()].map(u64::from)
+    }
+
+    /// This rank's own.
+    pub fn own(&self) -> [u64; 1] {
+        [self.has]
+    }
+}
+
+impl Gin {
+    /// Collective, the first use of GIN on a communicator. It fails on all ranks or on none. `announced` is what this rank said in a round
+    /// before, and `all` what all said in it: their own words begin with those of [`Announced::own`]. `windows` prepares those that there are,
+    /// and its words of all ranks come back.
+    pub(crate) fn connect(
+        team: &Team,
+        announced: Announced,
+        all: &[Said],
+        windows: impl FnOnce(&Arc<Self>) -> Result<Vec<u64>>,
+    ) -> Result<(Arc<Self>, Arc<Vec<Said>>)> {
+        let Announced { memory, settings, address, .. } = announced;
         let facts = |(peer, said): (&PeerInfo, &Said)| Facts {
             process: peer.process,
             machine: peer.machine,
@@ -107,8 +130,8 @@ impl Gin {
             Ends::new(team, &world, &offers, memory, address?.unwrap_or(Ipv4Addr::LOCALHOST.into()))
         });
         let said = ends.as_ref().map(|ends| Said { agreed: Vec::new(), own: ends.own.clone() });
-        let all = team.round("gin signals", said.map_err(Clone::clone))?;
-        let built = ends?.connect(team, &all, &offers).and_then(|connected| build(team, &settings, connected));
+        let heard = team.round_as("gin signals", said.map_err(Clone::clone), Heard::read)?;
+        let built = ends?.connect(team, &heard, &offers).and_then(|connected| build(team, &settings, connected));
         let built = built.and_then(|gin| windows(&gin).map(|own| (gin, own)));
         let said = built.as_ref().map(|(_, own)| Said { agreed: Vec::new(), own: own.clone() });
         // Behind it all have taken what this rank offers.
@@ -255,7 +278,7 @@ struct Ends {
 struct Connected {
     routes: Routes,
     signals: Vec<Option<Arc<dyn Physical>>>,
-    words: Vec<Words>,
+    words: Arc<Vec<Words>>,
 }
 
 impl Ends {
@@ -297,15 +320,10 @@ impl Ends {
         Ok(Self { signals, routes, own })
     }
 
-    fn connect(self, team: &Team, all: &[Said], offers: &Offers) -> Result<Connected> {
+    fn connect(self, team: &Team, heard: &Heard, offers: &Offers) -> Result<Connected> {
         let Self { signals: own, mut routes, .. } = self;
-        let (mut signals, mut connections, mut words) = (Vec::new(), Vec::new(), Vec::new());
-        for (rank, said) in (0..).zip(all) {
-            let Some((&offer, mut rest)) = said.own.split_first_chunk() else {
-                bail!(RemoteError, 53, "rank {rank} offered no memory | fix: load the same libginrs on every rank");
-            };
-            connections.push(Words::take(rank, &mut rest)?);
-            words.push(Words::take(rank, &mut rest)?);
+        let mut signals = Vec::with_capacity(heard.offers.len());
+        for (rank, &offer) in (0..).zip(&heard.offers) {
             let near = team.peers[rank as usize].machine == team.peers[team.rank as usize].machine;
             signals.push(match rank == team.rank {
                 true => Some(own.clone()),
@@ -314,9 +332,31 @@ impl Ends {
             });
         }
         for transport in &mut routes.transports {
-            transport.connect(&*team.device, offers, &connections)?;
+            transport.connect(&*team.device, offers, &heard.connections)?;
         }
-        Ok(Connected { routes, signals, words })
+        Ok(Connected { routes, signals, words: heard.regions.clone() })
+    }
+}
+
+/// What all ranks said of their ends: one copy for those of a process.
+struct Heard {
+    offers: Vec<[u64; 2]>,
+    connections: Arc<Vec<Words>>,
+    regions: Arc<Vec<Words>>,
+}
+
+impl Heard {
+    fn read(all: Vec<Said>) -> Result<Self> {
+        let (mut offers, mut connections, mut regions) = (Vec::new(), Vec::new(), Vec::new());
+        for (rank, said) in (0..).zip(&all) {
+            let Some((&offer, mut rest)) = said.own.split_first_chunk() else {
+                bail!(RemoteError, 53, "rank {rank} offered no memory | fix: load the same libginrs on every rank");
+            };
+            offers.push(offer);
+            connections.push(Words::take(rank, &mut rest)?);
+            regions.push(Words::take(rank, &mut rest)?);
+        }
+        Ok(Self { offers, connections: Arc::new(connections), regions: Arc::new(regions) })
     }
 }
 

@@ -18,8 +18,9 @@ use super::descriptor::WORDS;
 use super::gdaki::Queues;
 use super::hints::Hints;
 use super::image::{Direct, Image, Images};
-use super::ledger::{Ledger, Open};
-use super::plan::{Limits, Operation, Posts};
+use super::lanes::Lanes;
+use super::ledger::Open;
+use super::plan::{Limits, Posts};
 use super::queue;
 use super::shared::Shared;
 use crate::abort::Abort;
@@ -66,6 +67,9 @@ pub fn depth(n_ranks: u32, n_contexts: u32, wanted: i64) -> std::result::Result<
         _ => Err(1 << default),
     }
 }
+
+const LINE: usize = 128;
+const PAGE: usize = 4096;
 
 /// Where a context's signals and counters are, and who adds to them.
 pub(super) enum Words {
@@ -120,19 +124,6 @@ impl Words {
     }
 }
 
-/// The proxy's state behind one queue.
-#[derive(Default)]
-pub(super) struct Lane {
-    pub ledger: Ledger,
-    /// Kernels have claimed up to here, as far as hints say.
-    pub claimed: Seq,
-    /// Visits without work before a queue without hints is left to the slow scan again.
-    pub linger: u32,
-    pub active: bool,
-    /// An operation that is not wholly submitted; nothing behind it moves.
-    pub current: Option<Box<(Seq, Operation)>>,
-}
-
 /// One context.
 pub struct Context {
     pub(super) shape: Shape,
@@ -147,7 +138,7 @@ pub struct Context {
     pub(super) nic: Option<Arc<Queues>>,
     /// GINRS_REFUSAL of include/ginrs_device/marker.h: what a kernel was asked and did not do. One word.
     pub(super) refusal: Shared<AtomicU64>,
-    pub(super) lanes: Vec<Lane>,
+    pub(super) lanes: Lanes,
     pub(super) open: Vec<Open>,
     /// Peers whose queues are looked at without being searched for; the next to visit first.
     pub(super) active: VecDeque<u32>,
@@ -176,39 +167,40 @@ impl Context {
 
     fn new(device: &dyn Device, shape: Shape, words: Arc<Words>, number: u32) -> Result<Self> {
         let hints = match device.kind() {
-            Kind::Cuda => Hints::none(),
-            Kind::Cpu => {
-                let entries = (shape.n_ranks * shape.depth).next_power_of_two().clamp(1024, 8192);
-                Hints::new(device.control(4)?, device.control(entries as usize * 8)?, entries)
-            }
+            Kind::Cuda => 0,
+            Kind::Cpu => (shape.n_ranks * shape.depth).next_power_of_two().clamp(1024, 8192),
         };
-        Self::with(device, shape, words, number, (hints, |peer| shape.first(peer)))
+        Self::with(device, shape, words, number, (hints, Lanes::scattered(shape)))
     }
 
     /// One whose queues give no hints, and all start at 0.
     pub(super) fn bare(device: &dyn Device, shape: Shape, words: Arc<Words>, number: u32) -> Result<Self> {
-        Self::with(device, shape, words, number, (Hints::none(), |_| Seq(0)))
+        Self::with(device, shape, words, number, (0, Lanes::straight(shape.n_ranks)))
     }
 
-    fn with(
-        device: &dyn Device,
-        shape: Shape,
-        words: Arc<Words>,
-        number: u32,
-        (hints, first): (Hints, impl Fn(u32) -> Seq),
-    ) -> Result<Self> {
+    /// With a ring of so many hints. All stands in one memory: each memory is a mapping, and a process may have 65530 of them.
+    fn with(device: &dyn Device, shape: Shape, words: Arc<Words>, number: u32, (hints, lanes): (u32, Lanes)) -> Result<Self> {
         let Shape { n_ranks, depth, .. } = shape;
-        let ranks = n_ranks as usize;
+        let (ranks, hints) = (n_ranks as usize, hints as usize);
         let slots = ranks * depth as usize;
-        let queues = Shared::new(device.control(slots * 64)?, slots);
-        let cis = Shared::<AtomicU32>::new(device.control(ranks * 4)?, ranks);
-        for (index, peer) in cis.iter().zip(0..) {
-            index.store(first(peer).0, Ordering::Relaxed);
-        }
-        let lane = |peer| {
-            let start = first(peer);
-            Lane { ledger: Ledger::starting_at(start), claimed: start, ..Lane::default() }
+        // Words of different writers on lines of their own; pages that are never touched to themselves.
+        let mut end = 0usize;
+        let mut place = |bytes: usize, align: usize| {
+            let at = end.next_multiple_of(align);
+            end = at + bytes;
+            at
         };
+        let (head, refusal, cis) = (place(4, LINE), place(8, LINE), place(4 * ranks, LINE));
+        let (ring, queues) = (place(8 * hints, PAGE), place(64 * slots, PAGE));
+        let memory = Arc::new(device.control(end)?);
+        let (queues, cis) = (Shared::part(&memory, queues, slots), Shared::<AtomicU32>::part(&memory, cis, ranks));
+        let hints = match hints {
+            0 => Hints::none(),
+            _ => Hints::new(Shared::part(&memory, head, 1), Shared::part(&memory, ring, hints)),
+        };
+        for (index, peer) in cis.iter().zip(0..) {
+            index.store(lanes.next(peer).0.0, Ordering::Relaxed);
+        }
         Ok(Self {
             shape,
             limits: Limits {
@@ -224,8 +216,8 @@ impl Context {
             words,
             hints,
             nic: None,
-            refusal: Shared::new(device.control(8)?, 1),
-            lanes: (0..n_ranks).map(lane).collect(),
+            refusal: Shared::part(&memory, refusal, 1),
+            lanes,
             open: Open::new_vec_zeroed(slots).expect("no more than the queues"),
             active: VecDeque::new(),
             found: Vec::new(),
@@ -276,7 +268,7 @@ impl Context {
     /// Tells kernels what of `peer`'s queue is done by now; `all`: everything that was taken, after an abort.
     pub(super) fn credit(&mut self, peer: u32, all: bool) {
         let depth = self.shape.depth as usize;
-        let (open, lane) = (&mut self.open[peer as usize * depth..][..depth], &mut self.lanes[peer as usize]);
+        let (open, lane) = (&mut self.open[peer as usize * depth..][..depth], self.lanes.of(peer));
         if all {
             lane.current = None;
             lane.ledger.cancel(open);
@@ -290,15 +282,18 @@ impl Context {
     /// The slot that `peer`'s queue fills next.
     #[inline]
     pub(super) fn head(&self, peer: u32) -> &[AtomicU64; WORDS] {
-        let next = self.lanes[peer as usize].ledger.next().0 & (self.shape.depth - 1);
+        let next = self.lanes.next(peer).0.0 & (self.shape.depth - 1);
         &self.queues[peer as usize * self.shape.depth as usize + next as usize]
     }
 
-    /// True if something stands in `peer`'s queue. Claims are looked at first, where the host sees them: the memory of queues that no
-    /// kernel has used is never touched.
+    /// True if something stands in `peer`'s queue, and it is not among the active ones. Claims are looked at first, where the host sees
+    /// them: the memory of queues that no kernel has used is never touched.
     #[inline]
-    pub(super) fn is_begun(&self, peer: u32) -> bool {
-        let next = self.lanes[peer as usize].ledger.next();
+    pub(super) fn is_found(&self, peer: u32) -> bool {
+        let (next, active) = self.lanes.next(peer);
+        if active {
+            return false;
+        }
         if let Some(nic) = &self.nic {
             return nic.is_begun(peer, next);
         }
@@ -309,7 +304,7 @@ impl Context {
     /// From now on `peer`'s queue is visited.
     #[inline]
     pub(super) fn activate(&mut self, peer: u32) {
-        let lane = &mut self.lanes[peer as usize];
+        let lane = self.lanes.of(peer);
         if !lane.active {
             lane.active = true;
             self.active.push_back(peer);

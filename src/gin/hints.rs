@@ -9,7 +9,7 @@
 #![forbid(unsafe_code)]
 
 use super::shared::Shared;
-use crate::device::{ControlMemory, DevPtr};
+use crate::device::DevPtr;
 use crate::seq::Seq;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -36,10 +36,9 @@ struct Ring {
 }
 
 impl Hints {
-    /// `head` holds one word, `ring` a power of two of entries; both zeroed.
-    pub fn new(head: ControlMemory, ring: ControlMemory, entries: u32) -> Self {
-        assert!(entries.is_power_of_two());
-        let (head, entries) = (Shared::new(head, 1), Shared::new(ring, entries as usize));
+    /// `head` holds one word, `entries` a power of two of them; both zeroed.
+    pub fn new(head: Shared<AtomicU32>, entries: Shared<AtomicU64>) -> Self {
+        assert!(head.len() == 1 && entries.len().is_power_of_two());
         Self(Some(Ring { head, entries, tail: Seq(0), waited: 0 }))
     }
 
@@ -98,9 +97,11 @@ impl Ring {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::ControlMemory;
 
     fn ring() -> Hints {
-        Hints::new(ControlMemory::anonymous(4).unwrap(), ControlMemory::anonymous(32).unwrap(), 4)
+        let memory = || ControlMemory::anonymous(32).unwrap();
+        Hints::new(Shared::new(memory(), 1), Shared::new(memory(), 4))
     }
 
     fn write(hints: &Hints, peer: u32, end: u32) {

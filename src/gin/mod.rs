@@ -5,7 +5,8 @@
 //! At the target a signal word has risen ([`signal`]).
 //!
 //! `connect` makes it over a team, `context` is what kernels see, `sets` gives each device communicator its own queues, `direct` are
-//! contexts whose kernels store to peers themselves, `regions` what transports know, `thread` runs the step and `sleep`s in between.
+//! contexts whose kernels store to peers themselves, `lanes` what the proxy keeps of each queue, `regions` what transports know,
+//! `thread` runs the step and `sleep`s in between.
 //!
 //! Traps: kernels write queues at any time, also after their communicator has gone, so a slot is copied out before it is believed;
 //! nothing of a queue moves behind an operation that was refused; a signal word has one home and one kind of writer.
@@ -28,12 +29,14 @@ pub mod direct;
 mod drain;
 mod gdaki;
 mod image;
+mod lanes;
 mod place;
 mod regions;
 mod sets;
 mod sleep;
 
 pub use backend::Backend;
+pub(crate) use connect::Announced;
 pub use connect::{Prepared, Registered};
 pub use gdaki::Card;
 pub(crate) use gdaki::fuzz;
@@ -102,11 +105,11 @@ pub struct Gin {
 impl Gin {
     /// Builds the contexts. Nothing moves before [`Self::start`].
     pub fn from_parts(parts: Parts) -> Result<Arc<Self>> {
-        Self::with_words(parts, Vec::new())
+        Self::with_words(parts, Arc::default())
     }
 
     /// The same with what the transports of all ranks said of the signal memory.
-    fn with_words(parts: Parts, words: Vec<Words>) -> Result<Arc<Self>> {
+    fn with_words(parts: Parts, words: Arc<Vec<Words>>) -> Result<Arc<Self>> {
         let Parts { device, rank, n_contexts, shape, signals, routes, abort, card, salt } = parts;
         let own = signals[rank as usize].clone().expect("the caller made this rank's signal memory");
         let of_contexts = (0..n_contexts).map(|index| Ok(Arc::new(context::Words::proxied(&*device, index, shape, &own)?)));
@@ -247,8 +250,9 @@ fn signal_region(rank: u32, bytes: u64, signals: Vec<Option<Arc<dyn Physical>>>)
         memory.host().filter(|_| memory.bytes() as u64 >= bytes).map(|at| at.as_ptr().expose_provenance() as DevPtr)
     };
     let addresses = signals.iter().map(|memory| memory.as_ref().and_then(host)).collect();
+    let kept: Vec<Arc<dyn Physical>> = signals.into_iter().flatten().collect();
     // SAFETY: a physical memory stays mapped at its host address while its Arc, kept by the region, lives.
-    let region = unsafe { Region::new(u64::MAX, bytes, rank, addresses, Box::new(signals)) };
+    let region = unsafe { Region::new(u64::MAX, bytes, rank, addresses, Box::new(kept)) };
     match region {
         Some(region) => Ok(region),
         None => bail!(

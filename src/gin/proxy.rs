@@ -174,9 +174,9 @@ impl Engine {
             let end = context.lanes.len().min(peer as usize + left);
             left -= end - peer as usize;
             while (peer as usize) < end {
-                if context.is_begun(peer) && !context.lanes[peer as usize].active {
+                if context.is_found(peer) {
                     context.activate(peer);
-                    context.lanes[peer as usize].linger = LINGER.0;
+                    context.lanes.of(peer).linger = LINGER.0;
                 }
                 peer += 1;
             }
@@ -245,7 +245,7 @@ impl Engine {
             transport.abort();
         }
         for context in &mut self.contexts {
-            (0..context.shape.n_ranks).for_each(|peer| context.credit(peer, true));
+            context.lanes.peers().into_iter().for_each(|peer| context.credit(peer, true));
         }
         self.release_words();
     }
@@ -300,7 +300,10 @@ impl Context {
         let mut next = Some(first);
         for _ in 0..HINTS_AT_ONCE {
             let Some(hint) = next.take().or_else(|| self.hints.read()) else { break };
-            let Some(lane) = self.lanes.get_mut(hint.peer as usize) else { continue };
+            if hint.peer as usize >= self.lanes.len() {
+                continue;
+            }
+            let lane = self.lanes.of(hint.peer);
             // The slow scan may have been first; a queue with hints need not linger.
             lane.linger = 0;
             if !hint.end.at_or_before(lane.claimed) {
@@ -315,7 +318,7 @@ impl Context {
             if let Some(&later) = found.get(i + AHEAD) {
                 prefetch(self.head(later));
             }
-            self.lanes[peer as usize].active = false;
+            self.lanes.of(peer).active = false;
             self.visit(index, peer, LINGER.0, carrier, &mut visits);
         }
         found.clear();
@@ -338,7 +341,7 @@ impl Context {
                 prefetch(self.head(later));
             }
             let Some(peer) = self.active.pop_front() else { break };
-            self.lanes[peer as usize].active = false;
+            self.lanes.of(peer).active = false;
             self.visit(index, peer, patience, carrier, &mut visits);
         }
         visits
@@ -353,7 +356,7 @@ impl Context {
         };
         visits.moved |= worked;
         visits.idle += usize::from(!worked);
-        let lane = &mut self.lanes[peer as usize];
+        let lane = self.lanes.of(peer);
         let expected = lane.current.is_some() || !lane.claimed.at_or_before(lane.ledger.next());
         if worked && lane.linger > 0 {
             lane.linger = patience;
@@ -370,7 +373,7 @@ impl Context {
     fn serve(&mut self, index: u32, peer: u32, carrier: &mut Carrier) -> bool {
         let depth = self.shape.depth as usize;
         let base = peer as usize * depth;
-        let lane = &mut self.lanes[peer as usize];
+        let lane = self.lanes.of(peer);
         let slots = &self.queues[base..base + depth];
         let open = &mut self.open[base..base + depth];
         let mut turn = Turn { lane, open, counters: self.words.on_host().1 };
@@ -408,7 +411,7 @@ impl Context {
     fn reap(&mut self, peer: u32, at: Seq) -> bool {
         let depth = self.shape.depth as usize;
         let open = &mut self.open[peer as usize * depth..][..depth];
-        Turn { lane: &mut self.lanes[peer as usize], open, counters: self.words.on_host().1 }.reap(at)
+        Turn { lane: self.lanes.of(peer), open, counters: self.words.on_host().1 }.reap(at)
     }
 }
 

@@ -97,7 +97,7 @@ impl Engine {
             return Err(self.unknown(handle));
         };
         for (index, context) in self.contexts.iter_mut().enumerate() {
-            for lane in &context.lanes {
+            for lane in context.lanes.used() {
                 if let Some(current) = lane.current.as_ref().filter(|current| current.1.uses(region)) {
                     let whose = self.carrier.whose(tag(index as u32, current.1.peer(), current.0));
                     let text = format!(

@@ -32,7 +32,7 @@ pub fn prefetch<T>(item: &T) {
 }
 
 enum Memory {
-    Control(#[allow(dead_code)] ControlMemory),
+    Control(#[allow(dead_code)] Arc<ControlMemory>),
     Physical(#[allow(dead_code)] Arc<dyn Physical>),
     Device(#[allow(dead_code)] Arc<DeviceMemory>),
 }
@@ -53,9 +53,16 @@ unsafe impl<T: Words> Sync for Shared<T> {}
 impl<T: Words> Shared<T> {
     /// `len` items from the start of `memory`, which must be that large.
     pub fn new(memory: ControlMemory, len: usize) -> Self {
-        assert!(len.checked_mul(size_of::<T>()).is_some_and(|bytes| bytes <= memory.bytes()));
-        let device = memory.device();
-        Self { at: memory.host().cast(), len, device, _memory: Memory::Control(memory) }
+        Self::part(&Arc::new(memory), 0, len)
+    }
+
+    /// The same from byte `offset` on, which is aligned for an item.
+    pub fn part(memory: &Arc<ControlMemory>, offset: usize, len: usize) -> Self {
+        let end = len.checked_mul(size_of::<T>()).and_then(|bytes| bytes.checked_add(offset));
+        assert!(end.is_some_and(|end| end <= memory.bytes()) && offset.is_multiple_of(align_of::<T>()));
+        // SAFETY: offset is within the memory, as just checked.
+        let at = unsafe { memory.host().add(offset) };
+        Self { at: at.cast(), len, device: memory.device() + offset as u64, _memory: Memory::Control(memory.clone()) }
     }
 
     /// `len` items from byte `offset` of `physical`; None where host or kernels do not see it as it is, or it is too small.

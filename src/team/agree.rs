@@ -18,6 +18,17 @@ impl Team {
     /// Every rank's [`Said`], by rank; or an error as soon as one rank could not go on: its own for that rank, for the others
     /// the same with the rank named.
     pub(crate) fn round(&self, what: &str, mine: Result<Said>) -> Result<Arc<Vec<Said>>> {
+        self.round_as(what, mine, Ok)
+    }
+
+    /// The same, and what `read` makes of it: once for all ranks of a process, so it must depend on nothing else, and be the same function
+    /// for all. Where each rank read for itself what each other one said, that cost the square of the ranks.
+    pub(crate) fn round_as<T: Send + Sync + 'static>(
+        &self,
+        what: &str,
+        mine: Result<Said>,
+        read: impl FnOnce(Vec<Said>) -> Result<T>,
+    ) -> Result<Arc<T>> {
         let (bytes, mine) = match mine {
             Ok(said) => (encode(&said), None),
             Err(error) => ([&[FAILED][..], &error_wire::encode(&error)].concat(), Some(error)),
@@ -37,7 +48,7 @@ impl Team {
                     Err(Error::new(Code::RemoteError, 53, text).by(rank))
                 }
             };
-            (0..).zip(answers).map(said).collect()
+            read((0..).zip(answers).map(said).collect::<Result<_>>()?)
         })
     }
 
@@ -59,6 +70,9 @@ pub(crate) fn compare(
     name: impl Fn(usize) -> String,
     show: impl Fn(usize, u64) -> String,
 ) -> Result<()> {
+    if all.iter().all(|said| said.agreed == all[0].agreed) {
+        return Ok(());
+    }
     let words = all.iter().map(|said| said.agreed.len()).max().unwrap_or(0);
     for i in 0..words {
         let values: Vec<Option<u64>> = all.iter().map(|said| said.agreed.get(i).copied()).collect();

@@ -7,21 +7,24 @@ use crate::bootstrap::Bootstrap;
 use crate::config;
 use crate::device::Device;
 use crate::error::Result;
+use crate::topo::Nodes;
 use std::sync::Arc;
 use zerocopy::IntoBytes;
 
 /// Every rank's record, compared: versions, settings, devices. All ranks see the same records and so the same verdict.
-pub(super) fn meet(bootstrap: &Bootstrap, own: &PeerInfo, device: &dyn Device) -> Result<Arc<Vec<PeerInfo>>> {
-    let peers = bootstrap.allgather("peer info", own.as_bytes())?.read(|records| {
+pub(super) fn meet(bootstrap: &Bootstrap, own: &PeerInfo, device: &dyn Device) -> Result<(Arc<Vec<PeerInfo>>, Nodes)> {
+    let met = bootstrap.allgather("peer info", own.as_bytes())?.read(|records| {
         let peers = records.iter().zip(0..).map(|(bytes, rank)| PeerInfo::decode(rank, bytes)).collect::<Result<Vec<_>>>()?;
         same_version(&peers)?;
-        Ok(peers)
+        let nodes = Nodes::new(&peers.iter().map(|peer| peer.host_hash).collect::<Vec<_>>());
+        Ok((Arc::new(peers), nodes))
     })?;
+    let (peers, nodes) = &*met;
     if peers.iter().any(|peer| peer.config_hash != peers[0].config_hash) {
         same_settings(&bootstrap.allgather("settings", agreed_settings(device.kind()).as_bytes())?)?;
     }
-    distinct_devices(&peers)?;
-    Ok(peers)
+    distinct_devices(peers)?;
+    Ok((peers.clone(), nodes.clone()))
 }
 
 fn same_version(peers: &[PeerInfo]) -> Result<()> {

@@ -66,7 +66,7 @@ impl Team {
         let (rank, n_ranks, hash) = (bootstrap.rank(), bootstrap.n_ranks(), bootstrap.comm_hash());
         let met = (|| {
             let own = PeerInfo::own(rank, origin, &config, &*device, bootstrap.fd_address())?;
-            let peers = meet::meet(&bootstrap, &own, &*device)?;
+            let (peers, nodes) = meet::meet(&bootstrap, &own, &*device)?;
             let reach = match peer::reach_row(rank, &peers, &*device)? {
                 Some(row) => bootstrap.allgather("peer access", &row)?.read(Reach::from_rows)?.as_ref().clone(),
                 None => Reach::full(),
@@ -74,11 +74,9 @@ impl Team {
             let abort = Arc::new(Abort::of(&device)?);
             bootstrap.attach_abort(abort.clone());
             let watch = Watch::start(&bootstrap, &abort, own.machine)?;
-            Ok((peers, reach, abort, watch))
+            Ok((peers, Topology::new(&nodes, reach, rank), abort, watch))
         })();
-        let (peers, reach, abort, watch) = met.inspect_err(|error| bootstrap.poison(error))?;
-        let hosts: Vec<u64> = peers.iter().map(|peer| peer.host_hash).collect();
-        let topo = Topology::new(&hosts, reach, rank);
+        let (peers, topo, abort, watch) = met.inspect_err(|error| bootstrap.poison(error))?;
         if let Some((a, b)) = topo.apart {
             info!(
                 INIT,

@@ -4,11 +4,13 @@
 mod reach;
 pub use reach::Reach;
 
+use std::sync::Arc;
+
 /// Nodes and LSA team as one rank sees them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
     /// Node number of each world rank, counted in order of first appearance.
-    pub node_of: Vec<u32>,
+    pub node_of: Arc<[u32]>,
     /// Number of nodes.
     pub n_nodes: u32,
     /// Ranks in each LSA team; divides the number of ranks.
@@ -23,14 +25,18 @@ pub struct Topology {
     pub apart: Option<(u32, u32)>,
 }
 
-impl Topology {
-    /// `host_hashes[r]` names the node of world rank `r`; `rank` is ours and must be one of them.
-    ///
-    /// Every team has the same size and holds consecutive ranks of one node, so the size is the greatest common divisor of
-    /// the lengths of the runs of ranks that share a node: 8+8 gives 8, 8+4 gives 4, 2+1 and round robin give 1. Where
-    /// members would not reach each other it is the largest divisor of that with which they do: two groups of four give 4.
-    pub fn new(host_hashes: &[u64], reach: Reach, rank: u32) -> Self {
-        assert!((rank as usize) < host_hashes.len(), "rank {rank} of {}", host_hashes.len());
+/// Which ranks share a node: the same for all ranks, and made once for those of a process.
+#[derive(Clone, Debug)]
+pub struct Nodes {
+    node_of: Arc<[u32]>,
+    n_nodes: u32,
+    /// See [`Topology::new`].
+    most: u32,
+}
+
+impl Nodes {
+    /// `host_hashes[r]` names the node of world rank `r`.
+    pub fn new(host_hashes: &[u64]) -> Self {
         let mut seen = std::collections::HashMap::new();
         let mut node_of = Vec::with_capacity(host_hashes.len());
         for hash in host_hashes {
@@ -38,9 +44,22 @@ impl Topology {
             node_of.push(*seen.entry(*hash).or_insert(next));
         }
         let most = host_hashes.chunk_by(|a, b| a == b).fold(0, |size, run| gcd(size, run.len() as u32));
-        let (lsa_size, apart) = reach.team(most, host_hashes.len() as u32);
+        Self { node_of: node_of.into(), n_nodes: seen.len() as u32, most }
+    }
+}
+
+impl Topology {
+    /// As `rank`, one of those of `nodes`, sees them.
+    ///
+    /// Every team has the same size and holds consecutive ranks of one node, so the size is the greatest common divisor of
+    /// the lengths of the runs of ranks that share a node: 8+8 gives 8, 8+4 gives 4, 2+1 and round robin give 1. Where
+    /// members would not reach each other it is the largest divisor of that with which they do: two groups of four give 4.
+    pub fn new(nodes: &Nodes, reach: Reach, rank: u32) -> Self {
+        let Nodes { node_of, n_nodes, most } = nodes.clone();
+        assert!((rank as usize) < node_of.len(), "rank {rank} of {}", node_of.len());
+        let (lsa_size, apart) = reach.team(most, node_of.len() as u32);
         let lsa_rank = rank % lsa_size;
-        Self { node_of, n_nodes: seen.len() as u32, lsa_size, lsa_rank, lsa_first: rank - lsa_rank, reach, apart }
+        Self { node_of, n_nodes, lsa_size, lsa_rank, lsa_first: rank - lsa_rank, reach, apart }
     }
 
     /// World ranks of the LSA team, by LSA rank.
@@ -75,14 +94,14 @@ mod tests {
             (&[(1, 1)], 1, 1),
         ];
         for (runs, lsa_size, n_nodes) in cases {
-            let topology = Topology::new(&hosts(runs), Reach::full(), 0);
+            let topology = Topology::new(&Nodes::new(&hosts(runs)), Reach::full(), 0);
             assert_eq!((topology.lsa_size, topology.n_nodes), (lsa_size, n_nodes), "{runs:?}");
         }
     }
 
     #[test]
     fn members_are_the_consecutive_ranks_around_me() {
-        let topology = Topology::new(&hosts(&[(7, 8), (9, 4)]), Reach::full(), 6);
+        let topology = Topology::new(&Nodes::new(&hosts(&[(7, 8), (9, 4)])), Reach::full(), 6);
         assert_eq!((topology.lsa_rank, topology.lsa_first), (2, 4));
         assert_eq!(topology.lsa_members(), 4..8);
         assert_eq!(topology.node_of[7..9], [0, 1]);

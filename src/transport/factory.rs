@@ -3,7 +3,7 @@
 //!
 //! | step | who | in which round |
 //! |---|---|---|
-//! | [`Factory::here`] | every rank, of itself | "gin connect" |
+//! | [`Factory::here`] | every rank, of itself | the first of the device communicator |
 //! | [`Factory::can`] | every rank, of every pair it is in: the same data, hence the same verdict | |
 //! | [`Factory::prepare`] | ranks that some pair chose it for | their words go in "gin signals" |
 //! | [`Transport::connect`] | the same, with the peers' words | closed by "gin connected" |

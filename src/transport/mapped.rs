@@ -30,7 +30,7 @@ impl Span {
 
 struct Mapping {
     local: Span,
-    /// By rank; None for peers that this transport does not serve.
+    /// From the first rank on that this transport serves; None for those that it does not.
     peers: Vec<Option<Span>>,
 }
 
@@ -78,19 +78,23 @@ pub(in crate::transport) struct Resolved {
 /// The regions as one transport has them mapped. [`Region::new`] vouches for their addresses until `deregister`.
 pub(in crate::transport) struct Mapped {
     pub name: &'static str,
+    /// From the first rank that it serves to the last one: a communicator may have thousands that it does not.
     serves: Vec<bool>,
+    first: u32,
     regions: Vec<Option<Mapping>>,
 }
 
 impl Mapped {
     /// For the peers with `serves[peer]`.
     pub fn new(name: &'static str, serves: Vec<bool>) -> Self {
-        Self { name, serves, regions: Vec::new() }
+        let first = serves.iter().position(|serves| *serves).unwrap_or(serves.len());
+        let end = serves.iter().rposition(|serves| *serves).map_or(first, |last| last + 1);
+        Self { name, serves: serves[first..end].to_vec(), first: first as u32, regions: Vec::new() }
     }
 
     pub fn register(&mut self, region: &Region) -> Result<()> {
         let mut peers = Vec::with_capacity(self.serves.len());
-        for (rank, serves) in self.serves.iter().enumerate() {
+        for (rank, serves) in (self.first as usize..).zip(&self.serves) {
             let span = region.peer(rank).filter(|_| *serves).and_then(|base| Span::new(base, region.bytes()));
             if *serves && span.is_none() {
                 bail!(
@@ -128,7 +132,7 @@ impl Mapped {
     }
 
     fn span(&self, region: u32, peer: u32) -> Option<Span> {
-        *self.regions.get(region as usize)?.as_ref()?.peers.get(peer as usize)?
+        *self.regions.get(region as usize)?.as_ref()?.peers.get(peer.wrapping_sub(self.first) as usize)?
     }
 
     /// Checks both ends of `work`, and that it goes to a peer that is served.

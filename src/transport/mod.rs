@@ -12,6 +12,7 @@
 use crate::device::Device;
 use crate::error::Result;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 #[cfg(test)]
@@ -106,8 +107,8 @@ impl Landing {
 pub trait Transport: Send {
     /// Constant for the transport's life.
     fn capabilities(&self) -> Capabilities;
-    /// `peers` are all ranks' words, as their factories gave them. Peers are dialled when work for them comes, not here.
-    fn connect(&mut self, _device: &dyn Device, _share: &dyn factory::Share, _peers: &[Words]) -> Result<()> {
+    /// `peers` are all ranks' words, as their factories gave them, in one copy for the ranks of a process. Peers are dialled when work for them comes, not here.
+    fn connect(&mut self, _device: &dyn Device, _share: &dyn factory::Share, _peers: &Arc<Vec<Words>>) -> Result<()> {
         Ok(())
     }
     /// Words for the peers about this rank's part of a region, which is registered next, or deregistered if a rank cannot.

@@ -117,14 +117,32 @@ impl World<'_> {
 
     /// Chooses for every peer of `rank`; the first that cannot be reached is the error.
     pub fn select(&self, rank: u32) -> Result<Vec<usize>> {
-        let choose = |peer| self.chosen(rank, peer).ok_or_else(|| self.nothing(rank, peer, &self.verdict(rank, peer)));
-        (0..self.ranks.len() as u32).map(choose).collect()
+        let chosen = self.along((0..self.ranks.len() as u32).map(|peer| (rank, peer)));
+        let choose =
+            |(peer, chosen): (u32, Option<usize>)| chosen.ok_or_else(|| self.nothing(rank, peer, &self.verdict(rank, peer)));
+        (0..).zip(chosen).map(choose).collect()
+    }
+
+    /// [`Self::chosen`] of each pair. What is alike for a pair and the one before it is asked once: most are.
+    fn along(&self, pairs: impl Iterator<Item = (u32, u32)>) -> impl Iterator<Item = Option<usize>> {
+        let mut last = None;
+        pairs.map(move |(from, to)| {
+            let facts = (self.pair(from, to), self.ranks[from as usize].has & self.ranks[to as usize].has);
+            match last {
+                Some((known, chosen)) if known == facts => chosen,
+                _ => {
+                    let chosen = self.chosen(from, to);
+                    last = Some((facts, chosen));
+                    chosen
+                }
+            }
+        })
     }
 
     /// The ranks that send to `rank` by transport `at`, in order.
     pub fn senders(&self, at: usize, rank: u32) -> Vec<u32> {
-        let all = 0..self.ranks.len() as u32;
-        all.filter(|&peer| self.chosen(peer, rank) == Some(at)).collect()
+        let chosen = self.along((0..self.ranks.len() as u32).map(|peer| (peer, rank)));
+        (0..).zip(chosen).filter(|(_, chosen)| *chosen == Some(at)).map(|(peer, _)| peer).collect()
     }
 
     #[cold]

@@ -28,8 +28,10 @@ pub struct Region {
     pub name: u64,
     bytes: u64,
     local: DevPtr,
+    /// From rank `first` on: a communicator may have thousands whose memory cannot be mapped.
     peers: Vec<Option<DevPtr>>,
-    words: Vec<Words>,
+    first: usize,
+    words: Arc<Vec<Words>>,
     _keep: Box<dyn Any + Send + Sync>,
 }
 
@@ -47,12 +49,15 @@ impl Region {
         keep: Box<dyn Any + Send + Sync>,
     ) -> Option<Self> {
         let local = (*peers.get(rank as usize)?)?;
-        Some(Self { id: SIGNALS, name, bytes, local, peers, words: Vec::new(), _keep: keep })
+        let first = peers.iter().position(Option::is_some)?;
+        let end = peers.iter().rposition(Option::is_some)?;
+        let peers = peers[first..=end].to_vec();
+        Some(Self { id: SIGNALS, name, bytes, local, peers, first, words: Arc::default(), _keep: keep })
     }
 
     /// With what all ranks' transports said of their parts.
-    pub fn with_words(self, words: Vec<Words>) -> Self {
-        Self { words, ..self }
+    pub fn with_words(self, words: impl Into<Arc<Vec<Words>>>) -> Self {
+        Self { words: words.into(), ..self }
     }
 
     /// What the transport `name` of rank `peer` said of its part; empty if it said nothing.
@@ -62,7 +67,7 @@ impl Region {
 
     /// Without them: every transport has taken what it needs, and they are many times as large.
     pub fn forget_words(&mut self) {
-        self.words = Vec::new();
+        self.words = Arc::default();
     }
 
     /// Size in bytes; nothing behind it may be touched.
@@ -77,7 +82,7 @@ impl Region {
 
     /// Rank `peer`'s memory, where this process can touch it.
     pub fn peer(&self, peer: usize) -> Option<DevPtr> {
-        self.peers.get(peer).copied().flatten()
+        self.peers.get(peer.wrapping_sub(self.first)).copied().flatten()
     }
 }
 

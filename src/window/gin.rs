@@ -4,9 +4,9 @@ use super::standing::{Window, gin_wins};
 use super::{Windows, structs};
 use crate::device::{DevPtr, Device};
 use crate::error::Result;
-use crate::gin::{Gin, Prepared};
+use crate::gin::{Announced, Gin, Prepared};
 use crate::log;
-use crate::team::Said;
+use crate::team::{Said, compare};
 use crate::transport::Words;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,22 +17,27 @@ impl Windows {
         self.gin.lock().clone()
     }
 
-    /// Collective. GIN, connected now if it was not; registers every window and gives it its handles. When it fails on one rank it
-    /// fails on all, and a later call tries again.
+    /// Collective. GIN, connected now if it was not. When it fails on one rank it fails on all, and a later call tries again.
     pub fn activate_gin(&self) -> Result<Arc<Gin>> {
         if let Some(gin) = self.gin() {
             return Ok(gin);
         }
+        let announced = Announced::new(self.team());
+        let said = announced.as_ref().map(|own| Said { agreed: own.agreed().to_vec(), own: own.own().to_vec() });
+        let all = self.team().round("gin connect", said.map_err(Clone::clone))?;
+        compare("gin connect", &all, |i| Announced::NAMES[i].into(), |_, value| value.to_string())?;
+        let activation = self.begin_activation(announced?, &all)?;
+        self.team().done("gin activation", &activation.status)?;
+        Ok(activation.stands())
+    }
+
+    /// Collective: connects GIN with what was announced, and registers every window on this rank. The caller's next round says whether that
+    /// went well.
+    pub(crate) fn begin_activation(&self, announced: Announced, all: &[Said]) -> Result<Activation<'_>> {
         let mut prepared = BTreeMap::new();
-        let (gin, all) = Gin::connect(self.team(), |gin| self.prepare_all(gin, &mut prepared))?;
-        let registered = self.register_all(&gin, prepared, &all);
-        if let Err(error) = self.team().done("gin activation", &registered) {
-            self.forget_all();
-            gin.stop();
-            return Err(error);
-        }
-        *self.gin.lock() = Some(gin.clone());
-        Ok(gin)
+        let (gin, all) = Gin::connect(self.team(), announced, all, |gin| self.prepare_all(gin, &mut prepared))?;
+        let status = self.register_all(&gin, prepared, &all);
+        Ok(Activation { windows: self, gin, status, stands: false })
     }
 
     /// Until what kernels of this rank have posted is done. Kernels may have ended with signals still on their way: nobody
@@ -87,6 +92,38 @@ impl Windows {
                 // No kernel has a context to use them with.
                 log::error(&error);
             }
+        }
+    }
+}
+
+/// GIN that is connected, and of which not all ranks have said that it stands. Dropped: it was never there.
+pub(crate) struct Activation<'a> {
+    windows: &'a Windows,
+    gin: Arc<Gin>,
+    /// Whether this rank has given every window its handles.
+    pub status: Result<()>,
+    stands: bool,
+}
+
+impl Activation<'_> {
+    /// All ranks have said that it went well.
+    pub fn stands(mut self) -> Arc<Gin> {
+        self.stands = true;
+        *self.windows.gin.lock() = Some(self.gin.clone());
+        self.gin.clone()
+    }
+
+    /// What contexts are made from meanwhile.
+    pub fn gin(&self) -> &Arc<Gin> {
+        &self.gin
+    }
+}
+
+impl Drop for Activation<'_> {
+    fn drop(&mut self) {
+        if !self.stands {
+            self.windows.forget_all();
+            self.gin.stop();
         }
     }
 }

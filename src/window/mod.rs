@@ -16,6 +16,7 @@ mod standing;
 mod structs;
 mod table;
 
+pub(crate) use gin::Activation;
 pub use register::supported;
 pub(crate) use resource::{Proposed, Resource};
 

@@ -40,11 +40,10 @@ impl Proposed<'_> {
 }
 
 impl Windows {
-    /// New memory of `bytes`, and room for it.
-    pub(crate) fn propose(&self, bytes: usize) -> Result<Proposed<'_>> {
+    /// New memory of `bytes`, and room for it; `gin`, active or about to be, is to know it.
+    pub(crate) fn propose(&self, bytes: usize, gin: Option<&Arc<Gin>>) -> Result<Proposed<'_>> {
         let proposal = Proposal::fresh(&self.symmetric, bytes)?;
-        let prepare = |gin: Arc<Gin>| gin.prepare(proposal.physical(), 0, proposal.agreed()[0]);
-        let gin = self.gin().map(prepare).transpose()?;
+        let gin = gin.map(|gin| gin.prepare(proposal.physical(), 0, proposal.agreed()[0])).transpose()?;
         Ok(Proposed { proposal, gin })
     }
 

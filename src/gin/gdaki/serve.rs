@@ -16,7 +16,7 @@ impl Context {
         let base = peer as usize * depth;
         let slots = &self.queues[base..base + depth];
         let counters = self.words.on_host().1;
-        let mut turn = Turn { lane: &mut self.lanes[peer as usize], open: &mut self.open[base..base + depth], counters };
+        let mut turn = Turn { lane: self.lanes.of(peer), open: &mut self.open[base..base + depth], counters };
         let mut worked = turn.resume(carrier);
         let mut left = BATCH.min(carrier.operations);
         while left > 0 && turn.lane.current.is_none() && carrier.bytes > 0 && carrier.suspicion.is_none() {

@@ -217,7 +217,7 @@ pub fn words(name: &'static str, said: Vec<u8>) -> Words {
 
 /// Connects ranks as a communicator does, with what each said when it was made.
 pub fn connect<'a>(ranks: impl Iterator<Item = &'a mut dyn Transport>, name: &'static str, said: &[Vec<u8>]) {
-    let words: Vec<Words> = said.iter().map(|said| words(name, said.clone())).collect();
+    let words = Arc::new(said.iter().map(|said| words(name, said.clone())).collect());
     let device = CpuDevice::new(0);
     ranks.for_each(|rank| rank.connect(&*device, &NoShare, &words).unwrap());
 }

@@ -26,6 +26,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use std::mem::MaybeUninit;
+use std::sync::Arc;
 use std::time::Duration;
 
 mod dial;
@@ -163,7 +164,7 @@ impl Transport for Messages {
         Capabilities { inline: PIECE, align: 8, polled: true, lands: true, ..Capabilities::of(NAME, PIECE) }
     }
 
-    fn connect(&mut self, _: &dyn Device, _: &dyn Share, peers: &[Words]) -> Result<()> {
+    fn connect(&mut self, _: &dyn Device, _: &dyn Share, peers: &Arc<Vec<Words>>) -> Result<()> {
         for to in self.peers.iter_mut().flatten() {
             to.address = match peers.get(to.peer as usize).and_then(|words| Address::decode(words.of(NAME))) {
                 Some(address) => address,

@@ -10,22 +10,22 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Where a rank listens, and the nonce that is meant for it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Address {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Address<'a> {
     pub nonce: [u8; 16],
     /// As libfabric has it.
-    pub at: Vec<u8>,
+    pub at: &'a [u8],
 }
 
-impl Address {
+impl<'a> Address<'a> {
     pub fn encode(&self) -> Vec<u8> {
-        [&self.nonce[..], &self.at].concat()
+        [&self.nonce[..], self.at].concat()
     }
 
     /// No address is longer than a sockaddr_storage.
-    pub fn decode(bytes: &[u8]) -> Option<Self> {
+    pub fn decode(bytes: &'a [u8]) -> Option<Self> {
         let (nonce, at) = bytes.split_first_chunk()?;
-        (8..=128).contains(&at.len()).then(|| Self { nonce: *nonce, at: at.to_vec() })
+        (8..=128).contains(&at.len()).then_some(Self { nonce: *nonce, at })
     }
 }
 
@@ -33,17 +33,23 @@ impl Address {
 pub(super) struct Door {
     passive: Passive,
     nonce: [u8; 16],
-    expected: HashSet<u32>,
+    /// In order.
+    expected: Vec<u32>,
     /// Ranks and streams that are in.
     admitted: HashSet<(u32, u32)>,
 }
 
 impl Door {
-    pub fn open(net: &Arc<Net>, expected: Vec<u32>) -> Result<(Self, Address)> {
+    /// For the ranks `expected`, which are in order; and where it is, as libfabric has it.
+    pub fn open(net: &Arc<Net>, expected: Vec<u32>) -> Result<(Self, Vec<u8>)> {
         let passive = Passive::open(net)?;
-        let address = Address { nonce: random()?, at: passive.address()? };
-        let door = Self { passive, nonce: address.nonce, expected: expected.into_iter().collect(), admitted: HashSet::new() };
-        Ok((door, address))
+        let at = passive.address()?;
+        Ok((Self { passive, nonce: random()?, expected, admitted: HashSet::new() }, at))
+    }
+
+    /// What tells them that it is `at`.
+    pub fn words(&self, at: &[u8]) -> Vec<u8> {
+        Address { nonce: self.nonce, at }.encode()
     }
 
     /// Who that is, and its nonce, if it may come in to rank `target`; it may not again.
@@ -51,7 +57,7 @@ impl Door {
         let hello = Hello::decode(said)?;
         let Hello { sender, stream, nonce, .. } = hello;
         let ends = Ends { secret: *secret, target_nonce: self.nonce, sender, target, stream };
-        let may = self.expected.contains(&sender) && stream < STREAMS && hello.proves(&ends, request.origin());
+        let may = self.expected.binary_search(&sender).is_ok() && stream < STREAMS && hello.proves(&ends, request.origin());
         (may && self.admitted.insert((sender, stream))).then_some((ends, nonce))
     }
 

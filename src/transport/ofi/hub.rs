@@ -1,7 +1,7 @@
 //! All links of a rank: dials and lets in, hands what comes to the link that it is for, sends what has gathered.
 #![forbid(unsafe_code)]
 
-use super::door::{Address, Door};
+use super::door::Door;
 use super::incoming::Incoming;
 use super::memory::Memories;
 use super::net::{Ended, Net};
@@ -16,12 +16,13 @@ use super::{NAME, PIECE, STREAMS};
 use crate::config;
 use crate::device::CopyQueue;
 use crate::error::{Code, Error, Result};
-use crate::transport::Completion;
 use crate::transport::factory::Setup;
+use crate::transport::{Completion, Words};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::OwnedFd;
 use std::cell::Cell;
 use std::mem::MaybeUninit;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// One connection; its place in the list is its number, and never another's.
@@ -35,8 +36,12 @@ pub(super) enum Link {
 pub struct Ofi {
     pub(super) rank: u32,
     pub(super) secret: [u8; 32],
-    /// By rank: its address, if this rank sends to it this way, and its links by stream.
-    pub(super) peers: Vec<Option<(Address, [Option<u32>; STREAMS as usize])>>,
+    /// By rank: whether this rank sends to it this way.
+    pub(super) serves: Vec<bool>,
+    /// What all ranks said: where they listen. One copy for the ranks of a process.
+    pub(super) said: Arc<Vec<Words>>,
+    /// By rank and stream: one more than the link's number; 0: none yet.
+    pub(super) dialled: Vec<[u32; STREAMS as usize]>,
     // Endpoints go before memory that they use.
     pub(super) links: Vec<Link>,
     pub(super) door: Option<Door>,
@@ -93,18 +98,20 @@ impl Ofi {
             // 1.17's stay readable once they were: what counts is what has come since `arm`.
             epoll::add(&poll, descriptor, EventData::new_u64(0), EventFlags::IN | EventFlags::ET).map_err(failed)?;
         }
-        let (door, address) = Door::open(&net, (setup.senders)(setup.rank))?;
-        let sockets = Sockets::new(&net.traits, &address.at);
+        let (door, at) = Door::open(&net, (setup.senders)(setup.rank))?;
+        let sockets = Sockets::new(&net.traits, &at);
         let piece = match staged {
             Some(piece) => piece,
             None if net.traits.writes => PIECE.min(net.traits.most),
             None => wire::ALL,
         };
-        let peers = setup.serves.iter().map(|serves| serves.then(|| (Address::default(), [None; _]))).collect();
+        let words = door.words(&at);
         let ofi = Self {
             rank: setup.rank,
             secret: setup.secret,
-            peers,
+            serves: setup.serves.clone(),
+            said: Arc::default(),
+            dialled: vec![[0; _]; setup.serves.len()],
             links: Vec::new(),
             door: Some(door),
             memories: Memories::new(copies.is_some()),
@@ -127,7 +134,7 @@ impl Ofi {
             landed: Vec::new(),
             stopped: false,
         };
-        Ok((ofi, address.encode()))
+        Ok((ofi, words))
     }
 
     /// Takes what has ended off the queue; true if there was any.

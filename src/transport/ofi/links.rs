@@ -7,7 +7,7 @@ use super::listen::Request;
 use super::net::Event;
 use super::outgoing::{Outgoing, State};
 use super::proof::Ends;
-use super::{RECEIVES, RECEIVES_FEW, STREAMS, WINDOW, staging};
+use super::{RECEIVES, RECEIVES_FEW, STREAMS, WINDOW, address_of, staging};
 use crate::error::Result;
 use std::time::Instant;
 
@@ -24,24 +24,26 @@ impl Ofi {
     /// The link for `context` to `peer`, dialled now if there is none.
     pub(super) fn link(&mut self, peer: u32, context: u32) -> Result<Option<u32>> {
         let stream = context % STREAMS;
-        let Some(Some((address, links))) = self.peers.get_mut(peer as usize) else { return Ok(None) };
-        if let Some(link) = links[stream as usize] {
-            return Ok(Some(link));
+        match self.dialled.get(peer as usize).map(|links| links[stream as usize]) {
+            Some(0) if self.serves[peer as usize] => {}
+            Some(0) | None => return Ok(None),
+            Some(link) => return Ok(Some(link - 1)),
         }
+        let address = address_of(&self.said, peer)?;
         let number = self.links.len() as u32;
         let ends = Ends { secret: self.secret, target_nonce: address.nonce, sender: self.rank, target: peer, stream };
-        let endpoint = self.post.net.endpoint(None, &address.at, number.into())?;
+        let endpoint = self.post.net.endpoint(None, address.at, number.into())?;
         let (hello, nonce) = ends.hello(&endpoint.origin())?;
         for _ in 0..2 {
             self.post.expect_word(&endpoint, number)?;
         }
-        endpoint.connect(&address.at, &hello)?;
+        endpoint.connect(address.at, &hello)?;
         if self.post.net.traits.rdm {
-            self.sockets.reached(&address.at);
+            self.sockets.reached(address.at);
         } else {
             self.sockets.dialled(&endpoint.address().unwrap_or_default());
         }
-        links[stream as usize] = Some(number);
+        self.dialled[peer as usize][stream as usize] = number + 1;
         self.dialing.push((number, Instant::now()));
         let (_, window) = self.room();
         self.links.push(Link::To(Box::new(Outgoing::new(ends, number, nonce, endpoint, window))));

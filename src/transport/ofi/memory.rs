@@ -114,7 +114,8 @@ impl Memories {
 
     pub fn register(&mut self, region: &Region, ranks: usize) -> Result<()> {
         let id = region.id as usize;
-        // A rank of which no pair goes this way says nothing, and is not asked for anything.
+        // A rank of which no pair goes this way says nothing, and is not asked for anything; nobody says anything of signals.
+        let ranks = if region.id == SIGNALS { 0 } else { ranks };
         let places: Vec<Place> = (0..ranks).map(|rank| Place::decode(region.words(rank, NAME)).unwrap_or_default()).collect();
         let own = self.own.get(id).and_then(Option::as_ref).map(|own| own.place.name);
         let Some(name) = own.or((region.id == SIGNALS).then_some(0)) else {

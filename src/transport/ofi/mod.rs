@@ -37,6 +37,7 @@ use outgoing::Carried;
 use rustix::fd::{AsFd, BorrowedFd};
 use std::borrow::Cow;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wire::{ABORTED, LEFT, SMALL};
 
@@ -153,6 +154,18 @@ fn random_key() -> Result<u64> {
     Ok(u64::from_le_bytes(random()?))
 }
 
+/// Where rank `peer` listens, as it said.
+fn address_of(said: &[Words], peer: u32) -> Result<Address<'_>> {
+    match said.get(peer as usize).and_then(|words| Address::decode(words.of(NAME))) {
+        Some(address) => Ok(address),
+        None => bail!(
+            RemoteError,
+            53,
+            "a peer says nothing of where it listens | {NAME}, rank {peer} | fix: load the same libginrs on every rank"
+        ),
+    }
+}
+
 impl Ofi {
     /// Until what was sent has landed; lands meanwhile what others send, who may wait for the same.
     fn land(&mut self, patience: Duration) -> Result<()> {
@@ -172,18 +185,10 @@ impl Transport for Ofi {
         Capabilities { inline, polled: true, lands: true, ..Capabilities::of(NAME, self.piece) }
     }
 
-    fn connect(&mut self, _: &dyn Device, _: &dyn Share, peers: &[Words]) -> Result<()> {
-        for (rank, peer) in self.peers.iter_mut().enumerate() {
-            let Some((address, _)) = peer else { continue };
-            *address = match peers.get(rank).and_then(|words| Address::decode(words.of(NAME))) {
-                Some(address) => address,
-                None => bail!(
-                    RemoteError,
-                    53,
-                    "a peer says nothing of where it listens | {NAME}, rank {rank} | fix: load the same libginrs on every rank"
-                ),
-            };
-        }
+    fn connect(&mut self, _: &dyn Device, _: &dyn Share, peers: &Arc<Vec<Words>>) -> Result<()> {
+        let served = (0..).zip(&self.serves).filter(|(_, serves)| **serves);
+        served.map(|(rank, _)| rank).try_for_each(|rank| address_of(peers, rank).map(drop))?;
+        self.said = peers.clone();
         Ok(())
     }
 
@@ -192,7 +197,7 @@ impl Transport for Ofi {
     }
 
     fn register(&mut self, region: &Region) -> Result<()> {
-        self.memories.register(region, self.peers.len())
+        self.memories.register(region, self.serves.len())
     }
 
     fn deregister(&mut self, region: u32) {

@@ -114,7 +114,7 @@ impl Transport for Staged {
         Capabilities { polled: true, lands: true, ..Capabilities::of(NAME, PIECE) }
     }
 
-    fn connect(&mut self, device: &dyn Device, share: &dyn Share, peers: &[Words]) -> Result<()> {
+    fn connect(&mut self, device: &dyn Device, share: &dyn Share, peers: &Arc<Vec<Words>>) -> Result<()> {
         for (rank, ring) in (0..).zip(std::mem::take(&mut self.rings)) {
             let Some(index) = ring else { continue };
             let Some(&[key, bytes]) = peers.get(rank as usize).and_then(|words| words.of(NAME).as_chunks::<8>().0.first_chunk())

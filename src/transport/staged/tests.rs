@@ -61,9 +61,9 @@ fn ranks(n: usize, bounce: bool, queue: impl Fn() -> Box<dyn CopyQueue>) -> Vec<
         let paths = Paths { own: memories[rank].clone(), senders: (0..n as u32).collect(), peers: vec![Some(rank); n] };
         let mut staged = Staged::new(rank as u32, paths, || Ok(queue())).unwrap();
         let said = |peer| [peer, 0].into_iter().flat_map(u64::to_le_bytes).collect();
-        let words = (0..n as u64).map(|peer| contract::words(NAME, said(peer)));
+        let words = Arc::new((0..n as u64).map(|peer| contract::words(NAME, said(peer))).collect());
         let share = Table(memories.iter().map(seen).collect());
-        staged.connect(&*device, &share, &words.collect::<Vec<_>>()).unwrap();
+        staged.connect(&*device, &share, &words).unwrap();
         staged
     };
     (0..n).map(rank).collect()

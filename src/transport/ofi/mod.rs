@@ -24,7 +24,7 @@
 use super::factory::{self, Answer, Pair, Setup, Share};
 use super::mapped::Payload;
 use super::pipeline::LAST_COPIES;
-use super::remote::Header;
+use super::remote::{Header, Remote};
 use super::wait::{self, Step, wait};
 use super::{Capabilities, Completion, Landing, Part, Region, Source, Submitted, Transport, Words, Work};
 use crate::device::{DevPtr, Device, Kind};
@@ -36,6 +36,7 @@ pub use hub::Ofi;
 use outgoing::Carried;
 use rustix::fd::{AsFd, BorrowedFd};
 use std::borrow::Cow;
+use std::hint::black_box;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -77,6 +78,22 @@ pub fn fuzz(bytes: &[u8]) {
     wire::fuzz(bytes);
     let _ = proof::Hello::decode(bytes);
     session::fuzz(bytes);
+}
+
+/// What the checks of `rounds` puts like `work` cost at the source and at the target, of regions that this rank has: for the benchmark.
+#[doc(hidden)]
+pub fn time_checks(regions: &[Region], work: &Work, rounds: u32) -> Result<[Duration; 2]> {
+    let (mut bounds, name) = (Remote::new(NAME), random_key()?);
+    regions.iter().try_for_each(|region| bounds.register(region, name))?;
+    fn time(rounds: u32, check: impl Fn() -> bool) -> Duration {
+        let begin = Instant::now();
+        assert!((0..rounds).all(|_| check()));
+        begin.elapsed()
+    }
+    let source = time(rounds, || bounds.outgoing(black_box(work), PIECE).is_ok());
+    let landing = |bytes, to, signal| bounds.incoming(bytes, to, signal).is_ok();
+    let target = time(rounds, || landing(black_box(work.bytes), black_box((name, work.target.1)), black_box(work.signal)));
+    Ok([source, target])
 }
 
 /// What would carry to other machines from `address` of this one, "tcp on eth0"; or why nothing does.

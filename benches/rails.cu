@@ -1,13 +1,13 @@
-// All-reduce over several LSA teams beside two floors of the same run.
+// All-reduce over several LSA teams beside two floors of the same run, by plain sockets between the same processes.
 //
-//   model   the bytes of the algorithm over the link, and its rounds times the latency. Both are those of all rails at once, by kernels
-//           that only put: what the ranks of a rail have while all others use theirs, too.
-//   tcp     the same bytes in the same rounds between the same processes by plain sockets, that add up nothing: what this machine's
-//           cores and kernel let through, where ranks outnumber cores
+//   model   the bytes of the algorithm over the link, and its rounds times the latency: both as a rank has them while all others use
+//           their rails, too
+//   tcp     the same bytes in the same rounds, nothing added up: where it is far above the model the machine's cores are the limit
 //
-// All of them are timed in turns, and the least of each counts: on a busy machine what it can do shows in its best moments only.
+// All of them are timed in turns; the median of each counts.
 //
-//   GINRS_FAKE_MACHINES=0,0,0,0,1,1,1,1 ginrs-run -n 8 ./rails      also GINRS_FAKE_NODES, --hosts; BYTES=largest, TURNS=25
+//   benches/rails.sh build/rails 2x4 1gbit               machines with limited links between them, as root
+//   GINRS_FAKE_MACHINES=0,0,0,0,1,1,1,1 ginrs-run -n 8 ./rails      also GINRS_FAKE_NODES, --hosts; BYTES=largest, TURNS=15
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -25,33 +25,6 @@
 #include <vector>
 
 #include "../examples-c/common/example.h"
-
-static const int kStreams = 4;
-static const size_t kMessage = 64 << 10;
-
-// Every rank puts to the next team's and waits for the one before it: `turns` times, each behind the other.
-__global__ void around(ncclDevComm comm, ncclWindow_t window, int turns) {
-  ncclGin gin(comm, 0);
-  ncclTeam rail = ncclTeamRail(comm);
-  uint64_t seen = *gin.getSignalShadowPtr(0);
-  for (int turn = 1; turn <= turns; turn++) {
-    gin.put(rail, (rail.rank + 1) % rail.nRanks, window, 64, window, 128, 8, ncclGin_SignalInc{0});
-    gin.waitSignal(ncclCoopThread(), 0, seen + turn);
-  }
-  gin.increaseSignalShadow(0, turns);
-}
-
-// The same with large messages that do not wait for each other, on every context.
-__global__ void stream(ncclDevComm comm, ncclWindow_t window, int messages) {
-  ncclGin gin(comm, blockIdx.x);
-  ncclTeam rail = ncclTeamRail(comm);
-  uint64_t seen = *gin.getSignalShadowPtr(0);
-  size_t to = 4096 + blockIdx.x * kMessage, from = to + kStreams * kMessage;
-  for (int i = 0; i < messages; i++) gin.put(rail, (rail.rank + 1) % rail.nRanks, window, to, window, from, kMessage, ncclGin_SignalInc{0});
-  gin.waitSignal(ncclCoopThread(), 0, seen + messages);
-  gin.flush(ncclCoopThread());
-  gin.increaseSignalShadow(0, messages);
-}
 
 // A socket to the next rank of the rail, and one from the rank before.
 struct Sockets {
@@ -117,9 +90,9 @@ static double processorTime() {
   return used.ru_utime.tv_sec + used.ru_stime.tv_sec + 1e-6 * (used.ru_utime.tv_usec + used.ru_stime.tv_usec);
 }
 
-// What something took at best, in seconds: by the slowest rank's clock, and of the processors by the mean of the ranks.
-struct Least {
-  float took[2] = {1e9, 1e9};
+// What something took, in seconds: by the slowest rank's clock, and of the processors by the mean of the ranks.
+struct Timed {
+  std::vector<float> took[2];
 
   void time(Example& ex, std::function<void()> work) {
     float* meeting;
@@ -137,35 +110,38 @@ struct Least {
     CUDACHECK(cudaMemcpyAsync(own, meeting, sizeof own, cudaMemcpyDeviceToHost, ex.stream));
     CUDACHECK(cudaStreamSynchronize(ex.stream));
     CUDACHECK(cudaFree(meeting));
-    for (int i = 0; i < 2; i++) took[i] = std::min(took[i], own[i]);
+    for (int i = 0; i < 2; i++) took[i].push_back(own[i]);
+  }
+  double median(int of = 0) {
+    std::sort(took[of].begin(), took[of].end());
+    return took[of][took[of].size() / 2];
   }
 };
 
 int runRank(Example& ex) {
   size_t largest = getenv("BYTES") ? strtoull(getenv("BYTES"), NULL, 0) : 4 << 20;
-  int turns = getenv("TURNS") ? atoi(getenv("TURNS")) : 25;
-  ncclWindow_t window;
-  void* memory = ex.allocWindow(4096 + 2 * kStreams * kMessage, &window);
+  int turns = getenv("TURNS") ? atoi(getenv("TURNS")) : 15;
   ncclDevCommRequirements reqs;
   memset(&reqs, 0, sizeof reqs);
-  reqs.ginSignalCount = 1;
   ncclDevComm comm;
   NCCLCHECK(ncclDevCommCreate(ex.comm, &reqs, &comm));
-  int ranks = comm.lsaSize, teams = ex.nRanks / ranks, streams = std::min<int>(kStreams, comm.ginContextCount);
+  int ranks = comm.lsaSize, teams = ex.nRanks / ranks;
   char* buffer;
   CUDACHECK(cudaMalloc(&buffer, largest));
   CUDACHECK(cudaMemset(buffer, 0, largest));
   {
     Sockets sockets(ex, comm);
-    const int hops = 20, messages = 8;
-    around<<<1, 1, 0, ex.stream>>>(comm, window, 4);
+    const int hops = 20;
+    const size_t stream = 1 << 20;
     for (size_t bytes = 64 << 10; bytes <= largest; bytes *= 4) {
       double piece = (double)bytes / ranks, doublings = ceil(log2(teams)), rounds = 2.0 * (teams - 1);
       int calls = (int)std::max<size_t>(1, (1 << 20) / bytes); /* in a row: a launch is no part of either floor */
-      Least hop, put, tcp, ours;
+      Timed hop, put, tcp, ours;
       for (int turn = 0; turn < turns; turn++) {
-        hop.time(ex, [&] { around<<<1, 1, 0, ex.stream>>>(comm, window, hops); });
-        put.time(ex, [&] { stream<<<streams, 1, 0, ex.stream>>>(comm, window, messages); });
+        hop.time(ex, [&] {
+          for (int i = 0; i < hops; i++) sockets.round(8);
+        });
+        put.time(ex, [&] { sockets.round(stream); });
         tcp.time(ex, [&] {
           for (int step = 0; step < rounds * calls; step++) sockets.round((size_t)(piece / teams));
         });
@@ -173,18 +149,17 @@ int runRank(Example& ex) {
           for (int i = 0; i < calls; i++) NCCLCHECK(ncclAllReduce(buffer, buffer, bytes / 4, ncclFloat, ncclMax, ex.comm, ex.stream));
         });
       }
-      for (Least* one : {&tcp, &ours}) one->took[0] /= calls, one->took[1] /= calls;
-      double latency = hop.took[0] / hops, link = streams * messages * kMessage / put.took[0];
-      double ring = rounds * latency + rounds / teams * piece / link, tree = doublings * (latency + piece / link), model = std::min(ring, tree);
+      double latency = hop.median() / hops, link = stream / put.median(), us = 1e6 / calls;
+      double ring = rounds * latency + rounds / teams * piece / link, tree = doublings * (latency + piece / link), model = 1e6 * std::min(ring, tree);
       if (ex.rank != 0) continue;
-      printf("%d x %d, %8zu bytes: %9.1f us, model %9.1f us (%s, %.1f us a hop, %.0f MB/s a rank) ratio %.2f, tcp %9.1f us ratio %.2f; ", teams, ranks,
-             bytes, ours.took[0] * 1e6, model * 1e6, ring < tree ? "ring" : "tree", latency * 1e6, link / 1e6, ours.took[0] / model,
-             tcp.took[0] * 1e6, ours.took[0] / tcp.took[0]);
-      printf("processor time of a rank %.1f us, tcp's %.1f us\n", ours.took[1] * 1e6, tcp.took[1] * 1e6);
+      printf("%d x %d, %8zu bytes: %9.1f us, model %9.1f us (%s, %.1f us a hop, %.1f MB/s a rank) ratio %.2f, tcp %9.1f us ratio %.2f; ", teams, ranks,
+             bytes, ours.median() * us, model, ring < tree ? "ring" : "tree", latency * 1e6, link / 1e6, ours.median() * us / model,
+             tcp.median() * us, ours.median() / tcp.median());
+      printf("processor time of a rank %.1f us, tcp's %.1f us\n", ours.median(1) * us, tcp.median(1) * us);
+      fflush(stdout);
     }
   }
   NCCLCHECK(ncclDevCommDestroy(ex.comm, &comm));
   CUDACHECK(cudaFree(buffer));
-  ex.freeWindow(memory, window);
   return 0;
 }

@@ -334,8 +334,9 @@ impl Block {
         }
         if grid.device.run_progress() {
             self.pace.moved();
+            grid.device.naps.ring();
         }
-        self.pace.rest(busy());
+        self.pace.rest(busy(), &grid.device.naps);
     }
 
     /// Lets waits for mbarriers say "not yet"; false: none of them has had a reason to go on for long.

@@ -16,6 +16,8 @@ pub const SHARED_BYTES_OPTIN: usize = 227 << 10;
 pub struct Config {
     /// Devices of the process: `GINRS_CPU_DEVICES`, else `LOCAL_WORLD_SIZE`, else 8.
     pub devices: usize,
+    /// Processes of the job on this machine, as its launcher says: `LOCAL_WORLD_SIZE`, else 1.
+    pub processes: u32,
     /// Blocks that run at the same time on a device: `GINRS_CPU_RESIDENT`, else 512.
     pub resident: u32,
     /// Bytes of a CUDA thread's stack: `GINRS_CPU_STACK`, else 64 KiB.
@@ -40,6 +42,7 @@ pub fn config() -> &'static Config {
     static CONFIG: OnceLock<Config> = OnceLock::new();
     CONFIG.get_or_init(|| Config {
         devices: number("GINRS_CPU_DEVICES", 1, 1024).or_else(|| number("LOCAL_WORLD_SIZE", 1, 1024)).unwrap_or(8) as usize,
+        processes: number("LOCAL_WORLD_SIZE", 1, 1024).unwrap_or(1) as u32,
         resident: number("GINRS_CPU_RESIDENT", 1, 4096).unwrap_or(512) as u32,
         stack_bytes: (number("GINRS_CPU_STACK", 16 << 10, 64 << 20).unwrap_or(64 << 10) as usize).next_multiple_of(4096),
         stack_guard: match number("GINRS_CPU_STACK_GUARD", 0, 1) {

@@ -9,6 +9,7 @@ use parking_lot::RwLock;
 
 use crate::config::config;
 use crate::error::{Code, Result, report};
+use crate::naps::Naps;
 
 /// A progress step of libginrs (library.h): must not block; nonzero when it moved something.
 pub type StepFn = unsafe extern "C" fn(*mut c_void) -> i32;
@@ -31,6 +32,8 @@ pub struct Device {
     running: AtomicI32,
     steps: RwLock<Vec<Step>>,
     step_count: AtomicUsize,
+    /// Of its block threads.
+    pub naps: Naps,
 }
 
 static DEVICES: OnceLock<Vec<Device>> = OnceLock::new();
@@ -57,6 +60,7 @@ pub fn all() -> &'static [Device] {
                 running: AtomicI32::new(0),
                 steps: RwLock::default(),
                 step_count: AtomicUsize::new(0),
+                naps: Naps::default(),
             })
             .collect()
     })

@@ -59,6 +59,7 @@ pub mod device;
 pub mod memory;
 pub mod multicast;
 mod space;
+pub mod naps;
 pub mod config;
 pub mod error;
 pub mod code;

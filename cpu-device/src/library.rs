@@ -22,6 +22,7 @@ pub struct RuntimeV1 {
     failure: extern "C" fn(i32) -> i32,
     add_multicast: extern "C" fn(usize, usize, usize, usize, u32),
     remove_multicast: extern "C" fn(usize),
+    wake: extern "C" fn(i32),
 }
 
 static RUNTIME: RuntimeV1 = RuntimeV1 {
@@ -39,6 +40,7 @@ static RUNTIME: RuntimeV1 = RuntimeV1 {
     failure,
     add_multicast: crate::multicast::add,
     remove_multicast: crate::multicast::remove,
+    wake,
 };
 
 /// See library.h.
@@ -76,6 +78,12 @@ extern "C" fn add_progress(id: i32, step: StepFn, context: *mut c_void) {
 extern "C" fn remove_progress(id: i32, step: StepFn, context: *mut c_void) {
     if let Some(device) = device::usable(id) {
         device.remove_progress(step, context);
+    }
+}
+
+extern "C" fn wake(id: i32) {
+    if let Some(device) = device::usable(id) {
+        device.naps.ring();
     }
 }
 

@@ -3,11 +3,15 @@
 //! Two cores may carry 4096 block threads: a poll that found nothing is answered by sched_yield (40 ms per global barrier
 //! of 4096 threads; with sleeps of 50 us, 1024 threads were 100 times slower). But that gives the core to threads of the same
 //! scheduling group only: under mpirun, in containers and in other sessions each rank is a group of its own, and one whose
-//! threads all poll keeps its cores until its slice ends. So where block threads share cores they nap, at once when all blocks of the process
+//! threads all poll keeps its cores until its slice ends. So where block threads share cores they nap, soon when all blocks of the process
 //! have seen nothing happen, and the longer the longer they wait (benches/alltoall.cu with 30 rounds on 2 cores, 4 ranks of 16 blocks:
 //! a round as threads 34 to 46 ms, as processes of one group 33 to 46; in cgroups of their own mostly 30 to 60 and now and then 200, without
 //! naps 120 to 1900, with naps that begin after 1.6 ms 190 to 1500).
+//!
+//! A nap ends early when the library has moved something ([`crate::naps`]).
 
+use crate::config::config;
+use crate::naps::Naps;
 use crate::once::OnceLock;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,7 +20,7 @@ use std::time::{Duration, Instant};
 /// Rounds in which a block has found nothing before it naps though others of the process have work; where each has a core, a time.
 const IDLE_ROUNDS: u32 = 4;
 const IDLE_TIME: Duration = Duration::from_millis(200);
-/// The least nap, for each block of the process: to wake many is work. At most [`LONGEST`]. Who naps has waited for as long.
+/// The least nap, for each block of the process: to wake many is work. At most [`LONGEST`]. Who naps has waited for twice as long.
 const NAP: Duration = Duration::from_micros(10);
 const LONGEST: Duration = Duration::from_millis(2);
 /// Where each block has a core, it spins for so long before its first nap.
@@ -44,6 +48,11 @@ pub fn busy() -> u32 {
     BUSY.load(Ordering::Relaxed)
 }
 
+/// Whether block threads share cores, if the job's other processes on this machine have as many as this one's `busy`.
+fn is_crowded(busy: u32) -> bool {
+    busy.saturating_mul(config().processes) > cores()
+}
+
 /// Block threads of the process whose blocks are idle.
 static IDLE: AtomicU32 = AtomicU32::new(0);
 
@@ -56,14 +65,14 @@ enum Rest {
 }
 
 /// After `rounds` such rounds, and `waited` since the first; `idle` of the process's `busy` blocks have found nothing either.
-fn rest_of(rounds: u32, waited: Duration, idle: u32, busy: u32, cores: u32) -> Rest {
-    let (all_idle, crowded) = (idle >= busy, busy > cores);
+fn rest_of(rounds: u32, waited: Duration, idle: u32, busy: u32, crowded: bool) -> Rest {
+    let all_idle = idle >= busy;
     let naps = match crowded {
-        true => all_idle || rounds >= IDLE_ROUNDS,
+        true => all_idle && rounds > 1 || rounds >= IDLE_ROUNDS,
         false => all_idle && waited >= PATIENCE || waited >= IDLE_TIME,
     };
     if naps {
-        Rest::Nap(waited.clamp((NAP * busy).min(LONGEST), LONGEST))
+        Rest::Nap((waited / 2).clamp((NAP * busy).min(LONGEST), LONGEST))
     } else if crowded || rounds.is_multiple_of(SPINS) {
         Rest::Yield
     } else {
@@ -118,6 +127,8 @@ pub struct Pace {
     idle_since: Cell<Option<Instant>>,
     /// Since then, when last looked at.
     waited: Cell<Duration>,
+    /// Rings of the device's naps before this round.
+    rung: Cell<u32>,
 }
 
 impl Pace {
@@ -155,17 +166,24 @@ impl Pace {
     }
 
     /// Gives the core away; not each time while there is a core for each of `busy` block threads.
-    pub fn rest(&self, busy: u32) {
+    pub fn rest(&self, busy: u32, naps: &Naps) {
         self.turns.set(0);
         if self.polls.replace(0) == 0 {
-            return std::thread::yield_now();
+            std::thread::yield_now();
+        } else {
+            self.rest_idle(busy, naps);
         }
-        let rounds = self.idle_round(busy > cores());
-        match rest_of(rounds, self.waited.get(), IDLE.load(Ordering::Relaxed), busy, cores()) {
+        self.rung.set(naps.rung());
+    }
+
+    fn rest_idle(&self, busy: u32, naps: &Naps) {
+        let crowded = is_crowded(busy);
+        let rounds = self.idle_round(crowded);
+        match rest_of(rounds, self.waited.get(), IDLE.load(Ordering::Relaxed), busy, crowded) {
             Rest::Spin => {}
             Rest::Yield => std::thread::yield_now(),
             Rest::Nap(nap) => {
-                std::thread::sleep(nap);
+                naps.nap(self.rung.get(), nap);
                 self.look();
             }
         }
@@ -208,17 +226,18 @@ mod tests {
     fn who_waits_naps_once_its_process_is_still_or_it_has_waited_for_long() {
         let us = Duration::from_micros;
         // Blocks that share cores: the next to find something may be in another process.
-        assert_eq!(rest_of(1, us(0), 66, 66, 2), Rest::Nap(us(660)));
-        assert_eq!(rest_of(1, us(900), 66, 66, 2), Rest::Nap(us(900)));
-        assert_eq!(rest_of(1, us(5000), 4096, 4096, 2), Rest::Nap(LONGEST));
+        assert_eq!(rest_of(1, us(0), 66, 66, true), Rest::Yield);
+        assert_eq!(rest_of(2, us(0), 66, 66, true), Rest::Nap(us(660)));
+        assert_eq!(rest_of(2, us(1800), 66, 66, true), Rest::Nap(us(900)));
+        assert_eq!(rest_of(2, us(5000), 4096, 4096, true), Rest::Nap(LONGEST));
         // Others of the process have work: the core is theirs, for a while.
-        assert_eq!(rest_of(IDLE_ROUNDS - 1, us(100_000), 65, 66, 2), Rest::Yield);
-        assert_eq!(rest_of(IDLE_ROUNDS, us(700), 65, 66, 2), Rest::Nap(us(700)));
+        assert_eq!(rest_of(IDLE_ROUNDS - 1, us(100_000), 65, 66, true), Rest::Yield);
+        assert_eq!(rest_of(IDLE_ROUNDS, us(700), 65, 66, true), Rest::Nap(us(660)));
         // A core for each block: a word that is about to come is found soonest by a spin.
-        assert_eq!((rest_of(1, us(0), 2, 2, 2), rest_of(SPINS, us(99), 2, 2, 2)), (Rest::Spin, Rest::Yield));
-        assert_eq!(rest_of(1, us(100), 2, 2, 2), Rest::Nap(us(100)));
-        assert_eq!(rest_of(SPINS, us(199_999), 1, 2, 2), Rest::Yield);
-        assert_eq!(rest_of(SPINS, IDLE_TIME, 1, 2, 2), Rest::Nap(LONGEST));
+        assert_eq!((rest_of(1, us(0), 2, 2, false), rest_of(SPINS, us(99), 2, 2, false)), (Rest::Spin, Rest::Yield));
+        assert_eq!(rest_of(1, us(100), 2, 2, false), Rest::Nap(us(50)));
+        assert_eq!(rest_of(SPINS, us(199_999), 1, 2, false), Rest::Yield);
+        assert_eq!(rest_of(SPINS, IDLE_TIME, 1, 2, false), Rest::Nap(LONGEST));
     }
 
     #[test]
@@ -236,7 +255,7 @@ mod tests {
         while pace.waited.get() < PATIENCE {
             pace.polled(false);
             assert!(pace.is_round_over(1));
-            pace.rest(u32::MAX);
+            pace.rest(u32::MAX, &Naps::default());
             assert!(begin.elapsed() < Duration::from_secs(20), "never idle");
         }
         assert!(pace.idle_rounds.get() > 0 && IDLE.load(Ordering::Relaxed) == 1);

@@ -18,7 +18,7 @@ pub enum Along {
 fn round(device: device::Kind) -> u64 {
     match device {
         device::Kind::Cuda => 16 << 10,
-        device::Kind::Cpu => 8 << 10,
+        device::Kind::Cpu => 4 << 10,
     }
 }
 

@@ -94,8 +94,9 @@ impl Sizes {
             device::Kind::Cuda => (if teams == 1 { 32 } else { 16 }, 16, 64 << 10, 512 << 10, 64, 64, 64 << 10, room),
             device::Kind::Cpu => {
                 let room = Room { most: room.most.min(16), least: room.least.min(16) };
-                // Where ranks outnumber the cores a meeting costs more than what is moved: few blocks with large slices.
-                (4, 2, 16 << 10, 256 << 10, 2, 2, 16 << 10, room)
+                // Where ranks outnumber the cores a meeting costs more than what is moved: few blocks. Slots of a rail are short, so that
+                // one block's rail is busy while the other is in its team.
+                (4, 2, 16 << 10, 64 << 10, 2, 2, 16 << 10, room)
             }
         };
         // As many as the largest message needs that LL takes.
@@ -137,7 +138,15 @@ impl Sizes {
     }
 }
 
-/// Of a block, at most.
+/// Of a block that moves bytes, at most. Those of the CPU device take turns on one core: one has all of its speed, and meets nobody.
+pub fn movers(device: device::Kind) -> u32 {
+    match device {
+        device::Kind::Cuda => 512,
+        device::Kind::Cpu => 1,
+    }
+}
+
+/// Of a block of LL, at most.
 pub fn threads(device: device::Kind) -> u32 {
     match device {
         device::Kind::Cuda => 512,

@@ -6,7 +6,7 @@ use super::call::Kind;
 use super::forced::Forced;
 use super::room::Room;
 use super::rounds::Batch;
-use super::sizes::{LL_PACK, LL_RANKS, LL_SPREAD, Sizes, ll_limit, threads};
+use super::sizes::{LL_PACK, LL_RANKS, LL_SPREAD, Sizes, ll_limit, movers, threads};
 use crate::device;
 
 /// The algorithms; the numbers are those of cuda/collectives/work.h.
@@ -105,12 +105,13 @@ impl Shape {
 /// Blocks of Buffered that are worth their meetings. Each has slices of its own.
 fn buffered_blocks(shape: &Shape, sizes: &Sizes, along: Along) -> u64 {
     let (piece, message) = (u64::from(sizes.piece), u64::from(sizes.message()));
+    // Along a rail in messages of a quarter of a slot, before there is another block; of a whole one where blocks share cores.
+    let message = if shape.device == device::Kind::Cpu { message } else { message / 4 };
     let each = match (shape.kind, along) {
         _ if shape.one_team() => piece,
-        // Along a rail in messages of a quarter of a slot, before there is another block.
-        (Kind::AllReduce, Along::Ring) => piece.min(message / 4 * u64::from(shape.teams())),
-        (Kind::AllGather | Kind::ReduceScatter, _) => message / 4 * u64::from(shape.teams()),
-        _ => message / 4,
+        (Kind::AllReduce, Along::Ring) => piece.min(message * u64::from(shape.teams())),
+        (Kind::AllGather | Kind::ReduceScatter, _) => message * u64::from(shape.teams()),
+        _ => message,
     };
     shape.of_team().div_ceil(each.max(1) * u64::from(shape.lsa_size))
 }
@@ -119,7 +120,8 @@ fn buffered_blocks(shape: &Shape, sizes: &Sizes, along: Along) -> u64 {
 pub fn choose(shape: &Shape, sizes: &Sizes, forced: Option<Forced>) -> Choice {
     let how = pick(shape, forced.map(|forced| forced.how));
     let grid = forced.filter(|forced| forced.how == how).unwrap_or(Forced { how, along: None, blocks: None, threads: None });
-    let most = grid.threads.unwrap_or(threads(shape.device)).min(threads(shape.device));
+    let limit = if how == How::Ll { threads(shape.device) } else { movers(shape.device) };
+    let most = grid.threads.unwrap_or(limit).min(limit);
     // As many as `bytes` need at `each`.
     let enough = |bytes: u64, each: u64, least: u32, most: u32| bytes.div_ceil(each).max(least.into()).min(most.into()) as u32;
     let Room { most: room, least } = sizes.room;
@@ -165,7 +167,7 @@ pub fn point_to_point(device: device::Kind, sizes: &Sizes, batch: &Batch) -> Poi
     rounds.sort_unstable();
     rounds.dedup();
     let groups = (rounds.len() as u32).min(sizes.room.most / (2 * channels)).max(1);
-    PointToPointChoice { groups, channels, blocks: (groups * channels, 2), threads: threads(device) }
+    PointToPointChoice { groups, channels, blocks: (groups * channels, 2), threads: movers(device) }
 }
 
 fn pick(shape: &Shape, forced: Option<How>) -> How {

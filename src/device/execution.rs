@@ -18,6 +18,8 @@ pub trait Execution {
     }
     /// CPUs that are local to the device; empty for no preference.
     fn near_cpus(&self) -> Vec<usize>;
+    /// Kernels that wait look again at once: something has moved (CPU device).
+    fn wake(&self) {}
     /// `step` runs between polls of waiting kernels (CPU device); dropped guard = removed. None where kernels cannot.
     fn add_progress(&self, step: Arc<dyn Fn() -> bool + Send + Sync>) -> Option<Box<dyn Send + Sync>>;
 }

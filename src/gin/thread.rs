@@ -155,7 +155,9 @@ impl Idle {
     fn of(kind: Kind) -> Self {
         let us = Duration::from_micros;
         match kind {
-            Kind::Cpu => Self { spins: 64, yields: 32, naps: (us(50), us(1000)), quiet: us(5000) },
+            // What comes wakes it, and waiting blocks run the step: with a hundred more looks for each message an all-reduce between
+            // machines took up to a third longer, with none at all too (docs/measured/collectives.md).
+            Kind::Cpu => Self { spins: 4, yields: 4, naps: (us(50), us(1000)), quiet: us(5000) },
             // Between a tenth of a second and half a second of spinning: a nap costs the next put up to 150 us.
             Kind::Cuda => Self { spins: 4_000_000, yields: 0, naps: (us(20), us(100)), quiet: us(1000) },
         }
@@ -288,6 +290,7 @@ fn run(common: &Common, device: &dyn Device, idle: Idle) {
             continue;
         }
         if moved {
+            device.wake();
             sleep.iter_mut().for_each(Sleep::moved);
             (still, naps) = (0, 0);
             continue;

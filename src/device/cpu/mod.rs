@@ -196,6 +196,12 @@ impl Execution for CpuDevice {
         Vec::new()
     }
 
+    fn wake(&self) {
+        if let Some(runtime) = runtime::find() {
+            runtime.wake(self.ordinal);
+        }
+    }
+
     fn add_progress(&self, step: Arc<dyn Fn() -> bool + Send + Sync>) -> Option<Box<dyn Send + Sync>> {
         Some(Box::new(runtime::RegisteredStep::start(self.ordinal, step)?))
     }

@@ -22,12 +22,13 @@ struct Table {
     failure: unsafe extern "C" fn(c_int) -> c_int,
     add_multicast: unsafe extern "C" fn(u64, usize, u64, usize, u32),
     remove_multicast: unsafe extern "C" fn(u64),
+    wake: unsafe extern "C" fn(c_int),
 }
 
 type Step = unsafe extern "C" fn(*mut c_void) -> c_int;
 
 const VERSION: u32 = 1;
-const _: () = assert!(size_of::<Table>() == 104);
+const _: () = assert!(size_of::<Table>() == 112);
 
 /// The functions of the stand-in; all of them may be called from any thread.
 pub struct Runtime(&'static Table);
@@ -111,6 +112,12 @@ impl Runtime {
     pub fn failure(&self, device: i32) -> Option<i32> {
         // SAFETY: see `find`.
         Some(unsafe { (self.0.failure)(device) }).filter(|&code| code != 0)
+    }
+
+    /// Blocks of `device` that sleep look again.
+    pub fn wake(&self, device: i32) {
+        // SAFETY: see `find`.
+        unsafe { (self.0.wake)(device) }
     }
 
     /// Tells the stand-in of ncclMemAlloc memory.

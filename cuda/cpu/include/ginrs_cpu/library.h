@@ -32,6 +32,8 @@ typedef struct ginrsCpuRuntimeV1 {
    * first + i * step + b, i < count. Nothing is mapped at the range itself. */
   void (*addMulticast)(uintptr_t base, size_t bytes, uintptr_t first, size_t step, uint32_t count);
   void (*removeMulticast)(uintptr_t base);
+  /* Waiting blocks of `device` look again at once: what they wait for may have come. */
+  void (*wake)(int device);
 } ginrsCpuRuntimeV1;
 
 const ginrsCpuRuntimeV1* ginrs_cpu_runtime_v1(void);

@@ -167,10 +167,10 @@ fn run_pingpong(machines: &Machines, provider: &str) -> Option<f64> {
     let common = ["-p", provider, "-e", "msg", "-S", "8", "-I", "5000"];
     let mut server = machines.command(1, "fi_pingpong").args(common).stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()?;
     std::thread::sleep(Duration::from_millis(500));
-    // Now and then it never ends.
+    // Now and then it never ends, and it blocks SIGTERM.
     let client = machines
         .command(0, "timeout")
-        .args(["10", "fi_pingpong"])
+        .args(["-s", "KILL", "10", "fi_pingpong"])
         .args(common)
         .arg(machines.addresses[1].to_string())
         .output()

@@ -9,8 +9,7 @@ use std::path::{Path, PathBuf};
 /// Types of statics that hold no lock: atomics and constants, and those made for the purpose.
 const HARMLESS: [&str; 6] = ["Atomic", "[AtomicI32;", "[[AtomicU8;", "PerProcess<", "OnceBox<", "&["];
 /// Others, each with its reason.
-const KNOWN: [(&str, &str); 3] =
-    [("AT_LOAD", "a function's address for the loader"), ("SITE", "constants"), ("BENCH", "a fuzzer's: no program comes here")];
+const KNOWN: [(&str, &str); 2] = [("AT_LOAD", "a function's address for the loader"), ("SITE", "constants")];
 /// Thread-local data: it has no destructor, unless calls can do without.
 const THREAD_LOCAL: [(&str, &str); 5] = [
     ("DEVICE", "a number"),

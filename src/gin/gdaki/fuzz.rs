@@ -11,9 +11,8 @@ use crate::gin::queue::Index;
 use crate::nic::element::{self, INLINE, RDMA_WRITE};
 use crate::nic::slot::WORDS;
 use crate::seq::Seq;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, PerProcess};
 use crate::transport::Source;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const DEPTH: u32 = 4;
@@ -47,8 +46,8 @@ fn bench() -> Bench {
 
 /// `bytes`: for each element one byte of what is set right in it, one of which words come first, and 64 of its own.
 pub fn fuzz(bytes: &[u8]) {
-    static BENCH: OnceLock<Mutex<Bench>> = OnceLock::new();
-    let mut bench = BENCH.get_or_init(|| Mutex::new(bench())).lock();
+    static BENCH: PerProcess<Mutex<Bench>> = PerProcess::new();
+    let mut bench = BENCH.get(|| Mutex::new(bench())).lock();
     bytes.chunks(66).for_each(|chunk| bench.one(chunk));
 }
 

@@ -5,6 +5,9 @@ mod common;
 
 use common::{join, processes, set_up, with_settings};
 use ginrs::bootstrap::UniqueId;
+use ginrs::comm::Comm;
+use ginrs::devcomm::{Created, Requirements, create, destroy};
+use ginrs::error::Result;
 use std::ffi::CString;
 use std::process::Command;
 
@@ -54,11 +57,16 @@ fn load(slow: u32) {
     }
 }
 
+/// GIN's set-up.
+fn gin(comm: &Comm) -> Result<Created> {
+    create(&comm.devcomms, &comm.windows, &Requirements { gin_force_enable: true, ..Requirements::default() })
+}
+
 /// What GIN's set-up fails with on two ranks of two machines.
 fn errors() -> Vec<String> {
     set_up();
     let id = UniqueId::create().unwrap();
-    let error = &|rank| join(&id, rank, 2).windows.activate_gin().err().expect("there is no way").to_string();
+    let error = &|rank| gin(&join(&id, rank, 2)).expect_err("there is no way").to_string();
     std::thread::scope(|scope| {
         let ranks = [0, 1].map(|rank| scope.spawn(move || error(rank)));
         ranks.map(|rank| rank.join().unwrap()).into()
@@ -85,7 +93,7 @@ fn who_looks_for_providers_for_long_is_said_to() {
         // In processes of their own: the ranks of one share the answer.
         processes(name, 2, 1, |comm| {
             load(if comm.team.rank == 0 { 4 } else { 0 });
-            let error = comm.windows.activate_gin().err().expect("there is no way");
+            let error = gin(comm).expect_err("there is no way");
             let text = error.to_string();
             assert!(text.contains("GINRS-E017") && text.contains("is in \"loading of network libraries\""), "{text}");
             // No more steps.
@@ -115,7 +123,7 @@ fn no_signal_is_taken() {
                 let id = &id;
                 scope.spawn(move || {
                     let comm = join(id, rank, 2);
-                    comm.windows.activate_gin().unwrap();
+                    destroy(&comm.devcomms, &comm.windows, &gin(&comm).unwrap().dev_comm).unwrap();
                     comm.team.bootstrap.barrier("end of test").unwrap();
                     comm.team.watch.leaving();
                 });

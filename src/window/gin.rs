@@ -6,7 +6,7 @@ use crate::device::{DevPtr, Device};
 use crate::error::Result;
 use crate::gin::{Announced, Gin, Prepared};
 use crate::log;
-use crate::team::{Said, compare};
+use crate::team::Said;
 use crate::transport::Words;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,20 +15,6 @@ impl Windows {
     /// GIN, if it is active.
     pub fn gin(&self) -> Option<Arc<Gin>> {
         self.gin.lock().clone()
-    }
-
-    /// Collective. GIN, connected now if it was not. When it fails on one rank it fails on all, and a later call tries again.
-    pub fn activate_gin(&self) -> Result<Arc<Gin>> {
-        if let Some(gin) = self.gin() {
-            return Ok(gin);
-        }
-        let announced = Announced::new(self.team());
-        let said = announced.as_ref().map(|own| Said { agreed: own.agreed().to_vec(), own: own.own().to_vec() });
-        let all = self.team().round("gin connect", said.map_err(Clone::clone))?;
-        compare("gin connect", &all, |i| Announced::NAMES[i].into(), |_, value| value.to_string())?;
-        let activation = self.begin_activation(announced?, &all)?;
-        self.team().done("gin activation", &activation.status)?;
-        Ok(activation.stands())
     }
 
     /// Collective: connects GIN with what was announced, and registers every window on this rank. The caller's next round says whether that

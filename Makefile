@@ -11,7 +11,7 @@ STAGE := $(CURDIR)/build/prefix
 SYSTEM_LIBS := -lgcc_s -lutil -lrt -lpthread -lm -ldl -lc
 export GINRS_PREFIX ?= $(STAGE)
 
-.PHONY: help deps build stage install uninstall headers check-headers demo test bench perf gpu-build gpu-test gpu-faults gpu-bench gpu-bench-collectives soak chaos machines fuzz abi-full asan tsan fmt clippy clean
+.PHONY: help deps build stage install uninstall headers check-headers demo test bench perf gpu-build gpu-test gpu-faults gpu-bench gpu-bench-collectives soak chaos chaos-net machines fuzz abi-full asan tsan fmt clippy clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -38,7 +38,7 @@ install: build ## installs into DESTDIR/PREFIX (default /usr/local)
 
 uninstall: ## takes back what install put there
 	rm -f $(DESTDIR)$(PREFIX)/lib/libginrs.so* $(DESTDIR)$(PREFIX)/lib/libginrs.a $(DESTDIR)$(PREFIX)/lib/libginrs_cpu.so*
-	rm -f $(addprefix $(DESTDIR)$(PREFIX)/bin/,ginrs-cc ginrs-run ginrs-info) $(DESTDIR)$(PREFIX)/lib/pkgconfig/ginrs.pc
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/bin/,ginrs-cc ginrs-run ginrs-info ginrs-gdb) $(DESTDIR)$(PREFIX)/lib/pkgconfig/ginrs.pc
 	rm -rf $(DESTDIR)$(PREFIX)/lib/cmake/ginrs $(DESTDIR)$(PREFIX)/lib/cmake/NCCL
 	rm -rf $(DESTDIR)$(PREFIX)/include/ginrs $(DESTDIR)$(PREFIX)/lib/ginrs $(DESTDIR)$(PREFIX)/share/doc/ginrs
 
@@ -85,10 +85,13 @@ soak: stage ## random shapes and seeds of the torture program for MINUTES (10)
 chaos: stage ## a rank is killed, stopped, .. at random moments of a job, ROUNDS (200) times from SEED: no hang (a few are in make test)
 	@scripts/chaos.sh $(ROUNDS) $(SEED)
 
+chaos-net: stage ## the suite's programs on an adversarial, lawful network, SEEDS (100) seeds of GINRS_CHAOS from FROM (1) on (a few are in make test)
+	@scripts/chaos-net.sh $(or $(SEEDS),100) $(or $(FROM),1)
+
 machines: stage ## the examples and the suite's programs on 2, 3 and 8 network namespaces, up to 16 ranks, with both header sets (root; a part is in make test)
 	@GINRS_TEST_SHAPES="$(SHAPES)" $(CARGO) test -q -p abi-tests --test networks -- --ignored --nocapture
 
-fuzz: ## libFuzzer on what reads bytes of strangers, FUZZ_SECONDS (600) for each target; FUZZ=conf: that one (30 s each are in make test)
+fuzz: ## libFuzzer on what reads bytes of strangers, FUZZ_SECONDS (600) for each target; FUZZ=conf: that one (10 s each are in make test)
 	@scripts/fuzz.sh $(or $(FUZZ_SECONDS),600) $(FUZZ)
 
 abi-full: stage ## the compile matrix: every compatibility test, compiler, architecture and option

@@ -3,9 +3,13 @@
 fn main() {
     let include = "../cuda/cpu/include";
     println!("cargo:rerun-if-changed=shim/thread.c");
-    println!("cargo:rerun-if-changed={include}/ginrs_cpu/runtime.h");
+    println!("cargo:rerun-if-changed=shim/race.c");
+    for header in ["race", "runtime", "waits"] {
+        println!("cargo:rerun-if-changed={include}/ginrs_cpu/{header}.h");
+    }
     cc::Build::new()
         .file("shim/thread.c")
+        .file("shim/race.c")
         .include(include)
         .flag("-std=gnu11")
         // The library is loaded with the program, so one load at a fixed offset does; a call per basic block would not.

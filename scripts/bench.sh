@@ -7,6 +7,8 @@ export PATH="${GINRS_PREFIX:-$PWD/build/prefix}/bin:$PATH"
 ginrs-cc -std=c++17 -O2 -o build/pingpong benches/pingpong.cu
 ginrs-run -n 2 --no-prefix build/pingpong | grep ratio
 build/pingpong --threads 2 | grep ratio
+ginrs-cc -std=c++17 -O2 -o build/wake benches/wake.cu
+ginrs-run -n 1 --no-prefix build/wake | grep wanted
 ginrs-cc -std=c++17 -O2 -o build/alltoall benches/alltoall.cu
 us() { "$@" | sed -n 's/^\([0-9.]*\) us a round.*/\1/p'; }
 # Each process in a session of its own, too, as under mpirun: sched_yield reaches no other.

@@ -47,7 +47,7 @@ case $kind in
     ln -sfn "$PWD/cuda/cpu/include" "$tree/lib/ginrs/cpu/include"
     ln -sfn "$PWD/include" "$tree/include/ginrs"
     cmp -s target/release/ginrs-cc "$tree/bin/ginrs-cc" || cp target/release/ginrs-cc "$tree/bin/"
-    fresh cuda/cpu/include "$tree/bin" || "$tree/bin/ginrs-cc" -std=c++17 -O2 -Xcompiler -fPIC "$@" -c -o "$out" "$source/cpu.cu"
+    fresh cuda/cpu/include "$tree/bin" || "$tree/bin/ginrs-cc" -std=c++17 -O2 -Xcompiler -fPIC -DGINRS_CPU_OWN_KERNELS "$@" -c -o "$out" "$source/cpu.cu"
     ;;
   *) echo "usage: build-kernels.sh gpu OUT.fatbin | cpu OUT.o" >&2; exit 2 ;;
 esac

@@ -20,11 +20,16 @@ if [ "$check_only" != --check ]; then
   need cmake cmake
   need python3 python3-venv
   need abidw abigail-tools
+  need gdb gdb
+  need clangd clangd
+  need valgrind valgrind
   # ginrs-run --hosts is tested over a real one.
   [ -x /usr/sbin/sshd ] || { missing+=(sshd); packages+=(openssh-server); }
   # What carries between machines is loaded when it is needed.
   ldconfig -p | grep -q 'libfabric\.so\.1 ' || { missing+=(libfabric.so.1); packages+=(libfabric1); }
   [ -e /usr/include/rdma/fabric.h ] || { missing+=(rdma/fabric.h); packages+=(libfabric-dev); }
+  # Layouts of what drives a card are held against its headers.
+  [ -e /usr/include/infiniband/mlx5dv.h ] || { missing+=(infiniband/mlx5dv.h); packages+=(libibverbs-dev); }
   python3 -c 'import ensurepip' 2> /dev/null || { missing+=("python3 venv"); packages+=(python3-venv); }
 fi
 
@@ -46,6 +51,16 @@ if [ ${#missing[@]} -gt 0 ]; then
   apt-get update -qq && $install
 fi
 [ "$check_only" = --check ] && exit 0
+
+# A test opens the pages of ginrs-run --html in a browser (64 MB to fetch, 230 MB installed), and says so where there is none.
+if ! command -v chromium-headless-shell chromium chromium-browser google-chrome > /dev/null 2>&1; then
+  if [ "$(id -u)" = 0 ] && apt-cache show chromium-headless-shell > /dev/null 2>&1 \
+    && apt-get install -y -qq --no-install-recommends chromium-headless-shell > /dev/null; then
+    echo "installed: chromium-headless-shell"
+  else
+    echo "no browser: the pages of ginrs-run --html are not opened by tests | fix: apt-get install chromium-headless-shell"
+  fi
+fi
 
 # NVIDIA's compiler, and NCCL 2.28.9 with its library, from PyPI; beside it the headers of other versions, each in a folder of its
 # own: 2.28.7 has our layouts, 2.28.3 and 2.29.7 must be told apart.

@@ -14,6 +14,9 @@ install -m 644 "$built/libginrs.a" "$lib/"
 for tool in ginrs-cc ginrs-run ginrs-info; do
   install -m 755 "target/release/$tool" "$bin/"
 done
+install -m 755 tools/gdb/ginrs-gdb "$bin/"
+install -d "$lib/ginrs"
+install -m 644 tools/gdb/ginrs-gdb.py "$lib/ginrs/"
 
 # The trees are replaced whole: a header that is gone must not linger.
 rm -rf "$include" "$cpu"

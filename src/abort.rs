@@ -16,6 +16,7 @@ const BYTES: usize = 4096;
 const NOTE: usize = 64;
 
 type Listener = Box<dyn FnOnce(&Error) + Send>;
+type Quiet = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// Raised once per communicator, by whoever sees the failure first; the first cause is kept.
 ///
@@ -27,12 +28,20 @@ pub struct Abort {
     cause: OnceCell<Error>,
     listeners: Mutex<Vec<Listener>>,
     moves: AtomicU64,
+    quiet: OnceCell<Quiet>,
 }
 
 impl Abort {
     /// `memory` holds the word at offset 0: zeroed, device-visible, at least a page.
     pub fn new(memory: ControlMemory) -> Self {
-        Self { memory, near: None, cause: OnceCell::new(), listeners: Mutex::new(Vec::new()), moves: AtomicU64::new(0) }
+        Self {
+            memory,
+            near: None,
+            cause: OnceCell::new(),
+            listeners: Mutex::new(Vec::new()),
+            moves: AtomicU64::new(0),
+            quiet: OnceCell::new(),
+        }
     }
 
     /// With a word in the memory of `device`, if that is a GPU.
@@ -64,6 +73,16 @@ impl Abort {
     /// Changes with every [`Self::moved`].
     pub fn moves(&self) -> u64 {
         self.moves.load(Ordering::Relaxed)
+    }
+
+    /// From now on `quiet` says whether nothing of what kernels of this rank have posted is under way. It must not wait.
+    pub fn set_quiet(&self, quiet: impl Fn() -> bool + Send + Sync + 'static) {
+        let _ = self.quiet.set(Box::new(quiet));
+    }
+
+    /// Whether nothing of what kernels of this rank have posted is under way, as far as can be said without waiting.
+    pub fn is_quiet(&self) -> bool {
+        self.quiet.get().is_none_or(|quiet| quiet())
     }
 
     /// The oldest wait of a kernel that had lasted for a millisecond and more at some time since the last call. The same wait is
@@ -147,6 +166,21 @@ impl Waiting {
     pub fn rank(self) -> Option<u32> {
         let rank = self.0 as u32 & 0xff_ffff;
         matches!(self.kind(), 2 | 4).then_some(rank).filter(|&rank| rank != 0xff_ffff)
+    }
+
+    /// Of the low half of a note: for what, without since when.
+    pub fn of(reason: u32) -> Self {
+        Self(reason.into())
+    }
+
+    /// For what this rank has posted.
+    pub fn is_posted(self) -> bool {
+        !self.is_own() && self.kind() == 1
+    }
+
+    /// To whom it was posted.
+    pub fn peer(self) -> u32 {
+        self.0 as u32 & 0xff_ffff
     }
 
     /// As a kernel writes it.

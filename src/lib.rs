@@ -20,6 +20,7 @@ pub mod devcomm;
 pub mod window;
 pub mod gin;
 pub mod nic;
+pub mod verbs;
 pub mod symmetric;
 pub mod transport;
 

@@ -61,9 +61,15 @@ fn live(n: u32) -> [i64; 2] {
             let boot = &comm.team.bootstrap;
             boot.barrier("all are there").unwrap();
             if comm.team.rank == 0 {
-                // What the others still free comes off.
-                std::thread::sleep(std::time::Duration::from_millis(200));
-                seen[i].store(LIVE.load(Ordering::SeqCst) - begin, Ordering::SeqCst);
+                // What the others still free comes off: the least, once fifty looks have found no less.
+                let (mut least, mut looks) = (i64::MAX, 0);
+                while looks < 50 {
+                    let live = LIVE.load(Ordering::SeqCst);
+                    looks = if live < least { 0 } else { looks + 1 };
+                    least = least.min(live);
+                    std::thread::sleep(std::time::Duration::from_millis(4));
+                }
+                seen[i].store(least - begin, Ordering::SeqCst);
             }
             boot.barrier("looked").unwrap();
         };

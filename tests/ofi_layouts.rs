@@ -1,49 +1,18 @@
 //! `src/transport/ofi/sys.rs` against libfabric's headers (package libfabric-dev): every field's offset, the sizes of what is written
 //! whole, and every number, as a C program prints them. The official binding, ofi-libfabric-sys 0.2, does not compile against 1.17.
 
+mod in_c;
+
 use ginrs::transport::ofi::sys as ours;
-use std::fmt::Write;
-use std::mem::offset_of;
-use std::process::Command;
 
-/// What the C expressions come to.
-fn in_c(expressions: &[String]) -> Vec<u64> {
-    let folder = tempfile::tempdir().unwrap();
-    let (source, program) = (folder.path().join("x.c"), folder.path().join("x"));
-    let headers = ["fabric", "fi_domain", "fi_endpoint", "fi_cm", "fi_eq", "fi_rma"];
-    let mut text: String = headers.iter().map(|header| format!("#include <rdma/{header}.h>\n")).collect();
-    text += "#include <stddef.h>\n#include <stdio.h>\nint main(void) {\n";
-    expressions.iter().for_each(|of| writeln!(text, "printf(\"%llu\\n\", (unsigned long long)({of}));").unwrap());
-    std::fs::write(&source, text + "}\n").unwrap();
-    let compiled = Command::new("cc").arg(&source).arg("-o").arg(&program).output().unwrap();
-    assert!(compiled.status.success(), "install libfabric-dev: {}", String::from_utf8_lossy(&compiled.stderr));
-    let printed = Command::new(program).output().unwrap().stdout;
-    String::from_utf8(printed).unwrap().lines().map(|line| line.parse().unwrap()).collect()
-}
+const HEADERS: &[&str] = &["rdma/fabric", "rdma/fi_domain", "rdma/fi_endpoint", "rdma/fi_cm", "rdma/fi_eq", "rdma/fi_rma"];
 
+/// Compares with what the C expressions come to.
 fn compare(all: &[(String, u64)]) {
-    let theirs = in_c(&all.iter().map(|(expression, _)| expression.clone()).collect::<Vec<_>>());
-    assert_eq!(theirs.len(), all.len());
-    for ((expression, ours), theirs) in all.iter().zip(theirs) {
-        assert_eq!(*ours, theirs, "{expression}");
-    }
+    in_c::compare("libfabric-dev", HEADERS, all);
 }
 
-macro_rules! same {
-    ($($of:ident { $($field:ident $(= $other:ident)?),* $(,)? })*) => {
-        #[test]
-        fn offsets() {
-            compare(&[$($((
-                format!("offsetof(struct {}, {})", stringify!($of), same!(@ $field $($other)?)),
-                offset_of!(ours::$of, $field) as u64,
-            )),*),*]);
-        }
-    };
-    (@ $field:ident) => { stringify!($field) };
-    (@ $field:ident $other:ident) => { stringify!($other) };
-}
-
-same! {
+in_c::same! {
     fid { fclass, context, ops }
     fi_ops { size, close, bind, control }
     fi_tx_attr { caps, mode, op_flags, msg_order, comp_order, inject_size, size }
@@ -83,13 +52,9 @@ same! {
     fi_ops_rma { size, read, readv, readmsg, write, writev, writemsg, inject, writedata }
 }
 
-macro_rules! equal {
-    ($($name:ident)*) => { &[$((stringify!($name).to_owned(), ours::$name as u64)),*] };
-}
-
 #[test]
 fn numbers() {
-    compare(equal! {
+    compare(in_c::equal! {
         FI_MSG FI_RMA FI_WRITE FI_RECV FI_SEND FI_TRANSMIT FI_REMOTE_WRITE FI_REMOTE_CQ_DATA FI_SOCKADDR_IN FI_SOCKADDR_IN6 FI_RX_CQ_DATA
         FI_REMOTE_COMM FI_ADDR_NOTAVAIL FI_CONTEXT FI_CONTEXT2 FI_MR_RMA_EVENT FI_MR_ENDPOINT FI_EP_RDM FI_RM_ENABLED FI_WAIT_NONE
         FI_MR_LOCAL FI_MR_VIRT_ADDR FI_MR_ALLOCATED FI_MR_PROV_KEY FI_ORDER_WAW FI_ORDER_SAW FI_ORDER_SAS FI_EP_MSG
@@ -99,9 +64,7 @@ fn numbers() {
 
 #[test]
 fn sizes() {
-    fn of<T>(name: &str) -> (String, u64) {
-        (format!("sizeof(struct {name})"), size_of::<T>() as u64)
-    }
+    use in_c::size as of;
     compare(&[
         of::<ours::fi_av_attr>("fi_av_attr"),
         of::<ours::fi_eq_attr>("fi_eq_attr"),
@@ -110,5 +73,8 @@ fn sizes() {
         of::<ours::fi_eq_err_entry>("fi_eq_err_entry"),
         of::<ours::fi_eq_cm_entry>("fi_eq_cm_entry"),
     ]);
-    assert!(size_of::<ours::fi_cq_err_entry>() as u64 >= in_c(&["sizeof(struct fi_cq_err_entry)".into()])[0]);
+    assert!(
+        size_of::<ours::fi_cq_err_entry>() as u64
+            >= in_c::values("libfabric-dev", HEADERS, &["sizeof(struct fi_cq_err_entry)".into()])[0]
+    );
 }

@@ -11,6 +11,7 @@
 #include <functional>
 #include <thread>
 #include <vector>
+#include "../../examples-c/common/exit_once.h"
 #include "../../examples-c/common/ginrs_bootstrap.h"
 
 #define OK(call)                                                                                                \
@@ -18,13 +19,13 @@
     int result_ = (int)(call);                                                                                  \
     if (result_ != 0) {                                                                                         \
       fprintf(stderr, "documentation.cu:%d: %s: %d: %s\n", __LINE__, #call, result_, ncclGetLastError(NULL));   \
-      exit(1);                                                                                                  \
+      exitOnce(1);                                                                                              \
     }                                                                                                           \
   } while (0)
 
 #define EXPECT(condition)                                                          \
   do {                                                                             \
-    if (!(condition)) fprintf(stderr, "documentation.cu:%d: not %s\n", __LINE__, #condition), exit(1); \
+    if (!(condition)) fprintf(stderr, "documentation.cu:%d: not %s\n", __LINE__, #condition), exitOnce(1); \
   } while (0)
 
 static const size_t kCount = 1000;

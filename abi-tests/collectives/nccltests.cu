@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <string>
 #include <vector>
+#include "../../examples-c/common/exit_once.h"
 #include "../../examples-c/common/ginrs_bootstrap.h"
 #include "case.h"
 #include "options.h"
@@ -22,7 +23,7 @@
     cudaError_t error_ = (call);                                                                                    \
     if (error_ != cudaSuccess) {                                                                                    \
       fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, cudaGetErrorString(error_));                    \
-      exit(EXIT_FAILURE);                                                                                           \
+      exitOnce(EXIT_FAILURE);                                                                                       \
     }                                                                                                               \
   } while (0)
 
@@ -31,7 +32,7 @@
     ncclResult_t result_ = (call);                                                                                  \
     if (result_ != ncclSuccess && result_ != ncclInProgress) {                                                      \
       fprintf(stderr, "%s:%d: %s: %s: %s\n", __FILE__, __LINE__, #call, ncclGetErrorString(result_), ncclGetLastError(NULL)); \
-      exit(EXIT_FAILURE);                                                                                           \
+      exitOnce(EXIT_FAILURE);                                                                                       \
     }                                                                                                               \
   } while (0)
 

@@ -2,6 +2,8 @@
  * thread. Enough for ncclCoopThread, ncclCoopCta and ncclCoopWarp of size one. */
 #include "one_thread.h"
 
+#include <ginrs_cpu/waits.h>
+
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +31,18 @@ void ginrs_cpu_yield(int) {
   __atomic_add_fetch(&yields, 1, __ATOMIC_RELAXED);
   sched_yield();
 }
+void ginrs_cpu_posted(void) {}
 void ginrs_cpu_spend(int32_t) {}
+void ginrs_cpu_wait_begin(const ginrsCpuWait*) {}
+void ginrs_cpu_wait_end(void) {}
+void ginrs_cpu_refused(const char*) {}
+void ginrs_cpu_aborted(void) {}
+uint32_t ginrs_cpu_timeline = 0;
+uint64_t ginrs_cpu_timeline_now(void) { return 0; }
+void ginrs_cpu_timeline_post(uint64_t, const void*, uint32_t) {}
+void ginrs_cpu_timeline_direct(uint64_t, uint64_t, uint64_t, uint64_t) {}
+void ginrs_cpu_timeline_wait(const ginrsCpuWait*) {}
+void ginrs_cpu_timeline_wait_end(void) {}
 void ginrs_cpu_barrier(uint32_t, uint32_t, const char*, const char*, int) {}
 void ginrs_cpu_barrier_arrive(uint32_t, uint32_t, const char*, const char*, int) {}
 void ginrs_cpu_warp_sync(uint32_t, const char*, const char*, int) {}

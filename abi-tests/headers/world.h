@@ -96,6 +96,8 @@ struct World {
     rank.window.ext.bytes = 8 << 20;
     rank.window.ginWins[0] = memory(r); /* this world's proxy takes the handle for the address */
     rank.table.page.entries[1] = {reinterpret_cast<uintptr_t>(memory(r)), 8 << 20, &rank.window};
+    /* A put names the window of the peer here: its handle is the address. */
+    for (int i = 0; i < n && i < 30; i++) rank.table.page.entries[2 + i].window = &ranks[i].window;
     rank.table.ext = {GINRS_COMM_EXT_MAGIC, GINRS_EXT_VERSION, sizeof(ginrsCommExt), &rank.abortWord, rank.abortHost};
 
     ncclDevComm& d = rank.devComm;

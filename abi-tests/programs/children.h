@@ -9,7 +9,7 @@
       fprintf(stderr, "%s:%d: %s: ", __FILE__, __LINE__, #condition);    \
       fprintf(stderr, __VA_ARGS__);                                      \
       fprintf(stderr, "\n");                                             \
-      exit(EXIT_FAILURE);                                                \
+      exitOnce(EXIT_FAILURE);                                            \
     }                                                                    \
   } while (0)
 

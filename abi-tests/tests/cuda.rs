@@ -307,10 +307,10 @@ fn what_the_driver_refuses_is_said() {
         let modes: &[Mode] = if plan.contains("Shareable") { &[Processes] } else { &[Processes, Threads] };
         for &mode in modes {
             let began = Instant::now();
-            let output = start(&program("api"), 2, mode, &[("GINRS_MOCK_FAIL", plan), ("GINRS_TIMEOUT", "20")]);
+            let output = start(&program("api"), 2, mode, &[("GINRS_MOCK_FAIL", plan), ("GINRS_TIMEOUT", "120")]);
             let said = text(&output);
             let named = numbers.iter().any(|number| said.contains(&format!("GINRS-E{number:03}")));
-            let ended = matches!(output.status.code(), Some(1..100)) && began.elapsed() < Duration::from_secs(15);
+            let ended = matches!(output.status.code(), Some(1..100)) && began.elapsed() < Duration::from_secs(100);
             assert!(ended && named, "{plan} {mode:?}: {} after {:?}, wanted {numbers:?}\n{said}", output.status, began.elapsed());
         }
     }

@@ -52,17 +52,19 @@ fn every_wait_ends_whatever_fails() {
 fn ranks_that_wait_in_kernels_are_shown_to_each_other() {
     let folder = tempfile::tempdir().unwrap();
     let program = compile(folder.path(), "waits", None);
-    for (case, what, machines) in
-        [("leave-stay:lsa", "an LSA barrier", None), ("leave-stay:gin", "a wait for a signal or counter", Some("0,1,1"))]
-    {
+    for (case, what, words, machines) in [
+        ("leave-stay:lsa", "an LSA barrier", "waits for LSA barrier", None),
+        ("leave-stay:gin", "a wait for a signal or counter", "waits for GIN barrier", Some("0,1,1")),
+    ] {
         // Lines say what lasts for half of it: on a busy machine the ranks start most of a second apart. Their waits end after 3 s.
         let mut more = vec![("GINRS_WAIT_WARN", "2")];
         more.extend(machines.map(|machines| ("GINRS_FAKE_MACHINES", machines)));
         let said = all_pass_with(&program, &["--ranks", "3", case], 1, &more);
         for (rank, other) in [(0, 1), (1, 0)] {
-            let line = said.lines().find(|line| line.contains(&format!("W018 a kernel of rank {rank} waits")));
+            let line = said.lines().find(|line| line.contains(&format!("W018 rank {rank} block 0")));
             let line = line.unwrap_or_else(|| panic!("{case}: no line of rank {rank}: {said}"));
-            assert!(line.contains(what) && line.contains(&format!("rank {other} (pid")), "{case}: {line}");
+            assert!(line.contains(words) && line.contains(&format!("rank {other} (pid")), "{case}: {line}");
+            assert!(line.contains("abi-tests/twice/fault.cu:"), "{case}: {line}");
             assert!(line.contains(&format!("is in \"a kernel, {what} for")), "{case}: {line}");
         }
     }

@@ -40,6 +40,8 @@ fn the_installed_tree_is_complete_and_works_where_it_is_moved() {
         "bin/ginrs-cc",
         "bin/ginrs-run",
         "bin/ginrs-info",
+        "bin/ginrs-gdb",
+        "lib/ginrs/ginrs-gdb.py",
         "share/doc/ginrs/MATRIX.md",
         "share/doc/ginrs/docs/porting.md",
         "share/doc/ginrs/examples-c/02-ring/main.cu",

@@ -170,11 +170,13 @@ __device__ void teams(Worker& w) {
 __device__ void options(Worker& w) {
   __shared__ ncclGinDescriptorSmem descriptor;
   size_t at = w.region + 4096 + kPuts * kSlot + kLargest + 1024;
-  unsigned* source = (unsigned*)ncclGetLocalPointer(w.places.send, kSend - kBlocks * 1024 + blockIdx.x * 1024);
+  // Of its own: the other device communicator's kernel runs beside.
+  size_t from = (w.places.region == 0 ? kSend : 2 * kSend) - kBlocks * 1024 + blockIdx.x * 1024;
+  unsigned* source = (unsigned*)ncclGetLocalPointer(w.places.send, from);
   for (int i = threadIdx.x; i < 128; i += blockDim.x) source[i] = w.rank * 1000 + i;
   __threadfence_system();
   __syncthreads();
-  w.gin.put(w.world, w.right, w.places.recv, at, w.places.send, kSend - kBlocks * 1024 + blockIdx.x * 1024, 512,
+  w.gin.put(w.world, w.right, w.places.recv, at, w.places.send, from, 512,
             ncclGin_SignalInc{w.signal + 6}, ncclGin_CounterInc{w.counter + 2}, ncclCoopCta(),
             ncclGin_DescriptorSmem{&descriptor}, cuda::thread_scope_system, cuda::thread_scope_device);
   w.gin.waitSignal(ncclCoopCta(), w.signal + 6, 1);

@@ -61,3 +61,20 @@ void ginrs_shim_thread(ginrsShimThread* thread) {
   thread->blockDim = &ginrs_cpu_blockDim;
   thread->gridDim = &ginrs_cpu_gridDim;
 }
+
+/* Tells valgrind that a stack lies from `low` up to `high`, so that a switch to it is none of its "client switching stacks" and a frame on it none
+ * of its "invalid write". Elsewhere the instructions of such a request do nothing. */
+void ginrs_shim_valgrind_stack(uintptr_t low, uintptr_t high) {
+#if defined(__x86_64__)
+  enum { STACK_REGISTER = 0x1501 };
+  volatile uint64_t request[6] = {STACK_REGISTER, low, high, 0, 0, 0};
+  uint64_t answer = 0;
+  __asm__ volatile(
+      "rolq $3, %%rdi; rolq $13, %%rdi; rolq $61, %%rdi; rolq $51, %%rdi; xchgq %%rbx, %%rbx"
+      : "+d"(answer)
+      : "a"(&request[0])
+      : "cc", "memory");
+#else
+  (void)low, (void)high;
+#endif
+}

@@ -4,23 +4,33 @@
 //! on. Only a thread that gives the core away keeps its stack. Fibers are dropped without unwinding when the kernel
 //! fails: destructors of C++ objects on their stacks do not run.
 
-use std::cell::{Cell, RefCell, UnsafeCell};
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use corosensei::{Coroutine, CoroutineResult, Yielder};
+use corosensei::{Coroutine, CoroutineResult};
 
 use crate::barrier::Barrier;
+use crate::bell::Posts;
 use crate::config::MAX_BLOCK_THREADS;
 use crate::error::Code;
 use crate::grid::Grid;
 use crate::launch::{Dim3, Place};
 use crate::mbarrier::Mbarriers;
 use crate::pace::{Pace, busy};
-use crate::stack::{Cache, Limit, RedZone, Stack};
+use crate::stack::{Cache, RedZone, Stack};
 use crate::thread::{ThreadView, Variables};
+use crate::waits::Board;
 use crate::warp::{Warp, bits};
+
+mod group;
+mod shown;
+mod slot;
+mod told;
+
+pub(crate) use group::threads_of;
+use slot::Slot;
 
 /// Why a fiber gave the core away.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,7 +50,8 @@ pub enum Switch {
 /// What a CUDA thread is doing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Not started, or ready after a rendezvous: on its way.
+    NotStarted,
+    /// Ready after a rendezvous.
     OnItsWay,
     Gave(Switch),
     Exited,
@@ -64,18 +75,6 @@ thread_local! {
     static BLOCK: Cell<*const Block> = const { Cell::new(std::ptr::null()) };
 }
 
-/// One CUDA thread.
-struct Slot {
-    view: UnsafeCell<ThreadView>,
-    fiber: Cell<Option<Fiber>>,
-    yielder: Cell<*const Yielder<(), Switch>>,
-    limit: Cell<Limit>,
-    state: Cell<State>,
-    place: Cell<Place>,
-    /// Basic blocks it spent before its last poll: another number shows that it did something in between.
-    spent: Cell<i32>,
-}
-
 /// The block of a block thread: made once per OS thread, begun anew for each block of a grid.
 pub struct Block {
     variables: Variables,
@@ -97,6 +96,9 @@ pub struct Block {
     pub(crate) starting: Cell<bool>,
     pub(crate) shared: Cell<*mut c_void>,
     pace: Pace,
+    pub(crate) board: &'static Board,
+    pub(crate) posts: Posts,
+    shown: shown::Shown,
 }
 
 /// The block whose CUDA thread calls, or None on a host thread (and in the scheduler itself).
@@ -133,7 +135,11 @@ impl Block {
             starting: Cell::new(false),
             shared: Cell::new(std::ptr::null_mut()),
             pace: Pace::default(),
+            board: Board::hang_up(),
+            posts: Posts::default(),
+            shown: shown::Shown::of_this_thread(),
         }));
+        shown::show(block);
         BLOCK.set(block);
         block
     }
@@ -167,7 +173,7 @@ impl Block {
             *self.grid.borrow_mut() = Some(grid.clone());
         }
         for slot in self.slots.borrow().iter().take(threads as usize) {
-            slot.state.set(State::OnItsWay);
+            slot.state.set(State::NotStarted);
         }
         for (warp, lanes) in self.warps.borrow_mut().iter_mut().zip((0..threads).step_by(32)) {
             warp.reset(threads - lanes);
@@ -176,6 +182,8 @@ impl Block {
         self.live.set(threads);
         self.starting.set(true);
         self.pace.reset();
+        self.board.begin();
+        crate::race::begin(grid.race, self.index.get(), launch.block);
     }
 
     /// Writes what is the same for all blocks of a grid.
@@ -183,31 +191,28 @@ impl Block {
         let launch = &grid.launch;
         let mut slots = self.slots.borrow_mut();
         while slots.len() < threads as usize {
-            slots.push(Slot {
-                view: UnsafeCell::default(),
-                fiber: Cell::new(None),
-                yielder: Cell::new(std::ptr::null()),
-                limit: Cell::new(Limit::NONE),
-                state: Cell::new(State::Exited),
-                place: Cell::new(Place::new(std::ptr::null(), std::ptr::null(), 0)),
-                spent: Cell::new(0),
-            });
+            slots.push(Slot::new(launch, grid.device.id));
         }
         for (linear, slot) in (0..threads).zip(slots.iter_mut()) {
             *slot.view.get_mut() = ThreadView::of(launch, linear, grid.device.id);
         }
         self.warps.borrow_mut().resize_with(threads.div_ceil(32) as usize, Warp::default);
         self.shape.set(launch.block);
+        self.shown.takes(grid, &slots);
     }
 
     /// Leaves nothing of the block behind: fibers still there are dropped, their stacks reused.
     pub fn end(&self) {
         self.leave();
+        self.with_grid(|grid| self.posts.ring(&grid.device.bell));
+        crate::race::end();
+        self.board.end();
         self.pace.reset();
         if self.live.get() > 0 {
             let mut stacks = self.stacks.borrow_mut();
             for slot in self.slots.borrow().iter() {
                 if let Some(mut fiber) = slot.fiber.take() {
+                    slot.wait.take();
                     // SAFETY: a failed kernel's frames are C++ (or the trap and barrier functions of ours, which own
                     // nothing); the contract is that their destructors do not run.
                     let zone = unsafe {
@@ -242,7 +247,10 @@ impl Block {
             let slots = self.slots.borrow();
             let slot = &slots[thread as usize];
             // SAFETY: the thread has not started, so nothing reads its view.
-            unsafe { (*slot.view.get()).block = self.index.get() };
+            unsafe {
+                (*slot.view.get()).block = self.index.get();
+                (*slot.view.get()).call = std::ptr::null();
+            }
             slot.limit.set(stack.limit());
             &raw const slot.yielder
         };
@@ -265,6 +273,7 @@ impl Block {
         self.current.set(thread);
         // SAFETY: views are not moved while a block runs.
         unsafe { self.variables.enter_thread(view, BUDGET, limit.end()) };
+        crate::race::enter(thread, || limit.stack());
         let result = fiber.resume(());
         self.current.set(NOBODY);
         // SAFETY: the fiber is suspended or over, so nobody is on its stack.
@@ -291,6 +300,9 @@ impl Block {
                     Switch::AtSite => self.pace.moved(),
                     Switch::Blocked => self.blocked.set(self.blocked.get() + 1),
                     Switch::Dropped => {}
+                }
+                if matches!(switch, Switch::Preempted | Switch::AtSite) {
+                    self.with_grid(|grid| self.posts.ring(&grid.device.bell));
                 }
                 if matches!(switch, Switch::Polling | Switch::Preempted | Switch::AtSite) {
                     self.ready.borrow_mut().push_back(thread);
@@ -328,7 +340,9 @@ impl Block {
     /// All threads of the block have had a turn: the device's progress steps and the other OS threads get one.
     fn rest(&self, grid: &Grid, recruit: &dyn Fn(u64) -> bool) {
         self.leave();
+        crate::race::print();
         self.expire_mbarrier_waits(false);
+        self.board.rest(|waits| self.only_waits(grid, waits));
         if !recruit(1) {
             grid.note_stall();
         }
@@ -336,7 +350,7 @@ impl Block {
             self.pace.moved();
             grid.device.naps.ring();
         }
-        self.pace.rest(busy(), &grid.device.naps);
+        self.pace.rest(busy(), &grid.device.naps, || self.posts.ring(&grid.device.bell));
     }
 
     /// Lets waits for mbarriers say "not yet"; false: none of them has had a reason to go on for long.
@@ -356,6 +370,8 @@ impl Block {
         self.live.set(self.live.get() - 1);
         self.pace.moved();
         let woken = self.warps.borrow_mut()[thread as usize / 32].exit(thread % 32);
+        self.check_warp(thread / 32, woken);
+        crate::race::lanes_meet(thread / 32 * 32, woken);
         self.wake(bits(woken).map(|lane| thread / 32 * 32 + lane as u32));
         if self.blocked.get() > 0 {
             self.thread_left();
@@ -379,12 +395,6 @@ impl Block {
         self.slots.borrow()[thread as usize].place.get()
     }
 
-    /// Whether the running thread has used up its stack, if it faults at `address`. Called by signal handlers.
-    pub(crate) fn has_overflowed(&self, address: usize) -> bool {
-        let limit = self.slots.try_borrow().ok().and_then(|slots| slots.get(self.thread() as usize).map(|slot| slot.limit.get()));
-        self.variables.stack_was_crossed() || limit.is_some_and(|limit| limit.is_below(address))
-    }
-
     pub(crate) fn threads(&self) -> u32 {
         self.shape.get().count() as u32
     }
@@ -396,6 +406,7 @@ impl Block {
 
     /// Makes blocked threads ready.
     pub(crate) fn make_ready(&self, threads: impl Iterator<Item = u32>) {
+        self.board.woken();
         let (mut ready, slots) = (self.ready.borrow_mut(), self.slots.borrow());
         for thread in threads {
             slots[thread as usize].state.set(State::OnItsWay);
@@ -416,28 +427,6 @@ impl Block {
     pub(crate) fn block_at(&self, place: Place) {
         self.slots.borrow()[self.current.get() as usize].place.set(place);
         self.suspend(Switch::Blocked);
-    }
-
-    /// Says which CUDA thread runs, and ends the line. Called by signal handlers.
-    pub fn describe_thread(&self, out: &mut impl std::fmt::Write) -> std::fmt::Result {
-        let thread = self.shape.get().at(u64::from(self.thread()));
-        // A fault inside of the scheduler may have the grid borrowed for writing.
-        let grid = self.grid.try_borrow().ok();
-        let Some(grid) = grid.as_ref().and_then(|grid| grid.as_ref()) else { return writeln!(out, "the scheduler") };
-        writeln!(
-            out,
-            "thread {thread} of block {} of kernel {} (launched at {}), device {}",
-            self.index.get(),
-            grid.launch.name,
-            grid.launch.place,
-            grid.device.id
-        )
-    }
-
-    /// Which thread that is, of which block and kernel.
-    pub(crate) fn describe(&self, thread: u32, grid: &Grid) -> String {
-        let thread = self.shape.get().at(u64::from(thread));
-        format!("thread {thread} of block {} of {}", self.index.get(), grid.launch.describe())
     }
 
     /// Fails the kernel from a CUDA thread, which never runs again.

@@ -54,7 +54,7 @@ pub fn config() -> &'static Config {
 }
 
 /// The variable as a number (K, M and G are powers of 1024), or None with a line on stderr if it is something else.
-fn number(name: &str, least: u64, most: u64) -> Option<u64> {
+pub(crate) fn number(name: &str, least: u64, most: u64) -> Option<u64> {
     let text = std::env::var(name).ok()?;
     match parse(&text) {
         Some(n) if (least..=most).contains(&n) => Some(n),

@@ -1,6 +1,6 @@
 //! What is printed when no live thread of a block can go on: where each group of threads waits.
 
-use crate::block::{Block, State, Switch};
+use crate::block::{Block, State, Switch, threads_of};
 use crate::grid::Grid;
 
 /// Groups that a report lists; the rest is counted.
@@ -24,7 +24,7 @@ pub fn describe(block: &Block, grid: &Grid) -> String {
         block.live.get()
     );
     for (at, threads) in groups.iter().take(MOST_GROUPS) {
-        text += &format!("\n  {} {} in {at}", if threads.len() == 1 { "thread" } else { "threads" }, ranges(threads));
+        text += &format!("\n  {} in {at}", threads_of(threads));
     }
     if groups.len() > MOST_GROUPS {
         text += &format!("\n  and {} more groups", groups.len() - MOST_GROUPS);
@@ -34,8 +34,7 @@ pub fn describe(block: &Block, grid: &Grid) -> String {
 }
 
 fn wait_of(block: &Block, thread: u32) -> String {
-    let place = block.place(thread);
-    let at = format!("{} at {}", place.what(), place.line());
+    let at = block.whereabouts(thread);
     let barriers = block.barriers.borrow();
     if let Some((id, barrier)) = barriers.iter().enumerate().find(|(_, b)| b.waiters.contains(&thread)) {
         let needed = if barrier.count == 0 { block.live.get() } else { barrier.count };
@@ -49,25 +48,4 @@ fn wait_of(block: &Block, thread: u32) -> String {
     }
     let waiting = block.grid_waiters.borrow().len();
     format!("{at} ({waiting} of {} live threads of the block arrived)", block.live.get())
-}
-
-/// "0-31, 33, 40-47"
-fn ranges(threads: &[u32]) -> String {
-    let mut parts: Vec<(u32, u32)> = Vec::new();
-    for &thread in threads {
-        match parts.last_mut() {
-            Some((_, last)) if *last + 1 == thread => *last = thread,
-            _ => parts.push((thread, thread)),
-        }
-    }
-    let text = |&(first, last): &(u32, u32)| if first == last { first.to_string() } else { format!("{first}-{last}") };
-    parts.iter().map(text).collect::<Vec<_>>().join(", ")
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn threads_are_given_as_ranges() {
-        assert_eq!(super::ranges(&[0, 1, 2, 5, 7, 8]), "0-2, 5, 7-8");
-    }
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 
 use parking_lot::RwLock;
 
+use crate::bell::Bell;
 use crate::config::config;
 use crate::error::{Code, Result, report};
 use crate::naps::Naps;
@@ -34,6 +35,8 @@ pub struct Device {
     step_count: AtomicUsize,
     /// Of its block threads.
     pub naps: Naps,
+    /// What its kernels ring for libginrs.
+    pub bell: Bell,
 }
 
 static DEVICES: OnceLock<Vec<Device>> = OnceLock::new();
@@ -45,6 +48,7 @@ thread_local! {
 
 extern "C" fn forked() {
     FORKED.store(true, Ordering::Relaxed);
+    crate::recorder::stop();
 }
 
 /// All devices of the process.
@@ -53,6 +57,7 @@ pub fn all() -> &'static [Device] {
         // A child of fork has none of our threads: once devices exist it gets an error instead of a hang.
         // SAFETY: `forked` only stores to an atomic.
         unsafe { libc::pthread_atfork(None, None, Some(forked)) };
+        crate::recorder::start();
         (0..config().devices as i32)
             .map(|id| Device {
                 id,
@@ -61,6 +66,7 @@ pub fn all() -> &'static [Device] {
                 steps: RwLock::default(),
                 step_count: AtomicUsize::new(0),
                 naps: Naps::default(),
+                bell: Bell::new(),
             })
             .collect()
     })
@@ -132,10 +138,14 @@ pub fn bind_worker(device: &Device) {
     CURRENT.set(device.id);
 }
 
-/// The sticky error of the calling thread's device; success while no device was ever used.
+/// The calling thread's device; None while no device was ever used.
+pub fn of_thread() -> Option<&'static Device> {
+    DEVICES.get().and_then(|devices| devices.get(CURRENT.get() as usize))
+}
+
+/// Its sticky error; success where there is none.
 pub fn sticky_of_current() -> Code {
-    let device = DEVICES.get().and_then(|devices| devices.get(CURRENT.get() as usize));
-    device.map_or(Code::SUCCESS, |device| Code(device.sticky.load(Ordering::Acquire)))
+    of_thread().map_or(Code::SUCCESS, |device| Code(device.sticky.load(Ordering::Acquire)))
 }
 
 impl Device {
@@ -160,9 +170,10 @@ impl Device {
         self.sticky.store(0, Ordering::Release);
     }
 
-    /// A kernel was launched.
+    /// A kernel was launched. It may be one of other headers, which posts without a ring: libginrs looks out from here on.
     pub fn kernel_launched(&self) {
         self.running.fetch_add(1, Ordering::AcqRel);
+        self.bell.ring();
     }
 
     /// It is over.

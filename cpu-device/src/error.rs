@@ -16,6 +16,7 @@ pub fn report(text: &str) {
         out.push_str(line);
         out.push('\n');
     }
+    ginrs_timeline::told(text);
     // A closed stderr is no reason to fail.
     // Not std's: a thread of a forked child's parent may have held its lock, and the other one.
     // SAFETY: out is a live string.

@@ -1,6 +1,7 @@
 //! ginrs_cpu/runtime.h: what compiled kernels call. CUDA threads run these on their own small stacks.
 
 use std::ffi::{c_char, c_void};
+use std::sync::atomic::Ordering;
 
 use crate::barrier::Reduce;
 use crate::block::{Block, Switch, current};
@@ -11,6 +12,8 @@ use crate::kernel::{KernelInfo, LaunchInfo};
 use crate::launch::{Place, text};
 use crate::mbarrier_calls::{Arrive, Until};
 use crate::thread::Variables;
+use crate::timeline;
+use crate::waits::Wait;
 use crate::warp::Purpose;
 
 /// The block of the calling CUDA thread; a host thread must not call `what`.
@@ -37,6 +40,84 @@ pub extern "C" fn ginrs_cpu_yield(why: i32) {
         Some(block) => block.suspend(if why == 1 { Switch::Polling } else { Switch::Preempted }),
         None => std::thread::yield_now(),
     }
+}
+
+/// See waits.h.
+///
+/// # Safety
+/// `wait` is valid, its word until the wait ends.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ginrs_cpu_wait_begin(wait: *const Wait) {
+    // SAFETY: the caller's.
+    current().inspect(|block| unsafe { block.note_wait(*wait) });
+}
+
+/// See waits.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn ginrs_cpu_wait_end() {
+    current().inspect(|block| block.wait_ended());
+}
+
+/// See waits.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn ginrs_cpu_refused(what: *const c_char) {
+    current().inspect(|block| block.refused(&text(what, "")));
+}
+
+/// See waits.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn ginrs_cpu_aborted() {
+    current().inspect(|block| block.with_grid(|grid| grid.aborted.store(true, Ordering::Relaxed)));
+}
+
+/// See waits.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn ginrs_cpu_timeline_now() -> u64 {
+    ginrs_timeline::now()
+}
+
+/// See waits.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn ginrs_cpu_timeline_post(began: u64, slot: *const c_void, index: u32) {
+    if let Some((place, call)) = current().map(Block::running) {
+        // SAFETY: the running thread's call, which is alive while it runs.
+        unsafe { timeline::post(place, call, began, slot.addr() as u64, index) }
+    }
+}
+
+/// See waits.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn ginrs_cpu_timeline_direct(began: u64, bytes: u64, signal: u64, add: u64) {
+    if let Some((place, call)) = current().map(Block::running) {
+        // SAFETY: the running thread's call, which is alive while it runs.
+        unsafe { timeline::direct(place, call, began, bytes, signal, add) }
+    }
+}
+
+/// See waits.h.
+///
+/// # Safety
+/// `wait` is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ginrs_cpu_timeline_wait(wait: *const Wait) {
+    if let Some((place, call)) = current().map(Block::running) {
+        // SAFETY: the caller's; the running thread's call is alive while it runs.
+        unsafe { timeline::wait(place, call, &*wait) }
+    }
+}
+
+/// See waits.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn ginrs_cpu_timeline_wait_end() {
+    if let Some((place, _)) = current().map(Block::running) {
+        timeline::wait_end(place);
+    }
+}
+
+/// See runtime.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn ginrs_cpu_posted() {
+    current().inspect(|block| block.posts.note());
 }
 
 /// See runtime.h.
@@ -116,7 +197,7 @@ pub extern "C" fn ginrs_cpu_trap(message: *const c_char, file: *const c_char, li
         std::process::abort();
     };
     let asserted = message.get(..6).is_some_and(|begin| begin.eq_ignore_ascii_case("assert"));
-    block.fatal(if asserted { Code::ASSERT } else { Code::LAUNCH_FAILURE }, &format!("{message} at {at}"))
+    block.fatal(if asserted { Code::ASSERT } else { Code::LAUNCH_FAILURE }, &format!("{message} at {at}{}", block.called_at()))
 }
 
 /// See runtime.h.
@@ -140,6 +221,7 @@ pub extern "C" fn ginrs_cpu_dynamic_shared() -> *mut c_void {
             block.fatal(Code::LAUNCH_OUT_OF_RESOURCES, &format!("no memory for dynamic shared memory: {error}"));
         }
         block.shared.set(memory);
+        crate::race::add_shared(memory as usize, SHARED_BYTES_OPTIN);
     }
     block.shared.get()
 }
@@ -198,6 +280,7 @@ pub extern "C" fn ginrs_cpu_mbarrier_arrive(
         _ => Arrive::Plain,
     };
     let place = Place::new(c"mbarrier.arrive".as_ptr(), file, line);
+    crate::race::arrive_at(at as usize);
     device_only("mbarrier.arrive").mbarrier_arrive(at as usize, count, bytes, how, place)
 }
 
@@ -220,7 +303,11 @@ pub extern "C" fn ginrs_cpu_mbarrier_wait(
 ) -> i32 {
     let until = if by_parity != 0 { Until::Parity(state as u32) } else { Until::Phase(state) };
     let place = Place::new(what, file, line);
-    i32::from(device_only("a wait at an mbarrier").mbarrier_wait(at as usize, until, for_ever != 0, place))
+    let is_over = device_only("a wait at an mbarrier").mbarrier_wait(at as usize, until, for_ever != 0, place);
+    if is_over {
+        crate::race::waited_at(at as usize);
+    }
+    i32::from(is_over)
 }
 
 /// See runtime.h.

@@ -1,7 +1,7 @@
 //! One run of a launch: which blocks are left, what its blocks share, how it ends.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -9,7 +9,9 @@ use parking_lot::Mutex;
 use crate::device::Device;
 use crate::error::{Code, report};
 use crate::launch::{Launch, Place};
+use crate::race;
 use crate::start::Start;
+use crate::timeline;
 
 #[derive(Default)]
 struct GridSync {
@@ -35,8 +37,12 @@ pub struct Grid {
     pub launch: Arc<Launch>,
     /// Where.
     pub device: &'static Device,
+    /// Its number for the race detector; 0 without.
+    pub race: u32,
     /// Number of blocks.
     pub total: u64,
+    /// No other grid of the process has it.
+    pub number: u64,
     next: AtomicU64,
     ended: AtomicU64,
     failure: AtomicI32,
@@ -44,6 +50,10 @@ pub struct Grid {
     generation: AtomicU32,
     stall: Mutex<Stall>,
     start: Start,
+    /// A call of the device API was refused, and that has been told.
+    pub refused: AtomicBool,
+    /// A wait has ended because its communicator was aborted.
+    pub aborted: AtomicBool,
     /// Called when the last block has ended.
     on_end: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
@@ -51,8 +61,12 @@ pub struct Grid {
 impl Grid {
     /// A run that calls `on_end` when its last block has ended.
     pub fn new(launch: Arc<Launch>, device: &'static Device, on_end: impl FnOnce() + Send + 'static) -> Arc<Grid> {
+        let number = timeline::number();
+        timeline::kernel(number, &launch, device.id);
         Arc::new(Grid {
+            number,
             total: launch.grid.count(),
+            race: if race::on() { race::new_run(device.id, &launch.name) } else { 0 },
             launch,
             device,
             next: AtomicU64::new(0),
@@ -62,6 +76,8 @@ impl Grid {
             generation: AtomicU32::new(0),
             stall: Mutex::default(),
             start: Start::default(),
+            refused: AtomicBool::new(false),
+            aborted: AtomicBool::new(false),
             on_end: Mutex::new(Some(Box::new(on_end))),
         })
     }
@@ -144,6 +160,10 @@ impl Grid {
         // AcqRel: whoever counts the last block sees what all others wrote.
         if blocks > 0 && self.ended.fetch_add(blocks, Ordering::AcqRel) + blocks == self.total {
             let on_end = self.on_end.lock().take().expect("a grid ends once");
+            timeline::kernel_end(self.number);
+            if self.race != 0 {
+                race::end_run(self.race);
+            }
             self.device.kernel_ended();
             on_end();
         }

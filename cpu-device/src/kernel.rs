@@ -143,9 +143,11 @@ pub unsafe fn launch(info: &LaunchInfo) -> Result {
         cooperative: info.flags & COOPERATIVE != 0,
         clusters: info.flags & CLUSTERS != 0,
         place: Place::new(std::ptr::null(), info.file, info.line),
+        number: crate::timeline::number(),
     };
     check(&launch, info)?;
     let stream = find_on(info.stream as usize, device)?;
+    crate::timeline::launched(&launch, device.id);
     stream.push(Work::Kernel(Arc::new(launch)))
 }
 

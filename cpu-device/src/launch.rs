@@ -66,6 +66,7 @@ impl Drop for Packed {
 
 /// A place in a program, as the compiler wrote it: strings that live as long as the program.
 #[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
 pub struct Place {
     what: *const c_char,
     file: *const c_char,
@@ -85,6 +86,11 @@ impl Place {
     /// The CUDA function.
     pub fn what(&self) -> String {
         text(self.what, "?")
+    }
+    /// The file, if it is known, and the line.
+    pub(crate) fn parts(&self) -> (Option<&[u8]>, i32) {
+        // SAFETY: as for `text`.
+        ((!self.file.is_null()).then(|| unsafe { CStr::from_ptr(self.file) }.to_bytes()), self.line)
     }
     /// file:line.
     pub fn line(&self) -> String {
@@ -138,6 +144,8 @@ pub struct Launch {
     pub clusters: bool,
     /// Where the host program launched it.
     pub place: Place,
+    /// [`crate::timeline::number`]
+    pub number: u64,
 }
 
 impl Launch {

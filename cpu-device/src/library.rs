@@ -4,6 +4,7 @@ use std::ffi::c_void;
 
 use crate::device::{self, StepFn};
 use crate::memory;
+use crate::waits::{self, Seen, Stillness};
 
 /// `ginrsCpuRuntimeV1`.
 #[repr(C)]
@@ -23,7 +24,13 @@ pub struct RuntimeV1 {
     add_multicast: extern "C" fn(usize, usize, usize, usize, u32),
     remove_multicast: extern "C" fn(usize),
     wake: extern "C" fn(i32),
+    each_wait: extern "C" fn(SeeWait, *mut c_void),
+    stillness: unsafe extern "C" fn(*mut Stillness, SeeThread, *mut c_void),
+    bell: unsafe extern "C" fn(i32, *mut *mut u32) -> i32,
 }
+
+type SeeWait = unsafe extern "C" fn(*mut c_void, *const Seen);
+type SeeThread = unsafe extern "C" fn(*mut c_void, i32);
 
 static RUNTIME: RuntimeV1 = RuntimeV1 {
     version: 1,
@@ -41,12 +48,33 @@ static RUNTIME: RuntimeV1 = RuntimeV1 {
     add_multicast: crate::multicast::add,
     remove_multicast: crate::multicast::remove,
     wake,
+    each_wait,
+    stillness,
+    bell,
 };
 
 /// See library.h.
 #[unsafe(no_mangle)]
 pub extern "C" fn ginrs_cpu_runtime_v1() -> *const RuntimeV1 {
     &raw const RUNTIME
+}
+
+extern "C" fn each_wait(see: SeeWait, context: *mut c_void) {
+    if !device::is_forked() {
+        // SAFETY: library.h: see takes the context and a wait.
+        waits::each(|wait| unsafe { see(context, wait) });
+    }
+}
+
+unsafe extern "C" fn stillness(still: *mut Stillness, see: SeeThread, context: *mut c_void) {
+    if device::is_forked() {
+        return;
+    }
+    // SAFETY: library.h: see takes the context and a thread.
+    let mut found = waits::stillness(|thread| unsafe { see(context, thread) });
+    found.others += u32::from(crate::pool::has_unbegun());
+    // SAFETY: the caller's.
+    unsafe { *still = found };
 }
 
 extern "C" fn device_count() -> i32 {
@@ -85,6 +113,14 @@ extern "C" fn wake(id: i32) {
     if let Some(device) = device::usable(id) {
         device.naps.ring();
     }
+}
+
+unsafe extern "C" fn bell(id: i32, asleep: *mut *mut u32) -> i32 {
+    let Some(device) = device::usable(id) else { return -1 };
+    let (descriptor, word) = device.bell.of_library();
+    // SAFETY: the caller's to write.
+    unsafe { *asleep = word };
+    descriptor
 }
 
 extern "C" fn note_allocation(base: *mut c_void, bytes: usize, id: i32) {

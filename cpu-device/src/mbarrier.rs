@@ -53,8 +53,7 @@ impl Mbarriers {
     /// Lets waits say "not yet" that have lasted a turn, or all if `none_ready`: no other of the block's `live` threads can
     /// go on. Who is to be made ready; None: none of them has had a reason to go on for long.
     pub fn expire(&mut self, none_ready: bool, live: u32) -> Option<Vec<u32>> {
-        let waits = |object: &Object| object.waiters.iter().any(|waiter| waiter.since.is_some());
-        if !self.objects.values().any(waits) {
+        if !self.may_expire() {
             return None;
         }
         let now = Instant::now();
@@ -78,6 +77,12 @@ impl Mbarriers {
         }
         self.expired.extend_from_slice(&woken);
         Some(woken)
+    }
+
+    /// Whether a thread waits that goes on after a while, whatever happens.
+    pub fn may_expire(&self) -> bool {
+        let waits = |object: &Object| object.waiters.iter().any(|waiter| waiter.since.is_some());
+        self.objects.values().any(waits)
     }
 
     /// For the deadlock report: what the object that `thread` waits for lacks.

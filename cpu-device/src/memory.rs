@@ -6,6 +6,7 @@ use std::ffi::c_void;
 use parking_lot::RwLock;
 
 use crate::error::{Code, Result, refuse};
+use crate::once::OnceLock;
 
 /// What an allocation is, as `cudaMemoryType` numbers it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,6 +25,8 @@ pub enum Kind {
 enum Origin {
     /// From `allocate`, by `posix_memalign`.
     Heap,
+    /// The same, whole pages: for the race detector, which has to know whose a page is.
+    Pages,
     /// From `allocate`, by `mmap`.
     Mapping,
     /// `cudaHostRegister`: the program's.
@@ -57,6 +60,9 @@ struct Table {
 
 static TABLE: RwLock<Table> = RwLock::new(Table { by_base: BTreeMap::new(), bytes: 0 });
 
+/// Hears of memory that begins or ends: the race detector.
+static WATCHER: OnceLock<fn(usize, usize)> = OnceLock::new();
+const PAGE: usize = 4096;
 /// CUDA aligns device memory at least so.
 const ALIGN: usize = 256;
 /// From here on an allocation is a mapping of its own, aligned to this (a granule of ncclMemAlloc and of huge pages).
@@ -74,6 +80,17 @@ pub fn available() -> usize {
     total().saturating_sub(TABLE.read().bytes)
 }
 
+/// `watcher` is called with the range of each allocation from now on, when it begins and when it ends.
+pub fn watch(watcher: fn(usize, usize)) {
+    let _ = WATCHER.set(watcher);
+}
+
+fn changed(base: usize, bytes: usize) {
+    if let Some(watcher) = WATCHER.get() {
+        watcher(base, bytes);
+    }
+}
+
 /// Makes memory. `bytes` 0 gives NULL, as CUDA does.
 ///
 /// # Errors
@@ -88,17 +105,22 @@ pub fn allocate(bytes: usize, kind: Kind, device: i32, flags: u32) -> Result<usi
             &format!("{bytes} bytes asked for, {} of {} are left\nfix: allocate less", available(), total()),
         );
     }
-    let (base, origin) = if bytes < LARGE { (heap(bytes)?, Origin::Heap) } else { (mapping(bytes)?, Origin::Mapping) };
+    let (base, origin) = match bytes {
+        LARGE.. => (mapping(bytes)?, Origin::Mapping),
+        _ if WATCHER.get().is_some() => (heap(bytes.next_multiple_of(PAGE), PAGE)?, Origin::Pages),
+        _ => (heap(bytes, ALIGN)?, Origin::Heap),
+    };
+    changed(base, bytes);
     let mut table = TABLE.write();
     table.by_base.insert(base, Allocation { base, bytes, kind, device, flags, origin });
     table.bytes += bytes;
     Ok(base)
 }
 
-fn heap(bytes: usize) -> Result<usize> {
+fn heap(bytes: usize, align: usize) -> Result<usize> {
     let mut memory: *mut c_void = std::ptr::null_mut();
     // SAFETY: the alignment is a power of two and a multiple of a pointer's size.
-    if unsafe { libc::posix_memalign(&raw mut memory, ALIGN, bytes) } != 0 {
+    if unsafe { libc::posix_memalign(&raw mut memory, align, bytes) } != 0 {
         return refuse(Code::MEMORY_ALLOCATION, &format!("{bytes} bytes: the system has no memory"));
     }
     Ok(memory as usize)
@@ -157,9 +179,10 @@ pub fn free(base: usize, host: bool) -> Result {
     let Some(found) = table.by_base.remove(&base) else { return Err(Code::INVALID_VALUE) };
     table.bytes -= found.bytes;
     drop(table);
+    changed(base, found.bytes);
     // SAFETY: `allocate` made it so, and it is out of the table: nobody frees it again.
     unsafe {
-        if found.origin == Origin::Heap {
+        if matches!(found.origin, Origin::Heap | Origin::Pages) {
             libc::free(base as *mut c_void);
         } else {
             libc::munmap(base as *mut c_void, found.bytes.next_multiple_of(4096));
@@ -220,8 +243,20 @@ fn insert(base: usize, bytes: usize, device: i32, origin: Origin) {
 
 fn remove(base: usize, origin: Origin) -> Option<Allocation> {
     let mut table = TABLE.write();
-    table.by_base.get(&base).filter(|found| found.origin == origin)?;
+    let bytes = table.by_base.get(&base).filter(|found| found.origin == origin)?.bytes;
+    changed(base, bytes);
     table.by_base.remove(&base)
+}
+
+/// Whether the page that begins here is known memory, all of it, or nobody's but its owner's.
+pub fn is_page(address: usize) -> bool {
+    let table = TABLE.read();
+    let Some((_, found)) = table.by_base.range(..=address).next_back() else { return false };
+    let ends = found.base + found.bytes;
+    match found.origin {
+        Origin::Heap | Origin::Registered => address + PAGE <= ends,
+        Origin::Pages | Origin::Mapping | Origin::Noted | Origin::Mapped => address < ends,
+    }
 }
 
 /// The allocation that `address` is in.

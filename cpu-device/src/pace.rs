@@ -165,24 +165,25 @@ impl Pace {
         polls > 0 && polls >= ready || turns >= ready.max(LEAST_TURNS)
     }
 
-    /// Gives the core away; not each time while there is a core for each of `busy` block threads.
-    pub fn rest(&self, busy: u32, naps: &Naps) {
+    /// Gives the core away; not each time while there is a core for each of `busy` block threads. `before_nap` comes before a nap.
+    pub fn rest(&self, busy: u32, naps: &Naps, before_nap: impl FnOnce()) {
         self.turns.set(0);
         if self.polls.replace(0) == 0 {
             std::thread::yield_now();
         } else {
-            self.rest_idle(busy, naps);
+            self.rest_idle(busy, naps, before_nap);
         }
         self.rung.set(naps.rung());
     }
 
-    fn rest_idle(&self, busy: u32, naps: &Naps) {
+    fn rest_idle(&self, busy: u32, naps: &Naps, before_nap: impl FnOnce()) {
         let crowded = is_crowded(busy);
         let rounds = self.idle_round(crowded);
         match rest_of(rounds, self.waited.get(), IDLE.load(Ordering::Relaxed), busy, crowded) {
             Rest::Spin => {}
             Rest::Yield => std::thread::yield_now(),
             Rest::Nap(nap) => {
+                before_nap();
                 naps.nap(self.rung.get(), nap);
                 self.look();
             }
@@ -255,7 +256,7 @@ mod tests {
         while pace.waited.get() < PATIENCE {
             pace.polled(false);
             assert!(pace.is_round_over(1));
-            pace.rest(u32::MAX, &Naps::default());
+            pace.rest(u32::MAX, &Naps::default(), || ());
             assert!(begin.elapsed() < Duration::from_secs(20), "never idle");
         }
         assert!(pace.idle_rounds.get() > 0 && IDLE.load(Ordering::Relaxed) == 1);

@@ -61,6 +61,11 @@ pub fn of(device: &Device) -> &'static Pool {
     &POOLS.get_or_init(|| (0..crate::device::count()).map(|_| Pool::default()).collect())[device.id as usize]
 }
 
+/// Whether blocks of a grid that was begun have not.
+pub fn has_unbegun() -> bool {
+    crate::device::all().iter().any(|device| of(device).state.lock().grids.iter().any(|active| active.grid.unclaimed() > 0))
+}
+
 impl Pool {
     /// Begins a grid.
     pub fn submit(&'static self, device: &'static Device, grid: Arc<Grid>) {
@@ -217,12 +222,14 @@ fn run(pool: &'static Pool, block: &Block, job: &Job) {
     let threads = grid.launch.block.count() as u32;
     let one = |index: u64| {
         let recruit = |wanted| pool.recruit(grid, wanted);
+        crate::timeline::block(grid.number, index);
         match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| block.run(grid, index, &recruit))) {
             Ok(Outcome::Over) => {}
             Ok(Outcome::Stuck) => grid.fail(Code::LAUNCH_FAILURE, &crate::deadlock::describe(block, grid)),
             Err(_) => grid.fail(Code::UNKNOWN, &format!("internal error: a panic while {} ran", grid.launch.describe())),
         }
         block.end();
+        crate::timeline::block_end(grid.number, index);
     };
     let Some(reservation) = live::reserve(grid, threads) else {
         // The grid has failed, and has counted the blocks that nobody claimed; a claimed one is ours to count.

@@ -4,6 +4,7 @@ use crate::barrier::Reduce;
 use crate::block::{Block, State, Switch};
 use crate::error::Code;
 use crate::launch::Place;
+use crate::race;
 use crate::warp::{Purpose, bits};
 
 impl Block {
@@ -21,6 +22,7 @@ impl Block {
             complete
         };
         if complete {
+            self.check_barrier(id as usize, Some(place));
             self.end_barrier(id as usize);
             self.end_first_turn();
         } else {
@@ -68,6 +70,9 @@ impl Block {
             )),
             Some(barrier) => {
                 barrier.arrive(count, predicate);
+                if count != 0 {
+                    race::arrive(id as usize);
+                }
                 None
             }
         };
@@ -79,7 +84,9 @@ impl Block {
 
     fn end_barrier(&self, id: usize) {
         let mut woken = Vec::new();
+        let whole = self.barriers.borrow()[id].count == 0;
         self.barriers.borrow_mut()[id].end(&mut woken);
+        race::barrier_ends(id, whole, &woken, self.awake());
         self.wake(woken.iter().copied());
         woken.clear();
         // The vector goes back: a barrier of 1024 threads allocates once per block thread.
@@ -95,6 +102,7 @@ impl Block {
                 barrier.count == 0 && barrier.complete(live)
             };
             if complete {
+                self.check_barrier(id, None);
                 self.end_barrier(id);
             }
         }
@@ -121,6 +129,10 @@ impl Block {
         let woken = unsafe { self.warps.borrow_mut()[warp as usize].arrive(lane, mask, purpose, value, out) };
         match woken {
             Some(lanes) => {
+                if purpose == Purpose::Sync {
+                    self.check_sync(lanes | 1 << lane, mask, place);
+                }
+                race::lanes_meet(warp * 32, lanes | 1 << lane);
                 self.wake(bits(lanes).map(|lane| warp * 32 + lane as u32));
                 self.end_first_turn();
             }
@@ -171,12 +183,14 @@ impl Block {
             return;
         }
         let place = place.unwrap_or_else(|| self.place(self.grid_waiters.borrow()[0]));
+        race::block_arrives();
         self.generation.set(Some(self.with_grid(|grid| grid.arrive(place))));
     }
 
     /// The grid sync is complete: its threads are ready.
     pub(crate) fn leave_grid_sync(&self) {
         self.generation.set(None);
+        race::block_leaves();
         let woken = std::mem::take(&mut *self.grid_waiters.borrow_mut());
         self.wake(woken.into_iter());
     }

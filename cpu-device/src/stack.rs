@@ -91,6 +91,11 @@ impl Limit {
         if config().stack_guard == Guard::Exact { 0 } else { self.0 + PAGE }
     }
 
+    /// First byte of the thread's memory, and the one behind it.
+    pub fn stack(self) -> (usize, usize) {
+        (self.0, self.0 + span())
+    }
+
     /// Whether `address` is in the red zone or in the guard below it.
     pub fn is_below(self, address: usize) -> bool {
         (self.0.saturating_sub(2 * PAGE)..self.0 + PAGE).contains(&address)
@@ -122,6 +127,11 @@ unsafe fn line_is_zero(address: usize) -> bool {
     let words = address as *const u64;
     // SAFETY: the caller gives 64 readable bytes, 8-aligned. Volatile: the compiler must not know better.
     (0..8).fold(0, |sum, i| sum | unsafe { words.add(i).read_volatile() }) == 0
+}
+
+/// From the limit of a stack to its base.
+pub fn span() -> usize {
+    PAGE + config().stack_bytes
 }
 
 /// Unused stacks whose memory is kept (about 4 KiB each).
@@ -181,6 +191,10 @@ impl Drop for Cache {
     }
 }
 
+unsafe extern "C" {
+    fn ginrs_shim_valgrind_stack(low: usize, high: usize);
+}
+
 /// Maps SLAB stacks: a batch goes to `mine`, the rest to everybody.
 fn map_slab(mine: &mut Vec<Stack>) -> Result {
     let mut stacks = Vec::with_capacity(SLAB);
@@ -234,7 +248,9 @@ fn map_slab(mine: &mut Vec<Stack>) -> Result {
                  fix: leave out GINRS_CPU_STACK_GUARD, or launch fewer threads",
             );
         }
-        let base = limit + PAGE + config.stack_bytes;
+        let base = limit + span();
+        // SAFETY: says something of memory that is mapped; touches none.
+        unsafe { ginrs_shim_valgrind_stack(limit, base - 1) };
         stacks.push(Stack {
             base: NonZeroUsize::new(base).expect("mappings are not at 0"),
             limit: NonZeroUsize::new(limit).expect("mappings are not at 0"),

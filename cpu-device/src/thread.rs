@@ -1,9 +1,9 @@
 //! What a CUDA thread knows of itself, and the thread-local variables (shim/thread.c) through which its code reads it.
 
 use crate::launch::{Dim3, Launch};
+use crate::waits::Call;
 
 /// `ginrsCpuThread`.
-#[derive(Default)]
 #[repr(C)]
 pub struct ThreadView {
     /// threadIdx
@@ -26,6 +26,8 @@ pub struct ThreadView {
     pub device: i32,
     /// 1 if the launch asked for clusters of more than one block.
     pub clusters: u32,
+    /// The innermost call of the device API that it is in; its own code writes it.
+    pub call: *const Call,
 }
 
 impl ThreadView {
@@ -42,6 +44,7 @@ impl ThreadView {
             shared_bytes: launch.shared_bytes,
             device,
             clusters: u32::from(launch.clusters),
+            call: std::ptr::null(),
         }
     }
 }

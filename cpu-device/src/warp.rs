@@ -148,7 +148,7 @@ impl Warp {
 }
 
 /// The numbers of the bits that are set, lowest first.
-pub fn bits(mut mask: u32) -> impl Iterator<Item = usize> {
+pub fn bits(mut mask: u32) -> impl Iterator<Item = usize> + Clone {
     std::iter::from_fn(move || {
         (mask != 0).then(|| {
             let bit = mask.trailing_zeros() as usize;

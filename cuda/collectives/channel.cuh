@@ -7,7 +7,8 @@
  * and the counts are told by GIN signals, which arrive behind the put. Counts outlive launches: nothing here is set up by the host
  * but zeros at the start, so a captured launch can be replayed. They are 64 bits wide and do not wrap.
  *
- * All threads of a block have the same end of a ring, as a value, and open and close its slots together; the first one waits and tells. */
+ * All threads of a Coop, a block or a group, have the same end of a ring, as a value, and open and close its slots together; the first one
+ * waits and tells. */
 #ifndef GINRS_COLLECTIVES_CHANNEL_CUH_
 #define GINRS_COLLECTIVES_CHANNEL_CUH_
 #include "move.cuh"
@@ -117,9 +118,10 @@ struct Outgoing : End {
   }
 
   /* The payload of the next slot, once it is free. */
-  __device__ __forceinline__ char* open(ncclDevComm const& comm, ginrsCollInbox const& inbox) const {
+  template <typename Coop>
+  __device__ __forceinline__ char* open(Coop coop, ncclDevComm const& comm, ginrsCollInbox const& inbox) const {
     bool const near = isNear(comm);
-    if (threadIdx.x == 0 && count >= inbox.slots) {
+    if (coop.thread_rank() == 0 && count >= inbox.slots) {
       uint64_t const least = count + 1 - inbox.slots;
       if (near) {
         await(comm, &line(comm, inbox)->freed, least);
@@ -127,16 +129,17 @@ struct Outgoing : End {
         gin(comm).waitSignal(ncclCoopThread(), creditSignal(inbox, ring.here), least);
       }
     }
-    __syncthreads();
+    coop.sync();
     return (near ? there(comm, inbox) + lines(inbox) + slot(inbox, ring.there) : here(comm, inbox.outbox) + slot(inbox, ring.here)) + kHeader;
   }
 
   /* The slot holds `bytes` of payload. */
-  __device__ __forceinline__ void close(ncclDevComm const& comm, ginrsCollInbox const& inbox, uint64_t header, uint32_t bytes) {
+  template <typename Coop>
+  __device__ __forceinline__ void close(Coop coop, ncclDevComm const& comm, ginrsCollInbox const& inbox, uint64_t header, uint32_t bytes) {
     /* Before they meet: whoever makes this end anew behind it reads the new count. */
-    if (threadIdx.x == 0) line(comm, inbox)->sent = count + 1;
-    __syncthreads();
-    if (threadIdx.x == 0) {
+    if (coop.thread_rank() == 0) line(comm, inbox)->sent = count + 1;
+    coop.sync();
+    if (coop.thread_rank() == 0) {
       if (isNear(comm)) {
         *reinterpret_cast<uint64_t*>(there(comm, inbox) + lines(inbox) + slot(inbox, ring.there) + kHeader - kTravels) = header;
         tell(&theirLine(comm, inbox)->published, count + 1);
@@ -157,9 +160,10 @@ struct Incoming : End {
   }
 
   /* The payload of the next slot, once it has arrived. Traps if it is of another message than the caller's. */
-  __device__ __forceinline__ char const* open(ncclDevComm const& comm, ginrsCollInbox const& inbox, uint64_t header) const {
+  template <typename Coop>
+  __device__ __forceinline__ char const* open(Coop coop, ncclDevComm const& comm, ginrsCollInbox const& inbox, uint64_t header) const {
     char const* const at = here(comm, inbox.handle) + lines(inbox) + slot(inbox, ring.here) + kHeader;
-    if (threadIdx.x == 0) {
+    if (coop.thread_rank() == 0) {
       if (isNear(comm)) {
         await(comm, &line(comm, inbox)->published, count + 1);
       } else {
@@ -168,15 +172,16 @@ struct Incoming : End {
       uint64_t const found = *reinterpret_cast<uint64_t const volatile*>(at - kTravels);
       if (found != header && !isAborted(comm, true)) refuse(comm, found, header);
     }
-    __syncthreads();
+    coop.sync();
     return at;
   }
 
   /* All have read the slot. */
-  __device__ __forceinline__ void close(ncclDevComm const& comm, ginrsCollInbox const& inbox) {
-    if (threadIdx.x == 0) line(comm, inbox)->received = count + 1;
-    __syncthreads();
-    if (threadIdx.x == 0) {
+  template <typename Coop>
+  __device__ __forceinline__ void close(Coop coop, ncclDevComm const& comm, ginrsCollInbox const& inbox) {
+    if (coop.thread_rank() == 0) line(comm, inbox)->received = count + 1;
+    coop.sync();
+    if (coop.thread_rank() == 0) {
       if (isNear(comm)) {
         tell(&theirLine(comm, inbox)->freed, count + 1);
       } else {

@@ -88,7 +88,7 @@ __device__ __forceinline__ void copyingDirect(ginrsCollWork const& work) {
   switch (work.kind) {
     case GINRS_COLL_ALL_GATHER: {
       Places const to = Places::of(work.comm, work.recv, self * bytes);
-      copyTo(crew, from, bytes, n, [=](int k) { return to.at(turn(self, k, n)); });
+      copyTo<8>(crew, from, bytes, n, [=](int k) { return to.at(turn(self, k, n)); });
       break;
     }
     case GINRS_COLL_BROADCAST: {
@@ -96,7 +96,7 @@ __device__ __forceinline__ void copyingDirect(ginrsCollWork const& work) {
       if (bytes >= kTwoSteps && n > 2) {
         broadcastInTwoSteps(work, barrier, to, from, bytes);
       } else if (isRoot) {
-        copyTo(crew, from, bytes, n, [=](int k) { return to.at(turn(self, k, n)); });
+        copyTo<8>(crew, from, bytes, n, [=](int k) { return to.at(turn(self, k, n)); });
       }
       break;
     }

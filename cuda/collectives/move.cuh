@@ -53,33 +53,32 @@ __device__ __forceinline__ int commonWord(uint64_t a, uint64_t b) {
   return int(different & (0 - different));
 }
 
-/* Words [0, n) of `from` to each target; U of them are in flight. target(k) for k < targets is where one copy goes. */
-template <int bytes, typename Target>
+/* Words [0, n) of `from` to each target; U of them are in flight, of the last ones, too: a small copy is one round of loads.
+ * target(k) for k < targets is where one copy goes. */
+template <int bytes, int U, typename Target>
 __device__ __forceinline__ void copyWords(Crew crew, char const* from, uint64_t n, int targets, Target target) {
   typedef typename Word<bytes>::Type W;
-  constexpr int U = 4;
   W const* in = reinterpret_cast<W const*>(from);
-  uint64_t i = crew.worker;
-  for (; n > (U - 1) * crew.workers && i < n - (U - 1) * crew.workers; i += U * crew.workers) {
+#pragma unroll 1
+  for (uint64_t i = crew.worker; i < n; i += U * crew.workers) {
     W word[U];
 #pragma unroll
-    for (int u = 0; u < U; u++) word[u] = in[i + u * crew.workers];
+    for (int u = 0; u < U; u++) {
+      if (i + u * crew.workers < n) word[u] = in[i + u * crew.workers];
+    }
 #pragma unroll 1
     for (int k = 0; k < targets; k++) {
       W* out = reinterpret_cast<W*>(target(k));
 #pragma unroll
-      for (int u = 0; u < U; u++) out[i + u * crew.workers] = word[u];
+      for (int u = 0; u < U; u++) {
+        if (i + u * crew.workers < n) out[i + u * crew.workers] = word[u];
+      }
     }
-  }
-#pragma unroll 1
-  for (; i < n; i += crew.workers) {
-    W word = in[i];
-    for (int k = 0; k < targets; k++) reinterpret_cast<W*>(target(k))[i] = word;
   }
 }
 
 /* bytes from `from` to each target; all targets are equal modulo 16. */
-template <typename Target>
+template <int U, typename Target>
 __device__ __forceinline__ void copyTo(Crew crew, char const* from, uint64_t bytes, int targets, Target target) {
 #ifdef __GINRS_CPU__
   /* Threads run one after the other: each moves a run of its own. Word by word 256 KiB took ten times as long. */
@@ -93,27 +92,30 @@ __device__ __forceinline__ void copyTo(Crew crew, char const* from, uint64_t byt
   if (head > bytes) head = bytes;
   uint64_t const words = (bytes - head) / width, done = head + words * width;
   auto ahead = [&](uint64_t by) { return [=](int k) { return target(k) + by; }; };
-  copyWords<1>(crew, from, head, targets, ahead(0));
+  copyWords<1, 1>(crew, from, head, targets, ahead(0));
   switch (width) {
-    case 16: copyWords<16>(crew, from + head, words, targets, ahead(head)); break;
-    case 8: copyWords<8>(crew, from + head, words, targets, ahead(head)); break;
-    case 4: copyWords<4>(crew, from + head, words, targets, ahead(head)); break;
-    case 2: copyWords<2>(crew, from + head, words, targets, ahead(head)); break;
-    default: copyWords<1>(crew, from + head, words, targets, ahead(head)); break;
+    case 16: copyWords<16, U>(crew, from + head, words, targets, ahead(head)); break;
+    case 8: copyWords<8, U>(crew, from + head, words, targets, ahead(head)); break;
+    case 4: copyWords<4, 4>(crew, from + head, words, targets, ahead(head)); break;
+    case 2: copyWords<2, 4>(crew, from + head, words, targets, ahead(head)); break;
+    default: copyWords<1, 4>(crew, from + head, words, targets, ahead(head)); break;
   }
-  copyWords<1>(crew, from + done, bytes - done, targets, ahead(done));
+  copyWords<1, 1>(crew, from + done, bytes - done, targets, ahead(done));
 #endif
 }
 
 /* bytes from one place to another; they do not overlap, unless they are the same. */
 __device__ __forceinline__ void copy(Crew crew, char* to, char const* from, uint64_t bytes) {
-  if (to != from) copyTo(crew, from, bytes, 1, [=](int) { return to; });
+  if (to != from) copyTo<8>(crew, from, bytes, 1, [=](int) { return to; });
 }
 
-/* The same by a block, as functions: there is one of each in a kernel, not one for each collective. */
-__device__ __noinline__ void copyByBlock(char* to, char const* from, uint64_t bytes) { copy(Crew::block(), to, from, bytes); }
+/* The same by a block, as functions: there is one of each in a kernel, not one for each collective. With eight words in flight they spill
+ * registers, and an all-reduce took 1.3 times as long. */
+__device__ __noinline__ void copyByBlock(char* to, char const* from, uint64_t bytes) {
+  if (to != from) copyTo<4>(Crew::block(), from, bytes, 1, [=](int) { return to; });
+}
 __device__ __noinline__ void spreadByBlock(Targets to, char const* from, uint64_t bytes) {
-  copyTo(Crew::block(), from, bytes, to.count(), [&](int k) { return to.at(k); });
+  copyTo<4>(Crew::block(), from, bytes, to.count(), [&](int k) { return to.at(k); });
 }
 
 }  // namespace coll

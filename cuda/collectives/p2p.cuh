@@ -1,18 +1,16 @@
-/* The sends and receives of a group, side by side. Blocks (x, y): y 0 sends, 1 receives; x is a channel of a group of rounds. A message
- * of round r goes from rank a to rank a + r; each block takes its rounds in order, so of all messages that are outstanding one of the
- * lowest round can always go on. Groups of rounds share nothing. */
+/* The sends and receives of a group, side by side. A block is a channel of a set of rounds. A message of round r goes
+ * from rank a to rank a + r; a block takes its rounds in order, so of all messages that are outstanding one of the lowest round can always
+ * go on. Sets of rounds share nothing. */
 #ifndef GINRS_COLLECTIVES_P2P_CUH_
 #define GINRS_COLLECTIVES_P2P_CUH_
 #include "channel.cuh"
+#include "group.cuh"
 
 namespace ginrs {
 namespace coll {
 
-/* Bytes from which on a message gets another channel. */
-constexpr uint64_t kBytesPerChannel = 64 << 10;
-
 __device__ __forceinline__ uint32_t channelsOf(ginrsP2pWork const& work, uint64_t bytes) {
-  uint64_t const wanted = bytes / kBytesPerChannel + 1;
+  uint64_t const wanted = bytes / work.bytesPerChannel + 1;
   return wanted < work.channels ? uint32_t(wanted) : work.channels;
 }
 
@@ -33,7 +31,7 @@ __device__ __forceinline__ void slots(ginrsP2pWork const& work, ginrsP2pItem con
 }
 
 /* The n-th send to the rank itself goes to its n-th receive from itself: no slots, a copy. */
-__device__ __forceinline__ void copyToSelf(ginrsP2pWork const& work, uint32_t send, uint32_t channel) {
+__device__ __forceinline__ void copyToSelf(ginrsP2pWork const& work, Group const& group, uint32_t send, uint32_t channel) {
   uint32_t nth = 0;
   for (uint32_t i = 0; i < send; i++) nth += int(work.items[i].peer) == work.comm.rank;
   for (uint32_t i = work.nSends; i < work.nSends + work.nRecvs; i++) {
@@ -41,33 +39,34 @@ __device__ __forceinline__ void copyToSelf(ginrsP2pWork const& work, uint32_t se
     ginrsP2pItem const &from = work.items[send], &to = work.items[i];
     if (from.bytes != to.bytes) GINRS_TRAP("ncclRecv: the matching ncclSend has another number of bytes (count times size of the type)");
     Share const share = Share::of(from.bytes, work.channels, channel);
-    copy(Crew::block(), static_cast<char*>(to.at) + share.begin, static_cast<char const*>(from.at) + share.begin, share.bytes);
+    copy(group.crew(), static_cast<char*>(to.at) + share.begin, static_cast<char const*>(from.at) + share.begin, share.bytes);
     return;
   }
   GINRS_TRAP("ncclSend to the rank itself without an ncclRecv in the same group");
 }
 
 __device__ __forceinline__ void pointToPoint(ginrsP2pWork const& work) {
-  uint32_t const group = blockIdx.x / work.channels, channel = blockIdx.x % work.channels;
-  bool const sends = blockIdx.y == 0;
+  uint32_t const set = blockIdx.x / work.channels, channel = blockIdx.x % work.channels;
+  Group const group = Group::own(work.nSends > 0, work.nRecvs > 0);
+  bool const sends = group.sends;
   uint32_t const first = sends ? 0 : work.nSends, last = sends ? work.nSends : work.nSends + work.nRecvs;
   for (uint32_t i = first; i < last; i++) {
     ginrsP2pItem const& item = work.items[i];
-    if (item.round % work.groups != group) continue;
+    if (item.round % work.sets != set) continue;
     uint64_t const header = headerOf(kPointToPoint, item.bytes);
     if (int(item.peer) == work.comm.rank) {
-      if (sends) copyToSelf(work, i, channel);
+      if (sends) copyToSelf(work, group, i, channel);
     } else if (sends) {
       Outgoing out(work.comm, work.inbox, Ring::ofPair(work.comm, item.peer), channel);
       slots(work, item, channel, [&](char* at, uint32_t bytes) {
-        copy(Crew::block(), out.open(work.comm, work.inbox), at, bytes);
-        out.close(work.comm, work.inbox, header, bytes);
+        copy(group.crew(), out.open(group, work.comm, work.inbox), at, bytes);
+        out.close(group, work.comm, work.inbox, header, bytes);
       });
     } else {
       Incoming in(work.comm, work.inbox, Ring::ofPair(work.comm, item.peer), channel);
       slots(work, item, channel, [&](char* at, uint32_t bytes) {
-        copy(Crew::block(), at, in.open(work.comm, work.inbox, header), bytes);
-        in.close(work.comm, work.inbox);
+        copy(group.crew(), at, in.open(group, work.comm, work.inbox, header), bytes);
+        in.close(group, work.comm, work.inbox);
       });
     }
   }

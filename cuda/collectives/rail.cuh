@@ -8,14 +8,14 @@ namespace ginrs {
 namespace coll {
 
 /* As functions: they are long, and reductions have many of them. */
-__device__ __noinline__ char* openOutgoing(ginrsCollWork const& work, Outgoing out) { return out.open(work.comm, work.rails); }
+__device__ __noinline__ char* openOutgoing(ginrsCollWork const& work, Outgoing out) { return out.open(ncclCoopCta(), work.comm, work.rails); }
 __device__ __noinline__ void publishOutgoing(ginrsCollWork const& work, Outgoing out, uint32_t bytes) {
-  out.close(work.comm, work.rails, headerOf(work.kind, work.count * work.eltBytes), bytes);
+  out.close(ncclCoopCta(), work.comm, work.rails, headerOf(work.kind, work.count * work.eltBytes), bytes);
 }
 __device__ __noinline__ char const* openIncoming(ginrsCollWork const& work, Incoming in) {
-  return in.open(work.comm, work.rails, headerOf(work.kind, work.count * work.eltBytes));
+  return in.open(ncclCoopCta(), work.comm, work.rails, headerOf(work.kind, work.count * work.eltBytes));
 }
-__device__ __noinline__ void freeIncoming(ginrsCollWork const& work, Incoming in) { in.close(work.comm, work.rails); }
+__device__ __noinline__ void freeIncoming(ginrsCollWork const& work, Incoming in) { in.close(ncclCoopCta(), work.comm, work.rails); }
 
 struct ToTeam {
   Outgoing end;

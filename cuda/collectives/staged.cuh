@@ -1,10 +1,11 @@
-/* What only moves bytes, through an inbox of all pairs of ranks: any buffers, any topology. Blocks (x, y): x is the channel, y 0 sends
- * and 1 receives, at the same time. Chunk by chunk, and in each chunk peer after peer: rank a sends to a + 1, a + 2, .. while it receives
+/* What only moves bytes, through an inbox of all pairs of ranks: any buffers, any topology. A block is a channel and
+ * sends and receives at the same time. Chunk by chunk, and in each chunk peer after peer: rank a sends to a + 1, a + 2, .. while it receives
  * from a - 1, a - 2, .., so the k-th send of one is the k-th receive of the other and the earliest of all that are outstanding can
  * always go on. */
 #ifndef GINRS_COLLECTIVES_STAGED_CUH_
 #define GINRS_COLLECTIVES_STAGED_CUH_
 #include "channel.cuh"
+#include "group.cuh"
 
 namespace ginrs {
 namespace coll {
@@ -32,6 +33,18 @@ struct Routes {
       default: return true;
     }
   }
+  /* A root's own copy goes with its first message. All-gather does not gain by it: its receivers make half of the copy. */
+  __device__ __forceinline__ bool fuses() const {
+    return work.kind == GINRS_COLL_BROADCAST && uint32_t(work.comm.rank) == work.root && work.comm.nRanks > 1 &&
+           work.recv.at != work.send.at && (uint64_t(work.recv.at) & 15) == 0;
+  }
+  /* What the caller's blocks have to do. */
+  __device__ __forceinline__ Group group() const {
+    bool const rooted = work.kind == GINRS_COLL_BROADCAST || work.kind == GINRS_COLL_SCATTER || work.kind == GINRS_COLL_GATHER;
+    bool const isRoot = uint32_t(work.comm.rank) == work.root;
+    if (!rooted) return Group::own(true, true);
+    return Group::own(isRoot != (work.kind == GINRS_COLL_GATHER), isRoot == (work.kind == GINRS_COLL_GATHER));
+  }
   __device__ __forceinline__ char const* source(int to) const {
     bool const perPeer = work.kind == GINRS_COLL_ALL_TO_ALL || work.kind == GINRS_COLL_SCATTER;
     return static_cast<char const*>(work.send.at) + (perPeer ? to * bytes : 0);
@@ -42,32 +55,46 @@ struct Routes {
   }
 };
 
+/* What a rank has for itself: by those that send, behind all else, for they need not wait; of a long share half by those that receive,
+ * before anything can have come. */
+__device__ __forceinline__ void copyOwn(ginrsCollWork const& work, Routes const& routes, Group const& group) {
+  int const self = work.comm.rank;
+  if (!routes.goes(self, self) || routes.fuses()) return;
+  Share own = Share::of(routes.bytes, work.channels, blockIdx.x);
+  if (!group.alone) {
+    uint64_t const half = own.bytes > payloadOf(work.inbox) ? own.bytes / 512 * 256 : 0;
+    own = group.sends ? Share{own.begin + half, own.bytes - half} : Share{own.begin, half};
+  }
+  copy(group.crew(), routes.target(self) + own.begin, routes.source(self) + own.begin, own.bytes);
+}
+
 __device__ __forceinline__ void copyingStaged(ginrsCollWork const& work) {
   int const n = work.comm.nRanks, self = work.comm.rank;
   uint64_t const bytes = work.count * work.eltBytes, header = headerOf(work.kind, bytes);
   Routes const routes{work, bytes};
-  if (blockIdx.y == 0) {
+  Group const group = routes.group();
+  if (group.sends) {
     chunks(work, bytes, [&](uint64_t at, uint32_t size) {
       for (int k = 1; k < n; k++) {
         int const peer = turn(self, k, n);
         if (!routes.goes(self, peer)) continue;
         Outgoing out(work.comm, work.inbox, Ring::ofPair(work.comm, peer), blockIdx.x);
-        copy(Crew::block(), out.open(work.comm, work.inbox), routes.source(peer) + at, size);
-        out.close(work.comm, work.inbox, header, size);
+        char* const slot = out.open(group, work.comm, work.inbox);
+        char* const own = k == 1 && routes.fuses() ? routes.target(self) + at : slot;
+        copyTo<8>(group.crew(), routes.source(peer) + at, size, own == slot ? 1 : 2, [=](int i) { return i == 0 ? slot : own; });
+        out.close(group, work.comm, work.inbox, header, size);
       }
     });
-    if (routes.goes(self, self)) {
-      Share const share = Share::of(bytes, work.channels, blockIdx.x);
-      copy(Crew::block(), routes.target(self) + share.begin, routes.source(self) + share.begin, share.bytes);
-    }
+    copyOwn(work, routes, group);
   } else {
+    copyOwn(work, routes, group);
     chunks(work, bytes, [&](uint64_t at, uint32_t size) {
       for (int k = 1; k < n; k++) {
         int const peer = turn(self, n - k, n);
         if (!routes.goes(peer, self)) continue;
         Incoming in(work.comm, work.inbox, Ring::ofPair(work.comm, peer), blockIdx.x);
-        copy(Crew::block(), routes.target(peer) + at, in.open(work.comm, work.inbox, header), size);
-        in.close(work.comm, work.inbox);
+        copy(group.crew(), routes.target(peer) + at, in.open(group, work.comm, work.inbox, header), size);
+        in.close(group, work.comm, work.inbox);
       }
     });
   }

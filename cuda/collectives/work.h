@@ -98,9 +98,9 @@ struct ginrsP2pWork {
   ncclDevComm comm;
   ginrsCollInbox inbox;
   uint32_t nSends, nRecvs;
-  uint32_t groups;   /* block groups: group g does the rounds r with r % groups == g */
+  uint32_t sets;     /* of rounds: set s has those with r % sets == s */
   uint32_t channels; /* for each pair; a message's own number depends on its bytes alone */
-  uint32_t pad;
+  uint32_t bytesPerChannel; /* a message of so many bytes has one more */
   ginrsP2pItem items[GINRS_P2P_ITEMS];
 };
 

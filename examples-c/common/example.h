@@ -15,6 +15,7 @@
 #include <string.h>
 #include <vector>
 
+#include "exit_once.h"
 #include "ginrs_bootstrap.h"
 
 #define CUDACHECK(call)                                                                             \
@@ -22,7 +23,7 @@
     cudaError_t error_ = (call);                                                                    \
     if (error_ != cudaSuccess) {                                                                    \
       fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, cudaGetErrorString(error_));    \
-      exit(EXIT_FAILURE);                                                                           \
+      exitOnce(EXIT_FAILURE);                                                                       \
     }                                                                                               \
   } while (0)
 
@@ -32,7 +33,7 @@
     if (result_ != ncclSuccess) {                                                                   \
       fprintf(stderr, "%s:%d: %s: %s: %s\n", __FILE__, __LINE__, #call, ncclGetErrorString(result_), \
               ncclGetLastError(NULL));                                                              \
-      exit(EXIT_FAILURE);                                                                           \
+      exitOnce(EXIT_FAILURE);                                                                       \
     }                                                                                               \
   } while (0)
 
@@ -91,7 +92,9 @@ struct ExampleThread {
 
 static void* exampleThread(void* argument) {
   ExampleThread* self = (ExampleThread*)argument;
-  self->failed = exampleRank(self->name, self->rank, self->nRanks, self->rank, self->id);
+  int devices;
+  CUDACHECK(cudaGetDeviceCount(&devices));
+  self->failed = exampleRank(self->name, self->rank, self->nRanks, self->rank % devices, self->id);
   return NULL;
 }
 

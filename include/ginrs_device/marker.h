@@ -39,12 +39,12 @@
  *   bits 0..23    what for */
 #define GINRS_WAIT_NOTE_OFFSET 64
 #define GINRS_WAITS_WORD 0u  /* a signal or counter of this rank reaches a value */
-#define GINRS_WAITS_QUEUE 1u /* the host takes, or finishes, what this rank has posted */
+#define GINRS_WAITS_QUEUE 1u /* the host takes, or finishes, what this rank has posted to a world rank (bits 0..23) */
 #define GINRS_WAITS_LSA 2u   /* world rank (bits 0..23) comes to an LSA barrier; 0xffffff: a multicast barrier's ranks */
 #define GINRS_WAITS_LL 3u    /* elements of an LL all-to-all arrive */
 #define GINRS_WAITS_RANK 4u  /* world rank (bits 0..23) sends, or takes what was sent to it */
 
-/* Of one devcomm. The host writes it once, before any kernel sees the devcomm. */
+/* Of one communicator. The host writes it once, before any kernel sees a devcomm. */
 struct ginrsCommExt {
   uint64_t magic;
   uint32_t version;
@@ -94,6 +94,8 @@ struct ginrsGinExt {
 /* Of one window. */
 struct ginrsWindowExt {
   uint64_t bytes; /* that were registered, the same on all ranks */
+  /* Of a devcomm's resource window, on the CPU device: so many signals from ncclDevComm::railGinBarrier's first on are barriers'. */
+  uint64_t barrierSignals;
 };
 
 /* An id that the device communicator was not given, or a world rank that it does not have: which kind, the id and how many there

@@ -2,6 +2,7 @@
  * world is LSA times rail. */
 #ifndef _NCCL_DEVICE_BARRIER_H_
 #define _NCCL_DEVICE_BARRIER_H_
+#include "../ginrs_device/call.cuh"
 #include "impl/core__types.h"
 #include "impl/gin_barrier__types.h"
 #include "impl/lsa_barrier__types.h"
@@ -16,12 +17,13 @@ template <typename Coop>
 struct ncclBarrierSession : ncclBarrierSession_internal<Coop> {
   NCCL_DEVICE_INLINE ncclBarrierSession(Coop coop, ncclTeam innerTeam, ncclTeam outerTeam, ncclGin net,
                                         ncclLsaBarrierHandle innerBarHandle, ncclGinBarrierHandle outerBarHandle,
-                                        uint32_t index, bool multimem = false, ncclMultimemHandle innerMmHandle = {});
+                                        uint32_t index, bool multimem = false,
+                                        ncclMultimemHandle innerMmHandle = {} GINRS_CALLER_DEFAULT);
   /* With the devcomm's own barriers: the world, the LSA team alone, the rail team alone. */
   NCCL_DEVICE_INLINE ncclBarrierSession(Coop coop, ncclTeamTagWorld, ncclGin net, uint32_t index,
-                                        bool multimem = false);
+                                        bool multimem = false GINRS_CALLER_DEFAULT);
   NCCL_DEVICE_INLINE ncclBarrierSession(Coop coop, ncclTeamTagLsa, ncclDevComm const& comm, uint32_t index,
-                                        bool multimem = false);
+                                        bool multimem = false GINRS_CALLER_DEFAULT);
   NCCL_DEVICE_INLINE ncclBarrierSession(Coop coop, ncclTeamTagRail, ncclGin net, uint32_t index);
   ncclBarrierSession(ncclBarrierSession const&) = delete;
 
@@ -30,7 +32,7 @@ struct ncclBarrierSession : ncclBarrierSession_internal<Coop> {
   NCCL_DEVICE_INLINE ncclGinBarrierSession<Coop>& ginBarrier();
 
   NCCL_DEVICE_INLINE void sync(Coop coop, cuda::memory_order order,
-                               ncclGinFenceLevel fence = ncclGinFenceLevel::Relaxed);
+                               ncclGinFenceLevel fence = ncclGinFenceLevel::Relaxed GINRS_CALLER_DEFAULT);
 };
 #endif
 #endif

@@ -20,6 +20,7 @@
 
 #if defined(__cplusplus) && NCCL_CHECK_CUDACC
 #include <type_traits>
+#include "../ginrs_device/call.cuh"
 
 /* ---- What a put may do besides moving bytes. Remote actions take place at the peer, local ones here. Between two
  * resets a signal is used either with SignalInc only, or never with it. ---- */
@@ -86,14 +87,14 @@ struct ncclGin_BackendMask {
                               LocalAction localAction = ncclGin_None{}, Coop coop = ncclCoopThread{},
                               DescriptorSmem descriptor = ncclGin_None{},
                               cuda::thread_scope alreadyReleased = cuda::thread_scope_thread,
-                              cuda::thread_scope expected_scope = cuda::thread_scope_device) const;
+                              cuda::thread_scope expected_scope = cuda::thread_scope_device GINRS_CALLER_DEFAULT) const;
   template <typename T, typename RemoteAction = ncclGin_None, typename LocalAction = ncclGin_None,
             typename Coop = ncclCoopThread, typename DescriptorSmem = ncclGin_None>
   NCCL_DEVICE_INLINE void put(ncclTeam team, int peer, ncclSymPtr<T> dst, ncclSymPtr<T> src, size_t nElts,
                               RemoteAction remoteAction = ncclGin_None{}, LocalAction localAction = ncclGin_None{},
                               Coop coop = ncclCoopThread{}, DescriptorSmem descriptor = ncclGin_None{},
                               cuda::thread_scope alreadyReleased = cuda::thread_scope_thread,
-                              cuda::thread_scope expected_scope = cuda::thread_scope_device) const;
+                              cuda::thread_scope expected_scope = cuda::thread_scope_device GINRS_CALLER_DEFAULT) const;
 
   /* The value itself, up to 8 bytes of any type; its bits arrive as they are. */
   template <typename T, typename RemoteAction = ncclGin_None, typename Coop = ncclCoopThread,
@@ -102,58 +103,58 @@ struct ncclGin_BackendMask {
                                    RemoteAction remoteAction = ncclGin_None{}, Coop coop = ncclCoopThread{},
                                    DescriptorSmem descriptor = ncclGin_None{},
                                    cuda::thread_scope alreadyReleased = cuda::thread_scope_thread,
-                                   cuda::thread_scope expected_scope = cuda::thread_scope_device) const;
+                                   cuda::thread_scope expected_scope = cuda::thread_scope_device GINRS_CALLER_DEFAULT) const;
   template <typename T, typename RemoteAction = ncclGin_None, typename Coop = ncclCoopThread,
             typename DescriptorSmem = ncclGin_None, typename = ginrs::IfAction<RemoteAction>>
   NCCL_DEVICE_INLINE void putValue(ncclTeam team, int peer, ncclSymPtr<T> dst, T value,
                                    RemoteAction remoteAction = ncclGin_None{}, Coop coop = ncclCoopThread{},
                                    DescriptorSmem descriptor = ncclGin_None{},
                                    cuda::thread_scope alreadyReleased = cuda::thread_scope_thread,
-                                   cuda::thread_scope expected_scope = cuda::thread_scope_device) const;
+                                   cuda::thread_scope expected_scope = cuda::thread_scope_device GINRS_CALLER_DEFAULT) const;
 
   /* Only the action. */
   template <typename RemoteAction, typename Coop = ncclCoopThread, typename DescriptorSmem = ncclGin_None>
   NCCL_DEVICE_INLINE void signal(ncclTeam team, int peer, RemoteAction remoteAction, Coop coop = ncclCoopThread{},
                                  DescriptorSmem descriptor = ncclGin_None{},
                                  cuda::thread_scope alreadyReleased = cuda::thread_scope_thread,
-                                 cuda::thread_scope expected_scope = cuda::thread_scope_device) const;
+                                 cuda::thread_scope expected_scope = cuda::thread_scope_device GINRS_CALLER_DEFAULT) const;
 
   /* Until the source of every operation that any thread started on this context before the call may be reused. */
   template <typename Coop>
-  NCCL_DEVICE_INLINE void flush(Coop coop, cuda::memory_order order = cuda::memory_order_acquire) const;
+  NCCL_DEVICE_INLINE void flush(Coop coop, cuda::memory_order order = cuda::memory_order_acquire GINRS_CALLER_DEFAULT) const;
 
   /* Counters carry at least 56 bits. waitCounter: until the counter has reached `least`. */
   NCCL_DEVICE_INLINE uint64_t readCounter(ncclGinCounter_t counter, int bits = 56,
-                                          cuda::memory_order order = cuda::memory_order_acquire) const;
+                                          cuda::memory_order order = cuda::memory_order_acquire GINRS_CALLER_DEFAULT) const;
   template <typename Coop>
   NCCL_DEVICE_INLINE void waitCounter(Coop coop, ncclGinCounter_t counter, uint64_t least, int bits = 56,
-                                      cuda::memory_order order = cuda::memory_order_acquire) const;
+                                      cuda::memory_order order = cuda::memory_order_acquire GINRS_CALLER_DEFAULT) const;
 
   /* A shadow is a word of the caller's own beside each signal, to keep the value that it expects next. */
   NCCL_DEVICE_INLINE uint64_t* getSignalShadowPtr(ncclGinSignal_t signal) const;
-  NCCL_DEVICE_INLINE void increaseSignalShadow(ncclGinSignal_t signal, uint64_t delta) const;
+  NCCL_DEVICE_INLINE void increaseSignalShadow(ncclGinSignal_t signal, uint64_t delta GINRS_CALLER_DEFAULT) const;
 
   NCCL_DEVICE_INLINE uint64_t readSignal(ncclGinSignal_t signal, int bits = 64,
-                                         cuda::memory_order order = cuda::memory_order_acquire) const;
+                                         cuda::memory_order order = cuda::memory_order_acquire GINRS_CALLER_DEFAULT) const;
   /* Until the signal has reached `least`. */
   template <typename Coop>
   NCCL_DEVICE_INLINE void waitSignal(Coop coop, ncclGinSignal_t signal, uint64_t least, int bits = 64,
-                                     cuda::memory_order order = cuda::memory_order_acquire) const;
+                                     cuda::memory_order order = cuda::memory_order_acquire GINRS_CALLER_DEFAULT) const;
   /* Until the signal has reached its shadow. */
   template <typename Coop>
   NCCL_DEVICE_INLINE void waitSignalMeetShadow(Coop coop, ncclGinSignal_t signal, int bits = 64,
-                                               cuda::memory_order order = cuda::memory_order_acquire) const;
+                                               cuda::memory_order order = cuda::memory_order_acquire GINRS_CALLER_DEFAULT) const;
   /* Until the signal is leastDelta past its shadow. In every thread: *before is the shadow and *delta how far past it
    * the signal is, both of `bits` bits. The shadow stays as it is (NCCL 2.28; 2.29 moves it): add *delta with
    * increaseSignalShadow, or define NCCL_GIN_FOLLOW_SHADOW_UPDATES=1 to have it moved. */
   template <typename Coop, typename Uint>
   NCCL_DEVICE_INLINE void waitSignalFollowShadow(Coop coop, ncclGinSignal_t signal, Uint leastDelta, Uint* before,
                                                  Uint* delta, int bits = 64,
-                                                 cuda::memory_order order = cuda::memory_order_acquire) const;
+                                                 cuda::memory_order order = cuda::memory_order_acquire GINRS_CALLER_DEFAULT) const;
 
   /* To zero, the signal's shadow too. Nobody may be adding at the time. */
-  NCCL_DEVICE_INLINE void resetCounter(ncclGinCounter_t counter) const;
-  NCCL_DEVICE_INLINE void resetSignal(ncclGinSignal_t signal) const;
+  NCCL_DEVICE_INLINE void resetCounter(ncclGinCounter_t counter GINRS_CALLER_DEFAULT) const;
+  NCCL_DEVICE_INLINE void resetSignal(ncclGinSignal_t signal GINRS_CALLER_DEFAULT) const;
 
   NCCL_DEVICE_INLINE ncclGinCtx_M<backendMask> _makeCtx() const;
 };

@@ -27,7 +27,7 @@ struct ncclGinBarrierSession : ncclGinBarrierSession_internal<Coop> {
   ncclGinBarrierSession(ncclGinBarrierSession const&) = delete;
 
   NCCL_DEVICE_INLINE void sync(Coop coop, cuda::memory_order order,
-                               ncclGinFenceLevel fence = ncclGinFenceLevel::Relaxed);
+                               ncclGinFenceLevel fence = ncclGinFenceLevel::Relaxed GINRS_CALLER_DEFAULT);
 };
 #endif
 #endif

@@ -2,6 +2,7 @@
  * receiver polls the datum itself and no barrier is needed. */
 #ifndef _NCCL_DEVICE_LL_A2A_H_
 #define _NCCL_DEVICE_LL_A2A_H_
+#include "../ginrs_device/call.cuh"
 #include "impl/core__types.h"
 
 #if defined(__cplusplus) && NCCL_CHECK_CUDACC
@@ -26,21 +27,22 @@ struct ncclLLA2ASession : ncclLLA2ASession_internal<Coop> {
 
   /* To the slot of one rank of the team, or of all of them, the caller included. By the calling thread alone. */
   template <typename T>
-  NCCL_DEVICE_INLINE void send(int peer, int slot, T data);
+  NCCL_DEVICE_INLINE void send(int peer, int slot, T data GINRS_CALLER_DEFAULT);
   template <typename T>
-  NCCL_DEVICE_INLINE void bcast(int slot, T data);
+  NCCL_DEVICE_INLINE void bcast(int slot, T data GINRS_CALLER_DEFAULT);
 
   /* What arrives in the caller's slot. */
   template <typename T>
-  NCCL_DEVICE_INLINE T recv(int slot);
+  NCCL_DEVICE_INLINE T recv(int slot GINRS_CALLER_DEFAULT);
   /* Slots eltStart, eltStart + eltStride, ..., eltCount of them, polled together. MinEltCount <= eltCount <=
    * MaxEltCount; the more is known at compile time, the fewer branches. */
   template <int MinEltCount, int MaxEltCount, typename T>
-  NCCL_DEVICE_INLINE void recvUnrolled(int eltStart, int eltCount, int eltStride, T (&vals)[MaxEltCount]);
+  NCCL_DEVICE_INLINE void recvUnrolled(int eltStart, int eltCount, int eltStride, T (&vals)[MaxEltCount] GINRS_CALLER_DEFAULT);
   /* reduce(...reduce(eltToAcc(e0), eltToAcc(e1))..., eltToAcc(eN)) in order of slots, Unroll of them polled together. Of
    * no elements: a value-initialised accumulator. */
   template <int Unroll, typename Elt, typename EltToAcc, typename Reduce>
-  NCCL_DEVICE_INLINE auto recvReduce(int eltStart, int eltCount, int eltStride, EltToAcc eltToAcc, Reduce reduce)
+  NCCL_DEVICE_INLINE auto recvReduce(int eltStart, int eltCount, int eltStride, EltToAcc eltToAcc,
+                                     Reduce reduce GINRS_CALLER_DEFAULT)
       -> decltype(eltToAcc(nccl::utility::declval<Elt>()));
 
   NCCL_DEVICE_INLINE void endEpoch(Coop coop);

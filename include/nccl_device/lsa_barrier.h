@@ -1,6 +1,7 @@
 /* A barrier among the ranks of a team that can load and store each other's memory. */
 #ifndef _NCCL_DEVICE_MEM_BARRIER_H_
 #define _NCCL_DEVICE_MEM_BARRIER_H_
+#include "../ginrs_device/call.cuh"
 #include "impl/core__types.h"
 
 #if defined(__cplusplus) && NCCL_CHECK_CUDACC
@@ -19,17 +20,17 @@ template <typename Coop>
 struct ncclLsaBarrierSession : ncclLsaBarrierSession_internal<Coop> {
   NCCL_DEVICE_INLINE ncclLsaBarrierSession(Coop coop, ncclDevComm const& comm, ncclTeam team,
                                            ncclLsaBarrierHandle handle, uint32_t index, bool multimem = false,
-                                           ncclMultimemHandle mmHandle = {});
+                                           ncclMultimemHandle mmHandle = {} GINRS_CALLER_DEFAULT);
   /* The LSA team, with the devcomm's own barriers. */
   NCCL_DEVICE_INLINE ncclLsaBarrierSession(Coop coop, ncclDevComm const& comm, ncclTeamTagLsa, uint32_t index,
-                                           bool multimem = false);
+                                           bool multimem = false GINRS_CALLER_DEFAULT);
   NCCL_DEVICE_INLINE ~ncclLsaBarrierSession();
   ncclLsaBarrierSession(ncclLsaBarrierSession const&) = delete;
 
   /* Two halves, which alternate: tell the others, wait for them. The session's own group is used, not the argument. */
   NCCL_DEVICE_INLINE void arrive(Coop coop, cuda::memory_order order);
-  NCCL_DEVICE_INLINE void wait(Coop coop, cuda::memory_order order);
-  NCCL_DEVICE_INLINE void sync(Coop coop, cuda::memory_order order);
+  NCCL_DEVICE_INLINE void wait(Coop coop, cuda::memory_order order GINRS_CALLER_DEFAULT);
+  NCCL_DEVICE_INLINE void sync(Coop coop, cuda::memory_order order GINRS_CALLER_DEFAULT);
 };
 #endif
 #endif

@@ -26,8 +26,9 @@ fn the_header_still_does_what_the_model_does() {
             "loadRelaxed(cached)",
             "releasePayload(alreadyReleased)",
             "index - known >= size",
-            "waitForConsumer(ctx, ci, cached, end, cuda::memory_order_acquire)",
+            "waitForConsumer(ctx, ci, cached, peer, end, cuda::memory_order_acquire)",
             "writeSlot(",
+            "ginrs_cpu_posted()",
         ],
     );
     in_order(&queue, &["Posted submit(", "post(ctx, "]);

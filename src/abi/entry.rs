@@ -64,6 +64,7 @@ pub fn run(name: &'static str, arguments: Arguments, body: impl FnOnce() -> Outc
 /// What every call does first: settings are reported once per process, and a planted fault strikes.
 fn begin<T>(name: &str, body: impl FnOnce() -> T) -> T {
     log::report();
+    let _call = log::timeline::call(name);
     if matches!(fault::set(), Some(Fault::Panic(wanted)) if wanted == name) {
         panic!("GINRS_FAULT asks {name} to panic");
     }

@@ -8,6 +8,7 @@ use super::work::{Buffer, CollWork};
 use crate::device::{DevPtr, Launch};
 use crate::error::Result;
 use crate::info;
+use crate::log::timeline;
 use crate::team::Team;
 use crate::window::Windows;
 use zerocopy::IntoBytes;
@@ -78,7 +79,10 @@ pub fn run(collectives: &Collectives, windows: &Windows, call: &Call) -> Result<
         choice.blocks,
         choice.threads
     );
-    collectives.begin(team, ready)?.next(call.stream, || ready.kernels.launch(&launch))
+    collectives.begin(team, ready)?.next(call.stream, || {
+        timeline::collective(|| format!("{} of {} x {:?}: {:?}{along}", call.kind.name(), call.count, call.datatype, choice.how));
+        ready.kernels.launch(&launch)
+    })
 }
 
 impl Collectives {

@@ -7,6 +7,7 @@ use super::{Ready, table};
 use crate::bail;
 use crate::device::{DevPtr, Launch, Stream};
 use crate::error::Result;
+use crate::log::timeline;
 use crate::team::Team;
 use crate::window::Windows;
 use zerocopy::IntoBytes;
@@ -51,11 +52,12 @@ fn launch(ready: &Ready, batch: &Batch, stream: Stream) -> Result<()> {
         inbox: ready.memory.inbox,
         n_sends: batch.sends.len() as u32,
         n_recvs: batch.recvs.len() as u32,
-        groups: shape.groups,
+        sets: shape.sets,
         channels: shape.channels,
-        pad: 0,
+        bytes_per_channel: ready.sizes.bytes_per_channel,
         items,
     };
+    timeline::collective(|| format!("messages: {} sent, {} received", batch.sends.len(), batch.recvs.len()));
     ready.kernels.launch(&Launch {
         kernel: c"ginrs_p2p",
         parameter: work.as_bytes(),

@@ -8,6 +8,10 @@ use crate::device;
 pub struct Sizes {
     /// Between each ordered pair of ranks.
     pub pairs: Slots,
+    /// A message between two ranks of so many bytes gets one more channel.
+    pub bytes_per_channel: u32,
+    /// Of the staged ways: 2 if blocks either send or receive, 1 if each does both (cuda/collectives/group.cuh).
+    pub rows: u32,
     /// Along the rails; no rings with one team.
     pub rails: Slots,
     /// LSA barriers: the most blocks that Direct and Buffered use.
@@ -37,7 +41,7 @@ pub struct Slots {
     pub bytes: u32,
 }
 
-/// Bytes of a rank's slots for all pairs, and again for rails, at most: channels and slots shrink where there are many rings.
+/// Bytes of the payloads of a rank's slots for all pairs, and again for rails, at most: channels and slots shrink where there are many rings.
 const INBOX: u64 = 64 << 20;
 /// Bytes of a rank's scratch where there are several teams, at most.
 const SCRATCH: u32 = 64 << 20;
@@ -51,20 +55,21 @@ pub const LL_SPREAD: u64 = 256;
 pub const LL_RANKS: u32 = 16;
 
 impl Slots {
-    /// As large as can be: at most `channels`, each of `bytes`. Slots shrink to `least` bytes before there are fewer channels.
-    fn of(rings: u32, channels: u32, bytes: u32, least: u32) -> Self {
-        let mut slots = Self { rings, channels, slots: 4, bytes };
-        let too_large = |slots: &Self| slots.total() > INBOX;
-        while too_large(&slots) && slots.bytes > least {
-            slots.bytes /= 2;
+    /// As large as can be: at most `channels`, each of `slots` of so many bytes of payload, which shrink to `least` before there are fewer
+    /// channels.
+    fn of(rings: u32, channels: u32, slots: u32, payload: u32, least: u32) -> Self {
+        let mut own = Self { rings, channels, slots, bytes: SLOT_HEADER + payload };
+        let too_large = |own: &Self| own.lines() * u64::from(own.slots) * u64::from(own.payload()) > INBOX;
+        while too_large(&own) && own.payload() > least {
+            own.bytes = SLOT_HEADER + own.payload() / 2;
         }
-        while too_large(&slots) && slots.channels > 1 {
-            slots.channels /= 2;
+        while too_large(&own) && own.channels > 1 {
+            own.channels /= 2;
         }
-        while too_large(&slots) && slots.bytes > 4096 {
-            slots.bytes /= 2;
+        while too_large(&own) && own.payload() > 4096 {
+            own.bytes = SLOT_HEADER + own.payload() / 2;
         }
-        slots
+        own
     }
 
     /// Bytes of a slot's payload.
@@ -85,28 +90,38 @@ impl Slots {
 
 impl Sizes {
     /// For a communicator of `n_ranks` in LSA teams of `lsa_size` on such devices.
-    /// More channels are faster within one LSA team, and not between nodes (docs/measured/collectives.md).
     pub fn of(device: device::Kind, n_ranks: u32, lsa_size: u32, room: Room) -> Self {
         let teams = n_ranks / lsa_size;
-        let (pair_channels, rail_channels, slot, rail_slot, barriers, ll_blocks, bank, room) = match device {
+        // More channels are faster within one LSA team, and not between nodes. There each slot costs two fences, some 7 us, so that 64 MB
+        // took 1.15 times as long with half as long ones (docs/measured/collectives.md).
+        let (pairs, bytes_per_channel) = match device {
+            device::Kind::Cuda if teams == 1 => {
+                (Slots::of(n_ranks, 32.min(room.most), if n_ranks > 4 { 2 } else { 4 }, 128 << 10, 64 << 10), 16 << 10)
+            }
+            device::Kind::Cuda => (Slots::of(n_ranks, 16, 4, 64 << 10, 64 << 10), 64 << 10),
+            device::Kind::Cpu => (Slots::of(n_ranks, 4, 4, 16 << 10, 16 << 10), 64 << 10),
+        };
+        let (rows, rail_channels, rail_slot, barriers, ll_blocks, bank, room) = match device {
             // A block has one slot at a time on its way along a rail, so large ones carry more: 64 MB between two nodes took 3.0 times
             // as long with 64 KiB (docs/measured/collectives.md).
-            device::Kind::Cuda => (if teams == 1 { 32 } else { 16 }, 16, 64 << 10, 512 << 10, 64, 64, 64 << 10, room),
+            device::Kind::Cuda => (1, 16, 512 << 10, 64, 64, 256 << 10, room),
             device::Kind::Cpu => {
                 let room = Room { most: room.most.min(16), least: room.least.min(16) };
                 // Where ranks outnumber the cores a meeting costs more than what is moved: few blocks. Slots of a rail are short, so that
                 // one block's rail is busy while the other is in its team.
-                (4, 2, 16 << 10, 64 << 10, 2, 2, 16 << 10, room)
+                (2, 2, 64 << 10, 2, 2, 16 << 10, room)
             }
         };
         // As many as the largest message needs that LL takes.
         let ll_needs = ll_limit(device) / u64::from(n_ranks.max(2) - 1) / (LL_SPREAD * LL_PACK);
         // By distance: each power of two, forwards and backwards.
         let rails =
-            Slots::of(2 * teams.next_power_of_two().ilog2(), rail_channels.min(room.most), rail_slot, rail_slot.min(64 << 10));
+            Slots::of(2 * teams.next_power_of_two().ilog2(), rail_channels.min(room.most), 4, rail_slot, rail_slot.min(64 << 10));
         let lines = |bytes: u32| (bytes / 128 * 128).max(128);
         Self {
-            pairs: Slots::of(n_ranks, pair_channels, slot, slot),
+            pairs,
+            bytes_per_channel,
+            rows,
             rails,
             barriers: if teams == 1 { barriers.min(room.most) } else { rails.channels },
             ll_blocks: ll_blocks.min(room.most).min(ll_needs.max(2) as u32),

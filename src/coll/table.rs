@@ -61,8 +61,8 @@ pub struct Choice {
 /// How the sends and receives of a launch run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PointToPointChoice {
-    /// Block groups.
-    pub groups: u32,
+    /// Of rounds, side by side.
+    pub sets: u32,
     /// Channels of the inbox that are used.
     pub channels: u32,
     /// Grid.
@@ -75,8 +75,10 @@ pub struct PointToPointChoice {
 const LL_SPREAD_SMALL: u64 = 128;
 /// Bytes of a small one, at most.
 const LL_SMALL: u64 = 32 << 10;
-/// A message of that many bytes gets one more channel; the kernel for sends and receives knows it too.
-const BYTES_PER_CHANNEL: u64 = 64 << 10;
+
+/// Bytes of a team's ranks together that are worth another block of Buffered. Its slices may be longer: with as few blocks as those need,
+/// 1 MB took twice as long (docs/measured/collectives.md).
+const SLICE: u32 = 64 << 10;
 
 fn ll_wins(shape: &Shape) -> bool {
     shape.part.saturating_mul(u64::from(shape.n_ranks.max(2) - 1)) <= ll_limit(shape.device)
@@ -108,7 +110,7 @@ fn buffered_blocks(shape: &Shape, sizes: &Sizes, along: Along) -> u64 {
     // Along a rail in messages of a quarter of a slot, before there is another block; of a whole one where blocks share cores.
     let message = if shape.device == device::Kind::Cpu { message } else { message / 4 };
     let each = match (shape.kind, along) {
-        _ if shape.one_team() => piece,
+        _ if shape.one_team() => piece.min(u64::from(SLICE / shape.lsa_size).max(128)),
         (Kind::AllReduce, Along::Ring) => piece.min(message * u64::from(shape.teams())),
         (Kind::AllGather | Kind::ReduceScatter, _) => message * u64::from(shape.teams()),
         _ => message,
@@ -147,11 +149,11 @@ pub fn choose(shape: &Shape, sizes: &Sizes, forced: Option<Forced>) -> Choice {
             Choice { how, along, blocks: (blocks, 1), threads: most, channels: 0 }
         }
         How::Staged => {
-            // One block sends and one receives; one channel there is in any case.
-            let (parts, payload) = (2, sizes.pairs.payload().into());
-            let channels = sizes.pairs.channels.min(room / parts).max(1);
-            let channels = grid.blocks.unwrap_or(enough(shape.part, payload, least.div_ceil(parts), channels)).min(channels);
-            Choice { how, along, blocks: (channels, parts), threads: most, channels }
+            let channels = sizes.pairs.channels.min(room / sizes.rows).max(1);
+            let each = sizes.pairs.payload().min(sizes.bytes_per_channel);
+            let channels =
+                grid.blocks.unwrap_or(enough(shape.part, each.into(), least.div_ceil(sizes.rows), channels)).min(channels);
+            Choice { how, along, blocks: (channels, sizes.rows), threads: most, channels }
         }
     }
 }
@@ -160,14 +162,15 @@ pub fn choose(shape: &Shape, sizes: &Sizes, forced: Option<Forced>) -> Choice {
 /// end must come to the same.
 pub fn point_to_point(device: device::Kind, sizes: &Sizes, batch: &Batch) -> PointToPointChoice {
     let items = || batch.sends.iter().chain(&batch.recvs);
-    let most = sizes.pairs.channels.min(sizes.room.most / 2).max(1);
-    let of_message = |bytes: u64| (bytes / BYTES_PER_CHANNEL + 1).min(most.into()) as u32;
+    let room = (sizes.room.most / sizes.rows).max(1);
+    let most = sizes.pairs.channels.min(room);
+    let of_message = |bytes: u64| (bytes / u64::from(sizes.bytes_per_channel) + 1).min(most.into()) as u32;
     let channels = items().map(|item| of_message(item.bytes)).max().unwrap_or(1);
     let mut rounds: Vec<u32> = items().map(|item| item.round).collect();
     rounds.sort_unstable();
     rounds.dedup();
-    let groups = (rounds.len() as u32).min(sizes.room.most / (2 * channels)).max(1);
-    PointToPointChoice { groups, channels, blocks: (groups * channels, 2), threads: movers(device) }
+    let sets = (rounds.len() as u32).min(room / channels).max(1);
+    PointToPointChoice { sets, channels, blocks: (sets * channels, sizes.rows), threads: movers(device) }
 }
 
 fn pick(shape: &Shape, forced: Option<How>) -> How {
@@ -390,7 +393,7 @@ mod tests {
                             Batch { sends: (0..rounds).map(|round| item(round, bytes)).collect(), recvs: vec![item(0, 1)] };
                         let choice = point_to_point(device, &sizes, &batch);
                         assert!(
-                            choice.groups >= 1 && choice.groups <= rounds && choice.channels <= sizes.pairs.channels,
+                            choice.sets >= 1 && choice.sets <= rounds && choice.channels <= sizes.pairs.channels,
                             "{at}: {choice:?}"
                         );
                         assert!(fits(choice.blocks), "{at}: {choice:?}");
@@ -410,7 +413,7 @@ mod tests {
         assert_eq!(blocks("ll", Kind::AllReduce, 8), (8, 1));
         assert_eq!(blocks("direct", Kind::AllReduce, 8), (8, 1));
         assert_eq!(blocks("buffered", Kind::AllReduce, 8), (8, 1));
-        assert_eq!(blocks("staged", Kind::AlltoAll, 8), (4, 2));
+        assert_eq!(blocks("staged", Kind::AlltoAll, 8), (8, 1));
         assert_eq!(blocks("direct", Kind::AlltoAll, 1 << 30), (32, 1));
     }
 }

@@ -86,9 +86,9 @@ pub struct P2pWork {
     pub inbox: Inbox,
     pub n_sends: u32,
     pub n_recvs: u32,
-    pub groups: u32,
+    pub sets: u32,
     pub channels: u32,
-    pub pad: u32,
+    pub bytes_per_channel: u32,
     pub items: [P2pItem; P2P_ITEMS],
 }
 
@@ -97,4 +97,4 @@ layout!(Inbox, 28, 4, handle @ 0, outbox @ 4, rings @ 8, channels @ 12, slots @ 
 layout!(CollWork, 376, 8, comm @ 0, send @ 200, recv @ 224, inbox @ 248, rails @ 276, ll @ 304, count @ 312, scalar @ 320, scalar_at @ 328,
     elt_bytes @ 336, kind @ 340, how @ 344, op @ 348, root @ 352, channels @ 356, scratch @ 360, piece_bytes @ 364, along @ 368, cut_bytes @ 372);
 layout!(P2pItem, 24, 8, at @ 0, bytes @ 8, peer @ 16, round @ 20);
-layout!(P2pWork, 248 + 24 * P2P_ITEMS, 8, comm @ 0, inbox @ 200, n_sends @ 228, n_recvs @ 232, groups @ 236, channels @ 240, items @ 248);
+layout!(P2pWork, 248 + 24 * P2P_ITEMS, 8, comm @ 0, inbox @ 200, n_sends @ 228, n_recvs @ 232, sets @ 236, channels @ 240, bytes_per_channel @ 244, items @ 248);

@@ -4,6 +4,7 @@
 //! touch goes to the graveyard.
 
 use super::Comm;
+use crate::device::cpu::{Race, tell_race};
 use crate::error::Result;
 use crate::sync::{Mutex, PerProcess};
 use crate::{bail, log};
@@ -55,6 +56,7 @@ pub fn destroy(comm: Arc<Comm>) {
         comm.team.watch.leaving();
     }
     comm.devcomms.release.ended();
+    tell_race(if comm.team.failure().is_none() { Race::Settled } else { Race::Failed }, comm.team.rank);
     let device = comm.team.device.clone();
     match comm.team.failure().is_some() || at_work {
         true => device.bury(Box::new(Unwaited::new(comm))),
@@ -72,6 +74,7 @@ pub fn abort(comm: Arc<Comm>) {
     comm.cancel_calls();
     comm.team.fail(comm.aborted());
     comm.devcomms.release.ended();
+    tell_race(Race::Failed, comm.team.rank);
     // Kernels are on their way out.
     comm.team.device.clone().bury(Box::new(comm));
 }

@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 
 /// ncclCommAbort was called.
 pub const ABORTED: u16 = 41;
+/// Ranks wait in vain: who has proven it says so before any wait ends, for all (`watch::hang`).
+const PROVEN: u16 = 140;
 
 /// Between a peer's ncclCommAbort and its line.
 const GRACE: Duration = Duration::from_secs(1);
@@ -53,6 +55,9 @@ impl Notice {
     /// The communicator has failed; `line` tells why. `quiescent`: whether the process ends of a rank that called ncclCommAbort while
     /// nothing was under way there nor here.
     pub fn raised(self: &Arc<Self>, cause: &Error, line: String, quiescent: Option<HasEnded>) {
+        if cause.id == PROVEN {
+            return info!(INIT, "{line}");
+        }
         if cause.id != ABORTED {
             return warn!("{line}");
         }

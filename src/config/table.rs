@@ -116,6 +116,12 @@ pub const TABLE: &[Var] = &[
     ),
     row("NCCL_GIN_GDAKI_QP_DEPTH", number(128, 2, 32768), "elements of a card's send queue, rounded up to a power of two"),
     row(
+        "GINRS_NIC",
+        Checked(114),
+        "what GDAKI's queues are on: model, or an mlx5 card by its name in ginrs-info --why, or card for the first that can be used; a card is \
+         unverified, and of the CPU device only (docs/gdaki.md)",
+    ),
+    row(
         "GINRS_NIC_FAULT",
         Checked(113),
         "for tests, elements that the model of a card fails at: syndrome=S (0x02, 0x04, 0x13 or 0x15) and, comma-separated, op=OP (nop, write, \
@@ -146,6 +152,17 @@ pub const TABLE: &[Var] = &[
     row("GINRS_TIMEOUT", number(300, 1, LONGEST), "seconds until a collective host step must be done by all ranks"),
     row("GINRS_WAIT_WARN", number(10, 0, LONGEST), "seconds between lines that say who is missing; 0: none"),
     row(
+        "GINRS_TIMELINE",
+        Text,
+        "writes down what happens, a file NAME.HOST.PID-N.timeline for each process and library, of which `ginrs-run --merge` makes a trace \
+         for Perfetto (docs/finding-bugs.md)",
+    ),
+    row(
+        "GINRS_TIMELINE_EVENTS",
+        number(1 << 20, 64, 1 << 30),
+        "events of 96 bytes that such a file may have; what does not fit is counted",
+    ),
+    row(
         "GINRS_HOST_DEADLINE",
         number(3, 1, LONGEST),
         "seconds after which a machine of which nothing is heard counts as dead; it is called silent at a quarter of one",
@@ -166,6 +183,12 @@ pub const TABLE: &[Var] = &[
         Checked(77),
         "what carries GIN's puts: auto, loopback, shm, nvlink (the device's copy engine), staged (through host memory), messages \
          (sockets, on the CPU device, for tests) or ofi (libfabric: between machines)",
+    ),
+    row(
+        "GINRS_CHAOS",
+        Checked(115),
+        "a seed, 0 to 2^64-1, on the CPU device: a lawful adversary between the proxy and the network reads sources late, swaps payloads, \
+         delays signals and completions, and makes credits scarce (docs/chaos-network.md); equal on all ranks",
     ),
     row(
         "GINRS_OFI_PROVIDER",

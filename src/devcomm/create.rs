@@ -2,18 +2,20 @@
 
 use super::registry::Record;
 use super::{Created, DevComms, Layout, Requirements};
-use crate::device::{DevPtr, graveyard};
+use crate::device::cpu::{Race, tell_race};
+use crate::device::{DevPtr, Kind, graveyard};
 use crate::error::{Error, Result};
 use crate::gin::{Announced, Backend, Gin};
 use crate::layout::{
-    MARKER, MARKER_WORD, NCCL_GIN_MAX_CONTEXTS, NCCL_NET_DEVICE_GIN_GDAKI, NCCL_NET_DEVICE_GIN_PROXY, ncclDevComm,
-    ncclGinBarrierHandle_t, ncclLsaBarrierHandle_t, ncclMultimemHandle_t,
+    MARKER, MARKER_WORD, NCCL_GIN_MAX_CONTEXTS, NCCL_NET_DEVICE_GIN_GDAKI, NCCL_NET_DEVICE_GIN_PROXY, WINDOW_EXT_BARRIER_SIGNALS,
+    ncclDevComm, ncclGinBarrierHandle_t, ncclLsaBarrierHandle_t, ncclMultimemHandle_t,
 };
 use crate::symmetric::{AGREED, Members, multicast};
 use crate::team::{Said, Team, compare};
 use crate::window::{self, Activation, Proposed, Resource, Windows};
 use crate::{bail, config, info, log};
 use std::sync::Arc;
+use zerocopy::IntoBytes;
 
 /// Collective over the communicator, with equal requirements on every rank; where they differ, or one rank's are wrong, all
 /// ranks get the reason and can go on.
@@ -96,6 +98,10 @@ impl Parts {
 }
 
 fn assemble(windows: &Windows, what: &str, reqs: &Requirements, status: Result<()>) -> Result<Parts> {
+    let peers = &windows.team().peers;
+    if peers.iter().any(|peer| peer.process != peers[0].process) {
+        tell_race(Race::Apart, windows.team().rank);
+    }
     // What earlier kernels posted is done everywhere when the round is: then ids may be zeroed for a new owner.
     let backend = Backend::choose(reqs.direct, windows.team().topo.lsa_size, windows.team().n_ranks, &windows.team().tag());
     let teams = check(windows.team(), reqs);
@@ -334,6 +340,9 @@ fn fill(windows: &Windows, layout: &Layout, gin: Option<&Contexts>, made: &Made)
         dc.resourceWindow = resource.window;
         dc.resourceWindow_inlined = resource.shadow;
         dc.ginSignalShadows = resource.local + layout.shadows;
+        if team.device.kind() == Kind::Cpu {
+            team.device.write(resource.window + WINDOW_EXT_BARRIER_SIGNALS, u64::from(layout.n_rail).as_bytes())?;
+        }
     }
     dc.resourceWindow_inlined.marker = MARKER_WORD;
     if gin.is_some() {
@@ -392,6 +401,7 @@ pub fn destroy(devcomms: &DevComms, windows: &Windows, dc: &ncclDevComm) -> Resu
         give_back(&gin, gin.backend_of(record.contexts), &record);
     }
     devcomms.release.remove(record.window);
+    tell_race(Race::Settled, windows.team().rank);
     match record.window {
         0 => Ok(()),
         window => windows.remove(window),

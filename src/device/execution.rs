@@ -3,7 +3,18 @@
 
 use super::Kernels;
 use crate::error::Result;
+use rustix::fd::BorrowedFd;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+
+/// An event count: who sets `asleep`, and behind a fence finds nothing posted, may sleep on the descriptor. Kernels that post zero the
+/// word and write to it.
+pub struct PostBell {
+    /// Nobody closes it.
+    pub descriptor: BorrowedFd<'static>,
+    /// Not 0: somebody sleeps.
+    pub asleep: &'static AtomicU32,
+}
 
 /// Running on a device and beside it.
 pub trait Execution {
@@ -20,6 +31,10 @@ pub trait Execution {
     fn near_cpus(&self) -> Vec<usize>;
     /// Kernels that wait look again at once: something has moved (CPU device).
     fn wake(&self) {}
+    /// What kernels ring when they have posted something, as long as somebody has said that they sleep (CPU device).
+    fn post_bell(&self) -> Option<PostBell> {
+        None
+    }
     /// `step` runs between polls of waiting kernels (CPU device); dropped guard = removed. None where kernels cannot.
     fn add_progress(&self, step: Arc<dyn Fn() -> bool + Send + Sync>) -> Option<Box<dyn Send + Sync>>;
 }

@@ -26,7 +26,7 @@ mod multicast;
 mod select;
 mod transfers;
 pub use control::{ControlMemory, DeviceMemory};
-pub use execution::Execution;
+pub use execution::{Execution, PostBell};
 pub use kernels::{Events, Kernels, Launch, Order, Stream};
 pub use lifetime::Lifetime;
 pub use limits::with_descriptors;

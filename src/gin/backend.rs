@@ -2,9 +2,10 @@
 //! has one home.
 #![forbid(unsafe_code)]
 
-use super::connect::asked_type;
+use super::settings::asked_type;
 use crate::error::Result;
-use crate::{bail, config};
+use crate::transport::chaos;
+use crate::{bail, config, info};
 
 /// Of all contexts of a device communicator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +67,23 @@ impl Backend {
     /// For a device communicator whose creator wishes direct contexts or not, where `lsa_size` of `n_ranks` ranks reach each
     /// other's memory. `tag` names the communicator.
     pub fn choose(wished: bool, lsa_size: u32, n_ranks: u32, tag: &str) -> Result<Self> {
-        Self::decide(Self::asked()?, wished, lsa_size == n_ranks).ok_or_else(|| {
+        let asked = Self::asked()?;
+        if let Some(seed) = chaos::asked()? {
+            // What kernels store themselves passes no proxy: nothing could be late or swapped.
+            if asked == Some(Self::Direct) {
+                bail!(
+                    InvalidUsage,
+                    chaos::WRONG,
+                    "no direct GIN contexts under {0} | {tag} | NCCL_GIN_BACKEND=direct, and {0} is {seed} | fix: unset one of them",
+                    chaos::NAME
+                );
+            }
+            if asked.is_none() && wished {
+                info!(INIT, "GIN {tag}: no direct contexts for GINRS_GIN_DIRECT, because {} is {seed}", chaos::NAME);
+            }
+            return Ok(asked.unwrap_or(Self::Proxy));
+        }
+        Self::decide(asked, wished, lsa_size == n_ranks).ok_or_else(|| {
             crate::error::Error::new(
                 crate::error::Code::InvalidUsage,
                 80,

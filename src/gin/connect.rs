@@ -1,73 +1,22 @@
 //! GIN's set-up over a communicator (spec host 4.2): settings agreed, signal memory shared, a transport chosen for each peer.
 
-use super::context::{self, Shape};
-use super::gdaki::{self, Card};
+use super::gdaki::{self, Card, Hardware, Real};
 use super::proxy::Routes;
-use super::{Backend, Gin, Parts};
+use super::settings::Settings;
+use super::{Gin, Parts};
 use crate::bootstrap::Bootstrap;
 use crate::device::Physical;
 use crate::error::Result;
-use crate::seq::Seq;
 use crate::symmetric::{Place, SymMemory};
 use crate::sync::Mutex;
 use crate::team::{Offer, PeerInfo, Said, Team};
+use crate::transport::chaos::{self, Chaos};
 use crate::transport::factory::{LIST, Setup, Share};
 use crate::transport::select::{self, Facts, World};
-use crate::transport::{Part, Region, SIGNALS, Words};
-use crate::{bail, config, info};
+use crate::transport::{Part, Region, SIGNALS, Transport, Words};
+use crate::{bail, info};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
-
-/// What every rank must have alike.
-struct Settings {
-    contexts: u32,
-    signals: u32,
-    counters: u32,
-    /// Where contexts are GDAKI's: of all of a communicator, or of none.
-    card: Option<Card>,
-}
-
-impl Settings {
-    const NAMES: [&str; 4] = [
-        "NCCL_GIN_NCONTEXTS",
-        "NCCL_GIN_SIGNAL_POOL_SIZE",
-        "NCCL_GIN_COUNTER_POOL_SIZE",
-        "NCCL_GIN_BACKEND or NCCL_GIN_TYPE: GDAKI",
-    ];
-
-    fn read() -> Result<Self> {
-        let gdaki = Backend::asked()? == Some(Backend::Gdaki);
-        Ok(Self {
-            // In the ranges of the table of settings: at most 4 contexts, the places of ginTypes and ginHandles; ids have 16 bits.
-            contexts: config::int(Self::NAMES[0]) as u32,
-            signals: config::int(Self::NAMES[1]) as u32,
-            counters: config::int(Self::NAMES[2]) as u32,
-            card: gdaki.then(Card::asked).transpose()?,
-        })
-    }
-}
-
-/// The backend that NCCL_GIN_TYPE asks for, by NCCL's numbers; None for -1.
-pub fn asked_type() -> Result<Option<Backend>> {
-    match config::int("NCCL_GIN_TYPE") {
-        -1 => Ok(None),
-        2 => Ok(Some(Backend::Proxy)),
-        3 => Ok(Some(Backend::Gdaki)),
-        kind => {
-            bail!(InternalError, 30, "no such GIN type | NCCL_GIN_TYPE is {kind} | fix: unset it, or -1, 2 (proxy) or 3 (GDAKI)")
-        }
-    }
-}
-
-/// Queue depth: each rank's own choice.
-fn depth(n_ranks: u32, contexts: u32) -> u32 {
-    const NAME: &str = "NCCL_GIN_PROXY_QUEUE_SIZE";
-    let wanted = config::int(NAME);
-    context::depth(n_ranks, contexts, wanted).unwrap_or_else(|default| {
-        info!(INIT, "{NAME} {wanted} is not used: not a power of two from 1 to 256; using {default}");
-        default
-    })
-}
 
 /// What a rank says ahead of [`Gin::connect`], in a round that its caller makes anyway.
 pub(crate) struct Announced {
@@ -79,11 +28,11 @@ pub(crate) struct Announced {
 
 impl Announced {
     /// Names of [`Self::agreed`]'s words.
-    pub const NAMES: [&str; 4] = Settings::NAMES;
+    pub const NAMES: [&str; 6] = Settings::NAMES;
 
     /// Of this rank. The first time in a process it may take long.
     pub fn new(team: &Team) -> Result<Self> {
-        let settings = Settings::read()?;
+        let settings = Settings::read(&*team.device)?;
         let memory = team.device.create_sparse(settings.contexts as usize * settings.signals as usize * 8)?;
         // Ranks of one machine that are told to use a network show nothing to other machines.
         let far = team.peers.iter().any(|peer| peer.machine != team.peers[team.rank as usize].machine);
@@ -96,9 +45,8 @@ impl Announced {
     }
 
     /// Must be equal on all ranks.
-    pub fn agreed(&self) -> [u64; 4] {
-        let Settings { contexts, signals, counters, card } = &self.settings;
-        [*contexts, *signals, *counters, card.is_some().into()].map(u64::from)
+    pub fn agreed(&self) -> [u64; 6] {
+        self.settings.agreed()
     }
 
     /// This rank's own.
@@ -127,11 +75,12 @@ impl Gin {
         let offers = Offers { team, kept: Mutex::default() };
         let ends = select::asked().and_then(|asked| {
             let world = World { kind: team.device.kind(), asked, reach: &team.topo.reach, ranks: &ranks };
-            Ends::new(team, &world, &offers, memory, address?.unwrap_or(Ipv4Addr::LOCALHOST.into()))
+            Ends::new(team, &world, &offers, (memory, &settings), address?.unwrap_or(Ipv4Addr::LOCALHOST.into()))
         });
         let said = ends.as_ref().map(|ends| Said { agreed: Vec::new(), own: ends.own.clone() });
         let heard = team.round_as("gin signals", said.map_err(Clone::clone), Heard::read)?;
-        let built = ends?.connect(team, &heard, &offers).and_then(|connected| build(team, &settings, connected));
+        let connected = ends?.connect(team, &heard, &offers);
+        let built = connected.and_then(|(connected, card)| build(team, Settings { card, ..settings }, connected));
         let built = built.and_then(|gin| windows(&gin).map(|own| (gin, own)));
         let said = built.as_ref().map(|(_, own)| Said { agreed: Vec::new(), own: own.clone() });
         // Behind it all have taken what this rank offers.
@@ -141,10 +90,13 @@ impl Gin {
 
     /// Names a window to come: `bytes` from `start` on of this rank's `memory`.
     pub fn prepare(self: &Arc<Self>, memory: &Arc<dyn Physical>, start: u64, bytes: u64) -> Result<Prepared> {
-        let (handle, words) = self.pump.engine()?.prepare(memory, start, bytes)?;
+        let (handle, mut words) = self.pump.engine()?.prepare(memory, start, bytes)?;
         let mut registered = Registered { handle, keys: None, gin: self.clone() };
-        if self.gdaki {
-            registered.keys = Some(gdaki::Registration::new(&*self.device, handle, self.rank, self.shape.n_ranks)?);
+        if let Some(card) = &self.card {
+            let whose = (handle, self.rank, self.shape.n_ranks);
+            let keys = gdaki::Registration::new(&*self.device, whose, card, (memory, start, bytes))?;
+            words.say(gdaki::NAME, keys.words());
+            registered.keys = Some(keys);
         }
         Ok(Prepared { registered, words })
     }
@@ -206,6 +158,9 @@ impl Prepared {
                 memory.bytes
             );
         };
+        if let Some(keys) = &self.registered.keys {
+            keys.connect(&*team.device, &words)?;
+        }
         self.registered.gin.pump.engine()?.register_prepared(self.registered.handle, region.with_words(words))?;
         Ok(self.registered)
     }
@@ -271,6 +226,9 @@ impl Share for Offers<'_> {
 struct Ends {
     signals: Arc<dyn Physical>,
     routes: Routes,
+    card: Option<Card>,
+    /// On a real card.
+    hardware: Option<Hardware>,
     own: Vec<u64>,
 }
 
@@ -283,7 +241,13 @@ struct Connected {
 
 impl Ends {
     /// One of each kind that this rank sends or receives by.
-    fn new(team: &Team, world: &World, offers: &Offers, signals: Arc<dyn Physical>, address: IpAddr) -> Result<Self> {
+    fn new(
+        team: &Team,
+        world: &World,
+        offers: &Offers,
+        (signals, settings): (Arc<dyn Physical>, &Settings),
+        address: IpAddr,
+    ) -> Result<Self> {
         let by_peer = world.select(team.rank)?;
         world.explain(team.rank).iter().for_each(|line| info!(INIT, "GIN {line}"));
         let mut routes = Routes { transports: Vec::new(), by_peer: vec![0; by_peer.len()] };
@@ -309,19 +273,31 @@ impl Ends {
             };
             let (transport, words) = factory.prepare(&setup)?;
             connection.say(factory.name(), words);
-            routes.transports.push(transport);
+            routes.transports.push(match settings.chaos {
+                Some(seed) => Box::new(Chaos::new(transport, seed, team.rank)) as Box<dyn Transport>,
+                None => transport,
+            });
         }
+        let card = settings.card.clone();
+        let hardware = match &card {
+            Some(made @ Card { real: Some(Real::Open(card)), .. }) => {
+                let shape = settings.shape(team.rank, team.n_ranks);
+                Some(Hardware::new(&*team.device, card, made, (settings.contexts, shape), &signals)?)
+            }
+            _ => None,
+        };
+        connection.say(gdaki::NAME, hardware.as_ref().map_or(Vec::new(), Hardware::words));
         let part = Part { id: SIGNALS, memory: &signals, start: 0, bytes: signals.bytes() as u64 };
         let mut region = Words::default();
         for transport in &mut routes.transports {
             region.say(transport.capabilities().name, transport.prepare(&part)?);
         }
         let own = [offers.offer(&signals)?.to_vec(), connection.encode(), region.encode()].concat();
-        Ok(Self { signals, routes, own })
+        Ok(Self { signals, routes, card, hardware, own })
     }
 
-    fn connect(self, team: &Team, heard: &Heard, offers: &Offers) -> Result<Connected> {
-        let Self { signals: own, mut routes, .. } = self;
+    fn connect(self, team: &Team, heard: &Heard, offers: &Offers) -> Result<(Connected, Option<Card>)> {
+        let Self { signals: own, mut routes, mut card, hardware, .. } = self;
         let mut signals = Vec::with_capacity(heard.offers.len());
         for (rank, &offer) in (0..).zip(&heard.offers) {
             let near = team.peers[rank as usize].machine == team.peers[team.rank as usize].machine;
@@ -334,7 +310,11 @@ impl Ends {
         for transport in &mut routes.transports {
             transport.connect(&*team.device, offers, &heard.connections)?;
         }
-        Ok(Connected { routes, signals, words: heard.regions.clone() })
+        if let (Some(card), Some(mut hardware)) = (&mut card, hardware) {
+            hardware.connect(team.rank, &heard.connections)?;
+            card.real = Some(Real::Connected(Arc::new(hardware)));
+        }
+        Ok((Connected { routes, signals, words: heard.regions.clone() }, card))
     }
 }
 
@@ -360,33 +340,40 @@ impl Heard {
     }
 }
 
-fn build(team: &Team, settings: &Settings, Connected { routes, signals, words }: Connected) -> Result<Arc<Gin>> {
-    let depth = match settings.card {
-        None => depth(team.n_ranks, settings.contexts),
-        Some(_) => gdaki::depth(config::int("NCCL_GIN_GDAKI_QP_DEPTH")),
-    };
+fn build(team: &Team, settings: Settings, Connected { routes, signals, words }: Connected) -> Result<Arc<Gin>> {
+    let shape = settings.shape(team.rank, team.n_ranks);
     info!(
         INIT,
-        "GIN {}{}: {} contexts of {} queues x {depth}, {} signals and {} counters each",
+        "GIN {}{}: {} contexts of {} queues x {}, {} signals and {} counters each",
         team.tag(),
-        if settings.card.is_some() { " by a model of a card (GDAKI)" } else { "" },
+        match settings.card.as_ref().map(Card::kind) {
+            None => "",
+            Some(1) => " by a model of a card (GDAKI)",
+            Some(_) => " by a card (GDAKI)",
+        },
         settings.contexts,
         team.n_ranks,
+        shape.depth,
         settings.signals,
         settings.counters
     );
+    if let Some(seed) = settings.chaos {
+        info!(INIT, "GIN {}: {}={seed}, a lawful adversary before its transports; no direct contexts", team.tag(), chaos::NAME);
+    }
     let parts = Parts {
         device: team.device.clone(),
         rank: team.rank,
         n_contexts: settings.contexts,
-        shape: Shape { n_ranks: team.n_ranks, depth, signals: settings.signals, counters: settings.counters, start: Seq(0) },
+        shape,
         signals,
         routes,
         abort: team.abort.clone(),
-        card: settings.card.clone(),
+        card: settings.card,
         salt: team.hash,
     };
     let gin = Gin::with_words(parts, words)?;
     gin.start(&team.device)?;
+    let quiet = Arc::downgrade(&gin);
+    team.abort.set_quiet(move || quiet.upgrade().is_none_or(|gin| gin.is_quiet()));
     Ok(gin)
 }

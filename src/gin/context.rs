@@ -15,7 +15,7 @@
 #![forbid(unsafe_code)]
 
 use super::descriptor::WORDS;
-use super::gdaki::Queues;
+use super::gdaki::Nic;
 use super::hints::Hints;
 use super::image::{Direct, Image, Images};
 use super::lanes::Lanes;
@@ -25,7 +25,7 @@ use super::queue;
 use super::shared::Shared;
 use crate::abort::Abort;
 use crate::bail;
-use crate::device::{DevPtr, Device, Kind, Physical};
+use crate::device::{ControlMemory, DevPtr, Device, Kind, Physical};
 use crate::error::Result;
 use crate::seq::Seq;
 use std::collections::VecDeque;
@@ -115,6 +115,14 @@ impl Words {
         }
     }
 
+    /// Memory of the counters that proxies raise, and how many bytes of it.
+    pub fn counters(&self) -> Option<(Arc<ControlMemory>, usize)> {
+        match self {
+            Self::Proxied { counters, .. } => Some((counters.control()?, counters.len() * 8)),
+            Self::Direct { .. } | Self::Foreign => None,
+        }
+    }
+
     fn posts(&self) -> Posts {
         match self {
             Self::Proxied { .. } => Posts::All,
@@ -135,7 +143,7 @@ pub struct Context {
     pub(super) words: Arc<Words>,
     pub(super) hints: Hints,
     /// Where `queues` are a card's: what it has of them besides.
-    pub(super) nic: Option<Arc<Queues>>,
+    pub(super) nic: Option<Nic>,
     /// GINRS_REFUSAL of include/ginrs_device/marker.h: what a kernel was asked and did not do. One word.
     pub(super) refusal: Shared<AtomicU64>,
     pub(super) lanes: Lanes,
@@ -257,10 +265,10 @@ impl Context {
         }
     }
 
-    /// Up to where `peer`'s operations are done.
-    pub(super) fn credited(&self, peer: u32) -> Seq {
+    /// Up to where `peer`'s operations are done, of those below `until`.
+    pub(super) fn credited(&self, peer: u32, until: Seq) -> Seq {
         match &self.nic {
-            Some(nic) => nic.done(peer),
+            Some(nic) => nic.done(peer, until),
             None => Seq(self.cis[peer as usize].load(Ordering::Relaxed)),
         }
     }
@@ -274,9 +282,10 @@ impl Context {
             lane.ledger.cancel(open);
         }
         match &self.nic {
-            Some(nic) => lane.ledger.credit(open, &nic.completions(peer)),
-            None => lane.ledger.credit(open, &self.cis[peer as usize]),
-        };
+            Some(Nic::Model(queues)) => drop(lane.ledger.credit(open, &queues.completions(peer))),
+            Some(Nic::Card(_)) => {}
+            None => drop(lane.ledger.credit(open, &self.cis[peer as usize])),
+        }
     }
 
     /// The slot that `peer`'s queue fills next.

@@ -12,6 +12,7 @@ use super::context::{Context, Words};
 use super::image::{self, Images};
 use crate::device::{DevPtr, Device, DeviceMemory};
 use crate::error::Result;
+use crate::log::{self, timeline::DIRECT};
 use crate::symmetric::{self, SymMemory, Symmetric};
 use crate::{config, info};
 use std::any::Any;
@@ -104,6 +105,7 @@ impl Gin {
         let counters = device.objects((self.n_contexts() as usize * shape.counters as usize * 8).max(8))?;
         let words = |context: u32| {
             let signal_offset = u64::from(context) * u64::from(shape.signals) * 8;
+            log::timeline::words(self.abort.host_address(), context | DIRECT, signals.own + signal_offset, shape.signals);
             Arc::new(Words::Direct {
                 own: signals.own + signal_offset,
                 counters: counters.device() + u64::from(context) * u64::from(shape.counters) * 8,

@@ -49,6 +49,13 @@ impl Gin {
 }
 
 impl Gin {
+    /// Whether all that was posted is done, and has landed. Does not wait: what cannot be looked at is not.
+    pub fn is_quiet(&self) -> bool {
+        let claimed = self.claimed();
+        let (Ok(claimed), Some(engine)) = (claimed, self.pump.engine_now()) else { return false };
+        self.card.is_none() && engine.uncredited(&claimed).or_else(|| engine.unlanded(&engine.taken())).is_none()
+    }
+
     /// The producer index of every queue, by context and peer. Read without the engine's lock: the proxy goes on meanwhile.
     fn claimed(&self) -> Result<Vec<Vec<Seq>>> {
         let images = self.sets.lock().images();
@@ -62,7 +69,7 @@ impl super::proxy::Engine {
     fn uncredited(&self, claimed: &[Vec<Seq>]) -> Option<Left> {
         self.contexts.iter().zip(claimed).enumerate().find_map(|(c, (context, until))| {
             until.iter().enumerate().find_map(|(peer, until)| {
-                let done = context.credited(peer as u32);
+                let done = context.credited(peer as u32, *until);
                 (!until.at_or_before(done)).then(|| Left {
                     what: format!("rank {peer}, {}", self.carrier.name(c as u32)),
                     behind: format!("{} claimed and not finished", until.distance(done)),

@@ -4,7 +4,7 @@
 //! it ([`plan`], [`handles`]), gives it to a transport, remembers it until it is done ([`ledger`]), and gives the slot back.
 //! At the target a signal word has risen ([`signal`]).
 //!
-//! `connect` makes it over a team, `context` is what kernels see, `sets` gives each device communicator its own queues, `direct` are
+//! `connect` makes it over a team, as `settings` say, `context` is what kernels see, `sets` gives each device communicator its own queues, `direct` are
 //! contexts whose kernels store to peers themselves, `lanes` what the proxy keeps of each queue, `regions` what transports know,
 //! `thread` runs the step and `sleep`s in between.
 //!
@@ -30,9 +30,11 @@ mod drain;
 mod gdaki;
 mod image;
 mod lanes;
+mod naps;
 mod place;
 mod regions;
 mod sets;
+mod settings;
 mod sleep;
 
 pub use backend::Backend;
@@ -72,7 +74,7 @@ pub struct Parts {
     pub routes: Routes,
     /// The communicator's.
     pub abort: Arc<Abort>,
-    /// None: proxied contexts. Else GDAKI's, on that model of a card.
+    /// None: proxied contexts. Else GDAKI's, on that card.
     pub card: Option<Card>,
     /// Any number that differs between communicators.
     pub salt: u64,
@@ -90,8 +92,8 @@ pub struct Gin {
     abort: Arc<Abort>,
     /// This rank's, of all proxied contexts: what ids in use need of it is backed.
     signals: Arc<dyn Physical>,
-    /// Contexts are GDAKI's.
-    gdaki: bool,
+    /// Contexts are GDAKI's, on that card.
+    card: Option<Card>,
     /// Of the proxied contexts, by number.
     words: Vec<Arc<context::Words>>,
     sets: Mutex<Sets>,
@@ -114,6 +116,9 @@ impl Gin {
         let own = signals[rank as usize].clone().expect("the caller made this rank's signal memory");
         let of_contexts = (0..n_contexts).map(|index| Ok(Arc::new(context::Words::proxied(&*device, index, shape, &own)?)));
         let of_contexts = of_contexts.collect::<Result<Vec<_>>>()?;
+        for (index, words) in (0..).zip(&of_contexts) {
+            log::timeline::words(abort.host_address(), index, words.addresses().0, shape.signals);
+        }
         let (contexts, sets) = match &card {
             None => {
                 let (contexts, images) = Context::build(&*device, shape, of_contexts.clone(), &abort)?;
@@ -133,14 +138,13 @@ impl Gin {
         let pump = Arc::new(Pump::new(engine, rank, abort.clone()));
         let (direct, drivers, owner) = (OnceCell::new(), Mutex::new(None), std::process::id());
         let words = of_contexts;
-        let gdaki = card.is_some();
         Ok(Arc::new(Self {
             device,
             rank,
             n_contexts,
             shape,
             abort,
-            gdaki,
+            card,
             signals: own,
             words,
             sets,

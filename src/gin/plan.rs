@@ -141,6 +141,13 @@ pub enum Fault {
         /// How.
         syndrome: Syndrome,
     },
+    /// A real card's completion says so.
+    Card {
+        /// Of the element.
+        opcode: u8,
+        /// The card's reason, and the vendor's.
+        syndrome: (u8, u8),
+    },
     /// It waits for a queue that it may not wait for.
     Waits {
         /// Number of its completion queue.
@@ -223,6 +230,13 @@ impl Fault {
             Self::Injected { element, syndrome } => (
                 format!("{element}: {} ({:#x}), which GINRS_NIC_FAULT asks for", syndrome.name(), *syndrome as u8),
                 "unset GINRS_NIC_FAULT",
+            ),
+            Self::Card { opcode, syndrome: (syndrome, vendor) } => (
+                format!(
+                    "opcode {opcode:#x}: the card says {} ({syndrome:#x}, vendor {vendor:#x})",
+                    Syndrome::of(*syndrome).map_or("an error that is not known here", Syndrome::name)
+                ),
+                "keys and ranges of windows; where the peer did not answer (0x15), its process and the network",
             ),
             Self::Waits { queue } => {
                 (format!("WAIT for completion queue {queue:#x}"), "companion queues wait, for queues of their own context")
@@ -343,6 +357,18 @@ impl Operation {
     #[inline]
     pub fn counter(&self) -> Option<u16> {
         self.counter
+    }
+
+    /// What comes back with its completions.
+    #[inline]
+    pub fn tag(&self) -> u64 {
+        self.work.tag
+    }
+
+    /// Word of the target's signal memory, and what is added to it.
+    #[inline]
+    pub fn signal(&self) -> Option<(u64, u64)> {
+        self.work.signal.map(|(offset, add)| (offset / 8, add))
     }
 
     /// Target rank.

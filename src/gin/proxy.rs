@@ -15,6 +15,7 @@ use super::signal::{self, Pools};
 use crate::abort::Abort;
 use crate::error::{Code, Error};
 use crate::info;
+use crate::log::timeline;
 use crate::seq::Seq;
 use crate::transport::{Completion, Region, Transport};
 use std::ops::Range;
@@ -221,12 +222,18 @@ impl Engine {
                 credit(&mut self.contexts, uncredited.replace((index, peer)));
             }
             let context = self.contexts.get_mut(index).filter(|context| (peer as usize) < context.lanes.len());
-            if context.is_some_and(|context| context.reap(peer, at)) {
-                carrier.pending -= 1;
-            } else {
-                uncredited = None;
-                let error = Error::new(Code::InternalError, FAILED, "completion of work that is not under way");
-                carrier.failed(tag, error);
+            match context.and_then(|context| context.reap(peer, at)) {
+                Some(is_done) => {
+                    carrier.pending -= 1;
+                    if is_done && timeline::is_on() {
+                        timeline::done(carrier.abort.host_address(), tag);
+                    }
+                }
+                None => {
+                    uncredited = None;
+                    let error = Error::new(Code::InternalError, FAILED, "completion of work that is not under way");
+                    carrier.failed(tag, error);
+                }
             }
         }
         credit(&mut self.contexts, uncredited);
@@ -385,7 +392,8 @@ impl Context {
                 // Only hints brought us here, and they promise no more: spare the look at a cold slot.
                 break;
             }
-            let Some(words) = queue::take(&slots[at.0 as usize & (depth - 1)]) else { break };
+            let slot = &slots[at.0 as usize & (depth - 1)];
+            let Some(words) = queue::take(slot) else { break };
             turn.lane.ledger.take();
             left -= 1;
             carrier.operations -= 1;
@@ -396,6 +404,9 @@ impl Context {
             match plan(&words, &carrier.handles, &self.limits, index, peer, tag(index, peer, at)) {
                 Ok(operation) => {
                     carrier.taken += operation.bytes();
+                    if timeline::is_on() {
+                        carrier.write_down(&operation, tag(index, peer, at), (slot.as_ptr().addr(), at.0));
+                    }
                     turn.carry(carrier, at, operation, false)
                 }
                 Err(fault) => carrier.stop(fault.error(&carrier.whose(tag(index, peer, at)))),
@@ -407,8 +418,8 @@ impl Context {
         worked
     }
 
-    /// One pending piece of operation `at` came back; false if none was under way.
-    fn reap(&mut self, peer: u32, at: Seq) -> bool {
+    /// One pending piece of operation `at` came back: whether that was the last; None if none was under way.
+    fn reap(&mut self, peer: u32, at: Seq) -> Option<bool> {
         let depth = self.shape.depth as usize;
         let open = &mut self.open[peer as usize * depth..][..depth];
         Turn { lane: self.lanes.of(peer), open, counters: self.words.on_host().1 }.reap(at)

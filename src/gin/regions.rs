@@ -91,6 +91,11 @@ impl Engine {
         wake && carrier.pending == 0 && !carrier.abort.is_raised() && self.contexts.iter().all(Context::rests)
     }
 
+    /// Kernels that give hints have posted something.
+    pub(super) fn is_hinted(&self) -> bool {
+        self.contexts.iter().any(|context| context.hints.wait())
+    }
+
     /// Forgets a window; an operation under way in it ends the communicator.
     pub fn deregister(&mut self, handle: u64) -> Result<()> {
         let Ok(Memory { region, .. }) = self.carrier.handles.remove(handle) else {

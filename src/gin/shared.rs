@@ -32,7 +32,7 @@ pub fn prefetch<T>(item: &T) {
 }
 
 enum Memory {
-    Control(#[allow(dead_code)] Arc<ControlMemory>),
+    Control(Arc<ControlMemory>),
     Physical(#[allow(dead_code)] Arc<dyn Physical>),
     Device(#[allow(dead_code)] Arc<DeviceMemory>),
 }
@@ -42,7 +42,7 @@ pub struct Shared<T: Words> {
     at: NonNull<T>,
     len: usize,
     device: u64,
-    _memory: Memory,
+    memory: Memory,
 }
 
 // SAFETY: T is Sync and only handed out by shared reference; the memory itself is Send and Sync.
@@ -62,7 +62,7 @@ impl<T: Words> Shared<T> {
         assert!(end.is_some_and(|end| end <= memory.bytes()) && offset.is_multiple_of(align_of::<T>()));
         // SAFETY: offset is within the memory, as just checked.
         let at = unsafe { memory.host().add(offset) };
-        Self { at: at.cast(), len, device: memory.device() + offset as u64, _memory: Memory::Control(memory.clone()) }
+        Self { at: at.cast(), len, device: memory.device() + offset as u64, memory: Memory::Control(memory.clone()) }
     }
 
     /// `len` items from byte `offset` of `physical`; None where host or kernels do not see it as it is, or it is too small.
@@ -74,7 +74,7 @@ impl<T: Words> Shared<T> {
         // SAFETY: offset is within the mapping, as just checked.
         let at = unsafe { physical.host()?.add(offset) };
         let device = physical.device_address()? + offset as u64;
-        Some(Self { at: at.cast(), len, device, _memory: Memory::Physical(physical.clone()) })
+        Some(Self { at: at.cast(), len, device, memory: Memory::Physical(physical.clone()) })
     }
 
     /// The same of `memory`.
@@ -85,7 +85,15 @@ impl<T: Words> Shared<T> {
         }
         // SAFETY: offset is within the memory, as just checked.
         let at = unsafe { memory.host()?.add(offset) };
-        Some(Self { at: at.cast(), len, device: memory.device() + offset as u64, _memory: Memory::Device(memory.clone()) })
+        Some(Self { at: at.cast(), len, device: memory.device() + offset as u64, memory: Memory::Device(memory.clone()) })
+    }
+
+    /// The host memory that the items begin.
+    pub fn control(&self) -> Option<Arc<ControlMemory>> {
+        match &self.memory {
+            Memory::Control(memory) if memory.host() == self.at.cast() => Some(memory.clone()),
+            _ => None,
+        }
     }
 
     /// Address of the first item for kernels.

@@ -1,12 +1,15 @@
-//! How the proxy thread sleeps: until a transport has something to do, its communicators change, or a nap is over.
+//! How the proxy thread sleeps: until a transport has something to do, a kernel of the CPU device has posted, its communicators change, or a
+//! nap is over ([`super::naps`]).
 #![forbid(unsafe_code)]
 
 use super::thread::Pump;
+use crate::device::PostBell;
 use crate::error::{Code, Error, Result};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{Ordering, fence};
+use std::time::{Duration, Instant};
 
 /// So often in a row a sleep may end for nothing; then a descriptor that is always ready costs naps, not a core.
 const IN_VAIN: u32 = 64;
@@ -34,17 +37,22 @@ pub(super) struct Sleep {
     set: OwnedFd,
     pumps: Vec<Arc<Pump>>,
     in_vain: u32,
+    posts: Option<PostBell>,
+    /// When a kernel has rung last.
+    pub rung: Option<Instant>,
 }
 
 impl Sleep {
-    /// Ended by `bell`.
-    pub fn new(bell: &Bell) -> Result<Self> {
-        let sleep = Self { set: epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed)?, pumps: Vec::new(), in_vain: 0 };
+    /// Ended by `bell`, and by kernels that ring `posts`.
+    pub fn new(bell: &Bell, posts: Option<PostBell>) -> Result<Self> {
+        let set = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed)?;
+        let sleep = Self { set, pumps: Vec::new(), in_vain: 0, posts, rung: None };
         sleep.add(&bell.0)?;
+        sleep.posts.iter().try_for_each(|posts| sleep.add(posts.descriptor))?;
         Ok(sleep)
     }
 
-    fn add(&self, descriptor: &OwnedFd) -> Result<()> {
+    fn add(&self, descriptor: impl AsFd) -> Result<()> {
         epoll::add(&self.set, descriptor, epoll::EventData::new_u64(0), epoll::EventFlags::IN).map_err(failed)
     }
 
@@ -65,6 +73,20 @@ impl Sleep {
         Ok(())
     }
 
+    /// From here on who posts rings. What was posted before has to be looked for behind this: the fence is one half of the event count's,
+    /// and kernels have the other.
+    pub fn begin(&self) {
+        if let Some(posts) = &self.posts {
+            posts.asleep.store(1, Ordering::Relaxed);
+            fence(Ordering::SeqCst);
+        }
+    }
+
+    /// Nobody need ring.
+    pub fn end(&self) {
+        self.posts.iter().for_each(|posts| posts.asleep.store(0, Ordering::Relaxed));
+    }
+
     /// Something has moved: the last sleep was not ended in vain.
     pub fn moved(&mut self) {
         self.in_vain = 0;
@@ -79,8 +101,14 @@ impl Sleep {
         // Not epoll_wait: it counts in milliseconds.
         let nap = Timespec { tv_sec: nap.as_secs() as i64, tv_nsec: nap.subsec_nanos().into() };
         let ready = poll(&mut [PollFd::new(&self.set.as_fd(), PollFlags::IN)], Some(&nap));
-        self.in_vain = if ready == Ok(0) { 0 } else { self.in_vain + 1 };
-        ready == Ok(0)
+        let over = ready == Ok(0);
+        let rung = !over && self.posts.as_ref().is_some_and(|posts| rustix::io::read(posts.descriptor, &mut [0; 8]).is_ok());
+        if rung {
+            self.rung = Some(Instant::now());
+        }
+        // A kernel that is launched need not post.
+        self.in_vain = if over || rung { 0 } else { self.in_vain + 1 };
+        over
     }
 }
 

@@ -1,10 +1,11 @@
 //! The thread around [`Engine::step`]: one per device, shared by all communicators of that device.
 //!
 //! On the CPU device a waiting block runs the same step itself, so the thread serves kernels that put and leave, and naps
-//! when nothing has moved for a while: a thread that spins would take the core from the kernels. What a transport has to do ends a nap. On CUDA it has a core of its
-//! own near the GPU ([`place`]) and spins until nothing has moved for long.
+//! when nothing has moved for a while: a thread that spins would take the core from the kernels. What a transport has to do ends a nap, and what
+//! kernels post. On CUDA it has a core of its own near the GPU ([`place`]) and spins until nothing has moved for long.
 #![forbid(unsafe_code)]
 
+use super::naps::Naps;
 use super::place;
 use super::proxy::Engine;
 use super::sleep::{Bell, Sleep};
@@ -15,6 +16,8 @@ use crate::process::{self, Joinable};
 use crate::sync::{Mutex, MutexGuard, PerProcess};
 use crate::{config, log, panic};
 use rustix::fd::OwnedFd;
+use rustix::thread::set_current_timer_slack;
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -79,16 +82,22 @@ impl Pump {
             return Ok(engine);
         }
         self.stuck.store(true, Ordering::Relaxed);
+        let waited =
+            if patience.is_zero() { "it was waited for before".into() } else { format!("waited for {} s", patience.as_secs()) };
         let text = format!(
-            "a step of the GIN proxy does not end | rank {}, pid {} | waited for {} s; most likely it is inside a call of the driver | fix: \
-             look at dmesg for Xid lines, or raise GINRS_TIMEOUT",
+            "a step of the GIN proxy does not end | rank {}, pid {} | {waited}; most likely it is inside a call of the driver | fix: look at \
+             dmesg for Xid lines, or raise GINRS_TIMEOUT",
             self.rank,
             std::process::id(),
-            config::seconds("GINRS_TIMEOUT").as_secs()
         );
         let error = Error::new(Code::SystemError, 5, text).by(self.rank);
         self.abort.raise(error.clone());
         Err(error)
+    }
+
+    /// The engine, unless somebody else has it.
+    pub fn engine_now(&self) -> Option<MutexGuard<'_, Engine>> {
+        self.engine.try_lock()
     }
 
     /// The engine, if it can be had within so long. Time is counted in naps: while the whole process stands still none passes.
@@ -110,6 +119,12 @@ impl Pump {
         let armed = self.stopped.load(Ordering::Relaxed) || engine.arm();
         self.armed.store(armed, Ordering::Relaxed);
         armed
+    }
+
+    /// A kernel has posted something since the last look at hints.
+    fn is_hinted(&self) -> bool {
+        let Some(engine) = self.engine.try_lock() else { return false };
+        !self.stopped.load(Ordering::Relaxed) && engine.is_hinted()
     }
 
     /// Behind a sleep that nothing has ended: true if there is still nothing to do. No call of a transport or of the system.
@@ -138,8 +153,9 @@ impl Pump {
 struct Idle {
     spins: u32,
     yields: u32,
-    naps: (Duration, Duration),
-    /// The nap once no kernel has run for [`QUIET`].
+    /// While transports want to be looked at. Else the first nap is twice as long, and each twice the one before, up to what [`Naps`] says.
+    nap: Duration,
+    /// The nap once no kernel has run for [`QUIET`], or longer: one that is launched ends it.
     quiet: Duration,
 }
 
@@ -157,9 +173,9 @@ impl Idle {
         match kind {
             // What comes wakes it, and waiting blocks run the step: with a hundred more looks for each message an all-reduce between
             // machines took up to a third longer, with none at all too (docs/measured/collectives.md).
-            Kind::Cpu => Self { spins: 4, yields: 4, naps: (us(50), us(1000)), quiet: us(5000) },
-            // Between a tenth of a second and half a second of spinning: a nap costs the next put up to 150 us.
-            Kind::Cuda => Self { spins: 4_000_000, yields: 0, naps: (us(20), us(100)), quiet: us(1000) },
+            Kind::Cpu => Self { spins: 4, yields: 4, nap: us(50), quiet: us(5000) },
+            // Between a tenth of a second and half a second of spinning: a nap costs the next put its length.
+            Kind::Cuda => Self { spins: 4_000_000, yields: 0, nap: us(20), quiet: Duration::ZERO },
         }
     }
 }
@@ -258,10 +274,12 @@ fn run(common: &Common, device: &dyn Device, idle: Idle) {
     }
     let mut pumps: Vec<Arc<Pump>> = Vec::new();
     // Without one it naps: slower, not wrong.
-    let mut sleep = Sleep::new(&common.bell).inspect_err(log::error).ok();
+    let mut sleep = Sleep::new(&common.bell, device.post_bell()).inspect_err(log::error).ok();
     let mut version = 0;
-    let (mut still, mut naps) = (0u32, 0);
-    let mut last_kernel = Instant::now();
+    let (mut still, mut naps, mut length) = (0u32, 0, Naps::new(idle.nap));
+    // By 50 us each nap would be longer than it is meant to be.
+    let _ = set_current_timer_slack(NonZeroU64::new(1000));
+    let mut last_kernel = None;
     // Transports call the driver: the end of the process waits until this thread has left it.
     let calls_driver = device.kind() == Kind::Cuda;
     let _at_work = calls_driver.then(process::at_work);
@@ -304,20 +322,26 @@ fn run(common: &Common, device: &dyn Device, idle: Idle) {
             std::thread::yield_now();
             continue;
         }
-        let mut nap = || {
-            let quiet = device.idle() && last_kernel.elapsed() > QUIET;
-            if !device.idle() {
-                last_kernel = Instant::now();
-            }
+        let mut nap = |rung: Option<Instant>| {
+            let now = Instant::now();
+            let idle_since = |at: Option<Instant>| at.is_none_or(|at| now - at > QUIET);
+            let runs = !device.idle();
+            last_kernel = if runs { Some(now) } else { last_kernel.max(rung) };
+            let (longest, growing) = (length.next(), idle.nap * (2 << naps));
             naps = (naps + 1).min(10);
-            if quiet { idle.quiet } else { (idle.naps.0 * (1 << naps)).min(idle.naps.1) }
+            if !runs && idle_since(last_kernel) { longest.max(idle.quiet) } else { longest.min(growing) }
         };
         match &mut sleep {
             Some(sleep) if pumps.iter().all(|pump| pump.arm()) => {
+                sleep.begin();
                 let armed = Instant::now();
-                while sleep.sleep(nap()) && armed.elapsed() < ROUND && pumps.iter().all(|pump| pump.rests()) {}
+                if !pumps.iter().any(|pump| pump.is_hinted()) {
+                    while sleep.sleep(nap(sleep.rung)) && armed.elapsed() < ROUND && pumps.iter().all(|pump| pump.rests()) {}
+                }
+                sleep.end();
+                length.end();
             }
-            _ => std::thread::sleep(nap().min(idle.naps.0)),
+            _ => std::thread::sleep(idle.nap),
         }
     }
 }
@@ -379,7 +403,7 @@ mod tests {
             bell: Bell::new().unwrap(),
         };
         let hour = Duration::from_secs(3600);
-        let idle = Idle { spins: 8, yields: 8, naps: (hour, hour), quiet: hour };
+        let idle = Idle { spins: 8, yields: 8, nap: hour, quiet: hour };
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| run(&common, &*device, idle));
             // Far below an hour, far above what a busy machine takes.

@@ -84,3 +84,6 @@ pub struct ExtendedWindow {
     pub bytes: u64,
 }
 layout!(ExtendedWindow, 80, 8, bytes @ 72);
+
+/// Where, in [`ExtendedWindow`]'s 128 bytes, a resource window says how many signals its device communicator's GIN barriers have.
+pub const WINDOW_EXT_BARRIER_SIGNALS: u64 = 80;

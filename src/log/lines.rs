@@ -115,6 +115,7 @@ impl<S: Subscriber> Layer<S> for &'static Lines {
             Level::Warn => {
                 let file = fields.file.as_deref().or(about.file()).unwrap_or_default();
                 let line = fields.line.or(about.line().map(u64::from)).unwrap_or_default();
+                super::timeline::told(&text);
                 self.line(Level::Warn, &format!("{}:{line} ", short(file)), &text);
             }
             level => self.line(level, "", &text),

@@ -16,6 +16,7 @@ mod lines;
 mod settings;
 mod site;
 mod time;
+pub mod timeline;
 
 pub use crate::config::verbosity::{Level, Subsys};
 pub use kept::{last_error_ptr, recall};

@@ -13,6 +13,7 @@ pub fn report() {
     if SAID.get(AtomicBool::default).swap(true, Ordering::AcqRel) {
         return;
     }
+    super::timeline::start();
     event!(Version, None, "NCCL version 2.28.9 (ginrs {})", env!("CARGO_PKG_VERSION"));
     for complaint in config::complaints() {
         hint!("{complaint}");

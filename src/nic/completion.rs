@@ -33,6 +33,12 @@ pub enum Syndrome {
 }
 
 impl Syndrome {
+    /// That number's, if it is one of these.
+    pub fn of(number: u8) -> Option<Self> {
+        use Syndrome::{Flushed, LocalOperation, LocalProtection, RemoteAccess, Retries};
+        [LocalOperation, LocalProtection, Flushed, RemoteAccess, Retries].into_iter().find(|one| *one as u8 == number)
+    }
+
     /// As the mlx5 manual calls it.
     pub fn name(self) -> &'static str {
         match self {
@@ -65,6 +71,31 @@ pub fn write<W: Word>(entry: &[W; 8], depth: u32, number: u32, index: u32, opcod
     entry[7].publish(u64::from_le_bytes(last));
 }
 
+/// What an entry says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// Of the element.
+    pub opcode: u8,
+    /// Why it was not done, and the vendor's reason.
+    pub syndrome: Option<(u8, u8)>,
+}
+
+/// What became of element `at` of a ring that is `depth` deep, or of a later one in its slot, which says that all before are complete: which,
+/// and what. None: nothing yet. Later by at most 2^15, for an entry has 16 bits of the index; with a depth of 2^15 only the element itself.
+pub fn read<W: Word>(entry: &[W; 8], depth: u32, at: u32) -> Option<(u32, Ended)> {
+    let bytes = entry[7].load().to_le_bytes();
+    let (kind, owner) = (bytes[7] >> 4, bytes[7] & 1);
+    let ahead = u16::from_be_bytes([bytes[4], bytes[5]]).wrapping_sub(at as u16);
+    let index = at.wrapping_add(ahead.into());
+    let later = ahead < 1 << 15 && u32::from(ahead).is_multiple_of(depth);
+    if kind == INVALID || !later || owner != u8::from(index & depth != 0) {
+        return None;
+    }
+    W::acquire();
+    let body = entry[6].load().to_le_bytes();
+    Some((index, Ended { opcode: bytes[0], syndrome: (kind == REQUEST_ERROR).then_some((body[7], body[6])) }))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -89,9 +120,17 @@ mod tests {
             write(entry, 4, 0x11_2233, index, 8, Ok(()));
             assert_eq!(is_complete(entry, 4, index), (true, REQUEST), "{index}");
             assert!(!is_complete(entry, 4, index.wrapping_add(4)).0, "{index}: the next round");
+            for before in [0, 4, 8, 32_764] {
+                let seen = read(entry, 4, index.wrapping_sub(before));
+                assert_eq!(seen, Some((index, Ended { opcode: 8, syndrome: None })), "{index}, asked for {before} before it");
+            }
+            for other in [4, 1, 3, u32::MAX, 32_768] {
+                assert_eq!(read(entry, 4, index.wrapping_add(other)), None, "{index} is not that of {other} behind it");
+            }
         }
         write(&ring[1], 4, 0x11_2233, 5, 0x12, Err(Syndrome::RemoteAccess));
         assert_eq!(is_complete(&ring[1], 4, 5), (true, REQUEST_ERROR));
+        assert_eq!(read(&ring[1], 4, 5), Some((5, Ended { opcode: 0x12, syndrome: Some((0x13, 0)) })));
         assert_eq!(ring[1][6].load(Ordering::Relaxed).to_le_bytes()[7], 0x13);
         assert_eq!(ring[1][7].load(Ordering::Relaxed).to_le_bytes()[..4], [0x12, 0x11, 0x22, 0x33]);
     }

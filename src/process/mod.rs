@@ -6,6 +6,7 @@ mod descriptors;
 mod exit;
 mod identity;
 mod joinable;
+mod quit;
 mod random;
 mod signals;
 mod thread;
@@ -14,7 +15,9 @@ pub use descriptors::{ServiceFd, descriptors_lost, raise_descriptor_limit};
 pub use exit::{AtWork, at_work, is_ending, watch_exit};
 pub use identity::{check_owner, machine, token};
 pub use joinable::Joinable;
+pub use quit::{Asked, asked_of_waits, quit, watch_quit};
 pub use random::random;
+pub use signals::interval_timers;
 pub use thread::{service_thread, thread};
 
 #[cfg(test)]

@@ -1,5 +1,17 @@
 //! Signals belong to the program: no thread of ours takes one.
 
+/// Whether one of the process's interval timers (setitimer, alarm) runs.
+pub fn interval_timers() -> bool {
+    let runs = |which| {
+        // SAFETY: a plain struct, which the call fills.
+        unsafe {
+            let mut timer: libc::itimerval = std::mem::zeroed();
+            libc::getitimer(which, &mut timer) != 0 || timer.it_value.tv_sec != 0 || timer.it_value.tv_usec != 0
+        }
+    };
+    runs(libc::ITIMER_REAL) || runs(libc::ITIMER_VIRTUAL) || runs(libc::ITIMER_PROF)
+}
+
 /// All signals blocked for this thread until drop; a thread started meanwhile inherits the mask.
 pub(super) struct BlockedSignals(libc::sigset_t);
 

@@ -73,6 +73,7 @@ impl Team {
             };
             let abort = Arc::new(Abort::of(&device)?);
             bootstrap.attach_abort(abort.clone());
+            crate::log::timeline::rank(abort.host_address(), hash, rank, n_ranks, device.ordinal());
             let watch = Watch::start(&bootstrap, &abort, own.machine)?;
             Ok((peers, Topology::new(&nodes, reach, rank), abort, watch))
         })();

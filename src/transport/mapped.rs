@@ -4,6 +4,7 @@ use super::{Region, Source, Submitted, Work};
 use crate::bail;
 use crate::device::DevPtr;
 use crate::error::Result;
+use crate::log::timeline;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 /// A mapped memory: nothing outside it is touched.
@@ -183,6 +184,9 @@ impl Mapped {
             // SAFETY: both ranges were checked to lie in live mappings (or in `value`); kernels that touch them during
             // the put break the API's contract, which this transport cannot make worse than a mixed payload.
             unsafe { copy(from, to, work.bytes as usize) };
+        }
+        if timeline::is_on() {
+            timeline::moved(work.tag);
         }
         if let Some(signal) = signal {
             signal.raise();

@@ -15,6 +15,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub mod chaos;
 #[cfg(test)]
 mod delayed;
 pub mod factory;

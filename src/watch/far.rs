@@ -140,8 +140,9 @@ impl Group {
         self.ranks_at(address).next().is_some_and(|(rank, _)| self.is_far(rank))
     }
 
-    /// The last link to a process on another machine has closed at `since`. False once it is known what became of it.
-    pub(super) fn is_open_elsewhere(self: &Arc<Self>, address: Address, since: Instant) -> bool {
+    /// The last link to a process on another machine has closed at `since`, and this is look number `looks`. False once it is known what
+    /// became of it, or asked: at the second or third look where nobody else there can tell.
+    pub(super) fn is_open_elsewhere(self: &Arc<Self>, address: Address, since: Instant, looks: u32) -> bool {
         let Some((first, _)) = self.ranks_at(address).next() else { return false };
         if self.has_ended_well(address) || self.is_over() {
             return false;
@@ -150,6 +151,7 @@ impl Group {
         if since.elapsed() < if self.port.is_linked(address) { NEWS } else { self.news_take(first) } {
             return true;
         }
+        info!(INIT, "{} {} has closed its links | looks {looks}", self.port.tag(), self.port.name(first));
         self.ask_anew(first, address);
         false
     }

@@ -3,6 +3,7 @@
 
 use super::HasEnded;
 use super::far::Far;
+use super::hang::Hang;
 use super::left::{Here, Leaver, Scene, Vigil};
 use super::machines::Machines;
 use super::page::{Membership, Page};
@@ -45,6 +46,7 @@ pub(super) struct Group {
     far: OnceCell<Option<Far>>,
     /// What had moved on this machine, at the last look.
     moves: Mutex<u64>,
+    pub(super) hang: Mutex<Hang>,
 }
 
 /// A rank of this process.
@@ -78,6 +80,7 @@ impl Group {
             vigil: Mutex::default(),
             far: OnceCell::new(),
             moves: Mutex::default(),
+            hang: Mutex::default(),
         });
         watcher.add(&group);
         let weak = Arc::downgrade(&group);
@@ -159,6 +162,22 @@ impl Group {
     /// True the first time.
     pub fn note_end(&self, address: Address) -> bool {
         self.ended.lock().insert(address)
+    }
+
+    /// The ranks here that have not failed.
+    pub fn aborts_here(&self) -> Vec<(u32, Arc<Page>, Arc<Abort>)> {
+        let members = self.members.lock();
+        members.iter().filter_map(|(rank, member)| Some((*rank, member.page.clone(), member.abort.upgrade()?))).collect()
+    }
+
+    /// The pages of the ranks of this machine.
+    pub fn pages_here(&self) -> BTreeMap<u32, Arc<Page>> {
+        self.pages.lock().iter().map(|(rank, page)| (*rank, page.clone())).collect()
+    }
+
+    /// The process of `rank` has ended.
+    pub fn has_ended(&self, rank: u32) -> bool {
+        self.port.table().get(rank as usize).is_some_and(|entry| self.ended.lock().contains(&entry.address))
     }
 
     fn page(&self, rank: u32) -> Option<Arc<Page>> {
@@ -303,7 +322,7 @@ impl Group {
         if let Some((rank, error)) = found
             && let Some(abort) = aborts.get(&rank)
         {
-            abort.raise(error);
+            abort.raise(self.with_waits(rank, error));
         }
     }
 

@@ -10,19 +10,23 @@
 //! far      its ranks on other machines; beats tell that these are there, machines is who is on which
 //! stops    processes that stand still
 //! left     kernels that wait for ranks that have left; signs is what can be seen of them, waits tells of those that last
+//! hang     kernels of all ranks that wait in vain; still is whether a process can go on, told are waits in words
 //! pulse    devices that fail
 //! ```
 
 mod beats;
 mod far;
 mod group;
+mod hang;
 mod left;
 mod machines;
 mod page;
 mod pulse;
 mod signs;
+mod still;
 mod stops;
 mod thread;
+mod told;
 mod waits;
 
 pub use left::kernels_leave_notes;
@@ -138,6 +142,7 @@ impl Drop for Watch {
             return;
         }
         self.leaving();
+        self.page.over();
         self.group.exit(self.rank);
     }
 }

@@ -13,10 +13,12 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 
 /// Size of a page in bytes.
-const BYTES: usize = 4096;
+const BYTES: usize = 8192;
 const MAGIC: u32 = u32::from_le_bytes(*b"GINW");
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 const STEP: usize = 64;
+/// For what its kernels wait for, in bytes.
+pub const WAITS: usize = 2048;
 
 #[repr(C)]
 struct Layout {
@@ -27,6 +29,14 @@ struct Layout {
     step_seq: AtomicU32,
     step_bytes: AtomicU32,
     step: [AtomicU8; STEP],
+    waits_seq: AtomicU32,
+    waits_bytes: AtomicU32,
+    waits: [AtomicU8; WAITS],
+    /// Of its last stillness: which look, and what was seen. 0: something can go on.
+    still_look: AtomicU64,
+    still_print: AtomicU64,
+    /// Nothing of it runs any more.
+    over: AtomicU32,
     error: [AtomicU8; error_wire::MAX_BYTES],
     moves: AtomicU64,
     quiescent: AtomicU32,
@@ -164,26 +174,58 @@ impl Page {
     /// What the rank does now, at most 64 bytes. One writer at a time.
     pub fn set_step(&self, step: &str) {
         let page = self.layout();
-        let seq = page.step_seq.load(Ordering::Relaxed);
-        page.step_seq.store(seq.wrapping_add(1), Ordering::Relaxed);
-        fence(Ordering::Release);
-        page.step_bytes.store(store(&page.step, &step.as_bytes()[..step.floor_char_boundary(STEP)]), Ordering::Relaxed);
-        page.step_seq.store(seq.wrapping_add(2), Ordering::Release);
+        write(&page.step_seq, &page.step_bytes, &page.step, step);
     }
 
     /// What the rank did last; None if it died while it wrote that.
     pub fn step(&self) -> Option<String> {
         let page = self.layout();
-        for _ in 0..100 {
-            let before = page.step_seq.load(Ordering::Acquire);
-            let text = load(&page.step, page.step_bytes.load(Ordering::Relaxed));
-            fence(Ordering::Acquire);
-            if before.is_multiple_of(2) && before == page.step_seq.load(Ordering::Relaxed) {
-                return Some(printable(&String::from_utf8_lossy(&text), STEP));
-            }
-            std::hint::spin_loop();
+        read(&page.step_seq, &page.step_bytes, &page.step).map(|text| printable(&text, STEP))
+    }
+
+    /// What its kernels wait for (`told`). One writer.
+    pub fn set_waits(&self, waits: &str) {
+        let page = self.layout();
+        if page.waits_bytes.load(Ordering::Relaxed) != 0 || !waits.is_empty() {
+            write(&page.waits_seq, &page.waits_bytes, &page.waits, waits);
         }
-        None
+    }
+
+    /// What its kernels waited for at the last look there.
+    pub fn waits(&self) -> Option<String> {
+        let page = self.layout();
+        read(&page.waits_seq, &page.waits_bytes, &page.waits)
+    }
+
+    /// Nothing here can go on by itself: which look has found that (never 0), and what it saw. None: something can, or nobody looked.
+    /// One writer.
+    pub fn set_still(&self, still: Option<(u64, u64)>) {
+        let page = self.layout();
+        let (look, print) = still.unwrap_or((0, 0));
+        // The number comes last, and goes first: who finds it before and behind the print has both.
+        if page.still_look.load(Ordering::Relaxed) != look {
+            page.still_look.store(0, Ordering::SeqCst);
+            page.still_print.store(print, Ordering::SeqCst);
+            page.still_look.store(look, Ordering::SeqCst);
+        }
+    }
+
+    /// What [`Self::set_still`] said last.
+    pub fn still(&self) -> Option<(u64, u64)> {
+        let page = self.layout();
+        let look = page.still_look.load(Ordering::SeqCst);
+        let print = page.still_print.load(Ordering::SeqCst);
+        (look != 0 && look == page.still_look.load(Ordering::SeqCst)).then_some((look, print))
+    }
+
+    /// It has left, and none of its kernels runs any more.
+    pub fn over(&self) {
+        self.layout().over.store(1, Ordering::Release);
+    }
+
+    /// See [`Self::over`].
+    pub fn is_over(&self) -> bool {
+        self.layout().over.load(Ordering::Acquire) != 0
     }
 
     /// Something of the communicator has moved on this rank. One writer.
@@ -221,6 +263,29 @@ impl Drop for Page {
         // SAFETY: mapped in `map`, unmapped only here.
         let _ = unsafe { munmap(self.at.as_ptr().cast(), BYTES) };
     }
+}
+
+/// A text under its sequence lock, cut to the room that there is. One writer at a time.
+fn write(seq: &AtomicU32, bytes: &AtomicU32, at: &[AtomicU8], text: &str) {
+    let now = seq.load(Ordering::Relaxed);
+    seq.store(now.wrapping_add(1), Ordering::Relaxed);
+    fence(Ordering::Release);
+    bytes.store(store(at, &text.as_bytes()[..text.floor_char_boundary(at.len())]), Ordering::Relaxed);
+    seq.store(now.wrapping_add(2), Ordering::Release);
+}
+
+/// None if its writer died meanwhile.
+fn read(seq: &AtomicU32, bytes: &AtomicU32, at: &[AtomicU8]) -> Option<String> {
+    for _ in 0..100 {
+        let before = seq.load(Ordering::Acquire);
+        let text = load(at, bytes.load(Ordering::Relaxed));
+        fence(Ordering::Acquire);
+        if before.is_multiple_of(2) && before == seq.load(Ordering::Relaxed) {
+            return Some(String::from_utf8_lossy(&text).into_owned());
+        }
+        std::hint::spin_loop();
+    }
+    None
 }
 
 fn store(to: &[AtomicU8], bytes: &[u8]) -> u32 {
@@ -284,6 +349,22 @@ mod tests {
                 assert_eq!(own.membership(), Membership::Leaving, "round {next}");
             }
         });
+    }
+
+    #[test]
+    fn what_a_rank_waits_for_and_that_it_is_still_are_read_whole() {
+        let (own, fd) = Page::create().unwrap();
+        let seen = Page::open(&fd).unwrap();
+        assert_eq!((seen.waits().as_deref(), seen.still(), seen.is_over()), (Some(""), None, false));
+        own.set_waits(&"ä".repeat(WAITS));
+        assert_eq!(seen.waits().unwrap().len(), WAITS);
+        own.set_waits("");
+        assert_eq!(seen.waits().as_deref(), Some(""));
+        own.set_still(Some((7, 9)));
+        assert_eq!(seen.still(), Some((7, 9)));
+        own.set_still(None);
+        own.over();
+        assert_eq!((seen.still(), seen.is_over()), (None, true));
     }
 
     #[test]

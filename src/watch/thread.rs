@@ -2,12 +2,16 @@
 
 use super::beats::TURN;
 use super::group::Group;
+use super::hang::LONG;
+use super::still::Stillness;
 use super::stops::Stops;
 use crate::bootstrap::Address;
 use crate::bootstrap::service_is_intact;
+use crate::device::cpu::stand_in_present;
+use crate::device::cpu::waits::{self, Wait};
 use crate::error::{Error, Result};
 use crate::peer_process::{self, Became, Program, links};
-use crate::process::{ServiceFd, descriptors_lost, service_thread};
+use crate::process::{self, Asked, ServiceFd, descriptors_lost, service_thread};
 use crate::sync::{Mutex, PerProcess};
 use crate::{bail, fault, info};
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
@@ -41,10 +45,13 @@ struct Loss {
     group: Weak<Group>,
     address: Address,
     since: Instant,
+    looks: u32,
 }
 
 /// Between two looks around, while there are communicators.
 const TICK: Duration = Duration::from_millis(250);
+/// Whoever asks again so soon has had the answer.
+const TOLD: Duration = Duration::from_secs(3);
 /// So much later a look may be before it counts that this process itself stood still.
 const LATE: u32 = 4;
 
@@ -97,6 +104,9 @@ impl Watcher {
             drop(unsafe { Box::from_raw(std::ptr::from_ref(watcher).cast_mut()) });
         })?;
         *slot = Some(watcher);
+        if stand_in_present() {
+            process::watch_quit(watcher.bell.raw());
+        }
         Ok(watcher)
     }
 
@@ -160,6 +170,7 @@ impl Watcher {
     fn run(&self) {
         let mut ready = Vec::with_capacity(64);
         let (mut losses, mut stops, mut last, mut beat) = (Vec::new(), Stops::default(), Instant::now(), Instant::now());
+        let (mut still, mut told) = (Stillness::default(), None);
         loop {
             ready.clear();
             let groups = self.groups();
@@ -184,9 +195,10 @@ impl Watcher {
                     self.ended(token);
                 }
             }
+            self.answer(&mut told);
             let events = std::mem::take(&mut *self.events.lock());
             events.into_iter().for_each(|event| losses.extend(self.handle(event)));
-            losses.retain(|loss| self.is_open(loss));
+            losses.retain_mut(|loss| self.is_open(loss));
             // Who does not speak looks now and then whether it has to.
             if beat.elapsed() >= if speaks { TURN } else { TICK } {
                 beat = Instant::now();
@@ -195,7 +207,7 @@ impl Watcher {
             let elapsed = last.elapsed();
             if elapsed >= TICK {
                 last = Instant::now();
-                if !self.look_around(elapsed, &mut stops) {
+                if !self.look_around(elapsed, &mut stops, &mut still) {
                     return self.broken(&descriptors_lost());
                 }
             }
@@ -203,7 +215,7 @@ impl Watcher {
     }
 
     /// What nobody tells: who stands still, and who waits in vain. False once the library's own descriptors are gone.
-    fn look_around(&self, elapsed: Duration, stops: &mut Stops) -> bool {
+    fn look_around(&self, elapsed: Duration, stops: &mut Stops, still: &mut Stillness) -> bool {
         if !(self.epoll.is_intact() && self.bell.is_intact() && service_is_intact()) {
             return false;
         }
@@ -227,26 +239,56 @@ impl Watcher {
         let name = |address| waiting.iter().find_map(|group| group.name_of(address));
         stops.look(&processes, awake, name);
         let elapsed = if awake { elapsed } else { Duration::ZERO };
+        let told = waits::waits();
         for group in &groups {
             let stopped = |address| {
                 let (_, pid) = processes.iter().find(|(at, _)| *at == address)?;
                 stops.is_stopped(*pid).then(|| stops.stopped_for(*pid).unwrap_or_default())
             };
             group.judge(elapsed, stopped);
-            group.tell_of_waits();
+            group.tell_of_waits(&told);
         }
+        self.look_for_hangs(&groups, &told, still);
         true
     }
 
+    /// Prints what is waited for, if a signal has asked for it: of the ranks here, or of all on this machine, and then ends the process.
+    fn answer(&self, told: &mut Option<Instant>) {
+        let Some(asked) = process::asked_of_waits() else { return };
+        let (all, now) = (waits::waits(), Instant::now());
+        // Who asks all processes of a job ends them next.
+        if told.is_none_or(|at| now - at > TOLD) {
+            self.groups().iter().for_each(|group| group.tell_of_all_waits(&all, asked == Asked::Quit));
+        }
+        *told = Some(now);
+        if asked == Asked::Quit {
+            process::quit();
+        }
+    }
+
+    /// Shows what kernels here wait for, of which `told` are all, and ends what is proven to wait in vain. The whole process is looked at
+    /// only while a wait of any rank lasts.
+    fn look_for_hangs(&self, groups: &[Arc<Group>], told: &[Wait], still: &mut Stillness) {
+        let lasts = told.iter().any(|wait| wait.lasts >= LONG) || groups.iter().any(|group| group.waits_long());
+        let found = if lasts { still.look() } else { None };
+        for group in groups {
+            group.show_waits(told, found);
+            if lasts {
+                group.judge_hang();
+            }
+        }
+    }
+
     /// Whether it has yet to be found out what became of a process.
-    fn is_open(&self, loss: &Loss) -> bool {
+    fn is_open(&self, loss: &mut Loss) -> bool {
+        loss.looks += 1;
         let Some(group) = loss.group.upgrade() else { return false };
         if !service_is_intact() {
             group.fail(&descriptors_lost());
             return false;
         }
         if group.is_elsewhere(loss.address) {
-            return group.is_open_elsewhere(loss.address, loss.since);
+            return group.is_open_elsewhere(loss.address, loss.since, loss.looks);
         }
         let found = {
             let processes = self.processes.lock();
@@ -291,7 +333,7 @@ impl Watcher {
                 if group.upgrade()?.is_elsewhere(address)
                     || self.processes.lock().by_token.values().any(|watched| watched.address == address)
                 {
-                    return Some(Loss { group, address, since: Instant::now() });
+                    return Some(Loss { group, address, since: Instant::now(), looks: 0 });
                 }
                 group.upgrade()?.ended(address);
             }

@@ -1,19 +1,26 @@
 //! Waits of kernels that last while all ranks are there. Each may be right, so nothing ends by it; but where ranks wait for each other, or for
-//! what nobody does, the lines of all show who waits for what.
+//! what nobody does, the lines of all show who waits for what. Kernels of the CPU device that were compiled with our headers say it
+//! block by block (`told`); of others it is known what the oldest wait is for.
 #![forbid(unsafe_code)]
 
 use super::group::Group;
-use crate::abort::Waiting;
+use super::told;
+use crate::device::cpu::waits::Wait;
 use crate::{config, warn};
 use std::time::Duration;
 
 /// How many other ranks a line names.
 const NAMED: usize = 8;
+/// Lines for the waits of one rank.
+const LINES: usize = 16;
+
+const FIX: &str = "fix: if it never ends, look for a signal that is counted otherwise than it is sent, a barrier that not all come to, or \
+                   ranks that wait for each other";
 
 impl Group {
-    /// One line for each wait of a kernel here that has lasted for GINRS_WAIT_WARN, with what the other ranks say that they do. They are
-    /// asked when half of it is over; what they answer stands when the line is due.
-    pub(super) fn tell_of_waits(&self) {
+    /// Lines for each wait of a kernel here that has lasted for GINRS_WAIT_WARN, with what the other ranks say that they do. They are
+    /// asked when half of it is over; what they answer stands when the line is due. `all` are the waits of this process.
+    pub(super) fn tell_of_waits(&self, all: &[Wait]) {
         let patience = config::seconds("GINRS_WAIT_WARN");
         if patience.is_zero() || self.is_over() {
             return;
@@ -30,22 +37,54 @@ impl Group {
             self.port.ask_linked();
         }
         for (rank, wait, lasts) in due {
-            self.tell_of_wait(rank, wait, lasts, patience);
+            let lines = self.lines(rank, all, patience / 2);
+            match lines.first() {
+                Some(line) => self.tell_of_wait(rank, line.clone(), "", patience),
+                None => {
+                    let whom = wait.rank().map_or(String::new(), |absent| format!(" for {}", self.port.name(absent)));
+                    let measured = format!("{wait}{whom} has lasted {:.0} s; ", lasts.as_secs_f64());
+                    self.tell_of_wait(rank, format!("a kernel of rank {rank} waits"), &measured, patience);
+                }
+            }
+            lines.iter().skip(1).for_each(|line| warn!("GINRS-W018 {line} | {}", self.port.tag()));
         }
     }
 
-    fn tell_of_wait(&self, rank: u32, wait: Waiting, lasts: Duration, patience: Duration) {
-        let for_whom = wait.rank().map_or(String::new(), |absent| format!(" for {}", self.port.name(absent)));
+    /// Prints what the kernels of the ranks here wait for, however short; and, if asked, of the others on this machine.
+    pub(super) fn tell_of_all_waits(&self, all: &[Wait], others: bool) {
+        for (rank, ..) in self.aborts_here() {
+            let lines = self.lines(rank, all, Duration::ZERO);
+            lines.iter().for_each(|line| warn!("GINRS-W019 {line} | {}", self.port.tag()));
+            if lines.is_empty() {
+                let step = self.port.step_of_any(rank, Duration::from_secs(2)).filter(|step| !step.is_empty());
+                let step = step.map_or(String::new(), |step| format!(", its host is or was last in \"{step}\""));
+                warn!("GINRS-W019 rank {rank}: no kernel of it is known to wait{step} | {}", self.port.tag());
+            }
+        }
+        let elsewhere = self.waits_shown().into_iter().filter(|(rank, _)| others && !self.port.is_here(*rank));
+        for (rank, told) in elsewhere.flat_map(|(rank, all)| all.into_iter().map(move |told| (rank, told))) {
+            warn!("GINRS-W019 {} | {}", told.line(rank), self.port.tag());
+        }
+    }
+
+    /// One line for each wait of `rank` that has lasted for `least`.
+    fn lines(&self, rank: u32, all: &[Wait], least: Duration) -> Vec<String> {
+        let members = self.aborts_here();
+        let Some((.., abort)) = members.iter().find(|(here, ..)| *here == rank) else { return Vec::new() };
+        let told = told::of(all.iter().filter(|wait| wait.owner == abort.host_address() && wait.lasts >= least));
+        let mut lines: Vec<String> = told.iter().take(LINES).map(|told| told.line(rank)).collect();
+        if told.len() > LINES {
+            lines.push(format!("rank {rank}: {} more waits", told.len() - LINES));
+        }
+        lines
+    }
+
+    fn tell_of_wait(&self, rank: u32, what: String, measured: &str, patience: Duration) {
         let does = |other: u32| Some(format!("{} is in {}", self.port.name(other), self.port.step_of_any(other, patience)?));
         let others: Vec<String> = (0..self.port.table().len() as u32).filter(|&other| other != rank).filter_map(does).collect();
         let more = if others.len() > NAMED { " .." } else { "" };
         let others =
             if others.is_empty() { "no other rank has answered".into() } else { others[..others.len().min(NAMED)].join(", ") };
-        warn!(
-            "GINRS-W018 a kernel of rank {rank} waits | {} | {wait}{for_whom} has lasted {:.0} s; {others}{more} | fix: if it never ends, look for a signal \
-             that is counted otherwise than it is sent, a barrier that not all come to, or ranks that wait for each other",
-            self.port.tag(),
-            lasts.as_secs_f64()
-        );
+        warn!("GINRS-W018 {what} | {} | {measured}{others}{more} | {FIX}", self.port.tag());
     }
 }

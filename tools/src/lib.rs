@@ -3,6 +3,7 @@
 pub mod cc;
 pub mod rewrite;
 pub mod run;
+mod timeline;
 
 use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;

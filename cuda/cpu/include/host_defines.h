@@ -2,7 +2,18 @@
  * preprocessor for ginrs-cc, which gives it its meaning. In host-only C and C++ they are nothing. */
 #ifndef GINRS_CPU_HOST_DEFINES_H_
 #define GINRS_CPU_HOST_DEFINES_H_
-#ifdef __CUDACC__
+#if defined(__clang__) && defined(__CUDA__) /* clangd: only kernels are told from other functions (ginrs_cpu/clangd.h) */
+#define __host__
+#define __device__
+#define __global__ __attribute__((global))
+#define __shared__
+#define __constant__
+#define __managed__
+#define __forceinline__ __inline__ __attribute__((always_inline))
+#define __grid_constant__
+#define __noinline__
+#define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
+#elif defined(__CUDACC__)
 #define __host__ __host__
 #define __device__ __device__
 #define __global__ __global__

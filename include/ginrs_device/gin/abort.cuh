@@ -6,6 +6,7 @@
 #define GINRS_DEVICE_GIN_ABORT_CUH_
 #include "../../nccl_device/gin/gin_device_common.h"
 #include "../../nccl_device/impl/comm__types.h"
+#include "../call.cuh"
 #include "../marker.h"
 #include "../order.cuh"
 #include "../trap.cuh"
@@ -69,12 +70,20 @@ __attribute__((constructor, unused)) static void noteHeaders() {
 }
 #endif
 
-/* What a wait is for (../marker.h). The kernels of the library's own collectives define GINRS_OWN_KERNELS. */
-NCCL_HOST_DEVICE_INLINE uint32_t waitsFor(uint32_t kind, uint32_t detail = 0) {
+/* What a wait is for: its note (../marker.h), and the word whose low `bits` bits have to reach a value, rolling, if it is one. */
+struct Waited {
+  uint32_t note;
+  void const* word;
+  uint64_t wants;
+  int bits;
+};
+/* The kernels of the library's own collectives define GINRS_OWN_KERNELS. */
+NCCL_HOST_DEVICE_INLINE Waited waitsFor(uint32_t kind, uint32_t detail = 0, void const* word = nullptr, uint64_t wants = 0,
+                                        int bits = 0) {
 #ifdef GINRS_OWN_KERNELS
   kind |= 0x80;
 #endif
-  return kind << 24 | (detail & 0xffffff);
+  return {kind << 24 | (detail & 0xffffff), word, wants, bits};
 }
 
 NCCL_DEVICE_INLINE uint32_t noteClock() {
@@ -95,7 +104,7 @@ template <typename Where, typename What>
 NCCL_DEVICE_INLINE bool goesOn(Where const& where, unsigned& turn, What&& what) {
   using nccl::utility::loadConst;
   bool const isLong = (++turn & 0x3f) == 0; /* about a millisecond on a GPU */
-  uint32_t const reason = isLong ? what() : 0;
+  uint32_t const reason = isLong ? what().note : 0;
   auto const* ext = extensionOf(where);
   if (ext == nullptr) return true;
   if (loadRelaxed(loadConst(&ext->abortWord)) != 0) return false;
@@ -115,6 +124,34 @@ NCCL_DEVICE_INLINE bool goesOn(Where const& where, unsigned& turn, What&& what) 
   return true;
 }
 
+#ifdef __GINRS_CPU__
+/* A wait in the timeline, however short. */
+struct Drawn {
+  bool isDrawn;
+
+  template <typename Where, typename What>
+  NCCL_DEVICE_INLINE Drawn(Where const& where, What&& what) : isDrawn(isWrittenDown()) {
+    auto const* ext = isDrawn ? extensionOf(where) : nullptr;
+    isDrawn = ext != nullptr && ext->version >= 2;
+    if (!isDrawn) return;
+    Waited const waited = what();
+    ginrsCpuWait const wait = {ext->abortHost, waited.word, waited.wants, uint32_t(waited.bits), waited.note};
+    ginrs_cpu_timeline_wait(&wait);
+  }
+  NCCL_DEVICE_INLINE ~Drawn() {
+    if (isDrawn) ginrs_cpu_timeline_wait_end();
+  }
+  Drawn(Drawn const&) = delete;
+};
+
+template <typename Where>
+void tell(Told& told, Where const& where, Waited const& waited) {
+  auto const* ext = extensionOf(where);
+  if (ext == nullptr || ext->version < 2) return; /* nobody would know whose it is */
+  told.tell({ext->abortHost, waited.word, waited.wants, uint32_t(waited.bits), waited.note});
+}
+#endif
+
 /* Calls done() until it is true; false if the communicator was aborted instead. Between two looks stand done()'s own code
  * and a count: a wait of less than a burst, some 10 us, touches no memory but its own. (Of five forms of this loop the
  * one that is not slower than NVIDIA's headers in any LSA barrier of 2 and 4 ranks.) About once a millisecond the wait looks
@@ -123,9 +160,15 @@ template <typename Where, typename Done, typename What>
 NCCL_DEVICE_INLINE bool until(Where const& where, Done&& done, What&& what) {
   unsigned turn = 0;
 #ifdef __GINRS_CPU__
-  while (!done()) {
+  Told told;
+  Drawn drawn(where, what);
+  for (unsigned turns = 1; !done(); turns++) {
     ginrs_cpu_yield(GINRS_CPU_WAITING);
-    if (!goesOn(where, turn, what)) return false;
+    if (!goesOn(where, turn, what)) {
+      ginrs_cpu_aborted();
+      return false;
+    }
+    if (turns == 256) tell(told, where, what());
   }
   return true;
 #else

@@ -48,6 +48,11 @@ NCCL_DEVICE_INLINE Words wordsOf(void const* handle, int lsaPeer, Operation cons
 
 /* Steps 4 and 5. The release is never spared: alreadyReleased speaks of the source, not of earlier puts' stores. */
 NCCL_DEVICE_INLINE void raise(Words const& words, Operation const& op) {
+#ifdef __GINRS_CPU__
+  if (isWrittenDown()) {
+    ginrs_cpu_timeline_direct(ginrs_cpu_timeline_now(), op.bytes, op.hasSignal ? uint64_t(op.signalId) + 1 : 0, op.addend());
+  }
+#endif
   if (op.hasSignal) {
     fenceRelease<cuda::thread_scope_system>();
     addRelaxed(words.signal, op.addend());
@@ -104,7 +109,7 @@ NCCL_DEVICE_INLINE bool putDirectly(Gin const& gin, Coop coop, int peer, char* t
   /* Found out here, with the rest, and not behind the copy. A signal alone has the whole fence for it. */
   if (op.hasSignal && to != nullptr) asm volatile("" : "+l"(words.signal));
 #endif
-  if (!(int(isWithin) & int(areGiven(gin.comm, peer, op)))) return false;
+  if (!(int(isWithin) & int(areGiven(gin.comm, peer, op, gin._ginrsFlags)))) return false;
 #ifdef __GINRS_CPU__
   if (isAborted(gin._makeCtx())) return true; /* cheap here; see post() */
 #endif

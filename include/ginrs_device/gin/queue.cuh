@@ -8,7 +8,8 @@
  *   4       wait until idx - ci < queueSize                         then the host has zeroed the slot
  *   5       write the 8 words, each with its flag, relaxed          the host takes each word when it sees its flag
  *
- * Nothing rings and nothing follows: the host polls the flag of the next slot. The claim comes before the fence because
+ * Nothing rings and nothing follows: the host polls the flag of the next slot (the CPU device says that something was posted, where
+ * hints are wanted: the host may sleep). The claim comes before the fence because
  * it orders nothing: its round trip to the L2 passes while the fence waits.
  *
  * ci is in host memory: a look at it costs a PCIe round trip, 1.1 us on an H200. So step 4 looks first at cachedCis in
@@ -95,14 +96,14 @@ NCCL_DEVICE_INLINE void writeSlot(void* slot, ncclGinProxyGfd_t const& gfd) {
   for (int i = 0; i < ncclGinProxyGfdQwords; i += 2) storeRelaxed(words + i, gfd.qword[i].raw, gfd.qword[i + 1].raw);
 }
 
-/* Until *ci has reached `end`, rolling, or the communicator is aborted (false). What was seen is left in *cached, if
+/* Until *ci, of `peer`'s queue, has reached `end`, rolling, or the communicator is aborted (false). What was seen is left in *cached, if
  * there is one, released: it carries on what this thread acquired from the host. */
-NCCL_DEVICE_INLINE bool waitForConsumer(ncclGinCtx const& ctx, uint32_t* ci, uint32_t* cached, uint32_t end,
+NCCL_DEVICE_INLINE bool waitForConsumer(ncclGinCtx const& ctx, uint32_t* ci, uint32_t* cached, uint32_t peer, uint32_t end,
                                         cuda::memory_order order) {
   uint32_t seen = 0;
   bool isReached = until(
       ctx, [&] { return nccl::utility::rollingLessEq(end, seen = look(ci, order)); },
-      [] { return waitsFor(GINRS_WAITS_QUEUE); });
+      [&] { return waitsFor(GINRS_WAITS_QUEUE, peer, ci, end, 32); });
   settle(order);
   if (isReached && cached != nullptr) {
     fenceRelease<cuda::thread_scope_device>();
@@ -136,7 +137,7 @@ NCCL_DEVICE_INLINE bool waitUntilComplete(ncclGinCtx const& ctx, Queue const& qu
     settle(order);
     return true;
   }
-  return waitForConsumer(ctx, queue.abi.cis + peer, cached, end, order);
+  return waitForConsumer(ctx, queue.abi.cis + peer, cached, peer, end, order);
 }
 
 /* Where a descriptor went. Not queued: the communicator was aborted, and the descriptor is dropped. */
@@ -169,11 +170,19 @@ NCCL_DEVICE_INLINE Posted post(ncclGinCtx const& ctx, Queue const& queue, uint32
   if (!queue.has(GINRS_FLAG_CACHED) || index - known >= size) {
     uint32_t end = index + 1 - size; /* then the slot's last descriptor is done */
     uint32_t* ci = queue.abi.cis + peer;
-    if (!waitForConsumer(ctx, ci, cached, end, cuda::memory_order_acquire) && !waitForSlotAfterAbort(ci, end)) {
+    if (!waitForConsumer(ctx, ci, cached, peer, end, cuda::memory_order_acquire) && !waitForSlotAfterAbort(ci, end)) {
       return {false, index};
     }
   }
-  writeSlot(queue.abi.queues + size_t(peer) * size + (index & (size - 1)), gfd);
+  ncclGinProxyGfd_t* const slot = queue.abi.queues + size_t(peer) * size + (index & (size - 1));
+#ifdef __GINRS_CPU__
+  uint64_t const began = isWrittenDown() ? ginrs_cpu_timeline_now() : 0;
+#endif
+  writeSlot(slot, gfd);
+#ifdef __GINRS_CPU__
+  if (began != 0) ginrs_cpu_timeline_post(began, slot, index);
+  if (queue.has(GINRS_FLAG_HINTS)) ginrs_cpu_posted();
+#endif
   return {true, index};
 }
 

@@ -29,7 +29,7 @@ NCCL_DEVICE_INLINE uint64_t waitWord(ncclGinCtx const& ctx, uint64_t* word, uint
       ctx, [&] { return nccl::utility::rollingLessEq(least, value = look(word, order), bits); },
       [&] {
         lookAround();
-        return waitsFor(GINRS_WAITS_WORD);
+        return waitsFor(GINRS_WAITS_WORD, 0, word, least, bits);
       });
   settle(order);
   return value;

@@ -106,7 +106,7 @@ template <typename Rank>
 NCCL_DEVICE_INLINE void waitWord(ncclDevComm const& comm, uint32_t* word, uint32_t least, cuda::memory_order order, Rank&& rank) {
   until(
       comm, [&] { return nccl::utility::rollingLessEq(least, look(word, order)); },
-      [&] { return waitsFor(GINRS_WAITS_LSA, rank()); });
+      [&] { return waitsFor(GINRS_WAITS_LSA, rank(), word, least, 32); });
 }
 /* World rank of the `i`th peer. */
 template <typename Coop>

@@ -11,21 +11,24 @@ template <typename Coop>
 NCCL_DEVICE_INLINE ncclBarrierSession<Coop>::ncclBarrierSession(Coop coop, ncclTeam innerTeam, ncclTeam outerTeam,
                                                                 ncclGin net, ncclLsaBarrierHandle innerBarHandle,
                                                                 ncclGinBarrierHandle outerBarHandle, uint32_t index,
-                                                                bool multimem, ncclMultimemHandle innerMmHandle)
+                                                                bool multimem,
+                                                                ncclMultimemHandle innerMmHandle GINRS_CALLER)
     : ncclBarrierSession_internal<Coop>{
           coop, nccl::utility::present(net),
-          nccl::utility::present(coop, net.comm, innerTeam, innerBarHandle, index, multimem, innerMmHandle),
+          nccl::utility::present(coop, net.comm, innerTeam, innerBarHandle, index, multimem,
+                                 innerMmHandle GINRS_CALLER_PASSED),
           nccl::utility::present(coop, net, outerTeam, outerBarHandle, index)} {}
 template <typename Coop>
 NCCL_DEVICE_INLINE ncclBarrierSession<Coop>::ncclBarrierSession(Coop coop, ncclTeamTagWorld, ncclGin net,
-                                                                uint32_t index, bool multimem)
+                                                                uint32_t index, bool multimem GINRS_CALLER)
     : ncclBarrierSession(coop, ncclTeamLsa(net.comm), ncclTeamRail(net.comm), net, net.comm.lsaBarrier,
-                         net.comm.railGinBarrier, index, multimem, net.comm.lsaMultimem) {}
+                         net.comm.railGinBarrier, index, multimem, net.comm.lsaMultimem GINRS_CALLER_PASSED) {}
 template <typename Coop>
 NCCL_DEVICE_INLINE ncclBarrierSession<Coop>::ncclBarrierSession(Coop coop, ncclTeamTagLsa team,
-                                                                ncclDevComm const& comm, uint32_t index, bool multimem)
+                                                                ncclDevComm const& comm, uint32_t index,
+                                                                bool multimem GINRS_CALLER)
     : ncclBarrierSession_internal<Coop>{coop, nccl::utility::Absent(),
-                                        nccl::utility::present(coop, comm, team, index, multimem),
+                                        nccl::utility::present(coop, comm, team, index, multimem GINRS_CALLER_PASSED),
                                         nccl::utility::Absent()} {}
 template <typename Coop>
 NCCL_DEVICE_INLINE ncclBarrierSession<Coop>::ncclBarrierSession(Coop coop, ncclTeamTagRail team, ncclGin net,
@@ -45,7 +48,8 @@ NCCL_DEVICE_INLINE ncclGinBarrierSession<Coop>& ncclBarrierSession<Coop>::ginBar
 /* Splitting acq_rel into a releasing inner and an acquiring outer half would let an LSA peer's writes be seen late: the
  * load that acquires the rail's signal does not pair with that peer's store. */
 template <typename Coop>
-NCCL_DEVICE_INLINE void ncclBarrierSession<Coop>::sync(Coop, cuda::memory_order order, ncclGinFenceLevel fence) {
+NCCL_DEVICE_INLINE void ncclBarrierSession<Coop>::sync(Coop, cuda::memory_order order, ncclGinFenceLevel fence GINRS_CALLER) {
+  GINRS_CALL(BARRIER, 0, 0);
   if (this->innerLsaBar.present) this->innerLsaBar.thing.sync(this->coop, order);
   if (this->outerGinBar.present) this->outerGinBar.thing.sync(this->coop, order, fence);
 }

@@ -10,6 +10,7 @@
 #if defined(__cplusplus) && NCCL_CHECK_CUDACC
 #include "../../ginrs_device/gin/direct.cuh"
 #include "../../ginrs_device/gin/signal.cuh"
+#include "../../ginrs_device/race.cuh"
 #include "../gin/gin_device_api.h"
 #include "coop__groups.h"
 
@@ -34,6 +35,8 @@ NCCL_DEVICE_INLINE ncclGin_BackendMask<backendMask>::ncclGin_BackendMask(ncclDev
 #endif
   _ginBackend = backend;
   _ginrsFlags = flags;
+  GINRS_RACE(ginrs::race::know(comm));
+  GINRS_RACE(ginrs_cpu_race_context(comm.rank, contextId, _ginHandle));
 }
 
 template <unsigned backendMask>
@@ -67,7 +70,8 @@ NCCL_DEVICE_INLINE Operation actionsOf(ncclGin_BackendMask<mask> const& gin, Rem
 
 template <unsigned mask>
 NCCL_DEVICE_INLINE bool hasSignal(ncclGin_BackendMask<mask> const& gin, ncclGinSignal_t signal) {
-  return isGiven<GINRS_REFUSED_SIGNAL>(signal, gin.comm.ginSignalCount, gin._ginHandle, gin._ginBackend, gin._ginrsFlags);
+  int const count = isBarriers(gin.comm, signal, gin._ginrsFlags) ? int(gin.comm.railGinBarrier.signal0) : gin.comm.ginSignalCount;
+  return isGiven<GINRS_REFUSED_SIGNAL>(signal, count, gin._ginHandle, gin._ginBackend, gin._ginrsFlags);
 }
 template <unsigned mask>
 NCCL_DEVICE_INLINE bool hasCounter(ncclGin_BackendMask<mask> const& gin, ncclGinCounter_t counter) {
@@ -76,7 +80,7 @@ NCCL_DEVICE_INLINE bool hasCounter(ncclGin_BackendMask<mask> const& gin, ncclGin
 /* Is there such a peer, and may the operation's actions take place? If not, the host is told. */
 template <unsigned mask>
 NCCL_DEVICE_INLINE bool isAllowed(ncclGin_BackendMask<mask> const& gin, int worldPeer, Operation const& op) {
-  if (areGiven(gin.comm, worldPeer, op)) return true;
+  if (areGiven(gin.comm, worldPeer, op, gin._ginrsFlags)) return true;
   return isGiven<GINRS_REFUSED_PEER>(uint32_t(worldPeer), gin.comm.nRanks, gin._ginHandle, gin._ginBackend, gin._ginrsFlags) &&
          (!op.hasSignal || hasSignal(gin, op.signalId - gin.comm.ginSignalBase)) &&
          (!op.hasCounter || hasCounter(gin, op.counterId - gin.comm.ginCounterBase));
@@ -148,19 +152,26 @@ template <typename RemoteAction, typename LocalAction, typename Coop, typename D
 NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::put(
     ncclTeam team, int peer, ncclWindow_t dstWnd, size_t dstOffset, ncclWindow_t srcWnd, size_t srcOffset, size_t bytes,
     RemoteAction remoteAction, LocalAction localAction, Coop coop, DescriptorSmem descriptor,
-    cuda::thread_scope alreadyReleased, cuda::thread_scope expected_scope) const {
+    cuda::thread_scope alreadyReleased, cuda::thread_scope expected_scope GINRS_CALLER) const {
   int const worldPeer = ncclTeamRankToWorld(comm, team, peer);
+  GINRS_CALL(PUT, contextId, worldPeer);
   bool const isDirect = (_ginrsFlags & GINRS_FLAG_DIRECT) != 0;
   ginrs::gin::Operation op = ginrs::gin::actionsOf(*this, remoteAction, localAction);
   op.bytes = bytes;
+  GINRS_CHECK(dstWnd != nullptr && srcWnd != nullptr, "ncclGin::put: a window is NULL | fix: register it with ncclCommWindowRegister on all ranks");
   coop.sync();
+  GINRS_RACE(if (coop.thread_rank() == 0) ginrs::race::post(
+      comm, contextId, worldPeer, ginrs::race::sourceOf(comm, srcWnd, srcOffset, bytes),
+      ginrs::race::targetOf(comm, worldPeer, dstWnd, dstOffset, bytes), bytes, op, ginrsFile, ginrsLine));
   if (isDirect) { /* world ranks are LSA ranks */
-    bool const isWithin = int(ginrs::gin::isWithin(dstWnd, dstOffset, bytes)) & int(ginrs::gin::isWithin(srcWnd, srcOffset, bytes)) &
-                          int(bytes <= ginrs::gin::largestOf(_ginHandle, int(coop.size())));
+    bool const isWithin = int(ginrs::gin::isWithin(comm, dstWnd, dstOffset, bytes)) &
+                          int(ginrs::gin::isWithin(comm, srcWnd, srcOffset, bytes)) & int(bytes <= ginrs::gin::largestOf(_ginHandle, int(coop.size())));
     if (ginrs::gin::putDirectly(*this, coop, worldPeer, ginrs::flatAddress(dstWnd, worldPeer, dstOffset),
                                 ginrs::flatAddress(srcWnd, comm.rank, srcOffset), isWithin, op)) return;
   }
   if (coop.thread_rank() == 0 && ginrs::gin::isAllowed(*this, worldPeer, op)) {
+    ginrs::gin::checkRange(comm, "ncclGin::put, target", dstWnd, dstOffset, bytes, _ginrsFlags);
+    ginrs::gin::checkRange(comm, "ncclGin::put, source", srcWnd, srcOffset, bytes, _ginrsFlags);
     ginrs::gin::Registration const dst = ginrs::gin::registrationOf(dstWnd, contextId);
     ginrs::gin::Registration const src = ginrs::gin::registrationOf(srcWnd, contextId);
     op.move(dst.window, dst.start + dstOffset, src.window, src.start + srcOffset, bytes);
@@ -177,9 +188,9 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::put(ncclTeam team, int
                                                               RemoteAction remoteAction, LocalAction localAction,
                                                               Coop coop, DescriptorSmem descriptor,
                                                               cuda::thread_scope alreadyReleased,
-                                                              cuda::thread_scope expected_scope) const {
+                                                              cuda::thread_scope expected_scope GINRS_CALLER) const {
   this->put(team, peer, dst.window, dst.offset, src.window, src.offset, nElts * sizeof(T), remoteAction, localAction,
-            coop, descriptor, alreadyReleased, expected_scope);
+            coop, descriptor, alreadyReleased, expected_scope GINRS_CALLER_PASSED);
 }
 
 template <unsigned backendMask>
@@ -189,19 +200,25 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::putValue(ncclTeam team
                                                                    RemoteAction remoteAction, Coop coop,
                                                                    DescriptorSmem descriptor,
                                                                    cuda::thread_scope alreadyReleased,
-                                                                   cuda::thread_scope expected_scope) const {
+                                                                   cuda::thread_scope expected_scope GINRS_CALLER) const {
   static_assert(sizeof(T) <= 8, "putValue: the value has more than 8 bytes");
   int const worldPeer = ncclTeamRankToWorld(comm, team, peer);
+  GINRS_CALL(PUT, contextId, worldPeer);
   bool const isDirect = (_ginrsFlags & GINRS_FLAG_DIRECT) != 0;
   ginrs::gin::Operation op = ginrs::gin::actionsOf(*this, remoteAction, ncclGin_None{});
+  GINRS_CHECK(dstWnd != nullptr, "ncclGin::putValue: the window is NULL | fix: register it with ncclCommWindowRegister on all ranks");
   coop.sync();
   bool isDone = coop.thread_rank() != 0; /* one thread has the value */
+  GINRS_RACE(if (!isDone) ginrs::race::post(comm, contextId, worldPeer, nullptr,
+                                            ginrs::race::targetOf(comm, worldPeer, dstWnd, dstOffset, sizeof(T)), sizeof(T), op,
+                                            ginrsFile, ginrsLine));
   if (isDirect && !isDone) {
     op.moveValue(nullptr, 0, ginrs::gin::bitsOf(value), sizeof(T));
     isDone = ginrs::gin::putDirectly(*this, ncclCoopThread(), worldPeer, ginrs::flatAddress(dstWnd, worldPeer, dstOffset), nullptr,
-                                     ginrs::gin::isWithin(dstWnd, dstOffset, sizeof(T)), op);
+                                     ginrs::gin::isWithin(comm, dstWnd, dstOffset, sizeof(T)), op);
   }
   if (!isDone && ginrs::gin::isAllowed(*this, worldPeer, op)) {
+    ginrs::gin::checkRange(comm, "ncclGin::putValue", dstWnd, dstOffset, sizeof(T), _ginrsFlags);
     ginrs::gin::Registration const dst = ginrs::gin::registrationOf(dstWnd, contextId);
     op.moveValue(dst.window, dst.start + dstOffset, ginrs::gin::bitsOf(value), sizeof(T));
     ginrs::gin::startOn(*this, isDirect, worldPeer, op, value,
@@ -215,9 +232,9 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::putValue(ncclTeam team
                                                                    RemoteAction remoteAction, Coop coop,
                                                                    DescriptorSmem descriptor,
                                                                    cuda::thread_scope alreadyReleased,
-                                                                   cuda::thread_scope expected_scope) const {
+                                                                   cuda::thread_scope expected_scope GINRS_CALLER) const {
   this->putValue(team, peer, dst.window, dst.offset, value, remoteAction, coop, descriptor, alreadyReleased,
-                 expected_scope);
+                 expected_scope GINRS_CALLER_PASSED);
 }
 
 template <unsigned backendMask>
@@ -225,13 +242,15 @@ template <typename RemoteAction, typename Coop, typename DescriptorSmem>
 NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::signal(ncclTeam team, int peer, RemoteAction remoteAction,
                                                                  Coop coop, DescriptorSmem descriptor,
                                                                  cuda::thread_scope alreadyReleased,
-                                                                 cuda::thread_scope expected_scope) const {
+                                                                 cuda::thread_scope expected_scope GINRS_CALLER) const {
   static_assert(ncclGin_isSignal(RemoteAction{}), "ncclGin::signal: the action must be a SignalInc or a SignalAdd");
   int const worldPeer = ncclTeamRankToWorld(comm, team, peer);
+  GINRS_CALL(PUT, contextId, worldPeer);
   bool const isDirect = (_ginrsFlags & GINRS_FLAG_DIRECT) != 0;
   ginrs::gin::Operation const op = ginrs::gin::actionsOf(*this, remoteAction, ncclGin_None{});
   coop.sync();
   bool isDone = coop.thread_rank() != 0; /* one thread is enough */
+  GINRS_RACE(if (!isDone) ginrs::race::post(comm, contextId, worldPeer, nullptr, nullptr, 0, op, ginrsFile, ginrsLine));
   if (isDirect && !isDone) isDone = ginrs::gin::putDirectly(*this, ncclCoopThread(), worldPeer, nullptr, nullptr, true, op);
   if (!isDone && ginrs::gin::isAllowed(*this, worldPeer, op)) {
     ginrs::gin::startOn(*this, isDirect, worldPeer, op, ncclGin_None{},
@@ -241,10 +260,12 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::signal(ncclTeam team, 
 }
 template <unsigned backendMask>
 template <typename Coop>
-NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::flush(Coop coop, cuda::memory_order order) const {
+NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::flush(Coop coop, cuda::memory_order order GINRS_CALLER) const {
+  GINRS_CALL(FLUSH, contextId, 0);
   coop.sync();
   ncclGinCall<ncclGinApi_Flush>(_makeCtx(), coop, order);
   coop.sync();
+  GINRS_RACE(ginrs_cpu_race_flushed(comm.rank, contextId));
 }
 
 /* ---- Words: counters, signals, shadows. ---- */
@@ -282,55 +303,67 @@ NCCL_DEVICE_INLINE void waitTogether(Coop coop, ncclGinCtx const& ctx, uint64_t*
 }  // namespace gin
 }  // namespace ginrs
 
-GINRS_GIN(uint64_t)::readCounter(ncclGinCounter_t counter, int bits, cuda::memory_order order) const {
+GINRS_GIN(uint64_t)::readCounter(ncclGinCounter_t counter, int bits, cuda::memory_order order GINRS_CALLER) const {
+  GINRS_CALL(COUNTER, contextId, counter);
   uint64_t value = ginrs::gin::readWord(ginrs::gin::counterWord(*this, counter), order);
+  GINRS_RACE(ginrs_cpu_race_seen(GINRS_CPU_RACE_COUNTER, comm.rank, contextId, comm.ginCounterBase + counter, 0, 64));
   return value & nccl::utility::lowBits<uint64_t>(bits);
 }
 template <unsigned backendMask>
 template <typename Coop>
 NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::waitCounter(Coop coop, ncclGinCounter_t counter,
                                                                       uint64_t least, int bits,
-                                                                      cuda::memory_order order) const {
+                                                                      cuda::memory_order order GINRS_CALLER) const {
+  GINRS_CALL(COUNTER, contextId, counter);
   ginrs::gin::waitTogether(coop, _makeCtx(), ginrs::gin::counterWord(*this, counter), least, bits, order);
+  GINRS_RACE(ginrs_cpu_race_seen(GINRS_CPU_RACE_COUNTER, comm.rank, contextId, comm.ginCounterBase + counter, 0, 64));
 }
 
 GINRS_GIN(uint64_t*)::getSignalShadowPtr(ncclGinSignal_t signal) const {
   return _signalShadows + signal;
 }
-GINRS_GIN(void)::increaseSignalShadow(ncclGinSignal_t signal, uint64_t delta) const {
+GINRS_GIN(void)::increaseSignalShadow(ncclGinSignal_t signal, uint64_t delta GINRS_CALLER) const {
+  GINRS_CALL(SIGNAL, contextId, signal);
   if (!ginrs::gin::hasSignal(*this, signal)) return;
   cuda::atomic_ref<uint64_t, cuda::thread_scope_device>(_signalShadows[signal]).fetch_add(delta,
                                                                                           cuda::memory_order_relaxed);
 }
 
-GINRS_GIN(uint64_t)::readSignal(ncclGinSignal_t signal, int bits, cuda::memory_order order) const {
+GINRS_GIN(uint64_t)::readSignal(ncclGinSignal_t signal, int bits, cuda::memory_order order GINRS_CALLER) const {
+  GINRS_CALL(SIGNAL, contextId, signal);
   uint64_t value = ginrs::gin::readWord(ginrs::gin::signalWord(*this, signal), order);
+  GINRS_RACE(ginrs_cpu_race_seen(GINRS_CPU_RACE_SIGNAL, comm.rank, contextId, comm.ginSignalBase + signal, value, bits));
   return value & nccl::utility::lowBits<uint64_t>(bits);
 }
 template <unsigned backendMask>
 template <typename Coop>
 NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::waitSignal(Coop coop, ncclGinSignal_t signal, uint64_t least,
-                                                                     int bits, cuda::memory_order order) const {
+                                                                     int bits, cuda::memory_order order GINRS_CALLER) const {
+  GINRS_CALL(SIGNAL, contextId, signal);
   ginrs::gin::waitTogether(coop, _makeCtx(), ginrs::gin::signalWord(*this, signal), least, bits, order);
+  GINRS_RACE(ginrs_cpu_race_seen(GINRS_CPU_RACE_SIGNAL, comm.rank, contextId, comm.ginSignalBase + signal, least, bits));
 }
 template <unsigned backendMask>
 template <typename Coop>
 NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::waitSignalMeetShadow(Coop coop, ncclGinSignal_t signal,
                                                                                int bits,
-                                                                               cuda::memory_order order) const {
+                                                                               cuda::memory_order order GINRS_CALLER) const {
+  GINRS_CALL(SIGNAL, contextId, signal);
   coop.sync();
   if (coop.thread_rank() == 0) {
     uint64_t* word = ginrs::gin::signalWord(*this, signal);
     if (word != nullptr) ginrs::gin::waitAlone(_makeCtx(), word, _signalShadows[signal], bits, order);
   }
   coop.sync();
+  GINRS_RACE(ginrs_cpu_race_seen(GINRS_CPU_RACE_SIGNAL, comm.rank, contextId, comm.ginSignalBase + signal, _signalShadows[signal], bits));
 }
 template <unsigned backendMask>
 template <typename Coop, typename Uint>
 NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::waitSignalFollowShadow(Coop coop, ncclGinSignal_t signal,
                                                                                  Uint leastDelta, Uint* before,
                                                                                  Uint* delta, int bits,
-                                                                                 cuda::memory_order order) const {
+                                                                                 cuda::memory_order order GINRS_CALLER) const {
+  GINRS_CALL(SIGNAL, contextId, signal);
   coop.sync();
   bool const isGiven = ginrs::gin::hasSignal(*this, signal);
   uint64_t shadow = isGiven ? _signalShadows[signal] : 0, value = 0;
@@ -342,19 +375,23 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::waitSignalFollowShadow
   if (coop.thread_rank() == 0 && isGiven) _signalShadows[signal] = value;
 #endif
   coop.sync();
+  GINRS_RACE(ginrs_cpu_race_seen(GINRS_CPU_RACE_SIGNAL, comm.rank, contextId, comm.ginSignalBase + signal, value, bits));
   uint64_t mask = nccl::utility::lowBits<uint64_t>(bits);
   *before = Uint(shadow & mask);
   *delta = Uint((value - shadow) & mask);
 }
 
-GINRS_GIN(void)::resetCounter(ncclGinCounter_t counter) const {
+GINRS_GIN(void)::resetCounter(ncclGinCounter_t counter GINRS_CALLER) const {
+  GINRS_CALL(COUNTER, contextId, counter);
   if (!ginrs::gin::hasCounter(*this, counter)) return;
   ncclGinCall<ncclGinApi_ResetCounter>(_makeCtx(), comm.ginCounterBase + counter);
 }
-GINRS_GIN(void)::resetSignal(ncclGinSignal_t signal) const {
+GINRS_GIN(void)::resetSignal(ncclGinSignal_t signal GINRS_CALLER) const {
+  GINRS_CALL(SIGNAL, contextId, signal);
   if (!ginrs::gin::hasSignal(*this, signal)) return;
   ncclGinCall<ncclGinApi_ResetSignal>(_makeCtx(), comm.ginSignalBase + signal);
   _signalShadows[signal] = 0;
+  GINRS_RACE(ginrs_cpu_race_reset(comm.rank, contextId, comm.ginSignalBase + signal));
 }
 #undef GINRS_GIN
 #endif

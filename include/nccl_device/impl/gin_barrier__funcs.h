@@ -44,7 +44,8 @@ NCCL_DEVICE_INLINE ncclGinBarrierSession<Coop>::~ncclGinBarrierSession() {
 }
 
 template <typename Coop>
-NCCL_DEVICE_INLINE void ncclGinBarrierSession<Coop>::sync(Coop, cuda::memory_order order, ncclGinFenceLevel) {
+NCCL_DEVICE_INLINE void ncclGinBarrierSession<Coop>::sync(Coop, cuda::memory_order order, ncclGinFenceLevel GINRS_CALLER) {
+  GINRS_CALL(GIN_BARRIER, this->net.contextId, this->index);
   int n = this->team.nRanks;
   this->coop.sync(); /* the group's writes come before its threads' release */
   bool releases = nccl::utility::releaseOrderOf(order) != cuda::memory_order_relaxed;

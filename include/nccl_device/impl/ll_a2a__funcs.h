@@ -68,7 +68,8 @@ NCCL_DEVICE_INLINE ncclLLA2ASession<Coop>::~ncclLLA2ASession() {
 
 template <typename Coop>
 template <typename T>
-NCCL_DEVICE_INLINE void ncclLLA2ASession<Coop>::send(int peer, int slot, T data) {
+NCCL_DEVICE_INLINE void ncclLLA2ASession<Coop>::send(int peer, int slot, T data GINRS_CALLER) {
+  GINRS_CALL(LLA2A, 0, slot);
   constexpr int n = ginrs::ll::Pieces<T>::n;
   ginrs::ll::checkSlot<T>(*this, slot);
   ginrs::ll::Pieces<T> pieces = ginrs::ll::cut(data);
@@ -81,7 +82,8 @@ NCCL_DEVICE_INLINE void ncclLLA2ASession<Coop>::send(int peer, int slot, T data)
 
 template <typename Coop>
 template <typename T>
-NCCL_DEVICE_INLINE void ncclLLA2ASession<Coop>::bcast(int slot, T data) {
+NCCL_DEVICE_INLINE void ncclLLA2ASession<Coop>::bcast(int slot, T data GINRS_CALLER) {
+  GINRS_CALL(LLA2A, 0, slot);
   if (this->multimem) {
     constexpr int n = ginrs::ll::Pieces<T>::n;
     ginrs::ll::checkSlot<T>(*this, slot);
@@ -96,7 +98,7 @@ NCCL_DEVICE_INLINE void ncclLLA2ASession<Coop>::bcast(int slot, T data) {
   }
   /* From the own rank upwards, so that not all ranks store to one at a time. */
   for (int i = 0, peer = this->team.rank; i < this->team.nRanks; i++) {
-    this->send(peer, slot, data);
+    this->send(peer, slot, data GINRS_CALLER_PASSED);
     peer = peer + 1 == this->team.nRanks ? 0 : peer + 1;
   }
 }
@@ -104,7 +106,8 @@ NCCL_DEVICE_INLINE void ncclLLA2ASession<Coop>::bcast(int slot, T data) {
 template <typename Coop>
 template <int MinEltCount, int MaxEltCount, typename T>
 NCCL_DEVICE_INLINE void ncclLLA2ASession<Coop>::recvUnrolled(int eltStart, int eltCount, int eltStride,
-                                                             T (&vals)[MaxEltCount]) {
+                                                             T (&vals)[MaxEltCount] GINRS_CALLER) {
+  GINRS_CALL(LLA2A, 0, eltStart);
   constexpr int n = ginrs::ll::Pieces<T>::n;
   ginrs::ll::Pieces<T> pieces[MaxEltCount];
   ginrs::ll::Line* lines = ginrs::ll::localLines(*this) + this->slotsOffset + eltStart;
@@ -136,16 +139,17 @@ NCCL_DEVICE_INLINE void ncclLLA2ASession<Coop>::recvUnrolled(int eltStart, int e
 
 template <typename Coop>
 template <typename T>
-NCCL_DEVICE_INLINE T ncclLLA2ASession<Coop>::recv(int slot) {
+NCCL_DEVICE_INLINE T ncclLLA2ASession<Coop>::recv(int slot GINRS_CALLER) {
   T vals[1];
-  this->template recvUnrolled<1, 1>(slot, 1, 0, vals);
+  this->template recvUnrolled<1, 1>(slot, 1, 0, vals GINRS_CALLER_PASSED);
   return vals[0];
 }
 
 template <typename Coop>
 template <int Unroll, typename Elt, typename EltToAcc, typename Reduce>
 NCCL_DEVICE_INLINE auto ncclLLA2ASession<Coop>::recvReduce(int eltStart, int eltCount, int eltStride,
-                                                           EltToAcc eltToAcc, Reduce reduce)
+                                                           EltToAcc eltToAcc, Reduce reduce
+                                                           GINRS_CALLER)
     -> decltype(eltToAcc(nccl::utility::declval<Elt>())) {
   using Acc = decltype(eltToAcc(nccl::utility::declval<Elt>()));
   Acc acc{};
@@ -153,14 +157,14 @@ NCCL_DEVICE_INLINE auto ncclLLA2ASession<Coop>::recvReduce(int eltStart, int elt
 #pragma unroll 1
   for (; done + Unroll <= eltCount; done += Unroll) {
     Elt vals[Unroll];
-    this->template recvUnrolled<Unroll, Unroll>(eltStart + done * eltStride, Unroll, eltStride, vals);
+    this->template recvUnrolled<Unroll, Unroll>(eltStart + done * eltStride, Unroll, eltStride, vals GINRS_CALLER_PASSED);
 #pragma unroll
     for (int e = 0; e < Unroll; e++) acc = done + e == 0 ? eltToAcc(vals[e]) : reduce(acc, eltToAcc(vals[e]));
   }
   int rest = eltCount - done;
   if (rest > 0) {
     Elt vals[Unroll];
-    this->template recvUnrolled<1, Unroll>(eltStart + done * eltStride, rest, eltStride, vals);
+    this->template recvUnrolled<1, Unroll>(eltStart + done * eltStride, rest, eltStride, vals GINRS_CALLER_PASSED);
 #pragma unroll
     for (int e = 0; e < Unroll; e++) {
       if (e < rest) acc = done + e == 0 ? eltToAcc(vals[e]) : reduce(acc, eltToAcc(vals[e]));

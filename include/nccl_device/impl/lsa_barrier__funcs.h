@@ -6,6 +6,7 @@
 
 #if defined(__cplusplus) && NCCL_CHECK_CUDACC
 #include "../../ginrs_device/lsa/barrier.cuh"
+#include "../../ginrs_device/race.cuh"
 
 template <typename Coop>
 NCCL_DEVICE_INLINE uint32_t* ncclLsaBarrierSession_internal<Coop>::mcInbox(bool multimem) {
@@ -22,17 +23,21 @@ NCCL_DEVICE_INLINE uint32_t* ncclLsaBarrierSession_internal<Coop>::ucInbox(int o
 template <typename Coop>
 NCCL_DEVICE_INLINE ncclLsaBarrierSession<Coop>::ncclLsaBarrierSession(Coop coop, ncclDevComm const& comm, ncclTeam team,
                                                                       ncclLsaBarrierHandle handle, uint32_t index,
-                                                                      bool multimem, ncclMultimemHandle mmHandle)
+                                                                      bool multimem, ncclMultimemHandle mmHandle GINRS_CALLER)
     : ncclLsaBarrierSession_internal<Coop>{
           coop, comm, team, handle, int(index), ginrs::lsa::multimemMode(multimem), mmHandle, 0u, nullptr, nullptr} {
+  GINRS_CALL(LSA_BARRIER, 0, index);
   GINRS_CHECK(index < uint32_t(handle.nBarriers), "ncclLsaBarrierSession: index is not below the handle's nBarriers");
+  GINRS_RACE(ginrs::race::know(comm));
   this->epoch = *ginrs::lsa::epochWord(*this);
   ginrs::lsa::findFirstPeer(*this);
 }
 template <typename Coop>
 NCCL_DEVICE_INLINE ncclLsaBarrierSession<Coop>::ncclLsaBarrierSession(Coop coop, ncclDevComm const& comm,
-                                                                      ncclTeamTagLsa, uint32_t index, bool multimem)
-    : ncclLsaBarrierSession(coop, comm, ncclTeamLsa(comm), comm.lsaBarrier, index, multimem, comm.lsaMultimem) {}
+                                                                      ncclTeamTagLsa, uint32_t index,
+                                                                      bool multimem GINRS_CALLER)
+    : ncclLsaBarrierSession(coop, comm, ncclTeamLsa(comm), comm.lsaBarrier, index, multimem,
+                            comm.lsaMultimem GINRS_CALLER_PASSED) {}
 
 template <typename Coop>
 NCCL_DEVICE_INLINE ncclLsaBarrierSession<Coop>::~ncclLsaBarrierSession() {
@@ -47,11 +52,13 @@ NCCL_DEVICE_INLINE void ncclLsaBarrierSession<Coop>::arrive(Coop, cuda::memory_o
   ginrs::lsa::arrive(*this, order);
 }
 template <typename Coop>
-NCCL_DEVICE_INLINE void ncclLsaBarrierSession<Coop>::wait(Coop, cuda::memory_order order) {
+NCCL_DEVICE_INLINE void ncclLsaBarrierSession<Coop>::wait(Coop, cuda::memory_order order GINRS_CALLER) {
+  GINRS_CALL(LSA_BARRIER, 0, this->index);
   ginrs::lsa::wait(*this, order);
 }
 template <typename Coop>
-NCCL_DEVICE_INLINE void ncclLsaBarrierSession<Coop>::sync(Coop, cuda::memory_order order) {
+NCCL_DEVICE_INLINE void ncclLsaBarrierSession<Coop>::sync(Coop, cuda::memory_order order GINRS_CALLER) {
+  GINRS_CALL(LSA_BARRIER, 0, this->index);
   ginrs::lsa::arrive(*this, order);
   ginrs::lsa::wait(*this, order);
 }

@@ -6,13 +6,15 @@ mod kernels;
 mod multicast;
 mod runtime;
 mod space;
+pub mod waits;
 
+pub use runtime::{Race, tell_race};
 pub use space::{CpuReservation, mappings};
 
 use super::memfd::{GRANULARITY, Memfd};
 use super::{
     Allocation, ControlMemory, DevPtr, Device, DeviceMemory, Execution, Kernels, Kind, Lifetime, Memory, Multicast, Physical,
-    Reservation, Targets, graveyard, limits,
+    PostBell, Reservation, Targets, graveyard, limits,
 };
 use crate::bail;
 use crate::config;
@@ -200,6 +202,10 @@ impl Execution for CpuDevice {
         if let Some(runtime) = runtime::find() {
             runtime.wake(self.ordinal);
         }
+    }
+
+    fn post_bell(&self) -> Option<PostBell> {
+        runtime::find()?.bell(self.ordinal)
     }
 
     fn add_progress(&self, step: Arc<dyn Fn() -> bool + Send + Sync>) -> Option<Box<dyn Send + Sync>> {

@@ -1,9 +1,12 @@
 //! The stand-in CUDA runtime (libginrs_cpu.so), if this process has it: the Rust twin of `ginrs_cpu/library.h`.
 
-use crate::device::Targets;
+use super::waits::{Blocks, SeeThread, SeeWait};
+use crate::device::{DevPtr, PostBell, Targets};
 use crate::sync::OnceBox;
+use rustix::fd::BorrowedFd;
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
 /// `ginrsCpuRuntimeV1`, field by field.
 #[repr(C)]
@@ -22,16 +25,24 @@ struct Table {
     failure: unsafe extern "C" fn(c_int) -> c_int,
     add_multicast: unsafe extern "C" fn(u64, usize, u64, usize, u32),
     remove_multicast: unsafe extern "C" fn(u64),
-    wake: unsafe extern "C" fn(c_int),
+    // Appended since: a program that brings an older stand-in has none of them.
+    wake: Option<unsafe extern "C" fn(c_int)>,
+    each_wait: Option<EachWait>,
+    stillness: Option<LookAtBlocks>,
+    bell: Option<unsafe extern "C" fn(c_int, *mut *mut u32) -> c_int>,
 }
 
 type Step = unsafe extern "C" fn(*mut c_void) -> c_int;
+type EachWait = unsafe extern "C" fn(SeeWait, *mut c_void);
+type LookAtBlocks = unsafe extern "C" fn(*mut Blocks, SeeThread, *mut c_void);
 
 const VERSION: u32 = 1;
-const _: () = assert!(size_of::<Table>() == 112);
+/// Of the first stand-in's table.
+const LEAST: usize = std::mem::offset_of!(Table, wake);
+const _: () = assert!(LEAST == 104 && size_of::<Table>() == 136);
 
 /// The functions of the stand-in; all of them may be called from any thread.
-pub struct Runtime(&'static Table);
+pub struct Runtime(Table);
 
 /// Memory of the stand-in that the library did not allocate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +78,36 @@ pub unsafe fn symbol<F: Copy>(name: &CStr) -> Option<F> {
     (!found.is_null()).then(|| unsafe { std::mem::transmute_copy(&found) })
 }
 
+/// What the race detector of the CPU device has to know of communicators (ginrs_cpu/race.h).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Race {
+    /// Ranks of one are in other processes, whose accesses nobody sees here.
+    Apart = 1,
+    /// A rank has destroyed a communicator or device communicator: what it had posted has been done, and its signals are zero for the next
+    /// owner.
+    Settled = 2,
+    /// The same after a failure: what it had posted may be done yet, or never.
+    Failed = 4,
+}
+
+/// Tells it, where there is one.
+pub fn tell_race(what: Race, rank: u32) {
+    // SAFETY: race.h gives the symbol this type.
+    if let Some(told) = unsafe { symbol::<unsafe extern "C" fn(c_int, c_int)>(c"ginrs_cpu_race_told") } {
+        // SAFETY: any numbers are allowed.
+        unsafe { told(what as c_int, rank as c_int) }
+    }
+}
+
+/// Tells it that addresses mean nothing any more: what is mapped there next is another memory.
+pub fn tell_unmapped(at: DevPtr, bytes: usize) {
+    // SAFETY: race.h gives the symbol this type.
+    if let Some(unmapped) = unsafe { symbol::<unsafe extern "C" fn(DevPtr, usize)>(c"ginrs_cpu_race_unmapped") } {
+        // SAFETY: any numbers are allowed.
+        unsafe { unmapped(at, bytes) }
+    }
+}
+
 /// The stand-in, looked for until it is found (a program may load it after us).
 pub fn find() -> Option<&'static Runtime> {
     static FOUND: OnceBox<Runtime> = OnceBox::new();
@@ -76,10 +117,18 @@ pub fn find() -> Option<&'static Runtime> {
     // SAFETY: library.h gives the symbol this type, and the name carries its version.
     let entry = unsafe { symbol::<unsafe extern "C" fn() -> *const Table>(c"ginrs_cpu_runtime_v1") }?;
     // SAFETY: the function takes nothing and returns NULL or a table that lives as long as the process.
-    let table = unsafe { entry().as_ref() }?;
-    if table.version < VERSION || (table.bytes as usize) < size_of::<Table>() {
+    let found = unsafe { entry() };
+    // SAFETY: a table begins with its version and its size in bytes.
+    let [version, bytes] = unsafe { found.cast::<[u32; 2]>().as_ref() }?;
+    if *version < VERSION || (*bytes as usize) < LEAST {
         return None;
     }
+    let mut table = std::mem::MaybeUninit::<Table>::zeroed();
+    // SAFETY: so many bytes are there. What is left zero is an Option of a function: None.
+    let table = unsafe {
+        found.cast::<u8>().copy_to_nonoverlapping(table.as_mut_ptr().cast(), size_of::<Table>().min(*bytes as usize));
+        table.assume_init()
+    };
     Some(FOUND.get_or_init(|| Box::new(Runtime(table))))
 }
 
@@ -116,8 +165,20 @@ impl Runtime {
 
     /// Blocks of `device` that sleep look again.
     pub fn wake(&self, device: i32) {
-        // SAFETY: see `find`.
-        unsafe { (self.0.wake)(device) }
+        if let Some(wake) = self.0.wake {
+            // SAFETY: see `find`.
+            unsafe { wake(device) }
+        }
+    }
+
+    /// What kernels of `device` ring when they have posted something.
+    pub fn bell(&self, device: i32) -> Option<PostBell> {
+        let mut asleep = std::ptr::null_mut();
+        // SAFETY: see `find`; it writes the one pointer.
+        let descriptor = unsafe { (self.0.bell?)(device, &mut asleep) };
+        // SAFETY: library.h: both stay as long as the process, and the word is an atomic one.
+        (descriptor >= 0)
+            .then(|| unsafe { PostBell { descriptor: BorrowedFd::borrow_raw(descriptor), asleep: AtomicU32::from_ptr(asleep) } })
     }
 
     /// Tells the stand-in of ncclMemAlloc memory.
@@ -142,6 +203,16 @@ impl Runtime {
     pub fn remove_multicast(&self, base: u64) {
         // SAFETY: see `find`; an address that is not known is ignored.
         unsafe { (self.0.remove_multicast)(base) }
+    }
+
+    /// Shows each wait of a kernel that lasts, if it tells of them.
+    pub(super) fn each_wait(&self) -> Option<EachWait> {
+        self.0.each_wait
+    }
+
+    /// Says whether all blocks only wait, if it can.
+    pub(super) fn stillness(&self) -> Option<LookAtBlocks> {
+        self.0.stillness
     }
 
     /// Base, size and kind of the stand-in's own allocation around `ptr`.

@@ -1,5 +1,6 @@
 //! Reserved addresses: PROT_NONE anonymous memory, into which memfds are mapped and out of which they go again.
 
+use super::runtime::tell_unmapped;
 use crate::bail;
 use crate::device::addresses::{NOTHING, check_inside, reserve_aligned};
 use crate::device::memfd::Memfd;
@@ -65,6 +66,7 @@ impl Reservation for CpuReservation {
 
     fn unmap(&self, offset: usize, bytes: usize) -> Result<()> {
         let at = self.at(offset, bytes)?;
+        tell_unmapped(at as DevPtr, bytes);
         // SAFETY: as in `map`; the range becomes inaccessible, never free for another mmap.
         match unsafe { mmap_anonymous(at, bytes, ProtFlags::empty(), NOTHING | MapFlags::FIXED) } {
             Ok(_) => Ok(()),
@@ -75,6 +77,7 @@ impl Reservation for CpuReservation {
 
 impl Drop for CpuReservation {
     fn drop(&mut self) {
+        tell_unmapped(self.base(), self.bytes);
         // SAFETY: the whole range is ours, and whoever used addresses inside held an Arc of self.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.bytes) };
     }

@@ -1,5 +1,6 @@
-//! What settings say of the card that is modelled.
+//! What settings say of the card: modelled, or a real one.
 
+use super::hardware::{self, Hardware};
 use super::queues::Handler;
 use crate::bail;
 use crate::config;
@@ -7,6 +8,7 @@ use crate::error::Result;
 use crate::nic::completion::Syndrome;
 use crate::nic::element::Element;
 use crate::nic::fault::{FORM, Rule};
+use crate::verbs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,9 +19,33 @@ pub struct Card {
     pub handler: Handler,
     /// What it is made to fail at.
     pub fault: Option<Arc<Fault>>,
+    /// A real one; None: the model.
+    pub real: Option<Real>,
+}
+
+/// A real card, before and after it was connected with those of the peers.
+#[derive(Clone)]
+pub enum Real {
+    /// Open.
+    Open(Arc<verbs::Card>),
+    /// With this rank's queues on it.
+    Connected(Arc<Hardware>),
 }
 
 impl Card {
+    /// This rank's queues on a real one.
+    pub fn hardware(&self) -> Option<&Arc<Hardware>> {
+        match &self.real {
+            Some(Real::Connected(hardware)) => Some(hardware),
+            _ => None,
+        }
+    }
+
+    /// What all ranks must have alike: 1 the model, 2 a real card.
+    pub fn kind(&self) -> u32 {
+        1 + u32::from(self.real.is_some())
+    }
+
     /// As the settings have it.
     pub fn asked() -> Result<Self> {
         let handler = match config::int("NCCL_GIN_GDAKI_NIC_HANDLER") {
@@ -35,7 +61,17 @@ impl Card {
             Ok(rule) => rule,
             Err(why) => bail!(InvalidUsage, 113, "no fault of a card | GINRS_NIC_FAULT: {why} | fix: {FORM}"),
         };
-        Ok(Self { handler, fault: rule.map(|rule| Arc::new(Fault { rule, seen: AtomicU64::new(0) })) })
+        // Unverified: so it is taken where it is asked for by name, and never because there is one.
+        let named = config::text("GINRS_NIC").filter(|name| !name.eq_ignore_ascii_case("model"));
+        if named.is_some() && rule.is_some() {
+            bail!(
+                InvalidUsage,
+                113,
+                "no fault of a card | GINRS_NIC_FAULT is for the model, and GINRS_NIC names a real one | fix: unset one of them"
+            );
+        }
+        let real = named.map(|name| hardware::open(&name)).transpose()?.map(Real::Open);
+        Ok(Self { handler, real, fault: rule.map(|rule| Arc::new(Fault { rule, seen: AtomicU64::new(0) })) })
     }
 }
 

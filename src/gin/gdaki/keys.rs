@@ -59,6 +59,26 @@ pub fn named(key: u32) -> Named {
     Named::Table(table, (what - TABLES) >> 2, variant)
 }
 
+/// Keys of one context's tables, as its rank gives them to its kernels. Signals, then counters.
+pub struct Tables {
+    /// Of this rank's.
+    pub local: [u32; 2],
+    /// By rank.
+    pub remote: [Vec<u32>; 2],
+    /// Where old values go.
+    pub sink: u32,
+}
+
+/// Those of the model.
+pub fn tables(context: u32, rank: u32, ranks: u32) -> Tables {
+    let both = [Table::Signals, Table::Counters];
+    Tables {
+        local: both.map(|table| of_table(table, context, rank)),
+        remote: both.map(|table| (0..ranks).map(|rank| of_table(table, context, rank)).collect()),
+        sink: of_table(Table::Sink, context, rank),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,9 +1,12 @@
 //! What kernels see: contexts, queue pairs and keys, in device memory.
 
+use super::Nic;
 use super::card::Card;
-use super::keys::{self, Table};
+use super::keys::{self, Table, Tables};
 use super::queues::Queues;
 use crate::abort::Abort;
+use crate::bail;
+use crate::device::Physical;
 use crate::device::{DevPtr, Device, DeviceMemory, Transfers};
 use crate::error::Result;
 use crate::gin::context::{Context, Shape, Words};
@@ -12,6 +15,8 @@ use crate::layout::{
     ncclGinGdakiGPUContext, ncclGinGdakiGlobalGPUBufferTable, ncclGinGdakiMemHandle,
 };
 use crate::seq::Seq;
+use crate::transport::Words as Said;
+use crate::verbs::Registered;
 use std::mem::{offset_of, size_of};
 use std::sync::Arc;
 use zerocopy::IntoBytes;
@@ -27,6 +32,8 @@ pub struct Images {
     memory: DeviceMemory,
     contexts: usize,
     ranks: usize,
+    /// On a real card: counters, registered.
+    _counters: Vec<Registered>,
 }
 
 impl Images {
@@ -78,28 +85,47 @@ pub fn build(
     for companion in [false, true] {
         for (c, words) in (0..n).zip(words) {
             let mut context = Context::bare(device, shape, words.clone(), c)?;
-            // Queue 0 is nobody's.
-            let first = 1 + ranks * (n * u32::from(companion) + c);
-            let main = contexts.get(c as usize).and_then(|main| main.nic.clone()).filter(|_| companion);
-            let queues = Queues::new(device, (ranks, depth), (card.clone(), first), secret, &context.queues, main)?;
-            context.nic = Some(Arc::new(queues));
+            let row = n * u32::from(companion) + c;
+            let nic = match card.hardware() {
+                Some(hardware) => Nic::Card(hardware.row(row as usize).clone()),
+                None => {
+                    let main = match contexts.get(c as usize).and_then(|main| main.nic.clone()) {
+                        Some(Nic::Model(main)) if companion => Some(main),
+                        _ => None,
+                    };
+                    // Queue 0 is nobody's.
+                    let first = 1 + ranks * row;
+                    let queues = Queues::new(device, (ranks, depth), (card.clone(), first), secret, &context.queues, main)?;
+                    Nic::Model(Arc::new(queues))
+                }
+            };
+            context.nic = Some(nic);
             contexts.push(context);
         }
     }
     let (n, ranks) = (n as usize, ranks as usize);
     let bytes = (n * BLOCK + n * 2 * ranks * 4).next_multiple_of(BLOCK) + 2 * n * ranks * QP;
-    let images = Images { memory: device.objects(bytes)?, contexts: n, ranks };
+    let mut images = Images { memory: device.objects(bytes)?, contexts: n, ranks, _counters: Vec::new() };
+    let mut tables = Vec::new();
+    for (c, words) in words.iter().enumerate() {
+        tables.push(match card.hardware() {
+            None => keys::tables(c as u32, rank, ranks as u32),
+            Some(hardware) => {
+                let (tables, counters) = hardware.tables(c, rank, words)?;
+                images._counters.push(counters);
+                tables
+            }
+        });
+    }
     let mut bytes = Vec::with_capacity(bytes);
     for (c, context) in contexts[..n].iter().enumerate() {
-        bytes.extend(images.context_of(c, rank, context).as_bytes());
+        bytes.extend(images.context_of(c, &tables[c], context).as_bytes());
         bytes.resize(c * BLOCK + CARD_EXT_OFFSET, 0);
         bytes.extend(extension(context, abort).as_bytes());
         bytes.resize((c + 1) * BLOCK, 0);
     }
-    for c in 0..n as u32 {
-        for table in [Table::Signals, Table::Counters] {
-            (0..ranks as u32).for_each(|rank| bytes.extend(keys::of_table(table, c, rank).to_be_bytes()));
-        }
+    for key in tables.iter().flat_map(|tables| tables.remote.iter().flatten()) {
+        bytes.extend(key.to_be_bytes());
     }
     bytes.resize(images.pairs_start(), 0);
     for context in &contexts {
@@ -110,11 +136,11 @@ pub fn build(
 }
 
 impl Images {
-    fn context_of(&self, c: usize, rank: u32, context: &Context) -> ncclGinGdakiGPUContext {
+    fn context_of(&self, c: usize, tables: &Tables, context: &Context) -> ncclGinGdakiGPUContext {
         let table = |table: Table, buffer: DevPtr| ncclGinGdakiGlobalGPUBufferTable {
             buffer,
             rkeys: self.memory.device() + (self.keys_start() + (2 * c + table as usize) * self.ranks * 4) as u64,
-            lkey: keys::of_table(table, c as u32, rank).to_be(),
+            lkey: tables.local[table as usize].to_be(),
             pad: 0,
         };
         let (signals, counters) = context.words.addresses();
@@ -123,7 +149,7 @@ impl Images {
             companion_gdqp: self.row(self.contexts + c),
             counters_table: table(Table::Counters, counters),
             signals_table: table(Table::Signals, signals),
-            sink_buffer_lkey: keys::of_table(Table::Sink, c as u32, rank).to_be(),
+            sink_buffer_lkey: tables.sink.to_be(),
             pad: 0,
         }
     }
@@ -143,9 +169,19 @@ fn extension(context: &Context, abort: &Abort) -> ginrsGinExt {
 
 /// A queue pair before its first request.
 fn pair(context: &Context, peer: u32) -> doca_gpu_dev_verbs_qp {
-    let Some(queues) = &context.nic else { return doca_gpu_dev_verbs_qp::default() };
-    let (number, depth) = (queues.number(peer), context.shape.depth);
-    let (bell, record, entries) = queues.addresses(peer);
+    let depth = context.shape.depth;
+    let (number, completions, handler, [bell, record, entries, ring]) = match &context.nic {
+        None => return doca_gpu_dev_verbs_qp::default(),
+        Some(Nic::Model(queues)) => {
+            let (number, (bell, record, entries)) = (queues.number(peer), queues.addresses(peer));
+            let ring = context.queues.device() + u64::from(peer * depth) * 64;
+            (number, number, queues.handler(), [bell, record, entries, ring])
+        }
+        Some(Nic::Card(rings)) => {
+            let (number, completions) = rings.numbers(peer);
+            (number, completions, rings.handler(), rings.addresses(peer))
+        }
+    };
     doca_gpu_dev_verbs_qp {
         sq_num: number,
         sq_num_shift8: number << 8,
@@ -156,42 +192,77 @@ fn pair(context: &Context, peer: u32) -> doca_gpu_dev_verbs_qp {
         sq_num_shift8_be_4ds: (number << 8 | 4).to_be(),
         sq_wqe_num: depth as u16,
         sq_wqe_mask: (depth - 1) as u16,
-        sq_wqe_daddr: context.queues.device() + u64::from(peer * depth) * 64,
+        sq_wqe_daddr: ring,
         sq_dbrec: record,
         sq_db: bell,
         cq_sq: doca_gpu_dev_verbs_cq {
             cqe_daddr: entries,
-            cq_num: number,
+            cq_num: completions,
             cqe_num: depth,
             cqe_mask: depth - 1,
             cqe_size: 64,
             mem_type: OF_GPU,
             ..Default::default()
         },
-        nic_handler: queues.handler() as u32,
+        nic_handler: handler as u32,
         mem_type: OF_GPU,
         ..Default::default()
     }
 }
 
 /// What `ginWins` point to, of one window: its keys.
-pub struct Registration(DeviceMemory);
+pub struct Registration {
+    memory: DeviceMemory,
+    /// On a real card, where the keys of the peers are still to come.
+    real: Option<Registered>,
+}
 
 impl Registration {
-    /// For the window with that handle, on `rank` of `ranks`.
-    pub fn new(device: &dyn Device, handle: u64, rank: u32, ranks: u32) -> Result<Self> {
-        const KEYS: usize = size_of::<ncclGinGdakiMemHandle>();
-        let memory = device.objects(KEYS + ranks as usize * 4)?;
-        let own =
-            ncclGinGdakiMemHandle { rkeys: memory.device() + KEYS as u64, lkey: keys::of_window(handle, rank).to_be(), pad: 0 };
-        let mut bytes = own.as_bytes().to_vec();
-        (0..ranks).for_each(|rank| bytes.extend(keys::of_window(handle, rank).to_be_bytes()));
-        device.write(memory.device(), &bytes)?;
-        Ok(Self(memory))
+    const KEYS: usize = size_of::<ncclGinGdakiMemHandle>();
+
+    /// For the window with that handle, on `rank` of `ranks`: `bytes` from `start` on of `memory`.
+    pub fn new(
+        device: &dyn Device,
+        (handle, rank, ranks): (u64, u32, u32),
+        card: &Card,
+        (memory, start, bytes): (&Arc<dyn Physical>, u64, u64),
+    ) -> Result<Self> {
+        let real = card.hardware().map(|hardware| hardware.window(memory, start, bytes)).transpose()?;
+        let made = Self { memory: device.objects(Self::KEYS + ranks as usize * 4)?, real };
+        let own = made.real.as_ref().map_or_else(|| keys::of_window(handle, rank), |real| real.keys().local);
+        let own = ncclGinGdakiMemHandle { rkeys: made.memory.device() + Self::KEYS as u64, lkey: own.to_be(), pad: 0 };
+        device.write(made.memory.device(), own.as_bytes())?;
+        if made.real.is_none() {
+            made.fill(device, (0..ranks).map(|rank| keys::of_window(handle, rank)))?;
+        }
+        Ok(made)
+    }
+
+    fn fill(&self, device: &dyn Device, keys: impl Iterator<Item = u32>) -> Result<()> {
+        let bytes: Vec<u8> = keys.flat_map(u32::to_be_bytes).collect();
+        device.write(self.memory.device() + Self::KEYS as u64, &bytes)
+    }
+
+    /// For the peers; empty by the model, whose keys all ranks know.
+    pub fn words(&self) -> Vec<u8> {
+        self.real.as_ref().map_or(Vec::new(), |real| real.keys().remote.to_le_bytes().to_vec())
+    }
+
+    /// With what all ranks said.
+    pub fn connect(&self, device: &dyn Device, said: &[Said]) -> Result<()> {
+        if self.real.is_none() {
+            return Ok(());
+        }
+        let key = |(rank, words): (usize, &Said)| match words.of(super::NAME).try_into() {
+            Ok(key) => Ok(u32::from_le_bytes(key)),
+            Err(_) => bail!(RemoteError, 53, "rank {rank} named no key of a window | fix: load the same libginrs on every rank"),
+        };
+        let keys: Vec<u32> = said.iter().enumerate().map(key).collect::<Result<_>>()?;
+        self.fill(device, keys.into_iter())
     }
 
     /// Its address.
     pub fn device(&self) -> DevPtr {
-        self.0.device()
+        self.memory.device()
     }
 }

@@ -266,7 +266,8 @@ mod tests {
         for handler in [Handler::Cpu, Handler::Kernel] {
             for start in [0, 0xfffe, 0xff_fffe, u32::MAX - 2] {
                 let ring: Vec<[AtomicU64; WORDS]> = (0..4).map(|_| Default::default()).collect();
-                let queues = Queues::new(&*device, (1, 4), (Card { handler, fault: None }, 9), 1, &ring, None).unwrap();
+                let queues =
+                    Queues::new(&*device, (1, 4), (Card { handler, fault: None, real: None }, 9), 1, &ring, None).unwrap();
                 queues.published[0].store(start, Ordering::Relaxed);
                 let mut at = Seq(start);
                 for _ in 0..8 {

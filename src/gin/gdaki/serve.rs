@@ -1,6 +1,8 @@
 //! A visit to one queue of a GDAKI context; what `Context::serve` is for the proxy's queues.
 
+use super::Nic;
 use super::requests::{Origin, request};
+use super::rings::{Failed, Rings};
 use crate::gin::carry::{Carrier, Turn, tag, untag};
 use crate::gin::context::Context;
 use crate::gin::plan::Fault;
@@ -11,7 +13,11 @@ use crate::trace;
 impl Context {
     /// Takes elements until the queue is empty, its batch is full, or one cannot be finished now.
     pub(in crate::gin) fn serve_elements(&mut self, index: u32, peer: u32, carrier: &mut Carrier) -> bool {
-        let Some(queues) = self.nic.clone() else { return false };
+        let queues = match self.nic.clone() {
+            Some(Nic::Model(queues)) => queues,
+            Some(Nic::Card(rings)) => return self.serve_card(&rings, index, peer, carrier),
+            None => return false,
+        };
         let depth = self.shape.depth as usize;
         let base = peer as usize * depth;
         let slots = &self.queues[base..base + depth];
@@ -60,11 +66,27 @@ impl Context {
         worked
     }
 
+    /// Rings for a real card, and looks at what it has done. True if there was something.
+    fn serve_card(&self, rings: &Rings, index: u32, peer: u32, carrier: &mut Carrier) -> bool {
+        if carrier.stopped {
+            rings.end(peer);
+            return false;
+        }
+        let rung = rings.ring(peer);
+        let (seen, failed) = rings.look(peer);
+        if let Some(Failed { at, ended }) = failed {
+            let fault = Fault::Card { opcode: ended.opcode, syndrome: ended.syndrome.unwrap_or_default() };
+            let whose = carrier.whose(tag(index, peer, at));
+            carrier.stop(fault.error(&format!("{whose}, queue pair {:#x}", rings.numbers(peer).0)));
+        }
+        rung || seen
+    }
+
     /// Operation `tag` was taken and failed: its queue says so.
     #[cold]
     pub(in crate::gin) fn fail_element(&self, whose: u64) {
         let (_, peer, at) = untag(whose);
-        if let Some(queues) = self.nic.as_ref().filter(|_| (peer as usize) < self.lanes.len()) {
+        if let Some(Nic::Model(queues)) = self.nic.as_ref().filter(|_| (peer as usize) < self.lanes.len()) {
             queues.fail(peer, at, Syndrome::Retries);
         }
     }

@@ -61,6 +61,22 @@ fn backends() -> Check {
     Check::note("backends", "").with(vec![
         Check::yes("proxy", "always: a thread of the library carries puts by the transports above"),
         Check::note("direct", format!("{reach}: kernels store and signal themselves")).fix(direct),
-        Check::note("GDAKI", "by a model of a card, which is slow and never chosen: no card is driven").fix("NCCL_GIN_TYPE=3"),
+        Check::note("GDAKI", "by a model of a card, which is slow and never chosen").fix("NCCL_GIN_TYPE=3").with(vec![cards()]),
     ])
+}
+
+/// mlx5 cards, whose queues kernels would fill.
+fn cards() -> Check {
+    const UNVERIFIED: &str = "for GINRS_NIC, on the CPU device: written, and never run on a card (docs/gdaki.md)";
+    match ginrs::verbs::survey() {
+        Err(why) => Check::no("cards", why),
+        Ok(all) => Check::note("cards", UNVERIFIED).with(
+            all.into_iter()
+                .map(|card| match card.usable {
+                    Ok(what) => Check::yes(card.name, what),
+                    Err(why) => Check::no(card.name, why),
+                })
+                .collect(),
+        ),
+    }
 }

@@ -95,6 +95,8 @@ pub struct Command {
     pub relaxed_constexpr: bool,
     /// `-shared`
     pub shared: bool,
+    /// `--check=race`
+    pub race: bool,
     /// `-ccbin`
     pub compiler: Option<OsString>,
     /// `-M`, `-MM`, `-MD`, `-MMD`
@@ -115,6 +117,8 @@ pub struct Command {
     pub version: bool,
     /// `--help`
     pub help: bool,
+    /// `--clangd`
+    pub clangd: bool,
     /// `--cuda-home`, `--nccl-home`: the folder to print, below the prefix.
     pub home: Option<&'static str>,
     /// `--list-gpu-arch`, `--list-gpu-code`: what stands before the numbers.
@@ -259,6 +263,12 @@ impl Command {
             Meaning::ExtendedLambda => self.extended_lambda = true,
             Meaning::RelaxedConstexpr => self.relaxed_constexpr = true,
             Meaning::Shared => self.shared = true,
+            Meaning::Check => {
+                if text != "race" {
+                    return Err(format!("`{name}={text}`: what can be compiled in is race"));
+                }
+                (self.race, self.debug) = (true, true);
+            }
             Meaning::Compiler => self.compiler = Some(value),
             Meaning::Language => {
                 self.language = match &*text {
@@ -287,6 +297,7 @@ impl Command {
             Meaning::Version => self.version = true,
             Meaning::Help => self.help = true,
             Meaning::List(prefix) => self.list = Some(prefix),
+            Meaning::Clangd => self.clangd = true,
             Meaning::Home(folder) => self.home = Some(folder),
             Meaning::ForwardUnknown => self.forward_unknown = true,
             Meaning::DefaultStream => {

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use super::args::{Command, Input, Language, Stage};
 use super::toolchain::{Toolchain, flag};
-use super::{folders, missing, spacing};
+use super::{coverage, folders, missing, spacing};
 use crate::rewrite;
 
 /// nvcc's macros. `__CUDA_ARCH__` is defined in the one pass that there is, so host code sees it too (docs/ginrs-cc.md).
-const DEFINES: &[&str] = &[
+pub const DEFINES: &[&str] = &[
     "-D__CUDACC__=1",
     "-D__NVCC__=1",
     "-D__CUDACC_VER_MAJOR__=13",
@@ -47,15 +47,25 @@ pub fn object(command: &Command, tools: &Toolchain, input: &Input, object: &Path
     if input.language != Some(Language::Cuda) {
         let mut arguments = preprocess_arguments(command, tools, input, Some(object));
         arguments.retain(|a| a != "-E");
-        arguments.extend(compile_arguments(command, tools, object));
+        arguments.extend(compile_arguments(command, tools, input, object)?);
         arguments.push(source);
         return tools.run(&arguments, None, false).map(drop).map_err(|error| explained(tools, &arguments, error));
+    }
+    if command.race && tools.is_clang() {
+        return Err(format!("ginrs-cc: error: --check=race needs g++, not {}", tools.compiler.display()));
     }
     let mut arguments = preprocess_arguments(command, tools, input, Some(object));
     arguments.push(source);
     let preprocessed = tools.run(&arguments, None, true).map_err(|error| explained(tools, &arguments, error))?;
     keep(command, input, "ii", &preprocessed)?;
-    let options = rewrite::Options { relocatable: command.relocatable, own_headers: folders::names_of_ours(command, tools) };
+    if command.race && has(&preprocessed, "nccl_device/core.h\"") && !has(&preprocessed, "ginrs_device/race.cuh\"") {
+        let path = input.path.display();
+        return Err(format!(
+            "ginrs-cc: error: {path}: --check=race sees puts through ginrs' own headers, and these are of another NCCL"
+        ));
+    }
+    let own_headers = folders::names_of_ours(command, tools);
+    let options = rewrite::Options { relocatable: command.relocatable, own_headers, race: command.race };
     let users =
         |name: &str| !name.starts_with("/usr/") && !options.own_headers.iter().any(|folder| name.starts_with(folder.as_str()));
     // Only plain files: a pipe has been read by the preprocessor.
@@ -69,6 +79,12 @@ pub fn object(command: &Command, tools: &Toolchain, input: &Input, object: &Path
     arguments.push(command.standard_flag().replace("=c++", "=gnu++").into());
     // Preemption of CUDA threads that spin on plain variables, and device code's habit of reading one type as another.
     arguments.extend(["-fsanitize-coverage=trace-pc".into(), "-fno-strict-aliasing".into()]);
+    if command.race {
+        // The compiler's hooks alone: ginrs_cpu/race.h gives them to the CPU device, and nothing is linked with it. It warns that
+        // ThreadSanitizer knows no fences (we do), and of writes out of bounds in what it can no longer follow.
+        let options = ["-fsanitize=thread", "--param=tsan-distinguish-volatile=1", "-Wno-tsan", "-Wno-stringop-overflow"];
+        arguments.extend(options.map(Into::into));
+    }
     // A large frame is touched page by page, so that one beyond a CUDA thread's stack does not step over the page that guards it.
     arguments.push("-fstack-clash-protection".into());
     if !tools.is_clang() {
@@ -79,9 +95,13 @@ pub fn object(command: &Command, tools: &Toolchain, input: &Input, object: &Path
         // uninitialised argument as a licence to run the branch in every lane.
         arguments.push("-ftrivial-auto-var-init=pattern".into());
     }
-    arguments.extend(compile_arguments(command, tools, object));
+    arguments.extend(compile_arguments(command, tools, input, object)?);
     arguments.push("-".into());
     tools.run(&arguments, Some(&rewritten), false).map(drop)
+}
+
+fn has(text: &[u8], word: &str) -> bool {
+    text.windows(word.len()).any(|at| at == word.as_bytes())
 }
 
 fn preprocess_arguments(command: &Command, tools: &Toolchain, input: &Input, object: Option<&Path>) -> Vec<OsString> {
@@ -96,6 +116,7 @@ fn preprocess_arguments(command: &Command, tools: &Toolchain, input: &Input, obj
             (command.relocatable, "-D__CUDACC_RDC__=1"),
             (command.extended_lambda, "-D__CUDACC_EXTENDED_LAMBDA__=1"),
             (command.relaxed_constexpr, "-D__CUDACC_RELAXED_CONSTEXPR__=1"),
+            (command.race, "-D__GINRS_RACE__=1"),
         ];
         arguments.extend(optional.iter().filter(|(on, _)| *on).map(|(_, define)| define.into()));
     }
@@ -104,7 +125,8 @@ fn preprocess_arguments(command: &Command, tools: &Toolchain, input: &Input, obj
     arguments.extend(folders::without(&command.preprocessor, &tools.cuda_include()));
     arguments.extend(["-isystem".into(), tools.nccl_include().into()]);
     if input.language == Some(Language::Cuda) {
-        for header in ["cuda_runtime.h", "ginrs_cpu/launch.h", "ginrs_cpu/multimem.h"] {
+        let race = command.race.then_some("ginrs_cpu/race.h");
+        for header in ["cuda_runtime.h", "ginrs_cpu/launch.h", "ginrs_cpu/multimem.h"].into_iter().chain(race) {
             arguments.extend(["-include".into(), header.into()]);
         }
     }
@@ -141,7 +163,7 @@ fn dependency_arguments(command: &Command, input: &Input, object: Option<&Path>)
     arguments
 }
 
-fn compile_arguments(command: &Command, tools: &Toolchain, object: &Path) -> Vec<OsString> {
+fn compile_arguments(command: &Command, tools: &Toolchain, input: &Input, object: &Path) -> Result<Vec<OsString>, String> {
     let mut arguments: Vec<OsString> = vec![command.optimization_flag().into(), "-pthread".into()];
     if command.debug {
         arguments.push("-g".into());
@@ -152,8 +174,11 @@ fn compile_arguments(command: &Command, tools: &Toolchain, object: &Path) -> Vec
         // The preprocess step had a use for them, this one has none.
         arguments.push("-Wno-unused-command-line-argument".into());
     }
+    if command.stage == Stage::Link {
+        arguments.extend(coverage::notes(command, tools.is_clang(), input)?);
+    }
     arguments.extend(["-c".into(), "-o".into(), object.into()]);
-    arguments
+    Ok(arguments)
 }
 
 /// `-keep`: intermediate text beside the working folder's other files.

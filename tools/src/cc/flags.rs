@@ -36,6 +36,7 @@ pub enum Meaning {
     ExtendedLambda,
     RelaxedConstexpr,
     Shared,
+    Check,
     Compiler,
     Language,
     Dependencies,
@@ -48,6 +49,7 @@ pub enum Meaning {
     DryRun,
     Version,
     Help,
+    Clangd,
     Home(&'static str),
     List(&'static str),
     ForwardUnknown,
@@ -116,6 +118,12 @@ const FLAGS: &[Flag] = &[
     flag!(Alone, M::Stage(Stage::DeviceLink), "write an empty object: nothing is left to link", "-dlink" "--device-link"),
     flag!(Alone, M::Stage(Stage::Preprocess), "preprocess to the output", "-E" "--preprocess"),
     flag!(Alone, M::Stage(Stage::Link), "make a program (the default)", "-link" "--link"),
+    flag!(
+        Value,
+        M::Check,
+        "race: kernels tell of each access, and the program of races between them and puts (docs/finding-bugs.md)",
+        "--check"
+    ),
     flag!(Alone, M::Shared, "make a shared library", "-shared" "--shared"),
     flag!(Value, M::Relocatable, "true|false: device functions and variables shared between files", "-rdc" "--relocatable-device-code"),
     flag!(Joined, M::PreprocessorPair("-isystem"), "DIR: headers of others", "-isystem" "--system-include"),
@@ -173,6 +181,12 @@ const FLAGS: &[Flag] = &[
     flag!(Alone, M::List("sm"), "", "-code-ls" "--list-gpu-code"),
     flag!(
         Alone,
+        M::Clangd,
+        "write .clangd (or what -o names): clangd then reads the .cu files of this folder and below with these -I, -D, -std",
+        "--clangd"
+    ),
+    flag!(
+        Alone,
         M::Home(super::nvcc::CUDA_HOME),
         "print the folder that serves as CUDA_HOME: make CUDA_HOME=$(ginrs-cc --cuda-home)",
         "--cuda-home"
@@ -187,6 +201,7 @@ const FLAGS: &[Flag] = &[
     flag!(Prefix, M::Refused("the CPU device needs 64 bits"), "", "-m32"),
     flag!(Prefix, M::ForwardedToLinker, "as g++ takes them", "-Wl," "-rdynamic" "-static-lib" "-nostdlib" "-rpath"),
     flag!(Alone, M::ForwardedToLinker, "as g++ takes them", "-pie" "-no-pie" "-nopie" "-static-pie" "-nostartfiles" "-nodefaultlibs"),
+    flag!(Alone, M::Forwarded, "count lines that run, for gcov; the notes lie beside the output, as g++ puts them", "--coverage" "-coverage"),
     flag!(Value, M::ForwardedPair("-z"), "WORD: as g++ takes it", "-z"),
     flag!(Value, M::ForwardedPair("-u"), "SYMBOL: as g++ takes it", "-u"),
     flag!(Prefix, M::Warning, "as g++ takes them", "-W"),

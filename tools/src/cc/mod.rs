@@ -3,7 +3,9 @@
 //! preprocess ([`compile`]) -> rewrite ([`crate::rewrite`]) -> compile ([`compile`]) -> link ([`link`]).
 
 pub mod args;
+pub mod clangd;
 pub mod compile;
+pub mod coverage;
 pub mod flags;
 pub mod folders;
 pub mod link;
@@ -50,6 +52,10 @@ fn run(arguments: Vec<OsString>) -> Result<i32, String> {
     if let Some(home) = command.home {
         let folder = nvcc::home(&tools, home).map_err(error)?;
         return answer(&[folder.as_os_str().as_bytes(), b"\n"].concat());
+    }
+    if command.clangd {
+        let told = clangd::write(&command, &tools).map_err(error)?;
+        return answer(format!("{told}\n").as_bytes());
     }
     build(&command, &tools).map(|()| 0)
 }

@@ -28,6 +28,8 @@ pub struct Options {
     pub relocatable: bool,
     /// Folders of the stand-in headers: their regions become system headers and keep their statics.
     pub own_headers: Vec<String>,
+    /// For the race detector: shared memory of a launch is bound anew by each thread, for no thread may do so for another.
+    pub race: bool,
 }
 
 /// Something that cannot be compiled for the CPU device.

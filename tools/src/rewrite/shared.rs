@@ -60,8 +60,11 @@ fn dynamic(unit: &mut Unit, declaration: &Declaration) {
         unit.edits.remove(source.span(i, source.mate(i + 1).unwrap_or(i)));
     }
     // Outside of functions the reference is also bound on host threads, when they first touch a thread_local of the file.
-    let memory = if unit.scopes.in_function(declaration.start) { "DynamicShared" } else { "DynamicSharedOrNothing" };
-    unit.edits.insert(source.token(declaration.specifiers).at.start, "static thread_local ");
+    let inside = unit.scopes.in_function(declaration.start);
+    let memory = if inside { "DynamicShared" } else { "DynamicSharedOrNothing" };
+    if !(inside && unit.options.race) {
+        unit.edits.insert(source.token(declaration.specifiers).at.start, "static thread_local ");
+    }
     for variable in variables {
         make_reference(unit, variable);
         let end = source.token(variable.suffix.end.max(variable.name.end)).at.start;

@@ -2,19 +2,24 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::hosts::{self, Host};
+use super::timeline::Wanted;
 
 /// What --help prints.
 pub const HELP: &str = "\
 usage: ginrs-run -n RANKS [options] PROGRAM [arguments]
 Starts RANKS processes of PROGRAM, on this machine or on others, and ends them together.
   -n, -np, --ranks RANKS   how many (1 to 4096)
+  --timeline FILE          writes what all ranks did, as a trace for Perfetto (https://ui.perfetto.dev)
+  --html FILE              writes it as one page for a browser, with who waited for whom and the bytes between ranks
+  --timeline FILE --merge FILES   makes it (or --html FILE) of what processes have written under GINRS_TIMELINE, and runs nothing
   --devices N              devices that each process sees (GINRS_CPU_DEVICES)
-  --timeout SECONDS        end the job after this time; the status is then 124
+  --timeout SECONDS        end the job after this time, with what its kernels wait for; the status is then 124
   --grace SECONDS          from the first failure to the kill of ranks that are still there (2)
+  --check=race             look for races between kernels and puts, in one process (docs/finding-bugs.md); needs ginrs-cc --check=race
   --no-prefix              print the ranks' lines without `[rank] ` in front
   --hosts A,B or A:4,B:4   run on these machines, in blocks of ranks or by their slots, over ssh
   --hostfile FILE          these machines, one in a line: HOST, HOST:SLOTS or HOST slots=N
@@ -40,6 +45,8 @@ pub struct Options {
     pub exports: Vec<OsString>,
     /// `--wdir`
     pub folder: Option<OsString>,
+    /// `--timeline`, `--html`
+    pub pictures: Wanted,
     /// `--devices`
     pub devices: Option<usize>,
     /// `--timeout`
@@ -48,6 +55,8 @@ pub struct Options {
     pub grace: Duration,
     /// False with `--no-prefix`.
     pub prefix: bool,
+    /// `--check=race`
+    pub race: bool,
     /// The program and its arguments.
     pub program: Vec<OsString>,
 }
@@ -57,6 +66,8 @@ pub struct Options {
 pub enum Asked {
     /// A job.
     Run(Options),
+    /// `--merge`: the pictures, and what they are made of.
+    Merge(Wanted, Vec<PathBuf>),
     /// `--serve`, for another ginrs-run.
     Serve,
     /// `--help`
@@ -69,7 +80,20 @@ impl Default for Options {
     fn default() -> Self {
         let (hosts, exports, program) = (Vec::new(), Vec::new(), Vec::new());
         let grace = Duration::from_secs(2);
-        Self { ranks: 0, hosts, rsh: None, exports, folder: None, devices: None, timeout: None, grace, prefix: true, program }
+        Self {
+            ranks: 0,
+            hosts,
+            rsh: None,
+            exports,
+            folder: None,
+            pictures: Wanted::default(),
+            devices: None,
+            timeout: None,
+            grace,
+            prefix: true,
+            race: false,
+            program,
+        }
     }
 }
 
@@ -90,9 +114,23 @@ impl Options {
             match &*name {
                 "-n" | "-np" | "--ranks" => options.ranks = number(&name, &value()?, 4096)?,
                 "--devices" => options.devices = Some(number(&name, &value()?, 1024)?),
+                "--timeline" => options.pictures.trace = Some(word()?),
+                "--html" => options.pictures.page = Some(word()?),
+                "--merge" => {
+                    options
+                        .pictures
+                        .option()
+                        .ok_or("`--merge` needs `--timeline FILE` or `--html FILE` in front: what is made")?;
+                    let files = joined.into_iter().chain(rest).map(PathBuf::from).collect();
+                    return Ok(Asked::Merge(options.pictures, files));
+                }
                 "--timeout" => options.timeout = Some(seconds(&name, &value()?)?),
                 "--grace" => options.grace = seconds(&name, &value()?)?,
                 "--no-prefix" => options.prefix = false,
+                "--check" => match &*value()? {
+                    "race" => options.race = true,
+                    other => return Err(format!("`--check {other}`: what can be checked is race")),
+                },
                 "--hosts" | "--host" => hosts = Some(value()?),
                 "--hostfile" | "--machinefile" => hosts = Some(hosts::from_file(Path::new(&word()?))?),
                 "--rsh" => options.rsh = Some(value()?),
@@ -117,8 +155,18 @@ impl Options {
             options.hosts = hosts::share(&text, options.ranks)?;
             options.ranks = options.hosts.iter().map(|host| host.count).sum();
         }
+        if options.ranks == 0 && options.race {
+            options.ranks = 1;
+            // LOCAL_WORLD_SIZE would be one.
+            options.devices = options.devices.or(Some(8));
+        }
         if options.ranks == 0 {
             return Err("how many ranks? say -n RANKS".into());
+        }
+        if let Some(option) = options.pictures.option().filter(|_| !options.hosts.is_empty()) {
+            return Err(format!(
+                "{option} serves one machine: with --hosts set GINRS_TIMELINE to a file of a folder that all of them share, and use --merge"
+            ));
         }
         if options.program.is_empty() {
             return Err("which program? name it behind the options".into());

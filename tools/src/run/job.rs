@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::args::Options;
+use super::ask;
 use super::frame::Share;
 use super::output::Printer;
 use super::rank::{Job, Rank, shell_status, signal_name};
@@ -32,12 +33,14 @@ pub fn run(options: &Options) -> Result<i32, String> {
     if let Some(folder) = &options.folder {
         std::env::set_current_dir(folder).map_err(|e| format!("--wdir {}: {e}", folder.display()))?;
     }
+    let pictures = options.pictures.create()?;
     let folder = Folder::new()?;
     let printer = Printer::new(options.prefix)?;
     let (place, port) = ([0, options.ranks], free_port("127.0.0.1")?);
     let environment = &options.exports;
     let job = Job { options, environment, place, address: "127.0.0.1", port, folder: &folder.0, printer: &printer, files };
-    work(&job, &signals, true)
+    let status = work(&job, &signals, true)?;
+    Ok(pictures.map_or(status, |pictures| pictures.finish(&folder.0, status)))
 }
 
 /// Runs one machine's share of a job; its status. `prepare` gets the folder before a rank starts.
@@ -121,6 +124,7 @@ fn wait(job: &Job, signals: &Signals, stops: bool, ranks: &mut [Rank], mut endin
                 "not done after {seconds} s (--timeout); still running: rank {}{stopped}",
                 numbers(running(ranks))
             ));
+            ask(ranks);
             ending = Some(end(options, ranks, TIMED_OUT, libc::SIGTERM));
         }
         if lonely.is_some_and(|at| at <= now) && ending.is_none() {
@@ -154,7 +158,12 @@ fn wait(job: &Job, signals: &Signals, stops: bool, ranks: &mut [Rank], mut endin
             Some(signal) => match &mut ending {
                 // A second Ctrl-C does not wait.
                 Some(ending) => ending.kill_at = now,
-                None => ending = Some(end(options, ranks, 128 + signal, signal)),
+                None => {
+                    if signal == libc::SIGQUIT {
+                        ask(ranks);
+                    }
+                    ending = Some(end(options, ranks, 128 + signal, signal));
+                }
             },
         }
     }
@@ -162,6 +171,14 @@ fn wait(job: &Job, signals: &Signals, stops: bool, ranks: &mut [Rank], mut endin
 
 fn running(ranks: &[Rank]) -> impl Iterator<Item = &Rank> {
     ranks.iter().filter(|r| r.status().is_none())
+}
+
+/// Has all that are left print what their kernels wait for.
+fn ask(ranks: &[Rank]) {
+    let groups: Vec<u32> = running(ranks).map(Rank::pid).collect();
+    if ask::ask(&groups) > 0 {
+        std::thread::sleep(ask::ANSWER);
+    }
 }
 
 /// "0, 2"

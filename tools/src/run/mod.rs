@@ -2,9 +2,12 @@
 //!
 //! [`args`] understands the command line, [`rank`] starts one process, [`output`] prints its lines, [`job`] waits for their ends
 //! and for [`signals`]. For other machines [`hosts`] shares the ranks out, and [`remote`] starts a helper on each over [`rsh`], [`serve`], which
-//! runs its share as a job of its own; the two speak in [`frame`]s. [`relay`] brings rank 0's unique id from machine to machine.
+//! runs its share as a job of its own; the two speak in [`frame`]s. [`ask`] has ranks say what they wait for. [`timeline`] asks for what they did. [`check`] looks at
+//! `--check`. [`relay`] brings rank 0's unique id from machine to machine.
 
 pub mod args;
+pub mod ask;
+pub mod check;
 pub mod frame;
 pub mod hosts;
 pub mod job;
@@ -15,6 +18,7 @@ pub mod remote;
 pub mod rsh;
 pub mod serve;
 pub mod signals;
+pub mod timeline;
 
 use args::{Asked, Options};
 use std::ffi::OsString;
@@ -24,6 +28,9 @@ pub fn main(arguments: Vec<OsString>) -> i32 {
     let options = match Options::parse(arguments) {
         Ok(Asked::Run(options)) => options,
         Ok(Asked::Serve) => return serve::serve(),
+        Ok(Asked::Merge(wanted, files)) => {
+            return status(wanted.create().and_then(|out| out.map_or(Ok(0), |out| out.merge(&files))));
+        }
         Ok(Asked::Help) => return crate::answer("ginrs-run", args::HELP),
         Ok(Asked::Version) => return crate::answer("ginrs-run", format!("ginrs-run {}\n", env!("CARGO_PKG_VERSION"))),
         Err(message) => {
@@ -31,8 +38,16 @@ pub fn main(arguments: Vec<OsString>) -> i32 {
             return 2;
         }
     };
+    if let Err(message) = if options.race { check::check(&options) } else { Ok(()) } {
+        crate::tell(format!("ginrs-run: {message}"));
+        return 2;
+    }
     let run = if options.hosts.is_empty() { job::run } else { remote::run };
-    run(&options).unwrap_or_else(|message| {
+    status(run(&options))
+}
+
+fn status(outcome: Result<i32, String>) -> i32 {
+    outcome.unwrap_or_else(|message| {
         crate::tell(format!("ginrs-run: {message}"));
         1
     })

@@ -9,6 +9,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use super::args::Options;
 use super::output::{Printer, Reader, Stream};
 use super::signals::{OpenFiles, unblock};
+use super::timeline;
 
 /// A started process.
 pub struct Rank {
@@ -63,13 +64,16 @@ impl Rank {
             // It is part of the name by which ranks ask rank 0 (relay.rs), and of another launcher.
             command.env_remove("TORCHELASTIC_RUN_ID");
         }
+        if job.options.pictures.option().is_some() {
+            command.env("GINRS_TIMELINE", timeline::prefix(job.folder));
+        }
         if let Some(devices) = job.options.devices {
             command.env("GINRS_CPU_DEVICES", devices.to_string());
         }
         // A group of its own: signals reach what the rank starts too, and Ctrl-C comes once, from us.
         command.process_group(0);
         let (parent, files) = (std::process::id(), job.files);
-        // SAFETY: between fork and exec only async-signal-safe calls are made: prctl, getppid, sigprocmask, setrlimit and _exit.
+        // SAFETY: between fork and exec only async-signal-safe calls are made: prctl, getppid, signal, sigprocmask, setrlimit and _exit.
         unsafe {
             command.pre_exec(move || {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);

@@ -112,7 +112,7 @@ fn call<'a>(options: &Options, host: &'a Host) -> Result<Machine<'a>, String> {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     // Ctrl-C comes through us.
     command.process_group(0);
-    // SAFETY: between fork and exec only sigemptyset and sigprocmask are called, which are async-signal-safe.
+    // SAFETY: between fork and exec only signal, sigemptyset and sigprocmask are called, which are async-signal-safe.
     unsafe {
         command.pre_exec(|| {
             unblock();

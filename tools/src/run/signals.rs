@@ -40,10 +40,14 @@ impl Signals {
     }
 }
 
-/// In a child between fork and exec: no signal is blocked.
+/// In a child between fork and exec: no signal is blocked, and those that a shell ignores for its background jobs, lest the terminal's
+/// reach them, are not ignored: in a process group of its own, the child gets them from us alone, and libginrs hears by SIGQUIT.
 pub fn unblock() {
-    // SAFETY: a plain C struct that sigemptyset initialises; both calls are async-signal-safe and touch only it.
+    // SAFETY: a plain C struct that sigemptyset initialises; all calls are async-signal-safe and touch only it.
     unsafe {
+        for signal in [libc::SIGINT, libc::SIGQUIT] {
+            libc::signal(signal, libc::SIG_DFL);
+        }
         let mut none: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&mut none);
         libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());

@@ -31,6 +31,7 @@ extern "C" {
 void __sanitizer_cov_trace_pc() {}
 void ginrs_cpu_spend(int32_t) {}
 void ginrs_cpu_yield(int) {}
+void ginrs_cpu_posted() {}
 void ginrs_cpu_barrier(uint32_t, uint32_t, const char*, const char*, int) {}
 void ginrs_cpu_barrier_arrive(uint32_t, uint32_t, const char*, const char*, int) {}
 int ginrs_cpu_barrier_reduce(int predicate, int, const char*, const char*, int) { return predicate; }
@@ -95,6 +96,7 @@ cudaError_t cudaSetDevice(int device) { return currentDevice = device, cudaSucce
 cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
 cudaError_t cudaGetLastError() { return std::exchange(lastError, cudaSuccess); }
 uint32_t ginrs_cpu_multicast_ranges = 0; // no multicast here
+uint32_t ginrs_cpu_timeline = 0;
 int ginrs_cpu_multicast_targets(const void*, size_t, ginrsCpuTargets*) { return 0; }
 const char* cudaGetErrorString(cudaError_t) { return "an error"; }
 cudaError_t cudaMalloc(void** p, size_t bytes) { return *p = malloc(bytes), cudaSuccess; }

@@ -11,7 +11,7 @@ struct Arrival {
   uint32_t expected;
 
   void init(uint32_t count) {
-    expected = count;
+    __atomic_store_n(&expected, count, __ATOMIC_RELAXED);
     __atomic_store_n(&word, (uint64_t)count, __ATOMIC_RELEASE);
   }
   /* Counts n arrivals, and n fewer from the next phase on if `drop`. Returns the phase to wait for. */

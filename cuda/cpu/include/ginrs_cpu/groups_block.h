@@ -53,7 +53,7 @@ class thread_block : public thread_group {
   static void sync(GINRS_CPU_SITE) { ginrs_cpu_barrier(0, 0, "thread_block::sync()", file, line); }
   static arrival_token barrier_arrive() {
     ginrs_cpu::Arrival& all = arrivals();
-    if (all.expected != size()) all.init(size());
+    if (__atomic_load_n(&all.expected, __ATOMIC_RELAXED) != size()) all.init(size());
     return arrival_token{all.arrive(1, false, [] {})};
   }
   static void barrier_wait(arrival_token&& token) { arrivals().wait(token.phase); }

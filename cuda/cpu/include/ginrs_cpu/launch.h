@@ -16,7 +16,16 @@
 #include <utility>
 #include "../driver_types.h"
 #include "../vector_types.h"
+#include "race.h"
 #include "runtime.h"
+
+#if !defined(__GINRS_RACE__) && !defined(GINRS_CPU_OWN_KERNELS)
+/* The race detector says nothing where it does not see all (--check=race). Weak: objects also go into programs without the library. */
+extern "C" __attribute__((weak)) void ginrs_cpu_race_told(int what, int32_t rank);
+static __attribute__((constructor)) void ginrs_cpu_unwatched(void) {
+  if (ginrs_cpu_race_told != nullptr) ginrs_cpu_race_told(GINRS_CPU_RACE_UNWATCHED, 0);
+}
+#endif
 
 namespace ginrs_cpu {
 

@@ -9,6 +9,29 @@ extern "C" {
 #endif
 #define GINRS_CPU_RUNTIME_VERSION 1u
 
+/* A wait of a CUDA thread (waits.h). Strings live as long as the call that shows them. */
+typedef struct ginrsCpuWaitSeen {
+  const void* owner;
+  const char* file; /* of the user's call; null where the headers did not say */
+  int32_t line;
+  uint32_t outer;              /* GINRS_CPU_CALL_ of that call; 0: not known */
+  uint32_t kind, context, id;  /* the same, but for a hybrid barrier of the barrier that it is made of */
+  uint32_t note;
+  uint32_t block[3], thread[3];
+  uint64_t wants, has; /* of `bits` bits; bits is 0 where there is no word */
+  uint32_t bits;
+  uint32_t reserved;
+  uint64_t nanoseconds; /* that it has lasted */
+} ginrsCpuWaitSeen;
+
+typedef struct ginrsCpuStillness {
+  uint32_t blocks; /* that run */
+  uint32_t others; /* of these, that do not only wait; and kernels of which blocks have not begun */
+  uint64_t changes; /* another number: a block began, ended, or went on behind a wait */
+  uint64_t mark;    /* of this look */
+  uint64_t passed;  /* every waiting thread has looked in vain since the look with this mark */
+} ginrsCpuStillness;
+
 typedef struct ginrsCpuRuntimeV1 {
   uint32_t version; /* GINRS_CPU_RUNTIME_VERSION */
   uint32_t bytes;   /* sizeof of this struct in the CPU device */
@@ -34,6 +57,14 @@ typedef struct ginrsCpuRuntimeV1 {
   void (*removeMulticast)(uintptr_t base);
   /* Waiting blocks of `device` look again at once: what they wait for may have come. */
   void (*wake)(int device);
+  /* Shows each wait that lasts. Called under locks that waiting blocks take: `see` must not block. */
+  void (*eachWait)(void (*see)(void* context, const ginrsCpuWaitSeen* wait), void* context);
+  /* Whether all blocks of the process only wait. `see` is given the OS thread (gettid) of each block that runs. */
+  void (*stillness)(ginrsCpuStillness* still, void (*see)(void* context, int thread), void* context);
+  /* An eventfd that is written to when a kernel of `device` has posted something (ginrs_cpu_posted), or one is launched, and
+   * *asleep is not 0: who sets it and then finds nothing posted may sleep on the descriptor. Who rings zeroes it. Both stay as
+   * long as the process. -1: there is none. */
+  int (*bell)(int device, uint32_t** asleep);
 } ginrsCpuRuntimeV1;
 
 const ginrsCpuRuntimeV1* ginrs_cpu_runtime_v1(void);

@@ -21,6 +21,7 @@ typedef struct ginrsCpuThread {
   uint32_t dynamicSharedBytes; /* third launch parameter */
   int32_t device;
   uint32_t clusters; /* 1: launched in clusters of more than one block, which run as blocks of their own */
+  const struct ginrsCpuCall* call; /* the innermost call of the device API that it is in (waits.h), or NULL; the headers write it */
 } ginrsCpuThread;
 extern __thread const ginrsCpuThread* ginrs_cpu_self;
 
@@ -40,6 +41,8 @@ enum {
                               the block runs its device's progress steps and then gives the core away */
 };
 void ginrs_cpu_yield(int why); /* host threads: sched_yield */
+/* The calling CUDA thread has stored something for the host to find: who sleeps there is woken, unless the block waits and sees to it. */
+void ginrs_cpu_posted(void);
 
 /* What multimem instructions at an address reach: `count` places, `step` bytes apart. */
 typedef struct ginrsCpuTargets {

@@ -83,7 +83,8 @@ extern "C" [[noreturn]] __attribute__((used)) inline void ginrs_cpu_assert_fail(
                                                                                const char* function) {
   if (!ginrs_cpu_self) ginrs_cpu_libc_assert_fail(claim, file, line, function);
   char message[512];
-  snprintf(message, sizeof message, "assertion `%s' failed in %s", claim, function);
+  const char* lambda = strstr(function, "::<lambda"); /* g++: a kernel's body is in one */
+  snprintf(message, sizeof message, "assertion `%s' failed in %.*s", claim, int(lambda ? lambda - function : strlen(function)), function);
   ginrs_cpu_trap(message, file, (int)line);
 }
 extern "C" void __assert_fail(const char* claim, const char* file, unsigned line, const char* function) noexcept(true)

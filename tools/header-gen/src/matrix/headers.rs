@@ -17,7 +17,8 @@ impl Headers {
         let mut found = Vec::new();
         for path in ["nccl.h", "nccl_device.h", "nccl_device"].iter().flat_map(|name| files(&include.join(name))) {
             let name = path.strip_prefix(&include).unwrap_or(&path).display().to_string();
-            found.push((name, without_comments(&read(&path)?)));
+            // Nothing of it on a GPU, and the caller's line on the CPU device (ginrs_device/call.cuh): not NCCL's.
+            found.push((name, without_comments(&read(&path)?).replace(" GINRS_CALLER_DEFAULT", "")));
         }
         let words = found.iter().flat_map(|(_, code)| words(code).into_iter().chain(pasted(code))).collect();
         Ok(Self { files: found, words })

@@ -1,0 +1,149 @@
+// Calls of the device API that name what there is not, one for each mistake, and mended: `contract CASE`, `contract CASE mended`. Two ranks
+// as threads. tests/contracts.rs runs them, and finds the marked lines ("call of: ...") by their marks.
+#include <nccl.h>
+#include <nccl_device.h>
+#include <cuda_runtime.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <thread>
+#include "../../examples-c/common/exit_once.h"
+
+#define CHECK(call)                                                                          \
+  do {                                                                                       \
+    int result = int(call);                                                                  \
+    if (result != 0) fprintf(stderr, "%s: %d at line %d\n", #call, result, __LINE__), exitOnce(2); \
+  } while (0)
+
+enum Case { SIGNAL, OWN, WAIT, RESET, READ, COUNTER, PEER, TARGET, SOURCE, VALUE, NULL_TARGET, NULL_VALUE, FOREIGN, GONE, LSA, HYBRID, SLOT, CASES };
+static const char* const names[CASES] = {"signal", "own", "wait", "reset", "read", "counter", "peer", "target", "source",
+                                         "value", "null-target", "null-value", "foreign", "gone", "lsa", "hybrid", "slot"};
+static const int signals = 4, counters = 2, barriers = 2, slots = 4;
+static const size_t bytes = 10000;
+
+struct Job {
+  ncclDevComm comm;
+  ncclWindow_t window, none, foreign, gone; // the latter two: of another communicator, and deregistered
+  ncclLLA2AHandle ll;
+};
+
+// `past`: by how much the call is beyond what there is; 0 in the mended ones.
+__global__ void kernel(Job job, int which, int past) {
+  ncclDevComm const& comm = job.comm;
+  ncclGin gin(comm, 0);
+  ncclTeam world = ncclTeamWorld(comm);
+  int peer = 1 - comm.rank;
+  ncclWindow_t window = past ? job.none : job.window;
+  switch (which) {
+    case SIGNAL:
+      gin.signal(world, peer, ncclGin_SignalInc{ncclGinSignal_t(signals - 1 + past)});  // call of: signal
+      break;
+    case OWN:
+      gin.putValue(world, peer, job.window, 8, 7, ncclGin_SignalInc{ncclGinSignal_t(signals - 1 + past)});  // call of: own
+      break;
+    case WAIT:
+      gin.waitSignal(ncclCoopThread(), signals - 1 + past, 0);  // call of: wait
+      break;
+    case RESET:
+      gin.resetSignal(signals - 1 + past);  // call of: reset
+      break;
+    case READ:
+      if (gin.readCounter(counters - 1 + past) != 0) printf("not 0\n");  // call of: read
+      break;
+    case COUNTER:
+      gin.put(world, peer, job.window, 0, job.window, 0, 8, ncclGin_None{}, ncclGin_CounterInc{ncclGinCounter_t(counters - 1 + past)});  // call of: counter
+      break;
+    case PEER:
+      gin.signal(world, past ? 2 : peer, ncclGin_SignalInc{0});  // call of: peer
+      break;
+    case TARGET:
+      gin.put(world, peer, job.window, bytes - 64 + past, job.window, 0, 64);  // call of: target
+      break;
+    case SOURCE:
+      gin.put(world, peer, job.window, 0, job.window, bytes - 64 + past, 64);  // call of: source
+      break;
+    case VALUE:
+      gin.putValue(world, peer, job.window, bytes - 8 + past, 7ull);  // call of: value
+      break;
+    case NULL_TARGET:
+      gin.put(world, peer, window, 0, job.window, 0, 64);  // call of: null-target
+      break;
+    case NULL_VALUE:
+      gin.putValue(world, peer, window, 0, 7);  // call of: null-value
+      break;
+    case FOREIGN:
+      gin.put(world, peer, job.window, 0, past ? job.foreign : job.window, 0, 64);  // call of: foreign
+      break;
+    case GONE:
+      gin.putValue(world, peer, past ? job.gone : job.window, 0, 7);  // call of: gone
+      break;
+    case LSA: {
+      ncclLsaBarrierSession<ncclCoopThread> bar(ncclCoopThread(), comm, ncclTeamTagLsa(), barriers - 1 + past);  // call of: lsa
+      break;
+    }
+    case HYBRID: {
+      ncclBarrierSession<ncclCoopThread> bar(ncclCoopThread(), ncclTeamTagLsa(), comm, barriers - 1 + past);  // call of: hybrid
+      break;
+    }
+    case SLOT: {
+      ncclLLA2ASession<ncclCoopThread> a2a(ncclCoopThread(), comm, ncclTeamLsa(comm), job.ll, 0, slots);
+      a2a.send(peer, slots - 1 + past, 1);  // call of: slot
+      break;
+    }
+  }
+  gin.flush(ncclCoopThread());
+}
+
+static int which, past;
+
+static void runRank(int rank, ncclUniqueId id) {
+  ncclComm_t comm;
+  CHECK(cudaSetDevice(rank));
+  CHECK(ncclCommInitRank(&comm, 2, id, rank));
+  void* memory;
+  Job job = {};
+  CHECK(ncclMemAlloc(&memory, bytes));
+  CHECK(ncclCommWindowRegister(comm, memory, bytes, &job.window, NCCL_WIN_COLL_SYMMETRIC));
+  void* more;
+  ncclComm_t another;
+  CHECK(ncclCommSplit(comm, 0, rank, &another, nullptr));
+  CHECK(ncclCommWindowRegister(another, memory, bytes, &job.foreign, NCCL_WIN_COLL_SYMMETRIC));
+  CHECK(ncclMemAlloc(&more, bytes));
+  CHECK(ncclCommWindowRegister(comm, more, bytes, &job.gone, NCCL_WIN_COLL_SYMMETRIC));
+  ncclDevCommRequirements needs;
+  memset(&needs, 0, sizeof needs);
+  ncclDevResourceRequirements list = {};
+  CHECK(ncclLLA2ACreateRequirement(1, slots, &job.ll, &list));
+  needs.resourceRequirementsList = &list;
+  needs.ginSignalCount = signals, needs.ginCounterCount = counters, needs.lsaBarrierCount = barriers, needs.ginForceEnable = true;
+  // The signals of GIN barriers follow the program's.
+  needs.railGinBarrierCount = which == OWN ? barriers : 0;
+  CHECK(ncclDevCommCreate(comm, &needs, &job.comm));
+  // Another one's words lie behind those of the first.
+  ncclDevComm other;
+  needs.resourceRequirementsList = nullptr;
+  CHECK(ncclDevCommCreate(comm, &needs, &other));
+  CHECK(ncclCommWindowDeregister(comm, job.gone));
+  kernel<<<1, 1>>>(job, which, rank == 0 ? past : 0);
+  cudaError_t error = cudaStreamSynchronize(0);
+  // What was refused is told to the host, which looks now and then.
+  ncclResult_t state = ncclSuccess;
+  for (int turn = 0; past && !error && !state && turn < 10000; turn++) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    CHECK(ncclCommGetAsyncError(comm, &state));
+  }
+  printf("rank %d: %s\n", rank, error || state ? "ended" : "ok"), fflush(stdout);
+  CHECK(error || state ? ncclCommAbort(another) : ncclCommDestroy(another));
+  CHECK(error || state ? ncclCommAbort(comm) : ncclCommDestroy(comm));
+}
+
+int main(int argc, char** argv) {
+  for (which = 0; which < CASES && (argc < 2 || strcmp(argv[1], names[which]) != 0);) which++;
+  if (which == CASES) return fprintf(stderr, "contract CASE [mended]\n"), 2;
+  past = argc > 2 ? 0 : 1;
+  ncclUniqueId id;
+  CHECK(ncclGetUniqueId(&id));
+  std::thread other(runRank, 1, id);
+  runRank(0, id);
+  other.join();
+}

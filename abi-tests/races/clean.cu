@@ -1,0 +1,97 @@
+// Order that comes by other ways than the API's: volatile flags, words that host code hands on, memory that changes hands, references of
+// the compiler's. Nothing here races. tests/races.rs compiles it with --check=race.
+#include <cooperative_groups.h>
+#include <cuda_runtime.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define CHECK(call)                                                                                \
+  do {                                                                                             \
+    cudaError_t result = (call);                                                                   \
+    if (result != cudaSuccess) fprintf(stderr, "%s: %s\n", #call, cudaGetErrorString(result)), exit(2); \
+  } while (0)
+
+__constant__ int sizes[] = {3, 4};
+extern __shared__ int dynamic[];
+__device__ int total;
+
+// Each block hands what it wrote to the next one, by a volatile flag between fences.
+__global__ void chain(int* data, volatile int* flags) {
+  if (blockIdx.x > 0) {
+    if (threadIdx.x == 0) {
+      while (flags[blockIdx.x - 1] == 0) {}
+      __threadfence();
+    }
+    __syncthreads();
+    data[threadIdx.x] += 1;
+  } else {
+    data[threadIdx.x] = sizes[threadIdx.x % 2];
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    __threadfence();
+    flags[blockIdx.x] = 1;
+  }
+}
+
+// Two kernels that run at one time: the first one tells the host, and the host tells the second one.
+__global__ void asks(int* data, volatile int* toHost) {
+  data[threadIdx.x] = threadIdx.x;
+  __syncthreads();
+  __threadfence_system();
+  if (threadIdx.x == 0) *toHost = 1;
+}
+__global__ void answers(int* data, volatile int* fromHost, int* out) {
+  if (threadIdx.x == 0)
+    while (*fromHost == 0) {}
+  __syncthreads();
+  __threadfence_system();
+  out[threadIdx.x] = data[threadIdx.x];
+}
+
+// Blocks that share nothing but an allocator, their OS threads' shared memory and references, and one counter.
+__global__ void alone(int rounds) {
+  auto block = cooperative_groups::this_thread_block();
+  for (int round = 0; round < rounds; round++) {
+    int* mine = static_cast<int*>(malloc(64));
+    mine[round % 16] = round;
+    dynamic[threadIdx.x] = mine[round % 16];
+    free(mine);
+    block.barrier_wait(block.barrier_arrive());
+    if (dynamic[(threadIdx.x + 1) % blockDim.x] == round) atomicAdd(&total, sizes[0]);
+    __syncthreads();
+  }
+}
+
+int main() {
+  int *data, *flags, *out, *host;
+  CHECK(cudaMalloc(&data, 4096));
+  CHECK(cudaMalloc(&flags, 4096));
+  CHECK(cudaMalloc(&out, 4096));
+  CHECK(cudaMallocHost(&host, 4096));
+  CHECK(cudaMemset(flags, 0, 4096));
+  chain<<<4, 64>>>(data, flags);
+  CHECK(cudaDeviceSynchronize());
+
+  cudaStream_t first, second;
+  CHECK(cudaStreamCreate(&first));
+  CHECK(cudaStreamCreate(&second));
+  volatile int* words = host;
+  words[0] = words[1] = 0;
+  answers<<<1, 64, 0, second>>>(data, host + 1, out);
+  asks<<<1, 64, 0, first>>>(data, host);
+  while (words[0] == 0) {}
+  words[1] = 1;
+  CHECK(cudaDeviceSynchronize());
+  if (out[63] != 63) return printf("wrong\n"), 1;
+
+  alone<<<6, 64, 4096, first>>>(20);
+  alone<<<6, 64, 4096, second>>>(20);
+  for (int i = 0; i < 50; i++) {  // memory changes hands while they run
+    int* memory;
+    CHECK(cudaMalloc(&memory, 100));
+    CHECK(cudaFree(memory));
+  }
+  CHECK(cudaDeviceSynchronize());
+  printf("ok\n");
+}

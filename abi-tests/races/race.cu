@@ -1,0 +1,182 @@
+// Programs that race, one for each mistake, and their mended twins: `race CASE` and `race CASE mended`, 2 ranks as threads of one
+// process. tests/races.rs compiles it with --check=race and finds the marked lines by their marks.
+#include <nccl.h>
+#include <nccl_device.h>
+#include <cuda_runtime.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <thread>
+#include <vector>
+
+#define CHECK(call)                                                                          \
+  do {                                                                                       \
+    int result = int(call);                                                                  \
+    if (result != 0) fprintf(stderr, "%s: %d at line %d\n", #call, result, __LINE__), exit(2); \
+  } while (0)
+
+enum Case { FLUSH, COUNTER, SIGNAL, SYNC, PRESSURE, LSA, SHARED, GLOBAL, WARP, FORWARD, CASES };
+static const char* const names[CASES] = {"flush", "counter", "signal", "sync", "pressure", "lsa", "shared", "global", "warp", "forward"};
+
+struct Job {
+  ncclDevComm comm;
+  ncclWindow_t window;
+  int* memory; // the window's, as the program knows it
+  int* other;  // of the device alone
+};
+
+__device__ int sum(volatile int* words, int n) {
+  int all = 0;
+  for (int i = 0; i < n; i++) all += words[i];
+  return all;
+}
+
+__global__ void kernel(Job job, int which, bool mended, int* out) {
+  ncclDevComm const& comm = job.comm;
+  ncclGin gin(comm, 0);
+  ncclCoopCta cta;
+  ncclTeam world = ncclTeamWorld(comm);
+  int const rank = comm.rank, next = (rank + 1) % comm.nRanks, me = threadIdx.x, n = blockDim.x;
+  bool const isFirst = rank == 0;
+  int* mine = job.memory;
+  size_t const half = 4096;
+  {  // Both run from here on: what had ended before the other began would be ordered.
+    ncclLsaBarrierSession<ncclCoopCta> both(cta, comm, ncclTeamTagLsa(), 1 + blockIdx.x);
+    both.sync(cta, cuda::memory_order_acq_rel);
+  }
+  switch (which) {
+    case FLUSH:  // the source changes while the put may still read it
+      if (isFirst) {
+        mine[me] = me;
+        gin.put(world, next, job.window, half, job.window, 0, n * sizeof(int), ncclGin_SignalInc{0}, ncclGin_None{}, cta);  // put of: flush
+        if (mended) gin.flush(cta);
+        mine[me] = 7;  // race of: flush
+      }
+      break;
+    case COUNTER:  // the same, with a counter
+      if (isFirst) {
+        mine[me] = me;
+        gin.put(world, next, job.window, half, job.window, 0, n * sizeof(int), ncclGin_SignalInc{0}, ncclGin_CounterInc{0}, cta);  // put of: counter
+        if (mended) gin.waitCounter(cta, 0, 1);
+        mine[me] = 7;  // race of: counter
+      }
+      break;
+    case SIGNAL:  // the target is read and the signal is awaited behind that
+      if (isFirst) {
+        mine[me] = me;
+        gin.put(world, next, job.window, half, job.window, 0, n * sizeof(int), ncclGin_SignalInc{0}, ncclGin_None{}, cta);  // put of: signal
+        gin.flush(cta);
+      } else {
+        if (mended) gin.waitSignal(cta, 0, 1);
+        out[me] = mine[half / sizeof(int) + me];  // race of: signal
+        if (!mended) gin.waitSignal(cta, 0, 1);
+      }
+      break;
+    case SYNC:  // one thread puts what others write
+      if (isFirst) {
+        mine[me] = me;  // race of: sync
+        if (mended) __syncthreads();
+        if (me == 0) gin.put(world, next, job.window, half, job.window, 0, n * sizeof(int), ncclGin_SignalInc{0});  // put of: sync
+        __syncthreads();
+        gin.flush(cta);
+      }
+      break;
+    case PRESSURE:  // two messages through one buffer, and nobody says that the first has been read
+      for (int message = 0; message < 2; message++) {
+        if (isFirst) {
+          if (mended && message > 0) gin.waitSignal(cta, 1, message);
+          gin.put(world, next, job.window, half, job.window, 0, n * sizeof(int), ncclGin_SignalInc{0}, ncclGin_None{}, cta);  // put of: pressure
+        } else {
+          gin.waitSignal(cta, 0, message + 1);
+          out[me] = mine[half / sizeof(int) + me];  // race of: pressure
+          gin.signal(world, next, ncclGin_SignalInc{1}, cta);
+        }
+      }
+      break;
+    case LSA: {  // a store to a peer's memory, which reads it
+      ncclLsaBarrierSession<ncclCoopCta> bar(cta, comm, ncclTeamTagLsa(), 0);
+      int* theirs = static_cast<int*>(ncclGetLsaPointer(job.window, 0, next));
+      if (isFirst) theirs[me] = me + 1;  // put of: lsa
+      bar.sync(cta, mended ? cuda::memory_order_acq_rel : cuda::memory_order_relaxed);
+      if (!isFirst) out[me] = mine[me];  // race of: lsa
+      break;
+    }
+    case SHARED: {
+      __shared__ int words[64];
+      words[me] = me;  // put of: shared
+      if (mended) __syncthreads();
+      out[me] = words[n - 1 - me];  // race of: shared
+      break;
+    }
+    case GLOBAL:  // blocks
+      if (blockIdx.x == 0) {
+        if (me == 0) job.other[0] = 5;  // put of: global
+        __threadfence();
+        if (me == 0) atomicExch(&job.other[64], 1);
+      } else if (me == 0) {
+        if (mended) {
+          while (atomicAdd(&job.other[64], 0) == 0) {}
+        }
+        out[0] = job.other[0];  // race of: global
+      }
+      break;
+    case WARP: {
+      __shared__ int lanes[32];
+      if (me < 32) {
+        lanes[me] = me;  // put of: warp
+        if (mended) __syncwarp();
+        out[me] = lanes[me ^ 1];  // race of: warp
+      }
+      break;
+    }
+    case FORWARD:  // what has landed is put on, by a block that has not waited for it
+      if (isFirst) {
+        gin.put(world, next, job.window, half, job.window, 0, n * sizeof(int), ncclGin_SignalInc{0}, ncclGin_None{}, cta);  // put of: forward
+        gin.waitSignal(cta, 2, 1);
+      } else {
+        if (mended) gin.waitSignal(cta, 0, 1);
+        gin.put(world, next, job.window, 2 * half, job.window, half, n * sizeof(int), ncclGin_SignalInc{2}, ncclGin_None{}, cta);  // race of: forward
+        gin.flush(cta);
+      }
+      break;
+  }
+}
+
+static int which;
+static bool mended;
+
+static void runRank(int rank, int ranks, ncclUniqueId id) {
+  ncclComm_t comm;
+  CHECK(cudaSetDevice(rank));
+  CHECK(ncclCommInitRank(&comm, ranks, id, rank));
+  void* memory;
+  Job job = {};
+  CHECK(ncclMemAlloc(&memory, 1 << 16));
+  memset(memory, 0, 1 << 16);
+  job.memory = static_cast<int*>(memory);
+  CHECK(ncclCommWindowRegister(comm, memory, 1 << 16, &job.window, NCCL_WIN_COLL_SYMMETRIC));
+  int* out;
+  CHECK(cudaMalloc(&job.other, 4096));
+  CHECK(cudaMalloc(&out, 4096));
+  CHECK(cudaMemset(job.other, 0, 4096));
+  ncclDevCommRequirements needs;
+  memset(&needs, 0, sizeof needs);
+  needs.ginSignalCount = 4, needs.ginCounterCount = 2, needs.lsaBarrierCount = 3, needs.ginForceEnable = true;
+  CHECK(ncclDevCommCreate(comm, &needs, &job.comm));
+  kernel<<<which == GLOBAL ? 2 : 1, 64>>>(job, which, mended, out);
+  CHECK(cudaDeviceSynchronize());
+  CHECK(ncclDevCommDestroy(comm, &job.comm));
+  CHECK(ncclCommDestroy(comm));
+  printf("rank %d: ok\n", rank), fflush(stdout);
+}
+
+int main(int argc, char** argv) {
+  for (which = 0; which < CASES && (argc < 2 || strcmp(argv[1], names[which]) != 0);) which++;
+  if (which == CASES) return fprintf(stderr, "race CASE [mended]\n"), 2;
+  mended = argc > 2;
+  ncclUniqueId id;
+  CHECK(ncclGetUniqueId(&id));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; rank++) threads.emplace_back(runRank, rank, 2, id);
+  for (auto& thread : threads) thread.join();
+}

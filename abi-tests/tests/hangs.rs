@@ -1,0 +1,153 @@
+//! Who waits for whom: programs that hang end with the line of the mistake, ranks as processes and as threads, and long waits of healthy
+//! ones are told and never ended. `hangs/hang.cu` has a case for each.
+
+use abi_tests::programs::compiled;
+use abi_tests::{prefix, root, text};
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+const SOURCE: &str = "abi-tests/hangs/hang.cu";
+
+/// `hang.cu:66`: where a case waits.
+fn line_of(case: &str) -> String {
+    let source = std::fs::read_to_string(root().join(SOURCE)).unwrap();
+    let mark = format!("// wait of: {case}");
+    let at = source.lines().position(|line| line.ends_with(&mark)).unwrap_or_else(|| panic!("no line of {case}"));
+    format!("hang.cu:{}", at + 1)
+}
+
+fn job(ranks: u32, arguments: &[&str]) -> Command {
+    job_of(80, ranks, arguments)
+}
+
+/// One that ends after so many seconds.
+fn job_of(seconds: u32, ranks: u32, arguments: &[&str]) -> Command {
+    let mut command = Command::new(prefix().join("bin/ginrs-run"));
+    command.args(["-n", &ranks.to_string(), "--timeout", &seconds.to_string()]).arg(compiled(SOURCE)).args(arguments);
+    command
+}
+
+fn threads(ranks: u32, case: &str) -> Command {
+    let mut command = Command::new("timeout");
+    command.args(["-s", "KILL", "80"]).arg(compiled(SOURCE)).args([case, "threads", &ranks.to_string()]);
+    command
+}
+
+/// The one line that says why the waits have ended.
+#[track_caller]
+fn cause_of(case: &str, command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let said = text(&output);
+    // A barrier with a rank whose process has ended may be told by the rule for those, which needs no proof.
+    let line = said.lines().find_map(|line| line.split_once("GINRS-E140 ").or_else(|| line.split_once("GINRS-E039 ")));
+    let (_, line) = line.unwrap_or_else(|| panic!("{case}: {}\n{said}", output.status));
+    assert!(output.status.success() && said.contains(": ended"), "{case}: {}\n{said}", output.status);
+    line.split(" | fix: ").next().unwrap().to_owned()
+}
+
+/// Both as processes and as threads: the line has the wait with its place in the source, and each of `more`.
+#[track_caller]
+fn is_told(case: &str, ranks: u32, wait: &str, more: &[&str]) {
+    for (how, mut command) in [("processes", job(ranks, &[case])), ("threads", threads(ranks, case))] {
+        let cause = cause_of(case, &mut command);
+        let place = line_of(case);
+        let parts: Vec<&str> = cause.split("; ").flat_map(|part| part.split(" | ")).collect();
+        assert!(parts.iter().any(|part| part.contains(wait) && part.ends_with(&place)), "{case}, {how}, {place}: {cause}");
+        let missing: Vec<_> = more.iter().filter(|text| !cause.contains(**text)).collect();
+        assert!(missing.is_empty(), "{case}, {how}: no {missing:?} in {cause}");
+    }
+}
+
+#[test]
+fn a_signal_that_is_counted_otherwise_than_it_is_sent() {
+    is_told("count", 2, "rank 1 block 0 waits for signal 0 >= 2 (has 1) of context 0", &["rank 0 (pid ", ") has left"]);
+    let said = text(&job_of(20, 2, &["count", "stays"]).output().unwrap());
+    let cause = said.split_once("GINRS-E140 ").unwrap_or_else(|| panic!("{said}")).1;
+    assert!(cause.contains("rank 1 block 0 waits for signal 0 >= 2 (has 1)") && cause.contains(") runs no kernel"), "{cause}");
+    is_told("nested", 2, "rank 0 block 0 waits for signal 2 >= 1 (has 0) of context 0", &["rank 1 (pid ", ") has left"]);
+    is_told("blocks", 2, "rank 0 block 3 waits for signal 3 >= 5 (has 0)", &["rank 1 block 3 waits", "which waits for rank 0"]);
+}
+
+#[test]
+fn a_barrier_that_not_all_come_to() {
+    is_told(
+        "barrier",
+        3,
+        "rank 0 block 0 waits for GIN barrier 0 of context 0: 1 rank has not come",
+        &["rank 2 (pid ", "rank 1 block 0"],
+    );
+    is_told("lsa", 3, "waits for LSA barrier 1: rank 2 has not come", &["rank 2 (pid ", ") has left"]);
+    is_told("hybrid", 2, "rank 0 block 0 waits for LSA barrier 0 of a hybrid barrier: rank 1 has not come", &["rank 1 (pid "]);
+    is_told("ll", 2, "rank 0 block 0", &["slot 1 of an LL all-to-all"]);
+    let nodes = job(2, &["hybrid"]).env("GINRS_FAKE_NODES", "0,1").output().unwrap();
+    assert!(
+        text(&nodes).contains("waits for GIN barrier 0 of context 0 of a hybrid barrier: 1 rank has not come"),
+        "{}",
+        text(&nodes)
+    );
+}
+
+#[test]
+fn a_counter_that_nobody_raises_and_ranks_that_wait_for_each_other() {
+    is_told("counter", 2, "rank 0 block 0 waits for counter 0 >= 1 (has 0) of context 0", &["rank 1 (pid "]);
+    is_told("reset", 2, "rank 0 block 0 waits for signal 1 >= 1 (has 0)", &["rank 1 (pid "]);
+    is_told(
+        "cycle",
+        2,
+        "rank 1 block 0 waits for signal 3",
+        &["rank 0 waits for rank 1, which waits for rank 0; rank 0 block 0 waits"],
+    );
+    is_told("cycle", 3, "rank 0 block 0 waits for signal 3", &["rank 1 block 0 waits", "rank 2 block 0 waits"]);
+}
+
+/// The first rank sleeps, computes, or waits for a lock that another thread gives back: each for 4 s.
+#[test]
+fn long_waits_of_healthy_programs_are_not_ended() {
+    for case in ["sleep", "spin", "pause"] {
+        for (how, mut command) in [("processes", job(2, &[case])), ("threads", threads(2, case))] {
+            let output = command.output().unwrap();
+            let said = text(&output);
+            let all = (0..2).all(|rank| said.contains(&format!("rank {rank}: ok")));
+            assert!(output.status.success() && all && !said.contains("GINRS-E"), "{case}, {how}: {}\n{said}", output.status);
+        }
+    }
+}
+
+/// What is under way may arrive: the peer may go on, and nothing is ended.
+#[test]
+fn a_flush_to_a_peer_that_stands_still_is_told() {
+    // W020 is told behind looks of a process that was never late itself, which takes longer under load.
+    let said = text(&job_of(20, 2, &["flush"]).env("GINRS_TRANSPORT", "messages").output().unwrap());
+    let line = said
+        .lines()
+        .find(|line| line.contains("GINRS-W019 rank 0 block 0 thread 1 waits for a flush: "))
+        .unwrap_or_else(|| panic!("{said}"));
+    assert!(line.contains(" operations of context 0 to rank 1 are not done") && line.contains(&line_of("flush")), "{line}");
+    assert!(said.contains("W020 rank 1 (pid") && !said.contains("GINRS-E"), "{said}");
+}
+
+#[test]
+fn a_long_wait_is_told_by_itself_and_to_whoever_asks() {
+    let waits = "rank 1 block 0 waits for signal 0 >= 1 (has 0) of context 0 for";
+    // A shell's background job has SIGQUIT ignored; the ranks of one answer all the same.
+    let job = job_of(15, 2, &["sleep"]);
+    let mut ignoring = Command::new("env");
+    ignoring.arg("--ignore-signal=QUIT").arg(job.get_program()).args(job.get_args());
+    let output = ignoring.env("HANG_SECONDS", "60").output().unwrap();
+    assert_eq!(output.status.code(), Some(124), "{}", text(&output));
+    assert_eq!(text(&output).matches(&format!("GINRS-W019 {waits}")).count(), 1, "{}", text(&output));
+
+    // SIGQUIT itself ends the process, and tells of all ranks before.
+    let threads = threads(2, "sleep");
+    let mut command = Command::new("env");
+    command.arg("--default-signal=QUIT").arg(threads.get_program()).args(threads.get_args());
+    let mut process = command.env("HANG_SECONDS", "70").env("GINRS_WAIT_WARN", "1").stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(process.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let told = lines.find(|line| line.contains("GINRS-W018 ")).expect("a line tells of it");
+    assert!(told.contains(waits) && told.contains(&line_of("sleep")), "{told}");
+    let child = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", process.id())).unwrap();
+    assert!(Command::new("kill").args(["-QUIT", child.trim()]).status().unwrap().success());
+    let rest: Vec<String> = lines.collect();
+    assert!(rest.iter().any(|line| line.contains("GINRS-W019 ") && line.contains(waits)), "{rest:?}");
+    assert!(!process.wait().unwrap().success(), "it ends as SIGQUIT ends it");
+}

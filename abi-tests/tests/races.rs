@@ -1,0 +1,135 @@
+//! `--check=race`: planted races are found at both of their lines with the order that is missing, their mended twins are clean, and so are
+//! programs that are right. `races/race.cu` has a case for each.
+
+use abi_tests::programs::compiled_as;
+use abi_tests::{prefix, root, text};
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+const SOURCE: &str = "abi-tests/races/race.cu";
+
+fn checked(source: &str) -> PathBuf {
+    compiled_as(source, ".race", &["--check=race".into(), "-O1".into(), "-w".into()])
+}
+
+fn run(program: PathBuf, arguments: &[&str]) -> Output {
+    Command::new("timeout").args(["-s", "KILL", "60"]).arg(program).args(arguments).current_dir(root()).output().unwrap()
+}
+
+/// `race.cu:47`: the line with this mark.
+fn line_of(mark: &str, case: &str) -> String {
+    let source = std::fs::read_to_string(root().join(SOURCE)).unwrap();
+    let mark = format!("// {mark} of: {case}");
+    let at = source.lines().position(|line| line.ends_with(&mark)).unwrap_or_else(|| panic!("no line {mark}"));
+    format!("{SOURCE}:{}", at + 1)
+}
+
+/// Found in every run, each with one of `words`, at both lines; the twin says nothing.
+#[track_caller]
+fn is_found(case: &str, words: &[&str]) {
+    let output = run(checked(SOURCE), &[case]);
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(66), "{case}: {said}");
+    assert!(words.iter().any(|words| said.contains(words)), "{case}: none of {words:?} in {said}");
+    for mark in ["put", "race"] {
+        assert!(said.contains(&line_of(mark, case)), "{case}: no {} in {said}", line_of(mark, case));
+    }
+    assert!(said.contains("race: 1 found"), "{case}: {said}");
+    for _ in 0..3 {
+        let twin = run(checked(SOURCE), &[case, "mended"]);
+        assert!(twin.status.success() && !text(&twin).contains("race"), "{case} mended: {}\n{}", twin.status, text(&twin));
+    }
+}
+
+#[test]
+fn the_source_of_a_put_changes_before_it_is_read() {
+    is_found("flush", &["missing: flush (or wait for the put's counter"]);
+    is_found("counter", &["missing: flush (or wait for the put's counter"]);
+}
+
+#[test]
+fn a_put_by_one_thread_of_what_others_write() {
+    is_found("sync", &["missing: __syncthreads(), or a put by the whole group"]);
+}
+
+/// Which of the two comes first is the machine's.
+#[test]
+fn the_target_of_a_put_is_read_too_early_or_overwritten_too_early() {
+    let either = ["missing: wait for the put's signal before reading", "missing: the reader waits for the signal of the put"];
+    is_found("signal", &either);
+    is_found("pressure", &either);
+    is_found("forward", &["missing: wait for the put's signal before its data are put on"]);
+}
+
+#[test]
+fn threads_blocks_and_ranks_without_order() {
+    is_found("lsa", &["missing: an LSA barrier with memory_order_acq_rel"]);
+    is_found("shared", &["missing: __syncthreads() between the two"]);
+    is_found("warp", &["missing: __syncwarp()"]);
+    is_found("global", &["missing: a grid sync, or an atomic flag"]);
+}
+
+#[test]
+fn programs_that_are_right_are_told_nothing() {
+    let examples =
+        std::fs::read_dir(root().join("examples-c")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let examples = examples.filter(|name| name.starts_with('0')).map(|name| format!("examples-c/{name}/main.cu"));
+    let programs = ["api", "moe", "split"].map(|name| format!("abi-tests/programs/{name}.cu"));
+    for source in examples.chain(programs) {
+        let output = run(checked(&source), &["--threads", "4"]);
+        assert!(output.status.success() && !text(&output).contains(": race"), "{source}: {}\n{}", output.status, text(&output));
+    }
+}
+
+/// By volatile words, by host code, by an allocator.
+#[test]
+fn order_that_is_none_of_the_api_counts() {
+    for _ in 0..3 {
+        let output = run(checked("abi-tests/races/clean.cu"), &[]);
+        assert!(output.status.success() && !text(&output).contains("race"), "{}\n{}", output.status, text(&output));
+    }
+}
+
+/// A program of two files of which one was compiled without: what that one does is not seen.
+#[test]
+fn a_mixture_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let object = |name: &str, options: &[&str], text: &str| {
+        let (source, object) = (folder.path().join(format!("{name}.cu")), folder.path().join(format!("{name}.o")));
+        std::fs::write(&source, text).unwrap();
+        abi_tests::run(Command::new(prefix().join("bin/ginrs-cc")).args(options).arg("-c").arg("-o").arg(&object).arg(source));
+        object
+    };
+    let one = object("one", &["--check=race"], "__global__ void k(int* p) { p[threadIdx.x / 32] = threadIdx.x; }");
+    let main = "#include <stdio.h>\n__global__ void k(int*); int main() { puts(\"ran\"); }";
+    for (name, options, is_told) in [("plain", &[][..], true), ("checked", &["--check=race"][..], false)] {
+        let program = folder.path().join(name).with_extension("program");
+        let two = object(name, options, main);
+        abi_tests::run(Command::new(prefix().join("bin/ginrs-cc")).args(["-rdc=true", "-o"]).arg(&program).args([&one, &two]));
+        let output = run(program, &[]);
+        let said = text(&output);
+        let line = "race: nothing is checked: a .cu file of this process was compiled without --check=race";
+        assert!(output.status.success() && said.contains("ran") && said.contains(line) == is_told, "{name}: {said}");
+    }
+}
+
+#[test]
+fn what_cannot_be_checked_is_said() {
+    let ginrs_run = |arguments: &[&str], program: PathBuf| {
+        Command::new(prefix().join("bin/ginrs-run")).args(arguments).arg(program).args(["flush"]).output().unwrap()
+    };
+    let plain = ginrs_run(&["--check=race"], compiled_as(SOURCE, "", &[]));
+    assert!(!plain.status.success() && text(&plain).contains("compile it with: ginrs-cc --check=race"), "{}", text(&plain));
+    let many = ginrs_run(&["--check=race", "-n", "2"], checked(SOURCE));
+    assert!(!many.status.success() && text(&many).contains("ranks as threads of one process"), "{}", text(&many));
+    let one = ginrs_run(&["--check=race"], checked(SOURCE));
+    assert_eq!(one.status.code(), Some(66), "{}", text(&one));
+    // Processes all the same: nothing is checked, and that is a line.
+    let hello = checked("examples-c/02-ring/main.cu");
+    let apart = Command::new(prefix().join("bin/ginrs-run")).args(["-n", "2"]).arg(hello).output().unwrap();
+    assert!(
+        apart.status.success() && text(&apart).contains("race: nothing is checked: a communicator has ranks in other processes"),
+        "{}",
+        text(&apart)
+    );
+}

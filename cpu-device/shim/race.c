@@ -1,0 +1,116 @@
+/* What the compiler calls at each access of a kernel that was compiled with ginrs-cc --check=race (ginrs_cpu/race.h gives the names).
+ * Here it is decided what is looked at; the rest is Rust, cpu-device/src/race/. Host threads are not watched. */
+#include "ginrs_cpu/race.h"
+#include "ginrs_cpu/runtime.h"
+#include "ginrs_cpu/waits.h"
+
+enum { WRITE = 1 };
+enum { ACQUIRE = 1, RELEASE = 2, FENCED = 4 };
+
+void ginrs_race_on(void);
+void ginrs_race_access(uintptr_t at, size_t bytes, int how, uintptr_t place);
+/* Between the two nobody else touches what is known of the word. */
+void ginrs_race_lock(uintptr_t word);
+void ginrs_race_unlock(int what, uint64_t found, uint64_t left); /* the word that this thread has locked, and its values */
+void ginrs_race_volatile(uintptr_t at, size_t bytes, int how);
+void ginrs_race_fence(void);
+
+void ginrs_cpu_race_init(void) { ginrs_race_on(); }
+void ginrs_cpu_race_func_entry(void* place) { (void)place; }
+void ginrs_cpu_race_func_exit(void) {}
+void ginrs_cpu_race_vptr_update(void** at, void* value) { (void)at, (void)value; }
+void ginrs_cpu_race_vptr_read(void** at) { (void)at; }
+
+/* Plain accesses inside of a call of the device API are the library's: what they mean is told in words of the API. */
+static inline void plain(const volatile void* at, size_t bytes, int how, void* place) {
+  const ginrsCpuThread* self = ginrs_cpu_self;
+  if (self != NULL && self->call == NULL) ginrs_race_access((uintptr_t)at, bytes, how, (uintptr_t)place);
+}
+/* So are atomics inside of GIN's calls: the words of a queue are no order among those who post. */
+static inline int watched(void) {
+  const ginrsCpuThread* self = ginrs_cpu_self;
+  if (self == NULL || self->call == NULL) return self != NULL;
+  return self->call->kind < GINRS_CPU_CALL_SIGNAL || self->call->kind > GINRS_CPU_CALL_GIN_BARRIER;
+}
+/* An address that is none ends the kernel here, where nothing is locked or announced. */
+static inline void touch(const volatile void* at) { (void)*(const volatile char*)at; }
+/* A volatile access is a relaxed one; whole if the machine makes it so. */
+static inline void ordered(const volatile void* at, size_t bytes, int how) {
+  touch(at);
+  if (watched()) ginrs_race_volatile((uintptr_t)at, bytes, how);
+}
+
+#define ACCESSES(n)                                                                                                                  \
+  void ginrs_cpu_race_read##n(void* at) { plain(at, n, 0, __builtin_return_address(0)); }                                            \
+  void ginrs_cpu_race_write##n(void* at) { plain(at, n, WRITE, __builtin_return_address(0)); }                                       \
+  void ginrs_cpu_race_unaligned_read##n(void* at) { plain(at, n, 0, __builtin_return_address(0)); }                                  \
+  void ginrs_cpu_race_unaligned_write##n(void* at) { plain(at, n, WRITE, __builtin_return_address(0)); }                             \
+  void ginrs_cpu_race_volatile_read##n(void* at) { ordered(at, n, 0); }                                                                 \
+  void ginrs_cpu_race_volatile_write##n(void* at) { ordered(at, n, WRITE); }                                                            \
+  void ginrs_cpu_race_unaligned_volatile_read##n(void* at) { ordered(at, n, 0); }                                                       \
+  void ginrs_cpu_race_unaligned_volatile_write##n(void* at) { ordered(at, n, WRITE); }
+ACCESSES(1)
+ACCESSES(2)
+ACCESSES(4)
+ACCESSES(8)
+ACCESSES(16)
+void ginrs_cpu_race_read_range(void* at, size_t bytes) { plain(at, bytes, 0, __builtin_return_address(0)); }
+void ginrs_cpu_race_write_range(void* at, size_t bytes) { plain(at, bytes, WRITE, __builtin_return_address(0)); }
+
+static inline int reads(int order) {
+  (void)order; /* a relaxed load is mostly followed by a fence, or by a use that depends on it: it counts as if it acquired */
+  return ACQUIRE;
+}
+static inline int writes(int order) {
+  return order == __ATOMIC_RELAXED || order == __ATOMIC_CONSUME || order == __ATOMIC_ACQUIRE ? FENCED : RELEASE;
+}
+
+/* The access itself is made here, sequentially consistent. */
+#define WHOLE(type, result, name, parameters, access, what, found)                                                \
+  result ginrs_cpu_race_##name parameters {                                                                       \
+    int isWatched = (touch(at), watched());                                                                                    \
+    if (isWatched) ginrs_race_lock((uintptr_t)at);                                                                \
+    access;                                                                                                       \
+    if (isWatched) ginrs_race_unlock(what, (uint64_t)(found), (uint64_t)__atomic_load_n(at, __ATOMIC_SEQ_CST));   \
+    return old;                                                                                                   \
+  }
+#define CHANGES(type, bits, name, builtin)                                                       \
+  WHOLE(type, type, atomic##bits##_##name, (volatile type * at, type value, int order),          \
+        type old = builtin(at, value, __ATOMIC_SEQ_CST), reads(order) | writes(order), old)
+#define EXCHANGES(type, bits, name)                                                                                      \
+  WHOLE(type, int, atomic##bits##_##name, (volatile type * at, type * expected, type value, int order, int failure),     \
+        int old = __atomic_compare_exchange_n(at, expected, value, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST); (void)failure, \
+        old ? reads(order) | writes(order) : ACQUIRE, *expected)
+#define ATOMICS(type, bits)                                                                                              \
+  type ginrs_cpu_race_atomic##bits##_load(const volatile type* at, int order) {                                          \
+    int isWatched = (touch(at), watched());                                                                                           \
+    if (isWatched) ginrs_race_lock((uintptr_t)at);                                                                       \
+    type old = __atomic_load_n(at, __ATOMIC_SEQ_CST);                                                                    \
+    if (isWatched) ginrs_race_unlock(reads(order), (uint64_t)old, (uint64_t)old);                                        \
+    return old;                                                                                                          \
+  }                                                                                                                      \
+  void ginrs_cpu_race_atomic##bits##_store(volatile type* at, type value, int order) {                                   \
+    int isWatched = (touch(at), watched());                                                                                           \
+    if (isWatched) ginrs_race_lock((uintptr_t)at);                                                                       \
+    __atomic_store_n(at, value, __ATOMIC_SEQ_CST);                                                                       \
+    if (isWatched) ginrs_race_unlock(writes(order), 0, (uint64_t)value);                                                 \
+  }                                                                                                                      \
+  CHANGES(type, bits, exchange, __atomic_exchange_n)                                                                     \
+  CHANGES(type, bits, fetch_add, __atomic_fetch_add)                                                                     \
+  CHANGES(type, bits, fetch_sub, __atomic_fetch_sub)                                                                     \
+  CHANGES(type, bits, fetch_and, __atomic_fetch_and)                                                                     \
+  CHANGES(type, bits, fetch_or, __atomic_fetch_or)                                                                       \
+  CHANGES(type, bits, fetch_xor, __atomic_fetch_xor)                                                                     \
+  CHANGES(type, bits, fetch_nand, __atomic_fetch_nand)                                                                   \
+  EXCHANGES(type, bits, compare_exchange_strong)                                                                         \
+  EXCHANGES(type, bits, compare_exchange_weak)
+ATOMICS(uint8_t, 8)
+ATOMICS(uint16_t, 16)
+ATOMICS(uint32_t, 32)
+ATOMICS(uint64_t, 64)
+
+void ginrs_cpu_race_atomic_thread_fence(int order) {
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+  if (watched() && writes(order) == RELEASE) ginrs_race_fence();
+}
+void ginrs_cpu_race_atomic_signal_fence(int order) { (void)order; }

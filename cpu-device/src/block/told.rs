@@ -1,0 +1,104 @@
+//! What a block can say of its threads: where they are, and whether they only wait.
+
+use std::sync::atomic::Ordering;
+
+use super::Block;
+use crate::error::report;
+use crate::grid::Grid;
+use crate::launch::Dim3;
+use crate::timeline::Where;
+use crate::waits::{Call, Wait};
+
+impl Block {
+    /// The thread that runs now, if it is none of the scheduler's own steps.
+    pub(crate) fn awake(&self) -> Option<u32> {
+        Some(self.current.get()).filter(|thread| *thread != super::NOBODY)
+    }
+
+    /// threadIdx of thread number `thread`.
+    pub(crate) fn place_of(&self, thread: u32) -> Dim3 {
+        self.shape.get().at(u64::from(thread))
+    }
+
+    /// The innermost call of the device API that the running thread is in.
+    pub(crate) fn call(&self) -> *const Call {
+        // SAFETY: the running thread's view, which no other thread touches.
+        unsafe { (*self.variables.current()).call }
+    }
+
+    /// ` | called at halo.cu:41`, if the running thread is in a call of the device API.
+    pub fn called_at(&self) -> String {
+        // SAFETY: the running thread's calls stand on its stack.
+        let call = unsafe { Call::outermost(self.call()) };
+        call.map_or(String::new(), |call| format!(" | called at {}", call.place()))
+    }
+
+    /// A call of the running thread's named what there is not. Of each kernel the first is printed: what follows is often the same.
+    pub fn refused(&self, what: &str) {
+        self.with_grid(|grid| {
+            if !grid.refused.swap(true, Ordering::Relaxed) {
+                report(&format!("refused: {what}{}\n  {}", self.called_at(), self.describe(self.thread(), grid)));
+            }
+        });
+    }
+
+    /// The running thread waits for a word of the device headers.
+    ///
+    /// # Safety
+    /// The wait's word is valid until the wait ends.
+    pub unsafe fn note_wait(&self, wait: Wait) {
+        let thread = self.thread();
+        self.slots.borrow()[thread as usize].wait.set(wait);
+        let launch = self.with_grid(|grid| grid.launch.clone());
+        // SAFETY: the caller's; the thread's calls stand on its stack, where it runs now.
+        unsafe { self.board.waits(thread, self.place_of(thread), self.index.get(), launch, self.call(), wait) };
+    }
+
+    /// That wait is over.
+    pub fn wait_ended(&self) {
+        let thread = self.thread();
+        self.slots.borrow()[thread as usize].wait.take();
+        self.board.over(thread);
+    }
+
+    /// Which of its threads runs, for the timeline.
+    pub fn running(&self) -> (Where, *const Call) {
+        let (grid, extents) = self.with_grid(|grid| (grid.number, grid.launch.grid));
+        let [x, y, z] = [self.index.get().x, self.index.get().y, self.index.get().z].map(u64::from);
+        let block = (z * u64::from(extents.y) + y) * u64::from(extents.x) + x;
+        (Where { grid, thread: self.thread(), block }, self.call())
+    }
+
+    /// Whether nothing but the end of one of `waits` recorded waits makes any of its threads go on.
+    pub(super) fn only_waits(&self, grid: &Grid, waits: u32) -> bool {
+        self.live.get() == self.blocked.get() + waits && grid.unclaimed() == 0 && !self.mbarriers.borrow().may_expire()
+    }
+
+    /// Whether the running thread has used up its stack, if it faults at `address`. Called by signal handlers.
+    pub(crate) fn has_overflowed(&self, address: usize) -> bool {
+        let limit = self.slots.try_borrow().ok().and_then(|slots| slots.get(self.thread() as usize).map(|slot| slot.limit.get()));
+        self.variables.stack_was_crossed() || limit.is_some_and(|limit| limit.is_below(address))
+    }
+
+    /// Says which CUDA thread runs, and ends the line. Called by signal handlers.
+    pub fn describe_thread(&self, out: &mut impl std::fmt::Write) -> std::fmt::Result {
+        let thread = self.place_of(self.thread());
+        // A fault inside of the scheduler may have the grid borrowed for writing.
+        let grid = self.grid.try_borrow().ok();
+        let Some(grid) = grid.as_ref().and_then(|grid| grid.as_ref()) else { return writeln!(out, "the scheduler") };
+        writeln!(
+            out,
+            "thread {thread} of block {} of kernel {} (launched at {}), device {}",
+            self.index.get(),
+            grid.launch.name,
+            grid.launch.place,
+            grid.device.id
+        )
+    }
+
+    /// Which thread that is, of which block and kernel.
+    pub(crate) fn describe(&self, thread: u32, grid: &Grid) -> String {
+        let thread = self.place_of(thread);
+        format!("thread {thread} of block {} of {}", self.index.get(), grid.launch.describe())
+    }
+}

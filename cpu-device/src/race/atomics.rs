@@ -1,0 +1,151 @@
+//! The compiler's hooks: plain accesses, and those that order (shim/race.c decides which is which).
+//!
+//! An atomic access is made between [`ginrs_race_lock`] and [`ginrs_race_unlock`], so what is handed over with a value is what was known
+//! when it was written. A volatile one comes behind its hook: what it hands over is handed over before, and what it is handed over is taken
+//! at the thread's next step, for the value that it read may have been written since.
+//!
+//! Host code writes flags, too, unseen, for it knows what kernels have told it. So a word that holds another value than the last watched
+//! access left in it tells all that anybody has told so far.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use super::words::{self, Access, Left, Taken, Word};
+use super::{KNOWN, Worker, flat, names, worker};
+
+const ACQUIRE: i32 = 1;
+const RELEASE: i32 = 2;
+const FENCED: i32 = 4;
+
+/// A volatile access to come.
+#[derive(Clone, Copy)]
+pub struct Announced {
+    at: usize,
+    bytes: u8,
+    reads: bool,
+}
+
+impl Announced {
+    fn value(&self) -> u64 {
+        let at = self.at as *const u8;
+        // SAFETY: the thread has made its access, so the memory was there; it is still, for the hooks of free and of barriers come before.
+        unsafe {
+            match self.bytes {
+                1 => u64::from(at.read_volatile()),
+                2 => u64::from(at.cast::<u16>().read_unaligned()),
+                4 => u64::from(at.cast::<u32>().read_unaligned()),
+                _ => at.cast::<u64>().read_unaligned(),
+            }
+        }
+    }
+}
+
+thread_local! {
+    /// What `ginrs_race_lock` has locked: a window may become known in between, and change the word's address.
+    static LOCKED: Cell<Word> = const { Cell::new(Word::At(0)) };
+}
+
+impl Worker {
+    /// The volatile access that `thread` has announced has been made.
+    #[inline]
+    pub(super) fn catch_up(&mut self, thread: u16) {
+        if let Some(announced) = self.actors[thread as usize].announced.take() {
+            self.made(thread, announced);
+        }
+    }
+
+    #[cold]
+    fn made(&mut self, thread: u16, announced: Announced) {
+        let word = Word::At(flat(announced.at));
+        if !announced.reads {
+            return words::settle(word, announced.value());
+        }
+        words::lock(word);
+        let value = announced.value();
+        // SAFETY: just locked.
+        let taken = unsafe { words::unlock(word, &Access { found: Some(value), gives: None, leaves: Left::Value(value) }) };
+        self.take(thread, &taken);
+    }
+
+    fn take(&mut self, thread: u16, taken: &Taken) {
+        let actor = &mut self.actors[thread as usize];
+        if let Some(taken) = &taken.clock
+            && !actor.learned.as_ref().is_some_and(|learned| Arc::ptr_eq(learned, taken))
+        {
+            Arc::make_mut(&mut actor.clock).join(taken);
+            actor.learned = Some(taken.clone());
+        }
+        if taken.is_foreign {
+            let (all, ended) = (words::everything(), names::all_ended());
+            if ended <= actor.clock.ended && actor.foreign.as_ref().is_some_and(|known| Arc::ptr_eq(known, &all)) {
+                return;
+            }
+            let clock = Arc::make_mut(&mut actor.clock);
+            clock.join(&KNOWN.lock());
+            clock.join(&all);
+            clock.ended = clock.ended.max(ended);
+            actor.foreign = Some(all);
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ginrs_race_on() {
+    super::begin_watching();
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ginrs_race_access(at: usize, bytes: usize, writes: i32, place: usize) {
+    if let Some(worker) = worker() {
+        worker.access(at, bytes, writes != 0, place as u64);
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ginrs_race_volatile(at: usize, bytes: usize, writes: i32) {
+    let Some(worker) = worker().filter(|worker| !(worker.stack.0..worker.stack.1).contains(&at)) else { return };
+    worker.catch_up(worker.current);
+    if writes != 0 {
+        let gives = worker.actor().fenced.clone();
+        let word = Word::At(flat(at));
+        words::lock(word);
+        // SAFETY: just locked.
+        unsafe { words::unlock(word, &Access { found: None, gives: gives.as_deref(), leaves: Left::Some }) };
+    }
+    worker.actor().announced = Some(Announced { at, bytes: bytes as u8, reads: writes == 0 });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ginrs_race_lock(word: usize) {
+    if let Some(worker) = worker() {
+        worker.catch_up(worker.current);
+    }
+    let word = Word::At(flat(word));
+    words::lock(word);
+    LOCKED.set(word);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ginrs_race_unlock(what: i32, found: u64, left: u64) {
+    let mut worker = worker();
+    let gives = worker.as_mut().and_then(|worker| match what {
+        _ if what & RELEASE != 0 => Some(Arc::new(worker.release())),
+        _ if what & FENCED != 0 => worker.actor().fenced.clone(),
+        _ => None,
+    });
+    let access =
+        Access { found: Some(found).filter(|_| what & ACQUIRE != 0), gives: gives.as_deref(), leaves: Left::Value(left) };
+    // SAFETY: ginrs_race_lock came before, on this thread.
+    let taken = unsafe { words::unlock(LOCKED.get(), &access) };
+    if let Some(worker) = worker {
+        worker.take(worker.current, &taken);
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ginrs_race_fence() {
+    if let Some(worker) = worker() {
+        let clock = worker.release();
+        worker.actor().fenced = Some(Arc::new(clock));
+    }
+}

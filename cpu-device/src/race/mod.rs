@@ -1,0 +1,391 @@
+//! A happens-before race detector over kernels and puts: `ginrs-cc --check=race` (docs/finding-bugs.md).
+//!
+//! A runtime of ours behind the compiler's hooks for ThreadSanitizer (shim/race.c), and no libtsan: that one has 8192 threads, of
+//! which fibers of two blocks take all, watches the library's own threads, too, and knows no thread that reads memory between a put
+//! and its flush. Here
+//! - [`clock`] is what a thread knows to have happened: blocks, not threads, so that large grids fit;
+//! - [`shadow`] keeps the last accesses to each eight bytes, and finds those without order;
+//! - [`words`] hands clocks over with atomics, signals, counters, mbarriers;
+//! - [`puts`] makes each put a thread of its own; [`names`] and [`report`] say it in words of the program.
+//!
+//! What counts as order. Barriers, warp syncs and shuffles, grid syncs, mbarriers; atomics of the program by their orders, where a
+//! relaxed or volatile store hands over what a fence before it has released; the signal, counter or flush of a put. A grid knows all
+//! that ended before it began, so streams, events and whatever the host does between launches is order; host code is not watched.
+//! Where the rules leave a doubt more is taken for ordered: a race may be missed, none is invented.
+
+mod atomics;
+mod clock;
+mod names;
+mod own;
+mod puts;
+mod report;
+mod shadow;
+mod windows;
+mod words;
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+
+use clock::{Clock, Group};
+pub use names::{end_run, new_run};
+use report::Place;
+pub use report::print;
+use shadow::{Access, PAGE, Page, Shadow};
+use windows::flat;
+use words::Word;
+
+use crate::launch::Dim3;
+use crate::once::OnceLock;
+
+/// A program that was compiled for it is in the process, and all of its ranks are.
+static ON: AtomicBool = AtomicBool::new(false);
+/// Something is done where it is not seen, so nothing is said any more.
+static REFUSED: AtomicBool = AtomicBool::new(false);
+/// An object with CUDA code was not compiled for it.
+static UNWATCHED: AtomicBool = AtomicBool::new(false);
+/// What all grids that have ended knew, and what was posted to device communicators that are gone.
+static KNOWN: Mutex<Clock> = Mutex::new(Clock::NOTHING);
+static SHADOW: OnceLock<Shadow> = OnceLock::new();
+
+/// Whether anything is watched: asked at each switch and rendezvous.
+#[inline]
+pub fn on() -> bool {
+    ON.load(Ordering::Relaxed)
+}
+
+/// An object that was compiled for it has been loaded.
+fn begin_watching() {
+    if UNWATCHED.load(Ordering::Relaxed) {
+        refuse(MIXTURE);
+    } else if !REFUSED.load(Ordering::Relaxed) {
+        ON.store(true, Ordering::Relaxed);
+        crate::memory::watch(windows::forget);
+    }
+}
+
+fn refuse(why: &str) {
+    ON.store(false, Ordering::Relaxed);
+    if !REFUSED.swap(true, Ordering::Relaxed) {
+        crate::error::report(&format!("race: nothing is checked: {why} (docs/finding-bugs.md)"));
+    }
+}
+
+const APART: &str = "a communicator has ranks in other processes, whose accesses are not seen\n\
+                     fix: run its ranks as threads of one process, each on a device of its own";
+const MIXTURE: &str = "a .cu file of this process was compiled without --check=race: what its functions do and order is not seen\n\
+                       fix: compile all of them with ginrs-cc --check=race";
+
+/// See race.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn ginrs_cpu_race_told(what: i32, rank: i32) {
+    match what {
+        1 if on() => refuse(APART),
+        2 if on() => puts::settle(rank),
+        4 if on() => {
+            puts::settle(rank);
+            words::mix();
+        }
+        3 => {
+            UNWATCHED.store(true, Ordering::Relaxed);
+            if on() {
+                refuse(MIXTURE);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// One CUDA thread.
+struct Actor {
+    clock: Arc<Clock>,
+    epoch: u32,
+    /// What its last fence released.
+    fenced: Option<Arc<Clock>>,
+    /// What it has learned last from a word, which polls find again and again.
+    learned: Option<Arc<Clock>>,
+    /// The same of all words, at a value that nobody who is watched has written.
+    foreign: Option<Arc<Clock>>,
+    /// Its last volatile access, which the compiler announces before it is made.
+    announced: Option<atomics::Announced>,
+}
+
+/// Pages that an OS thread has used lately.
+const CACHED: usize = 64;
+
+/// A page by its number; nothing: not watched.
+struct Cached {
+    key: usize,
+    page: Option<Arc<Page>>,
+    /// Of shared memory.
+    is_own: bool,
+}
+
+/// The block that runs on an OS thread.
+struct Worker {
+    run: u32,
+    group: Group,
+    actors: Vec<Actor>,
+    current: u16,
+    stack: (usize, usize),
+    /// What has arrived at each counted barrier.
+    barriers: [Clock; 16],
+    parts: own::Parts,
+    /// Dynamic shared memory of this OS thread.
+    dynamic: Vec<own::Part>,
+    /// Pages of shared memory: dropped with the block.
+    own: HashMap<usize, Arc<Page>>,
+    cache: [Option<Cached>; CACHED],
+    generation: u32,
+}
+
+thread_local! {
+    static WORKER: Cell<*mut Worker> = const { Cell::new(std::ptr::null_mut()) };
+}
+
+/// That of the calling OS thread, while a block runs on it.
+fn worker() -> Option<&'static mut Worker> {
+    // SAFETY: made by `begin` on this OS thread, for ever. Only functions of this module use it, none calls another that does while it
+    // holds it, and none gives the core away.
+    unsafe { WORKER.get().as_mut() }.filter(|_| on())
+}
+
+/// A block begins on this OS thread.
+pub fn begin(run: u32, index: Dim3, shape: Dim3) {
+    if run == 0 {
+        return;
+    }
+    if WORKER.get().is_null() {
+        WORKER.set(Box::into_raw(Box::new(Worker {
+            run: 0,
+            group: 0,
+            actors: Vec::new(),
+            current: 0,
+            stack: (0, 0),
+            barriers: Default::default(),
+            parts: own::Parts::default(),
+            dynamic: Vec::new(),
+            own: HashMap::new(),
+            cache: [const { None }; CACHED],
+            generation: 0,
+        })));
+    }
+    let Some(worker) = worker() else { return };
+    let clock = &names::run(run).began;
+    (worker.run, worker.group) = (run, names::new_groups(&[names::Of::Block { run, index, shape }]));
+    worker.actors.clear();
+    worker.actors.resize_with(shape.count() as usize, || Actor {
+        clock: clock.clone(),
+        epoch: 1,
+        fenced: None,
+        learned: None,
+        foreign: None,
+        announced: None,
+    });
+    worker.barriers = Default::default();
+    worker.own.clear();
+    worker.parts.look();
+    worker.cache = [const { None }; CACHED];
+}
+
+/// It has ended on this OS thread. What was found is told.
+pub fn end() {
+    print();
+    let Some(worker) = worker().filter(|worker| !worker.actors.is_empty()) else { return };
+    worker.meet(0..worker.actors.len() as u32, true);
+    names::run(worker.run).left.lock().join(&worker.actors[0].clock);
+    worker.actors.clear();
+}
+
+/// Thread `thread` goes on, on a stack of its own between these addresses.
+#[inline]
+pub fn enter(thread: u32, stack: impl Fn() -> (usize, usize)) {
+    if let Some(worker) = worker() {
+        (worker.current, worker.stack) = (thread as u16, stack());
+    }
+}
+
+/// Memory that the block on this OS thread has for itself.
+pub fn add_shared(at: usize, bytes: usize) {
+    if let Some(worker) = worker() {
+        worker.dynamic.push((at, at + bytes));
+        worker.cache = [const { None }; CACHED];
+    }
+}
+
+fn all() -> &'static Shadow {
+    SHADOW.get_or_init(Shadow::new)
+}
+
+/// What is known of the page around an address, and that address as it is known there.
+fn page_of(at: usize) -> (Arc<Page>, usize) {
+    let at = flat(at);
+    (all().page(at), at)
+}
+
+impl Worker {
+    fn device(&self) -> i32 {
+        names::run(self.run).device
+    }
+
+    fn actor(&mut self) -> &mut Actor {
+        &mut self.actors[self.current as usize]
+    }
+
+    /// All that the running thread knows and has done; what it does from here on is not in it.
+    fn release(&mut self) -> Clock {
+        self.catch_up(self.current);
+        let (group, thread) = (self.group, self.current);
+        let actor = self.actor();
+        let mut clock = (*actor.clock).clone();
+        clock.learn(group, thread, actor.epoch);
+        actor.epoch += 1;
+        clock
+    }
+
+    fn learn(&mut self, clock: &Clock) {
+        Arc::make_mut(&mut self.actor().clock).join(clock);
+    }
+
+    /// These threads know of each other from here on; of the whole block if `all` of it is here.
+    fn meet(&mut self, threads: impl Iterator<Item = u32> + Clone, all: bool) {
+        let mut threads_left = threads.clone();
+        let Some(first) = threads_left.next() else { return };
+        threads.clone().for_each(|thread| self.catch_up(thread as u16));
+        let group = self.group;
+        let mut joined = (*self.actors[first as usize].clock).clone();
+        let mut last = self.actors[first as usize].clock.clone();
+        let mut most = 0;
+        for thread in threads.clone() {
+            let actor = &self.actors[thread as usize];
+            if !Arc::ptr_eq(&actor.clock, &last) {
+                last = actor.clock.clone();
+                joined.join(&last);
+            }
+            most = most.max(actor.epoch);
+            if !all {
+                joined.learn(group, thread as u16, actor.epoch);
+            }
+        }
+        if all {
+            joined.learn_all(group, most);
+        }
+        let joined = Arc::new(joined);
+        for thread in threads {
+            let actor = &mut self.actors[thread as usize];
+            actor.clock = joined.clone();
+            actor.epoch = if all { most + 1 } else { actor.epoch + 1 };
+        }
+    }
+
+    fn access(&mut self, at: usize, bytes: usize, writes: bool, place: u64) {
+        if (self.stack.0..self.stack.1).contains(&at) {
+            return;
+        }
+        self.catch_up(self.current);
+        let generation = windows::generation();
+        if generation != self.generation {
+            self.cache = [const { None }; CACHED];
+            self.generation = generation;
+        }
+        for (at, bytes) in shadow::pieces(at, bytes) {
+            let key = at / PAGE;
+            let slot = (key ^ key >> 9) % CACHED;
+            if self.cache[slot].as_ref().is_none_or(|cached| cached.key != key) {
+                self.cache[slot] = Some(self.page(key));
+            }
+            let Some(Cached { page: Some(page), is_own, .. }) = &self.cache[slot] else { continue };
+            if *is_own && !self.is_shared(at) {
+                continue;
+            }
+            let actor = &self.actors[self.current as usize];
+            let new =
+                Access { group: self.group, thread: self.current, epoch: actor.epoch, run: self.run, mask: 0, writes, place };
+            shadow::note(page, at, bytes, new, &actor.clock, |at, old| {
+                report::found(if *is_own { Place::Shared } else { Place::At(flat(at)) }, new, old, &actor.clock);
+            });
+        }
+    }
+
+    fn is_shared(&self, at: usize) -> bool {
+        self.parts.shared.iter().chain(&self.dynamic).any(|part| (part.0..part.1).contains(&at))
+    }
+
+    fn page(&mut self, key: usize) -> Cached {
+        let page = key * PAGE;
+        if own::meet(&self.parts.shared, page) || own::meet(&self.dynamic, page) {
+            let page = self.own.entry(key).or_insert_with(|| Arc::new(Page::new())).clone();
+            return Cached { key, page: Some(page), is_own: true };
+        }
+        let is_watched = own::meet(&self.parts.fixed, page) || windows::is_watched(page);
+        Cached { key, page: is_watched.then(|| page_of(page).0), is_own: false }
+    }
+}
+
+/// Barrier `id` gets an arrival of the running thread, of a generation that is not the whole block's.
+pub fn arrive(id: usize) {
+    if let Some(worker) = worker() {
+        let clock = worker.release();
+        worker.barriers[id].join(&clock);
+    }
+}
+
+/// A barrier ends: of the `whole` block, or of those who have arrived; `woken` and the running thread go on.
+pub fn barrier_ends(id: usize, whole: bool, woken: &[u32], running: Option<u32>) {
+    let Some(worker) = worker() else { return };
+    if whole {
+        return worker.meet(0..worker.actors.len() as u32, true);
+    }
+    let clock = std::mem::take(&mut worker.barriers[id]);
+    for thread in woken.iter().copied().chain(running) {
+        Arc::make_mut(&mut worker.actors[thread as usize].clock).join(&clock);
+    }
+}
+
+/// Lanes of a warp meet, `lanes` of those from thread `first` on.
+pub fn lanes_meet(first: u32, lanes: u32) {
+    if let Some(worker) = worker() {
+        let threads = worker.actors.len() as u32;
+        worker.meet(
+            (0..32).filter(move |lane| lanes & (1 << lane) != 0).map(move |lane| first + lane).filter(move |&t| t < threads),
+            false,
+        );
+    }
+}
+
+/// All threads of the block have come to a grid sync.
+pub fn block_arrives() {
+    let Some(worker) = worker() else { return };
+    worker.meet(0..worker.actors.len() as u32, true);
+    let clock = worker.actors[0].clock.clone();
+    names::run(worker.run).sync.lock().join(&clock);
+}
+
+/// All blocks have.
+pub fn block_leaves() {
+    let Some(worker) = worker() else { return };
+    let clock = Arc::new(names::run(worker.run).sync.lock().clone());
+    for actor in &mut worker.actors {
+        actor.clock = clock.clone();
+    }
+}
+
+/// The running thread hands over what it knows with its arrival at an mbarrier.
+pub fn arrive_at(mbarrier: usize) {
+    if let Some(worker) = worker() {
+        let clock = worker.release();
+        words::give(Word::At(flat(mbarrier)), &clock);
+    }
+}
+
+/// It has waited there.
+pub fn waited_at(mbarrier: usize) {
+    if let Some(worker) = worker()
+        && let Some(clock) = words::take(Word::At(flat(mbarrier)))
+    {
+        worker.learn(&clock);
+    }
+}

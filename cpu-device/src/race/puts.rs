@@ -1,0 +1,159 @@
+//! A put is a thread of its own: it reads its source from the call on until a flush or its counter, and writes its target until the
+//! signal that covers it is seen. The puts of one rank to one peer on a context are one queue: a signal covers all before it.
+
+use std::collections::HashMap;
+use std::ffi::{c_char, c_void};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::clock::Group;
+use super::names::{self, Of, Part, Put};
+use super::report::Place;
+use super::shadow::{self, Access};
+use super::words::{self, Word};
+use super::{Worker, report, worker};
+
+/// `ginrsCpuRacePut`
+#[repr(C)]
+pub struct Posted {
+    file: *const c_char,
+    line: i32,
+    rank: i32,
+    peer: i32,
+    context: u32,
+    source: *const c_void,
+    target: *const c_void,
+    bytes: u64,
+    signal: i64,
+    counter: i64,
+    add: u64,
+}
+
+struct Queue {
+    /// The first of three groups, as [`Part`] has them.
+    first: Group,
+    posted: u32,
+}
+
+/// By rank, context and peer.
+type Queues = HashMap<(i32, u32, i32), Queue>;
+static QUEUES: Mutex<Option<Queues>> = Mutex::new(None);
+
+const SIGNAL: i32 = 0;
+const COUNTER: i32 = 1;
+
+/// See race.h.
+///
+/// # Safety
+/// `put` is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ginrs_cpu_race_put(put: *const Posted) {
+    // SAFETY: the caller's.
+    if let (Some(worker), Some(put)) = (worker(), unsafe { put.as_ref() }) {
+        worker.post(put);
+    }
+}
+
+impl Worker {
+    fn post(&mut self, put: &Posted) {
+        names::set_rank(self.device(), put.rank);
+        let mut queues = QUEUES.lock();
+        let queue = queues.get_or_insert_with(HashMap::new).entry((put.rank, put.context, put.peer)).or_insert_with(|| Queue {
+            first: names::new_groups(&[Part::Read, Part::Land, Part::Posted].map(Of::Puts)),
+            posted: 0,
+        });
+        queue.posted += 1;
+        let ([reads, lands, posts], epoch) = ([0, 1, 2].map(|part| queue.first + part), queue.posted);
+        drop(queues);
+        Arc::make_mut(&mut self.actor().clock).learn_all(posts, epoch);
+        let mut clock = self.release();
+        if put.bytes > 0 {
+            let file = match put.file.is_null() {
+                true => "?".into(),
+                // SAFETY: the compiler's name of a file.
+                false => unsafe { std::ffi::CStr::from_ptr(put.file) }.to_string_lossy(),
+            };
+            let place = names::place_of(Put {
+                line: format!("{file}:{}", put.line),
+                from: put.rank,
+                to: put.peer,
+                group: self.group,
+                thread: self.current,
+                bytes: put.bytes,
+            });
+            for (from, group, writes) in [(put.source, reads, false), (put.target, lands, true)] {
+                if from.is_null() {
+                    continue;
+                }
+                let access = Access { group, thread: 0, epoch, run: 0, mask: 0, writes, place };
+                for (at, bytes) in shadow::pieces(from as usize, put.bytes as usize) {
+                    let (page, at) = super::page_of(at);
+                    shadow::note(&page, at, bytes, access, &clock, |at, old| report::found(Place::At(at), access, old, &clock));
+                }
+            }
+        }
+        if let Ok(id) = u32::try_from(put.counter) {
+            let mut read = clock.clone();
+            read.learn_all(reads, epoch);
+            words::give(Word::Of(COUNTER, put.rank, put.context, id), &read);
+        }
+        if let Ok(id) = u32::try_from(put.signal) {
+            clock.learn_all(reads, epoch);
+            clock.learn_all(lands, epoch);
+            words::raise(Word::Of(SIGNAL, put.peer, put.context, id), &clock, put.add);
+        }
+    }
+}
+
+/// See race.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn ginrs_cpu_race_seen(kind: i32, rank: i32, context: u32, id: u32, value: u64, bits: i32) {
+    let word = Word::Of(kind, rank, context, id);
+    if let Some(worker) = worker()
+        && let Some(clock) = if kind == SIGNAL { words::take_at(word, value, bits) } else { words::take(word) }
+    {
+        worker.learn(&clock);
+    }
+}
+
+/// See race.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn ginrs_cpu_race_reset(rank: i32, context: u32, id: u32) {
+    words::reset(Word::Of(SIGNAL, rank, context, id));
+}
+
+/// Contexts by rank and number: a second one means that a signal's name may stand for two words.
+static CONTEXTS: Mutex<Option<HashMap<(i32, u32), usize>>> = Mutex::new(None);
+
+/// See race.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn ginrs_cpu_race_context(rank: i32, context: u32, handle: usize) {
+    if worker().is_some() && *CONTEXTS.lock().get_or_insert_with(HashMap::new).entry((rank, context)).or_insert(handle) != handle
+    {
+        words::mix();
+    }
+}
+
+/// See race.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn ginrs_cpu_race_flushed(rank: i32, context: u32) {
+    let Some(worker) = worker() else { return };
+    let queues = QUEUES.lock();
+    let of = |key: &(i32, u32, i32)| key.0 == rank && key.1 == context;
+    let clock = Arc::make_mut(&mut worker.actors[worker.current as usize].clock);
+    for queue in queues.iter().flatten().filter(|(key, _)| of(key)).map(|(_, queue)| queue) {
+        clock.learn_all(queue.first, queue.posted);
+    }
+}
+
+/// All that `rank` has posted has been done: the library has waited for it, and its signals may be another's.
+pub fn settle(rank: i32) {
+    let queues = QUEUES.lock();
+    let mut settled = super::KNOWN.lock();
+    for queue in queues.iter().flatten().filter(|(key, _)| key.0 == rank).map(|(_, queue)| queue) {
+        settled.learn_all(queue.first, queue.posted);
+        settled.learn_all(queue.first + 1, queue.posted);
+    }
+    words::reset_all(rank);
+}

@@ -1,0 +1,197 @@
+//! Who has touched which bytes: a few accesses for each eight bytes, of which those that a later one covers and knows are dropped.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::{Mutex, RwLock};
+
+use super::clock::{Clock, Group};
+use super::names;
+
+/// One access to some of eight bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Access {
+    /// Who: the group, its thread, and how far that had come.
+    pub group: Group,
+    /// Thread of the group.
+    pub thread: u16,
+    /// See [`Clock`].
+    pub epoch: u32,
+    /// The grid, 0: a queue of puts.
+    pub run: u32,
+    /// Which of the eight bytes.
+    pub mask: u8,
+    /// It writes.
+    pub writes: bool,
+    /// An address of code, or [`names::PUT`] and the number of a put.
+    pub place: u64,
+}
+
+/// Accesses kept for eight bytes: with more readers than that the oldest are forgotten, so a race may be missed, none invented.
+const KEPT: usize = 4;
+
+#[derive(Clone, Copy)]
+struct Cell {
+    kept: [Access; KEPT],
+    used: u8,
+    next: u8,
+}
+
+const NOTHING: Access = Access { group: 0, thread: 0, epoch: 0, run: 0, mask: 0, writes: false, place: 0 };
+const EMPTY: Cell = Cell { kept: [NOTHING; KEPT], used: 0, next: 0 };
+
+/// What an access does knowingly.
+fn before(old: &Access, new: &Access, clock: &Clock) -> bool {
+    old.group == new.group && old.thread == new.thread
+        || clock.knows(old.group, old.thread, old.epoch)
+        || old.run != 0 && names::ended(old.run) <= clock.ended
+}
+
+impl Cell {
+    /// Notes an access; the first one that it has no order with.
+    fn note(&mut self, new: Access, clock: &Clock) -> Option<Access> {
+        let (mut race, mut kept) = (None, 0);
+        for at in 0..self.used as usize {
+            let old = self.kept[at];
+            let meets = old.mask & new.mask != 0;
+            let same = meets && old.group == new.group && old.thread == new.thread && old.epoch == new.epoch;
+            if same && old.mask & new.mask == new.mask && (old.writes || !new.writes) {
+                return None;
+            }
+            let ordered = !meets || before(&old, &new, clock);
+            if !ordered && (old.writes || new.writes) {
+                race = race.or(Some(old));
+            }
+            let covered = old.mask & !new.mask == 0 && (new.writes || !old.writes) && (ordered || new.writes);
+            if !(meets && covered) {
+                self.kept[kept] = old;
+                kept += 1;
+            }
+        }
+        if kept < KEPT {
+            self.kept[kept] = new;
+            (self.used, self.next) = (kept as u8 + 1, 0);
+        } else {
+            self.kept[self.next as usize] = new;
+            self.next = (self.next + 1) % KEPT as u8;
+        }
+        race
+    }
+}
+
+/// Bytes that are looked up at once.
+pub const PAGE: usize = 4096;
+
+/// The bytes of one page.
+pub struct Page(Mutex<Vec<Cell>>);
+
+impl Page {
+    /// Nobody has touched it.
+    pub fn new() -> Page {
+        // On the heap from the start: who makes it may be on a CUDA thread's stack.
+        Page(Mutex::new(vec![EMPTY; PAGE / 8]))
+    }
+}
+
+/// Pages by their addresses; a window has one address here, whichever of its mappings a kernel uses.
+pub struct Shadow {
+    pages: RwLock<HashMap<usize, Arc<Page>>>,
+}
+
+impl Shadow {
+    /// Nobody has touched anything.
+    pub fn new() -> Shadow {
+        Shadow { pages: RwLock::new(HashMap::new()) }
+    }
+
+    /// The page around an address.
+    pub fn page(&self, at: usize) -> Arc<Page> {
+        let key = at / PAGE;
+        if let Some(page) = self.pages.read().get(&key) {
+            return page.clone();
+        }
+        self.pages.write().entry(key).or_insert_with(|| Arc::new(Page::new())).clone()
+    }
+
+    /// The memory is given back: who gets it next starts anew.
+    pub fn forget(&self, at: usize, bytes: usize) {
+        let pages = self.pages.read();
+        let range = at / PAGE..=(at + bytes.max(1) - 1) / PAGE;
+        let clear = |page: &Arc<Page>| page.0.lock().fill(EMPTY);
+        // A reservation of addresses is far larger than what was touched.
+        if range.end() - range.start() > pages.len() {
+            pages.iter().filter(|(key, _)| range.contains(key)).for_each(|(_, page)| clear(page));
+        } else {
+            range.filter_map(|key| pages.get(&key)).for_each(clear);
+        }
+    }
+}
+
+/// Notes an access to bytes of one page; `each` is told of an older one that it has no order with, at most once.
+pub fn note(page: &Page, at: usize, bytes: usize, new: Access, clock: &Clock, mut each: impl FnMut(usize, Access)) {
+    let mut cells = page.0.lock();
+    let (mut at, end) = (at, at + bytes);
+    let mut told = false;
+    while at < end {
+        let until = end.min((at | 7) + 1);
+        let mask = (((1u32 << (until - at)) - 1) << (at % 8)) as u8;
+        let race = cells[at % PAGE / 8].note(Access { mask, ..new }, clock);
+        if let Some(old) = race.filter(|_| !told) {
+            told = true;
+            each(at, old);
+        }
+        at = until;
+    }
+}
+
+/// Cuts a range at the ends of pages.
+pub fn pieces(at: usize, bytes: usize) -> impl Iterator<Item = (usize, usize)> {
+    let end = at + bytes;
+    std::iter::successors(Some(at), move |at| Some((at | (PAGE - 1)) + 1)).take_while(move |at| *at < end).map(move |at| {
+        let until = end.min((at | (PAGE - 1)) + 1);
+        (at, until - at)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn access(thread: u16, epoch: u32, writes: bool) -> Access {
+        Access { group: 1, thread, epoch, run: 0, mask: 0, writes, place: 0 }
+    }
+
+    fn races(page: &Page, at: usize, bytes: usize, new: Access, clock: &Clock) -> Vec<u16> {
+        let mut found = Vec::new();
+        note(page, at, bytes, new, clock, |_, old| found.push(old.thread));
+        found
+    }
+
+    #[test]
+    fn accesses_without_order_are_told_where_one_writes() {
+        let (page, nothing) = (Page::new(), Clock::default());
+        assert_eq!(races(&page, 8, 4, access(0, 1, false), &nothing), []);
+        assert_eq!(races(&page, 8, 4, access(1, 1, false), &nothing), [], "two reads");
+        assert_eq!(races(&page, 12, 4, access(2, 1, true), &nothing), [], "other bytes of the eight");
+        assert_eq!(races(&page, 10, 1, access(3, 1, true), &nothing), [0]);
+        let mut clock = Clock::default();
+        clock.learn_all(1, 1);
+        assert_eq!(races(&page, 8, 8, access(0, 2, true), &clock), []);
+        assert_eq!(races(&page, 8, 8, access(4, 2, false), &clock), [0]);
+        assert_eq!(races(&page, 8, 8, access(0, 3, true), &clock), [4], "the read is told, too");
+    }
+
+    #[test]
+    fn ranges_are_cut_at_pages() {
+        assert_eq!(pieces(4000, 5000).collect::<Vec<_>>(), [(4000, 96), (4096, 4096), (8192, 808)]);
+        assert_eq!(pieces(4096, 0).count(), 0);
+    }
+
+    #[test]
+    fn memory_that_was_given_back_has_no_past() {
+        let (shadow, clock) = (Shadow::new(), Clock::default());
+        assert_eq!(races(&shadow.page(8192), 8192, 8, access(0, 1, true), &clock), []);
+        shadow.forget(8192, 8);
+        assert_eq!(races(&shadow.page(8192), 8192, 8, access(1, 1, true), &clock), []);
+    }
+}

@@ -1,0 +1,85 @@
+//! One address for each byte of a window, whichever of its mappings a kernel uses.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use parking_lot::RwLock;
+
+use super::shadow::PAGE;
+use super::{all, names, on, worker};
+
+/// Mappings of windows' memory other than the flat one: (bytes, flat address), by first byte.
+static ALIASES: RwLock<BTreeMap<usize, (usize, usize)>> = RwLock::new(BTreeMap::new());
+/// Counts changes of what addresses mean, for those who have looked before.
+static CHANGED: AtomicU32 = AtomicU32::new(0);
+
+/// See [`CHANGED`].
+pub fn generation() -> u32 {
+    CHANGED.load(Ordering::Acquire)
+}
+
+/// Whether this page is watched: memory of the CUDA API, windows. Other memory (malloc's, of the library, stacks) has owners that nobody
+/// tells of, so what one of them did there would be held against the next.
+pub fn is_watched(page: usize) -> bool {
+    crate::memory::is_page(page) || flat(page) != page || names::is_window(page)
+}
+
+/// The address by which a byte is known.
+pub fn flat(at: usize) -> usize {
+    let aliases = ALIASES.read();
+    match aliases.range(..=at).next_back() {
+        Some((base, (bytes, flat))) if at - base < *bytes => flat + (at - base),
+        _ => at,
+    }
+}
+
+/// Memory begins or ends to be what it was: whoever gets these addresses next has no past in common with those before.
+pub fn forget(at: usize, bytes: usize) {
+    if !on() {
+        return;
+    }
+    all().forget(flat(at), bytes);
+    all().forget(at, bytes);
+    let meets = |first: usize, length: usize| first < at + bytes && at < first + length;
+    let mut aliases = ALIASES.write();
+    aliases.retain(|base, (bytes, flat)| !meets(*base, *bytes) && !meets(*flat, *bytes));
+    drop(aliases);
+    names::forget_windows(at, bytes);
+    CHANGED.fetch_add(1, Ordering::Release);
+}
+
+/// See race.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn ginrs_cpu_race_unmapped(at: usize, bytes: usize) {
+    forget(at, bytes);
+}
+
+/// `ginrsCpuRaceWindow`
+#[repr(C)]
+pub struct Window {
+    base: usize,
+    bytes: u64,
+    first: usize,
+    stride: u64,
+    rank: i32,
+    lsa_rank: i32,
+    lsa_size: i32,
+}
+
+/// See race.h.
+///
+/// # Safety
+/// `window` is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ginrs_cpu_race_window(window: *const Window) {
+    // SAFETY: the caller's.
+    let (Some(worker), Some(window)) = (worker(), unsafe { window.as_ref() }) else { return };
+    let (bytes, stride) = (window.bytes as usize, window.stride as usize);
+    names::set_rank(worker.device(), window.rank);
+    names::add_window(window.first, stride, bytes, window.lsa_size as usize);
+    let (base, flat) = (window.base, window.first + window.lsa_rank as usize * stride);
+    if base != flat && base % PAGE == flat % PAGE && ALIASES.read().get(&base) != Some(&(bytes, flat)) {
+        ALIASES.write().insert(base, (bytes, flat));
+        CHANGED.fetch_add(1, Ordering::Release);
+    }
+}

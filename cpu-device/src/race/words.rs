@@ -1,0 +1,225 @@
+//! What is handed over with a word: an atomic of the program's, a signal, a counter, an mbarrier.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use super::clock::Clock;
+use super::names;
+
+/// A word that orders.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Word {
+    /// Of the program's memory.
+    At(usize),
+    /// A signal (0) or counter (1) of a rank's context. Ranks of several communicators may share a number: then more is taken for
+    /// ordered than is, which hides and never invents.
+    Of(i32, i32, u32, u32),
+}
+
+/// What the last access of those that are watched has left in a word.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum Left {
+    /// There was none.
+    #[default]
+    Untouched,
+    /// A volatile store that may not have been made yet.
+    Some,
+    /// This.
+    Value(u64),
+}
+
+/// What was handed over with a word.
+#[derive(Default)]
+struct Handed {
+    all: Arc<Clock>,
+    /// Groups in there at which those that are over are looked for.
+    room: usize,
+    /// A signal: the sum of what was posted, and all that was handed over up to the latest of such sums.
+    posted: u64,
+    steps: VecDeque<(u64, Arc<Clock>)>,
+}
+
+/// Sums kept; a wait for an older one takes the oldest.
+const STEPS: usize = 256;
+const ROOM: usize = 32;
+/// Two communicators use one name for two words: nothing is said of sums.
+static MIXED: AtomicBool = AtomicBool::new(false);
+
+/// Counts what is handed over, for those who have looked at all of it.
+static GIVEN: AtomicU64 = AtomicU64::new(0);
+
+#[derive(Default)]
+struct Words {
+    handed: HashMap<Word, Handed>,
+    /// Far more: each word that was read is one.
+    left: HashMap<Word, Left>,
+}
+
+type Shard = Mutex<Option<Words>>;
+const SHARDS: usize = 64;
+static WORDS: [Shard; SHARDS] = [const { Mutex::new(None) }; SHARDS];
+
+fn shard(word: Word) -> &'static Shard {
+    let key = match word {
+        Word::At(at) => at >> 3,
+        Word::Of(kind, rank, context, id) => (kind + rank) as usize + context as usize + id as usize,
+    };
+    &WORDS[key % SHARDS]
+}
+
+/// Whoever sees the word from now on knows all of `clock`.
+pub fn give(word: Word, clock: &Clock) {
+    give_to(&mut shard(word).lock(), word, clock);
+}
+
+/// All that was ever handed over with it.
+pub fn take(word: Word) -> Option<Arc<Clock>> {
+    Some(shard(word).lock().as_ref()?.handed.get(&word)?.all.clone())
+}
+
+/// A signal is going to be raised by `add`, in the order of the calls: any order of arrival is as good.
+pub fn raise(word: Word, clock: &Clock, add: u64) {
+    let mut words = shard(word).lock();
+    give_to(&mut words, word, clock);
+    let Some(handed) = words.as_mut().and_then(|words| words.handed.get_mut(&word)) else { return };
+    handed.posted = handed.posted.wrapping_add(add);
+    handed.steps.push_back((handed.posted, handed.all.clone()));
+    if handed.steps.len() > STEPS {
+        handed.steps.pop_front();
+    }
+}
+
+/// What a signal that has reached `value` is sure to have handed over, of so many bits: whoever waits for one message knows nothing of a
+/// second one, though it may have come. All, where the sum is not known.
+pub fn take_at(word: Word, value: u64, bits: i32) -> Option<Arc<Clock>> {
+    let words = shard(word).lock();
+    let handed = words.as_ref()?.handed.get(&word)?;
+    let mask = if (1..64).contains(&bits) { (1 << bits) - 1 } else { u64::MAX };
+    let ahead = handed.posted.wrapping_sub(value) & mask;
+    if MIXED.load(Ordering::Relaxed) || ahead > mask / 2 || ahead > handed.posted {
+        return Some(handed.all.clone());
+    }
+    let reached = handed.posted - ahead;
+    let step = handed.steps.iter().find(|step| step.0 >= reached);
+    Some(step.map_or_else(|| handed.all.clone(), |step| step.1.clone()))
+}
+
+/// See [`MIXED`].
+pub fn mix() {
+    MIXED.store(true, Ordering::Relaxed);
+}
+
+/// A signal is zero again; what it handed over stays.
+pub fn reset(word: Word) {
+    if let Some(handed) = shard(word).lock().as_mut().and_then(|words| words.handed.get_mut(&word)) {
+        handed.posted = 0;
+        handed.steps.clear();
+    }
+}
+
+/// All of a rank's may be.
+pub fn reset_all(rank: i32) {
+    for shard in &WORDS {
+        let mut words = shard.lock();
+        let of = |word: &Word| matches!(word, Word::Of(_, owner, _, _) if *owner == rank);
+        for (_, handed) in words.iter_mut().flat_map(|words| &mut words.handed).filter(|(word, _)| of(word)) {
+            handed.posted = 0;
+            handed.steps.clear();
+        }
+    }
+}
+
+fn give_to(words: &mut Option<Words>, word: Word, clock: &Clock) {
+    GIVEN.fetch_add(1, Ordering::Relaxed);
+    let handed = words.get_or_insert_default().handed.entry(word).or_default();
+    let all = Arc::make_mut(&mut handed.all);
+    all.join(clock);
+    if all.groups() > handed.room.max(ROOM) {
+        // Who takes this clock knows all grids that ended by then.
+        let ended = all.ended;
+        all.retain(|group| !names::is_over(group, ended));
+        handed.room = 2 * all.groups();
+    }
+}
+
+/// The word's lock, until [`unlock`] by the same thread.
+pub fn lock(word: Word) {
+    std::mem::forget(shard(word).lock());
+}
+
+/// One access to the word.
+pub struct Access<'a> {
+    /// The value that was found, if it reads.
+    pub found: Option<u64>,
+    /// What it hands over.
+    pub gives: Option<&'a Clock>,
+    /// What it leaves.
+    pub leaves: Left,
+}
+
+/// What an access is handed over.
+#[derive(Default)]
+pub struct Taken {
+    /// All that was handed over with the word.
+    pub clock: Option<Arc<Clock>>,
+    /// Somebody who is not watched has written it: host code, a copy.
+    pub is_foreign: bool,
+}
+
+/// Ends what [`lock`] began.
+///
+/// # Safety
+/// The calling thread has locked this word.
+pub unsafe fn unlock(word: Word, access: &Access) -> Taken {
+    let shard = shard(word);
+    // SAFETY: the lock is held by this thread, whose guard was forgotten.
+    let words = unsafe { &mut *shard.data_ptr() };
+    let known = words.get_or_insert_default();
+    let left = std::mem::replace(known.left.entry(word).or_default(), access.leaves);
+    let mut taken = Taken::default();
+    if let Some(found) = access.found {
+        taken.clock = known.handed.get(&word).map(|handed| handed.all.clone());
+        taken.is_foreign = match left {
+            Left::Untouched => found != 0,
+            Left::Some => false,
+            Left::Value(left) => found != left,
+        };
+    }
+    if let Some(clock) = access.gives {
+        give_to(words, word, clock);
+    }
+    // SAFETY: as above.
+    unsafe { shard.force_unlock() };
+    taken
+}
+
+/// A volatile store to the word has been made since: this is there.
+pub fn settle(word: Word, value: u64) {
+    if let Some(left) = shard(word).lock().as_mut().and_then(|words| words.left.get_mut(&word))
+        && *left == Left::Some
+    {
+        *left = Left::Value(value);
+    }
+}
+
+/// All that was ever handed over with any word: who has read what the host wrote may know as much as the host.
+pub fn everything() -> Arc<Clock> {
+    static LAST: Mutex<Option<(u64, Arc<Clock>)>> = Mutex::new(None);
+    let mut last = LAST.lock();
+    let given = GIVEN.load(Ordering::Relaxed);
+    if let Some((at, all)) = &*last
+        && *at == given
+    {
+        return all.clone();
+    }
+    let mut all = Clock::default();
+    for shard in &WORDS {
+        shard.lock().iter().flat_map(|words| &words.handed).for_each(|(_, handed)| all.join(&handed.all));
+    }
+    let all = Arc::new(all);
+    *last = Some((given, all.clone()));
+    all
+}

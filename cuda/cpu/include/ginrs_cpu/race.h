@@ -1,0 +1,93 @@
+/* The race detector's side of compiled kernels (ginrs-cc --check=race; cpu-device/src/race/). The compiler's hooks for ThreadSanitizer
+ * are called, and no libtsan: each name stands for a function of the CPU device. (libtsan knows 8192 threads, does not know whose
+ * fibers meet at a barrier or when the proxy reads, and would watch the library's own threads, too.) */
+#ifndef GINRS_CPU_RACE_H_
+#define GINRS_CPU_RACE_H_
+#include <stddef.h>
+#include <stdint.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A put, putValue or signal as the user called it. */
+typedef struct ginrsCpuRacePut {
+  const char* file;
+  int32_t line;
+  int32_t rank, peer; /* world ranks */
+  uint32_t context;
+  const void* source; /* NULL: a value */
+  const void* target; /* NULL: none, or not in this process's reach */
+  uint64_t bytes;
+  int64_t signal, counter; /* absolute ids; -1: none */
+  uint64_t add;            /* to the signal */
+} ginrsCpuRacePut;
+void ginrs_cpu_race_put(const ginrsCpuRacePut* put); /* before it is posted, by the thread that posts it */
+
+enum { GINRS_CPU_RACE_SIGNAL = 0, GINRS_CPU_RACE_COUNTER = 1 };
+/* The thread has seen such a word of its rank at a value that it waited for, or has read it. */
+void ginrs_cpu_race_seen(int kind, int32_t rank, uint32_t context, uint32_t id, uint64_t value, int bits);
+void ginrs_cpu_race_reset(int32_t rank, uint32_t context, uint32_t signal);
+/* The memory by which a context is known. */
+void ginrs_cpu_race_context(int32_t rank, uint32_t context, const void* handle);
+/* What `rank` has posted on a context has been read. */
+void ginrs_cpu_race_flushed(int32_t rank, uint32_t context);
+
+/* A window as a kernel's rank sees it. */
+typedef struct ginrsCpuRaceWindow {
+  uintptr_t base; /* the program's address of its memory */
+  uint64_t bytes;
+  uintptr_t first; /* the flat address of the first LSA rank's */
+  uint64_t stride; /* to the next one's */
+  int32_t rank, lsaRank, lsaSize;
+} ginrsCpuRaceWindow;
+void ginrs_cpu_race_window(const ginrsCpuRaceWindow* window);
+
+/* By libginrs, which finds it with dlsym: ranks of a communicator are in other processes; `rank` has destroyed a (device) communicator,
+ * and what it had posted has been done, or may be done yet where that has failed. By an object when it is loaded (launch.h): it was not
+ * compiled for the detector. */
+enum { GINRS_CPU_RACE_APART = 1, GINRS_CPU_RACE_SETTLED = 2, GINRS_CPU_RACE_UNWATCHED = 3, GINRS_CPU_RACE_FAILED = 4 };
+void ginrs_cpu_race_told(int what, int32_t rank);
+/* By libginrs, too: what is mapped there next is another memory. */
+void ginrs_cpu_race_unmapped(uintptr_t at, size_t bytes);
+
+#ifdef __cplusplus
+}
+#endif
+
+#ifdef __GINRS_RACE__
+#define GINRS_CPU_RACE_NAME(name) __asm__(".set __tsan_" #name ", ginrs_cpu_race_" #name);
+#define GINRS_CPU_RACE_SIZES(name) \
+  GINRS_CPU_RACE_NAME(name##1) GINRS_CPU_RACE_NAME(name##2) GINRS_CPU_RACE_NAME(name##4) GINRS_CPU_RACE_NAME(name##8) GINRS_CPU_RACE_NAME(name##16)
+GINRS_CPU_RACE_NAME(init)
+GINRS_CPU_RACE_NAME(func_entry)
+GINRS_CPU_RACE_NAME(func_exit)
+GINRS_CPU_RACE_SIZES(read)
+GINRS_CPU_RACE_SIZES(write)
+GINRS_CPU_RACE_SIZES(unaligned_read)
+GINRS_CPU_RACE_SIZES(unaligned_write)
+GINRS_CPU_RACE_SIZES(volatile_read)
+GINRS_CPU_RACE_SIZES(volatile_write)
+GINRS_CPU_RACE_SIZES(unaligned_volatile_read)
+GINRS_CPU_RACE_SIZES(unaligned_volatile_write)
+GINRS_CPU_RACE_NAME(read_range)
+GINRS_CPU_RACE_NAME(write_range)
+GINRS_CPU_RACE_NAME(vptr_update)
+GINRS_CPU_RACE_NAME(vptr_read)
+#define GINRS_CPU_RACE_ATOMICS(bits)                                                                         \
+  GINRS_CPU_RACE_NAME(atomic##bits##_load) GINRS_CPU_RACE_NAME(atomic##bits##_store)                         \
+  GINRS_CPU_RACE_NAME(atomic##bits##_exchange) GINRS_CPU_RACE_NAME(atomic##bits##_fetch_add)                 \
+  GINRS_CPU_RACE_NAME(atomic##bits##_fetch_sub) GINRS_CPU_RACE_NAME(atomic##bits##_fetch_and)                \
+  GINRS_CPU_RACE_NAME(atomic##bits##_fetch_or) GINRS_CPU_RACE_NAME(atomic##bits##_fetch_xor)                 \
+  GINRS_CPU_RACE_NAME(atomic##bits##_fetch_nand) GINRS_CPU_RACE_NAME(atomic##bits##_compare_exchange_strong) \
+  GINRS_CPU_RACE_NAME(atomic##bits##_compare_exchange_weak)
+GINRS_CPU_RACE_ATOMICS(8)
+GINRS_CPU_RACE_ATOMICS(16)
+GINRS_CPU_RACE_ATOMICS(32)
+GINRS_CPU_RACE_ATOMICS(64)
+GINRS_CPU_RACE_NAME(atomic_thread_fence)
+GINRS_CPU_RACE_NAME(atomic_signal_fence)
+#undef GINRS_CPU_RACE_ATOMICS
+#undef GINRS_CPU_RACE_SIZES
+#undef GINRS_CPU_RACE_NAME
+#endif
+#endif

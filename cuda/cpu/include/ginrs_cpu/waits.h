@@ -1,0 +1,61 @@
+/* Calls of the device API, and waits that last, as the device headers tell the CPU device of them: who waits, for what, since when,
+ * at which line of the user's. A call of the device API is noted on the stack of the CUDA thread that makes it, at the cost of a few
+ * stores; a wait is told only once it has gone on for many turns. */
+#ifndef GINRS_CPU_WAITS_H_
+#define GINRS_CPU_WAITS_H_
+#include <stdint.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+  GINRS_CPU_CALL_SIGNAL = 1,      /* id: the signal; context */
+  GINRS_CPU_CALL_COUNTER = 2,     /* id: the counter; context */
+  GINRS_CPU_CALL_FLUSH = 3,       /* context */
+  GINRS_CPU_CALL_PUT = 4,         /* put, putValue and signal; id: the world rank of the peer; context */
+  GINRS_CPU_CALL_GIN_BARRIER = 5, /* id: its index; context */
+  GINRS_CPU_CALL_LSA_BARRIER = 6, /* id: its index */
+  GINRS_CPU_CALL_BARRIER = 7,     /* the hybrid one, which calls an LSA barrier and a GIN barrier */
+  GINRS_CPU_CALL_LLA2A = 8        /* id: the first slot */
+};
+
+/* A call of the device API by a CUDA thread. Headers call each other: the outermost is the user's. */
+typedef struct ginrsCpuCall {
+  const struct ginrsCpuCall* outer;
+  const char* file;
+  int32_t line;
+  uint32_t kind, context, id;
+} ginrsCpuCall;
+
+/* A wait of the running CUDA thread, which lasts until ginrs_cpu_wait_end(). */
+typedef struct ginrsCpuWait {
+  const void* owner; /* the communicator's abort word, in host memory */
+  const void* word;  /* what has to reach `wants`; null where it is no single word */
+  uint64_t wants;
+  uint32_t bits; /* the low bits of the word that count, rolling; up to 32 of a word of 32 bits */
+  uint32_t note; /* GINRS_WAITS_ and for whom (ginrs_device/marker.h) */
+} ginrsCpuWait;
+void ginrs_cpu_wait_begin(const ginrsCpuWait* wait); /* copies */
+void ginrs_cpu_wait_end(void);
+
+/* What the call of the running thread named and what there is not, in words: printed with the line of the call. Once for each kernel. */
+void ginrs_cpu_refused(const char* what);
+
+/* A wait of the running thread has ended because its communicator was aborted: from here on the threads of a kernel may go different ways. */
+void ginrs_cpu_aborted(void);
+
+/* The timeline (GINRS_TIMELINE): not 0 while one is written; atomic. What follows is called then only. */
+extern uint32_t ginrs_cpu_timeline;
+uint64_t ginrs_cpu_timeline_now(void);
+/* The running CUDA thread has written a descriptor to a slot, under the queue's index; since when. */
+void ginrs_cpu_timeline_post(uint64_t began, const void* slot, uint32_t index);
+/* It has stored to a peer itself. `signal` is the number of the word in its context plus one, 0 for none. */
+void ginrs_cpu_timeline_direct(uint64_t began, uint64_t bytes, uint64_t signal, uint64_t add);
+/* It waits from here to there, however shortly. */
+void ginrs_cpu_timeline_wait(const ginrsCpuWait* wait);
+void ginrs_cpu_timeline_wait_end(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,48 @@
+/* What the race detector of the CPU device is told of GIN (ginrs-cc --check=race): who posts what, who has seen a word or a flush. Empty
+ * without it. */
+#ifndef GINRS_DEVICE_RACE_CUH_
+#define GINRS_DEVICE_RACE_CUH_
+#include "../nccl_device/impl/core__funcs.h"
+#include "call.cuh"
+#include "gin/descriptor.cuh"
+#include "marker.h"
+#if NCCL_CHECK_CUDACC && defined(__GINRS_RACE__)
+#include <ginrs_cpu/race.h>
+
+namespace ginrs {
+namespace race {
+/* The windows that a kernel may name, once for each of its threads that makes a session. */
+NCCL_DEVICE_INLINE void know(ncclDevComm const& comm) {
+  for (ncclDevCommWindowTable const* page = comm.windowTable; page != nullptr; page = page->next) {
+    for (int i = 0; i < 32; i++) {
+      ncclDevCommWindowTable::Entry const& entry = page->entries[i];
+      if (entry.base == 0 || entry.window == nullptr) continue;
+      ncclWindow_vidmem const& window = *entry.window;
+      ginrsCpuRaceWindow const told = {entry.base, entry.size, reinterpret_cast<uintptr_t>(window.lsaFlatBase),
+                                       uint64_t(window.stride4G) << 32, comm.rank, comm.lsaRank, comm.lsaSize};
+      ginrs_cpu_race_window(&told);
+    }
+  }
+}
+
+NCCL_DEVICE_INLINE void const* sourceOf(ncclDevComm const& comm, ncclWindow_t window, size_t offset, size_t bytes) {
+  return bytes == 0 ? nullptr : flatAddress(window, comm.lsaRank, offset);
+}
+/* Null: not within the LSA team, whose memory alone has an address here. */
+NCCL_DEVICE_INLINE void const* targetOf(ncclDevComm const& comm, int worldPeer, ncclWindow_t window, size_t offset, size_t bytes) {
+  int const lsaPeer = comm.lsaRank + (worldPeer - comm.rank);
+  return bytes == 0 || lsaPeer < 0 || lsaPeer >= comm.lsaSize ? nullptr : flatAddress(window, lsaPeer, offset);
+}
+
+/* By the thread that posts, before it does. */
+NCCL_DEVICE_INLINE void post(ncclDevComm const& comm, uint32_t context, int worldPeer, void const* source, void const* target,
+                             size_t bytes, gin::Operation const& op, const char* file, int line) {
+  ginrsCpuRacePut const put = {file, line, comm.rank, worldPeer, context, source, target, bytes,
+                               op.hasSignal ? int64_t(op.signalId) : -1, op.hasCounter ? int64_t(op.counterId) : -1,
+                               op.addend()};
+  ginrs_cpu_race_put(&put);
+}
+}  // namespace race
+}  // namespace ginrs
+#endif
+#endif

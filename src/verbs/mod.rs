@@ -1,0 +1,27 @@
+//! An mlx5 card, driven by commands: libibverbs and libmlx5 are loaded at run time, and queues are made over memory of ours, so that
+//! kernels write their elements and ring.
+//!
+//! | file | what |
+//! |---|---|
+//! | `library`, `sys` | the two libraries' functions and types |
+//! | `prm`, `commands` | bytes of commands and answers: pure |
+//! | `card` | a card that was opened |
+//! | `made` | what is registered and made on it |
+//! | `survey` | which cards there are, and why one cannot be used |
+//!
+//! **Never run on a card.** The layouts are held against rdma-core's headers, the bytes against the card's published reference, and the
+//! whole runs against libraries of the test tree that read these commands and have them done by the model (`abi-tests/soft-verbs`).
+//! docs/gdaki.md says what somebody with a card should run.
+
+mod card;
+mod commands;
+mod library;
+mod made;
+pub mod prm;
+mod survey;
+pub mod sys;
+
+pub use card::Card;
+pub use commands::{Patience, State};
+pub use made::{Keys, Memory, Page, Queue, Registered, Umem};
+pub use survey::{Found, survey};

@@ -1,0 +1,297 @@
+//! A hang that can be proven ends: every rank that is left only waits, nothing that any has posted is under way, and nothing in any
+//! of their processes can go on by itself (`still`).
+//!
+//! Ranks of several processes agree without a word: each leaves on its page which of its looks has found it still, and a print of all
+//! that counts how often anything has run. One of them reads the pages of all. Where all are still at one time T, and later each again,
+//! in a look begun behind T, with the same prints, then none has done anything in between: at T all were still at once, nothing was
+//! under way, and since only a rank's kernel can end the wait of another's, none ever will.
+//!
+//! Only ranks of one machine are judged, and those whose waits are told (kernels compiled with our headers, for the CPU device).
+#![forbid(unsafe_code)]
+
+use super::group::Group;
+use super::page::{Membership, WAITS};
+use super::told::{self, Told};
+use crate::device::cpu::waits::Wait;
+use crate::error::{Code, Error};
+use crate::warn;
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::{Duration, Instant};
+
+/// So long a wait lasts before anybody looks further.
+pub(super) const LONG: Duration = Duration::from_secs(1);
+/// Looks behind the first at which a rank was still. The one that first counts behind it may have begun before it; so may the marks that
+/// the next one waits for.
+const AGAIN: u64 = 3;
+/// By rank: its last look that found it still, and the print of that.
+type Looks = BTreeMap<u32, (u64, u64)>;
+
+/// Lines of waits in an error.
+const NAMED: usize = 4;
+
+/// What the ranks that are left were at the first look that found all of them still.
+#[derive(Default)]
+pub(super) struct Hang {
+    first: Looks,
+    since: Option<Instant>,
+}
+
+impl Hang {
+    /// What all say of themselves now; for how long they have been still if that is proven.
+    fn look(&mut self, now: Option<Looks>) -> Option<Duration> {
+        let Some(now) = now else {
+            *self = Hang::default();
+            return None;
+        };
+        let prints = |of: &Looks| of.iter().map(|(rank, (_, print))| (*rank, *print)).collect::<Vec<_>>();
+        if self.since.is_none() || prints(&now) != prints(&self.first) {
+            *self = Hang { first: now, since: Some(Instant::now()) };
+            return None;
+        }
+        let again = now.iter().all(|(rank, (look, _))| *look >= self.first[rank].0 + AGAIN);
+        self.since.filter(|_| again).map(|since| since.elapsed())
+    }
+}
+
+impl Group {
+    /// Shows on the pages of the ranks here what their kernels wait for, of all waits of the process, and whether they are still; `still`
+    /// is what a look at the process has found.
+    pub(super) fn show_waits(&self, waits: &[Wait], still: Option<(u64, u64)>) {
+        let members = self.aborts_here();
+        let ours = waits.iter().all(|wait| members.iter().any(|(.., abort)| abort.host_address() == wait.owner));
+        for (_, page, abort) in &members {
+            let of_rank = told::of(waits.iter().filter(|wait| wait.owner == abort.host_address()));
+            page.set_waits(&told::encode(&of_rank, WAITS));
+            let under_way = of_rank.iter().any(|told| told.posted);
+            let still = still.filter(|_| ours && !under_way && !abort.is_raised() && abort.is_quiet()).map(|(look, print)| {
+                let mut hasher = DefaultHasher::new();
+                (print, abort.moves()).hash(&mut hasher);
+                (look, hasher.finish())
+            });
+            page.set_still(still);
+        }
+    }
+
+    /// What the kernels of each rank on this machine wait for.
+    pub(super) fn waits_shown(&self) -> BTreeMap<u32, Vec<Told>> {
+        let shown = self.pages_here().into_iter().map(|(rank, page)| (rank, told::decode(&page.waits().unwrap_or_default())));
+        shown.filter(|(_, waits)| !waits.is_empty()).collect()
+    }
+
+    /// An error of the rank that waits, with what it waits for where that is told.
+    pub(super) fn with_waits(&self, rank: u32, mut error: Error) -> Error {
+        let waits = self.waits_shown().remove(&rank).unwrap_or_default();
+        if let (Some(at), Some(told)) = (error.text.rfind(" | fix: "), waits.first()) {
+            error.text.insert_str(at, &format!("; {}", told.cause(rank)));
+        }
+        error
+    }
+
+    /// Whether any wait of its ranks has lasted for long.
+    pub(super) fn waits_long(&self) -> bool {
+        self.waits_shown().values().flatten().any(|told| told.lasts >= LONG)
+    }
+
+    /// Ends a hang that is proven. The lowest rank that waits does it, for all.
+    pub(super) fn judge_hang(&self) {
+        if self.is_over() {
+            return;
+        }
+        let waits = self.waits_shown();
+        let found = if waits.is_empty() { None } else { self.still_ranks() };
+        let (now, left) = found.unzip();
+        let Some(lasts) = self.hang.lock().look(now) else { return };
+        let left = left.unwrap_or_default();
+        let Some((_, _, abort)) = self.aborts_here().into_iter().find(|(rank, ..)| Some(rank) == waits.keys().next()) else {
+            return;
+        };
+        let name = |rank: u32| self.port.name(rank);
+        let cause = Cause::of(&waits, &left, self.port.table().len() as u32);
+        let text = format!(
+            "no rank can go on: {} | {} | for {:.0} s kernels have only waited, nothing that was posted is under way, and no thread of the \
+             program can run | fix: {}",
+            cause.text(&waits, &left, name),
+            self.port.tag(),
+            lasts.as_secs_f64(),
+            cause.fix(&left)
+        );
+        let error = Error::new(Code::InvalidUsage, 140, text);
+        let error = match cause.culprit() {
+            Some(rank) => error.by(rank),
+            None => error,
+        };
+        // The one line of it, before a program that goes on can end its process.
+        warn!("{error}");
+        abort.raise(error);
+    }
+
+    /// The ranks that are left, each still, and those that have left and of which nothing runs. None where anything may go on, or that is
+    /// not known.
+    fn still_ranks(&self) -> Option<(Looks, Vec<u32>)> {
+        let pages = self.pages_here();
+        if pages.len() != self.port.table().len() {
+            return None;
+        }
+        let (mut still, mut left) = (BTreeMap::new(), Vec::new());
+        for (rank, page) in pages {
+            match page.membership() {
+                Membership::Alive => _ = still.insert(rank, page.still()?),
+                Membership::Leaving if page.is_over() || self.has_ended(rank) => left.push(rank),
+                _ => return None,
+            }
+        }
+        Some((still, left))
+    }
+}
+
+/// Why nobody goes on.
+#[derive(Debug, PartialEq, Eq)]
+enum Cause {
+    /// These wait for each other, each for the next.
+    Cycle(Vec<u32>),
+    /// This rank waits for what nobody will do, or for one that has left, or does nothing any more.
+    Wait { rank: u32, whom: Option<u32> },
+}
+
+impl Cause {
+    /// From the first that waits, from each to whom it waits for, as long as that is known.
+    fn of(waits: &BTreeMap<u32, Vec<Told>>, left: &[u32], n_ranks: u32) -> Cause {
+        let whom = |rank: u32| {
+            let named = waits[&rank].iter().find_map(|told| told.whom);
+            // Of two ranks the other one.
+            named.or_else(|| (n_ranks == 2).then_some(1 - rank.min(1)))
+        };
+        let mut rank = *waits.keys().next().expect("somebody waits");
+        let mut path = vec![rank];
+        loop {
+            let next = whom(rank);
+            match next {
+                Some(next) if left.contains(&next) || !waits.contains_key(&next) => {
+                    return Cause::Wait { rank, whom: Some(next) };
+                }
+                None => return Cause::Wait { rank, whom: None },
+                Some(next) => {
+                    if let Some(at) = path.iter().position(|&seen| seen == next) {
+                        return Cause::Cycle(path.split_off(at));
+                    }
+                    path.push(next);
+                    rank = next;
+                }
+            }
+        }
+    }
+
+    fn culprit(&self) -> Option<u32> {
+        match self {
+            Cause::Cycle(_) => None,
+            Cause::Wait { whom, .. } => *whom,
+        }
+    }
+
+    fn text(&self, waits: &BTreeMap<u32, Vec<Told>>, left: &[u32], name: impl Fn(u32) -> String) -> String {
+        let first = |rank: u32| waits[&rank].iter().find(|told| told.whom.is_some()).unwrap_or(&waits[&rank][0]).cause(rank);
+        let mut parts = Vec::new();
+        let mut told = Vec::new();
+        match self {
+            Cause::Cycle(ranks) => {
+                let circle: Vec<String> = ranks.iter().skip(1).chain(&ranks[..1]).map(|rank| format!("rank {rank}")).collect();
+                parts.push(format!("rank {} waits for {}", ranks[0], circle.join(", which waits for ")));
+                parts.extend(ranks.iter().map(|&rank| first(rank)));
+                told.extend(ranks);
+            }
+            Cause::Wait { rank, whom } => {
+                parts.push(first(*rank));
+                told.push(*rank);
+                if let Some(whom) = whom.filter(|whom| !left.contains(whom)) {
+                    parts.push(format!("{} runs no kernel", name(whom)));
+                }
+            }
+        }
+        if !left.is_empty() {
+            let names: Vec<String> = left.iter().take(NAMED).map(|&rank| name(rank)).collect();
+            let more = if left.len() > NAMED { format!(" and {} more", left.len() - NAMED) } else { String::new() };
+            parts.push(format!("{}{more} {} left", names.join(", "), if left.len() == 1 { "has" } else { "have" }));
+        }
+        let others: Vec<u32> = waits.keys().copied().filter(|rank| !told.contains(rank)).collect();
+        parts.extend(others.iter().take(NAMED).map(|&rank| first(rank)));
+        if others.len() > NAMED {
+            parts.push(format!("{} more ranks wait", others.len() - NAMED));
+        }
+        parts.join("; ")
+    }
+
+    fn fix(&self, left: &[u32]) -> &'static str {
+        match self {
+            Cause::Cycle(_) => "let one of them do first what the next one waits for",
+            Cause::Wait { .. } if !left.is_empty() => {
+                "count what is sent as it is waited for, and let no rank leave before all have what they wait for"
+            }
+            Cause::Wait { .. } => "count what is sent as it is waited for, and let all ranks of a barrier come to it",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waits(of: &[(u32, Option<u32>)]) -> BTreeMap<u32, Vec<Told>> {
+        let told = |&(rank, whom): &(u32, Option<u32>)| {
+            let what = whom
+                .map_or("signal 0 >= 2 (has 1) of context 0".into(), |whom| format!("LSA barrier 0: rank {whom} has not come"));
+            let place = Some(format!("a.cu:{}", 10 + rank));
+            (rank, vec![Told { who: "block 0".into(), what, place, whom, lasts: LONG, posted: false }])
+        };
+        of.iter().map(told).collect()
+    }
+
+    fn text(of: &[(u32, Option<u32>)], left: &[u32], n_ranks: u32) -> (Cause, String) {
+        let waits = waits(of);
+        let cause = Cause::of(&waits, left, n_ranks);
+        let text = cause.text(&waits, left, |rank| format!("rank {rank} (pid 7)"));
+        (cause, text)
+    }
+
+    #[test]
+    fn the_cause_is_where_the_waits_lead() {
+        let (cause, line) = text(&[(1, None)], &[0], 2);
+        assert_eq!(cause, Cause::Wait { rank: 1, whom: Some(0) });
+        assert_eq!(line, "rank 1 block 0 waits for signal 0 >= 2 (has 1) of context 0 at a.cu:11; rank 0 (pid 7) has left");
+        let (_, line) = text(&[(1, None)], &[], 2);
+        assert!(line.ends_with("at a.cu:11; rank 0 (pid 7) runs no kernel"), "{line}");
+
+        let (cause, line) = text(&[(0, None), (1, None)], &[], 2);
+        assert_eq!(cause, Cause::Cycle(vec![0, 1]));
+        assert!(
+            line.starts_with("rank 0 waits for rank 1, which waits for rank 0; rank 0 block 0 waits for signal 0 >= 2"),
+            "{line}"
+        );
+        assert_eq!(text(&[(0, Some(2)), (2, Some(3)), (3, Some(2))], &[1], 4).0, Cause::Cycle(vec![2, 3]));
+
+        // Rank 0 waits for rank 1 at a barrier; rank 1 for a signal that any of the others might send.
+        let (cause, line) = text(&[(0, Some(1)), (1, None), (2, Some(1))], &[], 3);
+        assert_eq!(cause, Cause::Wait { rank: 1, whom: None });
+        assert!(line.starts_with("rank 1 block 0 waits for signal") && line.contains("; rank 0 block 0 waits for LSA"), "{line}");
+        let (cause, line) = text(&[(0, Some(2)), (1, Some(2))], &[2], 3);
+        assert_eq!(cause, Cause::Wait { rank: 0, whom: Some(2) });
+        assert!(line.contains("rank 2 has not come at a.cu:10; rank 2 (pid 7) has left; rank 1"), "{line}");
+    }
+
+    #[test]
+    fn a_hang_is_proven_by_the_same_prints_in_later_looks_of_all() {
+        let at =
+            |looks: [u64; 2], prints: [u64; 2]| Some(BTreeMap::from([(0, (looks[0], prints[0])), (1, (looks[1], prints[1]))]));
+        let mut hang = Hang::default();
+        assert!(hang.look(at([5, 9], [1, 2])).is_none());
+        assert!(hang.look(at([7, 30], [1, 2])).is_none(), "rank 0 has not looked again");
+        assert!(hang.look(at([8, 30], [1, 2])).is_some());
+        assert!(hang.look(at([9, 31], [1, 3])).is_none(), "rank 1 has done something");
+        assert!(hang.look(at([12, 33], [1, 3])).is_none());
+        assert!(hang.look(None).is_none());
+        assert!(hang.look(at([15, 36], [1, 3])).is_none(), "somebody could go on in between");
+        assert!(hang.look(at([18, 39], [1, 3])).is_some());
+        // A rank that leaves changes who is left.
+        assert!(hang.look(Some(BTreeMap::from([(0, (40, 1))]))).is_none());
+    }
+}

@@ -1,0 +1,231 @@
+//! Waits of kernels on the CPU device in words, and as a rank's page carries them to the other processes of its machine.
+#![forbid(unsafe_code)]
+
+use crate::abort::Waiting;
+use crate::device::cpu::waits::{Call, Wait};
+use std::time::Duration;
+
+/// Waits of one rank that one line tells of: who waits is a block, or several that wait for the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Told {
+    /// `block 0`, `block 2 thread 5`, `4 threads of blocks 0, 1`.
+    pub who: String,
+    /// `signal 0 >= 2 (has 1) of context 0`.
+    pub what: String,
+    /// `halo.cu:41`.
+    pub place: Option<String>,
+    /// The rank that alone can end it, where that is known.
+    pub whom: Option<u32>,
+    /// For the longest of them.
+    pub lasts: Duration,
+    /// What this rank has posted is under way: that may end by itself.
+    pub posted: bool,
+}
+
+/// Blocks that a line names.
+const NAMED: usize = 4;
+
+impl Told {
+    /// `rank 1 block 0 waits for signal 0 >= 2 (has 1) of context 0 for 10 s at halo.cu:41`
+    pub fn line(&self, rank: u32) -> String {
+        format!("rank {rank} {} waits for {} for {:.0} s{}", self.who, self.what, self.lasts.as_secs_f64(), self.at())
+    }
+
+    /// The same without the time.
+    pub fn cause(&self, rank: u32) -> String {
+        format!("rank {rank} {} waits for {}{}", self.who, self.what, self.at())
+    }
+
+    fn at(&self) -> String {
+        self.place.as_ref().map_or(String::new(), |place| format!(" at {place}"))
+    }
+
+    fn encode(&self) -> String {
+        let clean = |text: &str| text.replace(['\t', '\n'], " ");
+        format!(
+            "{}\t{}\t{}\t{}\t{}\t{}\n",
+            self.whom.map_or("-".into(), |rank| rank.to_string()),
+            u8::from(self.posted),
+            self.lasts.as_millis(),
+            clean(&self.who),
+            clean(&self.what),
+            clean(self.place.as_deref().unwrap_or(""))
+        )
+    }
+
+    fn decode(line: &str) -> Option<Told> {
+        let [whom, posted, lasts, who, what, place] = line.split('\t').collect::<Vec<_>>().try_into().ok()?;
+        Some(Told {
+            who: who.into(),
+            what: what.into(),
+            place: Some(place.to_owned()).filter(|place| !place.is_empty()),
+            whom: whom.parse().ok(),
+            lasts: Duration::from_millis(lasts.parse().ok()?),
+            posted: posted == "1",
+        })
+    }
+}
+
+/// As many whole lines as fit into `room` bytes.
+pub(super) fn encode(all: &[Told], room: usize) -> String {
+    let mut text = String::new();
+    for line in all.iter().map(Told::encode) {
+        if text.len() + line.len() > room {
+            break;
+        }
+        text += &line;
+    }
+    text
+}
+
+/// What [`encode`] made.
+pub(super) fn decode(text: &str) -> Vec<Told> {
+    text.lines().filter_map(Told::decode).collect()
+}
+
+/// What a rank's waits come to, the longest first.
+pub(super) fn of<'a>(waits: impl Iterator<Item = &'a Wait>) -> Vec<Told> {
+    let mut groups: Vec<(Told, Vec<&Wait>)> = Vec::new();
+    for wait in waits {
+        let told = Told {
+            who: String::new(),
+            what: what(wait),
+            place: wait.place.as_ref().filter(|_| !Waiting::of(wait.note).is_own()).map(|(file, line)| format!("{file}:{line}")),
+            whom: Waiting::of(wait.note).rank(),
+            lasts: wait.lasts,
+            posted: Waiting::of(wait.note).is_posted(),
+        };
+        match groups.iter_mut().find(|(first, _)| (&first.what, &first.place) == (&told.what, &told.place)) {
+            Some((first, all)) => {
+                first.lasts = first.lasts.max(told.lasts);
+                all.push(wait);
+            }
+            None => groups.push((told, vec![wait])),
+        }
+    }
+    let mut all: Vec<Told> = groups.into_iter().map(|(told, waits)| Told { who: who(&waits), ..told }).collect();
+    all.sort_by_key(|told| std::cmp::Reverse(told.lasts.as_secs()));
+    all
+}
+
+fn who(waits: &[&Wait]) -> String {
+    if let [wait] = waits {
+        let thread = if wait.thread == [0; 3] { String::new() } else { format!(" thread {}", index(wait.thread)) };
+        return format!("block {}{thread}", index(wait.block));
+    }
+    let mut blocks: Vec<[u32; 3]> = waits.iter().map(|wait| wait.block).collect();
+    blocks.sort_by_key(|&[x, y, z]| (z, y, x));
+    blocks.dedup();
+    let names: Vec<String> = blocks.iter().take(NAMED).map(|&block| index(block)).collect();
+    let more = if blocks.len() > NAMED { format!(" and {} more", blocks.len() - NAMED) } else { String::new() };
+    let names = format!("{} {}{more}", if blocks.len() == 1 { "block" } else { "blocks" }, names.join(", "));
+    if blocks.len() == waits.len() { names } else { format!("{names} ({} threads)", waits.len()) }
+}
+
+/// `3`, or `(3,1,0)`.
+fn index([x, y, z]: [u32; 3]) -> String {
+    if (y, z) == (0, 0) { x.to_string() } else { format!("({x},{y},{z})") }
+}
+
+fn what(wait: &Wait) -> String {
+    let note = Waiting::of(wait.note);
+    if note.is_own() {
+        return note.rank().map_or("a collective or message".into(), |rank| format!("rank {rank} in a collective or message"));
+    }
+    let Wait { context, id, .. } = wait;
+    let (has, wants, bits) = wait.word.unwrap_or_default();
+    let behind = if bits == 0 { 0 } else { wants.wrapping_sub(has) & (u64::MAX >> (64 - bits)) };
+    let ranks = if behind == 1 { "1 rank has".into() } else { format!("{behind} ranks have") };
+    let hybrid = if wait.outer == Call::Barrier { " of a hybrid barrier" } else { "" };
+    match wait.call {
+        _ if note.is_posted() => {
+            let rank = note.peer();
+            let of = format!("context {context} to rank {rank}");
+            match wait.call {
+                Call::Flush => format!("a flush: {behind} operations of {of} are not done"),
+                _ => format!("room in the queue of {of}: {behind} operations are not done"),
+            }
+        }
+        Call::Signal => format!("signal {id} >= {wants} (has {has}) of context {context}"),
+        Call::Counter => format!("counter {id} >= {wants} (has {has}) of context {context}"),
+        Call::GinBarrier => format!("GIN barrier {id} of context {context}{hybrid}: {ranks} not come"),
+        Call::LsaBarrier => match note.rank() {
+            Some(rank) => format!("LSA barrier {id}{hybrid}: rank {rank} has not come"),
+            None => format!("LSA barrier {id}{hybrid}: {ranks} not come"),
+        },
+        Call::LlA2a => format!("slot {id} of an LL all-to-all"),
+        _ if bits != 0 => format!("a signal or counter >= {wants} (has {has})"),
+        _ => note.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wait(call: Call, note: u32, word: Option<(u64, u64, u32)>) -> Wait {
+        Wait {
+            owner: 1,
+            place: Some(("halo.cu".into(), 41)),
+            outer: call,
+            call,
+            context: 1,
+            id: 3,
+            note,
+            block: [0; 3],
+            thread: [0; 3],
+            word,
+            lasts: Duration::from_secs(10),
+        }
+    }
+
+    #[test]
+    fn each_kind_of_wait_has_its_words() {
+        let line = |wait: Wait| of([wait].iter())[0].line(1);
+        assert_eq!(
+            line(wait(Call::Signal, 0, Some((1, 2, 64)))),
+            "rank 1 block 0 waits for signal 3 >= 2 (has 1) of context 1 for 10 s at halo.cu:41"
+        );
+        assert!(line(wait(Call::Counter, 0, Some((0, 4, 56)))).contains("waits for counter 3 >= 4 (has 0) of context 1"));
+        assert!(
+            line(wait(Call::Flush, 1 << 24 | 2, Some((3, 5, 32))))
+                .contains("a flush: 2 operations of context 1 to rank 2 are not")
+        );
+        assert!(
+            line(wait(Call::Put, 1 << 24, Some((3, 4, 32)))).contains("room in the queue of context 1 to rank 0: 1 operations")
+        );
+        assert!(
+            line(wait(Call::GinBarrier, 0, Some((u64::from(u32::MAX), 1, 32))))
+                .contains("GIN barrier 3 of context 1: 2 ranks have")
+        );
+        let hybrid = Wait { outer: Call::Barrier, ..wait(Call::GinBarrier, 0, Some((6, 7, 32))) };
+        assert!(line(hybrid).contains("GIN barrier 3 of context 1 of a hybrid barrier: 1 rank has not come"));
+        let lsa = wait(Call::LsaBarrier, 2 << 24 | 5, Some((0, 1, 32)));
+        assert_eq!(of([lsa.clone()].iter())[0].whom, Some(5));
+        assert!(line(lsa).contains("LSA barrier 3: rank 5 has not come"));
+        assert!(line(wait(Call::LsaBarrier, 2 << 24 | 0xff_ffff, Some((4, 6, 32)))).contains("LSA barrier 3: 2 ranks have not"));
+        assert!(line(wait(Call::LlA2a, 3 << 24, None)).contains("slot 3 of an LL all-to-all"));
+        let own = line(wait(Call::Unknown, 0x84 << 24 | 3, None));
+        assert!(own.contains("rank 3 in a collective or message") && !own.contains("halo"), "{own}");
+    }
+
+    #[test]
+    fn blocks_that_wait_for_the_same_share_a_line() {
+        let at =
+            |block: u32, thread: u32| Wait { block: [block, 0, 0], thread: [thread, 0, 0], ..wait(Call::LlA2a, 3 << 24, None) };
+        let who = |waits: &[Wait]| of(waits.iter()).iter().map(|told| told.who.clone()).collect::<Vec<_>>();
+        assert_eq!(who(&[at(2, 7)]), ["block 2 thread 7"]);
+        assert_eq!(who(&[at(1, 0), at(0, 0)]), ["blocks 0, 1"]);
+        assert_eq!(who(&[at(1, 0), at(1, 1)]), ["block 1 (2 threads)"]);
+        assert_eq!(who(&(0..9).map(|block| at(block, 0)).collect::<Vec<_>>()), ["blocks 0, 1, 2, 3 and 5 more"]);
+        assert_eq!(who(&[Wait { block: [1, 2, 0], ..at(0, 0) }]), ["block (1,2,0)"]);
+    }
+
+    #[test]
+    fn a_page_carries_whole_lines() {
+        let all = of([wait(Call::Signal, 0, Some((1, 2, 64))), wait(Call::LsaBarrier, 2 << 24 | 5, Some((0, 1, 32)))].iter());
+        assert_eq!(decode(&encode(&all, 4096)), all);
+        assert_eq!(decode(&encode(&all, encode(&all, 4096).len() - 1)), all[..1]);
+        assert!(decode("nonsense\n1\t2\n").is_empty());
+    }
+}

@@ -1,34 +1,72 @@
 //! Programs of several ranks, compiled by the installed `ginrs-cc`.
 
-use super::{prefix, root, run, text};
+use super::{nvidia_headers, prefix, root, run, text};
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, OnceLock};
+use std::time::SystemTime;
 
-/// The program of `source`, a path within the repository; each is compiled once for all tests of a file. Programs lie beside the
-/// test's own binary, where the next run overwrites them.
+/// The program of `source`, a path within the repository. Each is compiled once for the tests of all files, and again when the
+/// installed tree or a source is newer.
 #[track_caller]
 pub fn compiled(source: &str) -> PathBuf {
-    compiled_as(source, "", &[])
+    compiled_as(source, &[])
 }
 
-/// The same with more options for the compiler, under a name of its own: `suffix` tells it from those with others.
+/// The same with NVIDIA's headers; None, with a line that says so, where they are not there.
 #[track_caller]
-pub fn compiled_as(source: &str, suffix: &str, options: &[String]) -> PathBuf {
+pub fn compiled_with_theirs(source: &str) -> Option<PathBuf> {
+    let (nccl, _) = nvidia_headers()?;
+    Some(compiled_as(source, &[format!("-I{}", nccl.display())]))
+}
+
+/// The same with more options for the compiler.
+#[track_caller]
+pub fn compiled_as(source: &str, options: &[String]) -> PathBuf {
     type Once = Arc<OnceLock<PathBuf>>;
-    static BUILT: Mutex<Option<HashMap<String, Once>>> = Mutex::new(None);
-    let once = BUILT.lock().unwrap().get_or_insert_default().entry(format!("{source}{suffix}")).or_default().clone();
+    static BUILT: Mutex<Option<HashMap<PathBuf, Once>>> = Mutex::new(None);
+    // Beside the tests' own binaries.
+    let folder = std::env::current_exe().expect("a test knows its binary").with_file_name("programs");
+    let mut hasher = DefaultHasher::new();
+    (prefix(), options).hash(&mut hasher);
+    let name = source.trim_end_matches(".cu").replace('/', "_");
+    let out = folder.join(format!("{name}-{:08x}", hasher.finish() as u32));
+    let once = BUILT.lock().unwrap().get_or_insert_default().entry(out.clone()).or_default().clone();
     once.get_or_init(|| {
-        let folder = std::env::current_exe().expect("a test knows its binary").with_extension("programs");
-        std::fs::create_dir_all(&folder).expect("the folder of the test's binary takes files");
-        let out = folder.join(source.trim_end_matches(".cu").replace('/', "_") + suffix);
-        let mut compiler = Command::new(prefix().join("bin/ginrs-cc"));
-        run(compiler.args(["-std=c++17", "-O2", "--extended-lambda"]).args(options).arg("-o").arg(&out).arg(root().join(source)));
+        if modified(&out).is_none_or(|built| built < newest_source()) {
+            std::fs::create_dir_all(&folder).expect("the folder of the test's binary takes files");
+            // Another test's process may make or run the same one.
+            let unfinished = out.with_extension(std::process::id().to_string());
+            let mut compiler = Command::new(prefix().join("bin/ginrs-cc"));
+            compiler.args(["-std=c++17", "-O2", "--extended-lambda"]).args(options).arg("-o").arg(&unfinished);
+            run(compiler.arg(root().join(source)));
+            std::fs::rename(&unfinished, &out).expect("a folder of ours");
+        }
         out
     })
     .clone()
+}
+
+fn modified(path: &Path) -> Option<SystemTime> {
+    std::fs::metadata(path).and_then(|file| file.modified()).ok()
+}
+
+/// When the newest of what programs are made of was written: the installed tree, and the sources of tests and examples.
+fn newest_source() -> SystemTime {
+    fn newest(folder: &Path) -> SystemTime {
+        let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+        let time = |path: PathBuf| if path.is_dir() { newest(&path) } else { modified(&path).unwrap_or(SystemTime::UNIX_EPOCH) };
+        entries.flatten().map(|entry| time(entry.path())).max().unwrap_or(SystemTime::UNIX_EPOCH)
+    }
+    static NEWEST: OnceLock<SystemTime> = OnceLock::new();
+    let folders = || {
+        let sources = [root().join("abi-tests"), root().join("examples-c")];
+        ["bin", "include", "lib"].map(|part| prefix().join(part)).into_iter().chain(sources)
+    };
+    *NEWEST.get_or_init(|| folders().map(|folder| newest(&folder)).max().expect("folders there are"))
 }
 
 /// What GINRS_RUN_ID names for ranks that no launcher started: a folder that nobody else can enter.

@@ -1,21 +1,11 @@
 //! Waits that end, on the CPU device: `twice/fault.cu` makes a rank fail in every way, with kernels that look at the abort word
 //! and with kernels that do not: blind ones of our headers, and those of NVIDIA's.
 
-use abi_tests::{nvidia_headers, prefix, root};
-use std::path::{Path, PathBuf};
+use abi_tests::programs::{compiled, compiled_with_theirs};
+use std::path::Path;
 use std::process::Command;
 
-fn compile(folder: &Path, name: &str, include: Option<&Path>) -> PathBuf {
-    let out = folder.join(name);
-    let mut command = Command::new(prefix().join("bin/ginrs-cc"));
-    command.args(["-std=c++17", "-O2", "-o"]).arg(&out);
-    if let Some(include) = include {
-        command.arg("-I").arg(include);
-    }
-    let result = command.arg(root().join("abi-tests/twice/fault.cu")).output().expect("ginrs-cc starts");
-    assert!(result.status.success(), "fault.cu, {name}:\n{}", String::from_utf8_lossy(&result.stderr));
-    out
-}
+const SOURCE: &str = "abi-tests/twice/fault.cu";
 
 /// What the cases wrote on stderr.
 #[track_caller]
@@ -36,8 +26,7 @@ fn all_pass_with(program: &Path, arguments: &[&str], cases: usize, more: &[(&str
 
 #[test]
 fn every_wait_ends_whatever_fails() {
-    let folder = tempfile::tempdir().unwrap();
-    let program = compile(folder.path(), "ours", None);
+    let program = compiled(SOURCE);
     all_pass(&program, &[], 47);
     all_pass(&program, &["--ranks", "3", "leave:lsa", "leave:gin", "leave:recv"], 3);
     let said = all_pass(&program, &["--ranks", "3", "stop:signal"], 1);
@@ -50,8 +39,7 @@ fn every_wait_ends_whatever_fails() {
 /// F16. The last rank has left; the other two wait for its part, and each is told what the other does.
 #[test]
 fn ranks_that_wait_in_kernels_are_shown_to_each_other() {
-    let folder = tempfile::tempdir().unwrap();
-    let program = compile(folder.path(), "waits", None);
+    let program = compiled(SOURCE);
     for (case, what, words, machines) in [
         ("leave-stay:lsa", "an LSA barrier", "waits for LSA barrier", None),
         ("leave-stay:gin", "a wait for a signal or counter", "waits for GIN barrier", Some("0,1,1")),
@@ -72,8 +60,6 @@ fn ranks_that_wait_in_kernels_are_shown_to_each_other() {
 
 #[test]
 fn waits_of_nvidias_headers_end_too() {
-    let Some((nvidia, _)) = nvidia_headers() else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let program = compile(folder.path(), "nvidia", Some(&nvidia));
+    let Some(program) = compiled_with_theirs(SOURCE) else { return };
     all_pass(&program, &["kill", "abort-same", "trap", "leave", "leave-stay", "exec", "close"], 33);
 }

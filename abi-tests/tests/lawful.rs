@@ -2,8 +2,8 @@
 //! which it must find, and their mended twins, which it must never blame; nor may it blame the suite's own programs. `make chaos-net`
 //! goes through more seeds. Needs GINRS_PREFIX (`make test` sets it).
 
-use abi_tests::programs::{compiled, compiled_as};
-use abi_tests::{nvidia_headers, prefix, text};
+use abi_tests::programs::{compiled, compiled_with_theirs};
+use abi_tests::{prefix, text};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -37,8 +37,7 @@ fn is_found(output: &Output, mistake: &str) -> bool {
 
 fn mistakes() -> Vec<PathBuf> {
     let source = "abi-tests/lawful/mistakes.cu";
-    let theirs = nvidia_headers().map(|(nccl, _)| compiled_as(source, ".nvidia", &[format!("-I{}", nccl.display())]));
-    [compiled(source)].into_iter().chain(theirs).collect()
+    [compiled(source)].into_iter().chain(compiled_with_theirs(source)).collect()
 }
 
 #[test]

@@ -4,22 +4,14 @@
 #[path = "../../tests/netns/mod.rs"]
 mod netns;
 
-use abi_tests::{prefix, root, text};
+use abi_tests::programs::compiled;
+use abi_tests::{prefix, text};
 use netns::Machines;
 use netns::wire::Wrong;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
-
-fn compile(folder: &Path, source: &str) -> PathBuf {
-    let program = folder.join(source.replace(['/', '.'], "-"));
-    let mut command = Command::new(prefix().join("bin/ginrs-cc"));
-    command.args(["-std=c++17", "-O2", "-o"]).arg(&program).arg(root().join(source));
-    let result = command.output().expect("ginrs-cc starts");
-    assert!(result.status.success(), "{source}:\n{}", String::from_utf8_lossy(&result.stderr));
-    program
-}
 
 #[test]
 fn the_examples_run_over_a_network() {
@@ -30,7 +22,7 @@ fn the_examples_run_over_a_network() {
     std::fs::set_permissions(&rsh, std::fs::Permissions::from_mode(0o755)).unwrap();
     let programs: Vec<PathBuf> = ["01-hello", "02-ring", "03-gin-alltoall", "04-hybrid-alltoall"]
         .iter()
-        .map(|example| compile(folder.path(), &format!("examples-c/{example}/main.cu")))
+        .map(|example| compiled(&format!("examples-c/{example}/main.cu")))
         .collect();
     for (machines, ranks) in [(2, 4), (3, 3)] {
         let Some(machines) = Machines::new(machines) else { return };
@@ -54,8 +46,8 @@ fn the_examples_run_over_a_network() {
 }
 
 /// A program on two machines whose every packet this test carries. What its ranks came to, and what they said.
-fn carried(machines: &Machines, source: &str, folder: &Path, more: &[(&str, &str)], meanwhile: impl FnOnce()) -> (bool, String) {
-    let (program, run) = (compile(folder, source), abi_tests::programs::job_folder());
+fn carried(machines: &Machines, source: &str, more: &[(&str, &str)], meanwhile: impl FnOnce()) -> (bool, String) {
+    let (program, run) = (compiled(source), abi_tests::programs::job_folder());
     let start = |rank: usize| {
         let mut command = machines.command(rank % 2, "timeout");
         command.args(["-s", "KILL", "100"]).arg(&program);
@@ -77,17 +69,15 @@ fn carried(machines: &Machines, source: &str, folder: &Path, more: &[(&str, &str
 /// Late and in small pieces: what is moved is right. Reset or half-closed: whoever does not end well says why, and all end.
 #[test]
 fn programs_over_bad_connections_are_right_or_told() {
-    let folder = tempfile::tempdir().unwrap();
     let torture = "abi-tests/programs/torture.cu";
     let plan = |rounds: u32| format!("blocks=2 threads=64 coop=cta strip=65536 largest=5000 rounds={rounds} seed=77");
     let Some((machines, wire)) = Machines::with_wire(2, 576) else { return };
-    let (ok, said) =
-        carried(&machines, torture, folder.path(), &[("TORTURE", &plan(1))], || wire.delay(Duration::from_millis(3)));
+    let (ok, said) = carried(&machines, torture, &[("TORTURE", &plan(1))], || wire.delay(Duration::from_millis(3)));
     assert!(ok && said.matches(": ok,").count() == 4, "{said}");
     for how in [Wrong::Reset, Wrong::End] {
         let Some((machines, wire)) = Machines::with_wire(2, 1500) else { return };
         let long = plan(100_000);
-        let (ok, said) = carried(&machines, torture, folder.path(), &[("TORTURE", &long)], || {
+        let (ok, said) = carried(&machines, torture, &[("TORTURE", &long)], || {
             std::thread::sleep(Duration::from_secs(4));
             wire.break_connections(how);
         });
@@ -99,8 +89,7 @@ fn programs_over_bad_connections_are_right_or_told() {
 /// F8. Without CAP_IPC_LOCK, which root has and which lifts the limit.
 #[test]
 fn a_job_between_machines_needs_no_locked_memory() {
-    let folder = tempfile::tempdir().unwrap();
-    let program = compile(folder.path(), "examples-c/02-ring/main.cu");
+    let program = compiled("examples-c/02-ring/main.cu");
     let mut command = Command::new("setpriv");
     command.args(["--bounding-set", "-ipc_lock", "--inh-caps", "-ipc_lock", "prlimit", "--memlock=0"]);
     command.arg(prefix().join("bin/ginrs-run")).args(["-n", "2"]).arg(&program);
@@ -112,8 +101,7 @@ fn a_job_between_machines_needs_no_locked_memory() {
 /// F9: containers have 64 MiB there, or none.
 #[test]
 fn a_job_needs_no_dev_shm() {
-    let folder = tempfile::tempdir().unwrap();
-    let program = compile(folder.path(), "examples-c/02-ring/main.cu");
+    let program = compiled("examples-c/02-ring/main.cu");
     let script = "mount -t tmpfs -o size=4k none /dev/shm && head -c 4096 /dev/zero > /dev/shm/full && exec \"$@\"";
     let mut command = Command::new("unshare");
     command.args(["-m", "sh", "-c", script, "sh"]).arg(prefix().join("bin/ginrs-run")).args(["-n", "2"]).arg(&program);

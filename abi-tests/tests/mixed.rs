@@ -3,27 +3,20 @@
 //!
 //! `api.cu` is not here: it puts a double by value, which NVIDIA's proxy header converts instead of copying its bits.
 
-use abi_tests::{nvidia_headers, prefix, root, run, text};
-use std::path::{Path, PathBuf};
+use abi_tests::programs::{compiled, compiled_with_theirs};
+use abi_tests::{prefix, text};
+use std::path::PathBuf;
 use std::process::Command;
 
 /// The two binaries of a program: with our headers, and with NVIDIA's.
-fn both(folder: &Path, source: &str) -> Option<[PathBuf; 2]> {
-    let (nvidia, _) = nvidia_headers()?;
-    let compile = |name: &str, include: Option<&Path>| {
-        let out = folder.join(name);
-        let mut command = Command::new(prefix().join("bin/ginrs-cc"));
-        command.args(["-std=c++17", "-O2", "--extended-lambda"]).args(include.map(|path| format!("-I{}", path.display())));
-        run(command.arg("-o").arg(&out).arg(root().join(source)));
-        out
-    };
-    Some([compile("ours", None), compile("nvidia", Some(&nvidia))])
+fn both(source: &str) -> Option<[PathBuf; 2]> {
+    let theirs = compiled_with_theirs(source)?;
+    Some([compiled(source), theirs])
 }
 
 /// Even ranks run the first binary, odd ones the second.
 fn mixed(program: &str, source: &str, ranks: u32, env: &[(&str, &str)]) {
-    let folder = tempfile::tempdir().unwrap();
-    let Some([ours, nvidia]) = both(folder.path(), source) else { return };
+    let Some([ours, nvidia]) = both(source) else { return };
     for (even, odd) in [(&nvidia, &nvidia), (&ours, &nvidia), (&nvidia, &ours)] {
         let choose = format!("[ $((RANK % 2)) = 0 ] && exec {} || exec {}", even.display(), odd.display());
         let output = Command::new(prefix().join("bin/ginrs-run"))
@@ -43,8 +36,7 @@ const DIRECT: (&str, &str) = ("NCCL_GIN_BACKEND", "direct");
 /// and says why; nothing of it is done. What such kernels only read or reset they find right.
 #[test]
 fn a_kernel_with_other_headers_on_direct_contexts_is_told_so() {
-    let folder = tempfile::tempdir().unwrap();
-    let Some([ours, nvidia]) = both(folder.path(), "abi-tests/programs/refused.cu") else { return };
+    let Some([ours, nvidia]) = both("abi-tests/programs/refused.cu") else { return };
     // The last rank operates, rank 0 reads.
     for (reads, operates, what) in [(&ours, &nvidia, "foreign"), (&nvidia, &nvidia, "foreign"), (&nvidia, &ours, "reads")] {
         let choose = format!("[ $RANK = 0 ] && exec {} || exec {}", reads.display(), operates.display());

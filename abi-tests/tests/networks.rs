@@ -5,11 +5,11 @@
 #[path = "../../tests/netns/mod.rs"]
 mod netns;
 
-use abi_tests::{nvidia_headers, prefix, root, run, text};
+use abi_tests::programs::{compiled, compiled_with_theirs};
+use abi_tests::{nvidia_headers, prefix, text};
 use netns::Machines;
-use std::collections::HashMap;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
 
@@ -57,10 +57,8 @@ const SHAPES: &[&[usize]] = &[
 ];
 
 struct Bench {
-    folder: tempfile::TempDir,
+    _folder: tempfile::TempDir,
     rsh: PathBuf,
-    compiled: HashMap<(&'static str, bool), PathBuf>,
-    nvidia: Option<PathBuf>,
 }
 
 impl Bench {
@@ -70,29 +68,18 @@ impl Bench {
         let rsh = folder.path().join("rsh");
         std::fs::write(&rsh, "#!/bin/sh\nhost=$1\nshift\nexec ip netns exec $host sh -c \"$*\"\n").unwrap();
         std::fs::set_permissions(&rsh, std::fs::Permissions::from_mode(0o755)).unwrap();
-        Self { folder, rsh, compiled: HashMap::new(), nvidia: nvidia_headers().map(|(nccl, _)| nccl) }
-    }
-
-    /// With NVIDIA's headers, or with ours.
-    fn compiled(&mut self, source: &'static str, nvidia: bool) -> &Path {
-        self.compiled.entry((source, nvidia)).or_insert_with(|| {
-            let program =
-                self.folder.path().join(format!("{}{}", source.replace(['/', '.'], "-"), if nvidia { "-nvidia" } else { "" }));
-            let mut compiler = Command::new(prefix().join("bin/ginrs-cc"));
-            compiler.args(["-std=c++17", "-O1", "--extended-lambda", "-o"]).arg(&program).arg(root().join(source));
-            run(compiler.args(self.nvidia.iter().filter(|_| nvidia).map(|path| format!("-I{}", path.display()))));
-            program
-        })
+        Self { _folder: folder, rsh }
     }
 
     /// What went wrong, if anything did.
-    fn play(&mut self, program: &Program, shape: &[usize], nvidia: bool, machines: &Machines) -> Result<(), String> {
+    fn play(&self, program: &Program, shape: &[usize], nvidia: bool, machines: &Machines) -> Result<(), String> {
         let hosts: Vec<String> = (0..).zip(shape).map(|(i, ranks)| format!("{}:{ranks}", machines.name(i))).collect();
-        let (ranks, rsh) = (shape.iter().sum::<usize>(), self.rsh.clone());
+        let ranks = shape.iter().sum::<usize>();
         let mut command = Command::new("timeout");
         command.args(["-s", "KILL", "320"]).arg(prefix().join("bin/ginrs-run"));
-        command.args(["-n", &ranks.to_string(), "--timeout", "300", "--hosts", &hosts.join(","), "--rsh"]).arg(rsh);
-        command.arg(self.compiled(program.source, nvidia)).args(program.parts);
+        command.args(["-n", &ranks.to_string(), "--timeout", "300", "--hosts", &hosts.join(","), "--rsh"]).arg(&self.rsh);
+        let theirs = || compiled_with_theirs(program.source).expect("those that are asked for are there");
+        command.arg(if nvidia { theirs() } else { compiled(program.source) }).args(program.parts);
         command.envs([program.set, ("GINRS_CPU_DEVICES", "8"), ("NCCL_SOCKET_IFNAME", "=eth0"), ("NCCL_DEBUG", "WARN")]);
         command.env("TORTURE", "blocks=2 threads=64 coop=cta strip=65536 largest=5000 rounds=2 seed=43");
         command.env("SOAK", "seconds=1 blocks=3 threads=64 strip=4096").env("COLL", "sample=4000 big=9001 seed=44");
@@ -109,7 +96,7 @@ impl Bench {
 }
 
 fn play_all(what: &[(&[usize], &[usize], &[bool])]) {
-    let mut bench = Bench::new();
+    let bench = Bench::new();
     let is_there = |nvidia: bool| !nvidia || nvidia_headers().is_some();
     let mut failed = Vec::new();
     for &(shape, programs, headers) in what {

@@ -1,7 +1,7 @@
 //! `--check=race`: planted races are found at both of their lines with the order that is missing, their mended twins are clean, and so are
 //! programs that are right. `races/race.cu` has a case for each.
 
-use abi_tests::programs::compiled_as;
+use abi_tests::programs::{compiled, compiled_as};
 use abi_tests::{prefix, root, text};
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 const SOURCE: &str = "abi-tests/races/race.cu";
 
 fn checked(source: &str) -> PathBuf {
-    compiled_as(source, ".race", &["--check=race".into(), "-O1".into(), "-w".into()])
+    compiled_as(source, &["--check=race".into(), "-O1".into(), "-w".into()])
 }
 
 fn run(program: PathBuf, arguments: &[&str]) -> Output {
@@ -118,7 +118,7 @@ fn what_cannot_be_checked_is_said() {
     let ginrs_run = |arguments: &[&str], program: PathBuf| {
         Command::new(prefix().join("bin/ginrs-run")).args(arguments).arg(program).args(["flush"]).output().unwrap()
     };
-    let plain = ginrs_run(&["--check=race"], compiled_as(SOURCE, "", &[]));
+    let plain = ginrs_run(&["--check=race"], compiled(SOURCE));
     assert!(!plain.status.success() && text(&plain).contains("compile it with: ginrs-cc --check=race"), "{}", text(&plain));
     let many = ginrs_run(&["--check=race", "-n", "2"], checked(SOURCE));
     assert!(!many.status.success() && text(&many).contains("ranks as threads of one process"), "{}", text(&many));

@@ -20,7 +20,7 @@ fn valgrind(program: &Path, arguments: &[&str]) -> Option<(i32, String)> {
 
 #[test]
 fn a_program_without_faults_is_clean() {
-    let program = compiled_as("examples-c/02-ring/main.cu", ".valgrind", &["-g".into()]);
+    let program = compiled_as("examples-c/02-ring/main.cu", &["-g".into()]);
     let Some((status, said)) = valgrind(&program, &["--threads", "2"]) else { return };
     assert!(status == 0 && said.contains("rank 1 of 2: ok"), "{status}\n{said}");
     assert!(!said.contains("client switching stacks") && !said.contains("=="), "{said}");
@@ -28,7 +28,7 @@ fn a_program_without_faults_is_clean() {
 
 #[test]
 fn a_write_behind_memory_is_named_with_its_line() {
-    let program = compiled_as("abi-tests/sanitizers/planted_valgrind.cu", "", &["-g".into()]);
+    let program = compiled_as("abi-tests/sanitizers/planted_valgrind.cu", &["-g".into()]);
     let Some((status, said)) = valgrind(&program, &[]) else { return };
     let wanted = ["Invalid write of size 4", "planted_valgrind.cu:9", "0 bytes after a block of size 16 alloc'd"];
     assert!(status == 9 && wanted.iter().all(|wanted| said.contains(wanted)), "{status}\n{said}");

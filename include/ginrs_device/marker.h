@@ -96,6 +96,7 @@ struct ginrsWindowExt {
   uint64_t bytes; /* that were registered, the same on all ranks */
   /* Of a devcomm's resource window, on the CPU device: so many signals from ncclDevComm::railGinBarrier's first on are barriers'. */
   uint64_t barrierSignals;
+  void const* table; /* ncclDevComm::windowTable of the communicator, while the window stands in it; null: not told */
 };
 
 /* An id that the device communicator was not given, or a world rank that it does not have: which kind, the id and how many there

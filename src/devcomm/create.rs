@@ -7,13 +7,14 @@ use crate::device::{DevPtr, Kind, graveyard};
 use crate::error::{Error, Result};
 use crate::gin::{Announced, Backend, Gin};
 use crate::layout::{
-    MARKER, MARKER_WORD, NCCL_GIN_MAX_CONTEXTS, NCCL_NET_DEVICE_GIN_GDAKI, NCCL_NET_DEVICE_GIN_PROXY, WINDOW_EXT_BARRIER_SIGNALS,
+    ExtendedWindow, MARKER, MARKER_WORD, NCCL_GIN_MAX_CONTEXTS, NCCL_NET_DEVICE_GIN_GDAKI, NCCL_NET_DEVICE_GIN_PROXY,
     ncclDevComm, ncclGinBarrierHandle_t, ncclLsaBarrierHandle_t, ncclMultimemHandle_t,
 };
 use crate::symmetric::{AGREED, Members, multicast};
 use crate::team::{Said, Team, compare};
 use crate::window::{self, Activation, Proposed, Resource, Windows};
 use crate::{bail, config, info, log};
+use std::mem::offset_of;
 use std::sync::Arc;
 use zerocopy::IntoBytes;
 
@@ -341,7 +342,8 @@ fn fill(windows: &Windows, layout: &Layout, gin: Option<&Contexts>, made: &Made)
         dc.resourceWindow_inlined = resource.shadow;
         dc.ginSignalShadows = resource.local + layout.shadows;
         if team.device.kind() == Kind::Cpu {
-            team.device.write(resource.window + WINDOW_EXT_BARRIER_SIGNALS, u64::from(layout.n_rail).as_bytes())?;
+            let at = resource.window + offset_of!(ExtendedWindow, barrierSignals) as u64;
+            team.device.write(at, u64::from(layout.n_rail).as_bytes())?;
         }
     }
     dc.resourceWindow_inlined.marker = MARKER_WORD;

@@ -76,14 +76,14 @@ pub struct ExtendedContext {
 }
 layout!(ExtendedContext, 184, 8, extension @ GIN_EXT_OFFSET);
 
-/// A window with what stands behind it (`ginrsWindowExt`): the bytes that were registered.
+/// A window with what stands behind it (`ginrsWindowExt`): the bytes that were registered; of a resource window how many signals its
+/// device communicator's GIN barriers have; and the window table that it stands in.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, IntoBytes, Immutable)]
 pub struct ExtendedWindow {
     pub window: ncclWindow_vidmem,
     pub bytes: u64,
+    pub barrierSignals: u64,
+    pub table: u64,
 }
-layout!(ExtendedWindow, 80, 8, bytes @ 72);
-
-/// Where, in [`ExtendedWindow`]'s 128 bytes, a resource window says how many signals its device communicator's GIN barriers have.
-pub const WINDOW_EXT_BARRIER_SIGNALS: u64 = 80;
+layout!(ExtendedWindow, 96, 8, bytes @ 72, barrierSignals @ 80, table @ 88);

@@ -104,9 +104,10 @@ impl Windows {
         };
         let device = &*team.device;
         let mut state = self.state.lock();
-        let at = state.structs.put(device, &shadow, place.bytes)?;
+        let table = state.table(team)?.device();
+        let at = state.structs.put(device, &shadow, place.bytes, table)?;
         let base = user.map_or(0, |user| user.base);
-        let entry = match state.table(team).and_then(|table| table.insert(device, base, place.bytes, at)) {
+        let entry = match state.table(team)?.insert(device, base, place.bytes, at) {
             Ok(entry) => entry,
             Err(error) => {
                 state.structs.take_back(device, at).unwrap_or_else(|left| log::error(&left));

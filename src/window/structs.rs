@@ -19,20 +19,20 @@ pub struct Structs {
 }
 
 impl Structs {
-    /// An address for one struct, filled with `window` and its size.
-    pub fn put(&mut self, device: &dyn Device, window: &ncclWindow_vidmem, size: u64) -> Result<DevPtr> {
+    /// An address for one struct, filled with `window`, its size, and the table that it will stand in.
+    pub fn put(&mut self, device: &dyn Device, window: &ncclWindow_vidmem, size: u64, table: DevPtr) -> Result<DevPtr> {
         if self.free.is_empty() {
             let page = device.objects(PER_PAGE * STEP)?;
             self.free.extend((0..PER_PAGE).map(|i| page.device() + (i * STEP) as u64));
             self.pages.push(page);
         }
         let at = *self.free.front().expect("filled above");
-        device.write(at, ExtendedWindow { window: *window, bytes: size }.as_bytes())?;
+        device.write(at, ExtendedWindow { window: *window, bytes: size, barrierSignals: 0, table }.as_bytes())?;
         self.free.pop_front();
         Ok(at)
     }
 
-    /// Zeroes the struct and its size, so that a stale handle has no bytes, and takes the address back.
+    /// Zeroes the struct and what stands behind it, so that a stale handle has no bytes and no table, and takes the address back.
     pub fn take_back(&mut self, device: &dyn Transfers, at: DevPtr) -> Result<()> {
         self.free.push_back(at);
         device.write(at, ExtendedWindow::default().as_bytes())
@@ -60,19 +60,19 @@ mod tests {
             ginWins: [1, 2, 3, 4],
             ..Default::default()
         };
-        let first = structs.put(&*device, &window, 4097).unwrap();
+        let first = structs.put(&*device, &window, 4097, 0x5000).unwrap();
         // SAFETY: written just now by this thread.
-        let read = || unsafe { (*(first as *const ncclWindow_vidmem), *((first + 72) as *const u64)) };
-        assert_eq!(read(), (window, 4097));
+        let read = || unsafe { *(first as *const ExtendedWindow) };
+        assert_eq!(read(), ExtendedWindow { window, bytes: 4097, barrierSignals: 0, table: 0x5000 });
         structs.take_back(&*device, first).unwrap();
         assert_eq!(read(), Default::default());
         for _ in 0..PER_PAGE - 1 {
-            let at = structs.put(&*device, &window, 1).unwrap();
+            let at = structs.put(&*device, &window, 1, 0x5000).unwrap();
             assert_ne!(at, first);
             structs.take_back(&*device, at).unwrap();
         }
-        assert_eq!(structs.put(&*device, &window, 1).unwrap(), first);
-        let _rest: Vec<_> = (0..PER_PAGE).map(|_| structs.put(&*device, &window, 1).unwrap()).collect();
+        assert_eq!(structs.put(&*device, &window, 1, 0x5000).unwrap(), first);
+        let _rest: Vec<_> = (0..PER_PAGE).map(|_| structs.put(&*device, &window, 1, 0x5000).unwrap()).collect();
         assert_eq!(structs.pages.len(), 2);
     }
 }

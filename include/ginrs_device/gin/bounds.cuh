@@ -17,10 +17,15 @@
 namespace ginrs {
 namespace gin {
 
-/* Is the window one of this communicator's, not yet deregistered? On a GPU the host says so, of what goes through the queue. */
+NCCL_DEVICE_INLINE ginrsWindowExt const* extensionOf(ncclWindow_t window) {
+  return reinterpret_cast<ginrsWindowExt const*>(reinterpret_cast<char const*>(window) + GINRS_WINDOW_EXT_OFFSET);
+}
+/* Is the window one of this communicator's, not yet deregistered? On a GPU the host says so, of what goes through the queue.
+ * The word behind a window names its table; where it does not (an older library, or no window at all) the table decides. */
 NCCL_DEVICE_INLINE bool isOwn(ncclDevComm const& comm, ncclWindow_t window) {
 #ifdef __GINRS_CPU__
   ncclDevCommWindowTable const* page = comm.windowTable;
+  if (nccl::utility::loadConst(&extensionOf(window)->table) == page) return true;
   for (; page != nullptr; page = nccl::utility::loadConst(&page->next)) {
     for (auto const& entry : page->entries) {
       if (nccl::utility::loadConst(&entry.window) == window) return true;
@@ -34,9 +39,7 @@ NCCL_DEVICE_INLINE bool isOwn(ncclDevComm const& comm, ncclWindow_t window) {
 }
 /* Of a context with GINRS_FLAG_BOUNDS. An offset before the window wraps, and is then behind its end. */
 NCCL_DEVICE_INLINE bool isWithin(ncclDevComm const& comm, ncclWindow_t window, size_t offset, size_t bytes) {
-  char const* end = reinterpret_cast<char const*>(window) + GINRS_WINDOW_EXT_OFFSET;
-  auto const* ext = reinterpret_cast<ginrsWindowExt const*>(end);
-  uint64_t const size = nccl::utility::loadConst(&ext->bytes);
+  uint64_t const size = nccl::utility::loadConst(&extensionOf(window)->bytes);
   return int(bytes <= size) & int(offset <= size - bytes) & int(isOwn(comm, window));
 }
 
@@ -51,9 +54,8 @@ NCCL_DEVICE_INLINE void tellRefusal(char const* format, Args... args) {
 /* Tells if a range that goes to the host will be refused there. `flags` are of the context. */
 NCCL_DEVICE_INLINE void checkRange(ncclDevComm const& comm, char const* what, ncclWindow_t window, size_t offset, size_t bytes, uint32_t flags) {
   if ((flags & GINRS_FLAG_BOUNDS) == 0 || isWithin(comm, window, offset, bytes)) return;
-  auto const* ext = reinterpret_cast<ginrsWindowExt const*>(reinterpret_cast<char const*>(window) + GINRS_WINDOW_EXT_OFFSET);
   if (isOwn(comm, window)) {
-    tellRefusal("%s: %zu bytes at offset %zd, but the window has %zu", what, bytes, offset, size_t(ext->bytes));
+    tellRefusal("%s: %zu bytes at offset %zd, but the window has %zu", what, bytes, offset, size_t(extensionOf(window)->bytes));
   } else {
     tellRefusal("%s: the window is not registered with this communicator: it is another one's, or was deregistered", what);
   }
@@ -68,9 +70,7 @@ NCCL_DEVICE_INLINE void checkRange(ncclDevComm const&, char const*, ncclWindow_t
 NCCL_DEVICE_INLINE bool isBarriers(ncclDevComm const& comm, uint32_t signal, uint32_t flags) {
 #ifdef __GINRS_CPU__
   if ((flags & GINRS_FLAG_BOUNDS) == 0 || comm.resourceWindow == nullptr) return false;
-  char const* end = reinterpret_cast<char const*>(comm.resourceWindow) + GINRS_WINDOW_EXT_OFFSET;
-  auto const* ext = reinterpret_cast<ginrsWindowExt const*>(end);
-  if (signal - comm.railGinBarrier.signal0 >= nccl::utility::loadConst(&ext->barrierSignals)) return false;
+  if (signal - comm.railGinBarrier.signal0 >= nccl::utility::loadConst(&extensionOf(comm.resourceWindow)->barrierSignals)) return false;
   return !isCalledBy(GINRS_CPU_CALL_GIN_BARRIER);
 #else
   (void)comm, (void)signal, (void)flags;

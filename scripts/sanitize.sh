@@ -28,7 +28,7 @@ case $kind in
   *) echo "usage: sanitize.sh address | thread" >&2; exit 2 ;;
 esac
 
-scripts/build-kernels.sh cpu "$out/collectives-cpu.o" -w -g "-fsanitize=$kind" > /dev/null & kernels_built=$!
+scripts/build-kernels.sh cpu "$out/collectives-cpu.o" -w -g -O1 "-fsanitize=$kind" > /dev/null & kernels_built=$!
 cargo build -q --release --target "$triple" --target-dir "$target" -p ginrs -p ginrs-cpu $features
 wait $kernels_built
 for row in "ginrs exports.map" "ginrs_cpu cpu-device/exports.map $out/collectives-cpu.o"; do

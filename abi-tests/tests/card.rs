@@ -27,7 +27,7 @@ fn libraries() -> &'static Path {
 
 fn theirs() -> PathBuf {
     let mut options = nvidia("2.28.9").flags();
-    options.extend(["-DTWICE_NO_API", "-DNCCL_GIN_GDAKI_ENABLE=1"].map(String::from));
+    options.extend(["-O1", "-DTWICE_NO_API", "-DNCCL_GIN_GDAKI_ENABLE=1"].map(String::from));
     compiled_as(SUITE, &options)
 }
 

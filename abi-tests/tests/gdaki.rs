@@ -12,7 +12,7 @@ const PROGRAMS: &[&str] = &["layout", "graphs", "several", "gin", "ginbarriers",
 fn theirs() -> PathBuf {
     let mut options = nvidia("2.28.9").flags();
     // By itself theirs leaves GDAKI out: it asks for CUDA_VERSION before anything has defined it.
-    options.extend(["-DTWICE_NO_API", "-DNCCL_GIN_GDAKI_ENABLE=1"].map(String::from));
+    options.extend(["-O1", "-DTWICE_NO_API", "-DNCCL_GIN_GDAKI_ENABLE=1"].map(String::from));
     compiled_as(SUITE, &options)
 }
 

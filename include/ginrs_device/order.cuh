@@ -8,7 +8,7 @@
  * ld.acquire, without the L1's loss in every turn. */
 #ifndef GINRS_DEVICE_ORDER_CUH_
 #define GINRS_DEVICE_ORDER_CUH_
-#include "../nccl_device/utility.h"
+#include "function.cuh"
 #if NCCL_CHECK_CUDACC
 
 #if !defined(__GINRS_CPU__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900 && CUDART_VERSION >= 12080

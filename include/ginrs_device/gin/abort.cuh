@@ -14,32 +14,32 @@
 
 namespace ginrs {
 
-NCCL_DEVICE_INLINE bool isMarked(ncclDevComm const& comm) {
+GINRS_DEVICE_FUNCTION bool isMarked(ncclDevComm const& comm) {
   return comm.ginrsMark[0] == GINRS_MARK_BYTE0 && comm.ginrsMark[1] == GINRS_MARK_BYTE1 &&
          comm.ginrsMark[2] == GINRS_MARK_BYTE2 && comm.resourceWindow_inlined.ginrsMark == GINRS_MARK_WORD;
 }
 
 /* The block behind the first page of the window table, or null. */
-NCCL_DEVICE_INLINE ginrsCommExt const* extensionOf(ncclDevComm const& comm) {
+GINRS_DEVICE_FUNCTION ginrsCommExt const* extensionOf(ncclDevComm const& comm) {
   if (!isMarked(comm) || comm.windowTable == nullptr) return nullptr;
   char const* page = reinterpret_cast<char const*>(comm.windowTable);
   ginrsCommExt const* ext = reinterpret_cast<ginrsCommExt const*>(page + GINRS_COMM_EXT_OFFSET);
   return nccl::utility::loadConst(&ext->magic) == GINRS_COMM_EXT_MAGIC ? ext : nullptr;
 }
 /* Where the block behind a GIN context is, if there is one. */
-NCCL_DEVICE_INLINE ginrsGinExt const* extensionAt(void const* ginHandle, uint32_t backend = NCCL_NET_DEVICE_GIN_PROXY) {
+GINRS_DEVICE_FUNCTION ginrsGinExt const* extensionAt(void const* ginHandle, uint32_t backend = NCCL_NET_DEVICE_GIN_PROXY) {
   size_t const offset = backend == NCCL_NET_DEVICE_GIN_GDAKI ? GINRS_CARD_EXT_OFFSET : GINRS_GIN_EXT_OFFSET;
   return reinterpret_cast<ginrsGinExt const*>(static_cast<char const*>(ginHandle) + offset);
 }
 /* GINRS_FLAG_s of a context that our ncclGin made; 0 for others. */
-NCCL_DEVICE_INLINE uint32_t flagsOf(ncclGinCtx const& ctx) {
+GINRS_DEVICE_FUNCTION uint32_t flagsOf(ncclGinCtx const& ctx) {
   return (ctx.ginrs.mark & ~0xffu) == GINRS_MARK_CTX ? ctx.ginrs.mark & 0xff : 0;
 }
-NCCL_DEVICE_INLINE ginrsGinExt const* extensionOf(ncclGinCtx const& ctx) {
+GINRS_DEVICE_FUNCTION ginrsGinExt const* extensionOf(ncclGinCtx const& ctx) {
   return (flagsOf(ctx) & GINRS_FLAG_KNOWN) != 0 ? extensionAt(ctx.handle, ctx.backend) : nullptr;
 }
 /* Those flags, found out. */
-NCCL_DEVICE_INLINE uint32_t probe(ncclDevComm const& comm, void const* ginHandle, uint32_t backend) {
+GINRS_DEVICE_FUNCTION uint32_t probe(ncclDevComm const& comm, void const* ginHandle, uint32_t backend) {
   using nccl::utility::loadConst;
   if (!isMarked(comm)) return 0;
   ginrsGinExt const* ext = extensionAt(ginHandle, backend);
@@ -54,7 +54,7 @@ NCCL_DEVICE_INLINE uint32_t probe(ncclDevComm const& comm, void const* ginHandle
 
 /* Where: ncclDevComm or ncclGinCtx. The near word costs a look into the GPU's L2, the host's a PCIe round trip. */
 template <typename Where>
-NCCL_DEVICE_INLINE bool isAborted(Where const& where, bool lookAtHost = false) {
+GINRS_DEVICE_FUNCTION bool isAborted(Where const& where, bool lookAtHost = false) {
   auto const* ext = extensionOf(where);
   if (ext == nullptr) return false;
   if (loadRelaxed(nccl::utility::loadConst(&ext->abortWord)) != 0) return true;
@@ -86,7 +86,7 @@ NCCL_HOST_DEVICE_INLINE Waited waitsFor(uint32_t kind, uint32_t detail = 0, void
   return {kind << 24 | (detail & 0xffffff), word, wants, bits};
 }
 
-NCCL_DEVICE_INLINE uint32_t noteClock() {
+GINRS_DEVICE_FUNCTION uint32_t noteClock() {
 #ifdef __GINRS_CPU__
   return uint32_t((unsigned long long)clock64() >> 20);
 #elif defined(__CUDA_ARCH__)
@@ -101,7 +101,7 @@ NCCL_DEVICE_INLINE uint32_t noteClock() {
 /* Between two bursts of a wait's looks; false if the communicator was aborted. `turn` counts bursts modulo 64, and holds above
  * them when the wait was first seen to be long. */
 template <typename Where, typename What>
-NCCL_DEVICE_INLINE bool goesOn(Where const& where, unsigned& turn, What&& what) {
+GINRS_DEVICE_FUNCTION bool goesOn(Where const& where, unsigned& turn, What&& what) {
   using nccl::utility::loadConst;
   bool const isLong = (++turn & 0x3f) == 0; /* about a millisecond on a GPU */
   uint32_t const reason = isLong ? what().note : 0;
@@ -157,7 +157,7 @@ void tell(Told& told, Where const& where, Waited const& waited) {
  * one that is not slower than NVIDIA's headers in any LSA barrier of 2 and 4 ranks.) About once a millisecond the wait looks
  * at the host's abort word, and leaves a note of what it is for: `what()` is asked only then. */
 template <typename Where, typename Done, typename What>
-NCCL_DEVICE_INLINE bool until(Where const& where, Done&& done, What&& what) {
+GINRS_DEVICE_FUNCTION bool until(Where const& where, Done&& done, What&& what) {
   unsigned turn = 0;
 #ifdef __GINRS_CPU__
   Told told;

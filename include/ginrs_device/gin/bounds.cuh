@@ -17,12 +17,12 @@
 namespace ginrs {
 namespace gin {
 
-NCCL_DEVICE_INLINE ginrsWindowExt const* extensionOf(ncclWindow_t window) {
+GINRS_DEVICE_FUNCTION ginrsWindowExt const* extensionOf(ncclWindow_t window) {
   return reinterpret_cast<ginrsWindowExt const*>(reinterpret_cast<char const*>(window) + GINRS_WINDOW_EXT_OFFSET);
 }
 /* Is the window one of this communicator's, not yet deregistered? On a GPU the host says so, of what goes through the queue.
  * The word behind a window names its table; where it does not (an older library, or no window at all) the table decides. */
-NCCL_DEVICE_INLINE bool isOwn(ncclDevComm const& comm, ncclWindow_t window) {
+GINRS_DEVICE_FUNCTION bool isOwn(ncclDevComm const& comm, ncclWindow_t window) {
 #ifdef __GINRS_CPU__
   ncclDevCommWindowTable const* page = comm.windowTable;
   if (nccl::utility::loadConst(&extensionOf(window)->table) == page) return true;
@@ -38,7 +38,7 @@ NCCL_DEVICE_INLINE bool isOwn(ncclDevComm const& comm, ncclWindow_t window) {
 #endif
 }
 /* Of a context with GINRS_FLAG_BOUNDS. An offset before the window wraps, and is then behind its end. */
-NCCL_DEVICE_INLINE bool isWithin(ncclDevComm const& comm, ncclWindow_t window, size_t offset, size_t bytes) {
+GINRS_DEVICE_FUNCTION bool isWithin(ncclDevComm const& comm, ncclWindow_t window, size_t offset, size_t bytes) {
   uint64_t const size = nccl::utility::loadConst(&extensionOf(window)->bytes);
   return int(bytes <= size) & int(offset <= size - bytes) & int(isOwn(comm, window));
 }
@@ -46,13 +46,13 @@ NCCL_DEVICE_INLINE bool isWithin(ncclDevComm const& comm, ncclWindow_t window, s
 /* On the CPU device what is refused is told with the line of the call; the host, which ends the communicator, has none. */
 #ifdef __GINRS_CPU__
 template <typename... Args>
-NCCL_DEVICE_INLINE void tellRefusal(char const* format, Args... args) {
+GINRS_DEVICE_FUNCTION void tellRefusal(char const* format, Args... args) {
   char text[160];
   __builtin_snprintf(text, sizeof text, format, args...);
   ginrs_cpu_refused(text);
 }
 /* Tells if a range that goes to the host will be refused there. `flags` are of the context. */
-NCCL_DEVICE_INLINE void checkRange(ncclDevComm const& comm, char const* what, ncclWindow_t window, size_t offset, size_t bytes, uint32_t flags) {
+GINRS_DEVICE_FUNCTION void checkRange(ncclDevComm const& comm, char const* what, ncclWindow_t window, size_t offset, size_t bytes, uint32_t flags) {
   if ((flags & GINRS_FLAG_BOUNDS) == 0 || isWithin(comm, window, offset, bytes)) return;
   if (isOwn(comm, window)) {
     tellRefusal("%s: %zu bytes at offset %zd, but the window has %zu", what, bytes, offset, size_t(extensionOf(window)->bytes));
@@ -61,13 +61,13 @@ NCCL_DEVICE_INLINE void checkRange(ncclDevComm const& comm, char const* what, nc
   }
 }
 #else
-NCCL_DEVICE_INLINE void tellRefusal(char const*, int, int) {}
-NCCL_DEVICE_INLINE void checkRange(ncclDevComm const&, char const*, ncclWindow_t, size_t, size_t, uint32_t) {}
+GINRS_DEVICE_FUNCTION void tellRefusal(char const*, int, int) {}
+GINRS_DEVICE_FUNCTION void checkRange(ncclDevComm const&, char const*, ncclWindow_t, size_t, size_t, uint32_t) {}
 #endif
 
 /* Is the signal one of the GIN barriers that this devcomm was made with, and the call none of theirs? They follow the caller's, so that
  * an id one too large would raise a barrier's signal. On a GPU nobody looks. */
-NCCL_DEVICE_INLINE bool isBarriers(ncclDevComm const& comm, uint32_t signal, uint32_t flags) {
+GINRS_DEVICE_FUNCTION bool isBarriers(ncclDevComm const& comm, uint32_t signal, uint32_t flags) {
 #ifdef __GINRS_CPU__
   if ((flags & GINRS_FLAG_BOUNDS) == 0 || comm.resourceWindow == nullptr) return false;
   if (signal - comm.railGinBarrier.signal0 >= nccl::utility::loadConst(&extensionOf(comm.resourceWindow)->barrierSignals)) return false;
@@ -80,7 +80,7 @@ NCCL_DEVICE_INLINE bool isBarriers(ncclDevComm const& comm, uint32_t signal, uin
 
 /* Is the id among the devcomm's `count`? If not, the host is told. `flags` are of the context. */
 template <int kind>
-NCCL_DEVICE_INLINE bool isGiven(uint32_t id, int count, void const* handle, uint32_t backend, uint32_t flags) {
+GINRS_DEVICE_FUNCTION bool isGiven(uint32_t id, int count, void const* handle, uint32_t backend, uint32_t flags) {
   if (id < uint32_t(count) || (flags & GINRS_FLAG_BOUNDS) == 0) return true;
   tellRefusal(kind == GINRS_REFUSED_SIGNAL    ? "signal %d: the device communicator was given %d (ginSignalCount)"
               : kind == GINRS_REFUSED_COUNTER ? "counter %d: the device communicator was given %d (ginCounterCount)"
@@ -90,7 +90,7 @@ NCCL_DEVICE_INLINE bool isGiven(uint32_t id, int count, void const* handle, uint
   return false;
 }
 /* Are peer and ids the devcomm's? Without a branch; nobody is told. */
-NCCL_DEVICE_INLINE bool areGiven(ncclDevComm const& comm, int worldPeer, Operation const& op, uint32_t flags) {
+GINRS_DEVICE_FUNCTION bool areGiven(ncclDevComm const& comm, int worldPeer, Operation const& op, uint32_t flags) {
   return int(uint32_t(worldPeer) < uint32_t(comm.nRanks)) &
          (int(!op.hasSignal) | (int(op.signalId - comm.ginSignalBase < uint32_t(comm.ginSignalCount)) &
                                 int(!isBarriers(comm, op.signalId - comm.ginSignalBase, flags)))) &

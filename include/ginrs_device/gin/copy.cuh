@@ -10,7 +10,7 @@ namespace gin {
 
 /* At an address that is aligned to the unit. A CPU's compiler minds that the bytes are really somebody's floats. */
 template <typename Unit>
-NCCL_DEVICE_INLINE Unit loadUnit(char const* from) {
+GINRS_DEVICE_FUNCTION Unit loadUnit(char const* from) {
 #ifdef __GINRS_CPU__
   Unit unit;
   memcpy(&unit, from, sizeof(Unit));
@@ -20,7 +20,7 @@ NCCL_DEVICE_INLINE Unit loadUnit(char const* from) {
 #endif
 }
 template <typename Unit>
-NCCL_DEVICE_INLINE void storeUnit(char* to, Unit unit) {
+GINRS_DEVICE_FUNCTION void storeUnit(char* to, Unit unit) {
 #ifdef __GINRS_CPU__
   memcpy(to, &unit, sizeof(Unit));
 #else
@@ -28,13 +28,13 @@ NCCL_DEVICE_INLINE void storeUnit(char* to, Unit unit) {
 #endif
 }
 template <typename Unit>
-NCCL_DEVICE_INLINE void copyUnit(char* to, char const* from) {
+GINRS_DEVICE_FUNCTION void copyUnit(char* to, char const* from) {
   storeUnit(to, loadUnit<Unit>(from));
 }
 
 /* A thread's next `batch` units: all loads before all stores. Moves both addresses on. */
 template <typename Unit, int batch>
-NCCL_DEVICE_INLINE void copyBatch(char*& to, char const*& from, size_t step) {
+GINRS_DEVICE_FUNCTION void copyBatch(char*& to, char const*& from, size_t step) {
   Unit units[batch];
 #pragma unroll
   for (int u = 0; u < batch; u++, from += step) units[u] = loadUnit<Unit>(from);
@@ -45,7 +45,7 @@ NCCL_DEVICE_INLINE void copyBatch(char*& to, char const*& from, size_t step) {
 /* `count` units, thread `rank` of `n`; neighbouring threads take neighbouring units. Four under way per thread: eight would
  * take a put's kernel beyond 64 registers, and so out of blocks of 1024 threads. */
 template <typename Unit>
-NCCL_DEVICE_INLINE void copyUnits(char* to, char const* from, size_t count, int rank, int n) {
+GINRS_DEVICE_FUNCTION void copyUnits(char* to, char const* from, size_t count, int rank, int n) {
   size_t const step = size_t(n) * sizeof(Unit);
   to += rank * sizeof(Unit);
   from += rank * sizeof(Unit);
@@ -61,7 +61,7 @@ NCCL_DEVICE_INLINE void copyUnits(char* to, char const* from, size_t count, int 
 
 /* Up to three smaller units in front and behind, by one thread each, and the bulk between by all. */
 template <typename Unit>
-NCCL_DEVICE_INLINE void copyAligned(char* to, char const* from, size_t bytes, int rank, int n) {
+GINRS_DEVICE_FUNCTION void copyAligned(char* to, char const* from, size_t bytes, int rank, int n) {
   constexpr size_t size = sizeof(Unit);
   /* Every thread reckons, so that all agree where the bulk begins. */
   auto front = [&](auto unit) {
@@ -96,7 +96,7 @@ NCCL_DEVICE_INLINE void copyAligned(char* to, char const* from, size_t bytes, in
 }
 
 /* Thread `rank` of `n`: its share of `bytes`, in the widest units that the addresses' distance allows: 16, 4, or 1. */
-NCCL_DEVICE_INLINE void copyBytes(char* to, char const* from, size_t bytes, int rank, int n) {
+GINRS_DEVICE_FUNCTION void copyBytes(char* to, char const* from, size_t bytes, int rank, int n) {
   uintptr_t const a = reinterpret_cast<uintptr_t>(to), b = reinterpret_cast<uintptr_t>(from), distance = a ^ b;
   if ((a | b | bytes) % 8 == 0 && bytes <= size_t(n) * 8) { /* one unit each: small puts are all latency */
     if (size_t(rank) * 8 < bytes) copyUnit<uint64_t>(to + size_t(rank) * 8, from + size_t(rank) * 8);
@@ -110,7 +110,7 @@ NCCL_DEVICE_INLINE void copyBytes(char* to, char const* from, size_t bytes, int 
 }
 
 /* Up to 8 bytes from registers, at any alignment. */
-NCCL_DEVICE_INLINE void storeBits(char* to, uint64_t bits, size_t bytes) {
+GINRS_DEVICE_FUNCTION void storeBits(char* to, uint64_t bits, size_t bytes) {
   uintptr_t const misaligned = reinterpret_cast<uintptr_t>(to) & (bytes - 1);
   if (bytes == 8 && misaligned == 0) {
     storeUnit(to, bits);

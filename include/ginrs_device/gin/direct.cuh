@@ -34,7 +34,7 @@ namespace gin {
 struct Words {
   uint64_t *signal, *counter;
 };
-NCCL_DEVICE_INLINE Words wordsOf(void const* handle, int lsaPeer, Operation const& op) {
+GINRS_DEVICE_FUNCTION Words wordsOf(void const* handle, int lsaPeer, Operation const& op) {
   using nccl::utility::loadConst;
   ginrsGinExt const* ext = extensionAt(handle);
   Words words = {nullptr, nullptr};
@@ -47,7 +47,7 @@ NCCL_DEVICE_INLINE Words wordsOf(void const* handle, int lsaPeer, Operation cons
 }
 
 /* Steps 4 and 5. The release is never spared: alreadyReleased speaks of the source, not of earlier puts' stores. */
-NCCL_DEVICE_INLINE void raise(Words const& words, Operation const& op) {
+GINRS_DEVICE_FUNCTION void raise(Words const& words, Operation const& op) {
 #ifdef __GINRS_CPU__
   if (isWrittenDown()) {
     ginrs_cpu_timeline_direct(ginrs_cpu_timeline_now(), op.bytes, op.hasSignal ? uint64_t(op.signalId) + 1 : 0, op.addend());
@@ -65,7 +65,7 @@ NCCL_DEVICE_INLINE void raise(Words const& words, Operation const& op) {
 /* An operation of a direct context by way of the queue, which takes the bytes alone; this thread carries out the actions
  * when they have landed. For large puts, and for callers of ncclGinApi_Put and _PutValue, who have registrations where an
  * address is needed. Direct contexts span the LSA team alone, so world ranks are LSA ranks. */
-NCCL_DEVICE_INLINE void putByQueue(ncclGinCtx const& ctx, int peer, Operation const& op,
+GINRS_DEVICE_FUNCTION void putByQueue(ncclGinCtx const& ctx, int peer, Operation const& op,
                                    cuda::thread_scope alreadyReleased) {
   if (op.bytes != 0) {
     Queue queue(ctx.handle, flagsOf(ctx), true);
@@ -81,7 +81,7 @@ NCCL_DEVICE_INLINE void putByQueue(ncclGinCtx const& ctx, int peer, Operation co
 }
 
 /* What every ncclGinApi_ call that starts an operation does. */
-NCCL_DEVICE_INLINE void start(ncclGinCtx const& ctx, int peer, Operation const& op,
+GINRS_DEVICE_FUNCTION void start(ncclGinCtx const& ctx, int peer, Operation const& op,
                               cuda::thread_scope alreadyReleased) {
   uint32_t const flags = flagsOf(ctx);
   if ((flags & GINRS_FLAG_DIRECT) != 0) {
@@ -93,7 +93,7 @@ NCCL_DEVICE_INLINE void start(ncclGinCtx const& ctx, int peer, Operation const& 
 
 /* Bytes of a put that a group of n threads copies itself. Each has 64 bytes under way, so beyond some turns the copy engine
  * is done sooner (on an H200 one thread takes 15 us for 2 KB and 734 us for 128 KB, the queue 23 us). */
-NCCL_DEVICE_INLINE uint64_t largestOf(void const* handle, int n) {
+GINRS_DEVICE_FUNCTION uint64_t largestOf(void const* handle, int n) {
   uint64_t const share = uint64_t(n) * 512, most = nccl::utility::loadConst(&extensionAt(handle)->directLargest);
   return share < most ? share : most;
 }
@@ -102,7 +102,7 @@ NCCL_DEVICE_INLINE uint64_t largestOf(void const* handle, int n) {
  * offsets are not. Callers have synced coop. False: it is not for this group's own stores, or for nobody, and nothing was done.
  * Callers, too, ask for all that they need to know before the first branch on any of it: one trip to the L2, not three. */
 template <typename Gin, typename Coop>
-NCCL_DEVICE_INLINE bool putDirectly(Gin const& gin, Coop coop, int peer, char* to, char const* from, bool isWithin,
+GINRS_DEVICE_FUNCTION bool putDirectly(Gin const& gin, Coop coop, int peer, char* to, char const* from, bool isWithin,
                                     Operation const& op) {
   Words words = wordsOf(gin._ginHandle, peer, op);
 #if defined(__CUDA_ARCH__) && !defined(__GINRS_CPU__)

@@ -9,14 +9,14 @@ namespace ginrs {
 namespace gin {
 
 /* Until all that was claimed for `peer` before this call is complete, or the communicator is aborted. */
-NCCL_DEVICE_INLINE void flushPeer(ncclGinCtx const& ctx, Queue const& queue, uint32_t peer, cuda::memory_order order) {
+GINRS_DEVICE_FUNCTION void flushPeer(ncclGinCtx const& ctx, Queue const& queue, uint32_t peer, cuda::memory_order order) {
   uint32_t claimed = loadRelaxed(queue.abi.pis + peer);
   waitUntilComplete(ctx, queue, peer, claimed, nccl::utility::acquireOrderOf(order));
 }
 
 /* All peers, shared out among the threads of coop. */
 template <typename Coop>
-NCCL_DEVICE_INLINE void flush(ncclGinCtx const& ctx, Coop coop, cuda::memory_order order) {
+GINRS_DEVICE_FUNCTION void flush(ncclGinCtx const& ctx, Coop coop, cuda::memory_order order) {
   uint32_t const flags = flagsOf(ctx);
   Queue queue(ctx.handle, flags, (flags & GINRS_FLAG_DIRECT) != 0);
   int step = int(coop.size());

@@ -33,29 +33,29 @@ struct Transfer {
   uint64_t addend = 0;
 };
 
-NCCL_DEVICE_INLINE void writeNop(QueuePair* qp, uint64_t index) {
+GINRS_DEVICE_FUNCTION void writeNop(QueuePair* qp, uint64_t index) {
   write(slotOf(qp, index), control(qp->numberShift8, index, kNop, 1));
 }
-NCCL_DEVICE_INLINE void writePut(QueuePair* qp, uint64_t index, Place to, Place from, uint32_t bytes) {
+GINRS_DEVICE_FUNCTION void writePut(QueuePair* qp, uint64_t index, Place to, Place from, uint32_t bytes) {
   Segment* slot = slotOf(qp, index);
   write(slot, control(qp->numberShift8, index, kWrite, 3));
   write(slot + 1, remote(to.address, to.key));
   write(slot + 2, local(from.address, from.key, bytes));
 }
-NCCL_DEVICE_INLINE void writeValue(QueuePair* qp, uint64_t index, Place to, uint64_t value, uint32_t bytes) {
+GINRS_DEVICE_FUNCTION void writeValue(QueuePair* qp, uint64_t index, Place to, uint64_t value, uint32_t bytes) {
   Segment* slot = slotOf(qp, index);
   write(slot, control(qp->numberShift8, index, kWrite, 3));
   write(slot + 1, remote(to.address, to.key));
   write(slot + 2, inlined(value, bytes));
 }
-NCCL_DEVICE_INLINE void writeAdd(QueuePair* qp, uint64_t index, Place to, Place sink, uint64_t addend) {
+GINRS_DEVICE_FUNCTION void writeAdd(QueuePair* qp, uint64_t index, Place to, Place sink, uint64_t addend) {
   Segment* slot = slotOf(qp, index);
   write(slot, control(qp->numberShift8, index, kFetchAdd, 4));
   write(slot + 1, remote(to.address, to.key));
   write(slot + 2, operands(addend, 0));
   write(slot + 3, local(sink.address, sink.key, 8));
 }
-NCCL_DEVICE_INLINE void writeWait(QueuePair* qp, uint64_t index, QueuePair* other, uint64_t otherIndex) {
+GINRS_DEVICE_FUNCTION void writeWait(QueuePair* qp, uint64_t index, QueuePair* other, uint64_t otherIndex) {
   Segment* slot = slotOf(qp, index);
   write(slot, control(qp->numberShift8, index, kWait, 2));
   write(slot + 1, waitFor(uint32_t(otherIndex), other->sends.number));
@@ -63,7 +63,7 @@ NCCL_DEVICE_INLINE void writeWait(QueuePair* qp, uint64_t index, QueuePair* othe
 
 /* Starts the transfer; the index of its last request. Claims that do not fit the queue at once go in turns. */
 template <int sharing>
-NCCL_DEVICE_INLINE uint64_t post(QueuePair* qp, Transfer const& t) {
+GINRS_DEVICE_FUNCTION uint64_t post(QueuePair* qp, Transfer const& t) {
   uint64_t const pieces = !t.hasPayload ? 0 : t.isInline ? 1 : piecesOf(t.bytes);
   uint64_t const total = pieces + (t.hasAdd ? 1 : 0);
   uint64_t sent = 0, end = 0;
@@ -94,7 +94,7 @@ NCCL_DEVICE_INLINE uint64_t post(QueuePair* qp, Transfer const& t) {
 /* Once request `last` of qp is complete, the companion adds to a word of this rank's. Claimed, built and published; the
  * end of its requests. */
 template <int sharing>
-NCCL_DEVICE_INLINE uint64_t postCount(QueuePair* companion, QueuePair* qp, uint64_t last, Place counter, Place sink,
+GINRS_DEVICE_FUNCTION uint64_t postCount(QueuePair* companion, QueuePair* qp, uint64_t last, Place counter, Place sink,
                                       uint64_t addend) {
   uint64_t const base = claimAlive<sharing>(companion, 2);
   writeWait(companion, base, qp, last);
@@ -104,12 +104,12 @@ NCCL_DEVICE_INLINE uint64_t postCount(QueuePair* companion, QueuePair* qp, uint6
 }
 
 /* Ends the kernel if a request has failed. */
-NCCL_DEVICE_INLINE void endIfFailed(QueuePair* qp) {
+GINRS_DEVICE_FUNCTION void endIfFailed(QueuePair* qp) {
   if (loadShared<kGpu>(&qp->sends.done) < loadShared<kGpu>(&qp->claimed) && hasFailed<kGpu>(&qp->sends)) endKernel();
 }
 
 /* Everything that any thread has claimed so far is complete. Not the companion's requests. */
-NCCL_DEVICE_INLINE void flush(QueuePair* qp) {
+GINRS_DEVICE_FUNCTION void flush(QueuePair* qp) {
   uint64_t const claimed = loadShared<kGpu>(&qp->claimed);
   if (claimed != 0) waitFor(qp, claimed - 1);
 }

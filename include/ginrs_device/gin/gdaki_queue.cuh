@@ -52,12 +52,12 @@ enum Sharing { kExclusive = 0, kBlock = 1, kGpu = 2 };
 
 /* The whole protocol in terms of three accesses, at the scope of the sharing. */
 template <int sharing, typename T>
-NCCL_DEVICE_INLINE T loadShared(T* word, cuda::memory_order order = cuda::memory_order_relaxed) {
+GINRS_DEVICE_FUNCTION T loadShared(T* word, cuda::memory_order order = cuda::memory_order_relaxed) {
   if (sharing == kGpu) return cuda::atomic_ref<T, cuda::thread_scope_device>(*word).load(order);
   return cuda::atomic_ref<T, cuda::thread_scope_block>(*word).load(order);
 }
 template <int sharing, typename T>
-NCCL_DEVICE_INLINE T addShared(T* word, T n) {
+GINRS_DEVICE_FUNCTION T addShared(T* word, T n) {
   if (sharing == kGpu) return cuda::atomic_ref<T, cuda::thread_scope_device>(*word).fetch_add(n, cuda::memory_order_relaxed);
   if (sharing == kBlock) return cuda::atomic_ref<T, cuda::thread_scope_block>(*word).fetch_add(n, cuda::memory_order_relaxed);
   T const before = *word;
@@ -65,7 +65,7 @@ NCCL_DEVICE_INLINE T addShared(T* word, T n) {
   return before;
 }
 template <cuda::thread_scope scope, typename T>
-NCCL_DEVICE_INLINE T maxScoped(T* word, T least) {
+GINRS_DEVICE_FUNCTION T maxScoped(T* word, T least) {
   cuda::atomic_ref<T, scope> ref(*word);
   T before = ref.load(cuda::memory_order_relaxed);
   while (before < least && !ref.compare_exchange_weak(before, least, cuda::memory_order_relaxed)) {
@@ -73,12 +73,12 @@ NCCL_DEVICE_INLINE T maxScoped(T* word, T least) {
   return before;
 }
 template <int sharing, typename T>
-NCCL_DEVICE_INLINE T maxShared(T* word, T least) {
+GINRS_DEVICE_FUNCTION T maxShared(T* word, T least) {
   if (sharing == kGpu) return maxScoped<cuda::thread_scope_device>(word, least);
   return maxScoped<cuda::thread_scope_block>(word, least);
 }
 template <int sharing>
-NCCL_DEVICE_INLINE void fenceShared(cuda::memory_order order) {
+GINRS_DEVICE_FUNCTION void fenceShared(cuda::memory_order order) {
   if (sharing == kGpu && order == cuda::memory_order_release) {
     fenceRelease<cuda::thread_scope_device>();
   } else if (sharing == kGpu) {
@@ -89,14 +89,14 @@ NCCL_DEVICE_INLINE void fenceShared(cuda::memory_order order) {
 }
 
 template <int sharing>
-NCCL_DEVICE_INLINE void lock(int* word) {
+GINRS_DEVICE_FUNCTION void lock(int* word) {
   if (sharing == kExclusive) return;
   int expected = 0;
   cuda::atomic_ref<int, cuda::thread_scope_device> ref(*word);
   while (!ref.compare_exchange_weak(expected, 1, cuda::memory_order_acquire)) expected = 0;
 }
 template <int sharing>
-NCCL_DEVICE_INLINE void unlock(int* word) {
+GINRS_DEVICE_FUNCTION void unlock(int* word) {
   if (sharing == kExclusive) return;
   cuda::atomic_ref<int, cuda::thread_scope_device>(*word).store(0, cuda::memory_order_release);
 }
@@ -107,13 +107,13 @@ NCCL_DEVICE_INLINE void unlock(int* word) {
 enum Polled { kDone = 0, kBusy = 16, kFailed = -5 }; /* 0, EBUSY, -EIO */
 constexpr uint32_t kRequestError = 13;
 
-NCCL_DEVICE_INLINE uint8_t* entryOf(CompletionQueue* cq, uint64_t index) {
+GINRS_DEVICE_FUNCTION uint8_t* entryOf(CompletionQueue* cq, uint64_t index) {
   return cq->entries + (index & (cq->count - 1)) * 64;
 }
 /* Is request `index` complete? One look; orders nothing, moves nothing. An error in its place counts for it whoever's it is:
  * behind a failed request a queue pair carries out nothing more, and its later completions are errors, too. */
 template <int sharing>
-NCCL_DEVICE_INLINE int glance(CompletionQueue* cq, uint64_t index) {
+GINRS_DEVICE_FUNCTION int glance(CompletionQueue* cq, uint64_t index) {
   uint64_t const done = loadShared<sharing>(&cq->done);
   if (index < done) return kDone;
   uint32_t const word = loadRelaxed(reinterpret_cast<uint32_t*>(entryOf(cq, index) + 60));
@@ -124,7 +124,7 @@ NCCL_DEVICE_INLINE int glance(CompletionQueue* cq, uint64_t index) {
 }
 /* The same; if it is complete, what the card wrote before is visible behind this. */
 template <int sharing>
-NCCL_DEVICE_INLINE int poll(CompletionQueue* cq, uint64_t index) {
+GINRS_DEVICE_FUNCTION int poll(CompletionQueue* cq, uint64_t index) {
   int const state = glance<sharing>(cq, index);
   if (state != kDone) return state;
   cuda::atomic_thread_fence(cuda::memory_order_acquire, cuda::thread_scope_system);
@@ -134,11 +134,11 @@ NCCL_DEVICE_INLINE int poll(CompletionQueue* cq, uint64_t index) {
 /* Looks at the first request that nobody knows to be complete, and moves on behind it if it is: a failure that nobody waits
  * for is found, too. */
 template <int sharing>
-NCCL_DEVICE_INLINE bool hasFailed(CompletionQueue* cq) {
+GINRS_DEVICE_FUNCTION bool hasFailed(CompletionQueue* cq) {
   return poll<sharing>(cq, loadShared<sharing>(&cq->done)) == kFailed;
 }
 template <int sharing>
-NCCL_DEVICE_INLINE int pollUntilDone(CompletionQueue* cq, uint64_t index) {
+GINRS_DEVICE_FUNCTION int pollUntilDone(CompletionQueue* cq, uint64_t index) {
   int state;
   do {
     state = poll<sharing>(cq, index);
@@ -147,22 +147,22 @@ NCCL_DEVICE_INLINE int pollUntilDone(CompletionQueue* cq, uint64_t index) {
   return state;
 }
 /* NCCL's own path: a failed request ends the kernel. Going on would report what never happened. */
-NCCL_DEVICE_INLINE void endKernel() {
+GINRS_DEVICE_FUNCTION void endKernel() {
   GINRS_TRAP("GIN (GDAKI): the network card reported an error; the peer may be gone, or the address is not registered");
 }
 template <int sharing = kGpu>
-NCCL_DEVICE_INLINE void waitFor(QueuePair* qp, uint64_t index) {
+GINRS_DEVICE_FUNCTION void waitFor(QueuePair* qp, uint64_t index) {
   if (pollUntilDone<sharing>(&qp->sends, index) != kDone) endKernel();
 }
 
 /* ---- Slots ---- */
 
-NCCL_DEVICE_INLINE Segment* slotOf(QueuePair* qp, uint64_t index) {
+GINRS_DEVICE_FUNCTION Segment* slotOf(QueuePair* qp, uint64_t index) {
   return reinterpret_cast<Segment*>(qp->requests + (index & qp->mask) * 64);
 }
 /* n <= depth. Of the device verbs' callers: a failed request frees its slot too, and whoever polls for it hears of it. */
 template <int sharing>
-NCCL_DEVICE_INLINE uint64_t claim(QueuePair* qp, uint32_t n, bool wait = true) {
+GINRS_DEVICE_FUNCTION uint64_t claim(QueuePair* qp, uint32_t n, bool wait = true) {
   uint64_t const base = addShared<sharing>(&qp->claimed, uint64_t(n));
   uint64_t const end = base + n;
   if (wait && end > qp->depth) pollUntilDone<sharing>(&qp->sends, end - 1 - qp->depth);
@@ -170,18 +170,18 @@ NCCL_DEVICE_INLINE uint64_t claim(QueuePair* qp, uint32_t n, bool wait = true) {
 }
 /* The same of GIN's operations: a kernel that only puts would never hear of it. */
 template <int sharing>
-NCCL_DEVICE_INLINE uint64_t claimAlive(QueuePair* qp, uint32_t n) {
+GINRS_DEVICE_FUNCTION uint64_t claimAlive(QueuePair* qp, uint32_t n) {
   uint64_t const base = claim<sharing>(qp, n, false);
   uint64_t const end = base + n;
   if (end > qp->depth) waitFor<sharing>(qp, end - 1 - qp->depth);
   return base;
 }
-NCCL_DEVICE_INLINE void write(Segment* to, Segment const& from) {
+GINRS_DEVICE_FUNCTION void write(Segment* to, Segment const& from) {
   uint64_t* words = reinterpret_cast<uint64_t*>(to);
   storeRelaxed(words, from.low, from.high);
 }
 template <int sharing>
-NCCL_DEVICE_INLINE void publish(QueuePair* qp, uint64_t from, uint64_t end) {
+GINRS_DEVICE_FUNCTION void publish(QueuePair* qp, uint64_t from, uint64_t end) {
   if (sharing == kExclusive) {
     qp->ready = end;
     return;
@@ -199,21 +199,21 @@ NCCL_DEVICE_INLINE void publish(QueuePair* qp, uint64_t from, uint64_t end) {
 
 /* ---- The doorbell ---- */
 
-NCCL_DEVICE_INLINE void storeMmio(uint64_t* word, uint64_t value) {
+GINRS_DEVICE_FUNCTION void storeMmio(uint64_t* word, uint64_t value) {
 #if defined(__CUDA_ARCH__) && !defined(__GINRS_CPU__) && CUDART_VERSION >= 12020
   asm volatile("st.mmio.relaxed.sys.global.b64 [%0], %1;" ::"l"(__cvta_generic_to_global(word)), "l"(value) : "memory");
 #else
   *static_cast<uint64_t volatile*>(word) = value;
 #endif
 }
-NCCL_DEVICE_INLINE void ring(QueuePair* qp, uint64_t end) {
+GINRS_DEVICE_FUNCTION void ring(QueuePair* qp, uint64_t end) {
   storeMmio(qp->doorbell, doorbell(qp->numberShift8, end));
 }
-NCCL_DEVICE_INLINE void record(QueuePair* qp, uint64_t end) {
+GINRS_DEVICE_FUNCTION void record(QueuePair* qp, uint64_t end) {
   storeRelaxed(qp->doorbellRecord, doorbellRecord(end));
 }
 template <int sharing>
-NCCL_DEVICE_INLINE void submitToCard(QueuePair* qp, uint64_t end) {
+GINRS_DEVICE_FUNCTION void submitToCard(QueuePair* qp, uint64_t end) {
   lock<sharing>(&qp->lock);
   uint64_t before = qp->rung;
   if (sharing == kExclusive) {
@@ -231,12 +231,12 @@ NCCL_DEVICE_INLINE void submitToCard(QueuePair* qp, uint64_t end) {
   }
   unlock<sharing>(&qp->lock);
 }
-NCCL_DEVICE_INLINE void submitToMailbox(QueuePair* qp, uint64_t end) {
+GINRS_DEVICE_FUNCTION void submitToMailbox(QueuePair* qp, uint64_t end) {
   fenceRelease<cuda::thread_scope_device>();
   maxScoped<cuda::thread_scope_system>(qp->doorbell, end);
 }
 template <int sharing>
-NCCL_DEVICE_INLINE void submit(QueuePair* qp, uint64_t end) {
+GINRS_DEVICE_FUNCTION void submit(QueuePair* qp, uint64_t end) {
   if (qp->handler == kHandlerDoorbell) {
     submitToCard<sharing>(qp, end);
   } else {

@@ -12,7 +12,7 @@ namespace ginrs {
 namespace gin {
 
 /* Null is a word that the devcomm was not given (bounds.cuh): it reads as 0, and nobody waits for it. */
-NCCL_DEVICE_INLINE uint64_t readWord(uint64_t* word, cuda::memory_order order) {
+GINRS_DEVICE_FUNCTION uint64_t readWord(uint64_t* word, cuda::memory_order order) {
   if (word == nullptr) return 0;
   return SystemU64(*word).load(nccl::utility::acquireOrderOf(order));
 }
@@ -20,7 +20,7 @@ NCCL_DEVICE_INLINE uint64_t readWord(uint64_t* word, cuda::memory_order order) {
 /* Until the word's low `bits` bits have reached `least`, rolling. The value seen last, all of its bits: below `least`
  * only if the communicator was aborted. `lookAround` is called once a millisecond. */
 template <typename LookAround>
-NCCL_DEVICE_INLINE uint64_t waitWord(ncclGinCtx const& ctx, uint64_t* word, uint64_t least, int bits,
+GINRS_DEVICE_FUNCTION uint64_t waitWord(ncclGinCtx const& ctx, uint64_t* word, uint64_t least, int bits,
                                      cuda::memory_order order, LookAround&& lookAround) {
   if (word == nullptr) return 0;
   order = nccl::utility::acquireOrderOf(order);

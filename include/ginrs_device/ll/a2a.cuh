@@ -8,7 +8,7 @@
  * used: fresh memory is zero. All of this is protocol among ranks, whatever headers they were compiled with. */
 #ifndef GINRS_DEVICE_LL_A2A_CUH_
 #define GINRS_DEVICE_LL_A2A_CUH_
-#include "../../nccl_device/utility.h"
+#include "../function.cuh"
 #ifdef __cplusplus
 
 namespace ginrs {
@@ -57,7 +57,7 @@ NCCL_HOST_DEVICE_INLINE void join(T& value, Pieces<T> const& pieces) {
 }
 
 #if NCCL_CHECK_CUDACC
-NCCL_DEVICE_INLINE void storeLine(Line* at, Line const& line) {
+GINRS_DEVICE_FUNCTION void storeLine(Line* at, Line const& line) {
 #if defined(__CUDA_ARCH__) && !defined(__GINRS_CPU__)
   asm volatile("st.relaxed.sys.global.v2.b64 [%0], {%1, %2};" ::"l"(__cvta_generic_to_global(at)), "l"(line.low), "l"(line.high)
                : "memory");
@@ -70,7 +70,7 @@ NCCL_DEVICE_INLINE void storeLine(Line* at, Line const& line) {
 #endif
 }
 
-NCCL_DEVICE_INLINE Line loadLine(Line* at) {
+GINRS_DEVICE_FUNCTION Line loadLine(Line* at) {
   Line line;
 #if defined(__CUDA_ARCH__) && !defined(__GINRS_CPU__)
   asm volatile("ld.relaxed.sys.global.v2.b64 {%0, %1}, [%2];"
@@ -88,7 +88,7 @@ NCCL_DEVICE_INLINE Line loadLine(Line* at) {
 }
 
 /* To the line's copy on every rank of a multicast team. Multicast memory takes multimem instructions only. */
-NCCL_DEVICE_INLINE void multicastLine(Line* at, Line const& line) {
+GINRS_DEVICE_FUNCTION void multicastLine(Line* at, Line const& line) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   size_t address = __cvta_generic_to_global(at);
   asm volatile(

@@ -18,7 +18,7 @@
 namespace ginrs {
 namespace lsa {
 
-NCCL_DEVICE_INLINE void tell(uint32_t* word, uint32_t value, cuda::memory_order order) {
+GINRS_DEVICE_FUNCTION void tell(uint32_t* word, uint32_t value, cuda::memory_order order) {
   if (order == cuda::memory_order_relaxed) {
     storeRelaxed(word, value);
   } else {
@@ -28,7 +28,7 @@ NCCL_DEVICE_INLINE void tell(uint32_t* word, uint32_t value, cuda::memory_order 
 
 /* The mode that this build can run. Ranks built with CUDA before 12.6 use unicast when asked for multimem; ranks that
  * disagree would wait for each other for ever, so the rule is part of the protocol. */
-NCCL_DEVICE_INLINE bool multimemMode(bool asked) {
+GINRS_DEVICE_FUNCTION bool multimemMode(bool asked) {
 #if CUDART_VERSION < 12060
   return false;
 #else
@@ -40,7 +40,7 @@ NCCL_DEVICE_INLINE bool multimemMode(bool asked) {
 }
 
 /* One addition of 1 to the word on every rank of the multicast team, the caller's included. */
-NCCL_DEVICE_INLINE void multicastIncrement(uint32_t* word, cuda::memory_order order) {
+GINRS_DEVICE_FUNCTION void multicastIncrement(uint32_t* word, cuda::memory_order order) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   size_t address = __cvta_generic_to_global(word);
   if (order == cuda::memory_order_relaxed) {
@@ -54,28 +54,28 @@ NCCL_DEVICE_INLINE void multicastIncrement(uint32_t* word, cuda::memory_order or
 }
 
 template <typename Coop>
-NCCL_DEVICE_INLINE uint32_t* epochWord(ncclLsaBarrierSession_internal<Coop> const& bar) {
+GINRS_DEVICE_FUNCTION uint32_t* epochWord(ncclLsaBarrierSession_internal<Coop> const& bar) {
   uint32_t* words = static_cast<uint32_t*>(ncclGetResourceBufferLocalPointer(bar.comm, bar.handle.bufHandle));
   return words + (bar.multimem ? 0 : bar.handle.nBarriers) + bar.index;
 }
 
 /* Thread t of the group looks after the team's ranks t, t + size, ... other than the own. */
 template <typename Coop>
-NCCL_DEVICE_INLINE int peerOf(ncclLsaBarrierSession_internal<Coop> const& bar, int i) {
+GINRS_DEVICE_FUNCTION int peerOf(ncclLsaBarrierSession_internal<Coop> const& bar, int i) {
   return i + (bar.team.rank <= i ? 1 : 0);
 }
 template <typename Coop>
-NCCL_DEVICE_INLINE uint32_t* outbox(ncclLsaBarrierSession_internal<Coop>& bar, int i) {
+GINRS_DEVICE_FUNCTION uint32_t* outbox(ncclLsaBarrierSession_internal<Coop>& bar, int i) {
   return bar.ucInbox(peerOf(bar, i), bar.team.rank);
 }
 template <typename Coop>
-NCCL_DEVICE_INLINE uint32_t* inbox(ncclLsaBarrierSession_internal<Coop>& bar, int i) {
+GINRS_DEVICE_FUNCTION uint32_t* inbox(ncclLsaBarrierSession_internal<Coop>& bar, int i) {
   return bar.ucInbox(bar.team.rank, peerOf(bar, i));
 }
 /* Addresses are reckoned here, once: between the others' arrival and the next one of this rank every instruction is
  * time that all ranks wait. The compiler would rather reckon them again. */
 template <typename Coop>
-NCCL_DEVICE_INLINE void findFirstPeer(ncclLsaBarrierSession_internal<Coop>& bar) {
+GINRS_DEVICE_FUNCTION void findFirstPeer(ncclLsaBarrierSession_internal<Coop>& bar) {
   int i = bar.coop.thread_rank();
   if (bar.multimem || i >= bar.team.nRanks - 1) return;
   bar.firstOut = outbox(bar, i);
@@ -86,7 +86,7 @@ NCCL_DEVICE_INLINE void findFirstPeer(ncclLsaBarrierSession_internal<Coop>& bar)
 }
 
 template <typename Coop>
-NCCL_DEVICE_INLINE void arrive(ncclLsaBarrierSession_internal<Coop>& bar, cuda::memory_order order) {
+GINRS_DEVICE_FUNCTION void arrive(ncclLsaBarrierSession_internal<Coop>& bar, cuda::memory_order order) {
   bar.coop.sync(); /* the group's writes come before its thread's release */
   order = nccl::utility::releaseOrderOf(order);
   if (bar.multimem) {
@@ -103,19 +103,19 @@ NCCL_DEVICE_INLINE void arrive(ncclLsaBarrierSession_internal<Coop>& bar, cuda::
 
 /* Until the word has reached `least`, or the communicator is aborted. `rank()`: whose word it is. */
 template <typename Rank>
-NCCL_DEVICE_INLINE void waitWord(ncclDevComm const& comm, uint32_t* word, uint32_t least, cuda::memory_order order, Rank&& rank) {
+GINRS_DEVICE_FUNCTION void waitWord(ncclDevComm const& comm, uint32_t* word, uint32_t least, cuda::memory_order order, Rank&& rank) {
   until(
       comm, [&] { return nccl::utility::rollingLessEq(least, look(word, order)); },
       [&] { return waitsFor(GINRS_WAITS_LSA, rank(), word, least, 32); });
 }
 /* World rank of the `i`th peer. */
 template <typename Coop>
-NCCL_DEVICE_INLINE uint32_t worldOf(ncclLsaBarrierSession_internal<Coop> const& bar, int i) {
+GINRS_DEVICE_FUNCTION uint32_t worldOf(ncclLsaBarrierSession_internal<Coop> const& bar, int i) {
   return uint32_t(bar.comm.rank + (peerOf(bar, i) - bar.team.rank) * bar.team.stride);
 }
 
 template <typename Coop>
-NCCL_DEVICE_INLINE void wait(ncclLsaBarrierSession_internal<Coop>& bar, cuda::memory_order order) {
+GINRS_DEVICE_FUNCTION void wait(ncclLsaBarrierSession_internal<Coop>& bar, cuda::memory_order order) {
   order = nccl::utility::acquireOrderOf(order);
   if (bar.multimem) {
     bar.epoch += uint32_t(bar.team.nRanks);

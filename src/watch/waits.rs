@@ -71,7 +71,7 @@ impl Group {
     fn lines(&self, rank: u32, all: &[Wait], least: Duration) -> Vec<String> {
         let members = self.aborts_here();
         let Some((.., abort)) = members.iter().find(|(here, ..)| *here == rank) else { return Vec::new() };
-        let told = told::of(all.iter().filter(|wait| wait.owner == abort.host_address() && wait.lasts >= least));
+        let told = told::of_rank(all, abort, |wait| wait.lasts >= least);
         let mut lines: Vec<String> = told.iter().take(LINES).map(|told| told.line(rank)).collect();
         if told.len() > LINES {
             lines.push(format!("rank {rank}: {} more waits", told.len() - LINES));

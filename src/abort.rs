@@ -17,6 +17,7 @@ const NOTE: usize = 64;
 
 type Listener = Box<dyn FnOnce(&Error) + Send>;
 type Quiet = Box<dyn Fn() -> bool + Send + Sync>;
+type Beside = Box<dyn Fn(DevPtr) -> Vec<Held> + Send + Sync>;
 
 /// Raised once per communicator, by whoever sees the failure first; the first cause is kept.
 ///
@@ -29,6 +30,7 @@ pub struct Abort {
     listeners: Mutex<Vec<Listener>>,
     moves: AtomicU64,
     quiet: OnceCell<Quiet>,
+    beside: OnceCell<Beside>,
 }
 
 impl Abort {
@@ -41,6 +43,7 @@ impl Abort {
             listeners: Mutex::new(Vec::new()),
             moves: AtomicU64::new(0),
             quiet: OnceCell::new(),
+            beside: OnceCell::new(),
         }
     }
 
@@ -83,6 +86,17 @@ impl Abort {
     /// Whether nothing of what kernels of this rank have posted is under way, as far as can be said without waiting.
     pub fn is_quiet(&self) -> bool {
         self.quiet.get().is_none_or(|quiet| quiet())
+    }
+
+    /// From now on `beside` finds the words beside one that a kernel waits for. It must not wait.
+    pub fn set_beside(&self, beside: impl Fn(DevPtr) -> Vec<Held> + Send + Sync + 'static) {
+        let _ = self.beside.set(Box::new(beside));
+    }
+
+    /// Signals, or counters, that are not 0 and that the program asked for together with that at this address, without it, the nearest
+    /// first. None where it is not known what stands there, or just now cannot be said without waiting.
+    pub fn beside(&self, at: DevPtr) -> Vec<Held> {
+        self.beside.get().map_or(Vec::new(), |beside| beside(at))
     }
 
     /// The oldest wait of a kernel that had lasted for a millisecond and more at some time since the last call. The same wait is
@@ -150,6 +164,19 @@ impl Abort {
             None => listeners.push(Box::new(listener)),
         }
     }
+}
+
+/// A signal or counter, as the program calls it, and what it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// Where it is.
+    pub at: DevPtr,
+    /// Its context.
+    pub context: u32,
+    /// Its id.
+    pub id: u32,
+    /// Not 0.
+    pub value: u64,
 }
 
 /// A wait of a kernel, as include/ginrs_device/marker.h says: since when, of whose kernel, for what.

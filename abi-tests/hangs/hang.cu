@@ -22,9 +22,9 @@
     if (result != 0) fprintf(stderr, "%s: %d at line %d\n", #call, result, __LINE__), exitOnce(2); \
   } while (0)
 
-enum Case { COUNT, RESET, BARRIER, HYBRID, LSA, LL, COUNTER, CYCLE, NESTED, IDLE, BLOCKS, FLUSH, SLEEP, SPIN, PAUSE, CASES };
+enum Case { COUNT, RESET, BARRIER, HYBRID, LSA, LL, COUNTER, CYCLE, NESTED, IDLE, BLOCKS, FLUSH, SLEEP, SPIN, PAUSE, ELSEWHERE, UNCOUNTED, CASES };
 static const char* const names[CASES] = {"count", "reset", "barrier", "hybrid", "lsa", "ll", "counter", "cycle", "nested",
-                                         "idle", "blocks", "flush", "sleep", "spin", "pause"};
+                                         "idle", "blocks", "flush", "sleep", "spin", "pause", "elsewhere", "uncounted"};
 
 struct Job {
   ncclDevComm comm;
@@ -120,6 +120,26 @@ __global__ void kernel(Job job, int which) {
       gin.signal(ncclTeamWorld(comm), next, ncclGin_SignalInc{0}, cta);
       gin.waitSignal(cta, 0, 1);
       break;
+    case ELSEWHERE:  // all that is raised is another signal than the one that is awaited, or one of another context
+      if (isFirst && blockIdx.x == 0) {
+        gin.signal(ncclTeamWorld(comm), next, ncclGin_SignalAdd{2, 3}, cta);
+        gin.signal(ncclTeamWorld(comm), next, ncclGin_SignalInc{0}, cta);
+        ncclGin(comm, 1).signal(ncclTeamWorld(comm), next, ncclGin_SignalInc{1}, cta);
+      }
+      if (rank == 1 && blockIdx.x == 0) {
+        gin.waitSignal(cta, 1, 1);  // wait of: elsewhere
+      }
+      if (rank == 1 && blockIdx.x == 1) {
+        spinFor(2.5);
+        gin.waitSignal(cta, 0, 2);
+      }
+      break;
+    case UNCOUNTED:  // the put has another counter
+      if (isFirst) {
+        gin.put(ncclTeamWorld(comm), next, job.window, 0, job.window, 0, 64, ncclGin_None{}, ncclGin_CounterInc{1}, cta);
+        gin.waitCounter(cta, 0, 1);  // wait of: uncounted
+      }
+      break;
   }
 }
 
@@ -159,7 +179,7 @@ static void runRank(int rank, int ranks, ncclUniqueId id, int device) {
   }
   cudaStream_t stream;
   CHECK(cudaStreamCreate(&stream));
-  if (!isIdle) kernel<<<which == BLOCKS ? 4 : 1, 32, 0, stream>>>(job, which == IDLE ? int(COUNT) : which);
+  if (!isIdle) kernel<<<which == BLOCKS ? 4 : which == ELSEWHERE ? 2 : 1, 32, 0, stream>>>(job, which == IDLE ? int(COUNT) : which);
   CHECK(cudaStreamSynchronize(stream));
   ncclResult_t state;
   CHECK(ncclCommGetAsyncError(comm, &state));

@@ -100,6 +100,31 @@ fn a_counter_that_nobody_raises_and_ranks_that_wait_for_each_other() {
     is_told("cycle", 3, "rank 0 block 0 waits for signal 3", &["rank 1 block 0 waits", "rank 2 block 0 waits"]);
 }
 
+/// Of what was raised, and nobody waits for, the line tells; of words that others wait for it does not, nor where there is none.
+#[test]
+fn a_signal_or_counter_that_was_raised_elsewhere() {
+    is_told(
+        "elsewhere",
+        2,
+        "rank 1 block 0 waits for signal 1 >= 1 (has 0) of context 0",
+        &["; signal 1 of context 1 holds 1 and signal 2 of context 0 holds 3, which nobody waits for; rank 0 (pid "],
+    );
+    is_told(
+        "uncounted",
+        2,
+        "rank 0 block 0 waits for counter 0 >= 1 (has 0) of context 0",
+        &["; counter 1 of context 0 holds 1, which nobody waits for"],
+    );
+    let cause = cause_of("count", &mut job(2, &["count"]));
+    assert!(!cause.contains("holds"), "{cause}");
+    // Words of direct contexts and of a card's lie otherwise.
+    for backend in ["direct", "gdaki"] {
+        let mut job = job_of(20, 2, &["elsewhere"]);
+        let said = text(&job.env("NCCL_GIN_BACKEND", backend).env("GINRS_WAIT_WARN", "1").output().unwrap());
+        assert!(said.contains("waits for signal 1 >= 1 (has 0) of context 0") && !said.contains(" holds "), "{backend}: {said}");
+    }
+}
+
 /// The first rank sleeps, computes, or waits for a lock that another thread gives back: each for 4 s.
 #[test]
 fn long_waits_of_healthy_programs_are_not_ended() {

@@ -157,8 +157,9 @@ pub struct Seen {
     wants: u64,
     has: u64,
     bits: u32,
-    reserved: u32,
+    bytes: u32,
     nanoseconds: u64,
+    word: *const c_void,
 }
 
 /// `ginrsCpuStillness`.
@@ -309,8 +310,9 @@ impl Record {
             wants: wants & mask,
             has: has & mask,
             bits: if word.is_null() { 0 } else { bits },
-            reserved: 0,
+            bytes: size_of::<Seen>() as u32,
             nanoseconds: self.since.elapsed().as_nanos() as u64,
+            word,
         }
     }
 }

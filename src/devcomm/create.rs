@@ -5,7 +5,7 @@ use super::{Created, DevComms, Layout, Requirements};
 use crate::device::cpu::{Race, tell_race};
 use crate::device::{DevPtr, Kind, graveyard};
 use crate::error::{Error, Result};
-use crate::gin::{Announced, Backend, Gin};
+use crate::gin::{Announced, Asked, Backend, Gin};
 use crate::layout::{
     ExtendedWindow, MARKER, MARKER_WORD, NCCL_GIN_MAX_CONTEXTS, NCCL_NET_DEVICE_GIN_GDAKI, NCCL_NET_DEVICE_GIN_PROXY,
     ncclDevComm, ncclGinBarrierHandle_t, ncclLsaBarrierHandle_t, ncclMultimemHandle_t,
@@ -283,7 +283,11 @@ impl<'a> Ids<'a> {
                 ids.record.counters = layout.counters;
             }
             // These know the ids: one device communicator's kernels do not move another's words.
-            ids.contexts = of.take_contexts(*backend, ids.record.signal_ids(), ids.record.counter_ids())?;
+            let asked = Asked {
+                signals: ids.record.signal_base..ids.record.signal_base + layout.asked_signals,
+                counters: ids.record.counter_base..ids.record.counter_base + layout.asked_counters,
+            };
+            ids.contexts = of.take_contexts(*backend, ids.record.signal_ids(), ids.record.counter_ids(), asked)?;
             ids.record.contexts = ids.contexts[0];
         }
         Ok(ids)

@@ -87,6 +87,10 @@ pub struct Layout {
     pub signals: u32,
     /// All counters.
     pub counters: u32,
+    /// The first of them, which are the user's own.
+    pub asked_signals: u32,
+    /// Likewise.
+    pub asked_counters: u32,
 }
 
 /// Longer lists are compared by their digest: every rank's words travel to every rank.
@@ -184,6 +188,8 @@ impl Requirements {
             used: walk.at,
             signals: walk.signals as u32,
             counters: walk.counters as u32,
+            asked_signals: self.gin_signal_count as u32,
+            asked_counters: self.gin_counter_count as u32,
         })
     }
 

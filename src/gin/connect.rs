@@ -375,5 +375,7 @@ fn build(team: &Team, settings: Settings, Connected { routes, signals, words }: 
     gin.start(&team.device)?;
     let quiet = Arc::downgrade(&gin);
     team.abort.set_quiet(move || quiet.upgrade().is_none_or(|gin| gin.is_quiet()));
+    let beside = Arc::downgrade(&gin);
+    team.abort.set_beside(move |at| beside.upgrade().map_or(Vec::new(), |gin| gin.beside(at)));
     Ok(gin)
 }

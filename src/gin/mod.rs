@@ -6,7 +6,7 @@
 //!
 //! `connect` makes it over a team, as `settings` say, `context` is what kernels see, `sets` gives each device communicator its own queues, `direct` are
 //! contexts whose kernels store to peers themselves, `lanes` what the proxy keeps of each queue, `regions` what transports know,
-//! `thread` runs the step and `sleep`s in between.
+//! `thread` runs the step and `sleep`s in between. `beside` tells what has come where nobody waits.
 //!
 //! Traps: kernels write queues at any time, also after their communicator has gone, so a slot is copied out before it is believed;
 //! nothing of a queue moves behind an operation that was refused; a signal word has one home and one kind of writer.
@@ -24,6 +24,7 @@ pub mod signal;
 pub mod thread;
 
 mod backend;
+mod beside;
 mod connect;
 pub mod direct;
 mod drain;
@@ -42,6 +43,7 @@ pub(crate) use connect::Announced;
 pub use connect::{Prepared, Registered};
 pub use gdaki::Card;
 pub(crate) use gdaki::fuzz;
+pub use sets::Asked;
 
 use crate::abort::Abort;
 use crate::device::{DevPtr, Device, Physical};

@@ -58,6 +58,17 @@ pub(super) struct Set {
     first: usize,
     backend: Backend,
     taken: bool,
+    /// Nothing where several device communicators share it.
+    asked: Asked,
+}
+
+/// Ids that the program itself counts with: what it asked for, and not what barriers have besides.
+#[derive(Clone, Default)]
+pub struct Asked {
+    /// Of signals.
+    pub signals: Range<u32>,
+    /// Of counters.
+    pub counters: Range<u32>,
 }
 
 /// In the engine's order, without a gap.
@@ -66,7 +77,7 @@ pub(super) struct Sets(Vec<Set>);
 impl Sets {
     /// The first one, which is free.
     pub fn new(backend: Backend, images: Images) -> Self {
-        Self(vec![Set { images: Arc::new(images), first: 0, backend, taken: false }])
+        Self(vec![Set { images: Arc::new(images), first: 0, backend, taken: false, asked: Asked::default() }])
     }
 
     /// Words of device memory that kernels wait by for a card.
@@ -76,6 +87,11 @@ impl Sets {
             .filter_map(|set| if let Images::Nic(images) = &*set.images { Some(images.known()) } else { None })
             .flatten()
             .collect()
+    }
+
+    /// Of each device communicator.
+    pub fn asked(&self) -> Vec<Asked> {
+        self.0.iter().map(|set| set.asked.clone()).collect()
     }
 
     pub fn images(&self) -> Vec<Arc<Images>> {
@@ -95,8 +111,15 @@ impl Gin {
         self.sets.lock().0.iter().find(|set| set.backend == backend).map_or(0, |set| set.images.context(c as usize))
     }
 
-    /// The contexts of a new device communicator with these ids; [`Self::give_back_contexts`] takes the first address.
-    pub fn take_contexts(&self, backend: Backend, signals: Range<u32>, counters: Range<u32>) -> Result<Vec<DevPtr>> {
+    /// The contexts of a new device communicator with these ids, of which the program `asked` for some itself;
+    /// [`Self::give_back_contexts`] takes the first address.
+    pub fn take_contexts(
+        &self,
+        backend: Backend,
+        signals: Range<u32>,
+        counters: Range<u32>,
+        asked: Asked,
+    ) -> Result<Vec<DevPtr>> {
         let mut sets = self.sets.lock();
         let free = |set: &Set| set.backend == backend && (backend != Backend::Proxy || !set.taken);
         let at = match sets.0.iter().position(free) {
@@ -110,6 +133,7 @@ impl Gin {
         let set = &mut sets.0[at];
         set.taken = true;
         if backend == Backend::Proxy {
+            set.asked = asked;
             self.pump.engine()?.limit(set.first, self.n_contexts as usize, signals, counters);
         }
         Ok((0..self.n_contexts as usize).map(|c| set.images.context(c)).collect())
@@ -124,6 +148,7 @@ impl Gin {
             self.give_back(|engine| {
                 engine.limit(set.first, self.n_contexts as usize, 0..0, 0..0);
                 set.taken = false;
+                set.asked = Asked::default();
                 Ok(())
             });
         }
@@ -154,7 +179,7 @@ impl Gin {
                 self.n_contexts
             );
         };
-        sets.0.push(Set { images: Arc::new(images), first, backend, taken: false });
+        sets.0.push(Set { images: Arc::new(images), first, backend, taken: false, asked: Asked::default() });
         Ok(())
     }
 }

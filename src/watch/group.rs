@@ -175,6 +175,12 @@ impl Group {
         self.pages.lock().iter().map(|(rank, page)| (*rank, page.clone())).collect()
     }
 
+    /// The processes of the ranks of this machine that have met.
+    pub fn pids_here(&self) -> Vec<u32> {
+        let table = self.port.table();
+        self.pages_here().keys().filter_map(|&rank| table.get(rank as usize)).map(|entry| entry.pid).collect()
+    }
+
     /// The process of `rank` has ended.
     pub fn has_ended(&self, rank: u32) -> bool {
         self.port.table().get(rank as usize).is_some_and(|entry| self.ended.lock().contains(&entry.address))

@@ -61,7 +61,7 @@ impl Group {
         let members = self.aborts_here();
         let ours = waits.iter().all(|wait| members.iter().any(|(.., abort)| abort.host_address() == wait.owner));
         for (_, page, abort) in &members {
-            let of_rank = told::of(waits.iter().filter(|wait| wait.owner == abort.host_address()));
+            let of_rank = told::of_rank(waits, abort, |_| true);
             page.set_waits(&told::encode(&of_rank, WAITS));
             let under_way = of_rank.iter().any(|told| told.posted);
             let still = still.filter(|_| ours && !under_way && !abort.is_raised() && abort.is_quiet()).map(|(look, print)| {
@@ -241,7 +241,7 @@ mod tests {
             let what = whom
                 .map_or("signal 0 >= 2 (has 1) of context 0".into(), |whom| format!("LSA barrier 0: rank {whom} has not come"));
             let place = Some(format!("a.cu:{}", 10 + rank));
-            (rank, vec![Told { who: "block 0".into(), what, place, whom, lasts: LONG, posted: false }])
+            (rank, vec![Told { who: "block 0".into(), what, place, whom, lasts: LONG, posted: false, beside: String::new() }])
         };
         of.iter().map(told).collect()
     }

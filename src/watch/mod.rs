@@ -11,9 +11,11 @@
 //! stops    processes that stand still
 //! left     kernels that wait for ranks that have left; signs is what can be seen of them, waits tells of those that last
 //! hang     kernels of all ranks that wait in vain; still is whether a process can go on, told are waits in words
+//! asked    who asks from another terminal what is waited for
 //! pulse    devices that fail
 //! ```
 
+mod asked;
 mod beats;
 mod far;
 mod group;

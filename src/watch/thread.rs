@@ -1,5 +1,6 @@
 //! The thread "ginrs watch", one per process: sleeps until a watched process ends or a communicator fails, and looks around now and then.
 
+use super::asked::Ear;
 use super::beats::TURN;
 use super::group::Group;
 use super::hang::LONG;
@@ -13,10 +14,11 @@ use crate::error::{Error, Result};
 use crate::peer_process::{self, Became, Program, links};
 use crate::process::{self, Asked, ServiceFd, descriptors_lost, service_thread};
 use crate::sync::{Mutex, PerProcess};
-use crate::{bail, fault, info};
+use crate::text::printable;
+use crate::{bail, fault, info, warn};
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use rustix::io::Errno;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -52,6 +54,8 @@ struct Loss {
 const TICK: Duration = Duration::from_millis(250);
 /// Whoever asks again so soon has had the answer.
 const TOLD: Duration = Duration::from_secs(3);
+/// Bytes of a line for who asks from another terminal.
+const LINE: usize = 4096;
 /// So much later a look may be before it counts that this process itself stood still.
 const LATE: u32 = 4;
 
@@ -68,9 +72,11 @@ pub(super) struct Watcher {
     events: Mutex<Vec<Event>>,
     processes: Mutex<Processes>,
     groups: Mutex<Vec<Weak<Group>>>,
+    ear: Option<Ear>,
 }
 
 const BELL: u64 = 0;
+const EAR: u64 = u64::MAX;
 
 impl Watcher {
     /// The watcher of this process, started at first use.
@@ -85,12 +91,19 @@ impl Watcher {
             let epoll = ServiceFd::new(epoll::create(epoll::CreateFlags::CLOEXEC)?);
             let bell = ServiceFd::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
             epoll::add(epoll.as_fd(), bell.as_fd(), epoll::EventData::new_u64(BELL), epoll::EventFlags::IN)?;
+            let ear = Ear::open();
+            if let Some(ear) = &ear {
+                // By edges: one that cannot be let in, for want of descriptors, would wake the thread without end.
+                let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+                epoll::add(epoll.as_fd(), ear.fd().as_fd(), epoll::EventData::new_u64(EAR), flags)?;
+            }
             Ok::<_, Errno>(Watcher {
                 epoll,
                 bell,
                 events: Mutex::default(),
                 processes: Mutex::default(),
                 groups: Mutex::default(),
+                ear,
             })
         })();
         let watcher: &'static Watcher = match made {
@@ -191,6 +204,8 @@ impl Watcher {
                 let token = event.data.u64();
                 if token == BELL {
                     let _ = rustix::io::read(self.bell.as_fd(), &mut [0; 8]);
+                } else if token == EAR {
+                    self.ear.iter().for_each(|ear| ear.answer(|| self.said()));
                 } else {
                     self.ended(token);
                 }
@@ -258,12 +273,23 @@ impl Watcher {
         let (all, now) = (waits::waits(), Instant::now());
         // Who asks all processes of a job ends them next.
         if told.is_none_or(|at| now - at > TOLD) {
-            self.groups().iter().for_each(|group| group.tell_of_all_waits(&all, asked == Asked::Quit));
+            let groups = self.groups();
+            let lines = groups.iter().flat_map(|group| group.all_waits(&all, asked == Asked::Quit));
+            lines.for_each(|line| warn!("GINRS-W019 {line}"));
         }
         *told = Some(now);
         if asked == Asked::Quit {
             process::quit();
         }
+    }
+
+    /// The answer to [`Ear`]: what the ranks here wait for, and the processes of the others on this machine.
+    fn said(&self) -> String {
+        let (all, groups) = (waits::waits(), self.groups());
+        let lines = groups.iter().flat_map(|group| group.all_waits(&all, false));
+        let lines = lines.map(|line| format!("wait GINRS-W019 {}\n", printable(&line, LINE)));
+        let peers: BTreeSet<u32> = groups.iter().flat_map(|group| group.pids_here()).collect();
+        lines.chain(peers.iter().map(|pid| format!("peer {pid}\n"))).chain(["end\n".to_owned()]).collect()
     }
 
     /// Shows what kernels here wait for, of which `told` are all, and ends what is proven to wait in vain. The whole process is looked at

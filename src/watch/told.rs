@@ -1,7 +1,7 @@
 //! Waits of kernels on the CPU device in words, and as a rank's page carries them to the other processes of its machine.
 #![forbid(unsafe_code)]
 
-use crate::abort::Waiting;
+use crate::abort::{Abort, Held, Waiting};
 use crate::device::cpu::waits::{Call, Wait};
 use std::time::Duration;
 
@@ -20,41 +20,50 @@ pub(super) struct Told {
     pub lasts: Duration,
     /// What this rank has posted is under way: that may end by itself.
     pub posted: bool,
+    /// What has come to other words: `signal 1 of context 0 holds 3`; empty where nothing has.
+    pub beside: String,
 }
 
 /// Blocks that a line names.
 const NAMED: usize = 4;
+/// Of a rank's waits, those that are told with what has come to other words, and how many of these.
+const SEARCHED: usize = 4;
+const BESIDE: usize = 3;
 
 impl Told {
     /// `rank 1 block 0 waits for signal 0 >= 2 (has 1) of context 0 for 10 s at halo.cu:41`
     pub fn line(&self, rank: u32) -> String {
-        format!("rank {rank} {} waits for {} for {:.0} s{}", self.who, self.what, self.lasts.as_secs_f64(), self.at())
+        format!("rank {rank} {} waits for {} for {:.0} s{}", self.who, self.what, self.lasts.as_secs_f64(), self.ends())
     }
 
     /// The same without the time.
     pub fn cause(&self, rank: u32) -> String {
-        format!("rank {rank} {} waits for {}{}", self.who, self.what, self.at())
+        format!("rank {rank} {} waits for {}{}", self.who, self.what, self.ends())
     }
 
-    fn at(&self) -> String {
-        self.place.as_ref().map_or(String::new(), |place| format!(" at {place}"))
+    /// Where, and what has come beside it.
+    fn ends(&self) -> String {
+        let place = self.place.as_ref().map_or(String::new(), |place| format!(" at {place}"));
+        let beside = if self.beside.is_empty() { String::new() } else { format!("; {}, which nobody waits for", self.beside) };
+        place + &beside
     }
 
     fn encode(&self) -> String {
         let clean = |text: &str| text.replace(['\t', '\n'], " ");
         format!(
-            "{}\t{}\t{}\t{}\t{}\t{}\n",
+            "{}\t{}\t{}\t{}\t{}\t{}\t{}\n",
             self.whom.map_or("-".into(), |rank| rank.to_string()),
             u8::from(self.posted),
             self.lasts.as_millis(),
             clean(&self.who),
             clean(&self.what),
-            clean(self.place.as_deref().unwrap_or(""))
+            clean(self.place.as_deref().unwrap_or("")),
+            clean(&self.beside)
         )
     }
 
     fn decode(line: &str) -> Option<Told> {
-        let [whom, posted, lasts, who, what, place] = line.split('\t').collect::<Vec<_>>().try_into().ok()?;
+        let [whom, posted, lasts, who, what, place, beside] = line.split('\t').collect::<Vec<_>>().try_into().ok()?;
         Some(Told {
             who: who.into(),
             what: what.into(),
@@ -62,6 +71,7 @@ impl Told {
             whom: whom.parse().ok(),
             lasts: Duration::from_millis(lasts.parse().ok()?),
             posted: posted == "1",
+            beside: beside.into(),
         })
     }
 }
@@ -83,8 +93,17 @@ pub(super) fn decode(text: &str) -> Vec<Told> {
     text.lines().filter_map(Told::decode).collect()
 }
 
-/// What a rank's waits come to, the longest first.
-pub(super) fn of<'a>(waits: impl Iterator<Item = &'a Wait>) -> Vec<Told> {
+/// What those of `all` waits that are of the rank with this abort, and that `told` says, come to, the longest first.
+pub(super) fn of_rank(all: &[Wait], abort: &Abort, told: impl Fn(&Wait) -> bool) -> Vec<Told> {
+    let ours = all.iter().filter(|wait| wait.owner == abort.host_address() && told(wait));
+    of(ours, |wait| {
+        let held = abort.beside(wait.at).into_iter();
+        held.filter(|held| all.iter().all(|wait| wait.at != held.at)).collect()
+    })
+}
+
+/// `beside`: what has come to words beside that of a wait, and nobody waits for.
+fn of<'a>(waits: impl Iterator<Item = &'a Wait>, beside: impl Fn(&Wait) -> Vec<Held>) -> Vec<Told> {
     let mut groups: Vec<(Told, Vec<&Wait>)> = Vec::new();
     for wait in waits {
         let told = Told {
@@ -94,6 +113,7 @@ pub(super) fn of<'a>(waits: impl Iterator<Item = &'a Wait>) -> Vec<Told> {
             whom: Waiting::of(wait.note).rank(),
             lasts: wait.lasts,
             posted: Waiting::of(wait.note).is_posted(),
+            beside: String::new(),
         };
         match groups.iter_mut().find(|(first, _)| (&first.what, &first.place) == (&told.what, &told.place)) {
             Some((first, all)) => {
@@ -103,9 +123,20 @@ pub(super) fn of<'a>(waits: impl Iterator<Item = &'a Wait>) -> Vec<Told> {
             None => groups.push((told, vec![wait])),
         }
     }
-    let mut all: Vec<Told> = groups.into_iter().map(|(told, waits)| Told { who: who(&waits), ..told }).collect();
-    all.sort_by_key(|told| std::cmp::Reverse(told.lasts.as_secs()));
-    all
+    groups.sort_by_key(|(told, _)| std::cmp::Reverse(told.lasts.as_secs()));
+    let all = groups.into_iter().enumerate().map(|(at, (told, waits))| {
+        let searched = at < SEARCHED && matches!(waits[0].outer, Call::Signal | Call::Counter) && waits[0].at != 0;
+        let beside = if searched { holds(waits[0], &beside(waits[0])) } else { String::new() };
+        Told { who: who(&waits), beside, ..told }
+    });
+    all.collect()
+}
+
+/// `signal 1 of context 0 holds 3 and signal 0 of context 1 holds 1`
+fn holds(wait: &Wait, held: &[Held]) -> String {
+    let word = if wait.outer == Call::Counter { "counter" } else { "signal" };
+    let of = |one: &Held| format!("{word} {} of context {} holds {}", one.id, one.context, one.value);
+    held.iter().take(BESIDE).map(of).collect::<Vec<_>>().join(" and ")
 }
 
 fn who(waits: &[&Wait]) -> String {
@@ -175,7 +206,31 @@ mod tests {
             block: [0; 3],
             thread: [0; 3],
             word,
+            at: 0,
             lasts: Duration::from_secs(10),
+        }
+    }
+
+    fn of<'a>(waits: impl Iterator<Item = &'a Wait>) -> Vec<Told> {
+        super::of(waits, |_| Vec::new())
+    }
+
+    #[test]
+    fn what_has_come_where_nobody_waits_is_told_with_the_wait() {
+        let waits = Wait { at: 64, ..wait(Call::Signal, 0, Some((1, 2, 64))) };
+        let line = |wait: &Wait, held: &[(u32, u32, u64)]| {
+            let held = held.iter().map(|&(context, id, value)| Held { at: 0, context, id, value }).collect::<Vec<_>>();
+            super::of([wait].into_iter(), |_| held.clone()).remove(0)
+        };
+        let told = line(&waits, &[(0, 3, 1), (1, 2, 3), (1, 4, 7), (1, 5, 9)]);
+        let end = "at halo.cu:41; signal 3 of context 0 holds 1 and signal 2 of context 1 holds 3 and signal 4 of context 1 holds 7, which nobody waits for";
+        assert!(told.cause(1).ends_with(end) && told.line(1).ends_with(end), "{told:?}");
+        assert_eq!(decode(&encode(std::slice::from_ref(&told), 4096)), [told]);
+        assert!(line(&waits, &[]).cause(1).ends_with("at halo.cu:41"));
+        let counter = Wait { outer: Call::Counter, call: Call::Counter, ..waits.clone() };
+        assert!(line(&counter, &[(1, 0, 2)]).cause(0).ends_with("; counter 0 of context 1 holds 2, which nobody waits for"));
+        for other in [Wait { at: 0, ..waits.clone() }, Wait { outer: Call::GinBarrier, ..waits }] {
+            assert_eq!(line(&other, &[(0, 3, 1)]).beside, "");
         }
     }
 

@@ -50,28 +50,29 @@ impl Group {
         }
     }
 
-    /// Prints what the kernels of the ranks here wait for, however short; and, if asked, of the others on this machine.
-    pub(super) fn tell_of_all_waits(&self, all: &[Wait], others: bool) {
+    /// A line for each wait of the kernels of the ranks here, however short, or for a rank without one; and, if asked, for those of the
+    /// others on this machine.
+    pub(super) fn all_waits(&self, all: &[Wait], others: bool) -> Vec<String> {
+        let mut told = Vec::new();
         for (rank, ..) in self.aborts_here() {
             let lines = self.lines(rank, all, Duration::ZERO);
-            lines.iter().for_each(|line| warn!("GINRS-W019 {line} | {}", self.port.tag()));
             if lines.is_empty() {
                 let step = self.port.step_of_any(rank, Duration::from_secs(2)).filter(|step| !step.is_empty());
                 let step = step.map_or(String::new(), |step| format!(", its host is or was last in \"{step}\""));
-                warn!("GINRS-W019 rank {rank}: no kernel of it is known to wait{step} | {}", self.port.tag());
+                told.push(format!("rank {rank}: no kernel of it is known to wait{step}"));
             }
+            told.extend(lines);
         }
         let elsewhere = self.waits_shown().into_iter().filter(|(rank, _)| others && !self.port.is_here(*rank));
-        for (rank, told) in elsewhere.flat_map(|(rank, all)| all.into_iter().map(move |told| (rank, told))) {
-            warn!("GINRS-W019 {} | {}", told.line(rank), self.port.tag());
-        }
+        told.extend(elsewhere.flat_map(|(rank, all)| all.into_iter().map(move |told| told.line(rank))));
+        told.iter().map(|line| format!("{line} | {}", self.port.tag())).collect()
     }
 
     /// One line for each wait of `rank` that has lasted for `least`.
     fn lines(&self, rank: u32, all: &[Wait], least: Duration) -> Vec<String> {
         let members = self.aborts_here();
         let Some((.., abort)) = members.iter().find(|(here, ..)| *here == rank) else { return Vec::new() };
-        let told = told::of(all.iter().filter(|wait| wait.owner == abort.host_address() && wait.lasts >= least));
+        let told = told::of_rank(all, abort, |wait| wait.lasts >= least);
         let mut lines: Vec<String> = told.iter().take(LINES).map(|told| told.line(rank)).collect();
         if told.len() > LINES {
             lines.push(format!("rank {rank}: {} more waits", told.len() - LINES));

@@ -1,6 +1,7 @@
 //! Waits of kernels on the CPU device that last, and whether its blocks do anything else: `ginrs_cpu/library.h`.
 
 use super::runtime;
+use crate::device::DevPtr;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::time::Duration;
 
@@ -20,8 +21,9 @@ pub(super) struct Seen {
     wants: u64,
     has: u64,
     bits: u32,
-    reserved: u32,
+    bytes: u32,
     nanoseconds: u64,
+    word: *const c_void,
 }
 
 /// `ginrsCpuStillness`.
@@ -97,6 +99,8 @@ pub struct Wait {
     pub thread: [u32; 3],
     /// What the word has, and what it has to reach, of so many bits; None where it is no single word.
     pub word: Option<(u64, u64, u32)>,
+    /// Where the word is; 0 where it is no single word.
+    pub at: DevPtr,
     /// Since it was seen to last.
     pub lasts: Duration,
 }
@@ -116,6 +120,8 @@ unsafe extern "C" fn see_wait(context: *mut c_void, seen: *const Seen) {
     let (all, seen) = unsafe { (&mut *context.cast::<Vec<Wait>>(), &*seen) };
     // SAFETY: a string literal of a program whose kernel runs.
     let file = (!seen.file.is_null()).then(|| unsafe { CStr::from_ptr(seen.file) }.to_string_lossy().into_owned());
+    // Of an older library it is not there.
+    let has_address = seen.bytes as usize >= size_of::<Seen>();
     all.push(Wait {
         owner: seen.owner as u64,
         place: file.map(|file| (file, seen.line)),
@@ -127,6 +133,7 @@ unsafe extern "C" fn see_wait(context: *mut c_void, seen: *const Seen) {
         block: seen.block,
         thread: seen.thread,
         word: (seen.bits != 0).then_some((seen.has, seen.wants, seen.bits)),
+        at: if has_address { seen.word as DevPtr } else { 0 },
         lasts: Duration::from_nanos(seen.nanoseconds),
     });
 }

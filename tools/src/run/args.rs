@@ -16,6 +16,8 @@ Starts RANKS processes of PROGRAM, on this machine or on others, and ends them t
   --timeline FILE          writes what all ranks did, as a trace for Perfetto (https://ui.perfetto.dev)
   --html FILE              writes it as one page for a browser, with who waited for whom and the bytes between ranks
   --timeline FILE --merge FILES   makes it (or --html FILE) of what processes have written under GINRS_TIMELINE, and runs nothing
+  --waits [PID]            what the kernels of a job that runs wait for, asked from another terminal; ends nothing. PID: its ginrs-run or
+                           any of its ranks, whoever has started them; none: the only ginrs-run of this user
   --devices N              devices that each process sees (GINRS_CPU_DEVICES)
   --timeout SECONDS        end the job after this time, with what its kernels wait for; the status is then 124
   --grace SECONDS          from the first failure to the kill of ranks that are still there (2)
@@ -68,6 +70,8 @@ pub enum Asked {
     Run(Options),
     /// `--merge`: the pictures, and what they are made of.
     Merge(Wanted, Vec<PathBuf>),
+    /// `--waits`: of this process's job, or of the only one.
+    Waits(Option<u32>),
     /// `--serve`, for another ginrs-run.
     Serve,
     /// `--help`
@@ -123,6 +127,21 @@ impl Options {
                         .ok_or("`--merge` needs `--timeline FILE` or `--html FILE` in front: what is made")?;
                     let files = joined.into_iter().chain(rest).map(PathBuf::from).collect();
                     return Ok(Asked::Merge(options.pictures, files));
+                }
+                "--waits" => {
+                    let words: Vec<OsString> = joined.into_iter().chain(rest).collect();
+                    let pid = words.first().map(|word| {
+                        let word = word.to_string_lossy();
+                        word.parse()
+                            .ok()
+                            .filter(|&pid| pid > 0)
+                            .ok_or_else(|| format!("`--waits {word}`: want the id of a process"))
+                    });
+                    let pid = pid.transpose()?;
+                    if words.len() > 1 || options.ranks > 0 {
+                        return Err("`--waits` stands alone, with the id of a process or without".into());
+                    }
+                    return Ok(Asked::Waits(pid));
                 }
                 "--timeout" => options.timeout = Some(seconds(&name, &value()?)?),
                 "--grace" => options.grace = seconds(&name, &value()?)?,
@@ -203,6 +222,13 @@ mod tests {
     }
 
     #[test]
+    fn a_job_that_runs_is_named_or_not() {
+        assert_eq!(parse("--waits"), Ok(Asked::Waits(None)));
+        assert_eq!(parse("--waits 77"), Ok(Asked::Waits(Some(77))));
+        assert_eq!(parse("--waits=77"), Ok(Asked::Waits(Some(77))));
+    }
+
+    #[test]
     fn a_program_and_its_arguments_are_bytes() {
         let odd = OsStr::from_bytes(b"./caf\xe9").to_os_string();
         let Ok(Asked::Run(options)) = Options::parse(vec!["-n".into(), "1".into(), odd.clone(), odd.clone()]) else { panic!() };
@@ -224,6 +250,10 @@ mod tests {
             ("-n 2 --timeout never p", "--timeout never"),
             ("-n 2 --timeout -1 p", "--timeout -1"),
             ("-n 2 --grace=0 p", "--grace 0"),
+            ("--waits ./p", "`--waits ./p`"),
+            ("--waits 0", "`--waits 0`"),
+            ("--waits 7 8", "stands alone"),
+            ("-n 2 --waits", "stands alone"),
         ] {
             assert!(parse(line).unwrap_err().contains(word), "{line}");
         }

@@ -2,7 +2,8 @@
 //!
 //! [`args`] understands the command line, [`rank`] starts one process, [`output`] prints its lines, [`job`] waits for their ends
 //! and for [`signals`]. For other machines [`hosts`] shares the ranks out, and [`remote`] starts a helper on each over [`rsh`], [`serve`], which
-//! runs its share as a job of its own; the two speak in [`frame`]s. [`ask`] has ranks say what they wait for. [`timeline`] asks for what they did. [`check`] looks at
+//! runs its share as a job of its own; the two speak in [`frame`]s. [`ask`] has ranks say what they wait for. [`waits`] does from another terminal, and
+//! finds the job among all [`processes`]. [`timeline`] asks for what they did. [`check`] looks at
 //! `--check`. [`relay`] brings rank 0's unique id from machine to machine.
 
 pub mod args;
@@ -12,6 +13,7 @@ pub mod frame;
 pub mod hosts;
 pub mod job;
 pub mod output;
+pub mod processes;
 pub mod rank;
 pub mod relay;
 pub mod remote;
@@ -19,6 +21,7 @@ pub mod rsh;
 pub mod serve;
 pub mod signals;
 pub mod timeline;
+pub mod waits;
 
 use args::{Asked, Options};
 use std::ffi::OsString;
@@ -28,6 +31,7 @@ pub fn main(arguments: Vec<OsString>) -> i32 {
     let options = match Options::parse(arguments) {
         Ok(Asked::Run(options)) => options,
         Ok(Asked::Serve) => return serve::serve(),
+        Ok(Asked::Waits(pid)) => return waits::waits(pid),
         Ok(Asked::Merge(wanted, files)) => {
             return status(wanted.create().and_then(|out| out.map_or(Ok(0), |out| out.merge(&files))));
         }

@@ -20,8 +20,9 @@ typedef struct ginrsCpuWaitSeen {
   uint32_t block[3], thread[3];
   uint64_t wants, has; /* of `bits` bits; bits is 0 where there is no word */
   uint32_t bits;
-  uint32_t reserved;
+  uint32_t bytes;       /* sizeof of this struct in the CPU device; 0: without what stands behind nanoseconds */
   uint64_t nanoseconds; /* that it has lasted */
+  const void* word;     /* that has to reach `wants`; null where there is none */
 } ginrsCpuWaitSeen;
 
 typedef struct ginrsCpuStillness {

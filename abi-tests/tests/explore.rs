@@ -84,10 +84,11 @@ fn the_network_is_told_from_the_schedule() {
 #[test]
 fn a_hang_is_a_failure_and_says_who_waits() {
     let program = compiled("abi-tests/explore/mistakes.cu");
-    let output = ginrs_run(&["--explore", "40", "--timeout", "8"], &program, &[("MISTAKE", "hang")]);
+    // Ten runs of it hang. That a slow machine calls others so, too, is no matter here.
+    let output = ginrs_run(&["--explore", "40", "--timeout", "2"], &program, &[("MISTAKE", "hang")]);
     let said = text(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
-    for word in ["not done after 8 s", "fails: status 124", "comes back with: "] {
+    for word in ["not done after 2 s", "fails: status 124", "comes back with: "] {
         assert!(said.contains(word), "no {word:?} in\n{said}");
     }
     let output = ginrs_run(&["--explore", "4"], &program, &[("MISTAKE", "hang"), ("MENDED", "1")]);

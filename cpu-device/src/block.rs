@@ -19,6 +19,7 @@ use crate::grid::Grid;
 use crate::launch::{Dim3, Place};
 use crate::mbarrier::Mbarriers;
 use crate::pace::{Pace, busy};
+use crate::schedule::Schedule;
 use crate::stack::{Cache, RedZone, Stack};
 use crate::thread::{ThreadView, Variables};
 use crate::waits::Board;
@@ -28,6 +29,7 @@ mod group;
 mod shown;
 mod slot;
 mod told;
+mod turns;
 
 pub(crate) use group::threads_of;
 use slot::Slot;
@@ -87,6 +89,7 @@ pub struct Block {
     pub(crate) live: Cell<u32>,
     pub(crate) blocked: Cell<u32>,
     ready: RefCell<VecDeque<u32>>,
+    schedule: RefCell<Option<Schedule>>,
     pub(crate) barriers: RefCell<[Barrier; 16]>,
     pub(crate) warps: RefCell<Vec<Warp>>,
     pub(crate) mbarriers: RefCell<Mbarriers>,
@@ -127,6 +130,7 @@ impl Block {
             live: Cell::new(0),
             blocked: Cell::new(0),
             ready: RefCell::default(),
+            schedule: RefCell::default(),
             barriers: RefCell::default(),
             warps: RefCell::default(),
             mbarriers: RefCell::default(),
@@ -149,12 +153,8 @@ impl Block {
     pub fn run(&self, grid: &Arc<Grid>, index: u64, recruit: &dyn Fn(u64) -> bool) -> Outcome {
         self.begin(grid, index);
         let threads = self.live.get();
-        for thread in 0..threads {
-            if grid.failed() {
-                break;
-            }
-            self.start(thread);
-        }
+        self.draw(grid, index);
+        self.first_turns(grid);
         self.starting.set(false);
         self.leave();
         grid.start_together(u64::from(threads), self.live.get() > 0, recruit);
@@ -271,8 +271,9 @@ impl Block {
             (slots[thread as usize].view.get(), slots[thread as usize].limit.get())
         };
         self.current.set(thread);
+        let budget = self.budget(thread);
         // SAFETY: views are not moved while a block runs.
-        unsafe { self.variables.enter_thread(view, BUDGET, limit.end()) };
+        unsafe { self.variables.enter_thread(view, budget, limit.end()) };
         crate::race::enter(thread, || limit.stack());
         let result = fiber.resume(());
         self.current.set(NOBODY);
@@ -293,7 +294,7 @@ impl Block {
                 slot.state.set(State::Gave(switch));
                 match switch {
                     Switch::Polling => {
-                        let spent = BUDGET - self.variables.budget();
+                        let spent = budget - self.variables.budget();
                         self.pace.polled(slot.spent.replace(spent) != spent);
                     }
                     Switch::Preempted => self.pace.preempted(),
@@ -313,8 +314,7 @@ impl Block {
 
     fn schedule(&self, grid: &Grid, recruit: &dyn Fn(u64) -> bool) -> Outcome {
         while self.live.get() > 0 && !grid.failed() {
-            let next = self.ready.borrow_mut().pop_front();
-            if let Some(thread) = next {
+            if let Some(thread) = self.next() {
                 let fiber = self.slots.borrow()[thread as usize].fiber.take().expect("a ready thread has a fiber");
                 self.resume(thread, fiber);
                 if self.pace.is_round_over(self.ready.borrow().len() as u32) {
@@ -342,7 +342,9 @@ impl Block {
         self.leave();
         crate::race::print();
         self.expire_mbarrier_waits(false);
-        self.board.rest(|waits| self.only_waits(grid, waits));
+        if self.is_whole_round() {
+            self.board.rest(|waits| self.only_waits(grid, waits));
+        }
         if !recruit(1) {
             grid.note_stall();
         }
@@ -351,6 +353,7 @@ impl Block {
             grid.device.naps.ring();
         }
         self.pace.rest(busy(), &grid.device.naps, || self.posts.ring(&grid.device.bell));
+        self.pause();
     }
 
     /// Lets waits for mbarriers say "not yet"; false: none of them has had a reason to go on for long.

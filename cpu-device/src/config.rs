@@ -24,6 +24,17 @@ pub struct Config {
     pub stack_bytes: usize,
     /// Where a page without access lies below a stack: `GINRS_CPU_STACK_GUARD`.
     pub stack_guard: Guard,
+    /// Of `GINRS_SCHEDULE`.
+    pub schedule: Option<Seed>,
+}
+
+/// What schedules are drawn from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Seed {
+    /// The variable's value.
+    pub number: u64,
+    /// `RANK`, as launchers set it, else 0: ranks that are processes have schedules of their own.
+    pub rank: u64,
 }
 
 /// See [`Config::stack_guard`].
@@ -50,6 +61,7 @@ pub fn config() -> &'static Config {
             Some(0) => Guard::None,
             Some(_) => Guard::Exact,
         },
+        schedule: seed("GINRS_SCHEDULE").map(|number| Seed { number, rank: environment("RANK").unwrap_or(0) }),
     })
 }
 
@@ -63,6 +75,21 @@ pub(crate) fn number(name: &str, least: u64, most: u64) -> Option<u64> {
             None
         }
     }
+}
+
+fn environment(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.trim().parse().ok()
+}
+
+/// The variable as a seed, as [`number`]: GINRS_CHAOS takes the same, so no units.
+fn seed(name: &str) -> Option<u64> {
+    let text = std::env::var_os(name)?;
+    let seed = environment(name);
+    if seed.is_none() {
+        let text = text.to_string_lossy();
+        crate::error::report(&format!("{name}={text} is ignored: give a number from 0 to {}", u64::MAX));
+    }
+    seed
 }
 
 fn parse(text: &str) -> Option<u64> {

@@ -3,7 +3,7 @@
 use crate::once::OnceLock;
 use std::cell::Cell;
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::RwLock;
 
@@ -31,6 +31,7 @@ pub struct Device {
     pub id: i32,
     sticky: AtomicI32,
     running: AtomicI32,
+    kernels: AtomicU64,
     steps: RwLock<Vec<Step>>,
     step_count: AtomicUsize,
     /// Of its block threads.
@@ -63,6 +64,7 @@ pub fn all() -> &'static [Device] {
                 id,
                 sticky: AtomicI32::new(0),
                 running: AtomicI32::new(0),
+                kernels: AtomicU64::new(0),
                 steps: RwLock::default(),
                 step_count: AtomicUsize::new(0),
                 naps: Naps::default(),
@@ -179,6 +181,11 @@ impl Device {
     /// It is over.
     pub fn kernel_ended(&self) {
         self.running.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// A kernel begins; how many have before.
+    pub fn count_kernel(&self) -> u64 {
+        self.kernels.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Kernels launched and not over.

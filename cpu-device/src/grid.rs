@@ -10,6 +10,7 @@ use crate::device::Device;
 use crate::error::{Code, report};
 use crate::launch::{Launch, Place};
 use crate::race;
+use crate::schedule::{self, Order};
 use crate::start::Start;
 use crate::timeline;
 
@@ -43,6 +44,10 @@ pub struct Grid {
     pub total: u64,
     /// No other grid of the process has it.
     pub number: u64,
+    /// Its number among those of its device.
+    pub nth: u64,
+    /// Of its blocks, with GINRS_SCHEDULE.
+    order: Option<Order>,
     next: AtomicU64,
     ended: AtomicU64,
     failure: AtomicI32,
@@ -63,9 +68,12 @@ impl Grid {
     pub fn new(launch: Arc<Launch>, device: &'static Device, on_end: impl FnOnce() + Send + 'static) -> Arc<Grid> {
         let number = timeline::number();
         timeline::kernel(number, &launch, device.id);
+        let (nth, total) = (device.count_kernel(), launch.grid.count());
         Arc::new(Grid {
             number,
-            total: launch.grid.count(),
+            nth,
+            order: schedule::of_grid(device.id, nth, total),
+            total,
             race: if race::on() { race::new_run(device.id, &launch.name) } else { 0 },
             launch,
             device,
@@ -82,13 +90,13 @@ impl Grid {
         })
     }
 
-    /// The next block that nobody has begun.
+    /// A block that nobody has begun: the next one, unless a seed has another order.
     pub fn claim(&self) -> Option<u64> {
         if self.next.load(Ordering::Relaxed) >= self.total {
             return None; // not fetch_add alone: idle claims would count `next` up without bound
         }
         let block = self.next.fetch_add(1, Ordering::Relaxed);
-        (block < self.total).then_some(block)
+        (block < self.total).then(|| self.order.as_ref().map_or(block, |order| order.at(block)))
     }
 
     /// Blocks that nobody has begun.

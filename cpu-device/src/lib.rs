@@ -6,7 +6,7 @@
 //!    [`capture`]);
 //! 2. [`pool`] gives the blocks of the [`grid`] to the OS threads of their [`device`], one block each;
 //! 3. [`block`] runs the threads of a block as fibers on pooled [`stack`]s and switches between them, at the [`pace`] that the
-//!    rest of the machine allows; [`thread`] has what each reads about itself; blocks of a small grid `start` together;
+//!    rest of the machine allows, or as a seed has it ([`schedule`]); [`thread`] has what each reads about itself; blocks of a small grid `start` together;
 //! 4. threads wait for each other in `rendezvous` ([`barrier`], [`warp`], grid sync) and at [`mbarrier`]s ([`mbarrier_calls`]);
 //!    `deadlock` reports those that never meet;
 //! 5. the last block ends the task, and what waited for it begins.
@@ -55,6 +55,7 @@ pub mod stack;
 pub mod timeline;
 pub mod waits;
 pub mod pace;
+pub mod schedule;
 
 pub mod race;
 pub mod launch;

@@ -24,15 +24,15 @@ impl Block {
         if complete {
             self.check_barrier(id as usize, Some(place));
             self.end_barrier(id as usize);
-            self.end_first_turn();
+            self.end_turn();
         } else {
             self.block_at(place);
         }
     }
 
-    /// A first turn ends at the first rendezvous, also for the thread that completes it (start.rs).
-    fn end_first_turn(&self) {
-        if self.starting.get() {
+    /// A first turn ends at the first rendezvous, also for the thread that completes it (start.rs); with a seed, others may.
+    fn end_turn(&self) {
+        if self.starting.get() || self.lets_others_go_first() {
             self.suspend(Switch::Preempted);
         }
     }
@@ -134,7 +134,7 @@ impl Block {
                 }
                 race::lanes_meet(warp * 32, lanes | 1 << lane);
                 self.wake(bits(lanes).map(|lane| warp * 32 + lane as u32));
-                self.end_first_turn();
+                self.end_turn();
             }
             None => self.block_at(place),
         }

@@ -247,6 +247,12 @@ pub const TABLE: &[Var] = &[
         Theirs("unset"),
         "1: a page without access right below each of those stacks; 0: none; unset: a page below the first 4096 of them",
     ),
+    row(
+        "GINRS_SCHEDULE",
+        Theirs("unset"),
+        "a seed, 0 to 2^64-1, on the CPU device: the order in which threads of a block run, where they are stopped, in which order blocks begin, \
+         and short pauses of blocks are drawn from it (docs/finding-bugs.md)",
+    ),
     row("GINRS_CXX", Text, "host compiler of ginrs-cc; default g++"),
     row(
         "LOCAL_RANK",

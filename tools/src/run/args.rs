@@ -21,6 +21,10 @@ Starts RANKS processes of PROGRAM, on this machine or on others, and ends them t
   --devices N              devices that each process sees (GINRS_CPU_DEVICES)
   --timeout SECONDS        end the job after this time, with what its kernels wait for; the status is then 124
   --grace SECONDS          from the first failure to the kill of ranks that are still there (2)
+  --explore N              runs the job under N seeds, from --seed (1) on, each for --timeout (60) seconds at most, and stops at the first
+                           that fails: its output, how often it fails again, and whether the schedule or the network makes it fail
+  --seed S                 sets GINRS_SCHEDULE=S and GINRS_CHAOS=S: threads, blocks and the network of the CPU device as seed S has them.
+                           Not replayed: other processes, real time, the host's threads. Both: one rank unless -n says otherwise
   --check=race             look for races between kernels and puts, in one process (docs/finding-bugs.md); needs ginrs-cc --check=race
   --no-prefix              print the ranks' lines without `[rank] ` in front
   --hosts A,B or A:4,B:4   run on these machines, in blocks of ranks or by their slots, over ssh
@@ -31,7 +35,7 @@ Starts RANKS processes of PROGRAM, on this machine or on others, and ends them t
   -h, --help  --version
 Each process gets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT as torchrun sets them, and
 GINRS_RUN_ID, a private folder of the job. Its standard input is empty.
-The status is 0 if every rank ended with 0, else that of the first that did not: its own, or 128 + the signal's number.
+The status is 0 if every rank ended with 0 (--explore: 1 if a seed fails), else that of the first that did not: its own, or 128 + the signal's number.
 ";
 
 /// A job.
@@ -59,6 +63,10 @@ pub struct Options {
     pub prefix: bool,
     /// `--check=race`
     pub race: bool,
+    /// `--seed`
+    pub seed: Option<u64>,
+    /// `--explore`: how many seeds.
+    pub explore: Option<u64>,
     /// The program and its arguments.
     pub program: Vec<OsString>,
 }
@@ -96,6 +104,8 @@ impl Default for Options {
             grace,
             prefix: true,
             race: false,
+            seed: None,
+            explore: None,
             program,
         }
     }
@@ -146,6 +156,12 @@ impl Options {
                 "--timeout" => options.timeout = Some(seconds(&name, &value()?)?),
                 "--grace" => options.grace = seconds(&name, &value()?)?,
                 "--no-prefix" => options.prefix = false,
+                "--seed" => {
+                    let text = value()?;
+                    let wrong = |_| format!("`--seed {text}`: want a number from 0 to {}", u64::MAX);
+                    options.seed = Some(text.parse().map_err(wrong)?);
+                }
+                "--explore" => options.explore = Some(number(&name, &value()?, 1_000_000_000)? as u64),
                 "--check" => match &*value()? {
                     "race" => options.race = true,
                     other => return Err(format!("`--check {other}`: what can be checked is race")),
@@ -174,7 +190,7 @@ impl Options {
             options.hosts = hosts::share(&text, options.ranks)?;
             options.ranks = options.hosts.iter().map(|host| host.count).sum();
         }
-        if options.ranks == 0 && options.race {
+        if options.ranks == 0 && (options.race || options.seed.is_some() || options.explore.is_some()) {
             options.ranks = 1;
             // LOCAL_WORLD_SIZE would be one.
             options.devices = options.devices.or(Some(8));
@@ -187,10 +203,28 @@ impl Options {
                 "{option} serves one machine: with --hosts set GINRS_TIMELINE to a file of a folder that all of them share, and use --merge"
             ));
         }
+        if options.explore.is_some() {
+            options.can_explore()?;
+        }
         if options.program.is_empty() {
             return Err("which program? name it behind the options".into());
         }
         Ok(Asked::Run(options))
+    }
+
+    fn can_explore(&mut self) -> Result<(), String> {
+        if !self.hosts.is_empty() {
+            return Err("`--explore` runs on this machine; on others run seeds one by one: --seed S --hosts ..".into());
+        }
+        if let Some(option) = self.pictures.option() {
+            return Err(format!("{option} is of one run: let `--explore` find a seed, then say --seed S {option} FILE"));
+        }
+        let first = self.seed.unwrap_or(1);
+        self.seed = Some(first);
+        match self.explore.and_then(|count| first.checked_add(count - 1)) {
+            Some(_) => Ok(()),
+            None => Err(format!("`--seed {first}`: fewer than `--explore` many seeds are left, the last is {}", u64::MAX)),
+        }
     }
 }
 
@@ -254,6 +288,13 @@ mod tests {
             ("--waits 0", "`--waits 0`"),
             ("--waits 7 8", "stands alone"),
             ("-n 2 --waits", "stands alone"),
+            ("--seed x p", "`--seed x`"),
+            ("--seed 18446744073709551616 p", "0 to 18446744073709551615"),
+            ("--explore 0 p", "`--explore 0`"),
+            ("--explore 3 --seed 18446744073709551614 p", "are left"),
+            ("--explore 3", "which program"),
+            ("--explore 3 --html x p", "--seed S --html"),
+            ("--explore 3 -n 2 --hosts a,b p", "--seed S --hosts"),
         ] {
             assert!(parse(line).unwrap_err().contains(word), "{line}");
         }

@@ -14,7 +14,7 @@ use super::signals::{self, OpenFiles, Signals};
 const DRAIN: Duration = Duration::from_millis(500);
 
 /// The status of timeout(1).
-const TIMED_OUT: i32 = 124;
+pub const TIMED_OUT: i32 = 124;
 
 /// Why the job ends before all ranks have ended by themselves.
 struct Ending {

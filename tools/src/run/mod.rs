@@ -2,13 +2,14 @@
 //!
 //! [`args`] understands the command line, [`rank`] starts one process, [`output`] prints its lines, [`job`] waits for their ends
 //! and for [`signals`]. For other machines [`hosts`] shares the ranks out, and [`remote`] starts a helper on each over [`rsh`], [`serve`], which
-//! runs its share as a job of its own; the two speak in [`frame`]s. [`ask`] has ranks say what they wait for. [`waits`] does from another terminal, and
-//! finds the job among all [`processes`]. [`timeline`] asks for what they did. [`check`] looks at
-//! `--check`. [`relay`] brings rank 0's unique id from machine to machine.
+//! runs its share as a job of its own; the two speak in [`frame`]s. [`ask`] has ranks say what they wait for. [`waits`] does from another
+//! terminal, and finds the job among all [`processes`]. [`timeline`] asks for what they did. [`check`] looks at `--check`, [`explore`] runs the
+//! job under many seeds. [`relay`] brings rank 0's unique id from machine to machine.
 
 pub mod args;
 pub mod ask;
 pub mod check;
+pub mod explore;
 pub mod frame;
 pub mod hosts;
 pub mod job;
@@ -28,7 +29,7 @@ use std::ffi::OsString;
 
 /// Runs ginrs-run with these arguments (without the program's name); the exit status.
 pub fn main(arguments: Vec<OsString>) -> i32 {
-    let options = match Options::parse(arguments) {
+    let mut options = match Options::parse(arguments) {
         Ok(Asked::Run(options)) => options,
         Ok(Asked::Serve) => return serve::serve(),
         Ok(Asked::Waits(pid)) => return waits::waits(pid),
@@ -45,6 +46,12 @@ pub fn main(arguments: Vec<OsString>) -> i32 {
     if let Err(message) = if options.race { check::check(&options) } else { Ok(()) } {
         crate::tell(format!("ginrs-run: {message}"));
         return 2;
+    }
+    if let Some(count) = options.explore {
+        return status(explore::explore(&options, count));
+    }
+    if let Some(seed) = options.seed {
+        options.exports.extend(explore::Under::BOTH.settings(seed).map(Into::into));
     }
     let run = if options.hosts.is_empty() { job::run } else { remote::run };
     status(run(&options))

@@ -1,0 +1,349 @@
+//! `--explore`: the job under one seed after the other until it fails, and then what makes it fail. Each run is a ginrs-run of its own,
+//! which ends its ranks whatever they do; its lines go to a file, and are shown if it has failed.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, IsTerminal, Write};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use super::args::Options;
+use super::job::TIMED_OUT;
+use super::rank::{shell_status, signal_name};
+use super::signals::{Signals, unblock};
+
+/// Of each run, unless `--timeout` says otherwise.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// How often a seed that has failed is run again in each way.
+const AGAIN: u32 = 5;
+/// Between two lines on how far it is, where they are not written over each other.
+const TELL: Duration = Duration::from_secs(10);
+/// The least time for a run of a seed that has hung.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What a seed decides.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Under {
+    schedule: bool,
+    network: bool,
+}
+
+impl Under {
+    /// Both.
+    pub const BOTH: Under = Under { schedule: true, network: true };
+    const SCHEDULE: Under = Under { schedule: true, network: false };
+    const NETWORK: Under = Under { schedule: false, network: true };
+    const NEITHER: Under = Under { schedule: false, network: false };
+
+    const fn variables(self) -> [(&'static str, bool); 2] {
+        [("GINRS_SCHEDULE", self.schedule), ("GINRS_CHAOS", self.network)]
+    }
+
+    /// The variables with this seed, `NAME=SEED` each.
+    pub fn settings(self, seed: u64) -> impl Iterator<Item = String> {
+        self.variables().into_iter().filter(|(_, set)| *set).map(move |(name, _)| format!("{name}={seed}"))
+    }
+}
+
+/// How a run ended.
+enum End {
+    /// By itself, after so long.
+    Ended(ExitStatus, Duration),
+    /// Because ginrs-run got this signal.
+    Stopped(i32),
+}
+
+struct Hunt<'a> {
+    options: &'a Options,
+    ginrs_run: PathBuf,
+    signals: Signals,
+    folder: Folder,
+    begun: Instant,
+}
+
+/// Runs the job under `count` seeds until it fails; the status.
+///
+/// # Errors
+/// ginrs-run itself cannot be started, or its output not be kept.
+pub fn explore(options: &Options, count: u64) -> Result<i32, String> {
+    let hunt = Hunt {
+        options,
+        ginrs_run: std::env::current_exe().map_err(|e| format!("its own path: {e}"))?,
+        signals: Signals::block(),
+        folder: Folder(crate::private_folder("ginrs-explore").map_err(|e| format!("a private folder: {e}"))?),
+        begun: Instant::now(),
+    };
+    let first = options.seed.unwrap_or(1);
+    let (timeout, mut longest) = (options.timeout.unwrap_or(TIMEOUT), Duration::ZERO);
+    let mut progress = Progress::new();
+    for seed in first..=first + (count - 1) {
+        progress.tell(&format!("seed {seed} ({} of {count})", seed - first + 1));
+        let (status, took) = match hunt.run(seed, Under::BOTH, timeout)? {
+            End::Ended(status, took) => (status, took),
+            End::Stopped(signal) => {
+                progress.clear();
+                hunt.say(&match seed - first {
+                    0 => format!("ended by {} in seed {seed}; none has run to its end", signal_name(signal)),
+                    n => format!("ended by {} in seed {seed}; the {n} before it passed", signal_name(signal)),
+                });
+                return Ok(128 + signal);
+            }
+        };
+        if status.success() {
+            longest = longest.max(took);
+            continue;
+        }
+        progress.clear();
+        hunt.show_output()?;
+        if shell_status(status) == 127 {
+            return Ok(127); // it could not be started, or it says that something else could not
+        }
+        hunt.say(&format!("seed {seed} fails: {}; its output is above", how(status, timeout)));
+        // A hang is waited for as long as it takes to tell it from a run that passes.
+        let hung = shell_status(status) == TIMED_OUT && !longest.is_zero();
+        let timeout = if hung { timeout.min((longest * 10).max(PATIENCE)) } else { timeout };
+        return hunt.shrink(seed, timeout, &mut progress);
+    }
+    progress.clear();
+    hunt.say(&format!("no failure: {}", seeds(first, count)));
+    Ok(0)
+}
+
+fn seeds(first: u64, count: u64) -> String {
+    match count {
+        1 => format!("seed {first} passed"),
+        _ => format!("seeds {first} to {} passed", first + (count - 1)),
+    }
+}
+
+fn how(status: ExitStatus, timeout: Duration) -> String {
+    match shell_status(status) {
+        TIMED_OUT => {
+            format!("status {TIMED_OUT}, which is also that of a run that is not done after {} s", timeout.as_secs_f64())
+        }
+        status => format!("status {status}"),
+    }
+}
+
+impl Hunt<'_> {
+    /// With how long it took so far.
+    fn say(&self, text: &str) {
+        crate::tell(format!("ginrs-run: {text} ({:.0} s)", self.begun.elapsed().as_secs_f64()));
+    }
+
+    fn output(&self) -> PathBuf {
+        self.folder.0.join("output")
+    }
+
+    /// Runs it again, with and without what the seed decides; says what is needed, and how it is brought back.
+    fn shrink(&self, seed: u64, timeout: Duration, progress: &mut Progress) -> Result<i32, String> {
+        let ways = [
+            (Under::BOTH, "both"),
+            (Under::SCHEDULE, "GINRS_SCHEDULE alone"),
+            (Under::NETWORK, "GINRS_CHAOS alone"),
+            (Under::NEITHER, "no seed"),
+        ];
+        let mut failures = [0; 4];
+        for ((under, name), failed) in ways.iter().zip(&mut failures) {
+            for run in 1..=AGAIN {
+                progress.tell(&format!("seed {seed} again with {name} ({run} of {AGAIN})"));
+                match self.run(seed, *under, timeout)? {
+                    End::Ended(status, _) => *failed += u32::from(!status.success()),
+                    End::Stopped(signal) => {
+                        progress.clear();
+                        self.say(&format!("ended by {} while seed {seed} was run again", signal_name(signal)));
+                        self.tell_command(seed, Under::BOTH);
+                        return Ok(128 + signal);
+                    }
+                }
+            }
+        }
+        progress.clear();
+        let counts: Vec<String> = ways.iter().zip(failures).map(|((_, name), failed)| format!("{name} {failed}")).collect();
+        self.say(&format!("of {AGAIN} runs each fail with {}", counts.join(", ")));
+        let (needed, under) = verdict(failures);
+        crate::tell(format!("ginrs-run: {needed}"));
+        self.tell_command(seed, under);
+        Ok(1)
+    }
+
+    fn tell_command(&self, seed: u64, under: Under) {
+        let settings = under.settings(seed).map(|setting| setting + " ").collect::<String>();
+        let (settings, option) =
+            if under == Under::BOTH { (String::new(), format!(" --seed {seed}")) } else { (settings, String::new()) };
+        let arguments =
+            arguments(self.options, self.options.timeout).iter().map(|word| format!(" {}", quoted(word))).collect::<String>();
+        crate::tell(format!("ginrs-run: it comes back with: {settings}ginrs-run{option}{arguments}"));
+    }
+
+    /// Prints what the last run has printed.
+    fn show_output(&self) -> Result<(), String> {
+        let mut from = File::open(self.output()).map_err(|e| format!("the run's output: {e}"))?;
+        match io::copy(&mut from, &mut io::stdout().lock()) {
+            Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(format!("standard output: {e}")),
+            _ => Ok(()),
+        }
+    }
+
+    fn run(&self, seed: u64, under: Under, timeout: Duration) -> Result<End, String> {
+        let file = File::create(self.output()).map_err(|e| format!("{}: {e}", self.output().display()))?;
+        let same = file.try_clone().map_err(|e| format!("{}: {e}", self.output().display()))?;
+        let mut command = Command::new(&self.ginrs_run);
+        command.args(arguments(self.options, Some(timeout))).stdin(Stdio::null()).stdout(file).stderr(same);
+        for (name, set) in under.variables() {
+            match set {
+                true => command.env(name, seed.to_string()),
+                false => command.env_remove(name),
+            };
+        }
+        // Ctrl-C comes once, from us, as ranks get it from theirs.
+        command.process_group(0);
+        let parent = std::process::id();
+        // SAFETY: between fork and exec only async-signal-safe calls are made: prctl, getppid, signal, sigprocmask and _exit.
+        unsafe {
+            command.pre_exec(move || {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                if libc::getppid() as u32 != parent {
+                    libc::_exit(1); // ginrs-run died before the line above
+                }
+                unblock();
+                Ok(())
+            });
+        }
+        let child = command.spawn().map_err(|e| format!("cannot start {}: {e}", self.ginrs_run.display()))?;
+        self.wait(child)
+    }
+
+    fn wait(&self, mut child: Child) -> Result<End, String> {
+        let (begun, mut stopped) = (Instant::now(), None);
+        loop {
+            if let Some(status) = child.try_wait().map_err(|e| format!("waiting for a run: {e}"))? {
+                // The child's own end by a signal that was meant for all, or one that it was given alone.
+                return Ok(stopped.map_or(End::Ended(status, begun.elapsed()), End::Stopped));
+            }
+            match self.signals.wait(None) {
+                None | Some(libc::SIGCHLD) => {}
+                Some(signal) => {
+                    // SAFETY: takes numbers only; the child has not been reaped, so its number is no one else's.
+                    unsafe { libc::kill(child.id() as i32, signal) };
+                    match signal {
+                        libc::SIGTSTP => super::signals::stop(),
+                        libc::SIGCONT | libc::SIGUSR1 | libc::SIGUSR2 => {}
+                        _ => stopped = stopped.or(Some(signal)),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What is needed, by how many of the runs with both, with the schedule, with the network and with neither have failed; and the least that
+/// brings it back.
+fn verdict(failed: [u32; 4]) -> (&'static str, Under) {
+    let [both, schedule, network, neither] = failed;
+    match failed.map(|failed| failed > 0) {
+        _ if neither > 0 => ("no seed is needed: it fails without one, too", Under::NEITHER),
+        [_, true, false, _] => ("the schedule is what it needs, the network is not", Under::SCHEDULE),
+        [_, false, true, _] => ("the network is what it needs, the schedule is not", Under::NETWORK),
+        [_, true, true, _] if schedule >= network => ("the schedule or the network: either is enough", Under::SCHEDULE),
+        [_, true, true, _] => ("the schedule or the network: either is enough", Under::NETWORK),
+        _ if both > 0 => ("it needs the schedule and the network together", Under::BOTH),
+        _ => ("it has not come back: it needs something that no seed decides (docs/finding-bugs.md)", Under::BOTH),
+    }
+}
+
+/// For a ginrs-run that runs the job once.
+fn arguments(options: &Options, timeout: Option<Duration>) -> Vec<OsString> {
+    let mut words: Vec<OsString> = vec!["-n".into(), options.ranks.to_string().into()];
+    let mut option = |name: &str, value: OsString| words.extend([name.into(), value]);
+    options.devices.inspect(|devices| option("--devices", devices.to_string().into()));
+    timeout.inspect(|timeout| option("--timeout", timeout.as_secs_f64().to_string().into()));
+    let usual = Options::default();
+    if options.grace != usual.grace {
+        option("--grace", options.grace.as_secs_f64().to_string().into());
+    }
+    options.exports.iter().for_each(|export| option("-x", export.clone()));
+    options.folder.iter().for_each(|folder| option("--wdir", folder.clone()));
+    words.extend((!options.prefix).then(|| "--no-prefix".into()));
+    words.extend(options.race.then(|| "--check=race".into()));
+    words.extend(options.program.first().filter(|program| program.as_encoded_bytes().starts_with(b"-")).map(|_| "--".into()));
+    words.extend(options.program.iter().cloned());
+    words
+}
+
+/// For a shell.
+fn quoted(word: &OsStr) -> String {
+    let text = word.to_string_lossy();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,+@%".contains(c);
+    match !text.is_empty() && text.chars().all(plain) {
+        true => text.into_owned(),
+        false => format!("'{}'", text.replace('\'', "'\\''")),
+    }
+}
+
+/// A line on stderr that says how far it is: written over by the next one on a terminal, else seldom.
+struct Progress {
+    terminal: bool,
+    told: Instant,
+}
+
+impl Progress {
+    fn new() -> Progress {
+        Progress { terminal: io::stderr().is_terminal(), told: Instant::now() }
+    }
+
+    fn tell(&mut self, text: &str) {
+        if self.terminal {
+            let _ = write!(io::stderr(), "\r\x1b[Kginrs-run: {text}");
+        } else if self.told.elapsed() >= TELL {
+            crate::tell(format!("ginrs-run: {text}"));
+            self.told = Instant::now();
+        }
+    }
+
+    fn clear(&self) {
+        if self.terminal {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_needed_is_what_fails_alone() {
+        for (failed, under, word) in [
+            ([5, 5, 0, 0], Under::SCHEDULE, "the schedule is"),
+            ([5, 0, 1, 0], Under::NETWORK, "the network is"),
+            ([5, 2, 3, 0], Under::NETWORK, "either"),
+            ([3, 0, 0, 0], Under::BOTH, "together"),
+            ([0, 0, 0, 0], Under::BOTH, "not come back"),
+            ([5, 5, 5, 1], Under::NEITHER, "without one"),
+        ] {
+            let (text, found) = verdict(failed);
+            assert!(found == under && text.contains(word), "{failed:?}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_run_is_told_all_but_the_seeds() {
+        let words = ["--explore", "9", "-n", "2", "--grace=1", "-x", "A=b c", "--no-prefix", "--", "-odd", "x y"];
+        let Ok(super::super::args::Asked::Run(options)) = Options::parse(words.map(OsString::from).to_vec()) else { panic!() };
+        let told = arguments(&options, Some(TIMEOUT));
+        let line: Vec<String> = told.iter().map(|word| quoted(word)).collect();
+        assert_eq!(line.join(" "), "-n 2 --timeout 60 --grace 1 -x 'A=b c' --no-prefix -- -odd 'x y'");
+        assert_eq!(quoted(OsStr::new("it's")), "'it'\\''s'");
+    }
+}

@@ -58,8 +58,10 @@ pub mod pace;
 
 pub mod race;
 pub mod launch;
+mod bounds;
 pub mod device;
 pub mod memory;
+mod asan;
 pub mod multicast;
 mod space;
 pub mod bell;

@@ -105,6 +105,9 @@ impl Windows {
         let device = &*team.device;
         let mut state = self.state.lock();
         let at = state.structs.put(device, &shadow, place.bytes)?;
+        if let Some(user) = user {
+            memory.bound(place, user.base);
+        }
         let base = user.map_or(0, |user| user.base);
         let entry = match state.table(team).and_then(|table| table.insert(device, base, place.bytes, at)) {
             Ok(entry) => entry,

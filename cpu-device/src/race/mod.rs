@@ -216,6 +216,13 @@ pub fn add_shared(at: usize, bytes: usize) {
     }
 }
 
+/// Whether an address is among the static shared variables of the block on this OS thread.
+pub fn is_static_shared(at: usize) -> bool {
+    let mut parts = own::Parts::default();
+    parts.look();
+    parts.shared.iter().any(|part| (part.0..part.1).contains(&at))
+}
+
 fn all() -> &'static Shadow {
     SHADOW.get_or_init(Shadow::new)
 }

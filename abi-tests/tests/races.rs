@@ -69,6 +69,38 @@ fn threads_blocks_and_ranks_without_order() {
     is_found("global", &["missing: a grid sync, or an atomic flag"]);
 }
 
+/// A host thread touches memory that only devices have; a kernel touches a host thread's stack.
+#[test]
+fn pointers_of_the_wrong_side() {
+    const SIDES: &str = "abi-tests/races/sides.cu";
+    let line_of = |mark: &str| {
+        let source = std::fs::read_to_string(root().join(SIDES)).unwrap();
+        let mark = format!("// use of: {mark}");
+        format!("{SIDES}:{}", source.lines().position(|line| line.ends_with(&mark)).unwrap() + 1)
+    };
+    let device = "a device pointer is used on the host at";
+    for (case, mark, what, memory) in [
+        ("malloc", "sum", device, "is byte 0 of the 1024 bytes of cudaMalloc, read there by a host thread"),
+        ("async", "sum", device, "is byte 0 of the 1024 bytes of cudaMalloc, read there by a host thread"),
+        ("nccl", "sum", device, "bytes of ncclMemAlloc, read there by a host thread"),
+        ("thread", "thread", device, "is byte 12 of the 1024 bytes of cudaMalloc, written there by a host thread"),
+        (
+            "stack",
+            "stack",
+            "a host pointer is used in a kernel at",
+            "is on the stack of a host thread, read there by device 0, block (0,0,0)",
+        ),
+    ] {
+        let output = run(checked(SIDES), &[case]);
+        let said = text(&output);
+        let begin = format!("race 1: {what} {}: 0x", line_of(mark));
+        assert_eq!(output.status.code(), Some(66), "{case}: {said}");
+        assert!(said.contains(&begin) && said.contains(memory) && said.contains("race: 1 found"), "{case}: {begin}\n{said}");
+        let twin = run(checked(SIDES), &[case, "mended"]);
+        assert!(twin.status.success() && !text(&twin).contains("race"), "{case} mended: {}\n{}", twin.status, text(&twin));
+    }
+}
+
 #[test]
 fn programs_that_are_right_are_told_nothing() {
     let examples =

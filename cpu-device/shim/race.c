@@ -1,5 +1,5 @@
 /* What the compiler calls at each access of a kernel that was compiled with ginrs-cc --check=race (ginrs_cpu/race.h gives the names).
- * Here it is decided what is looked at; the rest is Rust, cpu-device/src/race/. Host threads are not watched. */
+ * Here it is decided what is looked at; the rest is Rust, cpu-device/src/race/. Of host threads only whether they touch memory of a device. */
 #include "ginrs_cpu/race.h"
 #include "ginrs_cpu/runtime.h"
 #include "ginrs_cpu/waits.h"
@@ -14,6 +14,10 @@ void ginrs_race_lock(uintptr_t word);
 void ginrs_race_unlock(int what, uint64_t found, uint64_t left); /* the word that this thread has locked, and its values */
 void ginrs_race_volatile(uintptr_t at, size_t bytes, int how);
 void ginrs_race_fence(void);
+int ginrs_race_host(uintptr_t at, int how, uintptr_t place);
+/* Memory of devices lies between the two (memory.rs); another number of changes: elsewhere. */
+extern uintptr_t ginrs_memory_low, ginrs_memory_high;
+extern uint64_t ginrs_memory_changes;
 
 void ginrs_cpu_race_init(void) { ginrs_race_on(); }
 void ginrs_cpu_race_func_entry(void* place) { (void)place; }
@@ -21,10 +25,21 @@ void ginrs_cpu_race_func_exit(void) {}
 void ginrs_cpu_race_vptr_update(void** at, void* value) { (void)at, (void)value; }
 void ginrs_cpu_race_vptr_read(void** at) { (void)at; }
 
+/* By a host thread. Pages without memory of a device are remembered. */
+static void host(uintptr_t at, int how, void* place) {
+  static __thread struct { uintptr_t page; uint64_t changes; } clean[64];
+  if (at < __atomic_load_n(&ginrs_memory_low, __ATOMIC_RELAXED) || at >= __atomic_load_n(&ginrs_memory_high, __ATOMIC_RELAXED)) return;
+  uint64_t changes = __atomic_load_n(&ginrs_memory_changes, __ATOMIC_RELAXED);
+  uintptr_t page = at >> 12, slot = page % 64;
+  if (clean[slot].page == page && clean[slot].changes == changes) return;
+  if (!ginrs_race_host(at, how, (uintptr_t)place)) clean[slot].page = page, clean[slot].changes = changes;
+}
+
 /* Plain accesses inside of a call of the device API are the library's: what they mean is told in words of the API. */
 static inline void plain(const volatile void* at, size_t bytes, int how, void* place) {
   const ginrsCpuThread* self = ginrs_cpu_self;
-  if (self != NULL && self->call == NULL) ginrs_race_access((uintptr_t)at, bytes, how, (uintptr_t)place);
+  if (self == NULL) return host((uintptr_t)at, how, place);
+  if (self->call == NULL) ginrs_race_access((uintptr_t)at, bytes, how, (uintptr_t)place);
 }
 /* So are atomics inside of GIN's calls: the words of a queue are no order among those who post. */
 static inline int watched(void) {

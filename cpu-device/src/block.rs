@@ -26,6 +26,7 @@ use crate::waits::Board;
 use crate::warp::{Warp, bits};
 
 mod group;
+mod shared;
 mod shown;
 mod slot;
 mod told;
@@ -97,7 +98,8 @@ pub struct Block {
     pub(crate) generation: Cell<Option<u32>>,
     /// Threads are having their first turn, which ends at the first rendezvous.
     pub(crate) starting: Cell<bool>,
-    pub(crate) shared: Cell<*mut c_void>,
+    shared: Cell<*mut c_void>,
+    shared_bytes: Cell<usize>,
     pace: Pace,
     pub(crate) board: &'static Board,
     pub(crate) posts: Posts,
@@ -138,6 +140,7 @@ impl Block {
             generation: Cell::new(None),
             starting: Cell::new(false),
             shared: Cell::new(std::ptr::null_mut()),
+            shared_bytes: Cell::new(0),
             pace: Pace::default(),
             board: Board::hang_up(),
             posts: Posts::default(),
@@ -179,6 +182,7 @@ impl Block {
             warp.reset(threads - lanes);
         }
         self.mbarriers.borrow_mut().reset();
+        self.bound_shared(launch.shared_bytes);
         self.live.set(threads);
         self.starting.set(true);
         self.pace.reset();

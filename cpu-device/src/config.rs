@@ -20,7 +20,7 @@ pub struct Config {
     pub processes: u32,
     /// Blocks that run at the same time on a device: `GINRS_CPU_RESIDENT`, else 512.
     pub resident: u32,
-    /// Bytes of a CUDA thread's stack: `GINRS_CPU_STACK`, else 64 KiB.
+    /// Bytes of a CUDA thread's stack: `GINRS_CPU_STACK`, else 64 KiB; four times as much with AddressSanitizer, whose frames are large.
     pub stack_bytes: usize,
     /// Where a page without access lies below a stack: `GINRS_CPU_STACK_GUARD`.
     pub stack_guard: Guard,
@@ -51,11 +51,12 @@ pub enum Guard {
 /// The configuration of this process.
 pub fn config() -> &'static Config {
     static CONFIG: OnceLock<Config> = OnceLock::new();
+    let stack = || if crate::asan::present() { 256 << 10 } else { 64 << 10 };
     CONFIG.get_or_init(|| Config {
         devices: number("GINRS_CPU_DEVICES", 1, 1024).or_else(|| number("LOCAL_WORLD_SIZE", 1, 1024)).unwrap_or(8) as usize,
         processes: number("LOCAL_WORLD_SIZE", 1, 1024).unwrap_or(1) as u32,
         resident: number("GINRS_CPU_RESIDENT", 1, 4096).unwrap_or(512) as u32,
-        stack_bytes: (number("GINRS_CPU_STACK", 16 << 10, 64 << 20).unwrap_or(64 << 10) as usize).next_multiple_of(4096),
+        stack_bytes: (number("GINRS_CPU_STACK", 16 << 10, 64 << 20).unwrap_or_else(stack) as usize).next_multiple_of(4096),
         stack_guard: match number("GINRS_CPU_STACK_GUARD", 0, 1) {
             None => Guard::Some,
             Some(0) => Guard::None,

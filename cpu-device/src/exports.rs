@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering;
 
 use crate::barrier::Reduce;
 use crate::block::{Block, Switch, current};
-use crate::config::SHARED_BYTES_OPTIN;
 use crate::entry::entry;
 use crate::error::{Code, report};
 use crate::kernel::{KernelInfo, LaunchInfo};
@@ -203,27 +202,7 @@ pub extern "C" fn ginrs_cpu_trap(message: *const c_char, file: *const c_char, li
 /// See runtime.h.
 #[unsafe(no_mangle)]
 pub extern "C" fn ginrs_cpu_dynamic_shared() -> *mut c_void {
-    let block = device_only("dynamic shared memory");
-    if block.shared.get().is_null() {
-        // SAFETY: a fresh mapping; pages are 4096-aligned. It lives as long as its block thread: for ever.
-        let memory = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                SHARED_BYTES_OPTIN,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-                -1,
-                0,
-            )
-        };
-        if memory == libc::MAP_FAILED {
-            let error = std::io::Error::last_os_error();
-            block.fatal(Code::LAUNCH_OUT_OF_RESOURCES, &format!("no memory for dynamic shared memory: {error}"));
-        }
-        block.shared.set(memory);
-        crate::race::add_shared(memory as usize, SHARED_BYTES_OPTIN);
-    }
-    block.shared.get()
+    device_only("dynamic shared memory").dynamic_shared()
 }
 
 /// See runtime.h.

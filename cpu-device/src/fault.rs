@@ -3,8 +3,10 @@
 //!
 //! Nothing is allocated and no lock is taken: the fault may have come from inside of either.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 use std::fmt::Write;
+
+use crate::bounds::Beside;
 
 /// What a signal handler of ours is given.
 pub struct Raised {
@@ -58,6 +60,9 @@ pub fn on_fault(raised: &Raised) -> bool {
             "ginrs-cpu: fix: set GINRS_CPU_STACK above {} (bytes a thread), or use smaller arrays and less recursion in kernels",
             crate::config::config().stack_bytes
         );
+    } else if crate::asan::present() {
+        // It reports the address, and we follow.
+        return false;
     } else {
         let _ = write!(line, "ginrs-cpu: illegal address {address:#x} in ");
         let _ = block.describe_thread(&mut line);
@@ -71,4 +76,33 @@ pub fn on_fault(raised: &Raised) -> bool {
     }
     print(&line);
     false
+}
+
+/// From now on what is known here follows each report of AddressSanitizer.
+pub fn follow_reports() {
+    static ONCE: parking_lot::Once = parking_lot::Once::new();
+    ONCE.call_once(|| crate::asan::listen(on_report));
+}
+
+unsafe extern "C" fn on_report(_text: *const c_char) {
+    let Some(address) = crate::asan::reported() else { return };
+    let mut line = Line::new();
+    let block = crate::block::current();
+    if let Some((distance, bytes)) = block.and_then(|block| block.beside_shared(address)) {
+        let side = if distance < 0 { "before" } else { "behind" };
+        let distance = distance.unsigned_abs();
+        let _ = writeln!(
+            line,
+            "ginrs-cpu: {address:#x} is {distance} bytes {side} the block's {bytes} bytes of dynamic shared memory"
+        );
+    } else if let Some(beside) = Beside::find(address) {
+        let _ = writeln!(line, "ginrs-cpu: {address:#x} is {beside}");
+    } else if block.is_some() && crate::race::is_static_shared(address) {
+        let _ = writeln!(line, "ginrs-cpu: {address:#x} is beside an array in __shared__ memory of the block");
+    }
+    if let Some(block) = block {
+        let _ = line.write_str("ginrs-cpu: touched by ");
+        let _ = block.describe_thread(&mut line);
+    }
+    print(&line);
 }

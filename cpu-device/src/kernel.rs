@@ -133,6 +133,7 @@ pub unsafe fn launch(info: &LaunchInfo) -> Result {
     let packed = Packed::new(info.packed, info.kernel.destroy);
     let device = crate::device::current()?;
     device.healthy()?;
+    crate::race::launches();
     let launch = Launch {
         name: text(info.kernel.name, "(unnamed)"),
         invoke: info.kernel.invoke.ok_or(Code::INVALID_DEVICE_FUNCTION)?,

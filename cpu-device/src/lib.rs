@@ -59,6 +59,7 @@ pub mod schedule;
 
 pub mod race;
 pub mod launch;
+mod bounds;
 pub mod device;
 pub mod memory;
 pub mod multicast;
@@ -67,6 +68,7 @@ pub mod bell;
 pub mod naps;
 pub mod recorder;
 pub mod config;
+mod asan;
 pub mod error;
 pub mod code;
 mod once;

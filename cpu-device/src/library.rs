@@ -56,6 +56,7 @@ static RUNTIME: RuntimeV1 = RuntimeV1 {
 /// See library.h.
 #[unsafe(no_mangle)]
 pub extern "C" fn ginrs_cpu_runtime_v1() -> *const RuntimeV1 {
+    crate::fault::follow_reports();
     &raw const RUNTIME
 }
 

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::RwLock;
 
+use crate::asan;
 use crate::error::{Code, Result, refuse};
 use crate::once::OnceLock;
 
@@ -68,6 +70,30 @@ const ALIGN: usize = 256;
 /// From here on an allocation is a mapping of its own, aligned to this (a granule of ncclMemAlloc and of huge pages).
 const LARGE: usize = 2 << 20;
 
+/// All memory of devices lies between the two; the number is another one whenever some begins or ends. For shim/race.c.
+#[unsafe(no_mangle)]
+static ginrs_memory_low: AtomicUsize = AtomicUsize::new(usize::MAX);
+#[unsafe(no_mangle)]
+static ginrs_memory_high: AtomicUsize = AtomicUsize::new(0);
+#[unsafe(no_mangle)]
+static ginrs_memory_changes: AtomicU64 = AtomicU64::new(1);
+
+impl Table {
+    fn add(&mut self, allocation: Allocation) {
+        self.by_base.insert(allocation.base, allocation);
+        if allocation.kind == Kind::Device {
+            ginrs_memory_low.fetch_min(allocation.base, Ordering::Relaxed);
+            ginrs_memory_high.fetch_max(allocation.base + allocation.bytes, Ordering::Relaxed);
+        }
+        ginrs_memory_changes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn take(&mut self, base: usize) -> Option<Allocation> {
+        ginrs_memory_changes.fetch_add(1, Ordering::Relaxed);
+        self.by_base.remove(&base)
+    }
+}
+
 /// Bytes of the machine's memory: what each device says it has.
 pub fn total() -> usize {
     static TOTAL: crate::once::OnceLock<usize> = crate::once::OnceLock::new();
@@ -106,13 +132,15 @@ pub fn allocate(bytes: usize, kind: Kind, device: i32, flags: u32) -> Result<usi
         );
     }
     let (base, origin) = match bytes {
+        // AddressSanitizer's own, with what it knows of it: who made it and freed it, and nobody has its addresses soon.
+        LARGE.. if asan::present() => (heap(bytes, LARGE)?, Origin::Heap),
         LARGE.. => (mapping(bytes)?, Origin::Mapping),
         _ if WATCHER.get().is_some() => (heap(bytes.next_multiple_of(PAGE), PAGE)?, Origin::Pages),
         _ => (heap(bytes, ALIGN)?, Origin::Heap),
     };
     changed(base, bytes);
     let mut table = TABLE.write();
-    table.by_base.insert(base, Allocation { base, bytes, kind, device, flags, origin });
+    table.add(Allocation { base, bytes, kind, device, flags, origin });
     table.bytes += bytes;
     Ok(base)
 }
@@ -176,7 +204,7 @@ pub fn free(base: usize, host: bool) -> Result {
         drop(table);
         return refuse(Code::INVALID_VALUE, &format!("free of {base:#x}: {wrong}"));
     }
-    let Some(found) = table.by_base.remove(&base) else { return Err(Code::INVALID_VALUE) };
+    let Some(found) = table.take(base) else { return Err(Code::INVALID_VALUE) };
     table.bytes -= found.bytes;
     drop(table);
     changed(base, found.bytes);
@@ -204,7 +232,7 @@ pub fn register(base: usize, bytes: usize, device: i32, flags: u32) -> Result {
     if before.is_some_and(|(_, other)| other.base + other.bytes > base) {
         return Err(Code::HOST_MEMORY_ALREADY_REGISTERED);
     }
-    table.by_base.insert(base, Allocation { base, bytes, kind: Kind::Host, device, flags, origin: Origin::Registered });
+    table.add(Allocation { base, bytes, kind: Kind::Host, device, flags, origin: Origin::Registered });
     Ok(())
 }
 
@@ -237,15 +265,14 @@ pub fn forget_mapped(base: usize) {
 }
 
 fn insert(base: usize, bytes: usize, device: i32, origin: Origin) {
-    let allocation = Allocation { base, bytes, kind: Kind::Device, device, flags: 0, origin };
-    TABLE.write().by_base.insert(base, allocation);
+    TABLE.write().add(Allocation { base, bytes, kind: Kind::Device, device, flags: 0, origin });
 }
 
 fn remove(base: usize, origin: Origin) -> Option<Allocation> {
     let mut table = TABLE.write();
     let bytes = table.by_base.get(&base).filter(|found| found.origin == origin)?.bytes;
     changed(base, bytes);
-    table.by_base.remove(&base)
+    table.take(base)
 }
 
 /// Whether the page that begins here is known memory, all of it, or nobody's but its owner's.
@@ -266,7 +293,30 @@ pub fn find(address: usize) -> Option<Allocation> {
     (address - found.base < found.bytes).then_some(*found)
 }
 
+/// As far from an allocation an address is taken for one that was meant to be inside; nothing else is so near.
+pub const NEAR: usize = ALIGN;
+
+/// The allocation that `address` is in, or next to. Waits for nobody.
+pub fn near(address: usize) -> Option<Allocation> {
+    let table = TABLE.try_read()?;
+    let below = table.by_base.range(..=address).next_back().filter(|(_, found)| address - found.base < found.bytes + NEAR);
+    let above = || table.by_base.range(address..).next().filter(|(base, _)| *base - address <= NEAR);
+    below.or_else(above).map(|(_, found)| *found)
+}
+
 impl Allocation {
+    /// The function that made it, as far as that is known.
+    pub fn function(&self) -> &'static str {
+        match (self.origin, self.kind) {
+            (Origin::Registered, _) => "cudaHostRegister",
+            (Origin::Noted, _) => "ncclMemAlloc",
+            (Origin::Mapped, _) => "cuMemCreate",
+            (_, Kind::Host) => "cudaMallocHost",
+            (_, Kind::Device) => "cudaMalloc",
+            (_, Kind::Managed) => "cudaMallocManaged",
+        }
+    }
+
     /// Whether libginrs made it (its kind is not cudaMalloc's).
     pub fn is_noted(&self) -> bool {
         self.origin == Origin::Noted

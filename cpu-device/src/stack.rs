@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crossbeam_queue::SegQueue;
 
+use crate::asan;
 use crate::config::{Guard, config};
 use crate::error::{Code, Result, refuse};
 
@@ -170,6 +171,8 @@ impl Cache {
         if zone != RedZone::Clean {
             stack.clean();
         }
+        // Frames that did not return (a trap, an exit of the thread) have left their marks.
+        asan::unpoison(stack.limit.get(), span());
         self.spare.push(stack);
     }
 

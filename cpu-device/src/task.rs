@@ -121,6 +121,7 @@ fn run(mut ready: Vec<Arc<Task>>) {
         match work {
             Work::Kernel(launch) if healthy => {
                 crate::signals::take();
+                crate::fault::follow_reports();
                 crate::pool::of(device).submit(device, Grid::new(launch, device, || complete(task)));
                 continue;
             }

@@ -3,6 +3,8 @@
 //! descriptor and mapping, whoever dies first.
 
 use crate::bail;
+use crate::device::addresses::NOTHING;
+use crate::device::cpu::{Bounds, is_sanitized, tell_bounds, tell_unmapped};
 use crate::device::{DevPtr, Physical};
 use crate::error::Result;
 use crate::fault;
@@ -39,10 +41,24 @@ unsafe impl Sync for View {}
 
 impl Drop for View {
     fn drop(&mut self) {
+        let (at, bytes) = (self.0.as_ptr(), self.1);
+        if is_sanitized() {
+            if KEPT.fetch_add(bytes as u64, Ordering::Relaxed) < MOST_KEPT {
+                tell_bounds(at as DevPtr, bytes, 0..bytes, Bounds::Freed);
+                // SAFETY: the mapping was made by `Memfd::view` with this length and is given up only here.
+                let _ = unsafe { rustix::mm::mmap_anonymous(at.cast(), bytes, ProtFlags::empty(), NOTHING | MapFlags::FIXED) };
+                return;
+            }
+            tell_unmapped(at as DevPtr, bytes);
+        }
         // SAFETY: the mapping was made by `Memfd::view` with this length and is unmapped only here.
-        let _ = unsafe { rustix::mm::munmap(self.0.as_ptr().cast(), self.1) };
+        let _ = unsafe { rustix::mm::munmap(at.cast(), bytes) };
     }
 }
+
+/// Bytes of addresses that nobody gets again, so that AddressSanitizer finds who still has them.
+static KEPT: AtomicU64 = AtomicU64::new(0);
+const MOST_KEPT: u64 = 1 << 40;
 
 /// By device and inode.
 type Live = BTreeMap<(u64, u64), Weak<Memfd>>;
@@ -144,7 +160,11 @@ impl Memfd {
         if let Some(view) = self.view.get() {
             return Ok(view.0);
         }
-        let at = super::addresses::reserve_aligned(self.bytes, GRANULARITY)?;
+        // Under AddressSanitizer a granule on each side is nobody's.
+        let gap = if is_sanitized() { GRANULARITY } else { 0 };
+        let reserved = super::addresses::reserve_aligned(self.bytes + 2 * gap, GRANULARITY)?;
+        // SAFETY: within the range just reserved.
+        let at = unsafe { reserved.add(gap) };
         let view = View(at, self.bytes);
         // SAFETY: the target range was reserved just now and nobody else knows of it; `view` unmaps it on error.
         let map = || unsafe {

@@ -3,6 +3,7 @@
 use super::flat::View;
 use super::members::Binding;
 use super::offsets::Span;
+use crate::device::cpu::{Bounds, tell_bounds};
 use crate::device::{DevPtr, Device, Physical, Reservation};
 use crate::error::Result;
 use crate::sync::Mutex;
@@ -41,6 +42,18 @@ impl SymMemory {
     pub fn flat_address(&self, rank: u32) -> Option<DevPtr> {
         let slot = rank.checked_sub(self.lsa_first)?;
         self.addresses.get(slot as usize).copied()
+    }
+
+    /// Tells AddressSanitizer which part of each mapping of it is a window, and of the program's own mapping, where that begins at `user`.
+    pub fn bound(&self, window: Place, user: DevPtr) {
+        if self.on_gpu {
+            return;
+        }
+        let part = window.start as usize..(window.start + window.bytes) as usize;
+        tell_bounds(user - window.start, self.bytes, part.clone(), Bounds::Allocation);
+        for &at in &self.addresses {
+            tell_bounds(at, self.bytes, part.clone(), Bounds::Window);
+        }
     }
 
     /// Where this rank's device reaches the copy of world rank `rank`: at its flat address if it has one here, so that a

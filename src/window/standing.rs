@@ -114,6 +114,9 @@ impl Windows {
                 return Err(error);
             }
         };
+        if let Some(user) = user {
+            memory.bound(place, user.base);
+        }
         state.windows.insert(at, Window { gin, memory: memory.clone(), place, shadow, entry, user });
         Ok(at)
     }

@@ -86,6 +86,26 @@ fn shared_variables_are_the_blocks_threads() {
 }
 
 #[test]
+fn shared_arrays_lie_between_bytes_that_are_nobodys() {
+    let address = Options { address: true, ..Options::default() };
+    let text = rewritten("__host__ __device__ void f() { static __shared__ alignas(16) T a[4], b; }", &address);
+    let parts = [
+        "_t { alignas(32) char before[32];",
+        "alignas(16) T a[4], b; char after[32]; }; static thread_local ginrs_cpu_fence_",
+        "static thread_local auto& a = ::ginrs_cpu::fenced(ginrs_cpu_fence_",
+        ").a; static thread_local auto& b = ",
+    ];
+    assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+    // No array; a type of which the rest of the function may know the name.
+    for plain in [
+        "__host__ __device__ void f() { __shared__ int a; }",
+        "__host__ __device__ void f() { __shared__ union U { int a; } u[2]; }",
+    ] {
+        assert_eq!(rewritten(plain, &address), rewritten(plain, &Options::default()));
+    }
+}
+
+#[test]
 fn device_variables_have_a_master_and_a_reference() {
     let reference = |storage: &str, name: &str| {
         format!(

@@ -26,6 +26,7 @@ const _: () = assert!(size_of::<PointerAttributes>() == 88);
 unsafe fn allocate(out: *mut Pointer, bytes: usize, kind: Kind, flags: u32) -> i32 {
     entry_on_device(|device| {
         need(out)?;
+        crate::fault::follow_reports();
         // SAFETY: see the module `api`, also below.
         unsafe { give(out, memory::allocate(bytes, kind, device.id, flags)? as Pointer) }
     })

@@ -20,6 +20,7 @@ mod own;
 mod puts;
 mod report;
 mod shadow;
+mod sides;
 mod windows;
 mod words;
 
@@ -35,6 +36,7 @@ pub use names::{end_run, new_run};
 use report::Place;
 pub use report::print;
 use shadow::{Access, PAGE, Page, Shadow};
+pub use sides::launches;
 use windows::flat;
 use words::Word;
 
@@ -122,6 +124,8 @@ struct Cached {
     page: Option<Arc<Page>>,
     /// Of shared memory.
     is_own: bool,
+    /// Of a host thread's stack.
+    is_hosts: bool,
 }
 
 /// The block that runs on an OS thread.
@@ -216,6 +220,13 @@ pub fn add_shared(at: usize, bytes: usize) {
     }
 }
 
+/// Whether an address is among the static shared variables of the block on this OS thread.
+pub fn is_static_shared(at: usize) -> bool {
+    let mut parts = own::Parts::default();
+    parts.look();
+    parts.shared.iter().any(|part| (part.0..part.1).contains(&at))
+}
+
 fn all() -> &'static Shadow {
     SHADOW.get_or_init(Shadow::new)
 }
@@ -297,6 +308,10 @@ impl Worker {
             if self.cache[slot].as_ref().is_none_or(|cached| cached.key != key) {
                 self.cache[slot] = Some(self.page(key));
             }
+            if self.cache[slot].as_ref().is_some_and(|cached| cached.is_hosts) && crate::memory::find(at).is_none() {
+                report::wrong_side(place, report::Side::Kernel { writes, at, group: self.group, thread: self.current });
+                continue;
+            }
             let Some(Cached { page: Some(page), is_own, .. }) = &self.cache[slot] else { continue };
             if *is_own && !self.is_shared(at) {
                 continue;
@@ -318,10 +333,11 @@ impl Worker {
         let page = key * PAGE;
         if own::meet(&self.parts.shared, page) || own::meet(&self.dynamic, page) {
             let page = self.own.entry(key).or_insert_with(|| Arc::new(Page::new())).clone();
-            return Cached { key, page: Some(page), is_own: true };
+            return Cached { key, page: Some(page), is_own: true, is_hosts: false };
         }
         let is_watched = own::meet(&self.parts.fixed, page) || windows::is_watched(page);
-        Cached { key, page: is_watched.then(|| page_of(page).0), is_own: false }
+        let is_hosts = !is_watched && sides::is_hosts(page);
+        Cached { key, page: is_watched.then(|| page_of(page).0), is_own: false, is_hosts }
     }
 }
 

@@ -30,6 +30,29 @@ struct Race {
     follows: bool,
 }
 
+/// A pointer that is not for whoever uses it.
+pub enum Side {
+    /// Memory of a device, by a host thread.
+    Host {
+        /// Else it reads.
+        writes: bool,
+        /// What the memory is.
+        what: String,
+    },
+    /// A host thread's stack, by a kernel.
+    Kernel {
+        /// Else it reads.
+        writes: bool,
+        /// The address.
+        at: usize,
+        /// Its block.
+        group: u32,
+        /// Its thread.
+        thread: u16,
+    },
+}
+
+static WRONG: Mutex<Vec<(u64, Side)>> = Mutex::new(Vec::new());
 static FOUND: Mutex<Vec<Race>> = Mutex::new(Vec::new());
 /// Each pair of lines is told once.
 static KNOWN: Mutex<Option<HashSet<(String, String)>>> = Mutex::new(None);
@@ -57,6 +80,14 @@ pub fn found(at: Place, new: Access, old: Access, clock: &Clock) {
     }
 }
 
+/// The access behind `place` is one of those, each place once.
+pub fn wrong_side(place: u64, side: Side) {
+    if SEEN.lock().get_or_insert_with(HashSet::new).insert((place, place)) {
+        WRONG.lock().push((place, side));
+        WAITING.store(true, Ordering::Release);
+    }
+}
+
 /// Tells what was found since. Not on a CUDA thread. A child of fork() has neither kernels nor races.
 pub fn print() {
     let owner = OWNER.load(Ordering::Relaxed);
@@ -69,6 +100,10 @@ pub fn print() {
     WAITING.store(false, Ordering::Relaxed);
     for race in races {
         tell(&race);
+    }
+    let wrong = std::mem::take(&mut *WRONG.lock());
+    for (place, side) in wrong {
+        tell_side(place, &side);
     }
 }
 
@@ -175,17 +210,7 @@ fn putter(access: &Access) -> u32 {
 
 fn tell(race: &Race) {
     let (Some(later), Some(earlier)) = (line(&race.new), line(&race.old)) else { return };
-    let pair = (later.clone().min(earlier.clone()), later.clone().max(earlier.clone()));
-    let new = KNOWN.lock().get_or_insert_with(HashSet::new).insert(pair);
-    let number = if new { TOLD.fetch_add(1, Ordering::Relaxed) + 1 } else { return };
-    if number == 1 {
-        OWNER.store(std::process::id(), Ordering::Relaxed);
-        // SAFETY: a function without arguments.
-        unsafe { libc::atexit(end) };
-    }
-    if number > MOST {
-        return;
-    }
+    let Some(number) = number(later.clone().min(earlier.clone()), later.clone().max(earlier.clone())) else { return };
     let (what, missing) = words(&race.new, &race.old, race.follows);
     let place = match race.at {
         Place::Shared => "shared memory of the block".into(),
@@ -196,6 +221,37 @@ fn tell(race: &Race) {
         describe(&race.new, &later),
         describe(&race.old, &earlier)
     ));
+}
+
+/// The next number, for what was found between two lines; None where it has one, or where there are too many.
+fn number(one: String, other: String) -> Option<usize> {
+    let new = KNOWN.lock().get_or_insert_with(HashSet::new).insert((one, other));
+    let number = if new { TOLD.fetch_add(1, Ordering::Relaxed) + 1 } else { return None };
+    if number == 1 {
+        OWNER.store(std::process::id(), Ordering::Relaxed);
+        // SAFETY: a function without arguments.
+        unsafe { libc::atexit(end) };
+    }
+    (number <= MOST).then_some(number)
+}
+
+fn tell_side(place: u64, side: &Side) {
+    let Some(line) = line_of(place) else { return };
+    let Some(number) = number(line.clone(), line.clone()) else { return };
+    let does = |writes: bool| if writes { "written" } else { "read" };
+    crate::error::report(&match side {
+        Side::Host { writes, what } => format!(
+            "race {number}: a device pointer is used on the host at {line}: {what}, {} there by a host thread\n  \
+             fix: copy it with cudaMemcpy, or use cudaMallocManaged or cudaMallocHost",
+            does(*writes)
+        ),
+        Side::Kernel { writes, at, group, thread } => format!(
+            "race {number}: a host pointer is used in a kernel at {line}: {at:#x} is on the stack of a host thread, {} there by {}\n  \
+             fix: pass it by value, or copy it to memory of cudaMalloc, or use cudaMallocManaged",
+            does(*writes),
+            who(*group, *thread)
+        ),
+    });
 }
 
 /// At the end of the process: the races are its status.

@@ -1,7 +1,8 @@
 //! ncclMemAlloc memory of this process, by address.
 #![forbid(unsafe_code)]
 
-use super::{CpuDevice, runtime};
+use super::CpuDevice;
+use super::runtime::{self, Bounds};
 use crate::bail;
 use crate::device::memfd::Memfd;
 use crate::device::memory::not_freed;
@@ -23,7 +24,9 @@ static KNOWN: PerProcess<Mutex<BTreeMap<DevPtr, Known>>> = PerProcess::new();
 pub fn alloc(bytes: usize, device: i32) -> Result<DevPtr> {
     let physical = Memfd::create(bytes)?;
     let base = physical.view()?.as_ptr() as DevPtr;
+    let asked = bytes;
     let bytes = physical.bytes();
+    runtime::tell_bounds(base, bytes, 0..asked, Bounds::Allocation);
     KNOWN.lock().insert(base, Known { bytes, device, physical });
     if let Some(runtime) = runtime::find() {
         runtime.note_allocation(base, bytes, device);
@@ -44,6 +47,10 @@ pub fn free(ptr: DevPtr) -> Result<()> {
     };
     if let Some(runtime) = runtime::find() {
         runtime.forget_allocation(ptr);
+    }
+    if Arc::strong_count(&known.physical) == 1 {
+        // No window holds it; a kernel that runs may still touch it until it is unmapped.
+        runtime::tell_bounds(ptr, known.bytes, 0..known.bytes, Bounds::Freed);
     }
     CpuDevice::new(known.device).bury(Box::new(known.physical));
     Ok(())

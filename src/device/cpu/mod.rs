@@ -8,7 +8,7 @@ mod runtime;
 mod space;
 pub mod waits;
 
-pub use runtime::{Race, tell_race};
+pub use runtime::{Bounds, Race, is_sanitized, tell_bounds, tell_race, tell_unmapped};
 pub use space::{CpuReservation, mappings};
 
 use super::memfd::{GRANULARITY, Memfd};

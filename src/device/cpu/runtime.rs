@@ -99,12 +99,47 @@ pub fn tell_race(what: Race, rank: u32) {
     }
 }
 
-/// Tells it that addresses mean nothing any more: what is mapped there next is another memory.
+/// Tells it, and what keeps [`Bounds`], that addresses mean nothing any more: what is mapped there next is another memory.
 pub fn tell_unmapped(at: DevPtr, bytes: usize) {
-    // SAFETY: race.h gives the symbol this type.
-    if let Some(unmapped) = unsafe { symbol::<unsafe extern "C" fn(DevPtr, usize)>(c"ginrs_cpu_race_unmapped") } {
-        // SAFETY: any numbers are allowed.
-        unsafe { unmapped(at, bytes) }
+    let bounds = is_sanitized().then_some(c"ginrs_cpu_unmapped");
+    for name in [c"ginrs_cpu_race_unmapped"].into_iter().chain(bounds) {
+        // SAFETY: race.h and library.h give the symbols this type.
+        if let Some(unmapped) = unsafe { symbol::<unsafe extern "C" fn(DevPtr, usize)>(name) } {
+            // SAFETY: any numbers are allowed.
+            unsafe { unmapped(at, bytes) }
+        }
+    }
+}
+
+/// What of a mapping is the program's (library.h).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Bounds {
+    /// What ncclMemAlloc was asked for.
+    Allocation = 0,
+    /// A window; of several from the first to the last.
+    Window = 1,
+    /// Nothing any more.
+    Freed = 2,
+}
+
+/// Whether the program is compiled with AddressSanitizer, which then is told so.
+pub fn is_sanitized() -> bool {
+    static FOUND: OnceBox<bool> = OnceBox::new();
+    // SAFETY: looked for, and not called.
+    let find = || unsafe { symbol::<*const c_void>(c"__asan_poison_memory_region") }.is_some();
+    *FOUND.get_or_init(|| Box::new(find()))
+}
+
+/// Tells it that of the mapping of `bytes` at `at` bytes `part` are the program's, and which part that is.
+pub fn tell_bounds(at: DevPtr, bytes: usize, part: std::ops::Range<usize>, what: Bounds) {
+    type Told = unsafe extern "C" fn(DevPtr, usize, usize, usize, c_int);
+    if !is_sanitized() {
+        return;
+    }
+    // SAFETY: library.h gives the symbol this type.
+    if let Some(told) = unsafe { symbol::<Told>(c"ginrs_cpu_bounded") } {
+        // SAFETY: a mapping of ours, and a part of it.
+        unsafe { told(at, bytes, part.start, part.end, what as c_int) }
     }
 }
 

@@ -172,6 +172,12 @@ impl Command {
         Ok(command)
     }
 
+    /// Whether AddressSanitizer is asked for.
+    pub fn finds_addresses(&self) -> bool {
+        let kinds = self.host_flags.iter().filter_map(|flag| flag.to_str()?.strip_prefix("-fsanitize="));
+        kinds.flat_map(|kinds| kinds.split(',')).any(|kind| kind == "address")
+    }
+
     /// `-std=` for the compiler.
     pub fn standard_flag(&self) -> String {
         format!("-std={}", self.standard.as_deref().unwrap_or("gnu++17"))

@@ -65,7 +65,12 @@ pub fn object(command: &Command, tools: &Toolchain, input: &Input, object: &Path
         ));
     }
     let own_headers = folders::names_of_ours(command, tools);
-    let options = rewrite::Options { relocatable: command.relocatable, own_headers, race: command.race };
+    let options = rewrite::Options {
+        relocatable: command.relocatable,
+        own_headers,
+        race: command.race,
+        address: command.finds_addresses(),
+    };
     let users =
         |name: &str| !name.starts_with("/usr/") && !options.own_headers.iter().any(|folder| name.starts_with(folder.as_str()));
     // Only plain files: a pipe has been read by the preprocessor.
@@ -84,6 +89,12 @@ pub fn object(command: &Command, tools: &Toolchain, input: &Input, object: &Path
         // ThreadSanitizer knows no fences (we do), and of writes out of bounds in what it can no longer follow.
         let options = ["-fsanitize=thread", "--param=tsan-distinguish-volatile=1", "-Wno-tsan", "-Wno-stringop-overflow"];
         arguments.extend(options.map(Into::into));
+    }
+    if command.finds_addresses() {
+        // Frames that lie elsewhere are given back by whose stack they were on: a thread's, while threads of CUDA change stacks.
+        let never =
+            if tools.is_clang() { "-fsanitize-address-use-after-return=never" } else { "--param=asan-use-after-return=0" };
+        arguments.push(never.into());
     }
     // A large frame is touched page by page, so that one beyond a CUDA thread's stack does not step over the page that guards it.
     arguments.push("-fstack-clash-protection".into());

@@ -30,6 +30,8 @@ pub struct Options {
     pub own_headers: Vec<String>,
     /// For the race detector: shared memory of a launch is bound anew by each thread, for no thread may do so for another.
     pub race: bool,
+    /// For AddressSanitizer: arrays in shared memory get bytes around them that are nobody's.
+    pub address: bool,
 }
 
 /// Something that cannot be compiled for the CPU device.

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::Unit;
-use super::declaration::{Declaration, Declared, top_level};
+use super::declaration::{Declaration, Declared, Variable, top_level};
 use super::scope::Scope;
 use super::variable::make_reference;
 
@@ -42,6 +42,8 @@ pub fn rewrite(unit: &mut Unit) {
                     unit.source.text_of(unit.source.span(variable.name.start, variable.name.end - 1))
                 ),
             );
+        } else if unit.options.address && unit.scopes.in_function(i) && has_array(unit, &declaration, variables) {
+            fence(unit, &declaration, variables);
         } else {
             remove(unit, &declaration, &["static"]);
             hoist_alignment(unit, &declaration);
@@ -49,6 +51,29 @@ pub fn rewrite(unit: &mut Unit) {
             unit.edits.insert(start, "static thread_local ");
         }
     }
+}
+
+/// Whether one of them is an array, of a type that is not defined here (its name would be the fence's own).
+fn has_array(unit: &Unit, declaration: &Declaration, variables: &[Variable]) -> bool {
+    let source = unit.source;
+    let defines = top_level(source, declaration.specifier_tokens()).any(|i| source.is(i, "{"));
+    !defines && variables.iter().all(|v| v.name.len() == 1) && variables.iter().any(|v| source.is(v.suffix.start, "["))
+}
+
+/// `__shared__ T x[4];` becomes a member of a thread_local object, between bytes that AddressSanitizer is told are nobody's (it knows no
+/// bounds of thread-local variables), and x a reference to it.
+fn fence(unit: &mut Unit, declaration: &Declaration, variables: &[Variable]) {
+    let source = unit.source;
+    remove(unit, declaration, &["static"]);
+    let fence = format!("ginrs_cpu_fence_{}", declaration.start);
+    let start = source.token(declaration.specifiers).at.start;
+    unit.edits.insert(start, format!("struct {fence}_t {{ alignas(32) char before[32]; "));
+    let mut behind = format!(" char after[32]; }}; static thread_local {fence}_t {fence};");
+    for variable in variables {
+        let name = source.word(variable.name.start);
+        behind += &format!(" static thread_local auto& {name} = ::ginrs_cpu::fenced({fence}).{name};");
+    }
+    unit.edits.insert(source.token(declaration.end).at.end, behind);
 }
 
 fn dynamic(unit: &mut Unit, declaration: &Declaration) {

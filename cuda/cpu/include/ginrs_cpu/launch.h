@@ -181,5 +181,14 @@ struct DynamicSharedOrNothing {
   }
 };
 
+/* Shared memory between bytes that are nobody's (-fsanitize=address); once for each OS thread. */
+extern "C" void __asan_poison_memory_region(const volatile void*, size_t);
+template <class Fence>
+inline Fence& fenced(Fence& memory) {
+  __asan_poison_memory_region(memory.before, sizeof memory.before);
+  __asan_poison_memory_region(memory.after, sizeof memory.after);
+  return memory;
+}
+
 }  // namespace ginrs_cpu
 #endif

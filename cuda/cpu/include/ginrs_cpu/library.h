@@ -69,6 +69,13 @@ typedef struct ginrsCpuRuntimeV1 {
 } ginrsCpuRuntimeV1;
 
 const ginrsCpuRuntimeV1* ginrs_cpu_runtime_v1(void);
+
+/* Found by name, for programs with AddressSanitizer: of the mapping of `bytes` at `at` the program has the bytes from `begin` to `end`, as
+ * memory of ncclMemAlloc (with addresses on both sides that are nobody's) or as a window (of several, from the first to the last), or has freed it. */
+enum { GINRS_CPU_BOUNDS_ALLOCATION = 0, GINRS_CPU_BOUNDS_WINDOW = 1, GINRS_CPU_BOUNDS_FREED = 2 };
+void ginrs_cpu_bounded(uintptr_t at, size_t bytes, size_t begin, size_t end, int what);
+/* What is mapped there next is another memory. */
+void ginrs_cpu_unmapped(uintptr_t at, size_t bytes);
 #ifdef __cplusplus
 }
 #endif

@@ -20,7 +20,7 @@ const THREAD_LOCAL: [(&str, &str); 6] = [
     ("ENDED", "a destructor, used by try_with alone"),
 ];
 /// The same in cpu-device.
-const OF_CPU_DEVICE: [(&str, &str); 10] = [
+const OF_CPU_DEVICE: [(&str, &str); 11] = [
     ("BLOCK", "an address"),
     ("MODE", "a number"),
     ("FLAGS", "a number"),
@@ -31,6 +31,7 @@ const OF_CPU_DEVICE: [(&str, &str); 10] = [
     ("PER_THREAD_STREAMS", "in ManuallyDrop"),
     ("WINDOWS", "of threads that run blocks: kernels alone ask for it"),
     ("ENDED", "a destructor, used by try_with alone"),
+    ("HOST_STACK", "a destructor, used by try_with alone"),
 ];
 /// The same in timeline.
 const OF_TIMELINE: [(&str, &str); 2] = [("TAKEN", "two numbers"), ("THREAD", "a number")];

@@ -23,7 +23,7 @@ impl Drop for Stack {
 }
 
 thread_local! {
-    static OWN: RefCell<Option<Stack>> = const { RefCell::new(None) };
+    static HOST_STACK: RefCell<Option<Stack>> = const { RefCell::new(None) };
 }
 
 /// The calling host thread launches a kernel.
@@ -32,7 +32,7 @@ pub fn launches() {
         return;
     }
     // A thread that ends has no such value any more, and then launches unseen.
-    let _ = OWN.try_with(|own| {
+    let _ = HOST_STACK.try_with(|own| {
         let mut own = own.borrow_mut();
         if own.is_none()
             && let Some((low, high)) = stack()

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# sanitize.sh address|thread: libraries and programs instrumented by one sanitizer, linked by g++, run on the CPU device.
+# sanitize.sh address|thread [programs]: libraries and programs instrumented by one sanitizer, linked by g++, run on the CPU device.
 #
-# First a planted fault that the sanitizer has to report, then programs that must be clean. ThreadSanitizer runs no libtest: std is
-# not instrumented, and libtest's own channels look like races. Blocks stay at 256 threads: more fibers do not end under it.
+# First a planted fault that the sanitizer has to report, then programs that must be clean; for AddressSanitizer the unit tests, too (two
+# minutes), unless `programs` leaves them out. ThreadSanitizer runs no libtest: std is not instrumented, and libtest's own channels look
+# like races. Blocks stay at 256 threads: more fibers do not end under it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-kind=$1
+kind=$1 only=${2:-}
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 triple=$(rustc -vV | sed -n 's/^host: //p')
 out=$PWD/build/$kind target=$PWD/target/$kind
@@ -25,7 +26,7 @@ case $kind in
     export CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true ;;
   # GCC's runtime does not have these names of LLVM's; it intercepts the plain ones.
   thread) export OBJCOPYFLAGS="--redefine-sym __tsan_memset=memset --redefine-sym __tsan_memcpy=memcpy --redefine-sym __tsan_memmove=memmove" ;;
-  *) echo "usage: sanitize.sh address | thread" >&2; exit 2 ;;
+  *) echo "usage: sanitize.sh address | thread [programs]" >&2; exit 2 ;;
 esac
 
 scripts/build-kernels.sh cpu "$out/collectives-cpu.o" -w -g -O1 "-fsanitize=$kind" > /dev/null & kernels_built=$!
@@ -100,7 +101,9 @@ if [ "$kind" = address ]; then
   check "collectives one thread" "$out/coll" --one-thread 2 streams captured mixed
   check "collectives on two nodes" env GINRS_FAKE_NODES=0,0,1 "$out/coll" --threads 3 collectives p2p
   check "documentation" "$out/documentation" 3
-  # The unit tests too; their harness is no trouble to this sanitizer.
+fi
+if [ "$kind" = address ] && [ "$only" != programs ]; then
+  # Their harness is no trouble to this sanitizer.
   env -u CFLAGS cargo test -q --release --target "$triple" --target-dir "$target" -p ginrs --lib
   say "unit tests: clean"
 fi

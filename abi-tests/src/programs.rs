@@ -50,11 +50,19 @@ pub fn compiled_as(source: &str, options: &[String]) -> PathBuf {
     .clone()
 }
 
+/// The number of the line of `source` that ends with the comment `// mark`.
+#[track_caller]
+pub fn line_of(source: &str, mark: &str) -> usize {
+    let text = std::fs::read_to_string(root().join(source)).unwrap_or_else(|error| panic!("{source}: {error}"));
+    let mark = format!("// {mark}");
+    1 + text.lines().position(|line| line.ends_with(&mark)).unwrap_or_else(|| panic!("{source} has no line with {mark}"))
+}
+
 fn modified(path: &Path) -> Option<SystemTime> {
     std::fs::metadata(path).and_then(|file| file.modified()).ok()
 }
 
-/// When the newest of what programs are made of was written: the installed tree, and the sources of tests and examples.
+/// When the newest of what programs are made of was written: the installed tree, and the sources of tests, examples and benchmarks.
 fn newest_source() -> SystemTime {
     fn newest(folder: &Path) -> SystemTime {
         let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
@@ -63,7 +71,7 @@ fn newest_source() -> SystemTime {
     }
     static NEWEST: OnceLock<SystemTime> = OnceLock::new();
     let folders = || {
-        let sources = [root().join("abi-tests"), root().join("examples-c")];
+        let sources = ["abi-tests", "examples-c", "perf"].map(|part| root().join(part));
         ["bin", "include", "lib"].map(|part| prefix().join(part)).into_iter().chain(sources)
     };
     *NEWEST.get_or_init(|| folders().map(|folder| newest(&folder)).max().expect("folders there are"))

@@ -1,7 +1,7 @@
 //! Contracts of the device API on the CPU device: a call that names what there is not is told with its line, and the mended call is not.
 //! `contracts/contract.cu` has a case for each. So is a call that only a part of its group makes (`contracts/group.cu`).
 
-use abi_tests::programs::compiled;
+use abi_tests::programs::{self, compiled};
 use abi_tests::{root, text};
 use std::process::{Command, Output};
 
@@ -49,11 +49,8 @@ fn ran(source: &str, arguments: &[&str]) -> Output {
 
 /// `/../contract.cu:42`: where a case calls.
 fn line_of(source: &str, case: &str) -> String {
-    let source = root().join(source);
-    let text = std::fs::read_to_string(&source).unwrap();
-    let mark = format!("// call of: {case}");
-    let at = text.lines().position(|line| line.ends_with(&mark)).unwrap_or_else(|| panic!("no line of {case}"));
-    format!("{}:{}", source.display(), at + 1)
+    let line = programs::line_of(source, &format!("call of: {case}"));
+    format!("{}:{line}", root().join(source).display())
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Who waits for whom: programs that hang end with the line of the mistake, ranks as processes and as threads, and long waits of healthy
 //! ones are told and never ended. `hangs/hang.cu` has a case for each.
 
-use abi_tests::programs::compiled;
-use abi_tests::{prefix, root, text};
+use abi_tests::programs::{self, compiled};
+use abi_tests::{prefix, text};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
@@ -10,10 +10,7 @@ const SOURCE: &str = "abi-tests/hangs/hang.cu";
 
 /// `hang.cu:66`: where a case waits.
 fn line_of(case: &str) -> String {
-    let source = std::fs::read_to_string(root().join(SOURCE)).unwrap();
-    let mark = format!("// wait of: {case}");
-    let at = source.lines().position(|line| line.ends_with(&mark)).unwrap_or_else(|| panic!("no line of {case}"));
-    format!("hang.cu:{}", at + 1)
+    format!("hang.cu:{}", programs::line_of(SOURCE, &format!("wait of: {case}")))
 }
 
 fn job(ranks: u32, arguments: &[&str]) -> Command {

@@ -8,7 +8,6 @@ use abi_tests::programs::compiled;
 use abi_tests::{prefix, text};
 use netns::Machines;
 use netns::wire::Wrong;
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -16,10 +15,7 @@ use std::time::Duration;
 #[test]
 fn the_examples_run_over_a_network() {
     let folder = tempfile::tempdir().unwrap();
-    // As ssh: a host and words for the shell there.
-    let rsh = folder.path().join("rsh");
-    std::fs::write(&rsh, "#!/bin/sh\nhost=$1\nshift\nexec ip netns exec $host sh -c \"$*\"\n").unwrap();
-    std::fs::set_permissions(&rsh, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let rsh = Machines::rsh(folder.path());
     let programs: Vec<PathBuf> = ["01-hello", "02-ring", "03-gin-alltoall", "04-hybrid-alltoall"]
         .iter()
         .map(|example| compiled(&format!("examples-c/{example}/main.cu")))

@@ -1,8 +1,8 @@
 //! Memory that is not the program's, under AddressSanitizer: each mistake is reported at its line, each mended twin is clean, and so are the
 //! examples. `sanitizers/memory.cu` has a case for each.
 
-use abi_tests::programs::compiled_as;
-use abi_tests::{prefix, root, text};
+use abi_tests::programs::{self, compiled_as};
+use abi_tests::{prefix, text};
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
@@ -14,10 +14,7 @@ fn compiled(source: &str) -> PathBuf {
 
 /// The line of a case.
 fn line_of(case: &str) -> String {
-    let source = std::fs::read_to_string(root().join(SOURCE)).unwrap();
-    let mark = format!("// touch of: {case}");
-    let at = source.lines().position(|line| line.ends_with(&mark)).unwrap_or_else(|| panic!("no line of {case}"));
-    (at + 1).to_string()
+    programs::line_of(SOURCE, &format!("touch of: {case}")).to_string()
 }
 
 /// As processes, or as threads of one. Leaks are not looked for: that takes ptrace, which containers refuse.

@@ -8,7 +8,6 @@ mod netns;
 use abi_tests::programs::{compiled, compiled_with_theirs};
 use abi_tests::{nvidia_headers, prefix, text};
 use netns::Machines;
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
@@ -64,10 +63,7 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        // As ssh: a host and words for the shell there.
-        let rsh = folder.path().join("rsh");
-        std::fs::write(&rsh, "#!/bin/sh\nhost=$1\nshift\nexec ip netns exec $host sh -c \"$*\"\n").unwrap();
-        std::fs::set_permissions(&rsh, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let rsh = Machines::rsh(folder.path());
         Self { _folder: folder, rsh }
     }
 

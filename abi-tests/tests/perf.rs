@@ -1,23 +1,13 @@
 //! ginrs-perf on the CPU device: every benchmark runs, finds nothing wrong and writes JSON; mistakes are answered in words.
 //! Needs GINRS_PREFIX (`make test` sets it). Speed is for `make bench` and `make gpu-bench`.
 
-use abi_tests::{prefix, root, run, text};
+use abi_tests::programs::compiled;
+use abi_tests::{prefix, run, text};
 use std::path::PathBuf;
 use std::process::{Command, Output};
-use std::sync::OnceLock;
 
 fn program() -> PathBuf {
-    static BUILT: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
-    let (_folder, path) = BUILT.get_or_init(|| {
-        let folder = tempfile::tempdir().unwrap();
-        let out = folder.path().join("ginrs-perf");
-        run(Command::new(prefix().join("bin/ginrs-cc"))
-            .args(["-std=c++17", "-O2", "-o"])
-            .arg(&out)
-            .arg(root().join("perf/main.cu")));
-        (folder, out)
-    });
-    path.clone()
+    compiled("perf/main.cu")
 }
 
 fn start(command: &mut Command) -> Output {

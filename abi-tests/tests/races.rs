@@ -1,7 +1,7 @@
 //! `--check=race`: planted races are found at both of their lines with the order that is missing, their mended twins are clean, and so are
 //! programs that are right. `races/race.cu` has a case for each.
 
-use abi_tests::programs::{compiled, compiled_as};
+use abi_tests::programs::{self, compiled, compiled_as};
 use abi_tests::{prefix, root, text};
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -18,10 +18,7 @@ fn run(program: PathBuf, arguments: &[&str]) -> Output {
 
 /// `race.cu:47`: the line with this mark.
 fn line_of(mark: &str, case: &str) -> String {
-    let source = std::fs::read_to_string(root().join(SOURCE)).unwrap();
-    let mark = format!("// {mark} of: {case}");
-    let at = source.lines().position(|line| line.ends_with(&mark)).unwrap_or_else(|| panic!("no line {mark}"));
-    format!("{SOURCE}:{}", at + 1)
+    format!("{SOURCE}:{}", programs::line_of(SOURCE, &format!("{mark} of: {case}")))
 }
 
 /// Found in every run, each with one of `words`, at both lines; the twin says nothing.

@@ -3,6 +3,8 @@
 
 pub mod wire;
 
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -23,6 +25,14 @@ fn permitted<T>(made: Result<T, String>) -> Option<T> {
 }
 
 impl Machines {
+    /// A command as ssh is, made in `folder`: a machine's name, and words for the shell there.
+    pub fn rsh(folder: &Path) -> PathBuf {
+        let rsh = folder.join("rsh");
+        std::fs::write(&rsh, "#!/bin/sh\nhost=$1\nshift\nexec ip netns exec $host sh -c \"$*\"\n").unwrap();
+        std::fs::set_permissions(&rsh, std::fs::Permissions::from_mode(0o755)).unwrap();
+        rsh
+    }
+
     /// None, with the reason said, where namespaces are not permitted.
     pub fn new(n: usize) -> Option<Self> {
         let machines = Self::named(n);

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""gpu-pytorch.py [--ranks N]: an unmodified PyTorch on libginrs and on NVIDIA's library, on the GPUs of this machine.
+"""gpu-pytorch.py [--ranks N] [--machines]: an unmodified PyTorch on libginrs and on NVIDIA's library, on the GPUs of this machine.
 
 Each program runs on both libraries; the losses must be equal, and on libginrs nothing may be said on stderr that NVIDIA's run does not
-say, down to the end of exit(): PyTorch destroys device communicators from static destructors. Needs PyTorch for the python3 that
-runs this, and build/gpu/lib/libginrs.so.0 (make gpu-build); libginrs is preloaded, which is how an application with a library path
-of its own takes it.
+say, down to the end of exit(): PyTorch destroys device communicators from static destructors. Where there are fewer GPUs than ranks they
+share the first one, which NVIDIA's library refuses: losses are compared with those of libginrs on one machine then. --machines: on libginrs
+each rank is told to be a machine of its own (needs libfabric). Needs PyTorch for the python3 that runs this, and
+build/gpu/lib/libginrs.so.0 (make gpu-build); libginrs is preloaded, which is how an application with a library path of its own takes it.
 """
 
 import argparse
@@ -16,7 +17,7 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LIBRARY = os.path.join(HERE, "../build/gpu/lib/libginrs.so.0")
-PROGRAM = os.path.join(HERE, "../abi-tests/pytorch/train.py")
+PROGRAMS = os.path.join(HERE, "../abi-tests/pytorch")
 LIMIT = 180
 
 
@@ -26,15 +27,16 @@ def free_port():
         return listener.getsockname()[1]
 
 
-def run(library, ranks, options):
+def run(program, library, ranks, options, extra):
     """All ranks of one job: (exit statuses, rank 0's lines, what all said on stderr)."""
-    shared = {"WORLD_SIZE": ranks, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "NCCL_NVLS_ENABLE": 0, "TORCH_SYMM_MEM_DISABLE_MULTICAST": 1}
+    shared = extra | {"WORLD_SIZE": ranks, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "NCCL_NVLS_ENABLE": 0, "TORCH_SYMM_MEM_DISABLE_MULTICAST": 1}
     jobs = []
     for rank in range(ranks):
-        environment = os.environ | {name: str(value) for name, value in shared.items()} | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+        own = {"RANK": rank, "LOCAL_RANK": 0 if "GINRS_SHARE_DEVICE" in extra else rank}
+        environment = os.environ | {name: str(value) for name, value in (shared | own).items()}
         if library == "ginrs":
             environment["LD_PRELOAD"] = os.path.realpath(LIBRARY)
-        jobs.append(subprocess.Popen([sys.executable, PROGRAM, *options], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+        jobs.append(subprocess.Popen([sys.executable, os.path.join(PROGRAMS, program), *options], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
     statuses, printed, said = [], "", ""
     for rank, job in enumerate(jobs):
         try:
@@ -57,25 +59,34 @@ def told(lines):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--machines", action="store_true")
     arguments = parser.parse_args()
-    failed = 0
-    endings = [], ["destroy"], ["skewed"], ["skewed", "destroy"], ["symmetric"], ["symmetric", "destroy"]
-    for options in endings:
-        theirs = run("nvidia", arguments.ranks, options)
-        ours = run("ginrs", arguments.ranks, options)
+    failed, ranks = 0, arguments.ranks
+    import torch
+
+    shares = {"GINRS_SHARE_DEVICE": 1} if torch.cuda.device_count() < ranks else {}
+    machines = {"GINRS_FAKE_MACHINES": ",".join(map(str, range(ranks))), "NCCL_SOCKET_IFNAME": "lo"} if arguments.machines else {}
+    beside = "libginrs’s on one machine" if shares else "NVIDIA’s library"
+    print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, {ranks} ranks{' on one GPU' if shares else ''}, beside {beside}"
+          + (", each rank a pretended machine" if machines else ""), flush=True)
+    train, endings = "train.py", ([], ["destroy"], ["skewed"], ["skewed", "destroy"], ["symmetric"], ["symmetric", "destroy"])
+    jobs = [(train, options) for options in endings] + [("churn.py", [])]
+    for program, options in jobs:
+        theirs = run(program, "ginrs" if shares else "nvidia", ranks, options, shares)
+        ours = run(program, "ginrs", ranks, options, shares | machines)
         new = sorted(told(ours[2]) - told(theirs[2]))
         wrong = []
         if any(ours[0]):
-            wrong.append(f"exit statuses {ours[0]} (NVIDIA's library: {theirs[0]})")
+            wrong.append(f"exit statuses {ours[0]} ({beside}: {theirs[0]})")
         if not any(theirs[0]) and ours[1] != theirs[1]:
-            wrong.append(f"other lines than on NVIDIA's library: {[pair for pair in zip(ours[1], theirs[1]) if pair[0] != pair[1]][:3]}")
+            wrong.append(f"other lines than {beside}: {[pair for pair in zip(ours[1], theirs[1]) if pair[0] != pair[1]][:3]}")
         if new:
             wrong.append("said on stderr: " + " / ".join(new[:6]))
         failed += bool(wrong)
-        name = " ".join(options) or "plain"
+        name = " ".join([program.removesuffix(".py"), *options])
         last = ours[1][-1] if ours[1] else "nothing printed"
-        print(f"{name}: {'; '.join(wrong) or 'as on NVIDIA’s library, silent at exit'} ({len(ours[1])} lines, last \"{last}\")", flush=True)
-    print(f"PyTorch: {len(endings) - failed} passed, {failed} failed")
+        print(f"{name}: {'; '.join(wrong) or f'as {beside}, silent at exit'} ({len(ours[1])} lines, last \"{last}\")", flush=True)
+    print(f"PyTorch: {len(jobs) - failed} passed, {failed} failed")
     sys.exit(failed != 0)
 
 

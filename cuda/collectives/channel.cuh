@@ -3,8 +3,8 @@
  *   sender    waits for credit, fills the next slot, publishes it
  *   receiver  waits for it, reads it, frees it
  *
- * To ranks of the LSA team the slot is filled and the counts are told by stores. To others the slot is filled in the outbox, put,
- * and the counts are told by GIN signals, which arrive behind the put. Counts outlive launches: nothing here is set up by the host
+ * To ranks of the LSA team the slot is filled and the counts are told by stores. To others an outgoing slot is filled and put, and the
+ * counts are told by GIN signals, which arrive behind the put. Counts outlive launches: nothing here is set up by the host
  * but zeros at the start, so a captured launch can be replayed. They are 64 bits wide and do not wrap.
  *
  * All threads of a Coop, a block or a group, have the same end of a ring, as a value, and open and close its slots together; the first one
@@ -88,10 +88,14 @@ struct End {
     return reinterpret_cast<Line*>(there(comm, inbox)) + index(inbox, ring.there);
   }
   __device__ __forceinline__ static uint64_t lines(ginrsCollInbox const& inbox) { return uint64_t(inbox.rings) * inbox.channels * sizeof(Line); }
-  /* The next slot, of the ring with that number, behind the lines of an inbox, or from the start of an outbox. */
+  /* The next slot of the ring with that number, behind the lines, or from the start of all incoming or outgoing ones. */
   __device__ __forceinline__ uint64_t slot(ginrsCollInbox const& inbox, uint32_t ring) const {
     return (index(inbox, ring) * inbox.slots + (count & (inbox.slots - 1))) * inbox.slotBytes;
   }
+
+  /* Where in the window that GIN carries. */
+  __device__ __forceinline__ uint64_t incoming(ginrsCollInbox const& inbox, uint32_t ring) const { return inbox.incoming * 128ull + slot(inbox, ring); }
+  __device__ __forceinline__ uint64_t outgoing(ginrsCollInbox const& inbox) const { return inbox.outgoing * 128ull + slot(inbox, ring.here); }
 
   __device__ __forceinline__ static void tell(uint64_t* word, uint64_t value) {
     cuda::atomic_ref<uint64_t, cuda::thread_scope_system>(*word).store(value, cuda::memory_order_release);
@@ -130,7 +134,7 @@ struct Outgoing : End {
       }
     }
     coop.sync();
-    return (near ? there(comm, inbox) + lines(inbox) + slot(inbox, ring.there) : here(comm, inbox.outbox) + slot(inbox, ring.here)) + kHeader;
+    return (near ? there(comm, inbox) + lines(inbox) + slot(inbox, ring.there) : inbox.base + outgoing(inbox)) + kHeader;
   }
 
   /* The slot holds `bytes` of payload. */
@@ -144,10 +148,10 @@ struct Outgoing : End {
         *reinterpret_cast<uint64_t*>(there(comm, inbox) + lines(inbox) + slot(inbox, ring.there) + kHeader - kTravels) = header;
         tell(&theirLine(comm, inbox)->published, count + 1);
       } else {
-        uint64_t const from = slot(inbox, ring.here) + kHeader - kTravels, to = lines(inbox) + slot(inbox, ring.there) + kHeader - kTravels;
-        *reinterpret_cast<uint64_t*>(here(comm, inbox.outbox) + from) = header;
-        gin(comm).put(ncclTeamWorld(comm), ring.peer, comm.resourceWindow, ncclGetResourceBufferOffset(inbox.handle) + to, comm.resourceWindow,
-                      ncclGetResourceBufferOffset(inbox.outbox) + from, kTravels + bytes, ncclGin_SignalInc{dataSignal(inbox, ring.there)});
+        uint64_t const from = outgoing(inbox) + kHeader - kTravels, to = incoming(inbox, ring.there) + kHeader - kTravels;
+        *reinterpret_cast<uint64_t*>(inbox.base + from) = header;
+        gin(comm).put(ncclTeamWorld(comm), ring.peer, inbox.window, to, inbox.window, from, kTravels + bytes,
+                      ncclGin_SignalInc{dataSignal(inbox, ring.there)});
       }
     }
     count++;
@@ -162,9 +166,10 @@ struct Incoming : End {
   /* The payload of the next slot, once it has arrived. Traps if it is of another message than the caller's. */
   template <typename Coop>
   __device__ __forceinline__ char const* open(Coop coop, ncclDevComm const& comm, ginrsCollInbox const& inbox, uint64_t header) const {
-    char const* const at = here(comm, inbox.handle) + lines(inbox) + slot(inbox, ring.here) + kHeader;
+    bool const near = isNear(comm);
+    char const* const at = (near ? here(comm, inbox.handle) + lines(inbox) + slot(inbox, ring.here) : inbox.base + incoming(inbox, ring.here)) + kHeader;
     if (coop.thread_rank() == 0) {
-      if (isNear(comm)) {
+      if (near) {
         await(comm, &line(comm, inbox)->published, count + 1);
       } else {
         gin(comm).waitSignal(ncclCoopThread(), dataSignal(inbox, ring.here), count + 1);

@@ -51,12 +51,17 @@ struct ginrsCollBuffer {
   uint64_t offset;     /* of `at` in it, bytes; equal on all ranks, as the flag promises */
 };
 
-/* Rings of slots for messages between ranks, of the same shape on all: a resource buffer that holds rings * channels lines of 128 bytes
- * and then rings * channels * slots slots. Which ring a pair of ranks has, channel.cuh says: of the inbox of all pairs the one with the
+/* Rings of slots for messages between ranks, of the same shape on all: a resource buffer that holds rings * channels lines of 128 bytes,
+ * and where ranks of the own team write them rings * channels * slots slots. Which ring a pair of ranks has, channel.cuh says: of the inbox of all pairs the one with the
  * other's rank as its number, of the rails' one for each distance. */
 struct ginrsCollInbox {
-  uint32_t handle;    /* of the inbox */
-  uint32_t outbox;    /* of as many outgoing slots, which GIN puts from; 0 where all ranks are in one LSA team */
+  /* For ranks of other LSA teams; nothing in one team. Slots lie in the resource window, or, where a network carries them, in a window of
+   * host memory: GPU memory would need the driver's copies, and a kernel would wait for a driver that waits for the kernel. */
+  ncclWindow_t window; /* which GIN puts from and into */
+  char* base;          /* this rank's part of it */
+  uint32_t incoming;   /* in it, in units of 128 bytes: rings * channels * slots slots */
+  uint32_t outgoing;   /* as many */
+  uint32_t handle;     /* of the lines, and of the slots that ranks of the own team write */
   uint32_t rings;
   uint32_t channels;  /* of each ring */
   uint32_t slots;     /* for each channel; a power of two, at least 2 */
@@ -101,11 +106,12 @@ struct ginrsP2pWork {
   uint32_t sets;     /* of rounds: set s has those with r % sets == s */
   uint32_t channels; /* for each pair; a message's own number depends on its bytes alone */
   uint32_t bytesPerChannel; /* a message of so many bytes has one more */
+  uint32_t pad;
   ginrsP2pItem items[GINRS_P2P_ITEMS];
 };
 
 /* The parameter of a kernel ends at 4096 bytes. */
-static_assert(sizeof(ginrsCollBuffer) == 24 && sizeof(ginrsCollInbox) == 28 && sizeof(ginrsP2pItem) == 24, "ABI with src/coll/work.rs");
-static_assert(sizeof(ginrsCollWork) == 376 && offsetof(ginrsCollWork, inbox) == 248 && offsetof(ginrsCollWork, count) == 312, "same");
-static_assert(sizeof(ginrsP2pWork) == 3320 && offsetof(ginrsP2pWork, items) == 248, "same");
+static_assert(sizeof(ginrsCollBuffer) == 24 && sizeof(ginrsCollInbox) == 48 && sizeof(ginrsP2pItem) == 24, "ABI with src/coll/work.rs");
+static_assert(sizeof(ginrsCollWork) == 416 && offsetof(ginrsCollWork, inbox) == 248 && offsetof(ginrsCollWork, count) == 352, "same");
+static_assert(sizeof(ginrsP2pWork) == 3344 && offsetof(ginrsP2pWork, items) == 272, "same");
 #endif

@@ -55,6 +55,7 @@ fn launch(ready: &Ready, batch: &Batch, stream: Stream) -> Result<()> {
         sets: shape.sets,
         channels: shape.channels,
         bytes_per_channel: ready.sizes.bytes_per_channel,
+        pad: 0,
         items,
     };
     timeline::collective(|| format!("messages: {} sent, {} received", batch.sends.len(), batch.recvs.len()));

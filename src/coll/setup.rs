@@ -5,13 +5,14 @@ use super::sizes::{Sizes, Slots};
 use super::work::Inbox;
 use super::{Collectives, Memory, Ready, forced};
 use crate::devcomm::{self, Requirements, Resource};
-use crate::device::Kernels;
+use crate::device::{DevPtr, Kernels};
 use crate::error::{Code, Error, Result};
 use crate::layout::ncclLLA2AHandle_t;
 use crate::sync::Mutex;
 use crate::team::Team;
-use crate::window::{self, Windows};
+use crate::window::{self, HostWindow, Windows};
 use crate::{config, hint, info};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -79,6 +80,14 @@ fn kernels(team: &Team) -> Result<Arc<dyn Kernels>> {
     ))
 }
 
+/// True if all LSA teams are on machines of their own: then a network carries what goes between them, from and into host memory.
+fn is_apart(team: &Team) -> bool {
+    let mut teams = HashMap::new();
+    let of = |rank: u32| rank / team.topo.lsa_size;
+    team.topo.lsa_size < team.n_ranks
+        && team.peers.iter().all(|peer| *teams.entry(peer.machine).or_insert(of(peer.rank)) == of(peer.rank))
+}
+
 fn make(windows: &Windows, kernels: Arc<dyn Kernels>) -> Result<Ready> {
     let team = windows.team();
     let device = team.device.kind();
@@ -86,35 +95,56 @@ fn make(windows: &Windows, kernels: Arc<dyn Kernels>) -> Result<Ready> {
     let room = Room::of(&team.peers)?;
     let one_team = team.topo.lsa_size == team.n_ranks;
     let lsa_size = team.topo.lsa_size;
-    let sizes = Sizes::of(device, team.n_ranks, lsa_size, room);
+    let hosted = is_apart(team);
+    let sizes = Sizes::of(device, team.n_ranks, lsa_size, room, hosted);
     let Sizes { pairs, rails, .. } = sizes;
     // Its bytes as ncclLLA2ACreateRequirement counts them: per block a header, and two banks of slots.
     let ll_bytes = 16 * u64::from(sizes.ll_blocks) * (1 + 2 * u64::from(sizes.ll_slots));
     let buffer = |bytes, gin_signals| Resource { bytes, align: LINE, gin_signals, ..Resource::default() };
-    let inbox = |slots: &Slots| buffer(slots.lines() * LINE + slots.total(), 0);
-    let outbox = |slots: &Slots| buffer(slots.total(), 2 * slots.lines() as i32);
-    let mut resources = vec![inbox(&pairs), buffer(u64::from(sizes.barriers) * sizes.scratch(lsa_size), 0)];
+    // Of slots that GIN alone carries there are none in it where they lie in host memory.
+    let inbox = |slots: &Slots, near: bool| buffer(slots.lines() * LINE + if near || !hosted { slots.total() } else { 0 }, 0);
+    let outbox = |slots: &Slots| buffer(if hosted { 0 } else { slots.total() }, 2 * slots.lines() as i32);
+    let mut resources = vec![inbox(&pairs, lsa_size > 1), buffer(u64::from(sizes.barriers) * sizes.scratch(lsa_size), 0)];
     // LL is for one LSA team, outgoing slots and signals for several.
     match one_team {
         true => resources.push(buffer(ll_bytes, 0)),
-        false => resources.extend([outbox(&pairs), inbox(&rails), outbox(&rails)]),
+        false => resources.extend([outbox(&pairs), inbox(&rails, false), outbox(&rails)]),
     }
     let requirements = Requirements { resources, lsa_barrier_count: sizes.barriers as i32, ..Requirements::default() };
     let order = kernels.order();
     let made = devcomm::create_own(windows, "collectives", &requirements, order.as_ref().map(drop).map_err(Clone::clone))?;
     let handle = |i: usize| made.outputs[i].buffer_handle;
-    let placed = |slots: Slots, inbox: usize, outbox: usize| Inbox {
-        handle: handle(inbox),
-        outbox: if one_team { 0 } else { handle(outbox) },
-        rings: slots.rings,
-        channels: slots.channels,
-        slots: slots.slots,
-        slot_bytes: slots.bytes,
-        signal0: if one_team { 0 } else { made.outputs[outbox].signal_start },
+    let units = |bytes: u64| (bytes / LINE) as u32;
+    let carried = match hosted {
+        true => Some(windows.make_host("collectives' slots", (2 * (pairs.total() + rails.total())) as usize)?),
+        false => None,
     };
+    // Where GIN carries slots, and the incoming and outgoing ones in it; `before` bytes are others' in host memory.
+    let far = |slots: &Slots, inbox: usize, outbox: usize, before: u64| match &carried {
+        _ if one_team => (0, 0, 0, 0),
+        Some(HostWindow { window, at }) => (*window, *at, units(before), units(before + slots.total())),
+        None => {
+            let own = &made.dev_comm.resourceWindow_inlined;
+            let local = own.lsaFlatBase + ((own.lsaRank as u64 * u64::from(own.stride4G)) << 32);
+            (made.dev_comm.resourceWindow, local, handle(inbox) + units(slots.lines() * LINE), handle(outbox))
+        }
+    };
+    let placed =
+        |slots: Slots, inbox: usize, outbox: usize, (window, base, incoming, outgoing): (DevPtr, DevPtr, u32, u32)| Inbox {
+            window,
+            base,
+            incoming,
+            outgoing,
+            handle: handle(inbox),
+            rings: slots.rings,
+            channels: slots.channels,
+            slots: slots.slots,
+            slot_bytes: slots.bytes,
+            signal0: if one_team { 0 } else { made.outputs[outbox].signal_start },
+        };
     let memory = Memory {
-        inbox: placed(pairs, 0, 2),
-        rails: if one_team { Inbox::default() } else { placed(rails, 3, 4) },
+        inbox: placed(pairs, 0, 2, far(&pairs, 0, 2, 0)),
+        rails: if one_team { Inbox::default() } else { placed(rails, 3, 4, far(&rails, 3, 4, 2 * pairs.total())) },
         scratch: handle(1),
         ll: ncclLLA2AHandle_t { bufHandle: if one_team { handle(2) } else { 0 }, nSlots: sizes.ll_slots },
     };

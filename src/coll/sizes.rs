@@ -43,6 +43,8 @@ pub struct Slots {
 
 /// Bytes of the payloads of a rank's slots for all pairs, and again for rails, at most: channels and slots shrink where there are many rings.
 const INBOX: u64 = 64 << 20;
+/// The same in pinned host memory, where there are outgoing ones, too.
+const HOSTED: u64 = 16 << 20;
 /// Bytes of a rank's scratch where there are several teams, at most.
 const SCRATCH: u32 = 64 << 20;
 /// At the head of every slot, for the kernels. Bytes.
@@ -55,11 +57,11 @@ pub const LL_SPREAD: u64 = 256;
 pub const LL_RANKS: u32 = 16;
 
 impl Slots {
-    /// As large as can be: at most `channels`, each of `slots` of so many bytes of payload, which shrink to `least` before there are fewer
+    /// As large as can be, with payloads of `most` bytes in all: at most `channels`, each of `slots` of so many bytes of payload, which shrink to `least` before there are fewer
     /// channels.
-    fn of(rings: u32, channels: u32, slots: u32, payload: u32, least: u32) -> Self {
+    fn of(most: u64, rings: u32, channels: u32, slots: u32, payload: u32, least: u32) -> Self {
         let mut own = Self { rings, channels, slots, bytes: SLOT_HEADER + payload };
-        let too_large = |own: &Self| own.lines() * u64::from(own.slots) * u64::from(own.payload()) > INBOX;
+        let too_large = |own: &Self| own.lines() * u64::from(own.slots) * u64::from(own.payload()) > most;
         while too_large(&own) && own.payload() > least {
             own.bytes = SLOT_HEADER + own.payload() / 2;
         }
@@ -89,22 +91,24 @@ impl Slots {
 }
 
 impl Sizes {
-    /// For a communicator of `n_ranks` in LSA teams of `lsa_size` on such devices.
-    pub fn of(device: device::Kind, n_ranks: u32, lsa_size: u32, room: Room) -> Self {
+    /// For a communicator of `n_ranks` in LSA teams of `lsa_size` on such devices; `hosted`: what goes between teams lies in host memory.
+    pub fn of(device: device::Kind, n_ranks: u32, lsa_size: u32, room: Room, hosted: bool) -> Self {
         let teams = n_ranks / lsa_size;
+        let inbox = if hosted && device == device::Kind::Cuda { HOSTED } else { INBOX };
         // More channels are faster within one LSA team, and not between nodes. There each slot costs two fences, some 7 us, so that 64 MB
         // took 1.15 times as long with half as long ones (docs/measured/collectives.md).
         let (pairs, bytes_per_channel) = match device {
             device::Kind::Cuda if teams == 1 => {
-                (Slots::of(n_ranks, 32.min(room.most), if n_ranks > 4 { 2 } else { 4 }, 128 << 10, 64 << 10), 16 << 10)
+                (Slots::of(inbox, n_ranks, 32.min(room.most), if n_ranks > 4 { 2 } else { 4 }, 128 << 10, 64 << 10), 16 << 10)
             }
-            device::Kind::Cuda => (Slots::of(n_ranks, 16, 4, 64 << 10, 64 << 10), 64 << 10),
-            device::Kind::Cpu => (Slots::of(n_ranks, 4, 4, 16 << 10, 16 << 10), 64 << 10),
+            device::Kind::Cuda => (Slots::of(inbox, n_ranks, 16, 4, 64 << 10, 64 << 10), 64 << 10),
+            device::Kind::Cpu => (Slots::of(inbox, n_ranks, 4, 4, 16 << 10, 16 << 10), 64 << 10),
         };
         let (rows, rail_channels, rail_slot, barriers, ll_blocks, bank, room) = match device {
             // A block has one slot at a time on its way along a rail, so large ones carry more: 64 MB between two nodes took 3.0 times
             // as long with 64 KiB (docs/measured/collectives.md).
-            device::Kind::Cuda => (1, 16, 512 << 10, 64, 64, 256 << 10, room),
+            // A network takes messages of 128 KiB from host memory, in which a slot costs no copy.
+            device::Kind::Cuda => (1, 16, if hosted { 128 << 10 } else { 512 << 10 }, 64, 64, 256 << 10, room),
             device::Kind::Cpu => {
                 let room = Room { most: room.most.min(16), least: room.least.min(16) };
                 // Where ranks outnumber the cores a meeting costs more than what is moved: few blocks. Slots of a rail are short, so that
@@ -115,8 +119,14 @@ impl Sizes {
         // As many as the largest message needs that LL takes.
         let ll_needs = ll_limit(device) / u64::from(n_ranks.max(2) - 1) / (LL_SPREAD * LL_PACK);
         // By distance: each power of two, forwards and backwards.
-        let rails =
-            Slots::of(2 * teams.next_power_of_two().ilog2(), rail_channels.min(room.most), 4, rail_slot, rail_slot.min(64 << 10));
+        let rails = Slots::of(
+            inbox,
+            2 * teams.next_power_of_two().ilog2(),
+            rail_channels.min(room.most),
+            4,
+            rail_slot,
+            rail_slot.min(64 << 10),
+        );
         let lines = |bytes: u32| (bytes / 128 * 128).max(128);
         Self {
             pairs,

@@ -239,7 +239,7 @@ mod tests {
     }
 
     fn how(shape: Shape) -> How {
-        choose(&shape, &Sizes::of(shape.device, shape.n_ranks, shape.lsa_size, room(66)), None).how
+        choose(&shape, &Sizes::of(shape.device, shape.n_ranks, shape.lsa_size, room(66), false), None).how
     }
 
     #[test]
@@ -273,7 +273,7 @@ mod tests {
     fn large_calls_take_few_bytes_along_a_rail_and_small_ones_few_rounds() {
         let choice = |n_ranks, lsa_size, part| {
             let call = Shape { n_ranks, lsa_size, ..shape(Kind::AllReduce, part) };
-            let choice = choose(&call, &Sizes::of(Cuda, n_ranks, lsa_size, room(66)), None);
+            let choice = choose(&call, &Sizes::of(Cuda, n_ranks, lsa_size, room(66), false), None);
             (choice.how, choice.along)
         };
         assert_eq!(choice(32, 4, 1 << 20), (How::Buffered, Along::Ring));
@@ -287,7 +287,7 @@ mod tests {
             (Kind::ReduceScatter, 32, 1 << 20, Along::Ring),
             (Kind::ReduceScatter, 4096, 8, Along::Ring),
         ] {
-            let sizes = Sizes::of(Cuda, n_ranks, 4, room(66));
+            let sizes = Sizes::of(Cuda, n_ranks, 4, room(66), false);
             let call = Shape { n_ranks, lsa_size: 4, ..shape(kind, part) };
             assert_eq!(choose(&call, &sizes, None).along, wanted, "{kind:?} of {part} bytes on {n_ranks}");
         }
@@ -296,7 +296,7 @@ mod tests {
     #[test]
     fn channels_do_not_fall_with_the_number_of_ranks() {
         for (n_ranks, lsa_size) in [(16, 8), (128, 8), (1024, 8), (4096, 8), (128, 1)] {
-            let sizes = Sizes::of(Cuda, n_ranks, lsa_size, room(66));
+            let sizes = Sizes::of(Cuda, n_ranks, lsa_size, room(66), false);
             assert!(sizes.rails.channels >= 8 && sizes.rails.bytes >= 64 << 10, "{n_ranks} by {lsa_size}: {sizes:?}");
         }
     }
@@ -309,7 +309,7 @@ mod tests {
         assert_eq!(how(Shape { lsa_size: 4, ..small }), How::Buffered);
         assert_eq!(how(Shape { n_ranks: LL_RANKS + 1, lsa_size: LL_RANKS + 1, ..small }), How::Buffered);
         assert_eq!(how(Shape { part: 1 << 62, n_ranks: 5, lsa_size: 5, ..small }), How::Buffered, "no wrap-around");
-        let sizes = Sizes::of(Cuda, 8, 8, room(66));
+        let sizes = Sizes::of(Cuda, 8, 8, room(66), false);
         for bytes in 1..=ll_limit(Cuda) {
             let choice = choose(&Shape { part: bytes, ..small }, &sizes, None);
             // Two slots of 8 bytes for each thread and rank, in one epoch wherever the blocks suffice.
@@ -324,7 +324,7 @@ mod tests {
 
     #[test]
     fn a_way_that_is_asked_for_is_taken_where_it_can_be() {
-        let sizes = Sizes::of(Cpu, 4, 4, room(16));
+        let sizes = Sizes::of(Cpu, 4, 4, room(16), false);
         let call = Shape { device: Cpu, n_ranks: 4, lsa_size: 4, ..shape(Kind::AllGather, 1 << 20) };
         let with = |text| choose(&call, &sizes, parse(Some(text)).unwrap());
         assert_eq!((with("staged").how, with("ll").how, with("auto").how), (How::Staged, How::Direct, How::Direct));
@@ -355,9 +355,11 @@ mod tests {
                 (4096, 8),
             ];
             for (n_ranks, lsa_size) in shapes {
-                for blocks in [1, 2, 3, 4, 14, 16, 33, 40, 64, 1000] {
-                    let sizes = Sizes::of(device, n_ranks, lsa_size, room(blocks));
-                    let at = format!("{device:?}, {n_ranks} ranks, {blocks} blocks: {sizes:?}");
+                let hosted = n_ranks > lsa_size;
+                let blocks = [1, 2, 3, 4, 14, 16, 33, 40, 64, 1000];
+                for (blocks, hosted) in blocks.iter().flat_map(|&blocks| [(blocks, false), (blocks, hosted)]) {
+                    let sizes = Sizes::of(device, n_ranks, lsa_size, room(blocks), hosted);
+                    let at = format!("{device:?}, {n_ranks} ranks, {blocks} blocks, hosted {hosted}: {sizes:?}");
                     for slots in [sizes.pairs, sizes.rails] {
                         assert!(slots.channels >= 1 && slots.slots.is_power_of_two() && slots.bytes.is_multiple_of(128), "{at}");
                     }
@@ -405,7 +407,7 @@ mod tests {
 
     #[test]
     fn the_programs_least_number_of_blocks_is_taken_where_the_way_has_them() {
-        let sizes = Sizes::of(Cuda, 4, 4, Room { most: 32, least: 8 });
+        let sizes = Sizes::of(Cuda, 4, 4, Room { most: 32, least: 8 }, false);
         let blocks = |forced, kind, part| {
             let call = Shape { n_ranks: 4, lsa_size: 4, ..shape(kind, part) };
             choose(&call, &sizes, parse(Some(forced)).unwrap()).blocks

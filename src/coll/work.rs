@@ -31,8 +31,13 @@ pub struct Buffer {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, IntoBytes, Immutable)]
 pub struct Inbox {
+    /// The window that GIN carries from and to, where this rank's kernels see it, and in units of 128 bytes where in it incoming slots
+    /// and outgoing ones are.
+    pub window: DevPtr,
+    pub base: DevPtr,
+    pub incoming: u32,
+    pub outgoing: u32,
     pub handle: u32,
-    pub outbox: u32,
     pub rings: u32,
     pub channels: u32,
     pub slots: u32,
@@ -89,12 +94,13 @@ pub struct P2pWork {
     pub sets: u32,
     pub channels: u32,
     pub bytes_per_channel: u32,
+    pub pad: u32,
     pub items: [P2pItem; P2P_ITEMS],
 }
 
 layout!(Buffer, 24, 8, at @ 0, window @ 8, offset @ 16);
-layout!(Inbox, 28, 4, handle @ 0, outbox @ 4, rings @ 8, channels @ 12, slots @ 16, slot_bytes @ 20, signal0 @ 24);
-layout!(CollWork, 376, 8, comm @ 0, send @ 200, recv @ 224, inbox @ 248, rails @ 276, ll @ 304, count @ 312, scalar @ 320, scalar_at @ 328,
-    elt_bytes @ 336, kind @ 340, how @ 344, op @ 348, root @ 352, channels @ 356, scratch @ 360, piece_bytes @ 364, along @ 368, cut_bytes @ 372);
+layout!(Inbox, 48, 8, window @ 0, base @ 8, incoming @ 16, outgoing @ 20, handle @ 24, rings @ 28, channels @ 32, slots @ 36, slot_bytes @ 40, signal0 @ 44);
+layout!(CollWork, 416, 8, comm @ 0, send @ 200, recv @ 224, inbox @ 248, rails @ 296, ll @ 344, count @ 352, scalar @ 360, scalar_at @ 368,
+    elt_bytes @ 376, kind @ 380, how @ 384, op @ 388, root @ 392, channels @ 396, scratch @ 400, piece_bytes @ 404, along @ 408, cut_bytes @ 412);
 layout!(P2pItem, 24, 8, at @ 0, bytes @ 8, peer @ 16, round @ 20);
-layout!(P2pWork, 248 + 24 * P2P_ITEMS, 8, comm @ 0, inbox @ 200, n_sends @ 228, n_recvs @ 232, sets @ 236, channels @ 240, bytes_per_channel @ 244, items @ 248);
+layout!(P2pWork, 272 + 24 * P2P_ITEMS, 8, comm @ 0, inbox @ 200, n_sends @ 248, n_recvs @ 252, sets @ 256, channels @ 260, bytes_per_channel @ 264, pad @ 268, items @ 272);

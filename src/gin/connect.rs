@@ -149,7 +149,7 @@ impl Prepared {
         // SAFETY: a SymMemory's addresses are mapped until its holder in the window registry goes, behind the windows over it,
         // and `place` lies in it. A Gin that stops forgets all regions.
         let region = unsafe { Region::new(place.number, place.bytes, team.rank, addresses, Box::new(memory.clone())) };
-        let Some(region) = region else {
+        let Some(mut region) = region else {
             bail!(
                 SystemError,
                 37,
@@ -158,6 +158,7 @@ impl Prepared {
                 memory.bytes
             );
         };
+        region.apart = memory.is_apart();
         if let Some(keys) = &self.registered.keys {
             keys.connect(&*team.device, &words)?;
         }

@@ -24,6 +24,8 @@ pub struct SymMemory {
     pub peers: Vec<Option<Arc<dyn Physical>>>,
     /// This rank's part is memory of its own GPU.
     pub on_gpu: bool,
+    /// Bytes from one LSA member's copy to the next; 0 where only this rank's is mapped.
+    pub stride: u64,
     /// World rank of the first LSA member, ours, and the flat address of every member's copy.
     pub(super) lsa_first: u32,
     pub(super) lsa_rank: u32,
@@ -36,6 +38,16 @@ impl SymMemory {
     /// Flat address of this rank's copy.
     pub fn address(&self) -> DevPtr {
         self.addresses[self.lsa_rank as usize]
+    }
+
+    /// True if it is this rank's alone: nobody else's kernels or CPUs touch it ([`super::host`]).
+    pub fn is_apart(&self) -> bool {
+        self.stride == 0
+    }
+
+    /// Flat address of the first LSA member's copy; of this rank's where no other is mapped.
+    pub fn first_address(&self) -> DevPtr {
+        self.addresses[0]
     }
 
     /// Flat address of the copy of world rank `rank`, if it is in our LSA team.
@@ -84,7 +96,8 @@ pub(crate) struct Held {
     pub uses: u32,
     pub bindings: Vec<Binding>,
     pub _views: Vec<View>,
-    pub _span: Span,
+    /// In the flat space, if it stands there.
+    pub _span: Option<Span>,
 }
 
 /// Which part of its memory a window is.

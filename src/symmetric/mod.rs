@@ -1,7 +1,7 @@
 //! Symmetric memory: one allocation of every rank, at one offset of every rank's slice of the flat space.
 //!
 //! `obtain` gets it: every rank proposes, all agree, each maps its LSA team's; `flat` is the space and `offsets` what is free in it,
-//! `memory` one allocation, `held` those that there are. `multicast` gives the same offsets at addresses that reach all ranks of a team
+//! `memory` one allocation, `held` those that there are; `host` is memory of one rank alone, for networks. `multicast` gives the same offsets at addresses that reach all ranks of a team
 //! (`members`). Windows stand on this, and so do the signals of direct GIN contexts.
 //!
 //! Traps: numbers of memories advance alike on all ranks, also where a step fails; after an abort nothing is unmapped under kernels
@@ -10,6 +10,7 @@
 
 mod flat;
 mod held;
+mod host;
 mod members;
 mod memory;
 pub mod multicast;

@@ -186,10 +186,11 @@ fn map(
         on_gpu: symmetric.team.device.holds(&*physical),
         physical,
         peers,
+        stride: space.stride(),
         lsa_first: symmetric.team.topo.lsa_first,
         lsa_rank: symmetric.team.topo.lsa_rank,
         own_mappings: Mutex::default(),
         addresses: views.iter().map(|view| view.address()).collect(),
     });
-    Ok(Held { memory, uses: 0, bindings, _views: views, _span: span })
+    Ok(Held { memory, uses: 0, bindings, _views: views, _span: Some(span) })
 }

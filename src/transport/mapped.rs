@@ -97,7 +97,7 @@ impl Mapped {
         let mut peers = Vec::with_capacity(self.serves.len());
         for (rank, serves) in (self.first as usize..).zip(&self.serves) {
             let span = region.peer(rank).filter(|_| *serves).and_then(|base| Span::new(base, region.bytes()));
-            if *serves && span.is_none() {
+            if *serves && span.is_none() && !region.apart {
                 bail!(
                     SystemError,
                     37,

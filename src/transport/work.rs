@@ -26,6 +26,8 @@ pub struct Region {
     pub id: u32,
     /// Equal on all ranks for the same memory.
     pub name: u64,
+    /// No other rank's part is mapped here, and no put of it goes to a rank whose memory is.
+    pub apart: bool,
     bytes: u64,
     local: DevPtr,
     /// From rank `first` on: a communicator may have thousands whose memory cannot be mapped.
@@ -52,7 +54,7 @@ impl Region {
         let first = peers.iter().position(Option::is_some)?;
         let end = peers.iter().rposition(Option::is_some)?;
         let peers = peers[first..=end].to_vec();
-        Some(Self { id: SIGNALS, name, bytes, local, peers, first, words: Arc::default(), _keep: keep })
+        Some(Self { id: SIGNALS, name, apart: false, bytes, local, peers, first, words: Arc::default(), _keep: keep })
     }
 
     /// With what all ranks' transports said of their parts.

@@ -1,6 +1,6 @@
 //! Windows: parts of symmetric memory that kernels and GIN know by a handle.
 //!
-//! `register` makes one of a user's memory, `resource` one of the library's own; `standing` enters it in what kernels read (`structs`,
+//! `register` makes one of a user's memory, `resource` one of the library's own, `host` one of host memory; `standing` enters it in what kernels read (`structs`,
 //! `table`) and takes it away; `gin` connects GIN at its first use and tells it of all windows. `buffers` are ncclCommRegister's, which
 //! are no windows.
 //!
@@ -10,6 +10,7 @@
 
 mod buffers;
 mod gin;
+mod host;
 mod register;
 mod resource;
 mod standing;
@@ -17,6 +18,7 @@ mod structs;
 mod table;
 
 pub(crate) use gin::Activation;
+pub(crate) use host::HostWindow;
 pub use register::supported;
 pub(crate) use resource::{Proposed, Resource};
 

@@ -89,14 +89,14 @@ impl Windows {
     /// Its struct and its entry in the table.
     fn enter(&self, memory: &Arc<SymMemory>, place: Place, user: Option<UserRange>, gin: Option<Registered>) -> Result<DevPtr> {
         let contexts = self.gin().map_or(0, |gin| gin.n_contexts());
-        let (team, space) = (self.team(), self.symmetric.space()?);
+        let team = self.team();
         let offset = memory.big_offset + place.start;
         let shadow = ncclWindow_vidmem {
             winHost: memory.id,
-            lsaFlatBase: space.base() + offset,
+            lsaFlatBase: memory.first_address() + place.start,
             lsaRank: team.topo.lsa_rank as i32,
             worldRank: team.rank as i32,
-            stride4G: (space.stride() >> 32) as u32,
+            stride4G: (memory.stride >> 32) as u32,
             mcOffset4K: (offset >> 12) as u32,
             ginOffset4K: (place.start >> 12) as u32,
             marker: if memory.on_gpu { MARKER_GPU } else { 0 },

@@ -8,9 +8,9 @@ use crate::device::{ControlMemory, DevPtr, Device};
 use crate::error::Result;
 use std::sync::Arc;
 
-/// Bytes of a slab, about, and its places at the least.
+/// Bytes of a slab, about, and its places at the least: of the largest a slab fills a chunk of the device's pinned memory.
 const SLAB: usize = 256 << 10;
-const PLACES: u32 = 4;
+const PLACES: u32 = 7;
 /// A place begins so far behind a multiple of that much, and a message's first payload on one: copy engines like whole lines.
 const LINE: usize = 64;
 const BEFORE: usize = LINE - (super::wire::NUMBER + super::wire::HEADER) % LINE;
@@ -49,21 +49,35 @@ impl Buffers {
     /// A place for `link`; `give` it back.
     pub fn take(&mut self, net: &Arc<Net>, link: u32) -> Result<u32> {
         if self.free.is_empty() {
-            let memory = self.device.control(self.stride * self.places as usize)?;
-            let mut slab = Slab { registration: None, memory };
-            if net.traits.local {
-                let (at, bytes) = (slab.memory.host().as_ptr(), slab.memory.bytes());
-                // SAFETY: the slab keeps the memory until the registration has gone.
-                slab.registration = Some(unsafe { net.register(at, bytes, FI_SEND | FI_RECV, super::random_key()?)? });
-            }
-            let first = self.slabs.len() as u32 * self.places;
-            self.slabs.push(slab);
-            self.free.extend((first..first + self.places).rev());
-            self.links.resize((first + self.places) as usize, 0);
+            self.grow(net)?;
         }
         let place = self.free.pop().expect("there is one now");
         self.links[place as usize] = link;
         Ok(place)
+    }
+
+    /// Makes `places` that nobody has yet, but no more than `most` bytes of them.
+    pub fn reserve(&mut self, net: &Arc<Net>, places: usize, most: usize) -> Result<()> {
+        let wanted = places.min(most / self.stride);
+        while self.free.len() < wanted {
+            self.grow(net)?;
+        }
+        Ok(())
+    }
+
+    fn grow(&mut self, net: &Arc<Net>) -> Result<()> {
+        let memory = self.device.control(self.stride * self.places as usize)?;
+        let mut slab = Slab { registration: None, memory };
+        if net.traits.local {
+            let (at, bytes) = (slab.memory.host().as_ptr(), slab.memory.bytes());
+            // SAFETY: the slab keeps the memory until the registration has gone.
+            slab.registration = Some(unsafe { net.register(at, bytes, FI_SEND | FI_RECV, super::random_key()?)? });
+        }
+        let first = self.slabs.len() as u32 * self.places;
+        self.slabs.push(slab);
+        self.free.extend((first..first + self.places).rev());
+        self.links.resize((first + self.places) as usize, 0);
+        Ok(())
     }
 
     pub fn give(&mut self, place: u32) {

@@ -106,6 +106,10 @@ impl Ofi {
             None => wire::ALL,
         };
         let words = door.words(&at);
+        let mut post = Post::new(net, setup.device, message, copies);
+        if staged.is_some() {
+            post.reserve(STREAMS as usize * setup.serves.iter().filter(|serves| **serves).count())?;
+        }
         let ofi = Self {
             rank: setup.rank,
             secret: setup.secret,
@@ -114,9 +118,9 @@ impl Ofi {
             dialled: vec![[0; _]; setup.serves.len()],
             links: Vec::new(),
             door: Some(door),
-            memories: Memories::new(copies.is_some()),
+            memories: Memories::new(staged.is_some()),
             retired: Retired::default(),
-            post: Post::new(net, setup.device, message, copies),
+            post,
             batches: Vec::new(),
             owing: Vec::new(),
             poll,

@@ -3,7 +3,7 @@
 use super::buffers::Buffers;
 use super::endpoint::{Endpoint, Range};
 use super::net::Net;
-use super::staging::Copies;
+use super::staging::{self, Copies};
 use super::wire::NUMBER;
 use crate::device::Device;
 use crate::error::Result;
@@ -48,6 +48,9 @@ impl Posted {
     }
 }
 
+/// Places for words that a link has: two to hear, and those that it says.
+const WORDS: usize = 4;
+
 /// A write under way: its piece's tag, and its link.
 pub(super) struct Write {
     pub tag: u64,
@@ -71,6 +74,12 @@ impl Post {
     pub fn new(net: Arc<Net>, device: &Arc<dyn Device>, message: usize, copies: Option<Copies>) -> Self {
         let (messages, words) = (Buffers::new(device.clone(), message), Buffers::new(device.clone(), NUMBER));
         Self { net, copies, messages, words, writes: Vec::new(), free: Vec::new() }
+    }
+
+    /// Memory for so many links, on a GPU: see [`staging::AHEAD`].
+    pub fn reserve(&mut self, links: usize) -> Result<()> {
+        self.messages.reserve(&self.net, links * (2 * staging::WINDOW as usize + staging::WAITING + 1), staging::AHEAD)?;
+        self.words.reserve(&self.net, links * WORDS, staging::AHEAD)
     }
 
     /// Nobody sends the message in `place`, which may still wait for the copies `wait`.

@@ -23,6 +23,10 @@ use std::time::Instant;
 pub(super) const WINDOW: u64 = 16;
 /// Messages of a link that wait for their copies, apart from the one that still gathers.
 pub(super) const WAITING: usize = 4;
+/// Pinned memory made with the communicator, at most, in bytes: enough for all links of four ranks, or for rails of many. The driver makes
+/// none while a thread of the program is in a copy from or to pageable memory, and such a copy may wait for a kernel, which waits for the
+/// message that the memory is for: PyTorch's `all_reduce(x); x.cpu()` hung in that circle when links made their memory as they came.
+pub(super) const AHEAD: usize = 64 << 20;
 /// Bytes of payload in a message, and for all receives of a rank with links from everywhere, about.
 const PIECE: (u64, u64) = (16 << 10, 128 << 10);
 const ALL: u64 = 64 << 20;

@@ -53,6 +53,7 @@ pub mod warp;
 pub mod thread;
 pub mod stack;
 pub mod timeline;
+mod tsan;
 pub mod waits;
 pub mod pace;
 pub mod schedule;

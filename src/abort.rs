@@ -3,6 +3,10 @@
 //! The word has two homes on a GPU. Kernels poll the one in the GPU's own memory, where a look costs an L2 hit, and look at the
 //! one in host memory now and then, in case the driver cannot write the other. On the CPU device they are one.
 
+mod words;
+
+pub use words::{Beside, Held, Raised, Sums};
+
 use crate::device::{ControlMemory, DevPtr, Device, DeviceMemory, Kind};
 use crate::error::{Code, Error, Result};
 use crate::sync::Mutex;
@@ -17,7 +21,8 @@ const NOTE: usize = 64;
 
 type Listener = Box<dyn FnOnce(&Error) + Send>;
 type Quiet = Box<dyn Fn() -> bool + Send + Sync>;
-type Beside = Box<dyn Fn(DevPtr) -> Vec<Held> + Send + Sync>;
+type BesideOf = Box<dyn Fn(DevPtr) -> Beside + Send + Sync>;
+type SumsNow = Box<dyn Fn(bool) -> Option<Sums> + Send + Sync>;
 
 /// Raised once per communicator, by whoever sees the failure first; the first cause is kept.
 ///
@@ -30,7 +35,8 @@ pub struct Abort {
     listeners: Mutex<Vec<Listener>>,
     moves: AtomicU64,
     quiet: OnceCell<Quiet>,
-    beside: OnceCell<Beside>,
+    beside: OnceCell<BesideOf>,
+    sums: OnceCell<SumsNow>,
 }
 
 impl Abort {
@@ -44,6 +50,7 @@ impl Abort {
             moves: AtomicU64::new(0),
             quiet: OnceCell::new(),
             beside: OnceCell::new(),
+            sums: OnceCell::new(),
         }
     }
 
@@ -88,15 +95,25 @@ impl Abort {
         self.quiet.get().is_none_or(|quiet| quiet())
     }
 
-    /// From now on `beside` finds the words beside one that a kernel waits for. It must not wait.
-    pub fn set_beside(&self, beside: impl Fn(DevPtr) -> Vec<Held> + Send + Sync + 'static) {
+    /// From now on `beside` says which word a kernel waits for, and finds those beside it. It must not wait.
+    pub fn set_beside(&self, beside: impl Fn(DevPtr) -> Beside + Send + Sync + 'static) {
         let _ = self.beside.set(Box::new(beside));
     }
 
-    /// Signals, or counters, that are not 0 and that the program asked for together with that at this address, without it, the nearest
-    /// first. None where it is not known what stands there, or just now cannot be said without waiting.
-    pub fn beside(&self, at: DevPtr) -> Vec<Held> {
-        self.beside.get().map_or(Vec::new(), |beside| beside(at))
+    /// Of the signal or counter at this address, if it is one that can be looked at.
+    pub fn beside(&self, at: DevPtr) -> Beside {
+        self.beside.get().map_or(Beside::default(), |beside| beside(at))
+    }
+
+    /// From now on `sums` says what this rank has raised. It is told whether it may wait for a step of the proxy.
+    pub fn set_sums(&self, sums: impl Fn(bool) -> Option<Sums> + Send + Sync + 'static) {
+        let _ = self.sums.set(Box::new(sums));
+    }
+
+    /// What this rank has raised, and what nobody here waits for. None where nobody counts, or that cannot be
+    /// said now.
+    pub fn sums(&self, may_wait: bool) -> Option<Sums> {
+        self.sums.get().and_then(|sums| sums(may_wait))
     }
 
     /// The oldest wait of a kernel that had lasted for a millisecond and more at some time since the last call. The same wait is
@@ -164,19 +181,6 @@ impl Abort {
             None => listeners.push(Box::new(listener)),
         }
     }
-}
-
-/// A signal or counter, as the program calls it, and what it holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Held {
-    /// Where it is.
-    pub at: DevPtr,
-    /// Its context.
-    pub context: u32,
-    /// Its id.
-    pub id: u32,
-    /// Not 0.
-    pub value: u64,
 }
 
 /// A wait of a kernel, as include/ginrs_device/marker.h says: since when, of whose kernel, for what.

@@ -45,15 +45,15 @@ fn every_field(comm: &Comm) {
     assert_eq!((dc.ginSignalBase, dc.ginSignalCount, dc.ginCounterBase, dc.ginCounterCount), (0, 0, 0, 0));
     assert_eq!(dc.lsaMultimem.mcBasePtr, 0);
     assert_eq!((&bytes(&dc)[141..144], word(&dc, 76)), (&[0x47, 0x52, 1][..], 0x3152_5347));
-    // The inlined window is the device's, but for the mark in its padding.
+    // The inlined window is the device's, but for the mark in its padding: there a window says that its size stands behind it.
     let window: ncclWindow_vidmem = read(dc.resourceWindow);
-    assert_eq!(ncclWindow_vidmem { marker: 0, ..dc.resourceWindow_inlined }, window);
+    assert_eq!(ncclWindow_vidmem { marker: ginrs::layout::MARKER_CPU, ..dc.resourceWindow_inlined }, window);
     let table: ncclDevCommWindowTable = read(dc.windowTable);
     let entry = table.entries.iter().find(|entry| entry.window == dc.resourceWindow).unwrap();
     assert_eq!((entry.base, entry.size), (0, 2 * MIB));
     assert_eq!(load(dc.windowTable + 776), 0x4d4d_4f43_5352_4e47);
     assert_eq!(load(dc.windowTable + 792), comm.team.abort.device_address());
-    assert!((0..2 * MIB / 8).all(|i| load(local(&dc, rank) + 8 * i) == 0));
+    assert!((0..(dc.ginSignalShadows - local(&dc, rank)) / 8).all(|i| load(local(&dc, rank) + 8 * i) == 0));
     // Every rank finds every other's barrier words.
     comm.team.bootstrap.barrier("checked").unwrap();
     for peer in 0..n {

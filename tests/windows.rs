@@ -43,7 +43,7 @@ fn exchange_and_sub_ranges(comm: &Comm) {
     assert_eq!((first.ginOffset4K, second.ginOffset4K), (0, 3));
     assert_eq!(second.mcOffset4K, first.mcOffset4K + 3);
     assert_eq!((second.lsaRank, second.worldRank, second.stride4G), (comm.team.rank as i32, comm.team.rank as i32, 2));
-    assert_eq!((second.marker, second.ginWins), (0, [0; 4]));
+    assert_eq!((second.marker, second.ginWins), (ginrs::layout::MARKER_CPU, [0; 4]));
     assert_ne!(again, whole);
     store(peer_address(part, comm.team.rank), 77);
     assert_eq!(load(base + 0x3000), 77);

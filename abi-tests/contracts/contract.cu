@@ -15,16 +15,18 @@
     if (result != 0) fprintf(stderr, "%s: %d at line %d\n", #call, result, __LINE__), exitOnce(2); \
   } while (0)
 
-enum Case { SIGNAL, OWN, WAIT, RESET, READ, COUNTER, PEER, TARGET, SOURCE, VALUE, NULL_TARGET, NULL_VALUE, FOREIGN, GONE, LSA, HYBRID, SLOT, CASES };
+enum Case { SIGNAL, OWN, WAIT, RESET, READ, COUNTER, PEER, TARGET, SOURCE, VALUE, NULL_TARGET, NULL_VALUE, FOREIGN, GONE, LSA, HYBRID, SLOT, GIN, ENTRY, RAIL, BLOCK, FOREIGN_BLOCK, POINTER, BEFORE, SYMPTR, NULL_POINTER, GONE_POINTER, CASES };
 static const char* const names[CASES] = {"signal", "own", "wait", "reset", "read", "counter", "peer", "target", "source",
-                                         "value", "null-target", "null-value", "foreign", "gone", "lsa", "hybrid", "slot"};
-static const int signals = 4, counters = 2, barriers = 2, slots = 4;
+                                         "value", "null-target", "null-value", "foreign", "gone", "lsa", "hybrid", "slot",
+                                         "gin", "entry", "rail", "block", "foreign-block", "pointer", "before", "symptr", "null-pointer", "gone-pointer"};
+static const int signals = 4, counters = 2, barriers = 2, slots = 4, blocks = 3;
 static const size_t bytes = 10000;
 
 struct Job {
   ncclDevComm comm;
   ncclWindow_t window, none, foreign, gone; // the latter two: of another communicator, and deregistered
-  ncclLLA2AHandle ll;
+  ncclLLA2AHandle ll, foreignLl; // the latter: of another device communicator
+  ncclGinBarrierHandle entry;
 };
 
 // `past`: by how much the call is beyond what there is; 0 in the mended ones.
@@ -90,6 +92,47 @@ __global__ void kernel(Job job, int which, int past) {
       a2a.send(peer, slots - 1 + past, 1);  // call of: slot
       break;
     }
+    case GIN: {
+      ncclGinBarrierSession<ncclCoopThread> bar(ncclCoopThread(), gin, ncclTeamTagWorld(), barriers - 1 + past);  // call of: gin
+      break;
+    }
+    case ENTRY: {
+      ncclGinBarrierSession<ncclCoopThread> bar(ncclCoopThread(), gin, world, job.entry, past);  // call of: entry
+      break;
+    }
+    case RAIL: {  // the LSA half is there
+      ncclBarrierSession<ncclCoopThread> bar(ncclCoopThread(), ncclTeam{1, 0, 1}, world, gin, comm.lsaBarrier, job.entry, past);  // call of: rail
+      break;
+    }
+    case BLOCK: {
+      ncclLLA2ASession<ncclCoopThread> a2a(ncclCoopThread(), comm, ncclTeamLsa(comm), job.ll, blocks - 1 + past, slots);  // call of: block
+      break;
+    }
+    case FOREIGN_BLOCK: {
+      ncclLLA2ASession<ncclCoopThread> a2a(ncclCoopThread(), comm, ncclTeamLsa(comm), past ? job.foreignLl : job.ll, 0, slots);  // call of: foreign-block
+      break;
+    }
+    case POINTER: {  // one past the end is a pointer, too
+      char* end = static_cast<char*>(ncclGetLsaPointer(job.window, bytes + past, peer));  // call of: pointer
+      if (end == nullptr) printf("null\n");
+      break;
+    }
+    case BEFORE: {
+      char* begin = static_cast<char*>(ncclGetLocalPointer(job.window, size_t(0) - past));  // call of: before
+      if (begin == nullptr) printf("null\n");
+      break;
+    }
+    case SYMPTR: {
+      ncclSymPtr<char> place(job.window, bytes / 2);
+      if ((place + (bytes / 2 + past)).peerPtr(peer) == nullptr) printf("null\n");  // call of: symptr
+      break;
+    }
+    case NULL_POINTER:
+      if (ncclGetLocalPointer(window, 0) == nullptr) printf("null\n");  // call of: null-pointer
+      break;
+    case GONE_POINTER:
+      if (ncclGetPeerPointer(past ? job.gone : job.foreign, 0, peer) == nullptr) printf("null\n");  // call of: gone-pointer
+      break;
   }
   gin.flush(ncclCoopThread());
 }
@@ -113,22 +156,31 @@ static void runRank(int rank, ncclUniqueId id) {
   ncclDevCommRequirements needs;
   memset(&needs, 0, sizeof needs);
   ncclDevResourceRequirements list = {};
-  CHECK(ncclLLA2ACreateRequirement(1, slots, &job.ll, &list));
+  CHECK(ncclLLA2ACreateRequirement(blocks, slots, &job.ll, &list));
+  ncclDevResourceRequirements listed = {};
+  CHECK(ncclGinBarrierCreateRequirement(comm, ncclTeamWorld(comm), 1, &job.entry, &listed));
+  // Its signal follows the program's, too.
+  if (which == ENTRY || which == RAIL) list.next = &listed;
   needs.resourceRequirementsList = &list;
   needs.ginSignalCount = signals, needs.ginCounterCount = counters, needs.lsaBarrierCount = barriers, needs.ginForceEnable = true;
   // The signals of GIN barriers follow the program's.
-  needs.railGinBarrierCount = which == OWN ? barriers : 0;
+  needs.railGinBarrierCount = which == OWN || which == GIN ? barriers : 0;
   CHECK(ncclDevCommCreate(comm, &needs, &job.comm));
   // Another one's words lie behind those of the first.
   ncclDevComm other;
-  needs.resourceRequirementsList = nullptr;
+  ncclDevResourceRequirements large = {};
+  large.bufferSize = 1 << 20;
+  ncclDevResourceRequirements others = {};
+  CHECK(ncclLLA2ACreateRequirement(1, slots, &job.foreignLl, &others));
+  large.next = &others;
+  needs.resourceRequirementsList = &large;
   CHECK(ncclDevCommCreate(comm, &needs, &other));
   CHECK(ncclCommWindowDeregister(comm, job.gone));
   kernel<<<1, 1>>>(job, which, rank == 0 ? past : 0);
   cudaError_t error = cudaStreamSynchronize(0);
   // What was refused is told to the host, which looks now and then.
   ncclResult_t state = ncclSuccess;
-  for (int turn = 0; past && !error && !state && turn < 10000; turn++) {
+  for (int turn = 0; past && !error && !state && which < POINTER && turn < 10000; turn++) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     CHECK(ncclCommGetAsyncError(comm, &state));
   }

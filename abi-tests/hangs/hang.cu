@@ -22,9 +22,9 @@
     if (result != 0) fprintf(stderr, "%s: %d at line %d\n", #call, result, __LINE__), exitOnce(2); \
   } while (0)
 
-enum Case { COUNT, RESET, BARRIER, HYBRID, LSA, LL, COUNTER, CYCLE, NESTED, IDLE, BLOCKS, FLUSH, SLEEP, SPIN, PAUSE, ELSEWHERE, UNCOUNTED, CASES };
+enum Case { COUNT, RESET, BARRIER, HYBRID, LSA, LL, COUNTER, CYCLE, NESTED, IDLE, BLOCKS, FLUSH, SLEEP, SPIN, PAUSE, ELSEWHERE, UNCOUNTED, PEER, TAKEN, RING, CASES };
 static const char* const names[CASES] = {"count", "reset", "barrier", "hybrid", "lsa", "ll", "counter", "cycle", "nested",
-                                         "idle", "blocks", "flush", "sleep", "spin", "pause", "elsewhere", "uncounted"};
+                                         "idle", "blocks", "flush", "sleep", "spin", "pause", "elsewhere", "uncounted", "peer", "taken", "ring"};
 
 struct Job {
   ncclDevComm comm;
@@ -138,6 +138,36 @@ __global__ void kernel(Job job, int which) {
       if (isFirst) {
         gin.put(ncclTeamWorld(comm), next, job.window, 0, job.window, 0, 64, ncclGin_None{}, ncclGin_CounterInc{1}, cta);
         gin.waitCounter(cta, 0, 1);  // wait of: uncounted
+      }
+      break;
+    case PEER:  // the signal goes to another rank than the one that waits
+      if (isFirst) gin.signal(ncclTeamWorld(comm), 2, ncclGin_SignalInc{1}, cta);
+      if (rank == 1) {
+        gin.waitSignal(cta, 1, 1);  // wait of: peer
+      }
+      break;
+    case TAKEN:  // a reset takes away what has come of the next round
+      if (isFirst) {
+        gin.signal(ncclTeamWorld(comm), next, ncclGin_SignalAdd{0, 2}, cta);
+        gin.signal(ncclTeamWorld(comm), next, ncclGin_SignalInc{0}, cta);
+      }
+      if (rank == 1) {
+        gin.waitSignal(cta, 0, 3);
+        gin.resetSignal(0);
+        gin.waitSignal(cta, 0, 1);  // wait of: taken
+      }
+      break;
+    case RING:  // one of the ranks of a ring sends one less than it is to
+      for (int round = 1; round <= 3; round++) {
+        if (!isFirst || round < 3) gin.signal(ncclTeamWorld(comm), next, ncclGin_SignalInc{0}, cta);
+        if (rank == 1) {
+          gin.waitSignal(cta, 0, round);  // wait of: ring
+        } else if (isLast) {
+          while (gin.readSignal(0) < uint64_t(round)) {
+          }
+        } else {
+          gin.waitSignal(cta, 0, round);
+        }
       }
       break;
   }

@@ -24,7 +24,6 @@ struct World {
     ncclGinProxyGpuCtx_t abi;
     char pad[GINRS_GIN_EXT_OFFSET - sizeof(ncclGinProxyGpuCtx_t)];
     ginrsGinExt ext;
-    char rest[GINRS_GIN_EXT_SPACE - sizeof(ginrsGinExt)];
   };
   struct Window : ncclWindow_vidmem {
     ginrsWindowExt ext;

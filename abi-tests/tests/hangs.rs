@@ -57,11 +57,17 @@ fn is_told(case: &str, ranks: u32, wait: &str, more: &[&str]) {
 
 #[test]
 fn a_signal_that_is_counted_otherwise_than_it_is_sent() {
-    is_told("count", 2, "rank 1 block 0 waits for signal 0 >= 2 (has 1) of context 0", &["rank 0 (pid ", ") has left"]);
+    let wait = "rank 1 block 0 waits for signal 0 >= 2 (has 1) of context 0";
+    is_told("count", 2, wait, &["; rank 0 (pid ", ") has left after raising the awaited signal by 1"]);
     let said = text(&job_of(20, 2, &["count", "stays"]).output().unwrap());
     let cause = said.split_once("GINRS-E140 ").unwrap_or_else(|| panic!("{said}")).1;
-    assert!(cause.contains("rank 1 block 0 waits for signal 0 >= 2 (has 1)") && cause.contains(") runs no kernel"), "{cause}");
-    is_told("nested", 2, "rank 0 block 0 waits for signal 2 >= 1 (has 0) of context 0", &["rank 1 (pid ", ") has left"]);
+    assert!(
+        cause.contains("rank 1 block 0 waits for signal 0 >= 2 (has 1)")
+            && cause.contains(") runs no kernel, and has raised the awaited signal by 1"),
+        "{cause}"
+    );
+    let wait = "rank 0 block 0 waits for signal 2 >= 1 (has 0) of context 0";
+    is_told("nested", 2, wait, &["; rank 1 (pid ", ") has left without raising the awaited signal"]);
     is_told("blocks", 2, "rank 0 block 3 waits for signal 3 >= 5 (has 0)", &["rank 1 block 3 waits", "which waits for rank 0"]);
 }
 
@@ -70,7 +76,7 @@ fn a_barrier_that_not_all_come_to() {
     is_told(
         "barrier",
         3,
-        "rank 0 block 0 waits for GIN barrier 0 of context 0: 1 rank has not come",
+        "rank 0 block 0 waits for GIN barrier 0 of context 0: rank 2 has not come",
         &["rank 2 (pid ", "rank 1 block 0"],
     );
     is_told("lsa", 3, "waits for LSA barrier 1: rank 2 has not come", &["rank 2 (pid ", ") has left"]);
@@ -78,7 +84,7 @@ fn a_barrier_that_not_all_come_to() {
     is_told("ll", 2, "rank 0 block 0", &["slot 1 of an LL all-to-all"]);
     let nodes = job(2, &["hybrid"]).env("GINRS_FAKE_NODES", "0,1").output().unwrap();
     assert!(
-        text(&nodes).contains("waits for GIN barrier 0 of context 0 of a hybrid barrier: 1 rank has not come"),
+        text(&nodes).contains("waits for GIN barrier 0 of context 0 of a hybrid barrier: rank 1 has not come"),
         "{}",
         text(&nodes)
     );
@@ -120,6 +126,30 @@ fn a_signal_or_counter_that_was_raised_elsewhere() {
         let said = text(&job.env("NCCL_GIN_BACKEND", backend).env("GINRS_WAIT_WARN", "1").output().unwrap());
         assert!(said.contains("waits for signal 1 >= 1 (has 0) of context 0") && !said.contains(" holds "), "{backend}: {said}");
     }
+}
+
+/// What the ranks have counted of what they sent each other says where it has gone.
+#[test]
+fn a_signal_that_went_to_another_rank_or_was_reset() {
+    is_told(
+        "peer",
+        3,
+        "rank 1 block 0 waits for signal 1 >= 1 (has 0) of context 0",
+        &["have left without raising the awaited signal; rank 0 has raised signal 1 of rank 2 by 1, which nobody waits for"],
+    );
+    let reset = "has left after raising the awaited signal by 3; the awaited signal was raised by 3 in all, and has been reset";
+    is_told("taken", 2, "rank 1 block 0 waits for signal 0 >= 1 (has 0) of context 0", &[reset]);
+    // In a ring all raise that signal of another rank than rank 1, and those wait for it, or read it.
+    for ranks in [2, 4] {
+        let cause = cause_of("ring", &mut job(ranks, &["ring"]));
+        let wait = "rank 1 block 0 waits for signal 0 >= 3 (has 2) of context 0 at ";
+        assert!(cause.contains(wait) && cause.contains(" has left after raising the awaited signal by 2"), "{cause}");
+        assert!(!cause.contains("nobody waits") && !cause.contains("awaited)") && !cause.contains("has been reset"), "{cause}");
+    }
+    // Where nothing is proven, too.
+    let said = text(&job_of(5, 2, &["sleep"]).env("HANG_SECONDS", "30").output().unwrap());
+    let line = said.lines().find(|line| line.contains("GINRS-W019 rank 1")).unwrap_or_else(|| panic!("{said}"));
+    assert!(line.contains("hang.cu:") && line.contains("; nobody has raised it | comm"), "{line}");
 }
 
 /// The first rank sleeps, computes, or waits for a lock that another thread gives back: each for 4 s.

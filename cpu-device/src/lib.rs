@@ -69,6 +69,7 @@ pub mod naps;
 pub mod recorder;
 pub mod config;
 mod asan;
+mod tsan;
 pub mod error;
 pub mod code;
 mod once;

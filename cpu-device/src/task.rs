@@ -12,6 +12,7 @@ use crate::device::Device;
 use crate::error::{Code, report};
 use crate::grid::Grid;
 use crate::launch::Launch;
+use crate::tsan;
 
 /// What a task does. Memory is given as addresses; who submits the work vouches for them until it is over.
 #[allow(missing_docs, reason = "the fields are those of the cuda* functions")]
@@ -79,6 +80,7 @@ impl Task {
 
     /// All of its predecessors are known: it may begin.
     pub fn submit(self: Arc<Self>) {
+        tsan::release(&*self);
         if self.pending.fetch_sub(1, Ordering::AcqRel) == 1 {
             begin(self);
         }
@@ -86,7 +88,11 @@ impl Task {
 
     /// Whether it is over.
     pub fn is_done(&self) -> bool {
-        self.done.load(Ordering::Acquire)
+        let done = self.done.load(Ordering::Acquire);
+        if done {
+            tsan::acquire(self);
+        }
+        done
     }
 
     /// When it was over.
@@ -100,6 +106,7 @@ impl Task {
         while !progress.done {
             self.over.wait(&mut progress);
         }
+        tsan::acquire(self);
     }
 }
 
@@ -115,6 +122,7 @@ fn begin(task: Arc<Task>) {
 /// Does the work of tasks whose predecessors are over, and of those that become so: a loop, for chains may be long.
 fn run(mut ready: Vec<Arc<Task>>) {
     while let Some(task) = ready.pop() {
+        tsan::acquire(&*task);
         let work = task.work.lock().take().expect("a task begins once");
         let device = task.device;
         let healthy = device.healthy().is_ok();
@@ -128,6 +136,7 @@ fn run(mut ready: Vec<Arc<Task>>) {
             Work::Kernel(_) => device.kernel_ended(),
             Work::Host { .. } | Work::Callback { .. } => {
                 crate::executor::submit(Box::new(move || {
+                    tsan::acquire(&*task);
                     call_host(&task, &work);
                     complete(task);
                 }));
@@ -144,12 +153,16 @@ fn run(mut ready: Vec<Arc<Task>>) {
 /// Marks it over; which tasks may begin now.
 fn over(task: &Task) -> Vec<Arc<Task>> {
     let _ = task.done_at.set(Instant::now());
+    // A kernel's last block knows of it what its threads do not.
+    tsan::acquire(task);
+    tsan::release(task);
     let mut progress = task.progress.lock();
     progress.done = true;
     task.done.store(true, Ordering::Release);
     task.over.notify_all();
     let mut successors = std::mem::take(&mut progress.successors);
     drop(progress);
+    successors.iter().for_each(|next| tsan::release(&**next));
     successors.retain(|next| next.pending.fetch_sub(1, Ordering::AcqRel) == 1);
     successors.reverse(); // `run` takes from the end: in the order of submission
     successors

@@ -12,6 +12,7 @@ use std::time::Instant;
 use parking_lot::Mutex;
 
 use crate::launch::{Dim3, Launch, Place};
+use crate::tsan;
 
 /// GINRS_CPU_CALL_BARRIER.
 const HYBRID: u32 = 7;
@@ -75,6 +76,7 @@ impl Call {
             6 => format!("LSA barrier {id}"),
             &HYBRID if inner.kind != HYBRID => format!("{} of a hybrid barrier", inner.name(inner)),
             &HYBRID => "a hybrid barrier".into(),
+            9 => "a pointer into a window".into(),
             _ => "an LL all-to-all".into(),
         }
     }
@@ -223,11 +225,13 @@ impl Board {
     pub fn begin(&self) {
         // SAFETY: takes nothing.
         self.thread.store(unsafe { libc::gettid() }, Ordering::Release);
+        tsan::ignore(true);
         self.goes_on();
     }
 
     /// It is over; waits of threads that were dropped are, too.
     pub fn end(&self) {
+        tsan::ignore(false);
         self.goes_on();
         self.records.lock().clear();
         self.waits.store(0, Ordering::Relaxed);

@@ -15,6 +15,9 @@
 /* At the end of a declaration's parameters, of a definition's, and of the arguments of a function that passes its caller on. */
 #define GINRS_CALLER_DEFAULT , const char *ginrsFile = __builtin_FILE(), int ginrsLine = __builtin_LINE()
 #define GINRS_CALLER , const char *ginrsFile, int ginrsLine
+/* The same where there are no other parameters. */
+#define GINRS_CALLER_ALONE_DEFAULT const char *ginrsFile = __builtin_FILE(), int ginrsLine = __builtin_LINE()
+#define GINRS_CALLER_ALONE const char *ginrsFile, int ginrsLine
 #define GINRS_CALLER_PASSED , ginrsFile, ginrsLine
 /* For the rest of the block. */
 #define GINRS_CALL(kind, context, id) \
@@ -76,6 +79,8 @@ struct Told {
 #else
 #define GINRS_CALLER_DEFAULT
 #define GINRS_CALLER
+#define GINRS_CALLER_ALONE_DEFAULT
+#define GINRS_CALLER_ALONE
 #define GINRS_CALLER_PASSED
 #define GINRS_CALL(kind, context, id) ((void)0)
 #define GINRS_RACE(statement) ((void)0)

@@ -21,6 +21,7 @@
 #define GINRS_MARK_WORD 0x31525347u /* "GSR1": ncclDevComm bytes 76..79 */
 /* "GSR2": ncclWindow_vidmem bytes 36..39 of a registered window whose memory is this rank's own GPU's. */
 #define GINRS_MARK_WINDOW_GPU 0x32525347u
+#define GINRS_MARK_WINDOW_CPU 0x33525347u /* "GSR3": the same bytes of one on the CPU device; a ginrsWindowExt with all below stands behind it */
 
 #define GINRS_COMM_EXT_OFFSET 776 /* behind the first ncclDevCommWindowTable page; ginrs allocates 1024 bytes for it */
 #define GINRS_COMM_EXT_MAGIC 0x4d4d4f4353524e47ull /* "GNRSCOMM" */
@@ -29,7 +30,7 @@
 #define GINRS_GIN_EXT_SPACE 128 /* bytes kept for the block; the context's pis begin behind it or elsewhere */
 #define GINRS_GIN_EXT_MAGIC 0x4e49475353524e47ull /* "GNRSSGIN" */
 #define GINRS_WINDOW_EXT_OFFSET 72 /* behind ncclWindow_vidmem; ginrs keeps 128 bytes for each */
-#define GINRS_EXT_VERSION 4u
+#define GINRS_EXT_VERSION 5u
 
 /* Version 3: so many bytes behind abortHost is a word in which a wait that lasts for a millisecond and more says so, for the host to
  * find who waits for a rank that has left. Any thread may write it, about once a millisecond; the oldest wait stays; the host zeroes it.
@@ -58,6 +59,7 @@ struct ginrsCommExt {
 #define GINRS_FLAG_DIRECT 1u   /* kernels carry out puts themselves: ginrs_device/gin/direct.cuh */
 #define GINRS_FLAG_SAME_GPU 2u /* what reads a payload in this GPU's memory is this GPU, so a GPU-scope release publishes it */
 /* The library's no more: what an ncclGin found out when it was made, and keeps beside the library's two. */
+#define GINRS_FLAG_AWAITED 4u  /* awaited is not null */
 #define GINRS_FLAG_BOUNDS 16u  /* windows have a ginrsWindowExt, and refusal is not null */
 #define GINRS_FLAG_HINTS 32u   /* hintRing is not null */
 #define GINRS_FLAG_CACHED 64u  /* cachedCis is given */
@@ -89,7 +91,11 @@ struct ginrsGinExt {
   void* directQueues;
   uint32_t* directPis;
   uint32_t* directCis;
+  /* version 5 */
+  uint64_t* awaited; /* may be null. Per absolute signal id GINRS_AWAITED and what kernels waited for last, or read; 0 behind a reset. On the
+                        CPU device they leave it there, so that the host can tell a signal that nobody waits for */
 };
+#define GINRS_AWAITED (1ull << 63)
 
 /* Of one window. */
 struct ginrsWindowExt {
@@ -97,6 +103,15 @@ struct ginrsWindowExt {
   /* Of a devcomm's resource window, on the CPU device: so many signals from ncclDevComm::railGinBarrier's first on are barriers'. */
   uint64_t barrierSignals;
   void const* table; /* ncclDevComm::windowTable of the communicator, while the window stands in it; null: not told */
+  uint64_t number;   /* of those that the program has registered with the communicator, from 1; 0: the library's own */
+  /* Of a devcomm's resource window, on the CPU device: what its parts are for; null: not told. */
+  struct ginrsResource const* resources;
+  uint64_t nResources;
+};
+/* A part of a resource window, as it was asked for. */
+struct ginrsResource {
+  uint64_t bytes;
+  uint32_t bufHandle, signal0, signals, pad;
 };
 
 /* An id that the device communicator was not given, or a world rank that it does not have: which kind, the id and how many there
@@ -117,12 +132,13 @@ struct ginrsWindowExt {
 #define GINRS_LAYOUT(condition) _Static_assert(condition, "the marker's layout is ABI of ginrs")
 #endif
 GINRS_LAYOUT(sizeof(struct ginrsCommExt) == 32 && offsetof(struct ginrsCommExt, abortHost) == 24);
-GINRS_LAYOUT(sizeof(struct ginrsGinExt) == 120 && sizeof(struct ginrsGinExt) <= GINRS_GIN_EXT_SPACE);
+GINRS_LAYOUT(sizeof(struct ginrsGinExt) == 128 && sizeof(struct ginrsGinExt) <= GINRS_GIN_EXT_SPACE);
 GINRS_LAYOUT(offsetof(struct ginrsGinExt, abortHost) == 40 && offsetof(struct ginrsGinExt, cachedCis) == 48 &&
              offsetof(struct ginrsGinExt, flags) == 56 && offsetof(struct ginrsGinExt, directStride4G) == 60 &&
              offsetof(struct ginrsGinExt, directSignals) == 64 && offsetof(struct ginrsGinExt, directLargest) == 72 &&
              offsetof(struct ginrsGinExt, signals) == 80 && offsetof(struct ginrsGinExt, counters) == 84 &&
              offsetof(struct ginrsGinExt, refusal) == 88 && offsetof(struct ginrsGinExt, directQueues) == 96 &&
-             offsetof(struct ginrsGinExt, directPis) == 104 && offsetof(struct ginrsGinExt, directCis) == 112);
+             offsetof(struct ginrsGinExt, directPis) == 104 && offsetof(struct ginrsGinExt, directCis) == 112 &&
+             offsetof(struct ginrsGinExt, awaited) == 120);
 #undef GINRS_LAYOUT
 #endif

@@ -24,7 +24,7 @@ struct ncclBarrierSession : ncclBarrierSession_internal<Coop> {
                                         bool multimem = false GINRS_CALLER_DEFAULT);
   NCCL_DEVICE_INLINE ncclBarrierSession(Coop coop, ncclTeamTagLsa, ncclDevComm const& comm, uint32_t index,
                                         bool multimem = false GINRS_CALLER_DEFAULT);
-  NCCL_DEVICE_INLINE ncclBarrierSession(Coop coop, ncclTeamTagRail, ncclGin net, uint32_t index);
+  NCCL_DEVICE_INLINE ncclBarrierSession(Coop coop, ncclTeamTagRail, ncclGin net, uint32_t index GINRS_CALLER_DEFAULT);
   ncclBarrierSession(ncclBarrierSession const&) = delete;
 
   /* The halves. The one that the constructor left out does not exist. */

@@ -13,6 +13,7 @@
 
 #include "coop.h"
 #include "utility.h"
+#include "../ginrs_device/call.cuh"
 
 #define NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER {}
 
@@ -174,13 +175,14 @@ NCCL_HOST_DEVICE_INLINE int ncclTeamRankToWorld(ncclDevComm const& comm, ncclTea
 NCCL_HOST_DEVICE_INLINE int ncclTeamRankToLsa(ncclDevComm const& comm, ncclTeam team, int rank);
 
 #if NCCL_CHECK_CUDACC
-/* ---- Pointers into windows. `offset` is in bytes from the window's start. Nothing is checked: the peer must be within
- * the LSA team (for the multimem forms, the handle's team) and the offset within the window. ---- */
+/* ---- Pointers into windows. `offset` is in bytes from the window's start. The peer must be within the
+ * LSA team (for the multimem forms, the handle's team), which nobody checks, and the offset within the window: on the CPU
+ * device one beyond its end is told. ---- */
 
-NCCL_DEVICE_INLINE void* ncclGetLocalPointer(ncclWindow_t window, size_t offset);
-NCCL_DEVICE_INLINE void* ncclGetLsaPointer(ncclWindow_t window, size_t offset, int lsaPeer);
-NCCL_DEVICE_INLINE void* ncclGetPeerPointer(ncclWindow_t window, size_t offset, int worldPeer);
-NCCL_DEVICE_INLINE void* ncclGetPeerPointer(ncclWindow_t window, size_t offset, ncclTeam team, int peer);
+NCCL_DEVICE_INLINE void* ncclGetLocalPointer(ncclWindow_t window, size_t offset GINRS_CALLER_DEFAULT);
+NCCL_DEVICE_INLINE void* ncclGetLsaPointer(ncclWindow_t window, size_t offset, int lsaPeer GINRS_CALLER_DEFAULT);
+NCCL_DEVICE_INLINE void* ncclGetPeerPointer(ncclWindow_t window, size_t offset, int worldPeer GINRS_CALLER_DEFAULT);
+NCCL_DEVICE_INLINE void* ncclGetPeerPointer(ncclWindow_t window, size_t offset, ncclTeam team, int peer GINRS_CALLER_DEFAULT);
 NCCL_DEVICE_INLINE void* ncclGetMultimemPointer(ncclWindow_t window, size_t offset, ncclMultimemHandle multimem);
 NCCL_DEVICE_INLINE void* ncclGetLsaMultimemPointer(ncclWindow_t window, size_t offset, ncclDevComm const& comm);
 

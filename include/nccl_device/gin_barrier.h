@@ -19,10 +19,10 @@ struct ncclGinBarrierSession_internal;
 template <typename Coop>
 struct ncclGinBarrierSession : ncclGinBarrierSession_internal<Coop> {
   NCCL_DEVICE_INLINE ncclGinBarrierSession(Coop coop, ncclGin net, ncclTeam team, ncclGinBarrierHandle handle,
-                                           uint32_t index);
+                                           uint32_t index GINRS_CALLER_DEFAULT);
   /* The rail team, or the world, with the devcomm's own barriers. */
-  NCCL_DEVICE_INLINE ncclGinBarrierSession(Coop coop, ncclGin net, ncclTeamTagRail, uint32_t index);
-  NCCL_DEVICE_INLINE ncclGinBarrierSession(Coop coop, ncclGin net, ncclTeamTagWorld, uint32_t index);
+  NCCL_DEVICE_INLINE ncclGinBarrierSession(Coop coop, ncclGin net, ncclTeamTagRail, uint32_t index GINRS_CALLER_DEFAULT);
+  NCCL_DEVICE_INLINE ncclGinBarrierSession(Coop coop, ncclGin net, ncclTeamTagWorld, uint32_t index GINRS_CALLER_DEFAULT);
   NCCL_DEVICE_INLINE ~ncclGinBarrierSession();
   ncclGinBarrierSession(ncclGinBarrierSession const&) = delete;
 

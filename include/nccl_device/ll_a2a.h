@@ -21,7 +21,7 @@ template <typename Coop>
 struct ncclLLA2ASession : ncclLLA2ASession_internal<Coop> {
   NCCL_DEVICE_INLINE ncclLLA2ASession(Coop coop, ncclDevComm const& comm, ncclTeam team, ncclLLA2AHandle handle,
                                       uint32_t block, int maxElts, bool multimem = false,
-                                      ncclMultimemHandle mmHandle = {});
+                                      ncclMultimemHandle mmHandle = {} GINRS_CALLER_DEFAULT);
   NCCL_DEVICE_INLINE ~ncclLLA2ASession();
   ncclLLA2ASession(ncclLLA2ASession const&) = delete;
 

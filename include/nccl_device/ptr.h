@@ -39,10 +39,10 @@ struct ncclSymPtr {
 #if NCCL_CHECK_CUDACC
   /* Addresses of this place: in the caller's memory, in an LSA peer's, in a peer's by world rank or by rank in a team
    * (which must be an LSA peer too), and where a load or store reaches all members of a multicast team. */
-  NCCL_DEVICE_INLINE T* localPtr() const;
-  NCCL_DEVICE_INLINE T* lsaPtr(int lsaPeer) const;
-  NCCL_DEVICE_INLINE T* peerPtr(int worldPeer) const;
-  NCCL_DEVICE_INLINE T* peerPtr(ncclTeam team, int peer) const;
+  NCCL_DEVICE_INLINE T* localPtr(GINRS_CALLER_ALONE_DEFAULT) const;
+  NCCL_DEVICE_INLINE T* lsaPtr(int lsaPeer GINRS_CALLER_DEFAULT) const;
+  NCCL_DEVICE_INLINE T* peerPtr(int worldPeer GINRS_CALLER_DEFAULT) const;
+  NCCL_DEVICE_INLINE T* peerPtr(ncclTeam team, int peer GINRS_CALLER_DEFAULT) const;
   NCCL_DEVICE_INLINE T* multimemPtr(ncclMultimemHandle multimem) const;
   NCCL_DEVICE_INLINE T* lsaMultimemPtr(ncclDevComm const& comm) const;
 #endif

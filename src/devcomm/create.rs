@@ -134,7 +134,7 @@ fn assemble(windows: &Windows, what: &str, reqs: &Requirements, status: Result<(
     let activation = announced.map(|announced| windows.begin_activation(announced?, &all)).transpose()?;
     let gin = gin_for(windows, reqs, backend?, activation.as_ref())?;
     let contexts = gin.as_ref().map_or(0, |gin| gin.of.n_contexts());
-    let layout = reqs.layout(windows.team().topo.lsa_size, contexts)?;
+    let layout = reqs.layout(windows.team().topo.lsa_size, contexts, windows.team().device.kind() == Kind::Cpu)?;
     let made = build(windows, what, &layout, gin.as_ref(), activation)?;
     Ok(Parts { layout, gin, teams, made })
 }
@@ -346,8 +346,12 @@ fn fill(windows: &Windows, layout: &Layout, gin: Option<&Contexts>, made: &Made)
         dc.resourceWindow_inlined = resource.shadow;
         dc.ginSignalShadows = resource.local + layout.shadows;
         if team.device.kind() == Kind::Cpu {
-            let at = resource.window + offset_of!(ExtendedWindow, barrierSignals) as u64;
-            team.device.write(at, u64::from(layout.n_rail).as_bytes())?;
+            let field = |offset: usize, value: u64| team.device.write(resource.window + offset as u64, value.as_bytes());
+            let parts = resource.local + layout.told;
+            team.device.write(parts, layout.parts.as_bytes())?;
+            field(offset_of!(ExtendedWindow, barrierSignals), layout.n_rail.into())?;
+            field(offset_of!(ExtendedWindow, nResources), layout.parts.len() as u64)?;
+            field(offset_of!(ExtendedWindow, resources), parts)?;
         }
     }
     dc.resourceWindow_inlined.marker = MARKER_WORD;

@@ -260,7 +260,7 @@ mod tests {
             resources: vec![entry(None, 512), entry(Some(barrier), barrier.bytes()), entry(Some(ll), ll.bytes())],
             ..Requirements::default()
         };
-        let layout = reqs.layout(4, 0).unwrap();
+        let layout = reqs.layout(4, 0, false).unwrap();
         let at = |handle: u32, word: u64| memory.device() + u64::from(handle) * 128 + 4 * word;
         let release = Release::new(device.clone(), "comm 0x1 rank 0".into());
         let starter = release.starter();

@@ -3,7 +3,7 @@
 use super::release::Waits;
 use crate::bail;
 use crate::error::Result;
-use crate::layout::RESOURCE_HANDLE_UNIT;
+use crate::layout::{RESOURCE_HANDLE_UNIT, ginrsResource};
 use sha2::{Digest, Sha256};
 
 /// `ncclDevCommRequirements`, copied with its lists. Counts are the caller's and may be wrong.
@@ -81,6 +81,10 @@ pub struct Layout {
     pub entries: Vec<Outputs>,
     /// Offset of the signal shadows. Bytes.
     pub shadows: u64,
+    /// What parts are for, and where that stands, for kernels that look.
+    pub parts: Vec<ginrsResource>,
+    /// Offset of `parts`. Bytes.
+    pub told: u64,
     /// Bytes used; 0 means that no window is needed.
     pub used: u64,
     /// All signals: the user's, the rail barriers', the entries'.
@@ -162,8 +166,9 @@ impl Requirements {
         Ok(())
     }
 
-    /// Places everything, for LSA teams of `lsa_size` and `contexts` GIN contexts (0 if GIN is inactive).
-    pub fn layout(&self, lsa_size: u32, contexts: u32) -> Result<Layout> {
+    /// Places everything, for LSA teams of `lsa_size` and `contexts` GIN contexts (0 if GIN is inactive). `tells`: kernels look at what
+    /// parts are for.
+    pub fn layout(&self, lsa_size: u32, contexts: u32, tells: bool) -> Result<Layout> {
         self.check()?;
         let (n_rail, n_lsa) = (self.rail_barriers() as u64, self.lsa_barriers() as u64);
         let mut walk = Walk { at: 0, signals: self.gin_signal_count as u64, counters: self.gin_counter_count as u64 };
@@ -178,7 +183,26 @@ impl Requirements {
             .collect::<Result<_>>()?;
         let shadows = walk.place(0, 0, 0, 0).map(|_| walk.at)?;
         walk.grow(u64::from(contexts) * walk.signals * 8)?;
+        let asked = self.resources.iter().map(|entry| (entry.bytes, entry.gin_signals as u32));
+        let asked = std::iter::once((n_rail * 16, n_rail as u32)).chain(asked).zip(std::iter::once(&rail).chain(&entries));
+        let part = |((bytes, signals), at): ((u64, u32), &Outputs)| ginrsResource {
+            bytes,
+            bufHandle: at.buffer_handle,
+            signal0: at.signal_start,
+            signals,
+            pad: 0,
+        };
+        let parts: Vec<ginrsResource> = asked.map(part).filter(|_| tells && walk.at > 0).collect();
+        let told = match parts.len() {
+            0 => walk.at,
+            n => {
+                u64::from(walk.place((n * size_of::<ginrsResource>()) as u64, 8, 0, 0)?.buffer_handle)
+                    * RESOURCE_HANDLE_UNIT as u64
+            }
+        };
         Ok(Layout {
+            parts,
+            told,
             rail,
             n_rail: n_rail as u32,
             lsa,

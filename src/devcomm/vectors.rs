@@ -20,7 +20,7 @@ fn lsa_barrier(n: u64, ranks: u64) -> Resource {
 type Row = ((u32, u32), (u32, u32), Vec<u32>, u64, u64, u32, u32);
 
 fn walk(reqs: &Requirements, lsa_size: u32, contexts: u32) -> Row {
-    let l = reqs.layout(lsa_size, contexts).unwrap();
+    let l = reqs.layout(lsa_size, contexts, false).unwrap();
     let handles = l.entries.iter().map(|entry| entry.buffer_handle).collect();
     (
         (l.rail.buffer_handle, l.rail.signal_start),
@@ -75,7 +75,7 @@ fn user_signals_and_counters_are_honoured_and_numbered_in_order() {
         resources: vec![entry(3, 0), entry(0, 4), entry(1, 1)],
         ..Default::default()
     };
-    let layout = reqs.layout(4, 1).unwrap();
+    let layout = reqs.layout(4, 1, false).unwrap();
     assert_eq!(layout.rail.signal_start, 5);
     let starts: Vec<_> = layout.entries.iter().map(|e| (e.signal_start, e.counter_start)).collect();
     assert_eq!(starts, [(7, 1), (10, 1), (10, 5)]);
@@ -101,7 +101,7 @@ fn gin_is_needed_by_anything_that_waits_on_a_signal() {
 #[test]
 fn wrong_values_are_named() {
     let says = |reqs: Requirements, text: &str| {
-        let error = reqs.layout(2, 4).unwrap_err();
+        let error = reqs.layout(2, 4, false).unwrap_err();
         assert!(error.text.contains(text), "{error}");
     };
     says(Requirements { lsa_barrier_count: -1, ..Default::default() }, "lsaBarrierCount is -1");
@@ -137,7 +137,7 @@ proptest! {
     ) {
         let resources: Vec<_> = list.iter().map(|&(bytes, shift)| resource(bytes, 1 << shift)).collect();
         let reqs = Requirements { rail_gin_barrier_count: rail, lsa_barrier_count: lsa, resources, ..Default::default() };
-        let layout = reqs.layout(lsa_size, 4).unwrap();
+        let layout = reqs.layout(lsa_size, 4, false).unwrap();
         let mut end = 0;
         let sizes = [rail as u64 * 16, lsa as u64 * 4 * (3 + u64::from(lsa_size))];
         let builtin = [(layout.rail, sizes[0], 128), (layout.lsa, sizes[1], 128)];

@@ -91,6 +91,9 @@ impl Turn<'_> {
                 // What this thread moved itself. Bytes that a device moves cost a step nothing.
                 carrier.bytes = carrier.bytes.saturating_sub(piece.bytes);
             }
+            if let Some((offset, value)) = piece.signal.filter(|_| submitted != Submitted::Full) {
+                self.lane.tally.add(offset, value);
+            }
             let last = submitted != Submitted::Full && operation.took(&piece);
             if last && submitted == Submitted::Done {
                 break;

@@ -4,6 +4,7 @@ use super::gdaki::{self, Card, Hardware, Real};
 use super::proxy::Routes;
 use super::settings::Settings;
 use super::{Gin, Parts};
+use crate::abort::Beside;
 use crate::bootstrap::Bootstrap;
 use crate::device::Physical;
 use crate::error::Result;
@@ -377,6 +378,8 @@ fn build(team: &Team, settings: Settings, Connected { routes, signals, words }: 
     let quiet = Arc::downgrade(&gin);
     team.abort.set_quiet(move || quiet.upgrade().is_none_or(|gin| gin.is_quiet()));
     let beside = Arc::downgrade(&gin);
-    team.abort.set_beside(move |at| beside.upgrade().map_or(Vec::new(), |gin| gin.beside(at)));
+    team.abort.set_beside(move |at| beside.upgrade().map_or(Beside::default(), |gin| gin.beside(at)));
+    let sums = Arc::downgrade(&gin);
+    team.abort.set_sums(move |may_wait| sums.upgrade()?.sums(may_wait));
     Ok(gin)
 }

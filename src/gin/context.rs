@@ -20,7 +20,7 @@ use super::hints::Hints;
 use super::image::{Direct, Image, Images};
 use super::lanes::Lanes;
 use super::ledger::Open;
-use super::plan::{Limits, Posts};
+use super::plan::{Ids, Limits, Posts};
 use super::queue;
 use super::shared::Shared;
 use crate::abort::Abort;
@@ -74,7 +74,8 @@ const PAGE: usize = 4096;
 /// Where a context's signals and counters are, and who adds to them.
 pub(super) enum Words {
     /// Host memory: CPUs add, those of all ranks to signals and the own one to counters.
-    Proxied { signals: Shared<AtomicU64>, counters: Shared<AtomicU64> },
+    /// `awaited`: where kernels on the CPU device say what of a signal they wait for.
+    Proxied { signals: Shared<AtomicU64>, counters: Shared<AtomicU64>, awaited: Option<Shared<AtomicU64>> },
     /// Device memory: only kernels add, so an operation that comes through the queue has no signal and no counter.
     Direct { own: DevPtr, counters: DevPtr, image: Direct },
     /// None: behind direct contexts, for what kernels of other headers post to them.
@@ -84,9 +85,14 @@ pub(super) enum Words {
 impl Words {
     /// Of proxied context `index`; `signals` is this rank's signal memory for all contexts.
     pub fn proxied(device: &dyn Device, index: u32, shape: Shape, signals: &Arc<dyn Physical>) -> Result<Self> {
-        let counters = Shared::new(device.control(shape.counters as usize * 8)?, shape.counters as usize);
-        let offset = index as usize * shape.signals as usize * 8;
-        let Some(signals) = Shared::of_physical(signals, offset, shape.signals as usize) else {
+        let (n_counters, n_signals) = (shape.counters as usize, shape.signals as usize);
+        let noted = if device.kind() == Kind::Cpu { n_signals } else { 0 };
+        // One mapping for both.
+        let memory = Arc::new(device.control((n_counters + noted) * 8)?);
+        let counters = Shared::part(&memory, 0, n_counters);
+        let awaited = (noted > 0).then(|| Shared::part(&memory, n_counters * 8, noted));
+        let offset = index as usize * n_signals * 8;
+        let Some(signals) = Shared::of_physical(signals, offset, n_signals) else {
             bail!(
                 SystemError,
                 28,
@@ -95,14 +101,14 @@ impl Words {
                 signals.bytes()
             );
         };
-        Ok(Self::Proxied { signals, counters })
+        Ok(Self::Proxied { signals, counters, awaited })
     }
 
     /// Signals and counters that the host may touch: none of a direct context.
     #[inline]
     pub fn on_host(&self) -> (&[AtomicU64], &[AtomicU64]) {
         match self {
-            Self::Proxied { signals, counters } => (signals, counters),
+            Self::Proxied { signals, counters, .. } => (signals, counters),
             Self::Direct { .. } | Self::Foreign => (&[], &[]),
         }
     }
@@ -110,8 +116,16 @@ impl Words {
     /// Of signals and counters, where proxies raise them.
     pub fn addresses(&self) -> (DevPtr, DevPtr) {
         match self {
-            Self::Proxied { signals, counters } => (signals.device(), counters.device()),
+            Self::Proxied { signals, counters, .. } => (signals.device(), counters.device()),
             Self::Direct { .. } | Self::Foreign => (0, 0),
+        }
+    }
+
+    /// What kernels wait for, by signal, where they say so.
+    pub fn awaited(&self) -> Option<&Shared<AtomicU64>> {
+        match self {
+            Self::Proxied { awaited, .. } => awaited.as_ref(),
+            Self::Direct { .. } | Self::Foreign => None,
         }
     }
 
@@ -136,6 +150,8 @@ impl Words {
 pub struct Context {
     pub(super) shape: Shape,
     pub(super) limits: Limits,
+    /// The signals that queues count from: those of the last device communicator that had the context.
+    pub(super) counted: Ids,
     pub(super) queues: Shared<[AtomicU64; WORDS]>,
     pub(super) cis: Shared<AtomicU32>,
     /// `pis`, where the host sees them.
@@ -218,6 +234,7 @@ impl Context {
                 pool: shape.signals,
                 posts: words.posts(),
             },
+            counted: (0..0).into(),
             queues,
             cis,
             claims: None,
@@ -262,6 +279,7 @@ impl Context {
             direct,
             refusal: self.refusal.device(),
             foreign: None,
+            awaited: self.words.awaited().map_or(0, |words| words.device()),
         }
     }
 

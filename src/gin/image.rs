@@ -48,6 +48,8 @@ pub(super) struct Image {
     pub direct: Option<Direct>,
     /// Where kernels leave what they refused.
     pub refusal: DevPtr,
+    /// Where kernels say what they wait for; 0: nowhere.
+    pub awaited: DevPtr,
     /// Queues and consumer indices of the context that stands behind the direct ones, see [`Images::block`].
     pub foreign: Option<(DevPtr, DevPtr)>,
 }
@@ -133,6 +135,7 @@ impl Images {
             cachedCis: self.cached(c),
             flags: if image.same_gpu { FLAG_SAME_GPU } else { 0 },
             refusal: image.refusal,
+            awaited: image.awaited,
             ..Default::default()
         };
         if let Some(direct) = &image.direct {
@@ -182,6 +185,7 @@ mod tests {
             direct: None,
             refusal: 0xa00,
             foreign: None,
+            awaited: 0xd00,
         };
         let on_gpu = Direct { signals: 0x900, stride: 3 << 32, largest: 1 << 20, ids: (11, 12) };
         let direct = Image { direct: Some(on_gpu), same_gpu: false, foreign: Some((0xb00, 0xc00)), ..proxied };
@@ -192,10 +196,11 @@ mod tests {
             u64::from_le_bytes(bytes)
         };
         assert_eq!([word(0, 0), word(0, 8), word(0, 24), word(0, 32), word(0, 40)], [16 << 32 | 33, 0x100, 0x200, 0x300, 0x400]);
-        assert_eq!([64, 72, 80, 88, 96, 104].map(|at| word(0, at)), [GIN_EXT_MAGIC, 7 << 32 | 4, 0x700, 0x500, 0x600, 0x800]);
+        assert_eq!([64, 72, 80, 88, 96, 104].map(|at| word(0, at)), [GIN_EXT_MAGIC, 7 << 32 | 5, 0x700, 0x500, 0x600, 0x800]);
         assert_eq!([120, 128, 136, 144].map(|at| word(0, at)), [2, 0, 0, 0]);
         assert_eq!([120, 128, 136, 144].map(|at| word(1, at)), [3 << 32 | 1, 0x900, 1 << 20, 12 << 32 | 11]);
         assert_eq!([152, 160, 168, 176].map(|at| word(0, at)), [0xa00, 0, 0, 0]);
+        assert_eq!(word(0, 184), 0xd00);
         assert_eq!([152, 160, 176].map(|at| word(1, at)), [0xa00, 0x100, 0x200]);
         // What other headers see of a direct context are the last one's queues.
         assert_eq!([8, 16, 24].map(|at| word(1, at)), [0xb00, word(2, 16), 0xc00]);

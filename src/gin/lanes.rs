@@ -4,10 +4,12 @@
 use super::context::Shape;
 use super::ledger::Ledger;
 use super::plan::Operation;
+use super::tally::Tally;
 use crate::seq::Seq;
 
-/// Of one queue.
+/// Of one queue: a cache line.
 #[derive(Default)]
+#[repr(align(64))]
 pub(super) struct Lane {
     pub ledger: Ledger,
     /// Kernels have claimed up to here, as far as hints say.
@@ -17,6 +19,8 @@ pub(super) struct Lane {
     pub active: bool,
     /// An operation that is not wholly submitted; nothing behind it moves.
     pub current: Option<Box<(Seq, Operation)>>,
+    /// What was raised through it.
+    pub tally: Tally,
 }
 
 /// By peer; made when first written.
@@ -26,7 +30,11 @@ pub(super) struct Lanes {
     made: Vec<Lane>,
     /// Where indices start; None: at 0 for all.
     scattered: Option<Shape>,
+    /// Where tallies begin, see [`Tally`].
+    first_signal: u64,
 }
+
+const _: () = assert!(size_of::<Lane>() == 64);
 
 impl Lanes {
     /// Of queues whose indices start at [`Shape::first`].
@@ -36,7 +44,7 @@ impl Lanes {
 
     /// Of `n` queues whose indices start at 0.
     pub fn straight(n: u32) -> Self {
-        Self { places: vec![0; n as usize], made: Vec::new(), scattered: None }
+        Self { places: vec![0; n as usize], made: Vec::new(), scattered: None, first_signal: 0 }
     }
 
     pub fn len(&self) -> usize {
@@ -59,7 +67,8 @@ impl Lanes {
     #[cold]
     fn make(&mut self, peer: u32) -> &mut Lane {
         let start = self.first(peer);
-        self.made.push(Lane { ledger: Ledger::starting_at(start), claimed: start, ..Lane::default() });
+        let tally = Tally::starting_at(self.first_signal);
+        self.made.push(Lane { ledger: Ledger::starting_at(start), claimed: start, tally, ..Lane::default() });
         self.places[peer as usize] = self.made.len() as u32;
         self.made.last_mut().expect("pushed just now")
     }
@@ -79,6 +88,17 @@ impl Lanes {
     /// Whose have been used.
     pub fn peers(&self) -> Vec<u32> {
         (0..).zip(&self.places).filter(|(_, place)| **place != 0).map(|(peer, _)| peer).collect()
+    }
+
+    /// Of `peer`, one of [`Self::peers`].
+    pub fn tally(&self, peer: u32) -> &Tally {
+        &self.made[self.places[peer as usize] as usize - 1].tally
+    }
+
+    /// Counts anew, from the signal at that byte on.
+    pub fn count_from(&mut self, first_signal: u64) {
+        self.first_signal = first_signal;
+        self.made.iter_mut().for_each(|lane| lane.tally = Tally::starting_at(first_signal));
     }
 
     /// Those that have been used.

@@ -6,7 +6,7 @@
 //!
 //! `connect` makes it over a team, as `settings` say, `context` is what kernels see, `sets` gives each device communicator its own queues, `direct` are
 //! contexts whose kernels store to peers themselves, `lanes` what the proxy keeps of each queue, `regions` what transports know,
-//! `thread` runs the step and `sleep`s in between. `beside` tells what has come where nobody waits.
+//! `thread` runs the step and `sleep`s in between. `beside` tells what has come where nobody waits, `tally` what was raised.
 //!
 //! Traps: kernels write queues at any time, also after their communicator has gone, so a slot is copied out before it is believed;
 //! nothing of a queue moves behind an operation that was refused; a signal word has one home and one kind of writer.
@@ -37,6 +37,7 @@ mod regions;
 mod sets;
 mod settings;
 mod sleep;
+mod tally;
 
 pub use backend::Backend;
 pub(crate) use connect::Announced;

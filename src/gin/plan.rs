@@ -54,6 +54,13 @@ pub struct Limits {
     pub posts: Posts,
 }
 
+impl Limits {
+    /// Where its first signal stands in the target's signal memory. Bytes.
+    pub fn first_signal(&self) -> u64 {
+        (u64::from(self.number) * u64::from(self.pool) + u64::from(self.signals.base)) * 8
+    }
+}
+
 /// What of a context's descriptors is the host's to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Posts {

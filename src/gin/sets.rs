@@ -58,7 +58,7 @@ pub(super) struct Set {
     first: usize,
     backend: Backend,
     taken: bool,
-    /// Nothing where several device communicators share it.
+    /// Nothing where several device communicators share it; of one that has given it back, until the next one takes it.
     asked: Asked,
 }
 
@@ -89,9 +89,10 @@ impl Sets {
             .collect()
     }
 
-    /// Of each device communicator.
+    /// Of each device communicator; where none is left, of those that were.
     pub fn asked(&self) -> Vec<Asked> {
-        self.0.iter().map(|set| set.asked.clone()).collect()
+        let any = self.0.iter().any(|set| set.taken);
+        self.0.iter().filter(|set| set.taken || !any).map(|set| set.asked.clone()).collect()
     }
 
     pub fn images(&self) -> Vec<Arc<Images>> {
@@ -148,7 +149,6 @@ impl Gin {
             self.give_back(|engine| {
                 engine.limit(set.first, self.n_contexts as usize, 0..0, 0..0);
                 set.taken = false;
-                set.asked = Asked::default();
                 Ok(())
             });
         }
@@ -189,6 +189,10 @@ impl super::proxy::Engine {
     fn limit(&mut self, first: usize, n: usize, signals: Range<u32>, counters: Range<u32>) {
         for context in &mut self.contexts[first..first + n] {
             context.limits = Limits { signals: signals.clone().into(), counters: counters.clone().into(), ..context.limits };
+            if !signals.is_empty() {
+                context.counted = signals.clone().into();
+                context.lanes.count_from(context.limits.first_signal());
+            }
         }
     }
 }

@@ -9,6 +9,8 @@ pub const MARKER: [u8; 3] = [0x47, 0x52, 1];
 pub const MARKER_WORD: u32 = 0x3152_5347;
 /// In a window's padding where its memory is this rank's own GPU's: its copy engine sees what a kernel has released to the GPU.
 pub const MARKER_GPU: u32 = 0x3252_5347;
+/// The same of a window on the CPU device: an [`ExtendedWindow`] with all its fields.
+pub const MARKER_CPU: u32 = 0x3352_5347;
 
 /// Where [`ginrsCommExt`] stands behind the first page of the window table. Bytes.
 pub const COMM_EXT_OFFSET: u64 = 776;
@@ -33,7 +35,7 @@ pub const GIN_EXT_OFFSET: usize = 64;
 /// The same behind a GDAKI context.
 pub const CARD_EXT_OFFSET: usize = 128;
 pub const GIN_EXT_MAGIC: u64 = 0x4e49_4753_5352_4e47;
-pub const GIN_EXT_VERSION: u32 = 4;
+pub const GIN_EXT_VERSION: u32 = 5;
 /// Of `flags`: kernels carry out puts themselves.
 pub const FLAG_DIRECT: u32 = 1;
 /// Of `flags`: payloads in the GPU's memory are read by that GPU.
@@ -61,10 +63,11 @@ pub struct ginrsGinExt {
     pub directQueues: u64,
     pub directPis: u64,
     pub directCis: u64,
+    pub awaited: u64,
 }
-layout!(ginrsGinExt, 120, 8, version @ 8, hintMask @ 12, abortWord @ 16, hintHead @ 24, hintRing @ 32, abortHost @ 40, cachedCis @ 48,
+layout!(ginrsGinExt, 128, 8, version @ 8, hintMask @ 12, abortWord @ 16, hintHead @ 24, hintRing @ 32, abortHost @ 40, cachedCis @ 48,
     flags @ 56, directStride4G @ 60, directSignals @ 64, directLargest @ 72, signals @ 80, counters @ 84, refusal @ 88,
-    directQueues @ 96, directPis @ 104, directCis @ 112);
+    directQueues @ 96, directPis @ 104, directCis @ 112, awaited @ 120);
 
 /// A context with what stands behind it.
 #[repr(C)]
@@ -74,10 +77,11 @@ pub struct ExtendedContext {
     pub gap: [u64; 2],
     pub extension: ginrsGinExt,
 }
-layout!(ExtendedContext, 184, 8, extension @ GIN_EXT_OFFSET);
+layout!(ExtendedContext, 192, 8, extension @ GIN_EXT_OFFSET);
 
 /// A window with what stands behind it (`ginrsWindowExt`): the bytes that were registered; of a resource window how many signals its
-/// device communicator's GIN barriers have; and the window table that it stands in.
+/// device communicator's GIN barriers have; the window table that it stands in; which of the program's windows it is; and of a resource
+/// window what its parts are for.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, IntoBytes, Immutable)]
 pub struct ExtendedWindow {
@@ -85,5 +89,20 @@ pub struct ExtendedWindow {
     pub bytes: u64,
     pub barrierSignals: u64,
     pub table: u64,
+    pub number: u64,
+    pub resources: u64,
+    pub nResources: u64,
 }
-layout!(ExtendedWindow, 96, 8, bytes @ 72, barrierSignals @ 80, table @ 88);
+layout!(ExtendedWindow, 120, 8, bytes @ 72, barrierSignals @ 80, table @ 88, number @ 96, resources @ 104, nResources @ 112);
+
+/// A part of a resource window, as it was asked for (`ginrsResource`).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, IntoBytes, Immutable)]
+pub struct ginrsResource {
+    pub bytes: u64,
+    pub bufHandle: u32,
+    pub signal0: u32,
+    pub signals: u32,
+    pub pad: u32,
+}
+layout!(ginrsResource, 24, 8, bufHandle @ 8, signal0 @ 12, signals @ 16);

@@ -9,8 +9,9 @@
 //! Only ranks of one machine are judged, and those whose waits are told (kernels compiled with our headers, for the CPU device).
 #![forbid(unsafe_code)]
 
+use super::counts::{self, Counts};
 use super::group::Group;
-use super::page::{Membership, WAITS};
+use super::page::{Membership, SUMS, WAITS};
 use super::told::{self, Told};
 use crate::device::cpu::waits::Wait;
 use crate::error::{Code, Error};
@@ -73,6 +74,24 @@ impl Group {
         }
     }
 
+    /// Shows on the pages of the ranks here, or of that one, which leaves, what they have raised of each other's signals.
+    pub(super) fn show_sums(&self, only: Option<u32>) {
+        for (rank, page, abort) in self.aborts_here() {
+            if only.is_none_or(|only| only == rank)
+                && !abort.is_raised()
+                && let Some(sums) = abort.sums(only.is_some())
+            {
+                page.set_sums(&counts::encode(&sums, SUMS));
+            }
+        }
+    }
+
+    /// What the ranks of this machine have raised, as their pages say.
+    pub(super) fn counts(&self) -> Counts {
+        let shown = self.pages_here().into_iter().filter_map(|(rank, page)| Some((rank, page.sums()?)));
+        Counts::of(shown, self.port.table().len() as u32)
+    }
+
     /// What the kernels of each rank on this machine wait for.
     pub(super) fn waits_shown(&self) -> BTreeMap<u32, Vec<Told>> {
         let shown = self.pages_here().into_iter().map(|(rank, page)| (rank, told::decode(&page.waits().unwrap_or_default())));
@@ -83,7 +102,7 @@ impl Group {
     pub(super) fn with_waits(&self, rank: u32, mut error: Error) -> Error {
         let waits = self.waits_shown().remove(&rank).unwrap_or_default();
         if let (Some(at), Some(told)) = (error.text.rfind(" | fix: "), waits.first()) {
-            error.text.insert_str(at, &format!("; {}", told.cause(rank)));
+            error.text.insert_str(at, &format!("; {}{}", told.cause(rank), self.counts().clause(rank, told)));
         }
         error
     }
@@ -98,7 +117,7 @@ impl Group {
         if self.is_over() {
             return;
         }
-        let waits = self.waits_shown();
+        let mut waits = self.waits_shown();
         let found = if waits.is_empty() { None } else { self.still_ranks() };
         let (now, left) = found.unzip();
         let Some(lasts) = self.hang.lock().look(now) else { return };
@@ -107,11 +126,13 @@ impl Group {
             return;
         };
         let name = |rank: u32| self.port.name(rank);
+        let counts = self.counts();
+        waits.iter_mut().for_each(|(rank, all)| all.iter_mut().for_each(|told| counts.name_absent(*rank, told)));
         let cause = Cause::of(&waits, &left, self.port.table().len() as u32);
         let text = format!(
             "no rank can go on: {} | {} | for {:.0} s kernels have only waited, nothing that was posted is under way, and no thread of the \
              program can run | fix: {}",
-            cause.text(&waits, &left, name),
+            cause.text(&waits, &left, &counts, name),
             self.port.tag(),
             lasts.as_secs_f64(),
             cause.fix(&left)
@@ -189,8 +210,9 @@ impl Cause {
         }
     }
 
-    fn text(&self, waits: &BTreeMap<u32, Vec<Told>>, left: &[u32], name: impl Fn(u32) -> String) -> String {
-        let first = |rank: u32| waits[&rank].iter().find(|told| told.whom.is_some()).unwrap_or(&waits[&rank][0]).cause(rank);
+    fn text(&self, waits: &BTreeMap<u32, Vec<Told>>, left: &[u32], counts: &Counts, name: impl Fn(u32) -> String) -> String {
+        let wait = |rank: u32| waits[&rank].iter().find(|told| told.whom.is_some()).unwrap_or(&waits[&rank][0]);
+        let first = |rank: u32| wait(rank).cause(rank);
         let mut parts = Vec::new();
         let mut told = Vec::new();
         match self {
@@ -204,14 +226,30 @@ impl Cause {
                 parts.push(first(*rank));
                 told.push(*rank);
                 if let Some(whom) = whom.filter(|whom| !left.contains(whom)) {
-                    parts.push(format!("{} runs no kernel", name(whom)));
+                    parts.push(format!("{} runs no kernel{}", name(whom), counts.so_far(whom, *rank, wait(*rank))));
                 }
             }
         }
-        if !left.is_empty() {
-            let names: Vec<String> = left.iter().take(NAMED).map(|&rank| name(rank)).collect();
-            let more = if left.len() > NAMED { format!(" and {} more", left.len() - NAMED) } else { String::new() };
-            parts.push(format!("{}{more} {} left", names.join(", "), if left.len() == 1 { "has" } else { "have" }));
+        let before = |left: u32| match self {
+            Cause::Wait { rank, .. } => counts.before_leaving(left, *rank, wait(*rank)),
+            Cause::Cycle(_) => String::new(),
+        };
+        // One line for those that did the same.
+        let mut leavers: Vec<(String, Vec<u32>)> = Vec::new();
+        for &rank in left {
+            let before = before(rank);
+            match leavers.iter_mut().find(|(same, _)| *same == before) {
+                Some((_, ranks)) => ranks.push(rank),
+                None => leavers.push((before, vec![rank])),
+            }
+        }
+        for (before, ranks) in leavers {
+            let names: Vec<String> = ranks.iter().take(NAMED).map(|&rank| name(rank)).collect();
+            let more = if ranks.len() > NAMED { format!(" and {} more", ranks.len() - NAMED) } else { String::new() };
+            parts.push(format!("{}{more} {} left{before}", names.join(", "), if ranks.len() == 1 { "has" } else { "have" }));
+        }
+        if let Cause::Wait { rank, .. } = self {
+            parts.extend(counts.more(*rank, wait(*rank)));
         }
         let others: Vec<u32> = waits.keys().copied().filter(|rank| !told.contains(rank)).collect();
         parts.extend(others.iter().take(NAMED).map(|&rank| first(rank)));
@@ -241,7 +279,7 @@ mod tests {
             let what = whom
                 .map_or("signal 0 >= 2 (has 1) of context 0".into(), |whom| format!("LSA barrier 0: rank {whom} has not come"));
             let place = Some(format!("a.cu:{}", 10 + rank));
-            (rank, vec![Told { who: "block 0".into(), what, place, whom, lasts: LONG, posted: false, beside: String::new() }])
+            (rank, vec![Told { who: "block 0".into(), what, place, whom, lasts: LONG, ..Told::default() }])
         };
         of.iter().map(told).collect()
     }
@@ -249,7 +287,7 @@ mod tests {
     fn text(of: &[(u32, Option<u32>)], left: &[u32], n_ranks: u32) -> (Cause, String) {
         let waits = waits(of);
         let cause = Cause::of(&waits, left, n_ranks);
-        let text = cause.text(&waits, left, |rank| format!("rank {rank} (pid 7)"));
+        let text = cause.text(&waits, left, &Counts::default(), |rank| format!("rank {rank} (pid 7)"));
         (cause, text)
     }
 

@@ -10,13 +10,15 @@
 //! far      its ranks on other machines; beats tell that these are there, machines is who is on which
 //! stops    processes that stand still
 //! left     kernels that wait for ranks that have left; signs is what can be seen of them, waits tells of those that last
-//! hang     kernels of all ranks that wait in vain; still is whether a process can go on, told are waits in words
+//! hang     kernels of all ranks that wait in vain; still is whether a process can go on, told are waits in words,
+//!          counts what ranks have raised of each other's signals
 //! asked    who asks from another terminal what is waited for
 //! pulse    devices that fail
 //! ```
 
 mod asked;
 mod beats;
+mod counts;
 mod far;
 mod group;
 mod hang;
@@ -127,6 +129,7 @@ impl Watch {
 
     /// From now on this rank's end is no failure, unless it has failed already.
     pub fn leaving(&self) {
+        self.group.show_sums(Some(self.rank));
         self.page.leaving();
         match self.page.membership() {
             // The watch thread may not have come to it, and after this there is nobody left whom it could ask.

@@ -4,6 +4,7 @@
 //! The step is a sequence lock: odd while it is written.
 
 use crate::error::{Code, Error, Result};
+use crate::sync::Mutex;
 use crate::text::printable;
 use crate::{bail, error_wire, fault};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
@@ -15,10 +16,12 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 /// Size of a page in bytes.
 const BYTES: usize = 8192;
 const MAGIC: u32 = u32::from_le_bytes(*b"GINW");
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 const STEP: usize = 64;
 /// For what its kernels wait for, in bytes.
 pub const WAITS: usize = 2048;
+/// For what it has raised, in bytes.
+pub const SUMS: usize = 2048;
 
 #[repr(C)]
 struct Layout {
@@ -40,6 +43,9 @@ struct Layout {
     error: [AtomicU8; error_wire::MAX_BYTES],
     moves: AtomicU64,
     quiescent: AtomicU32,
+    sums_seq: AtomicU32,
+    sums_bytes: AtomicU32,
+    sums: [AtomicU8; SUMS],
 }
 
 const _: () = assert!(size_of::<Layout>() <= BYTES);
@@ -65,6 +71,8 @@ const ABORTED: u32 = 3;
 /// A mapped page, our own or another rank's.
 pub struct Page {
     at: NonNull<Layout>,
+    /// One thread at a time says what was raised: the watch's, and who leaves.
+    sums: Mutex<()>,
 }
 
 // SAFETY: the page is only touched through atomics, and stays mapped until drop.
@@ -126,7 +134,7 @@ impl Page {
         fault::step("mapping")?;
         // SAFETY: a new mapping at an address of the kernel's choice touches no memory of ours.
         let at = unsafe { mmap(std::ptr::null_mut(), BYTES, access, MapFlags::SHARED, fd.as_fd(), 0) }?;
-        NonNull::new(at.cast()).map(|at| Page { at }).ok_or(rustix::io::Errno::NOMEM)
+        NonNull::new(at.cast()).map(|at| Page { at, sums: Mutex::default() }).ok_or(rustix::io::Errno::NOMEM)
     }
 
     fn layout(&self) -> &Layout {
@@ -195,6 +203,19 @@ impl Page {
     pub fn waits(&self) -> Option<String> {
         let page = self.layout();
         read(&page.waits_seq, &page.waits_bytes, &page.waits)
+    }
+
+    /// What its proxy has raised (`counts`).
+    pub fn set_sums(&self, sums: &str) {
+        let page = self.layout();
+        let _one = self.sums.lock();
+        write(&page.sums_seq, &page.sums_bytes, &page.sums, sums);
+    }
+
+    /// What its proxy had raised at the last look there, or when it left.
+    pub fn sums(&self) -> Option<String> {
+        let page = self.layout();
+        read(&page.sums_seq, &page.sums_bytes, &page.sums)
     }
 
     /// Nothing here can go on by itself: which look has found that (never 0), and what it saw. None: something can, or nobody looked.

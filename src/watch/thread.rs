@@ -300,6 +300,9 @@ impl Watcher {
         for group in groups {
             group.show_waits(told, found);
             if lasts {
+                group.show_sums(None);
+            }
+            if lasts {
                 group.judge_hang();
             }
         }

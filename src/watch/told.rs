@@ -1,12 +1,12 @@
 //! Waits of kernels on the CPU device in words, and as a rank's page carries them to the other processes of its machine.
 #![forbid(unsafe_code)]
 
-use crate::abort::{Abort, Held, Waiting};
+use crate::abort::{Abort, Beside, Held, Waiting};
 use crate::device::cpu::waits::{Call, Wait};
 use std::time::Duration;
 
 /// Waits of one rank that one line tells of: who waits is a block, or several that wait for the same.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Told {
     /// `block 0`, `block 2 thread 5`, `4 threads of blocks 0, 1`.
     pub who: String,
@@ -22,6 +22,12 @@ pub(super) struct Told {
     pub posted: bool,
     /// What has come to other words: `signal 1 of context 0 holds 3`; empty where nothing has.
     pub beside: String,
+    /// Its word, where that is a signal of a proxied context, and what it has.
+    pub signal: Option<(u32, u32)>,
+    pub has: u64,
+    /// Of a GIN barrier: how many ranks have not come, and which, where that is known.
+    pub lacks: u64,
+    pub absent: Vec<u32>,
 }
 
 /// Blocks that a line names.
@@ -33,12 +39,31 @@ const BESIDE: usize = 3;
 impl Told {
     /// `rank 1 block 0 waits for signal 0 >= 2 (has 1) of context 0 for 10 s at halo.cu:41`
     pub fn line(&self, rank: u32) -> String {
-        format!("rank {rank} {} waits for {} for {:.0} s{}", self.who, self.what, self.lasts.as_secs_f64(), self.ends())
+        format!(
+            "rank {rank} {} waits for {}{} for {:.0} s{}",
+            self.who,
+            self.what,
+            self.lack(),
+            self.lasts.as_secs_f64(),
+            self.ends()
+        )
     }
 
     /// The same without the time.
     pub fn cause(&self, rank: u32) -> String {
-        format!("rank {rank} {} waits for {}{}", self.who, self.what, self.ends())
+        format!("rank {rank} {} waits for {}{}{}", self.who, self.what, self.lack(), self.ends())
+    }
+
+    /// `: 1 rank has not come`, of a GIN barrier.
+    fn lack(&self) -> String {
+        let names = self.absent.iter().take(NAMED).map(u32::to_string).collect::<Vec<_>>().join(", ");
+        match (self.lacks, &self.absent[..]) {
+            (0, _) => String::new(),
+            (_, [one]) => format!(": rank {one} has not come"),
+            (1, []) => ": 1 rank has not come".into(),
+            (lacks, []) => format!(": {lacks} ranks have not come"),
+            (_, all) => format!(": ranks {names}{} have not come", if all.len() > NAMED { ", .." } else { "" }),
+        }
     }
 
     /// Where, and what has come beside it.
@@ -51,19 +76,23 @@ impl Told {
     fn encode(&self) -> String {
         let clean = |text: &str| text.replace(['\t', '\n'], " ");
         format!(
-            "{}\t{}\t{}\t{}\t{}\t{}\t{}\n",
+            "{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\n",
             self.whom.map_or("-".into(), |rank| rank.to_string()),
             u8::from(self.posted),
             self.lasts.as_millis(),
             clean(&self.who),
             clean(&self.what),
             clean(self.place.as_deref().unwrap_or("")),
-            clean(&self.beside)
+            clean(&self.beside),
+            self.signal.map_or("-".into(), |(context, word)| format!("{context} {word}")),
+            self.has,
+            self.lacks
         )
     }
 
     fn decode(line: &str) -> Option<Told> {
-        let [whom, posted, lasts, who, what, place, beside] = line.split('\t').collect::<Vec<_>>().try_into().ok()?;
+        let [whom, posted, lasts, who, what, place, beside, signal, has, lacks] =
+            line.split('\t').collect::<Vec<_>>().try_into().ok()?;
         Some(Told {
             who: who.into(),
             what: what.into(),
@@ -72,6 +101,10 @@ impl Told {
             lasts: Duration::from_millis(lasts.parse().ok()?),
             posted: posted == "1",
             beside: beside.into(),
+            signal: signal.split_once(' ').and_then(|(context, word)| Some((context.parse().ok()?, word.parse().ok()?))),
+            has: has.parse().ok()?,
+            lacks: lacks.parse().ok()?,
+            absent: Vec::new(),
         })
     }
 }
@@ -97,13 +130,14 @@ pub(super) fn decode(text: &str) -> Vec<Told> {
 pub(super) fn of_rank(all: &[Wait], abort: &Abort, told: impl Fn(&Wait) -> bool) -> Vec<Told> {
     let ours = all.iter().filter(|wait| wait.owner == abort.host_address() && told(wait));
     of(ours, |wait| {
-        let held = abort.beside(wait.at).into_iter();
-        held.filter(|held| all.iter().all(|wait| wait.at != held.at)).collect()
+        let Beside { signal, mut held } = abort.beside(wait.at);
+        held.retain(|held| all.iter().all(|wait| wait.at != held.at));
+        Beside { signal, held }
     })
 }
 
 /// `beside`: what has come to words beside that of a wait, and nobody waits for.
-fn of<'a>(waits: impl Iterator<Item = &'a Wait>, beside: impl Fn(&Wait) -> Vec<Held>) -> Vec<Told> {
+fn of<'a>(waits: impl Iterator<Item = &'a Wait>, beside: impl Fn(&Wait) -> Beside) -> Vec<Told> {
     let mut groups: Vec<(Told, Vec<&Wait>)> = Vec::new();
     for wait in waits {
         let told = Told {
@@ -113,7 +147,9 @@ fn of<'a>(waits: impl Iterator<Item = &'a Wait>, beside: impl Fn(&Wait) -> Vec<H
             whom: Waiting::of(wait.note).rank(),
             lasts: wait.lasts,
             posted: Waiting::of(wait.note).is_posted(),
-            beside: String::new(),
+            has: wait.word.map_or(0, |(has, ..)| has),
+            lacks: if wait.call == Call::GinBarrier && !Waiting::of(wait.note).is_own() { behind(wait) } else { 0 },
+            ..Told::default()
         };
         match groups.iter_mut().find(|(first, _)| (&first.what, &first.place) == (&told.what, &told.place)) {
             Some((first, all)) => {
@@ -125,9 +161,11 @@ fn of<'a>(waits: impl Iterator<Item = &'a Wait>, beside: impl Fn(&Wait) -> Vec<H
     }
     groups.sort_by_key(|(told, _)| std::cmp::Reverse(told.lasts.as_secs()));
     let all = groups.into_iter().enumerate().map(|(at, (told, waits))| {
-        let searched = at < SEARCHED && matches!(waits[0].outer, Call::Signal | Call::Counter) && waits[0].at != 0;
-        let beside = if searched { holds(waits[0], &beside(waits[0])) } else { String::new() };
-        Told { who: who(&waits), beside, ..told }
+        let searched = at < SEARCHED && waits[0].at != 0 && !Waiting::of(waits[0].note).is_own();
+        let Beside { signal, held } = if searched { beside(waits[0]) } else { Beside::default() };
+        let is_single = matches!(waits[0].outer, Call::Signal | Call::Counter);
+        let beside = if is_single { holds(waits[0], &held) } else { String::new() };
+        Told { who: who(&waits), beside, signal, ..told }
     });
     all.collect()
 }
@@ -135,7 +173,11 @@ fn of<'a>(waits: impl Iterator<Item = &'a Wait>, beside: impl Fn(&Wait) -> Vec<H
 /// `signal 1 of context 0 holds 3 and signal 0 of context 1 holds 1`
 fn holds(wait: &Wait, held: &[Held]) -> String {
     let word = if wait.outer == Call::Counter { "counter" } else { "signal" };
-    let of = |one: &Held| format!("{word} {} of context {} holds {}", one.id, one.context, one.value);
+    let of = |one: &Held| {
+        let awaited = one.awaited.filter(|awaited| *awaited != 0);
+        let awaited = awaited.map_or(String::new(), |awaited| format!(" ({awaited} awaited)"));
+        format!("{word} {} of context {} holds {}{awaited}", one.id, one.context, one.value)
+    };
     held.iter().take(BESIDE).map(of).collect::<Vec<_>>().join(" and ")
 }
 
@@ -158,6 +200,12 @@ fn index([x, y, z]: [u32; 3]) -> String {
     if (y, z) == (0, 0) { x.to_string() } else { format!("({x},{y},{z})") }
 }
 
+/// How far its word is from what is wanted.
+fn behind(wait: &Wait) -> u64 {
+    let (has, wants, bits) = wait.word.unwrap_or_default();
+    if bits == 0 { 0 } else { wants.wrapping_sub(has) & (u64::MAX >> (64 - bits)) }
+}
+
 fn what(wait: &Wait) -> String {
     let note = Waiting::of(wait.note);
     if note.is_own() {
@@ -165,7 +213,7 @@ fn what(wait: &Wait) -> String {
     }
     let Wait { context, id, .. } = wait;
     let (has, wants, bits) = wait.word.unwrap_or_default();
-    let behind = if bits == 0 { 0 } else { wants.wrapping_sub(has) & (u64::MAX >> (64 - bits)) };
+    let behind = behind(wait);
     let ranks = if behind == 1 { "1 rank has".into() } else { format!("{behind} ranks have") };
     let hybrid = if wait.outer == Call::Barrier { " of a hybrid barrier" } else { "" };
     match wait.call {
@@ -179,7 +227,7 @@ fn what(wait: &Wait) -> String {
         }
         Call::Signal => format!("signal {id} >= {wants} (has {has}) of context {context}"),
         Call::Counter => format!("counter {id} >= {wants} (has {has}) of context {context}"),
-        Call::GinBarrier => format!("GIN barrier {id} of context {context}{hybrid}: {ranks} not come"),
+        Call::GinBarrier => format!("GIN barrier {id} of context {context}{hybrid}"),
         Call::LsaBarrier => match note.rank() {
             Some(rank) => format!("LSA barrier {id}{hybrid}: rank {rank} has not come"),
             None => format!("LSA barrier {id}{hybrid}: {ranks} not come"),
@@ -212,18 +260,26 @@ mod tests {
     }
 
     fn of<'a>(waits: impl Iterator<Item = &'a Wait>) -> Vec<Told> {
-        super::of(waits, |_| Vec::new())
+        super::of(waits, |_| Beside::default())
     }
 
     #[test]
     fn what_has_come_where_nobody_waits_is_told_with_the_wait() {
         let waits = Wait { at: 64, ..wait(Call::Signal, 0, Some((1, 2, 64))) };
         let line = |wait: &Wait, held: &[(u32, u32, u64)]| {
-            let held = held.iter().map(|&(context, id, value)| Held { at: 0, context, id, value }).collect::<Vec<_>>();
-            super::of([wait].into_iter(), |_| held.clone()).remove(0)
+            let held = held.iter().map(|&(context, id, value)| Held {
+                at: 0,
+                context,
+                word: id,
+                id,
+                value,
+                awaited: (value == 7).then_some(1),
+            });
+            let beside = Beside { signal: Some((1, 3)), held: held.collect() };
+            super::of([wait].into_iter(), |_| beside.clone()).remove(0)
         };
         let told = line(&waits, &[(0, 3, 1), (1, 2, 3), (1, 4, 7), (1, 5, 9)]);
-        let end = "at halo.cu:41; signal 3 of context 0 holds 1 and signal 2 of context 1 holds 3 and signal 4 of context 1 holds 7, which nobody waits for";
+        let end = "at halo.cu:41; signal 3 of context 0 holds 1 and signal 2 of context 1 holds 3 and signal 4 of context 1 holds 7 (1 awaited), which nobody waits for";
         assert!(told.cause(1).ends_with(end) && told.line(1).ends_with(end), "{told:?}");
         assert_eq!(decode(&encode(std::slice::from_ref(&told), 4096)), [told]);
         assert!(line(&waits, &[]).cause(1).ends_with("at halo.cu:41"));

@@ -64,7 +64,12 @@ impl Group {
             told.extend(lines);
         }
         let elsewhere = self.waits_shown().into_iter().filter(|(rank, _)| others && !self.port.is_here(*rank));
-        told.extend(elsewhere.flat_map(|(rank, all)| all.into_iter().map(move |told| told.line(rank))));
+        let counts = self.counts();
+        told.extend(
+            elsewhere
+                .flat_map(|(rank, all)| all.into_iter().map(move |told| (rank, told)))
+                .map(|(rank, told)| counts.line(rank, told)),
+        );
         told.iter().map(|line| format!("{line} | {}", self.port.tag())).collect()
     }
 
@@ -73,9 +78,10 @@ impl Group {
         let members = self.aborts_here();
         let Some((.., abort)) = members.iter().find(|(here, ..)| *here == rank) else { return Vec::new() };
         let told = told::of_rank(all, abort, |wait| wait.lasts >= least);
-        let mut lines: Vec<String> = told.iter().take(LINES).map(|told| told.line(rank)).collect();
-        if told.len() > LINES {
-            lines.push(format!("rank {rank}: {} more waits", told.len() - LINES));
+        let (counts, more) = (self.counts(), told.len().saturating_sub(LINES));
+        let mut lines: Vec<String> = told.into_iter().take(LINES).map(|told| counts.line(rank, told)).collect();
+        if more > 0 {
+            lines.push(format!("rank {rank}: {more} more waits"));
         }
         lines
     }

@@ -4,9 +4,10 @@ use super::Windows;
 use super::structs::Structs;
 use super::table::{Slot, WindowTable};
 use crate::device::DevPtr;
+use crate::device::Kind;
 use crate::error::Result;
 use crate::gin::Registered;
-use crate::layout::{MARKER_GPU, NCCL_GIN_MAX_CONTEXTS, ncclWindow_vidmem};
+use crate::layout::{MARKER_CPU, MARKER_GPU, NCCL_GIN_MAX_CONTEXTS, ncclWindow_vidmem};
 use crate::symmetric::{Place, SymMemory};
 use crate::team::Team;
 use crate::{bail, log};
@@ -20,6 +21,8 @@ pub(super) struct Standing {
     table: Option<WindowTable>,
     structs: Structs,
     last_window: u64,
+    /// Windows that the program has registered, ever.
+    registered: u64,
 }
 
 /// A window that stands in the table.
@@ -99,13 +102,18 @@ impl Windows {
             stride4G: (memory.stride >> 32) as u32,
             mcOffset4K: (offset >> 12) as u32,
             ginOffset4K: (place.start >> 12) as u32,
-            marker: if memory.on_gpu { MARKER_GPU } else { 0 },
+            marker: match team.device.kind() {
+                Kind::Cpu => MARKER_CPU,
+                Kind::Cuda if memory.on_gpu => MARKER_GPU,
+                Kind::Cuda => 0,
+            },
             ginWins: gin_wins(gin.as_ref(), contexts),
         };
         let device = &*team.device;
         let mut state = self.state.lock();
         let table = state.table(team)?.device();
-        let at = state.structs.put(device, &shadow, place.bytes, table)?;
+        let number = if user.is_some() { state.registered + 1 } else { 0 };
+        let at = state.structs.put(device, &shadow, place.bytes, table, number)?;
         let base = user.map_or(0, |user| user.base);
         let entry = match state.table(team)?.insert(device, base, place.bytes, at) {
             Ok(entry) => entry,
@@ -114,6 +122,7 @@ impl Windows {
                 return Err(error);
             }
         };
+        state.registered = state.registered.max(number);
         if let Some(user) = user {
             memory.bound(place, user.base);
         }

@@ -49,7 +49,12 @@ GINRS_DEVICE_FUNCTION uint32_t probe(ncclDevComm const& comm, void const* ginHan
   uint32_t found = GINRS_FLAG_KNOWN | (hasHints ? GINRS_FLAG_HINTS : 0);
   if (version < 2) return found;
   found |= (flags & GINRS_FLAG_SAME_GPU) | (isCached ? GINRS_FLAG_CACHED : 0);
-  return version < 4 ? found : found | (flags & GINRS_FLAG_DIRECT) | GINRS_FLAG_BOUNDS;
+  if (version < 4) return found;
+  found |= (flags & GINRS_FLAG_DIRECT) | GINRS_FLAG_BOUNDS;
+#ifdef __GINRS_CPU__
+  if (version >= 5 && loadConst(&ext->awaited) != nullptr) found |= GINRS_FLAG_AWAITED;
+#endif
+  return found;
 }
 
 /* Where: ncclDevComm or ncclGinCtx. The near word costs a look into the GPU's L2, the host's a PCIe round trip. */

@@ -11,15 +11,13 @@
 #define GINRS_DEVICE_GIN_BOUNDS_CUH_
 #include "../order.cuh"
 #include "abort.cuh"
+#include "../window.cuh"
 #include "descriptor.cuh"
 #if NCCL_CHECK_CUDACC
 
 namespace ginrs {
 namespace gin {
 
-GINRS_DEVICE_FUNCTION ginrsWindowExt const* extensionOf(ncclWindow_t window) {
-  return reinterpret_cast<ginrsWindowExt const*>(reinterpret_cast<char const*>(window) + GINRS_WINDOW_EXT_OFFSET);
-}
 /* Is the window one of this communicator's, not yet deregistered? On a GPU the host says so, of what goes through the queue.
  * The word behind a window names its table; where it does not (an older library, or no window at all) the table decides. */
 GINRS_DEVICE_FUNCTION bool isOwn(ncclDevComm const& comm, ncclWindow_t window) {
@@ -45,17 +43,12 @@ GINRS_DEVICE_FUNCTION bool isWithin(ncclDevComm const& comm, ncclWindow_t window
 
 /* On the CPU device what is refused is told with the line of the call; the host, which ends the communicator, has none. */
 #ifdef __GINRS_CPU__
-template <typename... Args>
-GINRS_DEVICE_FUNCTION void tellRefusal(char const* format, Args... args) {
-  char text[160];
-  __builtin_snprintf(text, sizeof text, format, args...);
-  ginrs_cpu_refused(text);
-}
 /* Tells if a range that goes to the host will be refused there. `flags` are of the context. */
 GINRS_DEVICE_FUNCTION void checkRange(ncclDevComm const& comm, char const* what, ncclWindow_t window, size_t offset, size_t bytes, uint32_t flags) {
   if ((flags & GINRS_FLAG_BOUNDS) == 0 || isWithin(comm, window, offset, bytes)) return;
   if (isOwn(comm, window)) {
-    tellRefusal("%s: %zu bytes at offset %zd, but the window has %zu", what, bytes, offset, size_t(extensionOf(window)->bytes));
+    tellRefusal("%s: %zu bytes at offset %zd, but the window has %zu%s", what, bytes, offset, size_t(extensionOf(window)->bytes),
+                WindowName(window).text);
   } else {
     tellRefusal("%s: the window is not registered with this communicator: it is another one's, or was deregistered", what);
   }

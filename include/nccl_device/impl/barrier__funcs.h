@@ -17,7 +17,7 @@ NCCL_DEVICE_INLINE ncclBarrierSession<Coop>::ncclBarrierSession(Coop coop, ncclT
           coop, nccl::utility::present(net),
           nccl::utility::present(coop, net.comm, innerTeam, innerBarHandle, index, multimem,
                                  innerMmHandle GINRS_CALLER_PASSED),
-          nccl::utility::present(coop, net, outerTeam, outerBarHandle, index)} {}
+          nccl::utility::present(coop, net, outerTeam, outerBarHandle, index GINRS_CALLER_PASSED)} {}
 template <typename Coop>
 NCCL_DEVICE_INLINE ncclBarrierSession<Coop>::ncclBarrierSession(Coop coop, ncclTeamTagWorld, ncclGin net,
                                                                 uint32_t index, bool multimem GINRS_CALLER)
@@ -32,9 +32,9 @@ NCCL_DEVICE_INLINE ncclBarrierSession<Coop>::ncclBarrierSession(Coop coop, ncclT
                                         nccl::utility::Absent()} {}
 template <typename Coop>
 NCCL_DEVICE_INLINE ncclBarrierSession<Coop>::ncclBarrierSession(Coop coop, ncclTeamTagRail team, ncclGin net,
-                                                                uint32_t index)
+                                                                uint32_t index GINRS_CALLER)
     : ncclBarrierSession_internal<Coop>{coop, nccl::utility::present(net), nccl::utility::Absent(),
-                                        nccl::utility::present(coop, net, team, index)} {}
+                                        nccl::utility::present(coop, net, team, index GINRS_CALLER_PASSED)} {}
 
 template <typename Coop>
 NCCL_DEVICE_INLINE ncclLsaBarrierSession<Coop>& ncclBarrierSession<Coop>::lsaBarrier() {

@@ -1,6 +1,7 @@
 /* Bodies of ../core.h: arithmetic of teams, and pointers into windows. */
 #ifndef _NCCL_DEVICE_CORE__FUNCS_H_
 #define _NCCL_DEVICE_CORE__FUNCS_H_
+#include "../../ginrs_device/window.cuh"
 #include "comm__types.h"
 #include "core__types.h"
 #include "ptr__types.h"
@@ -80,17 +81,21 @@ NCCL_DEVICE_INLINE char* resourceAddress(ncclDevComm const& comm, int lsaPeer, n
 }
 }  // namespace ginrs
 
-NCCL_DEVICE_INLINE void* ncclGetLocalPointer(ncclWindow_t window, size_t offset) {
+NCCL_DEVICE_INLINE void* ncclGetLocalPointer(ncclWindow_t window, size_t offset GINRS_CALLER) {
+  GINRS_WINDOW_POINTER("ncclGetLocalPointer", window, offset);
   return ginrs::flatAddress(window, nccl::utility::loadConst(&window->lsaRank), offset);
 }
-NCCL_DEVICE_INLINE void* ncclGetLsaPointer(ncclWindow_t window, size_t offset, int lsaPeer) {
+NCCL_DEVICE_INLINE void* ncclGetLsaPointer(ncclWindow_t window, size_t offset, int lsaPeer GINRS_CALLER) {
+  GINRS_WINDOW_POINTER("ncclGetLsaPointer", window, offset);
   return ginrs::flatAddress(window, lsaPeer, offset);
 }
-NCCL_DEVICE_INLINE void* ncclGetPeerPointer(ncclWindow_t window, size_t offset, int worldPeer) {
+NCCL_DEVICE_INLINE void* ncclGetPeerPointer(ncclWindow_t window, size_t offset, int worldPeer GINRS_CALLER) {
+  GINRS_WINDOW_POINTER("ncclGetPeerPointer", window, offset);
   using nccl::utility::loadConst;
   return ginrs::flatAddress(window, loadConst(&window->lsaRank) + (worldPeer - loadConst(&window->worldRank)), offset);
 }
-NCCL_DEVICE_INLINE void* ncclGetPeerPointer(ncclWindow_t window, size_t offset, ncclTeam team, int peer) {
+NCCL_DEVICE_INLINE void* ncclGetPeerPointer(ncclWindow_t window, size_t offset, ncclTeam team, int peer GINRS_CALLER) {
+  GINRS_WINDOW_POINTER("ncclGetPeerPointer", window, offset);
   int distance = (peer - team.rank) * team.stride;
   return ginrs::flatAddress(window, nccl::utility::loadConst(&window->lsaRank) + distance, offset);
 }

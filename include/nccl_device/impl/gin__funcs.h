@@ -283,6 +283,17 @@ NCCL_DEVICE_INLINE uint64_t* counterWord(ncclGin_BackendMask<mask> const& gin, n
   if (!hasCounter(gin, counter)) return nullptr;
   return ncclGinCall<ncclGinApi_GetCounterPtr>(gin._makeCtx(), gin.comm.ginCounterBase + counter);
 }
+/* On the CPU device: what is waited for of a signal, or was read; of threads that differ, one's. The host finds so what nobody waits for. */
+template <unsigned mask>
+NCCL_DEVICE_INLINE void noteAwaited(ncclGin_BackendMask<mask> const& gin, ncclGinSignal_t signal, uint64_t value) {
+#ifdef __GINRS_CPU__
+  if ((gin._ginrsFlags & GINRS_FLAG_AWAITED) == 0 || signal >= uint32_t(gin.comm.ginSignalCount)) return;
+  ginrsGinExt const* ext = extensionAt(gin._ginHandle, gin._ginBackend);
+  storeRelaxed(nccl::utility::loadConst(&ext->awaited) + gin.comm.ginSignalBase + signal, uint64_t(value | GINRS_AWAITED));
+#else
+  (void)gin, (void)signal, (void)value;
+#endif
+}
 /* The value seen last; see waitWord. */
 NCCL_DEVICE_INLINE uint64_t waitAlone(ncclGinCtx const& ctx, uint64_t* word, uint64_t least, int bits,
                                       cuda::memory_order order) {
@@ -332,6 +343,7 @@ GINRS_GIN(void)::increaseSignalShadow(ncclGinSignal_t signal, uint64_t delta GIN
 GINRS_GIN(uint64_t)::readSignal(ncclGinSignal_t signal, int bits, cuda::memory_order order GINRS_CALLER) const {
   GINRS_CALL(SIGNAL, contextId, signal);
   uint64_t value = ginrs::gin::readWord(ginrs::gin::signalWord(*this, signal), order);
+  ginrs::gin::noteAwaited(*this, signal, value);
   GINRS_RACE(ginrs_cpu_race_seen(GINRS_CPU_RACE_SIGNAL, comm.rank, contextId, comm.ginSignalBase + signal, value, bits));
   return value & nccl::utility::lowBits<uint64_t>(bits);
 }
@@ -340,6 +352,7 @@ template <typename Coop>
 NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::waitSignal(Coop coop, ncclGinSignal_t signal, uint64_t least,
                                                                      int bits, cuda::memory_order order GINRS_CALLER) const {
   GINRS_CALL(SIGNAL, contextId, signal);
+  if (coop.thread_rank() == 0) ginrs::gin::noteAwaited(*this, signal, least);
   ginrs::gin::waitTogether(coop, _makeCtx(), ginrs::gin::signalWord(*this, signal), least, bits, order);
   GINRS_RACE(ginrs_cpu_race_seen(GINRS_CPU_RACE_SIGNAL, comm.rank, contextId, comm.ginSignalBase + signal, least, bits));
 }
@@ -352,6 +365,7 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::waitSignalMeetShadow(C
   coop.sync();
   if (coop.thread_rank() == 0) {
     uint64_t* word = ginrs::gin::signalWord(*this, signal);
+    if (word != nullptr) ginrs::gin::noteAwaited(*this, signal, _signalShadows[signal]);
     if (word != nullptr) ginrs::gin::waitAlone(_makeCtx(), word, _signalShadows[signal], bits, order);
   }
   coop.sync();
@@ -368,6 +382,7 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::waitSignalFollowShadow
   bool const isGiven = ginrs::gin::hasSignal(*this, signal);
   uint64_t shadow = isGiven ? _signalShadows[signal] : 0, value = 0;
   if (coop.thread_rank() == 0) {
+    ginrs::gin::noteAwaited(*this, signal, shadow + leastDelta);
     value = ginrs::gin::waitAlone(_makeCtx(), ginrs::gin::signalWord(*this, signal), shadow + leastDelta, bits, order);
   }
   value = ncclCoopBcast(coop, value, 0); /* its entry sync: every thread has read the shadow */
@@ -391,6 +406,7 @@ GINRS_GIN(void)::resetSignal(ncclGinSignal_t signal GINRS_CALLER) const {
   if (!ginrs::gin::hasSignal(*this, signal)) return;
   ncclGinCall<ncclGinApi_ResetSignal>(_makeCtx(), comm.ginSignalBase + signal);
   _signalShadows[signal] = 0;
+  ginrs::gin::noteAwaited(*this, signal, 0);
   GINRS_RACE(ginrs_cpu_race_reset(comm.rank, contextId, comm.ginSignalBase + signal));
 }
 #undef GINRS_GIN

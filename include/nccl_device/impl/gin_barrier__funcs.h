@@ -8,6 +8,7 @@
 
 #if defined(__cplusplus) && NCCL_CHECK_CUDACC
 #include "core__funcs.h"
+#include "../../ginrs_device/resources.cuh"
 #include "gin__funcs.h"
 
 namespace ginrs {
@@ -23,18 +24,24 @@ NCCL_DEVICE_INLINE uint32_t* barrierEpochWord(ncclGinBarrierSession_internal<Coo
 /* A team of one has no barrier state to touch: its devcomm may have neither GIN nor a buffer. */
 template <typename Coop>
 NCCL_DEVICE_INLINE ncclGinBarrierSession<Coop>::ncclGinBarrierSession(Coop coop, ncclGin net, ncclTeam team,
-                                                                      ncclGinBarrierHandle handle, uint32_t index)
+                                                                      ncclGinBarrierHandle handle,
+                                                                      uint32_t index GINRS_CALLER)
     : ncclGinBarrierSession_internal<Coop>{coop, net, team, handle, int(index), 0u, handle.signal0 + index} {
+  GINRS_CALL(GIN_BARRIER, net.contextId, index);
+  if (team.nRanks > 1) {
+    GINRS_CHECK(ginrs::isBarrier(net.comm, handle.bufHandle, handle.signal0, index),
+                "ncclGinBarrierSession: index is not below the number of barriers that the handle was made for");
+  }
   if (team.nRanks > 1) this->epoch = *ginrs::gin::barrierEpochWord(*this);
 }
 template <typename Coop>
 NCCL_DEVICE_INLINE ncclGinBarrierSession<Coop>::ncclGinBarrierSession(Coop coop, ncclGin net, ncclTeamTagRail,
-                                                                      uint32_t index)
-    : ncclGinBarrierSession(coop, net, ncclTeamRail(net.comm), net.comm.railGinBarrier, index) {}
+                                                                      uint32_t index GINRS_CALLER)
+    : ncclGinBarrierSession(coop, net, ncclTeamRail(net.comm), net.comm.railGinBarrier, index GINRS_CALLER_PASSED) {}
 template <typename Coop>
 NCCL_DEVICE_INLINE ncclGinBarrierSession<Coop>::ncclGinBarrierSession(Coop coop, ncclGin net, ncclTeamTagWorld,
-                                                                      uint32_t index)
-    : ncclGinBarrierSession(coop, net, ncclTeamWorld(net.comm), net.comm.railGinBarrier, index) {}
+                                                                      uint32_t index GINRS_CALLER)
+    : ncclGinBarrierSession(coop, net, ncclTeamWorld(net.comm), net.comm.railGinBarrier, index GINRS_CALLER_PASSED) {}
 
 template <typename Coop>
 NCCL_DEVICE_INLINE ncclGinBarrierSession<Coop>::~ncclGinBarrierSession() {

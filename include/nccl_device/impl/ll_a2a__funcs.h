@@ -9,6 +9,7 @@
 #include "../../ginrs_device/gin/abort.cuh"
 #include "../../ginrs_device/ll/a2a.cuh"
 #include "../../ginrs_device/lsa/barrier.cuh"
+#include "../../ginrs_device/resources.cuh"
 #include "core__funcs.h"
 
 namespace ginrs {
@@ -44,10 +45,13 @@ NCCL_DEVICE_INLINE uint32_t ncclLLA2ASession_internal<Coop>::calcSlotOffset() co
 template <typename Coop>
 NCCL_DEVICE_INLINE ncclLLA2ASession<Coop>::ncclLLA2ASession(Coop coop, ncclDevComm const& comm, ncclTeam team,
                                                             ncclLLA2AHandle handle, uint32_t block, int maxElts,
-                                                            bool multimem, ncclMultimemHandle mmHandle)
+                                                            bool multimem, ncclMultimemHandle mmHandle GINRS_CALLER)
     : ncclLLA2ASession_internal<Coop>{
           coop, comm, team, handle, int(block), maxElts, ginrs::lsa::multimemMode(multimem), mmHandle, 0u, 0u, 0u,
           nullptr, 0, 0} {
+  GINRS_CALL(LLA2A, 0, 0);
+  GINRS_CHECK(ginrs::isWithinResource(comm, handle.bufHandle, (uint64_t(block) + 1) * (1 + 2 * uint64_t(handle.nSlots)) * 16),
+              "ncclLLA2ASession: block is not below the number of blocks that the handle was made for");
   this->lines = static_cast<char*>(ncclGetResourceBufferLocalPointer(comm, handle.bufHandle));
   this->hop4G = team.stride * int(comm.resourceWindow_inlined.stride4G);
   this->first4G = -team.rank * this->hop4G;

@@ -67,20 +67,20 @@ NCCL_HOST_DEVICE_INLINE bool operator!=(decltype(nullptr), ncclSymPtr<T> p) {
 
 #if NCCL_CHECK_CUDACC
 template <typename T>
-NCCL_DEVICE_INLINE T* ncclSymPtr<T>::localPtr() const {
-  return static_cast<T*>(ncclGetLocalPointer(window, offset));
+NCCL_DEVICE_INLINE T* ncclSymPtr<T>::localPtr(GINRS_CALLER_ALONE) const {
+  return static_cast<T*>(ncclGetLocalPointer(window, offset GINRS_CALLER_PASSED));
 }
 template <typename T>
-NCCL_DEVICE_INLINE T* ncclSymPtr<T>::lsaPtr(int lsaPeer) const {
-  return static_cast<T*>(ncclGetLsaPointer(window, offset, lsaPeer));
+NCCL_DEVICE_INLINE T* ncclSymPtr<T>::lsaPtr(int lsaPeer GINRS_CALLER) const {
+  return static_cast<T*>(ncclGetLsaPointer(window, offset, lsaPeer GINRS_CALLER_PASSED));
 }
 template <typename T>
-NCCL_DEVICE_INLINE T* ncclSymPtr<T>::peerPtr(int worldPeer) const {
-  return static_cast<T*>(ncclGetPeerPointer(window, offset, worldPeer));
+NCCL_DEVICE_INLINE T* ncclSymPtr<T>::peerPtr(int worldPeer GINRS_CALLER) const {
+  return static_cast<T*>(ncclGetPeerPointer(window, offset, worldPeer GINRS_CALLER_PASSED));
 }
 template <typename T>
-NCCL_DEVICE_INLINE T* ncclSymPtr<T>::peerPtr(ncclTeam team, int peer) const {
-  return static_cast<T*>(ncclGetPeerPointer(window, offset, team, peer));
+NCCL_DEVICE_INLINE T* ncclSymPtr<T>::peerPtr(ncclTeam team, int peer GINRS_CALLER) const {
+  return static_cast<T*>(ncclGetPeerPointer(window, offset, team, peer GINRS_CALLER_PASSED));
 }
 template <typename T>
 NCCL_DEVICE_INLINE T* ncclSymPtr<T>::multimemPtr(ncclMultimemHandle multimem) const {

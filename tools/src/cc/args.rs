@@ -174,8 +174,17 @@ impl Command {
 
     /// Whether AddressSanitizer is asked for.
     pub fn finds_addresses(&self) -> bool {
+        self.sanitizes("address")
+    }
+
+    /// Whether ThreadSanitizer is.
+    pub fn finds_races(&self) -> bool {
+        self.sanitizes("thread")
+    }
+
+    fn sanitizes(&self, wanted: &str) -> bool {
         let kinds = self.host_flags.iter().filter_map(|flag| flag.to_str()?.strip_prefix("-fsanitize="));
-        kinds.flat_map(|kinds| kinds.split(',')).any(|kind| kind == "address")
+        kinds.flat_map(|kinds| kinds.split(',')).any(|kind| kind == wanted)
     }
 
     /// `-std=` for the compiler.

@@ -90,6 +90,10 @@ pub fn object(command: &Command, tools: &Toolchain, input: &Input, object: &Path
         let options = ["-fsanitize=thread", "--param=tsan-distinguish-volatile=1", "-Wno-tsan", "-Wno-stringop-overflow"];
         arguments.extend(options.map(Into::into));
     }
+    if command.finds_races() && !tools.is_clang() && !command.race {
+        // At every fence of the device headers: the sanitizer knows none, and does not look at kernels.
+        arguments.push("-Wno-tsan".into());
+    }
     if command.finds_addresses() {
         // Frames that lie elsewhere are given back by whose stack they were on: a thread's, while threads of CUDA change stacks.
         let never =

@@ -6,6 +6,13 @@ use std::path::{Path, PathBuf};
 use super::args::{Command, Linked};
 use super::toolchain::{Toolchain, flag};
 
+/// ThreadSanitizer's functions for memcpy, free and their kin see the libraries' calls, and not what orders those: the libraries are not
+/// instrumented. A program's own definition stands instead of this one.
+const SUPPRESSIONS: &str = r#"extern "C" __attribute__((weak)) const char* __tsan_default_suppressions() {
+  return "called_from_lib:libginrs.so\ncalled_from_lib:libginrs_cpu.so\n";
+}
+"#;
+
 /// Links everything into the output; `objects` has one file for each input.
 pub fn program(command: &Command, tools: &Toolchain, objects: &[PathBuf]) -> Result<(), String> {
     let output = command.output.clone().unwrap_or_else(|| "a.out".into());
@@ -23,13 +30,17 @@ pub fn program(command: &Command, tools: &Toolchain, objects: &[PathBuf]) -> Res
         Linked::Word(word) => word.clone(),
     }));
     let folder = tools.library_folder();
+    let suppresses = command.finds_races() && !command.shared;
+    if suppresses {
+        arguments.extend(["-x", "c++", "-", "-x", "none"].map(Into::into));
+    }
     arguments.push(flag("-L", &folder));
     // Both always: libginrs looks for the CPU device in the process and does not ask for it by name.
     arguments.extend(["-Wl,--push-state,--no-as-needed", "-lginrs", "-lginrs_cpu", "-Wl,--pop-state"].map(Into::into));
     // Two words: a folder may have a comma in its name.
     arguments.extend(["-Xlinker".into(), "-rpath".into(), "-Xlinker".into(), folder.into()]);
     arguments.extend(["-pthread".into(), "-ldl".into()]);
-    tools.run(&arguments, None, false).map(drop)
+    tools.run(&arguments, suppresses.then_some(SUPPRESSIONS.as_bytes()), false).map(drop)
 }
 
 /// `-dlink`: nothing is left to link on the device side; the object that build systems expect is empty.

@@ -16,7 +16,8 @@ enum {
   GINRS_CPU_CALL_GIN_BARRIER = 5, /* id: its index; context */
   GINRS_CPU_CALL_LSA_BARRIER = 6, /* id: its index */
   GINRS_CPU_CALL_BARRIER = 7,     /* the hybrid one, which calls an LSA barrier and a GIN barrier */
-  GINRS_CPU_CALL_LLA2A = 8        /* id: the first slot */
+  GINRS_CPU_CALL_LLA2A = 8,       /* id: the first slot */
+  GINRS_CPU_CALL_WINDOW = 9       /* a pointer into a window; waits for nothing */
 };
 
 /* A call of the device API by a CUDA thread. Headers call each other: the outermost is the user's. */

@@ -1,0 +1,58 @@
+/* What stands behind a window (marker.h), and what is told of one that only pointers are taken of. A pointer one past the end is lawful, so
+ * is one into another communicator's window; a NULL window has none, nor one that was deregistered. On a GPU nobody looks. */
+#ifndef GINRS_DEVICE_WINDOW_CUH_
+#define GINRS_DEVICE_WINDOW_CUH_
+#include "../nccl_device/impl/comm__types.h"
+#include "call.cuh"
+#include "marker.h"
+#include "trap.cuh"
+#if NCCL_CHECK_CUDACC
+
+namespace ginrs {
+
+NCCL_DEVICE_INLINE ginrsWindowExt const* extensionOf(ncclWindow_t window) {
+  return reinterpret_cast<ginrsWindowExt const*>(reinterpret_cast<char const*>(window) + GINRS_WINDOW_EXT_OFFSET);
+}
+
+#ifdef __GINRS_CPU__
+/* Prints once for each kernel, with the line of the call. */
+template <typename... Args>
+NCCL_DEVICE_INLINE void tellRefusal(char const* format, Args... args) {
+  char text[192];
+  __builtin_snprintf(text, sizeof text, format, args...);
+  ginrs_cpu_refused(text);
+}
+/* " (the 2nd that was registered)", or nothing of a window that the library has made. */
+struct WindowName {
+  char text[64];
+  NCCL_DEVICE_INLINE explicit WindowName(ncclWindow_t window) : text{} {
+    uint64_t const number = nccl::utility::loadConst(&extensionOf(window)->number);
+    char const* const ends[] = {"th", "st", "nd", "rd"};
+    bool const isTeen = number / 10 % 10 == 1;
+    char const* const end = number % 10 < 4 && !isTeen ? ends[number % 10] : ends[0];
+    if (number != 0) __builtin_snprintf(text, sizeof text, " (the %llu%s that was registered)", (unsigned long long)number, end);
+  }
+};
+#define GINRS_WINDOW_POINTER(what, window, offset) ::ginrs::checkPointer(what, window, offset GINRS_CALLER_PASSED)
+__attribute__((noinline, cold, unused)) static void tellPointer(char const* what, ncclWindow_t window, size_t offset GINRS_CALLER) {
+  GINRS_CALL(WINDOW, 0, 0);
+  if (window == nullptr) GINRS_TRAP("a pointer into a window: the window is NULL | fix: register it");
+  if (nccl::utility::loadConst(&window->lsaFlatBase) == nullptr) {
+    GINRS_TRAP("a pointer into a window: the window was deregistered | fix: deregister it when no kernel uses it any more");
+  }
+  tellRefusal("%s: offset %zd, but the window has %zu bytes%s", what, offset, size_t(extensionOf(window)->bytes), WindowName(window).text);
+}
+NCCL_DEVICE_INLINE void checkPointer(char const* what, ncclWindow_t window, size_t offset GINRS_CALLER) {
+  using nccl::utility::loadConst;
+  if (window != nullptr && loadConst(&window->lsaFlatBase) != nullptr) {
+    if (loadConst(&window->ginrsMark) != GINRS_MARK_WINDOW_CPU || offset <= loadConst(&extensionOf(window)->bytes)) return;
+  }
+  tellPointer(what, window, offset GINRS_CALLER_PASSED);
+}
+#else
+#define GINRS_WINDOW_POINTER(what, window, offset) ((void)0)
+#endif
+
+}  // namespace ginrs
+#endif
+#endif

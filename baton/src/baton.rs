@@ -10,7 +10,7 @@ use crate::trace;
 use libc::{c_int, c_long, c_void};
 use std::cell::{Cell, UnsafeCell};
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize, Ordering};
 
 /// The number of a thread that has ended, whose last destructors may still call.
 const ENDED: usize = usize::MAX;
@@ -18,6 +18,8 @@ const ENDED: usize = usize::MAX;
 static ON: AtomicBool = AtomicBool::new(false);
 static LOCKED: AtomicBool = AtomicBool::new(false);
 static HOLDER: AtomicUsize = AtomicUsize::new(NOBODY);
+/// A thread that has just given the baton away for ever.
+static DYING: AtomicI32 = AtomicI32::new(0);
 static KEY: AtomicU32 = AtomicU32::new(0);
 
 struct Cellar(UnsafeCell<Option<State>>);
@@ -172,6 +174,22 @@ fn await_go(me: usize) {
     while go.swap(0, Ordering::Acquire) == 0 {
         futex(go, libc::FUTEX_WAIT, 0);
     }
+    await_exit(DYING.swap(0, Ordering::Relaxed));
+}
+
+/// Waits until the thread of this number is gone: at its end it gives memory back, without the baton.
+fn await_exit(tid: i32) {
+    const TRIES: u32 = 20_000;
+    // SAFETY: takes numbers; no signal is sent. The process's first thread stays for as long as others do.
+    let is_there =
+        || unsafe { tid != 0 && tid != libc::getpid() && libc::syscall(libc::SYS_tgkill, libc::getpid(), tid, 0) == 0 };
+    for _ in 0..TRIES {
+        if !is_there() {
+            return;
+        }
+        // SAFETY: takes nothing.
+        unsafe { next::sched_yield() };
+    }
 }
 
 /// Wakes who has been chosen.
@@ -284,6 +302,7 @@ extern "C" fn ends(round: *mut c_void) {
     let mut state = Held::take();
     state.threads[me].run = Run::Gone;
     state.wake(On::new(What::Thread, me), usize::MAX);
+    DYING.store(state.threads[me].tid, Ordering::Relaxed);
     let to = state.pass(me, At::Wait);
     if to != NOBODY {
         give(&state, to);

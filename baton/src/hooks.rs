@@ -6,11 +6,12 @@ use crate::choose::At;
 /// From here on nothing is drawn (ginrs-run shrinks a seed with it).
 const UNTIL: &str = "GINRS_SCHEDULE_UNTIL";
 
-/// libginrs_cpu is here, and its GINRS_SCHEDULE is `seed`.
+/// libginrs_cpu is here, and its GINRS_SCHEDULE is `seed`. 0: nothing is drawn.
 #[unsafe(no_mangle)]
-pub extern "C" fn ginrs_baton_begin(seed: u64) {
-    let until = std::env::var(UNTIL).ok().and_then(|text| text.parse().ok());
-    baton::begin(seed, until.unwrap_or(u64::MAX));
+pub extern "C" fn ginrs_baton_begin(seed: u64) -> i32 {
+    let until = std::env::var(UNTIL).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(u64::MAX);
+    baton::begin(seed, until);
+    i32::from(until > 0)
 }
 
 /// A block's `thread` has its turn: a point, and a choice that the seed has made there. 0: nothing is drawn any more.

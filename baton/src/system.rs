@@ -128,10 +128,10 @@ pub unsafe extern "C" fn syscall(number: c_long, a: c_long, b: c_long, c: c_long
             let look = || unsafe { next::syscall(number, a, b, c, 0, e, f) };
             kept(turn, |turn| await_files(turn, deadline, look))
         }
-        libc::SYS_getrandom => match random(&turn, a as *mut c_void, b as usize, c as c_uint) {
-            true => b,
-            false => next(),
-        },
+        libc::SYS_getrandom => {
+            random(&turn, a as *mut c_void, b as usize);
+            b
+        }
         _ => {
             turn.point(At::Poll);
             0
@@ -173,19 +173,17 @@ pub unsafe extern "C-unwind" fn epoll_wait(set: c_int, events: *mut libc::epoll_
     kept(turn, |turn| await_files(turn, deadline, || unsafe { next::epoll_wait(set, events, most, 0) }.into())) as c_int
 }
 
-/// Where hash tables begin (Rust asks with GRND_INSECURE) the seed decides; secrets stay secret.
-fn random(turn: &Turn, buffer: *mut c_void, bytes: usize, flags: c_uint) -> bool {
-    if flags & libc::GRND_INSECURE == 0 {
-        return false;
+/// What is random is the seed's: hash tables begin with it, and names and ids are keys of theirs. So a run with a seed has no secrets.
+fn random(turn: &Turn, buffer: *mut c_void, bytes: usize) {
+    let mut state = Held::take();
+    for at in (0..bytes).step_by(8) {
+        let number = state.chooser.number().to_ne_bytes();
+        let count = (bytes - at).min(8);
+        // SAFETY: the caller's caller's buffer, which ends behind these.
+        unsafe { std::ptr::copy_nonoverlapping(number.as_ptr(), buffer.cast::<u8>().add(at), count) };
     }
-    let number = Held::take().chooser.number();
-    for at in 0..bytes {
-        let byte = (number.rotate_left(8 * at as u32) as u8) ^ at as u8;
-        // SAFETY: the caller's caller's buffer.
-        unsafe { *buffer.cast::<u8>().add(at) = byte };
-    }
+    drop(state);
     turn.point(At::Step);
-    true
 }
 
 /// # Safety
@@ -193,8 +191,9 @@ fn random(turn: &Turn, buffer: *mut c_void, bytes: usize, flags: c_uint) -> bool
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn getrandom(buffer: *mut c_void, bytes: usize, flags: c_uint) -> isize {
     match turn() {
-        Some(turn) if random(&turn, buffer, bytes, flags) => bytes as isize,
+        Some(turn) => random(&turn, buffer, bytes),
         // SAFETY: the caller's.
-        _ => unsafe { next::getrandom(buffer, bytes, flags) },
+        None => return unsafe { next::getrandom(buffer, bytes, flags) },
     }
+    bytes as isize
 }

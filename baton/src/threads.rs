@@ -16,9 +16,12 @@ struct Start {
 
 /// What a thread of the program begins with. A thread may end by pthread_exit, which unwinds through it.
 extern "C-unwind" fn begins(start: *mut c_void) -> *mut c_void {
-    // SAFETY: `pthread_create` below has given it to this thread alone.
-    let Start { begin, argument, number } = *unsafe { Box::from_raw(start.cast::<Start>()) };
-    first_turn(number);
+    // SAFETY: `pthread_create` below has given it to this thread alone. Memory is given back with the baton only: in which order threads come
+    // to the allocator decides what addresses they get.
+    let Start { begin, argument, .. } = *unsafe {
+        first_turn((*start.cast::<Start>()).number);
+        Box::from_raw(start.cast::<Start>())
+    };
     begin(argument)
 }
 

@@ -23,10 +23,10 @@ extern "C" fn at_load() {
     let seed = std::env::var("GINRS_SCHEDULE").ok().and_then(|text| text.trim().parse().ok());
     if let Some(seed) = seed.filter(|_| !begin.is_null()) {
         // SAFETY: baton/src/hooks.rs: the function of this name has this type.
-        let begin: extern "C" fn(u64) = unsafe { std::mem::transmute(begin) };
+        let begin: extern "C" fn(u64) -> i32 = unsafe { std::mem::transmute(begin) };
         TURN.store(find(c"ginrs_baton_turn"), Ordering::Relaxed);
         POINT.store(find(c"ginrs_baton_point"), Ordering::Relaxed);
-        begin(seed);
+        OVER.store(begin(seed) == 0, Ordering::Relaxed);
     }
 }
 

@@ -126,7 +126,8 @@ mod tests {
         assert_eq!(look(), (false, vec![]));
         rustix::io::write(&bell, &1u64.to_ne_bytes()).unwrap();
         assert_eq!(look(), (true, vec![u64::MAX - 6]));
-        assert!(ready[0].flags == epoll::EventFlags::IN);
+        let flags = ready[0].flags;
+        assert!(flags == epoll::EventFlags::IN);
         assert!(poll(bell.as_fd(), PollFlags::IN, None).unwrap());
         assert_eq!(epoll_wait(bell.as_fd(), &mut ready, None), Err(Errno::INVAL), "no set");
     }

@@ -160,7 +160,7 @@ impl Told {
     pub fn line(&self, seed: &str) -> String {
         let Told { choices, hash, reasons } = self;
         match reasons.is_empty() {
-            true => format!("seed {seed}: {choices} choices, trace {hash:016x}; each run of it makes the same"),
+            true => format!("seed {seed}: {choices} choices, trace {hash:016x}; a run that went the same has the same trace"),
             false => {
                 format!("seed {seed}: {choices} choices, trace {hash:016x}; another run may make others: {}", reasons.join("; "))
             }

@@ -22,7 +22,9 @@ impl Hunt<'_> {
             self.say(&told.line(&seed.to_string()));
             return self.shrink_by_tries(seed, timeout, progress);
         }
-        self.say(&told.line(&seed.to_string()));
+        let (choices, hash) = (told.choices, told.hash);
+        let by = if hung { String::new() } else { format!(", by the same {choices} choices (trace {hash:016x})") };
+        self.say(&format!("seed {seed} fails again{by}"));
         match self.shrink_exactly(seed, &told, timeout, hung, progress)? {
             Some(()) => Ok(1),
             None => {

@@ -272,7 +272,7 @@ fn begins(state: &mut State, me: usize) {
     unsafe {
         state.threads[me].tid = libc::gettid();
         state.threads[me].handle = libc::pthread_self() as usize;
-        libc::pthread_setspecific(KEY.load(Ordering::Relaxed), 1 as *const c_void);
+        libc::pthread_setspecific(KEY.load(Ordering::Relaxed), std::ptr::without_provenance(1));
     }
 }
 
@@ -291,7 +291,7 @@ extern "C" fn ends(round: *mut c_void) {
     let me = ME.get();
     if round < 4 {
         // SAFETY: as in `begins`.
-        unsafe { libc::pthread_setspecific(KEY.load(Ordering::Relaxed), (round + 1) as *const c_void) };
+        unsafe { libc::pthread_setspecific(KEY.load(Ordering::Relaxed), std::ptr::without_provenance(round + 1)) };
         return;
     }
     if !is_on() || me == ENDED || me == NOBODY {

@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn behind_the_last_choice_nothing_is_drawn() {
-        let at = |step: usize| if step % 3 == 0 { At::Poll } else { At::Step };
+        let at = |step: usize| if step.is_multiple_of(3) { At::Poll } else { At::Step };
         let (all, part) = (run(9, u64::MAX, at).0, run(9, 100, at).0);
         assert_eq!(all[..100], part[..100]);
         let turns = |had: &[usize]| {

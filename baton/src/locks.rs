@@ -236,6 +236,7 @@ fn take_semaphore(turn: &Turn, at: *mut c_void, deadline: u64) -> c_int {
         // SAFETY: the callers' callers'; errno is the calling thread's.
         match unsafe { next::sem_trywait(at) } {
             0 => 0,
+            // SAFETY: as above.
             _ => unsafe { *libc::__errno_location() },
         }
     };

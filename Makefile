@@ -21,13 +21,14 @@ deps: ## checks for what the other targets need; installs it as root, else says 
 
 build: ## the libraries and tools, release build; with nvcc in PATH, NVCC or CUDA_HOME also the GPU kernels of collectives
 	@scripts/deps.sh --check
-	$(CARGO) build --release -p ginrs-cpu -p ginrs-tools
+	$(CARGO) build --release -p ginrs-cpu -p ginrs-tools -p ginrs-baton
 	fatbin=$$(scripts/build-kernels.sh gpu build/kernels/collectives.fatbin) && \
 	  env $${fatbin:+GINRS_FATBIN=$$fatbin} $(CARGO) build --release -p ginrs -p ginrs-info
 	scripts/build-kernels.sh cpu build/kernels/collectives-cpu.o
 	scripts/link-library.sh target/release/libginrs.a exports.map build/lib ginrs $(VERSION) $(SYSTEM_LIBS)
 	EXTRA_OBJECTS=build/kernels/collectives-cpu.o \
 	  scripts/link-library.sh target/release/libginrs_cpu.a cpu-device/exports.map build/lib ginrs_cpu $(VERSION) -lstdc++ $(SYSTEM_LIBS)
+	scripts/link-library.sh target/release/libginrs_baton.a baton/exports.map build/lib ginrs_baton $(VERSION) $(SYSTEM_LIBS)
 
 stage: build ## installs into build/prefix
 	@scripts/stage.sh $(STAGE) $(VERSION)

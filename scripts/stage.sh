@@ -17,6 +17,8 @@ done
 install -m 755 tools/gdb/ginrs-gdb "$bin/"
 install -d "$lib/ginrs"
 install -m 644 tools/gdb/ginrs-gdb.py "$lib/ginrs/"
+# Loaded by ginrs-run alone, into programs that run as a seed has it.
+[ ! -e "$built/libginrs_baton.so.$version" ] || install -m 755 "$built/libginrs_baton.so.$version" "$lib/ginrs/libginrs_baton.so"
 
 # The trees are replaced whole: a header that is gone must not linger.
 rm -rf "$include" "$cpu"

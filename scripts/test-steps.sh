@@ -1,7 +1,7 @@
 # The steps of make test, in the order in which a fault is cheapest to find; read by test.sh.
 
 # One set of packages for all three kinds of tests: another set would be another build.
-unit=(cargo test -q -p ginrs -p ginrs-timeline -p ginrs-cpu -p ginrs-tools -p ginrs-info -p header-gen -p mock-driver)
+unit=(cargo test -q -p ginrs -p ginrs-timeline -p ginrs-cpu -p ginrs-baton -p ginrs-tools -p ginrs-info -p header-gen -p mock-driver)
 
 step deps scripts/deps.sh
 step generated-files cargo run -q -p header-gen -- check

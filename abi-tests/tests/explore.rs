@@ -1,9 +1,10 @@
 //! GINRS_SCHEDULE and `ginrs-run --explore`: `explore/mistakes.cu` has mistakes that the usual order of threads and blocks forgives, which
 //! few seeds must find, and their mended twins, which none may blame. Needs GINRS_PREFIX (`make test` sets it).
 
-use abi_tests::programs::{compiled, compiled_with_theirs};
+use abi_tests::programs::{compiled, compiled_as, compiled_with_theirs};
 use abi_tests::{prefix, text};
-use std::path::Path;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// With the options and the program's arguments; GINRS_SCHEDULE and GINRS_CHAOS are ginrs-run's to set.
@@ -57,18 +58,85 @@ fn a_hunt_says_the_seed_what_it_needs_and_how_it_comes_back() {
     let wants = |words: &[&str]| words.iter().for_each(|word| assert!(said.contains(word), "no {word:?} in\n{said}"));
     wants(&[
         " fails: status 1",
-        "with both 5, GINRS_SCHEDULE alone 5, GINRS_CHAOS alone 0, no seed 0",
+        " fails again, by the same ",
         "the schedule is what it needs",
+        " choices are enough; with one less, and then none drawn, it passes",
     ]);
     // The command that it names does what it says.
     let command = said.split("comes back with: ").nth(1).expect("a command").lines().next().unwrap();
     let path = format!("{}:{}", prefix().join("bin").display(), std::env::var("PATH").unwrap());
+    assert!(command.contains("GINRS_SCHEDULE_UNTIL="), "{command}");
     let again = Command::new("sh").args(["-c", command]).env("PATH", path).env("MISTAKE", "sync").output().unwrap();
     assert!(again.status.code() == Some(1) && text(&again).contains(": WRONG,"), "{command}: {}", text(&again));
     // So does the seed itself; without it, nothing goes wrong.
     let seed = said.split("ginrs-run: seed ").nth(1).and_then(|rest| rest.split(' ').next()).expect("a seed");
     let once = ginrs_run(&["--seed", seed], &program, &[("MISTAKE", "sync")]);
     assert!(once.status.code() == Some(1) && text(&once).contains(": WRONG,"), "{}", text(&once));
+}
+
+/// Host threads that meet in each way there is.
+fn host() -> PathBuf {
+    compiled_as("abi-tests/explore/host.cu", &["-std=c++20".into()])
+}
+
+/// What one run of `seed` printed, its choices and their hash among it, but for the numbers of its process; in order of lines.
+fn run_of(seed: u32, program: &Path, arguments: &[&str], env: &[(&str, &str)]) -> String {
+    let mut command = Command::new("timeout");
+    command.args(["-s", "KILL", "100"]).arg(prefix().join("bin/ginrs-run")).args(["--seed", &seed.to_string()]);
+    let output = command.arg(program).args(arguments).env_remove("GINRS_SCHEDULE").envs(env.iter().copied()).output().unwrap();
+    let mut lines: Vec<String> = text(&output).lines().filter(|line| !line.contains("(pid ")).map(str::to_owned).collect();
+    lines.sort();
+    lines.join("\n")
+}
+
+#[test]
+fn a_seed_makes_the_same_choices_each_time_and_another_seed_makes_others() {
+    let (mistakes, ring) = (compiled("abi-tests/explore/mistakes.cu"), compiled("examples-c/02-ring/main.cu"));
+    let put: &[(&str, &str)] = &[("MISTAKE", "put")];
+    let (none, two, three): ([&str; 0], _, _) = ([], ["--threads", "2"], ["--threads", "3"]);
+    for (program, arguments, env, seeds) in
+        [(&host(), &none[..], &[][..], 20), (&mistakes, &two[..], put, 20), (&ring, &three[..], &[], 5)]
+    {
+        let mut all = HashSet::new();
+        for seed in 1..=seeds {
+            let first = run_of(seed, program, arguments, env);
+            assert!(first.contains(&format!("ginrs-run: seed {seed}: ")) && first.contains(", trace "), "{first}");
+            assert!(!first.contains("another run may make others") && !first.contains("NCCL WARN"), "{first}");
+            for again in 1..3 {
+                assert_eq!(run_of(seed, program, arguments, env), first, "{}, seed {seed}, run {again}", program.display());
+            }
+            all.insert(first.split(", trace ").nth(1).map(str::to_owned));
+        }
+        assert_eq!(all.len(), seeds as usize);
+    }
+}
+
+#[test]
+fn host_threads_are_stopped_in_plain_code_and_the_fewest_choices_are_found() {
+    let program = host();
+    let mut command = Command::new(prefix().join("bin/ginrs-run"));
+    let output = command.args(["--explore", "20"]).arg(&program).arg("lost").env_remove("GINRS_SCHEDULE").output().unwrap();
+    let said = text(&output);
+    for word in [" fails again, by the same ", "the schedule is what it needs", " choices are enough", "GINRS_SCHEDULE_UNTIL="] {
+        assert!(said.contains(word), "no {word:?} in\n{said}");
+    }
+}
+
+#[test]
+fn what_is_not_replayed_is_said() {
+    // A read that waits and a child of fork(): all goes on, after an hour that nobody has waited for.
+    let begin = std::time::Instant::now();
+    let said = run_of(1, &host(), &["outside"], &[]);
+    assert!(said.contains("[0] r"), "{said}");
+    assert!(said.contains("another run may make others: ") && said.contains("in a call of the system that lasts"), "{said}");
+    assert!(begin.elapsed().as_secs() < 100);
+    let env = [("MISTAKE", "put"), ("MENDED", "1")];
+    let output = ginrs_run(&["--seed", "1", "-n", "2"], &compiled("abi-tests/explore/mistakes.cu"), &env);
+    is_ok(&output, "two processes");
+    assert!(text(&output).contains("often and not always here: its ranks are processes"), "{}", text(&output));
+    let output = ginrs_run(&["--seed", "1"], Path::new("true"), &[]);
+    is_ok(&output, "a program without CUDA");
+    assert!(text(&output).contains("was not linked with libginrs_cpu.so"), "{}", text(&output));
 }
 
 #[test]

@@ -27,8 +27,7 @@ fn device_only(what: &str) -> &'static Block {
 extern "C" fn ginrs_shim_budget_spent() {
     match current() {
         Some(block) => block.suspend(Switch::Preempted),
-        // Host code has no one to give way to.
-        None => Variables::of_this_thread().set_budget(i32::MAX),
+        None => Variables::of_this_thread().set_budget(crate::baton::point()),
     }
 }
 

@@ -68,6 +68,7 @@ pub mod bell;
 pub mod naps;
 pub mod recorder;
 pub mod config;
+pub mod baton;
 mod asan;
 mod tsan;
 pub mod error;

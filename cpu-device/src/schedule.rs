@@ -11,6 +11,7 @@
 
 use std::time::Duration;
 
+use crate::baton;
 use crate::config::{Seed, config};
 
 /// How often the thread at the head of the queue is passed over.
@@ -93,7 +94,7 @@ impl Order {
 
 /// The order in which the `blocks` of kernel number `kernel` on `device` begin; None: as they are.
 pub fn of_grid(device: i32, kernel: u64, blocks: u64) -> Option<Order> {
-    let seed = config().schedule.filter(|_| blocks > 1)?;
+    let seed = config().schedule.filter(|_| blocks > 1 && baton::draws())?;
     Some(Order::new(&mut Draws::new(seed, [device as u64, kernel, u64::MAX]), blocks))
 }
 
@@ -128,7 +129,7 @@ pub struct Schedule {
 impl Schedule {
     /// Of block `block` of kernel number `kernel` on `device`; None without a seed.
     pub fn of_block(device: i32, kernel: u64, block: u64) -> Option<Schedule> {
-        config().schedule.map(|seed| Schedule::new(Draws::new(seed, [device as u64, kernel, block])))
+        config().schedule.filter(|_| baton::draws()).map(|seed| Schedule::new(Draws::new(seed, [device as u64, kernel, block])))
     }
 
     fn new(mut draws: Draws) -> Schedule {

@@ -3,7 +3,8 @@
 use crate::bail;
 use crate::error::{Code, Error, Result};
 use crate::fault;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use crate::sync::system::poll;
+use rustix::event::{PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 use std::net::IpAddr;
@@ -219,8 +220,8 @@ fn wait(fd: &OwnedFd, what: PollFlags, until: Instant) -> std::result::Result<()
         return Err(Stopped::Late);
     }
     let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
-    match poll(&mut [PollFd::new(fd, what)], Some(&left)) {
-        Ok(0) => Err(Stopped::Late),
+    match poll(fd.as_fd(), what, Some(&left)) {
+        Ok(false) => Err(Stopped::Late),
         Ok(_) | Err(Errno::INTR) => Ok(()),
         Err(e) => Err(Stopped::System(e)),
     }

@@ -2,6 +2,7 @@
 //! the service thread, and with it the job, from its work. So they are let in a few at a turn, and the core time that went into
 //! those who were turned away is followed by a rest in which nothing is accepted: their connections wait in the kernel's queue
 //! meanwhile, or fail there, at their own cost. Core time, because it says what a machine can take, and a busy one stretches it not.
+#![forbid(unsafe_code)]
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -34,14 +35,6 @@ pub fn accept_counts() -> (usize, u32) {
 /// The rest after connections that were turned away took so much of a core.
 pub fn rest(took: Duration, joining: bool) -> Duration {
     (took * if joining { JOINING } else { QUIET }).clamp(SHORTEST, LONGEST)
-}
-
-/// Core time of this thread so far.
-pub fn core_time() -> Duration {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a valid place to write to. The call cannot fail for this clock.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut now) };
-    Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
 }
 
 #[cfg(test)]

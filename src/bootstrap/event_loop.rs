@@ -13,6 +13,7 @@ use super::service::{BELL, LISTENER, Request, Service};
 use super::wire::{Frame, MAX_FRAME, MAX_WORD};
 use crate::error::Error;
 use crate::process::{self, ServiceFd};
+use crate::sync::system::{epoll_wait, processor_time};
 use crate::warn;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
@@ -115,7 +116,7 @@ impl EventLoop {
             events.clear();
             let timeout = self.next_deadline().map(|at| at.saturating_duration_since(Instant::now()) + Duration::from_millis(1));
             let timeout = timeout.map(|left| Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() });
-            match epoll::wait(self.epoll, rustix::buffer::spare_capacity(&mut events), timeout.as_ref()) {
+            match epoll_wait(self.epoll, &mut events, timeout.as_ref()) {
                 Ok(_) | Err(Errno::INTR) => {}
                 // Nothing else ends it: the descriptor was closed, or is another file's now.
                 Err(_) => return self.service.broken(&process::descriptors_lost()),
@@ -128,7 +129,7 @@ impl EventLoop {
             for event in &events {
                 let (token, flags) = (event.data.u64(), event.flags);
                 if began.is_none() && self.rank_of(token).0 > 0 {
-                    began = Some(budget::core_time());
+                    began = Some(processor_time());
                 }
                 self.event(token, flags);
             }
@@ -138,7 +139,7 @@ impl EventLoop {
                 && self.paused.is_none()
             {
                 let joining = self.roots.values().any(Root::is_joining);
-                self.pause(budget::rest(budget::core_time().saturating_sub(began), joining));
+                self.pause(budget::rest(processor_time().saturating_sub(began), joining));
             }
             budget::count(self.accepted, self.turned_away);
         }

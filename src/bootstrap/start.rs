@@ -8,6 +8,7 @@ use crate::fault;
 use crate::process::{self, ServiceFd, random};
 use crate::sync::{Mutex, PerProcess};
 use rustix::event::{EventfdFlags, epoll, eventfd};
+use rustix::io::Errno;
 
 impl Service {
     /// The service of this process, started at first use.
@@ -18,9 +19,15 @@ impl Service {
             return if service.is_intact() { Ok(service) } else { Err(process::descriptors_lost()) };
         }
         process::raise_descriptor_limit();
-        let address = Address::Abstract(random()?);
         let what = "the bootstrap's sockets cannot be made";
-        let listener = ServiceFd::new(or_system(what, address.listen())?);
+        let (address, listener) = loop {
+            let address = Address::Abstract(random()?);
+            match address.listen() {
+                // Two runs of one seed beside each other draw the same names (`ginrs-run --seed`).
+                Err(Errno::ADDRINUSE) => {}
+                socket => break (address, ServiceFd::new(or_system(what, socket)?)),
+            }
+        };
         or_system(what, fault::step("descriptor"))?;
         let epoll = ServiceFd::new(or_system(what, epoll::create(epoll::CreateFlags::CLOEXEC))?);
         let bell = ServiceFd::new(or_system(what, eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK))?);

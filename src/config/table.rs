@@ -251,7 +251,18 @@ pub const TABLE: &[Var] = &[
         "GINRS_SCHEDULE",
         Theirs("unset"),
         "a seed, 0 to 2^64-1, on the CPU device: the order in which threads of a block run, where they are stopped, in which order blocks begin, \
-         and short pauses of blocks are drawn from it (docs/finding-bugs.md)",
+         and short pauses of blocks are drawn from it; with lib/ginrs/libginrs_baton.so in front, all that threads of the process do \
+         (docs/finding-bugs.md)",
+    ),
+    row(
+        "GINRS_SCHEDULE_UNTIL",
+        Theirs("unset"),
+        "a number, with that library: so many of the seed's choices are drawn, and then none",
+    ),
+    row(
+        "GINRS_SCHEDULE_TRACE",
+        Theirs("unset"),
+        "ginrs-run sets it: the file in which that library tells how many choices there were",
     ),
     row("GINRS_CXX", Text, "host compiler of ginrs-cc; default g++"),
     row(

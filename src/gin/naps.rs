@@ -6,7 +6,7 @@
 //! a share of a core.
 #![forbid(unsafe_code)]
 
-use rustix::time::{ClockId, clock_gettime};
+use crate::sync::system::processor_time;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -70,12 +70,6 @@ impl Drop for Naps {
     fn drop(&mut self) {
         THREADS.fetch_sub(1, Ordering::Relaxed);
     }
-}
-
-/// Of the calling thread.
-fn processor_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 #[cfg(test)]

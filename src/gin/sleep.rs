@@ -5,7 +5,8 @@
 use super::thread::Pump;
 use crate::device::PostBell;
 use crate::error::{Code, Error, Result};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll};
+use crate::sync::system::poll;
+use rustix::event::{EventfdFlags, PollFlags, Timespec, epoll, eventfd};
 use rustix::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
@@ -100,8 +101,7 @@ impl Sleep {
         }
         // Not epoll_wait: it counts in milliseconds.
         let nap = Timespec { tv_sec: nap.as_secs() as i64, tv_nsec: nap.subsec_nanos().into() };
-        let ready = poll(&mut [PollFd::new(&self.set.as_fd(), PollFlags::IN)], Some(&nap));
-        let over = ready == Ok(0);
+        let over = poll(self.set.as_fd(), PollFlags::IN, Some(&nap)) == Ok(false);
         let rung = !over && self.posts.as_ref().is_some_and(|posts| rustix::io::read(posts.descriptor, &mut [0; 8]).is_ok());
         if rung {
             self.rung = Some(Instant::now());

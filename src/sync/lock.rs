@@ -4,8 +4,9 @@
 //! of them at fork(), and then any wait in the child is for ever (abi-tests/exits/forks.c: 1 child in 500). Here a lock is its own
 //! words: one that the child has made nobody else can hold.
 
+use super::system::{futex_wait, futex_wake};
 use lock_api::{GuardNoSend, RawMutex};
-use rustix::thread::futex::{self, Flags, Timespec};
+use rustix::event::Timespec;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -52,7 +53,7 @@ unsafe impl RawMutex for RawLock {
     #[inline]
     unsafe fn unlock(&self) {
         if self.state.swap(FREE, Ordering::Release) == AWAITED {
-            let _ = futex::wake(&self.state, Flags::PRIVATE, 1);
+            futex_wake(&self.state, 1);
         }
     }
 }
@@ -72,7 +73,7 @@ impl RawLock {
         });
         // Who wakes does not know whether others sleep: it leaves the state as if.
         while !spun && self.state.swap(AWAITED, Ordering::Acquire) != FREE {
-            let _ = futex::wait(&self.state, Flags::PRIVATE, AWAITED, None);
+            futex_wait(&self.state, AWAITED, None);
         }
         self.waiting.fetch_sub(1, Ordering::Relaxed);
     }
@@ -104,7 +105,7 @@ impl Condvar {
     /// Wakes all.
     pub fn notify_all(&self) {
         self.notices.fetch_add(1, Ordering::Relaxed);
-        let _ = futex::wake(&self.notices, Flags::PRIVATE, i32::MAX as u32);
+        futex_wake(&self.notices, i32::MAX);
     }
 
     /// Lets go of the lock until a notice comes.
@@ -129,7 +130,7 @@ impl Condvar {
         lock_api::MutexGuard::unlocked(guard, || {
             let left = end.map(|end| end.saturating_duration_since(Instant::now()));
             let left = left.map(|left| Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() });
-            let _ = futex::wait(&self.notices, Flags::PRIVATE, notices, left.as_ref());
+            futex_wait(&self.notices, notices, left.as_ref());
         });
         WaitTimeoutResult(end.is_some_and(|end| Instant::now() >= end))
     }

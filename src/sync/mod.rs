@@ -16,6 +16,7 @@ mod lock;
 mod once;
 mod per_process;
 mod pid;
+pub mod system;
 
 /// What is found once and never changes (functions of a library that stays), for statics: threads may race to find it, and all get what
 /// one of them found. A forked child uses it as it is, and nobody ever holds a lock on it.

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 use crate::device::cpu::waits::{Blocks, blocks};
+use crate::sync::system::parked;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// The looks of this process.
@@ -60,6 +61,11 @@ fn print_of(blocks: &Blocks, tids: &[i32]) -> Option<u64> {
         let read = |file: &str| std::fs::read_to_string(entry.path().join(file));
         // A thread that ends meanwhile was not parked before: the next look finds it gone.
         if is_service(&read("comm").ok()?) {
+            continue;
+        }
+        // All but one sleep in the same way while they take turns.
+        if let Some(turns) = parked(tid) {
+            (tid, turns?).hash(&mut hasher);
             continue;
         }
         let at = parked_at(&read("syscall").ok()?)?;

@@ -13,6 +13,7 @@ use crate::device::cpu::waits::{self, Wait};
 use crate::error::{Error, Result};
 use crate::peer_process::{self, Became, Program, links};
 use crate::process::{self, Asked, ServiceFd, descriptors_lost, service_thread};
+use crate::sync::system::epoll_wait;
 use crate::sync::{Mutex, PerProcess};
 use crate::text::printable;
 use crate::{bail, fault, info, warn};
@@ -195,7 +196,7 @@ impl Watcher {
             };
             drop(groups);
             let timeout = timeout.map(|left| Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() });
-            match epoll::wait(self.epoll.as_fd(), rustix::buffer::spare_capacity(&mut ready), timeout.as_ref()) {
+            match epoll_wait(self.epoll.as_fd(), &mut ready, timeout.as_ref()) {
                 Ok(_) | Err(Errno::INTR) => {}
                 // Nothing else ends it: the descriptor was closed, or is another file's now.
                 Err(_) => return self.broken(&descriptors_lost()),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{BUDGET, Block, State, Switch};
+use crate::baton;
 use crate::grid::Grid;
 use crate::schedule::Schedule;
 
@@ -38,7 +39,7 @@ impl Block {
     pub(super) fn next(&self) -> Option<u32> {
         let mut ready = self.ready.borrow_mut();
         let mut schedule = self.schedule.borrow_mut();
-        let Some(schedule) = schedule.as_mut().filter(|_| ready.len() > 1) else { return ready.pop_front() };
+        let Some(schedule) = schedule.as_mut().filter(|_| ready.len() > 1 && baton::draws()) else { return ready.pop_front() };
         let keen = |at: usize| {
             let polls = matches!(self.state(ready[at]), State::Gave(Switch::Polling | Switch::AtSite));
             Some(ready[at]).filter(|_| !polls)
@@ -49,7 +50,8 @@ impl Block {
 
     /// Basic blocks that `thread` runs now.
     pub(super) fn budget(&self, thread: u32) -> i32 {
-        match self.schedule.borrow_mut().as_mut().filter(|_| !self.starting.get()) {
+        baton::turn(thread);
+        match self.schedule.borrow_mut().as_mut().filter(|_| !self.starting.get() && baton::draws()) {
             None => BUDGET,
             Some(schedule) => schedule.budget(BUDGET, self.state(thread) == State::Gave(Switch::Polling)),
         }

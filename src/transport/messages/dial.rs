@@ -85,14 +85,20 @@ pub(super) struct Door {
 
 impl Door {
     pub fn open(expected: Vec<u32>) -> Result<(Self, Address)> {
-        let address = Address { name: random()?, secret: random()? };
-        let socket = (|| {
-            let socket = new_socket()?;
-            bind(&socket, &address.socket()?)?;
-            listen(&socket, 128)?;
-            Ok(socket)
-        })();
-        let socket = socket.map_err(|error| failed("listening", error))?;
+        let (address, socket) = loop {
+            let address = Address { name: random()?, secret: random()? };
+            let socket = (|| {
+                let socket = new_socket()?;
+                bind(&socket, &address.socket()?)?;
+                listen(&socket, 128)?;
+                Ok(socket)
+            })();
+            match socket {
+                // Two runs of one seed beside each other draw the same names (`ginrs-run --seed`).
+                Err(Errno::ADDRINUSE) => {}
+                socket => break (address, socket.map_err(|error| failed("listening", error))?),
+            }
+        };
         Ok((Self { socket, secret: address.secret, expected, asking: Vec::new() }, address))
     }
 

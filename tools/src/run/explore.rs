@@ -12,12 +12,11 @@ use std::time::{Duration, Instant};
 use super::args::Options;
 use super::job::TIMED_OUT;
 use super::rank::{shell_status, signal_name};
+use super::replay::{self, Told, Trace, UNTIL};
 use super::signals::{Signals, unblock};
 
 /// Of each run, unless `--timeout` says otherwise.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// How often a seed that has failed is run again in each way.
-const AGAIN: u32 = 5;
 /// Between two lines on how far it is, where they are not written over each other.
 const TELL: Duration = Duration::from_secs(10);
 /// The least time for a run of a seed that has hung.
@@ -33,12 +32,17 @@ pub struct Under {
 impl Under {
     /// Both.
     pub const BOTH: Under = Under { schedule: true, network: true };
-    const SCHEDULE: Under = Under { schedule: true, network: false };
-    const NETWORK: Under = Under { schedule: false, network: true };
-    const NEITHER: Under = Under { schedule: false, network: false };
+    pub(super) const SCHEDULE: Under = Under { schedule: true, network: false };
+    pub(super) const NETWORK: Under = Under { schedule: false, network: true };
+    pub(super) const NEITHER: Under = Under { schedule: false, network: false };
 
     const fn variables(self) -> [(&'static str, bool); 2] {
         [("GINRS_SCHEDULE", self.schedule), ("GINRS_CHAOS", self.network)]
+    }
+
+    /// Whether the schedule is the seed's.
+    pub(super) fn has_schedule(self) -> bool {
+        self.schedule
     }
 
     /// The variables with this seed, `NAME=SEED` each.
@@ -48,18 +52,20 @@ impl Under {
 }
 
 /// How a run ended.
-enum End {
+pub(super) enum End {
     /// By itself, after so long.
     Ended(ExitStatus, Duration),
     /// Because ginrs-run got this signal.
     Stopped(i32),
 }
 
-struct Hunt<'a> {
-    options: &'a Options,
+pub(super) struct Hunt<'a> {
+    pub(super) options: &'a Options,
     ginrs_run: PathBuf,
     signals: Signals,
     folder: Folder,
+    /// Where one process runs its threads one at a time: what it tells of its choices.
+    trace: Option<Trace>,
     begun: Instant,
 }
 
@@ -68,11 +74,20 @@ struct Hunt<'a> {
 /// # Errors
 /// ginrs-run itself cannot be started, or its output not be kept.
 pub fn explore(options: &Options, count: u64) -> Result<i32, String> {
+    let folder = Folder(crate::private_folder("ginrs-explore").map_err(|e| format!("a private folder: {e}"))?);
+    let trace = match replay::baton(options) {
+        Ok(_) => Some(Trace::new(&folder.0)?),
+        Err(why) => {
+            crate::tell(format!("ginrs-run: a seed brings a failure back often and not always here: {why}"));
+            None
+        }
+    };
     let hunt = Hunt {
         options,
         ginrs_run: std::env::current_exe().map_err(|e| format!("its own path: {e}"))?,
         signals: Signals::block(),
-        folder: Folder(crate::private_folder("ginrs-explore").map_err(|e| format!("a private folder: {e}"))?),
+        folder,
+        trace,
         begun: Instant::now(),
     };
     let first = options.seed.unwrap_or(1);
@@ -80,7 +95,7 @@ pub fn explore(options: &Options, count: u64) -> Result<i32, String> {
     let mut progress = Progress::new();
     for seed in first..=first + (count - 1) {
         progress.tell(&format!("seed {seed} ({} of {count})", seed - first + 1));
-        let (status, took) = match hunt.run(seed, Under::BOTH, timeout)? {
+        let (status, took) = match hunt.run(seed, Under::BOTH, None, timeout)? {
             End::Ended(status, took) => (status, took),
             End::Stopped(signal) => {
                 progress.clear();
@@ -104,7 +119,8 @@ pub fn explore(options: &Options, count: u64) -> Result<i32, String> {
         // A hang is waited for as long as it takes to tell it from a run that passes.
         let hung = shell_status(status) == TIMED_OUT && !longest.is_zero();
         let timeout = if hung { timeout.min((longest * 10).max(PATIENCE)) } else { timeout };
-        return hunt.shrink(seed, timeout, &mut progress);
+        let timed_out = shell_status(status) == TIMED_OUT;
+        return hunt.shrink(seed, timeout, timed_out, &mut progress);
     }
     progress.clear();
     hunt.say(&format!("no failure: {}", seeds(first, count)));
@@ -129,53 +145,12 @@ fn how(status: ExitStatus, timeout: Duration) -> String {
 
 impl Hunt<'_> {
     /// With how long it took so far.
-    fn say(&self, text: &str) {
+    pub(super) fn say(&self, text: &str) {
         crate::tell(format!("ginrs-run: {text} ({:.0} s)", self.begun.elapsed().as_secs_f64()));
     }
 
     fn output(&self) -> PathBuf {
         self.folder.0.join("output")
-    }
-
-    /// Runs it again, with and without what the seed decides; says what is needed, and how it is brought back.
-    fn shrink(&self, seed: u64, timeout: Duration, progress: &mut Progress) -> Result<i32, String> {
-        let ways = [
-            (Under::BOTH, "both"),
-            (Under::SCHEDULE, "GINRS_SCHEDULE alone"),
-            (Under::NETWORK, "GINRS_CHAOS alone"),
-            (Under::NEITHER, "no seed"),
-        ];
-        let mut failures = [0; 4];
-        for ((under, name), failed) in ways.iter().zip(&mut failures) {
-            for run in 1..=AGAIN {
-                progress.tell(&format!("seed {seed} again with {name} ({run} of {AGAIN})"));
-                match self.run(seed, *under, timeout)? {
-                    End::Ended(status, _) => *failed += u32::from(!status.success()),
-                    End::Stopped(signal) => {
-                        progress.clear();
-                        self.say(&format!("ended by {} while seed {seed} was run again", signal_name(signal)));
-                        self.tell_command(seed, Under::BOTH);
-                        return Ok(128 + signal);
-                    }
-                }
-            }
-        }
-        progress.clear();
-        let counts: Vec<String> = ways.iter().zip(failures).map(|((_, name), failed)| format!("{name} {failed}")).collect();
-        self.say(&format!("of {AGAIN} runs each fail with {}", counts.join(", ")));
-        let (needed, under) = verdict(failures);
-        crate::tell(format!("ginrs-run: {needed}"));
-        self.tell_command(seed, under);
-        Ok(1)
-    }
-
-    fn tell_command(&self, seed: u64, under: Under) {
-        let settings = under.settings(seed).map(|setting| setting + " ").collect::<String>();
-        let (settings, option) =
-            if under == Under::BOTH { (String::new(), format!(" --seed {seed}")) } else { (settings, String::new()) };
-        let arguments =
-            arguments(self.options, self.options.timeout).iter().map(|word| format!(" {}", quoted(word))).collect::<String>();
-        crate::tell(format!("ginrs-run: it comes back with: {settings}ginrs-run{option}{arguments}"));
     }
 
     /// Prints what the last run has printed.
@@ -187,7 +162,16 @@ impl Hunt<'_> {
         }
     }
 
-    fn run(&self, seed: u64, under: Under, timeout: Duration) -> Result<End, String> {
+    /// What the last run has told of its choices.
+    pub(super) fn told(&self) -> Option<Told> {
+        self.trace.as_ref().and_then(Trace::told)
+    }
+
+    /// Runs the job once; the first `until` choices alone are drawn, if that is said.
+    pub(super) fn run(&self, seed: u64, under: Under, until: Option<u64>, timeout: Duration) -> Result<End, String> {
+        if let Some(trace) = &self.trace {
+            trace.clear()?;
+        }
         let file = File::create(self.output()).map_err(|e| format!("{}: {e}", self.output().display()))?;
         let same = file.try_clone().map_err(|e| format!("{}: {e}", self.output().display()))?;
         let mut command = Command::new(&self.ginrs_run);
@@ -198,6 +182,12 @@ impl Hunt<'_> {
                 false => command.env_remove(name),
             };
         }
+        command.env_remove(UNTIL);
+        if let Some(until) = until {
+            // Threads take turns even where the seed has nothing to choose.
+            command.env(replay::SCHEDULE, seed.to_string()).env(UNTIL, until.to_string());
+        }
+        self.trace.iter().for_each(|trace| _ = command.env(replay::TRACE, trace.file()));
         // Ctrl-C comes once, from us, as ranks get it from theirs.
         command.process_group(0);
         let parent = std::process::id();
@@ -239,23 +229,8 @@ impl Hunt<'_> {
     }
 }
 
-/// What is needed, by how many of the runs with both, with the schedule, with the network and with neither have failed; and the least that
-/// brings it back.
-fn verdict(failed: [u32; 4]) -> (&'static str, Under) {
-    let [both, schedule, network, neither] = failed;
-    match failed.map(|failed| failed > 0) {
-        _ if neither > 0 => ("no seed is needed: it fails without one, too", Under::NEITHER),
-        [_, true, false, _] => ("the schedule is what it needs, the network is not", Under::SCHEDULE),
-        [_, false, true, _] => ("the network is what it needs, the schedule is not", Under::NETWORK),
-        [_, true, true, _] if schedule >= network => ("the schedule or the network: either is enough", Under::SCHEDULE),
-        [_, true, true, _] => ("the schedule or the network: either is enough", Under::NETWORK),
-        _ if both > 0 => ("it needs the schedule and the network together", Under::BOTH),
-        _ => ("it has not come back: it needs something that no seed decides (docs/finding-bugs.md)", Under::BOTH),
-    }
-}
-
 /// For a ginrs-run that runs the job once.
-fn arguments(options: &Options, timeout: Option<Duration>) -> Vec<OsString> {
+pub(super) fn arguments(options: &Options, timeout: Option<Duration>) -> Vec<OsString> {
     let mut words: Vec<OsString> = vec!["-n".into(), options.ranks.to_string().into()];
     let mut option = |name: &str, value: OsString| words.extend([name.into(), value]);
     options.devices.inspect(|devices| option("--devices", devices.to_string().into()));
@@ -274,7 +249,7 @@ fn arguments(options: &Options, timeout: Option<Duration>) -> Vec<OsString> {
 }
 
 /// For a shell.
-fn quoted(word: &OsStr) -> String {
+pub(super) fn quoted(word: &OsStr) -> String {
     let text = word.to_string_lossy();
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,+@%".contains(c);
     match !text.is_empty() && text.chars().all(plain) {
@@ -284,7 +259,7 @@ fn quoted(word: &OsStr) -> String {
 }
 
 /// A line on stderr that says how far it is: written over by the next one on a terminal, else seldom.
-struct Progress {
+pub(super) struct Progress {
     terminal: bool,
     told: Instant,
 }
@@ -294,7 +269,7 @@ impl Progress {
         Progress { terminal: io::stderr().is_terminal(), told: Instant::now() }
     }
 
-    fn tell(&mut self, text: &str) {
+    pub(super) fn tell(&mut self, text: &str) {
         if self.terminal {
             let _ = write!(io::stderr(), "\r\x1b[Kginrs-run: {text}");
         } else if self.told.elapsed() >= TELL {
@@ -303,7 +278,7 @@ impl Progress {
         }
     }
 
-    fn clear(&self) {
+    pub(super) fn clear(&self) {
         if self.terminal {
             let _ = write!(io::stderr(), "\r\x1b[K");
         }
@@ -321,21 +296,6 @@ impl Drop for Folder {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_needed_is_what_fails_alone() {
-        for (failed, under, word) in [
-            ([5, 5, 0, 0], Under::SCHEDULE, "the schedule is"),
-            ([5, 0, 1, 0], Under::NETWORK, "the network is"),
-            ([5, 2, 3, 0], Under::NETWORK, "either"),
-            ([3, 0, 0, 0], Under::BOTH, "together"),
-            ([0, 0, 0, 0], Under::BOTH, "not come back"),
-            ([5, 5, 5, 1], Under::NEITHER, "without one"),
-        ] {
-            let (text, found) = verdict(failed);
-            assert!(found == under && text.contains(word), "{failed:?}: {text}");
-        }
-    }
 
     #[test]
     fn a_run_is_told_all_but_the_seeds() {

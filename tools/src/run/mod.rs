@@ -4,7 +4,7 @@
 //! and for [`signals`]. For other machines [`hosts`] shares the ranks out, and [`remote`] starts a helper on each over [`rsh`], [`serve`], which
 //! runs its share as a job of its own; the two speak in [`frame`]s. [`ask`] has ranks say what they wait for. [`waits`] does from another
 //! terminal, and finds the job among all [`processes`]. [`timeline`] asks for what they did. [`check`] looks at `--check`, [`explore`] runs the
-//! job under many seeds. [`relay`] brings rank 0's unique id from machine to machine.
+//! job under many seeds, [`shrink`] finds what one needs to fail, [`replay`] has it run exactly again. [`relay`] brings rank 0's unique id from machine to machine.
 
 pub mod args;
 pub mod ask;
@@ -18,8 +18,10 @@ pub mod processes;
 pub mod rank;
 pub mod relay;
 pub mod remote;
+pub mod replay;
 pub mod rsh;
 pub mod serve;
+pub mod shrink;
 pub mod signals;
 pub mod timeline;
 pub mod waits;
@@ -54,7 +56,7 @@ pub fn main(arguments: Vec<OsString>) -> i32 {
         options.exports.extend(explore::Under::BOTH.settings(seed).map(Into::into));
     }
     let run = if options.hosts.is_empty() { job::run } else { remote::run };
-    status(run(&options))
+    status(replay::with_baton(options, run))
 }
 
 fn status(outcome: Result<i32, String>) -> i32 {

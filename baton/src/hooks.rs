@@ -1,0 +1,44 @@
+//! What libginrs_cpu and libginrs ask for, by name: where they are alone there is nothing of that name, and nothing is asked.
+
+use crate::baton::{self, Held, turn};
+use crate::choose::At;
+
+/// From here on nothing is drawn (ginrs-run shrinks a seed with it).
+const UNTIL: &str = "GINRS_SCHEDULE_UNTIL";
+
+/// libginrs_cpu is here, and its GINRS_SCHEDULE is `seed`. 0: nothing is drawn.
+#[unsafe(no_mangle)]
+pub extern "C" fn ginrs_baton_begin(seed: u64) -> i32 {
+    let until = std::env::var(UNTIL).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(u64::MAX);
+    baton::begin(seed, until);
+    i32::from(until > 0)
+}
+
+/// A block's `thread` has its turn: a point, and a choice that the seed has made there. 0: nothing is drawn any more.
+#[unsafe(no_mangle)]
+pub extern "C" fn ginrs_baton_turn(thread: u32) -> i32 {
+    let Some(turn) = turn() else { return 1 };
+    let mut state = Held::take();
+    state.chooser.note(thread.into());
+    let draws = state.chooser.draws();
+    drop(state);
+    turn.point(At::Step);
+    draws.into()
+}
+
+/// A counted point inside of plain code; how many basic blocks lie before the next one.
+#[unsafe(no_mangle)]
+pub extern "C" fn ginrs_baton_point() -> i32 {
+    let Some(turn) = turn() else { return i32::MAX };
+    turn.point(At::Step);
+    Held::take().chooser.budget()
+}
+
+/// How many turns the thread of this number has had if it waits for others alone, without a deadline; -1: it does not; -2: no baton.
+#[unsafe(no_mangle)]
+pub extern "C" fn ginrs_baton_parked(tid: i32) -> i64 {
+    match baton::is_on() {
+        true => baton::parked(tid).map_or(-1, |turns| turns as i64),
+        false => -2,
+    }
+}

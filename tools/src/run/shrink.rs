@@ -1,0 +1,174 @@
+//! What a seed that fails needs for it: its schedule, or its network, and how many of its choices.
+
+use std::time::Duration;
+
+use super::explore::{End, Hunt, Progress, Under, arguments, quoted};
+use super::rank::signal_name;
+use super::replay::{SCHEDULE, Told, UNTIL};
+
+/// How often a seed that has failed is run again in each way, where it does not decide all.
+const AGAIN: u32 = 5;
+
+impl Hunt<'_> {
+    /// Runs it again, with and without what the seed decides; says what is needed, and how it is brought back. `hung`: its time was over.
+    pub(super) fn shrink(&self, seed: u64, timeout: Duration, hung: bool, progress: &mut Progress) -> Result<i32, String> {
+        let Some(told) = self.told() else { return self.shrink_by_tries(seed, timeout, progress) };
+        progress.tell(&format!("seed {seed} again"));
+        let again = self.fails(seed, Under::BOTH, None, timeout)?;
+        // Where a run is cut off, nobody knows after which choice.
+        let same = told.reasons.is_empty() && again == Some(true) && (hung || self.told() == Some(told.clone()));
+        progress.clear();
+        if !same {
+            self.say(&told.line(&seed.to_string()));
+            return self.shrink_by_tries(seed, timeout, progress);
+        }
+        let (choices, hash) = (told.choices, told.hash);
+        let by = if hung { String::new() } else { format!(", by the same {choices} choices (trace {hash:016x})") };
+        self.say(&format!("seed {seed} fails again{by}"));
+        match self.shrink_exactly(seed, &told, timeout, hung, progress)? {
+            Some(()) => Ok(1),
+            None => {
+                progress.clear();
+                self.say(&format!("ended by a signal while seed {seed} was run again"));
+                self.tell_command(seed, Under::BOTH, None);
+                Ok(1)
+            }
+        }
+    }
+
+    /// Whether it fails so; None: a signal has ended the hunt.
+    fn fails(&self, seed: u64, under: Under, until: Option<u64>, timeout: Duration) -> Result<Option<bool>, String> {
+        Ok(match self.run(seed, under, until, timeout)? {
+            End::Ended(status, _) => Some(!status.success()),
+            End::Stopped(_) => None,
+        })
+    }
+
+    /// One run of each way says all. None: a signal.
+    fn shrink_exactly(
+        &self,
+        seed: u64,
+        told: &Told,
+        timeout: Duration,
+        hung: bool,
+        progress: &mut Progress,
+    ) -> Result<Option<()>, String> {
+        let ways = [(Under::SCHEDULE, None), (Under::NETWORK, Some(0)), (Under::NEITHER, Some(0))];
+        let mut failed = [1, 0, 0, 0];
+        for ((under, until), failed) in ways.into_iter().zip(&mut failed[1..]) {
+            progress.tell(&format!("seed {seed} with less of it"));
+            match self.fails(seed, under, until, timeout)? {
+                Some(fails) => *failed = u32::from(fails),
+                None => return Ok(None),
+            }
+        }
+        let (needed, under) = verdict(failed);
+        progress.clear();
+        crate::tell(format!("ginrs-run: {needed}"));
+        if under == Under::NETWORK || under == Under::NEITHER {
+            self.tell_command(seed, under, Some(0));
+            return Ok(Some(()));
+        }
+        // Of the choices, from none, which passes, to all: one that passes with the first n and fails with one more.
+        let (mut passes, mut fails) = (0, if hung { 0 } else { told.choices });
+        while fails - passes > 1 {
+            let middle = passes + (fails - passes) / 2;
+            progress.tell(&format!("seed {seed} with its first {middle} choices"));
+            match self.fails(seed, under, Some(middle), timeout)? {
+                Some(true) => fails = middle,
+                Some(false) => passes = middle,
+                None => return Ok(None),
+            }
+        }
+        progress.clear();
+        if fails > 0 {
+            self.say(&format!("its first {fails} choices are enough; with one less, and then none drawn, it passes"));
+        }
+        self.tell_command(seed, under, Some(fails).filter(|fails| *fails > 0));
+        Ok(Some(()))
+    }
+
+    /// The same where a seed does not decide all: each way several times.
+    fn shrink_by_tries(&self, seed: u64, timeout: Duration, progress: &mut Progress) -> Result<i32, String> {
+        let ways = [
+            (Under::BOTH, "both"),
+            (Under::SCHEDULE, "GINRS_SCHEDULE alone"),
+            (Under::NETWORK, "GINRS_CHAOS alone"),
+            (Under::NEITHER, "no seed"),
+        ];
+        let mut failures = [0; 4];
+        for ((under, name), failed) in ways.iter().zip(&mut failures) {
+            for run in 1..=AGAIN {
+                progress.tell(&format!("seed {seed} again with {name} ({run} of {AGAIN})"));
+                match self.run(seed, *under, None, timeout)? {
+                    End::Ended(status, _) => *failed += u32::from(!status.success()),
+                    End::Stopped(signal) => {
+                        progress.clear();
+                        self.say(&format!("ended by {} while seed {seed} was run again", signal_name(signal)));
+                        self.tell_command(seed, Under::BOTH, None);
+                        return Ok(128 + signal);
+                    }
+                }
+            }
+        }
+        progress.clear();
+        let counts: Vec<String> = ways.iter().zip(failures).map(|((_, name), failed)| format!("{name} {failed}")).collect();
+        self.say(&format!("of {AGAIN} runs each fail with {}", counts.join(", ")));
+        let (needed, under) = verdict(failures);
+        crate::tell(format!("ginrs-run: {needed}"));
+        self.tell_command(seed, under, None);
+        Ok(1)
+    }
+
+    fn tell_command(&self, seed: u64, under: Under, until: Option<u64>) {
+        let until = until.map(|until| format!("{UNTIL}={until}"));
+        // Threads take turns where there is a schedule, be it a plain one.
+        let plain = (until.is_some() && !under.has_schedule()).then(|| format!("{SCHEDULE}={seed}"));
+        let settings = under
+            .settings(seed)
+            .filter(|_| under != Under::BOTH)
+            .chain(plain)
+            .chain(until)
+            .map(|setting| setting + " ")
+            .collect::<String>();
+        let option = if under == Under::BOTH { format!(" --seed {seed}") } else { String::new() };
+        let arguments =
+            arguments(self.options, self.options.timeout).iter().map(|word| format!(" {}", quoted(word))).collect::<String>();
+        crate::tell(format!("ginrs-run: it comes back with: {settings}ginrs-run{option}{arguments}"));
+    }
+}
+
+/// What is needed, by how many of the runs with both, with the schedule, with the network and with neither have failed; and the least that
+/// brings it back.
+fn verdict(failed: [u32; 4]) -> (&'static str, Under) {
+    let [both, schedule, network, neither] = failed;
+    match failed.map(|failed| failed > 0) {
+        _ if neither > 0 => ("no seed is needed: it fails without one, too", Under::NEITHER),
+        [_, true, false, _] => ("the schedule is what it needs, the network is not", Under::SCHEDULE),
+        [_, false, true, _] => ("the network is what it needs, the schedule is not", Under::NETWORK),
+        [_, true, true, _] if schedule >= network => ("the schedule or the network: either is enough", Under::SCHEDULE),
+        [_, true, true, _] => ("the schedule or the network: either is enough", Under::NETWORK),
+        _ if both > 0 => ("it needs the schedule and the network together", Under::BOTH),
+        _ => ("it has not come back: it needs something that no seed decides (docs/finding-bugs.md)", Under::BOTH),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_needed_is_what_fails_alone() {
+        for (failed, under, word) in [
+            ([5, 5, 0, 0], Under::SCHEDULE, "the schedule is"),
+            ([5, 0, 1, 0], Under::NETWORK, "the network is"),
+            ([5, 2, 3, 0], Under::NETWORK, "either"),
+            ([3, 0, 0, 0], Under::BOTH, "together"),
+            ([0, 0, 0, 0], Under::BOTH, "not come back"),
+            ([5, 5, 5, 1], Under::NEITHER, "without one"),
+        ] {
+            let (text, found) = verdict(failed);
+            assert!(found == under && text.contains(word), "{failed:?}: {text}");
+        }
+    }
+}

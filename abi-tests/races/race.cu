@@ -1,6 +1,7 @@
 // Programs that race, one for each mistake, and their mended twins: `race CASE` and `race CASE mended`, 2 ranks as threads of one
-// process. tests/races.rs compiles it with --check=race and finds the marked lines by their marks.
+// process, or processes of `ginrs-run -n 2`. tests/races.rs compiles it with --check=race and finds the marked lines by their marks.
 #include <nccl.h>
+#include <ginrs_bootstrap.h>
 #include <nccl_device.h>
 #include <cuda_runtime.h>
 #include <stdio.h>
@@ -145,9 +146,9 @@ __global__ void kernel(Job job, int which, bool mended, int* out) {
 static int which;
 static bool mended;
 
-static void runRank(int rank, int ranks, ncclUniqueId id) {
+static void runRank(int rank, int device, int ranks, ncclUniqueId id) {
   ncclComm_t comm;
-  CHECK(cudaSetDevice(rank));
+  CHECK(cudaSetDevice(device));
   CHECK(ncclCommInitRank(&comm, ranks, id, rank));
   void* memory;
   Job job = {};
@@ -175,8 +176,15 @@ int main(int argc, char** argv) {
   if (which == CASES) return fprintf(stderr, "race CASE [mended]\n"), 2;
   mended = argc > 2;
   ncclUniqueId id;
+  ginrsBootstrap boot;
+  CHECK(ginrsBootstrapInit(&boot));
+  if (boot.nRanks > 1) {
+    CHECK(ginrsBootstrapUniqueId(&boot, &id));
+    runRank(boot.rank, boot.localRank, boot.nRanks, id);
+    return 0;
+  }
   CHECK(ncclGetUniqueId(&id));
   std::vector<std::thread> threads;
-  for (int rank = 0; rank < 2; rank++) threads.emplace_back(runRank, rank, 2, id);
+  for (int rank = 0; rank < 2; rank++) threads.emplace_back(runRank, rank, rank, 2, id);
   for (auto& thread : threads) thread.join();
 }

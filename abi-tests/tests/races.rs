@@ -21,20 +21,31 @@ fn line_of(mark: &str, case: &str) -> String {
     format!("{SOURCE}:{}", programs::line_of(SOURCE, &format!("{mark} of: {case}")))
 }
 
-/// Found in every run, each with one of `words`, at both lines; the twin says nothing.
+/// The ranks as processes, watched.
+fn job(ranks: u32, program: PathBuf) -> Command {
+    let mut command = Command::new("timeout");
+    command.args(["-s", "KILL", "60"]).arg(prefix().join("bin/ginrs-run"));
+    command.args(["--check=race", "-n", &ranks.to_string()]).arg(program).current_dir(root());
+    command
+}
+
+/// Found in every run, with ranks as threads and as processes, each with one of `words`, at both lines; the twin says nothing.
 #[track_caller]
 fn is_found(case: &str, words: &[&str]) {
-    let output = run(checked(SOURCE), &[case]);
-    let said = text(&output);
-    assert_eq!(output.status.code(), Some(66), "{case}: {said}");
-    assert!(words.iter().any(|words| said.contains(words)), "{case}: none of {words:?} in {said}");
-    for mark in ["put", "race"] {
-        assert!(said.contains(&line_of(mark, case)), "{case}: no {} in {said}", line_of(mark, case));
+    let apart = |arguments: &[&str]| job(2, checked(SOURCE)).args(arguments).output().unwrap();
+    for (ranks, output) in [("threads", run(checked(SOURCE), &[case])), ("processes", apart(&[case]))] {
+        let said = text(&output);
+        assert_eq!(output.status.code(), Some(66), "{case}, {ranks}: {said}");
+        assert!(words.iter().any(|words| said.contains(words)), "{case}, {ranks}: none of {words:?} in {said}");
+        for mark in ["put", "race"] {
+            assert!(said.contains(&line_of(mark, case)), "{case}, {ranks}: no {} in {said}", line_of(mark, case));
+        }
+        assert!(said.contains("race: 1 found") && said.matches(": race 1:").count() == 1, "{case}, {ranks}: {said}");
     }
-    assert!(said.contains("race: 1 found"), "{case}: {said}");
     for _ in 0..3 {
-        let twin = run(checked(SOURCE), &[case, "mended"]);
-        assert!(twin.status.success() && !text(&twin).contains("race"), "{case} mended: {}\n{}", twin.status, text(&twin));
+        for twin in [run(checked(SOURCE), &[case, "mended"]), apart(&[case, "mended"])] {
+            assert!(twin.status.success() && !text(&twin).contains("race"), "{case} mended: {}\n{}", twin.status, text(&twin));
+        }
     }
 }
 
@@ -105,7 +116,29 @@ fn programs_that_are_right_are_told_nothing() {
     let examples = examples.filter(|name| name.starts_with('0')).map(|name| format!("examples-c/{name}/main.cu"));
     let programs = ["api", "moe", "split"].map(|name| format!("abi-tests/programs/{name}.cu"));
     for source in examples.chain(programs) {
-        let output = run(checked(&source), &["--threads", "4"]);
+        for output in [run(checked(&source), &["--threads", "4"]), job(4, checked(&source)).output().unwrap()] {
+            assert!(
+                output.status.success() && !text(&output).contains(": race"),
+                "{source}: {}\n{}",
+                output.status,
+                text(&output)
+            );
+        }
+    }
+}
+
+/// `__constant__` variables are references that the compiler makes where they are first used; nodes and networks as they may be.
+#[test]
+fn processes_that_are_right_are_told_nothing() {
+    for (source, ranks, variables) in [
+        ("abi-tests/users/fp8_exchange.cu", 4, &[][..]),
+        ("abi-tests/programs/torture.cu", 3, &[("GINRS_CHAOS", "3")]),
+        ("abi-tests/programs/moe.cu", 4, &[("GINRS_FAKE_NODES", "0,0,1,1")]),
+        ("abi-tests/programs/moe.cu", 4, &[("NCCL_GIN_BACKEND", "direct")]),
+        ("abi-tests/programs/group.cu", 4, &[]),
+        ("abi-tests/programs/multimem.cu", 4, &[]),
+    ] {
+        let output = job(ranks, checked(source)).envs(variables.iter().copied()).output().unwrap();
         assert!(output.status.success() && !text(&output).contains(": race"), "{source}: {}\n{}", output.status, text(&output));
     }
 }
@@ -149,16 +182,13 @@ fn what_cannot_be_checked_is_said() {
     };
     let plain = ginrs_run(&["--check=race"], compiled(SOURCE));
     assert!(!plain.status.success() && text(&plain).contains("compile it with: ginrs-cc --check=race"), "{}", text(&plain));
-    let many = ginrs_run(&["--check=race", "-n", "2"], checked(SOURCE));
-    assert!(!many.status.success() && text(&many).contains("ranks as threads of one process"), "{}", text(&many));
+    let hosts = ginrs_run(&["--check=race", "-n", "2", "--hosts", "localhost:2"], checked(SOURCE));
+    assert!(!hosts.status.success() && text(&hosts).contains("sees the ranks of one machine"), "{}", text(&hosts));
     let one = ginrs_run(&["--check=race"], checked(SOURCE));
     assert_eq!(one.status.code(), Some(66), "{}", text(&one));
-    // Processes all the same: nothing is checked, and that is a line.
-    let hello = checked("examples-c/02-ring/main.cu");
-    let apart = Command::new(prefix().join("bin/ginrs-run")).args(["-n", "2"]).arg(hello).output().unwrap();
-    assert!(
-        apart.status.success() && text(&apart).contains("race: nothing is checked: a communicator has ranks in other processes"),
-        "{}",
-        text(&apart)
-    );
+    // Other machines all the same, and a rank that is not watched: nothing is checked, and that is a line.
+    let ring = |program: &str| job(2, checked(program));
+    let far = ring("examples-c/02-ring/main.cu").env("GINRS_FAKE_MACHINES", "0,1").output().unwrap();
+    let line = "race: nothing is checked: a communicator has ranks on other machines";
+    assert!(far.status.success() && text(&far).contains(line), "{}", text(&far));
 }

@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use super::words::{self, Access, Left, Taken, Word};
-use super::{KNOWN, Worker, flat, names, worker};
+use super::{Worker, known, names, worker};
 
 const ACQUIRE: i32 = 1;
 const RELEASE: i32 = 2;
@@ -42,7 +42,7 @@ impl Announced {
 
 thread_local! {
     /// What `ginrs_race_lock` has locked: a window may become known in between, and change the word's address.
-    static LOCKED: Cell<Word> = const { Cell::new(Word::At(0)) };
+    static LOCKED: Cell<Option<Word>> = const { Cell::new(None) };
 }
 
 impl Worker {
@@ -56,11 +56,13 @@ impl Worker {
 
     #[cold]
     fn made(&mut self, thread: u16, announced: Announced) {
-        let word = Word::At(flat(announced.at));
+        let word = words::at(announced.at);
         if !announced.reads {
             return words::settle(word, announced.value());
         }
-        words::lock(word);
+        if !words::lock(word) {
+            return;
+        }
         let value = announced.value();
         // SAFETY: just locked.
         let taken = unsafe { words::unlock(word, &Access { found: Some(value), gives: None, leaves: Left::Value(value) }) };
@@ -81,7 +83,7 @@ impl Worker {
                 return;
             }
             let clock = Arc::make_mut(&mut actor.clock);
-            clock.join(&KNOWN.lock());
+            clock.join(&known::now());
             clock.join(&all);
             clock.ended = clock.ended.max(ended);
             actor.foreign = Some(all);
@@ -107,10 +109,11 @@ extern "C" fn ginrs_race_volatile(at: usize, bytes: usize, writes: i32) {
     worker.catch_up(worker.current);
     if writes != 0 {
         let gives = worker.actor().fenced.clone();
-        let word = Word::At(flat(at));
-        words::lock(word);
-        // SAFETY: just locked.
-        unsafe { words::unlock(word, &Access { found: None, gives: gives.as_deref(), leaves: Left::Some }) };
+        let word = words::at(at);
+        if words::lock(word) {
+            // SAFETY: just locked.
+            unsafe { words::unlock(word, &Access { found: None, gives: gives.as_deref(), leaves: Left::Some }) };
+        }
     }
     worker.actor().announced = Some(Announced { at, bytes: bytes as u8, reads: writes == 0 });
 }
@@ -120,13 +123,13 @@ extern "C" fn ginrs_race_lock(word: usize) {
     if let Some(worker) = worker() {
         worker.catch_up(worker.current);
     }
-    let word = Word::At(flat(word));
-    words::lock(word);
-    LOCKED.set(word);
+    let word = words::at(word);
+    LOCKED.set(words::lock(word).then_some(word));
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn ginrs_race_unlock(what: i32, found: u64, left: u64) {
+    let Some(word) = LOCKED.take() else { return };
     let mut worker = worker();
     let gives = worker.as_mut().and_then(|worker| match what {
         _ if what & RELEASE != 0 => Some(Arc::new(worker.release())),
@@ -136,7 +139,7 @@ extern "C" fn ginrs_race_unlock(what: i32, found: u64, left: u64) {
     let access =
         Access { found: Some(found).filter(|_| what & ACQUIRE != 0), gives: gives.as_deref(), leaves: Left::Value(left) };
     // SAFETY: ginrs_race_lock came before, on this thread.
-    let taken = unsafe { words::unlock(LOCKED.get(), &access) };
+    let taken = unsafe { words::unlock(word, &access) };
     if let Some(worker) = worker {
         worker.take(worker.current, &taken);
     }

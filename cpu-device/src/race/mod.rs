@@ -8,15 +8,24 @@
 //! - [`words`] hands clocks over with atomics, signals, counters, mbarriers;
 //! - [`puts`] makes each put a thread of its own; [`names`] and [`report`] say it in words of the program.
 //!
+//! Ranks that are processes of one machine are a [`job`]: shadow and words of memory that they share, signals, and what had ended when a grid
+//! began stand in an [`arena`] of theirs, all else in the process.
+//!
 //! What counts as order. Barriers, warp syncs and shuffles, grid syncs, mbarriers; atomics of the program by their orders, where a
 //! relaxed or volatile store hands over what a fence before it has released; the signal, counter or flush of a put. A grid knows all
 //! that ended before it began, so streams, events and whatever the host does between launches is order; host code is not watched.
 //! Where the rules leave a doubt more is taken for ordered: a race may be missed, none is invented.
 
+mod arena;
 mod atomics;
 mod clock;
+mod foreign;
+mod handed;
+mod job;
+mod known;
 mod names;
 mod own;
+mod places;
 mod puts;
 mod report;
 mod shadow;
@@ -29,8 +38,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::Mutex;
-
 use clock::{Clock, Group};
 pub use names::{end_run, new_run};
 use report::Place;
@@ -38,7 +45,6 @@ pub use report::print;
 use shadow::{Access, PAGE, Page, Shadow};
 pub use sides::launches;
 use windows::flat;
-use words::Word;
 
 use crate::launch::Dim3;
 use crate::once::OnceLock;
@@ -49,8 +55,6 @@ static ON: AtomicBool = AtomicBool::new(false);
 static REFUSED: AtomicBool = AtomicBool::new(false);
 /// An object with CUDA code was not compiled for it.
 static UNWATCHED: AtomicBool = AtomicBool::new(false);
-/// What all grids that have ended knew, and what was posted to device communicators that are gone.
-static KNOWN: Mutex<Clock> = Mutex::new(Clock::NOTHING);
 static SHADOW: OnceLock<Shadow> = OnceLock::new();
 
 /// Whether anything is watched: asked at each switch and rendezvous.
@@ -71,13 +75,14 @@ fn begin_watching() {
 
 fn refuse(why: &str) {
     ON.store(false, Ordering::Relaxed);
+    job::give_up();
     if !REFUSED.swap(true, Ordering::Relaxed) {
         crate::error::report(&format!("race: nothing is checked: {why} (docs/finding-bugs.md)"));
     }
 }
 
-const APART: &str = "a communicator has ranks in other processes, whose accesses are not seen\n\
-                     fix: run its ranks as threads of one process, each on a device of its own";
+const FAR: &str = "a communicator has ranks on other machines, whose accesses are not seen\n\
+                   fix: run its ranks on one machine";
 const MIXTURE: &str = "a .cu file of this process was compiled without --check=race: what its functions do and order is not seen\n\
                        fix: compile all of them with ginrs-cc --check=race";
 
@@ -85,7 +90,8 @@ const MIXTURE: &str = "a .cu file of this process was compiled without --check=r
 #[unsafe(no_mangle)]
 pub extern "C" fn ginrs_cpu_race_told(what: i32, rank: i32) {
     match what {
-        1 if on() => refuse(APART),
+        1 if on() => refuse(FAR),
+        5 => job::stay_apart(),
         2 if on() => puts::settle(rank),
         4 if on() => {
             puts::settle(rank);
@@ -117,6 +123,8 @@ struct Actor {
 
 /// Pages that an OS thread has used lately.
 const CACHED: usize = 64;
+/// Lines of code that an OS thread has told other processes of lately.
+const SITES: usize = 64;
 
 /// A page by its number; nothing: not watched.
 struct Cached {
@@ -126,6 +134,8 @@ struct Cached {
     is_own: bool,
     /// Of a host thread's stack.
     is_hosts: bool,
+    /// Of memory that processes share.
+    is_shared: bool,
 }
 
 /// The block that runs on an OS thread.
@@ -144,6 +154,9 @@ struct Worker {
     own: HashMap<usize, Arc<Page>>,
     cache: [Option<Cached>; CACHED],
     generation: u32,
+    /// Other processes may read of the block, and of these lines.
+    is_told: bool,
+    sites: [u64; SITES],
 }
 
 thread_local! {
@@ -175,11 +188,14 @@ pub fn begin(run: u32, index: Dim3, shape: Dim3) {
             own: HashMap::new(),
             cache: [const { None }; CACHED],
             generation: 0,
+            is_told: false,
+            sites: [0; SITES],
         })));
     }
     let Some(worker) = worker() else { return };
     let clock = &names::run(run).began;
     (worker.run, worker.group) = (run, names::new_groups(&[names::Of::Block { run, index, shape }]));
+    worker.is_told = false;
     worker.actors.clear();
     worker.actors.resize_with(shape.count() as usize, || Actor {
         clock: clock.clone(),
@@ -233,6 +249,9 @@ fn all() -> &'static Shadow {
 
 /// What is known of the page around an address, and that address as it is known there.
 fn page_of(at: usize) -> (Arc<Page>, usize) {
+    if let Some(page) = Page::shared(at) {
+        return (Arc::new(page), at);
+    }
     let at = flat(at);
     (all().page(at), at)
 }
@@ -312,6 +331,10 @@ impl Worker {
                 report::wrong_side(place, report::Side::Kernel { writes, at, group: self.group, thread: self.current });
                 continue;
             }
+            if self.cache[slot].as_ref().is_some_and(|cached| cached.is_shared) {
+                self.tell();
+                self.tell_site(place);
+            }
             let Some(Cached { page: Some(page), is_own, .. }) = &self.cache[slot] else { continue };
             if *is_own && !self.is_shared(at) {
                 continue;
@@ -325,6 +348,22 @@ impl Worker {
         }
     }
 
+    /// The block touches memory that other processes share.
+    fn tell(&mut self) {
+        if !self.is_told && job::is_joined() {
+            foreign::tell_block(self.group);
+            self.is_told = true;
+        }
+    }
+
+    fn tell_site(&mut self, place: u64) {
+        let told = &mut self.sites[(place ^ place >> 6) as usize % SITES];
+        if *told != place {
+            *told = place;
+            foreign::tell_site(place, report::module_of);
+        }
+    }
+
     fn is_shared(&self, at: usize) -> bool {
         self.parts.shared.iter().chain(&self.dynamic).any(|part| (part.0..part.1).contains(&at))
     }
@@ -333,11 +372,13 @@ impl Worker {
         let page = key * PAGE;
         if own::meet(&self.parts.shared, page) || own::meet(&self.dynamic, page) {
             let page = self.own.entry(key).or_insert_with(|| Arc::new(Page::new())).clone();
-            return Cached { key, page: Some(page), is_own: true, is_hosts: false };
+            return Cached { key, page: Some(page), is_own: true, is_hosts: false, is_shared: false };
         }
         let is_watched = own::meet(&self.parts.fixed, page) || windows::is_watched(page);
         let is_hosts = !is_watched && sides::is_hosts(page);
-        Cached { key, page: is_watched.then(|| page_of(page).0), is_own: false, is_hosts }
+        let page = is_watched.then(|| page_of(page).0);
+        let is_shared = page.as_ref().is_some_and(|page| matches!(**page, Page::Job(_)));
+        Cached { key, page, is_own: false, is_hosts, is_shared }
     }
 }
 
@@ -393,14 +434,14 @@ pub fn block_leaves() {
 pub fn arrive_at(mbarrier: usize) {
     if let Some(worker) = worker() {
         let clock = worker.release();
-        words::give(Word::At(flat(mbarrier)), &clock);
+        words::give(words::at(mbarrier), &clock);
     }
 }
 
 /// It has waited there.
 pub fn waited_at(mbarrier: usize) {
     if let Some(worker) = worker()
-        && let Some(clock) = words::take(Word::At(flat(mbarrier)))
+        && let Some(clock) = words::take(words::at(mbarrier))
     {
         worker.learn(&clock);
     }

@@ -5,14 +5,14 @@ use std::collections::HashMap;
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 
 use super::clock::Group;
 use super::names::{self, Of, Part, Put};
 use super::report::Place;
 use super::shadow::{self, Access};
-use super::words::{self, Word};
-use super::{Worker, report, worker};
+use super::words;
+use super::{Worker, known, report, worker};
 
 /// `ginrsCpuRacePut`
 #[repr(C)]
@@ -22,6 +22,7 @@ pub struct Posted {
     rank: i32,
     peer: i32,
     context: u32,
+    comm: usize,
     source: *const c_void,
     target: *const c_void,
     bytes: u64,
@@ -36,12 +37,27 @@ struct Queue {
     posted: u32,
 }
 
-/// By rank, context and peer.
-type Queues = HashMap<(i32, u32, i32), Queue>;
+/// By communicator, rank, context and peer.
+type Queues = HashMap<(u64, i32, u32, i32), Queue>;
 static QUEUES: Mutex<Option<Queues>> = Mutex::new(None);
 
 const SIGNAL: i32 = 0;
 const COUNTER: i32 = 1;
+
+/// Communicators as kernels know them, and as all their ranks do.
+static COMMS: RwLock<Vec<(usize, u64)>> = RwLock::new(Vec::new());
+
+/// See race.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn ginrs_cpu_race_comm(table: usize, name: u64) {
+    let mut comms = COMMS.write();
+    comms.retain(|comm| comm.0 != table);
+    comms.push((table, name));
+}
+
+fn name_of(table: usize) -> u64 {
+    COMMS.read().iter().find(|comm| comm.0 == table).map_or(table as u64, |comm| comm.1)
+}
 
 /// See race.h.
 ///
@@ -58,10 +74,10 @@ pub unsafe extern "C" fn ginrs_cpu_race_put(put: *const Posted) {
 impl Worker {
     fn post(&mut self, put: &Posted) {
         names::set_rank(self.device(), put.rank);
+        let comm = name_of(put.comm);
         let mut queues = QUEUES.lock();
-        let queue = queues.get_or_insert_with(HashMap::new).entry((put.rank, put.context, put.peer)).or_insert_with(|| Queue {
-            first: names::new_groups(&[Part::Read, Part::Land, Part::Posted].map(Of::Puts)),
-            posted: 0,
+        let queue = queues.get_or_insert_with(HashMap::new).entry((comm, put.rank, put.context, put.peer)).or_insert_with(|| {
+            Queue { first: names::new_groups(&[Part::Read, Part::Land, Part::Posted].map(Of::Puts)), posted: 0 }
         });
         queue.posted += 1;
         let ([reads, lands, posts], epoch) = ([0, 1, 2].map(|part| queue.first + part), queue.posted);
@@ -74,6 +90,7 @@ impl Worker {
                 // SAFETY: the compiler's name of a file.
                 false => unsafe { std::ffi::CStr::from_ptr(put.file) }.to_string_lossy(),
             };
+            self.tell();
             let place = names::place_of(Put {
                 line: format!("{file}:{}", put.line),
                 from: put.rank,
@@ -96,20 +113,20 @@ impl Worker {
         if let Ok(id) = u32::try_from(put.counter) {
             let mut read = clock.clone();
             read.learn_all(reads, epoch);
-            words::give(Word::Of(COUNTER, put.rank, put.context, id), &read);
+            words::give(words::of(COUNTER, comm, put.rank, put.context, id), &read);
         }
         if let Ok(id) = u32::try_from(put.signal) {
             clock.learn_all(reads, epoch);
             clock.learn_all(lands, epoch);
-            words::raise(Word::Of(SIGNAL, put.peer, put.context, id), &clock, put.add);
+            words::raise(words::of(SIGNAL, comm, put.peer, put.context, id), &clock, put.add);
         }
     }
 }
 
 /// See race.h.
 #[unsafe(no_mangle)]
-pub extern "C" fn ginrs_cpu_race_seen(kind: i32, rank: i32, context: u32, id: u32, value: u64, bits: i32) {
-    let word = Word::Of(kind, rank, context, id);
+pub extern "C" fn ginrs_cpu_race_seen(kind: i32, comm: usize, rank: i32, context: u32, id: u32, value: u64, bits: i32) {
+    let word = words::of(kind, name_of(comm), rank, context, id);
     if let Some(worker) = worker()
         && let Some(clock) = if kind == SIGNAL { words::take_at(word, value, bits) } else { words::take(word) }
     {
@@ -119,28 +136,32 @@ pub extern "C" fn ginrs_cpu_race_seen(kind: i32, rank: i32, context: u32, id: u3
 
 /// See race.h.
 #[unsafe(no_mangle)]
-pub extern "C" fn ginrs_cpu_race_reset(rank: i32, context: u32, id: u32) {
-    words::reset(Word::Of(SIGNAL, rank, context, id));
+pub extern "C" fn ginrs_cpu_race_reset(comm: usize, rank: i32, context: u32, id: u32) {
+    words::reset(words::of(SIGNAL, name_of(comm), rank, context, id));
 }
 
-/// Contexts by rank and number: a second one means that a signal's name may stand for two words.
-static CONTEXTS: Mutex<Option<HashMap<(i32, u32), usize>>> = Mutex::new(None);
+/// Contexts by communicator, rank and number: a second one means that a signal's name may stand for two words.
+static CONTEXTS: Mutex<Option<Contexts>> = Mutex::new(None);
+type Contexts = HashMap<(u64, i32, u32), usize>;
 
 /// See race.h.
 #[unsafe(no_mangle)]
-pub extern "C" fn ginrs_cpu_race_context(rank: i32, context: u32, handle: usize) {
-    if worker().is_some() && *CONTEXTS.lock().get_or_insert_with(HashMap::new).entry((rank, context)).or_insert(handle) != handle
-    {
+pub extern "C" fn ginrs_cpu_race_context(comm: usize, rank: i32, context: u32, handle: usize) {
+    if worker().is_none() {
+        return;
+    }
+    let name = (name_of(comm), rank, context);
+    if *CONTEXTS.lock().get_or_insert_default().entry(name).or_insert(handle) != handle {
         words::mix();
     }
 }
 
 /// See race.h.
 #[unsafe(no_mangle)]
-pub extern "C" fn ginrs_cpu_race_flushed(rank: i32, context: u32) {
+pub extern "C" fn ginrs_cpu_race_flushed(comm: usize, rank: i32, context: u32) {
     let Some(worker) = worker() else { return };
-    let queues = QUEUES.lock();
-    let of = |key: &(i32, u32, i32)| key.0 == rank && key.1 == context;
+    let (queues, comm) = (QUEUES.lock(), name_of(comm));
+    let of = |key: &(u64, i32, u32, i32)| (key.0, key.1, key.2) == (comm, rank, context);
     let clock = Arc::make_mut(&mut worker.actors[worker.current as usize].clock);
     for queue in queues.iter().flatten().filter(|(key, _)| of(key)).map(|(_, queue)| queue) {
         clock.learn_all(queue.first, queue.posted);
@@ -150,10 +171,11 @@ pub extern "C" fn ginrs_cpu_race_flushed(rank: i32, context: u32) {
 /// All that `rank` has posted has been done: the library has waited for it, and its signals may be another's.
 pub fn settle(rank: i32) {
     let queues = QUEUES.lock();
-    let mut settled = super::KNOWN.lock();
-    for queue in queues.iter().flatten().filter(|(key, _)| key.0 == rank).map(|(_, queue)| queue) {
-        settled.learn_all(queue.first, queue.posted);
-        settled.learn_all(queue.first + 1, queue.posted);
-    }
+    known::change(|settled| {
+        for queue in queues.iter().flatten().filter(|(key, _)| key.1 == rank).map(|(_, queue)| queue) {
+            settled.learn_all(queue.first, queue.posted);
+            settled.learn_all(queue.first + 1, queue.posted);
+        }
+    });
     words::reset_all(rank);
 }

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use super::clock::Clock;
 use super::names::{self, Of, PUT, Part};
 use super::shadow::Access;
+use super::{foreign, job};
 
 /// What was touched.
 #[derive(Clone, Copy)]
@@ -96,9 +97,10 @@ pub fn print() {
     }
     static PRINTING: Mutex<()> = Mutex::new(());
     let _one = PRINTING.lock();
+    job::look();
     let races = std::mem::take(&mut *FOUND.lock());
     WAITING.store(false, Ordering::Relaxed);
-    for race in races {
+    for race in races.into_iter().filter(|_| super::on()) {
         tell(&race);
     }
     let wrong = std::mem::take(&mut *WRONG.lock());
@@ -116,7 +118,10 @@ enum Kind {
 
 fn kind(access: &Access) -> Kind {
     match names::group(access.group) {
-        Of::Block { run, .. } => Kind::Thread { block: access.group, run, device: names::run(run).device, thread: access.thread },
+        Of::Block { .. } => {
+            let block = names::block(access.group);
+            Kind::Thread { block: access.group, run: block.run, device: block.device, thread: access.thread }
+        }
         Of::Puts(Part::Land) => Kind::Lands,
         Of::Puts(_) => Kind::Reads,
     }
@@ -124,9 +129,11 @@ fn kind(access: &Access) -> Kind {
 
 /// "rank 0, block (0,0,0) thread (5,0,0) of kernel k"
 fn who(group: u32, thread: u16) -> String {
-    let Of::Block { run, index, shape } = names::group(group) else { return "a put".into() };
-    let (run, place) = (names::run(run), shape.at(u64::from(thread)));
-    format!("{}, block {index} thread {place} of kernel {}", names::rank_of(run.device), run.kernel)
+    if !matches!(names::group(group), Of::Block { .. }) {
+        return "a put".into();
+    }
+    let block = names::block(group);
+    format!("{}, block {} thread {} of kernel {}", block.rank, block.index, block.shape.at(u64::from(thread)), block.kernel)
 }
 
 fn line(access: &Access) -> Option<String> {
@@ -225,7 +232,8 @@ fn tell(race: &Race) {
 
 /// The next number, for what was found between two lines; None where it has one, or where there are too many.
 fn number(one: String, other: String) -> Option<usize> {
-    let new = KNOWN.lock().get_or_insert_with(HashSet::new).insert((one, other));
+    let is_first = !job::is_joined() || foreign::is_first(&one, &other);
+    let new = KNOWN.lock().get_or_insert_with(HashSet::new).insert((one, other)) && is_first;
     let number = if new { TOLD.fetch_add(1, Ordering::Relaxed) + 1 } else { return None };
     if number == 1 {
         OWNER.store(std::process::id(), Ordering::Relaxed);
@@ -286,7 +294,10 @@ fn line_of(place: u64) -> Option<String> {
 const HEADERS: [&str; 6] = ["/nccl_device/", "/ginrs_device/", "/ginrs_cpu/", "/lib/ginrs/", "/usr/include/", "/usr/lib/"];
 
 fn ask(place: u64) -> Option<Option<String>> {
-    let (module, offset) = module_of(place as usize)?;
+    let (module, offset) = match job::is_foreign(place) {
+        true => foreign::site(place).map(|(module, offset)| (module.into(), offset))?,
+        false => module_of(place as usize)?,
+    };
     let output = Command::new("addr2line")
         .args(["-f", "-i", "-e"])
         .arg(module)
@@ -298,7 +309,8 @@ fn ask(place: u64) -> Option<Option<String>> {
         .ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     // From the innermost function that was inlined to the one that it stands in, each with a line of its name before it.
-    if text.lines().step_by(2).any(|function| function == "__tls_init") {
+    let functions: Vec<&str> = text.lines().step_by(2).collect();
+    if functions.contains(&"__tls_init") || is_nameless(&functions) {
         return Some(None);
     }
     let lines = || {
@@ -311,8 +323,15 @@ fn ask(place: u64) -> Option<Option<String>> {
     Some(Some(here.and_then(|here| line.strip_prefix(&here)).unwrap_or(line).to_owned()))
 }
 
+/// Whether the innermost function has no name, as what the compiler makes and inlines: then it is given that of the code it stands in,
+/// which comes last. A kernel's is a lambda's, by its symbol alone.
+fn is_nameless(functions: &[&str]) -> bool {
+    let &[first, .., last] = functions else { return false };
+    first == last && first.starts_with("_Z") || last == "operator()" && first.starts_with("_ZZ") && first.contains("clE")
+}
+
 /// The file that an address was loaded from, and its offset in there.
-fn module_of(at: usize) -> Option<(OsString, usize)> {
+pub fn module_of(at: usize) -> Option<(OsString, usize)> {
     struct Query {
         at: usize,
         found: Option<(OsString, usize)>,
@@ -340,4 +359,16 @@ fn module_of(at: usize) -> Option<(OsString, usize)> {
     let (name, offset) = query.found?;
     let name = if name == "/proc/self/exe" { std::fs::read_link(&name).ok()?.into_os_string() } else { name };
     Some((name, offset))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_nameless;
+
+    #[test]
+    fn what_the_compiler_inlines_has_no_name() {
+        let lambda = "_ZZ15quantiseAndSend11ncclDevCommENUlvE_clEv";
+        assert!(is_nameless(&[lambda, "operator()"]) && is_nameless(&["_Z3devv", "_Z3devv"]));
+        assert!(!is_nameless(&["operator()"]) && !is_nameless(&["_Z3sumPVii", "operator()"]) && !is_nameless(&["_Z3devv"]));
+    }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use parking_lot::RwLock;
 
 use super::shadow::PAGE;
-use super::{all, names, on, worker};
+use super::{all, names, on, places, worker};
 
 /// Mappings of windows' memory other than the flat one: (bytes, flat address), by first byte.
 static ALIASES: RwLock<BTreeMap<usize, (usize, usize)>> = RwLock::new(BTreeMap::new());
@@ -45,12 +45,18 @@ pub fn forget(at: usize, bytes: usize) {
     aliases.retain(|base, (bytes, flat)| !meets(*base, *bytes) && !meets(*flat, *bytes));
     drop(aliases);
     names::forget_windows(at, bytes);
+    changed();
+}
+
+/// Addresses mean something else from now on.
+pub fn changed() {
     CHANGED.fetch_add(1, Ordering::Release);
 }
 
 /// See race.h.
 #[unsafe(no_mangle)]
 pub extern "C" fn ginrs_cpu_race_unmapped(at: usize, bytes: usize) {
+    places::unmap(at, bytes);
     forget(at, bytes);
 }
 

@@ -36,7 +36,7 @@ NCCL_DEVICE_INLINE ncclGin_BackendMask<backendMask>::ncclGin_BackendMask(ncclDev
   _ginBackend = backend;
   _ginrsFlags = flags;
   GINRS_RACE(ginrs::race::know(comm));
-  GINRS_RACE(ginrs_cpu_race_context(comm.rank, contextId, _ginHandle));
+  GINRS_RACE(ginrs_cpu_race_context(comm.windowTable, comm.rank, contextId, _ginHandle));
 }
 
 template <unsigned backendMask>
@@ -265,7 +265,7 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::flush(Coop coop, cuda:
   coop.sync();
   ncclGinCall<ncclGinApi_Flush>(_makeCtx(), coop, order);
   coop.sync();
-  GINRS_RACE(ginrs_cpu_race_flushed(comm.rank, contextId));
+  GINRS_RACE(ginrs_cpu_race_flushed(comm.windowTable, comm.rank, contextId));
 }
 
 /* ---- Words: counters, signals, shadows. ---- */
@@ -306,7 +306,7 @@ NCCL_DEVICE_INLINE void waitTogether(Coop coop, ncclGinCtx const& ctx, uint64_t*
 GINRS_GIN(uint64_t)::readCounter(ncclGinCounter_t counter, int bits, cuda::memory_order order GINRS_CALLER) const {
   GINRS_CALL(COUNTER, contextId, counter);
   uint64_t value = ginrs::gin::readWord(ginrs::gin::counterWord(*this, counter), order);
-  GINRS_RACE(ginrs_cpu_race_seen(GINRS_CPU_RACE_COUNTER, comm.rank, contextId, comm.ginCounterBase + counter, 0, 64));
+  GINRS_RACE(ginrs_cpu_race_seen(GINRS_CPU_RACE_COUNTER, comm.windowTable, comm.rank, contextId, comm.ginCounterBase + counter, 0, 64));
   return value & nccl::utility::lowBits<uint64_t>(bits);
 }
 template <unsigned backendMask>
@@ -316,7 +316,7 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::waitCounter(Coop coop,
                                                                       cuda::memory_order order GINRS_CALLER) const {
   GINRS_CALL(COUNTER, contextId, counter);
   ginrs::gin::waitTogether(coop, _makeCtx(), ginrs::gin::counterWord(*this, counter), least, bits, order);
-  GINRS_RACE(ginrs_cpu_race_seen(GINRS_CPU_RACE_COUNTER, comm.rank, contextId, comm.ginCounterBase + counter, 0, 64));
+  GINRS_RACE(ginrs_cpu_race_seen(GINRS_CPU_RACE_COUNTER, comm.windowTable, comm.rank, contextId, comm.ginCounterBase + counter, 0, 64));
 }
 
 GINRS_GIN(uint64_t*)::getSignalShadowPtr(ncclGinSignal_t signal) const {
@@ -332,7 +332,7 @@ GINRS_GIN(void)::increaseSignalShadow(ncclGinSignal_t signal, uint64_t delta GIN
 GINRS_GIN(uint64_t)::readSignal(ncclGinSignal_t signal, int bits, cuda::memory_order order GINRS_CALLER) const {
   GINRS_CALL(SIGNAL, contextId, signal);
   uint64_t value = ginrs::gin::readWord(ginrs::gin::signalWord(*this, signal), order);
-  GINRS_RACE(ginrs_cpu_race_seen(GINRS_CPU_RACE_SIGNAL, comm.rank, contextId, comm.ginSignalBase + signal, value, bits));
+  GINRS_RACE(ginrs_cpu_race_seen(GINRS_CPU_RACE_SIGNAL, comm.windowTable, comm.rank, contextId, comm.ginSignalBase + signal, value, bits));
   return value & nccl::utility::lowBits<uint64_t>(bits);
 }
 template <unsigned backendMask>
@@ -341,7 +341,7 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::waitSignal(Coop coop, 
                                                                      int bits, cuda::memory_order order GINRS_CALLER) const {
   GINRS_CALL(SIGNAL, contextId, signal);
   ginrs::gin::waitTogether(coop, _makeCtx(), ginrs::gin::signalWord(*this, signal), least, bits, order);
-  GINRS_RACE(ginrs_cpu_race_seen(GINRS_CPU_RACE_SIGNAL, comm.rank, contextId, comm.ginSignalBase + signal, least, bits));
+  GINRS_RACE(ginrs_cpu_race_seen(GINRS_CPU_RACE_SIGNAL, comm.windowTable, comm.rank, contextId, comm.ginSignalBase + signal, least, bits));
 }
 template <unsigned backendMask>
 template <typename Coop>
@@ -355,7 +355,7 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::waitSignalMeetShadow(C
     if (word != nullptr) ginrs::gin::waitAlone(_makeCtx(), word, _signalShadows[signal], bits, order);
   }
   coop.sync();
-  GINRS_RACE(ginrs_cpu_race_seen(GINRS_CPU_RACE_SIGNAL, comm.rank, contextId, comm.ginSignalBase + signal, _signalShadows[signal], bits));
+  GINRS_RACE(ginrs_cpu_race_seen(GINRS_CPU_RACE_SIGNAL, comm.windowTable, comm.rank, contextId, comm.ginSignalBase + signal, _signalShadows[signal], bits));
 }
 template <unsigned backendMask>
 template <typename Coop, typename Uint>
@@ -375,7 +375,7 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::waitSignalFollowShadow
   if (coop.thread_rank() == 0 && isGiven) _signalShadows[signal] = value;
 #endif
   coop.sync();
-  GINRS_RACE(ginrs_cpu_race_seen(GINRS_CPU_RACE_SIGNAL, comm.rank, contextId, comm.ginSignalBase + signal, value, bits));
+  GINRS_RACE(ginrs_cpu_race_seen(GINRS_CPU_RACE_SIGNAL, comm.windowTable, comm.rank, contextId, comm.ginSignalBase + signal, value, bits));
   uint64_t mask = nccl::utility::lowBits<uint64_t>(bits);
   *before = Uint(shadow & mask);
   *delta = Uint((value - shadow) & mask);
@@ -391,7 +391,7 @@ GINRS_GIN(void)::resetSignal(ncclGinSignal_t signal GINRS_CALLER) const {
   if (!ginrs::gin::hasSignal(*this, signal)) return;
   ncclGinCall<ncclGinApi_ResetSignal>(_makeCtx(), comm.ginSignalBase + signal);
   _signalShadows[signal] = 0;
-  GINRS_RACE(ginrs_cpu_race_reset(comm.rank, contextId, comm.ginSignalBase + signal));
+  GINRS_RACE(ginrs_cpu_race_reset(comm.windowTable, comm.rank, contextId, comm.ginSignalBase + signal));
 }
 #undef GINRS_GIN
 #endif

@@ -69,6 +69,19 @@ fn the_target_of_a_put_is_read_too_early_or_overwritten_too_early() {
     is_found("forward", &["missing: wait for the put's signal before its data are put on"]);
 }
 
+/// Which of a reset and the next raise comes first is the machine's.
+#[test]
+fn a_signal_or_counter_is_reset_while_raised() {
+    is_found("reset", &["a signal is reset while it is raised"]);
+    is_found("recount", &["a counter is reset while it is raised"]);
+}
+
+#[test]
+fn an_order_of_too_narrow_a_scope() {
+    is_found("fence", &["missing: a wider scope: __threadfence()"]);
+    is_found("scope", &["missing: a wider scope: __threadfence()"]);
+}
+
 #[test]
 fn threads_blocks_and_ranks_without_order() {
     is_found("lsa", &["missing: an LSA barrier with memory_order_acq_rel"]);
@@ -152,6 +165,45 @@ fn order_that_is_none_of_the_api_counts() {
     }
 }
 
+/// A kernel that fails, an abort and a killed rank while kernels run: what was found is told, and nobody waits for the detector.
+#[test]
+fn ends_that_are_none_of_the_usual() {
+    const ENDS: &str = "abi-tests/races/ends.cu";
+    let trap = run(checked(ENDS), &["trap"]);
+    let said = text(&trap);
+    assert_eq!(trap.status.code(), Some(66), "{said}");
+    let line = format!("{ENDS}:{}", programs::line_of(ENDS, "race of: trap"));
+    assert!(said.contains("the kernel has failed: 1") && said.contains(&line) && said.contains("race: 1 found"), "{said}");
+    let abort = job(2, checked(ENDS)).arg("abort").output().unwrap();
+    let said = text(&abort);
+    assert!(abort.status.success() && said.matches(": ended").count() == 2 && !said.contains(": race"), "{said}");
+    let killed = job(2, checked(ENDS)).args(["kill"]).output().unwrap();
+    let said = text(&killed);
+    assert!(killed.status.code() == Some(128 + 9) && !said.contains(": race"), "{}: {said}", killed.status);
+}
+
+/// A library is unloaded, and another one comes to its addresses: what it has is its own, lines too.
+#[test]
+fn libraries_that_come_and_go() {
+    const PLUGIN: &str = "abi-tests/races/plugin.cu";
+    let folder = tempfile::tempdir().unwrap();
+    let library = |races: u8| {
+        let out = folder.path().join(format!("plugin{races}.so"));
+        let mut compile = Command::new(prefix().join("bin/ginrs-cc"));
+        compile.args(["--check=race", "-O1", "-shared", "-Xcompiler", "-fPIC", &format!("-DRACES={races}"), "-o"]);
+        abi_tests::run(compile.arg(&out).arg(PLUGIN).current_dir(root()));
+        out.into_os_string().into_string().unwrap()
+    };
+    let (right, racy) = (library(0), library(1));
+    let line = format!("{PLUGIN}:{}", programs::line_of(PLUGIN, "race of: plugin"));
+    for (first, second, races) in [(&right, &racy, true), (&racy, &right, true), (&right, &right, false)] {
+        let output = run(checked("abi-tests/races/ends.cu"), &["plugin", first, second]);
+        let said = text(&output);
+        assert_eq!(output.status.code(), Some(if races { 66 } else { 0 }), "{said}");
+        assert_eq!(said.contains(&line) && said.contains("race: 1 found"), races, "{said}");
+    }
+}
+
 /// A program of two files of which one was compiled without: what that one does is not seen.
 #[test]
 fn a_mixture_is_refused() {
@@ -191,4 +243,10 @@ fn what_cannot_be_checked_is_said() {
     let far = ring("examples-c/02-ring/main.cu").env("GINRS_FAKE_MACHINES", "0,1").output().unwrap();
     let line = "race: nothing is checked: a communicator has ranks on other machines";
     assert!(far.status.success() && text(&far).contains(line), "{}", text(&far));
+    let script = r#"[ $RANK = 0 ] && exec "$0"; exec "$1""#;
+    let mut mixed = job(2, "sh".into());
+    mixed.args(["-c", script]).args([checked("examples-c/02-ring/main.cu"), compiled("examples-c/02-ring/main.cu")]);
+    let mixed = mixed.output().unwrap();
+    let line = "race: nothing is checked: a communicator with ranks in other processes was made";
+    assert!(mixed.status.success() && text(&mixed).contains(line), "{}", text(&mixed));
 }

@@ -42,6 +42,11 @@ NCCL_DEVICE_INLINE void post(ncclDevComm const& comm, uint32_t context, int worl
                                op.addend()};
   ginrs_cpu_race_put(&put);
 }
+/* By the thread that has made it zero. */
+NCCL_DEVICE_INLINE void reset(ncclDevComm const& comm, int kind, uint32_t context, uint32_t id, uint32_t number, const char* file, int line) {
+  ginrsCpuRaceReset const reset = {file, line, kind, comm.rank, context, id, number, comm.windowTable};
+  ginrs_cpu_race_reset(&reset);
+}
 }  // namespace race
 }  // namespace ginrs
 #endif

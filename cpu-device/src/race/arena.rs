@@ -35,6 +35,8 @@ pub struct Head {
     pub off: AtomicU32,
     /// See `words::mix`.
     pub mixed: AtomicU32,
+    /// There are words of `kind::NARROW`.
+    pub narrow: AtomicU32,
     used: AtomicU32,
     /// Grids that have ended.
     pub ended: AtomicU64,
@@ -70,6 +72,10 @@ pub mod kind {
     pub const PAGE: u32 = 8;
     /// Two lines that were told.
     pub const TOLD: u32 = 9;
+    /// What raises and resets signals and counters: communicator; and kind, rank, context and id.
+    pub const WORDS: u32 = 10;
+    /// What was handed over with a word to threads of one block alone: file and offset.
+    pub const NARROW: u32 = 11;
     /// Being made.
     pub(super) const MAKING: u32 = u32::MAX;
 }

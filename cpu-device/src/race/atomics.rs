@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use super::words::{self, Access, Left, Taken, Word};
-use super::{Worker, known, names, worker};
+use super::{Worker, known, names, narrow, worker};
 
 const ACQUIRE: i32 = 1;
 const RELEASE: i32 = 2;
@@ -67,6 +67,15 @@ impl Worker {
         // SAFETY: just locked.
         let taken = unsafe { words::unlock(word, &Access { found: Some(value), gives: None, leaves: Left::Value(value) }) };
         self.take(thread, &taken);
+        self.take_narrow(thread, word);
+    }
+
+    /// What is handed over with a word within a block.
+    fn take_narrow(&mut self, thread: u16, word: Word) {
+        if let Some((own, all)) = narrow::take(word, self.group) {
+            own.iter().for_each(|own| Arc::make_mut(&mut self.actors[thread as usize].clock).join(own));
+            all.iter().for_each(|all| self.narrowly.join(all));
+        }
     }
 
     fn take(&mut self, thread: u16, taken: &Taken) {
@@ -110,6 +119,9 @@ extern "C" fn ginrs_race_volatile(at: usize, bytes: usize, writes: i32) {
     if writes != 0 {
         let gives = worker.actor().fenced.clone();
         let word = words::at(at);
+        if let Some(narrow) = worker.actor().fenced_block.clone() {
+            narrow::give(word, worker.group, &narrow);
+        }
         if words::lock(word) {
             // SAFETY: just locked.
             unsafe { words::unlock(word, &Access { found: None, gives: gives.as_deref(), leaves: Left::Some }) };
@@ -131,9 +143,18 @@ extern "C" fn ginrs_race_lock(word: usize) {
 extern "C" fn ginrs_race_unlock(what: i32, found: u64, left: u64) {
     let Some(word) = LOCKED.take() else { return };
     let mut worker = worker();
+    let is_narrow = worker.as_mut().is_some_and(|worker| std::mem::take(&mut worker.actor().is_narrow));
+    let mut within = None;
     let gives = worker.as_mut().and_then(|worker| match what {
+        _ if what & RELEASE != 0 && is_narrow => {
+            within = Some(Arc::new(worker.release()));
+            worker.actor().fenced.clone()
+        }
         _ if what & RELEASE != 0 => Some(Arc::new(worker.release())),
-        _ if what & FENCED != 0 => worker.actor().fenced.clone(),
+        _ if what & FENCED != 0 => {
+            within = worker.actor().fenced_block.clone();
+            worker.actor().fenced.clone()
+        }
         _ => None,
     });
     let access =
@@ -142,13 +163,29 @@ extern "C" fn ginrs_race_unlock(what: i32, found: u64, left: u64) {
     let taken = unsafe { words::unlock(word, &access) };
     if let Some(worker) = worker {
         worker.take(worker.current, &taken);
+        if what & ACQUIRE != 0 {
+            worker.take_narrow(worker.current, word);
+        }
+        // Of its own block nobody runs in between.
+        within.iter().for_each(|within| narrow::give(word, worker.group, within));
+    }
+}
+
+/// The next atomic access or fence of the running thread is of block scope.
+#[unsafe(no_mangle)]
+extern "C" fn ginrs_race_narrow() {
+    if let Some(worker) = worker() {
+        worker.actor().is_narrow = true;
     }
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn ginrs_race_fence() {
-    if let Some(worker) = worker() {
-        let clock = worker.release();
-        worker.actor().fenced = Some(Arc::new(clock));
+extern "C" fn ginrs_race_fence(releases: i32) {
+    let Some(worker) = worker() else { return };
+    let is_narrow = std::mem::take(&mut worker.actor().is_narrow);
+    if releases != 0 {
+        let clock = Some(Arc::new(worker.release()));
+        let actor = worker.actor();
+        *(if is_narrow { &mut actor.fenced_block } else { &mut actor.fenced }) = clock;
     }
 }

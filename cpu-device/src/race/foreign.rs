@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use super::arena::{self, Key, kind};
 use super::clock::Group;
 use super::job;
-use super::names::{self, Block, Of, Part, Put};
+use super::names::{self, Block, Call, Of, Part, Put};
 use crate::launch::Dim3;
 
 /// Numbers, then texts, each with its length before it.
@@ -102,6 +102,7 @@ pub fn tell_put(place: u64) {
     write(kind::PUT, job::global_place(place), || {
         let put = names::put(place);
         let numbers = [
+            put.call as u32,
             put.from as u32,
             put.to as u32,
             job::global(put.group),
@@ -115,9 +116,10 @@ pub fn tell_put(place: u64) {
 
 /// A put of another process.
 pub fn put(place: u64) -> Put {
-    let ([from, to, group, thread, low, high], [line]) = read(kind::PUT, place).unwrap_or_default();
+    let ([call, from, to, group, thread, low, high], [line]) = read(kind::PUT, place).unwrap_or_default();
+    let call = [Call::Put, Call::Signal, Call::Reset][call.min(2) as usize];
     let bytes = u64::from(low) | u64::from(high) << 32;
-    Put { line, from: from as i32, to: to as i32, group: job::local(group), thread: thread as u16, bytes }
+    Put { call, line, from: from as i32, to: to as i32, group: job::local(group), thread: thread as u16, bytes }
 }
 
 /// Others may read of this code of ours.

@@ -23,10 +23,13 @@ mod foreign;
 mod handed;
 mod job;
 mod known;
+mod meetings;
 mod names;
+mod narrow;
 mod own;
 mod places;
 mod puts;
+mod raised;
 mod report;
 mod shadow;
 mod sides;
@@ -39,11 +42,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clock::{Clock, Group};
+pub use meetings::{arrive, arrive_at, barrier_ends, block_arrives, block_leaves, lanes_meet, waited_at};
 pub use names::{end_run, new_run};
 use report::Place;
 pub use report::print;
-use shadow::{Access, PAGE, Page, Shadow};
+pub use shadow::PAGE;
+use shadow::{Access, Page, Shadow};
 pub use sides::launches;
+pub use windows::add_variable;
 use windows::flat;
 
 use crate::launch::Dim3;
@@ -113,6 +119,9 @@ struct Actor {
     epoch: u32,
     /// What its last fence released.
     fenced: Option<Arc<Clock>>,
+    /// The same of block scope; and whether its next access or fence is.
+    fenced_block: Option<Arc<Clock>>,
+    is_narrow: bool,
     /// What it has learned last from a word, which polls find again and again.
     learned: Option<Arc<Clock>>,
     /// The same of all words, at a value that nobody who is watched has written.
@@ -154,6 +163,8 @@ struct Worker {
     own: HashMap<usize, Arc<Page>>,
     cache: [Option<Cached>; CACHED],
     generation: u32,
+    /// What the block would know if scopes were wider.
+    narrowly: Clock,
     /// Other processes may read of the block, and of these lines.
     is_told: bool,
     sites: [u64; SITES],
@@ -188,6 +199,7 @@ pub fn begin(run: u32, index: Dim3, shape: Dim3) {
             own: HashMap::new(),
             cache: [const { None }; CACHED],
             generation: 0,
+            narrowly: Clock::NOTHING,
             is_told: false,
             sites: [0; SITES],
         })));
@@ -195,12 +207,14 @@ pub fn begin(run: u32, index: Dim3, shape: Dim3) {
     let Some(worker) = worker() else { return };
     let clock = &names::run(run).began;
     (worker.run, worker.group) = (run, names::new_groups(&[names::Of::Block { run, index, shape }]));
-    worker.is_told = false;
+    (worker.is_told, worker.narrowly) = (false, Clock::NOTHING);
     worker.actors.clear();
     worker.actors.resize_with(shape.count() as usize, || Actor {
         clock: clock.clone(),
         epoch: 1,
         fenced: None,
+        fenced_block: None,
+        is_narrow: false,
         learned: None,
         foreign: None,
         announced: None,
@@ -218,6 +232,7 @@ pub fn end() {
     worker.meet(0..worker.actors.len() as u32, true);
     names::run(worker.run).left.lock().join(&worker.actors[0].clock);
     worker.actors.clear();
+    narrow::end(worker.group);
 }
 
 /// Thread `thread` goes on, on a stack of its own between these addresses.
@@ -343,7 +358,8 @@ impl Worker {
             let new =
                 Access { group: self.group, thread: self.current, epoch: actor.epoch, run: self.run, mask: 0, writes, place };
             shadow::note(page, at, bytes, new, &actor.clock, |at, old| {
-                report::found(if *is_own { Place::Shared } else { Place::At(flat(at)) }, new, old, &actor.clock);
+                let place = if *is_own { Place::Shared } else { Place::At(flat(at)) };
+                report::found(place, new, old, &actor.clock, Some(&self.narrowly));
             });
         }
     }
@@ -379,70 +395,5 @@ impl Worker {
         let page = is_watched.then(|| page_of(page).0);
         let is_shared = page.as_ref().is_some_and(|page| matches!(**page, Page::Job(_)));
         Cached { key, page, is_own: false, is_hosts, is_shared }
-    }
-}
-
-/// Barrier `id` gets an arrival of the running thread, of a generation that is not the whole block's.
-pub fn arrive(id: usize) {
-    if let Some(worker) = worker() {
-        let clock = worker.release();
-        worker.barriers[id].join(&clock);
-    }
-}
-
-/// A barrier ends: of the `whole` block, or of those who have arrived; `woken` and the running thread go on.
-pub fn barrier_ends(id: usize, whole: bool, woken: &[u32], running: Option<u32>) {
-    let Some(worker) = worker() else { return };
-    if whole {
-        return worker.meet(0..worker.actors.len() as u32, true);
-    }
-    let clock = std::mem::take(&mut worker.barriers[id]);
-    for thread in woken.iter().copied().chain(running) {
-        Arc::make_mut(&mut worker.actors[thread as usize].clock).join(&clock);
-    }
-}
-
-/// Lanes of a warp meet, `lanes` of those from thread `first` on.
-pub fn lanes_meet(first: u32, lanes: u32) {
-    if let Some(worker) = worker() {
-        let threads = worker.actors.len() as u32;
-        worker.meet(
-            (0..32).filter(move |lane| lanes & (1 << lane) != 0).map(move |lane| first + lane).filter(move |&t| t < threads),
-            false,
-        );
-    }
-}
-
-/// All threads of the block have come to a grid sync.
-pub fn block_arrives() {
-    let Some(worker) = worker() else { return };
-    worker.meet(0..worker.actors.len() as u32, true);
-    let clock = worker.actors[0].clock.clone();
-    names::run(worker.run).sync.lock().join(&clock);
-}
-
-/// All blocks have.
-pub fn block_leaves() {
-    let Some(worker) = worker() else { return };
-    let clock = Arc::new(names::run(worker.run).sync.lock().clone());
-    for actor in &mut worker.actors {
-        actor.clock = clock.clone();
-    }
-}
-
-/// The running thread hands over what it knows with its arrival at an mbarrier.
-pub fn arrive_at(mbarrier: usize) {
-    if let Some(worker) = worker() {
-        let clock = worker.release();
-        words::give(words::at(mbarrier), &clock);
-    }
-}
-
-/// It has waited there.
-pub fn waited_at(mbarrier: usize) {
-    if let Some(worker) = worker()
-        && let Some(clock) = words::take(words::at(mbarrier))
-    {
-        worker.learn(&clock);
     }
 }

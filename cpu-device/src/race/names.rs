@@ -69,9 +69,22 @@ pub enum Part {
     Posted,
 }
 
+/// What was called.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Call {
+    /// put, putValue
+    Put,
+    /// signal
+    Signal,
+    /// resetSignal, resetCounter
+    Reset,
+}
+
 /// A line of the user's with a put, and who was there.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Put {
+    /// Which call it was.
+    pub call: Call,
     /// file:line
     pub line: String,
     /// World ranks.
@@ -82,7 +95,7 @@ pub struct Put {
     pub group: Group,
     /// Its thread.
     pub thread: u16,
-    /// Of the payload.
+    /// Of the payload; of a reset its number for the user.
     pub bytes: u64,
 }
 

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use parking_lot::{Mutex, RwLock};
 
 use super::clock::Group;
-use super::names::{self, Of, Part, Put};
+use super::names::{self, Call, Of, Part, Put};
 use super::report::Place;
 use super::shadow::{self, Access};
 use super::words;
-use super::{Worker, known, report, worker};
+use super::{Worker, known, raised, report, worker};
 
 /// `ginrsCpuRacePut`
 #[repr(C)]
@@ -71,6 +71,16 @@ pub unsafe extern "C" fn ginrs_cpu_race_put(put: *const Posted) {
     }
 }
 
+/// "file:line", of what the compiler gives.
+fn line(file: *const c_char, line: i32) -> String {
+    let file = match file.is_null() {
+        true => "?".into(),
+        // SAFETY: the compiler's name of a file.
+        false => unsafe { std::ffi::CStr::from_ptr(file) }.to_string_lossy(),
+    };
+    format!("{file}:{line}")
+}
+
 impl Worker {
     fn post(&mut self, put: &Posted) {
         names::set_rank(self.device(), put.rank);
@@ -84,21 +94,23 @@ impl Worker {
         drop(queues);
         Arc::make_mut(&mut self.actor().clock).learn_all(posts, epoch);
         let mut clock = self.release();
-        if put.bytes > 0 {
-            let file = match put.file.is_null() {
-                true => "?".into(),
-                // SAFETY: the compiler's name of a file.
-                false => unsafe { std::ffi::CStr::from_ptr(put.file) }.to_string_lossy(),
-            };
+        let raises = put.signal >= 0 || put.counter >= 0;
+        let place = if put.bytes > 0 || raises {
             self.tell();
-            let place = names::place_of(Put {
-                line: format!("{file}:{}", put.line),
+            let call = if put.target.is_null() && put.bytes == 0 { Call::Signal } else { Call::Put };
+            names::place_of(Put {
+                call,
+                line: line(put.file, put.line),
                 from: put.rank,
                 to: put.peer,
                 group: self.group,
                 thread: self.current,
                 bytes: put.bytes,
-            });
+            })
+        } else {
+            0
+        };
+        if put.bytes > 0 {
             for (from, group, writes) in [(put.source, reads, false), (put.target, lands, true)] {
                 if from.is_null() {
                     continue;
@@ -106,16 +118,22 @@ impl Worker {
                 let access = Access { group, thread: 0, epoch, run: 0, mask: 0, writes, place };
                 for (at, bytes) in shadow::pieces(from as usize, put.bytes as usize) {
                     let (page, at) = super::page_of(at);
-                    shadow::note(&page, at, bytes, access, &clock, |at, old| report::found(Place::At(at), access, old, &clock));
+                    shadow::note(&page, at, bytes, access, &clock, |at, old| {
+                        report::found(Place::At(at), access, old, &clock, None)
+                    });
                 }
             }
         }
+        // Done when the source is free: who waits for less than that is told of no reset.
+        let raise = Access { group: reads, thread: 0, epoch, run: self.run, mask: 0, writes: false, place };
         if let Ok(id) = u32::try_from(put.counter) {
+            raised::note([COUNTER as u32, put.rank as u32, put.context, id], comm, raise, &clock);
             let mut read = clock.clone();
             read.learn_all(reads, epoch);
             words::give(words::of(COUNTER, comm, put.rank, put.context, id), &read);
         }
         if let Ok(id) = u32::try_from(put.signal) {
+            raised::note([SIGNAL as u32, put.peer as u32, put.context, id], comm, raise, &clock);
             clock.learn_all(reads, epoch);
             clock.learn_all(lands, epoch);
             words::raise(words::of(SIGNAL, comm, put.peer, put.context, id), &clock, put.add);
@@ -134,10 +152,39 @@ pub extern "C" fn ginrs_cpu_race_seen(kind: i32, comm: usize, rank: i32, context
     }
 }
 
+/// `ginrsCpuRaceReset`
+#[repr(C)]
+pub struct Reset {
+    file: *const c_char,
+    line: i32,
+    kind: i32,
+    rank: i32,
+    context: u32,
+    id: u32,
+    number: u32,
+    comm: usize,
+}
+
 /// See race.h.
+///
+/// # Safety
+/// `reset` is valid.
 #[unsafe(no_mangle)]
-pub extern "C" fn ginrs_cpu_race_reset(comm: usize, rank: i32, context: u32, id: u32) {
-    words::reset(words::of(SIGNAL, name_of(comm), rank, context, id));
+pub unsafe extern "C" fn ginrs_cpu_race_reset(reset: *const Reset) {
+    // SAFETY: the caller's.
+    let Some(&Reset { file, line, kind, rank, context, id, number, comm }) = (unsafe { reset.as_ref() }) else { return };
+    let comm = name_of(comm);
+    if let Some(worker) = worker() {
+        worker.tell();
+        let (group, thread, line) = (worker.group, worker.current, self::line(file, line));
+        let place = names::place_of(Put { call: Call::Reset, line, from: rank, to: rank, group, thread, bytes: number.into() });
+        let actor = &worker.actors[usize::from(thread)];
+        let reset = Access { group, thread, epoch: actor.epoch, run: worker.run, mask: 0, writes: true, place };
+        raised::note([kind as u32, rank as u32, context, id], comm, reset, &actor.clock);
+    }
+    if kind == SIGNAL {
+        words::reset(words::of(SIGNAL, comm, rank, context, id));
+    }
 }
 
 /// Contexts by communicator, rank and number: a second one means that a signal's name may stand for two words.

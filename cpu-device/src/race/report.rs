@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 use super::clock::Clock;
-use super::names::{self, Of, PUT, Part};
+use super::names::{self, Call, Of, PUT, Part};
 use super::shadow::Access;
 use super::{foreign, job};
 
@@ -21,6 +21,15 @@ pub enum Place {
     At(usize),
     /// Shared memory of a block.
     Shared,
+    /// A signal (0) or counter (1).
+    Raised {
+        /// Which of both.
+        what: u32,
+        /// Of whom.
+        rank: u32,
+        /// Of which context.
+        context: u32,
+    },
 }
 
 struct Race {
@@ -29,6 +38,8 @@ struct Race {
     old: Access,
     /// The older one is a put's, and the younger one comes behind its post for sure.
     follows: bool,
+    /// There is an order between the two, of too narrow a scope.
+    is_narrow: bool,
 }
 
 /// A pointer that is not for whoever uses it.
@@ -67,8 +78,8 @@ const MOST: usize = 50;
 /// The status of a program that raced, as ThreadSanitizer has it.
 const STATUS: i32 = 66;
 
-/// Two accesses without order, the younger one by a thread with this clock.
-pub fn found(at: Place, new: Access, old: Access, clock: &Clock) {
+/// Two accesses without order, the younger one by a thread with this clock, which would know more if scopes were wider.
+pub fn found(at: Place, new: Access, old: Access, clock: &Clock, narrowly: Option<&Clock>) {
     // A put is one by its line here, whoever made it.
     let key = (new.place, old.place);
     if SEEN.lock().get_or_insert_with(HashSet::new).insert(key) {
@@ -76,7 +87,8 @@ pub fn found(at: Place, new: Access, old: Access, clock: &Clock) {
             Of::Puts(part) => clock.knows(old.group + 2 - part as u32, 0, old.epoch),
             Of::Block { .. } => false,
         };
-        FOUND.lock().push(Race { at, new, old, follows });
+        let is_narrow = narrowly.is_some_and(|clock| clock.knows(old.group, old.thread, old.epoch));
+        FOUND.lock().push(Race { at, new, old, follows, is_narrow });
         WAITING.store(true, Ordering::Release);
     }
 }
@@ -140,17 +152,20 @@ fn line(access: &Access) -> Option<String> {
     if access.place & PUT != 0 { Some(names::put(access.place).line) } else { line_of(access.place) }
 }
 
-fn describe(access: &Access, line: &str) -> String {
+fn describe(access: &Access, line: &str, place: Place) -> String {
     if access.place & PUT != 0 {
         let put = names::put(access.place);
-        let does = if access.writes { "writes its target" } else { "reads its source" };
-        return format!(
-            "the put at {line} {does} ({} bytes, rank {} to rank {}; posted by {})",
-            put.bytes,
-            put.from,
-            put.to,
-            who(put.group, put.thread)
-        );
+        let who = who(put.group, put.thread);
+        let does = match (put.call, place) {
+            (Call::Reset, _) => return format!("reset at {line} by {who}"),
+            (Call::Signal, _) => {
+                return format!("the signal at {line} raises it (rank {} to rank {}; posted by {who})", put.from, put.to);
+            }
+            (_, Place::Raised { .. }) => "raises it",
+            _ if access.writes => "writes its target",
+            _ => "reads its source",
+        };
+        return format!("the put at {line} {does} ({} bytes, rank {} to rank {}; posted by {who})", put.bytes, put.from, put.to);
     }
     let does = if access.writes { "write" } else { "read" };
     format!("{does} at {line} by {}", who(access.group, access.thread))
@@ -218,15 +233,34 @@ fn putter(access: &Access) -> u32 {
 fn tell(race: &Race) {
     let (Some(later), Some(earlier)) = (line(&race.new), line(&race.old)) else { return };
     let Some(number) = number(later.clone().min(earlier.clone()), later.clone().max(earlier.clone())) else { return };
-    let (what, missing) = words(&race.new, &race.old, race.follows);
+    let (what, missing) = match race.at {
+        Place::Raised { what: 0, .. } => (
+            "a signal is reset while it is raised",
+            "wait for all that raises it before the reset; who raises it again learns of the reset before (a barrier, a signal)",
+        ),
+        Place::Raised { .. } => (
+            "a counter is reset while it is raised",
+            "wait for it, or flush, before the reset; the next put with it comes behind the reset, in that thread or behind a barrier with it",
+        ),
+        _ if race.is_narrow => (
+            "the order between two blocks is of block scope",
+            "a wider scope: __threadfence() or thread_scope_device for a block of this device, __threadfence_system() or thread_scope_system for another rank",
+        ),
+        _ => words(&race.new, &race.old, race.follows),
+    };
     let place = match race.at {
         Place::Shared => "shared memory of the block".into(),
+        Place::Raised { what, rank, context } => {
+            let reset = if race.new.writes { &race.new } else { &race.old };
+            let kind = if what == 0 { "signal" } else { "counter" };
+            format!("{kind} {} of context {context} of rank {rank}", names::put(reset.place).bytes)
+        }
         Place::At(at) => names::window_at(at).unwrap_or_else(|| format!("address {at:#x}, in no window")),
     };
     crate::error::report(&format!(
         "race {number}: {what}\n  {}\n  {}\n  where: {place}\n  missing: {missing}",
-        describe(&race.new, &later),
-        describe(&race.old, &earlier)
+        describe(&race.new, &later, race.at),
+        describe(&race.old, &earlier, race.at)
     ));
 }
 
@@ -281,13 +315,35 @@ extern "C" fn end() {
 /// The user's line of an address behind a call in compiled code; its module and offset where there is no better. Nothing: the compiler
 /// made it, for thread-local references of its OS thread (file-scope dynamic shared memory, `__constant__`), which all CUDA threads may make.
 fn line_of(place: u64) -> Option<String> {
-    static LINES: Mutex<BTreeMap<u64, Option<String>>> = Mutex::new(BTreeMap::new());
-    if let Some(line) = LINES.lock().get(&place) {
-        return line.clone();
+    /// As long as so many objects have been unloaded: then others may come to their addresses.
+    type Lines = (u64, BTreeMap<u64, Option<String>>);
+    static LINES: Mutex<Lines> = Mutex::new((0, BTreeMap::new()));
+    let unloaded = unloaded();
+    {
+        let mut lines = LINES.lock();
+        if lines.0 != unloaded {
+            *lines = (unloaded, BTreeMap::new());
+        }
+        if let Some(line) = lines.1.get(&place) {
+            return line.clone();
+        }
     }
-    let line = ask(place).unwrap_or_else(|| Some(format!("code at {place:#x} (no addr2line, or no -g)")));
-    LINES.lock().insert(place, line.clone());
+    let line = ask(place).unwrap_or_else(|| Some(format!("code at {place:#x} (no addr2line, no -g, or unloaded since)")));
+    LINES.lock().1.insert(place, line.clone());
     line
+}
+
+/// How many objects the loader has unloaded.
+fn unloaded() -> u64 {
+    unsafe extern "C" fn see(object: *mut libc::dl_phdr_info, _: usize, out: *mut libc::c_void) -> i32 {
+        // SAFETY: the loader's record, and our number.
+        unsafe { *out.cast::<u64>() = (*object).dlpi_subs };
+        1
+    }
+    let mut subs = 0u64;
+    // SAFETY: `see` gets the number, for the time of the call.
+    unsafe { libc::dl_iterate_phdr(Some(see), (&raw mut subs).cast()) };
+    subs
 }
 
 /// Folders of headers that are not the user's.

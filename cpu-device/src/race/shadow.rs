@@ -119,6 +119,11 @@ impl Page {
         arena::find_or_make(Key { kind: kind::PAGE, of: [byte.file, byte.offset / PAGE as u64] }).map(Page::Job)
     }
 
+    /// For what raises and resets words, a page of them: of those of one name.
+    pub fn of_words(name: [u64; 2]) -> Option<Page> {
+        arena::find_or_make(Key { kind: kind::WORDS, of: name }).map(Page::Job)
+    }
+
     /// `what` gets the accesses that are known of each eight bytes.
     fn with(&self, what: impl FnOnce(&mut [Cell])) {
         match self {

@@ -180,6 +180,11 @@ pub fn mix() {
     }
 }
 
+/// See [`mix`].
+pub fn is_mixed() -> bool {
+    MIXED.load(Ordering::Relaxed) || job::is_joined() && arena::head().mixed.load(Ordering::Relaxed) != 0
+}
+
 /// A signal is zero again; what it handed over stays.
 pub fn reset(word: Word) {
     if let Word::Job(key) = word {

@@ -385,13 +385,14 @@ GINRS_GIN(void)::resetCounter(ncclGinCounter_t counter GINRS_CALLER) const {
   GINRS_CALL(COUNTER, contextId, counter);
   if (!ginrs::gin::hasCounter(*this, counter)) return;
   ncclGinCall<ncclGinApi_ResetCounter>(_makeCtx(), comm.ginCounterBase + counter);
+  GINRS_RACE(ginrs::race::reset(comm, GINRS_CPU_RACE_COUNTER, contextId, comm.ginCounterBase + counter, counter, ginrsFile, ginrsLine));
 }
 GINRS_GIN(void)::resetSignal(ncclGinSignal_t signal GINRS_CALLER) const {
   GINRS_CALL(SIGNAL, contextId, signal);
   if (!ginrs::gin::hasSignal(*this, signal)) return;
   ncclGinCall<ncclGinApi_ResetSignal>(_makeCtx(), comm.ginSignalBase + signal);
   _signalShadows[signal] = 0;
-  GINRS_RACE(ginrs_cpu_race_reset(comm.windowTable, comm.rank, contextId, comm.ginSignalBase + signal));
+  GINRS_RACE(ginrs::race::reset(comm, GINRS_CPU_RACE_SIGNAL, contextId, comm.ginSignalBase + signal, signal, ginrsFile, ginrsLine));
 }
 #undef GINRS_GIN
 #endif

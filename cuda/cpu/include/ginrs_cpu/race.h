@@ -27,7 +27,14 @@ void ginrs_cpu_race_put(const ginrsCpuRacePut* put); /* before it is posted, by 
 enum { GINRS_CPU_RACE_SIGNAL = 0, GINRS_CPU_RACE_COUNTER = 1 };
 /* The thread has seen such a word of its rank at a value that it waited for, or has read it. */
 void ginrs_cpu_race_seen(int kind, const void* comm, int32_t rank, uint32_t context, uint32_t id, uint64_t value, int bits);
-void ginrs_cpu_race_reset(const void* comm, int32_t rank, uint32_t context, uint32_t signal);
+/* A word is zero again, by a call of the user's, who knows it by `number`. */
+typedef struct ginrsCpuRaceReset {
+  const char* file;
+  int32_t line, kind, rank;
+  uint32_t context, id, number;
+  const void* comm;
+} ginrsCpuRaceReset;
+void ginrs_cpu_race_reset(const ginrsCpuRaceReset* reset);
 /* The memory by which a context is known. */
 void ginrs_cpu_race_context(const void* comm, int32_t rank, uint32_t context, const void* handle);
 /* What `rank` has posted on a context has been read. */
@@ -43,6 +50,8 @@ typedef struct ginrsCpuRaceWindow {
 } ginrsCpuRaceWindow;
 void ginrs_cpu_race_window(const ginrsCpuRaceWindow* window);
 
+/* The next atomic access or fence of the thread is of block scope. */
+void ginrs_cpu_race_narrow(void);
 /* By libginrs, which finds it with dlsym: ranks of a communicator are on other machines; `rank` has destroyed a (device) communicator,
  * and what it had posted has been done, or may be done yet where that has failed; ranks of a communicator are in other processes, which
  * have not all offered to be one job. By an object when it is loaded (launch.h): it was not compiled for the detector. */
@@ -63,6 +72,7 @@ void ginrs_cpu_race_join(int fd);
 #endif
 
 #ifdef __GINRS_RACE__
+#define GINRS_CPU_NARROW(is) ((is) ? ginrs_cpu_race_narrow() : (void)0)
 #define GINRS_CPU_RACE_NAME(name) __asm__(".set __tsan_" #name ", ginrs_cpu_race_" #name);
 #define GINRS_CPU_RACE_SIZES(name) \
   GINRS_CPU_RACE_NAME(name##1) GINRS_CPU_RACE_NAME(name##2) GINRS_CPU_RACE_NAME(name##4) GINRS_CPU_RACE_NAME(name##8) GINRS_CPU_RACE_NAME(name##16)
@@ -97,5 +107,7 @@ GINRS_CPU_RACE_NAME(atomic_signal_fence)
 #undef GINRS_CPU_RACE_ATOMICS
 #undef GINRS_CPU_RACE_SIZES
 #undef GINRS_CPU_RACE_NAME
+#else
+#define GINRS_CPU_NARROW(is) ((void)0)
 #endif
 #endif

@@ -1,6 +1,7 @@
 // Order that comes by other ways than the API's: volatile flags, words that host code hands on, memory that changes hands, references of
 // the compiler's. Nothing here races. tests/races.rs compiles it with --check=race.
 #include <cooperative_groups.h>
+#include <cuda/atomic>
 #include <cuda_runtime.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,6 +64,24 @@ __global__ void alone(int rounds) {
   }
 }
 
+// Order within a block: a fence and an atomic of block scope are enough.
+__global__ void within(int* data, volatile int* flag, int* words) {
+  int const warp = threadIdx.x / 32;
+  if (threadIdx.x == 0) {
+    data[0] = 1;
+    __threadfence_block();
+    *flag = 1;
+  } else if (threadIdx.x == 32) {
+    while (*flag == 0) {}
+    __threadfence_block();
+    data[1] = data[0] + 1;
+    cuda::atomic_ref<int, cuda::thread_scope_block>(words[warp]).store(1, cuda::memory_order_release);
+  } else if (threadIdx.x == 64) {
+    while (cuda::atomic_ref<int, cuda::thread_scope_block>(words[warp - 1]).load(cuda::memory_order_acquire) == 0) {}
+    data[2] = data[1] + data[0];
+  }
+}
+
 int main() {
   int *data, *flags, *out, *host;
   CHECK(cudaMalloc(&data, 4096));
@@ -71,6 +90,10 @@ int main() {
   CHECK(cudaMallocHost(&host, 4096));
   CHECK(cudaMemset(flags, 0, 4096));
   chain<<<4, 64>>>(data, flags);
+  CHECK(cudaDeviceSynchronize());
+
+  CHECK(cudaMemset(flags, 0, 4096));
+  within<<<1, 96>>>(data, flags, flags + 64);
   CHECK(cudaDeviceSynchronize());
 
   cudaStream_t first, second;

@@ -1,6 +1,7 @@
 // Programs that race, one for each mistake, and their mended twins: `race CASE` and `race CASE mended`, 2 ranks as threads of one
-// process. tests/races.rs compiles it with --check=race and finds the marked lines by their marks.
+// process, or processes of `ginrs-run -n 2`. tests/races.rs compiles it with --check=race and finds the marked lines by their marks.
 #include <nccl.h>
+#include <ginrs_bootstrap.h>
 #include <nccl_device.h>
 #include <cuda_runtime.h>
 #include <stdio.h>
@@ -15,8 +16,8 @@
     if (result != 0) fprintf(stderr, "%s: %d at line %d\n", #call, result, __LINE__), exit(2); \
   } while (0)
 
-enum Case { FLUSH, COUNTER, SIGNAL, SYNC, PRESSURE, LSA, SHARED, GLOBAL, WARP, FORWARD, CASES };
-static const char* const names[CASES] = {"flush", "counter", "signal", "sync", "pressure", "lsa", "shared", "global", "warp", "forward"};
+enum Case { FLUSH, COUNTER, SIGNAL, SYNC, PRESSURE, LSA, SHARED, GLOBAL, WARP, FORWARD, RESET, RECOUNT, FENCE, SCOPE, CASES };
+static const char* const names[CASES] = {"flush", "counter", "signal", "sync", "pressure", "lsa", "shared", "global", "warp", "forward", "reset", "recount", "fence", "scope"};
 
 struct Job {
   ncclDevComm comm;
@@ -139,15 +140,63 @@ __global__ void kernel(Job job, int which, bool mended, int* out) {
         gin.flush(cta);
       }
       break;
+    case RESET:  // a signal starts anew, and who raises it does not know
+      for (int message = 0; message < 2; message++) {
+        if (isFirst) {
+          if (mended && message > 0) gin.waitSignal(cta, 1, 1);
+          gin.signal(world, next, ncclGin_SignalInc{0}, cta);  // put of: reset
+        } else if (message == 0) {
+          gin.waitSignal(cta, 0, 1);
+          if (me == 0) gin.resetSignal(0);  // race of: reset
+          gin.signal(world, next, ncclGin_SignalInc{1}, cta);
+        }
+      }
+      break;
+    case RECOUNT:  // a counter does, and the put that raises it may not be done
+      if (isFirst) {
+        gin.put(world, next, job.window, half, job.window, 0, n * sizeof(int), ncclGin_None{}, ncclGin_CounterInc{1}, cta);  // put of: recount
+        if (mended) gin.waitCounter(cta, 1, 1);
+        if (me == 0) gin.resetCounter(1);  // race of: recount
+        gin.flush(cta);
+      }
+      break;
+    case FENCE: {  // a flag for another rank, behind a fence for the block
+      int* theirs = static_cast<int*>(ncclGetLsaPointer(job.window, 0, next));
+      if (me != 0) break;
+      if (isFirst) {
+        theirs[1] = 5;  // put of: fence
+        if (mended) __threadfence_system(); else __threadfence_block();
+        *static_cast<volatile int*>(theirs + 64) = 1;
+      } else {
+        while (static_cast<volatile int*>(mine)[64] == 0) {}
+        __threadfence_system();
+        out[0] = mine[1];  // race of: fence
+      }
+      break;
+    }
+    case SCOPE:  // an atomic of a block, for another one
+      if (me != 0) break;
+      if (blockIdx.x == 0) {
+        job.other[0] = 5;  // put of: scope
+        if (mended) {
+          cuda::atomic_ref<int, cuda::thread_scope_device>(job.other[64]).store(1, cuda::memory_order_release);
+        } else {
+          cuda::atomic_ref<int, cuda::thread_scope_block>(job.other[64]).store(1, cuda::memory_order_release);
+        }
+      } else {
+        while (cuda::atomic_ref<int, cuda::thread_scope_device>(job.other[64]).load(cuda::memory_order_acquire) == 0) {}
+        out[0] = job.other[0];  // race of: scope
+      }
+      break;
   }
 }
 
 static int which;
 static bool mended;
 
-static void runRank(int rank, int ranks, ncclUniqueId id) {
+static void runRank(int rank, int device, int ranks, ncclUniqueId id) {
   ncclComm_t comm;
-  CHECK(cudaSetDevice(rank));
+  CHECK(cudaSetDevice(device));
   CHECK(ncclCommInitRank(&comm, ranks, id, rank));
   void* memory;
   Job job = {};
@@ -163,7 +212,7 @@ static void runRank(int rank, int ranks, ncclUniqueId id) {
   memset(&needs, 0, sizeof needs);
   needs.ginSignalCount = 4, needs.ginCounterCount = 2, needs.lsaBarrierCount = 3, needs.ginForceEnable = true;
   CHECK(ncclDevCommCreate(comm, &needs, &job.comm));
-  kernel<<<which == GLOBAL ? 2 : 1, 64>>>(job, which, mended, out);
+  kernel<<<which == GLOBAL || which == SCOPE ? 2 : 1, 64>>>(job, which, mended, out);
   CHECK(cudaDeviceSynchronize());
   CHECK(ncclDevCommDestroy(comm, &job.comm));
   CHECK(ncclCommDestroy(comm));
@@ -175,8 +224,15 @@ int main(int argc, char** argv) {
   if (which == CASES) return fprintf(stderr, "race CASE [mended]\n"), 2;
   mended = argc > 2;
   ncclUniqueId id;
+  ginrsBootstrap boot;
+  CHECK(ginrsBootstrapInit(&boot));
+  if (boot.nRanks > 1) {
+    CHECK(ginrsBootstrapUniqueId(&boot, &id));
+    runRank(boot.rank, boot.localRank, boot.nRanks, id);
+    return 0;
+  }
   CHECK(ncclGetUniqueId(&id));
   std::vector<std::thread> threads;
-  for (int rank = 0; rank < 2; rank++) threads.emplace_back(runRank, rank, 2, id);
+  for (int rank = 0; rank < 2; rank++) threads.emplace_back(runRank, rank, rank, 2, id);
   for (auto& thread : threads) thread.join();
 }

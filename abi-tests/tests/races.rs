@@ -21,20 +21,31 @@ fn line_of(mark: &str, case: &str) -> String {
     format!("{SOURCE}:{}", programs::line_of(SOURCE, &format!("{mark} of: {case}")))
 }
 
-/// Found in every run, each with one of `words`, at both lines; the twin says nothing.
+/// The ranks as processes, watched.
+fn job(ranks: u32, program: PathBuf) -> Command {
+    let mut command = Command::new("timeout");
+    command.args(["-s", "KILL", "60"]).arg(prefix().join("bin/ginrs-run"));
+    command.args(["--check=race", "-n", &ranks.to_string()]).arg(program).current_dir(root());
+    command
+}
+
+/// Found in every run, with ranks as threads and as processes, each with one of `words`, at both lines; the twin says nothing.
 #[track_caller]
 fn is_found(case: &str, words: &[&str]) {
-    let output = run(checked(SOURCE), &[case]);
-    let said = text(&output);
-    assert_eq!(output.status.code(), Some(66), "{case}: {said}");
-    assert!(words.iter().any(|words| said.contains(words)), "{case}: none of {words:?} in {said}");
-    for mark in ["put", "race"] {
-        assert!(said.contains(&line_of(mark, case)), "{case}: no {} in {said}", line_of(mark, case));
+    let apart = |arguments: &[&str]| job(2, checked(SOURCE)).args(arguments).output().unwrap();
+    for (ranks, output) in [("threads", run(checked(SOURCE), &[case])), ("processes", apart(&[case]))] {
+        let said = text(&output);
+        assert_eq!(output.status.code(), Some(66), "{case}, {ranks}: {said}");
+        assert!(words.iter().any(|words| said.contains(words)), "{case}, {ranks}: none of {words:?} in {said}");
+        for mark in ["put", "race"] {
+            assert!(said.contains(&line_of(mark, case)), "{case}, {ranks}: no {} in {said}", line_of(mark, case));
+        }
+        assert!(said.contains("race: 1 found") && said.matches(": race 1:").count() == 1, "{case}, {ranks}: {said}");
     }
-    assert!(said.contains("race: 1 found"), "{case}: {said}");
     for _ in 0..3 {
-        let twin = run(checked(SOURCE), &[case, "mended"]);
-        assert!(twin.status.success() && !text(&twin).contains("race"), "{case} mended: {}\n{}", twin.status, text(&twin));
+        for twin in [run(checked(SOURCE), &[case, "mended"]), apart(&[case, "mended"])] {
+            assert!(twin.status.success() && !text(&twin).contains("race"), "{case} mended: {}\n{}", twin.status, text(&twin));
+        }
     }
 }
 
@@ -56,6 +67,19 @@ fn the_target_of_a_put_is_read_too_early_or_overwritten_too_early() {
     is_found("signal", &either);
     is_found("pressure", &either);
     is_found("forward", &["missing: wait for the put's signal before its data are put on"]);
+}
+
+/// Which of a reset and the next raise comes first is the machine's.
+#[test]
+fn a_signal_or_counter_is_reset_while_raised() {
+    is_found("reset", &["a signal is reset while it is raised"]);
+    is_found("recount", &["a counter is reset while it is raised"]);
+}
+
+#[test]
+fn an_order_of_too_narrow_a_scope() {
+    is_found("fence", &["missing: a wider scope: __threadfence()"]);
+    is_found("scope", &["missing: a wider scope: __threadfence()"]);
 }
 
 #[test]
@@ -105,7 +129,29 @@ fn programs_that_are_right_are_told_nothing() {
     let examples = examples.filter(|name| name.starts_with('0')).map(|name| format!("examples-c/{name}/main.cu"));
     let programs = ["api", "moe", "split"].map(|name| format!("abi-tests/programs/{name}.cu"));
     for source in examples.chain(programs) {
-        let output = run(checked(&source), &["--threads", "4"]);
+        for output in [run(checked(&source), &["--threads", "4"]), job(4, checked(&source)).output().unwrap()] {
+            assert!(
+                output.status.success() && !text(&output).contains(": race"),
+                "{source}: {}\n{}",
+                output.status,
+                text(&output)
+            );
+        }
+    }
+}
+
+/// `__constant__` variables are references that the compiler makes where they are first used; nodes and networks as they may be.
+#[test]
+fn processes_that_are_right_are_told_nothing() {
+    for (source, ranks, variables) in [
+        ("abi-tests/users/fp8_exchange.cu", 4, &[][..]),
+        ("abi-tests/programs/torture.cu", 3, &[("GINRS_CHAOS", "3")]),
+        ("abi-tests/programs/moe.cu", 4, &[("GINRS_FAKE_NODES", "0,0,1,1")]),
+        ("abi-tests/programs/moe.cu", 4, &[("NCCL_GIN_BACKEND", "direct")]),
+        ("abi-tests/programs/group.cu", 4, &[]),
+        ("abi-tests/programs/multimem.cu", 4, &[]),
+    ] {
+        let output = job(ranks, checked(source)).envs(variables.iter().copied()).output().unwrap();
         assert!(output.status.success() && !text(&output).contains(": race"), "{source}: {}\n{}", output.status, text(&output));
     }
 }
@@ -116,6 +162,45 @@ fn order_that_is_none_of_the_api_counts() {
     for _ in 0..3 {
         let output = run(checked("abi-tests/races/clean.cu"), &[]);
         assert!(output.status.success() && !text(&output).contains("race"), "{}\n{}", output.status, text(&output));
+    }
+}
+
+/// A kernel that fails, an abort and a killed rank while kernels run: what was found is told, and nobody waits for the detector.
+#[test]
+fn ends_that_are_none_of_the_usual() {
+    const ENDS: &str = "abi-tests/races/ends.cu";
+    let trap = run(checked(ENDS), &["trap"]);
+    let said = text(&trap);
+    assert_eq!(trap.status.code(), Some(66), "{said}");
+    let line = format!("{ENDS}:{}", programs::line_of(ENDS, "race of: trap"));
+    assert!(said.contains("the kernel has failed: 1") && said.contains(&line) && said.contains("race: 1 found"), "{said}");
+    let abort = job(2, checked(ENDS)).arg("abort").output().unwrap();
+    let said = text(&abort);
+    assert!(abort.status.success() && said.matches(": ended").count() == 2 && !said.contains(": race"), "{said}");
+    let killed = job(2, checked(ENDS)).args(["kill"]).output().unwrap();
+    let said = text(&killed);
+    assert!(killed.status.code() == Some(128 + 9) && !said.contains(": race"), "{}: {said}", killed.status);
+}
+
+/// A library is unloaded, and another one comes to its addresses: what it has is its own, lines too.
+#[test]
+fn libraries_that_come_and_go() {
+    const PLUGIN: &str = "abi-tests/races/plugin.cu";
+    let folder = tempfile::tempdir().unwrap();
+    let library = |races: u8| {
+        let out = folder.path().join(format!("plugin{races}.so"));
+        let mut compile = Command::new(prefix().join("bin/ginrs-cc"));
+        compile.args(["--check=race", "-O1", "-shared", "-Xcompiler", "-fPIC", &format!("-DRACES={races}"), "-o"]);
+        abi_tests::run(compile.arg(&out).arg(PLUGIN).current_dir(root()));
+        out.into_os_string().into_string().unwrap()
+    };
+    let (right, racy) = (library(0), library(1));
+    let line = format!("{PLUGIN}:{}", programs::line_of(PLUGIN, "race of: plugin"));
+    for (first, second, races) in [(&right, &racy, true), (&racy, &right, true), (&right, &right, false)] {
+        let output = run(checked("abi-tests/races/ends.cu"), &["plugin", first, second]);
+        let said = text(&output);
+        assert_eq!(output.status.code(), Some(if races { 66 } else { 0 }), "{said}");
+        assert_eq!(said.contains(&line) && said.contains("race: 1 found"), races, "{said}");
     }
 }
 
@@ -149,16 +234,19 @@ fn what_cannot_be_checked_is_said() {
     };
     let plain = ginrs_run(&["--check=race"], compiled(SOURCE));
     assert!(!plain.status.success() && text(&plain).contains("compile it with: ginrs-cc --check=race"), "{}", text(&plain));
-    let many = ginrs_run(&["--check=race", "-n", "2"], checked(SOURCE));
-    assert!(!many.status.success() && text(&many).contains("ranks as threads of one process"), "{}", text(&many));
+    let hosts = ginrs_run(&["--check=race", "-n", "2", "--hosts", "localhost:2"], checked(SOURCE));
+    assert!(!hosts.status.success() && text(&hosts).contains("sees the ranks of one machine"), "{}", text(&hosts));
     let one = ginrs_run(&["--check=race"], checked(SOURCE));
     assert_eq!(one.status.code(), Some(66), "{}", text(&one));
-    // Processes all the same: nothing is checked, and that is a line.
-    let hello = checked("examples-c/02-ring/main.cu");
-    let apart = Command::new(prefix().join("bin/ginrs-run")).args(["-n", "2"]).arg(hello).output().unwrap();
-    assert!(
-        apart.status.success() && text(&apart).contains("race: nothing is checked: a communicator has ranks in other processes"),
-        "{}",
-        text(&apart)
-    );
+    // Other machines all the same, and a rank that is not watched: nothing is checked, and that is a line.
+    let ring = |program: &str| job(2, checked(program));
+    let far = ring("examples-c/02-ring/main.cu").env("GINRS_FAKE_MACHINES", "0,1").output().unwrap();
+    let line = "race: nothing is checked: a communicator has ranks on other machines";
+    assert!(far.status.success() && text(&far).contains(line), "{}", text(&far));
+    let script = r#"[ $RANK = 0 ] && exec "$0"; exec "$1""#;
+    let mut mixed = job(2, "sh".into());
+    mixed.args(["-c", script]).args([checked("examples-c/02-ring/main.cu"), compiled("examples-c/02-ring/main.cu")]);
+    let mixed = mixed.output().unwrap();
+    let line = "race: nothing is checked: a communicator with ranks in other processes was made";
+    assert!(mixed.status.success() && text(&mixed).contains(line), "{}", text(&mixed));
 }

@@ -13,7 +13,8 @@ void ginrs_race_access(uintptr_t at, size_t bytes, int how, uintptr_t place);
 void ginrs_race_lock(uintptr_t word);
 void ginrs_race_unlock(int what, uint64_t found, uint64_t left); /* the word that this thread has locked, and its values */
 void ginrs_race_volatile(uintptr_t at, size_t bytes, int how);
-void ginrs_race_fence(void);
+void ginrs_race_narrow(void);
+void ginrs_race_fence(int releases);
 int ginrs_race_host(uintptr_t at, int how, uintptr_t place);
 /* Memory of devices lies between the two (memory.rs); another number of changes: elsewhere. */
 extern uintptr_t ginrs_memory_low, ginrs_memory_high;
@@ -126,6 +127,9 @@ ATOMICS(uint64_t, 64)
 
 void ginrs_cpu_race_atomic_thread_fence(int order) {
   __atomic_thread_fence(__ATOMIC_SEQ_CST);
-  if (watched() && writes(order) == RELEASE) ginrs_race_fence();
+  if (watched()) ginrs_race_fence(writes(order) == RELEASE);
+}
+void ginrs_cpu_race_narrow(void) {
+  if (watched()) ginrs_race_narrow();
 }
 void ginrs_cpu_race_atomic_signal_fence(int order) { (void)order; }

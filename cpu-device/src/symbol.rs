@@ -46,14 +46,17 @@ impl Variable {
     fn copy_on(&self, device: i32) -> usize {
         *self.copies[device as usize].get_or_init(|| {
             let mut copy: *mut c_void = std::ptr::null_mut();
+            // Whole pages where races are looked for: that is asked of pages.
+            let page = if crate::race::on() { crate::race::PAGE } else { 1 };
             // SAFETY: a fresh piece of memory of at least `bytes`, filled from a slice of that length. It is never freed.
             unsafe {
-                if libc::posix_memalign(&raw mut copy, 256, self.bytes.max(1)) != 0 {
+                if libc::posix_memalign(&raw mut copy, page.max(256), self.bytes.max(1).next_multiple_of(page)) != 0 {
                     report(&format!("no memory for the copy of {} on device {device}: {} bytes", self.name, self.bytes));
                     std::process::abort();
                 }
                 std::ptr::copy_nonoverlapping(self.initial.as_ptr(), copy.cast(), self.bytes);
             }
+            crate::race::add_variable(copy as usize, self.bytes);
             copy as usize
         })
     }

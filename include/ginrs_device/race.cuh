@@ -37,10 +37,15 @@ NCCL_DEVICE_INLINE void const* targetOf(ncclDevComm const& comm, int worldPeer, 
 /* By the thread that posts, before it does. */
 NCCL_DEVICE_INLINE void post(ncclDevComm const& comm, uint32_t context, int worldPeer, void const* source, void const* target,
                              size_t bytes, gin::Operation const& op, const char* file, int line) {
-  ginrsCpuRacePut const put = {file, line, comm.rank, worldPeer, context, source, target, bytes,
+  ginrsCpuRacePut const put = {file, line, comm.rank, worldPeer, context, comm.windowTable, source, target, bytes,
                                op.hasSignal ? int64_t(op.signalId) : -1, op.hasCounter ? int64_t(op.counterId) : -1,
                                op.addend()};
   ginrs_cpu_race_put(&put);
+}
+/* By the thread that has made it zero. */
+NCCL_DEVICE_INLINE void reset(ncclDevComm const& comm, int kind, uint32_t context, uint32_t id, uint32_t number, const char* file, int line) {
+  ginrsCpuRaceReset const reset = {file, line, kind, comm.rank, context, id, number, comm.windowTable};
+  ginrs_cpu_race_reset(&reset);
 }
 }  // namespace race
 }  // namespace ginrs

@@ -1,8 +1,9 @@
 //! ncclDevCommCreate and ncclDevCommDestroy (spec host 1.3 and 1.7).
 
 use super::registry::Record;
+use super::watched::Watched;
 use super::{Created, DevComms, Layout, Requirements};
-use crate::device::cpu::{Race, tell_race};
+use crate::device::cpu::{Race, tell_comm, tell_race};
 use crate::device::{DevPtr, Kind, graveyard};
 use crate::error::{Error, Result};
 use crate::gin::{Announced, Asked, Backend, Gin};
@@ -99,10 +100,7 @@ impl Parts {
 }
 
 fn assemble(windows: &Windows, what: &str, reqs: &Requirements, status: Result<()>) -> Result<Parts> {
-    let peers = &windows.team().peers;
-    if peers.iter().any(|peer| peer.process != peers[0].process) {
-        tell_race(Race::Apart, windows.team().rank);
-    }
+    let watched = Watched::offer(windows.team());
     // What earlier kernels posted is done everywhere when the round is: then ids may be zeroed for a new owner.
     let backend = Backend::choose(reqs.direct, windows.team().topo.lsa_size, windows.team().n_ranks, &windows.team().tag());
     let teams = check(windows.team(), reqs);
@@ -114,7 +112,8 @@ fn assemble(windows: &Windows, what: &str, reqs: &Requirements, status: Result<(
         let announced = announced.as_ref().map(|announced| announced.as_ref().map_err(Clone::clone)).transpose()?;
         let agreed = [backend.clone()? as u64, reqs.lsa_multimem.into(), teams.len() as u64].into_iter().chain(reqs.words());
         let agreed = agreed.chain(announced.into_iter().flat_map(Announced::agreed)).collect();
-        Ok(Said { agreed, own: announced.into_iter().flat_map(Announced::own).collect() })
+        let watched = watched.as_ref().map_err(Clone::clone)?.iter().flat_map(Watched::words);
+        Ok(Said { agreed, own: announced.into_iter().flat_map(Announced::own).chain(watched).collect() })
     });
     let own = 3 + reqs.words().len();
     let all = windows.team().round(what, said)?;
@@ -130,6 +129,8 @@ fn assemble(windows: &Windows, what: &str, reqs: &Requirements, status: Result<(
         (_, value) => (value as i64).to_string(),
     };
     compare(what, &all, name, show)?;
+    let watched = watched?;
+    watched.iter().try_for_each(|watched| watched.join(windows.team(), &all))?;
     let teams = multicast_bases(windows, what, &teams?)?;
     let activation = announced.map(|announced| windows.begin_activation(announced?, &all)).transpose()?;
     let gin = gin_for(windows, reqs, backend?, activation.as_ref())?;
@@ -326,7 +327,8 @@ fn give_back(gin: &Gin, backend: Backend, record: &Record) {
 
 /// The 200 bytes that kernels get (spec host 1.5).
 fn fill(windows: &Windows, layout: &Layout, gin: Option<&Contexts>, made: &Made) -> Result<ncclDevComm> {
-    let team = windows.team();
+    let (team, table) = (windows.team(), windows.table_address()?);
+    tell_comm(table, team.hash);
     let mut dc = ncclDevComm {
         rank: team.rank as i32,
         nRanks: team.n_ranks as i32,
@@ -334,7 +336,7 @@ fn fill(windows: &Windows, layout: &Layout, gin: Option<&Contexts>, made: &Made)
         lsaRank: team.topo.lsa_rank as i32,
         lsaSize: team.topo.lsa_size as i32,
         lsaSize_rcp32: rcp32(team.topo.lsa_size),
-        windowTable: windows.table_address()?,
+        windowTable: table,
         lsaMultimem: ncclMultimemHandle_t { mcBasePtr: multicast::base_of(&windows.symmetric, Members::lsa(team)).unwrap_or(0) },
         lsaBarrier: ncclLsaBarrierHandle_t { bufHandle: layout.lsa.buffer_handle, nBarriers: layout.n_lsa as i32 },
         railGinBarrier: ncclGinBarrierHandle_t { signal0: layout.rail.signal_start, bufHandle: layout.rail.buffer_handle },

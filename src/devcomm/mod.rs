@@ -13,6 +13,7 @@ pub mod release;
 mod requirements;
 #[cfg(test)]
 mod vectors;
+mod watched;
 
 pub use create::{create, create_own, decline, destroy, rcp32};
 pub use registry::DevComms;

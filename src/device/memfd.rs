@@ -4,7 +4,7 @@
 
 use crate::bail;
 use crate::device::addresses::NOTHING;
-use crate::device::cpu::{Bounds, is_sanitized, tell_bounds, tell_unmapped};
+use crate::device::cpu::{Bounds, is_sanitized, tell_bounds, tell_mapped, tell_unmapped};
 use crate::device::{DevPtr, Physical};
 use crate::error::Result;
 use crate::fault;
@@ -42,15 +42,13 @@ unsafe impl Sync for View {}
 impl Drop for View {
     fn drop(&mut self) {
         let (at, bytes) = (self.0.as_ptr(), self.1);
-        if is_sanitized() {
-            if KEPT.fetch_add(bytes as u64, Ordering::Relaxed) < MOST_KEPT {
-                tell_bounds(at as DevPtr, bytes, 0..bytes, Bounds::Freed);
-                // SAFETY: the mapping was made by `Memfd::view` with this length and is given up only here.
-                let _ = unsafe { rustix::mm::mmap_anonymous(at.cast(), bytes, ProtFlags::empty(), NOTHING | MapFlags::FIXED) };
-                return;
-            }
-            tell_unmapped(at as DevPtr, bytes);
+        if is_sanitized() && KEPT.fetch_add(bytes as u64, Ordering::Relaxed) < MOST_KEPT {
+            tell_bounds(at as DevPtr, bytes, 0..bytes, Bounds::Freed);
+            // SAFETY: the mapping was made by `Memfd::view` with this length and is given up only here.
+            let _ = unsafe { rustix::mm::mmap_anonymous(at.cast(), bytes, ProtFlags::empty(), NOTHING | MapFlags::FIXED) };
+            return;
         }
+        tell_unmapped(at as DevPtr, bytes);
         // SAFETY: the mapping was made by `Memfd::view` with this length and is unmapped only here.
         let _ = unsafe { rustix::mm::munmap(at.cast(), bytes) };
     }
@@ -185,7 +183,9 @@ impl Memfd {
                 self.bytes
             );
         }
-        Ok(self.view.get_or_init(|| view).0)
+        let at = self.view.get_or_init(|| view).0;
+        tell_mapped(at.as_ptr() as DevPtr, self.bytes, self.fd());
+        Ok(at)
     }
 }
 

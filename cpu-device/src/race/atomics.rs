@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use super::words::{self, Access, Left, Taken, Word};
-use super::{KNOWN, Worker, flat, names, worker};
+use super::{Worker, known, names, narrow, worker};
 
 const ACQUIRE: i32 = 1;
 const RELEASE: i32 = 2;
@@ -42,7 +42,7 @@ impl Announced {
 
 thread_local! {
     /// What `ginrs_race_lock` has locked: a window may become known in between, and change the word's address.
-    static LOCKED: Cell<Word> = const { Cell::new(Word::At(0)) };
+    static LOCKED: Cell<Option<Word>> = const { Cell::new(None) };
 }
 
 impl Worker {
@@ -56,15 +56,26 @@ impl Worker {
 
     #[cold]
     fn made(&mut self, thread: u16, announced: Announced) {
-        let word = Word::At(flat(announced.at));
+        let word = words::at(announced.at);
         if !announced.reads {
             return words::settle(word, announced.value());
         }
-        words::lock(word);
+        if !words::lock(word) {
+            return;
+        }
         let value = announced.value();
         // SAFETY: just locked.
         let taken = unsafe { words::unlock(word, &Access { found: Some(value), gives: None, leaves: Left::Value(value) }) };
         self.take(thread, &taken);
+        self.take_narrow(thread, word);
+    }
+
+    /// What is handed over with a word within a block.
+    fn take_narrow(&mut self, thread: u16, word: Word) {
+        if let Some((own, all)) = narrow::take(word, self.group) {
+            own.iter().for_each(|own| Arc::make_mut(&mut self.actors[thread as usize].clock).join(own));
+            all.iter().for_each(|all| self.narrowly.join(all));
+        }
     }
 
     fn take(&mut self, thread: u16, taken: &Taken) {
@@ -81,7 +92,7 @@ impl Worker {
                 return;
             }
             let clock = Arc::make_mut(&mut actor.clock);
-            clock.join(&KNOWN.lock());
+            clock.join(&known::now());
             clock.join(&all);
             clock.ended = clock.ended.max(ended);
             actor.foreign = Some(all);
@@ -107,10 +118,14 @@ extern "C" fn ginrs_race_volatile(at: usize, bytes: usize, writes: i32) {
     worker.catch_up(worker.current);
     if writes != 0 {
         let gives = worker.actor().fenced.clone();
-        let word = Word::At(flat(at));
-        words::lock(word);
-        // SAFETY: just locked.
-        unsafe { words::unlock(word, &Access { found: None, gives: gives.as_deref(), leaves: Left::Some }) };
+        let word = words::at(at);
+        if let Some(narrow) = worker.actor().fenced_block.clone() {
+            narrow::give(word, worker.group, &narrow);
+        }
+        if words::lock(word) {
+            // SAFETY: just locked.
+            unsafe { words::unlock(word, &Access { found: None, gives: gives.as_deref(), leaves: Left::Some }) };
+        }
     }
     worker.actor().announced = Some(Announced { at, bytes: bytes as u8, reads: writes == 0 });
 }
@@ -120,32 +135,57 @@ extern "C" fn ginrs_race_lock(word: usize) {
     if let Some(worker) = worker() {
         worker.catch_up(worker.current);
     }
-    let word = Word::At(flat(word));
-    words::lock(word);
-    LOCKED.set(word);
+    let word = words::at(word);
+    LOCKED.set(words::lock(word).then_some(word));
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn ginrs_race_unlock(what: i32, found: u64, left: u64) {
+    let Some(word) = LOCKED.take() else { return };
     let mut worker = worker();
+    let is_narrow = worker.as_mut().is_some_and(|worker| std::mem::take(&mut worker.actor().is_narrow));
+    let mut within = None;
     let gives = worker.as_mut().and_then(|worker| match what {
+        _ if what & RELEASE != 0 && is_narrow => {
+            within = Some(Arc::new(worker.release()));
+            worker.actor().fenced.clone()
+        }
         _ if what & RELEASE != 0 => Some(Arc::new(worker.release())),
-        _ if what & FENCED != 0 => worker.actor().fenced.clone(),
+        _ if what & FENCED != 0 => {
+            within = worker.actor().fenced_block.clone();
+            worker.actor().fenced.clone()
+        }
         _ => None,
     });
     let access =
         Access { found: Some(found).filter(|_| what & ACQUIRE != 0), gives: gives.as_deref(), leaves: Left::Value(left) };
     // SAFETY: ginrs_race_lock came before, on this thread.
-    let taken = unsafe { words::unlock(LOCKED.get(), &access) };
+    let taken = unsafe { words::unlock(word, &access) };
     if let Some(worker) = worker {
         worker.take(worker.current, &taken);
+        if what & ACQUIRE != 0 {
+            worker.take_narrow(worker.current, word);
+        }
+        // Of its own block nobody runs in between.
+        within.iter().for_each(|within| narrow::give(word, worker.group, within));
+    }
+}
+
+/// The next atomic access or fence of the running thread is of block scope.
+#[unsafe(no_mangle)]
+extern "C" fn ginrs_race_narrow() {
+    if let Some(worker) = worker() {
+        worker.actor().is_narrow = true;
     }
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn ginrs_race_fence() {
-    if let Some(worker) = worker() {
-        let clock = worker.release();
-        worker.actor().fenced = Some(Arc::new(clock));
+extern "C" fn ginrs_race_fence(releases: i32) {
+    let Some(worker) = worker() else { return };
+    let is_narrow = std::mem::take(&mut worker.actor().is_narrow);
+    if releases != 0 {
+        let clock = Some(Arc::new(worker.release()));
+        let actor = worker.actor();
+        *(if is_narrow { &mut actor.fenced_block } else { &mut actor.fenced }) = clock;
     }
 }

@@ -119,6 +119,30 @@ impl Clock {
         self.groups.retain(|known| keep(known.0));
     }
 
+    /// As words, for other processes, which know groups by the numbers that `name` gives.
+    pub fn encoded(&self, name: impl Fn(Group) -> Group) -> Vec<u32> {
+        let mut words = vec![self.ended as u32, (self.ended >> 32) as u32];
+        for (group, known) in &self.groups {
+            words.extend([name(*group), known.base, known.more.len() as u32]);
+            words.extend(known.more.iter().flat_map(|more| [more.0.into(), more.1]));
+        }
+        words
+    }
+
+    /// Of such words; no words are nothing.
+    pub fn decoded(words: &[u32], name: impl Fn(Group) -> Group) -> Clock {
+        let Some((&[low, high], mut words)) = words.split_first_chunk() else { return Clock::default() };
+        let mut groups = Vec::new();
+        while let Some((&[group, base, more], rest)) = words.split_first_chunk() {
+            let (own, rest) = rest.split_at(rest.len().min(2 * more as usize));
+            let more = own.chunks_exact(2).map(|pair| (pair[0] as u16, pair[1])).collect();
+            groups.push((name(group), Arc::new(Known { base, more })));
+            words = rest;
+        }
+        groups.sort_unstable_by_key(|known| known.0);
+        Clock { ended: u64::from(low) | u64::from(high) << 32, groups }
+    }
+
     /// All that `other` knows.
     pub fn join(&mut self, other: &Clock) {
         self.ended = self.ended.max(other.ended);
@@ -154,6 +178,18 @@ mod tests {
         let whole = a.clone();
         a.join(&b);
         assert_eq!(a, whole);
+    }
+
+    #[test]
+    fn a_clock_goes_to_another_process_and_comes_back() {
+        let mut clock = Clock { ended: 5 << 32 | 3, ..Clock::default() };
+        clock.learn_all(1, 4);
+        clock.learn(1, 3, 9);
+        clock.learn(7 << 24, 2, 1);
+        let there = Clock::decoded(&clock.encoded(|group| group + (9 << 24)), |group| group);
+        assert!(there.knows(1 + (9 << 24), 3, 9) && !there.knows(1, 3, 9));
+        assert_eq!(Clock::decoded(&there.encoded(|group| group), |group| group - (9 << 24)), clock);
+        assert_eq!(Clock::decoded(&[], |group| group), Clock::default());
     }
 
     #[test]

@@ -8,16 +8,28 @@
 //! - [`words`] hands clocks over with atomics, signals, counters, mbarriers;
 //! - [`puts`] makes each put a thread of its own; [`names`] and [`report`] say it in words of the program.
 //!
+//! Ranks that are processes of one machine are a [`job`]: shadow and words of memory that they share, signals, and what had ended when a grid
+//! began stand in an [`arena`] of theirs, all else in the process.
+//!
 //! What counts as order. Barriers, warp syncs and shuffles, grid syncs, mbarriers; atomics of the program by their orders, where a
 //! relaxed or volatile store hands over what a fence before it has released; the signal, counter or flush of a put. A grid knows all
 //! that ended before it began, so streams, events and whatever the host does between launches is order; host code is not watched.
 //! Where the rules leave a doubt more is taken for ordered: a race may be missed, none is invented.
 
+mod arena;
 mod atomics;
 mod clock;
+mod foreign;
+mod handed;
+mod job;
+mod known;
+mod meetings;
 mod names;
+mod narrow;
 mod own;
+mod places;
 mod puts;
+mod raised;
 mod report;
 mod shadow;
 mod sides;
@@ -29,16 +41,16 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::Mutex;
-
 use clock::{Clock, Group};
+pub use meetings::{arrive, arrive_at, barrier_ends, block_arrives, block_leaves, lanes_meet, waited_at};
 pub use names::{end_run, new_run};
 use report::Place;
 pub use report::print;
-use shadow::{Access, PAGE, Page, Shadow};
+pub use shadow::PAGE;
+use shadow::{Access, Page, Shadow};
 pub use sides::launches;
+pub use windows::add_variable;
 use windows::flat;
-use words::Word;
 
 use crate::launch::Dim3;
 use crate::once::OnceLock;
@@ -49,8 +61,6 @@ static ON: AtomicBool = AtomicBool::new(false);
 static REFUSED: AtomicBool = AtomicBool::new(false);
 /// An object with CUDA code was not compiled for it.
 static UNWATCHED: AtomicBool = AtomicBool::new(false);
-/// What all grids that have ended knew, and what was posted to device communicators that are gone.
-static KNOWN: Mutex<Clock> = Mutex::new(Clock::NOTHING);
 static SHADOW: OnceLock<Shadow> = OnceLock::new();
 
 /// Whether anything is watched: asked at each switch and rendezvous.
@@ -71,13 +81,14 @@ fn begin_watching() {
 
 fn refuse(why: &str) {
     ON.store(false, Ordering::Relaxed);
+    job::give_up();
     if !REFUSED.swap(true, Ordering::Relaxed) {
         crate::error::report(&format!("race: nothing is checked: {why} (docs/finding-bugs.md)"));
     }
 }
 
-const APART: &str = "a communicator has ranks in other processes, whose accesses are not seen\n\
-                     fix: run its ranks as threads of one process, each on a device of its own";
+const FAR: &str = "a communicator has ranks on other machines, whose accesses are not seen\n\
+                   fix: run its ranks on one machine";
 const MIXTURE: &str = "a .cu file of this process was compiled without --check=race: what its functions do and order is not seen\n\
                        fix: compile all of them with ginrs-cc --check=race";
 
@@ -85,7 +96,8 @@ const MIXTURE: &str = "a .cu file of this process was compiled without --check=r
 #[unsafe(no_mangle)]
 pub extern "C" fn ginrs_cpu_race_told(what: i32, rank: i32) {
     match what {
-        1 if on() => refuse(APART),
+        1 if on() => refuse(FAR),
+        5 => job::stay_apart(),
         2 if on() => puts::settle(rank),
         4 if on() => {
             puts::settle(rank);
@@ -107,6 +119,9 @@ struct Actor {
     epoch: u32,
     /// What its last fence released.
     fenced: Option<Arc<Clock>>,
+    /// The same of block scope; and whether its next access or fence is.
+    fenced_block: Option<Arc<Clock>>,
+    is_narrow: bool,
     /// What it has learned last from a word, which polls find again and again.
     learned: Option<Arc<Clock>>,
     /// The same of all words, at a value that nobody who is watched has written.
@@ -117,6 +132,8 @@ struct Actor {
 
 /// Pages that an OS thread has used lately.
 const CACHED: usize = 64;
+/// Lines of code that an OS thread has told other processes of lately.
+const SITES: usize = 64;
 
 /// A page by its number; nothing: not watched.
 struct Cached {
@@ -126,6 +143,8 @@ struct Cached {
     is_own: bool,
     /// Of a host thread's stack.
     is_hosts: bool,
+    /// Of memory that processes share.
+    is_shared: bool,
 }
 
 /// The block that runs on an OS thread.
@@ -144,6 +163,11 @@ struct Worker {
     own: HashMap<usize, Arc<Page>>,
     cache: [Option<Cached>; CACHED],
     generation: u32,
+    /// What the block would know if scopes were wider.
+    narrowly: Clock,
+    /// Other processes may read of the block, and of these lines.
+    is_told: bool,
+    sites: [u64; SITES],
 }
 
 thread_local! {
@@ -175,16 +199,22 @@ pub fn begin(run: u32, index: Dim3, shape: Dim3) {
             own: HashMap::new(),
             cache: [const { None }; CACHED],
             generation: 0,
+            narrowly: Clock::NOTHING,
+            is_told: false,
+            sites: [0; SITES],
         })));
     }
     let Some(worker) = worker() else { return };
     let clock = &names::run(run).began;
     (worker.run, worker.group) = (run, names::new_groups(&[names::Of::Block { run, index, shape }]));
+    (worker.is_told, worker.narrowly) = (false, Clock::NOTHING);
     worker.actors.clear();
     worker.actors.resize_with(shape.count() as usize, || Actor {
         clock: clock.clone(),
         epoch: 1,
         fenced: None,
+        fenced_block: None,
+        is_narrow: false,
         learned: None,
         foreign: None,
         announced: None,
@@ -202,6 +232,7 @@ pub fn end() {
     worker.meet(0..worker.actors.len() as u32, true);
     names::run(worker.run).left.lock().join(&worker.actors[0].clock);
     worker.actors.clear();
+    narrow::end(worker.group);
 }
 
 /// Thread `thread` goes on, on a stack of its own between these addresses.
@@ -233,6 +264,9 @@ fn all() -> &'static Shadow {
 
 /// What is known of the page around an address, and that address as it is known there.
 fn page_of(at: usize) -> (Arc<Page>, usize) {
+    if let Some(page) = Page::shared(at) {
+        return (Arc::new(page), at);
+    }
     let at = flat(at);
     (all().page(at), at)
 }
@@ -312,6 +346,10 @@ impl Worker {
                 report::wrong_side(place, report::Side::Kernel { writes, at, group: self.group, thread: self.current });
                 continue;
             }
+            if self.cache[slot].as_ref().is_some_and(|cached| cached.is_shared) {
+                self.tell();
+                self.tell_site(place);
+            }
             let Some(Cached { page: Some(page), is_own, .. }) = &self.cache[slot] else { continue };
             if *is_own && !self.is_shared(at) {
                 continue;
@@ -320,8 +358,25 @@ impl Worker {
             let new =
                 Access { group: self.group, thread: self.current, epoch: actor.epoch, run: self.run, mask: 0, writes, place };
             shadow::note(page, at, bytes, new, &actor.clock, |at, old| {
-                report::found(if *is_own { Place::Shared } else { Place::At(flat(at)) }, new, old, &actor.clock);
+                let place = if *is_own { Place::Shared } else { Place::At(flat(at)) };
+                report::found(place, new, old, &actor.clock, Some(&self.narrowly));
             });
+        }
+    }
+
+    /// The block touches memory that other processes share.
+    fn tell(&mut self) {
+        if !self.is_told && job::is_joined() {
+            foreign::tell_block(self.group);
+            self.is_told = true;
+        }
+    }
+
+    fn tell_site(&mut self, place: u64) {
+        let told = &mut self.sites[(place ^ place >> 6) as usize % SITES];
+        if *told != place {
+            *told = place;
+            foreign::tell_site(place, report::module_of);
         }
     }
 
@@ -333,75 +388,12 @@ impl Worker {
         let page = key * PAGE;
         if own::meet(&self.parts.shared, page) || own::meet(&self.dynamic, page) {
             let page = self.own.entry(key).or_insert_with(|| Arc::new(Page::new())).clone();
-            return Cached { key, page: Some(page), is_own: true, is_hosts: false };
+            return Cached { key, page: Some(page), is_own: true, is_hosts: false, is_shared: false };
         }
         let is_watched = own::meet(&self.parts.fixed, page) || windows::is_watched(page);
         let is_hosts = !is_watched && sides::is_hosts(page);
-        Cached { key, page: is_watched.then(|| page_of(page).0), is_own: false, is_hosts }
-    }
-}
-
-/// Barrier `id` gets an arrival of the running thread, of a generation that is not the whole block's.
-pub fn arrive(id: usize) {
-    if let Some(worker) = worker() {
-        let clock = worker.release();
-        worker.barriers[id].join(&clock);
-    }
-}
-
-/// A barrier ends: of the `whole` block, or of those who have arrived; `woken` and the running thread go on.
-pub fn barrier_ends(id: usize, whole: bool, woken: &[u32], running: Option<u32>) {
-    let Some(worker) = worker() else { return };
-    if whole {
-        return worker.meet(0..worker.actors.len() as u32, true);
-    }
-    let clock = std::mem::take(&mut worker.barriers[id]);
-    for thread in woken.iter().copied().chain(running) {
-        Arc::make_mut(&mut worker.actors[thread as usize].clock).join(&clock);
-    }
-}
-
-/// Lanes of a warp meet, `lanes` of those from thread `first` on.
-pub fn lanes_meet(first: u32, lanes: u32) {
-    if let Some(worker) = worker() {
-        let threads = worker.actors.len() as u32;
-        worker.meet(
-            (0..32).filter(move |lane| lanes & (1 << lane) != 0).map(move |lane| first + lane).filter(move |&t| t < threads),
-            false,
-        );
-    }
-}
-
-/// All threads of the block have come to a grid sync.
-pub fn block_arrives() {
-    let Some(worker) = worker() else { return };
-    worker.meet(0..worker.actors.len() as u32, true);
-    let clock = worker.actors[0].clock.clone();
-    names::run(worker.run).sync.lock().join(&clock);
-}
-
-/// All blocks have.
-pub fn block_leaves() {
-    let Some(worker) = worker() else { return };
-    let clock = Arc::new(names::run(worker.run).sync.lock().clone());
-    for actor in &mut worker.actors {
-        actor.clock = clock.clone();
-    }
-}
-
-/// The running thread hands over what it knows with its arrival at an mbarrier.
-pub fn arrive_at(mbarrier: usize) {
-    if let Some(worker) = worker() {
-        let clock = worker.release();
-        words::give(Word::At(flat(mbarrier)), &clock);
-    }
-}
-
-/// It has waited there.
-pub fn waited_at(mbarrier: usize) {
-    if let Some(worker) = worker()
-        && let Some(clock) = words::take(Word::At(flat(mbarrier)))
-    {
-        worker.learn(&clock);
+        let page = is_watched.then(|| page_of(page).0);
+        let is_shared = page.as_ref().is_some_and(|page| matches!(**page, Page::Job(_)));
+        Cached { key, page, is_own: false, is_hosts, is_shared }
     }
 }

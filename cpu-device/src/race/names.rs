@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 
+use super::arena::{self, Head};
 use super::clock::{Clock, Group};
+use super::{foreign, job, known};
 use crate::launch::Dim3;
 
 /// One run of a kernel.
@@ -22,6 +24,22 @@ pub struct Run {
     pub sync: Mutex<Clock>,
     /// What all blocks knew that have ended.
     pub left: Mutex<Clock>,
+}
+
+/// The threads of a block, in words.
+pub struct Block {
+    /// Its grid.
+    pub run: u32,
+    /// Its device; of another process a number below 0.
+    pub device: i32,
+    /// "rank 1"
+    pub rank: String,
+    /// The grid's kernel.
+    pub kernel: String,
+    /// blockIdx
+    pub index: Dim3,
+    /// blockDim
+    pub shape: Dim3,
 }
 
 /// What a group is.
@@ -51,9 +69,22 @@ pub enum Part {
     Posted,
 }
 
+/// What was called.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Call {
+    /// put, putValue
+    Put,
+    /// signal
+    Signal,
+    /// resetSignal, resetCounter
+    Reset,
+}
+
 /// A line of the user's with a put, and who was there.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Put {
+    /// Which call it was.
+    pub call: Call,
     /// file:line
     pub line: String,
     /// World ranks.
@@ -64,7 +95,7 @@ pub struct Put {
     pub group: Group,
     /// Its thread.
     pub thread: u16,
-    /// Of the payload.
+    /// Of the payload; of a reset its number for the user.
     pub bytes: u64,
 }
 
@@ -99,11 +130,10 @@ static ENDED: AtomicU64 = AtomicU64::new(0);
 
 /// A grid begins; its number, from 1.
 pub fn new_run(device: i32, kernel: &str) -> u32 {
-    // With the lock: what was known of grids that have ended is forgotten, for their number says it.
-    let known = super::KNOWN.lock();
-    let mut began = known.clone();
-    began.ended = ENDED.load(Ordering::Acquire);
-    drop(known);
+    job::begins();
+    // In this order: what was known of grids that have ended is forgotten, for their number says it.
+    let mut began = known::now();
+    began.ended = all_ended();
     let mut runs = RUNS.write();
     runs.push(Arc::new(Run {
         device,
@@ -113,10 +143,14 @@ pub fn new_run(device: i32, kernel: &str) -> u32 {
         sync: Mutex::default(),
         left: Mutex::default(),
     }));
-    runs.len() as u32
+    let number = runs.len() as u32;
+    if job::is_joined() && number >= arena::RUNS {
+        super::refuse("a process of the job has run a million grids");
+    }
+    number
 }
 
-/// The grid of a number.
+/// The grid of a number, of this process.
 pub fn run(number: u32) -> Arc<Run> {
     RUNS.read()[number as usize - 1].clone()
 }
@@ -124,27 +158,45 @@ pub fn run(number: u32) -> Arc<Run> {
 /// It has ended, and nothing that follows from that has begun.
 pub fn end_run(number: u32) {
     let run = run(number);
-    let mut known = super::KNOWN.lock();
-    known.join(&run.left.lock());
-    run.ended.store(ENDED.fetch_add(1, Ordering::AcqRel) + 1, Ordering::Release);
-    known.retain(|of| match group(of) {
-        Of::Block { run, .. } => ended(run) == u64::MAX,
-        Of::Puts(_) => true,
+    known::change(|known| {
+        known.join(&run.left.lock());
+        let ended = if job::is_joined() { &arena::head().ended } else { &ENDED };
+        let ended = ended.fetch_add(1, Ordering::AcqRel) + 1;
+        run.ended.store(ended, Ordering::Release);
+        if job::is_joined() {
+            arena::ended(job::global(number) >> 24, number).store(ended, Ordering::Release);
+        }
+        known.retain(|group| !is_over(group, ended));
     });
+}
+
+/// This process joins a job.
+pub fn join(head: &Head) {
+    head.ended.fetch_max(ENDED.load(Ordering::Acquire), Ordering::AcqRel);
 }
 
 /// Whether a group's grid has ended as this number or an earlier one.
 pub fn is_over(of: Group, by: u64) -> bool {
+    if job::process_of(of).is_some() {
+        let run = foreign::run_of(of);
+        return run != 0 && ended(run) <= by;
+    }
     matches!(group(of), Of::Block { run, .. } if ended(run) <= by)
 }
 
 /// How many have ended.
 pub fn all_ended() -> u64 {
-    ENDED.load(Ordering::Acquire)
+    if job::is_joined() { arena::head().ended.load(Ordering::Acquire) } else { ENDED.load(Ordering::Acquire) }
 }
 
 /// As which one it has ended; the largest number: not yet.
 pub fn ended(number: u32) -> u64 {
+    if let Some(process) = job::process_of(number) {
+        return match arena::ended(process, job::rest(number)).load(Ordering::Acquire) {
+            0 => u64::MAX,
+            ended => ended,
+        };
+    }
     RUNS.read()[number as usize - 1].ended.load(Ordering::Acquire)
 }
 
@@ -152,12 +204,42 @@ pub fn ended(number: u32) -> u64 {
 pub fn new_groups(of: &[Of]) -> Group {
     let mut groups = GROUPS.write();
     groups.extend_from_slice(of);
-    (groups.len() - of.len()) as Group
+    let first = (groups.len() - of.len()) as Group;
+    drop(groups);
+    if job::is_joined() {
+        if first + of.len() as Group > arena::GROUPS {
+            super::refuse("a process of the job has run 16 million blocks");
+        }
+        of.iter().zip(first..).for_each(|(of, group)| foreign::begin_group(job::global(group), of));
+    }
+    first
 }
 
-/// What a group is.
+/// What a group is. Of a block of another process its grid is known here, [`block`] knows more.
 pub fn group(group: Group) -> Of {
+    if job::process_of(group).is_some() {
+        return foreign::group(group);
+    }
     GROUPS.read()[group as usize].clone()
+}
+
+/// A group that is a block.
+pub fn block(group: Group) -> Block {
+    let unknown = Dim3 { x: 1, y: 1, z: 1 };
+    let of = self::group(group);
+    if job::process_of(group).is_some() {
+        return foreign::block(group).unwrap_or_else(|| Block {
+            run: foreign::run_of(group),
+            device: -1,
+            rank: "another process".into(),
+            kernel: "?".into(),
+            index: unknown,
+            shape: unknown,
+        });
+    }
+    let Of::Block { run, index, shape } = of else { unreachable!("a group of puts is no block") };
+    let of = self::run(run);
+    Block { run, device: of.device, rank: rank_of(of.device), kernel: of.kernel.clone(), index, shape }
 }
 
 /// The place of a put.
@@ -169,11 +251,18 @@ pub fn place_of(put: Put) -> u64 {
     if number == next {
         list.push(put);
     }
+    drop(puts);
+    if job::is_joined() {
+        foreign::tell_put(PUT | number);
+    }
     PUT | number
 }
 
 /// The put of such a place.
 pub fn put(place: u64) -> Put {
+    if job::is_foreign(place) {
+        return foreign::put(place);
+    }
     PUTS.read().0[(place & !PUT) as usize].clone()
 }
 

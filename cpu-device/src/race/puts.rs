@@ -5,14 +5,14 @@ use std::collections::HashMap;
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 
 use super::clock::Group;
-use super::names::{self, Of, Part, Put};
+use super::names::{self, Call, Of, Part, Put};
 use super::report::Place;
 use super::shadow::{self, Access};
-use super::words::{self, Word};
-use super::{Worker, report, worker};
+use super::words;
+use super::{Worker, known, raised, report, worker};
 
 /// `ginrsCpuRacePut`
 #[repr(C)]
@@ -22,6 +22,7 @@ pub struct Posted {
     rank: i32,
     peer: i32,
     context: u32,
+    comm: usize,
     source: *const c_void,
     target: *const c_void,
     bytes: u64,
@@ -36,12 +37,27 @@ struct Queue {
     posted: u32,
 }
 
-/// By rank, context and peer.
-type Queues = HashMap<(i32, u32, i32), Queue>;
+/// By communicator, rank, context and peer.
+type Queues = HashMap<(u64, i32, u32, i32), Queue>;
 static QUEUES: Mutex<Option<Queues>> = Mutex::new(None);
 
 const SIGNAL: i32 = 0;
 const COUNTER: i32 = 1;
+
+/// Communicators as kernels know them, and as all their ranks do.
+static COMMS: RwLock<Vec<(usize, u64)>> = RwLock::new(Vec::new());
+
+/// See race.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn ginrs_cpu_race_comm(table: usize, name: u64) {
+    let mut comms = COMMS.write();
+    comms.retain(|comm| comm.0 != table);
+    comms.push((table, name));
+}
+
+fn name_of(table: usize) -> u64 {
+    COMMS.read().iter().find(|comm| comm.0 == table).map_or(table as u64, |comm| comm.1)
+}
 
 /// See race.h.
 ///
@@ -55,33 +71,46 @@ pub unsafe extern "C" fn ginrs_cpu_race_put(put: *const Posted) {
     }
 }
 
+/// "file:line", of what the compiler gives.
+fn line(file: *const c_char, line: i32) -> String {
+    let file = match file.is_null() {
+        true => "?".into(),
+        // SAFETY: the compiler's name of a file.
+        false => unsafe { std::ffi::CStr::from_ptr(file) }.to_string_lossy(),
+    };
+    format!("{file}:{line}")
+}
+
 impl Worker {
     fn post(&mut self, put: &Posted) {
         names::set_rank(self.device(), put.rank);
+        let comm = name_of(put.comm);
         let mut queues = QUEUES.lock();
-        let queue = queues.get_or_insert_with(HashMap::new).entry((put.rank, put.context, put.peer)).or_insert_with(|| Queue {
-            first: names::new_groups(&[Part::Read, Part::Land, Part::Posted].map(Of::Puts)),
-            posted: 0,
+        let queue = queues.get_or_insert_with(HashMap::new).entry((comm, put.rank, put.context, put.peer)).or_insert_with(|| {
+            Queue { first: names::new_groups(&[Part::Read, Part::Land, Part::Posted].map(Of::Puts)), posted: 0 }
         });
         queue.posted += 1;
         let ([reads, lands, posts], epoch) = ([0, 1, 2].map(|part| queue.first + part), queue.posted);
         drop(queues);
         Arc::make_mut(&mut self.actor().clock).learn_all(posts, epoch);
         let mut clock = self.release();
-        if put.bytes > 0 {
-            let file = match put.file.is_null() {
-                true => "?".into(),
-                // SAFETY: the compiler's name of a file.
-                false => unsafe { std::ffi::CStr::from_ptr(put.file) }.to_string_lossy(),
-            };
-            let place = names::place_of(Put {
-                line: format!("{file}:{}", put.line),
+        let raises = put.signal >= 0 || put.counter >= 0;
+        let place = if put.bytes > 0 || raises {
+            self.tell();
+            let call = if put.target.is_null() && put.bytes == 0 { Call::Signal } else { Call::Put };
+            names::place_of(Put {
+                call,
+                line: line(put.file, put.line),
                 from: put.rank,
                 to: put.peer,
                 group: self.group,
                 thread: self.current,
                 bytes: put.bytes,
-            });
+            })
+        } else {
+            0
+        };
+        if put.bytes > 0 {
             for (from, group, writes) in [(put.source, reads, false), (put.target, lands, true)] {
                 if from.is_null() {
                     continue;
@@ -89,27 +118,33 @@ impl Worker {
                 let access = Access { group, thread: 0, epoch, run: 0, mask: 0, writes, place };
                 for (at, bytes) in shadow::pieces(from as usize, put.bytes as usize) {
                     let (page, at) = super::page_of(at);
-                    shadow::note(&page, at, bytes, access, &clock, |at, old| report::found(Place::At(at), access, old, &clock));
+                    shadow::note(&page, at, bytes, access, &clock, |at, old| {
+                        report::found(Place::At(at), access, old, &clock, None)
+                    });
                 }
             }
         }
+        // Done when the source is free: who waits for less than that is told of no reset.
+        let raise = Access { group: reads, thread: 0, epoch, run: self.run, mask: 0, writes: false, place };
         if let Ok(id) = u32::try_from(put.counter) {
+            raised::note([COUNTER as u32, put.rank as u32, put.context, id], comm, raise, &clock);
             let mut read = clock.clone();
             read.learn_all(reads, epoch);
-            words::give(Word::Of(COUNTER, put.rank, put.context, id), &read);
+            words::give(words::of(COUNTER, comm, put.rank, put.context, id), &read);
         }
         if let Ok(id) = u32::try_from(put.signal) {
+            raised::note([SIGNAL as u32, put.peer as u32, put.context, id], comm, raise, &clock);
             clock.learn_all(reads, epoch);
             clock.learn_all(lands, epoch);
-            words::raise(Word::Of(SIGNAL, put.peer, put.context, id), &clock, put.add);
+            words::raise(words::of(SIGNAL, comm, put.peer, put.context, id), &clock, put.add);
         }
     }
 }
 
 /// See race.h.
 #[unsafe(no_mangle)]
-pub extern "C" fn ginrs_cpu_race_seen(kind: i32, rank: i32, context: u32, id: u32, value: u64, bits: i32) {
-    let word = Word::Of(kind, rank, context, id);
+pub extern "C" fn ginrs_cpu_race_seen(kind: i32, comm: usize, rank: i32, context: u32, id: u32, value: u64, bits: i32) {
+    let word = words::of(kind, name_of(comm), rank, context, id);
     if let Some(worker) = worker()
         && let Some(clock) = if kind == SIGNAL { words::take_at(word, value, bits) } else { words::take(word) }
     {
@@ -117,30 +152,63 @@ pub extern "C" fn ginrs_cpu_race_seen(kind: i32, rank: i32, context: u32, id: u3
     }
 }
 
-/// See race.h.
-#[unsafe(no_mangle)]
-pub extern "C" fn ginrs_cpu_race_reset(rank: i32, context: u32, id: u32) {
-    words::reset(Word::Of(SIGNAL, rank, context, id));
+/// `ginrsCpuRaceReset`
+#[repr(C)]
+pub struct Reset {
+    file: *const c_char,
+    line: i32,
+    kind: i32,
+    rank: i32,
+    context: u32,
+    id: u32,
+    number: u32,
+    comm: usize,
 }
 
-/// Contexts by rank and number: a second one means that a signal's name may stand for two words.
-static CONTEXTS: Mutex<Option<HashMap<(i32, u32), usize>>> = Mutex::new(None);
+/// See race.h.
+///
+/// # Safety
+/// `reset` is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ginrs_cpu_race_reset(reset: *const Reset) {
+    // SAFETY: the caller's.
+    let Some(&Reset { file, line, kind, rank, context, id, number, comm }) = (unsafe { reset.as_ref() }) else { return };
+    let comm = name_of(comm);
+    if let Some(worker) = worker() {
+        worker.tell();
+        let (group, thread, line) = (worker.group, worker.current, self::line(file, line));
+        let place = names::place_of(Put { call: Call::Reset, line, from: rank, to: rank, group, thread, bytes: number.into() });
+        let actor = &worker.actors[usize::from(thread)];
+        let reset = Access { group, thread, epoch: actor.epoch, run: worker.run, mask: 0, writes: true, place };
+        raised::note([kind as u32, rank as u32, context, id], comm, reset, &actor.clock);
+    }
+    if kind == SIGNAL {
+        words::reset(words::of(SIGNAL, comm, rank, context, id));
+    }
+}
+
+/// Contexts by communicator, rank and number: a second one means that a signal's name may stand for two words.
+static CONTEXTS: Mutex<Option<Contexts>> = Mutex::new(None);
+type Contexts = HashMap<(u64, i32, u32), usize>;
 
 /// See race.h.
 #[unsafe(no_mangle)]
-pub extern "C" fn ginrs_cpu_race_context(rank: i32, context: u32, handle: usize) {
-    if worker().is_some() && *CONTEXTS.lock().get_or_insert_with(HashMap::new).entry((rank, context)).or_insert(handle) != handle
-    {
+pub extern "C" fn ginrs_cpu_race_context(comm: usize, rank: i32, context: u32, handle: usize) {
+    if worker().is_none() {
+        return;
+    }
+    let name = (name_of(comm), rank, context);
+    if *CONTEXTS.lock().get_or_insert_default().entry(name).or_insert(handle) != handle {
         words::mix();
     }
 }
 
 /// See race.h.
 #[unsafe(no_mangle)]
-pub extern "C" fn ginrs_cpu_race_flushed(rank: i32, context: u32) {
+pub extern "C" fn ginrs_cpu_race_flushed(comm: usize, rank: i32, context: u32) {
     let Some(worker) = worker() else { return };
-    let queues = QUEUES.lock();
-    let of = |key: &(i32, u32, i32)| key.0 == rank && key.1 == context;
+    let (queues, comm) = (QUEUES.lock(), name_of(comm));
+    let of = |key: &(u64, i32, u32, i32)| (key.0, key.1, key.2) == (comm, rank, context);
     let clock = Arc::make_mut(&mut worker.actors[worker.current as usize].clock);
     for queue in queues.iter().flatten().filter(|(key, _)| of(key)).map(|(_, queue)| queue) {
         clock.learn_all(queue.first, queue.posted);
@@ -150,10 +218,11 @@ pub extern "C" fn ginrs_cpu_race_flushed(rank: i32, context: u32) {
 /// All that `rank` has posted has been done: the library has waited for it, and its signals may be another's.
 pub fn settle(rank: i32) {
     let queues = QUEUES.lock();
-    let mut settled = super::KNOWN.lock();
-    for queue in queues.iter().flatten().filter(|(key, _)| key.0 == rank).map(|(_, queue)| queue) {
-        settled.learn_all(queue.first, queue.posted);
-        settled.learn_all(queue.first + 1, queue.posted);
-    }
+    known::change(|settled| {
+        for queue in queues.iter().flatten().filter(|(key, _)| key.1 == rank).map(|(_, queue)| queue) {
+            settled.learn_all(queue.first, queue.posted);
+            settled.learn_all(queue.first + 1, queue.posted);
+        }
+    });
     words::reset_all(rank);
 }

@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 use super::clock::Clock;
-use super::names::{self, Of, PUT, Part};
+use super::names::{self, Call, Of, PUT, Part};
 use super::shadow::Access;
+use super::{foreign, job};
 
 /// What was touched.
 #[derive(Clone, Copy)]
@@ -20,6 +21,15 @@ pub enum Place {
     At(usize),
     /// Shared memory of a block.
     Shared,
+    /// A signal (0) or counter (1).
+    Raised {
+        /// Which of both.
+        what: u32,
+        /// Of whom.
+        rank: u32,
+        /// Of which context.
+        context: u32,
+    },
 }
 
 struct Race {
@@ -28,6 +38,8 @@ struct Race {
     old: Access,
     /// The older one is a put's, and the younger one comes behind its post for sure.
     follows: bool,
+    /// There is an order between the two, of too narrow a scope.
+    is_narrow: bool,
 }
 
 /// A pointer that is not for whoever uses it.
@@ -66,8 +78,8 @@ const MOST: usize = 50;
 /// The status of a program that raced, as ThreadSanitizer has it.
 const STATUS: i32 = 66;
 
-/// Two accesses without order, the younger one by a thread with this clock.
-pub fn found(at: Place, new: Access, old: Access, clock: &Clock) {
+/// Two accesses without order, the younger one by a thread with this clock, which would know more if scopes were wider.
+pub fn found(at: Place, new: Access, old: Access, clock: &Clock, narrowly: Option<&Clock>) {
     // A put is one by its line here, whoever made it.
     let key = (new.place, old.place);
     if SEEN.lock().get_or_insert_with(HashSet::new).insert(key) {
@@ -75,7 +87,8 @@ pub fn found(at: Place, new: Access, old: Access, clock: &Clock) {
             Of::Puts(part) => clock.knows(old.group + 2 - part as u32, 0, old.epoch),
             Of::Block { .. } => false,
         };
-        FOUND.lock().push(Race { at, new, old, follows });
+        let is_narrow = narrowly.is_some_and(|clock| clock.knows(old.group, old.thread, old.epoch));
+        FOUND.lock().push(Race { at, new, old, follows, is_narrow });
         WAITING.store(true, Ordering::Release);
     }
 }
@@ -96,9 +109,10 @@ pub fn print() {
     }
     static PRINTING: Mutex<()> = Mutex::new(());
     let _one = PRINTING.lock();
+    job::look();
     let races = std::mem::take(&mut *FOUND.lock());
     WAITING.store(false, Ordering::Relaxed);
-    for race in races {
+    for race in races.into_iter().filter(|_| super::on()) {
         tell(&race);
     }
     let wrong = std::mem::take(&mut *WRONG.lock());
@@ -116,7 +130,10 @@ enum Kind {
 
 fn kind(access: &Access) -> Kind {
     match names::group(access.group) {
-        Of::Block { run, .. } => Kind::Thread { block: access.group, run, device: names::run(run).device, thread: access.thread },
+        Of::Block { .. } => {
+            let block = names::block(access.group);
+            Kind::Thread { block: access.group, run: block.run, device: block.device, thread: access.thread }
+        }
         Of::Puts(Part::Land) => Kind::Lands,
         Of::Puts(_) => Kind::Reads,
     }
@@ -124,26 +141,31 @@ fn kind(access: &Access) -> Kind {
 
 /// "rank 0, block (0,0,0) thread (5,0,0) of kernel k"
 fn who(group: u32, thread: u16) -> String {
-    let Of::Block { run, index, shape } = names::group(group) else { return "a put".into() };
-    let (run, place) = (names::run(run), shape.at(u64::from(thread)));
-    format!("{}, block {index} thread {place} of kernel {}", names::rank_of(run.device), run.kernel)
+    if !matches!(names::group(group), Of::Block { .. }) {
+        return "a put".into();
+    }
+    let block = names::block(group);
+    format!("{}, block {} thread {} of kernel {}", block.rank, block.index, block.shape.at(u64::from(thread)), block.kernel)
 }
 
 fn line(access: &Access) -> Option<String> {
     if access.place & PUT != 0 { Some(names::put(access.place).line) } else { line_of(access.place) }
 }
 
-fn describe(access: &Access, line: &str) -> String {
+fn describe(access: &Access, line: &str, place: Place) -> String {
     if access.place & PUT != 0 {
         let put = names::put(access.place);
-        let does = if access.writes { "writes its target" } else { "reads its source" };
-        return format!(
-            "the put at {line} {does} ({} bytes, rank {} to rank {}; posted by {})",
-            put.bytes,
-            put.from,
-            put.to,
-            who(put.group, put.thread)
-        );
+        let who = who(put.group, put.thread);
+        let does = match (put.call, place) {
+            (Call::Reset, _) => return format!("reset at {line} by {who}"),
+            (Call::Signal, _) => {
+                return format!("the signal at {line} raises it (rank {} to rank {}; posted by {who})", put.from, put.to);
+            }
+            (_, Place::Raised { .. }) => "raises it",
+            _ if access.writes => "writes its target",
+            _ => "reads its source",
+        };
+        return format!("the put at {line} {does} ({} bytes, rank {} to rank {}; posted by {who})", put.bytes, put.from, put.to);
     }
     let does = if access.writes { "write" } else { "read" };
     format!("{does} at {line} by {}", who(access.group, access.thread))
@@ -211,21 +233,41 @@ fn putter(access: &Access) -> u32 {
 fn tell(race: &Race) {
     let (Some(later), Some(earlier)) = (line(&race.new), line(&race.old)) else { return };
     let Some(number) = number(later.clone().min(earlier.clone()), later.clone().max(earlier.clone())) else { return };
-    let (what, missing) = words(&race.new, &race.old, race.follows);
+    let (what, missing) = match race.at {
+        Place::Raised { what: 0, .. } => (
+            "a signal is reset while it is raised",
+            "wait for all that raises it before the reset; who raises it again learns of the reset before (a barrier, a signal)",
+        ),
+        Place::Raised { .. } => (
+            "a counter is reset while it is raised",
+            "wait for it, or flush, before the reset; the next put with it comes behind the reset, in that thread or behind a barrier with it",
+        ),
+        _ if race.is_narrow => (
+            "the order between two blocks is of block scope",
+            "a wider scope: __threadfence() or thread_scope_device for a block of this device, __threadfence_system() or thread_scope_system for another rank",
+        ),
+        _ => words(&race.new, &race.old, race.follows),
+    };
     let place = match race.at {
         Place::Shared => "shared memory of the block".into(),
+        Place::Raised { what, rank, context } => {
+            let reset = if race.new.writes { &race.new } else { &race.old };
+            let kind = if what == 0 { "signal" } else { "counter" };
+            format!("{kind} {} of context {context} of rank {rank}", names::put(reset.place).bytes)
+        }
         Place::At(at) => names::window_at(at).unwrap_or_else(|| format!("address {at:#x}, in no window")),
     };
     crate::error::report(&format!(
         "race {number}: {what}\n  {}\n  {}\n  where: {place}\n  missing: {missing}",
-        describe(&race.new, &later),
-        describe(&race.old, &earlier)
+        describe(&race.new, &later, race.at),
+        describe(&race.old, &earlier, race.at)
     ));
 }
 
 /// The next number, for what was found between two lines; None where it has one, or where there are too many.
 fn number(one: String, other: String) -> Option<usize> {
-    let new = KNOWN.lock().get_or_insert_with(HashSet::new).insert((one, other));
+    let is_first = !job::is_joined() || foreign::is_first(&one, &other);
+    let new = KNOWN.lock().get_or_insert_with(HashSet::new).insert((one, other)) && is_first;
     let number = if new { TOLD.fetch_add(1, Ordering::Relaxed) + 1 } else { return None };
     if number == 1 {
         OWNER.store(std::process::id(), Ordering::Relaxed);
@@ -273,20 +315,45 @@ extern "C" fn end() {
 /// The user's line of an address behind a call in compiled code; its module and offset where there is no better. Nothing: the compiler
 /// made it, for thread-local references of its OS thread (file-scope dynamic shared memory, `__constant__`), which all CUDA threads may make.
 fn line_of(place: u64) -> Option<String> {
-    static LINES: Mutex<BTreeMap<u64, Option<String>>> = Mutex::new(BTreeMap::new());
-    if let Some(line) = LINES.lock().get(&place) {
-        return line.clone();
+    /// As long as so many objects have been unloaded: then others may come to their addresses.
+    type Lines = (u64, BTreeMap<u64, Option<String>>);
+    static LINES: Mutex<Lines> = Mutex::new((0, BTreeMap::new()));
+    let unloaded = unloaded();
+    {
+        let mut lines = LINES.lock();
+        if lines.0 != unloaded {
+            *lines = (unloaded, BTreeMap::new());
+        }
+        if let Some(line) = lines.1.get(&place) {
+            return line.clone();
+        }
     }
-    let line = ask(place).unwrap_or_else(|| Some(format!("code at {place:#x} (no addr2line, or no -g)")));
-    LINES.lock().insert(place, line.clone());
+    let line = ask(place).unwrap_or_else(|| Some(format!("code at {place:#x} (no addr2line, no -g, or unloaded since)")));
+    LINES.lock().1.insert(place, line.clone());
     line
+}
+
+/// How many objects the loader has unloaded.
+fn unloaded() -> u64 {
+    unsafe extern "C" fn see(object: *mut libc::dl_phdr_info, _: usize, out: *mut libc::c_void) -> i32 {
+        // SAFETY: the loader's record, and our number.
+        unsafe { *out.cast::<u64>() = (*object).dlpi_subs };
+        1
+    }
+    let mut subs = 0u64;
+    // SAFETY: `see` gets the number, for the time of the call.
+    unsafe { libc::dl_iterate_phdr(Some(see), (&raw mut subs).cast()) };
+    subs
 }
 
 /// Folders of headers that are not the user's.
 const HEADERS: [&str; 6] = ["/nccl_device/", "/ginrs_device/", "/ginrs_cpu/", "/lib/ginrs/", "/usr/include/", "/usr/lib/"];
 
 fn ask(place: u64) -> Option<Option<String>> {
-    let (module, offset) = module_of(place as usize)?;
+    let (module, offset) = match job::is_foreign(place) {
+        true => foreign::site(place).map(|(module, offset)| (module.into(), offset))?,
+        false => module_of(place as usize)?,
+    };
     let output = Command::new("addr2line")
         .args(["-f", "-i", "-e"])
         .arg(module)
@@ -298,7 +365,8 @@ fn ask(place: u64) -> Option<Option<String>> {
         .ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     // From the innermost function that was inlined to the one that it stands in, each with a line of its name before it.
-    if text.lines().step_by(2).any(|function| function == "__tls_init") {
+    let functions: Vec<&str> = text.lines().step_by(2).collect();
+    if functions.contains(&"__tls_init") || is_nameless(&functions) {
         return Some(None);
     }
     let lines = || {
@@ -311,8 +379,15 @@ fn ask(place: u64) -> Option<Option<String>> {
     Some(Some(here.and_then(|here| line.strip_prefix(&here)).unwrap_or(line).to_owned()))
 }
 
+/// Whether the innermost function has no name, as what the compiler makes and inlines: then it is given that of the code it stands in,
+/// which comes last. A kernel's is a lambda's, by its symbol alone.
+fn is_nameless(functions: &[&str]) -> bool {
+    let &[first, .., last] = functions else { return false };
+    first == last && first.starts_with("_Z") || last == "operator()" && first.starts_with("_ZZ") && first.contains("clE")
+}
+
 /// The file that an address was loaded from, and its offset in there.
-fn module_of(at: usize) -> Option<(OsString, usize)> {
+pub fn module_of(at: usize) -> Option<(OsString, usize)> {
     struct Query {
         at: usize,
         found: Option<(OsString, usize)>,
@@ -340,4 +415,16 @@ fn module_of(at: usize) -> Option<(OsString, usize)> {
     let (name, offset) = query.found?;
     let name = if name == "/proc/self/exe" { std::fs::read_link(&name).ok()?.into_os_string() } else { name };
     Some((name, offset))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_nameless;
+
+    #[test]
+    fn what_the_compiler_inlines_has_no_name() {
+        let lambda = "_ZZ15quantiseAndSend11ncclDevCommENUlvE_clEv";
+        assert!(is_nameless(&[lambda, "operator()"]) && is_nameless(&["_Z3devv", "_Z3devv"]));
+        assert!(!is_nameless(&["operator()"]) && !is_nameless(&["_Z3sumPVii", "operator()"]) && !is_nameless(&["_Z3devv"]));
+    }
 }

@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
 
+use super::arena::{self, Key, Slot, kind};
 use super::clock::{Clock, Group};
-use super::names;
+use super::{job, names, places};
 
-/// One access to some of eight bytes.
+/// One access to some of eight bytes. All zero is none.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub struct Access {
     /// Who: the group, its thread, and how far that had come.
     pub group: Group,
@@ -31,7 +33,8 @@ pub struct Access {
 const KEPT: usize = 4;
 
 #[derive(Clone, Copy)]
-struct Cell {
+#[repr(C)]
+pub struct Cell {
     kept: [Access; KEPT],
     used: u8,
     next: u8,
@@ -43,8 +46,21 @@ const EMPTY: Cell = Cell { kept: [NOTHING; KEPT], used: 0, next: 0 };
 /// What an access does knowingly.
 fn before(old: &Access, new: &Access, clock: &Clock) -> bool {
     old.group == new.group && old.thread == new.thread
-        || clock.knows(old.group, old.thread, old.epoch)
-        || old.run != 0 && names::ended(old.run) <= clock.ended
+        || clock.knows(job::local(old.group), old.thread, old.epoch)
+        || old.run != 0 && names::ended(job::local(old.run)) <= clock.ended
+}
+
+impl Access {
+    /// As all processes of the job know it.
+    fn global(self) -> Access {
+        let run = if self.run == 0 { 0 } else { job::global(self.run) };
+        Access { group: job::global(self.group), run, place: job::global_place(self.place), ..self }
+    }
+
+    /// And as this one does.
+    fn local(self) -> Access {
+        Access { group: job::local(self.group), run: job::local(self.run), place: job::local_place(self.place), ..self }
+    }
 }
 
 impl Cell {
@@ -83,13 +99,44 @@ impl Cell {
 pub const PAGE: usize = 4096;
 
 /// The bytes of one page.
-pub struct Page(Mutex<Vec<Cell>>);
+pub enum Page {
+    /// Of this process.
+    Own(Mutex<Vec<Cell>>),
+    /// Of a file that the processes of a job share.
+    Job(&'static Slot),
+}
 
 impl Page {
     /// Nobody has touched it.
     pub fn new() -> Page {
         // On the heap from the start: who makes it may be on a CUDA thread's stack.
-        Page(Mutex::new(vec![EMPTY; PAGE / 8]))
+        Page::Own(Mutex::new(vec![EMPTY; PAGE / 8]))
+    }
+
+    /// That around an address, if the job shares it.
+    pub fn shared(at: usize) -> Option<Page> {
+        let byte = places::byte_at(at).filter(|_| job::is_joined())?;
+        arena::find_or_make(Key { kind: kind::PAGE, of: [byte.file, byte.offset / PAGE as u64] }).map(Page::Job)
+    }
+
+    /// For what raises and resets words, a page of them: of those of one name.
+    pub fn of_words(name: [u64; 2]) -> Option<Page> {
+        arena::find_or_make(Key { kind: kind::WORDS, of: name }).map(Page::Job)
+    }
+
+    /// `what` gets the accesses that are known of each eight bytes.
+    fn with(&self, what: impl FnOnce(&mut [Cell])) {
+        match self {
+            Page::Own(cells) => what(&mut cells.lock()),
+            Page::Job(slot) => {
+                if let Some(mut locked) = slot.lock()
+                    // SAFETY: a zero Cell is EMPTY but for its padding, and pages' slots hold nothing else.
+                    && let Some(cells) = unsafe { locked.items(PAGE / 8) }
+                {
+                    what(cells);
+                }
+            }
+        }
     }
 }
 
@@ -117,7 +164,7 @@ impl Shadow {
     pub fn forget(&self, at: usize, bytes: usize) {
         let pages = self.pages.read();
         let range = at / PAGE..=(at + bytes.max(1) - 1) / PAGE;
-        let clear = |page: &Arc<Page>| page.0.lock().fill(EMPTY);
+        let clear = |page: &Arc<Page>| page.with(|cells| cells.fill(EMPTY));
         // A reservation of addresses is far larger than what was touched.
         if range.end() - range.start() > pages.len() {
             pages.iter().filter(|(key, _)| range.contains(key)).for_each(|(_, page)| clear(page));
@@ -128,19 +175,24 @@ impl Shadow {
 }
 
 /// Notes an access to bytes of one page; `each` is told of an older one that it has no order with, at most once.
-pub fn note(page: &Page, at: usize, bytes: usize, new: Access, clock: &Clock, mut each: impl FnMut(usize, Access)) {
-    let mut cells = page.0.lock();
+pub fn note(page: &Page, at: usize, bytes: usize, new: Access, clock: &Clock, each: impl FnOnce(usize, Access)) {
     let (mut at, end) = (at, at + bytes);
-    let mut told = false;
-    while at < end {
-        let until = end.min((at | 7) + 1);
-        let mask = (((1u32 << (until - at)) - 1) << (at % 8)) as u8;
-        let race = cells[at % PAGE / 8].note(Access { mask, ..new }, clock);
-        if let Some(old) = race.filter(|_| !told) {
-            told = true;
-            each(at, old);
+    let mut told = None;
+    let is_shared = matches!(page, Page::Job(_));
+    let new = if is_shared { new.global() } else { new };
+    page.with(|cells| {
+        while at < end {
+            let until = end.min((at | 7) + 1);
+            let mask = (((1u32 << (until - at)) - 1) << (at % 8)) as u8;
+            let race = cells[at % PAGE / 8].note(Access { mask, ..new }, clock);
+            if let Some(old) = race.filter(|_| told.is_none()) {
+                told = Some((at, old));
+            }
+            at = until;
         }
-        at = until;
+    });
+    if let Some((at, old)) = told {
+        each(at, if is_shared { old.local() } else { old });
     }
 }
 

@@ -6,10 +6,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use parking_lot::RwLock;
 
 use super::shadow::PAGE;
-use super::{all, names, on, worker};
+use super::{all, names, on, own, places, worker};
 
 /// Mappings of windows' memory other than the flat one: (bytes, flat address), by first byte.
 static ALIASES: RwLock<BTreeMap<usize, (usize, usize)>> = RwLock::new(BTreeMap::new());
+/// A device's copies of variables: first byte, and the one behind it.
+static VARIABLES: RwLock<Vec<(usize, usize)>> = RwLock::new(Vec::new());
 /// Counts changes of what addresses mean, for those who have looked before.
 static CHANGED: AtomicU32 = AtomicU32::new(0);
 
@@ -21,7 +23,15 @@ pub fn generation() -> u32 {
 /// Whether this page is watched: memory of the CUDA API, windows. Other memory (malloc's, of the library, stacks) has owners that nobody
 /// tells of, so what one of them did there would be held against the next.
 pub fn is_watched(page: usize) -> bool {
-    crate::memory::is_page(page) || flat(page) != page || names::is_window(page)
+    crate::memory::is_page(page) || flat(page) != page || names::is_window(page) || own::meet(&VARIABLES.read(), page)
+}
+
+/// A device has its copy of a variable, on pages of its own.
+pub fn add_variable(at: usize, bytes: usize) {
+    if on() {
+        VARIABLES.write().push((at, at + bytes));
+        changed();
+    }
 }
 
 /// The address by which a byte is known.
@@ -45,12 +55,18 @@ pub fn forget(at: usize, bytes: usize) {
     aliases.retain(|base, (bytes, flat)| !meets(*base, *bytes) && !meets(*flat, *bytes));
     drop(aliases);
     names::forget_windows(at, bytes);
+    changed();
+}
+
+/// Addresses mean something else from now on.
+pub fn changed() {
     CHANGED.fetch_add(1, Ordering::Release);
 }
 
 /// See race.h.
 #[unsafe(no_mangle)]
 pub extern "C" fn ginrs_cpu_race_unmapped(at: usize, bytes: usize) {
+    places::unmap(at, bytes);
     forget(at, bytes);
 }
 

@@ -6,17 +6,39 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
+use super::arena::{self, Key, kind};
 use super::clock::Clock;
-use super::names;
+use super::{handed, job, names, places, windows};
 
 /// A word that orders.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Word {
     /// Of the program's memory.
     At(usize),
-    /// A signal (0) or counter (1) of a rank's context. Ranks of several communicators may share a number: then more is taken for
-    /// ordered than is, which hides and never invents.
-    Of(i32, i32, u32, u32),
+    /// A signal (0) or counter (1): of which communicator, rank, context. Its device communicators may share a number: then more is taken
+    /// for ordered than is, which hides and never invents.
+    Of(i32, u64, i32, u32, u32),
+    /// One that the processes of a job share.
+    Job(Key),
+}
+
+/// The word at an address.
+pub fn at(at: usize) -> Word {
+    if job::is_joined()
+        && let Some(byte) = places::byte_at(at)
+    {
+        return Word::Job(Key { kind: kind::WORD, of: [byte.file, byte.offset] });
+    }
+    Word::At(windows::flat(at))
+}
+
+/// A signal (0) or counter (1).
+pub fn of(what: i32, comm: u64, rank: i32, context: u32, id: u32) -> Word {
+    if job::is_joined() {
+        let name = u64::from(rank as u32) << 40 | u64::from(context & 0xff) << 32 | u64::from(id);
+        return Word::Job(Key { kind: kind::SIGNAL + what as u32, of: [comm, name] });
+    }
+    Word::Of(what, comm, rank, context, id)
 }
 
 /// What the last access of those that are watched has left in a word.
@@ -31,6 +53,35 @@ pub enum Left {
     Value(u64),
 }
 
+impl Left {
+    /// Of [`Left::numbers`].
+    pub fn of(kind: u32, value: u64) -> Left {
+        match kind {
+            0 => Left::Untouched,
+            1 => Left::Some,
+            _ => Left::Value(value),
+        }
+    }
+
+    /// For memory of a job.
+    pub fn numbers(self) -> (u32, u64) {
+        match self {
+            Left::Untouched => (0, 0),
+            Left::Some => (1, 0),
+            Left::Value(value) => (2, value),
+        }
+    }
+
+    /// Whether somebody who is not watched has written what was found.
+    pub fn is_foreign(self, found: u64) -> bool {
+        match self {
+            Left::Untouched => found != 0,
+            Left::Some => false,
+            Left::Value(left) => found != left,
+        }
+    }
+}
+
 /// What was handed over with a word.
 #[derive(Default)]
 struct Handed {
@@ -43,8 +94,9 @@ struct Handed {
 }
 
 /// Sums kept; a wait for an older one takes the oldest.
-const STEPS: usize = 256;
-const ROOM: usize = 32;
+pub const STEPS: u32 = 256;
+/// See [`Handed::room`].
+pub const ROOM: usize = 32;
 /// Two communicators use one name for two words: nothing is said of sums.
 static MIXED: AtomicBool = AtomicBool::new(false);
 
@@ -65,29 +117,39 @@ static WORDS: [Shard; SHARDS] = [const { Mutex::new(None) }; SHARDS];
 fn shard(word: Word) -> &'static Shard {
     let key = match word {
         Word::At(at) => at >> 3,
-        Word::Of(kind, rank, context, id) => (kind + rank) as usize + context as usize + id as usize,
+        Word::Of(kind, _, rank, context, id) => (kind + rank) as usize + context as usize + id as usize,
+        Word::Job(_) => 0,
     };
     &WORDS[key % SHARDS]
 }
 
 /// Whoever sees the word from now on knows all of `clock`.
 pub fn give(word: Word, clock: &Clock) {
+    if let Word::Job(key) = word {
+        return handed::give(key, clock);
+    }
     give_to(&mut shard(word).lock(), word, clock);
 }
 
 /// All that was ever handed over with it.
 pub fn take(word: Word) -> Option<Arc<Clock>> {
+    if let Word::Job(key) = word {
+        return handed::take(key);
+    }
     Some(shard(word).lock().as_ref()?.handed.get(&word)?.all.clone())
 }
 
 /// A signal is going to be raised by `add`, in the order of the calls: any order of arrival is as good.
 pub fn raise(word: Word, clock: &Clock, add: u64) {
+    if let Word::Job(key) = word {
+        return handed::raise(key, clock, add);
+    }
     let mut words = shard(word).lock();
     give_to(&mut words, word, clock);
     let Some(handed) = words.as_mut().and_then(|words| words.handed.get_mut(&word)) else { return };
     handed.posted = handed.posted.wrapping_add(add);
     handed.steps.push_back((handed.posted, handed.all.clone()));
-    if handed.steps.len() > STEPS {
+    if handed.steps.len() > STEPS as usize {
         handed.steps.pop_front();
     }
 }
@@ -95,9 +157,12 @@ pub fn raise(word: Word, clock: &Clock, add: u64) {
 /// What a signal that has reached `value` is sure to have handed over, of so many bits: whoever waits for one message knows nothing of a
 /// second one, though it may have come. All, where the sum is not known.
 pub fn take_at(word: Word, value: u64, bits: i32) -> Option<Arc<Clock>> {
+    let mask = if (1..64).contains(&bits) { (1 << bits) - 1 } else { u64::MAX };
+    if let Word::Job(key) = word {
+        return handed::take_at(key, value, mask);
+    }
     let words = shard(word).lock();
     let handed = words.as_ref()?.handed.get(&word)?;
-    let mask = if (1..64).contains(&bits) { (1 << bits) - 1 } else { u64::MAX };
     let ahead = handed.posted.wrapping_sub(value) & mask;
     if MIXED.load(Ordering::Relaxed) || ahead > mask / 2 || ahead > handed.posted {
         return Some(handed.all.clone());
@@ -110,10 +175,21 @@ pub fn take_at(word: Word, value: u64, bits: i32) -> Option<Arc<Clock>> {
 /// See [`MIXED`].
 pub fn mix() {
     MIXED.store(true, Ordering::Relaxed);
+    if job::is_joined() {
+        arena::head().mixed.store(1, Ordering::Relaxed);
+    }
+}
+
+/// See [`mix`].
+pub fn is_mixed() -> bool {
+    MIXED.load(Ordering::Relaxed) || job::is_joined() && arena::head().mixed.load(Ordering::Relaxed) != 0
 }
 
 /// A signal is zero again; what it handed over stays.
 pub fn reset(word: Word) {
+    if let Word::Job(key) = word {
+        return handed::reset(key);
+    }
     if let Some(handed) = shard(word).lock().as_mut().and_then(|words| words.handed.get_mut(&word)) {
         handed.posted = 0;
         handed.steps.clear();
@@ -122,9 +198,12 @@ pub fn reset(word: Word) {
 
 /// All of a rank's may be.
 pub fn reset_all(rank: i32) {
+    if job::is_joined() {
+        handed::reset_all(|key| key.of[1] >> 40 == u64::from(rank as u32));
+    }
     for shard in &WORDS {
         let mut words = shard.lock();
-        let of = |word: &Word| matches!(word, Word::Of(_, owner, _, _) if *owner == rank);
+        let of = |word: &Word| matches!(word, Word::Of(_, _, owner, _, _) if *owner == rank);
         for (_, handed) in words.iter_mut().flat_map(|words| &mut words.handed).filter(|(word, _)| of(word)) {
             handed.posted = 0;
             handed.steps.clear();
@@ -145,9 +224,13 @@ fn give_to(words: &mut Option<Words>, word: Word, clock: &Clock) {
     }
 }
 
-/// The word's lock, until [`unlock`] by the same thread.
-pub fn lock(word: Word) {
+/// The word's lock, until [`unlock`] by the same thread. False: nothing is checked any more.
+pub fn lock(word: Word) -> bool {
+    if let Word::Job(key) = word {
+        return handed::lock(key);
+    }
     std::mem::forget(shard(word).lock());
+    true
 }
 
 /// One access to the word.
@@ -174,6 +257,10 @@ pub struct Taken {
 /// # Safety
 /// The calling thread has locked this word.
 pub unsafe fn unlock(word: Word, access: &Access) -> Taken {
+    if let Word::Job(key) = word {
+        // SAFETY: the caller's.
+        return unsafe { handed::unlock(key, access) };
+    }
     let shard = shard(word);
     // SAFETY: the lock is held by this thread, whose guard was forgotten.
     let words = unsafe { &mut *shard.data_ptr() };
@@ -182,11 +269,7 @@ pub unsafe fn unlock(word: Word, access: &Access) -> Taken {
     let mut taken = Taken::default();
     if let Some(found) = access.found {
         taken.clock = known.handed.get(&word).map(|handed| handed.all.clone());
-        taken.is_foreign = match left {
-            Left::Untouched => found != 0,
-            Left::Some => false,
-            Left::Value(left) => found != left,
-        };
+        taken.is_foreign = left.is_foreign(found);
     }
     if let Some(clock) = access.gives {
         give_to(words, word, clock);
@@ -198,6 +281,9 @@ pub unsafe fn unlock(word: Word, access: &Access) -> Taken {
 
 /// A volatile store to the word has been made since: this is there.
 pub fn settle(word: Word, value: u64) {
+    if let Word::Job(key) = word {
+        return handed::settle(key, value);
+    }
     if let Some(left) = shard(word).lock().as_mut().and_then(|words| words.left.get_mut(&word))
         && *left == Left::Some
     {
@@ -209,7 +295,8 @@ pub fn settle(word: Word, value: u64) {
 pub fn everything() -> Arc<Clock> {
     static LAST: Mutex<Option<(u64, Arc<Clock>)>> = Mutex::new(None);
     let mut last = LAST.lock();
-    let given = GIVEN.load(Ordering::Relaxed);
+    let others = if job::is_joined() { arena::head().given.load(Ordering::Relaxed) } else { 0 };
+    let given = GIVEN.load(Ordering::Relaxed) + others;
     if let Some((at, all)) = &*last
         && *at == given
     {
@@ -218,6 +305,9 @@ pub fn everything() -> Arc<Clock> {
     let mut all = Clock::default();
     for shard in &WORDS {
         shard.lock().iter().flat_map(|words| &words.handed).for_each(|(_, handed)| all.join(&handed.all));
+    }
+    if job::is_joined() {
+        handed::everything(&mut all);
     }
     let all = Arc::new(all);
     *last = Some((given, all.clone()));

@@ -36,7 +36,7 @@ NCCL_DEVICE_INLINE ncclGin_BackendMask<backendMask>::ncclGin_BackendMask(ncclDev
   _ginBackend = backend;
   _ginrsFlags = flags;
   GINRS_RACE(ginrs::race::know(comm));
-  GINRS_RACE(ginrs_cpu_race_context(comm.rank, contextId, _ginHandle));
+  GINRS_RACE(ginrs_cpu_race_context(comm.windowTable, comm.rank, contextId, _ginHandle));
 }
 
 template <unsigned backendMask>
@@ -265,7 +265,7 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::flush(Coop coop, cuda:
   coop.sync();
   ncclGinCall<ncclGinApi_Flush>(_makeCtx(), coop, order);
   coop.sync();
-  GINRS_RACE(ginrs_cpu_race_flushed(comm.rank, contextId));
+  GINRS_RACE(ginrs_cpu_race_flushed(comm.windowTable, comm.rank, contextId));
 }
 
 /* ---- Words: counters, signals, shadows. ---- */
@@ -317,7 +317,7 @@ NCCL_DEVICE_INLINE void waitTogether(Coop coop, ncclGinCtx const& ctx, uint64_t*
 GINRS_GIN(uint64_t)::readCounter(ncclGinCounter_t counter, int bits, cuda::memory_order order GINRS_CALLER) const {
   GINRS_CALL(COUNTER, contextId, counter);
   uint64_t value = ginrs::gin::readWord(ginrs::gin::counterWord(*this, counter), order);
-  GINRS_RACE(ginrs_cpu_race_seen(GINRS_CPU_RACE_COUNTER, comm.rank, contextId, comm.ginCounterBase + counter, 0, 64));
+  GINRS_RACE(ginrs_cpu_race_seen(GINRS_CPU_RACE_COUNTER, comm.windowTable, comm.rank, contextId, comm.ginCounterBase + counter, 0, 64));
   return value & nccl::utility::lowBits<uint64_t>(bits);
 }
 template <unsigned backendMask>
@@ -327,7 +327,7 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::waitCounter(Coop coop,
                                                                       cuda::memory_order order GINRS_CALLER) const {
   GINRS_CALL(COUNTER, contextId, counter);
   ginrs::gin::waitTogether(coop, _makeCtx(), ginrs::gin::counterWord(*this, counter), least, bits, order);
-  GINRS_RACE(ginrs_cpu_race_seen(GINRS_CPU_RACE_COUNTER, comm.rank, contextId, comm.ginCounterBase + counter, 0, 64));
+  GINRS_RACE(ginrs_cpu_race_seen(GINRS_CPU_RACE_COUNTER, comm.windowTable, comm.rank, contextId, comm.ginCounterBase + counter, 0, 64));
 }
 
 GINRS_GIN(uint64_t*)::getSignalShadowPtr(ncclGinSignal_t signal) const {
@@ -344,7 +344,7 @@ GINRS_GIN(uint64_t)::readSignal(ncclGinSignal_t signal, int bits, cuda::memory_o
   GINRS_CALL(SIGNAL, contextId, signal);
   uint64_t value = ginrs::gin::readWord(ginrs::gin::signalWord(*this, signal), order);
   ginrs::gin::noteAwaited(*this, signal, value);
-  GINRS_RACE(ginrs_cpu_race_seen(GINRS_CPU_RACE_SIGNAL, comm.rank, contextId, comm.ginSignalBase + signal, value, bits));
+  GINRS_RACE(ginrs_cpu_race_seen(GINRS_CPU_RACE_SIGNAL, comm.windowTable, comm.rank, contextId, comm.ginSignalBase + signal, value, bits));
   return value & nccl::utility::lowBits<uint64_t>(bits);
 }
 template <unsigned backendMask>
@@ -354,7 +354,7 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::waitSignal(Coop coop, 
   GINRS_CALL(SIGNAL, contextId, signal);
   if (coop.thread_rank() == 0) ginrs::gin::noteAwaited(*this, signal, least);
   ginrs::gin::waitTogether(coop, _makeCtx(), ginrs::gin::signalWord(*this, signal), least, bits, order);
-  GINRS_RACE(ginrs_cpu_race_seen(GINRS_CPU_RACE_SIGNAL, comm.rank, contextId, comm.ginSignalBase + signal, least, bits));
+  GINRS_RACE(ginrs_cpu_race_seen(GINRS_CPU_RACE_SIGNAL, comm.windowTable, comm.rank, contextId, comm.ginSignalBase + signal, least, bits));
 }
 template <unsigned backendMask>
 template <typename Coop>
@@ -369,7 +369,7 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::waitSignalMeetShadow(C
     if (word != nullptr) ginrs::gin::waitAlone(_makeCtx(), word, _signalShadows[signal], bits, order);
   }
   coop.sync();
-  GINRS_RACE(ginrs_cpu_race_seen(GINRS_CPU_RACE_SIGNAL, comm.rank, contextId, comm.ginSignalBase + signal, _signalShadows[signal], bits));
+  GINRS_RACE(ginrs_cpu_race_seen(GINRS_CPU_RACE_SIGNAL, comm.windowTable, comm.rank, contextId, comm.ginSignalBase + signal, _signalShadows[signal], bits));
 }
 template <unsigned backendMask>
 template <typename Coop, typename Uint>
@@ -390,7 +390,7 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::waitSignalFollowShadow
   if (coop.thread_rank() == 0 && isGiven) _signalShadows[signal] = value;
 #endif
   coop.sync();
-  GINRS_RACE(ginrs_cpu_race_seen(GINRS_CPU_RACE_SIGNAL, comm.rank, contextId, comm.ginSignalBase + signal, value, bits));
+  GINRS_RACE(ginrs_cpu_race_seen(GINRS_CPU_RACE_SIGNAL, comm.windowTable, comm.rank, contextId, comm.ginSignalBase + signal, value, bits));
   uint64_t mask = nccl::utility::lowBits<uint64_t>(bits);
   *before = Uint(shadow & mask);
   *delta = Uint((value - shadow) & mask);
@@ -400,6 +400,7 @@ GINRS_GIN(void)::resetCounter(ncclGinCounter_t counter GINRS_CALLER) const {
   GINRS_CALL(COUNTER, contextId, counter);
   if (!ginrs::gin::hasCounter(*this, counter)) return;
   ncclGinCall<ncclGinApi_ResetCounter>(_makeCtx(), comm.ginCounterBase + counter);
+  GINRS_RACE(ginrs::race::reset(comm, GINRS_CPU_RACE_COUNTER, contextId, comm.ginCounterBase + counter, counter, ginrsFile, ginrsLine));
 }
 GINRS_GIN(void)::resetSignal(ncclGinSignal_t signal GINRS_CALLER) const {
   GINRS_CALL(SIGNAL, contextId, signal);
@@ -407,7 +408,7 @@ GINRS_GIN(void)::resetSignal(ncclGinSignal_t signal GINRS_CALLER) const {
   ncclGinCall<ncclGinApi_ResetSignal>(_makeCtx(), comm.ginSignalBase + signal);
   _signalShadows[signal] = 0;
   ginrs::gin::noteAwaited(*this, signal, 0);
-  GINRS_RACE(ginrs_cpu_race_reset(comm.rank, contextId, comm.ginSignalBase + signal));
+  GINRS_RACE(ginrs::race::reset(comm, GINRS_CPU_RACE_SIGNAL, contextId, comm.ginSignalBase + signal, signal, ginrsFile, ginrsLine));
 }
 #undef GINRS_GIN
 #endif

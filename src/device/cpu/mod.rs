@@ -8,7 +8,9 @@ mod runtime;
 mod space;
 pub mod waits;
 
-pub use runtime::{Bounds, Race, is_sanitized, tell_bounds, tell_race, tell_unmapped};
+pub use runtime::{
+    Bounds, Race, is_sanitized, race_join, race_offer, tell_bounds, tell_comm, tell_mapped, tell_race, tell_unmapped,
+};
 pub use space::{CpuReservation, mappings};
 
 use super::memfd::{GRANULARITY, Memfd};

@@ -3,7 +3,7 @@
 use super::waits::{Blocks, SeeThread, SeeWait};
 use crate::device::{DevPtr, PostBell, Targets};
 use crate::sync::OnceBox;
-use rustix::fd::BorrowedFd;
+use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -81,13 +81,15 @@ pub unsafe fn symbol<F: Copy>(name: &CStr) -> Option<F> {
 /// What the race detector of the CPU device has to know of communicators (ginrs_cpu/race.h).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Race {
-    /// Ranks of one are in other processes, whose accesses nobody sees here.
-    Apart = 1,
+    /// Ranks of one are on other machines, whose accesses nobody sees here.
+    Far = 1,
     /// A rank has destroyed a communicator or device communicator: what it had posted has been done, and its signals are zero for the next
     /// owner.
     Settled = 2,
     /// The same after a failure: what it had posted may be done yet, or never.
     Failed = 4,
+    /// Ranks of one are in other processes, which are not watched as one job.
+    Apart = 5,
 }
 
 /// Tells it, where there is one.
@@ -96,6 +98,45 @@ pub fn tell_race(what: Race, rank: u32) {
     if let Some(told) = unsafe { symbol::<unsafe extern "C" fn(c_int, c_int)>(c"ginrs_cpu_race_told") } {
         // SAFETY: any numbers are allowed.
         unsafe { told(what as c_int, rank as c_int) }
+    }
+}
+
+/// What this process offers, to be watched with others as one job: a descriptor, its bytes, and whether they are a job's already. Nothing:
+/// nobody watches here.
+pub fn race_offer() -> Option<(OwnedFd, usize, bool)> {
+    // SAFETY: race.h gives the symbol this type.
+    let offer = unsafe { symbol::<unsafe extern "C" fn(*mut c_int, *mut u64) -> c_int>(c"ginrs_cpu_race_offer") }?;
+    let (mut joined, mut bytes) = (0, 0);
+    // SAFETY: both are valid for the call; what it returns is a descriptor of ours, or below 0.
+    let fd = unsafe { offer(&raw mut joined, &raw mut bytes) };
+    // SAFETY: as above.
+    (fd >= 0).then(|| (unsafe { OwnedFd::from_raw_fd(fd) }, bytes as usize, joined != 0))
+}
+
+/// Which of the offers all processes have chosen.
+pub fn race_join(fd: &OwnedFd) {
+    // SAFETY: race.h gives the symbol this type.
+    if let Some(join) = unsafe { symbol::<unsafe extern "C" fn(c_int)>(c"ginrs_cpu_race_join") } {
+        // SAFETY: any descriptor that is open.
+        unsafe { join(fd.as_raw_fd()) }
+    }
+}
+
+/// Tells it the name that a communicator has in all processes; `table` is its table of windows here.
+pub fn tell_comm(table: DevPtr, name: u64) {
+    // SAFETY: race.h gives the symbol this type.
+    if let Some(told) = unsafe { symbol::<unsafe extern "C" fn(DevPtr, u64)>(c"ginrs_cpu_race_comm") } {
+        // SAFETY: any numbers are allowed.
+        unsafe { told(table, name) }
+    }
+}
+
+/// Tells it that a file is mapped there, whole.
+pub fn tell_mapped(at: DevPtr, bytes: usize, fd: BorrowedFd) {
+    // SAFETY: race.h gives the symbol this type.
+    if let Some(mapped) = unsafe { symbol::<unsafe extern "C" fn(DevPtr, usize, c_int)>(c"ginrs_cpu_race_mapped") } {
+        // SAFETY: any numbers are allowed.
+        unsafe { mapped(at, bytes, fd.as_raw_fd()) }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Reserved addresses: PROT_NONE anonymous memory, into which memfds are mapped and out of which they go again.
 
-use super::runtime::tell_unmapped;
+use super::runtime::{tell_mapped, tell_unmapped};
 use crate::bail;
 use crate::device::addresses::{NOTHING, check_inside, reserve_aligned};
 use crate::device::memfd::Memfd;
@@ -53,7 +53,10 @@ impl Reservation for CpuReservation {
             mmap(at, memory.bytes(), ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::FIXED, memory.fd(), 0)
         };
         match fault::step("mapping").and_then(|()| map()) {
-            Ok(_) => Ok(()),
+            Ok(_) => {
+                tell_mapped(at as DevPtr, memory.bytes(), memory.fd());
+                Ok(())
+            }
             Err(e) => bail!(
                 SystemError,
                 25,

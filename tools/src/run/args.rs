@@ -26,7 +26,7 @@ Starts RANKS processes of PROGRAM, on this machine or on others, and ends them t
   --seed S                 sets GINRS_SCHEDULE=S and GINRS_CHAOS=S: threads, blocks and the network of the CPU device as seed S has them.
                            One process replays it exactly, one thread at a time and in virtual time; several do not. Both: one rank unless -n
                            says otherwise
-  --check=race             look for races between kernels and puts, in one process (docs/finding-bugs.md); needs ginrs-cc --check=race
+  --check=race             look for races between kernels and puts (docs/finding-bugs.md); needs ginrs-cc --check=race
   --no-prefix              print the ranks' lines without `[rank] ` in front
   --hosts A,B or A:4,B:4   run on these machines, in blocks of ranks or by their slots, over ssh
   --hostfile FILE          these machines, one in a line: HOST, HOST:SLOTS or HOST slots=N

@@ -4,17 +4,14 @@ use std::path::Path;
 
 use super::args::Options;
 
-/// Whether the job can be checked: a program that was compiled for it, its ranks in one process.
+/// Whether the job can be checked: a program that was compiled for it, its ranks on one machine.
 ///
 /// # Errors
 /// What is not so, and the command that makes it so.
 pub fn check(options: &Options) -> Result<(), String> {
     let program = Path::new(&options.program[0]);
-    if options.ranks > 1 || !options.hosts.is_empty() {
-        return Err(format!(
-            "--check=race sees one process; run the ranks as threads of one process: ginrs-run --check=race {} (no -n, no --hosts)",
-            program.display()
-        ));
+    if !options.hosts.is_empty() {
+        return Err("--check=race sees the ranks of one machine: leave out --hosts".into());
     }
     // Only what can be read: a name without a folder may be found on PATH by the system, a script may start another.
     let Ok(bytes) = std::fs::read(program) else { return Ok(()) };

@@ -16,6 +16,9 @@ const DRAIN: Duration = Duration::from_millis(500);
 /// The status of timeout(1).
 pub const TIMED_OUT: i32 = 124;
 
+/// Of a rank that `--check=race` has found races in, at its end.
+const RACED: i32 = 66;
+
 /// Why the job ends before all ranks have ended by themselves.
 struct Ending {
     status: i32,
@@ -89,7 +92,7 @@ fn wait(job: &Job, signals: &Signals, stops: bool, ranks: &mut [Rank], mut endin
     let (options, printer) = (job.options, job.printer);
     let deadline = options.timeout.map(|t| Instant::now() + t);
     let mut lonely: Option<Instant> = None;
-    let mut paused = false;
+    let (mut paused, mut raced) = (false, false);
     loop {
         for i in 0..ranks.len() {
             if let Some(signal) = ranks[i].has_just_stopped().filter(|_| ending.is_none() && !paused) {
@@ -105,7 +108,10 @@ fn wait(job: &Job, signals: &Signals, stops: bool, ranks: &mut [Rank], mut endin
                 lonely = lonely.or(Some(Instant::now() + LONELY));
                 continue;
             };
-            if ending.is_none() {
+            // At its own end, as the others come to theirs: what they find is told, too.
+            if options.race && status.code() == Some(RACED) {
+                (raced, lonely) = (true, lonely.or(Some(Instant::now() + LONELY)));
+            } else if ending.is_none() {
                 drain(&ranks[i..=i]);
                 let others = ranks.iter().filter(|r| r.status().is_none()).count();
                 printer.failed(shell_status(status), &ranks[i].describe(), others);
@@ -113,7 +119,7 @@ fn wait(job: &Job, signals: &Signals, stops: bool, ranks: &mut [Rank], mut endin
             }
         }
         if ranks.iter().all(|r| r.status().is_some()) {
-            return ending.map_or(0, |e| e.status);
+            return ending.map_or(if raced { RACED } else { 0 }, |e| e.status);
         }
         let now = Instant::now();
         if let (None, Some(_)) = (&ending, deadline.filter(|d| *d <= now)) {

@@ -15,6 +15,7 @@ typedef struct ginrsCpuRacePut {
   int32_t line;
   int32_t rank, peer; /* world ranks */
   uint32_t context;
+  const void* comm;   /* ncclDevComm::windowTable, by which a communicator is known here */
   const void* source; /* NULL: a value */
   const void* target; /* NULL: none, or not in this process's reach */
   uint64_t bytes;
@@ -25,12 +26,19 @@ void ginrs_cpu_race_put(const ginrsCpuRacePut* put); /* before it is posted, by 
 
 enum { GINRS_CPU_RACE_SIGNAL = 0, GINRS_CPU_RACE_COUNTER = 1 };
 /* The thread has seen such a word of its rank at a value that it waited for, or has read it. */
-void ginrs_cpu_race_seen(int kind, int32_t rank, uint32_t context, uint32_t id, uint64_t value, int bits);
-void ginrs_cpu_race_reset(int32_t rank, uint32_t context, uint32_t signal);
+void ginrs_cpu_race_seen(int kind, const void* comm, int32_t rank, uint32_t context, uint32_t id, uint64_t value, int bits);
+/* A word is zero again, by a call of the user's, who knows it by `number`. */
+typedef struct ginrsCpuRaceReset {
+  const char* file;
+  int32_t line, kind, rank;
+  uint32_t context, id, number;
+  const void* comm;
+} ginrsCpuRaceReset;
+void ginrs_cpu_race_reset(const ginrsCpuRaceReset* reset);
 /* The memory by which a context is known. */
-void ginrs_cpu_race_context(int32_t rank, uint32_t context, const void* handle);
+void ginrs_cpu_race_context(const void* comm, int32_t rank, uint32_t context, const void* handle);
 /* What `rank` has posted on a context has been read. */
-void ginrs_cpu_race_flushed(int32_t rank, uint32_t context);
+void ginrs_cpu_race_flushed(const void* comm, int32_t rank, uint32_t context);
 
 /* A window as a kernel's rank sees it. */
 typedef struct ginrsCpuRaceWindow {
@@ -42,19 +50,29 @@ typedef struct ginrsCpuRaceWindow {
 } ginrsCpuRaceWindow;
 void ginrs_cpu_race_window(const ginrsCpuRaceWindow* window);
 
-/* By libginrs, which finds it with dlsym: ranks of a communicator are in other processes; `rank` has destroyed a (device) communicator,
- * and what it had posted has been done, or may be done yet where that has failed. By an object when it is loaded (launch.h): it was not
- * compiled for the detector. */
-enum { GINRS_CPU_RACE_APART = 1, GINRS_CPU_RACE_SETTLED = 2, GINRS_CPU_RACE_UNWATCHED = 3, GINRS_CPU_RACE_FAILED = 4 };
+/* The next atomic access or fence of the thread is of block scope. */
+void ginrs_cpu_race_narrow(void);
+/* By libginrs, which finds it with dlsym: ranks of a communicator are on other machines; `rank` has destroyed a (device) communicator,
+ * and what it had posted has been done, or may be done yet where that has failed; ranks of a communicator are in other processes, which
+ * have not all offered to be one job. By an object when it is loaded (launch.h): it was not compiled for the detector. */
+enum { GINRS_CPU_RACE_FAR = 1, GINRS_CPU_RACE_SETTLED = 2, GINRS_CPU_RACE_UNWATCHED = 3, GINRS_CPU_RACE_FAILED = 4, GINRS_CPU_RACE_APART = 5 };
 void ginrs_cpu_race_told(int what, int32_t rank);
-/* By libginrs, too: what is mapped there next is another memory. */
+/* By libginrs, too: a file is mapped there, whole; what is mapped there next is another memory. */
+void ginrs_cpu_race_mapped(uintptr_t at, size_t bytes, int fd);
 void ginrs_cpu_race_unmapped(uintptr_t at, size_t bytes);
+/* And: a communicator's table of windows in this process, and its name in all. */
+void ginrs_cpu_race_comm(const void* table, uint64_t name);
+/* Processes of one machine are watched as one job. What this one offers for that, a descriptor of memory of so many bytes; whether it is
+ * a job's already. -1: nothing is watched. Then what all of a communicator's have chosen, the same memory for all. */
+int ginrs_cpu_race_offer(int* joined, uint64_t* bytes);
+void ginrs_cpu_race_join(int fd);
 
 #ifdef __cplusplus
 }
 #endif
 
 #ifdef __GINRS_RACE__
+#define GINRS_CPU_NARROW(is) ((is) ? ginrs_cpu_race_narrow() : (void)0)
 #define GINRS_CPU_RACE_NAME(name) __asm__(".set __tsan_" #name ", ginrs_cpu_race_" #name);
 #define GINRS_CPU_RACE_SIZES(name) \
   GINRS_CPU_RACE_NAME(name##1) GINRS_CPU_RACE_NAME(name##2) GINRS_CPU_RACE_NAME(name##4) GINRS_CPU_RACE_NAME(name##8) GINRS_CPU_RACE_NAME(name##16)
@@ -89,5 +107,7 @@ GINRS_CPU_RACE_NAME(atomic_signal_fence)
 #undef GINRS_CPU_RACE_ATOMICS
 #undef GINRS_CPU_RACE_SIZES
 #undef GINRS_CPU_RACE_NAME
+#else
+#define GINRS_CPU_NARROW(is) ((void)0)
 #endif
 #endif

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
+#include "race.h"
 #include "runtime.h"
 #include "word.h"
 
@@ -23,7 +24,9 @@ using ::std::memory_order_relaxed;
 using ::std::memory_order_release;
 using ::std::memory_order_seq_cst;
 
-inline void atomic_thread_fence(memory_order order, thread_scope = thread_scope_system) {
+inline void atomic_thread_fence(memory_order order, thread_scope scope = thread_scope_system) {
+  (void)scope;
+  GINRS_CPU_NARROW(scope >= thread_scope_block);
   __atomic_thread_fence((int)order);
 }
 inline void atomic_signal_fence(memory_order order) { __atomic_signal_fence((int)order); }
@@ -122,7 +125,10 @@ struct AtomicMembers {
  private:
   typedef typename AtomicWord<sizeof(T)>::Type Word;
   typedef Word Aliased __attribute__((may_alias));
-  Aliased* at() const { return reinterpret_cast<Aliased*>(static_cast<const Self*>(this)->address()); }
+  Aliased* at() const {
+    GINRS_CPU_NARROW(Self::kIsNarrow);
+    return reinterpret_cast<Aliased*>(static_cast<const Self*>(this)->address());
+  }
   static Word word_of(T value) {
     Word word;
     __builtin_memcpy(&word, (const void*)&value, sizeof word);
@@ -147,6 +153,7 @@ struct AtomicMembers {
 namespace cuda {
 template <class T, thread_scope Scope = thread_scope_system>
 struct atomic : ginrs_cpu::AtomicMembers<atomic<T, Scope>, T> {
+  static constexpr bool kIsNarrow = Scope >= thread_scope_block;
   atomic() = default;
   constexpr atomic(T value) : value_(value) {}
   atomic(const atomic&) = delete;
@@ -164,6 +171,7 @@ struct atomic : ginrs_cpu::AtomicMembers<atomic<T, Scope>, T> {
 template <class T, thread_scope Scope = thread_scope_system>
 struct atomic_ref : ginrs_cpu::AtomicMembers<atomic_ref<T, Scope>, T> {
   static constexpr ::std::size_t required_alignment = sizeof(T);
+  static constexpr bool kIsNarrow = Scope >= thread_scope_block;
   explicit atomic_ref(T& object) : object_(&object) {}
   atomic_ref(const atomic_ref&) = default;
   atomic_ref& operator=(const atomic_ref&) = delete;

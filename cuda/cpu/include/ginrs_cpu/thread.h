@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 #include "../vector_types.h"
+#include "race.h"
 #include "runtime.h"
 
 /* Where a CUDA function was called: the deadlock report prints it. Functions that wait end with these parameters. */
@@ -58,7 +59,10 @@ inline void poll() { ginrs_cpu_spend(kPollCost); }
 /* All scopes are the CPU's one fence. */
 inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 inline void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
-inline void __threadfence_block() { __atomic_thread_fence(__ATOMIC_ACQ_REL); }
+inline void __threadfence_block() {
+  GINRS_CPU_NARROW(true);
+  __atomic_thread_fence(__ATOMIC_ACQ_REL);
+}
 
 /* The thread says that it polls: no time is promised, as on a GPU (0 up to twice the argument). */
 inline void __nanosleep(unsigned int) { ginrs_cpu_yield(GINRS_CPU_WAITING); }

@@ -3,6 +3,7 @@
 //! does is held against the library that it is a model for. Needs GINRS_PREFIX, and the package of make deps.
 #![cfg(target_arch = "x86_64")]
 
+#[path = "theirs/commands.rs"]
 mod commands;
 
 use abi_tests::programs::{compiled, compiled_as, suite_ok};

@@ -61,7 +61,7 @@ run() {
   done
 }
 
-own=(LD_PRELOAD="$soft/libredirect.so" THEIRS_RUNTIME=own THEIRS_HOSTS=thread GINRS_SHARE_DEVICE=1)
+own=(LD_PRELOAD="$soft/libredirect.so" THEIRS_RUNTIME=own THEIRS_RANKS=2 THEIRS_HOSTS=thread GINRS_SHARE_DEVICE=1)
 run alone 90 gin-alltoall,ring "${own[@]}"
 for handler in 1 2; do
   run "alone-handler$handler" 90 gin-alltoall,order "${own[@]}" NCCL_GIN_GDAKI_NIC_HANDLER=$handler

@@ -1,4 +1,5 @@
-//! Types of abi-tests/soft-verbs against rdma-core's headers (package libibverbs-dev), as tests/verbs_layouts.rs holds the library's own.
+//! Types of abi-tests/soft-verbs against rdma-core's headers (package libibverbs-dev), as tests/verbs_layouts.rs holds the library's own, and
+//! a program that is compiled with those headers and drives it over memory of GPUs.
 
 // Part of it is for others.
 #[allow(unused_imports, unused_macros)]
@@ -7,6 +8,7 @@ mod in_c;
 
 use soft_verbs::layout as ours;
 use std::mem::offset_of;
+use std::process::Command;
 
 fn compare(all: &[(String, u64)]) {
     in_c::compare("libibverbs-dev", &["infiniband/verbs", "infiniband/mlx5dv"], all);
@@ -48,4 +50,29 @@ fn places_of_inline_verbs() {
         in_c::size::<ours::ibv_device_attr>("ibv_device_attr"),
         in_c::size::<ours::ibv_wc>("ibv_wc"),
     ]);
+}
+
+/// Copies by the driver, of which the mock-driver is a stand-in whose memory has no host address.
+#[test]
+fn memory_of_gpus_is_copied_by_the_driver() {
+    let folder = tempfile::tempdir().unwrap();
+    let beside = std::env::current_exe().unwrap();
+    let link = |built: &str, name: &str| {
+        let built = beside.with_file_name(built);
+        assert!(built.exists(), "{} is built with this test", built.display());
+        std::os::unix::fs::symlink(built, folder.path().join(name)).unwrap();
+    };
+    link("libsoft_verbs.so", "libibverbs.so.1");
+    link("libmock_cuda.so", "libcuda.so.1");
+    let program = folder.path().join("gpu_memory");
+    let mut cc = Command::new("cc");
+    cc.arg("-o")
+        .arg(&program)
+        .args(["-std=gnu11", "-Wall", "-Werror"])
+        .arg(abi_tests::root().join("abi-tests/theirs/gpu_memory.c"));
+    abi_tests::run(cc.arg("-L").arg(folder.path()).args(["-l:libibverbs.so.1", "-l:libcuda.so.1"]));
+    let mut program = Command::new(program);
+    let environment = [("SOFTVERBS_GPU", "1"), ("GINRS_MOCK_DEVICES", "2"), ("GINRS_MOCK_PRIVATE", "1")];
+    let said = abi_tests::run(program.env("LD_LIBRARY_PATH", folder.path()).envs(environment));
+    assert_eq!(said, "ok\n");
 }

@@ -82,7 +82,7 @@ fn their_library_runs_their_kernels_over_the_model_of_a_card() {
         theirs_ok(&["gin-alltoall", "soak"], 2, &[("NCCL_GIN_GDAKI_NIC_HANDLER", handler)]);
     }
     // Ranks that share a device, and have nothing between them but the card.
-    let alone = [("GINRS_CPU_DEVICES", "1"), ("GINRS_SHARE_DEVICE", "1"), ("THEIRS_HOSTS", "thread")];
+    let alone = [("GINRS_CPU_DEVICES", "1"), ("GINRS_SHARE_DEVICE", "1"), ("THEIRS_HOSTS", "thread"), ("THEIRS_RANKS", "2")];
     theirs_ok(&["gin-alltoall", "ring", "order"], 2, &alone);
 }
 

@@ -10,6 +10,7 @@
 //
 // THEIRS_SAYS=1         each function that is redirected, and each call of one that is not there
 // THEIRS_RUNTIME=own    redirects nothing: for a GPU, where only the next line is wanted
+// THEIRS_RANKS=2        so many ranks, as threads, wait for each other behind ncclDevCommCreate and before ncclDevCommDestroy
 // THEIRS_HOSTS=thread   each thread that asks is on a host of its own: ranks may share a GPU, and reach each other by the card alone
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -166,6 +167,32 @@ static const struct { const char* name; void* function; } kRuntime[] = {
 static uint64_t hostOfThread(void) {
   static __thread int anchor;
   return (uint64_t)(uintptr_t)&anchor;
+}
+
+// ---- Ranks that share a GPU. What frees memory waits for all kernels there, and a card's copies wait behind it: no kernel starts before
+// every rank is through with ncclDevCommCreate, and nothing is taken away while one runs.
+static void allRanks(void) {
+  static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+  static unsigned arrived;
+  const char* ranks = getenv("THEIRS_RANKS");
+  unsigned n = ranks != NULL ? (unsigned)atoi(ranks) : 0;
+  if (n < 2) return;
+  pthread_mutex_lock(&lock);
+  unsigned round = arrived++ / n;
+  if (arrived % n == 0) pthread_cond_broadcast(&changed);
+  while (arrived / n == round) pthread_cond_wait(&changed, &lock);
+  pthread_mutex_unlock(&lock);
+}
+
+int ncclDevCommCreate(void* comm, const void* requirements, void* out) {
+  int result = ((int (*)(void*, const void*, void*))dlsym(RTLD_NEXT, "ncclDevCommCreate"))(comm, requirements, out);
+  allRanks();
+  return result;
+}
+
+int ncclDevCommDestroy(void* comm, const void* devComm) {
+  allRanks();
+  return ((int (*)(void*, const void*))dlsym(RTLD_NEXT, "ncclDevCommDestroy"))(comm, devComm);
 }
 
 // ---- The library's file, and its functions.

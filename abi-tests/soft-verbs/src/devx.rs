@@ -78,6 +78,7 @@ pub unsafe extern "C" fn mlx5dv_devx_umem_reg(
     if access & 1 == 0 {
         return fail(libc::EINVAL);
     }
+    crate::gpu::know(addr as usize);
     let umem_id = with(|world| {
         let id = world.number();
         world.umems.insert(id, Range { at: addr as usize, bytes: size });

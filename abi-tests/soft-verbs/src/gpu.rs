@@ -1,7 +1,7 @@
 //! Memory of GPUs, which the host cannot touch: copied by the driver, on a stream of this library's own beside the kernels that run.
 
 use std::ffi::{CStr, c_int, c_void};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 
 type Copy = unsafe extern "C" fn(u64, u64, usize, *mut c_void) -> c_int;
 
@@ -79,26 +79,36 @@ pub fn is_there(at: usize) -> bool {
     driver().is_some_and(|driver| device_of(driver, at).is_some())
 }
 
+static DEVICES: Mutex<Vec<(c_int, Device)>> = Mutex::new(Vec::new());
+
+fn devices() -> MutexGuard<'static, Vec<(c_int, Device)>> {
+    DEVICES.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Is told of memory that is registered: what its device needs is made now, for an allocation may wait for kernels that wait for copies.
+pub fn know(at: usize) {
+    let Some(driver) = driver() else { return };
+    let Some(ordinal) = device_of(driver, at) else { return };
+    let mut devices = devices();
+    if !devices.iter().any(|(number, _)| *number == ordinal) {
+        devices.push((ordinal, Device::new(driver, ordinal)));
+    }
+}
+
 /// Copies, if either end is on a GPU; false: neither is.
 pub fn copy(to: usize, from: usize, bytes: usize) -> bool {
-    static DEVICES: Mutex<Vec<(c_int, Device)>> = Mutex::new(Vec::new());
     let Some(driver) = driver() else { return false };
     let ends = [from, to].map(|at| device_of(driver, at));
     if ends == [None, None] {
         return false;
     }
-    let mut devices = DEVICES.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    for ordinal in ends.into_iter().flatten() {
-        if !devices.iter().any(|(number, _)| *number == ordinal) {
-            devices.push((ordinal, Device::new(driver, ordinal)));
-        }
-    }
+    let devices = devices();
     let device = |ordinal| devices.iter().find(|(number, _)| *number == ordinal).map(|(_, device)| device);
     let [source, target] = ends.map(|end| end.and_then(device));
     for at in (0..bytes).step_by(THROUGH) {
         let n = (bytes - at).min(THROUGH);
         // Through pinned bytes of the target's device, or of the source's.
-        let through = target.or(source).expect("one of them is").bytes;
+        let through = target.or(source).expect("registered memory's device is known").bytes;
         match source {
             Some(device) => device.run(driver, through, from + at, n),
             // SAFETY: memory of the host, as registered.

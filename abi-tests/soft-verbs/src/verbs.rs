@@ -276,6 +276,7 @@ pub unsafe extern "C" fn ibv_reg_mr_iova2(
     if access & 0b1010 != 0 && access & 1 == 0 {
         return fail(libc::EINVAL);
     }
+    crate::gpu::know(addr as usize);
     // SAFETY: a domain of ours.
     let domain = unsafe { domain(pd) };
     let (lkey, rkey) = with(|world| {

@@ -28,7 +28,8 @@ fi
 
 [ -e "$soft/libibverbs.so.1" ] || { echo "$soft/libibverbs.so.1 is not there | fix: scripts/gpu-theirs.sh --build, on any machine with nvcc" >&2; exit 1; }
 [ -n "$NCCL_LIB" ] || { echo "NVIDIA's libnccl.so.2 is not there | fix: NCCL_LIB, a folder with that of 2.28.9" >&2; exit 1; }
-gpus=$(nvidia-smi -L | grep -c '^GPU')
+gpus=$(nvidia-smi -L 2> /dev/null | grep -c '^GPU' || true)
+[ "$gpus" -ge 1 ] || { echo "no GPU is here | fix: a machine on which nvidia-smi -L names one; without GPUs: cargo test -p abi-tests --test theirs" >&2; exit 1; }
 export LD_LIBRARY_PATH="$soft:$NCCL_LIB:$CUDART_LIB${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 export NCCL_NVLS_ENABLE=0 NCCL_MNNVL_ENABLE=0 NCCL_RAS_ENABLE=0 NCCL_GIN_TYPE=3 SOFTVERBS_GPU=1 CUDA_MODULE_LOADING=EAGER
 export NCCL_DEBUG=${NCCL_DEBUG:-INFO} NCCL_DEBUG_SUBSYS=${NCCL_DEBUG_SUBSYS:-INIT,NET,ENV} DOCA_GPUNETIO_LOG=${DOCA_GPUNETIO_LOG:-6} SOAK="seconds=2 blocks=3 threads=64 strip=4096"

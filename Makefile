@@ -11,7 +11,7 @@ STAGE := $(CURDIR)/build/prefix
 SYSTEM_LIBS := -lgcc_s -lutil -lrt -lpthread -lm -ldl -lc
 export GINRS_PREFIX ?= $(STAGE)
 
-.PHONY: help deps build stage install uninstall headers check-headers demo test bench perf gpu-build gpu-test gpu-faults gpu-bench gpu-bench-collectives soak chaos chaos-net machines fuzz abi-full asan tsan fmt clippy clean
+.PHONY: help deps build stage install uninstall headers check-headers demo test bench perf gpu-build gpu-test gpu-faults gpu-bench gpu-bench-collectives gpu-theirs soak chaos chaos-net machines fuzz abi-full asan tsan fmt clippy clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -76,6 +76,9 @@ gpu-faults: ## a rank fails in every way there is: the waits of the others end (
 
 gpu-bench: ## the figures of ginrs-perf on the GPUs found, beside NVIDIA's library
 	@scripts/gpu-bench.sh $(GPU_BENCH)
+
+gpu-theirs: ## NVIDIA's library and headers on the GPUs found, by GDAKI over the soft card (first scripts/gpu-theirs.sh --build, which needs no GPU)
+	@scripts/gpu-theirs.sh
 
 gpu-bench-collectives: ## collectives on the GPUs found, beside NVIDIA's library
 	@scripts/gpu-bench-collectives.sh $(GPU_BENCH)

@@ -11,7 +11,6 @@ import sys
 ALLOWED = {
     ("ginrs", "mock-driver"): "built beside the tests, which load it as libcuda.so.1",
     ("abi-tests", "mock-driver"): "built beside the tests, which load it as libcuda.so.1",
-    ("abi-tests", "soft-verbs"): "built beside the tests, which load it as libibverbs.so.1 and libmlx5.so.1",
     ("abi-tests", "libc"): "tests/netns/wire.rs, which its tests share by #[path]",
 }
 TESTS = re.compile(r"^#\[cfg\(test\)\]\nmod tests \{.*", re.M | re.S)

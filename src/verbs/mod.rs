@@ -10,7 +10,8 @@
 //! | `survey` | which cards there are, and why one cannot be used |
 //!
 //! **Never run on a card.** The layouts are held against rdma-core's headers, the bytes against the card's published reference, and the
-//! whole runs against libraries of the test tree that read these commands and have them done by the model (`abi-tests/soft-verbs`).
+//! whole runs against libraries of the test tree that read these commands and have them done by the model (`abi-tests/soft-verbs`), as
+//! NVIDIA's libnccl does; where its commands and ours differ is in docs/gdaki.md.
 //! docs/gdaki.md says what somebody with a card should run.
 
 mod card;

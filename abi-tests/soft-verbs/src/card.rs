@@ -1,10 +1,11 @@
 //! The thread that plays the card: takes what records say is posted, does it, and writes completions.
 
+use crate::memory;
 use crate::nic::completion::{self, Syndrome};
 use crate::nic::element::{self, Element, Place};
 use crate::nic::fault::Rule;
 use crate::world::{Registered, State, World, with};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 /// Elements of one queue in a row, and how long it rests when there were none.
@@ -35,16 +36,6 @@ fn step(world: &mut World, rule: Option<&Rule>) -> Option<bool> {
     Some(numbers.into_iter().fold(false, |worked, number| serve(world, number, rule) | worked))
 }
 
-fn word32(at: usize) -> &'static AtomicU32 {
-    // SAFETY: within registered memory, which is mapped until it is deregistered, under the world's lock; aligned, as was checked.
-    unsafe { &*std::ptr::with_exposed_provenance(at) }
-}
-
-fn words(at: usize) -> &'static [AtomicU64; 8] {
-    // SAFETY: as above.
-    unsafe { &*std::ptr::with_exposed_provenance(at) }
-}
-
 fn serve(world: &mut World, number: u32, rule: Option<&Rule>) -> bool {
     let mut worked = false;
     for _ in 0..BATCH {
@@ -52,13 +43,14 @@ fn serve(world: &mut World, number: u32, rule: Option<&Rule>) -> bool {
         if !matches!(pair.state, State::ReadyToSend | State::Error) {
             break;
         }
-        let record = u32::from_be(word32(pair.record).load(Ordering::Acquire)) as u16;
+        let record = u32::from_be(memory::half(pair.record)) as u16;
         let at = pair.taken;
         if record == at as u16 {
             break;
         }
-        let slot = words(pair.ring + 64 * (at & ((1 << pair.log_depth) - 1)) as usize);
-        let element: [u64; 8] = std::array::from_fn(|word| slot[word].load(Ordering::Relaxed));
+        let slot = pair.ring + 64 * (at & ((1 << pair.log_depth) - 1)) as usize;
+        let mut element = [0u64; 8];
+        memory::copy(element.as_mut_ptr() as usize, slot, 64);
         let result = match pair.state {
             State::Error => Err(Syndrome::Flushed),
             _ => match done(world, number, at, &element, rule) {
@@ -66,6 +58,9 @@ fn serve(world: &mut World, number: u32, rule: Option<&Rule>) -> bool {
                 None => break,
             },
         };
+        if let Err(syndrome) = result {
+            crate::log::called(&format!("queue pair {number:#x} element {at:#x}: {syndrome:?} of {element:x?}"));
+        }
         let pair = world.pairs.get_mut(&number).expect("it was there");
         pair.taken = at.wrapping_add(1);
         if result.is_err() {
@@ -73,8 +68,9 @@ fn serve(world: &mut World, number: u32, rule: Option<&Rule>) -> bool {
         }
         let queue = world.completions.get_mut(&pair.completions).expect("a queue pair keeps it");
         let entries = 1u32 << queue.log_entries;
-        let entry = words(queue.entries + 64 * (queue.done & (entries - 1)) as usize);
-        completion::write(entry, entries, number, at, element::opcode(&element), result);
+        let entry: [AtomicU64; 8] = Default::default();
+        completion::write(&entry, entries, number, at, element::opcode(&element), result);
+        memory::publish(queue.entries + 64 * (queue.done & (entries - 1)) as usize, &entry.map(AtomicU64::into_inner));
         queue.done = queue.done.wrapping_add(1);
         worked = true;
     }
@@ -123,23 +119,19 @@ fn carry(world: &mut World, number: u32, element: &Element) -> Result<(), Syndro
         Element::Write { bytes: 0, .. } => Ok(()),
         Element::Write { to, from, bytes } => local(from, bytes.into()).and_then(|from| {
             let to = target(to, bytes.into(), 0b10)?;
-            // SAFETY: both ranges are registered, so mapped, under the world's lock. That kernels write there meanwhile is theirs to avoid.
-            unsafe { std::ptr::copy(from as *const u8, to as *mut u8, bytes as usize) };
+            memory::copy(to, from, bytes as usize);
             Ok(())
         }),
         Element::WriteInline { to, value, bytes } => target(to, bytes.into(), 0b10).map(|to| {
-            // SAFETY: as above.
-            unsafe { std::ptr::copy(value.to_le_bytes().as_ptr(), to as *mut u8, bytes as usize) };
+            memory::copy(to, value.to_le_bytes().as_ptr() as usize, bytes as usize);
         }),
         Element::FetchAdd { to, add, answer } => local(answer, 8).and_then(|answer| {
             let to = target(to, 8, 0b1000)?;
             if !to.is_multiple_of(8) {
                 return Err(Syndrome::RemoteAccess);
             }
-            // SAFETY: as above, and aligned.
-            let old = unsafe { &*std::ptr::with_exposed_provenance::<AtomicU64>(to) }.fetch_add(add, Ordering::AcqRel);
-            // SAFETY: as above.
-            unsafe { (answer as *mut u64).write_unaligned(old) };
+            let old = memory::add(to, add);
+            memory::copy(answer, (&raw const old) as usize, 8);
             Ok(())
         }),
     };

@@ -14,6 +14,13 @@ const BAD_RESOURCE: u8 = 5;
 const BUSY: u8 = 6;
 const BAD_STATE: u8 = 9;
 
+static NOTHING_POSTED: u32 = 0;
+
+/// Further places of QUERY_HCA_CAP's answer (cmd_hca_cap in mlx5_ifc.h), which NVIDIA's library divides by or holds against what it asks for:
+/// log_max_qp_sz, log_max_qp, log_max_cq_sz, log_max_cq, max_wqe_sz_sq and max_wqe_sz_rq, as a ConnectX-7 has them.
+const LIMITS: [(usize, usize, u64); 6] =
+    [(0x88, 8, 15), (0x9b, 5, 18), (0xc8, 8, 22), (0xdb, 5, 24), (0x290, 16, 1024), (0x2b0, 16, 512)];
+
 /// What a refusal tells: which check it was, as a line of its own.
 type Done = Result<u32, (u8, u32)>;
 type Make = fn(&mut World, &[u8], &mut [u8]) -> Done;
@@ -35,9 +42,7 @@ pub unsafe extern "C" fn mlx5dv_open_device(_: *mut ibv_device, attributes: *mut
     if log::lacks("devx") || unsafe { (*attributes).flags } != MLX5DV_CONTEXT_FLAGS_DEVX {
         return fail(libc::EPERM);
     }
-    with(|world| world.open += 1);
-    crate::card::start();
-    Box::into_raw(Box::new(0u64)).cast()
+    crate::verbs::open()
 }
 
 #[unsafe(no_mangle)]
@@ -73,12 +78,59 @@ pub unsafe extern "C" fn mlx5dv_devx_umem_reg(
     if access & 1 == 0 {
         return fail(libc::EINVAL);
     }
+    crate::gpu::know(addr as usize);
     let umem_id = with(|world| {
         let id = world.number();
         world.umems.insert(id, Range { at: addr as usize, bytes: size });
         id
     });
     Box::into_raw(Box::new(mlx5dv_devx_umem { umem_id }))
+}
+
+/// Where `pgsz_bitmap` and `comp_mask` say nothing but that pages may have any size; memory behind a descriptor is not known here.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mlx5dv_devx_umem_reg_ex(
+    context: *mut ibv_context,
+    umem: *mut crate::layout::mlx5dv_devx_umem_in,
+) -> *mut mlx5dv_devx_umem {
+    // SAFETY: a caller's struct.
+    let umem = unsafe { &*umem };
+    log::called(&format!("mlx5dv_devx_umem_reg_ex size {:#x} comp_mask {:#x}", umem.size, umem.comp_mask));
+    if umem.comp_mask & 1 != 0 {
+        return fail(libc::EOPNOTSUPP);
+    }
+    // SAFETY: the caller's.
+    unsafe { mlx5dv_devx_umem_reg(context, umem.addr, umem.size, umem.access) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mlx5dv_reg_dmabuf_mr(
+    _: *mut ibv_pd,
+    _offset: u64,
+    _length: usize,
+    _iova: u64,
+    _fd: c_int,
+    _access: c_int,
+    _mlx5_access: c_int,
+) -> *mut ibv_mr {
+    fail(libc::EOPNOTSUPP)
+}
+
+/// Nothing beside what commands tell.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mlx5dv_query_device(_: *mut ibv_context, attributes: *mut u8) -> c_int {
+    log::called("mlx5dv_query_device");
+    // SAFETY: a caller's struct: version, pad, flags, comp_mask, of which the last says what is asked and is told.
+    unsafe {
+        let mask = attributes.add(16).cast::<u64>();
+        mask.write(0);
+    }
+    0
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mlx5dv_get_data_direct_sysfs_path(_: *mut ibv_context, _: *mut std::ffi::c_char, _: usize) -> c_int {
+    libc::ENODEV
 }
 
 #[unsafe(no_mangle)]
@@ -91,6 +143,7 @@ pub unsafe extern "C" fn mlx5dv_devx_umem_dereg(umem: *mut mlx5dv_devx_umem) -> 
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mlx5dv_devx_alloc_uar(_: *mut ibv_context, flags: u32) -> *mut mlx5dv_devx_uar {
+    log::called(&format!("mlx5dv_devx_alloc_uar flags {flags:#x}"));
     if flags > MLX5DV_UAR_ALLOC_TYPE_NC {
         return fail(libc::EOPNOTSUPP);
     }
@@ -162,6 +215,9 @@ pub unsafe extern "C" fn mlx5dv_devx_general_cmd(
                     field.within(CAPABILITY).set(out, 1);
                 }
                 cmd_hca_cap::cd.within(CAPABILITY).set(out, (!log::lacks("cd")).into());
+                for (at, width, value) in LIMITS {
+                    Field { at, width }.within(CAPABILITY).set(out, value);
+                }
             }
             9 => crate::prm::roce_cap::qp_ts_format.within(CAPABILITY).set(out, 1),
             _ => return Err((BAD_PARAMETER, line!())),
@@ -220,7 +276,9 @@ fn make_pair(world: &mut World, input: &[u8], _: &mut [u8]) -> Done {
     let of = |field: Field| field.within(QPC).get(input);
     check(input.len() >= 272, BAD_PARAMETER, line!())?;
     check(create_qp::wq_umem_valid.get(input) == 1 && of(qpc::dbr_umem_valid) == 1, BAD_PARAMETER, line!())?;
-    check(of(qpc::st) == 0 && of(qpc::pm_state) == 3 && of(qpc::rq_type) == 3 && of(qpc::no_sq) == 0, BAD_PARAMETER, line!())?;
+    check(of(qpc::st) == 0 && of(qpc::rq_type) == 3 && of(qpc::no_sq) == 0, BAD_PARAMETER, line!())?;
+    // NVIDIA's library leaves this to RST2INIT_QP.
+    check(matches!(of(qpc::pm_state), 0 | 3), BAD_PARAMETER, line!())?;
     check(world.pages.contains(&(of(qpc::uar_page) as u32)), BAD_RESOURCE, line!())?;
     let domain = of(qpc::pd) as u32;
     check(world.domains.contains(&domain), BAD_RESOURCE, line!())?;
@@ -230,14 +288,34 @@ fn make_pair(world: &mut World, input: &[u8], _: &mut [u8]) -> Done {
     let ring = place(world, create_qp::wq_umem_id.get(input), offset, 64 << log_depth)?;
     let record = place(world, of(qpc::dbr_umem_id), of(qpc::dbr_addr), 8)? + 4;
     check(of(qpc::dbr_addr).is_multiple_of(8), BAD_PARAMETER, line!())?;
+    // With SM doorbells NVIDIA's library has it in GPU memory, for its CPU handler in the host's.
+    log::called(&format!("a queue pair's record is in {} memory", if crate::gpu::is_there(record) { "GPU" } else { "host" }));
+    // A card believes a record once a doorbell has rung, and NVIDIA's library leaves there what was there. Here nobody hears doorbells.
+    crate::memory::copy(record, (&raw const NOTHING_POSTED) as usize, 4);
     let completions = of(qpc::cqn_snd) as u32;
-    check(world.completions.contains_key(&(of(qpc::cqn_rcv) as u32)), BAD_RESOURCE, line!())?;
+    // Nothing is received, so none need be named.
+    let receives = of(qpc::cqn_rcv) as u32;
+    check(receives == 0 || world.completions.contains_key(&receives), BAD_RESOURCE, line!())?;
     world.completions.get_mut(&completions).ok_or((BAD_RESOURCE, line!()))?.users += 1;
     let number = world.number();
-    let waits = of(qpc::cd_master) == 1;
-    world
-        .pairs
-        .insert(number, Pair { domain, completions, ring, log_depth, record, waits, state: State::Reset, remote: 0, taken: 0 });
+    // NVIDIA's library leaves cd_master and sets the lowest bit of the word behind it, for the queue pairs that it gives WAIT elements.
+    let waits = of(qpc::cd_master) == 1 || of(qpc::next_rcv_psn) == 1;
+    world.pairs.insert(
+        number,
+        Pair {
+            domain,
+            completions,
+            ring,
+            log_depth,
+            record,
+            waits,
+            state: State::Reset,
+            open_to_peers: false,
+            mtu: 0,
+            remote: 0,
+            taken: 0,
+        },
+    );
     Ok(number)
 }
 
@@ -267,20 +345,23 @@ fn modify(world: &mut World, object: &Object, input: &[u8]) -> Done {
     check(object.is_pair && head::number.get(input) == object.number.into(), BAD_RESOURCE, line!())?;
     let pair = world.pairs.get_mut(&object.number).ok_or((BAD_RESOURCE, line!()))?;
     let way = |field: Field| field.within(QPC + PATH).get(input);
+    // Peers may write, and add to 8 bytes.
+    let open = |of: &dyn Fn(Field) -> u64| of(qpc::rwe) == 1 && of(qpc::rae) == 1 && of(qpc::atomic_mode) == 1;
     match head::opcode.get(input) as u16 {
         opcode::RST2INIT_QP => {
             check(pair.state == State::Reset, BAD_STATE, line!())?;
             check(of(qpc::pm_state) == 3 && way(crate::prm::ads::vhca_port_num) == 1, BAD_PARAMETER, line!())?;
+            pair.open_to_peers = open(&of);
             pair.state = State::Init;
         }
         opcode::INIT2RTR_QP => {
             check(pair.state == State::Init, BAD_STATE, line!())?;
             check(leads_here(way), BAD_PARAMETER, line!())?;
-            // What peers do: writes and 8-byte atomics.
-            check(create_qp::opt_param_mask.get(input) & 0b1100 == 0b1100, BAD_PARAMETER, line!())?;
-            check(of(qpc::rwe) == 1 && of(qpc::rae) == 1 && of(qpc::atomic_mode) == 1, BAD_PARAMETER, line!())?;
+            // What peers do, told by this command or by the one before.
+            let told = create_qp::opt_param_mask.get(input) & 0b1100 == 0b1100;
+            check(if told { open(&of) } else { pair.open_to_peers }, BAD_PARAMETER, line!())?;
             check((1..=5).contains(&of(qpc::mtu)) && of(qpc::log_msg_max) == 30, BAD_PARAMETER, line!())?;
-            pair.remote = of(qpc::remote_qpn) as u32;
+            (pair.mtu, pair.remote) = (of(qpc::mtu), of(qpc::remote_qpn) as u32);
             pair.state = State::ReadyToReceive;
         }
         opcode::RTR2RTS_QP => {
@@ -308,6 +389,9 @@ pub unsafe extern "C" fn mlx5dv_devx_obj_query(
         check(object.is_pair && head::number.get(input) == object.number.into(), BAD_RESOURCE, line!())?;
         let pair = world.pairs.get(&object.number).ok_or((BAD_RESOURCE, line!()))?;
         qpc::state.within(QPC).set(out, pair.state as u64);
+        qpc::mtu.within(QPC).set(out, pair.mtu);
+        qpc::pm_state.within(QPC).set(out, 3);
+        qpc::remote_qpn.within(QPC).set(out, pair.remote.into());
         Ok(0)
     };
     // SAFETY: the caller's buffers.

@@ -1,13 +1,18 @@
 //! A stand-in for libibverbs and libmlx5 with one card, which is none: commands are read as a card reads them, and what kernels then write
 //! into queues is done by the model of a card (`src/nic` of ginrs), in this process's memory alone. Ranks are threads.
 //!
+//! It is enough for ginrs itself and for NVIDIA's libnccl, whose IB plugin also has queue pairs to which it posts by ibv_post_send
+//! (`posted`). That one asks by version: the static archive linked with `versions.map` is for it (`tests/theirs`).
+//!
 //! Folder with `libibverbs.so.1` and `libmlx5.so.1` linked to this library first in LD_LIBRARY_PATH, and:
 //!
 //! | variable | |
 //! |---|---|
-//! | `SOFTVERBS_LOG` | file to which each command adds a line: its name, its bytes, and those of the answer |
+//! | `SOFTVERBS_LOG` | file to which each command adds a line: its name, its bytes, and those of the answer; lines with # tell of other calls, and of elements that failed |
 //! | `SOFTVERBS_LACKS` | what is not there: `devices`, `mlx5`, `devx`, `cd` (WAIT elements) or `port` |
 //! | `SOFTVERBS_LINK` | `ib`: the port is InfiniBand's, else Ethernet's |
+//! | `SOFTVERBS_GPU` | 1: registered memory may be a GPU's, and is copied by libcuda.so.1 |
+//! | `SOFTVERBS_SYSFS` | folder like /sys/class/infiniband in which the device is said to stand |
 //! | `SOFTVERBS_FAULT` | elements that fail, as GINRS_NIC_FAULT of ginrs says them; their rank is 0 |
 //!
 //! The doorbell record is the truth: the thread that plays the card looks at records, and nobody at doorbells. Field places are those of
@@ -34,6 +39,10 @@ mod text;
 
 mod card;
 pub mod devx;
+mod gpu;
+pub mod layout;
 mod log;
+mod memory;
+pub mod posted;
 pub mod verbs;
 mod world;

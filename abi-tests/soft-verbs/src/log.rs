@@ -22,3 +22,10 @@ pub fn command(name: &str, input: &[u8], answer: &[u8]) {
 pub fn lacks(what: &str) -> bool {
     std::env::var("SOFTVERBS_LACKS").is_ok_and(|lacks| lacks == what)
 }
+
+/// Adds a line for a call that is no command.
+pub fn called(name: &str) {
+    let Ok(path) = std::env::var("SOFTVERBS_LOG") else { return };
+    let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+    let _ = file.and_then(|mut file| file.write_all(format!("# {name}\n").as_bytes()));
+}

@@ -1,18 +1,70 @@
 //! libibverbs: one device, its port, domains, memory and ways to peers.
 
-use crate::log::lacks;
+use crate::layout::{self, ibv_device_attr, ibv_domain, ibv_ece};
+use crate::log::{called, lacks};
+use crate::posted;
 use crate::sys::*;
 use crate::world::{Range, Registered, with};
 use std::ffi::{c_char, c_int, c_void};
-use std::ptr::null_mut;
+use std::ptr::{null, null_mut};
+use std::sync::OnceLock;
 
-/// Behind ibv_device: nothing is read of it but that it is there.
-static DEVICE: u64 = 0;
+/// The device; SOFTVERBS_SYSFS is a folder like /sys/class/infiniband, for programs that look where it stands.
+fn device() -> *mut ibv_device {
+    static DEVICE: OnceLock<usize> = OnceLock::new();
+    fn text<const N: usize>(text: &str) -> [u8; N] {
+        // Shorter than N, or it would not end with 0.
+        std::array::from_fn(|at| text.as_bytes()[..text.len().min(N - 1)].get(at).copied().unwrap_or(0))
+    }
+    let made = || {
+        let name = NAME.to_str().expect("ASCII");
+        let folder = std::env::var("SOFTVERBS_SYSFS").unwrap_or_else(|_| "/sys/class/infiniband".into());
+        let device = layout::ibv_device {
+            ops: [null(); 2],
+            // A channel adapter, of InfiniBand's transport.
+            node_type: 1,
+            transport_type: 0,
+            name: text(name),
+            dev_name: text("uverbs0"),
+            dev_path: text("/sys/class/infiniband_verbs/uverbs0"),
+            ibdev_path: text(&format!("{folder}/{name}")),
+        };
+        // For as long as the process lives.
+        Box::into_raw(Box::new(device)).expose_provenance()
+    };
+    std::ptr::with_exposed_provenance_mut(*DEVICE.get_or_init(made))
+}
+
 const NAME: &std::ffi::CStr = c"mlx5_soft0";
 /// 10.0.0.1, as an address of RoCE v2.
 const GID: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1];
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const LID: u16 = 0x17;
+/// Packets of 4096 bytes, and four lanes of 50 Gbit/s.
+const PORT: ibv_port_attr = ibv_port_attr {
+    state: 0,
+    max_mtu: 5,
+    active_mtu: 5,
+    gid_tbl_len: 4,
+    port_cap_flags: 0,
+    max_msg_sz: 1 << 30,
+    bad_pkey_cntr: 0,
+    qkey_viol_cntr: 0,
+    pkey_tbl_len: 1,
+    lid: 0,
+    sm_lid: 1,
+    lmc: 0,
+    max_vl_num: 1,
+    sm_sl: 0,
+    subnet_timeout: 0,
+    init_type_reply: 0,
+    active_width: 2,
+    active_speed: 64,
+    phys_state: 5,
+    link_layer: 0,
+    flags: 0,
+    port_cap_flags2: 0,
+};
 
 pub fn fail<T>(errno: c_int) -> *mut T {
     // SAFETY: this thread's own.
@@ -34,7 +86,7 @@ pub unsafe extern "C" fn ibv_get_device_list(n: *mut c_int) -> *mut *mut ibv_dev
         }
         let list: *mut *mut ibv_device = libc::calloc(2, size_of::<usize>()).cast();
         if count > 0 {
-            *list = (&raw const DEVICE).cast_mut().cast();
+            *list = device();
         }
         list
     }
@@ -51,11 +103,101 @@ pub unsafe extern "C" fn ibv_get_device_name(_: *mut ibv_device) -> *const c_cha
     NAME.as_ptr()
 }
 
+pub fn new_context_mutex() -> libc::pthread_mutex_t {
+    libc::PTHREAD_MUTEX_INITIALIZER
+}
+
+/// A context, and the thread that plays the card as long as there is one.
+pub fn open() -> *mut ibv_context {
+    with(|world| world.open += 1);
+    crate::card::start();
+    let mut ops = [null(); 32];
+    ops[layout::POLL_CQ] = posted::poll as *const c_void;
+    ops[layout::REQ_NOTIFY_CQ] = posted::notify as *const c_void;
+    ops[layout::POST_SEND] = posted::post_send as *const c_void;
+    ops[layout::POST_RECV] = posted::post_recv as *const c_void;
+    let (device, mutex) = (device().cast(), new_context_mutex());
+    let context =
+        layout::ibv_context { device, ops, cmd_fd: -1, async_fd: -1, num_comp_vectors: 1, mutex, abi_compat: null_mut() };
+    Box::into_raw(Box::new(context)).cast()
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_open_device(_: *mut ibv_device) -> *mut ibv_context {
+    called("ibv_open_device");
+    open()
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_fork_init() -> c_int {
+    0
+}
+
+/// Nothing happens to this device: whoever asks waits for as long as the process lives.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_get_async_event(_: *mut ibv_context, _event: *mut c_void) -> c_int {
+    loop {
+        std::thread::sleep(std::time::Duration::from_secs(3600));
+    }
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_ack_async_event(_event: *mut c_void) {}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn ibv_event_type_str(_event: c_int) -> *const c_char {
+    c"an event".as_ptr()
+}
+
+/// A ConnectX-7's numbers, where somebody may ask.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_query_device(_: *mut ibv_context, out: *mut ibv_device_attr) -> c_int {
+    called("ibv_query_device");
+    // SAFETY: a caller's struct, all of whose bytes may be 0.
+    unsafe {
+        out.write_bytes(0, 1);
+        let out = &mut *out;
+        out.node_guid = u64::from_be_bytes([2, 0, 0, 0xff, 0xfe, 0, 0, 1]).to_be();
+        out.sys_image_guid = out.node_guid;
+        out.max_mr_size = u64::MAX;
+        out.page_size_cap = 0xffff_f000;
+        (out.vendor_id, out.vendor_part_id) = (0x2c9, 4129);
+        (out.max_qp, out.max_qp_wr, out.max_sge, out.max_sge_rd) = (1 << 17, 1 << 15, 30, 30);
+        (out.max_cq, out.max_cqe, out.max_mr, out.max_pd) = (1 << 24, (1 << 22) - 1, 1 << 24, 1 << 23);
+        (out.max_qp_rd_atom, out.max_qp_init_rd_atom, out.max_res_rd_atom) = (16, 16, 1 << 21);
+        (out.atomic_cap, out.max_pkeys, out.phys_port_cnt) = (1, 128, 1);
+    }
+    0
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_query_ece(_: *mut layout::ibv_qp, _: *mut ibv_ece) -> c_int {
+    libc::EOPNOTSUPP
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_set_ece(_: *mut layout::ibv_qp, _: *mut ibv_ece) -> c_int {
+    libc::EOPNOTSUPP
+}
+
+/// Memory is told by its address alone: a descriptor of it says nothing here.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_reg_dmabuf_mr(
+    _: *mut ibv_pd,
+    _offset: u64,
+    _length: usize,
+    _iova: u64,
+    _fd: c_int,
+    _access: c_int,
+) -> *mut ibv_mr {
+    fail(libc::EOPNOTSUPP)
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_close_device(context: *mut ibv_context) -> c_int {
     with(|world| world.open -= 1);
-    // SAFETY: made by mlx5dv_open_device.
-    drop(unsafe { Box::from_raw(context.cast::<u64>()) });
+    // SAFETY: made by `open`.
+    drop(unsafe { Box::from_raw(context.cast::<layout::ibv_context>()) });
     0
 }
 
@@ -67,7 +209,7 @@ pub unsafe extern "C" fn ibv_query_port(_: *mut ibv_context, port: u8, out: *mut
     let state = if lacks("port") { 1 } else { IBV_PORT_ACTIVE };
     let (link_layer, lid) = if infiniband() { (1, LID) } else { (IBV_LINK_LAYER_ETHERNET, 0) };
     // SAFETY: a caller's struct.
-    unsafe { *out = ibv_port_attr { state, max_mtu: 5, active_mtu: 5, gid_tbl_len: 4, lid, link_layer, ..Default::default() } };
+    unsafe { *out = ibv_port_attr { state, lid, link_layer, ..PORT } };
     0
 }
 
@@ -83,19 +225,24 @@ pub unsafe extern "C" fn ibv_query_gid(_: *mut ibv_context, port: u8, index: c_i
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ibv_alloc_pd(_: *mut ibv_context) -> *mut ibv_pd {
+pub unsafe extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
     let number = with(|world| {
         let number = world.number();
         world.domains.push(number);
         number
     });
-    Box::into_raw(Box::new(number)).cast()
+    Box::into_raw(Box::new(ibv_domain { context: context.cast(), handle: number })).cast()
 }
 
 /// Number of a domain.
 pub unsafe fn domain(pd: *mut ibv_pd) -> u32 {
     // SAFETY: made by ibv_alloc_pd.
-    unsafe { *pd.cast::<u32>() }
+    unsafe { (*pd.cast::<ibv_domain>()).handle }
+}
+
+pub unsafe fn context_of(pd: *mut ibv_pd) -> *mut layout::ibv_context {
+    // SAFETY: as above.
+    unsafe { (*pd.cast::<ibv_domain>()).context }
 }
 
 #[unsafe(no_mangle)]
@@ -113,7 +260,7 @@ pub unsafe extern "C" fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int {
         return libc::EBUSY;
     }
     // SAFETY: as above.
-    drop(unsafe { Box::from_raw(pd.cast::<u32>()) });
+    drop(unsafe { Box::from_raw(pd.cast::<ibv_domain>()) });
     0
 }
 
@@ -129,6 +276,7 @@ pub unsafe extern "C" fn ibv_reg_mr_iova2(
     if access & 0b1010 != 0 && access & 1 == 0 {
         return fail(libc::EINVAL);
     }
+    crate::gpu::know(addr as usize);
     // SAFETY: a domain of ours.
     let domain = unsafe { domain(pd) };
     let (lkey, rkey) = with(|world| {
@@ -139,7 +287,9 @@ pub unsafe extern "C" fn ibv_reg_mr_iova2(
         };
         (key(), key())
     });
-    Box::into_raw(Box::new(ibv_mr { context: null_mut(), pd, addr, length, handle: lkey, lkey, rkey }))
+    // SAFETY: as above.
+    let context = unsafe { context_of(pd) }.cast();
+    Box::into_raw(Box::new(ibv_mr { context, pd, addr, length, handle: lkey, lkey, rkey }))
 }
 
 #[unsafe(no_mangle)]
@@ -186,7 +336,8 @@ pub fn leads_here(path: impl Fn(crate::prm::Field) -> u64) -> bool {
     use crate::prm::ads;
     let half = |at: usize| u64::from_be_bytes(GID[at..at + 8].try_into().expect("8 bytes"));
     let mac = MAC.iter().fold(0, |value, byte| value << 8 | u64::from(*byte));
-    path(ads::vhca_port_num) == 1
+    // The port may have been told by the command before.
+    matches!(path(ads::vhca_port_num), 0 | 1)
         && match infiniband() {
             true => path(ads::rlid) == LID.into(),
             false => {

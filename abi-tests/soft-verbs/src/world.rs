@@ -54,6 +54,9 @@ pub struct Pair {
     pub record: usize,
     pub waits: bool,
     pub state: State,
+    /// RST2INIT_QP says that the peer may write and add.
+    pub open_to_peers: bool,
+    pub mtu: u64,
     pub remote: u32,
     /// Elements below this were taken.
     pub taken: u32,
@@ -65,6 +68,9 @@ pub struct World {
     pub umems: BTreeMap<u32, Range>,
     pub completions: BTreeMap<u32, Completions>,
     pub pairs: BTreeMap<u32, Pair>,
+    /// Those that ibv_create_qp and ibv_create_cq make.
+    pub posted: BTreeMap<u32, crate::posted::Posted>,
+    pub polled: BTreeMap<u32, std::collections::VecDeque<crate::layout::ibv_wc>>,
     pub domains: Vec<u32>,
     pub pages: Vec<u32>,
     next: u32,

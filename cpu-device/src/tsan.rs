@@ -18,6 +18,16 @@ struct Functions {
     ignore: [[Ignore; 2]; 2],
 }
 
+/// What the loader calls before the program begins. Later is too late: a thread that looks for a name while another is in dlclose, whose
+/// destructors wait for that thread, never finds it (abi-tests/tests/exits.rs).
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = at_load;
+
+extern "C" fn at_load() {
+    functions();
+}
+
 fn functions() -> Option<&'static Functions> {
     static FOUND: OnceLock<Option<Functions>> = OnceLock::new();
     FOUND.get_or_init(find).as_ref()

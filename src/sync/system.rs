@@ -88,14 +88,21 @@ pub fn processor_time() -> Duration {
 
 type Parked = extern "C" fn(i32) -> i64;
 
+static PARKED: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+
+/// What the loader calls: the baton is there before us or never, and no thread of ours may look for a name while another is in dlclose.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = at_load;
+
+extern "C" fn at_load() {
+    // SAFETY: a name that ends with a zero.
+    PARKED.store(unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"ginrs_baton_parked".as_ptr()) }, Ordering::Relaxed);
+}
+
 /// Where the baton is: how many turns the thread of this number has had, if it waits for other threads alone and without a deadline.
 pub fn parked(tid: i32) -> Option<Option<u64>> {
-    static FOUND: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
-    if FOUND.load(Ordering::Relaxed).is_null() {
-        // SAFETY: a name that ends with a zero. It is loaded with the program or never.
-        FOUND.store(unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"ginrs_baton_parked".as_ptr()) }, Ordering::Relaxed);
-    }
-    let found = FOUND.load(Ordering::Relaxed);
+    let found = PARKED.load(Ordering::Relaxed);
     // SAFETY: the function of this name has this type (baton/src/hooks.rs).
     let parked = (!found.is_null()).then(|| unsafe { std::mem::transmute::<*mut c_void, Parked>(found) })?;
     match parked(tid) {

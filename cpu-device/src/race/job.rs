@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use parking_lot::Mutex;
 
+use crate::device::is_forked;
+
 use super::{arena, names, places, refuse, windows};
 
 /// This process's number; 0: it has not joined.
@@ -193,7 +195,8 @@ pub extern "C" fn ginrs_cpu_race_join(fd: i32) {
 /// See race.h.
 #[unsafe(no_mangle)]
 pub extern "C" fn ginrs_cpu_race_mapped(at: usize, bytes: usize, fd: i32) {
-    if let Some(file) = inode(fd) {
+    // A thread of the parent may have held the list's lock.
+    if let Some(file) = inode(fd).filter(|_| !is_forked()) {
         places::map(at, bytes, file);
     }
 }

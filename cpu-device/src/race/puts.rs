@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
 
+use crate::device::is_forked;
+
 use super::clock::Group;
 use super::names::{self, Call, Of, Part, Put};
 use super::report::Place;
@@ -50,6 +52,9 @@ static COMMS: RwLock<Vec<(usize, u64)>> = RwLock::new(Vec::new());
 /// See race.h.
 #[unsafe(no_mangle)]
 pub extern "C" fn ginrs_cpu_race_comm(table: usize, name: u64) {
+    if is_forked() {
+        return; // a thread of the parent may have held the lock
+    }
     let mut comms = COMMS.write();
     comms.retain(|comm| comm.0 != table);
     comms.push((table, name));

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use parking_lot::RwLock;
 
+use crate::device::is_forked;
+
 use super::shadow::PAGE;
 use super::{all, names, on, own, places, worker};
 
@@ -66,8 +68,11 @@ pub fn changed() {
 /// See race.h.
 #[unsafe(no_mangle)]
 pub extern "C" fn ginrs_cpu_race_unmapped(at: usize, bytes: usize) {
-    places::unmap(at, bytes);
-    forget(at, bytes);
+    // A thread of the parent may have held a lock.
+    if !is_forked() {
+        places::unmap(at, bytes);
+        forget(at, bytes);
+    }
 }
 
 /// `ginrsCpuRaceWindow`

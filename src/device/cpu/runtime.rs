@@ -6,7 +6,7 @@ use crate::sync::OnceBox;
 use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// `ginrsCpuRuntimeV1`, field by field.
 #[repr(C)]
@@ -92,10 +92,49 @@ pub enum Race {
     Apart = 5,
 }
 
+/// Its functions, and those of who keeps [`Bounds`]: NULL where there are none.
+struct Watchers {
+    told: Option<unsafe extern "C" fn(c_int, c_int)>,
+    offer: Option<unsafe extern "C" fn(*mut c_int, *mut u64) -> c_int>,
+    join: Option<unsafe extern "C" fn(c_int)>,
+    comm: Option<unsafe extern "C" fn(DevPtr, u64)>,
+    mapped: Option<unsafe extern "C" fn(DevPtr, usize, c_int)>,
+    unmapped: Option<unsafe extern "C" fn(DevPtr, usize)>,
+    bounds_unmapped: Option<unsafe extern "C" fn(DevPtr, usize)>,
+    bounded: Option<unsafe extern "C" fn(DevPtr, usize, usize, usize, c_int)>,
+}
+
+impl Watchers {
+    fn find() -> Self {
+        // SAFETY: race.h and library.h give the symbols these types.
+        unsafe {
+            Self {
+                told: symbol(c"ginrs_cpu_race_told"),
+                offer: symbol(c"ginrs_cpu_race_offer"),
+                join: symbol(c"ginrs_cpu_race_join"),
+                comm: symbol(c"ginrs_cpu_race_comm"),
+                mapped: symbol(c"ginrs_cpu_race_mapped"),
+                unmapped: symbol(c"ginrs_cpu_race_unmapped"),
+                bounds_unmapped: symbol(c"ginrs_cpu_unmapped"),
+                bounded: symbol(c"ginrs_cpu_bounded"),
+            }
+        }
+    }
+}
+
+/// Found together with the stand-in, by a thread of the program. Threads of ours never look for a name: another may be in dlclose, whose
+/// destructors wait for them, and a child of fork would find the loader's lock held (abi-tests/tests/exits.rs).
+fn watchers() -> Option<&'static Watchers> {
+    static LOOKED: AtomicBool = AtomicBool::new(false);
+    if !LOOKED.swap(true, Ordering::Relaxed) {
+        find();
+    }
+    FOUND.get().map(|found| &found.1)
+}
+
 /// Tells it, where there is one.
 pub fn tell_race(what: Race, rank: u32) {
-    // SAFETY: race.h gives the symbol this type.
-    if let Some(told) = unsafe { symbol::<unsafe extern "C" fn(c_int, c_int)>(c"ginrs_cpu_race_told") } {
+    if let Some(told) = watchers().and_then(|watchers| watchers.told) {
         // SAFETY: any numbers are allowed.
         unsafe { told(what as c_int, rank as c_int) }
     }
@@ -104,8 +143,7 @@ pub fn tell_race(what: Race, rank: u32) {
 /// What this process offers, to be watched with others as one job: a descriptor, its bytes, and whether they are a job's already. Nothing:
 /// nobody watches here.
 pub fn race_offer() -> Option<(OwnedFd, usize, bool)> {
-    // SAFETY: race.h gives the symbol this type.
-    let offer = unsafe { symbol::<unsafe extern "C" fn(*mut c_int, *mut u64) -> c_int>(c"ginrs_cpu_race_offer") }?;
+    let offer = watchers()?.offer?;
     let (mut joined, mut bytes) = (0, 0);
     // SAFETY: both are valid for the call; what it returns is a descriptor of ours, or below 0.
     let fd = unsafe { offer(&raw mut joined, &raw mut bytes) };
@@ -115,8 +153,7 @@ pub fn race_offer() -> Option<(OwnedFd, usize, bool)> {
 
 /// Which of the offers all processes have chosen.
 pub fn race_join(fd: &OwnedFd) {
-    // SAFETY: race.h gives the symbol this type.
-    if let Some(join) = unsafe { symbol::<unsafe extern "C" fn(c_int)>(c"ginrs_cpu_race_join") } {
+    if let Some(join) = watchers().and_then(|watchers| watchers.join) {
         // SAFETY: any descriptor that is open.
         unsafe { join(fd.as_raw_fd()) }
     }
@@ -124,8 +161,7 @@ pub fn race_join(fd: &OwnedFd) {
 
 /// Tells it the name that a communicator has in all processes; `table` is its table of windows here.
 pub fn tell_comm(table: DevPtr, name: u64) {
-    // SAFETY: race.h gives the symbol this type.
-    if let Some(told) = unsafe { symbol::<unsafe extern "C" fn(DevPtr, u64)>(c"ginrs_cpu_race_comm") } {
+    if let Some(told) = watchers().and_then(|watchers| watchers.comm) {
         // SAFETY: any numbers are allowed.
         unsafe { told(table, name) }
     }
@@ -133,8 +169,7 @@ pub fn tell_comm(table: DevPtr, name: u64) {
 
 /// Tells it that a file is mapped there, whole.
 pub fn tell_mapped(at: DevPtr, bytes: usize, fd: BorrowedFd) {
-    // SAFETY: race.h gives the symbol this type.
-    if let Some(mapped) = unsafe { symbol::<unsafe extern "C" fn(DevPtr, usize, c_int)>(c"ginrs_cpu_race_mapped") } {
+    if let Some(mapped) = watchers().and_then(|watchers| watchers.mapped) {
         // SAFETY: any numbers are allowed.
         unsafe { mapped(at, bytes, fd.as_raw_fd()) }
     }
@@ -142,13 +177,11 @@ pub fn tell_mapped(at: DevPtr, bytes: usize, fd: BorrowedFd) {
 
 /// Tells it, and what keeps [`Bounds`], that addresses mean nothing any more: what is mapped there next is another memory.
 pub fn tell_unmapped(at: DevPtr, bytes: usize) {
-    let bounds = is_sanitized().then_some(c"ginrs_cpu_unmapped");
-    for name in [c"ginrs_cpu_race_unmapped"].into_iter().chain(bounds) {
-        // SAFETY: race.h and library.h give the symbols this type.
-        if let Some(unmapped) = unsafe { symbol::<unsafe extern "C" fn(DevPtr, usize)>(name) } {
-            // SAFETY: any numbers are allowed.
-            unsafe { unmapped(at, bytes) }
-        }
+    let Some(watchers) = watchers() else { return };
+    let bounds = watchers.bounds_unmapped.filter(|_| is_sanitized());
+    for unmapped in watchers.unmapped.into_iter().chain(bounds) {
+        // SAFETY: any numbers are allowed.
+        unsafe { unmapped(at, bytes) }
     }
 }
 
@@ -173,22 +206,18 @@ pub fn is_sanitized() -> bool {
 
 /// Tells it that of the mapping of `bytes` at `at` bytes `part` are the program's, and which part that is.
 pub fn tell_bounds(at: DevPtr, bytes: usize, part: std::ops::Range<usize>, what: Bounds) {
-    type Told = unsafe extern "C" fn(DevPtr, usize, usize, usize, c_int);
-    if !is_sanitized() {
-        return;
-    }
-    // SAFETY: library.h gives the symbol this type.
-    if let Some(told) = unsafe { symbol::<Told>(c"ginrs_cpu_bounded") } {
+    if let Some(told) = watchers().and_then(|watchers| watchers.bounded).filter(|_| is_sanitized()) {
         // SAFETY: a mapping of ours, and a part of it.
         unsafe { told(at, bytes, part.start, part.end, what as c_int) }
     }
 }
 
+static FOUND: OnceBox<(Runtime, Watchers)> = OnceBox::new();
+
 /// The stand-in, looked for until it is found (a program may load it after us).
 pub fn find() -> Option<&'static Runtime> {
-    static FOUND: OnceBox<Runtime> = OnceBox::new();
     if let Some(found) = FOUND.get() {
-        return Some(found);
+        return Some(&found.0);
     }
     // SAFETY: library.h gives the symbol this type, and the name carries its version.
     let entry = unsafe { symbol::<unsafe extern "C" fn() -> *const Table>(c"ginrs_cpu_runtime_v1") }?;
@@ -205,7 +234,7 @@ pub fn find() -> Option<&'static Runtime> {
         found.cast::<u8>().copy_to_nonoverlapping(table.as_mut_ptr().cast(), size_of::<Table>().min(*bytes as usize));
         table.assume_init()
     };
-    Some(FOUND.get_or_init(|| Box::new(Runtime(table))))
+    Some(&FOUND.get_or_init(|| Box::new((Runtime(table), Watchers::find()))).0)
 }
 
 impl Runtime {

@@ -36,7 +36,7 @@ impl Launch {
 
     /// cuda/collectives/work.h: count, bytes of an element, kind, how, op, root.
     fn call(&self) -> (&str, u64, [u32; 5]) {
-        (&self.kernel, self.u64(312), [336, 340, 344, 348, 352].map(|at| self.u32(at)))
+        (&self.kernel, self.u64(352), [376, 380, 384, 388, 392].map(|at| self.u32(at)))
     }
 }
 
@@ -92,21 +92,21 @@ fn every_call_launches_its_kernel_with_its_arguments() {
         ];
         assert_eq!(calls, expected, "rank {rank}");
         // Staged: a block for each channel that the kernel is told of; on GPUs it sends and receives.
-        assert_eq!(own[4].blocks, (own[4].u32(356), 1));
+        assert_eq!(own[4].blocks, (own[4].u32(396), 1));
         // Direct: window and offset beside the address; what a rank does not use is not there.
         let (send, recv) = (own[3].u64(200), own[3].u64(224));
         assert_eq!(send - recv, 4096 * u64::from(rank));
         assert!(own[3].u64(232) != 0 && own[3].u64(240) == 1 << 20, "window and offset of the receive buffer");
         assert_eq!(own[4].u64(200) != 0, rank == 1, "the root's send buffer alone");
-        assert_eq!(f64::from_bits(own[5].u64(320)), 2.5);
+        assert_eq!(f64::from_bits(own[5].u64(360)), 2.5);
 
         // One launch takes the group's messages, behind the all-reduce that was called between them.
         let last = own.last().unwrap();
-        assert_eq!((last.kernel.as_str(), last.u32(228), last.u32(232)), ("ginrs_p2p", 3, 2));
-        let item = |i: usize| (last.u64(248 + 24 * i + 8), last.u32(248 + 24 * i + 16), last.u32(248 + 24 * i + 20));
+        assert_eq!((last.kernel.as_str(), last.u32(248), last.u32(252)), ("ginrs_p2p", 3, 2));
+        let item = |i: usize| (last.u64(272 + 24 * i + 8), last.u32(272 + 24 * i + 16), last.u32(272 + 24 * i + 20));
         let (peer, bytes) = (1 - rank, 1 << 20);
         assert_eq!([0, 1, 2, 3, 4].map(item), [(0, rank, 0), (80, peer, 1), (bytes, peer, 1), (0, rank, 0), (bytes, peer, 1)]);
-        assert_eq!(last.blocks, (last.u32(236) * last.u32(240), 1));
+        assert_eq!(last.blocks, (last.u32(256) * last.u32(260), 1));
         assert_ne!(own[0].stream, own[4].stream);
     }
 }

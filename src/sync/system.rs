@@ -1,5 +1,6 @@
 //! The calls of the system in which a thread waits, through libc's `syscall`: that is where the baton stands (`ginrs-run --seed`), which has to
-//! know who waits for what. And it is no point at which a thread of the program can be cancelled, as libc's own functions for these are.
+//! know who waits for what. All it is given but descriptors and flags are whole words: half of one on the stack is
+//! whatever was there. And it is no point at which a thread of the program can be cancelled, as libc's own functions for these are.
 
 use libc::{SYS_epoll_pwait, SYS_futex, SYS_ppoll, c_long};
 use rustix::event::{PollFlags, Timespec, epoll};
@@ -33,8 +34,8 @@ pub(super) fn futex_wait(word: &AtomicU32, value: u32, patience: Option<&Timespe
             libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
             value,
             pointer(patience.as_ref()),
-            0,
-            0,
+            0usize,
+            0usize,
         )
     };
 }
@@ -42,7 +43,7 @@ pub(super) fn futex_wait(word: &AtomicU32, value: u32, patience: Option<&Timespe
 /// Wakes up to `most` threads that sleep so.
 pub(super) fn futex_wake(word: &AtomicU32, most: i32) {
     // SAFETY: only the address of a word counts.
-    unsafe { libc::syscall(SYS_futex, word.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, most, 0, 0, 0) };
+    unsafe { libc::syscall(SYS_futex, word.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, most, 0usize, 0usize, 0usize) };
 }
 
 /// Waits until `fd` is `ready`, for so long at the most; whether it is, or has an error.
@@ -53,7 +54,7 @@ pub fn poll(fd: BorrowedFd<'_>, ready: PollFlags, patience: Option<&Timespec>) -
     let patience = libc_time(patience);
     let mut polled = libc::pollfd { fd: fd.as_raw_fd(), events: ready.bits() as i16, revents: 0 };
     // SAFETY: one descriptor, a time (or NULL), and no mask of signals.
-    let found = unsafe { libc::syscall(SYS_ppoll, &raw mut polled, 1, pointer(patience.as_ref()), 0, 0, 0) };
+    let found = unsafe { libc::syscall(SYS_ppoll, &raw mut polled, 1usize, pointer(patience.as_ref()), 0usize, 0usize) };
     result_of(found).map(|found| found > 0)
 }
 
@@ -69,7 +70,8 @@ pub fn epoll_wait(set: BorrowedFd<'_>, ready: &mut Vec<epoll::Event>, patience: 
         i32::try_from(milliseconds).unwrap_or(i32::MAX)
     });
     // SAFETY: so many events are there to be written, and there is no mask of signals.
-    let found = unsafe { libc::syscall(SYS_epoll_pwait, set.as_raw_fd(), events.as_mut_ptr(), MOST, milliseconds, 0, 0) };
+    let found =
+        unsafe { libc::syscall(SYS_epoll_pwait, set.as_raw_fd(), events.as_mut_ptr(), MOST, milliseconds, 0usize, 0usize) };
     let found = result_of(found)?;
     ready.extend(events[..found].iter().map(|event| epoll::Event {
         flags: epoll::EventFlags::from_bits_retain(event.events),

@@ -155,6 +155,26 @@ fn a_card_that_fails_ends_the_communicator_and_is_named() {
     assert!(by_itself.iter().filter(|first| **first).count() >= 2, "{by_itself:?}");
 }
 
+/// Kernels count from the allocation's start, also where a window begins behind it.
+#[test]
+fn windows_that_begin_inside_their_allocation() {
+    let program = compiled("abi-tests/programs/refused.cu");
+    let fine = [
+        ("REFUSED", "fine"),
+        ("REFUSED_ONLY", "put and signal"),
+        ("NCCL_GIN_BACKEND", "gdaki"),
+        ("NCCL_GIN_TYPE", "3"),
+        ("GINRS_NIC", "card"),
+    ];
+    let gpus = on_gpus(&[&fine[..], &[("GINRS_MOCK_DMABUF", "1")]].concat());
+    for env in [[&fine[..], &[("LD_LIBRARY_PATH", libraries().to_str().unwrap())]].concat(), gpus.as_refs()] {
+        let mut command = Command::new("timeout");
+        let output = command.args(["-s", "ABRT", "100"]).arg(&program).args(["--threads", "2"]).envs(env).output().unwrap();
+        let said = text(&output);
+        assert!(output.status.success() && said.matches("of 2: ok,").count() == 2, "{}\n{said}", output.status);
+    }
+}
+
 /// What the card tells by itself, of a queue of this rank, of one that has gone, of its port, and of itself.
 #[test]
 fn what_a_card_tells_is_told() {

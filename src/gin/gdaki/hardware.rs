@@ -85,7 +85,7 @@ impl Hardware {
         let (bell, register) = bell(&**device, &page, settings)?;
         let sizes = rings::sizes((shape.n_ranks, shape.depth));
         let pools = [shape.signals, shape.counters].map(|words| words as usize * 8);
-        // Of contexts and of companions. Lines last, where they are not host memory; the sink behind all.
+        // Of contexts and of companions; the device's memory holds words, rings, lines where kernels ring, and the sink.
         let rows = 2 * contexts as usize;
         let apart = device.kind() == Kind::Cuda;
         let words = if apart { contexts as usize * pools.map(ground::whole).iter().sum::<usize>() } else { 0 };

@@ -141,6 +141,10 @@ fn an_allocation_is_one_object_and_freed_once() {
         let (found, again) = (device.lookup(at + 5).unwrap(), device.lookup(at + 4 * MIB as u64 - 1).unwrap());
         assert_eq!((found.base, found.bytes), (at, 4 * MIB));
         assert_eq!(found.physical.key(), again.physical.key());
+        // The host's memory stands in the same lists.
+        let own: Vec<u64> = (0..16).map(|_| device.lookup(device.alloc(8).unwrap()).unwrap().physical.key()).collect();
+        let host: Vec<u64> = (0..16).map(|_| device.create_shared(8).unwrap().key()).collect();
+        assert!(!host.iter().any(|key| own.contains(key)), "{host:?} {own:?}");
         let inside = device.free(at + 8).unwrap_err();
         assert!(inside.code == Code::InvalidArgument && inside.text.contains("0x8 bytes inside"), "{inside}");
         device.free(at).unwrap();

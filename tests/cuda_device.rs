@@ -250,6 +250,27 @@ fn shared_words_are_one_memory_for_all_who_import_it() {
 }
 
 #[test]
+fn the_driver_forgets_shared_words_that_have_gone() {
+    on_cuda("the_driver_forgets_shared_words_that_have_gone", &[], || {
+        let device = first();
+        let mine = device.create_shared(8).unwrap();
+        // Keeps the pages mapped, so that nothing else comes to stand there.
+        let _theirs = device.import_shared(mine.export().unwrap(), mine.bytes()).unwrap();
+        let at = mine.host().unwrap().as_ptr().cast::<c_void>();
+        let retain: unsafe extern "C" fn(*mut *mut c_void, c_int) -> c_int = driver(c"cuDevicePrimaryCtxRetain");
+        let enter: unsafe extern "C" fn(*mut c_void) -> c_int = driver(c"cuCtxSetCurrent");
+        let flags: unsafe extern "C" fn(*mut u32, *mut c_void) -> c_int = driver(c"cuMemHostGetFlags");
+        let mut context = std::ptr::null_mut();
+        // SAFETY: valid places to write to, the context that it gave, and an address that it only asks about.
+        unsafe { assert_eq!((retain(&mut context, 0), enter(context), flags(&mut 0, at)), (0, 0, 0)) };
+        drop(mine);
+        device.retire(Box::new(()));
+        // SAFETY: as above.
+        assert_ne!(unsafe { flags(&mut 0, at) }, 0, "still registered");
+    });
+}
+
+#[test]
 fn what_is_retired_has_gone_and_what_is_buried_goes() {
     on_cuda("what_is_retired_has_gone_and_what_is_buried_goes", &[], || {
         struct Gone(Arc<AtomicBool>);

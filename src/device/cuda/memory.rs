@@ -128,13 +128,7 @@ impl CudaPhysical {
             release(handle);
             return known;
         }
-        let memory = Arc::new(Self {
-            handle,
-            bytes,
-            key: next_key(),
-            foreign,
-            dirty: AtomicBool::new(false),
-        });
+        let memory = Arc::new(Self { handle, bytes, key: next_key(), foreign, dirty: AtomicBool::new(false) });
         live.insert(handle, Arc::downgrade(&memory));
         memory
     }

@@ -89,8 +89,8 @@ soak: stage ## random shapes and seeds of the torture program for MINUTES (10)
 chaos: stage ## a rank is killed, stopped, .. at random moments of a job, ROUNDS (200) times from SEED: no hang (a few are in make test)
 	@scripts/chaos.sh $(ROUNDS) $(SEED)
 
-chaos-net: stage ## the suite's programs on an adversarial, lawful network, SEEDS (100) seeds of GINRS_CHAOS from FROM (1) on (a few are in make test)
-	@scripts/chaos-net.sh $(or $(SEEDS),100) $(or $(FROM),1)
+chaos-net: stage ## the suite on an adversarial, lawful network, SEEDS (100) seeds of GINRS_CHAOS from FROM (1) on; EACH=one: one run of each (a few are in make test)
+	@EACH="$(or $(EACH),all)" scripts/chaos-net.sh $(or $(SEEDS),100) $(or $(FROM),1)
 
 machines: stage ## the examples and the suite's programs on 2, 3 and 8 network namespaces, up to 16 ranks, with both header sets (root; a part is in make test)
 	@GINRS_TEST_SHAPES="$(SHAPES)" $(CARGO) test -q -p abi-tests --test networks -- --ignored --nocapture

@@ -11,7 +11,7 @@ STAGE := $(CURDIR)/build/prefix
 SYSTEM_LIBS := -lgcc_s -lutil -lrt -lpthread -lm -ldl -lc
 export GINRS_PREFIX ?= $(STAGE)
 
-.PHONY: help deps build stage install uninstall headers check-headers demo test bench perf gpu-build gpu-test gpu-faults gpu-bench gpu-bench-collectives gpu-theirs soak chaos chaos-net machines fuzz abi-full asan tsan fmt clippy clean
+.PHONY: help deps build stage install uninstall headers check-headers demo test bench perf gpu-build gpu-test gpu-faults gpu-bench gpu-bench-collectives gpu-theirs soak chaos chaos-net simulate machines fuzz abi-full asan tsan fmt clippy clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -91,6 +91,9 @@ chaos: stage ## a rank is killed, stopped, .. at random moments of a job, ROUNDS
 
 chaos-net: stage ## the suite on an adversarial, lawful network, SEEDS (100) seeds of GINRS_CHAOS from FROM (1) on; EACH=one: one run of each (a few are in make test)
 	@EACH="$(or $(EACH),all)" scripts/chaos-net.sh $(or $(SEEDS),100) $(or $(FROM),1)
+
+simulate: ## whole communicators with faults by seed, in virtual time: SEEDS (1000) of them from FROM (1) on, on all cores (some are in make test)
+	@$(CARGO) test -q -p ginrs --test simulation -- --seeds $(or $(SEEDS),1000) --from $(or $(FROM),1)
 
 machines: stage ## the examples and the suite's programs on 2, 3 and 8 network namespaces, up to 16 ranks, with both header sets (root; a part is in make test)
 	@GINRS_TEST_SHAPES="$(SHAPES)" $(CARGO) test -q -p abi-tests --test networks -- --ignored --nocapture

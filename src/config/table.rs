@@ -197,6 +197,12 @@ pub const TABLE: &[Var] = &[
          carry messages and writes (tcp;ofi_rxm); unset: the first of those named that serves",
     ),
     row(
+        "GINRS_OFI_THREADS",
+        Flag(None),
+        "1: four threads of each rank move large puts to other machines, over Ethernet and with kernels on CPUs, while its proxy thread is \
+         busy with them; 0: the proxy thread moves all; unset: 1 where the CPUs that the process may use are at least six for each rank of the machine",
+    ),
+    row(
         "GINRS_COLLECTIVE",
         Checked(92),
         "how collectives move their bytes: auto, ll, direct, buffered (between LSA teams by ring or tree, which are ways, too) or staged, \

@@ -254,6 +254,8 @@ impl Ends {
         world.explain(team.rank).iter().for_each(|line| info!(INIT, "GIN {line}"));
         let mut routes = Routes { transports: Vec::new(), by_peer: vec![0; by_peer.len()] };
         let mut connection = Words::default();
+        let machine = team.peers[team.rank as usize].machine;
+        let near = team.peers.iter().filter(|peer| peer.machine == machine).count() as u32;
         let to_me: Vec<Option<usize>> = (0..team.n_ranks).map(|peer| world.chosen(peer, team.rank)).collect();
         for (at, factory) in LIST.iter().enumerate() {
             let serves: Vec<bool> = by_peer.iter().map(|&chosen| chosen == at).collect();
@@ -269,6 +271,7 @@ impl Ends {
                 device: &team.device,
                 serves,
                 senders: &senders,
+                near,
                 share: offers,
                 secret: team.bootstrap.secret_of("transports"),
                 address,

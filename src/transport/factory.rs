@@ -78,6 +78,8 @@ pub struct Setup<'a> {
     pub serves: Vec<bool>,
     /// Ranks that send to a rank this way, in order.
     pub senders: &'a dyn Fn(u32) -> Vec<u32>,
+    /// How many ranks there are on this machine, with this one.
+    pub near: u32,
     /// For memory that the ranks pass each other.
     pub share: &'a dyn Share,
     /// Of the communicator, for proofs between ranks; of transports alone.

@@ -16,6 +16,7 @@ pub fn ranks(serves: Vec<bool>) -> Vec<Box<dyn Transport>> {
         device: &device,
         serves: serves.clone(),
         senders: &all,
+        near: 1,
         share: &contract::NoShare,
         secret: [0; 32],
         address: std::net::Ipv4Addr::LOCALHOST.into(),

@@ -203,6 +203,12 @@ pub const TABLE: &[Var] = &[
          carry messages and writes (tcp;ofi_rxm); unset: the first of those named that serves",
     ),
     row(
+        "GINRS_OFI_THREADS",
+        OFF,
+        "1: four threads of each rank move large puts to other machines, over Ethernet and with kernels on CPUs, while its proxy thread is \
+         busy with them, for which six CPUs a rank should be free: large puts gain, small ones lose (docs/measured/ofi.md)",
+    ),
+    row(
         "GINRS_COLLECTIVE",
         Checked(92),
         "how collectives move their bytes: auto, ll, direct, buffered (between LSA teams by ring or tree, which are ways, too) or staged, \

@@ -29,7 +29,7 @@ impl Ofi {
             Some(0) | None => return Ok(None),
             Some(link) => return Ok(Some(link - 1)),
         }
-        let address = address_of(&self.said, peer)?;
+        let address = address_of(&self.said, peer, stream)?;
         let number = self.links.len() as u32;
         let ends = Ends { secret: self.secret, target_nonce: address.nonce, sender: self.rank, target: peer, stream };
         let endpoint = self.post.net.endpoint(None, address.at, number.into())?;

@@ -9,6 +9,7 @@ use super::outgoing::{Outgoing, State};
 use super::post::{Post, Posted};
 use super::provider::{self, Info};
 use super::retired::Retired;
+use super::room::Room;
 use super::sockets::Sockets;
 use super::staging::{self, Copies, Landed};
 use super::wire::{self, LEFT, MESSAGE, NUMBER};
@@ -49,6 +50,7 @@ pub struct Ofi {
     pub(super) memories: Memories,
     pub(super) retired: Retired,
     pub(super) post: Post,
+    pub(super) room: Room,
     /// Links with a batch.
     pub(super) batches: Vec<u32>,
     /// Links whose sender has not been told all.
@@ -102,12 +104,15 @@ impl Ofi {
         let copies = queue.map(Copies::new).transpose()?;
         let staged = queue.map(|_| staging::piece(setup.serves.len()));
         let message = staged.map_or(MESSAGE, |piece| NUMBER + wire::room(piece as usize));
-        let net = Net::open(info, message)?;
+        let room = Room::of(&info.traits(), staged.is_some());
+        let senders = (setup.senders)(setup.rank);
+        let served = setup.serves.iter().filter(|serves| **serves).count();
+        let net = Net::open(info, message, room.queue, room.completions(served + senders.len()))?;
         for descriptor in net.descriptors()? {
             // 1.17's stay readable once they were: what counts is what has come since `arm`.
             epoll::add(&**poll, descriptor, EventData::new_u64(0), EventFlags::IN | EventFlags::ET).map_err(failed)?;
         }
-        let (door, at) = Door::open(&net, (setup.senders)(setup.rank))?;
+        let (door, at) = Door::open(&net, senders)?;
         let sockets = Sockets::new(&net.traits, &at);
         let piece = match staged {
             Some(piece) => piece,
@@ -117,7 +122,7 @@ impl Ofi {
         let words = door.words(&at);
         let mut post = Post::new(net, setup.device, message, copies);
         if staged.is_some() {
-            post.reserve(STREAMS as usize * setup.serves.iter().filter(|serves| **serves).count())?;
+            post.reserve(STREAMS as usize * served, room.words as usize)?;
         }
         let ofi = Self {
             rank: setup.rank,
@@ -130,6 +135,7 @@ impl Ofi {
             memories: Memories::new(staged.is_some(), stream),
             retired: Retired::default(),
             post,
+            room,
             batches: Vec::new(),
             owing: Vec::new(),
             poll: poll.clone(),
@@ -170,7 +176,7 @@ impl Ofi {
                 Posted::SentWord(place) | Posted::CameWord(place) => self.post.word_link(place),
                 Posted::Wrote(at) => self.post.writer(at),
             };
-            let why = self.post.net.explain(error.into());
+            let why = self.post.net.explain_failure(error);
             return link.map_or(Ok(()), |link| self.gone(link, why));
         }
         match posted {
@@ -240,7 +246,7 @@ impl Ofi {
         link: u32,
         land: impl FnOnce(&mut Incoming, &mut Post, &Memories) -> Result<()>,
     ) -> Result<()> {
-        let half = self.room().1 / 2;
+        let half = self.room.window / 2;
         let Some(Link::From(from)) = self.links.get_mut(link as usize) else { return Ok(()) };
         let owed = from.owed();
         land(from, &mut self.post, &self.memories)?;

@@ -10,13 +10,13 @@
 //! | file | what |
 //! |---|---|
 //! | `sys`, `library` | libfabric's types and its exported functions |
-//! | `provider`, `net`, `endpoint`, `listen` | which provider carries; its objects with Rust's types |
+//! | `provider`, `net`, `endpoint`, `listen`, `failure` | which provider carries; its objects with Rust's types |
 //! | `single`, `rdm`, `arrivals`, `session`, `places` | links over one endpoint that has no connections |
 //! | `spread`, `helper` | a hub for each stream, and threads that drive them while much goes over them |
 //! | `sockets` | which of the process's are libfabric's: closed on exec, and none is a stranger's for long |
 //! | `retired` | memory of windows that have gone, into which something may still be landing |
 //! | `hub`, `links` | all links of a rank: what comes is handed to the one that it is for; how they come and go |
-//! | `buffers`, `post` | memory of messages; what is posted and not yet done |
+//! | `room`, `buffers`, `post` | how much a link may have under way; memory of messages; what is posted and not yet done |
 //! | `staging`, `reading` | GPU memory: all payloads in messages, which the copy engine fills and empties |
 //!
 //! Traps: completions say that a source is reusable and nothing more (FI_DELIVERY_COMPLETE has been claimed falsely); a write may land
@@ -48,6 +48,7 @@ mod arrivals;
 mod buffers;
 mod door;
 mod endpoint;
+mod failure;
 mod helper;
 #[cfg(test)]
 mod helper_tests;
@@ -66,6 +67,7 @@ mod provider;
 mod rdm;
 mod reading;
 mod retired;
+mod room;
 mod session;
 mod single;
 mod sockets;
@@ -110,18 +112,12 @@ pub fn carrier(address: IpAddr) -> std::result::Result<String, String> {
 }
 
 const NAME: &str = "ofi";
-/// Providers of cards that no test of this transport has had.
+/// Providers of cards. No card has been tried: verbs on soft RoCE alone (scripts/rxe).
 const UNTRIED: [&str; 3] = ["verbs", "efa", "cxi"];
 /// Most bytes of a write.
 const PIECE: u64 = 1 << 20;
 /// Links to a peer: contexts beyond share them.
 const STREAMS: u32 = 4;
-/// Messages and writes under way on a link.
-const WINDOW: u64 = 64;
-/// The same, and receives posted for it, where writes take receives.
-const RECEIVES: u64 = 16;
-/// Receives posted where the sender waits by itself until there is one.
-const RECEIVES_FEW: u64 = 4;
 /// Looks in vain after which senders are told what has landed.
 const IDLE: u32 = 256;
 /// So many looks at completions for one at events of connections.

@@ -55,12 +55,12 @@ fn the_suite_runs_by_commands_to_a_card() {
 fn the_suite_runs_on_gpus() {
     let (ours, theirs) = (compiled(SUITE), theirs());
     let [host, kernel] = ["1", "2"].map(|handler| ("NCCL_GIN_GDAKI_NIC_HANDLER", handler));
-    on_gpus_ok(&ours, PROGRAMS, 2, &[kernel]);
-    on_gpus_ok(&ours, &["gin", "order", "soak"], 2, &[host, ("GINRS_MOCK_DMABUF", "1")]);
-    on_gpus_ok(&ours, &["gin", "order"], 3, &[("GINRS_MOCK_DMABUF", "1"), ("SOFTVERBS_LINK", "ib")]);
-    on_gpus_ok(&theirs, &["gin", "order"], 2, &[host]);
-    on_gpus_ok(&theirs, &["gin", "order"], 2, &[kernel, ("NCCL_GIN_GDAKI_QP_DEPTH", "2")]);
-    on_gpus_ok(&ours, &["gin-alltoall", "order"], 2, &[("GINRS_MOCK_DEVICES", "1"), ("GINRS_SHARE_DEVICE", "1")]);
+    on_gpus_ok(&ours, &["layout", "graphs", "gin", "ginbarriers", "soak"], 2, &[kernel]);
+    on_gpus_ok(&ours, &["several", "gin"], 2, &[host, ("GINRS_MOCK_DMABUF", "1")]);
+    on_gpus_ok(&ours, &["gin"], 3, &[("GINRS_MOCK_DMABUF", "1"), ("SOFTVERBS_LINK", "ib")]);
+    on_gpus_ok(&theirs, &["gin"], 2, &[host]);
+    on_gpus_ok(&theirs, &["order"], 2, &[kernel, ("NCCL_GIN_GDAKI_QP_DEPTH", "2")]);
+    on_gpus_ok(&ours, &["gin-alltoall"], 2, &[("GINRS_MOCK_DEVICES", "1"), ("GINRS_SHARE_DEVICE", "1")]);
 }
 
 /// What the driver does not give is done without, or named: a register that is not mapped leaves ringing to the host, unless the kernel was

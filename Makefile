@@ -77,7 +77,7 @@ gpu-faults: ## a rank fails in every way there is: the waits of the others end (
 gpu-bench: ## the figures of ginrs-perf on the GPUs found, beside NVIDIA's library
 	@scripts/gpu-bench.sh $(GPU_BENCH)
 
-gpu-theirs: ## NVIDIA's library and headers on the GPUs found, by GDAKI over the soft card (first scripts/gpu-theirs.sh --build, which needs no GPU)
+gpu-theirs: ## ginrs, and NVIDIA's library, on the GPUs found, by GDAKI over the soft card (first scripts/gpu-theirs.sh --build, which needs no GPU)
 	@scripts/gpu-theirs.sh
 
 gpu-bench-collectives: ## collectives on the GPUs found, beside NVIDIA's library

@@ -27,7 +27,6 @@ in_c::same! {
     ibv_recv_wr { wr_id, next, sg_list, num_sge }
     ibv_wc { wr_id, status, opcode, byte_len, imm_data, qp_num, src_qp, wc_flags, sl }
     ibv_ece { vendor_id, options, comp_mask }
-    mlx5dv_devx_umem_in { addr, size, access, pgsz_bitmap, comp_mask, dmabuf_fd }
 }
 
 /// What a verb goes by in `ibv_context.ops`, as verbs.h calls it inline.

@@ -119,8 +119,34 @@ pub const TABLE: &[Var] = &[
         "GINRS_NIC",
         Checked(114),
         "what GDAKI's queues are on: model, or an mlx5 card by its name in ginrs-info --why, or card for the first that can be used; a card is \
-         unverified, and of the CPU device only (docs/gdaki.md)",
+         unverified (docs/gdaki.md)",
     ),
+    row(
+        "NCCL_IB_DISABLE",
+        OFF,
+        "1: a card that GINRS_NIC asks for is refused; as the variables NCCL_IB_* below, of cards alone (docs/gdaki.md)",
+    ),
+    row(
+        "NCCL_IB_HCA",
+        Checked(114),
+        "cards and ports that may be used: names that begin so, each with :port behind it or not, comma-separated; = in front: exactly these; ^ in \
+         front: all but these; unset: all",
+    ),
+    row("NCCL_IB_GID_INDEX", number(-1, -1, 255), "which of a port's addresses it speaks with, -1 chosen by the next three"),
+    row("NCCL_IB_ROCE_VERSION_NUM", number(2, 1, 2), "RoCE's version, where the port has addresses of both"),
+    row("NCCL_IB_ADDR_FAMILY", Name(&["AF_INET", "AF_INET6"]), "family of the address, where the port has both; unset: AF_INET"),
+    row("NCCL_IB_ADDR_RANGE", Checked(114), "addresses that may be used, as 10.1.0.0/16 or fd00::/8; unset: all"),
+    row("NCCL_IB_TC", number(-1, -1, 255), "traffic class of packets on Ethernet, -1 is 0"),
+    row("NCCL_IB_SL", number(-1, -1, 15), "service level, or priority on Ethernet, -1 is 0"),
+    row("NCCL_IB_PKEY", number(0, 0, 65535), "place in the port's table of partition keys"),
+    row("NCCL_IB_TIMEOUT", number(20, 0, 31), "a card waits 4.096 us x 2^this for an answer before it tries again, 0 for ever"),
+    row("NCCL_IB_RETRY_CNT", number(7, 0, 7), "so often a card tries again"),
+    row(
+        "NCCL_IB_PCI_RELAXED_ORDERING",
+        number(2, 0, 2),
+        "0: payloads that a card writes arrive in order, too; 1, 2: signals alone",
+    ),
+    row("NCCL_DMABUF_ENABLE", ON, "0: a card is told of a GPU's memory by its address alone (nvidia-peermem), not by a DMA-BUF"),
     row(
         "GINRS_NIC_FAULT",
         Checked(113),

@@ -1,7 +1,7 @@
 //! Memory of a device, and addresses for it.
 #![forbid(unsafe_code)]
 
-use super::{ControlMemory, DevPtr, DeviceMemory, Multicast, Targets};
+use super::{ControlMemory, DevPtr, DeviceMemory, Exposed, Mapped, Multicast, Targets};
 use crate::error::{Code, Error, Result};
 use std::any::Any;
 use std::os::fd::OwnedFd;
@@ -104,6 +104,10 @@ pub trait Memory {
     fn objects(&self, bytes: usize) -> Result<DeviceMemory>;
     /// Host memory that kernels see too (queues, indices, the abort word): zeroed, page-aligned, freed at drop.
     fn control(&self, bytes: usize) -> Result<ControlMemory>;
+    /// `physical`, which this device may use, at an address for cards that read and write it.
+    fn expose(&self, physical: &Arc<dyn Physical>) -> Result<Exposed>;
+    /// The 8 bytes of a card's register that this process has mapped at `at` for as long as `keep` lives, as kernels store to them.
+    fn map_register(&self, at: NonNull<u8>, keep: Arc<dyn Any + Send + Sync>) -> Result<Mapped>;
     /// True if this device's kernels can load from and store to the memory of the device with that [`super::Device::bus_id`].
     fn reaches(&self, bus_id: u64) -> bool;
     /// True if that memory is this GPU's own: its copy engine reads there what its kernels have released to their GPU. False on

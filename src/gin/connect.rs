@@ -284,7 +284,7 @@ impl Ends {
         let hardware = match &card {
             Some(made @ Card { real: Some(Real::Open(card)), .. }) => {
                 let shape = settings.shape(team.rank, team.n_ranks);
-                Some(Hardware::new(&*team.device, card, made, (settings.contexts, shape), &signals)?)
+                Some(Hardware::new(&team.device, card, made, (settings.contexts, shape), &signals)?)
             }
             _ => None,
         };

@@ -11,7 +11,7 @@
 //! | hints | kernels -> proxy |
 //! | refusal | kernels -> proxy |
 //!
-//! All but the words of direct contexts is host memory: the CPU reads or adds there.
+//! All but the words of direct contexts and, on a GPU, of a card's is host memory: the CPU reads or adds there.
 #![forbid(unsafe_code)]
 
 use super::descriptor::WORDS;
@@ -79,6 +79,8 @@ pub(super) enum Words {
     Proxied { signals: Shared<AtomicU64>, counters: Shared<AtomicU64>, awaited: Option<Shared<AtomicU64>> },
     /// Device memory: only kernels add, so an operation that comes through the queue has no signal and no counter.
     Direct { own: DevPtr, counters: DevPtr, image: Direct },
+    /// Memory of a GPU: a card adds.
+    Card { signals: DevPtr, counters: DevPtr },
     /// None: behind direct contexts, for what kernels of other headers post to them.
     Foreign,
 }
@@ -110,14 +112,15 @@ impl Words {
     pub fn on_host(&self) -> (&[AtomicU64], &[AtomicU64]) {
         match self {
             Self::Proxied { signals, counters, .. } => (signals, counters),
-            Self::Direct { .. } | Self::Foreign => (&[], &[]),
+            Self::Direct { .. } | Self::Card { .. } | Self::Foreign => (&[], &[]),
         }
     }
 
-    /// Of signals and counters, where proxies raise them.
+    /// Of signals and counters, where proxies or a card raise them.
     pub fn addresses(&self) -> (DevPtr, DevPtr) {
         match self {
             Self::Proxied { signals, counters, .. } => (signals.device(), counters.device()),
+            Self::Card { signals, counters } => (*signals, *counters),
             Self::Direct { .. } | Self::Foreign => (0, 0),
         }
     }
@@ -126,7 +129,7 @@ impl Words {
     pub fn awaited(&self) -> Option<&Shared<AtomicU64>> {
         match self {
             Self::Proxied { awaited, .. } => awaited.as_ref(),
-            Self::Direct { .. } | Self::Foreign => None,
+            Self::Direct { .. } | Self::Card { .. } | Self::Foreign => None,
         }
     }
 
@@ -134,13 +137,13 @@ impl Words {
     pub fn counters(&self) -> Option<(Arc<ControlMemory>, usize)> {
         match self {
             Self::Proxied { counters, .. } => Some((counters.control()?, counters.len() * 8)),
-            Self::Direct { .. } | Self::Foreign => None,
+            Self::Direct { .. } | Self::Card { .. } | Self::Foreign => None,
         }
     }
 
     fn posts(&self) -> Posts {
         match self {
-            Self::Proxied { .. } => Posts::All,
+            Self::Proxied { .. } | Self::Card { .. } => Posts::All,
             Self::Direct { .. } => Posts::Payloads,
             Self::Foreign => Posts::Nothing,
         }

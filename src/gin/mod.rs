@@ -117,7 +117,11 @@ impl Gin {
     fn with_words(parts: Parts, words: Arc<Vec<Words>>) -> Result<Arc<Self>> {
         let Parts { device, rank, n_contexts, shape, signals, routes, abort, card, salt } = parts;
         let own = signals[rank as usize].clone().expect("the caller made this rank's signal memory");
-        let of_contexts = (0..n_contexts).map(|index| Ok(Arc::new(context::Words::proxied(&*device, index, shape, &own)?)));
+        let hardware = card.as_ref().and_then(Card::hardware);
+        let of_contexts = (0..n_contexts).map(|index| match hardware.and_then(|hardware| hardware.words_of(index)) {
+            Some(words) => Ok(Arc::new(words)),
+            None => Ok(Arc::new(context::Words::proxied(&*device, index, shape, &own)?)),
+        });
         let of_contexts = of_contexts.collect::<Result<Vec<_>>>()?;
         for (index, words) in (0..).zip(&of_contexts) {
             log::timeline::words(abort.host_address(), index, words.addresses().0, shape.signals);
@@ -136,6 +140,7 @@ impl Gin {
         };
         let sets = Mutex::new(sets);
         let mut engine = Engine::new(rank, contexts, routes, abort.clone(), salt);
+        engine.watch = hardware.cloned().map(gdaki::Watch::new);
         let bytes = u64::from(n_contexts) * u64::from(shape.signals) * 8;
         engine.introduce(signal_region(rank, bytes, signals)?.with_words(words))?;
         let pump = Arc::new(Pump::new(engine, rank, abort.clone()));
@@ -218,6 +223,9 @@ impl Gin {
         match (backend, self.direct.get()) {
             (Backend::Direct, Some(direct)) => direct.zero(self, signals, counters),
             _ => {
+                for (at, n) in self.apart(&signals, &counters) {
+                    self.device.zero(at, n as usize * 8)?;
+                }
                 let of_context = 8 * self.shape.signals as usize;
                 let (first, bytes) = (8 * signals.start as usize, 8 * signals.len());
                 (0..self.n_contexts as usize).try_for_each(|c| self.signals.back(c * of_context + first, bytes))?;
@@ -231,9 +239,21 @@ impl Gin {
     pub fn kernel_words(&self, backend: Backend, signals: Range<u32>, counters: Range<u32>) -> Vec<(DevPtr, u32)> {
         match (backend, self.direct.get()) {
             (Backend::Direct, Some(direct)) => direct.spans(self, &signals, &counters),
-            (Backend::Gdaki, _) => self.sets.lock().known(),
+            (Backend::Gdaki, _) => [self.sets.lock().known(), self.apart(&signals, &counters)].concat(),
             _ => Vec::new(),
         }
+    }
+
+    /// Where the words of the ids are that a card adds to in a GPU's memory: address and how many.
+    fn apart(&self, signals: &Range<u32>, counters: &Range<u32>) -> Vec<(DevPtr, u32)> {
+        let span = |first: DevPtr, ids: &Range<u32>| (first + u64::from(ids.start) * 8, ids.end - ids.start);
+        let of = |words: &Arc<context::Words>| match **words {
+            context::Words::Card { signals: of_signals, counters: of_counters } => {
+                vec![span(of_signals, signals), span(of_counters, counters)]
+            }
+            _ => Vec::new(),
+        };
+        self.words.iter().flat_map(of).filter(|(_, n)| *n > 0).collect()
     }
 
     /// One step of the proxy by the calling thread, unless another is in one. True if anything moved.

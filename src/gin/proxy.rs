@@ -7,6 +7,7 @@
 use super::Backend;
 use super::carry::{Carrier, FAILED, Turn, tag, untag};
 use super::context::{Context, Words};
+use super::gdaki::Watch;
 use super::handles::Handles;
 use super::plan::{Fault, plan};
 use super::queue;
@@ -67,6 +68,8 @@ pub struct Engine {
     pools: [Pools; 2],
     /// Of the proxied contexts, by number; all sets of them share these.
     words: Vec<Arc<Words>>,
+    /// Of a real card.
+    pub(super) watch: Option<Watch>,
 }
 
 impl Engine {
@@ -92,6 +95,7 @@ impl Engine {
             },
             words: contexts.iter().map(|context| context.words.clone()).collect(),
             contexts,
+            watch: None,
             done: Vec::new(),
             regions: Vec::new(),
             scan: (0, 0),
@@ -118,7 +122,7 @@ impl Engine {
 
     /// Zeroes this rank's words in every proxied context.
     pub fn zero(&self, signals: Range<u32>, counters: Range<u32>) {
-        for (of_signals, of_counters) in self.proxied_words() {
+        for (of_signals, of_counters) in self.proxied_words().filter(|(of_signals, _)| !of_signals.is_empty()) {
             signal::zero(of_signals, signals.clone());
             signal::zero(of_counters, counters.clone());
         }
@@ -137,6 +141,9 @@ impl Engine {
             None if self.carrier.abort.is_raised() => self.cancel(),
             Some(at) if at.elapsed() > RELEASE_AGAIN => self.release_words(),
             _ => {}
+        }
+        if let Some(watch) = &mut self.watch {
+            watch.step(&mut self.carrier);
         }
         let mut moved = self.complete();
         let mut idle = 0;
@@ -262,8 +269,9 @@ impl Engine {
         self.released = Some(Instant::now());
         let taken = &self.pools[Backend::Proxy.pool()];
         for (signals, counters) in self.proxied_words() {
-            taken.signals.taken().for_each(|id| signal::release(&signals[id]));
-            taken.counters.taken().for_each(|id| signal::release(&counters[id]));
+            // Those that the host does not reach are released by who hears of an abort.
+            taken.signals.taken().filter_map(|id| signals.get(id)).for_each(signal::release);
+            taken.counters.taken().filter_map(|id| counters.get(id)).for_each(signal::release);
         }
     }
 }

@@ -78,6 +78,9 @@ impl Engine {
 
     /// Before the thread sleeps: true if no transport has anything to do by now. An error shows at the next step.
     pub(super) fn arm(&mut self) -> bool {
+        if self.watch.as_ref().is_some_and(|watch| watch.listen(&mut self.carrier)) {
+            return false;
+        }
         self.carrier.suspicion.is_none() && self.carrier.transports.iter_mut().all(|transport| transport.arm().unwrap_or(false))
     }
 

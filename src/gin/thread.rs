@@ -40,7 +40,9 @@ impl Pump {
     /// Wraps the `engine` of rank `rank`, which raises `abort`.
     pub fn new(engine: Engine, rank: u32, abort: Arc<Abort>) -> Self {
         // Without one the thread only naps: slower, not wrong.
-        let descriptors = engine.transports().filter_map(|transport| transport.descriptor()?.try_clone_to_owned().ok()).collect();
+        let of_card = engine.watch.iter().flat_map(|watch| watch.descriptors());
+        let all = engine.transports().filter_map(|transport| transport.descriptor()).chain(of_card);
+        let descriptors = all.filter_map(|descriptor| descriptor.try_clone_to_owned().ok()).collect();
         let [stopped, armed, stuck] = std::array::from_fn(|_| AtomicBool::new(false));
         Self { engine: Mutex::new(engine), abort, rank, stopped, armed, stuck, descriptors }
     }

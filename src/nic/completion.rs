@@ -96,6 +96,18 @@ pub fn read<W: Word>(entry: &[W; 8], depth: u32, at: u32) -> Option<(u32, Ended)
     Some((index, Ended { opcode: bytes[0], syndrome: (kind == REQUEST_ERROR).then_some((body[7], body[6])) }))
 }
 
+/// What an entry says of the element that failed, and the low 16 bits of its index; None where it says nothing, or that all is well.
+pub fn failure<W: Word>(entry: &[W; 8]) -> Option<(u32, Ended)> {
+    let bytes = entry[7].load().to_le_bytes();
+    if bytes[7] >> 4 != REQUEST_ERROR {
+        return None;
+    }
+    W::acquire();
+    let body = entry[6].load().to_le_bytes();
+    let counter = u16::from_be_bytes([bytes[4], bytes[5]]);
+    Some((counter.into(), Ended { opcode: bytes[0], syndrome: Some((body[7], body[6])) }))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

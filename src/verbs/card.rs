@@ -1,16 +1,37 @@
 //! A card that was opened: what it can, who its port is, and how things are made on it.
 
 use super::commands::{self, Global, Path, QueuePair};
+use super::events::Channel;
 use super::library::{Functions, library};
-use super::made::{Memory, Page, Queue, Registered, Umem};
+use super::made::{Memory, Page, Queue, Registered, Spot, Umem};
+use super::port::{Opened, Port};
 use super::prm::bytes;
 use super::sys::*;
+use super::wishes::Wishes;
+use crate::info;
+use crate::sync::pid;
 use std::ffi::{CStr, c_void};
+use std::os::fd::AsRawFd;
 use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What the next queue of this process is told apart by.
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+/// A card's smallest.
+const PAGE: u64 = 4096;
+
+/// Memory that a card could not be told of: by its address, and before by a DMA-BUF.
+fn untold(by_address: &str, bytes: usize, no_descriptor: &str) -> String {
+    format!(
+        "{by_address}, {bytes:#x} bytes by their address; not as a DMA-BUF: {no_descriptor} | of a GPU's memory: modprobe nvidia-peermem, or open \
+         kernel modules of the driver"
+    )
+}
 
 /// What errno says after a call that failed, or returned it.
-fn why(what: &str, returned: i32) -> String {
+pub(super) fn why(what: &str, returned: i32) -> String {
     let error = match returned {
         1.. => std::io::Error::from_raw_os_error(returned),
         _ => std::io::Error::last_os_error(),
@@ -73,29 +94,32 @@ pub fn names() -> Result<Vec<String>, String> {
     if names.is_empty() { Err(NONE.into()) } else { Ok(names) }
 }
 
-/// A port that is up.
-#[derive(Clone, Copy)]
-struct Port {
-    number: u8,
-    ethernet: bool,
-    lid: u16,
-    mtu: u8,
-    gid: [u8; 16],
-    /// Which of the port's addresses that is.
-    index: u8,
+/// In which order what a card writes to a memory is seen there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// In that in which it was written: whoever sees a signal sees what came before it.
+    Strict,
+    /// In any, unless NCCL_IB_PCI_RELAXED_ORDERING is 0: payloads, behind which a signal comes that is strict.
+    AsWished,
 }
 
 /// An mlx5 device that was opened for commands.
 pub struct Card {
+    // Before the context that it is of.
+    pub(super) channel: Channel,
+    opened: Opened,
     pub(super) functions: &'static Functions,
     name: String,
-    context: NonNull<ibv_context>,
+    pub(super) context: NonNull<ibv_context>,
     domain: NonNull<ibv_pd>,
     domain_number: u32,
     port: Port,
+    wishes: Wishes,
     times: u8,
     /// Number of the queue of events that completion queues name, though none is ever asked for.
     events: u32,
+    /// Whose it is: a forked child has it open, too, and makes and ends nothing on it.
+    owner: u32,
 }
 
 // SAFETY: verbs may be called by any thread; the pointers are the library's and go with the card.
@@ -104,8 +128,8 @@ unsafe impl Send for Card {}
 unsafe impl Sync for Card {}
 
 impl Card {
-    /// The device of that name, or the first that can be used. Err: why not, and of several why each.
-    pub fn open(name: Option<&str>) -> Result<Arc<Self>, String> {
+    /// The device of that name, or the first that can be used, as `wishes` say. Err: why not, and of several why each.
+    pub fn open(name: Option<&str>, wishes: &Wishes) -> Result<Arc<Self>, String> {
         let functions = library().as_ref()?;
         let list = List::new(functions)?;
         let mut refused = Vec::new();
@@ -113,7 +137,7 @@ impl Card {
             if name.is_some_and(|name| name != found) {
                 continue;
             }
-            match Self::of_device(functions, &found, device) {
+            match Self::of_device(functions, &found, device, wishes) {
                 Ok(card) => return Ok(Arc::new(card)),
                 Err(why) => refused.push(format!("{found}: {why}")),
             }
@@ -125,7 +149,7 @@ impl Card {
         }
     }
 
-    fn of_device(functions: &'static Functions, name: &str, device: *mut ibv_device) -> Result<Self, String> {
+    fn of_device(functions: &'static Functions, name: &str, device: *mut ibv_device, wishes: &Wishes) -> Result<Self, String> {
         // SAFETY: a device of the list, which lives.
         if !unsafe { (functions.mlx5dv_is_supported)(device) } {
             return Err("not an mlx5 device, the only kind whose queues kernels can fill".into());
@@ -135,13 +159,13 @@ impl Card {
         let context = NonNull::new(unsafe { (functions.mlx5dv_open_device)(device, &mut attributes) })
             .ok_or_else(|| why("it does not open for commands (DEVX)", 0))?;
         // From here on drop closes it.
-        let mut card = Opened { functions, context, domain: None };
+        let mut card = Opened { functions, context, domain: None, forgotten: false };
         let can = card.command("QUERY_HCA_CAP", &commands::query_capabilities(false), bytes::CAPABILITY_OUT)?;
         let lacks = commands::lacks(&can);
         if !lacks.is_empty() {
             return Err(format!("the card has no {}", lacks.join(", no ")));
         }
-        let port = card.port(name)?;
+        let port = card.port(name, wishes)?;
         let times = match port.ethernet {
             true => {
                 commands::times(&card.command("QUERY_HCA_CAP", &commands::query_capabilities(true), bytes::CAPABILITY_OUT)?)
@@ -159,9 +183,18 @@ impl Card {
         card.domain = Some(domain);
         let mut said = mlx5dv_pd::default();
         init(functions, MLX5DV_OBJ_PD, domain.as_ptr().cast(), (&raw mut said).cast())?;
-        // What it would close is the card's now.
-        std::mem::forget(card);
-        Ok(Self { functions, name: name.into(), context, domain, domain_number: said.pdn, port, times, events })
+        let (name, domain_number, owner, wishes) = (name.into(), said.pdn, pid(), wishes.clone());
+        let channel = Channel::new(functions, context)?;
+        Ok(Self { channel, opened: card, functions, name, context, domain, domain_number, port, wishes, times, events, owner })
+    }
+
+    pub(super) fn wishes(&self) -> &Wishes {
+        &self.wishes
+    }
+
+    /// False in a forked child: what was made stays its parent's.
+    pub(super) fn is_ours(&self) -> bool {
+        self.owner == pid()
     }
 
     /// As verbs call it.
@@ -198,20 +231,22 @@ impl Card {
         if (peer[23] != 0) != self.port.ethernet {
             return Err("one card is on Ethernet and the other on InfiniBand | fix: GINRS_NIC names cards of one network".into());
         }
-        let mut path = Path { number, port: self.port.number, mtu: self.port.mtu.min(peer[22]), lid, global: None, level: 0 };
+        let (port, mtu, level) = (self.port.number, self.port.mtu.min(peer[22]), self.wishes.level);
+        let mut path = Path { number, port, mtu, lid, global: None, level };
         if self.port.ethernet {
             path.lid = 0;
             let mac = Some(self.next_hop(gid)?);
-            path.global = Some(Global { gid, source: self.port.index, class: 0, mac });
+            path.global = Some(Global { gid, source: self.port.index, class: self.wishes.class, mac });
         }
         Ok(path)
     }
 
     /// The hardware address that packets to `gid` go to, which the system finds by its own tables.
     fn next_hop(&self, gid: [u8; 16]) -> Result<[u8; 6], String> {
+        let (dgid, &Wishes { class, level, .. }) = (ibv_gid { raw: gid }, &self.wishes);
         let grh =
-            ibv_global_route { dgid: ibv_gid { raw: gid }, sgid_index: self.port.index, hop_limit: 255, ..Default::default() };
-        let mut attributes = ibv_ah_attr { grh, is_global: 1, port_num: self.port.number, ..Default::default() };
+            ibv_global_route { dgid, sgid_index: self.port.index, hop_limit: 255, traffic_class: class, ..Default::default() };
+        let mut attributes = ibv_ah_attr { grh, sl: level, is_global: 1, port_num: self.port.number, ..Default::default() };
         // SAFETY: the domain lives; the attributes are read.
         let handle = unsafe { (self.functions.ibv_create_ah)(self.domain.as_ptr(), &mut attributes) };
         if handle.is_null() {
@@ -227,23 +262,65 @@ impl Card {
         found
     }
 
-    /// Registers a part of `memory`: addresses behind its keys are counted from `start`.
-    pub fn register(self: &Arc<Self>, memory: &Memory, start: usize, bytes: usize) -> Result<Registered, String> {
-        let at = memory.part(start, bytes)?;
-        let access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
-        // SAFETY: the range is mapped as long as `memory`, which the result keeps.
-        let made = unsafe { (self.functions.ibv_reg_mr_iova2)(self.domain.as_ptr(), at, bytes, 0, access as u32) };
-        let made = NonNull::new(made).ok_or_else(|| why(&format!("ibv_reg_mr_iova2 of {bytes:#x} bytes"), 0))?;
+    /// Registers `bytes` from `start` on of `memory`: behind its keys the first has address `first`, and the order is that.
+    pub fn register(
+        self: &Arc<Self>,
+        memory: &Memory,
+        start: usize,
+        bytes: usize,
+        (first, order): (u64, Order),
+    ) -> Result<Registered, String> {
+        let part = memory.part(start, bytes)?;
+        if !(part.at.addr() as u64 ^ first).is_multiple_of(PAGE) {
+            // A card maps pages, so an address lies where it lies in its page.
+            return Err(format!(
+                "memory at {:p} cannot have address {first:#x}: another place in a page | fix: NCCL_GIN_SIGNAL_POOL_SIZE a multiple of 512",
+                part.at
+            ));
+        }
+        let relaxed = if order == Order::AsWished && self.wishes.relaxed { IBV_ACCESS_RELAXED_ORDERING } else { 0 };
+        let peers = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+        let access = IBV_ACCESS_LOCAL_WRITE | peers | relaxed;
+        let by_descriptor = match (part.descriptor, self.functions.ibv_reg_dmabuf_mr) {
+            (Ok(fd), Some(register)) => {
+                // SAFETY: a DMA-BUF that has those bytes; the card's driver keeps it as long as the result.
+                let made = unsafe { register(self.domain.as_ptr(), start as u64, bytes, first, fd.as_raw_fd(), access) };
+                NonNull::new(made).ok_or_else(|| why("ibv_reg_dmabuf_mr", 0))
+            }
+            (found, _) => Err(found.err().map_or_else(|| "libibverbs has no ibv_reg_dmabuf_mr".into(), String::from)),
+        };
+        let made = by_descriptor.or_else(|no_descriptor| {
+            // SAFETY: the range is there as long as `memory`, which the result keeps. The host's, or a GPU's that a driver knows.
+            let made = unsafe { (self.functions.ibv_reg_mr_iova2)(self.domain.as_ptr(), part.at, bytes, first, access as u32) };
+            NonNull::new(made).ok_or_else(|| untold(&why("ibv_reg_mr_iova2", 0), bytes, &no_descriptor))
+        })?;
         Ok(Registered { made, card: self.clone(), _memory: memory.clone() })
     }
 
     /// Memory that queues may be made over.
     pub fn umem(self: &Arc<Self>, memory: &Memory, start: usize, bytes: usize) -> Result<Arc<Umem>, String> {
-        let at = memory.part(start, bytes)?;
-        // SAFETY: as in `register`.
-        let made =
-            unsafe { (self.functions.mlx5dv_devx_umem_reg)(self.context.as_ptr(), at, bytes, IBV_ACCESS_LOCAL_WRITE as u32) };
-        let made = NonNull::new(made).ok_or_else(|| why(&format!("mlx5dv_devx_umem_reg of {bytes:#x} bytes"), 0))?;
+        let (part, access, context) = (memory.part(start, bytes)?, IBV_ACCESS_LOCAL_WRITE as u32, self.context.as_ptr());
+        let by_descriptor = match (part.descriptor, self.functions.mlx5dv_devx_umem_reg_ex) {
+            (Ok(fd), Some(register)) => {
+                let mut of = mlx5dv_devx_umem_in {
+                    addr: std::ptr::without_provenance_mut(start),
+                    size: bytes,
+                    access,
+                    // Pages of any size from 4 KiB on.
+                    pgsz_bitmap: !(PAGE - 1),
+                    comp_mask: MLX5DV_UMEM_MASK_DMABUF,
+                    dmabuf_fd: fd.as_raw_fd(),
+                };
+                // SAFETY: as in `register`.
+                NonNull::new(unsafe { register(context, &mut of) }).ok_or_else(|| why("mlx5dv_devx_umem_reg_ex", 0))
+            }
+            (found, _) => Err(found.err().map_or_else(|| "libmlx5 has no mlx5dv_devx_umem_reg_ex".into(), String::from)),
+        };
+        let made = by_descriptor.or_else(|no_descriptor| {
+            // SAFETY: as in `register`.
+            let made = unsafe { (self.functions.mlx5dv_devx_umem_reg)(context, part.at, bytes, access) };
+            NonNull::new(made).ok_or_else(|| untold(&why("mlx5dv_devx_umem_reg", 0), bytes, &no_descriptor))
+        })?;
         Ok(Arc::new(Umem { made, card: self.clone(), _memory: memory.clone() }))
     }
 
@@ -255,42 +332,45 @@ impl Card {
         Ok(Arc::new(Page { made, card: self.clone() }))
     }
 
-    /// A completion queue of `1 << log_entries` entries at `entries` of `umem`, its record at `record`.
+    /// A completion queue of `1 << log_entries` entries at `entries`, its record at `record`.
     pub fn completions(
         self: &Arc<Self>,
-        umem: &Arc<Umem>,
         page: &Arc<Page>,
         log_entries: u32,
-        at: [u64; 2],
+        [entries, record]: [Spot; 2],
     ) -> Result<Arc<Queue>, String> {
-        let [entries, record] = at.map(|at| umem.at(at));
-        let command = commands::create_cq(log_entries, entries, record, page.number(), self.events);
-        self.make("CREATE_CQ", &command, umem, page, None)
+        let command = commands::create_cq(log_entries, entries.place(), record.place(), page.number(), self.events);
+        self.make("CREATE_CQ", &command, ([entries.umem, record.umem], page.clone(), None))
     }
 
-    /// A queue pair whose elements are at `at[0]` of `umem` and its record at `at[1]`; `waits`: it may hold WAIT elements.
+    /// A queue pair whose elements are at `ring` and its record at `record`; `waits`: it may hold WAIT elements.
     pub fn pair(
         self: &Arc<Self>,
-        umem: &Arc<Umem>,
         page: &Arc<Page>,
         completions: &Arc<Queue>,
         (log_depth, waits): (u32, bool),
-        at: [u64; 2],
+        [ring, record]: [Spot; 2],
     ) -> Result<Arc<Queue>, String> {
-        let [ring, record] = at.map(|at| umem.at(at));
         let (domain, times) = (self.domain_number, self.times);
-        let pair =
-            QueuePair { domain, page: page.number(), completions: completions.number, log_depth, ring, record, waits, times };
-        self.make("CREATE_QP", &commands::create_qp(&pair), umem, page, Some(completions.clone()))
+        let places = (ring.place(), record.place());
+        let pair = QueuePair {
+            domain,
+            page: page.number(),
+            completions: completions.number,
+            log_depth,
+            ring: places.0,
+            record: places.1,
+            waits,
+            times,
+        };
+        self.make("CREATE_QP", &commands::create_qp(&pair), ([ring.umem, record.umem], page.clone(), Some(completions.clone())))
     }
 
     fn make(
         self: &Arc<Self>,
         what: &'static str,
         command: &[u8],
-        umem: &Arc<Umem>,
-        page: &Arc<Page>,
-        completions: Option<Arc<Queue>>,
+        on: ([Arc<Umem>; 2], Arc<Page>, Option<Arc<Queue>>),
     ) -> Result<Arc<Queue>, String> {
         let mut answer = commands::answer(bytes::SHORT);
         // SAFETY: both buffers are as long as said; the context lives.
@@ -299,90 +379,19 @@ impl Card {
             (self.functions.mlx5dv_devx_obj_create)(self.context.as_ptr(), input, command.len(), output, answer.len())
         };
         let made = NonNull::new(made).ok_or_else(|| refused(what, 0, &answer))?;
-        let number = commands::number(&answer);
-        Ok(Arc::new(Queue { made, number, card: self.clone(), _on: (umem.clone(), page.clone(), completions) }))
+        let (number, whose) = (commands::number(&answer), NEXT.fetch_add(1, Ordering::Relaxed));
+        if let Err(why) = self.listen(made, whose) {
+            info!(NET, "{what}: the card tells nothing of {number:#x}: {why}");
+        }
+        Ok(Arc::new(Queue { made, number, whose, card: self.clone(), _on: on }))
     }
 }
 
 impl Drop for Card {
     fn drop(&mut self) {
-        // SAFETY: everything that was made on them keeps the card, so it has gone.
-        unsafe {
-            (self.functions.ibv_dealloc_pd)(self.domain.as_ptr());
-            (self.functions.ibv_close_device)(self.context.as_ptr());
-        }
-    }
-}
-
-/// A card that is being asked what it can.
-struct Opened<'a> {
-    functions: &'a Functions,
-    context: NonNull<ibv_context>,
-    domain: Option<NonNull<ibv_pd>>,
-}
-
-impl Opened<'_> {
-    fn command(&self, what: &'static str, command: &[u8], bytes: usize) -> Result<Vec<u8>, String> {
-        let mut answer = commands::answer(bytes);
-        // SAFETY: both buffers are as long as said; the context lives.
-        let result = unsafe {
-            let (input, output) = (command.as_ptr().cast(), answer.as_mut_ptr().cast());
-            (self.functions.mlx5dv_devx_general_cmd)(self.context.as_ptr(), input, command.len(), output, answer.len())
-        };
-        done(what, result, answer)
-    }
-
-    /// The first port that is up.
-    fn port(&self, name: &str) -> Result<Port, String> {
-        // mlx5 devices have one or two.
-        for number in 1..=2 {
-            let mut port = ibv_port_attr::default();
-            // SAFETY: it writes at most the struct; the context lives.
-            let result = unsafe { (self.functions.ibv_query_port)(self.context.as_ptr(), number, &mut port) };
-            if result != 0 || port.state != IBV_PORT_ACTIVE {
-                continue;
-            }
-            let ethernet = port.link_layer == IBV_LINK_LAYER_ETHERNET;
-            let (index, gid) = self.address(name, number, port.gid_tbl_len, ethernet)?;
-            return Ok(Port { number, ethernet, lid: port.lid, mtu: port.active_mtu as u8, gid, index });
-        }
-        Err("no port of it is up | fix: look at ibv_devinfo, and at the cable".into())
-    }
-
-    /// The address that the port speaks with: RoCE v2's over IPv4 if it has one, else RoCE v2's, else the first.
-    fn address(&self, name: &str, port: u8, n: i32, ethernet: bool) -> Result<(u8, [u8; 16]), String> {
-        let gid = |index: i32| {
-            let mut gid = ibv_gid::default();
-            // SAFETY: it writes 16 bytes; the context lives.
-            let result = unsafe { (self.functions.ibv_query_gid)(self.context.as_ptr(), port, index, &mut gid) };
-            (result == 0 && gid.raw != [0; 16]).then_some((index as u8, gid.raw))
-        };
-        let kind = |index: u8| {
-            let path = format!("/sys/class/infiniband/{name}/ports/{port}/gid_attrs/types/{index}");
-            std::fs::read_to_string(path).unwrap_or_default()
-        };
-        let all: Vec<(u8, [u8; 16])> = (0..n.min(256)).filter_map(gid).collect();
-        let rank = |(index, gid): &&(u8, [u8; 16])| match ethernet && kind(*index).trim() == "RoCE v2" {
-            true if gid[..12] == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff] => 0,
-            true => 1,
-            false => 2,
-        };
-        all.iter()
-            .min_by_key(rank)
-            .copied()
-            .ok_or_else(|| format!("port {port} has no address | fix: give its interface an IP address"))
-    }
-}
-
-impl Drop for Opened<'_> {
-    fn drop(&mut self) {
-        // SAFETY: nothing else stands on them.
-        unsafe {
-            if let Some(domain) = self.domain {
-                (self.functions.ibv_dealloc_pd)(domain.as_ptr());
-            }
-            (self.functions.ibv_close_device)(self.context.as_ptr());
-        }
+        // Everything that was made on it keeps it, so it has gone.
+        self.opened.forgotten = !self.is_ours();
+        self.channel.forgotten = !self.is_ours();
     }
 }
 

@@ -168,10 +168,11 @@ pub fn create_qp(pair: &QueuePair) -> Vec<u8> {
 }
 
 /// Reset to INIT.
-pub fn to_init(number: u32, port: u8) -> Vec<u8> {
+pub fn to_init(number: u32, port: u8, partition: u16) -> Vec<u8> {
     Command::of_queue(opcode::RST2INIT_QP, number)
         .with(qpc::pm_state.within(QPC), MIGRATED)
         .with(ads::vhca_port_num.within(QPC + PATH), port)
+        .with(ads::pkey_index.within(QPC + PATH), partition)
         .0
 }
 

@@ -31,26 +31,35 @@ impl Source {
 }
 
 macro_rules! functions {
-    ($($handle:ident of $source:ident { $($name:ident: $type:ty;)* })*) => {
-        /// The functions that are called. All are older than rdma-core 28 (libmlx5 1.11, libibverbs 1.8).
-        pub(super) struct Functions { $($(pub $name: $type,)*)* }
+    ($($handle:ident of $source:ident { $($name:ident: $type:ty;)* } newer { $($new:ident: $new_type:ty;)* })*) => {
+        /// The functions that are called. All are older than rdma-core 28 (libmlx5 1.11, libibverbs 1.8), but for those that may not be there.
+        pub(super) struct Functions { $($(pub $name: $type,)* $(pub $new: Option<$new_type>,)*)* }
 
         impl Functions {
             fn load() -> Result<Self, String> {
                 $(let $handle = $source.load()?;)*
-                Ok(Self { $($($name: {
-                    let name = concat!(stringify!($name), "\0");
-                    // SAFETY: the library stays loaded; the name ends with NUL.
-                    let found = unsafe { libc::dlsym($handle, name.as_ptr().cast()) };
-                    if found.is_null() {
-                        return Err($source.lacks(stringify!($name)));
-                    }
-                    // SAFETY: the symbol's type is the header's.
-                    unsafe { std::mem::transmute::<*mut c_void, $type>(found) }
-                },)*)* })
+                Ok(Self {
+                    $(
+                        // SAFETY: the symbol's type is the header's.
+                        $($name: unsafe { symbol::<$type>($handle, concat!(stringify!($name), "\0")) }
+                            .ok_or_else(|| $source.lacks(stringify!($name)))?,)*
+                        // SAFETY: as above.
+                        $($new: unsafe { symbol::<$new_type>($handle, concat!(stringify!($new), "\0")) },)*
+                    )*
+                })
             }
         }
     };
+}
+
+/// # Safety
+/// `F` is a function pointer of the symbol's type; `name` ends with NUL; the library stays loaded.
+unsafe fn symbol<F: Copy>(library: *mut c_void, name: &str) -> Option<F> {
+    const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+    // SAFETY: the caller's.
+    let found = unsafe { libc::dlsym(library, name.as_ptr().cast()) };
+    // SAFETY: as above; both are pointers.
+    (!found.is_null()).then(|| unsafe { std::mem::transmute_copy(&found) })
 }
 
 functions! {
@@ -67,6 +76,10 @@ functions! {
         ibv_dereg_mr: unsafe extern "C" fn(*mut ibv_mr) -> c_int;
         ibv_create_ah: unsafe extern "C" fn(*mut ibv_pd, *mut ibv_ah_attr) -> *mut ibv_ah;
         ibv_destroy_ah: unsafe extern "C" fn(*mut ibv_ah) -> c_int;
+        ibv_get_async_event: unsafe extern "C" fn(*mut ibv_context, *mut ibv_async_event) -> c_int;
+        ibv_ack_async_event: unsafe extern "C" fn(*mut ibv_async_event);
+    } newer {
+        ibv_reg_dmabuf_mr: unsafe extern "C" fn(*mut ibv_pd, u64, usize, u64, c_int, c_int) -> *mut ibv_mr;
     }
     mlx5 of MLX5 {
         mlx5dv_is_supported: unsafe extern "C" fn(*mut ibv_device) -> bool;
@@ -82,6 +95,12 @@ functions! {
         mlx5dv_devx_alloc_uar: unsafe extern "C" fn(*mut ibv_context, u32) -> *mut mlx5dv_devx_uar;
         mlx5dv_devx_free_uar: unsafe extern "C" fn(*mut mlx5dv_devx_uar);
         mlx5dv_devx_query_eqn: unsafe extern "C" fn(*mut ibv_context, u32, *mut u32) -> c_int;
+        mlx5dv_devx_create_event_channel: unsafe extern "C" fn(*mut ibv_context, c_int) -> *mut mlx5dv_devx_event_channel;
+        mlx5dv_devx_destroy_event_channel: unsafe extern "C" fn(*mut mlx5dv_devx_event_channel);
+        mlx5dv_devx_subscribe_devx_event: unsafe extern "C" fn(*mut mlx5dv_devx_event_channel, *mut mlx5dv_devx_obj, u16, *mut u16, u64) -> c_int;
+        mlx5dv_devx_get_event: unsafe extern "C" fn(*mut mlx5dv_devx_event_channel, *mut c_void, usize) -> isize;
+    } newer {
+        mlx5dv_devx_umem_reg_ex: unsafe extern "C" fn(*mut ibv_context, *mut mlx5dv_devx_umem_in) -> *mut mlx5dv_devx_umem;
     }
 }
 

@@ -1,34 +1,49 @@
 //! What is registered and made on a card. Everything keeps what it stands on, and goes from the card at drop.
 
 use super::card::{Card, done};
-use super::commands::{self, Memory as Place, Patience, State};
+use super::commands::{self, Memory as Place, State};
 use super::prm::bytes;
 use super::sys::*;
-use crate::device::{ControlMemory, Physical};
+use crate::device::{ControlMemory, DevPtr, Exposed};
 use std::ffi::c_void;
+use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Memory of this process that a card may be told of.
+/// Memory that a card may be told of.
 #[derive(Clone)]
 pub enum Memory {
-    /// For queues.
+    /// Host memory for queues and words.
     Control(Arc<ControlMemory>),
-    /// Windows and signals, where the host reaches them.
-    Physical(Arc<dyn Physical>),
+    /// Windows, signals, and on GPUs queues.
+    Exposed(Arc<Exposed>),
+}
+
+/// Bytes of a [`Memory`].
+pub(super) struct Part<'a> {
+    /// Of this process, for the card's kernel driver to look up.
+    pub at: *mut c_void,
+    /// The same as a DMA-BUF, in which they are from the part's start on; or why there is none.
+    pub descriptor: Result<BorrowedFd<'a>, &'a str>,
 }
 
 impl Memory {
-    pub(super) fn part(&self, start: usize, bytes: usize) -> Result<*mut c_void, String> {
-        let (at, size) = match self {
-            Self::Control(memory) => (Some(memory.host()), memory.bytes()),
-            Self::Physical(memory) => (memory.host(), memory.bytes()),
+    /// Its first byte for kernels.
+    pub fn device(&self) -> DevPtr {
+        match self {
+            Self::Control(memory) => memory.device(),
+            Self::Exposed(memory) => memory.at(),
+        }
+    }
+
+    pub(super) fn part(&self, start: usize, bytes: usize) -> Result<Part<'_>, String> {
+        let (at, size, descriptor) = match self {
+            Self::Control(memory) => (memory.host().as_ptr().expose_provenance(), memory.bytes(), Err("it is host memory")),
+            Self::Exposed(memory) => (memory.at() as usize, memory.bytes(), memory.descriptor()),
         };
-        let at = at.ok_or("memory of a GPU is not registered with a card yet: the hardware path runs on the CPU device")?;
         match start.checked_add(bytes) {
-            // SAFETY: within the memory, as just checked.
-            Some(end) if end <= size => Ok(unsafe { at.add(start) }.as_ptr().cast()),
+            Some(end) if end <= size => Ok(Part { at: std::ptr::with_exposed_provenance_mut(at + start), descriptor }),
             _ => Err(format!("{start:#x}+{bytes:#x} of a memory of {size:#x} bytes")),
         }
     }
@@ -66,6 +81,9 @@ impl Registered {
 
 impl Drop for Registered {
     fn drop(&mut self) {
+        if !self.card.is_ours() {
+            return;
+        }
         // SAFETY: registered once.
         unsafe { (self.card.functions.ibv_dereg_mr)(self.made.as_ptr()) };
     }
@@ -84,14 +102,32 @@ unsafe impl Send for Umem {}
 unsafe impl Sync for Umem {}
 
 impl Umem {
-    pub(super) fn at(&self, offset: u64) -> Place {
+    fn at(&self, offset: u64) -> Place {
         // SAFETY: the library's struct, which lives until it is deregistered.
         Place { umem: unsafe { self.made.as_ref() }.umem_id, offset }
     }
 }
 
+/// A place in memory under queues.
+#[derive(Clone)]
+pub struct Spot {
+    /// The memory.
+    pub umem: Arc<Umem>,
+    /// Byte.
+    pub offset: u64,
+}
+
+impl Spot {
+    pub(super) fn place(&self) -> Place {
+        self.umem.at(self.offset)
+    }
+}
+
 impl Drop for Umem {
     fn drop(&mut self) {
+        if !self.card.is_ours() {
+            return;
+        }
         // SAFETY: the queues over it keep it, so they have gone.
         unsafe { (self.card.functions.mlx5dv_devx_umem_dereg)(self.made.as_ptr()) };
     }
@@ -114,24 +150,26 @@ impl Page {
         unsafe { self.made.as_ref() }.page_id
     }
 
-    /// The register, for kernels of the CPU device.
-    pub fn register(&self) -> u64 {
-        // SAFETY: as above.
-        unsafe { self.made.as_ref() }.reg_addr as u64
+    /// The register, for the host.
+    pub fn register(&self) -> NonNull<u8> {
+        // SAFETY: as above; the page is mapped.
+        NonNull::new(unsafe { self.made.as_ref() }.reg_addr.cast()).expect("a page has a register")
     }
 
     /// Says that elements of queue pair `number` below `end` are posted; its record says so already.
     pub fn ring(&self, end: u32, number: u32) {
         let words = [(end << 8).to_be(), (number << 8).to_be()];
         let value = u64::from(words[0]) | u64::from(words[1]) << 32;
-        let register: *const AtomicU64 = std::ptr::with_exposed_provenance(self.register() as usize);
         // SAFETY: the page is mapped until it is freed, and the register is 8 bytes, aligned.
-        unsafe { &*register }.store(value, Ordering::Release);
+        unsafe { self.register().cast::<AtomicU64>().as_ref() }.store(value, Ordering::Release);
     }
 }
 
 impl Drop for Page {
     fn drop(&mut self) {
+        if !self.card.is_ours() {
+            return;
+        }
         // SAFETY: the queues that use it keep it, so they have gone.
         unsafe { (self.card.functions.mlx5dv_devx_free_uar)(self.made.as_ptr()) };
     }
@@ -142,8 +180,10 @@ pub struct Queue {
     pub(super) made: NonNull<mlx5dv_devx_obj>,
     /// The card's number.
     pub number: u32,
+    /// What it is called in [`super::Event::Queue`].
+    pub whose: u64,
     pub(super) card: Arc<Card>,
-    pub(super) _on: (Arc<Umem>, Arc<Page>, Option<Arc<Queue>>),
+    pub(super) _on: ([Arc<Umem>; 2], Arc<Page>, Option<Arc<Queue>>),
 }
 
 // SAFETY: see Card.
@@ -163,11 +203,11 @@ impl Queue {
     }
 
     /// From just made to ready to send to what a peer's [`Card::address`] says.
-    pub fn connect(&self, peer: &[u8; 32], patience: Patience) -> Result<(), String> {
-        let path = self.card.path(peer)?;
-        self.modify("RST2INIT_QP", &commands::to_init(self.number, path.port))?;
+    pub fn connect(&self, peer: &[u8; 32]) -> Result<(), String> {
+        let (path, wishes) = (self.card.path(peer)?, self.card.wishes());
+        self.modify("RST2INIT_QP", &commands::to_init(self.number, path.port, wishes.partition))?;
         self.modify("INIT2RTR_QP", &commands::to_rtr(self.number, &path))?;
-        self.modify("RTR2RTS_QP", &commands::to_rts(self.number, patience))
+        self.modify("RTR2RTS_QP", &commands::to_rts(self.number, wishes.patience))
     }
 
     /// From here on it does nothing, and completes what it has with an error.
@@ -189,6 +229,9 @@ impl Queue {
 
 impl Drop for Queue {
     fn drop(&mut self) {
+        if !self.card.is_ours() {
+            return;
+        }
         // SAFETY: made once; nothing stands on it any more.
         unsafe { (self.card.functions.mlx5dv_devx_obj_destroy)(self.made.as_ptr()) };
     }

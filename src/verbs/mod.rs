@@ -6,7 +6,10 @@
 //! | `library`, `sys` | the two libraries' functions and types |
 //! | `prm`, `commands` | bytes of commands and answers: pure |
 //! | `card` | a card that was opened |
+//! | `port` | which port and address of it is used |
 //! | `made` | what is registered and made on it |
+//! | `events` | what it says by itself |
+//! | `wishes` | what NCCL_IB_* say |
 //! | `survey` | which cards there are, and why one cannot be used |
 //!
 //! **Never run on a card.** The layouts are held against rdma-core's headers, the bytes against the card's published reference, and the
@@ -16,13 +19,18 @@
 
 mod card;
 mod commands;
+mod events;
 mod library;
 mod made;
+mod port;
 pub mod prm;
 mod survey;
 pub mod sys;
+mod wishes;
 
-pub use card::Card;
-pub use commands::{Patience, State};
-pub use made::{Keys, Memory, Page, Queue, Registered, Umem};
+pub use card::{Card, Order};
+pub use commands::State;
+pub use events::Event;
+pub use made::{Keys, Memory, Page, Queue, Registered, Spot, Umem};
 pub use survey::{Found, survey};
+pub use wishes::Wishes;

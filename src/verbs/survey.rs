@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::card::{self, Card};
+use super::wishes::Wishes;
 
 /// An RDMA device.
 pub struct Found {
@@ -13,9 +14,9 @@ pub struct Found {
 
 /// All devices; or why there are none. Each is opened for as long as its questions take.
 pub fn survey() -> Result<Vec<Found>, String> {
-    let names = card::names()?;
+    let (names, wishes) = (card::names()?, Wishes::read()?);
     let found = names.into_iter().map(|name| {
-        let usable = Card::open(Some(&name)).map(|card| card.describe());
+        let usable = Card::open(Some(&name), &wishes).map(|card| card.describe());
         Found { name, usable }
     });
     Ok(found.collect())

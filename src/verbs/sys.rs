@@ -9,19 +9,38 @@ use std::ffi::{c_int, c_void};
 macro_rules! opaque {
     ($($name:ident)*) => { $(pub enum $name {})* };
 }
-opaque! { ibv_device ibv_context ibv_pd ibv_ah mlx5dv_devx_obj }
+opaque! { ibv_device ibv_pd ibv_ah mlx5dv_devx_obj }
 
 pub const IBV_ACCESS_LOCAL_WRITE: c_int = 1;
 pub const IBV_ACCESS_REMOTE_WRITE: c_int = 1 << 1;
 pub const IBV_ACCESS_REMOTE_READ: c_int = 1 << 2;
 pub const IBV_ACCESS_REMOTE_ATOMIC: c_int = 1 << 3;
+pub const IBV_ACCESS_RELAXED_ORDERING: c_int = 1 << 20;
 pub const IBV_PORT_ACTIVE: u32 = 4;
 pub const IBV_LINK_LAYER_ETHERNET: u8 = 2;
+pub const IBV_EVENT_DEVICE_FATAL: u32 = 8;
+pub const IBV_EVENT_PORT_ACTIVE: u32 = 9;
+pub const IBV_EVENT_PORT_ERR: u32 = 10;
 pub const MLX5DV_CONTEXT_FLAGS_DEVX: u32 = 1;
 /// A doorbell page whose stores are not combined.
 pub const MLX5DV_UAR_ALLOC_TYPE_NC: u32 = 1;
 pub const MLX5DV_OBJ_AH: u64 = 1 << 5;
 pub const MLX5DV_OBJ_PD: u64 = 1 << 6;
+
+#[repr(C)]
+pub struct ibv_context {
+    pub device: *mut ibv_device,
+    pub ops: [*const c_void; 32],
+    pub cmd_fd: c_int,
+    pub async_fd: c_int,
+}
+
+/// `element` is a port's number, or a pointer to what it is about.
+#[repr(C)]
+pub struct ibv_async_event {
+    pub element: u64,
+    pub event_type: u32,
+}
 
 #[repr(C)]
 pub struct ibv_mr {
@@ -101,6 +120,19 @@ pub struct mlx5dv_devx_umem {
     pub umem_id: u32,
 }
 
+/// `comp_mask`: `dmabuf_fd` counts, and `addr` from its start.
+pub const MLX5DV_UMEM_MASK_DMABUF: u64 = 1;
+
+#[repr(C)]
+pub struct mlx5dv_devx_umem_in {
+    pub addr: *mut c_void,
+    pub size: usize,
+    pub access: u32,
+    pub pgsz_bitmap: u64,
+    pub comp_mask: u64,
+    pub dmabuf_fd: c_int,
+}
+
 #[repr(C)]
 pub struct mlx5dv_devx_uar {
     pub reg_addr: *mut c_void,
@@ -108,6 +140,11 @@ pub struct mlx5dv_devx_uar {
     pub page_id: u32,
     pub mmap_off: i64,
     pub comp_mask: u64,
+}
+
+#[repr(C)]
+pub struct mlx5dv_devx_event_channel {
+    pub fd: c_int,
 }
 
 #[repr(C)]

@@ -177,6 +177,32 @@ pub unsafe extern "C" fn cuMemExportToShareableHandle(out: *mut c_void, handle: 
     })
 }
 
+/// CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD.
+const DMA_BUF: i32 = 1;
+
+/// With GINRS_MOCK_DMABUF=1: the block's memfd, opened again, whose position is where the range begins. Whole blocks' mappings alone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemGetHandleForAddressRange(out: *mut c_void, at: u64, bytes: usize, kind: i32, flags: u64) -> i32 {
+    enter("cuMemGetHandleForAddressRange", || {
+        if out.is_null() || kind != DMA_BUF || flags != 0 || !at.is_multiple_of(4096) || !bytes.is_multiple_of(4096) {
+            return Err(Code::INVALID_VALUE);
+        }
+        if device::number("GINRS_MOCK_DMABUF", 0) == 0 {
+            return Err(Code::NOT_SUPPORTED);
+        }
+        let world = WORLD.read();
+        let (base, mapping) = around(&world.mappings, at, |mapping| mapping.bytes).ok_or(Code::INVALID_VALUE)?;
+        if at + bytes as u64 > base + mapping.bytes {
+            return Err(Code::INVALID_VALUE);
+        }
+        let path = format!("/proc/self/fd/{}", mapping.block.fd.as_raw_fd());
+        let file = std::fs::OpenOptions::new().read(true).write(true).open(path).map_err(|_| Code::OPERATING_SYSTEM)?;
+        std::io::Seek::seek(&mut &file, std::io::SeekFrom::Start(at - base)).map_err(|_| Code::OPERATING_SYSTEM)?;
+        // SAFETY: as above; the descriptor is the caller's from here on.
+        unsafe { give(out.cast::<i32>(), std::os::fd::IntoRawFd::into_raw_fd(file)) }
+    })
+}
+
 /// The machine's device that made the memfd, and its size.
 fn read(fd: i32) -> Result<(i32, u64)> {
     let link = std::fs::read_link(format!("/proc/self/fd/{fd}")).map_err(|_| Code::UNKNOWN)?;

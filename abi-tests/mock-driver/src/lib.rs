@@ -10,6 +10,7 @@
 //! | `GINRS_MOCK_MEMORY` | MiB that each device has, default 16384; backed only when touched |
 //! | `GINRS_MOCK_NO_P2P` | 1: no device reaches another |
 //! | `GINRS_MOCK_PRIVATE` | 1: device memory has no host address, as on a GPU; for programs without kernels |
+//! | `GINRS_MOCK_DMABUF` | 1: mapped device memory has a DMA-BUF, which is a descriptor of its memfd |
 //! | `GINRS_MOCK_MULTICAST` | 1: the devices have multicast objects, whose calls are checked and do nothing |
 //! | `GINRS_MOCK_DELAY_US` | each operation of a stream starts up to that much later |
 //! | `GINRS_MOCK_FAIL` | `cuMemCreate:3:2,copy:5:700`: the third cuMemCreate returns 2, the fifth asynchronous copy fails with 700; `copy:5:hang`: it never ends |

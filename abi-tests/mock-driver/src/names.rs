@@ -90,6 +90,7 @@ fn table() -> Vec<Row> {
         "cuMemRelease" 2000 handle::cuMemRelease
         "cuMemRetainAllocationHandle" 2000 handle::cuMemRetainAllocationHandle
         "cuMemGetAllocationPropertiesFromHandle" 2000 handle::cuMemGetAllocationPropertiesFromHandle
+        "cuMemGetHandleForAddressRange" 11070 handle::cuMemGetHandleForAddressRange
         "cuMemExportToShareableHandle" 2000 handle::cuMemExportToShareableHandle
         "cuMemImportFromShareableHandle" 2000 handle::cuMemImportFromShareableHandle
         "cuMemAlloc" 3020 linear::cuMemAlloc_v2

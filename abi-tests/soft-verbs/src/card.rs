@@ -72,6 +72,7 @@ fn serve(world: &mut World, number: u32, rule: Option<&Rule>) -> bool {
         completion::write(&entry, entries, number, at, element::opcode(&element), result);
         memory::publish(queue.entries + 64 * (queue.done & (entries - 1)) as usize, &entry.map(AtomicU64::into_inner));
         queue.done = queue.done.wrapping_add(1);
+        crate::events::after(world, number);
         worked = true;
     }
     worked

@@ -4,7 +4,7 @@ use crate::log;
 use crate::prm::{CAPABILITY, CQC, Field, PATH, QPC, cmd_hca_cap, cqc, create_cq, create_qp, head, opcode, qpc};
 use crate::sys::*;
 use crate::verbs::{domain, fail, leads_here};
-use crate::world::{Completions, Pair, Range, State, World, with};
+use crate::world::{Completions, Pair, State, World, with};
 use std::ffi::{c_int, c_void};
 
 /// Statuses of answers.
@@ -68,54 +68,6 @@ pub unsafe extern "C" fn mlx5dv_devx_query_eqn(_: *mut ibv_context, _: u32, eqn:
     0
 }
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mlx5dv_devx_umem_reg(
-    _: *mut ibv_context,
-    addr: *mut c_void,
-    size: usize,
-    access: u32,
-) -> *mut mlx5dv_devx_umem {
-    if access & 1 == 0 {
-        return fail(libc::EINVAL);
-    }
-    crate::gpu::know(addr as usize);
-    let umem_id = with(|world| {
-        let id = world.number();
-        world.umems.insert(id, Range { at: addr as usize, bytes: size });
-        id
-    });
-    Box::into_raw(Box::new(mlx5dv_devx_umem { umem_id }))
-}
-
-/// Where `pgsz_bitmap` and `comp_mask` say nothing but that pages may have any size; memory behind a descriptor is not known here.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mlx5dv_devx_umem_reg_ex(
-    context: *mut ibv_context,
-    umem: *mut crate::layout::mlx5dv_devx_umem_in,
-) -> *mut mlx5dv_devx_umem {
-    // SAFETY: a caller's struct.
-    let umem = unsafe { &*umem };
-    log::called(&format!("mlx5dv_devx_umem_reg_ex size {:#x} comp_mask {:#x}", umem.size, umem.comp_mask));
-    if umem.comp_mask & 1 != 0 {
-        return fail(libc::EOPNOTSUPP);
-    }
-    // SAFETY: the caller's.
-    unsafe { mlx5dv_devx_umem_reg(context, umem.addr, umem.size, umem.access) }
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mlx5dv_reg_dmabuf_mr(
-    _: *mut ibv_pd,
-    _offset: u64,
-    _length: usize,
-    _iova: u64,
-    _fd: c_int,
-    _access: c_int,
-    _mlx5_access: c_int,
-) -> *mut ibv_mr {
-    fail(libc::EOPNOTSUPP)
-}
-
 /// Nothing beside what commands tell.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mlx5dv_query_device(_: *mut ibv_context, attributes: *mut u8) -> c_int {
@@ -131,14 +83,6 @@ pub unsafe extern "C" fn mlx5dv_query_device(_: *mut ibv_context, attributes: *m
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mlx5dv_get_data_direct_sysfs_path(_: *mut ibv_context, _: *mut std::ffi::c_char, _: usize) -> c_int {
     libc::ENODEV
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mlx5dv_devx_umem_dereg(umem: *mut mlx5dv_devx_umem) -> c_int {
-    // SAFETY: made above.
-    let umem = unsafe { Box::from_raw(umem) };
-    with(|world| world.umems.remove(&umem.umem_id));
-    0
 }
 
 #[unsafe(no_mangle)]
@@ -244,6 +188,12 @@ pub unsafe extern "C" fn mlx5dv_devx_obj_create(
         Ok(number) => Box::into_raw(Box::new(Object { number, is_pair })).cast(),
         Err(errno) => fail(errno),
     }
+}
+
+/// The card's number of what was made.
+pub unsafe fn number(object: *mut mlx5dv_devx_obj) -> u32 {
+    // SAFETY: made above.
+    unsafe { (*object.cast::<Object>()).number }
 }
 
 /// Address of `bytes` of a umem that a command names.
@@ -402,14 +352,17 @@ pub unsafe extern "C" fn mlx5dv_devx_obj_query(
 pub unsafe extern "C" fn mlx5dv_devx_obj_destroy(object: *mut mlx5dv_devx_obj) -> c_int {
     // SAFETY: made above.
     let object = unsafe { Box::from_raw(object.cast::<Object>()) };
-    let done = with(|world| match object.is_pair {
-        true => {
-            let pair = world.pairs.remove(&object.number).ok_or(BAD_RESOURCE)?;
-            world.completions.get_mut(&pair.completions).ok_or(BAD_RESOURCE)?.users -= 1;
-            Ok(())
+    let done = with(|world| {
+        world.listeners.remove(&object.number);
+        match object.is_pair {
+            true => {
+                let pair = world.pairs.remove(&object.number).ok_or(BAD_RESOURCE)?;
+                world.completions.get_mut(&pair.completions).ok_or(BAD_RESOURCE)?.users -= 1;
+                Ok(())
+            }
+            false if world.completions.get(&object.number).is_some_and(|queue| queue.users > 0) => Err(BUSY),
+            false => world.completions.remove(&object.number).map(drop).ok_or(BAD_RESOURCE),
         }
-        false if world.completions.get(&object.number).is_some_and(|queue| queue.users > 0) => Err(BUSY),
-        false => world.completions.remove(&object.number).map(drop).ok_or(BAD_RESOURCE),
     });
     match done {
         Ok(()) => 0,

@@ -207,13 +207,3 @@ pub struct ibv_ece {
     pub options: u32,
     pub comp_mask: u32,
 }
-
-#[repr(C)]
-pub struct mlx5dv_devx_umem_in {
-    pub addr: *mut c_void,
-    pub size: usize,
-    pub access: u32,
-    pub pgsz_bitmap: u64,
-    pub comp_mask: u64,
-    pub dmabuf_fd: c_int,
-}

@@ -9,10 +9,11 @@
 //! | variable | |
 //! |---|---|
 //! | `SOFTVERBS_LOG` | file to which each command adds a line: its name, its bytes, and those of the answer; lines with # tell of other calls, and of elements that failed |
-//! | `SOFTVERBS_LACKS` | what is not there: `devices`, `mlx5`, `devx`, `cd` (WAIT elements) or `port` |
+//! | `SOFTVERBS_LACKS` | what is not there: `devices`, `mlx5`, `devx`, `cd` (WAIT elements), `port`, or `gpus` (whose memory is then told by DMA-BUF alone) |
 //! | `SOFTVERBS_LINK` | `ib`: the port is InfiniBand's, else Ethernet's |
 //! | `SOFTVERBS_GPU` | 1: registered memory may be a GPU's, and is copied by libcuda.so.1 |
 //! | `SOFTVERBS_SYSFS` | folder like /sys/class/infiniband in which the device is said to stand |
+//! | `SOFTVERBS_EVENT` | something that the card tells by itself (`events`) |
 //! | `SOFTVERBS_FAULT` | elements that fail, as GINRS_NIC_FAULT of ginrs says them; their rank is 0 |
 //!
 //! The doorbell record is the truth: the thread that plays the card looks at records, and nobody at doorbells. Field places are those of
@@ -39,10 +40,12 @@ mod text;
 
 mod card;
 pub mod devx;
+pub mod events;
 mod gpu;
 pub mod layout;
 mod log;
 mod memory;
 pub mod posted;
+pub mod umem;
 pub mod verbs;
 mod world;

@@ -1,7 +1,30 @@
 //! Memory that is registered: of this process, and with SOFTVERBS_GPU=1 of its GPUs. All is done under the world's lock.
 
 use crate::gpu;
+use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// A DMA-BUF, mapped for this library: of the driver's stand-in, whose descriptor is a file's that stands where the memory begins.
+pub fn mapped(fd: c_int, offset: u64, bytes: usize) -> Option<usize> {
+    let first = u64::try_from(position(fd)).ok()? + offset;
+    let start = first & !4095;
+    let ahead = (first - start) as usize;
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a new mapping; a descriptor that cannot be mapped is an error.
+    let at = unsafe { libc::mmap(std::ptr::null_mut(), ahead + bytes, protection, libc::MAP_SHARED, fd, start as i64) };
+    (at != libc::MAP_FAILED).then(|| at as usize + ahead)
+}
+
+/// Undoes [`mapped`].
+pub fn unmap(at: usize, bytes: usize) {
+    // SAFETY: mapped above, and nobody's any more.
+    unsafe { libc::munmap((at & !4095) as *mut c_void, (at & 4095) + bytes) };
+}
+
+fn position(fd: c_int) -> i64 {
+    // SAFETY: asks, and moves nothing.
+    unsafe { libc::lseek(fd, 0, libc::SEEK_CUR) }
+}
 
 /// Bytes of registered memory, or of this library's own.
 pub fn copy(to: usize, from: usize, bytes: usize) {

@@ -50,7 +50,7 @@ const PORT: ibv_port_attr = ibv_port_attr {
     max_msg_sz: 1 << 30,
     bad_pkey_cntr: 0,
     qkey_viol_cntr: 0,
-    pkey_tbl_len: 1,
+    pkey_tbl_len: 128,
     lid: 0,
     sm_lid: 1,
     lmc: 0,
@@ -116,10 +116,11 @@ pub fn open() -> *mut ibv_context {
     ops[layout::REQ_NOTIFY_CQ] = posted::notify as *const c_void;
     ops[layout::POST_SEND] = posted::post_send as *const c_void;
     ops[layout::POST_RECV] = posted::post_recv as *const c_void;
-    let (device, mutex) = (device().cast(), new_context_mutex());
-    let context =
-        layout::ibv_context { device, ops, cmd_fd: -1, async_fd: -1, num_comp_vectors: 1, mutex, abi_compat: null_mut() };
-    Box::into_raw(Box::new(context)).cast()
+    let (device, mutex, [async_fd, told]) = (device().cast(), new_context_mutex(), crate::events::pipe());
+    let context = layout::ibv_context { device, ops, cmd_fd: -1, async_fd, num_comp_vectors: 1, mutex, abi_compat: null_mut() };
+    let context = Box::into_raw(Box::new(context));
+    with(|world| world.contexts.push((context.addr(), told)));
+    context.cast()
 }
 
 #[unsafe(no_mangle)]
@@ -131,22 +132,6 @@ pub unsafe extern "C" fn ibv_open_device(_: *mut ibv_device) -> *mut ibv_context
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_fork_init() -> c_int {
     0
-}
-
-/// Nothing happens to this device: whoever asks waits for as long as the process lives.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ibv_get_async_event(_: *mut ibv_context, _event: *mut c_void) -> c_int {
-    loop {
-        std::thread::sleep(std::time::Duration::from_secs(3600));
-    }
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn ibv_ack_async_event(_event: *mut c_void) {}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn ibv_event_type_str(_event: c_int) -> *const c_char {
-    c"an event".as_ptr()
 }
 
 /// A ConnectX-7's numbers, where somebody may ask.
@@ -180,24 +165,40 @@ pub unsafe extern "C" fn ibv_set_ece(_: *mut layout::ibv_qp, _: *mut ibv_ece) ->
     libc::EOPNOTSUPP
 }
 
-/// Memory is told by its address alone: a descriptor of it says nothing here.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_reg_dmabuf_mr(
-    _: *mut ibv_pd,
-    _offset: u64,
-    _length: usize,
-    _iova: u64,
-    _fd: c_int,
-    _access: c_int,
+    pd: *mut ibv_pd,
+    offset: u64,
+    length: usize,
+    iova: u64,
+    fd: c_int,
+    access: c_int,
 ) -> *mut ibv_mr {
-    fail(libc::EOPNOTSUPP)
+    let Some(at) = crate::memory::mapped(fd, offset, length) else { return fail(libc::EOPNOTSUPP) };
+    called(&format!("ibv_reg_dmabuf_mr offset {offset:#x} length {length:#x} iova {iova:#x}"));
+    // SAFETY: the caller's; the mapping is this library's.
+    unsafe {
+        let mr = ibv_reg_mr_iova2(pd, at as *mut c_void, length, iova, access as u32);
+        match mr.as_ref() {
+            Some(mr) => drop(with(|world| world.mapped.insert(mr.lkey, Range { at, bytes: length }))),
+            None => crate::memory::unmap(at, length),
+        }
+        mr
+    }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_close_device(context: *mut ibv_context) -> c_int {
-    with(|world| world.open -= 1);
     // SAFETY: made by `open`.
-    drop(unsafe { Box::from_raw(context.cast::<layout::ibv_context>()) });
+    let context = unsafe { Box::from_raw(context.cast::<layout::ibv_context>()) };
+    with(|world| {
+        world.open -= 1;
+        let at = std::ptr::from_ref(&*context).addr();
+        // SAFETY: this context's, and nobody's any more.
+        world.contexts.retain(|(of, told)| *of != at || unsafe { libc::close(*told) } != 0);
+    });
+    // SAFETY: as above.
+    unsafe { libc::close(context.async_fd) };
     0
 }
 
@@ -276,7 +277,15 @@ pub unsafe extern "C" fn ibv_reg_mr_iova2(
     if access & 0b1010 != 0 && access & 1 == 0 {
         return fail(libc::EINVAL);
     }
+    if lacks("gpus") && crate::gpu::is_there(addr as usize) {
+        return fail(libc::EFAULT);
+    }
+    // A card maps pages: an address lies in its page where the memory lies in its own.
+    if (addr as u64 ^ iova) & 4095 != 0 {
+        return fail(libc::EINVAL);
+    }
     crate::gpu::know(addr as usize);
+    called(&format!("memory is registered with access {access:#x}"));
     // SAFETY: a domain of ours.
     let domain = unsafe { domain(pd) };
     let (lkey, rkey) = with(|world| {
@@ -297,6 +306,7 @@ pub unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
     // SAFETY: made above.
     let mr = unsafe { Box::from_raw(mr) };
     with(|world| [mr.lkey, mr.rkey].map(|key| world.keys.remove(&key)));
+    crate::umem::forget(mr.lkey);
     0
 }
 

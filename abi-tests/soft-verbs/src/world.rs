@@ -66,6 +66,8 @@ pub struct Pair {
 pub struct World {
     pub keys: BTreeMap<u32, Registered>,
     pub umems: BTreeMap<u32, Range>,
+    /// What of them this library has mapped itself, by their number or local key.
+    pub mapped: BTreeMap<u32, Range>,
     pub completions: BTreeMap<u32, Completions>,
     pub pairs: BTreeMap<u32, Pair>,
     /// Those that ibv_create_qp and ibv_create_cq make.
@@ -77,6 +79,12 @@ pub struct World {
     /// Contexts that are open: while there are some, the card's thread runs.
     pub open: u32,
     pub running: bool,
+    /// Who hears of a queue, by its number.
+    pub listeners: BTreeMap<u32, crate::events::Listener>,
+    /// Of each context that is open: its address, and where its events are written.
+    pub contexts: Vec<(usize, i32)>,
+    /// Elements that were done, where an event waits for one.
+    pub elements: u64,
     /// Elements that SOFTVERBS_FAULT has matched.
     pub matched: u64,
 }

@@ -15,8 +15,8 @@ pub use space::{CpuReservation, mappings};
 
 use super::memfd::{GRANULARITY, Memfd};
 use super::{
-    Allocation, ControlMemory, DevPtr, Device, DeviceMemory, Execution, Kernels, Kind, Lifetime, Memory, Multicast, Physical,
-    PostBell, Reservation, Targets, graveyard, limits,
+    Allocation, ControlMemory, DevPtr, Device, DeviceMemory, Execution, Exposed, Kernels, Kind, Lifetime, Mapped, Memory,
+    Multicast, Physical, PostBell, Reservation, Targets, graveyard, limits,
 };
 use crate::bail;
 use crate::config;
@@ -24,6 +24,7 @@ use crate::error::Result;
 use std::any::Any;
 use std::cell::Cell;
 use std::os::fd::OwnedFd;
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// One CPU device. Devices of a process differ only in their number.
@@ -149,6 +150,18 @@ impl Memory for CpuDevice {
 
     fn control(&self, bytes: usize) -> Result<ControlMemory> {
         ControlMemory::anonymous(bytes)
+    }
+
+    fn expose(&self, physical: &Arc<dyn Physical>) -> Result<Exposed> {
+        let Some(at) = physical.host() else {
+            bail!(InternalError, 25, "memory that the CPU device does not have | {} bytes | fix: report this", physical.bytes())
+        };
+        let at = at.as_ptr().expose_provenance() as DevPtr;
+        Ok(Exposed::new(at, physical.bytes(), Err("it is host memory".into()), Box::new(physical.clone())))
+    }
+
+    fn map_register(&self, at: NonNull<u8>, keep: Arc<dyn Any + Send + Sync>) -> Result<Mapped> {
+        Ok(Mapped { at: at.as_ptr().expose_provenance() as DevPtr, keep: Box::new(keep) })
     }
 
     fn reaches(&self, _bus_id: u64) -> bool {

@@ -10,8 +10,8 @@ use cudarc::driver::sys;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use sys::{
     CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent, CUmemAccessDesc, CUmemAllocationGranularity_flags,
-    CUmemAllocationHandleType, CUmemAllocationProp, CUmemGenericAllocationHandle, CUmulticastObjectProp, CUpointer_attribute,
-    CUstream, CUstreamCaptureMode, CUstreamCaptureStatus,
+    CUmemAllocationHandleType, CUmemAllocationProp, CUmemGenericAllocationHandle, CUmemRangeHandleType, CUmulticastObjectProp,
+    CUpointer_attribute, CUstream, CUstreamCaptureMode, CUstreamCaptureStatus,
 };
 
 /// The oldest driver that has all of the table: CUDA 12.2.
@@ -94,6 +94,7 @@ functions! {
     cuMulticastUnbind(CUmemGenericAllocationHandle, CUdevice, usize, usize);
     cuMemGetAddressRange_v2(*mut CUdeviceptr, *mut usize, CUdeviceptr);
     cuMemGetInfo_v2(*mut usize, *mut usize);
+    cuMemGetHandleForAddressRange(*mut c_void, CUdeviceptr, usize, CUmemRangeHandleType, c_ulonglong);
     cuPointerGetAttribute(*mut c_void, CUpointer_attribute, CUdeviceptr);
     cuMemHostAlloc(*mut *mut c_void, usize, c_uint);
     cuMemHostRegister_v2(*mut c_void, usize, c_uint);

@@ -6,6 +6,7 @@ mod context;
 mod copies;
 mod driver;
 mod eager;
+mod exposed;
 mod facts;
 mod kernels;
 mod memory;
@@ -20,8 +21,8 @@ mod stream;
 mod transfers;
 
 use super::{
-    Allocation, ControlMemory, DevPtr, Device, DeviceMemory, Execution, Kernels, Kind, Memory, Multicast, Physical, Reservation,
-    cpus,
+    Allocation, ControlMemory, DevPtr, Device, DeviceMemory, Execution, Exposed, Kernels, Kind, Mapped, Memory, Multicast,
+    Physical, Reservation, cpus,
 };
 use crate::error::Result;
 use crate::ranges::Ranges;
@@ -34,8 +35,10 @@ use memory::CudaPhysical;
 use objects::Objects;
 use reaper::Reaper;
 use space::CudaReservation;
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
+use std::ptr::NonNull;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 use stream::RawStream;
@@ -183,6 +186,14 @@ impl Memory for CudaDevice {
 
     fn control(&self, bytes: usize) -> Result<ControlMemory> {
         pinned::take(&self.me(), bytes)
+    }
+
+    fn expose(&self, physical: &Arc<dyn Physical>) -> Result<Exposed> {
+        exposed::expose(&self.me(), physical)
+    }
+
+    fn map_register(&self, at: NonNull<u8>, keep: Arc<dyn Any + Send + Sync>) -> Result<Mapped> {
+        exposed::map_register(&self.me(), at, keep)
     }
 
     fn reaches(&self, bus_id: u64) -> bool {

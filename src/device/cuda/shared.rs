@@ -17,14 +17,14 @@ const DEVICE_MAP: u32 = 2;
 /// The memory; registered with the driver where this process made it.
 pub struct CudaShared {
     memory: Arc<Memfd>,
-    registered: Option<Registered>,
+    registered: Option<(DevPtr, Registered)>,
 }
 
 impl CudaShared {
     /// New zeroed memory that kernels of `device` see.
     pub fn create(device: Arc<CudaDevice>, bytes: usize) -> Result<Self> {
         let memory = Memfd::create(bytes)?;
-        let registered = Some(Registered::new(device, &memory, bytes)?);
+        let registered = Some(register(device, &memory, bytes)?);
         Ok(Self { memory, registered })
     }
 
@@ -48,7 +48,7 @@ impl Physical for CudaShared {
     }
 
     fn device_address(&self) -> Option<DevPtr> {
-        self.registered.as_ref().map(|registered| registered.at)
+        self.registered.as_ref().map(|(at, _)| *at)
     }
 
     fn key(&self) -> u64 {
@@ -60,17 +60,16 @@ impl Physical for CudaShared {
     }
 }
 
-/// Pages that the driver has pinned and mapped.
-struct Registered {
+/// Memory that the driver has pinned, or a card's registers, for kernels.
+pub struct Registered {
     device: Arc<CudaDevice>,
-    at: DevPtr,
     pages: Option<Pages>,
 }
 
 /// Unregisters at drop.
 struct Pages {
     host: NonNull<u8>,
-    _memory: Arc<Memfd>,
+    _keep: Arc<dyn Any + Send + Sync>,
 }
 
 // SAFETY: only the address is kept, for the driver.
@@ -89,22 +88,27 @@ pub struct Retired {
     pages: Vec<Pages>,
 }
 
+fn register(device: Arc<CudaDevice>, memory: &Arc<Memfd>, bytes: usize) -> Result<(DevPtr, Registered)> {
+    let host = memory.view()?;
+    // Only what is backed: the rest of the file's granularity is addresses.
+    let length = bytes.max(1).next_multiple_of(4096);
+    let mut at = 0;
+    {
+        let _inside = device.context.enter()?;
+        let flags = CU_MEMHOSTREGISTER_PORTABLE | DEVICE_MAP;
+        // SAFETY: the view is mapped for at least `length` bytes, until `Pages` has unregistered it.
+        unsafe { cu!(cuMemHostRegister_v2(host.as_ptr().cast(), length, flags)) }.map_err(|error| refused(length, &error))?;
+        // SAFETY: registered just now.
+        unsafe { cu!(cuMemHostGetDevicePointer_v2(&mut at, host.as_ptr().cast(), 0)) }?;
+    }
+    Ok((at, Registered::taken(device, host, memory.clone())))
+}
+
 impl Registered {
-    fn new(device: Arc<CudaDevice>, memory: &Arc<Memfd>, bytes: usize) -> Result<Self> {
-        let host = memory.view()?;
-        // Only what is backed: the rest of the file's granularity is addresses.
-        let length = bytes.max(1).next_multiple_of(4096);
-        let mut at = 0;
-        {
-            let _inside = device.context.enter()?;
-            let flags = CU_MEMHOSTREGISTER_PORTABLE | DEVICE_MAP;
-            // SAFETY: the view is mapped for at least `length` bytes, until `Pages` has unregistered it.
-            unsafe { cu!(cuMemHostRegister_v2(host.as_ptr().cast(), length, flags)) }.map_err(|error| refused(length, &error))?;
-            // SAFETY: registered just now.
-            unsafe { cu!(cuMemHostGetDevicePointer_v2(&mut at, host.as_ptr().cast(), 0)) }?;
-        }
+    /// What was registered with `device` at `host`, and lasts as long as `keep`.
+    pub fn taken(device: Arc<CudaDevice>, host: NonNull<u8>, keep: Arc<dyn Any + Send + Sync>) -> Self {
         device.pages.lock().in_use += 1;
-        Ok(Self { device, at, pages: Some(Pages { host, _memory: memory.clone() }) })
+        Self { device, pages: Some(Pages { host, _keep: keep }) }
     }
 }
 
@@ -123,7 +127,7 @@ impl Drop for Registered {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // SAFETY: registered in `Registered::new`, once.
+        // SAFETY: registered by who called `Registered::taken`, once.
         let _ = unsafe { cu!(cuMemHostUnregister(self.host.as_ptr().cast())) };
     }
 }

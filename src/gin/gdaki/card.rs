@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// A card, as one rank of a communicator has it.
 #[derive(Clone)]
 pub struct Card {
-    /// Who rings.
-    pub handler: Handler,
+    /// Who rings; None: nobody has said.
+    pub handler: Option<Handler>,
     /// What it is made to fail at.
     pub fault: Option<Arc<Fault>>,
     /// A real one; None: the model.
@@ -49,13 +49,14 @@ impl Card {
     /// As the settings have it.
     pub fn asked() -> Result<Self> {
         let handler = match config::int("NCCL_GIN_GDAKI_NIC_HANDLER") {
-            2 => Handler::Kernel,
+            1 => Some(Handler::Cpu),
+            2 => Some(Handler::Kernel),
             3 => bail!(
                 InvalidUsage,
                 30,
                 "no such doorbell | NCCL_GIN_GDAKI_NIC_HANDLER is 3 (BlueFlame), which queues with companions cannot have | fix: 0, 1 or 2"
             ),
-            _ => Handler::Cpu,
+            _ => None,
         };
         let rule = match config::text("GINRS_NIC_FAULT").map(|text| Rule::parse(&text)).transpose() {
             Ok(rule) => rule,

@@ -35,7 +35,7 @@ struct Bench {
 
 fn bench() -> Bench {
     let ring: Vec<[AtomicU64; WORDS]> = (0..2 * DEPTH).map(|_| Default::default()).collect();
-    let card = Card { handler: Handler::Cpu, fault: None, real: None };
+    let card = Card { handler: Some(Handler::Cpu), fault: None, real: None };
     let queues = Queues::new(&*CpuDevice::new(0), (2, DEPTH), (card, 9), 1, &ring, None).expect("the CPU device has memory");
     let mut handles = Handles::new(7);
     let mut insert = |start| handles.insert(start, BYTES).expect("there is room for a window").1;

@@ -227,7 +227,7 @@ impl Registration {
         card: &Card,
         (memory, start, bytes): (&Arc<dyn Physical>, u64, u64),
     ) -> Result<Self> {
-        let real = card.hardware().map(|hardware| hardware.window(memory, start, bytes)).transpose()?;
+        let real = card.hardware().map(|hardware| hardware.window(device, memory, start, bytes)).transpose()?;
         let made = Self { memory: device.objects(Self::KEYS + ranks as usize * 4)?, real };
         let own = made.real.as_ref().map_or_else(|| keys::of_window(handle, rank), |real| real.keys().local);
         let own = ncclGinGdakiMemHandle { rkeys: made.memory.device() + Self::KEYS as u64, lkey: own.to_be(), pad: 0 };

@@ -16,6 +16,7 @@
 
 mod card;
 mod fuzz;
+mod ground;
 mod hardware;
 mod keys;
 mod memory;
@@ -23,6 +24,7 @@ mod queues;
 mod requests;
 mod rings;
 mod serve;
+mod watch;
 
 pub use card::{Card, Real};
 pub(crate) use fuzz::fuzz;
@@ -30,6 +32,7 @@ pub use hardware::{Hardware, NAME};
 pub(super) use memory::{Images, Registration, build};
 use queues::Queues;
 pub use queues::depth;
+pub use watch::Watch;
 
 use crate::seq::Seq;
 use rings::Rings;

@@ -101,7 +101,7 @@ impl Queues {
 
     /// Who rings.
     pub fn handler(&self) -> Handler {
-        self.card.handler
+        self.card.handler.unwrap_or(Handler::Cpu)
     }
 
     /// What the card is made to fail at.
@@ -134,7 +134,7 @@ impl Queues {
 
     /// Elements below this have been rung for; `taken` have been taken.
     fn rung(&self, peer: u32, taken: Seq) -> Seq {
-        if self.card.handler == Handler::Cpu {
+        if self.handler() == Handler::Cpu {
             // The mailbox's low half is an index. The record, which a host thread beside a card would write from it, nobody reads.
             return Seq(self.bell(peer, 0).load(Ordering::Acquire));
         }
@@ -267,7 +267,8 @@ mod tests {
             for start in [0, 0xfffe, 0xff_fffe, u32::MAX - 2] {
                 let ring: Vec<[AtomicU64; WORDS]> = (0..4).map(|_| Default::default()).collect();
                 let queues =
-                    Queues::new(&*device, (1, 4), (Card { handler, fault: None, real: None }, 9), 1, &ring, None).unwrap();
+                    Queues::new(&*device, (1, 4), (Card { handler: Some(handler), fault: None, real: None }, 9), 1, &ring, None)
+                        .unwrap();
                 queues.published[0].store(start, Ordering::Relaxed);
                 let mut at = Seq(start);
                 for _ in 0..8 {

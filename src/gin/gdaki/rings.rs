@@ -1,24 +1,30 @@
 //! The queues of one context on a real card, one for each peer: the card takes elements and writes completions, this rings for kernels that
 //! leave that to the host, and looks at completions for errors.
 //!
-//! Per peer, in memory that the card was told of: the ring, the completion queue, and a line with the records of both and the mailbox. The
-//! record is written before the doorbell: a card that recovers reads the record.
+//! | memory | on the CPU device | on a GPU |
+//! |---|---|---|
+//! | ring and completion queue of each peer | host | GPU |
+//! | records of both, and the mailbox: a line of each peer | host | host where the host rings, else GPU |
+//!
+//! The record is written before the doorbell: a card that recovers reads the record.
 //!
 //! Nobody tells the card what was read of a completion queue: it overruns what this has not looked at yet, and no kernel's wait, because an
 //! element is posted once the one that had its slot before is known to be complete. So an entry is read as what it says of those before it.
+//! Of a GPU's memory only a copy is looked at, now and then, for errors alone ([`Rings::survey`]): they stay, for a queue pair that has failed
+//! completes nothing well any more.
 #![forbid(unsafe_code)]
 
+use super::ground::{Stretch, whole};
 use super::queues::Handler;
-use crate::device::Device;
+use crate::device::{DevPtr, Device};
 use crate::error::Result;
 use crate::gin::shared::Shared;
-use crate::nic::completion::{self, Ended};
+use crate::nic::completion::{self, Ended, Syndrome};
 use crate::seq::Seq;
-use crate::verbs::{Card, Memory, Page, Patience, Queue, Umem};
+use crate::verbs::{Card, Page, Queue};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-const PAGE: usize = 4096;
 /// Of a peer's line, in words of 4 bytes: the queue's record for receives, which is not used, and for sends, the completion queue's, and the
 /// mailbox.
 const LINE: usize = 16;
@@ -39,73 +45,109 @@ struct Pair {
 /// What a completion says of an element that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failed {
-    /// Which.
+    /// Which; of a GPU's rings its low 16 bits.
     pub at: Seq,
     /// Why, and which opcode it had.
     pub ended: Ended,
 }
 
+impl Failed {
+    /// That it was flushed says only that something before it failed.
+    pub fn says_why(&self) -> bool {
+        self.ended.syndrome.is_none_or(|(syndrome, _)| syndrome != Syndrome::Flushed as u8)
+    }
+}
+
+/// How kernels ring.
+#[derive(Clone)]
+pub enum Bell {
+    /// They leave their index in a mailbox.
+    Mailbox,
+    /// By the card's register, at that address.
+    Register(DevPtr),
+}
+
 /// See the head of this file.
 pub struct Rings {
+    device: Arc<dyn Device>,
     depth: u32,
-    handler: Handler,
+    bell: Bell,
     page: Arc<Page>,
     pairs: Vec<Pair>,
     /// Bytes from one peer's ring to the next one's; its completions lie in between.
     stride: u64,
-    ring: u64,
-    entries: Shared<[AtomicU64; 8]>,
-    lines: Shared<AtomicU32>,
+    rings: DevPtr,
+    lines: DevPtr,
+    /// The same where the host reaches it: all of the first in units of an entry.
+    entries: Option<Shared<[AtomicU64; 8]>>,
+    on_lines: Option<Shared<AtomicU32>>,
+}
+
+/// Bytes of one peer's ring, or of its completions.
+fn half(depth: u32) -> usize {
+    whole(depth as usize * 64)
+}
+
+/// Bytes of all rings and completion queues, and of all lines.
+pub fn sizes((ranks, depth): (u32, u32)) -> [usize; 2] {
+    [2 * ranks as usize * half(depth), ranks as usize * LINE * 4]
 }
 
 impl Rings {
-    /// Made on the card, and not connected. `waits`: elements may wait for another queue's.
+    /// Made on the card over stretches of [`sizes`], and not connected. `waits`: elements may wait for another queue's.
     pub fn new(
-        device: &dyn Device,
+        device: &Arc<dyn Device>,
         (card, page): (&Arc<Card>, &Arc<Page>),
         (ranks, depth): (u32, u32),
-        (handler, waits): (Handler, bool),
+        (bell, waits): (&Bell, bool),
+        [rings, lines]: [Stretch; 2],
     ) -> Result<std::result::Result<Self, String>> {
-        let (n, ring) = (ranks as usize, (depth as usize * 64).next_multiple_of(PAGE));
-        let lines = 2 * n * ring;
-        let memory = Arc::new(device.control(lines + n * LINE * 4)?);
-        let entries = Shared::<[AtomicU64; 8]>::part(&memory, 0, lines / 64);
-        entries.iter().for_each(completion::empty);
-        let rings = Self {
+        let made = Self {
+            device: device.clone(),
             depth,
-            handler,
+            bell: bell.clone(),
             page: page.clone(),
             pairs: Vec::new(),
-            stride: 2 * ring as u64,
-            ring: memory.device(),
-            entries,
-            lines: Shared::part(&memory, lines, n * LINE),
+            stride: 2 * half(depth) as u64,
+            rings: rings.device(),
+            lines: lines.device(),
+            entries: rings.words(),
+            on_lines: lines.words(),
         };
-        let memory = Memory::Control(memory);
-        Ok(card.umem(&memory, 0, lines + n * LINE * 4).and_then(|umem| rings.made(card, &umem, (lines, waits), ranks)))
+        made.empty(ranks)?;
+        Ok(made.made(card, waits, ranks, [rings, lines]))
+    }
+
+    /// Entries that say nothing yet.
+    fn empty(&self, ranks: u32) -> Result<()> {
+        if let Some(entries) = &self.entries {
+            entries.iter().for_each(completion::empty);
+            return Ok(());
+        }
+        let entry: [AtomicU64; 8] = Default::default();
+        completion::empty(&entry);
+        let bytes: Vec<u8> = entry.map(AtomicU64::into_inner).map(u64::to_le_bytes).concat();
+        let all = bytes.repeat(self.depth as usize);
+        (0..ranks).try_for_each(|peer| self.device.write(self.completions(peer), &all))
     }
 
     fn made(
         mut self,
         card: &Arc<Card>,
-        umem: &Arc<Umem>,
-        (lines, waits): (usize, bool),
+        waits: bool,
         ranks: u32,
+        [rings, lines]: [Stretch; 2],
     ) -> std::result::Result<Self, String> {
         let log_depth = self.depth.ilog2();
         for peer in 0..u64::from(ranks) {
-            let (ring, line) = (peer * self.stride, lines as u64 + peer * LINE as u64 * 4);
-            let at = [ring + self.stride / 2, line + COMPLETIONS_RECORD as u64 * 4];
-            let completions = card.completions(umem, &self.page, log_depth, at)?;
-            let queue = card.pair(umem, &self.page, &completions, (log_depth, waits), [ring, line])?;
+            let (ring, line) = (peer * self.stride, peer * LINE as u64 * 4);
+            let at = [rings.spot(ring + self.stride / 2), lines.spot(line + COMPLETIONS_RECORD as u64 * 4)];
+            let completions = card.completions(&self.page, log_depth, at)?;
+            let queue = card.pair(&self.page, &completions, (log_depth, waits), [rings.spot(ring), lines.spot(line)])?;
             let [rung, done] = [0; 2].map(AtomicU32::new);
             self.pairs.push(Pair { completions, queue, rung, done, ended: AtomicBool::new(false) });
         }
         Ok(self)
-    }
-
-    fn line(&self, peer: u32, word: usize) -> &AtomicU32 {
-        &self.lines[peer as usize * LINE + word]
     }
 
     /// Elements of a queue.
@@ -115,7 +157,15 @@ impl Rings {
 
     /// Who rings.
     pub fn handler(&self) -> Handler {
-        self.handler
+        match self.bell {
+            Bell::Mailbox => Handler::Cpu,
+            Bell::Register(_) => Handler::Kernel,
+        }
+    }
+
+    /// Is it a GPU's memory, of which the host sees copies?
+    fn is_apart(&self) -> bool {
+        self.entries.is_none()
     }
 
     /// Numbers of `peer`'s queue and of its completion queue.
@@ -124,44 +174,61 @@ impl Rings {
         (pair.queue.number, pair.completions.number)
     }
 
+    fn completions(&self, peer: u32) -> DevPtr {
+        self.rings + u64::from(peer) * self.stride + self.stride / 2
+    }
+
     /// Addresses for kernels: of `peer`'s doorbell, its send record, its completion queue and its ring.
     pub fn addresses(&self, peer: u32) -> [u64; 4] {
-        let line = self.lines.device() + u64::from(peer) * LINE as u64 * 4;
-        let bell = match self.handler {
-            Handler::Cpu => line + MAILBOX as u64 * 4,
-            Handler::Kernel => self.page.register(),
+        let line = self.lines + u64::from(peer) * LINE as u64 * 4;
+        let bell = match self.bell {
+            Bell::Mailbox => line + MAILBOX as u64 * 4,
+            Bell::Register(at) => at,
         };
-        let ring = self.ring + u64::from(peer) * self.stride;
-        [bell, line + RECORD as u64 * 4, ring + self.stride / 2, ring]
+        [bell, line + RECORD as u64 * 4, self.completions(peer), self.rings + u64::from(peer) * self.stride]
     }
 
     /// Connects `peer`'s queue to what that address says.
-    pub fn connect(&self, peer: u32, address: &[u8; 32], patience: Patience) -> std::result::Result<(), String> {
-        self.pairs[peer as usize].queue.connect(address, patience)
+    pub fn connect(&self, peer: u32, address: &[u8; 32]) -> std::result::Result<(), String> {
+        self.pairs[peer as usize].queue.connect(address)
     }
 
-    /// Elements of `peer`'s queue below this were posted.
-    fn posted(&self, peer: u32) -> Seq {
-        match self.handler {
-            Handler::Cpu => Seq(self.line(peer, MAILBOX).load(Ordering::Acquire)),
-            Handler::Kernel => {
-                let record = u32::from_be(self.line(peer, RECORD).load(Ordering::Acquire));
+    fn line(&self, peer: u32, word: usize) -> Option<&AtomicU32> {
+        Some(&self.on_lines.as_ref()?[peer as usize * LINE + word])
+    }
+
+    /// Elements of `peer`'s queue below this were posted; None where the host cannot see it.
+    fn posted(&self, peer: u32) -> Option<Seq> {
+        Some(match self.bell {
+            Bell::Mailbox => Seq(self.line(peer, MAILBOX)?.load(Ordering::Acquire)),
+            Bell::Register(_) => {
+                let record = u32::from_be(self.line(peer, RECORD)?.load(Ordering::Acquire));
                 let done = self.done(peer).0;
                 Seq(done.wrapping_add(u32::from((record as u16).wrapping_sub(done as u16))))
             }
-        }
+        })
     }
 
-    fn entry(&self, peer: u32, at: Seq) -> &[AtomicU64; 8] {
-        let first = (u64::from(peer) * self.stride + self.stride / 2) / 64;
-        &self.entries[first as usize + (at.0 & (self.depth - 1)) as usize]
+    fn place(&self, at: Seq) -> usize {
+        (at.0 & (self.depth - 1)) as usize
+    }
+
+    /// What has become of `peer`'s element `at`, see [`completion::read`].
+    fn read(&self, peer: u32, at: Seq) -> Option<(u32, Ended)> {
+        if let Some(entries) = &self.entries {
+            let first = (u64::from(peer) * self.stride + self.stride / 2) / 64;
+            return completion::read(&entries[first as usize + self.place(at)], self.depth, at.0);
+        }
+        let mut bytes = [0u8; 64];
+        self.device.read(self.completions(peer) + 64 * self.place(at) as u64, &mut bytes).ok()?;
+        completion::read(&copied(&bytes), self.depth, at.0)
     }
 
     /// Are `peer`'s elements below `end` complete? Exact, also where this has not looked while a card has done more than 2^15 for kernels that
     /// ring themselves: what this counts is then known again.
     pub fn reached(&self, peer: u32, end: Seq) -> Seq {
         let (done, last) = (self.done(peer), Seq(end.0.wrapping_sub(1)));
-        let known = end.at_or_before(done) || completion::read(self.entry(peer, last), self.depth, last.0).is_none();
+        let known = end.at_or_before(done) || self.read(peer, last).is_none();
         if known { done } else { end }
     }
 
@@ -173,34 +240,86 @@ impl Rings {
     /// Is there something to ring for, or to wait for?
     #[inline]
     pub fn is_begun(&self, peer: u32) -> bool {
-        self.posted(peer) != self.done(peer)
+        let Some(posted) = self.posted(peer) else { return false };
+        match self.is_apart() {
+            true => posted.0 != self.pairs[peer as usize].rung.load(Ordering::Relaxed),
+            false => posted != self.done(peer),
+        }
     }
 
     /// Rings for what was posted. True if there was something.
     pub fn ring(&self, peer: u32) -> bool {
-        let (pair, end) = (&self.pairs[peer as usize], self.posted(peer));
-        if self.handler != Handler::Cpu || pair.rung.swap(end.0, Ordering::Relaxed) == end.0 {
+        let (Bell::Mailbox, Some(end), Some(record)) = (&self.bell, self.posted(peer), self.line(peer, RECORD)) else {
+            return false;
+        };
+        let pair = &self.pairs[peer as usize];
+        if pair.rung.swap(end.0, Ordering::Relaxed) == end.0 {
             return false;
         }
         // Behind the elements, which the mailbox's value has shown; before the doorbell.
-        self.line(peer, RECORD).store((end.0 & 0xffff).to_be(), Ordering::Release);
+        record.store((end.0 & 0xffff).to_be(), Ordering::Release);
         self.page.ring(end.0, pair.queue.number);
         true
     }
 
     /// Looks at completions of `peer`'s queue. True if there were some; and the first that failed.
     pub fn look(&self, peer: u32) -> (bool, Option<Failed>) {
-        let (done, posted) = (&self.pairs[peer as usize].done, self.posted(peer));
-        let mut at = self.done(peer);
+        let Some(posted) = self.posted(peer).filter(|_| !self.is_apart()) else { return (false, None) };
+        let (done, mut at) = (&self.pairs[peer as usize].done, self.done(peer));
         let first = at;
         let mut failed = None;
         while !posted.at_or_before(at) && failed.is_none() {
-            let Some((index, ended)) = completion::read(self.entry(peer, at), self.depth, at.0) else { break };
-            failed = ended.syndrome.map(|_| Failed { at: Seq(index), ended });
-            at = Seq(index).next();
+            let Some((index, ended)) = self.read(peer, at) else { break };
+            // One that failed is found again by the next look: nothing behind it is done.
+            match ended.syndrome {
+                Some(_) => failed = Some(Failed { at: Seq(index), ended }),
+                None => at = Seq(index).next(),
+            }
         }
         done.store(at.0, Ordering::Relaxed);
         (at != first, failed)
+    }
+
+    /// Looks at all completion queues for one that failed: whose, and what. One that says why wins over one that does not.
+    #[cold]
+    pub fn survey(&self) -> Result<Option<(u32, Failed)>> {
+        let mut bytes = vec![0u8; if self.is_apart() { self.depth as usize * 64 } else { 0 }];
+        let mut found = None;
+        for peer in (0..).take(self.pairs.len()).filter(|peer| !self.pairs[*peer as usize].ended.load(Ordering::Relaxed)) {
+            let failed = match self.is_apart() {
+                false => self.look(peer).1,
+                true => {
+                    self.device.read(self.completions(peer), &mut bytes)?;
+                    let failed = bytes.chunks(64).filter_map(|entry| completion::failure(&copied(entry)));
+                    failed.map(|(at, ended)| Failed { at: Seq(at), ended }).max_by_key(Failed::says_why)
+                }
+            };
+            match failed {
+                Some(failed) if failed.says_why() => return Ok(Some((peer, failed))),
+                Some(failed) => drop(found.get_or_insert((peer, failed))),
+                None => {}
+            }
+        }
+        Ok(found)
+    }
+
+    /// Number of `peer`'s queue, and what the card says of its state.
+    #[cold]
+    pub fn state(&self, peer: u32) -> (u32, String) {
+        let queue = &self.pairs[peer as usize].queue;
+        (queue.number, queue.state().map_or_else(|why| why, |state| format!("its state is {state:?}")))
+    }
+
+    /// The peer whose queue, or its completion queue, the card calls so.
+    pub fn find(&self, whose: u64) -> Option<u32> {
+        let of = |pair: &Pair| pair.queue.whose == whose || pair.completions.whose == whose;
+        self.pairs.iter().position(of).map(|peer| peer as u32)
+    }
+
+    /// From here on nothing of any queue is done.
+    #[cold]
+    pub fn end_all(&self) {
+        (0..).take(self.pairs.len()).for_each(|peer| self.end(peer));
     }
 
     /// From here on nothing of `peer`'s queue is done, by the card's own doing.
@@ -212,4 +331,9 @@ impl Rings {
             let _ = pair.queue.end();
         }
     }
+}
+
+/// An entry as it was copied.
+fn copied(bytes: &[u8]) -> [AtomicU64; 8] {
+    std::array::from_fn(|at| AtomicU64::new(u64::from_le_bytes(bytes[at * 8..][..8].try_into().expect("8 bytes"))))
 }

@@ -3,6 +3,7 @@
 use super::Nic;
 use super::requests::{Origin, request};
 use super::rings::{Failed, Rings};
+use super::watch::failure;
 use crate::gin::carry::{Carrier, Turn, tag, untag};
 use crate::gin::context::Context;
 use crate::gin::plan::Fault;
@@ -74,10 +75,9 @@ impl Context {
         }
         let rung = rings.ring(peer);
         let (seen, failed) = rings.look(peer);
-        if let Some(Failed { at, ended }) = failed {
-            let fault = Fault::Card { opcode: ended.opcode, syndrome: ended.syndrome.unwrap_or_default() };
-            let whose = carrier.whose(tag(index, peer, at));
-            carrier.stop(fault.error(&format!("{whose}, queue pair {:#x}", rings.numbers(peer).0)));
+        // Of others the card itself says more (`watch`).
+        if let Some(failed) = failed.filter(Failed::says_why) {
+            carrier.stop(failure(carrier, index, peer, (rings.numbers(peer).0, failed)));
         }
         rung || seen
     }

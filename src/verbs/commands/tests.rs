@@ -77,9 +77,22 @@ fn a_queue_pair() {
 
 #[test]
 fn states() {
-    let init = to_init(0x12_3456, 2);
+    let init = to_init(0x12_3456, 2, 0x89ab);
     assert_eq!(init.len(), 272);
-    assert_eq!(set(&init), [(0, 5), (1, 2), (9, 0x12), (10, 0x34), (11, 0x56), (26, 0x18), (24 + (0xc0 + 0x128) / 8, 2)]);
+    assert_eq!(
+        set(&init),
+        [
+            (0, 5),
+            (1, 2),
+            (9, 0x12),
+            (10, 0x34),
+            (11, 0x56),
+            (26, 0x18),
+            (24 + 24 + 2, 0x89),
+            (24 + 24 + 3, 0xab),
+            (24 + (0xc0 + 0x128) / 8, 2)
+        ]
+    );
     let rts = to_rts(1, Patience { timeout: 20, retries: 7 });
     // log_sra_max 4, retry_count 7 and rnr_retry 7 in bits 0x388 to 0x392; ack_timeout in the first five of the path's ninth byte.
     let wanted = [(0, 5), (1, 4), (11, 1), (24 + 24 + 8, 20 << 3), (24 + 0x388 / 8, 4 << 5 | 7), (24 + 0x390 / 8, 7 << 5)];

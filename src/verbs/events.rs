@@ -1,0 +1,163 @@
+//! What a card says by itself: of queue pairs and completion queues by a channel that this process made for them, of its ports and of itself
+//! by the device's own. Both are descriptors that become readable; nothing here waits.
+//!
+//! A queue is told apart by a number that it never shares with another, so news of one that has gone is no other's.
+
+use super::card::{Card, why};
+use super::library::Functions;
+use super::sys::*;
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, RawFd};
+use std::ptr::NonNull;
+
+/// What has happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// To the queue with that number of [`Card::listen`]: the card's number for what, and its words.
+    Queue(u64, u8, &'static str),
+    /// A port has gone down, or come up.
+    Port {
+        /// From 1.
+        number: i32,
+        /// It is up.
+        up: bool,
+    },
+    /// The card works no more.
+    Device,
+    /// Something that nobody here minds, by verbs' number.
+    Other(u32),
+}
+
+/// The card's numbers of what befalls a queue (MLX5_EVENT_TYPE_* of the programmer's reference), and words for them.
+const OF_QUEUES: [(u16, &str); 4] = [
+    (0x04, "completion queue error"),
+    (0x05, "queue pair fatal error"),
+    (0x10, "invalid request"),
+    (0x11, "access error: what a peer named is not this rank's memory, or not for it"),
+];
+/// Bytes of what the card writes of an event, and which of them says what it is.
+const EQE: usize = 64;
+const TYPE: usize = 1;
+
+/// One of them, as the library hands it over.
+#[repr(C)]
+pub(super) struct Told {
+    cookie: u64,
+    eqe: [u8; EQE],
+}
+
+/// The channel for queues; gone at drop.
+pub(super) struct Channel {
+    made: NonNull<mlx5dv_devx_event_channel>,
+    functions: &'static Functions,
+    /// It is a parent's.
+    pub forgotten: bool,
+}
+
+// SAFETY: verbs may be called by any thread; the pointer is the library's and goes with this.
+unsafe impl Send for Channel {}
+// SAFETY: as above.
+unsafe impl Sync for Channel {}
+
+/// From here on a read of `fd` never waits.
+fn never_waits(fd: RawFd) -> bool {
+    // SAFETY: asks for flags and sets them.
+    unsafe {
+        let flags = libc::fcntl(fd, libc::F_GETFL);
+        flags >= 0 && libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK) == 0
+    }
+}
+
+impl Channel {
+    /// A new one of `context`.
+    pub fn new(functions: &'static Functions, context: NonNull<ibv_context>) -> Result<Self, String> {
+        // SAFETY: the context lives; no flags, so that what the card writes comes along.
+        let made = NonNull::new(unsafe { (functions.mlx5dv_devx_create_event_channel)(context.as_ptr(), 0) });
+        let channel = Self { made: made.ok_or_else(|| why("mlx5dv_devx_create_event_channel", 0))?, functions, forgotten: false };
+        // SAFETY: the context's own descriptor, which lives as long as it does.
+        let device = unsafe { context.as_ref() }.async_fd;
+        match never_waits(channel.fd()) && never_waits(device) {
+            true => Ok(channel),
+            false => Err(why("fcntl of its descriptors of events", 0)),
+        }
+    }
+
+    fn fd(&self) -> RawFd {
+        // SAFETY: the library's struct, which lives until it is destroyed.
+        unsafe { self.made.as_ref() }.fd
+    }
+}
+
+impl Drop for Channel {
+    fn drop(&mut self) {
+        if self.forgotten {
+            return;
+        }
+        // SAFETY: made once; queues that were listened to by it have gone, or are heard no more.
+        unsafe { (self.functions.mlx5dv_devx_destroy_event_channel)(self.made.as_ptr()) };
+    }
+}
+
+impl Card {
+    /// What becomes readable when something has happened.
+    pub fn descriptors(&self) -> [BorrowedFd<'_>; 2] {
+        // SAFETY: the context's own, which lives as long as the card; so does the channel's.
+        unsafe { [self.context.as_ref().async_fd, self.channel.fd()].map(|fd| BorrowedFd::borrow_raw(fd)) }
+    }
+
+    /// From here on news of `object` comes as [`Event::Queue`] with that number.
+    pub(super) fn listen(&self, object: NonNull<mlx5dv_devx_obj>, number: u64) -> Result<(), String> {
+        let mut events = OF_QUEUES.map(|(event, _)| event);
+        // SAFETY: the object lives, and both arguments say how long the list is.
+        let result = unsafe {
+            (self.functions.mlx5dv_devx_subscribe_devx_event)(
+                self.channel.made.as_ptr(),
+                object.as_ptr(),
+                size_of_val(&events) as u16,
+                events.as_mut_ptr(),
+                number,
+            )
+        };
+        if result == 0 { Ok(()) } else { Err(why("mlx5dv_devx_subscribe_devx_event", result)) }
+    }
+
+    /// The next thing that has happened; None: nothing has.
+    pub fn event(&self) -> Option<Event> {
+        self.news_of_queues().or_else(|| self.news_of_device())
+    }
+
+    fn news_of_queues(&self) -> Option<Event> {
+        let mut told = MaybeUninit::<Told>::zeroed();
+        // SAFETY: it writes at most those bytes.
+        let n = unsafe {
+            (self.functions.mlx5dv_devx_get_event)(self.channel.made.as_ptr(), told.as_mut_ptr().cast(), size_of::<Told>())
+        };
+        if n < size_of::<u64>() as isize {
+            return None;
+        }
+        // SAFETY: all bits are values of it, and all were written or are zero.
+        let Told { cookie, eqe } = unsafe { told.assume_init() };
+        let words = OF_QUEUES.iter().find(|(event, _)| *event == eqe[TYPE].into()).map_or("an event", |(_, words)| words);
+        Some(Event::Queue(cookie, eqe[TYPE], words))
+    }
+
+    fn news_of_device(&self) -> Option<Event> {
+        let mut event = MaybeUninit::<ibv_async_event>::zeroed();
+        // SAFETY: it writes at most the struct.
+        if unsafe { (self.functions.ibv_get_async_event)(self.context.as_ptr(), event.as_mut_ptr()) } != 0 {
+            return None;
+        }
+        // SAFETY: written just now. Whoever gets one has to say so, or the library waits where what it is about is destroyed.
+        let event = unsafe {
+            (self.functions.ibv_ack_async_event)(event.as_mut_ptr());
+            event.assume_init()
+        };
+        let number = event.element as i32;
+        Some(match event.event_type {
+            IBV_EVENT_PORT_ACTIVE => Event::Port { number, up: true },
+            IBV_EVENT_PORT_ERR => Event::Port { number, up: false },
+            IBV_EVENT_DEVICE_FATAL => Event::Device,
+            other => Event::Other(other),
+        })
+    }
+}

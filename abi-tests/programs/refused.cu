@@ -100,6 +100,7 @@ static size_t changed(Example& ex, const void* memory, const Case* put) {
 struct Run {
   ncclComm_t comm;
   void* memory;
+  uint64_t* out;
   size_t wrong;
 };
 
@@ -112,15 +113,15 @@ static void meet(Example& ex) {
 
 // One case up to its end: `expected` is the error that it must end in, or NULL.
 static Run runCase(Example& ex, const Case& c, const char* expected) {
-  Run run = {NULL, NULL, 0};
+  Run run = {NULL, NULL, NULL, 0};
   NCCLCHECK(ncclCommSplit(ex.comm, 0, ex.rank, &run.comm, NULL));
   NCCLCHECK(ncclMemAlloc(&run.memory, kAllocation));
   std::vector<unsigned char> bytes(kAllocation);
   for (size_t at = 0; at < kAllocation; at++) bytes[at] = pattern(ex.rank, at);
   CUDACHECK(cudaMemcpy(run.memory, bytes.data(), kAllocation, cudaMemcpyDefault));
-  uint64_t *out, got[4] = {};
-  CUDACHECK(cudaMalloc(&out, sizeof got));
-  CUDACHECK(cudaMemset(out, 0, sizeof got));
+  uint64_t got[4] = {};
+  CUDACHECK(cudaMalloc(&run.out, sizeof got));
+  CUDACHECK(cudaMemset(run.out, 0, sizeof got));
   CUDACHECK(cudaDeviceSynchronize());
   ncclWindow_t window;
   NCCLCHECK(ncclCommWindowRegister(run.comm, (char*)run.memory + kStart, kSize, &window, NCCL_WIN_COLL_SYMMETRIC));
@@ -135,7 +136,7 @@ static Run runCase(Example& ex, const Case& c, const char* expected) {
   if (operates) {
     operate<<<1, 32, 0, ex.stream>>>(devComm, window, c.operation, c.to, c.from, c.bytes, expected == NULL);
   } else if (receives || c.operation == kBarrier) {
-    receive<<<1, 32, 0, ex.stream>>>(devComm, c.operation == kBarrier, receives, out);
+    receive<<<1, 32, 0, ex.stream>>>(devComm, c.operation == kBarrier, receives, run.out);
   }
   CUDACHECK(cudaGetLastError());
   CUDACHECK(cudaStreamSynchronize(ex.stream));
@@ -145,8 +146,9 @@ static Run runCase(Example& ex, const Case& c, const char* expected) {
     if (expected == NULL) break;
     if (state == ncclSuccess) usleep(10000);
   }
-  CUDACHECK(cudaMemcpy(got, out, sizeof got, cudaMemcpyDefault));
-  CUDACHECK(cudaFree(out));
+  // Nothing here waits for other ranks' kernels, which may be on this GPU, too, and still have to be ended.
+  CUDACHECK(cudaMemcpyAsync(got, run.out, sizeof got, cudaMemcpyDefault, ex.stream));
+  CUDACHECK(cudaStreamSynchronize(ex.stream));
   const char* said = ncclGetLastError(run.comm);
   bool isRight = state == ncclSuccess;
   if (expected) isRight = state != ncclSuccess && (!operates || strstr(said, expected));
@@ -183,6 +185,7 @@ int runRank(Example& ex) {
     if (wrong) printf("refused rank %d, %s: %zu bytes are not what they should be\n", ex.rank, cases[i].name, wrong);
     failed |= run.wrong != 0 || wrong != 0;
     ex.elementsChecked += kAllocation;
+    CUDACHECK(cudaFree(run.out));
     NCCLCHECK(ncclMemFree(run.memory));
   }
   return failed;

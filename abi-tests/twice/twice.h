@@ -134,6 +134,12 @@ static struct {
 } twiceNow;
 static std::vector<int> twiceResults(1024);
 
+// With GINRS_SHARE_DEVICE=1 ranks may have to share GPUs.
+static bool twiceShared() {
+  const char* share = getenv("GINRS_SHARE_DEVICE");
+  return share != NULL && strcmp(share, "1") == 0;
+}
+
 // One rank from communicator to closing line.
 static void twiceRank(int rank, int device) {
   Example ex;
@@ -142,7 +148,8 @@ static void twiceRank(int rank, int device) {
   ex.device = device;
   ex.nRanks = twiceNow.nRanks;
   CUDACHECK(cudaSetDevice(device));
-  CUDACHECK(cudaStreamCreate(&ex.stream));
+  // On a device that ranks share, copies on the default stream would wait for the other ranks' kernels, and they for this rank.
+  CUDACHECK(cudaStreamCreateWithFlags(&ex.stream, twiceShared() ? cudaStreamNonBlocking : cudaStreamDefault));
   NCCLCHECK(collective(ex, [&] { return ncclCommInitRank(&ex.comm, ex.nRanks, twiceNow.id, rank); }));
   CUDACHECK(cudaMalloc(&founds[rank], sizeof(Found)));
   hostBarrier(ex);
@@ -161,12 +168,10 @@ static void twiceRank(int rank, int device) {
   fflush(stdout);
 }
 
-// With GINRS_SHARE_DEVICE=1 ranks may have to share GPUs.
 static int twiceDevice(int rank) {
-  const char* share = getenv("GINRS_SHARE_DEVICE");
   int devices;
   CUDACHECK(cudaGetDeviceCount(&devices));
-  return share != NULL && strcmp(share, "1") == 0 ? rank % devices : rank;
+  return twiceShared() ? rank % devices : rank;
 }
 
 static void twiceOneThread(int rank) { twiceRank(rank, twiceDevice(rank)); }

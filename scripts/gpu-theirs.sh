@@ -52,15 +52,16 @@ failed=0
 # name, header set, folder of the library, seconds, programs (commas), environment
 run() {
   local name=$1 set=$2 library=$3 seconds=$4 program log status
-  local programs=${5//,/ } refusal='its register cannot be mapped for kernels'
+  local programs=${5//,/ } refused="GINRS-E114.*its register cannot be mapped for kernels|Can't export UAR to GPU"
   shift 5
   for program in $programs; do
     log=$results/card-$name-$program.log
     rm -f "$log" "$log.card"
     if env LD_LIBRARY_PATH="$soft:$library:$behind" SOFTVERBS_LOG="$log.card" "$@" timeout -s ABRT "$seconds" "$built/$set/suite" --threads 2 "$program" >> "$log" 2>&1; then
       echo "$name $program: ok"
-    elif status=$?; grep -aq "GINRS-E114.*$refusal" "$log"; then
-      echo "$name $program: refused by the driver: $(grep -aoE "$refusal.*" "$log" | head -1 | cut -c1-160)"
+    elif status=$?; grep -aqE "$refused" "$log"; then
+      # The soft card's register is no IO memory.
+      echo "$name $program: refused, as the driver does not map the card's register for kernels"
     else
       echo "$name $program: FAILED ($status)"
       failed=1

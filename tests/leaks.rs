@@ -12,24 +12,11 @@ use ginrs::device::{self, graveyard};
 use ginrs::error::{Error, Result};
 use ginrs::fault::{self, Fault, Which};
 use ginrs::team::Config;
-use held::{Held, held, listing};
+use held::{Held, held, listing, settled};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const MIB: usize = 1 << 20;
-
-/// What is held when it is `wanted`, or after twenty seconds: other threads close what has ended.
-fn settled(wanted: Held) -> Held {
-    let end = Instant::now() + Duration::from_secs(20);
-    loop {
-        graveyard::sweep();
-        let now = held();
-        if now == wanted || Instant::now() > end {
-            return now;
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
 
 /// What is held when it has not changed in fifty looks, at none of which another thread was at work or waited for a core: on a busy machine
 /// they take longer.

@@ -1,15 +1,23 @@
 //! The CUDA device over the driver stand-in (abi-tests/mock-driver): the programs of programs.rs again, their kernels on the CPU,
-//! all else as on GPUs. Then what a driver may refuse, and ranks that die. Needs GINRS_PREFIX (`make test` sets it).
+//! all else as on GPUs. Then what a driver may refuse (`refusals`), and ranks that die (`deaths`). Needs GINRS_PREFIX (`make test` sets it).
 
-use abi_tests::programs::{compiled, job_folder};
+#[path = "cuda/deaths.rs"]
+mod deaths;
+#[path = "cuda/refusals.rs"]
+mod refusals;
+
+use abi_tests::programs::compiled;
 use abi_tests::{prefix, root, run, text};
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output};
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
 
 type Env<'a> = &'a [(&'a str, &'a str)];
+
+const STAGED: [(&str, &str); 2] = [("GINRS_TRANSPORT", "staged"), ("GINRS_FAKE_NODES", "per-rank")];
+const DIRECT: [(&str, &str); 1] = [("NCCL_GIN_BACKEND", "direct")];
+// Many threads spin for few cores here: nobody is dead for that.
+const FAR: [(&str, &str); 2] = [("GINRS_FAKE_MACHINES", "per-rank"), ("GINRS_HOST_DEADLINE", "30")];
 
 /// Where this file's programs and the driver lie; kept for the whole run.
 fn folder() -> &'static Path {
@@ -241,7 +249,6 @@ fn two_ranks_on_one_device_only_if_told_so() {
     assert!(shared.status.success() && text(&shared).matches("of 2: ok,").count() == 2, "{}", text(&shared));
 }
 
-/// Each process sees one device, and calls it 0: as under a scheduler that sets CUDA_VISIBLE_DEVICES.
 /// Multicast teams as far as the host goes: made once, in the right order, with all memory in them. NCCL_NVLS_ENABLE=0 means that the
 /// driver is not asked.
 #[test]
@@ -262,6 +269,7 @@ fn multicast_teams() {
     }
 }
 
+/// Each process sees one device, and calls it 0: as under a scheduler that sets CUDA_VISIBLE_DEVICES.
 #[test]
 fn one_visible_device_per_process() {
     let mut command = Command::new(prefix().join("bin/ginrs-run"));
@@ -291,183 +299,4 @@ fn nothing_disturbs_a_capture() {
     let mut command = Command::new("timeout");
     on_cuda(command.arg("30").arg(c_program("abi-tests/programs/capture.c")), 2, &[("GINRS_MOCK_PRIVATE", "1")]);
     assert_eq!(run(&mut command).trim(), "capture ok");
-}
-
-/// What the driver refuses becomes a line with one of these numbers (whoever sees it first), and no rank hangs or crashes:
-/// (GINRS_MOCK_FAIL, numbers).
-const REFUSED: &[(&str, &[u32])] = &[
-    ("cuInit:1:999", &[68]),
-    ("cuInit:1:100", &[68]),
-    ("cuDevicePrimaryCtxRetain:1:2", &[72]),
-    ("cuDeviceGetAttribute:5:1", &[71]),
-    ("cuThreadExchangeStreamCaptureMode:1:1", &[71]),
-    // A full device is asked twice, by each thread.
-    ("cuMemCreate:1:2,cuMemCreate:2:2,cuMemCreate:3:2,cuMemCreate:4:2", &[72]),
-    ("cuMemCreate:3:2,cuMemCreate:4:2,cuMemCreate:5:2,cuMemCreate:6:2", &[72]),
-    ("cuMemAddressReserve:1:2", &[25]),
-    ("cuMemMap:2:1", &[71]),
-    ("cuMemSetAccess:2:101", &[74]),
-    ("cuMemExportToShareableHandle:2:304", &[71]),
-    ("cuMemImportFromShareableHandle:2:999", &[71]),
-    ("cuMemHostAlloc:2:2", &[75]),
-    ("cuMemHostRegister:1:2", &[75]),
-    ("cuStreamCreate:1:2", &[72]),
-    ("cuMemcpyHtoDAsync:5:700", &[73, 84]),
-    // Copies go alone or in a batch, as they come.
-    ("cuMemcpyBatchAsync:1:1,cuMemcpyAsync:1:1", &[71, 76]),
-    ("cuStreamWriteValue64:1:1", &[71, 76]),
-    ("copy:1:700", &[73, 84]),
-    ("copy:30:700", &[73, 84]),
-];
-
-/// A copy that fails on the GPU, long after it was handed over, ends the job.
-#[test]
-fn a_copy_that_fails_later_is_said() {
-    let plan = ("TORTURE", "blocks=4 threads=64 coop=cta strip=65536 largest=5000 rounds=1000 seed=27");
-    for mode in [Processes, Threads] {
-        let output = start(&program("torture"), 2, mode, &[plan, ("GINRS_MOCK_FAIL", "copy:500:700")]);
-        let said = text(&output);
-        let named = ["E076", "E084"].iter().any(|id| said.contains(id)) && said.contains("CUDA_ERROR_ILLEGAL_ADDRESS");
-        assert!(matches!(output.status.code(), Some(1..100)) && named, "{mode:?}: {}\n{said}", output.status);
-    }
-}
-
-/// These are tried again, or fail at the end of something's life: the program has had all it wanted.
-const BORNE: &[&str] =
-    &["cuMemCreate:1:2", "cuMemRelease:1:1", "cuMemHostUnregister:1:1", "cuCtxSynchronize:1:900", "cuStreamDestroy:1:400"];
-
-/// Without kernels: what collectives want of the driver, and do without, would come first.
-/// All puts by the copy engine, whose calls fail.
-#[test]
-fn what_the_driver_refuses_is_said() {
-    for (plan, numbers) in REFUSED {
-        // Threads have nothing to hand over.
-        let modes: &[Mode] = if plan.contains("Shareable") { &[Processes] } else { &[Processes, Threads] };
-        for &mode in modes {
-            let began = Instant::now();
-            let output = start(
-                &program("api"),
-                2,
-                mode,
-                &[("GINRS_MOCK_FAIL", plan), ("GINRS_TIMEOUT", "120"), ("GINRS_KERNELS", "none"), ("GINRS_PROXIED_LARGEST", "0")],
-            );
-            let said = text(&output);
-            let named = numbers.iter().any(|number| said.contains(&format!("GINRS-E{number:03}")));
-            let ended = matches!(output.status.code(), Some(1..100)) && began.elapsed() < Duration::from_secs(100);
-            assert!(ended && named, "{plan} {mode:?}: {} after {:?}, wanted {numbers:?}\n{said}", output.status, began.elapsed());
-        }
-    }
-    for plan in BORNE {
-        all_ok(
-            &program("api"),
-            2,
-            Processes,
-            &[("GINRS_MOCK_FAIL", plan), ("GINRS_KERNELS", "none"), ("GINRS_PROXIED_LARGEST", "0")],
-        );
-    }
-}
-
-/// Processes without a launcher that would end the survivors. Those that are left are killed.
-struct Bare {
-    _id: tempfile::TempDir,
-    children: Vec<Child>,
-}
-
-impl Bare {
-    fn start(name: &str, ranks: u32, env: Env) -> Self {
-        let id = job_folder();
-        let program = program(name);
-        let start = |rank: u32| {
-            let mut command = Command::new(&program);
-            on_cuda(&mut command, ranks, env);
-            let numbers = [("RANK", rank), ("LOCAL_RANK", rank), ("WORLD_SIZE", ranks), ("LOCAL_WORLD_SIZE", ranks)];
-            command.envs(numbers.map(|(k, v)| (k, v.to_string()))).env("GINRS_RUN_ID", id.path());
-            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
-        };
-        let children = (0..ranks).map(start).collect();
-        Self { _id: id, children }
-    }
-
-    /// All outputs, by rank; a panic if a process has not ended after `limit`.
-    #[track_caller]
-    fn outputs(mut self, limit: Duration) -> Vec<Output> {
-        let end = Instant::now() + limit;
-        while self.children.iter_mut().any(|child| child.try_wait().unwrap().is_none()) {
-            assert!(Instant::now() < end, "a process still runs after {limit:?}");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        self.children.drain(..).map(|child| child.wait_with_output().unwrap()).collect()
-    }
-}
-
-impl Drop for Bare {
-    fn drop(&mut self) {
-        for child in &mut self.children {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
-
-const LIMIT: Duration = Duration::from_secs(60);
-const STAGED: [(&str, &str); 2] = [("GINRS_TRANSPORT", "staged"), ("GINRS_FAKE_NODES", "per-rank")];
-const DIRECT: [(&str, &str); 1] = [("NCCL_GIN_BACKEND", "direct")];
-// Many threads spin for few cores here: nobody is dead for that.
-const FAR: [(&str, &str); 2] = [("GINRS_FAKE_MACHINES", "per-rank"), ("GINRS_HOST_DEADLINE", "30")];
-
-#[test]
-fn a_killed_rank_releases_every_wait_and_is_named() {
-    let cases: [(&str, Env); 10] = [
-        ("kill", &[]),
-        ("barrier", &[]),
-        ("lsa", &[]),
-        ("ll", &[]),
-        ("kill", &STAGED),
-        ("barrier", &STAGED),
-        ("kill", &DIRECT),
-        ("barrier", &DIRECT),
-        ("kill", &FAR),
-        ("barrier", &FAR),
-    ];
-    for (wait, env) in cases {
-        let env = [env, &[("FAULT", wait)]].concat();
-        for (rank, output) in Bare::start("fault", 3, &env).outputs(LIMIT).iter().enumerate().take(2) {
-            let said = text(output);
-            let named = said.contains("released: remote process exited") && said.contains("rank 2");
-            assert!(output.status.success() && named, "{env:?} rank {rank}: {}\n{said}", output.status);
-        }
-    }
-}
-
-/// At any moment: while it sets up, while copies run, while others wait for it.
-#[test]
-fn a_rank_killed_among_its_copies_ends_the_others() {
-    let plan = ("TORTURE", "blocks=4 threads=64 coop=cta strip=65536 largest=5000 rounds=100000 seed=26");
-    let cases: [Env; 4] = [&[], &STAGED, &DIRECT, &FAR];
-    for (env, milliseconds) in cases.iter().flat_map(|env| [0, 300].map(|ms| (*env, ms))) {
-        let env = [env, &[plan]].concat();
-        let mut bare = Bare::start("torture", 3, &env);
-        // All have joined, and copy.
-        let mut said = BufReader::new(bare.children[1].stdout.take().unwrap()).lines();
-        assert!(said.any(|line| line.unwrap().contains("first round is done")), "{env:?}: it ended before");
-        std::thread::sleep(Duration::from_millis(milliseconds));
-        bare.children[1].kill().unwrap();
-        for (rank, output) in bare.outputs(LIMIT).iter().enumerate().filter(|(rank, _)| *rank != 1) {
-            let said = text(output);
-            assert!(matches!(output.status.code(), Some(1..100)), "{env:?} rank {rank}: {}\n{said}", output.status);
-            assert!(said.contains("GINRS-E") && said.contains("rank 1"), "{env:?} rank {rank} after {milliseconds} ms:\n{said}");
-        }
-    }
-}
-
-#[test]
-fn an_abort_releases_every_rank() {
-    for env in [&[][..], &STAGED, &DIRECT, &FAR] {
-        let env = &[env, &[("FAULT", "abort")]].concat();
-        let said = Bare::start("fault", 3, env).outputs(LIMIT).iter().map(text).collect::<String>();
-        assert!(said.contains("rank 0 aborted: no error"), "{env:?}\n{said}");
-        for rank in [1, 2] {
-            assert!(said.contains(&format!("rank {rank} released: remote process exited")), "{env:?}\n{said}");
-        }
-    }
 }

@@ -1,6 +1,9 @@
 //! What a process holds: nothing more than before once its communicators have gone.
 #![allow(dead_code)]
 
+use ginrs::device::graveyard;
+use std::time::{Duration, Instant};
+
 /// What this process holds: descriptors, threads, mappings of shared memory, reserved flat spaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
@@ -24,6 +27,19 @@ pub fn held() -> Held {
         threads: entries("/proc/self/task"),
         memfds: maps.lines().filter(|line| line.contains("/memfd:ginrs")).count(),
         spaces: maps.lines().filter(is_space).count(),
+    }
+}
+
+/// What is held when it is `wanted`, or after twenty seconds: other threads close what has ended.
+pub fn settled(wanted: Held) -> Held {
+    let end = Instant::now() + Duration::from_secs(20);
+    loop {
+        graveyard::sweep();
+        let now = held();
+        if now == wanted || Instant::now() > end {
+            return now;
+        }
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 

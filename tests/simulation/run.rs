@@ -1,7 +1,7 @@
 //! One seed: a life without faults first, then the one that the seed has drawn, and what must be true behind it.
 
 use crate::faults::Faults;
-use crate::held::{Held, held, listing};
+use crate::held::{Held, held, listing, settled};
 use crate::plan::{Canary, Fault, Plan};
 use crate::rank::{Rank, Stop};
 use ginrs::bootstrap::UniqueId;
@@ -106,19 +106,6 @@ fn judge(plan: &Plan, lived: &[Lived]) -> Vec<String> {
 /// `missing 1, 3`.
 fn names(text: &str, rank: u32) -> bool {
     text.contains("missing") && text.split(|c: char| !c.is_ascii_digit()).any(|number| number.parse() == Ok(rank))
-}
-
-/// What is held when it is `wanted`, or after a while: other threads close what has ended.
-fn settled(wanted: Held) -> Held {
-    let end = Instant::now() + Duration::from_secs(20);
-    loop {
-        graveyard::sweep();
-        let now = held();
-        if now == wanted || Instant::now() > end {
-            return now;
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 /// What is held when all that has ended is gone.

@@ -210,6 +210,7 @@ impl Block {
         self.leave();
         self.with_grid(|grid| self.posts.ring(&grid.device.bell));
         crate::race::end();
+        crate::sessions::forget(self.who());
         self.board.end();
         self.pace.reset();
         if self.live.get() > 0 {

@@ -65,6 +65,18 @@ pub extern "C" fn ginrs_cpu_refused(what: *const c_char) {
 
 /// See waits.h.
 #[unsafe(no_mangle)]
+pub extern "C" fn ginrs_cpu_session_begin(word: *const c_void) {
+    current().inspect(|block| block.session_begins(word.addr()));
+}
+
+/// See waits.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn ginrs_cpu_session_end(word: *const c_void) {
+    current().inspect(|block| block.session_ends(word.addr()));
+}
+
+/// See waits.h.
+#[unsafe(no_mangle)]
 pub extern "C" fn ginrs_cpu_aborted() {
     race::stop();
     current().inspect(|block| block.with_grid(|grid| grid.aborted.store(true, Ordering::Relaxed)));

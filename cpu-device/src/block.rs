@@ -300,7 +300,9 @@ impl Block {
                 match switch {
                     Switch::Polling => {
                         let spent = budget - self.variables.budget();
-                        self.pace.polled(slot.spent.replace(spent) != spent);
+                        let did_more = slot.spent.replace(spent) != spent;
+                        // A wait that lasts looks at more now and then, and does nothing else.
+                        self.pace.polled(did_more && !slot.wait.get().lasts());
                     }
                     Switch::Preempted => self.pace.preempted(),
                     Switch::AtSite => self.pace.moved(),

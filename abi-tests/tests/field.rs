@@ -4,7 +4,8 @@
 use abi_tests::programs::{compiled, compiled_as};
 use abi_tests::{prefix, root, text};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 /// What is told of those of which no line is named, and why.
 const UNNAMED: [(&str, &str); 5] = [
@@ -46,7 +47,7 @@ fn each(cases: &[(String, String)], what: impl Fn(&str, &str) -> Option<String> 
     let next = std::sync::atomic::AtomicUsize::new(0);
     let wrong = std::sync::Mutex::new(Vec::new());
     std::thread::scope(|scope| {
-        for _ in 0..4 {
+        for _ in 0..8 {
             scope.spawn(|| {
                 while let Some((case, ranks)) = cases.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
                     wrong.lock().unwrap().extend(what(case, ranks));
@@ -73,6 +74,9 @@ fn marked(case: &str) -> Vec<String> {
         .collect()
 }
 
+/// Where `--check` begins with its seeds, so that the test costs less: with one by which these fail.
+const SEEDS: [(&str, &str); 2] = [("scatter-barrier", "1"), ("scatter-signal", "5")];
+
 /// Whether one of its lines is named in `said`.
 fn is_named(case: &str, said: &str) -> bool {
     marked(case).iter().any(|mark| said.split([' ', ',', ';', '\n']).any(|word| word.ends_with(mark)))
@@ -87,7 +91,8 @@ fn each_mistake_is_found_and_its_line_named() {
         if !output.status.success() && is_named(case, &text(&output)) {
             return None;
         }
-        let (output, folder) = check(&["--check=60", "--explore", "8", "--timeout", "60"], &program, &[case]);
+        let seed = SEEDS.iter().find(|(name, _)| *name == case).map_or("1", |(_, seed)| seed);
+        let (output, folder) = check(&["--check=60", "--seed", seed, "--explore", "8", "--timeout", "60"], &program, &[case]);
         let said = text(&output);
         let summary = said.split("--check has found a failure: ").nth(1).unwrap_or_default();
         let is_told = match UNNAMED.iter().find(|(name, _)| *name == case) {
@@ -168,8 +173,16 @@ fn what_was_not_looked_at_is_said() {
     };
     let (status, said) = run(&["--check=60", "--explore", "2"], &mistakes, &[]);
     assert!(status == Some(1) && said.contains("picture: "), "its own failure, for want of MISTAKE: {said}");
-    let (status, said) = run(&["--check"], Path::new("true"), &[]);
-    assert!(status == Some(1) && said.contains("nothing of it could be checked: no process of it uses ginrs"), "{said}");
+    // Not ours, whether it fails or never ends.
+    for (options, program, how) in [
+        (&["--check"][..], &["true"][..], "it ended with status 0"),
+        (&["--check", "-n", "2"], &["false"], "it ended with status 1"),
+        (&["--check", "--timeout", "1"], &["sleep", "100"], "it was not done after 1 s (--timeout)"),
+    ] {
+        let (status, said) = run(options, Path::new(program[0]), &program[1..]);
+        let wanted = format!("no process of {} uses ginrs, so nothing of it can be checked; {how}", program[0]);
+        assert!(status == Some(2) && said.contains(&wanted) && !said.contains("tried: "), "{said}");
+    }
     let (status, said) = run(&["--check"], Path::new("/nowhere/program"), &[]);
     assert!(status == Some(127) && said.contains("cannot start"), "{said}");
     let ring = compiled("examples-c/02-ring/main.cu");
@@ -183,6 +196,45 @@ fn what_was_not_looked_at_is_said() {
         assert!(said.contains(words), "no {words} in\n{said}");
     }
     // A rank that never ends is a failure, after its time.
-    let (status, said) = run(&["--check", "--timeout", "1"], Path::new("sleep"), &["100"]);
-    assert!(status == Some(1) && said.contains("the plain run was not done after 1 s (--timeout)"), "{said}");
+    let (status, said) = run(&["--check", "--timeout", "2", "-n", "2"], &compiled("abi-tests/hangs/hang.cu"), &["spin"]);
+    assert!(status == Some(1) && said.contains("the plain run was not done after 2 s (--timeout)"), "{said}");
+}
+
+/// In the plain run, and in a seed's.
+#[test]
+fn ctrl_c_ends_the_ranks_and_says_what_was_tried() {
+    let ring = compiled("examples-c/02-ring/main.cu");
+    for (begins, tried) in [
+        ("-z \"$GINRS_SCHEDULE\"", "tried: ended by SIGINT"),
+        ("-n \"$GINRS_SCHEDULE\"", "tried: a plain run passed; ended by SIGINT"),
+    ] {
+        let (folder, temporary) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let script = format!("if [ {begins} ]; then echo $$ > $RANK && mv $RANK pid.$RANK && exec sleep 600; fi; exec \"$0\"");
+        let mut command = Command::new(prefix().join("bin/ginrs-run"));
+        command.args(["--check", "-n", "2", "sh", "-c", &script]).arg(&ring).env("TMPDIR", temporary.path());
+        let child = command.current_dir(folder.path()).env_remove("GINRS_SCHEDULE").stderr(Stdio::piped()).spawn().unwrap();
+        let pids: Vec<String> = (0..2).map(|rank| once_there(&folder.path().join(format!("pid.{rank}")))).collect();
+        assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+        let output = child.wait_with_output().unwrap();
+        let said = text(&output);
+        assert_eq!(output.status.code(), Some(130), "{said}");
+        assert!(said.contains("--check was ended, and had found nothing") && said.contains(tried), "{said}");
+        for pid in pids {
+            assert!(!Path::new("/proc").join(pid.trim()).exists(), "rank {pid} runs: {said}");
+        }
+        assert_eq!(std::fs::read_dir(temporary.path()).unwrap().count(), 0, "{said}");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "the ranks' own files alone");
+    }
+}
+
+/// What another process writes there.
+fn once_there(file: &Path) -> String {
+    let until = Instant::now() + Duration::from_secs(120);
+    loop {
+        match std::fs::read_to_string(file) {
+            Ok(text) => return text,
+            Err(error) => assert!(Instant::now() < until, "{}: {error}", file.display()),
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }

@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use super::args::Options;
@@ -50,19 +51,47 @@ fn contains(program: &OsString, mark: &[u8]) -> Option<bool> {
     Some(bytes.windows(mark.len()).any(|at| at == mark))
 }
 
-/// A plain run of the job, then seeds until one fails or `limit` is over; the status: 0 where nothing was found, 1 where something was.
+/// A plain run of the job, then seeds until one fails or `limit` is over; the status: 0 where nothing was found, 1 where something was, 2 where
+/// no process of the program uses ginrs.
 ///
 /// # Errors
-/// ginrs-run itself cannot be started, or its output not be kept; the program is none of ginrs.
+/// ginrs-run itself cannot be started, or its output not be kept.
 pub fn check(options: &Options, limit: Duration) -> Result<i32, String> {
     let mut options = options.clone();
     options.race |= is_built_for_races(&options.program[0]) == Some(true);
     let page = options.pictures.page.take().unwrap_or_else(|| page_of(&options.program[0]));
     let hunt = Hunt::new(&options, Some(page.clone()))?;
     let mut check = Check { hunt, page, tried: Vec::new(), found: None };
-    let status = check.run(limit)?;
-    check.summary(status);
-    Ok(status)
+    let ended = check.run(limit)?;
+    if let Some(signal) = check.hunt.stopped() {
+        check.tried.push(format!("ended by {}", signal_name(signal)));
+        check.summary();
+        return Ok(128 + signal);
+    }
+    if matches!(ended, Ended::Looked) {
+        check.summary();
+    }
+    Ok(ended.status(check.found.is_some()))
+}
+
+/// How far it came.
+enum Ended {
+    /// To its end.
+    Looked,
+    /// Not to a start: the program could not be started.
+    NotStarted,
+    /// Not to a start: nothing of the program is ours to check.
+    NotOurs,
+}
+
+impl Ended {
+    fn status(self, found: bool) -> i32 {
+        match self {
+            Ended::Looked => i32::from(found),
+            Ended::NotStarted => 127,
+            Ended::NotOurs => 2,
+        }
+    }
 }
 
 /// `ring.check.html`, here.
@@ -91,86 +120,92 @@ struct Failure {
 }
 
 impl Check<'_> {
-    fn run(&mut self, limit: Duration) -> Result<i32, String> {
+    fn run(&mut self, limit: Duration) -> Result<Ended, String> {
         let options = self.hunt.options;
         let mut progress = Progress::new();
         progress.tell("a plain run");
         let until = Instant::now() + limit;
         let timeout = options.timeout.unwrap_or(TIMEOUT);
-        let took = match self.plain(timeout)? {
-            Ok((status, took)) if !self.hunt.has_failed(status) => {
-                self.tried.push("a plain run passed".into());
-                took
+        let Some((status, took)) = plain(&self.hunt, timeout)? else { return Ok(Ended::Looked) };
+        progress.clear();
+        let has_failed = self.hunt.has_failed(status);
+        if has_failed {
+            self.hunt.show_output()?;
+        }
+        let status = shell_status(status);
+        if status == 127 {
+            return Ok(Ended::NotStarted); // or it says that something else could not be
+        }
+        if self.hunt.timeline().is_empty() {
+            let program = Path::new(&options.program[0]).display();
+            crate::tell(format!(
+                "ginrs-run: --check: no process of {program} uses ginrs, so nothing of it can be checked; it {} | fix: link it with libginrs, as ginrs-cc does",
+                how(status, timeout)
+            ));
+            return Ok(Ended::NotOurs);
+        }
+        if !has_failed {
+            self.tried.push("a plain run passed".into());
+        } else if self.fails_always(status, timeout, took, &mut progress)? {
+            if !is_named(self.found.as_ref()) {
+                self.look_for_line(until, timeout.max(took * SLOWER), &mut progress)?;
             }
-            Ok((status, took)) => {
-                progress.clear();
-                self.hunt.show_output()?;
-                let status = shell_status(status);
-                if status == 127 {
-                    return Ok(127); // it could not be started, or it says that something else could not
-                }
-                let mut failure = self.failure(format!("the plain run {}", how(status, timeout)));
-                let mut failed = 1;
-                for _ in 1..PLAIN {
-                    progress.tell("the plain run again");
-                    match self.plain(timeout.min(took * 2 + TIMEOUT / 10))? {
-                        Ok((status, _)) => failed += u32::from(self.hunt.has_failed(status)),
-                        Err(signal) => return Ok(128 + signal),
-                    }
-                }
-                progress.clear();
-                self.tried.push(format!("of {PLAIN} plain runs {failed} failed"));
-                let always = failed == PLAIN;
-                failure.again = always.then(|| format!("ginrs-run{}", self.hunt.words()));
-                let named = is_named(failure.finding.as_ref());
-                self.found = Some(failure);
-                if always {
-                    return if named { Ok(1) } else { self.look_for_line(until, timeout.max(took * SLOWER), &mut progress) };
-                }
-                took
-            }
-            Err(signal) => {
-                self.tried.push(format!("ended by {} in the plain run", signal_name(signal)));
-                return Ok(128 + signal);
-            }
-        };
-        if self.found.is_none() && self.hunt.timeline().is_empty() {
-            progress.clear();
-            return Err("nothing of it could be checked: no process of it uses ginrs".into());
+            return Ok(Ended::Looked);
         }
         let kernels = self.hunt.timeline().iter().map(|file| crate::timeline::kernels(file)).sum::<Result<usize, _>>()?;
         if kernels == 0 {
             self.tried.push("no seeds: no kernel has run on the CPU device, and they are of its kernels and its network".into());
-            return Ok(i32::from(self.found.is_some()));
+            return Ok(Ended::Looked);
         }
-        let timeout = options.timeout.unwrap_or(TIMEOUT.max(took * SLOWER));
+        self.seeds(until, options.timeout.unwrap_or(TIMEOUT.max(took * SLOWER)), &mut progress)?;
+        Ok(Ended::Looked)
+    }
+
+    /// The plain run has failed: whether it does so each time.
+    fn fails_always(&mut self, status: i32, timeout: Duration, took: Duration, progress: &mut Progress) -> Result<bool, String> {
+        let failure = self.found.insert(Failure::of(&self.hunt, &self.page, format!("the plain run {}", how(status, timeout))));
+        let (mut runs, mut failed) = (1, 1);
+        while runs < PLAIN {
+            progress.tell("the plain run again");
+            let Some((status, _)) = plain(&self.hunt, timeout.min(took * 2 + TIMEOUT / 10))? else { break };
+            runs += 1;
+            failed += u32::from(self.hunt.has_failed(status));
+        }
+        progress.clear();
+        self.tried.push(match runs {
+            1 => "a plain run failed".into(),
+            _ => format!("of {runs} plain runs {failed} failed"),
+        });
+        if failed == PLAIN {
+            failure.again = Some(format!("ginrs-run{}", self.hunt.words()));
+        }
+        Ok(failed == PLAIN)
+    }
+
+    fn seeds(&mut self, until: Instant, timeout: Duration, progress: &mut Progress) -> Result<(), String> {
+        let options = self.hunt.options;
         let (first, count) = (options.seed.unwrap_or(1), options.explore.unwrap_or(SEEDS));
-        match self.hunt.seeds(first, count, Some(until), timeout, &mut progress)? {
-            Seeds::Passed(count) => {
-                self.tried.push(format!("{} of schedule and network", passed(first, count)));
-                Ok(i32::from(self.found.is_some()))
-            }
-            Seeds::Stopped { signal, seed } => {
-                self.tried.push(format!("ended by {} in seed {seed}", signal_name(signal)));
-                Ok(128 + signal)
-            }
+        let tried = match self.hunt.seeds(first, count, Some(until), timeout, progress)? {
+            Seeds::Passed(count) => format!("{} of schedule and network", passed(first, count)),
+            Seeds::Stopped { seed, .. } if seed == first => return Ok(()),
+            Seeds::Stopped { seed, .. } => passed(first, seed - first),
             Seeds::Fails { seed, status, timeout } => {
-                let mut failure = self.failure(format!("seed {seed} {}", how(status, timeout)));
+                let failure = Failure::of(&self.hunt, &self.page, format!("seed {seed} {}", how(status, timeout)));
                 self.tried.push(match seed - first {
                     0 => format!("seed {seed} fails"),
                     n => format!("{}, seed {seed} fails", passed(first, n)),
                 });
-                let (status, command) = self.hunt.shrink(seed, timeout, status == TIMED_OUT, &mut progress)?;
-                failure.again = Some(command);
-                let named = is_named(failure.finding.as_ref());
-                self.found = Some(failure);
-                if named || status > 128 { Ok(status) } else { self.look_for_line(until, timeout, &mut progress) }
+                let again = Some(self.hunt.shrink(seed, timeout, status == TIMED_OUT, progress)?);
+                self.found = Some(Failure { again, ..failure });
+                return if is_named(self.found.as_ref()) { Ok(()) } else { self.look_for_line(until, timeout, progress) };
             }
-        }
+        };
+        self.tried.push(tried);
+        Ok(())
     }
 
     /// What has failed has named no line: one of the seeds may have it looked at where races are.
-    fn look_for_line(&mut self, until: Instant, timeout: Duration, progress: &mut Progress) -> Result<i32, String> {
+    fn look_for_line(&mut self, until: Instant, timeout: Duration, progress: &mut Progress) -> Result<(), String> {
         let options = self.hunt.options;
         let (first, count) = (options.seed.unwrap_or(1), options.explore.unwrap_or(NAMING).min(NAMING));
         for seed in first..=first + (count - 1) {
@@ -178,54 +213,33 @@ impl Check<'_> {
                 break;
             }
             progress.tell(&format!("seed {seed}, for a line"));
-            match self.hunt.run(seed, Under::BOTH, None, timeout)? {
-                End::Stopped(_) => break, // what was found is told
-                End::Ended(..) => {}
+            if let End::Stopped(_) = self.hunt.run(seed, Under::BOTH, None, timeout)? {
+                break;
             }
-            if is_named(Finding::of(&self.hunt.printed()).as_ref()) {
-                let failure = self.failure(String::new());
+            if Finding::of(&self.hunt.printed()).is_some_and(|finding| !finding.places().is_empty()) {
+                let words = self.found.take().map_or_else(String::new, |first| first.words);
+                let failure = Failure::of(&self.hunt, &self.page, format!("{words}; seed {seed} shows where"));
                 progress.clear();
                 self.hunt.show_output()?;
                 self.tried.push(format!("seed {seed} names a line"));
                 let again = Some(format!("ginrs-run --seed {seed}{}", self.hunt.words()));
-                let words = self.found.take().map_or_else(String::new, |first| first.words);
-                self.found = Some(Failure { words: format!("{words}; seed {seed} shows where"), again, ..failure });
+                self.found = Some(Failure { again, ..failure });
                 break;
             }
         }
         progress.clear();
-        Ok(1)
+        Ok(())
     }
 
-    /// The job without a seed: how it ended and how long it took, or the signal that ended this.
-    fn plain(&self, timeout: Duration) -> Result<Result<(std::process::ExitStatus, Duration), i32>, String> {
-        Ok(match self.hunt.run(0, Under::NEITHER, None, timeout)? {
-            End::Ended(status, took) => Ok((status, took)),
-            End::Stopped(signal) => Err(signal),
-        })
-    }
-
-    /// What the last run says of its failure, with the page of it.
-    fn failure(&self, words: String) -> Failure {
-        let finding = Finding::of(&self.hunt.printed());
-        let files = self.hunt.timeline();
-        let page = match files.is_empty() {
-            true => Err("none: no process of it uses ginrs".into()),
-            false => draw(&self.page, &files),
-        };
-        Failure { words, finding, page: page.unwrap_or_else(|why| why), again: None }
-    }
-
-    fn summary(&self, status: i32) {
+    fn summary(&self) {
         let tell = |text: String| crate::tell(format!("ginrs-run: {text}"));
         tell(match &self.found {
-            _ if status > 128 => "--check was ended".into(),
             Some(failure) => format!("--check has found a failure: {}", failure.words),
-            None if status == 0 => "--check has found nothing".into(),
-            None => return, // it could not be started
+            None if self.hunt.stopped().is_some() => "--check was ended, and had found nothing".into(),
+            None => "--check has found nothing".into(),
         });
         if let Some(failure) = &self.found {
-            failure.lines().into_iter().for_each(tell);
+            failure.lines(self.hunt.stopped().is_some()).into_iter().for_each(tell);
         }
         tell(format!("  tried: {}", self.tried.join("; ")));
         tell(format!("  not looked for: {}", self.not_looked_for().join("; ")));
@@ -244,8 +258,22 @@ impl Check<'_> {
     }
 }
 
+/// The job without a seed: how it ended and how long it took; None where a signal has ended this.
+fn plain(hunt: &Hunt, timeout: Duration) -> Result<Option<(ExitStatus, Duration)>, String> {
+    Ok(match hunt.run(0, Under::NEITHER, None, timeout)? {
+        End::Ended(status, took) => Some((status, took)),
+        End::Stopped(_) => None,
+    })
+}
+
 impl Failure {
-    fn lines(&self) -> Vec<String> {
+    /// What the last run says of it, with its page.
+    fn of(hunt: &Hunt, page: &OsString, words: String) -> Failure {
+        let page = draw(page, &hunt.timeline()).unwrap_or_else(|why| why);
+        Failure { words, finding: Finding::of(&hunt.printed()), page, again: None }
+    }
+
+    fn lines(&self, is_ended: bool) -> Vec<String> {
         let mut lines = Vec::new();
         match &self.finding {
             Some(finding) => {
@@ -259,15 +287,18 @@ impl Failure {
             }
             None => lines.push("  what: none of ours says what is wrong; the program's output above does".into()),
         }
-        let again = self.again.as_deref().unwrap_or("it does not fail in each run, and no seed was found that brings it back");
+        let again = self.again.as_deref().unwrap_or(match is_ended {
+            true => "ended before that was looked for",
+            false => "it does not fail in each run, and no seed was found that brings it back",
+        });
         lines.push(format!("  again: {again}"));
         lines.push(format!("  picture: {}", self.page));
         lines
     }
 }
 
-fn is_named(finding: Option<&Finding>) -> bool {
-    finding.is_some_and(|finding| !finding.places().is_empty())
+fn is_named(failure: Option<&Failure>) -> bool {
+    failure.and_then(|failure| failure.finding.as_ref()).is_some_and(|finding| !finding.places().is_empty())
 }
 
 fn how(status: i32, timeout: Duration) -> String {

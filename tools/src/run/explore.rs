@@ -1,6 +1,7 @@
 //! `--explore`: the job under one seed after the other until it fails, and then what makes it fail. Each run is a ginrs-run of its own,
 //! which ends its ranks whatever they do; its lines go to a file, and are shown if it has failed.
 
+use std::cell::Cell;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
@@ -72,6 +73,8 @@ pub(super) struct Hunt<'a> {
     /// The page that a failing run gets; then all runs write timelines, which are choices of a seed, too.
     page: Option<OsString>,
     begun: Instant,
+    /// The signal that has ended it: nothing is run any more.
+    stopped: Cell<Option<i32>>,
 }
 
 /// What became of some seeds.
@@ -111,9 +114,9 @@ pub fn explore(options: &Options, count: u64) -> Result<i32, String> {
         }
         Seeds::Fails { status: 127, .. } => Ok(127), // it could not be started, or it says that something else could not
         Seeds::Fails { seed, status, timeout } => {
-            let (status, command) = hunt.shrink(seed, timeout, status == TIMED_OUT, &mut progress)?;
+            let command = hunt.shrink(seed, timeout, status == TIMED_OUT, &mut progress)?;
             crate::tell(format!("ginrs-run: it comes back with: {command}"));
-            Ok(status)
+            Ok(hunt.stopped().map_or(1, |signal| 128 + signal))
         }
     }
 }
@@ -150,7 +153,21 @@ impl Hunt<'_> {
             }
         };
         let ginrs_run = std::env::current_exe().map_err(|e| format!("its own path: {e}"))?;
-        Ok(Hunt { options, ginrs_run, signals: Signals::block(), folder, trace, page, begun: Instant::now() })
+        Ok(Hunt {
+            options,
+            ginrs_run,
+            signals: Signals::block(),
+            folder,
+            trace,
+            page,
+            begun: Instant::now(),
+            stopped: Cell::new(None),
+        })
+    }
+
+    /// The signal that has ended it.
+    pub(super) fn stopped(&self) -> Option<i32> {
+        self.stopped.get()
     }
 
     /// Runs the job under the seeds from `first` on, `count` of them or until then, to the first that fails, whose output it prints.
@@ -241,6 +258,9 @@ impl Hunt<'_> {
 
     /// Runs the job once; the first `until` choices alone are drawn, if that is said.
     pub(super) fn run(&self, seed: u64, under: Under, until: Option<u64>, timeout: Duration) -> Result<End, String> {
+        if let Some(signal) = self.stopped.get() {
+            return Ok(End::Stopped(signal));
+        }
         if let Some(trace) = &self.trace {
             trace.clear()?;
         }
@@ -283,11 +303,11 @@ impl Hunt<'_> {
     }
 
     fn wait(&self, mut child: Child) -> Result<End, String> {
-        let (begun, mut stopped) = (Instant::now(), None);
+        let begun = Instant::now();
         loop {
             if let Some(status) = child.try_wait().map_err(|e| format!("waiting for a run: {e}"))? {
                 // The child's own end by a signal that was meant for all, or one that it was given alone.
-                return Ok(stopped.map_or(End::Ended(status, begun.elapsed()), End::Stopped));
+                return Ok(self.stopped.get().map_or(End::Ended(status, begun.elapsed()), End::Stopped));
             }
             match self.signals.wait(None) {
                 None | Some(libc::SIGCHLD) => {}
@@ -297,7 +317,7 @@ impl Hunt<'_> {
                     match signal {
                         libc::SIGTSTP => super::signals::stop(),
                         libc::SIGCONT | libc::SIGUSR1 | libc::SIGUSR2 => {}
-                        _ => stopped = stopped.or(Some(signal)),
+                        _ => self.stopped.set(self.stopped.get().or(Some(signal))),
                     }
                 }
             }

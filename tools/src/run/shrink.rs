@@ -10,15 +10,9 @@ use super::replay::{SCHEDULE, Told, UNTIL};
 const AGAIN: u32 = 5;
 
 impl Hunt<'_> {
-    /// Runs it again, with and without what the seed decides, and says what is needed; the status, and the command that brings it back.
+    /// Runs it again, with and without what the seed decides, and says what is needed; the command that brings it back.
     /// `hung`: its time was over.
-    pub(super) fn shrink(
-        &self,
-        seed: u64,
-        timeout: Duration,
-        hung: bool,
-        progress: &mut Progress,
-    ) -> Result<(i32, String), String> {
+    pub(super) fn shrink(&self, seed: u64, timeout: Duration, hung: bool, progress: &mut Progress) -> Result<String, String> {
         let Some(told) = self.told() else { return self.shrink_by_tries(seed, timeout, progress) };
         progress.tell(&format!("seed {seed} again"));
         let again = self.fails(seed, Under::BOTH, None, timeout)?;
@@ -37,7 +31,7 @@ impl Hunt<'_> {
             self.say(&format!("ended by a signal while seed {seed} was run again"));
             self.command(seed, Under::BOTH, None)
         });
-        Ok((1, command))
+        Ok(command)
     }
 
     /// Whether it fails so; None: a signal has ended the hunt.
@@ -91,7 +85,7 @@ impl Hunt<'_> {
     }
 
     /// The same where a seed does not decide all: each way several times.
-    fn shrink_by_tries(&self, seed: u64, timeout: Duration, progress: &mut Progress) -> Result<(i32, String), String> {
+    fn shrink_by_tries(&self, seed: u64, timeout: Duration, progress: &mut Progress) -> Result<String, String> {
         let ways = [
             (Under::BOTH, "both"),
             (Under::SCHEDULE, "GINRS_SCHEDULE alone"),
@@ -107,7 +101,7 @@ impl Hunt<'_> {
                     End::Stopped(signal) => {
                         progress.clear();
                         self.say(&format!("ended by {} while seed {seed} was run again", signal_name(signal)));
-                        return Ok((128 + signal, self.command(seed, Under::BOTH, None)));
+                        return Ok(self.command(seed, Under::BOTH, None));
                     }
                 }
             }
@@ -117,7 +111,7 @@ impl Hunt<'_> {
         self.say(&format!("of {AGAIN} runs each fail with {}", counts.join(", ")));
         let (needed, under) = verdict(failures);
         crate::tell(format!("ginrs-run: {needed}"));
-        Ok((1, self.command(seed, under, None)))
+        Ok(self.command(seed, under, None))
     }
 
     fn command(&self, seed: u64, under: Under, until: Option<u64>) -> String {

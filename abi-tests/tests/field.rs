@@ -50,7 +50,8 @@ fn each(cases: &[(String, String)], what: impl Fn(&str, &str) -> Option<String> 
         for _ in 0..8 {
             scope.spawn(|| {
                 while let Some((case, ranks)) = cases.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
-                    wrong.lock().unwrap().extend(what(case, ranks));
+                    let found = what(case, ranks);
+                    wrong.lock().unwrap().extend(found);
                 }
             });
         }
@@ -196,7 +197,7 @@ fn what_was_not_looked_at_is_said() {
         assert!(said.contains(words), "no {words} in\n{said}");
     }
     // A rank that never ends is a failure, after its time.
-    let (status, said) = run(&["--check", "--timeout", "2", "-n", "2"], &compiled("abi-tests/hangs/hang.cu"), &["spin"]);
+    let (status, said) = run(&["--check", "--timeout", "2", "-n", "2"], &compiled("abi-tests/hangs/hang.cu"), &["sleep"]);
     assert!(status == Some(1) && said.contains("the plain run was not done after 2 s (--timeout)"), "{said}");
 }
 

@@ -37,8 +37,10 @@ unsafe impl Send for Session {}
 /// The calls are alive.
 pub unsafe fn begin(word: usize, who: Who, thread: Dim3, call: *const Call) -> Option<String> {
     // SAFETY: the caller's.
-    let (calls, described) = unsafe { (Call::ends(call), Call::describe(call)) };
+    let calls = unsafe { Call::ends(call) };
     let open = OPEN.lock().insert(word, Session { who, thread, calls })?;
+    // SAFETY: the same.
+    let described = unsafe { Call::describe(call) };
     let name = described.as_deref().and_then(|text| text.split(" at ").next()).unwrap_or("a session").to_owned();
     let at = open.calls.map_or_else(String::new, |(outer, _)| format!(", which began at {}", outer.place()));
     Some(format!(

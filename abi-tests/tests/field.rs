@@ -201,30 +201,39 @@ fn what_was_not_looked_at_is_said() {
     assert!(status == Some(1) && said.contains("the plain run was not done after 2 s (--timeout)"), "{said}");
 }
 
-/// In the plain run, and in a seed's.
+/// In the plain run, in a seed's, and where a plain run that has failed is run again.
 #[test]
 fn ctrl_c_ends_the_ranks_and_says_what_was_tried() {
     let ring = compiled("examples-c/02-ring/main.cu");
-    for (begins, tried) in [
-        ("-z \"$GINRS_SCHEDULE\"", "tried: ended by SIGINT"),
-        ("-n \"$GINRS_SCHEDULE\"", "tried: a plain run passed; ended by SIGINT"),
+    let nothing = "--check was ended, and had found nothing";
+    for (stays, told, tried, files) in [
+        ("[ -z \"$GINRS_SCHEDULE\" ]", nothing, "tried: ended by SIGINT", 2),
+        ("[ -n \"$GINRS_SCHEDULE\" ]", nothing, "tried: a plain run passed; ended by SIGINT", 2),
+        (
+            "{ [ -e was.$RANK ] || { touch was.$RANK; \"$0\"; exit 3; }; }",
+            "--check has found a failure: the plain run ended with status 3",
+            "tried: a plain run failed; ended by SIGINT",
+            5,
+        ),
     ] {
         let (folder, temporary) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let script = format!("if [ {begins} ]; then echo $$ > $RANK && mv $RANK pid.$RANK && exec sleep 600; fi; exec \"$0\"");
+        let script = format!("if {stays}; then echo $$ > $RANK && mv $RANK pid.$RANK && exec sleep 600; fi; exec \"$0\"");
         let mut command = Command::new(prefix().join("bin/ginrs-run"));
         command.args(["--check", "-n", "2", "sh", "-c", &script]).arg(&ring).env("TMPDIR", temporary.path());
-        let child = command.current_dir(folder.path()).env_remove("GINRS_SCHEDULE").stderr(Stdio::piped()).spawn().unwrap();
+        command.current_dir(folder.path()).env_remove("GINRS_SCHEDULE").stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().unwrap();
         let pids: Vec<String> = (0..2).map(|rank| once_there(&folder.path().join(format!("pid.{rank}")))).collect();
         assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
         let output = child.wait_with_output().unwrap();
         let said = text(&output);
         assert_eq!(output.status.code(), Some(130), "{said}");
-        assert!(said.contains("--check was ended, and had found nothing") && said.contains(tried), "{said}");
+        assert!(said.contains(told) && said.contains(tried), "{said}");
         for pid in pids {
             assert!(!Path::new("/proc").join(pid.trim()).exists(), "rank {pid} runs: {said}");
         }
         assert_eq!(std::fs::read_dir(temporary.path()).unwrap().count(), 0, "{said}");
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "the ranks' own files alone");
+        // The ranks' own, and the page where there is a failure.
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), files, "{said}");
     }
 }
 

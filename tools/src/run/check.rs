@@ -62,36 +62,27 @@ pub fn check(options: &Options, limit: Duration) -> Result<i32, String> {
     let page = options.pictures.page.take().unwrap_or_else(|| page_of(&options.program[0]));
     let hunt = Hunt::new(&options, Some(page.clone()))?;
     let mut check = Check { hunt, page, tried: Vec::new(), found: None };
-    let ended = check.run(limit)?;
-    if let Some(signal) = check.hunt.stopped() {
-        check.tried.push(format!("ended by {}", signal_name(signal)));
-        check.summary();
-        return Ok(128 + signal);
-    }
-    if matches!(ended, Ended::Looked) {
-        check.summary();
-    }
-    Ok(ended.status(check.found.is_some()))
+    let status = match (check.run(limit)?, check.hunt.stopped()) {
+        (Ended::NotStarted, _) => return Ok(127),
+        (Ended::NotOurs, _) => return Ok(2),
+        (Ended::Looked, None) => i32::from(check.found.is_some()),
+        (Ended::Looked, Some(signal)) => {
+            check.tried.push(format!("ended by {}", signal_name(signal)));
+            128 + signal
+        }
+    };
+    check.summary();
+    Ok(status)
 }
 
 /// How far it came.
 enum Ended {
-    /// To its end.
+    /// It has looked, perhaps until a signal came.
     Looked,
-    /// Not to a start: the program could not be started.
+    /// The program could not be started.
     NotStarted,
-    /// Not to a start: nothing of the program is ours to check.
+    /// Nothing of the program is ours to check.
     NotOurs,
-}
-
-impl Ended {
-    fn status(self, found: bool) -> i32 {
-        match self {
-            Ended::Looked => i32::from(found),
-            Ended::NotStarted => 127,
-            Ended::NotOurs => 2,
-        }
-    }
 }
 
 /// `ring.check.html`, here.
@@ -150,6 +141,9 @@ impl Check<'_> {
             if !is_named(self.found.as_ref()) {
                 self.look_for_line(until, timeout.max(took * SLOWER), &mut progress)?;
             }
+            return Ok(Ended::Looked);
+        }
+        if self.hunt.stopped().is_some() {
             return Ok(Ended::Looked);
         }
         let kernels = self.hunt.timeline().iter().map(|file| crate::timeline::kernels(file)).sum::<Result<usize, _>>()?;

@@ -36,6 +36,8 @@ void ginrs_cpu_spend(int32_t) {}
 void ginrs_cpu_wait_begin(const ginrsCpuWait*) {}
 void ginrs_cpu_wait_end(void) {}
 void ginrs_cpu_refused(const char*) {}
+void ginrs_cpu_session_begin(const void*) {}
+void ginrs_cpu_session_end(const void*) {}
 void ginrs_cpu_aborted(void) {}
 uint32_t ginrs_cpu_timeline = 0;
 uint64_t ginrs_cpu_timeline_now(void) { return 0; }

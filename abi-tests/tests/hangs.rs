@@ -165,6 +165,21 @@ fn long_waits_of_healthy_programs_are_not_ended() {
     }
 }
 
+/// Also where each block has a core of its own: rank 1 waits for 4 s, alone.
+#[test]
+fn a_wait_that_lasts_leaves_the_core_to_others() {
+    let output = Command::new("sh").args(["-c", "\"$0\" sleep threads 2 && times"]).arg(compiled(SOURCE)).output().unwrap();
+    let said = text(&output);
+    // `0m0.06s 0m0.09s`: user and system time of what the shell has run.
+    let times = said.lines().rfind(|line| line.matches('m').count() == 2).unwrap_or_else(|| panic!("{said}"));
+    let seconds = |word: &str| {
+        let (minutes, seconds) = word.trim_end_matches('s').split_once('m').unwrap();
+        minutes.parse::<f64>().unwrap() * 60.0 + seconds.parse::<f64>().unwrap()
+    };
+    let used: f64 = times.split_whitespace().map(seconds).sum();
+    assert!(used < 1.0, "{used} s of 4 s: {said}");
+}
+
 /// What is under way may arrive: the peer may go on, and nothing is ended.
 #[test]
 fn a_flush_to_a_peer_that_stands_still_is_told() {

@@ -210,6 +210,7 @@ impl Block {
         self.leave();
         self.with_grid(|grid| self.posts.ring(&grid.device.bell));
         crate::race::end();
+        crate::sessions::forget(self.who());
         self.board.end();
         self.pace.reset();
         if self.live.get() > 0 {
@@ -299,7 +300,9 @@ impl Block {
                 match switch {
                     Switch::Polling => {
                         let spent = budget - self.variables.budget();
-                        self.pace.polled(slot.spent.replace(spent) != spent);
+                        let did_more = slot.spent.replace(spent) != spent;
+                        // A wait that lasts looks at more now and then, and does nothing else.
+                        self.pace.polled(did_more && !slot.wait.get().lasts());
                     }
                     Switch::Preempted => self.pace.preempted(),
                     Switch::AtSite => self.pace.moved(),

@@ -10,6 +10,7 @@ use crate::error::{Code, report};
 use crate::kernel::{KernelInfo, LaunchInfo};
 use crate::launch::{Place, text};
 use crate::mbarrier_calls::{Arrive, Until};
+use crate::race;
 use crate::thread::Variables;
 use crate::timeline;
 use crate::waits::Wait;
@@ -64,7 +65,20 @@ pub extern "C" fn ginrs_cpu_refused(what: *const c_char) {
 
 /// See waits.h.
 #[unsafe(no_mangle)]
+pub extern "C" fn ginrs_cpu_session_begin(word: *const c_void) {
+    current().inspect(|block| block.session_begins(word.addr()));
+}
+
+/// See waits.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn ginrs_cpu_session_end(word: *const c_void) {
+    current().inspect(|block| block.session_ends(word.addr()));
+}
+
+/// See waits.h.
+#[unsafe(no_mangle)]
 pub extern "C" fn ginrs_cpu_aborted() {
+    race::stop();
     current().inspect(|block| block.with_grid(|grid| grid.aborted.store(true, Ordering::Relaxed)));
 }
 

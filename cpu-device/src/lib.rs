@@ -47,6 +47,7 @@ mod rendezvous;
 pub mod block;
 pub mod grid;
 mod start;
+mod sessions;
 pub mod mbarrier;
 pub mod barrier;
 pub mod warp;

@@ -130,6 +130,11 @@ impl Wait {
     pub(crate) fn parts(&self) -> [u64; 4] {
         [self.owner.addr() as u64, self.word.addr() as u64, self.wants, self.note.into()]
     }
+
+    /// Whether there is one.
+    pub(crate) fn lasts(&self) -> bool {
+        !self.owner.is_null()
+    }
 }
 
 /// `ginrsCpuWait`.

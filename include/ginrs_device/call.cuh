@@ -23,6 +23,14 @@
 #define GINRS_CALL(kind, context, id) \
   ::ginrs::Call ginrsCall(GINRS_CPU_CALL_##kind, uint32_t(context), uint32_t(id), ginrsFile, ginrsLine)
 
+/* A session of `coop`, which keeps its epoch in `word`; of one rank alone nothing can go wrong. */
+#ifdef GINRS_OWN_KERNELS
+#define GINRS_SESSION(step, ranks, coop, word) ((void)0)
+#else
+#define GINRS_SESSION(step, ranks, coop, word) \
+  ((ranks) > 1 && (coop).thread_rank() == 0 && ginrs_cpu_self != nullptr ? ginrs_cpu_session_##step(word) : (void)0)
+#endif
+
 /* What the race detector is told (ginrs-cc --check=race, race.cuh). */
 #ifdef __GINRS_RACE__
 #define GINRS_RACE(statement) statement
@@ -83,6 +91,7 @@ struct Told {
 #define GINRS_CALLER_ALONE
 #define GINRS_CALLER_PASSED
 #define GINRS_CALL(kind, context, id) ((void)0)
+#define GINRS_SESSION(step, ranks, coop, word) ((void)0)
 #define GINRS_RACE(statement) ((void)0)
 #endif
 #endif

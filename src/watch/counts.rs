@@ -109,6 +109,14 @@ impl Counts {
         }
     }
 
+    /// The only rank that has raised what `rank` waits for: the next one is its, too, as far as is known.
+    pub fn only_sender(&self, rank: u32, told: &Told) -> Option<u32> {
+        let signal = self.awaited(told)?;
+        let mut others = (0..self.n_ranks).filter(|by| self.raised(*by, rank, signal) != Some(0));
+        let sender = others.next().filter(|by| *by != rank && self.raised(*by, rank, signal).is_some())?;
+        others.next().is_none().then_some(sender)
+    }
+
     /// A barrier has words of its own.
     fn awaited(&self, told: &Told) -> Option<(u32, u32)> {
         told.signal.filter(|_| told.lacks == 0)
@@ -220,6 +228,25 @@ mod tests {
         assert_eq!(all.clause(1, &told(9, 0, 0)), "", "rank 2 may have raised it");
         assert_eq!(counts(&[sums(&[], &[]), sums(&[], &[])]).clause(1, &wait), "; nobody has raised it");
         assert_eq!(all.clause(1, &Told::default()), "");
+    }
+
+    #[test]
+    fn a_signal_that_one_rank_alone_has_raised_is_its() {
+        let none = || sums(&[], &[]);
+        let one = counts(&[none(), sums(&[(0, 8, 2)], &[]), none()]);
+        assert_eq!(one.only_sender(0, &told(8, 2, 0)), Some(1));
+        assert_eq!(one.only_sender(0, &told(9, 0, 0)), None, "nobody has raised it");
+        assert_eq!(one.only_sender(2, &told(8, 0, 0)), None, "of another rank");
+        let two = counts(&[none(), sums(&[(0, 8, 2)], &[]), sums(&[(0, 8, 1)], &[])]);
+        assert_eq!(two.only_sender(0, &told(8, 3, 0)), None);
+        let own = counts(&[sums(&[(0, 8, 1)], &[]), none()]);
+        assert_eq!(own.only_sender(0, &told(8, 1, 0)), None, "its own");
+        let unknown = Sums { uncounted: true, ..none() };
+        assert_eq!(
+            counts(&[none(), sums(&[(0, 8, 2)], &[]), unknown]).only_sender(0, &told(8, 2, 0)),
+            None,
+            "the other one may have"
+        );
     }
 
     #[test]

@@ -128,14 +128,14 @@ impl Group {
         let name = |rank: u32| self.port.name(rank);
         let counts = self.counts();
         waits.iter_mut().for_each(|(rank, all)| all.iter_mut().for_each(|told| counts.name_absent(*rank, told)));
-        let cause = Cause::of(&waits, &left, self.port.table().len() as u32);
+        let cause = Cause::of(&waits, &left, &counts, self.port.table().len() as u32);
         let text = format!(
             "no rank can go on: {} | {} | for {:.0} s kernels have only waited, nothing that was posted is under way, and no thread of the \
              program can run | fix: {}",
             cause.text(&waits, &left, &counts, name),
             self.port.tag(),
             lasts.as_secs_f64(),
-            cause.fix(&left)
+            cause.fix(&waits, &left)
         );
         let error = Error::new(Code::InvalidUsage, 140, text);
         let error = match cause.culprit() {
@@ -176,14 +176,25 @@ enum Cause {
 }
 
 impl Cause {
-    /// From the first that waits, from each to whom it waits for, as long as that is known.
-    fn of(waits: &BTreeMap<u32, Vec<Told>>, left: &[u32], n_ranks: u32) -> Cause {
+    /// The one that is nearest to the mistake, of those that the waits of all ranks lead to: a rank that does nothing any more, else a
+    /// cycle, else a wait for anybody.
+    fn of(waits: &BTreeMap<u32, Vec<Told>>, left: &[u32], counts: &Counts, n_ranks: u32) -> Cause {
         let whom = |rank: u32| {
             let named = waits[&rank].iter().find_map(|told| told.whom);
             // Of two ranks the other one.
-            named.or_else(|| (n_ranks == 2).then_some(1 - rank.min(1)))
+            let other = || (n_ranks == 2).then_some(1 - rank.min(1));
+            named.or_else(other).or_else(|| waits[&rank].iter().find_map(|told| counts.only_sender(rank, told)))
         };
-        let mut rank = *waits.keys().next().expect("somebody waits");
+        let nearest = |cause: &Cause| match cause {
+            Cause::Wait { whom: Some(_), .. } => 0,
+            Cause::Cycle(_) => 1,
+            Cause::Wait { whom: None, .. } => 2,
+        };
+        waits.keys().map(|&rank| Cause::from(rank, waits, left, whom)).min_by_key(nearest).expect("somebody waits")
+    }
+
+    /// From `rank` to whom it waits for and so on, as long as that is known.
+    fn from(mut rank: u32, waits: &BTreeMap<u32, Vec<Told>>, left: &[u32], whom: impl Fn(u32) -> Option<u32>) -> Cause {
         let mut path = vec![rank];
         loop {
             let next = whom(rank);
@@ -259,8 +270,11 @@ impl Cause {
         parts.join("; ")
     }
 
-    fn fix(&self, left: &[u32]) -> &'static str {
+    fn fix(&self, waits: &BTreeMap<u32, Vec<Told>>, left: &[u32]) -> &'static str {
         match self {
+            Cause::Cycle(ranks) if ranks.iter().any(|rank| waits[rank].iter().all(|told| told.whom.is_none())) => {
+                "count what is sent as it is waited for, and let one of them do first what the next one waits for"
+            }
             Cause::Cycle(_) => "let one of them do first what the next one waits for",
             Cause::Wait { .. } if !left.is_empty() => {
                 "count what is sent as it is waited for, and let no rank leave before all have what they wait for"
@@ -286,7 +300,7 @@ mod tests {
 
     fn text(of: &[(u32, Option<u32>)], left: &[u32], n_ranks: u32) -> (Cause, String) {
         let waits = waits(of);
-        let cause = Cause::of(&waits, left, n_ranks);
+        let cause = Cause::of(&waits, left, &Counts::default(), n_ranks);
         let text = cause.text(&waits, left, &Counts::default(), |rank| format!("rank {rank} (pid 7)"));
         (cause, text)
     }
@@ -314,6 +328,12 @@ mod tests {
         let (cause, line) = text(&[(0, Some(2)), (1, Some(2))], &[2], 3);
         assert_eq!(cause, Cause::Wait { rank: 0, whom: Some(2) });
         assert!(line.contains("rank 2 has not come at a.cu:10; rank 2 (pid 7) has left; rank 1"), "{line}");
+
+        // Who waits for one that has left comes before who waits for anybody, or in a cycle.
+        let (cause, _) = text(&[(0, None), (1, Some(3)), (2, None)], &[3], 4);
+        assert_eq!(cause, Cause::Wait { rank: 1, whom: Some(3) });
+        assert_eq!(text(&[(0, Some(1)), (1, Some(0)), (2, Some(3))], &[3], 4).0, Cause::Wait { rank: 2, whom: Some(3) });
+        assert_eq!(text(&[(0, None), (1, Some(2)), (2, Some(1))], &[], 3).0, Cause::Cycle(vec![1, 2]));
     }
 
     #[test]

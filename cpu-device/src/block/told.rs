@@ -6,6 +6,7 @@ use super::Block;
 use crate::error::report;
 use crate::grid::Grid;
 use crate::launch::Dim3;
+use crate::sessions::{self, Who};
 use crate::timeline::Where;
 use crate::waits::{Call, Wait};
 
@@ -18,6 +19,23 @@ impl Block {
     /// threadIdx of thread number `thread`.
     pub(crate) fn place_of(&self, thread: u32) -> Dim3 {
         self.shape.get().at(u64::from(thread))
+    }
+
+    /// Which block it is.
+    pub(super) fn who(&self) -> Who {
+        Who { grid: self.with_grid(|grid| grid.number), block: self.index.get() }
+    }
+
+    /// The running thread's group begins a session of what is known by `word`.
+    pub fn session_begins(&self, word: usize) {
+        // SAFETY: the running thread's calls stand on its stack.
+        let told = unsafe { sessions::begin(word, self.who(), self.place_of(self.thread()), self.call()) };
+        told.inspect(|what| self.refused(what));
+    }
+
+    /// It ends it.
+    pub fn session_ends(&self, word: usize) {
+        sessions::end(word, self.who());
     }
 
     /// The innermost call of the device API that the running thread is in.

@@ -57,6 +57,8 @@ use crate::once::OnceLock;
 
 /// A program that was compiled for it is in the process, and all of its ranks are.
 static ON: AtomicBool = AtomicBool::new(false);
+/// Waits have ended without what they waited for: nothing that comes behind them has an order.
+static STOPPED: AtomicBool = AtomicBool::new(false);
 /// Something is done where it is not seen, so nothing is said any more.
 static REFUSED: AtomicBool = AtomicBool::new(false);
 /// An object with CUDA code was not compiled for it.
@@ -74,9 +76,15 @@ fn begin_watching() {
     if UNWATCHED.load(Ordering::Relaxed) {
         refuse(MIXTURE);
     } else if !REFUSED.load(Ordering::Relaxed) {
+        report::tell_at_exit();
         ON.store(true, Ordering::Relaxed);
         crate::memory::watch(windows::forget);
     }
+}
+
+/// A communicator was aborted: races are no longer looked for. Those that were found are told.
+pub fn stop() {
+    STOPPED.store(true, Ordering::Relaxed);
 }
 
 fn refuse(why: &str) {

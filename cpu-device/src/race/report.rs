@@ -70,7 +70,7 @@ static FOUND: Mutex<Vec<Race>> = Mutex::new(Vec::new());
 static KNOWN: Mutex<Option<HashSet<(String, String)>>> = Mutex::new(None);
 static SEEN: Mutex<Option<HashSet<(u64, u64)>>> = Mutex::new(None);
 static WAITING: AtomicBool = AtomicBool::new(false);
-/// The process that has told of races.
+/// The process that has found races.
 static OWNER: AtomicU32 = AtomicU32::new(0);
 static TOLD: AtomicUsize = AtomicUsize::new(0);
 /// A program that races everywhere is told so.
@@ -80,6 +80,9 @@ const STATUS: i32 = 66;
 
 /// Two accesses without order, the younger one by a thread with this clock, which would know more if scopes were wider.
 pub fn found(at: Place, new: Access, old: Access, clock: &Clock, narrowly: Option<&Clock>) {
+    if super::STOPPED.load(Ordering::Relaxed) {
+        return;
+    }
     // A put is one by its line here, whoever made it.
     let key = (new.place, old.place);
     if SEEN.lock().get_or_insert_with(HashSet::new).insert(key) {
@@ -88,14 +91,21 @@ pub fn found(at: Place, new: Access, old: Access, clock: &Clock, narrowly: Optio
             Of::Block { .. } => false,
         };
         let is_narrow = narrowly.is_some_and(|clock| clock.knows(old.group, old.thread, old.epoch));
+        own();
         FOUND.lock().push(Race { at, new, old, follows, is_narrow });
         WAITING.store(true, Ordering::Release);
     }
 }
 
+/// What is found is this process's.
+fn own() {
+    let _ = OWNER.compare_exchange(0, std::process::id(), Ordering::Relaxed, Ordering::Relaxed);
+}
+
 /// The access behind `place` is one of those, each place once.
 pub fn wrong_side(place: u64, side: Side) {
     if SEEN.lock().get_or_insert_with(HashSet::new).insert((place, place)) {
+        own();
         WRONG.lock().push((place, side));
         WAITING.store(true, Ordering::Release);
     }
@@ -269,11 +279,6 @@ fn number(one: String, other: String) -> Option<usize> {
     let is_first = !job::is_joined() || foreign::is_first(&one, &other);
     let new = KNOWN.lock().get_or_insert_with(HashSet::new).insert((one, other)) && is_first;
     let number = if new { TOLD.fetch_add(1, Ordering::Relaxed) + 1 } else { return None };
-    if number == 1 {
-        OWNER.store(std::process::id(), Ordering::Relaxed);
-        // SAFETY: a function without arguments.
-        unsafe { libc::atexit(end) };
-    }
     (number <= MOST).then_some(number)
 }
 
@@ -296,13 +301,25 @@ fn tell_side(place: u64, side: &Side) {
     });
 }
 
+/// From the start: a rank that ends the process may do so while another one's thread names the lines of the first race.
+pub fn tell_at_exit() {
+    static ONCE: AtomicBool = AtomicBool::new(false);
+    if !ONCE.swap(true, Ordering::Relaxed) {
+        // SAFETY: a function without arguments.
+        unsafe { libc::atexit(end) };
+    }
+}
+
 /// At the end of the process: the races are its status.
 extern "C" fn end() {
+    print();
     if OWNER.load(Ordering::Relaxed) != std::process::id() {
         return;
     }
-    print();
     let races = TOLD.load(Ordering::Relaxed);
+    if races == 0 {
+        return;
+    }
     let more = if races > MOST { format!("; {} are not shown", races - MOST) } else { String::new() };
     crate::error::report(&format!("race: {races} found{more}; the status is {STATUS}"));
     // SAFETY: plain calls; what the program has buffered is written.

@@ -32,6 +32,7 @@ NCCL_DEVICE_INLINE ncclGinBarrierSession<Coop>::ncclGinBarrierSession(Coop coop,
     GINRS_CHECK(ginrs::isBarrier(net.comm, handle.bufHandle, handle.signal0, index),
                 "ncclGinBarrierSession: index is not below the number of barriers that the handle was made for");
   }
+  GINRS_SESSION(begin, team.nRanks, coop, ginrs::gin::barrierEpochWord(*this));
   if (team.nRanks > 1) this->epoch = *ginrs::gin::barrierEpochWord(*this);
 }
 template <typename Coop>
@@ -47,6 +48,7 @@ template <typename Coop>
 NCCL_DEVICE_INLINE ncclGinBarrierSession<Coop>::~ncclGinBarrierSession() {
   this->coop.sync(); /* every thread has read the word */
   if (this->team.nRanks > 1 && this->coop.thread_rank() == 0) *ginrs::gin::barrierEpochWord(*this) = this->epoch;
+  GINRS_SESSION(end, this->team.nRanks, this->coop, ginrs::gin::barrierEpochWord(*this));
   this->coop.sync();
 }
 

@@ -10,6 +10,7 @@
 #include "../../ginrs_device/ll/a2a.cuh"
 #include "../../ginrs_device/lsa/barrier.cuh"
 #include "../../ginrs_device/resources.cuh"
+#include "../../ginrs_device/window.cuh"
 #include "core__funcs.h"
 
 namespace ginrs {
@@ -34,6 +35,16 @@ NCCL_DEVICE_INLINE void checkSlot(ncclLLA2ASession_internal<Coop> const& a2a, in
               "ncclLLA2ASession: the element's last line (slot + maxElts * (8-byte pieces - 1)) is not below nSlots");
   (void)a2a, (void)slot;
 }
+/* Who receives may have either of two elements of one epoch. */
+template <typename Coop>
+NCCL_DEVICE_INLINE void checkIsFirst(ncclLLA2ASession_internal<Coop> const& a2a, Line* line, int peer, int slot) {
+#ifdef __GINRS_CPU__
+  if (isOf(loadLine(line), a2a.epoch)) {
+    tellRefusal("ncclLLA2ASession: slot %d of team rank %d was sent to in this epoch already; fix: endEpoch() between, or another slot", slot, peer);
+  }
+#endif
+  (void)a2a, (void)line, (void)peer, (void)slot;
+}
 }  // namespace ll
 }  // namespace ginrs
 
@@ -55,6 +66,7 @@ NCCL_DEVICE_INLINE ncclLLA2ASession<Coop>::ncclLLA2ASession(Coop coop, ncclDevCo
   this->lines = static_cast<char*>(ncclGetResourceBufferLocalPointer(comm, handle.bufHandle));
   this->hop4G = team.stride * int(comm.resourceWindow_inlined.stride4G);
   this->first4G = -team.rank * this->hop4G;
+  GINRS_SESSION(begin, team.nRanks, coop, ginrs::ll::epochWord(*this));
   this->epoch = *ginrs::ll::epochWord(*this) + 2;
   this->slotsOffset = this->calcSlotOffset();
   this->otherOffset = ginrs::ll::slotsOffset(block, handle.nSlots, this->epoch + 1);
@@ -67,6 +79,7 @@ template <typename Coop>
 NCCL_DEVICE_INLINE ncclLLA2ASession<Coop>::~ncclLLA2ASession() {
   this->coop.sync(); /* every thread has read the word */
   if (this->coop.thread_rank() == 0) *ginrs::ll::epochWord(*this) = this->epoch - 2;
+  GINRS_SESSION(end, this->team.nRanks, this->coop, ginrs::ll::epochWord(*this));
   this->coop.sync();
 }
 
@@ -78,6 +91,7 @@ NCCL_DEVICE_INLINE void ncclLLA2ASession<Coop>::send(int peer, int slot, T data 
   ginrs::ll::checkSlot<T>(*this, slot);
   ginrs::ll::Pieces<T> pieces = ginrs::ll::cut(data);
   ginrs::ll::Line* lines = ginrs::ll::peerLines(*this, peer) + this->slotsOffset + slot;
+  ginrs::ll::checkIsFirst(*this, lines, peer, slot);
 #pragma unroll
   for (int u = 0; u < n; u++) {
     ginrs::ll::storeLine(lines + u * this->pitch, ginrs::ll::packLine(pieces.data[u], this->epoch));

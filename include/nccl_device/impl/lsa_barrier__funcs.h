@@ -29,6 +29,7 @@ NCCL_DEVICE_INLINE ncclLsaBarrierSession<Coop>::ncclLsaBarrierSession(Coop coop,
   GINRS_CALL(LSA_BARRIER, 0, index);
   GINRS_CHECK(index < uint32_t(handle.nBarriers), "ncclLsaBarrierSession: index is not below the handle's nBarriers");
   GINRS_RACE(ginrs::race::know(comm));
+  GINRS_SESSION(begin, team.nRanks, coop, ginrs::lsa::epochWord(*this));
   this->epoch = *ginrs::lsa::epochWord(*this);
   ginrs::lsa::findFirstPeer(*this);
 }
@@ -44,6 +45,7 @@ NCCL_DEVICE_INLINE ncclLsaBarrierSession<Coop>::~ncclLsaBarrierSession() {
   /* Every thread read the word in the constructor, perhaps without a sync since: none may still be about to. */
   this->coop.sync();
   if (this->coop.thread_rank() == 0) *ginrs::lsa::epochWord(*this) = this->epoch;
+  GINRS_SESSION(end, this->team.nRanks, this->coop, ginrs::lsa::epochWord(*this));
   this->coop.sync();
 }
 

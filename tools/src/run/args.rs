@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::check;
 use super::hosts::{self, Host};
 use super::timeline::Wanted;
 
@@ -26,6 +27,9 @@ Starts RANKS processes of PROGRAM, on this machine or on others, and ends them t
   --seed S                 sets GINRS_SCHEDULE=S and GINRS_CHAOS=S: threads, blocks and the network of the CPU device as seed S has them.
                            One process replays it exactly, one thread at a time and in virtual time; several do not. Both: one rank unless -n
                            says otherwise
+  --check                  looks for what is wrong: a plain run, then up to 100 (--explore) seeds for 60 s (--check=SECONDS), races too if it was built
+                           for them, to the first failure: what it is, your line, the command that brings it back, and a page (--html,
+                           else PROGRAM.check.html). One rank unless -n says otherwise
   --check=race             look for races between kernels and puts (docs/finding-bugs.md); needs ginrs-cc --check=race
   --no-prefix              print the ranks' lines without `[rank] ` in front
   --hosts A,B or A:4,B:4   run on these machines, in blocks of ranks or by their slots, over ssh
@@ -40,7 +44,7 @@ The status is 0 if every rank ended with 0 (--explore: 1 if a seed fails), else 
 ";
 
 /// A job.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// Number of processes.
     pub ranks: usize,
@@ -62,6 +66,8 @@ pub struct Options {
     pub grace: Duration,
     /// False with `--no-prefix`.
     pub prefix: bool,
+    /// `--check`: how long.
+    pub check: Option<Duration>,
     /// `--check=race`
     pub race: bool,
     /// `--seed`
@@ -76,7 +82,7 @@ pub struct Options {
 #[derive(Debug, PartialEq)]
 pub enum Asked {
     /// A job.
-    Run(Options),
+    Run(Box<Options>),
     /// `--merge`: the pictures, and what they are made of.
     Merge(Wanted, Vec<PathBuf>),
     /// `--waits`: of this process's job, or of the only one.
@@ -104,6 +110,7 @@ impl Default for Options {
             timeout: None,
             grace,
             prefix: true,
+            check: None,
             race: false,
             seed: None,
             explore: None,
@@ -163,9 +170,13 @@ impl Options {
                     options.seed = Some(text.parse().map_err(wrong)?);
                 }
                 "--explore" => options.explore = Some(number(&name, &value()?, 1_000_000_000)? as u64),
-                "--check" => match &*value()? {
-                    "race" => options.race = true,
-                    other => return Err(format!("`--check {other}`: what can be checked is race")),
+                "--check" => match joined.as_ref().map(|word| word.to_string_lossy()) {
+                    None => options.check = Some(check::LIMIT),
+                    Some(what) if what == "race" => options.race = true,
+                    Some(text) => {
+                        let wrong = |_| format!("`--check={text}`: want race, or seconds above 0");
+                        options.check = Some(seconds(&name, &text).map_err(wrong)?);
+                    }
                 },
                 "--hosts" | "--host" => hosts = Some(value()?),
                 "--hostfile" | "--machinefile" => hosts = Some(hosts::from_file(Path::new(&word()?))?),
@@ -191,7 +202,8 @@ impl Options {
             options.hosts = hosts::share(&text, options.ranks)?;
             options.ranks = options.hosts.iter().map(|host| host.count).sum();
         }
-        if options.ranks == 0 && (options.race || options.seed.is_some() || options.explore.is_some()) {
+        if options.ranks == 0 && (options.race || options.check.is_some() || options.seed.is_some() || options.explore.is_some())
+        {
             options.ranks = 1;
             // LOCAL_WORLD_SIZE would be one.
             options.devices = options.devices.or(Some(8));
@@ -204,27 +216,30 @@ impl Options {
                 "{option} serves one machine: with --hosts set GINRS_TIMELINE to a file of a folder that all of them share, and use --merge"
             ));
         }
-        if options.explore.is_some() {
+        if options.explore.is_some() || options.check.is_some() {
             options.can_explore()?;
         }
         if options.program.is_empty() {
             return Err("which program? name it behind the options".into());
         }
-        Ok(Asked::Run(options))
+        Ok(Asked::Run(Box::new(options)))
     }
 
+    /// `--explore` and `--check`, which run the job many times.
     fn can_explore(&mut self) -> Result<(), String> {
+        let name = if self.check.is_some() { "--check" } else { "--explore" };
         if !self.hosts.is_empty() {
-            return Err("`--explore` runs on this machine; on others run seeds one by one: --seed S --hosts ..".into());
+            return Err(format!("`{name}` runs on this machine; on others run seeds one by one: --seed S --hosts .."));
         }
-        if let Some(option) = self.pictures.option() {
-            return Err(format!("{option} is of one run: let `--explore` find a seed, then say --seed S {option} FILE"));
+        let pictures = &self.pictures;
+        if let Some(option) = pictures.option().filter(|option| self.check.is_none() || *option != "--html") {
+            return Err(format!("{option} is of one run: let `{name}` find a seed, then say --seed S {option} FILE"));
         }
         let first = self.seed.unwrap_or(1);
         self.seed = Some(first);
-        match self.explore.and_then(|count| first.checked_add(count - 1)) {
+        match first.checked_add(self.explore.unwrap_or(check::SEEDS) - 1) {
             Some(_) => Ok(()),
-            None => Err(format!("`--seed {first}`: fewer than `--explore` many seeds are left, the last is {}", u64::MAX)),
+            None => Err(format!("`--seed {first}`: fewer than `{name}` needs are left, the last is {}", u64::MAX)),
         }
     }
 }
@@ -254,6 +269,14 @@ mod tests {
         assert_eq!(options.program, ["./p", "-n", "7", "--help"]);
         let Ok(Asked::Run(options)) = parse("--ranks 2 -- -odd") else { panic!() };
         assert_eq!(options.program, ["-odd"]);
+    }
+
+    #[test]
+    fn what_is_checked_is_joined_to_the_option() {
+        let Ok(Asked::Run(options)) = parse("--check race x") else { panic!() };
+        assert_eq!((options.check, options.race, options.program.len()), (Some(check::LIMIT), false, 2));
+        let Ok(Asked::Run(options)) = parse("--check=2.5 --check=race --html y p") else { panic!() };
+        assert_eq!((options.check, options.race, options.ranks), (Some(Duration::from_millis(2500)), true, 1));
     }
 
     #[test]
@@ -293,6 +316,10 @@ mod tests {
             ("--seed 18446744073709551616 p", "0 to 18446744073709551615"),
             ("--explore 0 p", "`--explore 0`"),
             ("--explore 3 --seed 18446744073709551614 p", "are left"),
+            ("--check=fast p", "`--check=fast`"),
+            ("--check=0 p", "`--check=0`"),
+            ("--check --timeline x p", "--seed S --timeline"),
+            ("--check -n 2 --hosts a,b p", "--seed S --hosts"),
             ("--explore 3", "which program"),
             ("--explore 3 --html x p", "--seed S --html"),
             ("--explore 3 -n 2 --hosts a,b p", "--seed S --hosts"),

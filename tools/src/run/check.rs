@@ -1,23 +1,311 @@
-//! `--check=race`: what the job has to be like for it.
+//! `--check=race`: what a job has to be like for it. `--check`: a plain run and many seeds, races where the program can tell them, and at the
+//! first failure what it is, at which line, how it comes back, and a page of that run.
 
-use std::path::Path;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
 
 use super::args::Options;
+use super::explore::{End, Hunt, Progress, Seeds, TIMEOUT, Under, passed};
+use super::finding::Finding;
+use super::job::TIMED_OUT;
+use super::rank::{shell_status, signal_name};
+use super::timeline::Wanted;
 
-/// Whether the job can be checked: a program that was compiled for it, its ranks on one machine.
+/// Seeds that `--check` tries at most, unless `--explore` says how many.
+pub const SEEDS: u64 = 100;
+/// How long `--check` begins runs of further seeds, unless it says so.
+pub const LIMIT: Duration = Duration::from_secs(60);
+/// How often the plain job runs that has failed, the first time included.
+const PLAIN: u32 = 2;
+/// Seeds that are tried for a line, where what has failed names none.
+const NAMING: u64 = 20;
+/// What a seed's run may take, of what the plain one has taken: threads take turns in it.
+const SLOWER: u32 = 20;
+
+/// Whether races can be looked for in the job: a program that was compiled for it, its ranks on one machine.
 ///
 /// # Errors
 /// What is not so, and the command that makes it so.
-pub fn check(options: &Options) -> Result<(), String> {
-    let program = Path::new(&options.program[0]);
+pub fn can_race(options: &Options) -> Result<(), String> {
     if !options.hosts.is_empty() {
         return Err("--check=race sees the ranks of one machine: leave out --hosts".into());
     }
-    // Only what can be read: a name without a folder may be found on PATH by the system, a script may start another.
-    let Ok(bytes) = std::fs::read(program) else { return Ok(()) };
-    let mark = b"ginrs_cpu_race_init";
-    if bytes.starts_with(b"\x7fELF") && !bytes.windows(mark.len()).any(|at| at == mark) {
-        return Err(format!("{} was not built for --check=race; compile it with: ginrs-cc --check=race", program.display()));
+    match is_built_for_races(&options.program[0]) {
+        Some(false) => Err(format!(
+            "{} was not built for --check=race; compile it with: ginrs-cc --check=race",
+            Path::new(&options.program[0]).display()
+        )),
+        _ => Ok(()),
     }
-    Ok(())
+}
+
+/// None where that cannot be read: a name without a folder may be found on PATH by the system, a script may start another.
+fn is_built_for_races(program: &OsString) -> Option<bool> {
+    contains(program, b"ginrs_cpu_race_init")
+}
+
+fn contains(program: &OsString, mark: &[u8]) -> Option<bool> {
+    let bytes = std::fs::read(program).ok().filter(|bytes| bytes.starts_with(b"\x7fELF"))?;
+    Some(bytes.windows(mark.len()).any(|at| at == mark))
+}
+
+/// A plain run of the job, then seeds until one fails or `limit` is over; the status: 0 where nothing was found, 1 where something was, 2 where
+/// no process of the program uses ginrs.
+///
+/// # Errors
+/// ginrs-run itself cannot be started, or its output not be kept.
+pub fn check(options: &Options, limit: Duration) -> Result<i32, String> {
+    let mut options = options.clone();
+    options.race |= is_built_for_races(&options.program[0]) == Some(true);
+    let page = options.pictures.page.take().unwrap_or_else(|| page_of(&options.program[0]));
+    let hunt = Hunt::new(&options, Some(page.clone()))?;
+    let mut check = Check { hunt, page, tried: Vec::new(), found: None };
+    let status = match (check.run(limit)?, check.hunt.stopped()) {
+        (Ended::NotStarted, _) => return Ok(127),
+        (Ended::NotOurs, _) => return Ok(2),
+        (Ended::Looked, None) => i32::from(check.found.is_some()),
+        (Ended::Looked, Some(signal)) => {
+            check.tried.push(format!("ended by {}", signal_name(signal)));
+            128 + signal
+        }
+    };
+    check.summary();
+    Ok(status)
+}
+
+/// How far it came.
+enum Ended {
+    /// It has looked, perhaps until a signal came.
+    Looked,
+    /// The program could not be started.
+    NotStarted,
+    /// Nothing of the program is ours to check.
+    NotOurs,
+}
+
+/// `ring.check.html`, here.
+fn page_of(program: &OsString) -> OsString {
+    let mut name = Path::new(program).file_name().unwrap_or(program).to_owned();
+    name.push(".check.html");
+    name
+}
+
+struct Check<'a> {
+    hunt: Hunt<'a>,
+    page: OsString,
+    /// Each of the ways, and how it went.
+    tried: Vec<String>,
+    found: Option<Failure>,
+}
+
+/// A run that has failed.
+struct Failure {
+    words: String,
+    finding: Option<Finding>,
+    /// The page, or why there is none.
+    page: String,
+    /// The command that brings it back.
+    again: Option<String>,
+}
+
+impl Check<'_> {
+    fn run(&mut self, limit: Duration) -> Result<Ended, String> {
+        let options = self.hunt.options;
+        let mut progress = Progress::new();
+        progress.tell("a plain run");
+        let until = Instant::now() + limit;
+        let timeout = options.timeout.unwrap_or(TIMEOUT);
+        let Some((status, took)) = plain(&self.hunt, timeout)? else { return Ok(Ended::Looked) };
+        progress.clear();
+        let has_failed = self.hunt.has_failed(status);
+        if has_failed {
+            self.hunt.show_output()?;
+        }
+        let status = shell_status(status);
+        if status == 127 {
+            return Ok(Ended::NotStarted); // or it says that something else could not be
+        }
+        if self.hunt.timeline().is_empty() {
+            let program = Path::new(&options.program[0]).display();
+            crate::tell(format!(
+                "ginrs-run: --check: no process of {program} uses ginrs, so nothing of it can be checked; it {} | fix: link it with libginrs, as ginrs-cc does",
+                how(status, timeout)
+            ));
+            return Ok(Ended::NotOurs);
+        }
+        if !has_failed {
+            self.tried.push("a plain run passed".into());
+        } else if self.fails_always(status, timeout, took, &mut progress)? {
+            if !is_named(self.found.as_ref()) {
+                self.look_for_line(until, timeout.max(took * SLOWER), &mut progress)?;
+            }
+            return Ok(Ended::Looked);
+        }
+        if self.hunt.stopped().is_some() {
+            return Ok(Ended::Looked);
+        }
+        let kernels = self.hunt.timeline().iter().map(|file| crate::timeline::kernels(file)).sum::<Result<usize, _>>()?;
+        if kernels == 0 {
+            self.tried.push("no seeds: no kernel has run on the CPU device, and they are of its kernels and its network".into());
+            return Ok(Ended::Looked);
+        }
+        self.seeds(until, options.timeout.unwrap_or(TIMEOUT.max(took * SLOWER)), &mut progress)?;
+        Ok(Ended::Looked)
+    }
+
+    /// The plain run has failed: whether it does so each time.
+    fn fails_always(&mut self, status: i32, timeout: Duration, took: Duration, progress: &mut Progress) -> Result<bool, String> {
+        let failure = self.found.insert(Failure::of(&self.hunt, &self.page, format!("the plain run {}", how(status, timeout))));
+        let (mut runs, mut failed) = (1, 1);
+        while runs < PLAIN {
+            progress.tell("the plain run again");
+            let Some((status, _)) = plain(&self.hunt, timeout.min(took * 2 + TIMEOUT / 10))? else { break };
+            runs += 1;
+            failed += u32::from(self.hunt.has_failed(status));
+        }
+        progress.clear();
+        self.tried.push(match runs {
+            1 => "a plain run failed".into(),
+            _ => format!("of {runs} plain runs {failed} failed"),
+        });
+        if failed == PLAIN {
+            failure.again = Some(format!("ginrs-run{}", self.hunt.words()));
+        }
+        Ok(failed == PLAIN)
+    }
+
+    fn seeds(&mut self, until: Instant, timeout: Duration, progress: &mut Progress) -> Result<(), String> {
+        let options = self.hunt.options;
+        let (first, count) = (options.seed.unwrap_or(1), options.explore.unwrap_or(SEEDS));
+        let tried = match self.hunt.seeds(first, count, Some(until), timeout, progress)? {
+            Seeds::Passed(count) => format!("{} of schedule and network", passed(first, count)),
+            Seeds::Stopped { seed, .. } if seed == first => return Ok(()),
+            Seeds::Stopped { seed, .. } => passed(first, seed - first),
+            Seeds::Fails { seed, status, timeout } => {
+                let failure = Failure::of(&self.hunt, &self.page, format!("seed {seed} {}", how(status, timeout)));
+                self.tried.push(match seed - first {
+                    0 => format!("seed {seed} fails"),
+                    n => format!("{}, seed {seed} fails", passed(first, n)),
+                });
+                let again = Some(self.hunt.shrink(seed, timeout, status == TIMED_OUT, progress)?);
+                self.found = Some(Failure { again, ..failure });
+                return if is_named(self.found.as_ref()) { Ok(()) } else { self.look_for_line(until, timeout, progress) };
+            }
+        };
+        self.tried.push(tried);
+        Ok(())
+    }
+
+    /// What has failed has named no line: one of the seeds may have it looked at where races are.
+    fn look_for_line(&mut self, until: Instant, timeout: Duration, progress: &mut Progress) -> Result<(), String> {
+        let options = self.hunt.options;
+        let (first, count) = (options.seed.unwrap_or(1), options.explore.unwrap_or(NAMING).min(NAMING));
+        for seed in first..=first + (count - 1) {
+            if !options.race || until <= Instant::now() {
+                break;
+            }
+            progress.tell(&format!("seed {seed}, for a line"));
+            if let End::Stopped(_) = self.hunt.run(seed, Under::BOTH, None, timeout)? {
+                break;
+            }
+            if Finding::of(&self.hunt.printed()).is_some_and(|finding| !finding.places().is_empty()) {
+                let words = self.found.take().map_or_else(String::new, |first| first.words);
+                let failure = Failure::of(&self.hunt, &self.page, format!("{words}; seed {seed} shows where"));
+                progress.clear();
+                self.hunt.show_output()?;
+                self.tried.push(format!("seed {seed} names a line"));
+                let again = Some(format!("ginrs-run --seed {seed}{}", self.hunt.words()));
+                self.found = Some(Failure { again, ..failure });
+                break;
+            }
+        }
+        progress.clear();
+        Ok(())
+    }
+
+    fn summary(&self) {
+        let tell = |text: String| crate::tell(format!("ginrs-run: {text}"));
+        tell(match &self.found {
+            Some(failure) => format!("--check has found a failure: {}", failure.words),
+            None if self.hunt.stopped().is_some() => "--check was ended, and had found nothing".into(),
+            None => "--check has found nothing".into(),
+        });
+        if let Some(failure) = &self.found {
+            failure.lines(self.hunt.stopped().is_some()).into_iter().for_each(tell);
+        }
+        tell(format!("  tried: {}", self.tried.join("; ")));
+        tell(format!("  not looked for: {}", self.not_looked_for().join("; ")));
+    }
+
+    fn not_looked_for(&self) -> Vec<&'static str> {
+        let options = self.hunt.options;
+        let mut missing = vec!["other inputs and numbers of ranks"];
+        if !options.race {
+            missing.push("races (build it with: ginrs-cc --check=race)");
+        }
+        if contains(&options.program[0], b"__asan_init") != Some(true) {
+            missing.push("memory that is not yours (build it with: ginrs-cc -g -fsanitize=address)");
+        }
+        missing
+    }
+}
+
+/// The job without a seed: how it ended and how long it took; None where a signal has ended this.
+fn plain(hunt: &Hunt, timeout: Duration) -> Result<Option<(ExitStatus, Duration)>, String> {
+    Ok(match hunt.run(0, Under::NEITHER, None, timeout)? {
+        End::Ended(status, took) => Some((status, took)),
+        End::Stopped(_) => None,
+    })
+}
+
+impl Failure {
+    /// What the last run says of it, with its page.
+    fn of(hunt: &Hunt, page: &OsString, words: String) -> Failure {
+        let page = draw(page, &hunt.timeline()).unwrap_or_else(|why| why);
+        Failure { words, finding: Finding::of(&hunt.printed()), page, again: None }
+    }
+
+    fn lines(&self, is_ended: bool) -> Vec<String> {
+        let mut lines = Vec::new();
+        match &self.finding {
+            Some(finding) => {
+                let (first, rest) = finding.lines.split_first().map_or(("", &[][..]), |(first, rest)| (first.as_str(), rest));
+                lines.push(format!("  what: {first}"));
+                lines.extend(rest.iter().map(|line| format!("    {}", line.trim_start())));
+                lines.push(match finding.places() {
+                    places if places.is_empty() => "  where: no line of yours is named".into(),
+                    places => format!("  where: {}", places.join(", ")),
+                });
+            }
+            None => lines.push("  what: none of ours says what is wrong; the program's output above does".into()),
+        }
+        let again = self.again.as_deref().unwrap_or(match is_ended {
+            true => "ended before that was looked for",
+            false => "it does not fail in each run, and no seed was found that brings it back",
+        });
+        lines.push(format!("  again: {again}"));
+        lines.push(format!("  picture: {}", self.page));
+        lines
+    }
+}
+
+fn is_named(failure: Option<&Failure>) -> bool {
+    failure.and_then(|failure| failure.finding.as_ref()).is_some_and(|finding| !finding.places().is_empty())
+}
+
+fn how(status: i32, timeout: Duration) -> String {
+    match status {
+        TIMED_OUT => format!("was not done after {} s (--timeout), or ended with status {TIMED_OUT}", timeout.as_secs_f64()),
+        0 => "ended with status 0, and what it has printed says that it is wrong".into(),
+        status => format!("ended with status {status}"),
+    }
+}
+
+fn draw(page: &OsString, files: &[PathBuf]) -> Result<String, String> {
+    let wanted = Wanted { page: Some(page.clone()), ..Wanted::default() };
+    let outputs = wanted.create()?.ok_or("none")?;
+    outputs.merge(files)?;
+    Ok(Path::new(page).display().to_string())
 }

@@ -1,6 +1,7 @@
 //! `--explore`: the job under one seed after the other until it fails, and then what makes it fail. Each run is a ginrs-run of its own,
 //! which ends its ranks whatever they do; its lines go to a file, and are shown if it has failed.
 
+use std::cell::Cell;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
@@ -10,13 +11,16 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use super::args::Options;
+use super::finding::Finding;
 use super::job::TIMED_OUT;
 use super::rank::{shell_status, signal_name};
 use super::replay::{self, Told, Trace, UNTIL};
 use super::signals::{Signals, unblock};
+use super::timeline;
+use crate::timeline::files_in;
 
 /// Of each run, unless `--timeout` says otherwise.
-const TIMEOUT: Duration = Duration::from_secs(60);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(60);
 /// Between two lines on how far it is, where they are not written over each other.
 const TELL: Duration = Duration::from_secs(10);
 /// The least time for a run of a seed that has hung.
@@ -66,7 +70,26 @@ pub(super) struct Hunt<'a> {
     folder: Folder,
     /// Where one process runs its threads one at a time: what it tells of its choices.
     trace: Option<Trace>,
+    /// The page that a failing run gets; then all runs write timelines, which are choices of a seed, too.
+    page: Option<OsString>,
     begun: Instant,
+    /// The signal that has ended it: nothing is run any more.
+    stopped: Cell<Option<i32>>,
+}
+
+/// What became of some seeds.
+pub(super) enum Seeds {
+    /// All so many passed.
+    Passed(u64),
+    /// This one fails, and what it takes to see that again.
+    Fails {
+        seed: u64,
+        status: i32,
+        /// A run's longest, by what those before it took.
+        timeout: Duration,
+    },
+    /// ginrs-run got a signal in this one.
+    Stopped { signal: i32, seed: u64 },
 }
 
 /// Runs the job under `count` seeds until it fails; the status.
@@ -74,76 +97,142 @@ pub(super) struct Hunt<'a> {
 /// # Errors
 /// ginrs-run itself cannot be started, or its output not be kept.
 pub fn explore(options: &Options, count: u64) -> Result<i32, String> {
-    let folder = Folder(crate::private_folder("ginrs-explore").map_err(|e| format!("a private folder: {e}"))?);
-    let trace = match replay::baton(options) {
-        Ok(_) => Some(Trace::new(&folder.0)?),
-        Err(why) => {
-            crate::tell(format!("ginrs-run: a seed brings a failure back often and not always here: {why}"));
-            None
-        }
-    };
-    let hunt = Hunt {
-        options,
-        ginrs_run: std::env::current_exe().map_err(|e| format!("its own path: {e}"))?,
-        signals: Signals::block(),
-        folder,
-        trace,
-        begun: Instant::now(),
-    };
+    let hunt = Hunt::new(options, None)?;
     let first = options.seed.unwrap_or(1);
-    let (timeout, mut longest) = (options.timeout.unwrap_or(TIMEOUT), Duration::ZERO);
     let mut progress = Progress::new();
-    for seed in first..=first + (count - 1) {
-        progress.tell(&format!("seed {seed} ({} of {count})", seed - first + 1));
-        let (status, took) = match hunt.run(seed, Under::BOTH, None, timeout)? {
-            End::Ended(status, took) => (status, took),
-            End::Stopped(signal) => {
-                progress.clear();
-                hunt.say(&match seed - first {
-                    0 => format!("ended by {} in seed {seed}; none has run to its end", signal_name(signal)),
-                    n => format!("ended by {} in seed {seed}; the {n} before it passed", signal_name(signal)),
-                });
-                return Ok(128 + signal);
-            }
-        };
-        if status.success() {
-            longest = longest.max(took);
-            continue;
+    match hunt.seeds(first, count, None, options.timeout.unwrap_or(TIMEOUT), &mut progress)? {
+        Seeds::Passed(_) => {
+            hunt.say(&format!("no failure: {}", passed(first, count)));
+            Ok(0)
         }
-        progress.clear();
-        hunt.show_output()?;
-        if shell_status(status) == 127 {
-            return Ok(127); // it could not be started, or it says that something else could not
+        Seeds::Stopped { signal, seed } => {
+            hunt.say(&match seed - first {
+                0 => format!("ended by {} in seed {seed}; none has run to its end", signal_name(signal)),
+                n => format!("ended by {} in seed {seed}; the {n} before it passed", signal_name(signal)),
+            });
+            Ok(128 + signal)
         }
-        hunt.say(&format!("seed {seed} fails: {}; its output is above", how(status, timeout)));
-        // A hang is waited for as long as it takes to tell it from a run that passes.
-        let hung = shell_status(status) == TIMED_OUT && !longest.is_zero();
-        let timeout = if hung { timeout.min((longest * 10).max(PATIENCE)) } else { timeout };
-        let timed_out = shell_status(status) == TIMED_OUT;
-        return hunt.shrink(seed, timeout, timed_out, &mut progress);
+        Seeds::Fails { status: 127, .. } => Ok(127), // it could not be started, or it says that something else could not
+        Seeds::Fails { seed, status, timeout } => {
+            let command = hunt.shrink(seed, timeout, status == TIMED_OUT, &mut progress)?;
+            crate::tell(format!("ginrs-run: it comes back with: {command}"));
+            Ok(hunt.stopped().map_or(1, |signal| 128 + signal))
+        }
     }
-    progress.clear();
-    hunt.say(&format!("no failure: {}", seeds(first, count)));
-    Ok(0)
 }
 
-fn seeds(first: u64, count: u64) -> String {
+pub(super) fn passed(first: u64, count: u64) -> String {
     match count {
         1 => format!("seed {first} passed"),
         _ => format!("seeds {first} to {} passed", first + (count - 1)),
     }
 }
 
-fn how(status: ExitStatus, timeout: Duration) -> String {
-    match shell_status(status) {
+fn how(status: i32, timeout: Duration) -> String {
+    match status {
         TIMED_OUT => {
             format!("status {TIMED_OUT}, which is also that of a run that is not done after {} s", timeout.as_secs_f64())
         }
+        0 => "status 0, and what it has printed says that it is wrong".into(),
         status => format!("status {status}"),
     }
 }
 
 impl Hunt<'_> {
+    /// `page`: of the run that fails.
+    ///
+    /// # Errors
+    /// A folder or a file cannot be made.
+    pub(super) fn new(options: &Options, page: Option<OsString>) -> Result<Hunt<'_>, String> {
+        let folder = Folder(crate::private_folder("ginrs-explore").map_err(|e| format!("a private folder: {e}"))?);
+        let trace = match replay::baton(options) {
+            Ok(_) => Some(Trace::new(&folder.0)?),
+            Err(why) => {
+                crate::tell(format!("ginrs-run: a seed brings a failure back often and not always here: {why}"));
+                None
+            }
+        };
+        let ginrs_run = std::env::current_exe().map_err(|e| format!("its own path: {e}"))?;
+        Ok(Hunt {
+            options,
+            ginrs_run,
+            signals: Signals::block(),
+            folder,
+            trace,
+            page,
+            begun: Instant::now(),
+            stopped: Cell::new(None),
+        })
+    }
+
+    /// The signal that has ended it.
+    pub(super) fn stopped(&self) -> Option<i32> {
+        self.stopped.get()
+    }
+
+    /// Runs the job under the seeds from `first` on, `count` of them or until then, to the first that fails, whose output it prints.
+    pub(super) fn seeds(
+        &self,
+        first: u64,
+        count: u64,
+        until: Option<Instant>,
+        timeout: Duration,
+        progress: &mut Progress,
+    ) -> Result<Seeds, String> {
+        let mut longest = Duration::ZERO;
+        for seed in first..=first + (count - 1) {
+            if seed > first && until.is_some_and(|until| until <= Instant::now()) {
+                return Ok(Seeds::Passed(seed - first));
+            }
+            progress.tell(&format!("seed {seed} ({} of {count})", seed - first + 1));
+            let (status, took) = match self.run(seed, Under::BOTH, None, timeout)? {
+                End::Ended(status, took) => (status, took),
+                End::Stopped(signal) => {
+                    progress.clear();
+                    return Ok(Seeds::Stopped { signal, seed });
+                }
+            };
+            if !self.has_failed(status) {
+                longest = longest.max(took);
+                continue;
+            }
+            progress.clear();
+            self.show_output()?;
+            let status = shell_status(status);
+            if status != 127 {
+                self.say(&format!("seed {seed} fails: {}; its output is above", how(status, timeout)));
+            }
+            // A hang is waited for as long as it takes to tell it from a run that passes.
+            let hung = status == TIMED_OUT && !longest.is_zero();
+            let timeout = if hung { timeout.min((longest * 10).max(PATIENCE)) } else { timeout };
+            return Ok(Seeds::Fails { seed, status, timeout });
+        }
+        progress.clear();
+        Ok(Seeds::Passed(count))
+    }
+
+    /// By its status, or by what the libraries have told of it.
+    pub(super) fn has_failed(&self, status: ExitStatus) -> bool {
+        !status.success() || Finding::of(&self.printed()).is_some_and(|found| found.is_mistake())
+    }
+
+    /// What the last run has printed.
+    pub(super) fn printed(&self) -> String {
+        String::from_utf8_lossy(&std::fs::read(self.output()).unwrap_or_default()).into_owned()
+    }
+
+    /// The files of the last run's timeline.
+    pub(super) fn timeline(&self) -> Vec<PathBuf> {
+        files_in(&self.folder.0)
+    }
+
+    /// The words behind `ginrs-run` of one run.
+    pub(super) fn words(&self) -> String {
+        let page = self.page.iter().map(|page| format!(" --html {}", quoted(page)));
+        let rest = arguments(self.options, self.options.timeout);
+        page.chain(rest.iter().map(|word| format!(" {}", quoted(word)))).collect()
+    }
+
     /// With how long it took so far.
     pub(super) fn say(&self, text: &str) {
         crate::tell(format!("ginrs-run: {text} ({:.0} s)", self.begun.elapsed().as_secs_f64()));
@@ -154,7 +243,7 @@ impl Hunt<'_> {
     }
 
     /// Prints what the last run has printed.
-    fn show_output(&self) -> Result<(), String> {
+    pub(super) fn show_output(&self) -> Result<(), String> {
         let mut from = File::open(self.output()).map_err(|e| format!("the run's output: {e}"))?;
         match io::copy(&mut from, &mut io::stdout().lock()) {
             Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(format!("standard output: {e}")),
@@ -169,6 +258,9 @@ impl Hunt<'_> {
 
     /// Runs the job once; the first `until` choices alone are drawn, if that is said.
     pub(super) fn run(&self, seed: u64, under: Under, until: Option<u64>, timeout: Duration) -> Result<End, String> {
+        if let Some(signal) = self.stopped.get() {
+            return Ok(End::Stopped(signal));
+        }
         if let Some(trace) = &self.trace {
             trace.clear()?;
         }
@@ -181,6 +273,10 @@ impl Hunt<'_> {
                 true => command.env(name, seed.to_string()),
                 false => command.env_remove(name),
             };
+        }
+        if self.page.is_some() {
+            self.timeline().iter().for_each(|file| _ = std::fs::remove_file(file));
+            command.env("GINRS_TIMELINE", timeline::prefix(&self.folder.0));
         }
         command.env_remove(UNTIL);
         if let Some(until) = until {
@@ -207,11 +303,11 @@ impl Hunt<'_> {
     }
 
     fn wait(&self, mut child: Child) -> Result<End, String> {
-        let (begun, mut stopped) = (Instant::now(), None);
+        let begun = Instant::now();
         loop {
             if let Some(status) = child.try_wait().map_err(|e| format!("waiting for a run: {e}"))? {
                 // The child's own end by a signal that was meant for all, or one that it was given alone.
-                return Ok(stopped.map_or(End::Ended(status, begun.elapsed()), End::Stopped));
+                return Ok(self.stopped.get().map_or(End::Ended(status, begun.elapsed()), End::Stopped));
             }
             match self.signals.wait(None) {
                 None | Some(libc::SIGCHLD) => {}
@@ -221,7 +317,7 @@ impl Hunt<'_> {
                     match signal {
                         libc::SIGTSTP => super::signals::stop(),
                         libc::SIGCONT | libc::SIGUSR1 | libc::SIGUSR2 => {}
-                        _ => stopped = stopped.or(Some(signal)),
+                        _ => self.stopped.set(self.stopped.get().or(Some(signal))),
                     }
                 }
             }
@@ -230,7 +326,7 @@ impl Hunt<'_> {
 }
 
 /// For a ginrs-run that runs the job once.
-pub(super) fn arguments(options: &Options, timeout: Option<Duration>) -> Vec<OsString> {
+fn arguments(options: &Options, timeout: Option<Duration>) -> Vec<OsString> {
     let mut words: Vec<OsString> = vec!["-n".into(), options.ranks.to_string().into()];
     let mut option = |name: &str, value: OsString| words.extend([name.into(), value]);
     options.devices.inspect(|devices| option("--devices", devices.to_string().into()));
@@ -249,7 +345,7 @@ pub(super) fn arguments(options: &Options, timeout: Option<Duration>) -> Vec<OsS
 }
 
 /// For a shell.
-pub(super) fn quoted(word: &OsStr) -> String {
+fn quoted(word: &OsStr) -> String {
     let text = word.to_string_lossy();
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,+@%".contains(c);
     match !text.is_empty() && text.chars().all(plain) {
@@ -265,7 +361,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    fn new() -> Progress {
+    pub(super) fn new() -> Progress {
         Progress { terminal: io::stderr().is_terminal(), told: Instant::now() }
     }
 

@@ -3,13 +3,14 @@
 //! [`args`] understands the command line, [`rank`] starts one process, [`output`] prints its lines, [`job`] waits for their ends
 //! and for [`signals`]. For other machines [`hosts`] shares the ranks out, and [`remote`] starts a helper on each over [`rsh`], [`serve`], which
 //! runs its share as a job of its own; the two speak in [`frame`]s. [`ask`] has ranks say what they wait for. [`waits`] does from another
-//! terminal, and finds the job among all [`processes`]. [`timeline`] asks for what they did. [`check`] looks at `--check`, [`explore`] runs the
-//! job under many seeds, [`shrink`] finds what one needs to fail, [`replay`] has it run exactly again. [`relay`] brings rank 0's unique id from machine to machine.
+//! terminal, and finds the job among all [`processes`]. [`timeline`] asks for what they did. [`explore`] runs the
+//! job under many seeds, [`shrink`] finds what one needs to fail, [`replay`] has it run exactly again. [`check`] is `--check`, which does all of it; [`finding`] reads what a run says of a mistake. [`relay`] brings rank 0's unique id from machine to machine.
 
 pub mod args;
 pub mod ask;
 pub mod check;
 pub mod explore;
+pub mod finding;
 pub mod frame;
 pub mod hosts;
 pub mod job;
@@ -32,7 +33,7 @@ use std::ffi::OsString;
 /// Runs ginrs-run with these arguments (without the program's name); the exit status.
 pub fn main(arguments: Vec<OsString>) -> i32 {
     let mut options = match Options::parse(arguments) {
-        Ok(Asked::Run(options)) => options,
+        Ok(Asked::Run(options)) => *options,
         Ok(Asked::Serve) => return serve::serve(),
         Ok(Asked::Waits(pid)) => return waits::waits(pid),
         Ok(Asked::Merge(wanted, files)) => {
@@ -45,9 +46,12 @@ pub fn main(arguments: Vec<OsString>) -> i32 {
             return 2;
         }
     };
-    if let Err(message) = if options.race { check::check(&options) } else { Ok(()) } {
+    if let Err(message) = if options.race { check::can_race(&options) } else { Ok(()) } {
         crate::tell(format!("ginrs-run: {message}"));
         return 2;
+    }
+    if let Some(limit) = options.check {
+        return status(check::check(&options, limit));
     }
     if let Some(count) = options.explore {
         return status(explore::explore(&options, count));

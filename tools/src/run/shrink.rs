@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::explore::{End, Hunt, Progress, Under, arguments, quoted};
+use super::explore::{End, Hunt, Progress, Under};
 use super::rank::signal_name;
 use super::replay::{SCHEDULE, Told, UNTIL};
 
@@ -10,8 +10,9 @@ use super::replay::{SCHEDULE, Told, UNTIL};
 const AGAIN: u32 = 5;
 
 impl Hunt<'_> {
-    /// Runs it again, with and without what the seed decides; says what is needed, and how it is brought back. `hung`: its time was over.
-    pub(super) fn shrink(&self, seed: u64, timeout: Duration, hung: bool, progress: &mut Progress) -> Result<i32, String> {
+    /// Runs it again, with and without what the seed decides, and says what is needed; the command that brings it back.
+    /// `hung`: its time was over.
+    pub(super) fn shrink(&self, seed: u64, timeout: Duration, hung: bool, progress: &mut Progress) -> Result<String, String> {
         let Some(told) = self.told() else { return self.shrink_by_tries(seed, timeout, progress) };
         progress.tell(&format!("seed {seed} again"));
         let again = self.fails(seed, Under::BOTH, None, timeout)?;
@@ -25,21 +26,18 @@ impl Hunt<'_> {
         let (choices, hash) = (told.choices, told.hash);
         let by = if hung { String::new() } else { format!(", by the same {choices} choices (trace {hash:016x})") };
         self.say(&format!("seed {seed} fails again{by}"));
-        match self.shrink_exactly(seed, &told, timeout, hung, progress)? {
-            Some(()) => Ok(1),
-            None => {
-                progress.clear();
-                self.say(&format!("ended by a signal while seed {seed} was run again"));
-                self.tell_command(seed, Under::BOTH, None);
-                Ok(1)
-            }
-        }
+        let command = self.shrink_exactly(seed, &told, timeout, hung, progress)?.unwrap_or_else(|| {
+            progress.clear();
+            self.say(&format!("ended by a signal while seed {seed} was run again"));
+            self.command(seed, Under::BOTH, None)
+        });
+        Ok(command)
     }
 
     /// Whether it fails so; None: a signal has ended the hunt.
     fn fails(&self, seed: u64, under: Under, until: Option<u64>, timeout: Duration) -> Result<Option<bool>, String> {
         Ok(match self.run(seed, under, until, timeout)? {
-            End::Ended(status, _) => Some(!status.success()),
+            End::Ended(status, _) => Some(self.has_failed(status)),
             End::Stopped(_) => None,
         })
     }
@@ -52,7 +50,7 @@ impl Hunt<'_> {
         timeout: Duration,
         hung: bool,
         progress: &mut Progress,
-    ) -> Result<Option<()>, String> {
+    ) -> Result<Option<String>, String> {
         let ways = [(Under::SCHEDULE, None), (Under::NETWORK, Some(0)), (Under::NEITHER, Some(0))];
         let mut failed = [1, 0, 0, 0];
         for ((under, until), failed) in ways.into_iter().zip(&mut failed[1..]) {
@@ -66,8 +64,7 @@ impl Hunt<'_> {
         progress.clear();
         crate::tell(format!("ginrs-run: {needed}"));
         if under == Under::NETWORK || under == Under::NEITHER {
-            self.tell_command(seed, under, Some(0));
-            return Ok(Some(()));
+            return Ok(Some(self.command(seed, under, Some(0))));
         }
         // Of the choices, from none, which passes, to all: one that passes with the first n and fails with one more.
         let (mut passes, mut fails) = (0, if hung { 0 } else { told.choices });
@@ -84,12 +81,11 @@ impl Hunt<'_> {
         if fails > 0 {
             self.say(&format!("its first {fails} choices are enough; with one less, and then none drawn, it passes"));
         }
-        self.tell_command(seed, under, Some(fails).filter(|fails| *fails > 0));
-        Ok(Some(()))
+        Ok(Some(self.command(seed, under, Some(fails).filter(|fails| *fails > 0))))
     }
 
     /// The same where a seed does not decide all: each way several times.
-    fn shrink_by_tries(&self, seed: u64, timeout: Duration, progress: &mut Progress) -> Result<i32, String> {
+    fn shrink_by_tries(&self, seed: u64, timeout: Duration, progress: &mut Progress) -> Result<String, String> {
         let ways = [
             (Under::BOTH, "both"),
             (Under::SCHEDULE, "GINRS_SCHEDULE alone"),
@@ -101,12 +97,11 @@ impl Hunt<'_> {
             for run in 1..=AGAIN {
                 progress.tell(&format!("seed {seed} again with {name} ({run} of {AGAIN})"));
                 match self.run(seed, *under, None, timeout)? {
-                    End::Ended(status, _) => *failed += u32::from(!status.success()),
+                    End::Ended(status, _) => *failed += u32::from(self.has_failed(status)),
                     End::Stopped(signal) => {
                         progress.clear();
                         self.say(&format!("ended by {} while seed {seed} was run again", signal_name(signal)));
-                        self.tell_command(seed, Under::BOTH, None);
-                        return Ok(128 + signal);
+                        return Ok(self.command(seed, Under::BOTH, None));
                     }
                 }
             }
@@ -116,11 +111,10 @@ impl Hunt<'_> {
         self.say(&format!("of {AGAIN} runs each fail with {}", counts.join(", ")));
         let (needed, under) = verdict(failures);
         crate::tell(format!("ginrs-run: {needed}"));
-        self.tell_command(seed, under, None);
-        Ok(1)
+        Ok(self.command(seed, under, None))
     }
 
-    fn tell_command(&self, seed: u64, under: Under, until: Option<u64>) {
+    fn command(&self, seed: u64, under: Under, until: Option<u64>) -> String {
         let until = until.map(|until| format!("{UNTIL}={until}"));
         // Threads take turns where there is a schedule, be it a plain one.
         let plain = (until.is_some() && !under.has_schedule()).then(|| format!("{SCHEDULE}={seed}"));
@@ -132,9 +126,7 @@ impl Hunt<'_> {
             .map(|setting| setting + " ")
             .collect::<String>();
         let option = if under == Under::BOTH { format!(" --seed {seed}") } else { String::new() };
-        let arguments =
-            arguments(self.options, self.options.timeout).iter().map(|word| format!(" {}", quoted(word))).collect::<String>();
-        crate::tell(format!("ginrs-run: it comes back with: {settings}ginrs-run{option}{arguments}"));
+        format!("{settings}ginrs-run{option}{}", self.words())
     }
 }
 
@@ -143,6 +135,7 @@ impl Hunt<'_> {
 fn verdict(failed: [u32; 4]) -> (&'static str, Under) {
     let [both, schedule, network, neither] = failed;
     match failed.map(|failed| failed > 0) {
+        _ if neither > 0 && neither < both => ("it fails without a seed, too, less often", Under::BOTH),
         _ if neither > 0 => ("no seed is needed: it fails without one, too", Under::NEITHER),
         [_, true, false, _] => ("the schedule is what it needs, the network is not", Under::SCHEDULE),
         [_, false, true, _] => ("the network is what it needs, the schedule is not", Under::NETWORK),
@@ -165,7 +158,8 @@ mod tests {
             ([5, 2, 3, 0], Under::NETWORK, "either"),
             ([3, 0, 0, 0], Under::BOTH, "together"),
             ([0, 0, 0, 0], Under::BOTH, "not come back"),
-            ([5, 5, 5, 1], Under::NEITHER, "without one"),
+            ([5, 5, 5, 5], Under::NEITHER, "without one"),
+            ([5, 5, 0, 1], Under::BOTH, "less often"),
         ] {
             let (text, found) = verdict(failed);
             assert!(found == under && text.contains(word), "{failed:?}: {text}");

@@ -26,6 +26,14 @@ pub fn files_in(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
+/// How many kernels of the CPU device began, of what one of these files says.
+///
+/// # Errors
+/// It cannot be read, or is none of ours.
+pub fn kernels(file: &Path) -> Result<usize, String> {
+    Ok(timeline::read(file)?.events.iter().filter(|event| event.kind == timeline::Kind::Kernel).count())
+}
+
 /// What all processes did.
 pub struct Picture {
     job: job::Job,

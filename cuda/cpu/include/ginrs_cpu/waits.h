@@ -42,6 +42,11 @@ void ginrs_cpu_wait_end(void);
 /* What the call of the running thread named and what there is not, in words: printed with the line of the call. Once for each kernel. */
 void ginrs_cpu_refused(const char* what);
 
+/* The group of the running thread begins and ends a session of a barrier, or of a block of an LL all-to-all, that is known by the word in which
+ * it keeps its epoch between sessions. Told of one that is in a session already. */
+void ginrs_cpu_session_begin(const void* word);
+void ginrs_cpu_session_end(const void* word);
+
 /* A wait of the running thread has ended because its communicator was aborted: from here on the threads of a kernel may go different ways. */
 void ginrs_cpu_aborted(void);
 

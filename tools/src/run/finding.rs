@@ -1,0 +1,162 @@
+//! What the output of a run says of a mistake: the lines of the libraries and of the sanitizers, the one that is nearest to the cause first.
+
+/// A report, and the lines that belong to it.
+#[derive(Debug, PartialEq)]
+pub struct Finding {
+    kind: Kind,
+    /// Without `[rank] ` and what a line of NCCL's has in front.
+    pub lines: Vec<String>,
+}
+
+/// Who says it; the first knows most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    /// The CPU device, with the line of the kernel.
+    Kernel,
+    /// AddressSanitizer, ThreadSanitizer.
+    Sanitizer,
+    /// A hang that is proven.
+    Hang,
+    /// The library refuses a call, or says that something has failed.
+    Error,
+    /// The CPU device, of a call of the CUDA API.
+    Call,
+    /// A wait that lasts: it may be right.
+    Wait,
+}
+
+/// How the reports of the CPU device begin that are of a mistake in a kernel; `race: ` counts them, or says that nothing is checked.
+const KERNEL: [&str; 6] = ["race ", "refused: ", "assertion `", "deadlock in ", "stack overflow in ", "illegal address "];
+/// Of those, and of others: somewhere in them.
+const WITHIN: [&str; 2] = [" | called at ", " is entered by a part of its group: "];
+/// In front of what NCCL's lines say.
+const WARN: &str = " NCCL WARN ";
+/// Lines of a sanitizer's stack that are looked through for one of the user's.
+const STACK: usize = 12;
+
+impl Finding {
+    /// The report that is nearest to the cause, of those in `output`.
+    pub fn of(output: &str) -> Option<Finding> {
+        let lines: Vec<&str> = output.lines().collect();
+        let kinds = lines.iter().enumerate().filter_map(|(at, line)| Some((kind(bare(line))?, at)));
+        let (kind, at) = kinds.min()?;
+        let (rank, first) = (rank(lines[at]), bare(lines[at]));
+        let under = lines[at + 1..].iter().filter(|line| self::rank(line) == rank).map(|line| bare(line));
+        let mut found = vec![first.split_once(WARN).map_or(first, |(_, told)| told).to_owned()];
+        match kind {
+            Kind::Sanitizer => found.extend(under.take(STACK).find(|line| is_users_frame(line)).map(str::to_owned)),
+            _ => found.extend(under.take_while(|line| line.starts_with("ginrs-cpu:   ")).map(str::to_owned)),
+        }
+        Some(Finding { kind, lines: found })
+    }
+
+    /// Whether it is one however the run has ended.
+    pub fn is_mistake(&self) -> bool {
+        !matches!(self.kind, Kind::Call | Kind::Wait)
+    }
+
+    /// The user's lines, `file:line` each, in the order in which they are named; not those of launches.
+    pub fn places(&self) -> Vec<&str> {
+        let mut places = Vec::new();
+        let texts = self.lines.iter().map(|line| line.split(" (launched at ").next().unwrap_or(line));
+        for word in texts.flat_map(|text| text.split([' ', ',', ';', '(', ')', '\'', '|'])) {
+            let word = word.trim_end_matches([':', '.']);
+            if is_place(word) && !places.contains(&word) {
+                places.push(word);
+            }
+        }
+        places
+    }
+}
+
+/// `file:12` or `file:12:3`
+fn is_place(word: &str) -> bool {
+    let mut parts = word.split(':');
+    let (name, line) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let is_ours = name.contains("/include/ginrs/");
+    let is_source = [".cu", ".cuh", ".c", ".cc", ".cpp", ".cxx", ".h", ".hpp", ".inl"].iter().any(|end| name.ends_with(end));
+    is_source && !is_ours && line.parse::<u32>().is_ok() && parts.all(|rest| rest.parse::<u32>().is_ok())
+}
+
+/// `    #1 0x55.. in name file:12`, of a file that is none of a library's.
+fn is_users_frame(line: &str) -> bool {
+    let frame = line.trim_start().starts_with('#');
+    frame && !line.contains("/include/") && line.split([' ', '\t']).any(is_place)
+}
+
+fn kind(line: &str) -> Option<Kind> {
+    if let Some(told) = line.strip_prefix("ginrs-cpu: ") {
+        if KERNEL.iter().any(|begin| told.starts_with(begin)) || WITHIN.iter().any(|words| told.contains(words)) {
+            return Some(Kind::Kernel);
+        }
+        return told.contains(" fix: ").then_some(Kind::Call);
+    }
+    if line.contains("ERROR: AddressSanitizer: ") || line.contains("WARNING: ThreadSanitizer: ") {
+        return Some(Kind::Sanitizer);
+    }
+    match line.split_once(WARN)?.1 {
+        told if told.starts_with("GINRS-E140") => Some(Kind::Hang),
+        told if told.starts_with("GINRS-E") => Some(Kind::Error),
+        told if told.starts_with("GINRS-W018") || told.starts_with("GINRS-W019") => Some(Kind::Wait),
+        _ => None,
+    }
+}
+
+/// `[3] ` of a line.
+fn rank(line: &str) -> Option<&str> {
+    let end = line.strip_prefix('[')?.find("] ")?;
+    let rank = &line[1..=end];
+    (!rank.is_empty() && rank.bytes().all(|byte| byte.is_ascii_digit())).then_some(rank)
+}
+
+/// Without it.
+fn bare(line: &str) -> &str {
+    rank(line).map_or(line, |rank| &line[rank.len() + 3..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HANG: &str = "[1] vm:7:9 [1] NCCL WARN GINRS-E140 no rank can go on: rank 1 block 0 waits for signal 0 >= 2 (has 1) of context 0 at a/hang.cu:57; rank 0 (pid 7) has left";
+
+    #[test]
+    fn the_report_that_is_nearest_to_the_cause_is_taken_with_its_lines() {
+        let output = format!(
+            "[0] rank 0: ok\n{HANG}\n[1] ginrs-cpu: race 1: the target of a put is read before its signal\n\
+             [0] ginrs-cpu:   not its\n[1] ginrs-cpu:   read at a/race.cu:72 by rank 1\n\
+             [1] ginrs-cpu:   the put at a/race.cu:68 writes\n[1] ginrs-cpu: race: 1 found; the status is 66\n"
+        );
+        let found = Finding::of(&output).unwrap();
+        assert!(found.is_mistake() && found.lines.len() == 3, "{found:?}");
+        assert_eq!(found.places(), ["a/race.cu:72", "a/race.cu:68"]);
+        let told = "[0] ginrs-cpu: refused: signal 4: .. | called at a/c.cu:39\n[0] ginrs-cpu:   thread (0,0,0) of kernel k (launched at a/c.cu:127)";
+        assert_eq!(Finding::of(told).unwrap().places(), ["a/c.cu:39"]);
+        let found = Finding::of(HANG).unwrap();
+        assert!(found.is_mistake() && found.lines[0].starts_with("GINRS-E140"), "{found:?}");
+        assert_eq!(found.places(), ["a/hang.cu:57"]);
+    }
+
+    #[test]
+    fn a_sanitizers_report_has_the_first_line_of_the_users() {
+        let output = "==1==ERROR: AddressSanitizer: use-after-poison\nWRITE of size 4\n    #0 0x5 in f /p/include/x.h:3\n    #1 0x6 in operator() a/m.cu:34\n";
+        assert_eq!(Finding::of(output).unwrap().places(), ["a/m.cu:34"]);
+    }
+
+    #[test]
+    fn what_says_nothing_of_a_mistake_is_none() {
+        for line in [
+            "",
+            "[0] ok",
+            "ginrs-cpu: race: nothing is checked: its table is full",
+            "ginrs-cpu: warning: 2 of 4 blocks cannot begin",
+            "ginrs-cpu: GINRS_SCHEDULE=x is ignored: give a number",
+            "[0] vm NCCL WARN GINRS-W040 something",
+            "[0] vm NCCL INFO GINRS-E140 something",
+        ] {
+            assert_eq!(Finding::of(line), None, "{line}");
+        }
+        let lasts = "[0] vm NCCL WARN GINRS-W019 rank 1 block 0 waits for signal 0 at x.cu:4";
+        assert!(!Finding::of(lasts).unwrap().is_mistake());
+    }
+}

@@ -1,6 +1,6 @@
 // The last rank fails while the others are in a collective or wait for its message. FAULT: what they wait in; they print what
 // the library told them, and how long it took.
-//   allreduce, alltoall, gather, recv, send: it is killed. `symmetric` in front: with registered buffers
+//   allreduce, alltoall, gather (of all), rooted gather, scatter, recv, send: it is killed. `symmetric` in front: with registered buffers
 //   abort: rank 0 aborts itself, out of a collective that the last rank has not joined
 //   sizes: rank 0 sends more than rank 1 receives (libginrs says so; NVIDIA's library is not asked)
 #include <signal.h>
@@ -20,6 +20,8 @@ static ncclResult_t wait(Example& ex, const char* fault, char* send, char* recv)
   if (strstr(fault, "allreduce")) return ncclAllReduce(send, recv, count, ncclInt32, ncclSum, ex.comm, ex.stream);
   if (strstr(fault, "tiny")) return ncclAllReduce(send, recv, 2, ncclInt32, ncclSum, ex.comm, ex.stream);
   if (strstr(fault, "alltoall")) return ncclAlltoAll(send, recv, count, ncclInt32, ex.comm, ex.stream);
+  if (strstr(fault, "rooted gather")) return ncclGather(send, recv, count, ncclInt32, 0, ex.comm, ex.stream);
+  if (strstr(fault, "scatter")) return ncclScatter(send, recv, count, ncclInt32, last, ex.comm, ex.stream);
   if (strstr(fault, "gather")) return ncclAllGather(send, recv, count, ncclInt32, ex.comm, ex.stream);
   if (strstr(fault, "send")) return ncclSend(send, 16 << 20, ncclUint8, last, ex.comm, ex.stream);
   if (strstr(fault, "recv")) return ncclRecv(recv, count, ncclInt32, last, ex.comm, ex.stream);

@@ -11,7 +11,7 @@ STAGE := $(CURDIR)/build/prefix
 SYSTEM_LIBS := -lgcc_s -lutil -lrt -lpthread -lm -ldl -lc
 export GINRS_PREFIX ?= $(STAGE)
 
-.PHONY: help deps build stage install uninstall headers check-headers demo test bench perf gpu-build gpu-test gpu-faults gpu-bench gpu-bench-collectives gpu-theirs soak chaos chaos-net machines fuzz abi-full asan tsan fmt clippy clean
+.PHONY: help deps build stage install uninstall headers check-headers demo test bench perf gpu-build gpu-test gpu-faults gpu-bench gpu-bench-collectives gpu-theirs soak chaos chaos-net simulate machines rxe fuzz abi-full asan tsan fmt clippy clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -89,11 +89,17 @@ soak: stage ## random shapes and seeds of the torture program for MINUTES (10)
 chaos: stage ## a rank is killed, stopped, .. at random moments of a job, ROUNDS (200) times from SEED: no hang (a few are in make test)
 	@scripts/chaos.sh $(ROUNDS) $(SEED)
 
-chaos-net: stage ## the suite's programs on an adversarial, lawful network, SEEDS (100) seeds of GINRS_CHAOS from FROM (1) on (a few are in make test)
-	@scripts/chaos-net.sh $(or $(SEEDS),100) $(or $(FROM),1)
+chaos-net: stage ## the suite on an adversarial, lawful network, SEEDS (100) seeds of GINRS_CHAOS from FROM (1) on; EACH=one: one run of each (a few are in make test)
+	@EACH="$(or $(EACH),all)" scripts/chaos-net.sh $(or $(SEEDS),100) $(or $(FROM),1)
+
+simulate: ## whole communicators with faults by seed, in virtual time: SEEDS (1000) of them from FROM (1) on, on all cores (some are in make test)
+	@$(CARGO) test -q -p ginrs --test simulation -- --seeds $(or $(SEEDS),1000) --from $(or $(FROM),1)
 
 machines: stage ## the examples and the suite's programs on 2, 3 and 8 network namespaces, up to 16 ranks, with both header sets (root; a part is in make test)
 	@GINRS_TEST_SHAPES="$(SHAPES)" $(CARGO) test -q -p abi-tests --test networks -- --ignored --nocapture
+
+rxe: stage ## the suite's programs over verbs on soft RoCE, in a guest of QEMU without KVM (root; packages that it names, and a kernel's, which it fetches; not in make test)
+	@scripts/rxe/run.sh
 
 fuzz: ## libFuzzer on what reads bytes of strangers, FUZZ_SECONDS (600) for each target; FUZZ=conf: that one (10 s each are in make test)
 	@scripts/fuzz.sh $(or $(FUZZ_SECONDS),600) $(FUZZ)

@@ -144,7 +144,10 @@ int main(int argc, char** argv) {
   }
   int gpus = options.gpus ? options.gpus : boot.nRanks > 1 ? 1 : devices / options.threads;
   int here = gpus * options.threads, nRanks = here * boot.nRanks;
-  if (here < 1 || nRanks > kMaxRanks || (boot.localRank + 1) * here > devices) {
+  /* Ranks that share a GPU measure the host's part and the order of things, no link. */
+  const char* share = getenv("GINRS_SHARE_DEVICE");
+  bool isShared = share != nullptr && strcmp(share, "1") == 0;
+  if (here < 1 || nRanks > kMaxRanks || (!isShared && (boot.localRank + 1) * here > devices)) {
     fprintf(stderr, "ginrs-perf: %d ranks, %d in this process, which is number %d on a machine with %d GPUs; at most %d ranks, one per GPU | fix: -t and -g\n",
             nRanks, here, boot.localRank, devices, kMaxRanks);
     return 2;
@@ -160,7 +163,7 @@ int main(int argc, char** argv) {
   std::vector<Job> jobs(here);
   std::vector<pthread_t> threads(here);
   for (int i = 0; i < here; i++) {
-    jobs[i] = Job{&options, meeting, boot.rank * here + i, nRanks, boot.localRank * here + i, 0};
+    jobs[i] = Job{&options, meeting, boot.rank * here + i, nRanks, (boot.localRank * here + i) % devices, 0};
     if (int failed = pthread_create(&threads[i], nullptr, runRank, &jobs[i])) {
       fprintf(stderr, "ginrs-perf: pthread_create: %s\n", strerror(failed));
       return 1;

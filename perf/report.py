@@ -8,6 +8,7 @@ import argparse, collections, datetime, glob, json, os, re, statistics, subproce
 
 ARMS = {
     "proxy": "ours, proxy",
+    "proxy-alone": "ours, proxy, small payloads too",
     "machines": "ours, two pretended machines",
     "direct": "ours, direct",
     "nvidia-headers": "NVIDIA's headers on libginrs",

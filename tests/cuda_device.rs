@@ -141,6 +141,10 @@ fn an_allocation_is_one_object_and_freed_once() {
         let (found, again) = (device.lookup(at + 5).unwrap(), device.lookup(at + 4 * MIB as u64 - 1).unwrap());
         assert_eq!((found.base, found.bytes), (at, 4 * MIB));
         assert_eq!(found.physical.key(), again.physical.key());
+        // The host's memory stands in the same lists.
+        let own: Vec<u64> = (0..16).map(|_| device.lookup(device.alloc(8).unwrap()).unwrap().physical.key()).collect();
+        let host: Vec<u64> = (0..16).map(|_| device.create_shared(8).unwrap().key()).collect();
+        assert!(!host.iter().any(|key| own.contains(key)), "{host:?} {own:?}");
         let inside = device.free(at + 8).unwrap_err();
         assert!(inside.code == Code::InvalidArgument && inside.text.contains("0x8 bytes inside"), "{inside}");
         device.free(at).unwrap();
@@ -242,6 +246,27 @@ fn shared_words_are_one_memory_for_all_who_import_it() {
         assert_eq!((load(a + 64), mine.device_address().is_some(), theirs.device_address()), (9, true, None));
         // Memory of its own is no reservation's.
         assert!(device.reserve(2 * MIB, 2 * MIB).unwrap().map(0, &mine).is_err());
+    });
+}
+
+#[test]
+fn the_driver_forgets_shared_words_that_have_gone() {
+    on_cuda("the_driver_forgets_shared_words_that_have_gone", &[], || {
+        let device = first();
+        let mine = device.create_shared(8).unwrap();
+        // Keeps the pages mapped, so that nothing else comes to stand there.
+        let _theirs = device.import_shared(mine.export().unwrap(), mine.bytes()).unwrap();
+        let at = mine.host().unwrap().as_ptr().cast::<c_void>();
+        let retain: unsafe extern "C" fn(*mut *mut c_void, c_int) -> c_int = driver(c"cuDevicePrimaryCtxRetain");
+        let enter: unsafe extern "C" fn(*mut c_void) -> c_int = driver(c"cuCtxSetCurrent");
+        let flags: unsafe extern "C" fn(*mut u32, *mut c_void) -> c_int = driver(c"cuMemHostGetFlags");
+        let mut context = std::ptr::null_mut();
+        // SAFETY: valid places to write to, the context that it gave, and an address that it only asks about.
+        unsafe { assert_eq!((retain(&mut context, 0), enter(context), flags(&mut 0, at)), (0, 0, 0)) };
+        drop(mine);
+        device.retire(Box::new(()));
+        // SAFETY: as above.
+        assert_ne!(unsafe { flags(&mut 0, at) }, 0, "still registered");
     });
 }
 

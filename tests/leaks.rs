@@ -1,6 +1,7 @@
 //! Every step of set-up fails once: both ranks hear of it, and what was taken by then is given back.
 
 mod common;
+mod held;
 
 use common::{processes, with_settings};
 use ginrs::bootstrap::{Cancel, UniqueId};
@@ -11,35 +12,11 @@ use ginrs::device::{self, graveyard};
 use ginrs::error::{Error, Result};
 use ginrs::fault::{self, Fault, Which};
 use ginrs::team::Config;
+use held::{Held, held, listing};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const MIB: usize = 1 << 20;
-
-/// What this process holds: descriptors, threads, mappings of shared memory, reserved flat spaces.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Held {
-    descriptors: usize,
-    threads: usize,
-    memfds: usize,
-    spaces: usize,
-}
-
-fn held() -> Held {
-    let entries = |folder: &str| std::fs::read_dir(folder).unwrap().count();
-    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-    let is_space = |line: &&str| {
-        let (from, to) = line.split_once(' ').unwrap().0.split_once('-').unwrap();
-        let [from, to] = [from, to].map(|at| u64::from_str_radix(at, 16).unwrap());
-        line.contains(" ---p 00000000 00:00 0") && to - from >= 1 << 30
-    };
-    Held {
-        descriptors: entries("/proc/self/fd"),
-        threads: entries("/proc/self/task"),
-        memfds: maps.lines().filter(|line| line.contains("/memfd:ginrs")).count(),
-        spaces: maps.lines().filter(is_space).count(),
-    }
-}
 
 /// What is held when it is `wanted`, or after twenty seconds: other threads close what has ended.
 fn settled(wanted: Held) -> Held {
@@ -73,14 +50,6 @@ fn all_others_sleep() -> bool {
     let others = std::fs::read_dir("/proc/self/task").unwrap().flatten().filter(|task| task.file_name() != *own);
     // "17 (ginrs boot) S ..": what it does. One that ends meanwhile does nothing.
     others.filter_map(|task| std::fs::read_to_string(task.path().join("stat")).ok()).all(|stat| !stat.contains(") R "))
-}
-
-/// What is open and mapped, for people.
-fn listing() -> String {
-    let links = std::fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
-    let names =
-        std::fs::read_dir("/proc/self/task").unwrap().map(|entry| std::fs::read_to_string(entry.unwrap().path().join("comm")));
-    format!("{:?} {:?}", links.collect::<Vec<_>>(), names.flatten().collect::<Vec<_>>())
 }
 
 fn end(comm: Arc<Comm>) {

@@ -42,7 +42,7 @@ in_c::same! {
     fi_eq_err_entry { fid, context, data, err, prov_errno, err_data, err_data_size }
     fi_cq_attr { size, flags, format, wait_obj, signaling_vector, wait_cond, wait_set }
     fid_cq { fid, ops }
-    fi_ops_cq { size, read, readfrom, readerr }
+    fi_ops_cq { size, read, readfrom, readerr, sread, sreadfrom, signal, strerror }
     fi_cq_data_entry { op_context, flags, len, buf, data }
     fi_cq_err_entry { op_context, flags, len, buf, data, tag, olen, err, prov_errno, err_data, err_data_size }
     fid_ep { fid, ops, cm, msg, rma }

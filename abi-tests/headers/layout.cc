@@ -59,7 +59,7 @@ AT(ginrsGinExt, cachedCis, 48);
 AT(ginrsGinExt, flags, 56);
 AT(ginrsGinExt, directStride4G, 60);
 AT(ginrsGinExt, directSignals, 64);
-AT(ginrsGinExt, directLargest, 72);
+AT(ginrsGinExt, storeLargest, 72);
 AT(ginrsGinExt, signals, 80);
 AT(ginrsGinExt, counters, 84);
 AT(ginrsGinExt, refusal, 88);

@@ -128,7 +128,7 @@ struct World {
       rank.context.ext.flags = GINRS_FLAG_DIRECT;
       rank.context.ext.directStride4G = 1;
       rank.context.ext.directSignals = directSignals(0);
-      rank.context.ext.directLargest = largest;
+      rank.context.ext.storeLargest = largest;
       rank.context.ext.signals = rank.context.ext.counters = 64;
       rank.context.ext.directQueues = rank.queues.data();
       rank.context.ext.directPis = rank.pis.data();

@@ -37,9 +37,24 @@ fn program(name: &str) -> PathBuf {
     compiled(&format!("abi-tests/programs/{name}.cu"))
 }
 
+/// What the stand-in takes for kernels, so that communicators have the memory of collectives, wherever the library was built.
+fn kernels() -> PathBuf {
+    static KERNELS: OnceLock<PathBuf> = OnceLock::new();
+    let made = KERNELS.get_or_init(|| {
+        let fatbin = folder().join("kernels.fatbin");
+        std::fs::write(&fatbin, 0xba55_ed50u32.to_le_bytes()).unwrap();
+        fatbin
+    });
+    made.clone()
+}
+
 /// `command` on the CUDA device with `devices` devices.
 fn on_cuda(command: &mut Command, devices: u32, env: Env) {
-    command.env("GINRS_DEVICE", "cuda").env("LD_LIBRARY_PATH", driver()).env_remove("CUDA_VISIBLE_DEVICES");
+    command
+        .env("GINRS_DEVICE", "cuda")
+        .env("LD_LIBRARY_PATH", driver())
+        .env("GINRS_KERNELS", kernels())
+        .env_remove("CUDA_VISIBLE_DEVICES");
     command.env("GINRS_MOCK_DEVICES", devices.to_string()).env("GINRS_CPU_DEVICES", devices.to_string());
     command.envs(env.iter().copied());
 }
@@ -100,6 +115,27 @@ fn puts_by_the_kernels_themselves() {
     for mode in [Processes, Threads] {
         all_ok(&program("api"), 3, mode, &direct);
         all_ok(&program("torture"), 4, mode, &direct);
+    }
+}
+
+/// Of a small put the proxy sees the signal alone, unless it is told to move all, or by what.
+#[test]
+fn small_payloads_are_stored_by_kernels() {
+    let ring = compiled("abi-tests/timelines/ring.cu");
+    let moved = |env: Env| -> Vec<u64> {
+        let file = folder().join("ring.json");
+        let mut command = Command::new(prefix().join("bin/ginrs-run"));
+        command.args(["-n", "2", "--timeout", "100", "--timeline"]).arg(&file).arg(&ring);
+        on_cuda(&mut command, 2, env);
+        let said = text(&command.output().unwrap());
+        assert!(said.contains("rank 0: ok") && said.contains("rank 1: ok"), "{env:?}: {said}");
+        let trace: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+        let events = trace["traceEvents"].as_array().unwrap();
+        events.iter().filter(|event| event["cat"] == "move").map(|event| event["args"]["bytes"].as_u64().unwrap()).collect()
+    };
+    assert_eq!(moved(&[]), [0; 12]);
+    for env in [("GINRS_PROXIED_LARGEST", "0"), ("GINRS_PROXIED_LARGEST", "63"), ("GINRS_TRANSPORT", "nvlink")] {
+        assert_eq!(moved(&[env]), [64; 12], "{env:?}");
     }
 }
 
@@ -300,6 +336,8 @@ fn a_copy_that_fails_later_is_said() {
 const BORNE: &[&str] =
     &["cuMemCreate:1:2", "cuMemRelease:1:1", "cuMemHostUnregister:1:1", "cuCtxSynchronize:1:900", "cuStreamDestroy:1:400"];
 
+/// Without kernels: what collectives want of the driver, and do without, would come first.
+/// All puts by the copy engine, whose calls fail.
 #[test]
 fn what_the_driver_refuses_is_said() {
     for (plan, numbers) in REFUSED {
@@ -307,7 +345,12 @@ fn what_the_driver_refuses_is_said() {
         let modes: &[Mode] = if plan.contains("Shareable") { &[Processes] } else { &[Processes, Threads] };
         for &mode in modes {
             let began = Instant::now();
-            let output = start(&program("api"), 2, mode, &[("GINRS_MOCK_FAIL", plan), ("GINRS_TIMEOUT", "120")]);
+            let output = start(
+                &program("api"),
+                2,
+                mode,
+                &[("GINRS_MOCK_FAIL", plan), ("GINRS_TIMEOUT", "120"), ("GINRS_KERNELS", "none"), ("GINRS_PROXIED_LARGEST", "0")],
+            );
             let said = text(&output);
             let named = numbers.iter().any(|number| said.contains(&format!("GINRS-E{number:03}")));
             let ended = matches!(output.status.code(), Some(1..100)) && began.elapsed() < Duration::from_secs(100);
@@ -315,7 +358,12 @@ fn what_the_driver_refuses_is_said() {
         }
     }
     for plan in BORNE {
-        all_ok(&program("api"), 2, Processes, &[("GINRS_MOCK_FAIL", plan)]);
+        all_ok(
+            &program("api"),
+            2,
+            Processes,
+            &[("GINRS_MOCK_FAIL", plan), ("GINRS_KERNELS", "none"), ("GINRS_PROXIED_LARGEST", "0")],
+        );
     }
 }
 

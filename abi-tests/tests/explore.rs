@@ -92,10 +92,11 @@ fn run_of(seed: u32, program: &Path, arguments: &[&str], env: &[(&str, &str)]) -
 #[test]
 fn a_seed_makes_the_same_choices_each_time_and_another_seed_makes_others() {
     let (mistakes, ring) = (compiled("abi-tests/explore/mistakes.cu"), compiled("examples-c/02-ring/main.cu"));
+    let files = compiled_as("abi-tests/explore/files.cu", &["-std=c++17".into()]);
     let put: &[(&str, &str)] = &[("MISTAKE", "put")];
     let (none, two, three): ([&str; 0], _, _) = ([], ["--threads", "2"], ["--threads", "3"]);
     for (program, arguments, env, seeds) in
-        [(&host(), &none[..], &[][..], 20), (&mistakes, &two[..], put, 20), (&ring, &three[..], &[], 5)]
+        [(&host(), &none[..], &[][..], 20), (&files, &none, &[], 20), (&mistakes, &two, put, 20), (&ring, &three, &[], 5)]
     {
         let mut all = HashSet::new();
         for seed in 1..=seeds {

@@ -207,6 +207,11 @@ fn direct_contexts_store_add_and_fall_back_to_the_queue() {
 }
 
 #[test]
+fn proxied_contexts_store_small_payloads_and_post_their_actions() {
+    run_cpu("run_stored.cu");
+}
+
+#[test]
 fn a_failed_request_ends_puts_flushes_and_waits_on_a_queue_of_the_network_card() {
     run_cpu("run_gdaki.cu");
 }

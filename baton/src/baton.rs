@@ -7,7 +7,7 @@ use crate::choose::{At, Chooser};
 use crate::next;
 use crate::state::{NEVER, NOBODY, On, Run, STEP, State, What};
 use crate::trace;
-use libc::{c_int, c_long, c_void};
+use libc::{c_int, c_long, c_void, pollfd};
 use std::cell::{Cell, UnsafeCell};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize, Ordering};
@@ -213,6 +213,13 @@ impl Turn {
         !Held::take().threads[self.me].late
     }
 
+    /// Waits until one of these is ready, or the deadline has passed.
+    pub fn wait_for_files(&self, files: Vec<pollfd>, deadline: u64) {
+        let mut state = Held::take();
+        state.wait_for_files(self.me, files, deadline);
+        self.hand_over(state, At::Wait);
+    }
+
     /// Lets up to `most` that wait for it go on; how many.
     pub fn wake(&self, on: On, most: usize) -> usize {
         Held::take().wake(on, most)
@@ -329,7 +336,7 @@ pub fn begin(seed: u64, until: u64) {
     }
     KEY.store(key, Ordering::Relaxed);
     trace::begin();
-    let mut state = State::new(Chooser::new(seed, until));
+    let mut state = State::new(Chooser::new(seed, until), crate::files::are_ready);
     let me = state.join(Run::Ready);
     state.current = me;
     begins(&mut state, me);
@@ -345,13 +352,30 @@ pub fn begin(seed: u64, until: u64) {
     drop(inside);
 }
 
+/// Who there is besides the calling thread: the system's numbers of threads that have not ended, in the order in which they were made.
+pub fn others() -> Vec<i32> {
+    let Some(turn) = turn() else { return Vec::new() };
+    let state = Held::take();
+    let others = state.threads.iter().enumerate().filter(|(number, other)| *number != turn.me && other.run != Run::Gone);
+    others.map(|(_, other)| other.tid).filter(|tid| *tid != 0).collect()
+}
+
+/// The thread of that number stands still for so many virtual nanoseconds, as if the system gave it no core. Whether it is there.
+pub fn hold(tid: i32, length: u64) -> bool {
+    let Some(_turn) = turn() else { return false };
+    let mut state = Held::take();
+    let until = state.now.saturating_add(length);
+    let thread = state.threads.iter_mut().find(|thread| thread.tid == tid && thread.run != Run::Gone);
+    thread.map(|thread| thread.held = until).is_some()
+}
+
 /// A thread that waits for others of the process alone, without a deadline: how many turns it has had. For libginrs's proof of a hang.
 pub fn parked(tid: i32) -> Option<u64> {
     let _turn = turn()?;
     let state = Held::take();
     let thread = state.threads.iter().find(|thread| thread.tid == tid && thread.run != Run::Gone)?;
     match thread.run {
-        Run::Waits(_, NEVER, _) => Some(thread.turns),
+        Run::Waits(on, NEVER, _) if on.what != What::Files => Some(thread.turns),
         _ => None,
     }
 }

@@ -5,11 +5,13 @@
 //! [`choose`]r says who goes on; elsewhere, and in a forked child, they are the system's.
 //!
 //! [`baton`] hands over, [`state`] knows who waits for what, [`trace`] tells what was chosen, [`watchdog`] sees to what is not seen here.
-//! In front of the system: [`threads`], [`locks`], [`meetings`], [`time`], [`system`]; [`next`] is what stands behind. [`hooks`] is what libginrs and
+//! In front of the system: [`threads`], [`locks`], [`meetings`], [`time`], [`files`], [`system`];
+//! [`next`] is what stands behind. [`hooks`] is what libginrs and
 //! libginrs_cpu ask for, by name.
 
 pub mod baton;
 pub mod choose;
+pub mod files;
 pub mod hooks;
 pub mod locks;
 pub mod meetings;

@@ -1,6 +1,6 @@
 //! The functions that this library stands in front of: the next ones of their names, the system's.
 
-use libc::{c_int, c_long, c_uint, c_void, clockid_t, pthread_attr_t, pthread_t, timespec};
+use libc::{c_int, c_long, c_uint, c_void, clockid_t, pthread_attr_t, pthread_t, sockaddr, socklen_t, timespec};
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -83,6 +83,18 @@ next! {
     sleep(length: c_uint) -> c_uint;
     poll(files: *mut libc::pollfd, count: libc::nfds_t, patience: c_int) -> c_int;
     epoll_wait(set: c_int, events: *mut libc::epoll_event, most: c_int, patience: c_int) -> c_int;
+    read(file: c_int, buffer: *mut c_void, bytes: usize) -> isize;
+    readv(file: c_int, parts: *const libc::iovec, count: c_int) -> isize;
+    recv(file: c_int, buffer: *mut c_void, bytes: usize, flags: c_int) -> isize;
+    recvfrom(file: c_int, buffer: *mut c_void, bytes: usize, flags: c_int, from: *mut sockaddr, length: *mut socklen_t) -> isize;
+    recvmsg(file: c_int, message: *mut libc::msghdr, flags: c_int) -> isize;
+    accept(file: c_int, from: *mut sockaddr, length: *mut socklen_t) -> c_int;
+    accept4(file: c_int, from: *mut sockaddr, length: *mut socklen_t, flags: c_int) -> c_int;
+    write(file: c_int, buffer: *const c_void, bytes: usize) -> isize;
+    writev(file: c_int, parts: *const libc::iovec, count: c_int) -> isize;
+    send(file: c_int, buffer: *const c_void, bytes: usize, flags: c_int) -> isize;
+    sendto(file: c_int, buffer: *const c_void, bytes: usize, flags: c_int, to: *const sockaddr, length: socklen_t) -> isize;
+    sendmsg(file: c_int, message: *const libc::msghdr, flags: c_int) -> isize;
     getrandom(buffer: *mut c_void, bytes: usize, flags: c_uint) -> isize;
     setitimer(which: c_int, new: *const c_void, old: *mut c_void) -> c_int;
     timer_create(clock: clockid_t, event: *mut c_void, timer: *mut c_void) -> c_int;

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::choose::{At, Chooser};
+use libc::pollfd;
 use std::sync::atomic::AtomicU32;
 
 /// Nobody: all wait, or are where nobody sees them.
@@ -30,6 +31,8 @@ pub enum What {
     Barrier,
     /// What another thread does once.
     Once,
+    /// Descriptors, of which one has to be ready.
+    Files,
 }
 
 /// What a thread waits for: which one, and of a futex which bits.
@@ -77,7 +80,19 @@ pub struct Thread {
     pub handle: usize,
     /// How often it has been given the baton.
     pub turns: u64,
+    /// Until then nobody gives it the baton: it stands still.
+    pub held: u64,
+    /// What it waits for, if that is [`What::Files`].
+    pub files: Vec<pollfd>,
+    /// The step from which on they are worth another look.
+    look: u64,
 }
+
+/// Steps between two looks at the files of one thread while others can go on.
+const LOOK: u64 = 16;
+/// Where all wait, and some for files: time goes on so far to the next look, and further each time.
+const NAP: u64 = 20_000;
+const LONGEST_NAP: u64 = 1_000_000;
 
 /// All of them.
 pub struct State {
@@ -93,12 +108,15 @@ pub struct State {
     pub steps: u64,
     waits: u64,
     ready: Vec<usize>,
+    /// Whether one of them is ready, of itself.
+    are_ready: fn(&mut [pollfd]) -> bool,
 }
 
 impl State {
     /// Nobody yet.
-    pub fn new(chooser: Chooser) -> State {
-        let mut state = State { threads: Vec::new(), current: NOBODY, chooser, now: 0, steps: 0, waits: 0, ready: Vec::new() };
+    pub fn new(chooser: Chooser, are_ready: fn(&mut [pollfd]) -> bool) -> State {
+        let (threads, ready) = (Vec::new(), Vec::new());
+        let mut state = State { threads, current: NOBODY, chooser, now: 0, steps: 0, waits: 0, ready, are_ready };
         state.join(Run::Gone);
         state
     }
@@ -106,7 +124,7 @@ impl State {
     /// A new thread; its number.
     pub fn join(&mut self, run: Run) -> usize {
         let go: &'static AtomicU32 = Box::leak(Box::default());
-        self.threads.push(Thread { run, late: false, go, tid: 0, handle: 0, turns: 0 });
+        self.threads.push(Thread { run, late: false, go, tid: 0, handle: 0, turns: 0, held: 0, files: Vec::new(), look: 0 });
         self.chooser.joins(self.threads.len() - 1);
         self.threads.len() - 1
     }
@@ -116,6 +134,13 @@ impl State {
         self.waits += 1;
         self.threads[thread].run = Run::Waits(on, deadline, self.waits);
         self.threads[thread].late = false;
+    }
+
+    /// `thread` waits for one of these, until `deadline` at the longest.
+    pub fn wait_for_files(&mut self, thread: usize, files: Vec<pollfd>, deadline: u64) {
+        self.threads[thread].files = files;
+        self.threads[thread].look = 0;
+        self.wait(thread, On::new(What::Files, thread), deadline);
     }
 
     /// Up to `most` that wait for it may go on, who has waited longest first; how many.
@@ -162,12 +187,20 @@ impl State {
         }
     }
 
+    /// When the next one can go on because time has come.
     fn earliest(&self) -> Option<u64> {
-        let deadlines = self.threads.iter().filter_map(|thread| match thread.run {
-            Run::Waits(_, deadline, _) if deadline != NEVER => Some(deadline),
+        let times = self.threads.iter().filter_map(|thread| match thread.run {
+            Run::Waits(_, deadline, _) if deadline != NEVER => Some(deadline.max(thread.held)),
+            Run::Ready => Some(thread.held),
+            _ if thread.waits_for_files() && thread.held > self.now => Some(thread.held),
             _ => None,
         });
-        deadlines.min()
+        times.min()
+    }
+
+    /// Whether somebody waits for files: then nobody but the system knows who can go on.
+    pub fn has_files(&self) -> bool {
+        self.threads.iter().any(Thread::waits_for_files)
     }
 
     /// Whether somebody runs without the baton: then time passes as it does.
@@ -179,22 +212,55 @@ impl State {
     pub fn pass(&mut self, me: usize, at: At) -> usize {
         self.now += STEP;
         self.steps += 1;
+        let mut nap = NAP;
         loop {
             self.expire();
-            let mut ready = std::mem::take(&mut self.ready);
-            ready.clear();
-            ready.extend((0..self.threads.len()).filter(|number| self.threads[*number].run == Run::Ready));
-            self.current = if ready.is_empty() { NOBODY } else { self.chooser.next(me, at, &ready) };
-            self.ready = ready;
+            self.current = self.choose(me, at);
             if self.current != NOBODY {
                 self.threads[self.current].turns += 1;
                 return self.current;
             }
+            let next = if self.has_files() { self.now + nap } else { NEVER };
             match self.earliest() {
-                Some(deadline) if !self.has_outsiders() => self.now = deadline,
+                Some(time) if !self.has_outsiders() => self.now = time.min(next).max(self.now),
                 _ => return NOBODY,
             }
+            nap = (2 * nap).min(LONGEST_NAP);
         }
+    }
+
+    /// Who goes on, of those who can.
+    fn choose(&mut self, me: usize, at: At) -> usize {
+        let mut ready = std::mem::take(&mut self.ready);
+        ready.clear();
+        let can = |thread: &Thread| thread.run == Run::Ready && thread.held <= self.now;
+        let alone = !self.threads.iter().any(can);
+        let may = |thread: &Thread| {
+            can(thread) || thread.waits_for_files() && thread.held <= self.now && (alone || thread.look <= self.steps)
+        };
+        ready.extend((0..self.threads.len()).filter(|number| may(&self.threads[*number])));
+        let mut chosen = NOBODY;
+        // Files are looked at when their thread is chosen.
+        while !ready.is_empty() {
+            chosen = self.chooser.next(me, at, &ready);
+            let thread = &mut self.threads[chosen];
+            if thread.run == Run::Ready || (self.are_ready)(&mut thread.files) {
+                thread.run = Run::Ready;
+                break;
+            }
+            thread.look = self.steps + LOOK;
+            ready.retain(|number| *number != chosen);
+            chosen = NOBODY;
+        }
+        self.ready = ready;
+        chosen
+    }
+}
+
+impl Thread {
+    /// See [`What::Files`].
+    pub fn waits_for_files(&self) -> bool {
+        matches!(self.run, Run::Waits(On { what: What::Files, .. }, ..))
     }
 }
 
@@ -203,7 +269,7 @@ mod tests {
     use super::*;
 
     fn of(threads: usize) -> State {
-        let mut state = State::new(Chooser::new(1, u64::MAX));
+        let mut state = State::new(Chooser::new(1, u64::MAX), |files| files[0].fd == 1);
         (0..threads).for_each(|_| _ = state.join(Run::Ready));
         state
     }
@@ -243,5 +309,33 @@ mod tests {
         assert_eq!(state.threads[3].run, Run::Ready);
         assert_eq!(state.move_waits(8, 16, 9), 1);
         assert_eq!((state.wake(On::new(What::Lock, 16), 9), state.wake(On::new(What::Word, 16), 9)), (0, 2));
+    }
+    #[test]
+    fn who_waits_for_files_goes_on_once_they_are_ready_and_is_late_at_its_deadline() {
+        let file = |fd| vec![pollfd { fd, events: 0, revents: 0 }];
+        let mut state = of(2);
+        state.wait_for_files(1, file(0), 5_000_000);
+        assert_eq!((0..100).map(|_| state.pass(2, At::Poll)).filter(|chosen| *chosen != 2).count(), 0);
+        state.threads[1].files = file(1);
+        assert!((0..100).any(|_| state.pass(2, At::Poll) == 1));
+        assert!(!state.threads[1].late);
+        state.wait_for_files(1, file(0), 5_000_000);
+        state.wait(2, On::new(What::Word, 8), NEVER);
+        assert_eq!((state.pass(2, At::Wait), state.now, state.threads[1].late), (1, 5_000_000, true));
+        state.wait_for_files(1, file(0), NEVER);
+        assert_eq!((state.pass(1, At::Wait), state.has_files()), (NOBODY, true));
+        state.threads[1].files = file(1);
+        assert_eq!(state.pass(NOBODY, At::Wait), 1);
+    }
+
+    #[test]
+    fn who_is_held_stands_still_until_its_time_has_come() {
+        let mut state = of(2);
+        state.threads[1].held = 4_000_000;
+        assert!((0..100).all(|_| state.pass(2, At::Poll) == 2));
+        state.wait(2, On::new(What::Time, 0), 3_000_000);
+        assert_eq!((state.pass(2, At::Wait), state.now), (2, 3_000_000));
+        state.wait(2, On::new(What::Word, 8), NEVER);
+        assert_eq!((state.pass(2, At::Wait), state.now), (1, 4_000_000));
     }
 }

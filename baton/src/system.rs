@@ -1,19 +1,15 @@
-//! Calls of the system that wait: futexes, and descriptors, at which a thread looks again and again.
+//! Calls of the system by number: futexes, and those that others of this crate have by name. Random numbers.
 
 use crate::baton::{Held, Turn, turn};
 use crate::choose::At;
+use crate::files;
 use crate::next;
-use crate::state::{NEVER, On, What};
+use crate::state::{On, What};
 use crate::time;
 use libc::{c_int, c_long, c_uint, c_void, timespec};
 
-fn errno() -> c_int {
-    // SAFETY: the calling thread's own.
-    unsafe { *libc::__errno_location() }
-}
-
 /// What a call of the system comes to: an error's number below zero goes to errno.
-fn result_of(result: c_long) -> c_long {
+pub(crate) fn result_of(result: c_long) -> c_long {
     if result >= 0 {
         return result;
     }
@@ -81,16 +77,6 @@ unsafe fn futex(turn: &Turn, [at, operation, value, fourth, fifth, sixth]: [c_lo
     }
 }
 
-/// For so many milliseconds; below zero: for ever.
-fn patience(turn: &Turn, milliseconds: c_int) -> u64 {
-    u64::try_from(milliseconds).map_or(NEVER, |length| turn.now() + length * 1_000_000)
-}
-
-/// As long as `call`, which does not wait, finds nothing.
-fn await_files(turn: &Turn, deadline: u64, call: impl Fn() -> c_long) -> c_long {
-    turn.look(deadline, || Some(call()).filter(|found| *found != 0)).unwrap_or(0)
-}
-
 /// The system's call of any number. Numbers of more arguments than it has are not looked at.
 ///
 /// # Safety
@@ -113,21 +99,10 @@ pub unsafe extern "C" fn syscall(number: c_long, a: c_long, b: c_long, c: c_long
             }
             None => next(),
         },
-        libc::SYS_ppoll => {
-            let none = timespec { tv_sec: 0, tv_nsec: 0 };
-            // SAFETY: the caller's.
-            let length = unsafe { time::length(c as *const timespec) };
-            let deadline = if length == NEVER { NEVER } else { turn.now().saturating_add(length) };
-            // SAFETY: the caller's, but for the time, which is none.
-            let look = || unsafe { next::syscall(number, a, b, (&raw const none) as c_long, d, e, f) };
-            kept(turn, |turn| await_files(turn, deadline, look))
-        }
-        libc::SYS_epoll_pwait => {
-            let deadline = patience(&turn, d as c_int);
-            // SAFETY: as above.
-            let look = || unsafe { next::syscall(number, a, b, c, 0, e, f) };
-            kept(turn, |turn| await_files(turn, deadline, look))
-        }
+        // SAFETY: the caller's.
+        libc::SYS_ppoll => unsafe { files::ppoll_of(turn, [a, b, c, d, e]) },
+        // SAFETY: the caller's.
+        libc::SYS_epoll_pwait => unsafe { files::epoll_of(turn, [a, b, c, d, e, f]) },
         libc::SYS_getrandom => {
             random(&turn, a as *mut c_void, b as usize);
             b
@@ -137,40 +112,6 @@ pub unsafe extern "C" fn syscall(number: c_long, a: c_long, b: c_long, c: c_long
             0
         }
     }
-}
-
-/// What a call says, with the errno of that call.
-fn kept(turn: Turn, call: impl FnOnce(&Turn) -> c_long) -> c_long {
-    let result = call(&turn);
-    let error = errno();
-    drop(turn);
-    if result < 0 { result_of(-c_long::from(error)) } else { result }
-}
-
-/// # Safety
-/// As the system's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn poll(files: *mut libc::pollfd, count: libc::nfds_t, patience_ms: c_int) -> c_int {
-    let Some(turn) = turn() else {
-        // SAFETY: the caller's.
-        return unsafe { next::poll(files, count, patience_ms) };
-    };
-    let deadline = patience(&turn, patience_ms);
-    // SAFETY: the caller's.
-    kept(turn, |turn| await_files(turn, deadline, || unsafe { next::poll(files, count, 0) }.into())) as c_int
-}
-
-/// # Safety
-/// As the system's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn epoll_wait(set: c_int, events: *mut libc::epoll_event, most: c_int, patience_ms: c_int) -> c_int {
-    let Some(turn) = turn() else {
-        // SAFETY: the caller's.
-        return unsafe { next::epoll_wait(set, events, most, patience_ms) };
-    };
-    let deadline = patience(&turn, patience_ms);
-    // SAFETY: the caller's.
-    kept(turn, |turn| await_files(turn, deadline, || unsafe { next::epoll_wait(set, events, most, 0) }.into())) as c_int
 }
 
 /// What is random is the seed's: hash tables begin with it, and names and ids are keys of theirs. So a run with a seed has no secrets.

@@ -1,7 +1,7 @@
 //! What a run tells of its choices: a page of a file that ginrs-run reads when the process has ended, however it did.
 
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
+use std::fs::{File, OpenOptions};
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 /// The file's name; it has to be there.
@@ -31,25 +31,37 @@ fn page() -> Option<&'static Page> {
     unsafe { PAGE.load(Ordering::Acquire).as_ref() }
 }
 
-/// Maps the file, if one is named.
+/// Maps the file, or memory of this process alone where none is named.
 pub fn begin() {
-    let Some(name) = std::env::var_os(FILE) else { return };
-    let Some(at) = map(&name) else { return };
+    let Some(at) = map(file()) else { return };
     PAGE.store(at, Ordering::Release);
     page().inspect(|page| page.magic.store(MAGIC, Ordering::Release));
 }
 
-fn map(name: &OsString) -> Option<*mut Page> {
-    let file = std::fs::OpenOptions::new().read(true).write(true).open(OsStr::from_bytes(name.as_bytes())).ok()?;
-    if file.metadata().ok()?.len() < BYTES as u64 {
-        return None;
-    }
-    use std::os::fd::AsRawFd;
-    // SAFETY: a new mapping of a file that has so many bytes.
+/// The file that is named, if it has a page.
+fn file() -> Option<File> {
+    let file = OpenOptions::new().read(true).write(true).open(std::env::var_os(FILE)?).ok()?;
+    (file.metadata().ok()?.len() >= BYTES as u64).then_some(file)
+}
+
+fn map(file: Option<File>) -> Option<*mut Page> {
+    let (flags, fd) = file.as_ref().map_or((libc::MAP_ANONYMOUS, -1), |file| (0, file.as_raw_fd()));
+    // SAFETY: a new mapping, of a file that has so many bytes or of none.
     let at = unsafe {
-        libc::mmap(std::ptr::null_mut(), BYTES, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED, file.as_raw_fd(), 0)
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        libc::mmap(std::ptr::null_mut(), BYTES, access, libc::MAP_SHARED | flags, fd, 0)
     };
     (at != libc::MAP_FAILED).then_some(at.cast())
+}
+
+/// What was told so far: how many choices, their hash, and why a replay may differ.
+pub fn told() -> Option<(u64, u64, String)> {
+    let page = page()?;
+    let length = page.length.load(Ordering::Acquire) as usize;
+    // SAFETY: so many bytes were written before the length was, and none of them is written again.
+    let text = unsafe { std::slice::from_raw_parts(page.text.get().cast::<u8>(), length) };
+    let text = String::from_utf8_lossy(text).into_owned();
+    Some((page.choices.load(Ordering::Relaxed), page.hash.load(Ordering::Relaxed), text))
 }
 
 /// So many choices have been made, with this hash.

@@ -53,7 +53,7 @@ extern "C-unwind" fn run(_: *mut c_void) -> *mut c_void {
             continue;
         }
         if state.current == NOBODY {
-            if state.has_outsiders() {
+            if state.has_outsiders() || state.has_files() {
                 state.now += LOOK.as_nanos() as u64;
                 let to = state.pass(NOBODY, At::Wait);
                 if to != NOBODY {

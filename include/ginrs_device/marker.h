@@ -58,6 +58,7 @@ struct ginrsCommExt {
 /* ginrsGinExt::flags */
 #define GINRS_FLAG_DIRECT 1u   /* kernels carry out puts themselves: ginrs_device/gin/direct.cuh */
 #define GINRS_FLAG_SAME_GPU 2u /* what reads a payload in this GPU's memory is this GPU, so a GPU-scope release publishes it */
+#define GINRS_FLAG_STORES 8u   /* not direct: kernels store the payload of a small put to an LSA peer themselves, and post its actions */
 /* The library's no more: what an ncclGin found out when it was made, and keeps beside the library's two. */
 #define GINRS_FLAG_AWAITED 4u  /* awaited is not null */
 #define GINRS_FLAG_BOUNDS 16u  /* windows have a ginrsWindowExt, and refusal is not null */
@@ -82,7 +83,7 @@ struct ginrsGinExt {
   uint32_t flags;            /* GINRS_FLAG_ */
   uint32_t directStride4G;   /* LSA rank p's signal words lie p times this many 4 GiB behind directSignals */
   uint64_t* directSignals;   /* DIRECT: LSA rank 0's signal words, by absolute id; the own ones are also the context's */
-  uint64_t directLargest;    /* DIRECT: bytes; a larger put goes through the queue */
+  uint64_t storeLargest;     /* DIRECT, STORES: bytes; a larger put goes through the queue */
   uint32_t signals, counters; /* DIRECT: absolute ids are below these; 0: not told */
   /* version 4 */
   uint64_t* refusal; /* GINRS_REFUSAL of what a kernel was asked and did not do, or 0; kernels store, the host looks */
@@ -135,7 +136,7 @@ GINRS_LAYOUT(sizeof(struct ginrsCommExt) == 32 && offsetof(struct ginrsCommExt, 
 GINRS_LAYOUT(sizeof(struct ginrsGinExt) == 128 && sizeof(struct ginrsGinExt) <= GINRS_GIN_EXT_SPACE);
 GINRS_LAYOUT(offsetof(struct ginrsGinExt, abortHost) == 40 && offsetof(struct ginrsGinExt, cachedCis) == 48 &&
              offsetof(struct ginrsGinExt, flags) == 56 && offsetof(struct ginrsGinExt, directStride4G) == 60 &&
-             offsetof(struct ginrsGinExt, directSignals) == 64 && offsetof(struct ginrsGinExt, directLargest) == 72 &&
+             offsetof(struct ginrsGinExt, directSignals) == 64 && offsetof(struct ginrsGinExt, storeLargest) == 72 &&
              offsetof(struct ginrsGinExt, signals) == 80 && offsetof(struct ginrsGinExt, counters) == 84 &&
              offsetof(struct ginrsGinExt, refusal) == 88 && offsetof(struct ginrsGinExt, directQueues) == 96 &&
              offsetof(struct ginrsGinExt, directPis) == 104 && offsetof(struct ginrsGinExt, directCis) == 112 &&

@@ -139,6 +139,12 @@ pub const TABLE: &[Var] = &[
         "bytes of a put up to which a group of threads copies itself in direct contexts, and at most 512 for each thread of it; above, \
          the copy engine",
     ),
+    row(
+        "GINRS_PROXIED_LARGEST",
+        number(32 << 10, 0, 1 << 40),
+        "bytes of a put to a rank of the LSA team up to which, in proxied contexts of GPUs, a group of threads of our headers copies itself and \
+         leaves the proxy the signal and the counter, and at most 512 for each thread of it; 0: the proxy moves all",
+    ),
     row("NCCL_GIN_NCONTEXTS", number(4, 1, 4), "GIN contexts per communicator"),
     row("NCCL_GIN_SIGNAL_POOL_SIZE", number(65536, 0, 65536), "signals per context"),
     row("NCCL_GIN_COUNTER_POOL_SIZE", number(65536, 0, 65536), "counters per context"),
@@ -195,6 +201,12 @@ pub const TABLE: &[Var] = &[
         Text,
         "libfabric's provider between machines: verbs, efa, cxi, net or tcp (one of Ethernet's, by the version), or any other whose endpoints \
          carry messages and writes (tcp;ofi_rxm); unset: the first of those named that serves",
+    ),
+    row(
+        "GINRS_OFI_THREADS",
+        OFF,
+        "1: four threads of each rank move large puts to other machines, over Ethernet and with kernels on CPUs, while its proxy thread is \
+         busy with them, for which six CPUs a rank should be free: large puts gain, small ones lose (docs/measured/ofi.md)",
     ),
     row(
         "GINRS_COLLECTIVE",

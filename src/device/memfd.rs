@@ -5,6 +5,7 @@
 use crate::bail;
 use crate::device::addresses::NOTHING;
 use crate::device::cpu::{Bounds, is_sanitized, tell_bounds, tell_mapped, tell_unmapped};
+use crate::device::memory::next_key;
 use crate::device::{DevPtr, Physical};
 use crate::error::Result;
 use crate::fault;
@@ -63,7 +64,6 @@ type Live = BTreeMap<(u64, u64), Weak<Memfd>>;
 /// Every live memfd of this process: two imports of one peer's memory are one object, so that its mappings in a shared flat
 /// space are shared too.
 static LIVE: PerProcess<Mutex<Live>> = PerProcess::new();
-static NEXT_KEY: AtomicU64 = AtomicU64::new(1);
 
 impl Memfd {
     /// New zeroed memory of `bytes` rounded up to the granularity.
@@ -143,7 +143,7 @@ impl Memfd {
         if live.len() >= 64 && live.len().is_power_of_two() {
             live.retain(|_, memory| memory.strong_count() > 0);
         }
-        let memory = Arc::new(Self { fd, bytes, key: NEXT_KEY.fetch_add(1, Ordering::Relaxed), view: OnceCell::new() });
+        let memory = Arc::new(Self { fd, bytes, key: next_key(), view: OnceCell::new() });
         live.insert(id, Arc::downgrade(&memory));
         Ok(memory)
     }

@@ -7,6 +7,7 @@ use std::any::Any;
 use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Physical memory with an identity that other processes can map. Windows are made of it.
 ///
@@ -29,6 +30,12 @@ pub trait Physical: Send + Sync {
     }
     /// For downcasts inside a device's own module.
     fn as_any(&self) -> &dyn Any;
+}
+
+/// A new [`Physical::key`]: of one counter, since memories of the device and of the host stand in one list.
+pub(super) fn next_key() -> u64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    LAST.fetch_add(1, Ordering::Relaxed) + 1
 }
 
 /// A range of reserved addresses without memory behind it; the whole range goes at drop.

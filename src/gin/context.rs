@@ -24,10 +24,11 @@ use super::plan::{Ids, Limits, Posts};
 use super::queue;
 use super::shared::Shared;
 use crate::abort::Abort;
-use crate::bail;
 use crate::device::{ControlMemory, DevPtr, Device, Kind, Physical};
 use crate::error::Result;
 use crate::seq::Seq;
+use crate::transport::select;
+use crate::{bail, config};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -170,6 +171,15 @@ pub struct Context {
     pub(super) found: Vec<u32>,
 }
 
+/// Bytes of a put that a group of our headers stores itself in proxied contexts. None on the CPU device: there what moves passes the proxy,
+/// which writes it down and delays it; and none where a transport is asked for by name.
+fn stored_by_kernels(kind: Kind) -> Result<u64> {
+    match kind == Kind::Cuda && select::asked()?.is_none() {
+        true => Ok(config::int("GINRS_PROXIED_LARGEST").max(0) as u64),
+        false => Ok(0),
+    }
+}
+
 impl Context {
     /// One context for each of `words`, and what kernels see of them.
     pub(super) fn build(device: &dyn Device, shape: Shape, words: Vec<Arc<Words>>, abort: &Abort) -> Result<(Vec<Self>, Images)> {
@@ -181,9 +191,11 @@ impl Context {
             .collect::<Result<Vec<_>>>()?;
         // Every transport of a GPU has payloads read by that GPU's copy engine.
         let same_gpu = device.kind() == Kind::Cuda;
+        let stores = stored_by_kernels(device.kind())?;
         let foreign = contexts.iter().find(|context| context.limits.posts == Posts::Nothing);
         let foreign = foreign.map(|context| (context.queues.device(), context.cis.device()));
-        let seen: Vec<Image> = contexts.iter().map(|context| Image { same_gpu, foreign, ..context.image(abort) }).collect();
+        let seen: Vec<Image> =
+            contexts.iter().map(|context| Image { same_gpu, stores, foreign, ..context.image(abort) }).collect();
         images.fill(device, &seen, |peer| shape.first(peer))?;
         contexts.iter_mut().enumerate().for_each(|(c, context)| context.claims = images.claims(c));
         Ok((contexts, images))
@@ -276,6 +288,7 @@ impl Context {
             hints: self.hints.device(),
             abort: (abort.device_address(), abort.host_address()),
             same_gpu: false,
+            stores: 0,
             direct,
             refusal: self.refusal.device(),
             foreign: None,

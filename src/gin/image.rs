@@ -13,7 +13,7 @@ use super::shared::Shared;
 use crate::device::{DevPtr, DeviceMemory, Memory, Transfers};
 use crate::error::Result;
 use crate::layout::{
-    ExtendedContext, FLAG_DIRECT, FLAG_SAME_GPU, GIN_EXT_MAGIC, GIN_EXT_VERSION, ginrsGinExt, ncclGinProxyGpuCtx_t,
+    ExtendedContext, FLAG_DIRECT, FLAG_SAME_GPU, FLAG_STORES, GIN_EXT_MAGIC, GIN_EXT_VERSION, ginrsGinExt, ncclGinProxyGpuCtx_t,
 };
 use crate::seq::Seq;
 use std::sync::Arc;
@@ -45,6 +45,8 @@ pub(super) struct Image {
     /// The word that kernels poll, and the same in host memory.
     pub abort: (DevPtr, DevPtr),
     pub same_gpu: bool,
+    /// Not direct: kernels store payloads of up to so many bytes to LSA peers themselves; 0: none.
+    pub stores: u64,
     pub direct: Option<Direct>,
     /// Where kernels leave what they refused.
     pub refusal: DevPtr,
@@ -133,16 +135,17 @@ impl Images {
             abortWord: image.abort.0,
             abortHost: image.abort.1,
             cachedCis: self.cached(c),
-            flags: if image.same_gpu { FLAG_SAME_GPU } else { 0 },
+            flags: if image.same_gpu { FLAG_SAME_GPU } else { 0 } | if image.stores > 0 { FLAG_STORES } else { 0 },
+            storeLargest: image.stores,
             refusal: image.refusal,
             awaited: image.awaited,
             ..Default::default()
         };
         if let Some(direct) = &image.direct {
-            extension.flags |= FLAG_DIRECT;
+            extension.flags = extension.flags & !FLAG_STORES | FLAG_DIRECT;
             extension.directStride4G = (direct.stride >> 32) as u32;
             extension.directSignals = direct.signals;
-            extension.directLargest = direct.largest;
+            extension.storeLargest = direct.largest;
             (extension.signals, extension.counters) = direct.ids;
             (extension.directQueues, extension.directPis, extension.directCis) = own;
         }
@@ -182,6 +185,7 @@ mod tests {
             hints: (0x500, 0x600, 7),
             abort: (0x700, 0x800),
             same_gpu: true,
+            stores: 1 << 10,
             direct: None,
             refusal: 0xa00,
             foreign: None,
@@ -197,7 +201,7 @@ mod tests {
         };
         assert_eq!([word(0, 0), word(0, 8), word(0, 24), word(0, 32), word(0, 40)], [16 << 32 | 33, 0x100, 0x200, 0x300, 0x400]);
         assert_eq!([64, 72, 80, 88, 96, 104].map(|at| word(0, at)), [GIN_EXT_MAGIC, 7 << 32 | 5, 0x700, 0x500, 0x600, 0x800]);
-        assert_eq!([120, 128, 136, 144].map(|at| word(0, at)), [2, 0, 0, 0]);
+        assert_eq!([120, 128, 136, 144].map(|at| word(0, at)), [10, 0, 1 << 10, 0]);
         assert_eq!([120, 128, 136, 144].map(|at| word(1, at)), [3 << 32 | 1, 0x900, 1 << 20, 12 << 32 | 11]);
         assert_eq!([152, 160, 168, 176].map(|at| word(0, at)), [0xa00, 0, 0, 0]);
         assert_eq!(word(0, 184), 0xd00);

@@ -40,6 +40,8 @@ pub const GIN_EXT_VERSION: u32 = 5;
 pub const FLAG_DIRECT: u32 = 1;
 /// Of `flags`: payloads in the GPU's memory are read by that GPU.
 pub const FLAG_SAME_GPU: u32 = 2;
+/// Of `flags`: kernels store payloads of small puts to LSA peers themselves, and leave the host the actions.
+pub const FLAG_STORES: u32 = 8;
 
 /// Of one GIN context.
 #[repr(C)]
@@ -56,7 +58,7 @@ pub struct ginrsGinExt {
     pub flags: u32,
     pub directStride4G: u32,
     pub directSignals: u64,
-    pub directLargest: u64,
+    pub storeLargest: u64,
     pub signals: u32,
     pub counters: u32,
     pub refusal: u64,
@@ -66,7 +68,7 @@ pub struct ginrsGinExt {
     pub awaited: u64,
 }
 layout!(ginrsGinExt, 128, 8, version @ 8, hintMask @ 12, abortWord @ 16, hintHead @ 24, hintRing @ 32, abortHost @ 40, cachedCis @ 48,
-    flags @ 56, directStride4G @ 60, directSignals @ 64, directLargest @ 72, signals @ 80, counters @ 84, refusal @ 88,
+    flags @ 56, directStride4G @ 60, directSignals @ 64, storeLargest @ 72, signals @ 80, counters @ 84, refusal @ 88,
     directQueues @ 96, directPis @ 104, directCis @ 112, awaited @ 120);
 
 /// A context with what stands behind it.

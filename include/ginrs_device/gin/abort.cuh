@@ -50,7 +50,7 @@ GINRS_DEVICE_FUNCTION uint32_t probe(ncclDevComm const& comm, void const* ginHan
   if (version < 2) return found;
   found |= (flags & GINRS_FLAG_SAME_GPU) | (isCached ? GINRS_FLAG_CACHED : 0);
   if (version < 4) return found;
-  found |= (flags & GINRS_FLAG_DIRECT) | GINRS_FLAG_BOUNDS;
+  found |= (flags & (GINRS_FLAG_DIRECT | GINRS_FLAG_STORES)) | GINRS_FLAG_BOUNDS;
 #ifdef __GINRS_CPU__
   if (version >= 5 && loadConst(&ext->awaited) != nullptr) found |= GINRS_FLAG_AWAITED;
 #endif

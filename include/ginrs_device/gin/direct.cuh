@@ -19,7 +19,11 @@
  * A put that is large for its group goes through the context's queue to the copy engine, without signal or counter, for
  * only kernels add in a direct context. The calling thread waits until the host says that it has landed (acquire of the
  * consumer index), and then goes on with step 4. So puts of one thread stay in order, whichever way they take. A put that
- * leaves its windows takes that way, too: the host refuses it. */
+ * leaves its windows takes that way, too: the host refuses it.
+ *
+ * A proxied context with GINRS_FLAG_STORES takes steps 1 to 3 for a small put to an LSA peer, and posts a descriptor of the actions
+ * alone: signals are still raised by CPUs only, whatever headers the waiting kernel has. The post of a signal releases to the system
+ * (queue.cuh), which is step 4's release; the host reads the descriptor, adds with release order, and the waiting kernel acquires. */
 #ifndef GINRS_DEVICE_GIN_DIRECT_CUH_
 #define GINRS_DEVICE_GIN_DIRECT_CUH_
 #include "bounds.cuh"
@@ -94,13 +98,18 @@ GINRS_DEVICE_FUNCTION void start(ncclGinCtx const& ctx, int peer, Operation cons
 /* Bytes of a put that a group of n threads copies itself. Each has 64 bytes under way, so beyond some turns the copy engine
  * is done sooner (on an H200 one thread takes 15 us for 2 KB and 734 us for 128 KB, the queue 23 us). */
 GINRS_DEVICE_FUNCTION uint64_t largestOf(void const* handle, int n) {
-  uint64_t const share = uint64_t(n) * 512, most = nccl::utility::loadConst(&extensionAt(handle)->directLargest);
+  uint64_t const share = uint64_t(n) * 512, most = nccl::utility::loadConst(&extensionAt(handle)->storeLargest);
   return share < most ? share : most;
 }
 
-/* What ncclGin does on a direct context. `to` and `from` are addresses, isWithin says that they may be used; op's windows and
- * offsets are not. Callers have synced coop. False: it is not for this group's own stores, or for nobody, and nothing was done.
- * Callers, too, ask for all that they need to know before the first branch on any of it: one trip to the L2, not three. */
+/* Contexts in which this group stores payloads itself. */
+GINRS_DEVICE_FUNCTION bool isStoring(uint32_t flags) {
+  return (flags & (GINRS_FLAG_DIRECT | GINRS_FLAG_STORES)) != 0;
+}
+/* What ncclGin does on such a context: all of an operation on a direct one, else its payload alone. `to` and `from` are addresses,
+ * isWithin says that they may be used; op's windows and offsets are not. Callers have synced coop. False: it is not for this group's
+ * own stores, or for nobody, and nothing was done. Callers, too, ask for all that they need to know before the first branch on any
+ * of it: one trip to the L2, not three. */
 template <typename Gin, typename Coop>
 GINRS_DEVICE_FUNCTION bool putDirectly(Gin const& gin, Coop coop, int peer, char* to, char const* from, bool isWithin,
                                     Operation const& op) {
@@ -119,7 +128,7 @@ GINRS_DEVICE_FUNCTION bool putDirectly(Gin const& gin, Coop coop, int peer, char
     copyBytes(to, from, op.bytes, int(coop.thread_rank()), int(coop.size()));
     coop.sync();
   }
-  if (coop.thread_rank() == 0) raise(words, op);
+  if ((gin._ginrsFlags & GINRS_FLAG_DIRECT) != 0 && coop.thread_rank() == 0) raise(words, op);
   return true;
 }
 

@@ -186,9 +186,11 @@ NCCL_DEVICE_INLINE Posted post(ncclGinCtx const& ctx, Queue const& queue, uint32
   return {true, index};
 }
 
-/* Steps 2a and 2b: the whole of a put, putValue or signal on the GPU. */
+/* Steps 2a and 2b: the whole of a put, putValue or signal on the GPU. Where payloads are stored (direct.cuh) a signal publishes those of
+ * earlier puts, of which no caller can know that they are released. */
 NCCL_DEVICE_INLINE Posted submit(ncclGinCtx const& ctx, Queue const& queue, int peer, Operation const& op,
                                  cuda::thread_scope alreadyReleased) {
+  if (queue.has(GINRS_FLAG_STORES) && op.hasSignal) alreadyReleased = cuda::thread_scope_thread;
   Operation fitting = op;
   if (!fits(op)) {
     /* What leaves every window is our host's to refuse; a kernel that traps takes its GPU's context with it. */

@@ -163,19 +163,26 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::put(
   GINRS_RACE(if (coop.thread_rank() == 0) ginrs::race::post(
       comm, contextId, worldPeer, ginrs::race::sourceOf(comm, srcWnd, srcOffset, bytes),
       ginrs::race::targetOf(comm, worldPeer, dstWnd, dstOffset, bytes), bytes, op, ginrsFile, ginrsLine));
-  if (isDirect) { /* world ranks are LSA ranks */
-    bool const isWithin = int(ginrs::gin::isWithin(comm, dstWnd, dstOffset, bytes)) &
+  bool isStored = false;
+  if (ginrs::gin::isStoring(_ginrsFlags)) {
+    int const lsaPeer = comm.lsaRank + (worldPeer - comm.rank);
+    bool const isWithin = int(uint32_t(lsaPeer) < uint32_t(comm.lsaSize)) & int(ginrs::gin::isWithin(comm, dstWnd, dstOffset, bytes)) &
                           int(ginrs::gin::isWithin(comm, srcWnd, srcOffset, bytes)) & int(bytes <= ginrs::gin::largestOf(_ginHandle, int(coop.size())));
-    if (ginrs::gin::putDirectly(*this, coop, worldPeer, ginrs::flatAddress(dstWnd, worldPeer, dstOffset),
-                                ginrs::flatAddress(srcWnd, comm.rank, srcOffset), isWithin, op)) return;
+    isStored = ginrs::gin::putDirectly(*this, coop, worldPeer, ginrs::flatAddress(dstWnd, lsaPeer, dstOffset),
+                                       ginrs::flatAddress(srcWnd, comm.lsaRank, srcOffset), isWithin, op);
+    if (isStored && (isDirect || !(op.hasSignal || op.hasCounter))) return;
   }
   if (coop.thread_rank() == 0 && ginrs::gin::isAllowed(*this, worldPeer, op)) {
-    ginrs::gin::checkRange(comm, "ncclGin::put, target", dstWnd, dstOffset, bytes, _ginrsFlags);
-    ginrs::gin::checkRange(comm, "ncclGin::put, source", srcWnd, srcOffset, bytes, _ginrsFlags);
-    ginrs::gin::Registration const dst = ginrs::gin::registrationOf(dstWnd, contextId);
-    ginrs::gin::Registration const src = ginrs::gin::registrationOf(srcWnd, contextId);
-    op.move(dst.window, dst.start + dstOffset, src.window, src.start + srcOffset, bytes);
-    alreadyReleased = ginrs::gin::releaseLeft(_ginrsFlags, srcWnd, op.hasSignal, alreadyReleased);
+    if (isStored) {
+      op.bytes = 0;
+    } else {
+      ginrs::gin::checkRange(comm, "ncclGin::put, target", dstWnd, dstOffset, bytes, _ginrsFlags);
+      ginrs::gin::checkRange(comm, "ncclGin::put, source", srcWnd, srcOffset, bytes, _ginrsFlags);
+      ginrs::gin::Registration const dst = ginrs::gin::registrationOf(dstWnd, contextId);
+      ginrs::gin::Registration const src = ginrs::gin::registrationOf(srcWnd, contextId);
+      op.move(dst.window, dst.start + dstOffset, src.window, src.start + srcOffset, bytes);
+      alreadyReleased = ginrs::gin::releaseLeft(_ginrsFlags, srcWnd, op.hasSignal, alreadyReleased);
+    }
     ginrs::gin::startOn(*this, isDirect, worldPeer, op, ncclGin_None{},
                         {alreadyReleased, expected_scope, ncclGin_isDescriptor(descriptor), ncclGin_getDescriptor(descriptor)});
   }
@@ -212,15 +219,22 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::putValue(ncclTeam team
   GINRS_RACE(if (!isDone) ginrs::race::post(comm, contextId, worldPeer, nullptr,
                                             ginrs::race::targetOf(comm, worldPeer, dstWnd, dstOffset, sizeof(T)), sizeof(T), op,
                                             ginrsFile, ginrsLine));
-  if (isDirect && !isDone) {
+  bool isStored = false;
+  if (ginrs::gin::isStoring(_ginrsFlags) && !isDone) {
+    int const lsaPeer = comm.lsaRank + (worldPeer - comm.rank);
     op.moveValue(nullptr, 0, ginrs::gin::bitsOf(value), sizeof(T));
-    isDone = ginrs::gin::putDirectly(*this, ncclCoopThread(), worldPeer, ginrs::flatAddress(dstWnd, worldPeer, dstOffset), nullptr,
-                                     ginrs::gin::isWithin(comm, dstWnd, dstOffset, sizeof(T)), op);
+    isStored = ginrs::gin::putDirectly(*this, ncclCoopThread(), worldPeer, ginrs::flatAddress(dstWnd, lsaPeer, dstOffset), nullptr,
+                                       int(uint32_t(lsaPeer) < uint32_t(comm.lsaSize)) & int(ginrs::gin::isWithin(comm, dstWnd, dstOffset, sizeof(T))), op);
+    isDone = isStored && (isDirect || !op.hasSignal);
   }
   if (!isDone && ginrs::gin::isAllowed(*this, worldPeer, op)) {
-    ginrs::gin::checkRange(comm, "ncclGin::putValue", dstWnd, dstOffset, sizeof(T), _ginrsFlags);
-    ginrs::gin::Registration const dst = ginrs::gin::registrationOf(dstWnd, contextId);
-    op.moveValue(dst.window, dst.start + dstOffset, ginrs::gin::bitsOf(value), sizeof(T));
+    if (isStored) {
+      op = ginrs::gin::actionsOf(*this, remoteAction, ncclGin_None{});
+    } else {
+      ginrs::gin::checkRange(comm, "ncclGin::putValue", dstWnd, dstOffset, sizeof(T), _ginrsFlags);
+      ginrs::gin::Registration const dst = ginrs::gin::registrationOf(dstWnd, contextId);
+      op.moveValue(dst.window, dst.start + dstOffset, ginrs::gin::bitsOf(value), sizeof(T));
+    }
     ginrs::gin::startOn(*this, isDirect, worldPeer, op, value,
                         {alreadyReleased, expected_scope, ncclGin_isDescriptor(descriptor), ncclGin_getDescriptor(descriptor)});
   }

@@ -2,6 +2,7 @@
 
 use super::driver::{code, cu, driver};
 use super::{CudaDevice, Facts};
+use crate::device::memory::next_key;
 use crate::device::{DevPtr, Physical};
 use crate::error::{Code, Error, Result};
 use crate::sync::{Mutex, PerProcess};
@@ -12,7 +13,7 @@ use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 /// CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR and CU_MEM_HANDLE_TYPE_FABRIC.
@@ -63,7 +64,6 @@ pub struct CudaPhysical {
 
 /// Every live allocation of this process by its handle: the driver gives one value for one allocation, however it was found.
 static LIVE: PerProcess<Mutex<BTreeMap<CUmemGenericAllocationHandle, Weak<CudaPhysical>>>> = PerProcess::new();
-static NEXT_KEY: AtomicU64 = AtomicU64::new(1);
 
 impl CudaPhysical {
     /// New memory on `device`, whatever it holds. `bytes` is rounded up to the granularity.
@@ -128,13 +128,7 @@ impl CudaPhysical {
             release(handle);
             return known;
         }
-        let memory = Arc::new(Self {
-            handle,
-            bytes,
-            key: NEXT_KEY.fetch_add(1, Ordering::Relaxed),
-            foreign,
-            dirty: AtomicBool::new(false),
-        });
+        let memory = Arc::new(Self { handle, bytes, key: next_key(), foreign, dirty: AtomicBool::new(false) });
         live.insert(handle, Arc::downgrade(&memory));
         memory
     }

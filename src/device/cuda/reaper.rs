@@ -32,14 +32,15 @@ impl Reaper {
             while let Ok(first) = waiting.recv() {
                 let remains: Vec<Remains> = std::iter::once(first).chain(waiting.try_iter()).collect();
                 wait_for(&context);
-                drop(remains);
+                drop_in(&context, remains);
             }
         })
     }
 
     /// Starts a thread that drops at once.
-    pub fn at_once(context: &Context) -> Result<Self> {
-        Self::start(&format!("ginrs drop {}", context.device), |waiting| waiting.iter().for_each(drop))
+    pub fn at_once(context: Arc<Context>) -> Result<Self> {
+        let name = format!("ginrs drop {}", context.device);
+        Self::start(&name, move |waiting| waiting.iter().for_each(|remains| drop_in(&context, remains)))
     }
 
     fn start(name: &str, body: impl FnOnce(&Receiver<Remains>) + Send + 'static) -> Result<Self> {
@@ -63,6 +64,12 @@ impl Reaper {
         self.take(Box::new(gone));
         hear.wait(PATIENCE);
     }
+}
+
+/// This thread has no context of its own, and the driver unregisters host memory in none. Where the context has gone, all of it has.
+fn drop_in<T>(context: &Context, remains: T) {
+    let _inside = context.enter();
+    drop(remains);
 }
 
 /// How long somebody waits for memory that is on its way out.
@@ -107,7 +114,7 @@ fn give(reaper: &OnceCell<Option<Reaper>>, start: impl FnOnce() -> Result<Reaper
 impl CudaDevice {
     /// Drops `remains` on a thread of its own; for what [`Lifetime::retire`] drops in its turn.
     pub(super) fn drop_later(&self, remains: Box<dyn Any + Send>) {
-        give(&self.at_once, || Reaper::at_once(&self.context), remains);
+        give(&self.at_once, || Reaper::at_once(self.context.clone()), remains);
     }
 
     /// Waits until memory that is on its way out has gone, but not for ever.

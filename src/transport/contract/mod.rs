@@ -57,6 +57,13 @@ pub fn all(make: impl Fn(Vec<bool>) -> Vec<Box<dyn Transport>>) {
     all_seen(make, |_, memory| memory);
 }
 
+/// The same of ranks that land in threads of their own, too, whoever calls them.
+pub fn all_threaded(make: impl Fn(Vec<bool>) -> Vec<Box<dyn Transport>>) {
+    for (_, test) in RULES {
+        test(&mut World { threaded: true, ..World::new(&make) });
+    }
+}
+
 /// The same where windows are what `seen` makes of the memory of a rank.
 pub fn all_seen(make: impl Fn(Vec<bool>) -> Vec<Box<dyn Transport>>, seen: Seen) {
     for (_, test) in RULES {
@@ -76,6 +83,7 @@ struct World {
     data: Vec<Arc<dyn Physical>>,
     signals: Vec<Arc<dyn Physical>>,
     next: u64,
+    threaded: bool,
     /// How long anything may take.
     patience: Duration,
 }
@@ -103,7 +111,7 @@ impl World {
                 transport.register(&region).unwrap();
             }
         }
-        Self { ranks, data, signals, next: 0, patience: Duration::from_secs(10) }
+        Self { ranks, data, signals, next: 0, threaded: false, patience: Duration::from_secs(10) }
     }
 
     fn capabilities(&self) -> Capabilities {

@@ -1,6 +1,7 @@
 //! What comes out of an endpoint without connections: completions of what was posted, and messages, each handed to the link that it is
 //! for in its turn.
 
+use super::failure::Failure;
 use super::listen::Request;
 use super::net::{Ended, Event};
 use super::places::Use;
@@ -8,11 +9,10 @@ use super::proof::HELLO;
 use super::rdm::{Line, Rdm, Writes};
 use super::session::{self, Arrival, Envelope, Kind, ORIGIN};
 use super::sys::*;
-use std::ffi::c_int;
 
 impl Rdm {
     /// Something has ended: an entry of the queue, and its error.
-    pub fn ended(&mut self, entry: &fi_cq_data_entry, error: Option<c_int>) {
+    pub fn ended(&mut self, entry: &fi_cq_data_entry, error: Option<Failure>) {
         if error.is_none() && entry.flags & FI_REMOTE_CQ_DATA != 0 && entry.flags & FI_RECV == 0 {
             let (wide, link) = (self.writes == Writes::Marked { wide: true }, session::marked_link(entry.data));
             if let Some(line) = self.line(link) {
@@ -29,13 +29,13 @@ impl Rdm {
                     let bytes = self.places.bytes(place, entry.len).to_vec();
                     self.came(bytes);
                 }
-                if error != Some(ECANCELED) && self.receive(place) != 0 {
+                if error.is_none_or(|error| error.error != ECANCELED) && self.receive(place) != 0 {
                     self.places.unposted.push(place);
                 }
             }
             Use::Send { link } => {
                 self.places.give(place);
-                error.into_iter().for_each(|error| self.lost(link, -(error as isize)));
+                error.into_iter().for_each(|error| self.lost(link, -(error.error as isize)));
             }
             Use::Write { cookie, .. } => {
                 self.places.give(place);

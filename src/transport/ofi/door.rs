@@ -18,15 +18,32 @@ pub(super) struct Address<'a> {
 }
 
 impl<'a> Address<'a> {
+    /// Behind their length: what several say one after the other is a list.
     pub fn encode(&self) -> Vec<u8> {
-        [&self.nonce[..], self.at].concat()
+        let bytes = self.nonce.len() + self.at.len();
+        [&[bytes as u8], &self.nonce[..], self.at].concat()
     }
 
-    /// No address is longer than a sockaddr_storage.
-    pub fn decode(bytes: &'a [u8]) -> Option<Self> {
-        let (nonce, at) = bytes.split_first_chunk()?;
-        (8..=128).contains(&at.len()).then_some(Self { nonce: *nonce, at })
+    /// The door for `stream` in such a list: a rank has one for all streams, or one for each.
+    pub fn decode(mut list: &'a [u8], stream: u32) -> Option<Self> {
+        let mut doors = Vec::new();
+        while let Some((bytes, rest)) = list.split_first() {
+            let (door, rest) = rest.split_at_checked(usize::from(*bytes))?;
+            let (nonce, at) = door.split_first_chunk()?;
+            // No address is longer than a sockaddr_storage.
+            if !(8..=128).contains(&at.len()) {
+                return None;
+            }
+            doors.push(Self { nonce: *nonce, at });
+            list = rest;
+        }
+        of_stream(&doors, stream).copied()
     }
+}
+
+/// What there is once for all streams, or once for each.
+pub(super) fn of_stream<T>(all: &[T], stream: u32) -> Option<&T> {
+    all.get((stream as usize).checked_rem(all.len())?)
 }
 
 /// The listening endpoint.

@@ -9,6 +9,7 @@ use super::outgoing::{Outgoing, State};
 use super::post::{Post, Posted};
 use super::provider::{self, Info};
 use super::retired::Retired;
+use super::room::Room;
 use super::sockets::Sockets;
 use super::staging::{self, Copies, Landed};
 use super::wire::{self, LEFT, MESSAGE, NUMBER};
@@ -22,6 +23,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::OwnedFd;
 use std::cell::Cell;
 use std::mem::MaybeUninit;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -48,17 +50,21 @@ pub struct Ofi {
     pub(super) memories: Memories,
     pub(super) retired: Retired,
     pub(super) post: Post,
+    pub(super) room: Room,
     /// Links with a batch.
     pub(super) batches: Vec<u32>,
     /// Links whose sender has not been told all.
     pub(super) owing: Vec<u32>,
-    pub(super) poll: OwnedFd,
+    /// All hubs of a rank's streams have one.
+    pub(super) poll: Arc<OwnedFd>,
     pub(super) sockets: Sockets,
     /// Links that have not been answered, and since when; a peer has `answer` to do that.
     pub(super) dialing: Vec<(u32, Instant)>,
     pub(super) answer: Duration,
     /// Pieces so far.
     pub(super) taken: u64,
+    /// Large puts so far that have gone from here, or come.
+    pub(super) large: u64,
     /// Looks in vain in a row, and all looks.
     pub(super) idle: u32,
     pub(super) looks: u32,
@@ -81,24 +87,32 @@ pub(super) type Queue<'a> = &'a dyn Fn() -> Result<Box<dyn CopyQueue>>;
 impl Ofi {
     /// `queue` makes queues of copies, where the CPU does not reach what is put.
     pub(super) fn new(setup: &Setup<'_>, queue: Option<Queue<'_>>) -> Result<(Self, Vec<u8>)> {
-        let info = provider::choose(setup.address).map_err(|why| {
-            let fix = "install libfabric1, or see the reasons; GINRS_OFI_PROVIDER names a provider";
-            Error::new(Code::SystemError, 120, format!("no network transport | {NAME} | {why} | fix: {fix}"))
-        })?;
-        Self::over(info, setup, queue)
+        Self::over(chosen(setup.address)?, setup, queue)
     }
 
     pub(super) fn over(info: Info, setup: &Setup<'_>, queue: Option<Queue<'_>>) -> Result<(Self, Vec<u8>)> {
+        Self::open(info, setup, queue, (None, &Arc::new(poll()?)))
+    }
+
+    /// For one stream alone, or for all. What wakes it is added to `poll`.
+    pub(super) fn open(
+        info: Info,
+        setup: &Setup<'_>,
+        queue: Option<Queue<'_>>,
+        (stream, poll): (Option<u32>, &Arc<OwnedFd>),
+    ) -> Result<(Self, Vec<u8>)> {
         let copies = queue.map(Copies::new).transpose()?;
         let staged = queue.map(|_| staging::piece(setup.serves.len()));
         let message = staged.map_or(MESSAGE, |piece| NUMBER + wire::room(piece as usize));
-        let net = Net::open(info, message)?;
-        let poll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed)?;
+        let room = Room::of(&info.traits(), staged.is_some());
+        let senders = (setup.senders)(setup.rank);
+        let served = setup.serves.iter().filter(|serves| **serves).count();
+        let net = Net::open(info, message, room.queue, room.completions(served + senders.len()))?;
         for descriptor in net.descriptors()? {
             // 1.17's stay readable once they were: what counts is what has come since `arm`.
-            epoll::add(&poll, descriptor, EventData::new_u64(0), EventFlags::IN | EventFlags::ET).map_err(failed)?;
+            epoll::add(&**poll, descriptor, EventData::new_u64(0), EventFlags::IN | EventFlags::ET).map_err(failed)?;
         }
-        let (door, at) = Door::open(&net, (setup.senders)(setup.rank))?;
+        let (door, at) = Door::open(&net, senders)?;
         let sockets = Sockets::new(&net.traits, &at);
         let piece = match staged {
             Some(piece) => piece,
@@ -108,7 +122,7 @@ impl Ofi {
         let words = door.words(&at);
         let mut post = Post::new(net, setup.device, message, copies);
         if staged.is_some() {
-            post.reserve(STREAMS as usize * setup.serves.iter().filter(|serves| **serves).count())?;
+            post.reserve(STREAMS as usize * served, room.words as usize)?;
         }
         let ofi = Self {
             rank: setup.rank,
@@ -118,16 +132,18 @@ impl Ofi {
             dialled: vec![[0; _]; setup.serves.len()],
             links: Vec::new(),
             door: Some(door),
-            memories: Memories::new(staged.is_some()),
+            memories: Memories::new(staged.is_some(), stream),
             retired: Retired::default(),
             post,
+            room,
             batches: Vec::new(),
             owing: Vec::new(),
-            poll,
+            poll: poll.clone(),
             sockets,
             dialing: Vec::new(),
             answer: config::seconds("GINRS_TIMEOUT"),
             taken: 0,
+            large: 0,
             idle: 0,
             looks: 0,
             asked: Cell::new(false),
@@ -160,12 +176,13 @@ impl Ofi {
                 Posted::SentWord(place) | Posted::CameWord(place) => self.post.word_link(place),
                 Posted::Wrote(at) => self.post.writer(at),
             };
-            let why = self.post.net.explain(error.into());
+            let why = self.post.net.explain_failure(error);
             return link.map_or(Ok(()), |link| self.gone(link, why));
         }
         match posted {
             Posted::Theirs => {
                 let data = entry.data.unwrap_or(0);
+                self.large += 1;
                 self.landed(wire::link_of(data), |from, _, memories| from.written(memories, data))
             }
             Posted::CameMessage(place) if self.is_staged() => {
@@ -216,6 +233,7 @@ impl Ofi {
                 Ok(())
             }
             Posted::Wrote(at) => {
+                self.large += 1;
                 done.extend(self.post.wrote(at).map(|write| (write.tag, Ok(()))));
                 Ok(())
             }
@@ -228,7 +246,7 @@ impl Ofi {
         link: u32,
         land: impl FnOnce(&mut Incoming, &mut Post, &Memories) -> Result<()>,
     ) -> Result<()> {
-        let half = self.room().1 / 2;
+        let half = self.room.window / 2;
         let Some(Link::From(from)) = self.links.get_mut(link as usize) else { return Ok(()) };
         let owed = from.owed();
         land(from, &mut self.post, &self.memories)?;
@@ -285,13 +303,6 @@ impl Ofi {
         error.map_or(Ok(self.batches.len() < before), Err)
     }
 
-    /// Forgets what has woken the sleeper; what came before that has to be looked for behind it.
-    pub(super) fn forget_wakeups(&self) {
-        let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
-        let mut woken = [const { MaybeUninit::uninit() }; 2];
-        let _ = epoll::wait(&self.poll, &mut woken[..], Some(&now));
-    }
-
     /// Tells the senders why nothing more is landed.
     pub(super) fn end(&mut self, word: u64) {
         let Self { links, post, .. } = self;
@@ -321,6 +332,26 @@ impl Ofi {
         self.memories.clear();
         self.retired.clear();
     }
+}
+
+/// The provider for `address`.
+pub(super) fn chosen(address: IpAddr) -> Result<Info> {
+    provider::choose(address).map_err(|why| {
+        let fix = "install libfabric1, or see the reasons; GINRS_OFI_PROVIDER names a provider";
+        Error::new(Code::SystemError, 120, format!("no network transport | {NAME} | {why} | fix: {fix}"))
+    })
+}
+
+/// What wakes the sleeper.
+pub(super) fn poll() -> Result<OwnedFd> {
+    epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed)
+}
+
+/// Forgets what has woken the sleeper; what came before that has to be looked for behind it.
+pub(super) fn forget_wakeups(poll: &OwnedFd) {
+    let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut woken = [const { MaybeUninit::uninit() }; 2 * STREAMS as usize];
+    let _ = epoll::wait(poll, &mut woken[..], Some(&now));
 }
 
 #[cold]

@@ -7,20 +7,11 @@ use super::listen::Request;
 use super::net::Event;
 use super::outgoing::{Outgoing, State};
 use super::proof::Ends;
-use super::{RECEIVES, RECEIVES_FEW, STREAMS, WINDOW, address_of, staging};
+use super::{STREAMS, address_of};
 use crate::error::Result;
 use std::time::Instant;
 
 impl Ofi {
-    /// Receives posted for a link, and messages and writes that may be under way on one.
-    pub(super) fn room(&self) -> (u64, u64) {
-        match (self.is_staged(), self.post.net.traits.receives) {
-            (true, _) => (staging::WINDOW, staging::WINDOW),
-            (false, true) => (RECEIVES, RECEIVES),
-            (false, false) => (RECEIVES_FEW, WINDOW),
-        }
-    }
-
     /// The link for `context` to `peer`, dialled now if there is none.
     pub(super) fn link(&mut self, peer: u32, context: u32) -> Result<Option<u32>> {
         let stream = context % STREAMS;
@@ -29,12 +20,12 @@ impl Ofi {
             Some(0) | None => return Ok(None),
             Some(link) => return Ok(Some(link - 1)),
         }
-        let address = address_of(&self.said, peer)?;
+        let address = address_of(&self.said, peer, stream)?;
         let number = self.links.len() as u32;
         let ends = Ends { secret: self.secret, target_nonce: address.nonce, sender: self.rank, target: peer, stream };
         let endpoint = self.post.net.endpoint(None, address.at, number.into())?;
         let (hello, nonce) = ends.hello(&endpoint.origin())?;
-        for _ in 0..2 {
+        for _ in 0..self.room.words {
             self.post.expect_word(&endpoint, number)?;
         }
         endpoint.connect(address.at, &hello)?;
@@ -45,8 +36,7 @@ impl Ofi {
         }
         self.dialled[peer as usize][stream as usize] = number + 1;
         self.dialing.push((number, Instant::now()));
-        let (_, window) = self.room();
-        self.links.push(Link::To(Box::new(Outgoing::new(ends, number, nonce, endpoint, window))));
+        self.links.push(Link::To(Box::new(Outgoing::new(ends, number, nonce, endpoint, self.room.window))));
         Ok(Some(number))
     }
 
@@ -142,7 +132,7 @@ impl Ofi {
         self.sockets.admitted(request.from());
         let number = self.links.len() as u32;
         let made = self.post.net.endpoint(Some(request), &[], number.into()).and_then(|endpoint| {
-            for _ in 0..self.room().0 {
+            for _ in 0..self.room.messages {
                 self.post.expect_message(&endpoint, number)?;
             }
             endpoint.accept(&ends.answer(&nonce, number))?;

@@ -1,10 +1,11 @@
 //! Windows as the network knows them: this rank's, which peers may write by a key that nobody can guess, and where those of the
 //! peers are. On a GPU nobody writes them but this rank (`staging`): they have names and no keys.
 
+use super::door::of_stream;
 use super::endpoint::Range;
 use super::net::{Memory, Net};
 use super::sys::{FI_REMOTE_WRITE, FI_WRITE};
-use super::{NAME, random_key};
+use super::{NAME, STREAMS, random_key};
 use crate::bail;
 use crate::device::Physical;
 use crate::error::Result;
@@ -30,11 +31,21 @@ impl Place {
         [self.name, self.key, self.base].into_iter().flat_map(u64::to_le_bytes).collect()
     }
 
-    fn decode(bytes: &[u8]) -> Option<Self> {
-        let words: &[u8; Self::BYTES] = bytes.try_into().ok()?;
+    /// What a rank says for `stream`: it has one for all streams, or one for each.
+    fn decode(bytes: &[u8], stream: u32) -> Option<Self> {
+        let (places, rest) = bytes.as_chunks::<{ Self::BYTES }>();
+        let words = of_stream(places, stream).filter(|_| rest.is_empty())?;
         let word = |i: usize| u64::from_le_bytes(std::array::from_fn(|byte| words[8 * i + byte]));
         Some(Self { name: word(0), key: word(1), base: word(2) })
     }
+}
+
+/// The peers' parts of a window.
+#[derive(Clone, Default)]
+struct Places {
+    /// By rank, so many for each.
+    all: Vec<Place>,
+    each: u32,
 }
 
 struct Own {
@@ -52,15 +63,16 @@ pub(super) struct Memories {
     /// Names of those that do, of this rank's.
     on_device: HashSet<u64>,
     own: Vec<Option<Own>>,
-    /// And by rank.
-    places: Vec<Vec<Place>>,
+    places: Vec<Places>,
+    /// The one stream that goes over these links; None: all.
+    stream: Option<u32>,
     /// Their bounds.
     pub bounds: Remote,
 }
 
 impl Memories {
-    pub fn new(staged: bool) -> Self {
-        Self { staged, on_device: HashSet::new(), own: Vec::new(), places: Vec::new(), bounds: Remote::new(NAME) }
+    pub fn new(staged: bool, stream: Option<u32>) -> Self {
+        Self { staged, on_device: HashSet::new(), own: Vec::new(), places: Vec::new(), stream, bounds: Remote::new(NAME) }
     }
 
     /// True if the CPU cannot touch this rank's part of the window `name`.
@@ -116,24 +128,38 @@ impl Memories {
         let id = region.id as usize;
         // A rank of which no pair goes this way says nothing, and is not asked for anything; nobody says anything of signals.
         let ranks = if region.id == SIGNALS { 0 } else { ranks };
-        let places: Vec<Place> = (0..ranks).map(|rank| Place::decode(region.words(rank, NAME)).unwrap_or_default()).collect();
+        let places = self.places_in(region, ranks);
         let own = self.own.get(id).and_then(Option::as_ref).map(|own| own.place.name);
         let Some(name) = own.or((region.id == SIGNALS).then_some(0)) else {
             bail!(InternalError, 37, "memory was not prepared | memory {}, {NAME} | fix: report this", region.name);
         };
         self.bounds.register(region, name)?;
         if self.places.len() <= id {
-            self.places.resize(id + 1, Vec::new());
+            self.places.resize(id + 1, Places::default());
         }
         self.places[id] = places;
         Ok(())
+    }
+
+    fn places_in(&self, region: &Region, ranks: usize) -> Places {
+        let streams = match self.stream {
+            Some(stream) => stream..stream + 1,
+            // A second place for each rank only where somebody says more than one.
+            None if (0..ranks).any(|rank| region.words(rank, NAME).len() > Place::BYTES) => 0..STREAMS,
+            None => 0..1,
+        };
+        let of = |rank| {
+            let said = region.words(rank, NAME);
+            streams.clone().map(|stream| Place::decode(said, stream).unwrap_or_default())
+        };
+        Places { all: (0..ranks).flat_map(of).collect(), each: streams.len() as u32 }
     }
 
     /// Withdraws its keys. Its memory: what has come in half may still land there.
     pub fn deregister(&mut self, region: u32) -> Option<Arc<dyn Physical>> {
         self.bounds.deregister(region);
         if let Some(places) = self.places.get_mut(region as usize) {
-            places.clear();
+            places.all.clear();
         }
         let own = self.own.get_mut(region as usize)?.take()?;
         self.on_device.remove(&own.place.name);
@@ -146,9 +172,11 @@ impl Memories {
         (0..self.own.len() as u32).for_each(|region| drop(self.deregister(region)));
     }
 
-    /// Rank `peer`'s part.
-    pub fn place(&self, region: u32, peer: u32) -> Place {
-        self.places.get(region as usize).and_then(|places| places.get(peer as usize)).copied().unwrap_or_default()
+    /// Rank `peer`'s part, for what goes there on `stream`.
+    pub fn place(&self, region: u32, peer: u32, stream: u32) -> Place {
+        let Some(Places { all, each }) = self.places.get(region as usize) else { return Place::default() };
+        let at = peer as usize * *each as usize + stream.checked_rem(*each).unwrap_or(0) as usize;
+        all.get(at).copied().unwrap_or_default()
     }
 
     /// Where `work`'s payload lies, for a call: None if it is in no window, or in none that was prepared.

@@ -10,12 +10,13 @@
 //! | file | what |
 //! |---|---|
 //! | `sys`, `library` | libfabric's types and its exported functions |
-//! | `provider`, `net`, `endpoint`, `listen` | which provider carries; its objects with Rust's types |
+//! | `provider`, `net`, `endpoint`, `listen`, `failure` | which provider carries; its objects with Rust's types |
 //! | `single`, `rdm`, `arrivals`, `session`, `places` | links over one endpoint that has no connections |
+//! | `spread`, `helper` | a hub for each stream, and threads that drive them while much goes over them |
 //! | `sockets` | which of the process's are libfabric's: closed on exec, and none is a stranger's for long |
 //! | `retired` | memory of windows that have gone, into which something may still be landing |
 //! | `hub`, `links` | all links of a rank: what comes is handed to the one that it is for; how they come and go |
-//! | `buffers`, `post` | memory of messages; what is posted and not yet done |
+//! | `room`, `buffers`, `post` | how much a link may have under way; memory of messages; what is posted and not yet done |
 //! | `staging`, `reading` | GPU memory: all payloads in messages, which the copy engine fills and empties |
 //!
 //! Traps: completions say that a source is reusable and nothing more (FI_DELIVERY_COMPLETE has been claimed falsely); a write may land
@@ -35,6 +36,7 @@ use hub::Link;
 pub use hub::Ofi;
 use outgoing::Carried;
 use rustix::fd::{AsFd, BorrowedFd};
+use spread::{Spread, When};
 use std::borrow::Cow;
 use std::hint::black_box;
 use std::net::IpAddr;
@@ -46,6 +48,10 @@ mod arrivals;
 mod buffers;
 mod door;
 mod endpoint;
+mod failure;
+mod helper;
+#[cfg(test)]
+mod helper_tests;
 mod hub;
 mod incoming;
 mod library;
@@ -61,9 +67,11 @@ mod provider;
 mod rdm;
 mod reading;
 mod retired;
+mod room;
 mod session;
 mod single;
 mod sockets;
+mod spread;
 mod staging;
 #[cfg(test)]
 mod staging_tests;
@@ -104,18 +112,12 @@ pub fn carrier(address: IpAddr) -> std::result::Result<String, String> {
 }
 
 const NAME: &str = "ofi";
-/// Providers of cards that no test of this transport has had.
+/// Providers of cards. No card has been tried: verbs on soft RoCE alone (scripts/rxe).
 const UNTRIED: [&str; 3] = ["verbs", "efa", "cxi"];
 /// Most bytes of a write.
 const PIECE: u64 = 1 << 20;
 /// Links to a peer: contexts beyond share them.
 const STREAMS: u32 = 4;
-/// Messages and writes under way on a link.
-const WINDOW: u64 = 64;
-/// The same, and receives posted for it, where writes take receives.
-const RECEIVES: u64 = 16;
-/// Receives posted where the sender waits by itself until there is one.
-const RECEIVES_FEW: u64 = 4;
 /// Looks in vain after which senders are told what has landed.
 const IDLE: u32 = 256;
 /// So many looks at completions for one at events of connections.
@@ -151,6 +153,11 @@ impl factory::Factory for Factory {
     }
 
     fn prepare(&self, setup: &Setup<'_>) -> Result<(Box<dyn Transport>, Vec<u8>)> {
+        let info = || hub::chosen(setup.address);
+        if spread::is_wanted(&info()?, setup) {
+            let (spread, words) = Spread::new(setup, info, When::USUAL)?;
+            return Ok((Box::new(spread), words));
+        }
         let queue = || setup.device.copy_queue();
         let staged = setup.device.kind() == Kind::Cuda;
         let (ofi, words) = Ofi::new(setup, staged.then_some(&queue as _))?;
@@ -171,9 +178,9 @@ fn random_key() -> Result<u64> {
     Ok(u64::from_le_bytes(random()?))
 }
 
-/// Where rank `peer` listens, as it said.
-fn address_of(said: &[Words], peer: u32) -> Result<Address<'_>> {
-    match said.get(peer as usize).and_then(|words| Address::decode(words.of(NAME))) {
+/// Where rank `peer` listens for `stream`, as it said.
+fn address_of(said: &[Words], peer: u32, stream: u32) -> Result<Address<'_>> {
+    match said.get(peer as usize).and_then(|words| Address::decode(words.of(NAME), stream)) {
         Some(address) => Ok(address),
         None => bail!(
             RemoteError,
@@ -183,15 +190,68 @@ fn address_of(said: &[Words], peer: u32) -> Result<Address<'_>> {
     }
 }
 
+/// Until what was sent has landed; lands meanwhile what others send, who may wait for the same.
+fn land(transport: &mut dyn Transport, patience: Duration) -> Result<()> {
+    let mut done = Vec::new();
+    let landed = wait(patience, || match transport.landing().left() {
+        0 => Ok(Step::Idle),
+        _ => Ok(Step::of(transport.progress(&mut done)?)),
+    });
+    if landed? { Ok(()) } else { Err(wait::not_landed(NAME, &transport.unlanded())) }
+}
+
+/// The end of `transport`, a rank's, whose links `hubs` finds.
+fn leave<T: Transport>(transport: &mut T, patience: Duration, hubs: impl Fn(&mut T) -> Vec<&mut Ofi>) -> Result<()> {
+    let left = land(transport, patience);
+    if hubs(transport).iter().all(|hub| hub.stopped) {
+        return left;
+    }
+    for hub in hubs(transport) {
+        hub.tell();
+        hub.end(LEFT);
+    }
+    // A connection that is closed with something unread loses what was said last: the senders close first.
+    let has_senders = |hub: &mut Ofi| hub.links.iter().any(|link| matches!(link, Link::From(_)));
+    let _ = wait(FAREWELL, || match hubs(transport).into_iter().any(has_senders) {
+        false => Ok(Step::Idle),
+        true => Ok(Step::of(transport.progress(&mut Vec::new())?)),
+    });
+    for hub in hubs(transport) {
+        hub.drain().unwrap_or_else(|error| log::error(&error));
+        hub.stop(Instant::now());
+    }
+    left
+}
+
 impl Ofi {
-    /// Until what was sent has landed; lands meanwhile what others send, who may wait for the same.
-    fn land(&mut self, patience: Duration) -> Result<()> {
-        let mut done = Vec::new();
-        let landed = wait(patience, || match self.landing().left() {
-            0 => Ok(Step::Idle),
-            _ => Ok(Step::of(self.progress(&mut done)?)),
+    /// The number of the first piece that is not known to have landed.
+    fn oldest(&self) -> Option<u64> {
+        let oldest = self.links.iter().filter_map(|link| match link {
+            Link::To(to) => to.oldest(),
+            _ => None,
         });
-        if landed? { Ok(()) } else { Err(wait::not_landed(NAME, &self.unlanded())) }
+        oldest.min()
+    }
+
+    /// After `forget_wakeups`: true if there is nothing to do by now.
+    fn is_still(&mut self) -> Result<bool> {
+        if self.stopped {
+            return Ok(true);
+        }
+        self.tell();
+        let waits = |link: &u32| matches!(&self.links[*link as usize], Link::To(to) if to.waits_for_peer());
+        // Nothing wakes anybody when copies end.
+        let copying = self.post.copies.as_mut().is_some_and(|copies| !copies.is_idle()) || !self.reading.is_empty();
+        if copying || !self.batches.iter().all(waits) || !self.owing.is_empty() {
+            return Ok(false);
+        }
+        self.sockets.tend();
+        self.retired.tend(&mut self.links, &mut self.post);
+        let armed = self.post.net.arm();
+        let mut late = std::mem::take(&mut self.late);
+        let moved = self.completions(&mut late);
+        self.late = late;
+        Ok(armed && !moved? && !self.events()?)
     }
 }
 
@@ -204,7 +264,7 @@ impl Transport for Ofi {
 
     fn connect(&mut self, _: &dyn Device, _: &dyn Share, peers: &Arc<Vec<Words>>) -> Result<()> {
         let served = (0..).zip(&self.serves).filter(|(_, serves)| **serves);
-        served.map(|(rank, _)| rank).try_for_each(|rank| address_of(peers, rank).map(drop))?;
+        served.map(|(rank, _)| rank).try_for_each(|rank| address_of(peers, rank, 0).map(drop))?;
         self.said = peers.clone();
         Ok(())
     }
@@ -233,7 +293,7 @@ impl Transport for Ofi {
         let staged = self.is_staged();
         let Some(link) = self.link(work.peer, work.context)? else { return self.memories.bounds.refuse(work, "peer") };
         let Link::To(to) = &mut self.links[link as usize] else { return Ok(Submitted::Full) };
-        let place = self.memories.place(work.target.0, work.peer);
+        let place = self.memories.place(work.target.0, work.peer, work.context % STREAMS);
         let submitted = match payload {
             Payload::Memory(_) if work.bytes > SMALL && !staged && self.post.net.traits.writes => {
                 to.write(&mut self.post, &self.memories, work, place, self.taken)?
@@ -287,11 +347,7 @@ impl Transport for Ofi {
     }
 
     fn landing(&self) -> Landing {
-        let oldest = self.links.iter().filter_map(|link| match link {
-            Link::To(to) => to.oldest(),
-            _ => None,
-        });
-        let landed = oldest.min().unwrap_or(self.taken);
+        let landed = self.oldest().unwrap_or(self.taken);
         self.asked.set(self.asked.get() || landed < self.taken);
         Landing { taken: self.taken, landed }
     }
@@ -309,42 +365,12 @@ impl Transport for Ofi {
     }
 
     fn arm(&mut self) -> Result<bool> {
-        if self.stopped {
-            return Ok(true);
-        }
-        self.tell();
-        let waits = |link: &u32| matches!(&self.links[*link as usize], Link::To(to) if to.waits_for_peer());
-        // Nothing wakes anybody when copies end.
-        let copying = self.post.copies.as_mut().is_some_and(|copies| !copies.is_idle()) || !self.reading.is_empty();
-        if copying || !self.batches.iter().all(waits) || !self.owing.is_empty() {
-            return Ok(false);
-        }
-        self.sockets.tend();
-        self.retired.tend(&mut self.links, &mut self.post);
-        self.forget_wakeups();
-        let armed = self.post.net.arm();
-        let mut late = std::mem::take(&mut self.late);
-        let moved = self.completions(&mut late);
-        self.late = late;
-        Ok(armed && !moved? && !self.events()?)
+        hub::forget_wakeups(&self.poll);
+        self.is_still()
     }
 
     fn close(&mut self, patience: Duration) -> Result<()> {
-        let left = self.land(patience);
-        if self.stopped {
-            return left;
-        }
-        self.tell();
-        self.end(LEFT);
-        // A connection that is closed with something unread loses what was said last: the senders close first.
-        let senders = |links: &[Link]| links.iter().any(|link| matches!(link, Link::From(_)));
-        let _ = wait(FAREWELL, || match senders(&self.links) {
-            false => Ok(Step::Idle),
-            true => Ok(Step::of(self.progress(&mut Vec::new())?)),
-        });
-        self.drain().unwrap_or_else(|error| log::error(&error));
-        self.stop(Instant::now());
-        left
+        leave(self, patience, |own| vec![own])
     }
 
     fn abort(&mut self) {

@@ -2,6 +2,7 @@
 //! is what FI_THREAD_DOMAIN asks for.
 
 use super::endpoint::Endpoint;
+use super::failure::Failure;
 use super::listen::Request;
 use super::provider::{Info, Traits, cookie};
 use super::rdm::Rdm;
@@ -16,6 +17,8 @@ use std::sync::Arc;
 
 /// Most bytes of data that come with a connection; verbs has the least.
 pub(super) const SAID: usize = 48;
+/// Completions that a queue has room for at the least.
+const LEAST: usize = 512;
 /// Completions read at once.
 const BATCH: usize = 32;
 
@@ -43,7 +46,7 @@ pub(super) struct Ended {
     /// Of a peer's write.
     pub data: Option<u64>,
     /// None: well.
-    pub error: Option<c_int>,
+    pub error: Option<Failure>,
 }
 
 /// Something has happened to a connection.
@@ -69,8 +72,9 @@ pub(super) enum Event {
 }
 
 impl Net {
-    /// For messages of at most `message` bytes.
-    pub fn open(info: Info, message: usize) -> Result<Arc<Self>> {
+    /// For messages of at most `message` bytes, connections with `queue` places each way if they count, and so many unread completions.
+    pub fn open(mut info: Info, message: usize, queue: Option<usize>, completions: usize) -> Result<Arc<Self>> {
+        queue.into_iter().for_each(|queue| info.set_queues(queue));
         let traits = info.traits();
         let mut net = Self {
             traits,
@@ -95,11 +99,17 @@ impl Net {
             let result = (fabric.domain)(net.fabric, net.info.raw(), &mut net.domain, std::ptr::null_mut());
             net.check("fi_domain", result)?;
             let open = (*(*net.domain).ops).cq_open;
-            let mut queue = fi_cq_attr { size: 4096, format: FI_CQ_FORMAT_DATA, wait_obj: FI_WAIT_FD, ..std::mem::zeroed() };
+            let mut queue =
+                fi_cq_attr { size: completions, format: FI_CQ_FORMAT_DATA, wait_obj: FI_WAIT_FD, ..std::mem::zeroed() };
             let mut result = open(net.domain, &mut queue, &mut net.cq, std::ptr::null_mut());
             if result != 0 && net.traits.rdm {
                 // Nothing to wait on: it is looked at.
                 (queue.wait_obj, net.traits.wakes) = (FI_WAIT_NONE, false);
+                result = open(net.domain, &mut queue, &mut net.cq, std::ptr::null_mut());
+            }
+            // A card has a limit of its own, which no attribute tells. Links are made as they are used: seldom all.
+            while result != 0 && queue.size > LEAST {
+                queue.size /= 2;
                 result = open(net.domain, &mut queue, &mut net.cq, std::ptr::null_mut());
             }
             net.check("fi_cq_open", result)?;
@@ -183,7 +193,7 @@ impl Net {
     }
 
     /// The queue's entries, with their errors.
-    pub fn entries(&self, mut each: impl FnMut(&fi_cq_data_entry, Option<c_int>)) -> Result<usize> {
+    pub fn entries(&self, mut each: impl FnMut(&fi_cq_data_entry, Option<Failure>)) -> Result<usize> {
         let mut entries = [const { MaybeUninit::<fi_cq_data_entry>::uninit() }; BATCH];
         // SAFETY: room for so many entries of the format that the queue was opened with.
         let count = unsafe { ((*(*self.cq).ops).read)(self.cq, entries.as_mut_ptr().cast(), entries.len()) };
@@ -202,7 +212,10 @@ impl Net {
                 return Err(self.failed("fi_cq_readerr", read));
             }
             let (op_context, flags) = (entry.op_context, entry.flags);
-            each(&fi_cq_data_entry { op_context, flags, len: 0, buf: std::ptr::null_mut(), data: 0 }, Some(entry.err));
+            each(
+                &fi_cq_data_entry { op_context, flags, len: 0, buf: std::ptr::null_mut(), data: 0 },
+                Some(Failure { error: entry.err, own: entry.prov_errno }),
+            );
             return Ok(1);
         }
         if count < 0 {

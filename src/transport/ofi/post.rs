@@ -48,8 +48,8 @@ impl Posted {
     }
 }
 
-/// Places for words that a link has: two to hear, and those that it says.
-const WORDS: usize = 4;
+/// Words that a link says at once, about.
+const SAYS: usize = 2;
 
 /// A write under way: its piece's tag, and its link.
 pub(super) struct Write {
@@ -76,10 +76,10 @@ impl Post {
         Self { net, copies, messages, words, writes: Vec::new(), free: Vec::new() }
     }
 
-    /// Memory for so many links, on a GPU: see [`staging::AHEAD`].
-    pub fn reserve(&mut self, links: usize) -> Result<()> {
+    /// Memory for so many links that hear so many words each, on a GPU: see [`staging::AHEAD`].
+    pub fn reserve(&mut self, links: usize, words: usize) -> Result<()> {
         self.messages.reserve(&self.net, links * (2 * staging::WINDOW as usize + staging::WAITING + 1), staging::AHEAD)?;
-        self.words.reserve(&self.net, links * WORDS, staging::AHEAD)
+        self.words.reserve(&self.net, links * (words + SAYS), staging::AHEAD)
     }
 
     /// Nobody sends the message in `place`, which may still wait for the copies `wait`.

@@ -76,6 +76,16 @@ impl Info {
         }
     }
 
+    /// Queues of a connection have so many places each way, not as many as the provider likes: 384 of verbs', for each of which its queue
+    /// of completions keeps room.
+    pub fn set_queues(&mut self, places: usize) {
+        // SAFETY: fi_getinfo fills in all attributes; this one's own.
+        unsafe {
+            (*(*self.raw).tx_attr).size = places;
+            (*(*self.raw).rx_attr).size = places;
+        }
+    }
+
     pub fn traits(&self) -> Traits {
         // SAFETY: fi_getinfo fills in all attributes.
         unsafe {

@@ -247,7 +247,7 @@ fn a_record_out_of_bounds_is_refused_by_the_target() {
         pair.bytes(1).fill(0xee);
         let Ofi { links, post, batches, memories, .. } = &mut pair.ranks[0];
         let Link::To(to) = &mut links[0] else { panic!("it sends") };
-        let header = Header { bytes: 8, value: None, target: (memories.place(DATA, 1).name, 0), signal: Some((0, 1)) };
+        let header = Header { bytes: 8, value: None, target: (memories.place(DATA, 1, 0).name, 0), signal: Some((0, 1)) };
         to.pack(post, &bad(header), &work, 1, Carried::Host([5u8; 8].as_ptr())).unwrap();
         batches.push(0);
         let error = pair.until("it is refused", |_| false).unwrap_err();

@@ -278,6 +278,10 @@ pub struct fi_ops_cq {
     pub read: unsafe extern "C" fn(*mut fid_cq, *mut c_void, usize) -> isize,
     pub readfrom: *const c_void,
     pub readerr: unsafe extern "C" fn(*mut fid_cq, *mut fi_cq_err_entry, u64) -> isize,
+    pub sread: *const c_void,
+    pub sreadfrom: *const c_void,
+    pub signal: *const c_void,
+    pub strerror: unsafe extern "C" fn(*mut fid_cq, c_int, *const c_void, *mut c_char, usize) -> *const c_char,
 }
 
 #[repr(C)]

@@ -14,26 +14,30 @@ use std::time::Instant;
 
 mod edges;
 mod rdm;
+mod threads;
 
-/// Each rank's end, and its words; on a GPU with what `queue` makes.
-pub fn ends(serves: &[bool], queue: Option<Queue>) -> (Vec<Ofi>, Vec<Vec<u8>>) {
+/// Calls with what rank `rank` is made from.
+fn with_setup<T>(serves: &[bool], rank: u32, make: impl FnOnce(&Setup<'_>) -> T) -> T {
     let device: Arc<dyn Device> = CpuDevice::new(0);
     let all = |_| (0..serves.len() as u32).collect();
-    let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    let setup = |rank| Setup {
+    make(&Setup {
         rank,
         device: &device,
         serves: serves.to_vec(),
         senders: &all,
         share: &contract::NoShare,
         secret: [7; 32],
-        address,
-    };
+        address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+    })
+}
+
+/// Each rank's end, and its words; on a GPU with what `queue` makes.
+pub fn ends(serves: &[bool], queue: Option<Queue>) -> (Vec<Ofi>, Vec<Vec<u8>>) {
     let how = HOW.get();
-    let make = |rank| match how.provider {
-        "" => Ofi::new(&setup(rank), queue).unwrap(),
+    let make = |setup: &Setup<'_>| match how.provider {
+        "" => Ofi::new(setup, queue).unwrap(),
         name => {
-            let mut made = Ofi::over(provider::among(&[name], address).unwrap(), &setup(rank), queue).unwrap();
+            let mut made = Ofi::over(provider::among(&[name], setup.address).unwrap(), setup, queue).unwrap();
             if how.quick {
                 made.0.answer = Duration::from_secs(2);
                 made.0.post.net.rdm().unwrap().patience = Duration::from_millis(500);
@@ -41,7 +45,7 @@ pub fn ends(serves: &[bool], queue: Option<Queue>) -> (Vec<Ofi>, Vec<Vec<u8>>) {
             made
         }
     };
-    (0..serves.len() as u32).map(make).unzip()
+    (0..serves.len() as u32).map(|rank| with_setup(serves, rank, make)).unzip()
 }
 
 /// What carries in this thread's test.
@@ -246,7 +250,7 @@ fn what_is_half_received_lands_in_memory_that_is_there() {
 }
 
 fn port(said: &[u8]) -> u16 {
-    u16::from_be_bytes([said[18], said[19]])
+    u16::from_be_bytes([said[19], said[20]])
 }
 
 /// Connections of who knows nothing, and of who knows all but the secret, open and half open: the ranks put all the same.
@@ -345,7 +349,7 @@ fn who_says_nothing_is_sent_away() {
 fn deceived(impostor: u16, mut play: impl FnMut()) -> crate::error::Error {
     let mut world = World::new();
     let mut said = world.said.clone();
-    said[1][18..20].copy_from_slice(&impostor.to_be_bytes());
+    said[1][19..21].copy_from_slice(&impostor.to_be_bytes());
     connect(&mut world.ranks, &said);
     world.ranks[0].answer = Duration::from_secs(1);
     (0..16).for_each(|at| world.fill(0, 8 * at, 0xa5));
@@ -432,8 +436,8 @@ fn nobody_waits_for_a_rank_that_has_left() {
 /// A rank that is told to write where it has not prepared anything refuses, and so does one that knows no peer.
 #[test]
 fn addresses_that_make_no_sense_are_refused() {
-    assert_eq!(Address::decode(&[0; 17]), None);
-    assert_eq!(Address::decode(&[0; 500]), None);
+    assert_eq!((Address::decode(&[], 0), Address::decode(&[17; 18], 0), Address::decode(&[40; 40], 0)), (None, None, None));
+    assert_eq!(Address::decode(&[200; 201], 0), None);
     let mut world = World::new();
     assert!(world.ranks[0].submit(&Work { peer: 2, ..put(0, 0, 8, None) }).is_err());
     assert!(world.ranks[0].submit(&Work { target: (7, 0), ..put(0, 0, 1 << 20, None) }).is_err());

@@ -1,7 +1,6 @@
 /* All-gather and broadcast of any buffers, slice by slice: what comes along a rail goes to the scratch of all ranks of the team, and on. */
 #ifndef GINRS_COLLECTIVES_COPYING_CUH_
 #define GINRS_COLLECTIVES_COPYING_CUH_
-#include "personal.cuh"
 #include "rail.cuh"
 #include "scratch.cuh"
 
@@ -111,17 +110,12 @@ __device__ __forceinline__ void broadcastByTree(ginrsCollWork const& work, Scrat
 __device__ __forceinline__ void copyingBuffered(ginrsCollWork const& work) {
   Barrier barrier{ncclCoopCta(), work.comm, ncclTeamTagLsa(), blockIdx.x};
   Scratch scratch(work, barrier);
-  switch (work.kind) {
-    case GINRS_COLL_BROADCAST: broadcastByTree(work, scratch); break;
-    case GINRS_COLL_ALL_TO_ALL: allToAllAlongRails(work, scratch); break;
-    case GINRS_COLL_GATHER: gatherAlongRails(work, scratch); break;
-    case GINRS_COLL_SCATTER: scatterAlongRails(work, scratch); break;
-    default:
-      if (work.along == GINRS_COLL_RING) {
-        allGatherByRing(work, scratch);
-      } else {
-        allGatherByRounds(work, scratch);
-      }
+  if (work.kind == GINRS_COLL_BROADCAST) {
+    broadcastByTree(work, scratch);
+  } else if (work.along == GINRS_COLL_RING) {
+    allGatherByRing(work, scratch);
+  } else {
+    allGatherByRounds(work, scratch);
   }
   scratch.end();
 }

@@ -12,10 +12,15 @@
 namespace ginrs {
 namespace coll {
 
+/* The rail's rank of any team, in the rings of all pairs, which `rails` is here. */
+__device__ __forceinline__ Ring rankOf(ginrsCollWork const& work, int team) {
+  return Ring::ofPair(work.comm, team * work.comm.lsaSize + work.comm.lsaRank);
+}
+
 /* Slices of what a rank has for one other, its block: so many of them fit into a message, and one for each team into a piece of the
- * scratch. src/coll/sizes.rs counts the same. */
+ * scratch. `block` of src/coll/along.rs counts the same. */
 __device__ __forceinline__ Slices slicesOfBlock(ginrsCollWork const& work, Scratch const& scratch, int teams, int together) {
-  uint64_t const most = min(uint64_t(payloadOf(work.inbox) / together), scratch.piece / teams);
+  uint64_t const most = min(uint64_t(payloadOf(work.rails) / together), scratch.piece / teams);
   return Slices::of(work.count * work.eltBytes, most / 128 * 128, 128);
 }
 /* How far apart the blocks of a slice are in messages and in the scratch. */
@@ -27,15 +32,15 @@ __device__ __forceinline__ void allToAllAlongRails(ginrsCollWork const& work, Sc
   Rail const rail = Rail::of(work.comm);
   int const n = scratch.n, self = scratch.self, teams = rail.teams;
   uint64_t const part = work.count * work.eltBytes;
-  Slices const slices = slicesOfBlock(work, scratch, teams, (n + work.inbox.slots - 1) / work.inbox.slots);
+  Slices const slices = slicesOfBlock(work, scratch, teams, (n + work.rails.slots - 1) / work.rails.slots);
   for (uint64_t at = slices.first(); at < slices.total; at += slices.step()) {
     uint64_t const bytes = slices.bytes(at), each = apart(bytes);
-    int const most = int(min(payloadOf(work.inbox) / each, uint64_t(n)));
+    int const most = int(min(payloadOf(work.rails) / each, uint64_t(n)));
     char const* const send = static_cast<char const*>(work.send.at) + at;
     char* const recv = static_cast<char*>(work.recv.at) + at;
     for (int step = 1; step < teams; step++) {
       int const team = rail.ahead(step);
-      ToRank out(work, team);
+      ToTeam out(work, rankOf(work, team));
       for (int k = 0; k < n; k += most) {
         int const rows = min(most, n - k);
         rowsByBlock(out.open(work), each, send + (uint64_t(team) * n + k) * part, part, bytes, rows);
@@ -50,7 +55,7 @@ __device__ __forceinline__ void allToAllAlongRails(ginrsCollWork const& work, Sc
     deal(rail.self, 0, n, send + uint64_t(rail.self) * n * part, part);
     for (int step = 1; step < teams; step++) {
       int const team = rail.behind(step);
-      FromRank in(work, team);
+      FromTeam in(work, rankOf(work, team));
       for (int k = 0; k < n; k += most) {
         deal(team, k, min(most, n - k), in.open(work), each);
         in.close(work);
@@ -94,7 +99,7 @@ __device__ __forceinline__ void scatterAlongRails(ginrsCollWork const& work, Scr
   Slices const slices = slicesOfBlock(work, scratch, teams, fan.together());
   for (uint64_t at = slices.first(); at < slices.total; at += slices.step()) {
     uint64_t const bytes = slices.bytes(at), each = apart(bytes);
-    FromRank in(work, tree.isRoot() ? tree.rail.self : tree.parent());
+    FromTeam in(work, rankOf(work, tree.isRoot() ? tree.rail.self : tree.parent()));
     char const* from;
     if (tree.isRoot()) {
       for (int j = 0; j < teams && self == root; j++) {
@@ -110,7 +115,7 @@ __device__ __forceinline__ void scatterAlongRails(ginrsCollWork const& work, Scr
     for (int distance = tree.widest; distance > 0; distance = fan.nearer(distance)) {
       if (!tree.hasChild(distance)) continue;
       uint64_t const size = fan.blocks(distance) * each;
-      ToRank out(work, tree.child(distance));
+      ToTeam out(work, rankOf(work, tree.child(distance)));
       copyByBlock(out.open(work), from + distance * each, size);
       out.close(work, size);
     }
@@ -128,11 +133,11 @@ __device__ __forceinline__ void gatherAlongRails(ginrsCollWork const& work, Scra
   Slices const slices = slicesOfBlock(work, scratch, teams, fan.together());
   for (uint64_t at = slices.first(); at < slices.total; at += slices.step()) {
     uint64_t const bytes = slices.bytes(at), each = apart(bytes);
-    ToRank out(work, tree.isRoot() ? tree.rail.self : tree.parent());
+    ToTeam out(work, rankOf(work, tree.isRoot() ? tree.rail.self : tree.parent()));
     char* const to = tree.isRoot() ? scratch.bank(self * scratch.piece).at(root) : out.open(work);
     copyByBlock(to, static_cast<char const*>(work.send.at) + at, bytes);
     for (int distance = 1; distance <= tree.widest && tree.hasChild(distance); distance = fan.farther(distance)) {
-      FromRank in(work, tree.child(distance));
+      FromTeam in(work, rankOf(work, tree.child(distance)));
       copyByBlock(to + distance * each, in.open(work), fan.blocks(distance) * each);
       in.close(work);
     }
@@ -147,6 +152,18 @@ __device__ __forceinline__ void gatherAlongRails(ginrsCollWork const& work, Scra
     }
     scratch.next();
   }
+}
+
+__device__ __forceinline__ void alongRails(ginrsCollWork const& work) {
+  Barrier barrier{ncclCoopCta(), work.comm, ncclTeamTagLsa(), blockIdx.x};
+  Scratch scratch(work, barrier);
+  switch (work.kind) {
+    case GINRS_COLL_ALL_TO_ALL: allToAllAlongRails(work, scratch); break;
+    case GINRS_COLL_GATHER: gatherAlongRails(work, scratch); break;
+    case GINRS_COLL_SCATTER: scatterAlongRails(work, scratch); break;
+    default: GINRS_TRAP("a collective that this kernel does not have");
+  }
+  scratch.end();
 }
 
 }  // namespace coll

@@ -8,60 +8,36 @@ namespace ginrs {
 namespace coll {
 
 /* As functions: they are long, and reductions have many of them. */
-__device__ __noinline__ char* openOutgoing(ginrsCollWork const& work, ginrsCollInbox const& slots, Outgoing out) {
-  return out.open(ncclCoopCta(), work.comm, slots);
+__device__ __noinline__ char* openOutgoing(ginrsCollWork const& work, Outgoing out) { return out.open(ncclCoopCta(), work.comm, work.rails); }
+__device__ __noinline__ void publishOutgoing(ginrsCollWork const& work, Outgoing out, uint32_t bytes) {
+  out.close(ncclCoopCta(), work.comm, work.rails, headerOf(work.kind, work.count * work.eltBytes), bytes);
 }
-__device__ __noinline__ void publishOutgoing(ginrsCollWork const& work, ginrsCollInbox const& slots, Outgoing out, uint32_t bytes) {
-  out.close(ncclCoopCta(), work.comm, slots, headerOf(work.kind, work.count * work.eltBytes), bytes);
+__device__ __noinline__ char const* openIncoming(ginrsCollWork const& work, Incoming in) {
+  return in.open(ncclCoopCta(), work.comm, work.rails, headerOf(work.kind, work.count * work.eltBytes));
 }
-__device__ __noinline__ char const* openIncoming(ginrsCollWork const& work, ginrsCollInbox const& slots, Incoming in) {
-  return in.open(ncclCoopCta(), work.comm, slots, headerOf(work.kind, work.count * work.eltBytes));
-}
-__device__ __noinline__ void freeIncoming(ginrsCollWork const& work, ginrsCollInbox const& slots, Incoming in) {
-  in.close(ncclCoopCta(), work.comm, slots);
-}
+__device__ __noinline__ void freeIncoming(ginrsCollWork const& work, Incoming in) { in.close(ncclCoopCta(), work.comm, work.rails); }
 
-/* The rings of rails, by distance: of few distances, so that there are few of them. */
-struct ByDistance {
-  static __device__ __forceinline__ ginrsCollInbox const& slots(ginrsCollWork const& work) { return work.rails; }
-  static __device__ __forceinline__ Ring to(ginrsCollWork const& work, int team) { return Ring::toTeam(work.comm, team); }
-  static __device__ __forceinline__ Ring from(ginrsCollWork const& work, int team) { return Ring::fromTeam(work.comm, team); }
-};
-/* Those of all pairs of ranks: any team's rank of this rail. */
-struct ByPair {
-  static __device__ __forceinline__ ginrsCollInbox const& slots(ginrsCollWork const& work) { return work.inbox; }
-  static __device__ __forceinline__ Ring to(ginrsCollWork const& work, int team) {
-    return Ring::ofPair(work.comm, team * work.comm.lsaSize + work.comm.lsaRank);
-  }
-  static __device__ __forceinline__ Ring from(ginrsCollWork const& work, int team) { return to(work, team); }
-};
-
-template <typename Rings>
-struct Sending {
+struct ToTeam {
   Outgoing end;
-  __device__ __forceinline__ Sending(ginrsCollWork const& work, int team) : end(work.comm, Rings::slots(work), Rings::to(work, team), blockIdx.x) {}
-  __device__ __forceinline__ char* open(ginrsCollWork const& work) const { return openOutgoing(work, Rings::slots(work), end); }
+  __device__ __forceinline__ ToTeam(ginrsCollWork const& work, int team) : ToTeam(work, Ring::toTeam(work.comm, team)) {}
+  __device__ __forceinline__ ToTeam(ginrsCollWork const& work, Ring ring) : end(work.comm, work.rails, ring, blockIdx.x) {}
+  __device__ __forceinline__ char* open(ginrsCollWork const& work) const { return openOutgoing(work, end); }
   __device__ __forceinline__ void close(ginrsCollWork const& work, uint64_t bytes) {
-    publishOutgoing(work, Rings::slots(work), end, uint32_t(bytes));
+    publishOutgoing(work, end, uint32_t(bytes));
     end.count++;
   }
 };
 
-template <typename Rings>
-struct Receiving {
+struct FromTeam {
   Incoming end;
-  __device__ __forceinline__ Receiving(ginrsCollWork const& work, int team) : end(work.comm, Rings::slots(work), Rings::from(work, team), blockIdx.x) {}
-  __device__ __forceinline__ char const* open(ginrsCollWork const& work) const { return openIncoming(work, Rings::slots(work), end); }
+  __device__ __forceinline__ FromTeam(ginrsCollWork const& work, int team) : FromTeam(work, Ring::fromTeam(work.comm, team)) {}
+  __device__ __forceinline__ FromTeam(ginrsCollWork const& work, Ring ring) : end(work.comm, work.rails, ring, blockIdx.x) {}
+  __device__ __forceinline__ char const* open(ginrsCollWork const& work) const { return openIncoming(work, end); }
   __device__ __forceinline__ void close(ginrsCollWork const& work) {
-    freeIncoming(work, Rings::slots(work), end);
+    freeIncoming(work, end);
     end.count++;
   }
 };
-
-typedef Sending<ByDistance> ToTeam;
-typedef Receiving<ByDistance> FromTeam;
-typedef Sending<ByPair> ToRank;
-typedef Receiving<ByPair> FromRank;
 
 /* What goes along a rail in a step, a piece or a part of one, is cut into messages, so that one is on its way while the next one is made
  * and the one before is added. All of a step's are sent ahead of what comes back for them: one slot less than there are, or each rank

@@ -74,6 +74,8 @@ fn over_several_nodes() {
     all_ok(ALL, 4, Threads, &[("COLL", "sample=400 big=9001 seed=10"), two]);
     all_ok(ALL, 4, Processes, &[("COLL", "sample=800 big=9001 seed=11"), two]);
     all_ok(ALL, 3, Threads, &[("COLL", "sample=800 big=9001 seed=12"), ("GINRS_FAKE_NODES", "per-rank")]);
+    let each_to_each = ("GINRS_COLLECTIVE", "staged");
+    all_ok(&["collectives"], 4, Threads, &[("COLL", "sample=2000 big=9001 from=6 seed=19"), two, each_to_each]);
 }
 
 /// Rails of two, three and five teams, also of one rank each, with many rounds and slices, both ways.
@@ -97,15 +99,17 @@ fn other_bytes_for_each_rank_along_rails() {
     let shapes = [(2, "0,1"), (4, "0,0,1,1"), (4, "0,1,1,0"), (6, "0,0,1,1,2,2"), (6, "0,0,0,1,1,1"), (5, "0,0,0,1,1")];
     for (ranks, nodes) in shapes {
         for (how, seed) in [("ring", 16), ("tree", 17)] {
-            let plan = format!("sample=400 big=30011 from=6 seed={seed}");
+            let plan = format!("sample=2000 big=9001 from=6 seed={seed}");
             let env = [("COLL", &*plan), ("GINRS_FAKE_NODES", nodes), ("GINRS_COLLECTIVE", how)];
-            all_ok(&["collectives", "captured", "streams"], ranks, Threads, &env);
+            let programs = if ranks == 4 { &["collectives", "captured"][..] } else { &["collectives"] };
+            all_ok(programs, ranks, Threads, &env);
         }
     }
     // More ranks in a team than slots in a ring, and trees with places that are missing.
-    let many = [("COLL", "sample=4000 big=5003 from=6 seed=18"), ("GINRS_COLLECTIVE", "tree")];
     for nodes in ["0,0,0,0,0,0,1,1,1,1,1,1", "0,0,1,1,2,2,3,3,4,4,5,5"] {
-        all_ok(&["collectives"], 12, Threads, &[many[0], many[1], ("GINRS_FAKE_NODES", nodes)]);
+        let plan = ("COLL", "sample=100000 big=5003 from=6 seed=18");
+        let env = [plan, ("GINRS_COLLECTIVE", "tree"), ("GINRS_FAKE_NODES", nodes), ("GINRS_CPU_DEVICES", "12")];
+        all_ok(&["collectives"], 12, Threads, &env);
     }
 }
 
@@ -296,25 +300,46 @@ fn a_killed_rank_ends_collectives_and_is_named() {
     }
 }
 
-/// In whatever a rank of a rail waits for: its rail, its team, or both.
+/// Two teams of two, straight: one waits for a slot or a message of the rail, one for its team. And a tree of four teams, in which one passes on.
+const ALONG_RAILS: [(u32, [(&str, &str); 2]); 2] = [
+    (4, [("GINRS_FAKE_NODES", "0,0,1,1"), ("GINRS_COLLECTIVE", "ring")]),
+    (8, [("GINRS_FAKE_NODES", "0,0,1,1,2,2,3,3"), ("GINRS_COLLECTIVE", "tree")]),
+];
+
 #[test]
 fn a_killed_rank_ends_calls_along_rails_and_is_named() {
-    for how in ["ring", "tree"] {
-        let two = [("GINRS_FAKE_NODES", "0,0,1,1"), ("GINRS_COLLECTIVE", how)];
-        for what in ["alltoall", "rooted gather", "scatter"] {
-            ends_and_is_named(what, 4, &two);
-        }
+    let [(two, straight), (four, by_tree)] = &ALONG_RAILS;
+    ends_and_is_named("alltoall", *two, straight);
+    for what in ["rooted gather", "scatter"] {
+        ends_and_is_named(what, *two, straight);
+        ends_and_is_named(what, *four, by_tree);
+    }
+}
+
+#[test]
+fn an_abort_ends_calls_along_rails() {
+    let [(two, straight), (four, by_tree)] = &ALONG_RAILS;
+    ends_by_abort("abort alltoall", *two, straight);
+    for what in ["abort rooted gather", "abort scatter"] {
+        ends_by_abort(what, *two, straight);
+        ends_by_abort(what, *four, by_tree);
     }
 }
 
 #[test]
 fn an_abort_ends_collectives() {
-    let said = fault("abort", 3, &[]);
-    assert!(said[0].1.contains("rank 0 aborted: no error"), "{}", said[0].1);
+    ends_by_abort("abort", 3, &[]);
+}
+
+/// Rank 0 aborts: all others hear of it.
+#[track_caller]
+fn ends_by_abort(what: &str, ranks: u32, env: &[(&str, &str)]) {
+    let said = fault(what, ranks, env);
+    assert!(said[0].1.contains("rank 0 aborted: no error"), "FAULT={what} {env:?}: {}", said[0].1);
     for (rank, (_, said)) in said.iter().enumerate().skip(1) {
         assert!(
             said.contains(&format!("rank {rank} released")) && said.contains("remote process exited"),
-            "rank {rank}:\n{said}"
+            "FAULT={what} {env:?} rank {rank}:\n{said}"
         );
     }
 }

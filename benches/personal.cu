@@ -2,7 +2,7 @@
 // processor time of a rank. GINRS_COLLECTIVE asks for the way (staged, ring, tree): run the ways in turns.
 //
 //   benches/rails.sh build/personal 2x4 1gbit            machines with limited links between them, as root
-//   GINRS_FAKE_MACHINES=0,0,1,1 ginrs-run -n 4 ./personal      BYTES=of a rank for another, at most; TURNS=9; KIND=Gather
+//   GINRS_FAKE_MACHINES=0,0,1,1 ginrs-run -n 4 ./personal      LEAST=64 BYTES=of a rank for another, at most; TURNS=9; KIND=Gather
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -37,6 +37,7 @@ static void timed(Example& ex, float* meeting, std::function<void()> work, float
 
 int runRank(Example& ex) {
   size_t largest = getenv("BYTES") ? strtoull(getenv("BYTES"), NULL, 0) : 256 << 10;
+  size_t least = getenv("LEAST") ? strtoull(getenv("LEAST"), NULL, 0) : 64;
   int turns = getenv("TURNS") ? atoi(getenv("TURNS")) : 9;
   char *send, *recv;
   float* meeting;
@@ -49,7 +50,7 @@ int runRank(Example& ex) {
   const char* only = getenv("KIND");
   for (int kind = 0; kind < 3; kind++) {
     if (only && strcmp(only, names[kind]) != 0) continue;
-    for (size_t bytes = 64; bytes <= largest; bytes *= 4) {
+    for (size_t bytes = least; bytes <= largest; bytes *= 4) {
       int calls = bytes <= 16 << 10 ? 8 : 2;
       std::vector<float> all[2];
       for (int turn = -1; turn < turns; turn++) {

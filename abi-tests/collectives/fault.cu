@@ -1,7 +1,7 @@
 // The last rank fails while the others are in a collective or wait for its message. FAULT: what they wait in; they print what
 // the library told them, and how long it took.
-//   allreduce, alltoall, gather, recv, send: it is killed. `symmetric` in front: with registered buffers
-//   abort: rank 0 aborts itself, out of a collective that the last rank has not joined
+//   allreduce, alltoall, gather (of all), rooted gather, scatter, recv, send: it is killed. `symmetric` in front: with registered buffers
+//   abort: rank 0 aborts itself, out of an all-reduce that the last rank has not joined; with one of the above behind it out of that
 //   sizes: rank 0 sends more than rank 1 receives (libginrs says so; NVIDIA's library is not asked)
 #include <signal.h>
 #include <unistd.h>
@@ -20,6 +20,8 @@ static ncclResult_t wait(Example& ex, const char* fault, char* send, char* recv)
   if (strstr(fault, "allreduce")) return ncclAllReduce(send, recv, count, ncclInt32, ncclSum, ex.comm, ex.stream);
   if (strstr(fault, "tiny")) return ncclAllReduce(send, recv, 2, ncclInt32, ncclSum, ex.comm, ex.stream);
   if (strstr(fault, "alltoall")) return ncclAlltoAll(send, recv, count, ncclInt32, ex.comm, ex.stream);
+  if (strstr(fault, "rooted gather")) return ncclGather(send, recv, count, ncclInt32, 0, ex.comm, ex.stream);
+  if (strstr(fault, "scatter")) return ncclScatter(send, recv, count, ncclInt32, last, ex.comm, ex.stream);
   if (strstr(fault, "gather")) return ncclAllGather(send, recv, count, ncclInt32, ex.comm, ex.stream);
   if (strstr(fault, "send")) return ncclSend(send, 16 << 20, ncclUint8, last, ex.comm, ex.stream);
   if (strstr(fault, "recv")) return ncclRecv(recv, count, ncclInt32, last, ex.comm, ex.stream);
@@ -43,7 +45,7 @@ int runRank(Example& ex) {
   // All know that all are there.
   NCCLCHECK(ncclAllReduce(send, recv, 1, ncclInt32, ncclSum, ex.comm, ex.stream));
   CUDACHECK(cudaStreamSynchronize(ex.stream));
-  bool abort = strcmp(fault, "abort") == 0, sizes = strcmp(fault, "sizes") == 0, victim = ex.rank == ex.nRanks - 1 && !sizes;
+  bool abort = strstr(fault, "abort"), sizes = strcmp(fault, "sizes") == 0, victim = ex.rank == ex.nRanks - 1 && !sizes;
   if (victim && !abort) {
     usleep(200000);
     raise(SIGKILL);

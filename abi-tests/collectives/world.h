@@ -3,11 +3,13 @@
 #include "../twice/twice.h"
 #include "case.h"
 
-// COLL="sample=N seed=S big=COUNT largest=BYTES planted=1 verbose=1": one case of N, the numbers, the largest count, the largest message;
+// COLL="sample=N seed=S big=COUNT largest=BYTES from=KIND planted=1 verbose=1": one case of N, the numbers, the largest count, the largest message,
+// the first kind of collective (case.h) in a sweep;
 // planted=1: one bit of one input of rank 0 is wrong, and the test has to fail; verbose=1: says where it is.
 struct Plan {
   unsigned sample = 40, seed = 1;
   uint64_t big = 30011, largest = 1 << 20;
+  int from = 0;
   bool planted = false, verbose = false;
 };
 
@@ -22,6 +24,7 @@ static Plan planOf() {
   plan.seed = (unsigned)number("seed=", plan.seed);
   plan.big = number("big=", plan.big);
   plan.largest = number("largest=", plan.largest);
+  plan.from = (int)number("from=", 0);
   plan.planted = number("planted=", 0) != 0;
   plan.verbose = number("verbose=", 0) != 0;
   return plan;

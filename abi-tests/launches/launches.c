@@ -56,6 +56,7 @@ int main(void) {
   ALL(ncclBroadcast(r == 1 ? at(r, 2) : NULL, at(r, 3), 77, ncclFloat16, 1, comms[r], S(1)));
   for (int r = 0; r < kRanks; r++) OK(ncclRedOpCreatePreMulSum(&op[r], &factor, ncclFloat64, ncclScalarHostImmediate, comms[r]));
   ALL(ncclReduceScatter(windows[r], windows[r] + (1 << 20), 100, ncclFloat64, op[r], comms[r], S(0)));
+  ALL(ncclGather(at(r, 2), r == 1 ? at(r, 3) : NULL, 9, ncclInt32, 1, comms[r], S(1)));
   /* Two messages each way, on two streams, an all-reduce between them: it goes first, the messages in one launch. */
   OK(ncclGroupStart());
   for (int r = 0; r < kRanks; r++) {

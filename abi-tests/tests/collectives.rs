@@ -74,6 +74,8 @@ fn over_several_nodes() {
     all_ok(ALL, 4, Threads, &[("COLL", "sample=400 big=9001 seed=10"), two]);
     all_ok(ALL, 4, Processes, &[("COLL", "sample=800 big=9001 seed=11"), two]);
     all_ok(ALL, 3, Threads, &[("COLL", "sample=800 big=9001 seed=12"), ("GINRS_FAKE_NODES", "per-rank")]);
+    let each_to_each = ("GINRS_COLLECTIVE", "staged");
+    all_ok(&["collectives"], 4, Threads, &[("COLL", "sample=2000 big=9001 from=6 seed=19"), two, each_to_each]);
 }
 
 /// Rails of two, three and five teams, also of one rank each, with many rounds and slices, both ways.
@@ -88,6 +90,27 @@ fn along_rails() {
     // Three ranks on one machine and five on another: teams of one rank, of which neighbours share machines.
     let uneven = [("COLL", "sample=8000 big=9001 seed=15"), ("GINRS_FAKE_NODES", "0,0,0,1,1,1,1,1")];
     all_ok(&["collectives", "captured"], 8, Threads, &uneven);
+}
+
+/// What has other bytes for each rank: all to the rails, of one rank, too, and where neighbours share machines; straight and by trees; with
+/// many slices, and with so many small ones that several make a message.
+#[test]
+fn other_bytes_for_each_rank_along_rails() {
+    let shapes = [(2, "0,1"), (4, "0,0,1,1"), (4, "0,1,1,0"), (6, "0,0,1,1,2,2"), (6, "0,0,0,1,1,1"), (5, "0,0,0,1,1")];
+    for (ranks, nodes) in shapes {
+        for (how, seed) in [("ring", 16), ("tree", 17)] {
+            let plan = format!("sample=2000 big=9001 from=6 seed={seed}");
+            let env = [("COLL", &*plan), ("GINRS_FAKE_NODES", nodes), ("GINRS_COLLECTIVE", how)];
+            let programs = if ranks == 4 { &["collectives", "captured"][..] } else { &["collectives"] };
+            all_ok(programs, ranks, Threads, &env);
+        }
+    }
+    // More ranks in a team than slots in a ring, and trees with places that are missing.
+    for nodes in ["0,0,0,0,0,0,1,1,1,1,1,1", "0,0,1,1,2,2,3,3,4,4,5,5"] {
+        let plan = ("COLL", "sample=100000 big=5003 from=6 seed=18");
+        let env = [plan, ("GINRS_COLLECTIVE", "tree"), ("GINRS_FAKE_NODES", nodes), ("GINRS_CPU_DEVICES", "12")];
+        all_ok(&["collectives"], 12, Threads, &env);
+    }
 }
 
 /// What each rank gives GIN for others: no more than a good algorithm needs. Slots' heads, and parts of whole lines, are some parts in a thousand.
@@ -105,17 +128,44 @@ fn bytes_that_leave_a_team() {
             ("AlltoAll", (ranks - size) * bytes),
         ];
         for (kind, wanted) in kinds {
-            let mut command = Command::new("timeout");
-            command.args(["-s", "ABRT", "60"]).arg(compiled("bytes")).args(["--threads", &ranks.to_string()]);
-            command.env("KIND", kind).env("BYTES", bytes.to_string()).env("CALLS", calls.to_string());
-            command.envs([("GINRS_FAKE_NODES", nodes), ("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "NET")]);
-            let said = run(&mut command);
-            let taken = said.split("GIN of rank ").skip(1).filter_map(|line| line.split(' ').nth(3)?.parse::<u64>().ok());
-            let taken: Vec<u64> = taken.collect();
-            assert_eq!(taken.len() as u64, ranks, "{said}");
-            let most = *taken.iter().max().unwrap();
+            let taken = given_to_gin(ranks, nodes, &[("KIND", kind), ("BYTES", "1048576"), ("CALLS", "3")]);
+            let most = taken.iter().map(|taken| taken.0).max().unwrap();
             let fits = calls * wanted <= most && most <= calls * wanted * 1005 / 1000;
-            assert!(fits, "{kind} on {nodes}: {taken:?} bytes, {calls} x {wanted} wanted\n{said}");
+            assert!(fits, "{kind} on {nodes}: {taken:?} bytes and puts, {calls} x {wanted} bytes wanted");
+        }
+    }
+}
+
+/// Bytes of payload and puts that each rank of the program `bytes` gives GIN, most first.
+#[track_caller]
+fn given_to_gin(ranks: u64, nodes: &str, env: &[(&str, &str)]) -> Vec<(u64, u64)> {
+    let mut command = Command::new("timeout");
+    command.args(["-s", "ABRT", "60"]).arg(compiled("bytes")).args(["--threads", &ranks.to_string()]).envs(env.iter().copied());
+    command.envs([("GINRS_FAKE_NODES", nodes), ("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "NET")]);
+    let said = run(&mut command);
+    let of_line = |line: &str| {
+        let words: Vec<_> = line.split(' ').collect();
+        Some((words.get(3)?.parse().ok()?, words.get(8)?.parse().ok()?))
+    };
+    let mut taken: Vec<(u64, u64)> = said.split("GIN of rank ").skip(1).filter_map(of_line).collect();
+    assert_eq!(taken.len() as u64, ranks, "{said}");
+    taken.sort_unstable_by(|a, b| b.cmp(a));
+    taken
+}
+
+/// Small calls with other bytes for each rank: a message for each pair of ranks of one rail, and none for any other pair.
+#[test]
+fn messages_that_leave_a_team() {
+    let (calls, bytes) = (3, 64);
+    for (ranks, nodes, teams, size) in [(4, "0,0,1,1", 2, 2), (6, "0,0,1,1,2,2", 3, 2), (8, "0,0,0,0,1,1,1,1", 2, 4)] {
+        // Of all ranks of a gather that are not in the root's team; of those that are, for a scatter. Each rank of an all-to-all.
+        let kinds = [("AlltoAll", ranks, teams - 1, size), ("Gather", ranks - size, 1, 1), ("Scatter", size, teams - 1, 1)];
+        for (kind, senders, puts, blocks) in kinds {
+            let env = [("KIND", kind), ("BYTES", "64"), ("CALLS", "3"), ("GINRS_COLLECTIVE", "ring")];
+            let wanted = (calls * puts * (16 + blocks * bytes), calls * puts);
+            let mut all = vec![wanted; senders as usize];
+            all.resize(ranks as usize, (0, 0));
+            assert_eq!(given_to_gin(ranks, nodes, &env), all, "{kind} on {nodes}: bytes and puts of each rank");
         }
     }
 }
@@ -208,8 +258,8 @@ fn tables_of_times() {
     assert!(!lines.lines().any(|line| !line.contains(r#""wrong": 0"#)), "{lines}");
 }
 
-/// Starts three processes without a launcher that would end the survivors; what each said.
-fn fault(what: &str) -> Vec<(bool, String)> {
+/// Starts so many processes without a launcher that would end the survivors; what each said.
+fn fault(what: &str, ranks: u32, env: &[(&str, &str)]) -> Vec<(bool, String)> {
     let id = abi_tests::programs::job_folder();
     let program = compiled("fault");
     let start = |rank: u32| {
@@ -217,45 +267,85 @@ fn fault(what: &str) -> Vec<(bool, String)> {
             .args(["-s", "ABRT", "60"])
             .arg(&program)
             .envs(
-                [("RANK", rank), ("LOCAL_RANK", rank), ("WORLD_SIZE", 3), ("LOCAL_WORLD_SIZE", 3)]
+                [("RANK", rank), ("LOCAL_RANK", rank), ("WORLD_SIZE", ranks), ("LOCAL_WORLD_SIZE", ranks)]
                     .map(|(k, v)| (k, v.to_string())),
             )
             .env("GINRS_RUN_ID", id.path())
             .env("FAULT", what)
+            .envs(env.iter().copied())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap()
     };
-    let children: Vec<_> = (0..3).map(start).collect();
+    let children: Vec<_> = (0..ranks).map(start).collect();
     children.into_iter().map(|child| child.wait_with_output().unwrap()).map(|o| (o.status.success(), text(&o))).collect()
+}
+
+/// The last rank is killed: all others hear of it, and which it was.
+#[track_caller]
+fn ends_and_is_named(what: &str, ranks: u32, env: &[(&str, &str)]) {
+    let last = ranks as usize - 1;
+    for (rank, (success, said)) in fault(what, ranks, env).iter().enumerate().take(last) {
+        assert!(success, "FAULT={what} {env:?} rank {rank}:\n{said}");
+        let named = said.contains("remote process exited") && said.contains(&format!("rank {last}"));
+        assert!(said.contains(&format!("rank {rank} released")) && named, "FAULT={what} {env:?} rank {rank}:\n{said}");
+    }
 }
 
 #[test]
 fn a_killed_rank_ends_collectives_and_is_named() {
     for what in ["allreduce", "tiny", "symmetric allreduce", "symmetric tiny", "alltoall", "symmetric gather", "send", "recv"] {
-        for (rank, (success, said)) in fault(what).iter().enumerate().take(2) {
-            assert!(success, "FAULT={what} rank {rank}:\n{said}");
-            let named = said.contains("remote process exited") && said.contains("rank 2");
-            assert!(said.contains(&format!("rank {rank} released")) && named, "FAULT={what} rank {rank}:\n{said}");
-        }
+        ends_and_is_named(what, 3, &[]);
+    }
+}
+
+/// Two teams of two, straight: one waits for a slot or a message of the rail, one for its team. And a tree of four teams, in which one passes on.
+const ALONG_RAILS: [(u32, [(&str, &str); 2]); 2] = [
+    (4, [("GINRS_FAKE_NODES", "0,0,1,1"), ("GINRS_COLLECTIVE", "ring")]),
+    (8, [("GINRS_FAKE_NODES", "0,0,1,1,2,2,3,3"), ("GINRS_COLLECTIVE", "tree")]),
+];
+
+#[test]
+fn a_killed_rank_ends_calls_along_rails_and_is_named() {
+    let [(two, straight), (four, by_tree)] = &ALONG_RAILS;
+    ends_and_is_named("alltoall", *two, straight);
+    for what in ["rooted gather", "scatter"] {
+        ends_and_is_named(what, *two, straight);
+        ends_and_is_named(what, *four, by_tree);
+    }
+}
+
+#[test]
+fn an_abort_ends_calls_along_rails() {
+    let [(two, straight), (four, by_tree)] = &ALONG_RAILS;
+    ends_by_abort("abort alltoall", *two, straight);
+    for what in ["abort rooted gather", "abort scatter"] {
+        ends_by_abort(what, *two, straight);
+        ends_by_abort(what, *four, by_tree);
     }
 }
 
 #[test]
 fn an_abort_ends_collectives() {
-    let said = fault("abort");
-    assert!(said[0].1.contains("rank 0 aborted: no error"), "{}", said[0].1);
+    ends_by_abort("abort", 3, &[]);
+}
+
+/// Rank 0 aborts: all others hear of it.
+#[track_caller]
+fn ends_by_abort(what: &str, ranks: u32, env: &[(&str, &str)]) {
+    let said = fault(what, ranks, env);
+    assert!(said[0].1.contains("rank 0 aborted: no error"), "FAULT={what} {env:?}: {}", said[0].1);
     for (rank, (_, said)) in said.iter().enumerate().skip(1) {
         assert!(
             said.contains(&format!("rank {rank} released")) && said.contains("remote process exited"),
-            "rank {rank}:\n{said}"
+            "FAULT={what} {env:?} rank {rank}:\n{said}"
         );
     }
 }
 
 #[test]
 fn messages_of_other_sizes_than_wanted_are_an_error_that_names_both() {
-    let said: String = fault("sizes").into_iter().map(|(_, said)| said).collect();
+    let said: String = fault("sizes", 3, &[]).into_iter().map(|(_, said)| said).collect();
     assert!(said.contains("1000") && said.contains("600"), "{said}");
 }

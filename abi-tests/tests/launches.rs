@@ -2,7 +2,7 @@
 //! them down. Needs GINRS_PREFIX (`make test` sets it).
 
 use abi_tests::{prefix, root, run};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// One line of the stand-in's.
@@ -40,6 +40,13 @@ impl Launch {
     }
 }
 
+/// To the stand-in any bytes that begin like this are kernels.
+fn fatbin(folder: &Path) -> PathBuf {
+    let path = folder.join("kernels.fatbin");
+    std::fs::write(&path, 0xba55_ed50u32.to_le_bytes()).unwrap();
+    path
+}
+
 /// Runs the program with the stand-in as libcuda.so.1; what it launched on `rank`, in order, and what it printed.
 fn launched(folder: &Path, env: &[(&str, &Path)]) -> (Vec<Launch>, String) {
     let library = std::env::current_exe().unwrap().parent().unwrap().join("libmock_cuda.so");
@@ -71,10 +78,7 @@ fn launched(folder: &Path, env: &[(&str, &Path)]) -> (Vec<Launch>, String) {
 #[test]
 fn every_call_launches_its_kernel_with_its_arguments() {
     let folder = tempfile::tempdir().unwrap();
-    // To the stand-in any bytes that begin like this are kernels.
-    let fatbin = folder.path().join("kernels.fatbin");
-    std::fs::write(&fatbin, 0xba55_ed50u32.to_le_bytes()).unwrap();
-    let (all, text) = launched(folder.path(), &[("GINRS_KERNELS", &fatbin)]);
+    let (all, text) = launched(folder.path(), &[("GINRS_KERNELS", &fatbin(folder.path()))]);
     assert!(text.contains("launches ok"), "{text}");
     for rank in 0..2u32 {
         let own: Vec<&Launch> = all.iter().filter(|launch| launch.u32(0) == rank).collect();
@@ -88,6 +92,7 @@ fn every_call_launches_its_kernel_with_its_arguments() {
             ("ginrs_copy", 4096, [1, 3, 1, 0, 0]),
             ("ginrs_copy", 77, [2, 4, 2, 0, 1]),
             ("ginrs_reduce_f64", 100, [8, 1, 3, 6, 0]),
+            ("ginrs_copy", 9, [4, 6, 2, 0, 1]),
             ("ginrs_reduce_i64", 1, [8, 0, 0, 8, 0]),
         ];
         assert_eq!(calls, expected, "rank {rank}");
@@ -108,6 +113,25 @@ fn every_call_launches_its_kernel_with_its_arguments() {
         assert_eq!([0, 1, 2, 3, 4].map(item), [(0, rank, 0), (80, peer, 1), (bytes, peer, 1), (0, rank, 0), (bytes, peer, 1)]);
         assert_eq!(last.blocks, (last.u32(256) * last.u32(260), 1));
         assert_ne!(own[0].stream, own[4].stream);
+    }
+}
+
+/// Between teams what has other bytes for each rank has a kernel of its own, which finds the slots of all pairs where others find those of rails.
+#[test]
+fn calls_along_rails_get_the_slots_that_they_use() {
+    let folder = tempfile::tempdir().unwrap();
+    let teams = ("GINRS_FAKE_NODES", Path::new("0,1"));
+    let (all, text) =
+        launched(folder.path(), &[("GINRS_KERNELS", &fatbin(folder.path())), teams, ("GINRS_COLLECTIVE", Path::new("ring"))]);
+    assert!(text.contains("launches ok"), "{text}");
+    let slots = |launch: &Launch| (launch.parameter[248..296].to_vec(), launch.parameter[296..344].to_vec());
+    for rank in 0..2u32 {
+        let of = |kernel: &str| all.iter().find(|launch| launch.kernel == kernel && launch.u32(0) == rank).unwrap();
+        let (gather, broadcast) = (of("ginrs_personal"), of("ginrs_copy"));
+        assert_eq!(gather.call().2, [4, 6, 3, 0, 1]);
+        let (inbox, rails) = slots(broadcast);
+        assert_ne!(inbox, rails);
+        assert_eq!(slots(gather), (inbox.clone(), inbox));
     }
 }
 

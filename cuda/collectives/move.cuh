@@ -114,6 +114,15 @@ __device__ __forceinline__ void copy(Crew crew, char* to, char const* from, uint
 __device__ __noinline__ void copyByBlock(char* to, char const* from, uint64_t bytes) {
   if (to != from) copyTo<4>(Crew::block(), from, bytes, 1, [=](int) { return to; });
 }
+/* Rows, so far apart: few threads to each where there are many of them. */
+__device__ __noinline__ void rowsByBlock(char* to, int64_t toApart, char const* from, int64_t fromApart, uint64_t bytes, int rows) {
+  int const crews = max(1, min(rows, int(blockDim.x / 32))), threads = int(blockDim.x) / crews, first = int(threadIdx.x) / threads;
+  Crew const crew = {threadIdx.x % threads, uint64_t(threads)};
+  for (int row = first; row < rows && first < crews; row += crews) {
+    char* const target = to + row * toApart;
+    copyTo<4>(crew, from + row * fromApart, bytes, 1, [=](int) { return target; });
+  }
+}
 __device__ __noinline__ void spreadByBlock(Targets to, char const* from, uint64_t bytes) {
   copyTo<4>(Crew::block(), from, bytes, to.count(), [&](int k) { return to.at(k); });
 }

@@ -19,7 +19,8 @@ __device__ __noinline__ void freeIncoming(ginrsCollWork const& work, Incoming in
 
 struct ToTeam {
   Outgoing end;
-  __device__ __forceinline__ ToTeam(ginrsCollWork const& work, int team) : end(work.comm, work.rails, Ring::toTeam(work.comm, team), blockIdx.x) {}
+  __device__ __forceinline__ ToTeam(ginrsCollWork const& work, int team) : ToTeam(work, Ring::toTeam(work.comm, team)) {}
+  __device__ __forceinline__ ToTeam(ginrsCollWork const& work, Ring ring) : end(work.comm, work.rails, ring, blockIdx.x) {}
   __device__ __forceinline__ char* open(ginrsCollWork const& work) const { return openOutgoing(work, end); }
   __device__ __forceinline__ void close(ginrsCollWork const& work, uint64_t bytes) {
     publishOutgoing(work, end, uint32_t(bytes));
@@ -29,7 +30,8 @@ struct ToTeam {
 
 struct FromTeam {
   Incoming end;
-  __device__ __forceinline__ FromTeam(ginrsCollWork const& work, int team) : end(work.comm, work.rails, Ring::fromTeam(work.comm, team), blockIdx.x) {}
+  __device__ __forceinline__ FromTeam(ginrsCollWork const& work, int team) : FromTeam(work, Ring::fromTeam(work.comm, team)) {}
+  __device__ __forceinline__ FromTeam(ginrsCollWork const& work, Ring ring) : end(work.comm, work.rails, ring, blockIdx.x) {}
   __device__ __forceinline__ char const* open(ginrsCollWork const& work) const { return openIncoming(work, end); }
   __device__ __forceinline__ void close(ginrsCollWork const& work) {
     freeIncoming(work, end);
@@ -75,9 +77,12 @@ struct Tree {
   int place, reach, widest;
 
   static __device__ __forceinline__ Tree of(ginrsCollWork const& work) {
+    Tree const tree = binomial(work);
+    return work.along == GINRS_COLL_RING ? Tree{tree.rail, tree.place, 1, 1} : tree;
+  }
+  static __device__ __forceinline__ Tree binomial(ginrsCollWork const& work) {
     Rail const rail = Rail::of(work.comm);
     int const root = int(work.root) / work.comm.lsaSize, place = rail.self < root ? rail.self - root + rail.teams : rail.self - root;
-    if (work.along == GINRS_COLL_RING) return {rail, place, 1, 1};
     int reach = 1;
     while (reach < rail.teams && (place & reach) == 0) reach *= 2;
     return {rail, place, reach, reach / 2};

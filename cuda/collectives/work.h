@@ -73,7 +73,7 @@ struct ginrsCollWork {
   ncclDevComm comm;
   ginrsCollBuffer send, recv;
   ginrsCollInbox inbox; /* STAGED: between all pairs of ranks */
-  ginrsCollInbox rails; /* BUFFERED, several LSA teams: between those with one lsaRank */
+  ginrsCollInbox rails; /* BUFFERED, several LSA teams: between those with one lsaRank; of the kernel ginrs_personal the inbox */
   ncclLLA2AHandle ll;
   uint64_t count;       /* elements, as the NCCL function counts them */
   uint64_t scalar;      /* PRE_MUL: the factor, in the element's type, in the low bytes */

@@ -8,7 +8,8 @@ use crate::device;
 /// How Buffered goes along a rail; the numbers are those of cuda/collectives/work.h.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Along {
-    /// From neighbour to neighbour: 2 (teams - 1) rounds of an all-reduce, the fewest bytes.
+    /// From neighbour to neighbour: 2 (teams - 1) rounds of an all-reduce, the fewest bytes. What has other bytes for each rank: straight to
+    /// the team that they are for.
     Ring = 0,
     /// Recursive doubling, Bruck's rounds, or a binomial tree where there is a root: log2(teams) rounds.
     Tree = 1,
@@ -38,6 +39,42 @@ fn is_small(shape: &Shape) -> bool {
 /// (docs/measured/collectives.md). Bytes.
 const BRUCK: u64 = 64 << 10;
 
+/// A root that talks to fewer teams talks to each of them. With 8 a tree was mostly faster up to 4 KiB for each rank, with 4 it was not
+/// (docs/measured/collectives.md).
+const TREES: u32 = 8;
+
+/// Of what a rank has for one other rank, so much goes along a rail at a time (cuda/collectives/personal.cuh). Bytes, a multiple of 128; 0:
+/// the memory is too little for this way.
+pub fn block(shape: &Shape, sizes: &Sizes, along: Along) -> u32 {
+    // Of them in a message. An all-to-all's messages to a team are as many as it has slots, at most.
+    let together = match (shape.kind, along) {
+        (Kind::AlltoAll, _) => shape.lsa_size.div_ceil(sizes.pairs.slots),
+        (_, Along::Ring) => 1,
+        (_, Along::Tree) => (shape.teams() / 2).max(1),
+    };
+    (sizes.pairs.payload() / together).min(sizes.piece / shape.teams()) / 128 * 128
+}
+
+/// Of a scatter through few teams, for each rank, at least. Bytes.
+const SCATTER: u64 = 16 << 10;
+
+/// Whether what has other bytes for each rank goes along rails sooner than from each to each.
+pub fn rails_win(shape: &Shape, sizes: &Sizes) -> bool {
+    let along = along(shape, sizes, None);
+    let (block, payload, team) =
+        (u64::from(block(shape, sizes, along)), u64::from(sizes.pairs.payload()), u64::from(shape.lsa_size));
+    team > 1
+        && match shape.kind {
+            // Each message has blocks of several ranks. Longer ones are as many as from each to each, and are copied once more.
+            Kind::AlltoAll => 2 * shape.part <= payload,
+            // The rank that has most of the messages has fewer. A scatter's root first deals to its team, which small ones pay for.
+            _ => {
+                let fewer = shape.part.div_ceil(block) <= team.saturating_mul(shape.part.div_ceil(payload));
+                fewer && (shape.kind == Kind::Gather || along == Along::Tree || shape.part >= SCATTER)
+            }
+        }
+}
+
 /// With two teams recursive doubling has as few bytes as a ring, and a tree is a line. `asked`: what whoever measures wants.
 pub fn along(shape: &Shape, sizes: &Sizes, asked: Option<Along>) -> Along {
     let (teams, message) = (u64::from(shape.teams()), u64::from(sizes.message()));
@@ -48,7 +85,59 @@ pub fn along(shape: &Shape, sizes: &Sizes, asked: Option<Along>) -> Along {
             let small = teams > 2 && shape.part.div_ceil(128).saturating_mul(128 * teams) <= message.min(BRUCK);
             asked.unwrap_or(if small { Along::Tree } else { Along::Ring })
         }
+        Kind::AlltoAll => Along::Ring,
+        Kind::Gather | Kind::Scatter if shape.one_team() || block(shape, sizes, Along::Tree) == 0 => Along::Ring,
+        // Half of all blocks, which is what the largest subtree has, in one message.
+        Kind::Gather | Kind::Scatter => {
+            let small = shape.teams() >= TREES && shape.part <= block(shape, sizes, Along::Tree).into();
+            asked.unwrap_or(if small { Along::Tree } else { Along::Ring })
+        }
         _ if shape.one_team() => Along::Tree,
         _ => asked.unwrap_or(if shape.teams() == 2 || is_small(shape) { Along::Tree } else { Along::Ring }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::coll::room::Room;
+    use crate::coll::table::{How, choose};
+
+    /// What has other bytes for each rank: along rails where that is fewer messages, from each to each where teams have one rank.
+    #[test]
+    fn small_calls_of_other_bytes_for_each_go_along_rails() {
+        use Along::{Ring, Tree};
+        let large = 64 << 20;
+        for (kind, n_ranks, lsa_size, part, wanted) in [
+            (Kind::AlltoAll, 8, 4, 8, Some(Ring)),
+            (Kind::AlltoAll, 64, 8, 8 << 10, Some(Ring)),
+            (Kind::AlltoAll, 8, 4, large, None),
+            (Kind::AlltoAll, 8, 1, 8, None),
+            (Kind::Gather, 8, 4, 8, Some(Ring)),
+            (Kind::Gather, 8, 4, large, Some(Ring)),
+            (Kind::Gather, 64, 8, 8, Some(Tree)),
+            (Kind::Gather, 64, 8, large, Some(Ring)),
+            (Kind::Gather, 64, 1, 8, None),
+            (Kind::Scatter, 8, 4, 8, None),
+            (Kind::Scatter, 8, 4, large, Some(Ring)),
+            (Kind::Scatter, 64, 8, 8, Some(Tree)),
+            // Blocks of less than a line: no memory for it.
+            (Kind::Gather, 1 << 20, 2, 8, None),
+        ] {
+            let (device, registered) = (device::Kind::Cuda, false);
+            let call = Shape {
+                device,
+                n_ranks,
+                lsa_size,
+                kind,
+                part,
+                send_registered: registered,
+                recv_registered: registered,
+                local: false,
+            };
+            let choice = choose(&call, &Sizes::of(device, n_ranks, lsa_size, Room { most: 66, least: 1 }, true), None);
+            let along = (choice.how == How::Buffered).then_some(choice.along);
+            assert_eq!(along, wanted, "{kind:?} of {part} bytes on {n_ranks} by {lsa_size}: {choice:?}");
+        }
     }
 }

@@ -40,6 +40,11 @@ impl Kind {
         matches!(self, Kind::AllReduce | Kind::ReduceScatter | Kind::Reduce)
     }
 
+    /// True if it moves other bytes between any two ranks.
+    pub fn is_personal(self) -> bool {
+        matches!(self, Kind::AlltoAll | Kind::Gather | Kind::Scatter)
+    }
+
     /// How many counts of elements the two buffers of `n_ranks` hold: send, receive.
     fn parts(self, n_ranks: u64) -> (u64, u64) {
         match self {

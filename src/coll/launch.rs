@@ -37,12 +37,18 @@ pub fn run(collectives: &Collectives, windows: &Windows, call: &Call) -> Result<
         Scalar::Value(bits) => (bits, 0),
         Scalar::At(at) => (0, at),
     };
+    let personal = call.kind.is_personal() && choice.how == How::Buffered;
+    let kernel = match personal {
+        true => c"ginrs_personal",
+        false if call.kind.reduces() => call.datatype.reduce_kernel(),
+        false => c"ginrs_copy",
+    };
     let work = CollWork {
         comm: ready.comm,
         send,
         recv,
         inbox: ready.memory.inbox,
-        rails: ready.memory.rails,
+        rails: if personal { ready.memory.inbox } else { ready.memory.rails },
         ll: ready.memory.ll,
         count: call.count,
         scalar,
@@ -58,13 +64,8 @@ pub fn run(collectives: &Collectives, windows: &Windows, call: &Call) -> Result<
         along: choice.along as u32,
         cut_bytes: ready.sizes.cut,
     };
-    let launch = Launch {
-        kernel: if call.kind.reduces() { call.datatype.reduce_kernel() } else { c"ginrs_copy" },
-        parameter: work.as_bytes(),
-        blocks: choice.blocks,
-        threads: choice.threads,
-        stream: call.stream,
-    };
+    let launch =
+        Launch { kernel, parameter: work.as_bytes(), blocks: choice.blocks, threads: choice.threads, stream: call.stream };
     let rails = choice.how == How::Buffered && ready.lsa_size < team.n_ranks;
     let along = if rails { format!(" by {:?}", choice.along) } else { String::new() };
     info!(

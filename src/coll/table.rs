@@ -1,7 +1,7 @@
 //! Which algorithm takes a call, and with how many blocks: a table by device, kind, bytes and what is registered. The limits are
 //! measured ones (docs/measured/collectives.md). Every rank comes to the same answer, since all that goes in is equal on all.
 
-use super::along::{Along, along};
+use super::along::{Along, along, block, rails_win};
 use super::call::Kind;
 use super::forced::Forced;
 use super::room::Room;
@@ -106,24 +106,25 @@ impl Shape {
 
 /// Blocks of Buffered that are worth their meetings. Each has slices of its own.
 fn buffered_blocks(shape: &Shape, sizes: &Sizes, along: Along) -> u64 {
-    let (piece, message) = (u64::from(sizes.piece), u64::from(sizes.message()));
+    let message = u64::from(if shape.kind.is_personal() { block(shape, sizes, along) } else { sizes.message() });
+    let piece = u64::from(sizes.piece);
     // Along a rail in messages of a quarter of a slot, before there is another block; of a whole one where blocks share cores.
     let message = if shape.device == device::Kind::Cpu { message } else { message / 4 };
     let each = match (shape.kind, along) {
         _ if shape.one_team() => piece.min(u64::from(SLICE / shape.lsa_size).max(128)),
         (Kind::AllReduce, Along::Ring) => piece.min(message * u64::from(shape.teams())),
-        (Kind::AllGather | Kind::ReduceScatter, _) => message * u64::from(shape.teams()),
-        _ => message,
+        (Kind::AllReduce | Kind::Reduce | Kind::Broadcast, _) => message,
+        _ => message * u64::from(shape.teams()),
     };
     shape.of_team().div_ceil(each.max(1) * u64::from(shape.lsa_size))
 }
 
 /// The choice for a collective.
 pub fn choose(shape: &Shape, sizes: &Sizes, forced: Option<Forced>) -> Choice {
-    let how = pick(shape, forced.map(|forced| forced.how));
+    let how = pick(shape, sizes, forced.map(|forced| forced.how));
     let grid = forced.filter(|forced| forced.how == how).unwrap_or(Forced { how, along: None, blocks: None, threads: None });
-    let limit = if how == How::Ll { threads(shape.device) } else { movers(shape.device) };
-    let most = grid.threads.unwrap_or(limit).min(limit);
+    let widest = if how == How::Ll { threads(shape.device) } else { movers(shape.device) };
+    let most = grid.threads.unwrap_or(widest).min(widest);
     // As many as `bytes` need at `each`.
     let enough = |bytes: u64, each: u64, least: u32, most: u32| bytes.div_ceil(each).max(least.into()).min(most.into()) as u32;
     let Room { most: room, least } = sizes.room;
@@ -145,7 +146,8 @@ pub fn choose(shape: &Shape, sizes: &Sizes, forced: Option<Forced>) -> Choice {
         }
         How::Buffered => {
             let blocks = enough(buffered_blocks(shape, sizes, along), 1, least, sizes.barriers);
-            let blocks = grid.blocks.unwrap_or(blocks).min(sizes.barriers);
+            let limit = if shape.kind.is_personal() { sizes.barriers.min(sizes.pairs.channels) } else { sizes.barriers };
+            let blocks = grid.blocks.unwrap_or(blocks).min(limit);
             Choice { how, along, blocks: (blocks, 1), threads: most, channels: 0 }
         }
         How::Staged => {
@@ -173,26 +175,30 @@ pub fn point_to_point(device: device::Kind, sizes: &Sizes, batch: &Batch) -> Poi
     PointToPointChoice { sets, channels, blocks: (sets * channels, sizes.rows), threads: movers(device) }
 }
 
-fn pick(shape: &Shape, forced: Option<How>) -> How {
+fn pick(shape: &Shape, sizes: &Sizes, forced: Option<How>) -> How {
     let can = |how| match how {
         How::Ll => ll_can(shape),
         How::Direct => direct_can(shape),
-        How::Buffered => buffered_can(shape),
+        How::Buffered => buffered_can(shape, sizes),
         How::Staged => !shape.kind.reduces(),
     };
     match forced {
         Some(how) if can(how) => how,
         _ if can(How::Ll) && ll_wins(shape) => How::Ll,
         _ if can(How::Direct) => How::Direct,
-        // In one LSA team bytes that are only moved need not meet.
-        _ if can(How::Buffered) && (shape.kind.reduces() || !shape.one_team()) => How::Buffered,
+        _ if can(How::Buffered) && buffered_wins(shape, sizes) => How::Buffered,
         _ => How::Staged,
     }
 }
 
-/// What has the same bytes for many: the rest goes from each to each.
-fn buffered_can(shape: &Shape) -> bool {
-    shape.kind.reduces() || matches!(shape.kind, Kind::AllGather | Kind::Broadcast)
+/// What has other bytes for each rank: between teams, if a slot holds a line of all that it would carry.
+fn buffered_can(shape: &Shape, sizes: &Sizes) -> bool {
+    !shape.kind.is_personal() || !shape.one_team() && block(shape, sizes, Along::Ring) > 0
+}
+
+/// Over Staged. In one LSA team bytes that are only moved need not meet.
+fn buffered_wins(shape: &Shape, sizes: &Sizes) -> bool {
+    shape.kind.reduces() || !shape.one_team() && (!shape.kind.is_personal() || rails_win(shape, sizes))
 }
 
 /// Any size goes, in rounds.
@@ -257,7 +263,7 @@ mod tests {
             assert_eq!(how(shape(kind, large)), How::Direct, "{kind:?}");
             assert_eq!(how(Shape { send_registered: false, ..shape(kind, large) }), without_send, "{kind:?}");
             assert_eq!(how(Shape { recv_registered: false, ..shape(kind, large) }), without_recv, "{kind:?}");
-            let teams = if kind == AlltoAll { How::Staged } else { How::Buffered };
+            let teams = if kind.is_personal() { How::Staged } else { How::Buffered };
             assert_eq!(how(Shape { lsa_size: 4, ..shape(kind, large) }), teams, "{kind:?}");
             if kind.reduces() {
                 assert_eq!(how(Shape { local: true, ..shape(kind, large) }), How::Buffered, "{kind:?}");
@@ -371,7 +377,7 @@ mod tests {
                     assert!(sizes.barriers <= blocks && sizes.ll_blocks <= blocks, "{at}");
                     // With one channel, as few as the way can be played with.
                     let fits = |(x, y): (u32, u32)| x * y <= blocks || (x == 1 && y > blocks);
-                    for kind in [Kind::AllReduce, Kind::ReduceScatter, Kind::AlltoAll] {
+                    for kind in [Kind::AllReduce, Kind::ReduceScatter, Kind::AlltoAll, Kind::Gather] {
                         for part in [1, 1000, 1 << 16, 1 << 22, 1 << 34] {
                             let registered = (part & 1) != 0;
                             let call = Shape { send_registered: registered, recv_registered: registered, ..shape(kind, part) };
@@ -383,6 +389,9 @@ mod tests {
                                         && choice.blocks.0 == choice.channels
                                 }
                                 How::Ll => choice.blocks.0 <= sizes.ll_blocks,
+                                How::Buffered if kind.is_personal() => {
+                                    choice.blocks.0 <= sizes.barriers.min(sizes.pairs.channels)
+                                }
                                 _ => choice.blocks.0 <= sizes.barriers,
                             };
                             assert!(right, "{at}: {choice:?}");

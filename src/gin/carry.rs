@@ -42,6 +42,8 @@ pub(super) struct Carrier {
     pub bytes: u64,
     /// Payloads of all descriptors that were taken. Bytes.
     pub taken: u64,
+    /// How many of them have one.
+    pub puts: u64,
 }
 
 /// What a completion brings back: which operation of which queue. 12 bits of context, 20 of peer, 32 of index.

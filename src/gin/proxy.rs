@@ -92,6 +92,7 @@ impl Engine {
                 operations: 0,
                 bytes: 0,
                 taken: 0,
+                puts: 0,
             },
             words: contexts.iter().map(|context| context.words.clone()).collect(),
             contexts,
@@ -278,8 +279,8 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        let Carrier { rank, taken, names, .. } = &self.carrier;
-        info!(NET, "GIN of rank {rank} has taken {taken} bytes of payload, {}", names[0]);
+        let Carrier { rank, taken, puts, names, .. } = &self.carrier;
+        info!(NET, "GIN of rank {rank} has taken {taken} bytes of payload in {puts} puts, {}", names[0]);
     }
 }
 
@@ -412,6 +413,7 @@ impl Context {
             match plan(&words, &carrier.handles, &self.limits, index, peer, tag(index, peer, at)) {
                 Ok(operation) => {
                     carrier.taken += operation.bytes();
+                    carrier.puts += u64::from(operation.bytes() > 0);
                     if timeline::is_on() {
                         carrier.write_down(&operation, tag(index, peer, at), (slot.as_ptr().addr(), at.0));
                     }

@@ -14,7 +14,7 @@ use ginrs::fault::{self, Fault, Which};
 use ginrs::team::Config;
 use held::{Held, held, listing, settled};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const MIB: usize = 1 << 20;
 

@@ -3,6 +3,7 @@
 use crate::bail;
 use crate::error::{Code, Error, Result};
 use crate::fault;
+use crate::process::abstract_socket;
 use crate::sync::system::poll;
 use rustix::event::{PollFlags, Timespec};
 use rustix::io::Errno;
@@ -51,7 +52,7 @@ impl Address {
         match self {
             Address::None => Err(Errno::DESTADDRREQ),
             // The prefix is for people who read ss -x; the name's secrecy is not relied on.
-            Address::Abstract(name) => SocketAddrUnix::new_abstract_name(format!("ginrs-{}", hex(name)).as_bytes()),
+            Address::Abstract(name) => abstract_socket("ginrs", name),
         }
     }
 

@@ -23,7 +23,7 @@ impl Service {
         let (address, listener) = loop {
             let address = Address::Abstract(random()?);
             match address.listen() {
-                // Two runs of one seed beside each other draw the same names (`ginrs-run --seed`).
+                // Somebody draws names as this process does.
                 Err(Errno::ADDRINUSE) => {}
                 socket => break (address, ServiceFd::new(or_system(what, socket)?)),
             }

@@ -1,6 +1,6 @@
 //! What is one per process: its identity, its descriptors, its service threads and its end.
 //!
-//! Imports from error, panic, sync, log and fault.
+//! Imports from error, panic, sync, config, log and fault.
 
 mod descriptors;
 mod exit;
@@ -9,6 +9,7 @@ mod joinable;
 mod quit;
 mod random;
 mod signals;
+mod socket;
 mod thread;
 
 pub use descriptors::{ServiceFd, descriptors_lost, raise_descriptor_limit};
@@ -18,6 +19,7 @@ pub use joinable::Joinable;
 pub use quit::{Asked, asked_of_waits, quit, watch_quit};
 pub use random::random;
 pub use signals::interval_timers;
+pub use socket::abstract_socket;
 pub use thread::{service_thread, thread};
 
 #[cfg(test)]

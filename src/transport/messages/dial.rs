@@ -3,6 +3,7 @@
 
 use super::{DOOR, failed, watch};
 use crate::error::Result;
+use crate::process::abstract_socket;
 use rustix::event::epoll::EventFlags;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
@@ -38,8 +39,7 @@ impl Address {
     }
 
     fn socket(&self) -> std::result::Result<SocketAddrUnix, Errno> {
-        let name: String = self.name.iter().map(|byte| format!("{byte:02x}")).collect();
-        SocketAddrUnix::new_abstract_name(format!("ginrs-messages-{name}").as_bytes())
+        abstract_socket("ginrs-messages", &self.name)
     }
 
     /// A socket to that rank, which has been told nothing.
@@ -94,7 +94,7 @@ impl Door {
                 Ok(socket)
             })();
             match socket {
-                // Two runs of one seed beside each other draw the same names (`ginrs-run --seed`).
+                // Somebody draws names as this process does.
                 Err(Errno::ADDRINUSE) => {}
                 socket => break (address, socket.map_err(|error| failed("listening", error))?),
             }

@@ -11,7 +11,7 @@ STAGE := $(CURDIR)/build/prefix
 SYSTEM_LIBS := -lgcc_s -lutil -lrt -lpthread -lm -ldl -lc
 export GINRS_PREFIX ?= $(STAGE)
 
-.PHONY: help deps build stage install uninstall headers check-headers demo test bench perf gpu-build gpu-test gpu-faults gpu-bench gpu-bench-collectives gpu-theirs soak chaos chaos-net simulate machines rxe fuzz abi-full asan tsan fmt clippy clean
+.PHONY: help deps build stage install uninstall headers check-headers demo test bench perf gpu-build gpu-test gpu-faults gpu-bench gpu-bench-collectives gpu-theirs soak chaos chaos-net simulate machines rxe fuzz fuzz-elements abi-full asan tsan fmt clippy clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -103,6 +103,9 @@ rxe: stage ## the suite's programs over verbs on soft RoCE, in a guest of QEMU w
 
 fuzz: ## libFuzzer on what reads bytes of strangers, FUZZ_SECONDS (600) for each target; FUZZ=conf: that one (10 s each are in make test)
 	@scripts/fuzz.sh $(or $(FUZZ_SECONDS),600) $(FUZZ)
+
+fuzz-elements: ## ELEMENTS (10^9) work queue elements of a card at random, on all cores (a part is in make test)
+	@scripts/fuzz-elements.sh $(or $(ELEMENTS),1000000000)
 
 abi-full: stage ## the compile matrix: every compatibility test, compiler, architecture and option
 	@scripts/abi-full.sh

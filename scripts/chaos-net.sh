@@ -87,7 +87,10 @@ export -f play
 export out
 rm -f "$out"/log.* "$out/count"
 status=0
-list | xargs -d '\n' -P "$jobs" -I{} bash -c 'play "$1"' _ {} || status=$?
+trap 'echo "chaos-net: cut off behind $(wc -l < "$out/count" 2> /dev/null || echo 0) runs that were right, from seed $from on"; exit 143' TERM INT
+list | xargs -d '\n' -P "$jobs" -I{} bash -c 'play "$1"' _ {} &
+# In the background, so that a signal is heard at once.
+wait $! || status=$?
 right=$(wc -l < "$out/count" 2> /dev/null || echo 0)
 if [ $status != 0 ]; then
   echo "chaos-net: $right runs right, and FAILED above; all that failed: $out/*.failed"

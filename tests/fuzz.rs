@@ -42,6 +42,36 @@ fn every_target_is_a_program_of_the_fuzzer_and_has_a_corpus() {
     assert_eq!(names("fuzz/corpus"), targets);
 }
 
+/// Bits of a seed (splitmix64).
+struct Bits(u64);
+
+impl Bits {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+}
+
+/// Elements without end: GINRS_TEST_ELEMENTS of the seed GINRS_TEST_SEED. `scripts/fuzz-elements.sh` has 10^9.
+#[test]
+fn elements_by_seed() {
+    let setting = |name, otherwise| std::env::var(name).map_or(otherwise, |text| text.parse().unwrap());
+    let (count, seed): (u64, u64) = (setting("GINRS_TEST_ELEMENTS", 100_000), setting("GINRS_TEST_SEED", 1));
+    let mut bits = Bits(seed);
+    let mut bytes = [0u8; 72];
+    for _ in 0..count {
+        bytes.chunks_exact_mut(8).for_each(|chunk| chunk.copy_from_slice(&bits.next().to_le_bytes()));
+        // Of seven in eight an opcode that there is: nothing, writes, add, wait.
+        if let Some(opcode) = [0, 8, 8, 8, 9, 0x12, 0xf].get(usize::from(bytes[71] & 7)) {
+            bytes[2 + 3] = *opcode;
+        }
+        ginrs::fuzz::element(&bytes[..66]);
+    }
+    println!("{count} elements of seed {seed}");
+}
+
 proptest! {
     #[test]
     fn random_bytes_break_nothing(bytes: Vec<u8>) {

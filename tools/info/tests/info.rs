@@ -68,8 +68,9 @@ fn variables_have_value_origin_default_and_meaning() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join(".nccl.conf"), "NCCL_GIN_NCONTEXTS=2\nNCCL_HOSTID=from \"file\"\x07\n").unwrap();
     let mut command = info(&["env"]);
-    let all =
-        json(command.env("HOME", folder.path()).env("NCCL_HOSTID", "here").env("GINRS_SECRET", "hush").env("NCCL_IB_HCA", "x"));
+    let all = json(
+        command.env("HOME", folder.path()).env("NCCL_HOSTID", "here").env("GINRS_SECRET", "hush").env("NCCL_PXN_DISABLE", "1"),
+    );
     let rows = all["variables"].as_array().unwrap();
     assert_eq!(rows.len(), ginrs::config::TABLE.len());
     let row = |name: &str| rows.iter().find(|row| row["name"] == name).unwrap();
@@ -81,7 +82,7 @@ fn variables_have_value_origin_default_and_meaning() {
     );
     assert_eq!((&row("GINRS_TIMEOUT")["value"], &row("GINRS_TIMEOUT")["default"]), (&Value::Null, &"300".into()));
     assert!(!all.to_string().contains("hush"), "a secret is shown");
-    assert_eq!(all["without_effect"][0]["name"], "NCCL_IB_HCA");
+    assert_eq!(all["without_effect"][0]["name"], "NCCL_PXN_DISABLE");
     assert!(rows.iter().all(|row| row["meaning"].as_str().is_some_and(|text| !text.is_empty())));
 }
 

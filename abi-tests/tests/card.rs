@@ -153,6 +153,16 @@ fn a_card_that_fails_ends_the_communicator_and_is_named() {
         by_itself
     });
     assert!(by_itself.iter().filter(|first| **first).count() >= 2, "{by_itself:?}");
+    // In a GPU's memory a kernel that waits sees it first and traps, or else the thread that looks there.
+    for handler in ["1", "2"] {
+        let said = failing(
+            &suite,
+            "gin",
+            &on_gpus(&[("SOFTVERBS_FAULT", "syndrome=0x13,op=write,at=3"), ("NCCL_GIN_GDAKI_NIC_HANDLER", handler)]).as_refs(),
+        );
+        let named = said.contains("GINRS-E051") && said.contains("remote access error (0x13");
+        assert!(named || said.contains("the network card reported an error"), "{said}");
+    }
 }
 
 /// Kernels count from the allocation's start, also where a window begins behind it.
@@ -233,7 +243,9 @@ fn settings_of_infiniband_arrive_in_commands() {
     for (command, field, value) in [
         ("RST2INIT_QP", path(prm::ads::pkey_index), 5),
         ("INIT2RTR_QP", path(prm::ads::tclass), 106),
-        ("INIT2RTR_QP", path(prm::ads::sl), 3),
+        ("INIT2RTR_QP", path(prm::ads::dscp), 106 >> 2),
+        ("INIT2RTR_QP", path(prm::ads::eth_prio), 3),
+        ("INIT2RTR_QP", path(prm::ads::sl), 0),
         ("INIT2RTR_QP", path(prm::ads::src_addr_index), 2),
         ("RTR2RTS_QP", path(prm::ads::ack_timeout), 14),
         ("RTR2RTS_QP", prm::qpc::retry_count.within(prm::QPC), 4),
@@ -262,6 +274,7 @@ fn settings_of_infiniband_arrive_in_commands() {
         ("NCCL_IB_GID_INDEX", "1", "NCCL_IB_GID_INDEX is 1, where port 1 has no address"),
         ("NCCL_IB_ADDR_RANGE", "10.0.1.0/24", "none in NCCL_IB_ADDR_RANGE"),
         ("NCCL_IB_ADDR_RANGE", "10.0.0.0", "NCCL_IB_ADDR_RANGE is"),
+        ("NCCL_IB_SL", "8", "NCCL_IB_SL is 8, and port 1 is Ethernet"),
         ("NCCL_IB_PKEY", "128", "port 1 has 128 partition keys"),
     ] {
         let said = failing(&suite, "gin", &[(name, value)]);

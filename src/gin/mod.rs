@@ -140,7 +140,7 @@ impl Gin {
         };
         let sets = Mutex::new(sets);
         let mut engine = Engine::new(rank, contexts, routes, abort.clone(), salt);
-        engine.watch = hardware.cloned().map(gdaki::Watch::new);
+        engine.watch = hardware.cloned().map(gdaki::Watch::new).transpose()?;
         let bytes = u64::from(n_contexts) * u64::from(shape.signals) * 8;
         engine.introduce(signal_region(rank, bytes, signals)?.with_words(words))?;
         let pump = Arc::new(Pump::new(engine, rank, abort.clone()));

@@ -123,9 +123,13 @@ impl Engine {
 
     /// Zeroes this rank's words in every proxied context.
     pub fn zero(&self, signals: Range<u32>, counters: Range<u32>) {
-        for (of_signals, of_counters) in self.proxied_words().filter(|(of_signals, _)| !of_signals.is_empty()) {
-            signal::zero(of_signals, signals.clone());
-            signal::zero(of_counters, counters.clone());
+        for (of_signals, of_counters) in self.proxied_words() {
+            let (signals, counters) = (signals.clone(), counters.clone());
+            // Those that the host does not reach are not here.
+            [(of_signals, signals), (of_counters, counters)]
+                .into_iter()
+                .filter(|(words, _)| !words.is_empty())
+                .for_each(|(words, ids)| signal::zero(words, ids));
         }
     }
 

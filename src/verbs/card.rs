@@ -24,10 +24,12 @@ const PAGE: u64 = 4096;
 
 /// Memory that a card could not be told of: by its address, and before by a DMA-BUF.
 fn untold(by_address: &str, bytes: usize, no_descriptor: &str) -> String {
-    format!(
-        "{by_address}, {bytes:#x} bytes by their address; not as a DMA-BUF: {no_descriptor} | of a GPU's memory: modprobe nvidia-peermem, or open \
-         kernel modules of the driver"
-    )
+    let fix = if by_address.contains("fix: ") {
+        ""
+    } else {
+        " | fix: of a GPU's memory, modprobe nvidia-peermem or open kernel modules of the driver"
+    };
+    format!("{bytes:#x} bytes, not as a DMA-BUF: {no_descriptor}; by their address: {by_address}{fix}")
 }
 
 /// What errno says after a call that failed, or returned it.
@@ -200,6 +202,11 @@ impl Card {
     /// As verbs call it.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Is that the port that its queues are on?
+    pub fn is_port(&self, number: i32) -> bool {
+        i32::from(self.port.number) == number
     }
 
     /// For people.

@@ -201,12 +201,13 @@ pub fn to_rtr(number: u32, path: &Path) -> Vec<u8> {
         .with(way(ads::hop_limit), 255u8)
         .with(way(ads::tclass), global.class);
     match global.mac {
-        // Ethernet has the address alone; its priority stands where the level does, and a source port tells streams apart.
+        // Ethernet has the address alone, a priority in place of a level, and on RoCE v2 IP's class in the packet; a source port tells streams apart.
         Some(mac) => {
             let mac = mac.iter().fold(0, |value, byte| value << 8 | u64::from(*byte));
             command
                 .with(way(ads::rmac), mac)
-                .with(way(ads::sl), path.level)
+                .with(way(ads::eth_prio), path.level)
+                .with(way(ads::dscp), global.class >> 2)
                 .with(way(ads::udp_sport), 0xc000u16 | path.number as u16 & 0x3fff)
                 .0
         }

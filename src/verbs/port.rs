@@ -59,6 +59,9 @@ impl Opened {
                 return Err(format!("NCCL_IB_PKEY is {asked}, and port {number} has {n} partition keys | fix: less than that"));
             }
             let ethernet = port.link_layer == IBV_LINK_LAYER_ETHERNET;
+            if ethernet && wishes.level > 7 {
+                return Err(format!("NCCL_IB_SL is {}, and port {number} is Ethernet | fix: a priority, 0 to 7", wishes.level));
+            }
             let (index, gid) = self.address((name, number), port.gid_tbl_len, ethernet, wishes)?;
             return Ok(Port { number, ethernet, lid: port.lid, mtu: port.active_mtu as u8, gid, index });
         }

@@ -76,7 +76,8 @@ impl Range {
             IpAddr::V4(four) => (four.to_ipv6_mapped(), 96),
             IpAddr::V6(six) => (six, 0),
         };
-        (bits + ahead <= 128).then(|| Self { first: first.to_bits(), bits: bits + ahead })
+        let bits = bits.checked_add(ahead).filter(|bits| *bits <= 128)?;
+        Some(Self { first: first.to_bits(), bits })
     }
 
     fn has(self, address: Ipv6Addr) -> bool {
@@ -155,7 +156,7 @@ mod tests {
         assert!(has("10.1.2.3/32", "10.1.2.3") && !has("10.1.2.3/32", "10.1.2.2"));
         assert!(has("0.0.0.0/0", "1.2.3.4") && !has("0.0.0.0/0", "fd00::1") && has("::/0", "fd00::1") && has("::/0", "1.2.3.4"));
         assert!(has("fd00::/8", "fdff::1") && !has("fd00::/8", "fe80::1"));
-        for wrong in ["10.1.0.0", "10.1.0.0/33", "fd00::/129", "10.1/16", "/8", "x/8", "10.1.0.0/-1"] {
+        for wrong in ["10.1.0.0", "10.1.0.0/33", "fd00::/129", "10.0.0.0/4294967295", "10.1/16", "/8", "x/8", "10.1.0.0/-1"] {
             assert_eq!(Range::parse(wrong), None, "{wrong}");
         }
     }

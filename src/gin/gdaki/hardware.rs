@@ -84,7 +84,8 @@ impl Hardware {
         let page = card.page().map_err(refuse)?;
         let (bell, register) = bell(&**device, &page, settings)?;
         let sizes = rings::sizes((shape.n_ranks, shape.depth));
-        let pools = [shape.signals, shape.counters].map(|words| words as usize * 8);
+        // Nobody can be told of no bytes.
+        let pools = [shape.signals, shape.counters].map(|words| words.max(1) as usize * 8);
         // Of contexts and of companions; the device's memory holds words, rings, lines where kernels ring, and the sink.
         let rows = 2 * contexts as usize;
         let apart = device.kind() == Kind::Cuda;
@@ -166,6 +167,11 @@ impl Hardware {
         }
         self.remote = remote;
         Ok(())
+    }
+
+    /// Are its completions in a GPU's memory, of which the host sees copies?
+    pub fn is_apart(&self) -> bool {
+        !self.tables.is_empty()
     }
 
     /// What it stands on.

@@ -24,6 +24,7 @@ mod queues;
 mod requests;
 mod rings;
 mod serve;
+mod survey;
 mod watch;
 
 pub use card::{Card, Real};

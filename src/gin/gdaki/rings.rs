@@ -224,10 +224,16 @@ impl Rings {
         completion::read(&copied(&bytes), self.depth, at.0)
     }
 
-    /// Are `peer`'s elements below `end` complete? Exact, also where this has not looked while a card has done more than 2^15 for kernels that
-    /// ring themselves: what this counts is then known again.
+    /// Up to where `peer`'s elements below `end`, which have been claimed, are complete. Exact about `end`, also where this has not looked while a
+    /// card has done more than 2^15 for kernels that ring themselves: what this counts is then known again.
     pub fn reached(&self, peer: u32, end: Seq) -> Seq {
-        let (done, last) = (self.done(peer), Seq(end.0.wrapping_sub(1)));
+        let last = Seq(end.0.wrapping_sub(1));
+        if self.is_apart() {
+            // An element is claimed once the one that had its slot is complete.
+            let known = end.0 == 0 || self.read(peer, last).is_some();
+            return if known { end } else { Seq(end.0 - self.depth.min(end.0)) };
+        }
+        let done = self.done(peer);
         let known = end.at_or_before(done) || self.read(peer, last).is_none();
         if known { done } else { end }
     }

@@ -1,9 +1,10 @@
-//! What is looked at of a real card beside its queues' own business: what it says by itself, and on a GPU completions that no visit sees.
+//! What is looked at of a real card beside its queues' own business: what it says by itself, and completions that no visit sees.
 #![forbid(unsafe_code)]
 
 use super::hardware::Hardware;
 use super::rings::Failed;
-use crate::error::{Code, Error};
+use super::survey::{Found, Survey};
+use crate::error::{Code, Error, Result};
 use crate::gin::carry::{Carrier, tag};
 use crate::gin::plan::Fault;
 use crate::verbs::Event;
@@ -14,10 +15,14 @@ use std::time::{Duration, Instant};
 
 /// Between two looks.
 const PERIOD: Duration = Duration::from_millis(100);
+/// So long the reason of a failure is looked for in a GPU's memory, before what the card itself says has to do.
+const PATIENCE: Duration = Duration::from_millis(200);
 
 /// Of one rank and communicator.
 pub struct Watch {
     hardware: Arc<Hardware>,
+    /// Where completions are in a GPU's memory.
+    survey: Option<Survey>,
     looked: Instant,
     /// Its queues have been told to end.
     ended: bool,
@@ -25,8 +30,9 @@ pub struct Watch {
 
 impl Watch {
     /// Of what stands on that card.
-    pub fn new(hardware: Arc<Hardware>) -> Self {
-        Self { hardware, looked: Instant::now(), ended: false }
+    pub fn new(hardware: Arc<Hardware>) -> Result<Self> {
+        let survey = hardware.is_apart().then(|| Survey::start(&hardware)).transpose()?;
+        Ok(Self { hardware, survey, looked: Instant::now(), ended: false })
     }
 
     /// What the card says makes these readable.
@@ -43,7 +49,10 @@ impl Watch {
         if self.looked.elapsed() >= PERIOD {
             self.looked = Instant::now();
             self.listen(carrier);
-            self.survey(carrier, |_| true);
+            match &self.survey {
+                Some(survey) => survey.found().into_iter().for_each(|found| self.tell(found, carrier)),
+                None => self.survey(carrier, |_| true),
+            }
         }
     }
 
@@ -57,7 +66,14 @@ impl Watch {
         heard
     }
 
-    /// Looks at all completions for a failure that counts.
+    fn tell(&self, found: Found, carrier: &mut Carrier) {
+        carrier.stop(match found {
+            Ok((row, peer, failed)) => failure(carrier, row, peer, (self.hardware.rows()[row as usize].numbers(peer).0, failed)),
+            Err(error) => error,
+        });
+    }
+
+    /// Looks at all completions that the host reaches for a failure that counts.
     fn survey(&self, carrier: &mut Carrier, counts: impl Fn(&Failed) -> bool) {
         for (index, row) in (0..).zip(self.hardware.rows()) {
             if carrier.stopped {
@@ -81,7 +97,13 @@ impl Watch {
                 // Of a queue that has gone.
                 let Some((row, peer)) = self.hardware.find(whose) else { return };
                 // An element that says why says more than this.
-                self.survey(carrier, Failed::says_why);
+                match &self.survey {
+                    Some(survey) => {
+                        let found = survey.now(PATIENCE).filter(|found| found.as_ref().is_ok_and(|found| found.2.says_why()));
+                        found.into_iter().for_each(|found| self.tell(found, carrier));
+                    }
+                    None => self.survey(carrier, Failed::says_why),
+                }
                 if carrier.stopped {
                     return;
                 }
@@ -97,6 +119,9 @@ impl Watch {
                 ));
             }
             Event::Port { number, up: true } => info!(NET, "port {number} of {name} is up"),
+            Event::Port { number, up: false } if !self.hardware.card().is_port(number) => {
+                info!(NET, "port {number} of {name}, which is not used, is down");
+            }
             Event::Port { number, up: false } => {
                 warn!(
                     "GINRS-E116 a card's port is down | port {number} of {name} | what is under way is tried again for a while | fix: look at \

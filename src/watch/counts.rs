@@ -109,9 +109,14 @@ impl Counts {
         }
     }
 
-    /// The only rank that has raised what `rank` waits for: the next one is its, too, as far as is known.
+    /// The only rank that has raised what `rank` waits for, where nobody raises that signal of several ranks, as in a ring: the next one is its,
+    /// too, by all that is known. Where all send to all, who is missing is not who has come.
     pub fn only_sender(&self, rank: u32, told: &Told) -> Option<u32> {
         let signal = self.awaited(told)?;
+        let spreads = |sums: &Sums| sums.raised.iter().filter(|one| (one.context, one.word) == signal).nth(1).is_some();
+        if self.sums.values().any(spreads) {
+            return None;
+        }
         let mut others = (0..self.n_ranks).filter(|by| self.raised(*by, rank, signal) != Some(0));
         let sender = others.next().filter(|by| *by != rank && self.raised(*by, rank, signal).is_some())?;
         others.next().is_none().then_some(sender)
@@ -239,6 +244,8 @@ mod tests {
         assert_eq!(one.only_sender(2, &told(8, 0, 0)), None, "of another rank");
         let two = counts(&[none(), sums(&[(0, 8, 2)], &[]), sums(&[(0, 8, 1)], &[])]);
         assert_eq!(two.only_sender(0, &told(8, 3, 0)), None);
+        let to_all = counts(&[sums(&[(0, 8, 1), (2, 8, 1)], &[]), none(), sums(&[(0, 8, 1), (1, 8, 1)], &[])]);
+        assert_eq!(to_all.only_sender(1, &told(8, 1, 0)), None, "who is missing is not who has come");
         let own = counts(&[sums(&[(0, 8, 1)], &[]), none()]);
         assert_eq!(own.only_sender(0, &told(8, 1, 0)), None, "its own");
         let unknown = Sums { uncounted: true, ..none() };

@@ -138,7 +138,7 @@ impl Group {
             cause.fix(&waits, &left)
         );
         let error = Error::new(Code::InvalidUsage, 140, text);
-        let error = match cause.culprit() {
+        let error = match cause.culprit(&waits, self.port.table().len()) {
             Some(rank) => error.by(rank),
             None => error,
         };
@@ -214,10 +214,11 @@ impl Cause {
         }
     }
 
-    fn culprit(&self) -> Option<u32> {
+    /// Whom the wait itself names, or of two ranks the other: no guess from what has come.
+    fn culprit(&self, waits: &BTreeMap<u32, Vec<Told>>, n_ranks: usize) -> Option<u32> {
         match self {
             Cause::Cycle(_) => None,
-            Cause::Wait { whom, .. } => *whom,
+            Cause::Wait { rank, whom } => whom.filter(|_| n_ranks == 2 || waits[rank].iter().any(|told| told.whom == *whom)),
         }
     }
 

@@ -32,7 +32,7 @@ pub fn can_race(options: &Options) -> Result<(), String> {
     if !options.hosts.is_empty() {
         return Err("--check=race sees the ranks of one machine: leave out --hosts".into());
     }
-    match is_built_for_races(&options.program[0]) {
+    match is_built_for_races(&program_of(options)) {
         Some(false) => Err(format!(
             "{} was not built for --check=race; compile it with: ginrs-cc --check=race",
             Path::new(&options.program[0]).display()
@@ -41,24 +41,29 @@ pub fn can_race(options: &Options) -> Result<(), String> {
     }
 }
 
+/// Where the program lies, as its ranks find it.
+fn program_of(options: &Options) -> PathBuf {
+    options.folder.iter().map(Path::new).chain([Path::new(&options.program[0])]).collect()
+}
+
 /// None where that cannot be read: a name without a folder may be found on PATH by the system, a script may start another.
-fn is_built_for_races(program: &OsString) -> Option<bool> {
+fn is_built_for_races(program: &Path) -> Option<bool> {
     contains(program, b"ginrs_cpu_race_init")
 }
 
-fn contains(program: &OsString, mark: &[u8]) -> Option<bool> {
+fn contains(program: &Path, mark: &[u8]) -> Option<bool> {
     let bytes = std::fs::read(program).ok().filter(|bytes| bytes.starts_with(b"\x7fELF"))?;
     Some(bytes.windows(mark.len()).any(|at| at == mark))
 }
 
 /// A plain run of the job, then seeds until one fails or `limit` is over; the status: 0 where nothing was found, 1 where something was, 2 where
-/// no process of the program uses ginrs.
+/// no process of the program uses ginrs, or nothing could be looked for.
 ///
 /// # Errors
 /// ginrs-run itself cannot be started, or its output not be kept.
 pub fn check(options: &Options, limit: Duration) -> Result<i32, String> {
     let mut options = options.clone();
-    options.race |= is_built_for_races(&options.program[0]) == Some(true);
+    options.race |= is_built_for_races(&program_of(&options)) == Some(true);
     let page = options.pictures.page.take().unwrap_or_else(|| page_of(&options.program[0]));
     let hunt = Hunt::new(&options, Some(page.clone()))?;
     let mut check = Check { hunt, page, tried: Vec::new(), found: None };
@@ -127,11 +132,13 @@ impl Check<'_> {
         if status == 127 {
             return Ok(Ended::NotStarted); // or it says that something else could not be
         }
-        if self.hunt.timeline().is_empty() {
+        // One of ours may fail before it uses ginrs.
+        let is_ours = !self.hunt.timeline().is_empty() || has_failed && contains(&program_of(options), b"libginrs") == Some(true);
+        if !is_ours {
             let program = Path::new(&options.program[0]).display();
+            let ended = if status == 0 { "ended with status 0".into() } else { how(status, timeout) };
             crate::tell(format!(
-                "ginrs-run: --check: no process of {program} uses ginrs, so nothing of it can be checked; it {} | fix: link it with libginrs, as ginrs-cc does",
-                how(status, timeout)
+                "ginrs-run: --check: no process of {program} uses ginrs, so nothing of it can be checked; it {ended} | fix: link it with libginrs, as ginrs-cc does"
             ));
             return Ok(Ended::NotOurs);
         }
@@ -139,7 +146,7 @@ impl Check<'_> {
             self.tried.push("a plain run passed".into());
         } else if self.fails_always(status, timeout, took, &mut progress)? {
             if !is_named(self.found.as_ref()) {
-                self.look_for_line(until, timeout.max(took * SLOWER), &mut progress)?;
+                self.look_for_line(until, options.timeout.unwrap_or(TIMEOUT.max(took * SLOWER)), &mut progress)?;
             }
             return Ok(Ended::Looked);
         }
@@ -243,9 +250,12 @@ impl Check<'_> {
         let options = self.hunt.options;
         let mut missing = vec!["other inputs and numbers of ranks"];
         if !options.race {
-            missing.push("races (build it with: ginrs-cc --check=race)");
+            missing.push(match is_built_for_races(&program_of(options)) {
+                Some(_) => "races (build it with: ginrs-cc --check=race)",
+                None => "races, unless what the program starts was built with: ginrs-cc --check=race",
+            });
         }
-        if contains(&options.program[0], b"__asan_init") != Some(true) {
+        if contains(&program_of(options), b"__asan_init") != Some(true) {
             missing.push("memory that is not yours (build it with: ginrs-cc -g -fsanitize=address)");
         }
         missing
@@ -303,9 +313,15 @@ fn how(status: i32, timeout: Duration) -> String {
     }
 }
 
+/// Beside the page of an earlier run, which stays unless this one is whole.
 fn draw(page: &OsString, files: &[PathBuf]) -> Result<String, String> {
-    let wanted = Wanted { page: Some(page.clone()), ..Wanted::default() };
-    let outputs = wanted.create()?.ok_or("none")?;
-    outputs.merge(files)?;
+    let mut unfinished = page.clone();
+    unfinished.push(".part");
+    let drawn = || {
+        let wanted = Wanted { page: Some(unfinished.clone()), ..Wanted::default() };
+        wanted.create()?.ok_or("none")?.merge(files)?;
+        std::fs::rename(&unfinished, page).map_err(|error| format!("{}: {error}", Path::new(page).display()))
+    };
+    drawn().inspect_err(|_| _ = std::fs::remove_file(&unfinished))?;
     Ok(Path::new(page).display().to_string())
 }

@@ -45,7 +45,11 @@ impl Finding {
         let mut found = vec![first.split_once(WARN).map_or(first, |(_, told)| told).to_owned()];
         match kind {
             Kind::Sanitizer => found.extend(under.take(STACK).find(|line| is_users_frame(line)).map(str::to_owned)),
-            _ => found.extend(under.take_while(|line| line.starts_with("ginrs-cpu:   ")).map(str::to_owned)),
+            _ => found.extend(
+                under
+                    .take_while(|line| line.starts_with("ginrs-cpu:   ") || line.starts_with("ginrs-cpu: fix: "))
+                    .map(str::to_owned),
+            ),
         }
         Some(Finding { kind, lines: found })
     }

@@ -51,7 +51,8 @@ pub fn main(arguments: Vec<OsString>) -> i32 {
         return 2;
     }
     if let Some(limit) = options.check {
-        return status(check::check(&options, limit));
+        // 1 is a failure of the program, 2 of this.
+        return check::check(&options, limit).unwrap_or_else(|message| failed(&message, 2));
     }
     if let Some(count) = options.explore {
         return status(explore::explore(&options, count));
@@ -64,8 +65,10 @@ pub fn main(arguments: Vec<OsString>) -> i32 {
 }
 
 fn status(outcome: Result<i32, String>) -> i32 {
-    outcome.unwrap_or_else(|message| {
-        crate::tell(format!("ginrs-run: {message}"));
-        1
-    })
+    outcome.unwrap_or_else(|message| failed(&message, 1))
+}
+
+fn failed(message: &str, status: i32) -> i32 {
+    crate::tell(format!("ginrs-run: {message}"));
+    status
 }

@@ -26,7 +26,7 @@ enum ginrsCollHow {
 
 /* BUFFERED, several LSA teams: how a slice goes along a rail. */
 enum ginrsCollAlong {
-  GINRS_COLL_RING = 0, /* fewest bytes: neighbour to neighbour */
+  GINRS_COLL_RING = 0, /* fewest bytes: neighbour to neighbour, or straight to the team that they are for */
   GINRS_COLL_TREE = 1  /* fewest rounds: recursive doubling, Bruck's, or a tree where there is a root */
 };
 

@@ -40,7 +40,7 @@ Starts RANKS processes of PROGRAM, on this machine or on others, and ends them t
   -h, --help  --version
 Each process gets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT as torchrun sets them, and
 GINRS_RUN_ID, a private folder of the job. Its standard input is empty.
-The status is 0 if every rank ended with 0 (--explore: 1 if a seed fails), else that of the first that did not: its own, or 128 + the signal's number.
+The status is 0 if every rank ended with 0 (--explore: 1 if a seed fails; --check: 1 if it finds something, 2 if it can look for nothing), else that of the first that did not: its own, or 128 + the signal's number.
 ";
 
 /// A job.

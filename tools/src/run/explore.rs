@@ -278,6 +278,11 @@ impl Hunt<'_> {
             self.timeline().iter().for_each(|file| _ = std::fs::remove_file(file));
             command.env("GINRS_TIMELINE", timeline::prefix(&self.folder.0));
         }
+        // What the libraries tell is what is found.
+        let is_quiet = |level: &std::ffi::OsStr| ["NONE", "VERSION"].iter().any(|quiet| level.eq_ignore_ascii_case(quiet));
+        if std::env::var_os("NCCL_DEBUG").is_some_and(|level| is_quiet(&level)) {
+            command.env("NCCL_DEBUG", "WARN");
+        }
         command.env_remove(UNTIL);
         if let Some(until) = until {
             // Threads take turns even where the seed has nothing to choose.

@@ -1,8 +1,7 @@
 //! Which barriers, and blocks of an LL all-to-all, are in a session: each belongs to one group at a time, which keeps its epoch. A second session
 //! of one would count with an epoch that is not its own.
 
-use std::collections::HashMap;
-use std::sync::LazyLock;
+use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
 
@@ -10,7 +9,7 @@ use crate::launch::Dim3;
 use crate::waits::Call;
 
 /// By the word that holds the epoch between sessions.
-static OPEN: LazyLock<Mutex<HashMap<usize, Session>>> = LazyLock::new(Mutex::default);
+static OPEN: Mutex<BTreeMap<usize, Session>> = parking_lot::const_mutex(BTreeMap::new());
 
 /// A block.
 #[derive(Clone, Copy, PartialEq)]

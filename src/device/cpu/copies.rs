@@ -32,7 +32,7 @@ impl Transfers for CpuDevice {
     fn read(&self, at: DevPtr, into: &mut [u8]) -> Result<()> {
         check_read(at, into.len())?;
         for (i, word) in into.as_chunks_mut::<4>().0.iter_mut().enumerate() {
-            // SAFETY: callers read memory of their own, 4-aligned (checked), which kernels change by atomics only.
+            // SAFETY: callers read memory of their own, 4-aligned (checked), which kernels change by stores of whole words.
             *word = unsafe { AtomicU32::from_ptr((at as *mut u32).add(i)) }.load(Ordering::Acquire).to_le_bytes();
         }
         Ok(())

@@ -85,6 +85,17 @@ pub fn job_folder() -> tempfile::TempDir {
         .expect("the folder for temporary files takes one")
 }
 
+/// A folder with a library that was built with the calling test, whose package depends on it, under the names that the loader is asked for.
+pub fn stand_in(library: &str, names: &[&str]) -> tempfile::TempDir {
+    let library = std::env::current_exe().expect("a test knows its binary").with_file_name(library);
+    assert!(library.exists(), "{} is built with this test", library.display());
+    let folder = tempfile::tempdir().expect("the system has a folder for temporary files");
+    for name in names {
+        std::os::unix::fs::symlink(&library, folder.path().join(name)).expect("a folder of ours");
+    }
+    folder
+}
+
 /// Runs `programs` of a compiled abi-tests/twice/suite.cu as `mode` says (None: as processes) and wants every rank's "ok".
 #[track_caller]
 pub fn suite_ok(suite: &Path, programs: &[&str], ranks: u32, mode: Option<&str>, env: &[(&str, &str)]) {

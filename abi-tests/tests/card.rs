@@ -1,7 +1,7 @@
 //! GDAKI over a card that is none: commands by libibverbs and libmlx5, which are abi-tests/soft-verbs here, and the queues that these make.
 //! Ranks are threads, for the card's memory is this process's. Needs GINRS_PREFIX.
 
-use abi_tests::programs::{compiled, compiled_as, suite_ok};
+use abi_tests::programs::{compiled, compiled_as, stand_in, suite_ok};
 use abi_tests::{nvidia, prefix, text};
 use ginrs::verbs::prm;
 use std::path::{Path, PathBuf};
@@ -11,19 +11,10 @@ use std::sync::OnceLock;
 const SUITE: &str = "abi-tests/twice/suite.cu";
 const PROGRAMS: &[&str] = &["layout", "graphs", "several", "gin", "ginbarriers", "order", "soak"];
 
-/// A folder with the stand-in under both names; it was built with this test, which depends on its package.
+/// A folder with the stand-in under both names.
 fn libraries() -> &'static Path {
     static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
-    let made = || {
-        let library = std::env::current_exe().unwrap().parent().unwrap().join("libsoft_verbs.so");
-        assert!(library.exists(), "{} is built with this test", library.display());
-        let folder = tempfile::tempdir().unwrap();
-        for name in ["libibverbs.so.1", "libmlx5.so.1"] {
-            std::os::unix::fs::symlink(&library, folder.path().join(name)).unwrap();
-        }
-        folder
-    };
-    FOLDER.get_or_init(made).path()
+    FOLDER.get_or_init(|| stand_in("libsoft_verbs.so", &["libibverbs.so.1", "libmlx5.so.1"])).path()
 }
 
 fn theirs() -> PathBuf {
@@ -97,16 +88,8 @@ impl Env {
 /// `env` on the driver's stand-in, which was built with this test, too.
 fn on_gpus(env: &[(&str, &str)]) -> Env {
     static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
-    let made = || {
-        let library = std::env::current_exe().unwrap().with_file_name("libmock_cuda.so");
-        assert!(library.exists(), "{} is built with this test", library.display());
-        let folder = tempfile::tempdir().unwrap();
-        for name in ["libcuda.so.1", "libcuda.so"] {
-            std::os::unix::fs::symlink(&library, folder.path().join(name)).unwrap();
-        }
-        folder
-    };
-    let path = format!("{}:{}", libraries().display(), FOLDER.get_or_init(made).path().display());
+    let driver = FOLDER.get_or_init(|| stand_in("libmock_cuda.so", &["libcuda.so.1", "libcuda.so"])).path();
+    let path = format!("{}:{}", libraries().display(), driver.display());
     let gpus = [("GINRS_DEVICE", "cuda"), ("GINRS_MOCK_DEVICES", "4"), ("SOFTVERBS_GPU", "1"), ("LD_LIBRARY_PATH", &path)];
     let all = gpus.iter().chain(env).map(|(name, value)| (name.to_string(), value.to_string()));
     let devices = env.iter().find(|(name, _)| *name == "GINRS_MOCK_DEVICES").map_or("4", |(_, value)| value);

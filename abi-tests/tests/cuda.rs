@@ -6,7 +6,7 @@ mod deaths;
 #[path = "cuda/refusals.rs"]
 mod refusals;
 
-use abi_tests::programs::compiled;
+use abi_tests::programs::{compiled, stand_in};
 use abi_tests::{prefix, root, run, text};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -19,26 +19,16 @@ const DIRECT: [(&str, &str); 1] = [("NCCL_GIN_BACKEND", "direct")];
 // Many threads spin for few cores here: nobody is dead for that.
 const FAR: [(&str, &str); 2] = [("GINRS_FAKE_MACHINES", "per-rank"), ("GINRS_HOST_DEADLINE", "30")];
 
-/// Where this file's programs and the driver lie; kept for the whole run.
+/// Where this file's programs lie; kept for the whole run.
 fn folder() -> &'static Path {
     static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
     FOLDER.get_or_init(|| tempfile::tempdir().unwrap()).path()
 }
 
-/// A folder with the stand-in as libcuda.so.1; it was built with this test, which depends on its package.
-fn driver() -> PathBuf {
-    static DRIVER: OnceLock<PathBuf> = OnceLock::new();
-    let made = DRIVER.get_or_init(|| {
-        let library = std::env::current_exe().unwrap().parent().unwrap().join("libmock_cuda.so");
-        assert!(library.exists(), "{} is built with this test", library.display());
-        let driver = folder().join("driver");
-        std::fs::create_dir(&driver).unwrap();
-        for name in ["libcuda.so.1", "libcuda.so"] {
-            std::os::unix::fs::symlink(&library, driver.join(name)).unwrap();
-        }
-        driver
-    });
-    made.clone()
+/// A folder with the stand-in as libcuda.so.1.
+fn driver() -> &'static Path {
+    static DRIVER: OnceLock<tempfile::TempDir> = OnceLock::new();
+    DRIVER.get_or_init(|| stand_in("libmock_cuda.so", &["libcuda.so.1", "libcuda.so"])).path()
 }
 
 fn program(name: &str) -> PathBuf {

@@ -93,7 +93,7 @@ chaos-net: stage ## the suite on an adversarial, lawful network, SEEDS (100) see
 	@EACH="$(or $(EACH),all)" scripts/chaos-net.sh $(or $(SEEDS),100) $(or $(FROM),1)
 
 simulate: ## whole communicators with faults by seed, in virtual time: SEEDS (1000) of them from FROM (1) on, on all cores (some are in make test)
-	@$(CARGO) test -q -p ginrs --test simulation -- --seeds $(or $(SEEDS),1000) --from $(or $(FROM),1)
+	@$(CARGO) test --release -q -p ginrs --test simulation -- --seeds $(or $(SEEDS),1000) --from $(or $(FROM),1)
 
 machines: stage ## the examples and the suite's programs on 2, 3 and 8 network namespaces, up to 16 ranks, with both header sets (root; a part is in make test)
 	@GINRS_TEST_SHAPES="$(SHAPES)" $(CARGO) test -q -p abi-tests --test networks -- --ignored --nocapture

@@ -58,7 +58,7 @@ impl Cancel {
     }
 
     /// Err once this call is to end, whatever the other ranks do.
-    pub(super) fn own(&self) -> Result<()> {
+    pub fn own(&self) -> Result<()> {
         if crate::process::is_ending() {
             bail!(
                 SystemError,

@@ -242,26 +242,42 @@ fn end_operations(parent: &Comm) {
     parent.wait_for_kernels();
 }
 
-/// The ranks `members` of `parent` meet at `id`, in this order.
+/// The ranks `members` of `parent` meet at `id`, in this order. An error's culprit is the parent's rank, whoever saw it.
 fn child(parent: &Arc<Comm>, id: UniqueId, members: Vec<u32>, config: Config, cancel: &Arc<Cancel>) -> Result<Arc<Comm>> {
-    let rank = members.iter().position(|&rank| rank == parent.team.rank).expect("the caller is a member") as u32;
+    let rank = place(&members, parent.team.rank).expect("the caller is a member");
     let n_ranks = members.len() as u32;
-    let family = parent.clone();
-    let same_list = SameList::new();
     let failed = parent.team.failure().is_some();
+    let members: Arc<[u32]> = members.into();
+    let (family, of_family, same_list) = (parent.clone(), members.clone(), SameList::new());
     cancel.watch(move || {
-        let present =
-            members.iter().filter(|&&rank| rank != family.team.rank).try_for_each(|&rank| family.team.bootstrap.present(rank));
+        let others = of_family.iter().copied().filter(|&rank| rank != family.team.rank);
+        let present = others.map(|rank| family.team.bootstrap.present(rank)).collect::<Result<()>>();
         // Whoever is gone may have gone because of what has happened to another.
-        present.map_err(|error| family.team.failure().filter(|_| !failed).cloned().unwrap_or(error))?;
-        same_list.check(&family, &members)
+        let present = present.map_err(|error| family.team.failure().filter(|_| !failed).cloned().unwrap_or(error));
+        let fits = present.and_then(|()| same_list.check(&family, &of_family));
+        fits.map_err(|error| renumbered(error, |rank| place(&of_family, rank)))
     });
     let (device, origin) = (parent.team.device.clone(), Some(parent.team.origin));
-    let made = create(Request { ids: vec![id], n_ranks, rank, config, device, origin, cancel: cancel.clone() })?;
+    let made = create(Request { ids: vec![id], n_ranks, rank, config, device, origin, cancel: cancel.clone() });
+    // Who ends the call itself speaks of the parent.
+    let made = made.map_err(|error| match cancel.own() {
+        Err(own) if own == error => own,
+        _ => renumbered(error, |rank| members.get(rank as usize).copied()),
+    })?;
     if failed {
         parent.outlived();
     }
     Ok(made)
+}
+
+/// The child's number of the parent's `rank`.
+fn place(members: &[u32], rank: u32) -> Option<u32> {
+    members.iter().position(|&member| member == rank).map(|place| place as u32)
+}
+
+/// With the culprit's number in another communicator, if it has one there.
+fn renumbered(error: Error, number: impl FnOnce(u32) -> Option<u32>) -> Error {
+    Error { culprit: error.culprit.and_then(number), ..error }
 }
 
 #[cfg(test)]
@@ -281,6 +297,8 @@ mod tests {
         assert_eq!(Wish::decode(4, &[0; 23]).unwrap_err().id, 18);
         let told = Wish::decode(4, &Wish::refusal(&Error::new(Code::InvalidArgument, 65, "no config"))).unwrap_err();
         assert_eq!((told.text.as_str(), told.culprit), ("rank 4 cannot split: no config", Some(4)));
+        let of_child = |rank| renumbered(told.clone(), |_| place(&[4, 0, 2], rank)).culprit;
+        assert_eq!((of_child(4), of_child(2), of_child(1)), (Some(0), Some(2), None));
         assert_eq!(all_opened(&["", "no"].map(|told| told.as_bytes().into())).unwrap_err().culprit, Some(1));
     }
 }

@@ -69,7 +69,7 @@ fn strike(fault: &Fault) -> bool {
 }
 
 /// Descriptors of connections over TCP, rising.
-fn connections() -> Vec<i32> {
+pub fn connections() -> Vec<i32> {
     let open = std::fs::read_dir("/proc/self/fd").expect("/proc").flatten();
     let mut found: Vec<i32> = open.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
     found.retain(|fd| {

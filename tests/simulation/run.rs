@@ -1,6 +1,6 @@
 //! One seed: a life without faults first, then the one that the seed has drawn, and what must be true behind it.
 
-use crate::faults::Faults;
+use crate::faults::{Faults, connections};
 use crate::held::{Held, held, listing, settled};
 use crate::plan::{Canary, Fault, Plan};
 use crate::rank::{Rank, Stop};
@@ -44,10 +44,12 @@ pub fn run(plan: &Plan) -> Outcome {
     if took > LONGEST {
         violations.push(format!("it took {} s", took.as_secs()));
     }
-    let cuts = plan.faults.iter().filter(|fault| matches!(fault, Fault::Cut { .. })).count();
     let after = settled(before);
-    // libfabric forgets who has connected and ends before it has said what for, and for how long it lives nobody can tell from outside.
-    let forgotten = after.descriptors.saturating_sub(before.descriptors).min(cuts);
+    // A cut ends all that connects at that moment. libfabric forgets who has connected and ends before it has said what for, and for how long
+    // it lives nobody can tell from outside.
+    let cut = plan.faults.iter().any(|fault| matches!(fault, Fault::Cut { .. }));
+    let more = after.descriptors.saturating_sub(before.descriptors);
+    let forgotten = if cut { more.min(connections().len()) } else { 0 };
     if (Held { descriptors: after.descriptors - forgotten, ..after }) != before {
         violations.push(format!("it held {before:?} before and {after:?} behind: {}", listing()));
     }

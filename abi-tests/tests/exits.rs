@@ -200,3 +200,16 @@ fn an_abort_that_cuts_something_short_is_told_at_once() {
         assert!(said.starts_with("state 6 after 5.") && said.contains("GINRS-E041"), "{machines:?}: {said}{lines}");
     }
 }
+
+/// Whoever ends while threads of the transport have its links.
+#[test]
+fn a_process_ends_while_its_large_puts_are_moved_by_threads() {
+    for how in ["exit", "abort", "fork"] {
+        let mut command = Command::new(prefix().join("bin/ginrs-run"));
+        command.args(["-n", "2", "--timeout", "60"]).arg(compiled("abi-tests/exits/lent.cu")).arg(how);
+        command.envs([("GINRS_DEVICE", "cpu"), ("GINRS_FAKE_MACHINES", "0,1"), ("GINRS_OFI_THREADS", "1")]);
+        let output = command.env("GINRS_CPU_DEVICES", "2").output().unwrap();
+        let said = text(&output);
+        assert!(output.status.success() && said.matches("ends").count() == 2, "{how}: {}\n{said}", output.status);
+    }
+}

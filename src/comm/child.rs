@@ -250,8 +250,8 @@ fn child(parent: &Arc<Comm>, id: UniqueId, members: Vec<u32>, config: Config, ca
     let members: Arc<[u32]> = members.into();
     let (family, of_family, same_list) = (parent.clone(), members.clone(), SameList::new());
     cancel.watch(move || {
-        let others = of_family.iter().copied().filter(|&rank| rank != family.team.rank);
-        let present = others.map(|rank| family.team.bootstrap.present(rank)).collect::<Result<()>>();
+        let mut others = of_family.iter().copied().filter(|&rank| rank != family.team.rank);
+        let present = others.try_for_each(|rank| family.team.bootstrap.present(rank));
         // Whoever is gone may have gone because of what has happened to another.
         let present = present.map_err(|error| family.team.failure().filter(|_| !failed).cloned().unwrap_or(error));
         let fits = present.and_then(|()| same_list.check(&family, &of_family));

@@ -1,4 +1,4 @@
-// lent HOW: two ranks on two machines put much at each other over four contexts (GINRS_OFI_THREADS=1), and when threads move it,
+// lent HOW: two ranks on two machines put much at each other over four contexts (GINRS_OFI_THREADS=1), and when threads move it, of one of them at least,
 //   exit      the process ends in the midst of it
 //   abort     it calls ncclCommAbort
 //   fork      it has a child that calls ncclCommAbort and ends by exit(), and all goes on behind that
@@ -63,7 +63,12 @@ int main(int, char** argv) {
   need(ncclDevCommCreate(comm, &needs, &made) == ncclSuccess, "ncclDevCommCreate");
   need(cudaMallocHost(&rounds, kContexts * sizeof *rounds) == cudaSuccess, "cudaMallocHost");
   exchange<<<kContexts, 1>>>(made, window, rounds, 1 << 30);
-  while (movers() == 0) usleep(1000);
+  ncclResult_t state = ncclSuccess;
+  // The other may be further.
+  while (movers() == 0 && state == ncclSuccess) {
+    usleep(1000);
+    need(ncclCommGetAsyncError(comm, &state) == ncclSuccess, "ncclCommGetAsyncError");
+  }
   if (strcmp(how, "fork") == 0) {
     pid_t child = fork();
     if (child == 0) exit(ncclCommAbort(comm) == ncclInvalidUsage ? 0 : 1);

@@ -134,7 +134,7 @@ impl Gin {
             Some(card) => {
                 // Kernels cannot know it: what they write is no poison but by a chance of 2^-64.
                 let secret = u64::from_ne_bytes(crate::process::random()?);
-                let (contexts, images) = gdaki::build(&*device, shape, &of_contexts, card, (rank, secret), &abort)?;
+                let (contexts, images) = gdaki::build(&device, shape, &of_contexts, card, (rank, secret), &abort)?;
                 (contexts, Sets::new(Backend::Gdaki, Images::Nic(images)))
             }
         };

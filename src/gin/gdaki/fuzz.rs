@@ -2,12 +2,15 @@
 
 use super::card::Card;
 use super::keys::{Table, of_table, of_window};
+use super::mirror::Line;
 use super::queues::{Handler, Queues};
 use super::requests::{Origin, request};
+use crate::device::Memory;
 use crate::device::cpu::CpuDevice;
 use crate::gin::handles::Handles;
 use crate::gin::plan::{Ids, Limits, Posts};
 use crate::gin::queue::Index;
+use crate::gin::shared::Shared;
 use crate::nic::element::{self, INLINE, RDMA_WRITE};
 use crate::nic::slot::WORDS;
 use crate::seq::Seq;
@@ -26,7 +29,7 @@ const NUMBER: u32 = 2;
 /// A queue of rank 0 to rank 1, which goes on from input to input, and what its elements may name.
 struct Bench {
     queues: Queues,
-    ring: Vec<[AtomicU64; WORDS]>,
+    ring: Shared<Line>,
     next: Seq,
     handles: Handles,
     window: u64,
@@ -34,9 +37,11 @@ struct Bench {
 }
 
 fn bench() -> Bench {
-    let ring: Vec<[AtomicU64; WORDS]> = (0..2 * DEPTH).map(|_| Default::default()).collect();
-    let card = Card { handler: Some(Handler::Cpu), fault: None, real: None };
-    let queues = Queues::new(&*CpuDevice::new(0), (2, DEPTH), (card, 9), 1, &ring, None).expect("the CPU device has memory");
+    const MEMORY: &str = "the CPU device has memory";
+    let (device, lines) = (CpuDevice::new(0), 2 * DEPTH as usize);
+    let ring = Shared::<Line>::new(device.control(64 * lines).expect(MEMORY), lines);
+    let card = Card::model(Handler::Cpu, false);
+    let queues = Queues::new(&*device, (2, DEPTH), (card, 9), 1, (&ring, None), None).expect(MEMORY);
     let mut handles = Handles::new(7);
     let mut insert = |start| handles.insert(start, BYTES).expect("there is room for a window").1;
     let (window, gone) = (insert(4096), insert(0));
@@ -64,9 +69,9 @@ impl Bench {
             (0..WORDS).filter(|word| which >> word & 1 == 1).for_each(|word| slot[word].store(words[word], Ordering::Relaxed))
         };
         come(first);
-        let taken = self.queues.take(1, at, slot, false).or_else(|| {
+        let taken = self.queues.take(1, at, false).or_else(|| {
             come(u8::MAX);
-            (0..2000).find_map(|_| self.queues.take(1, at, slot, false))
+            (0..2000).find_map(|_| self.queues.take(1, at, false))
         });
         assert_eq!(taken, Some(meant), "{words:x?}, first {first:b}");
         if let Ok(element) = meant {

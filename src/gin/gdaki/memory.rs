@@ -2,6 +2,7 @@
 
 use super::Nic;
 use super::card::Card;
+use super::courier::Courier;
 use super::keys::{self, Table, Tables};
 use super::queues::Queues;
 use crate::abort::Abort;
@@ -73,7 +74,7 @@ impl Images {
 
 /// One context for each of `words`, and behind all of them their companions; and what kernels see.
 pub fn build(
-    device: &dyn Device,
+    device: &Arc<dyn Device>,
     shape: Shape,
     words: &[Arc<Words>],
     card: &Card,
@@ -81,6 +82,11 @@ pub fn build(
     abort: &Abort,
 ) -> Result<(Vec<Context>, Images)> {
     let (n, ranks, depth) = (words.len() as u32, shape.n_ranks, shape.depth);
+    let courier = match card.apart && card.hardware().is_none() {
+        true => Some(Arc::new(Courier::start(device)?)),
+        false => None,
+    };
+    let device = &**device;
     let mut contexts: Vec<Context> = Vec::new();
     for companion in [false, true] {
         for (c, words) in (0..n).zip(words) {
@@ -95,7 +101,8 @@ pub fn build(
                     };
                     // Queue 0 is nobody's.
                     let first = 1 + ranks * row;
-                    let queues = Queues::new(device, (ranks, depth), (card.clone(), first), secret, &context.queues, main)?;
+                    let slots = (&context.queues, courier.as_ref());
+                    let queues = Queues::new(device, (ranks, depth), (card.clone(), first), secret, slots, main)?;
                     Nic::Model(Arc::new(queues))
                 }
             };
@@ -172,11 +179,7 @@ fn pair(context: &Context, peer: u32) -> doca_gpu_dev_verbs_qp {
     let depth = context.shape.depth;
     let (number, completions, handler, [bell, record, entries, ring]) = match &context.nic {
         None => return doca_gpu_dev_verbs_qp::default(),
-        Some(Nic::Model(queues)) => {
-            let (number, (bell, record, entries)) = (queues.number(peer), queues.addresses(peer));
-            let ring = context.queues.device() + u64::from(peer * depth) * 64;
-            (number, number, queues.handler(), [bell, record, entries, ring])
-        }
+        Some(Nic::Model(queues)) => (queues.number(peer), queues.number(peer), queues.handler(), queues.addresses(peer)),
         Some(Nic::Card(rings)) => {
             let (number, completions) = rings.numbers(peer);
             (number, completions, rings.handler(), rings.addresses(peer))

@@ -8,14 +8,15 @@ use super::requests::{Origin, request};
 use crate::device::Memory;
 use crate::device::cpu::CpuDevice;
 use crate::gin::handles::Handles;
-use crate::gin::plan::{Ids, Limits, Posts};
+use crate::gin::plan::{Ids, Limits, Operation, Posts};
 use crate::gin::queue::Index;
 use crate::gin::shared::Shared;
 use crate::nic::element::{self, INLINE, RDMA_WRITE};
 use crate::nic::slot::WORDS;
 use crate::seq::Seq;
 use crate::sync::{Mutex, PerProcess};
-use crate::transport::Source;
+use crate::transport::{Source, Work};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const DEPTH: u32 = 4;
@@ -88,7 +89,11 @@ impl Bench {
             all[0] = 0;
             all[1..3].copy_from_slice(&(self.next.0 as u16).to_be_bytes());
             all[4..7].copy_from_slice(&self.queues.number(1).to_be_bytes()[1..]);
-            all[7] = if all[3] == 0x12 { 4 } else { 3 };
+            if all[3] == RDMA_WRITE && all[32] & 0x80 != 0 {
+                let bytes = INLINE | u32::from(all[35] % 30);
+                all[32..36].copy_from_slice(&bytes.to_be_bytes());
+            }
+            all[7] = if all[3] == 0x12 || all[32] == 0x80 && all[35] > 12 { 4 } else { 3 };
         }
         let key = match right >> 1 & 7 {
             0 => None,
@@ -118,9 +123,6 @@ impl Bench {
         // What an element does not say is not compared.
         let segments = (all[7] as usize & 0x3f).clamp(1, 4);
         words[2 * segments..].fill(0);
-        if all[3] == RDMA_WRITE && segments > 2 && u32::from_be_bytes([all[32], all[33], all[34], all[35]]) & INLINE != 0 {
-            words[5] &= 0xffff_ffff;
-        }
         words
     }
 
@@ -130,16 +132,26 @@ impl Bench {
         let ids = |count| Ids { base: 0, count };
         let limits = Limits { signals: ids(SIGNALS), counters: ids(COUNTERS), number: NUMBER, pool: POOL, posts: Posts::All };
         let counters: [AtomicU64; COUNTERS as usize] = Default::default();
-        let Ok(operation) = request(element, from, (&self.queues, &self.handles, &limits), &counters) else { return };
-        let Some(work) = operation.piece(u64::MAX) else { return };
-        let inside = |region: u32, offset: u64| region == 1 && offset <= BYTES && work.bytes <= BYTES - offset;
-        assert!(work.peer == 1 && (work.bytes == 0 || inside(work.target.0, work.target.1)), "{element:?}: {work:?}");
-        if let Source::Region { region, offset } = work.source {
-            assert!(inside(region, offset), "{element:?}: {work:?}");
+        let mut all = VecDeque::new();
+        let first = request(element, from, (&self.queues, &self.handles, &limits), &counters, &mut all);
+        all.extend(first);
+        let total: u64 = all.iter().map(Operation::bytes).sum();
+        if let (false, element::Element::WriteInline { bytes, .. }) = (all.is_empty(), element) {
+            assert_eq!(total, bytes.into(), "{element:?}");
         }
-        if let Some((offset, _)) = work.signal {
-            let word = offset / 8 - u64::from(NUMBER * POOL);
-            assert!(offset.is_multiple_of(8) && word < SIGNALS.into(), "{element:?}: {work:?}");
-        }
+        all.iter().filter_map(|operation| operation.piece(u64::MAX)).for_each(|work| within(element, &work));
+    }
+}
+
+/// See [`Bench::within_its_keys`].
+fn within(element: element::Element, work: &Work) {
+    let inside = |region: u32, offset: u64| region == 1 && offset <= BYTES && work.bytes <= BYTES - offset;
+    assert!(work.peer == 1 && (work.bytes == 0 || inside(work.target.0, work.target.1)), "{element:?}: {work:?}");
+    if let Source::Region { region, offset } = work.source {
+        assert!(inside(region, offset), "{element:?}: {work:?}");
+    }
+    if let Some((offset, _)) = work.signal {
+        let word = offset / 8 - u64::from(NUMBER * POOL);
+        assert!(offset.is_multiple_of(8) && word < SIGNALS.into(), "{element:?}: {work:?}");
     }
 }

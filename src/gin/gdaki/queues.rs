@@ -22,7 +22,7 @@ const BELL: usize = 4;
 /// Where the send record is among them.
 const RECORD: usize = 3;
 /// So often an element is looked at again whose inline data may be poison; and fetched again.
-const DOUBTS: u32 = 1000;
+const DOUBTS: u32 = 200;
 const FETCHES: u32 = 8;
 /// So long a failed element's entry may take to be seen by kernels, before they are told of the abort.
 const LAST_ENTRY: Duration = Duration::from_millis(20);

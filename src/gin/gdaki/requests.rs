@@ -6,7 +6,11 @@ use crate::gin::handles::{Handles, Memory};
 use crate::gin::plan::{Fault, Limits, Operation, signal_offset};
 use crate::nic::element::{Element, Place};
 use crate::transport::{Source, Work};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes of inline data that work takes.
+const PART: usize = 8;
 
 /// Whose element it is.
 #[derive(Clone, Copy)]
@@ -21,12 +25,14 @@ pub struct Origin {
     pub tag: u64,
 }
 
-/// What there is to do. Counters are raised at once: an element stands behind what it counts.
+/// What there is to do. Counters are raised at once: an element stands behind what it counts. Of inline data work takes 8 bytes: others go to
+/// `parts`.
 pub fn request(
     element: Element,
     from: Origin,
     (queues, handles, limits): (&Queues, &Handles, &Limits),
     counters: &[AtomicU64],
+    parts: &mut VecDeque<Operation>,
 ) -> Result<Operation, Fault> {
     let Origin { rank, peer, context, tag } = from;
     let mut work = Work { tag, context, peer, source: Source::Inline(0), bytes: 0, target: (0, 0), signal: None };
@@ -44,9 +50,18 @@ pub fn request(
                 (work.source, work.bytes) = (Source::Region { region, offset }, bytes.into());
             }
         }
-        Element::WriteInline { to, value, bytes } => {
-            work.target = window(handles, "target", to, peer, bytes)?;
-            (work.source, work.bytes) = (Source::Inline(value), bytes.into());
+        Element::WriteInline { to, data, bytes } => {
+            let (region, offset) = window(handles, "target", to, peer, bytes)?;
+            let part = |at: usize, data: &[u8]| {
+                let mut value = [0; PART];
+                value[..data.len()].copy_from_slice(data);
+                let target = (region, offset + at as u64);
+                Work { source: Source::Inline(u64::from_le_bytes(value)), bytes: data.len() as u64, target, ..work }
+            };
+            let mut all = (0..).step_by(PART).zip(data[..bytes as usize].chunks(PART)).map(|(at, data)| part(at, data));
+            let first = all.next().unwrap_or(work);
+            parts.extend(all.map(Operation::of));
+            work = first;
         }
         Element::FetchAdd { to, add, answer } => {
             if named(answer.key) != Named::Table(Table::Sink, limits.number, variant(0, rank)) || answer.address != 0 {

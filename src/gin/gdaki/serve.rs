@@ -29,9 +29,19 @@ impl Context {
             let text = format!("elements in GPU memory cannot be fetched | {whose} | {error} | fix: see the cause");
             carrier.stop(Error { text, id: FAILED, ..error });
         }
+        if carrier.stopped {
+            self.parts.clear();
+        }
         let mut worked = turn.resume(carrier);
         let mut left = BATCH.min(carrier.operations);
         while left > 0 && turn.lane.current.is_none() && carrier.bytes > 0 && carrier.suspicion.is_none() {
+            if let Some(next) = self.parts.iter().position(|part| part.peer() == peer)
+                && let Some(part) = self.parts.remove(next)
+            {
+                turn.carry(carrier, untag(part.tag()).2, part, true);
+                worked = true;
+                continue;
+            }
             let at = turn.lane.ledger.next();
             let Some(element) = queues.take(peer, at, carrier.stopped) else { break };
             turn.lane.ledger.take();
@@ -50,12 +60,20 @@ impl Context {
                 if let Some(syndrome) = queues.fault().and_then(|fault| fault.hits(&element, carrier.rank, (number, at.0))) {
                     return Err(Fault::Injected { element, syndrome });
                 }
-                request(element, origin, (&queues, &carrier.handles, &self.limits), counters)
+                let known = (&*queues, &carrier.handles, &self.limits);
+                request(element, origin, known, counters, &mut self.parts)
             });
             match checked {
                 Ok(operation) => {
                     carrier.taken += operation.bytes();
-                    turn.carry(carrier, at, operation, false);
+                    let parts = self.parts.iter().filter(|part| part.tag() == origin.tag);
+                    let (n, bytes) = parts.fold((0, 0), |(n, bytes), part| (n + 1, bytes + part.bytes()));
+                    carrier.taken += bytes;
+                    if n > 0 {
+                        turn.lane.ledger.hold(turn.open, at, None);
+                        (0..n).for_each(|_| turn.lane.ledger.add_piece(turn.open, at));
+                    }
+                    turn.carry(carrier, at, operation, n > 0);
                 }
                 Err(fault) => {
                     queues.fail(peer, at, fault.syndrome());

@@ -14,7 +14,7 @@ struct Wrong {
 };
 static const Wrong wrongs[] = {
   {"fine", 0}, {"remote key of another rank", 0x13}, {"no remote key", 0x13}, {"behind the target's end", 0x13}, {"no local key", 0x04},
-  {"behind the source's end", 0x04}, {"all ones", 0x13}, {"read", 0x02}, {"add to a window", 0x13}, {"add to no signal", 0x13},
+  {"behind the source's end", 0x04}, {"all ones", 0x13}, {"read", 0x02}, {"add to a window", 0x13}, {"add to no signal", 0x13}, {"signal of nobody", 0x13}, {"counter of nobody", 0x13},
   {"index of another", 0x02}, {"waits for no queue", 0x02},
 };
 
@@ -73,8 +73,10 @@ __global__ void request(ncclDevComm comm, ncclWindow_t window, int which, int* s
     case 7: result = write(0, theirs, 0, own, DOCA_GPUNETIO_IB_MLX5_OPCODE_RDMA_READ); break;
     case 8: result = add(0, theirs); break;
     case 9: result = add(uint64_t(1) << 40, signals); break;
-    case 10: result = write(0, theirs, 0, own, DOCA_GPUNETIO_IB_MLX5_OPCODE_RDMA_WRITE, 1); break;
-    case 11:
+    case 10: result = add(8 * (comm.ginSignalBase + 1), signals); break;
+    case 11: result = add(8 * (comm.ginCounterBase + 1), context->counters_table.rkeys[comm.rank]); break;
+    case 12: result = write(0, theirs, 0, own, DOCA_GPUNETIO_IB_MLX5_OPCODE_RDMA_WRITE, 1); break;
+    case 13:
       qp = &context->companion_gdqp[0];
       result = post(qp, [=](auto* wqe, uint16_t index) {
         doca_gpu_dev_verbs_wqe_prepare_wait(qp, wqe, index, DOCA_GPUNETIO_IB_MLX5_WQE_CTRL_CQ_UPDATE, 0, 0xffffff);

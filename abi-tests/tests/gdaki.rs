@@ -98,6 +98,8 @@ fn what_a_card_refuses_is_not_done_and_is_named() {
         ("read", "opcode 0x10 is not modelled"),
         ("add to a window", "target key"),
         ("add to no signal", "byte 0x10000000000 of a table of"),
+        ("signal of nobody", "signal 1, the device communicator has 1"),
+        ("counter of nobody", "counter 1, the device communicator has 1"),
         ("index of another", "the element says index 0x1, its place is that of 0x0"),
         ("waits for no queue", "WAIT for completion queue 0xffffff"),
     ];

@@ -15,6 +15,7 @@ use crate::layout::{
     CARD_EXT_OFFSET, GIN_EXT_MAGIC, GIN_EXT_VERSION, doca_gpu_dev_verbs_cq, doca_gpu_dev_verbs_qp, ginrsGinExt,
     ncclGinGdakiGPUContext, ncclGinGdakiGlobalGPUBufferTable, ncclGinGdakiMemHandle,
 };
+use crate::process;
 use crate::seq::Seq;
 use crate::transport::Words as Said;
 use crate::verbs::Registered;
@@ -72,16 +73,19 @@ impl Images {
     }
 }
 
-/// One context for each of `words`, and behind all of them their companions; and what kernels see.
+/// One context for each of `words`, and behind all of them their companions; and what kernels see. `served`: contexts that the engine has, from
+/// which queues are numbered.
 pub fn build(
     device: &Arc<dyn Device>,
     shape: Shape,
     words: &[Arc<Words>],
     card: &Card,
-    (rank, secret): (u32, u64),
+    (rank, served): (u32, u32),
     abort: &Abort,
 ) -> Result<(Vec<Context>, Images)> {
     let (n, ranks, depth) = (words.len() as u32, shape.n_ranks, shape.depth);
+    // Kernels cannot know it: what they write is no poison but by a chance of 2^-64.
+    let secret = u64::from_ne_bytes(process::random()?);
     let courier = match card.apart && card.hardware().is_none() {
         true => Some(Arc::new(Courier::start(device)?)),
         false => None,
@@ -100,7 +104,7 @@ pub fn build(
                         _ => None,
                     };
                     // Queue 0 is nobody's.
-                    let first = 1 + ranks * row;
+                    let first = 1 + ranks * (served + row);
                     let slots = (&context.queues, courier.as_ref());
                     let queues = Queues::new(device, (ranks, depth), (card.clone(), first), secret, slots, main)?;
                     Nic::Model(Arc::new(queues))

@@ -3,7 +3,7 @@
 use super::keys::{Named, Table, named, variant};
 use super::queues::Queues;
 use crate::gin::handles::{Handles, Memory};
-use crate::gin::plan::{Fault, Limits, Operation, signal_offset};
+use crate::gin::plan::{Fault, Ids, Limits, Operation, signal_offset};
 use crate::nic::element::{Element, Place};
 use crate::transport::{Source, Work};
 use std::collections::VecDeque;
@@ -67,17 +67,19 @@ pub fn request(
             if named(answer.key) != Named::Table(Table::Sink, limits.number, variant(0, rank)) || answer.address != 0 {
                 return Err(Fault::Key { which: "source", key: answer.key });
             }
-            let id = |ids: u32| match to.address.is_multiple_of(8) && to.address / 8 < u64::from(ids) {
-                true => Ok(to.address / 8),
-                false => Err(Fault::Word { address: to.address, words: ids }),
+            let id = |what, ids: Ids, words: u32| match u16::try_from(to.address / 8) {
+                Ok(id) if to.address.is_multiple_of(8) && u32::from(id) < words => ids.check(what, id).map(|()| id),
+                _ => Err(Fault::Word { address: to.address, words }),
             };
             match named(to.key) {
                 Named::Table(Table::Signals, of, life) if of == limits.number && life == variant(0, peer) => {
-                    work.signal = Some((signal_offset(limits.number, limits.pool, id(limits.signals.count)? as u16), add));
+                    let id = id("signal", limits.signals, limits.pool)?;
+                    work.signal = Some((signal_offset(limits.number, limits.pool, id), add));
                 }
                 Named::Table(Table::Counters, of, life) if of == limits.number && life == variant(0, rank) => {
+                    let id = id("counter", limits.counters, counters.len() as u32)?;
                     // Who sees the completion sees the counter.
-                    counters[id(limits.counters.count)? as usize].fetch_add(add, Ordering::Release);
+                    counters[usize::from(id)].fetch_add(add, Ordering::Release);
                 }
                 _ => return Err(Fault::Key { which: "target", key: to.key }),
             }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# gpu-bench.sh [--quick] [--processes] [--ranks "2 4"] [--turns N] [--arms "proxy machines"] [--out FOLDER]: the figures of ginrs-perf on the GPUs found, ours beside NVIDIA's library,
+# gpu-bench.sh [--quick] [--processes] [--ranks "2 4"] [--turns N] [--arms "proxy model-host model-gpu model-host-record model-gpu-record"] [--out FOLDER]: the figures of ginrs-perf on the GPUs found, ours beside NVIDIA's library,
 # as Markdown and JSON. Needs what scripts/gpu-build-perf.sh and `make build` left behind, and nothing else: no compiler, no network.
 # The arms take turns (A B C, C B A, ..) in one call; every figure is a median over the turns.
 set -euo pipefail
@@ -45,7 +45,7 @@ put_benches="put_cost put_latency put_rate put_bandwidth flush gin_barrier"
 
 # arm ranks turn -> one run; what it printed goes to a log, its rows to JSON.
 run() {
-  local arm=$1 n=$2 turn=$3 program=ginrs-perf-ours library=$out/ours backend= benches= machines= largest=
+  local arm=$1 n=$2 turn=$3 program=ginrs-perf-ours library=$out/ours backend= benches= machines= largest= model=
   case $arm in
     proxy) backend=proxy ;;
     # Small payloads too by the copy engine, as for kernels of other headers.
@@ -53,13 +53,19 @@ run() {
     # Ranks that are told to be on two machines: all of it over libfabric's tcp, through host memory.
     machines) backend=proxy benches="put_latency put_rate put_bandwidth" machines=0,1 ;;
     direct) backend=direct benches=$put_benches ;;
+    # The model of a card (docs/gdaki.md), by where its rings are and who rings.
+    model-*)
+      backend=gdaki benches="put_cost put_latency put_rate" model="GINRS_NIC_RINGS=host NCCL_GIN_GDAKI_NIC_HANDLER=1"
+      [[ $arm != *-gpu* ]] || model=${model/host/gpu}
+      [[ $arm != *-record ]] || model=${model/HANDLER=1/HANDLER=2}
+      ;;
     nvidia-headers) program=ginrs-perf-nvidia backend=proxy benches="put_cost put_latency lsa_barrier lla2a" ;;
     nvidia-library) library=$NCCL_LIB benches="lsa_barrier lla2a lsa_allreduce lsa_alltoall" ;;
     nvidia) program=ginrs-perf-nvidia library=$NCCL_LIB benches="setup lsa_barrier lla2a lsa_allreduce lsa_alltoall" ;;
   esac
   local name=$out/$arm-$n-$turn
   local command=(env LD_LIBRARY_PATH="$library:$CUDART_LIB${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" ${backend:+NCCL_GIN_BACKEND=$backend}
-    ${machines:+GINRS_FAKE_MACHINES=$machines} ${largest:+GINRS_PROXIED_LARGEST=$largest}
+    ${machines:+GINRS_FAKE_MACHINES=$machines} ${largest:+GINRS_PROXIED_LARGEST=$largest} $model
     timeout -k 10 $((limit + 10)) "$built/$program" $quick -r 3 -f 4 -T "$limit" --json "$name.json" $benches)
   if [ -z "$processes" ]; then
     "${command[@]}" -g "$n" > "$name.log" 2>&1 && return

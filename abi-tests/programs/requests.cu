@@ -1,5 +1,5 @@
 // Work requests written by the device verbs on the queue pairs of a GDAKI context. REQUEST chooses:
-//   fine     a write, an inline value and an add on a signal, each polled for
+//   fine     a write, an inline value, inline data of 9 to 28 bytes and an add on a signal, each polled for
 //   others   one request that must not be done: the last rank posts it to rank 0. Its completion is the error that a card would give,
 //            nothing of it is done, and every rank hears of it
 #include <errno.h>
@@ -14,7 +14,7 @@ struct Wrong {
 };
 static const Wrong wrongs[] = {
   {"fine", 0}, {"remote key of another rank", 0x13}, {"no remote key", 0x13}, {"behind the target's end", 0x13}, {"no local key", 0x04},
-  {"behind the source's end", 0x04}, {"all ones", 0x13}, {"read", 0x02}, {"add to a window", 0x13}, {"add to no signal", 0x13},
+  {"behind the source's end", 0x04}, {"all ones", 0x13}, {"read", 0x02}, {"add to a window", 0x13}, {"add to no signal", 0x13}, {"signal of nobody", 0x13}, {"counter of nobody", 0x13},
   {"index of another", 0x02}, {"waits for no queue", 0x02},
 };
 
@@ -54,6 +54,14 @@ __global__ void request(ncclDevComm comm, ncclWindow_t window, int which, int* s
         doca_gpu_dev_verbs_p<uint32_t>(qp, doca_gpu_dev_verbs_addr{1024, theirs}, 0xffffffffu, &ticket);
         result = doca_gpu_dev_verbs_poll_cq_at<DOCA_GPUNETIO_VERBS_RESOURCE_SHARING_MODE_GPU>(&qp->cq_sq, ticket);
       }
+      // Behind them what they must not touch.
+      for (uint32_t bytes = 9; result == 0 && bytes <= 28; bytes++) {
+        uint8_t data[28];
+        for (uint32_t i = 0; i < 28; i++) data[i] = uint8_t(bytes + i);
+        result = post(qp, [&](auto* wqe, uint16_t index) {
+          doca_gpu_dev_verbs_wqe_prepare_write_inl(qp, wqe, index, DOCA_GPUNETIO_IB_MLX5_WQE_CTRL_CQ_UPDATE, 2048 + 32 * bytes, theirs, uint64_t(data), bytes);
+        });
+      }
       if (result == 0) result = add(8 * comm.ginSignalBase, signals);
       break;
     case 1: result = write(0, memory->rkeys[comm.rank], 0, own); break;
@@ -65,8 +73,10 @@ __global__ void request(ncclDevComm comm, ncclWindow_t window, int which, int* s
     case 7: result = write(0, theirs, 0, own, DOCA_GPUNETIO_IB_MLX5_OPCODE_RDMA_READ); break;
     case 8: result = add(0, theirs); break;
     case 9: result = add(uint64_t(1) << 40, signals); break;
-    case 10: result = write(0, theirs, 0, own, DOCA_GPUNETIO_IB_MLX5_OPCODE_RDMA_WRITE, 1); break;
-    case 11:
+    case 10: result = add(8 * (comm.ginSignalBase + 1), signals); break;
+    case 11: result = add(8 * (comm.ginCounterBase + 1), context->counters_table.rkeys[comm.rank]); break;
+    case 12: result = write(0, theirs, 0, own, DOCA_GPUNETIO_IB_MLX5_OPCODE_RDMA_WRITE, 1); break;
+    case 13:
       qp = &context->companion_gdqp[0];
       result = post(qp, [=](auto* wqe, uint16_t index) {
         doca_gpu_dev_verbs_wqe_prepare_wait(qp, wqe, index, DOCA_GPUNETIO_IB_MLX5_WQE_CTRL_CQ_UPDATE, 0, 0xffffff);
@@ -113,7 +123,9 @@ int runRank(Example& ex) {
   std::vector<unsigned char> bytes(kSize);
   CUDACHECK(cudaMemcpy(bytes.data(), memory, kSize, cudaMemcpyDeviceToHost));
   for (size_t i = 0; ex.rank == 0 && i < kSize; i++) {
-    int expected = which != 0 ? 0 : i >= 128 && i < 192 ? 0x5a : i >= 1024 && i < 1028 ? 0xff : 0;
+    size_t inlined = i < 2048 ? 0 : (i - 2048) / 32;
+    bool isInlined = inlined >= 9 && inlined <= 28 && i % 32 < inlined;
+    int expected = which == 0 && isInlined ? int(inlined + i % 32) : which != 0 ? 0 : i >= 128 && i < 192 ? 0x5a : i >= 1024 && i < 1028 ? 0xff : 0;
     if (bytes[i] != expected) return fprintf(stderr, "%s: byte %zu is %#x\n", name, i, bytes[i]), 1;
   }
   ncclResult_t state = ncclSuccess;

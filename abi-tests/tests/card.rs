@@ -121,6 +121,20 @@ fn the_card_hears_each_command_once_and_refuses_none() {
     assert!(refused.is_empty() && count("unknown") == 0, "{refused:?}");
 }
 
+/// Whoever aborts, and whoever is told of it: the card does nothing more for any queue, also where no step comes behind the abort.
+#[test]
+fn an_abort_ends_every_queue() {
+    let log = libraries().join("aborted");
+    let mut command = Command::new("timeout");
+    command.args(["-s", "ABRT", "60"]).arg(compiled("abi-tests/programs/fault.cu")).args(["--threads", "2"]);
+    command.envs([("FAULT", "abort"), ("NCCL_GIN_BACKEND", "gdaki"), ("GINRS_NIC", "card")]);
+    let output = command.env("LD_LIBRARY_PATH", libraries()).env("SOFTVERBS_LOG", &log).output().expect("timeout starts");
+    let said = std::fs::read_to_string(&log).expect("the library has written down commands");
+    let count = |name: &str| said.lines().filter(|line| line.starts_with(name)).count();
+    let (made, ended) = (count("CREATE_QP"), count("2ERR_QP"));
+    assert!(made > 0 && made == ended, "{made} queue pairs, {ended} ended\n{}", text(&output));
+}
+
 /// Each operation fails with the card's word for it: all waits end, and every rank is told queue pair, operation and reason. The other rank's
 /// operation to a queue pair that has broken is not answered (0x15), which is heard first now and then.
 #[test]

@@ -122,6 +122,12 @@ pub const TABLE: &[Var] = &[
          unverified (docs/gdaki.md)",
     ),
     row(
+        "GINRS_NIC_RINGS",
+        Name(&["host", "gpu"]),
+        "where the model of a card has rings and completion queues: gpu: in the GPU's memory, and its copy engine fetches elements and brings \
+         completions, as a card would; unset: host (docs/gdaki.md)",
+    ),
+    row(
         "NCCL_IB_DISABLE",
         OFF,
         "1: a card that GINRS_NIC asks for is refused; as the variables NCCL_IB_* below, of cards alone (docs/gdaki.md)",

@@ -20,7 +20,7 @@ use super::hints::Hints;
 use super::image::{Direct, Image, Images};
 use super::lanes::Lanes;
 use super::ledger::Open;
-use super::plan::{Ids, Limits, Posts};
+use super::plan::{Ids, Limits, Operation, Posts};
 use super::queue;
 use super::shared::Shared;
 use crate::abort::Abort;
@@ -168,6 +168,8 @@ pub struct Context {
     pub(super) refusal: Shared<AtomicU64>,
     pub(super) lanes: Lanes,
     pub(super) open: Vec<Open>,
+    /// Of elements that are more than one operation: what waits behind the lane's current one.
+    pub(super) parts: VecDeque<Operation>,
     /// Peers whose queues are looked at without being searched for; the next to visit first.
     pub(super) active: VecDeque<u32>,
     /// Scratch: queues that hints named in this step.
@@ -259,6 +261,7 @@ impl Context {
             refusal: Shared::part(&memory, refusal, 1),
             lanes,
             open: Open::new_vec_zeroed(slots).expect("no more than the queues"),
+            parts: VecDeque::new(),
             active: VecDeque::new(),
             found: Vec::new(),
         })

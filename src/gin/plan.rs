@@ -29,9 +29,9 @@ impl From<std::ops::Range<u32>> for Ids {
 }
 
 impl Ids {
-    /// An id below the first wraps, and is then behind the last.
+    /// Is it one of these? An id below the first wraps, and is then behind the last.
     #[inline]
-    fn check(self, what: &'static str, id: u16) -> Result<(), Fault> {
+    pub fn check(self, what: &'static str, id: u16) -> Result<(), Fault> {
         match u32::from(id).wrapping_sub(self.base) < self.count {
             true => Ok(()),
             false => Err(Fault::Id { what, id, ids: self }),
@@ -187,7 +187,7 @@ impl Fault {
     pub fn syndrome(&self) -> Syndrome {
         match self {
             Self::Key { which: "source", .. } | Self::Bounds { which: "source", .. } => Syndrome::LocalProtection,
-            Self::Key { .. } | Self::Bounds { .. } | Self::Word { .. } => Syndrome::RemoteAccess,
+            Self::Key { .. } | Self::Bounds { .. } | Self::Word { .. } | Self::Id { .. } => Syndrome::RemoteAccess,
             Self::Element(misfit) => misfit.syndrome(),
             Self::Injected { syndrome, .. } => *syndrome,
             _ => Syndrome::LocalOperation,

@@ -3,6 +3,7 @@
 
 use super::carry::tag;
 use super::context::Context;
+use super::gdaki::Watch;
 use super::handles::Memory;
 use super::proxy::{Engine, SCAN_IDLE};
 use crate::device::Physical;
@@ -133,7 +134,10 @@ impl Engine {
     /// The rank leaves the communicator: no step follows, and the memory of all regions may go. What was posted has been waited
     /// for; this is for what nobody waits for, such as the last signals of a barrier.
     pub fn close(&mut self) {
-        let patience = if self.carrier.abort.is_raised() { Duration::ZERO } else { PATIENCE };
+        let aborted = self.carrier.abort.is_raised();
+        // No step may have come since.
+        self.watch.iter_mut().filter(|_| aborted).for_each(Watch::end);
+        let patience = if aborted { Duration::ZERO } else { PATIENCE };
         for transport in &mut self.carrier.transports {
             transport.close(patience).unwrap_or_else(|error| log::error(&error));
         }

@@ -1,12 +1,12 @@
-//! Sets of contexts: each device communicator has its own proxied one, so that the proxy knows whose kernels wrote a descriptor
-//! and refuses ids that are another's. A queue says who posted; the 16 bits of an id do not.
+//! Sets of contexts: each device communicator has its own, proxied or of a model of a card, so that the proxy knows whose kernels wrote a
+//! descriptor or an element, and refuses ids that are another's. A queue says who posted; an id does not.
 //!
 //! All sets share the words: context `c` of every set adds to the same signals and counters, each to its own range of ids. The
-//! direct contexts are one set for all: the proxy moves no words there.
+//! direct contexts are one set for all: the proxy moves no words there. So are those of a real card, which takes elements itself.
 //!
-//! A set costs a rank at most 4 MiB of queues (`context::depth`) and the proxy one more place to look per context. It is kept
-//! when its device communicator goes, for the next one: kernels may still read it after an abort, and nothing is freed under
-//! them.
+//! A set costs a rank at most 4 MiB of queues (`context::depth`; of a card's as many as NCCL_GIN_GDAKI_QP_DEPTH says) and the proxy one more place
+//! to look per context. It is kept when its device communicator goes, for the next one: kernels may still read it after an abort, and nothing is
+//! freed under them.
 #![forbid(unsafe_code)]
 
 use super::Gin;
@@ -54,8 +54,8 @@ impl Images {
 /// Contexts 0 to n of one device communicator, or of all that are direct, or a card's.
 pub(super) struct Set {
     pub images: Arc<Images>,
-    /// The engine's number of the first.
-    first: usize,
+    /// The engine's numbers; of a card's, those of companions are the second half.
+    contexts: Range<usize>,
     backend: Backend,
     taken: bool,
     /// Nothing where several device communicators share it; of one that has given it back, until the next one takes it.
@@ -76,8 +76,9 @@ pub(super) struct Sets(Vec<Set>);
 
 impl Sets {
     /// The first one, which is free.
-    pub fn new(backend: Backend, images: Images) -> Self {
-        Self(vec![Set { images: Arc::new(images), first: 0, backend, taken: false, asked: Asked::default() }])
+    pub fn new(backend: Backend, contexts: &[Context], images: Images) -> Self {
+        let contexts = 0..contexts.len();
+        Self(vec![Set { images: Arc::new(images), contexts, backend, taken: false, asked: Asked::default() }])
     }
 
     /// Words of device memory that kernels wait by for a card.
@@ -122,12 +123,21 @@ impl Gin {
         asked: Asked,
     ) -> Result<Vec<DevPtr>> {
         let mut sets = self.sets.lock();
-        let free = |set: &Set| set.backend == backend && (backend != Backend::Proxy || !set.taken);
+        let own = self.has_own(backend);
+        let free = |set: &Set| set.backend == backend && !(own && set.taken);
         let at = match sets.0.iter().position(free) {
             Some(at) => at,
             None => {
-                let (contexts, images) = Context::build(&*self.device, self.shape, self.words.clone(), &self.abort)?;
-                self.add_set(&mut sets, Backend::Proxy, contexts, Images::Own(images))?;
+                let (contexts, images) = match &self.card {
+                    Some(card) => {
+                        let (device, served) = (&self.device, self.pump.engine()?.contexts.len() as u32);
+                        gdaki::build(device, self.shape, &self.words, card, (self.rank, served), &self.abort)
+                            .map(|(contexts, images)| (contexts, Images::Nic(images)))?
+                    }
+                    None => Context::build(&*self.device, self.shape, self.words.clone(), &self.abort)
+                        .map(|(contexts, images)| (contexts, Images::Own(images)))?,
+                };
+                self.add_set(&mut sets, backend, contexts, images)?;
                 sets.0.len() - 1
             }
         };
@@ -135,7 +145,9 @@ impl Gin {
         set.taken = true;
         if backend == Backend::Proxy {
             set.asked = asked;
-            self.pump.engine()?.limit(set.first, self.n_contexts as usize, signals, counters);
+        }
+        if own {
+            self.pump.engine()?.limit(set.contexts.clone(), signals, counters);
         }
         Ok((0..self.n_contexts as usize).map(|c| set.images.context(c)).collect())
     }
@@ -144,13 +156,22 @@ impl Gin {
     /// id that is right.
     pub fn give_back_contexts(&self, address: DevPtr) {
         let mut sets = self.sets.lock();
-        let of = |set: &&mut Set| set.backend == Backend::Proxy && set.images.context(0) == address;
+        let of = |set: &&mut Set| self.has_own(set.backend) && set.images.context(0) == address;
         if let Some(set) = sets.0.iter_mut().find(of) {
             self.give_back(|engine| {
-                engine.limit(set.first, self.n_contexts as usize, 0..0, 0..0);
+                engine.limit(set.contexts.clone(), 0..0, 0..0);
                 set.taken = false;
                 Ok(())
             });
+        }
+    }
+
+    /// Has each device communicator a set of its own?
+    fn has_own(&self, backend: Backend) -> bool {
+        match backend {
+            Backend::Proxy => true,
+            Backend::Direct => false,
+            Backend::Gdaki => self.card.as_ref().and_then(gdaki::Card::hardware).is_none(),
         }
     }
 
@@ -167,6 +188,7 @@ impl Gin {
     }
 
     fn add_set(&self, sets: &mut Sets, backend: Backend, contexts: Vec<Context>, images: Images) -> Result<()> {
+        let n = contexts.len();
         let first = self.pump.engine()?.add(contexts, MOST);
         let Some(first) = first else {
             bail!(
@@ -179,15 +201,16 @@ impl Gin {
                 self.n_contexts
             );
         };
-        sets.0.push(Set { images: Arc::new(images), first, backend, taken: false, asked: Asked::default() });
+        let contexts = first..first + n;
+        sets.0.push(Set { images: Arc::new(images), contexts, backend, taken: false, asked: Asked::default() });
         Ok(())
     }
 }
 
 impl super::proxy::Engine {
-    /// From now on `n` contexts from `first` on have these ids.
-    fn limit(&mut self, first: usize, n: usize, signals: Range<u32>, counters: Range<u32>) {
-        for context in &mut self.contexts[first..first + n] {
+    /// From now on those contexts have these ids.
+    fn limit(&mut self, contexts: Range<usize>, signals: Range<u32>, counters: Range<u32>) {
+        for context in &mut self.contexts[contexts] {
             context.limits = Limits { signals: signals.clone().into(), counters: counters.clone().into(), ..context.limits };
             if !signals.is_empty() {
                 context.counted = signals.clone().into();

@@ -31,6 +31,7 @@ pub fn prefetch<T>(item: &T) {
     let _ = item;
 }
 
+#[derive(Clone)]
 enum Memory {
     Control(Arc<ControlMemory>),
     Physical(#[allow(dead_code)] Arc<dyn Physical>),
@@ -99,6 +100,12 @@ impl<T: Words> Shared<T> {
     /// Address of the first item for kernels.
     pub fn device(&self) -> u64 {
         self.device
+    }
+}
+
+impl<T: Words> Clone for Shared<T> {
+    fn clone(&self) -> Self {
+        Self { memory: self.memory.clone(), ..*self }
     }
 }
 

@@ -3,7 +3,7 @@
 //! ```text
 //! bytes  0..15  control: opcode modifier << 24 | index << 8 | opcode; queue number << 8 | segments; flags; immediate
 //! WRITE 16..31  remote address: address, key, 0
-//!       32..47  data: bytes, key, address; or 2^31 | bytes, and the bytes themselves
+//!       32..47  data: bytes, key, address; or 2^31 | bytes, and the bytes themselves, up to byte 63
 //! ADD   16..31  remote address
 //!       32..47  operand, compare
 //!       48..63  data: where the old value goes
@@ -36,12 +36,12 @@ pub enum Element {
         /// How many: 31 bits.
         bytes: u32,
     },
-    /// The element's own bytes, up to 8, in the order of memory.
+    /// The element's own bytes.
     WriteInline {
         /// At the other side.
         to: Place,
-        /// The first byte lowest.
-        value: u64,
+        /// Those that count, and zeros.
+        data: [u8; INLINE_MOST],
         /// How many.
         bytes: u32,
     },
@@ -72,8 +72,10 @@ impl std::fmt::Display for Element {
                 let (raddr, rkey, laddr, lkey) = (to.address, to.key, from.address, from.key);
                 write!(f, "RDMA_WRITE raddr {raddr:#x} rkey {rkey:#x} laddr {laddr:#x} lkey {lkey:#x} bytes {bytes:#x}")
             }
-            Self::WriteInline { to: Place { address, key }, value, bytes } => {
-                write!(f, "RDMA_WRITE raddr {address:#x} rkey {key:#x} inline {value:#x} bytes {bytes:#x}")
+            Self::WriteInline { to: Place { address, key }, data, bytes } => {
+                write!(f, "RDMA_WRITE raddr {address:#x} rkey {key:#x} inline 0x")?;
+                data[..*bytes as usize].iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
+                write!(f, " bytes {bytes:#x}")
             }
             Self::FetchAdd { to: Place { address, key }, add, answer } => {
                 write!(f, "ATOMIC_FA raddr {address:#x} rkey {key:#x} add {add:#x} lkey {:#x}", answer.key)
@@ -140,6 +142,15 @@ const FETCH_ADD: u8 = 0x12;
 /// In the byte count of a segment: the bytes follow.
 pub const INLINE: u32 = 1 << 31;
 
+/// Most bytes that follow.
+pub const INLINE_MOST: usize = 28;
+
+/// What follows in an element with inline data: as many bytes as there can be.
+pub fn data(words: &[u64; WORDS]) -> [u8; INLINE_MOST] {
+    let bytes = |at: usize| (words[at / 8] >> (8 * (at % 8))) as u8;
+    std::array::from_fn(|at| bytes(8 * WORDS - INLINE_MOST + at))
+}
+
 /// Opcode of an element, whatever else it is.
 pub fn opcode(words: &[u64; WORDS]) -> u8 {
     (words[0] >> 24) as u8
@@ -150,7 +161,13 @@ pub fn decode(words: &[u64; WORDS], number: u32, index: u32) -> Result<Element, 
     // The two big-endian halves of a word.
     let halves = |at: usize| ((words[at] as u32).swap_bytes(), ((words[at] >> 32) as u32).swap_bytes());
     let place = |at: usize| Place { address: words[at].swap_bytes(), key: halves(at + 1).0 };
-    let data = |at: usize| (halves(at).0, Place { address: words[at + 1].swap_bytes(), key: halves(at).1 });
+    let segment = |at: usize| (halves(at).0, Place { address: words[at + 1].swap_bytes(), key: halves(at).1 });
+    let written = |bytes: u32| {
+        let mut data = data(words);
+        // What lies behind was there before.
+        data[bytes as usize..].fill(0);
+        Ok(Element::WriteInline { to: place(2), data, bytes })
+    };
     let (control, queue) = halves(0);
     let (says, is) = ((control >> 8) as u16, index as u16);
     if says != is {
@@ -163,18 +180,16 @@ pub fn decode(words: &[u64; WORDS], number: u32, index: u32) -> Result<Element, 
     match (opcode, segments) {
         _ if control >> 24 != 0 => Err(Misfit::Opcode(control & 0xff00_00ff)),
         (NOP, 1..=4) => Ok(Element::Nop),
-        (RDMA_WRITE, 3) => match data(4) {
+        (RDMA_WRITE, 3 | 4) => match segment(4) {
             (inline, _) if inline & INLINE != 0 => match inline & !INLINE {
-                bytes @ 1..=8 => {
-                    // What lies behind the value was there before.
-                    let value = (words[4] >> 32 | words[5] << 32) & u64::MAX >> (64 - 8 * bytes);
-                    Ok(Element::WriteInline { to: place(2), value, bytes })
-                }
+                bytes @ 1..=12 if segments == 3 => written(bytes),
+                bytes @ 13..=28 if segments == 4 => written(bytes),
                 bytes => Err(Misfit::Bytes(bytes)),
             },
+            _ if segments != 3 => Err(Misfit::Segments { opcode, segments }),
             (bytes, from) => Ok(Element::Write { to: place(2), from, bytes }),
         },
-        (FETCH_ADD, 4) => match data(6) {
+        (FETCH_ADD, 4) => match segment(6) {
             (8, answer) => Ok(Element::FetchAdd { to: place(2), add: words[4].swap_bytes(), answer }),
             (bytes, _) => Err(Misfit::Bytes(bytes)),
         },
@@ -218,10 +233,15 @@ mod tests {
         write[32..48].copy_from_slice(&[0x40, 0, 0, 1, 0xca, 0xfe, 0, 1, 0, 0, 0, 9, 8, 7, 6, 5]);
         let from = Place { address: 0x9_0807_0605, key: 0xcafe_0001 };
         assert_eq!(read(write), Ok(Element::Write { to: TO, from, bytes: 0x4000_0001 }));
-        let mut inline = control(8, 3);
-        remote(&mut inline);
-        inline[32..44].copy_from_slice(&[0x80, 0, 0, 8, 1, 2, 3, 4, 5, 6, 7, 8]);
-        assert_eq!(read(inline), Ok(Element::WriteInline { to: TO, value: 0x0807_0605_0403_0201, bytes: 8 }));
+        for bytes in [1u8, 4, 8, 9, 12, 13, 28] {
+            let mut inline = control(8, if bytes > 12 { 4 } else { 3 });
+            remote(&mut inline);
+            inline[32..36].copy_from_slice(&[0x80, 0, 0, bytes]);
+            (36..64).for_each(|at| inline[at] = at as u8);
+            let mut data = [0; INLINE_MOST];
+            (0..bytes).for_each(|at| data[at as usize] = 36 + at);
+            assert_eq!(read(inline), Ok(Element::WriteInline { to: TO, data, bytes: bytes.into() }));
+        }
         let mut add = control(0x12, 4);
         remote(&mut add);
         add[39] = 7;
@@ -246,8 +266,8 @@ mod tests {
         let mut modifier = control(8, 3);
         modifier[0] = 1;
         assert_eq!(read(modifier, 0x1234), Err(Misfit::Opcode(0x0100_0008)));
-        for bytes in [0, 9, 28] {
-            let mut inline = control(8, 3);
+        for (bytes, segments) in [(0, 3), (13, 3), (28, 3), (0, 4), (1, 4), (12, 4), (29, 4)] {
+            let mut inline = control(8, segments);
             inline[32..36].copy_from_slice(&(INLINE | bytes).to_be_bytes());
             assert_eq!(read(inline, 0x1234), Err(Misfit::Bytes(bytes)));
         }

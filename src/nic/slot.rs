@@ -2,8 +2,8 @@
 //! they say when they ring is ordered for the GPU alone.
 //!
 //! So a slot that is free holds poison: words that nobody can foresee, others in each round of the ring. A word that still is
-//! poison has not come yet, and an element is taken once none of its words is. Inline data come in stores as small as the value: bytes of
-//! them that are poison have not come, or are so by chance, and whoever asks decides how often it asks again.
+//! poison has not come yet, and an element is taken once none of its words is. Inline data may come byte by byte: those
+//! that are poison have not come, or are so by chance, and whoever asks decides how often it asks again.
 
 use super::{Word, element};
 
@@ -85,14 +85,11 @@ impl Poison {
         if perhaps { Seen::Perhaps(words) } else { Seen::Whole(words) }
     }
 
-    /// Is a store of `bytes` of inline data as poison is? They are four bytes each, at most.
+    /// Is one of `bytes` bytes of inline data as poison is?
     fn is_poison(self, words: &[u64; WORDS], index: u32, bytes: usize) -> bool {
-        let store = |words: &dyn Fn(usize) -> u64, at: usize| (words(at / 2) >> (32 * (at % 2))) as u32;
-        let first = 2 * DATA + 1;
-        (first..16).zip((0..bytes).step_by(4)).any(|(at, done)| {
-            let mask = u32::MAX >> (8 * 4usize.saturating_sub(bytes - done));
-            (store(&|word| words[word], at) ^ store(&|word| self.of(index, word), at)) & mask == 0
-        })
+        let poison = std::array::from_fn(|word| self.of(index, word));
+        let data = |words| element::data(words).into_iter().take(bytes);
+        data(words).zip(data(&poison)).any(|(byte, poison)| byte == poison)
     }
 }
 
@@ -135,14 +132,15 @@ mod tests {
         assert_ne!(poison.look(&slot, 3 + 128), Seen::Partly, "what one round left is no poison of another");
     }
 
-    /// Values come as stores of their own size, at most four bytes, and leave the rest of the slot as it is.
+    /// They come byte by byte, and leave the rest of the slot as it is.
     #[test]
     fn inline_data_that_have_not_come_are_doubted() {
         let poison = Poison::new(9);
-        for bytes in [1usize, 2, 4, 8] {
+        for bytes in [1usize, 2, 4, 8, 9, 12, 13, 28] {
             let slot = slot();
             poison.bury(&slot, 5);
-            for (at, word) in [3 << 56 | 0x0800_0000, 0, 0, 0].into_iter().enumerate() {
+            let segments = if bytes > 12 { 4 } else { 3 };
+            for (at, word) in [segments << 56 | 0x0800_0000, 0, 0, 0].into_iter().enumerate() {
                 slot[at].store(word, Ordering::Relaxed);
             }
             assert_eq!(poison.look(&slot, 5), Seen::Partly, "no header");
@@ -155,9 +153,7 @@ mod tests {
                 put(32 + at, byte);
             }
             for at in 0..bytes {
-                if at % 4 == 0 {
-                    assert!(matches!(poison.look(&slot, 5), Seen::Perhaps(_)), "{at} of {bytes}");
-                }
+                assert!(matches!(poison.look(&slot, 5), Seen::Perhaps(_)), "{at} of {bytes}");
                 let old = slot[(36 + at) / 8].load(Ordering::Relaxed).to_le_bytes()[(36 + at) % 8];
                 put(36 + at, !old);
             }

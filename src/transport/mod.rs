@@ -17,7 +17,7 @@ use std::time::Duration;
 
 pub mod chaos;
 #[cfg(test)]
-mod delayed;
+pub(crate) mod delayed;
 pub mod factory;
 mod mapped;
 pub mod messages;

@@ -123,8 +123,8 @@ fn carry(world: &mut World, number: u32, element: &Element) -> Result<(), Syndro
             memory::copy(to, from, bytes as usize);
             Ok(())
         }),
-        Element::WriteInline { to, value, bytes } => target(to, bytes.into(), 0b10).map(|to| {
-            memory::copy(to, value.to_le_bytes().as_ptr() as usize, bytes as usize);
+        Element::WriteInline { to, data, bytes } => target(to, bytes.into(), 0b10).map(|to| {
+            memory::copy(to, data.as_ptr() as usize, bytes as usize);
         }),
         Element::FetchAdd { to, add, answer } => local(answer, 8).and_then(|answer| {
             let to = target(to, 8, 0b1000)?;

@@ -17,6 +17,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Card {
     /// Who rings; None: nobody has said.
     pub handler: Option<Handler>,
+    /// The model's rings and completion queues are in the device's memory; else in the host's.
+    pub apart: bool,
     /// What it is made to fail at.
     pub fault: Option<Arc<Fault>>,
     /// A real one; None: the model.
@@ -33,6 +35,11 @@ pub enum Real {
 }
 
 impl Card {
+    /// The model, for tests.
+    pub fn model(handler: Handler, apart: bool) -> Self {
+        Self { handler: Some(handler), apart, fault: None, real: None }
+    }
+
     /// This rank's queues on a real one.
     pub fn hardware(&self) -> Option<&Arc<Hardware>> {
         match &self.real {
@@ -72,7 +79,8 @@ impl Card {
             );
         }
         let real = named.map(|name| hardware::open(&name)).transpose()?.map(Real::Open);
-        Ok(Self { handler, real, fault: rule.map(|rule| Arc::new(Fault { rule, seen: AtomicU64::new(0) })) })
+        let apart = config::text("GINRS_NIC_RINGS").is_some_and(|place| place.eq_ignore_ascii_case("gpu"));
+        Ok(Self { handler, apart, real, fault: rule.map(|rule| Arc::new(Fault { rule, seen: AtomicU64::new(0) })) })
     }
 }
 

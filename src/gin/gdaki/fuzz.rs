@@ -2,17 +2,21 @@
 
 use super::card::Card;
 use super::keys::{Table, of_table, of_window};
+use super::mirror::Line;
 use super::queues::{Handler, Queues};
 use super::requests::{Origin, request};
+use crate::device::Memory;
 use crate::device::cpu::CpuDevice;
 use crate::gin::handles::Handles;
-use crate::gin::plan::{Ids, Limits, Posts};
+use crate::gin::plan::{Ids, Limits, Operation, Posts};
 use crate::gin::queue::Index;
+use crate::gin::shared::Shared;
 use crate::nic::element::{self, INLINE, RDMA_WRITE};
 use crate::nic::slot::WORDS;
 use crate::seq::Seq;
 use crate::sync::{Mutex, PerProcess};
-use crate::transport::Source;
+use crate::transport::{Source, Work};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const DEPTH: u32 = 4;
@@ -26,7 +30,7 @@ const NUMBER: u32 = 2;
 /// A queue of rank 0 to rank 1, which goes on from input to input, and what its elements may name.
 struct Bench {
     queues: Queues,
-    ring: Vec<[AtomicU64; WORDS]>,
+    ring: Shared<Line>,
     next: Seq,
     handles: Handles,
     window: u64,
@@ -34,9 +38,11 @@ struct Bench {
 }
 
 fn bench() -> Bench {
-    let ring: Vec<[AtomicU64; WORDS]> = (0..2 * DEPTH).map(|_| Default::default()).collect();
-    let card = Card { handler: Some(Handler::Cpu), fault: None, real: None };
-    let queues = Queues::new(&*CpuDevice::new(0), (2, DEPTH), (card, 9), 1, &ring, None).expect("the CPU device has memory");
+    const MEMORY: &str = "the CPU device has memory";
+    let (device, lines) = (CpuDevice::new(0), 2 * DEPTH as usize);
+    let ring = Shared::<Line>::new(device.control(64 * lines).expect(MEMORY), lines);
+    let card = Card::model(Handler::Cpu, false);
+    let queues = Queues::new(&*device, (2, DEPTH), (card, 9), 1, (&ring, None), None).expect(MEMORY);
     let mut handles = Handles::new(7);
     let mut insert = |start| handles.insert(start, BYTES).expect("there is room for a window").1;
     let (window, gone) = (insert(4096), insert(0));
@@ -64,9 +70,9 @@ impl Bench {
             (0..WORDS).filter(|word| which >> word & 1 == 1).for_each(|word| slot[word].store(words[word], Ordering::Relaxed))
         };
         come(first);
-        let taken = self.queues.take(1, at, slot, false).or_else(|| {
+        let taken = self.queues.take(1, at, false).or_else(|| {
             come(u8::MAX);
-            (0..2000).find_map(|_| self.queues.take(1, at, slot, false))
+            (0..2000).find_map(|_| self.queues.take(1, at, false))
         });
         assert_eq!(taken, Some(meant), "{words:x?}, first {first:b}");
         if let Ok(element) = meant {
@@ -83,7 +89,11 @@ impl Bench {
             all[0] = 0;
             all[1..3].copy_from_slice(&(self.next.0 as u16).to_be_bytes());
             all[4..7].copy_from_slice(&self.queues.number(1).to_be_bytes()[1..]);
-            all[7] = if all[3] == 0x12 { 4 } else { 3 };
+            if all[3] == RDMA_WRITE && all[32] & 0x80 != 0 {
+                let bytes = INLINE | u32::from(all[35] % 30);
+                all[32..36].copy_from_slice(&bytes.to_be_bytes());
+            }
+            all[7] = if all[3] == 0x12 || all[32] == 0x80 && all[35] > 12 { 4 } else { 3 };
         }
         let key = match right >> 1 & 7 {
             0 => None,
@@ -113,9 +123,6 @@ impl Bench {
         // What an element does not say is not compared.
         let segments = (all[7] as usize & 0x3f).clamp(1, 4);
         words[2 * segments..].fill(0);
-        if all[3] == RDMA_WRITE && segments > 2 && u32::from_be_bytes([all[32], all[33], all[34], all[35]]) & INLINE != 0 {
-            words[5] &= 0xffff_ffff;
-        }
         words
     }
 
@@ -125,16 +132,26 @@ impl Bench {
         let ids = |count| Ids { base: 0, count };
         let limits = Limits { signals: ids(SIGNALS), counters: ids(COUNTERS), number: NUMBER, pool: POOL, posts: Posts::All };
         let counters: [AtomicU64; COUNTERS as usize] = Default::default();
-        let Ok(operation) = request(element, from, (&self.queues, &self.handles, &limits), &counters) else { return };
-        let Some(work) = operation.piece(u64::MAX) else { return };
-        let inside = |region: u32, offset: u64| region == 1 && offset <= BYTES && work.bytes <= BYTES - offset;
-        assert!(work.peer == 1 && (work.bytes == 0 || inside(work.target.0, work.target.1)), "{element:?}: {work:?}");
-        if let Source::Region { region, offset } = work.source {
-            assert!(inside(region, offset), "{element:?}: {work:?}");
+        let mut all = VecDeque::new();
+        let first = request(element, from, (&self.queues, &self.handles, &limits), &counters, &mut all);
+        all.extend(first);
+        let total: u64 = all.iter().map(Operation::bytes).sum();
+        if let (false, element::Element::WriteInline { bytes, .. }) = (all.is_empty(), element) {
+            assert_eq!(total, bytes.into(), "{element:?}");
         }
-        if let Some((offset, _)) = work.signal {
-            let word = offset / 8 - u64::from(NUMBER * POOL);
-            assert!(offset.is_multiple_of(8) && word < SIGNALS.into(), "{element:?}: {work:?}");
-        }
+        all.iter().filter_map(|operation| operation.piece(u64::MAX)).for_each(|work| within(element, &work));
+    }
+}
+
+/// See [`Bench::within_its_keys`].
+fn within(element: element::Element, work: &Work) {
+    let inside = |region: u32, offset: u64| region == 1 && offset <= BYTES && work.bytes <= BYTES - offset;
+    assert!(work.peer == 1 && (work.bytes == 0 || inside(work.target.0, work.target.1)), "{element:?}: {work:?}");
+    if let Source::Region { region, offset } = work.source {
+        assert!(inside(region, offset), "{element:?}: {work:?}");
+    }
+    if let Some((offset, _)) = work.signal {
+        let word = offset / 8 - u64::from(NUMBER * POOL);
+        assert!(offset.is_multiple_of(8) && word < SIGNALS.into(), "{element:?}: {work:?}");
     }
 }

@@ -7,7 +7,7 @@ use super::card::Card as Settings;
 use super::ground::{self, Ground, Stretch};
 use super::keys::Tables;
 use super::queues::Handler;
-use super::rings::{self, Bell, Rings};
+use super::rings::{self, Bell, Failed, Rings};
 use crate::device::{Device, Kind, Mapped, Physical};
 use crate::error::{Code, Error, Result};
 use crate::gin::context::{Shape, Words};
@@ -179,14 +179,29 @@ impl Hardware {
         &self.card
     }
 
-    /// Rows of queues, and behind those of all contexts their companions'.
-    pub fn rows(&self) -> &[Arc<Rings>] {
-        &self.rows
-    }
-
     /// Row and peer of the queue that the card calls so.
     pub fn find(&self, whose: u64) -> Option<(u32, u32)> {
         (0..).zip(&self.rows).find_map(|(row, rings)| Some((row, rings.find(whose)?)))
+    }
+
+    /// Looks at all completion queues for one that failed: row, peer, and what. One that says why wins over one that does not.
+    #[cold]
+    pub fn survey(&self) -> Result<Option<(u32, u32, Failed)>> {
+        let mut found = None;
+        for (index, row) in (0..).zip(&self.rows) {
+            match row.survey()? {
+                Some((peer, failed)) if failed.says_why() => return Ok(Some((index, peer, failed))),
+                Some((peer, failed)) => drop(found.get_or_insert((index, peer, failed))),
+                None => {}
+            }
+        }
+        Ok(found)
+    }
+
+    /// From here on nothing of any queue is done.
+    #[cold]
+    pub fn end_all(&self) {
+        self.rows.iter().for_each(|row| row.end_all());
     }
 
     /// Row of queues, or behind those of all contexts of companions.

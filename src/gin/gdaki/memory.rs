@@ -2,6 +2,7 @@
 
 use super::Nic;
 use super::card::Card;
+use super::courier::Courier;
 use super::keys::{self, Table, Tables};
 use super::queues::Queues;
 use crate::abort::Abort;
@@ -14,6 +15,7 @@ use crate::layout::{
     CARD_EXT_OFFSET, GIN_EXT_MAGIC, GIN_EXT_VERSION, doca_gpu_dev_verbs_cq, doca_gpu_dev_verbs_qp, ginrsGinExt,
     ncclGinGdakiGPUContext, ncclGinGdakiGlobalGPUBufferTable, ncclGinGdakiMemHandle,
 };
+use crate::process;
 use crate::seq::Seq;
 use crate::transport::Words as Said;
 use crate::verbs::Registered;
@@ -71,16 +73,24 @@ impl Images {
     }
 }
 
-/// One context for each of `words`, and behind all of them their companions; and what kernels see.
+/// One context for each of `words`, and behind all of them their companions; and what kernels see. `served`: contexts that the engine has, from
+/// which queues are numbered.
 pub fn build(
-    device: &dyn Device,
+    device: &Arc<dyn Device>,
     shape: Shape,
     words: &[Arc<Words>],
     card: &Card,
-    (rank, secret): (u32, u64),
+    (rank, served): (u32, u32),
     abort: &Abort,
 ) -> Result<(Vec<Context>, Images)> {
     let (n, ranks, depth) = (words.len() as u32, shape.n_ranks, shape.depth);
+    // Kernels cannot know it: what they write is no poison but by a chance of 2^-64.
+    let secret = u64::from_ne_bytes(process::random()?);
+    let courier = match card.apart && card.hardware().is_none() {
+        true => Some(Arc::new(Courier::start(device)?)),
+        false => None,
+    };
+    let device = &**device;
     let mut contexts: Vec<Context> = Vec::new();
     for companion in [false, true] {
         for (c, words) in (0..n).zip(words) {
@@ -94,8 +104,9 @@ pub fn build(
                         _ => None,
                     };
                     // Queue 0 is nobody's.
-                    let first = 1 + ranks * row;
-                    let queues = Queues::new(device, (ranks, depth), (card.clone(), first), secret, &context.queues, main)?;
+                    let first = 1 + ranks * (served + row);
+                    let slots = (&context.queues, courier.as_ref());
+                    let queues = Queues::new(device, (ranks, depth), (card.clone(), first), secret, slots, main)?;
                     Nic::Model(Arc::new(queues))
                 }
             };
@@ -172,11 +183,7 @@ fn pair(context: &Context, peer: u32) -> doca_gpu_dev_verbs_qp {
     let depth = context.shape.depth;
     let (number, completions, handler, [bell, record, entries, ring]) = match &context.nic {
         None => return doca_gpu_dev_verbs_qp::default(),
-        Some(Nic::Model(queues)) => {
-            let (number, (bell, record, entries)) = (queues.number(peer), queues.addresses(peer));
-            let ring = context.queues.device() + u64::from(peer * depth) * 64;
-            (number, number, queues.handler(), [bell, record, entries, ring])
-        }
+        Some(Nic::Model(queues)) => (queues.number(peer), queues.number(peer), queues.handler(), queues.addresses(peer)),
         Some(Nic::Card(rings)) => {
             let (number, completions) = rings.numbers(peer);
             (number, completions, rings.handler(), rings.addresses(peer))

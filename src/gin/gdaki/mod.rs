@@ -6,7 +6,7 @@
 //! |---|---|
 //! | contexts, key tables | host, once |
 //! | queue pairs: indices and lock | kernels |
-//! | rings (`Context::queues`) | kernels -> model, which poisons them |
+//! | rings (`Context::queues`) | kernels -> model, which poisons them; where they are a GPU's memory (`mirror`) by copies (`courier`), completion queues too |
 //! | doorbells, doorbell records | kernels -> model |
 //! | completion queues | model -> kernels |
 //!
@@ -15,11 +15,13 @@
 #![forbid(unsafe_code)]
 
 mod card;
+mod courier;
 mod fuzz;
 mod ground;
 mod hardware;
 mod keys;
 mod memory;
+mod mirror;
 mod queues;
 mod requests;
 mod rings;

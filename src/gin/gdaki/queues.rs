@@ -1,7 +1,10 @@
 //! The queues of one context, one for each peer, as the model has them: what was rung, what is taken, what is complete.
 
 use super::card::{Card, Fault};
+use super::courier::Courier;
+use super::mirror::{Line, Mirror};
 use crate::device::Device;
+use crate::error::{self, Error};
 use crate::gin::queue::Index;
 use crate::gin::shared::Shared;
 use crate::nic::completion::{self, Syndrome};
@@ -9,16 +12,20 @@ use crate::nic::element::{self, Element, Misfit};
 use crate::nic::slot::{Poison, Seen, WORDS};
 use crate::seq::Seq;
 use crate::sync::Mutex;
-use crate::{error, trace};
+use crate::{info, trace};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 /// Words of a queue's doorbell and record: the register or mailbox, 8 bytes, and a record for receives, which is not used, and for sends.
 const BELL: usize = 4;
 /// Where the send record is among them.
 const RECORD: usize = 3;
-/// So often an element is looked at again whose inline data may be poison.
-const DOUBTS: u32 = 1000;
+/// So often an element is looked at again whose inline data may be poison; and fetched again.
+const DOUBTS: u32 = 200;
+const FETCHES: u32 = 8;
+/// So long a failed element's entry may take to be seen by kernels, before they are told of the abort.
+const LAST_ENTRY: Duration = Duration::from_millis(20);
 
 /// Who rings: doca's nic_handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,12 +57,17 @@ pub struct Queues {
     first: u32,
     poison: Poison,
     bells: Shared<AtomicU32>,
-    entries: Shared<[AtomicU64; WORDS]>,
+    slots: Shared<Line>,
+    entries: Shared<Line>,
+    /// Where kernels have slots and entries in a GPU's memory.
+    apart: Option<(Arc<Mirror>, Arc<Courier>)>,
     /// By peer: what is complete, and the opcodes of what was taken, by slot.
     published: Vec<AtomicU32>,
     opcodes: Vec<AtomicU32>,
     /// Looks in vain at an element that may be there.
     doubts: Vec<AtomicU32>,
+    /// Looks in vain at one that was rung for: not all of it was to be seen.
+    late: AtomicU64,
     failed: AtomicBool,
     failures: Mutex<Vec<Option<Failure>>>,
     /// Of companions: whose completions they wait for.
@@ -63,38 +75,44 @@ pub struct Queues {
 }
 
 impl Queues {
-    /// `first`: number of the queue of peer 0. `secret`: what kernels cannot know.
+    /// `first`: number of the queue of peer 0. `secret`: what kernels cannot know. `courier`: where kernels have slots and entries in a GPU's
+    /// memory, who carries.
     pub fn new(
         device: &dyn Device,
         (n_ranks, depth): (u32, u32),
         (card, first): (Card, u32),
         secret: u64,
-        rings: &[[AtomicU64; WORDS]],
+        (slots, courier): (&Shared<Line>, Option<&Arc<Courier>>),
         waits_for: Option<Arc<Queues>>,
     ) -> error::Result<Self> {
-        let (ranks, slots) = (n_ranks as usize, (n_ranks * depth) as usize);
+        let (ranks, lines) = (n_ranks as usize, (n_ranks * depth) as usize);
         let bells = Shared::new(device.control(ranks * BELL * 4)?, ranks * BELL);
-        let entries = Shared::<[AtomicU64; WORDS]>::new(device.control(slots * 64)?, slots);
+        let entries = Shared::<Line>::new(device.control(lines * 64)?, lines);
         entries.iter().for_each(completion::empty);
         let poison = Poison::new(secret ^ u64::from(first));
-        for (at, slot) in rings.iter().enumerate() {
+        for (at, slot) in slots[..lines].iter().enumerate() {
             poison.bury(slot, at as u32 & (depth - 1));
         }
+        let apart = match courier {
+            Some(courier) => Some((Arc::new(Mirror::new(device, (n_ranks, depth), slots, &entries)?), courier.clone())),
+            None => None,
+        };
         let zeros = |n: usize| (0..n).map(|_| AtomicU32::new(0)).collect::<Vec<_>>();
-        let (published, opcodes, doubts) = (zeros(ranks), zeros(slots), zeros(ranks));
-        let failures = Mutex::new(vec![None; ranks]);
         Ok(Self {
             depth,
             card,
             first,
             poison,
             bells,
+            slots: slots.clone(),
             entries,
-            published,
-            opcodes,
-            doubts,
+            apart,
+            published: zeros(ranks),
+            opcodes: zeros(lines),
+            doubts: zeros(ranks),
+            late: AtomicU64::new(0),
             failed: AtomicBool::new(false),
-            failures,
+            failures: Mutex::new(vec![None; ranks]),
             waits_for,
         })
     }
@@ -122,10 +140,28 @@ impl Queues {
         self.first + peer
     }
 
-    /// Addresses for kernels: of `peer`'s doorbell, its send record, and its completion queue.
-    pub fn addresses(&self, peer: u32) -> (u64, u64, u64) {
+    /// Addresses for kernels: of `peer`'s doorbell, its send record, its completion queue and its ring.
+    pub fn addresses(&self, peer: u32) -> [u64; 4] {
         let bell = self.bells.device() + u64::from(peer) * BELL as u64 * 4;
-        (bell, bell + RECORD as u64 * 4, self.entries.device() + u64::from(peer * self.depth) * 64)
+        let of_peer = u64::from(peer * self.depth) * 64;
+        let (ring, entries) = match &self.apart {
+            None => (self.slots.device() + of_peer, self.entries.device() + of_peer),
+            Some((mirror, _)) => mirror.addresses(peer),
+        };
+        [bell, bell + RECORD as u64 * 4, entries, ring]
+    }
+
+    fn place(&self, peer: u32, at: u32) -> usize {
+        (peer * self.depth + (at & (self.depth - 1))) as usize
+    }
+
+    /// Rings and completion queues as kernels on the CPU device have them.
+    #[cfg(test)]
+    pub fn of_kernels(&self) -> [Shared<Line>; 2] {
+        match &self.apart {
+            Some((mirror, _)) => mirror.of_kernels(),
+            None => [self.slots.clone(), self.entries.clone()],
+        }
     }
 
     fn bell(&self, peer: u32, word: usize) -> &AtomicU32 {
@@ -155,16 +191,22 @@ impl Queues {
 
     /// Takes element `at` out of its slot, which is free from then on. None while it has not come, or waits for another queue;
     /// `hurry`: that it waits for nobody, because nothing is done any more.
-    pub fn take(&self, peer: u32, at: Seq, slot: &[AtomicU64; WORDS], hurry: bool) -> Option<Result<Element, Misfit>> {
-        if !self.is_begun(peer, at) {
+    pub fn take(&self, peer: u32, at: Seq, hurry: bool) -> Option<Result<Element, Misfit>> {
+        if !self.is_begun(peer, at) || !self.has_come(peer, at) {
             return None;
         }
-        let doubts = &self.doubts[peer as usize];
+        let (slot, doubts) = (&self.slots[self.place(peer, at.0)], &self.doubts[peer as usize]);
         let words = match self.poison.look(slot, at.0) {
             Seen::Whole(words) => words,
             // A store that has not come takes microseconds; poison by chance stays.
-            Seen::Perhaps(words) if doubts.fetch_add(1, Ordering::Relaxed) >= DOUBTS => words,
-            _ => return None,
+            Seen::Perhaps(words) if self.is_old(peer, doubts) => words,
+            seen => {
+                if seen == Seen::Partly {
+                    self.late.fetch_add(1, Ordering::Relaxed);
+                }
+                self.look_again(peer, at);
+                return None;
+            }
         };
         doubts.store(0, Ordering::Relaxed);
         let element = element::decode(&words, self.number(peer), at.0);
@@ -175,9 +217,42 @@ impl Queues {
             return None;
         }
         self.poison.bury(slot, at.0.wrapping_add(self.depth));
-        self.opcodes[(peer * self.depth + (at.0 & (self.depth - 1))) as usize]
-            .store(element::opcode(&words).into(), Ordering::Relaxed);
+        self.opcodes[self.place(peer, at.0)].store(element::opcode(&words).into(), Ordering::Relaxed);
         Some(element)
+    }
+
+    /// Is there something in element `at`'s slot to look at? Asks for it, and for what was rung for behind it.
+    fn has_come(&self, peer: u32, at: Seq) -> bool {
+        let Some((mirror, courier)) = &self.apart else { return true };
+        if let Some(order) = mirror.fetch(peer, self.rung(peer, at)) {
+            courier.order(order);
+        }
+        !mirror.come(peer).at_or_before(at)
+    }
+
+    /// Was an element looked at often enough whose data may be poison?
+    fn is_old(&self, peer: u32, doubts: &AtomicU32) -> bool {
+        let most = match &self.apart {
+            None => DOUBTS,
+            // It is fetched again once nothing is under way.
+            Some((mirror, _)) if mirror.is_fetching(peer) => return false,
+            Some(_) => FETCHES,
+        };
+        doubts.fetch_add(1, Ordering::Relaxed) >= most
+    }
+
+    /// What was seen of element `at` was not all of it.
+    fn look_again(&self, peer: u32, at: Seq) {
+        if let Some((mirror, _)) = &self.apart
+            && !mirror.is_fetching(peer)
+        {
+            mirror.forget(peer, at);
+        }
+    }
+
+    /// Why nothing is fetched any more, where that is so.
+    pub fn broken(&self) -> Option<Error> {
+        self.apart.as_ref()?.1.broken()
     }
 
     /// What is complete of the completion queue with that number, if it may be waited for here.
@@ -219,6 +294,16 @@ impl Queues {
         Completions { queues: self, peer }
     }
 
+    /// Waits a moment until kernels see what is complete of `peer`'s queue.
+    #[cold]
+    pub fn settle(&self, peer: u32) {
+        let Some((mirror, _)) = &self.apart else { return };
+        let end = Instant::now() + LAST_ENTRY;
+        while mirror.landed(peer) != self.done(peer) && Instant::now() < end {
+            std::thread::yield_now();
+        }
+    }
+
     /// Up to where `peer`'s elements are complete.
     pub fn done(&self, peer: u32) -> Seq {
         Seq(self.published[peer as usize].load(Ordering::Relaxed))
@@ -235,17 +320,36 @@ impl Index for Completions<'_> {
     /// One entry for each element, in order: who sees one sees its counter, and that its slot is free.
     fn publish(&self, index: u32) {
         let Self { queues, peer } = self;
-        let base = (peer * queues.depth) as usize;
-        let mut at = queues.published[*peer as usize].load(Ordering::Relaxed);
+        let before = queues.published[*peer as usize].load(Ordering::Relaxed);
+        let mut at = before;
         while at != index {
-            let slot = base + (at & (queues.depth - 1)) as usize;
-            let opcode = queues.opcodes[slot].load(Ordering::Relaxed) as u8;
+            let place = queues.place(*peer, at);
+            let entry = &queues.entries[place];
+            let opcode = queues.opcodes[place].load(Ordering::Relaxed) as u8;
             let (number, result) = (queues.number(*peer), queues.result(*peer, at));
             trace!(NET, "qp {number:#x} cqe {at:#x}: {}", result.map_or_else(Syndrome::name, |()| "done"));
-            completion::write(&queues.entries[slot], queues.depth, number, at, opcode, result);
+            let last = entry[WORDS - 1].load(Ordering::Relaxed);
+            completion::write(entry, queues.depth, number, at, opcode, result);
+            if let Some((mirror, _)) = &queues.apart {
+                mirror.written(place, last);
+            }
             at = at.wrapping_add(1);
         }
+        if let Some((mirror, courier)) = &queues.apart
+            && before != index
+        {
+            courier.order(mirror.publish(*peer, Seq(before), Seq(index)));
+        }
         queues.published[*peer as usize].store(index, Ordering::Release);
+    }
+}
+
+impl Drop for Queues {
+    fn drop(&mut self) {
+        let late = *self.late.get_mut();
+        if late > 0 {
+            info!(NET, "queue pairs from {:#x}: {late} looks at an element that was rung for and not all there", self.first);
+        }
     }
 }
 
@@ -262,30 +366,43 @@ mod tests {
     /// Past 2^16, 2^24 and 2^32: both handlers see what was rung, one completion for each element, and none early.
     #[test]
     fn indices_run_over() {
-        let device = CpuDevice::new(0);
-        for handler in [Handler::Cpu, Handler::Kernel] {
+        let device: Arc<dyn Device> = CpuDevice::new(0);
+        let courier = Arc::new(Courier::start(&device).unwrap());
+        for (handler, apart) in [(Handler::Cpu, false), (Handler::Kernel, false), (Handler::Cpu, true), (Handler::Kernel, true)] {
             for start in [0, 0xfffe, 0xff_fffe, u32::MAX - 2] {
-                let ring: Vec<[AtomicU64; WORDS]> = (0..4).map(|_| Default::default()).collect();
-                let queues =
-                    Queues::new(&*device, (1, 4), (Card { handler: Some(handler), fault: None, real: None }, 9), 1, &ring, None)
-                        .unwrap();
-                queues.published[0].store(start, Ordering::Relaxed);
+                let slots = Shared::<Line>::new(device.control(4 * 64).unwrap(), 4);
+                let carried = (&slots, apart.then_some(&courier));
+                let queues = Queues::new(&*device, (1, 4), (Card::model(handler, apart), 9), 1, carried, None).unwrap();
                 let mut at = Seq(start);
+                queues.published[0].store(start, Ordering::Relaxed);
+                if let Some((mirror, _)) = &queues.apart {
+                    mirror.begin(0, at);
+                }
+                let [ring, entries] = queues.of_kernels();
                 for _ in 0..8 {
-                    let slot = &ring[at.0 as usize & 3];
+                    let place = at.0 as usize & 3;
+                    let (slot, entry) = (&ring[place], &entries[place]);
                     queues.poison.bury(slot, at.0);
-                    assert!(queues.take(0, at, slot, false).is_none(), "nothing was rung");
+                    assert!(queues.take(0, at, false).is_none(), "nothing was rung");
                     let end = at.next().0;
                     match handler {
                         Handler::Cpu => queues.bell(0, 0).store(end, Ordering::Relaxed),
                         Handler::Kernel => queues.bell(0, RECORD).store((end & 0xffff).to_be(), Ordering::Relaxed),
                     }
-                    assert!(queues.take(0, at, slot, false).is_none(), "rung for, but not to be seen");
+                    assert!(queues.take(0, at, false).is_none(), "rung for, but not to be seen");
                     slot[0].store(1 << 56, Ordering::Relaxed);
+                    assert!(queues.take(0, at, false).is_none(), "half of it");
                     slot[1].store(0, Ordering::Relaxed);
-                    assert!(queues.take(0, at, slot, false).is_some(), "{handler:?} {at:?}");
+                    assert!(queues.take(0, at, false).is_some(), "{handler:?} {at:?}");
+                    assert!(completion::read(entry, 4, at.0).is_none(), "{at:?} is not complete");
                     queues.completions(0).publish(end);
-                    assert_eq!(queues.done(0), Seq(end));
+                    assert_eq!((queues.done(0), queues.late.load(Ordering::Relaxed) > 0), (Seq(end), true));
+                    let (seen, _) = completion::read(entry, 4, at.0).unwrap();
+                    assert_eq!(seen, at.0, "{handler:?} {apart}");
+                    assert!(
+                        slot.iter().all(|word| ![0, 1 << 56].contains(&word.load(Ordering::Relaxed))),
+                        "its slot is poison again"
+                    );
                     at = at.next();
                 }
             }

@@ -3,10 +3,14 @@
 use super::keys::{Named, Table, named, variant};
 use super::queues::Queues;
 use crate::gin::handles::{Handles, Memory};
-use crate::gin::plan::{Fault, Limits, Operation, signal_offset};
+use crate::gin::plan::{Fault, Ids, Limits, Operation, signal_offset};
 use crate::nic::element::{Element, Place};
 use crate::transport::{Source, Work};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes of inline data that work takes.
+const PART: usize = 8;
 
 /// Whose element it is.
 #[derive(Clone, Copy)]
@@ -21,12 +25,14 @@ pub struct Origin {
     pub tag: u64,
 }
 
-/// What there is to do. Counters are raised at once: an element stands behind what it counts.
+/// What there is to do. Counters are raised at once: an element stands behind what it counts. Of inline data work takes 8 bytes: others go to
+/// `parts`.
 pub fn request(
     element: Element,
     from: Origin,
     (queues, handles, limits): (&Queues, &Handles, &Limits),
     counters: &[AtomicU64],
+    parts: &mut VecDeque<Operation>,
 ) -> Result<Operation, Fault> {
     let Origin { rank, peer, context, tag } = from;
     let mut work = Work { tag, context, peer, source: Source::Inline(0), bytes: 0, target: (0, 0), signal: None };
@@ -44,25 +50,36 @@ pub fn request(
                 (work.source, work.bytes) = (Source::Region { region, offset }, bytes.into());
             }
         }
-        Element::WriteInline { to, value, bytes } => {
-            work.target = window(handles, "target", to, peer, bytes)?;
-            (work.source, work.bytes) = (Source::Inline(value), bytes.into());
+        Element::WriteInline { to, data, bytes } => {
+            let (region, offset) = window(handles, "target", to, peer, bytes)?;
+            let part = |at: usize, data: &[u8]| {
+                let mut value = [0; PART];
+                value[..data.len()].copy_from_slice(data);
+                let target = (region, offset + at as u64);
+                Work { source: Source::Inline(u64::from_le_bytes(value)), bytes: data.len() as u64, target, ..work }
+            };
+            let mut all = (0..).step_by(PART).zip(data[..bytes as usize].chunks(PART)).map(|(at, data)| part(at, data));
+            let first = all.next().unwrap_or(work);
+            parts.extend(all.map(Operation::of));
+            work = first;
         }
         Element::FetchAdd { to, add, answer } => {
             if named(answer.key) != Named::Table(Table::Sink, limits.number, variant(0, rank)) || answer.address != 0 {
                 return Err(Fault::Key { which: "source", key: answer.key });
             }
-            let id = |ids: u32| match to.address.is_multiple_of(8) && to.address / 8 < u64::from(ids) {
-                true => Ok(to.address / 8),
-                false => Err(Fault::Word { address: to.address, words: ids }),
+            let id = |what, ids: Ids, words: u32| match u16::try_from(to.address / 8) {
+                Ok(id) if to.address.is_multiple_of(8) && u32::from(id) < words => ids.check(what, id).map(|()| id),
+                _ => Err(Fault::Word { address: to.address, words }),
             };
             match named(to.key) {
                 Named::Table(Table::Signals, of, life) if of == limits.number && life == variant(0, peer) => {
-                    work.signal = Some((signal_offset(limits.number, limits.pool, id(limits.signals.count)? as u16), add));
+                    let id = id("signal", limits.signals, limits.pool)?;
+                    work.signal = Some((signal_offset(limits.number, limits.pool, id), add));
                 }
                 Named::Table(Table::Counters, of, life) if of == limits.number && life == variant(0, rank) => {
+                    let id = id("counter", limits.counters, counters.len() as u32)?;
                     // Who sees the completion sees the counter.
-                    counters[id(limits.counters.count)? as usize].fetch_add(add, Ordering::Release);
+                    counters[usize::from(id)].fetch_add(add, Ordering::Release);
                 }
                 _ => return Err(Fault::Key { which: "target", key: to.key }),
             }

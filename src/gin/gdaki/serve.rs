@@ -4,7 +4,8 @@ use super::Nic;
 use super::requests::{Origin, request};
 use super::rings::{Failed, Rings};
 use super::watch::failure;
-use crate::gin::carry::{Carrier, Turn, tag, untag};
+use crate::error::Error;
+use crate::gin::carry::{Carrier, FAILED, Turn, tag, untag};
 use crate::gin::context::Context;
 use crate::gin::plan::Fault;
 use crate::gin::proxy::BATCH;
@@ -21,15 +22,28 @@ impl Context {
         };
         let depth = self.shape.depth as usize;
         let base = peer as usize * depth;
-        let slots = &self.queues[base..base + depth];
         let counters = self.words.on_host().1;
         let mut turn = Turn { lane: self.lanes.of(peer), open: &mut self.open[base..base + depth], counters };
+        if let Some(error) = queues.broken().filter(|_| !carrier.stopped) {
+            let whose = format!("rank {}, {}", carrier.rank, carrier.name(index));
+            let text = format!("elements in GPU memory cannot be fetched | {whose} | {error} | fix: see the cause");
+            carrier.stop(Error { text, id: FAILED, ..error });
+        }
+        if carrier.stopped {
+            self.parts.clear();
+        }
         let mut worked = turn.resume(carrier);
         let mut left = BATCH.min(carrier.operations);
         while left > 0 && turn.lane.current.is_none() && carrier.bytes > 0 && carrier.suspicion.is_none() {
+            if let Some(next) = self.parts.iter().position(|part| part.peer() == peer)
+                && let Some(part) = self.parts.remove(next)
+            {
+                turn.carry(carrier, untag(part.tag()).2, part, true);
+                worked = true;
+                continue;
+            }
             let at = turn.lane.ledger.next();
-            let slot = &slots[at.0 as usize & (depth - 1)];
-            let Some(element) = queues.take(peer, at, slot, carrier.stopped) else { break };
+            let Some(element) = queues.take(peer, at, carrier.stopped) else { break };
             turn.lane.ledger.take();
             left -= 1;
             carrier.operations -= 1;
@@ -46,17 +60,26 @@ impl Context {
                 if let Some(syndrome) = queues.fault().and_then(|fault| fault.hits(&element, carrier.rank, (number, at.0))) {
                     return Err(Fault::Injected { element, syndrome });
                 }
-                request(element, origin, (&queues, &carrier.handles, &self.limits), counters)
+                let known = (&*queues, &carrier.handles, &self.limits);
+                request(element, origin, known, counters, &mut self.parts)
             });
             match checked {
                 Ok(operation) => {
                     carrier.taken += operation.bytes();
-                    turn.carry(carrier, at, operation, false);
+                    let parts = self.parts.iter().filter(|part| part.tag() == origin.tag);
+                    let (n, bytes) = parts.fold((0, 0), |(n, bytes), part| (n + 1, bytes + part.bytes()));
+                    carrier.taken += bytes;
+                    if n > 0 {
+                        turn.lane.ledger.hold(turn.open, at, None);
+                        (0..n).for_each(|_| turn.lane.ledger.add_piece(turn.open, at));
+                    }
+                    turn.carry(carrier, at, operation, n > 0);
                 }
                 Err(fault) => {
                     queues.fail(peer, at, fault.syndrome());
                     // The entry that says so stands before the abort, whose sweeps end waits for completions as if all were well.
                     turn.lane.ledger.credit(turn.open, &queues.completions(peer));
+                    queues.settle(peer);
                     carrier.stop(fault.error(&format!("{}, queue pair {number:#x}", carrier.whose(origin.tag))));
                 }
             }

@@ -100,9 +100,8 @@ fn run(shared: &Shared, hardware: &Hardware) {
 }
 
 fn look(hardware: &Hardware) -> Option<Found> {
-    (0..).zip(hardware.rows()).find_map(|(index, row)| match row.survey() {
-        Ok(found) => found.map(|(peer, failed)| Ok((index, peer, failed))),
+    match hardware.survey() {
         Err(error) if error.id == LATE => None,
-        Err(error) => Some(Err(error)),
-    })
+        found => found.transpose(),
+    }
 }

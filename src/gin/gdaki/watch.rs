@@ -42,9 +42,8 @@ impl Watch {
 
     /// A step's part: looks once in a while, and ends the queues of a communicator that was aborted.
     pub(in crate::gin) fn step(&mut self, carrier: &mut Carrier) {
-        if carrier.stopped && !self.ended {
-            self.ended = true;
-            self.hardware.rows().iter().for_each(|row| row.end_all());
+        if carrier.stopped {
+            self.end();
         }
         if self.looked.elapsed() >= PERIOD {
             self.looked = Instant::now();
@@ -53,6 +52,14 @@ impl Watch {
                 Some(survey) => survey.found().into_iter().for_each(|found| self.tell(found, carrier)),
                 None => self.survey(carrier, |_| true),
             }
+        }
+    }
+
+    /// The communicator was aborted: its queues do nothing more.
+    pub(in crate::gin) fn end(&mut self) {
+        if !self.ended {
+            self.ended = true;
+            self.hardware.end_all();
         }
     }
 
@@ -68,25 +75,18 @@ impl Watch {
 
     fn tell(&self, found: Found, carrier: &mut Carrier) {
         carrier.stop(match found {
-            Ok((row, peer, failed)) => failure(carrier, row, peer, (self.hardware.rows()[row as usize].numbers(peer).0, failed)),
+            Ok((row, peer, failed)) => failure(carrier, row, peer, (self.hardware.row(row as usize).numbers(peer).0, failed)),
             Err(error) => error,
         });
     }
 
     /// Looks at all completions that the host reaches for a failure that counts.
     fn survey(&self, carrier: &mut Carrier, counts: impl Fn(&Failed) -> bool) {
-        for (index, row) in (0..).zip(self.hardware.rows()) {
-            if carrier.stopped {
-                return;
-            }
-            match row.survey() {
-                Ok(Some((peer, failed))) if counts(&failed) => {
-                    carrier.stop(failure(carrier, index, peer, (row.numbers(peer).0, failed)));
-                }
-                Ok(_) => {}
-                Err(error) => carrier.stop(error),
-            }
+        if carrier.stopped {
+            return;
         }
+        let found = self.hardware.survey().map(|found| found.filter(|(_, _, failed)| counts(failed)));
+        found.transpose().into_iter().for_each(|found| self.tell(found, carrier));
     }
 
     #[cold]
@@ -107,7 +107,7 @@ impl Watch {
                 if carrier.stopped {
                     return;
                 }
-                let (queue, state) = self.hardware.rows()[row as usize].state(peer);
+                let (queue, state) = self.hardware.row(row as usize).state(peer);
                 let whose = format!("rank {}, {} to rank {peer}", carrier.rank, carrier.name(row));
                 carrier.stop(Error::new(
                     Code::RemoteError,

@@ -212,6 +212,25 @@ fn each_algorithm() {
     }
 }
 
+/// Between buffers in no window, where all ranks see them; staged where one does not: of whatever memory, at offsets of each rank's own,
+/// freed and made anew.
+#[test]
+fn buffers_in_no_window() {
+    let mapped = ("GINRS_COLLECTIVE", "mapped");
+    all_ok(&["collectives", "captured"], 3, Threads, &[("COLL", "sample=2000 big=9001 seed=20"), mapped]);
+    all_ok(&["collectives"], 2, Processes, &[("COLL", "sample=4000 big=9001 seed=21"), mapped]);
+    for (ranks, mode, told) in [(2, Threads, true), (3, OneThread, true), (3, Processes, false)] {
+        let lines = [mapped, ("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "COLL")];
+        let (success, said) = suite(&["mapped"], ranks, mode, &lines);
+        let count = |what: &str| said.matches(&format!("Mapped and {what},")).count();
+        assert!(
+            success && (count("told") > 100) == told && count("not told") > 100,
+            "{ranks} {mode:?}: {} told\n{said}",
+            count("told")
+        );
+    }
+}
+
 /// A bit of one input is wrong: every rank has to see it.
 #[test]
 fn a_wrong_input_is_found() {
@@ -294,6 +313,13 @@ fn ends_and_is_named(what: &str, ranks: u32, env: &[(&str, &str)]) {
 }
 
 #[test]
+fn a_killed_rank_ends_calls_on_mapped_buffers_and_is_named() {
+    for what in ["alltoall", "gather"] {
+        ends_and_is_named(what, 3, &[("GINRS_COLLECTIVE", "mapped")]);
+    }
+}
+
+#[test]
 fn a_killed_rank_ends_collectives_and_is_named() {
     for what in ["allreduce", "tiny", "symmetric allreduce", "symmetric tiny", "alltoall", "symmetric gather", "send", "recv"] {
         ends_and_is_named(what, 3, &[]);
@@ -313,6 +339,13 @@ fn a_killed_rank_ends_calls_along_rails_and_is_named() {
     for what in ["rooted gather", "scatter"] {
         ends_and_is_named(what, *two, straight);
         ends_and_is_named(what, *four, by_tree);
+    }
+}
+
+#[test]
+fn an_abort_ends_calls_on_mapped_buffers() {
+    for what in ["abort alltoall", "abort gather"] {
+        ends_by_abort(what, 3, &[("GINRS_COLLECTIVE", "mapped")]);
     }
 }
 

@@ -4,7 +4,7 @@ use super::Collectives;
 use super::call::{Call, Kind};
 use super::operation::Scalar;
 use super::table::{self, How, Shape};
-use super::work::{Buffer, CollWork};
+use super::work::{Buffer, CollWork, MappedWork};
 use crate::device::{DevPtr, Launch};
 use crate::error::Result;
 use crate::info;
@@ -28,6 +28,7 @@ pub fn run(collectives: &Collectives, windows: &Windows, call: &Call) -> Result<
         send_registered: send.window != 0,
         recv_registered: recv.window != 0,
         local: call.op.is_local(),
+        maps: ready.maps.is_some(),
     };
     let choice = table::choose(&shape, &ready.sizes, ready.forced);
     if call.kind == Kind::AlltoAll && call.send == call.recv && team.n_ranks > 1 {
@@ -38,10 +39,11 @@ pub fn run(collectives: &Collectives, windows: &Windows, call: &Call) -> Result<
         Scalar::At(at) => (0, at),
     };
     let personal = call.kind.is_personal() && choice.how == How::Buffered;
-    let kernel = match personal {
-        true => c"ginrs_personal",
-        false if call.kind.reduces() => call.datatype.reduce_kernel(),
-        false => c"ginrs_copy",
+    let kernel = match choice.how {
+        How::Mapped => c"ginrs_mapped",
+        _ if personal => c"ginrs_personal",
+        _ if call.kind.reduces() => call.datatype.reduce_kernel(),
+        _ => c"ginrs_copy",
     };
     let work = CollWork {
         comm: ready.comm,
@@ -64,10 +66,21 @@ pub fn run(collectives: &Collectives, windows: &Windows, call: &Call) -> Result<
         along: choice.along as u32,
         cut_bytes: ready.sizes.cut,
     };
-    let launch =
-        Launch { kernel, parameter: work.as_bytes(), blocks: choice.blocks, threads: choice.threads, stream: call.stream };
+    let told = match (&ready.maps, choice.how) {
+        (Some(maps), How::Mapped) => {
+            let at = maps.places(team, call.recv, call.spans(team.n_ranks).1);
+            Some(MappedWork { coll: work, at, board: maps.board, pad: 0 })
+        }
+        _ => None,
+    };
+    let parameter = told.as_ref().map_or(work.as_bytes(), |told| told.as_bytes());
+    let launch = Launch { kernel, parameter, blocks: choice.blocks, threads: choice.threads, stream: call.stream };
     let rails = choice.how == How::Buffered && ready.lsa_size < team.n_ranks;
-    let along = if rails { format!(" by {:?}", choice.along) } else { String::new() };
+    let along = match &told {
+        _ if rails => format!(" by {:?}", choice.along),
+        Some(told) => format!(" and {}", if told.is_seen() { "told" } else { "not told" }),
+        None => String::new(),
+    };
     info!(
         COLL,
         "{} {} {} x {:?}: {:?}{}, {:?} blocks of {} threads",

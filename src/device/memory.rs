@@ -72,6 +72,23 @@ pub struct Allocation {
     pub physical: Arc<dyn Physical>,
 }
 
+/// An allocation of one device that kernels of other devices of this process reach at its own addresses, once they were let in
+/// ([`Memory::see`]): of cudaMalloc, or of ncclMemAlloc.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holding {
+    /// First byte of the allocation.
+    pub base: DevPtr,
+    /// Its whole size.
+    pub bytes: u64,
+}
+
+impl Holding {
+    /// True if `bytes` from `at` on lie in it.
+    pub fn covers(&self, at: DevPtr, bytes: u64) -> bool {
+        at.checked_sub(self.base).is_some_and(|before| before <= self.bytes && bytes <= self.bytes - before)
+    }
+}
+
 /// What memory a device has, and whose it reaches. All sizes in bytes.
 pub trait Memory {
     /// Total memory: the automatic LSA slice size is its maximum over ranks.
@@ -100,6 +117,10 @@ pub trait Memory {
     fn free(&self, ptr: DevPtr) -> Result<()>;
     /// The allocation that holds `ptr`; an error that says what the pointer is when it cannot be a window.
     fn lookup(&self, ptr: DevPtr) -> Result<Allocation>;
+    /// The holding that `ptr` lies in; None for memory of another kind (of the host, managed, of a pool) or of another device.
+    fn holding(&self, ptr: DevPtr) -> Option<Holding>;
+    /// Lets this device's kernels into the holdings of device `ordinal` of this process.
+    fn see(&self, ordinal: i32) -> Result<()>;
     /// Device memory for structs that kernels read (windows, tables, contexts): zeroed, 256-aligned, freed at drop.
     fn objects(&self, bytes: usize) -> Result<DeviceMemory>;
     /// Host memory that kernels see too (queues, indices, the abort word): zeroed, page-aligned, freed at drop.

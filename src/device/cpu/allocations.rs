@@ -2,11 +2,11 @@
 #![forbid(unsafe_code)]
 
 use super::CpuDevice;
-use super::runtime::{self, Bounds};
+use super::runtime::{self, Bounds, Foreign};
 use crate::bail;
 use crate::device::memfd::Memfd;
 use crate::device::memory::not_freed;
-use crate::device::{Allocation, DevPtr, Lifetime, Physical};
+use crate::device::{Allocation, DevPtr, Holding, Lifetime, Physical};
 use crate::error::Result;
 use crate::sync::{Mutex, PerProcess};
 use std::collections::BTreeMap;
@@ -54,6 +54,15 @@ pub fn free(ptr: DevPtr) -> Result<()> {
     }
     CpuDevice::new(known.device).bury(Box::new(known.physical));
     Ok(())
+}
+
+/// See [`crate::device::Memory::holding`].
+pub fn holding(ptr: DevPtr) -> Option<Holding> {
+    if let Ok(own) = lookup(ptr) {
+        return Some(Holding { base: own.base, bytes: own.bytes as u64 });
+    }
+    let (base, bytes, kind) = runtime::find()?.find_allocation(ptr)?;
+    (kind == Foreign::Device).then_some(Holding { base, bytes: bytes as u64 })
 }
 
 /// The allocation around `ptr`, or what `ptr` is instead.

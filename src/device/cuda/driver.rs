@@ -27,6 +27,7 @@ pub mod code {
     pub const INVALID_CONTEXT: i32 = 201;
     pub const NO_BINARY_FOR_GPU: i32 = 209;
     pub const NOT_READY: i32 = 600;
+    pub const PEER_ACCESS_ALREADY_ENABLED: i32 = 704;
     pub const NOT_PERMITTED: i32 = 800;
     pub const NOT_SUPPORTED: i32 = 801;
     pub const SYSTEM_DRIVER_MISMATCH: i32 = 803;
@@ -75,6 +76,7 @@ functions! {
     cuCtxPopCurrent_v2(*mut CUcontext);
     cuCtxGetDevice(*mut CUdevice);
     cuCtxSynchronize();
+    cuCtxEnablePeerAccess(CUcontext, c_uint);
     cuThreadExchangeStreamCaptureMode(*mut CUstreamCaptureMode);
     cuMemGetAllocationGranularity(*mut usize, *const CUmemAllocationProp, CUmemAllocationGranularity_flags);
     cuMemCreate(*mut CUmemGenericAllocationHandle, usize, *const CUmemAllocationProp, c_ulonglong);

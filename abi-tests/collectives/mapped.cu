@@ -4,6 +4,7 @@
 #include "world.h"
 
 static const int kTypesOf[] = {ncclUint8, ncclFloat16, ncclFloat32, ncclFloat64};
+static const int kMoves[] = {kAllGather, kBroadcast, kBcast, kAlltoAll};
 
 // A pair of buffers of any memory.
 struct Pair {
@@ -39,11 +40,11 @@ struct Mapped {
 
   size_t bytes() const { return largest * ex.nRanks * 8 + 8192; }
 
-  // A case at `offset` bytes behind what every buffer has in front.
+  // A case at `offset` elements behind what every buffer has in front.
   Case run(const Pair& pair, int kind, uint64_t count, size_t offset, ncclComm_t comm) {
     Case c = {};
     c.kind = kind;
-    c.values = {kTypesOf[number % 4], reduces(kind) ? (int)kSum : (int)kMove, ex.nRanks, ++number};
+    c.values = {kTypesOf[number / 4 % 4], (int)kMove, ex.nRanks, ++number};
     c.rank = ex.rank;
     c.root = (int)(number % ex.nRanks);
     c.inPlace = number % 3 == 0 && kind != kAlltoAll;
@@ -51,9 +52,8 @@ struct Mapped {
     c.number = number;
     static const char* const names[] = {"cudaMalloc", "ncclMemAlloc", "cudaMallocHost", "cudaMallocManaged"};
     c.where = names[pair.kind];
-    // What is reduced begins at an element.
-    size_t unit = reduces(kind) ? typeFacts(c.values.type).bytes : 1;
-    place(c, pair.send + 256 + offset * unit, pair.recv + 256 + offset * unit);
+    offset *= typeFacts(c.values.type).bytes;
+    place(c, pair.send + 256 + offset, pair.recv + 256 + offset);
     prepareCase(c, ex.stream);
     NCCLCHECK(collective(ex, [&] { return callCase(c, ncclSum, comm, ex.stream); }));
     verifyCase(c, world.found, ex.stream);
@@ -62,10 +62,10 @@ struct Mapped {
   }
   uint64_t someCount() const { return number % 2 ? mix(number) % largest + 1 : largest - number % 7; }
 
-  // Some calls of each kind with the same buffers: from the third on all know them.
-  void all(const Pair& pair, bool moves, const char* what) {
-    for (int round = 0; round < 4; round++) {
-      for (int kind = 0; kind < kKinds; kind++) run(pair, kind, someCount(), moves ? (ex.rank * 37 + round * 5) % 61 : 0, ex.comm);
+  // Some calls of each kind with the same buffers.
+  void all(const Pair& pair, int rounds, bool moves, const char* what) {
+    for (int round = 0; round < rounds; round++) {
+      for (int kind : kMoves) run(pair, kind, someCount(), moves ? (ex.rank * 37 + round * 5) % 61 : 0, ex.comm);
       world.report(ex, what);  // waits
     }
   }
@@ -74,8 +74,8 @@ struct Mapped {
     for (int kind : {Pair::kDevice, Pair::kNccl}) {
       Pair pair;
       pair.create(kind, bytes());
-      all(pair, false, "at one offset");
-      all(pair, true, "at an offset of each rank's own");
+      all(pair, 4, false, "at one offset");
+      all(pair, 4, true, "at an offset of each rank's own");
       hostBarrier(ex);
       pair.destroy();
     }
@@ -87,7 +87,7 @@ struct Mapped {
       for (int odd : {0, ex.nRanks - 1, -1}) {
         Pair pair;
         pair.create(odd < 0 || odd == ex.rank ? kind : Pair::kDevice, bytes());
-        all(pair, true, "one rank's memory is of another kind");
+        all(pair, 1, true, "one rank's memory is of another kind");
         hostBarrier(ex);
         pair.destroy();
       }
@@ -100,11 +100,11 @@ struct Mapped {
     int again = 0, many = getenv("MANY") ? atoi(getenv("MANY")) : 12;
     for (int round = 0; round < many; round++) {
       Pair pair;
-      pair.create(Pair::kDevice, bytes());
+      pair.create(round % 2 ? Pair::kNccl : Pair::kDevice, bytes());
       again += std::find(seen.begin(), seen.end(), pair.recv) != seen.end();
       seen.push_back(pair.recv);
       if (seen.size() > 64) seen.erase(seen.begin());
-      int calls = round % 4 == 0 ? 5 : 2;
+      int calls = round % 4 < 2 ? 5 : 2;
       for (int i = 0; i < calls; i++) {
         run(pair, i % 2 ? kAlltoAll : kAllGather, largest - i, 0, ex.comm);
         if (calls == 5) world.report(ex, "memory made anew");  // the last ones are mapped then
@@ -122,7 +122,7 @@ struct Mapped {
     Pair pair;
     pair.create(Pair::kDevice, bytes());
     for (int i = 0; i < 12; i++) {
-      run(pair, i % kKinds, someCount(), 8 * ex.rank, i % 2 ? other : ex.comm);
+      run(pair, kMoves[i / 2 % 4], someCount(), 8 * ex.rank, i % 2 ? other : ex.comm);
       world.report(ex, "two communicators");
     }
     hostBarrier(ex);

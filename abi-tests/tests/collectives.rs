@@ -206,7 +206,7 @@ fn calls_on_several_communicators_cross() {
 /// One algorithm for all calls that it can take.
 #[test]
 fn each_algorithm() {
-    for how in ["ll", "direct", "buffered", "tree", "staged"] {
+    for how in ["ll", "direct", "buffered", "tree", "staged", "mapped"] {
         let forced = ("GINRS_COLLECTIVE", how);
         all_ok(&["collectives", "captured"], 3, Threads, &[("COLL", "sample=800 big=9001 seed=13"), forced]);
     }
@@ -217,17 +217,13 @@ fn each_algorithm() {
 #[test]
 fn buffers_in_no_window() {
     let mapped = ("GINRS_COLLECTIVE", "mapped");
-    all_ok(&["collectives", "captured"], 3, Threads, &[("COLL", "sample=2000 big=9001 seed=20"), mapped]);
     all_ok(&["collectives"], 2, Processes, &[("COLL", "sample=4000 big=9001 seed=21"), mapped]);
-    for (ranks, mode, told) in [(2, Threads, true), (3, OneThread, true), (3, Processes, false)] {
+    for (ranks, mode, least) in [(2, Threads, 100), (3, OneThread, 100), (3, Processes, 20)] {
         let lines = [mapped, ("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "COLL")];
         let (success, said) = suite(&["mapped"], ranks, mode, &lines);
         let count = |what: &str| said.matches(&format!("Mapped and {what},")).count();
-        assert!(
-            success && (count("told") > 100) == told && count("not told") > 100,
-            "{ranks} {mode:?}: {} told\n{said}",
-            count("told")
-        );
+        let told = count("told");
+        assert!(success && told > least && count("not told") > 20, "{ranks} {mode:?}: {told} told\n{said}");
     }
 }
 

@@ -66,37 +66,37 @@ pub fn run(collectives: &Collectives, windows: &Windows, call: &Call) -> Result<
         along: choice.along as u32,
         cut_bytes: ready.sizes.cut,
     };
-    let told = match (&ready.maps, choice.how) {
-        (Some(maps), How::Mapped) => {
-            let at = maps.places(team, call.recv, call.spans(team.n_ranks).1);
-            Some(MappedWork { coll: work, at, board: maps.board, pad: 0 })
-        }
-        _ => None,
-    };
-    let parameter = told.as_ref().map_or(work.as_bytes(), |told| told.as_bytes());
-    let launch = Launch { kernel, parameter, blocks: choice.blocks, threads: choice.threads, stream: call.stream };
     let rails = choice.how == How::Buffered && ready.lsa_size < team.n_ranks;
-    let along = match &told {
-        _ if rails => format!(" by {:?}", choice.along),
-        Some(told) => format!(" and {}", if told.is_seen() { "told" } else { "not told" }),
-        None => String::new(),
-    };
-    info!(
-        COLL,
-        "{} {} {} x {:?}: {:?}{}, {:?} blocks of {} threads",
-        team.tag(),
-        call.kind.name(),
-        call.count,
-        call.datatype,
-        choice.how,
-        along,
-        choice.blocks,
-        choice.threads
-    );
-    collectives.begin(team, ready)?.next(call.stream, || {
+    let along = if rails { format!(" by {:?}", choice.along) } else { String::new() };
+    let put = |parameter: &[u8], along: &str| {
+        info!(
+            COLL,
+            "{} {} {} x {:?}: {:?}{}, {:?} blocks of {} threads",
+            team.tag(),
+            call.kind.name(),
+            call.count,
+            call.datatype,
+            choice.how,
+            along,
+            choice.blocks,
+            choice.threads
+        );
         timeline::collective(|| format!("{} of {} x {:?}: {:?}{along}", call.kind.name(), call.count, call.datatype, choice.how));
-        ready.kernels.launch(&launch)
-    })
+        ready.kernels.launch(&Launch { kernel, parameter, blocks: choice.blocks, threads: choice.threads, stream: call.stream })
+    };
+    let mut order = collectives.begin(team, ready)?;
+    let Some(maps) = ready.maps.as_ref().filter(|_| choice.how == How::Mapped) else {
+        return order.next(call.stream, |_| put(work.as_bytes(), &along));
+    };
+    maps.before(&order);
+    let mut captured = false;
+    order.next(call.stream, |is_captured| {
+        captured = is_captured;
+        let at = maps.places(call.recv, call.spans(team.n_ranks).1, captured);
+        let told = MappedWork { coll: work, at, board: maps.board, pad: 0 };
+        put(told.as_bytes(), if told.is_seen() { " and told" } else { " and not told" })
+    })?;
+    if captured { Ok(()) } else { maps.behind(&mut order, call.stream) }
 }
 
 impl Collectives {

@@ -154,6 +154,6 @@ fn make(windows: &Windows, kernels: Arc<dyn Kernels>) -> Result<Ready> {
         scratch: handle(1),
         ll: ncclLLA2AHandle_t { bufHandle: if one_team { handle(2) } else { 0 }, nSlots: sizes.ll_slots },
     };
-    let maps = maps.then(|| Maps::new(team, handle(board)));
+    let maps = if maps { Some(Maps::new(team, handle(board))?) } else { None };
     Ok(Ready { kernels, order: Mutex::new(order?), device, comm: made.dev_comm, memory, lsa_size, sizes, maps, forced })
 }

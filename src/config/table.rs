@@ -243,8 +243,8 @@ pub const TABLE: &[Var] = &[
     row(
         "GINRS_MAP_BUFFERS",
         OFF,
-        "1: AllGather, Broadcast and AlltoAll from 1 MiB on, among ranks of one process, go straight between buffers of cudaMalloc and \
-         ncclMemAlloc that are in no window; not measured between GPUs yet (docs/collectives.md)",
+        "1: AllGather, Broadcast and AlltoAll from 1 MiB on go straight between buffers that are in no window, where all ranks see them: \
+         of cudaMalloc and ncclMemAlloc, in other processes opened once; not measured between GPUs yet (docs/collectives.md)",
     ),
     row(
         "GINRS_KERNELS",

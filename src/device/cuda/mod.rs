@@ -9,6 +9,7 @@ mod eager;
 mod exposed;
 mod facts;
 mod kernels;
+mod lent;
 mod memory;
 mod multicast;
 mod objects;
@@ -182,6 +183,14 @@ impl Memory for CudaDevice {
 
     fn holding(&self, ptr: DevPtr) -> Option<Holding> {
         allocations::holding(self, ptr)
+    }
+
+    fn lend_handle(&self, holding: &Holding) -> Result<[u64; 8]> {
+        lent::handle(self, holding)
+    }
+
+    fn borrow_handle(&self, lent: [u64; 8]) -> Result<Mapped> {
+        lent::open(&self.me(), lent)
     }
 
     fn see(&self, ordinal: i32) -> Result<()> {

@@ -40,6 +40,19 @@ struct Mapped {
 
   size_t bytes() const { return largest * ex.nRanks * 8 + 8192; }
 
+  // cudaMalloc, cudaFree and their like wait for kernels of other ranks in this process: none runs while a rank is in one.
+  Pair pairNew(int kind) {
+    hostBarrier(ex);
+    Pair pair;
+    pair.create(kind, bytes());
+    hostBarrier(ex);
+    return pair;
+  }
+  void pairGone(Pair& pair) {
+    hostBarrier(ex);
+    pair.destroy();
+  }
+
   // A case at `offset` elements behind what every buffer has in front.
   Case run(const Pair& pair, int kind, uint64_t count, size_t offset, ncclComm_t comm) {
     Case c = {};
@@ -72,12 +85,10 @@ struct Mapped {
 
   void anywhere() {
     for (int kind : {Pair::kDevice, Pair::kNccl}) {
-      Pair pair;
-      pair.create(kind, bytes());
+      Pair pair = pairNew(kind);
       all(pair, 4, false, "at one offset");
       all(pair, 4, true, "at an offset of each rank's own");
-      hostBarrier(ex);
-      pair.destroy();
+      pairGone(pair);
     }
   }
 
@@ -85,11 +96,9 @@ struct Mapped {
   void ofOtherKinds() {
     for (int kind : {Pair::kHost, Pair::kManaged}) {
       for (int odd : {0, ex.nRanks - 1, -1}) {
-        Pair pair;
-        pair.create(odd < 0 || odd == ex.rank ? kind : Pair::kDevice, bytes());
+        Pair pair = pairNew(odd < 0 || odd == ex.rank ? kind : Pair::kDevice);
         all(pair, 1, true, "one rank's memory is of another kind");
-        hostBarrier(ex);
-        pair.destroy();
+        pairGone(pair);
       }
     }
   }
@@ -99,8 +108,7 @@ struct Mapped {
     std::vector<char*> seen;
     int again = 0, many = getenv("MANY") ? atoi(getenv("MANY")) : 12;
     for (int round = 0; round < many; round++) {
-      Pair pair;
-      pair.create(round % 2 ? Pair::kNccl : Pair::kDevice, bytes());
+      Pair pair = pairNew(round % 2 ? Pair::kNccl : Pair::kDevice);
       again += std::find(seen.begin(), seen.end(), pair.recv) != seen.end();
       seen.push_back(pair.recv);
       if (seen.size() > 64) seen.erase(seen.begin());
@@ -110,8 +118,7 @@ struct Mapped {
         if (calls == 5) world.report(ex, "memory made anew");  // the last ones are mapped then
       }
       world.report(ex, "memory made anew");
-      finish(ex);
-      pair.destroy();
+      pairGone(pair);
     }
     if (ex.rank == 0) printf("of %d allocations %d were where another had been\n", many, again);
   }
@@ -119,8 +126,7 @@ struct Mapped {
   void onTwoCommunicators() {
     ncclComm_t other;
     NCCLCHECK(collective(ex, [&] { return ncclCommSplit(ex.comm, 0, ex.rank, &other, NULL); }));
-    Pair pair;
-    pair.create(Pair::kDevice, bytes());
+    Pair pair = pairNew(Pair::kDevice);
     for (int i = 0; i < 12; i++) {
       run(pair, kMoves[i / 2 % 4], someCount(), 8 * ex.rank, i % 2 ? other : ex.comm);
       world.report(ex, "two communicators");
@@ -129,8 +135,7 @@ struct Mapped {
     NCCLCHECK(ncclCommDestroy(other));
     for (int i = 0; i < 3; i++) run(pair, kAllGather, someCount(), 8, ex.comm);
     world.report(ex, "the other communicator is gone");
-    hostBarrier(ex);
-    pair.destroy();
+    pairGone(pair);
   }
 };
 

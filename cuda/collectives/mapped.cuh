@@ -15,7 +15,7 @@ struct MappedBoard {
   uint32_t met;     /* meetings; wraps */
   uint64_t pad[15];
   /* By rank of the team: where this rank's kernels see that one's buffer, or 0. Its owner writes before the first meeting of a launch; read
-   * before the next. */
+   * before the last, in which it becomes 0: who leaves a meeting by an abort finds no place of an earlier launch. */
   uint64_t at[GINRS_MAPPED_RANKS];
 
   static __device__ __forceinline__ MappedBoard* of(ginrsMappedWork const& work, int rank) {
@@ -29,7 +29,8 @@ struct Meeting {
   ncclDevComm const& comm;
   MappedBoard* own;
 
-  __device__ __noinline__ void sync() const {
+  /* `last`: of a launch. */
+  __device__ __noinline__ void sync(bool last = false) const {
     __shared__ bool isLast;
     __shared__ uint32_t before;
     __syncthreads();
@@ -41,6 +42,7 @@ struct Meeting {
     }
     __syncthreads();
     if (isLast) {
+      for (int k = threadIdx.x; last && k < comm.lsaSize; k += blockDim.x) storeRelaxed(&own->at[k], uint64_t(0));
       {
         Barrier barrier{ncclCoopCta(), comm, ncclTeamTagLsa(), 0};
         barrier.sync(ncclCoopCta(), cuda::memory_order_acq_rel);
@@ -99,7 +101,7 @@ __device__ __forceinline__ void copyingMapped(ginrsMappedWork const& work) {
   bool const agreed = agree(work, meeting, begins);
   if (agreed) copyingTogether(work.coll, MappedPlaces{begins, 0}, [&] { meeting.sync(); });
   /* All of them have read what they were told, and, where they agreed, all bytes are there. */
-  meeting.sync();
+  meeting.sync(true);
   if (!agreed) copyingStaged(work.coll);
 }
 

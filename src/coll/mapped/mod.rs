@@ -4,7 +4,7 @@
 //! other processes it is lent: `own` says what, `page` is how they hear of it, `service` opens it off everybody's way. A rank that cannot
 //! tell where all others see its buffer tells 0, and the call is staged on all of them.
 //!
-//! Traps: memory may be freed, and its addresses used again, between any two calls, so every call asks the device what its buffer is; a
+//! Traps: a board is read behind a meeting that may have ended by an abort, so what was told goes at the end of each launch; memory may be freed, and its addresses used again, between any two calls, so every call asks the device what its buffer is; a
 //! captured launch may run when its memory is no more what it was, so it tells nothing to other processes.
 
 mod own;
@@ -64,15 +64,15 @@ impl Maps {
     pub fn places(&self, at: DevPtr, bytes: u64, captured: bool) -> Places {
         let mut places = [0; MAPPED_RANKS];
         let device = &self.team.device;
-        if !self.sees {
-            return places;
+        // What others lend is opened, and let go of, whatever this rank's buffer is.
+        if let Some((_, service)) = &self.far {
+            service.look(self.team.rank);
         }
-        let Some(holding) = device.holding(at).filter(|holding| holding.covers(at, bytes)) else { return places };
+        let Some(holding) = device.holding(at).filter(|holding| self.sees && holding.covers(at, bytes)) else { return places };
         let Some((own, service)) = &self.far else {
             places[..self.team.n_ranks as usize].fill(at);
             return places;
         };
-        service.look(self.team.rank);
         if captured || holding.lends == Lends::Nothing {
             return places;
         }

@@ -1,11 +1,11 @@
-//! Which of this rank's holdings are lent to ranks of other processes: those of two calls and more, the latest ones.
+//! Which of this rank's holdings are lent to ranks of other processes: of ncclMemAlloc, or of two calls and more; the latest ones.
 //!
 //! A loan ends in two steps: it is told to no launch any more, and it is taken back when the launches that were told of it are over. What
 //! peers do with it ends with a meeting of such a launch (cuda/collectives/mapped.cuh), so they may let go of it at once.
 #![forbid(unsafe_code)]
 
 use super::page::SLOTS;
-use crate::device::Holding;
+use crate::device::{Holding, Lends};
 
 /// Holdings of one call that are remembered.
 const REMEMBERED: usize = 64;
@@ -58,7 +58,9 @@ impl Own {
         };
         let known = &mut self.known[at];
         (known.calls, known.last) = (known.calls + 1, self.calls);
-        if known.loan.is_some() || known.calls < 2 {
+        // What was allocated for communication will come again.
+        let waits = holding.lends == Lends::Handle && known.calls < 2;
+        if known.loan.is_some() || waits {
             return known.loan.map(|loan| (loan, false));
         }
         match self.taken.iter().position(|taken| !taken) {
@@ -125,7 +127,6 @@ impl Own {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::Lends;
 
     fn holding(number: u64, id: u64) -> Holding {
         Holding { base: number << 20, bytes: 1 << 20, id, lends: Lends::Handle }
@@ -149,6 +150,12 @@ mod tests {
         assert_eq!(own.call(Holding { base: (1 << 20) + 4096, ..holding(1, 3) }), None);
         assert!(own.marks());
         assert_eq!(own.passed(), [1]);
+    }
+
+    #[test]
+    fn memory_of_ncclmemalloc_is_lent_at_its_first_call() {
+        let mut own = Own::default();
+        assert!(own.call(Holding { lends: Lends::Descriptor, ..holding(1, 1) }).unwrap().1);
     }
 
     #[test]

@@ -225,6 +225,13 @@ fn buffers_in_no_window() {
         let told = count("told");
         assert!(success && told > least && count("not told") > 20, "{ranks} {mode:?}: {told} told\n{said}");
     }
+    // Ranks of one's own process and of another.
+    let mut processes = Command::new(prefix().join("bin/ginrs-run"));
+    processes.args(["-n", "2", "--timeout", "60"]).arg(compiled("nccltests"));
+    processes.args("-t 2 -b 64K -e 1M -f 16 -n 4 -w 3 -C AllGather,AlltoAll,Broadcast -d float -R 1".split(' '));
+    processes.envs([mapped, ("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "COLL"), ("GINRS_CPU_DEVICES", "4")]);
+    let said = run(&mut processes);
+    assert!(said.contains("# ok") && said.matches("Mapped and told,").count() > 20, "{said}");
 }
 
 /// A bit of one input is wrong: every rank has to see it.

@@ -90,7 +90,8 @@ impl Drop for Service {
 struct Work {
     team: Arc<Team>,
     pages: Arc<Vec<Option<Page>>>,
-    /// Descriptors that others may fetch, by slot.
+    /// Descriptors that others may fetch, by slot. What has been freed since it was to be lent, and made anew, is lent in vain: no call
+    /// has its buffer in it any more.
     lent: HashMap<usize, Lent>,
     /// By rank and slot: the generation, and what this rank sees, if it can.
     borrowed: HashMap<(u32, usize), (u64, Option<Mapped>)>,
@@ -104,10 +105,11 @@ impl Work {
         }
         for task in tasks.iter() {
             match task {
-                Task::Lend(loan, holding) => match self.lend(loan, &holding) {
-                    Ok(()) => {}
-                    Err(error) => info!(COLL, "{} does not lend a buffer: {error}", self.team.tag()),
-                },
+                Task::Lend(loan, holding) => {
+                    if let Err(error) = self.lend(loan, &holding) {
+                        info!(COLL, "{} does not lend a buffer: {error}", self.team.tag());
+                    }
+                }
                 Task::TakeBack(slot) => {
                     self.own().take_back(slot);
                     self.lent.remove(&slot);
@@ -127,10 +129,6 @@ impl Work {
             Lends::Handle => Loan::Handle(device.lend_handle(holding)?),
             Lends::Descriptor => {
                 let found = device.lookup(holding.base)?;
-                // Freed since, and made anew.
-                if found.physical.key() != holding.id {
-                    return Ok(());
-                }
                 let lent = Lent::new(&self.team, found.physical.export()?);
                 let key = lent.key();
                 self.lent.insert(slot, lent);

@@ -6,6 +6,7 @@
 //             [-N 0|1] [--json FILE]
 // -R: 0 cudaMalloc, 1 ncclCommRegister, 2 symmetric windows. -G: captured in a graph that is launched so often; 0: no graph. -m: calls in one
 // group. -N 1: non-blocking communicators. Under ginrs-run, torchrun, mpirun or srun each process adds its threads' ranks.
+// With GINRS_SHARE_DEVICE=1 ranks may have to share GPUs.
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -343,6 +344,11 @@ static void* work(void* argument) {
     int local = w.index * args.gpus + i;
     r.rank = job.boot.rank * args.threads * args.gpus + local;
     r.device = job.boot.localRank * args.threads * args.gpus + local;
+    if (getenv("GINRS_SHARE_DEVICE")) {
+      int devices;
+      CUDACHECK(cudaGetDeviceCount(&devices));
+      r.device %= devices;
+    }
     CUDACHECK(cudaSetDevice(r.device));
     CUDACHECK(cudaStreamCreateWithFlags(&r.stream, cudaStreamNonBlocking));
     CUDACHECK(cudaEventCreate(&r.begin));

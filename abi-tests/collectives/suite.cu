@@ -2,6 +2,7 @@
 //
 //   suite [--threads N | --one-thread N] [NAME..]
 #define TWICE_SUITE
+#include <algorithm>
 #include "world.h"
 
 namespace collectives {
@@ -16,6 +17,9 @@ namespace captured {
 namespace p2p {
 #include "p2p.cu"
 }
+namespace mapped {
+#include "mapped.cu"
+}
 namespace mixed {
 #include "mixed.cu"
 }
@@ -28,6 +32,7 @@ int main(int argc, char** argv) {
     {"streams", streams::test},
     {"captured", captured::test},
     {"p2p", p2p::test},
+    {"mapped", mapped::test},
     {"mixed", mixed::test},
   });
 }

@@ -206,10 +206,32 @@ fn calls_on_several_communicators_cross() {
 /// One algorithm for all calls that it can take.
 #[test]
 fn each_algorithm() {
-    for how in ["ll", "direct", "buffered", "tree", "staged"] {
+    for how in ["ll", "direct", "buffered", "tree", "staged", "mapped"] {
         let forced = ("GINRS_COLLECTIVE", how);
         all_ok(&["collectives", "captured"], 3, Threads, &[("COLL", "sample=800 big=9001 seed=13"), forced]);
     }
+}
+
+/// Between buffers in no window, where all ranks see them; staged where one does not: of whatever memory, at offsets of each rank's own,
+/// freed and made anew.
+#[test]
+fn buffers_in_no_window() {
+    let mapped = ("GINRS_COLLECTIVE", "mapped");
+    all_ok(&["collectives"], 2, Processes, &[("COLL", "sample=4000 big=9001 seed=21"), mapped]);
+    for (ranks, mode, least) in [(2, Threads, 100), (3, OneThread, 100), (3, Processes, 20)] {
+        let lines = [mapped, ("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "COLL")];
+        let (success, said) = suite(&["mapped"], ranks, mode, &lines);
+        let count = |what: &str| said.matches(&format!("Mapped and {what},")).count();
+        let told = count("told");
+        assert!(success && told > least && count("not told") > 20, "{ranks} {mode:?}: {told} told\n{said}");
+    }
+    // Ranks of one's own process and of another.
+    let mut processes = Command::new(prefix().join("bin/ginrs-run"));
+    processes.args(["-n", "2", "--timeout", "60"]).arg(compiled("nccltests"));
+    processes.args("-t 2 -b 64K -e 1M -f 16 -n 4 -w 3 -C AllGather,AlltoAll,Broadcast -d float -R 1".split(' '));
+    processes.envs([mapped, ("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "COLL"), ("GINRS_CPU_DEVICES", "4")]);
+    let said = run(&mut processes);
+    assert!(said.contains("# ok") && said.matches("Mapped and told,").count() > 20, "{said}");
 }
 
 /// A bit of one input is wrong: every rank has to see it.
@@ -294,6 +316,13 @@ fn ends_and_is_named(what: &str, ranks: u32, env: &[(&str, &str)]) {
 }
 
 #[test]
+fn a_killed_rank_ends_calls_on_mapped_buffers_and_is_named() {
+    for what in ["alltoall", "gather"] {
+        ends_and_is_named(what, 3, &[("GINRS_COLLECTIVE", "mapped")]);
+    }
+}
+
+#[test]
 fn a_killed_rank_ends_collectives_and_is_named() {
     for what in ["allreduce", "tiny", "symmetric allreduce", "symmetric tiny", "alltoall", "symmetric gather", "send", "recv"] {
         ends_and_is_named(what, 3, &[]);
@@ -313,6 +342,13 @@ fn a_killed_rank_ends_calls_along_rails_and_is_named() {
     for what in ["rooted gather", "scatter"] {
         ends_and_is_named(what, *two, straight);
         ends_and_is_named(what, *four, by_tree);
+    }
+}
+
+#[test]
+fn an_abort_ends_calls_on_mapped_buffers() {
+    for what in ["abort alltoall", "abort gather"] {
+        ends_by_abort(what, 3, &[("GINRS_COLLECTIVE", "mapped")]);
     }
 }
 

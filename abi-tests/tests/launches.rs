@@ -49,6 +49,11 @@ fn fatbin(folder: &Path) -> PathBuf {
 
 /// Runs the program with the stand-in as libcuda.so.1; what it launched on `rank`, in order, and what it printed.
 fn launched(folder: &Path, env: &[(&str, &Path)]) -> (Vec<Launch>, String) {
+    launched_by("launches", folder, env)
+}
+
+/// The same of another program of abi-tests/launches.
+fn launched_by(name: &str, folder: &Path, env: &[(&str, &Path)]) -> (Vec<Launch>, String) {
     let library = std::env::current_exe().unwrap().parent().unwrap().join("libmock_cuda.so");
     let (driver, program, log) = (folder.join("driver"), folder.join("launches"), folder.join("log"));
     if !driver.exists() {
@@ -60,7 +65,7 @@ fn launched(folder: &Path, env: &[(&str, &Path)]) -> (Vec<Launch>, String) {
         run(Command::new("gcc")
             .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-g", "-o"])
             .arg(&program)
-            .arg(root().join("abi-tests/launches/launches.c"))
+            .arg(root().join(format!("abi-tests/launches/{name}.c")))
             .arg(format!("-I{}", prefix().join("include/ginrs").display()))
             .arg(format!("-L{}", lib.display()))
             .arg(format!("-L{}", driver.display()))
@@ -132,6 +137,44 @@ fn calls_along_rails_get_the_slots_that_they_use() {
         let (inbox, rails) = slots(broadcast);
         assert_ne!(inbox, rails);
         assert_eq!(slots(gather), (inbox.clone(), inbox));
+    }
+}
+
+/// cuda/collectives/work.h: where rank `peer` sees the receive buffer, as a launch tells it.
+fn told(launch: &Launch, peer: u32) -> u64 {
+    launch.u64(416 + 8 * peer as usize)
+}
+
+/// A launch tells where both ranks see its buffer: at the same place of what the other one has opened, and not of memory that was freed. What is
+/// lent has an end.
+#[test]
+fn memory_is_lent_to_the_other_process_from_its_second_call_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let mapped = ("GINRS_COLLECTIVE", Path::new("mapped"));
+    let (all, text) = launched_by("mapped", folder.path(), &[("GINRS_KERNELS", &fatbin(folder.path())), mapped]);
+    assert!(text.contains("mapped ok"), "{text}");
+    for rank in 0..2u32 {
+        let own: Vec<&Launch> = all.iter().filter(|launch| launch.u32(0) == rank).collect();
+        assert!(own.iter().all(|launch| launch.kernel == "ginrs_mapped" && launch.call().2[2] == 4), "{own:?}");
+        let recv = |launch: &Launch| launch.u64(224);
+        for round in 0..2 {
+            let calls = &own[8 * round..][..8];
+            for (i, launch) in calls.iter().enumerate() {
+                let [here, there] = [rank, 1 - rank].map(|rank| told(launch, rank));
+                let seen = here == recv(launch) && there % (2 << 20) == 4096;
+                assert!(seen || (here, there) == (0, 0), "round {round}, call {i}: {here:#x} {there:#x}");
+                // What is opened in the background is there for a later call, at the latest for the last one here.
+                assert!(if i < 2 { !seen } else { seen || i < 7 }, "round {round}, call {i}: {here:#x} {there:#x}");
+            }
+        }
+        let steps: Vec<&str> = text.lines().filter(|line| line.starts_with(&format!("rank {rank} step"))).collect();
+        let opened = |step: usize| -> u32 {
+            let line = steps[step].rsplit_once(", ").unwrap().1;
+            line.split_once(' ').unwrap().0.parse().unwrap()
+        };
+        // Of the rank's own one mapping each, and of the other's.
+        assert!((30..=2 * 32 + 9).contains(&opened(16)), "{text}");
+        assert!(opened(17) < 10, "what was freed is let go of: {text}");
     }
 }
 

@@ -52,12 +52,13 @@ constexpr uint64_t kTwoSteps = 1 << 20;
 
 /* The root gives each rank a part, and each passes its own on to the others: the root's links carry it about once, not n - 1 times. A
  * block's share of a part is the same in both steps, so that blocks of one number suffice each other. */
-__device__ __forceinline__ void broadcastInTwoSteps(ginrsCollWork const& work, Barrier& barrier, Places const& to, char const* from, uint64_t bytes) {
+template <typename To, typename Meet>
+__device__ __forceinline__ void broadcastInTwoSteps(ginrsCollWork const& work, To const& to, Meet const& meet, char const* from, uint64_t bytes) {
   int const n = work.comm.lsaSize, self = work.comm.lsaRank, root = int(work.root);
   uint64_t const each = (bytes + n - 1) / n;
   auto share = [&](int rank) {
     uint64_t const first = min(rank * each, bytes);
-    Share own = Share::of(min(each, bytes - first), gridDim.x, blockIdx.x);
+    Share own = Share::of(min(each, bytes - first), allBlocks(), ownBlock());
     own.begin += first;
     return own;
   };
@@ -69,7 +70,7 @@ __device__ __forceinline__ void broadcastInTwoSteps(ginrsCollWork const& work, B
       copy(Crew::block(), to.at(self) + theirs.begin, from + theirs.begin, theirs.bytes);
     }
   }
-  barrier.sync(ncclCoopCta(), cuda::memory_order_acq_rel);
+  meet();
   char const* const mine = self == root ? from : to.at(self);
   for (int k = 1; k < n; k++) {
     int const peer = turn(self, k, n);
@@ -77,9 +78,9 @@ __device__ __forceinline__ void broadcastInTwoSteps(ginrsCollWork const& work, B
   }
 }
 
-__device__ __forceinline__ void copyingDirect(ginrsCollWork const& work) {
-  Barrier barrier{ncclCoopCta(), work.comm, ncclTeamTagLsa(), blockIdx.x};
-  barrier.sync(ncclCoopCta(), cuda::memory_order_acq_rel);
+/* Between two meetings of all ranks. `recv` is where each of them receives. */
+template <typename To, typename Meet>
+__device__ __forceinline__ void copyingTogether(ginrsCollWork const& work, To const& recv, Meet const& meet) {
   int const n = work.comm.lsaSize, self = work.comm.lsaRank;
   uint64_t const bytes = work.count * work.eltBytes;
   char const* const from = static_cast<char const*>(work.send.at);
@@ -87,21 +88,20 @@ __device__ __forceinline__ void copyingDirect(ginrsCollWork const& work) {
   Crew const crew = Crew::grid();
   switch (work.kind) {
     case GINRS_COLL_ALL_GATHER: {
-      Places const to = Places::of(work.comm, work.recv, self * bytes);
-      copyTo<8>(crew, from, bytes, n, [=](int k) { return to.at(turn(self, k, n)); });
+      To const to = recv.ahead(self * bytes);
+      to.spread(crew, from, bytes, self, n);
       break;
     }
     case GINRS_COLL_BROADCAST: {
-      Places const to = Places::of(work.comm, work.recv);
       if (bytes >= kTwoSteps && n > 2) {
-        broadcastInTwoSteps(work, barrier, to, from, bytes);
+        broadcastInTwoSteps(work, recv, meet, from, bytes);
       } else if (isRoot) {
-        copyTo<8>(crew, from, bytes, n, [=](int k) { return to.at(turn(self, k, n)); });
+        recv.spread(crew, from, bytes, self, n);
       }
       break;
     }
     case GINRS_COLL_ALL_TO_ALL: {
-      Places const to = Places::of(work.comm, work.recv, self * bytes);
+      To const to = recv.ahead(self * bytes);
       for (int k = 0; k < n; k++) {
         int const peer = turn(self, k, n);
         copy(crew, to.at(peer), from + peer * bytes, bytes);
@@ -109,7 +109,14 @@ __device__ __forceinline__ void copyingDirect(ginrsCollWork const& work) {
       break;
     }
   }
-  barrier.sync(ncclCoopCta(), cuda::memory_order_acq_rel);
+}
+
+__device__ __forceinline__ void copyingDirect(ginrsCollWork const& work) {
+  Barrier barrier{ncclCoopCta(), work.comm, ncclTeamTagLsa(), blockIdx.x};
+  auto meet = [&] { barrier.sync(ncclCoopCta(), cuda::memory_order_acq_rel); };
+  meet();
+  copyingTogether(work, Places::of(work.comm, work.recv), meet);
+  meet();
 }
 
 }  // namespace coll

@@ -5,6 +5,7 @@
 #include "copying.cuh"
 #include "direct.cuh"
 #include "ll.cuh"
+#include "mapped.cuh"
 #include "p2p.cuh"
 #include "personal.cuh"
 #include "staged.cuh"
@@ -50,5 +51,6 @@ GINRS_COLL_REDUCE_KERNEL(ginrs_reduce_e5m2, E5m2)
 extern "C" __global__ void __launch_bounds__(512, 1) ginrs_copy(__grid_constant__ const ginrsCollWork work) { ginrs::coll::copying(work); }
 /* Not a way of ginrs_copy: beside it that spilled half as much again. */
 extern "C" __global__ void __launch_bounds__(512, 1) ginrs_personal(__grid_constant__ const ginrsCollWork work) { ginrs::coll::alongRails(work); }
+extern "C" __global__ void __launch_bounds__(512, 1) ginrs_mapped(__grid_constant__ const ginrsMappedWork work) { ginrs::coll::copyingMapped(work); }
 extern "C" __global__ void __launch_bounds__(512, 1) ginrs_p2p(__grid_constant__ const ginrsP2pWork work) { ginrs::coll::pointToPoint(work); }
 #endif

@@ -7,12 +7,16 @@
 namespace ginrs {
 namespace coll {
 
+/* Of a grid in one row or two. */
+__device__ __forceinline__ uint32_t ownBlock() { return blockIdx.x + gridDim.x * blockIdx.y; }
+__device__ __forceinline__ uint32_t allBlocks() { return gridDim.x * gridDim.y; }
+
 /* Threads that share a loop, and which of them this is. */
 struct Crew {
   uint64_t worker, workers;
 
   static __device__ __forceinline__ Crew grid() {
-    return {threadIdx.x + uint64_t(blockDim.x) * blockIdx.x, uint64_t(blockDim.x) * gridDim.x};
+    return {threadIdx.x + uint64_t(blockDim.x) * ownBlock(), uint64_t(blockDim.x) * allBlocks()};
   }
   static __device__ __forceinline__ Crew block() { return {threadIdx.x, blockDim.x}; }
 };
@@ -28,6 +32,8 @@ struct Places {
     return {first, static_cast<char*>(ncclGetLsaPointer(buffer.window, buffer.offset + offset, 1)) - first};
   }
   __device__ __forceinline__ char* at(int rank) const { return first + rank * stride; }
+  __device__ __forceinline__ Places ahead(uint64_t by) const { return {first + by, stride}; }
+  __device__ __forceinline__ void spread(Crew crew, char const* from, uint64_t bytes, int self, int n) const;
 };
 
 /* (self + step) mod n: every rank starts elsewhere, so that no rank is all others' first. */
@@ -102,6 +108,12 @@ __device__ __forceinline__ void copyTo(Crew crew, char const* from, uint64_t byt
   }
   copyWords<1, 1>(crew, from + done, bytes - done, targets, ahead(done));
 #endif
+}
+
+/* The same bytes to that place of all n ranks: windows of one memory lie alike in each. */
+__device__ __forceinline__ void Places::spread(Crew crew, char const* from, uint64_t bytes, int self, int n) const {
+  Places const to = *this;
+  copyTo<8>(crew, from, bytes, n, [=](int k) { return to.at(turn(self, k, n)); });
 }
 
 /* bytes from one place to another; they do not overlap, unless they are the same. */

@@ -21,7 +21,8 @@ enum ginrsCollHow {
   GINRS_COLL_LL = 0,     /* one LSA team, small: every datum with a flag, no barrier */
   GINRS_COLL_DIRECT = 1, /* one LSA team, the buffers that peers touch are in symmetric windows */
   GINRS_COLL_STAGED = 2, /* anything: through the inbox */
-  GINRS_COLL_BUFFERED = 3 /* any buffers: slice by slice through symmetric scratch, and between LSA teams along the rails */
+  GINRS_COLL_BUFFERED = 3, /* any buffers: slice by slice through symmetric scratch, and between LSA teams along the rails */
+  GINRS_COLL_MAPPED = 4 /* one LSA team, buffers in no window: as DIRECT where all ranks have mapped all of them, else as STAGED */
 };
 
 /* BUFFERED, several LSA teams: how a slice goes along a rail. */
@@ -88,6 +89,17 @@ struct ginrsCollWork {
   uint32_t cutBytes;    /* BUFFERED, several LSA teams: a shorter message along a rail is not worth its head; a multiple of 128 */
 };
 
+#define GINRS_MAPPED_RANKS 32  /* of an LSA team, at most */
+#define GINRS_MAPPED_BOARD 384 /* bytes of a board (mapped.cuh) */
+
+/* MAPPED. */
+struct ginrsMappedWork {
+  ginrsCollWork coll;
+  uint64_t at[GINRS_MAPPED_RANKS]; /* by rank of the team: where its kernels see this rank's receive buffer; 0 for all, if one does not see it */
+  uint32_t board;                  /* handle of the ranks' boards */
+  uint32_t pad;
+};
+
 #define GINRS_P2P_ITEMS 128
 
 /* One ncclSend or ncclRecv. */
@@ -113,5 +125,6 @@ struct ginrsP2pWork {
 /* The parameter of a kernel ends at 4096 bytes. */
 static_assert(sizeof(ginrsCollBuffer) == 24 && sizeof(ginrsCollInbox) == 48 && sizeof(ginrsP2pItem) == 24, "ABI with src/coll/work.rs");
 static_assert(sizeof(ginrsCollWork) == 416 && offsetof(ginrsCollWork, inbox) == 248 && offsetof(ginrsCollWork, count) == 352, "same");
+static_assert(sizeof(ginrsMappedWork) == 680 && offsetof(ginrsMappedWork, board) == 672, "same");
 static_assert(sizeof(ginrsP2pWork) == 3344 && offsetof(ginrsP2pWork, items) == 272, "same");
 #endif

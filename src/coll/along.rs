@@ -134,6 +134,7 @@ mod tests {
                 send_registered: registered,
                 recv_registered: registered,
                 local: false,
+                maps: false,
             };
             let choice = choose(&call, &Sizes::of(device, n_ranks, lsa_size, Room { most: 66, least: 1 }, true), None);
             let along = (choice.how == How::Buffered).then_some(choice.along);

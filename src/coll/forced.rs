@@ -34,6 +34,7 @@ pub fn parse(text: Option<&str>) -> Result<Option<Forced>> {
         "ring" => Some((How::Buffered, Some(Along::Ring))),
         "tree" => Some((How::Buffered, Some(Along::Tree))),
         "staged" => Some((How::Staged, None)),
+        "mapped" => Some((How::Mapped, None)),
         _ => None,
     };
     let number = |text: &str, unit: u32| text.parse().ok().filter(|n: &u32| *n > 0 && n.is_multiple_of(unit));
@@ -47,7 +48,7 @@ pub fn parse(text: Option<&str>) -> Result<Option<Forced>> {
         _ => bail!(
             InvalidUsage,
             92,
-            "GINRS_COLLECTIVE names no way | collectives | \"{text}\" | fix: auto, or ll, direct, buffered (ring or tree between LSA teams) or staged, alone or with a grid as direct:32 or \
+            "GINRS_COLLECTIVE names no way | collectives | \"{text}\" | fix: auto, or ll, direct, buffered (ring or tree between LSA teams), staged or mapped, alone or with a grid as direct:32 or \
              ll:8x128 (threads in whole warps)"
         ),
     }

@@ -4,7 +4,7 @@ use super::Collectives;
 use super::call::{Call, Kind};
 use super::operation::Scalar;
 use super::table::{self, How, Shape};
-use super::work::{Buffer, CollWork};
+use super::work::{Buffer, CollWork, MappedWork};
 use crate::device::{DevPtr, Launch};
 use crate::error::Result;
 use crate::info;
@@ -28,6 +28,7 @@ pub fn run(collectives: &Collectives, windows: &Windows, call: &Call) -> Result<
         send_registered: send.window != 0,
         recv_registered: recv.window != 0,
         local: call.op.is_local(),
+        maps: ready.maps.is_some(),
     };
     let choice = table::choose(&shape, &ready.sizes, ready.forced);
     if call.kind == Kind::AlltoAll && call.send == call.recv && team.n_ranks > 1 {
@@ -38,10 +39,11 @@ pub fn run(collectives: &Collectives, windows: &Windows, call: &Call) -> Result<
         Scalar::At(at) => (0, at),
     };
     let personal = call.kind.is_personal() && choice.how == How::Buffered;
-    let kernel = match personal {
-        true => c"ginrs_personal",
-        false if call.kind.reduces() => call.datatype.reduce_kernel(),
-        false => c"ginrs_copy",
+    let kernel = match choice.how {
+        How::Mapped => c"ginrs_mapped",
+        _ if personal => c"ginrs_personal",
+        _ if call.kind.reduces() => call.datatype.reduce_kernel(),
+        _ => c"ginrs_copy",
     };
     let work = CollWork {
         comm: ready.comm,
@@ -64,26 +66,37 @@ pub fn run(collectives: &Collectives, windows: &Windows, call: &Call) -> Result<
         along: choice.along as u32,
         cut_bytes: ready.sizes.cut,
     };
-    let launch =
-        Launch { kernel, parameter: work.as_bytes(), blocks: choice.blocks, threads: choice.threads, stream: call.stream };
     let rails = choice.how == How::Buffered && ready.lsa_size < team.n_ranks;
     let along = if rails { format!(" by {:?}", choice.along) } else { String::new() };
-    info!(
-        COLL,
-        "{} {} {} x {:?}: {:?}{}, {:?} blocks of {} threads",
-        team.tag(),
-        call.kind.name(),
-        call.count,
-        call.datatype,
-        choice.how,
-        along,
-        choice.blocks,
-        choice.threads
-    );
-    collectives.begin(team, ready)?.next(call.stream, || {
+    let put = |parameter: &[u8], along: &str| {
+        info!(
+            COLL,
+            "{} {} {} x {:?}: {:?}{}, {:?} blocks of {} threads",
+            team.tag(),
+            call.kind.name(),
+            call.count,
+            call.datatype,
+            choice.how,
+            along,
+            choice.blocks,
+            choice.threads
+        );
         timeline::collective(|| format!("{} of {} x {:?}: {:?}{along}", call.kind.name(), call.count, call.datatype, choice.how));
-        ready.kernels.launch(&launch)
-    })
+        ready.kernels.launch(&Launch { kernel, parameter, blocks: choice.blocks, threads: choice.threads, stream: call.stream })
+    };
+    let mut order = collectives.begin(team, ready)?;
+    let Some(maps) = ready.maps.as_ref().filter(|_| choice.how == How::Mapped) else {
+        return order.next(call.stream, |_| put(work.as_bytes(), &along));
+    };
+    maps.before(&order);
+    let mut captured = false;
+    order.next(call.stream, |is_captured| {
+        captured = is_captured;
+        let at = maps.places(call.recv, call.spans(team.n_ranks).1, captured);
+        let told = MappedWork { coll: work, at, board: maps.board, pad: 0 };
+        put(told.as_bytes(), if told.is_seen() { " and told" } else { " and not told" })
+    })?;
+    if captured { Ok(()) } else { maps.behind(&mut order, call.stream) }
 }
 
 impl Collectives {

@@ -2,7 +2,7 @@
 //! caller's streams, over a device communicator that the library makes for itself with every communicator.
 //!
 //! `call` checks a collective, `setup` made what it needs (as large as `sizes` says), `table` says which algorithm takes it (`along` how between teams, `room` with how many blocks at most), `launch` puts it on its
-//! stream; sends and receives go through `rounds` and `point_to_point`. Nothing here waits for a peer once the communicator
+//! stream, `mapped` knows where other ranks see a buffer; sends and receives go through `rounds` and `point_to_point`. Nothing here waits for a peer once the communicator
 //! stands: not the host, only kernels do. docs/collectives.md tells it from outside.
 #![forbid(unsafe_code)]
 
@@ -11,6 +11,7 @@ mod call;
 pub mod datatype;
 mod forced;
 mod launch;
+mod mapped;
 mod operation;
 mod point_to_point;
 mod room;
@@ -60,6 +61,8 @@ struct Ready {
     /// Ranks of an LSA team.
     lsa_size: u32,
     sizes: sizes::Sizes,
+    /// None: ranks tell each other nothing of what is in no window.
+    maps: Option<mapped::Maps>,
     /// GINRS_COLLECTIVE.
     forced: Option<forced::Forced>,
 }

@@ -1,8 +1,9 @@
 //! What a communicator's collectives stand on, made with the communicator: a send between two ranks needs nobody else then.
 
+use super::mapped::{self, Maps};
 use super::room::Room;
 use super::sizes::{Sizes, Slots};
-use super::work::Inbox;
+use super::work::{Inbox, MAPPED_BOARD};
 use super::{Collectives, Memory, Ready, forced};
 use crate::devcomm::{self, Requirements, Resource};
 use crate::device::{DevPtr, Kernels};
@@ -110,6 +111,11 @@ fn make(windows: &Windows, kernels: Arc<dyn Kernels>) -> Result<Ready> {
         true => resources.push(buffer(ll_bytes, 0)),
         false => resources.extend([outbox(&pairs), inbox(&rails, false), outbox(&rails)]),
     }
+    let maps = mapped::wanted(team, forced.map(|forced| forced.how));
+    if maps {
+        resources.push(buffer(MAPPED_BOARD, 0));
+    }
+    let board = resources.len() - 1;
     let requirements = Requirements { resources, lsa_barrier_count: sizes.barriers as i32, ..Requirements::default() };
     let order = kernels.order();
     let made = devcomm::create_own(windows, "collectives", &requirements, order.as_ref().map(drop).map_err(Clone::clone))?;
@@ -148,5 +154,6 @@ fn make(windows: &Windows, kernels: Arc<dyn Kernels>) -> Result<Ready> {
         scratch: handle(1),
         ll: ncclLLA2AHandle_t { bufHandle: if one_team { handle(2) } else { 0 }, nSlots: sizes.ll_slots },
     };
-    Ok(Ready { kernels, order: Mutex::new(order?), device, comm: made.dev_comm, memory, lsa_size, sizes, forced })
+    let maps = if maps { Some(Maps::new(team, handle(board))?) } else { None };
+    Ok(Ready { kernels, order: Mutex::new(order?), device, comm: made.dev_comm, memory, lsa_size, sizes, maps, forced })
 }

@@ -20,6 +20,8 @@ pub enum How {
     Staged = 2,
     /// Buffers that peers cannot reach, through scratch that they can; between LSA teams along the rails.
     Buffered = 3,
+    /// As Direct on buffers in no window where kernels of all ranks turn out to see them, else as Staged.
+    Mapped = 4,
 }
 
 /// What a choice depends on.
@@ -41,6 +43,8 @@ pub struct Shape {
     pub recv_registered: bool,
     /// Each rank's own factor has to meet its own input.
     pub local: bool,
+    /// Ranks tell each other where they see what is in no window.
+    pub maps: bool,
 }
 
 /// How a call runs.
@@ -79,6 +83,10 @@ const LL_SMALL: u64 = 32 << 10;
 /// Bytes of a team's ranks together that are worth another block of Buffered. Its slices may be longer: with as few blocks as those need,
 /// 1 MB took twice as long (docs/measured/collectives.md).
 const SLICE: u32 = 64 << 10;
+
+/// Bytes of a team's ranks together that are worth two meetings of all blocks: by two ranks that share an H100, where 1 MiB took 1.1 to 1.6
+/// times as long as staged, and 16 MiB 0.6 to 0.8 times. Not measured between GPUs.
+const MAPPED_LEAST: u64 = 4 << 20;
 
 fn ll_wins(shape: &Shape) -> bool {
     shape.part.saturating_mul(u64::from(shape.n_ranks.max(2) - 1)) <= ll_limit(shape.device)
@@ -150,7 +158,7 @@ pub fn choose(shape: &Shape, sizes: &Sizes, forced: Option<Forced>) -> Choice {
             let blocks = grid.blocks.unwrap_or(blocks).min(limit);
             Choice { how, along, blocks: (blocks, 1), threads: most, channels: 0 }
         }
-        How::Staged => {
+        How::Staged | How::Mapped => {
             let channels = sizes.pairs.channels.min(room / sizes.rows).max(1);
             let each = sizes.pairs.payload().min(sizes.bytes_per_channel);
             let channels =
@@ -181,11 +189,13 @@ fn pick(shape: &Shape, sizes: &Sizes, forced: Option<How>) -> How {
         How::Direct => direct_can(shape),
         How::Buffered => buffered_can(shape, sizes),
         How::Staged => !shape.kind.reduces(),
+        How::Mapped => mapped_can(shape),
     };
     match forced {
         Some(how) if can(how) => how,
         _ if can(How::Ll) && ll_wins(shape) => How::Ll,
         _ if can(How::Direct) => How::Direct,
+        _ if can(How::Mapped) && shape.of_team() >= MAPPED_LEAST => How::Mapped,
         _ if can(How::Buffered) && buffered_wins(shape, sizes) => How::Buffered,
         _ => How::Staged,
     }
@@ -219,212 +229,10 @@ fn direct_can(shape: &Shape) -> bool {
     shape.one_team() && !shape.local && reachable
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::coll::forced::parse;
-    use crate::coll::work::P2pItem;
-    use device::Kind::{Cpu, Cuda};
-
-    fn shape(kind: Kind, part: u64) -> Shape {
-        let registered = true;
-        Shape {
-            device: Cuda,
-            n_ranks: 8,
-            lsa_size: 8,
-            kind,
-            part,
-            send_registered: registered,
-            recv_registered: registered,
-            local: false,
-        }
-    }
-
-    fn room(most: u32) -> Room {
-        Room { most, least: 1 }
-    }
-
-    fn how(shape: Shape) -> How {
-        choose(&shape, &Sizes::of(shape.device, shape.n_ranks, shape.lsa_size, room(66), false), None).how
-    }
-
-    #[test]
-    fn what_peers_touch_must_be_registered_for_direct() {
-        use super::Kind::*;
-        let large = 64 << 20;
-        for (kind, without_send, without_recv) in [
-            (AllReduce, How::Buffered, How::Buffered),
-            (ReduceScatter, How::Buffered, How::Direct),
-            (Reduce, How::Buffered, How::Direct),
-            (AllGather, How::Direct, How::Staged),
-            (Broadcast, How::Direct, How::Staged),
-            (AlltoAll, How::Direct, How::Staged),
-        ] {
-            assert_eq!(how(shape(kind, large)), How::Direct, "{kind:?}");
-            assert_eq!(how(Shape { send_registered: false, ..shape(kind, large) }), without_send, "{kind:?}");
-            assert_eq!(how(Shape { recv_registered: false, ..shape(kind, large) }), without_recv, "{kind:?}");
-            let teams = if kind.is_personal() { How::Staged } else { How::Buffered };
-            assert_eq!(how(Shape { lsa_size: 4, ..shape(kind, large) }), teams, "{kind:?}");
-            if kind.reduces() {
-                assert_eq!(how(Shape { local: true, ..shape(kind, large) }), How::Buffered, "{kind:?}");
-            }
-        }
-        for kind in [Gather, Scatter] {
-            assert_eq!(how(shape(kind, large)), How::Staged);
-        }
-    }
-
-    /// Bytes that leave an LSA team, by rank: what is chosen has no more than the ring, but for messages so small that rounds count.
-    #[test]
-    fn large_calls_take_few_bytes_along_a_rail_and_small_ones_few_rounds() {
-        let choice = |n_ranks, lsa_size, part| {
-            let call = Shape { n_ranks, lsa_size, ..shape(Kind::AllReduce, part) };
-            let choice = choose(&call, &Sizes::of(Cuda, n_ranks, lsa_size, room(66), false), None);
-            (choice.how, choice.along)
-        };
-        assert_eq!(choice(32, 4, 1 << 20), (How::Buffered, Along::Ring));
-        assert_eq!(choice(32, 4, 1 << 10), (How::Buffered, Along::Tree));
-        assert_eq!(choice(8, 4, 1 << 30), (How::Buffered, Along::Tree), "as few bytes, in one round");
-        assert_eq!(choice(8, 1, 1 << 20), (How::Buffered, Along::Ring), "teams of one rank");
-        for (kind, n_ranks, part, wanted) in [
-            (Kind::AllGather, 32, 1 << 10, Along::Tree),
-            (Kind::ReduceScatter, 12, 8, Along::Tree),
-            (Kind::AllGather, 8, 8, Along::Ring),
-            (Kind::ReduceScatter, 32, 1 << 20, Along::Ring),
-            (Kind::ReduceScatter, 4096, 8, Along::Ring),
-        ] {
-            let sizes = Sizes::of(Cuda, n_ranks, 4, room(66), false);
-            let call = Shape { n_ranks, lsa_size: 4, ..shape(kind, part) };
-            assert_eq!(choose(&call, &sizes, None).along, wanted, "{kind:?} of {part} bytes on {n_ranks}");
-        }
-    }
-
-    #[test]
-    fn channels_do_not_fall_with_the_number_of_ranks() {
-        for (n_ranks, lsa_size) in [(16, 8), (128, 8), (1024, 8), (4096, 8), (128, 1)] {
-            let sizes = Sizes::of(Cuda, n_ranks, lsa_size, room(66), false);
-            assert!(sizes.rails.channels >= 8 && sizes.rails.bytes >= 64 << 10, "{n_ranks} by {lsa_size}: {sizes:?}");
-        }
-    }
-
-    #[test]
-    fn small_all_reduces_need_no_registration_and_no_barrier() {
-        let small = Shape { send_registered: false, recv_registered: false, ..shape(Kind::AllReduce, 8) };
-        assert_eq!(how(small), How::Ll);
-        assert_eq!(how(Shape { local: true, ..small }), How::Buffered);
-        assert_eq!(how(Shape { lsa_size: 4, ..small }), How::Buffered);
-        assert_eq!(how(Shape { n_ranks: LL_RANKS + 1, lsa_size: LL_RANKS + 1, ..small }), How::Buffered);
-        assert_eq!(how(Shape { part: 1 << 62, n_ranks: 5, lsa_size: 5, ..small }), How::Buffered, "no wrap-around");
-        let sizes = Sizes::of(Cuda, 8, 8, room(66), false);
-        for bytes in 1..=ll_limit(Cuda) {
-            let choice = choose(&Shape { part: bytes, ..small }, &sizes, None);
-            // Two slots of 8 bytes for each thread and rank, in one epoch wherever the blocks suffice.
-            assert!(
-                choice.threads.is_multiple_of(32)
-                    && 2 * choice.threads * 8 <= sizes.ll_slots
-                    && choice.blocks.0 <= sizes.ll_blocks,
-                "{choice:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_way_that_is_asked_for_is_taken_where_it_can_be() {
-        let sizes = Sizes::of(Cpu, 4, 4, room(16), false);
-        let call = Shape { device: Cpu, n_ranks: 4, lsa_size: 4, ..shape(Kind::AllGather, 1 << 20) };
-        let with = |text| choose(&call, &sizes, parse(Some(text)).unwrap());
-        assert_eq!((with("staged").how, with("ll").how, with("auto").how), (How::Staged, How::Direct, How::Direct));
-        assert_eq!((with("direct:1").blocks, with("direct:99").blocks), ((1, 1), (sizes.barriers, 1)));
-        assert_eq!((with("staged:3x32").blocks, with("staged:3x32").channels), ((3, 2), 3));
-        assert!(parse(None).unwrap().is_none());
-        for wrong in ["fast", "ll:", "ll:0", "ll:8x", "ll:8x100", "direct:-1", ":4", "direct:1x32x1"] {
-            assert_eq!(parse(Some(wrong)).unwrap_err().id, 92, "{wrong}");
-        }
-    }
-
-    /// What the kernels rely on, for any size of communicator and of device.
-    #[test]
-    fn every_grid_fits_its_memory_and_its_device() {
-        for device in [Cpu, Cuda] {
-            let shapes = [
-                (1, 1),
-                (2, 2),
-                (2, 1),
-                (3, 1),
-                (8, 8),
-                (8, 4),
-                (16, 1),
-                (64, 8),
-                (500, 500),
-                (1024, 4),
-                (4096, 4096),
-                (4096, 8),
-            ];
-            for (n_ranks, lsa_size) in shapes {
-                let hosted = n_ranks > lsa_size;
-                let blocks = [1, 2, 3, 4, 14, 16, 33, 40, 64, 1000];
-                for (blocks, hosted) in blocks.iter().flat_map(|&blocks| [(blocks, false), (blocks, hosted)]) {
-                    let sizes = Sizes::of(device, n_ranks, lsa_size, room(blocks), hosted);
-                    let at = format!("{device:?}, {n_ranks} ranks, {blocks} blocks, hosted {hosted}: {sizes:?}");
-                    for slots in [sizes.pairs, sizes.rails] {
-                        assert!(slots.channels >= 1 && slots.slots.is_power_of_two() && slots.bytes.is_multiple_of(128), "{at}");
-                    }
-                    assert!(sizes.piece > 0 && sizes.piece.is_multiple_of(128), "{at}");
-                    if n_ranks > lsa_size {
-                        let most = u64::from(n_ranks / lsa_size) * u64::from(sizes.rails.payload());
-                        assert!(u64::from(sizes.piece) <= most && sizes.barriers <= sizes.rails.channels, "{at}");
-                    }
-                    assert!(sizes.barriers <= blocks && sizes.ll_blocks <= blocks, "{at}");
-                    // With one channel, as few as the way can be played with.
-                    let fits = |(x, y): (u32, u32)| x * y <= blocks || (x == 1 && y > blocks);
-                    for kind in [Kind::AllReduce, Kind::ReduceScatter, Kind::AlltoAll, Kind::Gather] {
-                        for part in [1, 1000, 1 << 16, 1 << 22, 1 << 34] {
-                            let registered = (part & 1) != 0;
-                            let call = Shape { send_registered: registered, recv_registered: registered, ..shape(kind, part) };
-                            let choice = choose(&Shape { device, n_ranks, lsa_size, ..call }, &sizes, None);
-                            let right = match choice.how {
-                                How::Staged => {
-                                    choice.channels >= 1
-                                        && choice.channels <= sizes.pairs.channels
-                                        && choice.blocks.0 == choice.channels
-                                }
-                                How::Ll => choice.blocks.0 <= sizes.ll_blocks,
-                                How::Buffered if kind.is_personal() => {
-                                    choice.blocks.0 <= sizes.barriers.min(sizes.pairs.channels)
-                                }
-                                _ => choice.blocks.0 <= sizes.barriers,
-                            };
-                            assert!(right, "{at}: {choice:?}");
-                            assert!(fits(choice.blocks), "{at}: {choice:?}");
-                        }
-                    }
-                    let item = |round: u32, bytes| P2pItem { round, bytes, ..P2pItem::default() };
-                    for (rounds, bytes) in [(1, 8), (64, 8), (3, 1 << 30), (64, 1 << 30), (1, 0)] {
-                        let batch =
-                            Batch { sends: (0..rounds).map(|round| item(round, bytes)).collect(), recvs: vec![item(0, 1)] };
-                        let choice = point_to_point(device, &sizes, &batch);
-                        assert!(
-                            choice.sets >= 1 && choice.sets <= rounds && choice.channels <= sizes.pairs.channels,
-                            "{at}: {choice:?}"
-                        );
-                        assert!(fits(choice.blocks), "{at}: {choice:?}");
-                    }
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn the_programs_least_number_of_blocks_is_taken_where_the_way_has_them() {
-        let sizes = Sizes::of(Cuda, 4, 4, Room { most: 32, least: 8 }, false);
-        let blocks = |forced, kind, part| {
-            let call = Shape { n_ranks: 4, lsa_size: 4, ..shape(kind, part) };
-            choose(&call, &sizes, parse(Some(forced)).unwrap()).blocks
-        };
-        assert_eq!(blocks("ll", Kind::AllReduce, 8), (8, 1));
-        assert_eq!(blocks("direct", Kind::AllReduce, 8), (8, 1));
-        assert_eq!(blocks("buffered", Kind::AllReduce, 8), (8, 1));
-        assert_eq!(blocks("staged", Kind::AlltoAll, 8), (8, 1));
-        assert_eq!(blocks("direct", Kind::AlltoAll, 1 << 30), (32, 1));
-    }
+/// What only moves bytes, and where each rank receives.
+fn mapped_can(shape: &Shape) -> bool {
+    shape.maps && matches!(shape.kind, Kind::AllGather | Kind::Broadcast | Kind::AlltoAll)
 }
+
+#[cfg(test)]
+mod tests;

@@ -243,8 +243,14 @@ pub const TABLE: &[Var] = &[
     row(
         "GINRS_COLLECTIVE",
         Checked(92),
-        "how collectives move their bytes: auto, ll, direct, buffered (between LSA teams by ring or tree, which are ways, too) or staged, \
+        "how collectives move their bytes: auto, ll, direct, buffered (between LSA teams by ring or tree, which are ways, too), staged or mapped, \
          for tests and benchmarks, also with a grid, as direct:32 or ll:8x128 (blocks x threads); a way that a call cannot take is auto for that call (docs/collectives.md)",
+    ),
+    row(
+        "GINRS_MAP_BUFFERS",
+        OFF,
+        "1: AllGather, Broadcast and AlltoAll from 4 MiB on go straight between buffers that are in no window, where all ranks see them: \
+         of cudaMalloc and ncclMemAlloc, in other processes opened once; not measured between GPUs yet (docs/collectives.md)",
     ),
     row(
         "GINRS_KERNELS",

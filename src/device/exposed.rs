@@ -36,7 +36,7 @@ impl Exposed {
     }
 }
 
-/// A card's register, as kernels reach it, until it is dropped.
+/// A card's register, or memory of another process, as kernels reach it, until it is dropped.
 pub struct Mapped {
     /// Its address for kernels.
     pub at: DevPtr,

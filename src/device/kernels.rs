@@ -76,8 +76,10 @@ const PLAIN: usize = 0;
 const CAPTURED: usize = 1;
 /// Of another stream of a launch that belongs to several.
 const JOIN: usize = 2;
+/// Behind all launches outside captures up to a moment that somebody waits for.
+const MARK: usize = 3;
 /// How many there are.
-pub const EVENTS: usize = 3;
+pub const EVENTS: usize = 4;
 
 impl Order {
     /// Nothing launched yet.
@@ -85,8 +87,8 @@ impl Order {
         Self { events, plain: None, captured: None }
     }
 
-    /// Puts a launch on `stream` behind the earlier ones. `put` makes it.
-    pub fn next(&mut self, stream: Stream, put: impl FnOnce() -> Result<()>) -> Result<()> {
+    /// Puts a launch on `stream` behind the earlier ones. `put` makes it, and is told whether it is captured.
+    pub fn next(&mut self, stream: Stream, put: impl FnOnce(bool) -> Result<()>) -> Result<()> {
         let capture = self.events.capture(stream)?;
         // The driver does not tell a captured stream's number (900); a handle stays the same stream's for as long as it captures.
         let own = if capture.is_some() { stream as u64 } else { self.events.identity(stream)? };
@@ -95,7 +97,7 @@ impl Order {
             (Some(capture), _, Some((before, last))) if before == capture && last != own => self.events.wait(CAPTURED, stream)?,
             _ => {}
         }
-        put()?;
+        put(capture.is_some())?;
         // Now, not when another stream comes: by then this one may have been destroyed.
         match capture {
             None => {
@@ -127,9 +129,19 @@ impl Order {
             self.events.record(JOIN, other)?;
             self.events.wait(JOIN, first)?;
         }
-        self.next(first, || put(first))?;
+        self.next(first, |_| put(first))?;
         let done = if capture.is_some() { CAPTURED } else { PLAIN };
         others.iter().try_for_each(|&other| self.events.wait(done, other))
+    }
+
+    /// Marks the end of all launches outside captures, of which the newest is on `stream`.
+    pub fn mark(&mut self, stream: Stream) -> Result<()> {
+        self.events.record(MARK, stream)
+    }
+
+    /// True if they have come to the mark.
+    pub fn passed_mark(&self) -> bool {
+        self.events.passed(MARK).unwrap_or(false)
     }
 
     /// True if no launch is on its way, nor will be without another call: a captured one may be replayed at any time.
@@ -179,7 +191,7 @@ mod tests {
         let fake = Fake::default();
         let mut order = Order::new(Box::new(fake.clone()));
         for stream in [1, 1, 2, 100, 101, 3, 200, 201, 3] {
-            order.next(stream, || Ok(())).unwrap();
+            order.next(stream, |_| Ok(())).unwrap();
         }
         let waits: Vec<String> = fake.0.lock().unwrap().iter().filter(|line| line.starts_with("wait")).cloned().collect();
         assert_eq!(waits, ["wait 0 2", "wait 1 101", "wait 0 3", "wait 1 201"]);
@@ -189,7 +201,7 @@ mod tests {
     fn streams_of_one_launch_all_wait_for_each_other() {
         let fake = Fake::default();
         let mut order = Order::new(Box::new(fake.clone()));
-        order.next(9, || Ok(())).unwrap();
+        order.next(9, |_| Ok(())).unwrap();
         fake.0.lock().unwrap().clear();
         order.together(&[1, 2, 3], |stream| (stream == 1).then_some(()).ok_or(Error::new(Code::InternalError, 1, ""))).unwrap();
         let lines = std::mem::take(&mut *fake.0.lock().unwrap());
@@ -202,9 +214,9 @@ mod tests {
     #[test]
     fn it_is_idle_until_something_is_launched() {
         let mut order = Order::new(Box::new(Fake::default()));
-        order.next(100, || Ok(())).unwrap();
+        order.next(100, |_| Ok(())).unwrap();
         assert!(order.idle());
-        order.next(1, || Ok(())).unwrap();
+        order.next(1, |_| Ok(())).unwrap();
         assert!(!order.idle());
     }
 
@@ -212,9 +224,9 @@ mod tests {
     fn a_failed_launch_is_not_waited_for() {
         let fake = Fake::default();
         let mut order = Order::new(Box::new(fake.clone()));
-        let failed = order.next(1, || Err(Error::new(Code::UnhandledCudaError, 73, "planted")));
+        let failed = order.next(1, |_| Err(Error::new(Code::UnhandledCudaError, 73, "planted")));
         assert!(failed.is_err());
-        order.next(2, || Ok(())).unwrap();
+        order.next(2, |_| Ok(())).unwrap();
         assert_eq!(*fake.0.lock().unwrap(), ["record 0 2"]);
     }
 }

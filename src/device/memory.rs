@@ -72,6 +72,43 @@ pub struct Allocation {
     pub physical: Arc<dyn Physical>,
 }
 
+/// An allocation of one device that kernels of other devices of this process reach at its own addresses, once they were let in
+/// ([`Memory::see`]): of cudaMalloc, or of ncclMemAlloc.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holding {
+    /// First byte of the allocation.
+    pub base: DevPtr,
+    /// Its whole size.
+    pub bytes: u64,
+    /// Of the allocation: another one at the same addresses has another.
+    pub id: u64,
+    /// To ranks of other processes.
+    pub lends: Lends,
+}
+
+/// How other processes can be given a [`Holding`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lends {
+    /// They cannot.
+    Nothing,
+    /// [`Memory::lend_handle`].
+    Handle,
+    /// As the physical memory that it is.
+    Descriptor,
+}
+
+impl Holding {
+    /// True if they share a byte.
+    pub fn meets(&self, other: &Self) -> bool {
+        self.base < other.base + other.bytes && other.base < self.base + self.bytes
+    }
+
+    /// True if `bytes` from `at` on lie in it.
+    pub fn covers(&self, at: DevPtr, bytes: u64) -> bool {
+        at.checked_sub(self.base).is_some_and(|before| before <= self.bytes && bytes <= self.bytes - before)
+    }
+}
+
 /// What memory a device has, and whose it reaches. All sizes in bytes.
 pub trait Memory {
     /// Total memory: the automatic LSA slice size is its maximum over ranks.
@@ -100,6 +137,18 @@ pub trait Memory {
     fn free(&self, ptr: DevPtr) -> Result<()>;
     /// The allocation that holds `ptr`; an error that says what the pointer is when it cannot be a window.
     fn lookup(&self, ptr: DevPtr) -> Result<Allocation>;
+    /// The holding that `ptr` lies in; None for memory of another kind (of the host, managed, of a pool) or of another device.
+    fn holding(&self, ptr: DevPtr) -> Option<Holding>;
+    /// Lets this device's kernels into the holdings of device `ordinal` of this process.
+    fn see(&self, ordinal: i32) -> Result<()>;
+    /// A holding for [`Memory::borrow_handle`] in other processes.
+    fn lend_handle(&self, holding: &Holding) -> Result<[u64; 8]> {
+        crate::bail!(InternalError, 25, "no handles of memory on this device | {holding:?} | fix: report this")
+    }
+    /// What another process lends, as this device's kernels see it, until it is dropped.
+    fn borrow_handle(&self, lent: [u64; 8]) -> Result<Mapped> {
+        crate::bail!(InternalError, 25, "no handles of memory on this device | {lent:x?} | fix: report this")
+    }
     /// Device memory for structs that kernels read (windows, tables, contexts): zeroed, 256-aligned, freed at drop.
     fn objects(&self, bytes: usize) -> Result<DeviceMemory>;
     /// Host memory that kernels see too (queues, indices, the abort word): zeroed, page-aligned, freed at drop.

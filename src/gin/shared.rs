@@ -78,6 +78,12 @@ impl<T: Words> Shared<T> {
         Some(Self { at: at.cast(), len, device, memory: Memory::Physical(physical.clone()) })
     }
 
+    /// `len` items from the start of `physical`, for hosts alone.
+    pub fn of_host(physical: &Arc<dyn Physical>, len: usize) -> Option<Self> {
+        let at = physical.host().filter(|_| len.checked_mul(size_of::<T>()).is_some_and(|bytes| bytes <= physical.bytes()))?;
+        Some(Self { at: at.cast(), len, device: 0, memory: Memory::Physical(physical.clone()) })
+    }
+
     /// The same of `memory`.
     pub fn of_device(memory: &Arc<DeviceMemory>, offset: usize, len: usize) -> Option<Self> {
         let end = len.checked_mul(size_of::<T>())?.checked_add(offset)?;

@@ -59,6 +59,32 @@ impl<'a> Offer<'a> {
     }
 }
 
+/// A descriptor that the other ranks of this machine may fetch, with [`Team::take`], until this is dropped.
+pub(crate) struct Lent {
+    team: Arc<Team>,
+    key: u64,
+}
+
+impl Lent {
+    /// The others learn the key some other way.
+    pub fn new(team: &Arc<Team>, fd: OwnedFd) -> Self {
+        let key = team.offers.fetch_add(1, Ordering::Relaxed) + 1;
+        team.bootstrap.publish(key, fd);
+        Self { team: team.clone(), key }
+    }
+
+    /// See [`Lent::new`].
+    pub fn key(&self) -> u64 {
+        self.key
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        self.team.bootstrap.withdraw(self.key);
+    }
+}
+
 impl Team {
     /// The memory of rank `rank`, another one, whose offer is `words`; `None` on another machine.
     pub(crate) fn take(&self, rank: u32, [key, bytes]: [u64; 2], import: Import) -> Result<Option<Arc<dyn Physical>>> {

@@ -13,7 +13,7 @@ pub mod peer;
 
 pub(crate) use agree::{Said, compare};
 pub use config::Config;
-pub(crate) use exchange::{Offer, offers_of};
+pub(crate) use exchange::{Lent, Offer, offers_of};
 pub use peer::{Origin, PeerInfo};
 
 use crate::abort::Abort;

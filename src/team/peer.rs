@@ -195,13 +195,14 @@ pub fn reach_row(rank: u32, peers: &[PeerInfo], device: &dyn Device) -> Result<O
 /// Settings that must be equal on all ranks, because layouts and ids follow from them: `NAME=value` lines. `kind` is what
 /// GINRS_DEVICE came to.
 pub fn agreed_settings(kind: Kind) -> String {
-    const NUMBERS: [&str; 6] = [
+    const NUMBERS: [&str; 7] = [
         "NCCL_WIN_ENABLE",
         "NCCL_WIN_STRIDE",
         "NCCL_GIN_ENABLE",
         "NCCL_GIN_NCONTEXTS",
         "NCCL_GIN_SIGNAL_POOL_SIZE",
         "NCCL_GIN_COUNTER_POOL_SIZE",
+        "GINRS_MAP_BUFFERS",
     ];
     let mut lines: Vec<String> = NUMBERS.iter().map(|name| format!("{name}={}", config::int(name))).collect();
     for name in ["GINRS_FAKE_MACHINES", "GINRS_FAKE_NODES", "GINRS_FAKE_REACH", "GINRS_TRANSPORT", "GINRS_COLLECTIVE"] {

@@ -36,6 +36,7 @@ pub mod error;
 pub mod event;
 pub mod handle;
 pub mod inject;
+mod ipc;
 pub mod linear;
 pub mod memops;
 pub mod module;

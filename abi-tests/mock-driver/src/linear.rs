@@ -3,7 +3,7 @@
 use crate::context::{self, MOST};
 use crate::entry::{enter, give, give_if};
 use crate::error::{Code, Result};
-use crate::world::{GRANULE, Linear, WORLD, around, private};
+use crate::world::{GRANULE, Linear, WORLD, around, next_id, private};
 use crate::{capture, device, space, standin, stream};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,15 +27,16 @@ fn allocate(device: usize, bytes: u64) -> Result<u64> {
     take(device, all)?;
     let base = space::reserve(all, GRANULE, 0).inspect_err(|_| give_back(device, all))?;
     let view = if private() { space::reserve(all, 4096, 0)? } else { base };
+    let linear = Linear { bytes, device, view, id: next_id(), shared: None, foreign: false };
     // SAFETY: the whole of a reservation made just now, which nobody else knows.
     unsafe {
         if libc::mprotect(view as *mut _, all as usize, libc::PROT_READ | libc::PROT_WRITE) != 0 {
-            unmap(base, &Linear { bytes, device, view });
+            unmap(base, &linear);
             return Err(Code::OUT_OF_MEMORY);
         }
         std::ptr::write_bytes(view as *mut u8, 0xa5, all.min(1 << 20) as usize);
     }
-    WORLD.write().linear.insert(base, Linear { bytes, device, view });
+    WORLD.write().linear.insert(base, linear);
     Ok(base)
 }
 
@@ -48,7 +49,9 @@ fn unmap(base: u64, linear: &Linear) {
             libc::munmap(linear.view as *mut _, all as usize);
         }
     }
-    give_back(linear.device, all);
+    if !linear.foreign {
+        give_back(linear.device, all);
+    }
 }
 
 /// Frees what a context that goes still has.
@@ -88,6 +91,10 @@ pub unsafe extern "C" fn cuMemAllocAsync(out: *mut u64, bytes: usize, stream: *m
 fn free(at: u64) -> Result {
     let mut world = WORLD.write();
     let linear = world.linear.remove(&at).ok_or(Code::INVALID_VALUE)?;
+    if linear.foreign {
+        world.linear.insert(at, linear);
+        return Err(Code::INVALID_VALUE);
+    }
     unmap(at, &linear);
     Ok(())
 }

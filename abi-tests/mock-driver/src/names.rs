@@ -3,8 +3,8 @@
 use crate::entry::{enter_early, give, give_if};
 use crate::error::{Code, Result};
 use crate::{
-    access, batch, capture, context, copy, device, entry, error, event, handle, linear, memops, module, multicast, names, pinned,
-    pointer, space, stream,
+    access, batch, capture, context, copy, device, entry, error, event, handle, ipc, linear, memops, module, multicast, names,
+    pinned, pointer, space, stream,
 };
 use std::ffi::{CStr, c_char, c_void};
 
@@ -112,6 +112,9 @@ fn table() -> Vec<Row> {
         "cuMulticastBindMem" 2000 multicast::cuMulticastBindMem
         "cuMulticastUnbind" 2000 multicast::cuMulticastUnbind
         "cuMulticastGetGranularity" 2000 multicast::cuMulticastGetGranularity
+        "cuIpcGetMemHandle" 4010 ipc::cuIpcGetMemHandle
+        "cuIpcOpenMemHandle" 11000 ipc::cuIpcOpenMemHandle_v2
+        "cuIpcCloseMemHandle" 4010 ipc::cuIpcCloseMemHandle
         "cuMemHostAlloc" 2000 pinned::cuMemHostAlloc
         "cuMemAllocHost" 3020 pinned::cuMemAllocHost_v2
         "cuMemFreeHost" 2000 pinned::cuMemFreeHost

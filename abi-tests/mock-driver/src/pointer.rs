@@ -19,6 +19,7 @@ struct About {
     mapping: (u64, u64),
     handle_types: u64,
     ipc: bool,
+    id: u64,
 }
 
 fn about(world: &World, at: u64) -> Option<About> {
@@ -32,7 +33,8 @@ fn about(world: &World, at: u64) -> Option<About> {
             range: (base, linear.bytes),
             mapping: (base, linear.bytes.next_multiple_of(GRANULE)),
             handle_types: 0,
-            ipc: true,
+            ipc: !linear.foreign,
+            id: linear.id,
         });
     }
     if let Some((base, pinned)) = around(&world.pinned, at, |pinned| pinned.bytes) {
@@ -46,6 +48,7 @@ fn about(world: &World, at: u64) -> Option<About> {
             mapping: (base, pinned.bytes.next_multiple_of(GRANULE)),
             handle_types: 0,
             ipc: false,
+            id: base,
         });
     }
     let (base, mapping) = around(&world.mappings, at, |mapping| mapping.bytes)?;
@@ -61,6 +64,7 @@ fn about(world: &World, at: u64) -> Option<About> {
         mapping: (base, mapping.bytes),
         handle_types: mapping.block.shareable.into(),
         ipc: false,
+        id: start,
     })
 }
 
@@ -78,7 +82,7 @@ unsafe fn give(about: &About, which: i32, out: *mut c_void) -> Result {
             3 => out.cast::<u64>().write(about.device_pointer.ok_or(refused)?),
             4 => out.cast::<u64>().write(about.host_pointer.ok_or(refused)?),
             6 | 13 => out.cast::<u8>().write(u8::from(which == 13)),
-            7 => out.cast::<u64>().write(about.range.0),
+            7 => out.cast::<u64>().write(about.id),
             8 => out.cast::<u8>().write(0),
             9 => out.cast::<i32>().write(about.device as i32),
             10 => out.cast::<u8>().write(about.ipc.into()),
@@ -122,6 +126,7 @@ pub unsafe extern "C" fn cuPointerGetAttributes(count: u32, which: *const i32, o
             mapping: (0, 0),
             handle_types: 0,
             ipc: false,
+            id: 0,
         };
         let about = about(&WORLD.read(), at).unwrap_or(nothing);
         for i in 0..count as usize {

@@ -6,6 +6,7 @@ use crate::error::{Code, Result};
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock};
 
 /// Granularity of physical memory and of reservations.
@@ -86,6 +87,18 @@ pub struct Linear {
     pub device: usize,
     /// Where this library sees it: the same address, unless that is closed to the host.
     pub view: u64,
+    /// Of each allocation another one.
+    pub id: u64,
+    /// What it is backed by, once it was exported (ipc).
+    pub shared: Option<OwnedFd>,
+    /// Another process's, opened here.
+    pub foreign: bool,
+}
+
+/// A new [`Linear::id`].
+pub fn next_id() -> u64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    LAST.fetch_add(1, Ordering::Relaxed) + 1
 }
 
 /// Pinned host memory.

@@ -2,11 +2,11 @@
 #![forbid(unsafe_code)]
 
 use super::CpuDevice;
-use super::runtime::{self, Bounds};
+use super::runtime::{self, Bounds, Foreign};
 use crate::bail;
 use crate::device::memfd::Memfd;
 use crate::device::memory::not_freed;
-use crate::device::{Allocation, DevPtr, Lifetime, Physical};
+use crate::device::{Allocation, DevPtr, Holding, Lends, Lifetime, Physical};
 use crate::error::Result;
 use crate::sync::{Mutex, PerProcess};
 use std::collections::BTreeMap;
@@ -56,12 +56,26 @@ pub fn free(ptr: DevPtr) -> Result<()> {
     Ok(())
 }
 
+/// The allocation of ncclMemAlloc around `ptr`.
+fn known(ptr: DevPtr) -> Option<Allocation> {
+    let known = KNOWN.lock();
+    let (&base, found) = known.range(..=ptr).next_back()?;
+    (ptr - base < found.bytes as u64).then(|| Allocation { base, bytes: found.bytes, physical: found.physical.clone() })
+}
+
+/// See [`crate::device::Memory::holding`].
+pub fn holding(ptr: DevPtr) -> Option<Holding> {
+    if let Some(Allocation { base, bytes, physical }) = known(ptr) {
+        return Some(Holding { base, bytes: bytes as u64, id: physical.key(), lends: Lends::Descriptor });
+    }
+    let (base, bytes, kind) = runtime::find()?.find_allocation(ptr)?;
+    (kind == Foreign::Device).then_some(Holding { base, bytes: bytes as u64, id: 0, lends: Lends::Nothing })
+}
+
 /// The allocation around `ptr`, or what `ptr` is instead.
 pub fn lookup(ptr: DevPtr) -> Result<Allocation> {
-    if let Some((&base, known)) = KNOWN.lock().range(..=ptr).next_back()
-        && ptr - base < known.bytes as u64
-    {
-        return Ok(Allocation { base, bytes: known.bytes, physical: known.physical.clone() });
+    if let Some(known) = known(ptr) {
+        return Ok(known);
     }
     KNOWN.check_parent(&format!("memory at {ptr:#x}"))?;
     match runtime::find().and_then(|runtime| runtime.find_allocation(ptr)) {

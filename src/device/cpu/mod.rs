@@ -15,8 +15,8 @@ pub use space::{CpuReservation, mappings};
 
 use super::memfd::{GRANULARITY, Memfd};
 use super::{
-    Allocation, ControlMemory, DevPtr, Device, DeviceMemory, Execution, Exposed, Kernels, Kind, Lifetime, Mapped, Memory,
-    Multicast, Physical, PostBell, Reservation, Targets, graveyard, limits,
+    Allocation, ControlMemory, DevPtr, Device, DeviceMemory, Execution, Exposed, Holding, Kernels, Kind, Lifetime, Mapped,
+    Memory, Multicast, Physical, PostBell, Reservation, Targets, graveyard, limits,
 };
 use crate::bail;
 use crate::config;
@@ -142,6 +142,14 @@ impl Memory for CpuDevice {
 
     fn lookup(&self, ptr: DevPtr) -> Result<Allocation> {
         allocations::lookup(ptr)
+    }
+
+    fn holding(&self, ptr: DevPtr) -> Option<Holding> {
+        allocations::holding(ptr)
+    }
+
+    fn see(&self, _ordinal: i32) -> Result<()> {
+        Ok(())
     }
 
     fn objects(&self, bytes: usize) -> Result<DeviceMemory> {

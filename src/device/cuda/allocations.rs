@@ -6,7 +6,7 @@ use super::space::CudaReservation;
 use super::{CudaDevice, p2p};
 use crate::bail;
 use crate::device::memory::not_freed;
-use crate::device::{Allocation, DevPtr, Physical, Reservation};
+use crate::device::{Allocation, DevPtr, Device, Holding, Lends, Physical, Reservation};
 use crate::error::Result;
 use crate::sync::{Mutex, PerProcess};
 use cudarc::driver::sys::CUpointer_attribute;
@@ -68,6 +68,25 @@ pub fn lookup(device: &CudaDevice, ptr: DevPtr) -> Result<Allocation> {
         "{refused} cannot be a window | {ptr:#x}{range} | peers cannot map it | fix: use ncclMemAlloc, or cuMemCreate with \
          CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR"
     )
+}
+
+/// See [`crate::device::Memory::holding`].
+pub fn holding(device: &CudaDevice, ptr: DevPtr) -> Option<Holding> {
+    if let Some((&base, space)) = KNOWN.lock().range(..=ptr).next_back()
+        && ptr - base < space.bytes() as u64
+    {
+        let id = space.whole()?.key();
+        let own = space.device().ordinal() == device.ordinal();
+        return own.then_some(Holding { base, bytes: space.bytes() as u64, id, lends: Lends::Descriptor });
+    }
+    let _inside = device.context.enter().ok()?;
+    // Of cudaMalloc alone the driver says that cuIpcGetMemHandle takes it. Flags are bytes.
+    let plain = attribute(ptr, CUpointer_attribute::CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE)? & 0xff != 0;
+    let home = attribute(ptr, CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)? as i32;
+    let base = attribute(ptr, CUpointer_attribute::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR)?;
+    let bytes = attribute(ptr, CUpointer_attribute::CU_POINTER_ATTRIBUTE_RANGE_SIZE)?;
+    let id = attribute(ptr, CUpointer_attribute::CU_POINTER_ATTRIBUTE_BUFFER_ID)?;
+    (plain && home == device.ordinal()).then_some(Holding { base, bytes, id, lends: Lends::Handle })
 }
 
 /// What memory that is not from cuMemCreate is.

@@ -1,6 +1,6 @@
 //! The device's primary context, and being inside it for a while without the caller noticing.
 
-use super::driver::{cu, driver};
+use super::driver::{code, cu, driver};
 use crate::error::Result;
 use cudarc::driver::sys;
 use std::cell::Cell;
@@ -77,6 +77,17 @@ impl Context {
             cu!(cuThreadExchangeStreamCaptureMode((&raw mut mode).cast()))?;
             entered.mode = Some(mode);
             Ok(entered)
+        }
+    }
+
+    /// Kernels of this context reach cudaMalloc memory of `other`, as after cudaDeviceEnablePeerAccess.
+    pub fn see(&self, other: &Self) -> Result<()> {
+        let _inside = self.enter()?;
+        let driver = driver()?;
+        // SAFETY: both contexts are retained; flags must be 0.
+        match unsafe { (driver.f.cuCtxEnablePeerAccess)(other.raw, 0) } {
+            code::PEER_ACCESS_ALREADY_ENABLED => Ok(()),
+            result => driver.check("cuCtxEnablePeerAccess", result),
         }
     }
 

@@ -9,9 +9,9 @@ use crate::sync::OnceBox;
 use cudarc::driver::sys;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use sys::{
-    CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent, CUmemAccessDesc, CUmemAllocationGranularity_flags,
-    CUmemAllocationHandleType, CUmemAllocationProp, CUmemGenericAllocationHandle, CUmemRangeHandleType, CUmulticastObjectProp,
-    CUpointer_attribute, CUstream, CUstreamCaptureMode, CUstreamCaptureStatus,
+    CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent, CUipcMemHandle, CUmemAccessDesc,
+    CUmemAllocationGranularity_flags, CUmemAllocationHandleType, CUmemAllocationProp, CUmemGenericAllocationHandle,
+    CUmemRangeHandleType, CUmulticastObjectProp, CUpointer_attribute, CUstream, CUstreamCaptureMode, CUstreamCaptureStatus,
 };
 
 /// The oldest driver that has all of the table: CUDA 12.2.
@@ -27,6 +27,7 @@ pub mod code {
     pub const INVALID_CONTEXT: i32 = 201;
     pub const NO_BINARY_FOR_GPU: i32 = 209;
     pub const NOT_READY: i32 = 600;
+    pub const PEER_ACCESS_ALREADY_ENABLED: i32 = 704;
     pub const NOT_PERMITTED: i32 = 800;
     pub const NOT_SUPPORTED: i32 = 801;
     pub const SYSTEM_DRIVER_MISMATCH: i32 = 803;
@@ -75,6 +76,7 @@ functions! {
     cuCtxPopCurrent_v2(*mut CUcontext);
     cuCtxGetDevice(*mut CUdevice);
     cuCtxSynchronize();
+    cuCtxEnablePeerAccess(CUcontext, c_uint);
     cuThreadExchangeStreamCaptureMode(*mut CUstreamCaptureMode);
     cuMemGetAllocationGranularity(*mut usize, *const CUmemAllocationProp, CUmemAllocationGranularity_flags);
     cuMemCreate(*mut CUmemGenericAllocationHandle, usize, *const CUmemAllocationProp, c_ulonglong);
@@ -96,6 +98,9 @@ functions! {
     cuMemGetInfo_v2(*mut usize, *mut usize);
     cuMemGetHandleForAddressRange(*mut c_void, CUdeviceptr, usize, CUmemRangeHandleType, c_ulonglong);
     cuPointerGetAttribute(*mut c_void, CUpointer_attribute, CUdeviceptr);
+    cuIpcGetMemHandle(*mut CUipcMemHandle, CUdeviceptr);
+    cuIpcOpenMemHandle_v2(*mut CUdeviceptr, CUipcMemHandle, c_uint);
+    cuIpcCloseMemHandle(CUdeviceptr);
     cuMemHostAlloc(*mut *mut c_void, usize, c_uint);
     cuMemHostRegister_v2(*mut c_void, usize, c_uint);
     cuMemHostUnregister(*mut c_void);

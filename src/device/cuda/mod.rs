@@ -9,6 +9,7 @@ mod eager;
 mod exposed;
 mod facts;
 mod kernels;
+mod lent;
 mod memory;
 mod multicast;
 mod objects;
@@ -21,8 +22,8 @@ mod stream;
 mod transfers;
 
 use super::{
-    Allocation, ControlMemory, DevPtr, Device, DeviceMemory, Execution, Exposed, Kernels, Kind, Mapped, Memory, Multicast,
-    Physical, Reservation, cpus,
+    Allocation, ControlMemory, DevPtr, Device, DeviceMemory, Execution, Exposed, Holding, Kernels, Kind, Mapped, Memory,
+    Multicast, Physical, Reservation, cpus,
 };
 use crate::error::Result;
 use crate::ranges::Ranges;
@@ -178,6 +179,22 @@ impl Memory for CudaDevice {
 
     fn lookup(&self, ptr: DevPtr) -> Result<Allocation> {
         allocations::lookup(self, ptr)
+    }
+
+    fn holding(&self, ptr: DevPtr) -> Option<Holding> {
+        allocations::holding(self, ptr)
+    }
+
+    fn lend_handle(&self, holding: &Holding) -> Result<[u64; 8]> {
+        lent::handle(self, holding)
+    }
+
+    fn borrow_handle(&self, lent: [u64; 8]) -> Result<Mapped> {
+        lent::open(&self.me(), lent)
+    }
+
+    fn see(&self, ordinal: i32) -> Result<()> {
+        if ordinal == self.context.device { Ok(()) } else { self.context.see(&Self::get(ordinal)?.context) }
     }
 
     fn objects(&self, bytes: usize) -> Result<DeviceMemory> {

@@ -56,6 +56,16 @@ impl CudaReservation {
         Ok(Self { device, base, bytes: rounded, mapped: Mutex::default() })
     }
 
+    /// Whose addresses they are.
+    pub fn device(&self) -> &CudaDevice {
+        &self.device
+    }
+
+    /// The memory that is mapped at its start.
+    pub fn whole(&self) -> Option<Arc<dyn Physical>> {
+        self.mapped.lock().get(&0).cloned()
+    }
+
     /// [`Reservation::map`], and the devices in `also` may read and write it too.
     pub fn map_for(&self, offset: usize, physical: &Arc<dyn Physical>, also: &[CUdevice]) -> Result<()> {
         let Some(memory) = physical.as_any().downcast_ref::<CudaPhysical>() else {

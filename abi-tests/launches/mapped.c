@@ -1,0 +1,113 @@
+/* Two processes with a GPU each over the driver stand-in, and memory of cuMemAlloc that they lend each other: launches.rs reads what the launches tell.
+ * Each step is printed by both: `rank R step S: base B, N opened`; N are mappings of what the other one lends. */
+#define _DEFAULT_SOURCE
+#include <nccl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+typedef void* Context;
+int cuInit(unsigned flags);
+int cuDevicePrimaryCtxRetain(Context* context, int device);
+int cuCtxSetCurrent(Context context);
+int cuCtxSynchronize(void);
+int cuStreamCreate(void** stream, unsigned flags);
+int cuMemAlloc_v2(uint64_t* at, size_t bytes);
+int cuMemFree_v2(uint64_t at);
+
+#define OK(call)                                                                          \
+  do {                                                                                    \
+    int result_ = (int)(call);                                                            \
+    if (result_ != 0) {                                                                   \
+      printf("%s: %d: %s\n", #call, result_, ncclGetLastError(NULL));                     \
+      exit(1);                                                                            \
+    }                                                                                     \
+  } while (0)
+
+static int rank, step, out, in;
+static ncclComm_t comm;
+static void* stream;
+
+/* Both are here. */
+static void meet(void) {
+  char byte = 'x';
+  if (write(out, &byte, 1) != 1 || read(in, &byte, 1) != 1) exit(2);
+}
+
+static int opened(void) {
+  static char line[512];
+  int count = 0;
+  FILE* maps = fopen("/proc/self/maps", "r");
+  while (fgets(line, sizeof line, maps)) count += strstr(line, "ginrs-mock-ipc") != NULL;
+  fclose(maps);
+  return count;
+}
+
+/* A call with its result at `base` + 4096, and some milliseconds for what is opened in the background. */
+static void call(uint64_t base, int patience) {
+  char* recv = (char*)(size_t)(base + 4096);
+  OK(ncclAllGather(recv + rank * 1000, recv, 1000, ncclUint8, comm, stream));
+  OK(cuCtxSynchronize());
+  meet();
+  usleep(1000 * patience);
+  meet();
+}
+
+static uint64_t allocate(void) {
+  uint64_t base;
+  OK(cuMemAlloc_v2(&base, 1 << 20));
+  return base;
+}
+
+static void say(uint64_t base) {
+  printf("rank %d step %d: base %llu, %d opened\n", rank, step++, (unsigned long long)base, opened());
+  fflush(stdout);
+}
+
+int main(void) {
+  int down[2], up[2];
+  ncclUniqueId id;
+  if (pipe(down) != 0 || pipe(up) != 0) return 2;
+  pid_t child = fork();
+  rank = child == 0;
+  out = rank ? up[1] : down[1];
+  in = rank ? down[0] : up[0];
+  if (rank == 0) OK(ncclGetUniqueId(&id));
+  if (rank == 0 ? write(out, &id, sizeof id) != sizeof id : read(in, &id, sizeof id) != sizeof id) return 2;
+  Context context;
+  OK(cuInit(0));
+  OK(cuDevicePrimaryCtxRetain(&context, rank));
+  OK(cuCtxSetCurrent(context));
+  OK(cuStreamCreate(&stream, 1));
+  OK(ncclCommInitRank(&comm, 2, id, rank));
+  /* The same memory for some calls; then other memory, as often; then much. */
+  for (int round = 0; round < 2; round++) {
+    uint64_t base = allocate();
+    for (int i = 0; i < 8; i++) {
+      call(base, 30);
+      say(base);
+    }
+    OK(cuMemFree_v2(base));
+  }
+  static uint64_t kept[40];
+  for (int i = 0; i < 40; i++) {
+    kept[i] = allocate();
+    for (int k = 0; k < 2; k++) call(kept[i], 5);
+  }
+  say(kept[39]);
+  for (int i = 0; i < 40; i++) OK(cuMemFree_v2(kept[i]));
+  for (int i = 0; i < 80; i++) {
+    uint64_t base = allocate();
+    call(base, 5);
+    OK(cuMemFree_v2(base));
+  }
+  say(0);
+  OK(ncclCommDestroy(comm));
+  int status = 0;
+  if (rank == 0 && (waitpid(child, &status, 0) != child || status != 0)) return 3;
+  if (rank == 0) printf("mapped ok\n");
+  return 0;
+}

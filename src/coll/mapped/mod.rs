@@ -1,0 +1,145 @@
+//! Buffers in no window, where kernels of other ranks see them: what a launch of How::Mapped tells them (cuda/collectives/mapped.cuh).
+//!
+//! Ranks of one process see cudaMalloc and ncclMemAlloc memory of each other at its own addresses, and nothing is kept of it. To ranks of
+//! other processes it is lent: `own` says what, `page` is how they hear of it, `service` opens it off everybody's way. A rank that cannot
+//! tell where all others see its buffer tells 0, and the call is staged on all of them.
+//!
+//! Traps: a board is read behind a meeting that may have ended by an abort, so what was told goes at the end of each launch; memory may be freed, and its addresses used again, between any two calls, so every call asks the device what its buffer is; a
+//! captured launch may run when its memory is no more what it was, so it tells nothing to other processes.
+
+mod own;
+mod page;
+mod service;
+
+use super::table::How;
+use super::work::MAPPED_RANKS;
+use crate::device::{DevPtr, Holding, Lends, Order, Physical, Stream};
+use crate::error::Result;
+use crate::sync::Mutex;
+use crate::team::{Offer, Said, Team, offers_of};
+use crate::{bail, config, info};
+use own::Own;
+use page::Page;
+use service::Service;
+use std::sync::Arc;
+
+/// How a rank's buffers are told to the others.
+pub struct Maps {
+    team: Arc<Team>,
+    /// Handle of the boards.
+    pub board: u32,
+    /// This rank's kernels see the memory of all ranks of its process.
+    sees: bool,
+    /// Where there are other processes.
+    far: Option<(Mutex<Own>, Service)>,
+}
+
+/// By rank of the team: where its kernels see a buffer; or 0 for all.
+pub type Places = [DevPtr; MAPPED_RANKS];
+
+/// Whether ranks tell each other: equal on all of them.
+pub fn wanted(team: &Team, forced: Option<How>) -> bool {
+    let (size, most) = (team.topo.lsa_size, MAPPED_RANKS as u32);
+    (config::int("GINRS_MAP_BUFFERS") != 0 || forced == Some(How::Mapped)) && size == team.n_ranks && (2..=most).contains(&size)
+}
+
+fn is_near(team: &Team, rank: u32) -> bool {
+    team.peers[rank as usize].process == team.peers[team.rank as usize].process
+}
+
+impl Maps {
+    /// Collective. Lets this rank's kernels into the memory of its process, and makes the pages.
+    pub fn new(team: &Arc<Team>, board: u32) -> Result<Self> {
+        let mut near = team.peers.iter().filter(|peer| is_near(team, peer.rank));
+        let sees = near
+            .try_for_each(|peer| team.device.see(peer.device))
+            .inspect_err(|error| info!(COLL, "{} maps no buffers: {error}", team.tag()))
+            .is_ok();
+        let far = (0..team.n_ranks).any(|rank| !is_near(team, rank));
+        let far = if far { Some((Mutex::default(), service(team)?)) } else { None };
+        Ok(Self { team: team.clone(), board, sees, far })
+    }
+
+    /// Where the ranks see `bytes` from `at` on, for a launch that is about to be made.
+    pub fn places(&self, at: DevPtr, bytes: u64, captured: bool) -> Places {
+        let mut places = [0; MAPPED_RANKS];
+        let device = &self.team.device;
+        // What others lend is opened, and let go of, whatever this rank's buffer is.
+        if let Some((_, service)) = &self.far {
+            service.look(self.team.rank);
+        }
+        let Some(holding) = device.holding(at).filter(|holding| self.sees && holding.covers(at, bytes)) else { return places };
+        let Some((own, service)) = &self.far else {
+            places[..self.team.n_ranks as usize].fill(at);
+            return places;
+        };
+        if captured || holding.lends == Lends::Nothing {
+            return places;
+        }
+        let mut own = own.lock();
+        own.look(|lent| device.holding(lent.base) == Some(*lent));
+        let Some((loan, new)) = own.call(holding) else { return places };
+        if new {
+            service.lend(loan, holding);
+        }
+        self.seen(&holding, loan, service, at).unwrap_or(places)
+    }
+
+    fn seen(&self, holding: &Holding, loan: own::Loan, service: &Service, at: DevPtr) -> Option<Places> {
+        let mut places = [0; MAPPED_RANKS];
+        for (rank, place) in (0..self.team.n_ranks).zip(&mut places) {
+            *place = match is_near(&self.team, rank) {
+                true => at,
+                false => service.seen(self.team.rank, loan, rank)? + (at - holding.base),
+            };
+        }
+        Some(places)
+    }
+
+    /// Ahead of a launch: takes back what no launch uses any more.
+    pub fn before(&self, order: &Order) {
+        let Some((own, service)) = &self.far else { return };
+        let mut own = own.lock();
+        if own.waits() && order.passed_mark() {
+            own.passed().into_iter().for_each(|slot| service.take_back(slot));
+        }
+    }
+
+    /// Behind a launch on `stream`, which is not captured.
+    pub fn behind(&self, order: &mut Order, stream: Stream) -> Result<()> {
+        match &self.far {
+            Some((own, _)) if own.lock().marks() => order.mark(stream),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Collective: every rank's page, and the thread for them. It fails on all ranks or on none.
+fn service(team: &Arc<Team>) -> Result<Service> {
+    const WHAT: &str = "pages of mapped buffers";
+    let made = team.device.create_shared(Page::BYTES).and_then(|own| Ok((Offer::new(team, &own)?, own)));
+    let said = made.as_ref().map(|(offer, own)| Said { agreed: Vec::new(), own: offer.words(own).to_vec() });
+    let all = team.round(WHAT, said.map_err(Clone::clone))?;
+    let started = made.and_then(|(offer, own)| {
+        let taken = offer.take_all(&own, &offers_of(&all, 0)?, |device, fd, bytes| device.import_shared(fd, bytes))?;
+        let pages = (0..).zip(&taken).map(|(rank, memory)| page(team, rank, memory)).collect::<Result<_>>()?;
+        Ok((Service::start(team, pages)?, offer))
+    });
+    // An offer stands until all have taken it.
+    team.done(WHAT, &started)?;
+    started.map(|(service, _offer)| service)
+}
+
+/// The page of this rank, or of one in another process.
+fn page(team: &Team, rank: u32, memory: &Option<Arc<dyn Physical>>) -> Result<Option<Page>> {
+    let Some(memory) = memory.as_ref().filter(|_| rank == team.rank || !is_near(team, rank)) else { return Ok(None) };
+    match Page::of(memory) {
+        Some(page) => Ok(Some(page)),
+        None => bail!(
+            RemoteError,
+            53,
+            "a page of rank {rank} is too small | {} bytes | fix: load the same libginrs on every rank",
+            memory.bytes()
+        ),
+    }
+}

@@ -57,7 +57,7 @@ fn a_hunt_says_the_seed_what_it_needs_and_how_it_comes_back() {
     assert!(said.contains("[0] ") && said.contains(": WRONG,"), "{said}");
     let wants = |words: &[&str]| words.iter().for_each(|word| assert!(said.contains(word), "no {word:?} in\n{said}"));
     wants(&[
-        " fails: status 1",
+        " fails: it ended with status 1",
         " fails again, by the same ",
         "the schedule is what it needs",
         " choices are enough; with one less, and then none drawn, it passes",
@@ -157,7 +157,7 @@ fn a_hang_is_a_failure_and_says_who_waits() {
     let output = ginrs_run(&["--explore", "40", "--timeout", "2"], &program, &[("MISTAKE", "hang")]);
     let said = text(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
-    for word in ["not done after 2 s", "fails: status 124", "comes back with: "] {
+    for word in ["fails: it was not done after 2 s", "comes back with: "] {
         assert!(said.contains(word), "no {word:?} in\n{said}");
     }
     let output = ginrs_run(&["--explore", "4"], &program, &[("MISTAKE", "hang"), ("MENDED", "1")]);

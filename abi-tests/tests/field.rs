@@ -201,6 +201,21 @@ fn what_was_not_looked_at_is_said() {
     assert!(status == Some(1) && said.contains("the plain run was not done after 2 s (--timeout)"), "{said}");
 }
 
+/// A seed whose hang nobody can prove, one poll in a kernel: its runs are ended by `--timeout`, and further ones by the time that is left.
+#[test]
+fn a_hang_of_a_seed_leaves_check_within_its_time() {
+    let mut command = Command::new(prefix().join("bin/ginrs-run"));
+    command.args(["--check=1", "--timeout", "2"]).arg(compiled("abi-tests/explore/mistakes.cu")).env("MISTAKE", "hang");
+    let folder = tempfile::tempdir().unwrap();
+    let output = command.current_dir(folder.path()).env_remove("GINRS_SCHEDULE").output().unwrap();
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    for words in ["the time is over while seed 1 was run again", "  again: ginrs-run --seed 1 ", "seed 1 was not done after 2 s"]
+    {
+        assert!(said.contains(words), "no {words} in\n{said}");
+    }
+}
+
 /// In the plain run, in a seed's, and where a plain run that has failed is run again.
 #[test]
 fn ctrl_c_ends_the_ranks_and_says_what_was_tried() {

@@ -210,8 +210,12 @@ fn a_hang_of_a_seed_leaves_check_within_its_time() {
     let output = command.current_dir(folder.path()).env_remove("GINRS_SCHEDULE").output().unwrap();
     let said = text(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
-    for words in ["the time is over while seed 1 was run again", "  again: ginrs-run --seed 1 ", "seed 1 was not done after 2 s"]
-    {
+    for words in [
+        "the time is over while seed 1 was run again",
+        "ginrs-run --seed 1 ",
+        "  hint: built with ginrs-cc --check=race",
+        "seed 1 was not done after 2 s",
+    ] {
         assert!(said.contains(words), "no {words} in\n{said}");
     }
 }

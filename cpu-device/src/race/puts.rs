@@ -120,7 +120,7 @@ impl Worker {
                 if from.is_null() {
                     continue;
                 }
-                let access = Access { group, thread: 0, epoch, run: 0, mask: 0, writes, place };
+                let access = Access { group, thread: 0, epoch, run: 0, mask: 0, writes, over: 0, place };
                 for (at, bytes) in shadow::pieces(from as usize, put.bytes as usize) {
                     let (page, at) = super::page_of(at);
                     shadow::note(&page, at, bytes, access, &clock, |at, old| {
@@ -130,7 +130,7 @@ impl Worker {
             }
         }
         // Done when the source is free: who waits for less than that is told of no reset.
-        let raise = Access { group: reads, thread: 0, epoch, run: self.run, mask: 0, writes: false, place };
+        let raise = Access { group: reads, thread: 0, epoch, run: self.run, mask: 0, writes: false, over: 0, place };
         if let Ok(id) = u32::try_from(put.counter) {
             raised::note([COUNTER as u32, put.rank as u32, put.context, id], comm, raise, &clock);
             let mut read = clock.clone();
@@ -184,7 +184,7 @@ pub unsafe extern "C" fn ginrs_cpu_race_reset(reset: *const Reset) {
         let (group, thread, line) = (worker.group, worker.current, self::line(file, line));
         let place = names::place_of(Put { call: Call::Reset, line, from: rank, to: rank, group, thread, bytes: number.into() });
         let actor = &worker.actors[usize::from(thread)];
-        let reset = Access { group, thread, epoch: actor.epoch, run: worker.run, mask: 0, writes: true, place };
+        let reset = Access { group, thread, epoch: actor.epoch, run: worker.run, mask: 0, writes: true, over: 0, place };
         raised::note([kind as u32, rank as u32, context, id], comm, reset, &actor.clock);
     }
     if kind == SIGNAL {

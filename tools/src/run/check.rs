@@ -184,7 +184,7 @@ impl Check<'_> {
             _ => format!("of {runs} plain runs {failed} failed"),
         });
         if failed == PLAIN {
-            failure.again = Some(format!("ginrs-run{}", self.hunt.words()));
+            failure.again = Some(self.hunt.command([], ""));
         }
         Ok(failed == PLAIN)
     }
@@ -229,7 +229,7 @@ impl Check<'_> {
                 progress.clear();
                 self.hunt.show_output()?;
                 self.tried.push(format!("seed {seed} names a line"));
-                let again = Some(format!("ginrs-run --seed {seed}{}", self.hunt.words()));
+                let again = Some(self.hunt.command([], &format!(" --seed {seed}")));
                 self.found = Some(Failure { again, ..failure });
                 break;
             }
@@ -246,7 +246,13 @@ impl Check<'_> {
             None => "--check has found nothing".into(),
         });
         if let Some(failure) = &self.found {
-            failure.lines(self.hunt.stopped().is_some()).into_iter().for_each(tell);
+            let mut lines = failure.lines(self.hunt.stopped().is_some());
+            if !is_named(self.found.as_ref()) && is_built_for_races(&program_of(self.hunt.options)) == Some(false) {
+                lines.push(
+                    "  hint: built with ginrs-cc --check=race, it has a line where data are read too early or overwritten".into(),
+                );
+            }
+            lines.into_iter().for_each(tell);
         }
         tell(format!("  tried: {}", self.tried.join("; ")));
         tell(format!("  not looked for: {}", self.not_looked_for().join("; ")));

@@ -240,11 +240,16 @@ impl Hunt<'_> {
         files_in(&self.folder.0)
     }
 
-    /// The words behind `ginrs-run` of one run.
-    pub(super) fn words(&self) -> String {
+    /// The command of one run: with these settings, `NAME=VALUE` each, in front, and these options.
+    pub(super) fn command(&self, settings: impl IntoIterator<Item = String>, options: &str) -> String {
+        let mut users: Vec<String> =
+            std::env::vars_os().filter_map(|(name, value)| is_users(&name).then(|| setting(&name, &value))).collect();
+        users.sort();
+        let settings = users.into_iter().chain(settings).map(|setting| setting + " ");
         let page = self.page.iter().map(|page| format!(" --html {}", quoted(page)));
         let rest = arguments(self.options, self.options.timeout);
-        page.chain(rest.iter().map(|word| format!(" {}", quoted(word)))).collect()
+        let words = page.chain(rest.iter().map(|word| format!(" {}", quoted(word))));
+        settings.chain([format!("ginrs-run{options}")]).chain(words).collect()
     }
 
     /// With how long it took so far.
@@ -363,6 +368,18 @@ fn arguments(options: &Options, timeout: Option<Duration>) -> Vec<OsString> {
     words
 }
 
+/// Whether what a run does may hang on a variable of the user's: those of seeds and timelines are ours here, and NCCL_DEBUG and its kin
+/// say what is printed.
+fn is_users(name: &OsStr) -> bool {
+    const OURS: [&str; 4] = [replay::SCHEDULE, "GINRS_CHAOS", "GINRS_TIMELINE", "NCCL_DEBUG"];
+    let name = name.to_string_lossy();
+    (name.starts_with("GINRS_") || name.starts_with("NCCL_")) && !OURS.iter().any(|ours| name.starts_with(ours))
+}
+
+fn setting(name: &OsStr, value: &OsStr) -> String {
+    format!("{}={}", name.to_string_lossy(), quoted(value))
+}
+
 /// For a shell.
 fn quoted(word: &OsStr) -> String {
     let text = word.to_string_lossy();
@@ -420,5 +437,8 @@ mod tests {
         let line: Vec<String> = told.iter().map(|word| quoted(word)).collect();
         assert_eq!(line.join(" "), "-n 2 --timeout 60 --grace 1 -x 'A=b c' --no-prefix -- -odd 'x y'");
         assert_eq!(quoted(OsStr::new("it's")), "'it'\\''s'");
+        assert_eq!(setting(OsStr::new("GINRS_FAKE_NODES"), OsStr::new("0 1")), "GINRS_FAKE_NODES='0 1'");
+        let users = ["GINRS_FAKE_NODES", "NCCL_GIN_BACKEND", "GINRS_SCHEDULE_UNTIL", "NCCL_DEBUG_FILE", "HOME"];
+        assert_eq!(users.map(|name| is_users(OsStr::new(name))), [true, true, false, false, false]);
     }
 }

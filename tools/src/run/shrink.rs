@@ -56,7 +56,7 @@ impl Hunt<'_> {
             progress.tell(&format!("seed {seed} with less of it"));
             let Some(fails) = self.fails(failing, under, until)? else {
                 self.say_over(seed, progress);
-                return Ok(self.command(seed, Under::BOTH, None));
+                return Ok(self.command_of(seed, Under::BOTH, None));
             };
             *failed = u32::from(fails);
         }
@@ -64,7 +64,7 @@ impl Hunt<'_> {
         progress.clear();
         crate::tell(format!("ginrs-run: {needed}"));
         if under == Under::NETWORK || under == Under::NEITHER {
-            return Ok(self.command(seed, under, Some(0)));
+            return Ok(self.command_of(seed, under, Some(0)));
         }
         // Of the choices, from none, which passes, to all: one that passes with the first n and fails with one more.
         let (mut passes, mut fails) = (0, if failing.hung { 0 } else { choices });
@@ -76,7 +76,7 @@ impl Hunt<'_> {
                 Some(false) => passes = middle,
                 None => {
                     self.say_over(seed, progress);
-                    return Ok(self.command(seed, under, Some(fails).filter(|fails| *fails < choices)));
+                    return Ok(self.command_of(seed, under, Some(fails).filter(|fails| *fails < choices)));
                 }
             }
         }
@@ -84,7 +84,7 @@ impl Hunt<'_> {
         if fails > 0 {
             self.say(&format!("its first {fails} choices are enough; with one less, and then none drawn, it passes"));
         }
-        Ok(self.command(seed, under, Some(fails).filter(|fails| *fails > 0)))
+        Ok(self.command_of(seed, under, Some(fails).filter(|fails| *fails > 0)))
     }
 
     /// The same where a seed does not decide all: each way several times.
@@ -102,7 +102,7 @@ impl Hunt<'_> {
                 progress.tell(&format!("seed {seed} again with {name} ({run} of {AGAIN})"));
                 let Some(fails) = self.fails(failing, *under, None)? else {
                     self.say_over(seed, progress);
-                    return Ok(self.command(seed, Under::BOTH, None));
+                    return Ok(self.command_of(seed, Under::BOTH, None));
                 };
                 *failed += u32::from(fails);
             }
@@ -112,22 +112,16 @@ impl Hunt<'_> {
         self.say(&format!("of {AGAIN} runs each fail with {}", counts.join(", ")));
         let (needed, under) = verdict(failures);
         crate::tell(format!("ginrs-run: {needed}"));
-        Ok(self.command(seed, under, None))
+        Ok(self.command_of(seed, under, None))
     }
 
-    fn command(&self, seed: u64, under: Under, until: Option<u64>) -> String {
+    fn command_of(&self, seed: u64, under: Under, until: Option<u64>) -> String {
         let until = until.map(|until| format!("{UNTIL}={until}"));
         // Threads take turns where there is a schedule, be it a plain one.
         let plain = (until.is_some() && !under.has_schedule()).then(|| format!("{SCHEDULE}={seed}"));
-        let settings = under
-            .settings(seed)
-            .filter(|_| under != Under::BOTH)
-            .chain(plain)
-            .chain(until)
-            .map(|setting| setting + " ")
-            .collect::<String>();
+        let settings = under.settings(seed).filter(|_| under != Under::BOTH).chain(plain).chain(until);
         let option = if under == Under::BOTH { format!(" --seed {seed}") } else { String::new() };
-        format!("{settings}ginrs-run{option}{}", self.words())
+        self.command(settings, &option)
     }
 }
 

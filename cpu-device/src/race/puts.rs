@@ -13,8 +13,7 @@ use super::clock::Group;
 use super::names::{self, Call, Of, Part, Put};
 use super::report::Place;
 use super::shadow::{self, Access};
-use super::words;
-use super::{Worker, known, raised, report, worker};
+use super::{Worker, known, raised, report, windows, words, worker};
 
 /// `ginrsCpuRacePut`
 #[repr(C)]
@@ -27,6 +26,8 @@ pub struct Posted {
     comm: usize,
     source: *const c_void,
     target: *const c_void,
+    window: u64,
+    offset: u64,
     bytes: u64,
     signal: i64,
     counter: i64,
@@ -102,7 +103,7 @@ impl Worker {
         let raises = put.signal >= 0 || put.counter >= 0;
         let place = if put.bytes > 0 || raises {
             self.tell();
-            let call = if put.target.is_null() && put.bytes == 0 { Call::Signal } else { Call::Put };
+            let call = if put.bytes == 0 { Call::Signal } else { Call::Put };
             names::place_of(Put {
                 call,
                 line: line(put.file, put.line),
@@ -116,12 +117,16 @@ impl Worker {
             0
         };
         if put.bytes > 0 {
-            for (from, group, writes) in [(put.source, reads, false), (put.target, lands, true)] {
-                if from.is_null() {
+            let target = match put.target.addr() {
+                0 => windows::landing(comm, [put.rank, put.peer], put.window).map_or(0, |at| at + put.offset as usize),
+                at => at,
+            };
+            for (from, group, writes) in [(put.source.addr(), reads, false), (target, lands, true)] {
+                if from == 0 {
                     continue;
                 }
                 let access = Access { group, thread: 0, epoch, run: 0, mask: 0, writes, over: 0, place };
-                for (at, bytes) in shadow::pieces(from as usize, put.bytes as usize) {
+                for (at, bytes) in shadow::pieces(from, put.bytes as usize) {
                     let (page, at) = super::page_of(at);
                     shadow::note(&page, at, bytes, access, &clock, |at, old| {
                         report::found(Place::At(at), access, old, &clock, None)

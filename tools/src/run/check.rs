@@ -51,6 +51,12 @@ fn is_built_for_races(program: &Path) -> Option<bool> {
     contains(program, b"ginrs_cpu_race_init")
 }
 
+/// Why the detector has looked at nothing, if a run has printed that.
+fn unseen_races(output: &str) -> Option<&str> {
+    let (_, why) = output.split_once("ginrs-cpu: race: nothing is checked: ")?;
+    why.lines().next()?.split(" (docs/").next()
+}
+
 fn contains(program: &Path, mark: &[u8]) -> Option<bool> {
     let bytes = std::fs::read(program).ok().filter(|bytes| bytes.starts_with(b"\x7fELF"))?;
     Some(bytes.windows(mark.len()).any(|at| at == mark))
@@ -258,17 +264,20 @@ impl Check<'_> {
         tell(format!("  not looked for: {}", self.not_looked_for().join("; ")));
     }
 
-    fn not_looked_for(&self) -> Vec<&'static str> {
+    fn not_looked_for(&self) -> Vec<String> {
         let options = self.hunt.options;
-        let mut missing = vec!["other inputs and numbers of ranks"];
+        let mut missing = vec!["other inputs and numbers of ranks".to_owned()];
+        if let Some(why) = unseen_races(&self.hunt.printed()) {
+            missing.push(format!("races: {why}"));
+        }
         if !options.race {
             missing.push(match is_built_for_races(&program_of(options)) {
-                Some(_) => "races (build it with: ginrs-cc --check=race)",
-                None => "races, unless what the program starts was built with: ginrs-cc --check=race",
+                Some(_) => "races (build it with: ginrs-cc --check=race)".into(),
+                None => "races, unless what the program starts was built with: ginrs-cc --check=race".into(),
             });
         }
         if contains(&program_of(options), b"__asan_init") != Some(true) {
-            missing.push("memory that is not yours (build it with: ginrs-cc -g -fsanitize=address)");
+            missing.push("memory that is not yours (build it with: ginrs-cc -g -fsanitize=address)".into());
         }
         missing
     }
@@ -328,4 +337,16 @@ fn draw(page: &OsString, files: &[PathBuf]) -> Result<String, String> {
     };
     drawn().inspect_err(|_| _ = std::fs::remove_file(&unfinished))?;
     Ok(Path::new(page).display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unseen_races;
+
+    #[test]
+    fn why_races_are_not_seen_is_read() {
+        let output = "[0] ginrs-cpu: race: nothing is checked: a communicator has ranks on other machines, whose accesses are not seen\n[0] ginrs-cpu: fix: x\n";
+        assert_eq!(unseen_races(output), Some("a communicator has ranks on other machines, whose accesses are not seen"));
+        assert_eq!(unseen_races("[0] ginrs-cpu: race: its table is full (docs/finding-bugs.md)"), None);
+    }
 }

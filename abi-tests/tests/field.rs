@@ -100,6 +100,20 @@ fn each_mistake_is_found_and_its_line_named() {
     });
 }
 
+/// Between machines that GINRS_FAKE_MACHINES pretends there are messages alone; as threads of one process their ranks are looked at all the same.
+#[test]
+fn puts_between_pretended_machines_are_looked_at() {
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(prefix().join("bin/ginrs-run"));
+        command.args(["--check=race", "--timeout", "100"]).arg(field()).args(arguments);
+        command.env("GINRS_FAKE_MACHINES", "0,0,1,1").output().unwrap()
+    };
+    let output = run(&["scatter-signal"]);
+    assert!(output.status.code() == Some(66) && is_named("scatter-signal", &text(&output)), "{}", text(&output));
+    let output = run(&["scatter-signal", "mended"]);
+    assert!(output.status.success() && !text(&output).contains("race"), "{}", text(&output));
+}
+
 /// Of cases whose mended programs differ; each plainly, and under a seed.
 const TWINS: [&str; 18] = [
     "halo-early",

@@ -83,7 +83,7 @@ pub fn landing(comm: u64, [from, to]: [i32; 2], handle: u64) -> Option<usize> {
 /// See race.h.
 #[unsafe(no_mangle)]
 pub extern "C" fn ginrs_cpu_race_landing(comm: u64, rank: i32, handle: u64, number: u64, at: usize) {
-    if !is_forked() {
+    if on() && !is_forked() {
         LANDINGS.write().entry((comm, rank)).or_default().push(Landing { handle, number, at });
     }
 }

@@ -36,7 +36,7 @@ pub struct Job<'a> {
     pub port: u16,
     /// The folder that GINRS_RUN_ID names.
     pub folder: &'a Path,
-    /// They write what they do into the folder.
+    /// Whether they write what they do into the folder.
     pub timeline: bool,
     /// The limit on open files that they get.
     pub files: OpenFiles,

@@ -183,7 +183,7 @@ fn a_hang_of_a_seed_is_proven_named_replayed_and_shrunk() {
     for word in [" fails again, by the same ", "the schedule is what it needs", " choices are enough"] {
         assert!(said.contains(word), "no {word:?} in\n{said}");
     }
-    is_ok(&run(&["--explore", "10"], true), "mended");
+    is_ok(&run(&["--explore", "4"], true), "mended");
 }
 
 #[test]

@@ -214,13 +214,13 @@ fn what_was_not_looked_at_is_said() {
 #[test]
 fn a_hang_of_a_seed_leaves_check_within_its_time() {
     let mut command = Command::new(prefix().join("bin/ginrs-run"));
-    command.args(["--check=1", "--timeout", "2"]).arg(compiled("abi-tests/explore/mistakes.cu")).env("MISTAKE", "hang");
+    command.args(["--check=0.001", "--timeout", "2"]).arg(compiled("abi-tests/explore/mistakes.cu")).env("MISTAKE", "hang");
     let folder = tempfile::tempdir().unwrap();
     let output = command.current_dir(folder.path()).env_remove("GINRS_SCHEDULE").output().unwrap();
     let said = text(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
     for words in [
-        "the time is over while seed 1 was run again",
+        "the time is over: seed 1 is not run again",
         "ginrs-run --seed 1 ",
         "  hint: built with ginrs-cc --check=race",
         "seed 1 was not done after 2 s",

@@ -15,9 +15,12 @@ impl Hunt<'_> {
         let Failing { seed, hung, .. } = failing;
         let Some(told) = self.told() else { return self.shrink_by_tries(failing, progress) };
         progress.tell(&format!("seed {seed} again"));
-        let again = self.fails(failing, Under::BOTH, None)?;
+        let Some(again) = self.fails(failing, Under::BOTH, None)? else {
+            self.say_over(seed, progress);
+            return Ok(self.command_of(seed, Under::BOTH, None));
+        };
         // Where a run is cut off, nobody knows after which choice.
-        let same = told.reasons.is_empty() && again == Some(true) && (hung || self.told() == Some(told.clone()));
+        let same = told.reasons.is_empty() && again && (hung || self.told() == Some(told.clone()));
         progress.clear();
         if !same {
             self.say(&told.line(&seed.to_string()));
@@ -44,7 +47,7 @@ impl Hunt<'_> {
     fn say_over(&self, seed: u64, progress: &Progress) {
         progress.clear();
         let why = self.stopped().map_or_else(|| "the time is over".into(), |signal| format!("ended by {}", signal_name(signal)));
-        self.say(&format!("{why} while seed {seed} was run again: it may need less"));
+        self.say(&format!("{why}: seed {seed} is not run again, and may need less"));
     }
 
     /// One run of each way says all; `choices` are all that the seed has made.

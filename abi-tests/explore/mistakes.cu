@@ -2,11 +2,11 @@
 //   MISTAKE=sync ./mistakes                        "ok", as on most machines on most days
 //   GINRS_SCHEDULE=1 MISTAKE=sync ./mistakes       "WRONG" under few seeds
 //   GINRS_SCHEDULE=1 MISTAKE=sync MENDED=1 ./mistakes   its mended twin: "ok" under every seed
-// One process is one rank; `put` needs two (ginrs-run -n 2). tests/explore.rs runs them under seeds.
+// One process is one rank; `put` and `lost` need two (ginrs-run -n 2, or --threads 2). tests/explore.rs runs them under seeds.
 #include "../../examples-c/common/example.h"
 
-enum Mistake { SYNC, WARP, LOCK, BLOCKS, PUT, HANG, MISTAKES };
-static const char* const names[MISTAKES] = {"sync", "warp", "lock", "blocks", "put", "hang"};
+enum Mistake { SYNC, WARP, LOCK, BLOCKS, PUT, HANG, LOST, MISTAKES };
+static const char* const names[MISTAKES] = {"sync", "warp", "lock", "blocks", "put", "hang", "lost"};
 
 constexpr int kThreads = 96, kBlocks = 80, kRounds = 4;
 
@@ -89,6 +89,20 @@ __global__ void __launch_bounds__(64) hang(bool mended) {
   while (threadIdx.x == 32 && here[0] == 0) __nanosleep(100);
 }
 
+// The second warp sends as many signals as the first one has said.
+__global__ void __launch_bounds__(64) lost(ncclDevComm comm, int round, bool mended) {
+  __shared__ volatile int parts;
+  if (threadIdx.x == 0) parts = 1;
+  __syncthreads();
+  if (threadIdx.x == 0) parts = 2;
+  if (mended) __syncthreads();
+  ncclGin gin(comm, 0);
+  if (threadIdx.x == 32) {
+    gin.signal(ncclTeamWorld(comm), (comm.rank + 1) % comm.nRanks, ncclGin_SignalAdd{0, uint64_t(parts)});
+  }
+  gin.waitSignal(ncclCoopCta(), 0, 2 * (round + 1));  // wait of: lost
+}
+
 int runRank(Example& ex) {
   const char* name = getenv("MISTAKE");
   int mistake = 0;
@@ -101,7 +115,8 @@ int runRank(Example& ex) {
   ncclWindow_t window = NULL;
   void* memory = NULL;
   ncclDevComm comm;
-  if (mistake == PUT) {
+  bool communicates = mistake == PUT || mistake == LOST;
+  if (communicates) {
     memory = ex.allocWindow(2 * kRounds * kThreads * sizeof(int), &window);
     ncclDevCommRequirements needs;
     memset(&needs, 0, sizeof needs);
@@ -118,13 +133,14 @@ int runRank(Example& ex) {
       case BLOCKS: blocks<<<kBlocks, 1, 0, ex.stream>>>(mended, words + 1, words); break;
       case PUT: put<<<1, kThreads, 0, ex.stream>>>(comm, window, round, mended, words); break;
       case HANG: hang<<<1, 64, 0, ex.stream>>>(mended); break;
+      case LOST: lost<<<1, 64, 0, ex.stream>>>(comm, round, mended); break;
     }
     CUDACHECK(cudaStreamSynchronize(ex.stream));
   }
   int failed = words[0] != 0;
   ex.elementsChecked = kRounds;
   CUDACHECK(cudaFreeHost(words));
-  if (mistake == PUT) {
+  if (communicates) {
     NCCLCHECK(ncclDevCommDestroy(ex.comm, &comm));
     ex.freeWindow(memory, window);
   }

@@ -22,9 +22,9 @@
     if (result != 0) fprintf(stderr, "%s: %d at line %d\n", #call, result, __LINE__), exitOnce(2); \
   } while (0)
 
-enum Case { COUNT, RESET, BARRIER, HYBRID, LSA, LL, COUNTER, CYCLE, NESTED, IDLE, BLOCKS, FLUSH, SLEEP, SPIN, PAUSE, ELSEWHERE, UNCOUNTED, PEER, TAKEN, RING, CASES };
+enum Case { COUNT, RESET, BARRIER, HYBRID, LSA, LL, COUNTER, CYCLE, NESTED, IDLE, BLOCKS, FLUSH, SLEEP, SPIN, PAUSE, PIPE, ELSEWHERE, UNCOUNTED, PEER, TAKEN, RING, CASES };
 static const char* const names[CASES] = {"count", "reset", "barrier", "hybrid", "lsa", "ll", "counter", "cycle", "nested",
-                                         "idle", "blocks", "flush", "sleep", "spin", "pause", "elsewhere", "uncounted", "peer", "taken", "ring"};
+                                         "idle", "blocks", "flush", "sleep", "spin", "pause", "pipe", "elsewhere", "uncounted", "peer", "taken", "ring"};
 
 struct Job {
   ncclDevComm comm;
@@ -111,7 +111,8 @@ __global__ void kernel(Job job, int which) {
       }
       break;
     case SLEEP:
-    case PAUSE:  // the first rank's host takes its time before it launches
+    case PAUSE:
+    case PIPE:  // the first rank's host takes its time before it launches
       gin.signal(ncclTeamWorld(comm), next, ncclGin_SignalInc{0}, cta);
       gin.waitSignal(cta, 0, 1);  // wait of: sleep
       break;
@@ -202,6 +203,17 @@ static void runRank(int rank, int ranks, ncclUniqueId id, int device) {
     std::thread opener([&] { sleep(4), pthread_mutex_unlock(&lock); });
     pthread_mutex_lock(&lock);
     opener.join();
+  }
+  if (rank == 0 && which == PIPE) {  // or reads what another thread writes
+    int ends[2];
+    char byte = 0;
+    CHECK(pipe(ends));
+    std::thread writer([&] {
+      sleep(4);
+      CHECK(write(ends[1], "x", 1) != 1);
+    });
+    CHECK(read(ends[0], &byte, 1) != 1);
+    writer.join();
   }
   if (rank == ranks - 1 && which == FLUSH) {
     if (fork() == 0) sleep(40), kill(getppid(), SIGCONT), _exit(0);

@@ -1,7 +1,7 @@
 //! GINRS_SCHEDULE and `ginrs-run --explore`: `explore/mistakes.cu` has mistakes that the usual order of threads and blocks forgives, which
 //! few seeds must find, and their mended twins, which none may blame. Needs GINRS_PREFIX (`make test` sets it).
 
-use abi_tests::programs::{compiled, compiled_as, compiled_with_theirs};
+use abi_tests::programs::{compiled, compiled_as, compiled_with_theirs, line_of};
 use abi_tests::{prefix, text};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -57,7 +57,7 @@ fn a_hunt_says_the_seed_what_it_needs_and_how_it_comes_back() {
     assert!(said.contains("[0] ") && said.contains(": WRONG,"), "{said}");
     let wants = |words: &[&str]| words.iter().for_each(|word| assert!(said.contains(word), "no {word:?} in\n{said}"));
     wants(&[
-        " fails: status 1",
+        " fails: it ended with status 1",
         " fails again, by the same ",
         "the schedule is what it needs",
         " choices are enough; with one less, and then none drawn, it passes",
@@ -157,11 +157,33 @@ fn a_hang_is_a_failure_and_says_who_waits() {
     let output = ginrs_run(&["--explore", "40", "--timeout", "2"], &program, &[("MISTAKE", "hang")]);
     let said = text(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
-    for word in ["not done after 2 s", "fails: status 124", "comes back with: "] {
+    for word in ["fails: it was not done after 2 s", "comes back with: "] {
         assert!(said.contains(word), "no {word:?} in\n{said}");
     }
     let output = ginrs_run(&["--explore", "4"], &program, &[("MISTAKE", "hang"), ("MENDED", "1")]);
     is_ok(&output, "mended hang");
+}
+
+/// Two warps of each rank: whether the second one counts what the first one says decides whether the ranks hang.
+#[test]
+fn a_hang_of_a_seed_is_proven_named_replayed_and_shrunk() {
+    let program = compiled("abi-tests/explore/mistakes.cu");
+    let run = |options: &[&str], mended: bool| {
+        let mut command = Command::new(prefix().join("bin/ginrs-run"));
+        command.args(options).args(["--devices", "2"]).arg(&program).args(["--threads", "2"]);
+        command.env("MISTAKE", "lost").envs(mended.then_some(("MENDED", "1"))).env_remove("GINRS_SCHEDULE").output().unwrap()
+    };
+    is_ok(&run(&["-n", "1"], false), "without a seed");
+    let output = run(&["--explore", "10", "--seed", "5"], false);
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let line = format!("mistakes.cu:{}", line_of("abi-tests/explore/mistakes.cu", "wait of: lost"));
+    let told = said.lines().find(|line| line.contains("GINRS-E140 ")).unwrap_or_else(|| panic!("{said}"));
+    assert!(told.contains("waits for signal 0 >= ") && told.contains(&line), "{told}");
+    for word in [" fails again, by the same ", "the schedule is what it needs", " choices are enough"] {
+        assert!(said.contains(word), "no {word:?} in\n{said}");
+    }
+    is_ok(&run(&["--explore", "4"], true), "mended");
 }
 
 #[test]

@@ -30,6 +30,15 @@ fn threads(ranks: u32, case: &str) -> Command {
     command
 }
 
+/// Threads of one process, one at a time, as a seed has it.
+fn threads_of_seed(seed: u32, ranks: u32, case: &str) -> Command {
+    let ranks = ranks.to_string();
+    let mut command = Command::new(prefix().join("bin/ginrs-run"));
+    command.args(["--seed", &seed.to_string(), "-n", "1", "--devices", &ranks, "--timeout", "80"]);
+    command.arg(compiled(SOURCE)).args([case, "threads", &ranks]);
+    command
+}
+
 /// The one line that says why the waits have ended.
 #[track_caller]
 fn cause_of(case: &str, command: &mut Command) -> String {
@@ -152,16 +161,33 @@ fn a_signal_that_went_to_another_rank_or_was_reset() {
     assert!(line.contains("hang.cu:") && line.contains("; nobody has raised it | comm"), "{line}");
 }
 
-/// The first rank sleeps, computes, or waits for a lock that another thread gives back: each for 4 s.
+/// The first rank sleeps, computes, waits for a lock that another thread gives back, or reads what one writes: each for 4 s.
 #[test]
 fn long_waits_of_healthy_programs_are_not_ended() {
-    for case in ["sleep", "spin", "pause"] {
-        for (how, mut command) in [("processes", job(2, &[case])), ("threads", threads(2, case))] {
+    for case in ["sleep", "spin", "pause", "pipe"] {
+        let ways = [("processes", job(2, &[case])), ("threads", threads(2, case)), ("a seed", threads_of_seed(2, 2, case))];
+        // A spin takes long where each look at a clock is a choice.
+        for (how, mut command) in ways.into_iter().filter(|(how, _)| (case, *how) != ("spin", "a seed")) {
             let output = command.output().unwrap();
             let said = text(&output);
             let all = (0..2).all(|rank| said.contains(&format!("rank {rank}: ok")));
             assert!(output.status.success() && all && !said.contains("GINRS-E"), "{case}, {how}: {}\n{said}", output.status);
         }
+    }
+}
+
+/// With one thread at a time, and time that is virtual, hangs are proven as they are without.
+#[test]
+fn a_seed_changes_nothing_of_what_is_proven() {
+    for (case, ranks, wait) in [
+        ("count", 2, "rank 1 block 0 waits for signal 0 >= 2 (has 1) of context 0 at "),
+        ("barrier", 3, "waits for GIN barrier 0 of context 0: rank 2 has not come at "),
+        ("hybrid", 2, "waits for LSA barrier 0 of a hybrid barrier: rank 1 has not come at "),
+    ] {
+        let cause = cause_of(case, &mut threads_of_seed(2, ranks, case));
+        let parts: Vec<&str> = cause.split("; ").flat_map(|part| part.split(" | ")).collect();
+        let place = line_of(case);
+        assert!(parts.iter().any(|part| part.contains(wait) && part.ends_with(&place)), "{case}: {cause}");
     }
 }
 

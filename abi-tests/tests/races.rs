@@ -63,9 +63,9 @@ fn a_put_by_one_thread_of_what_others_write() {
 /// Which of the two comes first is the machine's.
 #[test]
 fn the_target_of_a_put_is_read_too_early_or_overwritten_too_early() {
-    let either = ["missing: wait for the put's signal before reading", "missing: the reader waits for the signal of the put"];
-    is_found("signal", &either);
-    is_found("pressure", &either);
+    let overwritten = "missing: back-pressure: the reader ";
+    is_found("signal", &["missing: wait for the put's signal before reading", overwritten]);
+    is_found("pressure", &[overwritten]);
     is_found("forward", &["missing: wait for the put's signal before its data are put on"]);
 }
 

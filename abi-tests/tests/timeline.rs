@@ -148,6 +148,31 @@ fn each_put_and_wait_stands_there_with_its_line() {
     is_whole(&events);
 }
 
+/// A helper each, which sends what its ranks wrote; and machines that only messages join.
+#[test]
+fn ranks_on_several_machines_are_one_timeline() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, rsh) = (folder.path().join("out.json"), folder.path().join("rsh"));
+    std::fs::write(&rsh, "shift; exec sh -c \"$*\"").unwrap();
+    let (file, rsh) = (file.to_str().unwrap(), format!("sh {}", rsh.display()));
+    for machines in ["", "0,1"] {
+        let mut command = job(RANKS, &["--timeline", file, "--hosts", "a,b", "--rsh", &rsh], &[]);
+        let output = command.env("GINRS_FAKE_MACHINES", machines).output().unwrap();
+        assert!(output.status.success(), "{machines}: {}", text(&output));
+        let trace: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+        let events = trace["traceEvents"].as_array().unwrap();
+        if machines.is_empty() {
+            is_whole(events);
+        }
+        let put = line_of("gin.put(");
+        let waits: Vec<_> = of(events, "wait").filter(|event| event["name"] != "flush").collect();
+        assert_eq!((waits.len(), arrows(events, "signal").len()), (PUTS, PUTS), "{machines}");
+        assert!(waits.iter().all(|event| event["args"]["ended by"].as_str().is_some_and(|by| by.ends_with(&put))), "{waits:?}");
+    }
+    let left = std::fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(left, 2, "the picture and the script");
+}
+
 #[test]
 fn collectives_have_their_names_and_what_was_told_stands_there() {
     let folder = tempfile::tempdir().unwrap();

@@ -286,7 +286,6 @@ fn what_cannot_be_written_is_told_before_anything_runs() {
     for (options, word) in [
         (vec!["--html", "/no/such/out.html"], "--html /no/such/out.html: No such file"),
         (vec!["--timeline", one, "--html", one], "both name"),
-        (vec!["--html", one, "--hosts", "a:1,b:1"], "--html serves one machine"),
     ] {
         let output =
             Command::new(prefix().join("bin/ginrs-run")).args(["-n", "2"]).args(options).args(["echo", "ran"]).output().unwrap();

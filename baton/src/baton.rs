@@ -369,13 +369,16 @@ pub fn hold(tid: i32, length: u64) -> bool {
     thread.map(|thread| thread.held = until).is_some()
 }
 
-/// A thread that waits for others of the process alone, without a deadline: how many turns it has had. For libginrs's proof of a hang.
-pub fn parked(tid: i32) -> Option<u64> {
+/// A thread that waits for other threads alone, without a deadline: how many turns it has had, and where in memory what it waits for
+/// lies; 0 where that is the end of a thread, or nothing. For libginrs's proof of a hang.
+pub fn parked(tid: i32) -> Option<(u64, usize)> {
     let _turn = turn()?;
     let state = Held::take();
     let thread = state.threads.iter().find(|thread| thread.tid == tid && thread.run != Run::Gone)?;
     match thread.run {
-        Run::Waits(on, NEVER, _) if on.what != What::Files => Some(thread.turns),
+        Run::Waits(On { what: What::Files, .. }, ..) => None,
+        Run::Waits(On { what: What::Thread | What::Time, .. }, NEVER, _) => Some((thread.turns, 0)),
+        Run::Waits(on, NEVER, _) => Some((thread.turns, on.at)),
         _ => None,
     }
 }

@@ -34,11 +34,18 @@ pub extern "C" fn ginrs_baton_point() -> i32 {
     Held::take().chooser.budget()
 }
 
-/// How many turns the thread of this number has had if it waits for others alone, without a deadline; -1: it does not; -2: no baton.
+/// How many turns the thread of this number has had if it waits for others alone, without a deadline, and at which address of memory
+/// (0: for the end of a thread, or for ever); -1: it does not; -2: no baton.
+///
+/// # Safety
+/// `at` may be written.
 #[unsafe(no_mangle)]
-pub extern "C" fn ginrs_baton_parked(tid: i32) -> i64 {
-    match baton::is_on() {
-        true => baton::parked(tid).map_or(-1, |turns| turns as i64),
-        false => -2,
+pub unsafe extern "C" fn ginrs_baton_parked(tid: i32, at: *mut usize) -> i64 {
+    if !baton::is_on() {
+        return -2;
     }
+    let Some((turns, address)) = baton::parked(tid) else { return -1 };
+    // SAFETY: the caller's.
+    unsafe { *at = address };
+    turns as i64
 }

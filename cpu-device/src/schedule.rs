@@ -172,8 +172,12 @@ impl Schedule {
         };
         let at = if keen(at).is_some() { at } else { 0 };
         self.passed = if at == 0 { 0 } else { self.passed + 1 };
-        self.due -= usize::from(at < self.due);
         at
+    }
+
+    /// The one at that place of the queue goes on, be it drawn or the only one.
+    pub fn has_turn(&mut self, at: usize) {
+        self.due -= usize::from(at < self.due);
     }
 
     /// Whether all threads have had a turn that were `ready` when the last round began; then the next one does.
@@ -284,6 +288,7 @@ mod tests {
             let mut had = HashSet::new();
             loop {
                 let at = schedule.next(queue.len(), |at| Some(queue[at]));
+                schedule.has_turn(at);
                 let thread = queue.remove(at).unwrap();
                 had.insert(thread);
                 queue.push_back(thread);
@@ -293,6 +298,13 @@ mod tests {
             }
             assert_eq!(had.len(), 6);
         }
+        // Nothing is drawn of one alone.
+        let mut schedule = Schedule::new(draws(0, 0));
+        let rounds = (0..5).map(|_| {
+            schedule.has_turn(0);
+            schedule.is_round_over(1)
+        });
+        assert!(rounds.last().unwrap());
     }
 
     #[test]

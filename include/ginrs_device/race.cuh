@@ -28,16 +28,22 @@ NCCL_DEVICE_INLINE void know(ncclDevComm const& comm) {
 NCCL_DEVICE_INLINE void const* sourceOf(ncclDevComm const& comm, ncclWindow_t window, size_t offset, size_t bytes) {
   return bytes == 0 ? nullptr : flatAddress(window, comm.lsaRank, offset);
 }
-/* Null: not within the LSA team, whose memory alone has an address here. */
-NCCL_DEVICE_INLINE void const* targetOf(ncclDevComm const& comm, int worldPeer, ncclWindow_t window, size_t offset, size_t bytes) {
+/* Where a put lands. Beyond the LSA team memory has no address here; the detector may know it. */
+struct Target {
+  void const* at;
+  uint64_t window, offset;
+};
+NCCL_DEVICE_INLINE Target targetOf(ncclDevComm const& comm, uint32_t context, int worldPeer, ncclWindow_t window, size_t offset, size_t bytes) {
   int const lsaPeer = comm.lsaRank + (worldPeer - comm.rank);
-  return bytes == 0 || lsaPeer < 0 || lsaPeer >= comm.lsaSize ? nullptr : flatAddress(window, lsaPeer, offset);
+  if (bytes == 0) return {nullptr, 0, 0};
+  if (lsaPeer >= 0 && lsaPeer < comm.lsaSize) return {flatAddress(window, lsaPeer, offset), 0, 0};
+  return {nullptr, reinterpret_cast<uint64_t>(nccl::utility::loadConst(&window->ginWins[context])), offset};
 }
 
 /* By the thread that posts, before it does. */
-NCCL_DEVICE_INLINE void post(ncclDevComm const& comm, uint32_t context, int worldPeer, void const* source, void const* target,
+NCCL_DEVICE_INLINE void post(ncclDevComm const& comm, uint32_t context, int worldPeer, void const* source, Target target,
                              size_t bytes, gin::Operation const& op, const char* file, int line) {
-  ginrsCpuRacePut const put = {file, line, comm.rank, worldPeer, context, comm.windowTable, source, target, bytes,
+  ginrsCpuRacePut const put = {file, line, comm.rank, worldPeer, context, comm.windowTable, source, target.at, target.window, target.offset, bytes,
                                op.hasSignal ? int64_t(op.signalId) : -1, op.hasCounter ? int64_t(op.counterId) : -1,
                                op.addend()};
   ginrs_cpu_race_put(&put);

@@ -5,7 +5,7 @@
 use crate::device::Physical;
 use crate::device::cpu::{Race, race_join, race_offer, tell_race};
 use crate::error::Result;
-use crate::team::{Offer, Said, Team};
+use crate::team::{Offer, PeerInfo, Said, Team};
 use std::sync::Arc;
 
 /// Nobody watches in the process.
@@ -22,10 +22,10 @@ pub struct Watched<'a> {
 }
 
 impl<'a> Watched<'a> {
-    /// Of a communicator that has ranks in several processes; None: it has not.
+    /// Of a communicator that has ranks in several processes; None: it has not, and what its ranks do is all seen here.
     pub fn offer(team: &'a Team) -> Result<Option<Self>> {
         let peers = &team.peers;
-        if peers.iter().all(|peer| peer.process == peers[0].process) {
+        if peers.iter().all(PeerInfo::is_here) {
             return Ok(None);
         }
         if peers.iter().any(|peer| peer.machine != peers[0].machine) {

@@ -88,7 +88,7 @@ pub fn processor_time() -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
 }
 
-type Parked = extern "C" fn(i32) -> i64;
+type ParkedOf = unsafe extern "C" fn(i32, *mut usize) -> i64;
 
 static PARKED: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 
@@ -102,14 +102,25 @@ extern "C" fn at_load() {
     PARKED.store(unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"ginrs_baton_parked".as_ptr()) }, Ordering::Relaxed);
 }
 
-/// Where the baton is: how many turns the thread of this number has had, if it waits for other threads alone and without a deadline.
-pub fn parked(tid: i32) -> Option<Option<u64>> {
+/// A thread that waits for other threads alone and without a deadline, as the baton tells.
+#[derive(Clone, Copy, Debug)]
+pub struct Parked {
+    /// It has had so many.
+    pub turns: u64,
+    /// Where in memory what it waits for lies; 0 where that is the end of a thread, or nothing.
+    pub at: u64,
+}
+
+/// Where the baton is: what it tells of the thread of this number, and None in it of one that may go on by itself.
+pub fn parked(tid: i32) -> Option<Option<Parked>> {
     let found = PARKED.load(Ordering::Relaxed);
     // SAFETY: the function of this name has this type (baton/src/hooks.rs).
-    let parked = (!found.is_null()).then(|| unsafe { std::mem::transmute::<*mut c_void, Parked>(found) })?;
-    match parked(tid) {
+    let parked = (!found.is_null()).then(|| unsafe { std::mem::transmute::<*mut c_void, ParkedOf>(found) })?;
+    let mut at = 0usize;
+    // SAFETY: an address that may be written.
+    match unsafe { parked(tid, &raw mut at) } {
         -2 => None,
-        turns => Some(u64::try_from(turns).ok()),
+        turns => Some(u64::try_from(turns).ok().map(|turns| Parked { turns, at: at as u64 })),
     }
 }
 

@@ -111,6 +111,11 @@ impl PeerInfo {
         Ok(peer)
     }
 
+    /// Whether it is a rank of this very process, be it on another machine that GINRS_FAKE_MACHINES pretends.
+    pub fn is_here(&self) -> bool {
+        whereabouts(self.origin).is_ok_and(|(_, process)| process == self.process)
+    }
+
     /// Where its process serves descriptors.
     pub fn fd_address(&self) -> Result<FdAddress> {
         FdAddress::from_bytes(&self.fd_address)

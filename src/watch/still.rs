@@ -10,7 +10,7 @@
 #![forbid(unsafe_code)]
 
 use crate::device::cpu::waits::{Blocks, blocks};
-use crate::sync::system::parked;
+use crate::sync::system::{Parked, parked};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// The looks of this process.
@@ -64,18 +64,26 @@ fn print_of(blocks: &Blocks, tids: &[i32]) -> Option<u64> {
             continue;
         }
         // All but one sleep in the same way while they take turns.
-        if let Some(turns) = parked(tid) {
-            (tid, turns?).hash(&mut hasher);
-            continue;
+        let at = match parked(tid) {
+            Some(parked) => {
+                let Parked { turns, at } = parked?;
+                turns.hash(&mut hasher);
+                at
+            }
+            None => {
+                let at = parked_at(&read("syscall").ok()?)?;
+                // How often it has run.
+                let status = read("status").ok()?;
+                status.lines().filter(|line| line.contains("ctxt_switches")).for_each(|line| line.hash(&mut hasher));
+                at
+            }
+        };
+        if at != 0 {
+            let maps = maps.get_or_insert_with(|| std::fs::read_to_string("/proc/self/maps").unwrap_or_default());
+            if is_shared(maps, at)? {
+                return None;
+            }
         }
-        let at = parked_at(&read("syscall").ok()?)?;
-        let maps = maps.get_or_insert_with(|| std::fs::read_to_string("/proc/self/maps").unwrap_or_default());
-        if is_shared(maps, at)? {
-            return None;
-        }
-        // How often it has run.
-        let status = read("status").ok()?;
-        status.lines().filter(|line| line.contains("ctxt_switches")).for_each(|line| line.hash(&mut hasher));
         tid.hash(&mut hasher);
     }
     Some(hasher.finish().max(1))

@@ -66,6 +66,7 @@ impl Windows {
             let Some(own) = prepared.remove(&window.place.number) else { return Ok(()) };
             let words = all.iter().map(|said| said.get(&window.place.number).cloned().unwrap_or_default()).collect();
             window.gin = Some(own.register_with(team, &window.memory, window.place, words)?);
+            window.tell_landing(team);
             write_gin_fields(&*team.device, at, window, gin.n_contexts())
         })
     }

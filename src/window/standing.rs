@@ -5,6 +5,7 @@ use super::structs::Structs;
 use super::table::{Slot, WindowTable};
 use crate::device::DevPtr;
 use crate::device::Kind;
+use crate::device::cpu::tell_landing;
 use crate::error::Result;
 use crate::gin::Registered;
 use crate::layout::{MARKER_CPU, MARKER_GPU, NCCL_GIN_MAX_CONTEXTS, ncclWindow_vidmem};
@@ -35,6 +36,15 @@ pub(super) struct Window {
     pub entry: Slot,
     /// Made by ncclCommWindowRegister, over these; the others belong to device communicators.
     pub user: Option<UserRange>,
+}
+
+impl Window {
+    /// Tells the race detector where puts of any rank to this window land.
+    pub fn tell_landing(&self, team: &Team) {
+        if let Some(gin) = &self.gin {
+            tell_landing(team.hash, team.rank, gin.handle(), self.place.number, self.memory.address() + self.place.start);
+        }
+    }
 }
 
 /// What a user registered.
@@ -126,7 +136,9 @@ impl Windows {
         if let Some(user) = user {
             memory.bound(place, user.base);
         }
-        state.windows.insert(at, Window { gin, memory: memory.clone(), place, shadow, entry, user });
+        let window = Window { gin, memory: memory.clone(), place, shadow, entry, user };
+        window.tell_landing(team);
+        state.windows.insert(at, window);
         Ok(at)
     }
 

@@ -39,12 +39,13 @@ impl Block {
     pub(super) fn next(&self) -> Option<u32> {
         let mut ready = self.ready.borrow_mut();
         let mut schedule = self.schedule.borrow_mut();
-        let Some(schedule) = schedule.as_mut().filter(|_| ready.len() > 1 && baton::draws()) else { return ready.pop_front() };
+        let Some(schedule) = schedule.as_mut() else { return ready.pop_front() };
         let keen = |at: usize| {
             let polls = matches!(self.state(ready[at]), State::Gave(Switch::Polling | Switch::AtSite));
             Some(ready[at]).filter(|_| !polls)
         };
-        let at = schedule.next(ready.len(), keen);
+        let at = if ready.len() > 1 && baton::draws() { schedule.next(ready.len(), keen) } else { 0 };
+        schedule.has_turn(at);
         ready.remove(at)
     }
 

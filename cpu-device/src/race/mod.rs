@@ -23,6 +23,7 @@ mod foreign;
 mod handed;
 mod job;
 mod known;
+mod lines;
 mod meetings;
 mod names;
 mod narrow;
@@ -363,8 +364,16 @@ impl Worker {
                 continue;
             }
             let actor = &self.actors[self.current as usize];
-            let new =
-                Access { group: self.group, thread: self.current, epoch: actor.epoch, run: self.run, mask: 0, writes, place };
+            let new = Access {
+                group: self.group,
+                thread: self.current,
+                epoch: actor.epoch,
+                run: self.run,
+                mask: 0,
+                writes,
+                over: 0,
+                place,
+            };
             shadow::note(page, at, bytes, new, &actor.clock, |at, old| {
                 let place = if *is_own { Place::Shared } else { Place::At(flat(at)) };
                 report::found(place, new, old, &actor.clock, Some(&self.narrowly));
@@ -384,7 +393,7 @@ impl Worker {
         let told = &mut self.sites[(place ^ place >> 6) as usize % SITES];
         if *told != place {
             *told = place;
-            foreign::tell_site(place, report::module_of);
+            foreign::tell_site(place, lines::module_of);
         }
     }
 

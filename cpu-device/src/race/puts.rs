@@ -13,8 +13,7 @@ use super::clock::Group;
 use super::names::{self, Call, Of, Part, Put};
 use super::report::Place;
 use super::shadow::{self, Access};
-use super::words;
-use super::{Worker, known, raised, report, worker};
+use super::{Worker, known, raised, report, windows, words, worker};
 
 /// `ginrsCpuRacePut`
 #[repr(C)]
@@ -27,6 +26,8 @@ pub struct Posted {
     comm: usize,
     source: *const c_void,
     target: *const c_void,
+    window: u64,
+    offset: u64,
     bytes: u64,
     signal: i64,
     counter: i64,
@@ -102,7 +103,7 @@ impl Worker {
         let raises = put.signal >= 0 || put.counter >= 0;
         let place = if put.bytes > 0 || raises {
             self.tell();
-            let call = if put.target.is_null() && put.bytes == 0 { Call::Signal } else { Call::Put };
+            let call = if put.bytes == 0 { Call::Signal } else { Call::Put };
             names::place_of(Put {
                 call,
                 line: line(put.file, put.line),
@@ -116,12 +117,16 @@ impl Worker {
             0
         };
         if put.bytes > 0 {
-            for (from, group, writes) in [(put.source, reads, false), (put.target, lands, true)] {
-                if from.is_null() {
+            let target = match put.target.addr() {
+                0 => windows::landing(comm, [put.rank, put.peer], put.window).map_or(0, |at| at + put.offset as usize),
+                at => at,
+            };
+            for (from, group, writes) in [(put.source.addr(), reads, false), (target, lands, true)] {
+                if from == 0 {
                     continue;
                 }
-                let access = Access { group, thread: 0, epoch, run: 0, mask: 0, writes, place };
-                for (at, bytes) in shadow::pieces(from as usize, put.bytes as usize) {
+                let access = Access { group, thread: 0, epoch, run: 0, mask: 0, writes, over: 0, place };
+                for (at, bytes) in shadow::pieces(from, put.bytes as usize) {
                     let (page, at) = super::page_of(at);
                     shadow::note(&page, at, bytes, access, &clock, |at, old| {
                         report::found(Place::At(at), access, old, &clock, None)
@@ -130,7 +135,7 @@ impl Worker {
             }
         }
         // Done when the source is free: who waits for less than that is told of no reset.
-        let raise = Access { group: reads, thread: 0, epoch, run: self.run, mask: 0, writes: false, place };
+        let raise = Access { group: reads, thread: 0, epoch, run: self.run, mask: 0, writes: false, over: 0, place };
         if let Ok(id) = u32::try_from(put.counter) {
             raised::note([COUNTER as u32, put.rank as u32, put.context, id], comm, raise, &clock);
             let mut read = clock.clone();
@@ -184,7 +189,7 @@ pub unsafe extern "C" fn ginrs_cpu_race_reset(reset: *const Reset) {
         let (group, thread, line) = (worker.group, worker.current, self::line(file, line));
         let place = names::place_of(Put { call: Call::Reset, line, from: rank, to: rank, group, thread, bytes: number.into() });
         let actor = &worker.actors[usize::from(thread)];
-        let reset = Access { group, thread, epoch: actor.epoch, run: worker.run, mask: 0, writes: true, place };
+        let reset = Access { group, thread, epoch: actor.epoch, run: worker.run, mask: 0, writes: true, over: 0, place };
         raised::note([kind as u32, rank as u32, context, id], comm, reset, &actor.clock);
     }
     if kind == SIGNAL {

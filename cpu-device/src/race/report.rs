@@ -1,15 +1,13 @@
 //! A race in words: both accesses with their lines, what they touch, and the order that is missing. Found on the small stack of a CUDA
-//! thread, told by the block's OS thread: to name a line takes binutils' addr2line.
+//! thread, told by the block's OS thread: to name a line takes another process.
 
-use std::collections::{BTreeMap, HashSet};
-use std::ffi::{CStr, OsString};
-use std::os::unix::ffi::OsStringExt;
-use std::process::{Command, Stdio};
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
 use super::clock::Clock;
+use super::lines::line_of;
 use super::names::{self, Call, Of, PUT, Part};
 use super::shadow::Access;
 use super::{foreign, job};
@@ -38,6 +36,8 @@ struct Race {
     old: Access,
     /// The older one is a put's, and the younger one comes behind its post for sure.
     follows: bool,
+    /// The older one is a put's that has landed on another one's bytes, whose signal the younger one has awaited.
+    replaces: bool,
     /// There is an order between the two, of too narrow a scope.
     is_narrow: bool,
 }
@@ -90,9 +90,10 @@ pub fn found(at: Place, new: Access, old: Access, clock: &Clock, narrowly: Optio
             Of::Puts(part) => clock.knows(old.group + 2 - part as u32, 0, old.epoch),
             Of::Block { .. } => false,
         };
+        let replaces = old.over != 0 && clock.knows(old.group, 0, old.over);
         let is_narrow = narrowly.is_some_and(|clock| clock.knows(old.group, old.thread, old.epoch));
         own();
-        FOUND.lock().push(Race { at, new, old, follows, is_narrow });
+        FOUND.lock().push(Race { at, new, old, follows, replaces, is_narrow });
         WAITING.store(true, Ordering::Release);
     }
 }
@@ -182,9 +183,11 @@ fn describe(access: &Access, line: &str, place: Place) -> String {
 }
 
 /// What it is, and what is missing.
-fn words(new: &Access, old: &Access, follows: bool) -> (&'static str, &'static str) {
+fn words(race: &Race) -> (&'static str, &'static str) {
+    let Race { new, old, follows, replaces, .. } = race;
     let (later, earlier) = (kind(new), kind(old));
     let writes = new.writes;
+    const OVERWRITTEN: &str = "a put overwrites what its target may still read";
     const UNSYNCED: &str = "a put is posted before its source is written";
     const SYNC: &str = "__syncthreads(), or a put by the whole group, between the writes of other threads and the put";
     match (later, earlier) {
@@ -192,6 +195,10 @@ fn words(new: &Access, old: &Access, follows: bool) -> (&'static str, &'static s
         (Kind::Thread { .. }, Kind::Reads) => (
             "the source of a put is changed before it has been read",
             "flush (or wait for the put's counter, or for an answer to its signal) before you overwrite its source",
+        ),
+        (Kind::Thread { .. }, Kind::Lands) if !writes && *replaces => (
+            OVERWRITTEN,
+            "back-pressure: the reader answers with a signal once it has read, and the next put to that place waits for the answer",
         ),
         (Kind::Thread { .. }, Kind::Lands) if !writes => (
             "the target of a put is read before its signal",
@@ -201,8 +208,8 @@ fn words(new: &Access, old: &Access, follows: bool) -> (&'static str, &'static s
             ("the target of a put is written while it may land", "wait for the put's signal before writing there")
         }
         (Kind::Lands, Kind::Thread { .. }) if !old.writes => (
-            "a put overwrites what its target may still read",
-            "the reader waits for the signal of the put that it reads, and answers with one; the next put to that place waits for the answer",
+            OVERWRITTEN,
+            "back-pressure: the reader waits for the signal of the put that it reads, and answers with one; the next put to that place waits for the answer",
         ),
         (Kind::Lands, Kind::Thread { .. }) => {
             ("a put lands on what its target writes", "a barrier or a signal of the target after its write, before the put")
@@ -256,7 +263,7 @@ fn tell(race: &Race) {
             "the order between two blocks is of block scope",
             "a wider scope: __threadfence() or thread_scope_device for a block of this device, __threadfence_system() or thread_scope_system for another rank",
         ),
-        _ => words(&race.new, &race.old, race.follows),
+        _ => words(race),
     };
     let place = match race.at {
         Place::Shared => "shared memory of the block".into(),
@@ -326,122 +333,5 @@ extern "C" fn end() {
     unsafe {
         libc::fflush(std::ptr::null_mut());
         libc::_exit(STATUS);
-    }
-}
-
-/// The user's line of an address behind a call in compiled code; its module and offset where there is no better. Nothing: the compiler
-/// made it, for thread-local references of its OS thread (file-scope dynamic shared memory, `__constant__`), which all CUDA threads may make.
-fn line_of(place: u64) -> Option<String> {
-    /// As long as so many objects have been unloaded: then others may come to their addresses.
-    type Lines = (u64, BTreeMap<u64, Option<String>>);
-    static LINES: Mutex<Lines> = Mutex::new((0, BTreeMap::new()));
-    let unloaded = unloaded();
-    {
-        let mut lines = LINES.lock();
-        if lines.0 != unloaded {
-            *lines = (unloaded, BTreeMap::new());
-        }
-        if let Some(line) = lines.1.get(&place) {
-            return line.clone();
-        }
-    }
-    let line = ask(place).unwrap_or_else(|| Some(format!("code at {place:#x} (no addr2line, no -g, or unloaded since)")));
-    LINES.lock().1.insert(place, line.clone());
-    line
-}
-
-/// How many objects the loader has unloaded.
-fn unloaded() -> u64 {
-    unsafe extern "C" fn see(object: *mut libc::dl_phdr_info, _: usize, out: *mut libc::c_void) -> i32 {
-        // SAFETY: the loader's record, and our number.
-        unsafe { *out.cast::<u64>() = (*object).dlpi_subs };
-        1
-    }
-    let mut subs = 0u64;
-    // SAFETY: `see` gets the number, for the time of the call.
-    unsafe { libc::dl_iterate_phdr(Some(see), (&raw mut subs).cast()) };
-    subs
-}
-
-/// Folders of headers that are not the user's.
-const HEADERS: [&str; 6] = ["/nccl_device/", "/ginrs_device/", "/ginrs_cpu/", "/lib/ginrs/", "/usr/include/", "/usr/lib/"];
-
-fn ask(place: u64) -> Option<Option<String>> {
-    let (module, offset) = match job::is_foreign(place) {
-        true => foreign::site(place).map(|(module, offset)| (module.into(), offset))?,
-        false => module_of(place as usize)?,
-    };
-    let output = Command::new("addr2line")
-        .args(["-f", "-i", "-e"])
-        .arg(module)
-        // The call, not what comes after it.
-        .arg(format!("{:#x}", offset - 1))
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .output()
-        .ok()?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    // From the innermost function that was inlined to the one that it stands in, each with a line of its name before it.
-    let functions: Vec<&str> = text.lines().step_by(2).collect();
-    if functions.contains(&"__tls_init") || is_nameless(&functions) {
-        return Some(None);
-    }
-    let lines = || {
-        text.lines().skip(1).step_by(2).map(|line| line.split(" (").next().unwrap_or(line)).filter(|line| !line.starts_with("??"))
-    };
-    let users = lines().find(|line| !HEADERS.iter().any(|folder| line.contains(folder)) && !line.ends_with(":?"));
-    let line = users.or_else(|| lines().next())?;
-    // As the program was compiled, mostly from here.
-    let here = std::env::current_dir().ok().map(|folder| format!("{}/", folder.display()));
-    Some(Some(here.and_then(|here| line.strip_prefix(&here)).unwrap_or(line).to_owned()))
-}
-
-/// Whether the innermost function has no name, as what the compiler makes and inlines: then it is given that of the code it stands in,
-/// which comes last. A kernel's is a lambda's, by its symbol alone.
-fn is_nameless(functions: &[&str]) -> bool {
-    let &[first, .., last] = functions else { return false };
-    first == last && first.starts_with("_Z") || last == "operator()" && first.starts_with("_ZZ") && first.contains("clE")
-}
-
-/// The file that an address was loaded from, and its offset in there.
-pub fn module_of(at: usize) -> Option<(OsString, usize)> {
-    struct Query {
-        at: usize,
-        found: Option<(OsString, usize)>,
-    }
-    unsafe extern "C" fn see(object: *mut libc::dl_phdr_info, _: usize, query: *mut libc::c_void) -> i32 {
-        // SAFETY: the loader's record, and our query.
-        unsafe {
-            let (object, query) = (&*object, &mut *query.cast::<Query>());
-            for i in 0..usize::from(object.dlpi_phnum) {
-                let header = &*object.dlpi_phdr.add(i);
-                let begin = object.dlpi_addr as usize + header.p_vaddr as usize;
-                if header.p_type == libc::PT_LOAD && query.at.wrapping_sub(begin) < header.p_memsz as usize {
-                    let name = CStr::from_ptr(object.dlpi_name).to_bytes();
-                    let name = if name.is_empty() { b"/proc/self/exe".as_slice() } else { name };
-                    query.found = Some((OsString::from_vec(name.to_vec()), query.at - object.dlpi_addr as usize));
-                    return 1;
-                }
-            }
-        }
-        0
-    }
-    let mut query = Query { at, found: None };
-    // SAFETY: `see` gets the query, for the time of the call.
-    unsafe { libc::dl_iterate_phdr(Some(see), (&raw mut query).cast()) };
-    let (name, offset) = query.found?;
-    let name = if name == "/proc/self/exe" { std::fs::read_link(&name).ok()?.into_os_string() } else { name };
-    Some((name, offset))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_nameless;
-
-    #[test]
-    fn what_the_compiler_inlines_has_no_name() {
-        let lambda = "_ZZ15quantiseAndSend11ncclDevCommENUlvE_clEv";
-        assert!(is_nameless(&[lambda, "operator()"]) && is_nameless(&["_Z3devv", "_Z3devv"]));
-        assert!(!is_nameless(&["operator()"]) && !is_nameless(&["_Z3sumPVii", "operator()"]) && !is_nameless(&["_Z3devv"]));
     }
 }

@@ -25,6 +25,8 @@ pub struct Access {
     pub mask: u8,
     /// It writes.
     pub writes: bool,
+    /// Of a put that lands on puts of its queue which nobody has read: the first of those; else 0.
+    pub over: u32,
     /// An address of code, or [`names::PUT`] and the number of a put.
     pub place: u64,
 }
@@ -40,7 +42,7 @@ pub struct Cell {
     next: u8,
 }
 
-const NOTHING: Access = Access { group: 0, thread: 0, epoch: 0, run: 0, mask: 0, writes: false, place: 0 };
+const NOTHING: Access = Access { group: 0, thread: 0, epoch: 0, run: 0, mask: 0, writes: false, over: 0, place: 0 };
 const EMPTY: Cell = Cell { kept: [NOTHING; KEPT], used: 0, next: 0 };
 
 /// What an access does knowingly.
@@ -64,8 +66,16 @@ impl Access {
 }
 
 impl Cell {
+    /// See [`Access::over`].
+    fn unread(&self, new: &Access) -> u32 {
+        let met = || self.kept[..self.used as usize].iter().filter(|old| old.mask & new.mask != 0);
+        let last = met().find(|old| old.group == new.group).filter(|_| new.run == 0 && met().all(|old| old.writes));
+        last.map_or(0, |old| if old.over == 0 { old.epoch } else { old.over })
+    }
+
     /// Notes an access; the first one that it has no order with.
     fn note(&mut self, new: Access, clock: &Clock) -> Option<Access> {
+        let new = Access { over: if new.writes { self.unread(&new) } else { 0 }, ..new };
         let (mut race, mut kept) = (None, 0);
         for at in 0..self.used as usize {
             let old = self.kept[at];
@@ -210,7 +220,7 @@ mod tests {
     use super::*;
 
     fn access(thread: u16, epoch: u32, writes: bool) -> Access {
-        Access { group: 1, thread, epoch, run: 0, mask: 0, writes, place: 0 }
+        Access { group: 1, thread, epoch, run: 0, mask: 0, writes, over: 0, place: 0 }
     }
 
     fn races(page: &Page, at: usize, bytes: usize, new: Access, clock: &Clock) -> Vec<u16> {
@@ -231,6 +241,27 @@ mod tests {
         assert_eq!(races(&page, 8, 8, access(0, 2, true), &clock), []);
         assert_eq!(races(&page, 8, 8, access(4, 2, false), &clock), [0]);
         assert_eq!(races(&page, 8, 8, access(0, 3, true), &clock), [4], "the read is told, too");
+    }
+
+    #[test]
+    fn a_put_on_another_that_nobody_has_read_is_told_with_the_first_of_those() {
+        let (page, nothing) = (Page::new(), Clock::default());
+        let land = |epoch| note(&page, 8, 8, access(0, epoch, true), &nothing, |_, _| ());
+        let seen = || {
+            let mut over = Vec::new();
+            note(&page, 8, 4, Access { group: 2, ..access(5, 9, false) }, &nothing, |_, old| over.push(old.over));
+            over
+        };
+        land(3);
+        assert_eq!(seen(), [0]);
+        land(4);
+        assert_eq!(seen(), [0], "it was read");
+        let page = Page::new();
+        let land = |epoch| note(&page, 8, 8, access(0, epoch, true), &nothing, |_, _| ());
+        (3..=5).for_each(land);
+        let mut over = 0;
+        note(&page, 12, 4, Access { group: 2, ..access(5, 9, false) }, &nothing, |_, old| over = old.over);
+        assert_eq!(over, 3);
     }
 
     #[test]

@@ -14,8 +14,20 @@ use super::{all, names, on, own, places, worker};
 static ALIASES: RwLock<BTreeMap<usize, (usize, usize)>> = RwLock::new(BTreeMap::new());
 /// A device's copies of variables: first byte, and the one behind it.
 static VARIABLES: RwLock<Vec<(usize, usize)>> = RwLock::new(Vec::new());
+/// Windows of this process's ranks, by communicator and rank.
+static LANDINGS: RwLock<BTreeMap<(u64, i32), Vec<Landing>>> = RwLock::new(BTreeMap::new());
 /// Counts changes of what addresses mean, for those who have looked before.
 static CHANGED: AtomicU32 = AtomicU32::new(0);
+
+/// A window as puts know it.
+struct Landing {
+    /// Its handle on its rank.
+    handle: u64,
+    /// On all ranks.
+    number: u64,
+    /// Where it begins.
+    at: usize,
+}
 
 /// See [`CHANGED`].
 pub fn generation() -> u32 {
@@ -56,8 +68,24 @@ pub fn forget(at: usize, bytes: usize) {
     let mut aliases = ALIASES.write();
     aliases.retain(|base, (bytes, flat)| !meets(*base, *bytes) && !meets(*flat, *bytes));
     drop(aliases);
+    LANDINGS.write().values_mut().for_each(|all| all.retain(|landing| !meets(landing.at, 1)));
     names::forget_windows(at, bytes);
     changed();
+}
+
+/// Where the window that `from` knows by this handle begins on `to`; of ranks of other processes nobody knows.
+pub fn landing(comm: u64, [from, to]: [i32; 2], handle: u64) -> Option<usize> {
+    let all = LANDINGS.read();
+    let number = all.get(&(comm, from))?.iter().rev().find(|landing| landing.handle == handle)?.number;
+    Some(all.get(&(comm, to))?.iter().rev().find(|landing| landing.number == number)?.at)
+}
+
+/// See race.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn ginrs_cpu_race_landing(comm: u64, rank: i32, handle: u64, number: u64, at: usize) {
+    if on() && !is_forked() {
+        LANDINGS.write().entry((comm, rank)).or_default().push(Landing { handle, number, at });
+    }
 }
 
 /// Addresses mean something else from now on.

@@ -162,7 +162,7 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::put(
   coop.sync();
   GINRS_RACE(if (coop.thread_rank() == 0) ginrs::race::post(
       comm, contextId, worldPeer, ginrs::race::sourceOf(comm, srcWnd, srcOffset, bytes),
-      ginrs::race::targetOf(comm, worldPeer, dstWnd, dstOffset, bytes), bytes, op, ginrsFile, ginrsLine));
+      ginrs::race::targetOf(comm, contextId, worldPeer, dstWnd, dstOffset, bytes), bytes, op, ginrsFile, ginrsLine));
   bool isStored = false;
   if (ginrs::gin::isStoring(_ginrsFlags)) {
     int const lsaPeer = comm.lsaRank + (worldPeer - comm.rank);
@@ -217,7 +217,7 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::putValue(ncclTeam team
   coop.sync();
   bool isDone = coop.thread_rank() != 0; /* one thread has the value */
   GINRS_RACE(if (!isDone) ginrs::race::post(comm, contextId, worldPeer, nullptr,
-                                            ginrs::race::targetOf(comm, worldPeer, dstWnd, dstOffset, sizeof(T)), sizeof(T), op,
+                                            ginrs::race::targetOf(comm, contextId, worldPeer, dstWnd, dstOffset, sizeof(T)), sizeof(T), op,
                                             ginrsFile, ginrsLine));
   bool isStored = false;
   if (ginrs::gin::isStoring(_ginrsFlags) && !isDone) {
@@ -264,7 +264,7 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::signal(ncclTeam team, 
   ginrs::gin::Operation const op = ginrs::gin::actionsOf(*this, remoteAction, ncclGin_None{});
   coop.sync();
   bool isDone = coop.thread_rank() != 0; /* one thread is enough */
-  GINRS_RACE(if (!isDone) ginrs::race::post(comm, contextId, worldPeer, nullptr, nullptr, 0, op, ginrsFile, ginrsLine));
+  GINRS_RACE(if (!isDone) ginrs::race::post(comm, contextId, worldPeer, nullptr, {}, 0, op, ginrsFile, ginrsLine));
   if (isDirect && !isDone) isDone = ginrs::gin::putDirectly(*this, ncclCoopThread(), worldPeer, nullptr, nullptr, true, op);
   if (!isDone && ginrs::gin::isAllowed(*this, worldPeer, op)) {
     ginrs::gin::startOn(*this, isDirect, worldPeer, op, ncclGin_None{},

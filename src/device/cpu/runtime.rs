@@ -98,6 +98,7 @@ struct Watchers {
     offer: Option<unsafe extern "C" fn(*mut c_int, *mut u64) -> c_int>,
     join: Option<unsafe extern "C" fn(c_int)>,
     comm: Option<unsafe extern "C" fn(DevPtr, u64)>,
+    landing: Option<unsafe extern "C" fn(u64, c_int, u64, u64, DevPtr)>,
     mapped: Option<unsafe extern "C" fn(DevPtr, usize, c_int)>,
     unmapped: Option<unsafe extern "C" fn(DevPtr, usize)>,
     bounds_unmapped: Option<unsafe extern "C" fn(DevPtr, usize)>,
@@ -113,6 +114,7 @@ impl Watchers {
                 offer: symbol(c"ginrs_cpu_race_offer"),
                 join: symbol(c"ginrs_cpu_race_join"),
                 comm: symbol(c"ginrs_cpu_race_comm"),
+                landing: symbol(c"ginrs_cpu_race_landing"),
                 mapped: symbol(c"ginrs_cpu_race_mapped"),
                 unmapped: symbol(c"ginrs_cpu_race_unmapped"),
                 bounds_unmapped: symbol(c"ginrs_cpu_unmapped"),
@@ -164,6 +166,15 @@ pub fn tell_comm(table: DevPtr, name: u64) {
     if let Some(told) = watchers().and_then(|watchers| watchers.comm) {
         // SAFETY: any numbers are allowed.
         unsafe { told(table, name) }
+    }
+}
+
+/// Tells it where a window of `rank` begins in this process: puts of that rank know it by its handle, all ranks by its number. `comm` is the
+/// communicator's name.
+pub fn tell_landing(comm: u64, rank: u32, handle: u64, number: u64, at: DevPtr) {
+    if let Some(landing) = watchers().and_then(|watchers| watchers.landing) {
+        // SAFETY: any numbers are allowed.
+        unsafe { landing(comm, rank as c_int, handle, number, at) }
     }
 }
 

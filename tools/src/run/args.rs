@@ -211,11 +211,6 @@ impl Options {
         if options.ranks == 0 {
             return Err("how many ranks? say -n RANKS".into());
         }
-        if let Some(option) = options.pictures.option().filter(|_| !options.hosts.is_empty()) {
-            return Err(format!(
-                "{option} serves one machine: with --hosts set GINRS_TIMELINE to a file of a folder that all of them share, and use --merge"
-            ));
-        }
         if options.explore.is_some() || options.check.is_some() {
             options.can_explore()?;
         }

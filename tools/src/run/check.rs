@@ -7,9 +7,8 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use super::args::Options;
-use super::explore::{End, Hunt, Progress, Seeds, TIMEOUT, Under, passed};
+use super::explore::{End, Failing, Hunt, Limits, Progress, Seeds, TIMEOUT, Under, how, passed};
 use super::finding::Finding;
-use super::job::TIMED_OUT;
 use super::rank::{shell_status, signal_name};
 use super::timeline::Wanted;
 
@@ -21,8 +20,9 @@ pub const LIMIT: Duration = Duration::from_secs(60);
 const PLAIN: u32 = 2;
 /// Seeds that are tried for a line, where what has failed names none.
 const NAMING: u64 = 20;
-/// What a seed's run may take, of what the plain one has taken: threads take turns in it.
+/// What a seed's run may take, of what the plain one has taken, and what it takes mostly: threads take turns in it.
 const SLOWER: u32 = 20;
+const USUALLY: u32 = 2;
 
 /// Whether races can be looked for in the job: a program that was compiled for it, its ranks on one machine.
 ///
@@ -49,6 +49,12 @@ fn program_of(options: &Options) -> PathBuf {
 /// None where that cannot be read: a name without a folder may be found on PATH by the system, a script may start another.
 fn is_built_for_races(program: &Path) -> Option<bool> {
     contains(program, b"ginrs_cpu_race_init")
+}
+
+/// Why the detector has looked at nothing, if a run has printed that.
+fn unseen_races(output: &str) -> Option<&str> {
+    let (_, why) = output.split_once("ginrs-cpu: race: nothing is checked: ")?;
+    why.lines().next()?.split(" (docs/").next()
 }
 
 fn contains(program: &Path, mark: &[u8]) -> Option<bool> {
@@ -124,6 +130,12 @@ impl Check<'_> {
         let timeout = options.timeout.unwrap_or(TIMEOUT);
         let Some((status, took)) = plain(&self.hunt, timeout)? else { return Ok(Ended::Looked) };
         progress.clear();
+        let limits = Limits {
+            timeout: options.timeout.unwrap_or(TIMEOUT.max(took * SLOWER)),
+            usual: took * USUALLY,
+            until: Some(until),
+            more: limit / 2,
+        };
         let has_failed = self.hunt.has_failed(status);
         if has_failed {
             self.hunt.show_output()?;
@@ -146,7 +158,7 @@ impl Check<'_> {
             self.tried.push("a plain run passed".into());
         } else if self.fails_always(status, timeout, took, &mut progress)? {
             if !is_named(self.found.as_ref()) {
-                self.look_for_line(until, options.timeout.unwrap_or(TIMEOUT.max(took * SLOWER)), &mut progress)?;
+                self.look_for_line(limits, &mut progress)?;
             }
             return Ok(Ended::Looked);
         }
@@ -158,7 +170,7 @@ impl Check<'_> {
             self.tried.push("no seeds: no kernel has run on the CPU device, and they are of its kernels and its network".into());
             return Ok(Ended::Looked);
         }
-        self.seeds(until, options.timeout.unwrap_or(TIMEOUT.max(took * SLOWER)), &mut progress)?;
+        self.seeds(limits, &mut progress)?;
         Ok(Ended::Looked)
     }
 
@@ -178,27 +190,27 @@ impl Check<'_> {
             _ => format!("of {runs} plain runs {failed} failed"),
         });
         if failed == PLAIN {
-            failure.again = Some(format!("ginrs-run{}", self.hunt.words()));
+            failure.again = Some(self.hunt.command([], ""));
         }
         Ok(failed == PLAIN)
     }
 
-    fn seeds(&mut self, until: Instant, timeout: Duration, progress: &mut Progress) -> Result<(), String> {
+    fn seeds(&mut self, limits: Limits, progress: &mut Progress) -> Result<(), String> {
         let options = self.hunt.options;
         let (first, count) = (options.seed.unwrap_or(1), options.explore.unwrap_or(SEEDS));
-        let tried = match self.hunt.seeds(first, count, Some(until), timeout, progress)? {
+        let tried = match self.hunt.seeds(first, count, limits, progress)? {
             Seeds::Passed(count) => format!("{} of schedule and network", passed(first, count)),
             Seeds::Stopped { seed, .. } if seed == first => return Ok(()),
             Seeds::Stopped { seed, .. } => passed(first, seed - first),
-            Seeds::Fails { seed, status, timeout } => {
-                let failure = Failure::of(&self.hunt, &self.page, format!("seed {seed} {}", how(status, timeout)));
+            Seeds::Fails(failing @ Failing { seed, .. }, status) => {
+                let failure = Failure::of(&self.hunt, &self.page, format!("seed {seed} {}", how(status, limits.timeout)));
                 self.tried.push(match seed - first {
                     0 => format!("seed {seed} fails"),
                     n => format!("{}, seed {seed} fails", passed(first, n)),
                 });
-                let again = Some(self.hunt.shrink(seed, timeout, status == TIMED_OUT, progress)?);
+                let again = Some(self.hunt.shrink(failing, progress)?);
                 self.found = Some(Failure { again, ..failure });
-                return if is_named(self.found.as_ref()) { Ok(()) } else { self.look_for_line(until, timeout, progress) };
+                return if is_named(self.found.as_ref()) { Ok(()) } else { self.look_for_line(limits, progress) };
             }
         };
         self.tried.push(tried);
@@ -206,15 +218,15 @@ impl Check<'_> {
     }
 
     /// What has failed has named no line: one of the seeds may have it looked at where races are.
-    fn look_for_line(&mut self, until: Instant, timeout: Duration, progress: &mut Progress) -> Result<(), String> {
+    fn look_for_line(&mut self, limits: Limits, progress: &mut Progress) -> Result<(), String> {
         let options = self.hunt.options;
         let (first, count) = (options.seed.unwrap_or(1), options.explore.unwrap_or(NAMING).min(NAMING));
         for seed in first..=first + (count - 1) {
-            if !options.race || until <= Instant::now() {
+            if !options.race || limits.until.is_some_and(|until| until <= Instant::now()) {
                 break;
             }
             progress.tell(&format!("seed {seed}, for a line"));
-            if let End::Stopped(_) = self.hunt.run(seed, Under::BOTH, None, timeout)? {
+            if let End::Stopped(_) = self.hunt.run(seed, Under::BOTH, None, limits.timeout)? {
                 break;
             }
             if Finding::of(&self.hunt.printed()).is_some_and(|finding| !finding.places().is_empty()) {
@@ -223,7 +235,7 @@ impl Check<'_> {
                 progress.clear();
                 self.hunt.show_output()?;
                 self.tried.push(format!("seed {seed} names a line"));
-                let again = Some(format!("ginrs-run --seed {seed}{}", self.hunt.words()));
+                let again = Some(self.hunt.command([], &format!(" --seed {seed}")));
                 self.found = Some(Failure { again, ..failure });
                 break;
             }
@@ -240,23 +252,32 @@ impl Check<'_> {
             None => "--check has found nothing".into(),
         });
         if let Some(failure) = &self.found {
-            failure.lines(self.hunt.stopped().is_some()).into_iter().for_each(tell);
+            let mut lines = failure.lines(self.hunt.stopped().is_some());
+            if !is_named(self.found.as_ref()) && is_built_for_races(&program_of(self.hunt.options)) == Some(false) {
+                lines.push(
+                    "  hint: built with ginrs-cc --check=race, it has a line where data are read too early or overwritten".into(),
+                );
+            }
+            lines.into_iter().for_each(tell);
         }
         tell(format!("  tried: {}", self.tried.join("; ")));
         tell(format!("  not looked for: {}", self.not_looked_for().join("; ")));
     }
 
-    fn not_looked_for(&self) -> Vec<&'static str> {
+    fn not_looked_for(&self) -> Vec<String> {
         let options = self.hunt.options;
-        let mut missing = vec!["other inputs and numbers of ranks"];
+        let mut missing = vec!["other inputs and numbers of ranks".to_owned()];
+        if let Some(why) = unseen_races(&self.hunt.printed()) {
+            missing.push(format!("races: {why}"));
+        }
         if !options.race {
             missing.push(match is_built_for_races(&program_of(options)) {
-                Some(_) => "races (build it with: ginrs-cc --check=race)",
-                None => "races, unless what the program starts was built with: ginrs-cc --check=race",
+                Some(_) => "races (build it with: ginrs-cc --check=race)".into(),
+                None => "races, unless what the program starts was built with: ginrs-cc --check=race".into(),
             });
         }
         if contains(&program_of(options), b"__asan_init") != Some(true) {
-            missing.push("memory that is not yours (build it with: ginrs-cc -g -fsanitize=address)");
+            missing.push("memory that is not yours (build it with: ginrs-cc -g -fsanitize=address)".into());
         }
         missing
     }
@@ -305,14 +326,6 @@ fn is_named(failure: Option<&Failure>) -> bool {
     failure.and_then(|failure| failure.finding.as_ref()).is_some_and(|finding| !finding.places().is_empty())
 }
 
-fn how(status: i32, timeout: Duration) -> String {
-    match status {
-        TIMED_OUT => format!("was not done after {} s (--timeout), or ended with status {TIMED_OUT}", timeout.as_secs_f64()),
-        0 => "ended with status 0, and what it has printed says that it is wrong".into(),
-        status => format!("ended with status {status}"),
-    }
-}
-
 /// Beside the page of an earlier run, which stays unless this one is whole.
 fn draw(page: &OsString, files: &[PathBuf]) -> Result<String, String> {
     let mut unfinished = page.clone();
@@ -324,4 +337,16 @@ fn draw(page: &OsString, files: &[PathBuf]) -> Result<String, String> {
     };
     drawn().inspect_err(|_| _ = std::fs::remove_file(&unfinished))?;
     Ok(Path::new(page).display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unseen_races;
+
+    #[test]
+    fn why_races_are_not_seen_is_read() {
+        let output = "[0] ginrs-cpu: race: nothing is checked: a communicator has ranks on other machines, whose accesses are not seen\n[0] ginrs-cpu: fix: x\n";
+        assert_eq!(unseen_races(output), Some("a communicator has ranks on other machines, whose accesses are not seen"));
+        assert_eq!(unseen_races("[0] ginrs-cpu: race: its table is full (docs/finding-bugs.md)"), None);
+    }
 }

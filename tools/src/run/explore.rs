@@ -81,15 +81,35 @@ pub(super) struct Hunt<'a> {
 pub(super) enum Seeds {
     /// All so many passed.
     Passed(u64),
-    /// This one fails, and what it takes to see that again.
-    Fails {
-        seed: u64,
-        status: i32,
-        /// A run's longest, by what those before it took.
-        timeout: Duration,
-    },
+    /// This one fails, with this status.
+    Fails(Failing, i32),
     /// ginrs-run got a signal in this one.
     Stopped { signal: i32, seed: u64 },
+}
+
+/// A seed that fails, and what it takes to see that again.
+#[derive(Clone, Copy)]
+pub(super) struct Failing {
+    pub(super) seed: u64,
+    /// Its time was over.
+    pub(super) hung: bool,
+    /// A run's longest, by what those before it took.
+    pub(super) timeout: Duration,
+    /// No further run begins then.
+    pub(super) until: Option<Instant>,
+}
+
+/// How long runs of seeds are tried.
+#[derive(Clone, Copy)]
+pub(super) struct Limits {
+    /// Each of them.
+    pub(super) timeout: Duration,
+    /// What one takes that passes, as far as that is known.
+    pub(super) usual: Duration,
+    /// No further seed's run begins then.
+    pub(super) until: Option<Instant>,
+    /// So long those of a seed that has failed begin, though that is over.
+    pub(super) more: Duration,
 }
 
 /// Runs the job under `count` seeds until it fails; the status.
@@ -100,7 +120,8 @@ pub fn explore(options: &Options, count: u64) -> Result<i32, String> {
     let hunt = Hunt::new(options, None)?;
     let first = options.seed.unwrap_or(1);
     let mut progress = Progress::new();
-    match hunt.seeds(first, count, None, options.timeout.unwrap_or(TIMEOUT), &mut progress)? {
+    let limits = Limits { timeout: options.timeout.unwrap_or(TIMEOUT), usual: Duration::ZERO, until: None, more: Duration::ZERO };
+    match hunt.seeds(first, count, limits, &mut progress)? {
         Seeds::Passed(_) => {
             hunt.say(&format!("no failure: {}", passed(first, count)));
             Ok(0)
@@ -112,9 +133,9 @@ pub fn explore(options: &Options, count: u64) -> Result<i32, String> {
             });
             Ok(128 + signal)
         }
-        Seeds::Fails { status: 127, .. } => Ok(127), // it could not be started, or it says that something else could not
-        Seeds::Fails { seed, status, timeout } => {
-            let command = hunt.shrink(seed, timeout, status == TIMED_OUT, &mut progress)?;
+        Seeds::Fails(_, 127) => Ok(127), // it could not be started, or it says that something else could not
+        Seeds::Fails(failing, _) => {
+            let command = hunt.shrink(failing, &mut progress)?;
             crate::tell(format!("ginrs-run: it comes back with: {command}"));
             Ok(hunt.stopped().map_or(1, |signal| 128 + signal))
         }
@@ -128,13 +149,12 @@ pub(super) fn passed(first: u64, count: u64) -> String {
     }
 }
 
-fn how(status: i32, timeout: Duration) -> String {
+/// How a run that has failed has ended, behind `it`.
+pub(super) fn how(status: i32, timeout: Duration) -> String {
     match status {
-        TIMED_OUT => {
-            format!("status {TIMED_OUT}, which is also that of a run that is not done after {} s", timeout.as_secs_f64())
-        }
-        0 => "status 0, and what it has printed says that it is wrong".into(),
-        status => format!("status {status}"),
+        TIMED_OUT => format!("was not done after {} s (--timeout), or ended with status {TIMED_OUT}", timeout.as_secs_f64()),
+        0 => "ended with status 0, and what it has printed says that it is wrong".into(),
+        status => format!("ended with status {status}"),
     }
 }
 
@@ -171,15 +191,8 @@ impl Hunt<'_> {
     }
 
     /// Runs the job under the seeds from `first` on, `count` of them or until then, to the first that fails, whose output it prints.
-    pub(super) fn seeds(
-        &self,
-        first: u64,
-        count: u64,
-        until: Option<Instant>,
-        timeout: Duration,
-        progress: &mut Progress,
-    ) -> Result<Seeds, String> {
-        let mut longest = Duration::ZERO;
+    pub(super) fn seeds(&self, first: u64, count: u64, limits: Limits, progress: &mut Progress) -> Result<Seeds, String> {
+        let Limits { timeout, usual: mut longest, until, more } = limits;
         for seed in first..=first + (count - 1) {
             if seed > first && until.is_some_and(|until| until <= Instant::now()) {
                 return Ok(Seeds::Passed(seed - first));
@@ -200,12 +213,13 @@ impl Hunt<'_> {
             self.show_output()?;
             let status = shell_status(status);
             if status != 127 {
-                self.say(&format!("seed {seed} fails: {}; its output is above", how(status, timeout)));
+                self.say(&format!("seed {seed} fails: it {}; its output is above", how(status, timeout)));
             }
             // A hang is waited for as long as it takes to tell it from a run that passes.
-            let hung = status == TIMED_OUT && !longest.is_zero();
-            let timeout = if hung { timeout.min((longest * 10).max(PATIENCE)) } else { timeout };
-            return Ok(Seeds::Fails { seed, status, timeout });
+            let hung = status == TIMED_OUT;
+            let timeout = if hung && !longest.is_zero() { timeout.min((longest * 10).max(PATIENCE)) } else { timeout };
+            let until = until.map(|until| until.max(Instant::now() + more));
+            return Ok(Seeds::Fails(Failing { seed, hung, timeout, until }, status));
         }
         progress.clear();
         Ok(Seeds::Passed(count))
@@ -226,11 +240,16 @@ impl Hunt<'_> {
         files_in(&self.folder.0)
     }
 
-    /// The words behind `ginrs-run` of one run.
-    pub(super) fn words(&self) -> String {
+    /// The command of one run: with these settings, `NAME=VALUE` each, in front, and these options.
+    pub(super) fn command(&self, settings: impl IntoIterator<Item = String>, options: &str) -> String {
+        let mut users: Vec<String> =
+            std::env::vars_os().filter_map(|(name, value)| is_users(&name).then(|| setting(&name, &value))).collect();
+        users.sort();
+        let settings = users.into_iter().chain(settings).map(|setting| setting + " ");
         let page = self.page.iter().map(|page| format!(" --html {}", quoted(page)));
         let rest = arguments(self.options, self.options.timeout);
-        page.chain(rest.iter().map(|word| format!(" {}", quoted(word)))).collect()
+        let words = page.chain(rest.iter().map(|word| format!(" {}", quoted(word))));
+        settings.chain([format!("ginrs-run{options}")]).chain(words).collect()
     }
 
     /// With how long it took so far.
@@ -349,6 +368,18 @@ fn arguments(options: &Options, timeout: Option<Duration>) -> Vec<OsString> {
     words
 }
 
+/// Whether what a run does may hang on a variable of the user's: those of seeds and timelines are ours here, and NCCL_DEBUG and its kin
+/// say what is printed.
+fn is_users(name: &OsStr) -> bool {
+    const OURS: [&str; 4] = [replay::SCHEDULE, "GINRS_CHAOS", "GINRS_TIMELINE", "NCCL_DEBUG"];
+    let name = name.to_string_lossy();
+    (name.starts_with("GINRS_") || name.starts_with("NCCL_")) && !OURS.iter().any(|ours| name.starts_with(ours))
+}
+
+fn setting(name: &OsStr, value: &OsStr) -> String {
+    format!("{}={}", name.to_string_lossy(), quoted(value))
+}
+
 /// For a shell.
 fn quoted(word: &OsStr) -> String {
     let text = word.to_string_lossy();
@@ -406,5 +437,8 @@ mod tests {
         let line: Vec<String> = told.iter().map(|word| quoted(word)).collect();
         assert_eq!(line.join(" "), "-n 2 --timeout 60 --grace 1 -x 'A=b c' --no-prefix -- -odd 'x y'");
         assert_eq!(quoted(OsStr::new("it's")), "'it'\\''s'");
+        assert_eq!(setting(OsStr::new("GINRS_FAKE_NODES"), OsStr::new("0 1")), "GINRS_FAKE_NODES='0 1'");
+        let users = ["GINRS_FAKE_NODES", "NCCL_GIN_BACKEND", "GINRS_SCHEDULE_UNTIL", "NCCL_DEBUG_FILE", "HOME"];
+        assert_eq!(users.map(|name| is_users(OsStr::new(name))), [true, true, false, false, false]);
     }
 }

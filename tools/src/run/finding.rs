@@ -42,7 +42,8 @@ impl Finding {
         let (kind, at) = kinds.min()?;
         let (rank, first) = (rank(lines[at]), bare(lines[at]));
         let under = lines[at + 1..].iter().filter(|line| self::rank(line) == rank).map(|line| bare(line));
-        let mut found = vec![first.split_once(WARN).map_or(first, |(_, told)| told).to_owned()];
+        let told = first.split_once(WARN).map_or(first, |(_, told)| told);
+        let mut found = if kind == Kind::Hang { clauses(told) } else { vec![told.to_owned()] };
         match kind {
             Kind::Sanitizer => found.extend(under.take(STACK).find(|line| is_users_frame(line)).map(str::to_owned)),
             _ => found.extend(
@@ -71,6 +72,13 @@ impl Finding {
         }
         places
     }
+}
+
+/// What a hang's line says of its cause, the root first, then who has left and each that waits, and how to mend it.
+fn clauses(told: &str) -> Vec<String> {
+    let mut parts = told.split(" | ");
+    let cause = parts.next().unwrap_or_default().split("; ");
+    cause.chain(parts.filter(|part| part.starts_with("fix: "))).map(str::to_owned).collect()
 }
 
 /// `file:12` or `file:12:3`
@@ -122,7 +130,7 @@ fn bare(line: &str) -> &str {
 mod tests {
     use super::*;
 
-    const HANG: &str = "[1] vm:7:9 [1] NCCL WARN GINRS-E140 no rank can go on: rank 1 block 0 waits for signal 0 >= 2 (has 1) of context 0 at a/hang.cu:57; rank 0 (pid 7) has left";
+    const HANG: &str = "[1] vm:7:9 [1] NCCL WARN GINRS-E140 no rank can go on: rank 1 block 0 waits for signal 0 >= 2 (has 1) of context 0 at a/hang.cu:57; rank 0 (pid 7) has left | comm 0x1 | for 1 s kernels have only waited | fix: count";
 
     #[test]
     fn the_report_that_is_nearest_to_the_cause_is_taken_with_its_lines() {
@@ -139,6 +147,7 @@ mod tests {
         let found = Finding::of(HANG).unwrap();
         assert!(found.is_mistake() && found.lines[0].starts_with("GINRS-E140"), "{found:?}");
         assert_eq!(found.places(), ["a/hang.cu:57"]);
+        assert_eq!(found.lines[1..], ["rank 0 (pid 7) has left", "fix: count"]);
     }
 
     #[test]

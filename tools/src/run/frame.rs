@@ -30,6 +30,8 @@ pub struct Share {
     pub devices: u32,
     /// `--grace` in milliseconds.
     pub grace: u32,
+    /// Its ranks write what they do, and the helper sends it.
+    pub timeline: bool,
     /// Where to run.
     pub folder: OsString,
     /// `NAME=VALUE` each.
@@ -63,6 +65,8 @@ pub enum Frame {
     Close(u64),
     /// The helper is still there.
     Beat,
+    /// A piece of a file of a timeline, by its name; an empty one is the end.
+    File(String, Vec<u8>),
 }
 
 /// Fields, one behind the other.
@@ -131,10 +135,11 @@ impl Frame {
         let (kind, fields) = match self {
             Frame::Hello(version, port) => (0, fields.bytes(version.as_bytes()).number((*port).into())),
             Frame::Start(share) => {
-                let Share { host, ranks, master, devices, grace, folder, environment, program } = share;
+                let Share { host, ranks, master, devices, grace, timeline, folder, environment, program } = share;
                 let fields = ranks.iter().fold(fields.number((*host).into()), |fields, &n| fields.number(n.into()));
                 let fields = fields.bytes(master.0.as_bytes()).number(master.1.into()).number((*devices).into());
-                (1, fields.number((*grace).into()).bytes(folder.as_bytes()).list(environment).list(program))
+                let fields = fields.number((*grace).into()).number((*timeline).into());
+                (1, fields.bytes(folder.as_bytes()).list(environment).list(program))
             }
             Frame::Line(stream, rank, line) => {
                 (2, fields.number((*stream == Stream::Error).into()).number((*rank).into()).bytes(line))
@@ -147,6 +152,7 @@ impl Frame {
             Frame::Data(id, bytes) => (8, fields.number(*id).bytes(bytes)),
             Frame::Close(id) => (9, fields.number(*id)),
             Frame::Beat => (10, fields),
+            Frame::File(name, bytes) => (11, fields.bytes(name.as_bytes()).bytes(bytes)),
         };
         let mut bytes = vec![kind];
         bytes.extend((fields.0.len() as u32).to_le_bytes());
@@ -164,6 +170,7 @@ impl Frame {
                 master: (take.text()?, take.small()?),
                 devices: take.small()?,
                 grace: take.small()?,
+                timeline: take.number()? != 0,
                 folder: take.word()?,
                 environment: take.list()?,
                 program: take.list()?,
@@ -180,6 +187,7 @@ impl Frame {
             8 => Frame::Data(take.number()?, take.bytes()?.to_vec()),
             9 => Frame::Close(take.number()?),
             10 => Frame::Beat,
+            11 => Frame::File(take.text()?, take.bytes()?.to_vec()),
             _ => return None,
         };
         take.0.is_empty().then_some(frame)
@@ -243,6 +251,7 @@ mod tests {
             ranks: [4, 2, 6],
             master: ("node".into(), 4000),
             grace: 2000,
+            timeline: true,
             folder: OsString::from_vec(b"/caf\xe9".to_vec()),
             environment: vec!["A=b c".into(), "B=".into()],
             program: vec!["./p".into(), String::new().into()],
@@ -260,6 +269,7 @@ mod tests {
             Frame::Data(3, vec![0; 100]),
             Frame::Close(0),
             Frame::Beat,
+            Frame::File("rank.7.timeline".into(), vec![0, 9]),
         ];
         for frame in all {
             let bytes = frame.encode();

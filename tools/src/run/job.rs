@@ -41,26 +41,32 @@ pub fn run(options: &Options) -> Result<i32, String> {
     let printer = Printer::new(options.prefix)?;
     let (place, port) = ([0, options.ranks], free_port("127.0.0.1")?);
     let environment = &options.exports;
-    let job = Job { options, environment, place, address: "127.0.0.1", port, folder: &folder.0, printer: &printer, files };
+    let timeline = pictures.is_some();
+    let job =
+        Job { options, environment, place, address: "127.0.0.1", port, folder: &folder.0, timeline, printer: &printer, files };
     let status = work(&job, &signals, true)?;
     Ok(pictures.map_or(status, |pictures| pictures.finish(&folder.0, status)))
 }
 
-/// Runs one machine's share of a job; its status. `prepare` gets the folder before a rank starts.
+/// Runs one machine's share of a job; its status. `prepare` gets the folder before a rank starts, `finish` when all have ended.
 pub fn run_share(
     options: &Options,
     share: &Share,
     signals: &Signals,
     printer: &Printer,
     prepare: impl FnOnce(&Path) -> Result<(), String>,
+    finish: impl FnOnce(&Path),
 ) -> Result<i32, String> {
     let files = OpenFiles::raise();
     let folder = Folder::new()?;
     prepare(&folder.0)?;
     let [first, _, all] = share.ranks.map(|n| n as usize);
     let ((address, port), environment, place) = (&share.master, &share.environment, [first, all]);
-    let job = Job { options, environment, place, address, port: *port, folder: &folder.0, printer, files };
-    work(&job, signals, false)
+    let timeline = share.timeline;
+    let job = Job { options, environment, place, address, port: *port, folder: &folder.0, timeline, printer, files };
+    let status = work(&job, signals, false)?;
+    finish(&folder.0);
+    Ok(status)
 }
 
 /// `stops`: Ctrl-Z stops this process, too.
@@ -221,10 +227,11 @@ pub fn free_port(address: &str) -> Result<u16, String> {
     Err(format!("found no two free ports in a row on {address}"))
 }
 
-struct Folder(PathBuf);
+/// A job's own, for as long as this is there.
+pub(super) struct Folder(pub(super) PathBuf);
 
 impl Folder {
-    fn new() -> Result<Self, String> {
+    pub(super) fn new() -> Result<Self, String> {
         crate::private_folder("ginrs-run").map(Self).map_err(|e| format!("the job's private folder: {e}"))
     }
 }

@@ -36,6 +36,8 @@ pub struct Job<'a> {
     pub port: u16,
     /// The folder that GINRS_RUN_ID names.
     pub folder: &'a Path,
+    /// Whether they write what they do into the folder.
+    pub timeline: bool,
     /// The limit on open files that they get.
     pub files: OpenFiles,
     /// Where their lines go.
@@ -64,7 +66,7 @@ impl Rank {
             // It is part of the name by which ranks ask rank 0 (relay.rs), and of another launcher.
             command.env_remove("TORCHELASTIC_RUN_ID");
         }
-        if job.options.pictures.option().is_some() {
+        if job.timeline {
             command.env("GINRS_TIMELINE", timeline::prefix(job.folder));
         }
         if let Some(devices) = job.options.devices {

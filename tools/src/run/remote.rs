@@ -3,10 +3,12 @@
 use super::args::Options;
 use super::frame::{Channel, Frame, GREETING, Share, VERSION};
 use super::hosts::Host;
+use super::job;
 use super::output::{Stream, Writer};
 use super::rank::shell_status;
 use super::rsh;
 use super::signals::{self, Signals, unblock};
+use super::timeline;
 use crate::tell;
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Read};
@@ -65,6 +67,8 @@ struct Ending {
 
 struct Job<'a> {
     options: &'a Options,
+    /// Where the files of timelines go, if pictures are asked for.
+    files: Option<job::Folder>,
     machines: Vec<Machine<'a>>,
     ending: Option<Ending>,
 }
@@ -76,9 +80,11 @@ pub fn run(options: &Options) -> Result<i32, String> {
         None => std::env::current_dir().map_err(|e| format!("this folder: {e}; name one with --wdir"))?.into_os_string(),
     };
     let signals = Signals::block();
+    let pictures = options.pictures.create()?;
+    let files = pictures.as_ref().map(|_| job::Folder::new()).transpose()?;
     let writer = Arc::new(Mutex::new(Writer::new(options.prefix)?));
     let (events, inbox) = mpsc::channel();
-    let mut job = Job { options, machines: Vec::new(), ending: None };
+    let mut job = Job { options, files, machines: Vec::new(), ending: None };
     for host in &options.hosts {
         job.machines.push(call(options, host)?);
     }
@@ -99,7 +105,11 @@ pub fn run(options: &Options) -> Result<i32, String> {
     })?);
     let status = job.work(&inbox, folder);
     let lost = writer.lock().unwrap_or_else(|e| e.into_inner()).lost();
-    Ok(if status == 0 && lost.is_some() { 1 } else { status })
+    let status = if status == 0 && lost.is_some() { 1 } else { status };
+    Ok(match pictures.zip(job.files.as_ref()) {
+        Some((pictures, files)) => pictures.finish(&files.0, status),
+        None => status,
+    })
 }
 
 fn thread(body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, String> {
@@ -211,6 +221,12 @@ impl Job<'_> {
                     self.start(folder);
                 }
             }
+            Frame::File(file, piece) => {
+                let taken = self.files.iter().try_for_each(|files| timeline::take(&files.0, number, &file, &piece));
+                if let Err(error) = taken {
+                    tell(format!("ginrs-run: host {name}: what {file} says is not in the timeline: {error}"));
+                }
+            }
             Frame::Say(text) => tell(format!("ginrs-run: host {name}: {text}")),
             Frame::Failed(status, text) => {
                 let text = format!("host {name}: {text}");
@@ -241,6 +257,7 @@ impl Job<'_> {
                 master: master.clone(),
                 devices: self.options.devices.unwrap_or(0) as u32,
                 grace: self.options.grace.as_millis().try_into().unwrap_or(u32::MAX),
+                timeline: self.files.is_some(),
                 folder: folder.into(),
                 environment: environment.clone(),
                 program: self.options.program.clone(),

@@ -7,9 +7,11 @@ use super::job::{free_port, run_share};
 use super::output::Printer;
 use super::relay::Relay;
 use super::signals::{Signals, raise};
+use super::timeline;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -69,11 +71,12 @@ fn run(input: File, channel: &Channel, share: &Share, signals: &Signals) -> Resu
     };
     std::thread::Builder::new().spawn(beat).map_err(|e| format!("a thread: {e}; raise ulimit -u"))?;
     let relay = Relay::new(share.host, channel);
-    run_share(&options, share, signals, &printer, |folder| {
+    let prepare = |folder: &Path| {
         relay.open(folder, share.master.1)?;
         let listen = move || listen(input, &relay);
         std::thread::Builder::new().spawn(listen).map(drop).map_err(|e| format!("a thread: {e}; raise ulimit -u"))
-    })
+    };
+    run_share(&options, share, signals, &printer, prepare, |folder| timeline::send(folder, channel))
 }
 
 /// What the other ginrs-run says, until it says nothing more.

@@ -1,91 +1,98 @@
 //! What a seed that fails needs for it: its schedule, or its network, and how many of its choices.
 
-use std::time::Duration;
+use std::time::Instant;
 
-use super::explore::{End, Hunt, Progress, Under};
+use super::explore::{End, Failing, Hunt, Progress, Under};
 use super::rank::signal_name;
-use super::replay::{SCHEDULE, Told, UNTIL};
+use super::replay::{SCHEDULE, UNTIL};
 
 /// How often a seed that has failed is run again in each way, where it does not decide all.
 const AGAIN: u32 = 5;
 
 impl Hunt<'_> {
     /// Runs it again, with and without what the seed decides, and says what is needed; the command that brings it back.
-    /// `hung`: its time was over.
-    pub(super) fn shrink(&self, seed: u64, timeout: Duration, hung: bool, progress: &mut Progress) -> Result<String, String> {
-        let Some(told) = self.told() else { return self.shrink_by_tries(seed, timeout, progress) };
+    pub(super) fn shrink(&self, failing: Failing, progress: &mut Progress) -> Result<String, String> {
+        let Failing { seed, hung, .. } = failing;
+        let Some(told) = self.told() else { return self.shrink_by_tries(failing, progress) };
         progress.tell(&format!("seed {seed} again"));
-        let again = self.fails(seed, Under::BOTH, None, timeout)?;
+        let Some(again) = self.fails(failing, Under::BOTH, None)? else {
+            self.say_over(seed, progress);
+            return Ok(self.command_of(seed, Under::BOTH, None));
+        };
         // Where a run is cut off, nobody knows after which choice.
-        let same = told.reasons.is_empty() && again == Some(true) && (hung || self.told() == Some(told.clone()));
+        let same = told.reasons.is_empty() && again && (hung || self.told() == Some(told.clone()));
         progress.clear();
         if !same {
             self.say(&told.line(&seed.to_string()));
-            return self.shrink_by_tries(seed, timeout, progress);
+            return self.shrink_by_tries(failing, progress);
         }
         let (choices, hash) = (told.choices, told.hash);
         let by = if hung { String::new() } else { format!(", by the same {choices} choices (trace {hash:016x})") };
         self.say(&format!("seed {seed} fails again{by}"));
-        let command = self.shrink_exactly(seed, &told, timeout, hung, progress)?.unwrap_or_else(|| {
-            progress.clear();
-            self.say(&format!("ended by a signal while seed {seed} was run again"));
-            self.command(seed, Under::BOTH, None)
-        });
-        Ok(command)
+        self.shrink_exactly(failing, choices, progress)
     }
 
-    /// Whether it fails so; None: a signal has ended the hunt.
-    fn fails(&self, seed: u64, under: Under, until: Option<u64>, timeout: Duration) -> Result<Option<bool>, String> {
-        Ok(match self.run(seed, under, until, timeout)? {
+    /// Whether it fails so; None: no further run begins.
+    fn fails(&self, failing: Failing, under: Under, until: Option<u64>) -> Result<Option<bool>, String> {
+        if failing.until.is_some_and(|until| until <= Instant::now()) {
+            return Ok(None);
+        }
+        Ok(match self.run(failing.seed, under, until, failing.timeout)? {
             End::Ended(status, _) => Some(self.has_failed(status)),
             End::Stopped(_) => None,
         })
     }
 
-    /// One run of each way says all. None: a signal.
-    fn shrink_exactly(
-        &self,
-        seed: u64,
-        told: &Told,
-        timeout: Duration,
-        hung: bool,
-        progress: &mut Progress,
-    ) -> Result<Option<String>, String> {
+    /// Says why no further run begins.
+    fn say_over(&self, seed: u64, progress: &Progress) {
+        progress.clear();
+        let why = self.stopped().map_or_else(|| "the time is over".into(), |signal| format!("ended by {}", signal_name(signal)));
+        self.say(&format!("{why}: seed {seed} is not run again, and may need less"));
+    }
+
+    /// One run of each way says all; `choices` are all that the seed has made.
+    fn shrink_exactly(&self, failing: Failing, choices: u64, progress: &mut Progress) -> Result<String, String> {
+        let seed = failing.seed;
         let ways = [(Under::SCHEDULE, None), (Under::NETWORK, Some(0)), (Under::NEITHER, Some(0))];
         let mut failed = [1, 0, 0, 0];
         for ((under, until), failed) in ways.into_iter().zip(&mut failed[1..]) {
             progress.tell(&format!("seed {seed} with less of it"));
-            match self.fails(seed, under, until, timeout)? {
-                Some(fails) => *failed = u32::from(fails),
-                None => return Ok(None),
-            }
+            let Some(fails) = self.fails(failing, under, until)? else {
+                self.say_over(seed, progress);
+                return Ok(self.command_of(seed, Under::BOTH, None));
+            };
+            *failed = u32::from(fails);
         }
         let (needed, under) = verdict(failed);
         progress.clear();
         crate::tell(format!("ginrs-run: {needed}"));
         if under == Under::NETWORK || under == Under::NEITHER {
-            return Ok(Some(self.command(seed, under, Some(0))));
+            return Ok(self.command_of(seed, under, Some(0)));
         }
         // Of the choices, from none, which passes, to all: one that passes with the first n and fails with one more.
-        let (mut passes, mut fails) = (0, if hung { 0 } else { told.choices });
+        let (mut passes, mut fails) = (0, if failing.hung { 0 } else { choices });
         while fails - passes > 1 {
             let middle = passes + (fails - passes) / 2;
             progress.tell(&format!("seed {seed} with its first {middle} choices"));
-            match self.fails(seed, under, Some(middle), timeout)? {
+            match self.fails(failing, under, Some(middle))? {
                 Some(true) => fails = middle,
                 Some(false) => passes = middle,
-                None => return Ok(None),
+                None => {
+                    self.say_over(seed, progress);
+                    return Ok(self.command_of(seed, under, Some(fails).filter(|fails| *fails < choices)));
+                }
             }
         }
         progress.clear();
         if fails > 0 {
             self.say(&format!("its first {fails} choices are enough; with one less, and then none drawn, it passes"));
         }
-        Ok(Some(self.command(seed, under, Some(fails).filter(|fails| *fails > 0))))
+        Ok(self.command_of(seed, under, Some(fails).filter(|fails| *fails > 0)))
     }
 
     /// The same where a seed does not decide all: each way several times.
-    fn shrink_by_tries(&self, seed: u64, timeout: Duration, progress: &mut Progress) -> Result<String, String> {
+    fn shrink_by_tries(&self, failing: Failing, progress: &mut Progress) -> Result<String, String> {
+        let seed = failing.seed;
         let ways = [
             (Under::BOTH, "both"),
             (Under::SCHEDULE, "GINRS_SCHEDULE alone"),
@@ -96,14 +103,11 @@ impl Hunt<'_> {
         for ((under, name), failed) in ways.iter().zip(&mut failures) {
             for run in 1..=AGAIN {
                 progress.tell(&format!("seed {seed} again with {name} ({run} of {AGAIN})"));
-                match self.run(seed, *under, None, timeout)? {
-                    End::Ended(status, _) => *failed += u32::from(self.has_failed(status)),
-                    End::Stopped(signal) => {
-                        progress.clear();
-                        self.say(&format!("ended by {} while seed {seed} was run again", signal_name(signal)));
-                        return Ok(self.command(seed, Under::BOTH, None));
-                    }
-                }
+                let Some(fails) = self.fails(failing, *under, None)? else {
+                    self.say_over(seed, progress);
+                    return Ok(self.command_of(seed, Under::BOTH, None));
+                };
+                *failed += u32::from(fails);
             }
         }
         progress.clear();
@@ -111,22 +115,16 @@ impl Hunt<'_> {
         self.say(&format!("of {AGAIN} runs each fail with {}", counts.join(", ")));
         let (needed, under) = verdict(failures);
         crate::tell(format!("ginrs-run: {needed}"));
-        Ok(self.command(seed, under, None))
+        Ok(self.command_of(seed, under, None))
     }
 
-    fn command(&self, seed: u64, under: Under, until: Option<u64>) -> String {
+    fn command_of(&self, seed: u64, under: Under, until: Option<u64>) -> String {
         let until = until.map(|until| format!("{UNTIL}={until}"));
         // Threads take turns where there is a schedule, be it a plain one.
         let plain = (until.is_some() && !under.has_schedule()).then(|| format!("{SCHEDULE}={seed}"));
-        let settings = under
-            .settings(seed)
-            .filter(|_| under != Under::BOTH)
-            .chain(plain)
-            .chain(until)
-            .map(|setting| setting + " ")
-            .collect::<String>();
+        let settings = under.settings(seed).filter(|_| under != Under::BOTH).chain(plain).chain(until);
         let option = if under == Under::BOTH { format!(" --seed {seed}") } else { String::new() };
-        format!("{settings}ginrs-run{option}{}", self.words())
+        self.command(settings, &option)
     }
 }
 

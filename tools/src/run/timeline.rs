@@ -1,9 +1,10 @@
 //! `--timeline` and `--html`: where the ranks write what they do, and the pictures that are made of it when all have ended, however they did.
 
+use super::frame::{Channel, Frame};
 use crate::timeline::{Picture, files_in};
 use std::ffi::OsString;
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -68,6 +69,34 @@ pub struct Outputs {
 /// What GINRS_TIMELINE is in the ranks, whose files go to the job's folder.
 pub fn prefix(folder: &Path) -> PathBuf {
     folder.join("rank")
+}
+
+/// Bytes of a file that are sent at once.
+const PIECE: usize = 1 << 20;
+
+/// Sends the files of the ranks that have run here. What cannot be read is missing there, which is told.
+pub(super) fn send(folder: &Path, to: &Channel) {
+    for path in files_in(folder) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let Ok(bytes) = std::fs::read(&path) else {
+            to.send(&Frame::Say(format!("what {name} says is not in the timeline: it cannot be read")));
+            continue;
+        };
+        bytes.chunks(PIECE).chain([&[][..]]).for_each(|piece| to.send(&Frame::File(name.clone(), piece.to_vec())));
+    }
+}
+
+/// Takes a piece of a file of machine number `machine` into `folder`, where it has its own name once it is whole.
+///
+/// # Errors
+/// It cannot be written.
+pub(super) fn take(folder: &Path, machine: usize, name: &str, piece: &[u8]) -> io::Result<()> {
+    let name = format!("{machine}.{}", name.replace('/', "_"));
+    let (unfinished, whole) = (folder.join(format!("{name}.part")), folder.join(&name));
+    match piece {
+        [] => std::fs::rename(unfinished, whole),
+        _ => File::options().create(true).append(true).open(unfinished)?.write_all(piece),
+    }
 }
 
 impl Outputs {

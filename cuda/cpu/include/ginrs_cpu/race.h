@@ -17,7 +17,8 @@ typedef struct ginrsCpuRacePut {
   uint32_t context;
   const void* comm;   /* ncclDevComm::windowTable, by which a communicator is known here */
   const void* source; /* NULL: a value */
-  const void* target; /* NULL: none, or not in this process's reach */
+  const void* target; /* NULL: none, or not within the LSA team */
+  uint64_t window, offset; /* the target's in its rank's window of this handle, 0: none */
   uint64_t bytes;
   int64_t signal, counter; /* absolute ids; -1: none */
   uint64_t add;            /* to the signal */
@@ -60,8 +61,10 @@ void ginrs_cpu_race_told(int what, int32_t rank);
 /* By libginrs, too: a file is mapped there, whole; what is mapped there next is another memory. */
 void ginrs_cpu_race_mapped(uintptr_t at, size_t bytes, int fd);
 void ginrs_cpu_race_unmapped(uintptr_t at, size_t bytes);
-/* And: a communicator's table of windows in this process, and its name in all. */
+/* And: a communicator's table of windows in this process, and its name in all; a window of a rank of this process: its handle there, its
+ * number on all ranks, and where it begins, in its flat space. */
 void ginrs_cpu_race_comm(const void* table, uint64_t name);
+void ginrs_cpu_race_landing(uint64_t name, int32_t rank, uint64_t window, uint64_t number, uintptr_t at);
 /* Processes of one machine are watched as one job. What this one offers for that, a descriptor of memory of so many bytes; whether it is
  * a job's already. -1: nothing is watched. Then what all of a communicator's have chosen, the same memory for all. */
 int ginrs_cpu_race_offer(int* joined, uint64_t* bytes);

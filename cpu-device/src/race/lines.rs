@@ -1,0 +1,127 @@
+//! The user's line of an address in compiled code, by binutils' addr2line.
+
+use std::collections::BTreeMap;
+use std::ffi::{CStr, OsString};
+use std::os::unix::ffi::OsStringExt;
+use std::process::{Command, Stdio};
+
+use parking_lot::Mutex;
+
+use super::{foreign, job};
+
+/// The user's line of an address behind a call in compiled code; its module and offset where there is no better. Nothing: the compiler
+/// made it, for thread-local references of its OS thread (file-scope dynamic shared memory, `__constant__`), which all CUDA threads may make.
+pub fn line_of(place: u64) -> Option<String> {
+    /// As long as so many objects have been unloaded: then others may come to their addresses.
+    type Lines = (u64, BTreeMap<u64, Option<String>>);
+    static LINES: Mutex<Lines> = Mutex::new((0, BTreeMap::new()));
+    let unloaded = unloaded();
+    {
+        let mut lines = LINES.lock();
+        if lines.0 != unloaded {
+            *lines = (unloaded, BTreeMap::new());
+        }
+        if let Some(line) = lines.1.get(&place) {
+            return line.clone();
+        }
+    }
+    let line = ask(place).unwrap_or_else(|| Some(format!("code at {place:#x} (no addr2line, no -g, or unloaded since)")));
+    LINES.lock().1.insert(place, line.clone());
+    line
+}
+
+/// How many objects the loader has unloaded.
+fn unloaded() -> u64 {
+    unsafe extern "C" fn see(object: *mut libc::dl_phdr_info, _: usize, out: *mut libc::c_void) -> i32 {
+        // SAFETY: the loader's record, and our number.
+        unsafe { *out.cast::<u64>() = (*object).dlpi_subs };
+        1
+    }
+    let mut subs = 0u64;
+    // SAFETY: `see` gets the number, for the time of the call.
+    unsafe { libc::dl_iterate_phdr(Some(see), (&raw mut subs).cast()) };
+    subs
+}
+
+/// Folders of headers that are not the user's.
+const HEADERS: [&str; 6] = ["/nccl_device/", "/ginrs_device/", "/ginrs_cpu/", "/lib/ginrs/", "/usr/include/", "/usr/lib/"];
+
+fn ask(place: u64) -> Option<Option<String>> {
+    let (module, offset) = match job::is_foreign(place) {
+        true => foreign::site(place).map(|(module, offset)| (module.into(), offset))?,
+        false => module_of(place as usize)?,
+    };
+    let output = Command::new("addr2line")
+        .args(["-f", "-i", "-e"])
+        .arg(module)
+        // The call, not what comes after it.
+        .arg(format!("{:#x}", offset - 1))
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()
+        .ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    // From the innermost function that was inlined to the one that it stands in, each with a line of its name before it.
+    let functions: Vec<&str> = text.lines().step_by(2).collect();
+    if functions.contains(&"__tls_init") || is_nameless(&functions) {
+        return Some(None);
+    }
+    let lines = || {
+        text.lines().skip(1).step_by(2).map(|line| line.split(" (").next().unwrap_or(line)).filter(|line| !line.starts_with("??"))
+    };
+    let users = lines().find(|line| !HEADERS.iter().any(|folder| line.contains(folder)) && !line.ends_with(":?"));
+    let line = users.or_else(|| lines().next())?;
+    // As the program was compiled, mostly from here.
+    let here = std::env::current_dir().ok().map(|folder| format!("{}/", folder.display()));
+    Some(Some(here.and_then(|here| line.strip_prefix(&here)).unwrap_or(line).to_owned()))
+}
+
+/// Whether the innermost function has no name, as what the compiler makes and inlines: then it is given that of the code it stands in,
+/// which comes last. A kernel's is a lambda's, by its symbol alone.
+fn is_nameless(functions: &[&str]) -> bool {
+    let &[first, .., last] = functions else { return false };
+    first == last && first.starts_with("_Z") || last == "operator()" && first.starts_with("_ZZ") && first.contains("clE")
+}
+
+/// The file that an address was loaded from, and its offset in there.
+pub fn module_of(at: usize) -> Option<(OsString, usize)> {
+    struct Query {
+        at: usize,
+        found: Option<(OsString, usize)>,
+    }
+    unsafe extern "C" fn see(object: *mut libc::dl_phdr_info, _: usize, query: *mut libc::c_void) -> i32 {
+        // SAFETY: the loader's record, and our query.
+        unsafe {
+            let (object, query) = (&*object, &mut *query.cast::<Query>());
+            for i in 0..usize::from(object.dlpi_phnum) {
+                let header = &*object.dlpi_phdr.add(i);
+                let begin = object.dlpi_addr as usize + header.p_vaddr as usize;
+                if header.p_type == libc::PT_LOAD && query.at.wrapping_sub(begin) < header.p_memsz as usize {
+                    let name = CStr::from_ptr(object.dlpi_name).to_bytes();
+                    let name = if name.is_empty() { b"/proc/self/exe".as_slice() } else { name };
+                    query.found = Some((OsString::from_vec(name.to_vec()), query.at - object.dlpi_addr as usize));
+                    return 1;
+                }
+            }
+        }
+        0
+    }
+    let mut query = Query { at, found: None };
+    // SAFETY: `see` gets the query, for the time of the call.
+    unsafe { libc::dl_iterate_phdr(Some(see), (&raw mut query).cast()) };
+    let (name, offset) = query.found?;
+    let name = if name == "/proc/self/exe" { std::fs::read_link(&name).ok()?.into_os_string() } else { name };
+    Some((name, offset))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_nameless;
+
+    #[test]
+    fn what_the_compiler_inlines_has_no_name() {
+        let lambda = "_ZZ15quantiseAndSend11ncclDevCommENUlvE_clEv";
+        assert!(is_nameless(&[lambda, "operator()"]) && is_nameless(&["_Z3devv", "_Z3devv"]));
+        assert!(!is_nameless(&["operator()"]) && !is_nameless(&["_Z3sumPVii", "operator()"]) && !is_nameless(&["_Z3devv"]));
+    }
+}

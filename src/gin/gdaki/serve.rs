@@ -13,6 +13,19 @@ use crate::nic::completion::Syndrome;
 use crate::trace;
 
 impl Context {
+    /// Copies of rings that fail end the communicator. A kernel that waits for a completion posts nothing more, so nothing need be visited.
+    #[inline]
+    pub(in crate::gin) fn hear_copies(&self, index: u32, carrier: &mut Carrier) {
+        if let Some(Nic::Model(queues)) = &self.nic
+            && !carrier.stopped
+            && let Some(error) = queues.broken()
+        {
+            let whose = format!("rank {}, {}", carrier.rank, carrier.name(index));
+            let text = format!("rings in GPU memory cannot be copied | {whose} | {error} | fix: see the cause");
+            carrier.stop(Error { text, id: FAILED, ..error });
+        }
+    }
+
     /// Takes elements until the queue is empty, its batch is full, or one cannot be finished now.
     pub(in crate::gin) fn serve_elements(&mut self, index: u32, peer: u32, carrier: &mut Carrier) -> bool {
         let queues = match self.nic.clone() {
@@ -24,11 +37,6 @@ impl Context {
         let base = peer as usize * depth;
         let counters = self.words.on_host().1;
         let mut turn = Turn { lane: self.lanes.of(peer), open: &mut self.open[base..base + depth], counters };
-        if let Some(error) = queues.broken().filter(|_| !carrier.stopped) {
-            let whose = format!("rank {}, {}", carrier.rank, carrier.name(index));
-            let text = format!("elements in GPU memory cannot be fetched | {whose} | {error} | fix: see the cause");
-            carrier.stop(Error { text, id: FAILED, ..error });
-        }
         if carrier.stopped {
             self.parts.clear();
         }

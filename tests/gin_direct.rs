@@ -132,7 +132,7 @@ fn ids_of_both_kinds_are_apart() {
     }
     gin.free_signals(Backend::Direct, 0, 8);
     assert!(gin.alloc_signals(Backend::Proxy, 1).is_err() && gin.alloc_signals(Backend::Direct, 1).is_ok());
-    let words = gin.kernel_words(Backend::Direct, 2..4, 0..0);
+    let words = gin.kernel_words((Backend::Direct, gin.context(Backend::Direct, 0)), 2..4, 0..0);
     let kernels = [0, 1].map(|context| direct(&ranks[0], context));
     assert_eq!(words, kernels.each_ref().map(|kernel| (std::ptr::from_ref(kernel.signal(2)) as u64, 2)));
     for kernel in &kernels {

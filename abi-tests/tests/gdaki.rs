@@ -59,15 +59,20 @@ fn the_copy_engine_carries_rings_of_a_gpu() {
         ("LD_LIBRARY_PATH", driver.path().to_str().unwrap()),
     ];
     let with = |env: &[(&'static str, &'static str)]| [&gpus[..], env].concat();
-    let (ours, litmus) = (compiled(SUITE), compiled("abi-tests/programs/litmus.cu"));
+    let [ours, litmus, requests] = [SUITE, "abi-tests/programs/litmus.cu", "abi-tests/programs/requests.cu"].map(compiled);
     all_ok(&ours, &["gin"], 2, Some("--threads"), &with(&[("NCCL_GIN_GDAKI_NIC_HANDLER", "2")]));
     all_ok(&litmus, &[], 2, Some("--threads"), &with(&[("POSTS", "4000")]));
     for (fault, why) in [
         (("GINRS_NIC_FAULT", "syndrome=0x13,op=add,at=3"), "remote access error (0x13)"),
-        (("GINRS_MOCK_FAIL", "cuStreamWriteValue64:20:719"), "elements in GPU memory cannot be fetched"),
+        (("GINRS_MOCK_FAIL", "cuStreamWriteValue64:20:719"), "rings in GPU memory cannot be copied"),
     ] {
-        let said = failing(&ours, "gin", &with(&[fault]));
+        let said = failing(&ours, &["gin"], &with(&[fault]));
         assert!(said.contains(why), "{fault:?}:\n{said}");
+    }
+    // Also where the kernel posts nothing more before it hears: it polls for each.
+    for fault in ["cuMemcpyBatchAsync:1:719", "cuMemcpyAsync:3:719", "cuStreamWriteValue64:3:719"] {
+        let said = failing(&requests, &[], &with(&[("GINRS_MOCK_FAIL", fault)]));
+        assert!(said.contains("rings in GPU memory cannot be copied"), "{fault}:\n{said}");
     }
 }
 
@@ -137,22 +142,22 @@ fn a_card_fails_where_it_is_told_to() {
     for (op, called) in &ops[..3] {
         fails_at(&theirs, "order", (&format!("syndrome=0x13,op={op},at=5"), "host"), &["queue pair 0x", called]);
     }
-    let said = failing(&ours, "gin", &[("GINRS_NIC_FAULT", "syndrome=0x15,op=read")]);
+    let said = failing(&ours, &["gin"], &[("GINRS_NIC_FAULT", "syndrome=0x15,op=read")]);
     assert!(said.contains("GINRS-E113") && said.contains("\"op=read\""), "{said}");
 }
 
 #[track_caller]
 fn fails_at(suite: &Path, program: &str, (fault, rings): (&str, &str), parts: &[&str]) {
-    let said = failing(suite, program, &[("GINRS_NIC_FAULT", fault), ("GINRS_NIC_RINGS", rings)]);
+    let said = failing(suite, &[program], &[("GINRS_NIC_FAULT", fault), ("GINRS_NIC_RINGS", rings)]);
     let told = |line: &str| line.contains("GINRS-E051") && parts.iter().all(|part| line.contains(part));
     assert!(said.lines().any(told), "{fault}:\n{said}");
 }
 
 /// What a program says that ends with an error, and ends.
 #[track_caller]
-fn failing(suite: &Path, program: &str, env: &[(&str, &str)]) -> String {
+fn failing(suite: &Path, programs: &[&str], env: &[(&str, &str)]) -> String {
     let mut command = Command::new("timeout");
-    command.args(["-s", "ABRT", "60"]).arg(suite).args(["--threads", "3", program]);
+    command.args(["-s", "ABRT", "60"]).arg(suite).args(["--threads", "3"]).args(programs);
     let output = command.env("NCCL_GIN_TYPE", "3").envs(env.iter().copied()).output().expect("timeout starts");
     let said = text(&output);
     assert_eq!(output.status.code(), Some(1), "{env:?}: {}\n{said}", output.status);

@@ -40,8 +40,9 @@ pub fn create(devcomms: &DevComms, windows: &Windows, reqs: &Requirements) -> Re
     let waits: Vec<_> = reqs.resources.iter().map(|resource| resource.waits).collect();
     let local = made.resource.as_ref().map_or(0, |resource| resource.local);
     if let Some(Contexts { of, backend }) = gin {
-        let words = of.kernel_words(*backend, made.record.signal_ids(), made.record.counter_ids());
-        devcomms.release.add_words(made.record.window, words);
+        let record = &made.record;
+        let words = of.kernel_words((*backend, record.contexts), record.signal_ids(), record.counter_ids());
+        devcomms.release.add_words(record.window, words);
     }
     devcomms.release.add(made.record.window, local, layout, windows.team().topo.lsa_size, &waits);
     parts.created(windows, &what, reqs)

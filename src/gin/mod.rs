@@ -235,11 +235,17 @@ impl Gin {
         }
     }
 
-    /// Words in device memory that kernels wait on and that the proxy does not move after an abort: address and how many.
-    pub fn kernel_words(&self, backend: Backend, signals: Range<u32>, counters: Range<u32>) -> Vec<(DevPtr, u32)> {
+    /// Words in device memory that kernels of a device communicator, whose first context is at `contexts`, wait on and that the proxy does not move
+    /// after an abort: address and how many.
+    pub fn kernel_words(
+        &self,
+        (backend, contexts): (Backend, DevPtr),
+        signals: Range<u32>,
+        counters: Range<u32>,
+    ) -> Vec<(DevPtr, u32)> {
         match (backend, self.direct.get()) {
             (Backend::Direct, Some(direct)) => direct.spans(self, &signals, &counters),
-            (Backend::Gdaki, _) => [self.sets.lock().known(), self.apart(&signals, &counters)].concat(),
+            (Backend::Gdaki, _) => [self.sets.lock().known(contexts), self.apart(&signals, &counters)].concat(),
             _ => Vec::new(),
         }
     }

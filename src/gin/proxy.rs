@@ -302,7 +302,7 @@ impl Context {
         self.active.is_empty() && !self.hints.wait() && self.refusal[0].load(Ordering::Relaxed) == 0
     }
 
-    /// What a kernel refused to do ends the communicator. Nothing was posted, so it stands in a word.
+    /// What no visit would find ends the communicator: a kernel refused to do something, and posted nothing, or copies of rings fail.
     #[inline]
     fn hear(&self, index: u32, carrier: &mut Carrier) {
         let word = self.refusal[0].load(Ordering::Relaxed);
@@ -310,6 +310,7 @@ impl Context {
             let whose = format!("rank {}, {}", carrier.rank, carrier.name(index));
             carrier.stop(Fault::refusal(word).error(&whose));
         }
+        self.hear_copies(index, carrier);
     }
 
     /// Visits the queues that hints name: reads the hints first, so that one visit serves all those of one queue.

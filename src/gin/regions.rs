@@ -1,7 +1,6 @@
 //! The memories that an engine's transports know: windows, each under a handle, and the signal memory.
 #![forbid(unsafe_code)]
 
-use super::carry::tag;
 use super::context::Context;
 use super::gdaki::Watch;
 use super::handles::Memory;
@@ -105,15 +104,13 @@ impl Engine {
         let Ok(Memory { region, .. }) = self.carrier.handles.remove(handle) else {
             return Err(self.unknown(handle));
         };
-        for (index, context) in self.contexts.iter_mut().enumerate() {
-            for lane in context.lanes.used() {
-                if let Some(current) = lane.current.as_ref().filter(|current| current.1.uses(region)) {
-                    let whose = self.carrier.whose(tag(index as u32, current.1.peer(), current.0));
-                    let text = format!(
-                        "window deregistered while a put uses it | {whose} | fix: flush and synchronise the kernel first"
-                    );
-                    self.carrier.stop(Error::new(Code::InvalidUsage, 51, text));
-                }
+        for context in &self.contexts {
+            let current = context.lanes.used().filter_map(|lane| lane.current.as_ref());
+            for operation in current.map(|current| &current.1).chain(&context.parts).filter(|operation| operation.uses(region)) {
+                let whose = self.carrier.whose(operation.tag());
+                let text =
+                    format!("window deregistered while a put uses it | {whose} | fix: flush and synchronise the kernel first");
+                self.carrier.stop(Error::new(Code::InvalidUsage, 51, text));
             }
         }
         for transport in &mut self.carrier.transports {

@@ -81,13 +81,13 @@ impl Sets {
         Self(vec![Set { images: Arc::new(images), contexts, backend, taken: false, asked: Asked::default() }])
     }
 
-    /// Words of device memory that kernels wait by for a card.
-    pub fn known(&self) -> Vec<(DevPtr, u32)> {
-        self.0
-            .iter()
-            .filter_map(|set| if let Images::Nic(images) = &*set.images { Some(images.known()) } else { None })
-            .flatten()
-            .collect()
+    /// Words of device memory that kernels wait by for a card, of the set whose first context is at that address.
+    pub fn known(&self, address: DevPtr) -> Vec<(DevPtr, u32)> {
+        let set = self.0.iter().find(|set| set.images.context(0) == address);
+        match set.map(|set| &*set.images) {
+            Some(Images::Nic(images)) => images.known(),
+            _ => Vec::new(),
+        }
     }
 
     /// Of each device communicator; where none is left, of those that were.

@@ -11,8 +11,10 @@ use super::{Word, element};
 pub const WORDS: usize = 8;
 /// Most segments of 16 bytes that fit one.
 const SEGMENTS: usize = 4;
-/// In the first half of word 4, of an element with inline data: how many bytes follow.
+/// In the first half of word 4, of an element with inline data: how many bytes follow. The first of them are in the other half.
 const DATA: usize = 4;
+/// Set in poison there: no element has so many.
+const NO_COUNT: u64 = (element::INLINE | 1 << 30).swap_bytes() as u64;
 
 /// What is to be seen of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +40,8 @@ impl Poison {
     /// Of word `word` of the slot for element `index`: two alike in one slot are as likely as any.
     #[inline]
     fn of(self, index: u32, word: usize) -> u64 {
-        super::mix(self.0, u64::from(index) << 3 | word as u64)
+        let random = super::mix(self.0, u64::from(index) << 3 | word as u64);
+        if word == DATA { random | NO_COUNT } else { random }
     }
 
     /// Makes a slot ready for element `index`: before anybody may write there.
@@ -70,7 +73,12 @@ impl Poison {
         }
         let mut perhaps = false;
         if data < whole {
-            let bytes = (words[DATA] as u32).swap_bytes();
+            let count = words[DATA] as u32;
+            // Data that follow may have come before it.
+            if count == self.of(index, DATA) as u32 {
+                return Seen::Partly;
+            }
+            let bytes = count.swap_bytes();
             if bytes & element::INLINE == 0 {
                 if !(DATA + 1..whole).all(|at| come(&mut words, at)) {
                     return Seen::Partly;
@@ -149,13 +157,15 @@ mod tests {
                 let word = slot[at / 8].load(Ordering::Relaxed) & !(0xff << shift) | u64::from(value) << shift;
                 slot[at / 8].store(word, Ordering::Relaxed);
             };
+            let other = |at: usize| !slot[at / 8].load(Ordering::Relaxed).to_le_bytes()[at % 8];
+            put(36, other(36));
+            assert_eq!(poison.look(&slot, 5), Seen::Partly, "data before their count");
             for (at, byte) in (element::INLINE | bytes as u32).to_be_bytes().into_iter().enumerate() {
                 put(32 + at, byte);
             }
-            for at in 0..bytes {
+            for at in 37..36 + bytes {
                 assert!(matches!(poison.look(&slot, 5), Seen::Perhaps(_)), "{at} of {bytes}");
-                let old = slot[(36 + at) / 8].load(Ordering::Relaxed).to_le_bytes()[(36 + at) % 8];
-                put(36 + at, !old);
+                put(at, other(at));
             }
             assert!(matches!(poison.look(&slot, 5), Seen::Whole(_)), "{bytes}");
         }

@@ -135,7 +135,7 @@ impl Shared {
     }
 }
 
-/// See the head of this file; of the queues of one rank's device communicator. Ends at drop, and then nothing is under way.
+/// See the head of this file; of one set of queues of a rank. Ends at drop, and then nothing is under way.
 pub struct Courier {
     shared: Arc<Shared>,
     thread: Option<Joinable>,

@@ -184,18 +184,12 @@ impl Hardware {
         (0..).zip(&self.rows).find_map(|(row, rings)| Some((row, rings.find(whose)?)))
     }
 
-    /// Looks at all completion queues for one that failed: row, peer, and what. One that says why wins over one that does not.
+    /// Looks at all completion queues for one that failed: row, peer, and what; see [`rings::telling`].
     #[cold]
     pub fn survey(&self) -> Result<Option<(u32, u32, Failed)>> {
-        let mut found = None;
-        for (index, row) in (0..).zip(&self.rows) {
-            match row.survey()? {
-                Some((peer, failed)) if failed.says_why() => return Ok(Some((index, peer, failed))),
-                Some((peer, failed)) => drop(found.get_or_insert((index, peer, failed))),
-                None => {}
-            }
-        }
-        Ok(found)
+        let look = |(index, row): (u32, &Arc<Rings>)| Ok(row.survey()?.map(|(peer, failed)| ((index, peer), failed)));
+        let found = rings::telling((0..).zip(&self.rows).map(look))?;
+        Ok(found.map(|((row, peer), failed)| (row, peer, failed)))
     }
 
     /// From here on nothing of any queue is done.

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 const BELL: usize = 4;
 /// Where the send record is among them.
 const RECORD: usize = 3;
-/// So often an element is looked at again whose inline data may be poison; and fetched again.
+/// So often an element is looked at again whose inline data may be poison, which takes some microseconds; and fetched again.
 const DOUBTS: u32 = 200;
 const FETCHES: u32 = 8;
 /// So long a failed element's entry may take to be seen by kernels, before they are told of the abort.
@@ -192,23 +192,29 @@ impl Queues {
     /// Takes element `at` out of its slot, which is free from then on. None while it has not come, or waits for another queue;
     /// `hurry`: that it waits for nobody, because nothing is done any more.
     pub fn take(&self, peer: u32, at: Seq, hurry: bool) -> Option<Result<Element, Misfit>> {
-        if !self.is_begun(peer, at) || !self.has_come(peer, at) {
+        if !self.is_begun(peer, at) {
             return None;
         }
-        let (slot, doubts) = (&self.slots[self.place(peer, at.0)], &self.doubts[peer as usize]);
-        let words = match self.poison.look(slot, at.0) {
-            Seen::Whole(words) => words,
-            // A store that has not come takes microseconds; poison by chance stays.
-            Seen::Perhaps(words) if self.is_old(peer, doubts) => words,
-            seen => {
-                if seen == Seen::Partly {
-                    self.late.fetch_add(1, Ordering::Relaxed);
-                }
-                self.look_again(peer, at);
+        let slot = &self.slots[self.place(peer, at.0)];
+        let words = loop {
+            if !self.has_come(peer, at) {
                 return None;
             }
+            match self.poison.look(slot, at.0) {
+                Seen::Whole(words) => break words,
+                // A store that has not come takes microseconds; poison by chance stays.
+                Seen::Perhaps(words) if self.is_old(peer) => break words,
+                // Now, and not at the next visit: the proxy may nap before it.
+                Seen::Perhaps(_) if self.look_again(peer, at) => std::hint::spin_loop(),
+                Seen::Perhaps(_) => return None,
+                Seen::Partly => {
+                    self.late.fetch_add(1, Ordering::Relaxed);
+                    self.look_again(peer, at);
+                    return None;
+                }
+            }
         };
-        doubts.store(0, Ordering::Relaxed);
+        self.doubts[peer as usize].store(0, Ordering::Relaxed);
         let element = element::decode(&words, self.number(peer), at.0);
         if let Ok(Element::Wait { queue, index }) = element
             && !hurry
@@ -231,26 +237,30 @@ impl Queues {
     }
 
     /// Was an element looked at often enough whose data may be poison?
-    fn is_old(&self, peer: u32, doubts: &AtomicU32) -> bool {
+    fn is_old(&self, peer: u32) -> bool {
         let most = match &self.apart {
             None => DOUBTS,
             // It is fetched again once nothing is under way.
             Some((mirror, _)) if mirror.is_fetching(peer) => return false,
             Some(_) => FETCHES,
         };
-        doubts.fetch_add(1, Ordering::Relaxed) >= most
+        self.doubts[peer as usize].fetch_add(1, Ordering::Relaxed) >= most
     }
 
-    /// What was seen of element `at` was not all of it.
-    fn look_again(&self, peer: u32, at: Seq) {
-        if let Some((mirror, _)) = &self.apart
-            && !mirror.is_fetching(peer)
-        {
-            mirror.forget(peer, at);
+    /// What was seen of element `at` may not be all of it. True unless it has to wait for what is under way.
+    fn look_again(&self, peer: u32, at: Seq) -> bool {
+        match &self.apart {
+            None => true,
+            Some((mirror, _)) if mirror.is_fetching(peer) => false,
+            Some((mirror, _)) => {
+                mirror.forget(peer, at);
+                true
+            }
         }
     }
 
-    /// Why nothing is fetched any more, where that is so.
+    /// Why nothing is fetched and no completion brought any more, where that is so.
+    #[inline]
     pub fn broken(&self) -> Option<Error> {
         self.apart.as_ref()?.1.broken()
     }
@@ -361,6 +371,29 @@ mod tests {
     #[test]
     fn depths_are_powers_of_two_that_a_record_can_tell_apart() {
         assert_eq!([1, 2, 3, 128, 129, 32768, 1 << 40].map(depth), [2, 2, 4, 128, 256, 32768, 32768]);
+    }
+
+    /// In one visit, wherever they are: the proxy naps between visits that take nothing.
+    #[test]
+    fn data_that_are_as_poison_is_are_taken_at_once() {
+        let device: Arc<dyn Device> = CpuDevice::new(0);
+        let courier = Arc::new(Courier::start(&device).unwrap());
+        for apart in [false, true] {
+            let slots = Shared::<Line>::new(device.control(4 * 64).unwrap(), 4);
+            let carried = (&slots, apart.then_some(&courier));
+            let queues = Queues::new(&*device, (1, 4), (Card::model(Handler::Cpu, apart), 9), 1, carried, None).unwrap();
+            let slot = &queues.of_kernels()[0][0];
+            let data: [u64; WORDS] = std::array::from_fn(|at| slot[at].load(Ordering::Relaxed));
+            let control = u64::from_be(9 << 8 | 3 | u64::from(element::RDMA_WRITE) << 32);
+            [control, 0, 0, 0].into_iter().zip(slot).for_each(|(word, place)| place.store(word, Ordering::Relaxed));
+            let count = u64::from((element::INLINE | 8).to_be());
+            slot[4].store(data[4] >> 32 << 32 | count, Ordering::Relaxed);
+            queues.ring(0, Seq(1));
+            let Some(Ok(Element::WriteInline { data: taken, bytes: 8, .. })) = queues.take(0, Seq(0), false) else {
+                panic!("it was not taken, {apart}")
+            };
+            assert_eq!(taken[..8], element::data(&data)[..8]);
+        }
     }
 
     /// Past 2^16, 2^24 and 2^32: both handlers see what was rung, one completion for each element, and none early.

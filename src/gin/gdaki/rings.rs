@@ -58,6 +58,21 @@ impl Failed {
     }
 }
 
+/// Of what looks have found what says most: one that says why, or the first. An error ends them, for who looks further would wait as long, and is
+/// told where nothing was found.
+pub fn telling<P>(looks: impl Iterator<Item = Result<Option<(P, Failed)>>>) -> Result<Option<(P, Failed)>> {
+    let mut found = None;
+    for look in looks {
+        match look {
+            Ok(Some(one)) if one.1.says_why() => return Ok(Some(one)),
+            Ok(one) => found = found.or(one),
+            Err(_) if found.is_some() => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(found)
+}
+
 /// How kernels ring.
 #[derive(Clone)]
 pub enum Bell {
@@ -286,12 +301,12 @@ impl Rings {
         (at != first, failed)
     }
 
-    /// Looks at all completion queues for one that failed: whose, and what. One that says why wins over one that does not.
+    /// Looks at all completion queues for one that failed: whose, and what; see [`telling`].
     #[cold]
     pub fn survey(&self) -> Result<Option<(u32, Failed)>> {
         let mut bytes = vec![0u8; if self.is_apart() { self.depth as usize * 64 } else { 0 }];
-        let mut found = None;
-        for peer in (0..).take(self.pairs.len()).filter(|peer| !self.pairs[*peer as usize].ended.load(Ordering::Relaxed)) {
+        let peers = (0..).take(self.pairs.len()).filter(|peer| !self.pairs[*peer as usize].ended.load(Ordering::Relaxed));
+        telling(peers.map(|peer| {
             let failed = match self.is_apart() {
                 false => self.look(peer).1,
                 true => {
@@ -300,13 +315,8 @@ impl Rings {
                     failed.map(|(at, ended)| Failed { at: Seq(at), ended }).max_by_key(Failed::says_why)
                 }
             };
-            match failed {
-                Some(failed) if failed.says_why() => return Ok(Some((peer, failed))),
-                Some(failed) => drop(found.get_or_insert((peer, failed))),
-                None => {}
-            }
-        }
-        Ok(found)
+            Ok(failed.map(|failed| (peer, failed)))
+        }))
     }
 
     /// Number of `peer`'s queue, and what the card says of its state.
@@ -342,4 +352,27 @@ impl Rings {
 /// An entry as it was copied.
 fn copied(bytes: &[u8]) -> [AtomicU64; 8] {
     std::array::from_fn(|at| AtomicU64::new(u64::from_le_bytes(bytes[at * 8..][..8].try_into().expect("8 bytes"))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::{Code, Error};
+
+    #[test]
+    fn a_failure_that_was_found_is_told_though_a_look_behind_it_fails() {
+        let failed = |at, syndrome| Failed { at: Seq(at), ended: Ended { opcode: 0, syndrome: Some((syndrome, 0)) } };
+        let (why, flushed) = (failed(1, Syndrome::Retries as u8), failed(2, Syndrome::Flushed as u8));
+        let late = || Err(Error::new(Code::SystemError, 4, "late"));
+        let of =
+            |looks: Vec<Result<Option<((), Failed)>>>| telling(looks.into_iter()).map(|found| found.map(|((), failed)| failed));
+        assert_eq!(of(vec![Ok(None), Ok(Some(((), flushed))), late()]).unwrap(), Some(flushed));
+        assert_eq!(of(vec![Ok(Some(((), flushed))), Ok(None), Ok(Some(((), why))), late()]).unwrap(), Some(why));
+        assert_eq!(
+            of(vec![Ok(Some(((), failed(3, Syndrome::Flushed as u8)))), Ok(Some(((), flushed)))]).unwrap(),
+            Some(failed(3, Syndrome::Flushed as u8))
+        );
+        assert_eq!(of(vec![Ok(None)]).unwrap(), None);
+        assert_eq!(of(vec![Ok(None), late(), Ok(Some(((), why)))]).unwrap_err().id, 4);
+    }
 }

@@ -106,6 +106,8 @@ int main(void) {
   }
   say(0);
   OK(ncclCommDestroy(comm));
+  for (int i = 0; i < 1000 && opened() > 0; i++) usleep(10000);
+  say(0);
   int status = 0;
   if (rank == 0 && (waitpid(child, &status, 0) != child || status != 0)) return 3;
   if (rank == 0) printf("mapped ok\n");

@@ -62,6 +62,11 @@ static uint64_t allocate(void) {
   return base;
 }
 
+/* Some seconds for so many mappings to be left. */
+static void settle(int wanted) {
+  for (int i = 0; i < 1000 && opened() != wanted; i++) usleep(10000);
+}
+
 static void say(uint64_t base) {
   printf("rank %d step %d: base %llu, %d opened\n", rank, step++, (unsigned long long)base, opened());
   fflush(stdout);
@@ -97,6 +102,8 @@ int main(void) {
     kept[i] = allocate();
     for (int k = 0; k < 2; k++) call(kept[i], 5);
   }
+  for (int i = 0; i < 5; i++) call(kept[0], 30);
+  settle(30 + 32);
   say(kept[39]);
   for (int i = 0; i < 40; i++) OK(cuMemFree_v2(kept[i]));
   for (int i = 0; i < 80; i++) {
@@ -104,8 +111,11 @@ int main(void) {
     call(base, 5);
     OK(cuMemFree_v2(base));
   }
+  settle(32);
   say(0);
   OK(ncclCommDestroy(comm));
+  settle(0);
+  say(0);
   int status = 0;
   if (rank == 0 && (waitpid(child, &status, 0) != child || status != 0)) return 3;
   if (rank == 0) printf("mapped ok\n");

@@ -232,6 +232,14 @@ fn buffers_in_no_window() {
     processes.envs([mapped, ("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "COLL"), ("GINRS_CPU_DEVICES", "4")]);
     let said = run(&mut processes);
     assert!(said.contains("# ok") && said.matches("Mapped and told,").count() > 20, "{said}");
+    // By the variable, from 4 MiB on.
+    let mut threads = Command::new("timeout");
+    threads.args(["-s", "ABRT", "100"]).arg(compiled("nccltests"));
+    threads.args("-t 2 -b 2M -e 4M -f 2 -n 1 -w 0 -C AllGather -d float -R 0".split(' '));
+    threads.envs([("GINRS_MAP_BUFFERS", "1"), ("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "COLL")]);
+    let said = run(&mut threads);
+    let of = |count: u32, how: &str| said.contains(&format!("AllGather {count} x Float32: {how},"));
+    assert!(said.contains("# ok") && of(1 << 18, "Staged") && of(1 << 19, "Mapped and told"), "{said}");
 }
 
 /// A bit of one input is wrong: every rank has to see it.
@@ -384,4 +392,15 @@ fn ends_by_abort(what: &str, ranks: u32, env: &[(&str, &str)]) {
 fn messages_of_other_sizes_than_wanted_are_an_error_that_names_both() {
     let said: String = fault("sizes", 3, &[]).into_iter().map(|(_, said)| said).collect();
     assert!(said.contains("1000") && said.contains("600"), "{said}");
+}
+
+/// Nobody writes where there is no room for it, also where all ranks see each other's buffers at once.
+#[test]
+fn other_counts_than_those_of_others_are_an_error() {
+    for how in ["staged", "mapped"] {
+        let mut command = Command::new("timeout");
+        command.args(["-s", "ABRT", "60"]).arg(compiled("fault")).args(["--threads", "2"]);
+        let said = text(&command.env("FAULT", "counts").env("GINRS_COLLECTIVE", how).output().unwrap());
+        assert!(said.contains("ranks have called different collectives, or with different counts"), "{how}: {said}");
+    }
 }

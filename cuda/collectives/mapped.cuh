@@ -14,9 +14,11 @@ struct MappedBoard {
   uint32_t arrived; /* blocks of this rank that have come to the present meeting */
   uint32_t met;     /* meetings; wraps */
   uint64_t pad[15];
-  /* By rank of the team: where this rank's kernels see that one's buffer, or 0. Its owner writes before the first meeting of a launch; read
-   * before the last, in which it becomes 0: who leaves a meeting by an abort finds no place of an earlier launch. */
-  uint64_t at[GINRS_MAPPED_RANKS];
+  /* By rank of the team. That rank writes before the first meeting of a launch; read before the last, in which `at` becomes 0. */
+  struct Told {
+    uint64_t at;   /* where this rank's kernels see its buffer, or 0 */
+    uint64_t call; /* callOf */
+  } told[GINRS_MAPPED_RANKS];
 
   static __device__ __forceinline__ MappedBoard* of(ginrsMappedWork const& work, int rank) {
     return static_cast<MappedBoard*>(ncclGetResourceBufferLsaPointer(work.coll.comm, work.board, rank));
@@ -42,7 +44,7 @@ struct Meeting {
     }
     __syncthreads();
     if (isLast) {
-      for (int k = threadIdx.x; last && k < comm.lsaSize; k += blockDim.x) storeRelaxed(&own->at[k], uint64_t(0));
+      for (int k = threadIdx.x; last && k < comm.lsaSize; k += blockDim.x) storeRelaxed(&own->told[k].at, uint64_t(0));
       {
         Barrier barrier{ncclCoopCta(), comm, ncclTeamTagLsa(), 0};
         barrier.sync(ncclCoopCta(), cuda::memory_order_acq_rel);
@@ -80,18 +82,28 @@ struct MappedPlaces {
   }
 };
 
-/* The first meeting. True if every rank has told where its buffer is: the same on all of them. */
+/* What all ranks have to call alike. */
+__device__ __forceinline__ uint64_t callOf(ginrsCollWork const& work) {
+  return headerOf(work.kind, work.count * work.eltBytes) ^ uint64_t(work.root) << 56;
+}
+
+/* The first meeting. True if every rank has told where its buffer is, for the same call: the same on all of them. Other calls are refused
+ * on the staged way. */
 __device__ __forceinline__ bool agree(ginrsMappedWork const& work, Meeting const& meeting, uint64_t* begins) {
   ncclDevComm const& comm = work.coll.comm;
+  uint64_t const call = callOf(work.coll);
   bool told = true;
   if (ownBlock() == 0) {
-    for (int k = threadIdx.x; k < comm.lsaSize; k += blockDim.x) MappedBoard::of(work, k)->at[comm.lsaRank] = work.at[k];
+    for (int k = threadIdx.x; k < comm.lsaSize; k += blockDim.x) MappedBoard::of(work, k)->told[comm.lsaRank] = {work.at[k], call};
   }
   meeting.sync();
   for (int k = threadIdx.x; k < comm.lsaSize; k += blockDim.x) {
-    begins[k] = loadRelaxed(&meeting.own->at[k]);
-    told = told && begins[k] != 0;
+    MappedBoard::Told* const of = &meeting.own->told[k];
+    begins[k] = loadRelaxed(&of->at);
+    told = told && begins[k] != 0 && loadRelaxed(&of->call) == call;
   }
+  /* Who has left the meeting by an abort may find places of an earlier launch. */
+  if (threadIdx.x == 0) told = told && !isAborted(comm, true);
   return __syncthreads_and(told) != 0;
 }
 

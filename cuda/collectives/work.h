@@ -90,7 +90,7 @@ struct ginrsCollWork {
 };
 
 #define GINRS_MAPPED_RANKS 32  /* of an LSA team, at most */
-#define GINRS_MAPPED_BOARD 384 /* bytes of a board (mapped.cuh) */
+#define GINRS_MAPPED_BOARD 640 /* bytes of a board (mapped.cuh) */
 
 /* MAPPED. */
 struct ginrsMappedWork {

@@ -88,15 +88,11 @@ pub fn run(collectives: &Collectives, windows: &Windows, call: &Call) -> Result<
     let Some(maps) = ready.maps.as_ref().filter(|_| choice.how == How::Mapped) else {
         return order.next(call.stream, |_| put(work.as_bytes(), &along));
     };
-    maps.before(&order);
-    let mut captured = false;
-    order.next(call.stream, |is_captured| {
-        captured = is_captured;
+    order.next(call.stream, |captured| {
         let at = maps.places(call.recv, call.spans(team.n_ranks).1, captured);
         let told = MappedWork { coll: work, at, board: maps.board, pad: 0 };
         put(told.as_bytes(), if told.is_seen() { " and told" } else { " and not told" })
-    })?;
-    if captured { Ok(()) } else { maps.behind(&mut order, call.stream) }
+    })
 }
 
 impl Collectives {

@@ -85,8 +85,9 @@ const LL_SMALL: u64 = 32 << 10;
 const SLICE: u32 = 64 << 10;
 
 /// Bytes of a team's ranks together that are worth two meetings of all blocks: by two ranks that share an H100, where 1 MiB took 1.1 to 1.6
-/// times as long as staged, and 16 MiB 0.6 to 0.8 times. Not measured between GPUs.
+/// times as long as staged, and 16 MiB 0.6 to 0.8 times; of Broadcast 4 MiB 1.2 times. Not measured between GPUs.
 const MAPPED_LEAST: u64 = 4 << 20;
+const MAPPED_LEAST_OF_BROADCAST: u64 = 16 << 20;
 
 fn ll_wins(shape: &Shape) -> bool {
     shape.part.saturating_mul(u64::from(shape.n_ranks.max(2) - 1)) <= ll_limit(shape.device)
@@ -195,7 +196,7 @@ fn pick(shape: &Shape, sizes: &Sizes, forced: Option<How>) -> How {
         Some(how) if can(how) => how,
         _ if can(How::Ll) && ll_wins(shape) => How::Ll,
         _ if can(How::Direct) => How::Direct,
-        _ if can(How::Mapped) && shape.of_team() >= MAPPED_LEAST => How::Mapped,
+        _ if can(How::Mapped) && mapped_wins(shape) => How::Mapped,
         _ if can(How::Buffered) && buffered_wins(shape, sizes) => How::Buffered,
         _ => How::Staged,
     }
@@ -232,6 +233,11 @@ fn direct_can(shape: &Shape) -> bool {
 /// What only moves bytes, and where each rank receives.
 fn mapped_can(shape: &Shape) -> bool {
     shape.maps && matches!(shape.kind, Kind::AllGather | Kind::Broadcast | Kind::AlltoAll)
+}
+
+fn mapped_wins(shape: &Shape) -> bool {
+    let least = if shape.kind == Kind::Broadcast { MAPPED_LEAST_OF_BROADCAST } else { MAPPED_LEAST };
+    shape.of_team() >= least
 }
 
 #[cfg(test)]

@@ -72,7 +72,7 @@ pub struct CollWork {
 
 /// Ranks of an LSA team whose buffers are mapped, at most, and bytes of a board (cuda/collectives/mapped.cuh).
 pub const MAPPED_RANKS: usize = 32;
-pub const MAPPED_BOARD: u64 = 384;
+pub const MAPPED_BOARD: u64 = 640;
 
 /// The parameter of the kernel for mapped buffers.
 #[repr(C)]

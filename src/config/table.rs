@@ -249,7 +249,7 @@ pub const TABLE: &[Var] = &[
     row(
         "GINRS_MAP_BUFFERS",
         OFF,
-        "1: AllGather, Broadcast and AlltoAll from 4 MiB on go straight between buffers that are in no window, where all ranks see them: \
+        "1: AllGather and AlltoAll from 4 MiB on, and Broadcast from 16 MiB on, go straight between buffers that are in no window, where all ranks see them: \
          of cudaMalloc and ncclMemAlloc, in other processes opened once; not measured between GPUs yet (docs/collectives.md)",
     ),
     row(

@@ -76,10 +76,8 @@ const PLAIN: usize = 0;
 const CAPTURED: usize = 1;
 /// Of another stream of a launch that belongs to several.
 const JOIN: usize = 2;
-/// Behind all launches outside captures up to a moment that somebody waits for.
-const MARK: usize = 3;
 /// How many there are.
-pub const EVENTS: usize = 4;
+pub const EVENTS: usize = 3;
 
 impl Order {
     /// Nothing launched yet.
@@ -132,16 +130,6 @@ impl Order {
         self.next(first, |_| put(first))?;
         let done = if capture.is_some() { CAPTURED } else { PLAIN };
         others.iter().try_for_each(|&other| self.events.wait(done, other))
-    }
-
-    /// Marks the end of all launches outside captures, of which the newest is on `stream`.
-    pub fn mark(&mut self, stream: Stream) -> Result<()> {
-        self.events.record(MARK, stream)
-    }
-
-    /// True if they have come to the mark.
-    pub fn passed_mark(&self) -> bool {
-        self.events.passed(MARK).unwrap_or(false)
     }
 
     /// True if no launch is on its way, nor will be without another call: a captured one may be replayed at any time.

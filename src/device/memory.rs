@@ -98,11 +98,6 @@ pub enum Lends {
 }
 
 impl Holding {
-    /// True if they share a byte.
-    pub fn meets(&self, other: &Self) -> bool {
-        self.base < other.base + other.bytes && other.base < self.base + self.bytes
-    }
-
     /// True if `bytes` from `at` on lie in it.
     pub fn covers(&self, at: DevPtr, bytes: u64) -> bool {
         at.checked_sub(self.base).is_some_and(|before| before <= self.bytes && bytes <= self.bytes - before)

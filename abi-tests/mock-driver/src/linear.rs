@@ -10,6 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 static USED: [AtomicU64; MOST] = [const { AtomicU64::new(0) }; MOST];
 
+/// Where memory was freed last: the next is there, if it fits, for a driver uses addresses again.
+static FREED: AtomicU64 = AtomicU64::new(0);
+
 /// Counts `bytes` of `device`'s memory as used.
 pub fn take(device: usize, bytes: u64) -> Result {
     let fits = |used: u64| used.checked_add(bytes).filter(|&sum| sum <= device::memory());
@@ -25,7 +28,7 @@ pub fn give_back(device: usize, bytes: u64) {
 fn allocate(device: usize, bytes: u64) -> Result<u64> {
     let all = bytes.checked_next_multiple_of(4096).ok_or(Code::OUT_OF_MEMORY)?;
     take(device, all)?;
-    let base = space::reserve(all, GRANULE, 0).inspect_err(|_| give_back(device, all))?;
+    let base = space::reserve(all, GRANULE, FREED.load(Ordering::Relaxed)).inspect_err(|_| give_back(device, all))?;
     let view = if private() { space::reserve(all, 4096, 0)? } else { base };
     let linear = Linear { bytes, device, view, id: next_id(), shared: None, foreign: false };
     // SAFETY: the whole of a reservation made just now, which nobody else knows.
@@ -50,6 +53,7 @@ fn unmap(base: u64, linear: &Linear) {
         }
     }
     if !linear.foreign {
+        FREED.store(base, Ordering::Relaxed);
         give_back(linear.device, all);
     }
 }

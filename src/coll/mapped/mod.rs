@@ -4,8 +4,9 @@
 //! other processes it is lent: `own` says what, `page` is how they hear of it, `service` opens it off everybody's way. A rank that cannot
 //! tell where all others see its buffer tells 0, and the call is staged on all of them.
 //!
-//! Traps: a board is read behind a meeting that may have ended by an abort, so what was told goes at the end of each launch; memory may be freed, and its addresses used again, between any two calls, so every call asks the device what its buffer is; a
-//! captured launch may run when its memory is no more what it was, so it tells nothing to other processes.
+//! Traps: a board is read behind a meeting that may have ended by an abort, and is not believed then; memory may be freed, and its addresses
+//! used again, between any two calls, so every call asks the device what its buffer is; a captured launch may run when its memory is no more
+//! what it was, so it tells nothing to other processes; to close what was opened waits for kernels, so that is left to the communicator's end.
 
 mod own;
 mod page;
@@ -13,7 +14,7 @@ mod service;
 
 use super::table::How;
 use super::work::MAPPED_RANKS;
-use crate::device::{DevPtr, Holding, Lends, Order, Physical, Stream};
+use crate::device::{DevPtr, Holding, Lends, Physical};
 use crate::error::Result;
 use crate::sync::Mutex;
 use crate::team::{Offer, Said, Team, offers_of};
@@ -64,7 +65,7 @@ impl Maps {
     pub fn places(&self, at: DevPtr, bytes: u64, captured: bool) -> Places {
         let mut places = [0; MAPPED_RANKS];
         let device = &self.team.device;
-        // What others lend is opened, and let go of, whatever this rank's buffer is.
+        // What others lend is opened, whatever this rank's buffer is.
         if let Some((_, service)) = &self.far {
             service.look(self.team.rank);
         }
@@ -76,41 +77,22 @@ impl Maps {
         if captured || holding.lends == Lends::Nothing {
             return places;
         }
-        let mut own = own.lock();
-        own.look(|lent| device.holding(lent.base) == Some(*lent));
-        let Some((loan, new)) = own.call(holding) else { return places };
+        let Some((slot, new)) = own.lock().call(holding) else { return places };
         if new {
-            service.lend(loan, holding);
+            service.lend(slot, holding);
         }
-        self.seen(&holding, loan, service, at).unwrap_or(places)
+        self.seen(&holding, slot, service, at).unwrap_or(places)
     }
 
-    fn seen(&self, holding: &Holding, loan: own::Loan, service: &Service, at: DevPtr) -> Option<Places> {
+    fn seen(&self, holding: &Holding, slot: usize, service: &Service, at: DevPtr) -> Option<Places> {
         let mut places = [0; MAPPED_RANKS];
         for (rank, place) in (0..self.team.n_ranks).zip(&mut places) {
             *place = match is_near(&self.team, rank) {
                 true => at,
-                false => service.seen(self.team.rank, loan, rank)? + (at - holding.base),
+                false => service.seen(self.team.rank, slot, rank)? + (at - holding.base),
             };
         }
         Some(places)
-    }
-
-    /// Ahead of a launch: takes back what no launch uses any more.
-    pub fn before(&self, order: &Order) {
-        let Some((own, service)) = &self.far else { return };
-        let mut own = own.lock();
-        if own.waits() && order.passed_mark() {
-            own.passed().into_iter().for_each(|slot| service.take_back(slot));
-        }
-    }
-
-    /// Behind a launch on `stream`, which is not captured.
-    pub fn behind(&self, order: &mut Order, stream: Stream) -> Result<()> {
-        match &self.far {
-            Some((own, _)) if own.lock().marks() => order.mark(stream),
-            _ => Ok(()),
-        }
     }
 }
 

@@ -1,26 +1,24 @@
 //! What a rank lends to ranks of other processes: a page of words that all of them share.
 //!
-//! The owner alone writes what is lent, and counts its changes; each other rank writes where it sees a loan, beside it. A loan has a
-//! generation, never 0 and never used again: who has read another one around its words has read nothing.
+//! The owner alone writes what is lent; each other rank writes where it sees a loan, beside it. A slot is filled once.
 #![forbid(unsafe_code)]
 
 use crate::coll::work::MAPPED_RANKS;
 use crate::device::{DevPtr, Physical};
 use crate::gin::shared::Shared;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Loans of a rank at a time.
+/// Loans of a rank.
 pub const SLOTS: usize = 32;
 
-/// Words: changes at the head; of a slot generation, form, bytes, eight of the loan, then by rank the generation and the place.
+/// Words: loans at the head; of a slot form, bytes, eight of the loan, then by rank the place.
 const HEAD: usize = 16;
-const GENERATION: usize = 0;
-const FORM: usize = 1;
-const BYTES: usize = 2;
+const FORM: usize = 0;
+const BYTES: usize = 1;
 const LOAN: usize = 8;
 const RANKS: usize = 16;
-const SLOT: usize = RANKS + 2 * MAPPED_RANKS;
+const SLOT: usize = RANKS + MAPPED_RANKS;
 const WORDS: usize = HEAD + SLOTS * SLOT;
 
 /// How others get at a holding.
@@ -44,8 +42,8 @@ impl Page {
         Shared::of_host(memory, WORDS).map(Self)
     }
 
-    /// Grows with each change by the owner.
-    pub fn changes(&self) -> u64 {
+    /// Loans so far.
+    pub fn loans(&self) -> u64 {
         self.0[0].load(Ordering::Acquire)
     }
 
@@ -54,58 +52,38 @@ impl Page {
     }
 
     /// The owner's: lends, in an empty slot.
-    pub fn lend(&self, slot: usize, generation: u64, bytes: u64, loan: Loan) {
+    pub fn lend(&self, slot: usize, bytes: u64, loan: Loan) {
         let words = self.slot(slot);
         let (form, loan) = match loan {
             Loan::Handle(words) => (1, words),
             Loan::Descriptor(key) => (2, [key, 0, 0, 0, 0, 0, 0, 0]),
         };
-        words[FORM].store(form, Ordering::Relaxed);
         words[BYTES].store(bytes, Ordering::Relaxed);
         words[LOAN..].iter().zip(loan).for_each(|(word, value)| word.store(value, Ordering::Relaxed));
-        words[GENERATION].store(generation, Ordering::Release);
-        self.0[0].fetch_add(1, Ordering::Release);
-    }
-
-    /// The owner's: takes a loan back.
-    pub fn take_back(&self, slot: usize) {
-        self.slot(slot)[GENERATION].store(0, Ordering::Relaxed);
-        // Before the words of the next loan.
-        fence(Ordering::Release);
+        words[FORM].store(form, Ordering::Release);
         self.0[0].fetch_add(1, Ordering::Release);
     }
 
     /// The owner's: where `rank` sees that loan, if it has told.
-    pub fn seen(&self, slot: usize, generation: u64, rank: u32) -> Option<DevPtr> {
-        let words = &self.slot(slot)[RANKS + 2 * rank as usize..];
-        let told = words[0].load(Ordering::Acquire) == generation;
-        told.then(|| words[1].load(Ordering::Relaxed)).filter(|&at| at != 0)
+    pub fn seen(&self, slot: usize, rank: u32) -> Option<DevPtr> {
+        Some(self.slot(slot)[RANKS + rank as usize].load(Ordering::Acquire)).filter(|&at| at != 0)
     }
 
-    /// The others': which loan is in a slot; 0: none.
-    pub fn generation(&self, slot: usize) -> u64 {
-        self.slot(slot)[GENERATION].load(Ordering::Acquire)
-    }
-
-    /// The others': its bytes, and the loan; None if it is another one by now.
-    pub fn loan(&self, slot: usize, generation: u64) -> Option<(u64, Loan)> {
+    /// The others': bytes and loan of a slot.
+    pub fn loan(&self, slot: usize) -> Option<(u64, Loan)> {
         let words = self.slot(slot);
         let word = |i: usize| words[i].load(Ordering::Relaxed);
-        let loan = match word(FORM) {
+        let loan = match words[FORM].load(Ordering::Acquire) {
             1 => Loan::Handle(std::array::from_fn(|i| word(LOAN + i))),
             2 => Loan::Descriptor(word(LOAN)),
             _ => return None,
         };
-        let bytes = word(BYTES);
-        fence(Ordering::Acquire);
-        (word(GENERATION) == generation).then_some((bytes, loan))
+        Some((word(BYTES), loan))
     }
 
-    /// The others': `rank` sees it at `at`; 0: it does not, and will not.
-    pub fn tell(&self, slot: usize, generation: u64, rank: u32, at: DevPtr) {
-        let words = &self.slot(slot)[RANKS + 2 * rank as usize..];
-        words[1].store(at, Ordering::Relaxed);
-        words[0].store(generation, Ordering::Release);
+    /// The others': `rank` sees it at `at`.
+    pub fn tell(&self, slot: usize, rank: u32, at: DevPtr) {
+        self.slot(slot)[RANKS + rank as usize].store(at, Ordering::Release);
     }
 }
 
@@ -115,21 +93,15 @@ mod tests {
     use crate::device::{Memory, cpu::CpuDevice};
 
     #[test]
-    fn a_loan_is_read_whole_or_not_at_all_and_who_sees_it_is_known_by_its_generation() {
+    fn what_is_lent_is_read_and_who_sees_it_is_known() {
         let memory = CpuDevice::new(0).create_shared(Page::BYTES).unwrap();
         let (owner, other) = (Page::of(&memory).unwrap(), Page::of(&memory).unwrap());
-        assert_eq!((other.generation(3), other.loan(3, 0)), (0, None));
-        owner.lend(3, 7, 4096, Loan::Handle([1, 2, 3, 4, 5, 6, 7, 8]));
-        assert_eq!((other.changes(), other.generation(3)), (1, 7));
-        assert_eq!(other.loan(3, 7), Some((4096, Loan::Handle([1, 2, 3, 4, 5, 6, 7, 8]))));
-        assert_eq!(other.loan(3, 6), None);
-        assert_eq!(owner.seen(3, 7, 31), None);
-        other.tell(3, 7, 31, 0x1000);
-        other.tell(3, 7, 30, 0);
-        assert_eq!((owner.seen(3, 7, 31), owner.seen(3, 7, 30), owner.seen(3, 8, 31)), (Some(0x1000), None, None));
-        owner.take_back(3);
-        assert_eq!((other.changes(), other.generation(3), other.loan(3, 7)), (2, 0, None));
-        owner.lend(SLOTS - 1, 8, 1, Loan::Descriptor(5));
-        assert_eq!(other.loan(SLOTS - 1, 8), Some((1, Loan::Descriptor(5))));
+        assert_eq!((other.loans(), other.loan(3)), (0, None));
+        owner.lend(3, 4096, Loan::Handle([1, 2, 3, 4, 5, 6, 7, 8]));
+        assert_eq!((other.loans(), other.loan(3)), (1, Some((4096, Loan::Handle([1, 2, 3, 4, 5, 6, 7, 8])))));
+        other.tell(3, 31, 0x1000);
+        assert_eq!((owner.seen(3, 31), owner.seen(3, 30)), (Some(0x1000), None));
+        owner.lend(SLOTS - 1, 1, Loan::Descriptor(5));
+        assert_eq!((other.loan(SLOTS - 1), other.loan(SLOTS - 2)), (Some((1, Loan::Descriptor(5))), None));
     }
 }

@@ -112,8 +112,8 @@ fn large_moves_of_what_is_not_registered_are_mapped_where_ranks_tell_each_other(
         assert_eq!(how(call(kind, MAPPED_LEAST / 8)), How::Mapped, "{kind:?}");
         assert_eq!(how(call(kind, MAPPED_LEAST / 8 - 1)), How::Staged, "{kind:?}");
     }
-    assert_eq!(how(call(Broadcast, MAPPED_LEAST)), How::Mapped);
-    assert_eq!(how(call(Broadcast, MAPPED_LEAST - 1)), How::Staged);
+    assert_eq!(how(call(Broadcast, MAPPED_LEAST_OF_BROADCAST)), How::Mapped);
+    assert_eq!(how(call(Broadcast, MAPPED_LEAST_OF_BROADCAST - 1)), How::Staged);
     assert_eq!(how(Shape { maps: false, ..call(AllGather, 64 << 20) }), How::Staged);
     assert_eq!(how(Shape { recv_registered: true, ..call(AllGather, 64 << 20) }), How::Direct);
     for kind in [Gather, Scatter, AllReduce, ReduceScatter, Reduce] {

@@ -1,23 +1,5 @@
 /* Collectives of two GPUs over the driver stand-in, which writes down what is launched: abi-tests/tests/launches.rs reads it. */
-#include <nccl.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-typedef void* Context;
-int cuInit(unsigned flags);
-int cuDevicePrimaryCtxRetain(Context* context, int device);
-int cuCtxSetCurrent(Context context);
-int cuCtxSynchronize(void);
-int cuStreamCreate(void** stream, unsigned flags);
-
-#define OK(call)                                                                          \
-  do {                                                                                    \
-    int result_ = (int)(call);                                                            \
-    if (result_ != 0) {                                                                   \
-      printf("%s: %d: %s\n", #call, result_, ncclGetLastError(NULL));                     \
-      exit(1);                                                                            \
-    }                                                                                     \
-  } while (0)
+#include "driver.h"
 
 enum { kRanks = 2 };
 static ncclComm_t comms[kRanks];

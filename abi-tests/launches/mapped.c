@@ -1,31 +1,10 @@
 /* Two processes with a GPU each over the driver stand-in, and memory of cuMemAlloc that they lend each other: launches.rs reads what the launches tell.
  * Each step is printed by both: `rank R step S: base B, N opened`; N are mappings of what the other one lends. */
 #define _DEFAULT_SOURCE
-#include <nccl.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "driver.h"
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-typedef void* Context;
-int cuInit(unsigned flags);
-int cuDevicePrimaryCtxRetain(Context* context, int device);
-int cuCtxSetCurrent(Context context);
-int cuCtxSynchronize(void);
-int cuStreamCreate(void** stream, unsigned flags);
-int cuMemAlloc_v2(uint64_t* at, size_t bytes);
-int cuMemFree_v2(uint64_t at);
-
-#define OK(call)                                                                          \
-  do {                                                                                    \
-    int result_ = (int)(call);                                                            \
-    if (result_ != 0) {                                                                   \
-      printf("%s: %d: %s\n", #call, result_, ncclGetLastError(NULL));                     \
-      exit(1);                                                                            \
-    }                                                                                     \
-  } while (0)
 
 static int rank, step, out, in;
 static ncclComm_t comm;

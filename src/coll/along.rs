@@ -101,6 +101,7 @@ pub fn along(shape: &Shape, sizes: &Sizes, asked: Option<Along>) -> Along {
 mod tests {
     use super::*;
     use crate::coll::room::Room;
+    use crate::coll::table::tests::shape;
     use crate::coll::table::{How, choose};
 
     /// What has other bytes for each rank: along rails where that is fewer messages, from each to each where teams have one rank.
@@ -124,19 +125,8 @@ mod tests {
             // Blocks of less than a line: no memory for it.
             (Kind::Gather, 1 << 20, 2, 8, None),
         ] {
-            let (device, registered) = (device::Kind::Cuda, false);
-            let call = Shape {
-                device,
-                n_ranks,
-                lsa_size,
-                kind,
-                part,
-                send_registered: registered,
-                recv_registered: registered,
-                local: false,
-                maps: false,
-            };
-            let choice = choose(&call, &Sizes::of(device, n_ranks, lsa_size, Room { most: 66, least: 1 }, true), None);
+            let call = Shape { n_ranks, lsa_size, send_registered: false, recv_registered: false, ..shape(kind, part) };
+            let choice = choose(&call, &Sizes::of(call.device, n_ranks, lsa_size, Room { most: 66, least: 1 }, true), None);
             let along = (choice.how == How::Buffered).then_some(choice.along);
             assert_eq!(along, wanted, "{kind:?} of {part} bytes on {n_ranks} by {lsa_size}: {choice:?}");
         }

@@ -241,4 +241,4 @@ fn mapped_wins(shape: &Shape) -> bool {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -3,7 +3,8 @@ use crate::coll::forced::parse;
 use crate::coll::work::P2pItem;
 use device::Kind::{Cpu, Cuda};
 
-fn shape(kind: Kind, part: u64) -> Shape {
+/// Of 8 GPUs of one team, and registered.
+pub fn shape(kind: Kind, part: u64) -> Shape {
     let registered = true;
     Shape {
         device: Cuda,

@@ -53,10 +53,10 @@ use crate::sync::Mutex;
 use crate::sync::OnceCell;
 use crate::transport::{Region, Words};
 use crate::{bail, log};
-use context::{Context, Shape};
+use context::Shape;
 use direct::DirectSet;
 use proxy::{Engine, Routes};
-use sets::{Images, Sets};
+use sets::Sets;
 use std::ops::Range;
 use std::sync::Arc;
 use thread::{ProxyThread, Pump};
@@ -126,19 +126,9 @@ impl Gin {
         for (index, words) in (0..).zip(&of_contexts) {
             log::timeline::words(abort.host_address(), index, words.addresses().0, shape.signals);
         }
-        let (contexts, sets) = match &card {
-            None => {
-                let (contexts, images) = Context::build(&*device, shape, of_contexts.clone(), &abort)?;
-                let sets = Sets::new(Backend::Proxy, &contexts, Images::Own(images));
-                (contexts, sets)
-            }
-            Some(card) => {
-                let (contexts, images) = gdaki::build(&device, shape, &of_contexts, card, (rank, 0), &abort)?;
-                let sets = Sets::new(Backend::Gdaki, &contexts, Images::Nic(images));
-                (contexts, sets)
-            }
-        };
-        let sets = Mutex::new(sets);
+        let (contexts, images) = sets::build(&device, shape, &of_contexts, card.as_ref(), (rank, 0), &abort)?;
+        let backend = if card.is_some() { Backend::Gdaki } else { Backend::Proxy };
+        let sets = Mutex::new(Sets::new(backend, &contexts, images));
         let mut engine = Engine::new(rank, contexts, routes, abort.clone(), salt);
         engine.watch = hardware.cloned().map(gdaki::Watch::new).transpose()?;
         let bytes = u64::from(n_contexts) * u64::from(shape.signals) * 8;

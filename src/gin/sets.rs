@@ -11,12 +11,12 @@
 
 use super::Gin;
 use super::backend::Backend;
-use super::context::Context;
+use super::context::{Context, Shape, Words};
 use super::plan::Limits;
 use super::{gdaki, image};
+use crate::abort::Abort;
 use crate::bail;
-use crate::device::DevPtr;
-use crate::device::Transfers;
+use crate::device::{DevPtr, Device, Transfers};
 use crate::error::Result;
 use crate::seq::Seq;
 use std::ops::Range;
@@ -48,6 +48,22 @@ impl Images {
             Self::Own(images) => images.claimed(device),
             Self::Nic(images) => images.claimed(device),
         }
+    }
+}
+
+/// The contexts of one set, and what kernels see of them. `served`: contexts that the engine has.
+pub(super) fn build(
+    device: &Arc<dyn Device>,
+    shape: Shape,
+    words: &[Arc<Words>],
+    card: Option<&gdaki::Card>,
+    (rank, served): (u32, u32),
+    abort: &Abort,
+) -> Result<(Vec<Context>, Images)> {
+    match card {
+        None => Context::build(&**device, shape, words.to_vec(), abort).map(|(contexts, images)| (contexts, Images::Own(images))),
+        Some(card) => gdaki::build(device, shape, words, card, (rank, served), abort)
+            .map(|(contexts, images)| (contexts, Images::Nic(images))),
     }
 }
 
@@ -128,15 +144,9 @@ impl Gin {
         let at = match sets.0.iter().position(free) {
             Some(at) => at,
             None => {
-                let (contexts, images) = match &self.card {
-                    Some(card) => {
-                        let (device, served) = (&self.device, self.pump.engine()?.contexts.len() as u32);
-                        gdaki::build(device, self.shape, &self.words, card, (self.rank, served), &self.abort)
-                            .map(|(contexts, images)| (contexts, Images::Nic(images)))?
-                    }
-                    None => Context::build(&*self.device, self.shape, self.words.clone(), &self.abort)
-                        .map(|(contexts, images)| (contexts, Images::Own(images)))?,
-                };
+                let served = self.pump.engine()?.contexts.len() as u32;
+                let (shape, words, card) = (self.shape, &self.words, self.card.as_ref());
+                let (contexts, images) = build(&self.device, shape, words, card, (self.rank, served), &self.abort)?;
                 self.add_set(&mut sets, backend, contexts, images)?;
                 sets.0.len() - 1
             }

@@ -3,6 +3,12 @@
 #include <algorithm>
 #include "world.h"
 
+#ifdef __SANITIZE_ADDRESS__
+static const bool kAddressesComeAgain = false;  // AddressSanitizer keeps what was freed
+#else
+static const bool kAddressesComeAgain = true;
+#endif
+
 static const int kTypesOf[] = {ncclUint8, ncclFloat16, ncclFloat32, ncclFloat64};
 static const int kMoves[] = {kAllGather, kBroadcast, kBcast, kAlltoAll};
 
@@ -121,7 +127,7 @@ struct Mapped {
       pairGone(pair);
     }
     if (ex.rank == 0) printf("of %d allocations %d were where another had been\n", many, again);
-    TWICE_EXPECT(many < 12 || again > 0, true);
+    TWICE_EXPECT(many < 12 || again > 0 || !kAddressesComeAgain, true);
   }
 
   void onTwoCommunicators() {

@@ -121,6 +121,33 @@ fn every_call_launches_its_kernel_with_its_arguments() {
     }
 }
 
+/// What a launch costs the host: the driver is asked for nothing twice. (A thread that is in another device's context pushes and pops, too.)
+#[test]
+fn a_launch_is_seven_calls_of_the_driver() {
+    let folder = tempfile::tempdir().unwrap();
+    let calls = folder.path().join("calls");
+    let (_, text) = launched(folder.path(), &[("GINRS_KERNELS", &fatbin(folder.path())), ("GINRS_MOCK_CALLS", &calls)]);
+    assert!(text.contains("launches ok"), "{text}");
+    let calls = std::fs::read_to_string(calls).unwrap();
+    let (thread, _) = calls.lines().find_map(|line| line.split_once(" cuLaunchKernel")).unwrap();
+    let names: Vec<&str> = calls.lines().filter_map(|line| line.strip_prefix(thread)?.strip_prefix(' ')).collect();
+    let mut launches = names.split_inclusive(|name| *name == "cuLaunchKernel");
+    // Rank 1's broadcast, behind rank 0's: on another stream than the call before, of a kernel that was looked up then.
+    let between = launches.nth(9).unwrap();
+    let expected = [
+        "cuEventRecord",
+        "cuThreadExchangeStreamCaptureMode",
+        "cuCtxPopCurrent",
+        "cuCtxGetCurrent",
+        "cuThreadExchangeStreamCaptureMode",
+        "cuStreamGetCaptureInfo",
+        "cuStreamGetId",
+        "cuStreamWaitEvent",
+        "cuLaunchKernel",
+    ];
+    assert_eq!(between, expected);
+}
+
 /// Between teams what has other bytes for each rank has a kernel of its own, which finds the slots of all pairs where others find those of rails.
 #[test]
 fn calls_along_rails_get_the_slots_that_they_use() {

@@ -3,6 +3,7 @@
 
 use crate::bail;
 use crate::error::Result;
+use std::any::Any;
 use std::ffi::CStr;
 
 /// The caller's `cudaStream_t`: NULL, 1 (legacy) and 2 (per thread) are streams too.
@@ -32,8 +33,15 @@ pub trait Kernels: Send + Sync {
     fn blocks(&self) -> u32;
 }
 
+/// Held while the calls of one launch are made.
+pub type Inside = Box<dyn Any>;
+
 /// What an [`Order`] needs of a device: a few events, and what a stream is.
 pub trait Events: Send {
+    /// Makes the calls below, and [`Kernels::launch`], cost no more than themselves on this thread.
+    fn enter(&self) -> Result<Inside> {
+        Ok(Box::new(()))
+    }
     /// A number that no other stream of the process ever has: handles are used again. Not asked of a stream in a capture.
     fn identity(&self, stream: Stream) -> Result<u64>;
     /// The capture that the stream is part of.
@@ -87,6 +95,7 @@ impl Order {
 
     /// Puts a launch on `stream` behind the earlier ones. `put` makes it, and is told whether it is captured.
     pub fn next(&mut self, stream: Stream, put: impl FnOnce(bool) -> Result<()>) -> Result<()> {
+        let _inside = self.events.enter()?;
         let capture = self.events.capture(stream)?;
         // The driver does not tell a captured stream's number (900); a handle stays the same stream's for as long as it captures.
         let own = if capture.is_some() { stream as u64 } else { self.events.identity(stream)? };
@@ -114,6 +123,7 @@ impl Order {
     /// and all of them wait for it.
     pub fn together(&mut self, streams: &[Stream], put: impl FnOnce(Stream) -> Result<()>) -> Result<()> {
         let Some((&first, others)) = streams.split_first() else { return Ok(()) };
+        let _inside = self.events.enter()?;
         let capture = self.events.capture(first)?;
         for &other in others {
             if self.events.capture(other)? != capture {

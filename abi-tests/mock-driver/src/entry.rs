@@ -2,6 +2,9 @@
 
 use crate::error::{Code, Result};
 use crate::{device, inject};
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The process that called cuInit; a forked child has another number and, as on the real driver, no driver.
@@ -21,7 +24,22 @@ pub fn enter(name: &str, body: impl FnOnce() -> Result) -> i32 {
     if OWNER.load(Ordering::Acquire) != std::process::id() {
         return Code::NOT_INITIALIZED.0;
     }
+    note(name);
     number(inject::due(name).map_or_else(body, Err))
+}
+
+/// A line of GINRS_MOCK_CALLS.
+fn note(name: &str) {
+    static CALLS: OnceLock<Option<File>> = OnceLock::new();
+    let open = || {
+        let path = std::env::var_os("GINRS_MOCK_CALLS")?;
+        Some(OpenOptions::new().create(true).append(true).open(path).expect("GINRS_MOCK_CALLS can be written"))
+    };
+    if let Some(mut file) = CALLS.get_or_init(open).as_ref() {
+        // SAFETY: a call without arguments.
+        let line = format!("{} {name}\n", unsafe { libc::gettid() });
+        file.write_all(line.as_bytes()).expect("GINRS_MOCK_CALLS can be written");
+    }
 }
 
 /// Writes an output.

@@ -14,6 +14,7 @@
 //! | `GINRS_MOCK_MULTICAST` | 1: the devices have multicast objects, whose calls are checked and do nothing |
 //! | `GINRS_MOCK_DELAY_US` | each operation of a stream starts up to that much later |
 //! | `GINRS_MOCK_FAIL` | `cuMemCreate:3:2,copy:5:700`: the third cuMemCreate returns 2, the fifth asynchronous copy fails with 700; `copy:5:hang`: it never ends |
+//! | `GINRS_MOCK_CALLS` | file to which each call of the driver API adds a line: `thread name` |
 //! | `GINRS_MOCK_LAUNCHES` | file to which each kernel launch of the driver API adds a line; their code does not run |
 //!
 //! Stricter than the real one: new memory is not zero, copies of one batch run in a random order, and what may wait for all kernels

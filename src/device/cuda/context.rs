@@ -25,8 +25,8 @@ unsafe impl Sync for Context {}
 const RELAXED: c_int = 2;
 
 thread_local! {
-    /// The context that the thread, one of the library's own, never leaves: its id.
-    static HOME: Cell<Option<u64>> = const { Cell::new(None) };
+    /// The context that the thread is inside of: its id. A thread of the library's own never leaves it.
+    static INSIDE: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
 impl Context {
@@ -55,13 +55,15 @@ impl Context {
         }
     }
 
-    /// Makes it the thread's context until the guard goes; the caller's is then as before, on every path.
+    /// Makes it the thread's context until the guard goes; the caller's is then as before, on every path. Costs nothing within itself.
     ///
     /// Inside, the thread's stream capture mode is relaxed: what the library does on streams and memory of its own neither
     /// fails because of a capture of the user's, whatever thread it is in, nor ends it.
     pub fn enter(&self) -> Result<Entered> {
-        if HOME.get() == Some(self.id) {
-            return Ok(Entered { pushed: false, mode: None, _thread: PhantomData });
+        let before = INSIDE.get();
+        let mut entered = Entered { pushed: false, mode: None, before, _thread: PhantomData };
+        if before == Some(self.id) {
+            return Ok(entered);
         }
         let mut current = std::ptr::null_mut();
         let mut mode = RELAXED;
@@ -69,15 +71,15 @@ impl Context {
         // written as the int that it is.
         unsafe {
             cu!(cuCtxGetCurrent(&mut current))?;
-            let pushed = current != self.raw;
-            if pushed {
+            if current != self.raw {
                 cu!(cuCtxPushCurrent_v2(self.raw))?;
+                entered.pushed = true;
             }
-            let mut entered = Entered { pushed, mode: None, _thread: PhantomData };
             cu!(cuThreadExchangeStreamCaptureMode((&raw mut mode).cast()))?;
-            entered.mode = Some(mode);
-            Ok(entered)
         }
+        entered.mode = Some(mode);
+        INSIDE.set(Some(self.id));
+        Ok(entered)
     }
 
     /// Kernels of this context reach cudaMalloc memory of `other`, as after cudaDeviceEnablePeerAccess.
@@ -100,7 +102,7 @@ impl Context {
             cu!(cuCtxSetCurrent(self.raw))?;
             cu!(cuThreadExchangeStreamCaptureMode((&raw mut mode).cast()))?;
         }
-        HOME.set(Some(self.id));
+        INSIDE.set(Some(self.id));
         Ok(())
     }
 
@@ -115,12 +117,14 @@ impl Context {
 pub struct Entered {
     pushed: bool,
     mode: Option<c_int>,
+    before: Option<u64>,
     // What is restored is the thread's.
     _thread: PhantomData<*const ()>,
 }
 
 impl Drop for Entered {
     fn drop(&mut self) {
+        INSIDE.set(self.before);
         let Ok(driver) = driver() else { return };
         // SAFETY: restores what `enter` found on this thread. Failures change nothing that could be mended here.
         unsafe {

@@ -2,7 +2,7 @@
 
 use super::CudaDevice;
 use super::driver::{code, cu, driver};
-use crate::device::kernels::{EVENTS, Events, Kernels, Launch, Order, Stream, captured};
+use crate::device::kernels::{EVENTS, Events, Inside, Kernels, Launch, Order, Stream, captured};
 use crate::error::Result;
 use crate::sync::Mutex;
 use crate::{bail, config};
@@ -178,6 +178,10 @@ impl Drop for CudaEvents {
 }
 
 impl Events for CudaEvents {
+    fn enter(&self) -> Result<Inside> {
+        Ok(Box::new(self.device.context.enter()?))
+    }
+
     fn identity(&self, stream: Stream) -> Result<u64> {
         let _inside = self.device.context.enter()?;
         let mut id = 0;

@@ -94,16 +94,16 @@ fn every_call_launches_its_kernel_with_its_arguments() {
             ("ginrs_reduce_f32", 5, [4, 0, 0, 2, 0]),
             ("ginrs_reduce_bf16", 3 << 20, [2, 0, 3, 9, 0]),
             ("ginrs_reduce_i32", 1 << 18, [4, 0, 1, 4, 0]),
-            ("ginrs_copy", 4096, [1, 3, 1, 0, 0]),
+            ("ginrs_ll", 4096, [1, 3, 0, 0, 0]),
             ("ginrs_copy", 77, [2, 4, 2, 0, 1]),
-            ("ginrs_reduce_f64", 100, [8, 1, 3, 6, 0]),
+            ("ginrs_reduce_f64", 100, [8, 1, 0, 6, 0]),
             ("ginrs_copy", 9, [4, 6, 2, 0, 1]),
             ("ginrs_reduce_i64", 1, [8, 0, 0, 8, 0]),
         ];
         assert_eq!(calls, expected, "rank {rank}");
         // Staged: a block for each channel that the kernel is told of; on GPUs it sends and receives.
         assert_eq!(own[4].blocks, (own[4].u32(396), 1));
-        // Direct: window and offset beside the address; what a rank does not use is not there.
+        // Window and offset beside the address; what a rank does not use is not there.
         let (send, recv) = (own[3].u64(200), own[3].u64(224));
         assert_eq!(send - recv, 4096 * u64::from(rank));
         assert!(own[3].u64(232) != 0 && own[3].u64(240) == 1 << 20, "window and offset of the receive buffer");
@@ -132,8 +132,8 @@ fn a_launch_is_seven_calls_of_the_driver() {
     let (thread, _) = calls.lines().find_map(|line| line.split_once(" cuLaunchKernel")).unwrap();
     let names: Vec<&str> = calls.lines().filter_map(|line| line.strip_prefix(thread)?.strip_prefix(' ')).collect();
     let mut launches = names.split_inclusive(|name| *name == "cuLaunchKernel");
-    // Rank 1's broadcast, behind rank 0's: on another stream than the call before, of a kernel that was looked up then.
-    let between = launches.nth(9).unwrap();
+    // Rank 1's gather, behind rank 0's: on another stream than the call before, of a kernel that was looked up for the broadcast.
+    let between = launches.nth(13).unwrap();
     let expected = [
         "cuEventRecord",
         "cuThreadExchangeStreamCaptureMode",

@@ -16,8 +16,8 @@ Entry const entries[] = {
     {"ginrs_reduce_bf16", (void*)ginrs_reduce_bf16, sizeof(ginrsCollWork)}, {"ginrs_reduce_f32", (void*)ginrs_reduce_f32, sizeof(ginrsCollWork)},
     {"ginrs_reduce_f64", (void*)ginrs_reduce_f64, sizeof(ginrsCollWork)},   {"ginrs_reduce_e4m3", (void*)ginrs_reduce_e4m3, sizeof(ginrsCollWork)},
     {"ginrs_reduce_e5m2", (void*)ginrs_reduce_e5m2, sizeof(ginrsCollWork)}, {"ginrs_copy", (void*)ginrs_copy, sizeof(ginrsCollWork)},
-    {"ginrs_personal", (void*)ginrs_personal, sizeof(ginrsCollWork)},       {"ginrs_mapped", (void*)ginrs_mapped, sizeof(ginrsMappedWork)},
-    {"ginrs_p2p", (void*)ginrs_p2p, sizeof(ginrsP2pWork)},
+    {"ginrs_ll", (void*)ginrs_ll, sizeof(ginrsCollWork)},                   {"ginrs_personal", (void*)ginrs_personal, sizeof(ginrsCollWork)},
+    {"ginrs_mapped", (void*)ginrs_mapped, sizeof(ginrsMappedWork)},         {"ginrs_p2p", (void*)ginrs_p2p, sizeof(ginrsP2pWork)},
 };
 
 }  // namespace

@@ -16,7 +16,7 @@ namespace coll {
 template <typename T>
 __device__ __forceinline__ void reducing(ginrsCollWork const& work) {
   switch (work.how) {
-    case GINRS_COLL_LL: allReduceLL<T>(work); break;
+    case GINRS_COLL_LL: reducingLL<T>(work); break;
     case GINRS_COLL_DIRECT: reducingDirect<T>(work); break;
     case GINRS_COLL_BUFFERED: reducingBuffered<T>(work); break;
     default: GINRS_TRAP("a reduction in a way that this kernel does not have");
@@ -51,6 +51,7 @@ GINRS_COLL_REDUCE_KERNEL(ginrs_reduce_e5m2, E5m2)
 extern "C" __global__ void __launch_bounds__(512, 1) ginrs_copy(__grid_constant__ const ginrsCollWork work) { ginrs::coll::copying(work); }
 /* Not a way of ginrs_copy: beside it that spilled half as much again. */
 extern "C" __global__ void __launch_bounds__(512, 1) ginrs_personal(__grid_constant__ const ginrsCollWork work) { ginrs::coll::alongRails(work); }
+extern "C" __global__ void __launch_bounds__(512, 1) ginrs_ll(__grid_constant__ const ginrsCollWork work) { ginrs::coll::copyingLL(work); }
 extern "C" __global__ void __launch_bounds__(512, 1) ginrs_mapped(__grid_constant__ const ginrsMappedWork work) { ginrs::coll::copyingMapped(work); }
 extern "C" __global__ void __launch_bounds__(512, 1) ginrs_p2p(__grid_constant__ const ginrsP2pWork work) { ginrs::coll::pointToPoint(work); }
 #endif

@@ -43,6 +43,7 @@ pub fn run(collectives: &Collectives, windows: &Windows, call: &Call) -> Result<
         How::Mapped => c"ginrs_mapped",
         _ if personal => c"ginrs_personal",
         _ if call.kind.reduces() => call.datatype.reduce_kernel(),
+        How::Ll => c"ginrs_ll",
         _ => c"ginrs_copy",
     };
     let work = CollWork {

@@ -51,7 +51,7 @@ const SCRATCH: u32 = 64 << 20;
 const SLOT_HEADER: u32 = 128;
 /// What an LL thread takes at a time, in slots of 8 bytes. Bytes.
 pub const LL_PACK: u64 = 16;
-/// Threads of an LL block before there is another block: small all-reduces gain from more multiprocessors.
+/// Threads of an LL block before there is another block: small calls gain from more multiprocessors.
 pub const LL_SPREAD: u64 = 256;
 /// More ranks than that take no LL.
 pub const LL_RANKS: u32 = 16;
@@ -117,7 +117,7 @@ impl Sizes {
             }
         };
         // As many as the largest message needs that LL takes.
-        let ll_needs = ll_limit(device) / u64::from(n_ranks.max(2) - 1) / (LL_SPREAD * LL_PACK);
+        let ll_needs = ll_limit(device, true) / u64::from(n_ranks.max(2) - 1) / (LL_SPREAD * LL_PACK);
         // By distance: each power of two, forwards and backwards.
         let rails = Slots::of(
             inbox,
@@ -179,11 +179,14 @@ pub fn threads(device: device::Kind) -> u32 {
     }
 }
 
-/// Bytes that an all-reduce through LL stores into its peers' memory, at most: beyond that the flags, which are half of them,
-/// cost more than the barriers of the other ways.
-pub fn ll_limit(device: device::Kind) -> u64 {
-    match device {
-        device::Kind::Cuda => 512 << 10,
-        device::Kind::Cpu => 8 << 10,
+/// Bytes that a call through LL stores into its peers' memory, at most: beyond that the flags, which are half of them, cost more than the
+/// barriers of Direct, or the copies of the ways that take `plain` buffers.
+pub fn ll_limit(device: device::Kind, plain: bool) -> u64 {
+    match (device, plain) {
+        (device::Kind::Cuda, false) => 512 << 10,
+        // All-reduces of 4 ranks, 256 KiB: 10.3 us, 16.6 through scratch (docs/measured/collectives.md).
+        (device::Kind::Cuda, true) => 768 << 10,
+        // 32 fibers for what one does elsewhere: 1 KiB took 4 ranks on 2 cores three to five times as long as through scratch.
+        (device::Kind::Cpu, _) => 0,
     }
 }

@@ -75,7 +75,7 @@ pub struct PointToPointChoice {
     pub threads: u32,
 }
 
-/// Threads of an LL block of a small all-reduce.
+/// Threads of an LL block of a small call.
 const LL_SPREAD_SMALL: u64 = 128;
 /// Bytes of a small one, at most.
 const LL_SMALL: u64 = 32 << 10;
@@ -90,7 +90,7 @@ const MAPPED_LEAST: u64 = 4 << 20;
 const MAPPED_LEAST_OF_BROADCAST: u64 = 16 << 20;
 
 fn ll_wins(shape: &Shape) -> bool {
-    shape.part.saturating_mul(u64::from(shape.n_ranks.max(2) - 1)) <= ll_limit(shape.device)
+    shape.part.saturating_mul(u64::from(shape.n_ranks.max(2) - 1)) <= ll_limit(shape.device, !direct_can(shape))
 }
 
 impl Shape {
@@ -212,9 +212,10 @@ fn buffered_wins(shape: &Shape, sizes: &Sizes) -> bool {
     shape.kind.reduces() || !shape.one_team() && (!shape.kind.is_personal() || rails_win(shape, sizes))
 }
 
-/// Any size goes, in rounds.
+/// Any size goes, in rounds. Where one rank gives, or gets, the others hear nothing of each other (cuda/collectives/ll.cuh).
 fn ll_can(shape: &Shape) -> bool {
-    shape.one_team() && !shape.local && shape.n_ranks <= LL_RANKS && shape.kind == Kind::AllReduce
+    let all_hear = matches!(shape.kind, Kind::AllReduce | Kind::ReduceScatter | Kind::Reduce | Kind::AllGather | Kind::AlltoAll);
+    shape.one_team() && shape.n_ranks <= LL_RANKS && all_hear
 }
 
 /// Whether the buffers that peers touch are registered, as far as every rank can tell.

@@ -87,15 +87,25 @@ fn channels_do_not_fall_with_the_number_of_ranks() {
 }
 
 #[test]
-fn small_all_reduces_need_no_registration_and_no_barrier() {
+fn small_calls_of_all_ranks_need_no_registration_and_no_barrier() {
     let small = Shape { send_registered: false, recv_registered: false, ..shape(Kind::AllReduce, 8) };
-    assert_eq!(how(small), How::Ll);
-    assert_eq!(how(Shape { local: true, ..small }), How::Buffered);
+    for kind in [Kind::AllReduce, Kind::ReduceScatter, Kind::Reduce, Kind::AllGather, Kind::AlltoAll] {
+        assert_eq!(how(Shape { kind, ..small }), How::Ll, "{kind:?}");
+        assert_eq!(how(shape(kind, 8)), How::Ll, "{kind:?}, registered");
+    }
+    for kind in [Kind::Broadcast, Kind::Gather, Kind::Scatter] {
+        assert_eq!(how(Shape { kind, ..small }), How::Staged, "{kind:?}");
+    }
+    assert_eq!(how(Shape { local: true, ..small }), How::Ll);
     assert_eq!(how(Shape { lsa_size: 4, ..small }), How::Buffered);
     assert_eq!(how(Shape { n_ranks: LL_RANKS + 1, lsa_size: LL_RANKS + 1, ..small }), How::Buffered);
     assert_eq!(how(Shape { part: 1 << 62, n_ranks: 5, lsa_size: 5, ..small }), How::Buffered, "no wrap-around");
     let sizes = Sizes::of(Cuda, 8, 8, room(66), false);
-    for bytes in 1..=ll_limit(Cuda) {
+    let (direct, plain) = (ll_limit(Cuda, false) / 7, ll_limit(Cuda, true) / 7);
+    assert_eq!((how(shape(Kind::AllGather, direct)), how(shape(Kind::AllGather, direct + 1))), (How::Ll, How::Direct));
+    let gather = |part| how(Shape { part, kind: Kind::AllGather, ..small });
+    assert_eq!((gather(plain), gather(plain + 1)), (How::Ll, How::Staged));
+    for bytes in 1..=plain {
         let choice = choose(&Shape { part: bytes, ..small }, &sizes, None);
         // Two slots of 8 bytes for each thread and rank, in one epoch wherever the blocks suffice.
         assert!(
@@ -131,7 +141,9 @@ fn a_way_that_is_asked_for_is_taken_where_it_can_be() {
     let sizes = Sizes::of(Cpu, 4, 4, room(16), false);
     let call = Shape { device: Cpu, n_ranks: 4, lsa_size: 4, ..shape(Kind::AllGather, 1 << 20) };
     let with = |text| choose(&call, &sizes, parse(Some(text)).unwrap());
-    assert_eq!((with("staged").how, with("ll").how, with("auto").how), (How::Staged, How::Direct, How::Direct));
+    assert_eq!((with("staged").how, with("ll").how, with("auto").how), (How::Staged, How::Ll, How::Direct));
+    let broadcast = choose(&Shape { kind: Kind::Broadcast, ..call }, &sizes, parse(Some("ll")).unwrap());
+    assert_eq!(broadcast.how, How::Direct, "it has no LL");
     assert_eq!((with("direct:1").blocks, with("direct:99").blocks), ((1, 1), (sizes.barriers, 1)));
     assert_eq!((with("staged:3x32").blocks, with("staged:3x32").channels), ((3, 2), 3));
     assert!(parse(None).unwrap().is_none());

@@ -212,6 +212,22 @@ fn each_algorithm() {
     }
 }
 
+/// Through the switch, as the CPU device has one: every type and operation that it has, in place and not, and calls of odd lengths beside.
+#[test]
+fn by_multicast() {
+    let multicast = ("GINRS_COLLECTIVE", "multicast");
+    all_ok(&["collectives", "captured"], 3, Threads, &[("COLL", "sample=200 big=9001 seed=17"), multicast]);
+    let (mut threads, mut processes) = (Command::new("timeout"), Command::new(prefix().join("bin/ginrs-run")));
+    threads.args(["-s", "ABRT", "100"]).arg(compiled("nccltests")).args("-t 3 -d all -o sum,max,avg".split(' '));
+    processes.args(["-n", "2", "--timeout", "100"]).arg(compiled("nccltests")).args("-d half,int64 -o sum".split(' '));
+    for command in [&mut threads, &mut processes] {
+        command.args("-b 48K -e 48K -n 1 -w 0 -C AllReduce,ReduceScatter,AllGather -R 2".split(' '));
+        let said = run(command.envs([multicast, ("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "COLL")]));
+        let taken = |kind: &str| said.lines().any(|line| line.contains(kind) && line.contains(": Multicast,"));
+        assert!(said.contains("# ok") && ["AllReduce", "ReduceScatter", "AllGather"].iter().all(|kind| taken(kind)), "{said}");
+    }
+}
+
 /// Between buffers in no window, where all ranks see them; staged where one does not: of whatever memory, at offsets of each rank's own,
 /// freed and made anew.
 #[test]

@@ -167,6 +167,28 @@ fn calls_along_rails_get_the_slots_that_they_use() {
     }
 }
 
+/// What has no such operation goes as it would: pre-mul-sums, and calls of buffers in no window.
+#[test]
+fn the_switch_is_asked_for_what_it_can() {
+    let folder = tempfile::tempdir().unwrap();
+    let asked = ("GINRS_COLLECTIVE", Path::new("multicast"));
+    for (has_switch, reduces, gathers) in
+        [("1", ("ginrs_multicast_i32", 5), ("ginrs_multicast", 5)), ("0", ("ginrs_reduce_i32", 1), ("ginrs_ll", 0))]
+    {
+        let kernels = fatbin(folder.path());
+        let env = [("GINRS_KERNELS", kernels.as_path()), asked, ("GINRS_MOCK_MULTICAST", Path::new(has_switch))];
+        let (all, text) = launched(folder.path(), &env);
+        assert!(text.contains("launches ok"), "{text}");
+        for rank in 0..2 {
+            let own: Vec<_> = all.iter().filter(|launch| launch.u32(0) == rank).map(|launch| launch.call()).collect();
+            let of = |i: usize| (own[i].0, own[i].2[2]);
+            assert_eq!((of(2), of(3)), (reduces, gathers), "with {has_switch}");
+            assert_eq!((of(0).0, of(5).0), ("ginrs_reduce_f32", "ginrs_reduce_f64"));
+        }
+        std::fs::remove_file(folder.path().join("log")).unwrap();
+    }
+}
+
 /// cuda/collectives/work.h: where rank `peer` sees the receive buffer, as a launch tells it.
 fn told(launch: &Launch, peer: u32) -> u64 {
     launch.u64(416 + 8 * peer as usize)

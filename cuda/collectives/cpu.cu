@@ -18,6 +18,10 @@ Entry const entries[] = {
     {"ginrs_reduce_e5m2", (void*)ginrs_reduce_e5m2, sizeof(ginrsCollWork)}, {"ginrs_copy", (void*)ginrs_copy, sizeof(ginrsCollWork)},
     {"ginrs_ll", (void*)ginrs_ll, sizeof(ginrsCollWork)},                   {"ginrs_personal", (void*)ginrs_personal, sizeof(ginrsCollWork)},
     {"ginrs_mapped", (void*)ginrs_mapped, sizeof(ginrsMappedWork)},         {"ginrs_p2p", (void*)ginrs_p2p, sizeof(ginrsP2pWork)},
+    {"ginrs_multicast_i32", (void*)ginrs_multicast_i32, sizeof(ginrsCollWork)}, {"ginrs_multicast_i64", (void*)ginrs_multicast_i64, sizeof(ginrsCollWork)},
+    {"ginrs_multicast_f16", (void*)ginrs_multicast_f16, sizeof(ginrsCollWork)}, {"ginrs_multicast_bf16", (void*)ginrs_multicast_bf16, sizeof(ginrsCollWork)},
+    {"ginrs_multicast_f32", (void*)ginrs_multicast_f32, sizeof(ginrsCollWork)}, {"ginrs_multicast_f64", (void*)ginrs_multicast_f64, sizeof(ginrsCollWork)},
+    {"ginrs_multicast", (void*)ginrs_multicast, sizeof(ginrsCollWork)},
 };
 
 }  // namespace

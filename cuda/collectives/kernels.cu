@@ -1,3 +1,3 @@
-/* The kernels of the host collectives: one for each way to add up, four that only move bytes, one for sends and receives. The host
+/* The kernels of the host collectives: one for each way to add up, some that only move bytes, those through the switch, one for sends and receives. The host
  * finds them by their names (src/coll). */
 #include "kernels.cuh"

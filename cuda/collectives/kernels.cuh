@@ -6,6 +6,7 @@
 #include "direct.cuh"
 #include "ll.cuh"
 #include "mapped.cuh"
+#include "multicast.cuh"
 #include "p2p.cuh"
 #include "personal.cuh"
 #include "staged.cuh"
@@ -48,10 +49,21 @@ GINRS_COLL_REDUCE_KERNEL(ginrs_reduce_f64, F64)
 GINRS_COLL_REDUCE_KERNEL(ginrs_reduce_e4m3, E4m3)
 GINRS_COLL_REDUCE_KERNEL(ginrs_reduce_e5m2, E5m2)
 
+#define GINRS_COLL_MULTICAST_KERNEL(name, T) \
+  extern "C" __global__ void __launch_bounds__(512, 1) name(__grid_constant__ const ginrsCollWork work) { ginrs::coll::reducingSwitched<ginrs::coll::T>(work); }
+
+GINRS_COLL_MULTICAST_KERNEL(ginrs_multicast_i32, I32)
+GINRS_COLL_MULTICAST_KERNEL(ginrs_multicast_i64, I64)
+GINRS_COLL_MULTICAST_KERNEL(ginrs_multicast_f16, F16)
+GINRS_COLL_MULTICAST_KERNEL(ginrs_multicast_bf16, Bf16)
+GINRS_COLL_MULTICAST_KERNEL(ginrs_multicast_f32, F32)
+GINRS_COLL_MULTICAST_KERNEL(ginrs_multicast_f64, F64)
+
 extern "C" __global__ void __launch_bounds__(512, 1) ginrs_copy(__grid_constant__ const ginrsCollWork work) { ginrs::coll::copying(work); }
 /* Not a way of ginrs_copy: beside it that spilled half as much again. */
 extern "C" __global__ void __launch_bounds__(512, 1) ginrs_personal(__grid_constant__ const ginrsCollWork work) { ginrs::coll::alongRails(work); }
 extern "C" __global__ void __launch_bounds__(512, 1) ginrs_ll(__grid_constant__ const ginrsCollWork work) { ginrs::coll::copyingLL(work); }
 extern "C" __global__ void __launch_bounds__(512, 1) ginrs_mapped(__grid_constant__ const ginrsMappedWork work) { ginrs::coll::copyingMapped(work); }
+extern "C" __global__ void __launch_bounds__(512, 1) ginrs_multicast(__grid_constant__ const ginrsCollWork work) { ginrs::coll::gatheringSwitched(work); }
 extern "C" __global__ void __launch_bounds__(512, 1) ginrs_p2p(__grid_constant__ const ginrsP2pWork work) { ginrs::coll::pointToPoint(work); }
 #endif

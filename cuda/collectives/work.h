@@ -22,7 +22,8 @@ enum ginrsCollHow {
   GINRS_COLL_DIRECT = 1, /* one LSA team, the buffers that peers touch are in symmetric windows */
   GINRS_COLL_STAGED = 2, /* anything: through the inbox */
   GINRS_COLL_BUFFERED = 3, /* any buffers: slice by slice through symmetric scratch, and between LSA teams along the rails */
-  GINRS_COLL_MAPPED = 4 /* one LSA team, buffers in no window: as DIRECT where all ranks have mapped all of them, else as STAGED */
+  GINRS_COLL_MAPPED = 4, /* one LSA team, buffers in no window: as DIRECT where all ranks have mapped all of them, else as STAGED */
+  GINRS_COLL_MULTICAST = 5 /* as DIRECT, through the switch */
 };
 
 /* BUFFERED, several LSA teams: how a slice goes along a rail. */

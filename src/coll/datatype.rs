@@ -1,5 +1,6 @@
 //! The element types of nccl.h, and which kernel reduces them.
 
+use super::work;
 use crate::bail;
 use crate::error::Result;
 use crate::layout::ncclDataType_t;
@@ -75,6 +76,22 @@ impl DataType {
             Bfloat16 => c"ginrs_reduce_bf16",
             Float8e4m3 => c"ginrs_reduce_e4m3",
             Float8e5m2 => c"ginrs_reduce_e5m2",
+        }
+    }
+
+    /// The kernel that reduces it through the switch, if that has the operation: sums (and what is made of them at the end), and maxima and
+    /// minima of integers and half-precision floats.
+    pub fn multicast_kernel(self, op: u32) -> Option<&'static CStr> {
+        let sums = matches!(op, work::OP_SUM | work::OP_DIV_S | work::OP_DIV_U | work::OP_AVG);
+        let compares = matches!(op, work::OP_MAX_S | work::OP_MAX_U | work::OP_MIN_S | work::OP_MIN_U);
+        match self {
+            Int32 | Uint32 if sums || compares => Some(c"ginrs_multicast_i32"),
+            Int64 | Uint64 if sums || compares => Some(c"ginrs_multicast_i64"),
+            Float16 if sums || compares => Some(c"ginrs_multicast_f16"),
+            Bfloat16 if sums || compares => Some(c"ginrs_multicast_bf16"),
+            Float32 if sums => Some(c"ginrs_multicast_f32"),
+            Float64 if sums => Some(c"ginrs_multicast_f64"),
+            _ => None,
         }
     }
 }

@@ -35,6 +35,7 @@ pub fn parse(text: Option<&str>) -> Result<Option<Forced>> {
         "tree" => Some((How::Buffered, Some(Along::Tree))),
         "staged" => Some((How::Staged, None)),
         "mapped" => Some((How::Mapped, None)),
+        "multicast" => Some((How::Multicast, None)),
         _ => None,
     };
     let number = |text: &str, unit: u32| text.parse().ok().filter(|n: &u32| *n > 0 && n.is_multiple_of(unit));
@@ -48,8 +49,8 @@ pub fn parse(text: Option<&str>) -> Result<Option<Forced>> {
         _ => bail!(
             InvalidUsage,
             92,
-            "GINRS_COLLECTIVE names no way | collectives | \"{text}\" | fix: auto, or ll, direct, buffered (ring or tree between LSA teams), staged or mapped, alone or with a grid as direct:32 or \
-             ll:8x128 (threads in whole warps)"
+            "GINRS_COLLECTIVE names no way | collectives | \"{text}\" | fix: auto, or ll, direct, buffered (ring or tree between LSA teams), staged, mapped or multicast, alone or with a grid as \
+             direct:32 or ll:8x128 (threads in whole warps)"
         ),
     }
 }

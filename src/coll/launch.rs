@@ -1,16 +1,17 @@
 //! Puts a collective on its stream.
 
-use super::Collectives;
 use super::call::{Call, Kind};
 use super::operation::Scalar;
 use super::table::{self, How, Shape};
 use super::work::{Buffer, CollWork, MappedWork};
+use super::{Collectives, Ready};
 use crate::device::{DevPtr, Launch};
 use crate::error::Result;
 use crate::info;
 use crate::log::timeline;
 use crate::team::Team;
 use crate::window::Windows;
+use std::ffi::CStr;
 use zerocopy::IntoBytes;
 
 /// Launches a checked call of more than 0 elements.
@@ -19,6 +20,7 @@ pub fn run(collectives: &Collectives, windows: &Windows, call: &Call) -> Result<
     team.abort.moved();
     let ready = collectives.ready(team)?;
     let (send, recv) = buffers(windows, call);
+    let switch = switch_kernel(ready, call, &send, &recv);
     let shape = Shape {
         device: ready.device,
         n_ranks: team.n_ranks,
@@ -29,6 +31,7 @@ pub fn run(collectives: &Collectives, windows: &Windows, call: &Call) -> Result<
         recv_registered: recv.window != 0,
         local: call.op.is_local(),
         maps: ready.maps.is_some(),
+        switched: switch.is_some(),
     };
     let choice = table::choose(&shape, &ready.sizes, ready.forced);
     if call.kind == Kind::AlltoAll && call.send == call.recv && team.n_ranks > 1 {
@@ -41,6 +44,7 @@ pub fn run(collectives: &Collectives, windows: &Windows, call: &Call) -> Result<
     let personal = call.kind.is_personal() && choice.how == How::Buffered;
     let kernel = match choice.how {
         How::Mapped => c"ginrs_mapped",
+        How::Multicast if let Some(kernel) = switch => kernel,
         _ if personal => c"ginrs_personal",
         _ if call.kind.reduces() => call.datatype.reduce_kernel(),
         How::Ll => c"ginrs_ll",
@@ -106,6 +110,25 @@ impl Collectives {
                 team.tag()
             );
         });
+    }
+}
+
+/// What has the switch do it, if it can: it has the operation, and multicast addresses of the buffers that peers touch, in whole words. The same on
+/// all ranks, as what lies in symmetric windows is.
+fn switch_kernel(ready: &Ready, call: &Call, send: &Buffer, recv: &Buffer) -> Option<&'static CStr> {
+    const WORD: u64 = 16;
+    let whole = |buffer: &Buffer| buffer.window != 0 && buffer.at.is_multiple_of(WORD);
+    let reachable = match call.kind {
+        Kind::AllReduce => whole(send) && whole(recv),
+        Kind::ReduceScatter => whole(send),
+        Kind::AllGather => whole(recv),
+        _ => false,
+    };
+    let words = (call.count * u64::from(call.datatype.bytes())).is_multiple_of(WORD);
+    match ready.comm.lsaMultimem.mcBasePtr != 0 && words && reachable {
+        true if call.kind.reduces() => call.datatype.multicast_kernel(call.op.code),
+        true => Some(c"ginrs_multicast"),
+        false => None,
     }
 }
 

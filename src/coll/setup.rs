@@ -3,12 +3,14 @@
 use super::mapped::{self, Maps};
 use super::room::Room;
 use super::sizes::{Sizes, Slots};
+use super::table::How;
 use super::work::{Inbox, MAPPED_BOARD};
 use super::{Collectives, Memory, Ready, forced};
 use crate::devcomm::{self, Requirements, Resource};
 use crate::device::{DevPtr, Kernels};
 use crate::error::{Code, Error, Result};
 use crate::layout::ncclLLA2AHandle_t;
+use crate::symmetric::multicast;
 use crate::sync::Mutex;
 use crate::team::Team;
 use crate::window::{self, HostWindow, Windows};
@@ -89,6 +91,11 @@ fn is_apart(team: &Team) -> bool {
         && team.peers.iter().all(|peer| *teams.entry(peer.machine).or_insert(of(peer.rank)) == of(peer.rank))
 }
 
+/// Whether the team has multicast memory; where it was asked for, why not is told.
+fn has_switch(team: &Team) -> bool {
+    multicast::check(team, "GINRS_COLLECTIVE=multicast").inspect_err(|error| info!(COLL, "{error}")).is_ok()
+}
+
 fn make(windows: &Windows, kernels: Arc<dyn Kernels>) -> Result<Ready> {
     let team = windows.team();
     let device = team.device.kind();
@@ -116,7 +123,9 @@ fn make(windows: &Windows, kernels: Arc<dyn Kernels>) -> Result<Ready> {
         resources.push(buffer(MAPPED_BOARD, 0));
     }
     let board = resources.len() - 1;
-    let requirements = Requirements { resources, lsa_barrier_count: sizes.barriers as i32, ..Requirements::default() };
+    let switched = one_team && forced.is_some_and(|forced| forced.how == How::Multicast) && has_switch(team);
+    let requirements =
+        Requirements { resources, lsa_barrier_count: sizes.barriers as i32, lsa_multimem: switched, ..Requirements::default() };
     let order = kernels.order();
     let made = devcomm::create_own(windows, "collectives", &requirements, order.as_ref().map(drop).map_err(Clone::clone))?;
     let handle = |i: usize| made.outputs[i].buffer_handle;

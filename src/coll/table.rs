@@ -22,6 +22,8 @@ pub enum How {
     Buffered = 3,
     /// As Direct on buffers in no window where kernels of all ranks turn out to see them, else as Staged.
     Mapped = 4,
+    /// As Direct, through the switch that adds up and multicasts (NVLS). Only where it is asked for: it has run on no GPU.
+    Multicast = 5,
 }
 
 /// What a choice depends on.
@@ -45,6 +47,8 @@ pub struct Shape {
     pub local: bool,
     /// Ranks tell each other where they see what is in no window.
     pub maps: bool,
+    /// The switch has the operation, and multicast addresses of the buffers that peers touch, in whole words.
+    pub switched: bool,
 }
 
 /// How a call runs.
@@ -148,7 +152,7 @@ pub fn choose(shape: &Shape, sizes: &Sizes, forced: Option<Forced>) -> Choice {
             let blocks = grid.blocks.unwrap_or(enough(packs, threads.into(), least, sizes.ll_blocks)).min(sizes.ll_blocks);
             Choice { how, along, blocks: (blocks, 1), threads, channels: 0 }
         }
-        How::Direct => {
+        How::Direct | How::Multicast => {
             let each = if shape.device == device::Kind::Cpu { 64 << 10 } else { 16 << 10 };
             let blocks = grid.blocks.unwrap_or(enough(shape.part, each, least, sizes.barriers)).min(sizes.barriers);
             Choice { how, along, blocks: (blocks, 1), threads: most, channels: 0 }
@@ -191,6 +195,7 @@ fn pick(shape: &Shape, sizes: &Sizes, forced: Option<How>) -> How {
         How::Buffered => buffered_can(shape, sizes),
         How::Staged => !shape.kind.reduces(),
         How::Mapped => mapped_can(shape),
+        How::Multicast => multicast_can(shape),
     };
     match forced {
         Some(how) if can(how) => how,
@@ -234,6 +239,11 @@ fn direct_can(shape: &Shape) -> bool {
 /// What only moves bytes, and where each rank receives.
 fn mapped_can(shape: &Shape) -> bool {
     shape.maps && matches!(shape.kind, Kind::AllGather | Kind::Broadcast | Kind::AlltoAll)
+}
+
+/// What all get, or all give.
+fn multicast_can(shape: &Shape) -> bool {
+    shape.switched && direct_can(shape) && matches!(shape.kind, Kind::AllReduce | Kind::ReduceScatter | Kind::AllGather)
 }
 
 fn mapped_wins(shape: &Shape) -> bool {

@@ -243,8 +243,8 @@ pub const TABLE: &[Var] = &[
     row(
         "GINRS_COLLECTIVE",
         Checked(92),
-        "how collectives move their bytes: auto, ll, direct, buffered (between LSA teams by ring or tree, which are ways, too), staged or mapped, \
-         for tests and benchmarks, also with a grid, as direct:32 or ll:8x128 (blocks x threads); a way that a call cannot take is auto for that call (docs/collectives.md)",
+        "how collectives move their bytes: auto, ll, direct, buffered (between LSA teams by ring or tree, which are ways, too), staged, mapped or \
+         multicast (never run on a GPU), for tests and benchmarks, also with a grid, as direct:32 or ll:8x128 (blocks x threads); a way that a call cannot take is auto for that call (docs/collectives.md)",
     ),
     row(
         "GINRS_MAP_BUFFERS",

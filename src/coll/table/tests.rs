@@ -16,6 +16,7 @@ pub fn shape(kind: Kind, part: u64) -> Shape {
         recv_registered: registered,
         local: false,
         maps: false,
+        switched: false,
     }
 }
 
@@ -134,6 +135,23 @@ fn large_moves_of_what_is_not_registered_are_mapped_where_ranks_tell_each_other(
     let sizes = Sizes::of(Cuda, 8, 8, room(66), false);
     let staged = choose(&Shape { maps: false, ..call(AllGather, 64 << 20) }, &sizes, None);
     assert_eq!(Choice { how: How::Staged, ..choose(&call(AllGather, 64 << 20), &sizes, None) }, staged);
+}
+
+#[test]
+fn the_switch_is_taken_where_it_is_asked_for_and_can_be() {
+    use super::Kind::*;
+    let sizes = Sizes::of(Cuda, 8, 8, room(66), false);
+    let with = |call: Shape| choose(&call, &sizes, parse(Some("multicast")).unwrap()).how;
+    let call = |kind| Shape { switched: true, ..shape(kind, 64 << 20) };
+    for kind in [AllReduce, ReduceScatter, AllGather] {
+        assert_eq!((with(call(kind)), how(call(kind))), (How::Multicast, How::Direct), "{kind:?}");
+        assert_eq!(with(Shape { switched: false, ..call(kind) }), How::Direct, "{kind:?}");
+        let plain = Shape { send_registered: false, recv_registered: false, ..call(kind) };
+        assert_ne!(with(plain), How::Multicast, "{kind:?}");
+    }
+    for kind in [Reduce, Broadcast, AlltoAll, Gather, Scatter] {
+        assert_ne!(with(call(kind)), How::Multicast, "{kind:?}");
+    }
 }
 
 #[test]

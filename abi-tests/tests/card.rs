@@ -219,6 +219,34 @@ fn what_a_card_tells_is_told() {
     assert!(taken >= 3 && taken == acknowledged, "{taken} {acknowledged}");
 }
 
+/// Communicators of one process have the device open once, and each its own news: of its queues it alone, of the device all.
+#[test]
+fn communicators_share_one_card() {
+    let program = compiled("abi-tests/programs/cards.cu");
+    for (cards, event, opened) in [("queue", "fatal", 1), ("port", "port-down", 1), ("device", "device", 2)] {
+        let [log, told] = ["log", "told"].map(|what| libraries().join(format!("{cards}-{what}")));
+        let mut command = Command::new("timeout");
+        command.args(["-s", "ABRT", "60"]).arg(&program).args(["--threads", "2"]).envs([
+            ("CARDS", cards),
+            ("SOFTVERBS_EVENT", &format!("{event},at=5")),
+            ("NCCL_GIN_BACKEND", "gdaki"),
+            ("GINRS_NIC", "card"),
+        ]);
+        command
+            .env("LD_LIBRARY_PATH", libraries())
+            .env("SOFTVERBS_LOG", &log)
+            .envs([("NCCL_DEBUG", "WARN"), ("NCCL_DEBUG_FILE", told.to_str().unwrap())]);
+        let output = command.output().expect("timeout starts");
+        let said = text(&output);
+        assert!(output.status.success() && said.matches("of 2: ok,").count() == 2, "{cards}: {}\n{said}", output.status);
+        let log = std::fs::read_to_string(&log).unwrap();
+        let count = |what: &str| log.lines().filter(|line| line.starts_with(what)).count();
+        assert_eq!(count("# mlx5dv_open_device"), opened, "{cards}");
+        assert_eq!(count("# the device is closed, 0 things left"), count("# the device is closed"), "{cards}");
+        assert!(log.lines().last().unwrap().starts_with("# the device is closed"), "{cards}");
+    }
+}
+
 /// What NCCL_IB_* say is in the commands; what cannot be meant is told.
 #[test]
 fn settings_of_infiniband_arrive_in_commands() {

@@ -1,6 +1,8 @@
 // Two communicators of each rank, threads of one process, over one card (abi-tests/soft-verbs), which tells something while the first is at
 // work. CARDS=queue: of one of its queues, which ends it, and the second goes on. CARDS=port: of the port, which ends nothing. CARDS=device:
-// that it works no more, which ends both; a third communicator opens it anew.
+// that it works no more, which ends both; a third communicator opens it anew. Nothing is told where a kernel of the first names the second's
+// signals (CARDS=signals) or its sink (CARDS=sink): that ends the first, also on the model of a card.
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "../../examples-c/common/example.h"
@@ -15,6 +17,16 @@ __global__ void pass(ncclDevComm devComm) {
     if (threadIdx.x == 0) gin.signal(world, (world.rank + 1) % world.nRanks, ncclGin_SignalInc{0});
     gin.waitSignal(ncclCoopCta(), 0, round);
   }
+}
+
+// An add to the next rank's signal, with one key of the other communicator's contexts.
+__global__ void name(ncclDevComm devComm, ncclDevComm other, bool signals) {
+  auto context = [](ncclDevComm const& of) { return static_cast<ncclGinGdakiGPUContext*>(of.ginHandles[0]); };
+  int next = (devComm.rank + 1) % devComm.nRanks;
+  doca_gpu_dev_verbs_addr signal{8ull * devComm.ginSignalBase, context(signals ? other : devComm)->signals_table.rkeys[next]};
+  doca_gpu_dev_verbs_addr sink{0, context(signals ? devComm : other)->sink_buffer_lkey};
+  doca_gpu_dev_verbs_ticket_t ticket;
+  doca_gpu_dev_verbs_signal<DOCA_GPUNETIO_VERBS_SIGNAL_OP_ADD>(&context(devComm)->gdqp[next], signal, sink, 1, &ticket);
 }
 
 static int wrong = 0;
@@ -72,7 +84,8 @@ static void together(int ranks) {
 
 int runRank(Example& ex) {
   const char* cards = getenv("CARDS");
-  bool queue = !strcmp(cards, "queue"), device = !strcmp(cards, "device");
+  bool signals = !strcmp(cards, "signals"), names = signals || !strcmp(cards, "sink"), device = !strcmp(cards, "device");
+  bool queue = names || !strcmp(cards, "queue");
   static ncclUniqueId ids[2];
   if (ex.rank == 0) {
     for (ncclUniqueId& id : ids) NCCLCHECK(ncclGetUniqueId(&id));
@@ -81,7 +94,19 @@ int runRank(Example& ex) {
   ncclComm_t first = ex.comm, second, third;
   NCCLCHECK(ncclCommInitRank(&second, ex.nRanks, ids[0], ex.rank));
   ncclDevComm devComms[2] = {devCommOf(first), devCommOf(second)};
-  run(ex, devComms[0]);
+  // A forked child has the card open, too, and leaves it to its parent.
+  pid_t child = fork();
+  if (child == 0) exit(ncclCommDestroy(first) == ncclSuccess);
+  int status = -1;
+  waitpid(child, &status, 0);
+  expect(status == 0, "a forked child has ended a communicator of its parent's", NULL);
+  if (!names) {
+    run(ex, devComms[0]);
+  } else if (ex.rank == 0) {
+    name<<<1, 1, 0, ex.stream>>>(devComms[0], devComms[1], signals);
+    CUDACHECK(cudaGetLastError());
+    CUDACHECK(cudaStreamSynchronize(ex.stream));
+  }
   if (queue || device) expect(ends(first), "the first has not ended", first);
   if (device) {
     expect(ends(second), "the second has not ended", second);

@@ -27,6 +27,7 @@ static void* leave(void* unused) {
 int main(int argc, char** argv) {
   const char* how = argc > 1 ? argv[1] : "return";
   int pipes[2], status;
+  char made = 1;
   ncclUniqueId id;
   ncclResult_t state = ncclSuccess, result;
   pid_t other;
@@ -35,6 +36,8 @@ int main(int argc, char** argv) {
   if (other == 0) {
     pthread_t thread;
     if (read(pipes[0], &id, sizeof id) != sizeof id || ncclCommInitRank(&comm, 2, id, 1) != 0 || makeWindow() != 0) return 2;
+    /* The other one has its window, too: its call would fail. */
+    if (read(pipes[0], &made, 1) != 1) return 2;
     if (!strcmp(how, "exit")) exit(0);
     if (!strcmp(how, "thread")) {
       pthread_create(&thread, NULL, leave, NULL);
@@ -49,7 +52,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (ncclGetUniqueId(&id) != 0 || write(pipes[1], &id, sizeof id) != sizeof id) return 2;
-  if (ncclCommInitRank(&comm, 2, id, 0) != 0 || makeWindow() != 0) return 2;
+  if (ncclCommInitRank(&comm, 2, id, 0) != 0 || makeWindow() != 0 || write(pipes[1], &made, 1) != 1) return 2;
   waitpid(other, &status, 0);
   /* A death is told within milliseconds; that nothing is told takes a while to see. */
   for (int i = 0; i < 100 && state == ncclSuccess; i++) {

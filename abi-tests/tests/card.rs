@@ -219,6 +219,45 @@ fn what_a_card_tells_is_told() {
     assert!(taken >= 3 && taken == acknowledged, "{taken} {acknowledged}");
 }
 
+/// Communicators of one process have the device open once, and each its own news: of its queues it alone, of the device all. Keys of
+/// another are refused, with a card's words for it, also by the model.
+#[test]
+fn communicators_share_one_card() {
+    let program = compiled("abi-tests/programs/cards.cu");
+    for (cards, syndrome) in [("signals", "(0x13"), ("sink", "(0x4")] {
+        for env in [[("GINRS_NIC", "card"), ("LD_LIBRARY_PATH", libraries().to_str().unwrap())], [("NCCL_GIN_TYPE", "3"); 2]] {
+            let mut command = Command::new("timeout");
+            command.args(["-s", "ABRT", "60"]).arg(&program).args(["--threads", "2"]).envs(env);
+            let output = command.envs([("CARDS", cards), ("NCCL_GIN_BACKEND", "gdaki")]).output().expect("timeout starts");
+            let said = text(&output);
+            assert!(output.status.success() && said.matches("of 2: ok,").count() == 2, "{cards}: {}\n{said}", output.status);
+            assert!(said.contains("GINRS-E051") && (env[0].0 != "GINRS_NIC" || said.contains(syndrome)), "{cards}:\n{said}");
+        }
+    }
+    for (cards, event, opened) in [("queue", "fatal", 1), ("port", "port-down", 1), ("device", "device", 2)] {
+        let [log, told] = ["log", "told"].map(|what| libraries().join(format!("{cards}-{what}")));
+        let mut command = Command::new("timeout");
+        command.args(["-s", "ABRT", "60"]).arg(&program).args(["--threads", "2"]).envs([
+            ("CARDS", cards),
+            ("SOFTVERBS_EVENT", &format!("{event},at=5")),
+            ("NCCL_GIN_BACKEND", "gdaki"),
+            ("GINRS_NIC", "card"),
+        ]);
+        command
+            .env("LD_LIBRARY_PATH", libraries())
+            .env("SOFTVERBS_LOG", &log)
+            .envs([("NCCL_DEBUG", "WARN"), ("NCCL_DEBUG_FILE", told.to_str().unwrap())]);
+        let output = command.output().expect("timeout starts");
+        let said = text(&output);
+        assert!(output.status.success() && said.matches("of 2: ok,").count() == 2, "{cards}: {}\n{said}", output.status);
+        let log = std::fs::read_to_string(&log).unwrap();
+        let count = |what: &str| log.lines().filter(|line| line.starts_with(what)).count();
+        assert_eq!(count("# mlx5dv_open_device"), opened, "{cards}");
+        assert_eq!(count("# ibv_close_device"), opened, "{cards}");
+        assert_eq!(log.lines().last().unwrap(), "# all are closed, 0 things left", "{cards}");
+    }
+}
+
 /// What NCCL_IB_* say is in the commands; what cannot be meant is told.
 #[test]
 fn settings_of_infiniband_arrive_in_commands() {

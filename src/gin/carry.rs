@@ -60,6 +60,8 @@ pub(super) struct Turn<'a> {
     pub lane: &'a mut Lane,
     pub open: &'a mut [Open],
     pub counters: &'a [AtomicU64],
+    /// The operation that its transport has refused, which ends the communicator.
+    pub refused: Option<Seq>,
 }
 
 impl Turn<'_> {
@@ -87,7 +89,10 @@ impl Turn<'_> {
         while let Some(piece) = operation.piece(max) {
             let submitted = match carrier.transports[route].submit(&piece) {
                 Ok(submitted) => submitted,
-                Err(error) => return carrier.failed(piece.tag, error),
+                Err(error) => {
+                    self.refused = Some(at);
+                    return carrier.failed(piece.tag, error);
+                }
             };
             if submitted == Submitted::Done {
                 // What this thread moved itself. Bytes that a device moves cost a step nothing.

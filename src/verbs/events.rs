@@ -1,14 +1,22 @@
 //! What a card says by itself: of queue pairs and completion queues by a channel that this process made for them, of its ports and of itself
 //! by the device's own. Both are descriptors that become readable; nothing here waits.
 //!
+//! All communicators that use a device have these two in common. Whoever looks first takes what there is and puts it into mailboxes: news of
+//! a queue into its owner's, news of the device into everybody's. A mailbox has a descriptor, too, for its owner may sleep on.
+//!
 //! A queue is told apart by a number that it never shares with another, so news of one that has gone is no other's.
 
-use super::card::{Card, why};
+use super::card::Card;
 use super::library::Functions;
+use super::opened::{Context, Opened, Owner, why};
 use super::sys::*;
+use crate::sync::Mutex;
+use rustix::event::{EventfdFlags, eventfd};
+use std::collections::VecDeque;
 use std::mem::MaybeUninit;
-use std::os::fd::{BorrowedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// What has happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,12 +54,59 @@ pub(super) struct Told {
     eqe: [u8; EQE],
 }
 
+impl Event {
+    /// Is it for the mailbox with that number?
+    fn is_for(self, number: u32) -> bool {
+        match self {
+            Self::Queue(whose, ..) => whose >> 32 == number.into(),
+            _ => true,
+        }
+    }
+}
+
+/// What one communicator's rank is told of a card, until it looks.
+pub(super) struct Mailbox {
+    number: u32,
+    news: Mutex<VecDeque<Event>>,
+    /// Readable while there are news.
+    bell: OwnedFd,
+}
+
+impl Mailbox {
+    /// With a number that no other of this process has, nor had.
+    pub fn new() -> Result<Self, String> {
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|error| format!("eventfd: {error}"))?;
+        Ok(Self { number: NEXT.fetch_add(1, Ordering::Relaxed), news: Mutex::new(VecDeque::new()), bell })
+    }
+
+    /// What its owner's queue `at` is called.
+    pub fn of(&self, at: u32) -> u64 {
+        u64::from(self.number) << 32 | u64::from(at)
+    }
+
+    fn put(&self, event: Event) {
+        let mut news = self.news.lock();
+        news.push_back(event);
+        // Only a counter that nobody has read for 2^64 rings would be full.
+        let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+    }
+
+    fn take(&self) -> Option<Event> {
+        let mut news = self.news.lock();
+        let event = news.pop_front();
+        if event.is_none() {
+            let _ = rustix::io::read(&self.bell, &mut [0; 8]);
+        }
+        event
+    }
+}
+
 /// The channel for queues; gone at drop.
 pub(super) struct Channel {
     made: NonNull<mlx5dv_devx_event_channel>,
     functions: &'static Functions,
-    /// It is a parent's.
-    pub forgotten: bool,
+    owner: Owner,
 }
 
 // SAFETY: verbs may be called by any thread; the pointer is the library's and goes with this.
@@ -70,13 +125,12 @@ fn never_waits(fd: RawFd) -> bool {
 
 impl Channel {
     /// A new one of `context`.
-    pub fn new(functions: &'static Functions, context: NonNull<ibv_context>) -> Result<Self, String> {
+    pub fn new(context: &Context) -> Result<Self, String> {
+        let Context { functions, made: device, owner } = *context;
         // SAFETY: the context lives; no flags, so that what the card writes comes along.
-        let made = NonNull::new(unsafe { (functions.mlx5dv_devx_create_event_channel)(context.as_ptr(), 0) });
-        let channel = Self { made: made.ok_or_else(|| why("mlx5dv_devx_create_event_channel", 0))?, functions, forgotten: false };
-        // SAFETY: the context's own descriptor, which lives as long as it does.
-        let device = unsafe { context.as_ref() }.async_fd;
-        match never_waits(channel.fd()) && never_waits(device) {
+        let made = NonNull::new(unsafe { (functions.mlx5dv_devx_create_event_channel)(device.as_ptr(), 0) });
+        let channel = Self { made: made.ok_or_else(|| why("mlx5dv_devx_create_event_channel", 0))?, functions, owner };
+        match never_waits(channel.fd()) && never_waits(context.fd()) {
             true => Ok(channel),
             false => Err(why("fcntl of its descriptors of events", 0)),
         }
@@ -90,7 +144,7 @@ impl Channel {
 
 impl Drop for Channel {
     fn drop(&mut self) {
-        if self.forgotten {
+        if !self.owner.is_here() {
             return;
         }
         // SAFETY: made once; queues that were listened to by it have gone, or are heard no more.
@@ -98,11 +152,21 @@ impl Drop for Channel {
     }
 }
 
+impl Context {
+    /// The device's own descriptor.
+    fn fd(&self) -> RawFd {
+        // SAFETY: the library's struct, which lives until it is closed.
+        unsafe { self.made.as_ref() }.async_fd
+    }
+}
+
 impl Card {
     /// What becomes readable when something has happened.
-    pub fn descriptors(&self) -> [BorrowedFd<'_>; 2] {
-        // SAFETY: the context's own, which lives as long as the card; so does the channel's.
-        unsafe { [self.context.as_ref().async_fd, self.channel.fd()].map(|fd| BorrowedFd::borrow_raw(fd)) }
+    pub fn descriptors(&self) -> [BorrowedFd<'_>; 3] {
+        let Opened { context, channel, .. } = self.opened();
+        // SAFETY: the context's own, which lives as long as it does, and the card keeps that; so does the channel's.
+        let [device, queues] = [context.fd(), channel.fd()].map(|fd| unsafe { BorrowedFd::borrow_raw(fd) });
+        [device, queues, self.mailbox.bell.as_fd()]
     }
 
     /// From here on news of `object` comes as [`Event::Queue`] with that number.
@@ -110,8 +174,8 @@ impl Card {
         let mut events = OF_QUEUES.map(|(event, _)| event);
         // SAFETY: the object lives, and both arguments say how long the list is.
         let result = unsafe {
-            (self.functions.mlx5dv_devx_subscribe_devx_event)(
-                self.channel.made.as_ptr(),
+            (self.functions().mlx5dv_devx_subscribe_devx_event)(
+                self.opened().channel.made.as_ptr(),
                 object.as_ptr(),
                 size_of_val(&events) as u16,
                 events.as_mut_ptr(),
@@ -123,14 +187,32 @@ impl Card {
 
     /// The next thing that has happened; None: nothing has.
     pub fn event(&self) -> Option<Event> {
-        self.news_of_queues().or_else(|| self.news_of_device())
+        self.opened().hand_out();
+        self.mailbox.take()
+    }
+}
+
+impl Opened {
+    /// All that has happened goes to those whom it concerns, in order: one at a time does this.
+    fn hand_out(&self) {
+        let mailboxes = self.mailboxes.lock();
+        while let Some(event) = self.news_of_queues().or_else(|| self.news_of_device()) {
+            if event == Event::Device {
+                self.over.store(true, Ordering::Relaxed);
+            }
+            mailboxes.iter().filter(|mailbox| event.is_for(mailbox.number)).for_each(|mailbox| mailbox.put(event));
+        }
     }
 
     fn news_of_queues(&self) -> Option<Event> {
         let mut told = MaybeUninit::<Told>::zeroed();
         // SAFETY: it writes at most those bytes.
         let n = unsafe {
-            (self.functions.mlx5dv_devx_get_event)(self.channel.made.as_ptr(), told.as_mut_ptr().cast(), size_of::<Told>())
+            (self.channel.functions.mlx5dv_devx_get_event)(
+                self.channel.made.as_ptr(),
+                told.as_mut_ptr().cast(),
+                size_of::<Told>(),
+            )
         };
         if n < size_of::<u64>() as isize {
             return None;
@@ -144,12 +226,12 @@ impl Card {
     fn news_of_device(&self) -> Option<Event> {
         let mut event = MaybeUninit::<ibv_async_event>::zeroed();
         // SAFETY: it writes at most the struct.
-        if unsafe { (self.functions.ibv_get_async_event)(self.context.as_ptr(), event.as_mut_ptr()) } != 0 {
+        if unsafe { (self.context.functions.ibv_get_async_event)(self.context.made.as_ptr(), event.as_mut_ptr()) } != 0 {
             return None;
         }
         // SAFETY: written just now. Whoever gets one has to say so, or the library waits where what it is about is destroyed.
         let event = unsafe {
-            (self.functions.ibv_ack_async_event)(event.as_mut_ptr());
+            (self.context.functions.ibv_ack_async_event)(event.as_mut_ptr());
             event.assume_init()
         };
         let number = event.element as i32;

@@ -1,7 +1,8 @@
 //! What is registered and made on a card. Everything keeps what it stands on, and goes from the card at drop.
 
-use super::card::{Card, done};
+use super::card::Card;
 use super::commands::{self, Memory as Place, State};
+use super::opened::done;
 use super::prm::bytes;
 use super::sys::*;
 use crate::device::{ControlMemory, DevPtr, Exposed};
@@ -85,7 +86,7 @@ impl Drop for Registered {
             return;
         }
         // SAFETY: registered once.
-        unsafe { (self.card.functions.ibv_dereg_mr)(self.made.as_ptr()) };
+        unsafe { (self.card.functions().ibv_dereg_mr)(self.made.as_ptr()) };
     }
 }
 
@@ -129,7 +130,7 @@ impl Drop for Umem {
             return;
         }
         // SAFETY: the queues over it keep it, so they have gone.
-        unsafe { (self.card.functions.mlx5dv_devx_umem_dereg)(self.made.as_ptr()) };
+        unsafe { (self.card.functions().mlx5dv_devx_umem_dereg)(self.made.as_ptr()) };
     }
 }
 
@@ -171,7 +172,7 @@ impl Drop for Page {
             return;
         }
         // SAFETY: the queues that use it keep it, so they have gone.
-        unsafe { (self.card.functions.mlx5dv_devx_free_uar)(self.made.as_ptr()) };
+        unsafe { (self.card.functions().mlx5dv_devx_free_uar)(self.made.as_ptr()) };
     }
 }
 
@@ -197,7 +198,7 @@ impl Queue {
         // SAFETY: both buffers are as long as said; the object lives.
         let result = unsafe {
             let (input, output) = (command.as_ptr().cast(), answer.as_mut_ptr().cast());
-            (self.card.functions.mlx5dv_devx_obj_modify)(self.made.as_ptr(), input, command.len(), output, answer.len())
+            (self.card.functions().mlx5dv_devx_obj_modify)(self.made.as_ptr(), input, command.len(), output, answer.len())
         };
         done(what, result, answer).map(|_| ())
     }
@@ -221,7 +222,7 @@ impl Queue {
         // SAFETY: as in `modify`.
         let result = unsafe {
             let (input, output) = (command.as_ptr().cast(), answer.as_mut_ptr().cast());
-            (self.card.functions.mlx5dv_devx_obj_query)(self.made.as_ptr(), input, command.len(), output, answer.len())
+            (self.card.functions().mlx5dv_devx_obj_query)(self.made.as_ptr(), input, command.len(), output, answer.len())
         };
         Ok(State::of(&done("QUERY_QP", result, answer)?))
     }
@@ -233,6 +234,6 @@ impl Drop for Queue {
             return;
         }
         // SAFETY: made once; nothing stands on it any more.
-        unsafe { (self.card.functions.mlx5dv_devx_obj_destroy)(self.made.as_ptr()) };
+        unsafe { (self.card.functions().mlx5dv_devx_obj_destroy)(self.made.as_ptr()) };
     }
 }

@@ -5,10 +5,11 @@
 //! |---|---|
 //! | `library`, `sys` | the two libraries' functions and types |
 //! | `prm`, `commands` | bytes of commands and answers: pure |
-//! | `card` | a card that was opened |
+//! | `opened` | a device, open once for all communicators of the process |
+//! | `card` | what one communicator has of it |
 //! | `port` | which port and address of it is used |
 //! | `made` | what is registered and made on it |
-//! | `events` | what it says by itself |
+//! | `events` | what it says by itself, and who is told |
 //! | `wishes` | what NCCL_IB_* say |
 //! | `survey` | which cards there are, and why one cannot be used |
 //!
@@ -22,6 +23,7 @@ mod commands;
 mod events;
 mod library;
 mod made;
+mod opened;
 mod port;
 pub mod prm;
 mod survey;

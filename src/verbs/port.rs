@@ -1,11 +1,8 @@
-//! A device that is being asked what it can, and which of its ports and addresses is to be used.
+//! Which of a device's ports and addresses is to be used.
 
-use super::card::done;
-use super::commands;
-use super::library::Functions;
+use super::opened::Context;
 use super::sys::*;
 use super::wishes::Wishes;
-use std::ptr::NonNull;
 
 /// A port that is up.
 #[derive(Clone, Copy)]
@@ -19,27 +16,7 @@ pub(super) struct Port {
     pub index: u8,
 }
 
-/// A card that is being asked what it can; closed at drop.
-pub(super) struct Opened {
-    pub functions: &'static Functions,
-    pub context: NonNull<ibv_context>,
-    pub domain: Option<NonNull<ibv_pd>>,
-    /// It is a parent's.
-    pub forgotten: bool,
-}
-
-impl Opened {
-    /// One command about the card itself, and its answer of that many bytes.
-    pub fn command(&self, what: &'static str, command: &[u8], bytes: usize) -> Result<Vec<u8>, String> {
-        let mut answer = commands::answer(bytes);
-        // SAFETY: both buffers are as long as said; the context lives.
-        let result = unsafe {
-            let (input, output) = (command.as_ptr().cast(), answer.as_mut_ptr().cast());
-            (self.functions.mlx5dv_devx_general_cmd)(self.context.as_ptr(), input, command.len(), output, answer.len())
-        };
-        done(what, result, answer)
-    }
-
+impl Context {
     /// The first port that is up, of those that may be used.
     pub fn port(&self, name: &str, wishes: &Wishes) -> Result<Port, String> {
         // mlx5 devices have one or two.
@@ -50,7 +27,7 @@ impl Opened {
         for number in may {
             let mut port = ibv_port_attr::default();
             // SAFETY: it writes at most the struct; the context lives.
-            let result = unsafe { (self.functions.ibv_query_port)(self.context.as_ptr(), number, &mut port) };
+            let result = unsafe { (self.functions.ibv_query_port)(self.made.as_ptr(), number, &mut port) };
             if result != 0 || port.state != IBV_PORT_ACTIVE {
                 continue;
             }
@@ -73,7 +50,7 @@ impl Opened {
         let gid = |index: i32| {
             let mut gid = ibv_gid::default();
             // SAFETY: it writes 16 bytes; the context lives.
-            let result = unsafe { (self.functions.ibv_query_gid)(self.context.as_ptr(), port, index, &mut gid) };
+            let result = unsafe { (self.functions.ibv_query_gid)(self.made.as_ptr(), port, index, &mut gid) };
             (result == 0 && gid.raw != [0; 16]).then_some((index as u8, gid.raw))
         };
         if let Some(index) = wishes.address {
@@ -93,20 +70,5 @@ impl Opened {
                 "port {port} has no address, or none in NCCL_IB_ADDR_RANGE | fix: give its interface an IP address, or unset that"
             )
         })
-    }
-}
-
-impl Drop for Opened {
-    fn drop(&mut self) {
-        if self.forgotten {
-            return;
-        }
-        // SAFETY: nothing else stands on them.
-        unsafe {
-            if let Some(domain) = self.domain {
-                (self.functions.ibv_dealloc_pd)(domain.as_ptr());
-            }
-            (self.functions.ibv_close_device)(self.context.as_ptr());
-        }
     }
 }

@@ -1,7 +1,8 @@
 //! Which cards there are, and why one cannot be used.
 #![forbid(unsafe_code)]
 
-use super::card::{self, Card};
+use super::card::Card;
+use super::opened;
 use super::wishes::Wishes;
 
 /// An RDMA device.
@@ -14,7 +15,7 @@ pub struct Found {
 
 /// All devices; or why there are none. Each is opened for as long as its questions take.
 pub fn survey() -> Result<Vec<Found>, String> {
-    let (names, wishes) = (card::names()?, Wishes::read()?);
+    let (names, wishes) = (opened::names()?, Wishes::read()?);
     let found = names.into_iter().map(|name| {
         let usable = Card::open(Some(&name), &wishes).map(|card| card.describe());
         Found { name, usable }

@@ -42,6 +42,7 @@ pub unsafe extern "C" fn mlx5dv_open_device(_: *mut ibv_device, attributes: *mut
     if log::lacks("devx") || unsafe { (*attributes).flags } != MLX5DV_CONTEXT_FLAGS_DEVX {
         return fail(libc::EPERM);
     }
+    log::called("mlx5dv_open_device");
     crate::verbs::open()
 }
 

@@ -135,7 +135,9 @@ pub fn after(world: &mut World, pair: u32) {
     let number = if what == "cq" { world.pairs[&pair].completions } else { pair };
     let Some(listener) = world.listeners.get(&number).filter(|listener| listener.events.contains(&event)) else { return };
     let mut told = [0u8; 72];
-    told[..8].copy_from_slice(&if what == "stale" { u64::MAX } else { listener.cookie }.to_le_bytes());
+    // Of the same owner, and none of its queues.
+    let cookie = if what == "stale" { listener.cookie | u64::from(u32::MAX) } else { listener.cookie };
+    told[..8].copy_from_slice(&cookie.to_le_bytes());
     told[9] = event as u8;
     write(listener.write, &told);
 }

@@ -193,6 +193,11 @@ pub unsafe extern "C" fn ibv_close_device(context: *mut ibv_context) -> c_int {
     let context = unsafe { Box::from_raw(context.cast::<layout::ibv_context>()) };
     with(|world| {
         world.open -= 1;
+        called("ibv_close_device");
+        if world.open == 0 {
+            let left = world.keys.len() + world.umems.len() + world.pairs.len() + world.completions.len() + world.domains.len();
+            called(&format!("all are closed, {left} things left"));
+        }
         let at = std::ptr::from_ref(&*context).addr();
         // SAFETY: this context's, and nobody's any more.
         world.contexts.retain(|(of, told)| *of != at || unsafe { libc::close(*told) } != 0);

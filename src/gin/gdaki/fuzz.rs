@@ -101,17 +101,17 @@ impl Bench {
             1 => Some(of_window(self.window, 1)),
             2 => Some(of_window(self.window, 0)),
             3 => Some(of_window(self.gone, 1)),
-            4 => Some(of_table(Table::Signals, NUMBER, 1)),
-            5 => Some(of_table(Table::Counters, NUMBER, 0)),
-            6 => Some(of_table(Table::Signals, NUMBER + 1, 1)),
-            _ => Some(of_table(Table::Sink, NUMBER, 0)),
+            4 => Some(of_table(Table::Signals, NUMBER, (0, 1))),
+            5 => Some(of_table(Table::Counters, NUMBER, (0, 0))),
+            6 => Some(of_table(Table::Signals, NUMBER + 1, (0, 1))),
+            _ => Some(of_table(Table::Sink, NUMBER, (0, 0))),
         };
         if let Some(key) = key {
             all[24..28].copy_from_slice(&key.to_be_bytes());
         }
         if right & 16 != 0 {
             all[36..40].copy_from_slice(&of_window(self.window, 0).to_be_bytes());
-            all[52..56].copy_from_slice(&of_table(Table::Sink, NUMBER, 0).to_be_bytes());
+            all[52..56].copy_from_slice(&of_table(Table::Sink, NUMBER, (0, 0)).to_be_bytes());
         }
         if right & 32 != 0 {
             // Near the window and its end; few bytes.

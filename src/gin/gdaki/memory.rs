@@ -120,7 +120,7 @@ pub fn build(
     let mut tables = Vec::new();
     for (c, words) in words.iter().enumerate() {
         tables.push(match card.hardware() {
-            None => keys::tables(c as u32, rank, ranks as u32),
+            None => keys::tables(c as u32, (card.life, rank), ranks as u32),
             Some(hardware) => {
                 let (tables, counters) = hardware.tables(c, rank, words)?;
                 images._counters.push(counters);

@@ -127,6 +127,11 @@ impl Queues {
         self.card.fault.as_deref()
     }
 
+    /// See [`Card::life`].
+    pub fn life(&self) -> u64 {
+        self.card.life
+    }
+
     /// How messages call the context with that number.
     pub fn name(&self, context: u32) -> String {
         match &self.waits_for {

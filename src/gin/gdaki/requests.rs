@@ -1,6 +1,6 @@
 //! From an element to work for a transport: everything that a kernel wrote is checked here, at the source.
 
-use super::keys::{Named, Table, named, variant};
+use super::keys::{Named, Table, named, variant, whose};
 use super::queues::Queues;
 use crate::gin::handles::{Handles, Memory};
 use crate::gin::plan::{Fault, Ids, Limits, Operation, signal_offset};
@@ -64,7 +64,8 @@ pub fn request(
             work = first;
         }
         Element::FetchAdd { to, add, answer } => {
-            if named(answer.key) != Named::Table(Table::Sink, limits.number, variant(0, rank)) || answer.address != 0 {
+            let own = whose(queues.life(), rank);
+            if named(answer.key) != Named::Table(Table::Sink, limits.number, own) || answer.address != 0 {
                 return Err(Fault::Key { which: "source", key: answer.key });
             }
             let id = |what, ids: Ids, words: u32| match u16::try_from(to.address / 8) {
@@ -72,11 +73,11 @@ pub fn request(
                 _ => Err(Fault::Word { address: to.address, words }),
             };
             match named(to.key) {
-                Named::Table(Table::Signals, of, life) if of == limits.number && life == variant(0, peer) => {
+                Named::Table(Table::Signals, of, owner) if of == limits.number && owner == whose(queues.life(), peer) => {
                     let id = id("signal", limits.signals, limits.pool)?;
                     work.signal = Some((signal_offset(limits.number, limits.pool, id), add));
                 }
-                Named::Table(Table::Counters, of, life) if of == limits.number && life == variant(0, rank) => {
+                Named::Table(Table::Counters, of, owner) if of == limits.number && owner == own => {
                     let id = id("counter", limits.counters, counters.len() as u32)?;
                     // Who sees the completion sees the counter.
                     counters[usize::from(id)].fetch_add(add, Ordering::Release);

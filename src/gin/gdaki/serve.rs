@@ -36,7 +36,7 @@ impl Context {
         let depth = self.shape.depth as usize;
         let base = peer as usize * depth;
         let counters = self.words.on_host().1;
-        let mut turn = Turn { lane: self.lanes.of(peer), open: &mut self.open[base..base + depth], counters };
+        let mut turn = Turn { lane: self.lanes.of(peer), open: &mut self.open[base..base + depth], counters, refused: None };
         let mut worked = turn.resume(carrier);
         let mut left = BATCH.min(carrier.operations);
         while left > 0 && turn.lane.current.is_none() && carrier.bytes > 0 && carrier.suspicion.is_none() {
@@ -93,6 +93,7 @@ impl Context {
                 }
             }
         }
+        turn.refused.into_iter().for_each(|at| queues.fail(peer, at, Syndrome::Retries));
         if worked && carrier.suspicion.is_none() {
             turn.lane.ledger.credit(turn.open, &queues.completions(peer));
         }
@@ -135,6 +136,7 @@ mod tests {
     use crate::gin::context::{Shape, Words};
     use crate::gin::gdaki::queues::{Handler, Queues};
     use crate::gin::proxy::{Engine, Routes};
+    use crate::nic::completion;
     use crate::nic::element::INLINE;
     use crate::seq::Seq;
     use crate::sync::Mutex;
@@ -214,12 +216,21 @@ mod tests {
             self.queues.ring(1, Seq(self.posted));
         }
 
+        /// What completions say of what was posted, all of which is complete.
+        fn syndromes(&self) -> Vec<Option<Syndrome>> {
+            let [_, entries] = self.queues.of_kernels();
+            let entry = |at| &entries[(DEPTH + at) as usize];
+            let ended = |at| completion::read(entry(at), DEPTH, at).expect("complete").1;
+            let known = |(found, _): (u8, u8)| Syndrome::of(found).expect("one of a card's");
+            (0..self.posted).map(|at| ended(at).syndrome.map(known)).collect()
+        }
+
         fn steps(&mut self) {
             (0..20).for_each(|_| _ = self.engine.step());
         }
     }
 
-    /// Whichever piece fails, and also where it waited for its turn.
+    /// Whichever piece fails, and also where it waited for its turn: its element's entry says so, and the next one's.
     #[test]
     fn nothing_follows_a_piece_that_failed() {
         use Submitted::{Done, Full};
@@ -230,7 +241,12 @@ mod tests {
             world.steps();
             assert_eq!(world.abort.cause().map(|cause| cause.id), Some(FAILED));
             assert_eq!(*world.pieces.lock(), answers.len(), "{answers:?}");
+            assert_eq!(world.syndromes(), [Some(Syndrome::Retries), Some(Syndrome::Flushed)], "{answers:?}");
         }
+        let mut world = world(&[Some(Done), None]);
+        (0..3).for_each(|_| world.post(3, 64));
+        world.steps();
+        assert_eq!(world.syndromes(), [None, Some(Syndrome::Retries), Some(Syndrome::Flushed)]);
     }
 
     /// The first piece is done, and the step's bytes are used up.

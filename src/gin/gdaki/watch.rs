@@ -36,7 +36,7 @@ impl Watch {
     }
 
     /// What the card says makes these readable.
-    pub fn descriptors(&self) -> [BorrowedFd<'_>; 2] {
+    pub fn descriptors(&self) -> [BorrowedFd<'_>; 3] {
         self.hardware.card().descriptors()
     }
 
@@ -124,8 +124,9 @@ impl Watch {
             }
             Event::Port { number, up: false } => {
                 warn!(
-                    "GINRS-E116 a card's port is down | port {number} of {name} | what is under way is tried again for a while | fix: look at \
-                     the cable and the switch"
+                    "GINRS-E116 a card's port is down | rank {}, port {number} of {name} | what is under way is tried again for a while | fix: \
+                     look at the cable and the switch",
+                    carrier.rank
                 );
             }
             Event::Device => carrier.stop(Error::new(

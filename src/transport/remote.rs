@@ -5,8 +5,6 @@ use super::mapped::{Payload, Signal, Span, copy};
 use super::{Region, SIGNALS, Source, Work};
 use crate::bail;
 use crate::error::Result;
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 
 const VALUE: u64 = 1 << 32;
 const SIGNAL: u64 = 1 << 33;
@@ -49,21 +47,36 @@ pub fn fuzz(words: [u64; 6], most: u64) {
     }
 }
 
-/// Keys are numbers of this rank's choice, mostly random ones: each is its own hash. SipHash took 11 % of a 64-byte put over ofi.
-#[derive(Default)]
-struct Itself(u64);
+/// What messages may write to, by key. Keys are numbers of this rank's choice, so each is its own hash: it leads to a place in a table that
+/// is half full at most, and where another one has that, to the next. A `HashMap` with the same hash costs more (docs/measured/ofi.md).
+struct Targets(Vec<Option<(u64, Span)>>);
 
-impl Hasher for Itself {
-    fn write(&mut self, _: &[u8]) {
-        unreachable!("keys are numbers");
+impl Targets {
+    fn of(all: impl Iterator<Item = (u64, Span)> + Clone) -> Self {
+        let mut own = Self(vec![None; (2 * all.clone().count()).next_power_of_two()]);
+        for (key, span) in all {
+            let place = own.place(key);
+            own.0[place] = Some((key, span));
+        }
+        own
     }
 
-    fn write_u64(&mut self, key: u64) {
-        self.0 = key;
+    /// The place that has `key`, or the free one at which looking for it ends.
+    #[inline]
+    fn place(&self, key: u64) -> usize {
+        let last = self.0.len() - 1;
+        let mut place = key as usize & last;
+        while let Some((other, _)) = &self.0[place]
+            && *other != key
+        {
+            place = (place + 1) & last;
+        }
+        place
     }
 
-    fn finish(&self) -> u64 {
-        self.0
+    #[inline]
+    fn get(&self, key: u64) -> Option<Span> {
+        self.0[self.place(key)].map(|(_, span)| span)
     }
 }
 
@@ -80,15 +93,14 @@ pub(in crate::transport) struct Remote {
     transport: &'static str,
     /// By [`Region::id`].
     known: Vec<Option<Known>>,
-    /// What messages may write to, by key.
-    targets: HashMap<u64, Span, BuildHasherDefault<Itself>>,
+    targets: Targets,
     signals: Option<Span>,
 }
 
 impl Remote {
     /// For messages of `transport`.
     pub fn new(transport: &'static str) -> Self {
-        Self { transport, known: Vec::new(), targets: HashMap::default(), signals: None }
+        Self { transport, known: Vec::new(), targets: Targets::of(std::iter::empty()), signals: None }
     }
 
     /// From now on messages name this rank's part of `region` by `key`.
@@ -103,16 +115,21 @@ impl Remote {
         self.known[id] = Some(Known { key, bytes: region.bytes(), local });
         if region.id == SIGNALS {
             self.signals = Some(local);
-        } else {
-            self.targets.insert(key, local);
         }
+        self.open();
         Ok(())
     }
 
     pub fn deregister(&mut self, region: u32) {
-        if let Some(known) = self.known.get_mut(region as usize).and_then(Option::take) {
-            self.targets.remove(&known.key);
+        if self.known.get_mut(region as usize).is_some_and(|known| known.take().is_some()) {
+            self.open();
         }
+    }
+
+    /// Opens what is known, and nothing else, to messages; signals are words that they add to.
+    fn open(&mut self) {
+        let known = self.known.iter().enumerate().filter(|(id, _)| *id as u32 != SIGNALS);
+        self.targets = Targets::of(known.filter_map(|(_, known)| known.map(|known| (known.key, known.local))));
     }
 
     fn known(&self, region: u32) -> Option<Known> {
@@ -152,6 +169,7 @@ impl Remote {
     }
 
     /// Checks a message at its target: where its `bytes` go, null for none, and the signal behind them. If not, why not.
+    #[inline]
     pub fn incoming(
         &self,
         bytes: u64,
@@ -162,15 +180,15 @@ impl Remote {
             None => None,
             Some((at, add)) => match self.signals.and_then(|signals| Signal::at(signals, at, add)) {
                 Some(signal) => Some(signal),
-                None => return Err(format!("there is no signal at {at:#x}")),
+                None => return Err(no_signal(at)),
             },
         };
         if bytes == 0 {
             return Ok((std::ptr::null_mut(), signal));
         }
-        match self.targets.get(&key).and_then(|span| span.at(offset, bytes)) {
+        match self.targets.get(key).and_then(|span| span.at(offset, bytes)) {
             Some(to) => Ok((to, signal)),
-            None => Err(format!("bytes {offset:#x} to {offset:#x}+{bytes:#x} of memory {key} are not registered here")),
+            None => Err(no_memory(bytes, key, offset)),
         }
     }
 
@@ -220,6 +238,16 @@ impl Remote {
     }
 }
 
+#[cold]
+fn no_signal(at: u64) -> String {
+    format!("there is no signal at {at:#x}")
+}
+
+#[cold]
+fn no_memory(bytes: u64, key: u64, offset: u64) -> String {
+    format!("bytes {offset:#x} to {offset:#x}+{bytes:#x} of memory {key} are not registered here")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -235,6 +263,17 @@ mod tests {
             let bytes = if value.is_some() { bytes.min(8) } else { bytes };
             let header = Header { bytes, value, target: (name, offset), signal };
             prop_assert_eq!(Header::decode(header.encode(), PIECE), Some(header));
+        }
+
+        /// Random keys, and those that lead to one place.
+        #[test]
+        fn a_key_finds_its_own_memory(keys in proptest::collection::hash_set(prop_oneof![any::<u64>(), (0..64u64).prop_map(|n| n << 32)], 0..40), other: u64) {
+            let all = keys.iter().map(|key| (*key, Span::new(*key >> 1, 8).unwrap()));
+            let targets = Targets::of(all);
+            for key in &keys {
+                prop_assert_eq!(targets.get(*key).and_then(|span| span.at(0, 8)).map(|at| at.addr() as u64), Some(*key >> 1));
+            }
+            prop_assert_eq!(targets.get(other).is_some(), keys.contains(&other));
         }
 
         #[test]

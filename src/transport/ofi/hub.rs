@@ -13,11 +13,12 @@ use super::room::Room;
 use super::sockets::Sockets;
 use super::staging::{self, Copies, Landed};
 use super::wire::{self, LEFT, MESSAGE, NUMBER};
-use super::{NAME, PIECE, STREAMS};
+use super::{FAREWELL, NAME, PIECE, STREAMS};
 use crate::config;
 use crate::device::CopyQueue;
 use crate::error::{Code, Error, Result};
 use crate::transport::factory::Setup;
+use crate::transport::wait::{Step, wait};
 use crate::transport::{Completion, Words};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::OwnedFd;
@@ -173,7 +174,7 @@ impl Ofi {
             let link = match posted {
                 Posted::Theirs => None,
                 Posted::SentMessage(place) | Posted::CameMessage(place) => self.post.messages.link(place),
-                Posted::SentWord(place) | Posted::CameWord(place) => self.post.word_link(place),
+                Posted::SentWord(place) | Posted::SentLastWord(place) | Posted::CameWord(place) => self.post.word_link(place),
                 Posted::Wrote(at) => self.post.writer(at),
             };
             let why = self.post.net.explain_failure(error);
@@ -230,6 +231,10 @@ impl Ofi {
             }
             Posted::SentWord(place) => {
                 self.post.word_sent(place);
+                Ok(())
+            }
+            Posted::SentLastWord(place) => {
+                self.last_word_sent(place);
                 Ok(())
             }
             Posted::Wrote(at) => {
@@ -303,14 +308,35 @@ impl Ofi {
         error.map_or(Ok(self.batches.len() < before), Err)
     }
 
-    /// Tells the senders why nothing more is landed.
-    pub(super) fn end(&mut self, word: u64) {
+    /// Tells the senders why nothing more is landed, those that have not been told; to how many that may still be on its way.
+    pub(super) fn end(&mut self, word: u64) -> usize {
         let Self { links, post, .. } = self;
-        for link in links {
-            if let Link::From(from) = link {
-                from.end(post, word);
-            }
+        let senders = links.iter_mut().filter_map(|link| if let Link::From(from) = link { Some(from) } else { None });
+        senders.filter_map(|from| (!from.end(post, word)).then_some(())).count()
+    }
+
+    fn last_word_sent(&mut self, place: u32) {
+        self.post.word_sent(place);
+        if let Some(Link::From(from)) = self.post.word_link(place).and_then(|link| self.links.get_mut(link as usize)) {
+            from.last_word_sent();
         }
+    }
+
+    /// [`Self::end`] that waits a moment until it is done. What comes meanwhile is dropped.
+    pub(super) fn end_now(&mut self, word: u64) {
+        let _ = wait(FAREWELL, || {
+            if self.end(word) == 0 {
+                return Ok(Step::Idle);
+            }
+            let mut ended = Vec::new();
+            let moved = self.post.net.completions(|entry| ended.push(entry.cookie))?;
+            for posted in ended.into_iter().filter_map(Posted::of) {
+                if let Posted::SentLastWord(place) = posted {
+                    self.last_word_sent(place);
+                }
+            }
+            Ok(Step::of(moved > 0))
+        });
     }
 
     /// Nothing comes or goes from here on, and no memory is open to peers.

@@ -10,6 +10,15 @@ use super::staging::Landed;
 use super::wire::{self, NUMBER, Records};
 use crate::error::{Code, Error, Result};
 
+/// How far the last word to a sender is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LastWord {
+    Unsaid,
+    /// It may still be in the card's queue.
+    UnderWay,
+    Said,
+}
+
 /// What comes from one sender on one stream.
 pub(super) struct Incoming {
     pub from: u32,
@@ -25,6 +34,7 @@ pub(super) struct Incoming {
     questions: u64,
     asked: u64,
     answered: u64,
+    last_word: LastWord,
     /// On a GPU.
     pub reading: Reading,
 }
@@ -32,7 +42,8 @@ pub(super) struct Incoming {
 impl Incoming {
     pub fn new(from: u32, link: u32, endpoint: Endpoint) -> Self {
         let (landed, told, prompted, questions, asked, answered) = (0, 0, false, 0, 0, 0);
-        Self { from, link, endpoint, landed, told, prompted, questions, asked, answered, reading: Reading::default() }
+        let (last_word, reading) = (LastWord::Unsaid, Reading::default());
+        Self { from, link, endpoint, landed, told, prompted, questions, asked, answered, last_word, reading }
     }
 
     /// Lands a message.
@@ -119,9 +130,20 @@ impl Incoming {
         self.answered >= question
     }
 
-    /// Tells the sender why nothing more is landed.
-    pub fn end(&self, post: &mut Post, word: u64) {
-        // A sender that cannot be told has other ways to learn of it.
-        let _ = post.send_word(&self.endpoint, self.link, word);
+    /// Tells the sender why nothing more is landed, if it was not told; true once the endpoint may go, else it has to be tried again.
+    pub fn end(&mut self, post: &mut Post, word: u64) -> bool {
+        if self.last_word == LastWord::Unsaid {
+            // A sender that cannot be told has other ways to learn of it.
+            self.last_word = match post.send_last_word(&self.endpoint, self.link, word) {
+                Ok(None) => LastWord::Unsaid,
+                Ok(Some(true)) => LastWord::UnderWay,
+                Ok(Some(false)) | Err(_) => LastWord::Said,
+            };
+        }
+        self.last_word == LastWord::Said
+    }
+
+    pub fn last_word_sent(&mut self) {
+        self.last_word = LastWord::Said;
     }
 }

@@ -124,6 +124,8 @@ const IDLE: u32 = 256;
 const EVENTS_EVERY: u32 = 32;
 /// How long a rank that leaves waits until its senders have heard of it.
 const FAREWELL: Duration = Duration::from_millis(50);
+/// And before that, until its last words have gone: a lost one is repeated by a card after 70 ms or so.
+const LAST_WORD: Duration = Duration::from_secs(1);
 
 /// Its line in the list.
 pub struct Factory;
@@ -206,10 +208,12 @@ fn leave<T: Transport>(transport: &mut T, patience: Duration, hubs: impl Fn(&mut
     if hubs(transport).iter().all(|hub| hub.stopped) {
         return left;
     }
-    for hub in hubs(transport) {
-        hub.tell();
-        hub.end(LEFT);
-    }
+    hubs(transport).into_iter().for_each(|hub| _ = hub.tell());
+    // What a card has not brought over when its endpoint goes is lost.
+    let _ = wait(LAST_WORD, || match hubs(transport).into_iter().map(|hub| hub.end(LEFT)).sum::<usize>() {
+        0 => Ok(Step::Idle),
+        _ => Ok(Step::of(transport.progress(&mut Vec::new())?)),
+    });
     // A connection that is closed with something unread loses what was said last: the senders close first.
     let has_senders = |hub: &mut Ofi| hub.links.iter().any(|link| matches!(link, Link::From(_)));
     let _ = wait(FAREWELL, || match hubs(transport).into_iter().any(has_senders) {
@@ -374,7 +378,7 @@ impl Transport for Ofi {
     }
 
     fn abort(&mut self) {
-        self.end(ABORTED);
+        self.end_now(ABORTED);
         self.stop(Instant::now() + LAST_COPIES);
     }
 }

@@ -17,6 +17,8 @@ pub(super) enum Posted {
     SentMessage(u32),
     CameMessage(u32),
     SentWord(u32),
+    /// See [`Post::send_last_word`].
+    SentLastWord(u32),
     CameWord(u32),
     Wrote(u32),
 }
@@ -30,6 +32,7 @@ impl Posted {
             Self::SentWord(of) => (3, of),
             Self::CameWord(of) => (4, of),
             Self::Wrote(of) => (5, of),
+            Self::SentLastWord(of) => (6, of),
         };
         kind << 32 | u64::from(of)
     }
@@ -43,6 +46,7 @@ impl Posted {
             3 => Self::SentWord(of),
             4 => Self::CameWord(of),
             5 => Self::Wrote(of),
+            6 => Self::SentLastWord(of),
             _ => return None,
         })
     }
@@ -142,10 +146,23 @@ impl Post {
         if NUMBER <= self.net.traits.inject {
             return ep.inject(&word.to_le_bytes());
         }
+        self.send_word_as(ep, link, word, Posted::SentWord)
+    }
+
+    /// Sends the last word before an endpoint goes: a card drops what has not been acknowledged by then. None: the queue is full; else
+    /// whether a completion will say that it has gone. Nothing does on an endpoint that outlives its links.
+    pub fn send_last_word(&mut self, ep: &Endpoint, link: u32, word: u64) -> Result<Option<bool>> {
+        let completes = !self.net.traits.rdm;
+        let sent =
+            if completes { self.send_word_as(ep, link, word, Posted::SentLastWord)? } else { ep.inject(&word.to_le_bytes())? };
+        Ok(sent.then_some(completes))
+    }
+
+    fn send_word_as(&mut self, ep: &Endpoint, link: u32, word: u64, posted: fn(u32) -> Posted) -> Result<bool> {
         let place = self.words.take(&self.net, link)?;
         self.words.bytes(place).copy_from_slice(&word.to_le_bytes());
         // SAFETY: as a message's.
-        let sent = unsafe { ep.send(self.words.range(place, NUMBER), Posted::SentWord(place).number())? };
+        let sent = unsafe { ep.send(self.words.range(place, NUMBER), posted(place).number())? };
         if !sent {
             self.words.give(place);
         }

@@ -1,6 +1,7 @@
 //! Floods of strangers at libfabric's own port, and children of a process that has links.
 
 use super::*;
+use crate::transport::ofi::outgoing::State;
 use std::collections::VecDeque;
 use std::io::Write;
 use std::net::TcpStream;
@@ -108,4 +109,25 @@ fn a_forked_child_does_nothing_to_links() {
         world.put(&put(0, 0, 1 << 20, Some((0, 1)))).unwrap();
         assert_eq!(world.signal(0), 3 * (round as u64 + 1));
     }
+}
+
+/// A card drops what has not gone when its endpoint does. So the last word is said once, and nothing ends before it is known to have gone.
+#[test]
+fn an_endpoint_outlives_its_last_word() {
+    let mut world = World::new();
+    let end = Instant::now() + Duration::from_secs(20);
+    world.put(&put(0, 0, 8, Some((0, 1)))).unwrap();
+    assert_eq!(world.ranks[1].end(LEFT), 1, "nobody has seen it go");
+    let has_heard = |world: &World| matches!(&world.ranks[0].links[0], Link::To(to) if matches!(to.state, State::Left));
+    while world.ranks[1].end(LEFT) > 0 || !has_heard(&world) {
+        world.step().unwrap();
+        assert!(Instant::now() < end);
+    }
+    world.put(&put(0, 0, 8, Some((0, 1)))).unwrap();
+    assert_eq!(world.signal(0), 1, "what is sent to one that has left counts as landed");
+
+    let mut world = World::new();
+    world.put(&put(0, 0, 8, Some((0, 1)))).unwrap();
+    world.ranks[1].end_now(ABORTED);
+    assert_eq!(world.ranks[1].end(ABORTED), 0);
 }

@@ -1,12 +1,12 @@
 /* Who am I, and how do all ranks get the ncclUniqueId? For programs that ginrs-run, torchrun, mpirun or srun start; alone, a
- * program is rank 0 of 1. C and C++ (Linux), header only; include it first where the compiler runs with -std=c11:
+ * program is rank 0 of 1. C and C++ (Linux), header only, before or after nccl.h:
  *
  *   ginrsBootstrap boot;
  *   if (ginrsBootstrapInit(&boot) != 0) return 1;
  *   if (boot.rank == 0) ncclGetUniqueId(&id);
  *   if (ginrsBootstrapBroadcast(&boot, &id, sizeof id) != 0) return 1;
  *
- * or, where nccl.h is included before, for the last two lines
+ * or, for the last two lines,
  *
  *   if (ginrsBootstrapUniqueId(&boot, &id) != 0) return 1;
  *
@@ -36,9 +36,13 @@
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
+#if defined(__GLIBC__) && !defined(__USE_MISC)
+#error "ginrs_bootstrap.h: with -std=c11 the system's headers declare nothing of Unix: include this one first, or use -D_GNU_SOURCE or -std=gnu11"
+#endif
 
 typedef struct ginrsBootstrap {
   int rank, nRanks, localRank;
@@ -288,6 +292,9 @@ static inline int ginrsBootstrapPlace(ginrsBootstrapSeat* seats, double now) {
   return oldest;
 }
 
+/* accept4, which only _GNU_SOURCE declares: another header may have come before this one. */
+static inline int ginrsBootstrapAccept(int listener) { return (int)syscall(SYS_accept4, listener, NULL, NULL, SOCK_CLOEXEC); }
+
 static inline void ginrsBootstrapServe(ginrsBootstrapServer* server, int listener, double deadline) {
   ginrsBootstrapSeat seats[ginrsBootstrapSeats];
   struct pollfd ready[ginrsBootstrapSeats + 1];
@@ -312,7 +319,7 @@ static inline void ginrsBootstrapServe(ginrsBootstrapServer* server, int listene
     /* A few at a time: who floods must not keep the others from being served. */
     for (turn = 0; turn < 16 && ready[ginrsBootstrapSeats].revents; turn++) {
       i = ginrsBootstrapPlace(seats, now);
-      fd = i < 0 ? -1 : accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+      fd = i < 0 ? -1 : ginrsBootstrapAccept(listener);
       if (fd < 0) {
         if (i < 0 || errno != EAGAIN) ginrsBootstrapPause(2); /* no seat or descriptor is free */
         break;
@@ -463,26 +470,35 @@ static inline int ginrsBootstrapBroadcast(ginrsBootstrap* boot, void* data, size
                          : ginrsBootstrapTake(boot, name, data, bytes, deadline);
 }
 
-#ifdef NCCL_MAJOR
-/* The id of a communicator of all ranks, on all of them. */
-static inline int ginrsBootstrapUniqueId(ginrsBootstrap* boot, ncclUniqueId* id) {
+/* ---- the unique id ---- */
+
+/* All ranks make the same id, or rank 0 makes one for all: whether this one asks the library for it. */
+static inline int ginrsBootstrapMakesId(const ginrsBootstrap* boot) {
   const char *address = getenv("MASTER_ADDR"), *point = getenv("NCCL_COMM_ID");
-  int port = ginrsBootstrapNumber("MASTER_PORT"), common = point != NULL && point[0] != 0;
-  if (boot->far && getenv("GINRS_RUN_ID") == NULL && !common) {
-    char made[300];
-    if (address == NULL || address[0] == 0 || port <= 0) {
-      return ginrsBootstrapFail(boot, "ranks on several machines need a meeting point",
-                                "set NCCL_COMM_ID=HOST:PORT, of rank 0's machine, and GINRS_SECRET_FILE alike on all");
-    }
-    snprintf(made, sizeof made, strchr(address, ':') != NULL ? "[%s]:%d" : "%s:%d", address, port + 1);
-    setenv("NCCL_COMM_ID", made, 1);
-    common = 1;
-  }
-  if (common || boot->rank == 0) {
-    ncclResult_t result = ncclGetUniqueId(id);
-    if (result != ncclSuccess) return ginrsBootstrapFail(boot, ncclGetErrorString(result), ncclGetLastError(NULL));
-  }
-  return common ? 0 : ginrsBootstrapBroadcast(boot, id, sizeof *id);
+  int port = ginrsBootstrapNumber("MASTER_PORT");
+  char made[300];
+  if (point != NULL && point[0] != 0) return 1;
+  if (!boot->far || getenv("GINRS_RUN_ID") != NULL) return boot->rank == 0;
+  if (address == NULL || address[0] == 0 || port <= 0) return 0;
+  snprintf(made, sizeof made, strchr(address, ':') != NULL ? "[%s]:%d" : "%s:%d", address, port + 1);
+  return setenv("NCCL_COMM_ID", made, 1) == 0;
 }
-#endif
+
+/* Behind that: it is on all ranks. */
+static inline int ginrsBootstrapShareId(ginrsBootstrap* boot, void* id, size_t bytes) {
+  const char* point = getenv("NCCL_COMM_ID");
+  if (point != NULL && point[0] != 0) return 0;
+  if (boot->far && getenv("GINRS_RUN_ID") == NULL) {
+    return ginrsBootstrapFail(boot, "ranks on several machines need a meeting point",
+                              "set NCCL_COMM_ID=HOST:PORT, of rank 0's machine, and GINRS_SECRET_FILE alike on all");
+  }
+  return ginrsBootstrapBroadcast(boot, id, bytes);
+}
+
+/* int ginrsBootstrapUniqueId(ginrsBootstrap* boot, ncclUniqueId* id): the id of a communicator of all ranks, on all of them. A macro, since
+ * nccl.h may come behind this header; it takes its arguments twice. */
+#define ginrsBootstrapUniqueId(boot, id)                                         \
+  (ginrsBootstrapMakesId(boot) && ncclGetUniqueId(id) != ncclSuccess             \
+       ? ginrsBootstrapFail((boot), "ncclGetUniqueId", ncclGetLastError(NULL))   \
+       : ginrsBootstrapShareId((boot), (id), sizeof(ncclUniqueId)))
 #endif

@@ -8,7 +8,6 @@ use std::sync::OnceLock;
 const PROGRAM: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
-#define NCCL_MAJOR 2
 typedef struct { char internal[128]; } ncclUniqueId;
 typedef int ncclResult_t;
 enum { ncclSuccess };
@@ -17,7 +16,6 @@ static ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   snprintf(id->internal, sizeof id->internal, "%s", point ? point : "random");
   return point && point[0] == '!' ? 5 : 0;
 }
-static const char* ncclGetErrorString(ncclResult_t result) { return result == 5 ? "five" : ""; }
 static const char* ncclGetLastError(void* comm) { return comm == NULL ? "because" : ""; }
 #include "ginrs_bootstrap.h"
 int main(int argc, char** argv) {
@@ -93,5 +91,5 @@ fn what_is_missing_is_told_at_once() {
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(4) && told.contains("ginrs-run --hosts"), "{told}");
     let output = run("RANK=0 WORLD_SIZE=1 NCCL_COMM_ID=!", &[]);
-    assert_eq!(String::from_utf8_lossy(&output.stderr), "ginrs bootstrap: rank 0 of 1: five: because\n");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "ginrs bootstrap: rank 0 of 1: ncclGetUniqueId: because\n");
 }

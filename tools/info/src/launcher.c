@@ -1,18 +1,15 @@
 /* ginrs-info is a rank as users' programs are: it asks the same header who it is, and gets the unique id by it. */
 
 /* Of nccl.h, without the CUDA headers that it needs. */
-#define NCCL_MAJOR 2
 typedef struct {
   char internal[128];
 } ncclUniqueId;
 typedef int ncclResult_t;
 enum { ncclSuccess };
 ncclResult_t pncclGetUniqueId(ncclUniqueId* id);
-const char* pncclGetErrorString(ncclResult_t result);
 const char* pncclGetLastError(void* comm);
 /* Their names with a p are all that the library has when it is linked as Rust's. */
 #define ncclGetUniqueId pncclGetUniqueId
-#define ncclGetErrorString pncclGetErrorString
 #define ncclGetLastError pncclGetLastError
 
 #include "ginrs_bootstrap.h"

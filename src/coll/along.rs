@@ -65,8 +65,12 @@ pub fn rails_win(shape: &Shape, sizes: &Sizes) -> bool {
         (u64::from(block(shape, sizes, along)), u64::from(sizes.pairs.payload()), u64::from(shape.lsa_size));
     team > 1
         && match shape.kind {
-            // Each message has blocks of several ranks. Longer ones are as many as from each to each, and are copied once more.
-            Kind::AlltoAll => 2 * shape.part <= payload,
+            // Each message has blocks of several ranks. Longer ones are as many as from each to each, and are copied once more; so are those
+            // that very many teams leave little room for.
+            Kind::AlltoAll => {
+                let messages = shape.part.div_ceil(block) * team.div_ceil(payload / shape.part.clamp(1, block));
+                2 * shape.part <= payload && messages < team
+            }
             // The rank that has most of the messages has fewer. A scatter's root first deals to its team, which small ones pay for.
             _ => {
                 let fewer = shape.part.div_ceil(block) <= team.saturating_mul(shape.part.div_ceil(payload));
@@ -114,6 +118,9 @@ mod tests {
             (Kind::AlltoAll, 64, 8, 8 << 10, Some(Ring)),
             (Kind::AlltoAll, 8, 4, large, None),
             (Kind::AlltoAll, 8, 1, 8, None),
+            // Blocks of a line: 16 messages in place of 8.
+            (Kind::AlltoAll, 1 << 16, 8, 2 << 10, None),
+            (Kind::AlltoAll, 1 << 16, 8, 8, Some(Ring)),
             (Kind::Gather, 8, 4, 8, Some(Ring)),
             (Kind::Gather, 8, 4, large, Some(Ring)),
             (Kind::Gather, 64, 8, 8, Some(Tree)),

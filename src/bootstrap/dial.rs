@@ -146,6 +146,8 @@ fn at_any(way: Way, hello: &Hello, secret: &Secret, until: Instant, patience: Du
             for door in doors.iter() {
                 let made = tcp::connect(door, end()).map_err(|e| match e {
                     Errno::CONNREFUSED => NoLink::Nobody,
+                    // It had no time.
+                    Errno::TIMEDOUT if until <= Instant::now() => NoLink::Late,
                     Errno::ADDRNOTAVAIL if !tcp::has_port(&door) => NoLink::NoPort,
                     Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM => NoLink::System(e),
                     e => NoLink::Unreachable(door, e),

@@ -225,6 +225,19 @@ mod tests {
         assert!(read_secret(folder.path()).is_err());
     }
 
+    /// A job that ends may still have it when the next one begins.
+    #[test]
+    fn rank_0_takes_the_meeting_point_as_soon_as_it_is_free() {
+        let point = || id_of("127.0.0.1:4000", Some(&format!("of {}", std::process::id()))).unwrap();
+        let other = Meeting::next(&point()).id.root().address.listen().unwrap();
+        let joins = std::thread::spawn(move || super::super::Bootstrap::join(&point(), 0, 1).map(drop));
+        while rustix::net::accept(&other).is_err() {
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        drop(other);
+        joins.join().unwrap().unwrap();
+    }
+
     /// Anybody can compute the name of a meeting point without a secret, and listen there first.
     #[test]
     fn a_name_that_another_user_has_taken_is_told_with_who_has_it() {

@@ -38,8 +38,7 @@ pub(super) fn join(id: &UniqueId, seat: Seat, firsts: bool, cancel: &Cancel) -> 
         return join_at(service, id, seat, firsts, cancel);
     }
     let meeting = Meeting::next(id);
-    let root = if seat.rank == 0 { service.start_root(&meeting.id) } else { Ok(()) };
-    let joined = root.and_then(|()| join_at(service, &meeting.id, seat, false, cancel));
+    let joined = join_at(service, &meeting.id, seat, false, cancel);
     meeting.over();
     joined
 }
@@ -67,7 +66,7 @@ impl UniqueId {
 
     /// This process is the meeting point from now on: for an id that [`super::Bootstrap::id_of_child`] gave, by its first rank.
     pub fn listen(&self) -> Result<()> {
-        Service::get()?.start_root(self)
+        Service::get()?.start_root(self).map(drop)
     }
 }
 
@@ -160,21 +159,33 @@ fn meet(id: &UniqueId, port: &Port, seat: Seat, firsts: bool, cancel: &Cancel) -
     // The rank that listens may not have come yet, where no message said that it has.
     let late_root =
         |why: &NoLink| matches!(why, NoLink::Nobody if id.is_fixed()) || matches!(why, NoLink::Unknown if id.root_may_be_late());
-    let mut pause = NOTICE;
+    let (mut pause, mut absent, every) = (NOTICE, None, config::seconds("GINRS_WAIT_WARN"));
+    let mut serves = rank > 0 || !id.is_fixed();
     let met = loop {
         cancel.check()?;
+        // A job before this one may still have the meeting point.
+        serves = serves || port.service.start_root(id)?;
         let place = port.joining.enter(start + patience, port.notice(), || cancel.check().is_ok());
         let dialled = dial(id.root().way(machine), &hello, &id.secret(), start + patience, || cancel.check().is_ok());
         drop(place);
         match dialled {
             Err(why) if late_root(&why) && start.elapsed() < patience => {
+                let waited = start.elapsed();
+                if !every.is_zero() && waited >= every && port.may_warn(every) {
+                    let fix = "start every rank with this id, and where NCCL_COMM_ID makes it with the same secret";
+                    let seconds = waited.as_secs();
+                    warn!("GINRS-W011 still joining | {}, rank {rank} | {why}, for {seconds} s | fix: {fix}", port.tag());
+                }
+                absent = Some(why);
                 std::thread::sleep(pause);
                 pause = (pause * 2).min(Duration::from_millis(100));
             }
             Err(why) => {
                 cancel.check()?;
+                // The last try may have had no time.
+                let why = absent.filter(|_| matches!(why, NoLink::Late)).unwrap_or(why);
                 let error = match why {
-                    ref why if late_root(why) => nobody(port, rank, n_ranks, patience),
+                    ref why if late_root(why) => nobody(id, port, rank, n_ranks, why),
                     NoLink::Own(ref error) => error.clone(),
                     NoLink::Late if let Some(error) = accept::starved() => error,
                     ref why => unreachable(id, port, rank, why),
@@ -355,12 +366,21 @@ impl Words {
     }
 }
 
-fn nobody(port: &Port, rank: u32, n_ranks: u32, waited: Duration) -> Error {
+fn nobody(id: &UniqueId, port: &Port, rank: u32, n_ranks: u32, why: &NoLink) -> Error {
+    let (what, fix) = match why {
+        NoLink::Unknown if id.is_fixed() => (
+            "the meeting point is another communicator's",
+            "give each job an address of its own (NCCL_COMM_ID), and all its ranks the same secret",
+        ),
+        _ => (
+            "the first rank has not come",
+            "make the same call with the same arguments on every rank, look at the output of rank 0",
+        ),
+    };
+    let seconds = config::seconds("GINRS_INIT_TIMEOUT").as_secs();
     let text = format!(
-        "the first rank has not come | {}, rank {rank} of {n_ranks} | nothing listens at the meeting point after {} s | fix: make the same call with the same \
-         arguments on every rank, look at the output of rank 0, or raise GINRS_INIT_TIMEOUT",
+        "{what} | {}, rank {rank} of {n_ranks} | {why}, for {seconds} s | fix: {fix}, or raise GINRS_INIT_TIMEOUT",
         port.tag(),
-        waited.as_secs()
     );
     Error::new(Code::RemoteError, 11, text).by(0)
 }

@@ -97,31 +97,33 @@ impl Service {
         Ok(Route { address: self.address, machine, doors: self.doors()? })
     }
 
-    /// Serves the id's root from now on.
-    pub fn start_root(&'static self, id: &UniqueId) -> Result<()> {
+    /// Serves the id's root from now on. False: another process listens there, whose root says so if it is another rank 0 of this
+    /// communicator, or which may end.
+    pub fn start_root(&'static self, id: &UniqueId) -> Result<bool> {
         let Route { address: at, doors, .. } = id.root();
         let listener = match at == self.address {
             true => None,
             false if !doors.is_empty() => {
-                self.listen_at_point(doors)?;
+                if !self.listen_at_point(doors)? {
+                    return Ok(false);
+                }
                 None
             }
             false => match at.listen() {
-                // Another rank 0 was here first; its root will say so.
-                Err(Errno::ADDRINUSE) if id.root_may_be_late() => return Ok(()),
+                Err(Errno::ADDRINUSE) if id.root_may_be_late() => return Ok(false),
                 listener => Some(ServiceFd::new(or_system("the unique id's root cannot listen", listener)?)),
             },
         };
         self.ask(Request::Root(Box::new(Root::new(id, self.address)), listener));
-        Ok(())
+        Ok(true)
     }
 
     /// Listens at a meeting point of NCCL_COMM_ID from now on, at each of its addresses that is this machine's: it may serve another
-    /// communicator next.
-    fn listen_at_point(&'static self, point: Doors) -> Result<()> {
+    /// communicator next. False: others have them.
+    fn listen_at_point(&'static self, point: Doors) -> Result<bool> {
         let mut points = self.points.lock();
         if points.contains(&point) {
-            return Ok(());
+            return Ok(true);
         }
         let (mut refused, mut taken) = (String::new(), false);
         for address in point.iter() {
@@ -132,13 +134,12 @@ impl Service {
                         points.push(point);
                     }
                 }
-                // Another rank 0 was here first; its root will say so.
                 Err(Errno::ADDRINUSE) => taken = true,
                 Err(e) => refused = format!("{address}: {e}"),
             }
         }
         if taken || points.contains(&point) {
-            return Ok(());
+            return Ok(points.contains(&point));
         }
         bail!(
             InvalidUsage,

@@ -29,8 +29,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The id that `point` ("127.0.0.1:4000", "host:port", "[::1]:port") stands for.
 pub(super) fn id_of(point: &str, secret: Option<&str>) -> Result<UniqueId> {
+    let (point, interface) = without_scope(point);
+    let point = point.as_str();
     let at = match point.to_socket_addrs() {
-        Ok(all) => reachable(point, all.collect(), interfaces::chosen)?,
+        Ok(all) => reachable(point, all.map(|at| scoped(at, interface)).collect(), interfaces::chosen)?,
         Err(e) => bail!(
             InvalidArgument,
             10,
@@ -65,6 +67,23 @@ pub(super) fn id_of(point: &str, secret: Option<&str>) -> Result<UniqueId> {
     let base: Secret = hash.finalize().into();
     let doors = if here { Doors::default() } else { Doors::of(at) };
     Ok(UniqueId::fixed(root_at(Address::None, doors), &base))
+}
+
+/// `[fe80::1%eth0]:4000` without the name of the interface, which another machine may have for another one.
+fn without_scope(point: &str) -> (String, Option<&str>) {
+    let parts = point.split_once('%').and_then(|(address, rest)| Some((address, rest.split_once(']')?)));
+    parts.map_or((point.into(), None), |(address, (interface, port))| (format!("{address}]{port}"), Some(interface)))
+}
+
+/// A link-local address with the number of `interface`, if this machine has that; one is chosen elsewhere ([`interfaces::scoped`]).
+fn scoped(at: SocketAddr, interface: Option<&str>) -> SocketAddr {
+    match (at, interface.and_then(|name| nix::net::if_::if_nametoindex(name).ok().or(name.parse().ok()))) {
+        (SocketAddr::V6(mut v6), Some(number)) if v6.ip().is_unicast_link_local() => {
+            v6.set_scope_id(number);
+            v6.into()
+        }
+        _ => at,
+    }
 }
 
 /// Of the addresses `at` that `point` has here, those that other machines may know it by, too: of its own name a host may know a loopback
@@ -186,6 +205,13 @@ mod tests {
         let root = Meeting::next(&id).id.root();
         assert_eq!((root.machine, root.doors.to_string()), (0, "[2001:db8::1]:4000".into()));
         assert!(id_of("4000", None).unwrap_err().text.contains("no address"));
+        let id = |point: &str| id_of(point, Some("s")).unwrap();
+        let [lo, none] = ["[fe80::1%lo]:4000", "[fe80::1%none]:4000"].map(id);
+        assert_eq!(
+            (lo.root().doors.to_string(), lo.key() == none.key()),
+            ("[fe80::1%1]:4000".into(), true),
+            "no scope of others"
+        );
     }
 
     /// Debian gives a host's own name the address 127.0.1.1 in its /etc/hosts, which other machines cannot know.

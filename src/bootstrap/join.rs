@@ -159,7 +159,8 @@ fn meet(id: &UniqueId, port: &Port, seat: Seat, firsts: bool, cancel: &Cancel) -
     // The rank that listens may not have come yet, where no message said that it has.
     let late_root =
         |why: &NoLink| matches!(why, NoLink::Nobody if id.is_fixed()) || matches!(why, NoLink::Unknown if id.root_may_be_late());
-    let (mut pause, mut absent, every) = (NOTICE, None, config::seconds("GINRS_WAIT_WARN"));
+    let every = config::seconds("GINRS_WAIT_WARN");
+    let (mut pause, mut absent, mut next_warn) = (NOTICE, None, every);
     let mut serves = rank > 0 || !id.is_fixed();
     let met = loop {
         cancel.check()?;
@@ -170,11 +171,13 @@ fn meet(id: &UniqueId, port: &Port, seat: Seat, firsts: bool, cancel: &Cancel) -
         drop(place);
         match dialled {
             Err(why) if late_root(&why) && start.elapsed() < patience => {
-                let waited = start.elapsed();
-                if !every.is_zero() && waited >= every && port.may_warn(every) {
+                if !every.is_zero() && start.elapsed() >= next_warn {
+                    next_warn += every;
                     let fix = "start every rank with this id, and where NCCL_COMM_ID makes it with the same secret";
-                    let seconds = waited.as_secs();
-                    warn!("GINRS-W011 still joining | {}, rank {rank} | {why}, for {seconds} s | fix: {fix}", port.tag());
+                    let seconds = start.elapsed().as_secs();
+                    if port.may_warn(every) {
+                        warn!("GINRS-W011 still joining | {}, rank {rank} | {why}, for {seconds} s | fix: {fix}", port.tag());
+                    }
                 }
                 absent = Some(why);
                 std::thread::sleep(pause);
@@ -397,6 +400,10 @@ fn unreachable(id: &UniqueId, port: &Port, rank: u32, why: &NoLink) -> Error {
         ),
         NoLink::Unreachable(..) => (Code::RemoteError, NETWORK),
         NoLink::NoPort => (Code::SystemError, PORTS),
+        NoLink::Impostor | NoLink::Late | NoLink::Dropped if id.is_fixed() => (
+            Code::RemoteError,
+            "another program may listen at NCCL_COMM_ID: take a port that is free, and the same secret on all ranks",
+        ),
         NoLink::Dropped => (Code::RemoteError, "pass the id of this communicator to every rank, unchanged"),
         // Its name follows from NCCL_COMM_ID, where no secret is in it, and anybody may take it.
         NoLink::Foreign(_) if id.is_fixed() => (

@@ -58,7 +58,7 @@ pub const TABLE: &[Var] = &[
     row(
         "NCCL_COMM_ID",
         Checked(10),
-        "fixed meeting point host:port of rank 0, an IPv6 address in brackets, instead of a random one; a network address needs a secret",
+        "fixed meeting point host:port of rank 0, an IPv6 address in brackets (`[fe80::1%eth0]:4000`), instead of a random one; a network address needs a secret",
     ),
     row(
         "NCCL_SOCKET_IFNAME",

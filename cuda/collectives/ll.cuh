@@ -33,13 +33,52 @@ __device__ __forceinline__ void storePack(typename T::Stored* to, uint64_t i, ui
   }
 }
 
-/* Pack after pack of `count` elements, by as many threads as there are, in an epoch each: this rank's go out, changed, then `take` gets those of all. */
-template <typename T, int N, typename Change, typename Take>
-__device__ __forceinline__ void exchangeLL(ginrsCollWork const& work, uint64_t count, Change const& change, Take const& take) {
+/* `n` bytes, 16 at most, in words that fit where they are; what lies behind them is zero. */
+template <typename W>
+__device__ __forceinline__ uint4 loadWords(char const* at, int n) {
+  W word[16 / sizeof(W)] = {};
+#pragma unroll
+  for (int k = 0; k < int(16 / sizeof(W)); k++) {
+    if (k * int(sizeof(W)) < n) word[k] = reinterpret_cast<W const*>(at)[k];
+  }
+  uint4 raw;
+  memcpy(&raw, word, sizeof raw);
+  return raw;
+}
+template <typename W>
+__device__ __forceinline__ void storeWords(char* at, int n, uint4 const& raw) {
+  W word[16 / sizeof(W)];
+  memcpy(word, &raw, sizeof raw);
+#pragma unroll
+  for (int k = 0; k < int(16 / sizeof(W)); k++) {
+    if (k * int(sizeof(W)) < n) reinterpret_cast<W*>(at)[k] = word[k];
+  }
+}
+__device__ __forceinline__ uint4 loadBytes(char const* at, int n) {
+  switch (commonWord(uint64_t(at) | n, 0)) {
+    case 16: return loadWords<uint4>(at, n);
+    case 8: return loadWords<uint64_t>(at, n);
+    case 4: return loadWords<uint32_t>(at, n);
+    case 2: return loadWords<uint16_t>(at, n);
+    default: return loadWords<uint8_t>(at, n);
+  }
+}
+__device__ __forceinline__ void storeBytes(char* at, int n, uint4 const& raw) {
+  switch (commonWord(uint64_t(at) | n, 0)) {
+    case 16: return storeWords<uint4>(at, n, raw);
+    case 8: return storeWords<uint64_t>(at, n, raw);
+    case 4: return storeWords<uint32_t>(at, n, raw);
+    case 2: return storeWords<uint16_t>(at, n, raw);
+    default: return storeWords<uint8_t>(at, n, raw);
+  }
+}
+
+/* Pack after pack of a part, by as many threads as there are, in an epoch each: `load` has this rank's of the part for a rank, or of the one for
+ * all; then `take` gets those of all ranks. */
+template <typename Load, typename Take>
+__device__ __forceinline__ void exchangeLL(ginrsCollWork const& work, uint64_t packs, Load const& load, Take const& take) {
   int const n = work.comm.lsaSize, self = work.comm.lsaRank, threads = int(blockDim.x), slot = int(threadIdx.x);
-  typename T::Stored const* const from = static_cast<typename T::Stored const*>(work.send.at);
   bool const each = work.kind == GINRS_COLL_REDUCE_SCATTER || work.kind == GINRS_COLL_ALL_TO_ALL;
-  uint64_t const packs = (count + N - 1) / N;
   ncclLLA2ASession<ncclCoopCta> a2a{ncclCoopCta(), work.comm, ncclTeamLsa(work.comm), work.ll, blockIdx.x, n * threads};
   for (uint64_t base = uint64_t(blockIdx.x) * threads; base < packs; base += uint64_t(gridDim.x) * threads) {
     uint64_t const i = base + slot;
@@ -47,10 +86,10 @@ __device__ __forceinline__ void exchangeLL(ginrsCollWork const& work, uint64_t c
       if (each) {
         for (int k = 0; k < n; k++) {
           int const peer = turn(self, k, n);
-          a2a.send(peer, self * threads + slot, change(loadPack<T, N>(from + peer * count, i, count)).raw());
+          a2a.send(peer, self * threads + slot, load(peer, i));
         }
       } else {
-        a2a.bcast(self * threads + slot, change(loadPack<T, N>(from, i, count)).raw());
+        a2a.bcast(self * threads + slot, load(0, i));
       }
       take(a2a, slot, threads, i);
     }
@@ -67,8 +106,11 @@ __device__ __forceinline__ void reducingLL(ginrsCollWork const& work) {
   };
   Operation<T> const op = Operation<T>::of(work);
   bool const wants = work.kind != GINRS_COLL_REDUCE || uint32_t(work.comm.lsaRank) == work.root;
-  auto change = [&](Pack<T, N> const& own) { return op.isScaled() ? op.scaled(own) : own; };
-  exchangeLL<T, N>(work, work.count, change, [&](auto& a2a, int slot, int threads, uint64_t i) {
+  auto own = [&](int part, uint64_t i) {
+    Pack<T, N> const pack = loadPack<T, N>(static_cast<typename T::Stored const*>(work.send.at) + part * work.count, i, work.count);
+    return op.isScaled() ? op.scaled(pack).raw() : pack.raw();
+  };
+  exchangeLL(work, (work.count + N - 1) / N, own, [&](auto& a2a, int slot, int threads, uint64_t i) {
     auto load = [&](Raw const& raw) {
       Sums sums;
       op.first(sums.v[0], Pack<T, N>::of(raw));
@@ -85,20 +127,20 @@ __device__ __forceinline__ void reducingLL(ginrsCollWork const& work) {
 
 /* All-gather and all-to-all: rank by rank, what each has sent. */
 __device__ __forceinline__ void copyingLL(ginrsCollWork const& work) {
-  constexpr int N = 16, ahead = 4;
-  typedef Pack<I8, N>::Raw Raw;
+  constexpr int ahead = 4;
   uint64_t const bytes = work.count * work.eltBytes;
-  auto as = [](Pack<I8, N> const& own) { return own; };
-  exchangeLL<I8, N>(work, bytes, as, [&](auto& a2a, int slot, int threads, uint64_t i) {
+  auto left = [&](uint64_t i) { return int(min(uint64_t(16), bytes - 16 * i)); };
+  auto own = [&](int part, uint64_t i) { return loadBytes(static_cast<char const*>(work.send.at) + part * bytes + 16 * i, left(i)); };
+  exchangeLL(work, (bytes + 15) / 16, own, [&](auto& a2a, int slot, int threads, uint64_t i) {
     int const n = work.comm.lsaSize;
-    I8::Stored* const to = static_cast<I8::Stored*>(work.recv.at);
+    char* const to = static_cast<char*>(work.recv.at) + 16 * i;
     for (int first = 0; first < n; first += ahead) {
-      Raw got[ahead];
+      uint4 got[ahead];
       int const those = min(ahead, n - first);
       a2a.template recvUnrolled<1, ahead>(slot + first * threads, those, threads, got);
 #pragma unroll
       for (int e = 0; e < ahead; e++) {
-        if (e < those) storePack<I8, N>(to + (first + e) * bytes, i, bytes, Pack<I8, N>::of(got[e]));
+        if (e < those) storeBytes(to + (first + e) * bytes, left(i), got[e]);
       }
     }
   });

@@ -145,7 +145,7 @@ __device__ __forceinline__ void gatheringSwitched(ginrsCollWork const& work) {
   char* const to = switched(work, work.recv) + work.comm.lsaRank * bytes;
   Crew const crew = Crew::grid();
   for (uint64_t i = crew.worker; i < bytes / 16; i += crew.workers) {
-    storeSwitched(to + 16 * i, loadPack<I8, 16>(static_cast<I8::Stored const*>(work.send.at), i, bytes).raw());
+    storeSwitched(to + 16 * i, loadBytes(static_cast<char const*>(work.send.at) + 16 * i, 16));
   }
   meetSwitched(barrier);
 }

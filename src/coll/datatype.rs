@@ -79,18 +79,18 @@ impl DataType {
         }
     }
 
-    /// The kernel that reduces it through the switch, if that has the operation: sums (and what is made of them at the end), and maxima and
-    /// minima of integers and half-precision floats.
+    /// The kernel that reduces it through the switch, if that has the operation: sums, and maxima and minima of integers and half-precision floats.
+    /// An average of the latter needs the sum that is not yet rounded.
     pub fn multicast_kernel(self, op: u32) -> Option<&'static CStr> {
-        let sums = matches!(op, work::OP_SUM | work::OP_DIV_S | work::OP_DIV_U | work::OP_AVG);
+        let sums = matches!(op, work::OP_SUM | work::OP_DIV_S | work::OP_DIV_U);
         let compares = matches!(op, work::OP_MAX_S | work::OP_MAX_U | work::OP_MIN_S | work::OP_MIN_U);
         match self {
             Int32 | Uint32 if sums || compares => Some(c"ginrs_multicast_i32"),
             Int64 | Uint64 if sums || compares => Some(c"ginrs_multicast_i64"),
             Float16 if sums || compares => Some(c"ginrs_multicast_f16"),
             Bfloat16 if sums || compares => Some(c"ginrs_multicast_bf16"),
-            Float32 if sums => Some(c"ginrs_multicast_f32"),
-            Float64 if sums => Some(c"ginrs_multicast_f64"),
+            Float32 if sums || op == work::OP_AVG => Some(c"ginrs_multicast_f32"),
+            Float64 if sums || op == work::OP_AVG => Some(c"ginrs_multicast_f64"),
             _ => None,
         }
     }
@@ -99,6 +99,17 @@ impl DataType {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_switch_has_no_average_of_sums_that_it_rounds_and_no_products() {
+        for datatype in ALL {
+            let has = |op| datatype.multicast_kernel(op).is_some();
+            assert_eq!(has(work::OP_AVG), matches!(datatype, Float32 | Float64), "{datatype:?}");
+            assert_eq!(has(work::OP_SUM), datatype.bytes() > 1, "{datatype:?}");
+            assert_eq!(has(work::OP_MAX_S), datatype.bytes() > 1 && !matches!(datatype, Float32 | Float64), "{datatype:?}");
+            assert!(!has(work::OP_PROD) && !has(work::OP_PRE_MUL));
+        }
+    }
 
     #[test]
     fn numbers_are_the_abis_and_others_are_refused() {

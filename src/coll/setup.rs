@@ -12,7 +12,7 @@ use crate::error::{Code, Error, Result};
 use crate::layout::ncclLLA2AHandle_t;
 use crate::symmetric::multicast;
 use crate::sync::Mutex;
-use crate::team::Team;
+use crate::team::{Said, Team};
 use crate::window::{self, HostWindow, Windows};
 use crate::{config, hint, info};
 use std::collections::HashMap;
@@ -91,9 +91,11 @@ fn is_apart(team: &Team) -> bool {
         && team.peers.iter().all(|peer| *teams.entry(peer.machine).or_insert(of(peer.rank)) == of(peer.rank))
 }
 
-/// Whether the team has multicast memory; where it was asked for, why not is told.
-fn has_switch(team: &Team) -> bool {
-    multicast::check(team, "GINRS_COLLECTIVE=multicast").inspect_err(|error| info!(COLL, "{error}")).is_ok()
+/// Collective: whether all ranks have multicast memory; where one was asked for it and has none, it tells why.
+fn have_switch(team: &Team) -> Result<bool> {
+    let own = multicast::check(team, "GINRS_COLLECTIVE=multicast").inspect_err(|error| info!(COLL, "{error}")).is_ok();
+    let all = team.round("whether all have multicast memory", Ok(Said { agreed: Vec::new(), own: vec![own.into()] }))?;
+    Ok(all.iter().all(|said| said.own == [1]))
 }
 
 fn make(windows: &Windows, kernels: Arc<dyn Kernels>) -> Result<Ready> {
@@ -123,7 +125,7 @@ fn make(windows: &Windows, kernels: Arc<dyn Kernels>) -> Result<Ready> {
         resources.push(buffer(MAPPED_BOARD, 0));
     }
     let board = resources.len() - 1;
-    let switched = one_team && forced.is_some_and(|forced| forced.how == How::Multicast) && has_switch(team);
+    let switched = one_team && forced.is_some_and(|forced| forced.how == How::Multicast) && have_switch(team)?;
     let requirements =
         Requirements { resources, lsa_barrier_count: sizes.barriers as i32, lsa_multimem: switched, ..Requirements::default() };
     let order = kernels.order();

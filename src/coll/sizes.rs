@@ -18,7 +18,7 @@ pub struct Sizes {
     pub barriers: u32,
     /// Blocks that LL uses at most.
     pub ll_blocks: u32,
-    /// Slots of 8 bytes for each of them.
+    /// Slots for each of them: lines of 16 bytes, of which 8 are data.
     pub ll_slots: u32,
     /// What a rank reduces at a time, of Buffered, at most; a ring sends a part of it for each team. Bytes, a multiple of 128.
     pub piece: u32,
@@ -49,7 +49,7 @@ const HOSTED: u64 = 16 << 20;
 const SCRATCH: u32 = 64 << 20;
 /// At the head of every slot, for the kernels. Bytes.
 const SLOT_HEADER: u32 = 128;
-/// What an LL thread takes at a time, in slots of 8 bytes. Bytes.
+/// What an LL thread takes at a time, in two slots. Bytes.
 pub const LL_PACK: u64 = 16;
 /// Threads of an LL block before there is another block: small calls gain from more multiprocessors.
 pub const LL_SPREAD: u64 = 256;
@@ -180,11 +180,12 @@ pub fn threads(device: device::Kind) -> u32 {
 }
 
 /// Bytes that a call through LL stores into its peers' memory, at most: beyond that the flags, which are half of them, cost more than the
-/// barriers of Direct, or the copies of the ways that take `plain` buffers.
-pub fn ll_limit(device: device::Kind, plain: bool) -> u64 {
-    match (device, plain) {
+/// barriers of Direct. `scratch`: the other way is an all-reduce through scratch. Measured of all-reduces (docs/measured/collectives.md); the others,
+/// which store as much, go by that until they are.
+pub fn ll_limit(device: device::Kind, scratch: bool) -> u64 {
+    match (device, scratch) {
         (device::Kind::Cuda, false) => 512 << 10,
-        // All-reduces of 4 ranks, 256 KiB: 10.3 us, 16.6 through scratch (docs/measured/collectives.md).
+        // 4 ranks, 256 KiB: 10.3 us, 16.6 through scratch.
         (device::Kind::Cuda, true) => 768 << 10,
         // 32 fibers for what one does elsewhere: 1 KiB took 4 ranks on 2 cores three to five times as long as through scratch.
         (device::Kind::Cpu, _) => 0,

@@ -94,7 +94,8 @@ const MAPPED_LEAST: u64 = 4 << 20;
 const MAPPED_LEAST_OF_BROADCAST: u64 = 16 << 20;
 
 fn ll_wins(shape: &Shape) -> bool {
-    shape.part.saturating_mul(u64::from(shape.n_ranks.max(2) - 1)) <= ll_limit(shape.device, !direct_can(shape))
+    shape.part.saturating_mul(u64::from(shape.n_ranks.max(2) - 1))
+        <= ll_limit(shape.device, shape.kind == Kind::AllReduce && !direct_can(shape))
 }
 
 impl Shape {

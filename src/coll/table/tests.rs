@@ -102,11 +102,14 @@ fn small_calls_of_all_ranks_need_no_registration_and_no_barrier() {
     assert_eq!(how(Shape { n_ranks: LL_RANKS + 1, lsa_size: LL_RANKS + 1, ..small }), How::Buffered);
     assert_eq!(how(Shape { part: 1 << 62, n_ranks: 5, lsa_size: 5, ..small }), How::Buffered, "no wrap-around");
     let sizes = Sizes::of(Cuda, 8, 8, room(66), false);
-    let (direct, plain) = (ll_limit(Cuda, false) / 7, ll_limit(Cuda, true) / 7);
-    assert_eq!((how(shape(Kind::AllGather, direct)), how(shape(Kind::AllGather, direct + 1))), (How::Ll, How::Direct));
-    let gather = |part| how(Shape { part, kind: Kind::AllGather, ..small });
-    assert_eq!((gather(plain), gather(plain + 1)), (How::Ll, How::Staged));
-    for bytes in 1..=plain {
+    let (direct, scratch) = (ll_limit(Cuda, false) / 7, ll_limit(Cuda, true) / 7);
+    let of = |kind, part| (how(shape(kind, part)), how(Shape { part, kind, ..small }));
+    assert_eq!((of(Kind::AllGather, direct), of(Kind::AllGather, direct + 1)), ((How::Ll, How::Ll), (How::Direct, How::Staged)));
+    assert_eq!(
+        (of(Kind::AllReduce, scratch), of(Kind::AllReduce, scratch + 1)),
+        ((How::Direct, How::Ll), (How::Direct, How::Buffered))
+    );
+    for bytes in 1..=scratch {
         let choice = choose(&Shape { part: bytes, ..small }, &sizes, None);
         // Two slots of 8 bytes for each thread and rank, in one epoch wherever the blocks suffice.
         assert!(

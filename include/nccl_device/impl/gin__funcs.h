@@ -19,8 +19,9 @@
   NCCL_DEVICE_INLINE result ncclGin_BackendMask<backendMask>
 
 template <unsigned backendMask>
-NCCL_DEVICE_INLINE ncclGin_BackendMask<backendMask>::ncclGin_BackendMask(ncclDevComm const& comm, int contextIndex)
+NCCL_DEVICE_INLINE ncclGin_BackendMask<backendMask>::ncclGin_BackendMask(ncclDevComm const& comm, int contextIndex GINRS_CALLER)
     : comm(comm), nContexts(comm.ginContextCount) {
+  GINRS_DEVCOMM_STANDS(comm);
   uint32_t count = comm.ginContextCount, index = uint32_t(contextIndex);
   contextId = count == 3 ? index % 3 : count == 0 ? 0 : index & (count - 1);
   /* Without contexts the type stays HOST, which the dispatcher refuses by name. */
@@ -80,6 +81,7 @@ NCCL_DEVICE_INLINE bool hasCounter(ncclGin_BackendMask<mask> const& gin, ncclGin
 /* Is there such a peer, and may the operation's actions take place? If not, the host is told. */
 template <unsigned mask>
 NCCL_DEVICE_INLINE bool isAllowed(ncclGin_BackendMask<mask> const& gin, int worldPeer, Operation const& op) {
+  checkStands(gin.comm);
   if (areGiven(gin.comm, worldPeer, op, gin._ginrsFlags)) return true;
   return isGiven<GINRS_REFUSED_PEER>(uint32_t(worldPeer), gin.comm.nRanks, gin._ginHandle, gin._ginBackend, gin._ginrsFlags) &&
          (!op.hasSignal || hasSignal(gin, op.signalId - gin.comm.ginSignalBase)) &&

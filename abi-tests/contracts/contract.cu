@@ -15,15 +15,16 @@
     if (result != 0) fprintf(stderr, "%s: %d at line %d\n", #call, result, __LINE__), exitOnce(2); \
   } while (0)
 
-enum Case { SIGNAL, OWN, WAIT, RESET, READ, COUNTER, PEER, TARGET, SOURCE, VALUE, NULL_TARGET, NULL_VALUE, FOREIGN, GONE, LSA, HYBRID, SLOT, GIN, ENTRY, RAIL, BLOCK, FOREIGN_BLOCK, POINTER, BEFORE, SYMPTR, NULL_POINTER, GONE_POINTER, CASES };
+enum Case { SIGNAL, OWN, WAIT, RESET, READ, COUNTER, PEER, TARGET, SOURCE, VALUE, NULL_TARGET, NULL_VALUE, FOREIGN, GONE, LSA, HYBRID, SLOT, GIN, ENTRY, RAIL, BLOCK, FOREIGN_BLOCK, POINTER, BEFORE, SYMPTR, NULL_POINTER, GONE_POINTER, DESTROYED, DESTROYED_LSA, DESTROYED_LL, CASES };
 static const char* const names[CASES] = {"signal", "own", "wait", "reset", "read", "counter", "peer", "target", "source",
                                          "value", "null-target", "null-value", "foreign", "gone", "lsa", "hybrid", "slot",
-                                         "gin", "entry", "rail", "block", "foreign-block", "pointer", "before", "symptr", "null-pointer", "gone-pointer"};
+                                         "gin", "entry", "rail", "block", "foreign-block", "pointer", "before", "symptr", "null-pointer", "gone-pointer",
+                                         "destroyed", "destroyed-lsa", "destroyed-ll"};
 static const int signals = 4, counters = 2, barriers = 2, slots = 4, blocks = 3;
 static const size_t bytes = 10000;
 
 struct Job {
-  ncclDevComm comm;
+  ncclDevComm comm, destroyed;
   ncclWindow_t window, none, foreign, gone; // the latter two: of another communicator, and deregistered
   ncclLLA2AHandle ll, foreignLl; // the latter: of another device communicator
   ncclGinBarrierHandle entry;
@@ -130,6 +131,19 @@ __global__ void kernel(Job job, int which, int past) {
     case NULL_POINTER:
       if (ncclGetLocalPointer(window, 0) == nullptr) printf("null\n");  // call of: null-pointer
       break;
+    case DESTROYED: {
+      ncclGin other(past ? job.destroyed : comm, 0);  // call of: destroyed
+      if (other.nContexts == 0) printf("no context\n");
+      break;
+    }
+    case DESTROYED_LSA: {
+      ncclLsaBarrierSession<ncclCoopThread> bar(ncclCoopThread(), past ? job.destroyed : comm, ncclTeamTagLsa(), 0);  // call of: destroyed-lsa
+      break;
+    }
+    case DESTROYED_LL: {
+      ncclLLA2ASession<ncclCoopThread> a2a(ncclCoopThread(), past ? job.destroyed : comm, ncclTeamLsa(comm), job.ll, 0, slots);  // call of: destroyed-ll
+      break;
+    }
     case GONE_POINTER:
       if (ncclGetPeerPointer(past ? job.gone : job.foreign, 0, peer) == nullptr) printf("null\n");  // call of: gone-pointer
       break;
@@ -175,6 +189,8 @@ static void runRank(int rank, ncclUniqueId id) {
   large.next = &others;
   needs.resourceRequirementsList = &large;
   CHECK(ncclDevCommCreate(comm, &needs, &other));
+  CHECK(ncclDevCommCreate(comm, &needs, &job.destroyed));
+  CHECK(ncclDevCommDestroy(comm, &job.destroyed));
   CHECK(ncclCommWindowDeregister(comm, job.gone));
   kernel<<<1, 1>>>(job, which, rank == 0 ? past : 0);
   cudaError_t error = cudaStreamSynchronize(0);

@@ -46,7 +46,7 @@ static void runRank(int rank, int device, int ranks, ncclUniqueId id) {
   job.program = which;
   needs.ginForceEnable = bug != HOST_GIN;
   if (bug == HOST_GIN) needs.ginSignalCount = 0, needs.ginCounterCount = 0, needs.barrierCount = 0, needs.railGinBarrierCount = 0;
-  CHECK(ncclDevCommCreate(comm, &needs, &job.comm));
+  CHECK(ncclDevCommCreate(comm, &needs, &job.comm));  // bug of: host-needs
   if (bug == HOST_GONE) CHECK(ncclCommWindowDeregister(comm, job.second));
   if (which <= HALO_SOURCE) {
     halo<<<1, kThreads>>>(job, bug);

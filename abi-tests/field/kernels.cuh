@@ -220,8 +220,8 @@ __global__ void reduce(Job job, int bug) {
       bar.sync(cta, cuda::memory_order_acq_rel);  // bug of: reduce-return
     }
     for (int peer = 0; peer < team.nRanks; peer++) {
-      int* theirs = static_cast<int*>(ncclGetLsaPointer(job.window, bug == REDUCE_OFFSET ? kBytes + 64 : 0, peer));  // bug of: reduce-node, reduce-offset
-      expect(job, theirs[i], cell((bug == REDUCE_NODE ? 0 : first) + peer, round, i));  // bug of: reduce-barrier, reduce-relaxed
+      int* theirs = static_cast<int*>(ncclGetLsaPointer(job.window, bug == REDUCE_OFFSET ? kBytes + 64 : 0, peer));  // bug of: reduce-offset
+      expect(job, theirs[i], cell((bug == REDUCE_NODE ? 0 : first) + peer, round, i));  // bug of: reduce-node, reduce-barrier, reduce-relaxed
     }
     if (bug != REDUCE_REUSE) bar.sync(cta, cuda::memory_order_acq_rel);
   }
@@ -318,7 +318,7 @@ __global__ void ll(Job job, int bug) {
 
 // Rank 0 puts to 1.
 __global__ void simple(Job job, int bug) {
-  ncclGin gin(job.comm, 0);
+  ncclGin gin(job.comm, 0);  // bug of: host-destroyed
   ncclCoopCta cta;
   int const i = threadIdx.x;
   int* cells = static_cast<int*>(ncclGetLocalPointer(job.window, 0));

@@ -16,8 +16,8 @@
     if (result != 0) fprintf(stderr, "%s: %d at line %d\n", #call, result, __LINE__), exit(2); \
   } while (0)
 
-enum Case { FLUSH, COUNTER, SIGNAL, SYNC, PRESSURE, LSA, SHARED, GLOBAL, WARP, FORWARD, RESET, RECOUNT, FENCE, SCOPE, CASES };
-static const char* const names[CASES] = {"flush", "counter", "signal", "sync", "pressure", "lsa", "shared", "global", "warp", "forward", "reset", "recount", "fence", "scope"};
+enum Case { FLUSH, COUNTER, SIGNAL, SYNC, PRESSURE, LSA, SHARED, GLOBAL, WARP, FORWARD, RESET, RECOUNT, FENCE, SCOPE, AGAIN, PEEK, CASES };
+static const char* const names[CASES] = {"flush", "counter", "signal", "sync", "pressure", "lsa", "shared", "global", "warp", "forward", "reset", "recount", "fence", "scope", "again", "peek"};
 
 struct Job {
   ncclDevComm comm;
@@ -60,6 +60,27 @@ __global__ void kernel(Job job, int which, bool mended, int* out) {
         gin.put(world, next, job.window, half, job.window, 0, n * sizeof(int), ncclGin_SignalInc{0}, ncclGin_CounterInc{0}, cta);  // put of: counter
         if (mended) gin.waitCounter(cta, 0, 1);
         mine[me] = 7;  // race of: counter
+      }
+      break;
+    case AGAIN:  // the counter still holds what an earlier put has added
+      if (isFirst) {
+        gin.put(world, next, job.window, half, job.window, 0, n * sizeof(int), ncclGin_SignalInc{0}, ncclGin_CounterInc{0}, cta);
+        gin.waitCounter(cta, 0, 1);
+        gin.put(world, next, job.window, 2 * half, job.window, 0, n * sizeof(int), ncclGin_SignalInc{0}, ncclGin_CounterInc{0}, cta);  // put of: again
+        gin.waitCounter(cta, 0, mended ? 2 : 1);
+        mine[me] = 7;  // race of: again
+      }
+      break;
+    case PEEK:  // that the last word is there says nothing of the others
+      if (isFirst) {
+        mine[me] = me + 1;
+        gin.put(world, next, job.window, half, job.window, 0, n * sizeof(int), ncclGin_SignalInc{0}, ncclGin_None{}, cta);  // put of: peek
+        gin.flush(cta);
+      } else {
+        volatile int* last = mine + half / sizeof(int) + n - 1;
+        while (*last == 0) __nanosleep(20);
+        if (mended) gin.waitSignal(cta, 0, 1);
+        out[me] = mine[half / sizeof(int) + me];  // race of: peek
       }
       break;
     case SIGNAL:  // the target is read and the signal is awaited behind that

@@ -9,7 +9,7 @@ const SOURCE: &str = "abi-tests/contracts/contract.cu";
 const GROUP: &str = "abi-tests/contracts/group.cu";
 
 /// Each case, and what is said of it.
-const CASES: [(&str, &str); 27] = [
+const CASES: [(&str, &str); 30] = [
     ("signal", "refused: signal 4: the device communicator was given 4 (ginSignalCount)"),
     ("own", "refused: signal 4: the device communicator was given 4 (ginSignalCount)"),
     ("wait", "refused: signal 4: the device communicator was given 4 (ginSignalCount)"),
@@ -37,6 +37,9 @@ const CASES: [(&str, &str); 27] = [
     ("symptr", "refused: ncclGetPeerPointer: offset 10001, but the window has 10000 bytes (the 1st that was registered)"),
     ("null-pointer", "a pointer into a window: the window is NULL | fix: register it"),
     ("gone-pointer", "a pointer into a window: the window was deregistered | fix: "),
+    ("destroyed", "the device communicator was destroyed | fix: "),
+    ("destroyed-lsa", "the device communicator was destroyed | fix: "),
+    ("destroyed-ll", "the device communicator was destroyed | fix: "),
 ];
 
 /// Of group.cu: the call, its threads, and where the others are, or the mark of their line.

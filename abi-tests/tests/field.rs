@@ -7,13 +7,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// What is told of those of which no line is named, and why.
-const UNNAMED: [(&str, &str); 3] = [
-    ("host-destroyed", "destroy a device communicator behind its kernels"), // what its contracts were kept in is gone, too
-    ("host-needs", "ginSignalCount differs"),                               // a call of the host's
-    ("reduce-node", "illegal address"),                                     // a plain load: -g and gdb know
-];
-
 fn field() -> PathBuf {
     compiled_as("abi-tests/field/field.cu", &["--check=race".into(), "-O0".into()])
 }
@@ -90,10 +83,7 @@ fn each_mistake_is_found_and_its_line_named() {
         let (output, folder) = check(&["--check=60", "--explore", "8", "--timeout", "60"], &program, &[case]);
         let said = text(&output);
         let summary = said.split("--check has found a failure: ").nth(1).unwrap_or_default();
-        let is_told = match UNNAMED.iter().find(|(name, _)| *name == case) {
-            Some((_, words)) => said.contains(words),
-            None => is_named(case, summary.split("where: ").last().unwrap_or_default()),
-        };
+        let is_told = is_named(case, summary.split("where: ").last().unwrap_or_default());
         let is_whole = output.status.code() == Some(1) && summary.contains("  again: ") && summary.contains("  picture: ");
         let has_page = std::fs::read_dir(folder.path()).unwrap().count() == 1;
         (!is_told || !is_whole || !has_page).then(|| format!("{case}: {} of {:?}\n{said}", output.status, marked(case)))

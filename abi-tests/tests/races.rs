@@ -53,6 +53,7 @@ fn is_found(case: &str, words: &[&str]) {
 fn the_source_of_a_put_changes_before_it_is_read() {
     is_found("flush", &["missing: flush (or wait for the put's counter"]);
     is_found("counter", &["missing: flush (or wait for the put's counter"]);
+    is_found("again", &["missing: flush (or wait for the put's counter"]);
 }
 
 #[test]
@@ -65,6 +66,7 @@ fn a_put_by_one_thread_of_what_others_write() {
 fn the_target_of_a_put_is_read_too_early_or_overwritten_too_early() {
     let overwritten = "missing: back-pressure: the reader ";
     is_found("signal", &["missing: wait for the put's signal before reading", overwritten]);
+    is_found("peek", &["missing: wait for the put's signal before reading"]);
     is_found("pressure", &[overwritten]);
     is_found("forward", &["missing: wait for the put's signal before its data are put on"]);
 }

@@ -31,8 +31,14 @@ pub fn last_report() -> String {
     LAST_REPORT.lock().clone()
 }
 
-/// Says what was wrong and returns the code for it.
+/// Says what was wrong, where that is looked for with the line of the call, and returns the code for it.
 pub fn refuse<T>(code: Code, text: &str) -> Result<T> {
-    report(text);
+    match crate::race::caller() {
+        Some(line) => {
+            let (what, fix) = text.split_once('\n').map_or((text, String::new()), |(what, fix)| (what, format!("\n{fix}")));
+            report(&format!("{what} | called by host code at {line}{fix}"));
+        }
+        None => report(text),
+    }
     Err(code)
 }

@@ -1,11 +1,14 @@
 //! What is printed when a kernel touches memory that is not there: which kernel, block and thread, before the process dies of
 //! the signal as it would have.
 //!
-//! Nothing is allocated and no lock is taken: the fault may have come from inside of either.
+//! Until that is printed nothing is allocated and no lock is taken: the fault may have come from inside of either.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::fmt::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+use crate::block::Block;
 use crate::bounds::Beside;
 
 /// What a signal handler of ours is given.
@@ -49,10 +52,28 @@ impl Write for Line {
 /// Says where; whoever had the signal before, or its default action, ends the process.
 pub fn on_fault(raised: &Raised) -> bool {
     let Some(block) = crate::block::current() else { return false };
+    // One ends the process, so the first is told whole before another; not longer, as telling may itself fault.
+    for _ in 0..LOOKS {
+        if !TELLING.swap(true, Ordering::Acquire) {
+            break;
+        }
+        std::thread::sleep(LOOK);
+    }
+    tell(raised, block);
+    TELLING.store(false, Ordering::Release);
+    false
+}
+
+static TELLING: AtomicBool = AtomicBool::new(false);
+const LOOK: Duration = Duration::from_millis(1);
+const LOOKS: u32 = 2000;
+
+fn tell(raised: &Raised, block: &Block) {
     // SAFETY: the kernel hands over a siginfo of a memory fault.
     let address = unsafe { (*raised.info).si_addr() } as usize;
     let mut line = Line::new();
-    if block.has_overflowed(address) {
+    let has_overflowed = block.has_overflowed(address);
+    if has_overflowed {
         let _ = line.write_str("ginrs-cpu: stack overflow in ");
         let _ = block.describe_thread(&mut line);
         let _ = writeln!(
@@ -62,7 +83,7 @@ pub fn on_fault(raised: &Raised) -> bool {
         );
     } else if crate::asan::present() {
         // It reports the address, and we follow.
-        return false;
+        return;
     } else {
         let _ = write!(line, "ginrs-cpu: illegal address {address:#x} in ");
         let _ = block.describe_thread(&mut line);
@@ -75,7 +96,23 @@ pub fn on_fault(raised: &Raised) -> bool {
         });
     }
     print(&line);
-    false
+    if !has_overflowed {
+        tell_line(raised, block);
+    }
+}
+
+/// Last of all, as it does more than a handler should: the line, of a program with debug information.
+fn tell_line(raised: &Raised, block: &Block) {
+    // SAFETY: the kernel hands over the context of the thread that it has interrupted.
+    let registers = unsafe { &(*raised.context.cast::<libc::ucontext_t>()).uc_mcontext };
+    #[cfg(target_arch = "x86_64")]
+    let pc = registers.gregs[libc::REG_RIP as usize] as usize;
+    #[cfg(target_arch = "aarch64")]
+    let pc = registers.pc as usize;
+    let Some(found) = block.kernel_code().and_then(|kernel| crate::race::interrupted_at(pc, kernel)) else { return };
+    let mut line = Line::new();
+    let _ = writeln!(line, "ginrs-cpu:   touched at {found}");
+    print(&line);
 }
 
 /// From now on what is known here follows each report of AddressSanitizer.

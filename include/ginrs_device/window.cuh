@@ -49,7 +49,19 @@ NCCL_DEVICE_INLINE void checkPointer(char const* what, ncclWindow_t window, size
   }
   tellPointer(what, window, offset GINRS_CALLER_PASSED);
 }
+/* Of a devcomm that was destroyed the memory is another's, or nobody's; its resource window's struct stays, zeroed. */
+NCCL_DEVICE_INLINE bool isDestroyed(ncclDevComm const& comm) {
+  using nccl::utility::loadConst;
+  return comm.resourceWindow != nullptr && loadConst(&comm.resourceWindow->lsaFlatBase) == nullptr;
+}
+#define GINRS_DESTROYED "the device communicator was destroyed | fix: destroy it when no kernel uses it any more"
+#define GINRS_DEVCOMM_STANDS(comm) (::ginrs::isDestroyed(comm) ? ::ginrs::endDestroyed(ginrsFile, ginrsLine) : (void)0)
+__attribute__((noinline, cold, unused)) static void endDestroyed(GINRS_CALLER_ALONE) {
+  GINRS_CALL(WINDOW, 0, 0);
+  GINRS_TRAP(GINRS_DESTROYED);
+}
 #else
+#define GINRS_DEVCOMM_STANDS(comm) ((void)0)
 #define GINRS_WINDOW_POINTER(what, window, offset) ((void)0)
 #endif
 

@@ -78,7 +78,7 @@ struct ncclGin_BackendMask {
   uint64_t* _signalShadows; /* of this context, by signal */
 
   /* Context contextIndex modulo the devcomm's count. With a count of 0 the object may be built but not used. */
-  NCCL_DEVICE_INLINE ncclGin_BackendMask(ncclDevComm const& comm, int contextIndex);
+  NCCL_DEVICE_INLINE ncclGin_BackendMask(ncclDevComm const& comm, int contextIndex GINRS_CALLER_DEFAULT);
 
   template <typename RemoteAction = ncclGin_None, typename LocalAction = ncclGin_None, typename Coop = ncclCoopThread,
             typename DescriptorSmem = ncclGin_None>

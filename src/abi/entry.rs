@@ -1,7 +1,7 @@
 //! What wraps every export: panic boundary, trace of arguments and result, `Result` to code, WARN printed once.
 
 use super::handles;
-use crate::comm::{Comm, group};
+use crate::comm::{Comm, group, note_call, with_caller};
 use crate::error::{Code, Error, Result};
 use crate::fault::{self, Fault};
 use crate::layout::{ncclComm_t, ncclResult_t};
@@ -64,6 +64,7 @@ pub fn run(name: &'static str, arguments: Arguments, body: impl FnOnce() -> Outc
 /// What every call does first: settings are reported once per process, and a planted fault strikes.
 fn begin<T>(name: &str, body: impl FnOnce() -> T) -> T {
     log::report();
+    note_call();
     let _call = log::timeline::call(name);
     if matches!(fault::set(), Some(Fault::Panic(wanted)) if wanted == name) {
         panic!("GINRS_FAULT asks {name} to panic");
@@ -124,7 +125,7 @@ fn finish(name: &str, arguments: Arguments, outcome: Outcome) -> ncclResult_t {
 
 /// Prints an error where no caller will; ncclGetLastError returns it from then on.
 pub fn say(error: &Error) {
-    log::error(error);
+    log::error(&with_caller(error));
 }
 
 fn trace(name: &str, arguments: Arguments, code: Code) {

@@ -19,6 +19,7 @@ pub use messages::PointToPoint;
 
 use crate::coll::Collectives;
 use crate::devcomm::DevComms;
+use crate::device::cpu::caller;
 use crate::error::{Code, Error, Result};
 use crate::info;
 use crate::log;
@@ -27,6 +28,7 @@ use crate::sync::Mutex;
 use crate::team::Team;
 use crate::watch::Pulse;
 use crate::window::Windows;
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -75,13 +77,30 @@ impl Comm {
         match self.team.abort.cause().is_some_and(known) {
             // Perhaps not printed yet, by the thread that does: the caller is to find its text all the same.
             true => log::recall(&error),
-            false => log::error(&error),
+            false => log::error(&with_caller(&error)),
         }
         if error.id == PANIC {
             self.team.fail(error);
         }
         code
     }
+}
+
+thread_local! {
+    /// The program has called on this thread, so it is none of ours: those never ask the loader whose code they come from (`device::cpu`).
+    static IS_PROGRAMS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The program calls on this thread.
+pub fn note_call() {
+    IS_PROGRAMS.set(true);
+}
+
+/// With the line of the host's call, where it is known.
+pub fn with_caller(error: &Error) -> Error {
+    let line = if IS_PROGRAMS.get() { caller() } else { None };
+    let called = line.map_or(String::new(), |line| format!(" | called by host code at {line}"));
+    Error { text: error.text.clone() + &called, ..error.clone() }
 }
 
 impl Drop for Comm {

@@ -206,7 +206,7 @@ impl Watcher {
                 if token == BELL {
                     let _ = rustix::io::read(self.bell.as_fd(), &mut [0; 8]);
                 } else if token == EAR {
-                    self.ear.iter().for_each(|ear| ear.answer(|| self.said()));
+                    self.ear.iter().for_each(|ear| ear.answer(|| self.said(told.is_some())));
                 } else {
                     self.ended(token);
                 }
@@ -284,13 +284,17 @@ impl Watcher {
         }
     }
 
-    /// The answer to [`Ear`]: what the ranks here wait for, and the processes of the others on this machine.
-    fn said(&self) -> String {
+    /// The answer to [`Ear`]: what the ranks here wait for, the processes of the others on this machine, and whether a signal that asked has
+    /// been answered.
+    fn said(&self, told: bool) -> String {
         let (all, groups) = (waits::waits(), self.groups());
         let lines = groups.iter().flat_map(|group| group.all_waits(&all, false));
         let lines = lines.map(|line| format!("wait GINRS-W019 {}\n", printable(&line, LINE)));
         let peers: BTreeSet<u32> = groups.iter().flat_map(|group| group.pids_here()).collect();
-        lines.chain(peers.iter().map(|pid| format!("peer {pid}\n"))).chain(["end\n".to_owned()]).collect()
+        lines
+            .chain(peers.iter().map(|pid| format!("peer {pid}\n")))
+            .chain([if told { "told\nend\n" } else { "end\n" }.to_owned()])
+            .collect()
     }
 
     /// Shows what kernels here wait for, of which `told` are all, and ends what is proven to wait in vain. The whole process is looked at

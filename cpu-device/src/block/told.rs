@@ -114,6 +114,11 @@ impl Block {
         )
     }
 
+    /// An address in the code of its kernel. Called by signal handlers.
+    pub fn kernel_code(&self) -> Option<usize> {
+        self.grid.try_borrow().ok()?.as_ref().map(|grid| grid.launch.invoke as usize)
+    }
+
     /// Which thread that is, of which block and kernel.
     pub(crate) fn describe(&self, thread: u32, grid: &Grid) -> String {
         let thread = self.place_of(thread);

@@ -58,8 +58,10 @@ pub struct Key {
 pub mod kind {
     /// A word of memory: file and offset.
     pub const WORD: u32 = 1;
-    /// A signal, and behind it a counter: communicator, and rank, context and id.
+    /// A signal: communicator, and rank, context and id.
     pub const SIGNAL: u32 = 2;
+    /// A counter, by the same.
+    pub const COUNTER: u32 = SIGNAL + 1;
     /// What all grids that have ended knew.
     pub const KNOWN: u32 = 4;
     /// What a group is.

@@ -128,9 +128,9 @@ pub fn reset(key: Key) {
     }
 }
 
-/// Signals for which `of` holds may be zero again.
+/// Signals and counters for which `of` holds may be zero again.
 pub fn reset_all(of: impl Fn(Key) -> bool) {
-    for (_, slot) in arena::all().filter(|(key, _)| key.kind == kind::SIGNAL && of(*key)) {
+    for (_, slot) in arena::all().filter(|(key, _)| [kind::SIGNAL, kind::COUNTER].contains(&key.kind) && of(*key)) {
         if let Some(mut locked) = slot.lock() {
             is_zero_again(&mut locked);
         }
@@ -173,9 +173,9 @@ pub fn settle(key: Key, value: u64) {
     }
 }
 
-/// All that was ever handed over with any word of the job.
+/// All that was ever handed over with any word of the job's memory.
 pub fn everything(all: &mut Clock) {
-    for (_, slot) in arena::all().filter(|(key, _)| key.kind < kind::KNOWN) {
+    for (_, slot) in arena::all().filter(|(key, _)| key.kind == kind::WORD) {
         if let Some(locked) = slot.lock().filter(|locked| locked.version != 0) {
             all.join(&clock(slot, &locked));
         }

@@ -51,29 +51,67 @@ fn ask(place: u64) -> Option<Option<String>> {
         true => foreign::site(place).map(|(module, offset)| (module.into(), offset))?,
         false => module_of(place as usize)?,
     };
-    let output = Command::new("addr2line")
-        .args(["-f", "-i", "-e"])
-        .arg(module)
-        // The call, not what comes after it.
-        .arg(format!("{:#x}", offset - 1))
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .output()
-        .ok()?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    // From the innermost function that was inlined to the one that it stands in, each with a line of its name before it.
-    let functions: Vec<&str> = text.lines().step_by(2).collect();
-    if functions.contains(&"__tls_init") || is_nameless(&functions) {
+    let found = Found::at(&module, offset)?;
+    if found.functions.iter().any(|function| function == "__tls_init") || found.is_nameless() {
         return Some(None);
     }
-    let lines = || {
-        text.lines().skip(1).step_by(2).map(|line| line.split(" (").next().unwrap_or(line)).filter(|line| !line.starts_with("??"))
-    };
-    let users = lines().find(|line| !HEADERS.iter().any(|folder| line.contains(folder)) && !line.ends_with(":?"));
-    let line = users.or_else(|| lines().next())?;
-    // As the program was compiled, mostly from here.
+    let line = found.users(0).or_else(|| found.lines.iter().find(|line| !line.starts_with("??")))?;
+    Some(Some(from_here(line)))
+}
+
+/// The user's line of the code behind a call, or of what a signal has interrupted; none where there is no source file of the user's.
+pub fn users_line(behind: usize) -> Option<String> {
+    let (module, offset) = module_of(behind)?;
+    let found = Found::at(&module, offset)?;
+    // What has no name stands for a part of the function around it.
+    found.users(usize::from(found.is_nameless())).map(|line| from_here(line))
+}
+
+/// As the program was compiled, mostly from here.
+fn from_here(line: &str) -> String {
     let here = std::env::current_dir().ok().map(|folder| format!("{}/", folder.display()));
-    Some(Some(here.and_then(|here| line.strip_prefix(&here)).unwrap_or(line).to_owned()))
+    here.and_then(|here| line.strip_prefix(&here)).unwrap_or(line).to_owned()
+}
+
+/// From the innermost function that was inlined to the one that it stands in.
+struct Found {
+    functions: Vec<String>,
+    lines: Vec<String>,
+}
+
+impl Found {
+    fn at(module: &OsString, offset: usize) -> Option<Found> {
+        let output = Command::new("addr2line")
+            .args(["-f", "-i", "-e"])
+            .arg(module)
+            // The call, not what comes after it.
+            .arg(format!("{:#x}", offset - 1))
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .output()
+            .ok()?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        // Each with a line of its name before it.
+        let (mut functions, mut lines) = (Vec::new(), Vec::new());
+        let mut words = text.lines();
+        while let (Some(function), Some(line)) = (words.next(), words.next()) {
+            functions.push(function.to_owned());
+            lines.push(line.split(" (").next().unwrap_or(line).to_owned());
+        }
+        Some(Found { functions, lines })
+    }
+
+    fn is_nameless(&self) -> bool {
+        is_nameless(&self.functions.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+
+    /// The innermost of the user's, but for the first `skipped`.
+    fn users(&self, skipped: usize) -> Option<&String> {
+        let is_users = |line: &&String| {
+            !line.starts_with("??") && !line.ends_with(":?") && !HEADERS.iter().any(|folder| line.contains(folder))
+        };
+        self.lines.iter().skip(skipped).find(is_users)
+    }
 }
 
 /// Whether the innermost function has no name, as what the compiler makes and inlines: then it is given that of the code it stands in,

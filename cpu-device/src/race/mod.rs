@@ -6,7 +6,8 @@
 //! - [`clock`] is what a thread knows to have happened: blocks, not threads, so that large grids fit;
 //! - [`shadow`] keeps the last accesses to each eight bytes, and finds those without order;
 //! - [`words`] hands clocks over with atomics, signals, counters, mbarriers;
-//! - [`puts`] makes each put a thread of its own; [`names`] and [`report`] say it in words of the program.
+//! - [`puts`] makes each put a thread of its own; [`names`] and [`report`] say it in words of the program;
+//! - [`frames`] finds the user's line where no hook tells it.
 //!
 //! Ranks that are processes of one machine are a [`job`]: shadow and words of memory that they share, signals, and what had ended when a grid
 //! began stand in an [`arena`] of theirs, all else in the process.
@@ -20,6 +21,7 @@ mod arena;
 mod atomics;
 mod clock;
 mod foreign;
+mod frames;
 mod handed;
 mod job;
 mod known;
@@ -43,6 +45,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clock::{Clock, Group};
+pub use frames::{caller, interrupted_at};
 pub use meetings::{arrive, arrive_at, barrier_ends, block_arrives, block_leaves, lanes_meet, waited_at};
 pub use names::{end_run, new_run};
 use report::Place;

@@ -140,7 +140,7 @@ impl Worker {
             raised::note([COUNTER as u32, put.rank as u32, put.context, id], comm, raise, &clock);
             let mut read = clock.clone();
             read.learn_all(reads, epoch);
-            words::give(words::of(COUNTER, comm, put.rank, put.context, id), &read);
+            words::raise(words::of(COUNTER, comm, put.rank, put.context, id), &read, 1);
         }
         if let Ok(id) = u32::try_from(put.signal) {
             raised::note([SIGNAL as u32, put.peer as u32, put.context, id], comm, raise, &clock);
@@ -155,9 +155,10 @@ impl Worker {
 #[unsafe(no_mangle)]
 pub extern "C" fn ginrs_cpu_race_seen(kind: i32, comm: usize, rank: i32, context: u32, id: u32, value: u64, bits: i32) {
     let word = words::of(kind, name_of(comm), rank, context, id);
-    if let Some(worker) = worker()
-        && let Some(clock) = if kind == SIGNAL { words::take_at(word, value, bits) } else { words::take(word) }
-    {
+    let Some(worker) = worker() else { return };
+    // Programs with older headers tell no value of a counter.
+    let is_told = kind == SIGNAL || value != 0;
+    if let Some(clock) = if is_told { words::take_at(word, value, bits) } else { words::take(word) } {
         worker.learn(&clock);
     }
 }
@@ -192,9 +193,7 @@ pub unsafe extern "C" fn ginrs_cpu_race_reset(reset: *const Reset) {
         let reset = Access { group, thread, epoch: actor.epoch, run: worker.run, mask: 0, writes: true, over: 0, place };
         raised::note([kind as u32, rank as u32, context, id], comm, reset, &actor.clock);
     }
-    if kind == SIGNAL {
-        words::reset(words::of(SIGNAL, comm, rank, context, id));
-    }
+    words::reset(words::of(kind, comm, rank, context, id));
 }
 
 /// Contexts by communicator, rank and number: a second one means that a signal's name may stand for two words.

@@ -88,7 +88,7 @@ struct Handed {
     all: Arc<Clock>,
     /// Groups in there at which those that are over are looked for.
     room: usize,
-    /// A signal: the sum of what was posted, and all that was handed over up to the latest of such sums.
+    /// A signal or counter: the sum of what was posted, and all that was handed over up to the latest of such sums.
     posted: u64,
     steps: VecDeque<(u64, Arc<Clock>)>,
 }
@@ -139,7 +139,7 @@ pub fn take(word: Word) -> Option<Arc<Clock>> {
     Some(shard(word).lock().as_ref()?.handed.get(&word)?.all.clone())
 }
 
-/// A signal is going to be raised by `add`, in the order of the calls: any order of arrival is as good.
+/// A signal or counter is going to be raised by `add`, in the order of the calls: any order of arrival is as good.
 pub fn raise(word: Word, clock: &Clock, add: u64) {
     if let Word::Job(key) = word {
         return handed::raise(key, clock, add);
@@ -154,7 +154,7 @@ pub fn raise(word: Word, clock: &Clock, add: u64) {
     }
 }
 
-/// What a signal that has reached `value` is sure to have handed over, of so many bits: whoever waits for one message knows nothing of a
+/// What a signal or counter that has reached `value` is sure to have handed over, of so many bits: whoever waits for one message knows nothing of a
 /// second one, though it may have come. All, where the sum is not known.
 pub fn take_at(word: Word, value: u64, bits: i32) -> Option<Arc<Clock>> {
     let mask = if (1..64).contains(&bits) { (1 << bits) - 1 } else { u64::MAX };
@@ -185,7 +185,7 @@ pub fn is_mixed() -> bool {
     MIXED.load(Ordering::Relaxed) || job::is_joined() && arena::head().mixed.load(Ordering::Relaxed) != 0
 }
 
-/// A signal is zero again; what it handed over stays.
+/// It is zero again; what it handed over stays.
 pub fn reset(word: Word) {
     if let Word::Job(key) = word {
         return handed::reset(key);
@@ -291,7 +291,8 @@ pub fn settle(word: Word, value: u64) {
     }
 }
 
-/// All that was ever handed over with any word: who has read what the host wrote may know as much as the host.
+/// All that was ever handed over with any word of memory: who has read what the host wrote may know as much as the host. With a signal that nobody
+/// has awaited the host has been told nothing; who has awaited one passes it on.
 pub fn everything() -> Arc<Clock> {
     static LAST: Mutex<Option<(u64, Arc<Clock>)>> = Mutex::new(None);
     let mut last = LAST.lock();
@@ -304,7 +305,12 @@ pub fn everything() -> Arc<Clock> {
     }
     let mut all = Clock::default();
     for shard in &WORDS {
-        shard.lock().iter().flat_map(|words| &words.handed).for_each(|(_, handed)| all.join(&handed.all));
+        shard
+            .lock()
+            .iter()
+            .flat_map(|words| &words.handed)
+            .filter(|(word, _)| !matches!(word, Word::Of(..)))
+            .for_each(|(_, handed)| all.join(&handed.all));
     }
     if job::is_joined() {
         handed::everything(&mut all);

@@ -53,7 +53,12 @@ GINRS_DEVICE_FUNCTION void checkRange(ncclDevComm const& comm, char const* what,
     tellRefusal("%s: the window is not registered with this communicator: it is another one's, or was deregistered", what);
   }
 }
+/* Tells if the host will refuse all that this devcomm's kernels still post. */
+GINRS_DEVICE_FUNCTION void checkStands(ncclDevComm const& comm) {
+  if (isDestroyed(comm)) tellRefusal("%s", GINRS_DESTROYED);
+}
 #else
+GINRS_DEVICE_FUNCTION void checkStands(ncclDevComm const&) {}
 GINRS_DEVICE_FUNCTION void tellRefusal(char const*, int, int) {}
 GINRS_DEVICE_FUNCTION void checkRange(ncclDevComm const&, char const*, ncclWindow_t, size_t, size_t, uint32_t) {}
 #endif

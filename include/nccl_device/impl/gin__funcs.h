@@ -19,8 +19,9 @@
   NCCL_DEVICE_INLINE result ncclGin_BackendMask<backendMask>
 
 template <unsigned backendMask>
-NCCL_DEVICE_INLINE ncclGin_BackendMask<backendMask>::ncclGin_BackendMask(ncclDevComm const& comm, int contextIndex)
+NCCL_DEVICE_INLINE ncclGin_BackendMask<backendMask>::ncclGin_BackendMask(ncclDevComm const& comm, int contextIndex GINRS_CALLER)
     : comm(comm), nContexts(comm.ginContextCount) {
+  GINRS_DEVCOMM_STANDS(comm);
   uint32_t count = comm.ginContextCount, index = uint32_t(contextIndex);
   contextId = count == 3 ? index % 3 : count == 0 ? 0 : index & (count - 1);
   /* Without contexts the type stays HOST, which the dispatcher refuses by name. */
@@ -80,6 +81,7 @@ NCCL_DEVICE_INLINE bool hasCounter(ncclGin_BackendMask<mask> const& gin, ncclGin
 /* Is there such a peer, and may the operation's actions take place? If not, the host is told. */
 template <unsigned mask>
 NCCL_DEVICE_INLINE bool isAllowed(ncclGin_BackendMask<mask> const& gin, int worldPeer, Operation const& op) {
+  checkStands(gin.comm);
   if (areGiven(gin.comm, worldPeer, op, gin._ginrsFlags)) return true;
   return isGiven<GINRS_REFUSED_PEER>(uint32_t(worldPeer), gin.comm.nRanks, gin._ginHandle, gin._ginBackend, gin._ginrsFlags) &&
          (!op.hasSignal || hasSignal(gin, op.signalId - gin.comm.ginSignalBase)) &&
@@ -331,7 +333,7 @@ NCCL_DEVICE_INLINE void waitTogether(Coop coop, ncclGinCtx const& ctx, uint64_t*
 GINRS_GIN(uint64_t)::readCounter(ncclGinCounter_t counter, int bits, cuda::memory_order order GINRS_CALLER) const {
   GINRS_CALL(COUNTER, contextId, counter);
   uint64_t value = ginrs::gin::readWord(ginrs::gin::counterWord(*this, counter), order);
-  GINRS_RACE(ginrs_cpu_race_seen(GINRS_CPU_RACE_COUNTER, comm.windowTable, comm.rank, contextId, comm.ginCounterBase + counter, 0, 64));
+  GINRS_RACE(ginrs_cpu_race_seen(GINRS_CPU_RACE_COUNTER, comm.windowTable, comm.rank, contextId, comm.ginCounterBase + counter, value, bits));
   return value & nccl::utility::lowBits<uint64_t>(bits);
 }
 template <unsigned backendMask>
@@ -341,7 +343,7 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::waitCounter(Coop coop,
                                                                       cuda::memory_order order GINRS_CALLER) const {
   GINRS_CALL(COUNTER, contextId, counter);
   ginrs::gin::waitTogether(coop, _makeCtx(), ginrs::gin::counterWord(*this, counter), least, bits, order);
-  GINRS_RACE(ginrs_cpu_race_seen(GINRS_CPU_RACE_COUNTER, comm.windowTable, comm.rank, contextId, comm.ginCounterBase + counter, 0, 64));
+  GINRS_RACE(ginrs_cpu_race_seen(GINRS_CPU_RACE_COUNTER, comm.windowTable, comm.rank, contextId, comm.ginCounterBase + counter, least, bits));
 }
 
 GINRS_GIN(uint64_t*)::getSignalShadowPtr(ncclGinSignal_t signal) const {

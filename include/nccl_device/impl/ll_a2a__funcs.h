@@ -61,6 +61,7 @@ NCCL_DEVICE_INLINE ncclLLA2ASession<Coop>::ncclLLA2ASession(Coop coop, ncclDevCo
           coop, comm, team, handle, int(block), maxElts, ginrs::lsa::multimemMode(multimem), mmHandle, 0u, 0u, 0u,
           nullptr, 0, 0} {
   GINRS_CALL(LLA2A, 0, 0);
+  GINRS_DEVCOMM_STANDS(comm);
   GINRS_CHECK(ginrs::isWithinResource(comm, handle.bufHandle, (uint64_t(block) + 1) * (1 + 2 * uint64_t(handle.nSlots)) * 16),
               "ncclLLA2ASession: block is not below the number of blocks that the handle was made for");
   this->lines = static_cast<char*>(ncclGetResourceBufferLocalPointer(comm, handle.bufHandle));

@@ -27,6 +27,7 @@ NCCL_DEVICE_INLINE ncclLsaBarrierSession<Coop>::ncclLsaBarrierSession(Coop coop,
     : ncclLsaBarrierSession_internal<Coop>{
           coop, comm, team, handle, int(index), ginrs::lsa::multimemMode(multimem), mmHandle, 0u, nullptr, nullptr} {
   GINRS_CALL(LSA_BARRIER, 0, index);
+  GINRS_DEVCOMM_STANDS(comm);
   GINRS_CHECK(index < uint32_t(handle.nBarriers), "ncclLsaBarrierSession: index is not below the handle's nBarriers");
   GINRS_RACE(ginrs::race::know(comm));
   GINRS_SESSION(begin, team.nRanks, coop, ginrs::lsa::epochWord(*this));

@@ -9,7 +9,7 @@ mod space;
 pub mod waits;
 
 pub use runtime::{
-    Bounds, Race, is_sanitized, race_join, race_offer, tell_bounds, tell_comm, tell_landing, tell_mapped, tell_race,
+    Bounds, Race, caller, is_sanitized, race_join, race_offer, tell_bounds, tell_comm, tell_landing, tell_mapped, tell_race,
     tell_unmapped,
 };
 pub use space::{CpuReservation, mappings};

@@ -4,7 +4,7 @@ use super::waits::{Blocks, SeeThread, SeeWait};
 use crate::device::{DevPtr, PostBell, Targets};
 use crate::sync::OnceBox;
 use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -99,6 +99,7 @@ struct Watchers {
     join: Option<unsafe extern "C" fn(c_int)>,
     comm: Option<unsafe extern "C" fn(DevPtr, u64)>,
     landing: Option<unsafe extern "C" fn(u64, c_int, u64, u64, DevPtr)>,
+    caller: Option<unsafe extern "C" fn(*mut c_char, usize) -> usize>,
     mapped: Option<unsafe extern "C" fn(DevPtr, usize, c_int)>,
     unmapped: Option<unsafe extern "C" fn(DevPtr, usize)>,
     bounds_unmapped: Option<unsafe extern "C" fn(DevPtr, usize)>,
@@ -115,6 +116,7 @@ impl Watchers {
                 join: symbol(c"ginrs_cpu_race_join"),
                 comm: symbol(c"ginrs_cpu_race_comm"),
                 landing: symbol(c"ginrs_cpu_race_landing"),
+                caller: symbol(c"ginrs_cpu_race_caller"),
                 mapped: symbol(c"ginrs_cpu_race_mapped"),
                 unmapped: symbol(c"ginrs_cpu_race_unmapped"),
                 bounds_unmapped: symbol(c"ginrs_cpu_unmapped"),
@@ -176,6 +178,15 @@ pub fn tell_landing(comm: u64, rank: u32, handle: u64, number: u64, at: DevPtr) 
         // SAFETY: any numbers are allowed.
         unsafe { landing(comm, rank as c_int, handle, number, at) }
     }
+}
+
+/// The line from which host code has called this library, on this thread; where races are looked for, else nobody knows.
+pub fn caller() -> Option<String> {
+    let caller = watchers()?.caller?;
+    let mut line = [0u8; 4096];
+    // SAFETY: there is so much room.
+    let used = unsafe { caller(line.as_mut_ptr().cast(), line.len()) };
+    (used > 0).then(|| String::from_utf8_lossy(&line[..used]).into_owned())
 }
 
 /// Tells it that a file is mapped there, whole.

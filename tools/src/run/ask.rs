@@ -6,14 +6,14 @@ use std::time::Duration;
 
 /// The value that libginrs knows.
 const ASK: usize = 0x6769_6e72;
-/// So long the answers may take: 0.7 s was too short on two cores with five processes that compute.
+/// So long the answers may take at most: 0.7 s was too short on two cores with five processes that compute.
 pub const ANSWER: Duration = Duration::from_secs(3);
 
-/// Asks the processes whose group is one of `groups`. How many were. Sleeps of theirs may end early: for jobs that end next.
-pub fn ask(groups: &[u32]) -> usize {
-    let Ok(all) = std::fs::read_dir("/proc") else { return 0 };
+/// Asks the processes whose group is one of `groups`. Which were. Sleeps of theirs may end early: for jobs that end next.
+pub fn ask(groups: &[u32]) -> Vec<u32> {
+    let Ok(all) = std::fs::read_dir("/proc") else { return Vec::new() };
     let pids = all.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
-    pids.filter(|&pid| listens(Path::new("/proc").join(pid.to_string()).as_path(), groups) && send(pid)).count()
+    pids.filter(|&pid| listens(Path::new("/proc").join(pid.to_string()).as_path(), groups) && send(pid)).collect()
 }
 
 fn listens(process: &Path, groups: &[u32]) -> bool {

@@ -10,6 +10,7 @@ use super::frame::Share;
 use super::output::Printer;
 use super::rank::{Job, Rank, shell_status, signal_name};
 use super::signals::{self, OpenFiles, Signals};
+use super::waits;
 /// How long the lines of an ended rank may take to arrive; whatever it started may hold its pipes open for ever.
 const DRAIN: Duration = Duration::from_millis(500);
 
@@ -188,9 +189,7 @@ fn running(ranks: &[Rank]) -> impl Iterator<Item = &Rank> {
 /// Has all that are left print what their kernels wait for.
 fn ask(ranks: &[Rank]) {
     let groups: Vec<u32> = running(ranks).map(Rank::pid).collect();
-    if ask::ask(&groups) > 0 {
-        std::thread::sleep(ask::ANSWER);
-    }
+    waits::until_told(&ask::ask(&groups), Instant::now() + ask::ANSWER);
 }
 
 /// "0, 2"

@@ -26,6 +26,11 @@ impl Process {
         Some(Process { pid: pid.parse().ok()?, parent, state, name: name.into() })
     }
 
+    /// The one with this id, now.
+    pub fn with_id(pid: u32) -> Option<Process> {
+        Process::of(&std::fs::read_to_string(folder(pid).join("stat")).ok()?)
+    }
+
     /// Somebody has stopped it, a debugger perhaps.
     pub fn is_stopped(&self) -> bool {
         matches!(self.state, 'T' | 't')
@@ -86,9 +91,8 @@ impl Processes {
     /// Those of now.
     pub fn now() -> Processes {
         let all = std::fs::read_dir("/proc").into_iter().flatten();
-        let stat = |pid: u32| std::fs::read_to_string(folder(pid).join("stat")).ok();
         let pids = all.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-        Processes(pids.filter_map(|pid| Process::of(&stat(pid)?)).collect())
+        Processes(pids.filter_map(Process::with_id).collect())
     }
 
     /// The one with this id.

@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 
 /// So long answers may take: a process that has more threads at work than cores may be late.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Between two looks at who prints his answer.
+const LOOK: Duration = Duration::from_millis(10);
 /// Nobody could be asked.
 const NOBODY: i32 = 2;
 
@@ -116,6 +118,21 @@ fn ask(processes: &Processes, pids: BTreeSet<u32>) -> BTreeMap<u32, Answer> {
         all.insert(pid, answer);
     }
     all
+}
+
+/// Returns once these, whom a signal has asked ([`super::ask`]), have printed their answers, or at `until`. They say so here.
+pub fn until_told(pids: &[u32], until: Instant) {
+    let has_told = |pid: u32| match question(pid, until.saturating_duration_since(Instant::now())) {
+        Answer::Said(text, _) => text.lines().any(|line| line == "told"),
+        // It may be in another network namespace: then there is only the time.
+        Answer::NotThere => Process::with_id(pid).is_none_or(|process| process.has_ended()),
+        Answer::Silent => false,
+    };
+    for &pid in pids {
+        while Instant::now() < until && !has_told(pid) {
+            std::thread::sleep(LOOK);
+        }
+    }
 }
 
 fn question(pid: u32, patience: Duration) -> Answer {

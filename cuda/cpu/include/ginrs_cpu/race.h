@@ -69,6 +69,8 @@ void ginrs_cpu_race_landing(uint64_t name, int32_t rank, uint64_t window, uint64
  * a job's already. -1: nothing is watched. Then what all of a communicator's have chosen, the same memory for all. */
 int ginrs_cpu_race_offer(int* joined, uint64_t* bytes);
 void ginrs_cpu_race_join(int fd);
+/* And: the line from which host code has called it, on this thread, not terminated; its length, 0 where it is not known or too long. */
+size_t ginrs_cpu_race_caller(char* line, size_t room);
 
 #ifdef __cplusplus
 }

@@ -14,7 +14,7 @@ const KNOWN: [(&str, &str); 2] = [("AT_LOAD", "a function's address for the load
 const THREAD_LOCAL: [(&str, &str); 6] = [
     ("CARRYING", "a number"),
     ("DEVICE", "a number"),
-    ("HOME", "a number"),
+    ("INSIDE", "a number"),
     ("CURRENT", "a number"),
     ("GROUP", "in ManuallyDrop"),
     ("ENDED", "a destructor, used by try_with alone"),

@@ -48,9 +48,9 @@ pub fn run(plan: &Plan) -> Outcome {
         violations.push(format!("it took {} s", took.as_secs()));
     }
     let after = settled(before);
-    // A cut ends all that connects at that moment. libfabric forgets who has connected and ends before it has said what for, and for how long
-    // it lives nobody can tell from outside.
-    let cut = plan.faults.iter().any(|fault| matches!(fault, Fault::Cut { .. }));
+    // What fails or is cut ends all that connects at that moment. libfabric forgets who has connected and ends, or whose listener ends, before it
+    // has said what for, and for how long it lives nobody can tell from outside.
+    let cut = lived.iter().any(Result::is_err) || plan.faults.iter().any(|fault| matches!(fault, Fault::Cut { .. }));
     let more = after.descriptors.saturating_sub(before.descriptors);
     let forgotten = if cut { more.min(connections().len()) } else { 0 };
     if (Held { descriptors: after.descriptors - forgotten, ..after }) != before {

@@ -11,10 +11,11 @@ const HARMLESS: [&str; 6] = ["Atomic", "[AtomicI32;", "[[AtomicU8;", "PerProcess
 /// Others, each with its reason.
 const KNOWN: [(&str, &str); 2] = [("AT_LOAD", "a function's address for the loader"), ("SITE", "constants")];
 /// Thread-local data: it has no destructor, unless calls can do without.
-const THREAD_LOCAL: [(&str, &str); 6] = [
+const THREAD_LOCAL: [(&str, &str); 7] = [
     ("CARRYING", "a number"),
     ("DEVICE", "a number"),
     ("INSIDE", "a number"),
+    ("IS_PROGRAMS", "a flag"),
     ("CURRENT", "a number"),
     ("GROUP", "in ManuallyDrop"),
     ("ENDED", "a destructor, used by try_with alone"),

@@ -64,7 +64,7 @@ pub fn request(
             work = first;
         }
         Element::FetchAdd { to, add, answer } => {
-            let own = whose(queues.life(), rank);
+            let own = whose(queues.card.life, rank);
             if named(answer.key) != Named::Table(Table::Sink, limits.number, own) || answer.address != 0 {
                 return Err(Fault::Key { which: "source", key: answer.key });
             }
@@ -73,7 +73,7 @@ pub fn request(
                 _ => Err(Fault::Word { address: to.address, words }),
             };
             match named(to.key) {
-                Named::Table(Table::Signals, of, owner) if of == limits.number && owner == whose(queues.life(), peer) => {
+                Named::Table(Table::Signals, of, owner) if of == limits.number && owner == whose(queues.card.life, peer) => {
                     let id = id("signal", limits.signals, limits.pool)?;
                     work.signal = Some((signal_offset(limits.number, limits.pool, id), add));
                 }

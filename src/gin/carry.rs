@@ -33,7 +33,7 @@ pub(super) struct Carrier {
     /// From the first refusal or failure on, in the same step already, and after every abort: descriptors are consumed and
     /// credited, nothing moves. What is behind an operation that did not happen must not happen either.
     pub stopped: bool,
-    /// What has stopped it, while somebody else may know the cause, and since when. Nothing is credited before the abort is up.
+    /// What has stopped it, while somebody else may know the cause, and since when. Nothing is credited as done before the abort is up.
     pub suspicion: Option<(Error, Instant)>,
     /// Pieces that a transport has not finished.
     pub pending: u64,
@@ -60,27 +60,37 @@ pub(super) struct Turn<'a> {
     pub lane: &'a mut Lane,
     pub open: &'a mut [Open],
     pub counters: &'a [AtomicU64],
-    /// The operation that its transport has refused, which ends the communicator.
-    pub refused: Option<Seq>,
+}
+
+/// The operation that its transport has refused, which ends the communicator, and why.
+pub(super) struct Refused {
+    pub tag: u64,
+    pub error: Error,
 }
 
 impl Turn<'_> {
     /// Goes on with the current operation; true if anything was taken.
-    pub fn resume(&mut self, carrier: &mut Carrier) -> bool {
+    pub fn resume(&mut self, carrier: &mut Carrier) -> Result<bool, Box<Refused>> {
         if carrier.stopped {
-            return false;
+            return Ok(false);
         }
-        let Some(current) = self.lane.current.take() else { return false };
+        let Some(current) = self.lane.current.take() else { return Ok(false) };
         let (at, operation) = *current;
         let before = operation.submitted();
-        self.carry(carrier, at, operation, true);
-        self.lane.current.as_ref().is_none_or(|current| current.1.submitted() > before)
+        self.carry(carrier, at, operation, true)?;
+        Ok(self.lane.current.as_ref().is_none_or(|current| current.1.submitted() > before))
     }
 
     /// Submits what the transport takes. An operation that is not done at once is held in the ledger; one that is not
     /// wholly submitted stays the queue's current one. A transport that finishes at once gets one piece in a step.
     #[inline]
-    pub fn carry(&mut self, carrier: &mut Carrier, at: Seq, mut operation: Operation, mut held: bool) {
+    pub fn carry(
+        &mut self,
+        carrier: &mut Carrier,
+        at: Seq,
+        mut operation: Operation,
+        mut held: bool,
+    ) -> Result<(), Box<Refused>> {
         let route = carrier.by_peer[operation.peer() as usize] as usize;
         let max = carrier.capabilities[route].piece;
         if timeline::is_on() {
@@ -89,10 +99,7 @@ impl Turn<'_> {
         while let Some(piece) = operation.piece(max) {
             let submitted = match carrier.transports[route].submit(&piece) {
                 Ok(submitted) => submitted,
-                Err(error) => {
-                    self.refused = Some(at);
-                    return carrier.failed(piece.tag, error);
-                }
+                Err(error) => return Err(Box::new(Refused { tag: piece.tag, error })),
             };
             if submitted == Submitted::Done {
                 // What this thread moved itself. Bytes that a device moves cost a step nothing.
@@ -118,7 +125,7 @@ impl Turn<'_> {
                 continue;
             }
             self.lane.current = Some(Box::new((at, operation)));
-            return;
+            return Ok(());
         }
         let is_done = !held || self.reap(at) == Some(true);
         if let (false, Some(id)) = (held, operation.counter()) {
@@ -127,6 +134,7 @@ impl Turn<'_> {
         if is_done && timeline::is_on() {
             timeline::done(carrier.abort.host_address(), operation.tag());
         }
+        Ok(())
     }
 
     /// Whether the operation is done; None if no piece of it was under way.
@@ -145,7 +153,7 @@ impl Turn<'_> {
 }
 
 impl Carrier {
-    /// Nothing moves from here on, and the communicator ends with `error`. The abort is up before anything is credited. A peer that
+    /// Nothing moves from here on, and the communicator ends with `error`. The abort is up before anything else is credited. A peer that
     /// is to blame may have gone because of another: whoever watches it knows a moment later.
     #[cold]
     pub fn stop(&mut self, error: Error) {

@@ -12,6 +12,15 @@ use crate::error::Result;
 const SLOT_BITS: u32 = 20;
 const GENERATION: u64 = u64::MAX >> (1 + SLOT_BITS);
 
+fn handle(generation: u64, slot: u32) -> u64 {
+    generation << SLOT_BITS | u64::from(slot)
+}
+
+/// Slot and generation of a handle.
+pub fn parts(handle: u64) -> (u32, u64) {
+    (handle as u32 & ((1 << SLOT_BITS) - 1), handle >> SLOT_BITS)
+}
+
 #[derive(Clone, Copy)]
 struct Issued {
     generation: u64,
@@ -73,7 +82,7 @@ impl Handles {
         };
         let generation = (self.entries[slot as usize].generation + 1) & GENERATION;
         self.entries[slot as usize] = Issued { generation, start, bytes, live: true };
-        Ok((Memory { region: slot, start, bytes }, generation << SLOT_BITS | u64::from(slot)))
+        Ok((Memory { region: slot, start, bytes }, handle(generation, slot)))
     }
 
     /// Takes a handle back and says which region it was.
@@ -87,19 +96,19 @@ impl Handles {
     /// What `handle` names.
     #[inline]
     pub fn lookup(&self, handle: u64) -> std::result::Result<Memory, Refused> {
-        let slot = handle as usize & ((1 << SLOT_BITS) - 1);
-        match self.entries.get(slot) {
-            Some(entry) if entry.live && entry.generation == handle >> SLOT_BITS => {
-                Ok(Memory { region: slot as u32, start: entry.start, bytes: entry.bytes })
+        let (slot, generation) = parts(handle);
+        match self.entries.get(slot as usize) {
+            Some(entry) if entry.live && entry.generation == generation => {
+                Ok(Memory { region: slot, start: entry.start, bytes: entry.bytes })
             }
-            other => Err(self.why_not(other, handle >> SLOT_BITS)),
+            other => Err(self.why_not(other, generation)),
         }
     }
 
-    /// What is in a slot now, and which life of it.
+    /// What is in a slot now, and its handle.
     pub fn in_slot(&self, slot: u32) -> Option<(Memory, u64)> {
         let entry = self.entries.get(slot as usize).filter(|entry| entry.live)?;
-        Some((Memory { region: slot, start: entry.start, bytes: entry.bytes }, entry.generation))
+        Some((Memory { region: slot, start: entry.start, bytes: entry.bytes }, handle(entry.generation, slot)))
     }
 
     #[cold]

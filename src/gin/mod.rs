@@ -117,7 +117,7 @@ impl Gin {
     fn with_words(parts: Parts, words: Arc<Vec<Words>>) -> Result<Arc<Self>> {
         let Parts { device, rank, n_contexts, shape, signals, routes, abort, card, salt } = parts;
         let own = signals[rank as usize].clone().expect("the caller made this rank's signal memory");
-        let card = card.map(|card| Card { life: salt, ..card });
+        let card = card.map(|card| Card { salt, ..card });
         let hardware = card.as_ref().and_then(Card::hardware);
         let of_contexts = (0..n_contexts).map(|index| match hardware.and_then(|hardware| hardware.words_of(index)) {
             Some(words) => Ok(Arc::new(words)),

@@ -53,7 +53,7 @@ impl Word for AtomicU64 {
 
 /// A number of 64 bits that `seed` and `value` determine and nobody foresees: splitmix64.
 #[inline]
-fn mix(seed: u64, value: u64) -> u64 {
+pub(crate) fn mix(seed: u64, value: u64) -> u64 {
     let mut x = seed.wrapping_add(value.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

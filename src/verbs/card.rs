@@ -1,7 +1,7 @@
 //! A card as one communicator has it: which port it uses, and how things are made. The device is open once for all of them (`opened`).
 
 use super::commands::{self, Global, Path, QueuePair};
-use super::events::Mailbox;
+use super::events::Told;
 use super::library::Functions;
 use super::made::{Memory, Page, Queue, Registered, Spot, Umem};
 use super::opened::{self, Opened, refused, why};
@@ -79,7 +79,7 @@ pub struct Card {
     port: Port,
     wishes: Wishes,
     times: u8,
-    pub(super) mailbox: Arc<Mailbox>,
+    pub(super) told: Told,
     /// Queues that were made.
     queues: AtomicU32,
 }
@@ -92,12 +92,13 @@ impl Card {
 
     /// The port is asked for each time: what it is called may have changed since the device was opened.
     fn on(opened: Arc<Opened>, wishes: &Wishes) -> Result<Self, String> {
+        // First: what happens from here on is told.
+        let told = Told::of(&opened)?;
         let port = opened.context.port(&opened.name, wishes)?;
         let asked = || opened.context.command("QUERY_HCA_CAP", &commands::query_capabilities(true), bytes::CAPABILITY_OUT);
         let times = if port.ethernet { commands::times(&asked()?) } else { 0 };
-        let (domain, mailbox) = (Domain::new(opened)?, Arc::new(Mailbox::new()?));
-        domain.opened.mailboxes.lock().push(mailbox.clone());
-        Ok(Self { domain, port, wishes: wishes.clone(), times, mailbox, queues: AtomicU32::new(0) })
+        let domain = Domain::new(opened)?;
+        Ok(Self { domain, port, wishes: wishes.clone(), times, told, queues: AtomicU32::new(0) })
     }
 
     pub(super) fn opened(&self) -> &Opened {
@@ -310,20 +311,11 @@ impl Card {
         };
         let made = NonNull::new(made).ok_or_else(|| refused(what, 0, &answer))?;
         let number = commands::number(&answer);
-        let whose = self.mailbox.of(self.queues.fetch_add(1, Ordering::Relaxed));
+        let whose = self.told.mailbox.of(self.queues.fetch_add(1, Ordering::Relaxed));
         if let Err(why) = self.listen(made, whose) {
             info!(NET, "{what}: the card tells nothing of {number:#x}: {why}");
         }
         Ok(Arc::new(Queue { made, number, whose, card: self.clone(), _on: on }))
-    }
-}
-
-impl Drop for Card {
-    fn drop(&mut self) {
-        // Its queues keep it, so they have gone. A child's copy of the lock may be held by one of its parent's threads.
-        if self.is_ours() {
-            self.opened().mailboxes.lock().retain(|mailbox| !Arc::ptr_eq(mailbox, &self.mailbox));
-        }
     }
 }
 

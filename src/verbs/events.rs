@@ -16,6 +16,7 @@ use std::collections::VecDeque;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// What has happened.
@@ -49,7 +50,7 @@ const TYPE: usize = 1;
 
 /// One of them, as the library hands it over.
 #[repr(C)]
-pub(super) struct Told {
+struct Written {
     cookie: u64,
     eqe: [u8; EQE],
 }
@@ -102,6 +103,54 @@ impl Mailbox {
     }
 }
 
+/// Those of all that use a device.
+#[derive(Default)]
+pub(super) struct Mailboxes {
+    all: Vec<Arc<Mailbox>>,
+    /// The device has said that it works no more: who comes now opens it anew.
+    over: bool,
+}
+
+impl Mailboxes {
+    /// From here on it is told what happens. Err: nothing will, for the device is over.
+    fn join(&mut self, mailbox: Arc<Mailbox>) -> Result<(), String> {
+        if self.over {
+            return Err("it has just said that it works no more | fix: look at dmesg, and try again, which opens it anew".into());
+        }
+        self.all.push(mailbox);
+        Ok(())
+    }
+
+    fn put(&mut self, event: Event) {
+        self.over |= event == Event::Device;
+        self.all.iter().filter(|mailbox| event.is_for(mailbox.number)).for_each(|mailbox| mailbox.put(event));
+    }
+}
+
+/// One that has joined those of a device, until it is dropped.
+pub(super) struct Told {
+    pub mailbox: Arc<Mailbox>,
+    of: Arc<Opened>,
+}
+
+impl Told {
+    /// A new one.
+    pub fn of(opened: &Arc<Opened>) -> Result<Self, String> {
+        let mailbox = Arc::new(Mailbox::new()?);
+        opened.mailboxes.lock().join(mailbox.clone())?;
+        Ok(Self { mailbox, of: opened.clone() })
+    }
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        // A child's copy of the lock may be held by one of its parent's threads.
+        if self.of.context.owner.is_here() {
+            self.of.mailboxes.lock().all.retain(|mailbox| !Arc::ptr_eq(mailbox, &self.mailbox));
+        }
+    }
+}
+
 /// The channel for queues; gone at drop.
 pub(super) struct Channel {
     made: NonNull<mlx5dv_devx_event_channel>,
@@ -115,12 +164,13 @@ unsafe impl Send for Channel {}
 unsafe impl Sync for Channel {}
 
 /// From here on a read of `fd` never waits.
-fn never_waits(fd: RawFd) -> bool {
+fn never_wait(fd: RawFd) -> Result<(), String> {
     // SAFETY: asks for flags and sets them.
-    unsafe {
+    let set = unsafe {
         let flags = libc::fcntl(fd, libc::F_GETFL);
         flags >= 0 && libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK) == 0
-    }
+    };
+    if set { Ok(()) } else { Err(why("fcntl of a descriptor of events", 0)) }
 }
 
 impl Channel {
@@ -130,10 +180,8 @@ impl Channel {
         // SAFETY: the context lives; no flags, so that what the card writes comes along.
         let made = NonNull::new(unsafe { (functions.mlx5dv_devx_create_event_channel)(device.as_ptr(), 0) });
         let channel = Self { made: made.ok_or_else(|| why("mlx5dv_devx_create_event_channel", 0))?, functions, owner };
-        match never_waits(channel.fd()) && never_waits(context.fd()) {
-            true => Ok(channel),
-            false => Err(why("fcntl of its descriptors of events", 0)),
-        }
+        never_wait(channel.fd())?;
+        Ok(channel)
     }
 
     fn fd(&self) -> RawFd {
@@ -153,6 +201,11 @@ impl Drop for Channel {
 }
 
 impl Context {
+    /// From here on its news are asked for without waiting for them.
+    pub fn never_wait(&self) -> Result<(), String> {
+        never_wait(self.fd())
+    }
+
     /// The device's own descriptor.
     fn fd(&self) -> RawFd {
         // SAFETY: the library's struct, which lives until it is closed.
@@ -166,7 +219,7 @@ impl Card {
         let Opened { context, channel, .. } = self.opened();
         // SAFETY: the context's own, which lives as long as it does, and the card keeps that; so does the channel's.
         let [device, queues] = [context.fd(), channel.fd()].map(|fd| unsafe { BorrowedFd::borrow_raw(fd) });
-        [device, queues, self.mailbox.bell.as_fd()]
+        [device, queues, self.told.mailbox.bell.as_fd()]
     }
 
     /// From here on news of `object` comes as [`Event::Queue`] with that number.
@@ -188,37 +241,40 @@ impl Card {
     /// The next thing that has happened; None: nothing has.
     pub fn event(&self) -> Option<Event> {
         self.opened().hand_out();
-        self.mailbox.take()
+        self.told.mailbox.take()
     }
 }
 
 impl Opened {
     /// All that has happened goes to those whom it concerns, in order: one at a time does this.
     fn hand_out(&self) {
-        let mailboxes = self.mailboxes.lock();
+        let mut mailboxes = self.mailboxes.lock();
         while let Some(event) = self.news_of_queues().or_else(|| self.news_of_device()) {
-            if event == Event::Device {
-                self.over.store(true, Ordering::Relaxed);
-            }
-            mailboxes.iter().filter(|mailbox| event.is_for(mailbox.number)).for_each(|mailbox| mailbox.put(event));
+            mailboxes.put(event);
         }
     }
 
+    /// It has said that it works no more: also if nobody has looked since.
+    pub fn is_over(&self) -> bool {
+        self.hand_out();
+        self.mailboxes.lock().over
+    }
+
     fn news_of_queues(&self) -> Option<Event> {
-        let mut told = MaybeUninit::<Told>::zeroed();
+        let mut told = MaybeUninit::<Written>::zeroed();
         // SAFETY: it writes at most those bytes.
         let n = unsafe {
             (self.channel.functions.mlx5dv_devx_get_event)(
                 self.channel.made.as_ptr(),
                 told.as_mut_ptr().cast(),
-                size_of::<Told>(),
+                size_of::<Written>(),
             )
         };
         if n < size_of::<u64>() as isize {
             return None;
         }
         // SAFETY: all bits are values of it, and all were written or are zero.
-        let Told { cookie, eqe } = unsafe { told.assume_init() };
+        let Written { cookie, eqe } = unsafe { told.assume_init() };
         let words = OF_QUEUES.iter().find(|(event, _)| *event == eqe[TYPE].into()).map_or("an event", |(_, words)| words);
         Some(Event::Queue(cookie, eqe[TYPE], words))
     }
@@ -241,5 +297,25 @@ impl Opened {
             IBV_EVENT_DEVICE_FATAL => Event::Device,
             other => Event::Other(other),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_joined_is_told_and_nobody_joins_what_is_over() {
+        let boxes = [(); 3].map(|()| Arc::new(Mailbox::new().unwrap()));
+        let mut all = Mailboxes::default();
+        let taken = || boxes.each_ref().map(|mailbox| std::iter::from_fn(|| mailbox.take()).collect::<Vec<_>>());
+        let down = Event::Port { number: 1, up: false };
+        all.put(down);
+        all.join(boxes[0].clone()).unwrap();
+        all.join(boxes[1].clone()).unwrap();
+        let queue = Event::Queue(boxes[1].of(7), 5, "fatal");
+        [down, queue, Event::Device].into_iter().for_each(|event| all.put(event));
+        assert!(all.join(boxes[2].clone()).unwrap_err().contains("opens it anew"));
+        assert_eq!(taken(), [vec![down, Event::Device], vec![down, queue, Event::Device], vec![]]);
     }
 }

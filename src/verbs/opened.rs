@@ -2,14 +2,13 @@
 //! device itself, and what it tells (`events`).
 
 use super::commands;
-use super::events::{Channel, Mailbox};
+use super::events::{Channel, Mailboxes};
 use super::library::{Functions, library};
 use super::prm::bytes;
 use super::sys::*;
 use crate::sync::{Mutex, PerProcess, pid};
 use std::ffi::CStr;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 /// What errno says after a call that failed, or returned it.
@@ -76,8 +75,21 @@ pub fn names() -> Result<Vec<String>, String> {
     if names.is_empty() { Err(NONE.into()) } else { Ok(names) }
 }
 
-/// All that are open.
-static OPEN: PerProcess<Mutex<Vec<Weak<Opened>>>> = PerProcess::new();
+/// What is open of one device, if it is.
+type Slot = Arc<Mutex<Weak<Opened>>>;
+
+/// By name.
+static OPEN: PerProcess<Mutex<Vec<(String, Slot)>>> = PerProcess::new();
+
+fn slot(name: &str) -> Slot {
+    let mut all = OPEN.lock();
+    if let Some((_, slot)) = all.iter().find(|(known, _)| known == name) {
+        return slot.clone();
+    }
+    let slot = Slot::default();
+    all.push((name.into(), slot.clone()));
+    slot
+}
 
 /// Who opened something: a forked child has it, too, and neither uses nor closes it.
 #[derive(Clone, Copy)]
@@ -138,23 +150,20 @@ pub(super) struct Opened {
     /// Number of the queue of events that completion queues name, though none is ever asked for.
     pub events: u32,
     /// Of all that use it.
-    pub mailboxes: Mutex<Vec<Arc<Mailbox>>>,
-    /// It has said that it works no more: who comes now opens it anew.
-    pub over: AtomicBool,
+    pub mailboxes: Mutex<Mailboxes>,
 }
 
 impl Opened {
-    /// The device of that name in the list, which is opened if nobody has.
+    /// The device of that name in the list, which is opened if nobody has, or it is over.
     fn of_device(functions: &'static Functions, name: &str, device: *mut ibv_device) -> Result<Arc<Self>, String> {
+        let slot = slot(name);
         // While it is held: whoever wants the same waits, and finds it.
-        let mut all = OPEN.lock();
-        all.retain(|opened| opened.strong_count() > 0);
-        let works = |opened: &Arc<Self>| opened.name == name && !opened.over.load(Ordering::Relaxed);
-        if let Some(found) = all.iter().filter_map(Weak::upgrade).find(works) {
+        let mut open = slot.lock();
+        if let Some(found) = open.upgrade().filter(|found| !found.is_over()) {
             return Ok(found);
         }
         let opened = Arc::new(Self::new(functions, name, device)?);
-        all.push(Arc::downgrade(&opened));
+        *open = Arc::downgrade(&opened);
         Ok(opened)
     }
 
@@ -180,8 +189,8 @@ impl Opened {
             return Err(why("mlx5dv_devx_query_eqn", result));
         }
         let channel = Channel::new(&context)?;
-        let (mailboxes, over) = (Mutex::new(Vec::new()), AtomicBool::new(false));
-        Ok(Self { channel, context, name: name.into(), events, mailboxes, over })
+        context.never_wait()?;
+        Ok(Self { channel, context, name: name.into(), events, mailboxes: Mutex::default() })
     }
 }
 

@@ -23,8 +23,8 @@ pub struct Card {
     pub fault: Option<Arc<Fault>>,
     /// A real one; None: the model.
     pub real: Option<Real>,
-    /// The communicator's, which keys of the model's tables are told apart by.
-    pub life: u64,
+    /// The communicator's, by which keys of the model's tables are told apart.
+    pub salt: u64,
 }
 
 /// A real card, before and after it was connected with those of the peers.
@@ -39,7 +39,7 @@ pub enum Real {
 impl Card {
     /// The model, for tests.
     pub fn model(handler: Handler, apart: bool) -> Self {
-        Self { handler: Some(handler), apart, fault: None, real: None, life: 0 }
+        Self { handler: Some(handler), apart, fault: None, real: None, salt: 0 }
     }
 
     /// This rank's queues on a real one.
@@ -83,7 +83,7 @@ impl Card {
         let real = named.map(|name| hardware::open(&name)).transpose()?.map(Real::Open);
         let apart = config::text("GINRS_NIC_RINGS").is_some_and(|place| place.eq_ignore_ascii_case("gpu"));
         let fault = rule.map(|rule| Arc::new(Fault { rule, seen: AtomicU64::new(0) }));
-        Ok(Self { handler, apart, fault, real, life: 0 })
+        Ok(Self { handler, apart, fault, real, salt: 0 })
     }
 }
 

@@ -120,7 +120,7 @@ pub fn build(
     let mut tables = Vec::new();
     for (c, words) in words.iter().enumerate() {
         tables.push(match card.hardware() {
-            None => keys::tables(c as u32, (card.life, rank), ranks as u32),
+            None => keys::tables(c as u32, (card.salt, rank), ranks as u32),
             Some(hardware) => {
                 let (tables, counters) = hardware.tables(c, rank, words)?;
                 images._counters.push(counters);
@@ -236,12 +236,16 @@ impl Registration {
     ) -> Result<Self> {
         let real = card.hardware().map(|hardware| hardware.window(device, memory, start, bytes)).transpose()?;
         let made = Self { memory: device.objects(Self::KEYS + ranks as usize * 4)?, real };
-        let own = made.real.as_ref().map_or_else(|| keys::of_window(handle, rank), |real| real.keys().local);
+        let own = match &made.real {
+            Some(real) => real.keys().local,
+            None => {
+                let keys = keys::of_windows(handle, ranks)?;
+                made.fill(device, keys.iter().copied())?;
+                keys[rank as usize]
+            }
+        };
         let own = ncclGinGdakiMemHandle { rkeys: made.memory.device() + Self::KEYS as u64, lkey: own.to_be(), pad: 0 };
         device.write(made.memory.device(), own.as_bytes())?;
-        if made.real.is_none() {
-            made.fill(device, (0..ranks).map(|rank| keys::of_window(handle, rank)))?;
-        }
         Ok(made)
     }
 

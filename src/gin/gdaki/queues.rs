@@ -52,7 +52,7 @@ struct Failure {
 /// Of one context.
 pub struct Queues {
     depth: u32,
-    card: Card,
+    pub(super) card: Card,
     /// Of peer 0's; the others follow. Queue and completion queue have one number.
     first: u32,
     poison: Poison,
@@ -125,11 +125,6 @@ impl Queues {
     /// What the card is made to fail at.
     pub fn fault(&self) -> Option<&Fault> {
         self.card.fault.as_deref()
-    }
-
-    /// See [`Card::life`].
-    pub fn life(&self) -> u64 {
-        self.card.life
     }
 
     /// How messages call the context with that number.
@@ -286,11 +281,13 @@ impl Queues {
         self.awaited(queue).is_some()
     }
 
-    /// From element `at` on `peer`'s queue does nothing, for that reason; the first one counts.
+    /// From element `at` on `peer`'s queue does nothing, for that reason. What was said of a later one counts no more: it is behind this one.
     #[cold]
     pub fn fail(&self, peer: u32, at: Seq, syndrome: Syndrome) {
         self.failed.store(true, Ordering::Relaxed);
-        self.failures.lock()[peer as usize].get_or_insert(Failure { index: at.0, syndrome });
+        let failure = &mut self.failures.lock()[peer as usize];
+        failure.take_if(|known| !Seq(known.index).at_or_before(at));
+        failure.get_or_insert(Failure { index: at.0, syndrome });
     }
 
     fn result(&self, peer: u32, index: u32) -> Result<(), Syndrome> {

@@ -1,6 +1,6 @@
 //! From an element to work for a transport: everything that a kernel wrote is checked here, at the source.
 
-use super::keys::{Named, Table, named, variant, whose};
+use super::keys::{self, Table, of_table, of_window};
 use super::queues::Queues;
 use crate::gin::handles::{Handles, Memory};
 use crate::gin::plan::{Fault, Ids, Limits, Operation, signal_offset};
@@ -64,25 +64,23 @@ pub fn request(
             work = first;
         }
         Element::FetchAdd { to, add, answer } => {
-            let own = whose(queues.life(), rank);
-            if named(answer.key) != Named::Table(Table::Sink, limits.number, own) || answer.address != 0 {
+            let key = |table, owner| of_table(table, limits.number, (queues.card.salt, owner));
+            if answer.key != key(Table::Sink, rank) || answer.address != 0 {
                 return Err(Fault::Key { which: "source", key: answer.key });
             }
             let id = |what, ids: Ids, words: u32| match u16::try_from(to.address / 8) {
                 Ok(id) if to.address.is_multiple_of(8) && u32::from(id) < words => ids.check(what, id).map(|()| id),
                 _ => Err(Fault::Word { address: to.address, words }),
             };
-            match named(to.key) {
-                Named::Table(Table::Signals, of, owner) if of == limits.number && owner == whose(queues.life(), peer) => {
-                    let id = id("signal", limits.signals, limits.pool)?;
-                    work.signal = Some((signal_offset(limits.number, limits.pool, id), add));
-                }
-                Named::Table(Table::Counters, of, owner) if of == limits.number && owner == own => {
-                    let id = id("counter", limits.counters, counters.len() as u32)?;
-                    // Who sees the completion sees the counter.
-                    counters[usize::from(id)].fetch_add(add, Ordering::Release);
-                }
-                _ => return Err(Fault::Key { which: "target", key: to.key }),
+            if to.key == key(Table::Signals, peer) {
+                let id = id("signal", limits.signals, limits.pool)?;
+                work.signal = Some((signal_offset(limits.number, limits.pool, id), add));
+            } else if to.key == key(Table::Counters, rank) {
+                let id = id("counter", limits.counters, counters.len() as u32)?;
+                // Who sees the completion sees the counter.
+                counters[usize::from(id)].fetch_add(add, Ordering::Release);
+            } else {
+                return Err(Fault::Key { which: "target", key: to.key });
             }
         }
     }
@@ -92,12 +90,7 @@ pub fn request(
 /// The region that a place lies in, and where, if all of it lies there.
 fn window(handles: &Handles, which: &'static str, place: Place, rank: u32, bytes: u32) -> Result<(u32, u64), Fault> {
     let Place { address, key } = place;
-    let found = match named(key) {
-        Named::Window { slot, variant: life } => {
-            handles.in_slot(slot).filter(|(_, generation)| variant(*generation, rank) == life)
-        }
-        _ => None,
-    };
+    let found = keys::slot(key).and_then(|slot| handles.in_slot(slot)).filter(|(_, handle)| of_window(*handle, rank) == key);
     let Some((Memory { region, start, bytes: size }, _)) = found else { return Err(Fault::Key { which, key }) };
     let at = address.wrapping_sub(start);
     match at <= size && u64::from(bytes) <= size - at {

@@ -33,7 +33,7 @@ pub(super) struct Carrier {
     /// From the first refusal or failure on, in the same step already, and after every abort: descriptors are consumed and
     /// credited, nothing moves. What is behind an operation that did not happen must not happen either.
     pub stopped: bool,
-    /// What has stopped it, while somebody else may know the cause, and since when. Nothing is credited as done before the abort is up.
+    /// What has stopped it, while somebody else may know the cause, and since when. Nothing is credited before the abort is up.
     pub suspicion: Option<(Error, Instant)>,
     /// Pieces that a transport has not finished.
     pub pending: u64,
@@ -60,37 +60,27 @@ pub(super) struct Turn<'a> {
     pub lane: &'a mut Lane,
     pub open: &'a mut [Open],
     pub counters: &'a [AtomicU64],
-}
-
-/// The operation that its transport has refused, which ends the communicator, and why.
-pub(super) struct Refused {
-    pub tag: u64,
-    pub error: Error,
+    /// The operation that its transport has refused, which ends the communicator.
+    pub refused: Option<Seq>,
 }
 
 impl Turn<'_> {
     /// Goes on with the current operation; true if anything was taken.
-    pub fn resume(&mut self, carrier: &mut Carrier) -> Result<bool, Box<Refused>> {
+    pub fn resume(&mut self, carrier: &mut Carrier) -> bool {
         if carrier.stopped {
-            return Ok(false);
+            return false;
         }
-        let Some(current) = self.lane.current.take() else { return Ok(false) };
+        let Some(current) = self.lane.current.take() else { return false };
         let (at, operation) = *current;
         let before = operation.submitted();
-        self.carry(carrier, at, operation, true)?;
-        Ok(self.lane.current.as_ref().is_none_or(|current| current.1.submitted() > before))
+        self.carry(carrier, at, operation, true);
+        self.lane.current.as_ref().is_none_or(|current| current.1.submitted() > before)
     }
 
     /// Submits what the transport takes. An operation that is not done at once is held in the ledger; one that is not
     /// wholly submitted stays the queue's current one. A transport that finishes at once gets one piece in a step.
     #[inline]
-    pub fn carry(
-        &mut self,
-        carrier: &mut Carrier,
-        at: Seq,
-        mut operation: Operation,
-        mut held: bool,
-    ) -> Result<(), Box<Refused>> {
+    pub fn carry(&mut self, carrier: &mut Carrier, at: Seq, mut operation: Operation, mut held: bool) {
         let route = carrier.by_peer[operation.peer() as usize] as usize;
         let max = carrier.capabilities[route].piece;
         if timeline::is_on() {
@@ -99,7 +89,10 @@ impl Turn<'_> {
         while let Some(piece) = operation.piece(max) {
             let submitted = match carrier.transports[route].submit(&piece) {
                 Ok(submitted) => submitted,
-                Err(error) => return Err(Box::new(Refused { tag: piece.tag, error })),
+                Err(error) => {
+                    self.refused = Some(at);
+                    return carrier.failed(piece.tag, error);
+                }
             };
             if submitted == Submitted::Done {
                 // What this thread moved itself. Bytes that a device moves cost a step nothing.
@@ -125,7 +118,7 @@ impl Turn<'_> {
                 continue;
             }
             self.lane.current = Some(Box::new((at, operation)));
-            return Ok(());
+            return;
         }
         let is_done = !held || self.reap(at) == Some(true);
         if let (false, Some(id)) = (held, operation.counter()) {
@@ -134,7 +127,6 @@ impl Turn<'_> {
         if is_done && timeline::is_on() {
             timeline::done(carrier.abort.host_address(), operation.tag());
         }
-        Ok(())
     }
 
     /// Whether the operation is done; None if no piece of it was under way.
@@ -153,7 +145,7 @@ impl Turn<'_> {
 }
 
 impl Carrier {
-    /// Nothing moves from here on, and the communicator ends with `error`. The abort is up before anything else is credited. A peer that
+    /// Nothing moves from here on, and the communicator ends with `error`. The abort is up before anything is credited. A peer that
     /// is to blame may have gone because of another: whoever watches it knows a moment later.
     #[cold]
     pub fn stop(&mut self, error: Error) {

@@ -14,7 +14,6 @@
 //! All but the words of direct contexts and, on a GPU, of a card's is host memory: the CPU reads or adds there.
 #![forbid(unsafe_code)]
 
-use super::carry::Turn;
 use super::descriptor::WORDS;
 use super::gdaki::Nic;
 use super::hints::Hints;
@@ -27,7 +26,6 @@ use super::shared::Shared;
 use crate::abort::Abort;
 use crate::device::{ControlMemory, DevPtr, Device, Kind, Physical};
 use crate::error::Result;
-use crate::nic::completion::Syndrome;
 use crate::seq::Seq;
 use crate::transport::select;
 use crate::{bail, config};
@@ -312,23 +310,11 @@ impl Context {
         }
     }
 
-    /// `peer`'s queue, for its operations to be carried out.
-    pub(super) fn turn(&mut self, peer: u32) -> Turn<'_> {
-        let depth = self.shape.depth as usize;
-        let open = &mut self.open[peer as usize * depth..][..depth];
-        Turn { lane: self.lanes.of(peer), open, counters: self.words.on_host().1 }
-    }
-
     /// Tells kernels what of `peer`'s queue is done by now; `all`: everything that was taken, after an abort.
     pub(super) fn credit(&mut self, peer: u32, all: bool) {
         let depth = self.shape.depth as usize;
         let (open, lane) = (&mut self.open[peer as usize * depth..][..depth], self.lanes.of(peer));
         if all {
-            if let Some(Nic::Model(queues)) = &self.nic {
-                // What was done says so; of what is dropped, and of what comes yet, nobody knows what was done.
-                lane.ledger.credit(open, &queues.completions(peer));
-                queues.fail(peer, lane.ledger.credited(), Syndrome::Flushed);
-            }
             lane.current = None;
             lane.ledger.cancel(open);
         }

@@ -46,11 +46,6 @@ impl Ledger {
         self.taken
     }
 
-    /// Everything below this is done.
-    pub fn credited(&self) -> Seq {
-        self.credited
-    }
-
     /// Operations that are not done.
     pub fn open(&self) -> u32 {
         self.open
@@ -88,11 +83,6 @@ impl Ledger {
         slot.counter = 0;
         self.open -= 1;
         Some(Reaped::Done(counter.checked_sub(1).map(|id| id as u16)))
-    }
-
-    /// Operation `index` has failed: nobody waits for what of it is under way.
-    pub fn drop_one(&mut self, slots: &mut [Open], index: Seq) {
-        self.open -= u32::from(std::mem::take(slot(slots, index)).parts > 0);
     }
 
     /// Moves the credit over all done operations and publishes it if it moved.

@@ -17,6 +17,7 @@ use crate::abort::Abort;
 use crate::error::{Code, Error};
 use crate::info;
 use crate::log::timeline;
+use crate::seq::Seq;
 use crate::transport::{Completion, Region, Transport};
 use std::ops::Range;
 use std::sync::Arc;
@@ -225,7 +226,7 @@ impl Engine {
             }
             let (index, peer, at) = untag(tag);
             if let Err(error) = result {
-                self.contexts.get_mut(index).into_iter().for_each(|context| context.fail_element(peer, at));
+                self.contexts.get(index).into_iter().for_each(|context| context.fail_element(tag));
                 carrier.failed(tag, error);
                 continue;
             }
@@ -233,7 +234,7 @@ impl Engine {
                 credit(&mut self.contexts, uncredited.replace((index, peer)));
             }
             let context = self.contexts.get_mut(index).filter(|context| (peer as usize) < context.lanes.len());
-            match context.and_then(|context| context.turn(peer).reap(at)) {
+            match context.and_then(|context| context.reap(peer, at)) {
                 Some(is_done) => {
                     carrier.pending -= 1;
                     if is_done && timeline::is_on() {
@@ -396,11 +397,8 @@ impl Context {
         let lane = self.lanes.of(peer);
         let slots = &self.queues[base..base + depth];
         let open = &mut self.open[base..base + depth];
-        let mut turn = Turn { lane, open, counters: self.words.on_host().1 };
-        let mut worked = turn.resume(carrier).unwrap_or_else(|refused| {
-            carrier.failed(refused.tag, refused.error);
-            true
-        });
+        let mut turn = Turn { lane, open, counters: self.words.on_host().1, refused: None };
+        let mut worked = turn.resume(carrier);
         let mut left = BATCH.min(carrier.operations);
         while left > 0 && turn.lane.current.is_none() && carrier.bytes > 0 && carrier.suspicion.is_none() {
             let at = turn.lane.ledger.next();
@@ -424,8 +422,7 @@ impl Context {
                     if timeline::is_on() {
                         carrier.write_down(&operation, tag(index, peer, at), (slot.as_ptr().addr(), at.0));
                     }
-                    let carried = turn.carry(carrier, at, operation, false);
-                    carried.unwrap_or_else(|refused| carrier.failed(refused.tag, refused.error))
+                    turn.carry(carrier, at, operation, false)
                 }
                 Err(fault) => carrier.stop(fault.error(&carrier.whose(tag(index, peer, at)))),
             }
@@ -434,6 +431,13 @@ impl Context {
             turn.lane.ledger.credit(turn.open, &self.cis[peer as usize]);
         }
         worked
+    }
+
+    /// One pending piece of operation `at` came back: whether that was the last; None if none was under way.
+    fn reap(&mut self, peer: u32, at: Seq) -> Option<bool> {
+        let depth = self.shape.depth as usize;
+        let open = &mut self.open[peer as usize * depth..][..depth];
+        Turn { lane: self.lanes.of(peer), open, counters: self.words.on_host().1, refused: None }.reap(at)
     }
 }
 

@@ -281,13 +281,11 @@ impl Queues {
         self.awaited(queue).is_some()
     }
 
-    /// From element `at` on `peer`'s queue does nothing, for that reason. What was said of a later one counts no more: it is behind this one.
+    /// From element `at` on `peer`'s queue does nothing, for that reason; the first one counts.
     #[cold]
     pub fn fail(&self, peer: u32, at: Seq, syndrome: Syndrome) {
         self.failed.store(true, Ordering::Relaxed);
-        let failure = &mut self.failures.lock()[peer as usize];
-        failure.take_if(|known| !Seq(known.index).at_or_before(at));
-        failure.get_or_insert(Failure { index: at.0, syndrome });
+        self.failures.lock()[peer as usize].get_or_insert(Failure { index: at.0, syndrome });
     }
 
     fn result(&self, peer: u32, index: u32) -> Result<(), Syndrome> {

@@ -1,17 +1,15 @@
 //! A visit to one queue of a GDAKI context; what `Context::serve` is for the proxy's queues.
 
 use super::Nic;
-use super::queues::Queues;
 use super::requests::{Origin, request};
 use super::rings::{Failed, Rings};
 use super::watch::failure;
 use crate::error::Error;
-use crate::gin::carry::{Carrier, FAILED, Refused, Turn, tag, untag};
+use crate::gin::carry::{Carrier, FAILED, Turn, tag, untag};
 use crate::gin::context::Context;
 use crate::gin::plan::Fault;
 use crate::gin::proxy::BATCH;
 use crate::nic::completion::Syndrome;
-use crate::seq::Seq;
 use crate::trace;
 
 impl Context {
@@ -38,11 +36,8 @@ impl Context {
         let depth = self.shape.depth as usize;
         let base = peer as usize * depth;
         let counters = self.words.on_host().1;
-        let mut turn = Turn { lane: self.lanes.of(peer), open: &mut self.open[base..base + depth], counters };
-        let mut worked = turn.resume(carrier).unwrap_or_else(|refused| {
-            turn.refused(&queues, peer, *refused, carrier);
-            true
-        });
+        let mut turn = Turn { lane: self.lanes.of(peer), open: &mut self.open[base..base + depth], counters, refused: None };
+        let mut worked = turn.resume(carrier);
         let mut left = BATCH.min(carrier.operations);
         while left > 0 && turn.lane.current.is_none() && carrier.bytes > 0 && carrier.suspicion.is_none() {
             if carrier.stopped {
@@ -52,9 +47,7 @@ impl Context {
             if let Some(next) = self.parts.iter().position(|part| part.peer() == peer)
                 && let Some(part) = self.parts.remove(next)
             {
-                if let Err(refused) = turn.carry(carrier, untag(part.tag()).2, part, true) {
-                    turn.refused(&queues, peer, *refused, carrier);
-                }
+                turn.carry(carrier, untag(part.tag()).2, part, true);
                 worked = true;
                 continue;
             }
@@ -65,7 +58,6 @@ impl Context {
             carrier.operations -= 1;
             worked = true;
             if carrier.stopped {
-                queues.fail(peer, at, Syndrome::Flushed);
                 continue;
             }
             let number = queues.number(peer);
@@ -90,16 +82,18 @@ impl Context {
                         turn.lane.ledger.hold(turn.open, at, None);
                         (0..n).for_each(|_| turn.lane.ledger.add_piece(turn.open, at));
                     }
-                    if let Err(refused) = turn.carry(carrier, at, operation, n > 0) {
-                        turn.refused(&queues, peer, *refused, carrier);
-                    }
+                    turn.carry(carrier, at, operation, n > 0);
                 }
                 Err(fault) => {
-                    turn.fail(&queues, peer, at, fault.syndrome());
+                    queues.fail(peer, at, fault.syndrome());
+                    // The entry that says so stands before the abort, whose sweeps end waits for completions as if all were well.
+                    turn.lane.ledger.credit(turn.open, &queues.completions(peer));
+                    queues.settle(peer);
                     carrier.stop(fault.error(&format!("{}, queue pair {number:#x}", carrier.whose(origin.tag))));
                 }
             }
         }
+        turn.refused.into_iter().for_each(|at| queues.fail(peer, at, Syndrome::Retries));
         if worked && carrier.suspicion.is_none() {
             turn.lane.ledger.credit(turn.open, &queues.completions(peer));
         }
@@ -121,30 +115,13 @@ impl Context {
         rung || seen
     }
 
-    /// Operation `at` to `peer` was taken and failed: its queue says so.
+    /// Operation `tag` was taken and failed: its queue says so.
     #[cold]
-    pub(in crate::gin) fn fail_element(&mut self, peer: u32, at: Seq) {
-        if let Some(Nic::Model(queues)) = self.nic.clone().filter(|_| (peer as usize) < self.lanes.len()) {
-            self.turn(peer).fail(&queues, peer, at, Syndrome::Retries);
+    pub(in crate::gin) fn fail_element(&self, whose: u64) {
+        let (_, peer, at) = untag(whose);
+        if let Some(Nic::Model(queues)) = self.nic.as_ref().filter(|_| (peer as usize) < self.lanes.len()) {
+            queues.fail(peer, at, Syndrome::Retries);
         }
-    }
-}
-
-impl Turn<'_> {
-    /// Element `at` has failed. Where nothing before it is under way, the entry that says so stands before the abort, whose sweeps end waits
-    /// for completions as if all were well.
-    #[cold]
-    fn fail(&mut self, queues: &Queues, peer: u32, at: Seq, syndrome: Syndrome) {
-        queues.fail(peer, at, syndrome);
-        self.lane.ledger.drop_one(self.open, at);
-        self.lane.ledger.credit(self.open, &queues.completions(peer));
-        queues.settle(peer);
-    }
-
-    #[cold]
-    fn refused(&mut self, queues: &Queues, peer: u32, Refused { tag, error }: Refused, carrier: &mut Carrier) {
-        self.fail(queues, peer, untag(tag).2, Syndrome::Retries);
-        carrier.failed(tag, error);
     }
 }
 
@@ -157,10 +134,11 @@ mod tests {
     use crate::device::{ControlMemory, Device};
     use crate::error::{Code, Result};
     use crate::gin::context::{Shape, Words};
-    use crate::gin::gdaki::queues::Handler;
+    use crate::gin::gdaki::queues::{Handler, Queues};
     use crate::gin::proxy::{Engine, Routes};
     use crate::nic::completion;
     use crate::nic::element::INLINE;
+    use crate::seq::Seq;
     use crate::sync::Mutex;
     use crate::transport::{Capabilities, Completion, Region, Submitted, Transport, Work};
     use std::collections::VecDeque;
@@ -170,27 +148,10 @@ mod tests {
     const DEPTH: u32 = 4;
     const WINDOW: u64 = 4 << 20;
 
-    /// What it says of each piece; and then that it is done. `breaks`: which call of it fails once something is under way.
+    /// What it says of each piece; and then that it is done.
     struct Scripted {
         answers: VecDeque<Option<Submitted>>,
         pieces: Arc<Mutex<usize>>,
-        under_way: Option<u64>,
-        breaks: Breaks,
-        culprit: Option<u32>,
-    }
-
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    enum Breaks {
-        Never,
-        Flush,
-        Progress,
-        Piece,
-    }
-
-    impl Scripted {
-        fn error(&self) -> Error {
-            Error { culprit: self.culprit, ..Error::new(Code::SystemError, 1, "as the script has it") }
-        }
     }
 
     impl Transport for Scripted {
@@ -201,24 +162,13 @@ mod tests {
             Ok(())
         }
         fn deregister(&mut self, _: u32) {}
-        fn submit(&mut self, work: &Work) -> Result<Submitted> {
+        fn submit(&mut self, _: &Work) -> Result<Submitted> {
             *self.pieces.lock() += 1;
             let answer = self.answers.pop_front().unwrap_or(Some(Submitted::Done));
-            self.under_way = self.under_way.or((answer == Some(Submitted::Pending)).then_some(work.tag));
-            answer.ok_or_else(|| self.error())
+            answer.ok_or_else(|| Error::new(Code::SystemError, 1, "as the script has it"))
         }
-        fn progress(&mut self, done: &mut Vec<Completion>) -> Result<bool> {
-            match (self.breaks, self.under_way) {
-                (Breaks::Progress, Some(_)) => Err(self.error()),
-                (Breaks::Piece, Some(tag)) => {
-                    done.push((tag, Err(self.error())));
-                    Ok(true)
-                }
-                _ => Ok(false),
-            }
-        }
-        fn flush(&mut self) -> Result<()> {
-            if (self.breaks, self.under_way.is_some()) == (Breaks::Flush, true) { Err(self.error()) } else { Ok(()) }
+        fn progress(&mut self, _: &mut Vec<Completion>) -> Result<bool> {
+            Ok(false)
         }
         fn abort(&mut self) {}
     }
@@ -234,10 +184,6 @@ mod tests {
     }
 
     fn world(answers: &[Option<Submitted>]) -> World {
-        breaking(answers, Breaks::Never, None)
-    }
-
-    fn breaking(answers: &[Option<Submitted>], breaks: Breaks, culprit: Option<u32>) -> World {
         let device: Arc<dyn Device> = CpuDevice::new(0);
         let abort = Arc::new(Abort::new(ControlMemory::anonymous(4096).unwrap()));
         let shape = Shape { n_ranks: 2, depth: DEPTH, signals: 1, counters: 1, start: Seq(0) };
@@ -245,8 +191,7 @@ mod tests {
         let (contexts, _) = build(&device, shape, &[Arc::new(Words::Foreign)], &card, (0, 0), &abort).unwrap();
         let Some(Nic::Model(queues)) = contexts[0].nic.clone() else { panic!("the model was asked for") };
         let pieces = Arc::new(Mutex::new(0));
-        let answers = answers.iter().copied().collect();
-        let transport = Scripted { answers, pieces: pieces.clone(), under_way: None, breaks, culprit };
+        let transport = Scripted { answers: answers.iter().copied().collect(), pieces: pieces.clone() };
         let routes = Routes { transports: vec![Box::new(transport)], by_peer: vec![0; 2] };
         let mut engine = Engine::new(0, contexts, routes, abort.clone(), 1);
         let window = engine.carrier.handles.insert(0, WINDOW).unwrap().1;
@@ -302,56 +247,6 @@ mod tests {
         (0..3).for_each(|_| world.post(3, 64));
         world.steps();
         assert_eq!(world.syndromes(), [None, Some(Syndrome::Retries), Some(Syndrome::Flushed)]);
-    }
-
-    /// Also what is posted later; what was done before is not.
-    #[test]
-    fn what_an_abort_drops_is_flushed() {
-        use Submitted::{Done, Pending};
-        const FLUSHED: Option<Syndrome> = Some(Syndrome::Flushed);
-        for (answers, breaks) in
-            [(&[Some(Pending), None][..], Breaks::Never), (&[Some(Pending)], Breaks::Flush), (&[Some(Pending)], Breaks::Progress)]
-        {
-            let mut world = breaking(answers, breaks, None);
-            (0..2).for_each(|_| world.post(3, 64));
-            world.steps();
-            assert!(world.abort.is_raised());
-            assert_eq!(world.syndromes(), [FLUSHED; 2], "{breaks:?}");
-        }
-        let mut world = world(&[Some(Done), Some(Pending)]);
-        (0..2).for_each(|_| world.post(3, 64));
-        world.steps();
-        world.abort.raise(Error::new(Code::RemoteError, 1, "another rank's"));
-        world.steps();
-        world.post(3, 64);
-        world.steps();
-        assert_eq!(world.syndromes(), [None, FLUSHED, FLUSHED]);
-    }
-
-    /// A sweep moves what kernels wait by, so that a poll behind it reads no entry.
-    #[test]
-    fn the_entry_of_what_failed_stands_before_the_abort() {
-        use Submitted::{Full, Pending};
-        for (answers, breaks) in
-            [(&[None][..], Breaks::Never), (&[Some(Full), None], Breaks::Never), (&[Some(Pending)], Breaks::Piece)]
-        {
-            for culprit in [None, Some(1)] {
-                let mut world = breaking(answers, breaks, culprit);
-                world.post(3, 64);
-                let (entries, seen) = (world.queues.of_kernels()[1].clone(), Arc::new(Mutex::new(None)));
-                let told = seen.clone();
-                let look = move || completion::read(&entries[DEPTH as usize], DEPTH, 0).and_then(|(_, ended)| ended.syndrome);
-                let at_abort = look.clone();
-                world.abort.on_raise(move |_| *told.lock() = at_abort());
-                while look().is_none() {
-                    world.engine.step();
-                }
-                assert_eq!(world.abort.is_raised(), culprit.is_none(), "who is to blame may have gone because of another");
-                world.abort.raise(Error::new(Code::RemoteError, 1, "another rank's"));
-                let said = seen.lock().map(|(syndrome, _)| Syndrome::of(syndrome));
-                assert_eq!(said, Some(Some(Syndrome::Retries)), "{answers:?}");
-            }
-        }
     }
 
     /// The first piece is done, and the step's bytes are used up.

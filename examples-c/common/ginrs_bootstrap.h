@@ -41,7 +41,7 @@
 #include <time.h>
 #include <unistd.h>
 #if defined(__GLIBC__) && !defined(__USE_MISC)
-#error "ginrs_bootstrap.h: with -std=c11 the system's headers declare nothing of Unix: include this one first, or use -D_GNU_SOURCE or -std=gnu11"
+#error "ginrs_bootstrap.h: -std=c11, or _POSIX_C_SOURCE or _XOPEN_SOURCE alone, hides what it needs of Unix: include this one first, or use -D_GNU_SOURCE"
 #endif
 
 typedef struct ginrsBootstrap {
@@ -481,7 +481,9 @@ static inline int ginrsBootstrapMakesId(const ginrsBootstrap* boot) {
   if (!boot->far || getenv("GINRS_RUN_ID") != NULL) return boot->rank == 0;
   if (address == NULL || address[0] == 0 || port <= 0) return 0;
   snprintf(made, sizeof made, strchr(address, ':') != NULL ? "[%s]:%d" : "%s:%d", address, port + 1);
-  return setenv("NCCL_COMM_ID", made, 1) == 0;
+  if (setenv("NCCL_COMM_ID", made, 1) == 0) return 1;
+  ginrsBootstrapFail(boot, "setenv NCCL_COMM_ID", strerror(errno));
+  return 0;
 }
 
 /* Behind that: it is on all ranks. */
@@ -495,10 +497,19 @@ static inline int ginrsBootstrapShareId(ginrsBootstrap* boot, void* id, size_t b
   return ginrsBootstrapBroadcast(boot, id, bytes);
 }
 
-/* int ginrsBootstrapUniqueId(ginrsBootstrap* boot, ncclUniqueId* id): the id of a communicator of all ranks, on all of them. A macro, since
- * nccl.h may come behind this header; it takes its arguments twice. */
+/* The id of a communicator of all ranks, on all of them. Where nccl.h comes behind this header it is a macro, which takes its arguments twice
+ * and has no address. */
+#ifdef NCCL_MAJOR
+static inline int ginrsBootstrapUniqueId(ginrsBootstrap* boot, ncclUniqueId* id) {
+  if (ginrsBootstrapMakesId(boot) && ncclGetUniqueId(id) != ncclSuccess) {
+    return ginrsBootstrapFail(boot, "ncclGetUniqueId", ncclGetLastError(NULL));
+  }
+  return ginrsBootstrapShareId(boot, id, sizeof *id);
+}
+#else
 #define ginrsBootstrapUniqueId(boot, id)                                         \
   (ginrsBootstrapMakesId(boot) && ncclGetUniqueId(id) != ncclSuccess             \
        ? ginrsBootstrapFail((boot), "ncclGetUniqueId", ncclGetLastError(NULL))   \
        : ginrsBootstrapShareId((boot), (id), sizeof(ncclUniqueId)))
+#endif
 #endif

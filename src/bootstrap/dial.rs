@@ -3,6 +3,7 @@
 
 use super::address::{Credentials, Peer, Stopped, receive_exact, send_all};
 use super::auth::{self, ANSWER_BYTES, HEAD_BYTES, Hello, PROOF_BYTES, Refused, Role, Seal, Secret, Verdict};
+use super::interfaces;
 use super::route::Way;
 use super::tcp;
 use crate::error::Error;
@@ -15,7 +16,7 @@ use std::time::{Duration, Instant};
 
 /// How long the first try may take. A busy server gets more tries, each of which may take twice as long: who gives up too early
 /// loses its place in a long queue.
-const HANDSHAKE: Duration = Duration::from_secs(2);
+pub(super) const HANDSHAKE: Duration = Duration::from_secs(2);
 
 /// Why there is no connection.
 #[derive(Debug)]
@@ -142,8 +143,8 @@ fn at_any(way: Way, hello: &Hello, secret: &Secret, until: Instant, patience: Du
             }
         }
         Way::Far(doors) => {
-            let mut why = NoLink::Nobody;
-            for door in doors.iter() {
+            let mut why = None;
+            for door in doors.iter().map(interfaces::scoped) {
                 let made = tcp::connect(door, end()).map_err(|e| match e {
                     Errno::CONNREFUSED => NoLink::Nobody,
                     // It had no time.
@@ -157,10 +158,12 @@ fn at_any(way: Way, hello: &Hello, secret: &Secret, until: Instant, patience: Du
                 let proved = made.and_then(|socket| Ok((prove(&socket, hello, secret, end())?, socket)));
                 match proved {
                     Ok((seal, socket)) => return Ok(Dialled { socket, peer, seal: Some(seal) }),
-                    Err(failed) => why = failed,
+                    // An address that this machine has no way to says nothing of those it has.
+                    Err(NoLink::Unreachable(..)) if why.is_some() => {}
+                    Err(failed) => why = Some(failed),
                 }
             }
-            Err(why)
+            Err(why.unwrap_or(NoLink::Nobody))
         }
     }
 }

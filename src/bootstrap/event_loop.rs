@@ -18,6 +18,7 @@ use crate::warn;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -69,6 +70,8 @@ pub(super) struct EventLoop {
     pub(super) roots: HashMap<Key, Root>,
     /// Listeners of one root, by its key.
     own_listeners: HashMap<Key, u64>,
+    /// Listeners at meeting points, of all roots that stand there.
+    points: HashMap<SocketAddr, u64>,
     /// Ranks that will not join at a root that is not here yet, the latest last.
     early: VecDeque<Early>,
     /// Tokens of the connections that have proved nothing, the oldest first.
@@ -97,6 +100,7 @@ impl EventLoop {
             sockets,
             roots: HashMap::new(),
             own_listeners: HashMap::new(),
+            points: HashMap::new(),
             early: VecDeque::new(),
             handshakes: VecDeque::new(),
             paused: None,
@@ -254,8 +258,9 @@ impl EventLoop {
     fn request(&mut self, request: Request) {
         match request {
             Request::Root(root, listener) => self.add_root(*root, listener),
-            Request::Door(socket) => {
-                self.add_listener(socket, false);
+            Request::Door(socket, point) => {
+                let token = self.add_listener(socket, false);
+                self.points.extend(point.zip(token));
             }
             Request::Decline { key, from, whom, rank, error } => match self.roots.get_mut(&key) {
                 Some(root) => root.decline(from, &whom, rank, error),
@@ -351,11 +356,25 @@ impl EventLoop {
             self.turn_away("it was silent for 2 s");
         }
         let over: Vec<Key> = self.roots.iter_mut().filter_map(|(key, root)| root.on_time(now).then_some(*key)).collect();
-        for key in over {
-            self.roots.remove(&key);
-            if let Some(token) = self.own_listeners.remove(&key) {
+        for key in &over {
+            self.roots.remove(key);
+            if let Some(token) = self.own_listeners.remove(key) {
                 self.close(token);
             }
         }
+        if !over.is_empty() {
+            self.leave_points();
+        }
+    }
+
+    /// The next communicator's rank 0 may be another process.
+    fn leave_points(&mut self) {
+        let mut open = self.service.points.lock();
+        // Roots that have been begun meanwhile rely on what is open.
+        self.heed();
+        let needed: Vec<SocketAddr> = self.roots.values().flat_map(|root| root.doors().iter()).collect();
+        open.retain(|at| needed.contains(at));
+        let over: Vec<u64> = self.points.extract_if(|at, _| !needed.contains(at)).map(|(_, token)| token).collect();
+        over.into_iter().for_each(|token| self.close(token));
     }
 }

@@ -22,17 +22,17 @@ use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6, ToSocketAddrs};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The id that `point` ("127.0.0.1:4000", "host:port", "[::1]:port") stands for.
 pub(super) fn id_of(point: &str, secret: Option<&str>) -> Result<UniqueId> {
-    let (point, interface) = without_scope(point);
+    let (point, _) = without_scope(point);
     let point = point.as_str();
     let at = match point.to_socket_addrs() {
-        Ok(all) => reachable(point, all.map(|at| scoped(at, interface)).collect(), interfaces::chosen)?,
+        Ok(all) => reachable(point, all.collect(), interfaces::chosen)?,
         Err(e) => bail!(
             InvalidArgument,
             10,
@@ -75,15 +75,12 @@ fn without_scope(point: &str) -> (String, Option<&str>) {
     parts.map_or((point.into(), None), |(address, (interface, port))| (format!("{address}]{port}"), Some(interface)))
 }
 
-/// A link-local address with the number of `interface`, if this machine has that; one is chosen elsewhere ([`interfaces::scoped`]).
-fn scoped(at: SocketAddr, interface: Option<&str>) -> SocketAddr {
-    match (at, interface.and_then(|name| nix::net::if_::if_nametoindex(name).ok().or(name.parse().ok()))) {
-        (SocketAddr::V6(mut v6), Some(number)) if v6.ip().is_unicast_link_local() => {
-            v6.set_scope_id(number);
-            v6.into()
-        }
-        _ => at,
-    }
+/// The link-local address in NCCL_COMM_ID, and the interface that it names. No id has that: it is for this machine alone.
+pub(super) fn interface() -> Option<(Ipv6Addr, String)> {
+    let point = config::text("NCCL_COMM_ID")?;
+    let (address, interface) = without_scope(&point);
+    let ip = address.parse::<SocketAddrV6>().ok()?;
+    Some((*ip.ip(), interface?.into()))
 }
 
 /// Of the addresses `at` that `point` has here, those that other machines may know it by, too: of its own name a host may know a loopback
@@ -208,8 +205,8 @@ mod tests {
         let id = |point: &str| id_of(point, Some("s")).unwrap();
         let [lo, none] = ["[fe80::1%lo]:4000", "[fe80::1%none]:4000"].map(id);
         assert_eq!(
-            (lo.root().doors.to_string(), lo.key() == none.key()),
-            ("[fe80::1%1]:4000".into(), true),
+            (lo.root().doors.to_string(), lo.bytes() == none.bytes()),
+            ("[fe80::1]:4000".into(), true),
             "no scope of others"
         );
     }

@@ -2,13 +2,14 @@
 //! what a network most likely reaches. Never all of them at once, as 0.0.0.0 would be.
 #![forbid(unsafe_code)]
 
+use super::fixed;
 use crate::bail;
 use crate::config;
 use crate::error::Result;
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::InterfaceFlags;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
 
 /// An address of an interface that is up; its port is 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,19 +23,34 @@ pub fn chosen() -> Result<Vec<SocketAddr>> {
     choose(&up(), config::text("NCCL_SOCKET_IFNAME").as_deref(), config::text("NCCL_SOCKET_FAMILY").as_deref())
 }
 
-/// This machine's number for the network of a link-local address that another machine has told: `to` with it.
+/// `to`; a link-local address with this machine's number for its network, whatever another machine's is: that of the interface which
+/// NCCL_COMM_ID names here, else [`scope`]'s.
 pub fn scoped(to: SocketAddr) -> SocketAddr {
     match to {
         SocketAddr::V6(mut v6) if v6.ip().is_unicast_link_local() => {
-            let own = chosen().unwrap_or_default().into_iter().find_map(|own| match own {
-                SocketAddr::V6(own) if own.ip().is_unicast_link_local() => Some(own.scope_id()),
-                _ => None,
-            });
-            v6.set_scope_id(own.unwrap_or(v6.scope_id()));
+            let named = fixed::interface().and_then(|(address, name)| (address == *v6.ip()).then(|| number(&name))?);
+            let scope = named.or_else(|| scope(*v6.ip(), &up(), &chosen().unwrap_or_default()));
+            v6.set_scope_id(scope.unwrap_or(v6.scope_id()));
             v6.into()
         }
         to => to,
     }
+}
+
+/// This machine's number of the interface `name`, which may be a number.
+pub fn number(name: &str) -> Option<u32> {
+    nix::net::if_::if_nametoindex(name).ok().or(name.parse().ok())
+}
+
+/// The interface that has the link-local address `to` itself, else one of those that `chosen` has, else one that has any.
+fn scope(to: Ipv6Addr, up: &[Candidate], chosen: &[SocketAddr]) -> Option<u32> {
+    let near = |address: &SocketAddr| match address {
+        SocketAddr::V6(v6) if is_link_local(address) => Some((*v6.ip(), v6.scope_id())),
+        _ => None,
+    };
+    let mut all = up.iter().filter_map(|candidate| near(&candidate.address));
+    let own = all.clone().find(|(ip, _)| *ip == to);
+    own.or_else(|| chosen.iter().find_map(near)).or_else(|| all.next()).map(|(_, scope)| scope)
 }
 
 fn up() -> Vec<Candidate> {
@@ -152,6 +168,19 @@ mod tests {
         let bare: Vec<Candidate> = machine().into_iter().take(2).collect();
         assert_eq!(choose(&bare, None, None).unwrap().len(), 2);
         assert_eq!(choose(&[], None, None).unwrap(), []);
+    }
+
+    #[test]
+    fn a_link_local_address_goes_by_the_interface_that_has_it_or_by_a_chosen_one_or_by_any() {
+        let at = |text: &str| text.parse::<SocketAddr>().unwrap();
+        let up: Vec<Candidate> =
+            ["[fe80::a%2]:0", "10.0.0.7:0", "[fe80::b%5]:0"].map(|text| Candidate { name: "x".into(), address: at(text) }).into();
+        for (to, chosen, wanted) in
+            [("fe80::b", "[fe80::a%2]:0", Some(5)), ("fe80::c", "[fe80::b%5]:0", Some(5)), ("fe80::c", "10.0.0.7:0", Some(2))]
+        {
+            assert_eq!(scope(to.parse().unwrap(), &up, &[at(chosen)]), wanted, "{to} {chosen}");
+        }
+        assert_eq!(scope("fe80::c".parse().unwrap(), &up[1..2], &[]), None);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::accept;
 use super::address::{Stopped, receive_exact, send_all, wait_readable};
 use super::auth::{Hello, Role, Seal};
 use super::cancel::{Cancel, NOTICE};
-use super::dial::{Dialled, NoLink, dial};
+use super::dial::{Dialled, HANDSHAKE, NoLink, dial};
 use super::fdpass::{NETWORK, PORTS};
 use super::fixed::{Meeting, id_of, secret};
 use super::gone::gone;
@@ -167,6 +167,7 @@ fn meet(id: &UniqueId, port: &Port, seat: Seat, firsts: bool, cancel: &Cancel) -
         // A job before this one may still have the meeting point.
         serves = serves || port.service.start_root(id)?;
         let place = port.joining.enter(start + patience, port.notice(), || cancel.check().is_ok());
+        let left = (start + patience).saturating_duration_since(Instant::now());
         let dialled = dial(id.root().way(machine), &hello, &id.secret(), start + patience, || cancel.check().is_ok());
         drop(place);
         match dialled {
@@ -185,8 +186,11 @@ fn meet(id: &UniqueId, port: &Port, seat: Seat, firsts: bool, cancel: &Cancel) -
             }
             Err(why) => {
                 cancel.check()?;
-                // The last try may have had no time.
-                let why = absent.filter(|_| matches!(why, NoLink::Late)).unwrap_or(why);
+                let why = match (why, absent) {
+                    // It had no time; the try before had.
+                    (NoLink::Late, Some(before)) if left < HANDSHAKE => before,
+                    (why, _) => why,
+                };
                 let error = match why {
                     ref why if late_root(why) => nobody(id, port, rank, n_ranks, why),
                     NoLink::Own(ref error) => error.clone(),

@@ -48,6 +48,9 @@ enum Phase {
 pub struct Root {
     /// The process that it is in.
     own: Address,
+    doors: Doors,
+    /// Under NCCL_COMM_ID, which another job may have, too.
+    fixed: bool,
     key: Key,
     secret: Secret,
     tag: String,
@@ -81,6 +84,8 @@ impl Root {
     pub fn new(id: &UniqueId, own: Address) -> Self {
         Self {
             own,
+            doors: id.root().doors,
+            fixed: id.is_fixed(),
             key: id.key(),
             secret: id.secret(),
             tag: format!("comm 0x{:016x}", id.comm_hash()),
@@ -108,6 +113,11 @@ impl Root {
     /// Which communicator's.
     pub fn key(&self) -> &Key {
         &self.key
+    }
+
+    /// Where it is met, under NCCL_COMM_ID.
+    pub fn doors(&self) -> &Doors {
+        &self.doors
     }
 
     /// What its ranks prove.
@@ -331,9 +341,10 @@ impl Root {
         }
         found.truncate(LISTED);
         let text = format!(
-            "ranks do not fit together | {} | {} | fix: give every rank the same nRanks and a rank of its own from 0 to nRanks - 1",
+            "ranks do not fit together | {} | {} | fix: give every rank the same nRanks and a rank of its own from 0 to nRanks - 1{}",
             self.tag,
-            found.join("; ")
+            found.join("; "),
+            if self.fixed { ", and each job an NCCL_COMM_ID of its own" } else { "" }
         );
         let error = Error::new(Code::InvalidArgument, 12, text);
         Error { culprit, ..error }

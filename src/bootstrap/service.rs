@@ -9,21 +9,22 @@ use super::link::Link;
 use super::port::Port;
 use super::root::Root;
 use super::route::{Doors, Route};
-use super::{interfaces, tcp};
+use super::{fixed, interfaces, tcp};
 use crate::bail;
 use crate::error::{Error, Result};
 use crate::process::ServiceFd;
 use crate::sync::Mutex;
 use rustix::io::Errno;
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 
 /// What other threads ask of the service thread.
 pub(super) enum Request {
     /// Serve this root, at a socket of its own where it has one.
     Root(Box<Root>, Option<ServiceFd>),
-    /// Let other machines in here.
-    Door(ServiceFd),
+    /// Let other machines in here; at a meeting point of that address until no root stands there.
+    Door(ServiceFd, Option<SocketAddr>),
     /// Read this link.
     Link { link: Arc<Link>, port: Weak<Port>, peer: Address },
     /// A rank of process `from`, which `whom` describes, will not join; the root, which is here or will be, tells the others.
@@ -42,8 +43,8 @@ pub struct Service {
     pub(super) requests: Mutex<Vec<Request>>,
     pub(super) ports: Mutex<HashMap<Key, Weak<Port>>>,
     pub(super) doors: Mutex<Option<Doors>>,
-    /// Meeting points of NCCL_COMM_ID where it listens.
-    pub(super) points: Mutex<Vec<Doors>>,
+    /// Where it listens at meeting points of NCCL_COMM_ID. Who begins a root there holds the lock until that is asked for.
+    pub(super) points: Mutex<Vec<SocketAddr>>,
 }
 
 /// False once somebody has closed the descriptors of this process's service, if it has one.
@@ -86,7 +87,7 @@ impl Service {
                 ),
                 listener => or_system(&format!("{address} cannot be listened at"), listener)?,
             };
-            self.ask(Request::Door(ServiceFd::new(socket)));
+            self.ask(Request::Door(ServiceFd::new(socket), None));
             bound.push(address);
         }
         Ok(*doors.insert(Doors::of(bound)))
@@ -101,10 +102,12 @@ impl Service {
     /// communicator, or which may end.
     pub fn start_root(&'static self, id: &UniqueId) -> Result<bool> {
         let Route { address: at, doors, .. } = id.root();
+        // Until the root is asked for: a door on which none stands is closed.
+        let mut points = None;
         let listener = match at == self.address {
             true => None,
             false if !doors.is_empty() => {
-                if !self.listen_at_point(doors)? {
+                if !self.listen_at_point(doors, &mut *points.insert(self.points.lock()))? {
                     return Ok(false);
                 }
                 None
@@ -118,33 +121,30 @@ impl Service {
         Ok(true)
     }
 
-    /// Listens at a meeting point of NCCL_COMM_ID from now on, at each of its addresses that is this machine's: it may serve another
-    /// communicator next. False: others have them.
-    fn listen_at_point(&'static self, point: Doors) -> Result<bool> {
-        let mut points = self.points.lock();
-        if points.contains(&point) {
-            return Ok(true);
-        }
-        let (mut refused, mut taken) = (String::new(), false);
-        for address in point.iter() {
-            match tcp::listen(address) {
-                Ok((socket, _)) => {
-                    self.ask(Request::Door(ServiceFd::new(socket)));
-                    if !points.contains(&point) {
-                        points.push(point);
-                    }
-                }
-                Err(Errno::ADDRINUSE) => taken = true,
-                Err(e) => refused = format!("{address}: {e}"),
+    /// Listens at each address of a meeting point of NCCL_COMM_ID that is this machine's, until no root stands there. False: others have
+    /// one of them, and those who only reach that one would find no root.
+    fn listen_at_point(&self, point: Doors, open: &mut Vec<SocketAddr>) -> Result<bool> {
+        let (mut refused, mut bound) = (String::new(), Vec::new());
+        for address in point.iter().filter(|address| !open.contains(address)) {
+            match tcp::listen(interfaces::scoped(address)) {
+                Ok((socket, _)) => bound.push((socket, address)),
+                Err(Errno::ADDRINUSE) => return Ok(false),
+                Err(e) => refused = format!("{}: {e}", interfaces::scoped(address)),
             }
         }
-        if taken || points.contains(&point) {
-            return Ok(points.contains(&point));
+        for (socket, address) in bound {
+            self.ask(Request::Door(ServiceFd::new(socket), Some(address)));
+            open.push(address);
         }
+        if point.iter().any(|address| open.contains(&address)) {
+            return Ok(true);
+        }
+        let missing = fixed::interface().map(|(_, name)| name).filter(|name| interfaces::number(name).is_none());
+        let missing = missing.map_or(String::new(), |name| format!(", and no interface is \"{name}\""));
         bail!(
             InvalidUsage,
             10,
-            "NCCL_COMM_ID is no address of rank 0's host | {point} | {refused} | fix: set it to an address of the host that runs rank 0"
+            "NCCL_COMM_ID is no address of rank 0's host | {point} | {refused}{missing} | fix: set it to an address of the host that runs rank 0"
         )
     }
 
@@ -204,5 +204,35 @@ impl Service {
     pub(super) fn broken(&self, error: &Error) {
         let ports: Vec<_> = self.ports.lock().values().filter_map(Weak::upgrade).collect();
         ports.iter().for_each(|port| port.fail(0, error));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Bootstrap;
+    use super::super::route::Route;
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    /// Two communicators at one meeting point may have their rank 0 in different processes.
+    #[test]
+    fn a_meeting_point_is_taken_whole_and_left_when_its_root_is_over() {
+        let free = tcp::listen("127.0.0.1:0".parse().unwrap()).unwrap().1.port();
+        let [own, other] = [1, 2].map(|host| SocketAddr::from(([127, 0, 0, host], free)));
+        let id = UniqueId::fixed(Route { address: Address::None, machine: 0, doors: Doors::of([own, other]) }, &[7; 32]);
+        let service = Service::get().unwrap();
+        let (taken, _) = tcp::listen(other).unwrap();
+        assert!(!service.start_root(&id).unwrap(), "one of its addresses is another's");
+        let soon = Instant::now() + Duration::from_secs(20);
+        assert!(tcp::connect(own, soon).is_err(), "no root stands there");
+        drop(taken);
+        drop(Bootstrap::join(&id, 0, 1).unwrap());
+        for address in [own, other] {
+            while tcp::listen(address).is_err() {
+                assert!(Instant::now() < soon, "{address} is still taken");
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        }
+        drop(Bootstrap::join(&id, 0, 1).unwrap());
     }
 }

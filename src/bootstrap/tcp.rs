@@ -2,7 +2,6 @@
 #![forbid(unsafe_code)]
 
 use super::address::{Stopped, set_longest_pause, wait_writable};
-use super::interfaces;
 use crate::{config, fault};
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
@@ -43,7 +42,7 @@ pub fn listen(address: SocketAddr) -> rustix::io::Result<(OwnedFd, SocketAddr)> 
 /// Connects to `to`, before `until`.
 pub fn connect(to: SocketAddr, until: Instant) -> rustix::io::Result<OwnedFd> {
     let fd = stream(family(&to))?;
-    match net::connect(&fd, &interfaces::scoped(to)) {
+    match net::connect(&fd, &to) {
         Ok(()) => {}
         Err(Errno::INPROGRESS | Errno::INTR) => {
             match wait_writable(&fd, until.min(Instant::now() + CONNECT)) {

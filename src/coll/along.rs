@@ -63,7 +63,9 @@ pub fn rails_win(shape: &Shape, sizes: &Sizes) -> bool {
     let along = along(shape, sizes, None);
     let (block, payload, team) =
         (u64::from(block(shape, sizes, along)), u64::from(sizes.pairs.payload()), u64::from(shape.lsa_size));
+    // No block where there is no room for a line of every team.
     team > 1
+        && block > 0
         && match shape.kind {
             // Each message has blocks of several ranks. Longer ones are as many as from each to each, and are copied once more; so are those
             // that very many teams leave little room for.
@@ -107,6 +109,14 @@ mod tests {
     use crate::coll::room::Room;
     use crate::coll::table::tests::shape;
     use crate::coll::table::{How, choose};
+
+    #[test]
+    fn so_many_teams_that_no_block_has_room_take_no_rails() {
+        let call = Shape { n_ranks: 1 << 21, lsa_size: 2, ..shape(Kind::AlltoAll, 8) };
+        let sizes = Sizes::of(call.device, call.n_ranks, 2, Room { most: 66, least: 1 }, true);
+        assert_eq!(block(&call, &sizes, Along::Ring), 0);
+        assert!(!rails_win(&call, &sizes));
+    }
 
     /// What has other bytes for each rank: along rails where that is fewer messages, from each to each where teams have one rank.
     #[test]

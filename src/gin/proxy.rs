@@ -260,13 +260,14 @@ impl Engine {
         self.carrier.stopped = true;
         self.carrier.pending = 0;
         self.done.clear();
-        for transport in &mut self.carrier.transports {
-            transport.abort();
-        }
         for context in &mut self.contexts {
             context.lanes.peers().into_iter().for_each(|peer| context.credit(peer, true));
         }
         self.release_words();
+        // Behind that: their peers are told, and one whose machine has gone takes the time that the word may have.
+        for transport in &mut self.carrier.transports {
+            transport.abort();
+        }
     }
 
     /// Moves the words that kernels may wait on, for those that know no abort word; again after a kernel has reset one.

@@ -47,8 +47,8 @@ pub fn fuzz(words: [u64; 6], most: u64) {
     }
 }
 
-/// What messages may write to, by key. Keys are numbers of this rank's choice, so each is its own hash: it leads to a place in a table that
-/// is half full at most, and where another one has that, to the next. A `HashMap` with the same hash costs more (docs/measured/ofi.md).
+/// What messages may write to, by key. A rank's keys differ, and no peer chooses them, so each is its own hash: it leads to a place in a
+/// table that is half full at most, and where another one has that, to the next. A `HashMap` with the same hash costs more (docs/measured/ofi.md).
 struct Targets(Vec<Option<(u64, Span)>>);
 
 impl Targets {
@@ -56,6 +56,7 @@ impl Targets {
         let mut own = Self(vec![None; (2 * all.clone().count()).next_power_of_two()]);
         for (key, span) in all {
             let place = own.place(key);
+            debug_assert!(own.0[place].is_none(), "two memories have key {key}");
             own.0[place] = Some((key, span));
         }
         own
@@ -121,6 +122,9 @@ impl Remote {
     }
 
     pub fn deregister(&mut self, region: u32) {
+        if region == SIGNALS {
+            self.signals = None;
+        }
         if self.known.get_mut(region as usize).is_some_and(|known| known.take().is_some()) {
             self.open();
         }

@@ -33,6 +33,14 @@ pub(in crate::transport) fn wait(patience: Duration, mut step: impl FnMut() -> R
     }
 }
 
+/// Looks until it is `over`, no longer than `limit`, whatever moves.
+pub(in crate::transport) fn within(limit: Duration, mut over: impl FnMut() -> bool) {
+    let end = Instant::now() + limit;
+    while !over() && Instant::now() < end {
+        std::hint::spin_loop();
+    }
+}
+
 /// What [`super::Transport::close`] comes to where peers have not landed all: `left` is how much, by peer.
 pub(in crate::transport) fn not_landed(name: &str, left: &[(u32, u64)]) -> Error {
     let whom: Vec<String> = left.iter().map(|(peer, n)| format!("{n} to rank {peer}")).collect();

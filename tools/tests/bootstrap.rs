@@ -184,6 +184,7 @@ fn stranger() -> Option<Job> {
 /// As much of nccl.h as the header knows.
 const NCCL: &str = r#"
 #include <stdio.h>
+#define NCCL_MAJOR 2
 typedef struct { char internal[128]; } ncclUniqueId;
 typedef enum { ncclSuccess } ncclResult_t;
 typedef struct ncclComm* ncclComm_t;
@@ -198,11 +199,13 @@ fn it_compiles_in_every_language() {
     let [ours, theirs] = ["ginrs_bootstrap.h", "nccl.h"].map(|header| format!("#include \"{header}\"\n"));
     let main = "int main(void) {\n  ginrsBootstrap boot;\n  ncclUniqueId id;\n  return ginrsBootstrapInit(&boot) || \
                 ginrsBootstrapUniqueId(&boot, &id);\n}\n";
-    let [before, behind] = [("before.c", [&ours, &theirs]), ("behind.c", [&theirs, &ours])].map(|(name, headers)| {
-        let path = source.with_file_name(name);
-        std::fs::write(&path, format!("{}{}{main}", headers[0], headers[1])).unwrap();
-        path
-    });
+    let function = "int (*share)(ginrsBootstrap*, ncclUniqueId*) = ginrsBootstrapUniqueId;\n";
+    let [before, behind] =
+        [("before.c", [&ours, &theirs], ""), ("behind.c", [&theirs, &ours], function)].map(|(name, headers, more)| {
+            let path = source.with_file_name(name);
+            std::fs::write(&path, format!("{}{}{main}{more}", headers[0], headers[1])).unwrap();
+            path
+        });
     let mut skipped = Vec::new();
     for (compiler, language, standards) in [
         ("gcc", "c", &["c99", "c11", "gnu17"][..]),

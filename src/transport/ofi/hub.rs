@@ -13,12 +13,11 @@ use super::room::Room;
 use super::sockets::Sockets;
 use super::staging::{self, Copies, Landed};
 use super::wire::{self, LEFT, MESSAGE, NUMBER};
-use super::{FAREWELL, NAME, PIECE, STREAMS};
+use super::{NAME, PIECE, STREAMS};
 use crate::config;
 use crate::device::CopyQueue;
 use crate::error::{Code, Error, Result};
 use crate::transport::factory::Setup;
-use crate::transport::wait::{Step, wait};
 use crate::transport::{Completion, Words};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::OwnedFd;
@@ -322,21 +321,16 @@ impl Ofi {
         }
     }
 
-    /// [`Self::end`] that waits a moment until it is done. What comes meanwhile is dropped.
-    pub(super) fn end_now(&mut self, word: u64) {
-        let _ = wait(FAREWELL, || {
-            if self.end(word) == 0 {
-                return Ok(Step::Idle);
+    /// Sees last words go, and drops what comes.
+    pub(super) fn words_only(&mut self) -> Result<()> {
+        let mut ended = Vec::new();
+        self.post.net.completions(|entry| ended.push(entry.cookie))?;
+        for posted in ended.into_iter().filter_map(Posted::of) {
+            if let Posted::SentLastWord(place) = posted {
+                self.last_word_sent(place);
             }
-            let mut ended = Vec::new();
-            let moved = self.post.net.completions(|entry| ended.push(entry.cookie))?;
-            for posted in ended.into_iter().filter_map(Posted::of) {
-                if let Posted::SentLastWord(place) = posted {
-                    self.last_word_sent(place);
-                }
-            }
-            Ok(Step::of(moved > 0))
-        });
+        }
+        Ok(())
     }
 
     /// Nothing comes or goes from here on, and no memory is open to peers.

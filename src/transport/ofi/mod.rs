@@ -26,7 +26,7 @@ use super::factory::{self, Answer, Pair, Setup, Share};
 use super::mapped::Payload;
 use super::pipeline::LAST_COPIES;
 use super::remote::{Header, Remote};
-use super::wait::{self, Step, wait};
+use super::wait::{self, Step, wait, within};
 use super::{Capabilities, Completion, Landing, Part, Region, Source, Submitted, Transport, Words, Work};
 use crate::device::{DevPtr, Device, Kind};
 use crate::error::Result;
@@ -192,39 +192,62 @@ fn address_of(said: &[Words], peer: u32, stream: u32) -> Result<Address<'_>> {
     }
 }
 
-/// Until what was sent has landed; lands meanwhile what others send, who may wait for the same.
+/// Until what was sent has landed; lands meanwhile what others send, who may wait for the same. A link that ends loses what is on it alone.
 fn land(transport: &mut dyn Transport, patience: Duration) -> Result<()> {
-    let mut done = Vec::new();
+    let (mut done, mut lost) = (Vec::new(), None);
     let landed = wait(patience, || match transport.landing().left() {
         0 => Ok(Step::Idle),
-        _ => Ok(Step::of(transport.progress(&mut done)?)),
-    });
-    if landed? { Ok(()) } else { Err(wait::not_landed(NAME, &transport.unlanded())) }
+        _ => match transport.progress(&mut done) {
+            Err(error) if error.culprit.is_some() => {
+                lost.get_or_insert(error);
+                Ok(Step::Moved)
+            }
+            moved => moved.map(Step::of),
+        },
+    })?;
+    match lost {
+        Some(error) => Err(error),
+        None if landed => Ok(()),
+        None => Err(wait::not_landed(NAME, &transport.unlanded())),
+    }
 }
 
 /// The end of `transport`, a rank's, whose links `hubs` finds.
-fn leave<T: Transport>(transport: &mut T, patience: Duration, hubs: impl Fn(&mut T) -> Vec<&mut Ofi>) -> Result<()> {
+fn leave<T: Transport>(transport: &mut T, patience: Duration, hubs: impl FnOnce(&mut T) -> Vec<&mut Ofi>) -> Result<()> {
     let left = land(transport, patience);
-    if hubs(transport).iter().all(|hub| hub.stopped) {
+    let mut hubs = hubs(transport);
+    if hubs.iter().all(|hub| hub.stopped) {
         return left;
     }
-    hubs(transport).into_iter().for_each(|hub| _ = hub.tell());
-    // What a card has not brought over when its endpoint goes is lost.
-    let _ = wait(LAST_WORD, || match hubs(transport).into_iter().map(|hub| hub.end(LEFT)).sum::<usize>() {
-        0 => Ok(Step::Idle),
-        _ => Ok(Step::of(transport.progress(&mut Vec::new())?)),
+    hubs.iter_mut().for_each(|hub| _ = hub.tell());
+    // What a card has not brought over when its endpoint goes is lost. An error is one link's, and the others' words are under way.
+    within(LAST_WORD, || {
+        let left: usize = hubs.iter_mut().map(|hub| hub.end(LEFT)).sum();
+        hubs.iter_mut().for_each(|hub| _ = hub.progress(&mut Vec::new()));
+        left == 0
     });
     // A connection that is closed with something unread loses what was said last: the senders close first.
-    let has_senders = |hub: &mut Ofi| hub.links.iter().any(|link| matches!(link, Link::From(_)));
-    let _ = wait(FAREWELL, || match hubs(transport).into_iter().any(has_senders) {
-        false => Ok(Step::Idle),
-        true => Ok(Step::of(transport.progress(&mut Vec::new())?)),
+    let has_senders = |hub: &&mut Ofi| hub.links.iter().any(|link| matches!(link, Link::From(_)));
+    within(FAREWELL, || {
+        hubs.iter_mut().for_each(|hub| _ = hub.progress(&mut Vec::new()));
+        !hubs.iter().any(has_senders)
     });
-    for hub in hubs(transport) {
+    for hub in hubs {
         hub.drain().unwrap_or_else(|error| log::error(&error));
         hub.stop(Instant::now());
     }
     left
+}
+
+/// Nothing moves from here on: the senders of all hubs are told, in one wait of a moment. What comes meanwhile is dropped.
+fn abort(mut hubs: Vec<&mut Ofi>) {
+    within(FAREWELL, || {
+        let left: usize = hubs.iter_mut().map(|hub| hub.end(ABORTED)).sum();
+        hubs.iter_mut().for_each(|hub| _ = hub.words_only());
+        left == 0
+    });
+    let deadline = Instant::now() + LAST_COPIES;
+    hubs.into_iter().for_each(|hub| hub.stop(deadline));
 }
 
 impl Ofi {
@@ -378,7 +401,6 @@ impl Transport for Ofi {
     }
 
     fn abort(&mut self) {
-        self.end_now(ABORTED);
-        self.stop(Instant::now() + LAST_COPIES);
+        abort(vec![self]);
     }
 }

@@ -11,7 +11,7 @@ use super::helper::{Helped, Hub};
 use super::hub::{Link, Ofi, forget_wakeups, poll};
 use super::provider::Info;
 use super::wire::SMALL;
-use super::{STREAMS, leave};
+use super::{STREAMS, abort, leave};
 use crate::config;
 use crate::device::{Device, Kind};
 use crate::error::Result;
@@ -219,7 +219,7 @@ impl Transport for Spread {
     }
 
     fn abort(&mut self) {
-        self.all().into_iter().for_each(Transport::abort);
+        abort(self.all());
         self.hubs.iter_mut().for_each(Helped::forget);
     }
 }

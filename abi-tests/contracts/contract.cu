@@ -191,6 +191,12 @@ static void runRank(int rank, ncclUniqueId id) {
   CHECK(ncclDevCommCreate(comm, &needs, &other));
   CHECK(ncclDevCommCreate(comm, &needs, &job.destroyed));
   CHECK(ncclDevCommDestroy(comm, &job.destroyed));
+  if (which == DESTROYED || which == DESTROYED_LSA) { // the place of its resource window is another one's by now
+    for (ncclDevComm next = {}; next.resourceWindow != job.destroyed.resourceWindow;) {
+      if (next.resourceWindow != nullptr) CHECK(ncclDevCommDestroy(comm, &next));
+      CHECK(ncclDevCommCreate(comm, &needs, &next));
+    }
+  }
   CHECK(ncclCommWindowDeregister(comm, job.gone));
   kernel<<<1, 1>>>(job, which, rank == 0 ? past : 0);
   cudaError_t error = cudaStreamSynchronize(0);

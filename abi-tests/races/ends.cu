@@ -1,4 +1,4 @@
-// Ends that are none of the usual, while races are looked for: `ends trap`, `ends abort` and `ends kill` (processes of ginrs-run -n 2), and
+// Ends that are none of the usual, while races are looked for: `ends trap`, `ends exit`, `ends abort` and `ends kill` (processes of ginrs-run -n 2), and
 // `ends plugin FIRST SECOND`, which loads, runs and unloads two libraries of plugin.cu. tests/races.rs compiles it with --check=race.
 #include <nccl.h>
 #include <ginrs_bootstrap.h>
@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <thread>
 #include <unistd.h>
 
 #define CHECK(call)                                                                          \
@@ -17,12 +18,13 @@
     if (result != 0) fprintf(stderr, "%s: %d at line %d\n", #call, result, __LINE__), exit(2); \
   } while (0)
 
-// Races, and then fails.
-__global__ void fails(int* words) {
+// Races, and then says that it is done, or fails.
+__global__ void races(int* words, volatile int* done) {
   words[threadIdx.x] = threadIdx.x;
   words[64 + threadIdx.x] = words[63 - threadIdx.x];  // race of: trap
   __syncthreads();
-  if (threadIdx.x == 0) __trap();
+  if (threadIdx.x == 0 && done == nullptr) __trap();
+  if (threadIdx.x == 0) *done = 1;
 }
 
 // Puts to the other one until that has had enough, and waits for what never comes.
@@ -40,9 +42,22 @@ __global__ void exchange(ncclDevComm comm, ncclWindow_t window) {
 static int trap() {
   int* words;
   CHECK(cudaMalloc(&words, 4096));
-  fails<<<1, 64>>>(words);
+  races<<<1, 64>>>(words, nullptr);
   printf("the kernel has failed: %d\n", cudaDeviceSynchronize() != cudaSuccess), fflush(stdout);
   return 0;
+}
+
+// Ends the process while the kernel's race is being told, by two threads at a time.
+static int leave() {
+  int *words, *done;
+  CHECK(cudaMalloc(&words, 4096));
+  CHECK(cudaMallocManaged(&done, sizeof(int)));
+  races<<<1, 64>>>(words, done);
+  while (*static_cast<volatile int*>(done) == 0) usleep(1000);
+  usleep(200000);
+  std::thread([] { exit(1); }).detach();
+  usleep(100000);
+  exit(1);
 }
 
 static int plugin(const char* path) {
@@ -56,6 +71,7 @@ static int plugin(const char* path) {
 int main(int argc, char** argv) {
   const char* which = argc > 1 ? argv[1] : "";
   if (strcmp(which, "trap") == 0) return trap();
+  if (strcmp(which, "exit") == 0) return leave();
   if (strcmp(which, "plugin") == 0 && argc > 3) return plugin(argv[2]) + plugin(argv[3]);
   ginrsBootstrap boot;
   ncclUniqueId id;

@@ -16,8 +16,8 @@
     if (result != 0) fprintf(stderr, "%s: %d at line %d\n", #call, result, __LINE__), exit(2); \
   } while (0)
 
-enum Case { FLUSH, COUNTER, SIGNAL, SYNC, PRESSURE, LSA, SHARED, GLOBAL, WARP, FORWARD, RESET, RECOUNT, FENCE, SCOPE, AGAIN, PEEK, CASES };
-static const char* const names[CASES] = {"flush", "counter", "signal", "sync", "pressure", "lsa", "shared", "global", "warp", "forward", "reset", "recount", "fence", "scope", "again", "peek"};
+enum Case { FLUSH, COUNTER, SIGNAL, SYNC, PRESSURE, LSA, SHARED, GLOBAL, WARP, FORWARD, RESET, RECOUNT, FENCE, SCOPE, AGAIN, NONE, PEEK, CASES };
+static const char* const names[CASES] = {"flush", "counter", "signal", "sync", "pressure", "lsa", "shared", "global", "warp", "forward", "reset", "recount", "fence", "scope", "again", "none", "peek"};
 
 struct Job {
   ncclDevComm comm;
@@ -69,6 +69,13 @@ __global__ void kernel(Job job, int which, bool mended, int* out) {
         gin.put(world, next, job.window, 2 * half, job.window, 0, n * sizeof(int), ncclGin_SignalInc{0}, ncclGin_CounterInc{0}, cta);  // put of: again
         gin.waitCounter(cta, 0, mended ? 2 : 1);
         mine[me] = 7;  // race of: again
+      }
+      break;
+    case NONE:  // who has waited for no message knows of none
+      if (isFirst) {
+        gin.put(world, next, job.window, half, job.window, 0, n * sizeof(int), ncclGin_SignalInc{0}, ncclGin_CounterInc{0}, cta);  // put of: none
+        gin.waitCounter(cta, 0, mended ? 1 : 0);
+        mine[me] = 7;  // race of: none
       }
       break;
     case PEEK:  // that the last word is there says nothing of the others

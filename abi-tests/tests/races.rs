@@ -3,6 +3,7 @@
 
 use abi_tests::programs::{self, compiled, compiled_as};
 use abi_tests::{prefix, root, text};
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
@@ -54,6 +55,7 @@ fn the_source_of_a_put_changes_before_it_is_read() {
     is_found("flush", &["missing: flush (or wait for the put's counter"]);
     is_found("counter", &["missing: flush (or wait for the put's counter"]);
     is_found("again", &["missing: flush (or wait for the put's counter"]);
+    is_found("none", &["missing: flush (or wait for the put's counter"]);
 }
 
 #[test]
@@ -167,7 +169,7 @@ fn order_that_is_none_of_the_api_counts() {
     }
 }
 
-/// A kernel that fails, an abort and a killed rank while kernels run: what was found is told, and nobody waits for the detector.
+/// A kernel that fails, an exit while a race is told, an abort and a killed rank while kernels run: what was found is told, and nobody waits for the detector.
 #[test]
 fn ends_that_are_none_of_the_usual() {
     const ENDS: &str = "abi-tests/races/ends.cu";
@@ -176,6 +178,16 @@ fn ends_that_are_none_of_the_usual() {
     assert_eq!(trap.status.code(), Some(66), "{said}");
     let line = format!("{ENDS}:{}", programs::line_of(ENDS, "race of: trap"));
     assert!(said.contains("the kernel has failed: 1") && said.contains(&line) && said.contains("race: 1 found"), "{said}");
+    // The lines are slow to find.
+    let folder = tempfile::tempdir().unwrap();
+    let (slow, path) = (folder.path().join("addr2line"), std::env::var("PATH").unwrap());
+    std::fs::write(&slow, format!("#!/bin/sh\nsleep 1\nPATH='{path}' exec addr2line \"$@\"\n")).unwrap();
+    std::fs::set_permissions(&slow, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut exit = Command::new("timeout");
+    exit.args(["-s", "KILL", "60"]).arg(checked(ENDS)).arg("exit").current_dir(root());
+    let exit = exit.env("PATH", format!("{}:{path}", folder.path().display())).output().unwrap();
+    let said = text(&exit);
+    assert!(exit.status.code() == Some(66) && said.contains(&line) && said.contains("race: 1 found"), "{}: {said}", exit.status);
     let abort = job(2, checked(ENDS)).arg("abort").output().unwrap();
     let said = text(&abort);
     assert!(abort.status.success() && said.matches(": ended").count() == 2 && !said.contains(": race"), "{said}");

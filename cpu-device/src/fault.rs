@@ -52,7 +52,7 @@ impl Write for Line {
 /// Says where; whoever had the signal before, or its default action, ends the process.
 pub fn on_fault(raised: &Raised) -> bool {
     let Some(block) = crate::block::current() else { return false };
-    // One ends the process, so the first is told whole before another; not longer, as telling may itself fault.
+    // One ends the process, so the first is told whole before another. Not for ever, as that waits for another program.
     for _ in 0..LOOKS {
         if !TELLING.swap(true, Ordering::Acquire) {
             break;

@@ -49,10 +49,11 @@ NCCL_DEVICE_INLINE void checkPointer(char const* what, ncclWindow_t window, size
   }
   tellPointer(what, window, offset GINRS_CALLER_PASSED);
 }
-/* Of a devcomm that was destroyed the memory is another's, or nobody's; its resource window's struct stays, zeroed. */
+/* Of a devcomm that was destroyed the memory is another's, or nobody's; its resource window's struct stays, zeroed, or is another one's:
+ * no two have one winHost. */
 NCCL_DEVICE_INLINE bool isDestroyed(ncclDevComm const& comm) {
   using nccl::utility::loadConst;
-  return comm.resourceWindow != nullptr && loadConst(&comm.resourceWindow->lsaFlatBase) == nullptr;
+  return comm.resourceWindow != nullptr && loadConst(&comm.resourceWindow->winHost) != comm.resourceWindow_inlined.winHost;
 }
 #define GINRS_DESTROYED "the device communicator was destroyed | fix: destroy it when no kernel uses it any more"
 #define GINRS_DEVCOMM_STANDS(comm) (::ginrs::isDestroyed(comm) ? ::ginrs::endDestroyed(ginrsFile, ginrsLine) : (void)0)

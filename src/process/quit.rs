@@ -4,14 +4,14 @@
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
-/// The value, with sigqueue.
-const ASK: usize = 0x6769_6e72;
+/// The lower half of the value, with sigqueue; the upper one is the question's number, of those of all who ask the later one the larger.
+const ASK: u32 = 0x6769_6e72;
 
 /// Who asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// Somebody who asks all processes of the job: each tells of its own ranks.
-    Job,
+    /// Somebody who asks all processes of the job, with a question of this number: each tells of its own ranks.
+    Job(u32),
     /// A signal to this process, which ends with it.
     Quit,
 }
@@ -19,6 +19,7 @@ pub enum Asked {
 static BELL: AtomicI32 = AtomicI32::new(-1);
 static OWNER: AtomicU32 = AtomicU32::new(0);
 static ASKED: AtomicU32 = AtomicU32::new(0);
+static NUMBER: AtomicU32 = AtomicU32::new(0);
 
 /// From now on SIGQUIT writes to `bell`, an eventfd, and [`asked_of_waits`] tells of it; unless the program handles or ignores it.
 pub fn watch_quit(bell: c_int) {
@@ -41,7 +42,7 @@ pub fn watch_quit(bell: c_int) {
 pub fn asked_of_waits() -> Option<Asked> {
     match ASKED.swap(0, Ordering::AcqRel) {
         0 => None,
-        1 => Some(Asked::Job),
+        1 => Some(Asked::Job(NUMBER.load(Ordering::Relaxed))),
         _ => Some(Asked::Quit),
     }
 }
@@ -68,7 +69,11 @@ unsafe extern "C" fn heard(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_
             libc::raise(signal);
             return;
         }
-        let asks = (*info).si_code == libc::SI_QUEUE && (*info).si_value().sival_ptr as usize == ASK;
+        let value = (*info).si_value().sival_ptr as u64;
+        let asks = (*info).si_code == libc::SI_QUEUE && value as u32 == ASK;
+        if asks {
+            NUMBER.fetch_max((value >> 32) as u32, Ordering::Relaxed);
+        }
         ASKED.fetch_or(if asks { 1 } else { 2 }, Ordering::AcqRel);
         let one = 1u64;
         libc::write(BELL.load(Ordering::Relaxed), (&raw const one).cast(), 8);

@@ -54,11 +54,17 @@ struct Loss {
 /// Between two looks around, while there are communicators.
 const TICK: Duration = Duration::from_millis(250);
 /// Whoever asks again so soon has had the answer.
-const TOLD: Duration = Duration::from_secs(3);
+const FRESH: Duration = Duration::from_secs(3);
 /// Bytes of a line for who asks from another terminal.
 const LINE: usize = 4096;
 /// So much later a look may be before it counts that this process itself stood still.
 const LATE: u32 = 4;
+
+/// The last answer to a signal.
+struct Told {
+    at: Instant,
+    question: u32,
+}
 
 #[derive(Default)]
 struct Processes {
@@ -206,7 +212,7 @@ impl Watcher {
                 if token == BELL {
                     let _ = rustix::io::read(self.bell.as_fd(), &mut [0; 8]);
                 } else if token == EAR {
-                    self.ear.iter().for_each(|ear| ear.answer(|| self.said(told.is_some())));
+                    self.ear.iter().for_each(|ear| ear.answer(|| self.said(told.as_ref())));
                 } else {
                     self.ended(token);
                 }
@@ -269,31 +275,32 @@ impl Watcher {
     }
 
     /// Prints what is waited for, if a signal has asked for it: of the ranks here, or of all on this machine, and then ends the process.
-    fn answer(&self, told: &mut Option<Instant>) {
+    fn answer(&self, told: &mut Option<Told>) {
         let Some(asked) = process::asked_of_waits() else { return };
         let (all, now) = (waits::waits(), Instant::now());
         // Who asks all processes of a job ends them next.
-        if told.is_none_or(|at| now - at > TOLD) {
+        if told.as_ref().is_none_or(|told| now - told.at > FRESH) {
             let groups = self.groups();
             let lines = groups.iter().flat_map(|group| group.all_waits(&all, asked == Asked::Quit));
             lines.for_each(|line| warn!("GINRS-W019 {line}"));
         }
-        *told = Some(now);
+        *told = Some(Told { at: now, question: if let Asked::Job(question) = asked { question } else { 0 } });
         if asked == Asked::Quit {
             process::quit();
         }
     }
 
-    /// The answer to [`Ear`]: what the ranks here wait for, the processes of the others on this machine, and whether a signal that asked has
+    /// The answer to [`Ear`]: what the ranks here wait for, the processes of the others on this machine, and which question by a signal has
     /// been answered.
-    fn said(&self, told: bool) -> String {
+    fn said(&self, told: Option<&Told>) -> String {
         let (all, groups) = (waits::waits(), self.groups());
         let lines = groups.iter().flat_map(|group| group.all_waits(&all, false));
         let lines = lines.map(|line| format!("wait GINRS-W019 {}\n", printable(&line, LINE)));
         let peers: BTreeSet<u32> = groups.iter().flat_map(|group| group.pids_here()).collect();
         lines
             .chain(peers.iter().map(|pid| format!("peer {pid}\n")))
-            .chain([if told { "told\nend\n" } else { "end\n" }.to_owned()])
+            .chain(told.map(|told| format!("told {}\n", told.question)))
+            .chain(["end\n".to_owned()])
             .collect()
     }
 

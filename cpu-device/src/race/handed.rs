@@ -81,8 +81,16 @@ pub fn change(key: Key, how: impl FnOnce(&mut Clock)) {
 pub fn raise(key: Key, given: &Clock, add: u64) {
     let Some(slot) = arena::find_or_make(key) else { return };
     let Some(mut locked) = slot.lock() else { return };
+    if locked.count == 0 {
+        keep(&mut locked);
+    }
     give_to(slot, &mut locked, given);
     locked.posted = locked.posted.wrapping_add(add);
+    keep(&mut locked);
+}
+
+/// All that was handed over up to this sum.
+fn keep(locked: &mut Locked) {
     let (all, posted) = (locked.get().to_vec(), locked.posted);
     if locked.count == STEPS {
         locked.first = (locked.first + 1) % STEPS;

@@ -12,22 +12,35 @@ use super::{foreign, job};
 /// The user's line of an address behind a call in compiled code; its module and offset where there is no better. Nothing: the compiler
 /// made it, for thread-local references of its OS thread (file-scope dynamic shared memory, `__constant__`), which all CUDA threads may make.
 pub fn line_of(place: u64) -> Option<String> {
-    /// As long as so many objects have been unloaded: then others may come to their addresses.
-    type Lines = (u64, BTreeMap<u64, Option<String>>);
-    static LINES: Mutex<Lines> = Mutex::new((0, BTreeMap::new()));
-    let unloaded = unloaded();
-    {
-        let mut lines = LINES.lock();
-        if lines.0 != unloaded {
-            *lines = (unloaded, BTreeMap::new());
-        }
-        if let Some(line) = lines.1.get(&place) {
-            return line.clone();
-        }
+    static LINES: Lines = Lines::new();
+    LINES.get_or_ask(place, |place| {
+        ask(place).unwrap_or_else(|| Some(format!("code at {place:#x} (no addr2line, no -g, or unloaded since)")))
+    })
+}
+
+/// Answers, as to ask takes another process. As long as so many objects have been unloaded: then others may come to their addresses.
+struct Lines(Mutex<(u64, BTreeMap<u64, Option<String>>)>);
+
+impl Lines {
+    const fn new() -> Lines {
+        Lines(Mutex::new((0, BTreeMap::new())))
     }
-    let line = ask(place).unwrap_or_else(|| Some(format!("code at {place:#x} (no addr2line, no -g, or unloaded since)")));
-    LINES.lock().1.insert(place, line.clone());
-    line
+
+    fn get_or_ask(&self, place: u64, ask: impl FnOnce(u64) -> Option<String>) -> Option<String> {
+        let unloaded = unloaded();
+        {
+            let mut lines = self.0.lock();
+            if lines.0 != unloaded {
+                *lines = (unloaded, BTreeMap::new());
+            }
+            if let Some(line) = lines.1.get(&place) {
+                return line.clone();
+            }
+        }
+        let line = ask(place);
+        self.0.lock().1.insert(place, line.clone());
+        line
+    }
 }
 
 /// How many objects the loader has unloaded.
@@ -61,10 +74,13 @@ fn ask(place: u64) -> Option<Option<String>> {
 
 /// The user's line of the code behind a call, or of what a signal has interrupted; none where there is no source file of the user's.
 pub fn users_line(behind: usize) -> Option<String> {
-    let (module, offset) = module_of(behind)?;
-    let found = Found::at(&module, offset)?;
-    // What has no name stands for a part of the function around it.
-    found.users(usize::from(found.is_nameless())).map(|line| from_here(line))
+    static LINES: Lines = Lines::new();
+    LINES.get_or_ask(behind as u64, |_| {
+        let (module, offset) = module_of(behind)?;
+        let found = Found::at(&module, offset)?;
+        // What has no name stands for a part of the function around it.
+        found.users(usize::from(found.is_nameless())).map(|line| from_here(line))
+    })
 }
 
 /// As the program was compiled, mostly from here.

@@ -156,8 +156,8 @@ impl Worker {
 pub extern "C" fn ginrs_cpu_race_seen(kind: i32, comm: usize, rank: i32, context: u32, id: u32, value: u64, bits: i32) {
     let word = words::of(kind, name_of(comm), rank, context, id);
     let Some(worker) = worker() else { return };
-    // Programs with older headers tell no value of a counter.
-    let is_told = kind == SIGNAL || value != 0;
+    // Programs with older headers tell no value of a counter: 0 of 64 bits.
+    let is_told = kind == SIGNAL || value != 0 || bits != 64;
     if let Some(clock) = if is_told { words::take_at(word, value, bits) } else { words::take(word) } {
         worker.learn(&clock);
     }

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, ReentrantMutex};
 
 use super::clock::Clock;
 use super::lines::line_of;
@@ -114,11 +114,15 @@ pub fn wrong_side(place: u64, side: Side) {
 
 /// Tells what was found since. Not on a CUDA thread. A child of fork() has neither kernels nor races.
 pub fn print() {
-    let owner = OWNER.load(Ordering::Relaxed);
-    if owner != 0 && owner != std::process::id() || !WAITING.load(Ordering::Acquire) {
-        return;
+    if OWNER.load(Ordering::Relaxed) == std::process::id() && WAITING.load(Ordering::Acquire) {
+        tell_all();
     }
-    static PRINTING: Mutex<()> = Mutex::new(());
+}
+
+/// Behind it all is told that was found before, also what another thread was about to tell.
+fn tell_all() {
+    // Of the thread that has it, too: a signal handler of the program's may end the process in the middle.
+    static PRINTING: ReentrantMutex<()> = ReentrantMutex::new(());
     let _one = PRINTING.lock();
     job::look();
     let races = std::mem::take(&mut *FOUND.lock());
@@ -319,10 +323,17 @@ pub fn tell_at_exit() {
 
 /// At the end of the process: the races are its status.
 extern "C" fn end() {
-    print();
+    static TOLD_ALL: AtomicBool = AtomicBool::new(false);
     if OWNER.load(Ordering::Relaxed) != std::process::id() {
         return;
     }
+    if !TOLD_ALL.load(Ordering::Acquire) {
+        // Ranks that are threads may call exit() at the same time: who comes second meets a handler, too, in place of the end of the process.
+        // SAFETY: a function without arguments.
+        unsafe { libc::atexit(end) };
+    }
+    tell_all();
+    TOLD_ALL.store(true, Ordering::Release);
     let races = TOLD.load(Ordering::Relaxed);
     if races == 0 {
         return;

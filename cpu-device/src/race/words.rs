@@ -145,6 +145,11 @@ pub fn raise(word: Word, clock: &Clock, add: u64) {
         return handed::raise(key, clock, add);
     }
     let mut words = shard(word).lock();
+    let handed = words.get_or_insert_default().handed.entry(word).or_default();
+    if handed.steps.is_empty() {
+        // Who still finds it as it is knows no more.
+        handed.steps.push_back((handed.posted, handed.all.clone()));
+    }
     give_to(&mut words, word, clock);
     let Some(handed) = words.as_mut().and_then(|words| words.handed.get_mut(&word)) else { return };
     handed.posted = handed.posted.wrapping_add(add);

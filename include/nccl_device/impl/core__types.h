@@ -6,7 +6,7 @@
 
 /* What ncclWindow_t points to, in device memory. Addresses of rank i of the LSA team: lsaFlatBase + i * stride4G * 4 GiB. */
 struct ncclWindow_vidmem {
-  void* winHost; /* the host's object; not for kernels */
+  void* winHost; /* the host's name of the memory; not for kernels */
   char* lsaFlatBase;
   int lsaRank;
   int worldRank;

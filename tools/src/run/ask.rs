@@ -4,16 +4,37 @@
 use std::path::Path;
 use std::time::Duration;
 
-/// The value that libginrs knows.
-const ASK: usize = 0x6769_6e72;
+/// The lower half of the value that libginrs knows; the upper one is the question's number.
+const ASK: u64 = 0x6769_6e72;
 /// So long the answers may take at most: 0.7 s was too short on two cores with five processes that compute.
 pub const ANSWER: Duration = Duration::from_secs(3);
 
-/// Asks the processes whose group is one of `groups`. Which were. Sleeps of theirs may end early: for jobs that end next.
-pub fn ask(groups: &[u32]) -> Vec<u32> {
-    let Ok(all) = std::fs::read_dir("/proc") else { return Vec::new() };
+/// What was asked, and whom.
+pub struct Question {
+    /// Larger than those of all questions before it.
+    pub number: u32,
+    /// Processes.
+    pub pids: Vec<u32>,
+}
+
+/// Asks the processes whose group is one of `groups`. Sleeps of theirs may end early: for jobs that end next.
+pub fn ask(groups: &[u32]) -> Question {
+    let number = tenths();
+    let all = std::fs::read_dir("/proc").into_iter().flatten();
     let pids = all.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
-    pids.filter(|&pid| listens(Path::new("/proc").join(pid.to_string()).as_path(), groups) && send(pid)).collect()
+    let asks = |&pid: &u32| listens(Path::new("/proc").join(pid.to_string()).as_path(), groups) && send(pid, number);
+    Question { number, pids: pids.filter(asks).collect() }
+}
+
+/// Of a second, since the machine was started: for 13 years.
+fn tenths() -> u32 {
+    // SAFETY: fills a plain struct.
+    let now = unsafe {
+        let mut now: libc::timespec = std::mem::zeroed();
+        libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now);
+        now
+    };
+    (now.tv_sec * 10 + now.tv_nsec / 100_000_000) as u32
 }
 
 fn listens(process: &Path, groups: &[u32]) -> bool {
@@ -33,8 +54,9 @@ fn catches(status: &str) -> bool {
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask >> (libc::SIGQUIT - 1) & 1 != 0)
 }
 
-fn send(pid: u32) -> bool {
-    let value = libc::sigval { sival_ptr: std::ptr::without_provenance_mut(ASK) };
+fn send(pid: u32, number: u32) -> bool {
+    let value = u64::from(number) << 32 | ASK;
+    let value = libc::sigval { sival_ptr: std::ptr::without_provenance_mut(value as usize) };
     // SAFETY: takes numbers only. A process that has just become another without a handler is ended: the window is that of any kill.
     unsafe { libc::sigqueue(pid as i32, libc::SIGQUIT, value) == 0 }
 }

@@ -2,6 +2,7 @@
 //! Unix socket with its id in the name (src/watch/asked.rs); its answer also names the processes of its communicators' other ranks, so
 //! that all are found whoever has started them. Nothing is ended or held up by it.
 
+use super::ask::Question;
 use super::processes::{Process, Processes};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{ErrorKind, Read};
@@ -120,16 +121,18 @@ fn ask(processes: &Processes, pids: BTreeSet<u32>) -> BTreeMap<u32, Answer> {
     all
 }
 
-/// Returns once these, whom a signal has asked ([`super::ask`]), have printed their answers, or at `until`. They say so here.
-pub fn until_told(pids: &[u32], until: Instant) {
+/// Returns once those whom a signal has asked have printed their answers, or at `until`. They say here which question they have answered last.
+pub fn until_told(asked: &Question, until: Instant) {
+    let answered = |line: &str| line.strip_prefix("told ")?.parse::<u32>().ok();
     let has_told = |pid: u32| match question(pid, until.saturating_duration_since(Instant::now())) {
-        Answer::Said(text, _) => text.lines().any(|line| line == "told"),
-        // It may be in another network namespace: then there is only the time.
-        Answer::NotThere => Process::with_id(pid).is_none_or(|process| process.has_ended()),
-        Answer::Silent => false,
+        Answer::Said(text, _) => text.lines().filter_map(answered).any(|number| number >= asked.number),
+        // One that does not listen may be in another network namespace: then there is only the time.
+        Answer::NotThere | Answer::Silent => false,
     };
-    for &pid in pids {
-        while Instant::now() < until && !has_told(pid) {
+    // One that is stopped would be waited for in vain.
+    let can_tell = |pid: u32| Process::with_id(pid).is_some_and(|process| !process.has_ended() && !process.is_stopped());
+    for &pid in &asked.pids {
+        while Instant::now() < until && can_tell(pid) && !has_told(pid) {
             std::thread::sleep(LOOK);
         }
     }

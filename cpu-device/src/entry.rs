@@ -3,8 +3,10 @@
 use std::cell::Cell;
 use std::panic::AssertUnwindSafe;
 
+use crate::block;
 use crate::device::{self, Device};
-use crate::error::{Code, Result, report};
+use crate::error::{Code, Result, ask_for_caller, report};
+use crate::race;
 
 thread_local! {
     static LAST: Cell<Code> = const { Cell::new(Code::SUCCESS) };
@@ -12,6 +14,7 @@ thread_local! {
 
 /// Runs the body of an exported function: remembers its error for `cudaGetLastError`, turns a panic into an error.
 pub fn entry(body: impl FnOnce() -> Result) -> i32 {
+    ask_for_caller(caller);
     let body = || device::not_forked().and_then(|()| body());
     let result = std::panic::catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
         report("internal error: a panic in the CPU device (its message is above)");
@@ -24,6 +27,11 @@ pub fn entry(body: impl FnOnce() -> Result) -> i32 {
             code.0
         }
     }
+}
+
+/// The line of the host's call that is in the library now. A block is none of the host's.
+fn caller() -> Option<String> {
+    if block::current().is_some() { None } else { race::caller() }
 }
 
 /// [`entry`] for the driver API, whose errors `cudaGetLastError` never reports.

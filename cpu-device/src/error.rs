@@ -1,6 +1,7 @@
 //! What went wrong: a code, and a message on stderr.
 
 pub use crate::code::Code;
+use crate::once::OnceLock;
 use parking_lot::Mutex;
 
 /// What the functions behind the C API return.
@@ -31,9 +32,17 @@ pub fn last_report() -> String {
     LAST_REPORT.lock().clone()
 }
 
+/// What knows the line from which host code has called, if anything does; set by `entry`, which stands above.
+static CALLER: OnceLock<fn() -> Option<String>> = OnceLock::new();
+
+/// From now on `caller` is asked.
+pub fn ask_for_caller(caller: fn() -> Option<String>) {
+    CALLER.get_or_init(|| caller);
+}
+
 /// Says what was wrong, where that is looked for with the line of the call, and returns the code for it.
 pub fn refuse<T>(code: Code, text: &str) -> Result<T> {
-    match crate::race::caller() {
+    match CALLER.get().and_then(|caller| caller()) {
         Some(line) => {
             let (what, fix) = text.split_once('\n').map_or((text, String::new()), |(what, fix)| (what, format!("\n{fix}")));
             report(&format!("{what} | called by host code at {line}{fix}"));

@@ -58,14 +58,14 @@ pub fn interrupted_at(pc: usize, kernel: usize) -> Option<String> {
     Frames::here().iter().skip_while(|&behind| behind != pc + 1).find_map(users_line)
 }
 
-/// The line from which host code has called the CUDA API. Asked where a call fails, in a program that is looked at.
+/// The line from which host code has called the CUDA API; not for a block's thread. Asked where a call fails, in a program that is looked at.
 pub fn caller() -> Option<String> {
     beyond(0)
 }
 
 /// The line of the caller behind our own frames and those of `others` objects more.
 fn beyond(others: usize) -> Option<String> {
-    if !super::on() || crate::block::current().is_some() {
+    if !super::on() {
         return None;
     }
     let frames = Frames::here();

@@ -40,9 +40,17 @@ constexpr uint32_t kPointToPoint = 255;
 struct Ring {
   int peer; /* world rank */
   uint32_t here, there;
+  bool near; /* the peer is in our LSA team */
 
+  static __device__ __forceinline__ bool isNear(ncclDevComm const& comm, int peer) {
+    return unsigned(peer - (comm.rank - comm.lsaRank)) < unsigned(comm.lsaSize);
+  }
   /* Between any two ranks: each calls it by the other's rank. */
-  static __device__ __forceinline__ Ring ofPair(ncclDevComm const& comm, int peer) { return {peer, uint32_t(peer), uint32_t(comm.rank)}; }
+  static __device__ __forceinline__ Ring ofPair(ncclDevComm const& comm, int peer) {
+    return {peer, uint32_t(peer), uint32_t(comm.rank), isNear(comm, peer)};
+  }
+  /* The same where all ranks are in one LSA team: what GIN would need is not in the code. */
+  static __device__ __forceinline__ Ring ofNear(ncclDevComm const& comm, int peer) { return {peer, uint32_t(peer), uint32_t(comm.rank), true}; }
 
   /* Between two teams of a rail: by the distance from sender to receiver, which is a power of two forwards, or backwards. */
   static __device__ __forceinline__ uint32_t ofDistance(uint32_t distance, uint32_t teams) {
@@ -55,12 +63,12 @@ struct Ring {
   static __device__ __forceinline__ Ring toTeam(ncclDevComm const& comm, int team) {
     int const teams = comm.nRanks / comm.lsaSize, own = comm.rank / comm.lsaSize;
     uint32_t const number = ofDistance(uint32_t(team < own ? team - own + teams : team - own), teams);
-    return {team * comm.lsaSize + comm.lsaRank, number, number};
+    return {team * comm.lsaSize + comm.lsaRank, number, number, team == own};
   }
   static __device__ __forceinline__ Ring fromTeam(ncclDevComm const& comm, int team) {
     int const teams = comm.nRanks / comm.lsaSize, own = comm.rank / comm.lsaSize;
     uint32_t const number = ofDistance(uint32_t(own < team ? own - team + teams : own - team), teams);
-    return {team * comm.lsaSize + comm.lsaRank, number, number};
+    return {team * comm.lsaSize + comm.lsaRank, number, number, team == own};
   }
 };
 
@@ -72,7 +80,6 @@ struct End {
 
   /* The peer's number in our LSA team, if it is in it. */
   __device__ __forceinline__ int lsaPeer(ncclDevComm const& comm) const { return ring.peer - (comm.rank - comm.lsaRank); }
-  __device__ __forceinline__ bool isNear(ncclDevComm const& comm) const { return unsigned(lsaPeer(comm)) < unsigned(comm.lsaSize); }
 
   __device__ __forceinline__ static char* here(ncclDevComm const& comm, uint32_t handle) {
     return static_cast<char*>(ncclGetResourceBufferLocalPointer(comm, handle));
@@ -124,17 +131,16 @@ struct Outgoing : End {
   /* The payload of the next slot, once it is free. */
   template <typename Coop>
   __device__ __forceinline__ char* open(Coop coop, ncclDevComm const& comm, ginrsCollInbox const& inbox) const {
-    bool const near = isNear(comm);
-    if (coop.thread_rank() == 0 && count >= inbox.slots) {
+        if (coop.thread_rank() == 0 && count >= inbox.slots) {
       uint64_t const least = count + 1 - inbox.slots;
-      if (near) {
+      if (ring.near) {
         await(comm, &line(comm, inbox)->freed, least);
       } else {
         gin(comm).waitSignal(ncclCoopThread(), creditSignal(inbox, ring.here), least);
       }
     }
     coop.sync();
-    return (near ? there(comm, inbox) + lines(inbox) + slot(inbox, ring.there) : inbox.base + outgoing(inbox)) + kHeader;
+    return (ring.near ? there(comm, inbox) + lines(inbox) + slot(inbox, ring.there) : inbox.base + outgoing(inbox)) + kHeader;
   }
 
   /* The slot holds `bytes` of payload. */
@@ -144,7 +150,7 @@ struct Outgoing : End {
     if (coop.thread_rank() == 0) line(comm, inbox)->sent = count + 1;
     coop.sync();
     if (coop.thread_rank() == 0) {
-      if (isNear(comm)) {
+      if (ring.near) {
         *reinterpret_cast<uint64_t*>(there(comm, inbox) + lines(inbox) + slot(inbox, ring.there) + kHeader - kTravels) = header;
         tell(&theirLine(comm, inbox)->published, count + 1);
       } else {
@@ -166,10 +172,9 @@ struct Incoming : End {
   /* The payload of the next slot, once it has arrived. Traps if it is of another message than the caller's. */
   template <typename Coop>
   __device__ __forceinline__ char const* open(Coop coop, ncclDevComm const& comm, ginrsCollInbox const& inbox, uint64_t header) const {
-    bool const near = isNear(comm);
-    char const* const at = (near ? here(comm, inbox.handle) + lines(inbox) + slot(inbox, ring.here) : inbox.base + incoming(inbox, ring.here)) + kHeader;
+        char const* const at = (ring.near ? here(comm, inbox.handle) + lines(inbox) + slot(inbox, ring.here) : inbox.base + incoming(inbox, ring.here)) + kHeader;
     if (coop.thread_rank() == 0) {
-      if (near) {
+      if (ring.near) {
         await(comm, &line(comm, inbox)->published, count + 1);
       } else {
         gin(comm).waitSignal(ncclCoopThread(), dataSignal(inbox, ring.here), count + 1);
@@ -187,7 +192,7 @@ struct Incoming : End {
     if (coop.thread_rank() == 0) line(comm, inbox)->received = count + 1;
     coop.sync();
     if (coop.thread_rank() == 0) {
-      if (isNear(comm)) {
+      if (ring.near) {
         tell(&theirLine(comm, inbox)->freed, count + 1);
       } else {
         gin(comm).signal(ncclTeamWorld(comm), ring.peer, ncclGin_SignalInc{creditSignal(inbox, ring.there)});

@@ -8,6 +8,7 @@
 #include "mapped.cuh"
 #include "multicast.cuh"
 #include "p2p.cuh"
+#include "passing.cuh"
 #include "personal.cuh"
 #include "staged.cuh"
 
@@ -48,6 +49,20 @@ GINRS_COLL_REDUCE_KERNEL(ginrs_reduce_f32, F32)
 GINRS_COLL_REDUCE_KERNEL(ginrs_reduce_f64, F64)
 GINRS_COLL_REDUCE_KERNEL(ginrs_reduce_e4m3, E4m3)
 GINRS_COLL_REDUCE_KERNEL(ginrs_reduce_e5m2, E5m2)
+
+/* Not a way of those: beside it they spilled several times as much. */
+#define GINRS_COLL_PASSING_KERNEL(name, T) \
+  extern "C" __global__ void __launch_bounds__(512, 1) name(__grid_constant__ const ginrsCollWork work) { ginrs::coll::reducingByMessages<ginrs::coll::T>(work); }
+
+GINRS_COLL_PASSING_KERNEL(ginrs_pass_i8, I8)
+GINRS_COLL_PASSING_KERNEL(ginrs_pass_i32, I32)
+GINRS_COLL_PASSING_KERNEL(ginrs_pass_i64, I64)
+GINRS_COLL_PASSING_KERNEL(ginrs_pass_f16, F16)
+GINRS_COLL_PASSING_KERNEL(ginrs_pass_bf16, Bf16)
+GINRS_COLL_PASSING_KERNEL(ginrs_pass_f32, F32)
+GINRS_COLL_PASSING_KERNEL(ginrs_pass_f64, F64)
+GINRS_COLL_PASSING_KERNEL(ginrs_pass_e4m3, E4m3)
+GINRS_COLL_PASSING_KERNEL(ginrs_pass_e5m2, E5m2)
 
 #define GINRS_COLL_MULTICAST_KERNEL(name, T) \
   extern "C" __global__ void __launch_bounds__(512, 1) name(__grid_constant__ const ginrsCollWork work) { ginrs::coll::reducingSwitched<ginrs::coll::T>(work); }

@@ -48,7 +48,7 @@ __device__ __forceinline__ void copyToSelf(ginrsP2pWork const& work, Group const
 __device__ __forceinline__ void pointToPoint(ginrsP2pWork const& work) {
   uint32_t const set = blockIdx.x / work.channels, channel = blockIdx.x % work.channels;
   Group const group = Group::own(work.nSends > 0, work.nRecvs > 0);
-  bool const sends = group.sends;
+  bool const sends = group.sends();
   uint32_t const first = sends ? 0 : work.nSends, last = sends ? work.nSends : work.nSends + work.nRecvs;
   for (uint32_t i = first; i < last; i++) {
     ginrsP2pItem const& item = work.items[i];

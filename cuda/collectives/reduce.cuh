@@ -16,11 +16,19 @@ struct Sources {
   __device__ __forceinline__ char const* at(int k) const { return k < n ? places.at(turn(self, k, n)) : more; }
 };
 
+/* Places that have nothing to do with each other. */
+struct Listed {
+  char* const* places;
+  int n;
+
+  __device__ __forceinline__ int count() const { return n; }
+  __device__ __forceinline__ char* at(int k) const { return places[k]; }
+};
+
 /* Packs [i, end) that this thread has a share in; U packs of P sources are in flight. Returns where it stopped. */
-template <int U, typename T, int N>
-__device__ __forceinline__ uint64_t reducePacks(Operation<T> const& op, Crew crew, uint64_t i, uint64_t end, uint64_t ahead, Sources const& from,
-                                                Targets const& to) {
-  constexpr int P = 4;
+template <int U, int P, typename T, int N, typename From, typename To>
+__device__ __forceinline__ uint64_t reducePacks(Operation<T> const& op, Crew crew, uint64_t i, uint64_t end, uint64_t ahead, From const& from,
+                                                To const& to) {
   typedef typename Pack<T, N>::Raw Raw;
   for (; end > (U - 1) * crew.workers && i < end - (U - 1) * crew.workers; i += U * crew.workers) {
     typename T::Sum sum[U][N];
@@ -59,12 +67,12 @@ __device__ __forceinline__ uint64_t reducePacks(Operation<T> const& op, Crew cre
 }
 
 /* Whether all places are equal modulo 16. */
-__device__ __forceinline__ bool alike(Sources const& from, Targets const& to) {
+template <typename From, typename To>
+__device__ __forceinline__ bool alike(From const& from, To const& to) {
   uint64_t const first = uint64_t(from.at(0));
-  uint64_t different = first ^ uint64_t(to.at(0));
-  if (from.n > 1) different |= uint64_t(from.places.stride);
-  if (from.more != nullptr) different |= first ^ uint64_t(from.more);
-  if (to.more != nullptr) different |= first ^ uint64_t(to.more);
+  uint64_t different = 0;
+  for (int k = 1; k < from.count(); k++) different |= first ^ uint64_t(from.at(k));
+  for (int k = 0; k < to.count(); k++) different |= first ^ uint64_t(to.at(k));
   return (different & 15) == 0;
 }
 
@@ -78,25 +86,28 @@ __device__ __forceinline__ bool alike(Sources const& from, Targets const& to) {
 #else
 #define GINRS_COMPUTES __attribute__((noinline))
 #endif
-template <typename T>
-__device__ GINRS_COMPUTES void reduceTo(Operation<T> op, Crew crew, uint64_t count, Sources from, Targets to) {
+template <typename T, typename From, typename To>
+__device__ GINRS_COMPUTES void reduceTo(Operation<T> op, Crew crew, uint64_t count, From from, To to) {
   constexpr int size = sizeof(typename T::Stored), most = 256 / size, least = 64 / size;
   uint64_t const runs = count / most, done = runs * most, fewer = (count - done) / least, tail = done + fewer * least;
-  reducePacks<1, T, most>(op, crew, crew.worker, runs, 0, from, to);
-  reducePacks<1, T, least>(op, crew, crew.worker, fewer, done * size, from, to);
-  reducePacks<1, T, 1>(op, crew, crew.worker, count - tail, tail * size, from, to);
+  reducePacks<1, 4, T, most>(op, crew, crew.worker, runs, 0, from, to);
+  reducePacks<1, 4, T, least>(op, crew, crew.worker, fewer, done * size, from, to);
+  reducePacks<1, 4, T, 1>(op, crew, crew.worker, count - tail, tail * size, from, to);
 }
 #else
-template <typename T>
-__device__ __noinline__ void reduceTo(Operation<T> op, Crew crew, uint64_t count, Sources from, Targets to) {
+template <typename T, typename From, typename To>
+__device__ __noinline__ void reduceTo(Operation<T> op, Crew crew, uint64_t count, From from, To to) {
   constexpr int size = sizeof(typename T::Stored), N = 16 / size;
   uint64_t head = alike(from, to) ? ((0 - uint64_t(from.at(0))) & 15) / size : count;
   if (head > count) head = count;
   uint64_t const packs = (count - head) / N, tail = head + packs * N;
-  reducePacks<1, T, 1>(op, crew, crew.worker, head, 0, from, to);
-  uint64_t const i = reducePacks<2, T, N>(op, crew, crew.worker, packs, head * size, from, to);
-  reducePacks<1, T, N>(op, crew, i, packs, head * size, from, to);
-  if (tail < count) reducePacks<1, T, 1>(op, crew, crew.worker, count - tail, tail * size, from, to);
+  reducePacks<1, 4, T, 1>(op, crew, crew.worker, head, 0, from, to);
+  uint64_t i = crew.worker;
+  /* With packs of 16 elements it would spill. */
+  if (from.count() <= 2 && N <= 8) i = reducePacks<N <= 8 ? 4 : 1, 2, T, N>(op, crew, i, packs, head * size, from, to);
+  i = reducePacks<2, 4, T, N>(op, crew, i, packs, head * size, from, to);
+  reducePacks<1, 4, T, N>(op, crew, i, packs, head * size, from, to);
+  if (tail < count) reducePacks<1, 4, T, 1>(op, crew, crew.worker, count - tail, tail * size, from, to);
 }
 #endif
 

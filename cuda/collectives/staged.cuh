@@ -63,7 +63,7 @@ __device__ __forceinline__ void copyOwn(ginrsCollWork const& work, Routes const&
   Share own = Share::of(routes.bytes, work.channels, blockIdx.x);
   if (!group.alone) {
     uint64_t const half = own.bytes > payloadOf(work.inbox) ? own.bytes / 512 * 256 : 0;
-    own = group.sends ? Share{own.begin + half, own.bytes - half} : Share{own.begin, half};
+    own = group.sends() ? Share{own.begin + half, own.bytes - half} : Share{own.begin, half};
   }
   copy(group.crew(), routes.target(self) + own.begin, routes.source(self) + own.begin, own.bytes);
 }
@@ -73,7 +73,7 @@ __device__ __forceinline__ void copyingStaged(ginrsCollWork const& work) {
   uint64_t const bytes = work.count * work.eltBytes, header = headerOf(work.kind, bytes);
   Routes const routes{work, bytes};
   Group const group = routes.group();
-  if (group.sends) {
+  if (group.sends()) {
     chunks(work, bytes, [&](uint64_t at, uint32_t size) {
       for (int k = 1; k < n; k++) {
         int const peer = turn(self, k, n);

@@ -20,7 +20,7 @@ enum ginrsCollKind {
 enum ginrsCollHow {
   GINRS_COLL_LL = 0,     /* one LSA team, small: every datum with a flag, no barrier */
   GINRS_COLL_DIRECT = 1, /* one LSA team, the buffers that peers touch are in symmetric windows */
-  GINRS_COLL_STAGED = 2, /* anything: through the inbox */
+  GINRS_COLL_STAGED = 2, /* anything, but reductions of several LSA teams: by messages, through the inbox */
   GINRS_COLL_BUFFERED = 3, /* any buffers: slice by slice through symmetric scratch, and between LSA teams along the rails */
   GINRS_COLL_MAPPED = 4, /* one LSA team, buffers in no window: as DIRECT where all ranks have mapped all of them, else as STAGED */
   GINRS_COLL_MULTICAST = 5 /* as DIRECT, through the switch */
@@ -75,7 +75,8 @@ struct ginrsCollWork {
   ncclDevComm comm;
   ginrsCollBuffer send, recv;
   ginrsCollInbox inbox; /* STAGED: between all pairs of ranks */
-  ginrsCollInbox rails; /* BUFFERED, several LSA teams: between those with one lsaRank; of the kernel ginrs_personal the inbox */
+  ginrsCollInbox rails; /* BUFFERED, several LSA teams: between those with one lsaRank; of the kernel ginrs_personal the inbox; of one
+                           LSA team that of sums, between all pairs (passing.cuh) */
   ncclLLA2AHandle ll;
   uint64_t count;       /* elements, as the NCCL function counts them */
   uint64_t scalar;      /* PRE_MUL: the factor, in the element's type, in the low bytes */
@@ -90,6 +91,7 @@ struct ginrsCollWork {
   uint32_t cutBytes;    /* BUFFERED, several LSA teams: a shorter message along a rail is not worth its head; a multiple of 128 */
 };
 
+#define GINRS_PASSING_RANKS 32 /* of a reduction by messages, at most */
 #define GINRS_MAPPED_RANKS 32  /* of an LSA team, at most */
 #define GINRS_MAPPED_BOARD 640 /* bytes of a board (mapped.cuh) */
 

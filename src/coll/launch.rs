@@ -46,6 +46,7 @@ pub fn run(collectives: &Collectives, windows: &Windows, call: &Call) -> Result<
         How::Mapped => c"ginrs_mapped",
         How::Multicast if let Some(kernel) = switch => kernel,
         _ if personal => c"ginrs_personal",
+        How::Staged if call.kind.reduces() => call.datatype.pass_kernel(),
         _ if call.kind.reduces() => call.datatype.reduce_kernel(),
         How::Ll => c"ginrs_ll",
         _ => c"ginrs_copy",

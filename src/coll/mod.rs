@@ -71,7 +71,7 @@ struct Ready {
 struct Memory {
     /// Between all pairs of ranks.
     inbox: work::Inbox,
-    /// Along the rails; empty with one LSA team.
+    /// Along the rails; with one LSA team for the sums of reductions by messages.
     rails: work::Inbox,
     scratch: u32,
     /// Of one LSA team.

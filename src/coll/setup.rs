@@ -107,7 +107,7 @@ fn make(windows: &Windows, kernels: Arc<dyn Kernels>) -> Result<Ready> {
     let lsa_size = team.topo.lsa_size;
     let hosted = is_apart(team);
     let sizes = Sizes::of(device, team.n_ranks, lsa_size, room, hosted);
-    let Sizes { pairs, rails, .. } = sizes;
+    let Sizes { pairs, sums, rails, .. } = sizes;
     // Its bytes as ncclLLA2ACreateRequirement counts them: per block a header, and two banks of slots.
     let ll_bytes = 16 * u64::from(sizes.ll_blocks) * (1 + 2 * u64::from(sizes.ll_slots));
     let buffer = |bytes, gin_signals| Resource { bytes, align: LINE, gin_signals, ..Resource::default() };
@@ -115,9 +115,9 @@ fn make(windows: &Windows, kernels: Arc<dyn Kernels>) -> Result<Ready> {
     let inbox = |slots: &Slots, near: bool| buffer(slots.lines() * LINE + if near || !hosted { slots.total() } else { 0 }, 0);
     let outbox = |slots: &Slots| buffer(if hosted { 0 } else { slots.total() }, 2 * slots.lines() as i32);
     let mut resources = vec![inbox(&pairs, lsa_size > 1), buffer(u64::from(sizes.barriers) * sizes.scratch(lsa_size), 0)];
-    // LL is for one LSA team, outgoing slots and signals for several.
+    // LL and sums are for one LSA team, outgoing slots and signals for several.
     match one_team {
-        true => resources.push(buffer(ll_bytes, 0)),
+        true => resources.extend([buffer(ll_bytes, 0), inbox(&sums, true)]),
         false => resources.extend([outbox(&pairs), inbox(&rails, false), outbox(&rails)]),
     }
     let maps = mapped::wanted(team, forced.map(|forced| forced.how));
@@ -161,7 +161,7 @@ fn make(windows: &Windows, kernels: Arc<dyn Kernels>) -> Result<Ready> {
         };
     let memory = Memory {
         inbox: placed(pairs, 0, 2, far(&pairs, 0, 2, 0)),
-        rails: if one_team { Inbox::default() } else { placed(rails, 3, 4, far(&rails, 3, 4, 2 * pairs.total())) },
+        rails: if one_team { placed(sums, 3, 3, far(&sums, 3, 3, 0)) } else { placed(rails, 3, 4, far(&rails, 3, 4, 2 * pairs.total())) },
         scratch: handle(1),
         ll: ncclLLA2AHandle_t { bufHandle: if one_team { handle(2) } else { 0 }, nSlots: sizes.ll_slots },
     };

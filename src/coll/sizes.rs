@@ -8,6 +8,8 @@ use crate::device;
 pub struct Sizes {
     /// Between each ordered pair of ranks.
     pub pairs: Slots,
+    /// Likewise for sums, of reductions by messages; no rings with several teams.
+    pub sums: Slots,
     /// A message between two ranks of so many bytes gets one more channel.
     pub bytes_per_channel: u32,
     /// Of the staged ways: 2 if blocks either send or receive, 1 if each does both (cuda/collectives/group.cuh).
@@ -127,9 +129,13 @@ impl Sizes {
             rail_slot,
             rail_slot.min(64 << 10),
         );
+        // As many channels and as long slots as inputs have, if there is memory. Two suffice: whoever adds up is slower than who takes the sums.
+        let sums = Slots { slots: 2, ..Slots::of(inbox / 2, n_ranks, pairs.channels, 2, pairs.payload(), 4096) };
+        let sums = if teams == 1 { sums } else { Slots { rings: 0, ..sums } };
         let lines = |bytes: u32| (bytes / 128 * 128).max(128);
         Self {
             pairs,
+            sums,
             bytes_per_channel,
             rows,
             rails,

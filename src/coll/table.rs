@@ -7,6 +7,7 @@ use super::forced::Forced;
 use super::room::Room;
 use super::rounds::Batch;
 use super::sizes::{LL_PACK, LL_RANKS, LL_SPREAD, Sizes, ll_limit, movers, threads};
+use super::work::PASSING_RANKS;
 use crate::device;
 
 /// The algorithms; the numbers are those of cuda/collectives/work.h.
@@ -16,7 +17,7 @@ pub enum How {
     Ll = 0,
     /// Loads and stores between the callers' own buffers: within one LSA team, where peers can reach them.
     Direct = 1,
-    /// Through the inboxes of all pairs: what does not reduce.
+    /// By messages, through the inboxes of all pairs. Reductions within one LSA team.
     Staged = 2,
     /// Buffers that peers cannot reach, through scratch that they can; between LSA teams along the rails.
     Buffered = 3,
@@ -165,11 +166,18 @@ pub fn choose(shape: &Shape, sizes: &Sizes, forced: Option<Forced>) -> Choice {
             Choice { how, along, blocks: (blocks, 1), threads: most, channels: 0 }
         }
         How::Staged | How::Mapped => {
-            let channels = sizes.pairs.channels.min(room / sizes.rows).max(1);
+            // A reduction has three roles (cuda/collectives/group.cuh), and a message what one rank makes.
+            let (rows, message) = match shape.kind.reduces() {
+                true => (if sizes.rows == 1 { 1 } else { 3 }, shape.of_team().div_ceil(shape.n_ranks.into())),
+                false => (sizes.rows, shape.part),
+            };
+            let channels = sizes.pairs.channels.min(room / rows).max(1);
+            let channels = if shape.kind.reduces() { channels.min(sizes.sums.channels) } else { channels };
             let each = sizes.pairs.payload().min(sizes.bytes_per_channel);
-            let channels =
-                grid.blocks.unwrap_or(enough(shape.part, each.into(), least.div_ceil(sizes.rows), channels)).min(channels);
-            Choice { how, along, blocks: (channels, sizes.rows), threads: most, channels }
+            let channels = grid.blocks.unwrap_or(enough(message, each.into(), least.div_ceil(rows), channels)).min(channels);
+            // Of the roles one has a quarter of the threads, in whole warps.
+            let threads = if shape.kind.reduces() && rows == 1 { most.next_multiple_of(128) } else { most };
+            Choice { how, along, blocks: (channels, rows), threads, channels }
         }
     }
 }
@@ -194,7 +202,7 @@ fn pick(shape: &Shape, sizes: &Sizes, forced: Option<How>) -> How {
         How::Ll => ll_can(shape),
         How::Direct => direct_can(shape),
         How::Buffered => buffered_can(shape, sizes),
-        How::Staged => !shape.kind.reduces(),
+        How::Staged => staged_can(shape),
         How::Mapped => mapped_can(shape),
         How::Multicast => multicast_can(shape),
     };
@@ -203,9 +211,20 @@ fn pick(shape: &Shape, sizes: &Sizes, forced: Option<How>) -> How {
         _ if can(How::Ll) && ll_wins(shape) => How::Ll,
         _ if can(How::Direct) => How::Direct,
         _ if can(How::Mapped) && mapped_wins(shape) => How::Mapped,
+        _ if can(How::Staged) && passing_wins(shape) => How::Staged,
         _ if can(How::Buffered) && buffered_wins(shape, sizes) => How::Buffered,
         _ => How::Staged,
     }
+}
+
+/// What does not reduce; and what does, in one LSA team, but for factors, with which a rank would have to multiply what it sends.
+fn staged_can(shape: &Shape) -> bool {
+    !shape.kind.reduces() || shape.one_team() && !shape.local && (2..=PASSING_RANKS).contains(&shape.n_ranks)
+}
+
+/// Reductions by messages over those through scratch.
+fn passing_wins(shape: &Shape) -> bool {
+    shape.kind.reduces() && shape.device == device::Kind::Cuda
 }
 
 /// What has other bytes for each rank: between teams, if a slot holds a line of all that it would carry.

@@ -70,6 +70,9 @@ pub struct CollWork {
     pub cut_bytes: u32,
 }
 
+/// Ranks of a reduction by messages, at most.
+pub const PASSING_RANKS: u32 = 32;
+
 /// Ranks of an LSA team whose buffers are mapped, at most, and bytes of a board (cuda/collectives/mapped.cuh).
 pub const MAPPED_RANKS: usize = 32;
 pub const MAPPED_BOARD: u64 = 640;

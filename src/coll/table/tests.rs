@@ -33,9 +33,9 @@ fn what_peers_touch_must_be_registered_for_direct() {
     use super::Kind::*;
     let large = 64 << 20;
     for (kind, without_send, without_recv) in [
-        (AllReduce, How::Buffered, How::Buffered),
-        (ReduceScatter, How::Buffered, How::Direct),
-        (Reduce, How::Buffered, How::Direct),
+        (AllReduce, How::Staged, How::Staged),
+        (ReduceScatter, How::Staged, How::Direct),
+        (Reduce, How::Staged, How::Direct),
         (AllGather, How::Direct, How::Staged),
         (Broadcast, How::Direct, How::Staged),
         (AlltoAll, How::Direct, How::Staged),
@@ -99,15 +99,15 @@ fn small_calls_of_all_ranks_need_no_registration_and_no_barrier() {
     }
     assert_eq!(how(Shape { local: true, ..small }), How::Ll);
     assert_eq!(how(Shape { lsa_size: 4, ..small }), How::Buffered);
-    assert_eq!(how(Shape { n_ranks: LL_RANKS + 1, lsa_size: LL_RANKS + 1, ..small }), How::Buffered);
-    assert_eq!(how(Shape { part: 1 << 62, n_ranks: 5, lsa_size: 5, ..small }), How::Buffered, "no wrap-around");
+    assert_eq!(how(Shape { n_ranks: LL_RANKS + 1, lsa_size: LL_RANKS + 1, ..small }), How::Staged);
+    assert_eq!(how(Shape { part: 1 << 62, n_ranks: 5, lsa_size: 5, ..small }), How::Staged, "no wrap-around");
     let sizes = Sizes::of(Cuda, 8, 8, room(66), false);
     let (direct, scratch) = (ll_limit(Cuda, false) / 7, ll_limit(Cuda, true) / 7);
     let of = |kind, part| (how(shape(kind, part)), how(Shape { part, kind, ..small }));
     assert_eq!((of(Kind::AllGather, direct), of(Kind::AllGather, direct + 1)), ((How::Ll, How::Ll), (How::Direct, How::Staged)));
     assert_eq!(
         (of(Kind::AllReduce, scratch), of(Kind::AllReduce, scratch + 1)),
-        ((How::Direct, How::Ll), (How::Direct, How::Buffered))
+        ((How::Direct, How::Ll), (How::Direct, How::Staged))
     );
     for bytes in 1..=scratch {
         let choice = choose(&Shape { part: bytes, ..small }, &sizes, None);

@@ -1,0 +1,132 @@
+/* Reductions of any buffers in one LSA team, by messages: each rank has a part of the result to make. It sends every other rank what it has for that
+ * one's part, adds up what the others send for its own, and, in an all-reduce, passes the sum on to all, in a reduce to the root. Threads have
+ * one of the three roles (group.cuh): they wait for each other by slots alone, a sender for none of the others, who adds up for senders, who
+ * takes results for those who add up. So the links carry inputs and sums at the same time, and all that crosses them are stores. */
+#ifndef GINRS_COLLECTIVES_PASSING_CUH_
+#define GINRS_COLLECTIVES_PASSING_CUH_
+#include "channel.cuh"
+#include "group.cuh"
+#include "scratch.cuh"
+
+namespace ginrs {
+namespace coll {
+
+/* What each rank makes, in pieces that fit into a slot: those of one channel. */
+struct Pieces {
+  uint64_t each, total, most;
+  uint32_t channels, channel;
+  bool scattered; /* of as many bytes for each rank; else in whole lines, as far as they go */
+
+  static __device__ __forceinline__ Pieces of(ginrsCollWork const& work) {
+    uint64_t const bytes = work.count * work.eltBytes;
+    int const n = work.comm.nRanks;
+    bool const scattered = work.kind == GINRS_COLL_REDUCE_SCATTER;
+    return {scattered ? bytes : Parts::of(bytes, n).each, scattered ? n * bytes : bytes, payloadOf(work.inbox), work.channels, blockIdx.x, scattered};
+  }
+  /* Piece i of what that rank makes: where it begins in all that a rank gives, and its bytes; none behind the last one. */
+  __device__ __forceinline__ Share piece(int rank, uint64_t i) const {
+    uint64_t const begin = min(rank * each, total);
+    Share const share = Share::of(min(each, total - begin), channels, channel);
+    uint64_t const done = min(i * most, share.bytes);
+    return {begin + share.begin + done, min(most, share.bytes - done)};
+  }
+};
+
+__device__ __forceinline__ void sendInputs(ginrsCollWork const& work, Pieces const& pieces, Group const& group, uint64_t header) {
+  int const n = work.comm.nRanks, self = work.comm.rank;
+  bool more = true;
+  for (uint64_t i = 0; more; i++) {
+    more = false;
+    for (int k = 1; k < n; k++) {
+      int const peer = turn(self, k, n);
+      Share const piece = pieces.piece(peer, i);
+      if (piece.bytes == 0) continue;
+      more = true;
+      Outgoing out(work.comm, work.inbox, Ring::ofNear(work.comm, peer), pieces.channel);
+      char* const slot = out.open(group, work.comm, work.inbox);
+      copy(group.crew(), slot, static_cast<char const*>(work.send.at) + piece.begin, piece.bytes);
+      out.close(group, work.comm, work.inbox, header, uint32_t(piece.bytes));
+    }
+  }
+}
+
+/* Piece after piece: slots of all others, the own input and, for whom the sum is for, slots of theirs are open at the same time. */
+template <typename T>
+__device__ __forceinline__ void reduceParts(ginrsCollWork const& work, Pieces const& pieces, Group const& group, uint64_t header) {
+  __shared__ char* from[GINRS_PASSING_RANKS];
+  __shared__ char* to[GINRS_PASSING_RANKS];
+  int const n = work.comm.nRanks, self = work.comm.rank;
+  Operation<T> const op = Operation<T>::of(work);
+  auto gets = [&](int rank) { /* the sum */
+    return work.kind == GINRS_COLL_ALL_REDUCE || (work.kind == GINRS_COLL_REDUCE ? uint32_t(rank) == work.root : rank == self);
+  };
+  for (uint64_t i = 0;; i++) {
+    Share const piece = pieces.piece(self, i);
+    if (piece.bytes == 0) return;
+    auto set = [&](char*& at, char* place) {
+      if (group.thread_rank() == 0) at = place;
+    };
+    set(from[0], static_cast<char*>(work.send.at) + piece.begin);
+    for (int k = 1; k < n; k++) {
+      Incoming const in(work.comm, work.inbox, Ring::ofNear(work.comm, turn(self, n - k, n)), pieces.channel);
+      set(from[k], const_cast<char*>(in.open(group, work.comm, work.inbox, header)));
+    }
+    int targets = 0;
+    if (gets(self)) {
+      uint64_t const before = pieces.scattered ? self * pieces.each : 0;
+      set(to[targets++], static_cast<char*>(work.recv.at) + piece.begin - before);
+    }
+    for (int k = 1; k < n; k++) {
+      int const peer = turn(self, k, n);
+      if (!gets(peer)) continue;
+      Outgoing const out(work.comm, work.rails, Ring::ofNear(work.comm, peer), pieces.channel);
+      set(to[targets++], out.open(group, work.comm, work.rails));
+    }
+    group.sync();
+    reduceTo<T>(op, group.crew(), piece.bytes / sizeof(typename T::Stored), Listed{from, n}, Listed{to, targets});
+    for (int k = 1; k < n; k++) {
+      int const peer = turn(self, k, n);
+      if (!gets(peer)) continue;
+      Outgoing(work.comm, work.rails, Ring::ofNear(work.comm, peer), pieces.channel)
+          .close(group, work.comm, work.rails, header, uint32_t(piece.bytes));
+    }
+    for (int k = 1; k < n; k++) {
+      Incoming(work.comm, work.inbox, Ring::ofNear(work.comm, turn(self, n - k, n)), pieces.channel).close(group, work.comm, work.inbox);
+    }
+  }
+}
+
+__device__ __forceinline__ void gatherSums(ginrsCollWork const& work, Pieces const& pieces, Group const& group, uint64_t header) {
+  int const n = work.comm.nRanks, self = work.comm.rank;
+  bool more = true;
+  for (uint64_t i = 0; more; i++) {
+    more = false;
+    for (int k = 1; k < n; k++) {
+      int const peer = turn(self, n - k, n);
+      Share const piece = pieces.piece(peer, i);
+      if (piece.bytes == 0) continue;
+      more = true;
+      Incoming in(work.comm, work.rails, Ring::ofNear(work.comm, peer), pieces.channel);
+      copy(group.crew(), static_cast<char*>(work.recv.at) + piece.begin, in.open(group, work.comm, work.rails, header), piece.bytes);
+      in.close(group, work.comm, work.rails);
+    }
+  }
+}
+
+template <typename T>
+__device__ __forceinline__ void reducingByMessages(ginrsCollWork const& work) {
+  Pieces const pieces = Pieces::of(work);
+  uint64_t const header = headerOf(work.kind, work.count * work.eltBytes);
+  bool const gathers = work.kind == GINRS_COLL_ALL_REDUCE || (work.kind == GINRS_COLL_REDUCE && uint32_t(work.comm.rank) == work.root);
+  Group const group = gathers ? Group::ofThree() : Group::own(true, true);
+  switch (group.role) {
+    case kSends: sendInputs(work, pieces, group, header); break;
+    case kReceives: reduceParts<T>(work, pieces, group, header); break;
+    case kGathers:
+      if (gathers) gatherSums(work, pieces, group, header);
+  }
+}
+
+}  // namespace coll
+}  // namespace ginrs
+#endif

@@ -67,6 +67,17 @@ fn pauses_are_bounded() -> bool {
 }
 
 #[test]
+fn an_address_that_is_away_for_a_second_ends_nothing_and_loses_nothing() {
+    let Some(machines) = Machines::new(3) else { return };
+    let all = start(&machines, "steps", &[0, 1, 2], &[]);
+    std::thread::sleep(Duration::from_millis(1200));
+    // One command does both: each that enters the namespace may wait for the kernel for seconds on a busy machine, with the address away.
+    let away = "ip addr del 10.77.0.3/24 dev eth0 && sleep 1 && ip addr add 10.77.0.3/24 dev eth0";
+    assert!(machines.command(2, "sh").args(["-c", away]).status().unwrap().success());
+    all.iter().for_each(|process| assert_eq!(process.line(), "done"));
+}
+
+#[test]
 fn a_machine_that_is_cut_off_is_dead_at_the_deadline_and_both_sides_end() {
     let Some(machines) = Machines::new(3) else { return };
     let all = start(&machines, "cause", &[0, 1, 1, 2], &[("GINRS_HOST_DEADLINE", "2")]);

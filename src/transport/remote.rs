@@ -49,25 +49,55 @@ pub fn fuzz(words: [u64; 6], most: u64) {
 
 /// What messages may write to, by key. A rank's keys differ, and no peer chooses them, so each is its own hash: it leads to a place in a
 /// table that is half full at most, and where another one has that, to the next. A `HashMap` with the same hash costs more (docs/measured/ofi.md).
-struct Targets(Vec<Option<(u64, Span)>>);
+struct Targets {
+    places: Vec<Option<(u64, Span)>>,
+    taken: usize,
+}
 
 impl Targets {
-    fn of(all: impl Iterator<Item = (u64, Span)> + Clone) -> Self {
-        let mut own = Self(vec![None; (2 * all.clone().count()).next_power_of_two()]);
-        for (key, span) in all {
-            let place = own.place(key);
-            debug_assert!(own.0[place].is_none(), "two memories have key {key}");
-            own.0[place] = Some((key, span));
+    fn new() -> Self {
+        Self { places: vec![None], taken: 0 }
+    }
+
+    fn insert(&mut self, key: u64, span: Span) {
+        if 2 * (self.taken + 1) > self.places.len() {
+            let larger = vec![None; 2 * self.places.len()];
+            for entry in std::mem::replace(&mut self.places, larger).into_iter().flatten() {
+                self.put(entry);
+            }
         }
-        own
+        self.put((key, span));
+        self.taken += 1;
+    }
+
+    fn put(&mut self, entry: (u64, Span)) {
+        let place = self.place(entry.0);
+        debug_assert!(self.places[place].is_none(), "two memories have key {}", entry.0);
+        self.places[place] = Some(entry);
+    }
+
+    fn remove(&mut self, key: u64) {
+        let mut place = self.place(key);
+        if self.places[place].take().is_none() {
+            return;
+        }
+        self.taken -= 1;
+        // Those behind it, up to the next free place, may have stood there because it did not leave room.
+        loop {
+            place = (place + 1) & (self.places.len() - 1);
+            match self.places[place].take() {
+                Some(entry) => self.put(entry),
+                None => return,
+            }
+        }
     }
 
     /// The place that has `key`, or the free one at which looking for it ends.
     #[inline]
     fn place(&self, key: u64) -> usize {
-        let last = self.0.len() - 1;
+        let last = self.places.len() - 1;
         let mut place = key as usize & last;
-        while let Some((other, _)) = &self.0[place]
+        while let Some((other, _)) = &self.places[place]
             && *other != key
         {
             place = (place + 1) & last;
@@ -77,7 +107,7 @@ impl Targets {
 
     #[inline]
     fn get(&self, key: u64) -> Option<Span> {
-        self.0[self.place(key)].map(|(_, span)| span)
+        self.places[self.place(key)].map(|(_, span)| span)
     }
 }
 
@@ -101,7 +131,7 @@ pub(in crate::transport) struct Remote {
 impl Remote {
     /// For messages of `transport`.
     pub fn new(transport: &'static str) -> Self {
-        Self { transport, known: Vec::new(), targets: Targets::of(std::iter::empty()), signals: None }
+        Self { transport, known: Vec::new(), targets: Targets::new(), signals: None }
     }
 
     /// From now on messages name this rank's part of `region` by `key`.
@@ -113,27 +143,26 @@ impl Remote {
         if self.known.len() <= id {
             self.known.resize(id + 1, None);
         }
-        self.known[id] = Some(Known { key, bytes: region.bytes(), local });
+        let before = self.known[id].replace(Known { key, bytes: region.bytes(), local });
         if region.id == SIGNALS {
+            // Words that messages add to; nothing is written there.
             self.signals = Some(local);
+            return Ok(());
         }
-        self.open();
+        if let Some(before) = before {
+            self.targets.remove(before.key);
+        }
+        self.targets.insert(key, local);
         Ok(())
     }
 
     pub fn deregister(&mut self, region: u32) {
-        if region == SIGNALS {
-            self.signals = None;
+        let known = self.known.get_mut(region as usize).and_then(Option::take);
+        match known {
+            _ if region == SIGNALS => self.signals = None,
+            Some(known) => self.targets.remove(known.key),
+            None => {}
         }
-        if self.known.get_mut(region as usize).is_some_and(|known| known.take().is_some()) {
-            self.open();
-        }
-    }
-
-    /// Opens what is known, and nothing else, to messages; signals are words that they add to.
-    fn open(&mut self) {
-        let known = self.known.iter().enumerate().filter(|(id, _)| *id as u32 != SIGNALS);
-        self.targets = Targets::of(known.filter_map(|(_, known)| known.map(|known| (known.key, known.local))));
     }
 
     fn known(&self, region: u32) -> Option<Known> {
@@ -269,15 +298,23 @@ mod tests {
             prop_assert_eq!(Header::decode(header.encode(), PIECE), Some(header));
         }
 
-        /// Random keys, and those that lead to one place.
+        /// Random keys, and those that lead to one place; some are withdrawn, and the table is as it was before them.
         #[test]
-        fn a_key_finds_its_own_memory(keys in proptest::collection::hash_set(prop_oneof![any::<u64>(), (0..64u64).prop_map(|n| n << 32)], 0..40), other: u64) {
-            let all = keys.iter().map(|key| (*key, Span::new(*key >> 1, 8).unwrap()));
-            let targets = Targets::of(all);
-            for key in &keys {
-                prop_assert_eq!(targets.get(*key).and_then(|span| span.at(0, 8)).map(|at| at.addr() as u64), Some(*key >> 1));
+        fn a_key_finds_its_own_memory_until_it_is_withdrawn(
+            keys in proptest::collection::hash_map(prop_oneof![any::<u64>(), (0..64u64).prop_map(|n| n << 32)], any::<bool>(), 0..40),
+            other: u64
+        ) {
+            let mut targets = Targets::new();
+            keys.keys().for_each(|key| targets.insert(*key, Span::new(*key >> 1, 8).unwrap()));
+            let found = |targets: &Targets, key: u64| targets.get(key).and_then(|span| span.at(0, 8)).map(|at| at.addr() as u64);
+            keys.keys().for_each(|key| assert_eq!(found(&targets, *key), Some(*key >> 1)));
+            prop_assert_eq!(targets.get(other).is_some(), keys.contains_key(&other));
+            keys.iter().filter(|(_, stays)| !**stays).for_each(|(key, _)| targets.remove(*key));
+            for (key, stays) in &keys {
+                prop_assert_eq!(found(&targets, *key), stays.then_some(*key >> 1));
             }
-            prop_assert_eq!(targets.get(other).is_some(), keys.contains(&other));
+            let stay = keys.values().filter(|stays| **stays).count();
+            prop_assert!(targets.taken == stay && targets.places.len() >= 2 * stay);
         }
 
         #[test]

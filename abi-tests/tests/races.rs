@@ -169,7 +169,7 @@ fn order_that_is_none_of_the_api_counts() {
     }
 }
 
-/// A kernel that fails, an exit while a race is told, an abort and a killed rank while kernels run: what was found is told, and nobody waits for the detector.
+/// A kernel that fails, an exit while a race is told, a rank that fails before another one has raced, an abort and a killed rank while kernels run: what was found is told, and nobody waits for the detector.
 #[test]
 fn ends_that_are_none_of_the_usual() {
     const ENDS: &str = "abi-tests/races/ends.cu";
@@ -188,6 +188,9 @@ fn ends_that_are_none_of_the_usual() {
     let exit = exit.env("PATH", format!("{}:{path}", folder.path().display())).output().unwrap();
     let said = text(&exit);
     assert!(exit.status.code() == Some(66) && said.contains(&line) && said.contains("race: 1 found"), "{}: {said}", exit.status);
+    let left = job(2, checked(ENDS)).arg("left").output().unwrap();
+    let said = text(&left);
+    assert!(left.status.code() == Some(66) && said.contains(&line) && said.contains("(pid"), "{}: {said}", left.status);
     let abort = job(2, checked(ENDS)).arg("abort").output().unwrap();
     let said = text(&abort);
     assert!(abort.status.success() && said.matches(": ended").count() == 2 && !said.contains(": race"), "{said}");

@@ -1,4 +1,4 @@
-// Order that comes by other ways than the API's: volatile flags, words that host code hands on, memory that changes hands, references of
+// Order that comes by other ways than the API's: volatile flags, words that host code or a copy hands on, memory that changes hands, references of
 // the compiler's. Nothing here races. tests/races.rs compiles it with --check=race.
 #include <cooperative_groups.h>
 #include <cuda/atomic>
@@ -48,6 +48,20 @@ __global__ void answers(int* data, volatile int* fromHost, int* out) {
   __syncthreads();
   __threadfence_system();
   out[threadIdx.x] = data[threadIdx.x];
+}
+
+// Tells the host what it has written, and waits for what the host copies; in managed memory, where a copy may tell it so.
+__global__ void served(int* data, volatile int* progress, volatile int* go, int* out) {
+  data[threadIdx.x] = 5;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    __threadfence_system();
+    *progress = 1;
+    while (*go == 0) {}
+    __threadfence_system();
+  }
+  __syncthreads();
+  out[threadIdx.x] = data[64 + threadIdx.x];
 }
 
 // Blocks that share nothing but an allocator, their OS threads' shared memory and references, and one counter.
@@ -109,6 +123,18 @@ int main() {
   int last;
   CHECK(cudaMemcpy(&last, out + 63, sizeof last, cudaMemcpyDeviceToHost));
   if (last != 63) return printf("wrong\n"), 1;
+
+  int *go, news[64], told = 1;
+  CHECK(cudaMallocManaged(&go, sizeof(int)));
+  words[0] = *go = 0;
+  served<<<1, 64, 0, first>>>(data, words, go, out);
+  while (words[0] == 0) {}
+  CHECK(cudaMemcpyAsync(news, data, sizeof news, cudaMemcpyDeviceToHost, second));
+  CHECK(cudaMemcpyAsync(data + 64, news, sizeof news, cudaMemcpyHostToDevice, second));
+  CHECK(cudaMemcpyAsync(go, &told, sizeof told, cudaMemcpyHostToDevice, second));
+  CHECK(cudaDeviceSynchronize());
+  CHECK(cudaMemcpy(&last, out + 63, sizeof last, cudaMemcpyDeviceToHost));
+  if (last != 5) return printf("wrong\n"), 1;
 
   alone<<<6, 64, 4096, first>>>(20);
   alone<<<6, 64, 4096, second>>>(20);

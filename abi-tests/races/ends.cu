@@ -1,5 +1,6 @@
-// Ends that are none of the usual, while races are looked for: `ends trap`, `ends exit`, `ends abort` and `ends kill` (processes of ginrs-run -n 2), and
-// `ends plugin FIRST SECOND`, which loads, runs and unloads two libraries of plugin.cu. tests/races.rs compiles it with --check=race.
+// Ends that are none of the usual, while races are looked for: `ends trap`, `ends exit`; `ends left`, `ends abort` and `ends kill` (processes of
+// ginrs-run -n 2); and `ends plugin FIRST SECOND`, which loads, runs and unloads two libraries of plugin.cu. tests/races.rs compiles it with
+// --check=race.
 #include <nccl.h>
 #include <ginrs_bootstrap.h>
 #include <nccl_device.h>
@@ -60,6 +61,19 @@ static int leave() {
   exit(1);
 }
 
+// Races, while another rank has failed.
+static int left() {
+  ginrsBootstrap boot;
+  CHECK(ginrsBootstrapInit(&boot));
+  if (boot.rank == 1) return 1;
+  int *words, *done;
+  CHECK(cudaMalloc(&words, 4096));
+  CHECK(cudaMallocManaged(&done, sizeof(int)));
+  races<<<1, 64>>>(words, done);
+  CHECK(cudaDeviceSynchronize());
+  return 0;
+}
+
 static int plugin(const char* path) {
   void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return fprintf(stderr, "%s\n", dlerror()), 2;
@@ -72,6 +86,7 @@ int main(int argc, char** argv) {
   const char* which = argc > 1 ? argv[1] : "";
   if (strcmp(which, "trap") == 0) return trap();
   if (strcmp(which, "exit") == 0) return leave();
+  if (strcmp(which, "left") == 0) return left();
   if (strcmp(which, "plugin") == 0 && argc > 3) return plugin(argv[2]) + plugin(argv[3]);
   ginrsBootstrap boot;
   ncclUniqueId id;

@@ -3,6 +3,7 @@
 #include <nccl.h>
 #include <ginrs_bootstrap.h>
 #include <nccl_device.h>
+#include <cuda/atomic>
 #include <cuda_runtime.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,8 +17,8 @@
     if (result != 0) fprintf(stderr, "%s: %d at line %d\n", #call, result, __LINE__), exit(2); \
   } while (0)
 
-enum Case { FLUSH, COUNTER, SIGNAL, SYNC, PRESSURE, LSA, SHARED, GLOBAL, WARP, FORWARD, RESET, RECOUNT, FENCE, SCOPE, AGAIN, NONE, PEEK, CASES };
-static const char* const names[CASES] = {"flush", "counter", "signal", "sync", "pressure", "lsa", "shared", "global", "warp", "forward", "reset", "recount", "fence", "scope", "again", "none", "peek"};
+enum Case { FLUSH, COUNTER, SIGNAL, SYNC, PRESSURE, LSA, SHARED, GLOBAL, WARP, FORWARD, RESET, RECOUNT, FENCE, SCOPE, AGAIN, NONE, OTHER, PEEK, POLL, CASES };
+static const char* const names[CASES] = {"flush", "counter", "signal", "sync", "pressure", "lsa", "shared", "global", "warp", "forward", "reset", "recount", "fence", "scope", "again", "none", "other", "peek", "poll"};
 
 struct Job {
   ncclDevComm comm;
@@ -74,8 +75,16 @@ __global__ void kernel(Job job, int which, bool mended, int* out) {
     case NONE:  // who has waited for no message knows of none
       if (isFirst) {
         gin.put(world, next, job.window, half, job.window, 0, n * sizeof(int), ncclGin_SignalInc{0}, ncclGin_CounterInc{0}, cta);  // put of: none
-        gin.waitCounter(cta, 0, mended ? 1 : 0);
+        gin.waitCounter(cta, 0, mended ? 1 : 0, 64);
         mine[me] = 7;  // race of: none
+      }
+      break;
+    case OTHER:  // the counter of a later put says nothing of an earlier one
+      if (isFirst) {
+        gin.put(world, next, job.window, half, job.window, 0, n * sizeof(int), ncclGin_SignalInc{0}, ncclGin_CounterInc{0}, cta);  // put of: other
+        gin.put(world, next, job.window, 2 * half, job.window, 3 * half, n * sizeof(int), ncclGin_SignalInc{0}, ncclGin_CounterInc{1}, cta);
+        gin.waitCounter(cta, mended ? 0 : 1, 1);
+        mine[me] = 7;  // race of: other
       }
       break;
     case PEEK:  // that the last word is there says nothing of the others
@@ -84,10 +93,20 @@ __global__ void kernel(Job job, int which, bool mended, int* out) {
         gin.put(world, next, job.window, half, job.window, 0, n * sizeof(int), ncclGin_SignalInc{0}, ncclGin_None{}, cta);  // put of: peek
         gin.flush(cta);
       } else {
-        volatile int* last = mine + half / sizeof(int) + n - 1;
-        while (*last == 0) __nanosleep(20);
+        cuda::atomic_ref<int, cuda::thread_scope_system> last(mine[half / sizeof(int) + n - 1]);
+        while (last.load() == 0) __nanosleep(20);
         if (mended) gin.waitSignal(cta, 0, 1);
         out[me] = mine[half / sizeof(int) + me];  // race of: peek
+      }
+      break;
+    case POLL:  // a volatile read waits for nothing
+      if (isFirst) {
+        gin.put(world, next, job.window, half, job.window, 0, sizeof(int), ncclGin_SignalInc{0}, ncclGin_None{}, cta);  // put of: poll
+        gin.flush(cta);
+      } else {
+        if (mended) gin.waitSignal(cta, 0, 1);
+        out[me] = *reinterpret_cast<volatile int*>(mine + half / sizeof(int));  // race of: poll
+        if (!mended) gin.waitSignal(cta, 0, 1);
       }
       break;
     case SIGNAL:  // the target is read and the signal is awaited behind that

@@ -56,6 +56,7 @@ fn the_source_of_a_put_changes_before_it_is_read() {
     is_found("counter", &["missing: flush (or wait for the put's counter"]);
     is_found("again", &["missing: flush (or wait for the put's counter"]);
     is_found("none", &["missing: flush (or wait for the put's counter"]);
+    is_found("other", &["missing: flush (or wait for the put's counter"]);
 }
 
 #[test]
@@ -69,6 +70,7 @@ fn the_target_of_a_put_is_read_too_early_or_overwritten_too_early() {
     let overwritten = "missing: back-pressure: the reader ";
     is_found("signal", &["missing: wait for the put's signal before reading", overwritten]);
     is_found("peek", &["missing: wait for the put's signal before reading"]);
+    is_found("poll", &["missing: wait for the put's signal before reading", overwritten]);
     is_found("pressure", &[overwritten]);
     is_found("forward", &["missing: wait for the put's signal before its data are put on"]);
 }
@@ -126,6 +128,31 @@ fn pointers_of_the_wrong_side() {
     }
 }
 
+/// Copies and fills of the CUDA API, by the host's line.
+#[test]
+fn copies_race_too() {
+    const COPIES: &str = "abi-tests/races/copies.cu";
+    let line_of = |mark: &str| format!("{COPIES}:{}", programs::line_of(COPIES, mark));
+    for (case, with, by, missing) in [
+        ("source", "put", "write", "missing: flush (or wait for the put's counter"),
+        ("target", "put", "read", "missing: wait for the put's signal before reading"),
+        ("streams", "write", "read", "missing: the same stream, an event, or a synchronisation by the host"),
+    ] {
+        let apart = |arguments: &[&str]| job(2, checked(COPIES)).args(arguments).output().unwrap();
+        let function = if case == "source" { "cudaMemset" } else { "cudaMemcpy" };
+        let copy = format!("{by} at {} by {function} of ", line_of(&format!("copy of: {case}")));
+        for output in [run(checked(COPIES), &[case]), apart(&[case])] {
+            let said = text(&output);
+            assert_eq!(output.status.code(), Some(66), "{case}: {said}");
+            assert!([&copy, missing, &line_of(with)].iter().all(|words| said.contains(*words)), "{case}: no {copy} in {said}");
+            assert!(said.contains("race: 1 found"), "{case}: {said}");
+        }
+        for twin in [run(checked(COPIES), &[case, "mended"]), apart(&[case, "mended"])] {
+            assert!(twin.status.success() && !text(&twin).contains("race"), "{case} mended: {}\n{}", twin.status, text(&twin));
+        }
+    }
+}
+
 #[test]
 fn programs_that_are_right_are_told_nothing() {
     let examples =
@@ -169,7 +196,7 @@ fn order_that_is_none_of_the_api_counts() {
     }
 }
 
-/// A kernel that fails, an exit while a race is told, an abort and a killed rank while kernels run: what was found is told, and nobody waits for the detector.
+/// A kernel that fails, an exit while a race is told, a rank that fails before another one has raced, an abort and a killed rank while kernels run: what was found is told, and nobody waits for the detector.
 #[test]
 fn ends_that_are_none_of_the_usual() {
     const ENDS: &str = "abi-tests/races/ends.cu";
@@ -188,6 +215,9 @@ fn ends_that_are_none_of_the_usual() {
     let exit = exit.env("PATH", format!("{}:{path}", folder.path().display())).output().unwrap();
     let said = text(&exit);
     assert!(exit.status.code() == Some(66) && said.contains(&line) && said.contains("race: 1 found"), "{}: {said}", exit.status);
+    let left = job(2, checked(ENDS)).arg("left").output().unwrap();
+    let said = text(&left);
+    assert!(left.status.code() == Some(66) && said.contains(&line) && said.contains("(pid"), "{}: {said}", left.status);
     let abort = job(2, checked(ENDS)).arg("abort").output().unwrap();
     let said = text(&abort);
     assert!(abort.status.success() && said.matches(": ended").count() == 2 && !said.contains(": race"), "{said}");

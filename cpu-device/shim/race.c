@@ -12,7 +12,7 @@ void ginrs_race_access(uintptr_t at, size_t bytes, int how, uintptr_t place);
 /* Between the two nobody else touches what is known of the word. */
 void ginrs_race_lock(uintptr_t word);
 void ginrs_race_unlock(int what, uint64_t found, uint64_t left); /* the word that this thread has locked, and its values */
-void ginrs_race_volatile(uintptr_t at, size_t bytes, int how);
+void ginrs_race_volatile(uintptr_t at, size_t bytes, int how, uintptr_t place); /* place 0: it only orders */
 void ginrs_race_narrow(void);
 void ginrs_race_fence(int releases);
 int ginrs_race_host(uintptr_t at, int how, uintptr_t place);
@@ -51,20 +51,20 @@ static inline int watched(void) {
 /* An address that is none ends the kernel here, where nothing is locked or announced. */
 static inline void touch(const volatile void* at) { (void)*(const volatile char*)at; }
 /* A volatile access is a relaxed one; whole if the machine makes it so. */
-static inline void ordered(const volatile void* at, size_t bytes, int how) {
+static inline void ordered(const volatile void* at, size_t bytes, int how, void* place) {
   touch(at);
-  if (watched()) ginrs_race_volatile((uintptr_t)at, bytes, how);
+  if (watched()) ginrs_race_volatile((uintptr_t)at, bytes, how, ginrs_cpu_self->call == NULL ? (uintptr_t)place : 0);
 }
 
-#define ACCESSES(n)                                                                                                                  \
-  void ginrs_cpu_race_read##n(void* at) { plain(at, n, 0, __builtin_return_address(0)); }                                            \
-  void ginrs_cpu_race_write##n(void* at) { plain(at, n, WRITE, __builtin_return_address(0)); }                                       \
-  void ginrs_cpu_race_unaligned_read##n(void* at) { plain(at, n, 0, __builtin_return_address(0)); }                                  \
-  void ginrs_cpu_race_unaligned_write##n(void* at) { plain(at, n, WRITE, __builtin_return_address(0)); }                             \
-  void ginrs_cpu_race_volatile_read##n(void* at) { ordered(at, n, 0); }                                                                 \
-  void ginrs_cpu_race_volatile_write##n(void* at) { ordered(at, n, WRITE); }                                                            \
-  void ginrs_cpu_race_unaligned_volatile_read##n(void* at) { ordered(at, n, 0); }                                                       \
-  void ginrs_cpu_race_unaligned_volatile_write##n(void* at) { ordered(at, n, WRITE); }
+#define ACCESSES(n)                                                                                            \
+  void ginrs_cpu_race_read##n(void* at) { plain(at, n, 0, __builtin_return_address(0)); }                      \
+  void ginrs_cpu_race_write##n(void* at) { plain(at, n, WRITE, __builtin_return_address(0)); }                 \
+  void ginrs_cpu_race_unaligned_read##n(void* at) { plain(at, n, 0, __builtin_return_address(0)); }            \
+  void ginrs_cpu_race_unaligned_write##n(void* at) { plain(at, n, WRITE, __builtin_return_address(0)); }       \
+  void ginrs_cpu_race_volatile_read##n(void* at) { ordered(at, n, 0, __builtin_return_address(0)); }           \
+  void ginrs_cpu_race_volatile_write##n(void* at) { ordered(at, n, WRITE, __builtin_return_address(0)); }      \
+  void ginrs_cpu_race_unaligned_volatile_read##n(void* at) { ordered(at, n, 0, __builtin_return_address(0)); } \
+  void ginrs_cpu_race_unaligned_volatile_write##n(void* at) { ordered(at, n, WRITE, __builtin_return_address(0)); }
 ACCESSES(1)
 ACCESSES(2)
 ACCESSES(4)

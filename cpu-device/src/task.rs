@@ -12,6 +12,7 @@ use crate::device::Device;
 use crate::error::{Code, report};
 use crate::grid::Grid;
 use crate::launch::Launch;
+use crate::race::{self, Called, Rows};
 use crate::tsan;
 
 /// What a task does. Memory is given as addresses; who submits the work vouches for them until it is over.
@@ -23,9 +24,9 @@ pub enum Work {
     /// Runs a kernel.
     Kernel(Arc<Launch>),
     /// Moves `height` rows of `width` bytes.
-    Copy { to: usize, to_pitch: usize, from: usize, from_pitch: usize, width: usize, height: usize },
+    Copy { to: usize, to_pitch: usize, from: usize, from_pitch: usize, width: usize, height: usize, called: Called },
     /// Fills `height` rows of `width` bytes.
-    Fill { to: usize, pitch: usize, value: u8, width: usize, height: usize },
+    Fill { to: usize, pitch: usize, value: u8, width: usize, height: usize, called: Called },
     /// Calls the host program (`cudaLaunchHostFunc`).
     Host { call: unsafe extern "C" fn(*mut c_void), data: usize },
     /// Calls the host program with the stream and its status (`cudaStreamAddCallback`).
@@ -143,7 +144,7 @@ fn run(mut ready: Vec<Arc<Task>>) {
                 continue;
             }
             // SAFETY: whoever submitted them vouched for the ranges until they are over (the contract of cudaMemcpyAsync).
-            _ if healthy => unsafe { transfer(&work) },
+            _ if healthy => unsafe { transfer(device.id, &work) },
             _ => {}
         }
         ready.append(&mut over(&task));
@@ -189,9 +190,9 @@ fn call_host(task: &Task, work: &Work) {
 
 /// # Safety
 /// The ranges of a copy, fill or free are valid.
-unsafe fn transfer(work: &Work) {
+unsafe fn transfer(device: i32, work: &Work) {
     match *work {
-        Work::Copy { to, to_pitch, from, from_pitch, width, height } => {
+        Work::Copy { to, to_pitch, from, from_pitch, width, height, called } => {
             // memmove by libc: kernels of other streams may use the memory at the same time, which Rust's copy forbids.
             let row = |i: usize, bytes: usize| {
                 // SAFETY: the caller's.
@@ -199,17 +200,23 @@ unsafe fn transfer(work: &Work) {
                     libc::memmove((to + i * to_pitch) as *mut c_void, (from + i * from_pitch) as *const c_void, bytes);
                 }
             };
-            if to_pitch == width && from_pitch == width {
-                row(0, width * height);
-            } else {
-                (0..height).for_each(|i| row(i, width));
-            }
+            let source = Rows { at: from, pitch: from_pitch, width, height, writes: false };
+            let target = Rows { at: to, pitch: to_pitch, width, height, writes: true };
+            race::copy(device, called, &[source, target], || {
+                if to_pitch == width && from_pitch == width {
+                    row(0, width * height);
+                } else {
+                    (0..height).for_each(|i| row(i, width));
+                }
+            });
         }
-        Work::Fill { to, pitch, value, width, height } => {
-            for i in 0..height {
-                // SAFETY: the caller's.
-                unsafe { libc::memset((to + i * pitch) as *mut c_void, i32::from(value), width) };
-            }
+        Work::Fill { to, pitch, value, width, height, called } => {
+            race::copy(device, called, &[Rows { at: to, pitch, width, height, writes: true }], || {
+                for i in 0..height {
+                    // SAFETY: the caller's.
+                    unsafe { libc::memset((to + i * pitch) as *mut c_void, i32::from(value), width) };
+                }
+            });
         }
         Work::Free(address) => {
             let _ = crate::memory::free(address, false);

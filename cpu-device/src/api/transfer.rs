@@ -8,6 +8,7 @@ use crate::device;
 use crate::entry::entry_on_device;
 use crate::error::{Code, Result, refuse};
 use crate::memory::check_range;
+use crate::race::Called;
 use crate::symbol;
 use crate::task::Work;
 
@@ -55,7 +56,8 @@ fn copy(to: usize, from: usize, rows: Rows, kind: i32, on: Pointer, wait: bool) 
     }
     check_range(to, span(to_pitch, width, height)?, "destination of a copy")?;
     check_range(from, span(from_pitch, width, height)?, "source of a copy")?;
-    submit(Work::Copy { to, to_pitch, from, from_pitch, width, height }, on, wait)
+    let called = Called::here("cudaMemcpy");
+    submit(Work::Copy { to, to_pitch, from, from_pitch, width, height, called }, on, wait)
 }
 
 fn fill(to: usize, pitch: usize, value: i32, (width, height): (usize, usize), on: Pointer, wait: bool) -> Result {
@@ -63,7 +65,8 @@ fn fill(to: usize, pitch: usize, value: i32, (width, height): (usize, usize), on
         return refuse(Code::INVALID_PITCH_VALUE, &format!("rows of {width} bytes do not fit a pitch of {pitch}"));
     }
     check_range(to, span(pitch, width, height)?, "destination of a memset")?;
-    submit(Work::Fill { to, pitch, value: value as u8, width, height }, on, wait)
+    let called = Called::here("cudaMemset");
+    submit(Work::Fill { to, pitch, value: value as u8, width, height, called }, on, wait)
 }
 
 const DEFAULT_STREAM: Pointer = std::ptr::null_mut();

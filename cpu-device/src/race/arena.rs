@@ -38,6 +38,8 @@ pub struct Head {
     /// There are words of `kind::NARROW`.
     pub narrow: AtomicU32,
     used: AtomicU32,
+    /// Grids that run.
+    pub running: AtomicU32,
     /// Grids that have ended.
     pub ended: AtomicU64,
     /// Counts what is handed over.

@@ -108,14 +108,17 @@ extern "C" fn ginrs_race_on() {
 #[unsafe(no_mangle)]
 extern "C" fn ginrs_race_access(at: usize, bytes: usize, writes: i32, place: usize) {
     if let Some(worker) = worker() {
-        worker.access(at, bytes, writes != 0, place as u64);
+        worker.access(at, bytes, [writes != 0, false], place as u64);
     }
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn ginrs_race_volatile(at: usize, bytes: usize, writes: i32) {
+extern "C" fn ginrs_race_volatile(at: usize, bytes: usize, writes: i32, place: usize) {
     let Some(worker) = worker().filter(|worker| !(worker.stack.0..worker.stack.1).contains(&at)) else { return };
     worker.catch_up(worker.current);
+    if writes == 0 && place != 0 {
+        worker.access(at, bytes, [false, true], place as u64);
+    }
     if writes != 0 {
         let gives = worker.actor().fenced.clone();
         let word = words::at(at);

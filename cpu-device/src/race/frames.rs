@@ -63,6 +63,16 @@ pub fn caller() -> Option<String> {
     beyond(0)
 }
 
+/// Where host code has called the CUDA API, which [`line_of`](super::lines::line_of) names; 0: that is not looked at, or not known.
+pub fn called_at() -> usize {
+    if !super::on() {
+        return 0;
+    }
+    let own = module_of(called_at as fn() -> usize as usize).map(|own| own.0);
+    let frames = Frames::here();
+    frames.iter().find(|&behind| module_of(behind - 1).map(|found| found.0) != own).unwrap_or(0)
+}
+
 /// The line of the caller behind our own frames and those of `others` objects more.
 fn beyond(others: usize) -> Option<String> {
     if !super::on() {

@@ -25,7 +25,7 @@ const BITS: u32 = 24;
 /// Of places: the number of the process stands from here on.
 const PLACE: u32 = 48;
 /// Says which library wrote the arena.
-const MARK: u64 = 0x0001_6361_7272_6e67 ^ (size_of::<super::shadow::Access>() as u64) << 56;
+const MARK: u64 = 0x0002_6361_7272_6e67 ^ (size_of::<super::shadow::Access>() as u64) << 56;
 
 const TWO: &str = "processes that are checked meet for the first time, each with others already\n\
                    fix: let one communicator of all ranks make a device communicator first";

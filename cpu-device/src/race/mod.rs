@@ -6,7 +6,8 @@
 //! - [`clock`] is what a thread knows to have happened: blocks, not threads, so that large grids fit;
 //! - [`shadow`] keeps the last accesses to each eight bytes, and finds those without order;
 //! - [`words`] hands clocks over with atomics, signals, counters, mbarriers;
-//! - [`puts`] makes each put a thread of its own; [`names`] and [`report`] say it in words of the program;
+//! - [`puts`] makes each put a thread of its own, [`copies`] each copy of the CUDA API a grid; [`names`] and [`report`] say it in words of
+//!   the program;
 //! - [`frames`] finds the user's line where no hook tells it.
 //!
 //! Ranks that are processes of one machine are a [`job`]: shadow and words of memory that they share, signals, and what had ended when a grid
@@ -20,6 +21,7 @@
 mod arena;
 mod atomics;
 mod clock;
+mod copies;
 mod foreign;
 mod frames;
 mod handed;
@@ -45,6 +47,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clock::{Clock, Group};
+pub use copies::{Called, Rows, copy};
 pub use frames::{caller, interrupted_at};
 pub use meetings::{arrive, arrive_at, barrier_ends, block_arrives, block_leaves, lanes_meet, waited_at};
 pub use names::{end_run, new_run};
@@ -276,11 +279,20 @@ fn all() -> &'static Shadow {
 
 /// What is known of the page around an address, and that address as it is known there.
 fn page_of(at: usize) -> (Arc<Page>, usize) {
-    if let Some(page) = Page::shared(at) {
+    if let Some(Some(page)) = Page::shared(at, true) {
         return (Arc::new(page), at);
     }
     let at = flat(at);
     (all().page(at), at)
+}
+
+/// The same of a page that somebody has touched.
+fn known_page_of(at: usize) -> Option<(Arc<Page>, usize)> {
+    if let Some(page) = Page::shared(at, false) {
+        return page.map(|page| (Arc::new(page), at));
+    }
+    let at = flat(at);
+    all().known_page(at).map(|page| (page, at))
 }
 
 impl Worker {
@@ -338,7 +350,7 @@ impl Worker {
         }
     }
 
-    fn access(&mut self, at: usize, bytes: usize, writes: bool, place: u64) {
+    fn access(&mut self, at: usize, bytes: usize, [writes, polls]: [bool; 2], place: u64) {
         if (self.stack.0..self.stack.1).contains(&at) {
             return;
         }
@@ -354,7 +366,7 @@ impl Worker {
             if self.cache[slot].as_ref().is_none_or(|cached| cached.key != key) {
                 self.cache[slot] = Some(self.page(key));
             }
-            if self.cache[slot].as_ref().is_some_and(|cached| cached.is_hosts) && crate::memory::find(at).is_none() {
+            if self.cache[slot].as_ref().is_some_and(|cached| cached.is_hosts && !polls) && crate::memory::find(at).is_none() {
                 report::wrong_side(place, report::Side::Kernel { writes, at, group: self.group, thread: self.current });
                 continue;
             }
@@ -363,7 +375,8 @@ impl Worker {
                 self.tell_site(place);
             }
             let Some(Cached { page: Some(page), is_own, .. }) = &self.cache[slot] else { continue };
-            if *is_own && !self.is_shared(at) {
+            // No put lands in shared memory.
+            if *is_own && (polls || !self.is_shared(at)) {
                 continue;
             }
             let actor = &self.actors[self.current as usize];
@@ -372,10 +385,10 @@ impl Worker {
                 thread: self.current,
                 epoch: actor.epoch,
                 run: self.run,
-                mask: 0,
                 writes,
-                over: 0,
+                polls,
                 place,
+                ..shadow::NOTHING
             };
             shadow::note(page, at, bytes, new, &actor.clock, |at, old| {
                 let place = if *is_own { Place::Shared } else { Place::At(flat(at)) };

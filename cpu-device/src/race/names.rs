@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 
@@ -20,6 +20,8 @@ pub struct Run {
     /// What its blocks begin with: all that had ended knew, whoever made it so (streams, events, host code).
     pub began: Arc<Clock>,
     ended: AtomicU64,
+    /// It is counted where the job counts those that run.
+    is_told: bool,
     /// What all blocks knew that have come to a grid sync.
     pub sync: Mutex<Clock>,
     /// What all blocks knew that have ended.
@@ -42,6 +44,13 @@ pub struct Block {
     pub shape: Dim3,
 }
 
+impl Block {
+    /// It stands for a copy of the CUDA API.
+    pub fn is_copy(&self) -> bool {
+        self.shape.count() == 0
+    }
+}
+
 /// What a group is.
 #[derive(Clone)]
 pub enum Of {
@@ -51,7 +60,7 @@ pub enum Of {
         run: u32,
         /// blockIdx
         index: Dim3,
-        /// blockDim
+        /// blockDim; 0: a copy of the CUDA API, one thread
         shape: Dim3,
     },
     /// The puts of one rank to one peer on a context; epochs count them.
@@ -127,10 +136,23 @@ static WINDOWS: RwLock<Vec<Window>> = RwLock::new(Vec::new());
 static RANKS: RwLock<Vec<(i32, i32)>> = RwLock::new(Vec::new());
 /// Grids that have ended.
 static ENDED: AtomicU64 = AtomicU64::new(0);
+/// Grids that run and began before this process joined a job, if it has.
+static RUNNING: AtomicU32 = AtomicU32::new(0);
+
+fn running(is_told: bool) -> &'static AtomicU32 {
+    if is_told { &arena::head().running } else { &RUNNING }
+}
+
+/// How many grids run.
+pub fn all_running() -> u32 {
+    RUNNING.load(Ordering::Acquire) + if job::is_joined() { arena::head().running.load(Ordering::Acquire) } else { 0 }
+}
 
 /// A grid begins; its number, from 1.
 pub fn new_run(device: i32, kernel: &str) -> u32 {
     job::begins();
+    let is_told = job::is_joined();
+    running(is_told).fetch_add(1, Ordering::AcqRel);
     // In this order: what was known of grids that have ended is forgotten, for their number says it.
     let mut began = known::now();
     began.ended = all_ended();
@@ -140,6 +162,7 @@ pub fn new_run(device: i32, kernel: &str) -> u32 {
         kernel: kernel.to_owned(),
         began: Arc::new(began),
         ended: AtomicU64::new(u64::MAX),
+        is_told,
         sync: Mutex::default(),
         left: Mutex::default(),
     }));
@@ -168,6 +191,7 @@ pub fn end_run(number: u32) {
         }
         known.retain(|group| !is_over(group, ended));
     });
+    running(run.is_told).fetch_sub(1, Ordering::AcqRel);
 }
 
 /// This process joins a job.

@@ -44,6 +44,10 @@ struct Queue {
 type Queues = HashMap<(u64, i32, u32, i32), Queue>;
 static QUEUES: Mutex<Option<Queues>> = Mutex::new(None);
 
+/// A counter says that the source of its own put has been read, and nothing of earlier ones: reads are those of so many threads in turn. Of two puts of
+/// one thread the later one's counter is taken for both.
+const LANES: u32 = 16;
+
 const SIGNAL: i32 = 0;
 const COUNTER: i32 = 1;
 
@@ -98,6 +102,7 @@ impl Worker {
         queue.posted += 1;
         let ([reads, lands, posts], epoch) = ([0, 1, 2].map(|part| queue.first + part), queue.posted);
         drop(queues);
+        let lane = (epoch % LANES) as u16;
         Arc::make_mut(&mut self.actor().clock).learn_all(posts, epoch);
         let mut clock = self.release();
         let raises = put.signal >= 0 || put.counter >= 0;
@@ -121,11 +126,11 @@ impl Worker {
                 0 => windows::landing(comm, [put.rank, put.peer], put.window).map_or(0, |at| at + put.offset as usize),
                 at => at,
             };
-            for (from, group, writes) in [(put.source.addr(), reads, false), (target, lands, true)] {
+            for (from, group, thread, writes) in [(put.source.addr(), reads, lane, false), (target, lands, 0, true)] {
                 if from == 0 {
                     continue;
                 }
-                let access = Access { group, thread: 0, epoch, run: 0, mask: 0, writes, over: 0, place };
+                let access = Access { group, thread, epoch, writes, place, ..shadow::NOTHING };
                 for (at, bytes) in shadow::pieces(from, put.bytes as usize) {
                     let (page, at) = super::page_of(at);
                     shadow::note(&page, at, bytes, access, &clock, |at, old| {
@@ -135,11 +140,11 @@ impl Worker {
             }
         }
         // Done when the source is free: who waits for less than that is told of no reset.
-        let raise = Access { group: reads, thread: 0, epoch, run: self.run, mask: 0, writes: false, over: 0, place };
+        let raise = Access { group: reads, thread: lane, epoch, run: self.run, place, ..shadow::NOTHING };
         if let Ok(id) = u32::try_from(put.counter) {
             raised::note([COUNTER as u32, put.rank as u32, put.context, id], comm, raise, &clock);
             let mut read = clock.clone();
-            read.learn_all(reads, epoch);
+            read.learn(reads, lane, epoch);
             words::raise(words::of(COUNTER, comm, put.rank, put.context, id), &read, 1);
         }
         if let Ok(id) = u32::try_from(put.signal) {
@@ -156,7 +161,7 @@ impl Worker {
 pub extern "C" fn ginrs_cpu_race_seen(kind: i32, comm: usize, rank: i32, context: u32, id: u32, value: u64, bits: i32) {
     let word = words::of(kind, name_of(comm), rank, context, id);
     let Some(worker) = worker() else { return };
-    // Programs with older headers tell no value of a counter: 0 of 64 bits.
+    // Programs with older headers tell no value of a counter: 0 of 64 bits, which are 0 bits today.
     let is_told = kind == SIGNAL || value != 0 || bits != 64;
     if let Some(clock) = if is_told { words::take_at(word, value, bits) } else { words::take(word) } {
         worker.learn(&clock);
@@ -190,7 +195,7 @@ pub unsafe extern "C" fn ginrs_cpu_race_reset(reset: *const Reset) {
         let (group, thread, line) = (worker.group, worker.current, self::line(file, line));
         let place = names::place_of(Put { call: Call::Reset, line, from: rank, to: rank, group, thread, bytes: number.into() });
         let actor = &worker.actors[usize::from(thread)];
-        let reset = Access { group, thread, epoch: actor.epoch, run: worker.run, mask: 0, writes: true, over: 0, place };
+        let reset = Access { group, thread, epoch: actor.epoch, run: worker.run, writes: true, place, ..shadow::NOTHING };
         raised::note([kind as u32, rank as u32, context, id], comm, reset, &actor.clock);
     }
     words::reset(words::of(kind, comm, rank, context, id));

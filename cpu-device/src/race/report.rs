@@ -160,6 +160,9 @@ fn who(group: u32, thread: u16) -> String {
         return "a put".into();
     }
     let block = names::block(group);
+    if block.is_copy() {
+        return format!("{} of {}", block.kernel, block.rank);
+    }
     format!("{}, block {} thread {} of kernel {}", block.rank, block.index, block.shape.at(u64::from(thread)), block.kernel)
 }
 
@@ -191,8 +194,12 @@ fn words(race: &Race) -> (&'static str, &'static str) {
     let Race { new, old, follows, replaces, .. } = race;
     let (later, earlier) = (kind(new), kind(old));
     let writes = new.writes;
+    let is_copy =
+        |access: &Access| matches!(names::group(access.group), Of::Block { .. }) && names::block(access.group).is_copy();
     const OVERWRITTEN: &str = "a put overwrites what its target may still read";
     const UNSYNCED: &str = "a put is posted before its source is written";
+    const COPIED: &str =
+        "the same stream, an event, or a synchronisation by the host between the two, and a barrier where they are of two ranks";
     const SYNC: &str = "__syncthreads(), or a put by the whole group, between the writes of other threads and the put";
     match (later, earlier) {
         (Kind::Thread { block, .. }, Kind::Reads) if !follows && block == putter(old) => (UNSYNCED, SYNC),
@@ -219,6 +226,7 @@ fn words(race: &Race) -> (&'static str, &'static str) {
             ("a put lands on what its target writes", "a barrier or a signal of the target after its write, before the put")
         }
         (Kind::Reads, Kind::Thread { block, .. }) if block == putter(new) => (UNSYNCED, SYNC),
+        (Kind::Reads, Kind::Thread { .. }) if is_copy(old) => (UNSYNCED, COPIED),
         (Kind::Reads, Kind::Thread { .. }) => {
             (UNSYNCED, "order the write before the put: a barrier of both, or a flag with release and acquire")
         }
@@ -228,6 +236,9 @@ fn words(race: &Race) -> (&'static str, &'static str) {
         ),
         (Kind::Lands, Kind::Lands) => {
             ("two puts land on the same bytes", "order them: the second one waits for an answer to the first one's signal")
+        }
+        (Kind::Thread { .. }, Kind::Thread { .. }) if is_copy(new) || is_copy(old) => {
+            ("a copy and what runs at the same time have no order", COPIED)
         }
         (Kind::Thread { block, thread, .. }, Kind::Thread { block: b, thread: t, .. }) if block == b && thread / 32 == t / 32 => {
             ("two threads of a warp have no order", "__syncwarp() or __syncthreads() between the two")

@@ -25,6 +25,8 @@ pub struct Access {
     pub mask: u8,
     /// It writes.
     pub writes: bool,
+    /// A volatile read, as polls are: held against what puts write, which a poll does not make known.
+    pub polls: bool,
     /// Of a put that lands on puts of its queue which nobody has read: the first of those; else 0.
     pub over: u32,
     /// An address of code, or [`names::PUT`] and the number of a put.
@@ -42,7 +44,9 @@ pub struct Cell {
     next: u8,
 }
 
-const NOTHING: Access = Access { group: 0, thread: 0, epoch: 0, run: 0, mask: 0, writes: false, over: 0, place: 0 };
+/// No access.
+pub const NOTHING: Access =
+    Access { group: 0, thread: 0, epoch: 0, run: 0, mask: 0, writes: false, polls: false, over: 0, place: 0 };
 const EMPTY: Cell = Cell { kept: [NOTHING; KEPT], used: 0, next: 0 };
 
 /// What an access does knowingly.
@@ -53,6 +57,12 @@ fn before(old: &Access, new: &Access, clock: &Clock) -> bool {
 }
 
 impl Access {
+    /// Whether the two must have an order.
+    fn conflicts(&self, other: &Access) -> bool {
+        let lands = |access: &Access| access.writes && access.place & names::PUT != 0;
+        (self.writes || other.writes) && (!self.polls || lands(other)) && (!other.polls || lands(self))
+    }
+
     /// As all processes of the job know it.
     fn global(self) -> Access {
         let run = if self.run == 0 { 0 } else { job::global(self.run) };
@@ -81,14 +91,15 @@ impl Cell {
             let old = self.kept[at];
             let meets = old.mask & new.mask != 0;
             let same = meets && old.group == new.group && old.thread == new.thread && old.epoch == new.epoch;
-            if same && old.mask & new.mask == new.mask && (old.writes || !new.writes) {
+            if same && old.mask & new.mask == new.mask && (old.writes || !new.writes) && (!old.polls || new.polls) {
                 return None;
             }
             let ordered = !meets || before(&old, &new, clock);
-            if !ordered && (old.writes || new.writes) {
+            if !ordered && old.conflicts(&new) {
                 race = race.or(Some(old));
             }
-            let covered = old.mask & !new.mask == 0 && (new.writes || !old.writes) && (ordered || new.writes);
+            let covered =
+                old.mask & !new.mask == 0 && (new.writes || !old.writes) && (ordered || new.writes) && (!new.polls || old.polls);
             if !(meets && covered) {
                 self.kept[kept] = old;
                 kept += 1;
@@ -123,10 +134,11 @@ impl Page {
         Page::Own(Mutex::new(vec![EMPTY; PAGE / 8]))
     }
 
-    /// That around an address, if the job shares it.
-    pub fn shared(at: usize) -> Option<Page> {
+    /// Where the job shares the memory around an address: its page, if there is one or it is to be made.
+    pub fn shared(at: usize, make: bool) -> Option<Option<Page>> {
         let byte = places::byte_at(at).filter(|_| job::is_joined())?;
-        arena::find_or_make(Key { kind: kind::PAGE, of: [byte.file, byte.offset / PAGE as u64] }).map(Page::Job)
+        let key = Key { kind: kind::PAGE, of: [byte.file, byte.offset / PAGE as u64] };
+        Some(if make { arena::find_or_make(key) } else { arena::find(key) }.map(Page::Job))
     }
 
     /// For what raises and resets words, a page of them: of those of one name.
@@ -168,6 +180,11 @@ impl Shadow {
             return page.clone();
         }
         self.pages.write().entry(key).or_insert_with(|| Arc::new(Page::new())).clone()
+    }
+
+    /// The same, where anybody has touched it.
+    pub fn known_page(&self, at: usize) -> Option<Arc<Page>> {
+        self.pages.read().get(&(at / PAGE)).cloned()
     }
 
     /// The memory is given back: who gets it next starts anew.
@@ -220,7 +237,7 @@ mod tests {
     use super::*;
 
     fn access(thread: u16, epoch: u32, writes: bool) -> Access {
-        Access { group: 1, thread, epoch, run: 0, mask: 0, writes, over: 0, place: 0 }
+        Access { group: 1, thread, epoch, writes, ..NOTHING }
     }
 
     fn races(page: &Page, at: usize, bytes: usize, new: Access, clock: &Clock) -> Vec<u16> {

@@ -333,7 +333,7 @@ NCCL_DEVICE_INLINE void waitTogether(Coop coop, ncclGinCtx const& ctx, uint64_t*
 GINRS_GIN(uint64_t)::readCounter(ncclGinCounter_t counter, int bits, cuda::memory_order order GINRS_CALLER) const {
   GINRS_CALL(COUNTER, contextId, counter);
   uint64_t value = ginrs::gin::readWord(ginrs::gin::counterWord(*this, counter), order);
-  GINRS_RACE(ginrs_cpu_race_seen(GINRS_CPU_RACE_COUNTER, comm.windowTable, comm.rank, contextId, comm.ginCounterBase + counter, value, bits));
+  GINRS_RACE(ginrs_cpu_race_seen(GINRS_CPU_RACE_COUNTER, comm.windowTable, comm.rank, contextId, comm.ginCounterBase + counter, value, bits % 64));
   return value & nccl::utility::lowBits<uint64_t>(bits);
 }
 template <unsigned backendMask>
@@ -343,7 +343,7 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::waitCounter(Coop coop,
                                                                       cuda::memory_order order GINRS_CALLER) const {
   GINRS_CALL(COUNTER, contextId, counter);
   ginrs::gin::waitTogether(coop, _makeCtx(), ginrs::gin::counterWord(*this, counter), least, bits, order);
-  GINRS_RACE(ginrs_cpu_race_seen(GINRS_CPU_RACE_COUNTER, comm.windowTable, comm.rank, contextId, comm.ginCounterBase + counter, least, bits));
+  GINRS_RACE(ginrs_cpu_race_seen(GINRS_CPU_RACE_COUNTER, comm.windowTable, comm.rank, contextId, comm.ginCounterBase + counter, least, bits % 64));
 }
 
 GINRS_GIN(uint64_t*)::getSignalShadowPtr(ncclGinSignal_t signal) const {

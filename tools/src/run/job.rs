@@ -27,6 +27,10 @@ struct Ending {
     killed: bool,
 }
 
+/// How long the others may go on after a rank that failed while races are looked for: one of them may have found the race that made it fail, and
+/// have yet to name its lines, or be about to find it. Who waits for the failed one ends as a hang that is proven does.
+const TELLING: Duration = Duration::from_secs(10);
+
 /// How long others may go on after a rank that ended well before a line tells of it: it may be the one that they wait for.
 const LONELY: Duration = Duration::from_secs(10);
 
@@ -79,7 +83,7 @@ fn work(job: &Job, signals: &Signals, stops: bool) -> Result<i32, String> {
         match Rank::start(job, number) {
             Ok(rank) => ranks.push(rank),
             Err(message) => {
-                printer.failed(127, &format!("rank {number}: {message}"), 0);
+                printer.failed(127, &format!("rank {number}: {message}"), 0, false);
                 ending = Some(end(options, &ranks, 127, libc::SIGTERM));
                 break;
             }
@@ -99,6 +103,8 @@ fn wait(job: &Job, signals: &Signals, stops: bool, ranks: &mut [Rank], mut endin
     let (options, printer) = (job.options, job.printer);
     let deadline = options.timeout.map(|t| Instant::now() + t);
     let mut lonely: Option<Instant> = None;
+    // The status of the first that failed where the others tell of races, and until when they may.
+    let mut failed: Option<(i32, Instant)> = None;
     let (mut paused, mut raced) = (false, false);
     loop {
         for i in 0..ranks.len() {
@@ -118,17 +124,25 @@ fn wait(job: &Job, signals: &Signals, stops: bool, ranks: &mut [Rank], mut endin
             // At its own end, as the others come to theirs: what they find is told, too.
             if options.race && status.code() == Some(RACED) {
                 (raced, lonely) = (true, lonely.or(Some(Instant::now() + LONELY)));
-            } else if ending.is_none() {
+            } else if ending.is_none() && failed.is_none() {
                 drain(&ranks[i..=i]);
+                let status = shell_status(status);
                 let others = ranks.iter().filter(|r| r.status().is_none()).count();
-                printer.failed(shell_status(status), &ranks[i].describe(), others);
-                ending = Some(end(options, ranks, shell_status(status), libc::SIGTERM));
+                printer.failed(status, &ranks[i].describe(), others, options.race);
+                match options.race {
+                    true => failed = Some((status, Instant::now() + TELLING)),
+                    false => ending = Some(end(options, ranks, status, libc::SIGTERM)),
+                }
             }
         }
         if ranks.iter().all(|r| r.status().is_some()) {
-            return ending.map_or(if raced { RACED } else { 0 }, |e| e.status);
+            let own = if raced { RACED } else { failed.map_or(0, |(status, _)| status) };
+            return ending.map_or(own, |ending| ending.status);
         }
         let now = Instant::now();
+        if let Some((status, _)) = failed.filter(|(_, until)| *until <= now && ending.is_none()) {
+            ending = Some(end(options, ranks, if raced { RACED } else { status }, libc::SIGTERM));
+        }
         if let (None, Some(_)) = (&ending, deadline.filter(|d| *d <= now)) {
             let seconds = options.timeout.unwrap_or_default().as_secs_f64();
             let stopped = numbers(ranks.iter().filter(|r| r.is_stopped()));
@@ -140,7 +154,7 @@ fn wait(job: &Job, signals: &Signals, stops: bool, ranks: &mut [Rank], mut endin
             ask(ranks);
             ending = Some(end(options, ranks, TIMED_OUT, libc::SIGTERM));
         }
-        if lonely.is_some_and(|at| at <= now) && ending.is_none() {
+        if lonely.is_some_and(|at| at <= now) && failed.is_none() && ending.is_none() {
             let (gone, left) = (numbers(ranks.iter().filter(|r| r.status().is_some())), numbers(running(ranks)));
             printer.say(&format!(
                 "rank {gone} ended with status 0 more than {} s ago, rank {left} still running; --timeout ends a job that waits for who has left",
@@ -152,7 +166,7 @@ fn wait(job: &Job, signals: &Signals, stops: bool, ranks: &mut [Rank], mut endin
             running(ranks).for_each(|r| r.signal(libc::SIGKILL));
             ending.killed = true;
         }
-        let deadline = deadline.into_iter().chain(lonely).min().filter(|_| ending.is_none());
+        let deadline = deadline.into_iter().chain(failed.map(|(_, until)| until).or(lonely)).min().filter(|_| ending.is_none());
         let until = ending.as_ref().filter(|e| !e.killed).map(|e| e.kill_at).or(deadline);
         match signals.wait(until.map(|u| u.saturating_duration_since(now))) {
             Some(libc::SIGCHLD) | None => {}

@@ -118,9 +118,12 @@ impl Printer {
         }
     }
 
-    /// The first failure: `status` is the job's, and `others` ranks here are to be ended.
-    pub fn failed(&self, status: i32, text: &str, others: usize) {
+    /// The first failure: `status` is the job's, and `others` ranks here are to be ended, or may tell of races before.
+    pub fn failed(&self, status: i32, text: &str, others: usize, tell: bool) {
         match &self.channel {
+            None if others > 0 && tell => {
+                self.say(&format!("{text}; the other {others} may go on until they have told of races"))
+            }
             None if others > 0 => self.say(&format!("{text}; ending the other {others}")),
             None => self.say(text),
             Some(channel) => channel.send(&Frame::Failed(status, text.into())),

@@ -103,8 +103,9 @@ __device__ __noinline__ void reduceTo(Operation<T> op, Crew crew, uint64_t count
   uint64_t const packs = (count - head) / N, tail = head + packs * N;
   reducePacks<1, 4, T, 1>(op, crew, crew.worker, head, 0, from, to);
   uint64_t i = crew.worker;
-  /* With packs of 16 elements it would spill. */
-  if (from.count() <= 2 && N <= 8) i = reducePacks<N <= 8 ? 4 : 1, 2, T, N>(op, crew, i, packs, head * size, from, to);
+  /* More of them would spill. */
+  constexpr int U = N * sizeof(typename T::Sum) <= 16 ? 4 : 2;
+  if (from.count() <= 2) i = reducePacks<U, 2, T, N>(op, crew, i, packs, head * size, from, to);
   i = reducePacks<2, 4, T, N>(op, crew, i, packs, head * size, from, to);
   reducePacks<1, 4, T, N>(op, crew, i, packs, head * size, from, to);
   if (tail < count) reducePacks<1, 4, T, 1>(op, crew, crew.worker, count - tail, tail * size, from, to);

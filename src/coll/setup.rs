@@ -161,7 +161,11 @@ fn make(windows: &Windows, kernels: Arc<dyn Kernels>) -> Result<Ready> {
         };
     let memory = Memory {
         inbox: placed(pairs, 0, 2, far(&pairs, 0, 2, 0)),
-        rails: if one_team { placed(sums, 3, 3, far(&sums, 3, 3, 0)) } else { placed(rails, 3, 4, far(&rails, 3, 4, 2 * pairs.total())) },
+        rails: if one_team {
+            placed(sums, 3, 3, far(&sums, 3, 3, 0))
+        } else {
+            placed(rails, 3, 4, far(&rails, 3, 4, 2 * pairs.total()))
+        },
         scratch: handle(1),
         ll: ncclLLA2AHandle_t { bufHandle: if one_team { handle(2) } else { 0 }, nSlots: sizes.ll_slots },
     };

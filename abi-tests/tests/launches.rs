@@ -92,7 +92,7 @@ fn every_call_launches_its_kernel_with_its_arguments() {
         // (kernel, count, [element, kind, how, op, root]); how: 0 LL, 1 direct, 2 staged, 3 buffered.
         let expected = [
             ("ginrs_reduce_f32", 5, [4, 0, 0, 2, 0]),
-            ("ginrs_reduce_bf16", 3 << 20, [2, 0, 3, 9, 0]),
+            ("ginrs_pass_bf16", 3 << 20, [2, 0, 2, 9, 0]),
             ("ginrs_reduce_i32", 1 << 18, [4, 0, 1, 4, 0]),
             ("ginrs_ll", 4096, [1, 3, 0, 0, 0]),
             ("ginrs_copy", 77, [2, 4, 2, 0, 1]),
@@ -101,8 +101,10 @@ fn every_call_launches_its_kernel_with_its_arguments() {
             ("ginrs_reduce_i64", 1, [8, 0, 0, 8, 0]),
         ];
         assert_eq!(calls, expected, "rank {rank}");
-        // Staged: a block for each channel that the kernel is told of; on GPUs it sends and receives.
-        assert_eq!(own[4].blocks, (own[4].u32(396), 1));
+        // Staged: a block for each channel that the kernel is told of; on GPUs it sends and receives, and adds up.
+        for staged in [1, 4] {
+            assert_eq!(own[staged].blocks, (own[staged].u32(396), 1));
+        }
         // Window and offset beside the address; what a rank does not use is not there.
         let (send, recv) = (own[3].u64(200), own[3].u64(224));
         assert_eq!(send - recv, 4096 * u64::from(rank));

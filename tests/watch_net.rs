@@ -77,6 +77,41 @@ fn an_address_that_is_away_for_a_second_ends_nothing_and_loses_nothing() {
     all.iter().for_each(|process| assert_eq!(process.line(), "done"));
 }
 
+/// Machine 1 has no way to the others, or has it again.
+fn way(machines: &Machines, there: bool) {
+    let (what, src) = if there { ("add", " src 10.77.0.2") } else { ("del", "") };
+    let words = format!("ip route {what} 10.77.0.0/24 dev eth0{src} && ip -6 route {what} fd77::/64 dev eth0");
+    assert!(machines.command(1, "sh").args(["-c", &words]).status().unwrap().success());
+}
+
+/// As far as `join` goes: less than GINRS_HOST_DEADLINE where the root has been there, any time where rank 0 may not have come.
+#[test]
+fn a_rank_that_has_no_way_to_the_root_yet_joins_when_it_has() {
+    let Some(machines) = Machines::new(2) else { return };
+    let program = std::env::current_exe().unwrap();
+    let point = [("NCCL_COMM_ID", "10.77.0.1:4077"), ("GINRS_SECRET", "0123456789abcdef0123456789abcdef")];
+    for (fixed, away) in [(false, 1), (true, 4)] {
+        let start = |rank: usize, id: &str| {
+            let mut environment =
+                vec![("GINRS_TEST_RANK", rank.to_string()), ("GINRS_TEST_N", "2".into()), ("GINRS_TEST_ID", id.into())];
+            environment.extend(point.iter().filter(|_| fixed).map(|(name, value)| (*name, (*value).to_owned())));
+            Process::start_by(machines.command(rank, &program), "join", &environment)
+        };
+        way(&machines, false);
+        let first = start(0, "");
+        let id = first.line();
+        let mut second = start(1, if fixed { "" } else { &id });
+        if fixed {
+            assert_eq!(second.line(), id);
+        }
+        std::thread::sleep(Duration::from_secs(away));
+        way(&machines, true);
+        [&first, &second].iter().for_each(|rank| assert_eq!(rank.line(), "ready"));
+        drop(second.stdin.take());
+        [&first, &second].iter().for_each(|rank| assert_eq!(rank.line(), "ok"));
+    }
+}
+
 #[test]
 fn a_machine_that_is_cut_off_is_dead_at_the_deadline_and_both_sides_end() {
     let Some(machines) = Machines::new(3) else { return };

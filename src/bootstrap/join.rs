@@ -156,9 +156,15 @@ fn meet(id: &UniqueId, port: &Port, seat: Seat, firsts: bool, cancel: &Cancel) -
     let (route, pid) = (port.service.route(machine)?, std::process::id());
     let hello =
         Hello { role: Role::Join, key: id.key(), rank, n_ranks, patience: seconds, pid, firsts: u32::from(firsts), route };
-    // The rank that listens may not have come yet, where no message said that it has.
-    let late_root =
-        |why: &NoLink| matches!(why, NoLink::Nobody if id.is_fixed()) || matches!(why, NoLink::Unknown if id.root_may_be_late());
+    // The rank that listens may not have come yet, where no message said that it has, nor its machine. One that is there may have no way
+    // to it for as long as a machine may be silent.
+    let gap = if id.is_fixed() { patience } else { config::seconds("GINRS_HOST_DEADLINE").min(patience) };
+    let late_root = |why: &NoLink| match why {
+        NoLink::Nobody => id.is_fixed(),
+        NoLink::Unknown => id.root_may_be_late(),
+        NoLink::Unreachable(..) => start.elapsed() < gap,
+        _ => false,
+    };
     let every = config::seconds("GINRS_WAIT_WARN");
     let (mut pause, mut absent, mut next_warn) = (NOTICE, None, every);
     let mut serves = rank > 0 || !id.is_fixed();

@@ -81,12 +81,17 @@ pub fn holding(device: &CudaDevice, ptr: DevPtr) -> Option<Holding> {
     }
     let _inside = device.context.enter().ok()?;
     // Of cudaMalloc alone the driver says that cuIpcGetMemHandle takes it. Flags are bytes.
-    let plain = attribute(ptr, CUpointer_attribute::CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE)? & 0xff != 0;
-    let home = attribute(ptr, CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)? as i32;
-    let base = attribute(ptr, CUpointer_attribute::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR)?;
-    let bytes = attribute(ptr, CUpointer_attribute::CU_POINTER_ATTRIBUTE_RANGE_SIZE)?;
-    let id = attribute(ptr, CUpointer_attribute::CU_POINTER_ATTRIBUTE_BUFFER_ID)?;
-    (plain && home == device.ordinal()).then_some(Holding { base, bytes, id, lends: Lends::Handle })
+    let [plain, home, base, bytes, id] = attributes(
+        ptr,
+        [
+            CUpointer_attribute::CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
+            CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+            CUpointer_attribute::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+            CUpointer_attribute::CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+            CUpointer_attribute::CU_POINTER_ATTRIBUTE_BUFFER_ID,
+        ],
+    )?;
+    (plain & 0xff != 0 && home as i32 == device.ordinal()).then_some(Holding { base, bytes, id, lends: Lends::Handle })
 }
 
 /// What memory that is not from cuMemCreate is.
@@ -109,4 +114,14 @@ fn attribute(ptr: DevPtr, which: CUpointer_attribute) -> Option<u64> {
     // SAFETY: no attribute asked for here is longer than 8 bytes, and shorter ones fill the low end on this little-endian host.
     let result: c_int = unsafe { (driver().ok()?.f.cuPointerGetAttribute)((&raw mut value).cast(), which, ptr) };
     (result == 0).then_some(value)
+}
+
+/// Several in one call: every launch asks. What has no answer is 0.
+fn attributes<const N: usize>(ptr: DevPtr, mut which: [CUpointer_attribute; N]) -> Option<[u64; N]> {
+    let mut values = [0u64; N];
+    let mut places = values.each_mut().map(|value| (&raw mut *value).cast());
+    // SAFETY: two arrays of N; the values are as in `attribute`, and outlive the call.
+    let result: c_int =
+        unsafe { (driver().ok()?.f.cuPointerGetAttributes)(N as _, which.as_mut_ptr(), places.as_mut_ptr(), ptr) };
+    (result == 0).then_some(values)
 }

@@ -98,6 +98,7 @@ functions! {
     cuMemGetInfo_v2(*mut usize, *mut usize);
     cuMemGetHandleForAddressRange(*mut c_void, CUdeviceptr, usize, CUmemRangeHandleType, c_ulonglong);
     cuPointerGetAttribute(*mut c_void, CUpointer_attribute, CUdeviceptr);
+    cuPointerGetAttributes(c_uint, *mut CUpointer_attribute, *mut *mut c_void, CUdeviceptr);
     cuIpcGetMemHandle(*mut CUipcMemHandle, CUdeviceptr);
     cuIpcOpenMemHandle_v2(*mut CUdeviceptr, CUipcMemHandle, c_uint);
     cuIpcCloseMemHandle(CUdeviceptr);

@@ -2,7 +2,8 @@
 //! that the device's copy engine reaches: on a GPU pinned.
 
 use super::endpoint::Range;
-use super::net::{Memory, Net};
+use super::net::Net;
+use super::registered::Memory;
 use super::sys::{FI_RECV, FI_SEND};
 use crate::device::{ControlMemory, DevPtr, Device};
 use crate::error::Result;

@@ -1,6 +1,6 @@
 //! One end of a link: a connection's, or a part of the endpoint that serves all links.
 
-use super::net::{Net, close};
+use super::net::{Net, close, is_away};
 use super::provider::cookie;
 use super::sys::*;
 use crate::error::Result;
@@ -40,19 +40,25 @@ impl Endpoint {
         Self { net, ep: std::ptr::null_mut(), link }
     }
 
+    /// Null: see the field.
+    pub fn raw(&self) -> *mut fid_ep {
+        self.ep
+    }
+
     /// What this end says of itself, apart from its proof.
     pub fn origin(&self) -> Vec<u8> {
         self.net.rdm().map_or(Vec::new(), |mut rdm| rdm.origin(self.link))
     }
 
-    pub fn connect(&self, address: &[u8], said: &[u8]) -> Result<()> {
+    /// Asks what listens at `address`, telling it `said`. False: this machine has no way to it now, and a new endpoint may have one later.
+    pub fn connect(&self, address: &[u8], said: &[u8]) -> Result<bool> {
         if let Some(mut rdm) = self.net.rdm() {
             rdm.dial(self.link, said);
-            return Ok(());
+            return Ok(true);
         }
         // SAFETY: live; the call keeps neither.
         let result = unsafe { ((*(*self.ep).cm).connect)(self.ep, address.as_ptr().cast(), said.as_ptr().cast(), said.len()) };
-        self.net.check("fi_connect", result)
+        if is_away(result) { Ok(false) } else { self.net.check("fi_connect", result).map(|()| true) }
     }
 
     /// Where it begins, once it connects; nowhere of its own, if it is no connection.

@@ -3,6 +3,7 @@
 
 use super::door::Door;
 use super::incoming::Incoming;
+use super::links::Astray;
 use super::memory::Memories;
 use super::net::{Ended, Net};
 use super::outgoing::{Outgoing, State};
@@ -61,6 +62,9 @@ pub struct Ofi {
     /// Links that have not been answered, and since when; a peer has `answer` to do that.
     pub(super) dialing: Vec<(u32, Instant)>,
     pub(super) answer: Duration,
+    /// Peers that there was no way to, and for how long there may be none.
+    pub(super) astray: Vec<Astray>,
+    pub(super) gap: Duration,
     /// Pieces so far.
     pub(super) taken: u64,
     /// Large puts so far that have gone from here, or come.
@@ -142,6 +146,8 @@ impl Ofi {
             sockets,
             dialing: Vec::new(),
             answer: config::seconds("GINRS_TIMEOUT"),
+            astray: Vec::new(),
+            gap: config::seconds("GINRS_HOST_DEADLINE"),
             taken: 0,
             large: 0,
             idle: 0,
@@ -346,6 +352,7 @@ impl Ofi {
         self.landed.clear();
         self.batches.clear();
         self.dialing.clear();
+        self.astray.clear();
         self.owing.clear();
         self.late.clear();
         self.post.net.shut();

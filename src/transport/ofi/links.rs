@@ -7,37 +7,90 @@ use super::listen::Request;
 use super::net::Event;
 use super::outgoing::{Outgoing, State};
 use super::proof::Ends;
-use super::{STREAMS, address_of};
-use crate::error::Result;
-use std::time::Instant;
+use super::{NAME, STREAMS, address_of};
+use crate::error::{Code, Error, Result};
+use crate::info;
+use std::time::{Duration, Instant};
+
+/// Where a put goes.
+pub(super) enum Way {
+    Link(u32),
+    /// This rank does not send there.
+    Closed,
+    /// This machine has no way there for now.
+    Later,
+}
+
+/// A peer and stream that this machine has had no way to.
+pub(super) struct Astray {
+    to: (u32, u32),
+    since: Instant,
+    next: Instant,
+}
+
+/// Between two dials of one that there was no way to.
+const PAUSE: Duration = Duration::from_millis(20);
 
 impl Ofi {
     /// The link for `context` to `peer`, dialled now if there is none.
-    pub(super) fn link(&mut self, peer: u32, context: u32) -> Result<Option<u32>> {
+    pub(super) fn link(&mut self, peer: u32, context: u32) -> Result<Way> {
         let stream = context % STREAMS;
         match self.dialled.get(peer as usize).map(|links| links[stream as usize]) {
-            Some(0) if self.serves[peer as usize] => {}
-            Some(0) | None => return Ok(None),
-            Some(link) => return Ok(Some(link - 1)),
+            Some(0) if self.serves[peer as usize] => self.dial(peer, stream),
+            Some(0) | None => Ok(Way::Closed),
+            Some(link) => Ok(Way::Link(link - 1)),
+        }
+    }
+
+    fn dial(&mut self, peer: u32, stream: u32) -> Result<Way> {
+        let astray = self.astray.iter().position(|astray| astray.to == (peer, stream));
+        if astray.is_some_and(|at| Instant::now() < self.astray[at].next) {
+            return Ok(Way::Later);
         }
         let address = address_of(&self.said, peer, stream)?;
         let number = self.links.len() as u32;
         let ends = Ends { secret: self.secret, target_nonce: address.nonce, sender: self.rank, target: peer, stream };
-        let endpoint = self.post.net.endpoint(None, address.at, number.into())?;
+        let Some(endpoint) = self.post.net.caller(address.at, number.into())? else { return self.no_way((peer, stream), astray) };
         let (hello, nonce) = ends.hello(&endpoint.origin())?;
+        if !endpoint.connect(address.at, &hello)? {
+            return self.no_way((peer, stream), astray);
+        }
+        // Nothing comes before its event has been read here.
         for _ in 0..self.room.words {
             self.post.expect_word(&endpoint, number)?;
         }
-        endpoint.connect(address.at, &hello)?;
         if self.post.net.traits.rdm {
             self.sockets.reached(address.at);
         } else {
             self.sockets.dialled(&endpoint.address().unwrap_or_default());
         }
+        astray.map(|at| self.astray.swap_remove(at));
         self.dialled[peer as usize][stream as usize] = number + 1;
         self.dialing.push((number, Instant::now()));
         self.links.push(Link::To(Box::new(Outgoing::new(ends, number, nonce, endpoint, self.room.window))));
-        Ok(Some(number))
+        Ok(Way::Link(number))
+    }
+
+    /// A route or an address may be away for a moment: as long as a machine may be silent.
+    fn no_way(&mut self, to: (u32, u32), astray: Option<usize>) -> Result<Way> {
+        let now = Instant::now();
+        let gap = self.gap;
+        let Some(astray) = astray.map(|at| &mut self.astray[at]) else {
+            info!(NET, "rank {}: no way to rank {} by {NAME} now; tried again for {} s", self.rank, to.0, gap.as_secs_f32());
+            self.astray.push(Astray { to, since: now, next: now + PAUSE });
+            return Ok(Way::Later);
+        };
+        if now - astray.since < gap {
+            astray.next = now + PAUSE;
+            return Ok(Way::Later);
+        }
+        let ((peer, stream), seconds) = (to, gap.as_secs_f32());
+        self.astray.retain(|astray| astray.to != to);
+        let text = format!(
+            "a peer cannot be reached | {NAME}, rank {peer}, stream {stream} | this machine has had no way to its network for {seconds} s | fix: see \
+             `ip route` and `ip address` here; GINRS_HOST_DEADLINE says how long such a gap may last"
+        );
+        Err(Error::new(Code::RemoteError, 122, text).by(peer))
     }
 
     /// What has happened to connections; true if anything has.
@@ -131,7 +184,7 @@ impl Ofi {
         };
         self.sockets.admitted(request.from());
         let number = self.links.len() as u32;
-        let made = self.post.net.endpoint(Some(request), &[], number.into()).and_then(|endpoint| {
+        let made = self.post.net.called(request, number.into()).and_then(|endpoint| {
             for _ in 0..self.room.messages {
                 self.post.expect_message(&endpoint, number)?;
             }

@@ -3,7 +3,8 @@
 
 use super::door::of_stream;
 use super::endpoint::Range;
-use super::net::{Memory, Net};
+use super::net::Net;
+use super::registered::Memory;
 use super::sys::{FI_REMOTE_WRITE, FI_WRITE};
 use super::{NAME, STREAMS, random_key};
 use crate::bail;

@@ -34,6 +34,7 @@ use crate::{bail, log};
 use door::Address;
 use hub::Link;
 pub use hub::Ofi;
+use links::Way;
 use outgoing::Carried;
 use rustix::fd::{AsFd, BorrowedFd};
 use spread::{Spread, When};
@@ -66,6 +67,7 @@ mod proof;
 mod provider;
 mod rdm;
 mod reading;
+mod registered;
 mod retired;
 mod room;
 mod session;
@@ -269,7 +271,8 @@ impl Ofi {
         let waits = |link: &u32| matches!(&self.links[*link as usize], Link::To(to) if to.waits_for_peer());
         // Nothing wakes anybody when copies end.
         let copying = self.post.copies.as_mut().is_some_and(|copies| !copies.is_idle()) || !self.reading.is_empty();
-        if copying || !self.batches.iter().all(waits) || !self.owing.is_empty() {
+        // Nor when there is a way again.
+        if copying || !self.batches.iter().all(waits) || !self.owing.is_empty() || !self.astray.is_empty() {
             return Ok(false);
         }
         self.sockets.tend();
@@ -318,7 +321,11 @@ impl Transport for Ofi {
         }
         let payload = self.memories.bounds.outgoing(work, self.piece)?;
         let staged = self.is_staged();
-        let Some(link) = self.link(work.peer, work.context)? else { return self.memories.bounds.refuse(work, "peer") };
+        let link = match self.link(work.peer, work.context)? {
+            Way::Link(link) => link,
+            Way::Closed => return self.memories.bounds.refuse(work, "peer"),
+            Way::Later => return Ok(Submitted::Full),
+        };
         let Link::To(to) = &mut self.links[link as usize] else { return Ok(Submitted::Full) };
         let place = self.memories.place(work.target.0, work.peer, work.context % STREAMS);
         let submitted = match payload {

@@ -10,7 +10,7 @@ use super::sys::*;
 use crate::error::{Code, Error, Result};
 use crate::sync::{Mutex, MutexGuard};
 use rustix::process::{Resource, getrlimit};
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::Arc;
@@ -278,96 +278,60 @@ impl Net {
         Ok(Some(Event::Refused { link, why: self.explain(entry.err.into()) }))
     }
 
-    /// An endpoint whose events bear `link`: to be connected to `address`, or out of somebody's request.
-    pub fn endpoint(self: &Arc<Self>, request: Option<&Request>, address: &[u8], link: u64) -> Result<Endpoint> {
-        if let Some(mut rdm) = self.rdm() {
-            let asks = request.and_then(Request::parts);
-            let address = asks.map_or(address, |(.., address)| address);
-            let peer = rdm.peer(address).ok_or_else(|| self.failed("fi_av_insert", -(libc::EINVAL as isize)))?;
-            rdm.open(link as u32, peer, asks.map(|(link, key, _)| (link, key)))?;
-            drop(rdm);
-            return Ok(Endpoint::over_rdm(self.clone(), link as u32));
+    /// An endpoint whose events bear `link`, to be connected to `address`. None: this machine's own address is away for now.
+    pub fn caller(self: &Arc<Self>, address: &[u8], link: u64) -> Result<Option<Endpoint>> {
+        if self.traits.rdm {
+            return self.line(address, None, link).map(Some);
         }
-        let to;
-        let info = match request {
-            Some(Request::Msg(info)) => info,
+        let to = self.info.to(address).ok_or_else(|| self.failed("fi_dupinfo", -(libc::ENOMEM as isize)))?;
+        match self.open_endpoint(&to, link) {
+            Err(result) if is_away(result) => Ok(None),
+            opened => self.bound(opened).map(Some),
+        }
+    }
+
+    /// An endpoint whose events bear `link`, out of somebody's request.
+    pub fn called(self: &Arc<Self>, request: &Request, link: u64) -> Result<Endpoint> {
+        match request {
+            Request::Msg(info) => self.bound(self.open_endpoint(info, link)),
             _ => {
-                to = self.info.to(address).ok_or_else(|| self.failed("fi_dupinfo", -(libc::ENOMEM as isize)))?;
-                &to
+                let (theirs, key, address) = request.parts().unwrap_or_default();
+                self.line(address, Some((theirs, key)), link)
             }
-        };
+        }
+    }
+
+    /// A part of the endpoint that serves all links.
+    fn line(self: &Arc<Self>, address: &[u8], asks: Option<(u32, u64)>, link: u64) -> Result<Endpoint> {
+        let mut rdm = self.rdm().expect("an endpoint for all");
+        let peer = rdm.peer(address).ok_or_else(|| self.failed("fi_av_insert", -(libc::EINVAL as isize)))?;
+        rdm.open(link as u32, peer, asks)?;
+        drop(rdm);
+        Ok(Endpoint::over_rdm(self.clone(), link as u32))
+    }
+
+    fn open_endpoint(self: &Arc<Self>, info: &Info, link: u64) -> std::result::Result<Endpoint, c_int> {
         let mut ep = std::ptr::null_mut();
-        // SAFETY: a live domain and info; the endpoint is bound to live queues and owned from here.
+        // SAFETY: a live domain and info; the endpoint is owned from here.
+        match unsafe { ((*(*self.domain).ops).endpoint)(self.domain, info.raw(), &mut ep, cookie(link)) } {
+            // SAFETY: it was made a moment ago.
+            0 => Ok(unsafe { Endpoint::own(self.clone(), ep) }),
+            result => Err(result),
+        }
+    }
+
+    /// One that can be connected.
+    fn bound(&self, opened: std::result::Result<Endpoint, c_int>) -> Result<Endpoint> {
+        let endpoint = opened.map_err(|result| self.failed("fi_endpoint", result as isize))?;
+        let ep = endpoint.raw();
+        // SAFETY: it lives, and so do the queues.
         unsafe {
-            let open = (*(*self.domain).ops).endpoint;
-            self.check("fi_endpoint", open(self.domain, info.raw(), &mut ep, cookie(link)))?;
-            let endpoint = Endpoint::own(self.clone(), ep);
             let (fid, ops) = (&raw mut (*ep).fid, &*(*ep).fid.ops);
             self.check("fi_ep_bind", (ops.bind)(fid, &raw mut (*self.eq).fid, 0))?;
             self.check("fi_ep_bind", (ops.bind)(fid, &raw mut (*self.cq).fid, FI_TRANSMIT | FI_RECV))?;
             self.check("fi_enable", (ops.control)(fid, FI_ENABLE, std::ptr::null_mut()))?;
-            Ok(endpoint)
         }
-    }
-
-    /// Registers memory: for peers' writes under about `key`, or for what is sent from here.
-    ///
-    /// # Safety
-    /// `bytes` from `at` stay mapped until the registration is dropped.
-    pub unsafe fn register(self: &Arc<Self>, at: *mut u8, bytes: usize, access: u64, key: u64) -> Result<Memory> {
-        let ep = self.rdm().map(|rdm| rdm.ep);
-        // SAFETY: the caller's; the endpoint lives as long as self.
-        let mr = unsafe { self.register_for(ep, at, bytes, access, key)? };
-        Ok(Memory { net: self.clone(), mr, at })
-    }
-
-    /// The same, for `ep` where the provider wants to know it; who calls closes it.
-    ///
-    /// # Safety
-    /// As [`Self::register`].
-    pub unsafe fn register_for(
-        &self,
-        ep: Option<*mut fid_ep>,
-        at: *mut u8,
-        bytes: usize,
-        access: u64,
-        key: u64,
-    ) -> Result<*mut fid_mr> {
-        let mut mr = std::ptr::null_mut();
-        // SAFETY: a live domain; the memory is the caller's care.
-        let mut result = unsafe {
-            let reg = (*(*self.domain).mr).reg;
-            reg(
-                &raw mut (*self.domain).fid,
-                at.cast(),
-                bytes,
-                access,
-                0,
-                key & self.traits.keys,
-                0,
-                &mut mr,
-                std::ptr::null_mut(),
-            )
-        };
-        if let Some(ep) = ep.filter(|ep| result == 0 && self.traits.enable && !ep.is_null()) {
-            // SAFETY: both live; the endpoint outlives the registration or keeps itself open.
-            unsafe {
-                let (fid, ops) = (&raw mut (*mr).fid, &*(*mr).fid.ops);
-                if self.traits.bind {
-                    result = (ops.bind)(fid, &raw mut (*ep).fid, 0);
-                }
-                if result == 0 {
-                    result = (ops.control)(fid, FI_ENABLE, std::ptr::null_mut());
-                }
-                if result != 0 {
-                    close(fid);
-                }
-            }
-        }
-        if result != 0 {
-            return Err(self.failed(&format!("fi_mr_reg of {bytes} bytes"), result as isize));
-        }
-        Ok(mr)
+        Ok(endpoint)
     }
 }
 
@@ -397,50 +361,14 @@ impl Drop for Net {
     }
 }
 
+/// Whether libfabric says with `result` that this machine has no way to a network, or no address in it.
+pub(super) fn is_away(result: c_int) -> bool {
+    matches!(-result, libc::ENETUNREACH | libc::EHOSTUNREACH | libc::ENETDOWN | libc::EADDRNOTAVAIL)
+}
+
 pub(super) fn close(fid: *mut fid) {
     if !fid.is_null() {
         // SAFETY: each object begins with its fid, and its owner closes it once.
         unsafe { ((*(*fid).ops).close)(fid) };
-    }
-}
-
-/// Registered memory.
-pub(super) struct Memory {
-    net: Arc<Net>,
-    mr: *mut fid_mr,
-    at: *mut u8,
-}
-
-// SAFETY: see `Net`.
-unsafe impl Send for Memory {}
-
-impl Memory {
-    pub fn key(&self) -> u64 {
-        // SAFETY: live.
-        unsafe { (*self.mr).key }
-    }
-
-    /// Its first byte.
-    pub fn base(&self) -> *mut u8 {
-        self.at
-    }
-
-    /// For calls that send from it.
-    pub fn descriptor(&self) -> *mut c_void {
-        // SAFETY: live.
-        unsafe { (*self.mr).mem_desc }
-    }
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        if self.net.rdm().is_some_and(|rdm| rdm.orphans()) {
-            // A link has ended, and the provider may still send from here for it: it is given a moment, and is then stopped.
-            self.net.settle(|rdm| !rdm.orphans());
-            if let Some(mut rdm) = self.net.rdm().filter(|rdm| rdm.orphans()) {
-                rdm.shut();
-            }
-        }
-        close(self.mr.cast());
     }
 }

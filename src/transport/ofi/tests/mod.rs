@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+mod astray;
 mod edges;
 mod rdm;
 mod threads;
@@ -403,7 +404,7 @@ fn a_listener_without_the_secret_is_no_rank() {
     let error = deceived(port(&said[1]), || {
         while let Some(event) = liar.post.net.event().unwrap() {
             if let Event::Asks { request, .. } = event {
-                let endpoint = liar.post.net.endpoint(Some(&request), &[], 0).unwrap();
+                let endpoint = liar.post.net.called(&request, 0).unwrap();
                 (0..4).for_each(|_| liar.post.expect_message(&endpoint, 0).unwrap());
                 endpoint.accept(&[0; proof::ANSWER]).unwrap();
                 taken.push(endpoint);

@@ -1,0 +1,57 @@
+//! A machine that has no way to a peer for a moment, in a network namespace of the test's thread. Skipped where those are not permitted.
+
+use super::*;
+use rustix::thread::{UnshareFlags, unshare_unsafe};
+use std::process::Command;
+
+fn ip(words: &str) -> bool {
+    Command::new("ip").args(words.split(' ')).status().is_ok_and(|status| status.success())
+}
+
+/// Calls with two ranks that have not sent anything, on a machine of their own whose one address is away.
+fn without_an_address(body: impl FnOnce(World) + Send) {
+    std::thread::scope(|scope| {
+        let apart = scope.spawn(|| {
+            // SAFETY: this thread alone moves, which shares no files with what others change.
+            if unsafe { unshare_unsafe(UnshareFlags::NEWNET) }.is_err() || !ip("link set lo up") {
+                return println!("skipped: no network namespaces here");
+            }
+            let world = World::new();
+            assert!(ip("addr del 127.0.0.1/8 dev lo"));
+            body(world);
+        });
+        apart.join().unwrap();
+    });
+}
+
+#[test]
+fn a_first_put_waits_for_a_way_and_lands() {
+    without_an_address(|mut world| {
+        let work = put(0, 0, 64, Some((0, 1)));
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_millis(200) {
+            assert_eq!(world.ranks[0].submit(&work).unwrap(), Submitted::Full);
+            assert!(!world.ranks[0].arm().unwrap(), "nothing wakes it when there is a way again");
+        }
+        assert!(world.ranks[0].links.is_empty() && ip("addr add 127.0.0.1/8 dev lo"));
+        world.put(&work).unwrap();
+        assert_eq!((world.signal(0), world.ranks[0].astray.len()), (1, 0));
+    });
+}
+
+#[test]
+fn a_peer_to_which_there_is_no_way_for_too_long_is_named() {
+    without_an_address(|mut world| {
+        world.ranks[0].gap = Duration::from_millis(300);
+        let begun = Instant::now();
+        let error = loop {
+            match world.ranks[0].submit(&put(0, 0, 64, None)) {
+                Ok(submitted) => assert_eq!(submitted, Submitted::Full),
+                Err(error) => break error,
+            }
+        };
+        assert!(begun.elapsed() >= Duration::from_millis(300), "{error}");
+        assert_eq!((error.id, error.culprit), (122, Some(1)), "{error}");
+        assert!(error.text.contains("no way to its network for 0.3 s"), "{error}");
+    });
+}

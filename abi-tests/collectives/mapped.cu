@@ -10,7 +10,8 @@ static const bool kAddressesComeAgain = true;
 #endif
 
 static const int kTypesOf[] = {ncclUint8, ncclFloat16, ncclFloat32, ncclFloat64};
-static const int kMoves[] = {kAllGather, kBroadcast, kBcast, kAlltoAll};
+static const int kCalls[] = {kAllGather, kBroadcast, kBcast, kAlltoAll, kAllReduce, kReduceScatter, kReduce, kGather, kScatter};
+static const int kHowMany = sizeof(kCalls) / sizeof(kCalls[0]);
 
 // A pair of buffers of any memory.
 struct Pair {
@@ -63,7 +64,7 @@ struct Mapped {
   Case run(const Pair& pair, int kind, uint64_t count, size_t offset, ncclComm_t comm) {
     Case c = {};
     c.kind = kind;
-    c.values = {kTypesOf[number / 4 % 4], (int)kMove, ex.nRanks, ++number};
+    c.values = {kTypesOf[number / 4 % 4], reduces(kind) ? (int)kSum : (int)kMove, ex.nRanks, ++number};
     c.rank = ex.rank;
     c.root = (int)(number % ex.nRanks);
     c.inPlace = number % 3 == 0 && kind != kAlltoAll;
@@ -84,7 +85,7 @@ struct Mapped {
   // Some calls of each kind with the same buffers.
   void all(const Pair& pair, int rounds, bool moves, const char* what) {
     for (int round = 0; round < rounds; round++) {
-      for (int kind : kMoves) run(pair, kind, someCount(), moves ? (ex.rank * 37 + round * 5) % 61 : 0, ex.comm);
+      for (int kind : kCalls) run(pair, kind, someCount(), moves ? (ex.rank * 37 + round * 5) % 61 : 0, ex.comm);
       world.report(ex, what);  // waits
     }
   }
@@ -135,7 +136,7 @@ struct Mapped {
     NCCLCHECK(collective(ex, [&] { return ncclCommSplit(ex.comm, 0, ex.rank, &other, NULL); }));
     Pair pair = pairNew(Pair::kDevice);
     for (int i = 0; i < 12; i++) {
-      run(pair, kMoves[i / 2 % 4], someCount(), 8 * ex.rank, i % 2 ? other : ex.comm);
+      run(pair, kCalls[i / 2 % kHowMany], someCount(), 8 * ex.rank, i % 2 ? other : ex.comm);
       world.report(ex, "two communicators");
     }
     hostBarrier(ex);

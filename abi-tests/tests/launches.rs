@@ -89,10 +89,10 @@ fn every_call_launches_its_kernel_with_its_arguments() {
         let own: Vec<&Launch> = all.iter().filter(|launch| launch.u32(0) == rank).collect();
         assert!(own.iter().all(|launch| launch.u32(4) == 2));
         let calls: Vec<_> = own.iter().filter(|launch| launch.kernel != "ginrs_p2p").map(|launch| launch.call()).collect();
-        // (kernel, count, [element, kind, how, op, root]); how: 0 LL, 1 direct, 2 staged, 3 buffered.
+        // (kernel, count, [element, kind, how, op, root]); how: 0 LL, 1 direct, 2 staged, 3 buffered, 4 mapped.
         let expected = [
             ("ginrs_reduce_f32", 5, [4, 0, 0, 2, 0]),
-            ("ginrs_pass_bf16", 3 << 20, [2, 0, 2, 9, 0]),
+            ("ginrs_mapped_bf16", 3 << 20, [2, 0, 4, 9, 0]),
             ("ginrs_reduce_i32", 1 << 18, [4, 0, 1, 4, 0]),
             ("ginrs_ll", 4096, [1, 3, 0, 0, 0]),
             ("ginrs_copy", 77, [2, 4, 2, 0, 1]),
@@ -101,7 +101,7 @@ fn every_call_launches_its_kernel_with_its_arguments() {
             ("ginrs_reduce_i64", 1, [8, 0, 0, 8, 0]),
         ];
         assert_eq!(calls, expected, "rank {rank}");
-        // Staged: a block for each channel that the kernel is told of; on GPUs it sends and receives, and adds up.
+        // Staged, or mapped, which may become that: a block for each channel that the kernel is told of.
         for staged in [1, 4] {
             assert_eq!(own[staged].blocks, (own[staged].u32(396), 1));
         }
@@ -198,7 +198,7 @@ fn the_switch_is_asked_for_what_it_can() {
 
 /// cuda/collectives/work.h: where rank `peer` sees the receive buffer, as a launch tells it.
 fn told(launch: &Launch, peer: u32) -> u64 {
-    launch.u64(416 + 8 * peer as usize)
+    launch.u64(672 + 8 * peer as usize)
 }
 
 /// A launch tells where both ranks see its buffer: at the same place of what the other one has opened, and not of memory that was freed. What is

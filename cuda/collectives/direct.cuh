@@ -8,6 +8,19 @@
 namespace ginrs {
 namespace coll {
 
+/* What one rank makes of a result that has a part of each: whole lines of all ranks, where there is enough. */
+struct Elements {
+  uint64_t first, count;
+
+  template <typename T>
+  static __device__ __forceinline__ Elements ofRank(ginrsCollWork const& work) {
+    int const n = work.comm.lsaSize;
+    uint64_t const line = n * (128 / sizeof(typename T::Stored)), part = (work.count + line - 1) / line * (line / n);
+    uint64_t const first = min(work.comm.lsaRank * part, work.count);
+    return {first, min(part, work.count - first)};
+  }
+};
+
 /* A part of a symmetric buffer that a rank reads from everybody, and where its result goes. */
 template <typename T>
 __device__ __forceinline__ void reduceFromPeers(ginrsCollWork const& work, uint64_t first, uint64_t count, Targets const& to) {
@@ -23,10 +36,10 @@ __device__ __forceinline__ void reduceDirect(ginrsCollWork const& work) {
   Targets to = Targets::one(static_cast<char*>(work.recv.at));
   switch (work.kind) {
     case GINRS_COLL_ALL_REDUCE: {
-      /* Each rank reduces its part and writes it to everybody. A part is a multiple of 128 bytes, where there is enough. */
-      uint64_t const line = n * (128 / sizeof(typename T::Stored)), part = (work.count + line - 1) / line * (line / n);
-      first = min(self * part, work.count);
-      count = min(part, work.count - first);
+      /* Each rank reduces its part and writes it to everybody. */
+      Elements const own = Elements::ofRank<T>(work);
+      first = own.first;
+      count = own.count;
       to = {Places::of(work.comm, work.recv, first * work.eltBytes), self, n, nullptr};
       break;
     }

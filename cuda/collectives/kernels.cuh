@@ -64,6 +64,19 @@ GINRS_COLL_PASSING_KERNEL(ginrs_pass_f64, F64)
 GINRS_COLL_PASSING_KERNEL(ginrs_pass_e4m3, E4m3)
 GINRS_COLL_PASSING_KERNEL(ginrs_pass_e5m2, E5m2)
 
+#define GINRS_COLL_MAPPED_KERNEL(name, T) \
+  extern "C" __global__ void __launch_bounds__(512, 1) name(__grid_constant__ const ginrsMappedWork work) { ginrs::coll::reducingMapped<ginrs::coll::T>(work); }
+
+GINRS_COLL_MAPPED_KERNEL(ginrs_mapped_i8, I8)
+GINRS_COLL_MAPPED_KERNEL(ginrs_mapped_i32, I32)
+GINRS_COLL_MAPPED_KERNEL(ginrs_mapped_i64, I64)
+GINRS_COLL_MAPPED_KERNEL(ginrs_mapped_f16, F16)
+GINRS_COLL_MAPPED_KERNEL(ginrs_mapped_bf16, Bf16)
+GINRS_COLL_MAPPED_KERNEL(ginrs_mapped_f32, F32)
+GINRS_COLL_MAPPED_KERNEL(ginrs_mapped_f64, F64)
+GINRS_COLL_MAPPED_KERNEL(ginrs_mapped_e4m3, E4m3)
+GINRS_COLL_MAPPED_KERNEL(ginrs_mapped_e5m2, E5m2)
+
 #define GINRS_COLL_MULTICAST_KERNEL(name, T) \
   extern "C" __global__ void __launch_bounds__(512, 1) name(__grid_constant__ const ginrsCollWork work) { ginrs::coll::reducingSwitched<ginrs::coll::T>(work); }
 

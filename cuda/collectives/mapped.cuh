@@ -1,67 +1,31 @@
-/* What only moves bytes, among ranks of one LSA team, from buffers and to buffers that are in no window: each rank tells the others where
- * their kernels see its buffer, or that not all of them do. Where all have told, the loops of the direct way go over those addresses; else
- * it is staged. So ranks need not agree beforehand, and what a rank passes may change from call to call. */
+/* Collectives among ranks of one LSA team, from buffers and to buffers that are in no window: each rank tells the others where their
+ * kernels see those of its buffers that they touch, or that not all of them do. Where all have told, they go straight between those
+ * addresses, as in the direct way; else by messages. So ranks need not agree beforehand, and what a rank passes may change from call to call. */
 #ifndef GINRS_COLLECTIVES_MAPPED_CUH_
 #define GINRS_COLLECTIVES_MAPPED_CUH_
 #include "direct.cuh"
+#include "passing.cuh"
 #include "staged.cuh"
 
 namespace ginrs {
 namespace coll {
 
-/* In each rank's memory, zero at first. */
+/* Of a block, in each rank's memory, zero at first. */
 struct MappedBoard {
-  uint32_t arrived; /* blocks of this rank that have come to the present meeting */
-  uint32_t met;     /* meetings; wraps */
+  uint64_t launches; /* of this block, so far: equal on all ranks */
   uint64_t pad[15];
-  /* By rank of the team. That rank writes before the first meeting of a launch; read before the last, in which `at` becomes 0. */
+  /* By rank of the team. That rank's block of this number writes before their first barrier of a launch; read before the last. */
   struct Told {
-    uint64_t at;   /* where this rank's kernels see its buffer, or 0 */
-    uint64_t call; /* callOf */
+    uint64_t send, recv; /* where this rank's kernels see its buffers, or 0 */
+    uint64_t call;       /* callOf */
+    uint64_t launch;     /* the how many-eth */
   } told[GINRS_MAPPED_RANKS];
 
   static __device__ __forceinline__ MappedBoard* of(ginrsMappedWork const& work, int rank) {
-    return static_cast<MappedBoard*>(ncclGetResourceBufferLsaPointer(work.coll.comm, work.board, rank));
+    return static_cast<MappedBoard*>(ncclGetResourceBufferLsaPointer(work.coll.comm, work.board, rank)) + ownBlock();
   }
 };
 static_assert(sizeof(MappedBoard) == GINRS_MAPPED_BOARD, "src/coll/setup.rs makes it");
-
-/* All blocks of all ranks of the team meet: those of a rank at its board, the last of them the other ranks' last ones. */
-struct Meeting {
-  ncclDevComm const& comm;
-  MappedBoard* own;
-
-  /* `last`: of a launch. */
-  __device__ __noinline__ void sync(bool last = false) const {
-    __shared__ bool isLast;
-    __shared__ uint32_t before;
-    __syncthreads();
-    if (threadIdx.x == 0) {
-      /* It does not change until all have arrived. */
-      before = loadRelaxed(&own->met);
-      cuda::atomic_ref<uint32_t, cuda::thread_scope_device> arrived(own->arrived);
-      isLast = arrived.fetch_add(1, cuda::memory_order_acq_rel) + 1 == allBlocks();
-    }
-    __syncthreads();
-    if (isLast) {
-      for (int k = threadIdx.x; last && k < comm.lsaSize; k += blockDim.x) storeRelaxed(&own->told[k].at, uint64_t(0));
-      {
-        Barrier barrier{ncclCoopCta(), comm, ncclTeamTagLsa(), 0};
-        barrier.sync(ncclCoopCta(), cuda::memory_order_acq_rel);
-      }
-      if (threadIdx.x == 0) {
-        storeRelaxed(&own->arrived, 0u);
-        cuda::atomic_ref<uint32_t, cuda::thread_scope_device>(own->met).store(before + 1, cuda::memory_order_release);
-      }
-    } else if (threadIdx.x == 0) {
-      until(
-          comm, [&] { return look(&own->met, cuda::memory_order_acquire) != before; },
-          [&] { return waitsFor(GINRS_WAITS_LSA, 0xffffff, &own->met, before + 1, 32); });
-      settle(cuda::memory_order_acquire);
-    }
-    __syncthreads();
-  }
-};
 
 /* A place of every rank's buffer: those begin anywhere. */
 struct MappedPlaces {
@@ -87,34 +51,103 @@ __device__ __forceinline__ uint64_t callOf(ginrsCollWork const& work) {
   return headerOf(work.kind, work.count * work.eltBytes) ^ uint64_t(work.root) << 56;
 }
 
-/* The first meeting. True if every rank has told where its buffer is, for the same call: the same on all of them. Other calls are refused
- * on the staged way. */
-__device__ __forceinline__ bool agree(ginrsMappedWork const& work, Meeting const& meeting, uint64_t* begins) {
-  ncclDevComm const& comm = work.coll.comm;
-  uint64_t const call = callOf(work.coll);
-  bool told = true;
-  if (ownBlock() == 0) {
-    for (int k = threadIdx.x; k < comm.lsaSize; k += blockDim.x) MappedBoard::of(work, k)->told[comm.lsaRank] = {work.at[k], call};
+/* Where the ranks' buffers are, as far as others touch them. */
+struct Seen {
+  uint64_t send[GINRS_MAPPED_RANKS], recv[GINRS_MAPPED_RANKS];
+};
+
+/* Whether others read that rank's send buffer, and write its receive buffer: Call::lends of src/coll/call.rs. */
+__device__ __forceinline__ bool isRead(ginrsCollWork const& work, int rank) {
+  return work.kind <= GINRS_COLL_REDUCE || (work.kind == GINRS_COLL_SCATTER && uint32_t(rank) == work.root);
+}
+__device__ __forceinline__ bool isWritten(ginrsCollWork const& work, int rank) {
+  switch (work.kind) {
+    case GINRS_COLL_REDUCE:
+    case GINRS_COLL_GATHER: return uint32_t(rank) == work.root;
+    case GINRS_COLL_REDUCE_SCATTER:
+    case GINRS_COLL_SCATTER: return false;
+    default: return true;
   }
-  meeting.sync();
+}
+
+/* The first barrier. True if every rank has told where its buffers are, for the same call: the same on all of them, and in all blocks. Other
+ * calls are refused on the way of messages. Who has left the barrier by an abort may find what was told for an earlier launch. */
+__device__ __forceinline__ bool agree(ginrsMappedWork const& work, Barrier& barrier, Seen& all) {
+  ginrsCollWork const& coll = work.coll;
+  ncclDevComm const& comm = coll.comm;
+  MappedBoard* const own = MappedBoard::of(work, comm.lsaRank);
+  uint64_t const call = callOf(coll), launch = loadRelaxed(&own->launches) + 1;
   for (int k = threadIdx.x; k < comm.lsaSize; k += blockDim.x) {
-    MappedBoard::Told* const of = &meeting.own->told[k];
-    begins[k] = loadRelaxed(&of->at);
-    told = told && begins[k] != 0 && loadRelaxed(&of->call) == call;
+    MappedBoard::of(work, k)->told[comm.lsaRank] = {work.send[k], work.recv[k], call, launch};
   }
-  /* Who has left the meeting by an abort may find places of an earlier launch. */
-  if (threadIdx.x == 0) told = told && !isAborted(comm, true);
+  barrier.sync(ncclCoopCta(), cuda::memory_order_acq_rel);
+  if (threadIdx.x == 0) storeRelaxed(&own->launches, launch);
+  /* Not the host's word: 32 blocks that read it at the same time took 30 us. */
+  bool told = !isAborted(comm);
+  for (int k = threadIdx.x; k < comm.lsaSize; k += blockDim.x) {
+    MappedBoard::Told* const of = &own->told[k];
+    all.send[k] = loadRelaxed(&of->send);
+    all.recv[k] = loadRelaxed(&of->recv);
+    told = told && loadRelaxed(&of->call) == call && loadRelaxed(&of->launch) == launch;
+    told = told && (!isRead(coll, k) || all.send[k] != 0) && (!isWritten(coll, k) || all.recv[k] != 0);
+  }
   return __syncthreads_and(told) != 0;
 }
 
-__device__ __forceinline__ void copyingMapped(ginrsMappedWork const& work) {
-  __shared__ uint64_t begins[GINRS_MAPPED_RANKS];
-  Meeting const meeting{work.coll.comm, MappedBoard::of(work, work.coll.comm.lsaRank)};
-  bool const agreed = agree(work, meeting, begins);
-  if (agreed) copyingTogether(work.coll, MappedPlaces{begins, 0}, [&] { meeting.sync(); });
+/* Each rank reduces a part of what all have, of a scatter its own, and writes it where it belongs: to itself, to the root, or to all. */
+template <typename T>
+__device__ __forceinline__ void reduceTogether(ginrsCollWork const& work, Seen const& all) {
+  __shared__ char* from[GINRS_MAPPED_RANKS];
+  __shared__ char* to[GINRS_MAPPED_RANKS];
+  int const n = work.comm.lsaSize, self = work.comm.lsaRank;
+  bool const scattered = work.kind == GINRS_COLL_REDUCE_SCATTER, one = work.kind != GINRS_COLL_ALL_REDUCE;
+  Elements const own = scattered ? Elements{self * work.count, work.count} : Elements::ofRank<T>(work);
+  uint64_t const ahead = own.first * work.eltBytes;
+  for (int k = threadIdx.x; k < n; k += blockDim.x) {
+    int const peer = turn(self, k, n);
+    from[k] = reinterpret_cast<char*>(all.send[peer] + ahead);
+    to[k] = scattered ? static_cast<char*>(work.recv.at) : reinterpret_cast<char*>(all.recv[one ? work.root : peer] + ahead);
+  }
+  __syncthreads();
+  reduceTo<T>(Operation<T>::of(work), Crew::grid(), own.count, Listed{from, n}, Listed{to, one ? 1 : n});
+}
+
+/* Block b of every rank meets block b of the others, as in the direct way. */
+template <typename Move, typename Else>
+__device__ __forceinline__ void mapped(ginrsMappedWork const& work, Move const& move, Else const& orElse) {
+  __shared__ Seen all;
+  Barrier barrier{ncclCoopCta(), work.coll.comm, ncclTeamTagLsa(), ownBlock()};
+  bool const agreed = agree(work, barrier, all);
+  auto meet = [&] { barrier.sync(ncclCoopCta(), cuda::memory_order_acq_rel); };
+  if (agreed) move(all, meet);
   /* All of them have read what they were told, and, where they agreed, all bytes are there. */
-  meeting.sync(true);
-  if (!agreed) copyingStaged(work.coll);
+  meet();
+  if (!agreed) orElse();
+}
+
+template <typename Meet>
+__device__ __forceinline__ void copyTogether(ginrsCollWork const& work, Seen const& all, Meet const& meet) {
+  uint64_t const bytes = work.count * work.eltBytes, ahead = work.comm.lsaRank * bytes;
+  switch (work.kind) {
+    case GINRS_COLL_GATHER:
+      copy(Crew::grid(), reinterpret_cast<char*>(all.recv[work.root] + ahead), static_cast<char const*>(work.send.at), bytes);
+      break;
+    case GINRS_COLL_SCATTER:
+      copy(Crew::grid(), static_cast<char*>(work.recv.at), reinterpret_cast<char const*>(all.send[work.root] + ahead), bytes);
+      break;
+    default: copyingTogether(work, MappedPlaces{all.recv, 0}, meet);
+  }
+}
+
+__device__ __forceinline__ void copyingMapped(ginrsMappedWork const& work) {
+  mapped(
+      work, [&](Seen const& all, auto const& meet) { copyTogether(work.coll, all, meet); }, [&] { copyingStaged(work.coll); });
+}
+
+template <typename T>
+__device__ __forceinline__ void reducingMapped(ginrsMappedWork const& work) {
+  mapped(
+      work, [&](Seen const& all, auto const&) { reduceTogether<T>(work.coll, all); }, [&] { reducingByMessages<T>(work.coll); });
 }
 
 }  // namespace coll

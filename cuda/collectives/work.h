@@ -93,13 +93,14 @@ struct ginrsCollWork {
 
 #define GINRS_PASSING_RANKS 32 /* of a reduction by messages, at most */
 #define GINRS_MAPPED_RANKS 32  /* of an LSA team, at most */
-#define GINRS_MAPPED_BOARD 640 /* bytes of a board (mapped.cuh) */
+#define GINRS_MAPPED_BOARD 1152 /* bytes of a block's board (mapped.cuh) */
 
-/* MAPPED. */
+/* MAPPED. By rank of the team: where its kernels see a buffer of this rank; 0 for all, if one does not see it or nobody touches it. */
 struct ginrsMappedWork {
   ginrsCollWork coll;
-  uint64_t at[GINRS_MAPPED_RANKS]; /* by rank of the team: where its kernels see this rank's receive buffer; 0 for all, if one does not see it */
-  uint32_t board;                  /* handle of the ranks' boards */
+  uint64_t send[GINRS_MAPPED_RANKS]; /* what others read */
+  uint64_t recv[GINRS_MAPPED_RANKS]; /* what others write */
+  uint32_t board;                  /* handle of the ranks' boards, one for each block */
   uint32_t pad;
 };
 
@@ -128,6 +129,6 @@ struct ginrsP2pWork {
 /* The parameter of a kernel ends at 4096 bytes. */
 static_assert(sizeof(ginrsCollBuffer) == 24 && sizeof(ginrsCollInbox) == 48 && sizeof(ginrsP2pItem) == 24, "ABI with src/coll/work.rs");
 static_assert(sizeof(ginrsCollWork) == 416 && offsetof(ginrsCollWork, inbox) == 248 && offsetof(ginrsCollWork, count) == 352, "same");
-static_assert(sizeof(ginrsMappedWork) == 680 && offsetof(ginrsMappedWork, board) == 672, "same");
+static_assert(sizeof(ginrsMappedWork) == 936 && offsetof(ginrsMappedWork, board) == 928, "same");
 static_assert(sizeof(ginrsP2pWork) == 3344 && offsetof(ginrsP2pWork, items) == 272, "same");
 #endif

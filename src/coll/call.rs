@@ -175,6 +175,18 @@ impl Call {
         }
     }
 
+    /// Whether others touch this rank's send and receive buffers where they can: read the one, write the other (cuda/collectives/mapped.cuh).
+    pub fn lends(&self, rank: u32) -> (bool, bool) {
+        match self.kind {
+            Kind::AllReduce => (true, true),
+            Kind::ReduceScatter => (true, false),
+            Kind::Reduce => (true, rank == self.root),
+            Kind::Scatter => (rank == self.root, false),
+            Kind::Gather => (false, rank == self.root),
+            Kind::AllGather | Kind::Broadcast | Kind::AlltoAll => (false, true),
+        }
+    }
+
     /// Bytes of this rank's send and receive buffers.
     pub fn spans(&self, n_ranks: u32) -> (u64, u64) {
         let (sends, receives) = self.kind.parts(n_ranks.into());

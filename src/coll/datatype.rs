@@ -94,6 +94,21 @@ impl DataType {
         }
     }
 
+    /// The kernel that reduces it between buffers that all ranks see.
+    pub fn mapped_kernel(self) -> &'static CStr {
+        match self {
+            Int8 | Uint8 => c"ginrs_mapped_i8",
+            Int32 | Uint32 => c"ginrs_mapped_i32",
+            Int64 | Uint64 => c"ginrs_mapped_i64",
+            Float16 => c"ginrs_mapped_f16",
+            Float32 => c"ginrs_mapped_f32",
+            Float64 => c"ginrs_mapped_f64",
+            Bfloat16 => c"ginrs_mapped_bf16",
+            Float8e4m3 => c"ginrs_mapped_e4m3",
+            Float8e5m2 => c"ginrs_mapped_e5m2",
+        }
+    }
+
     /// The kernel that reduces it through the switch, if that has the operation: sums, and maxima and minima of integers and half-precision floats.
     /// An average of the latter needs the sum that is not yet rounded.
     pub fn multicast_kernel(self, op: u32) -> Option<&'static CStr> {
@@ -132,6 +147,7 @@ mod tests {
             assert_eq!((DataType::from_c(i as i32).unwrap(), *datatype as usize), (*datatype, i));
             let name = datatype.reduce_kernel().to_str().unwrap();
             assert_eq!(datatype.pass_kernel().to_str().unwrap(), name.replace("reduce", "pass"));
+            assert_eq!(datatype.mapped_kernel().to_str().unwrap(), name.replace("reduce", "mapped"));
             let bits = name.trim_start_matches("ginrs_reduce_").trim_start_matches(char::is_alphabetic);
             let bits = if bits.contains('m') { "8" } else { bits };
             assert_eq!(bits.parse::<u32>().unwrap(), datatype.bytes() * 8, "{name}");

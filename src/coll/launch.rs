@@ -43,6 +43,7 @@ pub fn run(collectives: &Collectives, windows: &Windows, call: &Call) -> Result<
     };
     let personal = call.kind.is_personal() && choice.how == How::Buffered;
     let kernel = match choice.how {
+        How::Mapped if call.kind.reduces() => call.datatype.mapped_kernel(),
         How::Mapped => c"ginrs_mapped",
         How::Multicast if let Some(kernel) = switch => kernel,
         _ if personal => c"ginrs_personal",
@@ -95,9 +96,11 @@ pub fn run(collectives: &Collectives, windows: &Windows, call: &Call) -> Result<
         return order.next(call.stream, |_| put(work.as_bytes(), &along));
     };
     order.next(call.stream, |captured| {
-        let at = maps.places(call.recv, call.spans(team.n_ranks).1, captured);
-        let told = MappedWork { coll: work, at, board: maps.board, pad: 0 };
-        put(told.as_bytes(), if told.is_seen() { " and told" } else { " and not told" })
+        let (send, recv) = maps.places(call, captured);
+        let told = MappedWork { coll: work, send, recv, board: maps.board, pad: 0 };
+        let (reads, writes) = call.lends(team.rank);
+        let is_seen = (!reads || send[0] != 0) && (!writes || recv[0] != 0);
+        put(told.as_bytes(), if is_seen { " and told" } else { " and not told" })
     })
 }
 

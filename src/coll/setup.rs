@@ -122,12 +122,12 @@ fn make(windows: &Windows, kernels: Arc<dyn Kernels>) -> Result<Ready> {
     }
     let maps = mapped::wanted(team, forced.map(|forced| forced.how));
     if maps {
-        resources.push(buffer(MAPPED_BOARD, 0));
+        resources.push(buffer(MAPPED_BOARD * u64::from(sizes.meetings()), 0));
     }
     let board = resources.len() - 1;
     let switched = one_team && forced.is_some_and(|forced| forced.how == How::Multicast) && have_switch(team)?;
     let requirements =
-        Requirements { resources, lsa_barrier_count: sizes.barriers as i32, lsa_multimem: switched, ..Requirements::default() };
+        Requirements { resources, lsa_barrier_count: sizes.meetings() as i32, lsa_multimem: switched, ..Requirements::default() };
     let order = kernels.order();
     let made = devcomm::create_own(windows, "collectives", &requirements, order.as_ref().map(drop).map_err(Clone::clone))?;
     let handle = |i: usize| made.outputs[i].buffer_handle;

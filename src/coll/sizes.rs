@@ -93,6 +93,11 @@ impl Slots {
 }
 
 impl Sizes {
+    /// Blocks that may meet those of other ranks, at most: of Mapped a reduction has three rows where others have one or two.
+    pub fn meetings(&self) -> u32 {
+        self.barriers.max(3)
+    }
+
     /// For a communicator of `n_ranks` in LSA teams of `lsa_size` on such devices; `hosted`: what goes between teams lies in host memory.
     pub fn of(device: device::Kind, n_ranks: u32, lsa_size: u32, room: Room, hosted: bool) -> Self {
         let teams = n_ranks / lsa_size;

@@ -89,10 +89,17 @@ const LL_SMALL: u64 = 32 << 10;
 /// 1 MB took twice as long (docs/measured/collectives.md).
 const SLICE: u32 = 64 << 10;
 
-/// Bytes of a team's ranks together that are worth two meetings of all blocks: by two ranks that share an H100, where 1 MiB took 1.1 to 1.6
-/// times as long as staged, and 16 MiB 0.6 to 0.8 times; of Broadcast 4 MiB 1.2 times. Not measured between GPUs.
-const MAPPED_LEAST: u64 = 4 << 20;
-const MAPPED_LEAST_OF_BROADCAST: u64 = 16 << 20;
+/// Bytes of a team's ranks together from which on Mapped is faster than messages, between two H100 (docs/measured/collectives.md). Messages serve a
+/// broadcast as well.
+fn mapped_least(kind: Kind) -> u64 {
+    match kind {
+        Kind::AllReduce | Kind::Reduce => 1 << 20,
+        Kind::AllGather | Kind::AlltoAll | Kind::ReduceScatter => 2 << 20,
+        Kind::Scatter => 16 << 20,
+        Kind::Gather => 64 << 20,
+        Kind::Broadcast => u64::MAX,
+    }
+}
 
 fn ll_wins(shape: &Shape) -> bool {
     shape.part.saturating_mul(u64::from(shape.n_ranks.max(2) - 1))
@@ -173,6 +180,8 @@ pub fn choose(shape: &Shape, sizes: &Sizes, forced: Option<Forced>) -> Choice {
             };
             let channels = sizes.pairs.channels.min(room / rows).max(1);
             let channels = if shape.kind.reduces() { channels.min(sizes.sums.channels) } else { channels };
+            // Blocks that are mapped meet.
+            let channels = if how == How::Mapped { channels.min(sizes.meetings() / rows) } else { channels };
             let each = sizes.pairs.payload().min(sizes.bytes_per_channel);
             let channels = grid.blocks.unwrap_or(enough(message, each.into(), least.div_ceil(rows), channels)).min(channels);
             // Of the roles one has a quarter of the threads, in whole warps.
@@ -256,9 +265,9 @@ fn direct_can(shape: &Shape) -> bool {
     shape.one_team() && !shape.local && reachable
 }
 
-/// What only moves bytes, and where each rank receives.
+/// What is staged where a rank's buffer is not seen.
 fn mapped_can(shape: &Shape) -> bool {
-    shape.maps && matches!(shape.kind, Kind::AllGather | Kind::Broadcast | Kind::AlltoAll)
+    shape.maps && staged_can(shape)
 }
 
 /// What all get, or all give.
@@ -267,8 +276,8 @@ fn multicast_can(shape: &Shape) -> bool {
 }
 
 fn mapped_wins(shape: &Shape) -> bool {
-    let least = if shape.kind == Kind::Broadcast { MAPPED_LEAST_OF_BROADCAST } else { MAPPED_LEAST };
-    shape.of_team() >= least
+    // On CPUs sums go through scratch.
+    shape.of_team() >= mapped_least(shape.kind) && (shape.device == device::Kind::Cuda || !shape.kind.reduces())
 }
 
 #[cfg(test)]

@@ -73,27 +73,21 @@ pub struct CollWork {
 /// Ranks of a reduction by messages, at most.
 pub const PASSING_RANKS: u32 = 32;
 
-/// Ranks of an LSA team whose buffers are mapped, at most, and bytes of a board (cuda/collectives/mapped.cuh).
+/// Ranks of an LSA team whose buffers are mapped, at most, and bytes of a block's board (cuda/collectives/mapped.cuh).
 pub const MAPPED_RANKS: usize = 32;
-pub const MAPPED_BOARD: u64 = 640;
+pub const MAPPED_BOARD: u64 = 1152;
 
-/// The parameter of the kernel for mapped buffers.
+/// The parameter of the kernels for mapped buffers. By rank of the team: where its kernels see a buffer of this rank; 0 for all if one does
+/// not see it, or nobody touches it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, IntoBytes, Immutable)]
 pub struct MappedWork {
     pub coll: CollWork,
-    /// By rank of the team: where its kernels see this rank's receive buffer; 0 for all if one does not see it.
-    pub at: [DevPtr; MAPPED_RANKS],
+    pub send: [DevPtr; MAPPED_RANKS],
+    pub recv: [DevPtr; MAPPED_RANKS],
     /// Handle.
     pub board: u32,
     pub pad: u32,
-}
-
-impl MappedWork {
-    /// All ranks see this rank's buffer.
-    pub fn is_seen(&self) -> bool {
-        self.at[0] != 0
-    }
 }
 
 /// Messages that one launch takes.
@@ -128,6 +122,6 @@ layout!(Buffer, 24, 8, at @ 0, window @ 8, offset @ 16);
 layout!(Inbox, 48, 8, window @ 0, base @ 8, incoming @ 16, outgoing @ 20, handle @ 24, rings @ 28, channels @ 32, slots @ 36, slot_bytes @ 40, signal0 @ 44);
 layout!(CollWork, 416, 8, comm @ 0, send @ 200, recv @ 224, inbox @ 248, rails @ 296, ll @ 344, count @ 352, scalar @ 360, scalar_at @ 368,
     elt_bytes @ 376, kind @ 380, how @ 384, op @ 388, root @ 392, channels @ 396, scratch @ 400, piece_bytes @ 404, along @ 408, cut_bytes @ 412);
-layout!(MappedWork, 680, 8, coll @ 0, at @ 416, board @ 672, pad @ 676);
+layout!(MappedWork, 936, 8, coll @ 0, send @ 416, recv @ 672, board @ 928, pad @ 932);
 layout!(P2pItem, 24, 8, at @ 0, bytes @ 8, peer @ 16, round @ 20);
 layout!(P2pWork, 272 + 24 * P2P_ITEMS, 8, comm @ 0, inbox @ 200, n_sends @ 248, n_recvs @ 252, sets @ 256, channels @ 260, bytes_per_channel @ 264, pad @ 268, items @ 272);

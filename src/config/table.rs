@@ -248,9 +248,9 @@ pub const TABLE: &[Var] = &[
     ),
     row(
         "GINRS_MAP_BUFFERS",
-        OFF,
-        "1: AllGather and AlltoAll from 4 MiB on, and Broadcast from 16 MiB on, go straight between buffers that are in no window, where all ranks see them: \
-         of cudaMalloc and ncclMemAlloc, in other processes opened once; not measured between GPUs yet (docs/collectives.md)",
+        number(-1, -1, 1),
+        "1: large collectives go straight between buffers that are in no window, where all ranks see them: of cudaMalloc and ncclMemAlloc, in other processes \
+         opened once (docs/collectives.md); 0: none do; -1: where all ranks are of one process, on GPUs",
     ),
     row(
         "GINRS_KERNELS",

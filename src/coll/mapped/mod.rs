@@ -12,9 +12,10 @@ mod own;
 mod page;
 mod service;
 
+use super::call::Call;
 use super::table::How;
 use super::work::MAPPED_RANKS;
-use crate::device::{DevPtr, Holding, Lends, Physical};
+use crate::device::{DevPtr, Holding, Kind, Lends, Physical};
 use crate::error::Result;
 use crate::sync::Mutex;
 use crate::team::{Offer, Said, Team, offers_of};
@@ -41,7 +42,12 @@ pub type Places = [DevPtr; MAPPED_RANKS];
 /// Whether ranks tell each other: equal on all of them.
 pub fn wanted(team: &Team, forced: Option<How>) -> bool {
     let (size, most) = (team.topo.lsa_size, MAPPED_RANKS as u32);
-    (config::int("GINRS_MAP_BUFFERS") != 0 || forced == Some(How::Mapped)) && size == team.n_ranks && (2..=most).contains(&size)
+    let wanted = match config::int("GINRS_MAP_BUFFERS") {
+        // Nothing is lent then, so nothing that is freed stays.
+        -1 => team.device.kind() == Kind::Cuda && team.peers.iter().all(|peer| is_near(team, peer.rank)),
+        on => on == 1,
+    };
+    (wanted || forced == Some(How::Mapped)) && size == team.n_ranks && (2..=most).contains(&size)
 }
 
 fn is_near(team: &Team, rank: u32) -> bool {
@@ -61,14 +67,20 @@ impl Maps {
         Ok(Self { team: team.clone(), board, sees, far })
     }
 
-    /// Where the ranks see `bytes` from `at` on, for a launch that is about to be made.
-    pub fn places(&self, at: DevPtr, bytes: u64, captured: bool) -> Places {
-        let mut places = [0; MAPPED_RANKS];
-        let device = &self.team.device;
-        // What others lend is opened, whatever this rank's buffer is.
+    /// Where the ranks see those buffers of a call that they touch, send and receive, for a launch that is about to be made.
+    pub fn places(&self, call: &Call, captured: bool) -> (Places, Places) {
+        // What others lend is opened, whatever this rank's buffers are.
         if let Some((_, service)) = &self.far {
             service.look(self.team.rank);
         }
+        let ((reads, writes), (sends, receives)) = (call.lends(self.team.rank), call.spans(self.team.n_ranks));
+        let of = |lends: bool, at, bytes| if lends { self.of(at, bytes, captured) } else { [0; MAPPED_RANKS] };
+        (of(reads, call.send, sends), of(writes, call.recv, receives))
+    }
+
+    fn of(&self, at: DevPtr, bytes: u64, captured: bool) -> Places {
+        let mut places = [0; MAPPED_RANKS];
+        let device = &self.team.device;
         let Some(holding) = device.holding(at).filter(|holding| self.sees && holding.covers(at, bytes)) else { return places };
         let Some((own, service)) = &self.far else {
             places[..self.team.n_ranks as usize].fill(at);

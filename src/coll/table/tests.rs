@@ -120,24 +120,34 @@ fn small_calls_of_all_ranks_need_no_registration_and_no_barrier() {
 }
 
 #[test]
-fn large_moves_of_what_is_not_registered_are_mapped_where_ranks_tell_each_other() {
+fn large_calls_on_what_is_not_registered_are_mapped_where_ranks_tell_each_other() {
     use super::Kind::*;
-    let call = |kind, part| Shape { recv_registered: false, maps: true, ..shape(kind, part) };
-    for kind in [AllGather, AlltoAll] {
-        assert_eq!(how(call(kind, MAPPED_LEAST / 8)), How::Mapped, "{kind:?}");
-        assert_eq!(how(call(kind, MAPPED_LEAST / 8 - 1)), How::Staged, "{kind:?}");
+    let call = |kind, part| Shape { send_registered: false, recv_registered: false, maps: true, ..shape(kind, part) };
+    for (kind, parts) in
+        [(AllReduce, 1), (Reduce, 1), (AllGather, 8), (AlltoAll, 8), (ReduceScatter, 8), (Gather, 8), (Scatter, 8)]
+    {
+        assert_eq!(how(call(kind, mapped_least(kind) / parts)), How::Mapped, "{kind:?}");
+        assert_eq!(how(call(kind, mapped_least(kind) / parts - 1)), How::Staged, "{kind:?}");
     }
-    assert_eq!(how(call(Broadcast, MAPPED_LEAST_OF_BROADCAST)), How::Mapped);
-    assert_eq!(how(call(Broadcast, MAPPED_LEAST_OF_BROADCAST - 1)), How::Staged);
+    assert_eq!(how(call(Broadcast, 1 << 40)), How::Staged);
     assert_eq!(how(Shape { maps: false, ..call(AllGather, 64 << 20) }), How::Staged);
     assert_eq!(how(Shape { recv_registered: true, ..call(AllGather, 64 << 20) }), How::Direct);
-    for kind in [Gather, Scatter, AllReduce, ReduceScatter, Reduce] {
-        assert_ne!(how(Shape { send_registered: false, ..call(kind, 64 << 20) }), How::Mapped, "{kind:?}");
-    }
+    assert_eq!(how(Shape { local: true, ..call(AllReduce, 64 << 20) }), How::Buffered);
+    assert_eq!(how(Shape { device: Cpu, ..call(AllReduce, 64 << 20) }), How::Buffered);
     // The grid is the staged one's, which may have to be gone on with.
     let sizes = Sizes::of(Cuda, 8, 8, room(66), false);
-    let staged = choose(&Shape { maps: false, ..call(AllGather, 64 << 20) }, &sizes, None);
-    assert_eq!(Choice { how: How::Staged, ..choose(&call(AllGather, 64 << 20), &sizes, None) }, staged);
+    for kind in [AllGather, AllReduce] {
+        let staged = choose(&Shape { maps: false, ..call(kind, 64 << 20) }, &sizes, None);
+        assert_eq!(Choice { how: How::Staged, ..choose(&call(kind, 64 << 20), &sizes, None) }, staged);
+    }
+    // All of its blocks have a barrier, on CPUs too.
+    for (device, most) in [(Cuda, 66), (Cuda, 4), (Cpu, 16), (Cpu, 1)] {
+        let sizes = Sizes::of(device, 8, 8, room(most), false);
+        for kind in [AllGather, AllReduce] {
+            let mapped = choose(&Shape { device, ..call(kind, 64 << 20) }, &sizes, Some(parse(Some("mapped")).unwrap().unwrap()));
+            assert!(mapped.how == How::Mapped && mapped.blocks.0 * mapped.blocks.1 <= sizes.meetings(), "{mapped:?}");
+        }
+    }
 }
 
 #[test]

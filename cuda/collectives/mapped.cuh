@@ -100,16 +100,22 @@ __device__ __forceinline__ void reduceTogether(ginrsCollWork const& work, Seen c
   __shared__ char* from[GINRS_MAPPED_RANKS];
   __shared__ char* to[GINRS_MAPPED_RANKS];
   int const n = work.comm.lsaSize, self = work.comm.lsaRank;
-  bool const scattered = work.kind == GINRS_COLL_REDUCE_SCATTER, one = work.kind != GINRS_COLL_ALL_REDUCE;
+  bool const scattered = work.kind == GINRS_COLL_REDUCE_SCATTER;
   Elements const own = scattered ? Elements{self * work.count, work.count} : Elements::ofRank<T>(work);
   uint64_t const ahead = own.first * work.eltBytes;
   for (int k = threadIdx.x; k < n; k += blockDim.x) {
     int const peer = turn(self, k, n);
     from[k] = reinterpret_cast<char*>(all.send[peer] + ahead);
-    to[k] = scattered ? static_cast<char*>(work.recv.at) : reinterpret_cast<char*>(all.recv[one ? work.root : peer] + ahead);
+    to[k] = reinterpret_cast<char*>(all.recv[peer] + ahead);
   }
   __syncthreads();
-  reduceTo<T>(Operation<T>::of(work), Crew::grid(), own.count, Listed{from, n}, Listed{to, one ? 1 : n});
+  Operation<T> const op = Operation<T>::of(work);
+  if (work.kind == GINRS_COLL_ALL_REDUCE) {
+    reduceTo<T>(op, Crew::grid(), own.count, Listed{from, n}, Listed{to, n});
+  } else {
+    char* const one = scattered ? static_cast<char*>(work.recv.at) : reinterpret_cast<char*>(all.recv[work.root] + ahead);
+    reduceTo<T>(op, Crew::grid(), own.count, Listed{from, n}, One{one});
+  }
 }
 
 /* Block b of every rank meets block b of the others, as in the direct way. */

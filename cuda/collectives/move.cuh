@@ -44,6 +44,7 @@ __device__ __forceinline__ int turn(int self, int step, int n) {
 
 /* Where results go: that place of n ranks, from the own one upwards, and one more, or none. */
 struct Targets {
+  static constexpr int kFour = 1; /* reduce.cuh */
   Places places;
   int self, n;
   char* more;

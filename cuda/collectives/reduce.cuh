@@ -16,13 +16,25 @@ struct Sources {
   __device__ __forceinline__ char const* at(int k) const { return k < n ? places.at(turn(self, k, n)) : more; }
 };
 
+/* Where results go says of how wide sums four are under way: as wide as their elements, or twice so (reduceTo). */
+
 /* Places that have nothing to do with each other. */
 struct Listed {
+  static constexpr int kFour = 1;
   char* const* places;
   int n;
 
   __device__ __forceinline__ int count() const { return n; }
   __device__ __forceinline__ char* at(int k) const { return places[k]; }
+};
+
+/* One place. */
+struct One {
+  static constexpr int kFour = 2;
+  char* place;
+
+  __device__ __forceinline__ int count() const { return 1; }
+  __device__ __forceinline__ char* at(int) const { return place; }
 };
 
 /* Packs [i, end) that this thread has a share in; U packs of P sources are in flight. Returns where it stopped. */
@@ -103,13 +115,10 @@ __device__ __noinline__ void reduceTo(Operation<T> op, Crew crew, uint64_t count
   uint64_t const packs = (count - head) / N, tail = head + packs * N;
   reducePacks<1, 4, T, 1>(op, crew, crew.worker, head, 0, from, to);
   uint64_t i = crew.worker;
-  /* Sums that are twice as wide as what they are of: four of them where one place gets them (two H100, 64 MB of bfloat16, mapped: a scatter took 136 us, with two
-   * 150), two where several do (an all-reduce 240, with four 258). More of them would spill. */
-  constexpr int wide = N * sizeof(typename T::Sum) / 16, U = wide == 1 ? 4 : 2;
-  if (from.count() <= 2) {
-    i = wide == 2 && to.count() == 1 ? reducePacks<4, 2, T, N>(op, crew, i, packs, head * size, from, to)
-                                     : reducePacks<U, 2, T, N>(op, crew, i, packs, head * size, from, to);
-  }
+  /* More of them would spill. Sums that are twice as wide as what they are of: four for one place alone (two H100, 64 MB of bfloat16: 136 us, with two 150); where
+   * several get them, with four 258, with two 240, and beside each other in one function 345 for an all-reduce by messages that takes 301. */
+  constexpr int wide = N * sizeof(typename T::Sum) / 16, U = wide <= To::kFour ? 4 : 2;
+  if (from.count() <= 2) i = reducePacks<U, 2, T, N>(op, crew, i, packs, head * size, from, to);
   i = reducePacks<2, 4, T, N>(op, crew, i, packs, head * size, from, to);
   reducePacks<1, 4, T, N>(op, crew, i, packs, head * size, from, to);
   if (tail < count) reducePacks<1, 4, T, 1>(op, crew, crew.worker, count - tail, tail * size, from, to);

@@ -43,11 +43,13 @@ uninstall: ## takes back what install put there
 	rm -rf $(DESTDIR)$(PREFIX)/lib/cmake/ginrs $(DESTDIR)$(PREFIX)/lib/cmake/NCCL
 	rm -rf $(DESTDIR)$(PREFIX)/include/ginrs $(DESTDIR)$(PREFIX)/lib/ginrs $(DESTDIR)$(PREFIX)/share/doc/ginrs
 
-headers: ## generates include/nccl.h, include/ginrs.h, MATRIX.md and docs/errors.md
+headers: ## generates include/nccl.h, include/ginrs.h, MATRIX.md, docs/errors.md and docs/environment.md
 	$(CARGO) run -q -p header-gen -- write
+	BLESS=1 $(CARGO) test -q -p ginrs --lib config::tests::the_page >/dev/null
 
 check-headers: ## fails if they are stale
 	$(CARGO) run -q -p header-gen -- check
+	$(CARGO) test -q -p ginrs --lib config::tests::the_page >/dev/null
 
 demo: stage ## all examples on 4 ranks, as processes, as threads and some across two machines
 	@scripts/demo.sh

@@ -415,7 +415,7 @@ mod tests {
             std::fs::write(path, &page).unwrap();
         }
         let committed = std::fs::read_to_string(path).unwrap_or_default();
-        assert!(committed == page, "docs/environment.md is stale: run BLESS=1 cargo test -p ginrs --lib config::");
+        assert!(committed == page, "docs/environment.md is stale | fix: make headers, and commit it");
     }
 
     /// By count: looking for near names takes its time for each.

@@ -331,7 +331,7 @@ pub(super) fn find(name: &str) -> Option<&'static Var> {
 #[cfg(test)]
 pub(super) fn page() -> String {
     let mut page = String::from(
-        "# Environment variables\n\nGenerated from src/config/table.rs (`BLESS=1 cargo test -p ginrs --lib config::`): do not edit.\n\n\
+        "# Environment variables\n\nGenerated from src/config/table.rs (`make headers`): do not edit.\n\n\
          The environment wins over the file that NCCL_CONF_FILE names (else ~/.nccl.conf), which wins over /etc/nccl.conf. Lines there are\n\
          NAME=VALUE, of any length, the first of a name counts; # in the first column begins a comment, and nothing is trimmed. A settings file is a plain\n\
          file of at most 1 MiB. Its values go nowhere but to ginrs, never into the program's environment: a line for another library (FI_*) is told, W002.\n\

@@ -131,7 +131,7 @@ struct Outgoing : End {
   /* The payload of the next slot, once it is free. */
   template <typename Coop>
   __device__ __forceinline__ char* open(Coop coop, ncclDevComm const& comm, ginrsCollInbox const& inbox) const {
-        if (coop.thread_rank() == 0 && count >= inbox.slots) {
+    if (coop.thread_rank() == 0 && count >= inbox.slots) {
       uint64_t const least = count + 1 - inbox.slots;
       if (ring.near) {
         await(comm, &line(comm, inbox)->freed, least);
@@ -172,7 +172,7 @@ struct Incoming : End {
   /* The payload of the next slot, once it has arrived. Traps if it is of another message than the caller's. */
   template <typename Coop>
   __device__ __forceinline__ char const* open(Coop coop, ncclDevComm const& comm, ginrsCollInbox const& inbox, uint64_t header) const {
-        char const* const at = (ring.near ? here(comm, inbox.handle) + lines(inbox) + slot(inbox, ring.here) : inbox.base + incoming(inbox, ring.here)) + kHeader;
+    char const* const at = (ring.near ? here(comm, inbox.handle) + lines(inbox) + slot(inbox, ring.here) : inbox.base + incoming(inbox, ring.here)) + kHeader;
     if (coop.thread_rank() == 0) {
       if (ring.near) {
         await(comm, &line(comm, inbox)->published, count + 1);

@@ -8,16 +8,19 @@
 namespace ginrs {
 namespace coll {
 
-/* What one rank makes of a result that has a part of each: whole lines of all ranks, where there is enough. */
+/* What one of n ranks makes of a result that has a part of each: whole lines of all, where there is enough. */
 struct Elements {
   uint64_t first, count;
 
   template <typename T>
+  static __device__ __forceinline__ Elements ofPart(uint64_t count, int part, int n) {
+    uint64_t const line = n * (128 / sizeof(typename T::Stored)), each = (count + line - 1) / line * (line / n);
+    uint64_t const first = min(part * each, count);
+    return {first, min(each, count - first)};
+  }
+  template <typename T>
   static __device__ __forceinline__ Elements ofRank(ginrsCollWork const& work) {
-    int const n = work.comm.lsaSize;
-    uint64_t const line = n * (128 / sizeof(typename T::Stored)), part = (work.count + line - 1) / line * (line / n);
-    uint64_t const first = min(work.comm.lsaRank * part, work.count);
-    return {first, min(part, work.count - first)};
+    return ofPart<T>(work.count, work.comm.lsaRank, work.comm.lsaSize);
   }
 };
 
@@ -60,35 +63,43 @@ __device__ __forceinline__ void reducingDirect(ginrsCollWork const& work) {
   barrier.sync(ncclCoopCta(), cuda::memory_order_acq_rel);
 }
 
-/* A broadcast of so many bytes goes in two steps. */
-constexpr uint64_t kTwoSteps = 1 << 20;
+/* A broadcast of so many bytes is passed on. */
+constexpr uint64_t kPassedOn = 1 << 20;
+/* What a block gives a rank, and that passes on, before they meet. */
+#ifdef __GINRS_CPU__
+constexpr uint64_t kStep = 1 << 20; /* a meeting costs much */
+#else
+constexpr uint64_t kStep = 128 << 10;
+#endif
 
-/* The root gives each rank a part, and each passes its own on to the others: the root's links carry it about once, not n - 1 times. A
- * block's share of a part is the same in both steps, so that blocks of one number suffice each other. */
+/* The root gives each other rank a part, and each passes its own on to the rest while the root gives the next step's bytes: every link carries the
+ * bytes once, the root's not n - 1 times. A block's share of a part is the same for all who touch it, so that blocks of one number suffice each other. */
 template <typename To, typename Meet>
-__device__ __forceinline__ void broadcastInTwoSteps(ginrsCollWork const& work, To const& to, Meet const& meet, char const* from, uint64_t bytes) {
-  int const n = work.comm.lsaSize, self = work.comm.lsaRank, root = int(work.root);
-  uint64_t const each = (bytes + n - 1) / n;
-  auto share = [&](int rank) {
-    uint64_t const first = min(rank * each, bytes);
-    Share own = Share::of(min(each, bytes - first), allBlocks(), ownBlock());
-    own.begin += first;
-    return own;
-  };
-  Share const own = share(self);
-  if (self == root) {
-    for (int k = 0; k < n; k++) {
-      Share const theirs = share(k);
-      copy(Crew::block(), to.at(k) + theirs.begin, from + theirs.begin, theirs.bytes);
-      copy(Crew::block(), to.at(self) + theirs.begin, from + theirs.begin, theirs.bytes);
+__device__ __forceinline__ void broadcastPassedOn(ginrsCollWork const& work, To const& to, Meet const& meet, char const* from, uint64_t bytes) {
+  int const n = work.comm.lsaSize, self = work.comm.lsaRank;
+  Passed const parts = Passed::of(bytes, n, work.root, allBlocks(), ownBlock());
+  char* const own = static_cast<char*>(work.recv.at);
+  auto move = [&](char* target, char const* source, Share const& part) { copy(Crew::block(), target + part.begin, source + part.begin, part.bytes); };
+  auto passOn = [&](uint64_t done) {
+    for (int k = 1; k < n; k++) {
+      int const peer = turn(self, k, n);
+      if (!parts.isRoot(peer)) move(to.at(peer), own, parts.step(self, done, kStep));
     }
+  };
+  uint64_t const longest = parts.longest();
+  for (uint64_t done = 0; done < longest; done += kStep) {
+    if (!parts.isRoot(self)) {
+      if (done > 0) passOn(done - kStep);
+    } else {
+      for (int k = 1; k < n; k++) {
+        int const peer = turn(self, k, n);
+        move(to.at(peer), from, parts.step(peer, done, kStep));
+        move(own, from, parts.step(peer, done, kStep));
+      }
+    }
+    meet();
   }
-  meet();
-  char const* const mine = self == root ? from : to.at(self);
-  for (int k = 1; k < n; k++) {
-    int const peer = turn(self, k, n);
-    if (peer != root) copy(Crew::block(), to.at(peer) + own.begin, mine + own.begin, own.bytes);
-  }
+  if (!parts.isRoot(self) && longest > 0) passOn((longest - 1) / kStep * kStep);
 }
 
 /* Between two meetings of all ranks. `recv` is where each of them receives. */
@@ -106,8 +117,8 @@ __device__ __forceinline__ void copyingTogether(ginrsCollWork const& work, To co
       break;
     }
     case GINRS_COLL_BROADCAST: {
-      if (bytes >= kTwoSteps && n > 2) {
-        broadcastInTwoSteps(work, recv, meet, from, bytes);
+      if (bytes >= kPassedOn && n > 2) {
+        broadcastPassedOn(work, recv, meet, from, bytes);
       } else if (isRoot) {
         recv.spread(crew, from, bytes, self, n);
       }

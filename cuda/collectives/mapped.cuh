@@ -1,5 +1,5 @@
-/* Collectives among ranks of one LSA team, from buffers and to buffers that are in no window: each rank tells the others where their
- * kernels see those of its buffers that they touch, or that not all of them do. Where all have told, they go straight between those
+/* Collectives among ranks of one LSA team, from buffers and to buffers that are in no window, or of which the others do not know where: each rank tells
+ * them where their kernels see those of its buffers that they touch, or that not all of them do. Where all have told, they go straight between those
  * addresses, as in the direct way; else by messages. So ranks need not agree beforehand, and what a rank passes may change from call to call. */
 #ifndef GINRS_COLLECTIVES_MAPPED_CUH_
 #define GINRS_COLLECTIVES_MAPPED_CUH_
@@ -16,7 +16,7 @@ struct MappedBoard {
   uint64_t pad[15];
   /* By rank of the team. That rank's block of this number writes before their first barrier of a launch; read before the last. */
   struct Told {
-    uint64_t send, recv; /* where this rank's kernels see its buffers, or 0 */
+    uint64_t send, recv; /* where this rank's kernels see its buffers (ginrsMappedWork), or 0 */
     uint64_t call;       /* callOf */
     uint64_t launch;     /* the how many-eth */
   } told[GINRS_MAPPED_RANKS];
@@ -70,6 +70,12 @@ __device__ __forceinline__ bool isWritten(ginrsCollWork const& work, int rank) {
   }
 }
 
+/* Where this rank's kernels see what `rank` has told of. */
+__device__ __forceinline__ uint64_t seenAt(ncclDevComm const& comm, uint64_t told, int rank) {
+  if (told >> 63 == 0) return told;
+  return reinterpret_cast<uint64_t>(ncclGetResourceBufferLsaPointer(comm, 0, rank)) + uint64_t(int64_t(told << 1) >> 1);
+}
+
 /* The first barrier. True if every rank has told where its buffers are, for the same call: the same on all of them, and in all blocks. Other
  * calls are refused on the way of messages. Who has left the barrier by an abort may find what was told for an earlier launch. */
 __device__ __forceinline__ bool agree(ginrsMappedWork const& work, Barrier& barrier, Seen& all) {
@@ -86,12 +92,24 @@ __device__ __forceinline__ bool agree(ginrsMappedWork const& work, Barrier& barr
   bool told = !isAborted(comm);
   for (int k = threadIdx.x; k < comm.lsaSize; k += blockDim.x) {
     MappedBoard::Told* const of = &own->told[k];
-    all.send[k] = loadRelaxed(&of->send);
-    all.recv[k] = loadRelaxed(&of->recv);
+    uint64_t const send = loadRelaxed(&of->send), recv = loadRelaxed(&of->recv);
     told = told && loadRelaxed(&of->call) == call && loadRelaxed(&of->launch) == launch;
-    told = told && (!isRead(coll, k) || all.send[k] != 0) && (!isWritten(coll, k) || all.recv[k] != 0);
+    told = told && (!isRead(coll, k) || send != 0) && (!isWritten(coll, k) || recv != 0);
+    /* Its own as the program has it: what is in place is not copied. */
+    bool const isOwn = k == comm.lsaRank;
+    all.send[k] = isOwn ? reinterpret_cast<uint64_t>(coll.send.at) : seenAt(comm, send, k);
+    all.recv[k] = isOwn ? reinterpret_cast<uint64_t>(coll.recv.at) : seenAt(comm, recv, k);
   }
   return __syncthreads_and(told) != 0;
+}
+
+/* What this rank makes of a sum. For a root the others do it: each link carries the sum's bytes once then. Two ranks make half each. */
+template <typename T>
+__device__ __forceinline__ Elements elementsOf(ginrsCollWork const& work) {
+  int const n = work.comm.lsaSize, self = work.comm.lsaRank, root = int(work.root);
+  if (work.kind == GINRS_COLL_REDUCE_SCATTER) return {self * work.count, work.count};
+  if (work.kind != GINRS_COLL_REDUCE || n == 2) return Elements::ofPart<T>(work.count, self, n);
+  return self == root ? Elements{0, 0} : Elements::ofPart<T>(work.count, self - (self > root), n - 1);
 }
 
 /* Each rank reduces a part of what all have, of a scatter its own, and writes it where it belongs: to itself, to the root, or to all. */
@@ -100,8 +118,7 @@ __device__ __forceinline__ void reduceTogether(ginrsCollWork const& work, Seen c
   __shared__ char* from[GINRS_MAPPED_RANKS];
   __shared__ char* to[GINRS_MAPPED_RANKS];
   int const n = work.comm.lsaSize, self = work.comm.lsaRank;
-  bool const scattered = work.kind == GINRS_COLL_REDUCE_SCATTER;
-  Elements const own = scattered ? Elements{self * work.count, work.count} : Elements::ofRank<T>(work);
+  Elements const own = elementsOf<T>(work);
   uint64_t const ahead = own.first * work.eltBytes;
   for (int k = threadIdx.x; k < n; k += blockDim.x) {
     int const peer = turn(self, k, n);
@@ -113,7 +130,8 @@ __device__ __forceinline__ void reduceTogether(ginrsCollWork const& work, Seen c
   if (work.kind == GINRS_COLL_ALL_REDUCE) {
     reduceTo<T>(op, Crew::grid(), own.count, Listed{from, n}, Listed{to, n});
   } else {
-    char* const one = scattered ? static_cast<char*>(work.recv.at) : reinterpret_cast<char*>(all.recv[work.root] + ahead);
+    bool const isScattered = work.kind == GINRS_COLL_REDUCE_SCATTER;
+    char* const one = isScattered ? static_cast<char*>(work.recv.at) : reinterpret_cast<char*>(all.recv[work.root] + ahead);
     reduceTo<T>(op, Crew::grid(), own.count, Listed{from, n}, One{one});
   }
 }

@@ -68,11 +68,64 @@ __device__ __forceinline__ void copyOwn(ginrsCollWork const& work, Routes const&
   copy(group.crew(), routes.target(self) + own.begin, routes.source(self) + own.begin, own.bytes);
 }
 
+/* A broadcast of so many bytes to several ranks is passed on. */
+constexpr uint64_t kPassedOnByMessages = 4 << 20;
+
+/* The root sends each other rank a part, and each passes its own on, chunk by chunk: the root's links carry the bytes once, not n - 1 times. What a rank
+ * waits for in a chunk are sends of that chunk by others, and slots that they have freed behind earlier ones, so that none waits for itself. */
+__device__ __forceinline__ void broadcastStaged(ginrsCollWork const& work, Group const& group, uint64_t bytes, uint64_t header) {
+  int const n = work.comm.nRanks, self = work.comm.rank;
+  Passed const parts = Passed::of(bytes, n, work.root, work.channels, blockIdx.x);
+  uint32_t const most = payloadOf(work.inbox);
+  char* const recv = static_cast<char*>(work.recv.at);
+  auto send = [&](int peer, char const* from, uint64_t size) {
+    Outgoing out(work.comm, work.inbox, Ring::ofPair(work.comm, peer), blockIdx.x);
+    copy(group.crew(), out.open(group, work.comm, work.inbox), from, size);
+    out.close(group, work.comm, work.inbox, header, uint32_t(size));
+  };
+  /* with(what came) before the slot is free again */
+  auto receive = [&](int peer, Share const& part, auto with) {
+    Incoming in(work.comm, work.inbox, Ring::ofPair(work.comm, peer), blockIdx.x);
+    char const* const slot = in.open(group, work.comm, work.inbox, header);
+    with(slot);
+    copy(group.crew(), recv + part.begin, slot, part.bytes);
+    in.close(group, work.comm, work.inbox);
+  };
+  uint64_t const longest = parts.longest();
+  for (uint64_t done = 0; done < longest; done += most) {
+    Share const own = parts.step(self, done, most);
+    if (!parts.isRoot(self) && own.bytes > 0) {
+      receive(int(work.root), own, [&](char const* slot) {
+        for (int k = 1; k < n; k++) {
+          int const peer = turn(self, k, n);
+          if (!parts.isRoot(peer)) send(peer, slot, own.bytes);
+        }
+      });
+    }
+    for (int k = 1; k < n; k++) {
+      int const peer = turn(self, parts.isRoot(self) ? k : n - k, n);
+      Share const part = parts.step(peer, done, most);
+      if (parts.isRoot(peer) || part.bytes == 0) continue;
+      if (parts.isRoot(self)) {
+        char const* const from = static_cast<char const*>(work.send.at) + part.begin;
+        send(peer, from, part.bytes);
+        copy(group.crew(), recv + part.begin, from, part.bytes);
+      } else {
+        receive(peer, part, [](char const*) {});
+      }
+    }
+  }
+}
+
 __device__ __forceinline__ void copyingStaged(ginrsCollWork const& work) {
   int const n = work.comm.nRanks, self = work.comm.rank;
   uint64_t const bytes = work.count * work.eltBytes, header = headerOf(work.kind, bytes);
   Routes const routes{work, bytes};
   Group const group = routes.group();
+  if (work.kind == GINRS_COLL_BROADCAST && n > 2 && bytes >= kPassedOnByMessages) {
+    if (group.sends() == (uint32_t(self) == work.root)) broadcastStaged(work, group, bytes, header);
+    return;
+  }
   if (group.sends()) {
     chunks(work, bytes, [&](uint64_t at, uint32_t size) {
       for (int k = 1; k < n; k++) {

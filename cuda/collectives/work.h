@@ -22,7 +22,7 @@ enum ginrsCollHow {
   GINRS_COLL_DIRECT = 1, /* one LSA team, the buffers that peers touch are in symmetric windows */
   GINRS_COLL_STAGED = 2, /* anything, but reductions of several LSA teams: by messages, through the inbox */
   GINRS_COLL_BUFFERED = 3, /* any buffers: slice by slice through symmetric scratch, and between LSA teams along the rails */
-  GINRS_COLL_MAPPED = 4, /* one LSA team, buffers in no window: as DIRECT where all ranks have mapped all of them, else as STAGED */
+  GINRS_COLL_MAPPED = 4, /* one LSA team, any buffers: as DIRECT where all ranks turn out to see those that they touch, else as STAGED */
   GINRS_COLL_MULTICAST = 5 /* as DIRECT, through the switch */
 };
 
@@ -95,7 +95,8 @@ struct ginrsCollWork {
 #define GINRS_MAPPED_RANKS 32  /* of an LSA team, at most */
 #define GINRS_MAPPED_BOARD 1152 /* bytes of a block's board (mapped.cuh) */
 
-/* MAPPED. By rank of the team: where its kernels see a buffer of this rank; 0 for all, if one does not see it or nobody touches it. */
+/* MAPPED. By rank of the team: where its kernels see a buffer of this rank; 0 for all, if one does not see it or nobody touches it. With bit 63 the
+ * rest is signed: so far behind the window of the collectives' resources, in this rank's memory. */
 struct ginrsMappedWork {
   ginrsCollWork coll;
   uint64_t send[GINRS_MAPPED_RANKS]; /* what others read */

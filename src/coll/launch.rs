@@ -30,7 +30,7 @@ pub fn run(collectives: &Collectives, windows: &Windows, call: &Call) -> Result<
         send_registered: send.window != 0,
         recv_registered: recv.window != 0,
         local: call.op.is_local(),
-        maps: ready.maps.is_some(),
+        maps: ready.maps.as_ref().and_then(|maps| maps.tells(windows)),
         switched: switch.is_some(),
     };
     let choice = table::choose(&shape, &ready.sizes, ready.forced);
@@ -96,7 +96,7 @@ pub fn run(collectives: &Collectives, windows: &Windows, call: &Call) -> Result<
         return order.next(call.stream, |_| put(work.as_bytes(), &along));
     };
     order.next(call.stream, |captured| {
-        let (send, recv) = maps.places(call, captured);
+        let (send, recv) = maps.places(windows, call, captured);
         let told = MappedWork { coll: work, send, recv, board: maps.board, pad: 0 };
         let (reads, writes) = call.lends(team.rank);
         let is_seen = (!reads || send[0] != 0) && (!writes || recv[0] != 0);

@@ -61,7 +61,7 @@ struct Ready {
     /// Ranks of an LSA team.
     lsa_size: u32,
     sizes: sizes::Sizes,
-    /// None: ranks tell each other nothing of what is in no window.
+    /// None: ranks tell each other nothing of their buffers.
     maps: Option<mapped::Maps>,
     /// GINRS_COLLECTIVE.
     forced: Option<forced::Forced>,

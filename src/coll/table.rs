@@ -4,6 +4,7 @@
 use super::along::{Along, along, block, rails_win};
 use super::call::Kind;
 use super::forced::Forced;
+use super::mapped::Tells;
 use super::room::Room;
 use super::rounds::Batch;
 use super::sizes::{LL_PACK, LL_RANKS, LL_SPREAD, Sizes, ll_limit, movers, threads};
@@ -21,7 +22,7 @@ pub enum How {
     Staged = 2,
     /// Buffers that peers cannot reach, through scratch that they can; between LSA teams along the rails.
     Buffered = 3,
-    /// As Direct on buffers in no window where kernels of all ranks turn out to see them, else as Staged.
+    /// As Direct on any buffers where kernels of all ranks turn out to see them, else as Staged.
     Mapped = 4,
     /// As Direct, through the switch that adds up and multicasts (NVLS). Only where it is asked for: it has run on no GPU.
     Multicast = 5,
@@ -46,8 +47,8 @@ pub struct Shape {
     pub recv_registered: bool,
     /// Each rank's own factor has to meet its own input.
     pub local: bool,
-    /// Ranks tell each other where they see what is in no window.
-    pub maps: bool,
+    /// Of which buffers ranks tell each other.
+    pub maps: Option<Tells>,
     /// The switch has the operation, and multicast addresses of the buffers that peers touch, in whole words.
     pub switched: bool,
 }
@@ -89,15 +90,27 @@ const LL_SMALL: u64 = 32 << 10;
 /// 1 MB took twice as long (docs/measured/collectives.md).
 const SLICE: u32 = 64 << 10;
 
-/// Bytes of a team's ranks together from which on Mapped is faster than messages, between two H100 (docs/measured/collectives.md). Messages serve a
-/// broadcast as well.
-fn mapped_least(kind: Kind) -> u64 {
+/// Bytes of a team's ranks together from which on Mapped is faster than messages, between two H100 and between four (docs/measured/collectives.md).
+/// Messages serve a broadcast to one as well; one to several the others pass on, when it is mapped.
+fn mapped_least(kind: Kind, n_ranks: u32) -> u64 {
     match kind {
         Kind::AllReduce | Kind::Reduce => 1 << 20,
-        Kind::AllGather | Kind::AlltoAll | Kind::ReduceScatter => 2 << 20,
+        Kind::AllGather | Kind::AlltoAll | Kind::ReduceScatter => {
+            if n_ranks == 2 {
+                2 << 20
+            } else {
+                1 << 20
+            }
+        }
         Kind::Scatter => 16 << 20,
         Kind::Gather => 64 << 20,
-        Kind::Broadcast => u64::MAX,
+        Kind::Broadcast => {
+            if n_ranks == 2 {
+                u64::MAX
+            } else {
+                4 << 20
+            }
+        }
     }
 }
 
@@ -218,6 +231,7 @@ fn pick(shape: &Shape, sizes: &Sizes, forced: Option<How>) -> How {
     match forced {
         Some(how) if can(how) => how,
         _ if can(How::Ll) && ll_wins(shape) => How::Ll,
+        _ if can(How::Mapped) && sharing_wins(shape) => How::Mapped,
         _ if can(How::Direct) => How::Direct,
         _ if can(How::Mapped) && mapped_wins(shape) => How::Mapped,
         _ if can(How::Staged) && passing_wins(shape) => How::Staged,
@@ -267,7 +281,7 @@ fn direct_can(shape: &Shape) -> bool {
 
 /// What is staged where a rank's buffer is not seen.
 fn mapped_can(shape: &Shape) -> bool {
-    shape.maps && staged_can(shape)
+    shape.maps.is_some() && staged_can(shape)
 }
 
 /// What all get, or all give.
@@ -275,9 +289,19 @@ fn multicast_can(shape: &Shape) -> bool {
     shape.switched && direct_can(shape) && matches!(shape.kind, Kind::AllReduce | Kind::ReduceScatter | Kind::AllGather)
 }
 
+/// Over Direct, in which a root has all of a sum to do: where its links would carry more than the sum.
+fn sharing_wins(shape: &Shape) -> bool {
+    shape.kind == Kind::Reduce && shape.send_registered && shape.n_ranks > 2 && mapped_wins_at_all(shape)
+}
+
+/// Over Staged. Where only what is in windows is told: what Direct does not take for want of what its ranks know.
 fn mapped_wins(shape: &Shape) -> bool {
-    // On CPUs sums go through scratch.
-    shape.of_team() >= mapped_least(shape.kind) && (shape.device == device::Kind::Cuda || !shape.kind.reduces())
+    mapped_wins_at_all(shape) && (shape.maps == Some(Tells::All) || matches!(shape.kind, Kind::Gather | Kind::Scatter))
+}
+
+/// By the bytes. On CPUs sums go through scratch.
+fn mapped_wins_at_all(shape: &Shape) -> bool {
+    shape.of_team() >= mapped_least(shape.kind, shape.n_ranks) && (shape.device == device::Kind::Cuda || !shape.kind.reduces())
 }
 
 #[cfg(test)]

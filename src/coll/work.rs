@@ -78,7 +78,7 @@ pub const MAPPED_RANKS: usize = 32;
 pub const MAPPED_BOARD: u64 = 1152;
 
 /// The parameter of the kernels for mapped buffers. By rank of the team: where its kernels see a buffer of this rank; 0 for all if one does
-/// not see it, or nobody touches it.
+/// not see it, or nobody touches it. With bit 63 the rest is signed: so far behind the window of the collectives' resources, in this rank's memory.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, IntoBytes, Immutable)]
 pub struct MappedWork {

@@ -87,6 +87,16 @@ impl Windows {
         self.state.lock().symmetric_at(at, bytes)
     }
 
+    /// Where the first rank of the LSA team has, as this one sees it, what is in a window of the program's at this one's `at`, all of `bytes`.
+    pub(crate) fn flat_at(&self, at: DevPtr, bytes: u64) -> Option<DevPtr> {
+        self.state.lock().flat_at(at, bytes)
+    }
+
+    /// Whether the program has registered a window. Equal on all ranks, in the order of their calls.
+    pub(crate) fn have_been(&self) -> bool {
+        self.state.lock().common
+    }
+
     /// Device address of the window table, made at first use.
     pub(crate) fn table_address(&self) -> Result<DevPtr> {
         Ok(self.state.lock().table(self.team())?.device())

@@ -24,6 +24,8 @@ pub(super) struct Standing {
     last_window: u64,
     /// Windows that the program has registered, ever.
     registered: u64,
+    /// All ranks have a window that the program registered, or had one. Equal on all, in the order of their calls.
+    pub common: bool,
 }
 
 /// A window that stands in the table.
@@ -74,10 +76,23 @@ impl Standing {
 
     /// See [`Windows::symmetric_at`].
     pub fn symmetric_at(&self, at: DevPtr, bytes: u64) -> Option<(DevPtr, u64)> {
-        let holds = |user: &UserRange| {
-            user.symmetric && at.checked_sub(user.base).is_some_and(|o| o <= user.bytes && bytes <= user.bytes - o)
-        };
-        self.windows.iter().find_map(|(win, window)| Some((*win, at - window.user.filter(holds)?.base)))
+        let (win, _, offset) = self.holding(at, bytes, |_, user| user.symmetric)?;
+        Some((win, offset))
+    }
+
+    /// See [`Windows::flat_at`].
+    pub fn flat_at(&self, at: DevPtr, bytes: u64) -> Option<DevPtr> {
+        let (_, window, offset) = self.holding(at, bytes, |window, _| !window.memory.is_apart())?;
+        Some(window.memory.first_address() + window.place.start + offset)
+    }
+
+    /// One of the program's windows that holds all of `bytes` at the user's address `at`, and where in it.
+    fn holding(&self, at: DevPtr, bytes: u64, is_fit: impl Fn(&Window, &UserRange) -> bool) -> Option<(DevPtr, &Window, u64)> {
+        self.windows.iter().find_map(|(win, window)| {
+            let user = window.user.as_ref().filter(|user| is_fit(window, user))?;
+            let offset = at.checked_sub(user.base).filter(|&offset| offset <= user.bytes && bytes <= user.bytes - offset)?;
+            Some((*win, window, offset))
+        })
     }
 }
 

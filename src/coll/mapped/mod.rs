@@ -1,6 +1,6 @@
-//! Buffers in no window, where kernels of other ranks see them: what a launch of How::Mapped tells them (cuda/collectives/mapped.cuh).
+//! Buffers where kernels of other ranks see them, of which these know nothing yet: what a launch of How::Mapped tells them (cuda/collectives/mapped.cuh).
 //!
-//! Ranks of one process see cudaMalloc and ncclMemAlloc memory of each other at its own addresses, and nothing is kept of it. To ranks of
+//! What lies in a window all ranks of the team see in the flat space: they are told how far from the collectives' own window. Else ranks of one process see cudaMalloc and ncclMemAlloc memory of each other at its own addresses, and nothing is kept of it. To ranks of
 //! other processes it is lent: `own` says what, `page` is how they hear of it, `service` opens it off everybody's way. A rank that cannot
 //! tell where all others see its buffer tells 0, and the call is staged on all of them.
 //!
@@ -19,35 +19,57 @@ use crate::device::{DevPtr, Holding, Kind, Lends, Physical};
 use crate::error::Result;
 use crate::sync::Mutex;
 use crate::team::{Offer, Said, Team, offers_of};
+use crate::window::Windows;
 use crate::{bail, config, info};
 use own::Own;
 use page::Page;
 use service::Service;
 use std::sync::Arc;
 
+/// Which buffers ranks tell each other of: equal on all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tells {
+    /// Those in windows.
+    Windows,
+    /// Those of any memory.
+    All,
+}
+
 /// How a rank's buffers are told to the others.
 pub struct Maps {
     team: Arc<Team>,
+    tells: Tells,
     /// Handle of the boards.
     pub board: u32,
+    /// Where the first rank of the team has the window of the boards, as this one sees it.
+    window: DevPtr,
     /// This rank's kernels see the memory of all ranks of its process.
     sees: bool,
     /// Where there are other processes.
     far: Option<(Mutex<Own>, Service)>,
 }
 
-/// By rank of the team: where its kernels see a buffer; or 0 for all.
+/// By rank of the team: where its kernels see a buffer ([`in_window`] if that lies in one); or 0 for all.
 pub type Places = [DevPtr; MAPPED_RANKS];
 
-/// Whether ranks tell each other: equal on all of them.
-pub fn wanted(team: &Team, forced: Option<How>) -> bool {
+/// What the ranks of a communicator tell each other.
+pub fn wanted(team: &Team, forced: Option<How>) -> Option<Tells> {
     let (size, most) = (team.topo.lsa_size, MAPPED_RANKS as u32);
+    let gpus = team.device.kind() == Kind::Cuda;
     let wanted = match config::int("GINRS_MAP_BUFFERS") {
+        _ if forced == Some(How::Mapped) => Some(Tells::All),
+        1 => Some(Tells::All),
         // Nothing is lent then, so nothing that is freed stays.
-        -1 => team.device.kind() == Kind::Cuda && team.peers.iter().all(|peer| is_near(team, peer.rank)),
-        on => on == 1,
+        -1 if gpus && team.peers.iter().all(|peer| is_near(team, peer.rank)) => Some(Tells::All),
+        -1 if gpus => Some(Tells::Windows),
+        _ => None,
     };
-    (wanted || forced == Some(How::Mapped)) && size == team.n_ranks && (2..=most).contains(&size)
+    wanted.filter(|_| size == team.n_ranks && (2..=most).contains(&size))
+}
+
+/// So far behind another place of the same rank, or before it: where that rank has it, whoever looks.
+fn in_window(at: DevPtr, from: DevPtr) -> DevPtr {
+    1 << 63 | at.wrapping_sub(from)
 }
 
 fn is_near(team: &Team, rank: u32) -> bool {
@@ -55,8 +77,11 @@ fn is_near(team: &Team, rank: u32) -> bool {
 }
 
 impl Maps {
-    /// Collective. Lets this rank's kernels into the memory of its process, and makes the pages.
-    pub fn new(team: &Arc<Team>, board: u32) -> Result<Self> {
+    /// Collective. Lets this rank's kernels into the memory of its process, and makes the pages. `board` is a handle of a buffer in `window`.
+    pub fn new(team: &Arc<Team>, tells: Tells, board: u32, window: DevPtr) -> Result<Self> {
+        if tells == Tells::Windows {
+            return Ok(Self { team: team.clone(), tells, board, window, sees: false, far: None });
+        }
         let mut near = team.peers.iter().filter(|peer| is_near(team, peer.rank));
         let sees = near
             .try_for_each(|peer| team.device.see(peer.device))
@@ -64,17 +89,26 @@ impl Maps {
             .is_ok();
         let far = (0..team.n_ranks).any(|rank| !is_near(team, rank));
         let far = if far { Some((Mutex::default(), service(team)?)) } else { None };
-        Ok(Self { team: team.clone(), board, sees, far })
+        Ok(Self { team: team.clone(), tells, board, window, sees, far })
+    }
+
+    /// What can be told now: nothing of windows where none was ever registered.
+    pub fn tells(&self, windows: &Windows) -> Option<Tells> {
+        Some(self.tells).filter(|&tells| tells == Tells::All || windows.have_been())
     }
 
     /// Where the ranks see those buffers of a call that they touch, send and receive, for a launch that is about to be made.
-    pub fn places(&self, call: &Call, captured: bool) -> (Places, Places) {
+    pub fn places(&self, windows: &Windows, call: &Call, captured: bool) -> (Places, Places) {
         // What others lend is opened, whatever this rank's buffers are.
         if let Some((_, service)) = &self.far {
             service.look(self.team.rank);
         }
         let ((reads, writes), (sends, receives)) = (call.lends(self.team.rank), call.spans(self.team.n_ranks));
-        let of = |lends: bool, at, bytes| if lends { self.of(at, bytes, captured) } else { [0; MAPPED_RANKS] };
+        let of = |lends: bool, at, bytes| match lends.then(|| windows.flat_at(at, bytes)) {
+            None => [0; MAPPED_RANKS],
+            Some(Some(flat)) => [in_window(flat, self.window); MAPPED_RANKS],
+            Some(None) => self.of(at, bytes, captured),
+        };
         (of(reads, call.send, sends), of(writes, call.recv, receives))
     }
 

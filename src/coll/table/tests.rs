@@ -15,7 +15,7 @@ pub fn shape(kind: Kind, part: u64) -> Shape {
         send_registered: registered,
         recv_registered: registered,
         local: false,
-        maps: false,
+        maps: None,
         switched: false,
     }
 }
@@ -122,22 +122,50 @@ fn small_calls_of_all_ranks_need_no_registration_and_no_barrier() {
 #[test]
 fn large_calls_on_what_is_not_registered_are_mapped_where_ranks_tell_each_other() {
     use super::Kind::*;
-    let call = |kind, part| Shape { send_registered: false, recv_registered: false, maps: true, ..shape(kind, part) };
-    for (kind, parts) in
-        [(AllReduce, 1), (Reduce, 1), (AllGather, 8), (AlltoAll, 8), (ReduceScatter, 8), (Gather, 8), (Scatter, 8)]
-    {
-        assert_eq!(how(call(kind, mapped_least(kind) / parts)), How::Mapped, "{kind:?}");
-        assert_eq!(how(call(kind, mapped_least(kind) / parts - 1)), How::Staged, "{kind:?}");
+    let call = |kind, part| Shape { send_registered: false, recv_registered: false, maps: Some(Tells::All), ..shape(kind, part) };
+    for (kind, parts) in [
+        (AllReduce, 1),
+        (Reduce, 1),
+        (AllGather, 8),
+        (AlltoAll, 8),
+        (ReduceScatter, 8),
+        (Gather, 8),
+        (Scatter, 8),
+        (Broadcast, 1),
+    ] {
+        assert_eq!(how(call(kind, mapped_least(kind, 8) / parts)), How::Mapped, "{kind:?}");
+        assert_eq!(how(call(kind, mapped_least(kind, 8) / parts - 1)), How::Staged, "{kind:?}");
     }
-    assert_eq!(how(call(Broadcast, 1 << 40)), How::Staged);
-    assert_eq!(how(Shape { maps: false, ..call(AllGather, 64 << 20) }), How::Staged);
+    let two = |kind, part| how(Shape { n_ranks: 2, lsa_size: 2, ..call(kind, part) });
+    assert_eq!(
+        (two(Broadcast, 1 << 40), two(AllGather, 1 << 20), two(AllGather, (1 << 20) - 1)),
+        (How::Staged, How::Mapped, How::Staged)
+    );
+    assert_eq!(how(Shape { maps: None, ..call(AllGather, 64 << 20) }), How::Staged);
+    // Where only windows are told of: what roots have, of which others know nothing.
+    for (kind, wanted) in
+        [(Gather, How::Mapped), (Scatter, How::Mapped), (AllGather, How::Staged), (AllReduce, How::Staged), (Reduce, How::Staged)]
+    {
+        assert_eq!(how(Shape { maps: Some(Tells::Windows), ..call(kind, 64 << 20) }), wanted, "{kind:?}");
+    }
+    for maps in [Tells::Windows, Tells::All] {
+        let registered = Shape { maps: Some(maps), ..shape(Reduce, 1 << 20) };
+        assert_eq!(how(registered), How::Mapped);
+        assert_eq!(how(Shape { part: (1 << 20) - 4, ..registered }), How::Direct);
+        assert_eq!(
+            how(Shape { n_ranks: 2, lsa_size: 2, ..registered }),
+            How::Direct,
+            "each half, or all by the root: as many bytes on a link"
+        );
+        assert_eq!(how(Shape { maps: Some(maps), ..shape(AllReduce, 64 << 20) }), How::Direct);
+    }
     assert_eq!(how(Shape { recv_registered: true, ..call(AllGather, 64 << 20) }), How::Direct);
     assert_eq!(how(Shape { local: true, ..call(AllReduce, 64 << 20) }), How::Buffered);
     assert_eq!(how(Shape { device: Cpu, ..call(AllReduce, 64 << 20) }), How::Buffered);
     // The grid is the staged one's, which may have to be gone on with.
     let sizes = Sizes::of(Cuda, 8, 8, room(66), false);
     for kind in [AllGather, AllReduce] {
-        let staged = choose(&Shape { maps: false, ..call(kind, 64 << 20) }, &sizes, None);
+        let staged = choose(&Shape { maps: None, ..call(kind, 64 << 20) }, &sizes, None);
         assert_eq!(Choice { how: How::Staged, ..choose(&call(kind, 64 << 20), &sizes, None) }, staged);
     }
     // All of its blocks have a barrier, on CPUs too.

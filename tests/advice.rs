@@ -1,6 +1,8 @@
 //! What goes wrong outside of the library is told as what it is: the process, the value, the fix. Ranks are processes here.
 
 use ginrs::bootstrap::{Address, Bootstrap, UniqueId};
+use ginrs::device::Memory;
+use ginrs::device::cpu::CpuDevice;
 use ginrs::error::{Code, Error, Result};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -49,6 +51,25 @@ fn told_and_log(child: Child) -> (String, String) {
 
 fn told(child: Child) -> String {
     told_and_log(child).0
+}
+
+/// Memory counts as files: more than one may have is an error, where the system would end the process without a word.
+#[test]
+fn memory_behind_the_limit_of_files_is_refused() {
+    if std::env::var_os("GINRS_TEST_FILES").is_some() {
+        let limit = libc::rlimit { rlim_cur: 1 << 20, rlim_max: 1 << 20 };
+        // SAFETY: a plain call with a filled in value.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &limit) }, 0);
+        let refused = CpuDevice::new(0).create_shared(4 << 20).err().unwrap();
+        assert!(refused.id == 23 && refused.text.contains("ulimit -f"), "{refused}");
+        return;
+    }
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "memory_behind_the_limit_of_files_is_refused"])
+        .env("GINRS_TEST_FILES", "1")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
 }
 
 /// No descriptor can be opened from now on: also not by raising the soft limit.

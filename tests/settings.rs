@@ -117,3 +117,21 @@ fn a_log_file_that_blocks_is_not_opened() {
     assert!(output.status.success(), "{output:?}");
     assert_eq!(count(&output.stdout, "GINRS-W001 NCCL_DEBUG_FILE cannot be written"), 1, "{output:?}");
 }
+
+/// What a full disk does not take is said on stderr, with the reason once.
+#[test]
+fn lines_that_a_log_file_does_not_take_are_not_lost() {
+    if inner() {
+        ginrs::warn!("first");
+        ginrs::warn!("second");
+        return;
+    }
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "lines_that_a_log_file_does_not_take_are_not_lost", "--nocapture"])
+        .envs([("GINRS_TEST_INNER", "1"), ("NCCL_DEBUG", "WARN"), ("NCCL_DEBUG_FILE", "/dev/full")])
+        .output()
+        .unwrap();
+    for (what, times) in [("GINRS-W001 NCCL_DEBUG_FILE cannot be written", 1), ("NCCL WARN first", 1), ("NCCL WARN second", 1)] {
+        assert_eq!(count(&output.stderr, what), times, "{output:?}");
+    }
+}

@@ -129,6 +129,13 @@ fn a_machine_that_is_cut_off_is_dead_at_the_deadline_and_both_sides_end() {
         let told = all[rank].line();
         assert!(told.starts_with("E110 by 0 ") || told.starts_with("E110 by 3 "), "rank {rank}: {told}");
     }
+    // Nobody waits for what the others take no more: that took another deadline.
+    for process in &all {
+        assert!(process.line().starts_with("E110 by "));
+        let gone = process.line();
+        let time: u64 = gone.trim_start_matches("gone in ").trim_end_matches(" ms").parse().unwrap();
+        assert!(time < 1500, "{gone}");
+    }
 }
 
 #[test]

@@ -62,6 +62,7 @@ pub mod race;
 pub mod launch;
 mod bounds;
 pub mod device;
+mod memfd;
 pub mod memory;
 pub mod multicast;
 mod space;

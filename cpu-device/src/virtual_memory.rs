@@ -3,14 +3,14 @@
 //! Physical memory is a memfd.
 
 use std::collections::{BTreeMap, HashMap};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
 use crate::error::{Code, Result, refuse};
-use crate::memory;
 use crate::multicast;
+use crate::{memfd, memory};
 
 mod object;
 pub use object::Multicast;
@@ -151,17 +151,9 @@ pub fn create(bytes: usize, device: i32) -> Result<Handle> {
         let code = if bytes == 0 { Code::INVALID_VALUE } else { Code::MEMORY_ALLOCATION };
         return refuse(code, &format!("cuMemCreate: {bytes} bytes asked for, {} are left", memory::available()));
     }
-    // SAFETY: a terminated name; the descriptor is checked, and ours alone.
-    let file = unsafe {
-        let fd = libc::memfd_create(c"ginrs-cpu".as_ptr(), libc::MFD_CLOEXEC);
-        if fd < 0 {
-            return refuse(Code::MEMORY_ALLOCATION, &format!("cuMemCreate: {}", std::io::Error::last_os_error()));
-        }
-        let file = OwnedFd::from_raw_fd(fd);
-        if libc::ftruncate(fd, bytes as libc::off_t) != 0 {
-            return refuse(Code::MEMORY_ALLOCATION, &format!("cuMemCreate: {}", std::io::Error::last_os_error()));
-        }
-        file
+    let file = match memfd::create(c"ginrs-cpu", bytes as u64, 0) {
+        Ok(file) => file,
+        Err(error) => return refuse(Code::MEMORY_ALLOCATION, &format!("cuMemCreate: {error}")),
     };
     Ok(with(|space| space.add(Object::Memory(Physical { file, bytes, device }))))
 }

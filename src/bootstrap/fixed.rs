@@ -39,6 +39,13 @@ pub(super) fn id_of(point: &str, secret: Option<&str>) -> Result<UniqueId> {
             "NCCL_COMM_ID is no address | \"{point}\" | {e} | fix: set it to HOST:PORT of rank 0, an IPv6 address in brackets, or unset it"
         ),
     };
+    if at.iter().all(|address| address.port() == 0) {
+        bail!(
+            InvalidArgument,
+            10,
+            "NCCL_COMM_ID has port 0 | \"{point}\" | no rank could know where rank 0 listens then | fix: choose a free port of rank 0's host"
+        );
+    }
     let here = at.iter().all(|address| address.ip().is_loopback());
     if !here && secret.is_none() {
         if config::int("GINRS_ALLOW_INSECURE_COMM_ID") == 0 {
@@ -196,6 +203,7 @@ mod tests {
 
     #[test]
     fn a_network_address_needs_a_secret_and_is_the_same_on_every_machine() {
+        assert_eq!(id_of("192.0.2.1:0", Some("s")).unwrap_err().id, 10);
         let error = id_of("192.0.2.1:4000", None).unwrap_err();
         assert!(error.id == 103 && error.text.contains("GINRS_SECRET_FILE"), "{error}");
         let id = id_of("[2001:db8::1]:4000", Some("s")).unwrap();

@@ -9,7 +9,7 @@ use crate::error::Result;
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::InterfaceFlags;
 use std::collections::BTreeMap;
-use std::net::{Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// An address of an interface that is up; its port is 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +21,11 @@ struct Candidate {
 /// Addresses to listen at, the best first; none where nothing was asked for and nothing is up.
 pub fn chosen() -> Result<Vec<SocketAddr>> {
     choose(&up(), config::text("NCCL_SOCKET_IFNAME").as_deref(), config::text("NCCL_SOCKET_FAMILY").as_deref())
+}
+
+/// All addresses of this machine that are up.
+pub fn own() -> Vec<IpAddr> {
+    up().into_iter().map(|candidate| candidate.address.ip()).collect()
 }
 
 /// `to`; a link-local address with this machine's number for its network, whatever another machine's is: that of the interface which
@@ -105,7 +110,7 @@ fn choose(up: &[Candidate], spec: Option<&str>, family: Option<&str>) -> Result<
         }
         let list: Vec<String> = names.iter().map(|(name, ips)| format!("{name} ({})", ips.join(", "))).collect();
         let family = family.map_or(String::new(), |family| format!(" with an address of NCCL_SOCKET_FAMILY={family}"));
-        let near = names.keys().max_by_key(|name| alike(name, spec)).map_or(String::new(), |near| format!(", as {near}"));
+        let near = near(up, spec).map_or(String::new(), |near| format!(", as {near}"));
         bail!(
             InvalidUsage,
             100,
@@ -125,9 +130,13 @@ fn choose(up: &[Candidate], spec: Option<&str>, family: Option<&str>) -> Result<
     Ok(found.into_iter().map(|candidate| candidate.address).collect())
 }
 
-/// How many letters two names begin with alike.
-fn alike(name: &str, spec: &str) -> usize {
-    name.chars().zip(spec.trim_start_matches(['^', '=']).chars()).take_while(|(a, b)| a == b).count()
+/// The interface that may have been meant: it has that address, or a name that begins alike.
+fn near<'a>(up: &'a [Candidate], spec: &str) -> Option<&'a str> {
+    let spec = spec.trim_start_matches(['^', '=']).to_ascii_lowercase();
+    let alike = |name: &str| name.to_ascii_lowercase().chars().zip(spec.chars()).take_while(|(a, b)| a == b).count();
+    let has = up.iter().find(|candidate| candidate.address.ip().to_string() == spec);
+    let best = || up.iter().rev().max_by_key(|candidate| alike(&candidate.name)).filter(|candidate| alike(&candidate.name) > 0);
+    has.or_else(best).map(|candidate| candidate.name.as_str())
 }
 
 #[cfg(test)]
@@ -191,5 +200,11 @@ mod tests {
             assert!(error.text.contains(part), "{error}");
         }
         assert!(choose(&machine(), Some("docker"), Some("AF_INET6")).unwrap_err().text.contains("NCCL_SOCKET_FAMILY=AF_INET6"));
+        for (spec, meant) in
+            [("ETH0", ", as eth0,"), ("docker1", ", as docker0,"), ("10.0.0.7", ", as eth0,"), ("wlan0", "name one of these, or")]
+        {
+            let text = choose(&machine(), Some(spec), None).unwrap_err().text;
+            assert!(text.contains(meant), "{text}");
+        }
     }
 }

@@ -7,7 +7,6 @@ use super::address::{Stopped, receive_exact, send_all, wait_readable};
 use super::auth::{Hello, Role, Seal};
 use super::cancel::{Cancel, NOTICE};
 use super::dial::{Dialled, HANDSHAKE, NoLink, dial};
-use super::fdpass::{NETWORK, PORTS};
 use super::fixed::{Meeting, id_of, secret};
 use super::gone::gone;
 use super::id::UniqueId;
@@ -17,6 +16,7 @@ use super::root::{Headcount, late};
 use super::route::{Doors, Route};
 use super::sealed;
 use super::service::Service;
+use super::unjoined::{astray, nobody, unreachable};
 use super::wire::{Frame, MAX_FRAME, as_remote};
 use crate::error::{Code, Error, Result};
 use crate::process::{machine, random};
@@ -181,9 +181,12 @@ fn meet(id: &UniqueId, port: &Port, seat: Seat, firsts: bool, cancel: &Cancel) -
                 if !every.is_zero() && start.elapsed() >= next_warn {
                     next_warn += every;
                     let fix = "start every rank with this id, and where NCCL_COMM_ID makes it with the same secret";
-                    let seconds = start.elapsed().as_secs();
+                    let (seconds, astray) = (start.elapsed().as_secs(), astray(id));
                     if port.may_warn(every) {
-                        warn!("GINRS-W011 still joining | {}, rank {rank} | {why}, for {seconds} s | fix: {fix}", port.tag());
+                        warn!(
+                            "GINRS-W011 still joining | {}, rank {rank} | {why}, for {seconds} s{astray} | fix: {fix}",
+                            port.tag()
+                        );
                     }
                 }
                 absent = Some(why);
@@ -377,73 +380,4 @@ impl Words {
         }
         Ok(self.plain.drain(..length).collect())
     }
-}
-
-fn nobody(id: &UniqueId, port: &Port, rank: u32, n_ranks: u32, why: &NoLink) -> Error {
-    let (what, fix) = match why {
-        NoLink::Unknown if id.is_fixed() => (
-            "the meeting point is another communicator's",
-            "give each job an address of its own (NCCL_COMM_ID), and all its ranks the same secret",
-        ),
-        _ => (
-            "the first rank has not come",
-            "make the same call with the same arguments on every rank, look at the output of rank 0",
-        ),
-    };
-    let seconds = config::seconds("GINRS_INIT_TIMEOUT").as_secs();
-    let text = format!(
-        "{what} | {}, rank {rank} of {n_ranks} | {why}, for {seconds} s | fix: {fix}, or raise GINRS_INIT_TIMEOUT",
-        port.tag(),
-    );
-    Error::new(Code::RemoteError, 11, text).by(0)
-}
-
-fn unreachable(id: &UniqueId, port: &Port, rank: u32, why: &NoLink) -> Error {
-    let (code, fix) = match why {
-        NoLink::Nobody => (
-            Code::InvalidUsage,
-            "use an id for one communicator only, keep the process that called ncclGetUniqueId alive, and stay in its network namespace",
-        ),
-        NoLink::Unknown => (
-            Code::InvalidUsage,
-            "pass the id of this communicator to every rank, unchanged; use an id for one communicator only, and each rank once",
-        ),
-        NoLink::Unreachable(..) => (Code::RemoteError, NETWORK),
-        NoLink::NoPort => (Code::SystemError, PORTS),
-        NoLink::Impostor | NoLink::Late | NoLink::Dropped if id.is_fixed() => (
-            Code::RemoteError,
-            "another program may listen at NCCL_COMM_ID: take a port that is free, and the same secret on all ranks",
-        ),
-        NoLink::Dropped => (Code::RemoteError, "pass the id of this communicator to every rank, unchanged"),
-        // Its name follows from NCCL_COMM_ID, where no secret is in it, and anybody may take it.
-        NoLink::Foreign(_) if id.is_fixed() => (
-            Code::InvalidUsage,
-            "another user has taken the name of this meeting point, or another rank runs as that user: set GINRS_SECRET alike on all ranks, which makes \
-             the name one that nobody can guess, and run all ranks as one user",
-        ),
-        NoLink::Foreign(_) => (
-            Code::InvalidUsage,
-            "run all ranks as one user; where they do, the process that called ncclGetUniqueId has ended and another user has taken its place: keep it alive",
-        ),
-        NoLink::Wire(_) => (Code::InvalidUsage, "load the same libginrs on every rank"),
-        NoLink::System(_) => (Code::SystemError, "raise the limits of descriptors (ulimit -n) and memory"),
-        NoLink::Impostor | NoLink::Late => (Code::RemoteError, "look at the process that called ncclGetUniqueId"),
-        NoLink::Own(error) => return error.clone(),
-    };
-    let number = match why {
-        NoLink::Wire(_) => 13,
-        NoLink::Unreachable(..) => 102,
-        NoLink::NoPort => 105,
-        NoLink::System(_) => 24,
-        _ => 19,
-    };
-    Error::new(
-        code,
-        number,
-        format!(
-            "the unique id's root cannot be reached | {}, rank {rank} | {why}; it is in {} | fix: {fix}",
-            port.tag(),
-            id.root_process()
-        ),
-    )
 }

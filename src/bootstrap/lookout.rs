@@ -6,6 +6,7 @@ use super::dial::NoLink;
 use super::port::Port;
 use super::wire::{Frame, MAX_WHAT};
 use crate::peer_process::{self, Became};
+use std::collections::HashSet;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -50,6 +51,8 @@ pub(crate) trait Lookout: Send + Sync {
     fn is_far(&self, rank: u32) -> bool;
     /// The name of its host; None where all ranks are on one machine.
     fn host(&self, rank: u32) -> Option<String>;
+    /// True if nothing is heard of its machine.
+    fn is_silent(&self, rank: u32) -> bool;
     /// `, its machine is silent for 0.8 s`, of a rank of another machine, for messages.
     fn state(&self, rank: u32) -> String;
     /// How long those who see its process may take to tell of its end.
@@ -76,6 +79,13 @@ impl Port {
     /// The watch of a rank on another machine.
     fn far(&self, rank: u32) -> Option<Arc<dyn Lookout>> {
         self.lookout().filter(|lookout| lookout.is_far(rank))
+    }
+
+    /// The processes of machines of which nothing is heard.
+    pub(super) fn silent(&self) -> HashSet<Address> {
+        let Some(lookout) = self.lookout() else { return HashSet::new() };
+        let silent = (0..).zip(self.table()).filter(|(rank, _)| lookout.is_silent(*rank));
+        silent.map(|(_, entry)| entry.address).collect()
     }
 
     /// What the system here knows a process by. None for one on another machine.

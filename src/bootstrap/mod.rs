@@ -50,6 +50,7 @@ mod sealed;
 mod service;
 mod start;
 mod tcp;
+mod unjoined;
 mod wire;
 
 pub use address::{Address, FdAddress};

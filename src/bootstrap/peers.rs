@@ -62,14 +62,17 @@ impl Port {
         Ok(self.standing_link(to).unwrap_or(link))
     }
 
-    /// Until the last words of the last rank here are on the other machines: the process may end behind this. Where none of them takes
-    /// anything, at most for as long as a silent one counts as there.
+    /// Until the last words of the last rank here are on the other machines: the process may end behind this. Not for those that were silent when the
+    /// communicator failed: a cut network held up each ncclCommAbort for GINRS_HOST_DEADLINE. Where none takes anything, at most for as long as a silent
+    /// one counts as there.
     pub(super) fn say_last_words(&self) {
         if !self.seats.lock().is_empty() {
             return;
         }
         let patience = config::seconds("GINRS_HOST_DEADLINE");
-        let links: Vec<Arc<Link>> = self.links.lock().values().flatten().cloned().collect();
+        let is_awaited = |to: &Address| self.forsaken.get().is_none_or(|silent| !silent.contains(to));
+        let links: Vec<Arc<Link>> =
+            self.links.lock().iter().filter(|(to, _)| is_awaited(to)).flat_map(|(_, links)| links.iter().cloned()).collect();
         let (mut least, mut moved) = (usize::MAX, Instant::now());
         loop {
             let left = links.iter().map(|link| link.under_way()).sum();

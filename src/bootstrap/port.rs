@@ -83,6 +83,8 @@ pub struct Port {
     pub(super) last_ticket: AtomicU64,
     pub(super) standings: Mutex<HashMap<u32, (Instant, Standing)>>,
     pub(super) failure: OnceCell<Error>,
+    /// Processes of machines that were silent when it came: nobody waits for them any more.
+    pub(super) forsaken: OnceCell<HashSet<Address>>,
     /// Held from a failure until those linked have been told.
     telling: Mutex<()>,
     /// Ranks that aborted with nothing under way.
@@ -121,6 +123,7 @@ impl Port {
             last_ticket: AtomicU64::new(0),
             standings: Mutex::default(),
             failure: OnceCell::new(),
+            forsaken: OnceCell::new(),
             telling: Mutex::default(),
             quiescent: Mutex::default(),
             on_failure: Mutex::default(),
@@ -336,8 +339,10 @@ impl Port {
     /// The part of `fail` for this process. True for the first cause.
     pub(super) fn fail_here(&self, cause: &Error) -> bool {
         let mut first = false;
+        let silent = if self.failure.get().is_none() { self.silent() } else { HashSet::new() };
         self.failure.get_or_init(|| {
             first = true;
+            self.forsaken.get_or_init(|| silent);
             cause.clone()
         });
         if first {

@@ -393,7 +393,7 @@ impl std::fmt::Display for Headcount {
         let more = (n_ranks - joined.min(n_ranks)) as usize > missing.len();
         write!(f, "{joined}/{n_ranks} ranks joined, missing rank {}{}", list.join(", "), if more { ", ..." } else { "" })?;
         if *unauthenticated > 0 {
-            write!(f, "; {unauthenticated} connection(s) did not authenticate")?;
+            write!(f, "; {unauthenticated} connection(s) knew another secret, or none (GINRS_SECRET, GINRS_SECRET_FILE)")?;
         }
         Ok(())
     }

@@ -37,6 +37,18 @@ pub fn check_memory(bytes: usize) -> Result<()> {
     Ok(())
 }
 
+/// An error if a file may not have so many bytes: what the system answers with is a signal that ends the process without a word.
+pub fn check_file(bytes: u64) -> Result<()> {
+    if let Some(most) = getrlimit(Resource::Fsize).current.filter(|&most| most < bytes) {
+        bail!(
+            UnhandledCudaError,
+            23,
+            "no memory for an allocation | {bytes} bytes, which count as a file's: those may have {most} | fix: raise the file size limit (ulimit -f)"
+        );
+    }
+    Ok(())
+}
+
 fn machine_left() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;

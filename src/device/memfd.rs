@@ -82,6 +82,7 @@ impl Memfd {
             bail!(InvalidArgument, 23, "allocation is too large | {bytes} bytes | fix: ask for less");
         };
         super::limits::check_memory(bytes)?;
+        super::limits::check_file(rounded as u64)?;
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let fd = super::limits::with_descriptors(|| {
             fault::step("memfd")?;

@@ -6,8 +6,8 @@ use super::time;
 use crate::config;
 use crate::config::verbosity::{LEVEL_NAMES, LEVELS, Level, SUBSYSTEMS, Subsys};
 use crate::text::printable;
-use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
@@ -20,6 +20,8 @@ pub(super) struct Lines {
     level: AtomicU8,
     subsystems: u32,
     file: Option<OwnedFd>,
+    /// It did not take a line.
+    lost: AtomicBool,
     to_stderr: bool,
     host: String,
     pid: u32,
@@ -58,6 +60,7 @@ impl Lines {
             level: AtomicU8::new(level.unwrap_or(Level::Warn) as u8),
             subsystems,
             file,
+            lost: AtomicBool::new(false),
             to_stderr: level.is_none(),
             host,
             pid: std::process::id(),
@@ -90,19 +93,31 @@ impl Lines {
     }
 
     fn write(&self, text: &str) {
-        let fd = match &self.file {
-            Some(file) => file.as_fd(),
-            None if self.to_stderr => rustix::stdio::stderr(),
-            None => rustix::stdio::stdout(),
+        let other = if self.to_stderr { rustix::stdio::stderr() } else { rustix::stdio::stdout() };
+        let Some(file) = &self.file else {
+            let _ = write_all(other, text);
+            return;
         };
-        let mut left = text.as_bytes();
-        while !left.is_empty() {
-            match rustix::io::retry_on_intr(|| rustix::io::write(fd, left)) {
-                Ok(n) if n > 0 => left = &left[n..],
-                _ => return, // a full disk, a closed pipe or descriptor: there is nowhere to say so
-            }
+        // A full disk: the line is worth more than the place it was meant for.
+        let Err(error) = write_all(file.as_fd(), text) else { return };
+        let told = self.lost.swap(true, Ordering::Relaxed);
+        let why = format!(
+            "NCCL WARN GINRS-W001 NCCL_DEBUG_FILE cannot be written | {error} | fix: make room; lines that it does not take go to stderr\n"
+        );
+        let _ = write_all(rustix::stdio::stderr(), &if told { text.to_owned() } else { why + text });
+    }
+}
+
+/// All of it, or nobody can say why not: a closed pipe or descriptor.
+fn write_all(fd: BorrowedFd<'_>, text: &str) -> rustix::io::Result<()> {
+    let mut left = text.as_bytes();
+    while !left.is_empty() {
+        match rustix::io::retry_on_intr(|| rustix::io::write(fd, left))? {
+            0 => return Err(rustix::io::Errno::NOSPC),
+            n => left = &left[n..],
         }
     }
+    Ok(())
 }
 
 impl<S: Subscriber> Layer<S> for &'static Lines {

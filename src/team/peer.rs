@@ -210,7 +210,14 @@ pub fn agreed_settings(kind: Kind) -> String {
         "GINRS_MAP_BUFFERS",
     ];
     let mut lines: Vec<String> = NUMBERS.iter().map(|name| format!("{name}={}", config::int(name))).collect();
-    for name in ["GINRS_FAKE_MACHINES", "GINRS_FAKE_NODES", "GINRS_FAKE_REACH", "GINRS_TRANSPORT", "GINRS_COLLECTIVE"] {
+    for name in [
+        "GINRS_FAKE_MACHINES",
+        "GINRS_FAKE_NODES",
+        "GINRS_FAKE_REACH",
+        "GINRS_TRANSPORT",
+        "GINRS_OFI_PROVIDER",
+        "GINRS_COLLECTIVE",
+    ] {
         lines.push(format!("{name}={}", config::text(name).unwrap_or_default()));
     }
     lines.push(format!("GINRS_DEVICE={}", if kind == Kind::Cuda { "cuda" } else { "cpu" }));

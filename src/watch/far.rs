@@ -284,6 +284,10 @@ impl Lookout for Group {
         self.far().map(|far| far.host(rank))
     }
 
+    fn is_silent(&self, rank: u32) -> bool {
+        self.far().is_some_and(|far| matches!(far.ill(rank), Some((Ill::Silent, _))))
+    }
+
     fn state(&self, rank: u32) -> String {
         let Some(far) = self.far() else { return String::new() };
         match far.ill(rank) {
@@ -298,8 +302,7 @@ impl Lookout for Group {
         let own = far.machines.first_beside(rank);
         let sees =
             |&other: &u32| far.machines.first_beside(other) != own && !self.has_left(other) && self.port.fate(other).is_none();
-        let silent = matches!(far.ill(rank), Some((Ill::Silent, _)));
-        let seen = !silent && far.machines.of(rank).is_some_and(|machine| machine.ranks.iter().any(sees));
+        let seen = !self.is_silent(rank) && far.machines.of(rank).is_some_and(|machine| machine.ranks.iter().any(sees));
         if seen { NEWS } else { ALONE }
     }
 

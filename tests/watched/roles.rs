@@ -7,7 +7,7 @@ use ginrs::error::{Code, Error};
 use ginrs::watch::Watch;
 use std::io::{Read, Write};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 struct Rank {
     boot: Bootstrap,
@@ -101,6 +101,9 @@ fn child() {
             }
             say_error(&own.cause());
             say_error(&own.boot.barrier("after the end").unwrap_err());
+            let begun = Instant::now();
+            drop(own);
+            say(format!("gone in {} ms", begun.elapsed().as_millis()));
         }
         "leave" => {
             let own = joined(&id, rank, n);

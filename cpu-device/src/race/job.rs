@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use parking_lot::Mutex;
 
 use crate::device::is_forked;
+use crate::memfd;
 
 use super::{arena, names, places, refuse, windows};
 
@@ -102,20 +103,11 @@ pub fn stay_apart() {
 }
 
 fn create() -> std::io::Result<OwnedFd> {
-    // SAFETY: plain calls; the descriptor is ours from here on.
-    unsafe {
-        let fd = libc::memfd_create(c"ginrs-race".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING);
-        if fd < 0 {
-            return Err(std::io::Error::last_os_error());
-        }
-        let fd = OwnedFd::from_raw_fd(fd);
-        let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
-        if libc::ftruncate(fd.as_raw_fd(), arena::BYTES as libc::off_t) != 0
-            || libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals) != 0
-        {
-            return Err(std::io::Error::last_os_error());
-        }
-        Ok(fd)
+    let fd = memfd::create(c"ginrs-race", arena::BYTES, libc::MFD_ALLOW_SEALING)?;
+    // SAFETY: a plain call on a descriptor of ours.
+    match unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL) } {
+        0 => Ok(fd),
+        _ => Err(std::io::Error::last_os_error()),
     }
 }
 

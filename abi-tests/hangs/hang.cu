@@ -1,5 +1,5 @@
 // Programs that hang, one for each mistake, and healthy ones whose waits last: `hang CASE` as processes under ginrs-run,
-// `hang CASE threads N` as threads of one process. Prints "rank R: ok" where all went well, "rank R: ended" where a wait was ended.
+// `hang CASE threads N` as threads of one process, `hang CASE threads N pairs` on a communicator for each two of them. Prints "rank R: ok" where all went well, "rank R: ended" where a wait was ended.
 // tests/hangs.rs runs them, and finds the marked lines ("wait of: ...") by their marks.
 #include <nccl.h>
 #include <ginrs_bootstrap.h>
@@ -174,12 +174,16 @@ __global__ void kernel(Job job, int which) {
   }
 }
 
-static int which, stays;
+static int which, stays, pairs;
 
 static void runRank(int rank, int ranks, ncclUniqueId id, int device) {
   ncclComm_t comm;
   CHECK(cudaSetDevice(device));
   CHECK(ncclCommInitRank(&comm, ranks, id, rank));
+  if (pairs) {
+    CHECK(ncclCommSplit(comm, rank / 2, rank, &comm, NULL));  // the parent stays, idle
+    rank %= 2, ranks = 2;
+  }
   void* memory;
   Job job = {};
   CHECK(ncclMemAlloc(&memory, 1 << 16));
@@ -238,10 +242,11 @@ static void runRank(int rank, int ranks, ncclUniqueId id, int device) {
 
 int main(int argc, char** argv) {
   for (which = 0; which < CASES && (argc < 2 || strcmp(argv[1], names[which]) != 0);) which++;
-  if (which == CASES) return fprintf(stderr, "hang CASE [threads N | stays]\n"), 2;
+  if (which == CASES) return fprintf(stderr, "hang CASE [threads N [pairs] | stays]\n"), 2;
   ncclUniqueId id;
   if (argc > 3) {
     int ranks = atoi(argv[3]);
+    pairs = argc > 4;
     CHECK(ncclGetUniqueId(&id));
     std::vector<std::thread> threads;
     for (int rank = 0; rank < ranks; rank++) threads.emplace_back(runRank, rank, ranks, id, rank);

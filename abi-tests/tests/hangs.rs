@@ -206,6 +206,18 @@ fn a_wait_that_lasts_leaves_the_core_to_others() {
     assert!(used < 1.0, "{used} s of 4 s: {said}");
 }
 
+/// Threads of one process, two communicators: what waits on the one would have to go on by the other.
+#[test]
+fn communicators_that_hang_beside_each_other() {
+    let output = threads(4, "cycle").arg("pairs").output().unwrap();
+    let said = text(&output);
+    let causes: Vec<&str> =
+        said.lines().filter(|line| line.contains("GINRS-E140 ") && line.contains(&line_of("cycle"))).collect();
+    let comms: std::collections::BTreeSet<_> =
+        causes.iter().filter_map(|line| line.split("| comm ").nth(1)?.split(' ').next()).collect();
+    assert!(output.status.success() && comms.len() == 2 && said.matches(": ended").count() == 4, "{said}");
+}
+
 /// What is under way may arrive: the peer may go on, and nothing is ended.
 #[test]
 fn a_flush_to_a_peer_that_stands_still_is_told() {

@@ -138,7 +138,8 @@ impl Port {
         format!("comm 0x{:016x}", self.hash)
     }
 
-    pub(super) fn hash(&self) -> u64 {
+    /// What its name is made of.
+    pub(crate) fn hash(&self) -> u64 {
         self.hash
     }
 

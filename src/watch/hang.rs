@@ -13,6 +13,7 @@ use super::counts::{self, Counts};
 use super::group::Group;
 use super::page::{Membership, SUMS, WAITS};
 use super::told::{self, Told};
+use crate::abort::Abort;
 use crate::device::cpu::waits::Wait;
 use crate::error::{Code, Error};
 use crate::warn;
@@ -27,6 +28,15 @@ pub(super) const LONG: Duration = Duration::from_secs(1);
 const AGAIN: u64 = 3;
 /// By rank: its last look that found it still, and the print of that.
 type Looks = BTreeMap<u32, (u64, u64)>;
+
+/// The waits of a communicator that only this process can end, while nothing of it is under way.
+pub(super) struct Rest {
+    hash: u64,
+    /// Of its ranks here: the addresses of their abort words.
+    owners: Vec<u64>,
+    /// Of them all.
+    moves: u64,
+}
 
 /// Lines of waits in an error.
 const NAMED: usize = 4;
@@ -56,18 +66,37 @@ impl Hang {
 }
 
 impl Group {
-    /// Shows on the pages of the ranks here what their kernels wait for, of all waits of the process, and whether they are still; `still`
-    /// is what a look at the process has found.
-    pub(super) fn show_waits(&self, waits: &[Wait], still: Option<(u64, u64)>) {
+    /// None where a rank of another process may end a wait of its ranks, or something that they have posted.
+    pub(super) fn rest(&self, waits: &[Wait]) -> Option<Rest> {
         let members = self.aborts_here();
-        let ours = waits.iter().all(|wait| members.iter().any(|(.., abort)| abort.host_address() == wait.owner));
+        let ranks = 0..self.port.table().len() as u32;
+        let is_whole = ranks.into_iter().all(|rank| self.port.is_here(rank));
+        let is_calm = |abort: &Abort| {
+            !abort.is_raised() && abort.is_quiet() && !told::of_rank(waits, abort, |_| true).iter().any(|told| told.posted)
+        };
+        (is_whole && members.iter().all(|(.., abort)| is_calm(abort))).then(|| Rest {
+            hash: self.port.hash(),
+            owners: members.iter().map(|(.., abort)| abort.host_address()).collect(),
+            moves: members.iter().map(|(.., abort)| abort.moves()).sum(),
+        })
+    }
+
+    /// Shows on the pages of the ranks here what their kernels wait for, of all waits of the process, and whether they are still; `still`
+    /// is what a look at the process has found. What waits on another communicator may go on, and then do something here, unless that is at
+    /// rest, too.
+    pub(super) fn show_waits(&self, waits: &[Wait], still: Option<(u64, u64)>, rests: &[Rest]) {
+        let members = self.aborts_here();
+        let others: Vec<&Rest> = rests.iter().filter(|rest| rest.hash != self.port.hash()).collect();
+        let is_here = |wait: &Wait| members.iter().any(|(.., abort)| abort.host_address() == wait.owner);
+        let ours = waits.iter().all(|wait| is_here(wait) || others.iter().any(|rest| rest.owners.contains(&wait.owner)));
+        let beside: u64 = others.iter().map(|rest| rest.moves).sum();
         for (_, page, abort) in &members {
             let of_rank = told::of_rank(waits, abort, |_| true);
             page.set_waits(&told::encode(&of_rank, WAITS));
             let under_way = of_rank.iter().any(|told| told.posted);
             let still = still.filter(|_| ours && !under_way && !abort.is_raised() && abort.is_quiet()).map(|(look, print)| {
                 let mut hasher = DefaultHasher::new();
-                (print, abort.moves()).hash(&mut hasher);
+                (print, abort.moves(), beside).hash(&mut hasher);
                 (look, hasher.finish())
             });
             page.set_still(still);

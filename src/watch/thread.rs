@@ -309,8 +309,9 @@ impl Watcher {
     fn look_for_hangs(&self, groups: &[Arc<Group>], told: &[Wait], still: &mut Stillness) {
         let lasts = told.iter().any(|wait| wait.lasts >= LONG) || groups.iter().any(|group| group.waits_long());
         let found = if lasts { still.look() } else { None };
+        let rests: Vec<_> = groups.iter().filter_map(|group| group.rest(told)).collect();
         for group in groups {
-            group.show_waits(told, found);
+            group.show_waits(told, found, &rests);
             if lasts {
                 group.show_sums(None);
             }

@@ -248,6 +248,18 @@ fn buffers_in_no_window() {
     processes.envs([mapped, ("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "COLL"), ("GINRS_CPU_DEVICES", "4")]);
     let said = run(&mut processes);
     assert!(said.contains("# ok") && said.matches("Mapped and told,").count() > 20, "{said}");
+    // What lies in windows is told at once, whatever process sees it.
+    let mut processes = Command::new(prefix().join("bin/ginrs-run"));
+    processes.args(["-n", "3", "--timeout", "100"]).arg(compiled("nccltests"));
+    processes.args("-b 64K -e 1M -f 16 -n 1 -w 0 -C all -d float -R 2".split(' '));
+    let said = run(processes.envs([mapped, ("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "COLL")]));
+    let count = |what: &str| said.matches(&format!("Mapped and {what},")).count();
+    assert!(
+        said.contains("# ok") && count("told") > 80 && count("not told") == 0,
+        "{} {}\n{said}",
+        count("told"),
+        count("not told")
+    );
     // By the variable, from 2 MiB on.
     let mut threads = Command::new("timeout");
     threads.args(["-s", "ABRT", "100"]).arg(compiled("nccltests"));
@@ -256,6 +268,18 @@ fn buffers_in_no_window() {
     let said = run(&mut threads);
     let of = |count: u32, how: &str| said.contains(&format!("AllGather {count} x Float32: {how},"));
     assert!(said.contains("# ok") && of(1 << 17, "Staged") && of(1 << 18, "Mapped and told"), "{said}");
+}
+
+/// Several steps, by messages and between windows, of parts that are no longer than others or shorter: every root.
+#[test]
+fn a_large_broadcast_is_passed_on() {
+    for (ranks, bytes) in [("3", "8388609"), ("4", "4194307")] {
+        let mut threads = Command::new("timeout");
+        threads.args(["-s", "ABRT", "100"]).arg(compiled("nccltests"));
+        threads.args("-n 1 -w 0 -C Broadcast -d uint8 -r all -R 0,2 -t".split(' ')).args([ranks, "-b", bytes, "-e", bytes]);
+        let said = run(&mut threads);
+        assert!(said.contains("# ok"), "{said}");
+    }
 }
 
 /// A bit of one input is wrong: every rank has to see it.

@@ -250,7 +250,8 @@ pub const TABLE: &[Var] = &[
         "GINRS_MAP_BUFFERS",
         number(-1, -1, 1),
         "1: large collectives go straight between buffers that are in no window, where all ranks see them: of cudaMalloc and ncclMemAlloc, in other processes \
-         opened once (docs/collectives.md); 0: none do; -1: where all ranks are of one process, on GPUs",
+         opened once (docs/collectives.md); 0: none do; -1: where all ranks are of one process, on GPUs, \
+         and of several processes some that lie in windows",
     ),
     row(
         "GINRS_KERNELS",

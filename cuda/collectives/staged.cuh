@@ -72,8 +72,9 @@ __device__ __forceinline__ void copyOwn(ginrsCollWork const& work, Routes const&
 constexpr uint64_t kPassedOnByMessages = 4 << 20;
 
 /* The root sends each other rank a part, and each passes its own on, chunk by chunk: the root's links carry the bytes once, not n - 1 times. What a rank
- * waits for in a chunk are sends of that chunk by others, and slots that they have freed behind earlier ones, so that none waits for itself. */
-__device__ __forceinline__ void broadcastStaged(ginrsCollWork const& work, Group const& group, uint64_t bytes, uint64_t header) {
+ * waits for in a chunk are sends of that chunk by others, and slots that they have freed behind earlier ones, so that none waits for itself.
+ * A function: in its place the other copies spilled nearly twice as much. */
+__device__ __noinline__ void broadcastStaged(ginrsCollWork const& work, Group const& group, uint64_t bytes, uint64_t header) {
   int const n = work.comm.nRanks, self = work.comm.rank;
   Passed const parts = Passed::of(bytes, n, work.root, work.channels, blockIdx.x);
   uint32_t const most = payloadOf(work.inbox);

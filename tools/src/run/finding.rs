@@ -28,8 +28,15 @@ enum Kind {
 }
 
 /// How the reports of the CPU device begin that are of a mistake in a kernel; `race: ` counts them, or says that nothing is checked.
-const KERNEL: [&str; 7] =
-    ["race ", "refused: ", "assertion `", "deadlock in ", "stack overflow in ", "illegal address ", "integer division by zero in "];
+const KERNEL: [&str; 7] = [
+    "race ",
+    "refused: ",
+    "assertion `",
+    "deadlock in ",
+    "stack overflow in ",
+    "illegal address ",
+    "integer division by zero in ",
+];
 /// Of those, and of others: somewhere in them.
 const WITHIN: [&str; 2] = [" | called at ", " is entered by a part of its group: "];
 /// Under any other of them stands the thread, or the block, whose it is.
@@ -37,6 +44,8 @@ const WHOSE: [&str; 2] = ["ginrs-cpu:   thread (", "ginrs-cpu:   block ("];
 /// How reports begin that are of no mistake, whatever mends them.
 const HARMLESS: [&str; 3] = ["race: ", "warning: ", "GINRS_"];
 const FIX: &str = "ginrs-cpu: fix: ";
+/// What else stands under one of them.
+const UNDER: [&str; 4] = ["ginrs-cpu:   ", FIX, "ginrs-cpu: it goes on as a GPU does", "ginrs-cpu: this is multicast memory"];
 /// In front of the line of a launch.
 const LAUNCHED: &str = " (launched at ";
 /// In front of what NCCL's lines say.
@@ -55,9 +64,7 @@ impl Finding {
         let mut found = if kind == Kind::Hang { clauses(told) } else { vec![told.to_owned()] };
         match kind {
             Kind::Sanitizer => found.extend(under.take(STACK).find(|line| is_users_frame(line)).map(str::to_owned)),
-            _ => found.extend(
-                under.take_while(|line| line.starts_with("ginrs-cpu:   ") || line.starts_with(FIX)).map(str::to_owned),
-            ),
+            _ => found.extend(under.take_while(|line| UNDER.iter().any(|begin| line.starts_with(begin))).map(str::to_owned)),
         }
         Some(Finding { kind, lines: found })
     }
@@ -186,7 +193,8 @@ mod tests {
     /// As `error::report` of the CPU device prints them, between those of the library that follow from them.
     #[test]
     fn reports_of_the_cpu_device_have_their_fix_on_a_line_of_its_own() {
-        let follows = "[0] vm:7:9 [0] NCCL WARN GINRS-E084 a kernel of rank 0 failed | cudaError 719 | fix: look for its assert\n";
+        let follows =
+            "[0] vm:7:9 [0] NCCL WARN GINRS-E084 a kernel of rank 0 failed | cudaError 719 | fix: look for its assert\n";
         let thread = "[1] ginrs-cpu:   thread (0,0,0) of block (1,0,0) of kernel k (launched at a/x.cu:15)\n";
         for (told, fix, place) in [
             ("grid sync at a/x.cu:9 in a plain launch", "use cudaLaunchCooperativeKernel", "a/x.cu:9"),
@@ -203,6 +211,10 @@ mod tests {
         let found = Finding::of(&format!("{follows}{told}")).unwrap();
         assert!(!found.is_mistake() && found.places().is_empty() && found.lines.len() == 2, "{found:?}");
         assert_eq!(found.launches(), ["a/x.cu:9"]);
+        let told = "ginrs-cpu: integer division by zero in thread (0,0,0) of kernel k (launched at a/x.cu:9), device 0\n\
+                    ginrs-cpu: it goes on as a GPU does, with all bits set\nginrs-cpu: fix: check the divisor\n";
+        let found = Finding::of(told).unwrap();
+        assert!(found.is_mistake() && found.lines[2] == "ginrs-cpu: fix: check the divisor", "{found:?}");
         let told = "[1] ginrs-cpu: cudaFree(0x5): pinned host memory\n[1] ginrs-cpu: fix: cudaFreeHost\n";
         let found = Finding::of(told).unwrap();
         assert!(!found.is_mistake() && found.lines.len() == 2, "{found:?}");

@@ -16,8 +16,8 @@
     if (result != 0) fprintf(stderr, "%s: %d at line %d\n", #call, result, __LINE__), exitOnce(2); \
   } while (0)
 
-enum Case { ENDED, CTA, GIN, HYBRID, WARP, LANES, WAIT, FLUSH, SPAN, ASSERT, STACK, CASES };
-static const char* const names[CASES] = {"ended", "cta", "gin", "hybrid", "warp", "lanes", "wait", "flush", "span", "assert", "stack"};
+enum Case { ENDED, CTA, GIN, HYBRID, WARP, LANES, WAIT, FLUSH, SPAN, SPANS, SHAPE, ASSERT, STACK, CASES };
+static const char* const names[CASES] = {"ended", "cta", "gin", "hybrid", "warp", "lanes", "wait", "flush", "span", "spans", "shape", "assert", "stack"};
 static const auto order = cuda::memory_order_acq_rel;
 static const auto fence = ncclGinFenceLevel::Relaxed;
 
@@ -83,6 +83,18 @@ __global__ void kernel(Job job, int which, int comes) {
     case SPAN:
       if (here) gin.signal(world, peer, ncclGin_SignalInc{0}, ncclCoopWarpSpan(0, 2, 3));  // call of: span
       break;
+    case SPANS: {  // of one warp each; the id is the hardware's barrier
+      int const warp = threadIdx.x / 32;
+      gin.signal(world, peer, ncclGin_SignalInc{0}, ncclCoopWarpSpan(0, 2, 5));
+      ncclCoopWarpSpan span(warp, 1, comes < 64 ? 3 : 3 + warp);
+      if (threadIdx.x % 32 >= 16) __nanosleep(1000);
+      __syncwarp(threadIdx.x % 32 < 16 ? 0xffff : 0xffff0000);
+      gin.signal(world, peer, ncclGin_SignalInc{0}, span);  // call of: spans
+      break;
+    }
+    case SHAPE:
+      gin.signal(world, peer, ncclGin_SignalInc{0}, cta);  // call of: shape
+      break;
     case ASSERT:
       printf("thread %d of rank %d\n", int(threadIdx.x), comm.rank);
       assert(here);  // call of: assert
@@ -107,7 +119,8 @@ static void runRank(int rank, ncclUniqueId id) {
   memset(&needs, 0, sizeof needs);
   needs.ginSignalCount = 1, needs.barrierCount = 2, needs.ginForceEnable = true;
   CHECK(ncclDevCommCreate(comm, &needs, &job.comm));
-  kernel<<<1, 64>>>(job, which, rank == 0 && !mended ? which == WARP || which == LANES || which == WAIT ? 1 : 32 : 64);
+  bool const isFlat = which != SHAPE || rank != 0 || mended;
+  kernel<<<1, isFlat ? dim3(64) : dim3(32, 2)>>>(job, which, rank == 0 && !mended ? which == WARP || which == LANES || which == WAIT ? 1 : 32 : 64);
   cudaError_t error = cudaStreamSynchronize(0);
   ncclResult_t state;
   CHECK(ncclCommGetAsyncError(comm, &state));

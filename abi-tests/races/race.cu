@@ -17,8 +17,8 @@
     if (result != 0) fprintf(stderr, "%s: %d at line %d\n", #call, result, __LINE__), exit(2); \
   } while (0)
 
-enum Case { FLUSH, COUNTER, SIGNAL, SYNC, PRESSURE, LSA, SHARED, GLOBAL, WARP, FORWARD, RESET, RECOUNT, FENCE, SCOPE, AGAIN, NONE, OTHER, PEEK, POLL, CASES };
-static const char* const names[CASES] = {"flush", "counter", "signal", "sync", "pressure", "lsa", "shared", "global", "warp", "forward", "reset", "recount", "fence", "scope", "again", "none", "other", "peek", "poll"};
+enum Case { FLUSH, COUNTER, SIGNAL, SYNC, PRESSURE, LSA, SHARED, GLOBAL, WARP, FORWARD, RESET, RECOUNT, FENCE, SCOPE, AGAIN, NONE, OTHER, PEEK, POLL, EARLY, POINTER, ELEMENT, CASES };
+static const char* const names[CASES] = {"flush", "counter", "signal", "sync", "pressure", "lsa", "shared", "global", "warp", "forward", "reset", "recount", "fence", "scope", "again", "none", "other", "peek", "poll", "early", "pointer", "element"};
 
 struct Job {
   ncclDevComm comm;
@@ -109,6 +109,19 @@ __global__ void kernel(Job job, int which, bool mended, int* out) {
         if (!mended) gin.waitSignal(cta, 0, 1);
       }
       break;
+    case EARLY: {  // the same, and the put comes for sure behind the read
+      ncclLsaBarrierSession<ncclCoopCta> bar(cta, comm, ncclTeamTagLsa(), 0);
+      for (int round = 0; round < 2; round++) {
+        if (round == 1) {
+          bar.sync(cta, cuda::memory_order_relaxed);
+          if (isFirst) gin.put(world, next, job.window, half, job.window, 0, n * sizeof(int), ncclGin_SignalInc{0}, ncclGin_None{}, cta);  // put of: early
+          else gin.waitSignal(cta, 0, 1);
+        }
+        if (!isFirst && round == mended) out[me] = mine[half / sizeof(int) + me];  // race of: early
+      }
+      gin.flush(cta);
+      break;
+    }
     case SIGNAL:  // the target is read and the signal is awaited behind that
       if (isFirst) {
         mine[me] = me;
@@ -238,6 +251,28 @@ __global__ void kernel(Job job, int which, bool mended, int* out) {
   }
 }
 
+// No session tells of the window: pointers into it alone, and elements that say nothing of other memory.
+__global__ void bare(Job job, ncclLLA2AHandle elements, int which, bool mended, int* out) {
+  ncclTeam const lsa = ncclTeamLsa(job.comm);
+  int const me = threadIdx.x, next = 1 - lsa.rank;
+  int* theirs = static_cast<int*>(ncclGetLsaPointer(job.window, 0, next));
+  if (lsa.rank == 0) theirs[me] = me;  // put of: pointer, element
+  __syncthreads();
+  if (which == ELEMENT && !mended) {
+    ncclLLA2ASession<ncclCoopCta> session(ncclCoopCta(), job.comm, lsa, elements, 0, 2);
+    if (me == 0) session.send(next, lsa.rank, 1);
+    if (me == 0) session.recv<int>(next);
+    __syncthreads();
+  } else if (me == 0) {
+    if (mended) __threadfence_system();
+    *reinterpret_cast<volatile int*>(theirs + 1024) = 1;
+    while (reinterpret_cast<volatile int*>(job.memory)[1024] == 0) {}
+    if (mended) __threadfence_system();
+  }
+  __syncthreads();
+  if (lsa.rank == 1) out[me] = job.memory[me];  // race of: pointer, element
+}
+
 static int which;
 static bool mended;
 
@@ -257,9 +292,14 @@ static void runRank(int rank, int device, int ranks, ncclUniqueId id) {
   CHECK(cudaMemset(job.other, 0, 4096));
   ncclDevCommRequirements needs;
   memset(&needs, 0, sizeof needs);
+  ncclLLA2AHandle elements;
+  ncclDevResourceRequirements list = {};
+  CHECK(ncclLLA2ACreateRequirement(1, 2, &elements, &list));
+  needs.resourceRequirementsList = &list;
   needs.ginSignalCount = 4, needs.ginCounterCount = 2, needs.lsaBarrierCount = 3, needs.ginForceEnable = true;
   CHECK(ncclDevCommCreate(comm, &needs, &job.comm));
-  kernel<<<which == GLOBAL || which == SCOPE ? 2 : 1, 64>>>(job, which, mended, out);
+  if (which == POINTER || which == ELEMENT) bare<<<1, 64>>>(job, elements, which, mended, out);
+  else kernel<<<which == GLOBAL || which == SCOPE ? 2 : 1, 64>>>(job, which, mended, out);
   CHECK(cudaDeviceSynchronize());
   CHECK(ncclDevCommDestroy(comm, &job.comm));
   CHECK(ncclCommDestroy(comm));

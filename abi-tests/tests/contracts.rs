@@ -20,8 +20,8 @@ const CASES: [(&str, &str); 30] = [
     ("target", "refused: ncclGin::put, target: 64 bytes at offset 9937, but the window has 10000 (the 1st that was registered)"),
     ("source", "refused: ncclGin::put, source: 64 bytes at offset 9937, but the window has 10000"),
     ("value", "refused: ncclGin::putValue: 8 bytes at offset 9993, but the window has 10000"),
-    ("null-target", "ncclGin::put: a window is NULL | fix: register it"),
-    ("null-value", "ncclGin::putValue: the window is NULL | fix: register it"),
+    ("null-target", "ncclGin::put: a window is NULL | called at "),
+    ("null-value", "ncclGin::putValue: the window is NULL | called at "),
     ("foreign", "refused: ncclGin::put, source: the window is not registered with this communicator"),
     ("gone", "refused: ncclGin::putValue: the window is not registered with this communicator"),
     ("lsa", "ncclLsaBarrierSession: index is not below the handle's nBarriers"),
@@ -35,11 +35,11 @@ const CASES: [(&str, &str); 30] = [
     ("pointer", "refused: ncclGetLsaPointer: offset 10001, but the window has 10000 bytes (the 1st that was registered)"),
     ("before", "refused: ncclGetLocalPointer: offset -1, but the window has 10000 bytes (the 1st that was registered)"),
     ("symptr", "refused: ncclGetPeerPointer: offset 10001, but the window has 10000 bytes (the 1st that was registered)"),
-    ("null-pointer", "a pointer into a window: the window is NULL | fix: register it"),
-    ("gone-pointer", "a pointer into a window: the window was deregistered | fix: "),
-    ("destroyed", "the device communicator was destroyed | fix: "),
-    ("destroyed-lsa", "the device communicator was destroyed | fix: "),
-    ("destroyed-ll", "the device communicator was destroyed | fix: "),
+    ("null-pointer", "a pointer into a window: the window is NULL | called at "),
+    ("gone-pointer", "a pointer into a window: the window was deregistered | called at "),
+    ("destroyed", "the device communicator was destroyed | called at "),
+    ("destroyed-lsa", "the device communicator was destroyed | called at "),
+    ("destroyed-ll", "the device communicator was destroyed | called at "),
 ];
 
 /// Of group.cu: the call, its threads, and where the others are, or the mark of their line.
@@ -74,6 +74,7 @@ fn a_call_that_names_what_there_is_not_is_told_with_its_line() {
         let line = said.lines().find(|line| line.contains(words)).unwrap_or_else(|| panic!("{case}: {}\n{said}", output.status));
         assert!(line.contains(" | called at ") && line.ends_with(&line_of(SOURCE, case)), "{case}: {line}");
         assert!(said.contains("thread (0,0,0) of block (0,0,0) of kernel"), "{case}: {said}");
+        assert!(!said.contains("nccl_device"), "{case}: the line is the user's, not one of our headers\n{said}");
         // A pointer beyond a window moves nothing yet: the program goes on.
         let end = if ["pointer", "before", "symptr"].contains(&case) { "rank 0: ok" } else { "rank 0: ended" };
         assert!(output.status.success() && said.contains(end), "{case}: {}\n{said}", output.status);
@@ -92,6 +93,17 @@ fn a_call_of_a_part_of_its_group_is_told_with_its_line() {
             "{case}: {said}"
         );
     }
+    let said = text(&ran(GROUP, &["shape"]));
+    let told = format!(
+        "ginrs-cpu: ncclCoopCta: threads are numbered by threadIdx.x, and the block has others of one number | called at {}\nginrs-cpu: fix: launch it with blockDim.y = blockDim.z = 1\n",
+        line_of(GROUP, "shape")
+    );
+    assert!(said.contains(&told), "no {told}\n{said}");
+    let said = text(&ran(GROUP, &["spans"]));
+    let line = line_of(GROUP, "spans");
+    let told = "ginrs-cpu: id 3 is that of several ncclCoopWarpSpan at a time: threads ";
+    assert!(said.lines().any(|at| at.starts_with(told) && at.ends_with(&line)), "no {told} .. {line}\n{said}");
+    assert!(said.contains("fix: give each span that is live at a time an id of its own, 0 to 14"), "{said}");
     let said = text(&ran(GROUP, &["span"]));
     let told = format!("threads 0-31 in a put or signal to rank 1 at {} (barrier 4: 32 of 64 arrived)", line_of(GROUP, "span"));
     assert!(said.contains("deadlock in kernel kernel ") && said.contains(&told), "no {told}\n{said}");
@@ -125,7 +137,10 @@ fn a_frame_beyond_the_stack_is_told() {
 
 #[test]
 fn the_mended_call_is_not_told() {
-    let groups = PARTS.map(|(case, ..)| (GROUP, case)).into_iter().chain(["span", "assert", "stack"].map(|case| (GROUP, case)));
+    let groups = PARTS
+        .map(|(case, ..)| (GROUP, case))
+        .into_iter()
+        .chain(["span", "spans", "shape", "assert", "stack"].map(|case| (GROUP, case)));
     for (source, case) in CASES.map(|(case, _)| (SOURCE, case)).into_iter().chain(groups) {
         let output = ran(source, &[case, "mended"]);
         let said = text(&output);

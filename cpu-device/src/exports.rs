@@ -209,7 +209,13 @@ pub extern "C" fn ginrs_cpu_trap(message: *const c_char, file: *const c_char, li
         std::process::abort();
     };
     let asserted = message.get(..6).is_some_and(|begin| begin.eq_ignore_ascii_case("assert"));
-    block.fatal(if asserted { Code::ASSERT } else { Code::LAUNCH_FAILURE }, &format!("{message} at {at}{}", block.called_at()))
+    let (what, fix) =
+        message.split_once(" | fix: ").map_or((&*message, String::new()), |(what, fix)| (what, format!("\nfix: {fix}")));
+    // Where a call of the device API is known by the user's line, nobody looks for one of our headers.
+    let called = block.called_at();
+    let is_ours = ["/ginrs_device/", "/nccl_device/"].iter().any(|folder| at.contains(folder));
+    let at = if is_ours && !called.is_empty() { String::new() } else { format!(" at {at}") };
+    block.fatal(if asserted { Code::ASSERT } else { Code::LAUNCH_FAILURE }, &format!("{what}{at}{called}{fix}"))
 }
 
 /// See runtime.h.

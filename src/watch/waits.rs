@@ -57,8 +57,8 @@ impl Group {
         for (rank, ..) in self.aborts_here() {
             let lines = self.lines(rank, all, Duration::ZERO);
             if lines.is_empty() {
-                let step = self.port.step_of_any(rank, Duration::from_secs(2)).filter(|step| !step.is_empty());
-                let step = step.map_or(String::new(), |step| format!(", its host is or was last in \"{step}\""));
+                let step = self.port.step_of_any(rank, Duration::from_secs(2));
+                let step = step.map_or(String::new(), |step| format!(", its host is or was last in {step}"));
                 told.push(format!("rank {rank}: no kernel of it is known to wait{step}"));
             }
             told.extend(lines);

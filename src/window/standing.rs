@@ -5,7 +5,7 @@ use super::structs::Structs;
 use super::table::{Slot, WindowTable};
 use crate::device::DevPtr;
 use crate::device::Kind;
-use crate::device::cpu::tell_landing;
+use crate::device::cpu::{RaceWindow, tell_landing, tell_registered};
 use crate::error::Result;
 use crate::gin::Registered;
 use crate::layout::{MARKER_CPU, MARKER_GPU, NCCL_GIN_MAX_CONTEXTS, ncclWindow_vidmem};
@@ -47,6 +47,20 @@ impl Window {
             tell_landing(team.hash, team.rank, gin.handle(), self.place.number, self.memory.address() + self.place.start);
         }
     }
+}
+
+/// Tells the race detector where each LSA rank's part of it is: kernels may take pointers alone.
+fn tell_user_window(team: &Team, shadow: &ncclWindow_vidmem, base: DevPtr, bytes: u64, number: u64) {
+    let window = RaceWindow {
+        base,
+        bytes,
+        first: shadow.lsaFlatBase,
+        stride: u64::from(shadow.stride4G) << 32,
+        rank: shadow.worldRank,
+        lsa_rank: shadow.lsaRank,
+        lsa_size: team.topo.lsa_size as i32,
+    };
+    tell_registered(team.device.ordinal(), &window, number);
 }
 
 /// What a user registered.
@@ -150,6 +164,7 @@ impl Windows {
         state.registered = state.registered.max(number);
         if let Some(user) = user {
             memory.bound(place, user.base);
+            tell_user_window(team, &shadow, user.base, place.bytes, number);
         }
         let window = Window { gin, memory: memory.clone(), place, shadow, entry, user };
         window.tell_landing(team);

@@ -12,6 +12,10 @@ use crate::warp::bits;
 const FIX: &str =
     "let every thread of the group make the call, or give it the group that does: ncclCoopThread(), ncclCoopWarp(), ..";
 
+/// Where threads wait for those of their span (coop.h).
+const SPAN: &str = "ncclCoopWarpSpan::sync";
+const SPAN_FIX: &str = "give each span that is live at a time an id of its own, 0 to 14";
+
 impl Block {
     /// The calls of the device API that `thread` is in, innermost first.
     pub(crate) fn call_of(&self, thread: u32) -> *const Call {
@@ -31,13 +35,28 @@ impl Block {
 
     /// Barrier `id` is complete; by the running thread, at `here`, or because one has ended.
     pub(crate) fn check_barrier(&self, id: usize, here: Option<Place>) {
-        let wrong = {
+        let (wrong, fix) = {
             let barriers = self.barriers.borrow();
             let met = barriers[id].waiters.iter().copied().chain(here.map(|_| self.thread()));
             let whole = if barriers[id].count == 0 { 0..self.threads() } else { 0..0 };
-            self.part_of_group(met, whole, here)
+            match self.part_of_spans(id, met.clone(), here) {
+                Some(spans) => (Some(spans), SPAN_FIX),
+                None => (self.part_of_group(met, whole, here), FIX),
+            }
         };
-        wrong.inspect(|message| self.wrong_group(message, here.is_some()));
+        wrong.inspect(|message| self.wrong_group(message, fix, here.is_some()));
+    }
+
+    /// Says so if threads have met at the barrier of a span that are none.
+    fn part_of_spans(&self, id: usize, met: impl Iterator<Item = u32> + Clone, here: Option<Place>) -> Option<String> {
+        let (first, last) = (met.clone().min()?, met.clone().max()?);
+        let is_span = here.unwrap_or_else(|| self.place(first)).what() == SPAN;
+        if !is_span || first % 32 == 0 && (last - first + 1) as usize == met.clone().count() {
+            return None;
+        }
+        let places = self.places_of(met, here);
+        let places: Vec<String> = places.iter().map(|(at, threads)| format!("{} in {at}", threads_of(threads))).collect();
+        Some(format!("id {} is that of several ncclCoopWarpSpan at a time: {}", id - 1, places.join("; ")))
     }
 
     /// The running thread's lane has completed a sync of `met` under `mask`, at `here`.
@@ -45,14 +64,14 @@ impl Block {
         let first = self.thread() & !31;
         let threads = |lanes: u32| bits(lanes).map(move |lane| first + lane as u32);
         let whole = threads(mask & !met).filter(|&thread| thread < self.threads());
-        self.part_of_group(threads(met), whole, Some(here)).inspect(|message| self.wrong_group(message, true));
+        self.part_of_group(threads(met), whole, Some(here)).inspect(|message| self.wrong_group(message, FIX, true));
     }
 
     /// Lanes `woken` of `warp` go on because another one has ended.
     pub(crate) fn check_warp(&self, warp: u32, woken: u32) {
         let whole = warp * 32..self.threads().min(warp * 32 + 32);
         let met = bits(woken).map(|lane| warp * 32 + lane as u32);
-        self.part_of_group(met, whole, None).inspect(|message| self.wrong_group(message, false));
+        self.part_of_group(met, whole, None).inspect(|message| self.wrong_group(message, FIX, false));
     }
 
     /// Says what is wrong if threads that have `met` are in a call of the device API and are not all that make it: others are elsewhere, or
@@ -80,6 +99,19 @@ impl Block {
         if ended.is_empty() && met.clone().all(|thread| what(self.call_of(thread)) == what(first)) {
             return None;
         }
+        let places = self.places_of(met, here);
+        let mut parts = places.iter().map(|(at, threads)| (at, threads_of(threads)));
+        let (call, threads) = parts.next()?;
+        let mut text = format!("{call} is entered by a part of its group: by {threads}");
+        parts.for_each(|(at, threads)| text += &format!("; {threads} in {at}"));
+        if !ended.is_empty() {
+            text += &format!("; {} ended without it", threads_of(&ended));
+        }
+        Some(text)
+    }
+
+    /// Where each of the threads is that have met, the running one at `here`; those first who are in a call of the device API.
+    fn places_of(&self, met: impl Iterator<Item = u32>, here: Option<Place>) -> Vec<(String, Vec<u32>)> {
         if let Some(here) = here {
             self.slots.borrow()[self.thread() as usize].place.set(here);
         }
@@ -93,19 +125,12 @@ impl Block {
             }
         }
         places.iter_mut().for_each(|(_, threads)| threads.sort_unstable());
-        let mut parts = places.iter().map(|(at, threads)| (at, threads_of(threads)));
-        let (call, threads) = parts.next()?;
-        let mut text = format!("{call} is entered by a part of its group: by {threads}");
-        parts.for_each(|(at, threads)| text += &format!("; {threads} in {at}"));
-        if !ended.is_empty() {
-            text += &format!("; {} ended without it", threads_of(&ended));
-        }
-        Some(text)
+        places
     }
 
     /// Ends the kernel, and the running thread if there is one.
-    fn wrong_group(&self, message: &str, runs: bool) {
-        let message = format!("{message}\nfix: {FIX}");
+    fn wrong_group(&self, message: &str, fix: &str, runs: bool) {
+        let message = format!("{message}\nfix: {fix}");
         if runs {
             self.fatal(Code::LAUNCH_FAILURE, &message);
         }

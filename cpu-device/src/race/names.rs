@@ -8,7 +8,7 @@ use parking_lot::{Mutex, RwLock};
 
 use super::arena::{self, Head};
 use super::clock::{Clock, Group};
-use super::{foreign, job, known};
+use super::{foreign, job, known, windows};
 use crate::launch::Dim3;
 
 /// One run of a kernel.
@@ -109,11 +109,19 @@ pub struct Put {
 }
 
 /// A window as all ranks of the process see it.
-struct Window {
-    flat: usize,
-    stride: usize,
-    bytes: usize,
-    ranks: usize,
+pub struct Window {
+    /// Where the first LSA rank's part begins.
+    pub flat: usize,
+    /// From one rank's to the next one's.
+    pub stride: usize,
+    /// Of each.
+    pub bytes: usize,
+    /// How many have a part.
+    pub ranks: usize,
+    /// The world rank of the first one.
+    pub first_rank: i32,
+    /// Of those that were registered with a communicator, from 1; 0: not told.
+    pub number: u64,
 }
 
 impl Window {
@@ -307,11 +315,12 @@ pub fn rank_of(device: i32) -> String {
 }
 
 /// A window becomes known.
-pub fn add_window(flat: usize, stride: usize, bytes: usize, ranks: usize) {
-    if WINDOWS.read().iter().any(|window| window.flat == flat && window.bytes == bytes) {
+pub fn add_window(new: Window) {
+    if WINDOWS.read().iter().any(|window| window.flat == new.flat && window.bytes == new.bytes) {
         return;
     }
-    WINDOWS.write().push(Window { flat, stride, bytes, ranks });
+    WINDOWS.write().push(new);
+    windows::changed();
 }
 
 /// These addresses are no window's any more.
@@ -332,10 +341,10 @@ pub fn is_window(page: usize) -> bool {
 
 /// Whose window an address is in, and where.
 pub fn window_at(at: usize) -> Option<String> {
-    let windows = WINDOWS.read();
-    windows.iter().enumerate().rev().find_map(|(number, window)| {
-        let rank = window.holds(at)?;
-        let offset = at - window.flat - rank * window.stride;
-        Some(format!("window {number} ({} bytes) of LSA rank {rank}, offset {offset:#x}", window.bytes))
+    WINDOWS.read().iter().rev().find_map(|window| {
+        let place = window.holds(at)?;
+        let (rank, offset) = (window.first_rank + place as i32, at - window.flat - place * window.stride);
+        let name = if window.number == 0 { "a window".into() } else { format!("window {}", window.number) };
+        Some(format!("{name} of rank {rank} ({} bytes), offset {offset:#x}", window.bytes))
     })
 }

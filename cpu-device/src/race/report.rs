@@ -197,6 +197,10 @@ fn words(race: &Race) -> (&'static str, &'static str) {
     let is_copy =
         |access: &Access| matches!(names::group(access.group), Of::Block { .. }) && names::block(access.group).is_copy();
     const OVERWRITTEN: &str = "a put overwrites what its target may still read";
+    const EARLY: (&str, &str) = (
+        "the target of a put is read before its signal",
+        "wait for the put's signal before reading: waitSignal, in this thread or before a barrier with it",
+    );
     const UNSYNCED: &str = "a put is posted before its source is written";
     const COPIED: &str =
         "the same stream, an event, or a synchronisation by the host between the two, and a barrier where they are of two ranks";
@@ -211,13 +215,11 @@ fn words(race: &Race) -> (&'static str, &'static str) {
             OVERWRITTEN,
             "back-pressure: the reader answers with a signal once it has read, and the next put to that place waits for the answer",
         ),
-        (Kind::Thread { .. }, Kind::Lands) if !writes => (
-            "the target of a put is read before its signal",
-            "wait for the put's signal before reading: waitSignal, in this thread or before a barrier with it",
-        ),
+        (Kind::Thread { .. }, Kind::Lands) if !writes => EARLY,
         (Kind::Thread { .. }, Kind::Lands) => {
             ("the target of a put is written while it may land", "wait for the put's signal before writing there")
         }
+        (Kind::Lands, Kind::Thread { .. }) if !old.writes && !old.finds => EARLY,
         (Kind::Lands, Kind::Thread { .. }) if !old.writes => (
             OVERWRITTEN,
             "back-pressure: the reader waits for the signal of the put that it reads, and answers with one; the next put to that place waits for the answer",

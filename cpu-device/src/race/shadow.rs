@@ -27,6 +27,8 @@ pub struct Access {
     pub writes: bool,
     /// A volatile read, as polls are: held against what puts write, which a poll does not make known.
     pub polls: bool,
+    /// It reads what a put or a kernel has written.
+    pub finds: bool,
     /// Of a put that lands on puts of its queue which nobody has read: the first of those; else 0.
     pub over: u32,
     /// An address of code, or [`names::PUT`] and the number of a put.
@@ -42,12 +44,14 @@ pub struct Cell {
     kept: [Access; KEPT],
     used: u8,
     next: u8,
+    /// Bytes that anybody has written.
+    written: u8,
 }
 
 /// No access.
 pub const NOTHING: Access =
-    Access { group: 0, thread: 0, epoch: 0, run: 0, mask: 0, writes: false, polls: false, over: 0, place: 0 };
-const EMPTY: Cell = Cell { kept: [NOTHING; KEPT], used: 0, next: 0 };
+    Access { group: 0, thread: 0, epoch: 0, run: 0, mask: 0, writes: false, polls: false, finds: false, over: 0, place: 0 };
+const EMPTY: Cell = Cell { kept: [NOTHING; KEPT], used: 0, next: 0, written: 0 };
 
 /// What an access does knowingly.
 fn before(old: &Access, new: &Access, clock: &Clock) -> bool {
@@ -85,7 +89,9 @@ impl Cell {
 
     /// Notes an access; the first one that it has no order with.
     fn note(&mut self, new: Access, clock: &Clock) -> Option<Access> {
-        let new = Access { over: if new.writes { self.unread(&new) } else { 0 }, ..new };
+        let over = if new.writes { self.unread(&new) } else { 0 };
+        let new = Access { over, finds: !new.writes && self.written & new.mask != 0, ..new };
+        self.written |= if new.writes { new.mask } else { 0 };
         let (mut race, mut kept) = (None, 0);
         for at in 0..self.used as usize {
             let old = self.kept[at];
@@ -279,6 +285,22 @@ mod tests {
         let mut over = 0;
         note(&page, 12, 4, Access { group: 2, ..access(5, 9, false) }, &nothing, |_, old| over = old.over);
         assert_eq!(over, 3);
+    }
+
+    #[test]
+    fn a_read_knows_whether_there_was_anything_to_read() {
+        let (page, nothing) = (Page::new(), Clock::default());
+        let land = Access { group: 2, ..access(0, 1, true) };
+        let finds = |at| {
+            let mut found = Vec::new();
+            note(&page, at, 4, access(5, 9, false), &nothing, |_, _| ());
+            note(&page, at, 4, land, &nothing, |_, old| found.push(old.finds));
+            found
+        };
+        assert_eq!(finds(8), [false], "nobody had written there");
+        assert_eq!(finds(12), [false], "only beside it");
+        (0..9).for_each(|reader| note(&page, 8, 4, access(reader, 9, false), &nothing, |_, _| ()));
+        assert_eq!(finds(8), [true], "however many have read since");
     }
 
     #[test]

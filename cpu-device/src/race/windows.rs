@@ -122,10 +122,28 @@ pub struct Window {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ginrs_cpu_race_window(window: *const Window) {
     // SAFETY: the caller's.
-    let (Some(worker), Some(window)) = (worker(), unsafe { window.as_ref() }) else { return };
+    if let (Some(worker), Some(window)) = (worker(), unsafe { window.as_ref() }) {
+        know(worker.device(), window, 0);
+    }
+}
+
+/// See race.h: so a window is known to kernels that take pointers into it and make no session.
+///
+/// # Safety
+/// `window` is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ginrs_cpu_race_registered(device: i32, window: *const Window, number: u64) {
+    // SAFETY: the caller's.
+    if let Some(window) = unsafe { window.as_ref() }.filter(|_| on() && !is_forked()) {
+        know(device, window, number);
+    }
+}
+
+fn know(device: i32, window: &Window, number: u64) {
     let (bytes, stride) = (window.bytes as usize, window.stride as usize);
-    names::set_rank(worker.device(), window.rank);
-    names::add_window(window.first, stride, bytes, window.lsa_size as usize);
+    names::set_rank(device, window.rank);
+    let first_rank = window.rank - window.lsa_rank;
+    names::add_window(names::Window { flat: window.first, stride, bytes, ranks: window.lsa_size as usize, first_rank, number });
     let (base, flat) = (window.base, window.first + window.lsa_rank as usize * stride);
     if base != flat && base % PAGE == flat % PAGE && ALIASES.read().get(&base) != Some(&(bytes, flat)) {
         ALIASES.write().insert(base, (bytes, flat));

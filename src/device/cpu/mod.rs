@@ -9,8 +9,8 @@ mod space;
 pub mod waits;
 
 pub use runtime::{
-    Bounds, Race, caller, is_sanitized, race_join, race_offer, tell_bounds, tell_comm, tell_landing, tell_mapped, tell_race,
-    tell_unmapped,
+    Bounds, Race, RaceWindow, caller, is_sanitized, race_join, race_offer, tell_bounds, tell_comm, tell_landing, tell_mapped,
+    tell_race, tell_registered, tell_unmapped,
 };
 pub use space::{CpuReservation, mappings};
 

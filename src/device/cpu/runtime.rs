@@ -99,6 +99,7 @@ struct Watchers {
     join: Option<unsafe extern "C" fn(c_int)>,
     comm: Option<unsafe extern "C" fn(DevPtr, u64)>,
     landing: Option<unsafe extern "C" fn(u64, c_int, u64, u64, DevPtr)>,
+    registered: Option<unsafe extern "C" fn(c_int, *const RaceWindow, u64)>,
     caller: Option<unsafe extern "C" fn(*mut c_char, usize) -> usize>,
     mapped: Option<unsafe extern "C" fn(DevPtr, usize, c_int)>,
     unmapped: Option<unsafe extern "C" fn(DevPtr, usize)>,
@@ -116,6 +117,7 @@ impl Watchers {
                 join: symbol(c"ginrs_cpu_race_join"),
                 comm: symbol(c"ginrs_cpu_race_comm"),
                 landing: symbol(c"ginrs_cpu_race_landing"),
+                registered: symbol(c"ginrs_cpu_race_registered"),
                 caller: symbol(c"ginrs_cpu_race_caller"),
                 mapped: symbol(c"ginrs_cpu_race_mapped"),
                 unmapped: symbol(c"ginrs_cpu_race_unmapped"),
@@ -177,6 +179,33 @@ pub fn tell_landing(comm: u64, rank: u32, handle: u64, number: u64, at: DevPtr) 
     if let Some(landing) = watchers().and_then(|watchers| watchers.landing) {
         // SAFETY: any numbers are allowed.
         unsafe { landing(comm, rank as c_int, handle, number, at) }
+    }
+}
+
+/// A window as its rank sees it: `ginrsCpuRaceWindow`.
+#[repr(C)]
+pub struct RaceWindow {
+    /// Where the program has its memory.
+    pub base: DevPtr,
+    /// Of each rank.
+    pub bytes: u64,
+    /// Where the first LSA rank's part is.
+    pub first: DevPtr,
+    /// From one rank's part to the next one's.
+    pub stride: u64,
+    /// World rank.
+    pub rank: c_int,
+    /// In the LSA team.
+    pub lsa_rank: c_int,
+    /// Ranks of that.
+    pub lsa_size: c_int,
+}
+
+/// Tells it of a window that a rank with this device has registered as its `number`-th.
+pub fn tell_registered(device: i32, window: &RaceWindow, number: u64) {
+    if let Some(registered) = watchers().and_then(|watchers| watchers.registered) {
+        // SAFETY: a window that lives for the call, as race.h has it; any numbers are allowed.
+        unsafe { registered(device, window, number) }
     }
 }
 

@@ -305,9 +305,10 @@ impl Failure {
                 let (first, rest) = finding.lines.split_first().map_or(("", &[][..]), |(first, rest)| (first.as_str(), rest));
                 lines.push(format!("  what: {first}"));
                 lines.extend(rest.iter().map(|line| format!("    {}", line.trim_start())));
-                lines.push(match finding.places() {
-                    places if places.is_empty() => "  where: no line of yours is named".into(),
-                    places => format!("  where: {}", places.join(", ")),
+                lines.push(match (finding.places(), finding.launches()) {
+                    (places, _) if !places.is_empty() => format!("  where: {}", places.join(", ")),
+                    (_, launches) if !launches.is_empty() => format!("  where: the launch at {}", launches.join(", ")),
+                    _ => "  where: no line of yours is named".into(),
                 });
             }
             None => lines.push("  what: none of ours says what is wrong; the program's output above does".into()),

@@ -17,6 +17,8 @@ enum Kind {
     Sanitizer,
     /// A hang that is proven.
     Hang,
+    /// The CPU device, of a kernel that it does not launch.
+    Launch,
     /// The library refuses a call, or says that something has failed.
     Error,
     /// The CPU device, of a call of the CUDA API.
@@ -26,9 +28,26 @@ enum Kind {
 }
 
 /// How the reports of the CPU device begin that are of a mistake in a kernel; `race: ` counts them, or says that nothing is checked.
-const KERNEL: [&str; 6] = ["race ", "refused: ", "assertion `", "deadlock in ", "stack overflow in ", "illegal address "];
+const KERNEL: [&str; 7] = [
+    "race ",
+    "refused: ",
+    "assertion `",
+    "deadlock in ",
+    "stack overflow in ",
+    "illegal address ",
+    "integer division by zero in ",
+];
 /// Of those, and of others: somewhere in them.
 const WITHIN: [&str; 2] = [" | called at ", " is entered by a part of its group: "];
+/// Under any other of them stands the thread, or the block, whose it is.
+const WHOSE: [&str; 2] = ["ginrs-cpu:   thread (", "ginrs-cpu:   block ("];
+/// How reports begin that are of no mistake, whatever mends them.
+const HARMLESS: [&str; 3] = ["race: ", "warning: ", "GINRS_"];
+const FIX: &str = "ginrs-cpu: fix: ";
+/// What else stands under one of them.
+const UNDER: [&str; 4] = ["ginrs-cpu:   ", FIX, "ginrs-cpu: it goes on as a GPU does", "ginrs-cpu: this is multicast memory"];
+/// In front of the line of a launch.
+const LAUNCHED: &str = " (launched at ";
 /// In front of what NCCL's lines say.
 const WARN: &str = " NCCL WARN ";
 /// Lines of a sanitizer's stack that are looked through for one of the user's.
@@ -38,40 +57,48 @@ impl Finding {
     /// The report that is nearest to the cause, of those in `output`.
     pub fn of(output: &str) -> Option<Finding> {
         let lines: Vec<&str> = output.lines().collect();
-        let kinds = lines.iter().enumerate().filter_map(|(at, line)| Some((kind(bare(line))?, at)));
+        let kinds = lines.iter().enumerate().filter_map(|(at, line)| Some((kind(bare(line), under(&lines, at))?, at)));
         let (kind, at) = kinds.min()?;
-        let (rank, first) = (rank(lines[at]), bare(lines[at]));
-        let under = lines[at + 1..].iter().filter(|line| self::rank(line) == rank).map(|line| bare(line));
+        let (first, under) = (bare(lines[at]), under(&lines, at));
         let told = first.split_once(WARN).map_or(first, |(_, told)| told);
         let mut found = if kind == Kind::Hang { clauses(told) } else { vec![told.to_owned()] };
         match kind {
             Kind::Sanitizer => found.extend(under.take(STACK).find(|line| is_users_frame(line)).map(str::to_owned)),
-            _ => found.extend(
-                under
-                    .take_while(|line| line.starts_with("ginrs-cpu:   ") || line.starts_with("ginrs-cpu: fix: "))
-                    .map(str::to_owned),
-            ),
+            _ => found.extend(under.take_while(|line| UNDER.iter().any(|begin| line.starts_with(begin))).map(str::to_owned)),
         }
         Some(Finding { kind, lines: found })
     }
 
     /// Whether it is one however the run has ended.
     pub fn is_mistake(&self) -> bool {
-        !matches!(self.kind, Kind::Call | Kind::Wait)
+        !matches!(self.kind, Kind::Launch | Kind::Call | Kind::Wait)
     }
 
     /// The user's lines, `file:line` each, in the order in which they are named; not those of launches.
     pub fn places(&self) -> Vec<&str> {
-        let mut places = Vec::new();
-        let texts = self.lines.iter().map(|line| line.split(" (launched at ").next().unwrap_or(line));
-        for word in texts.flat_map(|text| text.split([' ', ',', ';', '(', ')', '\'', '|'])) {
-            let word = word.trim_end_matches([':', '.']);
-            if is_place(word) && !places.contains(&word) {
-                places.push(word);
-            }
-        }
-        places
+        places_in(self.lines.iter().map(|line| line.split(LAUNCHED).next().unwrap_or(line)))
     }
+
+    /// Those of the launches that it is of, in the same way.
+    pub fn launches(&self) -> Vec<&str> {
+        places_in(self.lines.iter().filter_map(|line| Some(line.split_once(LAUNCHED)?.1)))
+    }
+}
+
+fn places_in<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut places = Vec::new();
+    for word in texts.flat_map(|text| text.split([' ', ',', ';', '(', ')', '\'', '|'])) {
+        let word = word.trim_end_matches([':', '.']);
+        if is_place(word) && !places.contains(&word) {
+            places.push(word);
+        }
+    }
+    places
+}
+
+/// The lines behind one that are its rank's.
+fn under<'a>(lines: &'a [&'a str], at: usize) -> impl Iterator<Item = &'a str> {
+    lines[at + 1..].iter().filter(move |line| rank(line) == rank(lines[at])).map(|line| bare(line))
 }
 
 /// What a hang's line says of its cause, the root first, then who has left and each that waits, and how to mend it.
@@ -96,12 +123,25 @@ fn is_users_frame(line: &str) -> bool {
     frame && !line.contains("/include/") && line.split([' ', '\t']).any(is_place)
 }
 
-fn kind(line: &str) -> Option<Kind> {
+/// Of a line, with those under it.
+fn kind<'a>(line: &str, mut under: impl Iterator<Item = &'a str>) -> Option<Kind> {
     if let Some(told) = line.strip_prefix("ginrs-cpu: ") {
         if KERNEL.iter().any(|begin| told.starts_with(begin)) || WITHIN.iter().any(|words| told.contains(words)) {
             return Some(Kind::Kernel);
         }
-        return told.contains(" fix: ").then_some(Kind::Call);
+        if told.starts_with([' ']) || line.starts_with(FIX) || HARMLESS.iter().any(|begin| told.starts_with(begin)) {
+            return None;
+        }
+        let next = under.next().unwrap_or_default();
+        let is_mended = next.starts_with(FIX);
+        let next = if is_mended { under.next().unwrap_or_default() } else { next };
+        return if WHOSE.iter().any(|begin| next.starts_with(begin)) {
+            Some(Kind::Kernel)
+        } else if is_mended && told.starts_with("kernel ") && told.contains(LAUNCHED) {
+            Some(Kind::Launch)
+        } else {
+            (is_mended || told.contains(" fix: ")).then_some(Kind::Call)
+        };
     }
     if line.contains("ERROR: AddressSanitizer: ") || line.contains("WARNING: ThreadSanitizer: ") {
         return Some(Kind::Sanitizer);
@@ -150,6 +190,37 @@ mod tests {
         assert_eq!(found.lines[1..], ["rank 0 (pid 7) has left", "fix: count"]);
     }
 
+    /// As `error::report` of the CPU device prints them, between those of the library that follow from them.
+    #[test]
+    fn reports_of_the_cpu_device_have_their_fix_on_a_line_of_its_own() {
+        let follows =
+            "[0] vm:7:9 [0] NCCL WARN GINRS-E084 a kernel of rank 0 failed | cudaError 719 | fix: look for its assert\n";
+        let thread = "[1] ginrs-cpu:   thread (0,0,0) of block (1,0,0) of kernel k (launched at a/x.cu:15)\n";
+        for (told, fix, place) in [
+            ("grid sync at a/x.cu:9 in a plain launch", "use cudaLaunchCooperativeKernel", "a/x.cu:9"),
+            ("bar.sync at a/x.cu:7: it counts to 128 in a block of 64", "count only threads that exist", "a/x.cu:7"),
+            ("__shfl_sync at a/x.cu:7: mask 0x0000ffff lacks the calling lane 16", "a lane names itself in the mask", "a/x.cu:7"),
+            ("__trap() at a/x.cu:7", "", "a/x.cu:7"),
+        ] {
+            let fix = if fix.is_empty() { String::new() } else { format!("[1] ginrs-cpu: fix: {fix}\n[0] rank 0: ok\n") };
+            let found = Finding::of(&format!("{follows}[1] ginrs-cpu: {told}\n{fix}{thread}")).unwrap();
+            assert!(found.is_mistake() && found.lines[0].ends_with(told), "{found:?}");
+            assert_eq!((found.lines.len(), found.places()), (if fix.is_empty() { 2 } else { 3 }, vec![place]), "{found:?}");
+        }
+        let told = "[1] ginrs-cpu: kernel k (launched at a/x.cu:9): a block of (2048,1,1) threads\n[1] ginrs-cpu: fix: at most 1024 in all\n";
+        let found = Finding::of(&format!("{follows}{told}")).unwrap();
+        assert!(!found.is_mistake() && found.places().is_empty() && found.lines.len() == 2, "{found:?}");
+        assert_eq!(found.launches(), ["a/x.cu:9"]);
+        let told = "ginrs-cpu: integer division by zero in thread (0,0,0) of kernel k (launched at a/x.cu:9), device 0\n\
+                    ginrs-cpu: it goes on as a GPU does, with all bits set\nginrs-cpu: fix: check the divisor\n";
+        let found = Finding::of(told).unwrap();
+        assert!(found.is_mistake() && found.lines[2] == "ginrs-cpu: fix: check the divisor", "{found:?}");
+        let told = "[1] ginrs-cpu: cudaFree(0x5): pinned host memory\n[1] ginrs-cpu: fix: cudaFreeHost\n";
+        let found = Finding::of(told).unwrap();
+        assert!(!found.is_mistake() && found.lines.len() == 2, "{found:?}");
+        assert!(Finding::of(&format!("{told}{follows}")).unwrap().lines[0].starts_with("GINRS-E084"));
+    }
+
     #[test]
     fn a_sanitizers_report_has_the_first_line_of_the_users() {
         let output = "==1==ERROR: AddressSanitizer: use-after-poison\nWRITE of size 4\n    #0 0x5 in f /p/include/x.h:3\n    #1 0x6 in operator() a/m.cu:34\n";
@@ -162,7 +233,9 @@ mod tests {
             "",
             "[0] ok",
             "ginrs-cpu: race: nothing is checked: its table is full",
-            "ginrs-cpu: warning: 2 of 4 blocks cannot begin",
+            "ginrs-cpu: warning: 2 of 4 blocks cannot begin\nginrs-cpu: fix: launch fewer",
+            "ginrs-cpu: race: nothing is checked: far\nginrs-cpu: fix: one machine",
+            "ginrs-cpu: hello\nginrs-cpu: it goes on",
             "ginrs-cpu: GINRS_SCHEDULE=x is ignored: give a number",
             "[0] vm NCCL WARN GINRS-W040 something",
             "[0] vm NCCL INFO GINRS-E140 something",

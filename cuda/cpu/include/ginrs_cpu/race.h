@@ -42,7 +42,7 @@ void ginrs_cpu_race_context(const void* comm, int32_t rank, uint32_t context, co
 /* What `rank` has posted on a context has been read. */
 void ginrs_cpu_race_flushed(const void* comm, int32_t rank, uint32_t context);
 
-/* A window as a kernel's rank sees it. */
+/* A window as its rank sees it. */
 typedef struct ginrsCpuRaceWindow {
   uintptr_t base; /* the program's address of its memory */
   uint64_t bytes;
@@ -50,7 +50,7 @@ typedef struct ginrsCpuRaceWindow {
   uint64_t stride; /* to the next one's */
   int32_t rank, lsaRank, lsaSize;
 } ginrsCpuRaceWindow;
-void ginrs_cpu_race_window(const ginrsCpuRaceWindow* window);
+void ginrs_cpu_race_window(const ginrsCpuRaceWindow* window); /* by a kernel that may name it */
 
 /* The next atomic access or fence of the thread is of block scope. */
 void ginrs_cpu_race_narrow(void);
@@ -66,6 +66,8 @@ void ginrs_cpu_race_unmapped(uintptr_t at, size_t bytes);
  * number on all ranks, and where it begins, in its flat space. */
 void ginrs_cpu_race_comm(const void* table, uint64_t name);
 void ginrs_cpu_race_landing(uint64_t name, int32_t rank, uint64_t window, uint64_t number, uintptr_t at);
+/* And: a window of a rank of this process, with this device, the number-th that it has registered with a communicator. */
+void ginrs_cpu_race_registered(int device, const ginrsCpuRaceWindow* window, uint64_t number);
 /* Processes of one machine are watched as one job. What this one offers for that, a descriptor of memory of so many bytes; whether it is
  * a job's already. -1: nothing is watched. Then what all of a communicator's have chosen, the same memory for all. */
 int ginrs_cpu_race_offer(int* joined, uint64_t* bytes);

@@ -38,6 +38,10 @@ pub(super) struct Beats {
     /// Machines that are to be heard; None for one that came to stand here later, until its first beat.
     ears: HashMap<u32, Option<Ear>>,
     complaints: HashMap<(Ill, u32), Known>,
+    /// When a process has spoken itself last, by its first rank: what others say of it may be older.
+    spoke: HashMap<u32, Instant>,
+    /// Since when this process goes on, which stood still.
+    woke: Option<Instant>,
     last: Option<Instant>,
     /// When anything moved last, as far as is known here.
     moved: Instant,
@@ -83,6 +87,8 @@ impl Beats {
             stopped: Vec::new(),
             ears: HashMap::new(),
             complaints: HashMap::new(),
+            spoke: HashMap::new(),
+            woke: None,
             last: None,
             moved: now,
             moves: 0,
@@ -115,12 +121,14 @@ impl Beats {
         self.ears.insert(from, Some(Ear { age: Duration::ZERO, heard: true }));
         self.complaints.remove(&(Ill::Silent, machines.at(from).ranks[0]));
         self.complaints.remove(&(Ill::Stopped, machines.first_beside(beat.from)));
+        self.spoke.insert(machines.first_beside(beat.from), now);
         let moved = now.checked_sub(Duration::from_millis(beat.still.into())).unwrap_or(self.moved);
         if moved > self.moved + NEWER {
             self.moved = moved;
             self.moves += 1;
         }
-        for said in beat.complaints.iter().filter(|said| machines.is_far(said.rank)) {
+        let is_news = |said: &&Complaint| said.ill != Ill::Stopped || !self.spoke_lately(said.rank, now);
+        for said in beat.complaints.iter().filter(|said| machines.is_far(said.rank)).filter(is_news).collect::<Vec<_>>() {
             self.note(
                 (said.ill, said.rank),
                 Known { lasted: Duration::from_millis(said.lasts.into()), at: now, hops: said.hops },
@@ -155,11 +163,31 @@ impl Beats {
         self.complaints.keys().filter_map(|&(ill, rank)| Some((ill, rank, self.lasts(ill, rank, now)?))).collect()
     }
 
-    /// The rank whose process speaks for a machine.
+    /// Who speaks is not stopped, whatever was seen a moment ago.
+    fn spoke_lately(&self, first: u32, now: Instant) -> bool {
+        self.spoke.get(&first).is_some_and(|spoke| now.saturating_duration_since(*spoke) < OVER)
+    }
+
+    /// Processes of this machine that are stopped, as far as is known.
+    fn stopped_here(&self, now: Instant) -> impl Iterator<Item = (u32, Duration)> {
+        self.stopped.iter().copied().filter(move |(first, _)| !self.spoke_lately(*first, now))
+    }
+
+    /// This process stood still, and may not have heard again of what lasts, nor others that it goes on.
+    pub fn stood_still(&self, now: Instant) -> bool {
+        let since = |then: Option<Instant>| then.map(|then| now.saturating_duration_since(then));
+        since(self.woke).is_some_and(|since| since < STOOD) || since(self.turned).is_some_and(|since| since >= SILENT)
+    }
+
+    /// The rank whose process speaks for a machine. Of its own machine a process sees itself who is stopped: all others take one that goes
+    /// on for the speaker at its first beat.
     pub fn speaker(&self, machine: u32, machines: &Machines, now: Instant) -> Option<u32> {
         let stopped = |rank| {
             let first = machines.first_beside(rank);
-            self.stopped.iter().any(|(other, _)| *other == first) || self.lasts(Ill::Stopped, first, now).is_some()
+            match machine == machines.own() {
+                true => self.stopped_here(now).any(|(other, _)| other == first),
+                false => self.lasts(Ill::Stopped, first, now).is_some(),
+            }
         };
         let mut there = machines.at(machine).ranks.iter().copied().filter(|rank| !self.gone.contains(rank));
         let first = there.clone().next();
@@ -184,6 +212,10 @@ impl Beats {
     /// A turn of the process whose first rank is `own`.
     pub fn turn(&mut self, machines: &Machines, own: u32, now: Instant, deadline: Duration) -> Turn {
         let before = self.turned.replace(now);
+        let elapsed = before.map_or(Duration::ZERO, |before| now.saturating_duration_since(before));
+        if elapsed >= SILENT {
+            self.woke = Some(now);
+        }
         let Some((present, place)) = self.circle(machines, own, now) else {
             self.ears.clear();
             return Turn::default();
@@ -193,7 +225,7 @@ impl Beats {
         self.ears.retain(|machine, _| heard.contains(machine));
         // One round more than it takes to reach all: a machine on the way may be the silent one.
         let hops = count.next_power_of_two().ilog2() as u8 + 1;
-        let (elapsed, mut dead) = (before.map_or(Duration::ZERO, |before| now.saturating_duration_since(before)), None);
+        let mut dead = None;
         for machine in heard {
             let Some(ear) = self.ears.entry(machine).or_insert(before.is_none().then(Ear::default)) else { continue };
             ear.age = if elapsed < STOOD { ear.age + elapsed.min(CREDIT) } else { Duration::ZERO };
@@ -205,7 +237,8 @@ impl Beats {
                 dead = Some((machine, lasted));
             }
         }
-        for (rank, lasted) in self.stopped.clone() {
+        self.complaints.retain(|(_, rank), _| machines.is_far(*rank));
+        for (rank, lasted) in self.stopped_here(now).collect::<Vec<_>>() {
             self.note((Ill::Stopped, rank), Known { lasted, at: now, hops });
         }
         self.complaints.retain(|_, known| now.saturating_duration_since(known.at) < OVER);
@@ -279,6 +312,12 @@ mod tests {
                     let turn = self.beats[own].turn(&self.machines[own], own as u32, now, DEADLINE);
                     self.dead.extend(turn.dead.map(|(machine, _)| (own, machine, self.now)));
                     let Some(beat) = turn.beat else { continue };
+                    if self.beats[own].stood_still(now) {
+                        let beside = self.machines[own].at(self.machines[own].own()).ranks.clone();
+                        for to in beside.into_iter().map(|to| to as usize).filter(|to| *to != own && !self.still.contains(to)) {
+                            self.beats[to].heard(&beat, &self.machines[to], now);
+                        }
+                    }
                     for to in turn.to.into_iter().map(|to| to as usize) {
                         self.sent += 1;
                         if !self.still.contains(&to) && !self.cut.contains(&(own.min(to), own.max(to))) {
@@ -399,6 +438,48 @@ mod tests {
         world.beats[1].stopped.clear();
         world.run(2 * SECOND);
         assert!(world.dead.is_empty() && [2, 3].map(|here| world.ill(here, 0)) == [None; 2]);
+    }
+
+    /// Its neighbour sees a moment later that it goes on, and had gone on to listen and to speak for it meanwhile.
+    #[test]
+    fn a_speaker_that_goes_on_is_believed_at_once() {
+        let mut world = World::new(&[0, 0, 1, 2]);
+        world.run(SECOND);
+        world.still.insert(0);
+        world.run(Duration::from_millis(500));
+        world.beats[1].stopped = vec![(0, SECOND)];
+        world.run(2 * SECOND);
+        world.still.clear();
+        for looked in [false, true] {
+            if looked {
+                world.beats[1].stopped.clear();
+            }
+            for _ in 0..5 {
+                world.run(TURN);
+                let blamed = |here: usize| world.beats[here].ills(world.begin + world.now).len();
+                // One that had it from a third may take a beat more.
+                let late = !looked && world.now < Duration::from_millis(3700);
+                assert!((1..4).all(|here| blamed(here) == 0 || late), "{:?}: {:?}", world.now, [0, 1, 2, 3].map(blamed));
+            }
+        }
+        world.run(2 * SECOND);
+        assert!(world.dead.is_empty() && (0..4).all(|here| world.beats[here].complaints.is_empty()));
+    }
+
+    #[test]
+    fn who_stood_still_knows_that_it_may_not_have_heard() {
+        let mut world = World::new(&[0, 1]);
+        world.run(SECOND);
+        let stood = |world: &World| world.beats[0].stood_still(world.begin + world.now);
+        assert!(!stood(&world));
+        world.still.insert(0);
+        world.run(SECOND);
+        assert!(stood(&world));
+        world.still.clear();
+        world.run(SECOND);
+        assert!(stood(&world), "what lasts is told again within this");
+        world.run(TURN);
+        assert!(!stood(&world));
     }
 
     #[test]

@@ -50,10 +50,13 @@ impl Ofi {
         let address = address_of(&self.said, peer, stream)?;
         let number = self.links.len() as u32;
         let ends = Ends { secret: self.secret, target_nonce: address.nonce, sender: self.rank, target: peer, stream };
-        let Some(endpoint) = self.post.net.caller(address.at, number.into())? else { return self.no_way((peer, stream), astray) };
+        let endpoint = match self.post.net.caller(address.at, number.into())? {
+            Ok(endpoint) => endpoint,
+            Err(why) => return self.no_way((peer, stream), astray, &why),
+        };
         let (hello, nonce) = ends.hello(&endpoint.origin())?;
-        if !endpoint.connect(address.at, &hello)? {
-            return self.no_way((peer, stream), astray);
+        if let Err(why) = endpoint.connect(address.at, &hello)? {
+            return self.no_way((peer, stream), astray, &why);
         }
         // Nothing comes before its event has been read here.
         for _ in 0..self.room.words {
@@ -62,7 +65,7 @@ impl Ofi {
         if self.post.net.traits.rdm {
             self.sockets.reached(address.at);
         } else {
-            self.sockets.dialled(&endpoint.address().unwrap_or_default());
+            self.sockets.dialled(&endpoint.address().unwrap_or_default(), number);
         }
         astray.map(|at| self.astray.swap_remove(at));
         self.dialled[peer as usize][stream as usize] = number + 1;
@@ -72,11 +75,17 @@ impl Ofi {
     }
 
     /// A route or an address may be away for a moment: as long as a machine may be silent.
-    fn no_way(&mut self, to: (u32, u32), astray: Option<usize>) -> Result<Way> {
+    fn no_way(&mut self, to: (u32, u32), astray: Option<usize>, why: &str) -> Result<Way> {
         let now = Instant::now();
         let gap = self.gap;
         let Some(astray) = astray.map(|at| &mut self.astray[at]) else {
-            info!(NET, "rank {}: no way to rank {} by {NAME} now; tried again for {} s", self.rank, to.0, gap.as_secs_f32());
+            info!(
+                NET,
+                "rank {}: no way to rank {} by {NAME} now, {why}; tried again for {} s",
+                self.rank,
+                to.0,
+                gap.as_secs_f32()
+            );
             self.astray.push(Astray { to, since: now, next: now + PAUSE });
             return Ok(Way::Later);
         };
@@ -87,7 +96,7 @@ impl Ofi {
         let ((peer, stream), seconds) = (to, gap.as_secs_f32());
         self.astray.retain(|astray| astray.to != to);
         let text = format!(
-            "a peer cannot be reached | {NAME}, rank {peer}, stream {stream} | this machine has had no way to its network for {seconds} s | fix: see \
+            "a peer cannot be reached | {NAME}, rank {peer}, stream {stream} | this machine has had no way to its network for {seconds} s: {why} | fix: see \
              `ip route` and `ip address` here; GINRS_HOST_DEADLINE says how long such a gap may last"
         );
         Err(Error::new(Code::RemoteError, 122, text).by(peer))
@@ -182,8 +191,8 @@ impl Ofi {
             door.reject(request);
             return Ok(());
         };
-        self.sockets.admitted(request.from());
         let number = self.links.len() as u32;
+        self.sockets.admitted(request.from(), number);
         let made = self.post.net.called(request, number.into()).and_then(|endpoint| {
             for _ in 0..self.room.messages {
                 self.post.expect_message(&endpoint, number)?;

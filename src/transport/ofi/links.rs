@@ -9,7 +9,8 @@ use super::outgoing::{Outgoing, State};
 use super::proof::Ends;
 use super::{NAME, STREAMS, address_of};
 use crate::error::{Code, Error, Result};
-use crate::info;
+use crate::transport::Words;
+use crate::{bail, info};
 use std::time::{Duration, Instant};
 
 /// Where a put goes.
@@ -31,7 +32,35 @@ pub(super) struct Astray {
 /// Between two dials of one that there was no way to.
 const PAUSE: Duration = Duration::from_millis(20);
 
+/// What an address of IP's begins with.
+fn family_of(address: &[u8]) -> Option<&'static str> {
+    match i32::from(u16::from_ne_bytes(*address.first_chunk()?)) {
+        libc::AF_INET => Some("IPv4"),
+        libc::AF_INET6 => Some("IPv6"),
+        _ => None,
+    }
+}
+
 impl Ofi {
+    /// Whether rank `peer` listens where this one can connect from. libfabric would only say so at the first put.
+    pub(super) fn has_the_family_of(&self, peer: u32, said: &[Words]) -> Result<()> {
+        let theirs = address_of(said, peer, 0)?;
+        if !self.post.net.traits.internet {
+            return Ok(());
+        }
+        match (family_of(address_of(said, self.rank, 0)?.at), family_of(theirs.at)) {
+            (Some(own), Some(other)) if own != other => bail!(
+                InvalidUsage,
+                126,
+                "two machines have no address of one family | {NAME}, rank {} has {own}, rank {peer} {other} | no family is on the chosen interfaces of all ranks \
+                 | fix: give all machines an address of one family there, or set NCCL_SOCKET_IFNAME and NCCL_SOCKET_FAMILY to what all have; \
+                 `ginrs-info --why` shows each machine's",
+                self.rank
+            ),
+            _ => Ok(()),
+        }
+    }
+
     /// The link for `context` to `peer`, dialled now if there is none.
     pub(super) fn link(&mut self, peer: u32, context: u32) -> Result<Way> {
         let stream = context % STREAMS;

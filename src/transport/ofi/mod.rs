@@ -196,15 +196,6 @@ fn address_of(said: &[Words], peer: u32, stream: u32) -> Result<Address<'_>> {
     }
 }
 
-/// What an address of IP's begins with.
-fn family_of(address: &[u8]) -> Option<&'static str> {
-    match i32::from(u16::from_ne_bytes(*address.first_chunk()?)) {
-        libc::AF_INET => Some("IPv4"),
-        libc::AF_INET6 => Some("IPv6"),
-        _ => None,
-    }
-}
-
 /// Until what was sent has landed; lands meanwhile what others send, who may wait for the same. A link that ends loses what is on it alone.
 fn land(transport: &mut dyn Transport, patience: Duration) -> Result<()> {
     let (mut done, mut lost) = (Vec::new(), None);
@@ -264,25 +255,6 @@ fn abort(mut hubs: Vec<&mut Ofi>) {
 }
 
 impl Ofi {
-    /// Whether rank `peer` listens where this one can connect from. libfabric would only say so at the first put.
-    fn has_the_family_of(&self, peer: u32, said: &[Words]) -> Result<()> {
-        let theirs = address_of(said, peer, 0)?;
-        if !self.post.net.traits.internet {
-            return Ok(());
-        }
-        match (family_of(address_of(said, self.rank, 0)?.at), family_of(theirs.at)) {
-            (Some(own), Some(other)) if own != other => bail!(
-                InvalidUsage,
-                126,
-                "two machines have no address of one family | {NAME}, rank {} has {own}, rank {peer} {other} | no family is on the chosen interfaces of all ranks \
-                 | fix: give all machines an address of one family there, or set NCCL_SOCKET_IFNAME and NCCL_SOCKET_FAMILY to what all have; \
-                 `ginrs-info --why` shows each machine's",
-                self.rank
-            ),
-            _ => Ok(()),
-        }
-    }
-
     /// The number of the first piece that is not known to have landed.
     fn oldest(&self) -> Option<u64> {
         let oldest = self.links.iter().filter_map(|link| match link {

@@ -82,6 +82,23 @@ fn programs_over_bad_connections_are_right_or_told() {
     }
 }
 
+/// Machines are heard all the while: what they say of that is small. Whoever waits is told whom for, and what is lost.
+#[test]
+fn a_network_that_loses_large_packets_alone_ends_the_job_and_is_named() {
+    let Some((machines, wire)) = Machines::with_wire(2, 1500) else { return };
+    let plan = "blocks=2 threads=64 coop=cta strip=65536 largest=5000 rounds=100000 seed=78";
+    let (ok, said) = carried(&machines, "abi-tests/programs/torture.cu", &[("TORTURE", plan), ("NCCL_DEBUG", "WARN")], || {
+        std::thread::sleep(Duration::from_secs(4));
+        wire.narrow(1000);
+    });
+    println!("{}", said.lines().filter(|line| line.contains("GINRS-")).collect::<Vec<_>>().join("\n"));
+    for line in ["GINRS-W112 nothing that is sent to a peer arrives", "GINRS-E122 "] {
+        let has = |text: &str| said.lines().any(|said| said.contains(line) && said.contains(text));
+        assert!(!ok && has("nothing has been acknowledged for") && has("path MTU 1500") && has("-s 1472 10.77.0."), "{said}");
+    }
+    assert_eq!(said.lines().filter(|said| said.contains("NCCL WARN GINRS-E122")).count(), 4, "each rank says it: {said}");
+}
+
 /// F8. Without CAP_IPC_LOCK, which root has and which lifts the limit.
 #[test]
 fn a_job_between_machines_needs_no_locked_memory() {

@@ -179,12 +179,18 @@ impl Bootstrap {
         interfaces::chosen()
     }
 
-    /// An address of this machine that other machines reach, by NCCL_SOCKET_IFNAME and NCCL_SOCKET_FAMILY; loopback's where there is no
-    /// other. Link-local ones need a scope, which differs between machines.
-    pub fn address_for_others() -> Result<std::net::IpAddr> {
-        let chosen = interfaces::chosen()?.into_iter().map(|address| address.ip());
+    /// Addresses of this machine that other machines reach, by NCCL_SOCKET_IFNAME and NCCL_SOCKET_FAMILY, the best first; loopback's where
+    /// there is no other. Link-local ones need a scope, which differs between machines.
+    pub fn addresses_for_others() -> Result<Vec<std::net::IpAddr>> {
         let link_local = |ip: &std::net::IpAddr| matches!(ip, std::net::IpAddr::V6(v6) if v6.is_unicast_link_local());
-        Ok(chosen.into_iter().find(|ip| !link_local(ip)).unwrap_or(std::net::Ipv4Addr::LOCALHOST.into()))
+        let chosen = interfaces::chosen()?.into_iter().map(|address| address.ip()).filter(|ip| !link_local(ip));
+        let chosen: Vec<_> = chosen.collect();
+        Ok(if chosen.is_empty() { vec![std::net::Ipv4Addr::LOCALHOST.into()] } else { chosen })
+    }
+
+    /// The first of them.
+    pub fn address_for_others() -> Result<std::net::IpAddr> {
+        Ok(Self::addresses_for_others()?[0])
     }
 
     /// A secret of the communicator for `whom`: whoever sees it learns nothing of others.

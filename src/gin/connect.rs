@@ -23,7 +23,8 @@ use std::sync::Arc;
 pub(crate) struct Announced {
     memory: Arc<dyn Physical>,
     settings: Settings,
-    address: Result<Option<IpAddr>>,
+    /// For other machines, the best first; none where there are none.
+    addresses: Result<Vec<IpAddr>>,
     has: u64,
 }
 
@@ -37,12 +38,12 @@ impl Announced {
         let memory = team.device.create_sparse(settings.contexts as usize * settings.signals as usize * 8)?;
         // Ranks of one machine that are told to use a network show nothing to other machines.
         let far = team.peers.iter().any(|peer| peer.machine != team.peers[team.rank as usize].machine);
-        let address = if far { Bootstrap::address_for_others().map(Some) } else { Ok(None) };
+        let addresses = if far { Bootstrap::addresses_for_others() } else { Ok(Vec::new()) };
         team.watch.set_step("loading of network libraries");
-        let (has, lacks) = Facts::probe(&*team.device, address.clone().ok().flatten());
+        let (has, lacks) = Facts::probe(&*team.device, addresses.iter().flatten().next().copied());
         team.watch.set_step("");
         lacks.iter().for_each(|why| info!(INIT, "GIN transport not here: {why}"));
-        Ok(Self { memory, settings, address, has })
+        Ok(Self { memory, settings, addresses, has })
     }
 
     /// Must be equal on all ranks.
@@ -51,9 +52,22 @@ impl Announced {
     }
 
     /// This rank's own.
-    pub fn own(&self) -> [u64; 1] {
-        [self.has]
+    pub fn own(&self) -> [u64; 2] {
+        [self.has, self.addresses.iter().flatten().map(family).fold(0, |all, family| all | family)]
     }
+}
+
+/// The family of an address, as a bit.
+fn family(address: &IpAddr) -> u64 {
+    if address.is_ipv4() { 1 } else { 2 }
+}
+
+/// The best of `addresses` that is of a family which all ranks have, by what they said. Where there is none, the best: a transport that
+/// minds says who cannot reach whom.
+fn reachable(addresses: &[IpAddr], all: &[Said]) -> IpAddr {
+    let common = all.iter().fold(u64::MAX, |common, said| common & said.own.get(1).copied().unwrap_or(0));
+    let found = addresses.iter().find(|address| family(address) & common != 0);
+    found.or(addresses.first()).copied().unwrap_or(Ipv4Addr::LOCALHOST.into())
 }
 
 impl Gin {
@@ -66,7 +80,7 @@ impl Gin {
         all: &[Said],
         windows: impl FnOnce(&Arc<Self>) -> Result<Vec<u64>>,
     ) -> Result<(Arc<Self>, Arc<Vec<Said>>)> {
-        let Announced { memory, settings, address, .. } = announced;
+        let Announced { memory, settings, addresses, .. } = announced;
         let facts = |(peer, said): (&PeerInfo, &Said)| Facts {
             process: peer.process,
             machine: peer.machine,
@@ -76,7 +90,7 @@ impl Gin {
         let offers = Offers { team, kept: Mutex::default() };
         let ends = select::asked().and_then(|asked| {
             let world = World { kind: team.device.kind(), asked, reach: &team.topo.reach, ranks: &ranks };
-            Ends::new(team, &world, &offers, (memory, &settings), address?.unwrap_or(Ipv4Addr::LOCALHOST.into()))
+            Ends::new(team, &world, &offers, (memory, &settings), reachable(&addresses?, all))
         });
         let said = ends.as_ref().map(|ends| Said { agreed: Vec::new(), own: ends.own.clone() });
         let heard = team.round_as("gin signals", said.map_err(Clone::clone), Heard::read)?;
@@ -382,4 +396,21 @@ fn build(team: &Team, settings: Settings, Connected { routes, signals, words }: 
     let sums = Arc::downgrade(&gin);
     team.abort.set_sums(move |may_wait| sums.upgrade()?.sums(may_wait));
     Ok(gin)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_is_of_a_family_that_all_ranks_have() {
+        let said = |families: &[u64]| -> Vec<Said> {
+            families.iter().map(|families| Said { agreed: Vec::new(), own: vec![0, *families, 7] }).collect()
+        };
+        let both: Vec<IpAddr> = ["10.0.0.1", "10.1.0.1", "fd00::1"].map(|ip| ip.parse().unwrap()).into();
+        let of = |families: &[u64]| reachable(&both, &said(families)).to_string();
+        assert_eq!([of(&[3, 3]), of(&[3, 1]), of(&[3, 2, 3])], ["10.0.0.1", "10.0.0.1", "fd00::1"]);
+        assert_eq!(of(&[1, 3, 2]), "10.0.0.1", "a transport refuses");
+        assert_eq!(reachable(&[], &said(&[0, 0])), IpAddr::from(Ipv4Addr::LOCALHOST));
+    }
 }

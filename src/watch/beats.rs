@@ -38,6 +38,10 @@ pub(super) struct Beats {
     /// Machines that are to be heard; None for one that came to stand here later, until its first beat.
     ears: HashMap<u32, Option<Ear>>,
     complaints: HashMap<(Ill, u32), Known>,
+    /// When a process has spoken itself last, by its first rank: what others say of it may be older.
+    spoke: HashMap<u32, Instant>,
+    /// Since when this process goes on, which stood still.
+    woke: Option<Instant>,
     last: Option<Instant>,
     /// When anything moved last, as far as is known here.
     moved: Instant,
@@ -83,6 +87,8 @@ impl Beats {
             stopped: Vec::new(),
             ears: HashMap::new(),
             complaints: HashMap::new(),
+            spoke: HashMap::new(),
+            woke: None,
             last: None,
             moved: now,
             moves: 0,
@@ -115,12 +121,14 @@ impl Beats {
         self.ears.insert(from, Some(Ear { age: Duration::ZERO, heard: true }));
         self.complaints.remove(&(Ill::Silent, machines.at(from).ranks[0]));
         self.complaints.remove(&(Ill::Stopped, machines.first_beside(beat.from)));
+        self.spoke.insert(machines.first_beside(beat.from), now);
         let moved = now.checked_sub(Duration::from_millis(beat.still.into())).unwrap_or(self.moved);
         if moved > self.moved + NEWER {
             self.moved = moved;
             self.moves += 1;
         }
-        for said in beat.complaints.iter().filter(|said| machines.is_far(said.rank)) {
+        let is_news = |said: &&Complaint| said.ill != Ill::Stopped || !self.spoke_lately(said.rank, now);
+        for said in beat.complaints.iter().filter(|said| machines.is_far(said.rank)).filter(is_news).collect::<Vec<_>>() {
             self.note(
                 (said.ill, said.rank),
                 Known { lasted: Duration::from_millis(said.lasts.into()), at: now, hops: said.hops },
@@ -155,11 +163,31 @@ impl Beats {
         self.complaints.keys().filter_map(|&(ill, rank)| Some((ill, rank, self.lasts(ill, rank, now)?))).collect()
     }
 
-    /// The rank whose process speaks for a machine.
+    /// Who speaks is not stopped, whatever was seen a moment ago.
+    fn spoke_lately(&self, first: u32, now: Instant) -> bool {
+        self.spoke.get(&first).is_some_and(|spoke| now.saturating_duration_since(*spoke) < OVER)
+    }
+
+    /// Processes of this machine that are stopped, as far as is known.
+    fn stopped_here(&self, now: Instant) -> impl Iterator<Item = (u32, Duration)> {
+        self.stopped.iter().copied().filter(move |(first, _)| !self.spoke_lately(*first, now))
+    }
+
+    /// This process stood still, and may not have heard again of what lasts, nor others that it goes on.
+    pub fn stood_still(&self, now: Instant) -> bool {
+        let since = |then: Option<Instant>| then.map(|then| now.saturating_duration_since(then));
+        since(self.woke).is_some_and(|since| since < STOOD) || since(self.turned).is_some_and(|since| since >= SILENT)
+    }
+
+    /// The rank whose process speaks for a machine. Of its own machine a process sees itself who is stopped: all others take one that goes
+    /// on for the speaker at its first beat.
     pub fn speaker(&self, machine: u32, machines: &Machines, now: Instant) -> Option<u32> {
         let stopped = |rank| {
             let first = machines.first_beside(rank);
-            self.stopped.iter().any(|(other, _)| *other == first) || self.lasts(Ill::Stopped, first, now).is_some()
+            match machine == machines.own() {
+                true => self.stopped_here(now).any(|(other, _)| other == first),
+                false => self.lasts(Ill::Stopped, first, now).is_some(),
+            }
         };
         let mut there = machines.at(machine).ranks.iter().copied().filter(|rank| !self.gone.contains(rank));
         let first = there.clone().next();
@@ -184,6 +212,10 @@ impl Beats {
     /// A turn of the process whose first rank is `own`.
     pub fn turn(&mut self, machines: &Machines, own: u32, now: Instant, deadline: Duration) -> Turn {
         let before = self.turned.replace(now);
+        let elapsed = before.map_or(Duration::ZERO, |before| now.saturating_duration_since(before));
+        if elapsed >= SILENT {
+            self.woke = Some(now);
+        }
         let Some((present, place)) = self.circle(machines, own, now) else {
             self.ears.clear();
             return Turn::default();
@@ -193,7 +225,7 @@ impl Beats {
         self.ears.retain(|machine, _| heard.contains(machine));
         // One round more than it takes to reach all: a machine on the way may be the silent one.
         let hops = count.next_power_of_two().ilog2() as u8 + 1;
-        let (elapsed, mut dead) = (before.map_or(Duration::ZERO, |before| now.saturating_duration_since(before)), None);
+        let mut dead = None;
         for machine in heard {
             let Some(ear) = self.ears.entry(machine).or_insert(before.is_none().then(Ear::default)) else { continue };
             ear.age = if elapsed < STOOD { ear.age + elapsed.min(CREDIT) } else { Duration::ZERO };
@@ -205,7 +237,8 @@ impl Beats {
                 dead = Some((machine, lasted));
             }
         }
-        for (rank, lasted) in self.stopped.clone() {
+        self.complaints.retain(|(_, rank), _| machines.is_far(*rank));
+        for (rank, lasted) in self.stopped_here(now).collect::<Vec<_>>() {
             self.note((Ill::Stopped, rank), Known { lasted, at: now, hops });
         }
         self.complaints.retain(|_, known| now.saturating_duration_since(known.at) < OVER);
@@ -235,189 +268,4 @@ fn strides(count: usize) -> impl Iterator<Item = usize> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::machines::tests::sample;
-    use super::*;
-
-    const DEADLINE: Duration = Duration::from_secs(3);
-
-    /// One process for each rank of `machines`, with a clock of its own.
-    struct World {
-        machines: Vec<Machines>,
-        beats: Vec<Beats>,
-        begin: Instant,
-        now: Duration,
-        /// Ranks that do nothing, and pairs of which neither hears the other.
-        still: HashSet<usize>,
-        cut: HashSet<(usize, usize)>,
-        dead: Vec<(usize, u32, Duration)>,
-        sent: usize,
-    }
-
-    impl World {
-        fn new(machines: &[u64]) -> Self {
-            let begin = Instant::now();
-            let of = (0..machines.len()).map(|own| sample(machines, own as u8)).collect();
-            let beats = machines.iter().map(|_| Beats::new(begin)).collect();
-            Self {
-                machines: of,
-                beats,
-                begin,
-                now: Duration::ZERO,
-                still: HashSet::new(),
-                cut: HashSet::new(),
-                dead: Vec::new(),
-                sent: 0,
-            }
-        }
-
-        fn run(&mut self, time: Duration) {
-            for _ in 0..time.as_millis() / TURN.as_millis() {
-                self.now += TURN;
-                let now = self.begin + self.now;
-                for own in (0..self.beats.len()).filter(|own| !self.still.contains(own)).collect::<Vec<_>>() {
-                    let turn = self.beats[own].turn(&self.machines[own], own as u32, now, DEADLINE);
-                    self.dead.extend(turn.dead.map(|(machine, _)| (own, machine, self.now)));
-                    let Some(beat) = turn.beat else { continue };
-                    for to in turn.to.into_iter().map(|to| to as usize) {
-                        self.sent += 1;
-                        if !self.still.contains(&to) && !self.cut.contains(&(own.min(to), own.max(to))) {
-                            self.beats[to].heard(&beat, &self.machines[to], now);
-                        }
-                    }
-                }
-            }
-        }
-
-        fn ill(&self, here: usize, rank: u32) -> Option<Ill> {
-            self.beats[here].ill(rank, &self.machines[here], self.begin + self.now).map(|(ill, _)| ill)
-        }
-    }
-
-    const SECOND: Duration = Duration::from_secs(1);
-
-    #[test]
-    fn each_machine_sends_to_log_n_others_ten_times_a_second() {
-        for (n, each) in [(2, 1), (3, 2), (8, 3), (9, 4)] {
-            let mut world = World::new(&(0..n).collect::<Vec<_>>());
-            world.run(10 * SECOND);
-            let beats = world.sent as f64 / 10.0 / n as f64;
-            assert!((9.0..=10.5).contains(&(beats / f64::from(each))), "{n}: {beats} a second");
-            assert!(world.dead.is_empty() && world.beats.iter().all(|beats| beats.complaints.is_empty()));
-        }
-        let mut one = World::new(&[5, 5, 5]);
-        one.run(SECOND);
-        assert_eq!(one.sent, 0);
-    }
-
-    #[test]
-    fn a_silent_machine_is_known_to_all_and_dead_at_the_deadline() {
-        for n in [2, 3, 8, 13] {
-            let mut world = World::new(&(0..n).collect::<Vec<_>>());
-            world.run(SECOND);
-            world.still.insert(1);
-            world.run(Duration::from_millis(1200));
-            for here in (0..n as usize).filter(|here| *here != 1) {
-                assert_eq!((world.ill(here, 1), world.ill(here, 0)), (Some(Ill::Silent), None), "{n}: on {here}");
-            }
-            assert!(world.dead.is_empty());
-            world.run(2 * SECOND);
-            let (_, machine, at) = world.dead[0];
-            let lasted = at - SECOND;
-            assert!(machine == 1 && lasted >= DEADLINE - BEAT && lasted < DEADLINE + 2 * BEAT, "{n}: {lasted:?}");
-        }
-    }
-
-    /// Each first beat was left out, and the time before the first turn counted: of a communicator that others had just made, a machine was
-    /// "silent for 0.6 s" where nothing was wrong.
-    #[test]
-    fn a_machine_that_is_still_setting_up_is_not_silent() {
-        for late in [1, 2] {
-            let mut world = World::new(&[0, 1, 2, 3]);
-            let hearers = world.beats[0].hearers(&world.machines[0], 0, world.begin);
-            assert_eq!(hearers, Some(vec![1, 2]));
-            world.now = 10 * SECOND;
-            world.still.insert(late);
-            world.run(TURN);
-            assert_eq!(world.sent, 6, "everybody's first turn is a beat");
-            world.run(SECOND);
-            assert!(world.beats.iter().all(|beats| beats.complaints.is_empty()));
-            world.still.clear();
-            world.run(3 * SECOND);
-            assert!(world.dead.is_empty() && world.beats.iter().all(|beats| beats.complaints.is_empty()));
-        }
-        // One that never speaks is dead at the deadline all the same.
-        let mut world = World::new(&[0, 1]);
-        world.still.insert(1);
-        world.run(2 * SECOND);
-        assert_eq!((world.ill(0, 1), world.dead.len()), (Some(Ill::Silent), 0));
-        world.run(SECOND + TURN);
-        assert_eq!(world.dead[0].1, 1);
-    }
-
-    #[test]
-    fn a_pause_of_two_seconds_ends_nothing_and_is_over_soon() {
-        let mut world = World::new(&[0, 1, 2, 3]);
-        world.run(SECOND);
-        world.still.insert(2);
-        world.run(2 * SECOND);
-        world.still.clear();
-        world.run(3 * SECOND);
-        assert!(world.dead.is_empty() && (0..4).all(|here| world.ill(here, 2).is_none()));
-    }
-
-    #[test]
-    fn who_stood_still_itself_blames_nobody() {
-        let mut world = World::new(&[0, 1]);
-        world.run(SECOND);
-        let now = world.begin + world.now + 10 * SECOND;
-        let turn = world.beats[0].turn(&world.machines[0], 0, now, DEADLINE);
-        assert_eq!(turn.dead, None);
-    }
-
-    #[test]
-    fn both_ends_of_a_cut_end_it() {
-        let mut world = World::new(&[0, 1, 2]);
-        world.run(SECOND);
-        world.cut.insert((0, 1));
-        world.run(4 * SECOND);
-        let blames: HashSet<(usize, u32)> = world.dead.iter().map(|(here, machine, _)| (*here, *machine)).collect();
-        assert_eq!(blames, HashSet::from([(0, 1), (1, 0)]));
-    }
-
-    #[test]
-    fn a_stopped_speaker_is_spoken_for_and_said_to_be_stopped() {
-        let mut world = World::new(&[0, 0, 1, 2]);
-        world.run(SECOND);
-        world.still.insert(0);
-        world.run(Duration::from_millis(500));
-        world.beats[1].stopped = vec![(0, SECOND)];
-        world.run(5 * SECOND);
-        assert!(world.dead.is_empty());
-        assert_eq!([2, 3].map(|here| world.ill(here, 0)), [Some(Ill::Stopped); 2]);
-        world.still.clear();
-        world.beats[1].stopped.clear();
-        world.run(2 * SECOND);
-        assert!(world.dead.is_empty() && [2, 3].map(|here| world.ill(here, 0)) == [None; 2]);
-    }
-
-    #[test]
-    fn a_machine_whose_ranks_have_left_is_missed_by_nobody() {
-        let mut world = World::new(&[0, 1, 1, 2]);
-        world.run(SECOND);
-        world.still.extend([1, 2]);
-        world.beats.iter_mut().for_each(|beats| assert!(beats.leaves(1) && beats.leaves(2) && !beats.leaves(1)));
-        world.run(5 * SECOND);
-        assert!(world.dead.is_empty() && world.ill(0, 1).is_none());
-    }
-
-    #[test]
-    fn movement_on_one_machine_is_known_on_all_and_only_once() {
-        let mut world = World::new(&[0, 1, 2, 3, 4]);
-        world.run(2 * SECOND);
-        assert!(world.beats.iter().all(|beats| beats.moves == 0));
-        world.beats[3].moved(world.begin + world.now);
-        world.run(2 * SECOND);
-        assert_eq!(world.beats.iter().map(|beats| beats.moves).collect::<Vec<_>>(), [1, 1, 1, 0, 1]);
-    }
-}
+mod tests;

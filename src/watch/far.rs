@@ -85,7 +85,7 @@ impl Group {
                 self.dial(far, unlinked);
             }
             let beats = far.beats.lock();
-            if !beat.complaints.is_empty() || beats.left().next().is_some() {
+            if !beat.complaints.is_empty() || beats.left().next().is_some() || beats.stood_still(now) {
                 let stopped = |rank: u32| beats.stopped.iter().any(|(other, _)| *other == rank);
                 let beside = far.machines.at(far.machines.own()).ranks.iter().copied().filter(|&rank| {
                     far.machines.first_beside(rank) == rank && rank != far.own && !stopped(rank) && !beats.has_left(rank)
@@ -212,9 +212,15 @@ impl Group {
     /// One line for each process or machine elsewhere that does nothing while ranks here wait, and one when it goes on.
     pub(super) fn tell_of_ills(&self, waits: bool) {
         let Some(far) = self.far().filter(|_| !self.is_over()) else { return };
-        let ills = far.beats.lock().ills(Instant::now());
+        let (now, beats) = (Instant::now(), far.beats.lock());
+        let (ills, stood_still) = (beats.ills(now), beats.stood_still(now));
+        drop(beats);
         let mut told = far.told.lock();
         told.retain(|what| {
+            // Who has not listened does not know what is over.
+            if stood_still {
+                return true;
+            }
             // Of a process on a silent machine nobody can say that it goes on.
             let silent = || matches!(far.ill(what.1), Some((Ill::Silent, _)));
             let lasts = ills.iter().any(|(ill, rank, _)| (*ill, *rank) == *what) || what.0 == Ill::Stopped && silent();

@@ -5,7 +5,7 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
@@ -27,6 +27,8 @@ struct State {
     /// Machines from and to which nothing goes.
     lost: Mutex<Vec<(usize, usize)>>,
     wrong: Mutex<Option<Wrong>>,
+    /// Longer packets are lost, and nobody is told; 0: none.
+    narrow: AtomicUsize,
     /// Segments that were answered so.
     count: AtomicU64,
     over: AtomicBool,
@@ -87,6 +89,11 @@ impl Wire {
         }
     }
 
+    /// Packets of more bytes are lost from now on, as where a machine on the way takes no larger ones and does not say so.
+    pub fn narrow(&self, bytes: usize) {
+        self.0.narrow.store(bytes, Ordering::Relaxed);
+    }
+
     /// Bytes are lost from now on, or no more.
     pub fn hollow(&self, hollow: bool) {
         *self.0.wrong.lock().unwrap() = hollow.then_some(Wrong::Hollow);
@@ -119,7 +126,8 @@ fn carry(state: &State, ways: &[mpsc::Sender<(Instant, Vec<u8>)>], from: usize, 
     }
     let to = usize::from(packet[19]).wrapping_sub(1);
     let due = Instant::now() + Duration::from_micros(state.late.load(Ordering::Relaxed));
-    if to >= ways.len() || state.lost.lock().unwrap().contains(&(from, to)) {
+    let narrow = state.narrow.load(Ordering::Relaxed);
+    if to >= ways.len() || (narrow > 0 && packet.len() > narrow) || state.lost.lock().unwrap().contains(&(from, to)) {
         return;
     }
     let wrong = *state.wrong.lock().unwrap();

@@ -1,6 +1,6 @@
 //! One end of a link: a connection's, or a part of the endpoint that serves all links.
 
-use super::net::{Net, close, is_away};
+use super::net::{Net, Way, close, is_away};
 use super::provider::cookie;
 use super::sys::*;
 use crate::error::Result;
@@ -50,15 +50,15 @@ impl Endpoint {
         self.net.rdm().map_or(Vec::new(), |mut rdm| rdm.origin(self.link))
     }
 
-    /// Asks what listens at `address`, telling it `said`. False: this machine has no way to it now, and a new endpoint may have one later.
-    pub fn connect(&self, address: &[u8], said: &[u8]) -> Result<bool> {
+    /// Asks what listens at `address`, telling it `said`; or why this machine has no way to it now: a new endpoint may have one later.
+    pub fn connect(&self, address: &[u8], said: &[u8]) -> Result<Way<()>> {
         if let Some(mut rdm) = self.net.rdm() {
             rdm.dial(self.link, said);
-            return Ok(true);
+            return Ok(Ok(()));
         }
         // SAFETY: live; the call keeps neither.
         let result = unsafe { ((*(*self.ep).cm).connect)(self.ep, address.as_ptr().cast(), said.as_ptr().cast(), said.len()) };
-        if is_away(result) { Ok(false) } else { self.net.check("fi_connect", result).map(|()| true) }
+        if is_away(result) { Ok(Err(self.net.explain(result.into()))) } else { self.net.check("fi_connect", result).map(Ok) }
     }
 
     /// Where it begins, once it connects; nowhere of its own, if it is no connection.

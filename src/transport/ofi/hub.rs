@@ -13,6 +13,7 @@ use super::retired::Retired;
 use super::room::Room;
 use super::sockets::Sockets;
 use super::staging::{self, Copies, Landed};
+use super::stalls::Stalls;
 use super::wire::{self, LEFT, MESSAGE, NUMBER};
 use super::{NAME, PIECE, STREAMS};
 use crate::config;
@@ -59,6 +60,7 @@ pub struct Ofi {
     /// All hubs of a rank's streams have one.
     pub(super) poll: Arc<OwnedFd>,
     pub(super) sockets: Sockets,
+    pub(super) stalls: Stalls,
     /// Links that have not been answered, and since when; a peer has `answer` to do that.
     pub(super) dialing: Vec<(u32, Instant)>,
     pub(super) answer: Duration,
@@ -75,8 +77,9 @@ pub struct Ofi {
     /// Somebody has asked what has landed, and not all had.
     pub(super) asked: Cell<bool>,
     pub(super) scratch: Vec<Ended>,
-    /// Completions that came while it was armed.
+    /// Completions that came while it was armed, and what went wrong.
     pub(super) late: Vec<Completion>,
+    pub(super) failed: Option<Error>,
     /// Most bytes of a piece.
     pub(super) piece: u64,
     /// On a GPU, links with messages that wait for room among the copies, and what has landed.
@@ -144,6 +147,7 @@ impl Ofi {
             owing: Vec::new(),
             poll: poll.clone(),
             sockets,
+            stalls: Stalls::new(),
             dialing: Vec::new(),
             answer: config::seconds("GINRS_TIMEOUT"),
             astray: Vec::new(),
@@ -155,6 +159,7 @@ impl Ofi {
             asked: Cell::new(false),
             scratch: Vec::new(),
             late: Vec::new(),
+            failed: None,
             piece,
             reading: Vec::new(),
             landed: Vec::new(),

@@ -112,6 +112,11 @@ impl Incoming {
         }
     }
 
+    /// Grows with each word to the sender.
+    pub fn said(&self) -> u64 {
+        self.told + self.asked
+    }
+
     /// The number of a new question, which [`Self::question`] asks.
     pub fn ask(&mut self) -> u64 {
         self.questions += 1;

@@ -9,7 +9,8 @@ use super::outgoing::{Outgoing, State};
 use super::proof::Ends;
 use super::{NAME, STREAMS, address_of};
 use crate::error::{Code, Error, Result};
-use crate::info;
+use crate::transport::Words;
+use crate::{bail, info};
 use std::time::{Duration, Instant};
 
 /// Where a put goes.
@@ -31,7 +32,35 @@ pub(super) struct Astray {
 /// Between two dials of one that there was no way to.
 const PAUSE: Duration = Duration::from_millis(20);
 
+/// What an address of IP's begins with.
+fn family_of(address: &[u8]) -> Option<&'static str> {
+    match i32::from(u16::from_ne_bytes(*address.first_chunk()?)) {
+        libc::AF_INET => Some("IPv4"),
+        libc::AF_INET6 => Some("IPv6"),
+        _ => None,
+    }
+}
+
 impl Ofi {
+    /// Whether rank `peer` listens where this one can connect from. libfabric would only say so at the first put.
+    pub(super) fn has_the_family_of(&self, peer: u32, said: &[Words]) -> Result<()> {
+        let theirs = address_of(said, peer, 0)?;
+        if !self.post.net.traits.internet {
+            return Ok(());
+        }
+        match (family_of(address_of(said, self.rank, 0)?.at), family_of(theirs.at)) {
+            (Some(own), Some(other)) if own != other => bail!(
+                InvalidUsage,
+                126,
+                "two machines have no address of one family | {NAME}, rank {} has {own}, rank {peer} {other} | no family is on the chosen interfaces of all ranks \
+                 | fix: give all machines an address of one family there, or set NCCL_SOCKET_IFNAME and NCCL_SOCKET_FAMILY to what all have; \
+                 `ginrs-info --why` shows each machine's",
+                self.rank
+            ),
+            _ => Ok(()),
+        }
+    }
+
     /// The link for `context` to `peer`, dialled now if there is none.
     pub(super) fn link(&mut self, peer: u32, context: u32) -> Result<Way> {
         let stream = context % STREAMS;
@@ -50,10 +79,13 @@ impl Ofi {
         let address = address_of(&self.said, peer, stream)?;
         let number = self.links.len() as u32;
         let ends = Ends { secret: self.secret, target_nonce: address.nonce, sender: self.rank, target: peer, stream };
-        let Some(endpoint) = self.post.net.caller(address.at, number.into())? else { return self.no_way((peer, stream), astray) };
+        let endpoint = match self.post.net.caller(address.at, number.into())? {
+            Ok(endpoint) => endpoint,
+            Err(why) => return self.no_way((peer, stream), astray, &why),
+        };
         let (hello, nonce) = ends.hello(&endpoint.origin())?;
-        if !endpoint.connect(address.at, &hello)? {
-            return self.no_way((peer, stream), astray);
+        if let Err(why) = endpoint.connect(address.at, &hello)? {
+            return self.no_way((peer, stream), astray, &why);
         }
         // Nothing comes before its event has been read here.
         for _ in 0..self.room.words {
@@ -62,7 +94,7 @@ impl Ofi {
         if self.post.net.traits.rdm {
             self.sockets.reached(address.at);
         } else {
-            self.sockets.dialled(&endpoint.address().unwrap_or_default());
+            self.sockets.dialled(&endpoint.address().unwrap_or_default(), number);
         }
         astray.map(|at| self.astray.swap_remove(at));
         self.dialled[peer as usize][stream as usize] = number + 1;
@@ -72,11 +104,17 @@ impl Ofi {
     }
 
     /// A route or an address may be away for a moment: as long as a machine may be silent.
-    fn no_way(&mut self, to: (u32, u32), astray: Option<usize>) -> Result<Way> {
+    fn no_way(&mut self, to: (u32, u32), astray: Option<usize>, why: &str) -> Result<Way> {
         let now = Instant::now();
         let gap = self.gap;
         let Some(astray) = astray.map(|at| &mut self.astray[at]) else {
-            info!(NET, "rank {}: no way to rank {} by {NAME} now; tried again for {} s", self.rank, to.0, gap.as_secs_f32());
+            info!(
+                NET,
+                "rank {}: no way to rank {} by {NAME} now, {why}; tried again for {} s",
+                self.rank,
+                to.0,
+                gap.as_secs_f32()
+            );
             self.astray.push(Astray { to, since: now, next: now + PAUSE });
             return Ok(Way::Later);
         };
@@ -87,7 +125,7 @@ impl Ofi {
         let ((peer, stream), seconds) = (to, gap.as_secs_f32());
         self.astray.retain(|astray| astray.to != to);
         let text = format!(
-            "a peer cannot be reached | {NAME}, rank {peer}, stream {stream} | this machine has had no way to its network for {seconds} s | fix: see \
+            "a peer cannot be reached | {NAME}, rank {peer}, stream {stream} | this machine has had no way to its network for {seconds} s: {why} | fix: see \
              `ip route` and `ip address` here; GINRS_HOST_DEADLINE says how long such a gap may last"
         );
         Err(Error::new(Code::RemoteError, 122, text).by(peer))
@@ -182,8 +220,8 @@ impl Ofi {
             door.reject(request);
             return Ok(());
         };
-        self.sockets.admitted(request.from());
         let number = self.links.len() as u32;
+        self.sockets.admitted(request.from(), number);
         let made = self.post.net.called(request, number.into()).and_then(|endpoint| {
             for _ in 0..self.room.messages {
                 self.post.expect_message(&endpoint, number)?;

@@ -14,6 +14,7 @@
 //! | `single`, `rdm`, `arrivals`, `session`, `places` | links over one endpoint that has no connections |
 //! | `spread`, `helper` | a hub for each stream, and threads that drive them while much goes over them |
 //! | `sockets` | which of the process's are libfabric's: closed on exec, and none is a stranger's for long |
+//! | `stalls` | what was sent over a socket and nobody acknowledges |
 //! | `retired` | memory of windows that have gone, into which something may still be landing |
 //! | `hub`, `links` | all links of a rank: what comes is handed to the one that it is for; how they come and go |
 //! | `room`, `buffers`, `post` | how much a link may have under way; memory of messages; what is posted and not yet done |
@@ -77,6 +78,7 @@ mod spread;
 mod staging;
 #[cfg(test)]
 mod staging_tests;
+mod stalls;
 pub mod sys;
 #[cfg(test)]
 mod tests;
@@ -262,8 +264,24 @@ impl Ofi {
         oldest.min()
     }
 
-    /// After `forget_wakeups`: true if there is nothing to do by now.
+    /// After `forget_wakeups`: true if there is nothing to do by now. An error is the next step's: who is about to sleep takes none.
     fn is_still(&mut self) -> Result<bool> {
+        let still = self.failed.is_none()
+            && self.has_nothing_to_do().unwrap_or_else(|error| {
+                self.failed = Some(error);
+                false
+            });
+        Ok(still)
+    }
+
+    /// What is to be looked at now and then.
+    fn tend(&mut self) -> Result<()> {
+        self.sockets.tend();
+        self.retired.tend(&mut self.links, &mut self.post);
+        self.look_for_stalls()
+    }
+
+    fn has_nothing_to_do(&mut self) -> Result<bool> {
         if self.stopped {
             return Ok(true);
         }
@@ -275,8 +293,7 @@ impl Ofi {
         if copying || !self.batches.iter().all(waits) || !self.owing.is_empty() || !self.astray.is_empty() {
             return Ok(false);
         }
-        self.sockets.tend();
-        self.retired.tend(&mut self.links, &mut self.post);
+        self.tend()?;
         let armed = self.post.net.arm();
         let mut late = std::mem::take(&mut self.late);
         let moved = self.completions(&mut late);
@@ -294,7 +311,7 @@ impl Transport for Ofi {
 
     fn connect(&mut self, _: &dyn Device, _: &dyn Share, peers: &Arc<Vec<Words>>) -> Result<()> {
         let served = (0..).zip(&self.serves).filter(|(_, serves)| **serves);
-        served.map(|(rank, _)| rank).try_for_each(|rank| address_of(peers, rank, 0).map(drop))?;
+        served.map(|(rank, _)| rank).try_for_each(|rank| self.has_the_family_of(rank, peers))?;
         self.said = peers.clone();
         Ok(())
     }
@@ -360,6 +377,9 @@ impl Transport for Ofi {
         if self.stopped {
             return Ok(false);
         }
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
         if self.asked.take() {
             self.prompt()?;
         }
@@ -370,8 +390,7 @@ impl Transport for Ofi {
         self.looks = self.looks.wrapping_add(1);
         if self.looks.is_multiple_of(EVENTS_EVERY) {
             moved |= self.events()?;
-            self.sockets.tend();
-            self.retired.tend(&mut self.links, &mut self.post);
+            self.tend()?;
         }
         self.idle = if moved { 0 } else { self.idle.saturating_add(1) };
         if self.idle >= IDLE {

@@ -135,9 +135,16 @@ impl Net {
     #[cold]
     pub fn failed(&self, call: &str, result: isize) -> Error {
         let locked = getrlimit(Resource::Memlock).current.map_or("unlimited".into(), |bytes| format!("{bytes} bytes"));
+        let fix = match -result as c_int {
+            libc::EAFNOSUPPORT => {
+                "this machine has no address of the peer's family: give it one, or set NCCL_SOCKET_FAMILY on all ranks to one that all have".into()
+            }
+            _ => format!(
+                "see the reason; `ulimit -n` and `ulimit -l` ({locked}) are the usual ones; GINRS_OFI_PROVIDER takes another provider"
+            ),
+        };
         let text = format!(
-            "libfabric fails | provider {} on {}, {call} | {} | fix: see the reason; `ulimit -n` and `ulimit -l` ({locked}) are the usual ones; \
-             GINRS_OFI_PROVIDER takes another provider",
+            "libfabric fails | provider {} on {}, {call} | {} | fix: {fix}",
             self.traits.name,
             self.traits.device,
             self.explain(result as i64)
@@ -278,15 +285,15 @@ impl Net {
         Ok(Some(Event::Refused { link, why: self.explain(entry.err.into()) }))
     }
 
-    /// An endpoint whose events bear `link`, to be connected to `address`. None: this machine's own address is away for now.
-    pub fn caller(self: &Arc<Self>, address: &[u8], link: u64) -> Result<Option<Endpoint>> {
+    /// An endpoint whose events bear `link`, to be connected to `address`; or why this machine has no way there for now.
+    pub fn caller(self: &Arc<Self>, address: &[u8], link: u64) -> Result<Way<Endpoint>> {
         if self.traits.rdm {
-            return self.line(address, None, link).map(Some);
+            return self.line(address, None, link).map(Ok);
         }
         let to = self.info.to(address).ok_or_else(|| self.failed("fi_dupinfo", -(libc::ENOMEM as isize)))?;
         match self.open_endpoint(&to, link) {
-            Err(result) if is_away(result) => Ok(None),
-            opened => self.bound(opened).map(Some),
+            Err(result) if is_away(result) => Ok(Err(self.explain(result.into()))),
+            opened => self.bound(opened).map(Ok),
         }
     }
 
@@ -361,9 +368,14 @@ impl Drop for Net {
     }
 }
 
-/// Whether libfabric says with `result` that this machine has no way to a network, or no address in it.
+/// Something, or why this machine has no way to a network now.
+pub(super) type Way<T> = std::result::Result<T, String>;
+
+/// Whether libfabric says with `result` that this machine has no way to a network, or no address in it. A route that is a `blackhole` gives
+/// EINVAL, `prohibit` EACCES; what else is meant by those does not pass, and is told with its reason when it has lasted.
 pub(super) fn is_away(result: c_int) -> bool {
-    matches!(-result, libc::ENETUNREACH | libc::EHOSTUNREACH | libc::ENETDOWN | libc::EADDRNOTAVAIL)
+    use libc::*;
+    matches!(-result, ENETUNREACH | EHOSTUNREACH | ENETDOWN | EADDRNOTAVAIL | EINVAL | EACCES)
 }
 
 pub(super) fn close(fid: *mut fid) {

@@ -109,6 +109,7 @@ impl Info {
                 wide: rdm || domain.cq_data_size >= 8,
                 receives: info.mode & FI_RX_CQ_DATA != 0,
                 inject: if rdm { usize::MAX } else { (*info.tx_attr).inject_size },
+                internet: [FI_SOCKADDR_IN, FI_SOCKADDR_IN6].contains(&info.addr_format),
                 sockets: name.split(';').any(|part| SOCKETS.contains(&part)),
                 name,
             }
@@ -156,6 +157,8 @@ pub(super) struct Traits {
     pub receives: bool,
     /// Its connections are sockets of the system.
     pub sockets: bool,
+    /// Its addresses are those of IP.
+    pub internet: bool,
     /// A message of at most so many bytes is copied by the call that sends it, and nothing completes.
     pub inject: usize,
 }

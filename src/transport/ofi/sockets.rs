@@ -1,5 +1,5 @@
 //! The sockets that libfabric opens for a rank. It names none of them, so they are looked for by their addresses, now and then, for
-//! two reasons. It opens them without CLOEXEC: a program that this process becomes or starts would keep connections open for whose
+//! three reasons. What the kernel says of a link's is asked for (`stalls`). It opens them without CLOEXEC: a program that this process becomes or starts would keep connections open for whose
 //! end peers wait. And it holds for ever who connects to where a rank listens and says nothing, or half of a request (1.17 may take
 //! that for nothing, and never looks at the socket again): each costs a descriptor.
 //!
@@ -41,6 +41,14 @@ struct Stranger {
     shut: Option<u32>,
 }
 
+/// A link's socket, and which of its addresses tells it: where it begins.
+#[derive(Clone, Copy)]
+struct Found {
+    fd: RawFd,
+    begin: At,
+    came: bool,
+}
+
 /// What is known of them.
 pub(super) struct Sockets {
     /// Where the rank listens; None for providers that have no sockets.
@@ -49,10 +57,12 @@ pub(super) struct Sockets {
     shared: bool,
     /// Where peers listen that it has connected to.
     reached: HashSet<At>,
-    /// Where connections that were dialled since the last look begin, here.
-    dialled: HashSet<At>,
-    /// Where those that were let in begin, there.
-    admitted: HashSet<At>,
+    /// Where connections that were dialled since the last look begin, here, and for which link.
+    dialled: HashMap<At, u32>,
+    /// Where those that were let in begin, there, and for which link.
+    admitted: HashMap<At, u32>,
+    /// By link.
+    found: HashMap<u32, Found>,
     strangers: HashMap<(RawFd, At), Stranger>,
     next: Instant,
     /// What the next look is to see stood there by then.
@@ -71,8 +81,9 @@ impl Sockets {
             shared: traits.rdm,
             // It has connected to itself for a trial.
             reached: decode(door).into_iter().collect(),
-            dialled: HashSet::new(),
-            admitted: HashSet::new(),
+            dialled: HashMap::new(),
+            admitted: HashMap::new(),
+            found: HashMap::new(),
             strangers: HashMap::new(),
             next: Instant::now(),
             since: Instant::now(),
@@ -81,9 +92,9 @@ impl Sockets {
         }
     }
 
-    /// A connection begins at `address` of this machine.
-    pub fn dialled(&mut self, address: &[u8]) {
-        self.dialled.extend(decode(address));
+    /// The connection of `link` begins at `address` of this machine.
+    pub fn dialled(&mut self, address: &[u8], link: u32) {
+        self.dialled.extend(decode(address).map(|at| (at, link)));
         self.hurry();
     }
 
@@ -93,10 +104,24 @@ impl Sockets {
         self.hurry();
     }
 
-    /// Who connects from `address` is let in.
-    pub fn admitted(&mut self, address: &[u8]) {
-        self.admitted.extend(decode(address));
+    /// Who connects from `address` is let in, as `link`.
+    pub fn admitted(&mut self, address: &[u8], link: u32) {
+        self.admitted.extend(decode(address).map(|at| (at, link)));
         self.hurry();
+    }
+
+    /// The socket of a link that has one of its own, once it has been found. Only to be asked.
+    pub fn of_link(&self, link: u32) -> Option<BorrowedFd<'_>> {
+        let Found { fd, begin, came } = *self.found.get(&link)?;
+        // SAFETY: only asked, and its address says whose it is: see the head of this file.
+        let socket = unsafe { BorrowedFd::borrow_raw(fd) };
+        let now = if came { at(getpeername(socket).ok().flatten()) } else { at(getsockname(socket).ok()) };
+        (now == Some(begin)).then_some(socket)
+    }
+
+    /// The link is no more.
+    pub fn forget(&mut self, link: u32) {
+        self.found.remove(&link);
     }
 
     fn hurry(&mut self) {
@@ -122,21 +147,24 @@ impl Sockets {
         };
         let begin = Instant::now();
         let mut strangers = HashMap::new();
-        let ours = |(_, at): &&(RawFd, At)| self.shared || self.door == Some(*at) || self.dialled.contains(at);
+        let ours = |(_, at): &&(RawFd, At)| self.shared || self.door == Some(*at) || self.dialled.contains_key(at);
         for &(fd, _) in census.sockets.iter().filter(ours) {
             // SAFETY: only asked for its addresses, unless they say whose it is: see the head of this file.
             let socket = unsafe { BorrowedFd::borrow_raw(fd) };
             let Some(local) = at(getsockname(socket).ok()) else { continue };
             let came = self.door == Some(local);
             let goes = || self.shared && at(getpeername(socket).ok().flatten()).is_some_and(|peer| self.reached.contains(&peer));
-            if !came && !self.dialled.contains(&local) && !goes() {
+            if !came && !self.dialled.contains_key(&local) && !goes() {
                 continue;
             }
             if fcntl_getfd(socket).is_ok_and(|flags| !flags.contains(FdFlags::CLOEXEC)) {
                 let _ = fcntl_setfd(socket, FdFlags::CLOEXEC);
             }
             let from = if came && !self.shared { at(getpeername(socket).ok().flatten()) } else { None };
-            if let Some(from) = from.filter(|from| !self.admitted.contains(from)) {
+            let link = if came { from.and_then(|from| self.admitted.get(&from)) } else { self.dialled.get(&local) };
+            if let Some(&link) = link {
+                self.found.insert(link, Found { fd, begin: from.unwrap_or(local), came });
+            } else if let Some(from) = from {
                 let known = self.strangers.get(&(fd, from)).copied();
                 strangers.insert((fd, from), known.unwrap_or(Stranger { since: begin, shut: None }));
             }

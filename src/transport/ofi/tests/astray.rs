@@ -39,6 +39,27 @@ fn a_first_put_waits_for_a_way_and_lands() {
     });
 }
 
+/// Routes that say no in other words: what is missing is the same.
+#[test]
+fn a_first_put_waits_for_a_route_that_refuses() {
+    for route in ["blackhole", "prohibit", "unreachable"] {
+        without_an_address(|mut world| {
+            // The own address is in the table that is asked first; the route has to be, too.
+            assert!(ip("addr add 127.0.0.1/8 dev lo") && ip("route del local 127.0.0.1 table local"));
+            assert!(ip("route del local 127.0.0.0/8 table local") && ip(&format!("route add {route} 127.0.0.0/8 table local")));
+            let work = put(0, 0, 64, Some((0, 1)));
+            for _ in 0..20 {
+                assert_eq!(world.ranks[0].submit(&work).unwrap(), Submitted::Full, "{route}");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            assert!(world.ranks[0].links.is_empty() && ip(&format!("route del {route} 127.0.0.0/8 table local")));
+            assert!(ip("route add local 127.0.0.0/8 dev lo table local"));
+            world.put(&work).unwrap();
+            assert_eq!(world.signal(0), 1, "{route}");
+        });
+    }
+}
+
 #[test]
 fn a_peer_to_which_there_is_no_way_for_too_long_is_named() {
     without_an_address(|mut world| {
@@ -52,6 +73,20 @@ fn a_peer_to_which_there_is_no_way_for_too_long_is_named() {
         };
         assert!(begun.elapsed() >= Duration::from_millis(300), "{error}");
         assert_eq!((error.id, error.culprit), (122, Some(1)), "{error}");
-        assert!(error.text.contains("no way to its network for 0.3 s"), "{error}");
+        assert!(error.text.contains("no way to its network for 0.3 s: "), "{error}");
     });
+}
+
+#[test]
+fn a_peer_of_another_family_is_named_before_anything_is_sent() {
+    let (mut ranks, mut said) = ends(&[true; 2], None);
+    // Its words begin with their length and a nonce of 16 bytes.
+    said[1][17..19].copy_from_slice(&(libc::AF_INET6 as u16).to_ne_bytes());
+    let words = said.into_iter().map(|said| {
+        let mut words = Words::default();
+        words.say(NAME, said);
+        words
+    });
+    let error = ranks[0].connect(&*CpuDevice::new(0), &contract::NoShare, &Arc::new(words.collect())).unwrap_err();
+    assert!(error.id == 126 && error.text.contains("rank 0 has IPv4, rank 1 IPv6"), "{error}");
 }

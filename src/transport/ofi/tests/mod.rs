@@ -317,6 +317,10 @@ fn sockets_close_on_exec() {
         world.step().unwrap();
         assert!(Instant::now() < end, "{open:?} of {all:?}");
     }
+    for rank in &world.ranks {
+        assert!((0..2).all(|link| rank.sockets.of_link(link).is_some()), "each link's is known");
+        assert!(rank.sockets.of_link(2).is_none());
+    }
 }
 
 /// Silent strangers, and those who stop half way, cost no descriptors in the end; who was let in stays.

@@ -1,0 +1,259 @@
+//! What was sent over a link's socket and nobody acknowledges, while the machine is heard of all the same: an MTU that differs along the
+//! way loses large packets, a firewall forgets a connection. TCP itself tries again for a quarter of an hour. About once a second the kernel
+//! is asked of links with something under way, and of no others.
+
+use super::hub::{Link, Ofi};
+use super::outgoing::State;
+use super::{NAME, sockets::Sockets};
+use crate::error::{Code, Error, Result};
+use crate::{config, warn};
+use rustix::fd::{AsRawFd, BorrowedFd};
+use rustix::net::getpeername;
+use std::collections::{HashMap, HashSet};
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
+
+/// Between two looks.
+const PERIOD: Duration = Duration::from_secs(1);
+/// So many tries in a row without an answer are worth a line: 3 s, where the kernel begins with a pause of 0.2 s and doubles it.
+const WORTH_A_LINE: u8 = 4;
+/// And so many, for so long, end the link: 12.6 s. Of a network that loses a tenth of all packets both ways, 1 in 20,000 pauses comes so far.
+const MOST: u8 = 6;
+const LEAST: Duration = Duration::from_secs(10);
+/// An answer takes so long at least before it is missed.
+const ANSWER: Duration = Duration::from_millis(200);
+
+/// What the kernel says of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Figures {
+    stands: bool,
+    /// Segments.
+    unacked: u32,
+    /// Pauses in a row that have ended without progress.
+    tries: u8,
+    /// Since something was sent, and since the peer has acknowledged anything, if only what it had before.
+    sent: Duration,
+    heard: Duration,
+    /// There and back.
+    round_trip: Duration,
+    segment: u32,
+    packet: u32,
+}
+
+impl Figures {
+    fn of(socket: BorrowedFd<'_>) -> Option<Self> {
+        // SAFETY: all of it may be zero.
+        let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+        let mut bytes = size_of::<libc::tcp_info>() as libc::socklen_t;
+        let (fd, at) = (socket.as_raw_fd(), (&raw mut info).cast());
+        // SAFETY: room for as many bytes as it says, which the call fills in as far as the kernel knows them.
+        let result = unsafe { libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, at, &mut bytes) };
+        let millis = |millis: u32| Duration::from_millis(millis.into());
+        (result == 0).then(|| Self {
+            // Dials have a deadline of their own.
+            stands: [ESTABLISHED, CLOSE_WAIT].contains(&info.tcpi_state),
+            unacked: info.tcpi_unacked,
+            tries: info.tcpi_retransmits,
+            sent: millis(info.tcpi_last_data_sent),
+            heard: millis(info.tcpi_last_ack_recv),
+            round_trip: Duration::from_micros(info.tcpi_rtt.into()),
+            segment: info.tcpi_snd_mss,
+            packet: info.tcpi_pmtu,
+        })
+    }
+
+    fn is_settled(&self) -> bool {
+        self.unacked == 0
+    }
+
+    /// The last try was answered by nothing. A process that is stopped takes nothing when its buffers are full, and its kernel says so.
+    fn is_unanswered(&self) -> bool {
+        self.stands && self.unacked > 0 && self.sent > ANSWER.max(2 * self.round_trip) && self.heard > self.sent
+    }
+}
+
+/// As the kernel numbers them.
+const ESTABLISHED: u8 = 1;
+const CLOSE_WAIT: u8 = 8;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Fine,
+    WorthALine,
+    Over,
+}
+
+/// `lasts`: since the first try that was not answered; `deadline`: a machine may be away for so long.
+fn judge(figures: &Figures, lasts: Duration, deadline: Duration) -> Verdict {
+    match figures.tries {
+        _ if !figures.is_unanswered() => Verdict::Fine,
+        MOST.. if lasts >= deadline.max(LEAST) => Verdict::Over,
+        WORTH_A_LINE.. => Verdict::WorthALine,
+        _ => Verdict::Fine,
+    }
+}
+
+/// See the module.
+pub(super) struct Stalls {
+    next: Instant,
+    /// By link: since when tries are in vain.
+    since: HashMap<u32, Instant>,
+    /// By link to a sender: how much was said when all of it had been acknowledged.
+    settled: HashMap<u32, u64>,
+    /// Peers of which there was a line.
+    told: HashSet<u32>,
+    deadline: Duration,
+}
+
+impl Stalls {
+    pub fn new() -> Self {
+        let deadline = config::seconds("GINRS_HOST_DEADLINE");
+        Self { next: Instant::now(), since: HashMap::new(), settled: HashMap::new(), told: HashSet::new(), deadline }
+    }
+}
+
+impl Ofi {
+    /// Looks, if it is time: an error ends the link whose peer it names.
+    pub(super) fn look_for_stalls(&mut self) -> Result<()> {
+        let now = Instant::now();
+        if now < self.stalls.next {
+            return Ok(());
+        }
+        self.stalls.next = now + PERIOD;
+        let Self { links, sockets, stalls, .. } = self;
+        let over = (0..).zip(links.iter()).find_map(|(link, end)| stalls.look(sockets, link, end, self.rank, now));
+        let Some((link, peer, what)) = over else { return Ok(()) };
+        let stream = match &mut self.links[link as usize] {
+            Link::To(to) => {
+                to.end(&mut self.post, State::Gone(what.clone()));
+                self.post.forget(link);
+                format!(", stream {}", to.ends.stream)
+            }
+            from => {
+                *from = Link::Ended;
+                String::new()
+            }
+        };
+        let text = format!("the link to a peer has ended | {NAME}, rank {} to rank {peer}{stream} | {what}", self.rank);
+        Err(Error::new(Code::RemoteError, 122, text).by(peer))
+    }
+}
+
+impl Stalls {
+    /// The link, its peer and what is wrong, if that has gone on for too long.
+    fn look(&mut self, sockets: &mut Sockets, link: u32, end: &Link, own: u32, now: Instant) -> Option<(u32, u32, String)> {
+        let (peer, said) = match end {
+            Link::To(to) if matches!(to.state, State::Dialing(_) | State::Open(_)) => (to.peer, None),
+            Link::From(from) => (from.from, Some(from.said())),
+            _ => {
+                sockets.forget(link);
+                self.since.remove(&link);
+                return None;
+            }
+        };
+        let is_quiet = match end {
+            Link::To(to) => to.unlanded() == 0,
+            _ => self.settled.get(&link).copied().unwrap_or(0) == said.unwrap_or(0),
+        };
+        if is_quiet {
+            self.since.remove(&link);
+            return None;
+        }
+        let socket = sockets.of_link(link)?;
+        let figures = Figures::of(socket)?;
+        if let Some(said) = said.filter(|_| figures.is_settled()) {
+            self.settled.insert(link, said);
+        }
+        if !figures.is_unanswered() || figures.tries == 0 {
+            self.since.remove(&link);
+            return None;
+        }
+        let since = *self.since.entry(link).or_insert_with(|| now.checked_sub(figures.sent).unwrap_or(now));
+        let verdict = judge(&figures, now - since, self.deadline);
+        if verdict == Verdict::Fine {
+            return None;
+        }
+        let to = getpeername(socket).ok().flatten().and_then(|to| SocketAddr::try_from(to).ok()).map(|to| to.ip());
+        let what = explain(&figures, now - since, to);
+        if verdict == Verdict::Over {
+            return Some((link, peer, what));
+        }
+        if self.told.insert(peer) {
+            warn!("GINRS-W112 nothing that is sent to a peer arrives | {NAME}, rank {own} to rank {peer} | {what}");
+        }
+        None
+    }
+}
+
+fn explain(figures: &Figures, lasts: Duration, to: Option<IpAddr>) -> String {
+    // What ping counts comes behind the heads of IP and of ICMP.
+    let (six, heads) = if to.is_some_and(|to| to.is_ipv6()) { ("-6 ", 48) } else { ("", 28) };
+    format!(
+        "nothing has been acknowledged for {:.1} s, tried {} times; segments of {} bytes, path MTU {} | fix: see whether the MTU is the same all along the way \
+         (`ping {six}-M do -s {} {}`), and whether a firewall drops the connection",
+        lasts.as_secs_f64(),
+        figures.tries,
+        figures.segment,
+        figures.packet,
+        figures.packet.saturating_sub(heads),
+        to.map_or("HOST".into(), |to| to.to_string())
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// A connection whose kernel has tried so often, by its doubled pauses, and heard nothing.
+    fn lost(tries: u8) -> Figures {
+        let heard = Duration::from_millis(200 * ((1 << tries) - 1)) + SECOND;
+        let (round_trip, segment, packet) = (Duration::from_millis(1), 1448, 1500);
+        Figures { stands: true, unacked: 9, tries, sent: SECOND, heard, round_trip, segment, packet }
+    }
+
+    #[test]
+    fn what_nobody_acknowledges_is_told_and_then_ends_the_link() {
+        use Verdict::*;
+        let verdict = |tries, seconds| judge(&lost(tries), seconds * SECOND, 3 * SECOND);
+        assert_eq!([verdict(0, 0), verdict(3, 2), verdict(4, 3), verdict(5, 9)], [Fine, Fine, WorthALine, WorthALine]);
+        assert_eq!([verdict(6, 9), verdict(6, 12), verdict(15, 900)], [WorthALine, Over, Over]);
+        assert_eq!(judge(&lost(7), 25 * SECOND, 60 * SECOND), WorthALine, "a network may be away for as long as is said");
+    }
+
+    #[test]
+    fn a_peer_that_answers_is_let_alone() {
+        let fine = |figures: Figures| assert_eq!(judge(&figures, 99 * SECOND, 3 * SECOND), Verdict::Fine, "{figures:?}");
+        // Stopped, with full buffers: its kernel answers each try, and that it takes nothing.
+        fine(Figures { heard: lost(6).sent - Duration::from_millis(1), ..lost(6) });
+        // Its answer may be under way.
+        fine(Figures { sent: Duration::from_millis(100), ..lost(6) });
+        fine(Figures { round_trip: SECOND, ..lost(6) });
+        // Probes of a closed window are no segments.
+        fine(Figures { unacked: 0, ..lost(6) });
+        fine(Figures { stands: false, ..lost(6) });
+    }
+
+    #[test]
+    fn the_kernel_is_asked_of_a_socket() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let figures = Figures::of(std::os::fd::AsFd::as_fd(&stream)).unwrap();
+        assert!(
+            figures.stands && figures.is_settled() && figures.segment > 100 && figures.packet > figures.segment,
+            "{figures:?}"
+        );
+        assert_eq!(Figures::of(rustix::stdio::stdin()), None);
+    }
+
+    #[test]
+    fn the_line_has_what_to_try() {
+        let what = |to: &str| explain(&lost(6), 12 * SECOND, to.parse().ok());
+        assert!(what("10.0.0.2").contains("for 12.0 s, tried 6 times; segments of 1448 bytes, path MTU 1500 | fix"));
+        assert!(
+            what("10.0.0.2").contains("`ping -M do -s 1472 10.0.0.2`")
+                && what("fd00::2").contains("`ping -6 -M do -s 1452 fd00::2`")
+        );
+    }
+}

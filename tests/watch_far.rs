@@ -149,6 +149,12 @@ fn a_stopped_process_of_a_living_machine_is_not_dead_and_a_wait_names_it() {
     all[1].signal(libc::SIGSTOP);
     warned(&all[0], &["GINRS-W020 rank 1 (pid", "its process is stopped, and others wait"]);
     warned(&all[0], &["GINRS-W017", "rank 1 (pid", "does not answer, its process is stopped"]);
+    // Who is beside it sees it and hears of it, and says so once.
+    warned(&all[2], &["GINRS-W020 rank 1 (pid"]);
+    let end = Instant::now() + Duration::from_secs(2);
+    while let Ok(line) = all[2].lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
+        assert!(!line.contains("GINRS-W020"), "{line}");
+    }
     // For longer than GINRS_HOST_DEADLINE.
     assert_eq!(heard(&all, Duration::from_secs(4)), [""; 0]);
     all[1].signal(libc::SIGCONT);

@@ -237,7 +237,8 @@ impl Group {
             return;
         }
         for (ill, rank, lasts) in ills {
-            if lasts < WORTH_A_LINE || !told.insert((ill, rank)) {
+            // Of processes on this machine `stops` tells.
+            if lasts < WORTH_A_LINE || !far.machines.is_far(rank) || !told.insert((ill, rank)) {
                 continue;
             }
             let (name, tag) = (self.port.name(rank), self.port.tag());

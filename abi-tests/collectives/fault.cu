@@ -3,7 +3,7 @@
 //   allreduce, alltoall, gather (of all), rooted gather, scatter, recv, send: it is killed. `symmetric` in front: with registered buffers
 //   abort: rank 0 aborts itself, out of an all-reduce that the last rank has not joined; with one of the above behind it out of that
 //   sizes: rank 0 sends more than rank 1 receives (libginrs says so; NVIDIA's library is not asked)
-//   counts: an all-gather of which rank 0 takes part in twice as much as the others (likewise)
+//   counts: an all-gather of which rank 0 takes part in twice as much as the others, with `sum` in front an all-reduce (likewise)
 #include <signal.h>
 #include <unistd.h>
 
@@ -26,6 +26,7 @@ static ncclResult_t wait(Example& ex, const char* fault, char* send, char* recv)
   if (strstr(fault, "gather")) return ncclAllGather(send, recv, count, ncclInt32, ex.comm, ex.stream);
   if (strstr(fault, "send")) return ncclSend(send, 16 << 20, ncclUint8, last, ex.comm, ex.stream);
   if (strstr(fault, "recv")) return ncclRecv(recv, count, ncclInt32, last, ex.comm, ex.stream);
+  if (strstr(fault, "sum counts")) return ncclAllReduce(send, recv, ex.rank == 0 ? 2 * count : count, ncclInt32, ncclSum, ex.comm, ex.stream);
   if (strstr(fault, "counts")) return ncclAllGather(send, recv, ex.rank == 0 ? 2 * count : count, ncclInt32, ex.comm, ex.stream);
   if (strstr(fault, "sizes")) {
     if (ex.rank == 0) return ncclSend(send, 1000, ncclUint8, 1, ex.comm, ex.stream);
@@ -47,7 +48,7 @@ int runRank(Example& ex) {
   // All know that all are there.
   NCCLCHECK(ncclAllReduce(send, recv, 1, ncclInt32, ncclSum, ex.comm, ex.stream));
   CUDACHECK(cudaStreamSynchronize(ex.stream));
-  bool abort = strstr(fault, "abort"), differs = strcmp(fault, "sizes") == 0 || strcmp(fault, "counts") == 0;
+  bool abort = strstr(fault, "abort"), differs = strcmp(fault, "sizes") == 0 || strstr(fault, "counts") != NULL;
   bool victim = ex.rank == ex.nRanks - 1 && !differs;
   if (victim && !abort) {
     usleep(200000);

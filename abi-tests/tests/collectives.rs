@@ -440,10 +440,16 @@ fn messages_of_other_sizes_than_wanted_are_an_error_that_names_both() {
 /// Nobody writes where there is no room for it, also where all ranks see each other's buffers at once.
 #[test]
 fn other_counts_than_those_of_others_are_an_error() {
-    for how in ["staged", "mapped"] {
+    for (how, what) in [
+        ("staged", "counts"),
+        ("mapped", "counts"),
+        ("auto", "sum counts"),
+        ("auto", "symmetric counts"),
+        ("auto", "symmetric sum counts"),
+    ] {
         let mut command = Command::new("timeout");
         command.args(["-s", "ABRT", "60"]).arg(compiled("fault")).args(["--threads", "2"]);
-        let said = text(&command.env("FAULT", "counts").env("GINRS_COLLECTIVE", how).output().unwrap());
-        assert!(said.contains("ranks have called different collectives, or with different counts"), "{how}: {said}");
+        let said = text(&command.env("FAULT", what).env("GINRS_COLLECTIVE", how).output().unwrap());
+        assert!(said.contains("ranks have called different collectives, or with different counts"), "{how}, {what}: {said}");
     }
 }

@@ -34,6 +34,11 @@ constexpr uint32_t kHeader = 128, kTravels = 16;
 
 __device__ __forceinline__ uint32_t payloadOf(ginrsCollInbox const& inbox) { return inbox.slotBytes - kHeader; }
 __device__ __forceinline__ uint64_t headerOf(uint32_t kind, uint64_t bytes) { return bytes << 8 | kind; }
+/* What all ranks have to call alike. */
+__device__ __forceinline__ uint64_t callOf(ginrsCollWork const& work) {
+  return headerOf(work.kind, work.count * work.eltBytes) ^ uint64_t(work.root) << 56;
+}
+__device__ __forceinline__ void refuseCall() { GINRS_TRAP("ranks have called different collectives, or with different counts, types or roots"); }
 constexpr uint32_t kPointToPoint = 255;
 
 /* One ring: its number here and at the peer. */
@@ -208,7 +213,7 @@ struct Incoming : End {
              (unsigned long long)(found >> 8));
       GINRS_TRAP("ncclRecv: the matching ncclSend has another number of bytes (count times size of the type)");
     }
-    GINRS_TRAP("ranks have called different collectives, or with different counts, types or roots");
+    refuseCall();
   }
 };
 

@@ -57,7 +57,9 @@ template <typename T>
 __device__ __forceinline__ void reducingDirect(ginrsCollWork const& work) {
   Barrier barrier{ncclCoopCta(), work.comm, ncclTeamTagLsa(), blockIdx.x};
   /* Everybody's input is there, and nobody reads its output any more. */
+  Called::tell(work);
   barrier.sync(ncclCoopCta(), cuda::memory_order_acq_rel);
+  Called::check(work);
   reduceDirect<T>(work);
   /* Nobody reads this rank's input any more, and all of its output is there. */
   barrier.sync(ncclCoopCta(), cuda::memory_order_acq_rel);
@@ -138,7 +140,9 @@ __device__ __forceinline__ void copyingTogether(ginrsCollWork const& work, To co
 __device__ __forceinline__ void copyingDirect(ginrsCollWork const& work) {
   Barrier barrier{ncclCoopCta(), work.comm, ncclTeamTagLsa(), blockIdx.x};
   auto meet = [&] { barrier.sync(ncclCoopCta(), cuda::memory_order_acq_rel); };
+  Called::tell(work);
   meet();
+  Called::check(work);
   copyingTogether(work, Places::of(work.comm, work.recv), meet);
   meet();
 }

@@ -46,11 +46,6 @@ struct MappedPlaces {
   }
 };
 
-/* What all ranks have to call alike. */
-__device__ __forceinline__ uint64_t callOf(ginrsCollWork const& work) {
-  return headerOf(work.kind, work.count * work.eltBytes) ^ uint64_t(work.root) << 56;
-}
-
 /* Where the ranks' buffers are, as far as others touch them. */
 struct Seen {
   uint64_t send[GINRS_MAPPED_RANKS], recv[GINRS_MAPPED_RANKS];

@@ -28,7 +28,46 @@ __device__ __noinline__ void scaleByBlock(Operation<T> op, char* to, char const*
   }
 }
 
+/* A block's part of the scratch of an LSA rank. */
+__device__ __forceinline__ char* scratchOf(ginrsCollWork const& work, int rank) {
+  uint64_t const bytes = kScratchLine + (2ull * work.comm.lsaSize + 1) * work.pieceBytes;
+  return static_cast<char*>(ncclGetResourceBufferLsaPointer(work.comm, work.scratch, rank)) + blockIdx.x * bytes;
+}
+
+/* Whether the ranks of the team make the same call: told before the first meeting of a launch and looked at behind it, on the CPU device alone, which is to
+ * find such mistakes. By messages the slots say it. */
+struct Called {
+  uint64_t launches; /* of this block: equal on all ranks */
+  uint64_t told;     /* in the last one: what is called, above the low 16 bits of its number */
+
+  static __device__ __forceinline__ Called* of(ginrsCollWork const& work, int rank) {
+    return reinterpret_cast<Called*>(scratchOf(work, rank) + kScratchLine / 2);
+  }
+  static __device__ __forceinline__ void tell(ginrsCollWork const& work) {
+#ifdef __GINRS_CPU__
+    if (threadIdx.x != 0 || work.comm.lsaSize == 1) return;
+    Called* const own = of(work, work.comm.lsaRank);
+    own->launches++;
+    uint64_t const call = (callOf(work) ^ uint64_t(work.op) << 48) * 0x9e3779b97f4a7c15; /* odd: others come to others */
+    storeRelaxed(&own->told, (call & ~uint64_t(0xffff)) | (own->launches & 0xffff));
+#endif
+  }
+  static __device__ __forceinline__ void check(ginrsCollWork const& work) {
+#ifdef __GINRS_CPU__
+    if (threadIdx.x != 0 || work.comm.lsaSize == 1) return;
+    uint64_t const own = of(work, work.comm.lsaRank)->told;
+    for (int k = 0; k < work.comm.lsaSize; k++) {
+      uint64_t const theirs = loadRelaxed(&of(work, k)->told);
+      /* Who has met for the last time may be in its next launch. */
+      bool const isOfThis = ((theirs ^ own) & 0xffff) == 0;
+      if (isOfThis && theirs != own && !isAborted(work.comm, true)) refuseCall();
+    }
+#endif
+  }
+};
+
 struct Scratch {
+  ginrsCollWork const& work;
   Barrier& barrier;
   int self, n;     /* in the team */
   Places places;   /* of the block's scratch, in each rank of the team */
@@ -37,12 +76,11 @@ struct Scratch {
   uint32_t odd;   /* which bank */
 
   __device__ __forceinline__ Scratch(ginrsCollWork const& work, Barrier& barrier)
-      : barrier(barrier), self(work.comm.lsaRank), n(work.comm.lsaSize), piece(work.pieceBytes), message(work.pieceBytes) {
+      : work(work), barrier(barrier), self(work.comm.lsaRank), n(work.comm.lsaSize), piece(work.pieceBytes), message(work.pieceBytes) {
     if (work.comm.lsaSize < work.comm.nRanks) message = min(piece, uint64_t(work.rails.slotBytes - kHeader));
-    uint64_t const offset = blockIdx.x * (kScratchLine + 2 * bankBytes() + piece);
-    char* const first = static_cast<char*>(ncclGetResourceBufferLsaPointer(work.comm, work.scratch, 0)) + offset;
-    places = {first, 0};
-    if (n > 1) places.stride = static_cast<char*>(ncclGetResourceBufferLsaPointer(work.comm, work.scratch, 1)) + offset - first;
+    char* const first = scratchOf(work, 0);
+    places = {first, n > 1 ? scratchOf(work, 1) - first : 0};
+    Called::tell(work);
     odd = *reinterpret_cast<uint32_t*>(places.at(self));
   }
   /* For the next launch; by all threads, behind the last meeting. */
@@ -57,7 +95,10 @@ struct Scratch {
   }
   __device__ __forceinline__ char* own() const { return places.at(self) + kScratchLine + 2 * bankBytes(); }
 
-  __device__ __forceinline__ void meet() { barrier.sync(ncclCoopCta(), cuda::memory_order_acq_rel); }
+  __device__ __forceinline__ void meet() {
+    barrier.sync(ncclCoopCta(), cuda::memory_order_acq_rel);
+    Called::check(work);
+  }
   __device__ __forceinline__ void next() { odd ^= 1; }
   /* The longest block of which one for each team fits into a message. */
   __device__ __forceinline__ uint64_t blockOf(int teams) const { return message / teams / 128 * 128; }

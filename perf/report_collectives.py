@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Puts the rows of nccltests.cu, on our library and on NVIDIA's, side by side: report_collectives.py FOLDER.
 
-FOLDER has ours-RANKS-TURN.json and nvidia-RANKS-TURN.json, as scripts/gpu-bench-collectives.sh leaves them. Prints Markdown, also to FOLDER/collectives.md.
+FOLDER has ours-RANKS-TURN.json and nvidia-RANKS-TURN.json, or way_WAY-RANKS-TURN.json beside the latter, as scripts/gpu-bench-collectives.sh leaves them. Prints Markdown, also to FOLDER/collectives.md.
 """
 import collections, datetime, glob, json, os, re, statistics, subprocess, sys
 
@@ -15,7 +15,7 @@ def read(folder):
     """(arm, ranks, collective, memory, graph, in place, bytes) -> its row with the median time."""
     samples, wrong = collections.defaultdict(list), []
     for path in sorted(glob.glob(os.path.join(folder, "*-*-*.json"))):
-        arm, ranks, _ = re.fullmatch(r"(ours|nvidia)-(\d+)-(\d+)\.json", os.path.basename(path)).groups()
+        arm, ranks, _ = re.fullmatch(r"(ours|nvidia|way_[a-z]+)-(\d+)-(\d+)\.json", os.path.basename(path)).groups()
         for line in open(path):
             row = json.loads(line)
             key = (arm, int(ranks), row["collective"], row["registered"], row["graph"] > 0, row["in_place"], row["bytes"])
@@ -63,6 +63,21 @@ def others(figures, ranks):
     return lines + [""]
 
 
+def ways(figures, ranks):
+    """Each way that was asked for, as chosen first, and which is the fastest; plain memory in a graph."""
+    arms = sorted({key[0] for key in figures if key[1] == ranks and key[0].startswith("way_")}, key=lambda arm: (arm != "way_chosen", arm))
+    if not arms:
+        return []
+    names = [arm.removeprefix("way_") for arm in arms] + ["NVIDIA"]
+    lines = [f"### Ways, {ranks} ranks, cudaMalloc, in a graph, us", "", "| collective | size | " + " | ".join(names) + " | fastest of ours |",
+             "|---" * (len(names) + 3) + "|"]
+    for collective, size in sorted({(key[2], key[6]) for key in figures if key[1] == ranks and key[0] in arms}):
+        times = [figures.get((arm, ranks, collective, 0, True, 0, size), {}).get("us") for arm in arms + ["nvidia"]]
+        best = min((us, name) for us, name in zip(times[:-1], names) if us is not None)[1]
+        lines.append(f"| {collective} | {size_name(size)} | " + " | ".join("-" if us is None else f"{us:.1f}" for us in times) + f" | {best} |")
+    return lines + [""]
+
+
 def misses(figures):
     """Where the goal for registered all-reduce is not reached."""
     lines = []
@@ -89,9 +104,11 @@ def main():
     lines = [f"{datetime.date.today()}, {machine()}, a thread for each rank, NVLS off. Medians of interleaved runs, microseconds of a call by the slowest GPU's events, "
              "bus bandwidth as nccl-tests counts it, float sum, out of place; the ratio is our time over NVIDIA's.", ""]
     for ranks in sorted({key[1] for key in figures}):
-        lines += all_reduce(figures, ranks, False) + all_reduce(figures, ranks, True) + others(figures, ranks)
+        asked = ways(figures, ranks)
+        lines += asked or all_reduce(figures, ranks, False) + all_reduce(figures, ranks, True) + others(figures, ranks)
     missed = misses(figures)
-    lines += [f"AllReduce of registered buffers above {GOAL}x:" if missed else f"AllReduce of registered buffers is within {GOAL}x everywhere.", *missed, ""]
+    if any(key[0] == "ours" for key in figures):
+        lines += [f"AllReduce of registered buffers above {GOAL}x:" if missed else f"AllReduce of registered buffers is within {GOAL}x everywhere.", *missed, ""]
     lines += [f"WRONG RESULTS: {sorted(set(wrong))}", ""] if wrong else []
     if os.path.exists(os.path.join(folder, "failed")):
         lines += ["Failed:", ""] + ["- " + line.strip() for line in open(os.path.join(folder, "failed"))] + [""]

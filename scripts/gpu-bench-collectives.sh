@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# gpu-bench-collectives.sh [--quick] [--ranks "2 4"] [--turns N] [--out FOLDER]: host collectives on the GPUs found, ours beside NVIDIA's library, by one
+# gpu-bench-collectives.sh [--quick] [--ranks "2 4"] [--turns N] [--ways "ll staged .."] [--out FOLDER]: host collectives on the GPUs found, ours beside NVIDIA's library, by one
 # program (abi-tests/collectives/nccltests.cu) that finds either as libnccl.so.2. The libraries take turns (A B, B A, ..) in one call; every figure is a
-# median over the turns. Needs what scripts/gpu-build.sh left in build/gpu: no compiler, no network. NVLINK multicast is off for both.
+# median over the turns. With --ways it measures these of GINRS_COLLECTIVE instead, on plain memory, beside what is chosen and NVIDIA's. Needs what scripts/gpu-build.sh left in build/gpu: no compiler, no network. NVLINK multicast is off for both.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-ranks= out=build/gpu-bench-collectives turns=2 factor=4 limit=${GPU_BENCH_LIMIT:-90}
+ranks= ways= out=build/gpu-bench-collectives turns=2 factor=4 limit=${GPU_BENCH_LIMIT:-90}
 while [ $# -gt 0 ]; do
   case $1 in
     --quick) factor=16 turns=1 ;;
     --ranks) ranks=$2; shift ;;
     --turns) turns=$2; shift ;;
+    --ways) ways=$2; shift ;;
     --out) out=$2; shift ;;
     *) echo "gpu-bench-collectives.sh: $1 is unknown; see the head of the script" >&2; exit 2 ;;
   esac
@@ -39,14 +40,31 @@ run() {
     "${measure[@]}" -b 16K -e 64M -f 16 -n 20 -w 5 -a 3 -R 2,0 -G 4 -C $others >> "$name.log" 2>&1 ||
     echo "$1 on $2 ranks failed: $(grep -v '^#' "$name.log" | tail -n 1)" | tee -a "$out/failed" >&2
 }
+# arm ranks turn: what the choice of a way goes by.
+run_way() {
+  local library=$built/lib name=$out/$1-$2-$3
+  [ "$1" != nvidia ] || library=$NCCL_LIB
+  local way=${1#way_}
+  case $way in chosen | nvidia) way=auto ;; esac
+  env LD_LIBRARY_PATH="$library:$CUDART_LIB${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" GINRS_COLLECTIVE="$way" timeout "$limit" "$program" -t "$2" \
+    --json "$name.json" -b 256K -e 64M -f "$factor" -n 20 -w 5 -a 3 -R 0 -G 4 -C all > "$name.log" 2>&1 ||
+    echo "$1 on $2 ranks failed: $(grep -v '^#' "$name.log" | tail -n 1)" | tee -a "$out/failed" >&2
+}
+
 SECONDS=0
 for n in $ranks; do
   for ((turn = 0; turn < turns; turn++)); do
-    arms=(ours nvidia)
-    if ((turn % 2)); then arms=(nvidia ours); fi
-    for arm in "${arms[@]}"; do
-      [ "$arm" = ours ] || [ -n "$NCCL_LIB" ] || continue
-      run "$arm" "$n" "$turn"
+    arms=(ours nvidia) how=run
+    if [ -n "$ways" ]; then
+      arms=(way_chosen) how=run_way
+      for way in $ways; do arms+=("way_$way"); done
+      arms+=(nvidia)
+    fi
+    for ((i = 0; i < ${#arms[@]}; i++)); do
+      # There and back.
+      arm=${arms[turn % 2 ? ${#arms[@]} - 1 - i : i]}
+      [ "$arm" != nvidia ] || [ -n "$NCCL_LIB" ] || continue
+      "$how" "$arm" "$n" "$turn"
     done
   done
 done

@@ -266,10 +266,12 @@ fn windows_outlive_the_allocation_and_the_owner() {
 
 #[test]
 fn after_an_abort_nothing_new_but_everything_can_be_given_back() {
+    // Not the communicator's: the abort of the one could end the other's.
+    let both = std::sync::Barrier::new(2);
     threads(2, |comm| {
         let base = comm.team.device.alloc(MIB).unwrap();
         let win = comm.windows.register(base, MIB, 0).unwrap();
-        comm.team.bootstrap.barrier("registered").unwrap();
+        both.wait();
         comm.team.abort.raise(Error::new(Code::RemoteError, 40, "a rank of this test died"));
         for _ in 0..2 {
             let error = comm.windows.register(base, MIB, 0).unwrap_err();

@@ -10,7 +10,8 @@ use parking_lot::Mutex;
 
 use crate::error::{Code, Result, refuse};
 use crate::multicast;
-use crate::{memfd, memory};
+use crate::memfd;
+use crate::memory;
 
 mod object;
 pub use object::Multicast;

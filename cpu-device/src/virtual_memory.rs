@@ -9,9 +9,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::error::{Code, Result, refuse};
-use crate::multicast;
 use crate::memfd;
 use crate::memory;
+use crate::multicast;
 
 mod object;
 pub use object::Multicast;

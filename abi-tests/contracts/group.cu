@@ -16,8 +16,8 @@
     if (result != 0) fprintf(stderr, "%s: %d at line %d\n", #call, result, __LINE__), exitOnce(2); \
   } while (0)
 
-enum Case { ENDED, CTA, GIN, HYBRID, WARP, LANES, WAIT, FLUSH, SPAN, SPANS, SHAPE, ASSERT, STACK, CASES };
-static const char* const names[CASES] = {"ended", "cta", "gin", "hybrid", "warp", "lanes", "wait", "flush", "span", "spans", "shape", "assert", "stack"};
+enum Case { ENDED, CTA, GIN, HYBRID, WARP, LANES, WAIT, FLUSH, SPAN, SPANS, ASSERT, STACK, CASES };
+static const char* const names[CASES] = {"ended", "cta", "gin", "hybrid", "warp", "lanes", "wait", "flush", "span", "spans", "assert", "stack"};
 static const auto order = cuda::memory_order_acq_rel;
 static const auto fence = ncclGinFenceLevel::Relaxed;
 
@@ -92,9 +92,6 @@ __global__ void kernel(Job job, int which, int comes) {
       gin.signal(world, peer, ncclGin_SignalInc{0}, span);  // call of: spans
       break;
     }
-    case SHAPE:
-      gin.signal(world, peer, ncclGin_SignalInc{0}, cta);  // call of: shape
-      break;
     case ASSERT:
       printf("thread %d of rank %d\n", int(threadIdx.x), comm.rank);
       assert(here);  // call of: assert
@@ -119,8 +116,7 @@ static void runRank(int rank, ncclUniqueId id) {
   memset(&needs, 0, sizeof needs);
   needs.ginSignalCount = 1, needs.barrierCount = 2, needs.ginForceEnable = true;
   CHECK(ncclDevCommCreate(comm, &needs, &job.comm));
-  bool const isFlat = which != SHAPE || rank != 0 || mended;
-  kernel<<<1, isFlat ? dim3(64) : dim3(32, 2)>>>(job, which, rank == 0 && !mended ? which == WARP || which == LANES || which == WAIT ? 1 : 32 : 64);
+  kernel<<<1, 64>>>(job, which, rank == 0 && !mended ? which == WARP || which == LANES || which == WAIT ? 1 : 32 : 64);
   cudaError_t error = cudaStreamSynchronize(0);
   ncclResult_t state;
   CHECK(ncclCommGetAsyncError(comm, &state));

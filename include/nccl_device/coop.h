@@ -18,10 +18,6 @@
 #if NCCL_CHECK_CUDACC
 #include "../ginrs_device/trap.cuh"
 
-/* With more than one, several threads have one number: each thread 0 would post. */
-#define GINRS_ONE_DIMENSION \
-  "threads are numbered by threadIdx.x, and the block has others of one number | fix: launch it with blockDim.y = blockDim.z = 1"
-
 template <int nThreadsPow2>
 struct ncclCoopTile {
   static_assert(nThreadsPow2 >= 1 && nThreadsPow2 <= 32 && nccl::utility::isPow2(nThreadsPow2),
@@ -74,7 +70,6 @@ struct ncclCoopWarpSpan {
       : warp0(uint32_t(warp0)), nWarps(uint32_t(nWarps)), id(uint32_t(id)) {}
 
   NCCL_DEVICE_INLINE int thread_rank() const {
-    GINRS_CHECK((blockDim.y | blockDim.z) == 1, "ncclCoopWarpSpan: " GINRS_ONE_DIMENSION);
     return int(threadIdx.x) - 32 * int(warp0);
   }
   NCCL_DEVICE_INLINE int size() const {
@@ -96,7 +91,6 @@ struct ncclCoopWarpSpan {
 
 struct ncclCoopCta {
   NCCL_DEVICE_INLINE int thread_rank() const {
-    GINRS_CHECK((blockDim.y | blockDim.z) == 1, "ncclCoopCta: " GINRS_ONE_DIMENSION);
     return int(threadIdx.x);
   }
   NCCL_DEVICE_INLINE int size() const {

@@ -131,10 +131,8 @@ fn a_frame_beyond_the_stack_is_told() {
 
 #[test]
 fn the_mended_call_is_not_told() {
-    let groups = PARTS
-        .map(|(case, ..)| (GROUP, case))
-        .into_iter()
-        .chain(["span", "spans", "assert", "stack"].map(|case| (GROUP, case)));
+    let groups =
+        PARTS.map(|(case, ..)| (GROUP, case)).into_iter().chain(["span", "spans", "assert", "stack"].map(|case| (GROUP, case)));
     for (source, case) in CASES.map(|(case, _)| (SOURCE, case)).into_iter().chain(groups) {
         let output = ran(source, &[case, "mended"]);
         let said = text(&output);

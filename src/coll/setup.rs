@@ -169,7 +169,7 @@ fn make(windows: &Windows, kernels: Arc<dyn Kernels>) -> Result<Ready> {
         scratch: handle(1),
         ll: ncclLLA2AHandle_t { bufHandle: if one_team { handle(2) } else { 0 }, nSlots: sizes.ll_slots },
     };
-    let boards = (handle(board), made.dev_comm.resourceWindow_inlined.lsaFlatBase);
-    let maps = maps.map(|tells| Maps::new(team, tells, boards.0, boards.1)).transpose()?;
+    let window = made.dev_comm.resourceWindow_inlined.lsaFlatBase;
+    let maps = maps.map(|tells| Maps::new(team, tells, handle(board), window)).transpose()?;
     Ok(Ready { kernels, order: Mutex::new(order?), device, comm: made.dev_comm, memory, lsa_size, sizes, maps, forced })
 }

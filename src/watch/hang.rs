@@ -69,8 +69,7 @@ impl Group {
     /// None where a rank of another process may end a wait of its ranks, or something that they have posted.
     pub(super) fn rest(&self, waits: &[Wait]) -> Option<Rest> {
         let members = self.aborts_here();
-        let ranks = 0..self.port.table().len() as u32;
-        let is_whole = ranks.into_iter().all(|rank| self.port.is_here(rank));
+        let is_whole = (0..self.port.table().len() as u32).all(|rank| self.port.is_here(rank));
         let is_calm = |abort: &Abort| {
             !abort.is_raised() && abort.is_quiet() && !told::of_rank(waits, abort, |_| true).iter().any(|told| told.posted)
         };

@@ -309,7 +309,8 @@ impl Watcher {
     fn look_for_hangs(&self, groups: &[Arc<Group>], told: &[Wait], still: &mut Stillness) {
         let lasts = told.iter().any(|wait| wait.lasts >= LONG) || groups.iter().any(|group| group.waits_long());
         let found = if lasts { still.look() } else { None };
-        let rests: Vec<_> = groups.iter().filter_map(|group| group.rest(told)).collect();
+        // Only who is still asks for them.
+        let rests: Vec<_> = groups.iter().filter(|_| found.is_some()).filter_map(|group| group.rest(told)).collect();
         for group in groups {
             group.show_waits(told, found, &rests);
             if lasts {

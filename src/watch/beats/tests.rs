@@ -155,13 +155,19 @@ fn both_ends_of_a_cut_end_it() {
     assert_eq!(blames, HashSet::from([(0, 1), (1, 0)]));
 }
 
-#[test]
-fn a_stopped_speaker_is_spoken_for_and_said_to_be_stopped() {
+/// Rank 0, which spoke for its machine, is stopped, and rank 1 beside it has seen that.
+fn stopped_speaker() -> World {
     let mut world = World::new(&[0, 0, 1, 2]);
     world.run(SECOND);
     world.still.insert(0);
     world.run(Duration::from_millis(500));
     world.beats[1].stopped = vec![(0, SECOND)];
+    world
+}
+
+#[test]
+fn a_stopped_speaker_is_spoken_for_and_said_to_be_stopped() {
+    let mut world = stopped_speaker();
     world.run(5 * SECOND);
     assert!(world.dead.is_empty());
     assert_eq!([2, 3].map(|here| world.ill(here, 0)), [Some(Ill::Stopped); 2]);
@@ -174,11 +180,7 @@ fn a_stopped_speaker_is_spoken_for_and_said_to_be_stopped() {
 /// Its neighbour sees a moment later that it goes on, and had gone on to listen and to speak for it meanwhile.
 #[test]
 fn a_speaker_that_goes_on_is_believed_at_once() {
-    let mut world = World::new(&[0, 0, 1, 2]);
-    world.run(SECOND);
-    world.still.insert(0);
-    world.run(Duration::from_millis(500));
-    world.beats[1].stopped = vec![(0, SECOND)];
+    let mut world = stopped_speaker();
     world.run(2 * SECOND);
     world.still.clear();
     for looked in [false, true] {

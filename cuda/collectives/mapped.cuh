@@ -13,7 +13,8 @@ namespace coll {
 /* Of a block, in each rank's memory, zero at first. */
 struct MappedBoard {
   uint64_t launches; /* of this block, so far: equal on all ranks */
-  uint64_t pad[15];
+  uint64_t pad[13];
+  Relay relay;
   /* By rank of the team. That rank's block of this number writes before their first barrier of a launch; read before the last. */
   struct Told {
     uint64_t send, recv; /* where this rank's kernels see its buffers (ginrsMappedWork), or 0 */
@@ -35,14 +36,8 @@ struct MappedPlaces {
   __device__ __forceinline__ char* at(int rank) const { return reinterpret_cast<char*>(begins[rank] + offset); }
   __device__ __forceinline__ MappedPlaces ahead(uint64_t by) const { return {begins, offset + by}; }
   __device__ __forceinline__ void spread(Crew crew, char const* from, uint64_t bytes, int self, int n) const {
-    uint64_t different = 0;
-    for (int k = 1; k < n; k++) different |= begins[k] ^ begins[0];
-    if ((different & 15) == 0) {
-      MappedPlaces const to = *this;
-      copyTo<8>(crew, from, bytes, n, [=](int k) { return to.at(turn(self, k, n)); });
-    } else {
-      for (int k = 0; k < n; k++) copy(crew, at(turn(self, k, n)), from, bytes);
-    }
+    MappedPlaces const to = *this;
+    copyToAny(crew, from, bytes, n, [=](int k) { return to.at(turn(self, k, n)); });
   }
 };
 
@@ -107,6 +102,17 @@ __device__ __forceinline__ Elements elementsOf(ginrsCollWork const& work) {
   return self == root ? Elements{0, 0} : Elements::ofPart<T>(work.count, self - (self > root), n - 1);
 }
 
+/* Of an all-reduce by more than two ranks of so many bytes each rank first makes its part and then gives it to the others: links that are read and
+ * written at the same time carry less (four H100, 64 MiB: 313 us, at the same time 365; 256 MiB 1210 and 1420). */
+#ifdef __GINRS_CPU__
+constexpr uint64_t kApart = 1 << 20; /* so that tests come by */
+#else
+constexpr uint64_t kApart = 64 << 20; /* src/coll/table.rs counts on it */
+#endif
+__device__ __forceinline__ bool isApart(ginrsCollWork const& work) {
+  return work.comm.lsaSize > 2 && work.count * work.eltBytes >= kApart;
+}
+
 /* Each rank reduces a part of what all have, of a scatter its own, and writes it where it belongs: to itself, to the root, or to all. */
 template <typename T>
 __device__ __forceinline__ void reduceTogether(ginrsCollWork const& work, Seen const& all) {
@@ -122,7 +128,17 @@ __device__ __forceinline__ void reduceTogether(ginrsCollWork const& work, Seen c
   }
   __syncthreads();
   Operation<T> const op = Operation<T>::of(work);
-  if (work.kind == GINRS_COLL_ALL_REDUCE) {
+  if (work.kind == GINRS_COLL_ALL_REDUCE && isApart(work)) {
+    Share const share = Share::of(own.count * work.eltBytes, allBlocks(), ownBlock());
+    for (int k = threadIdx.x; k < n; k += blockDim.x) {
+      from[k] += share.begin;
+      to[k] += share.begin;
+    }
+    __syncthreads();
+    reduceTo<T>(op, Crew::block(), share.bytes / work.eltBytes, Listed{from, n}, One{to[0]});
+    __syncthreads();
+    copyToAny(Crew::block(), to[0], share.bytes, n - 1, [&](int k) { return to[k + 1]; });
+  } else if (work.kind == GINRS_COLL_ALL_REDUCE) {
     reduceTo<T>(op, Crew::grid(), own.count, Listed{from, n}, Listed{to, n});
   } else {
     bool const isScattered = work.kind == GINRS_COLL_REDUCE_SCATTER;
@@ -137,15 +153,14 @@ __device__ __forceinline__ void mapped(ginrsMappedWork const& work, Move const& 
   __shared__ Seen all;
   Barrier barrier{ncclCoopCta(), work.coll.comm, ncclTeamTagLsa(), ownBlock()};
   bool const agreed = agree(work, barrier, all);
-  auto meet = [&] { barrier.sync(ncclCoopCta(), cuda::memory_order_acq_rel); };
-  if (agreed) move(all, meet);
+  if (agreed) move(all);
   /* All of them have read what they were told, and, where they agreed, all bytes are there. */
-  meet();
+  barrier.sync(ncclCoopCta(), cuda::memory_order_acq_rel);
   if (!agreed) orElse();
 }
 
-template <typename Meet>
-__device__ __forceinline__ void copyTogether(ginrsCollWork const& work, Seen const& all, Meet const& meet) {
+__device__ __forceinline__ void copyTogether(ginrsMappedWork const& mapped, Seen const& all) {
+  ginrsCollWork const& work = mapped.coll;
   uint64_t const bytes = work.count * work.eltBytes, ahead = work.comm.lsaRank * bytes;
   switch (work.kind) {
     case GINRS_COLL_GATHER:
@@ -154,19 +169,19 @@ __device__ __forceinline__ void copyTogether(ginrsCollWork const& work, Seen con
     case GINRS_COLL_SCATTER:
       copy(Crew::grid(), static_cast<char*>(work.recv.at), reinterpret_cast<char const*>(all.send[work.root] + ahead), bytes);
       break;
-    default: copyingTogether(work, MappedPlaces{all.recv, 0}, meet);
+    default: copyingTogether(work, MappedPlaces{all.recv, 0}, [&](int rank) { return &MappedBoard::of(mapped, rank)->relay; });
   }
 }
 
 __device__ __forceinline__ void copyingMapped(ginrsMappedWork const& work) {
   mapped(
-      work, [&](Seen const& all, auto const& meet) { copyTogether(work.coll, all, meet); }, [&] { copyingStaged(work.coll); });
+      work, [&](Seen const& all) { copyTogether(work, all); }, [&] { copyingStaged(work.coll); });
 }
 
 template <typename T>
 __device__ __forceinline__ void reducingMapped(ginrsMappedWork const& work) {
   mapped(
-      work, [&](Seen const& all, auto const&) { reduceTogether<T>(work.coll, all); }, [&] { reducingByMessages<T>(work.coll); });
+      work, [&](Seen const& all) { reduceTogether<T>(work.coll, all); }, [&] { reducingByMessages<T>(work.coll); });
 }
 
 }  // namespace coll

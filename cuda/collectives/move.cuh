@@ -111,6 +111,17 @@ __device__ __forceinline__ void copyTo(Crew crew, char const* from, uint64_t byt
 #endif
 }
 
+/* The same to targets that begin anywhere. */
+template <typename Target>
+__device__ __forceinline__ void copyToAny(Crew crew, char const* from, uint64_t bytes, int targets, Target target) {
+  uint64_t different = 0;
+  for (int k = 1; k < targets; k++) different |= uint64_t(target(k)) ^ uint64_t(target(0));
+  bool const alike = (different & 15) == 0;
+  for (int first = 0; first < targets; first += alike ? targets : 1) {
+    copyTo<8>(crew, from, bytes, alike ? targets : 1, [&](int k) { return target(first + k); });
+  }
+}
+
 /* The same bytes to that place of all n ranks: windows of one memory lie alike in each. */
 __device__ __forceinline__ void Places::spread(Crew crew, char const* from, uint64_t bytes, int self, int n) const {
   Places const to = *this;

@@ -30,7 +30,7 @@ pub fn run(collectives: &Collectives, windows: &Windows, call: &Call) -> Result<
         send_registered: send.window != 0,
         recv_registered: recv.window != 0,
         local: call.op.is_local(),
-        maps: ready.maps.as_ref().and_then(|maps| maps.tells(windows)),
+        maps: ready.maps.is_some(),
         switched: switch.is_some(),
     };
     let choice = table::choose(&shape, &ready.sizes, ready.forced);
@@ -91,7 +91,7 @@ pub fn run(collectives: &Collectives, windows: &Windows, call: &Call) -> Result<
         timeline::collective(|| format!("{} of {} x {:?}: {:?}{along}", call.kind.name(), call.count, call.datatype, choice.how));
         ready.kernels.launch(&Launch { kernel, parameter, blocks: choice.blocks, threads: choice.threads, stream: call.stream })
     };
-    let mut order = collectives.begin(team, ready)?;
+    let (mut order, _launching) = collectives.begin(team, ready)?;
     let Some(maps) = ready.maps.as_ref().filter(|_| choice.how == How::Mapped) else {
         return order.next(call.stream, |_| put(work.as_bytes(), &along));
     };

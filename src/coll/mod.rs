@@ -32,6 +32,7 @@ pub use setup::prepare;
 use crate::abort::Abort;
 use crate::device::{Kernels, Order};
 use crate::error::{Error, Result};
+use crate::process::rest::{self, Launching};
 use crate::sync::{Mutex, MutexGuard, OnceCell};
 use crate::team::Team;
 use std::sync::Arc;
@@ -100,7 +101,7 @@ impl Collectives {
         self.busy.load(Ordering::Relaxed)
     }
 
-    /// The pulse comes by. After a failure nothing is noted: it may have ended what was on its way.
+    /// The pulse comes by. After a failure nothing is noted: it may have ended what was on its way. Lent buffers are tidied up.
     pub fn look(&self, abort: &Abort) {
         if self.busy.load(Ordering::Relaxed)
             && let Some(Ok(ready)) = self.ready.get()
@@ -110,15 +111,21 @@ impl Collectives {
         {
             self.busy.store(false, Ordering::Relaxed);
         }
+        if let Some(Ok(ready)) = self.ready.get()
+            && let Some(maps) = &ready.maps
+        {
+            maps.tidy(|| !self.is_busy());
+        }
     }
 
     /// Before every launch. Err if the communicator has failed.
-    fn begin<'a>(&self, team: &Team, ready: &'a Ready) -> Result<MutexGuard<'a, Order>> {
+    fn begin<'a>(&self, team: &Team, ready: &'a Ready) -> Result<(MutexGuard<'a, Order>, Launching)> {
+        let launching = rest::launching();
         let order = ready.order.lock();
         self.busy.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         team.alive()?;
-        Ok(order)
+        Ok((order, launching))
     }
 
     fn ready(&self, team: &Team) -> Result<&Ready> {

@@ -36,7 +36,7 @@ impl Messages {
         check_self(team, &self.messages)?;
         let ready = collectives.ready(team)?;
         let batches = rounds::batches(team.rank, team.n_ranks, &self.messages);
-        let mut order = collectives.begin(team, ready)?;
+        let (mut order, _launching) = collectives.begin(team, ready)?;
         order.together(&self.streams, |stream| batches.iter().try_for_each(|batch| launch(ready, batch, stream)))
     }
 }

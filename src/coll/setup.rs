@@ -121,7 +121,7 @@ fn make(windows: &Windows, kernels: Arc<dyn Kernels>) -> Result<Ready> {
         false => resources.extend([outbox(&pairs), inbox(&rails, false), outbox(&rails)]),
     }
     let maps = mapped::wanted(team, forced.map(|forced| forced.how));
-    if maps.is_some() {
+    if maps {
         resources.push(buffer(MAPPED_BOARD * u64::from(sizes.meetings()), 0));
     }
     let board = resources.len() - 1;
@@ -170,6 +170,6 @@ fn make(windows: &Windows, kernels: Arc<dyn Kernels>) -> Result<Ready> {
         ll: ncclLLA2AHandle_t { bufHandle: if one_team { handle(2) } else { 0 }, nSlots: sizes.ll_slots },
     };
     let window = made.dev_comm.resourceWindow_inlined.lsaFlatBase;
-    let maps = maps.map(|tells| Maps::new(team, tells, handle(board), window)).transpose()?;
+    let maps = maps.then(|| Maps::new(team, handle(board), window)).transpose()?;
     Ok(Ready { kernels, order: Mutex::new(order?), device, comm: made.dev_comm, memory, lsa_size, sizes, maps, forced })
 }

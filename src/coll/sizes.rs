@@ -124,7 +124,7 @@ impl Sizes {
             }
         };
         // As many as the largest message needs that LL takes.
-        let ll_needs = ll_limit(device, true) / u64::from(n_ranks.max(2) - 1) / (LL_SPREAD * LL_PACK);
+        let ll_needs = ll_limit(device) / u64::from(n_ranks.max(2) - 1) / (LL_SPREAD * LL_PACK);
         // By distance: each power of two, forwards and backwards.
         let rails = Slots::of(
             inbox,
@@ -191,14 +191,12 @@ pub fn threads(device: device::Kind) -> u32 {
 }
 
 /// Bytes that a call through LL stores into its peers' memory, at most: beyond that the flags, which are half of them, cost more than the
-/// barriers of Direct. `scratch`: the other way is an all-reduce through scratch. Measured of all-reduces (docs/measured/collectives.md); the others,
-/// which store as much, go by that until they are.
-pub fn ll_limit(device: device::Kind, scratch: bool) -> u64 {
-    match (device, scratch) {
-        (device::Kind::Cuda, false) => 512 << 10,
-        // 4 ranks, 256 KiB: 10.3 us, 16.6 through scratch.
-        (device::Kind::Cuda, true) => 768 << 10,
+/// barriers of Direct and Mapped (docs/measured/collectives.md).
+pub fn ll_limit(device: device::Kind) -> u64 {
+    match device {
+        // 4 ranks, 256 KiB of each: all-gather 9.4 us, direct 10.4, mapped 11.8; reduce-scatter 9.5, direct 14.6; reduce 8.7, mapped 13.1.
+        device::Kind::Cuda => 768 << 10,
         // 32 fibers for what one does elsewhere: 1 KiB took 4 ranks on 2 cores three to five times as long as through scratch.
-        (device::Kind::Cpu, _) => 0,
+        device::Kind::Cpu => 0,
     }
 }

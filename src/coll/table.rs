@@ -4,7 +4,6 @@
 use super::along::{Along, along, block, rails_win};
 use super::call::Kind;
 use super::forced::Forced;
-use super::mapped::Tells;
 use super::room::Room;
 use super::rounds::Batch;
 use super::sizes::{LL_PACK, LL_RANKS, LL_SPREAD, Sizes, ll_limit, movers, threads};
@@ -47,8 +46,8 @@ pub struct Shape {
     pub recv_registered: bool,
     /// Each rank's own factor has to meet its own input.
     pub local: bool,
-    /// Of which buffers ranks tell each other.
-    pub maps: Option<Tells>,
+    /// Ranks tell each other of their buffers.
+    pub maps: bool,
     /// The switch has the operation, and multicast addresses of the buffers that peers touch, in whole words.
     pub switched: bool,
 }
@@ -90,33 +89,30 @@ const LL_SMALL: u64 = 32 << 10;
 /// 1 MB took twice as long (docs/measured/collectives.md).
 const SLICE: u32 = 64 << 10;
 
-/// Bytes of a team's ranks together from which on Mapped is faster than messages, between two H100 and between four (docs/measured/collectives.md).
-/// Messages serve a broadcast to one as well; one to several the others pass on, when it is mapped.
-fn mapped_least(kind: Kind, n_ranks: u32) -> u64 {
+/// Whether Mapped is faster than messages for so many bytes of a team's ranks together, between two H100 and between four (docs/measured/collectives.md).
+/// Messages serve a broadcast to one as well; one to several the others pass on.
+fn is_mapped_size(kind: Kind, n_ranks: u32, bytes: u64) -> bool {
+    let pair = n_ranks == 2;
     match kind {
-        Kind::AllReduce | Kind::Reduce => 1 << 20,
-        Kind::AllGather | Kind::AlltoAll | Kind::ReduceScatter => {
-            if n_ranks == 2 {
-                2 << 20
-            } else {
-                1 << 20
-            }
-        }
-        Kind::Scatter => 16 << 20,
-        Kind::Gather => 64 << 20,
-        Kind::Broadcast => {
-            if n_ranks == 2 {
-                u64::MAX
-            } else {
-                4 << 20
-            }
-        }
+        Kind::AllReduce | Kind::Reduce => bytes >= 1 << 20,
+        Kind::AllGather | Kind::AlltoAll | Kind::ReduceScatter if pair => bytes >= 2 << 20,
+        Kind::AllGather | Kind::AlltoAll | Kind::ReduceScatter => bytes >= 1 << 20,
+        Kind::Scatter if pair => bytes >= 16 << 20,
+        Kind::Scatter => bytes >= 256 << 10,
+        Kind::Gather if pair => bytes >= 64 << 20,
+        // Between these the root's link is the limit, and slots keep it busier.
+        Kind::Gather => (256 << 10..=2 << 20).contains(&bytes) || bytes >= 128 << 20,
+        Kind::Broadcast => !pair && bytes >= 4 << 20,
     }
 }
 
+/// Bytes of an all-reduce that reads and writes by turns.
+const APART: u64 = 64 << 20;
+/// Of a broadcast by more than two ranks of a team on GPUs: through scratch over messages.
+const BROADCAST_SHARED: std::ops::Range<u64> = 256 << 10..4 << 20;
+
 fn ll_wins(shape: &Shape) -> bool {
-    shape.part.saturating_mul(u64::from(shape.n_ranks.max(2) - 1))
-        <= ll_limit(shape.device, shape.kind == Kind::AllReduce && !direct_can(shape))
+    shape.part.saturating_mul(u64::from(shape.n_ranks.max(2) - 1)) <= ll_limit(shape.device)
 }
 
 impl Shape {
@@ -255,9 +251,12 @@ fn buffered_can(shape: &Shape, sizes: &Sizes) -> bool {
     !shape.kind.is_personal() || !shape.one_team() && block(shape, sizes, Along::Ring) > 0
 }
 
-/// Over Staged. In one LSA team bytes that are only moved need not meet.
+/// Over Staged. In one LSA team bytes that are only moved need not meet, but for a broadcast that is long enough to be shared and too short to be passed on.
 fn buffered_wins(shape: &Shape, sizes: &Sizes) -> bool {
-    shape.kind.reduces() || !shape.one_team() && (!shape.kind.is_personal() || rails_win(shape, sizes))
+    let shared = shape.device == device::Kind::Cuda && shape.n_ranks > 2 && BROADCAST_SHARED.contains(&shape.part);
+    shape.kind.reduces()
+        || shape.one_team() && shape.kind == Kind::Broadcast && shared
+        || !shape.one_team() && (!shape.kind.is_personal() || rails_win(shape, sizes))
 }
 
 /// Any size goes, in rounds. Where one rank gives, or gets, the others hear nothing of each other (cuda/collectives/ll.cuh).
@@ -281,7 +280,7 @@ fn direct_can(shape: &Shape) -> bool {
 
 /// What is staged where a rank's buffer is not seen.
 fn mapped_can(shape: &Shape) -> bool {
-    shape.maps.is_some() && staged_can(shape)
+    shape.maps && staged_can(shape)
 }
 
 /// What all get, or all give.
@@ -289,19 +288,21 @@ fn multicast_can(shape: &Shape) -> bool {
     shape.switched && direct_can(shape) && matches!(shape.kind, Kind::AllReduce | Kind::ReduceScatter | Kind::AllGather)
 }
 
-/// Over Direct, in which a root has all of a sum to do: where its links would carry more than the sum.
+/// Over Direct. There a root has all of a sum to do: its links would carry more than the sum. Places that are counted out in the loop take a third
+/// longer than a list of them: four H100, a reduce-scatter of 64 MiB 219 us, with the list 166. And a long all-reduce reads and writes by turns: 256 MiB 1210, at the same
+/// time 1410 (kApart of cuda/collectives/mapped.cuh).
 fn sharing_wins(shape: &Shape) -> bool {
-    shape.kind == Kind::Reduce && shape.send_registered && shape.n_ranks > 2 && mapped_wins_at_all(shape)
+    let shares = match shape.kind {
+        Kind::Reduce | Kind::ReduceScatter => true,
+        Kind::AllReduce => shape.part >= APART,
+        _ => false,
+    };
+    shares && shape.send_registered && shape.n_ranks > 2 && mapped_wins(shape)
 }
 
-/// Over Staged. Where only what is in windows is told: what Direct does not take for want of what its ranks know.
+/// Over Staged. On CPUs sums go through scratch.
 fn mapped_wins(shape: &Shape) -> bool {
-    mapped_wins_at_all(shape) && (shape.maps == Some(Tells::All) || matches!(shape.kind, Kind::Gather | Kind::Scatter))
-}
-
-/// By the bytes. On CPUs sums go through scratch.
-fn mapped_wins_at_all(shape: &Shape) -> bool {
-    shape.of_team() >= mapped_least(shape.kind, shape.n_ranks) && (shape.device == device::Kind::Cuda || !shape.kind.reduces())
+    is_mapped_size(shape.kind, shape.n_ranks, shape.of_team()) && (shape.device == device::Kind::Cuda || !shape.kind.reduces())
 }
 
 #[cfg(test)]

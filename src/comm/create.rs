@@ -9,6 +9,7 @@ use crate::devcomm::{DevComms, Release};
 use crate::device::{Device, graveyard};
 use crate::error::Result;
 use crate::layout::NCCL_VERSION_CODE;
+use crate::process::rest;
 use crate::team::peer::machine;
 use crate::team::{Config, Origin, Team};
 use crate::watch::{Looks, Pulse};
@@ -82,8 +83,11 @@ fn compose(team: Team) -> Result<Comm> {
     let looks = Looks { signs: team.watch.signs(), words: release.words(), launches };
     let pulse = Pulse::watch(&team.device, &team.abort, team.rank, format!("comm 0x{:016x}", team.hash), Some(looks))
         .inspect_err(|error| team.bootstrap.poison(error))?;
+    let (used, launches) = (release.used(), Arc::downgrade(&collectives));
+    let rests = rest::join(move || used() || launches.upgrade().is_some_and(|launches| launches.is_busy()));
     let team = Arc::new(team);
     Ok(Comm {
+        rests,
         calls: Calls::default(),
         collectives,
         devcomms: DevComms::new(release),

@@ -24,6 +24,7 @@ use crate::error::{Code, Error, Result};
 use crate::info;
 use crate::log;
 use crate::panic::PANIC;
+use crate::process::rest::Member;
 use crate::sync::Mutex;
 use crate::team::Team;
 use crate::watch::Pulse;
@@ -44,6 +45,8 @@ pub struct Comm {
     pub devcomms: DevComms,
     /// Notices when a kernel of this rank has failed.
     pub pulse: Pulse,
+    /// Counts it among those of the process whose kernels may wait.
+    pub rests: Member,
     /// Windows that stand, the memory under them, and GIN.
     pub windows: Windows,
     /// Its ranks and how they meet.

@@ -129,6 +129,12 @@ impl Release {
         self.0.state.lock().used
     }
 
+    /// The same, to be asked by others.
+    pub fn used(&self) -> impl Fn() -> bool + Send + Sync + 'static {
+        let shared = self.0.clone();
+        move || shared.state.lock().used
+    }
+
     /// A device communicator stands whose resource window `window` begins at `local`.
     pub(super) fn add(&self, window: DevPtr, local: DevPtr, layout: &Layout, lsa_size: u32, entries: &[Option<Waits>]) {
         let built_in = (&layout.lsa, Some(Waits::LsaBarrier { barriers: layout.n_lsa, members: lsa_size }));

@@ -108,6 +108,10 @@ impl Holding {
 pub trait Memory {
     /// Total memory: the automatic LSA slice size is its maximum over ranks.
     fn total_memory(&self) -> u64;
+    /// What of it is free, if that can be told.
+    fn free_memory(&self) -> Option<u64> {
+        None
+    }
     /// Granularity of physical allocations (2 MiB).
     fn granularity(&self) -> usize;
     /// New physical memory; `bytes` is rounded up to the granularity (only `bytes` are sure to be backed). It is zero as soon as

@@ -8,6 +8,7 @@ mod identity;
 mod joinable;
 mod quit;
 mod random;
+pub mod rest;
 mod signals;
 mod socket;
 mod thread;

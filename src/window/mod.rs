@@ -92,11 +92,6 @@ impl Windows {
         self.state.lock().flat_at(at, bytes)
     }
 
-    /// Whether the program has registered a window. Equal on all ranks, in the order of their calls.
-    pub(crate) fn have_been(&self) -> bool {
-        self.state.lock().common
-    }
-
     /// Device address of the window table, made at first use.
     pub(crate) fn table_address(&self) -> Result<DevPtr> {
         Ok(self.state.lock().table(self.team())?.device())

@@ -68,7 +68,6 @@ impl Windows {
             return Err(error);
         }
         let win = made?;
-        self.state.lock().common = true;
         info!(REG, "{} {what}: {bytes} bytes at {ptr:#x}, {:#x} into its allocation: window {win:#x}", team.tag(), place.start);
         Ok(win)
     }

@@ -24,8 +24,6 @@ pub(super) struct Standing {
     last_window: u64,
     /// Windows that the program has registered, ever.
     registered: u64,
-    /// All ranks have a window that the program registered, or had one. Equal on all, in the order of their calls.
-    pub common: bool,
 }
 
 /// A window that stands in the table.

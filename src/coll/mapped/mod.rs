@@ -4,9 +4,13 @@
 //! other processes it is lent: `own` says what, `page` is how they hear of it, `service` opens it off everybody's way. A rank that cannot
 //! tell where all others see its buffer tells 0, and the call is staged on all of them.
 //!
+//! What is lent and freed stays the GPU's until all others have closed it. So there is little of it, none where memory is scarce, and what was freed is
+//! wanted back ([`Maps::tidy`]).
+//!
 //! Traps: a board is read behind a meeting that may have ended by an abort, and is not believed then; memory may be freed, and its addresses
-//! used again, between any two calls, so every call asks the device what its buffer is; a captured launch may run when its memory is no more
-//! what it was, so it tells nothing to other processes; to close what was opened waits for kernels, so that is left to the communicator's end.
+//! used again, between any two calls, so every call asks the device what its buffer is; a captured launch tells what it was told when it was captured, so its loans
+//! stay, and it waits until all see them; a rank that is told of a loan may launch the call later than the one that tells, so nothing is withdrawn before
+//! all launches that told of it are over.
 
 mod own;
 mod page;
@@ -15,30 +19,23 @@ mod service;
 use super::call::Call;
 use super::table::How;
 use super::work::MAPPED_RANKS;
-use crate::device::{DevPtr, Holding, Kind, Lends, Physical};
+use crate::device::Lends;
+use crate::device::{DevPtr, Device, Holding, Kind, Physical};
 use crate::error::Result;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, PerProcess};
 use crate::team::{Offer, Said, Team, offers_of};
 use crate::window::Windows;
 use crate::{bail, config, info};
-use own::Own;
+use own::{Lent, Own};
 use page::Page;
 use service::Service;
 use std::sync::Arc;
-
-/// Which buffers ranks tell each other of: equal on all of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tells {
-    /// Those in windows.
-    Windows,
-    /// Those of any memory.
-    All,
-}
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 /// How a rank's buffers are told to the others.
 pub struct Maps {
     team: Arc<Team>,
-    tells: Tells,
     /// Handle of the boards.
     pub board: u32,
     /// Where the first rank of the team has the window of the boards, as this one sees it.
@@ -46,25 +43,45 @@ pub struct Maps {
     /// This rank's kernels see the memory of all ranks of its process.
     sees: bool,
     /// Where there are other processes.
-    far: Option<(Mutex<Own>, Service)>,
+    far: Option<Far>,
 }
+
+/// To ranks of other processes.
+struct Far {
+    own: Mutex<Own>,
+    service: Service,
+    /// Of all memory of the device, in bytes, if it is to be looked after.
+    guarded: Option<u64>,
+    /// Bytes that this communicator has added to [`lent`].
+    counted: AtomicU64,
+}
+
+/// Bytes that this process lends.
+fn lent() -> &'static AtomicU64 {
+    static LENT: PerProcess<AtomicU64> = PerProcess::new();
+    LENT.get(AtomicU64::default)
+}
+
+/// By itself a process lends at most so much of a GPU's memory, and only while so much is free; where less is, it wants all of it back.
+const MOST: u64 = 8;
+const PLENTY: u64 = 8;
+const SCARCE: u64 = 16;
+
+/// How long a captured call waits for the others to open a buffer, which their threads do whatever else they do, and how often it looks.
+const OPENED: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_micros(100);
 
 /// By rank of the team: where its kernels see a buffer ([`in_window`] if that lies in one); or 0 for all.
 pub type Places = [DevPtr; MAPPED_RANKS];
 
-/// What the ranks of a communicator tell each other.
-pub fn wanted(team: &Team, forced: Option<How>) -> Option<Tells> {
+/// Whether the ranks of a communicator tell each other of their buffers.
+pub fn wanted(team: &Team, forced: Option<How>) -> bool {
     let (size, most) = (team.topo.lsa_size, MAPPED_RANKS as u32);
-    let gpus = team.device.kind() == Kind::Cuda;
     let wanted = match config::int("GINRS_MAP_BUFFERS") {
-        _ if forced == Some(How::Mapped) => Some(Tells::All),
-        1 => Some(Tells::All),
-        // Nothing is lent then, so nothing that is freed stays.
-        -1 if gpus && team.peers.iter().all(|peer| is_near(team, peer.rank)) => Some(Tells::All),
-        -1 if gpus => Some(Tells::Windows),
-        _ => None,
+        -1 => team.device.kind() == Kind::Cuda,
+        set => set == 1,
     };
-    wanted.filter(|_| size == team.n_ranks && (2..=most).contains(&size))
+    (wanted || forced == Some(How::Mapped)) && size == team.n_ranks && (2..=most).contains(&size)
 }
 
 /// So far behind another place of the same rank, or before it: where that rank has it, whoever looks.
@@ -78,30 +95,21 @@ fn is_near(team: &Team, rank: u32) -> bool {
 
 impl Maps {
     /// Collective. Lets this rank's kernels into the memory of its process, and makes the pages. `board` is a handle of a buffer in `window`.
-    pub fn new(team: &Arc<Team>, tells: Tells, board: u32, window: DevPtr) -> Result<Self> {
-        if tells == Tells::Windows {
-            return Ok(Self { team: team.clone(), tells, board, window, sees: false, far: None });
-        }
+    pub fn new(team: &Arc<Team>, board: u32, window: DevPtr) -> Result<Self> {
         let mut near = team.peers.iter().filter(|peer| is_near(team, peer.rank));
         let sees = near
             .try_for_each(|peer| team.device.see(peer.device))
             .inspect_err(|error| info!(COLL, "{} maps no buffers: {error}", team.tag()))
             .is_ok();
-        let far = (0..team.n_ranks).any(|rank| !is_near(team, rank));
-        let far = if far { Some((Mutex::default(), service(team)?)) } else { None };
-        Ok(Self { team: team.clone(), tells, board, window, sees, far })
-    }
-
-    /// What can be told now: nothing of windows where none was ever registered.
-    pub fn tells(&self, windows: &Windows) -> Option<Tells> {
-        Some(self.tells).filter(|&tells| tells == Tells::All || windows.have_been())
+        let far = (0..team.n_ranks).any(|rank| !is_near(team, rank)).then(|| Far::new(team)).transpose()?;
+        Ok(Self { team: team.clone(), board, window, sees, far })
     }
 
     /// Where the ranks see those buffers of a call that they touch, send and receive, for a launch that is about to be made.
     pub fn places(&self, windows: &Windows, call: &Call, captured: bool) -> (Places, Places) {
         // What others lend is opened, whatever this rank's buffers are.
-        if let Some((_, service)) = &self.far {
-            service.look(self.team.rank);
+        if let Some(far) = &self.far {
+            far.service.look(self.team.rank);
         }
         let ((reads, writes), (sends, receives)) = (call.lends(self.team.rank), call.spans(self.team.n_ranks));
         let of = |lends: bool, at, bytes| match lends.then(|| windows.flat_at(at, bytes)) {
@@ -116,18 +124,21 @@ impl Maps {
         let mut places = [0; MAPPED_RANKS];
         let device = &self.team.device;
         let Some(holding) = device.holding(at).filter(|holding| self.sees && holding.covers(at, bytes)) else { return places };
-        let Some((own, service)) = &self.far else {
+        let Some(far) = &self.far else {
             places[..self.team.n_ranks as usize].fill(at);
             return places;
         };
-        if captured || holding.lends == Lends::Nothing {
+        if holding.lends == Lends::Nothing {
             return places;
         }
-        let Some((slot, new)) = own.lock().call(holding) else { return places };
-        if new {
-            service.lend(slot, holding);
+        let Some(slot) = far.slot(&**device, holding, captured) else { return places };
+        let mut seen = self.seen(&holding, slot, &far.service, at);
+        let since = Instant::now();
+        while captured && seen.is_none() && since.elapsed() < OPENED && !self.team.abort.is_raised() {
+            std::thread::sleep(LOOK);
+            seen = self.seen(&holding, slot, &far.service, at);
         }
-        self.seen(&holding, slot, service, at).unwrap_or(places)
+        seen.unwrap_or(places)
     }
 
     fn seen(&self, holding: &Holding, slot: usize, service: &Service, at: DevPtr) -> Option<Places> {
@@ -139,6 +150,68 @@ impl Maps {
             };
         }
         Some(places)
+    }
+
+    /// Now and then: wants back what was freed, or, where memory is scarce, all; and has let go of what others want back. `is_over`: no launch of the
+    /// communicator is on its way.
+    pub fn tidy(&self, is_over: impl FnOnce() -> bool) {
+        let (Some(far), device, rank) = (&self.far, &self.team.device, self.team.rank) else { return };
+        far.service.look(rank);
+        far.service.look_again(rank);
+        let mut own = far.own.lock();
+        if own.bytes() == 0 {
+            return;
+        }
+        own.retire(far.has_less_than(&**device, SCARCE), |holding| device.holding(holding.base) != Some(*holding));
+        // Behind the above: launches that are told of a loan count from before they are.
+        if is_over() {
+            own.withdraw(|slot| far.service.withdraw(slot));
+        }
+        own.collect(|slot| far.service.is_empty(rank, slot));
+        far.count(&own);
+    }
+}
+
+impl Far {
+    fn new(team: &Arc<Team>) -> Result<Self> {
+        let guarded = (config::int("GINRS_MAP_BUFFERS") != 1).then(|| team.device.total_memory());
+        Ok(Self { own: Mutex::default(), service: service(team)?, guarded, counted: AtomicU64::new(0) })
+    }
+
+    /// Where one more call's buffer is lent.
+    fn slot(&self, device: &dyn Device, holding: Holding, captured: bool) -> Option<usize> {
+        let mut own = self.own.lock();
+        let may = || match self.guarded {
+            Some(total) => lent().load(Ordering::Relaxed) + holding.bytes <= total / MOST && !self.has_less_than(device, PLENTY),
+            None => true,
+        };
+        match own.call(holding, captured, may) {
+            Lent::No => None,
+            Lent::Yes(slot) => Some(slot),
+            Lent::New(slot) => {
+                self.count(&own);
+                self.service.lend(slot, holding);
+                Some(slot)
+            }
+        }
+    }
+
+    /// Less of the device's memory is free than one part in so many, if that is looked after.
+    fn has_less_than(&self, device: &dyn Device, parts: u64) -> bool {
+        self.guarded.zip(device.free_memory()).is_some_and(|(total, free)| free < total / parts)
+    }
+
+    fn count(&self, own: &Own) {
+        let (now, before) = (own.bytes(), self.counted.load(Ordering::Relaxed));
+        self.counted.store(now, Ordering::Relaxed);
+        // It wraps where there is less.
+        lent().fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
+    }
+}
+
+impl Drop for Far {
+    fn drop(&mut self) {
+        lent().fetch_sub(self.counted.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 }
 

@@ -1,6 +1,9 @@
 //! What a rank lends to ranks of other processes: a page of words that all of them share.
 //!
-//! The owner alone writes what is lent; each other rank writes where it sees a loan, beside it. A slot is filled once.
+//! The owner alone writes what is lent; each other rank writes where it sees a loan, beside it.
+//!
+//!   owner   empty -> lent -> withdrawn; empty again when all others have let go
+//!   others  not seen -> seen -> let go, when it is withdrawn
 #![forbid(unsafe_code)]
 
 use crate::coll::work::MAPPED_RANKS;
@@ -10,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Loans of a rank.
-pub const SLOTS: usize = 32;
+pub const SLOTS: usize = 64;
 
 /// Words: loans at the head; of a slot form, bytes, eight of the loan, then by rank the place.
 const HEAD: usize = 16;
@@ -20,6 +23,13 @@ const LOAN: usize = 8;
 const RANKS: usize = 16;
 const SLOT: usize = RANKS + MAPPED_RANKS;
 const WORDS: usize = HEAD + SLOTS * SLOT;
+
+/// Forms of a slot; 0 is an empty one.
+const HANDLE: u64 = 1;
+const DESCRIPTOR: u64 = 2;
+const WITHDRAWN: u64 = 3;
+/// Instead of a place: this rank has let go of a loan that was withdrawn. No place is odd.
+const LET_GO: DevPtr = 1;
 
 /// How others get at a holding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,8 +52,8 @@ impl Page {
         Shared::of_host(memory, WORDS).map(Self)
     }
 
-    /// Loans so far.
-    pub fn loans(&self) -> u64 {
+    /// Loans and withdrawals so far.
+    pub fn news(&self) -> u64 {
         self.0[0].load(Ordering::Acquire)
     }
 
@@ -55,8 +65,8 @@ impl Page {
     pub fn lend(&self, slot: usize, bytes: u64, loan: Loan) {
         let words = self.slot(slot);
         let (form, loan) = match loan {
-            Loan::Handle(words) => (1, words),
-            Loan::Descriptor(key) => (2, [key, 0, 0, 0, 0, 0, 0, 0]),
+            Loan::Handle(words) => (HANDLE, words),
+            Loan::Descriptor(key) => (DESCRIPTOR, [key, 0, 0, 0, 0, 0, 0, 0]),
         };
         words[BYTES].store(bytes, Ordering::Relaxed);
         words[LOAN..].iter().zip(loan).for_each(|(word, value)| word.store(value, Ordering::Relaxed));
@@ -66,7 +76,24 @@ impl Page {
 
     /// The owner's: where `rank` sees that loan, if it has told.
     pub fn seen(&self, slot: usize, rank: u32) -> Option<DevPtr> {
-        Some(self.slot(slot)[RANKS + rank as usize].load(Ordering::Acquire)).filter(|&at| at != 0)
+        Some(self.slot(slot)[RANKS + rank as usize].load(Ordering::Acquire)).filter(|&at| at != 0 && at != LET_GO)
+    }
+
+    /// The owner's: what it lent is wanted back. Kernels that it told of it are over.
+    pub fn withdraw(&self, slot: usize) {
+        self.slot(slot)[FORM].store(WITHDRAWN, Ordering::Release);
+        self.0[0].fetch_add(1, Ordering::Release);
+    }
+
+    /// The owner's, of a withdrawn slot: empties it if all of `others` have let go.
+    pub fn empty(&self, slot: usize, mut others: impl Iterator<Item = u32>) -> bool {
+        let words = self.slot(slot);
+        let empty = others.all(|rank| words[RANKS + rank as usize].load(Ordering::Acquire) == LET_GO);
+        if empty {
+            words[RANKS..].iter().for_each(|word| word.store(0, Ordering::Relaxed));
+            words[FORM].store(0, Ordering::Release);
+        }
+        empty
     }
 
     /// The others': bytes and loan of a slot.
@@ -74,11 +101,22 @@ impl Page {
         let words = self.slot(slot);
         let word = |i: usize| words[i].load(Ordering::Relaxed);
         let loan = match words[FORM].load(Ordering::Acquire) {
-            1 => Loan::Handle(std::array::from_fn(|i| word(LOAN + i))),
-            2 => Loan::Descriptor(word(LOAN)),
+            HANDLE => Loan::Handle(std::array::from_fn(|i| word(LOAN + i))),
+            DESCRIPTOR => Loan::Descriptor(word(LOAN)),
             _ => return None,
         };
         Some((word(BYTES), loan))
+    }
+
+    /// The others': a slot is withdrawn, and `rank` has not let go.
+    pub fn is_wanted_back(&self, slot: usize, rank: u32) -> bool {
+        let words = self.slot(slot);
+        words[FORM].load(Ordering::Acquire) == WITHDRAWN && words[RANKS + rank as usize].load(Ordering::Relaxed) != LET_GO
+    }
+
+    /// The others': `rank` has let go of it.
+    pub fn let_go(&self, slot: usize, rank: u32) {
+        self.tell(slot, rank, LET_GO);
     }
 
     /// The others': `rank` sees it at `at`.
@@ -96,12 +134,30 @@ mod tests {
     fn what_is_lent_is_read_and_who_sees_it_is_known() {
         let memory = CpuDevice::new(0).create_shared(Page::BYTES).unwrap();
         let (owner, other) = (Page::of(&memory).unwrap(), Page::of(&memory).unwrap());
-        assert_eq!((other.loans(), other.loan(3)), (0, None));
+        assert_eq!((other.news(), other.loan(3)), (0, None));
         owner.lend(3, 4096, Loan::Handle([1, 2, 3, 4, 5, 6, 7, 8]));
-        assert_eq!((other.loans(), other.loan(3)), (1, Some((4096, Loan::Handle([1, 2, 3, 4, 5, 6, 7, 8])))));
+        assert_eq!((other.news(), other.loan(3)), (1, Some((4096, Loan::Handle([1, 2, 3, 4, 5, 6, 7, 8])))));
         other.tell(3, 31, 0x1000);
         assert_eq!((owner.seen(3, 31), owner.seen(3, 30)), (Some(0x1000), None));
         owner.lend(SLOTS - 1, 1, Loan::Descriptor(5));
         assert_eq!((other.loan(SLOTS - 1), other.loan(SLOTS - 2)), (Some((1, Loan::Descriptor(5))), None));
+    }
+    #[test]
+    fn a_withdrawn_slot_is_empty_when_all_have_let_go() {
+        let memory = CpuDevice::new(0).create_shared(Page::BYTES).unwrap();
+        let (owner, other) = (Page::of(&memory).unwrap(), Page::of(&memory).unwrap());
+        owner.lend(2, 4096, Loan::Descriptor(7));
+        other.tell(2, 1, 0x1000);
+        assert!(!other.is_wanted_back(2, 1));
+        owner.withdraw(2);
+        assert_eq!((other.news(), other.loan(2)), (2, None));
+        assert!(other.is_wanted_back(2, 1) && other.is_wanted_back(2, 4), "also by who has never opened it");
+        other.let_go(2, 1);
+        assert!(!other.is_wanted_back(2, 1) && !owner.empty(2, [1, 4].into_iter()));
+        other.let_go(2, 4);
+        assert!(owner.empty(2, [1, 4].into_iter()));
+        assert_eq!((owner.seen(2, 1), other.is_wanted_back(2, 1)), (None, false));
+        owner.lend(2, 1, Loan::Descriptor(8));
+        assert_eq!(other.loan(2), Some((1, Loan::Descriptor(8))));
     }
 }

@@ -4,7 +4,7 @@
 use super::page::{Loan, Page, SLOTS};
 use crate::device::{DevPtr, Holding, Lends, Mapped};
 use crate::error::Result;
-use crate::process::Joinable;
+use crate::process::{self, Joinable, rest};
 use crate::sync::channel::{Receiver, Sender, unbounded};
 use crate::team::{Lent, Team};
 use crate::{bail, info};
@@ -18,6 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 enum Task {
     Lend(usize, Holding),
+    Withdraw(usize),
     Look,
 }
 
@@ -28,7 +29,7 @@ pub struct Service {
     pages: Arc<Vec<Option<Page>>>,
     /// What is still to be done is not done any more.
     stopped: Arc<AtomicBool>,
-    /// By rank: loans that the thread has been asked to look at.
+    /// By rank: news that the thread has been asked to look at.
     asked: Vec<AtomicU64>,
 }
 
@@ -42,7 +43,7 @@ impl Service {
             team: team.clone(),
             pages: pages.clone(),
             stopped: stopped.clone(),
-            lent: Vec::new(),
+            lent: HashMap::new(),
             borrowed: HashMap::new(),
         };
         let failed = team.clone();
@@ -51,22 +52,49 @@ impl Service {
         Ok(Self { tasks: Some(tasks), thread: Some(thread), pages, stopped, asked })
     }
 
-    /// Has what others lend looked at.
+    /// Has what others lend, or want back, looked at, if there is news.
     pub fn look(&self, rank: u32) {
         let mut news = false;
-        for (peer, page) in self.pages.iter().enumerate().filter(|(peer, _)| *peer != rank as usize) {
-            let Some(page) = page else { continue };
-            let loans = page.loans();
-            news |= self.asked[peer].swap(loans, Ordering::Relaxed) != loans;
+        for (peer, page) in self.others(rank) {
+            let now = page.news();
+            news |= self.asked[peer as usize].swap(now, Ordering::Relaxed) != now;
         }
         if news {
             self.give(Task::Look);
         }
     }
 
+    /// The same if something that is wanted back is still kept: it could not be let go of until now.
+    pub fn look_again(&self, rank: u32) {
+        let keeps = |page: &Page| (0..SLOTS).any(|slot| page.is_wanted_back(slot, rank));
+        // One that waits will see it, too.
+        if self.tasks.as_ref().is_some_and(|tasks| tasks.is_empty()) && self.others(rank).any(|(_, page)| keeps(page)) {
+            self.give(Task::Look);
+        }
+    }
+
+    /// Those of other processes.
+    fn others(&self, rank: u32) -> impl Iterator<Item = (u32, &Page)> {
+        (0..)
+            .zip(self.pages.iter())
+            .filter(move |(peer, _)| *peer != rank)
+            .filter_map(|(peer, page)| Some((peer, page.as_ref()?)))
+    }
+
     /// Lends, where that can be.
     pub fn lend(&self, slot: usize, holding: Holding) {
         self.give(Task::Lend(slot, holding));
+    }
+
+    /// Wants it back: kernels that were told of it are over.
+    pub fn withdraw(&self, slot: usize) {
+        self.give(Task::Withdraw(slot));
+    }
+
+    /// True if all others have let go of it: its slot may be used again.
+    pub fn is_empty(&self, rank: u32, slot: usize) -> bool {
+        let own = self.pages[rank as usize].as_ref();
+        own.is_some_and(|page| page.empty(slot, self.others(rank).map(|(peer, _)| peer)))
     }
 
     /// Where `peer`, of another process, sees a loan of rank `rank`.
@@ -94,9 +122,9 @@ struct Work {
     team: Arc<Team>,
     pages: Arc<Vec<Option<Page>>>,
     stopped: Arc<AtomicBool>,
-    /// Descriptors that others may fetch. What has been freed since it was to be lent, and made anew, is lent in vain: no call has its
+    /// By slot: descriptors that others may fetch. What has been freed since it was to be lent, and made anew, is lent in vain: no call has its
     /// buffer in it any more.
-    lent: Vec<Lent>,
+    lent: HashMap<usize, Lent>,
     /// By rank and slot: what this rank sees, if it can.
     borrowed: HashMap<(u32, usize), Option<Mapped>>,
 }
@@ -109,11 +137,16 @@ impl Work {
         }
         let stopped = self.stopped.clone();
         for task in tasks.iter().take_while(|_| !stopped.load(Ordering::Relaxed)) {
+            let Some(_at_work) = process::at_work() else { return };
             match task {
                 Task::Lend(slot, holding) => {
                     if let Err(error) = self.lend(slot, &holding) {
                         info!(COLL, "{} does not lend a buffer: {error}", self.team.tag());
                     }
+                }
+                Task::Withdraw(slot) => {
+                    self.lent.remove(&slot);
+                    self.own().withdraw(slot);
                 }
                 Task::Look => self.look(),
             }
@@ -128,16 +161,21 @@ impl Work {
                 let found = device.lookup(holding.base)?;
                 let lent = Lent::new(&self.team, found.physical.export()?);
                 let key = lent.key();
-                self.lent.push(lent);
+                self.lent.insert(slot, lent);
                 Loan::Descriptor(key)
             }
             Lends::Nothing => return Ok(()),
         };
-        self.pages[self.team.rank as usize].as_ref().expect("a rank has its own page").lend(slot, holding.bytes, loan);
+        self.own().lend(slot, holding.bytes, loan);
         Ok(())
     }
 
-    /// Opens what is new.
+    fn own(&self) -> &Page {
+        self.pages[self.team.rank as usize].as_ref().expect("a rank has its own page")
+    }
+
+    /// Opens what is new, and lets go of what is wanted back. To close a handle the driver waits for all kernels, and holds up what others of this
+    /// process launch and copy: not while a kernel may wait for that.
     fn look(&mut self) {
         let (team, pages) = (self.team.clone(), self.pages.clone());
         for (rank, page) in (0..).zip(pages.iter()).filter(|(rank, _)| *rank != team.rank) {
@@ -147,13 +185,25 @@ impl Work {
                 if self.stopped.load(Ordering::Relaxed) {
                     return;
                 }
+                if page.is_wanted_back(slot, team.rank) {
+                    let keeps = matches!(self.borrowed.get(&(rank, slot)), Some(Some(_)));
+                    if !keeps || rest::at_rest(|| drop(self.borrowed.remove(&(rank, slot)))) {
+                        self.borrowed.remove(&(rank, slot));
+                        info!(COLL, "{} has let go of buffer {slot} of rank {rank}", team.tag());
+                        page.let_go(slot, team.rank);
+                    }
+                    continue;
+                }
                 if self.borrowed.contains_key(&(rank, slot)) {
                     continue;
                 }
                 let Some((bytes, loan)) = page.loan(slot) else { continue };
                 let mapped = borrow(&team, rank, bytes, loan)
-                    .inspect_err(|error| info!(COLL, "{} does not map a buffer of rank {rank}: {error}", team.tag()))
+                    .inspect_err(|error| info!(COLL, "{} does not map buffer {slot} of rank {rank}: {error}", team.tag()))
                     .ok();
+                if mapped.is_some() {
+                    info!(COLL, "{} maps buffer {slot} of rank {rank}: {bytes} bytes", team.tag());
+                }
                 page.tell(slot, team.rank, mapped.as_ref().map_or(0, |mapped| mapped.at));
                 self.borrowed.insert((rank, slot), mapped);
             }

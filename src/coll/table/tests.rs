@@ -15,7 +15,7 @@ pub fn shape(kind: Kind, part: u64) -> Shape {
         send_registered: registered,
         recv_registered: registered,
         local: false,
-        maps: None,
+        maps: false,
         switched: false,
     }
 }
@@ -102,14 +102,12 @@ fn small_calls_of_all_ranks_need_no_registration_and_no_barrier() {
     assert_eq!(how(Shape { n_ranks: LL_RANKS + 1, lsa_size: LL_RANKS + 1, ..small }), How::Staged);
     assert_eq!(how(Shape { part: 1 << 62, n_ranks: 5, lsa_size: 5, ..small }), How::Staged, "no wrap-around");
     let sizes = Sizes::of(Cuda, 8, 8, room(66), false);
-    let (direct, scratch) = (ll_limit(Cuda, false) / 7, ll_limit(Cuda, true) / 7);
+    let most = ll_limit(Cuda) / 7;
     let of = |kind, part| (how(shape(kind, part)), how(Shape { part, kind, ..small }));
-    assert_eq!((of(Kind::AllGather, direct), of(Kind::AllGather, direct + 1)), ((How::Ll, How::Ll), (How::Direct, How::Staged)));
-    assert_eq!(
-        (of(Kind::AllReduce, scratch), of(Kind::AllReduce, scratch + 1)),
-        ((How::Direct, How::Ll), (How::Direct, How::Staged))
-    );
-    for bytes in 1..=scratch {
+    for kind in [Kind::AllGather, Kind::AllReduce, Kind::Reduce] {
+        assert_eq!((of(kind, most), of(kind, most + 1)), ((How::Ll, How::Ll), (How::Direct, How::Staged)), "{kind:?}");
+    }
+    for bytes in 1..=most {
         let choice = choose(&Shape { part: bytes, ..small }, &sizes, None);
         // Two slots of 8 bytes for each thread and rank, in one epoch wherever the blocks suffice.
         assert!(
@@ -122,50 +120,53 @@ fn small_calls_of_all_ranks_need_no_registration_and_no_barrier() {
 #[test]
 fn large_calls_on_what_is_not_registered_are_mapped_where_ranks_tell_each_other() {
     use super::Kind::*;
-    let call = |kind, part| Shape { send_registered: false, recv_registered: false, maps: Some(Tells::All), ..shape(kind, part) };
-    for (kind, parts) in [
-        (AllReduce, 1),
-        (Reduce, 1),
-        (AllGather, 8),
-        (AlltoAll, 8),
-        (ReduceScatter, 8),
-        (Gather, 8),
-        (Scatter, 8),
-        (Broadcast, 1),
-    ] {
-        assert_eq!(how(call(kind, mapped_least(kind, 8) / parts)), How::Mapped, "{kind:?}");
-        assert_eq!(how(call(kind, mapped_least(kind, 8) / parts - 1)), How::Staged, "{kind:?}");
+    let call = |kind, part| Shape { send_registered: false, recv_registered: false, maps: true, ..shape(kind, part) };
+    let least = [
+        (AllReduce, 1 << 20),
+        (Reduce, 1 << 20),
+        (AllGather, 1 << 20),
+        (AlltoAll, 1 << 20),
+        (ReduceScatter, 1 << 20),
+        (Gather, 128 << 20),
+        (Scatter, 256 << 10),
+        (Broadcast, 4 << 20),
+    ];
+    for (kind, least) in least {
+        let parts = if matches!(kind, AllReduce | Reduce | Broadcast) { 1 } else { 8 };
+        assert_eq!(how(call(kind, least / parts)), How::Mapped, "{kind:?}");
+        assert_ne!(how(call(kind, least / parts - 1)), How::Mapped, "{kind:?}");
     }
+    assert_eq!(
+        [256 << 10, 2 << 20, (2 << 20) + 8].map(|all| how(call(Gather, all / 8))),
+        [How::Mapped, How::Mapped, How::Staged]
+    );
     let two = |kind, part| how(Shape { n_ranks: 2, lsa_size: 2, ..call(kind, part) });
     assert_eq!(
         (two(Broadcast, 1 << 40), two(AllGather, 1 << 20), two(AllGather, (1 << 20) - 1)),
         (How::Staged, How::Mapped, How::Staged)
     );
-    assert_eq!(how(Shape { maps: None, ..call(AllGather, 64 << 20) }), How::Staged);
-    // Where only windows are told of: what roots have, of which others know nothing.
-    for (kind, wanted) in
-        [(Gather, How::Mapped), (Scatter, How::Mapped), (AllGather, How::Staged), (AllReduce, How::Staged), (Reduce, How::Staged)]
-    {
-        assert_eq!(how(Shape { maps: Some(Tells::Windows), ..call(kind, 64 << 20) }), wanted, "{kind:?}");
-    }
-    for maps in [Tells::Windows, Tells::All] {
-        let registered = Shape { maps: Some(maps), ..shape(Reduce, 1 << 20) };
-        assert_eq!(how(registered), How::Mapped);
-        assert_eq!(how(Shape { part: (1 << 20) - 4, ..registered }), How::Direct);
-        assert_eq!(
-            how(Shape { n_ranks: 2, lsa_size: 2, ..registered }),
-            How::Direct,
-            "each half, or all by the root: as many bytes on a link"
-        );
-        assert_eq!(how(Shape { maps: Some(maps), ..shape(AllReduce, 64 << 20) }), How::Direct);
-    }
+    assert_eq!(how(Shape { maps: false, ..call(AllGather, 64 << 20) }), How::Staged);
+    // Also where a root has registered what others know nothing of.
+    let registered = Shape { maps: true, ..shape(Reduce, 1 << 20) };
+    assert_eq!(how(registered), How::Mapped);
+    assert_eq!(how(Shape { part: (1 << 20) - 4, ..registered }), How::Direct);
+    assert_eq!(
+        how(Shape { n_ranks: 2, lsa_size: 2, ..registered }),
+        How::Direct,
+        "each half, or all by the root: as many bytes on a link"
+    );
+    assert_eq!(how(Shape { maps: true, ..shape(ReduceScatter, 8 << 20) }), How::Mapped);
+    assert_eq!(
+        [(64 << 20) - 4, 64 << 20].map(|part| how(Shape { maps: true, ..shape(AllReduce, part) })),
+        [How::Direct, How::Mapped]
+    );
     assert_eq!(how(Shape { recv_registered: true, ..call(AllGather, 64 << 20) }), How::Direct);
     assert_eq!(how(Shape { local: true, ..call(AllReduce, 64 << 20) }), How::Buffered);
     assert_eq!(how(Shape { device: Cpu, ..call(AllReduce, 64 << 20) }), How::Buffered);
     // The grid is the staged one's, which may have to be gone on with.
     let sizes = Sizes::of(Cuda, 8, 8, room(66), false);
     for kind in [AllGather, AllReduce] {
-        let staged = choose(&Shape { maps: None, ..call(kind, 64 << 20) }, &sizes, None);
+        let staged = choose(&Shape { maps: false, ..call(kind, 64 << 20) }, &sizes, None);
         assert_eq!(Choice { how: How::Staged, ..choose(&call(kind, 64 << 20), &sizes, None) }, staged);
     }
     // All of its blocks have a barrier, on CPUs too.
@@ -176,6 +177,15 @@ fn large_calls_on_what_is_not_registered_are_mapped_where_ranks_tell_each_other(
             assert!(mapped.how == How::Mapped && mapped.blocks.0 * mapped.blocks.1 <= sizes.meetings(), "{mapped:?}");
         }
     }
+}
+
+#[test]
+fn a_broadcast_to_several_goes_through_scratch_before_it_is_passed_on() {
+    let broadcast = |part| Shape { recv_registered: false, ..shape(Kind::Broadcast, part) };
+    let sizes = [(256 << 10) - 1, 256 << 10, (4 << 20) - 1, 4 << 20];
+    assert_eq!(sizes.map(|part| how(broadcast(part))), [How::Staged, How::Buffered, How::Buffered, How::Staged]);
+    assert_eq!(how(Shape { n_ranks: 2, lsa_size: 2, ..broadcast(1 << 20) }), How::Staged);
+    assert_eq!(how(Shape { device: Cpu, ..broadcast(1 << 20) }), How::Staged);
 }
 
 #[test]

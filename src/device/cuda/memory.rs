@@ -175,11 +175,22 @@ fn release(handle: CUmemGenericAllocationHandle) {
     let _ = unsafe { cu!(cuMemRelease(handle)) };
 }
 
-fn no_memory(device: &CudaDevice, bytes: usize) -> Error {
+/// Free memory and all of it, in bytes.
+fn info(device: &CudaDevice) -> Result<(usize, usize)> {
     let (mut free, mut total) = (0, 0);
-    let _inside = device.context.enter();
+    let _inside = device.context.enter()?;
     // SAFETY: valid places to write to.
-    let _ = unsafe { cu!(cuMemGetInfo_v2(&mut free, &mut total)) };
+    unsafe { cu!(cuMemGetInfo_v2(&mut free, &mut total)) }?;
+    Ok((free, total))
+}
+
+/// See [`crate::device::Memory::free_memory`].
+pub fn free(device: &CudaDevice) -> Option<u64> {
+    info(device).ok().map(|(free, _)| free as u64)
+}
+
+fn no_memory(device: &CudaDevice, bytes: usize) -> Error {
+    let (free, total) = info(device).unwrap_or_default();
     Error::new(
         Code::UnhandledCudaError,
         72,

@@ -185,6 +185,10 @@ impl Memory for CudaDevice {
         allocations::holding(self, ptr)
     }
 
+    fn free_memory(&self) -> Option<u64> {
+        memory::free(self)
+    }
+
     fn lend_handle(&self, holding: &Holding) -> Result<[u64; 8]> {
         lent::handle(self, holding)
     }

@@ -89,6 +89,12 @@ fn a_signal_or_counter_is_reset_while_raised() {
     is_found("recount", &["a counter is reset while it is raised"]);
 }
 
+/// Here both add; NCCL may do each in its own way, so gin.h forbids it.
+#[test]
+fn a_signal_is_raised_by_inc_and_by_add() {
+    is_found("mixed", &["race 1: a signal is raised by SignalInc and by SignalAdd, with no reset between the two"]);
+}
+
 #[test]
 fn an_order_of_too_narrow_a_scope() {
     is_found("fence", &["missing: a wider scope: __threadfence()"]);

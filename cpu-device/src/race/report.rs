@@ -28,6 +28,15 @@ pub enum Place {
         /// Of which context.
         context: u32,
     },
+    /// A signal that is raised in two ways: a write is a SignalAdd here.
+    Signal {
+        /// The user's.
+        number: u32,
+        /// Of whom.
+        rank: u32,
+        /// Of which context.
+        context: u32,
+    },
 }
 
 struct Race {
@@ -176,6 +185,14 @@ fn describe(access: &Access, line: &str, place: Place) -> String {
         let who = who(put.group, put.thread);
         let does = match (put.call, place) {
             (Call::Reset, _) => return format!("reset at {line} by {who}"),
+            (_, Place::Signal { .. }) => {
+                let call = if put.call == Call::Signal { "signal" } else { "put" };
+                let how = if access.writes { "SignalAdd" } else { "SignalInc" };
+                return format!(
+                    "the {call} at {line} raises it by {how} (rank {} to rank {}; posted by {who})",
+                    put.from, put.to
+                );
+            }
             (Call::Signal, _) => {
                 return format!("the signal at {line} raises it (rank {} to rank {}; posted by {who})", put.from, put.to);
             }
@@ -276,6 +293,10 @@ fn tell(race: &Race) {
             "a counter is reset while it is raised",
             "wait for it, or flush, before the reset; the next put with it comes behind the reset, in that thread or behind a barrier with it",
         ),
+        Place::Signal { .. } => (
+            "a signal is raised by SignalInc and by SignalAdd, with no reset between the two",
+            "one of both for each signal (SignalAdd of 1 is one more, too), or a signal for each; it works here, and GIN forbids it",
+        ),
         _ if race.is_narrow => (
             "the order between two blocks is of block scope",
             "a wider scope: __threadfence() or thread_scope_device for a block of this device, __threadfence_system() or thread_scope_system for another rank",
@@ -284,6 +305,7 @@ fn tell(race: &Race) {
     };
     let place = match race.at {
         Place::Shared => "shared memory of the block".into(),
+        Place::Signal { number, rank, context } => format!("signal {number} of context {context} of rank {rank}"),
         Place::Raised { what, rank, context } => {
             let reset = if race.new.writes { &race.new } else { &race.old };
             let kind = if what == 0 { "signal" } else { "counter" };

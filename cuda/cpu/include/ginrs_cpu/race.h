@@ -20,11 +20,12 @@ typedef struct ginrsCpuRacePut {
   const void* target; /* NULL: none, or not within the LSA team */
   uint64_t window, offset; /* the target's in its rank's window of this handle, 0: none */
   uint64_t bytes;
-  int64_t signal, counter; /* absolute ids; -1: none */
+  int64_t signal, counter; /* absolute ids; -1: none. From bit 32 of the signal's on how it is raised (2 bits), then its number for the user */
   uint64_t add;            /* to the signal */
 } ginrsCpuRacePut;
 void ginrs_cpu_race_put(const ginrsCpuRacePut* put); /* before it is posted, by the thread that posts it */
 
+enum { GINRS_CPU_RACE_INC = 1, GINRS_CPU_RACE_ADD = 2 }; /* 0 is what programs with older headers tell */
 enum { GINRS_CPU_RACE_SIGNAL = 0, GINRS_CPU_RACE_COUNTER = 1 };
 /* The thread has seen such a word of its rank at a value that it waited for, or has read it; of so many bits, 0: all 64. (0 of 64 bits of a
  * counter is what programs with older headers tell, who give no value.) */

@@ -10,7 +10,7 @@ use super::clock::Clock;
 use super::lines::line_of;
 use super::names::{self, Call, Of, PUT, Part};
 use super::shadow::Access;
-use super::{foreign, job};
+use super::{collectives, foreign, job};
 
 /// What was touched.
 #[derive(Clone, Copy)]
@@ -90,6 +90,9 @@ const STATUS: i32 = 66;
 /// Two accesses without order, the younger one by a thread with this clock, which would know more if scopes were wider.
 pub fn found(at: Place, new: Access, old: Access, clock: &Clock, narrowly: Option<&Clock>) {
     if super::STOPPED.load(Ordering::Relaxed) {
+        return;
+    }
+    if (collectives::is_one(&new) || collectives::is_one(&old)) && !collectives::are_together(&new, &old) {
         return;
     }
     // A put is one by its line here, whoever made it.
@@ -255,6 +258,9 @@ fn words(race: &Race) -> (&'static str, &'static str) {
         ),
         (Kind::Lands, Kind::Lands) => {
             ("two puts land on the same bytes", "order them: the second one waits for an answer to the first one's signal")
+        }
+        (Kind::Thread { .. }, Kind::Thread { .. }) if collectives::is_one(new) || collectives::is_one(old) => {
+            ("a collective and what runs at the same time have no order", COPIED)
         }
         (Kind::Thread { .. }, Kind::Thread { .. }) if is_copy(new) || is_copy(old) => {
             ("a copy and what runs at the same time have no order", COPIED)

@@ -1,6 +1,6 @@
 // More programs of the field, each with one mistake and mended: `around CASE`, `around CASE mended`; ranks as threads of one process, or as
 // processes of ginrs-run. tests/field.rs runs them under `ginrs-run --check` and finds the lines that have to be named ("bug of: CASE"; of
-// collectives that wait none is).
+// collectives and messages that wait none is).
 #include <nccl.h>
 #include <ginrs_bootstrap.h>
 #include <nccl_device.h>
@@ -23,12 +23,12 @@
 enum Case {
   ALIAS, VALUE, SELF, COUNTER, SHADOW, BITS, CONTEXT, SHARED_COUNTER, LSA_FLAG, REUSE, IN_PLACE,  // in one kernel
   RECEIVED, EVENT, UNWRITTEN,                                                                           // streams
-  COMMS, GONE, MEMSET, ORDER, COPY, MISSING,                                                       // what the host does
+  COMMS, GONE, MEMSET, ORDER, COPY, MISSING, SENDS, SIZES,                                                       // what the host does
   CASES
 };
 static const char* const names[CASES] = {"alias", "value", "self", "counter", "shadow", "bits", "context", "shared-counter",
                                          "lsa-flag", "reuse", "in-place", "received", "event", "unwritten", "comms",
-                                         "gone", "memset", "order", "copy", "missing"};
+                                         "gone", "memset", "order", "copy", "missing", "sends", "sizes"};
 static const int kThreads = 64;
 static const size_t kRow = kThreads * sizeof(int), kBytes = 1 << 16;
 
@@ -152,7 +152,7 @@ __global__ void kernel(Job job, int which, bool bug) {
       expect(job, all, n * (n + 1) / 2);
       break;
     }
-    case ORDER: case MISSING: case COPY:
+    case ORDER: case MISSING: case COPY: case SENDS: case SIZES:
       break;
     default:  // a put to the next one, and the wait for the one before
       gin.put(world, next, which == GONE ? job.second : job.window, kRow, job.window, 0, kRow, ncclGin_SignalInc{0}, none, cta);  // bug of: unwritten, gone
@@ -183,8 +183,8 @@ static void runRank(int rank, int device, int ranks, ncclUniqueId id) {
   CHECK(cudaMallocManaged(&job.wrong, sizeof(int)));
   *job.wrong = 0;
   CHECK(cudaMalloc(&job.out, kRow));
-  CHECK(cudaMalloc(&job.local, 4096));
-  CHECK(cudaMemset(job.local, 0, 4096));
+  CHECK(cudaMalloc(&job.local, 1 << 23));
+  CHECK(cudaMemset(job.local, 0, 1 << 23));
   CHECK(cudaDeviceSynchronize());
   CHECK(ncclCommWindowRegister(comm, memory, kBytes, &job.window, NCCL_WIN_COLL_SYMMETRIC));
   CHECK(ncclCommWindowRegister(comm, more, kBytes, &job.second, NCCL_WIN_COLL_SYMMETRIC));
@@ -251,6 +251,18 @@ static void runRank(int rank, int device, int ranks, ncclUniqueId id) {
     CHECK(cudaDeviceSynchronize());
   } else if (which == MISSING) {
     if (!bug || rank != 1) CHECK(ncclAllReduce(job.local, job.local, 64, ncclInt, ncclSum, comm, first));
+  } else if (which == SENDS) {  // a ring in which all send first, in no group
+    int const n = 1 << 20;
+    if (!bug) CHECK(ncclGroupStart());
+    CHECK(ncclSend(job.local, n, ncclInt, (rank + 1) % ranks, comm, first));
+    CHECK(ncclRecv(job.local + n, n, ncclInt, (rank + ranks - 1) % ranks, comm, first));
+    if (!bug) CHECK(ncclGroupEnd());
+  } else if (which == SIZES) {  // two messages of one pair are received in the other order
+    for (int k = 0; k < 2; k++) {
+      int const count = 64 << k, wanted = bug ? 128 >> k : count;
+      if (rank == 0) CHECK(ncclSend(job.local, count, ncclInt, 1, comm, first));
+      if (rank == 1) CHECK(ncclRecv(job.local, wanted, ncclInt, 0, comm, first));
+    }
   } else {
     kernel<<<1, kThreads, 0, first>>>(job, which, bug);
   }

@@ -112,6 +112,15 @@ static void order(Rank& r) {
   CHECK(cudaStreamSynchronize(r.first));
   fills<<<1, 64, 0, r.second>>>(r.recv);
   CHECK(cudaDeviceSynchronize());
+  // What is sent in place is not changed.
+  if (r.rank == 1) usleep(100000);
+  CHECK(ncclBroadcast(r.send, r.send, kCount, ncclInt, 0, r.comm, r.first));
+  if (r.rank == 0) sums<<<1, 64, 0, r.second>>>(r.send, r.out);
+  CHECK(cudaDeviceSynchronize());
+  if (r.rank == 1) usleep(100000);
+  CHECK(ncclAllGather(r.send + r.rank * kCount, r.send, kCount, ncclInt, r.comm, r.first));
+  sums<<<1, 64, 0, r.second>>>(r.send + r.rank * kCount, r.out);
+  CHECK(cudaDeviceSynchronize());
   // A kernel that runs already learns of the end from the host, and from a copy.
   follows<<<1, 64, 0, r.second>>>(flag, 1, r.recv, r.out);
   CHECK(ncclAllReduce(r.send, r.recv, kCount, ncclInt, ncclSum, r.comm, r.first));

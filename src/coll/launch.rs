@@ -5,7 +5,7 @@ use super::operation::Scalar;
 use super::table::{self, How, Shape};
 use super::work::{Buffer, CollWork, MappedWork};
 use super::{Collectives, Ready};
-use crate::device::{DevPtr, Launch, Span};
+use crate::device::{DevPtr, Launch};
 use crate::error::Result;
 use crate::info;
 use crate::log::timeline;
@@ -75,10 +75,7 @@ pub fn run(collectives: &Collectives, windows: &Windows, call: &Call) -> Result<
     };
     let rails = choice.how == How::Buffered && ready.lsa_size < team.n_ranks;
     let along = if rails { format!(" by {:?}", choice.along) } else { String::new() };
-    let (send_bytes, recv_bytes) = call.spans(team.n_ranks);
-    let spans = [(send, send_bytes, false), (recv, recv_bytes, true)];
-    let used = spans.into_iter().filter(|(buffer, ..)| buffer.at != 0);
-    let touches: Vec<Span> = used.map(|(buffer, bytes, writes)| Span { at: buffer.at, bytes, writes }).collect();
+    let touches = call.touches(team.rank, team.n_ranks);
     let put = |parameter: &[u8], along: &str| {
         info!(
             COLL,

@@ -21,13 +21,14 @@ const THREAD_LOCAL: [(&str, &str); 7] = [
     ("ENDED", "a destructor, used by try_with alone"),
 ];
 /// The same in cpu-device.
-const OF_CPU_DEVICE: [(&str, &str); 11] = [
+const OF_CPU_DEVICE: [(&str, &str); 12] = [
     ("BLOCK", "an address"),
     ("MODE", "a number"),
     ("FLAGS", "a number"),
     ("LAST", "a number"),
     ("CURRENT", "a number"),
     ("WORKER", "an address"),
+    ("NEXT", "an address"),
     ("LOCKED", "a name of numbers"),
     ("PER_THREAD_STREAMS", "in ManuallyDrop"),
     ("WINDOWS", "of threads that run blocks: kernels alone ask for it"),

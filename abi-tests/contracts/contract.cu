@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <atomic>
 #include <thread>
 #include "../../examples-c/common/exit_once.h"
 
@@ -15,11 +16,11 @@
     if (result != 0) fprintf(stderr, "%s: %d at line %d\n", #call, result, __LINE__), exitOnce(2); \
   } while (0)
 
-enum Case { SIGNAL, OWN, WAIT, RESET, READ, COUNTER, PEER, TARGET, SOURCE, VALUE, NULL_TARGET, NULL_VALUE, FOREIGN, GONE, LSA, HYBRID, SLOT, GIN, ENTRY, RAIL, BLOCK, FOREIGN_BLOCK, POINTER, BEFORE, SYMPTR, NULL_POINTER, GONE_POINTER, DESTROYED, DESTROYED_LSA, DESTROYED_LL, CASES };
+enum Case { SIGNAL, OWN, WAIT, RESET, READ, COUNTER, PEER, TARGET, SOURCE, VALUE, NULL_TARGET, NULL_VALUE, FOREIGN, GONE, LSA, HYBRID, SLOT, GIN, ENTRY, RAIL, BLOCK, FOREIGN_BLOCK, POINTER, BEFORE, SYMPTR, NULL_POINTER, GONE_POINTER, DESTROYED, DESTROYED_LSA, DESTROYED_LL, THERE, VALUE_THERE, CASES };
 static const char* const names[CASES] = {"signal", "own", "wait", "reset", "read", "counter", "peer", "target", "source",
                                          "value", "null-target", "null-value", "foreign", "gone", "lsa", "hybrid", "slot",
                                          "gin", "entry", "rail", "block", "foreign-block", "pointer", "before", "symptr", "null-pointer", "gone-pointer",
-                                         "destroyed", "destroyed-lsa", "destroyed-ll"};
+                                         "destroyed", "destroyed-lsa", "destroyed-ll", "there", "value-there"};
 static const int signals = 4, counters = 2, barriers = 2, slots = 4, blocks = 3;
 static const size_t bytes = 10000;
 
@@ -144,6 +145,12 @@ __global__ void kernel(Job job, int which, int past) {
       ncclLLA2ASession<ncclCoopThread> a2a(ncclCoopThread(), past ? job.destroyed : comm, ncclTeamLsa(comm), job.ll, 0, slots);  // call of: destroyed-ll
       break;
     }
+    case THERE:  // the target has deregistered the window, this rank has not
+      gin.put(world, peer, past ? job.gone : job.window, 64, job.window, 0, 64, ncclGin_SignalInc{0});  // call of: there
+      break;
+    case VALUE_THERE:
+      gin.putValue(world, peer, past ? job.gone : job.window, 64, 7ull, ncclGin_SignalInc{0});  // call of: value-there
+      break;
     case GONE_POINTER:
       if (ncclGetPeerPointer(past ? job.gone : job.foreign, 0, peer) == nullptr) printf("null\n");  // call of: gone-pointer
       break;
@@ -152,6 +159,7 @@ __global__ void kernel(Job job, int which, int past) {
 }
 
 static int which, past;
+static std::atomic<bool> isGone;
 
 static void runRank(int rank, ncclUniqueId id) {
   ncclComm_t comm;
@@ -197,7 +205,10 @@ static void runRank(int rank, ncclUniqueId id) {
       CHECK(ncclDevCommCreate(comm, &needs, &next));
     }
   }
-  CHECK(ncclCommWindowDeregister(comm, job.gone));
+  bool const keeps = (which == THERE || which == VALUE_THERE) && rank == 0;
+  if (!keeps) CHECK(ncclCommWindowDeregister(comm, job.gone));
+  if (!keeps) isGone = true;
+  while (!isGone) std::this_thread::yield();
   kernel<<<1, 1>>>(job, which, rank == 0 ? past : 0);
   cudaError_t error = cudaStreamSynchronize(0);
   // What was refused is told to the host, which looks now and then.
@@ -206,6 +217,7 @@ static void runRank(int rank, ncclUniqueId id) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     CHECK(ncclCommGetAsyncError(comm, &state));
   }
+  if (keeps) CHECK(ncclCommWindowDeregister(comm, job.gone));
   printf("rank %d: %s\n", rank, error || state ? "ended" : "ok"), fflush(stdout);
   CHECK(error || state ? ncclCommAbort(another) : ncclCommDestroy(another));
   CHECK(error || state ? ncclCommAbort(comm) : ncclCommDestroy(comm));

@@ -17,8 +17,8 @@
     if (result != 0) fprintf(stderr, "%s: %d at line %d\n", #call, result, __LINE__), exit(2); \
   } while (0)
 
-enum Case { FLUSH, COUNTER, SIGNAL, SYNC, PRESSURE, LSA, SHARED, GLOBAL, WARP, FORWARD, RESET, RECOUNT, FENCE, SCOPE, AGAIN, NONE, OTHER, PEEK, POLL, EARLY, POINTER, ELEMENT, CASES };
-static const char* const names[CASES] = {"flush", "counter", "signal", "sync", "pressure", "lsa", "shared", "global", "warp", "forward", "reset", "recount", "fence", "scope", "again", "none", "other", "peek", "poll", "early", "pointer", "element"};
+enum Case { FLUSH, COUNTER, SIGNAL, SYNC, PRESSURE, LSA, SHARED, GLOBAL, WARP, FORWARD, RESET, RECOUNT, FENCE, SCOPE, AGAIN, NONE, OTHER, PEEK, POLL, EARLY, POINTER, ELEMENT, MIXED, CASES };
+static const char* const names[CASES] = {"flush", "counter", "signal", "sync", "pressure", "lsa", "shared", "global", "warp", "forward", "reset", "recount", "fence", "scope", "again", "none", "other", "peek", "poll", "early", "pointer", "element", "mixed"};
 
 struct Job {
   ncclDevComm comm;
@@ -218,6 +218,20 @@ __global__ void kernel(Job job, int which, bool mended, int* out) {
         if (mended) gin.waitCounter(cta, 1, 1);
         if (me == 0) gin.resetCounter(1);  // race of: recount
         gin.flush(cta);
+      }
+      break;
+    case MIXED:  // one signal is raised in two ways
+      if (isFirst) {
+        gin.signal(world, next, ncclGin_SignalInc{2}, cta);  // put of: mixed
+        if (mended) gin.waitSignal(cta, 1, 1);
+        gin.put(world, next, job.window, half, job.window, 0, n * sizeof(int), ncclGin_SignalAdd{2, 1}, ncclGin_None{}, cta);  // race of: mixed
+        gin.flush(cta);
+      } else {
+        gin.waitSignal(cta, 2, mended ? 1 : 2);
+        if (!mended) break;
+        if (me == 0) gin.resetSignal(2);
+        gin.signal(world, next, ncclGin_SignalInc{1}, cta);
+        gin.waitSignal(cta, 2, 1);
       }
       break;
     case FENCE: {  // a flag for another rank, behind a fence for the block

@@ -53,7 +53,7 @@ fn each(cases: &[(String, String)], what: impl Fn(&str, &str) -> Option<String> 
 
 /// `kernels.cuh:95` each: where a case is marked.
 fn marked(case: &str) -> Vec<String> {
-    ["field.cu", "kernels.cuh"]
+    ["field.cu", "kernels.cuh", "around.cu"]
         .into_iter()
         .flat_map(|file| {
             let source = std::fs::read_to_string(root().join("abi-tests/field").join(file)).unwrap();
@@ -87,6 +87,28 @@ fn each_mistake_is_found_and_its_line_named() {
         let is_whole = output.status.code() == Some(1) && summary.contains("  again: ") && summary.contains("  picture: ");
         let has_page = std::fs::read_dir(folder.path()).unwrap().count() == 1;
         (!is_told || !is_whole || !has_page).then(|| format!("{case}: {} of {:?}\n{said}", output.status, marked(case)))
+    });
+}
+
+/// The same of `field/around.cu`, each twin beside it; of collectives and messages that wait for ever no line is known.
+#[test]
+fn mistakes_around_kernels_are_found_and_their_twins_are_not_blamed() {
+    let program = compiled_as("abi-tests/field/around.cu", &["--check=race".into(), "-O1".into()]);
+    let listed = text(&Command::new(&program).output().unwrap());
+    let cases: Vec<_> = listed.lines().map(|case| (case.to_owned(), String::new())).collect();
+    assert!(cases.len() >= 20, "{listed}");
+    each(&cases, |case, _| {
+        let is_told = |output: &Output| !output.status.success() && (marked(case).is_empty() || is_named(case, &text(output)));
+        let ran = |arguments: &[&str]| check(&["--check=race", "--timeout", "60"], &program, arguments).0;
+        let twin = ran(&[case, "mended"]);
+        if !twin.status.success() || ["race", "GINRS-E", "refused"].iter().any(|word| text(&twin).contains(word)) {
+            return Some(format!("{case} mended: {}\n{}", twin.status, text(&twin)));
+        }
+        if is_told(&ran(&[case])) {
+            return None;
+        }
+        let (output, _folder) = check(&["--check=60", "--explore", "8", "--timeout", "60"], &program, &[case]);
+        (!is_told(&output)).then(|| format!("{case}: {} of {:?}\n{}", output.status, marked(case), text(&output)))
     });
 }
 

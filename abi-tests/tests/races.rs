@@ -89,6 +89,12 @@ fn a_signal_or_counter_is_reset_while_raised() {
     is_found("recount", &["a counter is reset while it is raised"]);
 }
 
+/// Here both add; NCCL may do each in its own way, so gin.h forbids it.
+#[test]
+fn a_signal_is_raised_by_inc_and_by_add() {
+    is_found("mixed", &["race 1: a signal is raised by SignalInc and by SignalAdd, with no reset between the two"]);
+}
+
 #[test]
 fn an_order_of_too_narrow_a_scope() {
     is_found("fence", &["missing: a wider scope: __threadfence()"]);
@@ -159,6 +165,38 @@ fn copies_race_too() {
         for twin in [run(checked(COPIES), &[case, "mended"]), apart(&[case, "mended"])] {
             assert!(twin.status.success() && !text(&twin).contains("race"), "{case} mended: {}\n{}", twin.status, text(&twin));
         }
+    }
+}
+
+/// Collectives and messages, by the host's line.
+#[test]
+fn collectives_race_too() {
+    const COLLECTIVES: &str = "abi-tests/races/collectives.cu";
+    let line_of = |mark: &str| format!("{COLLECTIVES}:{}", programs::line_of(COLLECTIVES, mark));
+    for (case, call, with, how) in [
+        ("send", "call of: send, recv, source", "write of: send, message", "read at {} by ncclAllReduce of rank 0"),
+        ("recv", "call of: send, recv, source", "read of: recv, root", "write at {} by ncclAllReduce of rank 0"),
+        ("root", "call of: root", "read of: recv, root", "write at {} by ncclBroadcast of rank 0"),
+        ("message", "call of: message", "write of: send, message", "read at {} by ncclSend and ncclRecv of rank 0"),
+        ("source", "call of: send, recv, source", "put of: source", "write at {} by ncclAllReduce of rank 0"),
+    ] {
+        let apart = |arguments: &[&str]| job(2, checked(COLLECTIVES)).args(arguments).output().unwrap();
+        let told = how.replace("{}", &line_of(call));
+        for output in [run(checked(COLLECTIVES), &[case]), apart(&[case])] {
+            let said = text(&output);
+            assert_eq!(output.status.code(), Some(66), "{case}: {said}");
+            assert!(said.contains(&told) && said.contains(&line_of(with)), "{case}: no {told} in {said}");
+            assert!(
+                said.contains("missing: the same stream, an event, or a synch") && said.contains("race: 1 found"),
+                "{case}: {said}"
+            );
+        }
+        for twin in [run(checked(COLLECTIVES), &[case, "mended"]), apart(&[case, "mended"])] {
+            assert!(twin.status.success() && !text(&twin).contains("race"), "{case} mended: {}\n{}", twin.status, text(&twin));
+        }
+    }
+    for lawful in [run(checked(COLLECTIVES), &["order"]), job(2, checked(COLLECTIVES)).arg("order").output().unwrap()] {
+        assert!(lawful.status.success() && !text(&lawful).contains("race"), "{}\n{}", lawful.status, text(&lawful));
     }
 }
 

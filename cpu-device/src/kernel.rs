@@ -144,6 +144,7 @@ pub unsafe fn launch(info: &LaunchInfo) -> Result {
         cooperative: info.flags & COOPERATIVE != 0,
         clusters: info.flags & CLUSTERS != 0,
         place: Place::new(std::ptr::null(), info.file, info.line),
+        touched: crate::race::collectives::touched(),
         number: crate::timeline::number(),
     };
     check(&launch, info)?;

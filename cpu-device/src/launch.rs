@@ -1,6 +1,7 @@
 //! What a launch says: the kernel, its arguments, its extents, and where the program has it.
 
 use std::ffi::{CStr, c_char, c_void};
+use std::sync::Arc;
 
 /// `uint3` and `dim3`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -124,6 +125,28 @@ pub(crate) fn text(string: *const c_char, or: &str) -> String {
     unsafe { CStr::from_ptr(string) }.to_string_lossy().into_owned()
 }
 
+/// Bytes that a launch reads or writes: `ginrsCpuRaceSpan`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Span {
+    /// The first one.
+    pub at: usize,
+    /// How many.
+    pub bytes: u64,
+    /// 0: they are read.
+    pub writes: i32,
+}
+
+/// What a launch of the library's touches for a call of the program's.
+pub struct Touched {
+    /// The call.
+    pub name: String,
+    /// The address behind it.
+    pub place: usize,
+    /// What it touches.
+    pub spans: Vec<Span>,
+}
+
 /// What a launch says; may run several times (graphs).
 pub struct Launch {
     /// The kernel's name for messages.
@@ -144,6 +167,8 @@ pub struct Launch {
     pub clusters: bool,
     /// Where the host program launched it.
     pub place: Place,
+    /// A collective's: what it reads and writes, for the race detector.
+    pub touched: Option<Arc<Touched>>,
     /// [`crate::timeline::number`]
     pub number: u64,
 }

@@ -131,7 +131,12 @@ fn run(mut ready: Vec<Arc<Task>>) {
             Work::Kernel(launch) if healthy => {
                 crate::signals::take();
                 crate::fault::follow_reports();
-                crate::pool::of(device).submit(device, Grid::new(launch, device, || complete(task)));
+                let touched = launch.touched.as_ref().map_or(0, |touched| race::collectives::begin(device.id, touched));
+                let ended = move || {
+                    race::collectives::end(touched);
+                    complete(task);
+                };
+                crate::pool::of(device).submit(device, Grid::new(launch, device, ended));
                 continue;
             }
             Work::Kernel(_) => device.kernel_ended(),

@@ -107,7 +107,11 @@ struct ginrsWindowExt {
   uint64_t number;   /* of those that the program has registered with the communicator, from 1; 0: the library's own */
   /* Of a devcomm's resource window, on the CPU device: what its parts are for; null: not told. */
   struct ginrsResource const* resources;
-  uint64_t nResources;
+  uint32_t nResources;
+  /* Of one of the program's, on the CPU device: gone[rank][place] is not 0 once that rank has deregistered it. 0, null: not told. (A
+   * header that takes place for a part of nResources asks resource windows alone, which have 0.) */
+  uint32_t place;
+  uint8_t const* const* gone;
 };
 /* A part of a resource window, as it was asked for. */
 struct ginrsResource {

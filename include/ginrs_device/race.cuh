@@ -40,11 +40,17 @@ NCCL_DEVICE_INLINE Target targetOf(ncclDevComm const& comm, uint32_t context, in
   return {nullptr, reinterpret_cast<uint64_t>(nccl::utility::loadConst(&window->ginWins[context])), offset};
 }
 
+/* Which signal is raised, and how. */
+NCCL_DEVICE_INLINE int64_t signalOf(ncclDevComm const& comm, gin::Operation const& op) {
+  if (!op.hasSignal) return -1;
+  uint64_t const how = op.signalOp == ncclGinSignalAdd ? GINRS_CPU_RACE_ADD : GINRS_CPU_RACE_INC;
+  return int64_t(uint64_t((op.signalId - comm.ginSignalBase) & 0xffff) << 34 | how << 32 | op.signalId);
+}
 /* By the thread that posts, before it does. */
 NCCL_DEVICE_INLINE void post(ncclDevComm const& comm, uint32_t context, int worldPeer, void const* source, Target target,
                              size_t bytes, gin::Operation const& op, const char* file, int line) {
   ginrsCpuRacePut const put = {file, line, comm.rank, worldPeer, context, comm.windowTable, source, target.at, target.window, target.offset, bytes,
-                               op.hasSignal ? int64_t(op.signalId) : -1, op.hasCounter ? int64_t(op.counterId) : -1,
+                               signalOf(comm, op), op.hasCounter ? int64_t(op.counterId) : -1,
                                op.addend()};
   ginrs_cpu_race_put(&put);
 }

@@ -3,7 +3,7 @@
 use super::datatype::DataType;
 use super::operation::Operation;
 use crate::bail;
-use crate::device::{DevPtr, Stream};
+use crate::device::{DevPtr, Span, Stream};
 use crate::error::Result;
 
 /// Which collective; the numbers are those of cuda/collectives/work.h.
@@ -193,6 +193,26 @@ impl Call {
         let part = self.count * u64::from(self.datatype.bytes());
         (part * sends, part * receives)
     }
+
+    /// What it reads and writes of this rank's: what is both sent and received is not changed where nothing is reduced, and others may go
+    /// on reading it.
+    pub fn touches(&self, rank: u32, n_ranks: u32) -> Vec<Span> {
+        let ((send_bytes, recv_bytes), (uses_send, uses_recv)) = (self.spans(n_ranks), self.uses(rank));
+        let mut all = Vec::with_capacity(3);
+        if uses_send {
+            all.push(Span { at: self.send, bytes: send_bytes, writes: false });
+        }
+        let (begin, end) = (self.recv, self.recv + recv_bytes);
+        let stays = uses_send && !self.kind.reduces() && self.kind != Kind::AlltoAll;
+        let (from, to) =
+            if stays { (self.send.clamp(begin, end), (self.send + send_bytes).clamp(begin, end)) } else { (end, end) };
+        for (at, end) in [(begin, from), (to, end)] {
+            if uses_recv && at < end {
+                all.push(Span { at, bytes: end - at, writes: true });
+            }
+        }
+        all
+    }
 }
 
 #[cfg(test)]
@@ -240,6 +260,32 @@ mod tests {
             let error = call(kind, BASE + send, BASE + recv).check(1, 4).unwrap_err();
             assert!(error.id == 95 && error.text.contains(kind.name()), "{kind:?}: {error}");
         }
+    }
+
+    #[test]
+    fn what_is_sent_in_place_is_not_written_where_nothing_is_reduced() {
+        use Kind::*;
+        // Rank 1 of 4, root 1: the bytes that are written, from where.
+        for (kind, send, recv, writes) in [
+            (AllReduce, 0, 0, &[(0, 400)][..]),
+            (AllReduce, 0, 800, &[(800, 400)]),
+            (ReduceScatter, 0, 400, &[(400, 400)]),
+            (AllGather, 400, 0, &[(0, 400), (800, 800)]),
+            (AllGather, 4000, 0, &[(0, 1600)]),
+            (AllGather, 0, 4000, &[(4000, 1600)]),
+            (Broadcast, 0, 0, &[]),
+            (Scatter, 0, 400, &[]),
+            (AlltoAll, 0, 0, &[(0, 1600)]),
+        ] {
+            let all = call(kind, BASE + send, BASE + recv).touches(1, 4);
+            let (write, read): (Vec<Span>, Vec<Span>) = all.iter().partition(|span| span.writes);
+            let found: Vec<_> = write.iter().map(|span| (span.at - BASE, span.bytes)).collect();
+            assert!(found == writes && read.len() == 1 && read[0].at == BASE + send, "{kind:?}: {all:?}");
+        }
+        // Not the root.
+        let all = call(Broadcast, BASE, BASE).touches(0, 4);
+        assert_eq!(all, [Span { at: BASE, bytes: 400, writes: true }]);
+        assert_eq!(call(Reduce, BASE, BASE).touches(0, 4), [Span { at: BASE, bytes: 400, writes: false }]);
     }
 
     #[test]

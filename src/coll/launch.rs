@@ -75,6 +75,7 @@ pub fn run(collectives: &Collectives, windows: &Windows, call: &Call) -> Result<
     };
     let rails = choice.how == How::Buffered && ready.lsa_size < team.n_ranks;
     let along = if rails { format!(" by {:?}", choice.along) } else { String::new() };
+    let touches = call.touches(team.rank, team.n_ranks);
     let put = |parameter: &[u8], along: &str| {
         info!(
             COLL,
@@ -89,7 +90,15 @@ pub fn run(collectives: &Collectives, windows: &Windows, call: &Call) -> Result<
             choice.threads
         );
         timeline::collective(|| format!("{} of {} x {:?}: {:?}{along}", call.kind.name(), call.count, call.datatype, choice.how));
-        ready.kernels.launch(&Launch { kernel, parameter, blocks: choice.blocks, threads: choice.threads, stream: call.stream })
+        ready.kernels.launch(&Launch {
+            kernel,
+            parameter,
+            blocks: choice.blocks,
+            threads: choice.threads,
+            stream: call.stream,
+            call: call.kind.name(),
+            touches: &touches,
+        })
     };
     let (mut order, _launching) = collectives.begin(team, ready)?;
     let Some(maps) = ready.maps.as_ref().filter(|_| choice.how == How::Mapped) else {

@@ -5,7 +5,7 @@ use super::rounds::{self, Batch, Message};
 use super::work::{P2P_ITEMS, P2pItem, P2pWork};
 use super::{Ready, table};
 use crate::bail;
-use crate::device::{DevPtr, Launch, Stream};
+use crate::device::{DevPtr, Launch, Span, Stream};
 use crate::error::Result;
 use crate::log::timeline;
 use crate::team::Team;
@@ -59,12 +59,24 @@ fn launch(ready: &Ready, batch: &Batch, stream: Stream) -> Result<()> {
         items,
     };
     timeline::collective(|| format!("messages: {} sent, {} received", batch.sends.len(), batch.recvs.len()));
+    let sides = [(&batch.sends, false), (&batch.recvs, true)];
+    let span = |item: &P2pItem, writes| Span { at: item.at, bytes: item.bytes, writes };
+    let touches: Vec<Span> =
+        sides.into_iter().flat_map(|(items, writes)| items.iter().map(move |item| span(item, writes))).collect();
     ready.kernels.launch(&Launch {
         kernel: c"ginrs_p2p",
         parameter: work.as_bytes(),
         blocks: shape.blocks,
         threads: shape.threads,
         stream,
+        call: if batch.recvs.is_empty() {
+            "ncclSend"
+        } else if batch.sends.is_empty() {
+            "ncclRecv"
+        } else {
+            "ncclSend and ncclRecv"
+        },
+        touches: &touches,
     })
 }
 

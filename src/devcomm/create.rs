@@ -356,6 +356,7 @@ fn fill(windows: &Windows, layout: &Layout, gin: Option<&Contexts>, made: &Made)
             let parts = resource.local + layout.told;
             team.device.write(parts, layout.parts.as_bytes())?;
             field(offset_of!(ExtendedWindow, barrierSignals), layout.n_rail.into())?;
+            // With `place`, which it has not.
             field(offset_of!(ExtendedWindow, nResources), layout.parts.len() as u64)?;
             field(offset_of!(ExtendedWindow, resources), parts)?;
         }

@@ -1,6 +1,7 @@
 //! Kernels of the library's own on streams of the caller, and the order among them.
 #![forbid(unsafe_code)]
 
+use super::DevPtr;
 use crate::bail;
 use crate::error::Result;
 use std::any::Any;
@@ -21,6 +22,21 @@ pub struct Launch<'a> {
     pub threads: u32,
     /// Where it is put.
     pub stream: Stream,
+    /// The program's call.
+    pub call: &'a str,
+    /// What it reads and writes of the program's on its device.
+    pub touches: &'a [Span],
+}
+
+/// Bytes of the program's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// The first one.
+    pub at: DevPtr,
+    /// How many.
+    pub bytes: u64,
+    /// Else they are read.
+    pub writes: bool,
 }
 
 /// The kernels of the collectives, as one device runs them (`cuda/collectives`).

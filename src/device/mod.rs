@@ -29,7 +29,7 @@ mod transfers;
 pub use control::{ControlMemory, DeviceMemory};
 pub use execution::{Execution, PostBell};
 pub use exposed::{Exposed, Mapped};
-pub use kernels::{Events, Kernels, Launch, Order, Stream};
+pub use kernels::{Events, Kernels, Launch, Order, Span, Stream};
 pub use lifetime::Lifetime;
 pub use limits::with_descriptors;
 pub use memory::{Allocation, Holding, Lends, Memory, Physical, Reservation};

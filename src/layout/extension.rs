@@ -82,8 +82,8 @@ pub struct ExtendedContext {
 layout!(ExtendedContext, 192, 8, extension @ GIN_EXT_OFFSET);
 
 /// A window with what stands behind it (`ginrsWindowExt`): the bytes that were registered; of a resource window how many signals its
-/// device communicator's GIN barriers have; the window table that it stands in; which of the program's windows it is; and of a resource
-/// window what its parts are for.
+/// device communicator's GIN barriers have; the window table that it stands in; which of the program's windows it is; of a resource
+/// window what its parts are for; of the program's windows which byte of those at `gone`, by rank, says that the rank has taken it away.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, IntoBytes, Immutable)]
 pub struct ExtendedWindow {
@@ -93,9 +93,12 @@ pub struct ExtendedWindow {
     pub table: u64,
     pub number: u64,
     pub resources: u64,
-    pub nResources: u64,
+    pub nResources: u32,
+    pub place: u32,
+    pub gone: u64,
 }
-layout!(ExtendedWindow, 120, 8, bytes @ 72, barrierSignals @ 80, table @ 88, number @ 96, resources @ 104, nResources @ 112);
+layout!(ExtendedWindow, 128, 8, bytes @ 72, barrierSignals @ 80, table @ 88, number @ 96, resources @ 104, nResources @ 112, place @ 116,
+    gone @ 120);
 
 /// A part of a resource window, as it was asked for (`ginrsResource`).
 #[repr(C)]

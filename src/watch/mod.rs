@@ -44,6 +44,7 @@ use crate::abort::Abort;
 use crate::bootstrap::{Bootstrap, StepSetter};
 use crate::error::{Error, Result};
 use group::{Group, PAGE_KEY};
+pub use page::GONE;
 use page::{Membership, Page};
 use std::sync::Arc;
 use thread::{Event, Watcher};
@@ -125,6 +126,17 @@ impl Watch {
     pub fn quiescent_process(&self) -> impl Fn(&Error) -> Option<HasEnded> + Send + 'static {
         let group = Arc::downgrade(&self.group);
         move |cause| group.upgrade()?.quiescent_process(cause.culprit?)
+    }
+
+    /// This rank has taken away the window of this number.
+    pub fn window_gone(&self, number: u64) {
+        self.page.set_gone(number);
+    }
+
+    /// Where each rank says that it has, for kernels; 0: it is on another machine. As long as this stands.
+    pub fn gone_windows(&self, n_ranks: u32) -> Vec<u64> {
+        let pages = self.group.pages_here();
+        (0..n_ranks).map(|rank| pages.get(&rank).map_or(0, |page| page.gone())).collect()
     }
 
     /// From now on this rank's end is no failure, unless it has failed already.

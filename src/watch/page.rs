@@ -16,12 +16,14 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 /// Size of a page in bytes.
 const BYTES: usize = 8192;
 const MAGIC: u32 = u32::from_le_bytes(*b"GINW");
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 const STEP: usize = 64;
 /// For what its kernels wait for, in bytes.
 pub const WAITS: usize = 2048;
 /// For what it has raised, in bytes.
 pub const SUMS: usize = 2048;
+/// Windows of which is said that they are gone: those of the numbers below.
+pub const GONE: usize = 1024;
 
 #[repr(C)]
 struct Layout {
@@ -46,6 +48,7 @@ struct Layout {
     sums_seq: AtomicU32,
     sums_bytes: AtomicU32,
     sums: [AtomicU8; SUMS],
+    gone: [AtomicU8; GONE],
 }
 
 const _: () = assert!(size_of::<Layout>() <= BYTES);
@@ -239,6 +242,18 @@ impl Page {
         (look != 0 && look == page.still_look.load(Ordering::SeqCst)).then_some((look, print))
     }
 
+    /// The rank has taken away the window of this number.
+    pub fn set_gone(&self, window: u64) {
+        if let Some(gone) = self.layout().gone.get(window as usize) {
+            gone.store(1, Ordering::Release);
+        }
+    }
+
+    /// Where that is said, a byte for each window; kernels look there.
+    pub fn gone(&self) -> u64 {
+        self.layout().gone.as_ptr().expose_provenance() as u64
+    }
+
     /// It has left, and none of its kernels runs any more.
     pub fn over(&self) {
         self.layout().over.store(1, Ordering::Release);
@@ -384,6 +399,10 @@ mod tests {
         own.set_still(Some((7, 9)));
         assert_eq!(seen.still(), Some((7, 9)));
         own.set_still(None);
+        own.set_gone(7);
+        own.set_gone(GONE as u64);
+        let gone: Vec<_> = seen.layout().gone.iter().map(|byte| byte.load(Ordering::Acquire)).collect();
+        assert_eq!((gone[7], gone.iter().map(|&byte| u32::from(byte)).sum::<u32>()), (1, 1), "one further is nobody's");
         own.over();
         assert_eq!((seen.still(), seen.is_over()), (None, true));
     }

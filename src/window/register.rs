@@ -91,6 +91,10 @@ impl Windows {
             );
         }
         self.drain()?;
+        // First: who finds the byte puts into what is about to go.
+        if let Some(window) = self.state.lock().windows.get(&win) {
+            self.team().watch.window_gone(window.place.number);
+        }
         self.remove(win)
     }
 }

@@ -8,9 +8,10 @@ use crate::device::Kind;
 use crate::device::cpu::{RaceWindow, tell_landing, tell_registered};
 use crate::error::Result;
 use crate::gin::Registered;
-use crate::layout::{MARKER_CPU, MARKER_GPU, NCCL_GIN_MAX_CONTEXTS, ncclWindow_vidmem};
+use crate::layout::{ExtendedWindow, MARKER_CPU, MARKER_GPU, NCCL_GIN_MAX_CONTEXTS, ncclWindow_vidmem};
 use crate::symmetric::{Place, SymMemory};
 use crate::team::Team;
+use crate::watch::GONE;
 use crate::{bail, log};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,6 +23,8 @@ pub(super) struct Standing {
     table: Option<WindowTable>,
     structs: Structs,
     last_window: u64,
+    /// By rank, for kernels of the CPU device: see `Watch::gone_windows`.
+    gone: Option<Box<[DevPtr]>>,
     /// Windows that the program has registered, ever.
     registered: u64,
 }
@@ -84,6 +87,12 @@ impl Standing {
             self.table = Some(WindowTable::new(&*team.device, &team.abort)?);
         }
         Ok(self.table.as_mut().expect("made above"))
+    }
+
+    /// Where kernels find what each rank has taken away, made at first use.
+    fn gone(&mut self, team: &Team) -> DevPtr {
+        let gone = self.gone.get_or_insert_with(|| team.watch.gone_windows(team.n_ranks).into());
+        gone.as_ptr().expose_provenance() as DevPtr
     }
 
     /// See [`Windows::symmetric_at`].
@@ -150,7 +159,11 @@ impl Windows {
         let mut state = self.state.lock();
         let table = state.table(team)?.device();
         let number = if user.is_some() { state.registered + 1 } else { 0 };
-        let at = state.structs.put(device, &shadow, place.bytes, table, number)?;
+        let mut told = ExtendedWindow { window: shadow, bytes: place.bytes, table, number, ..Default::default() };
+        if user.is_some() && place.number < GONE as u64 && team.device.kind() == Kind::Cpu {
+            (told.place, told.gone) = (place.number as u32, state.gone(team));
+        }
+        let at = state.structs.put(device, &told)?;
         let base = user.map_or(0, |user| user.base);
         let entry = match state.table(team)?.insert(device, base, place.bytes, at) {
             Ok(entry) => entry,

@@ -19,22 +19,15 @@ pub struct Structs {
 }
 
 impl Structs {
-    /// An address for one struct, filled with `window`, its size, the table that it will stand in, and its number.
-    pub fn put(
-        &mut self,
-        device: &dyn Device,
-        window: &ncclWindow_vidmem,
-        size: u64,
-        table: DevPtr,
-        number: u64,
-    ) -> Result<DevPtr> {
+    /// An address for one struct, filled with `window`.
+    pub fn put(&mut self, device: &dyn Device, window: &ExtendedWindow) -> Result<DevPtr> {
         if self.free.is_empty() {
             let page = device.objects(PER_PAGE * STEP)?;
             self.free.extend((0..PER_PAGE).map(|i| page.device() + (i * STEP) as u64));
             self.pages.push(page);
         }
         let at = *self.free.front().expect("filled above");
-        device.write(at, ExtendedWindow { window: *window, bytes: size, table, number, ..Default::default() }.as_bytes())?;
+        device.write(at, window.as_bytes())?;
         self.free.pop_front();
         Ok(at)
     }
@@ -67,19 +60,20 @@ mod tests {
             ginWins: [1, 2, 3, 4],
             ..Default::default()
         };
-        let first = structs.put(&*device, &window, 4097, 0x5000, 3).unwrap();
+        let window = ExtendedWindow { window, bytes: 4097, table: 0x5000, number: 3, place: 5, gone: 7, ..Default::default() };
+        let first = structs.put(&*device, &window).unwrap();
         // SAFETY: written just now by this thread.
         let read = || unsafe { *(first as *const ExtendedWindow) };
-        assert_eq!(read(), ExtendedWindow { window, bytes: 4097, table: 0x5000, number: 3, ..Default::default() });
+        assert_eq!(read(), window);
         structs.take_back(&*device, first).unwrap();
         assert_eq!(read(), Default::default());
         for _ in 0..PER_PAGE - 1 {
-            let at = structs.put(&*device, &window, 1, 0x5000, 0).unwrap();
+            let at = structs.put(&*device, &window).unwrap();
             assert_ne!(at, first);
             structs.take_back(&*device, at).unwrap();
         }
-        assert_eq!(structs.put(&*device, &window, 1, 0x5000, 0).unwrap(), first);
-        let _rest: Vec<_> = (0..PER_PAGE).map(|_| structs.put(&*device, &window, 1, 0x5000, 0).unwrap()).collect();
+        assert_eq!(structs.put(&*device, &window).unwrap(), first);
+        let _rest: Vec<_> = (0..PER_PAGE).map(|_| structs.put(&*device, &window).unwrap()).collect();
         assert_eq!(structs.pages.len(), 2);
     }
 }

@@ -75,6 +75,11 @@ pub fn called_at() -> usize {
 
 /// The line of the caller behind our own frames and those of `others` objects more.
 fn beyond(others: usize) -> Option<String> {
+    called_beyond(others).and_then(users_line)
+}
+
+/// That place itself, for [`line_of`](super::lines::line_of).
+pub fn called_beyond(others: usize) -> Option<usize> {
     if !super::on() {
         return None;
     }
@@ -86,7 +91,7 @@ fn beyond(others: usize) -> Option<String> {
             continue;
         }
         if passed.len() > others {
-            return users_line(behind);
+            return Some(behind);
         }
         passed.push(object);
     }

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use super::arena::{self, Key, Locked, Slot, kind};
 use super::clock::Clock;
-use super::words::{Access, Left, ROOM, STEPS, Taken};
+use super::words::{Access, Left, ROOM, Raise, STEPS, Taken};
 use super::{job, names};
 
 /// Clocks as they were read last, by slot: (version, clock).
@@ -78,15 +78,21 @@ pub fn change(key: Key, how: impl FnOnce(&mut Clock)) {
 }
 
 /// See `words::raise`.
-pub fn raise(key: Key, given: &Clock, add: u64) {
-    let Some(slot) = arena::find_or_make(key) else { return };
-    let Some(mut locked) = slot.lock() else { return };
+pub fn raise(key: Key, given: &Clock, add: u64, by: Raise) -> Option<Raise> {
+    let slot = arena::find_or_make(key)?;
+    let mut locked = slot.lock()?;
     if locked.count == 0 {
         keep(&mut locked);
     }
     give_to(slot, &mut locked, given);
     locked.posted = locked.posted.wrapping_add(add);
     keep(&mut locked);
+    // No signal is a word of memory: what one of those was left at has room for the first raise.
+    if locked.left == 0 {
+        (locked.left, locked.value) = (by.how, job::global_place(by.place));
+    }
+    let first = Raise { how: locked.left, place: job::local_place(locked.value) };
+    Raise::differ(first, by).then_some(first)
 }
 
 /// All that was handed over up to this sum.
@@ -126,7 +132,7 @@ pub fn take_at(key: Key, value: u64, mask: u64) -> Option<Arc<Clock>> {
 }
 
 fn is_zero_again(locked: &mut Locked) {
-    (locked.posted, locked.first, locked.count) = (0, 0, 0);
+    (locked.posted, locked.first, locked.count, locked.left) = (0, 0, 0, 0);
 }
 
 /// See `words::reset`.

@@ -6,7 +6,7 @@
 //! - [`clock`] is what a thread knows to have happened: blocks, not threads, so that large grids fit;
 //! - [`shadow`] keeps the last accesses to each eight bytes, and finds those without order;
 //! - [`words`] hands clocks over with atomics, signals, counters, mbarriers;
-//! - [`puts`] makes each put a thread of its own, [`copies`] each copy of the CUDA API a grid; [`names`] and [`report`] say it in words of
+//! - [`puts`] makes each put a thread of its own, [`copies`] each copy of the CUDA API a grid, [`collectives`] each collective; [`names`] and [`report`] say it in words of
 //!   the program;
 //! - [`frames`] finds the user's line where no hook tells it.
 //!
@@ -21,6 +21,7 @@
 mod arena;
 mod atomics;
 mod clock;
+pub mod collectives;
 mod copies;
 mod foreign;
 mod frames;
@@ -279,11 +280,12 @@ fn all() -> &'static Shadow {
 
 /// What is known of the page around an address, and that address as it is known there.
 fn page_of(at: usize) -> (Arc<Page>, usize) {
-    if let Some(Some(page)) = Page::shared(at, true) {
-        return (Arc::new(page), at);
-    }
-    let at = flat(at);
-    (all().page(at), at)
+    let (page, at) = match Page::shared(at, true) {
+        Some(Some(page)) => (Arc::new(page), at),
+        _ => (all().page(flat(at)), flat(at)),
+    };
+    collectives::meet(&page, at);
+    (page, at)
 }
 
 /// The same of a page that somebody has touched.

@@ -13,6 +13,7 @@ use super::clock::Group;
 use super::names::{self, Call, Of, Part, Put};
 use super::report::Place;
 use super::shadow::{self, Access};
+use super::words::Raise;
 use super::{Worker, known, raised, report, windows, words, worker};
 
 /// `ginrsCpuRacePut`
@@ -48,6 +49,8 @@ static QUEUES: Mutex<Option<Queues>> = Mutex::new(None);
 /// one thread the later one's counter is taken for both.
 const LANES: u32 = 16;
 
+/// `GINRS_CPU_RACE_ADD`
+const ADD: u32 = 2;
 const SIGNAL: i32 = 0;
 const COUNTER: i32 = 1;
 
@@ -145,13 +148,21 @@ impl Worker {
             raised::note([COUNTER as u32, put.rank as u32, put.context, id], comm, raise, &clock);
             let mut read = clock.clone();
             read.learn(reads, lane, epoch);
-            words::raise(words::of(COUNTER, comm, put.rank, put.context, id), &read, 1);
+            words::raise(words::of(COUNTER, comm, put.rank, put.context, id), &read, 1, Raise { how: 0, place });
         }
-        if let Ok(id) = u32::try_from(put.signal) {
+        if let Ok(signal) = u64::try_from(put.signal) {
+            let (id, how, number) = (signal as u32, (signal >> 32) as u32 & 3, (signal >> 34) as u32);
             raised::note([SIGNAL as u32, put.peer as u32, put.context, id], comm, raise, &clock);
             clock.learn_all(reads, epoch);
             clock.learn_all(lands, epoch);
-            words::raise(words::of(SIGNAL, comm, put.peer, put.context, id), &clock, put.add);
+            let word = words::of(SIGNAL, comm, put.peer, put.context, id);
+            if let Some(other) = words::raise(word, &clock, put.add, Raise { how, place })
+                && !words::is_mixed()
+            {
+                let at = Place::Signal { number, rank: put.peer as u32, context: put.context };
+                let old = Access { place: other.place, writes: other.how == ADD, ..raise };
+                report::found(at, Access { writes: how == ADD, ..raise }, old, &clock, None);
+            }
         }
     }
 }

@@ -10,7 +10,7 @@ use super::clock::Clock;
 use super::lines::line_of;
 use super::names::{self, Call, Of, PUT, Part};
 use super::shadow::Access;
-use super::{foreign, job};
+use super::{collectives, foreign, job};
 
 /// What was touched.
 #[derive(Clone, Copy)]
@@ -23,6 +23,15 @@ pub enum Place {
     Raised {
         /// Which of both.
         what: u32,
+        /// Of whom.
+        rank: u32,
+        /// Of which context.
+        context: u32,
+    },
+    /// A signal that is raised in two ways: a write is a SignalAdd here.
+    Signal {
+        /// The user's.
+        number: u32,
         /// Of whom.
         rank: u32,
         /// Of which context.
@@ -81,6 +90,9 @@ const STATUS: i32 = 66;
 /// Two accesses without order, the younger one by a thread with this clock, which would know more if scopes were wider.
 pub fn found(at: Place, new: Access, old: Access, clock: &Clock, narrowly: Option<&Clock>) {
     if super::STOPPED.load(Ordering::Relaxed) {
+        return;
+    }
+    if (collectives::is_one(&new) || collectives::is_one(&old)) && !collectives::are_together(&new, &old) {
         return;
     }
     // A put is one by its line here, whoever made it.
@@ -176,6 +188,14 @@ fn describe(access: &Access, line: &str, place: Place) -> String {
         let who = who(put.group, put.thread);
         let does = match (put.call, place) {
             (Call::Reset, _) => return format!("reset at {line} by {who}"),
+            (_, Place::Signal { .. }) => {
+                let call = if put.call == Call::Signal { "signal" } else { "put" };
+                let how = if access.writes { "SignalAdd" } else { "SignalInc" };
+                return format!(
+                    "the {call} at {line} raises it by {how} (rank {} to rank {}; posted by {who})",
+                    put.from, put.to
+                );
+            }
             (Call::Signal, _) => {
                 return format!("the signal at {line} raises it (rank {} to rank {}; posted by {who})", put.from, put.to);
             }
@@ -239,6 +259,9 @@ fn words(race: &Race) -> (&'static str, &'static str) {
         (Kind::Lands, Kind::Lands) => {
             ("two puts land on the same bytes", "order them: the second one waits for an answer to the first one's signal")
         }
+        (Kind::Thread { .. }, Kind::Thread { .. }) if collectives::is_one(new) || collectives::is_one(old) => {
+            ("a collective and what runs at the same time have no order", COPIED)
+        }
         (Kind::Thread { .. }, Kind::Thread { .. }) if is_copy(new) || is_copy(old) => {
             ("a copy and what runs at the same time have no order", COPIED)
         }
@@ -276,6 +299,10 @@ fn tell(race: &Race) {
             "a counter is reset while it is raised",
             "wait for it, or flush, before the reset; the next put with it comes behind the reset, in that thread or behind a barrier with it",
         ),
+        Place::Signal { .. } => (
+            "a signal is raised by SignalInc and by SignalAdd, with no reset between the two",
+            "one of both for each signal (SignalAdd of 1 is one more, too), or a signal for each; it works here, and GIN forbids it",
+        ),
         _ if race.is_narrow => (
             "the order between two blocks is of block scope",
             "a wider scope: __threadfence() or thread_scope_device for a block of this device, __threadfence_system() or thread_scope_system for another rank",
@@ -284,6 +311,7 @@ fn tell(race: &Race) {
     };
     let place = match race.at {
         Place::Shared => "shared memory of the block".into(),
+        Place::Signal { number, rank, context } => format!("signal {number} of context {context} of rank {rank}"),
         Place::Raised { what, rank, context } => {
             let reset = if race.new.writes { &race.new } else { &race.old };
             let kind = if what == 0 { "signal" } else { "counter" };

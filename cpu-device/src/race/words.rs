@@ -90,6 +90,8 @@ struct Handed {
     room: usize,
     /// A signal or counter: the sum of what was posted, and all that was handed over up to the latest of such sums.
     posted: u64,
+    /// A signal: who has raised it first since it was zero, and how.
+    first: Option<Raise>,
     steps: VecDeque<(u64, Arc<Clock>)>,
 }
 
@@ -139,10 +141,20 @@ pub fn take(word: Word) -> Option<Arc<Clock>> {
     Some(shard(word).lock().as_ref()?.handed.get(&word)?.all.clone())
 }
 
-/// A signal or counter is going to be raised by `add`, in the order of the calls: any order of arrival is as good.
-pub fn raise(word: Word, clock: &Clock, add: u64) {
+/// How a signal is raised.
+#[derive(Clone, Copy)]
+pub struct Raise {
+    /// By SignalInc (1) or SignalAdd (2); 0: not told.
+    pub how: u32,
+    /// The place of the call.
+    pub place: u64,
+}
+
+/// A signal or counter is going to be raised by `add`, in the order of the calls: any order of arrival is as good. Who has raised it
+/// in the other way since it was zero: whoever resets it has awaited that one, and all that know of the reset come behind it.
+pub fn raise(word: Word, clock: &Clock, add: u64, by: Raise) -> Option<Raise> {
     if let Word::Job(key) = word {
-        return handed::raise(key, clock, add);
+        return handed::raise(key, clock, add, by);
     }
     let mut words = shard(word).lock();
     let handed = words.get_or_insert_default().handed.entry(word).or_default();
@@ -151,11 +163,20 @@ pub fn raise(word: Word, clock: &Clock, add: u64) {
         handed.steps.push_back((handed.posted, handed.all.clone()));
     }
     give_to(&mut words, word, clock);
-    let Some(handed) = words.as_mut().and_then(|words| words.handed.get_mut(&word)) else { return };
+    let handed = words.as_mut()?.handed.get_mut(&word)?;
     handed.posted = handed.posted.wrapping_add(add);
     handed.steps.push_back((handed.posted, handed.all.clone()));
     if handed.steps.len() > STEPS as usize {
         handed.steps.pop_front();
+    }
+    let first = *handed.first.get_or_insert(by);
+    Raise::differ(first, by).then_some(first)
+}
+
+impl Raise {
+    /// Whether gin.h forbids the two for one signal.
+    pub fn differ(one: Raise, other: Raise) -> bool {
+        one.how != other.how && one.how != 0 && other.how != 0
     }
 }
 
@@ -196,7 +217,7 @@ pub fn reset(word: Word) {
         return handed::reset(key);
     }
     if let Some(handed) = shard(word).lock().as_mut().and_then(|words| words.handed.get_mut(&word)) {
-        handed.posted = 0;
+        (handed.posted, handed.first) = (0, None);
         handed.steps.clear();
     }
 }
@@ -210,7 +231,7 @@ pub fn reset_all(rank: i32) {
         let mut words = shard.lock();
         let of = |word: &Word| matches!(word, Word::Of(_, _, owner, _, _) if *owner == rank);
         for (_, handed) in words.iter_mut().flat_map(|words| &mut words.handed).filter(|(word, _)| of(word)) {
-            handed.posted = 0;
+            (handed.posted, handed.first) = (0, None);
             handed.steps.clear();
         }
     }

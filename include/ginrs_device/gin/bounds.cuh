@@ -53,12 +53,24 @@ GINRS_DEVICE_FUNCTION void checkRange(ncclDevComm const& comm, char const* what,
     tellRefusal("%s: the window is not registered with this communicator: it is another one's, or was deregistered", what);
   }
 }
+/* Tells if the target has deregistered the window: the payload lands in memory that nobody looks at, or that is another's by then. */
+GINRS_DEVICE_FUNCTION void checkThere(ncclDevComm const& comm, char const* what, ncclWindow_t window, int worldPeer, size_t bytes, uint32_t flags) {
+  using nccl::utility::loadConst;
+  if ((flags & GINRS_FLAG_BOUNDS) == 0 || bytes == 0 || uint32_t(worldPeer) >= uint32_t(comm.nRanks)) return;
+  ginrsWindowExt const* const known = extensionOf(window);
+  uint32_t const place = loadConst(&known->place);
+  uint8_t const* const* const gone = loadConst(&known->gone);
+  if (place == 0 || gone == nullptr || loadConst(&known->table) != comm.windowTable || gone[worldPeer] == nullptr) return;
+  if (__atomic_load_n(gone[worldPeer] + place, __ATOMIC_ACQUIRE) == 0) return;
+  tellRefusal("%s: rank %d has deregistered the window%s | fix: deregister it behind all puts into it", what, worldPeer, WindowName(window).text);
+}
 /* Tells if the host will refuse all that this devcomm's kernels still post. */
 GINRS_DEVICE_FUNCTION void checkStands(ncclDevComm const& comm) {
   if (isDestroyed(comm)) tellRefusal("%s", GINRS_DESTROYED);
 }
 #else
 GINRS_DEVICE_FUNCTION void checkStands(ncclDevComm const&) {}
+GINRS_DEVICE_FUNCTION void checkThere(ncclDevComm const&, char const*, ncclWindow_t, int, size_t, uint32_t) {}
 GINRS_DEVICE_FUNCTION void tellRefusal(char const*, int, int) {}
 GINRS_DEVICE_FUNCTION void checkRange(ncclDevComm const&, char const*, ncclWindow_t, size_t, size_t, uint32_t) {}
 #endif

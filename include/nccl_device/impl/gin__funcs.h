@@ -165,6 +165,7 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::put(
   GINRS_RACE(if (coop.thread_rank() == 0) ginrs::race::post(
       comm, contextId, worldPeer, ginrs::race::sourceOf(comm, srcWnd, srcOffset, bytes),
       ginrs::race::targetOf(comm, contextId, worldPeer, dstWnd, dstOffset, bytes), bytes, op, ginrsFile, ginrsLine));
+  if (coop.thread_rank() == 0) ginrs::gin::checkThere(comm, "ncclGin::put", dstWnd, worldPeer, bytes, _ginrsFlags);
   bool isStored = false;
   if (ginrs::gin::isStoring(_ginrsFlags)) {
     int const lsaPeer = comm.lsaRank + (worldPeer - comm.rank);
@@ -221,6 +222,7 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::putValue(ncclTeam team
   GINRS_RACE(if (!isDone) ginrs::race::post(comm, contextId, worldPeer, nullptr,
                                             ginrs::race::targetOf(comm, contextId, worldPeer, dstWnd, dstOffset, sizeof(T)), sizeof(T), op,
                                             ginrsFile, ginrsLine));
+  if (!isDone) ginrs::gin::checkThere(comm, "ncclGin::putValue", dstWnd, worldPeer, sizeof(T), _ginrsFlags);
   bool isStored = false;
   if (ginrs::gin::isStoring(_ginrsFlags) && !isDone) {
     int const lsaPeer = comm.lsaRank + (worldPeer - comm.rank);

@@ -107,7 +107,8 @@ fn on<T>(ordinal: i32, work: impl FnOnce() -> Result<T>) -> Result<T> {
 impl Kernels for CpuKernels {
     fn launch(&self, launch: &Launch) -> Result<()> {
         let (x, y) = launch.blocks;
-        on(self.ordinal, || {
+        runtime::tell_touched(launch.call, launch.touches);
+        let launched = on(self.ordinal, || {
             // SAFETY: the parameter is copied before the call returns, and its size checked; the stream is the caller's.
             check(launch.kernel, unsafe {
                 (self.functions.launch)(
@@ -120,7 +121,10 @@ impl Kernels for CpuKernels {
                     launch.stream as Handle,
                 )
             })
-        })
+        });
+        // Where nothing was launched the thread's next launch is the program's.
+        runtime::tell_touched(launch.call, &[]);
+        launched
     }
 
     fn order(&self) -> Result<Order> {

@@ -1,10 +1,11 @@
 //! The stand-in CUDA runtime (libginrs_cpu.so), if this process has it: the Rust twin of `ginrs_cpu/library.h`.
 
 use super::waits::{Blocks, SeeThread, SeeWait};
+use crate::device::kernels::Span;
 use crate::device::{DevPtr, PostBell, Targets};
 use crate::sync::OnceBox;
 use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -101,6 +102,7 @@ struct Watchers {
     landing: Option<unsafe extern "C" fn(u64, c_int, u64, u64, DevPtr)>,
     registered: Option<unsafe extern "C" fn(c_int, *const RaceWindow, u64)>,
     caller: Option<unsafe extern "C" fn(*mut c_char, usize) -> usize>,
+    touches: Option<unsafe extern "C" fn(*const c_char, *const RaceSpan, usize)>,
     mapped: Option<unsafe extern "C" fn(DevPtr, usize, c_int)>,
     unmapped: Option<unsafe extern "C" fn(DevPtr, usize)>,
     bounds_unmapped: Option<unsafe extern "C" fn(DevPtr, usize)>,
@@ -119,6 +121,7 @@ impl Watchers {
                 landing: symbol(c"ginrs_cpu_race_landing"),
                 registered: symbol(c"ginrs_cpu_race_registered"),
                 caller: symbol(c"ginrs_cpu_race_caller"),
+                touches: symbol(c"ginrs_cpu_race_touches"),
                 mapped: symbol(c"ginrs_cpu_race_mapped"),
                 unmapped: symbol(c"ginrs_cpu_race_unmapped"),
                 bounds_unmapped: symbol(c"ginrs_cpu_unmapped"),
@@ -216,6 +219,24 @@ pub fn caller() -> Option<String> {
     // SAFETY: there is so much room.
     let used = unsafe { caller(line.as_mut_ptr().cast(), line.len()) };
     (used > 0).then(|| String::from_utf8_lossy(&line[..used]).into_owned())
+}
+
+/// `ginrsCpuRaceSpan`
+#[repr(C)]
+struct RaceSpan {
+    at: DevPtr,
+    bytes: u64,
+    writes: c_int,
+}
+
+/// Tells it what the next launch of this thread touches, for that call of the program's. Nothing: what was told is taken back.
+pub fn tell_touched(call: &str, spans: &[Span]) {
+    let Some(touches) = watchers().and_then(|watchers| watchers.touches) else { return };
+    let spans: Vec<RaceSpan> =
+        spans.iter().map(|span| RaceSpan { at: span.at, bytes: span.bytes, writes: span.writes.into() }).collect();
+    let name = CString::new(call).unwrap_or_default();
+    // SAFETY: a terminated name and so many spans, which live for the call.
+    unsafe { touches(name.as_ptr(), spans.as_ptr(), spans.len()) }
 }
 
 /// Tells it that a file is mapped there, whole.

@@ -20,11 +20,12 @@ typedef struct ginrsCpuRacePut {
   const void* target; /* NULL: none, or not within the LSA team */
   uint64_t window, offset; /* the target's in its rank's window of this handle, 0: none */
   uint64_t bytes;
-  int64_t signal, counter; /* absolute ids; -1: none */
+  int64_t signal, counter; /* absolute ids; -1: none. From bit 32 of the signal's on how it is raised (2 bits), then its number for the user */
   uint64_t add;            /* to the signal */
 } ginrsCpuRacePut;
 void ginrs_cpu_race_put(const ginrsCpuRacePut* put); /* before it is posted, by the thread that posts it */
 
+enum { GINRS_CPU_RACE_INC = 1, GINRS_CPU_RACE_ADD = 2 }; /* 0 is what programs with older headers tell */
 enum { GINRS_CPU_RACE_SIGNAL = 0, GINRS_CPU_RACE_COUNTER = 1 };
 /* The thread has seen such a word of its rank at a value that it waited for, or has read it; of so many bits, 0: all 64. (0 of 64 bits of a
  * counter is what programs with older headers tell, who give no value.) */
@@ -72,6 +73,13 @@ void ginrs_cpu_race_registered(int device, const ginrsCpuRaceWindow* window, uin
  * a job's already. -1: nothing is watched. Then what all of a communicator's have chosen, the same memory for all. */
 int ginrs_cpu_race_offer(int* joined, uint64_t* bytes);
 void ginrs_cpu_race_join(int fd);
+/* And: what the next launch of this thread reads and writes, a collective's, for the call `name` of the program's; 0 spans: none any more. */
+typedef struct ginrsCpuRaceSpan {
+  uintptr_t at;
+  uint64_t bytes;
+  int32_t writes;
+} ginrsCpuRaceSpan;
+void ginrs_cpu_race_touches(const char* name, const ginrsCpuRaceSpan* spans, size_t count);
 /* And: the line from which host code has called it, on this thread, not terminated; its length, 0 where it is not known or too long. */
 size_t ginrs_cpu_race_caller(char* line, size_t room);
 

@@ -132,6 +132,34 @@ fn a_network_that_loses_a_tenth_of_all_packets_is_slow_and_told_of_once() {
     assert!(ok && said.matches(": ok,").count() == 4 && told <= 4 * 6, "{told} lines: {said}");
 }
 
+/// Of three machines, which addresses the second and the third have lost; whether the job ran, and what it said.
+fn with_families(lost: [&str; 2]) -> Option<(bool, String)> {
+    let (folder, program) = (tempfile::tempdir().unwrap(), compiled("examples-c/03-gin-alltoall/main.cu"));
+    let machines = Machines::new(3)?;
+    for (i, family) in (1..).zip(lost) {
+        let words = format!("ip {family} addr flush dev eth0");
+        assert!(family.is_empty() || machines.command(i, "sh").args(["-c", &words]).status().unwrap().success());
+    }
+    let hosts: Vec<&str> = (0..3).map(|i| machines.name(i)).collect();
+    let mut command = Command::new("timeout");
+    command.args(["-s", "KILL", "100"]).arg(prefix().join("bin/ginrs-run"));
+    command.args(["-n", "3", "--hosts", &hosts.join(","), "--rsh"]).arg(Machines::rsh(folder.path())).arg(&program);
+    let output = command.env("NCCL_SOCKET_IFNAME", "=eth0").env("NCCL_DEBUG", "WARN").output().unwrap();
+    Some((output.status.success(), text(&output)))
+}
+
+/// All by the family that all have, though the first machine has both; where there is none, that is said.
+#[test]
+fn machines_of_one_family_meet_and_of_two_are_told() {
+    for lost in [["-4", "-4"], ["-4", ""], ["-6", "-6"]] {
+        let Some((ok, said)) = with_families(lost) else { return };
+        assert!(ok && said.matches(": ok, ").count() == 3, "{lost:?}: {said}");
+    }
+    let Some((ok, said)) = with_families(["-6", "-4"]) else { return };
+    let told = |words: &str| said.lines().any(|line| line.contains("GINRS-E126") && line.contains(words));
+    assert!(!ok && (told("has IPv4, rank 2") && told(" IPv6 |") || told("has IPv6, rank 1") && told(" IPv4 |")), "{said}");
+}
+
 /// F8. Without CAP_IPC_LOCK, which root has and which lifts the limit.
 #[test]
 fn a_job_between_machines_needs_no_locked_memory() {

@@ -169,4 +169,18 @@ fn a_wait_names_a_silent_machine() {
     warned(&all[0], &["GINRS-W017", "rank 2 (pid", "does not answer, its host", "is silent for"]);
     all[2].signal(libc::SIGCONT);
     warned(&all[0], &["GINRS-W111 rank 2 (pid", "was silent and goes on"]);
+    // As on a network that loses packets: not told again for each time, but when it gets worse.
+    for _ in 0..3 {
+        all[2].signal(libc::SIGSTOP);
+        std::thread::sleep(Duration::from_millis(800));
+        all[2].signal(libc::SIGCONT);
+        std::thread::sleep(Duration::from_millis(700));
+    }
+    while let Ok(line) = all[0].lines.try_recv() {
+        assert!(!line.contains("GINRS-W110") && !line.contains("GINRS-W111"), "{line}");
+    }
+    all[2].signal(libc::SIGSTOP);
+    warned(&all[0], &["GINRS-W110 rank 2 (pid"]);
+    all[2].signal(libc::SIGCONT);
+    warned(&all[0], &["GINRS-W111 rank 2 (pid", "only if it lasts twice as long"]);
 }

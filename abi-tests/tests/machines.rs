@@ -83,13 +83,13 @@ fn programs_over_bad_connections_are_right_or_told() {
 }
 
 /// Machines are heard all the while: what they say of that is small. Whoever waits is told whom for, and what is lost.
-#[test]
-fn a_network_that_loses_large_packets_alone_ends_the_job_and_is_named() {
+fn what_is_lost_ends_the_job_and_is_named(provider: &[(&str, &str)], lose: impl Fn(&netns::wire::Wire)) {
     let Some((machines, wire)) = Machines::with_wire(2, 1500) else { return };
     let plan = "blocks=2 threads=64 coop=cta strip=65536 largest=5000 rounds=100000 seed=78";
-    let (ok, said) = carried(&machines, "abi-tests/programs/torture.cu", &[("TORTURE", plan), ("NCCL_DEBUG", "WARN")], || {
+    let environment = [&[("TORTURE", plan), ("NCCL_DEBUG", "WARN")][..], provider].concat();
+    let (ok, said) = carried(&machines, "abi-tests/programs/torture.cu", &environment, || {
         std::thread::sleep(Duration::from_secs(4));
-        wire.narrow(1000);
+        lose(&wire);
     });
     println!("{}", said.lines().filter(|line| line.contains("GINRS-")).collect::<Vec<_>>().join("\n"));
     for line in ["GINRS-W112 nothing that is sent to a peer arrives", "GINRS-E122 "] {
@@ -97,6 +97,67 @@ fn a_network_that_loses_large_packets_alone_ends_the_job_and_is_named() {
         assert!(!ok && has("nothing has been acknowledged for") && has("path MTU 1500") && has("-s 1472 10.77.0."), "{said}");
     }
     assert_eq!(said.lines().filter(|said| said.contains("NCCL WARN GINRS-E122")).count(), 4, "each rank says it: {said}");
+}
+
+#[test]
+fn a_network_that_loses_large_packets_alone_ends_the_job_and_is_named() {
+    what_is_lost_ends_the_job_and_is_named(&[], |wire| wire.narrow(1000));
+}
+
+/// Of connections that the provider makes by itself, too.
+#[test]
+fn a_network_that_loses_large_packets_ends_a_job_without_connections() {
+    what_is_lost_ends_the_job_and_is_named(&[("GINRS_OFI_PROVIDER", "tcp;ofi_rxm")], |wire| wire.narrow(1000));
+}
+
+#[test]
+fn a_connection_that_a_firewall_forgets_ends_the_job_and_is_named() {
+    what_is_lost_ends_the_job_and_is_named(&[], |wire| {
+        while !wire.forget_one() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    });
+}
+
+/// One packet in ten is lost: the job goes on, and a machine's silence, if it comes to that, is told a few times at most.
+#[test]
+fn a_network_that_loses_a_tenth_of_all_packets_is_slow_and_told_of_once() {
+    let Some((machines, wire)) = Machines::with_wire(2, 1500) else { return };
+    let plan = "blocks=2 threads=64 coop=cta strip=4096 largest=5000 rounds=24 seed=79";
+    let environment = [("TORTURE", plan), ("NCCL_DEBUG", "WARN"), ("GINRS_HOST_DEADLINE", "30"), ("GINRS_TIMEOUT", "90")];
+    let (ok, said) = carried(&machines, "abi-tests/programs/torture.cu", &environment, || wire.leak(10));
+    println!("{}", said.lines().filter(|line| line.contains("GINRS-")).collect::<Vec<_>>().join("\n"));
+    // Each process, of one machine: when it begins, and when it lasts twice as long, up to the deadline.
+    let told = said.matches("GINRS-W110").count();
+    assert!(ok && said.matches(": ok,").count() == 4 && told <= 4 * 6, "{told} lines: {said}");
+}
+
+/// Of three machines, which addresses the second and the third have lost; whether the job ran, and what it said.
+fn with_families(lost: [&str; 2]) -> Option<(bool, String)> {
+    let (folder, program) = (tempfile::tempdir().unwrap(), compiled("examples-c/03-gin-alltoall/main.cu"));
+    let machines = Machines::new(3)?;
+    for (i, family) in (1..).zip(lost) {
+        let words = format!("ip {family} addr flush dev eth0");
+        assert!(family.is_empty() || machines.command(i, "sh").args(["-c", &words]).status().unwrap().success());
+    }
+    let hosts: Vec<&str> = (0..3).map(|i| machines.name(i)).collect();
+    let mut command = Command::new("timeout");
+    command.args(["-s", "KILL", "100"]).arg(prefix().join("bin/ginrs-run"));
+    command.args(["-n", "3", "--hosts", &hosts.join(","), "--rsh"]).arg(Machines::rsh(folder.path())).arg(&program);
+    let output = command.env("NCCL_SOCKET_IFNAME", "=eth0").env("NCCL_DEBUG", "WARN").output().unwrap();
+    Some((output.status.success(), text(&output)))
+}
+
+/// All by the family that all have, though the first machine has both; where there is none, that is said.
+#[test]
+fn machines_of_one_family_meet_and_of_two_are_told() {
+    for lost in [["-4", "-4"], ["-4", ""], ["-6", "-6"]] {
+        let Some((ok, said)) = with_families(lost) else { return };
+        assert!(ok && said.matches(": ok, ").count() == 3, "{lost:?}: {said}");
+    }
+    let Some((ok, said)) = with_families(["-6", "-4"]) else { return };
+    let told = |words: &str| said.lines().any(|line| line.contains("GINRS-E126") && line.contains(words));
+    assert!(!ok && (told("has IPv4, rank 2") && told(" IPv6 |") || told("has IPv6, rank 1") && told(" IPv4 |")), "{said}");
 }
 
 /// F8. Without CAP_IPC_LOCK, which root has and which lifts the limit.

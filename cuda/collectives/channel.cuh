@@ -105,6 +105,10 @@ struct End {
     return (index(inbox, ring) * inbox.slots + (count & (inbox.slots - 1))) * inbox.slotBytes;
   }
 
+  /* So many slots a receiver in another team frees before it says so, where it has many: to say so is a message. Whoever sends no more ahead
+   * of what it receives than the other half (rail.cuh) always finds one in the end. */
+  __device__ __forceinline__ static uint32_t together(ginrsCollInbox const& inbox) { return inbox.slots > 4 ? inbox.slots / 2 : 1; }
+
   /* Where in the window that GIN carries. */
   __device__ __forceinline__ uint64_t incoming(ginrsCollInbox const& inbox, uint32_t ring) const { return inbox.incoming * 128ull + slot(inbox, ring); }
   __device__ __forceinline__ uint64_t outgoing(ginrsCollInbox const& inbox) const { return inbox.outgoing * 128ull + slot(inbox, ring.here); }
@@ -199,8 +203,8 @@ struct Incoming : End {
     if (coop.thread_rank() == 0) {
       if (ring.near) {
         tell(&theirLine(comm, inbox)->freed, count + 1);
-      } else {
-        gin(comm).signal(ncclTeamWorld(comm), ring.peer, ncclGin_SignalInc{creditSignal(inbox, ring.there)});
+      } else if (((count + 1) & (together(inbox) - 1)) == 0) {
+        gin(comm).signal(ncclTeamWorld(comm), ring.peer, ncclGin_SignalAdd{creditSignal(inbox, ring.there), together(inbox)});
       }
     }
     count++;

@@ -40,13 +40,14 @@ struct FromTeam {
 };
 
 /* What goes along a rail in a step, a piece or a part of one, is cut into messages, so that one is on its way while the next one is made
- * and the one before is added. All of a step's are sent ahead of what comes back for them: one slot less than there are, or each rank
- * of a ring would wait for the next to free one. In the order of steps, and in each of messages, whatever one waits for is before it. */
+ * and the one before is added. All of a step's are sent ahead of what comes back for them: fewer than there are slots by those that are
+ * freed together, or each rank of a ring would wait for the next to free one. In the order of steps, and in each of messages, whatever one
+ * waits for is before it. */
 struct Cuts {
   uint64_t bytes, each;
 
   static __device__ __forceinline__ Cuts of(ginrsCollWork const& work, uint64_t bytes) {
-    uint64_t const ahead = work.rails.slots > 1 ? work.rails.slots - 1 : 1;
+    uint64_t const ahead = max(work.rails.slots - End::together(work.rails), 1u);
     return {bytes, max((bytes + 128 * ahead - 1) / (128 * ahead) * 128, uint64_t(work.cutBytes))};
   }
   __device__ __forceinline__ uint64_t size(uint64_t at) const { return min(each, bytes - at); }

@@ -7,6 +7,7 @@ use super::dial::NoLink;
 use super::gone::gone;
 use super::link::Link;
 use super::port::{Fate, Handed};
+use super::route::Way;
 use super::wire::Frame;
 use crate::error::{Code, Error, Result};
 use crate::sync::{Heard, answer};
@@ -121,6 +122,16 @@ impl Bootstrap {
                         self.port.process_state(rank)
                     )
                 };
+                let families = if matches!(why, NoLink::Unreachable(..)) { self.families_apart(to) } else { None };
+                if let Some([here, there]) = families {
+                    let own = self.port.name(self.rank);
+                    let text = format!(
+                        "two machines have no address of one family | {tag}, in \"{what}\", {own} has {here}, {name} {there} | no family is on the \
+                         chosen interfaces of both | fix: give all machines an address of one family there, or set NCCL_SOCKET_IFNAME and \
+                         NCCL_SOCKET_FAMILY to what all have; `ginrs-info --why` shows each machine's"
+                    );
+                    return Err(Error::new(Code::InvalidUsage, 126, text));
+                }
                 let error = match why {
                     NoLink::Unreachable(..) => Error::new(Code::RemoteError, 102, text(NETWORK)),
                     NoLink::NoPort => return Err(Error::new(Code::SystemError, 105, text(PORTS))),
@@ -129,6 +140,13 @@ impl Bootstrap {
                 Err(error.by(rank))
             }
         }
+    }
+
+    /// The family of this machine's addresses and of those at `to`, where each has one alone and they differ.
+    fn families_apart(&self, to: FdAddress) -> Option<[&'static str; 2]> {
+        let Way::Far(there) = self.port.way(to).0 else { return None };
+        let (here, there) = (self.port.service.route(0).ok()?.doors.family()?, there.family()?);
+        (here != there).then_some([here, there])
     }
 
     fn no_room(&self, owner: u32, e: Errno) -> Error {

@@ -94,6 +94,13 @@ impl Doors {
         })
     }
 
+    /// Of all addresses, if they have one.
+    pub fn family(&self) -> Option<&'static str> {
+        let mut all = self.iter().map(|door| if door.is_ipv4() { "IPv4" } else { "IPv6" });
+        let first = all.next()?;
+        all.all(|family| family == first).then_some(first)
+    }
+
     /// True where there is none.
     pub fn is_empty(&self) -> bool {
         self.iter().next().is_none()

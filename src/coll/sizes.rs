@@ -111,16 +111,17 @@ impl Sizes {
             device::Kind::Cuda => (Slots::of(inbox, n_ranks, 16, 4, 64 << 10, 64 << 10), 64 << 10),
             device::Kind::Cpu => (Slots::of(inbox, n_ranks, 4, 4, 16 << 10, 16 << 10), 64 << 10),
         };
-        let (rows, rail_channels, rail_slot, barriers, ll_blocks, bank, room) = match device {
+        let (rows, rail_channels, rail_slots, rail_slot, barriers, ll_blocks, bank, room) = match device {
             // A block has one slot at a time on its way along a rail, so large ones carry more: 64 MB between two nodes took 3.0 times
             // as long with 64 KiB (docs/measured/collectives.md).
             // A network takes messages of 128 KiB from host memory, in which a slot costs no copy.
-            device::Kind::Cuda => (1, 16, if hosted { 128 << 10 } else { 512 << 10 }, 64, 64, 256 << 10, room),
+            device::Kind::Cuda => (1, 16, 4, if hosted { 128 << 10 } else { 512 << 10 }, 64, 64, 256 << 10, room),
             device::Kind::Cpu => {
                 let room = Room { most: room.most.min(16), least: room.least.min(16) };
                 // Where ranks outnumber the cores a meeting costs more than what is moved: few blocks. Slots of a rail are short, so that
-                // one block's rail is busy while the other is in its team.
-                (2, 2, 64 << 10, 2, 2, 16 << 10, room)
+                // one block's rail is busy while the other is in its team. Half of them are freed at once: a message for each took an
+                // all-reduce of 1 MiB a fifth more of the processors (docs/measured/collectives.md).
+                (2, 2, 8, 64 << 10, 2, 2, 16 << 10, room)
             }
         };
         // As many as the largest message needs that LL takes.
@@ -130,7 +131,7 @@ impl Sizes {
             inbox,
             2 * teams.next_power_of_two().ilog2(),
             rail_channels.min(room.most),
-            4,
+            rail_slots,
             rail_slot,
             rail_slot.min(64 << 10),
         );
@@ -157,7 +158,7 @@ impl Sizes {
             // times as long (docs/measured/collectives.md).
             cut: match device {
                 device::Kind::Cuda => rail_slot,
-                device::Kind::Cpu => 16 << 10,
+                device::Kind::Cpu => 32 << 10,
             },
             room,
         }

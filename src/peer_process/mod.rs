@@ -4,7 +4,7 @@
 pub(crate) mod links;
 pub(crate) use links::{Became, what_became_of};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 /// Becomes readable when process `pid` ends. None when it has ended already.
@@ -21,12 +21,21 @@ pub(crate) fn open(pid: u32) -> rustix::io::Result<Option<OwnedFd>> {
 /// `, killed by SIGKILL` or `, exit status 3`, where the system still knows (until its parent has collected it); else nothing.
 pub(crate) fn how_ended(pid: u32) -> String {
     match stat(pid) {
-        Some((b'Z' | b'X', fields)) => match fields.last().and_then(|code| code.parse::<i32>().ok()) {
-            Some(code) if code & 0x7f != 0 => format!(", killed by {}", signal_name(code & 0x7f)),
-            Some(code) => format!(", exit status {}", (code >> 8) & 0xff),
-            None => String::new(),
-        },
+        Some((b'Z' | b'X', fields)) => fields.last().and_then(|code| code.parse::<i32>().ok()).map_or(String::new(), said_of),
         _ => String::new(),
+    }
+}
+
+/// The same where `pidfd` was opened while it lived: newer kernels know also when its parent has collected it.
+pub(crate) fn how_watched_ended(pid: u32, pidfd: impl AsFd) -> String {
+    let known = how_ended(pid);
+    if known.is_empty() { crate::process::exit_code(pidfd).map_or(known, said_of) } else { known }
+}
+
+fn said_of(code: i32) -> String {
+    match code & 0x7f {
+        0 => format!(", exit status {}", (code >> 8) & 0xff),
+        signal => format!(", killed by {}", signal_name(signal)),
     }
 }
 
@@ -140,6 +149,9 @@ mod tests {
         assert!(is_ending(pid));
         child.wait().unwrap();
         assert_eq!(how_ended(pid), "");
+        // Linux 6.15 and later.
+        let told = how_watched_ended(pid, &watched);
+        assert!(told == ", killed by SIGKILL" || told.is_empty() && crate::process::exit_code(&watched).is_none(), "{told}");
         assert!(open(pid).unwrap().is_none() && is_collected(pid));
         assert!(process_state(pid).contains("ended"));
     }

@@ -3,6 +3,7 @@
 //! Imports from error, panic, sync, config, log and fault.
 
 mod descriptors;
+mod ended;
 mod exit;
 mod identity;
 mod joinable;
@@ -14,6 +15,7 @@ mod socket;
 mod thread;
 
 pub use descriptors::{ServiceFd, descriptors_lost, raise_descriptor_limit};
+pub use ended::exit_code;
 pub use exit::{AtWork, at_work, is_ending, watch_exit};
 pub use identity::{check_owner, machine, token};
 pub use joinable::Joinable;

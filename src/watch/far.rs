@@ -11,12 +11,12 @@
 use super::beats::Beats;
 use super::group::Group;
 use super::machines::Machines;
+use super::spells::{CALM, Spells};
 use crate::bootstrap::{ANEW, Address, Beat, Fate, Ill, Lookout};
 use crate::error::{Code, Error};
 use crate::process::service_thread;
 use crate::sync::Mutex;
 use crate::{config, info, warn};
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -38,8 +38,8 @@ pub(super) struct Far {
     /// This process speaks for its machine.
     pub speaks: AtomicBool,
     dialing: AtomicBool,
-    /// What this process has printed a line of, and not yet that it is over.
-    told: Mutex<HashSet<(Ill, u32)>>,
+    /// What this process has printed lines of.
+    told: Mutex<Spells>,
 }
 
 impl Far {
@@ -216,29 +216,28 @@ impl Group {
         let (ills, stood_still) = (beats.ills(now), beats.stood_still(now));
         drop(beats);
         let mut told = far.told.lock();
-        told.retain(|what| {
-            // Who has not listened does not know what is over.
-            if stood_still {
-                return true;
+        // Of a process on a silent machine nobody can say that it goes on.
+        let is_on_silent = |rank| matches!(far.ill(rank), Some((Ill::Silent, _)));
+        let lasts = |(ill, rank)| {
+            ills.iter().any(|ill_of| (ill_of.0, ill_of.1) == (ill, rank)) || ill == Ill::Stopped && is_on_silent(rank)
+        };
+        // Who has not listened does not know what is over.
+        let over = if stood_still { Vec::new() } else { told.over(now, lasts) };
+        for (ill, rank) in over {
+            let (name, tag, calm) = (self.port.name(rank), self.port.tag(), CALM.as_secs());
+            match ill {
+                Ill::Silent => warn!(
+                    "GINRS-W111 {name} | {tag} | its machine was silent and goes on; within {calm} s more of that is told only if it lasts twice as long"
+                ),
+                Ill::Stopped => warn!("GINRS-W021 {name} | {tag} | it was stopped and goes on"),
             }
-            // Of a process on a silent machine nobody can say that it goes on.
-            let silent = || matches!(far.ill(what.1), Some((Ill::Silent, _)));
-            let lasts = ills.iter().any(|(ill, rank, _)| (*ill, *rank) == *what) || what.0 == Ill::Stopped && silent();
-            if !lasts {
-                let (name, tag) = (self.port.name(what.1), self.port.tag());
-                match what.0 {
-                    Ill::Silent => warn!("GINRS-W111 {name} | {tag} | its machine was silent and goes on"),
-                    Ill::Stopped => warn!("GINRS-W021 {name} | {tag} | it was stopped and goes on"),
-                }
-            }
-            lasts
-        });
+        }
         if !waits || config::seconds("GINRS_WAIT_WARN").is_zero() {
             return;
         }
         for (ill, rank, lasts) in ills {
             // Of processes on this machine `stops` tells.
-            if lasts < WORTH_A_LINE || !far.machines.is_far(rank) || !told.insert((ill, rank)) {
+            if lasts < WORTH_A_LINE || !far.machines.is_far(rank) || !told.are_worth_a_line((ill, rank), lasts) {
                 continue;
             }
             let (name, tag) = (self.port.name(rank), self.port.tag());

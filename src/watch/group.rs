@@ -12,7 +12,7 @@ use super::thread::{Event, Watcher};
 use crate::abort::{Abort, Waiting};
 use crate::bootstrap::{Address, Bootstrap, Fate, Lookout, Port, as_remote};
 use crate::error::{Code, Error, Result};
-use crate::peer_process::is_ending;
+use crate::peer_process::{self, is_ending};
 use crate::sync::{Mutex, OnceCell};
 use crate::{config, info, warn};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -355,14 +355,15 @@ impl Group {
         }
     }
 
-    /// The process at `address` has ended.
-    pub fn ended(&self, address: Address) {
+    /// The process at `address` has ended; `how`, where that is known by a pidfd.
+    pub fn ended(&self, address: Address, how: &str) {
         self.port.process_ended(address);
         self.ended.lock().insert(address);
+        let how_of = |pid| if how.is_empty() { peer_process::how_ended(pid) } else { how.to_owned() };
         for (rank, pid) in self.ranks_at(address) {
             let Some(page) = self.page(rank) else {
                 // It died before it had shown its page: the rendezvous of the pages ends with this.
-                self.fail(&self.died(rank, pid, None));
+                self.fail(&self.died(rank, how_of(pid), None));
                 continue;
             };
             match page.membership() {
@@ -374,16 +375,15 @@ impl Group {
                     self.fail(&as_remote(rank, &cause));
                     self.near_leaves(rank, true);
                 }
-                Membership::Joining | Membership::Alive => self.fail(&self.died(rank, pid, page.step())),
+                Membership::Joining | Membership::Alive => self.fail(&self.died(rank, how_of(pid), page.step())),
             }
         }
     }
 
-    fn died(&self, rank: u32, pid: u32, step: Option<String>) -> Error {
+    fn died(&self, rank: u32, how: String, step: Option<String>) -> Error {
         let text = format!(
-            "{} died{} | {}{} | its process ended without leaving the communicator | fix: look at the output of rank {rank}",
+            "{} died{how} | {}{} | its process ended without leaving the communicator | fix: look at the output of rank {rank}",
             self.port.name(rank),
-            crate::peer_process::how_ended(pid),
             self.port.tag(),
             step_text(step)
         );

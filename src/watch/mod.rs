@@ -9,6 +9,7 @@
 //! group    one communicator in this process; page is what its ranks say of themselves
 //! far      its ranks on other machines; beats tell that these are there, machines is who is on which
 //! stops    processes that stand still
+//! spells   which times of silence are worth a line
 //! left     kernels that wait for ranks that have left; signs is what can be seen of them, waits tells of those that last
 //! hang     kernels of all ranks that wait in vain; still is whether a process can go on, told are waits in words,
 //!          counts what ranks have raised of each other's signals
@@ -27,6 +28,7 @@ mod machines;
 mod page;
 mod pulse;
 mod signs;
+mod spells;
 mod still;
 mod stops;
 mod thread;

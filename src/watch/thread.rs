@@ -337,16 +337,17 @@ impl Watcher {
             let processes = self.processes.lock();
             // Once it is gone from here its end has been told.
             let Some(watched) = processes.by_token.values().find(|watched| watched.address == loss.address) else { return false };
-            links::look(watched.pid, loss.since, watched.program.as_ref())
+            let found = links::look(watched.pid, loss.since, watched.program.as_ref());
+            found.map(|found| (found, peer_process::how_watched_ended(watched.pid, watched.pidfd.as_fd())))
         };
         match found {
             None if group.has_all_left(loss.address) => false,
             None => true,
-            Some(Became::Ended) => {
-                group.ended(loss.address);
+            Some((Became::Ended, how)) => {
+                group.ended(loss.address, &how);
                 false
             }
-            Some(Became::Lives(how)) => {
+            Some((Became::Lives(how), _)) => {
                 group.cut_off(loss.address, &how);
                 false
             }
@@ -356,9 +357,10 @@ impl Watcher {
     fn ended(&self, token: u64) {
         let Some(watched) = self.processes.lock().by_token.remove(&token) else { return };
         let _ = epoll::delete(self.epoll.as_fd(), watched.pidfd.as_fd());
-        info!(INIT, "process {} has ended{}", watched.pid, peer_process::how_ended(watched.pid));
+        let how = peer_process::how_watched_ended(watched.pid, watched.pidfd.as_fd());
+        info!(INIT, "process {} has ended{how}", watched.pid);
         for group in watched.groups.iter().filter_map(Weak::upgrade) {
-            group.ended(watched.address);
+            group.ended(watched.address, &how);
         }
     }
 
@@ -378,7 +380,7 @@ impl Watcher {
                 {
                     return Some(Loss { group, address, since: Instant::now(), looks: 0 });
                 }
-                group.upgrade()?.ended(address);
+                group.upgrade()?.ended(address, "");
             }
         }
         None

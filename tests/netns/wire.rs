@@ -20,6 +20,9 @@ pub enum Wrong {
     Hollow,
 }
 
+/// Addresses and ports as a segment has them, from either end.
+type Flow = [[u8; 6]; 2];
+
 #[derive(Default)]
 struct State {
     /// Microseconds.
@@ -29,10 +32,19 @@ struct State {
     wrong: Mutex<Option<Wrong>>,
     /// Longer packets are lost, and nobody is told; 0: none.
     narrow: AtomicUsize,
+    /// One in so many is lost; 0: none.
+    leaky: AtomicU64,
+    packets: AtomicU64,
+    /// The next segment of more than a few bytes names a connection that nothing goes over any more.
+    forgets: AtomicBool,
+    forgotten: Mutex<Option<Flow>>,
     /// Segments that were answered so.
     count: AtomicU64,
     over: AtomicBool,
 }
+
+/// More than the control plane sends at a time while all is well.
+const LARGE: usize = 1200;
 
 /// See the module. Machine `i` is 10.77.0.`i + 1` on its `eth0`.
 pub struct Wire(Arc<State>);
@@ -94,6 +106,18 @@ impl Wire {
         self.0.narrow.store(bytes, Ordering::Relaxed);
     }
 
+    /// One packet in so many is lost from now on, without a pattern, whatever is in it.
+    pub fn leak(&self, one_in: u64) {
+        self.0.leaky.store(one_in, Ordering::Relaxed);
+    }
+
+    /// Of a connection that carries much nothing arrives any more, as where a firewall has forgotten it. True once it has been chosen.
+    pub fn forget_one(&self) -> bool {
+        let chosen = self.0.forgotten.lock().unwrap().is_some();
+        self.0.forgets.store(!chosen, Ordering::Relaxed);
+        chosen
+    }
+
     /// Bytes are lost from now on, or no more.
     pub fn hollow(&self, hollow: bool) {
         *self.0.wrong.lock().unwrap() = hollow.then_some(Wrong::Hollow);
@@ -119,6 +143,17 @@ impl Drop for Wire {
     }
 }
 
+fn is_forgotten(state: &State, packet: &[u8]) -> bool {
+    let end = |address: usize, port: usize| std::array::from_fn(|i| packet[if i < 4 { address + i } else { port + i - 4 }]);
+    let mut flow: Flow = [end(12, 20), end(16, 22)];
+    flow.sort_unstable();
+    let mut forgotten = state.forgotten.lock().unwrap();
+    if packet[9] == 6 && packet.len() > LARGE && state.forgets.swap(false, Ordering::Relaxed) {
+        *forgotten = Some(flow);
+    }
+    packet[9] == 6 && *forgotten == Some(flow)
+}
+
 fn carry(state: &State, ways: &[mpsc::Sender<(Instant, Vec<u8>)>], from: usize, packet: &[u8]) {
     // IPv4 without options, from and to the machines here.
     if packet.len() < 40 || packet[0] != 0x45 {
@@ -128,6 +163,12 @@ fn carry(state: &State, ways: &[mpsc::Sender<(Instant, Vec<u8>)>], from: usize, 
     let due = Instant::now() + Duration::from_micros(state.late.load(Ordering::Relaxed));
     let narrow = state.narrow.load(Ordering::Relaxed);
     if to >= ways.len() || (narrow > 0 && packet.len() > narrow) || state.lost.lock().unwrap().contains(&(from, to)) {
+        return;
+    }
+    let number = state.packets.fetch_add(1, Ordering::Relaxed);
+    let leaky = state.leaky.load(Ordering::Relaxed);
+    // A multiplication spreads the numbers.
+    if leaky > 0 && (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32).is_multiple_of(leaky) || is_forgotten(state, packet) {
         return;
     }
     let wrong = *state.wrong.lock().unwrap();

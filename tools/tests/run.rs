@@ -48,6 +48,46 @@ fn ranks_see_what_torchrun_sets() {
     assert_eq!(sorted_lines(&output.stdout), ["[0] 0 0 3 3 127.0.0.1 5", "[1] 1 1 3 3 127.0.0.1 5", "[2] 2 2 3 3 127.0.0.1 5"]);
 }
 
+/// What a ginrs-run that was killed outright has left is taken away by the next one, and nothing else is.
+#[test]
+fn a_folder_that_nobody_holds_goes_with_the_next_job() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    let start = || {
+        let text = "python3 -c 'import os, socket; socket.socket(socket.AF_UNIX).bind(os.environ[\"GINRS_RUN_ID\"] + \"/s\")'; echo $GINRS_RUN_ID; exec sleep 60";
+        let mut job = command(&["-n", "1", "--no-prefix", "sh", "-c", text]);
+        let mut job = job.env("TMPDIR", place.path()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(job.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        (job, std::path::PathBuf::from(line.trim()))
+    };
+    let ((mut killed, left), (mut lives, held)) = (start(), start());
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    assert!(left.join("s").exists() && left.starts_with(place.path()));
+    // Each looks like such a folder but for one thing.
+    let private = |path: &std::path::Path| {
+        std::fs::create_dir(path).unwrap();
+        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    };
+    let [full, open, other, aim, old, alone] =
+        ["ginrs-run-a", "ginrs-run-b", "ginrs-run-x", "aim", "ginrs-run-c", "ginrs-run-e"].map(at);
+    [&full, &other, &aim, &old, &alone].iter().for_each(|path| private(path));
+    std::fs::create_dir(&open).unwrap();
+    [&full, &open, &other, &aim, &alone].iter().for_each(|path| std::fs::write(path.join("held"), "").unwrap());
+    std::fs::write(full.join("file"), "").unwrap();
+    std::os::unix::fs::symlink(&aim, at("ginrs-run-d")).unwrap();
+    let status = command(&["-n", "1", "true"]).env("TMPDIR", place.path()).status().unwrap();
+    assert!(status.success() && !left.exists() && !alone.exists());
+    for path in [full.join("file"), open, other, aim.join("held"), old, at("ginrs-run-d"), held.join("s")] {
+        assert!(path.symlink_metadata().is_ok(), "{} is gone", path.display());
+    }
+    // SAFETY: a child of this process that has not been waited for.
+    unsafe { libc::kill(lives.id() as i32, libc::SIGTERM) };
+    lives.wait().unwrap();
+    assert!(!held.exists());
+}
+
 #[test]
 fn the_jobs_folder_is_private_and_goes() {
     let output = script(&["-n", "1", "--no-prefix"], "stat -c %a $GINRS_RUN_ID; echo x > $GINRS_RUN_ID/f; echo $GINRS_RUN_ID");

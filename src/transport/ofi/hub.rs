@@ -55,8 +55,9 @@ pub struct Ofi {
     pub(super) room: Room,
     /// Links with a batch.
     pub(super) batches: Vec<u32>,
-    /// Links whose sender has not been told all.
+    /// Links whose sender has not been told all, and when all were told last.
     pub(super) owing: Vec<u32>,
+    pub(super) told: Instant,
     /// All hubs of a rank's streams have one.
     pub(super) poll: Arc<OwnedFd>,
     pub(super) sockets: Sockets,
@@ -145,6 +146,7 @@ impl Ofi {
             room,
             batches: Vec::new(),
             owing: Vec::new(),
+            told: Instant::now(),
             poll: poll.clone(),
             sockets,
             stalls: Stalls::new(),
@@ -281,20 +283,6 @@ impl Ofi {
             Link::To(to) => to.prompt(post),
             _ => Ok(()),
         })
-    }
-
-    /// Tells all senders what has landed; true if any was told.
-    pub(super) fn tell(&mut self) -> bool {
-        let before = self.owing.len();
-        let Self { links, post, owing, .. } = self;
-        owing.retain(|&link| match &mut links[link as usize] {
-            Link::From(from) => {
-                from.tell(post);
-                from.owed() > 0
-            }
-            _ => false,
-        });
-        owing.len() < before
     }
 
     /// Sends what has gathered; true if any went.

@@ -5,7 +5,7 @@
 //! which the target checks and lands (`outgoing`, `wire`, `incoming`); large ones are writes into the target's registered window,
 //! checked by the provider against its key and bounds (`memory`), with data that raise the signal. What goes over a link stays in
 //! order, and every message and write is numbered, so that one number says what has landed: the target tells it when a good part of
-//! the sender's window is used, or when nothing else is to do.
+//! the sender's window is used, when it asks, and by and by when nothing else is to do.
 //!
 //! | file | what |
 //! |---|---|
@@ -122,7 +122,7 @@ const UNTRIED: [&str; 3] = ["verbs", "efa", "cxi"];
 const PIECE: u64 = 1 << 20;
 /// Links to a peer: contexts beyond share them.
 const STREAMS: u32 = 4;
-/// Looks in vain after which senders are told what has landed.
+/// Looks in vain after which senders are told what has landed, if it is time.
 const IDLE: u32 = 256;
 /// So many looks at completions for one at events of connections.
 const EVENTS_EVERY: u32 = 32;
@@ -285,12 +285,15 @@ impl Ofi {
         if self.stopped {
             return Ok(true);
         }
-        self.tell();
+        if self.asked.take() {
+            self.prompt()?;
+        }
+        let owes = self.tell_by_and_by();
         let waits = |link: &u32| matches!(&self.links[*link as usize], Link::To(to) if to.waits_for_peer());
         // Nothing wakes anybody when copies end.
         let copying = self.post.copies.as_mut().is_some_and(|copies| !copies.is_idle()) || !self.reading.is_empty();
         // Nor when there is a way again.
-        if copying || !self.batches.iter().all(waits) || !self.owing.is_empty() || !self.astray.is_empty() {
+        if copying || !self.batches.iter().all(waits) || owes || !self.astray.is_empty() {
             return Ok(false);
         }
         self.tend()?;
@@ -394,7 +397,7 @@ impl Transport for Ofi {
         }
         self.idle = if moved { 0 } else { self.idle.saturating_add(1) };
         if self.idle >= IDLE {
-            self.tell();
+            self.tell_by_and_by();
         }
         Ok(moved)
     }

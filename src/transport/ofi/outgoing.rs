@@ -227,8 +227,9 @@ impl Outgoing {
         if !self.flush(post)? || self.is_full() {
             return Ok(Submitted::Full);
         }
-        // A small put to the same place may not have been landed by the target's CPU when the network lands this one.
+        // A small put to the same place may not have been landed by the target's CPU when the network lands this one: it has to say so.
         if self.under_way.iter().any(|event| event.hull.touches(work.target.0, from, to)) {
+            self.prompt(post)?;
             return Ok(Submitted::Full);
         }
         let (own, other) = match work.signal {

@@ -1,8 +1,10 @@
 //! How much may be under way on a link, and what that takes of a provider's queues.
 #![forbid(unsafe_code)]
 
+use super::hub::{Link, Ofi};
 use super::provider::Traits;
 use super::{STREAMS, staging};
+use std::time::{Duration, Instant};
 
 /// Messages and writes under way on a link where the provider has the sender wait by itself until there is a receive, as TCP does.
 const WINDOW: u64 = 64;
@@ -13,6 +15,9 @@ const FEW: [u64; 2] = [4, 2];
 const COUNTED: u64 = 16;
 /// Words that say something else than how much has landed, of a link at once: the target asks, and leaves or aborts.
 const BESIDE: u64 = 2;
+/// Between two times that senders are told of what they have not asked for, and have room without. Each word is a packet of its own and
+/// wakes somebody: one whenever nothing else was to do was a tenth of all that an all-reduce sent.
+const BY_AND_BY: Duration = Duration::from_millis(50);
 /// Completions that a queue has room for where nothing is counted.
 const COMPLETIONS: usize = 4096;
 
@@ -47,6 +52,35 @@ impl Room {
     /// Completions that a rank may leave unread: `peers` are those it sends to and those that send to it, together.
     pub fn completions(&self, peers: usize) -> usize {
         self.queue.map_or(COMPLETIONS, |queue| STREAMS as usize * peers.max(1) * 2 * queue)
+    }
+}
+
+impl Ofi {
+    /// Tells all senders what has landed; true if any was told.
+    pub(super) fn tell(&mut self) -> bool {
+        let before = self.owing.len();
+        let Self { links, post, owing, .. } = self;
+        owing.retain(|&link| match &mut links[link as usize] {
+            Link::From(from) => {
+                from.tell(post);
+                from.owed() > 0
+            }
+            _ => false,
+        });
+        owing.len() < before
+    }
+
+    /// The same, if it is time; true if something is left that should have gone.
+    pub(super) fn tell_by_and_by(&mut self) -> bool {
+        if self.owing.is_empty() || self.told.elapsed() < BY_AND_BY {
+            return false;
+        }
+        self.tell();
+        let left = !self.owing.is_empty();
+        if !left {
+            self.told = Instant::now();
+        }
+        left
     }
 }
 

@@ -63,6 +63,8 @@ pub(super) struct Sockets {
     admitted: HashMap<At, u32>,
     /// By link.
     found: HashMap<u32, Found>,
+    /// Where links share connections: those of the last look, with both of their addresses.
+    lines: Vec<(RawFd, [At; 2])>,
     strangers: HashMap<(RawFd, At), Stranger>,
     next: Instant,
     /// What the next look is to see stood there by then.
@@ -84,6 +86,7 @@ impl Sockets {
             dialled: HashMap::new(),
             admitted: HashMap::new(),
             found: HashMap::new(),
+            lines: Vec::new(),
             strangers: HashMap::new(),
             next: Instant::now(),
             since: Instant::now(),
@@ -119,6 +122,23 @@ impl Sockets {
         (now == Some(begin)).then_some(socket)
     }
 
+    /// The same where all links share an endpoint, to a peer that listens at `address`: the connection that this rank has dialled, else the
+    /// one that its machine has dialled, if that is one alone: whose of its ranks it is nobody here knows.
+    pub fn of_peer(&self, address: &[u8]) -> Option<BorrowedFd<'_>> {
+        let (peer, door) = (decode(address)?, self.door?);
+        let dialled = self.lines.iter().find(|(_, [_, to])| *to == peer);
+        let mut came = self.lines.iter().filter(|(_, [here, from])| *here == door && from.0 == peer.0);
+        let &(fd, ends) = dialled.or_else(|| came.next().filter(|_| came.next().is_none()))?;
+        // SAFETY: only asked, and its addresses say whose it is: see the head of this file.
+        let socket = unsafe { BorrowedFd::borrow_raw(fd) };
+        (both_ends(socket) == Some(ends)).then_some(socket)
+    }
+
+    /// Links share an endpoint and its connections.
+    pub fn are_shared(&self) -> bool {
+        self.shared
+    }
+
     /// The link is no more.
     pub fn forget(&mut self, link: u32) {
         self.found.remove(&link);
@@ -147,6 +167,7 @@ impl Sockets {
         };
         let begin = Instant::now();
         let mut strangers = HashMap::new();
+        self.lines.clear();
         let ours = |(_, at): &&(RawFd, At)| self.shared || self.door == Some(*at) || self.dialled.contains_key(at);
         for &(fd, _) in census.sockets.iter().filter(ours) {
             // SAFETY: only asked for its addresses, unless they say whose it is: see the head of this file.
@@ -159,6 +180,9 @@ impl Sockets {
             }
             if fcntl_getfd(socket).is_ok_and(|flags| !flags.contains(FdFlags::CLOEXEC)) {
                 let _ = fcntl_setfd(socket, FdFlags::CLOEXEC);
+            }
+            if self.shared {
+                self.lines.extend(both_ends(socket).map(|ends| (fd, ends)));
             }
             let from = if came && !self.shared { at(getpeername(socket).ok().flatten()) } else { None };
             let link = if came { from.and_then(|from| self.admitted.get(&from)) } else { self.dialled.get(&local) };
@@ -249,6 +273,11 @@ fn descriptors() -> impl Iterator<Item = RawFd> {
 fn at(address: Option<SocketAddrAny>) -> Option<At> {
     let address = SocketAddr::try_from(address?).ok()?;
     Some((address.ip(), address.port()))
+}
+
+/// Here, and there.
+fn both_ends(socket: BorrowedFd<'_>) -> Option<[At; 2]> {
+    Some([at(getsockname(socket).ok())?, at(getpeername(socket).ok().flatten())?])
 }
 
 /// A sockaddr_in or sockaddr_in6.

@@ -4,8 +4,9 @@
 
 use super::hub::{Link, Ofi};
 use super::outgoing::State;
-use super::{NAME, sockets::Sockets};
+use super::{NAME, address_of, sockets::Sockets};
 use crate::error::{Code, Error, Result};
+use crate::transport::Words;
 use crate::{config, warn};
 use rustix::fd::{AsRawFd, BorrowedFd};
 use rustix::net::getpeername;
@@ -120,8 +121,8 @@ impl Ofi {
             return Ok(());
         }
         self.stalls.next = now + PERIOD;
-        let Self { links, sockets, stalls, .. } = self;
-        let over = (0..).zip(links.iter()).find_map(|(link, end)| stalls.look(sockets, link, end, self.rank, now));
+        let Self { links, sockets, stalls, said, .. } = self;
+        let over = (0..).zip(links.iter()).find_map(|(link, end)| stalls.look((sockets, said), link, end, self.rank, now));
         let Some((link, peer, what)) = over else { return Ok(()) };
         let stream = match &mut self.links[link as usize] {
             Link::To(to) => {
@@ -141,10 +142,17 @@ impl Ofi {
 
 impl Stalls {
     /// The link, its peer and what is wrong, if that has gone on for too long.
-    fn look(&mut self, sockets: &mut Sockets, link: u32, end: &Link, own: u32, now: Instant) -> Option<(u32, u32, String)> {
-        let (peer, said) = match end {
-            Link::To(to) if matches!(to.state, State::Dialing(_) | State::Open(_)) => (to.peer, None),
-            Link::From(from) => (from.from, Some(from.said())),
+    fn look(
+        &mut self,
+        (sockets, listens): (&mut Sockets, &[Words]),
+        link: u32,
+        end: &Link,
+        own: u32,
+        now: Instant,
+    ) -> Option<(u32, u32, String)> {
+        let (peer, stream, said) = match end {
+            Link::To(to) if matches!(to.state, State::Dialing(_) | State::Open(_)) => (to.peer, to.ends.stream, None),
+            Link::From(from) => (from.from, 0, Some(from.said())),
             _ => {
                 sockets.forget(link);
                 self.since.remove(&link);
@@ -159,7 +167,10 @@ impl Stalls {
             self.since.remove(&link);
             return None;
         }
-        let socket = sockets.of_link(link)?;
+        let socket = match sockets.are_shared() {
+            true => sockets.of_peer(address_of(listens, peer, stream).ok()?.at)?,
+            false => sockets.of_link(link)?,
+        };
         let figures = Figures::of(socket)?;
         if let Some(said) = said.filter(|_| figures.is_settled()) {
             self.settled.insert(link, said);

@@ -1,11 +1,12 @@
 //! Starting all ranks, waiting for them, and ending the rest when one fails.
 
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::args::Options;
 use super::ask;
+use super::folder::Folder;
 use super::frame::Share;
 use super::output::Printer;
 use super::rank::{Job, Rank, shell_status, signal_name};
@@ -238,19 +239,4 @@ pub fn free_port(address: &str) -> Result<u16, String> {
         }
     }
     Err(format!("found no two free ports in a row on {address}"))
-}
-
-/// A job's own, for as long as this is there.
-pub(super) struct Folder(pub(super) PathBuf);
-
-impl Folder {
-    pub(super) fn new() -> Result<Self, String> {
-        crate::private_folder("ginrs-run").map(Self).map_err(|e| format!("the job's private folder: {e}"))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }

@@ -1,7 +1,7 @@
 //! ginrs-run: starts the ranks of a job, on this machine or on others, and ends them together.
 //!
 //! [`args`] understands the command line, [`rank`] starts one process, [`output`] prints its lines, [`job`] waits for their ends
-//! and for [`signals`]. For other machines [`hosts`] shares the ranks out, and [`remote`] starts a helper on each over [`rsh`], [`serve`], which
+//! and for [`signals`], `folder` is the job's own. For other machines [`hosts`] shares the ranks out, and [`remote`] starts a helper on each over [`rsh`], [`serve`], which
 //! runs its share as a job of its own; the two speak in [`frame`]s. [`ask`] has ranks say what they wait for. [`waits`] does from another
 //! terminal, and finds the job among all [`processes`]. [`timeline`] asks for what they did. [`explore`] runs the
 //! job under many seeds, [`shrink`] finds what one needs to fail, [`replay`] has it run exactly again. [`check`] is `--check`, which does all of it; [`finding`] reads what a run says of a mistake. [`relay`] brings rank 0's unique id from machine to machine.
@@ -11,6 +11,7 @@ pub mod ask;
 pub mod check;
 pub mod explore;
 pub mod finding;
+mod folder;
 pub mod frame;
 pub mod hosts;
 pub mod job;

@@ -1,9 +1,9 @@
 //! A job on several machines: starts a helper on each over ssh, prints what it says, and ends all when one fails.
 
 use super::args::Options;
+use super::folder::Folder;
 use super::frame::{Channel, Frame, GREETING, Share, VERSION};
 use super::hosts::Host;
-use super::job;
 use super::output::{Stream, Writer};
 use super::rank::shell_status;
 use super::rsh;
@@ -68,7 +68,7 @@ struct Ending {
 struct Job<'a> {
     options: &'a Options,
     /// Where the files of timelines go, if pictures are asked for.
-    files: Option<job::Folder>,
+    files: Option<Folder>,
     machines: Vec<Machine<'a>>,
     ending: Option<Ending>,
 }
@@ -81,7 +81,7 @@ pub fn run(options: &Options) -> Result<i32, String> {
     };
     let signals = Signals::block();
     let pictures = options.pictures.create()?;
-    let files = pictures.as_ref().map(|_| job::Folder::new()).transpose()?;
+    let files = pictures.as_ref().map(|_| Folder::new()).transpose()?;
     let writer = Arc::new(Mutex::new(Writer::new(options.prefix)?));
     let (events, inbox) = mpsc::channel();
     let mut job = Job { options, files, machines: Vec::new(), ending: None };

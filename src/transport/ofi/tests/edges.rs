@@ -133,3 +133,24 @@ fn an_endpoint_outlives_its_last_word() {
         assert!(Instant::now() < end);
     }
 }
+
+/// A sender that has room and asks nothing is told by and by, and not each time that nothing else is to do: who owes that may sleep.
+#[test]
+fn who_asks_nothing_is_told_by_and_by() {
+    let mut world = World::new();
+    world.put(&put(0, 0, 8, Some((0, 1)))).unwrap();
+    let (end, hour) = (Instant::now() + Duration::from_secs(20), Duration::from_secs(3600));
+    world.ranks[1].told = Instant::now() + hour;
+    assert_eq!(world.ranks[0].submit(&put(0, 0, 8, Some((0, 1)))).unwrap(), Submitted::Done);
+    while world.signal(0) < 2 || !world.ranks[1].arm().unwrap() {
+        world.step().unwrap();
+        assert!(Instant::now() < end, "it does not land, or has no sleep");
+    }
+    (0..2 * IDLE).for_each(|_| world.step().unwrap());
+    assert_eq!(world.ranks[0].unlanded(), [(1, 1)]);
+    world.ranks[1].told -= 2 * hour;
+    while !world.ranks[0].unlanded().is_empty() {
+        world.step().unwrap();
+        assert!(Instant::now() < end, "never told");
+    }
+}

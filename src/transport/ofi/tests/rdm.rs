@@ -122,3 +122,22 @@ fn sockets_close_on_exec_without_connections() {
         assert!(sockets(&world).len() >= 3, "a door and both ends of a connection: {:?}", sockets(&world));
     });
 }
+
+/// The connection that `stalls` asks of. Who was dialled, on this one machine, cannot tell it from its own trial: then it asks of none.
+#[test]
+fn the_connection_to_a_peer_is_found_without_connections() {
+    over(RXM, None, false, || {
+        let mut world = World::new();
+        world.put(&put(0, 0, 8, None)).unwrap();
+        let end = Instant::now() + Duration::from_secs(20);
+        let knows = |world: &World, own: usize, other: &[u8]| world.ranks[own].sockets.of_peer(other).is_some();
+        let at: Vec<Vec<u8>> = world.said.iter().map(|said| Address::decode(said, 0).unwrap().at.to_vec()).collect();
+        while !knows(&world, 0, &at[1]) {
+            world.step().unwrap();
+            assert!(Instant::now() < end, "{:?}", sockets(&world));
+        }
+        (0..2).for_each(|rank| world.ranks[rank].sockets.look());
+        assert!(knows(&world, 0, &at[1]) && !knows(&world, 1, &at[0]));
+        assert!(!knows(&world, 0, &[2, 0, 0, 9, 127, 0, 0, 2]), "nobody");
+    });
+}

@@ -96,7 +96,7 @@ int runRank(Example& ex) {
   WANT(after + (1 << 20) >= before, "rank %d: %zu MiB are not free again", ex.rank, (before - after) >> 20);
 
   if (captured) {
-    Buffers buffers(false, count * sizeof(uint32_t), ex.nRanks);
+    Buffers buffers(windows, count * sizeof(uint32_t), ex.nRanks);
     cudaGraph_t graph;
     cudaGraphExec_t exec;
     CUDACHECK(cudaStreamBeginCapture(ex.stream, cudaStreamCaptureModeGlobal));
@@ -112,6 +112,7 @@ int runRank(Example& ex) {
     }
     CUDACHECK(cudaGraphExecDestroy(exec));
     CUDACHECK(cudaGraphDestroy(graph));
+    // For as long as the communicator lives others have it open.
     buffers.end();
   }
   printf("rank %d: %ld rounds, free again after %ld ms\n", ex.rank, rounds, waited);

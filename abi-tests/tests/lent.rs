@@ -1,0 +1,33 @@
+//! Buffers in no window that processes lend each other for large collectives, on the CPU device, where that is memory of ncclMemAlloc: freed, made anew,
+//! captured. Needs GINRS_PREFIX (`make test` sets it). GPUs run the same program, with cudaMalloc's, too.
+
+use abi_tests::{prefix, programs::compiled, run};
+use std::process::Command;
+
+fn lent(ranks: &str, plan: &str) -> String {
+    let mut processes = Command::new(prefix().join("bin/ginrs-run"));
+    processes.args(["-n", ranks, "--timeout", "100"]).arg(compiled("abi-tests/collectives/lent.cu"));
+    processes.envs([("LENT", plan), ("GINRS_MAP_BUFFERS", "1"), ("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "COLL")]);
+    run(&mut processes)
+}
+
+/// More buffers than there are loans at a time, each freed behind its last call: the slots of freed ones are used again, and what is at the addresses of old ones
+/// is never taken for those.
+#[test]
+fn what_is_freed_is_given_back_and_others_are_lent_in_its_place() {
+    let said = lent("2", "rounds=150 calls=6 bytes=1048576 windows=1");
+    let count = |what: &str| said.matches(what).count();
+    assert_eq!(count("150 rounds, free again"), 2, "{said}");
+    // A rank has 64 loans at a time.
+    assert!(count(" maps buffer ") > 2 * 70 && count(" has let go of buffer ") > 2 * 70, "{said}");
+    let late: String = said.lines().skip(said.lines().count() * 3 / 4).collect();
+    assert!(late.contains("Mapped and told,"), "{said}");
+}
+
+/// A captured call tells the others of its buffers when it is captured, at once.
+#[test]
+fn captured_calls_have_their_buffers_lent() {
+    let said = lent("3", "rounds=1 calls=1 bytes=1048576 windows=1 captured=1");
+    assert_eq!(said.matches("1 rounds, free again").count(), 3, "{said}");
+    assert!(said.matches("Mapped and told,").count() >= 3, "{said}");
+}

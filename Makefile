@@ -11,7 +11,7 @@ STAGE := $(CURDIR)/build/prefix
 SYSTEM_LIBS := -lgcc_s -lutil -lrt -lpthread -lm -ldl -lc
 export GINRS_PREFIX ?= $(STAGE)
 
-.PHONY: help deps build stage install uninstall headers check-headers demo test bench perf gpu-build gpu-test gpu-faults gpu-bench gpu-bench-collectives gpu-theirs soak chaos chaos-net simulate machines rxe fuzz fuzz-elements abi-full asan tsan fmt clippy clean
+.PHONY: help deps build stage install uninstall headers check-headers demo test bench perf gpu-build gpu-test gpu-faults gpu-bench gpu-bench-collectives gpu-bench-pytorch gpu-theirs soak chaos chaos-net simulate machines rxe fuzz fuzz-elements abi-full asan tsan fmt clippy clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -84,6 +84,9 @@ gpu-theirs: ## ginrs, and NVIDIA's library, on the GPUs found, by GDAKI over the
 
 gpu-bench-collectives: ## collectives on the GPUs found, beside NVIDIA's library
 	@scripts/gpu-bench-collectives.sh $(GPU_BENCH)
+
+gpu-bench-pytorch: ## PyTorch's collectives and training steps on the GPUs found, beside NVIDIA's library
+	@scripts/gpu-bench-pytorch.py $(GPU_BENCH)
 
 soak: stage ## random shapes and seeds of the torture program for MINUTES (10)
 	@scripts/soak.sh $(MINUTES)

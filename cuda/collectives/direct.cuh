@@ -68,7 +68,7 @@ __device__ __forceinline__ void reducingDirect(ginrsCollWork const& work) {
 /* A broadcast of so many bytes is passed on. */
 constexpr uint64_t kPassedOn = 2 << 20;
 /* What a block gives a rank before it turns to the next: of a broadcast, which it tells of, and of an all-to-all. Four H100, 256 MiB: a broadcast 882 us, with
- * 16 KiB 1070, with 64 917, with 128 1021. */
+ * 16 KiB 1070, with 64 917, with 96 935. */
 #ifdef __GINRS_CPU__
 constexpr uint64_t kStep = 1 << 20, kTurn = 1 << 20; /* to tell costs much */
 #else

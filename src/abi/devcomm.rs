@@ -9,6 +9,7 @@ use crate::comm::group::Stage;
 use crate::devcomm::{self, Created, Outputs, Requirements, Resource, TeamRequest, release};
 use crate::error::Result;
 use crate::layout::*;
+use crate::process::rest;
 use std::ffi::c_uint;
 use std::sync::Arc;
 
@@ -102,6 +103,8 @@ unsafe fn create(c: &Arc<Comm>, reqs: *const ncclDevCommRequirements_t, outDevCo
         let (comm, result) = (c.clone(), outDevComm as usize);
         submit_checked(c, Stage::DevComm, checked, move |checked| {
             let (requirements, outs) = checked.map_err(|error| devcomm::decline(&comm.windows, error))?;
+            // Kernels of the program's wait for each other from now on.
+            let _launching = rest::launching();
             let created = devcomm::create(&comm.devcomms, &comm.windows, &requirements)?;
             // SAFETY: checked at the call; they live until the creation has run, says the C contract.
             comm.deliver(|| unsafe {

@@ -11,7 +11,6 @@ use crate::layout::{
     ExtendedWindow, MARKER, MARKER_WORD, NCCL_GIN_MAX_CONTEXTS, NCCL_NET_DEVICE_GIN_GDAKI, NCCL_NET_DEVICE_GIN_PROXY,
     ncclDevComm, ncclGinBarrierHandle_t, ncclLsaBarrierHandle_t, ncclMultimemHandle_t,
 };
-use crate::process::rest;
 use crate::symmetric::{AGREED, Members, multicast};
 use crate::team::{Said, Team, compare};
 use crate::window::{self, Activation, Proposed, Resource, Windows};
@@ -31,8 +30,6 @@ pub fn create(devcomms: &DevComms, windows: &Windows, reqs: &Requirements) -> Re
             windows.team().tag()
         );
     }
-    // Kernels of the program's wait for each other from now on.
-    let _launching = rest::launching();
     windows.team().ready()?;
     graveyard::sweep();
     let mut turn = windows.turn.lock();

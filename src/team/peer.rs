@@ -10,7 +10,7 @@ use std::sync::Arc;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// Version of this layout and of everything that ranks exchange; equal on all ranks.
-pub const WIRE_VERSION: u32 = 5;
+pub const WIRE_VERSION: u32 = 6;
 
 /// A rank's place in the communicator that was made from an id, of which this one is a part, or a part of a part.
 #[repr(C)]

@@ -30,7 +30,7 @@ use own::{Lent, Own};
 use page::Page;
 use service::Service;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// How a rank's buffers are told to the others.
@@ -54,6 +54,8 @@ struct Far {
     guarded: Option<u64>,
     /// Bytes that this communicator has added to [`lent`].
     counted: AtomicU64,
+    /// Captured calls wait for nobody any more.
+    tired: AtomicBool,
 }
 
 /// Bytes that this process lends.
@@ -132,13 +134,28 @@ impl Maps {
             return places;
         }
         let Some(slot) = far.slot(&**device, holding, captured) else { return places };
-        let mut seen = self.seen(&holding, slot, &far.service, at);
-        let since = Instant::now();
-        while captured && seen.is_none() && since.elapsed() < OPENED && !self.team.abort.is_raised() {
-            std::thread::sleep(LOOK);
-            seen = self.seen(&holding, slot, &far.service, at);
+        if captured {
+            self.await_others(far, slot);
         }
-        seen.unwrap_or(places)
+        self.seen(&holding, slot, &far.service, at).unwrap_or(places)
+    }
+
+    /// Until all others see a loan, or one of them cannot, or takes too long: for that the communicator waits once.
+    fn await_others(&self, far: &Far, slot: usize) {
+        let (rank, since) = (self.team.rank, Instant::now());
+        let others = || (0..self.team.n_ranks).filter(|&peer| !is_near(&self.team, peer));
+        let waits = || !others().all(|peer| far.service.seen(rank, slot, peer).is_some()) && !far.service.is_refused(rank, slot);
+        while waits() && !self.team.abort.is_raised() && !far.tired.load(Ordering::Relaxed) {
+            if since.elapsed() > OPENED {
+                far.tired.store(true, Ordering::Relaxed);
+                info!(
+                    COLL,
+                    "{} captures a call by messages: others take more than {OPENED:?} to open its buffers",
+                    self.team.tag()
+                );
+            }
+            std::thread::sleep(LOOK);
+        }
     }
 
     fn seen(&self, holding: &Holding, slot: usize, service: &Service, at: DevPtr) -> Option<Places> {
@@ -175,7 +192,13 @@ impl Maps {
 impl Far {
     fn new(team: &Arc<Team>) -> Result<Self> {
         let guarded = (config::int("GINRS_MAP_BUFFERS") != 1).then(|| team.device.total_memory());
-        Ok(Self { own: Mutex::default(), service: service(team)?, guarded, counted: AtomicU64::new(0) })
+        Ok(Self {
+            own: Mutex::default(),
+            service: service(team)?,
+            guarded,
+            counted: AtomicU64::new(0),
+            tired: AtomicBool::new(false),
+        })
     }
 
     /// Where one more call's buffer is lent.

@@ -28,8 +28,9 @@ const WORDS: usize = HEAD + SLOTS * SLOT;
 const HANDLE: u64 = 1;
 const DESCRIPTOR: u64 = 2;
 const WITHDRAWN: u64 = 3;
-/// Instead of a place: this rank has let go of a loan that was withdrawn. No place is odd.
+/// Instead of a place: this rank has let go of a loan that was withdrawn, or cannot open it. No place is odd.
 const LET_GO: DevPtr = 1;
+const REFUSED: DevPtr = 3;
 
 /// How others get at a holding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +77,12 @@ impl Page {
 
     /// The owner's: where `rank` sees that loan, if it has told.
     pub fn seen(&self, slot: usize, rank: u32) -> Option<DevPtr> {
-        Some(self.slot(slot)[RANKS + rank as usize].load(Ordering::Acquire)).filter(|&at| at != 0 && at != LET_GO)
+        Some(self.slot(slot)[RANKS + rank as usize].load(Ordering::Acquire)).filter(|&at| at != 0 && at & 1 == 0)
+    }
+
+    /// The owner's: whether some rank cannot open that loan.
+    pub fn is_refused(&self, slot: usize) -> bool {
+        self.slot(slot)[RANKS..].iter().any(|word| word.load(Ordering::Acquire) == REFUSED)
     }
 
     /// The owner's: what it lent is wanted back. Kernels that it told of it are over.
@@ -116,12 +122,16 @@ impl Page {
 
     /// The others': `rank` has let go of it.
     pub fn let_go(&self, slot: usize, rank: u32) {
-        self.tell(slot, rank, LET_GO);
+        self.write(slot, rank, LET_GO);
     }
 
-    /// The others': `rank` sees it at `at`.
-    pub fn tell(&self, slot: usize, rank: u32, at: DevPtr) {
-        self.slot(slot)[RANKS + rank as usize].store(at, Ordering::Release);
+    /// The others': `rank` sees it at `at`, or cannot open it.
+    pub fn tell(&self, slot: usize, rank: u32, at: Option<DevPtr>) {
+        self.write(slot, rank, at.unwrap_or(REFUSED));
+    }
+
+    fn write(&self, slot: usize, rank: u32, word: DevPtr) {
+        self.slot(slot)[RANKS + rank as usize].store(word, Ordering::Release);
     }
 }
 
@@ -137,8 +147,10 @@ mod tests {
         assert_eq!((other.news(), other.loan(3)), (0, None));
         owner.lend(3, 4096, Loan::Handle([1, 2, 3, 4, 5, 6, 7, 8]));
         assert_eq!((other.news(), other.loan(3)), (1, Some((4096, Loan::Handle([1, 2, 3, 4, 5, 6, 7, 8])))));
-        other.tell(3, 31, 0x1000);
-        assert_eq!((owner.seen(3, 31), owner.seen(3, 30)), (Some(0x1000), None));
+        other.tell(3, 31, Some(0x1000));
+        other.tell(3, 29, None);
+        assert_eq!([31, 30, 29].map(|rank| owner.seen(3, rank)), [Some(0x1000), None, None]);
+        assert!(owner.is_refused(3) && !owner.is_refused(2));
         owner.lend(SLOTS - 1, 1, Loan::Descriptor(5));
         assert_eq!((other.loan(SLOTS - 1), other.loan(SLOTS - 2)), (Some((1, Loan::Descriptor(5))), None));
     }
@@ -147,7 +159,7 @@ mod tests {
         let memory = CpuDevice::new(0).create_shared(Page::BYTES).unwrap();
         let (owner, other) = (Page::of(&memory).unwrap(), Page::of(&memory).unwrap());
         owner.lend(2, 4096, Loan::Descriptor(7));
-        other.tell(2, 1, 0x1000);
+        other.tell(2, 1, Some(0x1000));
         assert!(!other.is_wanted_back(2, 1));
         owner.withdraw(2);
         assert_eq!((other.news(), other.loan(2)), (2, None));

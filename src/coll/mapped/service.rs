@@ -86,6 +86,11 @@ impl Service {
         self.give(Task::Lend(slot, holding));
     }
 
+    /// True if another rank cannot open a loan of rank `rank`: nobody need wait for that.
+    pub fn is_refused(&self, rank: u32, slot: usize) -> bool {
+        self.pages[rank as usize].as_ref().is_none_or(|page| page.is_refused(slot))
+    }
+
     /// Wants it back: kernels that were told of it are over.
     pub fn withdraw(&self, slot: usize) {
         self.give(Task::Withdraw(slot));
@@ -204,7 +209,7 @@ impl Work {
                 if mapped.is_some() {
                     info!(COLL, "{} maps buffer {slot} of rank {rank}: {bytes} bytes", team.tag());
                 }
-                page.tell(slot, team.rank, mapped.as_ref().map_or(0, |mapped| mapped.at));
+                page.tell(slot, team.rank, mapped.as_ref().map(|mapped| mapped.at));
                 self.borrowed.insert((rank, slot), mapped);
             }
         }

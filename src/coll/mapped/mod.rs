@@ -33,6 +33,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+const _: () = assert!(page::SLOTS <= 64);
+
 /// How a rank's buffers are told to the others.
 pub struct Maps {
     team: Arc<Team>,
@@ -54,6 +56,8 @@ struct Far {
     guarded: Option<u64>,
     /// Bytes that this communicator has added to [`lent`].
     counted: AtomicU64,
+    /// Slots, as bits, that a captured call has waited for in vain: no other does. They stay the same holdings'.
+    vain: AtomicU64,
 }
 
 /// Bytes that this process lends.
@@ -133,8 +137,11 @@ impl Maps {
         }
         let Some(slot) = far.slot(&**device, holding, captured) else { return places };
         let mut seen = self.seen(&holding, slot, &far.service, at);
-        let since = Instant::now();
-        while captured && seen.is_none() && since.elapsed() < OPENED && !self.team.abort.is_raised() {
+        let (since, bit) = (Instant::now(), 1 << slot);
+        while captured && seen.is_none() && far.vain.load(Ordering::Relaxed) & bit == 0 && !self.team.abort.is_raised() {
+            if since.elapsed() >= OPENED {
+                far.vain.fetch_or(bit, Ordering::Relaxed);
+            }
             std::thread::sleep(LOOK);
             seen = self.seen(&holding, slot, &far.service, at);
         }
@@ -158,11 +165,13 @@ impl Maps {
         let (Some(far), device, rank) = (&self.far, &self.team.device, self.team.rank) else { return };
         far.service.look(rank);
         far.service.look_again(rank);
-        let mut own = far.own.lock();
-        if own.bytes() == 0 {
+        if far.counted.load(Ordering::Relaxed) == 0 {
             return;
         }
-        own.retire(far.has_less_than(&**device, SCARCE), |holding| device.holding(holding.base) != Some(*holding));
+        // No launch waits for the driver's answer.
+        let scarce = far.has_less_than(&**device, SCARCE);
+        let mut own = far.own.lock();
+        own.retire(scarce, |holding| device.holding(holding.base) != Some(*holding));
         // Behind the above: launches that are told of a loan count from before they are.
         if is_over() {
             own.withdraw(|slot| far.service.withdraw(slot));
@@ -175,7 +184,7 @@ impl Maps {
 impl Far {
     fn new(team: &Arc<Team>) -> Result<Self> {
         let guarded = (config::int("GINRS_MAP_BUFFERS") != 1).then(|| team.device.total_memory());
-        Ok(Self { own: Mutex::default(), service: service(team)?, guarded, counted: AtomicU64::new(0) })
+        Ok(Self { own: Mutex::default(), service: service(team)?, guarded, counted: AtomicU64::new(0), vain: AtomicU64::new(0) })
     }
 
     /// Where one more call's buffer is lent.

@@ -11,7 +11,6 @@ use crate::layout::{
     ExtendedWindow, MARKER, MARKER_WORD, NCCL_GIN_MAX_CONTEXTS, NCCL_NET_DEVICE_GIN_GDAKI, NCCL_NET_DEVICE_GIN_PROXY,
     ncclDevComm, ncclGinBarrierHandle_t, ncclLsaBarrierHandle_t, ncclMultimemHandle_t,
 };
-use crate::process::rest;
 use crate::symmetric::{AGREED, Members, multicast};
 use crate::team::{Said, Team, compare};
 use crate::window::{self, Activation, Proposed, Resource, Windows};
@@ -20,8 +19,7 @@ use std::mem::offset_of;
 use std::sync::Arc;
 use zerocopy::IntoBytes;
 
-/// Collective over the communicator, with equal requirements on every rank; where they differ, or one rank's are wrong, all
-/// ranks get the reason and can go on.
+/// Collective, with equal requirements on every rank; where they differ, or one's are wrong, all get the reason and can go on.
 pub fn create(devcomms: &DevComms, windows: &Windows, reqs: &Requirements) -> Result<Created> {
     if !window::supported() {
         bail!(
@@ -31,8 +29,7 @@ pub fn create(devcomms: &DevComms, windows: &Windows, reqs: &Requirements) -> Re
             windows.team().tag()
         );
     }
-    // Kernels of the program's wait for each other from now on.
-    let _launching = rest::launching();
+    let _launching = crate::process::rest::launching(); // kernels of the program's wait for each other from now on
     windows.team().ready()?;
     graveyard::sweep();
     let mut turn = windows.turn.lock();

@@ -46,7 +46,7 @@ pub struct Collectives {
     /// Set once by [`prepare`]: the same on all ranks, up to the text of the error.
     ready: OnceCell<std::result::Result<Ready, Error>>,
     /// A launch may be on its way. Set before it; the pulse clears it.
-    busy: AtomicBool,
+    busy: Arc<AtomicBool>,
     /// An all-to-all in place was told.
     told_undefined: OnceCell<()>,
 }
@@ -96,9 +96,13 @@ impl Collectives {
     /// True if a launch was on its way when the communicator failed, or is now. One that ended in the last 20 ms counts, and so does
     /// every captured one.
     pub fn is_busy(&self) -> bool {
-        // Behind the failure: either this sees the launch, or the launch sees the failure.
-        fence(Ordering::SeqCst);
-        self.busy.load(Ordering::Relaxed)
+        is_set(&self.busy)
+    }
+
+    /// The same, to be asked by others: it keeps nothing of the communicator.
+    pub fn busy(&self) -> impl Fn() -> bool + Send + Sync + 'static {
+        let busy = self.busy.clone();
+        move || is_set(&busy)
     }
 
     /// The pulse comes by. After a failure nothing is noted: it may have ended what was on its way. Lent buffers are tidied up.
@@ -135,4 +139,10 @@ impl Collectives {
             None => crate::bail!(InternalError, 92, "collectives were never prepared | {} | fix: report this", team.tag()),
         }
     }
+}
+
+fn is_set(busy: &AtomicBool) -> bool {
+    // Behind a failure: either this sees the launch, or the launch sees the failure.
+    fence(Ordering::SeqCst);
+    busy.load(Ordering::Relaxed)
 }

@@ -83,8 +83,9 @@ fn compose(team: Team) -> Result<Comm> {
     let looks = Looks { signs: team.watch.signs(), words: release.words(), launches };
     let pulse = Pulse::watch(&team.device, &team.abort, team.rank, format!("comm 0x{:016x}", team.hash), Some(looks))
         .inspect_err(|error| team.bootstrap.poison(error))?;
-    let (used, launches) = (release.used(), Arc::downgrade(&collectives));
-    let rests = rest::join(move || used() || launches.upgrade().is_some_and(|launches| launches.is_busy()));
+    // Neither keeps the collectives: who asks may be their thread, which they wait for when they end.
+    let (used, busy) = (release.used(), collectives.busy());
+    let rests = rest::join(move || used() || busy());
     let team = Arc::new(team);
     Ok(Comm {
         rests,

@@ -19,8 +19,7 @@ use std::mem::offset_of;
 use std::sync::Arc;
 use zerocopy::IntoBytes;
 
-/// Collective over the communicator, with equal requirements on every rank; where they differ, or one rank's are wrong, all
-/// ranks get the reason and can go on.
+/// Collective, with equal requirements on every rank; where they differ, or one's are wrong, all get the reason and can go on.
 pub fn create(devcomms: &DevComms, windows: &Windows, reqs: &Requirements) -> Result<Created> {
     if !window::supported() {
         bail!(

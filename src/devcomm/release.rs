@@ -129,10 +129,10 @@ impl Release {
         self.0.state.lock().used
     }
 
-    /// The same, to be asked by others.
+    /// The same, to be asked by others, who do not wait for a sweep: that is of one that is used.
     pub fn used(&self) -> impl Fn() -> bool + Send + Sync + 'static {
         let shared = self.0.clone();
-        move || shared.state.lock().used
+        move || shared.state.try_lock().is_none_or(|state| state.used)
     }
 
     /// A device communicator stands whose resource window `window` begins at `local`.

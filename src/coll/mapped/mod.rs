@@ -175,11 +175,13 @@ impl Maps {
         let (Some(far), device, rank) = (&self.far, &self.team.device, self.team.rank) else { return };
         far.service.look(rank);
         far.service.look_again(rank);
-        let mut own = far.own.lock();
-        if own.bytes() == 0 {
+        if far.counted.load(Ordering::Relaxed) == 0 {
             return;
         }
-        own.retire(far.has_less_than(&**device, SCARCE), |holding| device.holding(holding.base) != Some(*holding));
+        // No launch waits for the driver's answer.
+        let scarce = far.has_less_than(&**device, SCARCE);
+        let mut own = far.own.lock();
+        own.retire(scarce, |holding| device.holding(holding.base) != Some(*holding));
         // Behind the above: launches that are told of a loan count from before they are.
         if is_over() {
             own.withdraw(|slot| far.service.withdraw(slot));

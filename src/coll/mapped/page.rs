@@ -2,8 +2,11 @@
 //!
 //! The owner alone writes what is lent; each other rank writes where it sees a loan, beside it.
 //!
-//!   owner   empty -> lent -> withdrawn; empty again when all others have let go
+//!   owner   empty -> lent -> withdrawn; empty again, for the next loan, when all others have let go
 //!   others  not seen -> seen -> let go, when it is withdrawn
+//!
+//! Loans of a slot are numbered, and who lets go names the number: nobody writes another's words, so what a rank reads of a slot while
+//! that becomes empty is not taken for one more wish.
 #![forbid(unsafe_code)]
 
 use crate::coll::work::MAPPED_RANKS;
@@ -24,13 +27,24 @@ const RANKS: usize = 16;
 const SLOT: usize = RANKS + MAPPED_RANKS;
 const WORDS: usize = HEAD + SLOTS * SLOT;
 
-/// Forms of a slot; 0 is an empty one.
+/// Forms of a slot, below the number of its loan.
+const EMPTY: u64 = 0;
 const HANDLE: u64 = 1;
 const DESCRIPTOR: u64 = 2;
 const WITHDRAWN: u64 = 3;
-/// Instead of a place: this rank has let go of a loan that was withdrawn, or cannot open it. No place is odd.
-const LET_GO: DevPtr = 1;
-const REFUSED: DevPtr = 3;
+const FORMS: u64 = 4;
+
+/// Instead of a place: this rank cannot open the loan. No place is odd.
+const REFUSED: DevPtr = DevPtr::MAX;
+
+/// The same: it has let go of the loan of this number, which was withdrawn.
+fn let_go_of(number: u64) -> DevPtr {
+    number << 1 | 1
+}
+
+fn is_place(word: DevPtr) -> bool {
+    word != 0 && word & 1 == 0
+}
 
 /// How others get at a holding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +76,16 @@ impl Page {
         &self.0[HEAD + slot * SLOT..][..SLOT]
     }
 
+    /// Its form, and the number of its loan.
+    fn form(&self, slot: usize) -> (u64, u64) {
+        let word = self.slot(slot)[FORM].load(Ordering::Acquire);
+        (word % FORMS, word / FORMS)
+    }
+
+    fn set_form(&self, slot: usize, form: u64, number: u64) {
+        self.slot(slot)[FORM].store(number * FORMS + form, Ordering::Release);
+    }
+
     /// The owner's: lends, in an empty slot.
     pub fn lend(&self, slot: usize, bytes: u64, loan: Loan) {
         let words = self.slot(slot);
@@ -71,13 +95,13 @@ impl Page {
         };
         words[BYTES].store(bytes, Ordering::Relaxed);
         words[LOAN..].iter().zip(loan).for_each(|(word, value)| word.store(value, Ordering::Relaxed));
-        words[FORM].store(form, Ordering::Release);
+        self.set_form(slot, form, self.form(slot).1);
         self.0[0].fetch_add(1, Ordering::Release);
     }
 
     /// The owner's: where `rank` sees that loan, if it has told.
     pub fn seen(&self, slot: usize, rank: u32) -> Option<DevPtr> {
-        Some(self.slot(slot)[RANKS + rank as usize].load(Ordering::Acquire)).filter(|&at| at != 0 && at & 1 == 0)
+        Some(self.slot(slot)[RANKS + rank as usize].load(Ordering::Acquire)).filter(|&at| is_place(at))
     }
 
     /// The owner's: whether some rank cannot open that loan.
@@ -87,17 +111,16 @@ impl Page {
 
     /// The owner's: what it lent is wanted back. Kernels that it told of it are over.
     pub fn withdraw(&self, slot: usize) {
-        self.slot(slot)[FORM].store(WITHDRAWN, Ordering::Release);
+        self.set_form(slot, WITHDRAWN, self.form(slot).1);
         self.0[0].fetch_add(1, Ordering::Release);
     }
 
     /// The owner's, of a withdrawn slot: empties it if all of `others` have let go.
     pub fn empty(&self, slot: usize, mut others: impl Iterator<Item = u32>) -> bool {
-        let words = self.slot(slot);
-        let empty = others.all(|rank| words[RANKS + rank as usize].load(Ordering::Acquire) == LET_GO);
+        let (words, (_, number)) = (self.slot(slot), self.form(slot));
+        let empty = others.all(|rank| words[RANKS + rank as usize].load(Ordering::Acquire) == let_go_of(number));
         if empty {
-            words[RANKS..].iter().for_each(|word| word.store(0, Ordering::Relaxed));
-            words[FORM].store(0, Ordering::Release);
+            self.set_form(slot, EMPTY, number + 1);
         }
         empty
     }
@@ -106,7 +129,7 @@ impl Page {
     pub fn loan(&self, slot: usize) -> Option<(u64, Loan)> {
         let words = self.slot(slot);
         let word = |i: usize| words[i].load(Ordering::Relaxed);
-        let loan = match words[FORM].load(Ordering::Acquire) {
+        let loan = match self.form(slot).0 {
             HANDLE => Loan::Handle(std::array::from_fn(|i| word(LOAN + i))),
             DESCRIPTOR => Loan::Descriptor(word(LOAN)),
             _ => return None,
@@ -116,13 +139,13 @@ impl Page {
 
     /// The others': a slot is withdrawn, and `rank` has not let go.
     pub fn is_wanted_back(&self, slot: usize, rank: u32) -> bool {
-        let words = self.slot(slot);
-        words[FORM].load(Ordering::Acquire) == WITHDRAWN && words[RANKS + rank as usize].load(Ordering::Relaxed) != LET_GO
+        let ((form, number), word) = (self.form(slot), &self.slot(slot)[RANKS + rank as usize]);
+        form == WITHDRAWN && word.load(Ordering::Relaxed) != let_go_of(number)
     }
 
-    /// The others': `rank` has let go of it.
+    /// The others', of a slot that is wanted back: `rank` has let go of it.
     pub fn let_go(&self, slot: usize, rank: u32) {
-        self.write(slot, rank, LET_GO);
+        self.write(slot, rank, let_go_of(self.form(slot).1));
     }
 
     /// The others': `rank` sees it at `at`, or cannot open it.
@@ -139,6 +162,7 @@ impl Page {
 mod tests {
     use super::*;
     use crate::device::{Memory, cpu::CpuDevice};
+    use std::sync::atomic::AtomicBool;
 
     #[test]
     fn what_is_lent_is_read_and_who_sees_it_is_known() {
@@ -154,6 +178,7 @@ mod tests {
         owner.lend(SLOTS - 1, 1, Loan::Descriptor(5));
         assert_eq!((other.loan(SLOTS - 1), other.loan(SLOTS - 2)), (Some((1, Loan::Descriptor(5))), None));
     }
+
     #[test]
     fn a_withdrawn_slot_is_empty_when_all_have_let_go() {
         let memory = CpuDevice::new(0).create_shared(Page::BYTES).unwrap();
@@ -171,5 +196,46 @@ mod tests {
         assert_eq!((owner.seen(2, 1), other.is_wanted_back(2, 1)), (None, false));
         owner.lend(2, 1, Loan::Descriptor(8));
         assert_eq!(other.loan(2), Some((1, Loan::Descriptor(8))));
+        other.tell(2, 1, Some(0x2000));
+        owner.withdraw(2);
+        assert!(!owner.empty(2, [4].into_iter()) && other.is_wanted_back(2, 4), "who let go of the last loan has not of this");
+    }
+
+    #[test]
+    fn a_slot_that_comes_and_goes_is_seen_where_its_loan_is() {
+        const LOANS: u64 = 20_000;
+        let memory = CpuDevice::new(0).create_shared(Page::BYTES).unwrap();
+        let (owner, other) = (Page::of(&memory).unwrap(), Page::of(&memory).unwrap());
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut keeps = false;
+                while !over.load(Ordering::Relaxed) {
+                    match other.loan(0) {
+                        _ if other.is_wanted_back(0, 1) => {
+                            keeps = false;
+                            other.let_go(0, 1);
+                        }
+                        Some((_, Loan::Descriptor(key))) if !keeps => {
+                            keeps = true;
+                            other.tell(0, 1, Some(key << 4));
+                        }
+                        _ => {}
+                    }
+                }
+            });
+            let wrong = (1..LOANS).find_map(|loan| {
+                owner.lend(0, 1, Loan::Descriptor(loan));
+                // Of some nobody hears before they are wanted back.
+                let seen = (0..loan % 50).find_map(|_| owner.seen(0, 1)).filter(|&at| at != loan << 4);
+                owner.withdraw(0);
+                while !owner.empty(0, [1].into_iter()) {
+                    std::hint::spin_loop();
+                }
+                seen.map(|at| (loan, at))
+            });
+            over.store(true, Ordering::Relaxed);
+            assert_eq!(wrong, None, "a loan and where it is seen");
+        });
     }
 }

@@ -64,17 +64,20 @@ int main(int, char** argv) {
   need(cudaMallocHost(&rounds, kContexts * sizeof *rounds) == cudaSuccess, "cudaMallocHost");
   exchange<<<kContexts, 1>>>(made, window, rounds, 1 << 30);
   ncclResult_t state = ncclSuccess;
-  // The other may be further.
-  while (movers() == 0 && state == ncclSuccess) {
-    usleep(1000);
-    need(ncclCommGetAsyncError(comm, &state) == ncclSuccess, "ncclCommGetAsyncError");
-  }
+  // The other may be further, and have aborted.
+  auto until = [&](auto done) {
+    while (!done() && state == ncclSuccess) {
+      usleep(1000);
+      need(ncclCommGetAsyncError(comm, &state) == ncclSuccess, "ncclCommGetAsyncError");
+    }
+  };
+  until([] { return movers() > 0; });
   if (strcmp(how, "fork") == 0) {
     pid_t child = fork();
     if (child == 0) exit(ncclCommAbort(comm) == ncclInvalidUsage ? 0 : 1);
     int status = -1, then = ((volatile int*)rounds)[0];
     need(waitpid(child, &status, 0) == child && status == 0, "the child");
-    while (((volatile int*)rounds)[0] < then + 3) usleep(1000);
+    until([&] { return ((volatile int*)rounds)[0] >= then + 3; });
   }
   if (strcmp(how, "abort") == 0 || strcmp(how, "fork") == 0) need(ncclCommAbort(comm) == ncclSuccess, "ncclCommAbort");
   puts("ends");

@@ -173,6 +173,10 @@ impl Grid {
                 race::end_run(self.race);
             }
             self.device.kernel_ended();
+            // Of no graph: this was its last run. Who still has the grid would destroy them when the kernel's library may be gone.
+            if Arc::strong_count(&self.launch) == 1 {
+                self.launch.packed.end();
+            }
             on_end();
         }
     }

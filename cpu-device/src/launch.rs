@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// `uint3` and `dim3`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -38,6 +39,7 @@ impl std::fmt::Display for Dim3 {
 pub struct Packed {
     data: *mut c_void,
     destroy: Option<unsafe extern "C" fn(*mut c_void)>,
+    ended: AtomicBool,
 }
 
 // SAFETY: runtime.h makes the packed arguments shared by all CUDA threads and const, and destroy callable on any thread.
@@ -48,20 +50,24 @@ unsafe impl Sync for Packed {}
 impl Packed {
     /// Takes ownership of `data`, to be ended by `destroy`.
     pub fn new(data: *mut c_void, destroy: Option<unsafe extern "C" fn(*mut c_void)>) -> Self {
-        Packed { data, destroy }
+        Packed { data, destroy, ended: AtomicBool::new(false) }
     }
     /// What `invoke` is given.
     pub fn data(&self) -> *mut c_void {
         self.data
     }
+    /// Destroys them, once; nobody runs any more. Before the launch is told to be over: the program may unload what destroys them then.
+    pub fn end(&self) {
+        if let Some(destroy) = self.destroy.filter(|_| !self.ended.swap(true, Ordering::AcqRel)) {
+            // SAFETY: the launcher gave data and destroy together, and this is the only call.
+            unsafe { destroy(self.data) }
+        }
+    }
 }
 
 impl Drop for Packed {
     fn drop(&mut self) {
-        if let Some(destroy) = self.destroy {
-            // SAFETY: the launcher gave data and destroy together, and this is the only call.
-            unsafe { destroy(self.data) }
-        }
+        self.end();
     }
 }
 

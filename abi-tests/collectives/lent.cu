@@ -1,18 +1,8 @@
 // Buffers in no window that ranks of other processes may have opened: they are freed, and come again at the same addresses with other bytes, while
 // others still have what was there before; captured calls; and what was freed is the device's again in the end.
 // LENT="rounds=36 calls=36 bytes=4194304 windows=1 captured=1"; windows: all are ncclMemAlloc's, else every other one
-#include "../../examples-c/common/example.h"
+#include "../programs/children.h"
 #include <unistd.h>
-
-#define WANT(condition, ...)                                          \
-  do {                                                                \
-    if (!(condition)) {                                               \
-      fprintf(stderr, "%s:%d: %s: ", __FILE__, __LINE__, #condition); \
-      fprintf(stderr, __VA_ARGS__);                                   \
-      fprintf(stderr, "\n");                                          \
-      exitOnce(EXIT_FAILURE);                                         \
-    }                                                                 \
-  } while (0)
 
 // "name=value", or the default.
 static long option(const char* name, long otherwise) {

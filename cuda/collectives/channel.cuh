@@ -77,6 +77,13 @@ struct Ring {
   }
 };
 
+/* By one thread: until the word is at least `least`, or the communicator is aborted. `rank` is who counts it up. */
+__device__ __forceinline__ void awaitCount(ncclDevComm const& comm, uint64_t* word, uint64_t least, uint32_t rank) {
+  until(
+      comm, [&] { return look(word, cuda::memory_order_acquire) >= least; }, [&] { return waitsFor(GINRS_WAITS_RANK, rank); });
+  settle(cuda::memory_order_acquire);
+}
+
 /* One end of one channel of a ring. */
 struct End {
   Ring ring;
@@ -116,12 +123,8 @@ struct End {
   __device__ __forceinline__ static void tell(uint64_t* word, uint64_t value) {
     cuda::atomic_ref<uint64_t, cuda::thread_scope_system>(*word).store(value, cuda::memory_order_release);
   }
-  /* Until the word is at least `least`, or the communicator is aborted. */
   __device__ __forceinline__ void await(ncclDevComm const& comm, uint64_t* word, uint64_t least) const {
-    until(
-        comm, [&] { return look(word, cuda::memory_order_acquire) >= least; },
-        [&] { return waitsFor(GINRS_WAITS_RANK, uint32_t(ring.peer)); });
-    settle(cuda::memory_order_acquire);
+    awaitCount(comm, word, least, uint32_t(ring.peer));
   }
   __device__ __forceinline__ ncclGin gin(ncclDevComm const& comm) const { return ncclGin(comm, int(channel)); }
   __device__ __forceinline__ ncclGinSignal_t dataSignal(ginrsCollInbox const& inbox, uint32_t ring) const {

@@ -81,16 +81,6 @@ struct Relay {
   uint64_t gone; /* with those of earlier launches: equal on all ranks */
 };
 
-/* Until the root has come so far, or the communicator is aborted; by a block. */
-__device__ __forceinline__ void awaitStep(ginrsCollWork const& work, Relay* own, uint64_t least) {
-  if (threadIdx.x == 0) {
-    until(
-        work.comm, [&] { return look(&own->come, cuda::memory_order_acquire) >= least; }, [&] { return waitsFor(GINRS_WAITS_RANK, work.root); });
-    settle(cuda::memory_order_acquire);
-  }
-  __syncthreads();
-}
-
 /* The root gives each other rank a part, and each passes its own on to the rest while the root gives the next step's bytes: every link carries the
  * bytes once, the root's not n - 1 times. Nobody waits for room: each byte has its place. A block's share of a part is the same for all who touch it, so
  * that blocks of one number suffice each other. Blocks begin with different ranks: all links have something to carry. */
@@ -124,7 +114,8 @@ __device__ __forceinline__ void broadcastPassedOn(ginrsCollWork const& work, To 
         if (k != self) End::tell(&relayOf(k)->come, steps);
       }
     } else {
-      awaitStep(work, relayOf(self), steps);
+      if (threadIdx.x == 0) awaitCount(work.comm, &relayOf(self)->come, steps, work.root);
+      __syncthreads();
       give(own, parts.step(self, done, kStep), self);
     }
   }

@@ -6,6 +6,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* Calls of one memory, and what one rank can lend at a time (src/coll/mapped: WORTH times the calls that a loan needs, SLOTS). */
+enum { CALLS = 32, SLOTS = 64 };
+
 static int rank, step, out, in;
 static ncclComm_t comm;
 static void* stream;
@@ -67,32 +70,34 @@ int main(void) {
   OK(cuCtxSetCurrent(context));
   OK(cuStreamCreate(&stream, 1));
   OK(ncclCommInitRank(&comm, 2, id, rank));
-  /* The same memory for some calls; then other memory, as often; then much. */
+  /* The same memory for CALLS calls; then other memory, as often: what served that long is worth being lent the next time, too. */
   for (int round = 0; round < 2; round++) {
     uint64_t base = allocate();
-    for (int i = 0; i < 8; i++) {
-      /* The last one finds it opened: the rank's own, and what the other has lent so far. It is told a moment later. */
-      if (i == 7) settle(2 + round), usleep(300000), meet();
-      call(base, 30);
-      say(base);
+    for (int i = 0; i < CALLS; i++) {
+      /* The eighth finds it opened: the rank's own, and what the other lends. It is told a moment later. */
+      if (i == 7) settle(2), usleep(300000), meet();
+      call(base, i < 8 ? 30 : 0);
+      if (i < 8) say(base);
     }
     OK(cuMemFree_v2(base));
   }
-  static uint64_t kept[40];
-  for (int i = 0; i < 40; i++) {
+  /* More than there are slots for; then they are freed, and no memory stays for as many calls as a loan needs now. */
+  static uint64_t kept[SLOTS + 6];
+  for (int i = 0; i < SLOTS + 6; i++) {
     kept[i] = allocate();
     for (int k = 0; k < 2; k++) call(kept[i], 5);
+    /* What was freed before has been let go of. */
+    if (i == 0) settle(2);
   }
-  for (int i = 0; i < 5; i++) call(kept[0], 30);
-  settle(30 + 32);
-  say(kept[39]);
-  for (int i = 0; i < 40; i++) OK(cuMemFree_v2(kept[i]));
+  settle(SLOTS + SLOTS);
+  say(kept[SLOTS]);
+  for (int i = 0; i < SLOTS + 6; i++) OK(cuMemFree_v2(kept[i]));
   for (int i = 0; i < 80; i++) {
     uint64_t base = allocate();
     call(base, 5);
     OK(cuMemFree_v2(base));
   }
-  settle(32);
+  settle(0);
   say(0);
   OK(ncclCommDestroy(comm));
   settle(0);

@@ -2,6 +2,7 @@
 //! and with kernels that do not: blind ones of our headers, and those of NVIDIA's.
 
 use abi_tests::programs::{compiled, compiled_with_theirs};
+use abi_tests::{prefix, text};
 use std::path::Path;
 use std::process::Command;
 
@@ -62,4 +63,17 @@ fn ranks_that_wait_in_kernels_are_shown_to_each_other() {
 fn waits_of_nvidias_headers_end_too() {
     let Some(program) = compiled_with_theirs(SOURCE) else { return };
     all_pass(&program, &["kill", "abort-same", "trap", "leave", "leave-stay", "exec", "close"], 33);
+}
+
+/// Large collectives end where an abort finds them, between machines and on one, not behind all of their slices.
+#[test]
+fn what_is_aborted_moves_no_more_slices() {
+    let program = compiled("abi-tests/collectives/abandoned.cu");
+    for machines in ["0,0,1,1", "0,1,2,3", "0,0,0,0"] {
+        let mut command = Command::new("timeout");
+        command.args(["-s", "KILL", "100"]).arg(prefix().join("bin/ginrs-run")).args(["-n", "4"]).arg(&program);
+        let output = command.env("GINRS_CPU_DEVICES", "4").env("GINRS_FAKE_MACHINES", machines).output().unwrap();
+        let said = text(&output);
+        assert!(output.status.success() && said.matches(": ok,").count() == 4, "{machines}: {said}");
+    }
 }

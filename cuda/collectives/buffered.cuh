@@ -110,7 +110,7 @@ __device__ __forceinline__ void allReduceBuffered(ginrsCollWork const& work, Scr
   bool const byRing = work.along == GINRS_COLL_RING;
   Neighbours ring(work, rail);
   Slices const slices = Slices::of(work.count * sizeof(typename T::Stored), n * (byRing ? scratch.piece : scratch.message), n * 128);
-  for (uint64_t at = slices.first(); at < slices.total; at += slices.step()) {
+  for (uint64_t at = slices.first(); slices.has(work, at); at += slices.step()) {
     uint64_t const bytes = slices.bytes(at);
     Parts const parts = Parts::of(bytes, n);
     uint64_t const mine = parts.begin(self), size = parts.size(self);
@@ -137,7 +137,7 @@ __device__ __forceinline__ void reduceScatterByRing(ginrsCollWork const& work, S
   uint64_t const part = work.count * sizeof(typename T::Stored);
   Neighbours ring(work, rail);
   Slices const slices = Slices::of(part, scratch.message, 128);
-  for (uint64_t at = slices.first(); at < slices.total; at += slices.step()) {
+  for (uint64_t at = slices.first(); slices.has(work, at); at += slices.step()) {
     Cuts const cuts = Cuts::of(work, slices.bytes(at));
     for (int step = 0; step < teams; step++) {
       int const team = turn(rail.behind(1), teams - step, teams);
@@ -167,7 +167,7 @@ __device__ __forceinline__ void reduceScatterByRounds(ginrsCollWork const& work,
   int farthest = 1;
   while (2 * farthest < teams) farthest *= 2;
   Slices const slices = Slices::of(part, scratch.blockOf(teams), 128);
-  for (uint64_t at = slices.first(); at < slices.total; at += slices.step()) {
+  for (uint64_t at = slices.first(); slices.has(work, at); at += slices.step()) {
     uint64_t const bytes = slices.bytes(at), each = (bytes + 127) / 128 * 128;
     for (int j = 0; j < teams; j++) {
       char const* const blocks = static_cast<char const*>(work.send.at) + uint64_t(turn(rail.self, j, teams) * n) * part + at;
@@ -224,7 +224,7 @@ __device__ __forceinline__ void reduceByTree(ginrsCollWork const& work, Scratch&
   Operation<T> const op = Operation<T>::of(work);
   int const n = scratch.n, self = scratch.self, root = int(work.root) % n;
   Slices const slices = Slices::of(work.count * sizeof(typename T::Stored), n * scratch.message, n * 128);
-  for (uint64_t at = slices.first(); at < slices.total; at += slices.step()) {
+  for (uint64_t at = slices.first(); slices.has(work, at); at += slices.step()) {
     uint64_t const bytes = slices.bytes(at);
     Parts const parts = Parts::of(bytes, n);
     uint64_t const mine = parts.begin(self);

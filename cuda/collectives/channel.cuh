@@ -77,6 +77,17 @@ struct Ring {
   }
 };
 
+/* Whether what is left of a call has any use: asked between slices. Behind an abort nothing holds a block up any more, and it would go through
+ * all of its bytes. A GPU has done that in milliseconds, and its threads would have to agree; on the CPU device it takes as long as the call,
+ * and a block that moves bytes has one thread. */
+__device__ __forceinline__ bool hasUse(ncclDevComm const& comm) {
+#ifdef __GINRS_CPU__
+  return !isAborted(comm, true);
+#else
+  return true;
+#endif
+}
+
 /* By one thread: until the word is at least `least`, or the communicator is aborted. `rank` is who counts it up. */
 __device__ __forceinline__ void awaitCount(ncclDevComm const& comm, uint64_t* word, uint64_t least, uint32_t rank) {
   until(

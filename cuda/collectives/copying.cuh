@@ -14,7 +14,7 @@ __device__ __forceinline__ void allGatherByRing(ginrsCollWork const& work, Scrat
   uint64_t const part = work.count * work.eltBytes;
   Neighbours ring(work, rail);
   Slices const slices = Slices::of(part, scratch.message, 128);
-  for (uint64_t at = slices.first(); at < slices.total; at += slices.step()) {
+  for (uint64_t at = slices.first(); slices.has(work, at); at += slices.step()) {
     Cuts const cuts = Cuts::of(work, slices.bytes(at));
     for (int step = 0; step < teams; step++) {
       Results const results(scratch, static_cast<char*>(work.recv.at) + uint64_t(rail.behind(step)) * n * part + at);
@@ -38,7 +38,7 @@ __device__ __forceinline__ void allGatherByRounds(ginrsCollWork const& work, Scr
   uint64_t const part = work.count * work.eltBytes;
   char* const own = scratch.own();
   Slices const slices = Slices::of(part, scratch.blockOf(teams), 128);
-  for (uint64_t at = slices.first(); at < slices.total; at += slices.step()) {
+  for (uint64_t at = slices.first(); slices.has(work, at); at += slices.step()) {
     uint64_t const bytes = slices.bytes(at), each = (bytes + 127) / 128 * 128;
     copyByBlock(own, static_cast<char const*>(work.send.at) + at, bytes);
     __syncthreads();
@@ -77,7 +77,7 @@ __device__ __forceinline__ void broadcastByTree(ginrsCollWork const& work, Scrat
     }
   };
   Slices const slices = Slices::of(work.count * work.eltBytes, n * scratch.message, n * 128);
-  for (uint64_t at = slices.first(); at < slices.total; at += slices.step()) {
+  for (uint64_t at = slices.first(); slices.has(work, at); at += slices.step()) {
     uint64_t const bytes = slices.bytes(at);
     Parts const parts = Parts::of(bytes, n);
     Cuts const cuts = Cuts::of(work, parts.size(self));

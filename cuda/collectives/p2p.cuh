@@ -27,7 +27,7 @@ __device__ __forceinline__ void slots(ginrsP2pWork const& work, ginrsP2pItem con
     uint32_t const bytes = uint32_t(min(uint64_t(most), share.bytes - done));
     slot(static_cast<char*>(item.at) + share.begin + done, bytes);
     done += bytes;
-  } while (done < share.bytes);
+  } while (done < share.bytes && hasUse(work.comm));
 }
 
 /* The n-th send to the rank itself goes to its n-th receive from itself: no slots, a copy. */

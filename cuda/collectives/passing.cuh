@@ -35,7 +35,7 @@ struct Pieces {
 __device__ __forceinline__ void sendInputs(ginrsCollWork const& work, Pieces const& pieces, Group const& group, uint64_t header) {
   int const n = work.comm.nRanks, self = work.comm.rank;
   bool more = true;
-  for (uint64_t i = 0; more; i++) {
+  for (uint64_t i = 0; more && hasUse(work.comm); i++) {
     more = false;
     for (int k = 1; k < n; k++) {
       int const peer = turn(self, k, n);
@@ -60,7 +60,7 @@ __device__ __forceinline__ void reduceParts(ginrsCollWork const& work, Pieces co
   auto gets = [&](int rank) { /* the sum */
     return work.kind == GINRS_COLL_ALL_REDUCE || (work.kind == GINRS_COLL_REDUCE ? uint32_t(rank) == work.root : rank == self);
   };
-  for (uint64_t i = 0;; i++) {
+  for (uint64_t i = 0; hasUse(work.comm); i++) {
     Share const piece = pieces.piece(self, i);
     if (piece.bytes == 0) return;
     auto set = [&](char*& at, char* place) {
@@ -99,7 +99,7 @@ __device__ __forceinline__ void reduceParts(ginrsCollWork const& work, Pieces co
 __device__ __forceinline__ void gatherSums(ginrsCollWork const& work, Pieces const& pieces, Group const& group, uint64_t header) {
   int const n = work.comm.nRanks, self = work.comm.rank;
   bool more = true;
-  for (uint64_t i = 0; more; i++) {
+  for (uint64_t i = 0; more && hasUse(work.comm); i++) {
     more = false;
     for (int k = 1; k < n; k++) {
       int const peer = turn(self, n - k, n);

@@ -33,7 +33,7 @@ __device__ __forceinline__ void allToAllAlongRails(ginrsCollWork const& work, Sc
   int const n = scratch.n, self = scratch.self, teams = rail.teams;
   uint64_t const part = work.count * work.eltBytes;
   Slices const slices = slicesOfBlock(work, scratch, teams, (n + work.rails.slots - 1) / work.rails.slots);
-  for (uint64_t at = slices.first(); at < slices.total; at += slices.step()) {
+  for (uint64_t at = slices.first(); slices.has(work, at); at += slices.step()) {
     uint64_t const bytes = slices.bytes(at), each = apart(bytes);
     int const most = int(min(payloadOf(work.rails) / each, uint64_t(n)));
     char const* const send = static_cast<char const*>(work.send.at) + at;
@@ -97,7 +97,7 @@ __device__ __forceinline__ void scatterAlongRails(ginrsCollWork const& work, Scr
   int const n = scratch.n, self = scratch.self, teams = tree.rail.teams, root = int(work.root) % n;
   uint64_t const part = work.count * work.eltBytes;
   Slices const slices = slicesOfBlock(work, scratch, teams, fan.together());
-  for (uint64_t at = slices.first(); at < slices.total; at += slices.step()) {
+  for (uint64_t at = slices.first(); slices.has(work, at); at += slices.step()) {
     uint64_t const bytes = slices.bytes(at), each = apart(bytes);
     FromTeam in(work, rankOf(work, tree.isRoot() ? tree.rail.self : tree.parent()));
     char const* from;
@@ -131,7 +131,7 @@ __device__ __forceinline__ void gatherAlongRails(ginrsCollWork const& work, Scra
   int const n = scratch.n, self = scratch.self, teams = tree.rail.teams, root = int(work.root) % n;
   uint64_t const part = work.count * work.eltBytes;
   Slices const slices = slicesOfBlock(work, scratch, teams, fan.together());
-  for (uint64_t at = slices.first(); at < slices.total; at += slices.step()) {
+  for (uint64_t at = slices.first(); slices.has(work, at); at += slices.step()) {
     uint64_t const bytes = slices.bytes(at), each = apart(bytes);
     ToTeam out(work, rankOf(work, tree.isRoot() ? tree.rail.self : tree.parent()));
     char* const to = tree.isRoot() ? scratch.bank(self * scratch.piece).at(root) : out.open(work);

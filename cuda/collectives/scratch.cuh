@@ -163,6 +163,7 @@ struct Slices {
     return {total, (each + unit - 1) / unit * unit};
   }
   __device__ __forceinline__ uint64_t first() const { return blockIdx.x * each; }
+  __device__ __forceinline__ bool has(ginrsCollWork const& work, uint64_t at) const { return at < total && hasUse(work.comm); }
   __device__ __forceinline__ uint64_t step() const { return gridDim.x * each; }
   __device__ __forceinline__ uint64_t bytes(uint64_t at) const { return min(each, total - at); }
 };

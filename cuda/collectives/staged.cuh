@@ -15,7 +15,7 @@ template <typename Chunk>
 __device__ __forceinline__ void chunks(ginrsCollWork const& work, uint64_t bytes, Chunk chunk) {
   Share const share = Share::of(bytes, work.channels, blockIdx.x);
   uint32_t const most = payloadOf(work.inbox);
-  for (uint64_t done = 0; done < share.bytes; done += most) {
+  for (uint64_t done = 0; done < share.bytes && hasUse(work.comm); done += most) {
     chunk(share.begin + done, uint32_t(min(uint64_t(most), share.bytes - done)));
   }
 }
@@ -93,7 +93,7 @@ __device__ __noinline__ void broadcastStaged(ginrsCollWork const& work, Group co
     in.close(group, work.comm, work.inbox);
   };
   uint64_t const longest = parts.longest();
-  for (uint64_t done = 0; done < longest; done += most) {
+  for (uint64_t done = 0; done < longest && hasUse(work.comm); done += most) {
     Share const own = parts.step(self, done, most);
     if (!parts.isRoot(self) && own.bytes > 0) {
       receive(int(work.root), own, [&](char const* slot) {

@@ -60,8 +60,8 @@ pub(super) struct Turn<'a> {
     pub lane: &'a mut Lane,
     pub open: &'a mut [Open],
     pub counters: &'a [AtomicU64],
-    /// The operation that its transport has refused, which ends the communicator.
-    pub refused: Option<Seq>,
+    /// Is told of an operation that its transport refuses, before that ends the communicator: who sees the abort sees what failed.
+    pub refuses: Option<&'a dyn Fn(Seq)>,
 }
 
 impl Turn<'_> {
@@ -90,7 +90,7 @@ impl Turn<'_> {
             let submitted = match carrier.transports[route].submit(&piece) {
                 Ok(submitted) => submitted,
                 Err(error) => {
-                    self.refused = Some(at);
+                    self.refuses.iter().for_each(|refuses| refuses(at));
                     return carrier.failed(piece.tag, error);
                 }
             };

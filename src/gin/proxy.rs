@@ -398,7 +398,7 @@ impl Context {
         let lane = self.lanes.of(peer);
         let slots = &self.queues[base..base + depth];
         let open = &mut self.open[base..base + depth];
-        let mut turn = Turn { lane, open, counters: self.words.on_host().1, refused: None };
+        let mut turn = Turn { lane, open, counters: self.words.on_host().1, refuses: None };
         let mut worked = turn.resume(carrier);
         let mut left = BATCH.min(carrier.operations);
         while left > 0 && turn.lane.current.is_none() && carrier.bytes > 0 && carrier.suspicion.is_none() {
@@ -438,7 +438,7 @@ impl Context {
     fn reap(&mut self, peer: u32, at: Seq) -> Option<bool> {
         let depth = self.shape.depth as usize;
         let open = &mut self.open[peer as usize * depth..][..depth];
-        Turn { lane: self.lanes.of(peer), open, counters: self.words.on_host().1, refused: None }.reap(at)
+        Turn { lane: self.lanes.of(peer), open, counters: self.words.on_host().1, refuses: None }.reap(at)
     }
 }
 

@@ -288,7 +288,7 @@ impl Queues {
         self.failures.lock()[peer as usize].get_or_insert(Failure { index: at.0, syndrome });
     }
 
-    fn result(&self, peer: u32, index: u32) -> Result<(), Syndrome> {
+    pub(super) fn result(&self, peer: u32, index: u32) -> Result<(), Syndrome> {
         if !self.failed.load(Ordering::Relaxed) {
             return Ok(());
         }

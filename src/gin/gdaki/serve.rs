@@ -36,7 +36,9 @@ impl Context {
         let depth = self.shape.depth as usize;
         let base = peer as usize * depth;
         let counters = self.words.on_host().1;
-        let mut turn = Turn { lane: self.lanes.of(peer), open: &mut self.open[base..base + depth], counters, refused: None };
+        let refuses = |at| queues.fail(peer, at, Syndrome::Retries);
+        let mut turn =
+            Turn { lane: self.lanes.of(peer), open: &mut self.open[base..base + depth], counters, refuses: Some(&refuses) };
         let mut worked = turn.resume(carrier);
         let mut left = BATCH.min(carrier.operations);
         while left > 0 && turn.lane.current.is_none() && carrier.bytes > 0 && carrier.suspicion.is_none() {
@@ -93,7 +95,6 @@ impl Context {
                 }
             }
         }
-        turn.refused.into_iter().for_each(|at| queues.fail(peer, at, Syndrome::Retries));
         if worked && carrier.suspicion.is_none() {
             turn.lane.ledger.credit(turn.open, &queues.completions(peer));
         }
@@ -238,7 +239,11 @@ mod tests {
             let mut world = world(answers);
             world.post(4, INLINE | 28);
             world.post(3, 64);
+            let (queues, seen) = (world.queues.clone(), Arc::new(Mutex::new(None)));
+            let at_abort = seen.clone();
+            world.abort.on_raise(move |_| *at_abort.lock() = Some(queues.result(1, 0)));
             world.steps();
+            assert_eq!(*seen.lock(), Some(Err(Syndrome::Retries)), "before the abort, {answers:?}");
             assert_eq!(world.abort.cause().map(|cause| cause.id), Some(FAILED));
             assert_eq!(*world.pieces.lock(), answers.len(), "{answers:?}");
             assert_eq!(world.syndromes(), [Some(Syndrome::Retries), Some(Syndrome::Flushed)], "{answers:?}");

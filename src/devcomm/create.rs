@@ -41,9 +41,9 @@ pub fn create(devcomms: &DevComms, windows: &Windows, reqs: &Requirements) -> Re
     if let Some(Contexts { of, backend }) = gin {
         let record = &made.record;
         let words = of.kernel_words((*backend, record.contexts), record.signal_ids(), record.counter_ids());
-        devcomms.release.add_words(record.window, words);
+        devcomms.release.add_words(*record, words);
     }
-    devcomms.release.add(made.record.window, local, layout, windows.team().topo.lsa_size, &waits);
+    devcomms.release.add(made.record, local, layout, windows.team().topo.lsa_size, &waits);
     parts.created(windows, &what, reqs)
 }
 
@@ -413,7 +413,7 @@ pub fn destroy(devcomms: &DevComms, windows: &Windows, dc: &ncclDevComm) -> Resu
     if let Some(gin) = windows.gin() {
         give_back(&gin, gin.backend_of(record.contexts), &record);
     }
-    devcomms.release.remove(record.window);
+    devcomms.release.remove(&record);
     tell_race(Race::Settled, windows.team().rank);
     match record.window {
         0 => Ok(()),

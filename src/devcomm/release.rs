@@ -20,6 +20,7 @@ mod words;
 pub use helpers::{Waits, find, note};
 
 use super::Layout;
+use super::registry::Record;
 use crate::device::{DevPtr, Device, Kind, Transfers};
 use crate::error::Result;
 use crate::layout::RESOURCE_HANDLE_UNIT;
@@ -61,15 +62,21 @@ const STUCK: Duration = Duration::from_secs(3);
 
 #[derive(Default)]
 struct Watchlist {
-    /// By the device communicator's resource window.
-    spans: Vec<(DevPtr, Span)>,
+    /// Of which device communicator.
+    spans: Vec<(Record, Span)>,
     /// Where their words are, likewise: address and bytes.
-    ranges: Vec<(DevPtr, DevPtr, usize)>,
-    /// A device communicator was made: kernels may wait.
-    used: bool,
+    ranges: Vec<(Record, DevPtr, usize)>,
+    /// Device communicators that stand, or stood when the communicator failed: kernels may wait.
+    live: Vec<Record>,
     aborted: bool,
     started: bool,
     over: bool,
+}
+
+impl Watchlist {
+    fn is_used(&self) -> bool {
+        !self.live.is_empty()
+    }
 }
 
 struct Shared {
@@ -84,7 +91,7 @@ struct Shared {
 
 impl crate::watch::Words for Shared {
     fn are_used(&self) -> bool {
-        self.state.try_lock().is_some_and(|state| state.used && !state.over)
+        self.state.try_lock().is_some_and(|state| state.is_used() && !state.over)
     }
 
     fn print(&self) -> Option<u64> {
@@ -116,7 +123,7 @@ impl Release {
         move || {
             let mut state = shared.state.lock();
             state.aborted = true;
-            if !state.used {
+            if !state.is_used() {
                 return "";
             }
             start(&shared, &mut state);
@@ -124,27 +131,27 @@ impl Release {
         }
     }
 
-    /// A device communicator was made: kernels of the program's may wait.
+    /// A device communicator stands, or stood when the communicator failed: kernels of the program's may wait.
     pub fn is_used(&self) -> bool {
-        self.0.state.lock().used
+        self.0.state.lock().is_used()
     }
 
     /// The same, to be asked by others, who do not wait for a sweep: that is of one that is used.
     pub fn used(&self) -> impl Fn() -> bool + Send + Sync + 'static {
         let shared = self.0.clone();
-        move || shared.state.try_lock().is_none_or(|state| state.used)
+        move || shared.state.try_lock().is_none_or(|state| state.is_used())
     }
 
-    /// A device communicator stands whose resource window `window` begins at `local`.
-    pub(super) fn add(&self, window: DevPtr, local: DevPtr, layout: &Layout, lsa_size: u32, entries: &[Option<Waits>]) {
+    /// Device communicator `record` stands, whose resource window begins at `local`.
+    pub(super) fn add(&self, record: Record, local: DevPtr, layout: &Layout, lsa_size: u32, entries: &[Option<Waits>]) {
         let built_in = (&layout.lsa, Some(Waits::LsaBarrier { barriers: layout.n_lsa, members: lsa_size }));
         let mut state = self.0.state.lock();
-        state.used = true;
+        state.live.push(record);
         for (outputs, waits) in layout.entries.iter().zip(entries.iter().copied()).chain([built_in]) {
             if let Some(waits) = waits.filter(|waits| waits.bytes() > 0) {
                 let at = local + u64::from(outputs.buffer_handle) * RESOURCE_HANDLE_UNIT as u64;
-                state.spans.push((window, Span::new(at, waits)));
-                state.ranges.push((window, at, waits.bytes() as usize & !3));
+                state.spans.push((record, Span::new(at, waits)));
+                state.ranges.push((record, at, waits.bytes() as usize & !3));
             }
         }
         if state.aborted {
@@ -158,17 +165,20 @@ impl Release {
     }
 
     /// Its words in device memory, which the proxy does not move: address and how many.
-    pub(super) fn add_words(&self, window: DevPtr, words: Vec<(DevPtr, u32)>) {
+    pub(super) fn add_words(&self, record: Record, words: Vec<(DevPtr, u32)>) {
         let mut state = self.0.state.lock();
-        state.ranges.extend(words.iter().map(|&(at, count)| (window, at, 8 * count as usize)));
-        state.spans.extend(words.into_iter().map(|(at, count)| (window, Span::Words(words::Words::new(at, count)))));
+        state.ranges.extend(words.iter().map(|&(at, count)| (record, at, 8 * count as usize)));
+        state.spans.extend(words.into_iter().map(|(at, count)| (record, Span::Words(words::Words::new(at, count)))));
     }
 
     /// Before the memory of a device communicator goes. Waits for a sweep under way.
-    pub(super) fn remove(&self, window: DevPtr) {
+    pub(super) fn remove(&self, record: &Record) {
         let mut state = self.0.state.lock();
-        state.spans.retain(|(of, _)| *of != window);
-        state.ranges.retain(|(of, ..)| *of != window);
+        state.spans.retain(|(of, _)| of != record);
+        state.ranges.retain(|(of, ..)| of != record);
+        if !state.aborted {
+            state.live.retain(|live| live != record);
+        }
     }
 
     /// The communicator has been destroyed or aborted by its owner; its memory goes when its kernels have ended.
@@ -271,7 +281,8 @@ mod tests {
         let release = Release::new(device.clone(), "comm 0x1 rank 0".into());
         let starter = release.starter();
         let waits: Vec<_> = reqs.resources.iter().map(|resource| resource.waits).collect();
-        release.add(7, memory.device(), &layout, 4, &waits);
+        let record = Record { window: 7, ..Record::default() };
+        release.add(record, memory.device(), &layout, 4, &waits);
         assert!(starter().contains("loop of a kernel's own"));
 
         let look = |handle, index| word(&*device, at(handle, index));
@@ -282,10 +293,41 @@ mod tests {
         device.write(at(layout.entries[1].buffer_handle, 6), &[1, 0, 0, 0, 1, 0, 0, 0]).unwrap();
         until("moved back", || look(layout.entries[1].buffer_handle, 6) == 1 << 30);
         assert_eq!((look(layout.entries[0].buffer_handle, 3), look(built_in, 0)), (0, 0));
-        release.remove(7);
+        release.remove(&record);
         device.write(at(built_in, 2), &[0; 8]).unwrap();
         std::thread::sleep(Duration::from_millis(20));
         assert_eq!(look(built_in, 3), 0, "removed: the memory may be gone");
+        assert!(release.is_used(), "its kernels were under way when the communicator failed");
         drop(release);
+    }
+
+    #[test]
+    fn of_two_that_have_words_and_no_window_one_goes_and_the_other_is_moved() {
+        let device: Arc<dyn Device> = CpuDevice::new(0);
+        let memory = device.objects(1 << 12).unwrap();
+        let layout = Requirements::default().layout(1, 0, false).unwrap();
+        let release = Release::new(device.clone(), "comm 0x1 rank 0".into());
+        let records = [1, 2].map(|counter_base| Record { counter_base, counters: 1, ..Record::default() });
+        for (i, record) in (0..).zip(records) {
+            release.add_words(record, vec![(memory.device() + 8 * i, 1)]);
+            release.add(record, 0, &layout, 1, &[]);
+        }
+        release.remove(&records[0]);
+        assert!(release.is_used());
+        _ = release.starter()();
+        until("the other's word", || word(&*device, memory.device() + 12) != 0);
+        assert_eq!(word(&*device, memory.device() + 4), 0);
+    }
+
+    #[test]
+    fn without_a_device_communicator_no_kernel_waits() {
+        let device: Arc<dyn Device> = CpuDevice::new(0);
+        let layout = Requirements::default().layout(1, 0, false).unwrap();
+        let release = Release::new(device, "comm 0x1 rank 0".into());
+        let (record, used) = (Record::default(), release.used());
+        release.add(record, 0, &layout, 1, &[]);
+        assert!(used());
+        release.remove(&record);
+        assert!(!used() && release.starter()().is_empty());
     }
 }

@@ -2,7 +2,6 @@
 // processes of ginrs-run. tests/field.rs runs them under `ginrs-run --check` and finds the lines that have to be named ("bug of: CASE"; of
 // collectives and messages that wait none is).
 #include <nccl.h>
-#include <ginrs_bootstrap.h>
 #include <nccl_device.h>
 #include <cuda/atomic>
 #include <cuda_runtime.h>
@@ -10,15 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <thread>
 #include <vector>
-#include "../../examples-c/common/exit_once.h"
-
-#define CHECK(call)                                                                          \
-  do {                                                                                       \
-    int result = int(call);                                                                  \
-    if (result != 0) fprintf(stderr, "%s: %d at line %d\n", #call, result, __LINE__), exitOnce(2); \
-  } while (0)
+#include "../common/ranks.h"
 
 enum Case {
   ALIAS, VALUE, SELF, COUNTER, SHADOW, BITS, CONTEXT, SHARED_COUNTER, LSA_FLAG, REUSE, IN_PLACE,  // in one kernel
@@ -288,17 +280,5 @@ int main(int argc, char** argv) {
     return 2;
   }
   mended = argc > 2;
-  ncclUniqueId id;
-  ginrsBootstrap boot;
-  CHECK(ginrsBootstrapInit(&boot));
-  if (boot.nRanks > 1) {
-    CHECK(ginrsBootstrapUniqueId(&boot, &id));
-    runRank(boot.rank, boot.localRank, boot.nRanks, id);
-    return 0;
-  }
-  CHECK(ncclGetUniqueId(&id));
-  std::vector<std::thread> threads;
-  int const ranks = 3;
-  for (int rank = 0; rank < ranks; rank++) threads.emplace_back(runRank, rank, rank, ranks, id);
-  for (auto& thread : threads) thread.join();
+  return runRanks(3, runRank);
 }

@@ -238,11 +238,13 @@ __global__ void kernel(Job job, int which, bool mended, int* out) {
       if (isFirst) {
         gin.put(world, next, job.window, half, job.window, 0, n * sizeof(int), ncclGin_SignalInc{0}, ncclGin_None{}, cta);  // put of: waited
         gin.flush(cta);
+        gin.waitSignal(cta, 1, 1);  // a rank that leaves has done all that it has posted
       } else {
         gin.waitSignal(cta, 0, 1, 64, cuda::memory_order_relaxed);  // wait of: waited
         if (mended && me == 0) __threadfence_system();
         __syncthreads();
         out[me] = mine[half / sizeof(int) + me];  // race of: waited
+        gin.signal(world, next, ncclGin_SignalInc{1}, cta);
       }
       break;
     case RELAXED: {  // the same of a GIN barrier
@@ -251,6 +253,7 @@ __global__ void kernel(Job job, int which, bool mended, int* out) {
       bar.sync(cta, mended ? cuda::memory_order_acq_rel : cuda::memory_order_relaxed, ncclGinFenceLevel::Relaxed);  // wait of: relaxed
       if (!isFirst) out[me] = mine[half / sizeof(int) + me];  // race of: relaxed
       gin.flush(cta);
+      bar.sync(cta, cuda::memory_order_acq_rel, ncclGinFenceLevel::Relaxed);
       break;
     }
     case LAST: {  // the block that comes last adds up what all have written

@@ -90,7 +90,7 @@ fn each_mistake_is_found_and_its_line_named() {
     });
 }
 
-/// The same of `field/around.cu`, each twin beside it; of collectives and messages that wait for ever no line is known.
+/// The same of `field/around.cu`, each twin beside it; of messages that are received in another order no line is known.
 #[test]
 fn mistakes_around_kernels_are_found_and_their_twins_are_not_blamed() {
     let program = compiled_as("abi-tests/field/around.cu", &["--check=race".into(), "-O1".into()]);

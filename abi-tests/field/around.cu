@@ -1,8 +1,7 @@
 // More programs of the field, each with one mistake and mended: `around CASE`, `around CASE mended`; ranks as threads of one process, or as
 // processes of ginrs-run. tests/field.rs runs them under `ginrs-run --check` and finds the lines that have to be named ("bug of: CASE"; of
-// collectives and messages that wait none is).
+// messages that are received in another order none is).
 #include <nccl.h>
-#include <ginrs_bootstrap.h>
 #include <nccl_device.h>
 #include <cuda/atomic>
 #include <cuda_runtime.h>
@@ -10,25 +9,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <thread>
 #include <vector>
-#include "../../examples-c/common/exit_once.h"
-
-#define CHECK(call)                                                                          \
-  do {                                                                                       \
-    int result = int(call);                                                                  \
-    if (result != 0) fprintf(stderr, "%s: %d at line %d\n", #call, result, __LINE__), exitOnce(2); \
-  } while (0)
+#include "../common/ranks.h"
 
 enum Case {
   ALIAS, VALUE, SELF, COUNTER, SHADOW, BITS, CONTEXT, SHARED_COUNTER, LSA_FLAG, REUSE, IN_PLACE,  // in one kernel
   RECEIVED, EVENT, UNWRITTEN,                                                                           // streams
-  COMMS, GONE, MEMSET, ORDER, COPY, MISSING, SENDS, SIZES,                                                       // what the host does
+  COMMS, GONE, MEMSET, ORDER, COPY, MISSING, SENDS, SIZES, ROOTS, COUNTS,                                                       // what the host does
   CASES
 };
 static const char* const names[CASES] = {"alias", "value", "self", "counter", "shadow", "bits", "context", "shared-counter",
                                          "lsa-flag", "reuse", "in-place", "received", "event", "unwritten", "comms",
-                                         "gone", "memset", "order", "copy", "missing", "sends", "sizes"};
+                                         "gone", "memset", "order", "copy", "missing", "sends", "sizes", "roots", "counts"};
 static const int kThreads = 64;
 static const size_t kRow = kThreads * sizeof(int), kBytes = 1 << 16;
 
@@ -152,7 +144,7 @@ __global__ void kernel(Job job, int which, bool bug) {
       expect(job, all, n * (n + 1) / 2);
       break;
     }
-    case ORDER: case MISSING: case COPY: case SENDS: case SIZES:
+    case ORDER: case MISSING: case COPY: case SENDS: case SIZES: case ROOTS: case COUNTS:
       break;
     default:  // a put to the next one, and the wait for the one before
       gin.put(world, next, which == GONE ? job.second : job.window, kRow, job.window, 0, kRow, ncclGin_SignalInc{0}, none, cta);  // bug of: unwritten, gone
@@ -239,7 +231,7 @@ static void runRank(int rank, int device, int ranks, ncclUniqueId id) {
   } else if (which == ORDER) {
     for (int k = 0; k < 2; k++) {
       bool const isSum = (bug && rank == 1) != (k == 0);
-      if (isSum) CHECK(ncclAllReduce(job.local, job.local, 64, ncclInt, ncclSum, comm, first));
+      if (isSum) CHECK(ncclAllReduce(job.local, job.local, 64, ncclInt, ncclSum, comm, first));  // bug of: order
       else CHECK(ncclBroadcast(job.local, job.local, 64, ncclInt, 0, comm, first));
     }
   } else if (which == COPY) {
@@ -250,13 +242,17 @@ static void runRank(int rank, int device, int ranks, ncclUniqueId id) {
     CHECK(cudaMemcpyAsync(to.data(), job.memory, kRow, cudaMemcpyDeviceToHost, second));  // bug of: copy
     CHECK(cudaDeviceSynchronize());
   } else if (which == MISSING) {
-    if (!bug || rank != 1) CHECK(ncclAllReduce(job.local, job.local, 64, ncclInt, ncclSum, comm, first));
+    if (!bug || rank != 1) CHECK(ncclAllReduce(job.local, job.local, 64, ncclInt, ncclSum, comm, first));  // bug of: missing
   } else if (which == SENDS) {  // a ring in which all send first, in no group
     int const n = 1 << 20;
     if (!bug) CHECK(ncclGroupStart());
-    CHECK(ncclSend(job.local, n, ncclInt, (rank + 1) % ranks, comm, first));
+    CHECK(ncclSend(job.local, n, ncclInt, (rank + 1) % ranks, comm, first));  // bug of: sends
     CHECK(ncclRecv(job.local + n, n, ncclInt, (rank + ranks - 1) % ranks, comm, first));
     if (!bug) CHECK(ncclGroupEnd());
+  } else if (which == ROOTS) {  // everybody is the root
+    CHECK(ncclBroadcast(job.local, job.local, 1 << 20, ncclInt, bug ? rank : 0, comm, first));  // bug of: roots
+  } else if (which == COUNTS) {  // one rank has less to give
+    CHECK(ncclAllReduce(job.local, job.local, bug && rank == 1 ? 32 : 64, ncclInt, ncclSum, comm, first));  // bug of: counts
   } else if (which == SIZES) {  // two messages of one pair are received in the other order
     for (int k = 0; k < 2; k++) {
       int const count = 64 << k, wanted = bug ? 128 >> k : count;
@@ -288,17 +284,5 @@ int main(int argc, char** argv) {
     return 2;
   }
   mended = argc > 2;
-  ncclUniqueId id;
-  ginrsBootstrap boot;
-  CHECK(ginrsBootstrapInit(&boot));
-  if (boot.nRanks > 1) {
-    CHECK(ginrsBootstrapUniqueId(&boot, &id));
-    runRank(boot.rank, boot.localRank, boot.nRanks, id);
-    return 0;
-  }
-  CHECK(ncclGetUniqueId(&id));
-  std::vector<std::thread> threads;
-  int const ranks = 3;
-  for (int rank = 0; rank < ranks; rank++) threads.emplace_back(runRank, rank, rank, ranks, id);
-  for (auto& thread : threads) thread.join();
+  return runRanks(3, runRank);
 }

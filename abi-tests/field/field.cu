@@ -2,21 +2,12 @@
 // process, or as processes of ginrs-run. Every rank checks what came. tests/field.rs runs them under `ginrs-run --check` and finds the lines that
 // have to be named ("bug of: CASE") by their marks.
 #include <nccl.h>
-#include <ginrs_bootstrap.h>
 #include <cuda_runtime.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <thread>
-#include <vector>
-#include "../../examples-c/common/exit_once.h"
+#include "../common/ranks.h"
 #include "kernels.cuh"
-
-#define CHECK(call)                                                                          \
-  do {                                                                                       \
-    int result = int(call);                                                                  \
-    if (result != 0) fprintf(stderr, "%s: %d at line %d\n", #call, result, __LINE__), exitOnce(2); \
-  } while (0)
 
 static int which, mended;
 
@@ -97,16 +88,5 @@ int main(int argc, char** argv) {
   }
   mended = argc > 2;
   if (names[which].nodes) setenv("GINRS_FAKE_NODES", names[which].nodes, 1);
-  ncclUniqueId id;
-  ginrsBootstrap boot;
-  CHECK(ginrsBootstrapInit(&boot));
-  if (boot.nRanks > 1) {
-    CHECK(ginrsBootstrapUniqueId(&boot, &id));
-    runRank(boot.rank, boot.localRank, boot.nRanks, id);
-    return 0;
-  }
-  CHECK(ncclGetUniqueId(&id));
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < names[which].ranks; rank++) threads.emplace_back(runRank, rank, rank, names[which].ranks, id);
-  for (auto& thread : threads) thread.join();
+  return runRanks(names[which].ranks, runRank);
 }

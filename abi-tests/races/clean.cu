@@ -96,6 +96,47 @@ __global__ void within(int* data, volatile int* flag, int* words) {
   }
 }
 
+// The block that comes last sees what all have written: each thread fences before the barrier, one behind it, or the atomic releases and acquires.
+__global__ void last(int* parts, int* count, int way, int* out) {
+  __shared__ bool isLast;
+  parts[blockIdx.x * blockDim.x + threadIdx.x] = threadIdx.x;
+  if (way == 0) __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    cuda::atomic_ref<int, cuda::thread_scope_device> counted(*count);
+    if (way == 1) __threadfence();
+    int const before = way == 2 ? counted.fetch_add(1, cuda::memory_order_acq_rel) : atomicAdd(count, 1);
+    isLast = before == int(gridDim.x) - 1;
+  }
+  __syncthreads();
+  if (!isLast) return;
+  int all = 0;
+  for (int block = 0; block < gridDim.x; block++) all += parts[block * blockDim.x + threadIdx.x];
+  out[threadIdx.x] = all;
+}
+
+// A lock of CUDA's atomics between fences, and a barrier of all blocks made of them.
+__global__ void locked(int* data, int* lock, int* come) {
+  if (threadIdx.x == 0) {
+    while (atomicCAS(lock, 0, 1) != 0) {}
+    __threadfence();
+    data[0] += 1;
+    __threadfence();
+    atomicExch(lock, 0);
+  }
+  data[1 + blockIdx.x * blockDim.x + threadIdx.x] = 1;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    __threadfence();
+    atomicAdd(come, 1);
+    while (atomicAdd(come, 0) < int(gridDim.x)) {}
+    __threadfence();
+  }
+  __syncthreads();
+  int const next = (blockIdx.x + 1) % gridDim.x;
+  if (data[1 + next * blockDim.x + threadIdx.x] == 0) atomicAdd(&total, 1);
+}
+
 int main() {
   int *data, *flags, *out, *host;
   CHECK(cudaMalloc(&data, 4096));
@@ -109,6 +150,13 @@ int main() {
   CHECK(cudaMemset(flags, 0, 4096));
   within<<<1, 96>>>(data, flags, flags + 64);
   CHECK(cudaDeviceSynchronize());
+
+  for (int way = 0; way < 3; way++) {
+    CHECK(cudaMemset(flags, 0, 4096));
+    last<<<4, 64>>>(data, flags, way, out);
+    locked<<<4, 64>>>(data, flags + 1, flags + 2);
+    CHECK(cudaDeviceSynchronize());
+  }
 
   cudaStream_t first, second;
   CHECK(cudaStreamCreate(&first));

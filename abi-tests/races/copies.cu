@@ -1,20 +1,13 @@
 // Copies and fills of the CUDA API that race with kernels and puts: `copies CASE` and `copies CASE mended`, 2 ranks as threads of one process, or
 // processes of `ginrs-run -n 2`. tests/races.rs compiles it with --check=race and finds the marked lines by their marks.
 #include <nccl.h>
-#include <ginrs_bootstrap.h>
 #include <nccl_device.h>
 #include <cuda_runtime.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <thread>
-#include <vector>
-
-#define CHECK(call)                                                                          \
-  do {                                                                                       \
-    int result = int(call);                                                                  \
-    if (result != 0) fprintf(stderr, "%s: %d at line %d\n", #call, result, __LINE__), exit(2); \
-  } while (0)
+#include "../common/ranks.h"
 
 static const char* which;
 static bool mended;
@@ -108,16 +101,5 @@ static void runRank(int rank, int device, int ranks, ncclUniqueId id) {
 
 int main(int argc, char** argv) {
   which = argc > 1 ? argv[1] : "", mended = argc > 2;
-  ncclUniqueId id;
-  ginrsBootstrap boot;
-  CHECK(ginrsBootstrapInit(&boot));
-  if (boot.nRanks > 1) {
-    CHECK(ginrsBootstrapUniqueId(&boot, &id));
-    runRank(boot.rank, boot.localRank, boot.nRanks, id);
-    return 0;
-  }
-  CHECK(ncclGetUniqueId(&id));
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < 2; rank++) threads.emplace_back(runRank, rank, rank, 2, id);
-  for (auto& thread : threads) thread.join();
+  return runRanks(2, runRank);
 }

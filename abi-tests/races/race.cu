@@ -1,24 +1,16 @@
 // Programs that race, one for each mistake, and their mended twins: `race CASE` and `race CASE mended`, 2 ranks as threads of one
 // process, or processes of `ginrs-run -n 2`. tests/races.rs compiles it with --check=race and finds the marked lines by their marks.
 #include <nccl.h>
-#include <ginrs_bootstrap.h>
 #include <nccl_device.h>
 #include <cuda/atomic>
 #include <cuda_runtime.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <thread>
-#include <vector>
+#include "../common/ranks.h"
 
-#define CHECK(call)                                                                          \
-  do {                                                                                       \
-    int result = int(call);                                                                  \
-    if (result != 0) fprintf(stderr, "%s: %d at line %d\n", #call, result, __LINE__), exit(2); \
-  } while (0)
-
-enum Case { FLUSH, COUNTER, SIGNAL, SYNC, PRESSURE, LSA, SHARED, GLOBAL, WARP, FORWARD, RESET, RECOUNT, FENCE, SCOPE, AGAIN, NONE, OTHER, PEEK, POLL, EARLY, POINTER, ELEMENT, MIXED, CASES };
-static const char* const names[CASES] = {"flush", "counter", "signal", "sync", "pressure", "lsa", "shared", "global", "warp", "forward", "reset", "recount", "fence", "scope", "again", "none", "other", "peek", "poll", "early", "pointer", "element", "mixed"};
+enum Case { FLUSH, COUNTER, SIGNAL, SYNC, PRESSURE, LSA, SHARED, GLOBAL, WARP, FORWARD, RESET, RECOUNT, FENCE, SCOPE, AGAIN, NONE, OTHER, PEEK, POLL, EARLY, POINTER, ELEMENT, MIXED, RELEASED, WAITED, RELAXED, LAST, CASES };
+static const char* const names[CASES] = {"flush", "counter", "signal", "sync", "pressure", "lsa", "shared", "global", "warp", "forward", "reset", "recount", "fence", "scope", "again", "none", "other", "peek", "poll", "early", "pointer", "element", "mixed", "released", "waited", "relaxed", "last"};
 
 struct Job {
   ncclDevComm comm;
@@ -158,7 +150,7 @@ __global__ void kernel(Job job, int which, bool mended, int* out) {
       ncclLsaBarrierSession<ncclCoopCta> bar(cta, comm, ncclTeamTagLsa(), 0);
       int* theirs = static_cast<int*>(ncclGetLsaPointer(job.window, 0, next));
       if (isFirst) theirs[me] = me + 1;  // put of: lsa
-      bar.sync(cta, mended ? cuda::memory_order_acq_rel : cuda::memory_order_relaxed);
+      bar.sync(cta, mended ? cuda::memory_order_acq_rel : cuda::memory_order_relaxed);  // wait of: lsa
       if (!isFirst) out[me] = mine[me];  // race of: lsa
       break;
     }
@@ -234,6 +226,46 @@ __global__ void kernel(Job job, int which, bool mended, int* out) {
         gin.waitSignal(cta, 2, 1);
       }
       break;
+    case RELEASED: {  // a barrier that releases, and does not acquire
+      ncclLsaBarrierSession<ncclCoopCta> bar(cta, comm, ncclTeamTagLsa(), 0);
+      if (isFirst) static_cast<int*>(ncclGetLsaPointer(job.window, 0, next))[me] = me + 1;  // put of: released
+      bar.sync(cta, cuda::memory_order_release);  // wait of: released
+      if (mended) cuda::atomic_thread_fence(cuda::memory_order_acquire);
+      if (!isFirst) out[me] = mine[me];  // race of: released
+      break;
+    }
+    case WAITED:  // the signal is seen, and what it covers is not acquired
+      if (isFirst) {
+        gin.put(world, next, job.window, half, job.window, 0, n * sizeof(int), ncclGin_SignalInc{0}, ncclGin_None{}, cta);  // put of: waited
+        gin.flush(cta);
+        gin.waitSignal(cta, 1, 1);  // a rank that leaves has done all that it has posted
+      } else {
+        gin.waitSignal(cta, 0, 1, 64, cuda::memory_order_relaxed);  // wait of: waited
+        if (mended && me == 0) __threadfence_system();
+        __syncthreads();
+        out[me] = mine[half / sizeof(int) + me];  // race of: waited
+        gin.signal(world, next, ncclGin_SignalInc{1}, cta);
+      }
+      break;
+    case RELAXED: {  // the same of a GIN barrier
+      ncclGinBarrierSession<ncclCoopCta> bar(cta, gin, ncclTeamTagWorld(), 0);
+      if (isFirst) gin.put(world, next, job.window, half, job.window, 0, n * sizeof(int), ncclGin_None{}, ncclGin_None{}, cta);  // put of: relaxed
+      bar.sync(cta, mended ? cuda::memory_order_acq_rel : cuda::memory_order_relaxed, ncclGinFenceLevel::Relaxed);  // wait of: relaxed
+      if (!isFirst) out[me] = mine[half / sizeof(int) + me];  // race of: relaxed
+      gin.flush(cta);
+      bar.sync(cta, cuda::memory_order_acq_rel, ncclGinFenceLevel::Relaxed);
+      break;
+    }
+    case LAST: {  // the block that comes last adds up what all have written
+      __shared__ bool isLast;
+      job.other[blockIdx.x * n + me] = me;  // put of: last
+      if (mended) __threadfence();
+      __syncthreads();
+      if (me == 0) isLast = atomicAdd(&job.other[512], 1) == int(gridDim.x) - 1;  // wait of: last
+      __syncthreads();
+      if (isLast) out[me] = job.other[me] + job.other[n + me];  // race of: last
+      break;
+    }
     case FENCE: {  // a flag for another rank, behind a fence for the block
       int* theirs = static_cast<int*>(ncclGetLsaPointer(job.window, 0, next));
       if (me != 0) break;
@@ -310,10 +342,10 @@ static void runRank(int rank, int device, int ranks, ncclUniqueId id) {
   ncclDevResourceRequirements list = {};
   CHECK(ncclLLA2ACreateRequirement(1, 2, &elements, &list));
   needs.resourceRequirementsList = &list;
-  needs.ginSignalCount = 4, needs.ginCounterCount = 2, needs.lsaBarrierCount = 3, needs.ginForceEnable = true;
+  needs.ginSignalCount = 4, needs.ginCounterCount = 2, needs.lsaBarrierCount = 3, needs.railGinBarrierCount = 1, needs.ginForceEnable = true;
   CHECK(ncclDevCommCreate(comm, &needs, &job.comm));
   if (which == POINTER || which == ELEMENT) bare<<<1, 64>>>(job, elements, which, mended, out);
-  else kernel<<<which == GLOBAL || which == SCOPE ? 2 : 1, 64>>>(job, which, mended, out);
+  else kernel<<<which == GLOBAL || which == SCOPE || which == LAST ? 2 : 1, 64>>>(job, which, mended, out);
   CHECK(cudaDeviceSynchronize());
   CHECK(ncclDevCommDestroy(comm, &job.comm));
   CHECK(ncclCommDestroy(comm));
@@ -324,16 +356,5 @@ int main(int argc, char** argv) {
   for (which = 0; which < CASES && (argc < 2 || strcmp(argv[1], names[which]) != 0);) which++;
   if (which == CASES) return fprintf(stderr, "race CASE [mended]\n"), 2;
   mended = argc > 2;
-  ncclUniqueId id;
-  ginrsBootstrap boot;
-  CHECK(ginrsBootstrapInit(&boot));
-  if (boot.nRanks > 1) {
-    CHECK(ginrsBootstrapUniqueId(&boot, &id));
-    runRank(boot.rank, boot.localRank, boot.nRanks, id);
-    return 0;
-  }
-  CHECK(ncclGetUniqueId(&id));
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < 2; rank++) threads.emplace_back(runRank, rank, rank, 2, id);
-  for (auto& thread : threads) thread.join();
+  return runRanks(2, runRank);
 }

@@ -53,7 +53,7 @@ fn each(cases: &[(String, String)], what: impl Fn(&str, &str) -> Option<String> 
 
 /// `kernels.cuh:95` each: where a case is marked.
 fn marked(case: &str) -> Vec<String> {
-    ["field.cu", "kernels.cuh", "around.cu"]
+    ["field.cu", "kernels.cuh", "around.cu", "more.cu"]
         .into_iter()
         .flat_map(|file| {
             let source = std::fs::read_to_string(root().join("abi-tests/field").join(file)).unwrap();
@@ -90,13 +90,19 @@ fn each_mistake_is_found_and_its_line_named() {
     });
 }
 
-/// The same of `field/around.cu`, each twin beside it; of collectives and messages that wait for ever no line is known.
+/// The same of `field/around.cu` and `field/more.cu`, each twin beside it; of messages that are received in another order no line is known.
 #[test]
 fn mistakes_around_kernels_are_found_and_their_twins_are_not_blamed() {
-    let program = compiled_as("abi-tests/field/around.cu", &["--check=race".into(), "-O1".into()]);
+    each_is_found_and_no_twin_blamed("around.cu", 24);
+    each_is_found_and_no_twin_blamed("more.cu", 16);
+}
+
+#[track_caller]
+fn each_is_found_and_no_twin_blamed(file: &str, count: usize) {
+    let program = compiled_as(&format!("abi-tests/field/{file}"), &["--check=race".into(), "-O1".into()]);
     let listed = text(&Command::new(&program).output().unwrap());
     let cases: Vec<_> = listed.lines().map(|case| (case.to_owned(), String::new())).collect();
-    assert!(cases.len() >= 20, "{listed}");
+    assert!(cases.len() == count, "{listed}");
     each(&cases, |case, _| {
         let is_told = |output: &Output| !output.status.success() && (marked(case).is_empty() || is_named(case, &text(output)));
         let ran = |arguments: &[&str]| check(&["--check=race", "--timeout", "60"], &program, arguments).0;

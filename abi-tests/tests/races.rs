@@ -101,9 +101,28 @@ fn an_order_of_too_narrow_a_scope() {
     is_found("scope", &["missing: a wider scope: __threadfence()"]);
 }
 
+/// The wait or barrier is named, too, or the atomic.
+#[test]
+fn an_order_that_is_too_weak() {
+    for (case, missing) in [
+        ("released", "missing: memory_order_acq_rel in LSA barrier 0 at "),
+        ("waited", "missing: memory_order_acquire in a call for signal 0 at "),
+        ("relaxed", "missing: memory_order_acq_rel in GIN barrier 0 at "),
+    ] {
+        is_found(case, &[&format!("{missing}{}: ", line_of("wait", case))]);
+    }
+    let atomic = format!("the atomic at {} is relaxed, as all of CUDA's are", line_of("wait", "last"));
+    is_found(
+        "last",
+        &[&format!(
+            "missing: a fence between the write and the atomic that tells of it: __threadfence(), for another rank __threadfence_system(); {atomic}"
+        )],
+    );
+}
+
 #[test]
 fn threads_blocks_and_ranks_without_order() {
-    is_found("lsa", &["missing: an LSA barrier with memory_order_acq_rel"]);
+    is_found("lsa", &[&format!("missing: memory_order_acq_rel in LSA barrier 0 at {}: ", line_of("wait", "lsa"))]);
     is_found("pointer", &["missing: an LSA barrier with memory_order_acq_rel"]);
     is_found("element", &["where: window 1 of rank 1 (65536 bytes), offset 0x"]);
     is_found("shared", &["missing: __syncthreads() between the two"]);
@@ -240,6 +259,11 @@ fn order_that_is_none_of_the_api_counts() {
     for _ in 0..3 {
         let output = run(checked("abi-tests/races/clean.cu"), &[]);
         assert!(output.status.success() && !text(&output).contains("race"), "{}\n{}", output.status, text(&output));
+        for weak in
+            [run(checked("abi-tests/races/orders.cu"), &[]), job(2, checked("abi-tests/races/orders.cu")).output().unwrap()]
+        {
+            assert!(weak.status.success() && !text(&weak).contains("race"), "{}\n{}", weak.status, text(&weak));
+        }
     }
 }
 

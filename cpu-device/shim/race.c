@@ -5,16 +5,16 @@
 #include "ginrs_cpu/waits.h"
 
 enum { WRITE = 1 };
-enum { ACQUIRE = 1, RELEASE = 2, FENCED = 4 };
+enum { ACQUIRE = 1, RELEASE = 2, FENCED = 4, RELAXED = 8, ACQUIRES = 16 };
 
 void ginrs_race_on(void);
 void ginrs_race_access(uintptr_t at, size_t bytes, int how, uintptr_t place);
 /* Between the two nobody else touches what is known of the word. */
 void ginrs_race_lock(uintptr_t word);
-void ginrs_race_unlock(int what, uint64_t found, uint64_t left); /* the word that this thread has locked, and its values */
+void ginrs_race_unlock(int what, uint64_t found, uint64_t left, uintptr_t place); /* the word that this thread has locked, its values, and who it was */
 void ginrs_race_volatile(uintptr_t at, size_t bytes, int how, uintptr_t place); /* place 0: it only orders */
 void ginrs_race_narrow(void);
-void ginrs_race_fence(int releases);
+void ginrs_race_fence(int releases, int isAny);
 int ginrs_race_host(uintptr_t at, int how, uintptr_t place);
 /* Memory of devices lies between the two (memory.rs); another number of changes: elsewhere. */
 extern uintptr_t ginrs_memory_low, ginrs_memory_high;
@@ -73,9 +73,17 @@ ACCESSES(16)
 void ginrs_cpu_race_read_range(void* at, size_t bytes) { plain(at, bytes, 0, __builtin_return_address(0)); }
 void ginrs_cpu_race_write_range(void* at, size_t bytes) { plain(at, bytes, WRITE, __builtin_return_address(0)); }
 
+/* A relaxed load is mostly followed by a fence, or by a use that depends on it: it counts as if it acquired, but for that of a barrier which
+ * the user has asked to be relaxed. */
 static inline int reads(int order) {
-  (void)order; /* a relaxed load is mostly followed by a fence, or by a use that depends on it: it counts as if it acquired */
-  return ACQUIRE;
+  if (order != __ATOMIC_RELAXED && order != __ATOMIC_RELEASE) return ACQUIRE | ACQUIRES;
+  const ginrsCpuCall* call = ginrs_cpu_self->call;
+  return call != NULL && call->kind == GINRS_CPU_CALL_LSA_BARRIER ? ACQUIRE | RELAXED : ACQUIRE;
+}
+/* For a report: the user's place; of a barrier's word 0, of another call's 1. */
+static inline uintptr_t placeOf(void* place) {
+  const ginrsCpuCall* call = ginrs_cpu_self->call;
+  return call == NULL ? (uintptr_t)place : call->kind != GINRS_CPU_CALL_LSA_BARRIER;
 }
 static inline int writes(int order) {
   return order == __ATOMIC_RELAXED || order == __ATOMIC_CONSUME || order == __ATOMIC_ACQUIRE ? FENCED : RELEASE;
@@ -87,7 +95,8 @@ static inline int writes(int order) {
     int isWatched = (touch(at), watched());                                                                                    \
     if (isWatched) ginrs_race_lock((uintptr_t)at);                                                                \
     access;                                                                                                       \
-    if (isWatched) ginrs_race_unlock(what, (uint64_t)(found), (uint64_t)__atomic_load_n(at, __ATOMIC_SEQ_CST));   \
+    if (isWatched) ginrs_race_unlock(what, (uint64_t)(found), (uint64_t)__atomic_load_n(at, __ATOMIC_SEQ_CST), \
+                                     placeOf(__builtin_return_address(0)));                                                   \
     return old;                                                                                                   \
   }
 #define CHANGES(type, bits, name, builtin)                                                       \
@@ -102,14 +111,14 @@ static inline int writes(int order) {
     int isWatched = (touch(at), watched());                                                                                           \
     if (isWatched) ginrs_race_lock((uintptr_t)at);                                                                       \
     type old = __atomic_load_n(at, __ATOMIC_SEQ_CST);                                                                    \
-    if (isWatched) ginrs_race_unlock(reads(order), (uint64_t)old, (uint64_t)old);                                        \
+    if (isWatched) ginrs_race_unlock(reads(order), (uint64_t)old, (uint64_t)old, placeOf(__builtin_return_address(0))); \
     return old;                                                                                                          \
   }                                                                                                                      \
   void ginrs_cpu_race_atomic##bits##_store(volatile type* at, type value, int order) {                                   \
     int isWatched = (touch(at), watched());                                                                                           \
     if (isWatched) ginrs_race_lock((uintptr_t)at);                                                                       \
     __atomic_store_n(at, value, __ATOMIC_SEQ_CST);                                                                       \
-    if (isWatched) ginrs_race_unlock(writes(order), 0, (uint64_t)value);                                                 \
+    if (isWatched) ginrs_race_unlock(writes(order), 0, (uint64_t)value, placeOf(__builtin_return_address(0)));         \
   }                                                                                                                      \
   CHANGES(type, bits, exchange, __atomic_exchange_n)                                                                     \
   CHANGES(type, bits, fetch_add, __atomic_fetch_add)                                                                     \
@@ -127,7 +136,7 @@ ATOMICS(uint64_t, 64)
 
 void ginrs_cpu_race_atomic_thread_fence(int order) {
   __atomic_thread_fence(__ATOMIC_SEQ_CST);
-  if (watched()) ginrs_race_fence(writes(order) == RELEASE);
+  if (watched()) ginrs_race_fence(writes(order) == RELEASE, order != __ATOMIC_RELAXED);
 }
 void ginrs_cpu_race_narrow(void) {
   if (watched()) ginrs_race_narrow();

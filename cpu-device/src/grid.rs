@@ -57,6 +57,8 @@ pub struct Grid {
     start: Start,
     /// A call of the device API was refused, and that has been told.
     pub refused: AtomicBool,
+    /// The line of the program's call is told, once.
+    pub call_told: AtomicBool,
     /// A wait has ended because its communicator was aborted.
     pub aborted: AtomicBool,
     /// Called when the last block has ended.
@@ -85,6 +87,7 @@ impl Grid {
             stall: Mutex::default(),
             start: Start::default(),
             refused: AtomicBool::new(false),
+            call_told: AtomicBool::new(false),
             aborted: AtomicBool::new(false),
             on_end: Mutex::new(Some(Box::new(on_end))),
         })

@@ -147,7 +147,7 @@ pub struct Span {
 pub struct Touched {
     /// The call.
     pub name: String,
-    /// The address behind it.
+    /// The address behind it; 0: not known.
     pub place: usize,
     /// What it touches.
     pub spans: Vec<Span>,
@@ -173,7 +173,7 @@ pub struct Launch {
     pub clusters: bool,
     /// Where the host program launched it.
     pub place: Place,
-    /// A collective's: what it reads and writes, for the race detector.
+    /// A collective's: what it is, and what it reads and writes, for the race detector.
     pub touched: Option<Arc<Touched>>,
     /// [`crate::timeline::number`]
     pub number: u64,

@@ -51,14 +51,14 @@ mod sessions;
 pub mod mbarrier;
 pub mod barrier;
 pub mod warp;
-pub mod thread;
 pub mod stack;
 pub mod timeline;
-pub mod waits;
 pub mod pace;
 pub mod schedule;
 
 pub mod race;
+pub mod thread;
+pub mod waits;
 pub mod launch;
 mod bounds;
 pub mod device;

@@ -1,9 +1,10 @@
 //! ginrs_cpu/library.h: what libginrs finds with dlsym and calls.
 
-use std::ffi::c_void;
+use std::ffi::{CString, c_void};
 
 use crate::device::{self, StepFn};
 use crate::memory;
+use crate::race;
 use crate::waits::{self, Seen, Stillness};
 
 /// `ginrsCpuRuntimeV1`.
@@ -63,7 +64,19 @@ pub extern "C" fn ginrs_cpu_runtime_v1() -> *const RuntimeV1 {
 extern "C" fn each_wait(see: SeeWait, context: *mut c_void) {
     if !device::is_forked() {
         // SAFETY: library.h: see takes the context and a wait.
-        waits::each(|wait| unsafe { see(context, wait) });
+        let see = |wait: &Seen| unsafe { see(context, wait) };
+        waits::each(
+            see,
+            |launch| launch.touched.is_some(),
+            |wait, launch| {
+                let Some(touched) = &launch.touched else { return };
+                let name = CString::new(touched.name.as_str()).unwrap_or_default();
+                let line = race::collectives::called_at(touched);
+                let place = line.as_deref().and_then(|line| line.rsplit_once(':'));
+                let place = place.and_then(|(file, line)| Some((CString::new(file).ok()?, line.parse().ok()?)));
+                see(&wait.called(&name, place.as_ref().map(|(file, line)| (file.as_c_str(), *line))));
+            },
+        );
     }
 }
 

@@ -217,6 +217,17 @@ fn pick(state: &mut State) -> (Option<Job>, u32) {
     (job, also)
 }
 
+/// A collective's kernel that has failed has a line in the program all the same. Here, for to find it takes another process, and more stack than a
+/// CUDA thread has.
+fn tell_call(grid: &Grid) {
+    let Some(touched) = grid.launch.touched.as_ref().filter(|_| grid.failed()) else { return };
+    if !grid.call_told.swap(true, Ordering::Relaxed)
+        && let Some(line) = crate::race::collectives::called_at(touched)
+    {
+        crate::error::report(&format!("  called by host code: {} at {line}", touched.name));
+    }
+}
+
 fn run(pool: &'static Pool, block: &Block, job: &Job) {
     let grid = &job.grid;
     let threads = grid.launch.block.count() as u32;
@@ -228,6 +239,7 @@ fn run(pool: &'static Pool, block: &Block, job: &Job) {
             Ok(Outcome::Stuck) => grid.fail(Code::LAUNCH_FAILURE, &crate::deadlock::describe(block, grid)),
             Err(_) => grid.fail(Code::UNKNOWN, &format!("internal error: a panic while {} ran", grid.launch.describe())),
         }
+        tell_call(grid);
         block.end();
         crate::timeline::block_end(grid.number, index);
     };

@@ -4,7 +4,7 @@
 //! Order: a block takes `only_waits` back, and counts a change, before a thread of its goes on behind a wait. So who finds the same
 //! count of changes twice, and `only_waits` both times, knows that the block has done nothing in between.
 
-use std::ffi::{c_char, c_void};
+use std::ffi::{CStr, c_char, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::time::Instant;
@@ -167,6 +167,16 @@ pub struct Seen {
     bytes: u32,
     nanoseconds: u64,
     word: *const c_void,
+    name: *const c_char,
+}
+
+impl Seen {
+    /// With the call of the host's that has launched the kernel, in place of one that the kernel makes.
+    pub fn called(mut self, name: &CStr, place: Option<(&CStr, i32)>) -> Seen {
+        self.name = name.as_ptr();
+        (self.file, self.line) = place.map_or((std::ptr::null(), 0), |(file, line)| (file.as_ptr(), line));
+        self
+    }
 }
 
 /// `ginrsCpuStillness`.
@@ -190,7 +200,7 @@ struct Record {
     at: Dim3,
     block: Dim3,
     /// Keeps the program's strings: a kernel's code is loaded while it runs.
-    _launch: Arc<Launch>,
+    launch: Arc<Launch>,
     /// The outermost call, which has the user's line, and what it waits for: a hybrid barrier for one of those that it is made of.
     calls: Option<(Call, Call)>,
     wait: Wait,
@@ -280,7 +290,7 @@ impl Board {
         // SAFETY: the caller's: a call stands on the same stack as those that it makes.
         let calls = unsafe { Call::ends(innermost) };
         let mut records = self.records.lock();
-        records.push(Record { thread, at, block, _launch: launch, calls, wait, since: Instant::now() });
+        records.push(Record { thread, at, block, launch, calls, wait, since: Instant::now() });
         self.waits.store(records.len() as u32, Ordering::Relaxed);
     }
 
@@ -322,16 +332,21 @@ impl Record {
             bytes: size_of::<Seen>() as u32,
             nanoseconds: self.since.elapsed().as_nanos() as u64,
             word,
+            name: std::ptr::null(),
         }
     }
 }
 
-/// Shows each wait that lasts.
-pub fn each(mut see: impl FnMut(&Seen)) {
+/// Shows each wait that lasts. Those of the library's own kernels, of which `own` holds, come last, when no wait is held up any more.
+pub fn each(mut see: impl FnMut(&Seen), own: impl Fn(&Launch) -> bool, mut see_own: impl FnMut(Seen, &Launch)) {
     let boards = BOARDS.lock().clone();
+    let mut later = Vec::new();
     for board in boards {
-        board.records.lock().iter().for_each(|record| see(&record.seen()));
+        for record in &*board.records.lock() {
+            if own(&record.launch) { later.push((record.seen(), record.launch.clone())) } else { see(&record.seen()) }
+        }
     }
+    later.into_iter().for_each(|(seen, launch)| see_own(seen, &launch));
 }
 
 /// Whether all blocks of the process only wait; `see` is given the OS threads of those that run.

@@ -54,6 +54,11 @@ NCCL_DEVICE_INLINE void post(ncclDevComm const& comm, uint32_t context, int worl
                                op.addend()};
   ginrs_cpu_race_put(&put);
 }
+/* By each thread behind a wait, or a read. */
+NCCL_DEVICE_INLINE void seen(ncclDevComm const& comm, int kind, uint32_t context, uint32_t id, uint64_t value, int bits, cuda::memory_order order) {
+  if (nccl::utility::acquireOrderOf(order) == cuda::memory_order_relaxed) ginrs_cpu_race_relaxed();
+  ginrs_cpu_race_seen(kind, comm.windowTable, comm.rank, context, id, value, bits);
+}
 /* By the thread that has made it zero. */
 NCCL_DEVICE_INLINE void reset(ncclDevComm const& comm, int kind, uint32_t context, uint32_t id, uint32_t number, const char* file, int line) {
   ginrsCpuRaceReset const reset = {file, line, kind, comm.rank, context, id, number, comm.windowTable};

@@ -143,7 +143,11 @@ fn of<'a>(waits: impl Iterator<Item = &'a Wait>, beside: impl Fn(&Wait) -> Besid
         let told = Told {
             who: String::new(),
             what: what(wait),
-            place: wait.place.as_ref().filter(|_| !Waiting::of(wait.note).is_own()).map(|(file, line)| format!("{file}:{line}")),
+            place: wait
+                .place
+                .as_ref()
+                .filter(|_| wait.name.is_some() || !Waiting::of(wait.note).is_own())
+                .map(|(file, line)| format!("{file}:{line}")),
             whom: Waiting::of(wait.note).rank(),
             lasts: wait.lasts,
             posted: Waiting::of(wait.note).is_posted(),
@@ -209,7 +213,8 @@ fn behind(wait: &Wait) -> u64 {
 fn what(wait: &Wait) -> String {
     let note = Waiting::of(wait.note);
     if note.is_own() {
-        return note.rank().map_or("a collective or message".into(), |rank| format!("rank {rank} in a collective or message"));
+        let own = wait.name.as_deref().unwrap_or("a collective or message");
+        return note.rank().map_or(own.into(), |rank| format!("rank {rank} in {own}"));
     }
     let Wait { context, id, .. } = wait;
     let (has, wants, bits) = wait.word.unwrap_or_default();
@@ -245,6 +250,7 @@ mod tests {
     fn wait(call: Call, note: u32, word: Option<(u64, u64, u32)>) -> Wait {
         Wait {
             owner: 1,
+            name: None,
             place: Some(("halo.cu".into(), 41)),
             outer: call,
             call,
@@ -318,6 +324,8 @@ mod tests {
         assert!(line(wait(Call::LlA2a, 3 << 24, None)).contains("slot 3 of an LL all-to-all"));
         let own = line(wait(Call::Unknown, 0x84 << 24 | 3, None));
         assert!(own.contains("rank 3 in a collective or message") && !own.contains("halo"), "{own}");
+        let named = line(Wait { name: Some("ncclAllReduce".into()), ..wait(Call::Unknown, 0x84 << 24 | 3, None) });
+        assert!(named.contains("waits for rank 3 in ncclAllReduce for 10 s at halo.cu:41"), "{named}");
     }
 
     #[test]

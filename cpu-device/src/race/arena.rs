@@ -80,6 +80,8 @@ pub mod kind {
     pub const WORDS: u32 = 10;
     /// What was handed over with a word to threads of one block alone: file and offset.
     pub const NARROW: u32 = 11;
+    /// What a word would have handed over, were orders stronger: by its name.
+    pub const LOOSE: u32 = 12;
     /// Being made.
     pub(super) const MAKING: u32 = u32::MAX;
 }

@@ -11,11 +11,14 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use super::words::{self, Access, Left, Taken, Word};
-use super::{Worker, known, names, narrow, worker};
+use super::{Worker, known, names, narrow, relaxed, worker};
 
 const ACQUIRE: i32 = 1;
 const RELEASE: i32 = 2;
 const FENCED: i32 = 4;
+/// It reads, in a wait of the API's of relaxed order; with an order that acquires.
+const RELAXED: i32 = 8;
+const ACQUIRES: i32 = 16;
 
 /// A volatile access to come.
 #[derive(Clone, Copy)]
@@ -74,7 +77,7 @@ impl Worker {
     fn take_narrow(&mut self, thread: u16, word: Word) {
         if let Some((own, all)) = narrow::take(word, self.group) {
             own.iter().for_each(|own| Arc::make_mut(&mut self.actors[thread as usize].clock).join(own));
-            all.iter().for_each(|all| self.narrowly.join(all));
+            all.iter().for_each(|all| self.weakly.narrow.join(all));
         }
     }
 
@@ -143,18 +146,22 @@ extern "C" fn ginrs_race_lock(word: usize) {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn ginrs_race_unlock(what: i32, found: u64, left: u64) {
+extern "C" fn ginrs_race_unlock(what: i32, found: u64, left: u64, place: usize) {
     let Some(word) = LOCKED.take() else { return };
     let mut worker = worker();
     let is_narrow = worker.as_mut().is_some_and(|worker| std::mem::take(&mut worker.actor().is_narrow));
-    let mut within = None;
+    let (mut within, mut loosely) = (None, None);
     let gives = worker.as_mut().and_then(|worker| match what {
         _ if what & RELEASE != 0 && is_narrow => {
             within = Some(Arc::new(worker.release()));
             worker.actor().fenced.clone()
         }
-        _ if what & RELEASE != 0 => Some(Arc::new(worker.release())),
+        _ if what & RELEASE != 0 => {
+            worker.settle(worker.current);
+            Some(Arc::new(worker.release()))
+        }
         _ if what & FENCED != 0 => {
+            loosely = relaxed::is_hinted(word, place).then(|| worker.release());
             within = worker.actor().fenced_block.clone();
             worker.actor().fenced.clone()
         }
@@ -163,12 +170,20 @@ extern "C" fn ginrs_race_unlock(what: i32, found: u64, left: u64) {
     let access =
         Access { found: Some(found).filter(|_| what & ACQUIRE != 0), gives: gives.as_deref(), leaves: Left::Value(left) };
     // SAFETY: ginrs_race_lock came before, on this thread.
-    let taken = unsafe { words::unlock(word, &access) };
+    let mut taken = unsafe { words::unlock(word, &access) };
     if let Some(worker) = worker {
+        if what & ACQUIRE != 0 {
+            let seen = if what & RELAXED != 0 { taken.clock.take() } else { None };
+            worker.sees(word, seen, place);
+        }
         worker.take(worker.current, &taken);
+        if what & ACQUIRES != 0 {
+            worker.settle(worker.current);
+        }
         if what & ACQUIRE != 0 {
             worker.take_narrow(worker.current, word);
         }
+        loosely.iter().for_each(|loosely| relaxed::give(word, loosely));
         // Of its own block nobody runs in between.
         within.iter().for_each(|within| narrow::give(word, worker.group, within));
     }
@@ -183,9 +198,12 @@ extern "C" fn ginrs_race_narrow() {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn ginrs_race_fence(releases: i32) {
+extern "C" fn ginrs_race_fence(releases: i32, is_any: i32) {
     let Some(worker) = worker() else { return };
     let is_narrow = std::mem::take(&mut worker.actor().is_narrow);
+    if is_any != 0 && !is_narrow {
+        worker.settle(worker.current);
+    }
     if releases != 0 {
         let clock = Some(Arc::new(worker.release()));
         let actor = worker.actor();

@@ -48,6 +48,16 @@ impl Known {
             })
     }
 
+    /// What both have.
+    fn common(&self, other: &Known) -> Known {
+        let mut known = Known { base: self.base.min(other.base), more: Vec::new() };
+        let mut threads: Vec<u16> = self.more.iter().chain(&other.more).map(|more| more.0).collect();
+        threads.sort_unstable();
+        threads.dedup();
+        threads.iter().for_each(|&thread| known.learn(thread, self.of(thread).min(other.of(thread))));
+        known
+    }
+
     fn joined(&self, other: &Known) -> Known {
         let base = self.base.max(other.base);
         let mut more = Vec::with_capacity(self.more.len().max(other.more.len()));
@@ -107,6 +117,15 @@ impl Clock {
     /// All threads of a group have.
     pub fn learn_all(&mut self, group: Group, epoch: u32) {
         Arc::make_mut(self.entry(group)).learn_all(epoch);
+    }
+
+    /// What `other` knows, too, of all that had ended when this one began.
+    pub fn common(&self, other: &Clock) -> Clock {
+        let both = self.groups.iter().filter_map(|(group, mine)| {
+            let at = other.groups.binary_search_by_key(group, |known| known.0).ok()?;
+            Some((*group, Arc::new(mine.common(&other.groups[at].1))))
+        });
+        Clock { ended: self.ended, groups: both.collect() }
     }
 
     /// How many groups it speaks of.
@@ -210,6 +229,8 @@ mod tests {
             let joined = a.joined(b);
             assert!((0..7).all(|thread| joined.of(thread) == a.of(thread).max(b.of(thread))), "{a:?} {b:?} {joined:?}");
             assert!(joined.covers(a) && joined.covers(b) && a.covers(a));
+            let common = a.common(b);
+            assert!((0..7).all(|thread| common.of(thread) == a.of(thread).min(b.of(thread))), "{a:?} {b:?} {common:?}");
             assert_eq!(a.covers(b), (0..7).all(|thread| a.of(thread) >= b.of(thread)), "{a:?} {b:?}");
         }
     }

@@ -44,11 +44,9 @@ thread_local! {
 /// A terminated name, and so many spans.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ginrs_cpu_race_touches(name: *const c_char, spans: *const Span, count: usize) {
-    if !on() {
-        return;
-    }
-    let place = if count == 0 { None } else { frames::called_beyond(1) };
-    let next = place.map(|place| {
+    let next = (count != 0).then(|| {
+        // Where nothing is looked at it has a name alone, for waits that last.
+        let place = frames::called_beyond(1).unwrap_or(0);
         // SAFETY: the caller's.
         let spans = unsafe { std::slice::from_raw_parts(spans, count) }.to_vec();
         Touched { name: crate::launch::text(name, "nccl"), place, spans }
@@ -65,12 +63,17 @@ fn take() -> Option<Box<Touched>> {
 
 /// What the launch that this thread makes just now touches, if that was told.
 pub fn touched() -> Option<Arc<Touched>> {
-    take().filter(|_| on()).map(Arc::from)
+    take().map(Arc::from)
+}
+
+/// The line of the program's that has called a collective; None: not known.
+pub fn called_at(touched: &Touched) -> Option<String> {
+    if touched.place == 0 { None } else { lines::users_line(touched.place) }
 }
 
 /// A launch of `device` begins; its number for [`end`].
 pub fn begin(device: i32, touched: &Arc<Touched>) -> u32 {
-    if !on() {
+    if !on() || touched.place == 0 {
         return 0;
     }
     let run = names::new_run(device, &touched.name);

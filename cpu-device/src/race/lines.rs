@@ -84,7 +84,7 @@ pub fn users_line(behind: usize) -> Option<String> {
 }
 
 /// As the program was compiled, mostly from here.
-fn from_here(line: &str) -> String {
+pub fn from_here(line: &str) -> String {
     let here = std::env::current_dir().ok().map(|folder| format!("{}/", folder.display()));
     here.and_then(|here| line.strip_prefix(&here)).unwrap_or(line).to_owned()
 }

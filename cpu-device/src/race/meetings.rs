@@ -8,7 +8,8 @@ use super::{names, words, worker};
 pub fn arrive(id: usize) {
     if let Some(worker) = worker() {
         let clock = worker.release();
-        worker.barriers[id].join(&clock);
+        let brought = worker.bring(std::iter::once(worker.current.into()));
+        worker.barriers[id].join(&clock, &brought);
     }
 }
 
@@ -18,9 +19,11 @@ pub fn barrier_ends(id: usize, whole: bool, woken: &[u32], running: Option<u32>)
     if whole {
         return worker.meet(0..worker.actors.len() as u32, true);
     }
-    let clock = std::mem::take(&mut worker.barriers[id]);
+    let brought = std::mem::take(&mut worker.barriers[id]);
     for thread in woken.iter().copied().chain(running) {
-        Arc::make_mut(&mut worker.actors[thread as usize].clock).join(&clock);
+        let actor = &mut worker.actors[thread as usize];
+        Arc::make_mut(&mut actor.clock).join(&brought.clock);
+        actor.bring(&brought);
     }
 }
 
@@ -39,6 +42,7 @@ pub fn lanes_meet(first: u32, lanes: u32) {
 pub fn block_arrives() {
     let Some(worker) = worker() else { return };
     worker.meet(0..worker.actors.len() as u32, true);
+    worker.settle(0);
     let clock = worker.actors[0].clock.clone();
     names::run(worker.run).sync.lock().join(&clock);
 }
@@ -48,13 +52,14 @@ pub fn block_leaves() {
     let Some(worker) = worker() else { return };
     let clock = Arc::new(names::run(worker.run).sync.lock().clone());
     for actor in &mut worker.actors {
-        actor.clock = clock.clone();
+        (actor.clock, actor.fenced, actor.pending) = (clock.clone(), Some(clock.clone()), None);
     }
 }
 
 /// The running thread hands over what it knows with its arrival at an mbarrier.
 pub fn arrive_at(mbarrier: usize) {
     if let Some(worker) = worker() {
+        worker.settle(worker.current);
         let clock = worker.release();
         words::give(words::at(mbarrier), &clock);
     }
@@ -66,5 +71,9 @@ pub fn waited_at(mbarrier: usize) {
         && let Some(clock) = words::take(words::at(mbarrier))
     {
         worker.learn(&clock);
+        // Who has arrived may have fenced before: that is taken for granted.
+        worker.settle(worker.current);
+        let actor = worker.actor();
+        actor.fenced = Some(actor.clock.clone());
     }
 }

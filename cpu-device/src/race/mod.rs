@@ -36,6 +36,7 @@ mod own;
 mod places;
 mod puts;
 mod raised;
+mod relaxed;
 mod report;
 mod shadow;
 mod sides;
@@ -138,6 +139,10 @@ struct Actor {
     /// The same of block scope; and whether its next access or fence is.
     fenced_block: Option<Arc<Clock>>,
     is_narrow: bool,
+    /// What it will know behind a fence: waits of relaxed order have seen it.
+    pending: Option<Arc<Clock>>,
+    /// Its next put or wait is of relaxed order.
+    is_relaxed: bool,
     /// What it has learned last from a word, which polls find again and again.
     learned: Option<Arc<Clock>>,
     /// The same of all words, at a value that nobody who is watched has written.
@@ -171,7 +176,7 @@ struct Worker {
     current: u16,
     stack: (usize, usize),
     /// What has arrived at each counted barrier.
-    barriers: [Clock; 16],
+    barriers: [relaxed::Brought; 16],
     parts: own::Parts,
     /// Dynamic shared memory of this OS thread.
     dynamic: Vec<own::Part>,
@@ -179,8 +184,8 @@ struct Worker {
     own: HashMap<usize, Arc<Page>>,
     cache: [Option<Cached>; CACHED],
     generation: u32,
-    /// What the block would know if scopes were wider.
-    narrowly: Clock,
+    /// What the block would know if scopes were wider, and orders stronger.
+    weakly: relaxed::Weakly,
     /// Other processes may read of the block, and of these lines.
     is_told: bool,
     sites: [u64; SITES],
@@ -215,7 +220,7 @@ pub fn begin(run: u32, index: Dim3, shape: Dim3) {
             own: HashMap::new(),
             cache: [const { None }; CACHED],
             generation: 0,
-            narrowly: Clock::NOTHING,
+            weakly: relaxed::Weakly::default(),
             is_told: false,
             sites: [0; SITES],
         })));
@@ -223,13 +228,16 @@ pub fn begin(run: u32, index: Dim3, shape: Dim3) {
     let Some(worker) = worker() else { return };
     let clock = &names::run(run).began;
     (worker.run, worker.group) = (run, names::new_groups(&[names::Of::Block { run, index, shape }]));
-    (worker.is_told, worker.narrowly) = (false, Clock::NOTHING);
+    (worker.is_told, worker.weakly) = (false, relaxed::Weakly::default());
     worker.actors.clear();
     worker.actors.resize_with(shape.count() as usize, || Actor {
         clock: clock.clone(),
         epoch: 1,
-        fenced: None,
+        // What had ended before is there for all.
+        fenced: Some(clock.clone()),
         fenced_block: None,
+        pending: None,
+        is_relaxed: false,
         is_narrow: false,
         learned: None,
         foreign: None,
@@ -246,6 +254,7 @@ pub fn end() {
     print();
     let Some(worker) = worker().filter(|worker| !worker.actors.is_empty()) else { return };
     worker.meet(0..worker.actors.len() as u32, true);
+    worker.settle(0);
     names::run(worker.run).left.lock().join(&worker.actors[0].clock);
     worker.actors.clear();
     narrow::end(worker.group);
@@ -345,9 +354,11 @@ impl Worker {
             joined.learn_all(group, most);
         }
         let joined = Arc::new(joined);
+        let brought = self.bring(threads.clone());
         for thread in threads {
             let actor = &mut self.actors[thread as usize];
             actor.clock = joined.clone();
+            actor.bring(&brought);
             actor.epoch = if all { most + 1 } else { actor.epoch + 1 };
         }
     }
@@ -394,7 +405,9 @@ impl Worker {
             };
             shadow::note(page, at, bytes, new, &actor.clock, |at, old| {
                 let place = if *is_own { Place::Shared } else { Place::At(flat(at)) };
-                report::found(place, new, old, &actor.clock, Some(&self.narrowly));
+                if !actor.is_settled(&new, &old) {
+                    report::found(place, new, old, &actor.clock, Some(&self.weakly));
+                }
             });
         }
     }

@@ -14,7 +14,7 @@ use super::names::{self, Call, Of, Part, Put};
 use super::report::Place;
 use super::shadow::{self, Access};
 use super::words::Raise;
-use super::{Worker, known, raised, report, windows, words, worker};
+use super::{Worker, known, raised, relaxed, report, windows, words, worker};
 
 /// `ginrsCpuRacePut`
 #[repr(C)]
@@ -107,6 +107,10 @@ impl Worker {
         drop(queues);
         let lane = (epoch % LANES) as u16;
         Arc::make_mut(&mut self.actor().clock).learn_all(posts, epoch);
+        let is_relaxed = std::mem::take(&mut self.actor().is_relaxed);
+        if !is_relaxed {
+            self.settle(self.current);
+        }
         let mut clock = self.release();
         let raises = put.signal >= 0 || put.counter >= 0;
         let place = if put.bytes > 0 || raises {
@@ -153,9 +157,13 @@ impl Worker {
         if let Ok(signal) = u64::try_from(put.signal) {
             let (id, how, number) = (signal as u32, (signal >> 32) as u32 & 3, (signal >> 34) as u32);
             raised::note([SIGNAL as u32, put.peer as u32, put.context, id], comm, raise, &clock);
+            let word = words::of(SIGNAL, comm, put.peer, put.context, id);
+            if is_relaxed {
+                relaxed::give(word, &clock);
+                clock = self.actor().fenced.as_deref().cloned().unwrap_or_default();
+            }
             clock.learn_all(reads, epoch);
             clock.learn_all(lands, epoch);
-            let word = words::of(SIGNAL, comm, put.peer, put.context, id);
             if let Some(other) = words::raise(word, &clock, put.add, Raise { how, place })
                 && !words::is_mixed()
             {
@@ -174,8 +182,22 @@ pub extern "C" fn ginrs_cpu_race_seen(kind: i32, comm: usize, rank: i32, context
     let Some(worker) = worker() else { return };
     // Programs with older headers tell no value of a counter: 0 of 64 bits, which are 0 bits today.
     let is_told = kind == SIGNAL || value != 0 || bits != 64;
-    if let Some(clock) = if is_told { words::take_at(word, value, bits) } else { words::take(word) } {
+    let seen = if is_told { words::take_at(word, value, bits) } else { words::take(word) };
+    if std::mem::take(&mut worker.actor().is_relaxed) {
+        return worker.sees(word, seen, 0);
+    }
+    worker.sees(word, None, 0);
+    if let Some(clock) = seen {
         worker.learn(&clock);
+    }
+    worker.settle(worker.current);
+}
+
+/// See race.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn ginrs_cpu_race_relaxed() {
+    if let Some(worker) = worker() {
+        worker.actor().is_relaxed = true;
     }
 }
 

@@ -9,6 +9,7 @@ use parking_lot::{Mutex, ReentrantMutex};
 use super::clock::Clock;
 use super::lines::line_of;
 use super::names::{self, Call, Of, PUT, Part};
+use super::relaxed::{Weakly, Why};
 use super::shadow::Access;
 use super::{collectives, foreign, job};
 
@@ -47,8 +48,8 @@ struct Race {
     follows: bool,
     /// The older one is a put's that has landed on another one's bytes, whose signal the younger one has awaited.
     replaces: bool,
-    /// There is an order between the two, of too narrow a scope.
-    is_narrow: bool,
+    /// There is an order between the two that is too weak.
+    weak: Option<Why>,
 }
 
 /// A pointer that is not for whoever uses it.
@@ -88,7 +89,7 @@ const MOST: usize = 50;
 const STATUS: i32 = 66;
 
 /// Two accesses without order, the younger one by a thread with this clock, which would know more if scopes were wider.
-pub fn found(at: Place, new: Access, old: Access, clock: &Clock, narrowly: Option<&Clock>) {
+pub fn found(at: Place, new: Access, old: Access, clock: &Clock, weakly: Option<&Weakly>) {
     if super::STOPPED.load(Ordering::Relaxed) {
         return;
     }
@@ -103,9 +104,9 @@ pub fn found(at: Place, new: Access, old: Access, clock: &Clock, narrowly: Optio
             Of::Block { .. } => false,
         };
         let replaces = old.over != 0 && clock.knows(old.group, 0, old.over);
-        let is_narrow = narrowly.is_some_and(|clock| clock.knows(old.group, old.thread, old.epoch));
+        let weak = weakly.and_then(|weakly| weakly.why(&old));
         own();
-        FOUND.lock().push(Race { at, new, old, follows, replaces, is_narrow });
+        FOUND.lock().push(Race { at, new, old, follows, replaces, weak });
         WAITING.store(true, Ordering::Release);
     }
 }
@@ -303,12 +304,14 @@ fn tell(race: &Race) {
             "a signal is raised by SignalInc and by SignalAdd, with no reset between the two",
             "one of both for each signal (SignalAdd of 1 is one more, too), or a signal for each; it works here, and GIN forbids it",
         ),
-        _ if race.is_narrow => (
+        _ if matches!(race.weak, Some(Why::Scope)) => (
             "the order between two blocks is of block scope",
             "a wider scope: __threadfence() or thread_scope_device for a block of this device, __threadfence_system() or thread_scope_system for another rank",
         ),
         _ => words(race),
     };
+    let weaker = race.weak.as_ref().and_then(Why::missing);
+    let missing = weaker.as_deref().unwrap_or(missing);
     let place = match race.at {
         Place::Shared => "shared memory of the block".into(),
         Place::Signal { number, rank, context } => format!("signal {number} of context {context} of rank {rank}"),

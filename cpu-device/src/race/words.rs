@@ -20,6 +20,21 @@ pub enum Word {
     Of(i32, u64, i32, u32, u32),
     /// One that the processes of a job share.
     Job(Key),
+    /// See [`Word::loosened`].
+    Loose(usize),
+}
+
+impl Word {
+    /// The name under which stands what the word would have handed over, were orders stronger.
+    pub fn loosened(self) -> Word {
+        match self {
+            Word::At(at) | Word::Loose(at) => Word::Loose(at),
+            Word::Of(what, comm, rank, context, id) => Word::Of(what | 2, comm, rank, context, id),
+            Word::Job(Key { kind, of: [first, second] }) => {
+                Word::Job(Key { kind: kind::LOOSE, of: [first ^ u64::from(kind) << 60, second] })
+            }
+        }
+    }
 }
 
 /// The word at an address.
@@ -118,7 +133,7 @@ static WORDS: [Shard; SHARDS] = [const { Mutex::new(None) }; SHARDS];
 
 fn shard(word: Word) -> &'static Shard {
     let key = match word {
-        Word::At(at) => at >> 3,
+        Word::At(at) | Word::Loose(at) => at >> 3,
         Word::Of(kind, _, rank, context, id) => (kind + rank) as usize + context as usize + id as usize,
         Word::Job(_) => 0,
     };
@@ -335,7 +350,7 @@ pub fn everything() -> Arc<Clock> {
             .lock()
             .iter()
             .flat_map(|words| &words.handed)
-            .filter(|(word, _)| !matches!(word, Word::Of(..)))
+            .filter(|(word, _)| matches!(word, Word::At(_)))
             .for_each(|(_, handed)| all.join(&handed.all));
     }
     if job::is_joined() {

@@ -335,7 +335,7 @@ NCCL_DEVICE_INLINE void waitTogether(Coop coop, ncclGinCtx const& ctx, uint64_t*
 GINRS_GIN(uint64_t)::readCounter(ncclGinCounter_t counter, int bits, cuda::memory_order order GINRS_CALLER) const {
   GINRS_CALL(COUNTER, contextId, counter);
   uint64_t value = ginrs::gin::readWord(ginrs::gin::counterWord(*this, counter), order);
-  GINRS_RACE(ginrs_cpu_race_seen(GINRS_CPU_RACE_COUNTER, comm.windowTable, comm.rank, contextId, comm.ginCounterBase + counter, value, bits % 64));
+  GINRS_RACE(ginrs::race::seen(comm, GINRS_CPU_RACE_COUNTER, contextId, comm.ginCounterBase + counter, value, bits % 64, order));
   return value & nccl::utility::lowBits<uint64_t>(bits);
 }
 template <unsigned backendMask>
@@ -345,7 +345,7 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::waitCounter(Coop coop,
                                                                       cuda::memory_order order GINRS_CALLER) const {
   GINRS_CALL(COUNTER, contextId, counter);
   ginrs::gin::waitTogether(coop, _makeCtx(), ginrs::gin::counterWord(*this, counter), least, bits, order);
-  GINRS_RACE(ginrs_cpu_race_seen(GINRS_CPU_RACE_COUNTER, comm.windowTable, comm.rank, contextId, comm.ginCounterBase + counter, least, bits % 64));
+  GINRS_RACE(ginrs::race::seen(comm, GINRS_CPU_RACE_COUNTER, contextId, comm.ginCounterBase + counter, least, bits % 64, order));
 }
 
 GINRS_GIN(uint64_t*)::getSignalShadowPtr(ncclGinSignal_t signal) const {
@@ -362,7 +362,7 @@ GINRS_GIN(uint64_t)::readSignal(ncclGinSignal_t signal, int bits, cuda::memory_o
   GINRS_CALL(SIGNAL, contextId, signal);
   uint64_t value = ginrs::gin::readWord(ginrs::gin::signalWord(*this, signal), order);
   ginrs::gin::noteAwaited(*this, signal, value);
-  GINRS_RACE(ginrs_cpu_race_seen(GINRS_CPU_RACE_SIGNAL, comm.windowTable, comm.rank, contextId, comm.ginSignalBase + signal, value, bits));
+  GINRS_RACE(ginrs::race::seen(comm, GINRS_CPU_RACE_SIGNAL, contextId, comm.ginSignalBase + signal, value, bits, order));
   return value & nccl::utility::lowBits<uint64_t>(bits);
 }
 template <unsigned backendMask>
@@ -372,7 +372,7 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::waitSignal(Coop coop, 
   GINRS_CALL(SIGNAL, contextId, signal);
   if (coop.thread_rank() == 0) ginrs::gin::noteAwaited(*this, signal, least);
   ginrs::gin::waitTogether(coop, _makeCtx(), ginrs::gin::signalWord(*this, signal), least, bits, order);
-  GINRS_RACE(ginrs_cpu_race_seen(GINRS_CPU_RACE_SIGNAL, comm.windowTable, comm.rank, contextId, comm.ginSignalBase + signal, least, bits));
+  GINRS_RACE(ginrs::race::seen(comm, GINRS_CPU_RACE_SIGNAL, contextId, comm.ginSignalBase + signal, least, bits, order));
 }
 template <unsigned backendMask>
 template <typename Coop>
@@ -387,7 +387,7 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::waitSignalMeetShadow(C
     if (word != nullptr) ginrs::gin::waitAlone(_makeCtx(), word, _signalShadows[signal], bits, order);
   }
   coop.sync();
-  GINRS_RACE(ginrs_cpu_race_seen(GINRS_CPU_RACE_SIGNAL, comm.windowTable, comm.rank, contextId, comm.ginSignalBase + signal, _signalShadows[signal], bits));
+  GINRS_RACE(ginrs::race::seen(comm, GINRS_CPU_RACE_SIGNAL, contextId, comm.ginSignalBase + signal, _signalShadows[signal], bits, order));
 }
 template <unsigned backendMask>
 template <typename Coop, typename Uint>
@@ -408,7 +408,7 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::waitSignalFollowShadow
   if (coop.thread_rank() == 0 && isGiven) _signalShadows[signal] = value;
 #endif
   coop.sync();
-  GINRS_RACE(ginrs_cpu_race_seen(GINRS_CPU_RACE_SIGNAL, comm.windowTable, comm.rank, contextId, comm.ginSignalBase + signal, value, bits));
+  GINRS_RACE(ginrs::race::seen(comm, GINRS_CPU_RACE_SIGNAL, contextId, comm.ginSignalBase + signal, value, bits, order));
   uint64_t mask = nccl::utility::lowBits<uint64_t>(bits);
   *before = Uint(shadow & mask);
   *delta = Uint((value - shadow) & mask);

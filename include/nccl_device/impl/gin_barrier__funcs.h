@@ -62,6 +62,7 @@ NCCL_DEVICE_INLINE void ncclGinBarrierSession<Coop>::sync(Coop, cuda::memory_ord
   for (int i = 1 + int(this->coop.thread_rank()); i < n; i += step) {
     int peer = this->team.rank + i;
     if (peer >= n) peer -= n;
+    GINRS_RACE(if (!releases) ginrs_cpu_race_relaxed());
     /* The system's scope is what a releasing barrier promises; the network card's own path asks for less. */
     this->net.signal(this->team, peer, ncclGin_SignalInc{this->signal}, ncclCoopThread(), ncclGin_None(),
                      releases ? cuda::thread_scope_thread : cuda::thread_scope_system,

@@ -24,6 +24,7 @@ pub(super) struct Seen {
     bytes: u32,
     nanoseconds: u64,
     word: *const c_void,
+    name: *const c_char,
 }
 
 /// `ginrsCpuStillness`.
@@ -83,6 +84,8 @@ pub struct Wait {
     pub owner: u64,
     /// The user's file and line.
     pub place: Option<(String, i32)>,
+    /// Of a collective: the function that the host has called.
+    pub name: Option<String>,
     /// The user's call.
     pub outer: Call,
     /// What is waited for, and its numbers.
@@ -118,13 +121,21 @@ pub fn waits() -> Vec<Wait> {
 unsafe extern "C" fn see_wait(context: *mut c_void, seen: *const Seen) {
     // SAFETY: `waits` passed its vector, which nobody else uses meanwhile; the wait is valid during the call.
     let (all, seen) = unsafe { (&mut *context.cast::<Vec<Wait>>(), &*seen) };
-    // SAFETY: a string literal of a program whose kernel runs.
+    // SAFETY: a string literal of a program whose kernel runs, or valid during the call.
     let file = (!seen.file.is_null()).then(|| unsafe { CStr::from_ptr(seen.file) }.to_string_lossy().into_owned());
     // Of an older library it is not there.
-    let has_address = seen.bytes as usize >= size_of::<Seen>();
+    let reaches = |end: usize| seen.bytes as usize >= end;
+    let has_address = reaches(std::mem::offset_of!(Seen, name));
+    let name = if reaches(size_of::<Seen>()) && !seen.name.is_null() {
+        // SAFETY: terminated, and valid during the call.
+        Some(unsafe { CStr::from_ptr(seen.name) }.to_string_lossy().into_owned())
+    } else {
+        None
+    };
     all.push(Wait {
         owner: seen.owner as u64,
         place: file.map(|file| (file, seen.line)),
+        name,
         outer: Call::of(seen.outer),
         call: Call::of(seen.kind),
         context: seen.context,

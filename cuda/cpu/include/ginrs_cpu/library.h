@@ -12,7 +12,7 @@ extern "C" {
 /* A wait of a CUDA thread (waits.h). Strings live as long as the call that shows them. */
 typedef struct ginrsCpuWaitSeen {
   const void* owner;
-  const char* file; /* of the user's call; null where the headers did not say */
+  const char* file; /* of the user's call, or the host's of a collective; null where nobody has said */
   int32_t line;
   uint32_t outer;              /* GINRS_CPU_CALL_ of that call; 0: not known */
   uint32_t kind, context, id;  /* the same, but for a hybrid barrier of the barrier that it is made of */
@@ -23,6 +23,7 @@ typedef struct ginrsCpuWaitSeen {
   uint32_t bytes;       /* sizeof of this struct in the CPU device; 0: without what stands behind nanoseconds */
   uint64_t nanoseconds; /* that it has lasted */
   const void* word;     /* that has to reach `wants`; null where there is none */
+  const char* name;     /* of a collective: the function that the host has called; null elsewhere */
 } ginrsCpuWaitSeen;
 
 typedef struct ginrsCpuStillness {

@@ -30,6 +30,8 @@ enum { GINRS_CPU_RACE_SIGNAL = 0, GINRS_CPU_RACE_COUNTER = 1 };
 /* The thread has seen such a word of its rank at a value that it waited for, or has read it; of so many bits, 0: all 64. (0 of 64 bits of a
  * counter is what programs with older headers tell, who give no value.) */
 void ginrs_cpu_race_seen(int kind, const void* comm, int32_t rank, uint32_t context, uint32_t id, uint64_t value, int bits);
+/* The next of these two calls that the thread makes is of relaxed order: a put without a payload releases nothing, what was seen is not acquired. */
+void ginrs_cpu_race_relaxed(void);
 /* A word is zero again, by a call of the user's, who knows it by `number`. */
 typedef struct ginrsCpuRaceReset {
   const char* file;

@@ -1,0 +1,31 @@
+// The main of the planted programs: their ranks as threads of one process, or as processes of ginrs-run.
+#pragma once
+#include <nccl.h>
+#include <ginrs_bootstrap.h>
+#include <stdio.h>
+#include <thread>
+#include <vector>
+#include "../../examples-c/common/exit_once.h"
+
+#define CHECK(call)                                                                          \
+  do {                                                                                       \
+    int result = int(call);                                                                  \
+    if (result != 0) fprintf(stderr, "%s: %d at line %d\n", #call, result, __LINE__), exitOnce(2); \
+  } while (0)
+
+// `ranks` threads, or the one process that this is of a job.
+static int runRanks(int ranks, void (*runRank)(int rank, int device, int ranks, ncclUniqueId id)) {
+  ncclUniqueId id;
+  ginrsBootstrap boot;
+  CHECK(ginrsBootstrapInit(&boot));
+  if (boot.nRanks > 1) {
+    CHECK(ginrsBootstrapUniqueId(&boot, &id));
+    runRank(boot.rank, boot.localRank, boot.nRanks, id);
+    return 0;
+  }
+  CHECK(ncclGetUniqueId(&id));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; rank++) threads.emplace_back(runRank, rank, rank, ranks, id);
+  for (auto& thread : threads) thread.join();
+  return 0;
+}

@@ -1,0 +1,211 @@
+//! Orders that are too weak. A wait or barrier of the API that was called with `memory_order_relaxed` makes nothing known to its thread but what had
+//! ended before the others' grids began; the rest is `pending` until a fence of the thread, a put, the end of its grid, which all acquire.
+//! What was fenced and what is pending goes along through the barriers of a block: who fences there, before or behind, is a matter of style.
+//!
+//! A write behind such a wait depends on it, and is not made before: so that alone which is read early is told. For the words of a report there
+//! stands, beside what a word hands over, what it would if orders were stronger.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::clock::Clock;
+use super::lines::{from_here, line_of};
+use super::shadow::Access;
+use super::words::{self, Word};
+use super::{Actor, Worker, known};
+use crate::thread::Variables;
+use crate::waits::Call;
+
+/// What threads bring to a barrier of their block, or to an arrival at one.
+#[derive(Default)]
+pub struct Brought {
+    /// What they know, of a barrier that not all come to.
+    pub clock: Clock,
+    fenced: Option<Arc<Clock>>,
+    fenced_block: Option<Arc<Clock>>,
+    pending: Option<Arc<Clock>>,
+}
+
+fn join(all: &mut Option<Arc<Clock>>, one: Option<&Arc<Clock>>) {
+    match (all, one) {
+        (Some(all), Some(one)) if !Arc::ptr_eq(all, one) => Arc::make_mut(all).join(one),
+        (all @ None, Some(one)) => *all = Some(one.clone()),
+        _ => {}
+    }
+}
+
+impl Brought {
+    /// Another one comes to the same barrier.
+    pub fn join(&mut self, clock: &Clock, other: &Brought) {
+        self.clock.join(clock);
+        join(&mut self.fenced, other.fenced.as_ref());
+        join(&mut self.fenced_block, other.fenced_block.as_ref());
+        join(&mut self.pending, other.pending.as_ref());
+    }
+}
+
+impl Actor {
+    /// It goes on behind the barrier.
+    pub fn bring(&mut self, brought: &Brought) {
+        join(&mut self.fenced, brought.fenced.as_ref());
+        join(&mut self.fenced_block, brought.fenced_block.as_ref());
+        join(&mut self.pending, brought.pending.as_ref());
+    }
+
+    /// Whether the order with `old`, which this thread does not know, is one that a wait of relaxed order is enough for.
+    pub fn is_settled(&self, new: &Access, old: &Access) -> bool {
+        let knows = || self.pending.as_ref().is_some_and(|pending| pending.knows(old.group, old.thread, old.epoch));
+        (new.writes || new.polls) && knows()
+    }
+}
+
+/// Which order is too weak.
+pub enum Why {
+    /// One of block scope.
+    Scope,
+    /// A wait's or barrier's, by its name and line.
+    Call(String),
+    /// A relaxed atomic's, at this address of code.
+    Atomic(u64),
+}
+
+/// Where a report that names it says so.
+struct Hint {
+    clock: Clock,
+    /// As in [`Why`]; empty: an atomic's.
+    call: String,
+    place: u64,
+    /// What was found with the word last, which polls find again and again.
+    last: Arc<Clock>,
+}
+
+/// What a block would know if scopes were wider, and orders stronger.
+#[derive(Default)]
+pub struct Weakly {
+    /// If scopes were wider.
+    pub narrow: Clock,
+    hints: Vec<Hint>,
+}
+
+/// Lines of which a block remembers that their order was weak: the latest.
+const HINTS: usize = 8;
+
+impl Weakly {
+    /// Why the block does not know of `old`.
+    pub fn why(&self, old: &Access) -> Option<Why> {
+        let knows = |clock: &Clock| clock.knows(old.group, old.thread, old.epoch);
+        if knows(&self.narrow) {
+            return Some(Why::Scope);
+        }
+        let hint = self.hints.iter().rev().find(|hint| knows(&hint.clock))?;
+        Some(if hint.call.is_empty() { Why::Atomic(hint.place) } else { Why::Call(hint.call.clone()) })
+    }
+}
+
+impl Why {
+    /// What is missing, where it is a matter of orders.
+    pub fn missing(&self) -> Option<String> {
+        match self {
+            Why::Scope => None,
+            Why::Call(call) if call.contains("barrier") => Some(format!(
+                "memory_order_acq_rel in {call}: it is relaxed there, or of one direction alone, and orders no data \
+                 (or a fence of system scope on both sides: before it where data are written, behind it where they are read)"
+            )),
+            Why::Call(call) => Some(format!(
+                "memory_order_acquire in {call}: it is relaxed there, and orders no data (or a fence of system scope behind it)"
+            )),
+            Why::Atomic(place) => line_of(*place).map(|line| {
+                format!(
+                    "a fence between the write and the atomic that tells of it: __threadfence(), for another rank __threadfence_system(); \
+                     the atomic at {line} is relaxed, as all of CUDA's are, and orders no data"
+                )
+            }),
+        }
+    }
+}
+
+/// Some word was loosened.
+static ANY: AtomicBool = AtomicBool::new(false);
+
+/// The place of a word that a barrier of the API has, and of one that another call has.
+const BARRIER: usize = 0;
+const OTHER: usize = 1;
+
+/// Whether a report may speak of the relaxed access that a thread makes at `place`.
+pub fn is_hinted(word: Word, place: usize) -> bool {
+    // Each word of a job's takes of its arena, and stands for a rank's: barriers are few.
+    place == BARRIER || place != OTHER && matches!(word, Word::At(_))
+}
+
+/// A thread that has given the word less would have given it this.
+pub fn give(word: Word, clock: &Clock) {
+    ANY.store(true, Ordering::Relaxed);
+    words::give(word.loosened(), clock);
+}
+
+/// `LSA barrier 0 at halo.cu:41`, of the call that the running thread is in.
+fn call() -> Option<String> {
+    // SAFETY: the view of the running thread, whose calls stand on its stack.
+    let described = unsafe { Call::describe(Variables::of_this_thread().current().as_ref()?.call) }?;
+    let (what, line) = described.rsplit_once(" at ")?;
+    Some(format!("{what} at {}", from_here(line)))
+}
+
+impl Worker {
+    /// What these threads bring to a barrier.
+    pub(super) fn bring(&self, threads: impl Iterator<Item = u32>) -> Brought {
+        let mut brought = Brought::default();
+        for actor in threads.map(|thread| &self.actors[thread as usize]) {
+            join(&mut brought.fenced, actor.fenced.as_ref());
+            join(&mut brought.fenced_block, actor.fenced_block.as_ref());
+            join(&mut brought.pending, actor.pending.as_ref());
+        }
+        brought
+    }
+
+    /// What is pending is known from here on: a fence.
+    pub(super) fn settle(&mut self, thread: u16) {
+        let actor = &mut self.actors[thread as usize];
+        if let Some(pending) = actor.pending.take() {
+            Arc::make_mut(&mut actor.clock).join(&pending);
+        }
+    }
+
+    /// The running thread reads a word: in a wait of relaxed order, where it is `seen` what acquiring would have made known.
+    pub(super) fn sees(&mut self, word: Word, seen: Option<Arc<Clock>>, place: usize) {
+        if let Some(seen) = &seen {
+            let actor = self.actor();
+            if !actor.pending.as_ref().is_some_and(|pending| Arc::ptr_eq(pending, seen)) {
+                join(&mut actor.pending, Some(seen));
+                let ended = seen.common(&known::now());
+                Arc::make_mut(&mut actor.clock).join(&ended);
+            }
+            self.hint(seen.clone(), place);
+        }
+        if place != OTHER && (ANY.load(Ordering::Relaxed) || matches!(word, Word::Job(_))) {
+            words::take(word.loosened()).into_iter().for_each(|loosely| self.hint(loosely, place));
+        }
+    }
+
+    fn hint(&mut self, found: Arc<Clock>, place: usize) {
+        let hints = &mut self.weakly.hints;
+        if hints.iter().any(|hint| Arc::ptr_eq(&hint.last, &found)) {
+            return;
+        }
+        let (call, place) = (if place == BARRIER { call().unwrap_or_default() } else { String::new() }, place as u64);
+        if place == BARRIER as u64 && call.is_empty() {
+            return;
+        }
+        let at = hints.iter().position(|hint| hint.place == place && hint.call == call);
+        if at.is_none() && hints.len() == HINTS {
+            hints.remove(0);
+        }
+        let mut hint = match at {
+            Some(at) => hints.remove(at),
+            None => Hint { clock: Clock::NOTHING, call, place, last: found.clone() },
+        };
+        hint.clock.join(&found);
+        hint.last = found;
+        hints.push(hint);
+    }
+}

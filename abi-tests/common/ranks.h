@@ -3,6 +3,7 @@
 #include <nccl.h>
 #include <ginrs_bootstrap.h>
 #include <stdio.h>
+#include <string.h>
 #include <thread>
 #include <vector>
 #include "../../examples-c/common/exit_once.h"
@@ -28,4 +29,14 @@ static int runRanks(int ranks, void (*runRank)(int rank, int device, int ranks, 
   for (int rank = 0; rank < ranks; rank++) threads.emplace_back(runRank, rank, rank, ranks, id);
   for (auto& thread : threads) thread.join();
   return 0;
+}
+
+// Which of the cases argv[1] names; how many there are, and all of them on stderr, if none.
+template <int N>
+static int whichOf(const char* const (&names)[N], int argc, char** argv) {
+  for (int i = 0; i < N && argc > 1; i++) {
+    if (strcmp(argv[1], names[i]) == 0) return i;
+  }
+  for (auto const& name : names) fprintf(stderr, "%s\n", name);
+  return N;
 }

@@ -278,11 +278,8 @@ static void runRank(int rank, int device, int ranks, ncclUniqueId id) {
 }
 
 int main(int argc, char** argv) {
-  for (which = 0; which < CASES && (argc < 2 || strcmp(argv[1], names[which]) != 0);) which++;
-  if (which == CASES) {
-    for (auto const& name : names) fprintf(stderr, "%s\n", name);
-    return 2;
-  }
+  which = whichOf(names, argc, argv);
+  if (which == CASES) return 2;
   mended = argc > 2;
   return runRanks(3, runRank);
 }

@@ -47,6 +47,12 @@ static void all(Example& ex, const Buffers& buffers, size_t count) {
   NCCLCHECK(ncclAllGather(buffers.send, buffers.recv, count, ncclUint32, ex.comm, ex.stream));
 }
 
+// On the host alone: a rank whose kernel waits for another closes nothing.
+static void meet(Example& ex) {
+  ncclComm_t none;
+  NCCLCHECK(ncclCommSplit(ex.comm, NCCL_SPLIT_NOCOLOR, 0, &none, NULL));
+}
+
 static size_t freeMemory() {
   size_t free, total;
   CUDACHECK(cudaMemGetInfo(&free, &total));
@@ -86,6 +92,8 @@ int runRank(Example& ex) {
   WANT(after + (1 << 20) >= before, "rank %d: %zu MiB are not free again", ex.rank, (before - after) >> 20);
 
   if (captured) {
+    // Who has captured closes nothing any more: not before the others have their memory back.
+    meet(ex);
     Buffers buffers(windows, count * sizeof(uint32_t), ex.nRanks);
     cudaGraph_t graph;
     cudaGraphExec_t exec;

@@ -37,7 +37,7 @@ struct MappedPlaces {
   __device__ __forceinline__ MappedPlaces ahead(uint64_t by) const { return {begins, offset + by}; }
   __device__ __forceinline__ void spread(Crew crew, char const* from, uint64_t bytes, int self, int n) const {
     MappedPlaces const to = *this;
-    copyToAny(crew, from, bytes, n, [=](int k) { return to.at(turn(self, k, n)); });
+    copyToAny(crew, from, bytes, n - 1, [=](int k) { return to.at(turn(self, k + 1, n)); });
   }
 };
 
@@ -46,16 +46,30 @@ struct Seen {
   uint64_t send[GINRS_MAPPED_RANKS], recv[GINRS_MAPPED_RANKS];
 };
 
+/* One way alone a link carries more by loads than by stores: two H200, 256 MiB, by 32 blocks 369 GB/s and 351 (both ways at the same time 334 and 347). So
+ * who gets something from one rank reads it; a root that has to serve several does not, it would wait for what others could pass on. */
+__device__ __forceinline__ bool isPair(ginrsCollWork const& work) { return work.comm.lsaSize == 2; }
+
 /* Whether others read that rank's send buffer, and write its receive buffer: Call::lends of src/coll/call.rs. */
 __device__ __forceinline__ bool isRead(ginrsCollWork const& work, int rank) {
-  return work.kind <= GINRS_COLL_REDUCE || (work.kind == GINRS_COLL_SCATTER && uint32_t(rank) == work.root);
+  bool const isRoot = uint32_t(rank) == work.root;
+  switch (work.kind) {
+    case GINRS_COLL_ALL_REDUCE:
+    case GINRS_COLL_REDUCE_SCATTER: return true;
+    case GINRS_COLL_REDUCE: return !isPair(work) || !isRoot;
+    case GINRS_COLL_BROADCAST: return isPair(work) && isRoot;
+    case GINRS_COLL_SCATTER: return isRoot;
+    case GINRS_COLL_GATHER: return !isRoot;
+    default: return false;
+  }
 }
 __device__ __forceinline__ bool isWritten(ginrsCollWork const& work, int rank) {
   switch (work.kind) {
-    case GINRS_COLL_REDUCE:
-    case GINRS_COLL_GATHER: return uint32_t(rank) == work.root;
+    case GINRS_COLL_REDUCE: return !isPair(work) && uint32_t(rank) == work.root;
+    case GINRS_COLL_BROADCAST: return !isPair(work);
     case GINRS_COLL_REDUCE_SCATTER:
-    case GINRS_COLL_SCATTER: return false;
+    case GINRS_COLL_SCATTER:
+    case GINRS_COLL_GATHER: return false;
     default: return true;
   }
 }
@@ -93,24 +107,25 @@ __device__ __forceinline__ bool agree(ginrsMappedWork const& work, Barrier& barr
   return __syncthreads_and(told) != 0;
 }
 
-/* What this rank makes of a sum. For a root the others do it: each link carries the sum's bytes once then. Two ranks make half each. */
+/* What this rank makes of a sum. For a root several others do it: each link carries the sum's bytes once then. One other it reads. */
 template <typename T>
 __device__ __forceinline__ Elements elementsOf(ginrsCollWork const& work) {
   int const n = work.comm.lsaSize, self = work.comm.lsaRank, root = int(work.root);
   if (work.kind == GINRS_COLL_REDUCE_SCATTER) return {self * work.count, work.count};
-  if (work.kind != GINRS_COLL_REDUCE || n == 2) return Elements::ofPart<T>(work.count, self, n);
-  return self == root ? Elements{0, 0} : Elements::ofPart<T>(work.count, self - (self > root), n - 1);
+  if (work.kind != GINRS_COLL_REDUCE) return Elements::ofPart<T>(work.count, self, n);
+  if ((self == root) != isPair(work)) return {0, 0};
+  return isPair(work) ? Elements{0, work.count} : Elements::ofPart<T>(work.count, self - (self > root), n - 1);
 }
 
-/* Of an all-reduce by more than two ranks of so many bytes each rank first makes its part and then gives it to the others: links that are read and
- * written at the same time carry less (four H100, 64 MiB: 313 us, at the same time 365; 256 MiB 1210 and 1420). */
-#ifdef __GINRS_CPU__
-constexpr uint64_t kApart = 1 << 20; /* so that tests come by */
-#else
-constexpr uint64_t kApart = 64 << 20; /* src/coll/table.rs counts on it */
-#endif
+/* Of an all-reduce of so many bytes each rank first makes its part and then gives it to the others: links that are read and written at the same time carry
+ * less. Two H200: 4 MiB 20.4 us, at the same time 22.0; 256 MiB 788 and 878; four H100: 64 MiB 313 and 365, 256 MiB 1210 and 1420. src/coll/table.rs counts on it. */
 __device__ __forceinline__ bool isApart(ginrsCollWork const& work) {
-  return work.comm.lsaSize > 2 && work.count * work.eltBytes >= kApart;
+#ifdef __GINRS_CPU__
+  uint64_t const least = 1 << 20; /* so that tests come by */
+#else
+  uint64_t const least = isPair(work) ? 4 << 20 : 64 << 20;
+#endif
+  return work.count * work.eltBytes >= least;
 }
 
 /* Each rank reduces a part of what all have, of a scatter its own, and writes it where it belongs: to itself, to the root, or to all. */
@@ -161,15 +176,16 @@ __device__ __forceinline__ void mapped(ginrsMappedWork const& work, Move const& 
 
 __device__ __forceinline__ void copyTogether(ginrsMappedWork const& mapped, Seen const& all) {
   ginrsCollWork const& work = mapped.coll;
-  uint64_t const bytes = work.count * work.eltBytes, ahead = work.comm.lsaRank * bytes;
-  switch (work.kind) {
-    case GINRS_COLL_GATHER:
-      copy(Crew::grid(), reinterpret_cast<char*>(all.recv[work.root] + ahead), static_cast<char const*>(work.send.at), bytes);
-      break;
-    case GINRS_COLL_SCATTER:
-      copy(Crew::grid(), static_cast<char*>(work.recv.at), reinterpret_cast<char const*>(all.send[work.root] + ahead), bytes);
-      break;
-    default: copyingTogether(work, MappedPlaces{all.recv, 0}, [&](int rank) { return &MappedBoard::of(mapped, rank)->relay; });
+  uint64_t const bytes = work.count * work.eltBytes;
+  bool const isRoot = uint32_t(work.comm.lsaRank) == work.root, scatters = work.kind == GINRS_COLL_SCATTER;
+  char* const own = static_cast<char*>(work.recv.at);
+  if (work.kind == GINRS_COLL_GATHER) {
+    if (!isRoot) return;
+    withEach(work, bytes, [&](int rank) { return own + rank * bytes; }, [&](int rank) { return reinterpret_cast<char const*>(all.send[rank]); });
+  } else if (scatters || (work.kind == GINRS_COLL_BROADCAST && isPair(work))) {
+    copy(Crew::grid(), own, reinterpret_cast<char const*>(all.send[work.root] + (scatters ? work.comm.lsaRank * bytes : 0)), bytes);
+  } else {
+    copyingTogether(work, MappedPlaces{all.recv, 0}, [&](int rank) { return &MappedBoard::of(mapped, rank)->relay; });
   }
 }
 

@@ -122,10 +122,10 @@ __device__ __forceinline__ void copyToAny(Crew crew, char const* from, uint64_t 
   }
 }
 
-/* The same bytes to that place of all n ranks: windows of one memory lie alike in each. */
+/* The same bytes to that place of the other ranks, of n: windows of one memory lie alike in each. */
 __device__ __forceinline__ void Places::spread(Crew crew, char const* from, uint64_t bytes, int self, int n) const {
   Places const to = *this;
-  copyTo<8>(crew, from, bytes, n, [=](int k) { return to.at(turn(self, k, n)); });
+  copyTo<8>(crew, from, bytes, n - 1, [=](int k) { return to.at(turn(self, k + 1, n)); });
 }
 
 /* bytes from one place to another; they do not overlap, unless they are the same. */

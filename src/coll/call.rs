@@ -176,13 +176,16 @@ impl Call {
     }
 
     /// Whether others touch this rank's send and receive buffers where they can: read the one, write the other (cuda/collectives/mapped.cuh).
-    pub fn lends(&self, rank: u32) -> (bool, bool) {
+    pub fn lends(&self, rank: u32, n_ranks: u32) -> (bool, bool) {
+        let (pair, is_root) = (n_ranks == 2, rank == self.root);
         match self.kind {
             Kind::AllReduce => (true, true),
             Kind::ReduceScatter => (true, false),
-            Kind::Reduce => (true, rank == self.root),
-            Kind::Scatter => (rank == self.root, false),
-            Kind::Gather => (false, rank == self.root),
+            Kind::Reduce if pair => (!is_root, false),
+            Kind::Reduce => (true, is_root),
+            Kind::Broadcast if pair => (is_root, false),
+            Kind::Scatter => (is_root, false),
+            Kind::Gather => (!is_root, false),
             Kind::AllGather | Kind::Broadcast | Kind::AlltoAll => (false, true),
         }
     }

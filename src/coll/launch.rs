@@ -107,7 +107,7 @@ pub fn run(collectives: &Collectives, windows: &Windows, call: &Call) -> Result<
     order.next(call.stream, |captured| {
         let (send, recv) = maps.places(windows, call, captured);
         let told = MappedWork { coll: work, send, recv, board: maps.board, pad: 0 };
-        let (reads, writes) = call.lends(team.rank);
+        let (reads, writes) = call.lends(team.rank, team.n_ranks);
         let is_seen = (!reads || send[0] != 0) && (!writes || recv[0] != 0);
         put(told.as_bytes(), if is_seen { " and told" } else { " and not told" })
     })

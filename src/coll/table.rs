@@ -89,8 +89,7 @@ const LL_SMALL: u64 = 32 << 10;
 /// 1 MB took twice as long (docs/measured/collectives.md).
 const SLICE: u32 = 64 << 10;
 
-/// Whether Mapped is faster than messages for so many bytes of a team's ranks together, between two H100 and between four (docs/measured/collectives.md).
-/// Messages serve a broadcast to one as well; one to several the others pass on.
+/// Whether Mapped is faster than messages for so many bytes of a team's ranks together, between two H100 or H200 and between four H100 (docs/measured/collectives.md).
 fn is_mapped_size(kind: Kind, n_ranks: u32, bytes: u64) -> bool {
     let pair = n_ranks == 2;
     match kind {
@@ -102,12 +101,16 @@ fn is_mapped_size(kind: Kind, n_ranks: u32, bytes: u64) -> bool {
         Kind::Gather if pair => bytes >= 64 << 20,
         // Between these the root's link is the limit, and slots keep it busier.
         Kind::Gather => (256 << 10..=2 << 20).contains(&bytes) || bytes >= 128 << 20,
-        Kind::Broadcast => !pair && bytes >= 4 << 20,
+        Kind::Broadcast if pair => bytes >= 16 << 20,
+        Kind::Broadcast => bytes >= 4 << 20,
     }
 }
 
-/// Bytes of an all-reduce that reads and writes by turns.
-const APART: u64 = 64 << 20;
+/// Whether an all-reduce of so many bytes reads and writes by turns: isApart of cuda/collectives/mapped.cuh.
+fn is_apart(n_ranks: u32, bytes: u64) -> bool {
+    bytes >= if n_ranks == 2 { 4 << 20 } else { 64 << 20 }
+}
+
 /// Of a broadcast by more than two ranks of a team on GPUs: through scratch over messages.
 const BROADCAST_SHARED: std::ops::Range<u64> = 256 << 10..4 << 20;
 
@@ -288,16 +291,17 @@ fn multicast_can(shape: &Shape) -> bool {
     shape.switched && direct_can(shape) && matches!(shape.kind, Kind::AllReduce | Kind::ReduceScatter | Kind::AllGather)
 }
 
-/// Over Direct. There a root has all of a sum to do: its links would carry more than the sum. Places that are counted out in the loop take a third
-/// longer than a list of them: four H100, a reduce-scatter of 64 MiB 219 us, with the list 166. And a long all-reduce reads and writes by turns: 256 MiB 1210, at the same
-/// time 1410 (kApart of cuda/collectives/mapped.cuh).
+/// Over Direct. There a root has all of a sum to do: its links would carry more than the sum. Places that are counted out in the loop take
+/// longer than a list of them: four H100, a reduce-scatter of 64 MiB 219 us, with the list 166; two H200, 127 and 112, a reduce 225 and 192. A long all-reduce reads and writes by turns: two H200, 256 MiB
+/// 788, at the same time 950. And the other one of a broadcast reads it: 256 MiB 727, where the root writes 800.
 fn sharing_wins(shape: &Shape) -> bool {
     let shares = match shape.kind {
-        Kind::Reduce | Kind::ReduceScatter => true,
-        Kind::AllReduce => shape.part >= APART,
+        Kind::Reduce | Kind::ReduceScatter => shape.send_registered,
+        Kind::AllReduce => shape.send_registered && is_apart(shape.n_ranks, shape.part),
+        Kind::Broadcast => shape.recv_registered && shape.n_ranks == 2,
         _ => false,
     };
-    shares && shape.send_registered && shape.n_ranks > 2 && mapped_wins(shape)
+    shares && mapped_wins(shape)
 }
 
 /// Over Staged. On CPUs sums go through scratch.

@@ -112,7 +112,7 @@ impl Maps {
         if let Some(far) = &self.far {
             far.service.look(self.team.rank);
         }
-        let ((reads, writes), (sends, receives)) = (call.lends(self.team.rank), call.spans(self.team.n_ranks));
+        let ((reads, writes), (sends, receives)) = (call.lends(self.team.rank, self.team.n_ranks), call.spans(self.team.n_ranks));
         let of = |lends: bool, at, bytes| match lends.then(|| windows.flat_at(at, bytes)) {
             None => [0; MAPPED_RANKS],
             Some(Some(flat)) => [in_window(flat, self.window); MAPPED_RANKS],

@@ -142,20 +142,21 @@ fn large_calls_on_what_is_not_registered_are_mapped_where_ranks_tell_each_other(
     );
     let two = |kind, part| how(Shape { n_ranks: 2, lsa_size: 2, ..call(kind, part) });
     assert_eq!(
-        (two(Broadcast, 1 << 40), two(AllGather, 1 << 20), two(AllGather, (1 << 20) - 1)),
-        (How::Staged, How::Mapped, How::Staged)
+        (two(Broadcast, 16 << 20), two(Broadcast, (16 << 20) - 1), two(AllGather, 1 << 20), two(AllGather, (1 << 20) - 1)),
+        (How::Mapped, How::Staged, How::Mapped, How::Staged)
     );
     assert_eq!(how(Shape { maps: false, ..call(AllGather, 64 << 20) }), How::Staged);
     // Also where a root has registered what others know nothing of.
     let registered = Shape { maps: true, ..shape(Reduce, 1 << 20) };
     assert_eq!(how(registered), How::Mapped);
     assert_eq!(how(Shape { part: (1 << 20) - 4, ..registered }), How::Direct);
-    assert_eq!(
-        how(Shape { n_ranks: 2, lsa_size: 2, ..registered }),
-        How::Direct,
-        "each half, or all by the root: as many bytes on a link"
-    );
     assert_eq!(how(Shape { maps: true, ..shape(ReduceScatter, 8 << 20) }), How::Mapped);
+    let pair = |kind, part| how(Shape { n_ranks: 2, lsa_size: 2, maps: true, ..shape(kind, part) });
+    assert_eq!(
+        (pair(Reduce, 1 << 20), pair(Broadcast, 16 << 20), pair(AllGather, 16 << 20)),
+        (How::Mapped, How::Mapped, How::Direct)
+    );
+    assert_eq!([(4 << 20) - 4, 4 << 20].map(|part| pair(AllReduce, part)), [How::Direct, How::Mapped]);
     assert_eq!(
         [(64 << 20) - 4, 64 << 20].map(|part| how(Shape { maps: true, ..shape(AllReduce, part) })),
         [How::Direct, How::Mapped]

@@ -6,7 +6,7 @@
 //!
 //! `connect` makes it over a team, as `settings` say, `context` is what kernels see, `sets` gives each device communicator its own queues, `direct` are
 //! contexts whose kernels store to peers themselves, `lanes` what the proxy keeps of each queue, `regions` what transports know,
-//! `thread` runs the step and `sleep`s in between. `beside` tells what has come where nobody waits, `tally` what was raised.
+//! `pump` has the lock of the step, `thread` runs it and `sleep`s in between. `beside` tells what has come where nobody waits, `tally` what was raised.
 //!
 //! Traps: kernels write queues at any time, also after their communicator has gone, so a slot is copied out before it is believed;
 //! nothing of a queue moves behind an operation that was refused; a signal word has one home and one kind of writer.
@@ -33,6 +33,7 @@ mod image;
 mod lanes;
 mod naps;
 mod place;
+mod pump;
 mod regions;
 mod sets;
 mod settings;
@@ -56,10 +57,11 @@ use crate::{bail, log};
 use context::Shape;
 use direct::DirectSet;
 use proxy::{Engine, Routes};
+use pump::Pump;
 use sets::Sets;
 use std::ops::Range;
 use std::sync::Arc;
-use thread::{ProxyThread, Pump};
+use thread::ProxyThread;
 
 /// What a [`Gin`] is built from, once the ranks have exchanged it.
 pub struct Parts {

@@ -2,7 +2,7 @@
 //! nap is over ([`super::naps`]).
 #![forbid(unsafe_code)]
 
-use super::thread::Pump;
+use super::pump::Pump;
 use crate::device::PostBell;
 use crate::error::{Code, Error, Result};
 use crate::sync::system::poll;

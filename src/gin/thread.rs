@@ -1,4 +1,4 @@
-//! The thread around [`Engine::step`]: one per device, shared by all communicators of that device.
+//! The thread around the engines' step: one per device, shared by all communicators of that device.
 //!
 //! On the CPU device a waiting block runs the same step itself, so the thread serves kernels that put and leave, and naps
 //! when nothing has moved for a while: a thread that spins would take the core from the kernels. What a transport has to do ends a nap, and what
@@ -7,148 +7,18 @@
 
 use super::naps::Naps;
 use super::place;
-use super::proxy::Engine;
+use super::pump::{PATIENCE, Pump};
 use super::sleep::{Bell, Sleep};
-use crate::abort::Abort;
 use crate::device::{Device, Kind};
-use crate::error::{Code, Error, Result};
+use crate::error::Result;
+use crate::log;
 use crate::process::{self, Joinable};
-use crate::sync::{Mutex, MutexGuard, PerProcess};
-use crate::{config, log, panic};
-use rustix::fd::OwnedFd;
+use crate::sync::{Mutex, PerProcess};
 use rustix::thread::set_current_timer_slack;
 use std::num::NonZeroU64;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
-
-/// An engine with its lock: whoever gets it runs the step, nobody waits for it.
-pub struct Pump {
-    engine: Mutex<Engine>,
-    abort: Arc<Abort>,
-    rank: u32,
-    stopped: AtomicBool,
-    /// No step has been since its transports were armed. Written under the engine's lock.
-    armed: AtomicBool,
-    /// Somebody has waited for a step in vain.
-    stuck: AtomicBool,
-    /// Copies of the transports', so that none is another file's by the time a sleeper lets go of it.
-    descriptors: Vec<OwnedFd>,
-}
-
-impl Pump {
-    /// Wraps the `engine` of rank `rank`, which raises `abort`.
-    pub fn new(engine: Engine, rank: u32, abort: Arc<Abort>) -> Self {
-        // Without one the thread only naps: slower, not wrong.
-        let of_card = engine.watch.iter().flat_map(|watch| watch.descriptors());
-        let all = engine.transports().filter_map(|transport| transport.descriptor()).chain(of_card);
-        let descriptors = all.filter_map(|descriptor| descriptor.try_clone_to_owned().ok()).collect();
-        let [stopped, armed, stuck] = std::array::from_fn(|_| AtomicBool::new(false));
-        Self { engine: Mutex::new(engine), abort, rank, stopped, armed, stuck, descriptors }
-    }
-
-    /// What wakes a thread that sleeps for this engine.
-    pub(super) fn descriptors(&self) -> &[OwnedFd] {
-        &self.descriptors
-    }
-
-    /// One step, unless another thread is in one. True if anything moved.
-    pub fn step(&self) -> bool {
-        if self.stopped.load(Ordering::Relaxed) {
-            return false;
-        }
-        let Some(mut engine) = self.engine.try_lock() else { return false };
-        // Again under the lock: `stop` may have come in between, and then the memory goes.
-        if self.stopped.load(Ordering::Relaxed) {
-            return false;
-        }
-        self.armed.store(false, Ordering::Relaxed);
-        let moved = panic::catch("the GIN proxy", || Ok::<_, Error>(engine.step())).unwrap_or_else(|error| {
-            // The next step drains; if that panics too, kernels have only the abort word.
-            if !self.abort.raise(error) {
-                self.stopped.store(true, Ordering::Relaxed);
-            }
-            false
-        });
-        if moved {
-            self.abort.moved();
-        }
-        moved
-    }
-
-    /// The engine, for set-up; waits for a step in progress. One that does not end within GINRS_TIMEOUT fails the communicator.
-    pub fn engine(&self) -> Result<MutexGuard<'_, Engine>> {
-        let patience = config::seconds("GINRS_TIMEOUT");
-        let patience = if self.stuck.load(Ordering::Relaxed) { Duration::ZERO } else { patience };
-        if let Some(engine) = self.wait(patience) {
-            return Ok(engine);
-        }
-        self.stuck.store(true, Ordering::Relaxed);
-        let waited =
-            if patience.is_zero() { "it was waited for before".into() } else { format!("waited for {} s", patience.as_secs()) };
-        let text = format!(
-            "a step of the GIN proxy does not end | rank {}, pid {} | {waited}; most likely it is inside a call of the driver | fix: look at \
-             dmesg for Xid lines, or raise GINRS_TIMEOUT",
-            self.rank,
-            std::process::id(),
-        );
-        let error = Error::new(Code::SystemError, 5, text).by(self.rank);
-        self.abort.raise(error.clone());
-        Err(error)
-    }
-
-    /// The engine, unless somebody else has it.
-    pub fn engine_now(&self) -> Option<MutexGuard<'_, Engine>> {
-        self.engine.try_lock()
-    }
-
-    /// The engine, if it can be had within so long. Time is counted in naps: while the whole process stands still none passes.
-    fn wait(&self, patience: Duration) -> Option<MutexGuard<'_, Engine>> {
-        let (mut waited, mut nap) = (Duration::ZERO, Duration::from_micros(20));
-        loop {
-            match self.engine.try_lock() {
-                None if waited < patience => std::thread::sleep(nap),
-                engine => return engine,
-            }
-            waited += nap;
-            nap = (2 * nap).min(Duration::from_millis(1));
-        }
-    }
-
-    /// Before its thread sleeps: true if no transport has anything to do by now, or somebody else sees to it.
-    fn arm(&self) -> bool {
-        let Some(mut engine) = self.engine.try_lock() else { return true };
-        let armed = self.stopped.load(Ordering::Relaxed) || engine.arm();
-        self.armed.store(armed, Ordering::Relaxed);
-        armed
-    }
-
-    /// A kernel has posted something since the last look at hints.
-    fn is_hinted(&self) -> bool {
-        let Some(engine) = self.engine.try_lock() else { return false };
-        !self.stopped.load(Ordering::Relaxed) && engine.is_hinted()
-    }
-
-    /// Behind a sleep that nothing has ended: true if there is still nothing to do. No call of a transport or of the system.
-    fn rests(&self) -> bool {
-        let Some(mut engine) = self.engine.try_lock() else { return true };
-        self.stopped.load(Ordering::Relaxed) || (self.armed.load(Ordering::Relaxed) && engine.rests())
-    }
-
-    /// `Err(cause)` once the communicator is aborted.
-    pub fn check(&self) -> Result<()> {
-        self.abort.check()
-    }
-
-    /// No step after this returns, no peer waits for one, and no region is known any more.
-    pub fn stop(&self) {
-        self.stopped.store(true, Ordering::Relaxed);
-        // Where it cannot be had, that is told where the thread is waited for; it keeps the engine and all that this stands on.
-        if let Some(mut engine) = self.wait(PATIENCE) {
-            engine.close();
-        }
-    }
-}
 
 /// When to spin, yield and nap: how many steps in a row have moved nothing, those of all communicators together.
 #[derive(Clone, Copy)]
@@ -161,8 +31,6 @@ struct Idle {
     quiet: Duration,
 }
 
-/// How long a step that is under way is waited for, at the end: it is some microseconds long, unless the driver does not come back.
-const PATIENCE: Duration = Duration::from_secs(10);
 const QUIET: Duration = Duration::from_millis(100);
 /// Steps and transports' own business are due so often, though nothing asks for them.
 const ROUND: Duration = Duration::from_millis(100);
@@ -351,14 +219,16 @@ fn run(common: &Common, device: &dyn Device, idle: Idle) {
 #[cfg(test)]
 mod tests {
     use super::super::context::{Context, Shape, Words};
-    use super::super::proxy::Routes;
+    use super::super::proxy::{Engine, Routes};
     use super::*;
+    use crate::abort::Abort;
     use crate::device::ControlMemory;
     use crate::device::cpu::CpuDevice;
     use crate::seq::Seq;
     use crate::transport::{Capabilities, Completion, Region, Submitted, Transport, Work};
     use rustix::event::{EventfdFlags, eventfd};
-    use rustix::fd::{AsFd, BorrowedFd};
+    use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+    use std::sync::atomic::AtomicBool;
 
     /// Something comes when its descriptor is written to.
     struct Eventful {

@@ -59,6 +59,23 @@ pub fn give(key: Key, given: &Clock) {
     }
 }
 
+/// See `words::tell`.
+pub fn tell(key: Key, given: &Clock, place: u64) {
+    if let Some(slot) = arena::find_or_make(key)
+        && let Some(mut locked) = slot.lock()
+    {
+        give_to(slot, &mut locked, given);
+        locked.value = if place == 0 { 0 } else { job::global_place(place) };
+    }
+}
+
+/// See `words::told`.
+pub fn told(key: Key) -> Option<(Arc<Clock>, u64)> {
+    let slot = arena::find(key)?;
+    let locked = slot.lock()?;
+    (locked.version != 0).then(|| (clock(slot, &locked), job::local_place(locked.value)))
+}
+
 /// See `words::take`.
 pub fn take(key: Key) -> Option<Arc<Clock>> {
     let slot = arena::find(key)?;

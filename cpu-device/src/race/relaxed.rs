@@ -1,5 +1,6 @@
-//! Orders that are too weak. A wait or barrier of the API that was called with `memory_order_relaxed` makes nothing known to its thread but what had
-//! ended before the others' grids began; the rest is `pending` until a fence of the thread, a put, the end of its grid, which all acquire.
+//! Orders that are too weak. A wait or barrier of the API that was called with `memory_order_relaxed`, and an atomic of the program's that says so, make
+//! nothing known to their thread but what had ended before the others' grids began; the rest is `pending` until a fence of the thread, a put, the end of
+//! its grid, which all acquire.
 //! What was fenced and what is pending goes along through the barriers of a block: who fences there, before or behind, is a matter of style.
 //!
 //! A write behind such a wait depends on it, and is not made before: so that alone which is read early is told. For the words of a report there
@@ -8,10 +9,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::arena;
 use super::clock::Clock;
 use super::lines::{from_here, line_of};
 use super::shadow::Access;
-use super::words::{self, Word};
+use super::words::{self, Of, Word};
 use super::{Actor, Worker, known};
 use crate::thread::Variables;
 use crate::waits::Call;
@@ -59,22 +61,45 @@ impl Actor {
     }
 }
 
+/// Who makes an access that orders.
+#[derive(Clone, Copy)]
+pub enum By {
+    /// A wait or barrier of the API, which has the user's line.
+    Wait,
+    /// Another call of the API: nothing is said of it.
+    Call,
+    /// The program, at this address of code.
+    Program(u64),
+}
+
+impl By {
+    /// As shim/race.c says it.
+    pub fn of(place: usize) -> By {
+        match place {
+            0 => By::Wait,
+            1 => By::Call,
+            place => By::Program(place as u64),
+        }
+    }
+}
+
 /// Which order is too weak.
+#[derive(Clone, PartialEq, Eq)]
 pub enum Why {
     /// One of block scope.
     Scope,
     /// A wait's or barrier's, by its name and line.
     Call(String),
-    /// A relaxed atomic's, at this address of code.
-    Atomic(u64),
+    /// That of a relaxed atomic, at this address of code, behind a write that no fence has released.
+    Told(u64),
+    /// That of a relaxed atomic, at this address of code, behind which no fence acquires.
+    Seen(u64),
 }
 
 /// Where a report that names it says so.
 struct Hint {
     clock: Clock,
-    /// As in [`Why`]; empty: an atomic's.
-    call: String,
-    place: u64,
+    why: Why,
     /// What was found with the word last, which polls find again and again.
     last: Arc<Clock>,
 }
@@ -97,8 +122,7 @@ impl Weakly {
         if knows(&self.narrow) {
             return Some(Why::Scope);
         }
-        let hint = self.hints.iter().rev().find(|hint| knows(&hint.clock))?;
-        Some(if hint.call.is_empty() { Why::Atomic(hint.place) } else { Why::Call(hint.call.clone()) })
+        Some(self.hints.iter().rev().find(|hint| knows(&hint.clock))?.why.clone())
     }
 }
 
@@ -114,10 +138,13 @@ impl Why {
             Why::Call(call) => Some(format!(
                 "memory_order_acquire in {call}: it is relaxed there, and orders no data (or a fence of system scope behind it)"
             )),
-            Why::Atomic(place) => line_of(*place).map(|line| {
+            Why::Seen(place) => line_of(*place).map(|line| {
+                format!("memory_order_acquire in the atomic at {line}: it is relaxed there, and orders no data (or a fence behind it)")
+            }),
+            Why::Told(place) => line_of(*place).map(|line| {
                 format!(
                     "a fence between the write and the atomic that tells of it: __threadfence(), for another rank __threadfence_system(); \
-                     the atomic at {line} is relaxed, as all of CUDA's are, and orders no data"
+                     the atomic at {line} is relaxed (as CUDA's atomic functions are), and releases no data"
                 )
             }),
         }
@@ -127,20 +154,25 @@ impl Why {
 /// Some word was loosened.
 static ANY: AtomicBool = AtomicBool::new(false);
 
-/// The place of a word that a barrier of the API has, and of one that another call has.
-const BARRIER: usize = 0;
-const OTHER: usize = 1;
-
-/// Whether a report may speak of the relaxed access that a thread makes at `place`.
-pub fn is_hinted(word: Word, place: usize) -> bool {
-    // Each word of a job's takes of its arena, and stands for a rank's: barriers are few.
-    place == BARRIER || place != OTHER && matches!(word, Word::At(_))
+/// Whether a report may speak of such an access to a word, which is relaxed.
+pub fn is_hinted(word: Word, by: By) -> bool {
+    match by {
+        By::Wait => true,
+        By::Call => false,
+        By::Program(_) => word.loosened().key().is_none_or(arena::has_loose),
+    }
 }
 
-/// A thread that has given the word less would have given it this.
-pub fn give(word: Word, clock: &Clock) {
-    ANY.store(true, Ordering::Relaxed);
-    words::give(word.loosened(), clock);
+impl Worker {
+    /// The running thread has given the word less; else it would have given it this.
+    pub(super) fn tell_loosely(&mut self, word: Word, clock: &Clock, by: By) {
+        ANY.store(true, Ordering::Relaxed);
+        let place = if let By::Program(place) = by { place } else { 0 };
+        if place != 0 && word.key().is_some() {
+            self.tell_site(place);
+        }
+        words::tell(word.loosened(), clock, place);
+    }
 }
 
 /// `LSA barrier 0 at halo.cu:41`, of the call that the running thread is in.
@@ -172,7 +204,7 @@ impl Worker {
     }
 
     /// The running thread reads a word: in a wait of relaxed order, where it is `seen` what acquiring would have made known.
-    pub(super) fn sees(&mut self, word: Word, seen: Option<Arc<Clock>>, place: usize) {
+    pub(super) fn sees(&mut self, word: Word, seen: Option<Arc<Clock>>, by: By) {
         if let Some(seen) = &seen {
             let actor = self.actor();
             if !actor.pending.as_ref().is_some_and(|pending| Arc::ptr_eq(pending, seen)) {
@@ -180,29 +212,31 @@ impl Worker {
                 let ended = seen.common(&known::now());
                 Arc::make_mut(&mut actor.clock).join(&ended);
             }
-            self.hint(seen.clone(), place);
+            let why = || match by {
+                By::Program(place) => Some(Why::Seen(place)),
+                _ => call().map(Why::Call),
+            };
+            self.hint(seen.clone(), why);
         }
-        if place != OTHER && (ANY.load(Ordering::Relaxed) || matches!(word, Word::Job(_))) {
-            words::take(word.loosened()).into_iter().for_each(|loosely| self.hint(loosely, place));
+        if !matches!(by, By::Call) && (ANY.load(Ordering::Relaxed) || matches!(word.of, Of::Job(_))) {
+            let Some((loosely, place)) = words::told(word.loosened()) else { return };
+            self.hint(loosely, || if place == 0 { call().map(Why::Call) } else { Some(Why::Told(place)) });
         }
     }
 
-    fn hint(&mut self, found: Arc<Clock>, place: usize) {
+    fn hint(&mut self, found: Arc<Clock>, why: impl FnOnce() -> Option<Why>) {
         let hints = &mut self.weakly.hints;
         if hints.iter().any(|hint| Arc::ptr_eq(&hint.last, &found)) {
             return;
         }
-        let (call, place) = (if place == BARRIER { call().unwrap_or_default() } else { String::new() }, place as u64);
-        if place == BARRIER as u64 && call.is_empty() {
-            return;
-        }
-        let at = hints.iter().position(|hint| hint.place == place && hint.call == call);
+        let Some(why) = why() else { return };
+        let at = hints.iter().position(|hint| hint.why == why);
         if at.is_none() && hints.len() == HINTS {
             hints.remove(0);
         }
         let mut hint = match at {
             Some(at) => hints.remove(at),
-            None => Hint { clock: Clock::NOTHING, call, place, last: found.clone() },
+            None => Hint { clock: Clock::NOTHING, why, last: found.clone() },
         };
         hint.clock.join(&found);
         hint.last = found;

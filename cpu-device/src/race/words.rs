@@ -12,28 +12,39 @@ use super::{handed, job, names, places, windows};
 
 /// A word that orders.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Word {
+pub struct Word {
+    /// Which.
+    pub of: Of,
+    /// See [`Word::loosened`].
+    is_loose: bool,
+}
+
+/// Which word.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Of {
     /// Of the program's memory.
     At(usize),
     /// A signal (0) or counter (1): of which communicator, rank, context. Its device communicators may share a number: then more is taken
     /// for ordered than is, which hides and never invents.
-    Of(i32, u64, i32, u32, u32),
+    Raised(i32, u64, i32, u32, u32),
     /// One that the processes of a job share.
     Job(Key),
-    /// See [`Word::loosened`].
-    Loose(usize),
 }
 
 impl Word {
-    /// The name under which stands what the word would have handed over, were orders stronger.
+    fn new(of: Of) -> Word {
+        Word { of, is_loose: false }
+    }
+
+    /// Where stands what the word would have handed over, were orders stronger.
     pub fn loosened(self) -> Word {
-        match self {
-            Word::At(at) | Word::Loose(at) => Word::Loose(at),
-            Word::Of(what, comm, rank, context, id) => Word::Of(what | 2, comm, rank, context, id),
-            Word::Job(Key { kind, of: [first, second] }) => {
-                Word::Job(Key { kind: kind::LOOSE, of: [first ^ u64::from(kind) << 60, second] })
-            }
-        }
+        Word { is_loose: true, ..self }
+    }
+
+    /// Its name among the processes of a job.
+    pub fn key(self) -> Option<Key> {
+        let Of::Job(key) = self.of else { return None };
+        Some(if self.is_loose { Key { kind: key.kind | kind::LOOSE, ..key } } else { key })
     }
 }
 
@@ -42,18 +53,18 @@ pub fn at(at: usize) -> Word {
     if job::is_joined()
         && let Some(byte) = places::byte_at(at)
     {
-        return Word::Job(Key { kind: kind::WORD, of: [byte.file, byte.offset] });
+        return Word::new(Of::Job(Key { kind: kind::WORD, of: [byte.file, byte.offset] }));
     }
-    Word::At(windows::flat(at))
+    Word::new(Of::At(windows::flat(at)))
 }
 
 /// A signal (0) or counter (1).
 pub fn of(what: i32, comm: u64, rank: i32, context: u32, id: u32) -> Word {
     if job::is_joined() {
         let name = u64::from(rank as u32) << 40 | u64::from(context & 0xff) << 32 | u64::from(id);
-        return Word::Job(Key { kind: kind::SIGNAL + what as u32, of: [comm, name] });
+        return Word::new(Of::Job(Key { kind: kind::SIGNAL + what as u32, of: [comm, name] }));
     }
-    Word::Of(what, comm, rank, context, id)
+    Word::new(Of::Raised(what, comm, rank, context, id))
 }
 
 /// What the last access of those that are watched has left in a word.
@@ -108,6 +119,8 @@ struct Handed {
     /// A signal: who has raised it first since it was zero, and how.
     first: Option<Raise>,
     steps: VecDeque<(u64, Arc<Clock>)>,
+    /// A word that is loosened: the place of who has told it last, 0: the API.
+    teller: u64,
 }
 
 /// Sums kept; a wait for an older one takes the oldest.
@@ -132,25 +145,47 @@ const SHARDS: usize = 64;
 static WORDS: [Shard; SHARDS] = [const { Mutex::new(None) }; SHARDS];
 
 fn shard(word: Word) -> &'static Shard {
-    let key = match word {
-        Word::At(at) | Word::Loose(at) => at >> 3,
-        Word::Of(kind, _, rank, context, id) => (kind + rank) as usize + context as usize + id as usize,
-        Word::Job(_) => 0,
+    let key = match word.of {
+        Of::At(at) => at >> 3,
+        Of::Raised(kind, _, rank, context, id) => (kind + rank) as usize + context as usize + id as usize,
+        Of::Job(_) => 0,
     };
     &WORDS[key % SHARDS]
 }
 
 /// Whoever sees the word from now on knows all of `clock`.
 pub fn give(word: Word, clock: &Clock) {
-    if let Word::Job(key) = word {
+    if let Some(key) = word.key() {
         return handed::give(key, clock);
     }
     give_to(&mut shard(word).lock(), word, clock);
 }
 
+/// The same of a word that is loosened, by an access at this place of the program's code; 0: by the API.
+pub fn tell(word: Word, clock: &Clock, place: u64) {
+    if let Some(key) = word.key() {
+        return handed::tell(key, clock, place);
+    }
+    let mut words = shard(word).lock();
+    give_to(&mut words, word, clock);
+    if let Some(handed) = words.as_mut().and_then(|words| words.handed.get_mut(&word)) {
+        handed.teller = place;
+    }
+}
+
+/// All that was ever told so, and where last.
+pub fn told(word: Word) -> Option<(Arc<Clock>, u64)> {
+    if let Some(key) = word.key() {
+        return handed::told(key);
+    }
+    let words = shard(word).lock();
+    let handed = words.as_ref()?.handed.get(&word)?;
+    Some((handed.all.clone(), handed.teller))
+}
+
 /// All that was ever handed over with it.
 pub fn take(word: Word) -> Option<Arc<Clock>> {
-    if let Word::Job(key) = word {
+    if let Some(key) = word.key() {
         return handed::take(key);
     }
     Some(shard(word).lock().as_ref()?.handed.get(&word)?.all.clone())
@@ -168,7 +203,7 @@ pub struct Raise {
 /// A signal or counter is going to be raised by `add`, in the order of the calls: any order of arrival is as good. Who has raised it
 /// in the other way since it was zero: whoever resets it has awaited that one, and all that know of the reset come behind it.
 pub fn raise(word: Word, clock: &Clock, add: u64, by: Raise) -> Option<Raise> {
-    if let Word::Job(key) = word {
+    if let Some(key) = word.key() {
         return handed::raise(key, clock, add, by);
     }
     let mut words = shard(word).lock();
@@ -199,7 +234,7 @@ impl Raise {
 /// second one, though it may have come. All, where the sum is not known.
 pub fn take_at(word: Word, value: u64, bits: i32) -> Option<Arc<Clock>> {
     let mask = if (1..64).contains(&bits) { (1 << bits) - 1 } else { u64::MAX };
-    if let Word::Job(key) = word {
+    if let Some(key) = word.key() {
         return handed::take_at(key, value, mask);
     }
     let words = shard(word).lock();
@@ -228,7 +263,7 @@ pub fn is_mixed() -> bool {
 
 /// It is zero again; what it handed over stays.
 pub fn reset(word: Word) {
-    if let Word::Job(key) = word {
+    if let Some(key) = word.key() {
         return handed::reset(key);
     }
     if let Some(handed) = shard(word).lock().as_mut().and_then(|words| words.handed.get_mut(&word)) {
@@ -244,7 +279,7 @@ pub fn reset_all(rank: i32) {
     }
     for shard in &WORDS {
         let mut words = shard.lock();
-        let of = |word: &Word| matches!(word, Word::Of(_, _, owner, _, _) if *owner == rank);
+        let of = |word: &Word| matches!(word.of, Of::Raised(_, _, owner, _, _) if owner == rank);
         for (_, handed) in words.iter_mut().flat_map(|words| &mut words.handed).filter(|(word, _)| of(word)) {
             (handed.posted, handed.first) = (0, None);
             handed.steps.clear();
@@ -267,7 +302,7 @@ fn give_to(words: &mut Option<Words>, word: Word, clock: &Clock) {
 
 /// The word's lock, until [`unlock`] by the same thread. False: nothing is checked any more.
 pub fn lock(word: Word) -> bool {
-    if let Word::Job(key) = word {
+    if let Some(key) = word.key() {
         return handed::lock(key);
     }
     std::mem::forget(shard(word).lock());
@@ -298,7 +333,7 @@ pub struct Taken {
 /// # Safety
 /// The calling thread has locked this word.
 pub unsafe fn unlock(word: Word, access: &Access) -> Taken {
-    if let Word::Job(key) = word {
+    if let Some(key) = word.key() {
         // SAFETY: the caller's.
         return unsafe { handed::unlock(key, access) };
     }
@@ -322,7 +357,7 @@ pub unsafe fn unlock(word: Word, access: &Access) -> Taken {
 
 /// A volatile store to the word has been made since: this is there.
 pub fn settle(word: Word, value: u64) {
-    if let Word::Job(key) = word {
+    if let Some(key) = word.key() {
         return handed::settle(key, value);
     }
     if let Some(left) = shard(word).lock().as_mut().and_then(|words| words.left.get_mut(&word))
@@ -350,7 +385,7 @@ pub fn everything() -> Arc<Clock> {
             .lock()
             .iter()
             .flat_map(|words| &words.handed)
-            .filter(|(word, _)| matches!(word, Word::At(_)))
+            .filter(|(word, _)| matches!(word.of, Of::At(_)) && !word.is_loose)
             .for_each(|(_, handed)| all.join(&handed.all));
     }
     if job::is_joined() {

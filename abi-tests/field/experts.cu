@@ -155,7 +155,7 @@ __global__ void streams(Job job, int part) {
   ncclCoopCta cta;
   ncclDevComm const& comm = part == 0 || job.bug ? job.comm : job.another;
   ncclLsaBarrierSession<ncclCoopCta> bar(cta, comm, ncclTeamTagLsa(), 0);  // bug of: streams
-  for (int step = 0; step < 20; step++) {
+  for (int step = 0; step < 500; step++) {
     row(job, part)[threadIdx.x] = step;
     bar.sync(cta, cuda::memory_order_acq_rel);  // bug of: streams
     job.out[part * kThreads + threadIdx.x] = rowOf(job, next(job), part)[threadIdx.x];
@@ -290,6 +290,7 @@ __global__ void quiet(Job job) {
   int const i = threadIdx.x;
   cuda::atomic_ref<int, cuda::thread_scope_device> posted(job.local[0]);
   if (blockIdx.x == 0) {
+    for (int work = 0; work < 200; work++) __nanosleep(20);
     gin.put(ncclTeamWorld(job.comm), next(job), job.window, 8 * kRow, job.window, 0, kRow, ncclGin_SignalInc{0}, ncclGin_None{}, cta);  // bug of: quiet
     if (i == 0) posted.store(1, cuda::memory_order_release);
     gin.waitSignal(cta, 0, 1);

@@ -8,7 +8,7 @@ use super::windows::flat;
 use super::{Worker, foreign, job, lines, own, page_of, sides, windows};
 
 /// Pages that an OS thread has used lately.
-pub const CACHED: usize = 64;
+pub const CACHED: usize = 512;
 /// Lines of code that an OS thread has told other processes of lately.
 pub const SITES: usize = 64;
 
@@ -32,7 +32,7 @@ impl Worker {
         self.catch_up(self.current);
         let generation = windows::generation();
         if generation != self.generation {
-            self.cache = [const { None }; CACHED];
+            self.cache.fill_with(|| None);
             self.generation = generation;
         }
         for (at, bytes) in shadow::pieces(at, bytes) {

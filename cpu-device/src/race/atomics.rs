@@ -163,7 +163,7 @@ extern "C" fn ginrs_race_unlock(what: i32, found: u64, left: u64, place: usize) 
             Some(Arc::new(worker.release()))
         }
         _ if what & FENCED != 0 => {
-            loosely = relaxed::is_hinted(word, by).then(|| worker.release());
+            loosely = relaxed::is_hinted(word, by).then(|| worker.teller(by));
             within = worker.actor().fenced_block.clone();
             worker.actor().fenced.clone()
         }
@@ -185,7 +185,7 @@ extern "C" fn ginrs_race_unlock(what: i32, found: u64, left: u64, place: usize) 
         if what & ACQUIRE != 0 {
             worker.take_narrow(worker.current, word);
         }
-        loosely.iter().for_each(|loosely| worker.tell_loosely(word, loosely, by));
+        loosely.into_iter().for_each(|loosely| worker.tell_loosely(word, loosely));
         // Of its own block nobody runs in between.
         within.iter().for_each(|within| narrow::give(word, worker.group, within));
     }

@@ -36,6 +36,7 @@ mod narrow;
 mod own;
 mod places;
 mod puts;
+mod quick;
 mod raised;
 mod relaxed;
 mod report;
@@ -166,7 +167,7 @@ struct Worker {
     dynamic: Vec<own::Part>,
     /// Pages of shared memory: dropped with the block.
     own: HashMap<usize, Arc<Page>>,
-    cache: [Option<Cached>; CACHED],
+    cache: Box<[Option<Cached>]>,
     generation: u32,
     /// What the block would know if scopes were wider, and orders stronger.
     weakly: relaxed::Weakly,
@@ -202,7 +203,7 @@ pub fn begin(run: u32, index: Dim3, shape: Dim3) {
             parts: own::Parts::default(),
             dynamic: Vec::new(),
             own: HashMap::new(),
-            cache: [const { None }; CACHED],
+            cache: (0..CACHED).map(|_| None).collect(),
             generation: 0,
             weakly: relaxed::Weakly::default(),
             is_told: false,
@@ -230,7 +231,7 @@ pub fn begin(run: u32, index: Dim3, shape: Dim3) {
     worker.barriers = Default::default();
     worker.own.clear();
     worker.parts.look();
-    worker.cache = [const { None }; CACHED];
+    worker.cache.fill_with(|| None);
 }
 
 /// It has ended on this OS thread. What was found is told.
@@ -256,7 +257,7 @@ pub fn enter(thread: u32, stack: impl Fn() -> (usize, usize)) {
 pub fn add_shared(at: usize, bytes: usize) {
     if let Some(worker) = worker() {
         worker.dynamic.push((at, at + bytes));
-        worker.cache = [const { None }; CACHED];
+        worker.cache.fill_with(|| None);
     }
 }
 

@@ -11,7 +11,7 @@ use crate::device::is_forked;
 
 use super::clock::Group;
 use super::names::{self, Call, Of, Part, Put};
-use super::relaxed::By;
+use super::relaxed::{By, Teller};
 use super::report::Place;
 use super::shadow::{self, Access};
 use super::windows::{self, Memory};
@@ -155,7 +155,7 @@ impl Worker {
             raised::note([SIGNAL as u32, put.peer as u32, put.context, id], comm, raise, &clock);
             let word = words::of(SIGNAL, comm, put.peer, put.context, id);
             if is_relaxed {
-                self.tell_loosely(word, &clock, By::Call);
+                self.tell_loosely(word, Teller::of(Arc::new(clock), 0));
                 clock = self.actor().fenced.as_deref().cloned().unwrap_or_default();
             }
             clock.learn_all(reads, epoch);

@@ -6,15 +6,15 @@
 //! A write behind such a wait depends on it, and is not made before: so that alone which is read early is told. For the words of a report there
 //! stands, beside what a word hands over, what it would if orders were stronger.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::arena;
-use super::clock::Clock;
+use super::clock::{Clock, Group};
 use super::lines::{from_here, line_of};
 use super::shadow::Access;
-use super::words::{self, Of, Word};
-use super::{Actor, Worker, known};
+use super::words::{self, Word};
+use super::{Actor, Worker, handed, known};
 use crate::thread::Variables;
 use crate::waits::Call;
 
@@ -96,12 +96,48 @@ pub enum Why {
     Seen(u64),
 }
 
-/// Where a report that names it says so.
+/// Who has told a word less than it might have, were orders stronger.
+#[derive(Clone)]
+pub struct Teller {
+    clock: Arc<Clock>,
+    /// The thread, and how far it had come, beside what it knew.
+    group: Group,
+    thread: u16,
+    epoch: u32,
+    /// Where in the program's code; 0: in a call of the API.
+    pub place: u64,
+}
+
+impl Teller {
+    /// One, or several, who knew this.
+    pub fn of(clock: Arc<Clock>, place: u64) -> Teller {
+        Teller { clock, group: Group::MAX, thread: 0, epoch: 0, place }
+    }
+
+    /// All that it knew and had done.
+    pub fn all(&self) -> Clock {
+        let mut all = (*self.clock).clone();
+        if self.group != Group::MAX {
+            all.learn(self.group, self.thread, self.epoch);
+        }
+        all
+    }
+
+    fn knows(&self, old: &Access) -> bool {
+        (self.group, self.thread) == (old.group, old.thread) && old.epoch <= self.epoch
+            || self.clock.knows(old.group, old.thread, old.epoch)
+    }
+
+    fn is(&self, other: &Teller) -> bool {
+        let name = |it: &Teller| (it.group, it.thread, it.epoch);
+        name(self) == name(other) && Arc::ptr_eq(&self.clock, &other.clock)
+    }
+}
+
+/// Whom a block has heard, where a report that names it says why that was not enough.
 struct Hint {
-    clock: Clock,
     why: Why,
-    /// What was found with the word last, which polls find again and again.
-    last: Arc<Clock>,
+    heard: VecDeque<Teller>,
 }
 
 /// What a block would know if scopes were wider, and orders stronger.
@@ -112,17 +148,18 @@ pub struct Weakly {
     hints: Vec<Hint>,
 }
 
-/// Lines of which a block remembers that their order was weak: the latest.
+/// Lines of which a block remembers that their order was weak, and whom it has heard there: the latest.
 const HINTS: usize = 8;
+const HEARD: usize = 4;
 
 impl Weakly {
     /// Why the block does not know of `old`.
     pub fn why(&self, old: &Access) -> Option<Why> {
-        let knows = |clock: &Clock| clock.knows(old.group, old.thread, old.epoch);
-        if knows(&self.narrow) {
+        if self.narrow.knows(old.group, old.thread, old.epoch) {
             return Some(Why::Scope);
         }
-        Some(self.hints.iter().rev().find(|hint| knows(&hint.clock))?.why.clone())
+        let hint = self.hints.iter().rev().find(|hint| hint.heard.iter().any(|teller| teller.knows(old)))?;
+        Some(hint.why.clone())
     }
 }
 
@@ -159,19 +196,7 @@ pub fn is_hinted(word: Word, by: By) -> bool {
     match by {
         By::Wait => true,
         By::Call => false,
-        By::Program(_) => word.loosened().key().is_none_or(arena::has_loose),
-    }
-}
-
-impl Worker {
-    /// The running thread has given the word less; else it would have given it this.
-    pub(super) fn tell_loosely(&mut self, word: Word, clock: &Clock, by: By) {
-        ANY.store(true, Ordering::Relaxed);
-        let place = if let By::Program(place) = by { place } else { 0 };
-        if place != 0 && word.key().is_some() {
-            self.tell_site(place);
-        }
-        words::tell(word.loosened(), clock, place);
+        By::Program(_) => word.key().is_none_or(handed::may_tell),
     }
 }
 
@@ -203,43 +228,65 @@ impl Worker {
         }
     }
 
-    /// The running thread reads a word: in a wait of relaxed order, where it is `seen` what acquiring would have made known.
-    pub(super) fn sees(&mut self, word: Word, seen: Option<Arc<Clock>>, by: By) {
-        if let Some(seen) = &seen {
-            let actor = self.actor();
-            if !actor.pending.as_ref().is_some_and(|pending| Arc::ptr_eq(pending, seen)) {
-                join(&mut actor.pending, Some(seen));
-                let ended = seen.common(&known::now());
-                Arc::make_mut(&mut actor.clock).join(&ended);
-            }
-            let why = || match by {
-                By::Program(place) => Some(Why::Seen(place)),
-                _ => call().map(Why::Call),
-            };
-            self.hint(seen.clone(), why);
-        }
-        if !matches!(by, By::Call) && (ANY.load(Ordering::Relaxed) || matches!(word.of, Of::Job(_))) {
-            let Some((loosely, place)) = words::told(word.loosened()) else { return };
-            self.hint(loosely, || if place == 0 { call().map(Why::Call) } else { Some(Why::Told(place)) });
-        }
+    /// The running thread, as it has come so far: what it does from here on is not in it.
+    pub(super) fn teller(&mut self, by: By) -> Teller {
+        self.catch_up(self.current);
+        let place = if let By::Program(place) = by { place } else { 0 };
+        let (group, thread) = (self.group, self.current);
+        let actor = self.actor();
+        actor.epoch += 1;
+        Teller { clock: actor.clock.clone(), group, thread, epoch: actor.epoch - 1, place }
     }
 
-    fn hint(&mut self, found: Arc<Clock>, why: impl FnOnce() -> Option<Why>) {
-        let hints = &mut self.weakly.hints;
-        if hints.iter().any(|hint| Arc::ptr_eq(&hint.last, &found)) {
-            return;
+    /// It has told the word less.
+    pub(super) fn tell_loosely(&mut self, word: Word, teller: Teller) {
+        ANY.store(true, Ordering::Relaxed);
+        if teller.place != 0 && word.key().is_some() {
+            self.tell_site(teller.place);
         }
-        let Some(why) = why() else { return };
-        let at = hints.iter().position(|hint| hint.why == why);
-        if at.is_none() && hints.len() == HINTS {
-            hints.remove(0);
-        }
-        let mut hint = match at {
-            Some(at) => hints.remove(at),
-            None => Hint { clock: Clock::NOTHING, why, last: found.clone() },
-        };
-        hint.clock.join(&found);
-        hint.last = found;
-        hints.push(hint);
+        words::tell(word, teller);
     }
+
+    /// The running thread reads a word: in relaxed order, where it is `seen` what acquiring would have made known.
+    pub(super) fn sees(&mut self, word: Word, seen: Option<Arc<Clock>>, by: By) {
+        let hints = &mut self.weakly.hints;
+        if let Some(seen) = &seen {
+            hint(hints, &Teller::of(seen.clone(), 0), || match by {
+                By::Program(place) => Some(Why::Seen(place)),
+                _ => call().map(Why::Call),
+            });
+        }
+        if !matches!(by, By::Call) && (ANY.load(Ordering::Relaxed) || word.key().is_some()) {
+            let me = (self.group, self.current);
+            words::told(word, |teller| match teller.place {
+                _ if (teller.group, teller.thread) == me => {}
+                0 => hint(hints, teller, || call().map(Why::Call)),
+                place => hint(hints, teller, || Some(Why::Told(place))),
+            });
+        }
+        let Some(seen) = seen else { return };
+        let actor = self.actor();
+        if !actor.pending.as_ref().is_some_and(|pending| Arc::ptr_eq(pending, &seen)) {
+            join(&mut actor.pending, Some(&seen));
+            let ended = seen.common(&known::now());
+            Arc::make_mut(&mut actor.clock).join(&ended);
+        }
+    }
+}
+
+fn hint(hints: &mut Vec<Hint>, teller: &Teller, why: impl FnOnce() -> Option<Why>) {
+    if hints.iter().any(|hint| hint.heard.iter().any(|heard| heard.is(teller))) {
+        return;
+    }
+    let Some(why) = why() else { return };
+    let at = hints.iter().position(|hint| hint.why == why);
+    if at.is_none() && hints.len() == HINTS {
+        hints.remove(0);
+    }
+    let mut hint = at.map_or_else(|| Hint { why, heard: VecDeque::new() }, |at| hints.remove(at));
+    if hint.heard.len() == HEARD {
+        hint.heard.pop_front();
+    }
+    hint.heard.push_back(teller.clone());
+    hints.push(hint);
 }

@@ -1,6 +1,5 @@
 //! Who has touched which bytes: a few accesses for each eight bytes, of which those that a later one covers and knows are dropped.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
@@ -8,6 +7,7 @@ use parking_lot::{Mutex, RwLock};
 use super::arena::{self, Key, Slot, kind};
 use super::clock::{Clock, Group};
 use super::places::{self, Byte};
+use super::quick::Table;
 use super::{job, names};
 
 /// One access to some of eight bytes. All zero is none.
@@ -175,13 +175,13 @@ impl Page {
 
 /// Pages by their addresses; a window has one address here, whichever of its mappings a kernel uses.
 pub struct Shadow {
-    pages: RwLock<HashMap<usize, Arc<Page>>>,
+    pages: RwLock<Table<usize, Arc<Page>>>,
 }
 
 impl Shadow {
     /// Nobody has touched anything.
     pub fn new() -> Shadow {
-        Shadow { pages: RwLock::new(HashMap::new()) }
+        Shadow { pages: RwLock::default() }
     }
 
     /// The page around an address.

@@ -1,6 +1,6 @@
 //! What is handed over with a word: an atomic of the program's, a signal, a counter, an mbarrier.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -8,20 +8,13 @@ use parking_lot::Mutex;
 
 use super::arena::{self, Key, kind};
 use super::clock::Clock;
+use super::quick::Table;
+use super::relaxed::Teller;
 use super::{handed, job, names, places, windows};
 
 /// A word that orders.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Word {
-    /// Which.
-    pub of: Of,
-    /// See [`Word::loosened`].
-    is_loose: bool,
-}
-
-/// Which word.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Of {
+pub enum Word {
     /// Of the program's memory.
     At(usize),
     /// A signal (0) or counter (1): of which communicator, rank, context. Its device communicators may share a number: then more is taken
@@ -32,19 +25,9 @@ pub enum Of {
 }
 
 impl Word {
-    fn new(of: Of) -> Word {
-        Word { of, is_loose: false }
-    }
-
-    /// Where stands what the word would have handed over, were orders stronger.
-    pub fn loosened(self) -> Word {
-        Word { is_loose: true, ..self }
-    }
-
     /// Its name among the processes of a job.
     pub fn key(self) -> Option<Key> {
-        let Of::Job(key) = self.of else { return None };
-        Some(if self.is_loose { Key { kind: key.kind | kind::LOOSE, ..key } } else { key })
+        if let Word::Job(key) = self { Some(key) } else { None }
     }
 }
 
@@ -53,18 +36,18 @@ pub fn at(at: usize) -> Word {
     if job::is_joined()
         && let Some(byte) = places::byte_at(at)
     {
-        return Word::new(Of::Job(Key { kind: kind::WORD, of: [byte.file, byte.offset] }));
+        return Word::Job(Key { kind: kind::WORD, of: [byte.file, byte.offset] });
     }
-    Word::new(Of::At(windows::flat(at)))
+    Word::At(windows::flat(at))
 }
 
 /// A signal (0) or counter (1).
 pub fn of(what: i32, comm: u64, rank: i32, context: u32, id: u32) -> Word {
     if job::is_joined() {
         let name = u64::from(rank as u32) << 40 | u64::from(context & 0xff) << 32 | u64::from(id);
-        return Word::new(Of::Job(Key { kind: kind::SIGNAL + what as u32, of: [comm, name] }));
+        return Word::Job(Key { kind: kind::SIGNAL + what as u32, of: [comm, name] });
     }
-    Word::new(Of::Raised(what, comm, rank, context, id))
+    Word::Raised(what, comm, rank, context, id)
 }
 
 /// What the last access of those that are watched has left in a word.
@@ -119,8 +102,6 @@ struct Handed {
     /// A signal: who has raised it first since it was zero, and how.
     first: Option<Raise>,
     steps: VecDeque<(u64, Arc<Clock>)>,
-    /// A word that is loosened: the place of who has told it last, 0: the API.
-    teller: u64,
 }
 
 /// Sums kept; a wait for an older one takes the oldest.
@@ -135,9 +116,11 @@ static GIVEN: AtomicU64 = AtomicU64::new(0);
 
 #[derive(Default)]
 struct Words {
-    handed: HashMap<Word, Handed>,
+    handed: Table<Word, Handed>,
     /// Far more: each word that was read is one.
-    left: HashMap<Word, Left>,
+    left: Table<Word, Left>,
+    /// For the words of a report.
+    told: Table<Word, VecDeque<Teller>>,
 }
 
 type Shard = Mutex<Option<Words>>;
@@ -145,10 +128,10 @@ const SHARDS: usize = 64;
 static WORDS: [Shard; SHARDS] = [const { Mutex::new(None) }; SHARDS];
 
 fn shard(word: Word) -> &'static Shard {
-    let key = match word.of {
-        Of::At(at) => at >> 3,
-        Of::Raised(kind, _, rank, context, id) => (kind + rank) as usize + context as usize + id as usize,
-        Of::Job(_) => 0,
+    let key = match word {
+        Word::At(at) => at >> 3,
+        Word::Raised(kind, _, rank, context, id) => (kind + rank) as usize + context as usize + id as usize,
+        Word::Job(_) => 0,
     };
     &WORDS[key % SHARDS]
 }
@@ -161,26 +144,30 @@ pub fn give(word: Word, clock: &Clock) {
     give_to(&mut shard(word).lock(), word, clock);
 }
 
-/// The same of a word that is loosened, by an access at this place of the program's code; 0: by the API.
-pub fn tell(word: Word, clock: &Clock, place: u64) {
+/// Tellers of a word that are kept: the latest.
+const TELLERS: usize = 4;
+
+/// Whoever sees the word knows less than `teller`, whose order is too weak.
+pub fn tell(word: Word, teller: Teller) {
     if let Some(key) = word.key() {
-        return handed::tell(key, clock, place);
+        return handed::tell(key, &teller);
     }
     let mut words = shard(word).lock();
-    give_to(&mut words, word, clock);
-    if let Some(handed) = words.as_mut().and_then(|words| words.handed.get_mut(&word)) {
-        handed.teller = place;
+    let tellers = words.get_or_insert_default().told.entry(word).or_default();
+    if tellers.len() == TELLERS {
+        tellers.pop_front();
     }
+    tellers.push_back(teller);
 }
 
-/// All that was ever told so, and where last.
-pub fn told(word: Word) -> Option<(Arc<Clock>, u64)> {
+/// `each` of those who have told it so.
+pub fn told(word: Word, mut each: impl FnMut(&Teller)) {
     if let Some(key) = word.key() {
-        return handed::told(key);
+        return handed::told(key).iter().for_each(each);
     }
-    let words = shard(word).lock();
-    let handed = words.as_ref()?.handed.get(&word)?;
-    Some((handed.all.clone(), handed.teller))
+    if let Some(tellers) = shard(word).lock().as_ref().and_then(|words| words.told.get(&word)) {
+        tellers.iter().for_each(&mut each);
+    }
 }
 
 /// All that was ever handed over with it.
@@ -279,7 +266,7 @@ pub fn reset_all(rank: i32) {
     }
     for shard in &WORDS {
         let mut words = shard.lock();
-        let of = |word: &Word| matches!(word.of, Of::Raised(_, _, owner, _, _) if owner == rank);
+        let of = |word: &Word| matches!(word, Word::Raised(_, _, owner, _, _) if *owner == rank);
         for (_, handed) in words.iter_mut().flat_map(|words| &mut words.handed).filter(|(word, _)| of(word)) {
             (handed.posted, handed.first) = (0, None);
             handed.steps.clear();
@@ -385,7 +372,7 @@ pub fn everything() -> Arc<Clock> {
             .lock()
             .iter()
             .flat_map(|words| &words.handed)
-            .filter(|(word, _)| matches!(word.of, Of::At(_)) && !word.is_loose)
+            .filter(|(word, _)| matches!(word, Word::At(_)))
             .for_each(|(_, handed)| all.join(&handed.all));
     }
     if job::is_joined() {

@@ -111,7 +111,7 @@ fn an_order_that_is_too_weak() {
     ] {
         is_found(case, &[&format!("{missing}{}: ", line_of("wait", case))]);
     }
-    let atomic = format!("the atomic at {} is relaxed, as all of CUDA's are", line_of("wait", "last"));
+    let atomic = format!("the atomic at {} is relaxed (as CUDA's atomic functions are)", line_of("wait", "last"));
     is_found(
         "last",
         &[&format!(

@@ -73,14 +73,16 @@ ACCESSES(16)
 void ginrs_cpu_race_read_range(void* at, size_t bytes) { plain(at, bytes, 0, __builtin_return_address(0)); }
 void ginrs_cpu_race_write_range(void* at, size_t bytes) { plain(at, bytes, WRITE, __builtin_return_address(0)); }
 
-/* A relaxed load is mostly followed by a fence, or by a use that depends on it: it counts as if it acquired, but for that of a barrier which
- * the user has asked to be relaxed. */
+/* Who asks for relaxed order, of a barrier or of an atomic, gets it. CUDA's atomic functions, which come as consume, and volatile loads are mostly
+ * followed by a use that depends on them, and CUDA's own samples have no fence there: what those read counts as if they acquired. So does what other
+ * calls of the API read. */
 static inline int reads(int order) {
+  if (order == __ATOMIC_CONSUME) return ACQUIRE;
   if (order != __ATOMIC_RELAXED && order != __ATOMIC_RELEASE) return ACQUIRE | ACQUIRES;
   const ginrsCpuCall* call = ginrs_cpu_self->call;
-  return call != NULL && call->kind == GINRS_CPU_CALL_LSA_BARRIER ? ACQUIRE | RELAXED : ACQUIRE;
+  return call == NULL || call->kind == GINRS_CPU_CALL_LSA_BARRIER ? ACQUIRE | RELAXED : ACQUIRE;
 }
-/* For a report: the user's place; of a barrier's word 0, of another call's 1. */
+/* For a report: the user's place; of a barrier's word 0, of another call's 1 (relaxed.rs). */
 static inline uintptr_t placeOf(void* place) {
   const ginrsCpuCall* call = ginrs_cpu_self->call;
   return call == NULL ? (uintptr_t)place : call->kind != GINRS_CPU_CALL_LSA_BARRIER;

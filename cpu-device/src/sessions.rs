@@ -42,8 +42,12 @@ pub unsafe fn begin(word: usize, who: Who, thread: Dim3, call: *const Call) -> O
     let described = unsafe { Call::describe(call) };
     let name = described.as_deref().and_then(|text| text.split(" at ").next()).unwrap_or("a session").to_owned();
     let at = open.calls.map_or_else(String::new, |(outer, _)| format!(", which began at {}", outer.place()));
+    let (of, own) = match open.who.grid == who.grid {
+        true => ("", "give each block and group an index of its own"),
+        false => (" of another kernel", "give kernels that run at the same time a device communicator each"),
+    };
     Some(format!(
-        "{name} is in a session already, of thread {} of block {}{at}; fix: end that one first, or give each block and group an index of its own",
+        "{name} is in a session already, of thread {} of block {}{of}{at}; fix: end that one first, or {own}",
         open.thread, open.who.block
     ))
 }

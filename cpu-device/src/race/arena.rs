@@ -37,6 +37,8 @@ pub struct Head {
     pub mixed: AtomicU32,
     /// There are words of `kind::NARROW`.
     pub narrow: AtomicU32,
+    /// See [`has_loose`].
+    loose: AtomicU32,
     used: AtomicU32,
     /// Grids that run.
     pub running: AtomicU32,
@@ -80,8 +82,10 @@ pub mod kind {
     pub const WORDS: u32 = 10;
     /// What was handed over with a word to threads of one block alone: file and offset.
     pub const NARROW: u32 = 11;
-    /// What a word would have handed over, were orders stronger: by its name.
-    pub const LOOSE: u32 = 12;
+    /// What a word would have handed over, were orders stronger: beside the word's own kind.
+    pub const LOOSE: u32 = 1 << 8;
+    /// Where a window begins: communicator, and rank and number.
+    pub const WINDOW: u32 = 12;
     /// Being made.
     pub(super) const MAKING: u32 = u32::MAX;
 }
@@ -231,6 +235,14 @@ fn search(key: Key, make: bool) -> Option<&'static Slot> {
     }
     super::refuse("its table is full: a million words and pages of shared memory are in use");
     None
+}
+
+/// Words whose name has `kind::LOOSE`, at most: they help with words of a report, and what has none costs no report.
+const LOOSE: u32 = SLOTS as u32 / 16;
+
+/// Whether there is such a word of this name, or room for it.
+pub fn has_loose(key: Key) -> bool {
+    find(key).is_some() || head().loose.fetch_add(1, Ordering::Relaxed) < LOOSE
 }
 
 /// All that stands in the table.

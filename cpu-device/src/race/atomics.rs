@@ -10,13 +10,14 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
+use super::relaxed::By;
 use super::words::{self, Access, Left, Taken, Word};
 use super::{Worker, known, names, narrow, relaxed, worker};
 
 const ACQUIRE: i32 = 1;
 const RELEASE: i32 = 2;
 const FENCED: i32 = 4;
-/// It reads, in a wait of the API's of relaxed order; with an order that acquires.
+/// It reads: in a relaxed order that the program has asked for; with an order that acquires.
 const RELAXED: i32 = 8;
 const ACQUIRES: i32 = 16;
 
@@ -148,6 +149,7 @@ extern "C" fn ginrs_race_lock(word: usize) {
 #[unsafe(no_mangle)]
 extern "C" fn ginrs_race_unlock(what: i32, found: u64, left: u64, place: usize) {
     let Some(word) = LOCKED.take() else { return };
+    let by = By::of(place);
     let mut worker = worker();
     let is_narrow = worker.as_mut().is_some_and(|worker| std::mem::take(&mut worker.actor().is_narrow));
     let (mut within, mut loosely) = (None, None);
@@ -161,7 +163,7 @@ extern "C" fn ginrs_race_unlock(what: i32, found: u64, left: u64, place: usize) 
             Some(Arc::new(worker.release()))
         }
         _ if what & FENCED != 0 => {
-            loosely = relaxed::is_hinted(word, place).then(|| worker.release());
+            loosely = relaxed::is_hinted(word, by).then(|| worker.teller(by));
             within = worker.actor().fenced_block.clone();
             worker.actor().fenced.clone()
         }
@@ -174,7 +176,7 @@ extern "C" fn ginrs_race_unlock(what: i32, found: u64, left: u64, place: usize) 
     if let Some(worker) = worker {
         if what & ACQUIRE != 0 {
             let seen = if what & RELAXED != 0 { taken.clock.take() } else { None };
-            worker.sees(word, seen, place);
+            worker.sees(word, seen, by);
         }
         worker.take(worker.current, &taken);
         if what & ACQUIRES != 0 {
@@ -183,7 +185,7 @@ extern "C" fn ginrs_race_unlock(what: i32, found: u64, left: u64, place: usize) 
         if what & ACQUIRE != 0 {
             worker.take_narrow(worker.current, word);
         }
-        loosely.iter().for_each(|loosely| relaxed::give(word, loosely));
+        loosely.into_iter().for_each(|loosely| worker.tell_loosely(word, loosely));
         // Of its own block nobody runs in between.
         within.iter().for_each(|within| narrow::give(word, worker.group, within));
     }
@@ -201,7 +203,8 @@ extern "C" fn ginrs_race_narrow() {
 extern "C" fn ginrs_race_fence(releases: i32, is_any: i32) {
     let Some(worker) = worker() else { return };
     let is_narrow = std::mem::take(&mut worker.actor().is_narrow);
-    if is_any != 0 && !is_narrow {
+    // One of block scope is enough for what comes from the block, and of what is pending nobody knows where it comes from.
+    if is_any != 0 {
         worker.settle(worker.current);
     }
     if releases != 0 {

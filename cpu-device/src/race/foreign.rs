@@ -6,10 +6,11 @@ use std::sync::atomic::Ordering;
 
 use parking_lot::Mutex;
 
-use super::arena::{self, Key, kind};
+use super::arena::{self, Key, Slot, kind};
 use super::clock::Group;
 use super::job;
 use super::names::{self, Block, Call, Of, Part, Put};
+use super::places::Byte;
 use crate::launch::Dim3;
 
 /// Numbers, then texts, each with its length before it.
@@ -140,6 +141,24 @@ pub fn tell_site(place: u64, module_of: impl FnOnce(usize) -> Option<(std::ffi::
 pub fn site(place: u64) -> Option<(String, usize)> {
     let ([low, high], [module]) = read(kind::SITE, place)?;
     Some((module, low as usize | (high as usize) << 32))
+}
+
+fn window_key(comm: u64, rank: i32, number: u64) -> Key {
+    Key { kind: kind::WINDOW, of: [comm, u64::from(rank as u32) << 32 | number] }
+}
+
+/// Others may put to this window of a rank of ours, which begins at `first`.
+pub fn tell_window(comm: u64, rank: i32, number: u64, first: Byte) {
+    if let Some(mut locked) = arena::find_or_make(window_key(comm, rank, number)).and_then(Slot::lock) {
+        locked.put(&[first.file, first.offset].map(|word| [word as u32, (word >> 32) as u32]).concat());
+    }
+}
+
+/// Where a window of a rank of another process begins.
+pub fn window(comm: u64, rank: i32, number: u64) -> Option<Byte> {
+    let ([a, b, c, d], []) = unpacked(arena::find(window_key(comm, rank, number))?.lock()?.get())?;
+    let word = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+    Some(Byte { file: word(a, b), offset: word(c, d) })
 }
 
 /// Whether nobody in the job has told of these two lines.

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 
 use super::arena::{self, Key, Locked, Slot, kind};
 use super::clock::Clock;
+use super::relaxed::Teller;
 use super::words::{Access, Left, ROOM, Raise, STEPS, Taken};
 use super::{job, names};
 
@@ -57,6 +58,32 @@ pub fn give(key: Key, given: &Clock) {
     {
         give_to(slot, &mut locked, given);
     }
+}
+
+fn loosened(key: Key) -> Key {
+    Key { kind: key.kind | kind::LOOSE, ..key }
+}
+
+/// Whether more may be told of this word: each takes of the arena.
+pub fn may_tell(key: Key) -> bool {
+    arena::has_loose(loosened(key))
+}
+
+/// See `words::tell`. All of them are one here, which is where the last one is.
+pub fn tell(key: Key, teller: &Teller) {
+    if let Some(slot) = arena::find_or_make(loosened(key))
+        && let Some(mut locked) = slot.lock()
+    {
+        give_to(slot, &mut locked, &teller.all());
+        locked.value = if teller.place == 0 { 0 } else { job::global_place(teller.place) };
+    }
+}
+
+/// See `words::told`.
+pub fn told(key: Key) -> Option<Teller> {
+    let slot = arena::find(loosened(key))?;
+    let locked = slot.lock()?;
+    (locked.version != 0).then(|| Teller::of(clock(slot, &locked), job::local_place(locked.value)))
 }
 
 /// See `words::take`.

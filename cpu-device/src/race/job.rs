@@ -181,7 +181,7 @@ pub extern "C" fn ginrs_cpu_race_join(fd: i32) {
     names::join(head);
     OWN.store(own, Ordering::Release);
     super::known::join();
-    windows::changed();
+    windows::join();
 }
 
 /// See race.h.

@@ -18,6 +18,7 @@
 //! that ended before it began, so streams, events and whatever the host does between launches is order; host code is not watched.
 //! Where the rules leave a doubt more is taken for ordered: a race may be missed, none is invented.
 
+mod accesses;
 mod arena;
 mod atomics;
 mod clock;
@@ -35,6 +36,7 @@ mod narrow;
 mod own;
 mod places;
 mod puts;
+mod quick;
 mod raised;
 mod relaxed;
 mod report;
@@ -48,15 +50,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use accesses::{CACHED, Cached, SITES};
 use clock::{Clock, Group};
 pub use copies::{Called, Rows, copy};
 pub use frames::{caller, interrupted_at};
 pub use meetings::{arrive, arrive_at, barrier_ends, block_arrives, block_leaves, lanes_meet, waited_at};
 pub use names::{end_run, new_run};
-use report::Place;
 pub use report::print;
 pub use shadow::PAGE;
-use shadow::{Access, Page, Shadow};
+use shadow::{Page, Shadow};
 pub use sides::launches;
 pub use windows::add_variable;
 use windows::flat;
@@ -151,23 +153,6 @@ struct Actor {
     announced: Option<atomics::Announced>,
 }
 
-/// Pages that an OS thread has used lately.
-const CACHED: usize = 64;
-/// Lines of code that an OS thread has told other processes of lately.
-const SITES: usize = 64;
-
-/// A page by its number; nothing: not watched.
-struct Cached {
-    key: usize,
-    page: Option<Arc<Page>>,
-    /// Of shared memory.
-    is_own: bool,
-    /// Of a host thread's stack.
-    is_hosts: bool,
-    /// Of memory that processes share.
-    is_shared: bool,
-}
-
 /// The block that runs on an OS thread.
 struct Worker {
     run: u32,
@@ -182,7 +167,7 @@ struct Worker {
     dynamic: Vec<own::Part>,
     /// Pages of shared memory: dropped with the block.
     own: HashMap<usize, Arc<Page>>,
-    cache: [Option<Cached>; CACHED],
+    cache: Box<[Option<Cached>]>,
     generation: u32,
     /// What the block would know if scopes were wider, and orders stronger.
     weakly: relaxed::Weakly,
@@ -218,7 +203,7 @@ pub fn begin(run: u32, index: Dim3, shape: Dim3) {
             parts: own::Parts::default(),
             dynamic: Vec::new(),
             own: HashMap::new(),
-            cache: [const { None }; CACHED],
+            cache: (0..CACHED).map(|_| None).collect(),
             generation: 0,
             weakly: relaxed::Weakly::default(),
             is_told: false,
@@ -246,7 +231,7 @@ pub fn begin(run: u32, index: Dim3, shape: Dim3) {
     worker.barriers = Default::default();
     worker.own.clear();
     worker.parts.look();
-    worker.cache = [const { None }; CACHED];
+    worker.cache.fill_with(|| None);
 }
 
 /// It has ended on this OS thread. What was found is told.
@@ -272,7 +257,7 @@ pub fn enter(thread: u32, stack: impl Fn() -> (usize, usize)) {
 pub fn add_shared(at: usize, bytes: usize) {
     if let Some(worker) = worker() {
         worker.dynamic.push((at, at + bytes));
-        worker.cache = [const { None }; CACHED];
+        worker.cache.fill_with(|| None);
     }
 }
 
@@ -361,87 +346,5 @@ impl Worker {
             actor.bring(&brought);
             actor.epoch = if all { most + 1 } else { actor.epoch + 1 };
         }
-    }
-
-    fn access(&mut self, at: usize, bytes: usize, [writes, polls]: [bool; 2], place: u64) {
-        if (self.stack.0..self.stack.1).contains(&at) {
-            return;
-        }
-        self.catch_up(self.current);
-        let generation = windows::generation();
-        if generation != self.generation {
-            self.cache = [const { None }; CACHED];
-            self.generation = generation;
-        }
-        for (at, bytes) in shadow::pieces(at, bytes) {
-            let key = at / PAGE;
-            let slot = (key ^ key >> 9) % CACHED;
-            if self.cache[slot].as_ref().is_none_or(|cached| cached.key != key) {
-                self.cache[slot] = Some(self.page(key));
-            }
-            if self.cache[slot].as_ref().is_some_and(|cached| cached.is_hosts && !polls) && crate::memory::find(at).is_none() {
-                report::wrong_side(place, report::Side::Kernel { writes, at, group: self.group, thread: self.current });
-                continue;
-            }
-            if self.cache[slot].as_ref().is_some_and(|cached| cached.is_shared) {
-                self.tell();
-                self.tell_site(place);
-            }
-            let Some(Cached { page: Some(page), is_own, .. }) = &self.cache[slot] else { continue };
-            // No put lands in shared memory.
-            if *is_own && (polls || !self.is_shared(at)) {
-                continue;
-            }
-            let actor = &self.actors[self.current as usize];
-            let new = Access {
-                group: self.group,
-                thread: self.current,
-                epoch: actor.epoch,
-                run: self.run,
-                writes,
-                polls,
-                place,
-                ..shadow::NOTHING
-            };
-            shadow::note(page, at, bytes, new, &actor.clock, |at, old| {
-                let place = if *is_own { Place::Shared } else { Place::At(flat(at)) };
-                if !actor.is_settled(&new, &old) {
-                    report::found(place, new, old, &actor.clock, Some(&self.weakly));
-                }
-            });
-        }
-    }
-
-    /// The block touches memory that other processes share.
-    fn tell(&mut self) {
-        if !self.is_told && job::is_joined() {
-            foreign::tell_block(self.group);
-            self.is_told = true;
-        }
-    }
-
-    fn tell_site(&mut self, place: u64) {
-        let told = &mut self.sites[(place ^ place >> 6) as usize % SITES];
-        if *told != place {
-            *told = place;
-            foreign::tell_site(place, lines::module_of);
-        }
-    }
-
-    fn is_shared(&self, at: usize) -> bool {
-        self.parts.shared.iter().chain(&self.dynamic).any(|part| (part.0..part.1).contains(&at))
-    }
-
-    fn page(&mut self, key: usize) -> Cached {
-        let page = key * PAGE;
-        if own::meet(&self.parts.shared, page) || own::meet(&self.dynamic, page) {
-            let page = self.own.entry(key).or_insert_with(|| Arc::new(Page::new())).clone();
-            return Cached { key, page: Some(page), is_own: true, is_hosts: false, is_shared: false };
-        }
-        let is_watched = own::meet(&self.parts.fixed, page) || windows::is_watched(page);
-        let is_hosts = !is_watched && sides::is_hosts(page);
-        let page = is_watched.then(|| page_of(page).0);
-        let is_shared = page.as_ref().is_some_and(|page| matches!(**page, Page::Job(_)));
-        Cached { key, page, is_own: false, is_hosts, is_shared }
     }
 }

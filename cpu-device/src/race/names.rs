@@ -339,11 +339,11 @@ pub fn is_window(page: usize) -> bool {
     })
 }
 
-/// Whose window an address is in, and where.
-pub fn window_at(at: usize) -> Option<String> {
+/// Whose window an address is in, and where; of that window on `other`, if it is one.
+pub fn window_at(at: usize, other: Option<i32>) -> Option<String> {
     WINDOWS.read().iter().rev().find_map(|window| {
         let place = window.holds(at)?;
-        let (rank, offset) = (window.first_rank + place as i32, at - window.flat - place * window.stride);
+        let (rank, offset) = (other.unwrap_or(window.first_rank + place as i32), at - window.flat - place * window.stride);
         let name = if window.number == 0 { "a window".into() } else { format!("window {}", window.number) };
         Some(format!("{name} of rank {rank} ({} bytes), offset {offset:#x}", window.bytes))
     })

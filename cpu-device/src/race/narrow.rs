@@ -19,7 +19,7 @@ type Given = (HashMap<(Word, Group), Clock>, HashMap<Word, Clock>);
 static GIVEN: Mutex<Option<Given>> = Mutex::new(None);
 
 fn everywhere(word: Word) -> Option<Key> {
-    if let Word::Job(key) = word { Some(Key { kind: kind::NARROW, ..key }) } else { None }
+    word.key().map(|key| Key { kind: kind::NARROW, ..key })
 }
 
 /// A thread of a block hands over what it knows with a word, to its own block.

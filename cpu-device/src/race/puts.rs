@@ -11,10 +11,12 @@ use crate::device::is_forked;
 
 use super::clock::Group;
 use super::names::{self, Call, Of, Part, Put};
+use super::relaxed::{By, Teller};
 use super::report::Place;
 use super::shadow::{self, Access};
+use super::windows::{self, Memory};
 use super::words::Raise;
-use super::{Worker, known, raised, relaxed, report, windows, words, worker};
+use super::{Worker, known, raised, report, words, worker};
 
 /// `ginrsCpuRacePut`
 #[repr(C)]
@@ -129,19 +131,13 @@ impl Worker {
             0
         };
         if put.bytes > 0 {
-            let target = match put.target.addr() {
-                0 => windows::landing(comm, [put.rank, put.peer], put.window).map_or(0, |at| at + put.offset as usize),
-                at => at,
-            };
-            for (from, group, thread, writes) in [(put.source.addr(), reads, lane, false), (target, lands, 0, true)] {
-                if from == 0 {
-                    continue;
-                }
+            let here = |at: usize| (at != 0).then_some(Memory::At(at));
+            let target = here(put.target.addr()).or_else(|| windows::landing(comm, [put.rank, put.peer], put.window, put.offset));
+            for (memory, group, thread, writes) in [(here(put.source.addr()), reads, lane, false), (target, lands, 0, true)] {
                 let access = Access { group, thread, epoch, writes, place, ..shadow::NOTHING };
-                for (at, bytes) in shadow::pieces(from, put.bytes as usize) {
-                    let (page, at) = super::page_of(at);
-                    shadow::note(&page, at, bytes, access, &clock, |at, old| {
-                        report::found(Place::At(at), access, old, &clock, None)
+                for (page, first, bytes, name) in memory.into_iter().flat_map(|it| it.pages(put.bytes as usize, put.peer)) {
+                    shadow::note(&page, first, bytes, access, &clock, |at, old| {
+                        report::found(name.behind(at - first), access, old, &clock, None)
                     });
                 }
             }
@@ -159,7 +155,7 @@ impl Worker {
             raised::note([SIGNAL as u32, put.peer as u32, put.context, id], comm, raise, &clock);
             let word = words::of(SIGNAL, comm, put.peer, put.context, id);
             if is_relaxed {
-                relaxed::give(word, &clock);
+                self.tell_loosely(word, Teller::of(Arc::new(clock), 0));
                 clock = self.actor().fenced.as_deref().cloned().unwrap_or_default();
             }
             clock.learn_all(reads, epoch);
@@ -184,9 +180,9 @@ pub extern "C" fn ginrs_cpu_race_seen(kind: i32, comm: usize, rank: i32, context
     let is_told = kind == SIGNAL || value != 0 || bits != 64;
     let seen = if is_told { words::take_at(word, value, bits) } else { words::take(word) };
     if std::mem::take(&mut worker.actor().is_relaxed) {
-        return worker.sees(word, seen, 0);
+        return worker.sees(word, seen, By::Wait);
     }
-    worker.sees(word, None, 0);
+    worker.sees(word, None, By::Wait);
     if let Some(clock) = seen {
         worker.learn(&clock);
     }

@@ -16,7 +16,7 @@ pub fn note([what, rank, context, id]: [u32; 4], comm: u64, new: Access, clock: 
     }
     const EACH: u32 = PAGE as u32 / 8;
     let name =
-        u64::from(what & 1) << 63 | u64::from(rank & 0x7f_ffff) << 40 | u64::from(context & 0xff) << 32 | u64::from(id / EACH);
+        u64::from(what & 1) << 62 | u64::from(rank & 0x3f_ffff) << 40 | u64::from(context & 0xff) << 32 | u64::from(id / EACH);
     let at = (id % EACH) as usize * 8;
     let found = |_, old: Access| {
         // All threads of a group may reset it.
@@ -30,7 +30,7 @@ pub fn note([what, rank, context, id]: [u32; 4], comm: u64, new: Access, clock: 
         }
         return;
     }
-    // No address is so large.
+    // No address is so large; of the name bit 63 would be lost in it.
     let place = (comm ^ name).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1 << 63;
     shadow::note(&all().page(place as usize & !(PAGE - 1)), at, 8, new, clock, found);
 }

@@ -1,18 +1,20 @@
-//! Orders that are too weak. A wait or barrier of the API that was called with `memory_order_relaxed` makes nothing known to its thread but what had
-//! ended before the others' grids began; the rest is `pending` until a fence of the thread, a put, the end of its grid, which all acquire.
+//! Orders that are too weak. A wait or barrier of the API that was called with `memory_order_relaxed`, and an atomic of the program's that says so, make
+//! nothing known to their thread but what had ended before the others' grids began; the rest is `pending` until a fence of the thread, a put, the end of
+//! its grid, which all acquire.
 //! What was fenced and what is pending goes along through the barriers of a block: who fences there, before or behind, is a matter of style.
 //!
 //! A write behind such a wait depends on it, and is not made before: so that alone which is read early is told. For the words of a report there
 //! stands, beside what a word hands over, what it would if orders were stronger.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::clock::Clock;
+use super::clock::{Clock, Group};
 use super::lines::{from_here, line_of};
 use super::shadow::Access;
 use super::words::{self, Word};
-use super::{Actor, Worker, known};
+use super::{Actor, Worker, handed, known};
 use crate::thread::Variables;
 use crate::waits::Call;
 
@@ -59,24 +61,83 @@ impl Actor {
     }
 }
 
+/// Who makes an access that orders.
+#[derive(Clone, Copy)]
+pub enum By {
+    /// A wait or barrier of the API, which has the user's line.
+    Wait,
+    /// Another call of the API: nothing is said of it.
+    Call,
+    /// The program, at this address of code.
+    Program(u64),
+}
+
+impl By {
+    /// As shim/race.c says it.
+    pub fn of(place: usize) -> By {
+        match place {
+            0 => By::Wait,
+            1 => By::Call,
+            place => By::Program(place as u64),
+        }
+    }
+}
+
 /// Which order is too weak.
+#[derive(Clone, PartialEq, Eq)]
 pub enum Why {
     /// One of block scope.
     Scope,
     /// A wait's or barrier's, by its name and line.
     Call(String),
-    /// A relaxed atomic's, at this address of code.
-    Atomic(u64),
+    /// That of a relaxed atomic, at this address of code, behind a write that no fence has released.
+    Told(u64),
+    /// That of a relaxed atomic, at this address of code, behind which no fence acquires.
+    Seen(u64),
 }
 
-/// Where a report that names it says so.
+/// Who has told a word less than it might have, were orders stronger.
+#[derive(Clone)]
+pub struct Teller {
+    clock: Arc<Clock>,
+    /// The thread, and how far it had come, beside what it knew.
+    group: Group,
+    thread: u16,
+    epoch: u32,
+    /// Where in the program's code; 0: in a call of the API.
+    pub place: u64,
+}
+
+impl Teller {
+    /// One, or several, who knew this.
+    pub fn of(clock: Arc<Clock>, place: u64) -> Teller {
+        Teller { clock, group: Group::MAX, thread: 0, epoch: 0, place }
+    }
+
+    /// All that it knew and had done.
+    pub fn all(&self) -> Clock {
+        let mut all = (*self.clock).clone();
+        if self.group != Group::MAX {
+            all.learn(self.group, self.thread, self.epoch);
+        }
+        all
+    }
+
+    fn knows(&self, old: &Access) -> bool {
+        (self.group, self.thread) == (old.group, old.thread) && old.epoch <= self.epoch
+            || self.clock.knows(old.group, old.thread, old.epoch)
+    }
+
+    fn is(&self, other: &Teller) -> bool {
+        let name = |it: &Teller| (it.group, it.thread, it.epoch);
+        name(self) == name(other) && Arc::ptr_eq(&self.clock, &other.clock)
+    }
+}
+
+/// Whom a block has heard, where a report that names it says why that was not enough.
 struct Hint {
-    clock: Clock,
-    /// As in [`Why`]; empty: an atomic's.
-    call: String,
-    place: u64,
-    /// What was found with the word last, which polls find again and again.
-    last: Arc<Clock>,
+    why: Why,
+    heard: VecDeque<Teller>,
 }
 
 /// What a block would know if scopes were wider, and orders stronger.
@@ -87,18 +148,18 @@ pub struct Weakly {
     hints: Vec<Hint>,
 }
 
-/// Lines of which a block remembers that their order was weak: the latest.
+/// Lines of which a block remembers that their order was weak, and whom it has heard there: the latest.
 const HINTS: usize = 8;
+const HEARD: usize = 4;
 
 impl Weakly {
     /// Why the block does not know of `old`.
     pub fn why(&self, old: &Access) -> Option<Why> {
-        let knows = |clock: &Clock| clock.knows(old.group, old.thread, old.epoch);
-        if knows(&self.narrow) {
+        if self.narrow.knows(old.group, old.thread, old.epoch) {
             return Some(Why::Scope);
         }
-        let hint = self.hints.iter().rev().find(|hint| knows(&hint.clock))?;
-        Some(if hint.call.is_empty() { Why::Atomic(hint.place) } else { Why::Call(hint.call.clone()) })
+        let hint = self.hints.iter().rev().find(|hint| hint.heard.iter().any(|teller| teller.knows(old)))?;
+        Some(hint.why.clone())
     }
 }
 
@@ -114,10 +175,13 @@ impl Why {
             Why::Call(call) => Some(format!(
                 "memory_order_acquire in {call}: it is relaxed there, and orders no data (or a fence of system scope behind it)"
             )),
-            Why::Atomic(place) => line_of(*place).map(|line| {
+            Why::Seen(place) => line_of(*place).map(|line| {
+                format!("memory_order_acquire in the atomic at {line}: it is relaxed there, and orders no data (or a fence behind it)")
+            }),
+            Why::Told(place) => line_of(*place).map(|line| {
                 format!(
                     "a fence between the write and the atomic that tells of it: __threadfence(), for another rank __threadfence_system(); \
-                     the atomic at {line} is relaxed, as all of CUDA's are, and orders no data"
+                     the atomic at {line} is relaxed (as CUDA's atomic functions are), and releases no data"
                 )
             }),
         }
@@ -127,20 +191,13 @@ impl Why {
 /// Some word was loosened.
 static ANY: AtomicBool = AtomicBool::new(false);
 
-/// The place of a word that a barrier of the API has, and of one that another call has.
-const BARRIER: usize = 0;
-const OTHER: usize = 1;
-
-/// Whether a report may speak of the relaxed access that a thread makes at `place`.
-pub fn is_hinted(word: Word, place: usize) -> bool {
-    // Each word of a job's takes of its arena, and stands for a rank's: barriers are few.
-    place == BARRIER || place != OTHER && matches!(word, Word::At(_))
-}
-
-/// A thread that has given the word less would have given it this.
-pub fn give(word: Word, clock: &Clock) {
-    ANY.store(true, Ordering::Relaxed);
-    words::give(word.loosened(), clock);
+/// Whether a report may speak of such an access to a word, which is relaxed.
+pub fn is_hinted(word: Word, by: By) -> bool {
+    match by {
+        By::Wait => true,
+        By::Call => false,
+        By::Program(_) => word.key().is_none_or(handed::may_tell),
+    }
 }
 
 /// `LSA barrier 0 at halo.cu:41`, of the call that the running thread is in.
@@ -171,41 +228,65 @@ impl Worker {
         }
     }
 
-    /// The running thread reads a word: in a wait of relaxed order, where it is `seen` what acquiring would have made known.
-    pub(super) fn sees(&mut self, word: Word, seen: Option<Arc<Clock>>, place: usize) {
-        if let Some(seen) = &seen {
-            let actor = self.actor();
-            if !actor.pending.as_ref().is_some_and(|pending| Arc::ptr_eq(pending, seen)) {
-                join(&mut actor.pending, Some(seen));
-                let ended = seen.common(&known::now());
-                Arc::make_mut(&mut actor.clock).join(&ended);
-            }
-            self.hint(seen.clone(), place);
-        }
-        if place != OTHER && (ANY.load(Ordering::Relaxed) || matches!(word, Word::Job(_))) {
-            words::take(word.loosened()).into_iter().for_each(|loosely| self.hint(loosely, place));
-        }
+    /// The running thread, as it has come so far: what it does from here on is not in it.
+    pub(super) fn teller(&mut self, by: By) -> Teller {
+        self.catch_up(self.current);
+        let place = if let By::Program(place) = by { place } else { 0 };
+        let (group, thread) = (self.group, self.current);
+        let actor = self.actor();
+        actor.epoch += 1;
+        Teller { clock: actor.clock.clone(), group, thread, epoch: actor.epoch - 1, place }
     }
 
-    fn hint(&mut self, found: Arc<Clock>, place: usize) {
-        let hints = &mut self.weakly.hints;
-        if hints.iter().any(|hint| Arc::ptr_eq(&hint.last, &found)) {
-            return;
+    /// It has told the word less.
+    pub(super) fn tell_loosely(&mut self, word: Word, teller: Teller) {
+        ANY.store(true, Ordering::Relaxed);
+        if teller.place != 0 && word.key().is_some() {
+            self.tell_site(teller.place);
         }
-        let (call, place) = (if place == BARRIER { call().unwrap_or_default() } else { String::new() }, place as u64);
-        if place == BARRIER as u64 && call.is_empty() {
-            return;
-        }
-        let at = hints.iter().position(|hint| hint.place == place && hint.call == call);
-        if at.is_none() && hints.len() == HINTS {
-            hints.remove(0);
-        }
-        let mut hint = match at {
-            Some(at) => hints.remove(at),
-            None => Hint { clock: Clock::NOTHING, call, place, last: found.clone() },
-        };
-        hint.clock.join(&found);
-        hint.last = found;
-        hints.push(hint);
+        words::tell(word, teller);
     }
+
+    /// The running thread reads a word: in relaxed order, where it is `seen` what acquiring would have made known.
+    pub(super) fn sees(&mut self, word: Word, seen: Option<Arc<Clock>>, by: By) {
+        let hints = &mut self.weakly.hints;
+        if let Some(seen) = &seen {
+            hint(hints, &Teller::of(seen.clone(), 0), || match by {
+                By::Program(place) => Some(Why::Seen(place)),
+                _ => call().map(Why::Call),
+            });
+        }
+        if !matches!(by, By::Call) && (ANY.load(Ordering::Relaxed) || word.key().is_some()) {
+            let me = (self.group, self.current);
+            words::told(word, |teller| match teller.place {
+                _ if (teller.group, teller.thread) == me => {}
+                0 => hint(hints, teller, || call().map(Why::Call)),
+                place => hint(hints, teller, || Some(Why::Told(place))),
+            });
+        }
+        let Some(seen) = seen else { return };
+        let actor = self.actor();
+        if !actor.pending.as_ref().is_some_and(|pending| Arc::ptr_eq(pending, &seen)) {
+            join(&mut actor.pending, Some(&seen));
+            let ended = seen.common(&known::now());
+            Arc::make_mut(&mut actor.clock).join(&ended);
+        }
+    }
+}
+
+fn hint(hints: &mut Vec<Hint>, teller: &Teller, why: impl FnOnce() -> Option<Why>) {
+    if hints.iter().any(|hint| hint.heard.iter().any(|heard| heard.is(teller))) {
+        return;
+    }
+    let Some(why) = why() else { return };
+    let at = hints.iter().position(|hint| hint.why == why);
+    if at.is_none() && hints.len() == HINTS {
+        hints.remove(0);
+    }
+    let mut hint = at.map_or_else(|| Hint { why, heard: VecDeque::new() }, |at| hints.remove(at));
+    if hint.heard.len() == HEARD {
+        hint.heard.pop_front();
+    }
+    hint.heard.push_back(teller.clone());
+    hints.push(hint);
 }

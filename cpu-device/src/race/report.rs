@@ -18,6 +18,13 @@ use super::{collectives, foreign, job};
 pub enum Place {
     /// An address that all threads share.
     At(usize),
+    /// Of a window on a rank of another process, which has no address here.
+    There {
+        /// Where the window of a rank of this process has it.
+        here: usize,
+        /// Whose it is.
+        rank: i32,
+    },
     /// Shared memory of a block.
     Shared,
     /// A signal (0) or counter (1).
@@ -38,6 +45,17 @@ pub enum Place {
         /// Of which context.
         context: u32,
     },
+}
+
+impl Place {
+    /// So many bytes further.
+    pub fn behind(self, bytes: usize) -> Place {
+        match self {
+            Place::At(at) => Place::At(at + bytes),
+            Place::There { here, rank } => Place::There { here: here + bytes, rank },
+            other => other,
+        }
+    }
 }
 
 struct Race {
@@ -257,9 +275,10 @@ fn words(race: &Race) -> (&'static str, &'static str) {
             "a put lands on what another one may still read",
             "wait for the put's signal before its data are put on; flush before a source is a target",
         ),
-        (Kind::Lands, Kind::Lands) => {
-            ("two puts land on the same bytes", "order them: the second one waits for an answer to the first one's signal")
-        }
+        (Kind::Lands, Kind::Lands) => (
+            "two puts land on the same bytes",
+            "a place for each of them, or an order: the second one waits for an answer to the first one's signal",
+        ),
         (Kind::Thread { .. }, Kind::Thread { .. }) if collectives::is_one(new) || collectives::is_one(old) => {
             ("a collective and what runs at the same time have no order", COPIED)
         }
@@ -320,7 +339,8 @@ fn tell(race: &Race) {
             let kind = if what == 0 { "signal" } else { "counter" };
             format!("{kind} {} of context {context} of rank {rank}", names::put(reset.place).bytes)
         }
-        Place::At(at) => names::window_at(at).unwrap_or_else(|| format!("address {at:#x}, in no window")),
+        Place::There { here, rank } => names::window_at(here, Some(rank)).unwrap_or_else(|| format!("a window of rank {rank}")),
+        Place::At(at) => names::window_at(at, None).unwrap_or_else(|| format!("address {at:#x}, in no window")),
     };
     crate::error::report(&format!(
         "race {number}: {what}\n  {}\n  {}\n  where: {place}\n  missing: {missing}",

@@ -1,13 +1,14 @@
 //! Who has touched which bytes: a few accesses for each eight bytes, of which those that a later one covers and knows are dropped.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
 
 use super::arena::{self, Key, Slot, kind};
 use super::clock::{Clock, Group};
-use super::{job, names, places};
+use super::places::{self, Byte};
+use super::quick::Table;
+use super::{job, names};
 
 /// One access to some of eight bytes. All zero is none.
 #[derive(Clone, Copy, Debug)]
@@ -142,9 +143,13 @@ impl Page {
 
     /// Where the job shares the memory around an address: its page, if there is one or it is to be made.
     pub fn shared(at: usize, make: bool) -> Option<Option<Page>> {
-        let byte = places::byte_at(at).filter(|_| job::is_joined())?;
+        Some(Page::of(places::byte_at(at).filter(|_| job::is_joined())?, make))
+    }
+
+    /// The same of a byte that needs no address here.
+    pub fn of(byte: Byte, make: bool) -> Option<Page> {
         let key = Key { kind: kind::PAGE, of: [byte.file, byte.offset / PAGE as u64] };
-        Some(if make { arena::find_or_make(key) } else { arena::find(key) }.map(Page::Job))
+        if make { arena::find_or_make(key) } else { arena::find(key) }.map(Page::Job)
     }
 
     /// For what raises and resets words, a page of them: of those of one name.
@@ -170,13 +175,13 @@ impl Page {
 
 /// Pages by their addresses; a window has one address here, whichever of its mappings a kernel uses.
 pub struct Shadow {
-    pages: RwLock<HashMap<usize, Arc<Page>>>,
+    pages: RwLock<Table<usize, Arc<Page>>>,
 }
 
 impl Shadow {
     /// Nobody has touched anything.
     pub fn new() -> Shadow {
-        Shadow { pages: RwLock::new(HashMap::new()) }
+        Shadow { pages: RwLock::default() }
     }
 
     /// The page around an address.

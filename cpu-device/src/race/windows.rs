@@ -1,14 +1,17 @@
 //! One address for each byte of a window, whichever of its mappings a kernel uses.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use parking_lot::RwLock;
 
 use crate::device::is_forked;
 
-use super::shadow::PAGE;
-use super::{all, names, on, own, places, worker};
+use super::places::{self, Byte};
+use super::report::Place;
+use super::shadow::{self, PAGE, Page};
+use super::{all, foreign, job, names, on, own, page_of, worker};
 
 /// Mappings of windows' memory other than the flat one: (bytes, flat address), by first byte.
 static ALIASES: RwLock<BTreeMap<usize, (usize, usize)>> = RwLock::new(BTreeMap::new());
@@ -73,18 +76,74 @@ pub fn forget(at: usize, bytes: usize) {
     changed();
 }
 
-/// Where the window that `from` knows by this handle begins on `to`; of ranks of other processes nobody knows.
-pub fn landing(comm: u64, [from, to]: [i32; 2], handle: u64) -> Option<usize> {
+/// Memory that a put reads or writes.
+#[derive(Clone, Copy)]
+pub enum Memory {
+    /// At an address of this process.
+    At(usize),
+    /// On a rank of another process, which this one does not map.
+    There {
+        /// The first byte.
+        byte: Byte,
+        /// As in [`Place::There`].
+        here: usize,
+    },
+}
+
+impl Memory {
+    /// What is known of the pages of so many bytes: each page, the first byte in there, how many, and what to call it.
+    pub fn pages(self, bytes: usize, rank: i32) -> impl Iterator<Item = (Arc<Page>, usize, usize, Place)> {
+        let first = match self {
+            Memory::At(at) => at,
+            Memory::There { byte, .. } => byte.offset as usize,
+        };
+        shadow::pieces(first, bytes).filter_map(move |(at, length)| match self {
+            Memory::At(_) => {
+                let (page, at) = page_of(at);
+                Some((page, at, length, Place::At(at)))
+            }
+            Memory::There { byte, here } => {
+                let page = Page::of(Byte { offset: at as u64, ..byte }, true)?;
+                Some((Arc::new(page), at, length, Place::There { here: here + (at - first), rank }))
+            }
+        })
+    }
+}
+
+/// Byte `offset` of the window that `from` knows by this handle, on `to`.
+pub fn landing(comm: u64, [from, to]: [i32; 2], handle: u64, offset: u64) -> Option<Memory> {
     let all = LANDINGS.read();
-    let number = all.get(&(comm, from))?.iter().rev().find(|landing| landing.handle == handle)?.number;
-    Some(all.get(&(comm, to))?.iter().rev().find(|landing| landing.number == number)?.at)
+    let Landing { number, at, .. } = all.get(&(comm, from))?.iter().rev().find(|landing| landing.handle == handle)?;
+    if let Some(landing) = all.get(&(comm, to)).and_then(|all| all.iter().rev().find(|landing| landing.number == *number)) {
+        return Some(Memory::At(landing.at + offset as usize));
+    }
+    let first = job::is_joined().then(|| foreign::window(comm, to, *number)).flatten()?;
+    Some(Memory::There { byte: Byte { offset: first.offset + offset, ..first }, here: at + offset as usize })
+}
+
+/// This process has joined a job just now.
+pub fn join() {
+    for ((comm, rank), all) in &*LANDINGS.read() {
+        all.iter().for_each(|landing| landing.tell(*comm, *rank));
+    }
+    changed();
+}
+
+impl Landing {
+    fn tell(&self, comm: u64, rank: i32) {
+        if let Some(first) = places::byte_at(self.at).filter(|_| job::is_joined()) {
+            foreign::tell_window(comm, rank, self.number, first);
+        }
+    }
 }
 
 /// See race.h.
 #[unsafe(no_mangle)]
 pub extern "C" fn ginrs_cpu_race_landing(comm: u64, rank: i32, handle: u64, number: u64, at: usize) {
     if on() && !is_forked() {
-        LANDINGS.write().entry((comm, rank)).or_default().push(Landing { handle, number, at });
+        let landing = Landing { handle, number, at };
+        landing.tell(comm, rank);
+        LANDINGS.write().entry((comm, rank)).or_default().push(landing);
     }
 }
 

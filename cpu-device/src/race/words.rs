@@ -1,6 +1,6 @@
 //! What is handed over with a word: an atomic of the program's, a signal, a counter, an mbarrier.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -8,6 +8,8 @@ use parking_lot::Mutex;
 
 use super::arena::{self, Key, kind};
 use super::clock::Clock;
+use super::quick::Table;
+use super::relaxed::Teller;
 use super::{handed, job, names, places, windows};
 
 /// A word that orders.
@@ -17,23 +19,15 @@ pub enum Word {
     At(usize),
     /// A signal (0) or counter (1): of which communicator, rank, context. Its device communicators may share a number: then more is taken
     /// for ordered than is, which hides and never invents.
-    Of(i32, u64, i32, u32, u32),
+    Raised(i32, u64, i32, u32, u32),
     /// One that the processes of a job share.
     Job(Key),
-    /// See [`Word::loosened`].
-    Loose(usize),
 }
 
 impl Word {
-    /// The name under which stands what the word would have handed over, were orders stronger.
-    pub fn loosened(self) -> Word {
-        match self {
-            Word::At(at) | Word::Loose(at) => Word::Loose(at),
-            Word::Of(what, comm, rank, context, id) => Word::Of(what | 2, comm, rank, context, id),
-            Word::Job(Key { kind, of: [first, second] }) => {
-                Word::Job(Key { kind: kind::LOOSE, of: [first ^ u64::from(kind) << 60, second] })
-            }
-        }
+    /// Its name among the processes of a job.
+    pub fn key(self) -> Option<Key> {
+        if let Word::Job(key) = self { Some(key) } else { None }
     }
 }
 
@@ -53,7 +47,7 @@ pub fn of(what: i32, comm: u64, rank: i32, context: u32, id: u32) -> Word {
         let name = u64::from(rank as u32) << 40 | u64::from(context & 0xff) << 32 | u64::from(id);
         return Word::Job(Key { kind: kind::SIGNAL + what as u32, of: [comm, name] });
     }
-    Word::Of(what, comm, rank, context, id)
+    Word::Raised(what, comm, rank, context, id)
 }
 
 /// What the last access of those that are watched has left in a word.
@@ -122,9 +116,11 @@ static GIVEN: AtomicU64 = AtomicU64::new(0);
 
 #[derive(Default)]
 struct Words {
-    handed: HashMap<Word, Handed>,
+    handed: Table<Word, Handed>,
     /// Far more: each word that was read is one.
-    left: HashMap<Word, Left>,
+    left: Table<Word, Left>,
+    /// For the words of a report.
+    told: Table<Word, VecDeque<Teller>>,
 }
 
 type Shard = Mutex<Option<Words>>;
@@ -133,8 +129,8 @@ static WORDS: [Shard; SHARDS] = [const { Mutex::new(None) }; SHARDS];
 
 fn shard(word: Word) -> &'static Shard {
     let key = match word {
-        Word::At(at) | Word::Loose(at) => at >> 3,
-        Word::Of(kind, _, rank, context, id) => (kind + rank) as usize + context as usize + id as usize,
+        Word::At(at) => at >> 3,
+        Word::Raised(kind, _, rank, context, id) => (kind + rank) as usize + context as usize + id as usize,
         Word::Job(_) => 0,
     };
     &WORDS[key % SHARDS]
@@ -142,15 +138,41 @@ fn shard(word: Word) -> &'static Shard {
 
 /// Whoever sees the word from now on knows all of `clock`.
 pub fn give(word: Word, clock: &Clock) {
-    if let Word::Job(key) = word {
+    if let Some(key) = word.key() {
         return handed::give(key, clock);
     }
     give_to(&mut shard(word).lock(), word, clock);
 }
 
+/// Tellers of a word that are kept: the latest.
+const TELLERS: usize = 4;
+
+/// Whoever sees the word knows less than `teller`, whose order is too weak.
+pub fn tell(word: Word, teller: Teller) {
+    if let Some(key) = word.key() {
+        return handed::tell(key, &teller);
+    }
+    let mut words = shard(word).lock();
+    let tellers = words.get_or_insert_default().told.entry(word).or_default();
+    if tellers.len() == TELLERS {
+        tellers.pop_front();
+    }
+    tellers.push_back(teller);
+}
+
+/// `each` of those who have told it so.
+pub fn told(word: Word, mut each: impl FnMut(&Teller)) {
+    if let Some(key) = word.key() {
+        return handed::told(key).iter().for_each(each);
+    }
+    if let Some(tellers) = shard(word).lock().as_ref().and_then(|words| words.told.get(&word)) {
+        tellers.iter().for_each(&mut each);
+    }
+}
+
 /// All that was ever handed over with it.
 pub fn take(word: Word) -> Option<Arc<Clock>> {
-    if let Word::Job(key) = word {
+    if let Some(key) = word.key() {
         return handed::take(key);
     }
     Some(shard(word).lock().as_ref()?.handed.get(&word)?.all.clone())
@@ -168,7 +190,7 @@ pub struct Raise {
 /// A signal or counter is going to be raised by `add`, in the order of the calls: any order of arrival is as good. Who has raised it
 /// in the other way since it was zero: whoever resets it has awaited that one, and all that know of the reset come behind it.
 pub fn raise(word: Word, clock: &Clock, add: u64, by: Raise) -> Option<Raise> {
-    if let Word::Job(key) = word {
+    if let Some(key) = word.key() {
         return handed::raise(key, clock, add, by);
     }
     let mut words = shard(word).lock();
@@ -199,7 +221,7 @@ impl Raise {
 /// second one, though it may have come. All, where the sum is not known.
 pub fn take_at(word: Word, value: u64, bits: i32) -> Option<Arc<Clock>> {
     let mask = if (1..64).contains(&bits) { (1 << bits) - 1 } else { u64::MAX };
-    if let Word::Job(key) = word {
+    if let Some(key) = word.key() {
         return handed::take_at(key, value, mask);
     }
     let words = shard(word).lock();
@@ -228,7 +250,7 @@ pub fn is_mixed() -> bool {
 
 /// It is zero again; what it handed over stays.
 pub fn reset(word: Word) {
-    if let Word::Job(key) = word {
+    if let Some(key) = word.key() {
         return handed::reset(key);
     }
     if let Some(handed) = shard(word).lock().as_mut().and_then(|words| words.handed.get_mut(&word)) {
@@ -244,7 +266,7 @@ pub fn reset_all(rank: i32) {
     }
     for shard in &WORDS {
         let mut words = shard.lock();
-        let of = |word: &Word| matches!(word, Word::Of(_, _, owner, _, _) if *owner == rank);
+        let of = |word: &Word| matches!(word, Word::Raised(_, _, owner, _, _) if *owner == rank);
         for (_, handed) in words.iter_mut().flat_map(|words| &mut words.handed).filter(|(word, _)| of(word)) {
             (handed.posted, handed.first) = (0, None);
             handed.steps.clear();
@@ -267,7 +289,7 @@ fn give_to(words: &mut Option<Words>, word: Word, clock: &Clock) {
 
 /// The word's lock, until [`unlock`] by the same thread. False: nothing is checked any more.
 pub fn lock(word: Word) -> bool {
-    if let Word::Job(key) = word {
+    if let Some(key) = word.key() {
         return handed::lock(key);
     }
     std::mem::forget(shard(word).lock());
@@ -298,7 +320,7 @@ pub struct Taken {
 /// # Safety
 /// The calling thread has locked this word.
 pub unsafe fn unlock(word: Word, access: &Access) -> Taken {
-    if let Word::Job(key) = word {
+    if let Some(key) = word.key() {
         // SAFETY: the caller's.
         return unsafe { handed::unlock(key, access) };
     }
@@ -322,7 +344,7 @@ pub unsafe fn unlock(word: Word, access: &Access) -> Taken {
 
 /// A volatile store to the word has been made since: this is there.
 pub fn settle(word: Word, value: u64) {
-    if let Word::Job(key) = word {
+    if let Some(key) = word.key() {
         return handed::settle(key, value);
     }
     if let Some(left) = shard(word).lock().as_mut().and_then(|words| words.left.get_mut(&word))

@@ -5,16 +5,15 @@
 #define GINRS_CPU_ATOMIC_H_
 #include "thread.h"
 #include "word.h"
-#ifdef __GINRS_RACE__
-#define GINRS_CPU_ATOMIC_ORDER __ATOMIC_RELAXED
-#else
-#define GINRS_CPU_ATOMIC_ORDER __ATOMIC_SEQ_CST
-#endif
-
 namespace ginrs_cpu {
+#ifdef __GINRS_RACE__
+constexpr int kAtomicOrder = __ATOMIC_CONSUME; /* not what the program itself asks to be relaxed */
+#else
+constexpr int kAtomicOrder = __ATOMIC_SEQ_CST;
+#endif
 /* *p = next(*p), whole, for any type of 2, 4 or 8 bytes; returns what was there. */
 template <class T, class Next>
-inline T atomic_update(T* p, Next next) {
+inline T atomic_update(T* p, Next next, const int order = kAtomicOrder) {
   static_assert(sizeof(T) > 1, "there are no atomics of one byte");
   typedef typename WordOf<sizeof(T)>::Type Word;
   typedef Word Aliased __attribute__((may_alias));
@@ -22,13 +21,13 @@ inline T atomic_update(T* p, Next next) {
   Word seen = __atomic_load_n(word, __ATOMIC_RELAXED);
   for (;;) {
     T old = bits_as<T>(seen);
-    if (__atomic_compare_exchange_n(word, &seen, bits_as<Word>(T(next(old))), true, GINRS_CPU_ATOMIC_ORDER, __ATOMIC_RELAXED))
+    if (__atomic_compare_exchange_n(word, &seen, bits_as<Word>(T(next(old))), true, order, __ATOMIC_RELAXED))
       return old;
   }
 }
 template <class T>
-inline T atomic_cas(T* p, T expected, T desired) {
-  if (!__atomic_compare_exchange_n(p, &expected, desired, false, GINRS_CPU_ATOMIC_ORDER, GINRS_CPU_ATOMIC_ORDER)) poll();
+inline T atomic_cas(T* p, T expected, T desired, const int order = kAtomicOrder) {
+  if (!__atomic_compare_exchange_n(p, &expected, desired, false, order, __ATOMIC_RELAXED)) poll();
   return expected;
 }
 template <class T>
@@ -70,7 +69,7 @@ inline float4 atomic_plus_each(float4* p, float4 value) {
   inline T name(T* p, T value) { return expression; }                  \
   inline T name##_block(T* p, T value) { return expression; }          \
   inline T name##_system(T* p, T value) { return expression; }
-#define GINRS_CPU_ATOMIC_BUILTIN(T, name, builtin) GINRS_CPU_ATOMIC(T, name, builtin(p, value, GINRS_CPU_ATOMIC_ORDER))
+#define GINRS_CPU_ATOMIC_BUILTIN(T, name, builtin) GINRS_CPU_ATOMIC(T, name, builtin(p, value, ::ginrs_cpu::kAtomicOrder))
 #define GINRS_CPU_ATOMIC_CAS(T)                                                                            \
   inline T atomicCAS(T* p, T compare, T value) { return ginrs_cpu::atomic_cas(p, compare, value); }        \
   inline T atomicCAS_block(T* p, T compare, T value) { return ginrs_cpu::atomic_cas(p, compare, value); }  \
@@ -102,7 +101,6 @@ GINRS_CPU_ATOMIC(float2, atomicAdd, ginrs_cpu::atomic_plus_each(p, value))
 GINRS_CPU_ATOMIC(float4, atomicAdd, ginrs_cpu::atomic_plus_each(p, value))
 GINRS_CPU_ATOMIC(float, atomicExch, ginrs_cpu::atomic_exchange_bits(p, value))
 #undef GINRS_CPU_ATOMIC_INTEGER
-#undef GINRS_CPU_ATOMIC_ORDER
 #undef GINRS_CPU_ATOMIC_CAS
 #undef GINRS_CPU_ATOMIC_BUILTIN
 #endif

@@ -15,14 +15,27 @@
 namespace ginrs_cpu {
 namespace ptx {
 
-enum class Order { weak, relaxed, acquire, release, acq_rel, seq_cst };
+/* unsaid: that of a volatile load, and of an atom that names none. As relaxed, but for the race detector (atomic.h). */
+enum class Order { weak, unsaid, relaxed, acquire, release, acq_rel, seq_cst };
+#ifdef __GINRS_RACE__
+constexpr int kUnsaidOrder = kAtomicOrder;
+#else
+constexpr int kUnsaidOrder = __ATOMIC_RELAXED;
+#endif
 constexpr int atomic_order(Order order) {
   return order == Order::acquire   ? __ATOMIC_ACQUIRE
          : order == Order::release ? __ATOMIC_RELEASE
          : order == Order::acq_rel ? __ATOMIC_ACQ_REL
          : order == Order::seq_cst ? __ATOMIC_SEQ_CST
+         : order == Order::unsaid  ? kUnsaidOrder
                                    : __ATOMIC_RELAXED;
 }
+/* That of atom and red: as those of the atomic functions, all sequentially consistent but to the race detector. */
+#ifdef __GINRS_RACE__
+constexpr int change_order(Order order) { return atomic_order(order); }
+#else
+constexpr int change_order(Order) { return kAtomicOrder; }
+#endif
 
 template <class T, class S>
 inline T bits(S value) { return bits_as<T>(value); }
@@ -146,7 +159,7 @@ inline void load(const char* p, D&... operands) {
   size_t i = 0;
   (set(operands, values[i++]), ...);
 }
-template <class T, Order order, class... S>
+template <class T, Order order, bool isNarrow, class... S>
 inline void store(char* p, S... operands) {
   constexpr size_t n = sizeof...(S);
   const T values[n] = {operands...};
@@ -159,15 +172,15 @@ inline void store(char* p, S... operands) {
     for (uint32_t rank = 0; rank < at.count; rank++) store_block<order>(at.first + rank * at.step, block);
     return;
   }
+  GINRS_CPU_NARROW(isNarrow); /* to the block alone */
   store_block<order>(p, block);
 }
 
-/* atom and red. They are sequentially consistent, which costs nothing on x86-64 and lets ThreadSanitizer see the hand-overs
- * that programs build from relaxed atomics and fences. */
+/* atom and red. */
 #define GINRS_CPU_PTX_ATOMIC(name, next)                                                       \
   template <class T, Order order>                                                              \
   inline T atomic_##name(char* p, T value) {                                                   \
-    return atomic_update(reinterpret_cast<T*>(p), [value](T old) -> T { (void)old; return next; }); \
+    return atomic_update(reinterpret_cast<T*>(p), [value](T old) -> T { (void)old; return next; }, change_order(order)); \
   }
 GINRS_CPU_PTX_ATOMIC(add, old + value)
 GINRS_CPU_PTX_ATOMIC(min, value < old ? value : old)
@@ -179,7 +192,7 @@ GINRS_CPU_PTX_ATOMIC(dec, old == T(0) || old > value ? value : old - T(1))
 #define GINRS_CPU_PTX_BITWISE(name, op)                                                   \
   template <class T, Order order>                                                         \
   inline T atomic_##name(char* p, T value) {                                              \
-    return atomic_update(reinterpret_cast<T*>(p), [value](T old) -> T { return old op value; }); \
+    return atomic_update(reinterpret_cast<T*>(p), [value](T old) -> T { return old op value; }, change_order(order)); \
   }
 GINRS_CPU_PTX_BITWISE(and, &)
 GINRS_CPU_PTX_BITWISE(or, |)
@@ -187,11 +200,14 @@ GINRS_CPU_PTX_BITWISE(xor, ^)
 #undef GINRS_CPU_PTX_BITWISE
 template <class T, Order order>
 inline T atomic_cas(char* p, T expected, T desired) {
-  return ginrs_cpu::atomic_cas(reinterpret_cast<T*>(p), expected, desired);
+  return ginrs_cpu::atomic_cas(reinterpret_cast<T*>(p), expected, desired, change_order(order));
 }
 
-template <Order order>
-inline void fence() { __atomic_thread_fence(atomic_order(order)); }
+template <Order order, bool isNarrow>
+inline void fence() {
+  GINRS_CPU_NARROW(isNarrow);
+  __atomic_thread_fence(atomic_order(order));
+}
 
 inline void barrier_sync(uint32_t id, uint32_t count, const char* file, int line) {
   ginrs_cpu_barrier(id, count, "bar.sync", file, line);

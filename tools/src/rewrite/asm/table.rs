@@ -84,14 +84,14 @@ impl Translator<'_> {
             "st" => self.store(),
             "atom" | "red" => self.atomic(),
             "fence" => match modifiers.as_slice() {
-                ["proxy", ..] | ["mbarrier_init", ..] => Ok(format!("{PTX}fence<{PTX}Order::seq_cst>()")),
-                ["acq_rel", _] | [_] if modifiers[0] != "sc" => Ok(format!("{PTX}fence<{PTX}Order::acq_rel>()")),
-                ["sc", ..] => Ok(format!("{PTX}fence<{PTX}Order::seq_cst>()")),
-                ["acquire", _] => Ok(format!("{PTX}fence<{PTX}Order::acquire>()")),
-                ["release", _] => Ok(format!("{PTX}fence<{PTX}Order::release>()")),
+                ["proxy", ..] | ["mbarrier_init", ..] => Ok(self.fence("seq_cst")),
+                ["acq_rel", _] | [_] if modifiers[0] != "sc" => Ok(self.fence("acq_rel")),
+                ["sc", ..] => Ok(self.fence("seq_cst")),
+                ["acquire", _] => Ok(self.fence("acquire")),
+                ["release", _] => Ok(self.fence("release")),
                 _ => Err(self.unknown()),
             },
-            "membar" => Ok(format!("{PTX}fence<{PTX}Order::seq_cst>()")),
+            "membar" => Ok(self.fence("seq_cst")),
             "bar" | "barrier" => self.barrier(&modifiers),
             "mov" | "cvta" => self.mov(),
             "cvt" if modifiers.len() == 2 => self.convert(&modifiers),
@@ -203,6 +203,10 @@ impl Translator<'_> {
             return Ok(format!("{PTX}shared({base}, {offset}, {})", self.here()));
         }
         Ok(format!("{PTX}address({base}, {offset})"))
+    }
+
+    fn fence(&self, order: &str) -> String {
+        format!("{PTX}fence<{PTX}Order::{order}, {}>()", self.has("cta"))
     }
 
     fn vector(&self, n: usize) -> Result<Vec<String>, String> {

@@ -21,7 +21,8 @@ impl Translator<'_> {
                 "weak" | "nc" | "ca" | "cg" | "cs" | "lu" | "cv" | "wb" | "wt" | "noftz" => {}
                 "cta" | "cluster" | "gpu" | "sys" | "gl" | "global" | "shared" | "shared::cta" | "shared::cluster" | "local"
                 | "const" => {}
-                "volatile" | "relaxed" | "mmio" => access.order = "relaxed",
+                "volatile" => access.order = "unsaid",
+                "relaxed" | "mmio" => access.order = "relaxed",
                 "acquire" => access.order = "acquire",
                 "release" => access.order = "release",
                 "acq_rel" => access.order = "acq_rel",
@@ -51,16 +52,18 @@ impl Translator<'_> {
 
     pub(super) fn store(&self) -> Result<String, String> {
         let Access { order, kind, lanes, .. } = self.access("weak")?;
+        let order = if order == "unsaid" { "relaxed" } else { order };
         let inputs = self.vector(1)?;
         if inputs.len() != lanes {
             return Err(self.unknown());
         }
         let values: Result<Vec<String>, String> = inputs.iter().map(|i| self.value_of(i, kind)).collect();
-        Ok(format!("{PTX}store<{kind}, {PTX}Order::{order}>({}, {})", self.address(0)?, values?.join(", ")))
+        let is_narrow = order != "weak" && self.has("cta");
+        Ok(format!("{PTX}store<{kind}, {PTX}Order::{order}, {is_narrow}>({}, {})", self.address(0)?, values?.join(", ")))
     }
 
     pub(super) fn atomic(&self) -> Result<String, String> {
-        let Access { order, kind, kind_name, lanes, operation } = self.access("relaxed")?;
+        let Access { order, kind, kind_name, lanes, operation } = self.access("unsaid")?;
         let operation = operation.ok_or_else(|| self.unknown())?;
         if lanes != 1 || matches!(kind_name.as_str(), "f16" | "f16x2" | "bf16" | "bf16x2") {
             return Err(self.unknown()); // their sums are not sums of integers

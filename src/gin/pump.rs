@@ -14,6 +14,9 @@ use std::time::Duration;
 /// How long a step that is under way is waited for, at the end: it is some microseconds long, unless the driver does not come back.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How often the engine is asked for before the first nap.
+const TRIES: u32 = 100;
+
 /// An engine with its lock: whoever gets it runs the step, nobody waits for it.
 pub struct Pump {
     engine: Mutex<Engine>,
@@ -24,8 +27,8 @@ pub struct Pump {
     armed: AtomicBool,
     /// Somebody has waited for a step in vain.
     stuck: AtomicBool,
-    /// How many wait for the engine. No step begins meanwhile: a thread that spins would have it again before they look, and a device communicator took
-    /// 10 to 40 ms to make, where it takes half of one.
+    /// How many wait for the engine. No step begins meanwhile: a thread that spins would have it again before they look, and making a device communicator
+    /// took 10 to 40 ms on two H200 (benchmark `setup`).
     wanted: AtomicU32,
     /// Copies of the transports', so that none is another file's by the time a sleeper lets go of it.
     descriptors: Vec<OwnedFd>,
@@ -100,6 +103,13 @@ impl Pump {
     /// The engine, if it can be had within so long. Time is counted in naps: while the whole process stands still none passes.
     fn wait(&self, patience: Duration) -> Option<MutexGuard<'_, Engine>> {
         let _wanted = Wanted::of(self);
+        // A step is over before a nap is.
+        for _ in 0..TRIES {
+            if let Some(engine) = self.engine.try_lock() {
+                return Some(engine);
+            }
+            std::thread::yield_now();
+        }
         let (mut waited, mut nap) = (Duration::ZERO, Duration::from_micros(20));
         loop {
             match self.engine.try_lock() {

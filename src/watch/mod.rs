@@ -110,6 +110,12 @@ impl Watch {
         &self.calls
     }
 
+    /// To ask whether a rank has said that its end is no failure; it keeps nothing of the communicator.
+    pub fn has_left(&self) -> Arc<dyn Fn(u32) -> bool + Send + Sync> {
+        let group = Arc::downgrade(&self.group);
+        Arc::new(move |rank| group.upgrade().is_some_and(|group| group.says_leaving(rank)))
+    }
+
     /// What this rank does now, for the messages of others; at most 64 bytes.
     pub fn set_step(&self, step: &str) {
         self.steps.set(step);

@@ -45,7 +45,16 @@ pub fn exchange(rank: u32, own: &[u8]) -> Vec<Words> {
 /// Rank `rank`'s transport, connected to the other's.
 pub fn transport(device: &Arc<dyn Device>, rank: u32, address: IpAddr) -> Box<dyn Transport> {
     let both = |_| vec![0, 1];
-    let setup = Setup { rank, device, serves: vec![true; 2], senders: &both, share: &Nothing, secret: [7; 32], address };
+    let setup = Setup {
+        rank,
+        device,
+        serves: vec![true; 2],
+        senders: &both,
+        share: &Nothing,
+        secret: [7; 32],
+        address,
+        has_left: Arc::new(|_| false),
+    };
     let (mut transport, said) = ofi::Factory.prepare(&setup).unwrap();
     transport.connect(&**device, &Nothing, &Arc::new(exchange(rank, &said))).unwrap();
     transport

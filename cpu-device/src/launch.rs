@@ -151,6 +151,8 @@ pub struct Touched {
     pub place: usize,
     /// What it touches.
     pub spans: Vec<Span>,
+    /// Which launch of its communicator's; 0: not known.
+    pub number: u64,
 }
 
 /// What a launch says; may run several times (graphs).

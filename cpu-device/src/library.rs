@@ -74,7 +74,7 @@ extern "C" fn each_wait(see: SeeWait, context: *mut c_void) {
                 let line = race::collectives::called_at(touched);
                 let place = line.as_deref().and_then(|line| line.rsplit_once(':'));
                 let place = place.and_then(|(file, line)| Some((CString::new(file).ok()?, line.parse().ok()?)));
-                see(&wait.called(&name, place.as_ref().map(|(file, line)| (file.as_c_str(), *line))));
+                see(&wait.called(&name, touched.number, place.as_ref().map(|(file, line)| (file.as_c_str(), *line))));
             },
         );
     }

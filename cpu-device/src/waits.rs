@@ -168,12 +168,13 @@ pub struct Seen {
     nanoseconds: u64,
     word: *const c_void,
     name: *const c_char,
+    launch: u64,
 }
 
 impl Seen {
     /// With the call of the host's that has launched the kernel, in place of one that the kernel makes.
-    pub fn called(mut self, name: &CStr, place: Option<(&CStr, i32)>) -> Seen {
-        self.name = name.as_ptr();
+    pub fn called(mut self, name: &CStr, launch: u64, place: Option<(&CStr, i32)>) -> Seen {
+        (self.name, self.launch) = (name.as_ptr(), launch);
         (self.file, self.line) = place.map_or((std::ptr::null(), 0), |(file, line)| (file.as_ptr(), line));
         self
     }
@@ -333,6 +334,7 @@ impl Record {
             nanoseconds: self.since.elapsed().as_nanos() as u64,
             word,
             name: std::ptr::null(),
+            launch: 0,
         }
     }
 }

@@ -59,10 +59,12 @@ pub(crate) trait Lookout: Send + Sync {
     fn news_take(&self, rank: u32) -> Duration;
     /// A beat has come. Never blocks.
     fn heard(&self, beat: &Beat);
-    /// The end of the process of `rank` will be no failure, or was none; true if that is news. Never blocks.
-    fn leaves(&self, rank: u32, ended: bool) -> bool;
+    /// The end of the process of `rank` will be no failure, or was none, and what it had called; true if that is news. Never blocks.
+    fn leaves(&self, rank: u32, ended: bool, called: &str) -> bool;
 }
 
+/// Bytes in which a rank says what it has called.
+pub(crate) const CALLED: usize = 1024;
 /// How long a process on another machine whose links have closed may take to let us in again: then it lives.
 pub(crate) const ANEW: Duration = Duration::from_secs(1);
 
@@ -149,8 +151,8 @@ impl Port {
     }
 
     /// Tells those who are linked that the end of the process of `rank` will be no failure, or was none; they pass it on.
-    pub(crate) fn tell_leaving(&self, rank: u32, ended: bool) {
-        self.tell_links(&Frame::Leaving { rank, ended });
+    pub(crate) fn tell_leaving(&self, rank: u32, ended: bool, called: &str) {
+        self.tell_links(&Frame::Leaving { rank, ended, called: called.to_owned() });
     }
 
     /// True where nobody listens any more in place of the process of `rank`. May take a second.

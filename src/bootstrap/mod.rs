@@ -59,7 +59,7 @@ pub use budget::accept_counts;
 pub use cancel::Cancel;
 pub use gathered::Gathered;
 pub use id::UniqueId;
-pub(crate) use lookout::{ANEW, Beat, Complaint, Ill, Lookout};
+pub(crate) use lookout::{ANEW, Beat, CALLED, Complaint, Ill, Lookout};
 pub(crate) use port::{Fate, Port};
 pub(crate) use service::service_is_intact;
 pub(crate) use wire::as_remote;

@@ -149,9 +149,9 @@ impl Port {
                 }
             }
             Frame::Beat(beat) => self.lookout().into_iter().for_each(|lookout| lookout.heard(&beat)),
-            Frame::Leaving { rank, ended } => {
-                if self.lookout().is_some_and(|lookout| lookout.leaves(rank, ended)) {
-                    self.tell_links(&Frame::Leaving { rank, ended });
+            Frame::Leaving { rank, ended, called } => {
+                if self.lookout().is_some_and(|lookout| lookout.leaves(rank, ended, &called)) {
+                    self.tell_links(&Frame::Leaving { rank, ended, called });
                 }
             }
             Frame::Decline { key, rank, cause } => {

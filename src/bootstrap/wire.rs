@@ -4,7 +4,7 @@
 
 use super::address::Address;
 use super::auth::Key;
-use super::lookout::{Beat, Complaint, Ill};
+use super::lookout::{Beat, CALLED, Complaint, Ill};
 use super::route::{Doors, ROUTE_BYTES, Route};
 use crate::error::{Code, Error};
 use crate::error_wire;
@@ -105,8 +105,8 @@ pub enum Frame {
     Handed { ticket: u64, found: bool },
     /// Of one machine to another, and from there to its processes.
     Beat(Beat),
-    /// The end of this rank's process is no failure; or it has ended already, and was none.
-    Leaving { rank: u32, ended: bool },
+    /// The end of this rank's process is no failure; or it has ended already, and was none. What it had called; empty: not known.
+    Leaving { rank: u32, ended: bool, called: String },
     /// The rank `rank` of a child of this communicator, which the receiver is to be the root of, will not join it.
     Decline { key: Key, rank: u32, cause: Error },
 }
@@ -283,15 +283,13 @@ impl Frame {
                     out.u32(complaint.lasts);
                 }
             }
-            Frame::Leaving { rank, ended } => {
+            Frame::Leaving { rank, ended, called } => {
                 out.0.push(12);
                 out.u32(*rank);
                 out.0.push((*ended).into());
+                out.text(called, CALLED);
             }
-            Frame::Met { reader } => {
-                out.0.push(14);
-                out.u32(*reader);
-            }
+            Frame::Met { reader } => out.0.extend([&[14][..], &reader.to_le_bytes()].concat()),
             Frame::Here => out.0.push(15),
             Frame::Decline { key, rank, cause } => {
                 out.0.push(13);
@@ -346,7 +344,7 @@ impl Frame {
                 })?;
                 Frame::Beat(Beat { from, still, complaints })
             }
-            12 => Frame::Leaving { rank: r.u32()?, ended: r.flag()? },
+            12 => Frame::Leaving { rank: r.u32()?, ended: r.flag()?, called: r.text(CALLED)?.to_owned() },
             13 => {
                 let key = r.take(16)?.try_into().expect("16 bytes");
                 Frame::Decline { key, rank: r.u32()?, cause: r.error()? }
@@ -403,7 +401,7 @@ mod tests {
                     Complaint { ill: Ill::Stopped, rank: 5, lasts: 70, hops: 0 },
                 ],
             }),
-            Frame::Leaving { rank: 7, ended: true },
+            Frame::Leaving { rank: 7, ended: true, called: "3\n.".into() },
             Frame::Met { reader: 5 },
             Frame::Here,
         ]

@@ -40,6 +40,11 @@ impl Kind {
         matches!(self, Kind::AllReduce | Kind::ReduceScatter | Kind::Reduce)
     }
 
+    /// True if all ranks work for one, or one for all.
+    pub fn has_root(self) -> bool {
+        matches!(self, Kind::Reduce | Kind::Broadcast | Kind::Gather | Kind::Scatter)
+    }
+
     /// True if it moves other bytes between any two ranks.
     pub fn is_personal(self) -> bool {
         matches!(self, Kind::AlltoAll | Kind::Gather | Kind::Scatter)

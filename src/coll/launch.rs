@@ -76,7 +76,8 @@ pub fn run(collectives: &Collectives, windows: &Windows, call: &Call) -> Result<
     let rails = choice.how == How::Buffered && ready.lsa_size < team.n_ranks;
     let along = if rails { format!(" by {:?}", choice.along) } else { String::new() };
     let touches = call.touches(team.rank, team.n_ranks);
-    let put = |parameter: &[u8], along: &str| {
+    let root = call.kind.has_root().then_some(call.root);
+    let put = |parameter: &[u8], along: &str, captured: bool| {
         info!(
             COLL,
             "{} {} {} x {:?}: {:?}{}, {:?} blocks of {} threads",
@@ -97,19 +98,20 @@ pub fn run(collectives: &Collectives, windows: &Windows, call: &Call) -> Result<
             threads: choice.threads,
             stream: call.stream,
             call: call.kind.name(),
+            number: team.watch.calls().collective(captured, root),
             touches: &touches,
         })
     };
     let (mut order, _launching) = collectives.begin(team, ready)?;
     let Some(maps) = ready.maps.as_ref().filter(|_| choice.how == How::Mapped) else {
-        return order.next(call.stream, |_| put(work.as_bytes(), &along));
+        return order.next(call.stream, |captured| put(work.as_bytes(), &along, captured));
     };
     order.next(call.stream, |captured| {
         let (send, recv) = maps.places(windows, call, captured);
         let told = MappedWork { coll: work, send, recv, board: maps.board, pad: 0 };
         let (reads, writes) = call.lends(team.rank, team.n_ranks);
         let is_seen = (!reads || send[0] != 0) && (!writes || recv[0] != 0);
-        put(told.as_bytes(), if is_seen { " and told" } else { " and not told" })
+        put(told.as_bytes(), if is_seen { " and told" } else { " and not told" }, captured)
     })
 }
 

@@ -37,11 +37,17 @@ impl Messages {
         let ready = collectives.ready(team)?;
         let batches = rounds::batches(team.rank, team.n_ranks, &self.messages);
         let (mut order, _launching) = collectives.begin(team, ready)?;
-        order.together(&self.streams, |stream| batches.iter().try_for_each(|batch| launch(ready, batch, stream)))
+        order.together(&self.streams, |stream, captured| {
+            batches.iter().try_for_each(|batch| {
+                let all = [(&batch.sends, true), (&batch.recvs, false)];
+                let all = all.into_iter().flat_map(|(items, sends)| items.iter().map(move |item| (item.peer, sends)));
+                launch(ready, batch, stream, team.watch.calls().messages(captured, all))
+            })
+        })
     }
 }
 
-fn launch(ready: &Ready, batch: &Batch, stream: Stream) -> Result<()> {
+fn launch(ready: &Ready, batch: &Batch, stream: Stream, number: u64) -> Result<()> {
     let shape = table::point_to_point(ready.device, &ready.sizes, batch);
     let mut items = [P2pItem::default(); P2P_ITEMS];
     for (slot, item) in items.iter_mut().zip(batch.sends.iter().chain(&batch.recvs)) {
@@ -76,6 +82,7 @@ fn launch(ready: &Ready, batch: &Batch, stream: Stream) -> Result<()> {
         } else {
             "ncclSend and ncclRecv"
         },
+        number,
         touches: &touches,
     })
 }

@@ -24,6 +24,8 @@ pub struct Launch<'a> {
     pub stream: Stream,
     /// The program's call.
     pub call: &'a str,
+    /// Of the communicator's launches; 0: not counted.
+    pub number: u64,
     /// What it reads and writes of the program's on its device.
     pub touches: &'a [Span],
 }
@@ -136,8 +138,8 @@ impl Order {
     }
 
     /// As [`Order::next`], for a launch that belongs to several streams: it is put on the first, behind what all of them have got,
-    /// and all of them wait for it.
-    pub fn together(&mut self, streams: &[Stream], put: impl FnOnce(Stream) -> Result<()>) -> Result<()> {
+    /// and all of them wait for it. `put` is told whether it is captured.
+    pub fn together(&mut self, streams: &[Stream], put: impl FnOnce(Stream, bool) -> Result<()>) -> Result<()> {
         let Some((&first, others)) = streams.split_first() else { return Ok(()) };
         let _inside = self.events.enter()?;
         let capture = self.events.capture(first)?;
@@ -153,7 +155,7 @@ impl Order {
             self.events.record(JOIN, other)?;
             self.events.wait(JOIN, first)?;
         }
-        self.next(first, |_| put(first))?;
+        self.next(first, |captured| put(first, captured))?;
         let done = if capture.is_some() { CAPTURED } else { PLAIN };
         others.iter().try_for_each(|&other| self.events.wait(done, other))
     }
@@ -217,12 +219,14 @@ mod tests {
         let mut order = Order::new(Box::new(fake.clone()));
         order.next(9, |_| Ok(())).unwrap();
         fake.0.lock().unwrap().clear();
-        order.together(&[1, 2, 3], |stream| (stream == 1).then_some(()).ok_or(Error::new(Code::InternalError, 1, ""))).unwrap();
+        order
+            .together(&[1, 2, 3], |stream, _| (stream == 1).then_some(()).ok_or(Error::new(Code::InternalError, 1, "")))
+            .unwrap();
         let lines = std::mem::take(&mut *fake.0.lock().unwrap());
         let expected = ["record 2 2", "wait 2 1", "record 2 3", "wait 2 1", "wait 0 1", "record 0 1", "wait 0 2", "wait 0 3"];
         assert_eq!(lines, expected);
-        assert_eq!(order.together(&[1, 100], |_| Ok(())).unwrap_err().id, 91);
-        order.together(&[], |_| Ok(())).unwrap();
+        assert_eq!(order.together(&[1, 100], |_, _| Ok(())).unwrap_err().id, 91);
+        order.together(&[], |_, _| Ok(())).unwrap();
     }
 
     #[test]

@@ -286,6 +286,7 @@ impl Ends {
                 share: offers,
                 secret: team.bootstrap.secret_of("transports"),
                 address,
+                has_left: team.watch.has_left(),
             };
             let (transport, words) = factory.prepare(&setup)?;
             connection.say(factory.name(), words);

@@ -84,7 +84,12 @@ pub struct Setup<'a> {
     pub secret: [u8; 32],
     /// Of the interface that peers on other machines reach.
     pub address: IpAddr,
+    /// Whether a rank has left the communicator in good order, as far as is known now.
+    pub has_left: HasLeft,
 }
+
+/// See [`Setup::has_left`].
+pub type HasLeft = Arc<dyn Fn(u32) -> bool + Send + Sync>;
 
 /// Passes memory of [`Device::create_shared`] between ranks of one machine.
 pub trait Share {

@@ -17,6 +17,7 @@ use crate::error::{Code, Error};
 use crate::process::service_thread;
 use crate::sync::Mutex;
 use crate::{config, info, warn};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -40,12 +41,22 @@ pub(super) struct Far {
     dialing: AtomicBool,
     /// What this process has printed lines of.
     told: Mutex<Spells>,
+    /// What ranks elsewhere had called when they left, as they say it.
+    pub called: Mutex<BTreeMap<u32, String>>,
 }
 
 impl Far {
     pub fn new(machines: Machines, own: u32) -> Self {
         let beats = Mutex::new(Beats::new(Instant::now()));
-        Self { machines, beats, own, speaks: AtomicBool::new(false), dialing: AtomicBool::new(false), told: Mutex::default() }
+        Self {
+            machines,
+            beats,
+            own,
+            speaks: AtomicBool::new(false),
+            dialing: AtomicBool::new(false),
+            told: Mutex::default(),
+            called: Mutex::default(),
+        }
     }
 
     fn ill(&self, rank: u32) -> Option<(Ill, Duration)> {
@@ -164,8 +175,9 @@ impl Group {
         }
         self.port.process_ended(address);
         self.ranks_at(address).for_each(|(rank, _)| {
-            if self.leaves(rank, true) {
-                self.port.tell_leaving(rank, true);
+            if self.leaves(rank, true, "") {
+                let called = self.far().and_then(|far| far.called.lock().get(&rank).cloned());
+                self.port.tell_leaving(rank, true, &called.unwrap_or_default());
             }
         });
         true
@@ -259,20 +271,21 @@ impl Group {
         }
     }
 
-    /// The rank `rank` of this process says that its end is no failure.
-    pub(super) fn say_leaving(&self, rank: u32) {
+    /// The rank `rank` of this process says that its end is no failure, and what it has called.
+    pub(super) fn say_leaving(&self, rank: u32, called: &str) {
         if let Some(far) = self.far()
             && far.beats.lock().leaves(rank)
             && !self.is_over()
         {
-            self.port.tell_leaving(rank, false);
+            self.port.tell_leaving(rank, false, called);
         }
     }
 
     /// A rank of another process on this machine has said so, on its page; `ended`: its process has.
     pub(super) fn near_leaves(&self, rank: u32, ended: bool) {
-        if self.far().is_some() && self.leaves(rank, ended) {
-            self.port.tell_leaving(rank, ended);
+        let called = || self.page(rank).and_then(|page| page.called()).unwrap_or_default();
+        if self.far().is_some() && self.leaves(rank, ended, "") {
+            self.port.tell_leaving(rank, ended, &called());
         }
     }
 }
@@ -318,8 +331,11 @@ impl Lookout for Group {
         }
     }
 
-    fn leaves(&self, rank: u32, ended: bool) -> bool {
+    fn leaves(&self, rank: u32, ended: bool, called: &str) -> bool {
         let Some(far) = self.far().filter(|_| (rank as usize) < self.port.table().len()) else { return false };
+        if !called.is_empty() {
+            far.called.lock().insert(rank, called.to_owned());
+        }
         let mut news = far.beats.lock().leaves(rank);
         if ended {
             news |= self.note_end(self.port.table()[rank as usize].address);

@@ -2,9 +2,10 @@
 #![forbid(unsafe_code)]
 
 use super::HasEnded;
+use super::calls::Calls;
 use super::far::Far;
 use super::hang::Hang;
-use super::left::{Here, Leaver, Scene, Vigil};
+use super::left::Vigil;
 use super::machines::Machines;
 use super::page::{Membership, Page};
 use super::signs::Signs;
@@ -14,7 +15,7 @@ use crate::bootstrap::{Address, Bootstrap, Fate, Lookout, Port, as_remote};
 use crate::error::{Code, Error, Result};
 use crate::peer_process::{self, is_ending};
 use crate::sync::{Mutex, OnceCell};
-use crate::{config, info, warn};
+use crate::{info, warn};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -32,32 +33,33 @@ const ANSWERED: Duration = Duration::from_secs(2);
 pub(super) struct Group {
     watcher: &'static Watcher,
     pub(super) port: Arc<Port>,
-    pages: Mutex<HashMap<u32, Arc<Page>>>,
-    members: Mutex<BTreeMap<u32, Member>>,
+    pub(super) pages: Mutex<HashMap<u32, Arc<Page>>>,
+    pub(super) members: Mutex<BTreeMap<u32, Member>>,
     /// One rank fetches what all ranks here need.
     fetching: Mutex<HashSet<Address>>,
     over: AtomicBool,
     /// An aborted page was seen at the last look.
     aborted: AtomicBool,
     /// Processes that have ended.
-    ended: Mutex<HashSet<Address>>,
+    pub(super) ended: Mutex<HashSet<Address>>,
     pub(super) vigil: Mutex<Vigil>,
     /// Where its ranks are on several machines; set once, when they have met.
     far: OnceCell<Option<Far>>,
     /// What had moved on this machine, at the last look.
-    moves: Mutex<u64>,
+    pub(super) moves: Mutex<u64>,
     pub(super) hang: Mutex<Hang>,
 }
 
 /// A rank of this process.
 #[derive(Clone)]
-struct Member {
-    abort: Weak<Abort>,
+pub(super) struct Member {
+    pub abort: Weak<Abort>,
     page: Arc<Page>,
-    signs: Arc<Signs>,
+    pub signs: Arc<Signs>,
+    pub calls: Arc<Calls>,
     /// Of the last look: how much had moved, and what its kernels said.
     moves: u64,
-    wait: Option<Waiting>,
+    pub wait: Option<Waiting>,
 }
 
 impl Group {
@@ -95,9 +97,9 @@ impl Group {
     }
 
     /// A rank of this process joins, with its page.
-    pub fn enter(&self, rank: u32, page: Arc<Page>, abort: &Arc<Abort>, signs: Arc<Signs>) {
+    pub fn enter(&self, rank: u32, page: Arc<Page>, abort: &Arc<Abort>, signs: Arc<Signs>, calls: Arc<Calls>) {
         self.pages.lock().insert(rank, page.clone());
-        let member = Member { abort: Arc::downgrade(abort), page, signs, moves: abort.moves(), wait: None };
+        let member = Member { abort: Arc::downgrade(abort), page, signs, calls, moves: abort.moves(), wait: None };
         self.members.lock().insert(rank, member);
     }
 
@@ -186,7 +188,7 @@ impl Group {
         self.port.table().get(rank as usize).is_some_and(|entry| self.ended.lock().contains(&entry.address))
     }
 
-    fn page(&self, rank: u32) -> Option<Arc<Page>> {
+    pub fn page(&self, rank: u32) -> Option<Arc<Page>> {
         self.pages.lock().get(&rank).cloned()
     }
 
@@ -293,65 +295,6 @@ impl Group {
             && self.aborted.swap(true, Ordering::Relaxed)
         {
             self.fail(&as_remote(rank, &cause));
-        }
-    }
-
-    /// Ends what waits for ranks that have left. Time counts only while no process that is still there stands still; `stopped`: for how long
-    /// one has.
-    pub fn judge(&self, elapsed: Duration, stopped: impl Fn(Address) -> Option<Duration>) {
-        if self.is_over() {
-            return;
-        }
-        let ended = self.ended.lock().clone();
-        let mut scene = Scene { elapsed, left: BTreeMap::new(), moves: 0, here: Vec::new() };
-        for (&rank, page) in &*self.pages.lock() {
-            let Some(entry) = self.port.table().get(rank as usize) else { continue };
-            if page.membership() == Membership::Leaving {
-                scene.left.insert(rank, Leaver { name: self.port.name(rank), ended: ended.contains(&entry.address) });
-                continue;
-            }
-            let (device, steps) = page.moves();
-            scene.moves = scene.moves.wrapping_add(device).wrapping_add(u64::from(steps) << 32);
-            if stopped(entry.address).is_some() {
-                scene.elapsed = Duration::ZERO;
-            }
-        }
-        self.judge_far(&mut scene, &ended, stopped);
-        let mut aborts = HashMap::new();
-        for (&rank, member) in &*self.members.lock() {
-            if let Some(abort) = member.abort.upgrade().filter(|abort| !abort.is_raised()) {
-                aborts.insert(rank, abort);
-                scene.here.push(Here { rank, wait: member.wait, running: member.signs.running() });
-            }
-        }
-        let found = self.vigil.lock().look(&scene, config::seconds("GINRS_TIMEOUT"), &self.port.tag());
-        if let Some((rank, error)) = found
-            && let Some(abort) = aborts.get(&rank)
-        {
-            abort.raise(self.with_waits(rank, error));
-        }
-    }
-
-    /// What other machines add to the scene, and they are told.
-    fn judge_far(&self, scene: &mut Scene, ended: &HashSet<Address>, stopped: impl Fn(Address) -> Option<Duration>) {
-        let Some(far) = self.far() else { return };
-        if far.somebody_is_ill() {
-            scene.elapsed = Duration::ZERO;
-        }
-        let mut beats = far.beats.lock();
-        if std::mem::replace(&mut *self.moves.lock(), scene.moves) != scene.moves {
-            beats.moved(Instant::now());
-        }
-        scene.moves = scene.moves.wrapping_add(beats.moves);
-        let table = self.port.table();
-        let of = |rank: &u32| (*rank, table[*rank as usize].address);
-        let near = &far.machines.at(far.machines.own()).ranks;
-        let first = near.iter().filter(|&&rank| far.machines.first_beside(rank) == rank).map(of);
-        beats.stopped = first.filter_map(|(rank, address)| Some((rank, stopped(address)?))).collect();
-        let left: Vec<u32> = beats.left().filter(|&rank| far.machines.is_far(rank)).collect();
-        drop(beats);
-        for (rank, address) in left.iter().map(of) {
-            scene.left.insert(rank, Leaver { name: self.port.name(rank), ended: ended.contains(&address) });
         }
     }
 

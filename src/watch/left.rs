@@ -5,6 +5,7 @@
 //! ```text
 //! a kernel says that it waits for that rank, and its process has ended    over after GONE
 //! a kernel says that it waits for that rank                               over after GINRS_TIMEOUT
+//! a collective or message needs a call that the rank has left without     over after SURE, GONE on a GPU
 //! a kernel says that it waits, and nothing moves on any rank that is left over after GINRS_TIMEOUT
 //! a kernel that says nothing runs on, and nothing moves on any rank       over after GINRS_TIMEOUT
 //! ```
@@ -20,6 +21,8 @@ use std::time::Duration;
 
 /// How long the last message of a process that has ended may be on its way. Other ranks' service threads may have little time.
 const GONE: Duration = Duration::from_secs(2);
+/// So long the answer to an earlier call may be on its way, for which a call that needs no other waits, too.
+const SURE: Duration = Duration::from_millis(500);
 /// A wait that says nothing for so long has ended: it speaks every millisecond, but the machine may be busy.
 const SILENT: Duration = Duration::from_secs(2);
 
@@ -47,6 +50,19 @@ pub(super) struct Here {
     pub wait: Option<Waiting>,
     /// For how long a kernel has run that says nothing.
     pub running: Option<Duration>,
+    /// A call of a rank that has left is missed.
+    pub lack: Option<Lack>,
+}
+
+/// A call that a rank has left without, and that a kernel of another waits for.
+pub(super) struct Lack {
+    /// Who has left.
+    pub absent: u32,
+    /// What waits, and which call that is (`calls`).
+    pub call: String,
+    pub text: String,
+    /// How long the wait has lasted; None where it may be that of an earlier call.
+    pub since: Option<Duration>,
 }
 
 /// What is seen at one look.
@@ -142,6 +158,14 @@ impl Vigil {
         let rank = here.rank;
         // What was said a while ago may be over by now.
         let seen = self.waits.get(&rank).filter(|seen| seen.silent.is_zero());
+        if let Some(lack) = &here.lack
+            && let Some(leaver) = scene.left.get(&lack.absent)
+            && lack.since.map_or(seen.is_some_and(|seen| seen.lasts >= GONE), |since| since >= SURE)
+        {
+            let Lack { absent, call, text, .. } = lack;
+            let text = format!("{} has left, and rank {rank} waits for it in {call} | {tag} | {text} | {FIX_CALLS}", leaver.name);
+            return Some(Error::new(Code::RemoteError, 39, text).by(*absent));
+        }
         if let Some(Seen { wait, lasts, .. }) = seen
             && let Some(absent) = wait.rank()
             && let Some(leaver) = scene.left.get(&absent)
@@ -177,6 +201,7 @@ impl Vigil {
     }
 }
 
+const FIX_CALLS: &str = "fix: let every rank make the calls that the others make before it calls ncclCommDestroy";
 const FIX: &str = "fix: let no rank call ncclCommDestroy before the kernels and collectives of all ranks that need it have ended";
 
 #[cfg(test)]
@@ -192,7 +217,12 @@ mod tests {
 
     fn scene(left: &[(u32, bool)], moves: u64, wait: Option<Waiting>, running: Option<Duration>) -> Scene {
         let leaver = |&(rank, ended): &(u32, bool)| (rank, Leaver { name: format!("rank {rank} (pid 7)"), ended });
-        Scene { elapsed: TICK, left: left.iter().map(leaver).collect(), moves, here: vec![Here { rank: 0, wait, running }] }
+        Scene {
+            elapsed: TICK,
+            left: left.iter().map(leaver).collect(),
+            moves,
+            here: vec![Here { rank: 0, wait, running, lack: None }],
+        }
     }
 
     /// Seconds until it is told, of 30.

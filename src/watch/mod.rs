@@ -10,7 +10,8 @@
 //! far      its ranks on other machines; beats tell that these are there, machines is who is on which
 //! stops    processes that stand still
 //! spells   which times of silence are worth a line
-//! left     kernels that wait for ranks that have left; signs is what can be seen of them, waits tells of those that last
+//! left     kernels that wait for ranks that have left, as judge sees them; calls is what ranks have called, signs what can be seen of kernels
+//!          from outside, waits tells of waits that last
 //! hang     kernels of all ranks that wait in vain; still is whether a process can go on, told are waits in words,
 //!          counts what ranks have raised of each other's signals
 //! asked    who asks from another terminal what is waited for
@@ -19,10 +20,12 @@
 
 mod asked;
 mod beats;
+mod calls;
 mod counts;
 mod far;
 mod group;
 mod hang;
+mod judge;
 mod left;
 mod machines;
 mod page;
@@ -35,6 +38,7 @@ mod thread;
 mod told;
 mod waits;
 
+pub use calls::Calls;
 pub use left::kernels_leave_notes;
 pub use pulse::{Looks, Pulse};
 pub use signs::{Signs, Words};
@@ -57,6 +61,7 @@ pub struct Watch {
     page: Arc<Page>,
     steps: StepSetter,
     signs: Arc<Signs>,
+    calls: Arc<Calls>,
     rank: u32,
     owner: u32,
 }
@@ -69,8 +74,8 @@ impl Watch {
         let watcher = Watcher::get()?;
         let (page, fd) = Page::create()?;
         let (page, rank, group) = (Arc::new(page), bootstrap.rank(), Group::of(bootstrap, watcher));
-        let signs = Arc::new(Signs::default());
-        group.enter(rank, page.clone(), abort, signs.clone());
+        let (signs, calls) = (Arc::new(Signs::default()), Arc::new(Calls::default()));
+        group.enter(rank, page.clone(), abort, signs.clone(), calls.clone());
         let (weak, last_words) = (Arc::downgrade(&group), page.clone());
         abort.on_raise(move |cause| {
             last_words.aborted(cause);
@@ -78,7 +83,7 @@ impl Watch {
         });
         let (steps, shown) = (bootstrap.step_setter(), page.clone());
         steps.on_step(move |step| shown.set_step(step));
-        let watch = Watch { group, page, steps, signs, rank, owner: std::process::id() };
+        let watch = Watch { group, page, steps, signs, calls, rank, owner: std::process::id() };
         bootstrap.publish(PAGE_KEY, fd);
         let started = (|| {
             let said = bootstrap.allgather("watch start", &machines::say(machine))?;
@@ -98,6 +103,17 @@ impl Watch {
     /// Where the pulse leaves what it sees of this rank's kernels.
     pub fn signs(&self) -> Arc<Signs> {
         self.signs.clone()
+    }
+
+    /// Where collectives and messages of this rank are counted.
+    pub fn calls(&self) -> &Calls {
+        &self.calls
+    }
+
+    /// To ask whether a rank has said that its end is no failure; it keeps nothing of the communicator.
+    pub fn has_left(&self) -> Arc<dyn Fn(u32) -> bool + Send + Sync> {
+        let group = Arc::downgrade(&self.group);
+        Arc::new(move |rank| group.upgrade().is_some_and(|group| group.says_leaving(rank)))
     }
 
     /// What this rank does now, for the messages of others; at most 64 bytes.
@@ -144,11 +160,12 @@ impl Watch {
     /// From now on this rank's end is no failure, unless it has failed already.
     pub fn leaving(&self) {
         self.group.show_sums(Some(self.rank));
+        self.page.set_called(&self.calls.said());
         self.page.leaving();
         match self.page.membership() {
             // The watch thread may not have come to it, and after this there is nobody left whom it could ask.
             Membership::Aborted(cause) => self.group.tell_of(self.rank, &cause),
-            _ => self.group.say_leaving(self.rank),
+            _ => self.group.say_leaving(self.rank, &self.calls.said()),
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Order: texts are stored before the state that announces them is released, so whoever reads the state finds them whole.
 //! The step is a sequence lock: odd while it is written.
 
+use crate::bootstrap::CALLED;
 use crate::error::{Code, Error, Result};
 use crate::sync::Mutex;
 use crate::text::printable;
@@ -14,9 +15,9 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 
 /// Size of a page in bytes.
-const BYTES: usize = 8192;
+const BYTES: usize = 12288;
 const MAGIC: u32 = u32::from_le_bytes(*b"GINW");
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
 const STEP: usize = 64;
 /// For what its kernels wait for, in bytes.
 pub const WAITS: usize = 2048;
@@ -49,6 +50,9 @@ struct Layout {
     sums_bytes: AtomicU32,
     sums: [AtomicU8; SUMS],
     gone: [AtomicU8; GONE],
+    called_seq: AtomicU32,
+    called_bytes: AtomicU32,
+    called: [AtomicU8; CALLED],
 }
 
 const _: () = assert!(size_of::<Layout>() <= BYTES);
@@ -219,6 +223,19 @@ impl Page {
     pub fn sums(&self) -> Option<String> {
         let page = self.layout();
         read(&page.sums_seq, &page.sums_bytes, &page.sums)
+    }
+
+    /// What it has called (`calls`), before it leaves. Several threads of a rank that ends may come here; all say the same.
+    pub fn set_called(&self, called: &str) {
+        let page = self.layout();
+        let _one = self.sums.lock();
+        write(&page.called_seq, &page.called_bytes, &page.called, called);
+    }
+
+    /// What it had called when it left.
+    pub fn called(&self) -> Option<String> {
+        let page = self.layout();
+        read(&page.called_seq, &page.called_bytes, &page.called)
     }
 
     /// Nothing here can go on by itself: which look has found that (never 0), and what it saw. None: something can, or nobody looked.

@@ -267,7 +267,7 @@ impl Watcher {
                 let (_, pid) = processes.iter().find(|(at, _)| *at == address)?;
                 stops.is_stopped(*pid).then(|| stops.stopped_for(*pid).unwrap_or_default())
             };
-            group.judge(elapsed, stopped);
+            group.judge(elapsed, &told, stopped);
             group.tell_of_waits(&told);
         }
         self.look_for_hangs(&groups, &told, still);

@@ -251,6 +251,7 @@ mod tests {
         Wait {
             owner: 1,
             name: None,
+            launch: 0,
             place: Some(("halo.cu".into(), 41)),
             outer: call,
             call,

@@ -43,13 +43,13 @@ thread_local! {
 /// # Safety
 /// A terminated name, and so many spans.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ginrs_cpu_race_touches(name: *const c_char, spans: *const Span, count: usize) {
+pub unsafe extern "C" fn ginrs_cpu_race_touches(name: *const c_char, spans: *const Span, count: usize, number: u64) {
     let next = (count != 0).then(|| {
         // Where nothing is looked at it has a name alone, for waits that last.
         let place = frames::called_beyond(1).unwrap_or(0);
         // SAFETY: the caller's.
         let spans = unsafe { std::slice::from_raw_parts(spans, count) }.to_vec();
-        Touched { name: crate::launch::text(name, "nccl"), place, spans }
+        Touched { name: crate::launch::text(name, "nccl"), place, spans, number }
     });
     drop(take());
     NEXT.set(next.map_or(std::ptr::null_mut(), |next| Box::into_raw(Box::new(next))));

@@ -107,7 +107,7 @@ fn on<T>(ordinal: i32, work: impl FnOnce() -> Result<T>) -> Result<T> {
 impl Kernels for CpuKernels {
     fn launch(&self, launch: &Launch) -> Result<()> {
         let (x, y) = launch.blocks;
-        runtime::tell_touched(launch.call, launch.touches);
+        runtime::tell_touched(launch.call, launch.touches, launch.number);
         let launched = on(self.ordinal, || {
             // SAFETY: the parameter is copied before the call returns, and its size checked; the stream is the caller's.
             check(launch.kernel, unsafe {
@@ -123,7 +123,7 @@ impl Kernels for CpuKernels {
             })
         });
         // Where nothing was launched the thread's next launch is the program's.
-        runtime::tell_touched(launch.call, &[]);
+        runtime::tell_touched(launch.call, &[], 0);
         launched
     }
 

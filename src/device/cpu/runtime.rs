@@ -102,7 +102,7 @@ struct Watchers {
     landing: Option<unsafe extern "C" fn(u64, c_int, u64, u64, DevPtr)>,
     registered: Option<unsafe extern "C" fn(c_int, *const RaceWindow, u64)>,
     caller: Option<unsafe extern "C" fn(*mut c_char, usize) -> usize>,
-    touches: Option<unsafe extern "C" fn(*const c_char, *const RaceSpan, usize)>,
+    touches: Option<unsafe extern "C" fn(*const c_char, *const RaceSpan, usize, u64)>,
     mapped: Option<unsafe extern "C" fn(DevPtr, usize, c_int)>,
     unmapped: Option<unsafe extern "C" fn(DevPtr, usize)>,
     bounds_unmapped: Option<unsafe extern "C" fn(DevPtr, usize)>,
@@ -229,14 +229,14 @@ struct RaceSpan {
     writes: c_int,
 }
 
-/// Tells it what the next launch of this thread touches, for that call of the program's. Nothing: what was told is taken back.
-pub fn tell_touched(call: &str, spans: &[Span]) {
+/// Tells it what the next launch of this thread touches, for that call of the program's, and its number. Nothing: what was told is taken back.
+pub fn tell_touched(call: &str, spans: &[Span], number: u64) {
     let Some(touches) = watchers().and_then(|watchers| watchers.touches) else { return };
     let spans: Vec<RaceSpan> =
         spans.iter().map(|span| RaceSpan { at: span.at, bytes: span.bytes, writes: span.writes.into() }).collect();
     let name = CString::new(call).unwrap_or_default();
     // SAFETY: a terminated name and so many spans, which live for the call.
-    unsafe { touches(name.as_ptr(), spans.as_ptr(), spans.len()) }
+    unsafe { touches(name.as_ptr(), spans.as_ptr(), spans.len(), number) }
 }
 
 /// Tells it that a file is mapped there, whole.

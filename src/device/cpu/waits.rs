@@ -25,6 +25,7 @@ pub(super) struct Seen {
     nanoseconds: u64,
     word: *const c_void,
     name: *const c_char,
+    launch: u64,
 }
 
 /// `ginrsCpuStillness`.
@@ -86,6 +87,8 @@ pub struct Wait {
     pub place: Option<(String, i32)>,
     /// Of a collective: the function that the host has called.
     pub name: Option<String>,
+    /// Which launch of its communicator's that is, from 1; 0: not known.
+    pub launch: u64,
     /// The user's call.
     pub outer: Call,
     /// What is waited for, and its numbers.
@@ -126,7 +129,7 @@ unsafe extern "C" fn see_wait(context: *mut c_void, seen: *const Seen) {
     // Of an older library it is not there.
     let reaches = |end: usize| seen.bytes as usize >= end;
     let has_address = reaches(std::mem::offset_of!(Seen, name));
-    let name = if reaches(size_of::<Seen>()) && !seen.name.is_null() {
+    let name = if reaches(std::mem::offset_of!(Seen, launch)) && !seen.name.is_null() {
         // SAFETY: terminated, and valid during the call.
         Some(unsafe { CStr::from_ptr(seen.name) }.to_string_lossy().into_owned())
     } else {
@@ -136,6 +139,7 @@ unsafe extern "C" fn see_wait(context: *mut c_void, seen: *const Seen) {
         owner: seen.owner as u64,
         place: file.map(|file| (file, seen.line)),
         name,
+        launch: if reaches(size_of::<Seen>()) { seen.launch } else { 0 },
         outer: Call::of(seen.outer),
         call: Call::of(seen.kind),
         context: seen.context,

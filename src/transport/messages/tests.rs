@@ -19,6 +19,7 @@ pub fn ranks(serves: Vec<bool>) -> Vec<Box<dyn Transport>> {
         share: &contract::NoShare,
         secret: [0; 32],
         address: std::net::Ipv4Addr::LOCALHOST.into(),
+        has_left: Arc::new(|_| false),
     };
     let made = (0..serves.len() as u32).map(|rank| factory::Factory::prepare(&Factory, &setup(rank)).unwrap());
     let (mut ranks, said): (Vec<_>, Vec<_>) = made.unzip();

@@ -19,7 +19,7 @@ use super::{NAME, PIECE, STREAMS};
 use crate::config;
 use crate::device::CopyQueue;
 use crate::error::{Code, Error, Result};
-use crate::transport::factory::Setup;
+use crate::transport::factory::{HasLeft, Setup};
 use crate::transport::{Completion, Words};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::OwnedFd;
@@ -40,6 +40,7 @@ pub(super) enum Link {
 pub struct Ofi {
     pub(super) rank: u32,
     pub(super) secret: [u8; 32],
+    pub(super) has_left: HasLeft,
     /// By rank: whether this rank sends to it this way.
     pub(super) serves: Vec<bool>,
     /// What all ranks said: where they listen. One copy for the ranks of a process.
@@ -135,6 +136,7 @@ impl Ofi {
         let ofi = Self {
             rank: setup.rank,
             secret: setup.secret,
+            has_left: setup.has_left.clone(),
             serves: setup.serves.clone(),
             said: Arc::default(),
             dialled: vec![[0; _]; setup.serves.len()],

@@ -10,6 +10,7 @@ use super::proof::Ends;
 use super::{NAME, STREAMS, address_of};
 use crate::error::{Code, Error, Result};
 use crate::transport::Words;
+use crate::transport::factory::HasLeft;
 use crate::{bail, info};
 use std::time::{Duration, Instant};
 
@@ -31,6 +32,20 @@ pub(super) struct Astray {
 
 /// Between two dials of one that there was no way to.
 const PAUSE: Duration = Duration::from_millis(20);
+
+/// How long the word that a peer has left may take, on links of its own, behind the end of its connection.
+const TIDINGS: Duration = Duration::from_millis(100);
+
+fn hears_of_leave(has_left: &HasLeft, peer: u32) -> bool {
+    let end = Instant::now() + TIDINGS;
+    while !has_left(peer) {
+        if Instant::now() > end {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    true
+}
 
 /// What an address of IP's begins with.
 fn family_of(address: &[u8]) -> Option<&'static str> {
@@ -201,6 +216,7 @@ impl Ofi {
                         Err(error) => break Err(error),
                     }
                 };
+                late.append(&mut self.late);
                 self.late = late;
                 read?;
                 self.gone(
@@ -237,6 +253,12 @@ impl Ofi {
     pub(super) fn gone(&mut self, link: u32, why: String) -> Result<()> {
         match self.links.get_mut(link as usize) {
             Some(Link::To(to)) => {
+                // It may have ended the connection, or closed its door to one that was dialled just then, before it said so on it.
+                if to.has_unlanded() && hears_of_leave(&self.has_left, to.peer) {
+                    to.end(&mut self.post, State::Left);
+                    self.late.extend(self.post.forget(link).into_iter().map(|write| (write.tag, Ok(()))));
+                    return Ok(());
+                }
                 let lost = to.gone(&mut self.post, why);
                 self.post.forget(link);
                 lost

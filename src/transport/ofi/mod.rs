@@ -300,6 +300,7 @@ impl Ofi {
         let armed = self.post.net.arm();
         let mut late = std::mem::take(&mut self.late);
         let moved = self.completions(&mut late);
+        late.append(&mut self.late);
         self.late = late;
         Ok(armed && !moved? && !self.events()?)
     }

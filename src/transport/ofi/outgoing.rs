@@ -357,6 +357,11 @@ impl Outgoing {
         Ok(())
     }
 
+    /// Something is under way on a connection that stands, or that is to be made.
+    pub fn has_unlanded(&self) -> bool {
+        matches!(self.state, State::Dialing(_) | State::Open(_)) && self.unlanded() > 0
+    }
+
     /// The connection is no more: an error if something was under way.
     pub fn gone(&mut self, post: &mut Post, why: String) -> Result<()> {
         if !matches!(self.state, State::Dialing(_) | State::Open(_)) {

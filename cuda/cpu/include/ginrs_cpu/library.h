@@ -24,6 +24,7 @@ typedef struct ginrsCpuWaitSeen {
   uint64_t nanoseconds; /* that it has lasted */
   const void* word;     /* that has to reach `wants`; null where there is none */
   const char* name;     /* of a collective: the function that the host has called; null elsewhere */
+  uint64_t launch;      /* of such a one: which of its communicator's, from 1; 0: not known */
 } ginrsCpuWaitSeen;
 
 typedef struct ginrsCpuStillness {

@@ -75,13 +75,14 @@ void ginrs_cpu_race_registered(int device, const ginrsCpuRaceWindow* window, uin
  * a job's already. -1: nothing is watched. Then what all of a communicator's have chosen, the same memory for all. */
 int ginrs_cpu_race_offer(int* joined, uint64_t* bytes);
 void ginrs_cpu_race_join(int fd);
-/* And: what the next launch of this thread reads and writes, a collective's, for the call `name` of the program's; 0 spans: none any more. */
+/* And: what the next launch of this thread reads and writes, a collective's, for the call `name` of the program's, and which launch of its communicator
+ * that is; 0 spans: none any more. */
 typedef struct ginrsCpuRaceSpan {
   uintptr_t at;
   uint64_t bytes;
   int32_t writes;
 } ginrsCpuRaceSpan;
-void ginrs_cpu_race_touches(const char* name, const ginrsCpuRaceSpan* spans, size_t count);
+void ginrs_cpu_race_touches(const char* name, const ginrsCpuRaceSpan* spans, size_t count, uint64_t number);
 /* And: the line from which host code has called it, on this thread, not terminated; its length, 0 where it is not known or too long. */
 size_t ginrs_cpu_race_caller(char* line, size_t room);
 

@@ -29,6 +29,7 @@ fn with_setup<T>(serves: &[bool], rank: u32, make: impl FnOnce(&Setup<'_>) -> T)
         share: &contract::NoShare,
         secret: [7; 32],
         address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        has_left: Arc::new(|_| false),
     })
 }
 

@@ -1,5 +1,6 @@
 // The main of the planted programs: their ranks as threads of one process, or as processes of ginrs-run.
 #pragma once
+#include <cuda_runtime.h>
 #include <nccl.h>
 #include <ginrs_bootstrap.h>
 #include <stdio.h>
@@ -13,6 +14,17 @@
     int result = int(call);                                                                  \
     if (result != 0) fprintf(stderr, "%s: %d at line %d\n", #call, result, __LINE__), exitOnce(2); \
   } while (0)
+
+// Until the rank's kernels have ended, and says how. Where the communicator has failed, or they have found something wrong, the program ends here.
+static inline void awaitKernels(ncclComm_t comm, int rank, const int* wrong = nullptr) {
+  cudaError_t error = cudaDeviceSynchronize();
+  ncclResult_t state;
+  CHECK(ncclCommGetAsyncError(comm, &state));
+  bool const failed = error || state, isWrong = wrong && *wrong;
+  printf("rank %d: %s\n", rank, failed ? "ended" : isWrong ? "WRONG" : "ok"), fflush(stdout);
+  if (failed) CHECK(ncclCommAbort(comm));
+  if (failed || isWrong) exitOnce(1);
+}
 
 // `ranks` threads, or the one process that this is of a job.
 static int runRanks(int ranks, void (*runRank)(int rank, int device, int ranks, ncclUniqueId id)) {

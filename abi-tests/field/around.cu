@@ -262,19 +262,10 @@ static void runRank(int rank, int device, int ranks, ncclUniqueId id) {
   } else {
     kernel<<<1, kThreads, 0, first>>>(job, which, bug);
   }
-  cudaError_t error = cudaDeviceSynchronize();
-  ncclResult_t state;
-  CHECK(ncclCommGetAsyncError(comm, &state));
-  bool const failed = error || state;
-  printf("rank %d: %s\n", rank, failed ? "ended" : *job.wrong ? "WRONG" : "ok"), fflush(stdout);
-  if (failed) {
-    CHECK(ncclCommAbort(comm));
-  } else {
-    CHECK(ncclDevCommDestroy(comm, &job.comm));
-    if (!isLeft) CHECK(ncclCommWindowDeregister(comm, job.second));
-    CHECK(ncclCommDestroy(comm));
-  }
-  if (failed || *job.wrong) exitOnce(1);
+  awaitKernels(comm, rank, job.wrong);
+  CHECK(ncclDevCommDestroy(comm, &job.comm));
+  if (!isLeft) CHECK(ncclCommWindowDeregister(comm, job.second));
+  CHECK(ncclCommDestroy(comm));
 }
 
 int main(int argc, char** argv) {

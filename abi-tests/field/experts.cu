@@ -404,15 +404,7 @@ static void runRank(int rank, int device, int ranks, ncclUniqueId id) {
     int const launches = it.kernel == zero ? 2 : 1;
     for (int k = 0; k < launches; k++) it.kernel<<<it.blocks, kThreads>>>(job);
   }
-  cudaError_t error = cudaDeviceSynchronize();
-  ncclResult_t state;
-  CHECK(ncclCommGetAsyncError(comm, &state));
-  bool const failed = error || state;
-  printf("rank %d: %s\n", rank, failed ? "ended" : "ok"), fflush(stdout);
-  if (failed) {
-    CHECK(ncclCommAbort(comm));
-    exitOnce(1);
-  }
+  awaitKernels(comm, rank);
   CHECK(ncclDevCommDestroy(comm, &job.another));
   CHECK(ncclDevCommDestroy(comm, &job.comm));
   CHECK(ncclCommDestroy(comm));

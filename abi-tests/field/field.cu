@@ -65,19 +65,10 @@ static void runRank(int rank, int device, int ranks, ncclUniqueId id) {
     simple<<<1, kThreads>>>(job, bug);
   }
   int early = bug == HOST_READ ? *job.memory : 0;  // bug of: host-read
-  cudaError_t error = cudaDeviceSynchronize();
   if (bug == HOST_READ) printf("%d\n", early);
-  ncclResult_t state;
-  CHECK(ncclCommGetAsyncError(comm, &state));
-  bool const failed = error || state;
-  printf("rank %d: %s\n", rank, failed ? "ended" : *job.wrong ? "WRONG" : "ok"), fflush(stdout);
-  if (failed) {
-    CHECK(ncclCommAbort(comm));
-  } else {
-    if (bug != HOST_DESTROYED) CHECK(ncclDevCommDestroy(comm, &job.comm));
-    CHECK(ncclCommDestroy(comm));
-  }
-  if (failed || *job.wrong) exitOnce(1);
+  awaitKernels(comm, rank, job.wrong);
+  if (bug != HOST_DESTROYED) CHECK(ncclDevCommDestroy(comm, &job.comm));
+  CHECK(ncclCommDestroy(comm));
 }
 
 int main(int argc, char** argv) {

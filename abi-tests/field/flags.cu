@@ -271,15 +271,7 @@ static void runRank(int rank, int device, int ranks, ncclUniqueId id) {
   void* arguments[] = {&job};
   if (it.kernel == nullptr) launchGraph(job);
   else CHECK(cudaLaunchCooperativeKernel(reinterpret_cast<void*>(it.kernel), dim3(it.blocks), dim3(it.kernel == named ? 128 : kThreads), arguments, 0, nullptr));
-  cudaError_t error = cudaDeviceSynchronize();
-  ncclResult_t state;
-  CHECK(ncclCommGetAsyncError(comm, &state));
-  bool const failed = error || state;
-  printf("rank %d: %s\n", rank, failed ? "ended" : "ok"), fflush(stdout);
-  if (failed) {
-    CHECK(ncclCommAbort(comm));
-    exitOnce(1);
-  }
+  awaitKernels(comm, rank);
   CHECK(ncclDevCommDestroy(comm, &job.comm));
   CHECK(ncclCommDestroy(comm));
 }

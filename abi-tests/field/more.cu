@@ -223,15 +223,7 @@ static void runRank(int rank, int device, int ranks, ncclUniqueId id) {
   bool const hasTwo = which == KV_BLOCKS || which == LAST_PUT || which == HAND_ON;
   if (which == ROOT) CHECK(ncclReduce(job.local, job.out, 256, ncclInt, ncclSum, bug && rank == 1 ? 1 : 0, comm, nullptr));  // bug of: root
   else kernel<<<hasTwo ? 2 : 1, kThreads>>>(job, which, bug);
-  cudaError_t error = cudaDeviceSynchronize();
-  ncclResult_t state;
-  CHECK(ncclCommGetAsyncError(comm, &state));
-  bool const failed = error || state;
-  printf("rank %d: %s\n", rank, failed ? "ended" : "ok"), fflush(stdout);
-  if (failed) {
-    CHECK(ncclCommAbort(comm));
-    exitOnce(1);
-  }
+  awaitKernels(comm, rank);
   CHECK(ncclDevCommDestroy(comm, &job.comm));
   CHECK(ncclCommDestroy(comm));
 }

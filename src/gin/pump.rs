@@ -103,21 +103,19 @@ impl Pump {
     /// The engine, if it can be had within so long. Time is counted in naps: while the whole process stands still none passes.
     fn wait(&self, patience: Duration) -> Option<MutexGuard<'_, Engine>> {
         let _wanted = Wanted::of(self);
-        // A step is over before a nap is.
-        for _ in 0..TRIES {
-            if let Some(engine) = self.engine.try_lock() {
-                return Some(engine);
-            }
-            std::thread::yield_now();
-        }
-        let (mut waited, mut nap) = (Duration::ZERO, Duration::from_micros(20));
+        let (mut tries, mut waited, mut nap) = (0, Duration::ZERO, Duration::from_micros(20));
         loop {
+            tries += 1;
             match self.engine.try_lock() {
-                None if waited < patience => std::thread::sleep(nap),
+                // A step is over before a nap is.
+                None if tries <= TRIES => std::thread::yield_now(),
+                None if waited < patience => {
+                    std::thread::sleep(nap);
+                    waited += nap;
+                    nap = (2 * nap).min(Duration::from_millis(1));
+                }
                 engine => return engine,
             }
-            waited += nap;
-            nap = (2 * nap).min(Duration::from_millis(1));
         }
     }
 

@@ -15,15 +15,17 @@
     if (result != 0) fprintf(stderr, "%s: %d at line %d\n", #call, result, __LINE__), exitOnce(2); \
   } while (0)
 
-// Until the rank's kernels have ended, and says how. Where the communicator has failed, or they have found something wrong, the program ends here.
+// Until the rank's kernels have ended, and says how, and whether they have found something wrong. Where the communicator has failed the program ends here.
 static inline void awaitKernels(ncclComm_t comm, int rank, const int* wrong = nullptr) {
   cudaError_t error = cudaDeviceSynchronize();
   ncclResult_t state;
   CHECK(ncclCommGetAsyncError(comm, &state));
-  bool const failed = error || state, isWrong = wrong && *wrong;
-  printf("rank %d: %s\n", rank, failed ? "ended" : isWrong ? "WRONG" : "ok"), fflush(stdout);
-  if (failed) CHECK(ncclCommAbort(comm));
-  if (failed || isWrong) exitOnce(1);
+  bool const failed = error || state;
+  printf("rank %d: %s\n", rank, failed ? "ended" : wrong && *wrong ? "WRONG" : "ok"), fflush(stdout);
+  if (failed) {
+    CHECK(ncclCommAbort(comm));
+    exitOnce(1);
+  }
 }
 
 // `ranks` threads, or the one process that this is of a job.

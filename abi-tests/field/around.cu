@@ -266,6 +266,7 @@ static void runRank(int rank, int device, int ranks, ncclUniqueId id) {
   CHECK(ncclDevCommDestroy(comm, &job.comm));
   if (!isLeft) CHECK(ncclCommWindowDeregister(comm, job.second));
   CHECK(ncclCommDestroy(comm));
+  if (*job.wrong) exitOnce(1);
 }
 
 int main(int argc, char** argv) {

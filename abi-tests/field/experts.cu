@@ -7,25 +7,14 @@
 #include <cuda_runtime.h>
 #include <stdlib.h>
 #include <string.h>
-#include "../common/ranks.h"
+#include "job.cuh"
 
 namespace cg = cooperative_groups;
 
-static const int kThreads = 64, kRow = kThreads * sizeof(int);
-static const size_t kBytes = 1 << 16;
-
-struct Job {
-  ncclDevComm comm, another;
-  ncclWindow_t window;
+struct Job : Buffers {
+  ncclDevComm another;
   ncclLLA2AHandle ll;
-  int *memory, *local, *out;
-  bool bug;
 };
-
-__device__ int* row(Job const& job, int number) { return job.memory + number * kThreads; }
-__device__ int* rowOf(Job const& job, int peer, int number) { return static_cast<int*>(ncclGetLsaPointer(job.window, number * kRow, peer)); }
-__device__ int next(Job const& job) { return (job.comm.rank + 1) % job.comm.nRanks; }
-__device__ int before(Job const& job) { return (job.comm.rank + job.comm.nRanks - 1) % job.comm.nRanks; }
 
 // Dispatch in two hops: over the rail to the other node, there by a store to the neighbour.
 __global__ void hierarchy(Job job) {
@@ -372,27 +361,14 @@ static bool mended;
 
 static void runRank(int rank, int device, int ranks, ncclUniqueId id) {
   auto const& it = cases[which];
-  ncclComm_t comm;
-  CHECK(cudaSetDevice(device));
-  CHECK(ncclCommInitRank(&comm, ranks, id, rank));
-  void* memory;
   Job job = {};
   job.bug = !mended;
-  CHECK(ncclMemAlloc(&memory, kBytes));
-  CHECK(cudaMemset(memory, 0, kBytes));
-  job.memory = static_cast<int*>(memory);
-  CHECK(cudaMalloc(&job.local, kBytes));
-  CHECK(cudaMalloc(&job.out, kBytes));
-  CHECK(cudaMemset(job.local, 0, kBytes));
-  CHECK(cudaMemset(job.out, 0, kBytes));
-  CHECK(cudaDeviceSynchronize());
-  CHECK(ncclCommWindowRegister(comm, memory, kBytes, &job.window, NCCL_WIN_COLL_SYMMETRIC));
-  ncclDevCommRequirements needs;
-  memset(&needs, 0, sizeof needs);
+  ncclComm_t comm = join(job, rank, device, ranks, id);
+  ncclDevCommRequirements needs = requirements(4, 2);
   ncclDevResourceRequirements list = {};
   CHECK(ncclLLA2ACreateRequirement(1, ranks, &job.ll, &list));
   needs.resourceRequirementsList = &list;
-  needs.ginContextCount = 4, needs.ginSignalCount = 4, needs.ginCounterCount = 2, needs.lsaBarrierCount = 2, needs.ginForceEnable = true;
+  needs.ginContextCount = 4;
   CHECK(ncclDevCommCreate(comm, &needs, &job.comm));
   needs.resourceRequirementsList = nullptr;
   CHECK(ncclDevCommCreate(comm, &needs, &job.another));
@@ -411,12 +387,8 @@ static void runRank(int rank, int device, int ranks, ncclUniqueId id) {
 }
 
 int main(int argc, char** argv) {
-  static const int count = sizeof cases / sizeof *cases;
-  while (which < count && (argc < 2 || strcmp(argv[1], cases[which].name) != 0)) which++;
-  if (which == count) {
-    for (auto const& it : cases) fprintf(stderr, "%s %d\n", it.name, it.ranks);
-    return 2;
-  }
+  which = caseOf(cases, argc, argv);
+  if (which == sizeof cases / sizeof *cases) return 2;
   mended = argc > 2;
   if (cases[which].nodes) setenv("GINRS_FAKE_NODES", cases[which].nodes, 1);
   return runRanks(cases[which].ranks, runRank);

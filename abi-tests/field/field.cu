@@ -69,6 +69,7 @@ static void runRank(int rank, int device, int ranks, ncclUniqueId id) {
   awaitKernels(comm, rank, job.wrong);
   if (bug != HOST_DESTROYED) CHECK(ncclDevCommDestroy(comm, &job.comm));
   CHECK(ncclCommDestroy(comm));
+  if (*job.wrong) exitOnce(1);
 }
 
 int main(int argc, char** argv) {

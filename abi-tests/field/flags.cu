@@ -8,24 +8,11 @@
 #include <cuda_runtime.h>
 #include <stdlib.h>
 #include <string.h>
-#include "../common/ranks.h"
+#include "job.cuh"
 
 namespace cg = cooperative_groups;
 
-static const int kThreads = 64, kRow = kThreads * sizeof(int);
-static const size_t kBytes = 1 << 16;
-
-struct Job {
-  ncclDevComm comm;
-  ncclWindow_t window;
-  int *memory, *local, *out;
-  bool bug;
-};
-
-__device__ int* row(Job const& job, int number) { return job.memory + number * kThreads; }
-__device__ int* rowOf(Job const& job, int peer, int number) { return static_cast<int*>(ncclGetLsaPointer(job.window, number * kRow, peer)); }
-__device__ int next(Job const& job) { return (job.comm.rank + 1) % job.comm.nRanks; }
-__device__ int before(Job const& job) { return (job.comm.rank + job.comm.nRanks - 1) % job.comm.nRanks; }
+typedef Buffers Job;
 
 // A flag of PTX, as expert-parallel kernels have it.
 __device__ void storeRelease(int* at, int value) { asm volatile("st.release.sys.global.s32 [%0], %1;" ::"l"(at), "r"(value) : "memory"); }
@@ -219,7 +206,7 @@ __global__ void send(Job job) {
   gin.flush(ncclCoopCta());
 }
 
-static const struct { const char* name; void (*kernel)(Job); int blocks; } cases[] = {
+static const struct Case { const char* name; void (*kernel)(Job); int blocks, ranks = 3; } cases[] = {
   {"ptx", ptx, 1}, {"added", added, 1}, {"lock", lock, 3}, {"references", references, 3}, {"queue", queue, 1}, {"shuffle", shuffle, 1}, {"named", named, 2},
   {"arrivals", arrivals, 1}, {"grid", grid, 3}, {"scope", scope, 2}, {"sides", sides, 1}, {"counters", counters, 1}, {"graph", nullptr, 1},
 };
@@ -249,24 +236,10 @@ static void launchGraph(Job const& job) {
 
 static void runRank(int rank, int device, int ranks, ncclUniqueId id) {
   auto const& it = cases[which];
-  ncclComm_t comm;
-  CHECK(cudaSetDevice(device));
-  CHECK(ncclCommInitRank(&comm, ranks, id, rank));
-  void* memory;
   Job job = {};
   job.bug = !mended;
-  CHECK(ncclMemAlloc(&memory, kBytes));
-  CHECK(cudaMemset(memory, 0, kBytes));
-  job.memory = static_cast<int*>(memory);
-  for (auto* at : {&job.local, &job.out}) {
-    CHECK(cudaMalloc(at, kBytes));
-    CHECK(cudaMemset(*at, 0, kBytes));
-  }
-  CHECK(cudaDeviceSynchronize());
-  CHECK(ncclCommWindowRegister(comm, memory, kBytes, &job.window, NCCL_WIN_COLL_SYMMETRIC));
-  ncclDevCommRequirements needs;
-  memset(&needs, 0, sizeof needs);
-  needs.ginSignalCount = 4, needs.ginCounterCount = 2, needs.lsaBarrierCount = 2, needs.ginForceEnable = true;
+  ncclComm_t comm = join(job, rank, device, ranks, id);
+  ncclDevCommRequirements needs = requirements(4, 2);
   CHECK(ncclDevCommCreate(comm, &needs, &job.comm));
   void* arguments[] = {&job};
   if (it.kernel == nullptr) launchGraph(job);
@@ -277,12 +250,8 @@ static void runRank(int rank, int device, int ranks, ncclUniqueId id) {
 }
 
 int main(int argc, char** argv) {
-  static const int count = sizeof cases / sizeof *cases;
-  while (which < count && (argc < 2 || strcmp(argv[1], cases[which].name) != 0)) which++;
-  if (which == count) {
-    for (auto const& it : cases) fprintf(stderr, "%s 3\n", it.name);
-    return 2;
-  }
+  which = caseOf(cases, argc, argv);
+  if (which == sizeof cases / sizeof *cases) return 2;
   mended = argc > 2;
-  return runRanks(3, runRank);
+  return runRanks(cases[which].ranks, runRank);
 }

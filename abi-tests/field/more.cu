@@ -6,7 +6,7 @@
 #include <cuda_runtime.h>
 #include <stdlib.h>
 #include <string.h>
-#include "../common/ranks.h"
+#include "job.cuh"
 
 enum Case {
   MOE_COUNT, MOE_OFFSET, HALO_CORNER, RING_STAGE, KV_BLOCKS, KV_LAYER, PIPE_RELAXED, PIPE_COUNTER,
@@ -16,14 +16,8 @@ enum Case {
 static const char* const names[CASES] = {"moe-count", "moe-offset", "halo-corner", "ring-stage", "kv-blocks", "kv-layer", "pipe-relaxed",
                                          "pipe-counter", "a2a-credit", "a2a-start", "tree-flag", "tree-down", "last-put", "hand-on",
                                          "parity", "root"};
-static const int kThreads = 64;
-static const size_t kRow = kThreads * sizeof(int), kBytes = 1 << 16;
 
-struct Job {
-  ncclDevComm comm;
-  ncclWindow_t window;
-  int *memory, *local, *out;
-};
+typedef Buffers Job;
 
 __device__ void sendRow(ncclGin const& gin, Job const& job, int peer, int to, int from, ncclGinSignal_t signal) {
   gin.put(ncclTeamWorld(job.comm), peer, job.window, to * kRow, job.window, from * kRow, kRow, ncclGin_SignalInc{signal}, ncclGin_None{}, ncclCoopCta());  // bug of: moe-offset, halo-corner, ring-stage, kv-layer, pipe-relaxed, a2a-credit, parity
@@ -203,22 +197,9 @@ static int which, mended;
 
 static void runRank(int rank, int device, int ranks, ncclUniqueId id) {
   bool const bug = !mended;
-  ncclComm_t comm;
-  CHECK(cudaSetDevice(device));
-  CHECK(ncclCommInitRank(&comm, ranks, id, rank));
-  void* memory;
   Job job = {};
-  CHECK(ncclMemAlloc(&memory, kBytes));
-  CHECK(cudaMemset(memory, 0, kBytes));
-  job.memory = static_cast<int*>(memory);
-  CHECK(cudaMalloc(&job.local, kBytes));
-  CHECK(cudaMalloc(&job.out, kBytes));
-  CHECK(cudaMemset(job.local, 0, kBytes));
-  CHECK(cudaDeviceSynchronize());
-  CHECK(ncclCommWindowRegister(comm, memory, kBytes, &job.window, NCCL_WIN_COLL_SYMMETRIC));
-  ncclDevCommRequirements needs;
-  memset(&needs, 0, sizeof needs);
-  needs.ginSignalCount = 4, needs.ginCounterCount = 2, needs.lsaBarrierCount = 3, needs.ginForceEnable = true;
+  ncclComm_t comm = join(job, rank, device, ranks, id);
+  ncclDevCommRequirements needs = requirements(4, 3);
   CHECK(ncclDevCommCreate(comm, &needs, &job.comm));
   bool const hasTwo = which == KV_BLOCKS || which == LAST_PUT || which == HAND_ON;
   if (which == ROOT) CHECK(ncclReduce(job.local, job.out, 256, ncclInt, ncclSum, bug && rank == 1 ? 1 : 0, comm, nullptr));  // bug of: root

@@ -65,14 +65,13 @@ __device__ __forceinline__ void reducingDirect(ginrsCollWork const& work) {
   barrier.sync(ncclCoopCta(), cuda::memory_order_acq_rel);
 }
 
-/* A broadcast of so many bytes is passed on. */
+/* A broadcast of so many bytes is passed on. Only where ranks do not tell each other of their buffers: else they read it (mapped.cuh). */
 constexpr uint64_t kPassedOn = 2 << 20;
-/* What a block gives a rank before it turns to the next: of a broadcast, which it tells of, and of an all-to-all. Four H100, 256 MiB: a broadcast 882 us, with
- * 16 KiB 1070, with 64 917, with 96 935. */
+/* What a block gives a rank of it before it tells of that and turns to the next. Four H100, 256 MiB: 882 us, with 16 KiB 1070, with 64 917, with 96 935. */
 #ifdef __GINRS_CPU__
-constexpr uint64_t kStep = 1 << 20, kTurn = 1 << 20; /* to tell costs much */
+constexpr uint64_t kStep = 1 << 20; /* to tell costs much */
 #else
-constexpr uint64_t kStep = 32 << 10, kTurn = 64 << 10;
+constexpr uint64_t kStep = 32 << 10;
 #endif
 
 /* Of a block, in each rank's memory: how far the root has come with broadcasts that are passed on, in steps. Counts outlive launches. */
@@ -81,12 +80,18 @@ struct Relay {
   uint64_t gone; /* with those of earlier launches: equal on all ranks */
 };
 
+/* In the line of a block's scratch, behind Called. */
+__device__ __forceinline__ Relay* relayIn(ginrsCollWork const& work, int rank) {
+  return reinterpret_cast<Relay*>(scratchOf(work, rank) + kScratchLine * 3 / 4);
+}
+
 /* The root gives each other rank a part, and each passes its own on to the rest while the root gives the next step's bytes: every link carries the
  * bytes once, the root's not n - 1 times. Nobody waits for room: each byte has its place. A block's share of a part is the same for all who touch it, so
  * that blocks of one number suffice each other. Blocks begin with different ranks: all links have something to carry. */
-template <typename To, typename RelayOf>
-__device__ __forceinline__ void broadcastPassedOn(ginrsCollWork const& work, To const& to, RelayOf const& relayOf, char const* from, uint64_t bytes) {
+__device__ __forceinline__ void broadcastPassedOn(ginrsCollWork const& work, Places const& to) {
   int const n = work.comm.lsaSize, self = work.comm.lsaRank;
+  uint64_t const bytes = work.count * work.eltBytes;
+  char const* const from = static_cast<char const*>(work.send.at);
   Passed const parts = Passed::of(bytes, n, work.root, allBlocks(), ownBlock());
   bool const isRoot = parts.isRoot(self);
   char* const own = static_cast<char*>(work.recv.at);
@@ -100,7 +105,7 @@ __device__ __forceinline__ void broadcastPassedOn(ginrsCollWork const& work, To 
     };
     copyToAny(Crew::block(), source + part.begin, part.bytes, targets, target);
   };
-  uint64_t const longest = parts.longest(), before = relayOf(self)->gone;
+  uint64_t const longest = parts.longest(), before = relayIn(work, self)->gone;
   uint64_t steps = before;
   for (uint64_t done = 0; done < longest; done += kStep) {
     steps++;
@@ -111,15 +116,15 @@ __device__ __forceinline__ void broadcastPassedOn(ginrsCollWork const& work, To 
       }
       __syncthreads();
       for (int k = threadIdx.x; k < n; k += blockDim.x) {
-        if (k != self) End::tell(&relayOf(k)->come, steps);
+        if (k != self) End::tell(&relayIn(work, k)->come, steps);
       }
     } else {
-      if (threadIdx.x == 0) awaitCount(work.comm, &relayOf(self)->come, steps, work.root);
+      if (threadIdx.x == 0) awaitCount(work.comm, &relayIn(work, self)->come, steps, work.root);
       __syncthreads();
       give(own, parts.step(self, done, kStep), self);
     }
   }
-  if (steps > before && threadIdx.x == 0) relayOf(self)->gone = steps;
+  if (steps > before && threadIdx.x == 0) relayIn(work, self)->gone = steps;
 }
 
 /* Of n + 1 blocks one copies what a rank has for itself; the others keep the links busy, which are no faster with more of them. In one block its own
@@ -137,8 +142,8 @@ struct Hands {
   __device__ __forceinline__ Crew crew() const { return {threadIdx.x + uint64_t(blockDim.x) * block, uint64_t(blockDim.x) * blocks}; }
 };
 
-/* As many bytes between this rank and each, where to(rank) and from(rank) say. Blocks are with different ranks at a time: four H100, 256 MiB 633 us, all
- * with the same 662. */
+/* As many bytes between this rank and each, where to(rank) and from(rank) say: by other warps for each rank, all at the same time. One rank after the other,
+ * a gather of 256 KiB by four H200 waited for three of them: 11.9 us in place of 10.1. */
 template <typename To, typename From>
 __device__ __forceinline__ void withEach(ginrsCollWork const& work, uint64_t bytes, To const& to, From const& from) {
   int const self = work.comm.lsaRank, others = work.comm.lsaSize - 1;
@@ -146,49 +151,35 @@ __device__ __forceinline__ void withEach(ginrsCollWork const& work, uint64_t byt
   if (hands.keep) copy(hands.crew(), to(self), from(self), bytes);
   if (!hands.give) return;
   Share const share = hands.share(bytes);
-  uint64_t const most = others > 1 ? kTurn : share.bytes;
-  for (uint64_t done = 0; done < share.bytes; done += most) {
-    uint64_t const at = share.begin + done, size = min(most, share.bytes - done);
-    for (int k = 0; k < others; k++) {
-      int const peer = turn(self, 1 + int((k + hands.block) % uint32_t(others)), others + 1);
-      copy(Crew::block(), to(peer) + at, from(peer) + at, size);
-    }
+  int const warps = int(blockDim.x / 32), crews = max(1, min(others, warps)), threads = crews > 1 ? warps / crews * 32 : int(blockDim.x);
+  int const own = int(threadIdx.x) / threads;
+  Crew const crew = {threadIdx.x - uint32_t(own * threads), uint64_t(threads)};
+  for (int k = own; k < others && own < crews; k += crews) {
+    int const peer = turn(self, 1 + int((k + hands.block) % uint32_t(others)), others + 1);
+    copy(crew, to(peer) + share.begin, from(peer) + share.begin, share.bytes);
   }
 }
 
-/* Between two meetings of all ranks. `recv` is where each of them receives, relayOf(rank) the block's there. */
-template <typename To, typename RelayOf>
-__device__ __forceinline__ void copyingTogether(ginrsCollWork const& work, To const& recv, RelayOf const& relayOf) {
-  int const n = work.comm.lsaSize, self = work.comm.lsaRank;
-  uint64_t const bytes = work.count * work.eltBytes;
+/* The own bytes to everybody. `own` is where they go here. */
+template <typename To>
+__device__ __forceinline__ void giveAll(ginrsCollWork const& work, To const& to, char* own, uint64_t bytes) {
   char const* const from = static_cast<char const*>(work.send.at);
-  bool const isRoot = uint32_t(self) == work.root;
-  auto spread = [&](To const& to, char* own) {
-    Hands const hands = Hands::own(n, own == from);
-    if (hands.give) to.spread(hands.crew(), from, bytes, self, n);
-    if (hands.keep) copy(hands.crew(), own, from, bytes);
-  };
-  switch (work.kind) {
-    case GINRS_COLL_ALL_GATHER: spread(recv.ahead(self * bytes), static_cast<char*>(work.recv.at) + self * bytes); break;
-    case GINRS_COLL_BROADCAST: {
-      if (bytes >= kPassedOn && n > 2) {
-        broadcastPassedOn(work, recv, relayOf, from, bytes);
-      } else if (isRoot) {
-        spread(recv, static_cast<char*>(work.recv.at));
-      }
-      break;
-    }
-    case GINRS_COLL_ALL_TO_ALL: {
-      To const to = recv.ahead(self * bytes);
-      withEach(work, bytes, [&](int rank) { return to.at(rank); }, [&](int rank) { return from + rank * bytes; });
-      break;
-    }
-  }
+  Hands const hands = Hands::own(work.comm.lsaSize, own == from);
+  if (hands.give) to.spread(hands.crew(), from, bytes, work.comm.lsaRank, work.comm.lsaSize);
+  if (hands.keep) copy(hands.crew(), own, from, bytes);
 }
 
-/* In the line of a block's scratch, behind Called. */
-__device__ __forceinline__ Relay* relayIn(ginrsCollWork const& work, int rank) {
-  return reinterpret_cast<Relay*>(scratchOf(work, rank) + kScratchLine * 3 / 4);
+/* All-gather and all-to-all, between two meetings of all ranks. `recv` is where each of them receives. */
+template <typename To>
+__device__ __forceinline__ void giveEach(ginrsCollWork const& work, To const& recv) {
+  uint64_t const bytes = work.count * work.eltBytes, self = work.comm.lsaRank;
+  To const to = recv.ahead(self * bytes);
+  char const* const from = static_cast<char const*>(work.send.at);
+  if (work.kind == GINRS_COLL_ALL_GATHER) {
+    giveAll(work, to, static_cast<char*>(work.recv.at) + self * bytes, bytes);
+  } else {
+    withEach(work, bytes, [&](int rank) { return to.at(rank); }, [&](int rank) { return from + rank * bytes; });
+  }
 }
 
 __device__ __forceinline__ void copyingDirect(ginrsCollWork const& work) {
@@ -196,7 +187,14 @@ __device__ __forceinline__ void copyingDirect(ginrsCollWork const& work) {
   Called::tell(work);
   barrier.sync(ncclCoopCta(), cuda::memory_order_acq_rel);
   Called::check(work);
-  copyingTogether(work, Places::of(work.comm, work.recv), [&](int rank) { return relayIn(work, rank); });
+  Places const recv = Places::of(work.comm, work.recv);
+  if (work.kind != GINRS_COLL_BROADCAST) {
+    giveEach(work, recv);
+  } else if (work.count * work.eltBytes >= kPassedOn && work.comm.lsaSize > 2) {
+    broadcastPassedOn(work, recv);
+  } else if (uint32_t(work.comm.lsaRank) == work.root) {
+    giveAll(work, recv, static_cast<char*>(work.recv.at), work.count * work.eltBytes);
+  }
   barrier.sync(ncclCoopCta(), cuda::memory_order_acq_rel);
 }
 

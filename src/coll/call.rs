@@ -188,10 +188,10 @@ impl Call {
             Kind::ReduceScatter => (true, false),
             Kind::Reduce if pair => (!is_root, false),
             Kind::Reduce => (true, is_root),
-            Kind::Broadcast if pair => (is_root, false),
+            Kind::Broadcast => (is_root, !is_root && !pair),
             Kind::Scatter => (is_root, false),
             Kind::Gather => (!is_root, false),
-            Kind::AllGather | Kind::Broadcast | Kind::AlltoAll => (false, true),
+            Kind::AllGather | Kind::AlltoAll => (false, true),
         }
     }
 

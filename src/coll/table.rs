@@ -102,7 +102,7 @@ fn is_mapped_size(kind: Kind, n_ranks: u32, bytes: u64) -> bool {
         // Between these the root's link is the limit, and slots keep it busier.
         Kind::Gather => (256 << 10..=2 << 20).contains(&bytes) || bytes >= 128 << 20,
         Kind::Broadcast if pair => bytes >= 16 << 20,
-        Kind::Broadcast => bytes >= 4 << 20,
+        Kind::Broadcast => bytes >= 1 << 20,
     }
 }
 
@@ -293,12 +293,12 @@ fn multicast_can(shape: &Shape) -> bool {
 
 /// Over Direct. There a root has all of a sum to do: its links would carry more than the sum. Places that are counted out in the loop take
 /// longer than a list of them: four H100, a reduce-scatter of 64 MiB 219 us, with the list 166; two H200, 127 and 112, a reduce 225 and 192. A long all-reduce reads and writes by turns: two H200, 256 MiB
-/// 788, at the same time 950. And the other one of a broadcast reads it: 256 MiB 727, where the root writes 800.
+/// 788, at the same time 950. And a broadcast is read: 256 MiB 727, where the root writes 800; four 768, and 861.
 fn sharing_wins(shape: &Shape) -> bool {
     let shares = match shape.kind {
         Kind::Reduce | Kind::ReduceScatter => shape.send_registered,
         Kind::AllReduce => shape.send_registered && is_apart(shape.n_ranks, shape.part),
-        Kind::Broadcast => shape.recv_registered && shape.n_ranks == 2,
+        Kind::Broadcast => shape.recv_registered,
         _ => false,
     };
     shares && mapped_wins(shape)

@@ -129,7 +129,7 @@ fn large_calls_on_what_is_not_registered_are_mapped_where_ranks_tell_each_other(
         (ReduceScatter, 1 << 20),
         (Gather, 128 << 20),
         (Scatter, 256 << 10),
-        (Broadcast, 4 << 20),
+        (Broadcast, 1 << 20),
     ];
     for (kind, least) in least {
         let parts = if matches!(kind, AllReduce | Reduce | Broadcast) { 1 } else { 8 };

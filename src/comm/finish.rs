@@ -10,6 +10,10 @@ use crate::sync::{Mutex, PerProcess};
 use crate::{bail, log};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+/// How long the end of the process waits for collectives that are at work.
+const LAST_COLLECTIVES: Duration = Duration::from_secs(1);
 
 /// ncclCommFinalize, the part that does not wait: nothing new can be made. A second call is an error.
 pub fn begin_finalize(comm: &Comm) -> Result<()> {
@@ -111,8 +115,8 @@ fn drain(comm: &Comm) {
 }
 
 /// The process ends through exit() with `status`; `live` are its communicators that nobody destroyed. What destroyed ones have yet to
-/// post is done; and where the process succeeded, the end of the others is no death to their ranks elsewhere. Destructors of static
-/// objects may come behind this and still use them: nothing is taken away.
+/// post is done; and where the process succeeded, the end of the others is no death to their ranks elsewhere, unless it cuts a collective short: who is in that
+/// would wait for ever. Destructors of static objects may come behind this and still use them: nothing is taken away.
 pub fn goodbye(status: i32, live: Vec<Arc<Comm>>) {
     let unwaited = std::mem::take(&mut *UNWAITED.lock());
     for comm in unwaited.iter().filter_map(Weak::upgrade) {
@@ -124,10 +128,23 @@ pub fn goodbye(status: i32, live: Vec<Arc<Comm>>) {
         return;
     }
     for comm in live {
-        if comm.idle().is_ok() && comm.team.failure().is_none() {
+        if comm.idle().is_ok() && comes_to_rest(&comm) && comm.team.failure().is_none() {
             drain(&comm);
             comm.team.watch.leaving();
         }
         std::mem::forget(comm);
     }
+}
+
+/// True once no collective of `comm` is at work. False where that lasts, or another thread calls on.
+fn comes_to_rest(comm: &Comm) -> bool {
+    let called = || comm.team.watch.calls().said();
+    let (before, deadline) = (called(), Instant::now() + LAST_COLLECTIVES);
+    while !comm.collectives.idle() {
+        if comm.team.failure().is_some() || called() != before || Instant::now() > deadline {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    true
 }

@@ -8,7 +8,8 @@
 //   waiting   the other is in a collective that the rank that aborts has not joined
 //   captured  the other has captured a collective, which may be replayed at any time
 //   midway    the other has not joined either, and the process calls exit(0) and nothing else
-//   joined    the same, and the other has joined
+//   late      likewise, and a destructor that runs last calls ncclCommDestroy
+//   joined    as midway, but the other has joined
 //   devcomm   both have a device communicator, whose kernels nobody sees
 #include <cuda_runtime.h>
 #include <nccl.h>
@@ -63,6 +64,8 @@ static void begin(const char* how, ncclUniqueId id, int rank) {
 
 static void abortInExit() { ncclCommAbort(comm); }
 
+static void destroyInExit() { ncclCommDestroy(comm); }
+
 int main(int argc, char** argv) {
   const char* how = argc > 1 ? argv[1] : "exit";
   int ids[2], ends[2], status = 0;
@@ -72,14 +75,15 @@ int main(int argc, char** argv) {
   pid_t other = fork();
   if (other == 0) {
     need(read(ids[0], &id, sizeof id) == sizeof id, "read");
+    if (is(how, "late")) atexit(destroyInExit);
     begin(how, id, 0);
     need(read(ends[0], &byte, 1) == 1, "read");
-    if (is(how, "busy") || is(how, "midway") || is(how, "joined")) need(reduce() == ncclSuccess, "ncclAllReduce");
+    if (is(how, "busy") || is(how, "midway") || is(how, "late") || is(how, "joined")) need(reduce() == ncclSuccess, "ncclAllReduce");
     if (is(how, "stays")) {
       ncclCommAbort(comm);
       pause();
     }
-    if (!is(how, "midway") && !is(how, "joined")) atexit(abortInExit);
+    if (!is(how, "midway") && !is(how, "late") && !is(how, "joined")) atexit(abortInExit);
     exit(0);
   }
   need(ncclGetUniqueId(&id) == ncclSuccess && write(ids[1], &id, sizeof id) == sizeof id, "ncclGetUniqueId");

@@ -205,8 +205,11 @@ fn an_abort_that_cuts_something_short_is_told_at_once() {
 #[test]
 fn a_process_that_succeeds_in_the_midst_of_a_collective_dies() {
     for machines in [None, Some("0,1")] {
-        let (said, lines) = skewed("midway", machines);
-        assert!(said.starts_with("state 6 after 0.") && said.contains("GINRS-E040 rank 0 "), "{machines:?}: {said}{lines}");
+        for how in ["midway", "late"] {
+            let (said, lines) = skewed(how, machines);
+            let told = said.starts_with("state 6 after 0.") && said.contains("GINRS-E040 rank 0 ");
+            assert!(told, "{how} {machines:?}: {said}{lines}");
+        }
         let (said, lines) = skewed("joined", machines);
         assert!(said.starts_with("state 0 after 3.0 s, then ") && !lines.contains("GINRS-E040"), "{machines:?}: {said}{lines}");
     }

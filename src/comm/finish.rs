@@ -7,7 +7,7 @@ use super::Comm;
 use crate::device::cpu::{Race, tell_race};
 use crate::error::Result;
 use crate::sync::{Mutex, PerProcess};
-use crate::{bail, log};
+use crate::{bail, log, process};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -57,7 +57,10 @@ pub fn destroy(comm: Arc<Comm>) {
         if let Err(error) = comm.windows.drain() {
             log::error(&error);
         }
-        comm.team.watch.leaving();
+        // In a destructor behind `goodbye`: nobody finishes what is at work.
+        if !(at_work && process::is_ending()) {
+            comm.team.watch.leaving();
+        }
     }
     comm.devcomms.release.ended();
     tell_race(if comm.team.failure().is_none() { Race::Settled } else { Race::Failed }, comm.team.rank);
@@ -120,6 +123,7 @@ fn drain(comm: &Comm) {
 pub fn goodbye(status: i32, live: Vec<Arc<Comm>>) {
     let unwaited = std::mem::take(&mut *UNWAITED.lock());
     for comm in unwaited.iter().filter_map(Weak::upgrade) {
+        comes_to_rest(&comm);
         drain(&comm);
         // Not the last owner in an exit handler: the memory of the process goes as a whole.
         std::mem::forget(comm);

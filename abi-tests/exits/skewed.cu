@@ -7,6 +7,9 @@
 //   busy      the rank that aborts is in a collective that the other has not joined
 //   waiting   the other is in a collective that the rank that aborts has not joined
 //   captured  the other has captured a collective, which may be replayed at any time
+//   midway    the other has not joined either, and the process calls exit(0) and nothing else
+//   late      likewise, and a destructor that runs last calls ncclCommDestroy
+//   joined    as midway, but the other has joined
 //   devcomm   both have a device communicator, whose kernels nobody sees
 #include <cuda_runtime.h>
 #include <nccl.h>
@@ -61,6 +64,8 @@ static void begin(const char* how, ncclUniqueId id, int rank) {
 
 static void abortInExit() { ncclCommAbort(comm); }
 
+static void destroyInExit() { ncclCommDestroy(comm); }
+
 int main(int argc, char** argv) {
   const char* how = argc > 1 ? argv[1] : "exit";
   int ids[2], ends[2], status = 0;
@@ -70,20 +75,21 @@ int main(int argc, char** argv) {
   pid_t other = fork();
   if (other == 0) {
     need(read(ids[0], &id, sizeof id) == sizeof id, "read");
+    if (is(how, "late")) atexit(destroyInExit);
     begin(how, id, 0);
     need(read(ends[0], &byte, 1) == 1, "read");
-    if (is(how, "busy")) need(reduce() == ncclSuccess, "ncclAllReduce");
+    if (is(how, "busy") || is(how, "midway") || is(how, "late") || is(how, "joined")) need(reduce() == ncclSuccess, "ncclAllReduce");
     if (is(how, "stays")) {
       ncclCommAbort(comm);
       pause();
     }
-    atexit(abortInExit);
+    if (!is(how, "midway") && !is(how, "late") && !is(how, "joined")) atexit(abortInExit);
     exit(0);
   }
   need(ncclGetUniqueId(&id) == ncclSuccess && write(ids[1], &id, sizeof id) == sizeof id, "ncclGetUniqueId");
   begin(how, id, 1);
   usleep(300000); // what has ended is known to have ended
-  if (is(how, "waiting")) need(reduce() == ncclSuccess, "ncclAllReduce");
+  if (is(how, "waiting") || is(how, "joined")) need(reduce() == ncclSuccess, "ncclAllReduce");
   need(write(ends[1], &byte, 1) == 1, "write");
   if (!is(how, "stays")) waitpid(other, &status, 0);
   ncclResult_t state = ncclSuccess, later = ncclSuccess;

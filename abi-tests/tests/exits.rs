@@ -201,6 +201,20 @@ fn an_abort_that_cuts_something_short_is_told_at_once() {
     }
 }
 
+/// Who is in it would wait for what nobody sends any more.
+#[test]
+fn a_process_that_succeeds_in_the_midst_of_a_collective_dies() {
+    for machines in [None, Some("0,1")] {
+        for how in ["midway", "late"] {
+            let (said, lines) = skewed(how, machines);
+            let told = said.starts_with("state 6 after 0.") && said.contains("GINRS-E040 rank 0 ");
+            assert!(told, "{how} {machines:?}: {said}{lines}");
+        }
+        let (said, lines) = skewed("joined", machines);
+        assert!(said.starts_with("state 0 after 3.0 s, then ") && !lines.contains("GINRS-E040"), "{machines:?}: {said}{lines}");
+    }
+}
+
 /// Whoever ends while threads of the transport have its links.
 #[test]
 fn a_process_ends_while_its_large_puts_are_moved_by_threads() {

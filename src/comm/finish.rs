@@ -7,9 +7,13 @@ use super::Comm;
 use crate::device::cpu::{Race, tell_race};
 use crate::error::Result;
 use crate::sync::{Mutex, PerProcess};
-use crate::{bail, log};
+use crate::{bail, log, process};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+/// How long the end of the process waits for collectives that are at work.
+const LAST_COLLECTIVES: Duration = Duration::from_secs(1);
 
 /// ncclCommFinalize, the part that does not wait: nothing new can be made. A second call is an error.
 pub fn begin_finalize(comm: &Comm) -> Result<()> {
@@ -53,7 +57,10 @@ pub fn destroy(comm: Arc<Comm>) {
         if let Err(error) = comm.windows.drain() {
             log::error(&error);
         }
-        comm.team.watch.leaving();
+        // In a destructor behind `goodbye`: nobody finishes what is at work.
+        if !(at_work && process::is_ending()) {
+            comm.team.watch.leaving();
+        }
     }
     comm.devcomms.release.ended();
     tell_race(if comm.team.failure().is_none() { Race::Settled } else { Race::Failed }, comm.team.rank);
@@ -111,11 +118,12 @@ fn drain(comm: &Comm) {
 }
 
 /// The process ends through exit() with `status`; `live` are its communicators that nobody destroyed. What destroyed ones have yet to
-/// post is done; and where the process succeeded, the end of the others is no death to their ranks elsewhere. Destructors of static
-/// objects may come behind this and still use them: nothing is taken away.
+/// post is done; and where the process succeeded, the end of the others is no death to their ranks elsewhere, unless it cuts a collective short: who is in that
+/// would wait for ever. Destructors of static objects may come behind this and still use them: nothing is taken away.
 pub fn goodbye(status: i32, live: Vec<Arc<Comm>>) {
     let unwaited = std::mem::take(&mut *UNWAITED.lock());
     for comm in unwaited.iter().filter_map(Weak::upgrade) {
+        comes_to_rest(&comm);
         drain(&comm);
         // Not the last owner in an exit handler: the memory of the process goes as a whole.
         std::mem::forget(comm);
@@ -124,10 +132,23 @@ pub fn goodbye(status: i32, live: Vec<Arc<Comm>>) {
         return;
     }
     for comm in live {
-        if comm.idle().is_ok() && comm.team.failure().is_none() {
+        if comm.idle().is_ok() && comes_to_rest(&comm) && comm.team.failure().is_none() {
             drain(&comm);
             comm.team.watch.leaving();
         }
         std::mem::forget(comm);
     }
+}
+
+/// True once no collective of `comm` is at work. False where that lasts, or another thread calls on.
+fn comes_to_rest(comm: &Comm) -> bool {
+    let called = || comm.team.watch.calls().said();
+    let (before, deadline) = (called(), Instant::now() + LAST_COLLECTIVES);
+    while !comm.collectives.idle() {
+        if comm.team.failure().is_some() || called() != before || Instant::now() > deadline {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    true
 }

@@ -161,7 +161,7 @@ impl Gin {
         let thread = ProxyThread::of(device)?;
         thread.add(&self.pump);
         let pump = self.pump.clone();
-        let blocks = device.add_progress(Arc::new(move || pump.step()));
+        let blocks = device.add_progress(Arc::new(move || pump.step_beside()));
         *self.drivers.lock() = Some((blocks, thread));
         Ok(())
     }

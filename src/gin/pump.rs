@@ -8,7 +8,7 @@ use crate::sync::{Mutex, MutexGuard};
 use crate::{config, panic};
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// How long a step that is under way is waited for, at the end: it is some microseconds long, unless the driver does not come back.
@@ -25,6 +25,8 @@ pub struct Pump {
     stopped: AtomicBool,
     /// No step has been since its transports were armed. Written under the engine's lock.
     armed: AtomicBool,
+    /// Steps of waiting blocks. Written under the engine's lock.
+    beside: AtomicU64,
     /// Somebody has waited for a step in vain.
     stuck: AtomicBool,
     /// How many wait for the engine. No step begins meanwhile: a thread that spins would have it again before they look, and making a device communicator
@@ -42,7 +44,8 @@ impl Pump {
         let all = engine.transports().filter_map(|transport| transport.descriptor()).chain(of_card);
         let descriptors = all.filter_map(|descriptor| descriptor.try_clone_to_owned().ok()).collect();
         let [stopped, armed, stuck] = std::array::from_fn(|_| AtomicBool::new(false));
-        Self { engine: Mutex::new(engine), abort, rank, stopped, armed, stuck, wanted: AtomicU32::new(0), descriptors }
+        let (beside, wanted) = (AtomicU64::new(0), AtomicU32::new(0));
+        Self { engine: Mutex::new(engine), abort, rank, stopped, armed, beside, stuck, wanted, descriptors }
     }
 
     /// What wakes a thread that sleeps for this engine.
@@ -52,6 +55,20 @@ impl Pump {
 
     /// One step, unless another thread is in one, or waits for the engine. True if anything moved.
     pub fn step(&self) -> bool {
+        self.step_by(false)
+    }
+
+    /// The same by a block that waits.
+    pub fn step_beside(&self) -> bool {
+        self.step_by(true)
+    }
+
+    /// Grows while blocks look for what there is to do.
+    pub(super) fn beside(&self) -> u64 {
+        self.beside.load(Ordering::Relaxed)
+    }
+
+    fn step_by(&self, block: bool) -> bool {
         if self.stopped.load(Ordering::Relaxed) || self.wanted.load(Ordering::Relaxed) > 0 {
             return false;
         }
@@ -61,6 +78,7 @@ impl Pump {
             return false;
         }
         self.armed.store(false, Ordering::Relaxed);
+        self.beside.store(self.beside() + u64::from(block), Ordering::Relaxed);
         let moved = panic::catch("the GIN proxy", || Ok::<_, Error>(engine.step())).unwrap_or_else(|error| {
             // The next step drains; if that panics too, kernels have only the abort word.
             if !self.abort.raise(error) {

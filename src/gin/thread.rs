@@ -177,9 +177,9 @@ fn run(common: &Common, device: &dyn Device, idle: Idle) {
             naps = 0;
             continue;
         }
+        sleep.iter_mut().for_each(|sleep| sleep.stepped(moved));
         if moved {
             device.wake();
-            sleep.iter_mut().for_each(Sleep::moved);
             (still, naps) = (0, 0);
             continue;
         }
@@ -201,7 +201,14 @@ fn run(common: &Common, device: &dyn Device, idle: Idle) {
             naps = (naps + 1).min(10);
             if !runs && idle_since(last_kernel) { longest.max(idle.quiet) } else { longest.min(growing) }
         };
+        let leans = sleep.as_mut().is_some_and(Sleep::begin_to_lean);
         match &mut sleep {
+            Some(sleep) if leans => {
+                if !pumps.iter().any(|pump| pump.is_hinted()) {
+                    sleep.lean();
+                }
+                sleep.end();
+            }
             Some(sleep) if pumps.iter().all(|pump| pump.arm()) => {
                 sleep.begin();
                 let armed = Instant::now();
@@ -222,13 +229,13 @@ mod tests {
     use super::super::proxy::{Engine, Routes};
     use super::*;
     use crate::abort::Abort;
-    use crate::device::ControlMemory;
     use crate::device::cpu::CpuDevice;
+    use crate::device::{ControlMemory, PostBell};
     use crate::seq::Seq;
     use crate::transport::{Capabilities, Completion, Region, Submitted, Transport, Work};
     use rustix::event::{EventfdFlags, eventfd};
     use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-    use std::sync::atomic::AtomicBool;
+    use std::sync::atomic::{AtomicBool, AtomicU32};
 
     /// Something comes when its descriptor is written to.
     struct Eventful {
@@ -258,17 +265,65 @@ mod tests {
         fn abort(&mut self) {}
     }
 
+    impl Eventful {
+        /// Its engine's, what makes it readable, and what it has seen.
+        fn pump() -> (Arc<Pump>, Arc<OwnedFd>, Arc<AtomicBool>) {
+            let (descriptor, seen) = (Arc::new(eventfd(0, EventfdFlags::NONBLOCK).unwrap()), Arc::new(AtomicBool::new(false)));
+            let abort = Arc::new(Abort::new(ControlMemory::anonymous(4096).unwrap()));
+            let shape = Shape { n_ranks: 1, depth: 2, signals: 1, counters: 1, start: Seq(0) };
+            let words = vec![Arc::new(Words::Foreign)];
+            let (contexts, _images) = Context::build(&*CpuDevice::new(0), shape, words, &abort).unwrap();
+            let transport = Self { descriptor: descriptor.clone(), seen: seen.clone() };
+            let routes = Routes { transports: vec![Box::new(transport)], by_peer: vec![0] };
+            (Arc::new(Pump::new(Engine::new(0, contexts, routes, abort.clone(), 1), 0, abort)), descriptor, seen)
+        }
+    }
+
+    /// Wakes in vain, while a block takes what comes, are the last ones for a while; until the block stops, or the thread is of help.
+    #[test]
+    fn what_a_block_has_sooner_wakes_nobody() {
+        let (bell, (pump, descriptor, _)) = (Bell::new().unwrap(), Eventful::pump());
+        let word: &AtomicU32 = Box::leak(Box::default());
+        let kernels: &OwnedFd = Box::leak(Box::new(eventfd(0, EventfdFlags::NONBLOCK).unwrap()));
+        let mut sleep = Sleep::new(&bell, Some(PostBell { descriptor: kernels.as_fd(), asleep: word })).unwrap();
+        sleep.serve(std::slice::from_ref(&pump)).unwrap();
+        let ring = |of: &OwnedFd| _ = rustix::io::write(of, &1u64.to_ne_bytes()).unwrap();
+        let hour = Duration::from_secs(3600);
+        let two_in_vain = |sleep: &mut Sleep| {
+            for _ in 0..2 {
+                assert!(!sleep.begin_to_lean());
+                ring(&descriptor);
+                assert!(!sleep.sleep(hour));
+                assert!(pump.step_beside(), "the block's");
+                sleep.stepped(pump.step());
+            }
+        };
+        two_in_vain(&mut sleep);
+        assert!(sleep.begin_to_lean());
+        assert_ne!(word.load(Ordering::Relaxed), 0, "kernels ring");
+        ring(&descriptor);
+        assert!(sleep.lean(), "woken by a transport");
+        assert!(!sleep.begin_to_lean(), "no block looks");
+        pump.step_beside();
+        assert!(sleep.begin_to_lean());
+        ring(kernels);
+        assert!(!sleep.lean() && sleep.rung.is_some(), "the block has stopped");
+        two_in_vain(&mut sleep);
+        assert!(sleep.begin_to_lean());
+        bell.ring();
+        assert!(!sleep.lean(), "its communicators change");
+        bell.still();
+        two_in_vain(&mut sleep);
+        (0..4).for_each(|_| sleep.stepped(true));
+        pump.step_beside();
+        assert!(!sleep.begin_to_lean(), "it is of help");
+    }
+
     /// A thread whose naps last an hour is awake when a transport has something to do, and when it is to end.
     #[test]
     fn a_transport_wakes_the_thread() {
         let device: Arc<dyn Device> = CpuDevice::new(0);
-        let (descriptor, seen) = (Arc::new(eventfd(0, EventfdFlags::NONBLOCK).unwrap()), Arc::new(AtomicBool::new(false)));
-        let abort = Arc::new(Abort::new(ControlMemory::anonymous(4096).unwrap()));
-        let shape = Shape { n_ranks: 1, depth: 2, signals: 1, counters: 1, start: Seq(0) };
-        let (contexts, _images) = Context::build(&*device, shape, vec![Arc::new(Words::Foreign)], &abort).unwrap();
-        let transport = Eventful { descriptor: descriptor.clone(), seen: seen.clone() };
-        let routes = Routes { transports: vec![Box::new(transport)], by_peer: vec![0] };
-        let pump = Arc::new(Pump::new(Engine::new(0, contexts, routes, abort.clone(), 1), 0, abort));
+        let (pump, descriptor, seen) = Eventful::pump();
         let common = Common {
             members: Mutex::new(Members { pumps: vec![pump], quit: false }),
             version: AtomicU64::new(1),

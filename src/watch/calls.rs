@@ -64,7 +64,7 @@ impl Calls {
     }
 
     /// What it has called, in at most [`CALLED`] bytes.
-    pub(super) fn said(&self) -> String {
+    pub fn said(&self) -> String {
         self.0.lock().called.encode(CALLED)
     }
 

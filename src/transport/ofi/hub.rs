@@ -7,6 +7,7 @@ use super::links::Astray;
 use super::memory::Memories;
 use super::net::{Ended, Net};
 use super::outgoing::{Outgoing, State};
+use super::parting::{self, Parting};
 use super::post::{Post, Posted};
 use super::provider::{self, Info};
 use super::retired::Retired;
@@ -69,6 +70,9 @@ pub struct Ofi {
     /// Peers that there was no way to, and for how long there may be none.
     pub(super) astray: Vec<Astray>,
     pub(super) gap: Duration,
+    /// Links whose peer may have left, and for how long that may remain to be seen.
+    pub(super) parting: Vec<Parting>,
+    pub(super) tidings: Duration,
     /// Pieces so far.
     pub(super) taken: u64,
     /// Large puts so far that have gone from here, or come.
@@ -156,6 +160,8 @@ impl Ofi {
             answer: config::seconds("GINRS_TIMEOUT"),
             astray: Vec::new(),
             gap: config::seconds("GINRS_HOST_DEADLINE"),
+            parting: Vec::new(),
+            tidings: parting::TIDINGS,
             taken: 0,
             large: 0,
             idle: 0,
@@ -348,6 +354,7 @@ impl Ofi {
         self.batches.clear();
         self.dialing.clear();
         self.astray.clear();
+        self.parting.clear();
         self.owing.clear();
         self.late.clear();
         self.post.net.shut();

@@ -10,7 +10,6 @@ use super::proof::Ends;
 use super::{NAME, STREAMS, address_of};
 use crate::error::{Code, Error, Result};
 use crate::transport::Words;
-use crate::transport::factory::HasLeft;
 use crate::{bail, info};
 use std::time::{Duration, Instant};
 
@@ -32,20 +31,6 @@ pub(super) struct Astray {
 
 /// Between two dials of one that there was no way to.
 const PAUSE: Duration = Duration::from_millis(20);
-
-/// How long the word that a peer has left may take, on links of its own, behind the end of its connection.
-const TIDINGS: Duration = Duration::from_millis(100);
-
-fn hears_of_leave(has_left: &HasLeft, peer: u32) -> bool {
-    let end = Instant::now() + TIDINGS;
-    while !has_left(peer) {
-        if Instant::now() > end {
-            return false;
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    true
-}
 
 /// What an address of IP's begins with.
 fn family_of(address: &[u8]) -> Option<&'static str> {
@@ -154,6 +139,7 @@ impl Ofi {
             self.event(event)?;
         }
         self.give_up()?;
+        moved |= self.see_partings()?;
         if self.post.net.traits.rdm {
             self.remind();
         }
@@ -252,17 +238,8 @@ impl Ofi {
     /// A connection is no more. That a sender has gone is no error here: whoever watches it says so.
     pub(super) fn gone(&mut self, link: u32, why: String) -> Result<()> {
         match self.links.get_mut(link as usize) {
-            Some(Link::To(to)) => {
-                // It may have ended the connection, or closed its door to one that was dialled just then, before it said so on it.
-                if to.has_unlanded() && hears_of_leave(&self.has_left, to.peer) {
-                    to.end(&mut self.post, State::Left);
-                    self.late.extend(self.post.forget(link).into_iter().map(|write| (write.tag, Ok(()))));
-                    return Ok(());
-                }
-                let lost = to.gone(&mut self.post, why);
-                self.post.forget(link);
-                lost
-            }
+            // It may have ended the connection, or closed its door to one that was dialled just then, before it said so on it.
+            Some(Link::To(_)) => self.part(link, why),
             Some(from @ Link::From(_)) => {
                 *from = Link::Ended;
                 Ok(())

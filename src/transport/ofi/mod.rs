@@ -16,7 +16,7 @@
 //! | `sockets` | which of the process's are libfabric's: closed on exec, and none is a stranger's for long |
 //! | `stalls` | what was sent over a socket and nobody acknowledges |
 //! | `retired` | memory of windows that have gone, into which something may still be landing |
-//! | `hub`, `links` | all links of a rank: what comes is handed to the one that it is for; how they come and go |
+//! | `hub`, `links`, `parting` | all links of a rank: what comes is handed to the one that it is for; how they come and go |
 //! | `room`, `buffers`, `post` | how much a link may have under way; memory of messages; what is posted and not yet done |
 //! | `staging`, `reading` | GPU memory: all payloads in messages, which the copy engine fills and empties |
 //!
@@ -62,6 +62,7 @@ mod listen;
 mod memory;
 mod net;
 mod outgoing;
+mod parting;
 mod places;
 mod post;
 mod proof;
@@ -292,8 +293,9 @@ impl Ofi {
         let waits = |link: &u32| matches!(&self.links[*link as usize], Link::To(to) if to.waits_for_peer());
         // Nothing wakes anybody when copies end.
         let copying = self.post.copies.as_mut().is_some_and(|copies| !copies.is_idle()) || !self.reading.is_empty();
-        // Nor when there is a way again.
-        if copying || !self.batches.iter().all(waits) || owes || !self.astray.is_empty() {
+        // Nor when there is a way again, or a peer has left.
+        let watches = !self.astray.is_empty() || !self.parting.is_empty();
+        if copying || !self.batches.iter().all(waits) || owes || watches {
             return Ok(false);
         }
         self.tend()?;

@@ -21,6 +21,8 @@ pub(super) enum State {
     /// Asked, not yet answered.
     Dialing(Endpoint),
     Open(Endpoint),
+    /// The connection is no more, with something under way: perhaps it has left (`parting`).
+    Parting(#[expect(dead_code, reason = "what was posted to it may still end")] Endpoint),
     /// It has left: what is sent counts as landed.
     Left,
     /// It has aborted: nothing is taken until this rank hears of that.
@@ -183,7 +185,7 @@ impl Outgoing {
     pub fn pack(&mut self, post: &mut Post, header: &Header, work: &Work, piece: u64, from: Carried) -> Result<Submitted> {
         match &self.state {
             State::Left => return Ok(Submitted::Done),
-            State::Aborted => return Ok(Submitted::Full),
+            State::Aborted | State::Parting(_) => return Ok(Submitted::Full),
             State::Gone(why) => return Err(self.lost(why)),
             State::Dialing(_) | State::Open(_) => {}
         }
@@ -220,7 +222,7 @@ impl Outgoing {
         match &self.state {
             State::Left => return Ok(Submitted::Done),
             State::Gone(why) => return Err(self.lost(why)),
-            State::Aborted | State::Dialing(_) => return Ok(Submitted::Full),
+            State::Aborted | State::Dialing(_) | State::Parting(_) => return Ok(Submitted::Full),
             State::Open(_) => {}
         }
         let (from, to) = (work.target.1, work.target.1 + work.bytes);
@@ -340,7 +342,7 @@ impl Outgoing {
 
     /// What the peer says of what has landed.
     pub fn heard(&mut self, post: &mut Post, word: u64) -> Result<()> {
-        if !matches!(self.state, State::Open(_)) {
+        if !matches!(self.state, State::Open(_) | State::Parting(_)) {
             // One that has left still lands what comes until all have heard of it.
             return Ok(());
         }
@@ -357,14 +359,23 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Something is under way on a connection that stands, or that is to be made.
-    pub fn has_unlanded(&self) -> bool {
-        matches!(self.state, State::Dialing(_) | State::Open(_)) && self.unlanded() > 0
+    /// The connection is no more. True if something was under way on it: then [`Self::gone`] or [`Self::end`] is still to come.
+    pub fn part(&mut self) -> bool {
+        let parts = self.unlanded() > 0;
+        self.state = match std::mem::replace(&mut self.state, State::Left) {
+            State::Dialing(endpoint) | State::Open(endpoint) if parts => State::Parting(endpoint),
+            state => state,
+        };
+        self.is_parting()
+    }
+
+    pub fn is_parting(&self) -> bool {
+        matches!(self.state, State::Parting(_))
     }
 
     /// The connection is no more: an error if something was under way.
     pub fn gone(&mut self, post: &mut Post, why: String) -> Result<()> {
-        if !matches!(self.state, State::Dialing(_) | State::Open(_)) {
+        if !matches!(self.state, State::Dialing(_) | State::Open(_) | State::Parting(_)) {
             return Ok(());
         }
         let lost = (self.unlanded() > 0).then(|| self.lost(&why));

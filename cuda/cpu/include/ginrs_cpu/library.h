@@ -65,8 +65,8 @@ typedef struct ginrsCpuRuntimeV1 {
   /* Whether all blocks of the process only wait. `see` is given the OS thread (gettid) of each block that runs. */
   void (*stillness)(ginrsCpuStillness* still, void (*see)(void* context, int thread), void* context);
   /* An eventfd that is written to when a kernel of `device` has posted something (ginrs_cpu_posted), or one is launched, and
-   * *asleep is not 0: who sets it and then finds nothing posted may sleep on the descriptor. Who rings zeroes it. Both stay as
-   * long as the process. -1: there is none. */
+   * *asleep is not 0: who sets it and then finds nothing posted may sleep on the descriptor. Where it is 2, a block that goes on
+   * with something else than waiting, naps or ends rings, too. Who rings zeroes it. Both stay as long as the process. -1: there is none. */
   int (*bell)(int device, uint32_t** asleep);
 } ginrsCpuRuntimeV1;
 

@@ -14,6 +14,7 @@ use std::time::Instant;
 
 mod astray;
 mod edges;
+mod parting;
 mod rdm;
 mod threads;
 
@@ -97,11 +98,15 @@ const DATA: u32 = 1;
 
 impl World {
     fn new() -> Self {
-        let (mut ranks, said) = ends(&[true; 2], None);
+        Self::of(2)
+    }
+
+    fn of(size: usize) -> Self {
+        let (mut ranks, said) = ends(&vec![true; size], None);
         connect(&mut ranks, &said);
         let device = CpuDevice::new(0);
         let create = |_| Memory::create(&*device, contract::BYTES).unwrap();
-        let (data, signals): (Vec<_>, Vec<_>) = ((0..2).map(create).collect(), (0..2).map(create).collect());
+        let (data, signals): (Vec<_>, Vec<_>) = ((0..size).map(create).collect(), (0..size).map(create).collect());
         for (id, memories) in [(SIGNALS, &signals), (DATA, &data)] {
             let words: Vec<Words> =
                 ranks.iter_mut().zip(memories).map(|(rank, memory)| contract::prepare(rank, id, memory)).collect();

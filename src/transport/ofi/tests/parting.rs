@@ -1,0 +1,77 @@
+//! Connections that end with something under way.
+
+use super::*;
+use crate::sync::Mutex;
+use std::collections::BTreeSet;
+use std::sync::atomic::AtomicBool;
+
+/// Ranks 1 and 2 have gone without a word, with puts to them under way; rank 3, now the second of the list, is there.
+fn two_have_gone(set: impl FnOnce(&mut Ofi)) -> World {
+    let mut world = World::of(4);
+    set(&mut world.ranks[0]);
+    for peer in 1..4 {
+        world.put(&Work { peer, ..put(0, 0, 8, None) }).unwrap();
+    }
+    for peer in 1..3 {
+        assert_eq!(world.ranks[0].submit(&Work { peer, ..put(0, 0, 8, None) }).unwrap(), Submitted::Done);
+    }
+    world.ranks[0].flush().unwrap();
+    world.ranks.drain(1..3);
+    world
+}
+
+/// Calls until `done`.
+fn until(mut done: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(30);
+    while !done() {
+        assert!(Instant::now() < end, "never");
+    }
+}
+
+/// What became of the peers of several connections is asked at the same time, and nobody else waits for the answers.
+#[test]
+fn all_else_goes_on_while_peers_may_have_left() {
+    let (asked, left) = (Arc::new(Mutex::new(BTreeSet::new())), Arc::new(AtomicBool::new(false)));
+    let mut world = two_have_gone(|rank| {
+        let (asked, left) = (asked.clone(), left.clone());
+        rank.tidings = Duration::from_secs(3600);
+        rank.has_left = Arc::new(move |peer| {
+            asked.lock().insert(peer);
+            left.load(Ordering::Relaxed)
+        });
+    });
+    until(|| {
+        world.step().unwrap();
+        asked.lock().len() == 2
+    });
+    assert_eq!(*asked.lock(), BTreeSet::from([1, 2]));
+    let to = |peer| Work { peer, ..put(0, 0, 8, Some((0, 1))) };
+    assert_eq!(world.ranks[0].submit(&to(1)).unwrap(), Submitted::Full, "it is not known yet");
+    assert_eq!(world.ranks[0].submit(&to(3)).unwrap(), Submitted::Done);
+    until(|| {
+        world.step().unwrap();
+        contract::word(&world.signals[3], 0).load(Ordering::Acquire) == 1
+    });
+    assert!(world.ranks[0].landing().left() > 0 && !world.ranks[0].arm().unwrap(), "nothing wakes it for the answer");
+    left.store(true, Ordering::Relaxed);
+    until(|| {
+        world.step().unwrap();
+        world.ranks[0].landing().left() == 0
+    });
+    assert_eq!(world.ranks[0].submit(&to(1)).unwrap(), Submitted::Done, "it has left");
+}
+
+#[test]
+fn each_peer_that_has_not_left_is_named() {
+    let mut world = two_have_gone(|rank| rank.tidings = Duration::ZERO);
+    let mut named = Vec::new();
+    until(|| {
+        if let Err(error) = world.step() {
+            assert_eq!(error.id, 122, "{error}");
+            named.extend(error.culprit);
+        }
+        world.ranks[0].landing().left() == 0
+    });
+    named.sort_unstable();
+    assert_eq!(named, [1, 2]);
+}

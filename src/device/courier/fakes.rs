@@ -117,7 +117,9 @@ impl OnThread {
 
 impl Start for OnThread {
     fn start(&mut self, work: &Work) -> Result<()> {
-        assert_eq!(self.under_way.fetch_add(1, Ordering::Relaxed), 0, "a second launch behind one that has not ended");
+        let ended = word(work.words + 8 * ENDED as u64).load(Ordering::Acquire) / 2;
+        assert_eq!(ended, work.launch - 1, "a second launch behind one that has not said that it ended");
+        self.under_way.fetch_add(1, Ordering::Relaxed);
         self.launches.send(*work).unwrap();
         Ok(())
     }

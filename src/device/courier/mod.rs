@@ -17,10 +17,6 @@
 
 mod queue;
 mod ring;
-#[cfg(test)]
-pub mod fakes;
-#[cfg(test)]
-mod tests;
 
 use super::kernels::{Launch, OwnStream};
 use super::{CopyQueue, Device, Kernels, Kind, MemCopy};
@@ -103,6 +99,10 @@ struct Kernel {
     start: Box<dyn Start>,
 }
 
+fn say(what: &str, why: &str) {
+    hint!("GINRS-W023 small copies go by the copy engine | GINRS_COURIER=1, {what} | {why} | fix: see the cause, or unset it");
+}
+
 /// One courier: of one device, for all peers of one engine.
 pub struct Courier {
     /// Taken in drop only.
@@ -135,11 +135,7 @@ impl Courier {
             () if blocking => Err("CUDA_LAUNCH_BLOCKING: a launch would wait for its end".into()),
             () => Self::on(device).map_err(|error| error.to_string()),
         };
-        made.map(|courier| Arc::new(Mutex::new(courier)))
-            .inspect_err(|why| {
-                hint!("GINRS-W023 small copies go by the copy engine | GINRS_COURIER=1 | {why} | fix: see the cause, or unset it")
-            })
-            .ok()
+        made.map(|courier| Arc::new(Mutex::new(courier))).inspect_err(|why: &String| say("it has no courier", why)).ok()
     }
 
     fn on(device: &Arc<dyn Device>) -> Result<Self> {
@@ -208,9 +204,7 @@ impl Courier {
         self.state = match kernel.start.start(&work) {
             Ok(()) => State::Called,
             Err(error) => {
-                hint!(
-                    "GINRS-W023 small copies go by the copy engine | its kernel cannot be started | {error} | fix: see the cause (told once)"
-                );
+                say("its courier cannot be started", &error.to_string());
                 State::Off
             }
         };
@@ -280,3 +274,8 @@ impl Drop for Courier {
         }
     }
 }
+
+#[cfg(test)]
+pub mod fakes;
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# build-kernels.sh gpu OUT.fatbin | cpu OUT.o [options of ginrs-cc...]: the collectives' kernels (cuda/collectives).
+# build-kernels.sh gpu OUT.fatbin | cpu OUT.o [options of ginrs-cc...]: the library's kernels (cuda/collectives, cuda/courier.cuh).
 # gpu: by nvcc (NVCC, PATH, CUDA_HOME, /usr/local/cuda), for the architectures in GINRS_GPU_ARCHS, else for all that this nvcc knows of
 # ours; the last also as PTX for GPUs to come. Prints OUT, or nothing where there is no nvcc: the library then has no GPU collectives, and says so when asked for one.
 # cpu: by ginrs-cc as cargo left it in target/release.
@@ -10,7 +10,7 @@ shift 2
 source=cuda/collectives
 mkdir -p "$(dirname "$out")"
 # What is newer than all that it is made of stays.
-fresh() { [ -e "$out" ] && [ -z "$(find "$source" include scripts/build-kernels.sh "$@" -newer "$out" -print -quit)" ]; }
+fresh() { [ -e "$out" ] && [ -z "$(find "$source" cuda/courier.cuh include scripts/build-kernels.sh "$@" -newer "$out" -print -quit)" ]; }
 
 case $kind in
   gpu)

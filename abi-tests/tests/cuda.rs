@@ -137,6 +137,14 @@ fn small_payloads_are_stored_by_kernels() {
     }
 }
 
+/// A launch that never gets to run, as on a GPU without room: all goes by the copy engine.
+#[test]
+fn a_courier_that_gets_no_room() {
+    let courier = [("GINRS_COURIER", "1"), ("GINRS_TRANSPORT", "nvlink")];
+    all_ok(&program("api"), 2, Processes, &courier);
+    all_ok(&program("api"), 3, Threads, &courier);
+}
+
 #[test]
 fn copies_that_take_their_time() {
     let slow = ("GINRS_MOCK_DELAY_US", "300");

@@ -22,6 +22,12 @@ use Mode::{Processes, Threads};
 /// Runs `name` and wants every rank's "ok".
 #[track_caller]
 fn all_ok(name: &str, ranks: u32, mode: Mode, env: &[(&str, &str)]) {
+    said_by_all_ok(name, ranks, mode, env);
+}
+
+/// The same, and what it printed.
+#[track_caller]
+fn said_by_all_ok(name: &str, ranks: u32, mode: Mode, env: &[(&str, &str)]) -> String {
     let program = compiled(name);
     let mut command = match mode {
         Processes => {
@@ -40,6 +46,7 @@ fn all_ok(name: &str, ranks: u32, mode: Mode, env: &[(&str, &str)]) {
     let said = text(&output);
     let ok = (0..ranks).filter(|r| said.contains(&format!("rank {r} of {ranks}: ok,"))).count();
     assert!(output.status.success() && ok == ranks as usize, "{name} on {ranks} {mode:?} {env:?}: {}\n{said}", output.status);
+    said
 }
 
 #[test]
@@ -98,6 +105,29 @@ fn transports_that_let_the_device_copy() {
         all_ok("api", 2, mode, &[("GINRS_TRANSPORT", "staged")]);
     }
     all_ok("moe", 4, Processes, &[("GINRS_FAKE_REACH", "0,1,0,1")]);
+}
+
+/// Small copies by a block that the proxy starts: the kernel's own source, beside those that put. It comes and goes, so how much it carries differs.
+#[test]
+fn a_courier_makes_small_copies() {
+    let courier = [("GINRS_TRANSPORT", "nvlink"), ("GINRS_COURIER", "1"), ("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "NET")];
+    let mut given = 0;
+    for (seed, mode) in [(61, Processes), (62, Threads)] {
+        for plan in [
+            "blocks=4 threads=64 coop=cta strip=65536 largest=5000 rounds=4",
+            "blocks=2 threads=96 coop=thread strip=1024 largest=64 rounds=8",
+            "blocks=2 threads=64 coop=cta strip=1048576 largest=400000 rounds=2",
+        ] {
+            let plan = format!("{plan} seed={seed}");
+            let env = [&courier[..], &[("TORTURE", &plan)]].concat();
+            let said = said_by_all_ok("torture", 3, mode, &env);
+            let counts =
+                said.split("the courier was started ").skip(1).filter_map(|rest| rest.split("given ").nth(1)?.split(' ').next());
+            given += counts.map(|count| count.parse::<u64>().expect("a number")).sum::<u64>();
+        }
+        all_ok("api", 4, mode, &courier);
+    }
+    assert!(given > 100, "the courier was given {given} commands in all");
 }
 
 /// What a network does, without one: ranks with nothing but messages for each other, landed by the target.

@@ -1,6 +1,7 @@
-/* The kernels, for GPUs (kernels.cu, by nvcc) and for the CPU device (cpu.cu, by ginrs-cc). */
+/* The kernels, for GPUs (kernels.cu, by nvcc) and for the CPU device (cpu.cu, by ginrs-cc); with them GIN's courier. */
 #ifndef GINRS_COLLECTIVES_KERNELS_CUH_
 #define GINRS_COLLECTIVES_KERNELS_CUH_
+#include "../courier.cuh"
 #include "buffered.cuh"
 #include "copying.cuh"
 #include "direct.cuh"

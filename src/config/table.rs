@@ -177,6 +177,12 @@ pub const TABLE: &[Var] = &[
         "bytes of a put to a rank of the LSA team up to which, in proxied contexts of GPUs, a group of threads of our headers copies itself and \
          leaves the proxy the signal and the counter, and at most 512 for each thread of it; 0: the proxy moves all",
     ),
+    row(
+        "GINRS_COURIER",
+        OFF,
+        "1: on GPUs that reach each other the proxy starts a kernel of one block that makes small copies while they follow each other, with less \
+         latency than the copy engine; it takes room from other kernels, and ends after 50 us without work, and every 2 ms (docs/gpus.md)",
+    ),
     row("NCCL_GIN_NCONTEXTS", number(4, 1, 4), "GIN contexts per communicator"),
     row("NCCL_GIN_SIGNAL_POOL_SIZE", number(65536, 0, 65536), "signals per context"),
     row("NCCL_GIN_COUNTER_POOL_SIZE", number(65536, 0, 65536), "counters per context"),
@@ -281,6 +287,11 @@ pub const TABLE: &[Var] = &[
         Text,
         "read by CUDA; set to EAGER when the library is loaded, unless it is set: a kernel that is loaded at its first launch \
          waits for running kernels, and these may wait for the proxy's copies, which wait for the load",
+    ),
+    row(
+        "CUDA_LAUNCH_BLOCKING",
+        Text,
+        "read by CUDA; unless it is 0 there is no GINRS_COURIER: its launches would wait for its end",
     ),
     row(
         "GINRS_FAULT",

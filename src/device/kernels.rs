@@ -49,6 +49,17 @@ pub trait Kernels: Send + Sync {
     fn order(&self) -> Result<Order>;
     /// Blocks that surely run at the same time, on a device that does nothing else.
     fn blocks(&self) -> u32;
+    /// A stream for a kernel that nothing else is ordered with, and that takes the first room there is. Refused where such a launch
+    /// might wait for others.
+    fn urgent_stream(&self) -> Result<Box<dyn OwnStream>>;
+}
+
+/// A stream of the library's own; what it was given is done though it is dropped.
+pub trait OwnStream: Send {
+    /// For [`Launch::stream`].
+    fn handle(&self) -> Stream;
+    /// Whether all that it was given has ended. Waits for nothing; an error once a kernel has failed.
+    fn is_idle(&self) -> Result<bool>;
 }
 
 /// Held while the calls of one launch are made.

@@ -3,12 +3,13 @@
 //! A device is four traits: `memory` (physical memory, addresses, whose it reaches), `transfers` (bytes to and from it, queues of
 //! copies), `lifetime` (when what kernels used may go) and `execution` (kernels, threads that serve them). `control` is memory that
 //! host and kernels share word by word, `kernels` the order among launches, `memfd` host memory that other processes can map,
-//! `graveyard` what waits for a CPU device to be idle, `select` says which device a thread has.
+//! `graveyard` what waits for a CPU device to be idle, `courier` a kernel that makes small copies, `select` says which device a thread has.
 //!
 //! Traps: memory that kernels may touch is buried, never dropped; on a GPU nothing may wait for a kernel (freeing host memory,
 //! unregistering pages, a memset do), for that kernel may wait for us; a caller's context and capture are as before on every path;
 //! two handles on one memory are one object, so compare [`Physical::key`].
 
+pub mod courier;
 pub mod cpu;
 pub mod cpus;
 pub mod cuda;
@@ -29,7 +30,7 @@ mod transfers;
 pub use control::{ControlMemory, DeviceMemory};
 pub use execution::{Execution, PostBell};
 pub use exposed::{Exposed, Mapped};
-pub use kernels::{Events, Kernels, Launch, Order, Span, Stream};
+pub use kernels::{Events, Kernels, Launch, Order, OwnStream, Span, Stream};
 pub use lifetime::Lifetime;
 pub use limits::with_descriptors;
 pub use memory::{Allocation, Holding, Lends, Memory, Physical, Reservation};

@@ -2,7 +2,7 @@
 
 use super::runtime::{self, symbol};
 use crate::bail;
-use crate::device::kernels::{EVENTS, Events, Kernels, Launch, Order, Stream, captured};
+use crate::device::kernels::{EVENTS, Events, Kernels, Launch, Order, OwnStream, Stream, captured};
 use crate::error::Result;
 use crate::sync::OnceBox;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
@@ -35,6 +35,9 @@ functions! {
     event_query c"cudaEventQuery" (Handle);
     event_record c"cudaEventRecord" (Handle, Handle);
     attribute c"cudaDeviceGetAttribute" (*mut c_int, c_int, c_int);
+    stream_create c"cudaStreamCreateWithFlags" (*mut Handle, c_uint);
+    stream_destroy c"cudaStreamDestroy" (Handle);
+    stream_query c"cudaStreamQuery" (Handle);
     stream_wait c"cudaStreamWaitEvent" (Handle, Handle, c_uint);
     stream_id c"cudaStreamGetId" (Handle, *mut c_ulonglong);
     capture_info c"cudaStreamGetCaptureInfo" (Handle, *mut c_int, *mut c_ulonglong, *mut Handle, *mut *const Handle, *mut *const c_void, *mut usize);
@@ -64,6 +67,17 @@ fn check(what: &CStr, result: c_int) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// What a query's result says.
+fn is_over(what: &CStr, result: c_int) -> Result<bool> {
+    match result {
+        NOT_READY => {
+            forget_error();
+            Ok(false)
+        }
+        result => check(what, result).map(|()| true),
+    }
 }
 
 /// The kernels of one CPU device.
@@ -151,6 +165,41 @@ impl Kernels for CpuKernels {
         };
         ask(MULTIPROCESSORS) * ask(BLOCKS_PER_MULTIPROCESSOR)
     }
+
+    fn urgent_stream(&self) -> Result<Box<dyn OwnStream>> {
+        let mut made = std::ptr::null_mut();
+        on(self.ordinal, || {
+            // SAFETY: a valid place to write to.
+            check(c"cudaStreamCreateWithFlags", unsafe { (self.functions.stream_create)(&mut made, NON_BLOCKING) })
+        })?;
+        Ok(Box::new(CpuStream { functions: self.functions, stream: made as usize }))
+    }
+}
+
+/// cudaStreamNonBlocking.
+const NON_BLOCKING: c_uint = 1;
+
+struct CpuStream {
+    functions: &'static Functions,
+    stream: usize,
+}
+
+impl OwnStream for CpuStream {
+    fn handle(&self) -> Stream {
+        self.stream
+    }
+
+    fn is_idle(&self) -> Result<bool> {
+        // SAFETY: our stream.
+        is_over(c"cudaStreamQuery", unsafe { (self.functions.stream_query)(self.stream as Handle) })
+    }
+}
+
+impl Drop for CpuStream {
+    fn drop(&mut self) {
+        // SAFETY: made by `urgent_stream`, destroyed once.
+        unsafe { (self.functions.stream_destroy)(self.stream as Handle) };
+    }
 }
 
 /// cudaDevAttrMultiProcessorCount.
@@ -208,14 +257,7 @@ impl Events for CpuEvents {
 
     fn passed(&self, event: usize) -> Result<bool> {
         // SAFETY: our event.
-        let result = unsafe { (self.functions.event_query)(self.events[event] as Handle) };
-        match result {
-            NOT_READY => {
-                forget_error();
-                Ok(false)
-            }
-            result => check(c"cudaEventQuery", result).map(|()| true),
-        }
+        is_over(c"cudaEventQuery", unsafe { (self.functions.event_query)(self.events[event] as Handle) })
     }
 
     fn wait(&self, event: usize, stream: Stream) -> Result<()> {

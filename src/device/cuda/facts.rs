@@ -27,6 +27,8 @@ pub struct Facts {
     pub multiprocessors: u32,
     /// cuStreamWriteValue64 works.
     pub write_value: bool,
+    /// A kernel is loaded at its first launch.
+    pub lazy: bool,
 }
 
 /// CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED, newer than the oldest driver.
@@ -87,6 +89,7 @@ impl Facts {
             fabric: fabric.is_ok(),
             multiprocessors: attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?.max(0) as u32,
             write_value: attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS)? != 0,
+            lazy,
         })
     }
 }

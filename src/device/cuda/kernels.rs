@@ -2,7 +2,8 @@
 
 use super::CudaDevice;
 use super::driver::{code, cu, driver};
-use crate::device::kernels::{EVENTS, Events, Inside, Kernels, Launch, Order, Stream, captured};
+use super::stream::RawStream;
+use crate::device::kernels::{EVENTS, Events, Inside, Kernels, Launch, Order, OwnStream, Stream, captured};
 use crate::error::Result;
 use crate::sync::Mutex;
 use crate::{bail, config};
@@ -141,6 +142,34 @@ impl Kernels for CudaKernels {
     /// One for each multiprocessor, whatever a kernel needs.
     fn blocks(&self) -> u32 {
         self.device.facts.multiprocessors
+    }
+
+    fn urgent_stream(&self) -> Result<Box<dyn OwnStream>> {
+        if self.device.facts.lazy {
+            bail!(
+                InvalidUsage,
+                90,
+                "a first launch would wait for running kernels | CUDA_MODULE_LOADING=LAZY | fix: unset it before the program's first CUDA call"
+            );
+        }
+        let _inside = self.device.context.enter()?;
+        Ok(Box::new(Urgent { device: self.device.clone(), stream: RawStream::urgent()? }))
+    }
+}
+
+struct Urgent {
+    device: Arc<CudaDevice>,
+    stream: RawStream,
+}
+
+impl OwnStream for Urgent {
+    fn handle(&self) -> Stream {
+        self.stream.raw() as Stream
+    }
+
+    fn is_idle(&self) -> Result<bool> {
+        let _inside = self.device.context.enter()?;
+        self.stream.is_idle()
     }
 }
 

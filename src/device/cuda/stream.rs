@@ -4,6 +4,7 @@ use super::driver::{code, cu, driver};
 use crate::error::Result;
 use crate::{bail, config};
 use cudarc::driver::sys::{self, CUstream};
+use std::ffi::c_int;
 use std::time::{Duration, Instant};
 
 /// CU_STREAM_NON_BLOCKING: not ordered with the legacy stream, which kernels may hold.
@@ -23,6 +24,14 @@ impl RawStream {
         let mut raw = std::ptr::null_mut();
         // SAFETY: a valid place to write to.
         unsafe { cu!(cuStreamCreate(&mut raw, NON_BLOCKING)) }?;
+        Ok(Self(raw))
+    }
+
+    /// Of the current context; its kernels' blocks come before those of all others that wait for room.
+    pub fn urgent() -> Result<Self> {
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: a valid place to write to. The driver takes the nearest priority that it has, and lower numbers come first.
+        unsafe { cu!(cuStreamCreateWithPriority(&mut raw, NON_BLOCKING, c_int::MIN)) }?;
         Ok(Self(raw))
     }
 

@@ -9,6 +9,7 @@ use super::factory::{self, Answer, ELSEWHERE, Pair, Setup};
 use super::mapped::{Mapped, Payload, Resolved, Signal};
 use super::pipeline::{BATCHES, COPIES, LAST_COPIES, Pipeline};
 use super::{Capabilities, Completion, Region, Submitted, Transport, Work};
+use crate::device::courier::{Carried, Courier};
 use crate::device::{ControlMemory, CopyQueue, DevPtr, Device, MemCopy, Word};
 use crate::error::{Error, Result};
 use crate::log;
@@ -40,7 +41,12 @@ impl factory::Factory for Factory {
     }
 
     fn prepare(&self, setup: &Setup<'_>) -> Result<(Box<dyn Transport>, Vec<u8>)> {
-        let nvlink = Nvlink::new(&**setup.device, setup.serves.clone(), || setup.device.copy_queue())?;
+        let device = setup.device;
+        let courier = Courier::of(device);
+        let nvlink = Nvlink::new(&**device, setup.serves.clone(), || match &courier {
+            Some(courier) => Ok(Box::new(Carried::new(device.copy_queue()?, courier.clone()))),
+            None => device.copy_queue(),
+        })?;
         Ok((Box::new(nvlink), Vec::new()))
     }
 }

@@ -1,6 +1,7 @@
 //! The contract on both queues, and what is nvlink's own: when signals go, values under way, failures.
 
 use super::*;
+use crate::device::courier;
 use crate::device::cpu::CpuDevice;
 use crate::device::{Memory, Physical, Transfers};
 use crate::sync::Mutex;
@@ -27,6 +28,19 @@ fn contract_at_once() {
 fn contract_late_and_out_of_order() {
     for seed in [3, 0x5eed_0007, 0x5eed_0008, 0xdead_beef, 0xdead_bee0] {
         contract::all(|serves| vec![Box::new(delayed(serves, seed))]);
+    }
+}
+
+/// One courier for all peers, which comes and goes, beside copy engines that are late.
+#[test]
+fn contract_with_a_courier() {
+    for seed in [1, 2, 0x5eed_0009] {
+        contract::all(|serves| {
+            let courier = courier::fakes::beside(seed, Box::new(Delayed::new(seed)));
+            let queue =
+                || Ok(Box::new(courier::Carried::new(Box::new(Delayed::new(seed)), courier.clone())) as Box<dyn CopyQueue>);
+            vec![Box::new(Nvlink::new(&*CpuDevice::new(0), serves, queue).unwrap())]
+        });
     }
 }
 

@@ -119,7 +119,7 @@ impl Rdm {
 
     /// Hands on what is next of `link`.
     pub fn hand_on(&mut self, link: u32) {
-        let Some(Some(Line { session, posted })) = self.lines.get_mut(link as usize) else { return };
+        let Some(Some(Line { session, posted, .. })) = self.lines.get_mut(link as usize) else { return };
         while let Some(arrival) = session.next(!posted.is_empty()) {
             match arrival {
                 Arrival::Wrote(data) => self.ready.push_back(Ended { cookie: 0, bytes: 0, data: Some(data), error: None }),

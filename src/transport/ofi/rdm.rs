@@ -37,6 +37,8 @@ pub(super) struct Line {
     pub session: Session,
     /// Where messages go, and under which number: the oldest first.
     pub posted: VecDeque<(Range, u64)>,
+    /// It has been said that something was lost: once, though the line stays until it is known whether the peer has left.
+    given_up: bool,
 }
 
 /// See the module. All calls are of one thread at a time.
@@ -141,7 +143,7 @@ impl Rdm {
         if self.lines.len() <= link as usize {
             self.lines.resize_with(link as usize + 1, || None);
         }
-        self.lines[link as usize] = Some(Line { session, posted: VecDeque::new() });
+        self.lines[link as usize] = Some(Line { session, posted: VecDeque::new(), given_up: false });
         Ok(())
     }
 
@@ -302,8 +304,9 @@ impl Rdm {
     pub fn give_up(&mut self) {
         let patience = self.patience;
         for (link, line) in self.lines.iter_mut().enumerate() {
-            let Some(Line { session, posted }) = line else { continue };
-            if session.has_lost(!posted.is_empty(), patience) {
+            let Some(Line { session, posted, given_up }) = line else { continue };
+            if !*given_up && session.has_lost(!posted.is_empty(), patience) {
+                *given_up = true;
                 let why = format!("something was lost on the way, and has not come for {} s", patience.as_secs());
                 self.events.push_back(Event::Refused { link: link as u64, why });
             }

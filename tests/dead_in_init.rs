@@ -18,6 +18,7 @@ const KERNELS: &str = r#"
 int cudaEventCreateWithFlags(void** event) { static char made; *event = &made; return 0; }
 int cudaDeviceGetAttribute(int* value) { *value = 512; return 0; }
 ZERO(ginrs_cpu_collectives_launch_v1) ZERO(cudaEventDestroy) ZERO(cudaEventQuery) ZERO(cudaEventRecord) ZERO(cudaStreamWaitEvent)
+ZERO(cudaStreamCreateWithFlags) ZERO(cudaStreamDestroy) ZERO(cudaStreamQuery)
 ZERO(cudaStreamGetId) ZERO(cudaStreamGetCaptureInfo) ZERO(cudaGetLastError)
 "#;
 

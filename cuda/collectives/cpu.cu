@@ -35,7 +35,7 @@ Entry const entries[] = {
     {"ginrs_multicast_i32", (void*)ginrs_multicast_i32, sizeof(ginrsCollWork)}, {"ginrs_multicast_i64", (void*)ginrs_multicast_i64, sizeof(ginrsCollWork)},
     {"ginrs_multicast_f16", (void*)ginrs_multicast_f16, sizeof(ginrsCollWork)}, {"ginrs_multicast_bf16", (void*)ginrs_multicast_bf16, sizeof(ginrsCollWork)},
     {"ginrs_multicast_f32", (void*)ginrs_multicast_f32, sizeof(ginrsCollWork)}, {"ginrs_multicast_f64", (void*)ginrs_multicast_f64, sizeof(ginrsCollWork)},
-    {"ginrs_multicast", (void*)ginrs_multicast, sizeof(ginrsCollWork)},     {"ginrs_courier", (void*)ginrs_courier, sizeof(ginrsCourierWork)},
+    {"ginrs_multicast", (void*)ginrs_multicast, sizeof(ginrsCollWork)}, {"ginrs_courier", (void*)ginrs_courier, sizeof(ginrsCourierWork)},
 };
 
 }  // namespace

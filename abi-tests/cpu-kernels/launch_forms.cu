@@ -61,6 +61,9 @@ __global__ void noArguments() { touched = 1; }
 __global__ void unnamed(int* p, int, float) { *p = 15; }
 __global__ void functionName(char* text) { const char* name = __func__; while ((*text++ = *name++)) {} }
 template <class T, class = void> __global__ void unnamedTemplate(T* p) { *p = 16; }
+__device__ void store(int* p, int value) { *p = value; }
+template <void (*to)(int*, int), bool (*)(int) = nullptr> __global__ void functionTemplate(int* p) { to(p, 19); }
+template <int (*)[2], void (&to)(int*, int)> __global__ void referenceTemplate(int* p) { to(p, 20); }
 template <> __global__ void templated<int, 99>(int* p) { *p = 1234; }
 template __global__ void deduced<long>(long*, long, int);
 __global__ void sumGrid(int* p) { atomicAdd(p, 1); }
@@ -106,6 +109,8 @@ int main() {
   noArguments<<<1, 1>>>(); CHECK(touched == 1);
   unnamed<<<1, 1>>>(out, 1, 2.f); CHECK(r == 15);
   unnamedTemplate<<<1, 1>>>(out); CHECK(r == 16);
+  functionTemplate<store><<<1, 1>>>(out); CHECK(r == 19);
+  referenceTemplate<nullptr, store><<<1, 1>>>(out); CHECK(r == 20);
   functionName<<<1, 1>>>((char*)(out + 100)); CHECK(std::string((char*)(out + 100)) == "functionName");
   KernelPointer k = plain; r = 1;
   k<<<1, 1>>>(out, 1); CHECK(r == 2);

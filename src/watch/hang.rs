@@ -270,6 +270,12 @@ impl Cause {
                 }
             }
         }
+        let others: Vec<u32> = waits.keys().copied().filter(|rank| !told.contains(rank)).collect();
+        parts.extend(others.iter().take(NAMED).map(|&rank| first(rank)));
+        if others.len() > NAMED {
+            parts.push(format!("{} more ranks wait", others.len() - NAMED));
+        }
+        // Behind all that wait: who has left may have had no more to do.
         let before = |left: u32| match self {
             Cause::Wait { rank, .. } => counts.before_leaving(left, *rank, wait(*rank)),
             Cause::Cycle(_) => String::new(),
@@ -290,11 +296,6 @@ impl Cause {
         }
         if let Cause::Wait { rank, .. } = self {
             parts.extend(counts.more(*rank, wait(*rank)));
-        }
-        let others: Vec<u32> = waits.keys().copied().filter(|rank| !told.contains(rank)).collect();
-        parts.extend(others.iter().take(NAMED).map(|&rank| first(rank)));
-        if others.len() > NAMED {
-            parts.push(format!("{} more ranks wait", others.len() - NAMED));
         }
         parts.join("; ")
     }
@@ -356,7 +357,10 @@ mod tests {
         assert!(line.starts_with("rank 1 block 0 waits for signal") && line.contains("; rank 0 block 0 waits for LSA"), "{line}");
         let (cause, line) = text(&[(0, Some(2)), (1, Some(2))], &[2], 3);
         assert_eq!(cause, Cause::Wait { rank: 0, whom: Some(2) });
-        assert!(line.contains("rank 2 has not come at a.cu:10; rank 2 (pid 7) has left; rank 1"), "{line}");
+        assert!(
+            line.contains("rank 2 has not come at a.cu:10; rank 1 ") && line.ends_with("; rank 2 (pid 7) has left"),
+            "{line}"
+        );
 
         // Who waits for one that has left comes before who waits for anybody, or in a cycle.
         let (cause, _) = text(&[(0, None), (1, Some(3)), (2, None)], &[3], 4);

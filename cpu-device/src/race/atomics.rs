@@ -156,11 +156,18 @@ extern "C" fn ginrs_race_unlock(what: i32, found: u64, left: u64, place: usize) 
     let gives = worker.as_mut().and_then(|worker| match what {
         _ if what & RELEASE != 0 && is_narrow => {
             within = Some(Arc::new(worker.release()));
-            worker.actor().fenced.clone()
+            None
         }
         _ if what & RELEASE != 0 => {
             worker.settle(worker.current);
             Some(Arc::new(worker.release()))
+        }
+        // Nor does a wider fence before it make it known to others.
+        _ if what & FENCED != 0 && is_narrow => {
+            let actor = worker.actor();
+            relaxed::join(&mut within, actor.fenced.as_ref());
+            relaxed::join(&mut within, actor.fenced_block.as_ref());
+            None
         }
         _ if what & FENCED != 0 => {
             loosely = relaxed::is_hinted(word, by).then(|| worker.teller(by));

@@ -12,6 +12,13 @@ use super::{foreign, job};
 /// The user's line of an address behind a call in compiled code; its module and offset where there is no better. Nothing: the compiler
 /// made it, for thread-local references of its OS thread (file-scope dynamic shared memory, `__constant__`), which all CUDA threads may make.
 pub fn line_of(place: u64) -> Option<String> {
+    line_and_caller(place).map(|line| line.split(CALLED).next().unwrap_or(&line).to_owned())
+}
+
+const CALLED: &str = ", called at ";
+
+/// The same; of a function that was inlined where it is called, too, in the function that was not.
+pub fn line_and_caller(place: u64) -> Option<String> {
     static LINES: Lines = Lines::new();
     LINES.get_or_ask(place, |place| {
         ask(place).unwrap_or_else(|| Some(format!("code at {place:#x} (no addr2line, no -g, or unloaded since)")))
@@ -69,7 +76,8 @@ fn ask(place: u64) -> Option<Option<String>> {
         return Some(None);
     }
     let line = found.users(0).or_else(|| found.lines.iter().find(|line| !line.starts_with("??")))?;
-    Some(Some(from_here(line)))
+    let caller = found.lines.iter().rfind(is_users).filter(|caller| *caller != line);
+    Some(Some(from_here(line) + &caller.map_or_else(String::new, |caller| format!("{CALLED}{}", from_here(caller)))))
 }
 
 /// The user's line of the code behind a call, or of what a signal has interrupted; none where there is no source file of the user's.
@@ -123,11 +131,12 @@ impl Found {
 
     /// The innermost of the user's, but for the first `skipped`.
     fn users(&self, skipped: usize) -> Option<&String> {
-        let is_users = |line: &&String| {
-            !line.starts_with("??") && !line.ends_with(":?") && !HEADERS.iter().any(|folder| line.contains(folder))
-        };
         self.lines.iter().skip(skipped).find(is_users)
     }
+}
+
+fn is_users(line: &&String) -> bool {
+    !line.starts_with("??") && !line.ends_with(":?") && !HEADERS.iter().any(|folder| line.contains(folder))
 }
 
 /// Whether the innermost function has no name, as what the compiler makes and inlines: then it is given that of the code it stands in,

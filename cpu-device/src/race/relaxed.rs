@@ -28,7 +28,8 @@ pub struct Brought {
     pending: Option<Arc<Clock>>,
 }
 
-fn join(all: &mut Option<Arc<Clock>>, one: Option<&Arc<Clock>>) {
+/// What both know.
+pub fn join(all: &mut Option<Arc<Clock>>, one: Option<&Arc<Clock>>) {
     match (all, one) {
         (Some(all), Some(one)) if !Arc::ptr_eq(all, one) => Arc::make_mut(all).join(one),
         (all @ None, Some(one)) => *all = Some(one.clone()),

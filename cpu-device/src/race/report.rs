@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use parking_lot::{Mutex, ReentrantMutex};
 
 use super::clock::Clock;
-use super::lines::line_of;
+use super::lines::{line_and_caller, line_of};
 use super::names::{self, Call, Of, PUT, Part};
 use super::relaxed::{Weakly, Why};
 use super::shadow::Access;
@@ -198,7 +198,11 @@ fn who(group: u32, thread: u16) -> String {
 }
 
 fn line(access: &Access) -> Option<String> {
-    if access.place & PUT != 0 { Some(names::put(access.place).line) } else { line_of(access.place) }
+    if access.place & PUT != 0 {
+        return Some(names::put(access.place).line);
+    }
+    let is_hosts = matches!(names::group(access.group), Of::Block { .. }) && names::block(access.group).is_copy();
+    if is_hosts { line_of(access.place) } else { line_and_caller(access.place) }
 }
 
 fn describe(access: &Access, line: &str, place: Place) -> String {

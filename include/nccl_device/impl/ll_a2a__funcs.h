@@ -39,7 +39,8 @@ NCCL_DEVICE_INLINE void checkSlot(ncclLLA2ASession_internal<Coop> const& a2a, in
 template <typename Coop>
 NCCL_DEVICE_INLINE void checkIsFirst(ncclLLA2ASession_internal<Coop> const& a2a, Line* line, int peer, int slot) {
 #ifdef __GINRS_CPU__
-  if (isOf(loadLine(line), a2a.epoch)) {
+  /* One look at a half's flag, which is no poll: it costs the thread none of its turn. */
+  if (uint32_t(__atomic_load_n(&line->low, __ATOMIC_RELAXED) >> 32) == a2a.epoch) {
     tellRefusal("ncclLLA2ASession: slot %d of team rank %d was sent to in this epoch already; fix: endEpoch() between, or another slot", slot, peer);
   }
 #endif

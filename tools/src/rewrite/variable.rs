@@ -11,6 +11,7 @@ use super::declaration::{Declaration, Declared, Function, Variable, top_level};
 use super::edit::Piece;
 use super::scope::Scope;
 use super::shared::{hoist_alignment, remove};
+use super::source::Source;
 
 /// Rewrites variables with an attribute and static locals of device functions, and gives device functions and variables
 /// the linkage that nvcc gives them.
@@ -202,6 +203,13 @@ fn master_name(name: &str) -> String {
     format!("ginrs_cpu_master_{plain}")
 }
 
+/// The last token in the parentheses of `void (*say)(int)` and `int (&row)[4]`.
+fn declarator(source: &Source, parameter: std::ops::Range<usize>) -> Option<usize> {
+    let open = top_level(source, parameter).find(|&i| source.is(i, "("))?;
+    let close = source.mate(open)?;
+    (source.is(close + 1, "(") || source.is(close + 1, "[")).then_some(close - 1)
+}
+
 /// `<T, N, Rest...>` for the template header between `open` and `close`; those without a name get one, or
 /// end the list if they have a default.
 pub fn template_arguments(unit: &mut Unit, open: usize, close: usize) -> String {
@@ -209,7 +217,7 @@ pub fn template_arguments(unit: &mut Unit, open: usize, close: usize) -> String 
     let mut names = Vec::new();
     for parameter in source.split_commas(open + 1..close) {
         let end = top_level(source, parameter.clone()).find(|&i| source.is(i, "=")).unwrap_or(parameter.end);
-        let Some(last) = (parameter.start..end).next_back() else { break };
+        let Some(last) = declarator(source, parameter.start..end).or((parameter.start..end).next_back()) else { break };
         let named = source.kind(last) == Some(super::source::Kind::Word)
             && last > parameter.start
             && !matches!(

@@ -12,7 +12,7 @@ constexpr int kAtomicOrder = __ATOMIC_CONSUME; /* not what the program itself as
 constexpr int kAtomicOrder = __ATOMIC_SEQ_CST;
 #endif
 /* *p = next(*p), whole, for any type of 2, 4 or 8 bytes; returns what was there. */
-template <class T, class Next>
+template <bool isNarrow = false, class T, class Next>
 inline T atomic_update(T* p, Next next, const int order = kAtomicOrder) {
   static_assert(sizeof(T) > 1, "there are no atomics of one byte");
   typedef typename WordOf<sizeof(T)>::Type Word;
@@ -21,6 +21,7 @@ inline T atomic_update(T* p, Next next, const int order = kAtomicOrder) {
   Word seen = __atomic_load_n(word, __ATOMIC_RELAXED);
   for (;;) {
     T old = bits_as<T>(seen);
+    GINRS_CPU_NARROW(isNarrow);
     if (__atomic_compare_exchange_n(word, &seen, bits_as<Word>(T(next(old))), true, order, __ATOMIC_RELAXED))
       return old;
   }
@@ -64,15 +65,21 @@ inline float4 atomic_plus_each(float4* p, float4 value) {
 }
 }  // namespace ginrs_cpu
 
-/* One function in the scopes of device, block and system: one and the same on a CPU. */
+/* One function in the scopes of device, block and system: one and the same on a CPU, but for the race detector. */
 #define GINRS_CPU_ATOMIC(T, name, expression)                          \
   inline T name(T* p, T value) { return expression; }                  \
-  inline T name##_block(T* p, T value) { return expression; }          \
+  inline T name##_block(T* p, T value) {                               \
+    GINRS_CPU_NARROW(true);                                            \
+    return expression;                                                 \
+  }                                                                    \
   inline T name##_system(T* p, T value) { return expression; }
 #define GINRS_CPU_ATOMIC_BUILTIN(T, name, builtin) GINRS_CPU_ATOMIC(T, name, builtin(p, value, ::ginrs_cpu::kAtomicOrder))
 #define GINRS_CPU_ATOMIC_CAS(T)                                                                            \
   inline T atomicCAS(T* p, T compare, T value) { return ginrs_cpu::atomic_cas(p, compare, value); }        \
-  inline T atomicCAS_block(T* p, T compare, T value) { return ginrs_cpu::atomic_cas(p, compare, value); }  \
+  inline T atomicCAS_block(T* p, T compare, T value) {                                                     \
+    GINRS_CPU_NARROW(true);                                                                                \
+    return ginrs_cpu::atomic_cas(p, compare, value);                                                       \
+  }                                                                                                        \
   inline T atomicCAS_system(T* p, T compare, T value) { return ginrs_cpu::atomic_cas(p, compare, value); }
 #define GINRS_CPU_ATOMIC_INTEGER(T)                            \
   GINRS_CPU_ATOMIC_BUILTIN(T, atomicExch, __atomic_exchange_n) \

@@ -45,7 +45,10 @@ inline T __ldg(const T* p) { return *p; }
 
 #define GINRS_CPU_LOAD(name) \
   template <class T>         \
-  inline T name(const T* p) { return ginrs_cpu::load_whole(p, 0); }
+  inline T name(const T* p) { \
+    GINRS_CPU_PLAIN_READ(p, sizeof *p); \
+    return ginrs_cpu::load_whole(p, 0); \
+  }
 GINRS_CPU_LOAD(__ldca)
 GINRS_CPU_LOAD(__ldcg)
 GINRS_CPU_LOAD(__ldcs)
@@ -58,7 +61,10 @@ inline T __ldcv(const T* p) {
 }
 #define GINRS_CPU_STORE(name) \
   template <class T>          \
-  inline void name(T* p, typename ginrs_cpu::Same<T>::Type value) { ginrs_cpu::store_whole(p, value, 0); }
+  inline void name(T* p, typename ginrs_cpu::Same<T>::Type value) { \
+    GINRS_CPU_PLAIN_WRITE(p, sizeof *p); \
+    ginrs_cpu::store_whole(p, value, 0); \
+  }
 GINRS_CPU_STORE(__stwb)
 GINRS_CPU_STORE(__stcg)
 GINRS_CPU_STORE(__stcs)

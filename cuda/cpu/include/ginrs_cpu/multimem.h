@@ -75,6 +75,7 @@ inline void ld_reduce(const char* what, const char* file, int line, const char* 
   typename K::Value values[n][K::kParts];
   Word words[n];
   for (uint32_t rank = 0; rank < at.count; rank++) {
+    GINRS_CPU_PLAIN_READ(at.first + rank * at.step, n * sizeof(Word)); /* whatever its order: data, and no flag */
     ptx::Block<n * sizeof(Word)> block = ptx::load_block<order, n * sizeof(Word)>(at.first + rank * at.step);
     std::memcpy(words, &block, sizeof words);
     for (size_t i = 0; i < n; i++) {
@@ -96,11 +97,14 @@ inline void st(const char* what, const char* file, int line, char* p, S... opera
   const ginrsCpuTargets at = targets(what, file, line, p, bytes);
   ptx::Block<bytes> block;
   std::memcpy(&block, words, bytes);
-  for (uint32_t rank = 0; rank < at.count; rank++) ptx::store_block<order>(at.first + rank * at.step, block);
+  for (uint32_t rank = 0; rank < at.count; rank++) {
+    if (order != ptx::Order::release) GINRS_CPU_PLAIN_WRITE(at.first + rank * at.step, bytes);
+    ptx::store_block<order>(at.first + rank * at.step, block);
+  }
 }
 
-/* Each word by itself is atomic, as on a GPU. Sequentially consistent, whatever the instruction says. */
-template <class K, Op op, class... S>
+/* Each word by itself is atomic, as on a GPU. */
+template <class K, Op op, ptx::Order order, class... S>
 inline void red(const char* what, const char* file, int line, char* p, S... operands) {
   typedef typename K::Word Word;
   const Word words[] = {operands...};
@@ -112,7 +116,7 @@ inline void red(const char* what, const char* file, int line, char* p, S... oper
         typename K::Value values[K::kParts];
         for (int i = 0; i < K::kParts; i++) values[i] = apply<op>(K::value(old, i), K::value(add, i));
         return K::word(values);
-      });
+      }, ptx::change_order(order));
     }
   }
 }

@@ -151,8 +151,9 @@ inline void store_block(char* p, Block<N> block) {
 /* ld and ld.v2/.v4/.v8 into as many operands. */
 template <class T, Order order, class... D>
 inline void load(const char* p, D&... operands) {
-  if (order != Order::weak) poll();
   constexpr size_t n = sizeof...(D);
+  if (order != Order::weak) poll();
+  else GINRS_CPU_PLAIN_READ(p, sizeof(T) * n);
   Block<sizeof(T) * n> block = load_block<order, sizeof(T) * n>(p);
   T values[n];
   std::memcpy(values, &block, sizeof values);
@@ -169,18 +170,22 @@ inline void store(char* p, S... operands) {
   ginrsCpuTargets at;
   if (__builtin_expect(__atomic_load_n(&ginrs_cpu_multicast_ranges, __ATOMIC_RELAXED) != 0, 0) &&
       ginrs_cpu_multicast_targets(p, sizeof block, &at)) {
-    for (uint32_t rank = 0; rank < at.count; rank++) store_block<order>(at.first + rank * at.step, block);
+    for (uint32_t rank = 0; rank < at.count; rank++) {
+      if (order == Order::weak) GINRS_CPU_PLAIN_WRITE(at.first + rank * at.step, sizeof block);
+      store_block<order>(at.first + rank * at.step, block);
+    }
     return;
   }
   GINRS_CPU_NARROW(isNarrow); /* to the block alone */
+  if (order == Order::weak) GINRS_CPU_PLAIN_WRITE(p, sizeof block);
   store_block<order>(p, block);
 }
 
 /* atom and red. */
 #define GINRS_CPU_PTX_ATOMIC(name, next)                                                       \
-  template <class T, Order order>                                                              \
+  template <class T, Order order, bool isNarrow = false>                                               \
   inline T atomic_##name(char* p, T value) {                                                   \
-    return atomic_update(reinterpret_cast<T*>(p), [value](T old) -> T { (void)old; return next; }, change_order(order)); \
+    return atomic_update<isNarrow>(reinterpret_cast<T*>(p), [value](T old) -> T { (void)old; return next; }, change_order(order)); \
   }
 GINRS_CPU_PTX_ATOMIC(add, old + value)
 GINRS_CPU_PTX_ATOMIC(min, value < old ? value : old)
@@ -190,16 +195,17 @@ GINRS_CPU_PTX_ATOMIC(inc, old >= value ? T(0) : old + T(1))
 GINRS_CPU_PTX_ATOMIC(dec, old == T(0) || old > value ? value : old - T(1))
 #undef GINRS_CPU_PTX_ATOMIC
 #define GINRS_CPU_PTX_BITWISE(name, op)                                                   \
-  template <class T, Order order>                                                         \
+  template <class T, Order order, bool isNarrow = false>                                          \
   inline T atomic_##name(char* p, T value) {                                              \
-    return atomic_update(reinterpret_cast<T*>(p), [value](T old) -> T { return old op value; }, change_order(order)); \
+    return atomic_update<isNarrow>(reinterpret_cast<T*>(p), [value](T old) -> T { return old op value; }, change_order(order)); \
   }
 GINRS_CPU_PTX_BITWISE(and, &)
 GINRS_CPU_PTX_BITWISE(or, |)
 GINRS_CPU_PTX_BITWISE(xor, ^)
 #undef GINRS_CPU_PTX_BITWISE
-template <class T, Order order>
+template <class T, Order order, bool isNarrow = false>
 inline T atomic_cas(char* p, T expected, T desired) {
+  GINRS_CPU_NARROW(isNarrow);
   return ginrs_cpu::atomic_cas(reinterpret_cast<T*>(p), expected, desired, change_order(order));
 }
 

@@ -18,10 +18,11 @@ impl Translator<'_> {
         access.kind_name = kind.clone();
         for modifier in rest {
             match modifier.as_str() {
-                "weak" | "nc" | "ca" | "cg" | "cs" | "lu" | "cv" | "wb" | "wt" | "noftz" => {}
+                "weak" | "nc" | "ca" | "cg" | "cs" | "lu" | "wb" | "wt" | "noftz" => {}
                 "cta" | "cluster" | "gpu" | "sys" | "gl" | "global" | "shared" | "shared::cta" | "shared::cluster" | "local"
                 | "const" => {}
-                "volatile" => access.order = "unsaid",
+                // "Don't cache and fetch again": older code polls so.
+                "volatile" | "cv" => access.order = "unsaid",
                 "relaxed" | "mmio" => access.order = "relaxed",
                 "acquire" => access.order = "acquire",
                 "release" => access.order = "release",
@@ -70,7 +71,8 @@ impl Translator<'_> {
         }
         let returns = self.instruction.opcode == "atom";
         let first = usize::from(returns);
-        let mut call = format!("{PTX}atomic_{operation}<{kind}, {PTX}Order::{order}>({}", self.address(first)?);
+        let is_narrow = self.has("cta");
+        let mut call = format!("{PTX}atomic_{operation}<{kind}, {PTX}Order::{order}, {is_narrow}>({}", self.address(first)?);
         let operands = self.instruction.operands.len() - usize::from(self.has("L2::cache_hint"));
         for n in first + 1..operands {
             call += &format!(", {}", self.value(n, kind)?);

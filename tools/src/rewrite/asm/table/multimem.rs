@@ -119,7 +119,7 @@ impl Translator<'_> {
         }
         let kind = word(form.kind).ok_or_else(|| self.unknown())?;
         let values = values.iter().map(|value| self.value_of(value, kind)).collect::<Result<Vec<_>, _>>()?.join(", ");
-        let call = if what == "st" { format!("st<{class}, {order}>") } else { format!("red<{class}, {operation}>") };
+        let call = if what == "st" { format!("st<{class}, {order}>") } else { format!("red<{class}, {operation}, {order}>") };
         Ok(format!("{MULTIMEM}{call}({place}, {}, {values})", self.address(0)?))
     }
 }

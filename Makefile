@@ -72,6 +72,7 @@ gpu-test: ## the four combinations with NVIDIA's headers and library, on the GPU
 	@[ -n "$(GPU_TEST)" ] || scripts/gpu-faults.sh
 	@[ -n "$(GPU_TEST)" ] || scripts/gpu-together.sh
 	@[ -n "$(GPU_TEST)" ] || scripts/gpu-communicators.sh
+	@[ -n "$(GPU_TEST)" ] || scripts/gpu-lent.sh
 
 gpu-faults: ## a rank fails in every way there is: the waits of the others end (part of gpu-test)
 	@scripts/gpu-faults.sh $(GPU_FAULTS)

@@ -10,6 +10,7 @@ libginrs with more variables; --steps: training alone; FILE gets all figures as 
 import argparse
 import json
 import os
+import signal
 import socket
 import statistics
 import subprocess
@@ -19,7 +20,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 LIBRARY = os.path.realpath(os.path.join(HERE, "../build/gpu/lib/libginrs.so.0"))
 PROGRAM = os.path.join(HERE, "../abi-tests/pytorch/speed.py")
-LIMIT = 300
+LIMIT = 150
 SIZES = [1 << shift for shift in range(10, 31, 2)]
 
 
@@ -31,7 +32,7 @@ def free_port():
 
 def run(extra, ranks, sizes):
     """One job: its rows and losses."""
-    shared = {"WORLD_SIZE": ranks, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "NCCL_NVLS_ENABLE": 0, "TORCH_SYMM_MEM_DISABLE_MULTICAST": 1}
+    shared = {"WORLD_SIZE": ranks, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "NCCL_NVLS_ENABLE": 0, "PYTHONFAULTHANDLER": 1, "TORCH_SYMM_MEM_DISABLE_MULTICAST": 1}
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "rows.json")
         command = [sys.executable, PROGRAM, out, *map(str, sizes)]
@@ -45,7 +46,7 @@ def run(extra, ranks, sizes):
             try:
                 said += job.communicate(timeout=LIMIT)[1]
             except subprocess.TimeoutExpired:
-                [other.kill() for other in jobs]
+                [other.send_signal(signal.SIGABRT) for other in jobs]  # each says where it is
                 said += job.communicate()[1] + f"\nno end in {LIMIT} s"
         if any(job.returncode for job in jobs):
             sys.exit(f"{extra}: statuses {[job.returncode for job in jobs]}\n{said[-3000:]}")

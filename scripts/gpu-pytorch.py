@@ -11,6 +11,7 @@ build/gpu/lib/libginrs.so.0 (make gpu-build); libginrs is preloaded, which is ho
 import argparse
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -29,7 +30,7 @@ def free_port():
 
 def run(program, library, ranks, options, extra):
     """All ranks of one job: (exit statuses, rank 0's lines, what all said on stderr)."""
-    shared = extra | {"WORLD_SIZE": ranks, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "NCCL_NVLS_ENABLE": 0, "TORCH_SYMM_MEM_DISABLE_MULTICAST": 1}
+    shared = extra | {"WORLD_SIZE": ranks, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "NCCL_NVLS_ENABLE": 0, "PYTHONFAULTHANDLER": 1, "TORCH_SYMM_MEM_DISABLE_MULTICAST": 1}
     jobs = []
     for rank in range(ranks):
         own = {"RANK": rank, "LOCAL_RANK": 0 if "GINRS_SHARE_DEVICE" in extra else rank}
@@ -42,7 +43,7 @@ def run(program, library, ranks, options, extra):
         try:
             out, err = job.communicate(timeout=LIMIT)
         except subprocess.TimeoutExpired:
-            [other.kill() for other in jobs]
+            [other.send_signal(signal.SIGABRT) for other in jobs]  # each says where it is
             out, err = job.communicate()
             err += f"\nrank {rank} did not end in {LIMIT} s"
         statuses.append(job.returncode)
@@ -70,7 +71,7 @@ def main():
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, {ranks} ranks{' on one GPU' if shares else ''}, beside {beside}"
           + (", each rank a pretended machine" if machines else ""), flush=True)
     train, endings = "train.py", ([], ["destroy"], ["skewed"], ["skewed", "destroy"], ["symmetric"], ["symmetric", "destroy"])
-    jobs = [(train, options) for options in endings] + [("churn.py", [])]
+    jobs = [(train, options) for options in endings] + [("churn.py", []), ("expandable.py", [])]
     for program, options in jobs:
         theirs = run(program, "ginrs" if shares else "nvidia", ranks, options, shares)
         ours = run(program, "ginrs", ranks, options, shares | machines)

@@ -1,7 +1,9 @@
 // Buffers in no window that ranks of other processes may have opened: they are freed, and come again at the same addresses with other bytes, while
 // others still have what was there before; captured calls; and what was freed is the device's again in the end.
-// LENT="rounds=36 calls=36 bytes=4194304 windows=1 captured=1"; windows: all are ncclMemAlloc's, else every other one
+// LENT="rounds=36 calls=36 bytes=4194304 windows=1 captured=1 pieces=3 unchecked=1"; windows: all are ncclMemAlloc's, else every other one. pieces: every
+// other one is mapped in so many by the program, and some of them are exchanged. unchecked: no kernel of the library runs here.
 #include "../programs/children.h"
+#include "pieces.h"
 #include <unistd.h>
 
 // "name=value", or the default.
@@ -21,10 +23,15 @@ __global__ void check(const uint32_t* at, size_t part, int nRanks, uint32_t salt
 
 struct Buffers {
   bool windows; // ncclMemAlloc's, else cudaMalloc's
+  Pieces* pieces; // or there
   uint32_t *send, *recv;
 
-  Buffers(bool windows, size_t bytes, int nRanks) : windows(windows) {
-    if (windows) {
+  Buffers(bool windows, Pieces* pieces, size_t bytes, int nRanks) : windows(windows), pieces(pieces) {
+    if (pieces) {
+      // So that both begin and end in the midst of a piece.
+      send = (uint32_t*)(pieces->base + 4096);
+      recv = (uint32_t*)(pieces->base + 4096 + bytes);
+    } else if (windows) {
       NCCLCHECK(ncclMemAlloc((void**)&send, bytes));
       NCCLCHECK(ncclMemAlloc((void**)&recv, bytes * nRanks));
     } else {
@@ -33,7 +40,9 @@ struct Buffers {
     }
   }
   void end() const {
-    if (windows) {
+    if (pieces) {
+      pieces->exchange();
+    } else if (windows) {
       NCCLCHECK(ncclMemFree(send));
       NCCLCHECK(ncclMemFree(recv));
     } else {
@@ -62,6 +71,9 @@ static size_t freeMemory() {
 int runRank(Example& ex) {
   size_t count = option("bytes", 4 << 20) / sizeof(uint32_t);
   long rounds = option("rounds", 36), calls = option("calls", 36), captured = option("captured", 0), windows = option("windows", 0);
+  bool checked = !option("unchecked", 0);
+  Pieces* pieces = NULL;
+  if (option("pieces", 0)) pieces = new Pieces(ex.device, option("pieces", 0), 8192 + count * sizeof(uint32_t) * (1 + ex.nRanks));
   int* wrong;
   CUDACHECK(cudaMallocHost((void**)&wrong, sizeof *wrong));
   *wrong = 0;
@@ -70,13 +82,14 @@ int runRank(Example& ex) {
     // Rank 0 keeps what it has for three rounds.
     static Buffers* kept = NULL;
     bool keeps = ex.rank == 0 && round % 3 != 2;
-    Buffers* buffers = kept ? kept : new Buffers(windows || round % 2 == 1, count * sizeof(uint32_t), ex.nRanks);
+    Buffers* buffers = kept;
+    if (!kept) buffers = new Buffers(windows || round % 2 == 1, round % 2 ? NULL : pieces, count * sizeof(uint32_t), ex.nRanks);
     kept = keeps ? buffers : NULL;
     uint32_t salt = 77777u * (uint32_t)round;
     CUDACHECK(cudaMemsetAsync(buffers->recv, 0xff, count * sizeof(uint32_t) * ex.nRanks, ex.stream));
     fill<<<32, 256, 0, ex.stream>>>(buffers->send, count, salt + ex.rank * 1000003u);
     for (long call = 0; call < calls; call++) all(ex, *buffers, count);
-    check<<<32, 256, 0, ex.stream>>>(buffers->recv, count, ex.nRanks, salt, wrong);
+    if (checked) check<<<32, 256, 0, ex.stream>>>(buffers->recv, count, ex.nRanks, salt, wrong);
     CUDACHECK(cudaStreamSynchronize(ex.stream));
     WANT(*wrong == 0, "rank %d, round %ld: %d words", ex.rank, round, *wrong);
     if (!keeps) {
@@ -94,7 +107,7 @@ int runRank(Example& ex) {
   if (captured) {
     // Who has captured closes nothing any more: not before the others have their memory back.
     meet(ex);
-    Buffers buffers(windows, count * sizeof(uint32_t), ex.nRanks);
+    Buffers buffers(windows, pieces, count * sizeof(uint32_t), ex.nRanks);
     cudaGraph_t graph;
     cudaGraphExec_t exec;
     CUDACHECK(cudaStreamBeginCapture(ex.stream, cudaStreamCaptureModeGlobal));
@@ -104,7 +117,7 @@ int runRank(Example& ex) {
     for (uint32_t replay = 0; replay < 5; replay++) {
       fill<<<32, 256, 0, ex.stream>>>(buffers.send, count, replay + ex.rank * 1000003u);
       CUDACHECK(cudaGraphLaunch(exec, ex.stream));
-      check<<<32, 256, 0, ex.stream>>>(buffers.recv, count, ex.nRanks, replay, wrong);
+      if (checked) check<<<32, 256, 0, ex.stream>>>(buffers.recv, count, ex.nRanks, replay, wrong);
       CUDACHECK(cudaStreamSynchronize(ex.stream));
       WANT(*wrong == 0, "rank %d, replay %u: %d words", ex.rank, replay, *wrong);
     }

@@ -213,7 +213,7 @@ fn memory_is_lent_to_the_other_process_from_its_second_call_on() {
         let own: Vec<&Launch> = all.iter().filter(|launch| launch.u32(0) == rank).collect();
         assert!(own.iter().all(|launch| launch.kernel == "ginrs_mapped" && launch.call().2[2] == 4), "{own:?}");
         let recv = |launch: &Launch| launch.u64(224);
-        // The second round's memory is at the first one's addresses: its first two calls tell nothing of what was there.
+        // The second round's memory is at the first one's addresses: its first call tells nothing of what was there.
         assert_eq!(recv(own[0]), recv(own[32]), "{text}");
         for round in 0..2 {
             let calls = &own[32 * round..][..32];
@@ -222,7 +222,7 @@ fn memory_is_lent_to_the_other_process_from_its_second_call_on() {
                 let seen = here == recv(launch) && there % (2 << 20) == 4096;
                 assert!(seen || (here, there) == (0, 0), "round {round}, call {i}: {here:#x} {there:#x}");
                 // What is opened in the background is there for a later call, at the latest for the eighth.
-                assert!(if i < 2 { !seen } else { seen || i < 7 }, "round {round}, call {i}: {here:#x} {there:#x}");
+                assert!(if i < 1 { !seen } else { seen || i < 7 }, "round {round}, call {i}: {here:#x} {there:#x}");
             }
         }
         let steps: Vec<&str> = text.lines().filter(|line| line.starts_with(&format!("rank {rank} step"))).collect();
@@ -233,6 +233,28 @@ fn memory_is_lent_to_the_other_process_from_its_second_call_on() {
         // One mapping each of the rank's own that are lent and of the other's: of the first rounds' and of what was freed last none.
         assert_eq!([7, 15, 16, 17, 18].map(opened), [2, 2, 64 + 64, 0, 0], "{text}");
     }
+}
+
+/// The same of memory that the program has mapped in pieces: one loan of both pieces in which a buffer lies, and another when one of them is exchanged. What
+/// cannot be lent, or is not of one size, is told to nobody.
+#[test]
+fn mapped_pieces_are_lent_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let mapped = ("GINRS_COLLECTIVE", Path::new("mapped"));
+    let (all, text) = launched_by("pieces", folder.path(), &[("GINRS_KERNELS", &fatbin(folder.path())), mapped]);
+    assert!(text.contains("pieces ok"), "{text}");
+    for rank in 0..2u32 {
+        let own: Vec<&Launch> = all.iter().filter(|launch| launch.u32(0) == rank).collect();
+        assert!(own.len() == 32 + 32 + 12 + 12 && own.iter().all(|launch| launch.kernel == "ginrs_mapped"), "{own:?}");
+        for (i, launch) in own.iter().enumerate() {
+            let (here, there) = (told(launch, rank), told(launch, 1 - rank));
+            let (lent, call) = if i < 64 { (true, i % 32) } else { (false, i) };
+            let seen = here == launch.u64(224) && there % (2 << 20) == 1 << 20;
+            assert!(seen || (here, there) == (0, 0), "call {i}: {here:#x} {there:#x}");
+            assert!(if !lent || call < 1 { !seen } else { seen || call < 7 }, "call {i}: {here:#x} {there:#x}");
+        }
+    }
+    assert_eq!(text.matches(": 0 mappings more than at first").count(), 2, "{text}");
 }
 
 #[test]

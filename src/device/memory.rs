@@ -72,15 +72,14 @@ pub struct Allocation {
     pub physical: Arc<dyn Physical>,
 }
 
-/// An allocation of one device that kernels of other devices of this process reach at its own addresses, once they were let in
-/// ([`Memory::see`]): of cudaMalloc, or of ncclMemAlloc.
+/// Memory of one device that a buffer lies in: an allocation, or what the program has mapped there piece by piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holding {
-    /// First byte of the allocation.
+    /// First byte.
     pub base: DevPtr,
-    /// Its whole size.
+    /// All of it, in bytes.
     pub bytes: u64,
-    /// Of the allocation: another one at the same addresses has another.
+    /// Other memory at the same addresses has another.
     pub id: u64,
     /// To ranks of other processes.
     pub lends: Lends,
@@ -95,12 +94,25 @@ pub enum Lends {
     Handle,
     /// As the physical memory that it is.
     Descriptor,
+    /// As so many pieces of physical memory, of one size, one behind the other (cuMemMap).
+    Pieces(u32),
 }
 
 impl Holding {
     /// True if `bytes` from `at` on lie in it.
     pub fn covers(&self, at: DevPtr, bytes: u64) -> bool {
         at.checked_sub(self.base).is_some_and(|before| before <= self.bytes && bytes <= self.bytes - before)
+    }
+
+    /// Of physical memory.
+    pub fn pieces(&self) -> u64 {
+        if let Lends::Pieces(count) = self.lends { count.into() } else { 1 }
+    }
+
+    /// Kernels of other devices of this process reach it at its own addresses, once they were let in ([`Memory::see`]): what is of cudaMalloc or
+    /// ncclMemAlloc. What the program has mapped only it lets others into.
+    pub fn is_open(&self) -> bool {
+        !matches!(self.lends, Lends::Pieces(_))
     }
 }
 
@@ -136,8 +148,9 @@ pub trait Memory {
     fn free(&self, ptr: DevPtr) -> Result<()>;
     /// The allocation that holds `ptr`; an error that says what the pointer is when it cannot be a window.
     fn lookup(&self, ptr: DevPtr) -> Result<Allocation>;
-    /// The holding that `ptr` lies in; None for memory of another kind (of the host, managed, of a pool) or of another device.
-    fn holding(&self, ptr: DevPtr) -> Option<Holding>;
+    /// The holding that `bytes` from `ptr` on begin in: it may end before they do. None for memory of another kind (of the host, managed,
+    /// of a pool) or of another device.
+    fn holding(&self, ptr: DevPtr, bytes: u64) -> Option<Holding>;
     /// Lets this device's kernels into the holdings of device `ordinal` of this process.
     fn see(&self, ordinal: i32) -> Result<()>;
     /// A holding for [`Memory::borrow_handle`] in other processes.

@@ -7,6 +7,7 @@ use crate::device::{Device, Physical};
 use crate::error::Result;
 use crate::sync::{Mutex, PerProcess};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -59,29 +60,36 @@ impl<'a> Offer<'a> {
     }
 }
 
-/// A descriptor that the other ranks of this machine may fetch, with [`Team::take`], until this is dropped.
+/// Descriptors that the other ranks of this machine may fetch, with [`Team::take`], until this is dropped.
 pub(crate) struct Lent {
     team: Arc<Team>,
-    key: u64,
+    keys: Range<u64>,
 }
 
 impl Lent {
-    /// The others learn the key some other way.
-    pub fn new(team: &Arc<Team>, fd: OwnedFd) -> Self {
-        let key = team.offers.fetch_add(1, Ordering::Relaxed) + 1;
-        team.bootstrap.publish(key, fd);
-        Self { team: team.clone(), key }
+    /// The others learn the keys some other way.
+    pub fn new(team: &Arc<Team>, fds: Vec<OwnedFd>) -> Self {
+        let count = fds.len() as u64;
+        let first = team.offers.fetch_add(count, Ordering::Relaxed) + 1;
+        let keys = first..first + count;
+        keys.clone().zip(fds).for_each(|(key, fd)| team.bootstrap.publish(key, fd));
+        Self { team: team.clone(), keys }
     }
 
-    /// See [`Lent::new`].
-    pub fn key(&self) -> u64 {
-        self.key
+    /// The key of the first; those of the others follow, in their order.
+    pub fn first(&self) -> u64 {
+        self.keys.start
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.keys.end - self.keys.start
     }
 }
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        self.team.bootstrap.withdraw(self.key);
+        self.keys.clone().for_each(|key| self.team.bootstrap.withdraw(key));
     }
 }
 

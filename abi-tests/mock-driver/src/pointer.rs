@@ -64,7 +64,7 @@ fn about(world: &World, at: u64) -> Option<About> {
         mapping: (base, mapping.bytes),
         handle_types: mapping.block.shareable.into(),
         ipc: false,
-        id: start,
+        id: mapping.id,
     })
 }
 
@@ -89,6 +89,7 @@ unsafe fn give(about: &About, which: i32, out: *mut c_void) -> Result {
             11 => out.cast::<u64>().write(about.range.0),
             12 => out.cast::<usize>().write(about.range.1 as usize),
             14 => out.cast::<u64>().write(about.handle_types),
+            17 => out.cast::<u64>().write(0),
             18 => out.cast::<usize>().write(about.mapping.1 as usize),
             19 => out.cast::<u64>().write(about.mapping.0),
             _ => return Err(refused),

@@ -2,7 +2,7 @@
 
 use crate::entry::{enter, give};
 use crate::error::{Code, Result};
-use crate::world::{GRANULE, Mapping, WORLD, around};
+use crate::world::{GRANULE, Mapping, WORLD, around, next_id};
 use std::sync::Arc;
 
 /// Reserves `bytes` of host addresses, `align`ed, without access; at `hint` if that is free.
@@ -94,7 +94,7 @@ pub extern "C" fn cuMemMap(at: u64, bytes: usize, offset: usize, handle: u64, fl
         }
         found.mappings += 1;
         let block = Arc::clone(&found.block);
-        world.mappings.insert(at, Mapping { bytes, handle, block, access: [0; crate::context::MOST] });
+        world.mappings.insert(at, Mapping { bytes, handle, block, access: [0; crate::context::MOST], id: next_id() });
         Ok(())
     })
 }

@@ -79,6 +79,7 @@ pub struct Mapping {
     pub block: Arc<Block>,
     /// CU_MEM_ACCESS_FLAGS_PROT_* by device.
     pub access: [u8; crate::context::MOST],
+    pub id: u64,
 }
 
 /// cuMemAlloc memory.

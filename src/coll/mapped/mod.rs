@@ -41,6 +41,8 @@ pub struct Maps {
     window: DevPtr,
     /// This rank's kernels see the memory of all ranks of its process.
     sees: bool,
+    /// No other rank is in this process.
+    alone: bool,
     /// Where there are other processes.
     far: Option<Far>,
 }
@@ -97,13 +99,14 @@ fn is_near(team: &Team, rank: u32) -> bool {
 impl Maps {
     /// Collective. Lets this rank's kernels into the memory of its process, and makes the pages. `board` is a handle of a buffer in `window`.
     pub fn new(team: &Arc<Team>, board: u32, window: DevPtr) -> Result<Self> {
-        let mut near = team.peers.iter().filter(|peer| is_near(team, peer.rank));
+        let near: Vec<_> = team.peers.iter().filter(|peer| is_near(team, peer.rank)).collect();
         let sees = near
+            .iter()
             .try_for_each(|peer| team.device.see(peer.device))
             .inspect_err(|error| info!(COLL, "{} maps no buffers: {error}", team.tag()))
             .is_ok();
         let far = (0..team.n_ranks).any(|rank| !is_near(team, rank)).then(|| Far::new(team)).transpose()?;
-        Ok(Self { team: team.clone(), board, window, sees, far })
+        Ok(Self { team: team.clone(), board, window, sees, alone: near.len() == 1, far })
     }
 
     /// Where the ranks see those buffers of a call that they touch, send and receive, for a launch that is about to be made.
@@ -124,7 +127,12 @@ impl Maps {
     fn of(&self, at: DevPtr, bytes: u64, captured: bool) -> Places {
         let mut places = [0; MAPPED_RANKS];
         let device = &self.team.device;
-        let Some(holding) = device.holding(at).filter(|holding| self.sees && holding.covers(at, bytes)) else { return places };
+        let Some(holding) = device.holding(at, bytes).filter(|holding| self.sees && holding.covers(at, bytes)) else {
+            return places;
+        };
+        if !holding.is_open() && !self.alone {
+            return places;
+        }
         let Some(far) = &self.far else {
             places[..self.team.n_ranks as usize].fill(at);
             return places;
@@ -180,7 +188,7 @@ impl Maps {
         // No launch waits for the driver's answer.
         let scarce = far.has_less_than(&**device, SCARCE);
         let mut own = far.own.lock();
-        own.retire(scarce, |holding| device.holding(holding.base) != Some(*holding));
+        own.retire(scarce, |holding| device.holding(holding.base, holding.bytes) != Some(*holding));
         // Behind the above: launches that are told of a loan count from before they are.
         if is_over() {
             own.withdraw(|slot| far.service.withdraw(slot));

@@ -76,7 +76,7 @@ impl Own {
             return Lent::Yes(slot);
         }
         // What was allocated for communication will come again.
-        let waits = holding.lends == Lends::Handle && !captured && known.calls < self.needs;
+        let waits = holding.lends != Lends::Descriptor && !captured && known.calls < self.needs;
         let Some(slot) = self.empty_slot().filter(|_| !waits && may()) else { return Lent::No };
         (self.known[at].slot, self.known[at].kept) = (Some(slot), captured);
         Lent::New(slot)
@@ -167,6 +167,8 @@ mod tests {
         let allocated = Holding { lends: Lends::Descriptor, ..holding(1, 1) };
         assert_eq!(own.call(allocated, false, || false), Lent::No);
         assert_eq!(call(&mut own, allocated), Lent::New(0));
+        let pieces = Holding { lends: Lends::Pieces(2), ..holding(2, 1) };
+        assert_eq!((call(&mut own, pieces), call(&mut own, pieces)), (Lent::No, Lent::New(1)), "of others' at their second");
     }
 
     #[test]

@@ -30,7 +30,7 @@ const WORDS: usize = HEAD + SLOTS * SLOT;
 /// Forms of a slot, below the number of its loan.
 const EMPTY: u64 = 0;
 const HANDLE: u64 = 1;
-const DESCRIPTOR: u64 = 2;
+const DESCRIPTORS: u64 = 2;
 const WITHDRAWN: u64 = 3;
 const FORMS: u64 = 4;
 
@@ -51,8 +51,8 @@ fn is_place(word: DevPtr) -> bool {
 pub enum Loan {
     /// [`crate::device::Memory::borrow_handle`].
     Handle([u64; 8]),
-    /// A descriptor of physical memory that the owner has published under this key.
-    Descriptor(u64),
+    /// Descriptors of so many pieces of physical memory, of one size, that the owner has published under keys from the first on.
+    Descriptors { first: u64, pieces: u64 },
 }
 
 /// One rank's page.
@@ -91,7 +91,7 @@ impl Page {
         let words = self.slot(slot);
         let (form, loan) = match loan {
             Loan::Handle(words) => (HANDLE, words),
-            Loan::Descriptor(key) => (DESCRIPTOR, [key, 0, 0, 0, 0, 0, 0, 0]),
+            Loan::Descriptors { first, pieces } => (DESCRIPTORS, [first, pieces, 0, 0, 0, 0, 0, 0]),
         };
         words[BYTES].store(bytes, Ordering::Relaxed);
         words[LOAN..].iter().zip(loan).for_each(|(word, value)| word.store(value, Ordering::Relaxed));
@@ -102,6 +102,12 @@ impl Page {
     /// The owner's: where `rank` sees that loan, if it has told.
     pub fn seen(&self, slot: usize, rank: u32) -> Option<DevPtr> {
         Some(self.slot(slot)[RANKS + rank as usize].load(Ordering::Acquire)).filter(|&at| is_place(at))
+    }
+
+    /// The owner's: whether all of `others` have opened that loan, or cannot.
+    pub fn is_told(&self, slot: usize, mut others: impl Iterator<Item = u32>) -> bool {
+        let told = |word| word == REFUSED || is_place(word);
+        others.all(|rank| told(self.slot(slot)[RANKS + rank as usize].load(Ordering::Acquire)))
     }
 
     /// The owner's: whether some rank cannot open that loan.
@@ -131,7 +137,7 @@ impl Page {
         let word = |i: usize| words[i].load(Ordering::Relaxed);
         let loan = match self.form(slot).0 {
             HANDLE => Loan::Handle(std::array::from_fn(|i| word(LOAN + i))),
-            DESCRIPTOR => Loan::Descriptor(word(LOAN)),
+            DESCRIPTORS => Loan::Descriptors { first: word(LOAN), pieces: word(LOAN + 1) },
             _ => return None,
         };
         Some((word(BYTES), loan))
@@ -164,6 +170,10 @@ mod tests {
     use crate::device::{Memory, cpu::CpuDevice};
     use std::sync::atomic::AtomicBool;
 
+    fn piece(key: u64) -> Loan {
+        Loan::Descriptors { first: key, pieces: 1 }
+    }
+
     #[test]
     fn what_is_lent_is_read_and_who_sees_it_is_known() {
         let memory = CpuDevice::new(0).create_shared(Page::BYTES).unwrap();
@@ -175,15 +185,18 @@ mod tests {
         other.tell(3, 29, None);
         assert_eq!([31, 30, 29].map(|rank| owner.seen(3, rank)), [Some(0x1000), None, None]);
         assert!(owner.is_refused(3) && !owner.is_refused(2));
-        owner.lend(SLOTS - 1, 1, Loan::Descriptor(5));
-        assert_eq!((other.loan(SLOTS - 1), other.loan(SLOTS - 2)), (Some((1, Loan::Descriptor(5))), None));
+        assert!(owner.is_told(3, [29, 31].into_iter()) && !owner.is_told(3, [29, 30].into_iter()));
+        owner.lend(4, 8192, Loan::Descriptors { first: 9, pieces: 2 });
+        assert_eq!(other.loan(4), Some((8192, Loan::Descriptors { first: 9, pieces: 2 })));
+        owner.lend(SLOTS - 1, 1, piece(5));
+        assert_eq!((other.loan(SLOTS - 1), other.loan(SLOTS - 2)), (Some((1, piece(5))), None));
     }
 
     #[test]
     fn a_withdrawn_slot_is_empty_when_all_have_let_go() {
         let memory = CpuDevice::new(0).create_shared(Page::BYTES).unwrap();
         let (owner, other) = (Page::of(&memory).unwrap(), Page::of(&memory).unwrap());
-        owner.lend(2, 4096, Loan::Descriptor(7));
+        owner.lend(2, 4096, piece(7));
         other.tell(2, 1, Some(0x1000));
         assert!(!other.is_wanted_back(2, 1));
         owner.withdraw(2);
@@ -194,8 +207,8 @@ mod tests {
         other.let_go(2, 4);
         assert!(owner.empty(2, [1, 4].into_iter()));
         assert_eq!((owner.seen(2, 1), other.is_wanted_back(2, 1)), (None, false));
-        owner.lend(2, 1, Loan::Descriptor(8));
-        assert_eq!(other.loan(2), Some((1, Loan::Descriptor(8))));
+        owner.lend(2, 1, piece(8));
+        assert_eq!(other.loan(2), Some((1, piece(8))));
         other.tell(2, 1, Some(0x2000));
         owner.withdraw(2);
         assert!(!owner.empty(2, [4].into_iter()) && other.is_wanted_back(2, 4), "who let go of the last loan has not of this");
@@ -216,7 +229,7 @@ mod tests {
                             keeps = false;
                             other.let_go(0, 1);
                         }
-                        Some((_, Loan::Descriptor(key))) if !keeps => {
+                        Some((_, Loan::Descriptors { first: key, .. })) if !keeps => {
                             keeps = true;
                             other.tell(0, 1, Some(key << 4));
                         }
@@ -225,7 +238,7 @@ mod tests {
                 }
             });
             let wrong = (1..LOANS).find_map(|loan| {
-                owner.lend(0, 1, Loan::Descriptor(loan));
+                owner.lend(0, 1, piece(loan));
                 // Of some nobody hears before they are wanted back.
                 let seen = (0..loan % 50).find_map(|_| owner.seen(0, 1)).filter(|&at| at != loan << 4);
                 owner.withdraw(0);

@@ -145,7 +145,7 @@ impl Memory for CpuDevice {
         allocations::lookup(ptr)
     }
 
-    fn holding(&self, ptr: DevPtr) -> Option<Holding> {
+    fn holding(&self, ptr: DevPtr, _bytes: u64) -> Option<Holding> {
         allocations::holding(ptr)
     }
 

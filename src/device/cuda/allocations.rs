@@ -1,4 +1,4 @@
-//! ncclMemAlloc memory of this process, and what a user's pointer belongs to.
+//! ncclMemAlloc memory of this process, and what a window may lie in.
 
 use super::driver::{cu, driver};
 use super::memory::CudaPhysical;
@@ -70,28 +70,13 @@ pub fn lookup(device: &CudaDevice, ptr: DevPtr) -> Result<Allocation> {
     )
 }
 
-/// See [`crate::device::Memory::holding`].
-pub fn holding(device: &CudaDevice, ptr: DevPtr) -> Option<Holding> {
-    if let Some((&base, space)) = KNOWN.lock().range(..=ptr).next_back()
-        && ptr - base < space.bytes() as u64
-    {
-        let id = space.whole()?.key();
-        let own = space.device().ordinal() == device.ordinal();
-        return own.then_some(Holding { base, bytes: space.bytes() as u64, id, lends: Lends::Descriptor });
-    }
-    let _inside = device.context.enter().ok()?;
-    // Of cudaMalloc alone the driver says that cuIpcGetMemHandle takes it. Flags are bytes.
-    let [plain, home, base, bytes, id] = attributes(
-        ptr,
-        [
-            CUpointer_attribute::CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
-            CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-            CUpointer_attribute::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
-            CUpointer_attribute::CU_POINTER_ATTRIBUTE_RANGE_SIZE,
-            CUpointer_attribute::CU_POINTER_ATTRIBUTE_BUFFER_ID,
-        ],
-    )?;
-    (plain & 0xff != 0 && home as i32 == device.ordinal()).then_some(Holding { base, bytes, id, lends: Lends::Handle })
+/// What [`alloc`] gave around `ptr`, and the ordinal of its device.
+pub fn allocated(ptr: DevPtr) -> Option<(i32, Option<Holding>)> {
+    let known = KNOWN.lock();
+    let (&base, space) = known.range(..=ptr).next_back()?;
+    let bytes = space.bytes() as u64;
+    let holding = || Some(Holding { base, bytes, id: space.whole()?.key(), lends: Lends::Descriptor });
+    (ptr - base < bytes).then(|| (space.device().ordinal(), holding()))
 }
 
 /// What memory that is not from cuMemCreate is.
@@ -114,14 +99,4 @@ fn attribute(ptr: DevPtr, which: CUpointer_attribute) -> Option<u64> {
     // SAFETY: no attribute asked for here is longer than 8 bytes, and shorter ones fill the low end on this little-endian host.
     let result: c_int = unsafe { (driver().ok()?.f.cuPointerGetAttribute)((&raw mut value).cast(), which, ptr) };
     (result == 0).then_some(value)
-}
-
-/// Several in one call: every launch asks. What has no answer is 0.
-fn attributes<const N: usize>(ptr: DevPtr, mut which: [CUpointer_attribute; N]) -> Option<[u64; N]> {
-    let mut values = [0u64; N];
-    let mut places = values.each_mut().map(|value| (&raw mut *value).cast());
-    // SAFETY: two arrays of N; the values are as in `attribute`, and outlive the call.
-    let result: c_int =
-        unsafe { (driver().ok()?.f.cuPointerGetAttributes)(N as _, which.as_mut_ptr(), places.as_mut_ptr(), ptr) };
-    (result == 0).then_some(values)
 }

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 /// CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR and CU_MEM_HANDLE_TYPE_FABRIC.
-const POSIX_FD: u32 = 1;
+pub const POSIX_FD: u32 = 1;
 const FABRIC: u32 = 8;
 
 /// CUmemAllocationProp with plain numbers: a driver may answer with combinations and kinds that cudarc's enums do not have.

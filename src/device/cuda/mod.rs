@@ -8,6 +8,7 @@ mod driver;
 mod eager;
 mod exposed;
 mod facts;
+mod holding;
 mod kernels;
 mod lent;
 mod memory;
@@ -181,8 +182,8 @@ impl Memory for CudaDevice {
         allocations::lookup(self, ptr)
     }
 
-    fn holding(&self, ptr: DevPtr) -> Option<Holding> {
-        allocations::holding(self, ptr)
+    fn holding(&self, ptr: DevPtr, bytes: u64) -> Option<Holding> {
+        holding::holding(self, ptr, bytes)
     }
 
     fn free_memory(&self) -> Option<u64> {

@@ -2,7 +2,6 @@
  * 10 us for the smallest. The host's half, with the protocol and its argument, is src/device/courier. */
 #ifndef GINRS_COURIER_CUH_
 #define GINRS_COURIER_CUH_
-#define GINRS_OWN_KERNELS /* as in collectives/work.h: before the headers, or these kernels would count as the program's */
 #include "nccl_device.h"
 #include "ginrs_device/gin/copy.cuh"
 

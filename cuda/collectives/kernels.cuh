@@ -1,6 +1,8 @@
 /* The kernels, for GPUs (kernels.cu, by nvcc) and for the CPU device (cpu.cu, by ginrs-cc); with them GIN's courier. */
 #ifndef GINRS_COLLECTIVES_KERNELS_CUH_
 #define GINRS_COLLECTIVES_KERNELS_CUH_
+/* Before all headers: waits of these kernels say whose they are (ginrs_device/gin/abort.cuh), or they would count as the program's. */
+#define GINRS_OWN_KERNELS
 #include "../courier.cuh"
 #include "buffered.cuh"
 #include "copying.cuh"

@@ -1,7 +1,6 @@
 /* What the host hands to the kernels of the collectives, by value: one struct for each launch. src/coll/work.rs is its twin. */
 #ifndef GINRS_COLLECTIVES_WORK_H_
 #define GINRS_COLLECTIVES_WORK_H_
-#define GINRS_OWN_KERNELS /* their waits say so (ginrs_device/marker.h) */
 #include <nccl_device.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -2,7 +2,7 @@
 
 use super::Nic;
 use super::card::Card;
-use super::courier::Courier;
+use super::carrier::Carrier;
 use super::keys::{self, Table, Tables};
 use super::queues::Queues;
 use crate::abort::Abort;
@@ -86,8 +86,8 @@ pub fn build(
     let (n, ranks, depth) = (words.len() as u32, shape.n_ranks, shape.depth);
     // Kernels cannot know it: what they write is no poison but by a chance of 2^-64.
     let secret = u64::from_ne_bytes(process::random()?);
-    let courier = match card.apart && card.hardware().is_none() {
-        true => Some(Arc::new(Courier::start(device)?)),
+    let carrier = match card.apart && card.hardware().is_none() {
+        true => Some(Arc::new(Carrier::start(device)?)),
         false => None,
     };
     let device = &**device;
@@ -105,7 +105,7 @@ pub fn build(
                     };
                     // Queue 0 is nobody's.
                     let first = 1 + ranks * (served + row);
-                    let slots = (&context.queues, courier.as_ref());
+                    let slots = (&context.queues, carrier.as_ref());
                     let queues = Queues::new(device, (ranks, depth), (card.clone(), first), secret, slots, main)?;
                     Nic::Model(Arc::new(queues))
                 }

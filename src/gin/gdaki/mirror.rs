@@ -1,6 +1,6 @@
 //! Rings and completion queues of one context in a GPU's memory, where NVIDIA's library has them, and what the host has of them: a mirror of each
 //! in host memory. The model takes elements out of the mirror and writes completions there; between both the copy engine carries, as a card
-//! would read and write (`courier`).
+//! would read and write (`carrier`).
 //!
 //! | | order |
 //! |---|---|
@@ -13,7 +13,7 @@
 //! The first row is what hardware does, and no promise of CUDA's to a host: so slots hold poison here, too, and an element that is not all there is fetched again.
 #![forbid(unsafe_code)]
 
-use super::courier::Way;
+use super::carrier::Way;
 use crate::device::{DevPtr, Device, DeviceMemory, MemCopy};
 use crate::error::Result;
 use crate::gin::shared::Shared;

@@ -6,7 +6,7 @@
 //! |---|---|
 //! | contexts, key tables | host, once |
 //! | queue pairs: indices and lock | kernels |
-//! | rings (`Context::queues`) | kernels -> model, which poisons them; where they are a GPU's memory (`mirror`) by copies (`courier`), completion queues too |
+//! | rings (`Context::queues`) | kernels -> model, which poisons them; where they are a GPU's memory (`mirror`) by copies (`carrier`), completion queues too |
 //! | doorbells, doorbell records | kernels -> model |
 //! | completion queues | model -> kernels |
 //!
@@ -15,7 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod card;
-mod courier;
+mod carrier;
 mod fuzz;
 mod ground;
 mod hardware;

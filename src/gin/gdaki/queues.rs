@@ -1,7 +1,7 @@
 //! The queues of one context, one for each peer, as the model has them: what was rung, what is taken, what is complete.
 
 use super::card::{Card, Fault};
-use super::courier::Courier;
+use super::carrier::Carrier;
 use super::mirror::{Line, Mirror};
 use crate::device::Device;
 use crate::error::{self, Error};
@@ -60,7 +60,7 @@ pub struct Queues {
     slots: Shared<Line>,
     entries: Shared<Line>,
     /// Where kernels have slots and entries in a GPU's memory.
-    apart: Option<(Arc<Mirror>, Arc<Courier>)>,
+    apart: Option<(Arc<Mirror>, Arc<Carrier>)>,
     /// By peer: what is complete, and the opcodes of what was taken, by slot.
     published: Vec<AtomicU32>,
     opcodes: Vec<AtomicU32>,
@@ -75,14 +75,14 @@ pub struct Queues {
 }
 
 impl Queues {
-    /// `first`: number of the queue of peer 0. `secret`: what kernels cannot know. `courier`: where kernels have slots and entries in a GPU's
+    /// `first`: number of the queue of peer 0. `secret`: what kernels cannot know. `carrier`: where kernels have slots and entries in a GPU's
     /// memory, who carries.
     pub fn new(
         device: &dyn Device,
         (n_ranks, depth): (u32, u32),
         (card, first): (Card, u32),
         secret: u64,
-        (slots, courier): (&Shared<Line>, Option<&Arc<Courier>>),
+        (slots, carrier): (&Shared<Line>, Option<&Arc<Carrier>>),
         waits_for: Option<Arc<Queues>>,
     ) -> error::Result<Self> {
         let (ranks, lines) = (n_ranks as usize, (n_ranks * depth) as usize);
@@ -93,8 +93,8 @@ impl Queues {
         for (at, slot) in slots[..lines].iter().enumerate() {
             poison.bury(slot, at as u32 & (depth - 1));
         }
-        let apart = match courier {
-            Some(courier) => Some((Arc::new(Mirror::new(device, (n_ranks, depth), slots, &entries)?), courier.clone())),
+        let apart = match carrier {
+            Some(carrier) => Some((Arc::new(Mirror::new(device, (n_ranks, depth), slots, &entries)?), carrier.clone())),
             None => None,
         };
         let zeros = |n: usize| (0..n).map(|_| AtomicU32::new(0)).collect::<Vec<_>>();
@@ -229,9 +229,9 @@ impl Queues {
 
     /// Is there something in element `at`'s slot to look at? Asks for it, and for what was rung for behind it.
     fn has_come(&self, peer: u32, at: Seq) -> bool {
-        let Some((mirror, courier)) = &self.apart else { return true };
+        let Some((mirror, carrier)) = &self.apart else { return true };
         if let Some(order) = mirror.fetch(peer, self.rung(peer, at)) {
-            courier.order(order);
+            carrier.order(order);
         }
         !mirror.come(peer).at_or_before(at)
     }
@@ -345,10 +345,10 @@ impl Index for Completions<'_> {
             }
             at = at.wrapping_add(1);
         }
-        if let Some((mirror, courier)) = &queues.apart
+        if let Some((mirror, carrier)) = &queues.apart
             && before != index
         {
-            courier.order(mirror.publish(*peer, Seq(before), Seq(index)));
+            carrier.order(mirror.publish(*peer, Seq(before), Seq(index)));
         }
         queues.published[*peer as usize].store(index, Ordering::Release);
     }
@@ -377,10 +377,10 @@ mod tests {
     #[test]
     fn data_that_are_as_poison_is_are_taken_at_once() {
         let device: Arc<dyn Device> = CpuDevice::new(0);
-        let courier = Arc::new(Courier::start(&device).unwrap());
+        let carrier = Arc::new(Carrier::start(&device).unwrap());
         for apart in [false, true] {
             let slots = Shared::<Line>::new(device.control(4 * 64).unwrap(), 4);
-            let carried = (&slots, apart.then_some(&courier));
+            let carried = (&slots, apart.then_some(&carrier));
             let queues = Queues::new(&*device, (1, 4), (Card::model(Handler::Cpu, apart), 9), 1, carried, None).unwrap();
             let slot = &queues.of_kernels()[0][0];
             let data: [u64; WORDS] = std::array::from_fn(|at| slot[at].load(Ordering::Relaxed));
@@ -400,11 +400,11 @@ mod tests {
     #[test]
     fn indices_run_over() {
         let device: Arc<dyn Device> = CpuDevice::new(0);
-        let courier = Arc::new(Courier::start(&device).unwrap());
+        let carrier = Arc::new(Carrier::start(&device).unwrap());
         for (handler, apart) in [(Handler::Cpu, false), (Handler::Kernel, false), (Handler::Cpu, true), (Handler::Kernel, true)] {
             for start in [0, 0xfffe, 0xff_fffe, u32::MAX - 2] {
                 let slots = Shared::<Line>::new(device.control(4 * 64).unwrap(), 4);
-                let carried = (&slots, apart.then_some(&courier));
+                let carried = (&slots, apart.then_some(&carrier));
                 let queues = Queues::new(&*device, (1, 4), (Card::model(handler, apart), 9), 1, carried, None).unwrap();
                 let mut at = Seq(start);
                 queues.published[0].store(start, Ordering::Relaxed);

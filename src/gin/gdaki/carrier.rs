@@ -136,25 +136,25 @@ impl Shared {
 }
 
 /// See the head of this file; of one set of queues of a rank. Ends at drop, and then nothing is under way.
-pub struct Courier {
+pub struct Carrier {
     shared: Arc<Shared>,
     thread: Option<Joinable>,
     owner: u32,
 }
 
-impl Courier {
+impl Carrier {
     /// For queues in that device's memory.
     pub fn start(device: &Arc<dyn Device>) -> Result<Self> {
-        let mut courier = Self::over([device.copy_queue()?, device.copy_queue()?]);
+        let mut carrier = Self::over([device.copy_queue()?, device.copy_queue()?]);
         if device.kind() == Kind::Cuda {
-            let (body, lost, device) = (courier.shared.clone(), courier.shared.clone(), device.clone());
+            let (body, lost, device) = (carrier.shared.clone(), carrier.shared.clone(), device.clone());
             let run = move || match device.bind_thread() {
                 Ok(()) => body.run(),
                 Err(error) => body.fail(error),
             };
-            courier.thread = Some(Joinable::start("ginrs rings", run, move |error| lost.fail(error))?);
+            carrier.thread = Some(Joinable::start("ginrs rings", run, move |error| lost.fail(error))?);
         }
-        Ok(courier)
+        Ok(carrier)
     }
 
     /// By these queues, without a thread.
@@ -191,7 +191,7 @@ impl Courier {
     }
 }
 
-impl Drop for Courier {
+impl Drop for Carrier {
     fn drop(&mut self) {
         if self.owner != pid() {
             return; // a forked child has no such thread, and its copy of the locks may be held by it
@@ -217,9 +217,9 @@ mod tests {
 
     const DEPTH: u32 = 4;
 
-    fn queues(device: &dyn Device, courier: &Arc<Courier>) -> Queues {
+    fn queues(device: &dyn Device, carrier: &Arc<Carrier>) -> Queues {
         let slots = Array::<Words>::new(device.control(DEPTH as usize * 64).unwrap(), DEPTH as usize);
-        Queues::new(device, (1, DEPTH), (Card::model(Handler::Cpu, true), 9), 1, (&slots, Some(courier)), None).unwrap()
+        Queues::new(device, (1, DEPTH), (Card::model(Handler::Cpu, true), 9), 1, (&slots, Some(carrier)), None).unwrap()
     }
 
     /// Over copies that come late, and of one call in any order: an element is taken as it was written, and a kernel that sees a completion sees
@@ -228,8 +228,8 @@ mod tests {
     fn what_is_late_is_in_order() {
         let device = CpuDevice::new(0);
         for seed in 1..40 {
-            let courier = Arc::new(Courier::over([Box::new(Delayed::new(seed)), Box::new(Delayed::new(seed + 100))]));
-            let queues = queues(&*device, &courier);
+            let carrier = Arc::new(Carrier::over([Box::new(Delayed::new(seed)), Box::new(Delayed::new(seed + 100))]));
+            let queues = queues(&*device, &carrier);
             let [ring, entries] = queues.of_kernels();
             let (mut posted, mut taken, mut seen, mut steps) = (0u32, 0u32, 0u32, 0);
             let mut free: Vec<Vec<u64>> = Vec::new();
@@ -249,7 +249,7 @@ mod tests {
                     posted += 1;
                     queues.ring(0, Seq(posted));
                 }
-                courier.shared.work();
+                carrier.shared.work();
                 if let Some(element) = queues.take(0, Seq(taken), false) {
                     assert!(element.is_ok(), "{taken}: {element:?}");
                     if taken == 20 {
@@ -277,13 +277,13 @@ mod tests {
         let device = CpuDevice::new(0);
         let failing = Delayed::new(3);
         failing.started().lock().good = Some(0);
-        let courier = Arc::new(Courier::over([Box::new(failing), Box::new(Delayed::new(4))]));
-        let queues = queues(&*device, &courier);
+        let carrier = Arc::new(Carrier::over([Box::new(failing), Box::new(Delayed::new(4))]));
+        let queues = queues(&*device, &carrier);
         assert!(queues.broken().is_none());
         queues.ring(0, Seq(1));
         for _ in 0..100 {
             assert!(queues.take(0, Seq(0), false).is_none());
-            courier.shared.work();
+            carrier.shared.work();
         }
         assert_eq!(queues.broken().map(|error| error.id), Some(76));
     }

@@ -134,12 +134,12 @@ fn a_stopped_rank_hears_that_the_job_ends() {
     assert!(String::from_utf8_lossy(&output.stdout).contains("[1] asked"), "{output:?}");
 }
 
-/// As a terminal does it: Ctrl-Z, fg.
+/// As a terminal does it: Ctrl-Z, fg. The ranks wait without starting anything: a shell whose child is stopped between vfork and exec is not.
 #[test]
 fn a_stop_of_ginrs_run_is_one_of_the_job() {
     let mut job = script(
         &["-n", "2", "--no-prefix"],
-        "echo $$; read x; until [ -e $GINRS_RUN_ID/go ]; do sleep 0.05; done; echo $GINRS_RUN_ID",
+        "mkfifo $GINRS_RUN_ID/go$RANK; echo $$; read x; read x < $GINRS_RUN_ID/go$RANK; echo $GINRS_RUN_ID",
     )
     .stdout(Stdio::piped())
     .spawn()
@@ -153,7 +153,9 @@ fn a_stop_of_ginrs_run_is_one_of_the_job() {
     until("all go on", || state(&run) != "T" && pids.iter().all(|p| state(p) != "T"));
     let folder = std::fs::read(format!("/proc/{}/environ", pids[0])).unwrap();
     let folder = folder.split(|&b| b == 0).find_map(|v| v.strip_prefix(b"GINRS_RUN_ID=")).unwrap();
-    std::fs::write(format!("{}/go", String::from_utf8_lossy(folder)), "").unwrap();
+    for rank in 0..2 {
+        std::fs::write(format!("{}/go{rank}", String::from_utf8_lossy(folder)), "").unwrap();
+    }
     let mut rest = String::new();
     lines.for_each(|l| rest += &l.unwrap());
     assert!(job.wait().unwrap().success() && rest.contains("ginrs-run"), "{rest}");

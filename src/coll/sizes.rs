@@ -161,7 +161,7 @@ impl Sizes {
             // times as long (docs/measured/collectives.md).
             cut: match device {
                 device::Kind::Cuda => rail_slot,
-                device::Kind::Cpu => 32 << 10,
+                device::Kind::Cpu => (rail_slot / 4).max(32 << 10),
             },
             room,
         }

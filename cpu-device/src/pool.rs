@@ -4,6 +4,7 @@
 //! blocks are left, up to the resident limit: so kernels that never wait (262,144 blocks that initialise memory) stay on a
 //! few threads, and blocks that wait for each other all come to run.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -48,6 +49,11 @@ pub struct Pool {
     full: AtomicBool,
 }
 
+thread_local! {
+    /// The device whose worker this is, while it ends a grid: behind that it picks another.
+    static PICKS_NEXT: Cell<Option<i32>> = const { Cell::new(None) };
+}
+
 /// What a worker does next.
 struct Job {
     grid: Arc<Grid>,
@@ -69,10 +75,18 @@ pub fn has_unbegun() -> bool {
 impl Pool {
     /// Begins a grid.
     pub fn submit(&'static self, device: &'static Device, grid: Arc<Grid>) {
-        let wanted = if grid.launch.cooperative { grid.total } else { grid.total.min(u64::from(cores())) };
+        let cooperative = grid.launch.cooperative;
+        let wanted = if cooperative { grid.total } else { grid.total.min(u64::from(cores())) };
         let mut state = self.state.lock();
+        // A kernel that waited for another is begun by the worker that has ended that one, if nothing else is to be begun: to wake a
+        // second one took two switches of threads, and gave it nothing to do.
+        let next = !cooperative && state.grids.iter().all(|active| active.grid.unclaimed() == 0);
+        let own = next && PICKS_NEXT.get() == Some(device.id);
+        if own {
+            PICKS_NEXT.set(None);
+        }
         state.grids.push(Active { grid, reserved: None });
-        self.hire(state, device, wanted as u32);
+        self.hire(state, device, wanted as u32 - u32::from(own));
     }
 
     /// Asks for `wanted` more workers for `grid`, if blocks are left that nobody has begun. False: there is no room for them.
@@ -265,7 +279,9 @@ fn run(pool: &'static Pool, block: &Block, job: &Job) {
     // The last block is counted when nothing is left of it: that may end the grid, and wake who waits for it.
     block.forget();
     drop(reservation);
+    PICKS_NEXT.set(Some(grid.device.id));
     grid.block_ended();
+    PICKS_NEXT.set(None);
 }
 
 /// The bound on live CUDA threads of the process.

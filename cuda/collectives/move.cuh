@@ -32,6 +32,8 @@ struct Places {
     return {first, static_cast<char*>(ncclGetLsaPointer(buffer.window, buffer.offset + offset, 1)) - first};
   }
   __device__ __forceinline__ char* at(int rank) const { return first + rank * stride; }
+  /* The k-th of n ranks, from `self` upwards. Of another name than those that call it, which ginrs-cc else takes for recursive ones, and leaves calls. */
+  __device__ __forceinline__ char* from(int self, int k, int n) const;
   __device__ __forceinline__ Places ahead(uint64_t by) const { return {first + by, stride}; }
   __device__ __forceinline__ void spread(Crew crew, char const* from, uint64_t bytes, int self, int n) const;
 };
@@ -42,6 +44,8 @@ __device__ __forceinline__ int turn(int self, int step, int n) {
   return rank < n ? rank : rank - n;
 }
 
+__device__ __forceinline__ char* Places::from(int self, int k, int n) const { return at(turn(self, k, n)); }
+
 /* Where results go: that place of n ranks, from the own one upwards, and one more, or none. */
 struct Targets {
   static constexpr int kFour = 1; /* reduce.cuh */
@@ -51,7 +55,7 @@ struct Targets {
 
   static __device__ __forceinline__ Targets one(char* to) { return {{to, 0}, 0, 1, nullptr}; }
   __device__ __forceinline__ int count() const { return n + (more != nullptr); }
-  __device__ __forceinline__ char* at(int k) const { return k < n ? places.at(turn(self, k, n)) : more; }
+  __device__ __forceinline__ char* at(int k) const { return k < n ? places.from(self, k, n) : more; }
 };
 
 /* The widest word in which two addresses can both be walked: they are equal modulo its size. */

@@ -13,7 +13,7 @@ struct Sources {
   char const* more;
 
   __device__ __forceinline__ int count() const { return n + (more != nullptr); }
-  __device__ __forceinline__ char const* at(int k) const { return k < n ? places.at(turn(self, k, n)) : more; }
+  __device__ __forceinline__ char const* at(int k) const { return k < n ? places.from(self, k, n) : more; }
 };
 
 /* Where results go says of how wide sums four are under way: as wide as their elements, or twice so (reduceTo). */
@@ -37,6 +37,61 @@ struct One {
   __device__ __forceinline__ char* at(int) const { return place; }
 };
 
+/* Elements [0, count) of all sources, reduced, to all targets, which may be one of the sources. All pointers are aligned to an element.
+ * Not inlined: there is one of it for each type, not one for each collective. */
+#ifdef __GINRS_CPU__
+/* Elements where they lie, by number. */
+template <typename T>
+struct Stretch {
+  typename T::Stored* elements;
+
+  __device__ __forceinline__ typename T::Sum operator[](int i) const { return T::load(elements[i]); }
+};
+
+/* Elements from `done` on, by whole runs of N, of which the compiler makes vectors; a run's sums stay in the first cache. Returns where the
+ * rest begins. */
+template <int N, typename T, typename From, typename To>
+__device__ __forceinline__ uint64_t reduceRuns(Operation<T> const& op, Crew crew, uint64_t done, uint64_t count, From const& from, To const& to) {
+  typedef typename T::Stored Stored;
+  uint64_t const runs = (count - done) / N;
+  for (uint64_t run = crew.worker; run < runs; run += crew.workers) {
+    uint64_t const first = done + run * N;
+    auto at = [=](char const* place) { return Stretch<T>{const_cast<Stored*>(reinterpret_cast<Stored const*>(place)) + first}; };
+    typename T::Sum sum[1][N];
+    Stretch<T> const own[1] = {at(from.at(0))};
+    if (from.count() == 1) {
+      for (int i = 0; i < N; i++) sum[0][i] = own[0][i];
+    }
+    for (int k = 1; k < from.count(); k++) {
+      Stretch<T> const next[1] = {at(from.at(k))};
+      if (k == 1) {
+        op.template combine<1, N>(sum, own, next);
+      } else {
+        op.template combine<1, N>(sum, sum, next);
+      }
+    }
+    op.divide(sum[0]);
+    Stored* const out = at(to.at(0)).elements;
+    for (int i = 0; i < N; i++) out[i] = T::store(sum[0][i]);
+    for (int k = 1; k < to.count(); k++) memcpy(at(to.at(k)).elements, out, N * sizeof(Stored));
+  }
+  return done + runs * N;
+}
+
+/* Nobody asks in between whether the thread's turn is over: 256 KiB took ten times as long with 16 bytes at a time. */
+#if defined(__has_attribute) && __has_attribute(no_sanitize_coverage)
+#define GINRS_COMPUTES __attribute__((noinline, no_sanitize_coverage))
+#else
+#define GINRS_COMPUTES __attribute__((noinline))
+#endif
+template <typename T, typename From, typename To>
+__device__ GINRS_COMPUTES void reduceTo(Operation<T> op, Crew crew, uint64_t count, From from, To to) {
+  constexpr int most = 1024 / sizeof(typename T::Sum);
+  uint64_t done = reduceRuns<most, T>(op, crew, 0, count, from, to);
+  done = reduceRuns<16, T>(op, crew, done, count, from, to);
+  reduceRuns<1, T>(op, crew, done, count, from, to);
+}
+#else
 /* Packs [i, end) that this thread has a share in; U packs of P sources are in flight. Returns where it stopped. */
 template <int U, int P, typename T, int N, typename From, typename To>
 __device__ __forceinline__ uint64_t reducePacks(Operation<T> const& op, Crew crew, uint64_t i, uint64_t end, uint64_t ahead, From const& from,
@@ -88,25 +143,6 @@ __device__ __forceinline__ bool alike(From const& from, To const& to) {
   return (different & 15) == 0;
 }
 
-/* Elements [0, count) of all sources, reduced, to all targets, which may be one of the sources. All pointers are aligned to an element.
- * Not inlined: there is one of it for each type, not one for each collective. */
-#ifdef __GINRS_CPU__
-/* A run of elements at a time, which the compiler makes vectors of (and moves by those, up to 256 bytes), and nobody asks in between whether the thread's turn is over: 256 KiB took ten times as
- * long with 16 bytes at a time. */
-#if defined(__has_attribute) && __has_attribute(no_sanitize_coverage)
-#define GINRS_COMPUTES __attribute__((noinline, no_sanitize_coverage))
-#else
-#define GINRS_COMPUTES __attribute__((noinline))
-#endif
-template <typename T, typename From, typename To>
-__device__ GINRS_COMPUTES void reduceTo(Operation<T> op, Crew crew, uint64_t count, From from, To to) {
-  constexpr int size = sizeof(typename T::Stored), most = 256 / size, least = 64 / size;
-  uint64_t const runs = count / most, done = runs * most, fewer = (count - done) / least, tail = done + fewer * least;
-  reducePacks<1, 4, T, most>(op, crew, crew.worker, runs, 0, from, to);
-  reducePacks<1, 4, T, least>(op, crew, crew.worker, fewer, done * size, from, to);
-  reducePacks<1, 4, T, 1>(op, crew, crew.worker, count - tail, tail * size, from, to);
-}
-#else
 template <typename T, typename From, typename To>
 __device__ __noinline__ void reduceTo(Operation<T> op, Crew crew, uint64_t count, From from, To to) {
   constexpr int size = sizeof(typename T::Stored), N = 16 / size;

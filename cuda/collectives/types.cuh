@@ -49,9 +49,8 @@ typedef Small<__nv_bfloat16> Bf16;
 typedef Small<__nv_fp8_e4m3> E4m3;
 typedef Small<__nv_fp8_e5m2> E5m2;
 
-/* Words of 1, 2, 4, 8 and 16 bytes; longer ones, for a compiler that makes vectors of them, anywhere. */
-template <int bytes>
-struct Word { struct Type { unsigned char byte[bytes]; }; };
+/* Words of 1, 2, 4, 8 and 16 bytes. */
+template <int bytes> struct Word;
 template <> struct Word<1> { typedef uint8_t Type; };
 template <> struct Word<2> { typedef uint16_t Type; };
 template <> struct Word<4> { typedef uint32_t Type; };
@@ -132,19 +131,32 @@ struct Operation {
 
   template <int U, int N>
   __device__ __forceinline__ void merge(Sum (&sum)[U][N], Sum const (&next)[U][N]) const {
+    combine<U, N>(sum, sum, next);
+  }
+  /* Of U times N summands, or of what has them by number. */
+  template <int U, int N, typename A, typename B>
+  __device__ __forceinline__ void combine(Sum (&sum)[U][N], A const& a, B const& b) const {
     switch (op) {
-      case GINRS_COLL_PROD: each<GINRS_COLL_PROD, U, N>(sum, next); break;
-      case GINRS_COLL_MAX_S: each<GINRS_COLL_MAX_S, U, N>(sum, next); break;
-      case GINRS_COLL_MAX_U: each<GINRS_COLL_MAX_U, U, N>(sum, next); break;
-      case GINRS_COLL_MIN_S: each<GINRS_COLL_MIN_S, U, N>(sum, next); break;
-      case GINRS_COLL_MIN_U: each<GINRS_COLL_MIN_U, U, N>(sum, next); break;
-      default: each<GINRS_COLL_SUM, U, N>(sum, next);
+      case GINRS_COLL_PROD: each<GINRS_COLL_PROD, U, N>(sum, a, b); break;
+      case GINRS_COLL_MAX_S: each<GINRS_COLL_MAX_S, U, N>(sum, a, b); break;
+      case GINRS_COLL_MAX_U: each<GINRS_COLL_MAX_U, U, N>(sum, a, b); break;
+      case GINRS_COLL_MIN_S: each<GINRS_COLL_MIN_S, U, N>(sum, a, b); break;
+      case GINRS_COLL_MIN_U: each<GINRS_COLL_MIN_U, U, N>(sum, a, b); break;
+      default: each<GINRS_COLL_SUM, U, N>(sum, a, b);
     }
   }
 
   /* The result of all ranks' summands. */
   template <int N>
   __device__ __forceinline__ Pack<T, N> last(Sum (&sum)[N]) const {
+    divide(sum);
+    Pack<T, N> out;
+#pragma unroll
+    for (int i = 0; i < N; i++) out.v[i] = T::store(sum[i]);
+    return out;
+  }
+  template <int N>
+  __device__ __forceinline__ void divide(Sum (&sum)[N]) const {
     switch (op) {
       case GINRS_COLL_DIV_S:
 #pragma unroll
@@ -159,19 +171,15 @@ struct Operation {
         for (int i = 0; i < N; i++) sum[i] = sum[i] / Sum(nRanks);
         break;
     }
-    Pack<T, N> out;
-#pragma unroll
-    for (int i = 0; i < N; i++) out.v[i] = T::store(sum[i]);
-    return out;
   }
 
  private:
-  template <uint32_t how, int U, int N>
-  static __device__ __forceinline__ void each(Sum (&sum)[U][N], Sum const (&next)[U][N]) {
+  template <uint32_t how, int U, int N, typename A, typename B>
+  static __device__ __forceinline__ void each(Sum (&sum)[U][N], A const& a, B const& b) {
 #pragma unroll
     for (int u = 0; u < U; u++) {
 #pragma unroll
-      for (int i = 0; i < N; i++) sum[u][i] = combined<how>(sum[u][i], next[u][i]);
+      for (int i = 0; i < N; i++) sum[u][i] = combined<how>(a[u][i], b[u][i]);
     }
   }
   template <uint32_t how>

@@ -81,6 +81,10 @@ pub fn rails_win(shape: &Shape, sizes: &Sizes) -> bool {
         }
 }
 
+/// A rank's piece from which on two teams of the CPU device all-reduce by a ring: it has a round more, and as many bytes on the way, but of
+/// what it reduces and copies half (docs/measured/ofi.md). Bytes.
+const HALVES: u64 = 1 << 20;
+
 /// With two teams recursive doubling has as few bytes as a ring, and a tree is a line. `asked`: what whoever measures wants.
 pub fn along(shape: &Shape, sizes: &Sizes, asked: Option<Along>) -> Along {
     let (teams, message) = (u64::from(shape.teams()), u64::from(sizes.message()));
@@ -99,7 +103,11 @@ pub fn along(shape: &Shape, sizes: &Sizes, asked: Option<Along>) -> Along {
             asked.unwrap_or(if small { Along::Tree } else { Along::Ring })
         }
         _ if shape.one_team() => Along::Tree,
-        _ => asked.unwrap_or(if shape.teams() == 2 || is_small(shape) { Along::Tree } else { Along::Ring }),
+        _ if shape.teams() == 2 => {
+            let halves = shape.device == device::Kind::Cpu && shape.part / u64::from(shape.lsa_size) >= HALVES;
+            asked.unwrap_or(if halves { Along::Ring } else { Along::Tree })
+        }
+        _ => asked.unwrap_or(if is_small(shape) { Along::Tree } else { Along::Ring }),
     }
 }
 

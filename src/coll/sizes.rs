@@ -119,10 +119,12 @@ impl Sizes {
             device::Kind::Cuda => (1, 16, 4, if hosted { 128 << 10 } else { 512 << 10 }, 64, 64, 256 << 10, room),
             device::Kind::Cpu => {
                 let room = Room { most: room.most.min(16), least: room.least.min(16) };
-                // Where ranks outnumber the cores a meeting costs more than what is moved: few blocks. Slots of a rail are short, so that
-                // one block's rail is busy while the other is in its team. Half of them are freed at once: a message for each took an
-                // all-reduce of 1 MiB a fifth more of the processors (docs/measured/collectives.md).
-                (2, 2, 8, 64 << 10, 2, 2, 16 << 10, room)
+                // Where ranks outnumber the cores a meeting costs more than what is moved: few blocks. A slot of a rail holds what goes in a
+                // step, mostly in messages of a quarter of it. For a rank that is alone short ones cost twice as much of the processors
+                // (docs/measured/ofi.md); those of a team are short, so that one block's rail is busy while the other is in its team. Half of
+                // them are freed at once: a message for each took an all-reduce of 1 MiB a fifth more of the processors
+                // (docs/measured/collectives.md).
+                (2, 2, 8, (256 << 10) / lsa_size.next_power_of_two().min(4), 2, 2, 16 << 10, room)
             }
         };
         // As many as the largest message needs that LL takes.
@@ -159,7 +161,7 @@ impl Sizes {
             // times as long (docs/measured/collectives.md).
             cut: match device {
                 device::Kind::Cuda => rail_slot,
-                device::Kind::Cpu => 32 << 10,
+                device::Kind::Cpu => (rail_slot / 4).max(32 << 10),
             },
             room,
         }

@@ -79,6 +79,27 @@ fn large_calls_take_few_bytes_along_a_rail_and_small_ones_few_rounds() {
     }
 }
 
+/// Two teams have as few bytes either way, and on the CPU device a ring has less to copy: long pieces take it, in long slots where nobody waits for a team.
+#[test]
+fn two_teams_of_the_cpu_device_halve_long_pieces() {
+    let along = |device, lsa_size, part| {
+        let call = Shape { device, n_ranks: 2 * lsa_size, lsa_size, ..shape(Kind::AllReduce, part) };
+        choose(&call, &Sizes::of(device, call.n_ranks, lsa_size, room(66), false), None).along
+    };
+    for (device, lsa_size, part, wanted) in [
+        (Cpu, 1, (1 << 20) - 1, Along::Tree),
+        (Cpu, 1, 1 << 20, Along::Ring),
+        (Cpu, 4, (4 << 20) - 1, Along::Tree),
+        (Cpu, 4, 4 << 20, Along::Ring),
+        (Cuda, 1, 1 << 30, Along::Tree),
+    ] {
+        assert_eq!(along(device, lsa_size, part), wanted, "{device:?}, {part} bytes on 2 by {lsa_size}");
+    }
+    for (lsa_size, wanted) in [(1, 256 << 10), (2, 128 << 10), (3, 64 << 10), (4, 64 << 10), (5, 64 << 10), (64, 64 << 10)] {
+        assert_eq!(Sizes::of(Cpu, 2 * lsa_size, lsa_size, room(66), false).rails.payload(), wanted, "2 by {lsa_size}");
+    }
+}
+
 #[test]
 fn channels_do_not_fall_with_the_number_of_ranks() {
     for (n_ranks, lsa_size) in [(16, 8), (128, 8), (1024, 8), (4096, 8), (128, 1)] {

@@ -64,6 +64,40 @@ __global__ void served(int* data, volatile int* progress, volatile int* go, int*
   out[threadIdx.x] = data[64 + threadIdx.x];
 }
 
+// Words that are atomic to some and plain to others: what CUDA's own samples read before they compare and swap, the last block's counter, a barrier of the
+// program's that the last one sets back.
+__global__ void seen(int* local, int* out) {
+  unsigned long long* sum = reinterpret_cast<unsigned long long*>(local + 128);
+  for (unsigned long long old = *sum, assumed = ~old; assumed != old;) {
+    assumed = old;
+    old = atomicCAS(sum, assumed, assumed + 1);
+  }
+  int* arrived = local + 256;
+  volatile int* generation = local + 320;
+  for (int round = 0; round < 3; round++) {
+    out[(round * gridDim.x + blockIdx.x) * blockDim.x + threadIdx.x] = round;
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      if (atomicAdd(arrived, 1) == int(gridDim.x) - 1) {
+        *arrived = 0;
+        __threadfence();
+        *generation = round + 1;
+      } else {
+        while (*generation <= round) __nanosleep(20);
+        __threadfence();
+      }
+    }
+    __syncthreads();
+    local[512 + blockIdx.x * blockDim.x + threadIdx.x] += out[(round * gridDim.x + (blockIdx.x + 1) % gridDim.x) * blockDim.x + threadIdx.x];
+  }
+  __shared__ bool isLast;
+  int* tickets = local + 384;
+  if (threadIdx.x == 0) isLast = atomicInc(reinterpret_cast<unsigned*>(tickets), gridDim.x) == gridDim.x - 1;
+  __syncthreads();
+  if (isLast && threadIdx.x == 0) *tickets = 0;
+}
+
 // Blocks that share nothing but an allocator, their OS threads' shared memory and references, and one counter.
 __global__ void alone(int rounds) {
   auto block = cooperative_groups::this_thread_block();
@@ -157,6 +191,13 @@ int main() {
     locked<<<4, 64>>>(data, flags + 1, flags + 2);
     CHECK(cudaDeviceSynchronize());
   }
+
+  int *local, *rounds;
+  CHECK(cudaMalloc(&local, 8192));
+  CHECK(cudaMemset(local, 0, 8192));
+  CHECK(cudaMalloc(&rounds, 4096));
+  seen<<<3, 64>>>(local, rounds);
+  CHECK(cudaDeviceSynchronize());
 
   cudaStream_t first, second;
   CHECK(cudaStreamCreate(&first));

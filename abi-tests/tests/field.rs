@@ -53,7 +53,7 @@ fn each(cases: &[(String, String)], what: impl Fn(&str, &str) -> Option<String> 
 
 /// `kernels.cuh:95` each: where a case is marked.
 fn marked(case: &str) -> Vec<String> {
-    ["field.cu", "kernels.cuh", "around.cu", "more.cu", "experts.cu", "flags.cu", "ptx.cu"]
+    ["field.cu", "kernels.cuh", "around.cu", "more.cu", "experts.cu", "flags.cu", "ptx.cu", "shared.cu"]
         .into_iter()
         .flat_map(|file| {
             let source = std::fs::read_to_string(root().join("abi-tests/field").join(file)).unwrap();
@@ -97,12 +97,13 @@ fn mistakes_around_kernels_are_found_and_their_twins_are_not_blamed() {
     each_is_found_and_no_twin_blamed("more.cu", 16, &[Ranks::Threads]);
 }
 
-/// And of `field/experts.cu`, `field/flags.cu` and `field/ptx.cu`, also where the ranks are processes.
+/// And of `field/experts.cu`, `field/flags.cu`, `field/ptx.cu` and `field/shared.cu`, also where the ranks are processes.
 #[test]
 fn mistakes_are_found_by_processes_as_by_threads() {
     each_is_found_and_no_twin_blamed("experts.cu", 19, &[Ranks::Threads, Ranks::Processes]);
     each_is_found_and_no_twin_blamed("flags.cu", 13, &[Ranks::Threads, Ranks::Processes]);
     each_is_found_and_no_twin_blamed("ptx.cu", 9, &[Ranks::Threads, Ranks::Processes]);
+    each_is_found_and_no_twin_blamed("shared.cu", 9, &[Ranks::Threads, Ranks::Processes]);
 }
 
 #[derive(Clone, Copy)]

@@ -4,13 +4,13 @@
 #include "ginrs_cpu/runtime.h"
 #include "ginrs_cpu/waits.h"
 
-enum { WRITE = 1 };
-enum { ACQUIRE = 1, RELEASE = 2, FENCED = 4, RELAXED = 8, ACQUIRES = 16 };
+enum { WRITE = 1, HINTED = 2 };
+enum { ACQUIRE = 1, RELEASE = 2, FENCED = 4, RELAXED = 8, ACQUIRES = 16, SWAP = 32 };
 
 void ginrs_race_on(void);
 void ginrs_race_access(uintptr_t at, size_t bytes, int how, uintptr_t place);
 /* Between the two nobody else touches what is known of the word. */
-void ginrs_race_lock(uintptr_t word);
+void ginrs_race_lock(uintptr_t at, size_t bytes);
 void ginrs_race_unlock(int what, uint64_t found, uint64_t left, uintptr_t place); /* the word that this thread has locked, its values, and who it was */
 void ginrs_race_volatile(uintptr_t at, size_t bytes, int how, uintptr_t place); /* place 0: it only orders */
 void ginrs_race_narrow(void);
@@ -33,7 +33,7 @@ static void host(uintptr_t at, int how, void* place) {
   uint64_t changes = __atomic_load_n(&ginrs_memory_changes, __ATOMIC_RELAXED);
   uintptr_t page = at >> 12, slot = page % 64;
   if (clean[slot].page == page && clean[slot].changes == changes) return;
-  if (!ginrs_race_host(at, how, (uintptr_t)place)) clean[slot].page = page, clean[slot].changes = changes;
+  if (!ginrs_race_host(at, how & WRITE, (uintptr_t)place)) clean[slot].page = page, clean[slot].changes = changes;
 }
 
 /* Plain accesses inside of a call of the device API are the library's: what they mean is told in words of the API. */
@@ -71,6 +71,7 @@ ACCESSES(4)
 ACCESSES(8)
 ACCESSES(16)
 void ginrs_cpu_race_read_range(void* at, size_t bytes) { plain(at, bytes, 0, __builtin_return_address(0)); }
+void ginrs_cpu_race_hinted(void* at, size_t bytes, int writes) { plain(at, bytes, writes ? WRITE | HINTED : HINTED, __builtin_return_address(0)); }
 void ginrs_cpu_race_write_range(void* at, size_t bytes) { plain(at, bytes, WRITE, __builtin_return_address(0)); }
 
 /* Who asks for relaxed order, of a barrier or of an atomic, gets it. CUDA's atomic functions, which come as consume, and volatile loads are mostly
@@ -95,7 +96,7 @@ static inline int writes(int order) {
 #define WHOLE(type, result, name, parameters, access, what, found)                                                \
   result ginrs_cpu_race_##name parameters {                                                                       \
     int isWatched = (touch(at), watched());                                                                                    \
-    if (isWatched) ginrs_race_lock((uintptr_t)at);                                                                \
+    if (isWatched) ginrs_race_lock((uintptr_t)at, sizeof *at);                                                    \
     access;                                                                                                       \
     if (isWatched) ginrs_race_unlock(what, (uint64_t)(found), (uint64_t)__atomic_load_n(at, __ATOMIC_SEQ_CST), \
                                      placeOf(__builtin_return_address(0)));                                                   \
@@ -104,21 +105,21 @@ static inline int writes(int order) {
 #define CHANGES(type, bits, name, builtin)                                                       \
   WHOLE(type, type, atomic##bits##_##name, (volatile type * at, type value, int order),          \
         type old = builtin(at, value, __ATOMIC_SEQ_CST), reads(order) | writes(order), old)
-#define EXCHANGES(type, bits, name)                                                                                      \
+#define EXCHANGES(type, bits, name, swap)                                                                                      \
   WHOLE(type, int, atomic##bits##_##name, (volatile type * at, type * expected, type value, int order, int failure),     \
         int old = __atomic_compare_exchange_n(at, expected, value, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST); (void)failure, \
-        old ? reads(order) | writes(order) : ACQUIRE, *expected)
+        old ? reads(order) | writes(order) | swap : ACQUIRE, *expected)
 #define ATOMICS(type, bits)                                                                                              \
   type ginrs_cpu_race_atomic##bits##_load(const volatile type* at, int order) {                                          \
     int isWatched = (touch(at), watched());                                                                                           \
-    if (isWatched) ginrs_race_lock((uintptr_t)at);                                                                       \
+    if (isWatched) ginrs_race_lock((uintptr_t)at, sizeof *at);                                                           \
     type old = __atomic_load_n(at, __ATOMIC_SEQ_CST);                                                                    \
     if (isWatched) ginrs_race_unlock(reads(order), (uint64_t)old, (uint64_t)old, placeOf(__builtin_return_address(0))); \
     return old;                                                                                                          \
   }                                                                                                                      \
   void ginrs_cpu_race_atomic##bits##_store(volatile type* at, type value, int order) {                                   \
     int isWatched = (touch(at), watched());                                                                                           \
-    if (isWatched) ginrs_race_lock((uintptr_t)at);                                                                       \
+    if (isWatched) ginrs_race_lock((uintptr_t)at, sizeof *at);                                                           \
     __atomic_store_n(at, value, __ATOMIC_SEQ_CST);                                                                       \
     if (isWatched) ginrs_race_unlock(writes(order), 0, (uint64_t)value, placeOf(__builtin_return_address(0)));         \
   }                                                                                                                      \
@@ -129,8 +130,8 @@ static inline int writes(int order) {
   CHANGES(type, bits, fetch_or, __atomic_fetch_or)                                                                       \
   CHANGES(type, bits, fetch_xor, __atomic_fetch_xor)                                                                     \
   CHANGES(type, bits, fetch_nand, __atomic_fetch_nand)                                                                   \
-  EXCHANGES(type, bits, compare_exchange_strong)                                                                         \
-  EXCHANGES(type, bits, compare_exchange_weak)
+  EXCHANGES(type, bits, compare_exchange_strong, SWAP)                                                                   \
+  EXCHANGES(type, bits, compare_exchange_weak, 0) /* what other atomics are made of (atomic.h) */
 ATOMICS(uint8_t, 8)
 ATOMICS(uint16_t, 16)
 ATOMICS(uint32_t, 32)

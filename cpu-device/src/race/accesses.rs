@@ -1,9 +1,9 @@
-//! Plain accesses of a block's threads: which of them are looked at, and what is told of them.
+//! Accesses of a block's threads: which of them are looked at, and what is told of them.
 
 use std::sync::Arc;
 
 use super::report::{self, Place};
-use super::shadow::{self, Access, PAGE, Page};
+use super::shadow::{self, Access, Made, PAGE, Page};
 use super::windows::flat;
 use super::{Worker, foreign, job, lines, own, page_of, sides, windows};
 
@@ -25,53 +25,70 @@ pub struct Cached {
 }
 
 impl Worker {
-    pub(super) fn access(&mut self, at: usize, bytes: usize, [writes, polls]: [bool; 2], place: u64) {
+    /// One of the running thread, from here on.
+    pub(super) fn now(&self, writes: bool, place: usize) -> Access {
+        let epoch = self.actors[self.current as usize].epoch;
+        Access { group: self.group, thread: self.current, epoch, run: self.run, writes, place: place as u64, ..shadow::NOTHING }
+    }
+
+    pub(super) fn access(&mut self, at: usize, bytes: usize, new: Access) {
         if (self.stack.0..self.stack.1).contains(&at) {
             return;
         }
         self.catch_up(self.current);
+        self.look_at_memory();
+        for (at, bytes) in shadow::pieces(at, bytes) {
+            if let Some((place, old)) = self.note(at, bytes, new) {
+                self.found(place, new, old);
+            }
+        }
+    }
+
+    /// The two have no order, if it is not one that the thread is going to know.
+    pub(super) fn found(&self, place: Place, new: Access, old: Access) {
+        let actor = &self.actors[self.current as usize];
+        if !actor.is_settled(&new, &old) {
+            report::found(place, new, old, &actor.clock, Some(&self.weakly));
+        }
+    }
+
+    /// Other memory is watched than before.
+    #[inline]
+    pub(super) fn look_at_memory(&mut self) {
         let generation = windows::generation();
         if generation != self.generation {
             self.cache.fill_with(|| None);
             self.generation = generation;
         }
-        for (at, bytes) in shadow::pieces(at, bytes) {
-            let key = at / PAGE;
-            let slot = (key ^ key >> 9) % CACHED;
-            if self.cache[slot].as_ref().is_none_or(|cached| cached.key != key) {
-                self.cache[slot] = Some(self.page(key));
-            }
-            if self.cache[slot].as_ref().is_some_and(|cached| cached.is_hosts && !polls) && crate::memory::find(at).is_none() {
-                report::wrong_side(place, report::Side::Kernel { writes, at, group: self.group, thread: self.current });
-                continue;
-            }
-            if self.cache[slot].as_ref().is_some_and(|cached| cached.is_shared) {
-                self.tell();
-                self.tell_site(place);
-            }
-            let Some(Cached { page: Some(page), is_own, .. }) = &self.cache[slot] else { continue };
-            // No put lands in shared memory.
-            if *is_own && (polls || !self.is_shared(at)) {
-                continue;
-            }
-            let actor = &self.actors[self.current as usize];
-            let new = Access {
-                group: self.group,
-                thread: self.current,
-                epoch: actor.epoch,
-                run: self.run,
-                writes,
-                polls,
-                place,
-                ..shadow::NOTHING
-            };
-            shadow::note(page, at, bytes, new, &actor.clock, |at, old| {
-                let place = if *is_own { Place::Shared } else { Place::At(flat(at)) };
-                if !actor.is_settled(&new, &old) {
-                    report::found(place, new, old, &actor.clock, Some(&self.weakly));
-                }
-            });
+    }
+
+    /// Notes an access within a page; an older one that it has no order with.
+    #[inline]
+    pub(super) fn note(&mut self, at: usize, bytes: usize, new: Access) -> Option<(Place, Access)> {
+        let key = at / PAGE;
+        let slot = (key ^ key >> 9) % CACHED;
+        if self.cache[slot].as_ref().is_none_or(|cached| cached.key != key) {
+            self.cache[slot] = Some(self.page(key));
         }
+        let is_plain = !new.polls && new.made == Made::Plain;
+        if self.cache[slot].as_ref().is_some_and(|cached| cached.is_hosts && is_plain) && crate::memory::find(at).is_none() {
+            let side = report::Side::Kernel { writes: new.writes, at, group: self.group, thread: self.current };
+            report::wrong_side(new.place, side);
+            return None;
+        }
+        if self.cache[slot].as_ref().is_some_and(|cached| cached.is_shared) {
+            self.tell();
+            self.tell_site(new.place);
+        }
+        let Some(Cached { page: Some(page), is_own, .. }) = &self.cache[slot] else { return None };
+        if *is_own && !self.is_shared(at) {
+            return None;
+        }
+        let mut found = None;
+        shadow::note(page, at, bytes, new, &self.actors[self.current as usize].clock, |at, old| {
+            found = Some((if *is_own { Place::Shared } else { Place::At(flat(at)) }, old));
+        });
+        found
     }
 
     /// The block touches memory that other processes share.

@@ -11,15 +11,20 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use super::relaxed::By;
-use super::words::{self, Access, Left, Taken, Word};
+use super::shadow::{self, Access, Made};
+use super::words::{self, Left, Taken, Word};
 use super::{Worker, known, names, narrow, relaxed, worker};
 
+const WRITE: i32 = 1;
+const HINTED: i32 = 2;
 const ACQUIRE: i32 = 1;
 const RELEASE: i32 = 2;
 const FENCED: i32 = 4;
 /// It reads: in a relaxed order that the program has asked for; with an order that acquires.
 const RELAXED: i32 = 8;
 const ACQUIRES: i32 = 16;
+/// It compares and swaps.
+const SWAP: i32 = 32;
 
 /// A volatile access to come.
 #[derive(Clone, Copy)]
@@ -27,6 +32,8 @@ pub struct Announced {
     at: usize,
     bytes: u8,
     reads: bool,
+    /// Of the program's code; 0: a call of the API.
+    place: usize,
 }
 
 impl Announced {
@@ -46,7 +53,7 @@ impl Announced {
 
 thread_local! {
     /// What `ginrs_race_lock` has locked: a window may become known in between, and change the word's address.
-    static LOCKED: Cell<Option<Word>> = const { Cell::new(None) };
+    static LOCKED: Cell<Option<(Word, usize, usize)>> = const { Cell::new(None) };
 }
 
 impl Worker {
@@ -69,9 +76,30 @@ impl Worker {
         }
         let value = announced.value();
         // SAFETY: just locked.
-        let taken = unsafe { words::unlock(word, &Access { found: Some(value), gives: None, leaves: Left::Value(value) }) };
+        let taken = unsafe {
+            words::unlock(word, &words::Access { found: Some(value), gives: None, leaves: Left::Value(value) }, |_| ())
+        };
         self.take(thread, &taken);
         self.take_narrow(thread, word);
+        // Only now it has seen what was there.
+        if announced.place != 0 {
+            let current = std::mem::replace(&mut self.current, thread);
+            self.access(announced.at, announced.bytes.into(), Access { polls: true, ..self.now(false, announced.place) });
+            self.current = current;
+        }
+    }
+
+    /// An atomic of the program's as an access, the running thread's in its epoch before it hands anything over. What finds the value that it leaves is
+    /// a read, `atomicAdd(at, 0)` say.
+    fn atomic(&self, what: i32, is_narrow: bool, [found, left]: [u64; 2], by: By, at: usize) -> Option<Access> {
+        let By::Program(place) = by else { return None };
+        let writes = what & (RELEASE | FENCED) != 0 && !(what & ACQUIRE != 0 && found == left);
+        let made = match what {
+            _ if is_narrow => Made::Narrow,
+            _ if what & SWAP != 0 => Made::Swap,
+            _ => Made::Whole,
+        };
+        (!(self.stack.0..self.stack.1).contains(&at)).then(|| Access { made, ..self.now(writes, place as usize) })
     }
 
     /// What is handed over with a word within a block.
@@ -82,7 +110,7 @@ impl Worker {
         }
     }
 
-    fn take(&mut self, thread: u16, taken: &Taken) {
+    fn take_clock(&mut self, thread: u16, taken: &Taken) {
         let actor = &mut self.actors[thread as usize];
         if let Some(taken) = &taken.clock
             && !actor.learned.as_ref().is_some_and(|learned| Arc::ptr_eq(learned, taken))
@@ -90,6 +118,11 @@ impl Worker {
             Arc::make_mut(&mut actor.clock).join(taken);
             actor.learned = Some(taken.clone());
         }
+    }
+
+    fn take(&mut self, thread: u16, taken: &Taken) {
+        self.take_clock(thread, taken);
+        let actor = &mut self.actors[thread as usize];
         if taken.is_foreign {
             let (all, ended) = (words::everything(), names::all_ended());
             if ended <= actor.clock.ended && actor.foreign.as_ref().is_some_and(|known| Arc::ptr_eq(known, &all)) {
@@ -110,9 +143,10 @@ extern "C" fn ginrs_race_on() {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn ginrs_race_access(at: usize, bytes: usize, writes: i32, place: usize) {
+extern "C" fn ginrs_race_access(at: usize, bytes: usize, how: i32, place: usize) {
     if let Some(worker) = worker() {
-        worker.access(at, bytes, [writes != 0, false], place as u64);
+        let made = if how & HINTED != 0 { Made::Hinted } else { Made::Plain };
+        worker.access(at, bytes, Access { made, ..worker.now(how & WRITE != 0, place) });
     }
 }
 
@@ -120,10 +154,10 @@ extern "C" fn ginrs_race_access(at: usize, bytes: usize, writes: i32, place: usi
 extern "C" fn ginrs_race_volatile(at: usize, bytes: usize, writes: i32, place: usize) {
     let Some(worker) = worker().filter(|worker| !(worker.stack.0..worker.stack.1).contains(&at)) else { return };
     worker.catch_up(worker.current);
-    if writes == 0 && place != 0 {
-        worker.access(at, bytes, [false, true], place as u64);
-    }
     if writes != 0 {
+        if place != 0 {
+            worker.access(at, bytes, Access { made: Made::Whole, ..worker.now(true, place) });
+        }
         let gives = worker.actor().fenced.clone();
         let word = words::at(at);
         if let Some(narrow) = worker.actor().fenced_block.clone() {
@@ -131,28 +165,29 @@ extern "C" fn ginrs_race_volatile(at: usize, bytes: usize, writes: i32, place: u
         }
         if words::lock(word) {
             // SAFETY: just locked.
-            unsafe { words::unlock(word, &Access { found: None, gives: gives.as_deref(), leaves: Left::Some }) };
+            unsafe { words::unlock(word, &words::Access { found: None, gives: gives.as_deref(), leaves: Left::Some }, |_| ()) };
         }
     }
-    worker.actor().announced = Some(Announced { at, bytes: bytes as u8, reads: writes == 0 });
+    worker.actor().announced = Some(Announced { at, bytes: bytes as u8, reads: writes == 0, place });
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn ginrs_race_lock(word: usize) {
+extern "C" fn ginrs_race_lock(at: usize, bytes: usize) {
     if let Some(worker) = worker() {
         worker.catch_up(worker.current);
     }
-    let word = words::at(word);
-    LOCKED.set(words::lock(word).then_some(word));
+    let word = words::at(at);
+    LOCKED.set(words::lock(word).then_some((word, at, bytes)));
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn ginrs_race_unlock(what: i32, found: u64, left: u64, place: usize) {
-    let Some(word) = LOCKED.take() else { return };
+extern "C" fn ginrs_race_unlock(what: i32, value: u64, left: u64, place: usize) {
+    let Some((word, at, bytes)) = LOCKED.take() else { return };
     let by = By::of(place);
     let mut worker = worker();
     let is_narrow = worker.as_mut().is_some_and(|worker| std::mem::take(&mut worker.actor().is_narrow));
-    let (mut within, mut loosely) = (None, None);
+    let (mut within, mut loosely, mut found) = (None, None, None);
+    let new = worker.as_ref().and_then(|worker| worker.atomic(what, is_narrow, [value, left], by, at));
     let gives = worker.as_mut().and_then(|worker| match what {
         _ if what & RELEASE != 0 && is_narrow => {
             within = Some(Arc::new(worker.release()));
@@ -177,9 +212,18 @@ extern "C" fn ginrs_race_unlock(what: i32, found: u64, left: u64, place: usize) 
         _ => None,
     });
     let access =
-        Access { found: Some(found).filter(|_| what & ACQUIRE != 0), gives: gives.as_deref(), leaves: Left::Value(left) };
+        words::Access { found: Some(value).filter(|_| what & ACQUIRE != 0), gives: gives.as_deref(), leaves: Left::Value(left) };
+    let look = |taken: &Taken| {
+        if let (Some(worker), Some(new)) = (&mut worker, new) {
+            if what & RELAXED == 0 {
+                worker.take_clock(worker.current, taken);
+            }
+            worker.look_at_memory();
+            found = worker.note(at, bytes, new);
+        }
+    };
     // SAFETY: ginrs_race_lock came before, on this thread.
-    let mut taken = unsafe { words::unlock(word, &access) };
+    let mut taken = unsafe { words::unlock(word, &access, look) };
     if let Some(worker) = worker {
         if what & ACQUIRE != 0 {
             let seen = if what & RELAXED != 0 { taken.clock.take() } else { None };
@@ -191,6 +235,12 @@ extern "C" fn ginrs_race_unlock(what: i32, found: u64, left: u64, place: usize) 
         }
         if what & ACQUIRE != 0 {
             worker.take_narrow(worker.current, word);
+        }
+        // What it has learned only now may be an order, too.
+        if let (Some(new), Some((place, old))) = (new, found)
+            && !shadow::before(&old, &new, &worker.actor().clock)
+        {
+            worker.found(place, new, old);
         }
         loosely.into_iter().for_each(|loosely| worker.tell_loosely(word, loosely));
         // Of its own block nobody runs in between.

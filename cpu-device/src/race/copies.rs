@@ -4,7 +4,7 @@
 use super::clock::Clock;
 use super::names::{self, Of};
 use super::report::{self, Place};
-use super::shadow::{self, Access, PAGE};
+use super::shadow::{self, Access, Made, PAGE};
 use super::{foreign, frames, job, lines, windows, words};
 use crate::launch::Dim3;
 
@@ -49,7 +49,9 @@ pub fn copy(device: i32, called: Called, rows: &[Rows], does: impl FnOnce()) {
     let mut clock = (*names::run(run).began).clone();
     clock.join(&words::everything());
     for rows in rows {
-        let new = Access { group, epoch: 1, run, writes: rows.writes, place: called.place as u64, ..shadow::NOTHING };
+        // Word by word the host talks with kernels that run.
+        let made = if rows.width <= 8 && rows.height <= 1 { Made::Whole } else { Made::Plain };
+        let new = Access { group, made, epoch: 1, run, writes: rows.writes, place: called.place as u64, ..shadow::NOTHING };
         (0..rows.height).for_each(|row| note(new, &clock, rows.at + row * rows.pitch, rows.width));
     }
     does();

@@ -188,7 +188,7 @@ pub fn lock(key: Key) -> bool {
 ///
 /// # Safety
 /// The calling thread has locked it.
-pub unsafe fn unlock(key: Key, access: &Access) -> Taken {
+pub unsafe fn unlock(key: Key, access: &Access, then: impl FnOnce(&Taken)) -> Taken {
     let Some(slot) = arena::find(key) else { return Taken::default() };
     // SAFETY: the caller's.
     let mut locked = unsafe { slot.locked() };
@@ -202,6 +202,7 @@ pub unsafe fn unlock(key: Key, access: &Access) -> Taken {
     if let Some(given) = access.gives {
         give_to(slot, &mut locked, given);
     }
+    then(&taken);
     taken
 }
 

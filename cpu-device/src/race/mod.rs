@@ -18,6 +18,7 @@
 //! that ended before it began, so streams, events and whatever the host does between launches is order; host code is not watched.
 //! Where the rules leave a doubt more is taken for ordered: a race may be missed, none is invented.
 
+mod access;
 mod accesses;
 mod arena;
 mod atomics;

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::clock::{Clock, Group};
 use super::lines::{from_here, line_of};
-use super::shadow::Access;
+use super::shadow::{Access, Made};
 use super::words::{self, Word};
 use super::{Actor, Worker, handed, known};
 use crate::thread::Variables;
@@ -58,7 +58,7 @@ impl Actor {
     /// Whether the order with `old`, which this thread does not know, is one that a wait of relaxed order is enough for.
     pub fn is_settled(&self, new: &Access, old: &Access) -> bool {
         let knows = || self.pending.as_ref().is_some_and(|pending| pending.knows(old.group, old.thread, old.epoch));
-        (new.writes || new.polls) && knows()
+        (new.writes || new.polls || new.made != Made::Plain) && knows()
     }
 }
 

@@ -10,7 +10,7 @@ use super::clock::Clock;
 use super::lines::{line_and_caller, line_of};
 use super::names::{self, Call, Of, PUT, Part};
 use super::relaxed::{Weakly, Why};
-use super::shadow::Access;
+use super::shadow::{Access, Made};
 use super::{collectives, foreign, job};
 
 /// What was touched.
@@ -228,9 +228,18 @@ fn describe(access: &Access, line: &str, place: Place) -> String {
         };
         return format!("the put at {line} {does} ({} bytes, rank {} to rank {}; posted by {who})", put.bytes, put.from, put.to);
     }
-    let does = if access.writes { "write" } else { "read" };
+    let does = match (access.made, access.writes) {
+        (Made::Plain | Made::Hinted, true) => "write",
+        (Made::Plain | Made::Hinted, false) => "read",
+        (Made::Narrow, true) => "atomic write of block scope",
+        (Made::Narrow, false) => "atomic read of block scope",
+        (_, true) => "atomic write",
+        (_, false) => "atomic read",
+    };
     format!("{does} at {line} by {}", who(access.group, access.thread))
 }
+
+const KERNELS: &str = "the same stream, or an event, between the two kernels";
 
 /// What it is, and what is missing.
 fn words(race: &Race) -> (&'static str, &'static str) {
@@ -250,6 +259,7 @@ fn words(race: &Race) -> (&'static str, &'static str) {
     const SYNC: &str = "__syncthreads(), or a put by the whole group, between the writes of other threads and the put";
     match (later, earlier) {
         (Kind::Thread { block, .. }, Kind::Reads) if !follows && block == putter(old) => (UNSYNCED, SYNC),
+        (Kind::Thread { device, run, .. }, Kind::Reads) if !follows && !is_copy(new) => (UNSYNCED, order(device, run, old)),
         (Kind::Thread { .. }, Kind::Reads) => (
             "the source of a put is changed before it has been read",
             "flush (or wait for the put's counter, or for an answer to its signal) before you overwrite its source",
@@ -272,9 +282,7 @@ fn words(race: &Race) -> (&'static str, &'static str) {
         }
         (Kind::Reads, Kind::Thread { block, .. }) if block == putter(new) => (UNSYNCED, SYNC),
         (Kind::Reads, Kind::Thread { .. }) if is_copy(old) => (UNSYNCED, COPIED),
-        (Kind::Reads, Kind::Thread { .. }) => {
-            (UNSYNCED, "order the write before the put: a barrier of both, or a flag with release and acquire")
-        }
+        (Kind::Reads, Kind::Thread { device, run, .. }) => (UNSYNCED, order(device, run, new)),
         (Kind::Reads, _) | (_, Kind::Reads) => (
             "a put lands on what another one may still read",
             "wait for the put's signal before its data are put on; flush before a source is a target",
@@ -303,8 +311,24 @@ fn words(race: &Race) -> (&'static str, &'static str) {
             "two blocks have no order",
             "a grid sync, or an atomic flag with release (fence) before and acquire behind, between the two",
         ),
-        _ => ("two kernels that run at the same time have no order", "the same stream, or an event, between the two kernels"),
+        _ => ("two kernels that run at the same time have no order", KERNELS),
     }
+}
+
+/// What orders a write by a thread of this grid before a put.
+fn order(device: i32, run: u32, put: &Access) -> &'static str {
+    let poster = names::block(putter(put));
+    if poster.device == device && poster.run != run {
+        return KERNELS;
+    }
+    "order the write before the put: a barrier of both, or a flag with release and acquire"
+}
+
+/// Made by a kernel of the program's.
+fn is_kernels(access: &Access) -> bool {
+    matches!(names::group(access.group), Of::Block { .. })
+        && !names::block(access.group).is_copy()
+        && !collectives::is_one(access)
 }
 
 fn putter(access: &Access) -> u32 {
@@ -331,10 +355,20 @@ fn tell(race: &Race) {
             "the order between two blocks is of block scope",
             "a wider scope: __threadfence() or thread_scope_device for a block of this device, __threadfence_system() or thread_scope_system for another rank",
         ),
+        _ if !race.new.is_plain() && !race.old.is_plain() => (
+            "atomics of block scope by two blocks",
+            "a scope of both: atomicAdd() in place of atomicAdd_block(), thread_scope_device; for another rank atomicAdd_system(), thread_scope_system",
+        ),
         _ => words(race),
     };
     let weaker = race.weak.as_ref().and_then(Why::missing);
     let missing = weaker.as_deref().unwrap_or(missing);
+    let both = [&race.new, &race.old];
+    let is_half = race.new.is_plain() != race.old.is_plain();
+    let alternative = match is_half && weaker.is_none() && both.iter().all(|access| is_kernels(access)) {
+        true => "; or make the plain access an atomic one, too, where its place in the order does not matter",
+        false => "",
+    };
     let place = match race.at {
         Place::Shared => "shared memory of the block".into(),
         Place::Signal { number, rank, context } => format!("signal {number} of context {context} of rank {rank}"),
@@ -347,7 +381,7 @@ fn tell(race: &Race) {
         Place::At(at) => names::window_at(at, None).unwrap_or_else(|| format!("address {at:#x}, in no window")),
     };
     crate::error::report(&format!(
-        "race {number}: {what}\n  {}\n  {}\n  where: {place}\n  missing: {missing}",
+        "race {number}: {what}\n  {}\n  {}\n  where: {place}\n  missing: {missing}{alternative}",
         describe(&race.new, &later, race.at),
         describe(&race.old, &earlier, race.at)
     ));

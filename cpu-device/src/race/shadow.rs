@@ -4,37 +4,12 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
 
+pub use super::access::{Access, Made, NOTHING, before};
 use super::arena::{self, Key, Slot, kind};
-use super::clock::{Clock, Group};
+use super::clock::Clock;
+use super::job;
 use super::places::{self, Byte};
 use super::quick::Table;
-use super::{job, names};
-
-/// One access to some of eight bytes. All zero is none.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub struct Access {
-    /// Who: the group, its thread, and how far that had come.
-    pub group: Group,
-    /// Thread of the group.
-    pub thread: u16,
-    /// See [`Clock`].
-    pub epoch: u32,
-    /// The grid, 0: a queue of puts.
-    pub run: u32,
-    /// Which of the eight bytes.
-    pub mask: u8,
-    /// It writes.
-    pub writes: bool,
-    /// A volatile read, as polls are: held against what puts write, which a poll does not make known.
-    pub polls: bool,
-    /// It reads what a put or a kernel has written.
-    pub finds: bool,
-    /// Of a put that lands on puts of its queue which nobody has read: the first of those; else 0.
-    pub over: u32,
-    /// An address of code, or [`names::PUT`] and the number of a put.
-    pub place: u64,
-}
 
 /// Accesses kept for eight bytes: with more readers than that the oldest are forgotten, so a race may be missed, none invented.
 const KEPT: usize = 4;
@@ -47,38 +22,11 @@ pub struct Cell {
     next: u8,
     /// Bytes that anybody has written.
     written: u8,
+    /// And has changed atomically.
+    changed: u8,
 }
 
-/// No access.
-pub const NOTHING: Access =
-    Access { group: 0, thread: 0, epoch: 0, run: 0, mask: 0, writes: false, polls: false, finds: false, over: 0, place: 0 };
-const EMPTY: Cell = Cell { kept: [NOTHING; KEPT], used: 0, next: 0, written: 0 };
-
-/// What an access does knowingly.
-fn before(old: &Access, new: &Access, clock: &Clock) -> bool {
-    old.group == new.group && old.thread == new.thread
-        || clock.knows(job::local(old.group), old.thread, old.epoch)
-        || old.run != 0 && names::ended(job::local(old.run)) <= clock.ended
-}
-
-impl Access {
-    /// Whether the two must have an order.
-    fn conflicts(&self, other: &Access) -> bool {
-        let lands = |access: &Access| access.writes && access.place & names::PUT != 0;
-        (self.writes || other.writes) && (!self.polls || lands(other)) && (!other.polls || lands(self))
-    }
-
-    /// As all processes of the job know it.
-    fn global(self) -> Access {
-        let run = if self.run == 0 { 0 } else { job::global(self.run) };
-        Access { group: job::global(self.group), run, place: job::global_place(self.place), ..self }
-    }
-
-    /// And as this one does.
-    fn local(self) -> Access {
-        Access { group: job::local(self.group), run: job::local(self.run), place: job::local_place(self.place), ..self }
-    }
-}
+const EMPTY: Cell = Cell { kept: [NOTHING; KEPT], used: 0, next: 0, written: 0, changed: 0 };
 
 impl Cell {
     /// See [`Access::over`].
@@ -86,6 +34,14 @@ impl Cell {
         let met = || self.kept[..self.used as usize].iter().filter(|old| old.mask & new.mask != 0);
         let last = met().find(|old| old.group == new.group).filter(|_| new.run == 0 && met().all(|old| old.writes));
         last.map_or(0, |old| if old.over == 0 { old.epoch } else { old.over })
+    }
+
+    /// Whether the one at `at` is an atomic whose value a thread has seen atomically before it came to `new`, for a word has its own order: it has
+    /// looked, or was the last one to change it and writes what is there next.
+    fn has_seen(&self, at: usize, new: &Access, clock: &Clock) -> bool {
+        let sees =
+            |seen: &Access| seen.sees() && (new.writes || !seen.writes) && seen.mask & new.mask != 0 && before(seen, new, clock);
+        !self.kept[at].is_plain() && self.kept[at].writes && self.kept[at + 1..self.used as usize].iter().any(sees)
     }
 
     /// Notes an access; the first one that it has no order with.
@@ -98,23 +54,29 @@ impl Cell {
             let old = self.kept[at];
             let meets = old.mask & new.mask != 0;
             let same = meets && old.group == new.group && old.thread == new.thread && old.epoch == new.epoch;
-            if same && old.mask & new.mask == new.mask && (old.writes || !new.writes) && (!old.polls || new.polls) {
+            let as_strict = (old.writes || !new.writes) && (!old.polls || new.polls) && old.made.is_as_strict_as(new.made);
+            if same && old.mask & new.mask == new.mask && as_strict {
                 return None;
             }
             let ordered = !meets || before(&old, &new, clock);
-            if !ordered && old.conflicts(&new) {
+            if !ordered && old.conflicts(&new) && !self.has_seen(at, &new, clock) {
                 race = race.or(Some(old));
             }
-            let covered =
-                old.mask & !new.mask == 0 && (new.writes || !old.writes) && (ordered || new.writes) && (!new.polls || old.polls);
-            if !(meets && covered) {
+            if !(meets && old.is_covered(&new, ordered, self.changed)) {
                 self.kept[kept] = old;
                 kept += 1;
             }
         }
+        if !new.is_plain() && new.writes {
+            self.changed |= new.mask;
+        }
         if kept < KEPT {
             self.kept[kept] = new;
             (self.used, self.next) = (kept as u8 + 1, 0);
+        } else if let Some(first) = self.kept.iter().position(|old| new.sees() && old.sees()) {
+            // These are in the order in which they came.
+            self.kept[first..].rotate_left(1);
+            self.kept[KEPT - 1] = new;
         } else {
             self.kept[self.next as usize] = new;
             self.next = (self.next + 1) % KEPT as u8;
@@ -269,6 +231,49 @@ mod tests {
         assert_eq!(races(&page, 8, 8, access(0, 2, true), &clock), []);
         assert_eq!(races(&page, 8, 8, access(4, 2, false), &clock), [0]);
         assert_eq!(races(&page, 8, 8, access(0, 3, true), &clock), [4], "the read is told, too");
+    }
+
+    fn atomic(thread: u16, made: Made, writes: bool) -> Access {
+        Access { made, ..access(thread, 1, writes) }
+    }
+
+    #[test]
+    fn atomics_need_no_order_among_them_and_one_with_what_is_plain() {
+        let (page, nothing) = (Page::new(), Clock::default());
+        assert_eq!(races(&page, 8, 4, atomic(0, Made::Whole, true), &nothing), []);
+        assert_eq!(races(&page, 8, 4, atomic(1, Made::Whole, true), &nothing), [], "two atomics");
+        assert_eq!(races(&page, 8, 4, access(2, 1, false), &nothing), [0], "a plain read behind both");
+        assert_eq!(races(&page, 8, 4, atomic(3, Made::Swap, true), &nothing), [], "what it guessed is made sure of");
+        assert_eq!(races(&page, 8, 4, atomic(3, Made::Whole, true), &nothing), [2], "of who has read nobody has heard");
+        assert_eq!(races(&page, 12, 4, access(4, 1, true), &nothing), [], "another word");
+        assert_eq!(
+            races(&page, 12, 4, atomic(5, Made::Whole, false), &nothing),
+            [4],
+            "an atomic read of what is written plainly"
+        );
+    }
+
+    #[test]
+    fn a_word_has_its_own_order_for_who_looks_at_it_atomically() {
+        let (page, nothing) = (Page::new(), Clock::default());
+        for thread in 0..8 {
+            races(&page, 8, 4, atomic(thread, Made::Whole, true), &nothing);
+        }
+        assert_eq!(races(&page, 8, 4, access(7, 1, true), &nothing), [], "the last one clears it");
+        races(&page, 16, 4, atomic(0, Made::Whole, true), &nothing);
+        races(&page, 16, 4, atomic(9, Made::Whole, false), &nothing);
+        assert_eq!(races(&page, 16, 4, access(9, 1, false), &nothing), [], "it has polled for the value");
+        races(&page, 16, 4, atomic(1, Made::Whole, true), &nothing);
+        assert_eq!(races(&page, 16, 4, access(9, 2, false), &nothing), [0], "and another one came later");
+    }
+
+    #[test]
+    fn atomics_of_block_scope_are_for_their_block() {
+        let (page, nothing) = (Page::new(), Clock::default());
+        races(&page, 8, 4, atomic(0, Made::Narrow, true), &nothing);
+        assert_eq!(races(&page, 8, 4, atomic(1, Made::Whole, true), &nothing), [], "they are of one block");
+        races(&page, 8, 4, atomic(0, Made::Narrow, true), &nothing);
+        assert_eq!(races(&page, 8, 4, Access { group: 2, ..atomic(3, Made::Whole, true) }, &nothing), [0]);
     }
 
     #[test]

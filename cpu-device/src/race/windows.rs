@@ -204,8 +204,13 @@ fn know(device: i32, window: &Window, number: u64) {
     let first_rank = window.rank - window.lsa_rank;
     names::add_window(names::Window { flat: window.first, stride, bytes, ranks: window.lsa_size as usize, first_rank, number });
     let (base, flat) = (window.base, window.first + window.lsa_rank as usize * stride);
-    if base != flat && base % PAGE == flat % PAGE && ALIASES.read().get(&base) != Some(&(bytes, flat)) {
-        ALIASES.write().insert(base, (bytes, flat));
-        CHANGED.fetch_add(1, Ordering::Release);
+    let (known, last) = (self::flat(base), self::flat(base + bytes.max(1) - 1));
+    if base % PAGE != flat % PAGE || known == self::flat(flat) {
+        return;
     }
+    // Memory that is in two windows is known as in the first one.
+    let is_other = known != base && last - known == bytes.max(1) - 1;
+    let (from, to) = if is_other { (flat, known) } else { (base, flat) };
+    ALIASES.write().insert(from, (bytes, to));
+    changed();
 }

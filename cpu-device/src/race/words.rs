@@ -315,14 +315,14 @@ pub struct Taken {
     pub is_foreign: bool,
 }
 
-/// Ends what [`lock`] began.
+/// Ends what [`lock`] began. Before others may have the word `then` gets what the access is handed over.
 ///
 /// # Safety
 /// The calling thread has locked this word.
-pub unsafe fn unlock(word: Word, access: &Access) -> Taken {
+pub unsafe fn unlock(word: Word, access: &Access, then: impl FnOnce(&Taken)) -> Taken {
     if let Some(key) = word.key() {
         // SAFETY: the caller's.
-        return unsafe { handed::unlock(key, access) };
+        return unsafe { handed::unlock(key, access, then) };
     }
     let shard = shard(word);
     // SAFETY: the lock is held by this thread, whose guard was forgotten.
@@ -337,6 +337,7 @@ pub unsafe fn unlock(word: Word, access: &Access) -> Taken {
     if let Some(clock) = access.gives {
         give_to(words, word, clock);
     }
+    then(&taken);
     // SAFETY: as above.
     unsafe { shard.force_unlock() };
     taken

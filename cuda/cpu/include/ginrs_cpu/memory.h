@@ -46,7 +46,7 @@ inline T __ldg(const T* p) { return *p; }
 #define GINRS_CPU_LOAD(name) \
   template <class T>         \
   inline T name(const T* p) { \
-    GINRS_CPU_PLAIN_READ(p, sizeof *p); \
+    GINRS_CPU_HINTED(p, sizeof *p, 0); \
     return ginrs_cpu::load_whole(p, 0); \
   }
 GINRS_CPU_LOAD(__ldca)
@@ -62,7 +62,7 @@ inline T __ldcv(const T* p) {
 #define GINRS_CPU_STORE(name) \
   template <class T>          \
   inline void name(T* p, typename ginrs_cpu::Same<T>::Type value) { \
-    GINRS_CPU_PLAIN_WRITE(p, sizeof *p); \
+    GINRS_CPU_HINTED(p, sizeof *p, 1); \
     ginrs_cpu::store_whole(p, value, 0); \
   }
 GINRS_CPU_STORE(__stwb)

@@ -60,6 +60,8 @@ void ginrs_cpu_race_narrow(void);
 /* Plain accesses, as the compiler announces those of a structure. */
 void ginrs_cpu_race_read_range(void* at, size_t bytes);
 void ginrs_cpu_race_write_range(void* at, size_t bytes);
+/* The same with a cache hint, as code polls, too: held against other plain accesses, and not against atomics. */
+void ginrs_cpu_race_hinted(void* at, size_t bytes, int writes);
 /* By libginrs, which finds it with dlsym: ranks of a communicator are on other machines; `rank` has destroyed a (device) communicator,
  * and what it had posted has been done, or may be done yet where that has failed; ranks of a communicator are in other processes, which
  * have not all offered to be one job. By an object when it is loaded (launch.h): it was not compiled for the detector. */
@@ -99,6 +101,7 @@ size_t ginrs_cpu_race_caller(char* line, size_t room);
  * polls through such, and is looked at. */
 #define GINRS_CPU_PLAIN_READ(at, bytes) ginrs_cpu_race_read_range(const_cast<char*>(reinterpret_cast<const char*>(at)), bytes)
 #define GINRS_CPU_PLAIN_WRITE(at, bytes) ginrs_cpu_race_write_range(reinterpret_cast<char*>(at), bytes)
+#define GINRS_CPU_HINTED(at, bytes, writes) ginrs_cpu_race_hinted(const_cast<char*>(reinterpret_cast<const char*>(at)), bytes, writes)
 #define GINRS_CPU_RACE_NAME(name) __asm__(".set __tsan_" #name ", ginrs_cpu_race_" #name);
 #define GINRS_CPU_RACE_SIZES(name) \
   GINRS_CPU_RACE_NAME(name##1) GINRS_CPU_RACE_NAME(name##2) GINRS_CPU_RACE_NAME(name##4) GINRS_CPU_RACE_NAME(name##8) GINRS_CPU_RACE_NAME(name##16)
@@ -137,5 +140,6 @@ GINRS_CPU_RACE_NAME(atomic_signal_fence)
 #define GINRS_CPU_NARROW(is) ((void)0)
 #define GINRS_CPU_PLAIN_READ(at, bytes) ((void)0)
 #define GINRS_CPU_PLAIN_WRITE(at, bytes) ((void)0)
+#define GINRS_CPU_HINTED(at, bytes, writes) ((void)0)
 #endif
 #endif

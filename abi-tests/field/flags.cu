@@ -210,9 +210,6 @@ static const struct Case { const char* name; void (*kernel)(Job); int blocks, ra
   {"ptx", ptx, 1}, {"added", added, 1}, {"lock", lock, 3}, {"references", references, 3}, {"queue", queue, 1}, {"shuffle", shuffle, 1}, {"named", named, 2},
   {"arrivals", arrivals, 1}, {"grid", grid, 3}, {"scope", scope, 2}, {"sides", sides, 1}, {"counters", counters, 1}, {"graph", nullptr, 1},
 };
-static int which;
-static bool mended;
-
 // Two branches of a graph: one fills, the other one sends.
 static void launchGraph(Job const& job) {
   cudaStream_t first, second;
@@ -249,9 +246,4 @@ static void runRank(int rank, int device, int ranks, ncclUniqueId id) {
   CHECK(ncclCommDestroy(comm));
 }
 
-int main(int argc, char** argv) {
-  which = caseOf(cases, argc, argv);
-  if (which == sizeof cases / sizeof *cases) return 2;
-  mended = argc > 2;
-  return runRanks(cases[which].ranks, runRank);
-}
+int main(int argc, char** argv) { return runCase(cases, argc, argv, runRank); }

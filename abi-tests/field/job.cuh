@@ -1,4 +1,4 @@
-// What the ranks of experts.cu, flags.cu, ptx.cu and more.cu work on, and which of its cases such a program runs.
+// What the ranks of experts.cu, flags.cu, ptx.cu, shared.cu and more.cu work on, and which of its cases such a program runs.
 #pragma once
 #include <nccl_device.h>
 #include "../common/ranks.h"
@@ -37,6 +37,9 @@ static inline ncclComm_t join(Buffers& job, int rank, int device, int ranks, ncc
   return comm;
 }
 
+static int which;   // of the program's cases, the one that argv[1] names
+static bool mended; // there is an argv[2]
+
 // With `signals` of them, two counters and `barriers` for LSA.
 static inline ncclDevCommRequirements requirements(int signals, int barriers) {
   ncclDevCommRequirements needs;
@@ -53,4 +56,12 @@ static int caseOf(Case const (&cases)[N], int argc, char** argv) {
   }
   for (auto const& it : cases) fprintf(stderr, "%s %d\n", it.name, it.ranks);
   return N;
+}
+
+// The main of a program: all ranks of that case.
+template <typename Case, int N>
+static int runCase(Case const (&cases)[N], int argc, char** argv, void (*runRank)(int rank, int device, int ranks, ncclUniqueId id)) {
+  which = caseOf(cases, argc, argv);
+  mended = argc > 2;
+  return which == N ? 2 : runRanks(cases[which].ranks, runRank);
 }

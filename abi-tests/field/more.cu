@@ -193,8 +193,6 @@ __global__ void kernel(Job job, int which, bool bug) {
   bar.sync(cta, both);
 }
 
-static int which, mended;
-
 static void runRank(int rank, int device, int ranks, ncclUniqueId id) {
   bool const bug = !mended;
   Job job = {};

@@ -132,9 +132,6 @@ static const struct Case { const char* name; void (*kernel)(Job); int blocks, ra
   {"dispatch", dispatch, 1}, {"combine", combine, 1}, {"refill", refill, 1}, {"hints", hints, 2}, {"red", hand<red>, 2}, {"block", hand<block>, 2},
   {"atom", atom, 1}, {"reduce", reduce, 1}, {"gather", gather, 1},
 };
-static int which;
-static bool mended;
-
 static void runRank(int rank, int device, int ranks, ncclUniqueId id) {
   Job job = {};
   job.bug = !mended;
@@ -149,9 +146,4 @@ static void runRank(int rank, int device, int ranks, ncclUniqueId id) {
   CHECK(ncclCommDestroy(comm));
 }
 
-int main(int argc, char** argv) {
-  which = caseOf(cases, argc, argv);
-  if (which == sizeof cases / sizeof *cases) return 2;
-  mended = argc > 2;
-  return runRanks(cases[which].ranks, runRank);
-}
+int main(int argc, char** argv) { return runCase(cases, argc, argv, runRank); }

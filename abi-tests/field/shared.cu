@@ -107,9 +107,6 @@ static const struct Case { const char* name; void (*kernel)(Job); int blocks, ra
   {"split", split, 3}, {"start", start, 3}, {"tickets", tickets, 3}, {"remote", remote, 1, 3}, {"narrow", narrow, 2}, {"sent", sent, 1}, {"reserve", reserve, 1},
   {"plainly", plainly, 2}, {"windows", windows, 1},
 };
-static int which;
-static bool mended;
-
 static void runRank(int rank, int device, int ranks, ncclUniqueId id) {
   auto const& it = cases[which];
   Job job = {};
@@ -129,9 +126,4 @@ static void runRank(int rank, int device, int ranks, ncclUniqueId id) {
   CHECK(ncclCommDestroy(comm));
 }
 
-int main(int argc, char** argv) {
-  which = caseOf(cases, argc, argv);
-  if (which == sizeof cases / sizeof *cases) return 2;
-  mended = argc > 2;
-  return runRanks(cases[which].ranks, runRank);
-}
+int main(int argc, char** argv) { return runCase(cases, argc, argv, runRank); }

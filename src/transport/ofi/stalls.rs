@@ -67,9 +67,14 @@ impl Figures {
         self.unacked == 0
     }
 
-    /// The last try was answered by nothing. A process that is stopped takes nothing when its buffers are full, and its kernel says so.
+    /// Nothing has answered the last try so far. A process that is stopped takes nothing when its buffers are full, and its kernel says so.
     fn is_unanswered(&self) -> bool {
-        self.stands && self.unacked > 0 && self.sent > ANSWER.max(2 * self.round_trip) && self.heard > self.sent
+        self.stands && self.unacked > 0 && self.heard > self.sent
+    }
+
+    /// It should have been answered by now.
+    fn is_late(&self) -> bool {
+        self.sent > ANSWER.max(2 * self.round_trip)
     }
 }
 
@@ -87,7 +92,7 @@ enum Verdict {
 /// `lasts`: since the first try that was not answered; `deadline`: a machine may be away for so long.
 fn judge(figures: &Figures, lasts: Duration, deadline: Duration) -> Verdict {
     match figures.tries {
-        _ if !figures.is_unanswered() => Verdict::Fine,
+        _ if !figures.is_unanswered() || !figures.is_late() => Verdict::Fine,
         MOST.. if lasts >= deadline.max(LEAST) => Verdict::Over,
         WORTH_A_LINE.. => Verdict::WorthALine,
         _ => Verdict::Fine,
@@ -175,17 +180,13 @@ impl Stalls {
         if let Some(said) = said.filter(|_| figures.is_settled()) {
             self.settled.insert(link, said);
         }
-        if !figures.is_unanswered() || figures.tries == 0 {
-            self.since.remove(&link);
-            return None;
-        }
-        let since = *self.since.entry(link).or_insert_with(|| now.checked_sub(figures.sent).unwrap_or(now));
-        let verdict = judge(&figures, now - since, self.deadline);
+        let lasts = self.in_vain(link, &figures, now)?;
+        let verdict = judge(&figures, lasts, self.deadline);
         if verdict == Verdict::Fine {
             return None;
         }
         let to = getpeername(socket).ok().flatten().and_then(|to| SocketAddr::try_from(to).ok()).map(|to| to.ip());
-        let what = explain(&figures, now - since, to);
+        let what = explain(&figures, lasts, to);
         if verdict == Verdict::Over {
             return Some((link, peer, what));
         }
@@ -193,6 +194,17 @@ impl Stalls {
             warn!("GINRS-W112 nothing that is sent to a peer arrives | {NAME}, rank {own} to rank {peer} | {what}");
         }
         None
+    }
+
+    /// How long tries over `link` have been in vain, if they are. One that was made just now changes nothing: where a look fell behind each, to count would
+    /// begin anew each time.
+    fn in_vain(&mut self, link: u32, figures: &Figures, now: Instant) -> Option<Duration> {
+        if !figures.is_unanswered() || figures.tries == 0 {
+            self.since.remove(&link);
+            return None;
+        }
+        let since = *self.since.entry(link).or_insert_with(|| now.checked_sub(figures.sent).unwrap_or(now));
+        Some(now - since)
     }
 }
 
@@ -244,6 +256,18 @@ mod tests {
         // Probes of a closed window are no segments.
         fine(Figures { unacked: 0, ..lost(6) });
         fine(Figures { stands: false, ..lost(6) });
+    }
+
+    #[test]
+    fn tries_count_from_the_first_in_vain_until_one_is_answered() {
+        let (mut stalls, now) = (Stalls::new(), Instant::now());
+        let mut lasts = |seconds, figures: Figures| stalls.in_vain(0, &figures, now + seconds * SECOND);
+        assert_eq!(lasts(2, lost(3)), Some(SECOND));
+        let just_now = Duration::from_millis(20);
+        assert_eq!(lasts(4, Figures { sent: just_now, ..lost(4) }), Some(3 * SECOND), "a look right behind a try");
+        assert_eq!(lasts(5, lost(4)), Some(4 * SECOND));
+        assert_eq!(lasts(6, Figures { heard: Duration::ZERO, ..lost(4) }), None, "something was heard");
+        assert_eq!(lasts(8, lost(4)), Some(SECOND));
     }
 
     #[test]

@@ -68,6 +68,7 @@ pub const NOTHING: Access = Access {
     over: 0,
     place: 0,
 };
+
 /// What an access does knowingly.
 pub fn before(old: &Access, new: &Access, clock: &Clock) -> bool {
     old.group == new.group && old.thread == new.thread

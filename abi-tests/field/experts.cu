@@ -356,6 +356,7 @@ static const struct { const char* name; void (*kernel)(Job); int blocks, ranks; 
   {"halves", halves, 1, 3, nullptr}, {"regions", regions, 1, 3, nullptr}, {"quiet", quiet, 2, 3, nullptr}, {"shadows", shadows, 1, 3, nullptr},
   {"follow", follow, 1, 3, nullptr}, {"zero", zero, 1, 3, nullptr}, {"slots", slots, 1, 3, nullptr},
 };
+
 static void runRank(int rank, int device, int ranks, ncclUniqueId id) {
   auto const& it = cases[which];
   Job job = {};

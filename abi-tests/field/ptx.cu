@@ -132,6 +132,7 @@ static const struct Case { const char* name; void (*kernel)(Job); int blocks, ra
   {"dispatch", dispatch, 1}, {"combine", combine, 1}, {"refill", refill, 1}, {"hints", hints, 2}, {"red", hand<red>, 2}, {"block", hand<block>, 2},
   {"atom", atom, 1}, {"reduce", reduce, 1}, {"gather", gather, 1},
 };
+
 static void runRank(int rank, int device, int ranks, ncclUniqueId id) {
   Job job = {};
   job.bug = !mended;

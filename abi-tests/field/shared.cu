@@ -107,6 +107,7 @@ static const struct Case { const char* name; void (*kernel)(Job); int blocks, ra
   {"split", split, 3}, {"start", start, 3}, {"tickets", tickets, 3}, {"remote", remote, 1, 3}, {"narrow", narrow, 2}, {"sent", sent, 1}, {"reserve", reserve, 1},
   {"plainly", plainly, 2}, {"windows", windows, 1},
 };
+
 static void runRank(int rank, int device, int ranks, ncclUniqueId id) {
   auto const& it = cases[which];
   Job job = {};

@@ -32,16 +32,22 @@ struct Figures {
     unacked: u32,
     /// Pauses in a row that have ended without progress.
     tries: u8,
-    /// Since something was sent, and since the peer has acknowledged anything, if only what it had before.
+    /// Since something was sent.
     sent: Duration,
-    heard: Duration,
+    /// Segments without data that have come so far: a peer answers each try with one, if only to say what it had before. What comes with data says
+    /// nothing: where large packets are lost one way alone, what the peer asks for arrives all the while.
+    answers: u32,
     /// There and back.
     round_trip: Duration,
     segment: u32,
     packet: u32,
 }
 
+/// What a kernel must say: Linux 4.6 does.
+const SAID: usize = std::mem::offset_of!(libc::tcp_info, tcpi_data_segs_in) + size_of::<u32>();
+
 impl Figures {
+    /// None if it is no such socket, or the kernel does not say all of it.
     fn of(socket: BorrowedFd<'_>) -> Option<Self> {
         // SAFETY: all of it may be zero.
         let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
@@ -49,14 +55,16 @@ impl Figures {
         let (fd, at) = (socket.as_raw_fd(), (&raw mut info).cast());
         // SAFETY: room for as many bytes as it says, which the call fills in as far as the kernel knows them.
         let result = unsafe { libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, at, &mut bytes) };
-        let millis = |millis: u32| Duration::from_millis(millis.into());
-        (result == 0).then(|| Self {
+        if result != 0 || (bytes as usize) < SAID {
+            return None;
+        }
+        Some(Self {
             // Dials have a deadline of their own.
             stands: [ESTABLISHED, CLOSE_WAIT].contains(&info.tcpi_state),
             unacked: info.tcpi_unacked,
             tries: info.tcpi_retransmits,
-            sent: millis(info.tcpi_last_data_sent),
-            heard: millis(info.tcpi_last_ack_recv),
+            sent: Duration::from_millis(info.tcpi_last_data_sent.into()),
+            answers: info.tcpi_segs_in.wrapping_sub(info.tcpi_data_segs_in),
             round_trip: Duration::from_micros(info.tcpi_rtt.into()),
             segment: info.tcpi_snd_mss,
             packet: info.tcpi_pmtu,
@@ -67,12 +75,12 @@ impl Figures {
         self.unacked == 0
     }
 
-    /// Nothing has answered the last try so far. A process that is stopped takes nothing when its buffers are full, and its kernel says so.
-    fn is_unanswered(&self) -> bool {
-        self.stands && self.unacked > 0 && self.heard > self.sent
+    /// Something is tried again.
+    fn is_tried(&self) -> bool {
+        self.stands && self.unacked > 0 && self.tries > 0
     }
 
-    /// It should have been answered by now.
+    /// The last try should have been answered by now.
     fn is_late(&self) -> bool {
         self.sent > ANSWER.max(2 * self.round_trip)
     }
@@ -92,7 +100,7 @@ enum Verdict {
 /// `lasts`: since the first try that was not answered; `deadline`: a machine may be away for so long.
 fn judge(figures: &Figures, lasts: Duration, deadline: Duration) -> Verdict {
     match figures.tries {
-        _ if !figures.is_unanswered() || !figures.is_late() => Verdict::Fine,
+        _ if !figures.is_tried() || !figures.is_late() => Verdict::Fine,
         MOST.. if lasts >= deadline.max(LEAST) => Verdict::Over,
         WORTH_A_LINE.. => Verdict::WorthALine,
         _ => Verdict::Fine,
@@ -102,8 +110,8 @@ fn judge(figures: &Figures, lasts: Duration, deadline: Duration) -> Verdict {
 /// See the module.
 pub(super) struct Stalls {
     next: Instant,
-    /// By link: since when tries are in vain.
-    since: HashMap<u32, Instant>,
+    /// By link: since when tries are in vain, and the answers until then.
+    since: HashMap<u32, (Instant, u32)>,
     /// By link to a sender: how much was said when all of it had been acknowledged.
     settled: HashMap<u32, u64>,
     /// Peers of which there was a line.
@@ -196,15 +204,19 @@ impl Stalls {
         None
     }
 
-    /// How long tries over `link` have been in vain, if they are. One that was made just now changes nothing: where a look fell behind each, to count would
-    /// begin anew each time.
+    /// How long tries over `link` have been in vain, if they are. A process that is stopped takes nothing when its buffers are full, and its kernel
+    /// answers each.
     fn in_vain(&mut self, link: u32, figures: &Figures, now: Instant) -> Option<Duration> {
-        if !figures.is_unanswered() || figures.tries == 0 {
+        if !figures.is_tried() {
             self.since.remove(&link);
             return None;
         }
-        let since = *self.since.entry(link).or_insert_with(|| now.checked_sub(figures.sent).unwrap_or(now));
-        Some(now - since)
+        let begin = || (now.checked_sub(figures.sent).unwrap_or(now), figures.answers);
+        let since = self.since.entry(link).or_insert_with(begin);
+        if since.1 != figures.answers {
+            *since = (now, figures.answers);
+        }
+        Some(now - since.0)
     }
 }
 
@@ -231,9 +243,8 @@ mod tests {
 
     /// A connection whose kernel has tried so often, by its doubled pauses, and heard nothing.
     fn lost(tries: u8) -> Figures {
-        let heard = Duration::from_millis(200 * ((1 << tries) - 1)) + SECOND;
         let (round_trip, segment, packet) = (Duration::from_millis(1), 1448, 1500);
-        Figures { stands: true, unacked: 9, tries, sent: SECOND, heard, round_trip, segment, packet }
+        Figures { stands: true, unacked: 9, tries, sent: SECOND, answers: 70, round_trip, segment, packet }
     }
 
     #[test]
@@ -248,8 +259,6 @@ mod tests {
     #[test]
     fn a_peer_that_answers_is_let_alone() {
         let fine = |figures: Figures| assert_eq!(judge(&figures, 99 * SECOND, 3 * SECOND), Verdict::Fine, "{figures:?}");
-        // Stopped, with full buffers: its kernel answers each try, and that it takes nothing.
-        fine(Figures { heard: lost(6).sent - Duration::from_millis(1), ..lost(6) });
         // Its answer may be under way.
         fine(Figures { sent: Duration::from_millis(100), ..lost(6) });
         fine(Figures { round_trip: SECOND, ..lost(6) });
@@ -259,15 +268,18 @@ mod tests {
     }
 
     #[test]
-    fn tries_count_from_the_first_in_vain_until_one_is_answered() {
+    fn tries_count_from_the_first_in_vain_and_anew_when_one_is_answered() {
         let (mut stalls, now) = (Stalls::new(), Instant::now());
         let mut lasts = |seconds, figures: Figures| stalls.in_vain(0, &figures, now + seconds * SECOND);
         assert_eq!(lasts(2, lost(3)), Some(SECOND));
         let just_now = Duration::from_millis(20);
         assert_eq!(lasts(4, Figures { sent: just_now, ..lost(4) }), Some(3 * SECOND), "a look right behind a try");
         assert_eq!(lasts(5, lost(4)), Some(4 * SECOND));
-        assert_eq!(lasts(6, Figures { heard: Duration::ZERO, ..lost(4) }), None, "something was heard");
-        assert_eq!(lasts(8, lost(4)), Some(SECOND));
+        // Stopped, with full buffers: its kernel answers, and that it takes nothing.
+        assert_eq!(lasts(6, Figures { answers: 71, ..lost(5) }), Some(Duration::ZERO));
+        assert_eq!(lasts(8, Figures { answers: 71, ..lost(5) }), Some(2 * SECOND));
+        assert_eq!(lasts(9, Figures { unacked: 0, ..lost(5) }), None, "all has arrived");
+        assert_eq!(lasts(11, lost(3)), Some(SECOND));
     }
 
     #[test]

@@ -201,14 +201,20 @@ fn told(launch: &Launch, peer: u32) -> u64 {
     launch.u64(672 + 8 * peer as usize)
 }
 
+/// What `program`, two processes, launches where buffers in no window are to be mapped, and what it prints.
+fn mapped_by(program: &str) -> (Vec<Launch>, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let mapped = ("GINRS_COLLECTIVE", Path::new("mapped"));
+    let (all, text) = launched_by(program, folder.path(), &[("GINRS_KERNELS", &fatbin(folder.path())), mapped]);
+    assert!(text.contains(&format!("{program} ok")), "{text}");
+    (all, text)
+}
+
 /// A launch tells where both ranks see its buffer: at the same place of what the other one has opened, and not of memory that was freed. What was
 /// freed is let go of while the communicator lives.
 #[test]
 fn memory_is_lent_to_the_other_process_from_its_second_call_on() {
-    let folder = tempfile::tempdir().unwrap();
-    let mapped = ("GINRS_COLLECTIVE", Path::new("mapped"));
-    let (all, text) = launched_by("mapped", folder.path(), &[("GINRS_KERNELS", &fatbin(folder.path())), mapped]);
-    assert!(text.contains("mapped ok"), "{text}");
+    let (all, text) = mapped_by("mapped");
     for rank in 0..2u32 {
         let own: Vec<&Launch> = all.iter().filter(|launch| launch.u32(0) == rank).collect();
         assert!(own.iter().all(|launch| launch.kernel == "ginrs_mapped" && launch.call().2[2] == 4), "{own:?}");
@@ -239,10 +245,7 @@ fn memory_is_lent_to_the_other_process_from_its_second_call_on() {
 /// cannot be lent, or is not of one size, is told to nobody.
 #[test]
 fn mapped_pieces_are_lent_together() {
-    let folder = tempfile::tempdir().unwrap();
-    let mapped = ("GINRS_COLLECTIVE", Path::new("mapped"));
-    let (all, text) = launched_by("pieces", folder.path(), &[("GINRS_KERNELS", &fatbin(folder.path())), mapped]);
-    assert!(text.contains("pieces ok"), "{text}");
+    let (all, text) = mapped_by("pieces");
     for rank in 0..2u32 {
         let own: Vec<&Launch> = all.iter().filter(|launch| launch.u32(0) == rank).collect();
         assert!(own.len() == 32 + 32 + 12 + 12 && own.iter().all(|launch| launch.kernel == "ginrs_mapped"), "{own:?}");

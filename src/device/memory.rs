@@ -99,6 +99,10 @@ pub enum Lends {
 }
 
 impl Holding {
+    /// A buffer in more pieces has none: each costs a question of the driver (1 us) at every launch, and a descriptor and a mapping when it is lent.
+    /// PyTorch's expandable segments have pieces of 20 MiB.
+    pub const MOST_PIECES: u32 = 128;
+
     /// True if `bytes` from `at` on lie in it.
     pub fn covers(&self, at: DevPtr, bytes: u64) -> bool {
         at.checked_sub(self.base).is_some_and(|before| before <= self.bytes && bytes <= self.bytes - before)

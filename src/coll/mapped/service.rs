@@ -19,8 +19,8 @@ use std::time::Duration;
 
 /// How long the end of a communicator waits for a call of the driver.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Open at a time; no holding has more pieces.
-const DESCRIPTORS: u64 = 128;
+/// Open at a time: those of any one holding.
+const DESCRIPTORS: u64 = Holding::MOST_PIECES as u64;
 
 enum Task {
     Lend(usize, Holding),

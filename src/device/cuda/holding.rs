@@ -11,9 +11,6 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// CU_MEMORYTYPE_DEVICE.
 const DEVICE: u64 = 2;
-/// A buffer in more pieces than that has no holding: each costs a question of the driver (1 us) at every launch, and a mapping when it is lent.
-/// PyTorch's expandable segments have pieces of 20 MiB.
-const MOST_PIECES: u32 = 128;
 
 /// See [`crate::device::Memory::holding`].
 pub fn holding(device: &CudaDevice, ptr: DevPtr, bytes: u64) -> Option<Holding> {
@@ -58,7 +55,7 @@ fn pieces(device: &CudaDevice, ptr: DevPtr, bytes: u64) -> Option<Holding> {
     let (mut total, mut count) = (first.bytes, 1);
     while total < (ptr - first.base).checked_add(bytes)? {
         let next = piece(device, first.base + total)?;
-        if count == MOST_PIECES || (next.base, next.bytes) != (first.base + total, first.bytes) {
+        if count == Holding::MOST_PIECES || (next.base, next.bytes) != (first.base + total, first.bytes) {
             return None;
         }
         next.id.hash(&mut ids);

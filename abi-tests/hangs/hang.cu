@@ -64,14 +64,14 @@ __global__ void kernel(Job job, int which) {
       break;
     case BARRIER:  // all but the last come
       if (!isLast) {
-        ncclGinBarrierSession<ncclCoopCta> bar(cta, gin, ncclTeamTagWorld(), 0);
-        bar.sync(cta, cuda::memory_order_acq_rel);  // wait of: barrier
+        ncclGinBarrierSession<ncclCoopCta> bar(cta, gin, ncclTeamWorld(comm), comm.railGinBarrier, 0);
+        bar.sync(cta, cuda::memory_order_acq_rel, ncclGinFenceLevel::Relaxed);  // wait of: barrier
       }
       break;
     case HYBRID:
       if (!isLast) {
         ncclBarrierSession<ncclCoopCta> bar(cta, ncclTeamTagWorld(), gin, 0);
-        bar.sync(cta, cuda::memory_order_acq_rel);  // wait of: hybrid
+        bar.sync(cta, cuda::memory_order_acq_rel, ncclGinFenceLevel::Relaxed);  // wait of: hybrid
       }
       break;
     case LSA:

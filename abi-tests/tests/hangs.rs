@@ -4,6 +4,7 @@
 use abi_tests::programs::{self, compiled};
 use abi_tests::{prefix, text};
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 const SOURCE: &str = "abi-tests/hangs/hang.cu";
@@ -19,8 +20,12 @@ fn job(ranks: u32, arguments: &[&str]) -> Command {
 
 /// One that ends after so many seconds.
 fn job_of(seconds: u32, ranks: u32, arguments: &[&str]) -> Command {
+    job_with(&compiled(SOURCE), seconds, ranks, arguments)
+}
+
+fn job_with(program: &Path, seconds: u32, ranks: u32, arguments: &[&str]) -> Command {
     let mut command = Command::new(prefix().join("bin/ginrs-run"));
-    command.args(["-n", &ranks.to_string(), "--timeout", &seconds.to_string()]).arg(compiled(SOURCE)).args(arguments);
+    command.args(["-n", &ranks.to_string(), "--timeout", &seconds.to_string()]).arg(program).args(arguments);
     command
 }
 
@@ -54,14 +59,19 @@ fn cause_of(case: &str, command: &mut Command) -> String {
 /// Both as processes and as threads: the line has the wait with its place in the source, and each of `more`.
 #[track_caller]
 fn is_told(case: &str, ranks: u32, wait: &str, more: &[&str]) {
-    for (how, mut command) in [("processes", job(ranks, &[case])), ("threads", threads(ranks, case))] {
-        let cause = cause_of(case, &mut command);
-        let place = line_of(case);
-        let parts: Vec<&str> = cause.split("; ").flat_map(|part| part.split(" | ")).collect();
-        assert!(parts.iter().any(|part| part.contains(wait) && part.ends_with(&place)), "{case}, {how}, {place}: {cause}");
-        let missing: Vec<_> = more.iter().filter(|text| !cause.contains(**text)).collect();
-        assert!(missing.is_empty(), "{case}, {how}: no {missing:?} in {cause}");
+    for (how, command) in [("processes", job(ranks, &[case])), ("threads", threads(ranks, case))] {
+        is_told_by(how, case, command, wait, more);
     }
+}
+
+#[track_caller]
+fn is_told_by(how: &str, case: &str, mut command: Command, wait: &str, more: &[&str]) {
+    let cause = cause_of(case, &mut command);
+    let place = line_of(case);
+    let parts: Vec<&str> = cause.split("; ").flat_map(|part| part.split(" | ")).collect();
+    assert!(parts.iter().any(|part| part.contains(wait) && part.ends_with(&place)), "{case}, {how}, {place}: {cause}");
+    let missing: Vec<_> = more.iter().filter(|text| !cause.contains(**text)).collect();
+    assert!(missing.is_empty(), "{case}, {how}: no {missing:?} in {cause}");
 }
 
 #[test]
@@ -159,6 +169,41 @@ fn a_signal_that_went_to_another_rank_or_was_reset() {
     let said = text(&job_of(5, 2, &["sleep"]).env("HANG_SECONDS", "30").output().unwrap());
     let line = said.lines().find(|line| line.contains("GINRS-W019 rank 1")).unwrap_or_else(|| panic!("{said}"));
     assert!(line.contains("hang.cu:") && line.contains("; nobody has raised it | comm"), "{line}");
+}
+
+/// NVIDIA's headers say nothing of their waits; ginrs-cc has them do so.
+#[test]
+fn waits_of_nvidias_headers_are_told_as_those_of_ours() {
+    let Some(program) = programs::compiled_with_theirs(SOURCE) else { return };
+    let barrier = "rank 0 block 0 waits for GIN barrier 0 of context 0: rank 2 has not come";
+    let hybrid = "rank 0 block 0 waits for LSA barrier 0 of a hybrid barrier: rank 1 has not come";
+    let ring = "rank 1 block 0 waits for signal 0 >= 3 (has 2) of context 0";
+    for (case, ranks, wait, more) in [
+        (
+            "count",
+            2,
+            "rank 1 block 0 waits for signal 0 >= 2 (has 1) of context 0",
+            ") has left after raising the awaited signal by 1",
+        ),
+        ("barrier", 3, barrier, "rank 1 block 0"),
+        ("lsa", 3, "waits for LSA barrier 1: rank 2 has not come", "rank 2 (pid "),
+        ("hybrid", 2, hybrid, "rank 1 (pid "),
+        ("ll", 2, "rank 0 block 0", "slot 1 of an LL all-to-all"),
+        ("counter", 2, "rank 0 block 0 waits for counter 0 >= 1 (has 0) of context 0", "rank 1 (pid "),
+        ("ring", 4, ring, "rank 0 (pid "),
+    ] {
+        let command = job_with(&program, 80, ranks, &[case]);
+        is_told_by("NVIDIA's headers", case, command, wait, &[more]);
+    }
+    let cause = cause_of("ring", &mut job_with(&program, 80, 4, &["ring"]));
+    assert!(!cause.contains("nobody waits"), "what was awaited once: {cause}");
+    let flush = text(&job_with(&program, 20, 2, &["flush"]).env("GINRS_TRANSPORT", "messages").output().unwrap());
+    assert!(
+        flush.contains("GINRS-W019 rank 0 block 0 thread 1 waits for a flush: ") && flush.contains(&line_of("flush")),
+        "{flush}"
+    );
+    let healthy = text(&job_with(&program, 80, 2, &["sleep"]).output().unwrap());
+    assert!((0..2).all(|rank| healthy.contains(&format!("rank {rank}: ok"))) && !healthy.contains("GINRS-E"), "{healthy}");
 }
 
 /// The first rank sleeps, computes, waits for a lock that another thread gives back, or reads what one writes: each for 4 s.

@@ -56,6 +56,32 @@ fn is_found(case: &str, words: &[&str]) {
     }
 }
 
+/// A build that names the folder of NVIDIA's headers: ours stand in for them, unless the program includes them by path.
+#[test]
+fn programs_that_are_built_with_nvidias_headers_are_checked_with_ours() {
+    let Some((nccl, _)) = abi_tests::nvidia_headers() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("race");
+    let compile = |source: &str| {
+        let mut compiler = Command::new(prefix().join("bin/ginrs-cc"));
+        compiler.args(["--check=race", "-O1", "-w", "-std=c++17", "--extended-lambda", "-I"]).arg(&nccl);
+        compiler.arg("-o").arg(&program).arg(source).current_dir(root()).output().unwrap()
+    };
+    let compiled = compile(SOURCE);
+    assert!(
+        compiled.status.success() && text(&compiled).contains("they stand in for those of another NCCL"),
+        "{}",
+        text(&compiled)
+    );
+    let said = text(&run(program.clone(), &["signal"]));
+    assert!(said.contains("race: 1 found") && said.contains(&line_of("race", "signal")), "{said}");
+
+    let by_path = folder.path().join("by_path.cu");
+    std::fs::write(&by_path, format!("#include \"{}/nccl_device.h\"\n", nccl.display())).unwrap();
+    let refused = compile(by_path.to_str().unwrap());
+    assert!(!refused.status.success() && text(&refused).contains("of another NCCL by path"), "{}", text(&refused));
+}
+
 #[test]
 fn the_source_of_a_put_changes_before_it_is_read() {
     is_found("flush", &["missing: flush (or wait for the put's counter"]);

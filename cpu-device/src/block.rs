@@ -25,6 +25,7 @@ use crate::thread::{ThreadView, Variables};
 use crate::waits::Board;
 use crate::warp::{Warp, bits};
 
+mod foreign;
 mod group;
 mod shared;
 mod shown;
@@ -436,6 +437,7 @@ impl Block {
     /// Waits in a rendezvous until `wake` names this thread.
     pub(crate) fn block_at(&self, place: Place) {
         self.slots.borrow()[self.current.get() as usize].place.set(place);
+        self.foreign_wait_is(None);
         self.suspend(Switch::Blocked);
     }
 

@@ -27,7 +27,7 @@ fn device_only(what: &str) -> &'static Block {
 #[unsafe(no_mangle)]
 extern "C" fn ginrs_shim_budget_spent() {
     match current() {
-        Some(block) => block.suspend(Switch::Preempted),
+        Some(block) => block.budget_spent(),
         None => Variables::of_this_thread().set_budget(crate::baton::point()),
     }
 }

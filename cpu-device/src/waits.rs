@@ -16,6 +16,8 @@ use crate::tsan;
 
 /// GINRS_CPU_CALL_BARRIER.
 const HYBRID: u32 = 7;
+/// GINRS_CPU_CALL_FOREIGN.
+const FOREIGN: u32 = 256;
 
 /// `ginrsCpuCall`.
 #[derive(Clone, Copy)]
@@ -46,7 +48,7 @@ impl Call {
 
     /// What is called, with which id: the same for all threads of a group that makes a call together.
     pub fn what(&self) -> [u32; 3] {
-        [self.kind, self.context, self.id]
+        [self.kind(), self.context, self.id]
     }
 
     /// `halo.cu:41`.
@@ -66,16 +68,16 @@ impl Call {
 
     /// `LSA barrier 0`. `inner` is the innermost call that it makes.
     fn name(&self, inner: &Call) -> String {
-        let Call { kind, context, id, .. } = self;
-        match kind {
+        let Call { context, id, .. } = self;
+        match self.kind() {
             1 => format!("a call for signal {id}"),
             2 => format!("a call for counter {id}"),
             3 => format!("a flush of context {context}"),
             4 => format!("a put or signal to rank {id}"),
             5 => format!("GIN barrier {id}"),
             6 => format!("LSA barrier {id}"),
-            &HYBRID if inner.kind != HYBRID => format!("{} of a hybrid barrier", inner.name(inner)),
-            &HYBRID => "a hybrid barrier".into(),
+            HYBRID if inner.kind() != HYBRID => format!("{} of a hybrid barrier", inner.name(inner)),
+            HYBRID => "a hybrid barrier".into(),
             9 => "a pointer into a window".into(),
             _ => "an LL all-to-all".into(),
         }
@@ -89,7 +91,7 @@ impl Call {
         // SAFETY: the caller's.
         let (mut next, mut calls) = (unsafe { innermost.as_ref() }, None);
         while let Some(call) = next {
-            let what = calls.filter(|_| call.kind == HYBRID).map_or(*call, |(_, what)| what);
+            let what = calls.filter(|_| call.kind() == HYBRID).map_or(*call, |(_, what)| what);
             calls = Some((*call, what));
             // SAFETY: as above.
             next = unsafe { call.outer.as_ref() };
@@ -111,17 +113,54 @@ impl Call {
     /// It waits for a signal, a counter or its own operations, and changes nothing: threads that have left a loop before others, because of
     /// a word that they read one by one, are not missed by it.
     pub fn only_waits(&self) -> bool {
-        matches!(self.kind, 1..=3)
+        matches!(self.kind(), 1..=3)
     }
 
     /// GINRS_CPU_CALL_
     pub(crate) fn kind(&self) -> u32 {
-        self.kind
+        self.kind & !FOREIGN
+    }
+
+    /// The same, if another NCCL's device headers make it.
+    ///
+    /// # Safety
+    /// It is alive.
+    pub(crate) unsafe fn foreign(innermost: *const Call) -> Option<*mut Foreign> {
+        // SAFETY: the caller's.
+        unsafe { innermost.as_ref() }.filter(|call| call.kind & FOREIGN != 0).map(|_| innermost.cast_mut().cast())
     }
 
     /// `context << 32 | id`
     pub(crate) fn context_and_id(&self) -> u64 {
         u64::from(self.context) << 32 | u64::from(self.id)
+    }
+}
+
+/// `ginrsCpuForeign`.
+#[repr(C)]
+pub struct Foreign {
+    call: Call,
+    waits: unsafe extern "C" fn(*const Foreign, *mut Wait) -> i32,
+    turns: u32,
+    is_told: u32,
+}
+
+impl Foreign {
+    /// What it waits for, once its thread has used up two turns within it: no call does without waiting.
+    ///
+    /// # Safety
+    /// It is the running thread's innermost call.
+    pub unsafe fn waits(&mut self) -> Option<Wait> {
+        self.turns = self.turns.saturating_add(1);
+        let mut wait = Wait::default();
+        // SAFETY: the headers', which wrote it; the call is alive.
+        let waits = self.turns > 1 && unsafe { (self.waits)(self, &mut wait) } != 0;
+        waits.then_some(wait)
+    }
+
+    /// Whether its wait has begun, from now on as `is`; how it was.
+    pub fn is_told(&mut self, is: bool) -> bool {
+        std::mem::replace(&mut self.is_told, is.into()) != 0
     }
 }
 
@@ -138,7 +177,7 @@ impl Wait {
 }
 
 /// `ginrsCpuWait`.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Wait {
     owner: *const c_void,
@@ -320,8 +359,8 @@ impl Record {
             owner,
             file: outer.map_or(std::ptr::null(), |call| call.file),
             line: outer.map_or(0, |call| call.line),
-            outer: outer.map_or(0, |call| call.kind),
-            kind: inner.map_or(0, |call| call.kind),
+            outer: outer.map_or(0, |call| call.kind()),
+            kind: inner.map_or(0, |call| call.kind()),
             context: inner.map_or(0, |call| call.context),
             id: inner.map_or(0, |call| call.id),
             note,

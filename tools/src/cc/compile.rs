@@ -22,7 +22,7 @@ pub const DEFINES: &[&str] = &[
 
 /// -E, -M and -MM.
 pub fn preprocess_only(command: &Command, tools: &Toolchain, input: &Input) -> Result<(), String> {
-    let mut arguments = preprocess_arguments(command, tools, input, None);
+    let mut arguments = preprocess_arguments(command, tools, input, None, false);
     if command.stage == Stage::Depend {
         arguments.retain(|a| a != "-E");
     }
@@ -45,7 +45,7 @@ fn explained(tools: &Toolchain, arguments: &[OsString], error: String) -> String
 pub fn object(command: &Command, tools: &Toolchain, input: &Input, object: &Path) -> Result<(), String> {
     let source: OsString = input.path.clone().into();
     if input.language != Some(Language::Cuda) {
-        let mut arguments = preprocess_arguments(command, tools, input, Some(object));
+        let mut arguments = preprocess_arguments(command, tools, input, Some(object), false);
         arguments.retain(|a| a != "-E");
         arguments.extend(compile_arguments(command, tools, input, object)?);
         arguments.push(source);
@@ -54,16 +54,26 @@ pub fn object(command: &Command, tools: &Toolchain, input: &Input, object: &Path
     if command.race && tools.is_clang() {
         return Err(format!("ginrs-cc: error: --check=race needs g++, not {}", tools.compiler.display()));
     }
-    let mut arguments = preprocess_arguments(command, tools, input, Some(object));
-    arguments.push(source);
-    let preprocessed = tools.run(&arguments, None, true).map_err(|error| explained(tools, &arguments, error))?;
-    keep(command, input, "ii", &preprocessed)?;
-    if command.race && has(&preprocessed, "nccl_device/core.h\"") && !has(&preprocessed, "ginrs_device/race.cuh\"") {
+    let preprocess = |own_first: bool| {
+        let mut arguments = preprocess_arguments(command, tools, input, Some(object), own_first);
+        arguments.push(source.clone());
+        tools.run(&arguments, None, true).map_err(|error| explained(tools, &arguments, error))
+    };
+    let mut preprocessed = preprocess(false)?;
+    if command.race && is_of_another_nccl(&preprocessed) {
         let path = input.path.display();
-        return Err(format!(
-            "ginrs-cc: error: {path}: --check=race sees puts through ginrs' own headers, and these are of another NCCL"
-        ));
+        eprintln!(
+            "ginrs-cc: note: {path}: --check=race sees puts through ginrs' headers: they stand in for those of another NCCL"
+        );
+        preprocessed = preprocess(true)?;
+        if is_of_another_nccl(&preprocessed) {
+            return Err(format!(
+                "ginrs-cc: error: {path}: it includes nccl_device of another NCCL by path, and --check=race sees puts through ginrs' headers | \
+                 fix: #include <nccl_device.h>, and name the folder with -I"
+            ));
+        }
     }
+    keep(command, input, "ii", &preprocessed)?;
     let own_headers = folders::names_of_ours(command, tools);
     let options = rewrite::Options {
         relocatable: command.relocatable,
@@ -115,11 +125,23 @@ pub fn object(command: &Command, tools: &Toolchain, input: &Input, object: &Path
     tools.run(&arguments, Some(&rewritten), false).map(drop)
 }
 
+/// Whether the device headers in it are not ours.
+fn is_of_another_nccl(preprocessed: &[u8]) -> bool {
+    has(preprocessed, "/nccl_device/") && !has(preprocessed, "ginrs_device/race.cuh\"")
+}
+
 fn has(text: &[u8], word: &str) -> bool {
     text.windows(word.len()).any(|at| at == word.as_bytes())
 }
 
-fn preprocess_arguments(command: &Command, tools: &Toolchain, input: &Input, object: Option<&Path>) -> Vec<OsString> {
+/// `own_first`: ginrs' nccl.h comes before one in a folder that the user names.
+fn preprocess_arguments(
+    command: &Command,
+    tools: &Toolchain,
+    input: &Input,
+    object: Option<&Path>,
+    own_first: bool,
+) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = vec!["-E".into(), "-x".into()];
     match input.language {
         Some(Language::C) => arguments.push("c".into()),
@@ -137,11 +159,18 @@ fn preprocess_arguments(command: &Command, tools: &Toolchain, input: &Input, obj
     }
     // Before the user's folders, so that a toolkit's cuda_runtime.h never comes in.
     arguments.push(flag("-I", &tools.cuda_include()));
+    if own_first {
+        arguments.push(flag("-I", &tools.nccl_include()));
+    }
     arguments.extend(folders::without(&command.preprocessor, &tools.cuda_include()));
-    arguments.extend(["-isystem".into(), tools.nccl_include().into()]);
+    if !own_first {
+        arguments.extend(["-isystem".into(), tools.nccl_include().into()]);
+    }
     if input.language == Some(Language::Cuda) {
         let race = command.race.then_some("ginrs_cpu/race.h");
-        for header in ["cuda_runtime.h", "ginrs_cpu/launch.h", "ginrs_cpu/multimem.h"].into_iter().chain(race) {
+        for header in
+            ["cuda_runtime.h", "ginrs_cpu/launch.h", "ginrs_cpu/multimem.h", "ginrs_cpu/foreign.h"].into_iter().chain(race)
+        {
             arguments.extend(["-include".into(), header.into()]);
         }
     }

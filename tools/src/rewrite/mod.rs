@@ -9,6 +9,7 @@ pub mod attribute;
 pub mod compat;
 pub mod declaration;
 pub mod edit;
+pub mod foreign;
 pub mod kernel;
 pub mod launch;
 pub mod scope;
@@ -103,6 +104,7 @@ fn is_trigger(source: &Source, i: usize) -> bool {
                 || word.starts_with("__") && word.ends_with("__")
                 || word == "__asm"
                 || unsupported::is_trigger(word)
+                || foreign::is_trigger(word)
         }
         Some(Kind::Mark) => source.is(i, "<<<"),
         _ => false,
@@ -117,6 +119,7 @@ pub fn rewrite(text: Vec<u8>, options: &Options) -> Result<Vec<u8>, Vec<Problem>
     let mut unit = Unit { source: &source, scopes: &scopes, options, edits: Edits::default(), problems: Vec::new(), triggers };
     unsupported::check(&mut unit);
     compat::patch(&mut unit);
+    foreign::rewrite(&mut unit);
     shared::rewrite(&mut unit);
     variable::rewrite(&mut unit);
     kernel::rewrite(&mut unit);

@@ -17,7 +17,8 @@ enum {
   GINRS_CPU_CALL_LSA_BARRIER = 6, /* id: its index */
   GINRS_CPU_CALL_BARRIER = 7,     /* the hybrid one, which calls an LSA barrier and a GIN barrier */
   GINRS_CPU_CALL_LLA2A = 8,       /* id: the first slot */
-  GINRS_CPU_CALL_WINDOW = 9       /* a pointer into a window; waits for nothing */
+  GINRS_CPU_CALL_WINDOW = 9,      /* a pointer into a window; waits for nothing */
+  GINRS_CPU_CALL_FOREIGN = 256    /* and one of these: it is the beginning of a ginrsCpuForeign */
 };
 
 /* A call of the device API by a CUDA thread. Headers call each other: the outermost is the user's. */
@@ -36,6 +37,13 @@ typedef struct ginrsCpuWait {
   uint32_t bits; /* the low bits of the word that count, rolling; up to 32 of a word of 32 bits */
   uint32_t note; /* GINRS_WAITS_ and for whom (ginrs_device/marker.h) */
 } ginrsCpuWait;
+/* A call of another NCCL's device headers, which does not tell of its wait: it is asked when its thread has used up a turn within it. */
+typedef struct ginrsCpuForeign {
+  ginrsCpuCall call;
+  int (*waits)(const struct ginrsCpuForeign* self, ginrsCpuWait* wait); /* not 0: it waits, for this */
+  uint32_t turns;  /* so many turns were used up; the CPU device's, as is the next */
+  uint32_t isTold; /* its wait has begun */
+} ginrsCpuForeign;
 void ginrs_cpu_wait_begin(const ginrsCpuWait* wait); /* copies */
 void ginrs_cpu_wait_end(void);
 

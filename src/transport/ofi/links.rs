@@ -67,7 +67,10 @@ impl Ofi {
         match self.dialled.get(peer as usize).map(|links| links[stream as usize]) {
             Some(0) if self.serves[peer as usize] => self.dial(peer, stream),
             Some(0) | None => Ok(Way::Closed),
-            Some(link) => Ok(Way::Link(link - 1)),
+            Some(link) => {
+                self.ask_again(link - 1);
+                Ok(Way::Link(link - 1))
+            }
         }
     }
 

@@ -166,9 +166,10 @@ impl Ofi {
         self.dialing.retain(|(link, _)| matches!(&links[*link as usize], Link::To(to) if matches!(to.state, State::Dialing(_))));
         // In the order in which they were dialled.
         match self.dialing.first() {
-            Some(&(link, since)) if since.elapsed() > self.answer => {
-                self.gone(link, format!("what listens there has not answered for {} s", self.answer.as_secs()))
-            }
+            Some(&(link, since)) if since.elapsed() > self.answer => self.gone(
+                link,
+                format!("what listens there has not answered for {} s, or a firewall drops what asks it", self.answer.as_secs()),
+            ),
             _ => Ok(()),
         }
     }

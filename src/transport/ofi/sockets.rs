@@ -33,14 +33,14 @@ const SHARE_FRESH: u32 = 20;
 /// Ranks of this process that look.
 static LOOKERS: AtomicU32 = AtomicU32::new(0);
 
-type At = (IpAddr, u16);
+pub(super) type At = (IpAddr, u16);
 
 /// Somebody who has connected and is not let in.
 #[derive(Clone, Copy)]
 struct Stranger {
     since: Instant,
-    /// Looks since it was shut down.
-    shut: Option<u32>,
+    /// When it was shut down, and looks since.
+    shut: Option<(Instant, u32)>,
 }
 
 /// A link's socket, and which of its addresses tells it: where it begins.
@@ -220,10 +220,10 @@ impl Sockets {
                 None => {
                     // SAFETY: this rank's socket; nobody who was let in uses it.
                     let _ = shutdown(unsafe { BorrowedFd::borrow_raw(fd) }, Shutdown::Both);
-                    stranger.shut = Some(0);
+                    stranger.shut = Some((now, 0));
                 }
-                Some(looks) if *looks < 2 => *looks += 1,
-                // SAFETY: libfabric looks at its sockets many times between two looks here, and closes each whose end it sees: this one
+                Some((at, looks)) if *looks < 2 || now - *at < PERIOD => *looks += 1,
+                // SAFETY: libfabric has looked at its sockets before each look here, and for so long, and closes each whose end it sees: this one
                 // it does not know any more.
                 Some(_) => unsafe { rustix::io::close(fd) },
             }
@@ -289,7 +289,7 @@ fn both_ends(socket: BorrowedFd<'_>) -> Option<[At; 2]> {
 }
 
 /// A sockaddr_in or sockaddr_in6.
-fn decode(address: &[u8]) -> Option<At> {
+pub(super) fn decode(address: &[u8]) -> Option<At> {
     let (family, rest) = address.split_first_chunk()?;
     let (port, rest) = rest.split_first_chunk()?;
     let ip = match i32::from(u16::from_ne_bytes(*family)) {

@@ -184,7 +184,11 @@ impl Ofi {
                     (State::Dialing(endpoint), Some(theirs)) => {
                         to.theirs = theirs;
                         to.state = State::Open(endpoint);
-                        Ok(())
+                        let early = std::mem::take(&mut to.early);
+                        let mut late = std::mem::take(&mut self.late);
+                        let heard = early.into_iter().try_for_each(|place| self.came_word(place, &mut late));
+                        self.late = late;
+                        heard
                     }
                     (State::Dialing(endpoint), None) => {
                         to.state = State::Dialing(endpoint);

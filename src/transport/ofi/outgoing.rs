@@ -104,6 +104,8 @@ pub(super) struct Outgoing {
     prompted: u64,
     /// It has asked, and the next message is to say so.
     asked: bool,
+    /// Places of words that came before it was known that there is a connection.
+    pub early: Vec<u32>,
 }
 
 impl Outgoing {
@@ -123,6 +125,7 @@ impl Outgoing {
             under_way: VecDeque::new(),
             prompted: 0,
             asked: false,
+            early: Vec::new(),
         }
     }
 

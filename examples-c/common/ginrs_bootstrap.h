@@ -231,7 +231,7 @@ static inline int ginrsBootstrapAll(int fd, void* into, const void* from, size_t
 enum { ginrsBootstrapSeats = 64 };
 
 typedef struct ginrsBootstrapSeat {
-  int fd, pid;
+  int fd, pid, at; /* where poll has it */
   double since;
   size_t got, sent, whole; /* of the greeting; of the answer, and its size */
   ginrsBootstrapGreeting greeting;
@@ -241,7 +241,7 @@ typedef struct ginrsBootstrapServer {
   const ginrsBootstrap* boot;
   char *answer, *seen; /* the answer is its head and the bytes */
   int served;
-  char complaint[160]; /* about the last rank that asked for something else */
+  char complaint[160]; /* about the last rank that asked for something else, or could not be let in */
 } ginrsBootstrapServer;
 
 /* A whole greeting has come: sets the answer's size. Nonzero for who is no rank of ours, or one that is ahead of us. */
@@ -297,31 +297,36 @@ static inline int ginrsBootstrapAccept(int listener) { return (int)syscall(SYS_a
 
 static inline void ginrsBootstrapServe(ginrsBootstrapServer* server, int listener, double deadline) {
   ginrsBootstrapSeat seats[ginrsBootstrapSeats];
-  struct pollfd ready[ginrsBootstrapSeats + 1];
-  int i, fd, turn;
+  struct pollfd ready[1 + ginrsBootstrapSeats] = {{listener, POLLIN, 0}};
+  int i, fd, turn, count;
   for (i = 0; i < ginrsBootstrapSeats; i++) seats[i].fd = -1;
-  ready[ginrsBootstrapSeats].fd = listener;
-  ready[ginrsBootstrapSeats].events = POLLIN;
   while (server->served < server->boot->nRanks - 1 && ginrsBootstrapNow() < deadline) {
     double now;
-    for (i = 0; i < ginrsBootstrapSeats; i++) {
-      ready[i].fd = seats[i].fd; /* poll passes over -1 */
-      ready[i].events = (short)(seats[i].whole == 0 ? POLLIN : POLLOUT);
+    /* Those that are taken alone: poll refuses more than `ulimit -n`. */
+    for (count = 1, i = 0; i < ginrsBootstrapSeats; i++) {
+      if (seats[i].fd < 0) continue;
+      ready[seats[i].at = count].fd = seats[i].fd;
+      ready[count++].events = (short)(seats[i].whole == 0 ? POLLIN : POLLOUT);
     }
-    poll(ready, ginrsBootstrapSeats + 1, 100);
+    if (poll(ready, (nfds_t)count, 100) < 0) {
+      ginrsBootstrapPause(2); /* a signal */
+      continue;
+    }
     now = ginrsBootstrapNow();
     for (i = 0; i < ginrsBootstrapSeats; i++) {
-      if (seats[i].fd < 0 || (!ready[i].revents && now - seats[i].since < 2)) continue;
+      if (seats[i].fd < 0 || (!ready[seats[i].at].revents && now - seats[i].since < 2)) continue;
       if (now - seats[i].since < 2 && ginrsBootstrapStep(server, &seats[i]) == 0) continue;
       close(seats[i].fd);
       seats[i].fd = -1;
     }
     /* A few at a time: who floods must not keep the others from being served. */
-    for (turn = 0; turn < 16 && ready[ginrsBootstrapSeats].revents; turn++) {
+    for (turn = 0; turn < 16 && ready[0].revents; turn++) {
       i = ginrsBootstrapPlace(seats, now);
       fd = i < 0 ? -1 : ginrsBootstrapAccept(listener);
       if (fd < 0) {
-        if (i < 0 || errno != EAGAIN) ginrsBootstrapPause(2); /* no seat or descriptor is free */
+        if (i >= 0 && errno == EAGAIN) break;
+        if (i >= 0) snprintf(server->complaint, sizeof server->complaint, "; accept: %s", strerror(errno));
+        ginrsBootstrapPause(2); /* no seat or descriptor is free */
         break;
       }
       memset(&seats[i], 0, sizeof seats[i]);

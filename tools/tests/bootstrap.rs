@@ -345,6 +345,31 @@ fn jobs_on_neighbouring_ports_and_late_ranks_meet() {
     }
 }
 
+/// So few descriptors as a container may give: they do, or rank 0 says what it lacks.
+#[test]
+fn few_descriptors_are_enough_and_too_few_are_told() {
+    let folder = folder();
+    let job = |most: libc::rlim_t, wait: &str| {
+        let (port, _store) = ports();
+        let job = Job { folder: folder.path().into(), port, ranks: 3 };
+        let start = |rank| {
+            let mut command = job.rank(rank);
+            let few = libc::rlimit { rlim_cur: most, rlim_max: most };
+            // SAFETY: the child calls setrlimit alone, which may be called there.
+            unsafe {
+                command.pre_exec(move || {
+                    if libc::setrlimit(libc::RLIMIT_NOFILE, &few) == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+                })
+            };
+            command.env("GINRS_BOOTSTRAP_TIMEOUT", wait).spawn().unwrap()
+        };
+        (0..3).map(start).collect::<Vec<_>>()
+    };
+    all_right(job(16, "20"), "secret");
+    let said: Vec<String> = job(5, "1").into_iter().map(|child| text(&finish(child))).collect();
+    assert!(said[0].contains("0 of 2 came; accept: Too many open files"), "{said:?}");
+}
+
 /// What an earlier job with the same id left is not taken: bytes of the file exchange that once was, a killed rank 0's socket.
 #[test]
 fn nothing_of_an_earlier_job_is_taken() {

@@ -224,27 +224,7 @@ impl Ofi {
                     post.expect_message_in(&from.endpoint, place)
                 })
             }
-            Posted::CameWord(place) => {
-                let Some(Link::To(to)) = self.post.word_link(place).and_then(|link| self.links.get_mut(link as usize)) else {
-                    return Ok(());
-                };
-                let word = self.post.word(place);
-                if let State::Open(endpoint) = &to.state {
-                    self.post.expect_word_in(endpoint, place)?;
-                }
-                to.heard(&mut self.post, word)?;
-                if word == wire::ASKED {
-                    to.answer(&mut self.post, self.taken)?;
-                    if to.has_batch() && !self.batches.contains(&to.link) {
-                        self.batches.push(to.link);
-                    }
-                }
-                if word == LEFT {
-                    // Nobody reads their sources any more.
-                    done.extend(self.post.forget(to.link).into_iter().map(|write| (write.tag, Ok(()))));
-                }
-                Ok(())
-            }
+            Posted::CameWord(place) => self.came_word(place, done),
             Posted::SentMessage(place) => {
                 self.post.messages.give(place);
                 Ok(())
@@ -263,6 +243,33 @@ impl Ofi {
                 Ok(())
             }
         }
+    }
+
+    /// A word has come to a sender. It may be here before the event that there is a connection, by which it is known whose it is.
+    pub(super) fn came_word(&mut self, place: u32, done: &mut Vec<Completion>) -> Result<()> {
+        let Some(Link::To(to)) = self.post.word_link(place).and_then(|link| self.links.get_mut(link as usize)) else {
+            return Ok(());
+        };
+        if matches!(to.state, State::Dialing(_)) {
+            to.early.push(place);
+            return Ok(());
+        }
+        let word = self.post.word(place);
+        if let State::Open(endpoint) = &to.state {
+            self.post.expect_word_in(endpoint, place)?;
+        }
+        to.heard(&mut self.post, word)?;
+        if word == wire::ASKED {
+            to.answer(&mut self.post, self.taken)?;
+            if to.has_batch() && !self.batches.contains(&to.link) {
+                self.batches.push(to.link);
+            }
+        }
+        if word == LEFT {
+            // Nobody reads their sources any more.
+            done.extend(self.post.forget(to.link).into_iter().map(|write| (write.tag, Ok(()))));
+        }
+        Ok(())
     }
 
     /// Something has come over `link`; `land` lands it. It says how much has landed now and then.

@@ -67,7 +67,10 @@ impl Ofi {
         match self.dialled.get(peer as usize).map(|links| links[stream as usize]) {
             Some(0) if self.serves[peer as usize] => self.dial(peer, stream),
             Some(0) | None => Ok(Way::Closed),
-            Some(link) => Ok(Way::Link(link - 1)),
+            Some(link) => {
+                self.ask_again(link - 1);
+                Ok(Way::Link(link - 1))
+            }
         }
     }
 
@@ -163,9 +166,10 @@ impl Ofi {
         self.dialing.retain(|(link, _)| matches!(&links[*link as usize], Link::To(to) if matches!(to.state, State::Dialing(_))));
         // In the order in which they were dialled.
         match self.dialing.first() {
-            Some(&(link, since)) if since.elapsed() > self.answer => {
-                self.gone(link, format!("what listens there has not answered for {} s", self.answer.as_secs()))
-            }
+            Some(&(link, since)) if since.elapsed() > self.answer => self.gone(
+                link,
+                format!("what listens there has not answered for {} s, or a firewall drops what asks it", self.answer.as_secs()),
+            ),
             _ => Ok(()),
         }
     }
@@ -180,7 +184,11 @@ impl Ofi {
                     (State::Dialing(endpoint), Some(theirs)) => {
                         to.theirs = theirs;
                         to.state = State::Open(endpoint);
-                        Ok(())
+                        let early = std::mem::take(&mut to.early);
+                        let mut late = std::mem::take(&mut self.late);
+                        let heard = early.into_iter().try_for_each(|place| self.came_word(place, &mut late));
+                        self.late = late;
+                        heard
                     }
                     (State::Dialing(endpoint), None) => {
                         to.state = State::Dialing(endpoint);

@@ -104,6 +104,8 @@ pub(super) struct Outgoing {
     prompted: u64,
     /// It has asked, and the next message is to say so.
     asked: bool,
+    /// Places of words that came before it was known that there is a connection.
+    pub early: Vec<u32>,
 }
 
 impl Outgoing {
@@ -123,6 +125,7 @@ impl Outgoing {
             under_way: VecDeque::new(),
             prompted: 0,
             asked: false,
+            early: Vec::new(),
         }
     }
 
@@ -359,14 +362,17 @@ impl Outgoing {
         Ok(())
     }
 
-    /// The connection is no more. True if something was under way on it: then [`Self::gone`] or [`Self::end`] is still to come.
+    /// The connection is no more. True if it stood: then [`Self::gone`] or [`Self::end`] is still to come.
     pub fn part(&mut self) -> bool {
-        let parts = self.unlanded() > 0;
         self.state = match std::mem::replace(&mut self.state, State::Left) {
-            State::Dialing(endpoint) | State::Open(endpoint) if parts => State::Parting(endpoint),
+            State::Dialing(endpoint) | State::Open(endpoint) => State::Parting(endpoint),
             state => state,
         };
         self.is_parting()
+    }
+
+    pub fn is_gone(&self) -> bool {
+        matches!(self.state, State::Gone(_))
     }
 
     pub fn is_parting(&self) -> bool {

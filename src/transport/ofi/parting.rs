@@ -1,5 +1,5 @@
-//! Links whose connection has ended with something under way. The peer may have left, and word of that comes on links of its own: so it is asked about, for all of
-//! them at once and while everything else goes on, until that word would have come.
+//! Links whose connection has ended. The peer may have left, and word of that comes on links of its own: so it is asked about, for all of
+//! them at once and while everything else goes on, until that word would have come. A process that ends by exit() says nothing on the link itself.
 #![forbid(unsafe_code)]
 
 use super::hub::{Link, Ofi};
@@ -24,13 +24,21 @@ impl Ofi {
         if to.is_parting() {
             return Ok(());
         }
-        if to.part() {
-            self.parting.push(Parting { link, since: Instant::now(), why });
-            return self.see_partings().map(drop);
+        if !to.part() {
+            return Ok(());
         }
-        let lost = to.gone(&mut self.post, why);
-        self.post.forget(link);
-        lost
+        self.parting.push(Parting { link, since: Instant::now(), why });
+        self.see_partings().map(drop)
+    }
+
+    /// Before something goes to the peer of a link that counted as lost: word that it has left may have come since.
+    pub(super) fn ask_again(&mut self, link: u32) {
+        if let Link::To(to) = &mut self.links[link as usize]
+            && to.is_gone()
+            && (self.has_left)(to.peer)
+        {
+            to.end(&mut self.post, State::Left);
+        }
     }
 
     /// Asks about all of them; true if any has come to its end. An error is of one alone: the others' come with the next calls.

@@ -8,6 +8,7 @@
 //! at once ([`Census`]): with a look of its own for each, 256 ranks of a process spent a fifth of their set-up on it.
 
 use super::provider::Traits;
+use crate::sync::system::processor_time;
 use crate::sync::{Mutex, PerProcess};
 use rustix::fd::{BorrowedFd, RawFd};
 use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
@@ -22,23 +23,24 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(20);
 /// More strangers than this are too many: those that wait longest go at once.
 const MOST: usize = 64;
-/// Between two looks, at least; and how much of its time a process spends on them, and on what they share, at most: with nothing new and
-/// with a new socket.
+/// Between two looks, at least; and how much of a core a process spends on them, and on what they share, at most: with nothing new and
+/// with a new socket. They are this far apart at most while they keep within the latter: no sooner can `stalls` ask a socket that the provider has made.
 const PERIOD: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_secs(4);
 const SHARE: u32 = 1000;
 const SHARE_FRESH: u32 = 20;
 
 /// Ranks of this process that look.
 static LOOKERS: AtomicU32 = AtomicU32::new(0);
 
-type At = (IpAddr, u16);
+pub(super) type At = (IpAddr, u16);
 
 /// Somebody who has connected and is not let in.
 #[derive(Clone, Copy)]
 struct Stranger {
     since: Instant,
-    /// Looks since it was shut down.
-    shut: Option<u32>,
+    /// When it was shut down, and looks since.
+    shut: Option<(Instant, u32)>,
 }
 
 /// A link's socket, and which of its addresses tells it: where it begins.
@@ -69,7 +71,7 @@ pub(super) struct Sockets {
     next: Instant,
     /// What the next look is to see stood there by then.
     since: Instant,
-    /// Of the last look.
+    /// Of the last look, as [`processor_time`] has it: a look may wait for a core, and its process be stopped meanwhile.
     cost: Duration,
     pub patience: Duration,
 }
@@ -146,11 +148,12 @@ impl Sockets {
 
     fn hurry(&mut self) {
         self.since = Instant::now();
-        self.next = self.next.min(self.since + self.pause(SHARE_FRESH));
+        self.next = self.next.min(self.since + self.all_cost() * SHARE_FRESH);
     }
 
-    fn pause(&self, share: u32) -> Duration {
-        self.cost * share * LOOKERS.load(Ordering::Relaxed)
+    /// Of a look by each rank of the process.
+    fn all_cost(&self) -> Duration {
+        self.cost * LOOKERS.load(Ordering::Relaxed)
     }
 
     /// Looks, if it is time. All requests that there are have been answered before.
@@ -165,7 +168,7 @@ impl Sockets {
             Ok(census) => census,
             Err(later) => return self.next = later,
         };
-        let begin = Instant::now();
+        let (begin, cost) = (Instant::now(), processor_time());
         let mut strangers = HashMap::new();
         self.lines.clear();
         let ours = |(_, at): &&(RawFd, At)| self.shared || self.door == Some(*at) || self.dialled.contains_key(at);
@@ -196,9 +199,9 @@ impl Sockets {
         self.strangers = strangers;
         self.dialled.clear();
         self.send_away(begin);
-        self.cost = begin.elapsed();
+        self.cost = processor_time() - cost;
         self.since = Instant::now();
-        self.next = self.since + PERIOD.max(self.pause(SHARE)).max(census.cost * SHARE);
+        self.next = self.since + rest(self.all_cost().max(census.cost));
         if self.strangers.len() > MOST {
             self.hurry();
         }
@@ -217,15 +220,20 @@ impl Sockets {
                 None => {
                     // SAFETY: this rank's socket; nobody who was let in uses it.
                     let _ = shutdown(unsafe { BorrowedFd::borrow_raw(fd) }, Shutdown::Both);
-                    stranger.shut = Some(0);
+                    stranger.shut = Some((now, 0));
                 }
-                Some(looks) if *looks < 2 => *looks += 1,
-                // SAFETY: libfabric looks at its sockets many times between two looks here, and closes each whose end it sees: this one
+                Some((at, looks)) if *looks < 2 || now - *at < PERIOD => *looks += 1,
+                // SAFETY: libfabric has looked at its sockets before each look here, and for so long, and closes each whose end it sees: this one
                 // it does not know any more.
                 Some(_) => unsafe { rustix::io::close(fd) },
             }
         }
     }
+}
+
+/// How long after a look that costs the process so much there is another, with nothing new.
+fn rest(cost: Duration) -> Duration {
+    PERIOD.max((cost * SHARE).min(LONGEST)).max(cost * SHARE_FRESH)
 }
 
 impl Drop for Sockets {
@@ -247,7 +255,7 @@ impl Census {
     /// One that was begun behind `since`; or when there may be one.
     fn since(since: Instant) -> Result<Arc<Self>, Instant> {
         let mut latest = LATEST.get(Mutex::default).lock();
-        let now = Instant::now();
+        let (now, cost) = (Instant::now(), processor_time());
         if let Some(census) = &*latest {
             let next = census.begun + census.cost * SHARE_FRESH;
             if census.begun >= since {
@@ -260,7 +268,7 @@ impl Census {
         // SAFETY: only asked for its address.
         let address = |fd| Some((fd, at(getsockname(unsafe { BorrowedFd::borrow_raw(fd) }).ok())?));
         let sockets = descriptors().filter_map(address).collect();
-        Ok(latest.insert(Arc::new(Self { begun: now, cost: now.elapsed(), sockets })).clone())
+        Ok(latest.insert(Arc::new(Self { begun: now, cost: processor_time() - cost, sockets })).clone())
     }
 }
 
@@ -281,7 +289,7 @@ fn both_ends(socket: BorrowedFd<'_>) -> Option<[At; 2]> {
 }
 
 /// A sockaddr_in or sockaddr_in6.
-fn decode(address: &[u8]) -> Option<At> {
+pub(super) fn decode(address: &[u8]) -> Option<At> {
     let (family, rest) = address.split_first_chunk()?;
     let (port, rest) = rest.split_first_chunk()?;
     let ip = match i32::from(u16::from_ne_bytes(*family)) {
@@ -295,6 +303,12 @@ fn decode(address: &[u8]) -> Option<At> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn looks_are_as_far_apart_as_they_cost() {
+        let rests = [20, 2_000, 100_000, 1_000_000].map(Duration::from_micros).map(rest);
+        assert_eq!(rests, [1, 2, 4, 20].map(Duration::from_secs), "a core's thousandth, no longer than 4 s, a core's twentieth");
+    }
 
     #[test]
     fn addresses_as_libfabric_writes_them() {

@@ -1,10 +1,11 @@
 //! What was sent over a link's socket and nobody acknowledges, while the machine is heard of all the same: an MTU that differs along the
-//! way loses large packets, a firewall forgets a connection. TCP itself tries again for a quarter of an hour. About once a second the kernel
-//! is asked of links with something under way, and of no others.
+//! way loses large packets, a firewall forgets a connection, or drops those who ask for one. TCP itself tries again for a quarter of an hour, and asks for
+//! two minutes. About once a second the kernel is asked of links with something under way, and of no others.
 
 use super::hub::{Link, Ofi};
 use super::outgoing::State;
-use super::{NAME, address_of, sockets::Sockets};
+use super::sockets::{At, Sockets, decode};
+use super::{NAME, address_of};
 use crate::error::{Code, Error, Result};
 use crate::transport::Words;
 use crate::{config, warn};
@@ -28,6 +29,8 @@ const ANSWER: Duration = Duration::from_millis(200);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Figures {
     stands: bool,
+    /// For a connection that the peer's machine has not made yet. What its process says to one that stands has a deadline of its own.
+    asks: bool,
     /// Segments.
     unacked: u32,
     /// Pauses in a row that have ended without progress.
@@ -59,7 +62,7 @@ impl Figures {
             return None;
         }
         Some(Self {
-            // Dials have a deadline of their own.
+            asks: info.tcpi_state == SYN_SENT,
             stands: [ESTABLISHED, CLOSE_WAIT].contains(&info.tcpi_state),
             unacked: info.tcpi_unacked,
             tries: info.tcpi_retransmits,
@@ -77,17 +80,18 @@ impl Figures {
 
     /// Something is tried again.
     fn is_tried(&self) -> bool {
-        self.stands && self.unacked > 0 && self.tries > 0
+        (self.stands || self.asks) && self.unacked > 0 && self.tries > 0
     }
 
-    /// The last try should have been answered by now.
+    /// The last try should have been answered by now. What asks for a connection counts as nothing sent.
     fn is_late(&self) -> bool {
-        self.sent > ANSWER.max(2 * self.round_trip)
+        self.asks || self.sent > ANSWER.max(2 * self.round_trip)
     }
 }
 
 /// As the kernel numbers them.
 const ESTABLISHED: u8 = 1;
+const SYN_SENT: u8 = 2;
 const CLOSE_WAIT: u8 = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,6 +177,8 @@ impl Stalls {
             }
         };
         let is_quiet = match end {
+            // Somebody wants to send.
+            Link::To(to) if matches!(to.state, State::Dialing(_)) => false,
             Link::To(to) => to.unlanded() == 0,
             _ => self.settled.get(&link).copied().unwrap_or(0) == said.unwrap_or(0),
         };
@@ -194,7 +200,10 @@ impl Stalls {
             return None;
         }
         let to = getpeername(socket).ok().flatten().and_then(|to| SocketAddr::try_from(to).ok()).map(|to| to.ip());
-        let what = explain(&figures, lasts, to);
+        let what = match figures.asks {
+            true => unanswered(&figures, lasts, address_of(listens, peer, stream).ok().and_then(|address| decode(address.at))),
+            false => explain(&figures, lasts, to),
+        };
         if verdict == Verdict::Over {
             return Some((link, peer, what));
         }
@@ -211,7 +220,8 @@ impl Stalls {
             self.since.remove(&link);
             return None;
         }
-        let begin = || (now.checked_sub(figures.sent).unwrap_or(now), figures.answers);
+        let sent = if figures.asks { Duration::ZERO } else { figures.sent };
+        let begin = || (now.checked_sub(sent).unwrap_or(now), figures.answers);
         let since = self.since.entry(link).or_insert_with(begin);
         if since.1 != figures.answers {
             *since = (now, figures.answers);
@@ -235,6 +245,16 @@ fn explain(figures: &Figures, lasts: Duration, to: Option<IpAddr>) -> String {
     )
 }
 
+fn unanswered(figures: &Figures, lasts: Duration, door: Option<At>) -> String {
+    let door = door.map_or("a peer".into(), |(ip, port)| format!("port {port} of {ip}"));
+    format!(
+        "{door} was asked {} times for a connection, for {:.0} s, and its machine does not answer | fix: let TCP through to all ports that ranks listen at, by \
+         any firewall between the machines (docs/several-machines.md, Ports); if none is in the way, see there whether the queue of that port is full (`ss -ltn`)",
+        u32::from(figures.tries) + 1,
+        lasts.as_secs_f64()
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -244,7 +264,7 @@ mod tests {
     /// A connection whose kernel has tried so often, by its doubled pauses, and heard nothing.
     fn lost(tries: u8) -> Figures {
         let (round_trip, segment, packet) = (Duration::from_millis(1), 1448, 1500);
-        Figures { stands: true, unacked: 9, tries, sent: SECOND, answers: 70, round_trip, segment, packet }
+        Figures { stands: true, asks: false, unacked: 9, tries, sent: SECOND, answers: 70, round_trip, segment, packet }
     }
 
     #[test]
@@ -265,6 +285,20 @@ mod tests {
         // Probes of a closed window are no segments.
         fine(Figures { unacked: 0, ..lost(6) });
         fine(Figures { stands: false, ..lost(6) });
+    }
+
+    #[test]
+    fn who_asks_for_a_connection_and_is_not_answered_is_told() {
+        let asks = |tries| Figures { stands: false, asks: true, unacked: 1, sent: Duration::ZERO, ..lost(tries) };
+        let verdict = |tries, seconds| judge(&asks(tries), seconds * SECOND, 3 * SECOND);
+        assert_eq!([verdict(3, 3), verdict(4, 4), verdict(6, 9), verdict(6, 10)].map(|verdict| verdict as u8), [0, 1, 1, 2]);
+        // The kernel says of it when anything else was sent, which never was.
+        let (mut stalls, now) = (Stalls::new(), Instant::now());
+        let long_ago = Figures { sent: 1_000_000 * SECOND, ..asks(2) };
+        assert_eq!(stalls.in_vain(0, &long_ago, now), Some(Duration::ZERO));
+        assert_eq!(stalls.in_vain(0, &long_ago, now + 3 * SECOND), Some(3 * SECOND));
+        let what = unanswered(&asks(6), 10 * SECOND, Some(("10.0.0.2".parse().unwrap(), 4711)));
+        assert!(what.starts_with("port 4711 of 10.0.0.2 was asked 7 times for a connection, for 10 s, and"), "{what}");
     }
 
     #[test]

@@ -8,19 +8,80 @@ fn ip(words: &str) -> bool {
     Command::new("ip").args(words.split(' ')).status().is_ok_and(|status| status.success())
 }
 
-/// Calls with two ranks that have not sent anything, on a machine of their own whose one address is away.
-fn without_an_address(body: impl FnOnce(World) + Send) {
+/// Calls on a machine of its own.
+fn apart(body: impl FnOnce() + Send) {
     std::thread::scope(|scope| {
         let apart = scope.spawn(|| {
             // SAFETY: this thread alone moves, which shares no files with what others change.
             if unsafe { unshare_unsafe(UnshareFlags::NEWNET) }.is_err() || !ip("link set lo up") {
                 return println!("skipped: no network namespaces here");
             }
-            let world = World::new();
-            assert!(ip("addr del 127.0.0.1/8 dev lo"));
-            body(world);
+            body();
         });
         apart.join().unwrap();
+    });
+}
+
+/// Calls with two ranks that have not sent anything, on a machine of their own whose one address is away.
+fn without_an_address(body: impl FnOnce(World) + Send) {
+    apart(|| {
+        let world = World::new();
+        assert!(ip("addr del 127.0.0.1/8 dev lo"));
+        body(world);
+    });
+}
+
+/// Calls with two ranks of which the second lets nobody in: the kernel drops who asks, for its queue is full of what these connections are.
+fn with_a_full_queue(body: impl FnOnce(World, Vec<std::net::TcpStream>) + Send) {
+    apart(|| {
+        // The longest that a queue may be, of this network namespace.
+        if let Err(why) = std::fs::write("/proc/sys/net/core/somaxconn", "1") {
+            return println!("skipped: queues of connections are as long as they are here: {why}");
+        }
+        let world = World::new();
+        let door = std::net::SocketAddr::from((Ipv4Addr::LOCALHOST, port(&world.said[1])));
+        let connect = || std::net::TcpStream::connect_timeout(&door, Duration::from_millis(500)).ok();
+        let strangers = std::iter::from_fn(connect).take(100).collect::<Vec<_>>();
+        assert!(!strangers.is_empty() && strangers.len() < 100);
+        body(world, strangers);
+    });
+}
+
+#[test]
+fn a_peer_whose_queue_is_full_for_a_while_is_reached() {
+    with_a_full_queue(|mut world, strangers| {
+        let work = put(0, 0, 64, Some((0, 1)));
+        assert_eq!(world.ranks[0].submit(&work).unwrap(), Submitted::Done);
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(2) {
+            world.ranks[0].progress(&mut Vec::new()).unwrap();
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        drop(strangers);
+        let end = Instant::now() + Duration::from_secs(30);
+        while world.signal(0) == 0 {
+            world.step().unwrap();
+            assert!(Instant::now() < end, "it does not land");
+        }
+    });
+}
+
+/// By then its machine is heard of all the while: nobody else ends this.
+#[test]
+fn a_peer_whose_queue_stays_full_is_named_with_its_port() {
+    with_a_full_queue(|mut world, _strangers| {
+        // A large one waits for the connection outside of it.
+        let (work, begun) = (put(0, 0, 1 << 20, None), Instant::now());
+        let error = loop {
+            match world.ranks[0].submit(&work).and_then(|_| world.ranks[0].progress(&mut Vec::new())) {
+                Ok(_) => std::thread::sleep(Duration::from_millis(5)),
+                Err(error) => break error,
+            }
+            assert!(begun.elapsed() < Duration::from_secs(60), "nobody says so");
+        };
+        let asked = format!("port {} of 127.0.0.1 was asked ", port(&world.said[1]));
+        assert_eq!((error.id, error.culprit), (122, Some(1)), "{error}");
+        assert!(error.text.contains(&asked) && error.text.contains("let TCP through"), "{error}");
     });
 }
 

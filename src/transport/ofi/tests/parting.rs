@@ -1,7 +1,8 @@
-//! Connections that end with something under way.
+//! Connections that end, with something under way or not.
 
 use super::*;
 use crate::sync::Mutex;
+use crate::transport::ofi::wire::ASKED;
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
 
@@ -74,4 +75,68 @@ fn each_peer_that_has_not_left_is_named() {
     });
     named.sort_unstable();
     assert_eq!(named, [1, 2]);
+}
+
+/// Rank 1 has gone without a word, and nothing was under way to it.
+fn one_has_gone(tidings: Duration) -> (World, Arc<AtomicBool>) {
+    let (mut world, left) = (World::of(2), Arc::new(AtomicBool::new(false)));
+    let says = left.clone();
+    (world.ranks[0].tidings, world.ranks[0].has_left) = (tidings, Arc::new(move |_| says.load(Ordering::Relaxed)));
+    world.put(&put(0, 0, 8, None)).unwrap();
+    let none = |world: &World| world.ranks[0].landing().left() == 0;
+    until(|| world.step().map(|_| none(&world)).unwrap());
+    world.ranks.truncate(1);
+    (world, left)
+}
+
+/// A process that ends by exit() after its last put was told: what others still put to it counts as landed.
+#[test]
+fn a_put_to_one_that_has_left_counts_as_landed_though_nothing_was_under_way() {
+    let ended = |world: &World| matches!(&world.ranks[0].links[0], Link::To(to) if to.is_parting() || to.is_gone());
+    let (mut world, left) = one_has_gone(Duration::from_secs(3600));
+    until(|| world.step().map(|_| ended(&world)).unwrap());
+    assert_eq!(world.ranks[0].submit(&put(0, 0, 8, None)).unwrap(), Submitted::Full, "word of it may still come");
+    left.store(true, Ordering::Relaxed);
+    until(|| world.step().map(|_| world.ranks[0].submit(&put(0, 0, 8, None)).unwrap() == Submitted::Done).unwrap());
+
+    // Word comes late: the link counted as lost by then.
+    let (mut world, left) = one_has_gone(Duration::ZERO);
+    until(|| world.step().map(|_| ended(&world)).unwrap());
+    let error = world.ranks[0].submit(&put(0, 0, 8, None)).unwrap_err();
+    assert_eq!((error.id, error.culprit), (122, Some(1)), "{error}");
+    left.store(true, Ordering::Relaxed);
+    assert_eq!(world.ranks[0].submit(&put(0, 0, 8, None)).unwrap(), Submitted::Done);
+}
+
+/// What a peer says as soon as it has let one in may be here before the event that it has: it left, and its word was lost, and then the end of the
+/// connection, for nothing was there to receive more.
+#[test]
+fn a_word_that_is_here_before_the_connection_counts() {
+    for word in [LEFT, ASKED] {
+        let mut world = World::new();
+        assert_eq!(world.ranks[0].submit(&put(0, 0, 8, None)).unwrap(), Submitted::Done);
+        let early = |world: &World| match &world.ranks[0].links[0] {
+            Link::To(to) => to.early.len(),
+            _ => unreachable!("it goes to a peer"),
+        };
+        let mut said = false;
+        until(|| {
+            world.ranks[1].events().unwrap();
+            let Ofi { links, post, .. } = &mut world.ranks[1];
+            if let Some(Link::From(from)) = links.first_mut()
+                && !std::mem::replace(&mut said, true)
+            {
+                post.send_word(&from.endpoint, from.link, word).unwrap();
+            }
+            world.ranks.iter_mut().for_each(|rank| _ = rank.completions(&mut Vec::new()).unwrap());
+            early(&world) == 1
+        });
+        until(|| world.ranks[0].events().map(|_| early(&world) == 0).unwrap());
+        match word {
+            LEFT => assert_eq!((world.ranks[0].landing().left(), world.ranks[0].links.len()), (0, 1), "it has left"),
+            _ => until(|| world.step().map(|_| world.ranks[0].landing().left() == 0).unwrap()),
+        }
+        let Link::To(to) = &world.ranks[0].links[0] else { unreachable!("it goes to a peer") };
+        assert_eq!(matches!(to.state, outgoing::State::Open(_)), word == ASKED);
+    }
 }

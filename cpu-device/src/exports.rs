@@ -4,6 +4,7 @@ use std::ffi::{c_char, c_void};
 use std::sync::atomic::Ordering;
 
 use crate::barrier::Reduce;
+use crate::beyond::{self, Beyond};
 use crate::block::{Block, Switch, current};
 use crate::entry::entry;
 use crate::error::{Code, report};
@@ -61,6 +62,26 @@ pub extern "C" fn ginrs_cpu_wait_end() {
 #[unsafe(no_mangle)]
 pub extern "C" fn ginrs_cpu_refused(what: *const c_char) {
     current().inspect(|block| block.refused(&text(what, "")));
+}
+
+/// See waits.h.
+///
+/// # Safety
+/// `what` and `file` are strings.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ginrs_cpu_no_rank(
+    what: *const c_char,
+    rank: i32,
+    ranks: i32,
+    at: *const c_void,
+    bytes: usize,
+    file: *const c_char,
+    line: i32,
+) {
+    let at = at.addr();
+    if !beyond::is_noted(at, rank, line) {
+        beyond::note(Beyond { what: text(what, ""), rank, ranks, at, bytes, file: text(file, "?"), line });
+    }
 }
 
 /// See waits.h.

@@ -46,10 +46,15 @@ const HARMLESS: [&str; 3] = ["race: ", "warning: ", "GINRS_"];
 const FIX: &str = "ginrs-cpu: fix: ";
 /// What else stands under one of them.
 const UNDER: [&str; 4] = ["ginrs-cpu:   ", FIX, "ginrs-cpu: it goes on as a GPU does", "ginrs-cpu: this is multicast memory"];
+/// An address that a kernel must not use, and, some time behind, the line at which it did.
+const ILLEGAL: &str = "ginrs-cpu: illegal address ";
+const TOUCHED: &str = "ginrs-cpu:   touched at ";
 /// In front of the line of a launch.
 const LAUNCHED: &str = " (launched at ";
 /// In front of what NCCL's lines say.
 const WARN: &str = " NCCL WARN ";
+/// A warning that is of a mistake all the same: memory is freed under a window.
+const FREED: &str = "GINRS-W024";
 /// Lines of a sanitizer's stack that are looked through for one of the user's.
 const STACK: usize = 12;
 
@@ -65,6 +70,10 @@ impl Finding {
         match kind {
             Kind::Sanitizer => found.extend(under.take(STACK).find(|line| is_users_frame(line)).map(str::to_owned)),
             _ => found.extend(under.take_while(|line| UNDER.iter().any(|begin| line.starts_with(begin))).map(str::to_owned)),
+        }
+        // To find the line takes another program: ranks that are threads say something meanwhile.
+        if !found.iter().any(|line| line.starts_with(TOUCHED)) && told.starts_with(ILLEGAL) {
+            found.extend(self::under(&lines, at).find(|line| line.starts_with(TOUCHED)).map(str::to_owned));
         }
         Some(Finding { kind, lines: found })
     }
@@ -148,7 +157,7 @@ fn kind<'a>(line: &str, mut under: impl Iterator<Item = &'a str>) -> Option<Kind
     }
     match line.split_once(WARN)?.1 {
         told if told.starts_with("GINRS-E140") => Some(Kind::Hang),
-        told if told.starts_with("GINRS-E") => Some(Kind::Error),
+        told if told.starts_with("GINRS-E") || told.starts_with(FREED) => Some(Kind::Error),
         told if told.starts_with("GINRS-W018") || told.starts_with("GINRS-W019") => Some(Kind::Wait),
         _ => None,
     }
@@ -219,6 +228,20 @@ mod tests {
         let found = Finding::of(told).unwrap();
         assert!(!found.is_mistake() && found.lines.len() == 2, "{found:?}");
         assert!(Finding::of(&format!("{told}{follows}")).unwrap().lines[0].starts_with("GINRS-E084"));
+    }
+
+    #[test]
+    fn the_line_of_an_illegal_address_comes_late_and_a_freed_window_is_a_mistake() {
+        let output = "[0] ginrs-cpu: illegal address 0x5 in thread (0,0,0) of kernel k (launched at a/x.cu:9), device 1\n\
+                      [0] ginrs-cpu:   ncclGetLsaPointer gave it at a/x.cu:4 for rank 2, ..\n[0] ginrs-cpu: fix: use device memory\n\
+                      [0] rank 1: ok\n[1] ginrs-cpu:   touched at a/y.cu:1\n[0] ginrs-cpu:   touched at a/x.cu:5\n";
+        let found = Finding::of(output).unwrap();
+        assert!(found.is_mistake() && found.lines.len() == 4, "{found:?}");
+        assert_eq!(found.places(), ["a/x.cu:4", "a/x.cu:5"]);
+        let found =
+            Finding::of("vm NCCL WARN GINRS-W024 memory is freed | ncclMemFree(0x5) | called by host code at a/x.cu:7 | fix: ..")
+                .unwrap();
+        assert!(found.is_mistake() && found.places() == ["a/x.cu:7"], "{found:?}");
     }
 
     #[test]

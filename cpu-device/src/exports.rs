@@ -306,6 +306,8 @@ pub extern "C" fn ginrs_cpu_mbarrier_arrive(
 /// See runtime.h.
 #[unsafe(no_mangle)]
 pub extern "C" fn ginrs_cpu_mbarrier_bytes(at: *mut c_void, bytes: i64, what: *const c_char, file: *const c_char, line: i32) {
+    // Who waits for the bytes of a copy knows what it wrote.
+    race::arrive_at(at as usize);
     device_only("an mbarrier's count of bytes").mbarrier_bytes(at as usize, bytes, Place::new(what, file, line));
 }
 

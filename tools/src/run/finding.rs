@@ -13,7 +13,7 @@ pub struct Finding {
 enum Kind {
     /// The CPU device, with the line of the kernel.
     Kernel,
-    /// AddressSanitizer, ThreadSanitizer.
+    /// AddressSanitizer, ThreadSanitizer, UndefinedBehaviorSanitizer.
     Sanitizer,
     /// A hang that is proven.
     Hang,
@@ -53,8 +53,12 @@ const TOUCHED: &str = "ginrs-cpu:   touched at ";
 const LAUNCHED: &str = " (launched at ";
 /// In front of what NCCL's lines say.
 const WARN: &str = " NCCL WARN ";
+/// Warnings of waits that last: of the host's steps, which have who is missing, and of kernels.
+const WAITS: [&str; 3] = ["GINRS-W017", "GINRS-W018", "GINRS-W019"];
 /// A warning that is of a mistake all the same: memory is freed under a window.
 const FREED: &str = "GINRS-W024";
+/// Behind a place: arithmetic of which the language does not say what comes out.
+const UNDEFINED: &str = ": runtime error: ";
 /// Lines of a sanitizer's stack that are looked through for one of the user's.
 const STACK: usize = 12;
 
@@ -152,13 +156,14 @@ fn kind<'a>(line: &str, mut under: impl Iterator<Item = &'a str>) -> Option<Kind
             (is_mended || told.contains(" fix: ")).then_some(Kind::Call)
         };
     }
-    if line.contains("ERROR: AddressSanitizer: ") || line.contains("WARNING: ThreadSanitizer: ") {
+    let is_undefined = line.split_once(UNDEFINED).is_some_and(|(place, _)| is_place(place));
+    if is_undefined || line.contains("ERROR: AddressSanitizer: ") || line.contains("WARNING: ThreadSanitizer: ") {
         return Some(Kind::Sanitizer);
     }
     match line.split_once(WARN)?.1 {
         told if told.starts_with("GINRS-E140") => Some(Kind::Hang),
         told if told.starts_with("GINRS-E") || told.starts_with(FREED) => Some(Kind::Error),
-        told if told.starts_with("GINRS-W018") || told.starts_with("GINRS-W019") => Some(Kind::Wait),
+        told if WAITS.iter().any(|code| told.starts_with(code)) => Some(Kind::Wait),
         _ => None,
     }
 }
@@ -248,6 +253,9 @@ mod tests {
     fn a_sanitizers_report_has_the_first_line_of_the_users() {
         let output = "==1==ERROR: AddressSanitizer: use-after-poison\nWRITE of size 4\n    #0 0x5 in f /p/include/x.h:3\n    #1 0x6 in operator() a/m.cu:34\n";
         assert_eq!(Finding::of(output).unwrap().places(), ["a/m.cu:34"]);
+        let found = Finding::of("[1] a/m.cu:3:54: runtime error: signed integer overflow: 5 * 4\n[1] rank 1: ok\n").unwrap();
+        assert!(found.is_mistake() && found.places() == ["a/m.cu:3:54"], "{found:?}");
+        assert_eq!(Finding::of("the program's own: runtime error: 5"), None);
     }
 
     #[test]

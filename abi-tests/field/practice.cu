@@ -125,6 +125,31 @@ __global__ void copied(Job job) {
   gin.flush(cta);
 }
 
+// By a bulk copy, whose bytes an mbarrier counts: it knows nothing of the put.
+__global__ void bulk(Job job) {
+  __shared__ __align__(128) int tile[kThreads];
+  __shared__ uint64_t full;
+  ncclGin gin(job.comm, 0);
+  ncclCoopCta cta;
+  int const i = threadIdx.x;
+  unsigned const to = unsigned(__cvta_generic_to_shared(tile)), bar = unsigned(__cvta_generic_to_shared(&full));
+  if (i == 0) asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(bar) : "memory");
+  gin.put(ncclTeamWorld(job.comm), next(job), job.window, 8 * kRow, job.window, 0, kRow, inc(0), ncclGin_None{}, cta);  // bug of: bulk
+  if (!job.bug) gin.waitSignal(cta, 0, 1);
+  __syncthreads();
+  if (i == 0) {
+    asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(bar), "r"(kRow) : "memory");
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to), "l"(row(job, 8)), "r"(kRow), "r"(bar) : "memory");  // bug of: bulk
+  }
+  unsigned done = 0;
+  while (!done) {
+    asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], 0; selp.u32 %0, 1, 0, p; }" : "=r"(done) : "r"(bar) : "memory");
+  }
+  job.out[i] = tile[kThreads - 1 - i];
+  gin.waitSignal(cta, 0, 1);
+  gin.flush(cta);
+}
+
 // Arrays of a class's objects in shared memory.
 __global__ void halves(Job job) {
   __shared__ __nv_bfloat16 tile[kThreads] __attribute__((aligned(16)));
@@ -162,7 +187,7 @@ static void messages(Job const& job, ncclComm_t comm) {
 }
 
 static const struct Case { const char* name; int ranks; void (*kernel)(Job); void (*host)(Job const&, ncclComm_t) = nullptr; } cases[] = {
-  {"prefix", 3, prefix}, {"layers", 2, layers}, {"corners", 4, corners}, {"policy", 2, policy}, {"lambdas", 2, lambdas}, {"copied", 2, copied},
+  {"prefix", 3, prefix}, {"layers", 2, layers}, {"corners", 4, corners}, {"policy", 2, policy}, {"lambdas", 2, lambdas}, {"copied", 2, copied}, {"bulk", 2, bulk},
   {"halves", 2, halves}, {"edges", 2, edges}, {"releases", 2, nullptr, releases}, {"elements", 2, nullptr, elements}, {"messages", 2, nullptr, messages},
 };
 

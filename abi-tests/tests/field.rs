@@ -104,7 +104,7 @@ fn mistakes_are_found_by_processes_as_by_threads() {
     each_is_found_and_no_twin_blamed("flags.cu", 13, &[Ranks::Threads, Ranks::Processes]);
     each_is_found_and_no_twin_blamed("ptx.cu", 9, &[Ranks::Threads, Ranks::Processes]);
     each_is_found_and_no_twin_blamed("shared.cu", 9, &[Ranks::Threads, Ranks::Processes]);
-    each_is_found_and_no_twin_blamed("practice.cu", 11, &[Ranks::Threads, Ranks::Processes]);
+    each_is_found_and_no_twin_blamed("practice.cu", 12, &[Ranks::Threads, Ranks::Processes]);
 }
 
 #[derive(Clone, Copy)]

@@ -66,13 +66,17 @@ impl FlatSpace {
             }
             return Ok(space);
         }
-        let around = if device.kind() == Kind::Cpu { 2 } else { 0 };
-        let Some(bytes) = stride.checked_mul(u64::from(slots) + around).and_then(|bytes| usize::try_from(bytes).ok()) else {
+        let Some(bytes) = stride.checked_mul(slots.into()).and_then(|bytes| usize::try_from(bytes).ok()) else {
             bail!(InvalidArgument, 56, "flat space is too large | {slots} ranks of {stride} bytes | fix: lower NCCL_WIN_STRIDE");
         };
         spaces.retain(|_, space| space.strong_count() > 0);
-        let (reservation, mapped) = (device.reserve(bytes, ALIGN)?, Mutex::new(BTreeMap::new()));
-        let space = Arc::new(Self { reservation, stride, slots, before: stride * around / 2, mapped });
+        // Where there are no addresses for more, it goes without.
+        let alone = bytes.checked_add(2 * stride as usize).filter(|_| device.kind() == Kind::Cpu);
+        let (reservation, before) = match alone.and_then(|bytes| device.reserve(bytes, ALIGN).ok()) {
+            Some(reservation) => (reservation, stride),
+            None => (device.reserve(bytes, ALIGN)?, 0),
+        };
+        let space = Arc::new(Self { reservation, stride, slots, before, mapped: Mutex::new(BTreeMap::new()) });
         spaces.insert(team, Arc::downgrade(&space));
         Ok(space)
     }

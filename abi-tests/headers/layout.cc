@@ -43,11 +43,12 @@ static_assert(NCCL_GIN_PROXY_VERSION == 100 && NCCL_GIN_GDAKI_VERSION == 100, "v
 AT(ncclDevComm, ginrsMark, 141);
 AT(ncclDevComm, resourceWindow_inlined.ginrsMark, 76);
 AT(ncclGinCtx, ginrs.mark, 12);
-SIZE(ginrsCommExt, 32);
+SIZE(ginrsCommExt, 40);
 AT(ginrsCommExt, version, 8);
 AT(ginrsCommExt, bytes, 12);
 AT(ginrsCommExt, abortWord, 16);
 AT(ginrsCommExt, abortHost, 24);
+AT(ginrsCommExt, lsaSize, 32);
 SIZE(ginrsGinExt, 128);
 AT(ginrsGinExt, version, 8);
 AT(ginrsGinExt, hintMask, 12);

@@ -97,7 +97,7 @@ struct World {
     rank.table.page.entries[1] = {reinterpret_cast<uintptr_t>(memory(r)), 8 << 20, &rank.window};
     /* A put names the window of the peer here: its handle is the address. */
     for (int i = 0; i < n && i < 30; i++) rank.table.page.entries[2 + i].window = &ranks[i].window;
-    rank.table.ext = {GINRS_COMM_EXT_MAGIC, GINRS_EXT_VERSION, sizeof(ginrsCommExt), &rank.abortWord, rank.abortHost};
+    rank.table.ext = {GINRS_COMM_EXT_MAGIC, GINRS_EXT_VERSION, sizeof(ginrsCommExt), &rank.abortWord, rank.abortHost, uint32_t(n), 0};
 
     ncclDevComm& d = rank.devComm;
     d.rank = d.lsaRank = r;

@@ -329,7 +329,8 @@ static void runRank(int rank, int device, int ranks, ncclUniqueId id) {
   void* memory;
   Job job = {};
   CHECK(ncclMemAlloc(&memory, 1 << 16));
-  memset(memory, 0, 1 << 16);
+  CHECK(cudaMemset(memory, 0, 1 << 16));
+  CHECK(cudaDeviceSynchronize());
   job.memory = static_cast<int*>(memory);
   CHECK(ncclCommWindowRegister(comm, memory, 1 << 16, &job.window, NCCL_WIN_COLL_SYMMETRIC));
   int* out;

@@ -53,7 +53,7 @@ fn each(cases: &[(String, String)], what: impl Fn(&str, &str) -> Option<String> 
 
 /// `kernels.cuh:95` each: where a case is marked.
 fn marked(case: &str) -> Vec<String> {
-    ["field.cu", "kernels.cuh", "around.cu", "more.cu", "experts.cu", "flags.cu", "ptx.cu", "shared.cu"]
+    ["field.cu", "kernels.cuh", "around.cu", "more.cu", "experts.cu", "flags.cu", "ptx.cu", "shared.cu", "practice.cu"]
         .into_iter()
         .flat_map(|file| {
             let source = std::fs::read_to_string(root().join("abi-tests/field").join(file)).unwrap();
@@ -97,13 +97,14 @@ fn mistakes_around_kernels_are_found_and_their_twins_are_not_blamed() {
     each_is_found_and_no_twin_blamed("more.cu", 16, &[Ranks::Threads]);
 }
 
-/// And of `field/experts.cu`, `field/flags.cu`, `field/ptx.cu` and `field/shared.cu`, also where the ranks are processes.
+/// And of `field/experts.cu`, `field/flags.cu`, `field/ptx.cu`, `field/shared.cu` and `field/practice.cu`, also where the ranks are processes.
 #[test]
 fn mistakes_are_found_by_processes_as_by_threads() {
     each_is_found_and_no_twin_blamed("experts.cu", 19, &[Ranks::Threads, Ranks::Processes]);
     each_is_found_and_no_twin_blamed("flags.cu", 13, &[Ranks::Threads, Ranks::Processes]);
     each_is_found_and_no_twin_blamed("ptx.cu", 9, &[Ranks::Threads, Ranks::Processes]);
     each_is_found_and_no_twin_blamed("shared.cu", 9, &[Ranks::Threads, Ranks::Processes]);
+    each_is_found_and_no_twin_blamed("practice.cu", 12, &[Ranks::Threads, Ranks::Processes]);
 }
 
 #[derive(Clone, Copy)]
@@ -139,6 +140,22 @@ fn is_not_found(program: &Path, case: &str, processes: &[&str]) -> Option<String
     let options = [&["--check=60", "--explore", "8", "--timeout", "60"], processes].concat();
     let (output, _folder) = check(&options, program, &[case]);
     (!is_told(&output)).then(|| format!("{case}, {processes:?}: {} of {:?}\n{}", output.status, marked(case), text(&output)))
+}
+
+/// The sanitizer for that reports it and lets the program go on to its own end, with status 0.
+#[test]
+fn arithmetic_that_overflows_is_found_and_its_twin_is_not_blamed() {
+    let source = "abi-tests/sanitizers/overflow.cu";
+    let program = compiled_as(source, &["-g".into(), "-fsanitize=undefined".into()]);
+    let options = ["--check=60", "--explore", "1", "--timeout", "60", "-n", "1"];
+    let said = text(&check(&options, &program, &[]).0);
+    let line = abi_tests::programs::line_of(source, "bug of: overflow");
+    let told = format!("overflow.cu:{line}:");
+    assert!(said.contains("--check has found a failure: the plain run ended with status 0"), "{said}");
+    let what = said.lines().find(|line| line.starts_with("ginrs-run:   what: ")).unwrap_or_default();
+    assert!(what.contains(&told) && what.contains("signed integer overflow"), "{said}");
+    let (output, _folder) = check(&options, &program, &["mended"]);
+    assert!(output.status.success() && text(&output).contains("--check has found nothing"), "{}", text(&output));
 }
 
 /// Between machines that GINRS_FAKE_MACHINES pretends there are messages alone; as threads of one process their ranks are looked at all the same.

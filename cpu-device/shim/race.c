@@ -3,6 +3,7 @@
 #include "ginrs_cpu/race.h"
 #include "ginrs_cpu/runtime.h"
 #include "ginrs_cpu/waits.h"
+#include <string.h>
 
 enum { WRITE = 1, HINTED = 2 };
 enum { ACQUIRE = 1, RELEASE = 2, FENCED = 4, RELAXED = 8, ACQUIRES = 16, SWAP = 32 };
@@ -73,6 +74,24 @@ ACCESSES(16)
 void ginrs_cpu_race_read_range(void* at, size_t bytes) { plain(at, bytes, 0, __builtin_return_address(0)); }
 void ginrs_cpu_race_hinted(void* at, size_t bytes, int writes) { plain(at, bytes, writes ? WRITE | HINTED : HINTED, __builtin_return_address(0)); }
 void ginrs_cpu_race_write_range(void* at, size_t bytes) { plain(at, bytes, WRITE, __builtin_return_address(0)); }
+/* What the compiler does not announce, as libtsan has its own of these. */
+static inline void both(void* to, const void* from, size_t bytes, void* place) {
+  if (bytes == 0) return;
+  plain(from, bytes, 0, place);
+  plain(to, bytes, WRITE, place);
+}
+void* ginrs_cpu_race_memcpy(void* to, const void* from, size_t bytes) {
+  both(to, from, bytes, __builtin_return_address(0));
+  return memcpy(to, from, bytes);
+}
+void* ginrs_cpu_race_memmove(void* to, const void* from, size_t bytes) {
+  both(to, from, bytes, __builtin_return_address(0));
+  return memmove(to, from, bytes);
+}
+void* ginrs_cpu_race_memset(void* to, int value, size_t bytes) {
+  if (bytes != 0) plain(to, bytes, WRITE, __builtin_return_address(0));
+  return memset(to, value, bytes);
+}
 
 /* Who asks for relaxed order, of a barrier or of an atomic, gets it. CUDA's atomic functions, which come as consume, and volatile loads are mostly
  * followed by a use that depends on them, and CUDA's own samples have no fence there: what those read counts as if they acquired. So does what other

@@ -4,6 +4,7 @@ use std::ffi::{c_char, c_void};
 use std::sync::atomic::Ordering;
 
 use crate::barrier::Reduce;
+use crate::beyond::{self, Beyond};
 use crate::block::{Block, Switch, current};
 use crate::entry::entry;
 use crate::error::{Code, report};
@@ -61,6 +62,26 @@ pub extern "C" fn ginrs_cpu_wait_end() {
 #[unsafe(no_mangle)]
 pub extern "C" fn ginrs_cpu_refused(what: *const c_char) {
     current().inspect(|block| block.refused(&text(what, "")));
+}
+
+/// See waits.h.
+///
+/// # Safety
+/// `what` and `file` are strings.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ginrs_cpu_no_rank(
+    what: *const c_char,
+    rank: i32,
+    ranks: i32,
+    at: *const c_void,
+    bytes: usize,
+    file: *const c_char,
+    line: i32,
+) {
+    let at = at.addr();
+    if !beyond::is_noted(at, rank, line) {
+        beyond::note(Beyond { what: text(what, ""), rank, ranks, at, bytes, file: text(file, "?"), line });
+    }
 }
 
 /// See waits.h.
@@ -285,6 +306,8 @@ pub extern "C" fn ginrs_cpu_mbarrier_arrive(
 /// See runtime.h.
 #[unsafe(no_mangle)]
 pub extern "C" fn ginrs_cpu_mbarrier_bytes(at: *mut c_void, bytes: i64, what: *const c_char, file: *const c_char, line: i32) {
+    // Who waits for the bytes of a copy knows what it wrote.
+    race::arrive_at(at as usize);
     device_only("an mbarrier's count of bytes").mbarrier_bytes(at as usize, bytes, Place::new(what, file, line));
 }
 

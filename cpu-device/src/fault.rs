@@ -87,6 +87,9 @@ fn tell(raised: &Raised, block: &Block) {
     } else {
         let _ = write!(line, "ginrs-cpu: illegal address {address:#x} in ");
         let _ = block.describe_thread(&mut line);
+        crate::beyond::tell(address, |beyond| {
+            let _ = writeln!(line, "ginrs-cpu:   {beyond}");
+        });
         let _ = line.write_str(if crate::multicast::holds(address) {
             "ginrs-cpu: this is multicast memory, which takes multimem instructions and the stores of inline PTX\n\
              ginrs-cpu: fix: load and store through ncclGetLocalPointer or ncclGetLsaPointer\n"

@@ -61,6 +61,7 @@ pub mod thread;
 pub mod waits;
 pub mod launch;
 mod bounds;
+mod beyond;
 pub mod device;
 mod memfd;
 pub mod memory;

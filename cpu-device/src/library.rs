@@ -149,6 +149,20 @@ extern "C" fn forget_allocation(base: *mut c_void) {
     }
 }
 
+/// See library.h.
+///
+/// # Safety
+/// `base` and `size` can be written to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ginrs_cpu_overrun(at: u64, bytes: u64, base: *mut u64, size: *mut u64) -> i32 {
+    let found = if device::is_forked() { None } else { memory::overrun(at as usize, bytes as usize) };
+    // SAFETY: the caller's.
+    found.map_or(0, |found| unsafe {
+        (*base, *size) = (found.base as u64, found.bytes as u64);
+        1
+    })
+}
+
 unsafe extern "C" fn find_allocation(p: *const c_void, base: *mut *mut c_void, bytes: *mut usize, kind: *mut i32) -> i32 {
     if device::is_forked() {
         return 0;

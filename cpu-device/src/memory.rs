@@ -334,21 +334,24 @@ pub fn check_range(address: usize, bytes: usize, what: &str) -> Result {
     if address == 0 {
         return refuse(Code::INVALID_VALUE, &format!("{what}: the pointer is NULL"));
     }
-    match find(address) {
-        // Registered memory may be part of a larger array of the program's, and mappings may lie side by side.
-        Some(found)
-            if !matches!(found.origin, Origin::Registered | Origin::Mapped) && found.bytes - (address - found.base) < bytes =>
-        {
-            refuse(
-                Code::INVALID_VALUE,
-                &format!(
-                    "{what}: {bytes} bytes at {address:#x} run over the end of an allocation of {} bytes at {:#x}",
-                    found.bytes, found.base
-                ),
-            )
-        }
-        _ => Ok(()),
+    match overrun(address, bytes) {
+        Some(found) => refuse(
+            Code::INVALID_VALUE,
+            &format!(
+                "{what}: {bytes} bytes at {address:#x} run over the end of an allocation of {} bytes at {:#x}",
+                found.bytes, found.base
+            ),
+        ),
+        None => Ok(()),
     }
+}
+
+/// The allocation that so many bytes begin in and run over the end of.
+pub fn overrun(address: usize, bytes: usize) -> Option<Allocation> {
+    let found = find(address)?;
+    // Registered memory may be part of a larger array of the program's, and mappings may lie side by side.
+    let may_go_on = matches!(found.origin, Origin::Registered | Origin::Mapped);
+    (!may_go_on && found.bytes - (address - found.base) < bytes).then_some(found)
 }
 
 #[cfg(test)]

@@ -53,6 +53,8 @@ struct ginrsCommExt {
   uint32_t* abortWord; /* nonzero: the communicator was aborted; never null. On a GPU in its own memory */
   /* version 2 */
   uint32_t* abortHost; /* the same in host memory: written first, and also when the other cannot be; never null */
+  /* version 4 */
+  uint32_t lsaSize, pad; /* ncclDevComm::lsaSize, for those who have a window alone */
 };
 
 /* ginrsGinExt::flags */
@@ -136,7 +138,7 @@ struct ginrsResource {
 #else
 #define GINRS_LAYOUT(condition) _Static_assert(condition, "the marker's layout is ABI of ginrs")
 #endif
-GINRS_LAYOUT(sizeof(struct ginrsCommExt) == 32 && offsetof(struct ginrsCommExt, abortHost) == 24);
+GINRS_LAYOUT(sizeof(struct ginrsCommExt) == 40 && offsetof(struct ginrsCommExt, abortHost) == 24 && offsetof(struct ginrsCommExt, lsaSize) == 32);
 GINRS_LAYOUT(sizeof(struct ginrsGinExt) == 128 && sizeof(struct ginrsGinExt) <= GINRS_GIN_EXT_SPACE);
 GINRS_LAYOUT(offsetof(struct ginrsGinExt, abortHost) == 40 && offsetof(struct ginrsGinExt, cachedCis) == 48 &&
              offsetof(struct ginrsGinExt, flags) == 56 && offsetof(struct ginrsGinExt, directStride4G) == 60 &&

@@ -1,5 +1,5 @@
 /* What stands behind a window (marker.h), and what is told of one that only pointers are taken of. A pointer one past the end is lawful, so
- * is one into another communicator's window; a NULL window has none, nor one that was deregistered. On a GPU nobody looks. */
+ * is one into another communicator's window; a NULL window has none, nor one that was deregistered. One for a rank that the LSA team does not have is told when it is touched. On a GPU nobody looks. */
 #ifndef GINRS_DEVICE_WINDOW_CUH_
 #define GINRS_DEVICE_WINDOW_CUH_
 #include "../nccl_device/impl/comm__types.h"
@@ -34,6 +34,7 @@ struct WindowName {
   }
 };
 #define GINRS_WINDOW_POINTER(what, window, offset) ::ginrs::checkPointer(what, window, offset GINRS_CALLER_PASSED)
+#define GINRS_LSA_POINTER(what, peer, window, lsaPeer, address) ::ginrs::checkRank(what, peer, window, lsaPeer, address GINRS_CALLER_PASSED)
 __attribute__((noinline, cold, unused)) static void tellPointer(char const* what, ncclWindow_t window, size_t offset GINRS_CALLER) {
   GINRS_CALL(WINDOW, 0, 0);
   if (window == nullptr) GINRS_TRAP("a pointer into a window: the window is NULL | fix: register it");
@@ -48,6 +49,18 @@ NCCL_DEVICE_INLINE void checkPointer(char const* what, ncclWindow_t window, size
     if (loadConst(&window->ginrsMark) != GINRS_MARK_WINDOW_CPU || offset <= loadConst(&extensionOf(window)->bytes)) return;
   }
   tellPointer(what, window, offset GINRS_CALLER_PASSED);
+}
+/* `address` is in what LSA rank `lsaPeer` has of the window, or would have: `peer`, as the program calls it. */
+NCCL_DEVICE_INLINE char* checkRank(char const* what, int peer, ncclWindow_t window, int lsaPeer, char* address GINRS_CALLER) {
+  using nccl::utility::loadConst;
+  ginrsWindowExt const* const ext = extensionOf(window);
+  if (loadConst(&window->ginrsMark) != GINRS_MARK_WINDOW_CPU || loadConst(&ext->table) == nullptr) return address;
+  auto const* comm = reinterpret_cast<ginrsCommExt const*>(static_cast<char const*>(loadConst(&ext->table)) + GINRS_COMM_EXT_OFFSET);
+  if (loadConst(&comm->version) < 4 || uint32_t(lsaPeer) < loadConst(&comm->lsaSize)) return address;
+  int64_t const stride = int64_t(loadConst(&window->stride4G)) << 32;
+  char* const begin = loadConst(&window->lsaFlatBase) + lsaPeer * stride;
+  ginrs_cpu_no_rank(what, peer, int(loadConst(&comm->lsaSize)), begin, size_t(loadConst(&ext->bytes)), ginrsFile, ginrsLine);
+  return address;
 }
 /* Of a devcomm that was destroyed the memory is another's, or nobody's; its resource window's struct stays, zeroed, or is another one's:
  * no two have one winHost. */
@@ -64,6 +77,7 @@ __attribute__((noinline, cold, unused)) static void endDestroyed(GINRS_CALLER_AL
 #else
 #define GINRS_DEVCOMM_STANDS(comm) ((void)0)
 #define GINRS_WINDOW_POINTER(what, window, offset) ((void)0)
+#define GINRS_LSA_POINTER(what, peer, window, lsaPeer, address) (address)
 #endif
 
 }  // namespace ginrs

@@ -176,8 +176,8 @@ NCCL_HOST_DEVICE_INLINE int ncclTeamRankToLsa(ncclDevComm const& comm, ncclTeam 
 
 #if NCCL_CHECK_CUDACC
 /* ---- Pointers into windows. `offset` is in bytes from the window's start. The peer must be within the
- * LSA team (for the multimem forms, the handle's team), which nobody checks, and the offset within the window: on the CPU
- * device one beyond its end is told. ---- */
+ * LSA team (for the multimem forms, the handle's team), and the offset within the window, which nobody checks: on the CPU
+ * device an offset beyond the end is told, and a peer beyond the team where the pointer is used. ---- */
 
 NCCL_DEVICE_INLINE void* ncclGetLocalPointer(ncclWindow_t window, size_t offset GINRS_CALLER_DEFAULT);
 NCCL_DEVICE_INLINE void* ncclGetLsaPointer(ncclWindow_t window, size_t offset, int lsaPeer GINRS_CALLER_DEFAULT);

@@ -31,7 +31,7 @@ fn run(comm: &Arc<Comm>, request: Request) -> Outcome {
         let root = root.map_or(Ok(0), |root| rank_of(kind.name(), "root", root, comm.team.n_ranks))?;
         let (send, recv, count) = (send as DevPtr, recv as DevPtr, count as u64);
         let call = Call { kind, send, recv, count, datatype, op, root, stream: stream as usize };
-        call.check(comm.team.rank, comm.team.n_ranks)?;
+        call.check(&*comm.team.device, comm.team.rank, comm.team.n_ranks)?;
         if count == 0 {
             return Ok(());
         }

@@ -1,8 +1,11 @@
 //! Memory that windows are made of (nccl.h).
 
 use super::entry::{entry, out};
+use crate::comm::calling_line;
 use crate::device::{self, DevPtr, graveyard};
+use crate::hint;
 use crate::layout::ncclResult_t;
+use crate::window::standing_on;
 use std::ffi::c_void;
 
 /// Device memory on the current device, rounded up to its granularity; zeroed on the CPU device. `size` 0 gives NULL.
@@ -20,14 +23,20 @@ pub extern "C" fn pncclMemAlloc(ptr: *mut *mut c_void, size: usize) -> ncclResul
     })
 }
 
-/// Gives memory of ncclMemAlloc back; windows over it keep what they use. NULL is success.
+/// Gives memory of ncclMemAlloc back; a window that still stands on it keeps what it uses, and is told (W024). NULL is success.
 #[unsafe(no_mangle)]
 pub extern "C" fn pncclMemFree(ptr: *mut c_void) -> ncclResult_t {
     if ptr.is_null() {
         return 0;
     }
     entry!(ncclMemFree(ptr) {
-        device::current()?.free(ptr as DevPtr)?;
+        let device = device::current()?;
+        let wrong = device.lookup(ptr as DevPtr).ok().and_then(|found| standing_on(&(found.base..found.base + found.bytes as u64)));
+        device.free(ptr as DevPtr)?;
+        if let Some(wrong) = wrong {
+            let called = calling_line().map_or(String::new(), |line| format!(" | called by host code at {line}"));
+            hint!("GINRS-W024 {wrong}{called} | fix: ncclCommWindowDeregister before, when no rank uses the window any more");
+        }
         graveyard::sweep();
         Ok(())
     })

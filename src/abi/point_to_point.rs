@@ -57,7 +57,8 @@ fn run(
         let datatype = DataType::from_c(datatype)?;
         let peer = rank_of(function, "peer", peer, comm.team.n_ranks)?;
         let bytes = bytes_of(function, count as u64, datatype, 1)?;
-        check_buffer(function, if sends { "sendbuff" } else { "recvbuff" }, comm.team.rank, at, bytes)?;
+        let name = if sends { "sendbuff" } else { "recvbuff" };
+        check_buffer(&*comm.team.device, function, name, comm.team.rank, at, bytes)?;
         match PointToPoint::add(comm, Message { sends, peer, at, bytes }, stream as usize) {
             // The first of its group brings them all to their launch.
             Some(messages) => submit(comm, Stage::PointToPoint, move |before| before.and_then(|()| messages.run())),

@@ -1,9 +1,10 @@
 //! One collective call: checked when it is made, copied, and run when its group ends.
 
+use super::buffer::check_buffer;
 use super::datatype::DataType;
 use super::operation::Operation;
 use crate::bail;
-use crate::device::{DevPtr, Span, Stream};
+use crate::device::{DevPtr, Device, Span, Stream};
 use crate::error::Result;
 
 /// Which collective; the numbers are those of cuda/collectives/work.h.
@@ -111,9 +112,9 @@ pub fn bytes_of(function: &str, count: u64, datatype: DataType, parts: u64) -> R
 }
 
 impl Call {
-    /// Refuses what no kernel may get: buffers that are NULL or misaligned, too many bytes, buffers that overlap in another way than
-    /// in place.
-    pub fn check(&self, rank: u32, n_ranks: u32) -> Result<()> {
+    /// Refuses what no kernel may get: buffers that are NULL or misaligned or end behind their allocation, too many bytes, buffers that
+    /// overlap in another way than in place.
+    pub fn check(&self, device: &dyn Device, rank: u32, n_ranks: u32) -> Result<()> {
         let function = self.kind.name();
         let (sends, receives) = self.kind.parts(n_ranks.into());
         let part = bytes_of(function, self.count, self.datatype, 1)?;
@@ -126,11 +127,8 @@ impl Call {
         for (name, at, bytes, used) in
             [("sendbuff", self.send, send_bytes, uses_send), ("recvbuff", self.recv, recv_bytes, uses_recv)]
         {
-            if used && at == 0 {
-                bail!(InvalidArgument, 94, "{name} is NULL | {function}, rank {rank} | {bytes} bytes | fix: pass device memory");
-            }
-            if used && at.checked_add(bytes).is_none() {
-                bail!(InvalidArgument, 94, "{name} is no address | {function}, rank {rank} | {at:#x} | fix: pass device memory");
+            if used {
+                check_buffer(device, function, name, rank, at, bytes)?;
             }
             // Copies go by bytes; arithmetic goes by elements, and a misaligned load would cost the process its device.
             let size = u64::from(self.datatype.bytes());
@@ -226,6 +224,7 @@ impl Call {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::cpu::CpuDevice;
 
     fn call(kind: Kind, send: DevPtr, recv: DevPtr) -> Call {
         Call { kind, send, recv, count: 100, datatype: DataType::Int32, op: Operation::NONE, root: 1, stream: 0 }
@@ -251,7 +250,7 @@ mod tests {
             (AlltoAll, 0, 0),
         ];
         for (kind, send, recv) in fine {
-            call(kind, BASE + send, BASE + recv).check(1, 4).unwrap();
+            call(kind, BASE + send, BASE + recv).check(&*CpuDevice::new(0), 1, 4).unwrap();
         }
         let wrong = [
             (AllReduce, 0, 4),
@@ -265,7 +264,7 @@ mod tests {
             (AlltoAll, 0, part),
         ];
         for (kind, send, recv) in wrong {
-            let error = call(kind, BASE + send, BASE + recv).check(1, 4).unwrap_err();
+            let error = call(kind, BASE + send, BASE + recv).check(&*CpuDevice::new(0), 1, 4).unwrap_err();
             assert!(error.id == 95 && error.text.contains(kind.name()), "{kind:?}: {error}");
         }
     }
@@ -300,42 +299,48 @@ mod tests {
     fn only_buffers_that_are_used_must_be_there() {
         use Kind::*;
         for kind in [AllReduce, ReduceScatter, AllGather, AlltoAll] {
-            assert!(call(kind, 0, BASE).check(0, 4).unwrap_err().text.contains("sendbuff is NULL"));
-            assert!(call(kind, BASE, 0).check(0, 4).unwrap_err().text.contains("recvbuff is NULL"));
+            assert!(call(kind, 0, BASE).check(&*CpuDevice::new(0), 0, 4).unwrap_err().text.contains("sendbuff is NULL"));
+            assert!(call(kind, BASE, 0).check(&*CpuDevice::new(0), 0, 4).unwrap_err().text.contains("recvbuff is NULL"));
         }
         for kind in [Reduce, Gather] {
-            call(kind, BASE, 0).check(0, 4).unwrap();
-            assert_eq!(call(kind, BASE, 0).check(1, 4).unwrap_err().id, 94);
+            call(kind, BASE, 0).check(&*CpuDevice::new(0), 0, 4).unwrap();
+            assert_eq!(call(kind, BASE, 0).check(&*CpuDevice::new(0), 1, 4).unwrap_err().id, 94);
         }
         for kind in [Broadcast, Scatter] {
-            call(kind, 0, BASE).check(0, 4).unwrap();
+            call(kind, 0, BASE).check(&*CpuDevice::new(0), 0, 4).unwrap();
             // What a rank other than the root passes there does not count, not even as an overlap.
-            call(kind, BASE + 4, BASE).check(0, 4).unwrap();
-            assert_eq!(call(kind, 0, BASE).check(1, 4).unwrap_err().id, 94);
+            call(kind, BASE + 4, BASE).check(&*CpuDevice::new(0), 0, 4).unwrap();
+            assert_eq!(call(kind, 0, BASE).check(&*CpuDevice::new(0), 1, 4).unwrap_err().id, 94);
         }
         for kind in [AllReduce, AlltoAll] {
-            Call { count: 0, ..call(kind, 0, 0) }.check(0, 4).unwrap();
+            Call { count: 0, ..call(kind, 0, 0) }.check(&*CpuDevice::new(0), 0, 4).unwrap();
         }
-        assert!(call(AllReduce, u64::MAX - 8, BASE).check(0, 4).unwrap_err().text.contains("is no address"));
+        assert!(call(AllReduce, u64::MAX - 8, BASE).check(&*CpuDevice::new(0), 0, 4).unwrap_err().text.contains("is no address"));
     }
 
     #[test]
     fn what_is_reduced_is_aligned_to_its_elements_where_it_is_used() {
         use Kind::*;
         for kind in [AllReduce, ReduceScatter, Reduce] {
-            let error = call(kind, BASE + 2, 2 * BASE).check(1, 4).unwrap_err();
+            let error = call(kind, BASE + 2, 2 * BASE).check(&*CpuDevice::new(0), 1, 4).unwrap_err();
             assert!(error.id == 94 && error.text.contains("sendbuff is misaligned"), "{kind:?}: {error}");
-            assert!(call(kind, BASE, 2 * BASE + 1).check(1, 4).unwrap_err().text.contains("recvbuff is misaligned"));
+            assert!(
+                call(kind, BASE, 2 * BASE + 1)
+                    .check(&*CpuDevice::new(0), 1, 4)
+                    .unwrap_err()
+                    .text
+                    .contains("recvbuff is misaligned")
+            );
         }
-        call(Reduce, BASE, 2 * BASE + 1).check(0, 4).unwrap();
-        call(AllGather, BASE + 1, 2 * BASE + 3).check(1, 4).unwrap();
-        Call { count: 0, ..call(AllReduce, BASE + 1, 2 * BASE) }.check(1, 4).unwrap();
+        call(Reduce, BASE, 2 * BASE + 1).check(&*CpuDevice::new(0), 0, 4).unwrap();
+        call(AllGather, BASE + 1, 2 * BASE + 3).check(&*CpuDevice::new(0), 1, 4).unwrap();
+        Call { count: 0, ..call(AllReduce, BASE + 1, 2 * BASE) }.check(&*CpuDevice::new(0), 1, 4).unwrap();
     }
 
     #[test]
     fn counts_whose_bytes_overflow_are_refused() {
         for count in [u64::MAX, u64::MAX / 4, (i64::MAX as u64) / 4 / 4 + 1] {
-            assert_eq!(Call { count, ..call(Kind::AllGather, BASE, BASE) }.check(0, 4).unwrap_err().id, 96);
+            assert_eq!(Call { count, ..call(Kind::AllGather, BASE, BASE) }.check(&*CpuDevice::new(0), 0, 4).unwrap_err().id, 96);
         }
         assert_eq!(call(Kind::AllGather, 0, 0).spans(4), (400, 1600));
         assert_eq!(call(Kind::Scatter, 0, 0).spans(4), (1600, 400));

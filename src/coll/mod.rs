@@ -1,12 +1,13 @@
 //! Host collectives and point-to-point (nccl.h), built on the library's own device API: kernels (`cuda/collectives`) on the
 //! caller's streams, over a device communicator that the library makes for itself with every communicator.
 //!
-//! `call` checks a collective, `setup` made what it needs (as large as `sizes` says), `table` says which algorithm takes it (`along` how between teams, `room` with how many blocks at most), `launch` puts it on its
+//! `call` checks a collective, `buffer` what it names, `setup` made what it needs (as large as `sizes` says), `table` says which algorithm takes it (`along` how between teams, `room` with how many blocks at most), `launch` puts it on its
 //! stream, `mapped` knows where other ranks see a buffer; sends and receives go through `rounds` and `point_to_point`. Nothing here waits for a peer once the communicator
 //! stands: not the host, only kernels do. docs/collectives.md tells it from outside.
 #![forbid(unsafe_code)]
 
 mod along;
+mod buffer;
 mod call;
 pub mod datatype;
 mod forced;
@@ -21,11 +22,12 @@ mod sizes;
 mod table;
 mod work;
 
+pub use buffer::check_buffer;
 pub use call::{Call, Kind, bytes_of, rank_of};
 pub use forced::forced;
 pub use launch::run;
 pub use operation::{Operation, Operations, Scalar};
-pub use point_to_point::{Messages, check_buffer};
+pub use point_to_point::Messages;
 pub use rounds::Message;
 pub use setup::prepare;
 

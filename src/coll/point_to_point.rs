@@ -5,7 +5,7 @@ use super::rounds::{self, Batch, Message};
 use super::work::{P2P_ITEMS, P2pItem, P2pWork};
 use super::{Ready, table};
 use crate::bail;
-use crate::device::{DevPtr, Launch, Span, Stream};
+use crate::device::{Launch, Span, Stream};
 use crate::error::Result;
 use crate::log::timeline;
 use crate::team::Team;
@@ -85,17 +85,6 @@ fn launch(ready: &Ready, batch: &Batch, stream: Stream, number: u64) -> Result<(
         number,
         touches: &touches,
     })
-}
-
-/// A buffer that a kernel will read or write.
-pub fn check_buffer(function: &str, name: &str, rank: u32, at: DevPtr, bytes: u64) -> Result<()> {
-    if at == 0 && bytes > 0 {
-        bail!(InvalidArgument, 94, "{name} is NULL | {function}, rank {rank} | {bytes} bytes | fix: pass device memory");
-    }
-    if at.checked_add(bytes).is_none() {
-        bail!(InvalidArgument, 94, "{name} is no address | {function}, rank {rank} | {at:#x} | fix: pass device memory");
-    }
-    Ok(())
 }
 
 /// Messages to oneself must match: nobody else could end the wait.

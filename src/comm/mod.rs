@@ -99,10 +99,14 @@ pub fn note_call() {
     IS_PROGRAMS.set(true);
 }
 
-/// With the line of the host's call, where it is known.
+/// The line of the host's call, where it is known.
+pub fn calling_line() -> Option<String> {
+    if IS_PROGRAMS.get() { caller() } else { None }
+}
+
+/// With [`calling_line`].
 pub fn with_caller(error: &Error) -> Error {
-    let line = if IS_PROGRAMS.get() { caller() } else { None };
-    let called = line.map_or(String::new(), |line| format!(" | called by host code at {line}"));
+    let called = calling_line().map_or(String::new(), |line| format!(" | called by host code at {line}"));
     Error { text: error.text.clone() + &called, ..error.clone() }
 }
 

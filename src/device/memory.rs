@@ -120,6 +120,15 @@ impl Holding {
     }
 }
 
+/// What the program has got at one time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allocated {
+    /// Where it begins.
+    pub base: DevPtr,
+    /// As many.
+    pub bytes: u64,
+}
+
 /// What memory a device has, and whose it reaches. All sizes in bytes.
 pub trait Memory {
     /// Total memory: the automatic LSA slice size is its maximum over ranks.
@@ -152,6 +161,11 @@ pub trait Memory {
     fn free(&self, ptr: DevPtr) -> Result<()>;
     /// The allocation that holds `ptr`; an error that says what the pointer is when it cannot be a window.
     fn lookup(&self, ptr: DevPtr) -> Result<Allocation>;
+    /// The allocation that `ptr` is in and that ends before `bytes` from there do. None where that is not known: it is on the CPU device, of
+    /// memory that nothing of the program's can follow on.
+    fn overrun(&self, _ptr: DevPtr, _bytes: u64) -> Option<Allocated> {
+        None
+    }
     /// The holding that `bytes` from `ptr` on begin in: it may end before they do. None for memory of another kind (of the host, managed,
     /// of a pool) or of another device.
     fn holding(&self, ptr: DevPtr, bytes: u64) -> Option<Holding>;

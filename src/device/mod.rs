@@ -33,7 +33,7 @@ pub use exposed::{Exposed, Mapped};
 pub use kernels::{Events, Kernels, Launch, Order, OwnStream, Span, Stream};
 pub use lifetime::Lifetime;
 pub use limits::with_descriptors;
-pub use memory::{Allocation, Holding, Lends, Memory, Physical, Reservation};
+pub use memory::{Allocated, Allocation, Holding, Lends, Memory, Physical, Reservation};
 pub use multicast::{Multicast, Targets};
 pub use select::{count, current, get, set_current};
 pub use transfers::{CopyQueue, MemCopy, Transfers, Word};

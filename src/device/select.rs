@@ -53,7 +53,7 @@ pub fn get(ordinal: i32) -> Result<Arc<dyn Device>> {
     let (kind, count) = (kind()?, count()?);
     if !(0..count).contains(&ordinal) {
         let fix = match kind {
-            Kind::Cpu => "raise GINRS_CPU_DEVICES",
+            Kind::Cpu => "raise GINRS_CPU_DEVICES (ginrs-run --devices)",
             Kind::Cuda => "see CUDA_VISIBLE_DEVICES and nvidia-smi -L",
         };
         bail!(InvalidArgument, 68, "no device {ordinal} | this process sees {count} (0 to {}) | fix: {fix}", count - 1);

@@ -16,7 +16,7 @@ pub const MARKER_CPU: u32 = 0x3352_5347;
 pub const COMM_EXT_OFFSET: u64 = 776;
 pub const COMM_EXT_MAGIC: u64 = 0x4d4d_4f43_5352_4e47;
 /// Grows when fields are appended, as [`GIN_EXT_VERSION`].
-pub const COMM_EXT_VERSION: u32 = 3;
+pub const COMM_EXT_VERSION: u32 = 4;
 
 /// Of one communicator.
 #[repr(C)]
@@ -27,8 +27,10 @@ pub struct ginrsCommExt {
     pub bytes: u32,
     pub abortWord: u64,
     pub abortHost: u64,
+    pub lsaSize: u32,
+    pub pad: u32,
 }
-layout!(ginrsCommExt, 32, 8, version @ 8, bytes @ 12, abortWord @ 16, abortHost @ 24);
+layout!(ginrsCommExt, 40, 8, version @ 8, bytes @ 12, abortWord @ 16, abortHost @ 24, lsaSize @ 32);
 
 /// Where [`ginrsGinExt`] stands behind the context. Bytes.
 pub const GIN_EXT_OFFSET: usize = 64;

@@ -33,10 +33,14 @@ impl TeamKey {
 
 static SPACES: PerProcess<Mutex<BTreeMap<TeamKey, Weak<FlatSpace>>>> = PerProcess::new();
 
-/// One reservation of `slots * stride` bytes and what is mapped in it.
+/// One reservation of `slots * stride` bytes and what is mapped in it. On the CPU device there is nothing for a stride before it and behind, so
+/// that a kernel which takes a rank too many for a peer touches nobody's memory.
 pub struct FlatSpace {
     reservation: Arc<dyn Reservation>,
     stride: u64,
+    slots: u32,
+    /// Bytes before slot 0.
+    before: u64,
     mapped: Mutex<BTreeMap<u64, Mapped>>,
 }
 
@@ -52,7 +56,7 @@ impl FlatSpace {
     pub fn join(device: &dyn Device, team: TeamKey, slots: u32, stride: u64) -> Result<Arc<Self>> {
         let mut spaces = SPACES.lock();
         if let Some(space) = spaces.get(&team).and_then(Weak::upgrade) {
-            if space.stride != stride || space.reservation.bytes() as u64 != stride * u64::from(slots) {
+            if (space.stride, space.slots) != (stride, slots) {
                 bail!(
                     InternalError,
                     56,
@@ -66,14 +70,20 @@ impl FlatSpace {
             bail!(InvalidArgument, 56, "flat space is too large | {slots} ranks of {stride} bytes | fix: lower NCCL_WIN_STRIDE");
         };
         spaces.retain(|_, space| space.strong_count() > 0);
-        let space = Arc::new(Self { reservation: device.reserve(bytes, ALIGN)?, stride, mapped: Mutex::new(BTreeMap::new()) });
+        // Where there are no addresses for more, it goes without.
+        let alone = bytes.checked_add(2 * stride as usize).filter(|_| device.kind() == Kind::Cpu);
+        let (reservation, before) = match alone.and_then(|bytes| device.reserve(bytes, ALIGN).ok()) {
+            Some(reservation) => (reservation, stride),
+            None => (device.reserve(bytes, ALIGN)?, 0),
+        };
+        let space = Arc::new(Self { reservation, stride, slots, before, mapped: Mutex::new(BTreeMap::new()) });
         spaces.insert(team, Arc::downgrade(&space));
         Ok(space)
     }
 
     /// Address of slot 0.
     pub fn base(&self) -> DevPtr {
-        self.reservation.base()
+        self.reservation.base() + self.before
     }
 
     /// Bytes per slot, a multiple of 4 GiB.
@@ -95,7 +105,7 @@ impl FlatSpace {
             let at = self.place(&mapped, slot, offset, physical)?;
             places.push(at);
             if !mapped.contains_key(&at) {
-                missing.push((at as usize, physical.clone()));
+                missing.push(((self.before + at) as usize, physical.clone()));
             }
         }
         if !missing.is_empty() {
@@ -166,7 +176,7 @@ impl Drop for View {
         there.users -= 1;
         if there.users == 0 {
             // An entry that could not be unmapped stays: its addresses are not free.
-            if self.space.reservation.unmap(self.at as usize, there.bytes as usize).is_ok() {
+            if self.space.reservation.unmap((self.space.before + self.at) as usize, there.bytes as usize).is_ok() {
                 mapped.remove(&self.at);
             }
         }

@@ -1,14 +1,15 @@
 //! Windows: parts of symmetric memory that kernels and GIN know by a handle.
 //!
 //! `register` makes one of a user's memory, `resource` one of the library's own, `host` one of host memory; `standing` enters it in what kernels read (`structs`,
-//! `table`) and takes it away; `gin` connects GIN at its first use and tells it of all windows. `buffers` are ncclCommRegister's, which
-//! are no windows.
+//! `table`) and takes it away; `gin` connects GIN at its first use and tells it of all windows. `freed` knows what stands on memory that the program frees.
+//! `buffers` are ncclCommRegister's, which are no windows.
 //!
 //! Traps: numbers of windows advance alike on all ranks, also where a step fails; a window's memory goes only when it is told to GIN no
 //! more; after an abort structs and entries stay, for kernels that are on their way out.
 #![cfg_attr(not(test), forbid(unsafe_code))]
 
 mod buffers;
+mod freed;
 mod gin;
 mod host;
 mod register;
@@ -17,6 +18,7 @@ mod standing;
 mod structs;
 mod table;
 
+pub(crate) use freed::standing_on;
 pub(crate) use gin::Activation;
 pub(crate) use host::HostWindow;
 pub use register::supported;

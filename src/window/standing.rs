@@ -1,6 +1,7 @@
 //! What kernels see of windows: a struct for each, and their table.
 
 use super::Windows;
+use super::freed::Noted;
 use super::structs::Structs;
 use super::table::{Slot, WindowTable};
 use crate::device::DevPtr;
@@ -39,6 +40,8 @@ pub(super) struct Window {
     pub entry: Slot,
     /// Made by ncclCommWindowRegister, over these; the others belong to device communicators.
     pub user: Option<UserRange>,
+    /// Of those: for who frees the memory.
+    _noted: Option<Noted>,
 }
 
 impl Window {
@@ -84,7 +87,7 @@ impl Standing {
     /// The table, made at first use.
     pub fn table(&mut self, team: &Team) -> Result<&mut WindowTable> {
         if self.table.is_none() {
-            self.table = Some(WindowTable::new(&*team.device, &team.abort)?);
+            self.table = Some(WindowTable::new(&*team.device, &team.abort, team.topo.lsa_size)?);
         }
         Ok(self.table.as_mut().expect("made above"))
     }
@@ -177,7 +180,8 @@ impl Windows {
             memory.bound(place, user.base);
             tell_user_window(team, &shadow, user.base, place.bytes, number);
         }
-        let window = Window { gin, memory: memory.clone(), place, shadow, entry, user };
+        let noted = user.map(|user| Noted::new(team, user.base..user.base + user.bytes, number));
+        let window = Window { gin, memory: memory.clone(), place, shadow, entry, user, _noted: noted };
         window.tell_landing(team);
         state.windows.insert(at, window);
         Ok(at)

@@ -32,8 +32,8 @@ pub struct Slot {
 }
 
 impl WindowTable {
-    /// One empty page, and behind it where the communicator's abort word is.
-    pub fn new(device: &dyn Device, abort: &Abort) -> Result<Self> {
+    /// One empty page, and behind it where the communicator's abort word is, and how many ranks its LSA team has.
+    pub fn new(device: &dyn Device, abort: &Abort, lsa_size: u32) -> Result<Self> {
         let memory = device.objects(FIRST_PAGE_BYTES)?;
         let block = ginrsCommExt {
             magic: COMM_EXT_MAGIC,
@@ -41,6 +41,8 @@ impl WindowTable {
             bytes: size_of::<ginrsCommExt>() as u32,
             abortWord: abort.device_address(),
             abortHost: abort.host_address(),
+            lsaSize: lsa_size,
+            pad: 0,
         };
         device.write(memory.device() + COMM_EXT_OFFSET, block.as_bytes())?;
         Ok(Self { pages: vec![Page { memory, taken: 0 }] })
@@ -103,7 +105,7 @@ mod tests {
     fn first_free_entry_pages_in_a_chain_and_the_block_behind_the_first() {
         let device = CpuDevice::new(0);
         let abort = Abort::new(device.control(4096).unwrap());
-        let mut table = WindowTable::new(&*device, &abort).unwrap();
+        let mut table = WindowTable::new(&*device, &abort, 2).unwrap();
         let entries: Vec<_> = (0..40u64).map(|i| table.insert(&*device, 0x1000 * (i + 1), 64, 0x10 + i).unwrap()).collect();
         let first = read(table.device());
         let second = read(first.next);
@@ -114,8 +116,8 @@ mod tests {
         assert_eq!(table.insert(&*device, 1, 2, 3).unwrap(), entries[3]);
         assert_eq!(read(table.device()).entries[3].size, 2);
         let at = (table.device() + COMM_EXT_OFFSET) as *const u64;
-        // SAFETY: 32 bytes behind the first page, inside its 1024.
-        let block = unsafe { [*at, *at.add(1), *at.add(2), *at.add(3)] };
-        assert_eq!(block, [COMM_EXT_MAGIC, 32 << 32 | 3, abort.device_address(), abort.host_address()]);
+        // SAFETY: 40 bytes behind the first page, inside its 1024.
+        let block = unsafe { [*at, *at.add(1), *at.add(2), *at.add(3), *at.add(4)] };
+        assert_eq!(block, [COMM_EXT_MAGIC, 40 << 32 | 4, abort.device_address(), abort.host_address(), 2]);
     }
 }

@@ -68,7 +68,11 @@ fn launches_inside_arguments_and_configurations() {
 fn shared_variables_are_the_blocks_threads() {
     becomes(
         "__device__ void f() { __shared__ int a[4], b; }",
-        "static __attribute__((unused)) void f() { static thread_local int a[4], b; }",
+        "static __attribute__((unused)) void f() { static thread_local int a[4]{}, b; }",
+    );
+    becomes(
+        "__device__ void f() { __shared__ T a[N] __attribute__((aligned(16))), b __attribute__((aligned(8))); }",
+        "static __attribute__((unused)) void f() { static thread_local T a[N] __attribute__((aligned(16))){}, b __attribute__((aligned(8))); }",
     );
     becomes(
         "__host__ __device__ void f() { static __shared__ alignas(8) T a; }",

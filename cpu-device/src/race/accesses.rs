@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use super::report::{self, Place};
+use super::report;
 use super::shadow::{self, Access, Made, PAGE, Page};
+use super::touched::Place;
 use super::windows::flat;
 use super::{Worker, foreign, job, lines, own, page_of, sides, windows};
 

@@ -16,8 +16,9 @@ use parking_lot::Mutex;
 
 use super::clock::{Clock, Group};
 use super::names::{self, Of, Part};
-use super::report::{self, Place};
+use super::report;
 use super::shadow::{self, Access, PAGE, Page};
+use super::touched::Place;
 use super::{foreign, frames, job, lines, on, windows, words};
 use crate::launch::{Dim3, Span, Touched};
 

@@ -3,8 +3,9 @@
 
 use super::clock::Clock;
 use super::names::{self, Of};
-use super::report::{self, Place};
+use super::report;
 use super::shadow::{self, Access, Made, PAGE};
+use super::touched::Place;
 use super::{foreign, frames, job, lines, windows, words};
 use crate::launch::Dim3;
 

@@ -55,7 +55,8 @@ pub fn interrupted_at(pc: usize, kernel: usize) -> Option<String> {
     if object(pc)? != object(kernel)? {
         return None;
     }
-    Frames::here().iter().skip_while(|&behind| behind != pc + 1).find_map(users_line)
+    let is_its = |&behind: &usize| object(behind - 1) == object(kernel);
+    Frames::here().iter().skip_while(|&behind| behind != pc + 1).take_while(is_its).find_map(users_line)
 }
 
 /// The line from which host code has called the CUDA API; not for a block's thread. Asked where a call fails, in a program that is looked at.

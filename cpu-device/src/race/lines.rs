@@ -9,31 +9,42 @@ use parking_lot::Mutex;
 
 use super::{foreign, job};
 
+/// A place in compiled code.
+#[derive(Clone)]
+pub struct Line {
+    /// The user's, and of a function that was inlined where it is called, too, in the function that was not.
+    pub text: String,
+    /// It stands in code that the compiler has made and inlined, or in a part of the user's that it has cut in pieces.
+    pub is_nameless: bool,
+}
+
 /// The user's line of an address behind a call in compiled code; its module and offset where there is no better. Nothing: the compiler
 /// made it, for thread-local references of its OS thread (file-scope dynamic shared memory, `__constant__`), which all CUDA threads may make.
 pub fn line_of(place: u64) -> Option<String> {
-    line_and_caller(place).map(|line| line.split(CALLED).next().unwrap_or(&line).to_owned())
+    line_and_caller(place).map(|line| line.text.split(CALLED).next().unwrap_or(&line.text).to_owned())
 }
 
 const CALLED: &str = ", called at ";
 
-/// The same; of a function that was inlined where it is called, too, in the function that was not.
-pub fn line_and_caller(place: u64) -> Option<String> {
-    static LINES: Lines = Lines::new();
+/// The same, with its caller.
+pub fn line_and_caller(place: u64) -> Option<Line> {
+    static LINES: Lines<Line> = Lines::new();
     LINES.get_or_ask(place, |place| {
-        ask(place).unwrap_or_else(|| Some(format!("code at {place:#x} (no addr2line, no -g, or unloaded since)")))
+        let unknown =
+            || Line { text: format!("code at {place:#x} (no addr2line, no -g, or unloaded since)"), is_nameless: false };
+        ask(place).unwrap_or_else(|| Some(unknown()))
     })
 }
 
 /// Answers, as to ask takes another process. As long as so many objects have been unloaded: then others may come to their addresses.
-struct Lines(Mutex<(u64, BTreeMap<u64, Option<String>>)>);
+struct Lines<T>(Mutex<(u64, BTreeMap<u64, Option<T>>)>);
 
-impl Lines {
-    const fn new() -> Lines {
+impl<T: Clone> Lines<T> {
+    const fn new() -> Lines<T> {
         Lines(Mutex::new((0, BTreeMap::new())))
     }
 
-    fn get_or_ask(&self, place: u64, ask: impl FnOnce(u64) -> Option<String>) -> Option<String> {
+    fn get_or_ask(&self, place: u64, ask: impl FnOnce(u64) -> Option<T>) -> Option<T> {
         let unloaded = unloaded();
         {
             let mut lines = self.0.lock();
@@ -66,23 +77,24 @@ fn unloaded() -> u64 {
 /// Folders of headers that are not the user's.
 const HEADERS: [&str; 6] = ["/nccl_device/", "/ginrs_device/", "/ginrs_cpu/", "/lib/ginrs/", "/usr/include/", "/usr/lib/"];
 
-fn ask(place: u64) -> Option<Option<String>> {
+fn ask(place: u64) -> Option<Option<Line>> {
     let (module, offset) = match job::is_foreign(place) {
         true => foreign::site(place).map(|(module, offset)| (module.into(), offset))?,
         false => module_of(place as usize)?,
     };
     let found = Found::at(&module, offset)?;
-    if found.functions.iter().any(|function| function == "__tls_init") || found.is_nameless() {
+    if found.functions.iter().any(|function| function == "__tls_init") {
         return Some(None);
     }
     let line = found.users(0).or_else(|| found.lines.iter().find(|line| !line.starts_with("??")))?;
     let caller = found.lines.iter().rfind(is_users).filter(|caller| *caller != line);
-    Some(Some(from_here(line) + &caller.map_or_else(String::new, |caller| format!("{CALLED}{}", from_here(caller)))))
+    let text = from_here(line) + &caller.map_or_else(String::new, |caller| format!("{CALLED}{}", from_here(caller)));
+    Some(Some(Line { text, is_nameless: found.is_nameless() }))
 }
 
 /// The user's line of the code behind a call, or of what a signal has interrupted; none where there is no source file of the user's.
 pub fn users_line(behind: usize) -> Option<String> {
-    static LINES: Lines = Lines::new();
+    static LINES: Lines<String> = Lines::new();
     LINES.get_or_ask(behind as u64, |_| {
         let (module, offset) = module_of(behind)?;
         let found = Found::at(&module, offset)?;
@@ -139,11 +151,15 @@ fn is_users(line: &&String) -> bool {
     !line.starts_with("??") && !line.ends_with(":?") && !HEADERS.iter().any(|folder| line.contains(folder))
 }
 
+/// How the symbol of a kernel's body ends.
+const KERNEL: &str = "ENUlvE_clEv";
+
 /// Whether the innermost function has no name, as what the compiler makes and inlines: then it is given that of the code it stands in,
-/// which comes last. A kernel's is a lambda's, by its symbol alone.
+/// which comes last. A kernel's is a lambda's without parameters that may change what it holds, by its symbol alone.
 fn is_nameless(functions: &[&str]) -> bool {
     let &[first, .., last] = functions else { return false };
-    first == last && first.starts_with("_Z") || last == "operator()" && first.starts_with("_ZZ") && first.contains("clE")
+    first == last && first.starts_with("_Z")
+        || last == "operator()" && first.starts_with("_ZZ") && !first.starts_with("_ZZZ") && first.ends_with(KERNEL)
 }
 
 /// The file that an address was loaded from, and its offset in there.
@@ -185,6 +201,12 @@ mod tests {
     fn what_the_compiler_inlines_has_no_name() {
         let lambda = "_ZZ15quantiseAndSend11ncclDevCommENUlvE_clEv";
         assert!(is_nameless(&[lambda, "operator()"]) && is_nameless(&["_Z3devv", "_Z3devv"]));
+        // Lambdas of the program's have names, in a kernel and in a function.
+        for users in
+            ["_ZZZ5shift3JobENUlvE_clEvENKUliE0_clEi", "_ZZZ5shift3JobENUlvE_clEvENUlvE_clEv", "_ZZ4eachR3JobENKUliE_clEi"]
+        {
+            assert!(!is_nameless(&[users, "operator()"]), "{users}");
+        }
         assert!(!is_nameless(&["operator()"]) && !is_nameless(&["_Z3sumPVii", "operator()"]) && !is_nameless(&["_Z3devv"]));
     }
 }

@@ -43,6 +43,7 @@ mod relaxed;
 mod report;
 mod shadow;
 mod sides;
+mod touched;
 mod windows;
 mod words;
 

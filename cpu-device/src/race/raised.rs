@@ -4,8 +4,9 @@
 //! A raise is over when its signal, its counter or a flush says so, or its grid has ended; a reset is one with all that raises afterwards.
 
 use super::clock::Clock;
-use super::report::{self, Place};
+use super::report;
 use super::shadow::{self, Access, PAGE, Page};
+use super::touched::Place;
 use super::{all, job, words};
 
 /// `word` of a communicator (which kind, rank, context, id) is raised, or reset, by a thread that knows `clock`.

@@ -11,52 +11,8 @@ use super::lines::{line_and_caller, line_of};
 use super::names::{self, Call, Of, PUT, Part};
 use super::relaxed::{Weakly, Why};
 use super::shadow::{Access, Made};
+use super::touched::Place;
 use super::{collectives, foreign, job};
-
-/// What was touched.
-#[derive(Clone, Copy)]
-pub enum Place {
-    /// An address that all threads share.
-    At(usize),
-    /// Of a window on a rank of another process, which has no address here.
-    There {
-        /// Where the window of a rank of this process has it.
-        here: usize,
-        /// Whose it is.
-        rank: i32,
-    },
-    /// Shared memory of a block.
-    Shared,
-    /// A signal (0) or counter (1).
-    Raised {
-        /// Which of both.
-        what: u32,
-        /// Of whom.
-        rank: u32,
-        /// Of which context.
-        context: u32,
-    },
-    /// A signal that is raised in two ways: a write is a SignalAdd here.
-    Signal {
-        /// The user's.
-        number: u32,
-        /// Of whom.
-        rank: u32,
-        /// Of which context.
-        context: u32,
-    },
-}
-
-impl Place {
-    /// So many bytes further.
-    pub fn behind(self, bytes: usize) -> Place {
-        match self {
-            Place::At(at) => Place::At(at + bytes),
-            Place::There { here, rank } => Place::There { here: here + bytes, rank },
-            other => other,
-        }
-    }
-}
 
 struct Race {
     at: Place,
@@ -197,12 +153,19 @@ fn who(group: u32, thread: u16) -> String {
     format!("{}, block {} thread {} of kernel {}", block.rank, block.index, block.shape.at(u64::from(thread)), block.kernel)
 }
 
-fn line(access: &Access) -> Option<String> {
+/// None where the compiler has made it.
+fn line(access: &Access, at: Place) -> Option<String> {
     if access.place & PUT != 0 {
         return Some(names::put(access.place).line);
     }
     let is_hosts = matches!(names::group(access.group), Of::Block { .. }) && names::block(access.group).is_copy();
-    if is_hosts { line_of(access.place) } else { line_and_caller(access.place) }
+    if is_hosts {
+        return line_of(access.place);
+    }
+    let line = line_and_caller(access.place)?;
+    // A thread-local reference, or the byte that says whether it is made: they lie beside the block's variables.
+    let may_be_compilers = line.is_nameless && matches!(at, Place::Shared) && matches!(access.mask.count_ones(), 1 | 8);
+    (!may_be_compilers).then_some(line.text)
 }
 
 fn describe(access: &Access, line: &str, place: Place) -> String {
@@ -336,7 +299,7 @@ fn putter(access: &Access) -> u32 {
 }
 
 fn tell(race: &Race) {
-    let (Some(later), Some(earlier)) = (line(&race.new), line(&race.old)) else { return };
+    let (Some(later), Some(earlier)) = (line(&race.new, race.at), line(&race.old, race.at)) else { return };
     let Some(number) = number(later.clone().min(earlier.clone()), later.clone().max(earlier.clone())) else { return };
     let (what, missing) = match race.at {
         Place::Raised { what: 0, .. } => (

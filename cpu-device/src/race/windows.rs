@@ -9,8 +9,8 @@ use parking_lot::RwLock;
 use crate::device::is_forked;
 
 use super::places::{self, Byte};
-use super::report::Place;
 use super::shadow::{self, PAGE, Page};
+use super::touched::Place;
 use super::{all, foreign, job, names, on, own, page_of, worker};
 
 /// Mappings of windows' memory other than the flat one: (bytes, flat address), by first byte.

@@ -87,17 +87,18 @@ NCCL_DEVICE_INLINE void* ncclGetLocalPointer(ncclWindow_t window, size_t offset 
 }
 NCCL_DEVICE_INLINE void* ncclGetLsaPointer(ncclWindow_t window, size_t offset, int lsaPeer GINRS_CALLER) {
   GINRS_WINDOW_POINTER("ncclGetLsaPointer", window, offset);
-  return ginrs::flatAddress(window, lsaPeer, offset);
+  return GINRS_LSA_POINTER("ncclGetLsaPointer", lsaPeer, window, lsaPeer, ginrs::flatAddress(window, lsaPeer, offset));
 }
 NCCL_DEVICE_INLINE void* ncclGetPeerPointer(ncclWindow_t window, size_t offset, int worldPeer GINRS_CALLER) {
   GINRS_WINDOW_POINTER("ncclGetPeerPointer", window, offset);
   using nccl::utility::loadConst;
-  return ginrs::flatAddress(window, loadConst(&window->lsaRank) + (worldPeer - loadConst(&window->worldRank)), offset);
+  int lsaPeer = loadConst(&window->lsaRank) + (worldPeer - loadConst(&window->worldRank));
+  return GINRS_LSA_POINTER("ncclGetPeerPointer", worldPeer, window, lsaPeer, ginrs::flatAddress(window, lsaPeer, offset));
 }
 NCCL_DEVICE_INLINE void* ncclGetPeerPointer(ncclWindow_t window, size_t offset, ncclTeam team, int peer GINRS_CALLER) {
   GINRS_WINDOW_POINTER("ncclGetPeerPointer", window, offset);
-  int distance = (peer - team.rank) * team.stride;
-  return ginrs::flatAddress(window, nccl::utility::loadConst(&window->lsaRank) + distance, offset);
+  int lsaPeer = nccl::utility::loadConst(&window->lsaRank) + (peer - team.rank) * team.stride;
+  return GINRS_LSA_POINTER("ncclGetPeerPointer", peer, window, lsaPeer, ginrs::flatAddress(window, lsaPeer, offset));
 }
 NCCL_DEVICE_INLINE void* ncclGetMultimemPointer(ncclWindow_t window, size_t offset, ncclMultimemHandle multimem) {
   size_t start = size_t(nccl::utility::loadConst(&window->mcOffset4K)) * 4096;

@@ -2,6 +2,7 @@
 
 mod allocations;
 mod copies;
+mod ends;
 mod kernels;
 mod multicast;
 mod runtime;
@@ -16,8 +17,8 @@ pub use space::{CpuReservation, mappings};
 
 use super::memfd::{GRANULARITY, Memfd};
 use super::{
-    Allocation, ControlMemory, DevPtr, Device, DeviceMemory, Execution, Exposed, Holding, Kernels, Kind, Lifetime, Mapped,
-    Memory, Multicast, Physical, PostBell, Reservation, Targets, graveyard, limits,
+    Allocated, Allocation, ControlMemory, DevPtr, Device, DeviceMemory, Execution, Exposed, Holding, Kernels, Kind, Lifetime,
+    Mapped, Memory, Multicast, Physical, PostBell, Reservation, Targets, graveyard, limits,
 };
 use crate::bail;
 use crate::config;
@@ -143,6 +144,10 @@ impl Memory for CpuDevice {
 
     fn lookup(&self, ptr: DevPtr) -> Result<Allocation> {
         allocations::lookup(ptr)
+    }
+
+    fn overrun(&self, ptr: DevPtr, bytes: u64) -> Option<Allocated> {
+        ends::overrun(ptr, bytes)
     }
 
     fn holding(&self, ptr: DevPtr, _bytes: u64) -> Option<Holding> {

@@ -99,6 +99,8 @@ pub fn object(command: &Command, tools: &Toolchain, input: &Input, object: &Path
         // ThreadSanitizer knows no fences (we do), and of writes out of bounds in what it can no longer follow.
         let options = ["-fsanitize=thread", "--param=tsan-distinguish-volatile=1", "-Wno-tsan", "-Wno-stringop-overflow"];
         arguments.extend(options.map(Into::into));
+        // A copy that is made in place is not announced: they are calls, of functions that race.h names.
+        arguments.extend(["-fno-builtin-memcpy", "-fno-builtin-memmove", "-fno-builtin-memset"].map(Into::into));
     }
     if command.finds_races() && !tools.is_clang() && !command.race {
         // At every fence of the device headers: the sanitizer knows none, and does not look at kernels.

@@ -33,7 +33,7 @@ pub fn rewrite(unit: &mut Unit) {
                 continue;
             }
             dynamic(unit, &declaration);
-        } else if let Some(variable) = variables.iter().find(|v| !v.init.is_empty()) {
+        } else if let Some(variable) = variables.iter().find(|v| has_initializer(unit, v)) {
             unit.problem(
                 variable.name.start,
                 format!(
@@ -49,8 +49,27 @@ pub fn rewrite(unit: &mut Unit) {
             hoist_alignment(unit, &declaration);
             let start = unit.source.token(declaration.specifiers).at.start;
             unit.edits.insert(start, "static thread_local ");
+            make_arrays_constant(unit, variables);
         }
     }
+}
+
+/// An array of a class's objects is zero from the start, as other variables are: without `{}` g++ makes its elements when a thread first comes
+/// there, which each thread of the block would have to look for, and the race detector would see them write.
+fn make_arrays_constant(unit: &mut Unit, variables: &[Variable]) {
+    for variable in variables.iter().filter(|variable| unit.source.is(variable.suffix.start, "[")) {
+        unit.edits.insert(unit.source.token(variable.init.end).at.start, "{}");
+    }
+}
+
+/// `__attribute__((aligned(16)))` behind the name is none.
+fn has_initializer(unit: &Unit, variable: &Variable) -> bool {
+    let source = unit.source;
+    let mut at = variable.init.start;
+    while source.is(at, "__attribute__") && at < variable.init.end {
+        at = source.mate(at + 1).unwrap_or(at) + 1;
+    }
+    at < variable.init.end
 }
 
 /// Whether one of them is an array, of a type that is not defined here (its name would be the fence's own).

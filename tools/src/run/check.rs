@@ -72,7 +72,7 @@ pub fn check(options: &Options, limit: Duration) -> Result<i32, String> {
     options.race |= is_built_for_races(&program_of(&options)) == Some(true);
     let page = options.pictures.page.take().unwrap_or_else(|| page_of(&options.program[0]));
     let hunt = Hunt::new(&options, Some(page.clone()))?;
-    let mut check = Check { hunt, page, tried: Vec::new(), found: None };
+    let mut check = Check { hunt, page, tried: Vec::new(), found: None, noticed: None };
     let status = match (check.run(limit)?, check.hunt.stopped()) {
         (Ended::NotStarted, _) => return Ok(127),
         (Ended::NotOurs, _) => return Ok(2),
@@ -109,6 +109,8 @@ struct Check<'a> {
     /// Each of the ways, and how it went.
     tried: Vec<String>,
     found: Option<Failure>,
+    /// Of a plain run that has passed, which may have asked on purpose for what was refused: a launch, say, of which it has not asked whether.
+    noticed: Option<Finding>,
 }
 
 /// A run that has failed.
@@ -156,6 +158,7 @@ impl Check<'_> {
         }
         if !has_failed {
             self.tried.push("a plain run passed".into());
+            self.noticed = Finding::of(&self.hunt.printed());
         } else if self.fails_always(status, timeout, took, &mut progress)? {
             if !is_named(self.found.as_ref()) {
                 self.look_for_line(limits, &mut progress)?;
@@ -259,6 +262,8 @@ impl Check<'_> {
                 );
             }
             lines.into_iter().for_each(tell);
+        } else if let Some(noticed) = &self.noticed {
+            tell(format!("  noticed, and it goes on: {}", noticed.lines.join("; ")));
         }
         tell(format!("  tried: {}", self.tried.join("; ")));
         tell(format!("  not looked for: {}", self.not_looked_for().join("; ")));

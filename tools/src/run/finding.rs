@@ -13,7 +13,7 @@ pub struct Finding {
 enum Kind {
     /// The CPU device, with the line of the kernel.
     Kernel,
-    /// AddressSanitizer, ThreadSanitizer.
+    /// AddressSanitizer, ThreadSanitizer, UndefinedBehaviorSanitizer.
     Sanitizer,
     /// A hang that is proven.
     Hang,
@@ -46,10 +46,19 @@ const HARMLESS: [&str; 3] = ["race: ", "warning: ", "GINRS_"];
 const FIX: &str = "ginrs-cpu: fix: ";
 /// What else stands under one of them.
 const UNDER: [&str; 4] = ["ginrs-cpu:   ", FIX, "ginrs-cpu: it goes on as a GPU does", "ginrs-cpu: this is multicast memory"];
+/// An address that a kernel must not use, and, some time behind, the line at which it did.
+const ILLEGAL: &str = "ginrs-cpu: illegal address ";
+const TOUCHED: &str = "ginrs-cpu:   touched at ";
 /// In front of the line of a launch.
 const LAUNCHED: &str = " (launched at ";
 /// In front of what NCCL's lines say.
 const WARN: &str = " NCCL WARN ";
+/// Warnings of waits that last: of the host's steps, which have who is missing, and of kernels.
+const WAITS: [&str; 3] = ["GINRS-W017", "GINRS-W018", "GINRS-W019"];
+/// A warning that is of a mistake all the same: memory is freed under a window.
+const FREED: &str = "GINRS-W024";
+/// Behind a place: arithmetic of which the language does not say what comes out.
+const UNDEFINED: &str = ": runtime error: ";
 /// Lines of a sanitizer's stack that are looked through for one of the user's.
 const STACK: usize = 12;
 
@@ -65,6 +74,10 @@ impl Finding {
         match kind {
             Kind::Sanitizer => found.extend(under.take(STACK).find(|line| is_users_frame(line)).map(str::to_owned)),
             _ => found.extend(under.take_while(|line| UNDER.iter().any(|begin| line.starts_with(begin))).map(str::to_owned)),
+        }
+        // To find the line takes another program: ranks that are threads say something meanwhile.
+        if !found.iter().any(|line| line.starts_with(TOUCHED)) && told.starts_with(ILLEGAL) {
+            found.extend(self::under(&lines, at).find(|line| line.starts_with(TOUCHED)).map(str::to_owned));
         }
         Some(Finding { kind, lines: found })
     }
@@ -143,13 +156,14 @@ fn kind<'a>(line: &str, mut under: impl Iterator<Item = &'a str>) -> Option<Kind
             (is_mended || told.contains(" fix: ")).then_some(Kind::Call)
         };
     }
-    if line.contains("ERROR: AddressSanitizer: ") || line.contains("WARNING: ThreadSanitizer: ") {
+    let is_undefined = line.split_once(UNDEFINED).is_some_and(|(place, _)| is_place(place));
+    if is_undefined || line.contains("ERROR: AddressSanitizer: ") || line.contains("WARNING: ThreadSanitizer: ") {
         return Some(Kind::Sanitizer);
     }
     match line.split_once(WARN)?.1 {
         told if told.starts_with("GINRS-E140") => Some(Kind::Hang),
-        told if told.starts_with("GINRS-E") => Some(Kind::Error),
-        told if told.starts_with("GINRS-W018") || told.starts_with("GINRS-W019") => Some(Kind::Wait),
+        told if told.starts_with("GINRS-E") || told.starts_with(FREED) => Some(Kind::Error),
+        told if WAITS.iter().any(|code| told.starts_with(code)) => Some(Kind::Wait),
         _ => None,
     }
 }
@@ -222,9 +236,26 @@ mod tests {
     }
 
     #[test]
+    fn the_line_of_an_illegal_address_comes_late_and_a_freed_window_is_a_mistake() {
+        let output = "[0] ginrs-cpu: illegal address 0x5 in thread (0,0,0) of kernel k (launched at a/x.cu:9), device 1\n\
+                      [0] ginrs-cpu:   ncclGetLsaPointer gave it at a/x.cu:4 for rank 2, ..\n[0] ginrs-cpu: fix: use device memory\n\
+                      [0] rank 1: ok\n[1] ginrs-cpu:   touched at a/y.cu:1\n[0] ginrs-cpu:   touched at a/x.cu:5\n";
+        let found = Finding::of(output).unwrap();
+        assert!(found.is_mistake() && found.lines.len() == 4, "{found:?}");
+        assert_eq!(found.places(), ["a/x.cu:4", "a/x.cu:5"]);
+        let found =
+            Finding::of("vm NCCL WARN GINRS-W024 memory is freed | ncclMemFree(0x5) | called by host code at a/x.cu:7 | fix: ..")
+                .unwrap();
+        assert!(found.is_mistake() && found.places() == ["a/x.cu:7"], "{found:?}");
+    }
+
+    #[test]
     fn a_sanitizers_report_has_the_first_line_of_the_users() {
         let output = "==1==ERROR: AddressSanitizer: use-after-poison\nWRITE of size 4\n    #0 0x5 in f /p/include/x.h:3\n    #1 0x6 in operator() a/m.cu:34\n";
         assert_eq!(Finding::of(output).unwrap().places(), ["a/m.cu:34"]);
+        let found = Finding::of("[1] a/m.cu:3:54: runtime error: signed integer overflow: 5 * 4\n[1] rank 1: ok\n").unwrap();
+        assert!(found.is_mistake() && found.places() == ["a/m.cu:3:54"], "{found:?}");
+        assert_eq!(Finding::of("the program's own: runtime error: 5"), None);
     }
 
     #[test]

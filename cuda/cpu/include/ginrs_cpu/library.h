@@ -78,6 +78,10 @@ enum { GINRS_CPU_BOUNDS_ALLOCATION = 0, GINRS_CPU_BOUNDS_WINDOW = 1, GINRS_CPU_B
 void ginrs_cpu_bounded(uintptr_t at, size_t bytes, size_t begin, size_t end, int what);
 /* What is mapped there next is another memory. */
 void ginrs_cpu_unmapped(uintptr_t at, size_t bytes);
+
+/* Found by name: 1 where `bytes` from `at` on begin in an allocation of *size bytes at *base and run over its end, and no other one can lie
+ * behind it that is a part of the same buffer. Else 0. */
+int ginrs_cpu_overrun(uint64_t at, uint64_t bytes, uint64_t* base, uint64_t* size);
 #ifdef __cplusplus
 }
 #endif

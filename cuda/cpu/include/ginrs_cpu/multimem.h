@@ -77,7 +77,7 @@ inline void ld_reduce(const char* what, const char* file, int line, const char* 
   for (uint32_t rank = 0; rank < at.count; rank++) {
     GINRS_CPU_PLAIN_READ(at.first + rank * at.step, n * sizeof(Word)); /* whatever its order: data, and no flag */
     ptx::Block<n * sizeof(Word)> block = ptx::load_block<order, n * sizeof(Word)>(at.first + rank * at.step);
-    std::memcpy(words, &block, sizeof words);
+    __builtin_memcpy(words, &block, sizeof words);
     for (size_t i = 0; i < n; i++) {
       for (int part = 0; part < K::kParts; part++) {
         typename K::Value next = K::value(words[i], part);
@@ -96,7 +96,7 @@ inline void st(const char* what, const char* file, int line, char* p, S... opera
   const typename K::Word words[] = {operands...};
   const ginrsCpuTargets at = targets(what, file, line, p, bytes);
   ptx::Block<bytes> block;
-  std::memcpy(&block, words, bytes);
+  __builtin_memcpy(&block, words, bytes);
   for (uint32_t rank = 0; rank < at.count; rank++) {
     if (order != ptx::Order::release) GINRS_CPU_PLAIN_WRITE(at.first + rank * at.step, bytes);
     ptx::store_block<order>(at.first + rank * at.step, block);

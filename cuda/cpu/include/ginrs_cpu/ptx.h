@@ -49,7 +49,7 @@ inline T get(const S& operand) {
     return bits_as<T>(operand);
   } else if constexpr (sizeof(T) == sizeof(Value)) {
     T value;
-    std::memcpy(&value, const_cast<const Value*>(&operand), sizeof value);
+    __builtin_memcpy(&value, const_cast<const Value*>(&operand), sizeof value);
     return value;
   } else {
     static_assert((std::is_integral_v<Value> || std::is_enum_v<Value>) && std::is_integral_v<T>,
@@ -64,7 +64,7 @@ inline void set(D& operand, T value) {
   if constexpr (std::is_same_v<Value, bool>) {
     operand = value != 0;
   } else if constexpr (sizeof(T) == sizeof(Value)) {
-    std::memcpy((void*)const_cast<Value*>(&operand), &value, sizeof value);
+    __builtin_memcpy((void*)const_cast<Value*>(&operand), &value, sizeof value);
   } else {
     static_assert(std::is_integral_v<Value> && std::is_integral_v<T>,
                   "the size of an asm operand does not match the type of its PTX instruction");
@@ -110,8 +110,8 @@ inline Block<N> load_block(const char* p) {
   if constexpr (N > kWidest) {
     Block<kWidest> low = load_block<order, kWidest>(p);
     Block<N - kWidest> high = load_block<order, N - kWidest>(p + kWidest);
-    std::memcpy(block.bytes, &low, kWidest);
-    std::memcpy(block.bytes + kWidest, &high, N - kWidest);
+    __builtin_memcpy(block.bytes, &low, kWidest);
+    __builtin_memcpy(block.bytes + kWidest, &high, N - kWidest);
   } else if constexpr (N == 16) {
     block = load_whole(reinterpret_cast<const Block<16>*>(p), 0);
     if (order == Order::acquire) __atomic_thread_fence(__ATOMIC_ACQUIRE);
@@ -120,7 +120,7 @@ inline Block<N> load_block(const char* p) {
     typedef Word Aliased __attribute__((may_alias));
     Word word = order == Order::weak ? *reinterpret_cast<const volatile Aliased*>(p)
                                      : __atomic_load_n(reinterpret_cast<const Aliased*>(p), atomic_order(order));
-    std::memcpy(&block, &word, N);
+    __builtin_memcpy(&block, &word, N);
   }
   return block;
 }
@@ -129,8 +129,8 @@ inline void store_block(char* p, Block<N> block) {
   if constexpr (N > kWidest) {
     Block<kWidest> low;
     Block<N - kWidest> high;
-    std::memcpy(&low, block.bytes, kWidest);
-    std::memcpy(&high, block.bytes + kWidest, N - kWidest);
+    __builtin_memcpy(&low, block.bytes, kWidest);
+    __builtin_memcpy(&high, block.bytes + kWidest, N - kWidest);
     store_block<order, kWidest>(p, low);
     store_block<order, N - kWidest>(p + kWidest, high);
   } else if constexpr (N == 16) {
@@ -140,7 +140,7 @@ inline void store_block(char* p, Block<N> block) {
     typedef typename WordOf<N>::Type Word;
     typedef Word Aliased __attribute__((may_alias));
     Word word;
-    std::memcpy(&word, &block, N);
+    __builtin_memcpy(&word, &block, N);
     if (order == Order::weak)
       *reinterpret_cast<volatile Aliased*>(p) = word;
     else
@@ -156,7 +156,7 @@ inline void load(const char* p, D&... operands) {
   else GINRS_CPU_PLAIN_READ(p, sizeof(T) * n);
   Block<sizeof(T) * n> block = load_block<order, sizeof(T) * n>(p);
   T values[n];
-  std::memcpy(values, &block, sizeof values);
+  __builtin_memcpy(values, &block, sizeof values);
   size_t i = 0;
   (set(operands, values[i++]), ...);
 }
@@ -165,7 +165,7 @@ inline void store(char* p, S... operands) {
   constexpr size_t n = sizeof...(S);
   const T values[n] = {operands...};
   Block<sizeof(T) * n> block;
-  std::memcpy(&block, values, sizeof values);
+  __builtin_memcpy(&block, values, sizeof values);
   /* Multicast memory takes plain stores too, on GPUs in fact if not by the manual. */
   ginrsCpuTargets at;
   if (__builtin_expect(__atomic_load_n(&ginrs_cpu_multicast_ranges, __ATOMIC_RELAXED) != 0, 0) &&

@@ -134,6 +134,10 @@ GINRS_CPU_RACE_ATOMICS(64)
 GINRS_CPU_RACE_NAME(atomic_thread_fence)
 GINRS_CPU_RACE_NAME(atomic_signal_fence)
 #undef GINRS_CPU_RACE_ATOMICS
+/* Of the object's code, also where the compiler makes one of a loop. */
+__asm__(".set memcpy, ginrs_cpu_race_memcpy");
+__asm__(".set memmove, ginrs_cpu_race_memmove");
+__asm__(".set memset, ginrs_cpu_race_memset");
 #undef GINRS_CPU_RACE_SIZES
 #undef GINRS_CPU_RACE_NAME
 #else

@@ -49,6 +49,9 @@ void ginrs_cpu_wait_end(void);
 
 /* What the call of the running thread named and what there is not, in words: printed with the line of the call. Once for each kernel. */
 void ginrs_cpu_refused(const char* what);
+/* `what`, called at that line, gave a pointer for a rank that an LSA team of so many does not have: its part of the window would be the
+ * `bytes` from `at` on. Told when a kernel touches it. */
+void ginrs_cpu_no_rank(const char* what, int32_t rank, int32_t ranks, const void* at, size_t bytes, const char* file, int32_t line);
 
 /* The group of the running thread begins and ends a session of a barrier, or of a block of an LL all-to-all, that is known by the word in which
  * it keeps its epoch between sessions. Told of one that is in a session already. */

@@ -26,6 +26,8 @@ while read -r label plan; do
 done <<'PLANS'
 cudaMalloc+ncclMemAlloc rounds=36 calls=36 bytes=4194304
 captured rounds=2 calls=4 bytes=4194304 captured=1
+messages rounds=36 calls=36 bytes=4194304 messages=1
+messages,captured rounds=2 calls=4 bytes=4194304 messages=1 captured=1
 pieces rounds=60 calls=36 bytes=16777216 pieces=9
 pieces,captured rounds=2 calls=4 bytes=4194304 pieces=3 captured=1
 PLANS

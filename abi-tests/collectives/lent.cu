@@ -1,7 +1,7 @@
 // Buffers in no window that ranks of other processes may have opened: they are freed, and come again at the same addresses with other bytes, while
 // others still have what was there before; captured calls; and what was freed is the device's again in the end.
-// LENT="rounds=36 calls=36 bytes=4194304 windows=1 captured=1 pieces=3 unchecked=1"; windows: all are ncclMemAlloc's, else every other one. pieces: every
-// other one is mapped in so many by the program, and some of them are exchanged. unchecked: no kernel of the library runs here.
+// LENT="rounds=36 calls=36 bytes=4194304 windows=1 captured=1 pieces=3 messages=1 unchecked=1"; windows: all are ncclMemAlloc's, else every other one. pieces: every
+// other one is mapped in so many by the program, and some of them are exchanged. messages: by sends and receives. unchecked: no kernel of the library runs here.
 #include "../programs/children.h"
 #include "pieces.h"
 #include <unistd.h>
@@ -52,8 +52,18 @@ struct Buffers {
   }
 };
 
+// As an all-gather, or as messages of all to all, oneself among them.
 static void all(Example& ex, const Buffers& buffers, size_t count) {
-  NCCLCHECK(ncclAllGather(buffers.send, buffers.recv, count, ncclUint32, ex.comm, ex.stream));
+  if (!option("messages", 0)) {
+    NCCLCHECK(ncclAllGather(buffers.send, buffers.recv, count, ncclUint32, ex.comm, ex.stream));
+    return;
+  }
+  NCCLCHECK(ncclGroupStart());
+  for (int peer = 0; peer < ex.nRanks; peer++) {
+    NCCLCHECK(ncclSend(buffers.send, count, ncclUint32, peer, ex.comm, ex.stream));
+    NCCLCHECK(ncclRecv(buffers.recv + peer * count, count, ncclUint32, peer, ex.comm, ex.stream));
+  }
+  NCCLCHECK(ncclGroupEnd());
 }
 
 // On the host alone: a rank whose kernel waits for another closes nothing.

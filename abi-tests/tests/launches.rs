@@ -115,7 +115,7 @@ fn every_call_launches_its_kernel_with_its_arguments() {
         // One launch takes the group's messages, behind the all-reduce that was called between them.
         let last = own.last().unwrap();
         assert_eq!((last.kernel.as_str(), last.u32(248), last.u32(252)), ("ginrs_p2p", 3, 2));
-        let item = |i: usize| (last.u64(272 + 24 * i + 8), last.u32(272 + 24 * i + 16), last.u32(272 + 24 * i + 20));
+        let item = |i: usize| (last.u64(280 + 32 * i + 8), last.u32(280 + 32 * i + 16), last.u32(280 + 32 * i + 20));
         let (peer, bytes) = (1 - rank, 1 << 20);
         assert_eq!([0, 1, 2, 3, 4].map(item), [(0, rank, 0), (80, peer, 1), (bytes, peer, 1), (0, rank, 0), (bytes, peer, 1)]);
         assert_eq!(last.blocks, (last.u32(256) * last.u32(260), 1));

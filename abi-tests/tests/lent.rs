@@ -24,6 +24,17 @@ fn what_is_freed_is_given_back_and_others_are_lent_in_its_place() {
     assert!(late.contains("Mapped and told,"), "{said}");
 }
 
+/// Large messages go straight to where they are received, and are so under way while others that still come by slots are.
+#[test]
+fn messages_go_straight_to_buffers_that_are_lent() {
+    let said = lent("3", "rounds=40 calls=20 bytes=1048580 windows=1 messages=1 captured=1");
+    assert_eq!(said.matches("40 rounds, free again").count(), 3, "{said}");
+    for told in [0, 2] {
+        let line = format!("messages: 3 sent, 3 received, of which {told} wanted where they belong");
+        assert!(said.contains(&line), "no {line}: {said}");
+    }
+}
+
 /// A captured call tells the others of its buffers when it is captured, at once.
 #[test]
 fn captured_calls_have_their_buffers_lent() {

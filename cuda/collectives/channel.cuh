@@ -22,7 +22,8 @@ struct Line {
   uint64_t published; /* slots that the sender has filled here; it writes */
   uint64_t pad0[3];
   uint64_t freed; /* slots of ours that the receiver has freed; it writes */
-  uint64_t pad1[3];
+  uint64_t place, told; /* where it wants the message that begins with slot number told - 1 (seenAt), or 0; it writes, `told` last */
+  uint64_t pad1;
   uint64_t received, sent; /* own counts of both */
   uint64_t pad2[6];
 };
@@ -40,6 +41,14 @@ __device__ __forceinline__ uint64_t callOf(ginrsCollWork const& work) {
 }
 __device__ __forceinline__ void refuseCall() { GINRS_TRAP("ranks have called different collectives, or with different counts, types or roots"); }
 constexpr uint32_t kPointToPoint = 255;
+/* In two slots without a payload: a message that goes straight to where it is received is about to, and has. */
+constexpr uint32_t kStraight = 254;
+
+/* Where this rank's kernels see what `rank` has told of. */
+__device__ __forceinline__ uint64_t seenAt(ncclDevComm const& comm, uint64_t told, int rank) {
+  if (told >> 63 == 0) return told;
+  return reinterpret_cast<uint64_t>(ncclGetResourceBufferLsaPointer(comm, 0, rank)) + uint64_t(int64_t(told << 1) >> 1);
+}
 
 /* One ring: its number here and at the peer. */
 struct Ring {
@@ -185,6 +194,16 @@ struct Outgoing : End {
     }
     count++;
   }
+
+  /* Within the team, behind the slot that announces a message: where the receiver wants it, once it has told; null if it has no such place, or behind an abort. */
+  template <typename Coop>
+  __device__ __forceinline__ char* place(Coop coop, ncclDevComm const& comm, ginrsCollInbox const& inbox) const {
+    Line* const own = line(comm, inbox);
+    if (coop.thread_rank() == 0) await(comm, &own->told, count);
+    coop.sync();
+    if (loadRelaxed(&own->told) != count) return nullptr;
+    return reinterpret_cast<char*>(seenAt(comm, loadRelaxed(&own->place), lsaPeer(comm)));
+  }
 };
 
 struct Incoming : End {
@@ -192,9 +211,13 @@ struct Incoming : End {
     count = line(comm, inbox)->received;
   }
 
-  /* The payload of the next slot, once it has arrived. Traps if it is of another message than the caller's. */
+  /* The payload of the next slot, once it has arrived. Traps if it is of another message than the caller's, which may come in either of two ways. */
   template <typename Coop>
   __device__ __forceinline__ char const* open(Coop coop, ncclDevComm const& comm, ginrsCollInbox const& inbox, uint64_t header) const {
+    return open(coop, comm, inbox, header, header);
+  }
+  template <typename Coop>
+  __device__ __forceinline__ char const* open(Coop coop, ncclDevComm const& comm, ginrsCollInbox const& inbox, uint64_t header, uint64_t other) const {
     char const* const at = (ring.near ? here(comm, inbox.handle) + lines(inbox) + slot(inbox, ring.here) : inbox.base + incoming(inbox, ring.here)) + kHeader;
     if (coop.thread_rank() == 0) {
       if (ring.near) {
@@ -203,10 +226,19 @@ struct Incoming : End {
         gin(comm).waitSignal(ncclCoopThread(), dataSignal(inbox, ring.here), count + 1);
       }
       uint64_t const found = *reinterpret_cast<uint64_t const volatile*>(at - kTravels);
-      if (found != header && !isAborted(comm, true)) refuse(comm, found, header);
+      if (found != header && found != other && !isAborted(comm, true)) refuse(comm, found, header);
     }
     coop.sync();
     return at;
+  }
+
+  /* Within the team: where the message is wanted that begins with the next slot. */
+  template <typename Coop>
+  __device__ __forceinline__ void tell(Coop coop, ncclDevComm const& comm, ginrsCollInbox const& inbox, uint64_t place) const {
+    if (coop.thread_rank() != 0) return;
+    Line* const their = theirLine(comm, inbox);
+    storeRelaxed(&their->place, place);
+    End::tell(&their->told, count + 1);
   }
 
   /* All have read the slot. */
@@ -216,7 +248,7 @@ struct Incoming : End {
     coop.sync();
     if (coop.thread_rank() == 0) {
       if (ring.near) {
-        tell(&theirLine(comm, inbox)->freed, count + 1);
+        End::tell(&theirLine(comm, inbox)->freed, count + 1);
       } else if (((count + 1) & (together(inbox) - 1)) == 0) {
         gin(comm).signal(ncclTeamWorld(comm), ring.peer, ncclGin_SignalAdd{creditSignal(inbox, ring.there), together(inbox)});
       }
@@ -226,7 +258,7 @@ struct Incoming : End {
 
  private:
   __device__ __forceinline__ void refuse(ncclDevComm const& comm, uint64_t found, uint64_t header) const {
-    if ((found & 255) == kPointToPoint && (header & 255) == kPointToPoint) {
+    if ((found & 255) >= kStraight && (header & 255) >= kStraight) {
       printf("ginrs: rank %d receives %llu bytes from rank %d, which sends %llu\n", comm.rank, (unsigned long long)(header >> 8), ring.peer,
              (unsigned long long)(found >> 8));
       GINRS_TRAP("ncclRecv: the matching ncclSend has another number of bytes (count times size of the type)");

@@ -74,12 +74,6 @@ __device__ __forceinline__ bool isWritten(ginrsCollWork const& work, int rank) {
   }
 }
 
-/* Where this rank's kernels see what `rank` has told of. */
-__device__ __forceinline__ uint64_t seenAt(ncclDevComm const& comm, uint64_t told, int rank) {
-  if (told >> 63 == 0) return told;
-  return reinterpret_cast<uint64_t>(ncclGetResourceBufferLsaPointer(comm, 0, rank)) + uint64_t(int64_t(told << 1) >> 1);
-}
-
 /* The first barrier. True if every rank has told where its buffers are, for the same call: the same on all of them, and in all blocks. Other
  * calls are refused on the way of messages. Who has left the barrier by an abort may find what was told for an earlier launch. */
 __device__ __forceinline__ bool agree(ginrsMappedWork const& work, Barrier& barrier, Seen& all) {

@@ -104,7 +104,7 @@ struct ginrsMappedWork {
   uint32_t pad;
 };
 
-#define GINRS_P2P_ITEMS 128
+#define GINRS_P2P_ITEMS 112
 
 /* One ncclSend or ncclRecv. */
 struct ginrsP2pItem {
@@ -112,6 +112,7 @@ struct ginrsP2pItem {
   uint64_t bytes;
   uint32_t peer;
   uint32_t round; /* of a message from a to b: (b - a) mod nRanks, so sender and receiver agree */
+  uint64_t seen;  /* of a receive: where the peer's kernels see `at`, as of ginrsMappedWork; 0: they do not */
 };
 
 /* The sends and receives of one group: first the sends, then the receives, each by round and then as called. */
@@ -121,14 +122,16 @@ struct ginrsP2pWork {
   uint32_t nSends, nRecvs;
   uint32_t sets;     /* of rounds: set s has those with r % sets == s */
   uint32_t channels; /* for each pair; a message's own number depends on its bytes alone */
+  uint32_t narrow;   /* the most of one that does not go straight */
   uint32_t bytesPerChannel; /* a message of so many bytes has one more */
+  uint32_t straight; /* a message of at least so many bytes may go straight to where it is received; 0: none may */
   uint32_t pad;
   ginrsP2pItem items[GINRS_P2P_ITEMS];
 };
 
 /* The parameter of a kernel ends at 4096 bytes. */
-static_assert(sizeof(ginrsCollBuffer) == 24 && sizeof(ginrsCollInbox) == 48 && sizeof(ginrsP2pItem) == 24, "ABI with src/coll/work.rs");
+static_assert(sizeof(ginrsCollBuffer) == 24 && sizeof(ginrsCollInbox) == 48 && sizeof(ginrsP2pItem) == 32, "ABI with src/coll/work.rs");
 static_assert(sizeof(ginrsCollWork) == 416 && offsetof(ginrsCollWork, inbox) == 248 && offsetof(ginrsCollWork, count) == 352, "same");
 static_assert(sizeof(ginrsMappedWork) == 936 && offsetof(ginrsMappedWork, board) == 928, "same");
-static_assert(sizeof(ginrsP2pWork) == 3344 && offsetof(ginrsP2pWork, items) == 272, "same");
+static_assert(sizeof(ginrsP2pWork) == 3864 && offsetof(ginrsP2pWork, items) == 280, "same");
 #endif

@@ -5,8 +5,9 @@ use super::rounds::{self, Batch, Message};
 use super::work::{P2P_ITEMS, P2pItem, P2pWork};
 use super::{Ready, table};
 use crate::bail;
-use crate::device::{Launch, Span, Stream};
+use crate::device::{DevPtr, Launch, Span, Stream};
 use crate::error::Result;
+use crate::info;
 use crate::log::timeline;
 use crate::team::Team;
 use crate::window::Windows;
@@ -41,17 +42,36 @@ impl Messages {
             batches.iter().try_for_each(|batch| {
                 let all = [(&batch.sends, true), (&batch.recvs, false)];
                 let all = all.into_iter().flat_map(|(items, sends)| items.iter().map(move |item| (item.peer, sends)));
-                launch(ready, batch, stream, team.watch.calls().messages(captured, all))
+                let number = team.watch.calls().messages(captured, all);
+                launch(&team.tag(), ready, batch, stream, number, |item| place(ready, windows, team.rank, item, captured))
             })
         })
     }
 }
 
-fn launch(ready: &Ready, batch: &Batch, stream: Stream, number: u64) -> Result<()> {
-    let shape = table::point_to_point(ready.device, &ready.sizes, batch);
+/// Bytes of a message that may go straight to where it is received. Below the way by slots is shorter (docs/measured/collectives.md).
+const STRAIGHT: u32 = 1 << 20;
+
+/// Where the sender's kernels see what this rank receives; 0 where they do not, or it goes by slots.
+fn place(ready: &Ready, windows: &Windows, rank: u32, item: &P2pItem, captured: bool) -> DevPtr {
+    let Some(maps) = ready.maps.as_ref().filter(|_| item.bytes >= STRAIGHT.into() && item.peer != rank) else { return 0 };
+    maps.place(windows, item.at, item.bytes, captured)[item.peer as usize]
+}
+
+fn launch(
+    tag: &str,
+    ready: &Ready,
+    batch: &Batch,
+    stream: Stream,
+    number: u64,
+    place: impl Fn(&P2pItem) -> DevPtr,
+) -> Result<()> {
+    let straight = ready.maps.as_ref().map(|_| STRAIGHT);
+    let shape = table::point_to_point(ready.device, &ready.sizes, batch, straight.map(u64::from));
     let mut items = [P2pItem::default(); P2P_ITEMS];
-    for (slot, item) in items.iter_mut().zip(batch.sends.iter().chain(&batch.recvs)) {
-        *slot = *item;
+    let recvs = batch.recvs.iter().map(|item| P2pItem { seen: place(item), ..*item });
+    for (slot, item) in items.iter_mut().zip(batch.sends.iter().copied().chain(recvs)) {
+        *slot = item;
     }
     let work = P2pWork {
         comm: ready.comm,
@@ -60,10 +80,21 @@ fn launch(ready: &Ready, batch: &Batch, stream: Stream, number: u64) -> Result<(
         n_recvs: batch.recvs.len() as u32,
         sets: shape.sets,
         channels: shape.channels,
+        narrow: shape.narrow,
         bytes_per_channel: ready.sizes.bytes_per_channel,
+        straight: straight.unwrap_or(0),
         pad: 0,
         items,
     };
+    let told = work.items.iter().filter(|item| item.seen != 0).count();
+    info!(
+        COLL,
+        "{tag} messages: {} sent, {} received, of which {told} wanted where they belong, {:?} blocks of {} threads",
+        batch.sends.len(),
+        batch.recvs.len(),
+        shape.blocks,
+        shape.threads
+    );
     timeline::collective(|| format!("messages: {} sent, {} received", batch.sends.len(), batch.recvs.len()));
     let sides = [(&batch.sends, false), (&batch.recvs, true)];
     let span = |item: &P2pItem, writes| Span { at: item.at, bytes: item.bytes, writes };

@@ -54,7 +54,7 @@ pub fn batches(rank: u32, n_ranks: u32, messages: &[Message]) -> Vec<Batch> {
         }
         let batch = batches.last_mut().expect("pushed above");
         for ((round, _), message) in step {
-            let item = P2pItem { at: message.at, bytes: message.bytes, peer: message.peer, round: *round };
+            let item = P2pItem { at: message.at, bytes: message.bytes, peer: message.peer, round: *round, seen: 0 };
             if message.sends { &mut batch.sends } else { &mut batch.recvs }.push(item);
         }
     }

@@ -74,6 +74,8 @@ pub struct PointToPointChoice {
     pub sets: u32,
     /// Channels of the inbox that are used.
     pub channels: u32,
+    /// Of them, for a message that does not go straight.
+    pub narrow: u32,
     /// Grid.
     pub blocks: (u32, u32),
     /// Threads of a block.
@@ -204,18 +206,22 @@ pub fn choose(shape: &Shape, sizes: &Sizes, forced: Option<Forced>) -> Choice {
 }
 
 /// The choice for a launch of sends and receives. How many channels a message uses depends on its bytes alone, since its other
-/// end must come to the same.
-pub fn point_to_point(device: device::Kind, sizes: &Sizes, batch: &Batch) -> PointToPointChoice {
+/// end must come to the same. One of at least `straight` bytes has all of the room of a GPU: half of a block's threads receive it. On a CPU a block has one thread.
+pub fn point_to_point(device: device::Kind, sizes: &Sizes, batch: &Batch, straight: Option<u64>) -> PointToPointChoice {
     let items = || batch.sends.iter().chain(&batch.recvs);
-    let room = (sizes.room.most / sizes.rows).max(1);
-    let most = sizes.pairs.channels.min(room);
-    let of_message = |bytes: u64| (bytes / u64::from(sizes.bytes_per_channel) + 1).min(most.into()) as u32;
+    let is_straight = |bytes: u64| straight.is_some_and(|least| bytes >= least);
+    let is_wide = device == device::Kind::Cuda && items().any(|item| is_straight(item.bytes));
+    let rows = if is_wide { 1 } else { sizes.rows };
+    let room = (sizes.room.most / rows).max(1);
+    let narrow = sizes.pairs.channels.min((sizes.room.most / sizes.rows).max(1));
+    let most = |bytes| if is_straight(bytes) { sizes.pairs.channels.min(room) } else { narrow };
+    let of_message = |bytes: u64| (bytes / u64::from(sizes.bytes_per_channel) + 1).min(most(bytes).into()) as u32;
     let channels = items().map(|item| of_message(item.bytes)).max().unwrap_or(1);
     let mut rounds: Vec<u32> = items().map(|item| item.round).collect();
     rounds.sort_unstable();
     rounds.dedup();
     let sets = (rounds.len() as u32).min(room / channels).max(1);
-    PointToPointChoice { sets, channels, blocks: (sets * channels, sizes.rows), threads: movers(device) }
+    PointToPointChoice { sets, channels, narrow, blocks: (sets * channels, rows), threads: movers(device) }
 }
 
 fn pick(shape: &Shape, sizes: &Sizes, forced: Option<How>) -> How {

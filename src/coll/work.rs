@@ -91,7 +91,7 @@ pub struct MappedWork {
 }
 
 /// Messages that one launch takes.
-pub const P2P_ITEMS: usize = 128;
+pub const P2P_ITEMS: usize = 112;
 
 /// One message.
 #[repr(C)]
@@ -101,6 +101,8 @@ pub struct P2pItem {
     pub bytes: u64,
     pub peer: u32,
     pub round: u32,
+    /// Of a receive: where the peer's kernels see it (`mapped`), or 0.
+    pub seen: DevPtr,
 }
 
 /// The parameter of the kernel for sends and receives.
@@ -113,7 +115,11 @@ pub struct P2pWork {
     pub n_recvs: u32,
     pub sets: u32,
     pub channels: u32,
+    /// Of them, for a message that does not go straight.
+    pub narrow: u32,
     pub bytes_per_channel: u32,
+    /// A message of so many bytes may go straight to where it is received; 0: none may.
+    pub straight: u32,
     pub pad: u32,
     pub items: [P2pItem; P2P_ITEMS],
 }
@@ -123,5 +129,5 @@ layout!(Inbox, 48, 8, window @ 0, base @ 8, incoming @ 16, outgoing @ 20, handle
 layout!(CollWork, 416, 8, comm @ 0, send @ 200, recv @ 224, inbox @ 248, rails @ 296, ll @ 344, count @ 352, scalar @ 360, scalar_at @ 368,
     elt_bytes @ 376, kind @ 380, how @ 384, op @ 388, root @ 392, channels @ 396, scratch @ 400, piece_bytes @ 404, along @ 408, cut_bytes @ 412);
 layout!(MappedWork, 936, 8, coll @ 0, send @ 416, recv @ 672, board @ 928, pad @ 932);
-layout!(P2pItem, 24, 8, at @ 0, bytes @ 8, peer @ 16, round @ 20);
-layout!(P2pWork, 272 + 24 * P2P_ITEMS, 8, comm @ 0, inbox @ 200, n_sends @ 248, n_recvs @ 252, sets @ 256, channels @ 260, bytes_per_channel @ 264, pad @ 268, items @ 272);
+layout!(P2pItem, 32, 8, at @ 0, bytes @ 8, peer @ 16, round @ 20, seen @ 24);
+layout!(P2pWork, 280 + 32 * P2P_ITEMS, 8, comm @ 0, inbox @ 200, n_sends @ 248, n_recvs @ 252, sets @ 256, channels @ 260, narrow @ 264, bytes_per_channel @ 268, straight @ 272, pad @ 276, items @ 280);

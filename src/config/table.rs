@@ -255,7 +255,7 @@ pub const TABLE: &[Var] = &[
     row(
         "GINRS_MAP_BUFFERS",
         number(-1, -1, 1),
-        "large collectives go straight between buffers that are in no window, where all ranks see them: of cudaMalloc, ncclMemAlloc and cuMemMap, in other processes \
+        "large collectives, sends and receives go straight between buffers that are in no window, where all ranks see them: of cudaMalloc, ncclMemAlloc and cuMemMap, in other processes \
          opened once; -1: on GPUs, and what other processes have open is at most an eighth of a GPU's memory and less where that is scarce; 1: whatever that is, also on the CPU device; 0: none \
          (docs/collectives.md)",
     ),

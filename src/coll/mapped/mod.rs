@@ -116,12 +116,24 @@ impl Maps {
             far.service.look(self.team.rank);
         }
         let ((reads, writes), (sends, receives)) = (call.lends(self.team.rank, self.team.n_ranks), call.spans(self.team.n_ranks));
-        let of = |lends: bool, at, bytes| match lends.then(|| windows.flat_at(at, bytes)) {
-            None => [0; MAPPED_RANKS],
-            Some(Some(flat)) => [in_window(flat, self.window); MAPPED_RANKS],
-            Some(None) => self.of(at, bytes, captured),
-        };
+        let of = |lends: bool, at, bytes| if lends { self.anywhere(windows, at, bytes, captured) } else { [0; MAPPED_RANKS] };
         (of(reads, call.send, sends), of(writes, call.recv, receives))
+    }
+
+    /// Where they see one buffer of this rank, likewise.
+    pub fn place(&self, windows: &Windows, at: DevPtr, bytes: u64, captured: bool) -> Places {
+        if let Some(far) = &self.far {
+            far.service.look(self.team.rank);
+        }
+        self.anywhere(windows, at, bytes, captured)
+    }
+
+    /// In a window or not.
+    fn anywhere(&self, windows: &Windows, at: DevPtr, bytes: u64, captured: bool) -> Places {
+        match windows.flat_at(at, bytes) {
+            Some(flat) => [in_window(flat, self.window); MAPPED_RANKS],
+            None => self.of(at, bytes, captured),
+        }
     }
 
     fn of(&self, at: DevPtr, bytes: u64, captured: bool) -> Places {

@@ -288,12 +288,15 @@ fn every_grid_fits_its_memory_and_its_device() {
                 let item = |round: u32, bytes| P2pItem { round, bytes, ..P2pItem::default() };
                 for (rounds, bytes) in [(1, 8), (64, 8), (3, 1 << 30), (64, 1 << 30), (1, 0)] {
                     let batch = Batch { sends: (0..rounds).map(|round| item(round, bytes)).collect(), recvs: vec![item(0, 1)] };
-                    let choice = point_to_point(device, &sizes, &batch);
-                    assert!(
-                        choice.sets >= 1 && choice.sets <= rounds && choice.channels <= sizes.pairs.channels,
-                        "{at}: {choice:?}"
-                    );
-                    assert!(fits(choice.blocks), "{at}: {choice:?}");
+                    for straight in [None, Some(1 << 20)] {
+                        let choice = point_to_point(device, &sizes, &batch, straight);
+                        assert!(choice.narrow <= sizes.pairs.channels, "{at}: {choice:?}");
+                        assert!(
+                            choice.sets >= 1 && choice.sets <= rounds && choice.channels <= sizes.pairs.channels,
+                            "{at}: {choice:?}"
+                        );
+                        assert!(fits(choice.blocks), "{at}: {choice:?}");
+                    }
                 }
             }
         }

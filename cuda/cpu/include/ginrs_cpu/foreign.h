@@ -1,7 +1,7 @@
 /* Calls of another NCCL's device headers (NVIDIA's), which tell the CPU device nothing of their waits. ginrs-cc gives those that wait
  * the caller's line, and one of these as the first thing in their bodies (tools/src/rewrite/foreign.rs). What is awaited is asked for
  * only once the call has lasted for whole turns of its thread. */
-#ifndef GINRS_CPU_FOREIGN_H_
+#if !defined(GINRS_CPU_FOREIGN_H_) && __has_include(<ginrs_device/marker.h>) /* ginrs-cc alone has no NCCL */
 #define GINRS_CPU_FOREIGN_H_
 #include <ginrs_device/marker.h>
 #include <stdio.h>

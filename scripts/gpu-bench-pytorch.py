@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""gpu-bench-pytorch.py [--ranks N] [--turns N] [--quick | --steps] [--out FILE] [--arm NAME=VAR:VALUE,..]: PyTorch's collectives on libginrs and on NVIDIA's library,
+"""gpu-bench-pytorch.py [--ranks N] [--turns N] [--quick | --steps | --calls] [--out FILE] [--arm NAME=VAR:VALUE,..]: PyTorch's collectives on libginrs and on NVIDIA's library,
 and training steps, on the GPUs of this machine, a process for each rank.
 
 The libraries take turns (A B, B A, ..); every figure is a median over the turns, and the ratio is our time over NVIDIA's. An --arm is
-libginrs with more variables; --steps: training alone; FILE gets all figures as JSON. Losses must agree. Needs PyTorch for the python3 that runs this, and build/gpu/lib/libginrs.so.0
+libginrs with more variables; --steps: training alone; --calls: what the tables do not have (calls.py); FILE gets all figures as JSON. Losses must agree. Needs PyTorch for the python3 that runs this, and build/gpu/lib/libginrs.so.0
 (make gpu-build), which is preloaded. NVLink multicast is off for both.
 """
 
@@ -19,7 +19,7 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LIBRARY = os.path.realpath(os.path.join(HERE, "../build/gpu/lib/libginrs.so.0"))
-PROGRAM = os.path.join(HERE, "../abi-tests/pytorch/speed.py")
+PROGRAMS = os.path.join(HERE, "../abi-tests/pytorch")
 LIMIT = 150
 SIZES = [1 << shift for shift in range(10, 31, 2)]
 
@@ -30,12 +30,12 @@ def free_port():
         return listener.getsockname()[1]
 
 
-def run(extra, ranks, sizes):
+def run(extra, ranks, program, sizes):
     """One job: its rows and losses."""
     shared = {"WORLD_SIZE": ranks, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "NCCL_NVLS_ENABLE": 0, "PYTHONFAULTHANDLER": 1, "TORCH_SYMM_MEM_DISABLE_MULTICAST": 1}
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "rows.json")
-        command = [sys.executable, PROGRAM, out, *map(str, sizes)]
+        command = [sys.executable, os.path.join(PROGRAMS, program), out, *map(str, sizes)]
         jobs = []
         for rank in range(ranks):
             variables = shared | extra | {"RANK": rank, "LOCAL_RANK": rank}
@@ -67,6 +67,7 @@ def main():
     parser.add_argument("--turns", type=int, default=2)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--steps", action="store_true")
+    parser.add_argument("--calls", action="store_true")
     parser.add_argument("--out")
     parser.add_argument("--arm", action="append", default=[])
     arguments = parser.parse_args()
@@ -82,7 +83,8 @@ def main():
     losses = {}
     for turn in range(arguments.turns):
         for name in list(arms)[:: -1 if turn % 2 else 1]:
-            job = run(arms[name], ranks, [] if arguments.steps else SIZES[::2] if arguments.quick else SIZES)
+            sizes = [] if arguments.steps or arguments.calls else SIZES[::2] if arguments.quick else SIZES
+            job = run(arms[name], ranks, "calls.py" if arguments.calls else "speed.py", sizes)
             losses[name] = job["losses"]
             print(f"turn {turn}, {name}: " + ", ".join(f"{row[0]} {row[3]:.0f} us" for row in job["rows"] if not row[2]), file=sys.stderr, flush=True)
             for operation, dtype, bytes_, us in job["rows"]:

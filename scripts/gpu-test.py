@@ -20,7 +20,7 @@ PARTLY = ["layout", "graphs", "several", "soak"]  # an LSA part, and a GIN part 
 EXAMPLES = ["hello", "ring", "gin-alltoall", "hybrid-alltoall", "lsa-allreduce", "ll-bcast-reduce"]
 GIN = ["gin", "ginbarriers", "order", "hello", "ring", "gin-alltoall", "hybrid-alltoall", "api", "moe", "sizes", "torture"]
 SUITE = LSA + PARTLY + GIN  # in one binary; `both`, `group` and `documentation` are binaries of their own
-COLL = ["collectives", "streams", "captured", "p2p", "mixed"]  # in one binary
+COLL = ["collectives", "streams", "captured", "p2p", "mixed", "groups"]  # in one binary
 SINGLE = {"group": "group of {}: ok", "documentation": "documentation of {}: ok"}  # one process that takes the number of ranks
 # refused.cu: what leaves its windows or ids, what kernels of other headers start in direct contexts, and what is all right
 REFUSED = {"ours x ginrs": ["bounds", "fine"], "ours x ginrs, direct": ["bounds", "fine"], "NVIDIA's x ginrs": ["bounds", "fine"],

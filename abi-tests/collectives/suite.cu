@@ -17,6 +17,9 @@ namespace captured {
 namespace p2p {
 #include "p2p.cu"
 }
+namespace groups {
+#include "groups.cu"
+}
 namespace mapped {
 #include "mapped.cu"
 }
@@ -32,6 +35,7 @@ int main(int argc, char** argv) {
     {"streams", streams::test},
     {"captured", captured::test},
     {"p2p", p2p::test},
+    {"groups", groups::test},
     {"mapped", mapped::test},
     {"mixed", mixed::test},
   });

@@ -13,6 +13,8 @@ import torch.distributed as dist
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
+from timing import timed
+
 rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 torch.cuda.set_device(rank)
 dist.init_process_group("nccl", device_id=torch.device("cuda", rank))
@@ -62,29 +64,6 @@ def operations(bytes_, dtype):
         "broadcast": (lambda: dist.broadcast(kept, 0), broadcast),
         "reduce": (lambda: dist.reduce(kept, 0), reduce),
     }
-
-
-def slowest(us):
-    """The median over rounds of what the slowest rank took."""
-    times = torch.tensor(us, device="cuda")
-    dist.all_reduce(times, dist.ReduceOp.MAX)
-    return times.median().item()
-
-
-def timed(call, calls, rounds=5):
-    for _ in range(5):
-        call()
-    us = []
-    for _ in range(rounds):
-        dist.barrier()
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        start.record()
-        for _ in range(calls):
-            call()
-        end.record()
-        end.synchronize()
-        us.append(start.elapsed_time(end) * 1000 / calls)
-    return slowest(us)
 
 
 def collectives(sizes):

@@ -21,7 +21,7 @@ enum Mode {
 }
 use Mode::{OneThread, Processes, Threads};
 
-const ALL: &[&str] = &["collectives", "streams", "captured", "p2p", "mixed"];
+const ALL: &[&str] = &["collectives", "streams", "captured", "p2p", "mixed", "groups"];
 
 fn suite(programs: &[&str], ranks: u32, mode: Mode, env: &[(&str, &str)]) -> (bool, String) {
     let count = ranks.to_string();
@@ -66,6 +66,18 @@ fn all_by_processes() {
 fn all_by_one_thread() {
     all_ok(ALL, 1, OneThread, &[("COLL", "sample=200 big=9001 seed=8")]);
     all_ok(ALL, 4, OneThread, &[("COLL", "sample=400 big=9001 seed=9")]);
+}
+
+/// The log tells the ways of those that share a launch: on the CPU device mapped calls and LL only where they are asked for.
+#[test]
+fn calls_of_a_group_go_side_by_side() {
+    for (how, seen) in [("auto", "Staged"), ("ll", "Ll"), ("staged", "Staged"), ("mapped", "Mapped and told")] {
+        let log = [("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "COLL")];
+        let env = [("GINRS_COLLECTIVE", how), ("GINRS_MAP_BUFFERS", "1"), log[0], log[1]];
+        let (success, said) = suite(&["groups"], 2, Processes, &env);
+        let beside = said.lines().any(|line| line.contains(&format!(": {seen}")) && line.contains(", beside "));
+        assert!(success && beside && said.matches("of 2: ok,").count() == 2, "{how}:\n{said}");
+    }
 }
 
 #[test]

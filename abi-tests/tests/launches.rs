@@ -198,7 +198,7 @@ fn the_switch_is_asked_for_what_it_can() {
 
 /// cuda/collectives/work.h: where rank `peer` sees the receive buffer, as a launch tells it.
 fn told(launch: &Launch, peer: u32) -> u64 {
-    launch.u64(672 + 8 * peer as usize)
+    launch.u64(680 + 8 * peer as usize)
 }
 
 /// What `program`, two processes, launches where buffers in no window are to be mapped, and what it prints.

@@ -26,7 +26,7 @@ const CASES: &[Case] = &[
     ("abi-tests/programs/shrink.cu", 4, &[], PER_RANK),
     ("abi-tests/programs/nonblocking.cu", 3, &[], PER_RANK),
     ("abi-tests/programs/declined.cu", 3, &[], PER_RANK),
-    ("abi-tests/collectives/suite.cu", 4, &["collectives", "streams", "captured", "p2p", "mixed"], TWO),
+    ("abi-tests/collectives/suite.cu", 4, &["collectives", "streams", "captured", "p2p", "mixed", "groups"], TWO),
     ("abi-tests/collectives/suite.cu", 3, &["collectives", "p2p"], PER_RANK),
 ];
 

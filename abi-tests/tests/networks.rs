@@ -32,7 +32,7 @@ const PROGRAMS: &[Program] = &[
         &["windows", "layout", "barriers", "ll", "graphs", "several", "gin", "ginbarriers", "order"],
     ),
     program("abi-tests/twice/suite.cu", &["hello", "ring", "gin-alltoall", "hybrid-alltoall", "moe", "torture", "soak"]),
-    program("abi-tests/collectives/suite.cu", &["collectives", "streams", "captured", "p2p", "mixed"]),
+    program("abi-tests/collectives/suite.cu", &["collectives", "streams", "captured", "p2p", "mixed", "groups"]),
     program("abi-tests/programs/split.cu", &[]),
     Program { least: 3, ..program("abi-tests/programs/shrink.cu", &[]) },
     program("abi-tests/programs/nonblocking.cu", &[]),

@@ -29,7 +29,7 @@ template <typename T>
 __device__ __forceinline__ void reduceFromPeers(ginrsCollWork const& work, uint64_t first, uint64_t count, Targets const& to) {
   int const n = work.comm.lsaSize, self = work.comm.lsaRank;
   Places const from = Places::of(work.comm, work.send, first * work.eltBytes);
-  reduceTo<T>(Operation<T>::of(work), Crew::grid(), count, Sources{from, self, n, nullptr}, to);
+  reduceTo<T>(Operation<T>::of(work), Crew::of(work), count, Sources{from, self, n, nullptr}, to);
 }
 
 template <typename T>
@@ -92,7 +92,7 @@ __device__ __forceinline__ void broadcastPassedOn(ginrsCollWork const& work, Pla
   int const n = work.comm.lsaSize, self = work.comm.lsaRank;
   uint64_t const bytes = work.count * work.eltBytes;
   char const* const from = static_cast<char const*>(work.send.at);
-  Passed const parts = Passed::of(bytes, n, work.root, allBlocks(), ownBlock());
+  Passed const parts = Passed::of(bytes, n, work.root, allBlocks(work), ownBlock(work));
   bool const isRoot = parts.isRoot(self);
   char* const own = static_cast<char*>(work.recv.at);
   int const toRoot = (parts.root - self + n) % n;
@@ -111,7 +111,7 @@ __device__ __forceinline__ void broadcastPassedOn(ginrsCollWork const& work, Pla
     steps++;
     if (isRoot) {
       for (int k = 0; k < n - 1; k++) {
-        int const peer = turn(self, 1 + int((k + ownBlock()) % uint32_t(n - 1)), n);
+        int const peer = turn(self, 1 + int((k + ownBlock(work)) % uint32_t(n - 1)), n);
         give(from, parts.step(peer, done, kStep), peer);
       }
       __syncthreads();
@@ -133,8 +133,8 @@ struct Hands {
   bool keep, give;
   uint32_t block, blocks; /* of those that do the same */
 
-  static __device__ __forceinline__ Hands own(uint32_t n, bool inPlace) {
-    uint32_t const all = allBlocks(), self = ownBlock(), group = n + 1, few = all / group;
+  static __device__ __forceinline__ Hands own(ginrsCollWork const& work, bool inPlace) {
+    uint32_t const n = uint32_t(work.comm.lsaSize), all = allBlocks(work), self = ownBlock(work), group = n + 1, few = all / group;
     if (inPlace || few == 0) return {true, true, self, all};
     return self % group == n ? Hands{true, false, self / group, few} : Hands{false, true, self - self / group, all - few};
   }
@@ -147,7 +147,7 @@ struct Hands {
 template <typename To, typename From>
 __device__ __forceinline__ void withEach(ginrsCollWork const& work, uint64_t bytes, To const& to, From const& from) {
   int const self = work.comm.lsaRank, others = work.comm.lsaSize - 1;
-  Hands const hands = Hands::own(work.comm.lsaSize, to(self) == from(self));
+  Hands const hands = Hands::own(work, to(self) == from(self));
   if (hands.keep) copy(hands.crew(), to(self), from(self), bytes);
   if (!hands.give) return;
   Share const share = hands.share(bytes);
@@ -164,7 +164,7 @@ __device__ __forceinline__ void withEach(ginrsCollWork const& work, uint64_t byt
 template <typename To>
 __device__ __forceinline__ void giveAll(ginrsCollWork const& work, To const& to, char* own, uint64_t bytes) {
   char const* const from = static_cast<char const*>(work.send.at);
-  Hands const hands = Hands::own(work.comm.lsaSize, own == from);
+  Hands const hands = Hands::own(work, own == from);
   if (hands.give) to.spread(hands.crew(), from, bytes, work.comm.lsaRank, work.comm.lsaSize);
   if (hands.keep) copy(hands.crew(), own, from, bytes);
 }

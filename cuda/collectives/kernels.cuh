@@ -13,6 +13,7 @@
 #include "p2p.cuh"
 #include "passing.cuh"
 #include "personal.cuh"
+#include "several.cuh"
 #include "staged.cuh"
 
 namespace ginrs {
@@ -80,6 +81,20 @@ GINRS_COLL_MAPPED_KERNEL(ginrs_mapped_f64, F64)
 GINRS_COLL_MAPPED_KERNEL(ginrs_mapped_e4m3, E4m3)
 GINRS_COLL_MAPPED_KERNEL(ginrs_mapped_e5m2, E5m2)
 
+#define GINRS_COLL_SEVERAL_KERNELS(name, T) \
+  extern "C" __global__ void __launch_bounds__(512, 1) ginrs_several_ll_##name(__grid_constant__ const ginrsSeveralWork work) { ginrs::coll::reducingSeveralLL<ginrs::coll::T>(work); } \
+  extern "C" __global__ void __launch_bounds__(512, 1) ginrs_several_mapped_##name(__grid_constant__ const ginrsSeveralWork work) { ginrs::coll::reducingSeveral<ginrs::coll::T>(work); }
+
+GINRS_COLL_SEVERAL_KERNELS(i8, I8)
+GINRS_COLL_SEVERAL_KERNELS(i32, I32)
+GINRS_COLL_SEVERAL_KERNELS(i64, I64)
+GINRS_COLL_SEVERAL_KERNELS(f16, F16)
+GINRS_COLL_SEVERAL_KERNELS(bf16, Bf16)
+GINRS_COLL_SEVERAL_KERNELS(f32, F32)
+GINRS_COLL_SEVERAL_KERNELS(f64, F64)
+GINRS_COLL_SEVERAL_KERNELS(e4m3, E4m3)
+GINRS_COLL_SEVERAL_KERNELS(e5m2, E5m2)
+
 #define GINRS_COLL_MULTICAST_KERNEL(name, T) \
   extern "C" __global__ void __launch_bounds__(512, 1) name(__grid_constant__ const ginrsCollWork work) { ginrs::coll::reducingSwitched<ginrs::coll::T>(work); }
 
@@ -95,6 +110,8 @@ extern "C" __global__ void __launch_bounds__(512, 1) ginrs_copy(__grid_constant_
 extern "C" __global__ void __launch_bounds__(512, 1) ginrs_personal(__grid_constant__ const ginrsCollWork work) { ginrs::coll::alongRails(work); }
 extern "C" __global__ void __launch_bounds__(512, 1) ginrs_ll(__grid_constant__ const ginrsCollWork work) { ginrs::coll::copyingLL(work); }
 extern "C" __global__ void __launch_bounds__(512, 1) ginrs_mapped(__grid_constant__ const ginrsMappedWork work) { ginrs::coll::copyingMapped(work); }
+extern "C" __global__ void __launch_bounds__(512, 1) ginrs_several_ll(__grid_constant__ const ginrsSeveralWork work) { ginrs::coll::copyingSeveralLL(work); }
+extern "C" __global__ void __launch_bounds__(512, 1) ginrs_several_copy(__grid_constant__ const ginrsSeveralWork work) { ginrs::coll::copyingSeveral(work); }
 extern "C" __global__ void __launch_bounds__(512, 1) ginrs_multicast(__grid_constant__ const ginrsCollWork work) { ginrs::coll::gatheringSwitched(work); }
 extern "C" __global__ void __launch_bounds__(512, 1) ginrs_p2p(__grid_constant__ const ginrsP2pWork work) { ginrs::coll::pointToPoint(work); }
 #endif

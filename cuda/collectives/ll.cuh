@@ -80,7 +80,7 @@ __device__ __forceinline__ void exchangeLL(ginrsCollWork const& work, uint64_t p
   int const n = work.comm.lsaSize, self = work.comm.lsaRank, threads = int(blockDim.x), slot = int(threadIdx.x);
   bool const each = work.kind == GINRS_COLL_REDUCE_SCATTER || work.kind == GINRS_COLL_ALL_TO_ALL;
   ncclLLA2ASession<ncclCoopCta> a2a{ncclCoopCta(), work.comm, ncclTeamLsa(work.comm), work.ll, blockIdx.x, n * threads};
-  for (uint64_t base = uint64_t(blockIdx.x) * threads; base < packs; base += uint64_t(gridDim.x) * threads) {
+  for (uint64_t base = uint64_t(ownColumn(work)) * threads; base < packs; base += uint64_t(work.blocks) * threads) {
     uint64_t const i = base + slot;
     if (i < packs) {
       if (each) {
@@ -108,7 +108,7 @@ __device__ __forceinline__ void reducingLL(ginrsCollWork const& work) {
   bool const wants = work.kind != GINRS_COLL_REDUCE || uint32_t(work.comm.lsaRank) == work.root;
   auto own = [&](int part, uint64_t i) {
     Pack<T, N> const pack = loadPack<T, N>(static_cast<typename T::Stored const*>(work.send.at) + part * work.count, i, work.count);
-    return op.isScaled() ? op.scaled(pack).raw() : pack.raw();
+    return op.isScaled() ? op.scaled(pack, op.factor).raw() : pack.raw();
   };
   exchangeLL(work, (work.count + N - 1) / N, own, [&](auto& a2a, int slot, int threads, uint64_t i) {
     auto load = [&](Raw const& raw) {

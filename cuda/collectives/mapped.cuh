@@ -19,10 +19,11 @@ struct MappedBoard {
     uint64_t send, recv; /* where this rank's kernels see its buffers (ginrsMappedWork), or 0 */
     uint64_t call;       /* callOf */
     uint64_t launch;     /* the how many-eth */
+    uint64_t factor;     /* PRE_MUL: the bits of that rank's */
   } told[GINRS_MAPPED_RANKS];
 
   static __device__ __forceinline__ MappedBoard* of(ginrsMappedWork const& work, int rank) {
-    return static_cast<MappedBoard*>(ncclGetResourceBufferLsaPointer(work.coll.comm, work.board, rank)) + ownBlock();
+    return static_cast<MappedBoard*>(ncclGetResourceBufferLsaPointer(work.coll.comm, work.board, rank)) + meetingNumber();
   }
 };
 static_assert(sizeof(MappedBoard) == GINRS_MAPPED_BOARD, "src/coll/setup.rs makes it");
@@ -40,9 +41,9 @@ struct MappedPlaces {
   }
 };
 
-/* Where the ranks' buffers are, as far as others touch them. */
+/* Where the ranks' buffers are, as far as others touch them, and their factors. */
 struct Seen {
-  uint64_t send[GINRS_MAPPED_RANKS], recv[GINRS_MAPPED_RANKS];
+  uint64_t send[GINRS_MAPPED_RANKS], recv[GINRS_MAPPED_RANKS], factor[GINRS_MAPPED_RANKS];
 };
 
 /* One way alone a link carries more by loads than by stores: two H200, 256 MiB, by 32 blocks 369 GB/s and 351 (both ways at the same time 334 and 347). So
@@ -81,8 +82,9 @@ __device__ __forceinline__ bool agree(ginrsMappedWork const& work, Barrier& barr
   ncclDevComm const& comm = coll.comm;
   MappedBoard* const own = MappedBoard::of(work, comm.lsaRank);
   uint64_t const call = callOf(coll), launch = loadRelaxed(&own->launches) + 1;
+  uint64_t const factor = coll.op == GINRS_COLL_PRE_MUL ? factorBits(coll) : 0;
   for (int k = threadIdx.x; k < comm.lsaSize; k += blockDim.x) {
-    MappedBoard::of(work, k)->told[comm.lsaRank] = {work.send[k], work.recv[k], call, launch};
+    MappedBoard::of(work, k)->told[comm.lsaRank] = {work.send[k], work.recv[k], call, launch, factor};
   }
   barrier.sync(ncclCoopCta(), cuda::memory_order_acq_rel);
   if (threadIdx.x == 0) storeRelaxed(&own->launches, launch);
@@ -97,6 +99,7 @@ __device__ __forceinline__ bool agree(ginrsMappedWork const& work, Barrier& barr
     bool const isOwn = k == comm.lsaRank;
     all.send[k] = isOwn ? reinterpret_cast<uint64_t>(coll.send.at) : seenAt(comm, send, k);
     all.recv[k] = isOwn ? reinterpret_cast<uint64_t>(coll.recv.at) : seenAt(comm, recv, k);
+    all.factor[k] = loadRelaxed(&of->factor);
   }
   return __syncthreads_and(told) != 0;
 }
@@ -127,40 +130,41 @@ template <typename T>
 __device__ __forceinline__ void reduceTogether(ginrsCollWork const& work, Seen const& all) {
   __shared__ char* from[GINRS_MAPPED_RANKS];
   __shared__ char* to[GINRS_MAPPED_RANKS];
+  __shared__ uint64_t factors[GINRS_MAPPED_RANKS];
   int const n = work.comm.lsaSize, self = work.comm.lsaRank;
   Elements const own = elementsOf<T>(work);
-  uint64_t const ahead = own.first * work.eltBytes;
+  bool const isForAll = work.kind == GINRS_COLL_ALL_REDUCE, inTwo = isForAll && isApart(work);
+  /* In two steps block by block, for what a block gives away it has made */
+  Share const share = inTwo ? Share::of(own.count * work.eltBytes, allBlocks(work), ownBlock(work)) : Share{0, own.count * work.eltBytes};
+  uint64_t const ahead = own.first * work.eltBytes + share.begin;
   for (int k = threadIdx.x; k < n; k += blockDim.x) {
     int const peer = turn(self, k, n);
     from[k] = reinterpret_cast<char*>(all.send[peer] + ahead);
-    to[k] = reinterpret_cast<char*>(all.recv[peer] + ahead);
+    factors[k] = all.factor[peer];
+    if (isForAll) to[k] = reinterpret_cast<char*>(all.recv[peer] + ahead);
   }
+  if (threadIdx.x == 0 && work.kind == GINRS_COLL_REDUCE_SCATTER) to[0] = static_cast<char*>(work.recv.at);
+  if (threadIdx.x == 0 && work.kind == GINRS_COLL_REDUCE) to[0] = reinterpret_cast<char*>(all.recv[work.root] + ahead);
   __syncthreads();
-  Operation<T> const op = Operation<T>::of(work);
-  if (work.kind == GINRS_COLL_ALL_REDUCE && isApart(work)) {
-    Share const share = Share::of(own.count * work.eltBytes, allBlocks(), ownBlock());
-    for (int k = threadIdx.x; k < n; k += blockDim.x) {
-      from[k] += share.begin;
-      to[k] += share.begin;
-    }
-    __syncthreads();
-    reduceTo<T>(op, Crew::block(), share.bytes / work.eltBytes, Listed{from, n}, One{to[0]});
-    __syncthreads();
-    copyToAny(Crew::block(), to[0], share.bytes, n - 1, [&](int k) { return to[k + 1]; });
-  } else if (work.kind == GINRS_COLL_ALL_REDUCE) {
-    reduceTo<T>(op, Crew::grid(), own.count, Listed{from, n}, Listed{to, n});
+  Operation<T> const op = Operation<T>::of(work).with(factors);
+  Crew const crew = inTwo ? Crew::block() : Crew::of(work);
+  uint64_t const count = share.bytes / work.eltBytes;
+  int const targets = isForAll && !inTwo ? n : 1;
+  if (targets == 1) {
+    reduceTo<T>(op, crew, count, Listed{from, n}, One{to[0]});
   } else {
-    bool const isScattered = work.kind == GINRS_COLL_REDUCE_SCATTER;
-    char* const one = isScattered ? static_cast<char*>(work.recv.at) : reinterpret_cast<char*>(all.recv[work.root] + ahead);
-    reduceTo<T>(op, Crew::grid(), own.count, Listed{from, n}, One{one});
+    reduceTo<T>(op, crew, count, Listed{from, n}, Listed{to, targets});
   }
+  if (!inTwo) return;
+  __syncthreads();
+  copyToAny(Crew::block(), to[0], share.bytes, n - 1, [&](int k) { return to[k + 1]; });
 }
 
 /* Block b of every rank meets block b of the others, as in the direct way. */
 template <typename Move, typename Else>
 __device__ __forceinline__ void mapped(ginrsMappedWork const& work, Move const& move, Else const& orElse) {
   __shared__ Seen all;
-  Barrier barrier{ncclCoopCta(), work.coll.comm, ncclTeamTagLsa(), ownBlock()};
+  Barrier barrier{ncclCoopCta(), work.coll.comm, ncclTeamTagLsa(), meetingNumber()};
   bool const agreed = agree(work, barrier, all);
   if (agreed) move(all);
   /* All of them have read what they were told, and, where they agreed, all bytes are there. */
@@ -173,10 +177,10 @@ __device__ __forceinline__ void mapped(ginrsMappedWork const& work, Move const& 
 __device__ __forceinline__ void readAndPassOn(ginrsCollWork const& work, Seen const& all, uint64_t bytes) {
   int const n = work.comm.lsaSize, self = work.comm.lsaRank, root = int(work.root);
   char const* const from = reinterpret_cast<char const*>(all.send[root]);
-  if (self == root) return copy(Crew::grid(), static_cast<char*>(work.recv.at), from, bytes);
+  if (self == root) return copy(Crew::of(work), static_cast<char*>(work.recv.at), from, bytes);
   Share const part = Share::of(bytes, n - 1, self - (self > root));
   int const toRoot = (root - self + n) % n;
-  copyToAny(Crew::grid(), from + part.begin, part.bytes, n - 1,
+  copyToAny(Crew::of(work), from + part.begin, part.bytes, n - 1,
             [&](int k) { return reinterpret_cast<char*>(all.recv[turn(self, k < toRoot ? k : k + 1, n)] + part.begin); });
 }
 
@@ -188,7 +192,7 @@ __device__ __forceinline__ void copyTogether(ginrsCollWork const& work, Seen con
     if (!isRoot) return;
     withEach(work, bytes, [&](int rank) { return own + rank * bytes; }, [&](int rank) { return reinterpret_cast<char const*>(all.send[rank]); });
   } else if (work.kind == GINRS_COLL_SCATTER) {
-    copy(Crew::grid(), own, reinterpret_cast<char const*>(all.send[work.root] + work.comm.lsaRank * bytes), bytes);
+    copy(Crew::of(work), own, reinterpret_cast<char const*>(all.send[work.root] + work.comm.lsaRank * bytes), bytes);
   } else if (work.kind == GINRS_COLL_BROADCAST) {
     readAndPassOn(work, all, bytes);
   } else {

@@ -1,4 +1,4 @@
-/* Moving bytes by all threads of a grid: from one place to one, or to the same offset of every rank. */
+/* Moving bytes by all threads of a call: from one place to one, or to the same offset of every rank. */
 #ifndef GINRS_COLLECTIVES_MOVE_CUH_
 #define GINRS_COLLECTIVES_MOVE_CUH_
 #include "share.cuh"
@@ -7,16 +7,21 @@
 namespace ginrs {
 namespace coll {
 
-/* Of a grid in one row or two. */
-__device__ __forceinline__ uint32_t ownBlock() { return blockIdx.x + gridDim.x * blockIdx.y; }
-__device__ __forceinline__ uint32_t allBlocks() { return gridDim.x * gridDim.y; }
+/* Which of the launch's blocks this is, in one row or several: it meets those of that number of other ranks. */
+__device__ __forceinline__ uint32_t meetingNumber() { return blockIdx.x + gridDim.x * blockIdx.y; }
+
+/* Of the blocks of a call, in its row or in all of them. The launch may have others, for other calls (several.cuh). */
+__device__ __forceinline__ uint32_t ownColumn(ginrsCollWork const& work) { return blockIdx.x - work.first; }
+__device__ __forceinline__ uint32_t ownBlock(ginrsCollWork const& work) { return ownColumn(work) + work.blocks * blockIdx.y; }
+__device__ __forceinline__ uint32_t allBlocks(ginrsCollWork const& work) { return work.blocks * gridDim.y; }
 
 /* Threads that share a loop, and which of them this is. */
 struct Crew {
   uint64_t worker, workers;
 
-  static __device__ __forceinline__ Crew grid() {
-    return {threadIdx.x + uint64_t(blockDim.x) * ownBlock(), uint64_t(blockDim.x) * allBlocks()};
+  /* All that the call has. */
+  static __device__ __forceinline__ Crew of(ginrsCollWork const& work) {
+    return {threadIdx.x + uint64_t(blockDim.x) * ownBlock(work), uint64_t(blockDim.x) * allBlocks(work)};
   }
   static __device__ __forceinline__ Crew block() { return {threadIdx.x, blockDim.x}; }
 };

@@ -120,7 +120,7 @@ __device__ __forceinline__ void reducingSwitched(ginrsCollWork const& work) {
   meetSwitched(barrier);
   char* const from = switched(work, work.send);
   char* const all = forAll ? switched(work, work.recv) : nullptr;
-  Crew const crew = Crew::grid();
+  Crew const crew = Crew::of(work);
   for (uint64_t at = begin + 16 * crew.worker; at < end; at += 16 * crew.workers) {
     typename Switched<T>::Word word;
     loadSwitched(op.op, from + at, word);
@@ -143,7 +143,7 @@ __device__ __forceinline__ void gatheringSwitched(ginrsCollWork const& work) {
   uint64_t const bytes = work.count * work.eltBytes;
   meetSwitched(barrier);
   char* const to = switched(work, work.recv) + work.comm.lsaRank * bytes;
-  Crew const crew = Crew::grid();
+  Crew const crew = Crew::of(work);
   for (uint64_t i = crew.worker; i < bytes / 16; i += crew.workers) {
     storeSwitched(to + 16 * i, loadBytes(static_cast<char const*>(work.send.at) + 16 * i, 16));
   }

@@ -11,26 +11,30 @@
 namespace ginrs {
 namespace coll {
 
-/* What each rank makes, in pieces that fit into a slot: those of one channel. */
+/* What each rank makes, in pieces that fit into a slot: those of one block. */
 struct Pieces {
   uint64_t each, total, most;
-  uint32_t channels, channel;
+  uint32_t blocks, column;
   bool scattered; /* of as many bytes for each rank; else in whole lines, as far as they go */
 
   static __device__ __forceinline__ Pieces of(ginrsCollWork const& work) {
     uint64_t const bytes = work.count * work.eltBytes;
     int const n = work.comm.nRanks;
     bool const scattered = work.kind == GINRS_COLL_REDUCE_SCATTER;
-    return {scattered ? bytes : Parts::of(bytes, n).each, scattered ? n * bytes : bytes, payloadOf(work.inbox), work.channels, blockIdx.x, scattered};
+    return {scattered ? bytes : Parts::of(bytes, n).each, scattered ? n * bytes : bytes, payloadOf(work.inbox), work.blocks, ownColumn(work), scattered};
   }
   /* Piece i of what that rank makes: where it begins in all that a rank gives, and its bytes; none behind the last one. */
   __device__ __forceinline__ Share piece(int rank, uint64_t i) const {
     uint64_t const begin = min(rank * each, total);
-    Share const share = Share::of(min(each, total - begin), channels, channel);
+    Share const share = Share::of(min(each, total - begin), blocks, column);
     uint64_t const done = min(i * most, share.bytes);
     return {begin + share.begin + done, min(most, share.bytes - done)};
   }
 };
+
+/* PRE_MUL: where the head of a slot has the bits of the sender's factor, behind what every slot begins with. */
+__device__ __forceinline__ uint64_t* factorAt(char* payload) { return reinterpret_cast<uint64_t*>(payload) - 1; }
+static_assert(kTravels == 16, "that has 8 bytes");
 
 __device__ __forceinline__ void sendInputs(ginrsCollWork const& work, Pieces const& pieces, Group const& group, uint64_t header) {
   int const n = work.comm.nRanks, self = work.comm.rank;
@@ -42,9 +46,10 @@ __device__ __forceinline__ void sendInputs(ginrsCollWork const& work, Pieces con
       Share const piece = pieces.piece(peer, i);
       if (piece.bytes == 0) continue;
       more = true;
-      Outgoing out(work.comm, work.inbox, Ring::ofNear(work.comm, peer), pieces.channel);
+      Outgoing out(work.comm, work.inbox, Ring::ofNear(work.comm, peer), blockIdx.x);
       char* const slot = out.open(group, work.comm, work.inbox);
       copy(group.crew(), slot, static_cast<char const*>(work.send.at) + piece.begin, piece.bytes);
+      if (work.op == GINRS_COLL_PRE_MUL && group.thread_rank() == 0) *factorAt(slot) = factorBits(work);
       out.close(group, work.comm, work.inbox, header, uint32_t(piece.bytes));
     }
   }
@@ -55,8 +60,9 @@ template <typename T>
 __device__ __forceinline__ void reduceParts(ginrsCollWork const& work, Pieces const& pieces, Group const& group, uint64_t header) {
   __shared__ char* from[GINRS_PASSING_RANKS];
   __shared__ char* to[GINRS_PASSING_RANKS];
+  __shared__ uint64_t factors[GINRS_PASSING_RANKS];
   int const n = work.comm.nRanks, self = work.comm.rank;
-  Operation<T> const op = Operation<T>::of(work);
+  Operation<T> const op = Operation<T>::of(work).with(factors);
   auto gets = [&](int rank) { /* the sum */
     return work.kind == GINRS_COLL_ALL_REDUCE || (work.kind == GINRS_COLL_REDUCE ? uint32_t(rank) == work.root : rank == self);
   };
@@ -67,9 +73,12 @@ __device__ __forceinline__ void reduceParts(ginrsCollWork const& work, Pieces co
       if (group.thread_rank() == 0) at = place;
     };
     set(from[0], static_cast<char*>(work.send.at) + piece.begin);
+    if (op.isScaled() && group.thread_rank() == 0) factors[0] = factorBits(work);
     for (int k = 1; k < n; k++) {
-      Incoming const in(work.comm, work.inbox, Ring::ofNear(work.comm, turn(self, n - k, n)), pieces.channel);
-      set(from[k], const_cast<char*>(in.open(group, work.comm, work.inbox, header)));
+      Incoming const in(work.comm, work.inbox, Ring::ofNear(work.comm, turn(self, n - k, n)), blockIdx.x);
+      char* const slot = const_cast<char*>(in.open(group, work.comm, work.inbox, header));
+      set(from[k], slot);
+      if (op.isScaled() && group.thread_rank() == 0) factors[k] = loadRelaxed(factorAt(slot));
     }
     int targets = 0;
     if (gets(self)) {
@@ -79,7 +88,7 @@ __device__ __forceinline__ void reduceParts(ginrsCollWork const& work, Pieces co
     for (int k = 1; k < n; k++) {
       int const peer = turn(self, k, n);
       if (!gets(peer)) continue;
-      Outgoing const out(work.comm, work.rails, Ring::ofNear(work.comm, peer), pieces.channel);
+      Outgoing const out(work.comm, work.rails, Ring::ofNear(work.comm, peer), blockIdx.x);
       set(to[targets++], out.open(group, work.comm, work.rails));
     }
     group.sync();
@@ -87,11 +96,11 @@ __device__ __forceinline__ void reduceParts(ginrsCollWork const& work, Pieces co
     for (int k = 1; k < n; k++) {
       int const peer = turn(self, k, n);
       if (!gets(peer)) continue;
-      Outgoing(work.comm, work.rails, Ring::ofNear(work.comm, peer), pieces.channel)
+      Outgoing(work.comm, work.rails, Ring::ofNear(work.comm, peer), blockIdx.x)
           .close(group, work.comm, work.rails, header, uint32_t(piece.bytes));
     }
     for (int k = 1; k < n; k++) {
-      Incoming(work.comm, work.inbox, Ring::ofNear(work.comm, turn(self, n - k, n)), pieces.channel).close(group, work.comm, work.inbox);
+      Incoming(work.comm, work.inbox, Ring::ofNear(work.comm, turn(self, n - k, n)), blockIdx.x).close(group, work.comm, work.inbox);
     }
   }
 }
@@ -106,7 +115,7 @@ __device__ __forceinline__ void gatherSums(ginrsCollWork const& work, Pieces con
       Share const piece = pieces.piece(peer, i);
       if (piece.bytes == 0) continue;
       more = true;
-      Incoming in(work.comm, work.rails, Ring::ofNear(work.comm, peer), pieces.channel);
+      Incoming in(work.comm, work.rails, Ring::ofNear(work.comm, peer), blockIdx.x);
       copy(group.crew(), static_cast<char*>(work.recv.at) + piece.begin, in.open(group, work.comm, work.rails, header), piece.bytes);
       in.close(group, work.comm, work.rails);
     }

@@ -47,6 +47,14 @@ struct Stretch {
 
   __device__ __forceinline__ typename T::Sum operator[](int i) const { return T::load(elements[i]); }
 };
+/* The same, multiplied. */
+template <typename T>
+struct ScaledStretch {
+  typename T::Stored* elements;
+  typename T::Sum factor;
+
+  __device__ __forceinline__ typename T::Sum operator[](int i) const { return T::load(elements[i]) * factor; }
+};
 
 /* Elements from `done` on, by whole runs of N, of which the compiler makes vectors; a run's sums stay in the first cache. Returns where the
  * rest begins. */
@@ -56,24 +64,31 @@ __device__ __forceinline__ uint64_t reduceRuns(Operation<T> const& op, Crew crew
   uint64_t const runs = (count - done) / N;
   for (uint64_t run = crew.worker; run < runs; run += crew.workers) {
     uint64_t const first = done + run * N;
-    auto at = [=](char const* place) { return Stretch<T>{const_cast<Stored*>(reinterpret_cast<Stored const*>(place)) + first}; };
+    auto at = [=](char const* place) { return const_cast<Stored*>(reinterpret_cast<Stored const*>(place)) + first; };
     typename T::Sum sum[1][N];
-    Stretch<T> const own[1] = {at(from.at(0))};
-    if (from.count() == 1) {
-      for (int i = 0; i < N; i++) sum[0][i] = own[0][i];
-    }
-    for (int k = 1; k < from.count(); k++) {
-      Stretch<T> const next[1] = {at(from.at(k))};
-      if (k == 1) {
-        op.template combine<1, N>(sum, own, next);
-      } else {
-        op.template combine<1, N>(sum, sum, next);
+    auto addAll = [&](auto input) {
+      decltype(input(0)) const own[1] = {input(0)};
+      if (from.count() == 1) {
+        for (int i = 0; i < N; i++) sum[0][i] = own[0][i];
       }
+      for (int k = 1; k < from.count(); k++) {
+        decltype(input(0)) const next[1] = {input(k)};
+        if (k == 1) {
+          op.template combine<1, N>(sum, own, next);
+        } else {
+          op.template combine<1, N>(sum, sum, next);
+        }
+      }
+    };
+    if (op.factors != nullptr) {
+      addAll([&](int k) { return ScaledStretch<T>{at(from.at(k)), op.factorOf(op.factors[k])}; });
+    } else {
+      addAll([&](int k) { return Stretch<T>{at(from.at(k))}; });
     }
     op.divide(sum[0]);
-    Stored* const out = at(to.at(0)).elements;
+    Stored* const out = at(to.at(0));
     for (int i = 0; i < N; i++) out[i] = T::store(sum[0][i]);
-    for (int k = 1; k < to.count(); k++) memcpy(at(to.at(k)).elements, out, N * sizeof(Stored));
+    for (int k = 1; k < to.count(); k++) memcpy(at(to.at(k)), out, N * sizeof(Stored));
   }
   return done + runs * N;
 }
@@ -124,8 +139,9 @@ __device__ __forceinline__ uint64_t reducePacks(Operation<T> const& op, Crew cre
         if (k + p == 0) {
 #pragma unroll
           for (int u = 0; u < U; u++) op.first(sum[u], Pack<T, N>::of(in[p][u]));
+          op.template scale<U, N>(sum, 0);
         } else {
-          op.template add<U, N>(sum, in[p]);
+          op.template add<U, N>(sum, in[p], k + p);
         }
       }
     }

@@ -1,4 +1,4 @@
-/* What only moves bytes, through an inbox of all pairs of ranks: any buffers, any topology. A block is a channel and
+/* What only moves bytes, through an inbox of all pairs of ranks: any buffers, any topology. A block has the channel of its number and
  * sends and receives at the same time. Chunk by chunk, and in each chunk peer after peer: rank a sends to a + 1, a + 2, .. while it receives
  * from a - 1, a - 2, .., so the k-th send of one is the k-th receive of the other and the earliest of all that are outstanding can
  * always go on. */
@@ -13,7 +13,7 @@ namespace coll {
 /* Calls chunk(offset, bytes) for the channel's share of a message. */
 template <typename Chunk>
 __device__ __forceinline__ void chunks(ginrsCollWork const& work, uint64_t bytes, Chunk chunk) {
-  Share const share = Share::of(bytes, work.channels, blockIdx.x);
+  Share const share = Share::of(bytes, work.blocks, ownColumn(work));
   uint32_t const most = payloadOf(work.inbox);
   for (uint64_t done = 0; done < share.bytes && hasUse(work.comm); done += most) {
     chunk(share.begin + done, uint32_t(min(uint64_t(most), share.bytes - done)));
@@ -60,7 +60,7 @@ struct Routes {
 __device__ __forceinline__ void copyOwn(ginrsCollWork const& work, Routes const& routes, Group const& group) {
   int const self = work.comm.rank;
   if (!routes.goes(self, self) || routes.fuses()) return;
-  Share own = Share::of(routes.bytes, work.channels, blockIdx.x);
+  Share own = Share::of(routes.bytes, work.blocks, ownColumn(work));
   if (!group.alone) {
     uint64_t const half = own.bytes > payloadOf(work.inbox) ? own.bytes / 512 * 256 : 0;
     own = group.sends() ? Share{own.begin + half, own.bytes - half} : Share{own.begin, half};
@@ -76,7 +76,7 @@ constexpr uint64_t kPassedOnByMessages = 4 << 20;
  * A function: in its place the other copies spilled nearly twice as much. */
 __device__ __noinline__ void broadcastStaged(ginrsCollWork const& work, Group const& group, uint64_t bytes, uint64_t header) {
   int const n = work.comm.nRanks, self = work.comm.rank;
-  Passed const parts = Passed::of(bytes, n, work.root, work.channels, blockIdx.x);
+  Passed const parts = Passed::of(bytes, n, work.root, work.blocks, ownColumn(work));
   uint32_t const most = payloadOf(work.inbox);
   char* const recv = static_cast<char*>(work.recv.at);
   auto send = [&](int peer, char const* from, uint64_t size) {

@@ -75,42 +75,53 @@ struct Pack {
   }
 };
 
+/* PRE_MUL: the bits of this rank's factor, an element. */
+__device__ __forceinline__ uint64_t factorBits(ginrsCollWork const& work) {
+  if (work.scalarAt == nullptr) return work.scalar;
+  uint64_t bits = 0;
+  for (uint32_t i = 0; i < work.eltBytes; i++) bits |= uint64_t(static_cast<uint8_t const*>(work.scalarAt)[i]) << 8 * i;
+  return bits;
+}
+
 /* An operation as a launch has it. Uniform over the grid: its branches stand outside the loops over elements. */
 template <typename T>
 struct Operation {
   typedef typename T::Sum Sum;
   typedef typename T::Signed Signed;
   uint32_t op;
-  Sum factor; /* PRE_MUL's */
+  Sum factor; /* of PRE_MUL the own, of AVG 1 / number of ranks */
   int nRanks;
+  uint64_t const* factors; /* PRE_MUL, of inputs that are not yet multiplied: the bits of those of all sources; else null */
 
   static __device__ __forceinline__ Operation of(ginrsCollWork const& work) {
-    Operation own{work.op, Sum(1), work.comm.nRanks};
-    if (work.op == GINRS_COLL_PRE_MUL) {
-      typename T::Stored scalar;
-      if (work.scalarAt != nullptr) {
-        scalar = *static_cast<typename T::Stored const*>(work.scalarAt);
-      } else {
-        memcpy(&scalar, &work.scalar, sizeof scalar);
-      }
-      own.factor = T::load(scalar);
-    }
+    Operation own{work.op, Sum(1), work.comm.nRanks, nullptr};
+    if (work.op == GINRS_COLL_PRE_MUL) own.factor = factorOf(factorBits(work));
+    if (work.op == GINRS_COLL_AVG) own.factor = Sum(1) / Sum(own.nRanks);
     return own;
+  }
+  /* The same for sources with these factors. */
+  __device__ __forceinline__ Operation with(uint64_t const* all) const { return {op, factor, nRanks, isScaled() ? all : nullptr}; }
+  /* Of the bits of an element. */
+  static __device__ __forceinline__ Sum factorOf(uint64_t bits) {
+    typename T::Stored scalar;
+    memcpy(&scalar, &bits, sizeof scalar);
+    return T::load(scalar);
   }
 
   /* What all have added up is not yet the result. */
   __device__ __forceinline__ bool divides() const { return op >= GINRS_COLL_DIV_S; }
   /* The same for sums that are not yet of all ranks. */
   __device__ __forceinline__ Operation partial() const {
-    return {divides() ? uint32_t(GINRS_COLL_SUM) : op, factor, nRanks};
+    return {divides() ? uint32_t(GINRS_COLL_SUM) : op, factor, nRanks, factors};
   }
 
   /* PRE_MUL: every rank multiplies its own input, by its own factor, before anybody adds it up. */
   __device__ __forceinline__ bool isScaled() const { return op == GINRS_COLL_PRE_MUL; }
+  static __device__ __forceinline__ typename T::Stored scaled(typename T::Stored in, Sum by) { return T::store(T::load(in) * by); }
   template <int N>
-  __device__ __forceinline__ Pack<T, N> scaled(Pack<T, N> in) const {
+  static __device__ __forceinline__ Pack<T, N> scaled(Pack<T, N> in, Sum by) {
 #pragma unroll
-    for (int i = 0; i < N; i++) in.v[i] = T::store(T::load(in.v[i]) * factor);
+    for (int i = 0; i < N; i++) in.v[i] = scaled(in.v[i], by);
     return in;
   }
 
@@ -122,11 +133,23 @@ struct Operation {
 
   /* U packs at once: the branch stands outside of all of them. */
   template <int U, int N>
-  __device__ __forceinline__ void add(Sum (&sum)[U][N], typename Pack<T, N>::Raw const (&in)[U]) const {
+  __device__ __forceinline__ void add(Sum (&sum)[U][N], typename Pack<T, N>::Raw const (&in)[U], int source) const {
     Sum next[U][N];
 #pragma unroll
     for (int u = 0; u < U; u++) first(next[u], Pack<T, N>::of(in[u]));
+    scale<U, N>(next, source);
     merge<U, N>(sum, next);
+  }
+  /* By the factor of that source, where those are known. */
+  template <int U, int N>
+  __device__ __forceinline__ void scale(Sum (&sum)[U][N], int source) const {
+    if (factors == nullptr) return;
+    Sum const by = factorOf(factors[source]);
+#pragma unroll
+    for (int u = 0; u < U; u++) {
+#pragma unroll
+      for (int i = 0; i < N; i++) sum[u][i] = sum[u][i] * by;
+    }
   }
 
   template <int U, int N>
@@ -168,7 +191,7 @@ struct Operation {
         break;
       case GINRS_COLL_AVG:
 #pragma unroll
-        for (int i = 0; i < N; i++) sum[i] = sum[i] / Sum(nRanks);
+        for (int i = 0; i < N; i++) sum[i] = sum[i] * factor;
         break;
     }
   }

@@ -83,16 +83,18 @@ struct ginrsCollWork {
   uint32_t eltBytes;
   uint32_t kind, how, op; /* ginrsCollKind, ginrsCollHow, ginrsCollOp */
   uint32_t root;
-  uint32_t channels;    /* STAGED: how many of the inbox's are used */
+  uint32_t blocks;      /* of the call, in a row of the grid; STAGED: so many of the inbox's channels divide a message */
   uint32_t scratch;     /* BUFFERED: handle of the scratch, for each block what scratch.cuh says */
   uint32_t pieceBytes;  /* BUFFERED: of a rank in a bank of the scratch: what it reduces at a time, at most; a multiple of 128, and no more than a rail's slot for each team */
   uint32_t along;       /* BUFFERED: ginrsCollAlong */
   uint32_t cutBytes;    /* BUFFERED, several LSA teams: a shorter message along a rail is not worth its head; a multiple of 128 */
+  uint32_t first;       /* of those blocks; the ones before are of other calls */
+  uint32_t pad;
 };
 
 #define GINRS_PASSING_RANKS 32 /* of a reduction by messages, at most */
 #define GINRS_MAPPED_RANKS 32  /* of an LSA team, at most */
-#define GINRS_MAPPED_BOARD 1152 /* bytes of a block's board (mapped.cuh) */
+#define GINRS_MAPPED_BOARD 1408 /* bytes of a block's board (mapped.cuh) */
 
 /* MAPPED. By rank of the team: where its kernels see a buffer of this rank; 0 for all, if one does not see it or nobody touches it. With bit 63 the
  * rest is signed: so far behind the window of the collectives' resources, in this rank's memory. */
@@ -102,6 +104,30 @@ struct ginrsMappedWork {
   uint64_t recv[GINRS_MAPPED_RANKS]; /* what others write */
   uint32_t board;                  /* handle of the ranks' boards, one for each block */
   uint32_t pad;
+};
+
+#define GINRS_SEVERAL_ITEMS 32
+#define GINRS_SEVERAL_PLACES 232
+
+/* What collectives of one group do not have in common. */
+struct ginrsSeveralItem {
+  void* send;
+  void* recv;
+  uint64_t count, scalar;
+  void const* scalarAt;
+  uint32_t root;
+  uint16_t first, blocks;
+  uint8_t kind, how, op, eltBytes;
+  uint32_t pad;
+};
+
+/* Collectives of a group, side by side: each by blocks of its own, in the order of the items. LL, STAGED and MAPPED. */
+struct ginrsSeveralWork {
+  ginrsCollWork common;
+  uint32_t board; /* MAPPED: handle */
+  uint32_t nItems;
+  ginrsSeveralItem items[GINRS_SEVERAL_ITEMS];
+  uint64_t places[GINRS_SEVERAL_PLACES]; /* MAPPED: of each item `send` of ginrsMappedWork, by rank of the team, then `recv` */
 };
 
 #define GINRS_P2P_ITEMS 112
@@ -131,7 +157,8 @@ struct ginrsP2pWork {
 
 /* The parameter of a kernel ends at 4096 bytes. */
 static_assert(sizeof(ginrsCollBuffer) == 24 && sizeof(ginrsCollInbox) == 48 && sizeof(ginrsP2pItem) == 32, "ABI with src/coll/work.rs");
-static_assert(sizeof(ginrsCollWork) == 416 && offsetof(ginrsCollWork, inbox) == 248 && offsetof(ginrsCollWork, count) == 352, "same");
-static_assert(sizeof(ginrsMappedWork) == 936 && offsetof(ginrsMappedWork, board) == 928, "same");
+static_assert(sizeof(ginrsCollWork) == 424 && offsetof(ginrsCollWork, inbox) == 248 && offsetof(ginrsCollWork, count) == 352, "same");
+static_assert(sizeof(ginrsMappedWork) == 944 && offsetof(ginrsMappedWork, board) == 936, "same");
+static_assert(sizeof(ginrsSeveralItem) == 56 && sizeof(ginrsSeveralWork) == 4080 && offsetof(ginrsSeveralWork, items) == 432, "same");
 static_assert(sizeof(ginrsP2pWork) == 3864 && offsetof(ginrsP2pWork, items) == 280, "same");
 #endif

@@ -2,9 +2,9 @@
 
 use super::deferred::{collective, submit};
 use super::entry::{Outcome, entry};
-use crate::coll::{self, Call, Kind, Operation, datatype::DataType, rank_of};
-use crate::comm::Comm;
+use crate::coll::{Call, Kind, Operation, datatype::DataType, rank_of};
 use crate::comm::group::Stage;
+use crate::comm::{Comm, Gathered};
 use crate::device::DevPtr;
 use crate::layout::*;
 use std::ffi::{c_int, c_void};
@@ -35,8 +35,11 @@ fn run(comm: &Arc<Comm>, request: Request) -> Outcome {
         if count == 0 {
             return Ok(());
         }
-        let on = comm.clone();
-        submit(comm, Stage::Launch, move |before| before.and_then(|()| coll::run(&on.collectives, &on.windows, &call)))
+        match Gathered::add_call(comm, call) {
+            // The first of its group brings them all to their launches.
+            Some(calls) => submit(comm, Stage::Launch, move |before| before.and_then(|()| calls.run_calls())),
+            None => Ok(()),
+        }
     })
 }
 

@@ -109,6 +109,36 @@ impl DataType {
         }
     }
 
+    /// Of several small calls ([`super::table::How::Ll`]).
+    pub fn several_ll_kernel(self) -> &'static CStr {
+        match self {
+            Int8 | Uint8 => c"ginrs_several_ll_i8",
+            Int32 | Uint32 => c"ginrs_several_ll_i32",
+            Int64 | Uint64 => c"ginrs_several_ll_i64",
+            Float16 => c"ginrs_several_ll_f16",
+            Float32 => c"ginrs_several_ll_f32",
+            Float64 => c"ginrs_several_ll_f64",
+            Bfloat16 => c"ginrs_several_ll_bf16",
+            Float8e4m3 => c"ginrs_several_ll_e4m3",
+            Float8e5m2 => c"ginrs_several_ll_e5m2",
+        }
+    }
+
+    /// Of several calls between buffers that all ranks see, or by messages.
+    pub fn several_kernel(self) -> &'static CStr {
+        match self {
+            Int8 | Uint8 => c"ginrs_several_mapped_i8",
+            Int32 | Uint32 => c"ginrs_several_mapped_i32",
+            Int64 | Uint64 => c"ginrs_several_mapped_i64",
+            Float16 => c"ginrs_several_mapped_f16",
+            Float32 => c"ginrs_several_mapped_f32",
+            Float64 => c"ginrs_several_mapped_f64",
+            Bfloat16 => c"ginrs_several_mapped_bf16",
+            Float8e4m3 => c"ginrs_several_mapped_e4m3",
+            Float8e5m2 => c"ginrs_several_mapped_e5m2",
+        }
+    }
+
     /// The kernel that reduces it through the switch, if that has the operation: sums, and maxima and minima of integers and half-precision floats.
     /// An average of the latter needs the sum that is not yet rounded.
     pub fn multicast_kernel(self, op: u32) -> Option<&'static CStr> {
@@ -148,6 +178,8 @@ mod tests {
             let name = datatype.reduce_kernel().to_str().unwrap();
             assert_eq!(datatype.pass_kernel().to_str().unwrap(), name.replace("reduce", "pass"));
             assert_eq!(datatype.mapped_kernel().to_str().unwrap(), name.replace("reduce", "mapped"));
+            assert_eq!(datatype.several_ll_kernel().to_str().unwrap(), name.replace("reduce", "several_ll"));
+            assert_eq!(datatype.several_kernel().to_str().unwrap(), name.replace("reduce", "several_mapped"));
             let bits = name.trim_start_matches("ginrs_reduce_").trim_start_matches(char::is_alphabetic);
             let bits = if bits.contains('m') { "8" } else { bits };
             assert_eq!(bits.parse::<u32>().unwrap(), datatype.bytes() * 8, "{name}");

@@ -1,11 +1,13 @@
-//! Puts a collective on its stream.
+//! Puts collectives on their streams.
 
 use super::call::{Call, Kind};
+use super::mapped::Places;
 use super::operation::Scalar;
-use super::table::{self, How, Shape};
-use super::work::{Buffer, CollWork, MappedWork};
+use super::several::{self, Member};
+use super::table::{self, Choice, How, Shape};
+use super::work::{Buffer, CollWork, MappedWork, SEVERAL_ITEMS, SEVERAL_PLACES, SeveralItem, SeveralWork};
 use super::{Collectives, Ready};
-use crate::device::{DevPtr, Launch};
+use crate::device::{DevPtr, Launch, Order, Stream};
 use crate::error::Result;
 use crate::info;
 use crate::log::timeline;
@@ -14,104 +16,237 @@ use crate::window::Windows;
 use std::ffi::CStr;
 use zerocopy::IntoBytes;
 
-/// Launches a checked call of more than 0 elements.
-pub fn run(collectives: &Collectives, windows: &Windows, call: &Call) -> Result<()> {
+/// A checked call, and how it runs.
+struct Planned<'a> {
+    call: &'a Call,
+    send: Buffer,
+    recv: Buffer,
+    shape: Shape,
+    choice: Choice,
+    kernel: &'static CStr,
+}
+
+/// Launches checked calls of more than 0 elements, which are one group's: those that gain by it go side by side.
+pub fn run(collectives: &Collectives, windows: &Windows, calls: &[Call]) -> Result<()> {
     let team = windows.team();
     team.abort.moved();
     let ready = collectives.ready(team)?;
-    let (send, recv) = buffers(windows, call);
-    let switch = switch_kernel(ready, call, &send, &recv);
-    let shape = Shape {
-        device: ready.device,
-        n_ranks: team.n_ranks,
-        lsa_size: ready.lsa_size,
-        kind: call.kind,
-        part: call.count * u64::from(call.datatype.bytes()),
-        send_registered: send.window != 0,
-        recv_registered: recv.window != 0,
-        local: call.op.is_local(),
-        maps: ready.maps.is_some(),
-        switched: switch.is_some(),
-    };
-    let choice = table::choose(&shape, &ready.sizes, ready.forced);
-    if call.kind == Kind::AlltoAll && call.send == call.recv && team.n_ranks > 1 {
+    let planned: Vec<Planned> = calls.iter().map(|call| Planned::new(ready, windows, call)).collect();
+    if team.n_ranks > 1 && calls.iter().any(|call| call.kind == Kind::AlltoAll && call.send == call.recv) {
         collectives.say_undefined(team);
     }
-    let (scalar, scalar_at) = match call.op.scalar {
-        Scalar::Value(bits) => (bits, 0),
-        Scalar::At(at) => (0, at),
+    let (mut order, _launching) = collectives.begin(team, ready)?;
+    let [one] = &planned[..] else {
+        let members: Vec<_> = planned.iter().map(|call| call.member(team, ready)).collect();
+        return several::launches(&members).iter().try_for_each(|launch| match launch[..] {
+            [(number, _)] => planned[number].run(&mut order, ready, windows),
+            _ => run_several(&mut order, ready, windows, &planned, launch),
+        });
     };
-    let personal = call.kind.is_personal() && choice.how == How::Buffered;
-    let kernel = match choice.how {
-        How::Mapped if call.kind.reduces() => call.datatype.mapped_kernel(),
-        How::Mapped => c"ginrs_mapped",
-        How::Multicast if let Some(kernel) = switch => kernel,
-        _ if personal => c"ginrs_personal",
-        How::Staged if call.kind.reduces() => call.datatype.pass_kernel(),
-        _ if call.kind.reduces() => call.datatype.reduce_kernel(),
-        How::Ll => c"ginrs_ll",
-        _ => c"ginrs_copy",
-    };
-    let work = CollWork {
-        comm: ready.comm,
-        send,
-        recv,
-        inbox: ready.memory.inbox,
-        rails: if personal { ready.memory.inbox } else { ready.memory.rails },
-        ll: ready.memory.ll,
-        count: call.count,
-        scalar,
-        scalar_at,
-        elt_bytes: call.datatype.bytes(),
-        kind: call.kind as u32,
-        how: choice.how as u32,
-        op: call.op.code,
-        root: call.root,
-        channels: choice.channels,
-        scratch: ready.memory.scratch,
-        piece_bytes: ready.sizes.piece,
-        along: choice.along as u32,
-        cut_bytes: ready.sizes.cut,
-    };
-    let rails = choice.how == How::Buffered && ready.lsa_size < team.n_ranks;
-    let along = if rails { format!(" by {:?}", choice.along) } else { String::new() };
-    let touches = call.touches(team.rank, team.n_ranks);
-    let root = call.kind.has_root().then_some(call.root);
-    let put = |parameter: &[u8], along: &str, captured: bool| {
+    one.run(&mut order, ready, windows)
+}
+
+impl<'a> Planned<'a> {
+    fn new(ready: &Ready, windows: &Windows, call: &'a Call) -> Self {
+        let team = windows.team();
+        let (send, recv) = buffers(windows, call);
+        let switch = switch_kernel(ready, call, &send, &recv);
+        let shape = Shape {
+            device: ready.device,
+            n_ranks: team.n_ranks,
+            lsa_size: ready.lsa_size,
+            kind: call.kind,
+            part: call.count * u64::from(call.datatype.bytes()),
+            send_registered: send.window != 0,
+            recv_registered: recv.window != 0,
+            local: call.op.is_local(),
+            maps: ready.maps.is_some(),
+            switched: switch.is_some(),
+        };
+        let choice = table::choose(&shape, &ready.sizes, ready.forced);
+        let kernel = match choice.how {
+            How::Mapped if call.kind.reduces() => call.datatype.mapped_kernel(),
+            How::Mapped => c"ginrs_mapped",
+            How::Multicast if let Some(kernel) = switch => kernel,
+            How::Buffered if call.kind.is_personal() => c"ginrs_personal",
+            How::Staged if call.kind.reduces() => call.datatype.pass_kernel(),
+            _ if call.kind.reduces() => call.datatype.reduce_kernel(),
+            How::Ll => c"ginrs_ll",
+            _ => c"ginrs_copy",
+        };
+        Self { call, send, recv, shape, choice, kernel }
+    }
+
+    /// As one of several in a launch; None where it has to go alone.
+    fn member(&self, team: &Team, ready: &Ready) -> Option<Member> {
+        let (datatype, Choice { how, blocks: (blocks, rows), most, .. }) = (self.call.datatype, self.choice);
+        let kernel = match how {
+            How::Ll if self.call.kind.reduces() => datatype.several_ll_kernel(),
+            How::Ll => c"ginrs_several_ll",
+            How::Mapped | How::Staged if self.call.kind.reduces() => datatype.several_kernel(),
+            How::Mapped | How::Staged => c"ginrs_several_copy",
+            How::Direct | How::Buffered | How::Multicast => return None,
+        };
+        let places = if ready.maps.is_some() { SEVERAL_PLACES / (2 * team.n_ranks as usize) } else { SEVERAL_ITEMS };
+        Some(Member { kernel, rows, bytes: self.shape.of_team(), blocks, room: most, calls: places.clamp(1, SEVERAL_ITEMS) })
+    }
+
+    fn work(&self, ready: &Ready) -> CollWork {
+        let Self { call, choice, .. } = self;
+        let personal = call.kind.is_personal() && choice.how == How::Buffered;
+        let (scalar, scalar_at) = self.scalar();
+        CollWork {
+            comm: ready.comm,
+            send: self.send,
+            recv: self.recv,
+            inbox: ready.memory.inbox,
+            rails: if personal { ready.memory.inbox } else { ready.memory.rails },
+            ll: ready.memory.ll,
+            count: call.count,
+            scalar,
+            scalar_at,
+            elt_bytes: call.datatype.bytes(),
+            kind: call.kind as u32,
+            how: choice.how as u32,
+            op: call.op.code,
+            root: call.root,
+            blocks: choice.blocks.0,
+            scratch: ready.memory.scratch,
+            piece_bytes: ready.sizes.piece,
+            along: choice.along as u32,
+            cut_bytes: ready.sizes.cut,
+            first: 0,
+            pad: 0,
+        }
+    }
+
+    fn scalar(&self) -> (u64, DevPtr) {
+        match self.call.op.scalar {
+            Scalar::Value(bits) => (bits, 0),
+            Scalar::At(at) => (0, at),
+        }
+    }
+
+    fn root(&self) -> Option<u32> {
+        self.call.kind.has_root().then_some(self.call.root)
+    }
+
+    /// Where other ranks see its buffers, if they are to be told; and says how it runs, with so many blocks and so many calls beside it.
+    fn places(
+        &self,
+        ready: &Ready,
+        windows: &Windows,
+        captured: bool,
+        (blocks, beside): ((u32, u32), usize),
+    ) -> Option<(Places, Places)> {
+        let (team, Self { call, choice, .. }) = (windows.team(), self);
+        let places = ready.maps.as_ref().filter(|_| choice.how == How::Mapped).map(|maps| maps.places(windows, call, captured));
+        let (reads, writes) = call.lends(team.rank, team.n_ranks);
+        let rails = choice.how == How::Buffered && ready.lsa_size < team.n_ranks;
+        let along = match &places {
+            Some((send, recv)) if (!reads || send[0] != 0) && (!writes || recv[0] != 0) => " and told".to_owned(),
+            Some(_) => " and not told".to_owned(),
+            None if rails => format!(" by {:?}", choice.along),
+            None => String::new(),
+        };
+        let beside = if beside == 0 { String::new() } else { format!(", beside {beside} others") };
         info!(
             COLL,
-            "{} {} {} x {:?}: {:?}{}, {:?} blocks of {} threads",
+            "{} {} {} x {:?}: {:?}{along}, {blocks:?} blocks of {} threads{beside}",
             team.tag(),
             call.kind.name(),
             call.count,
             call.datatype,
             choice.how,
-            along,
-            choice.blocks,
             choice.threads
         );
-        timeline::collective(|| format!("{} of {} x {:?}: {:?}{along}", call.kind.name(), call.count, call.datatype, choice.how));
+        timeline::collective(|| {
+            format!("{} of {} x {:?}: {:?}{along}{beside}", call.kind.name(), call.count, call.datatype, choice.how)
+        });
+        places
+    }
+
+    /// Alone.
+    fn run(&self, order: &mut Order, ready: &Ready, windows: &Windows) -> Result<()> {
+        let (team, Self { call, choice, .. }) = (windows.team(), self);
+        let work = self.work(ready);
+        order.next(call.stream, |captured| {
+            let places = self.places(ready, windows, captured, (choice.blocks, 0));
+            let told = places.zip(ready.maps.as_ref()).map(|((send, recv), maps)| MappedWork {
+                coll: work,
+                send,
+                recv,
+                board: maps.board,
+                pad: 0,
+            });
+            ready.kernels.launch(&Launch {
+                kernel: self.kernel,
+                parameter: told.as_ref().map_or(work.as_bytes(), IntoBytes::as_bytes),
+                blocks: choice.blocks,
+                threads: choice.threads,
+                stream: call.stream,
+                call: call.kind.name(),
+                number: team.watch.calls().collectives(captured, 1, self.root()),
+                touches: &call.touches(team.rank, team.n_ranks),
+            })
+        })
+    }
+}
+
+/// Side by side, in the order of `launch`, with so many blocks in a row each.
+fn run_several(order: &mut Order, ready: &Ready, windows: &Windows, planned: &[Planned], launch: &[(usize, u32)]) -> Result<()> {
+    let (team, first, beside) = (windows.team(), &planned[launch[0].0], launch.len() - 1);
+    let calls = || launch.iter().map(|&(number, blocks)| (&planned[number], blocks));
+    let mut streams: Vec<Stream> = Vec::new();
+    calls().for_each(|(planned, _)| {
+        if !streams.contains(&planned.call.stream) {
+            streams.push(planned.call.stream);
+        }
+    });
+    order.together(&streams, |stream, captured| {
+        let mut work = SeveralWork {
+            common: first.work(ready),
+            board: ready.maps.as_ref().map_or(0, |maps| maps.board),
+            n_items: launch.len() as u32,
+            items: [SeveralItem::default(); SEVERAL_ITEMS],
+            places: [0; SEVERAL_PLACES],
+        };
+        let (mut columns, n) = (0, team.n_ranks as usize);
+        for ((planned, blocks), (item, seen)) in calls().zip(work.items.iter_mut().zip(work.places.chunks_mut(2 * n))) {
+            let (scalar, scalar_at) = planned.scalar();
+            *item = SeveralItem {
+                send: planned.send.at,
+                recv: planned.recv.at,
+                count: planned.call.count,
+                scalar,
+                scalar_at,
+                root: planned.call.root,
+                first: columns as u16,
+                blocks: blocks as u16,
+                kind: planned.call.kind as u8,
+                how: planned.choice.how as u8,
+                op: planned.call.op.code as u8,
+                elt_bytes: planned.call.datatype.bytes() as u8,
+                pad: 0,
+            };
+            columns += blocks;
+            if let Some((send, recv)) = planned.places(ready, windows, captured, ((blocks, first.choice.blocks.1), beside)) {
+                seen[..n].copy_from_slice(&send[..n]);
+                seen[n..].copy_from_slice(&recv[..n]);
+            }
+        }
+        let of_all = |root: &Option<u32>| calls().all(|(planned, _)| planned.root() == *root);
+        let kernel = first.member(team, ready).map_or(first.kernel, |member| member.kernel);
         ready.kernels.launch(&Launch {
             kernel,
-            parameter,
-            blocks: choice.blocks,
-            threads: choice.threads,
-            stream: call.stream,
-            call: call.kind.name(),
-            number: team.watch.calls().collective(captured, root),
-            touches: &touches,
+            parameter: work.as_bytes(),
+            blocks: (columns, first.choice.blocks.1),
+            threads: calls().map(|(planned, _)| planned.choice.threads).max().unwrap_or(0),
+            stream,
+            call: first.call.kind.name(),
+            number: team.watch.calls().collectives(captured, launch.len() as u64, Some(first.root()).filter(of_all).flatten()),
+            touches: &calls().flat_map(|(planned, _)| planned.call.touches(team.rank, team.n_ranks)).collect::<Vec<_>>(),
         })
-    };
-    let (mut order, _launching) = collectives.begin(team, ready)?;
-    let Some(maps) = ready.maps.as_ref().filter(|_| choice.how == How::Mapped) else {
-        return order.next(call.stream, |captured| put(work.as_bytes(), &along, captured));
-    };
-    order.next(call.stream, |captured| {
-        let (send, recv) = maps.places(windows, call, captured);
-        let told = MappedWork { coll: work, send, recv, board: maps.board, pad: 0 };
-        let (reads, writes) = call.lends(team.rank, team.n_ranks);
-        let is_seen = (!reads || send[0] != 0) && (!writes || recv[0] != 0);
-        put(told.as_bytes(), if is_seen { " and told" } else { " and not told" }, captured)
     })
 }
 

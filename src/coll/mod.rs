@@ -2,7 +2,7 @@
 //! caller's streams, over a device communicator that the library makes for itself with every communicator.
 //!
 //! `call` checks a collective, `buffer` what it names, `setup` made what it needs (as large as `sizes` says), `table` says which algorithm takes it (`along` how between teams, `room` with how many blocks at most), `launch` puts it on its
-//! stream, `mapped` knows where other ranks see a buffer; sends and receives go through `rounds` and `point_to_point`. Nothing here waits for a peer once the communicator
+//! stream, `several` beside others of its group, `mapped` knows where other ranks see a buffer; sends and receives go through `rounds` and `point_to_point`. Nothing here waits for a peer once the communicator
 //! stands: not the host, only kernels do. docs/collectives.md tells it from outside.
 #![forbid(unsafe_code)]
 
@@ -18,6 +18,7 @@ mod point_to_point;
 mod room;
 mod rounds;
 mod setup;
+mod several;
 mod sizes;
 mod table;
 mod work;

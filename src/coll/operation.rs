@@ -38,7 +38,7 @@ impl Operation {
     /// The operation of kinds that reduce nothing.
     pub const NONE: Self = Self { code: work::OP_SUM, scalar: Scalar::Value(0) };
 
-    /// True where a rank's own factor has to meet its own input: peers must not read that input as it is.
+    /// True where a rank has a factor of its own for its input: whoever adds that up has to be told.
     pub fn is_local(self) -> bool {
         self.code == work::OP_PRE_MUL
     }

@@ -22,6 +22,11 @@ pub struct Messages {
 }
 
 impl Messages {
+    /// None yet.
+    pub fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
     /// One more, on `stream`.
     pub fn push(&mut self, message: Message, stream: Stream) {
         self.messages.push(message);

@@ -93,9 +93,14 @@ impl Slots {
 }
 
 impl Sizes {
-    /// Blocks that may meet those of other ranks, at most: of Mapped a reduction has three rows where others have one or two.
+    /// Rows of a launch of Staged or Mapped, for a reduction or not: its roles (cuda/collectives/group.cuh).
+    pub fn rows_of(&self, reduces: bool) -> u32 {
+        if self.rows > 1 && reduces { 3 } else { self.rows }
+    }
+
+    /// Blocks that may meet those of other ranks, at most: of Mapped as many as there are channels, in each row.
     pub fn meetings(&self) -> u32 {
-        self.barriers.max(3)
+        self.barriers.max(self.rows_of(true) * self.pairs.channels)
     }
 
     /// For a communicator of `n_ranks` in LSA teams of `lsa_size` on such devices; `hosted`: what goes between teams lies in host memory.

@@ -44,7 +44,7 @@ pub struct Shape {
     pub send_registered: bool,
     /// Likewise its receive buffer.
     pub recv_registered: bool,
-    /// Each rank's own factor has to meet its own input.
+    /// Each rank has a factor of its own, of which Direct does not hear.
     pub local: bool,
     /// Ranks tell each other of their buffers.
     pub maps: bool,
@@ -63,8 +63,8 @@ pub struct Choice {
     pub blocks: (u32, u32),
     /// Threads of a block.
     pub threads: u32,
-    /// Channels of the inbox that are used.
-    pub channels: u32,
+    /// Blocks that a row of a launch has, at most, also where several calls share it.
+    pub most: u32,
 }
 
 /// How the sends and receives of a launch run.
@@ -132,7 +132,7 @@ impl Shape {
     }
 
     /// Bytes that a team's ranks give, or get, of which each has a part.
-    fn of_team(&self) -> u64 {
+    pub fn of_team(&self) -> u64 {
         match self.kind {
             Kind::AllReduce | Kind::Reduce | Kind::Broadcast => self.part,
             _ => self.part.saturating_mul(self.n_ranks.into()),
@@ -173,34 +173,32 @@ pub fn choose(shape: &Shape, sizes: &Sizes, forced: Option<Forced>) -> Choice {
             let spread = packs.div_ceil(sizes.ll_blocks.into()).max(packs.min(block));
             let threads = grid.threads.unwrap_or(spread.next_multiple_of(32).min(most.into()) as u32).min(most);
             let blocks = grid.blocks.unwrap_or(enough(packs, threads.into(), least, sizes.ll_blocks)).min(sizes.ll_blocks);
-            Choice { how, along, blocks: (blocks, 1), threads, channels: 0 }
+            Choice { how, along, blocks: (blocks, 1), threads, most: sizes.ll_blocks }
         }
         How::Direct | How::Multicast => {
             let each = if shape.device == device::Kind::Cpu { 64 << 10 } else { 16 << 10 };
             let blocks = grid.blocks.unwrap_or(enough(shape.part, each, least, sizes.barriers)).min(sizes.barriers);
-            Choice { how, along, blocks: (blocks, 1), threads: most, channels: 0 }
+            Choice { how, along, blocks: (blocks, 1), threads: most, most: blocks }
         }
         How::Buffered => {
             let blocks = enough(buffered_blocks(shape, sizes, along), 1, least, sizes.barriers);
             let limit = if shape.kind.is_personal() { sizes.barriers.min(sizes.pairs.channels) } else { sizes.barriers };
             let blocks = grid.blocks.unwrap_or(blocks).min(limit);
-            Choice { how, along, blocks: (blocks, 1), threads: most, channels: 0 }
+            Choice { how, along, blocks: (blocks, 1), threads: most, most: blocks }
         }
         How::Staged | How::Mapped => {
-            // A reduction has three roles (cuda/collectives/group.cuh), and a message what one rank makes.
-            let (rows, message) = match shape.kind.reduces() {
-                true => (if sizes.rows == 1 { 1 } else { 3 }, shape.of_team().div_ceil(shape.n_ranks.into())),
-                false => (sizes.rows, shape.part),
-            };
+            // Of a reduction a message is what one rank makes.
+            let rows = sizes.rows_of(shape.kind.reduces());
+            let message = if shape.kind.reduces() { shape.of_team().div_ceil(shape.n_ranks.into()) } else { shape.part };
             let channels = sizes.pairs.channels.min(room / rows).max(1);
             let channels = if shape.kind.reduces() { channels.min(sizes.sums.channels) } else { channels };
             // Blocks that are mapped meet.
             let channels = if how == How::Mapped { channels.min(sizes.meetings() / rows) } else { channels };
             let each = sizes.pairs.payload().min(sizes.bytes_per_channel);
-            let channels = grid.blocks.unwrap_or(enough(message, each.into(), least.div_ceil(rows), channels)).min(channels);
+            let blocks = grid.blocks.unwrap_or(enough(message, each.into(), least.div_ceil(rows), channels)).min(channels);
             // Of the roles one has a quarter of the threads, in whole warps.
             let threads = if shape.kind.reduces() && rows == 1 { most.next_multiple_of(128) } else { most };
-            Choice { how, along, blocks: (channels, rows), threads, channels }
+            Choice { how, along, blocks: (blocks, rows), threads, most: channels }
         }
     }
 }
@@ -245,9 +243,9 @@ fn pick(shape: &Shape, sizes: &Sizes, forced: Option<How>) -> How {
     }
 }
 
-/// What does not reduce; and what does, in one LSA team, but for factors, with which a rank would have to multiply what it sends.
+/// What does not reduce; and what does, in one LSA team.
 fn staged_can(shape: &Shape) -> bool {
-    !shape.kind.reduces() || shape.one_team() && !shape.local && (2..=PASSING_RANKS).contains(&shape.n_ranks)
+    !shape.kind.reduces() || shape.one_team() && (2..=PASSING_RANKS).contains(&shape.n_ranks)
 }
 
 /// Reductions by messages over those through scratch.

@@ -63,11 +63,15 @@ pub struct CollWork {
     pub how: u32,
     pub op: u32,
     pub root: u32,
-    pub channels: u32,
+    /// In a row of the grid.
+    pub blocks: u32,
     pub scratch: u32,
     pub piece_bytes: u32,
     pub along: u32,
     pub cut_bytes: u32,
+    /// Of those blocks; the ones before are of other calls.
+    pub first: u32,
+    pub pad: u32,
 }
 
 /// Ranks of a reduction by messages, at most.
@@ -75,7 +79,7 @@ pub const PASSING_RANKS: u32 = 32;
 
 /// Ranks of an LSA team whose buffers are mapped, at most, and bytes of a block's board (cuda/collectives/mapped.cuh).
 pub const MAPPED_RANKS: usize = 32;
-pub const MAPPED_BOARD: u64 = 1152;
+pub const MAPPED_BOARD: u64 = 1408;
 
 /// The parameter of the kernels for mapped buffers. By rank of the team: where its kernels see a buffer of this rank; 0 for all if one does
 /// not see it, or nobody touches it. With bit 63 the rest is signed: so far behind the window of the collectives' resources, in this rank's memory.
@@ -88,6 +92,42 @@ pub struct MappedWork {
     /// Handle.
     pub board: u32,
     pub pad: u32,
+}
+
+/// Calls that one launch takes, at most, and words for where their buffers are seen.
+pub const SEVERAL_ITEMS: usize = 32;
+pub const SEVERAL_PLACES: usize = 232;
+
+/// What collectives that go side by side do not have in common.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, IntoBytes, Immutable)]
+pub struct SeveralItem {
+    pub send: DevPtr,
+    pub recv: DevPtr,
+    pub count: u64,
+    pub scalar: u64,
+    pub scalar_at: DevPtr,
+    pub root: u32,
+    pub first: u16,
+    pub blocks: u16,
+    pub kind: u8,
+    pub how: u8,
+    pub op: u8,
+    pub elt_bytes: u8,
+    pub pad: u32,
+}
+
+/// The parameter of the kernels for several collectives.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, IntoBytes, Immutable)]
+pub struct SeveralWork {
+    pub common: CollWork,
+    /// Handle.
+    pub board: u32,
+    pub n_items: u32,
+    pub items: [SeveralItem; SEVERAL_ITEMS],
+    /// Of each item [`MappedWork::send`], by rank of the team, then `recv`.
+    pub places: [DevPtr; SEVERAL_PLACES],
 }
 
 /// Messages that one launch takes.
@@ -126,8 +166,10 @@ pub struct P2pWork {
 
 layout!(Buffer, 24, 8, at @ 0, window @ 8, offset @ 16);
 layout!(Inbox, 48, 8, window @ 0, base @ 8, incoming @ 16, outgoing @ 20, handle @ 24, rings @ 28, channels @ 32, slots @ 36, slot_bytes @ 40, signal0 @ 44);
-layout!(CollWork, 416, 8, comm @ 0, send @ 200, recv @ 224, inbox @ 248, rails @ 296, ll @ 344, count @ 352, scalar @ 360, scalar_at @ 368,
-    elt_bytes @ 376, kind @ 380, how @ 384, op @ 388, root @ 392, channels @ 396, scratch @ 400, piece_bytes @ 404, along @ 408, cut_bytes @ 412);
-layout!(MappedWork, 936, 8, coll @ 0, send @ 416, recv @ 672, board @ 928, pad @ 932);
+layout!(CollWork, 424, 8, comm @ 0, send @ 200, recv @ 224, inbox @ 248, rails @ 296, ll @ 344, count @ 352, scalar @ 360, scalar_at @ 368,
+    elt_bytes @ 376, kind @ 380, how @ 384, op @ 388, root @ 392, blocks @ 396, scratch @ 400, piece_bytes @ 404, along @ 408, cut_bytes @ 412, first @ 416, pad @ 420);
+layout!(MappedWork, 944, 8, coll @ 0, send @ 424, recv @ 680, board @ 936, pad @ 940);
+layout!(SeveralItem, 56, 8, send @ 0, recv @ 8, count @ 16, scalar @ 24, scalar_at @ 32, root @ 40, first @ 44, blocks @ 46, kind @ 48, how @ 49, op @ 50, elt_bytes @ 51, pad @ 52);
+layout!(SeveralWork, 4080, 8, common @ 0, board @ 424, n_items @ 428, items @ 432, places @ 2224);
 layout!(P2pItem, 32, 8, at @ 0, bytes @ 8, peer @ 16, round @ 20, seen @ 24);
 layout!(P2pWork, 280 + 32 * P2P_ITEMS, 8, comm @ 0, inbox @ 200, n_sends @ 248, n_recvs @ 252, sets @ 256, channels @ 260, narrow @ 264, bytes_per_channel @ 268, straight @ 272, pad @ 276, items @ 280);

@@ -9,13 +9,13 @@ pub mod calls;
 pub mod child;
 pub mod create;
 pub mod finish;
+mod gathered;
 pub mod group;
-mod messages;
 mod notice;
 pub mod revoke;
 
 pub use calls::Calls;
-pub use messages::PointToPoint;
+pub use gathered::Gathered;
 
 use crate::coll::Collectives;
 use crate::devcomm::DevComms;

@@ -42,10 +42,10 @@ struct State {
 pub struct Calls(Mutex<State>);
 
 impl Calls {
-    /// One more collective is launched. Its launch's number; 0 for a captured one, for that may be replayed at any time.
-    pub fn collective(&self, captured: bool, root: Option<u32>) -> u64 {
+    /// So many collectives more are launched, together. Their launch's number; 0 for captured ones, for those may be replayed at any time. `root` is that of all.
+    pub fn collectives(&self, captured: bool, calls: u64, root: Option<u32>) -> u64 {
         let mut state = self.0.lock();
-        state.called.collectives += 1;
+        state.called.collectives += calls;
         let launched = Launched::Collective(state.called.collectives, root);
         state.push(captured, launched)
     }
@@ -172,7 +172,7 @@ mod tests {
 
     fn called(collectives: u32, messages: &[(u32, bool)]) -> Calls {
         let calls = Calls::default();
-        (0..collectives).for_each(|_| _ = calls.collective(false, None));
+        (0..collectives).for_each(|_| _ = calls.collectives(false, 1, None));
         messages.iter().for_each(|&message| _ = calls.messages(false, [message].into_iter()));
         calls
     }
@@ -189,7 +189,7 @@ mod tests {
         assert!(here.lack(None, 0, None, &gone).is_some(), "the newest");
         assert_eq!(here.lack(Some(4), 0, None, &gone), None);
         assert_eq!(here.lack(Some(0), 0, None, &gone), None);
-        let rooted = here.collective(false, Some(2));
+        let rooted = here.collectives(false, 1, Some(2));
         assert_eq!(here.lack(Some(rooted), 0, None, &gone), None, "its root may be late");
         assert!(here.lack(Some(rooted), 0, Some(1), &gone).is_some());
     }
@@ -210,10 +210,10 @@ mod tests {
     #[test]
     fn captured_calls_and_unknown_ones_prove_nothing() {
         let (here, gone) = (called(3, &[]), called(1, &[]));
-        assert_eq!(gone.collective(true, None), 0);
+        assert_eq!(gone.collectives(true, 1, None), 0);
         assert_eq!(here.lack(Some(3), 0, None, &left(1, &gone)), None);
         assert_eq!(here.lack(Some(3), 0, None, &BTreeMap::from([(1, Called::decode(""))])), None);
-        here.collective(true, None);
+        here.collectives(true, 1, None);
         assert_eq!(here.lack(Some(3), 0, None, &left(1, &called(1, &[]))), None);
     }
 

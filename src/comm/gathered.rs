@@ -7,6 +7,9 @@ use crate::error::Result;
 use crate::sync::Mutex;
 use std::sync::Arc;
 
+/// Where there are two calls there will be more: a list that grows by and by takes as long as all else that is noted.
+const MANY: usize = 31;
+
 /// Those of one communicator in one group.
 pub struct Gathered {
     comm: Arc<Comm>,
@@ -19,6 +22,9 @@ impl Gathered {
     pub fn add_call(comm: &Arc<Comm>, call: Call) -> Option<Arc<Self>> {
         let all = Self::of(comm);
         let mut calls = all.calls.lock();
+        if calls.len() == 1 {
+            calls.reserve(MANY);
+        }
         calls.push(call);
         (calls.len() == 1).then(|| all.clone())
     }

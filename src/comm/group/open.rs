@@ -2,6 +2,7 @@
 
 use super::Job;
 use crate::error::Code;
+use crate::sync::pid;
 use std::any::Any;
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
@@ -21,7 +22,7 @@ pub struct Group {
 
 impl Group {
     fn new() -> Box<Self> {
-        Box::new(Self { depth: 0, owner: std::process::id(), jobs: Vec::new(), failed: None, shared: Vec::new() })
+        Box::new(Self { depth: 0, owner: pid(), jobs: Vec::new(), failed: None, shared: Vec::new() })
     }
 }
 
@@ -44,7 +45,7 @@ impl Drop for Ended {
 
 /// The calling thread's open group. One that was open at fork() is the parent's: what its calls hold is left alone.
 fn with<T>(work: impl FnOnce(&mut Option<Box<Group>>) -> T) -> T {
-    let group = GROUP.take().filter(|group| group.owner == std::process::id());
+    let group = GROUP.take().filter(|group| group.owner == pid());
     let mut group = group.map(ManuallyDrop::into_inner);
     let result = work(&mut group);
     GROUP.set(group.map(ManuallyDrop::new));

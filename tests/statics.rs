@@ -21,7 +21,7 @@ const THREAD_LOCAL: [(&str, &str); 7] = [
     ("ENDED", "a destructor, used by try_with alone"),
 ];
 /// The same in cpu-device.
-const OF_CPU_DEVICE: [(&str, &str); 13] = [
+const OF_CPU_DEVICE: [(&str, &str); 14] = [
     ("BLOCK", "an address"),
     ("MODE", "a number"),
     ("FLAGS", "a number"),
@@ -29,6 +29,7 @@ const OF_CPU_DEVICE: [(&str, &str); 13] = [
     ("CURRENT", "a number"),
     ("WORKER", "an address"),
     ("NEXT", "an address"),
+    ("CALLER", "a string of the program and a number"),
     ("PICKS_NEXT", "a number"),
     ("LOCKED", "a name of numbers"),
     ("PER_THREAD_STREAMS", "in ManuallyDrop"),

@@ -16,11 +16,11 @@
     if (result != 0) fprintf(stderr, "%s: %d at line %d\n", #call, result, __LINE__), exitOnce(2); \
   } while (0)
 
-enum Case { SIGNAL, OWN, WAIT, RESET, READ, COUNTER, PEER, TARGET, SOURCE, VALUE, NULL_TARGET, NULL_VALUE, FOREIGN, GONE, LSA, HYBRID, SLOT, GIN, ENTRY, RAIL, BLOCK, FOREIGN_BLOCK, POINTER, BEFORE, SYMPTR, NULL_POINTER, GONE_POINTER, DESTROYED, DESTROYED_LSA, DESTROYED_LL, THERE, VALUE_THERE, CASES };
+enum Case { SIGNAL, OWN, WAIT, RESET, READ, COUNTER, PEER, TARGET, SOURCE, VALUE, NULL_TARGET, NULL_VALUE, FOREIGN, GONE, LSA, HYBRID, SLOT, GIN, ENTRY, RAIL, BLOCK, FOREIGN_BLOCK, POINTER, BEFORE, SYMPTR, NULL_POINTER, GONE_POINTER, DESTROYED, DESTROYED_LSA, DESTROYED_LL, THERE, VALUE_THERE, ELSEWHERE, ELSEWHERE_LSA, ELSEWHERE_LL, CASES };
 static const char* const names[CASES] = {"signal", "own", "wait", "reset", "read", "counter", "peer", "target", "source",
                                          "value", "null-target", "null-value", "foreign", "gone", "lsa", "hybrid", "slot",
                                          "gin", "entry", "rail", "block", "foreign-block", "pointer", "before", "symptr", "null-pointer", "gone-pointer",
-                                         "destroyed", "destroyed-lsa", "destroyed-ll", "there", "value-there"};
+                                         "destroyed", "destroyed-lsa", "destroyed-ll", "there", "value-there", "elsewhere", "elsewhere-lsa", "elsewhere-ll"};
 static const int signals = 4, counters = 2, barriers = 2, slots = 4, blocks = 3;
 static const size_t bytes = 10000;
 
@@ -158,6 +158,36 @@ __global__ void kernel(Job job, int which, int past) {
   gin.flush(ncclCoopThread());
 }
 
+// On another device than that of its communicator.
+__global__ void onDevice(Job job, int which) {
+  ncclDevComm const& comm = job.comm;
+  switch (which) {
+    case ELSEWHERE: {
+      ncclGin gin(comm, 0);  // call of: elsewhere
+      if (gin.nContexts == 0) printf("no context\n");
+      break;
+    }
+    case ELSEWHERE_LSA: {
+      ncclLsaBarrierSession<ncclCoopThread> bar(ncclCoopThread(), comm, ncclTeamTagLsa(), 0);  // call of: elsewhere-lsa
+      break;
+    }
+    case ELSEWHERE_LL: {
+      ncclLLA2ASession<ncclCoopThread> a2a(ncclCoopThread(), comm, ncclTeamLsa(comm), job.ll, 0, slots);  // call of: elsewhere-ll
+      break;
+    }
+  }
+}
+// Each by another call.
+static cudaError_t launch(Job& job, int which) {
+  void* arguments[] = {&job, &which};
+  cudaLaunchConfig_t config = {};
+  config.gridDim = config.blockDim = dim3(1);
+  if (which == ELSEWHERE) return cudaLaunchKernelEx(&config, onDevice, job, which);  // launch of: elsewhere
+  if (which == ELSEWHERE_LSA) return cudaLaunchKernel(onDevice, 1, 1, arguments);  // launch of: elsewhere-lsa
+  if (which == ELSEWHERE_LL) return cudaLaunchCooperativeKernel(reinterpret_cast<void*>(onDevice), 1, 1, arguments, 0, 0);  // launch of: elsewhere-ll
+  return cudaSuccess;
+}
+
 static int which, past;
 static std::atomic<bool> isGone;
 
@@ -209,7 +239,9 @@ static void runRank(int rank, ncclUniqueId id) {
   if (!keeps) CHECK(ncclCommWindowDeregister(comm, job.gone));
   if (!keeps) isGone = true;
   while (!isGone) std::this_thread::yield();
-  kernel<<<1, 1>>>(job, which, rank == 0 ? past : 0);
+  if (which >= ELSEWHERE && past && rank == 0) CHECK(cudaSetDevice(1));
+  CHECK(launch(job, which));
+  if (which < ELSEWHERE) kernel<<<1, 1>>>(job, which, rank == 0 ? past : 0);
   cudaError_t error = cudaStreamSynchronize(0);
   // What was refused is told to the host, which looks now and then.
   ncclResult_t state = ncclSuccess;

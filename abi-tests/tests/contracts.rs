@@ -9,7 +9,7 @@ const SOURCE: &str = "abi-tests/contracts/contract.cu";
 const GROUP: &str = "abi-tests/contracts/group.cu";
 
 /// Each case, and what is said of it.
-const CASES: [(&str, &str); 32] = [
+const CASES: [(&str, &str); 35] = [
     ("signal", "refused: signal 4: the device communicator was given 4 (ginSignalCount)"),
     ("own", "refused: signal 4: the device communicator was given 4 (ginSignalCount)"),
     ("wait", "refused: signal 4: the device communicator was given 4 (ginSignalCount)"),
@@ -42,6 +42,9 @@ const CASES: [(&str, &str); 32] = [
     ("destroyed-ll", "the device communicator was destroyed | called at "),
     ("there", "refused: ncclGin::put: rank 1 has deregistered the window (the 2nd that was registered) | fix: "),
     ("value-there", "refused: ncclGin::putValue: rank 1 has deregistered the window (the 2nd that was registered) | fix: "),
+    ("elsewhere", "the device communicator is of device 0, and the kernel runs on device 1 | called at "),
+    ("elsewhere-lsa", "the device communicator is of device 0, and the kernel runs on device 1 | called at "),
+    ("elsewhere-ll", "the device communicator is of device 0, and the kernel runs on device 1 | called at "),
 ];
 
 /// Of group.cu: the call, its threads, and where the others are, or the mark of their line.
@@ -77,6 +80,14 @@ fn a_call_that_names_what_there_is_not_is_told_with_its_line() {
         assert!(line.contains(" | called at ") && line.ends_with(&line_of(SOURCE, case)), "{case}: {line}");
         assert!(said.contains("thread (0,0,0) of block (0,0,0) of kernel"), "{case}: {said}");
         assert!(!said.contains("nccl_device"), "{case}: the line is the user's, not one of our headers\n{said}");
+        if case.starts_with("elsewhere") {
+            let launch = format!(
+                "(launched at {}:{})",
+                root().join(SOURCE).display(),
+                programs::line_of(SOURCE, &format!("launch of: {case}"))
+            );
+            assert!(said.contains(&launch), "{case}: no {launch}\n{said}");
+        }
         // A pointer beyond a window moves nothing yet, and a window that is gone at its target is memory here: the program goes on.
         let end =
             if ["pointer", "before", "symptr", "there", "value-there"].contains(&case) { "rank 0: ok" } else { "rank 0: ended" };

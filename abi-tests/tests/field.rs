@@ -53,17 +53,27 @@ fn each(cases: &[(String, String)], what: impl Fn(&str, &str) -> Option<String> 
 
 /// `kernels.cuh:95` each: where a case is marked.
 fn marked(case: &str) -> Vec<String> {
-    ["field.cu", "kernels.cuh", "around.cu", "more.cu", "experts.cu", "flags.cu", "ptx.cu", "shared.cu", "practice.cu"]
-        .into_iter()
-        .flat_map(|file| {
-            let source = std::fs::read_to_string(root().join("abi-tests/field").join(file)).unwrap();
-            let is_its =
-                |line: &str| line.split_once("// bug of: ").is_some_and(|(_, marks)| marks.split(", ").any(|mark| mark == case));
-            let lines: Vec<usize> =
-                (1..).zip(source.lines()).filter(|(_, line)| is_its(line)).map(|(number, _)| number).collect();
-            lines.into_iter().map(move |line| format!("{file}:{line}"))
-        })
-        .collect()
+    [
+        "field.cu",
+        "kernels.cuh",
+        "around.cu",
+        "more.cu",
+        "experts.cu",
+        "flags.cu",
+        "ptx.cu",
+        "shared.cu",
+        "practice.cu",
+        "phases.cu",
+    ]
+    .into_iter()
+    .flat_map(|file| {
+        let source = std::fs::read_to_string(root().join("abi-tests/field").join(file)).unwrap();
+        let is_its =
+            |line: &str| line.split_once("// bug of: ").is_some_and(|(_, marks)| marks.split(", ").any(|mark| mark == case));
+        let lines: Vec<usize> = (1..).zip(source.lines()).filter(|(_, line)| is_its(line)).map(|(number, _)| number).collect();
+        lines.into_iter().map(move |line| format!("{file}:{line}"))
+    })
+    .collect()
 }
 
 /// Whether one of its lines is named in `said`.
@@ -90,11 +100,21 @@ fn each_mistake_is_found_and_its_line_named() {
     });
 }
 
-/// The same of `field/around.cu` and `field/more.cu`, each twin beside it; of messages that are received in another order no line is known.
+/// The same of `field/around.cu`, `field/more.cu` and `field/phases.cu`, each twin beside it; of messages that are received in another order no line is known.
 #[test]
 fn mistakes_around_kernels_are_found_and_their_twins_are_not_blamed() {
     each_is_found_and_no_twin_blamed("around.cu", 24, &[Ranks::Threads]);
     each_is_found_and_no_twin_blamed("more.cu", 16, &[Ranks::Threads]);
+    each_is_found_and_no_twin_blamed("phases.cu", 9, &[Ranks::Threads]);
+}
+
+/// It moves nothing, and two of them at one place are no race.
+#[test]
+fn a_put_that_is_refused_races_with_none() {
+    let program = compiled_as("abi-tests/field/phases.cu", &["--check=race".into(), "-O1".into()]);
+    let said = text(&check(&["--check=race", "--timeout", "60"], &program, &["parent"]).0);
+    assert!(is_named("parent", &said) && said.contains("refused: ncclGin::put, target: "), "{said}");
+    assert!(!said.contains("ginrs-cpu: race "), "{said}");
 }
 
 /// And of `field/experts.cu`, `field/flags.cu`, `field/ptx.cu`, `field/shared.cu` and `field/practice.cu`, also where the ranks are processes.

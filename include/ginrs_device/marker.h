@@ -54,7 +54,8 @@ struct ginrsCommExt {
   /* version 2 */
   uint32_t* abortHost; /* the same in host memory: written first, and also when the other cannot be; never null */
   /* version 4 */
-  uint32_t lsaSize, pad; /* ncclDevComm::lsaSize, for those who have a window alone */
+  uint32_t lsaSize; /* ncclDevComm::lsaSize, for those who have a window alone */
+  uint32_t device;  /* on the CPU device: 1 + the number of the communicator's; 0: not told */
 };
 
 /* ginrsGinExt::flags */

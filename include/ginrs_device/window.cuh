@@ -4,6 +4,7 @@
 #define GINRS_DEVICE_WINDOW_CUH_
 #include "../nccl_device/impl/comm__types.h"
 #include "call.cuh"
+#include "gin/abort.cuh"
 #include "marker.h"
 #include "trap.cuh"
 #if NCCL_CHECK_CUDACC
@@ -69,10 +70,21 @@ NCCL_DEVICE_INLINE bool isDestroyed(ncclDevComm const& comm) {
   return comm.resourceWindow != nullptr && loadConst(&comm.resourceWindow->winHost) != comm.resourceWindow_inlined.winHost;
 }
 #define GINRS_DESTROYED "the device communicator was destroyed | fix: destroy it when no kernel uses it any more"
-#define GINRS_DEVCOMM_STANDS(comm) (::ginrs::isDestroyed(comm) ? ::ginrs::endDestroyed(ginrsFile, ginrsLine) : (void)0)
-__attribute__((noinline, cold, unused)) static void endDestroyed(GINRS_CALLER_ALONE) {
+/* Does the kernel run on another device than the communicator's? A GPU has no access to the memory behind it then. */
+NCCL_DEVICE_INLINE bool isElsewhere(ncclDevComm const& comm) {
+  ginrsCommExt const* const ext = extensionOf(comm);
+  return ext != nullptr && nccl::utility::loadConst(&ext->device) - 1 != uint32_t(ginrs_cpu_self->device) && nccl::utility::loadConst(&ext->device) != 0;
+}
+#define GINRS_DEVCOMM_STANDS(comm) \
+  (::ginrs::isDestroyed(comm) || ::ginrs::isElsewhere(comm) ? ::ginrs::endUnusable(comm, ginrsFile, ginrsLine) : (void)0)
+__attribute__((noinline, cold, unused)) static void endUnusable(ncclDevComm const& comm GINRS_CALLER) {
   GINRS_CALL(WINDOW, 0, 0);
-  GINRS_TRAP(GINRS_DESTROYED);
+  if (isDestroyed(comm)) GINRS_TRAP(GINRS_DESTROYED);
+  char text[192];
+  __builtin_snprintf(text, sizeof text,
+                     "the device communicator is of device %d, and the kernel runs on device %d | fix: cudaSetDevice before the launch, and a stream of that device",
+                     int(extensionOf(comm)->device) - 1, int(ginrs_cpu_self->device));
+  GINRS_TRAP(text);
 }
 #else
 #define GINRS_DEVCOMM_STANDS(comm) ((void)0)

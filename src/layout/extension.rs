@@ -28,9 +28,9 @@ pub struct ginrsCommExt {
     pub abortWord: u64,
     pub abortHost: u64,
     pub lsaSize: u32,
-    pub pad: u32,
+    pub device: u32,
 }
-layout!(ginrsCommExt, 40, 8, version @ 8, bytes @ 12, abortWord @ 16, abortHost @ 24, lsaSize @ 32);
+layout!(ginrsCommExt, 40, 8, version @ 8, bytes @ 12, abortWord @ 16, abortHost @ 24, lsaSize @ 32, device @ 36);
 
 /// Where [`ginrsGinExt`] stands behind the context. Bytes.
 pub const GIN_EXT_OFFSET: usize = 64;

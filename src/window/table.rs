@@ -1,7 +1,7 @@
 //! The window table that ncclFindWindow walks: pages of 32 entries in device memory, and a shadow that says which are taken.
 
 use crate::abort::Abort;
-use crate::device::{DevPtr, Device, DeviceMemory};
+use crate::device::{DevPtr, Device, DeviceMemory, Kind};
 use crate::error::Result;
 use crate::layout::{
     COMM_EXT_MAGIC, COMM_EXT_OFFSET, COMM_EXT_VERSION, WINDOW_TABLE_ENTRIES, ginrsCommExt, ncclDevCommWindowTableEntry,
@@ -42,7 +42,7 @@ impl WindowTable {
             abortWord: abort.device_address(),
             abortHost: abort.host_address(),
             lsaSize: lsa_size,
-            pad: 0,
+            device: if device.kind() == Kind::Cpu { device.ordinal() as u32 + 1 } else { 0 },
         };
         device.write(memory.device() + COMM_EXT_OFFSET, block.as_bytes())?;
         Ok(Self { pages: vec![Page { memory, taken: 0 }] })

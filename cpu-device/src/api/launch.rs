@@ -1,5 +1,6 @@
 //! Launches by address, kernel attributes, occupancy.
 
+use std::cell::Cell;
 use std::ffi::{c_char, c_void};
 
 use super::{give, need};
@@ -49,7 +50,26 @@ pub struct LaunchConfig {
 const _: () =
     assert!(size_of::<FuncAttributes>() == 144 && size_of::<LaunchAttribute>() == 72 && size_of::<LaunchConfig>() == 56);
 
+/// Where a launch is called: file and line.
+type Caller = (*const c_char, i32);
+
+thread_local! {
+    static CALLER: Cell<Option<Caller>> = const { Cell::new(None) };
+}
+
+/// See api_kernel.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn ginrs_cpu_launched_at(file: *const c_char, line: i32) {
+    CALLER.set(Some((file, line)));
+}
+
+/// Who calls; C code does not say.
+fn caller() -> Caller {
+    CALLER.take().unwrap_or((c"cudaLaunchKernel".as_ptr(), 0))
+}
+
 unsafe fn launch_entry(
+    (file, line): Caller,
     entry: *const c_void,
     (grid, block): (Dim3, Dim3),
     arguments: *mut *mut c_void,
@@ -69,8 +89,7 @@ unsafe fn launch_entry(
     };
     // SAFETY: the caller gives the kernel's arguments; pack copies them.
     let packed = unsafe { pack(arguments) };
-    let file = c"cudaLaunchKernel".as_ptr();
-    let info = LaunchInfo { kernel, packed, grid, block, shared_bytes, stream, flags, file, line: 0 };
+    let info = LaunchInfo { kernel, packed, grid, block, shared_bytes, stream, flags, file, line };
     // SAFETY: pack, invoke and destroy are of one kernel.
     unsafe { launch(&info) }
 }
@@ -85,7 +104,7 @@ pub unsafe extern "C" fn cudaLaunchKernel(
     stream: *mut c_void,
 ) -> i32 {
     // SAFETY: see the module `api`, also below.
-    entry(|| unsafe { launch_entry(entry_point, (grid, block), arguments, shared, stream, 0) })
+    entry(|| unsafe { launch_entry(caller(), entry_point, (grid, block), arguments, shared, stream, 0) })
 }
 
 #[unsafe(no_mangle)]
@@ -98,7 +117,7 @@ pub unsafe extern "C" fn cudaLaunchCooperativeKernel(
     stream: *mut c_void,
 ) -> i32 {
     // SAFETY: as above.
-    entry(|| unsafe { launch_entry(entry_point, (grid, block), arguments, shared, stream, COOPERATIVE) })
+    entry(|| unsafe { launch_entry(caller(), entry_point, (grid, block), arguments, shared, stream, COOPERATIVE) })
 }
 
 #[unsafe(no_mangle)]
@@ -108,12 +127,13 @@ pub unsafe extern "C" fn cudaLaunchKernelExC(
     arguments: *mut *mut c_void,
 ) -> i32 {
     entry(|| {
+        let caller = caller();
         // SAFETY: as above.
         let config = unsafe { config.as_ref() }.ok_or(Code::INVALID_VALUE)?;
         // SAFETY: the caller gives that many attributes.
         let flags = unsafe { flags_of(config)? };
         // SAFETY: as above.
-        unsafe { launch_entry(entry_point, (config.grid, config.block), arguments, config.shared, config.stream, flags) }
+        unsafe { launch_entry(caller, entry_point, (config.grid, config.block), arguments, config.shared, config.stream, flags) }
     })
 }
 

@@ -43,6 +43,13 @@ GINRS_DEVICE_FUNCTION bool isWithin(ncclDevComm const& comm, ncclWindow_t window
 
 /* On the CPU device what is refused is told with the line of the call; the host, which ends the communicator, has none. */
 #ifdef __GINRS_CPU__
+/* Is nothing of a put refused? What is refused moves nothing, and nobody can race with it. */
+GINRS_DEVICE_FUNCTION bool areGiven(ncclDevComm const& comm, int worldPeer, Operation const& op, uint32_t flags);
+GINRS_DEVICE_FUNCTION bool isTaken(ncclDevComm const& comm, int worldPeer, Operation const& op, ncclWindow_t dst, size_t dstOffset, ncclWindow_t src,
+                                   size_t srcOffset, size_t bytes, uint32_t flags) {
+  if ((flags & GINRS_FLAG_BOUNDS) == 0) return true;
+  return areGiven(comm, worldPeer, op, flags) && isWithin(comm, dst, dstOffset, bytes) && (src == nullptr || isWithin(comm, src, srcOffset, bytes));
+}
 /* Tells if a range that goes to the host will be refused there. `flags` are of the context. */
 GINRS_DEVICE_FUNCTION void checkRange(ncclDevComm const& comm, char const* what, ncclWindow_t window, size_t offset, size_t bytes, uint32_t flags) {
   if ((flags & GINRS_FLAG_BOUNDS) == 0 || isWithin(comm, window, offset, bytes)) return;

@@ -162,7 +162,8 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::put(
   op.bytes = bytes;
   GINRS_CHECK(dstWnd != nullptr && srcWnd != nullptr, "ncclGin::put: a window is NULL | fix: register it with ncclCommWindowRegister on all ranks");
   coop.sync();
-  GINRS_RACE(if (coop.thread_rank() == 0) ginrs::race::post(
+  GINRS_RACE(if (coop.thread_rank() == 0 &&
+                 ginrs::gin::isTaken(comm, worldPeer, op, dstWnd, dstOffset, srcWnd, srcOffset, bytes, _ginrsFlags)) ginrs::race::post(
       comm, contextId, worldPeer, ginrs::race::sourceOf(comm, srcWnd, srcOffset, bytes),
       ginrs::race::targetOf(comm, contextId, worldPeer, dstWnd, dstOffset, bytes), bytes, op, ginrsFile, ginrsLine));
   if (coop.thread_rank() == 0) ginrs::gin::checkThere(comm, "ncclGin::put", dstWnd, worldPeer, bytes, _ginrsFlags);
@@ -219,9 +220,9 @@ NCCL_DEVICE_INLINE void ncclGin_BackendMask<backendMask>::putValue(ncclTeam team
   GINRS_CHECK(dstWnd != nullptr, "ncclGin::putValue: the window is NULL | fix: register it with ncclCommWindowRegister on all ranks");
   coop.sync();
   bool isDone = coop.thread_rank() != 0; /* one thread has the value */
-  GINRS_RACE(if (!isDone) ginrs::race::post(comm, contextId, worldPeer, nullptr,
-                                            ginrs::race::targetOf(comm, contextId, worldPeer, dstWnd, dstOffset, sizeof(T)), sizeof(T), op,
-                                            ginrsFile, ginrsLine));
+  GINRS_RACE(if (!isDone && ginrs::gin::isTaken(comm, worldPeer, op, dstWnd, dstOffset, nullptr, 0, sizeof(T), _ginrsFlags)) ginrs::race::post(
+      comm, contextId, worldPeer, nullptr, ginrs::race::targetOf(comm, contextId, worldPeer, dstWnd, dstOffset, sizeof(T)), sizeof(T), op, ginrsFile,
+      ginrsLine));
   if (!isDone) ginrs::gin::checkThere(comm, "ncclGin::putValue", dstWnd, worldPeer, sizeof(T), _ginrsFlags);
   bool isStored = false;
   if (ginrs::gin::isStoring(_ginrsFlags) && !isDone) {

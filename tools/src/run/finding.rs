@@ -23,8 +23,12 @@ enum Kind {
     Error,
     /// The CPU device, of a call of the CUDA API.
     Call,
+    /// Blocks cannot begin, as all that have begun go on: they may end yet.
+    Blocks,
     /// A wait that lasts: it may be right.
     Wait,
+    /// A rank beside those that wait.
+    Idle,
 }
 
 /// How the reports of the CPU device begin that are of a mistake in a kernel; `race: ` counts them, or says that nothing is checked.
@@ -41,6 +45,8 @@ const KERNEL: [&str; 7] = [
 const WITHIN: [&str; 2] = [" | called at ", " is entered by a part of its group: "];
 /// Under any other of them stands the thread, or the block, whose it is.
 const WHOSE: [&str; 2] = ["ginrs-cpu:   thread (", "ginrs-cpu:   block ("];
+/// Somewhere in the warning of blocks that wait for room.
+const CANNOT_BEGIN: &str = " cannot begin, and none of the others has ended";
 /// How reports begin that are of no mistake, whatever mends them.
 const HARMLESS: [&str; 3] = ["race: ", "warning: ", "GINRS_"];
 const FIX: &str = "ginrs-cpu: fix: ";
@@ -55,6 +61,10 @@ const LAUNCHED: &str = " (launched at ";
 const WARN: &str = " NCCL WARN ";
 /// Warnings of waits that last: of the host's steps, which have who is missing, and of kernels.
 const WAITS: [&str; 3] = ["GINRS-W017", "GINRS-W018", "GINRS-W019"];
+/// Of a rank of which no kernel waits.
+const IDLE: &str = ": no kernel of it is known to wait";
+/// How many ranks' waits are kept.
+const RANKS: usize = 8;
 /// A warning that is of a mistake all the same: memory is freed under a window.
 const FREED: &str = "GINRS-W024";
 /// Behind a place: arithmetic of which the language does not say what comes out.
@@ -66,12 +76,21 @@ impl Finding {
     /// The report that is nearest to the cause, of those in `output`.
     pub fn of(output: &str) -> Option<Finding> {
         let lines: Vec<&str> = output.lines().collect();
-        let kinds = lines.iter().enumerate().filter_map(|(at, line)| Some((kind(bare(line), under(&lines, at))?, at)));
-        let (kind, at) = kinds.min()?;
+        let kinds = || lines.iter().enumerate().filter_map(|(at, line)| Some((kind(bare(line), under(&lines, at))?, at)));
+        let (kind, at) = kinds().min()?;
         let (first, under) = (bare(lines[at]), under(&lines, at));
         let told = first.split_once(WARN).map_or(first, |(_, told)| told);
         let mut found = if kind == Kind::Hang { clauses(told) } else { vec![told.to_owned()] };
         match kind {
+            // What the others wait for, and who does not, is as near.
+            Kind::Wait | Kind::Idle => {
+                let others =
+                    kinds().filter(|other| other.0 >= Kind::Wait).filter_map(|(_, at)| Some(bare(lines[at]).split_once(WARN)?.1));
+                let mut others: Vec<_> = others.filter(|other| *other != told).map(str::to_owned).collect();
+                others.sort_by_key(|other| other.contains(IDLE));
+                others.dedup();
+                found.extend(others.into_iter().take(RANKS - 1));
+            }
             Kind::Sanitizer => found.extend(under.take(STACK).find(|line| is_users_frame(line)).map(str::to_owned)),
             _ => found.extend(under.take_while(|line| UNDER.iter().any(|begin| line.starts_with(begin))).map(str::to_owned)),
         }
@@ -84,7 +103,7 @@ impl Finding {
 
     /// Whether it is one however the run has ended.
     pub fn is_mistake(&self) -> bool {
-        !matches!(self.kind, Kind::Launch | Kind::Call | Kind::Wait)
+        !matches!(self.kind, Kind::Launch | Kind::Call | Kind::Blocks | Kind::Wait | Kind::Idle)
     }
 
     /// The user's lines, `file:line` each, in the order in which they are named; not those of launches.
@@ -142,6 +161,9 @@ fn kind<'a>(line: &str, mut under: impl Iterator<Item = &'a str>) -> Option<Kind
         if KERNEL.iter().any(|begin| told.starts_with(begin)) || WITHIN.iter().any(|words| told.contains(words)) {
             return Some(Kind::Kernel);
         }
+        if told.contains(CANNOT_BEGIN) {
+            return Some(Kind::Blocks);
+        }
         if told.starts_with([' ']) || line.starts_with(FIX) || HARMLESS.iter().any(|begin| told.starts_with(begin)) {
             return None;
         }
@@ -163,6 +185,7 @@ fn kind<'a>(line: &str, mut under: impl Iterator<Item = &'a str>) -> Option<Kind
     match line.split_once(WARN)?.1 {
         told if told.starts_with("GINRS-E140") => Some(Kind::Hang),
         told if told.starts_with("GINRS-E") || told.starts_with(FREED) => Some(Kind::Error),
+        told if told.contains(IDLE) => Some(Kind::Idle),
         told if WAITS.iter().any(|code| told.starts_with(code)) => Some(Kind::Wait),
         _ => None,
     }
@@ -202,6 +225,29 @@ mod tests {
         assert!(found.is_mistake() && found.lines[0].starts_with("GINRS-E140"), "{found:?}");
         assert_eq!(found.places(), ["a/hang.cu:57"]);
         assert_eq!(found.lines[1..], ["rank 0 (pid 7) has left", "fix: count"]);
+    }
+
+    #[test]
+    fn blocks_that_cannot_begin_are_nearer_than_waits_that_follow() {
+        let output = "[0] ginrs-cpu: warning: 88 of 600 blocks of kernel k (launched at a/x.cu:7) cannot begin, and none of the others has ended for 10 s\n\
+             [0] ginrs-cpu: fix: if they wait for each other, launch fewer blocks\n\
+             [0] vm:7:9 [0] NCCL WARN GINRS-W019 rank 0: no kernel of it is known to wait | comm 0x1\n";
+        let found = Finding::of(output).unwrap();
+        assert!(
+            !found.is_mistake() && found.lines[0].starts_with("ginrs-cpu: warning: 88 of 600") && found.lines.len() == 2,
+            "{found:?}"
+        );
+        assert_eq!(found.launches(), ["a/x.cu:7"]);
+    }
+
+    #[test]
+    fn a_wait_that_has_a_line_is_nearer_than_a_rank_that_has_none() {
+        let idle =
+            "GINRS-W019 rank 0: no kernel of it is known to wait, its host is or was last in no collective step | comm 0x1";
+        let waits = "GINRS-W019 rank 1 block 0 waits for signal 0 >= 1 (has 0) of context 0 for 4 s at a/x.cu:117 | comm 0x1";
+        let found = Finding::of(&format!("[0] vm:7:9 [0] NCCL WARN {idle}\n[1] vm:8:9 [0] NCCL WARN {waits}\n")).unwrap();
+        assert!(!found.is_mistake() && found.lines == [waits, idle], "{found:?}");
+        assert_eq!(found.places(), ["a/x.cu:117"]);
     }
 
     /// As `error::report` of the CPU device prints them, between those of the library that follow from them.

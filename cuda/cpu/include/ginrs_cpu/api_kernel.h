@@ -5,22 +5,33 @@
 #include <utility>
 #include "../cuda_runtime_api.h"
 
+/* Where this host thread calls cudaLaunchKernel or its kin next. */
+extern "C" void ginrs_cpu_launched_at(const char* file, int line);
+
 template <class T>
 inline cudaError_t cudaLaunchKernel(T* func, dim3 gridDim, dim3 blockDim, void** args, size_t sharedMem = 0,
-                                    cudaStream_t stream = 0) {
+                                    cudaStream_t stream = 0, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+  ginrs_cpu_launched_at(file, line);
   return cudaLaunchKernel((const void*)func, gridDim, blockDim, args, sharedMem, stream);
 }
 template <class T>
 inline cudaError_t cudaLaunchCooperativeKernel(T* func, dim3 gridDim, dim3 blockDim, void** args, size_t sharedMem = 0,
-                                               cudaStream_t stream = 0) {
+                                               cudaStream_t stream = 0, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+  ginrs_cpu_launched_at(file, line);
   return cudaLaunchCooperativeKernel((const void*)func, gridDim, blockDim, args, sharedMem, stream);
 }
 template <class T>
-inline cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, T* func, void** args) {
+inline cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, T* func, void** args, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+  ginrs_cpu_launched_at(file, line);
   return cudaLaunchKernelExC(config, (const void*)func, args);
 }
 
 namespace ginrs_cpu {
+/* A configuration, and where the call is that it is given to. */
+struct Configured {
+  const cudaLaunchConfig_t* config;
+  Configured(const cudaLaunchConfig_t* config, const char* file = __builtin_FILE(), int line = __builtin_LINE()) : config(config) { ginrs_cpu_launched_at(file, line); }
+};
 /* Called with the parameters already converted: takes their addresses. */
 template <class... P>
 inline cudaError_t launch_ex(const cudaLaunchConfig_t* config, void (*kernel)(P...), std::remove_reference_t<P>... values) {
@@ -29,9 +40,9 @@ inline cudaError_t launch_ex(const cudaLaunchConfig_t* config, void (*kernel)(P.
 }
 }  // namespace ginrs_cpu
 template <class... P, class... A>
-inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(P...), A&&... args) {
+inline cudaError_t cudaLaunchKernelEx(ginrs_cpu::Configured config, void (*kernel)(P...), A&&... args) {
   static_assert(sizeof...(P) == sizeof...(A), "cudaLaunchKernelEx: one argument for each parameter of the kernel");
-  return ginrs_cpu::launch_ex<P...>(config, kernel, std::forward<A>(args)...);
+  return ginrs_cpu::launch_ex<P...>(config.config, kernel, std::forward<A>(args)...);
 }
 
 template <class T>

@@ -62,6 +62,7 @@ int main(int, char** argv) {
   needs.ginForceEnable = true;
   need(ncclDevCommCreate(comm, &needs, &made) == ncclSuccess, "ncclDevCommCreate");
   need(cudaMallocHost(&rounds, kContexts * sizeof *rounds) == cudaSuccess, "cudaMallocHost");
+  memset(rounds, 0, kContexts * sizeof *rounds);
   exchange<<<kContexts, 1>>>(made, window, rounds, 1 << 30);
   ncclResult_t state = ncclSuccess;
   // The other may be further, and have aborted.

@@ -77,6 +77,7 @@ impl Rdm {
             // Whether it may: the proof in its hello says.
             if let Some((ends, rest)) = payload.split_at_checked(ORIGIN)
                 && let Some((hello, address)) = rest.split_at_checked(HELLO)
+                && !self.dialled_again(ends)
             {
                 self.events
                     .push_back(Event::Asks { request: Request::Rdm { origin: [ends, address].concat() }, said: hello.to_vec() });

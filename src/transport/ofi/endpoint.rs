@@ -80,11 +80,9 @@ impl Endpoint {
         self.net.check("fi_accept", result)
     }
 
-    /// Somebody waits for word from the other end. A connection says itself when it breaks.
-    pub fn remind(&self) {
-        if let Some(mut rdm) = self.net.rdm() {
-            rdm.remind(self.link);
-        }
+    /// Somebody waits for word from the other end; true if for long. A connection says itself when it breaks.
+    pub fn remind(&self) -> bool {
+        self.net.rdm().is_some_and(|mut rdm| rdm.remind(self.link))
     }
 
     /// Takes a message into `into`, some time.

@@ -149,13 +149,17 @@ impl Ofi {
         Ok(moved)
     }
 
-    fn remind(&self) {
-        for link in &self.links {
+    /// Where nobody says that a connection has ended: word that a peer has left may be lost with its endpoint, and comes on links of its own, too.
+    fn remind(&mut self) {
+        for link in &mut self.links {
             if let Link::To(to) = link
-                && let State::Open(endpoint) = &to.state
+                && let State::Dialing(endpoint) | State::Open(endpoint) = &to.state
                 && to.unlanded() > 0
+                && endpoint.remind()
+                && (self.has_left)(to.peer)
             {
-                endpoint.remind();
+                to.end(&mut self.post, State::Left);
+                self.late.extend(self.post.forget(to.link).into_iter().map(|write| (write.tag, Ok(()))));
             }
         }
     }

@@ -39,6 +39,8 @@ pub(super) struct Line {
     pub posted: VecDeque<(Range, u64)>,
     /// It has been said that something was lost: once, though the line stays until it is known whether the peer has left.
     given_up: bool,
+    /// The DIAL or the ANSWER of this end, which may be lost: said again until the other end is known to have it.
+    greeting: Option<(Envelope, Vec<u8>)>,
 }
 
 /// See the module. All calls are of one thread at a time.
@@ -58,6 +60,9 @@ pub(super) struct Rdm {
     pub ready: VecDeque<Ended>,
     pub events: VecDeque<Event>,
     pub patience: Duration,
+    /// For tests: the next of that kind that must go is lost.
+    #[cfg(test)]
+    pub lose_next: Option<Kind>,
     /// For tests: what comes is held back and mixed up.
     #[cfg(test)]
     pub mixed: Option<(u64, Vec<Vec<u8>>)>,
@@ -93,6 +98,8 @@ impl Rdm {
             ready: VecDeque::new(),
             events: VecDeque::new(),
             patience: PATIENCE,
+            #[cfg(test)]
+            lose_next: None,
             #[cfg(test)]
             mixed: super::tests::HOW.get().mixed.then_some((1, Vec::new())),
         }
@@ -143,7 +150,7 @@ impl Rdm {
         if self.lines.len() <= link as usize {
             self.lines.resize_with(link as usize + 1, || None);
         }
-        self.lines[link as usize] = Some(Line { session, posted: VecDeque::new(), given_up: false });
+        self.lines[link as usize] = Some(Line { session, posted: VecDeque::new(), given_up: false, greeting: None });
         Ok(())
     }
 
@@ -158,14 +165,46 @@ impl Rdm {
         let Some(peer) = self.line(link).map(|line| line.session.peer) else { return };
         let envelope = Envelope { key: 0, link: u32::MAX, kind: Kind::Dial, number: 0 };
         let (ends, address) = origin.split_at(ORIGIN);
-        self.must_go(link, peer, &envelope, &[ends, hello, address].concat());
+        self.greet(link, peer, envelope, [ends, hello, address].concat());
     }
 
     pub fn accept(&mut self, link: u32, answer: &[u8]) {
         let Some(Line { session, .. }) = self.line(link) else { return };
         let Some((theirs, key)) = session.theirs else { return };
         let (peer, own) = (session.peer, session::put_origin(link, session.key));
-        self.must_go(link, peer, &Envelope { key, link: theirs, kind: Kind::Answer, number: 0 }, &[&own[..], answer].concat());
+        self.greet(link, peer, Envelope { key, link: theirs, kind: Kind::Answer, number: 0 }, [&own[..], answer].concat());
+    }
+
+    fn greet(&mut self, link: u32, peer: u64, envelope: Envelope, payload: Vec<u8>) {
+        self.must_go(link, peer, &envelope, &payload);
+        if let Some(line) = self.line(link) {
+            line.greeting = Some((envelope, payload));
+        }
+    }
+
+    /// Says DIAL or ANSWER of `link` again.
+    fn greet_again(&mut self, link: u32) {
+        let Some(line) = self.line(link) else { return };
+        let peer = line.session.peer;
+        if let Some((envelope, payload)) = line.greeting.clone()
+            && !self.waits(peer)
+        {
+            self.must_go(link, peer, &envelope, &payload);
+        }
+    }
+
+    /// A DIAL of that end, with `origin`, was taken before: it has not heard the answer. False: it is new.
+    pub fn dialled_again(&mut self, origin: &[u8]) -> bool {
+        let Some((theirs, key, _)) = session::origin(origin) else { return false };
+        let same = |line: &Option<Line>| {
+            line.as_ref().is_some_and(|line| {
+                line.session.theirs == Some((theirs, key))
+                    && matches!(line.greeting, Some((Envelope { kind: Kind::Answer, .. }, _)))
+            })
+        };
+        let Some(link) = self.lines.iter().position(same) else { return false };
+        self.greet_again(link as u32);
+        true
     }
 
     /// This end has gone.
@@ -189,11 +228,12 @@ impl Rdm {
 
     /// Sends a message of `link`, which is copied. False: the queue is full.
     pub fn message(&mut self, link: u32, bytes: &[u8]) -> Posted {
-        if !self.waiting.is_empty() || !self.places.has_room() {
+        let Some(line) = self.line(link) else { return Ok(false) };
+        let peer = line.session.peer;
+        if self.waits(peer) || !self.places.has_room() {
             return Ok(false);
         }
         let Some(line) = self.line(link) else { return Ok(false) };
-        let peer = line.session.peer;
         let Some(envelope) = line.session.envelope(Kind::Message) else { return Ok(false) };
         let sent = self.send(link, peer, &[&envelope.encode(), bytes]);
         if !matches!(sent, Ok(true))
@@ -206,8 +246,12 @@ impl Rdm {
 
     /// Sends what the link cannot do without, now or when there is room.
     pub fn must_go(&mut self, link: u32, peer: u64, envelope: &Envelope, payload: &[u8]) {
+        #[cfg(test)]
+        if self.lose_next.take_if(|kind| *kind == envelope.kind).is_some() {
+            return;
+        }
         let parts = [&envelope.encode()[..], payload];
-        if self.waiting.is_empty() {
+        if !self.waits(peer) {
             match self.send(link, peer, &parts) {
                 Ok(true) => return,
                 Ok(false) => {}
@@ -215,6 +259,24 @@ impl Rdm {
             }
         }
         self.waiting.push_back((link, peer, parts.concat()));
+    }
+
+    /// Something must go to `peer` first. One that takes nothing, because its endpoint has gone, keeps nobody else waiting.
+    fn waits(&self, peer: u64) -> bool {
+        self.waiting.iter().any(|(_, to, _)| *to == peer)
+    }
+
+    /// Says something over `link`, if nothing of the kind waits; true once its peer takes nothing.
+    #[cfg(test)]
+    pub fn keeps_waiting(&mut self, link: u32) -> bool {
+        let Some((peer, probe)) = self.line(link).and_then(|line| Some((line.session.peer, line.session.sent(Kind::Sent)?)))
+        else {
+            return self.waiting.iter().any(|(of, ..)| *of == link);
+        };
+        if !self.waits(peer) {
+            self.must_go(link, peer, &probe, &[]);
+        }
+        self.waits(peer)
     }
 
     fn send(&mut self, link: u32, peer: u64, parts: &[&[u8]]) -> Posted {
@@ -245,14 +307,13 @@ impl Rdm {
     /// # Safety
     /// `from` stays readable until that has ended or the endpoint is closed.
     pub unsafe fn write(&mut self, link: u32, from: Range, data: u64, (key, to): (u64, u64), cookie: u64) -> Posted {
-        if self.ep.is_null() || !self.waiting.is_empty() || !self.places.has_room() {
+        let writes = self.writes;
+        let Some(peer) = self.line(link).map(|line| line.session.peer) else { return Ok(false) };
+        if self.ep.is_null() || self.waits(peer) || !self.places.has_room() {
             return Ok(false);
         }
-        let writes = self.writes;
         let Some(Line { session, .. }) = self.line(link) else { return Ok(false) };
-        let (peer, Some((theirs, their_key)), number) = (session.peer, session.theirs, session.number()) else {
-            return Ok(false);
-        };
+        let (Some((theirs, their_key)), number) = (session.theirs, session.number()) else { return Ok(false) };
         let place = self.places.context_for(Use::Write { link, cookie });
         let context = self.places.context(place);
         // SAFETY: live; the source is the caller's care, the context is the write's until it has ended.
@@ -279,16 +340,17 @@ impl Rdm {
         Ok(true)
     }
 
-    /// Tries again what waits; true if any went.
+    /// Tries again what waits, to each peer in its order; true if any went.
     pub fn retry(&mut self) -> bool {
         let before = self.waiting.len();
-        while let Some((link, peer, bytes)) = self.waiting.pop_front() {
+        for (link, peer, bytes) in std::mem::take(&mut self.waiting) {
+            if self.waits(peer) {
+                self.waiting.push_back((link, peer, bytes));
+                continue;
+            }
             match self.send(link, peer, &[&bytes]) {
                 Ok(true) => {}
-                Ok(false) => {
-                    self.waiting.push_front((link, peer, bytes));
-                    break;
-                }
+                Ok(false) => self.waiting.push_back((link, peer, bytes)),
                 Err(error) => self.lost(link, error),
             }
         }
@@ -304,7 +366,7 @@ impl Rdm {
     pub fn give_up(&mut self) {
         let patience = self.patience;
         for (link, line) in self.lines.iter_mut().enumerate() {
-            let Some(Line { session, posted, given_up }) = line else { continue };
+            let Some(Line { session, posted, given_up, .. }) = line else { continue };
             if !*given_up && session.has_lost(!posted.is_empty(), patience) {
                 *given_up = true;
                 let why = format!("something was lost on the way, and has not come for {} s", patience.as_secs());
@@ -313,12 +375,21 @@ impl Rdm {
         }
     }
 
-    /// Somebody waits for word on `link`: asks for it now and then.
-    pub fn remind(&mut self, link: u32) {
+    /// Somebody waits for word on `link`: asks for it now and then. True if it has been waited for long.
+    pub fn remind(&mut self, link: u32) -> bool {
         let pause = self.patience / 8;
-        if let Some((probe, peer)) = self.line(link).and_then(|line| Some((line.session.probe(pause)?, line.session.peer))) {
-            self.must_go(link, peer, &probe, &[]);
+        let Some(line) = self.line(link) else { return false };
+        if !line.session.is_due(pause) {
+            return false;
         }
+        let peer = line.session.peer;
+        match line.session.sent(Kind::Probe) {
+            None => self.greet_again(link),
+            // One is enough that has not gone yet.
+            Some(_) if self.waits(peer) => {}
+            Some(probe) => self.must_go(link, peer, &probe, &[]),
+        }
+        true
     }
 
     /// Nothing to hand on or to send, nothing under way: the provider, whose progress lives in our calls, can be left alone.

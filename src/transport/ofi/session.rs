@@ -11,6 +11,8 @@
 //! | BYE | | the other end has gone |
 //! | PROBE, SENT | | everything below number n has been sent: what does not come by and by is lost; a PROBE wants the same back |
 //!
+//! DIAL and ANSWER may be lost as anything: a sender dials again while it is not answered, and a target that has let it in answers again.
+//!
 //! Numbers count messages and writes of one direction; what comes ahead of its turn is held. A write's own data say no more than that
 //! it has come: anybody who reaches the endpoint can write nothing, with any data, to any key, so what counts is the message behind it.
 #![forbid(unsafe_code)]
@@ -226,19 +228,15 @@ impl Session {
         }
     }
 
-    /// Time to say how much was sent, and to ask the same, for what is lost at the end has nothing behind it that shows it. Called while
-    /// something is waited for.
-    pub fn probe(&mut self, pause: Duration) -> Option<Envelope> {
-        match self.asked {
-            Some(at) if at.elapsed() > pause => {
-                self.asked = Some(Instant::now());
-                self.sent(Kind::Probe)
-            }
-            at => {
-                self.asked = at.or_else(|| Some(Instant::now()));
-                None
-            }
+    /// Time to say how much was sent, and to ask the same, for what is lost at the end has nothing behind it that shows it; or to dial
+    /// again. Called while something is waited for.
+    pub fn is_due(&mut self, pause: Duration) -> bool {
+        let now = Instant::now();
+        let due = self.asked.is_some_and(|at| now - at > pause);
+        if due || self.asked.is_none() {
+            self.asked = Some(now);
         }
+        due
     }
 
     /// How much was sent.

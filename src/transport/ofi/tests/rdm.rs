@@ -1,5 +1,6 @@
 //! The same where there are no connections: over providers of libfabric that are software, as they are and as if they kept no order.
 
+use super::super::session::Kind;
 use super::*;
 
 const RXM: &str = "tcp;ofi_rxm";
@@ -139,5 +140,62 @@ fn the_connection_to_a_peer_is_found_without_connections() {
         (0..2).for_each(|rank| world.ranks[rank].sockets.look());
         assert!(knows(&world, 0, &at[1]) && !knows(&world, 1, &at[0]));
         assert!(!knows(&world, 0, &[2, 0, 0, 9, 127, 0, 0, 2]), "nobody");
+    });
+}
+
+fn put_to(peer: u32) -> Work {
+    Work { peer, ..put(0, 0, 8, Some((0, 1))) }
+}
+
+/// What must go to one whose endpoint has gone is never taken. It keeps nothing back that is for others.
+#[test]
+fn a_peer_that_takes_nothing_holds_up_nobody_else() {
+    over(RXM, None, false, || {
+        let mut world = World::of(3);
+        world.put(&put_to(2)).unwrap();
+        drop(world.ranks.pop());
+        let end = Instant::now() + Duration::from_secs(10);
+        let link = world.ranks[0].dialled[2][0] - 1;
+        while !world.ranks[0].post.net.rdm().unwrap().keeps_waiting(link) {
+            let _ = world.step();
+            assert!(Instant::now() < end, "somebody takes it");
+        }
+        let before = world.signal(0);
+        world.put(&put_to(1)).unwrap();
+        assert_eq!(world.signal(0), before + 1);
+        assert!(world.ranks[0].post.net.rdm().unwrap().keeps_waiting(link));
+    });
+}
+
+/// The first DIAL or the first ANSWER is lost: they are said again, and one link comes of it, over which nothing lands twice.
+#[test]
+fn a_dial_or_an_answer_that_is_lost_is_said_again() {
+    for lost in [Kind::Dial, Kind::Answer] {
+        quickly_over(RXM, || {
+            let mut world = World::new();
+            world.ranks.iter().for_each(|rank| rank.post.net.rdm().unwrap().lose_next = Some(lost));
+            world.put(&put_to(1)).unwrap();
+            world.put(&put_to(1)).unwrap();
+            assert!(world.ranks.iter().any(|rank| rank.post.net.rdm().unwrap().lose_next.is_none()), "{lost:?} was never said");
+            assert_eq!((world.signal(0), world.ranks[0].links.len(), world.ranks[1].links.len()), (2, 1, 1), "{lost:?}");
+        });
+    }
+}
+
+/// A rank may leave before what it has no need of has come, and its endpoint with it: nobody answers, and nobody is waited for.
+#[test]
+fn who_has_left_is_not_waited_for_though_nobody_answers() {
+    quickly_over(RXM, || {
+        let mut world = World::of(3);
+        drop(world.ranks.pop());
+        let rank = &mut world.ranks[0];
+        (rank.has_left, rank.answer) = (Arc::new(|peer| peer == 2), Duration::from_secs(3600));
+        rank.submit(&put_to(2)).unwrap();
+        let end = Instant::now() + Duration::from_secs(10);
+        while rank.landing().left() > 0 {
+            rank.progress(&mut Vec::new()).unwrap();
+            assert!(Instant::now() < end, "it is waited for");
+        }
+        assert_eq!(rank.submit(&put_to(2)).unwrap(), Submitted::Done);
     });
 }

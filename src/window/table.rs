@@ -118,6 +118,8 @@ mod tests {
         let at = (table.device() + COMM_EXT_OFFSET) as *const u64;
         // SAFETY: 40 bytes behind the first page, inside its 1024.
         let block = unsafe { [*at, *at.add(1), *at.add(2), *at.add(3), *at.add(4)] };
-        assert_eq!(block, [COMM_EXT_MAGIC, 40 << 32 | 4, abort.device_address(), abort.host_address(), 2]);
+        let (lsa_size, number) = (2, device.ordinal() as u64);
+        let last = (number + 1) << 32 | lsa_size;
+        assert_eq!(block, [COMM_EXT_MAGIC, 40 << 32 | 4, abort.device_address(), abort.host_address(), last]);
     }
 }

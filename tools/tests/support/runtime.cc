@@ -44,6 +44,8 @@ uint32_t ginrs_cpu_warp_exchange(uint32_t, uint64_t value, uint64_t out[32], con
 uint32_t ginrs_cpu_active_mask(const char*, int) { return 1u << ginrs_cpu_self->lane; }
 void ginrs_cpu_grid_sync(const char*, int) {}
 int ginrs_cpu_launch_is_cooperative() { return 0; }
+// Nothing here tells of launches.
+void ginrs_cpu_launched_at(const char*, int) {}
 void ginrs_cpu_trap(const char* message, const char* file, int line) {
   fprintf(stderr, "trap: %s at %s:%d\n", message, file, line);
   abort();

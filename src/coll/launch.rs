@@ -87,8 +87,12 @@ impl<'a> Planned<'a> {
             How::Mapped | How::Staged => c"ginrs_several_copy",
             How::Direct | How::Buffered | How::Multicast => return None,
         };
-        let places = if ready.maps.is_some() { SEVERAL_PLACES / (2 * team.n_ranks as usize) } else { SEVERAL_ITEMS };
-        Some(Member { kernel, rows, bytes: self.shape.of_team(), blocks, room: most, calls: places.clamp(1, SEVERAL_ITEMS) })
+        // A kernel that has mapped calls may have others, too: they keep to the same.
+        let calls = match ready.maps {
+            Some(_) if how != How::Ll => SEVERAL_PLACES / (2 * team.n_ranks as usize),
+            _ => SEVERAL_ITEMS,
+        };
+        Some(Member { kernel, rows, bytes: self.shape.of_team(), blocks, room: most, calls: calls.min(SEVERAL_ITEMS) })
     }
 
     fn work(&self, ready: &Ready) -> CollWork {
@@ -212,9 +216,9 @@ fn run_several(order: &mut Order, ready: &Ready, windows: &Windows, planned: &[P
             places: [0; SEVERAL_PLACES],
         };
         let (mut columns, n) = (0, team.n_ranks as usize);
-        for ((planned, blocks), (item, seen)) in calls().zip(work.items.iter_mut().zip(work.places.chunks_mut(2 * n))) {
+        for (item, (planned, blocks)) in calls().enumerate() {
             let (scalar, scalar_at) = planned.scalar();
-            *item = SeveralItem {
+            work.items[item] = SeveralItem {
                 send: planned.send.at,
                 recv: planned.recv.at,
                 count: planned.call.count,
@@ -231,8 +235,9 @@ fn run_several(order: &mut Order, ready: &Ready, windows: &Windows, planned: &[P
             };
             columns += blocks;
             if let Some((send, recv)) = planned.places(ready, windows, captured, ((blocks, first.choice.blocks.1), beside)) {
-                seen[..n].copy_from_slice(&send[..n]);
-                seen[n..].copy_from_slice(&recv[..n]);
+                let at = 2 * n * item;
+                work.places[at..at + n].copy_from_slice(&send[..n]);
+                work.places[at + n..at + 2 * n].copy_from_slice(&recv[..n]);
             }
         }
         let of_all = |root: &Option<u32>| calls().all(|(planned, _)| planned.root() == *root);

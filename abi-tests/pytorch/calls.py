@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.distributed_c10d import _coalescing_manager
 
-from timing import timed
+from timing import checked
 
 rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 torch.cuda.set_device(rank)
@@ -171,11 +171,7 @@ rows = []
 for name, dtype, bytes_, make in ROWS:
     call, right = make()
     call()
-    if not right():
-        raise SystemExit(f"rank {rank}: {name} of {bytes_} bytes of {dtype} gave wrong values")
-    rows.append([name, dtype, bytes_, timed(call, 10)])
-    if not right():
-        raise SystemExit(f"rank {rank}: {name} of {bytes_} bytes of {dtype} gave wrong values after its timing")
+    rows.append(checked(name, dtype, bytes_, call, right, 10))
 if rank == 0:
     with open(sys.argv[1], "w") as out:
         json.dump({"rows": rows, "losses": {}}, out)

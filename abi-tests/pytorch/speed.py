@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
-from timing import timed
+from timing import checked, timed
 
 rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 torch.cuda.set_device(rank)
@@ -71,11 +71,7 @@ def collectives(sizes):
     for name, dtype in TYPES.items():
         for bytes_ in sizes:
             for operation, (call, check) in operations(bytes_, dtype).items():
-                if not check():
-                    raise SystemExit(f"rank {rank}: {operation} of {bytes_} bytes of {name} gave wrong values")
-                rows.append([operation, name, bytes_, timed(call, 20 if bytes_ <= 16 << 20 else 5)])
-                if not check():
-                    raise SystemExit(f"rank {rank}: {operation} of {bytes_} bytes of {name} gave wrong values after its timing")
+                rows.append(checked(operation, name, bytes_, call, check, 20 if bytes_ <= 16 << 20 else 5))
     return rows
 
 

@@ -25,3 +25,16 @@ def timed(call, calls, rounds=5):
         end.synchronize()
         us.append(start.elapsed_time(end) * 1000 / calls)
     return slowest(us)
+
+
+def checked(operation, dtype, bytes_, call, right, calls):
+    """A row of [operation, type, bytes, us]; it ends the job where `right` says that what came out is wrong."""
+
+    def check(when):
+        if not right():
+            raise SystemExit(f"rank {dist.get_rank()}: {operation} of {bytes_} bytes of {dtype} gave wrong values{when}")
+
+    check("")
+    row = [operation, dtype, bytes_, timed(call, calls)]
+    check(" after its timing")
+    return row

@@ -10,42 +10,39 @@ struct Entry {
   size_t bytes;
 };
 
+#define ENTRY(kernel, work) {#kernel, (void*)kernel, sizeof(work)}
+#define ENTRIES(type) \
+  ENTRY(ginrs_reduce_##type, ginrsCollWork), \
+  ENTRY(ginrs_pass_##type, ginrsCollWork), \
+  ENTRY(ginrs_mapped_##type, ginrsMappedWork), \
+  ENTRY(ginrs_several_ll_##type, ginrsSeveralWork), \
+  ENTRY(ginrs_several_mapped_##type, ginrsSeveralWork)
+
 Entry const entries[] = {
-    {"ginrs_reduce_i8", (void*)ginrs_reduce_i8, sizeof(ginrsCollWork)},     {"ginrs_reduce_i32", (void*)ginrs_reduce_i32, sizeof(ginrsCollWork)},
-    {"ginrs_reduce_i64", (void*)ginrs_reduce_i64, sizeof(ginrsCollWork)},   {"ginrs_reduce_f16", (void*)ginrs_reduce_f16, sizeof(ginrsCollWork)},
-    {"ginrs_reduce_bf16", (void*)ginrs_reduce_bf16, sizeof(ginrsCollWork)}, {"ginrs_reduce_f32", (void*)ginrs_reduce_f32, sizeof(ginrsCollWork)},
-    {"ginrs_reduce_f64", (void*)ginrs_reduce_f64, sizeof(ginrsCollWork)},   {"ginrs_reduce_e4m3", (void*)ginrs_reduce_e4m3, sizeof(ginrsCollWork)},
-    {"ginrs_reduce_e5m2", (void*)ginrs_reduce_e5m2, sizeof(ginrsCollWork)}, {"ginrs_copy", (void*)ginrs_copy, sizeof(ginrsCollWork)},
-    {"ginrs_ll", (void*)ginrs_ll, sizeof(ginrsCollWork)},                   {"ginrs_personal", (void*)ginrs_personal, sizeof(ginrsCollWork)},
-    {"ginrs_mapped", (void*)ginrs_mapped, sizeof(ginrsMappedWork)},         {"ginrs_p2p", (void*)ginrs_p2p, sizeof(ginrsP2pWork)},
-    {"ginrs_pass_i8", (void*)ginrs_pass_i8, sizeof(ginrsCollWork)},         {"ginrs_pass_i32", (void*)ginrs_pass_i32, sizeof(ginrsCollWork)},
-    {"ginrs_pass_i64", (void*)ginrs_pass_i64, sizeof(ginrsCollWork)},       {"ginrs_pass_f16", (void*)ginrs_pass_f16, sizeof(ginrsCollWork)},
-    {"ginrs_pass_bf16", (void*)ginrs_pass_bf16, sizeof(ginrsCollWork)},     {"ginrs_pass_f32", (void*)ginrs_pass_f32, sizeof(ginrsCollWork)},
-    {"ginrs_pass_f64", (void*)ginrs_pass_f64, sizeof(ginrsCollWork)},       {"ginrs_pass_e4m3", (void*)ginrs_pass_e4m3, sizeof(ginrsCollWork)},
-    {"ginrs_pass_e5m2", (void*)ginrs_pass_e5m2, sizeof(ginrsCollWork)},
-    {"ginrs_mapped_i8", (void*)ginrs_mapped_i8, sizeof(ginrsMappedWork)},
-    {"ginrs_mapped_i32", (void*)ginrs_mapped_i32, sizeof(ginrsMappedWork)},
-    {"ginrs_mapped_i64", (void*)ginrs_mapped_i64, sizeof(ginrsMappedWork)},
-    {"ginrs_mapped_f16", (void*)ginrs_mapped_f16, sizeof(ginrsMappedWork)},
-    {"ginrs_mapped_bf16", (void*)ginrs_mapped_bf16, sizeof(ginrsMappedWork)},
-    {"ginrs_mapped_f32", (void*)ginrs_mapped_f32, sizeof(ginrsMappedWork)},
-    {"ginrs_mapped_f64", (void*)ginrs_mapped_f64, sizeof(ginrsMappedWork)},
-    {"ginrs_mapped_e4m3", (void*)ginrs_mapped_e4m3, sizeof(ginrsMappedWork)},
-    {"ginrs_mapped_e5m2", (void*)ginrs_mapped_e5m2, sizeof(ginrsMappedWork)},
-    {"ginrs_several_ll_i8", (void*)ginrs_several_ll_i8, sizeof(ginrsSeveralWork)}, {"ginrs_several_mapped_i8", (void*)ginrs_several_mapped_i8, sizeof(ginrsSeveralWork)},
-    {"ginrs_several_ll_i32", (void*)ginrs_several_ll_i32, sizeof(ginrsSeveralWork)}, {"ginrs_several_mapped_i32", (void*)ginrs_several_mapped_i32, sizeof(ginrsSeveralWork)},
-    {"ginrs_several_ll_i64", (void*)ginrs_several_ll_i64, sizeof(ginrsSeveralWork)}, {"ginrs_several_mapped_i64", (void*)ginrs_several_mapped_i64, sizeof(ginrsSeveralWork)},
-    {"ginrs_several_ll_f16", (void*)ginrs_several_ll_f16, sizeof(ginrsSeveralWork)}, {"ginrs_several_mapped_f16", (void*)ginrs_several_mapped_f16, sizeof(ginrsSeveralWork)},
-    {"ginrs_several_ll_bf16", (void*)ginrs_several_ll_bf16, sizeof(ginrsSeveralWork)}, {"ginrs_several_mapped_bf16", (void*)ginrs_several_mapped_bf16, sizeof(ginrsSeveralWork)},
-    {"ginrs_several_ll_f32", (void*)ginrs_several_ll_f32, sizeof(ginrsSeveralWork)}, {"ginrs_several_mapped_f32", (void*)ginrs_several_mapped_f32, sizeof(ginrsSeveralWork)},
-    {"ginrs_several_ll_f64", (void*)ginrs_several_ll_f64, sizeof(ginrsSeveralWork)}, {"ginrs_several_mapped_f64", (void*)ginrs_several_mapped_f64, sizeof(ginrsSeveralWork)},
-    {"ginrs_several_ll_e4m3", (void*)ginrs_several_ll_e4m3, sizeof(ginrsSeveralWork)}, {"ginrs_several_mapped_e4m3", (void*)ginrs_several_mapped_e4m3, sizeof(ginrsSeveralWork)},
-    {"ginrs_several_ll_e5m2", (void*)ginrs_several_ll_e5m2, sizeof(ginrsSeveralWork)}, {"ginrs_several_mapped_e5m2", (void*)ginrs_several_mapped_e5m2, sizeof(ginrsSeveralWork)},
-    {"ginrs_several_ll", (void*)ginrs_several_ll, sizeof(ginrsSeveralWork)}, {"ginrs_several_copy", (void*)ginrs_several_copy, sizeof(ginrsSeveralWork)},
-    {"ginrs_multicast_i32", (void*)ginrs_multicast_i32, sizeof(ginrsCollWork)}, {"ginrs_multicast_i64", (void*)ginrs_multicast_i64, sizeof(ginrsCollWork)},
-    {"ginrs_multicast_f16", (void*)ginrs_multicast_f16, sizeof(ginrsCollWork)}, {"ginrs_multicast_bf16", (void*)ginrs_multicast_bf16, sizeof(ginrsCollWork)},
-    {"ginrs_multicast_f32", (void*)ginrs_multicast_f32, sizeof(ginrsCollWork)}, {"ginrs_multicast_f64", (void*)ginrs_multicast_f64, sizeof(ginrsCollWork)},
-    {"ginrs_multicast", (void*)ginrs_multicast, sizeof(ginrsCollWork)}, {"ginrs_courier", (void*)ginrs_courier, sizeof(ginrsCourierWork)},
+    ENTRIES(i8),
+    ENTRIES(i32),
+    ENTRIES(i64),
+    ENTRIES(f16),
+    ENTRIES(bf16),
+    ENTRIES(f32),
+    ENTRIES(f64),
+    ENTRIES(e4m3),
+    ENTRIES(e5m2),
+    ENTRY(ginrs_copy, ginrsCollWork),
+    ENTRY(ginrs_ll, ginrsCollWork),
+    ENTRY(ginrs_personal, ginrsCollWork),
+    ENTRY(ginrs_mapped, ginrsMappedWork),
+    ENTRY(ginrs_p2p, ginrsP2pWork),
+    ENTRY(ginrs_several_ll, ginrsSeveralWork),
+    ENTRY(ginrs_several_copy, ginrsSeveralWork),
+    ENTRY(ginrs_multicast_i32, ginrsCollWork),
+    ENTRY(ginrs_multicast_i64, ginrsCollWork),
+    ENTRY(ginrs_multicast_f16, ginrsCollWork),
+    ENTRY(ginrs_multicast_bf16, ginrsCollWork),
+    ENTRY(ginrs_multicast_f32, ginrsCollWork),
+    ENTRY(ginrs_multicast_f64, ginrsCollWork),
+    ENTRY(ginrs_multicast, ginrsCollWork),
+    ENTRY(ginrs_courier, ginrsCourierWork),
 };
 
 }  // namespace

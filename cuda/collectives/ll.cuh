@@ -108,7 +108,7 @@ __device__ __forceinline__ void reducingLL(ginrsCollWork const& work) {
   bool const wants = work.kind != GINRS_COLL_REDUCE || uint32_t(work.comm.lsaRank) == work.root;
   auto own = [&](int part, uint64_t i) {
     Pack<T, N> const pack = loadPack<T, N>(static_cast<typename T::Stored const*>(work.send.at) + part * work.count, i, work.count);
-    return op.isScaled() ? op.scaled(pack, op.factor).raw() : pack.raw();
+    return op.isScaled() ? op.scaled(pack).raw() : pack.raw();
   };
   exchangeLL(work, (work.count + N - 1) / N, own, [&](auto& a2a, int slot, int threads, uint64_t i) {
     auto load = [&](Raw const& raw) {

@@ -24,7 +24,7 @@ template <typename T>
 __device__ __noinline__ void scaleByBlock(Operation<T> op, char* to, char const* from, uint64_t bytes) {
   typedef typename T::Stored Stored;
   for (uint64_t i = threadIdx.x; i < bytes / sizeof(Stored); i += blockDim.x) {
-    reinterpret_cast<Stored*>(to)[i] = op.scaled(reinterpret_cast<Stored const*>(from)[i], op.factor);
+    reinterpret_cast<Stored*>(to)[i] = op.scaled(Pack<T, 1>{{reinterpret_cast<Stored const*>(from)[i]}}).v[0];
   }
 }
 

@@ -117,11 +117,10 @@ struct Operation {
 
   /* PRE_MUL: every rank multiplies its own input, by its own factor, before anybody adds it up. */
   __device__ __forceinline__ bool isScaled() const { return op == GINRS_COLL_PRE_MUL; }
-  static __device__ __forceinline__ typename T::Stored scaled(typename T::Stored in, Sum by) { return T::store(T::load(in) * by); }
   template <int N>
-  static __device__ __forceinline__ Pack<T, N> scaled(Pack<T, N> in, Sum by) {
+  __device__ __forceinline__ Pack<T, N> scaled(Pack<T, N> in) const {
 #pragma unroll
-    for (int i = 0; i < N; i++) in.v[i] = scaled(in.v[i], by);
+    for (int i = 0; i < N; i++) in.v[i] = T::store(T::load(in.v[i]) * factor);
     return in;
   }
 

@@ -73,7 +73,8 @@ NCCL_DEVICE_INLINE bool isDestroyed(ncclDevComm const& comm) {
 /* Does the kernel run on another device than the communicator's? A GPU has no access to the memory behind it then. */
 NCCL_DEVICE_INLINE bool isElsewhere(ncclDevComm const& comm) {
   ginrsCommExt const* const ext = extensionOf(comm);
-  return ext != nullptr && nccl::utility::loadConst(&ext->device) - 1 != uint32_t(ginrs_cpu_self->device) && nccl::utility::loadConst(&ext->device) != 0;
+  uint32_t const device = ext == nullptr ? 0 : nccl::utility::loadConst(&ext->device);
+  return device != 0 && device - 1 != uint32_t(ginrs_cpu_self->device);
 }
 #define GINRS_DEVCOMM_STANDS(comm) \
   (::ginrs::isDestroyed(comm) || ::ginrs::isElsewhere(comm) ? ::ginrs::endUnusable(comm, ginrsFile, ginrsLine) : (void)0)

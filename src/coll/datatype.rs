@@ -30,6 +30,24 @@ use DataType::*;
 const ALL: [DataType; 12] =
     [Int8, Uint8, Int32, Uint32, Int64, Uint64, Float16, Float32, Float64, Bfloat16, Float8e4m3, Float8e5m2];
 
+/// The kernel of a way for each type, by its name in cuda/collectives/kernels.cuh.
+macro_rules! kernel {
+    ($way:literal, $datatype:expr) => {
+        kernel!(@ $way, $datatype, Int8 | Uint8 = "i8", Int32 | Uint32 = "i32", Int64 | Uint64 = "i64", Float16 = "f16", Float32 = "f32",
+            Float64 = "f64", Bfloat16 = "bf16", Float8e4m3 = "e4m3", Float8e5m2 = "e5m2")
+    };
+    (@ $way:literal, $datatype:expr, $($($type:ident)|+ = $name:literal),+) => {
+        match $datatype {
+            $($($type)|+ => const {
+                match CStr::from_bytes_with_nul(concat!("ginrs_", $way, "_", $name, "\0").as_bytes()) {
+                    Ok(kernel) => kernel,
+                    Err(_) => panic!("one NUL, at the end"),
+                }
+            }),+
+        }
+    };
+}
+
 impl DataType {
     /// What a caller's number means.
     pub fn from_c(value: ncclDataType_t) -> Result<Self> {
@@ -66,77 +84,27 @@ impl DataType {
 
     /// The kernel that reduces it: integers go by their width.
     pub fn reduce_kernel(self) -> &'static CStr {
-        match self {
-            Int8 | Uint8 => c"ginrs_reduce_i8",
-            Int32 | Uint32 => c"ginrs_reduce_i32",
-            Int64 | Uint64 => c"ginrs_reduce_i64",
-            Float16 => c"ginrs_reduce_f16",
-            Float32 => c"ginrs_reduce_f32",
-            Float64 => c"ginrs_reduce_f64",
-            Bfloat16 => c"ginrs_reduce_bf16",
-            Float8e4m3 => c"ginrs_reduce_e4m3",
-            Float8e5m2 => c"ginrs_reduce_e5m2",
-        }
+        kernel!("reduce", self)
     }
 
     /// The kernel that reduces it by messages.
     pub fn pass_kernel(self) -> &'static CStr {
-        match self {
-            Int8 | Uint8 => c"ginrs_pass_i8",
-            Int32 | Uint32 => c"ginrs_pass_i32",
-            Int64 | Uint64 => c"ginrs_pass_i64",
-            Float16 => c"ginrs_pass_f16",
-            Float32 => c"ginrs_pass_f32",
-            Float64 => c"ginrs_pass_f64",
-            Bfloat16 => c"ginrs_pass_bf16",
-            Float8e4m3 => c"ginrs_pass_e4m3",
-            Float8e5m2 => c"ginrs_pass_e5m2",
-        }
+        kernel!("pass", self)
     }
 
     /// The kernel that reduces it between buffers that all ranks see.
     pub fn mapped_kernel(self) -> &'static CStr {
-        match self {
-            Int8 | Uint8 => c"ginrs_mapped_i8",
-            Int32 | Uint32 => c"ginrs_mapped_i32",
-            Int64 | Uint64 => c"ginrs_mapped_i64",
-            Float16 => c"ginrs_mapped_f16",
-            Float32 => c"ginrs_mapped_f32",
-            Float64 => c"ginrs_mapped_f64",
-            Bfloat16 => c"ginrs_mapped_bf16",
-            Float8e4m3 => c"ginrs_mapped_e4m3",
-            Float8e5m2 => c"ginrs_mapped_e5m2",
-        }
+        kernel!("mapped", self)
     }
 
     /// Of several small calls ([`super::table::How::Ll`]).
     pub fn several_ll_kernel(self) -> &'static CStr {
-        match self {
-            Int8 | Uint8 => c"ginrs_several_ll_i8",
-            Int32 | Uint32 => c"ginrs_several_ll_i32",
-            Int64 | Uint64 => c"ginrs_several_ll_i64",
-            Float16 => c"ginrs_several_ll_f16",
-            Float32 => c"ginrs_several_ll_f32",
-            Float64 => c"ginrs_several_ll_f64",
-            Bfloat16 => c"ginrs_several_ll_bf16",
-            Float8e4m3 => c"ginrs_several_ll_e4m3",
-            Float8e5m2 => c"ginrs_several_ll_e5m2",
-        }
+        kernel!("several_ll", self)
     }
 
     /// Of several calls between buffers that all ranks see, or by messages.
     pub fn several_kernel(self) -> &'static CStr {
-        match self {
-            Int8 | Uint8 => c"ginrs_several_mapped_i8",
-            Int32 | Uint32 => c"ginrs_several_mapped_i32",
-            Int64 | Uint64 => c"ginrs_several_mapped_i64",
-            Float16 => c"ginrs_several_mapped_f16",
-            Float32 => c"ginrs_several_mapped_f32",
-            Float64 => c"ginrs_several_mapped_f64",
-            Bfloat16 => c"ginrs_several_mapped_bf16",
-            Float8e4m3 => c"ginrs_several_mapped_e4m3",
-            Float8e5m2 => c"ginrs_several_mapped_e5m2",
-        }
+        kernel!("several_mapped", self)
     }
 
     /// The kernel that reduces it through the switch, if that has the operation: sums, and maxima and minima of integers and half-precision floats.

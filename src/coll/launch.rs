@@ -38,9 +38,9 @@ pub fn run(collectives: &Collectives, windows: &Windows, calls: &[Call]) -> Resu
     let (mut order, _launching) = collectives.begin(team, ready)?;
     let [one] = &planned[..] else {
         let members: Vec<_> = planned.iter().map(|call| call.member(team, ready)).collect();
-        return several::launches(&members).iter().try_for_each(|launch| match launch[..] {
-            [(number, _)] => planned[number].run(&mut order, ready, windows),
-            _ => run_several(&mut order, ready, windows, &planned, launch),
+        return several::launches(&members).iter().try_for_each(|launch| match (&launch[..], members[launch[0].0]) {
+            (&[_, _, ..], Some(Member { kernel, .. })) => run_several(&mut order, ready, windows, kernel, &planned, launch),
+            _ => planned[launch[0].0].run(&mut order, ready, windows),
         });
     };
     one.run(&mut order, ready, windows)
@@ -198,7 +198,14 @@ impl<'a> Planned<'a> {
 }
 
 /// Side by side, in the order of `launch`, with so many blocks in a row each.
-fn run_several(order: &mut Order, ready: &Ready, windows: &Windows, planned: &[Planned], launch: &[(usize, u32)]) -> Result<()> {
+fn run_several(
+    order: &mut Order,
+    ready: &Ready,
+    windows: &Windows,
+    kernel: &'static CStr,
+    planned: &[Planned],
+    launch: &[(usize, u32)],
+) -> Result<()> {
     let (team, first, beside) = (windows.team(), &planned[launch[0].0], launch.len() - 1);
     let calls = || launch.iter().map(|&(number, blocks)| (&planned[number], blocks));
     let mut streams: Vec<Stream> = Vec::new();
@@ -240,8 +247,7 @@ fn run_several(order: &mut Order, ready: &Ready, windows: &Windows, planned: &[P
                 work.places[at + n..at + 2 * n].copy_from_slice(&recv[..n]);
             }
         }
-        let of_all = |root: &Option<u32>| calls().all(|(planned, _)| planned.root() == *root);
-        let kernel = first.member(team, ready).map_or(first.kernel, |member| member.kernel);
+        let root = first.root().filter(|_| calls().all(|(planned, _)| planned.root() == first.root()));
         ready.kernels.launch(&Launch {
             kernel,
             parameter: work.as_bytes(),
@@ -249,7 +255,7 @@ fn run_several(order: &mut Order, ready: &Ready, windows: &Windows, planned: &[P
             threads: calls().map(|(planned, _)| planned.choice.threads).max().unwrap_or(0),
             stream,
             call: first.call.kind.name(),
-            number: team.watch.calls().collectives(captured, launch.len() as u64, Some(first.root()).filter(of_all).flatten()),
+            number: team.watch.calls().collectives(captured, launch.len() as u64, root),
             touches: &calls().flat_map(|(planned, _)| planned.call.touches(team.rank, team.n_ranks)).collect::<Vec<_>>(),
         })
     })

@@ -228,13 +228,11 @@ impl Rdm {
 
     /// Sends a message of `link`, which is copied. False: the queue is full.
     pub fn message(&mut self, link: u32, bytes: &[u8]) -> Posted {
-        let Some(line) = self.line(link) else { return Ok(false) };
-        let peer = line.session.peer;
+        let Some(peer) = self.line(link).map(|line| line.session.peer) else { return Ok(false) };
         if self.waits(peer) || !self.places.has_room() {
             return Ok(false);
         }
-        let Some(line) = self.line(link) else { return Ok(false) };
-        let Some(envelope) = line.session.envelope(Kind::Message) else { return Ok(false) };
+        let Some(envelope) = self.line(link).and_then(|line| line.session.envelope(Kind::Message)) else { return Ok(false) };
         let sent = self.send(link, peer, &[&envelope.encode(), bytes]);
         if !matches!(sent, Ok(true))
             && let Some(line) = self.line(link)

@@ -31,19 +31,22 @@ __device__ __forceinline__ void slots(ginrsP2pWork const& work, ginrsP2pItem con
   } while (done < share.bytes && hasUse(work.comm));
 }
 
-/* The n-th receive from the rank itself takes its n-th send to itself: no slots, a copy. */
-__device__ __forceinline__ void copyToSelf(ginrsP2pWork const& work, Group const& group, uint32_t recv, uint32_t channel) {
-  uint32_t nth = 0;
-  for (uint32_t i = work.nSends; i < recv; i++) nth += int(work.items[i].peer) == work.comm.rank;
-  for (uint32_t i = 0; i < work.nSends; i++) {
-    if (int(work.items[i].peer) != work.comm.rank || nth-- > 0) continue;
-    ginrsP2pItem const &from = work.items[i], &to = work.items[recv];
-    if (from.bytes != to.bytes) GINRS_TRAP("ncclRecv: the matching ncclSend has another number of bytes (count times size of the type)");
-    Share const share = Share::of(from.bytes, work.channels, channel);
-    copy(group.crew(), static_cast<char*>(to.at) + share.begin, static_cast<char const*>(from.at) + share.begin, share.bytes);
-    return;
+/* The n-th of the sends, or of the receives, whose peer is the rank itself. */
+__device__ __forceinline__ ginrsP2pItem const& ofItself(ginrsP2pWork const& work, bool sends, uint32_t nth) {
+  uint32_t const first = sends ? 0 : work.nSends, last = sends ? work.nSends : work.nSends + work.nRecvs;
+  for (uint32_t i = first; i < last; i++) {
+    if (int(work.items[i].peer) == work.comm.rank && nth-- == 0) return work.items[i];
   }
-  GINRS_TRAP("ncclRecv from the rank itself without an ncclSend in the same group");
+  GINRS_TRAP("ncclSend to the rank itself and ncclRecv from it do not match");
+  return work.items[first];
+}
+
+/* The n-th receive from the rank itself takes its n-th send to itself: no slots, a copy. */
+__device__ __forceinline__ void copyToSelf(ginrsP2pWork const& work, Group const& group, uint32_t nth, uint32_t channel) {
+  ginrsP2pItem const &from = ofItself(work, true, nth), &to = ofItself(work, false, nth);
+  if (from.bytes != to.bytes) GINRS_TRAP("ncclRecv: the matching ncclSend has another number of bytes (count times size of the type)");
+  Share const share = Share::of(from.bytes, work.channels, channel);
+  copy(group.crew(), static_cast<char*>(to.at) + share.begin, static_cast<char const*>(from.at) + share.begin, share.bytes);
 }
 
 /* Whether this rank sends it so: where it receives at the same time. One way alone slots are as fast, and what a rank sends in a group of its own, and is
@@ -94,13 +97,13 @@ __device__ __forceinline__ void pointToPoint(ginrsP2pWork const& work) {
   bool const sends = group.sends();
   if (!sends) tellPlaces(work, group, set, channel);
   uint32_t const first = sends ? 0 : work.nSends, last = sends ? work.nSends : work.nSends + work.nRecvs;
+  uint32_t itself = 0;
   for (uint32_t i = first; i < last; i++) {
     ginrsP2pItem const& item = work.items[i];
     if (item.round % work.sets != set) continue;
     uint64_t const header = headerOf(kPointToPoint, item.bytes);
     if (int(item.peer) == work.comm.rank) {
-      /* Others wait for what is sent. */
-      if (!sends) copyToSelf(work, group, i, channel);
+      if (sends == (work.sendersCopy != 0)) copyToSelf(work, group, itself++, channel);
     } else if (channel >= channelsOf(work, item.bytes)) {
       continue;
     } else if (sends) {

@@ -190,9 +190,9 @@ __device__ __noinline__ void reduceTo(Operation<T> op, Crew crew, uint64_t count
   uint64_t const element = reducePacks<4, 4, T, 1>(op, crew, crew.worker, head, 0, from, to);
   reducePacks<1, 4, T, 1>(op, crew, element, head, 0, from, to);
   uint64_t i = crew.worker;
-  /* More of them would spill. Sums that are twice as wide as what they are of: four for one place alone (two H100, 64 MB of bfloat16: 136 us, with two 150); where
+  /* More of them would spill; a sum takes a register at least. Sums that are twice as wide as what they are of: four for one place alone (two H100, 64 MB of bfloat16: 136 us, with two 150); where
    * several get them, with four 258, with two 240, and beside each other in one function 345 for an all-reduce by messages that takes 301. */
-  constexpr int wide = N * sizeof(typename T::Sum) / 16, U = wide <= To::kFour ? 4 : 2;
+  constexpr int wide = N * (sizeof(typename T::Sum) < 4 ? 4 : sizeof(typename T::Sum)) / 16, U = wide <= To::kFour ? 4 : 2;
   if (from.count() <= 2) i = reducePacks<U, 2, T, N>(op, crew, i, packs, head * size, from, to);
   i = reducePacks<2, 4, T, N>(op, crew, i, packs, head * size, from, to);
   reducePacks<1, 4, T, N>(op, crew, i, packs, head * size, from, to);

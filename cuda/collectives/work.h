@@ -151,7 +151,7 @@ struct ginrsP2pWork {
   uint32_t narrow;   /* the most of one that does not go straight */
   uint32_t bytesPerChannel; /* a message of so many bytes has one more */
   uint32_t straight; /* a message of at least so many bytes may go straight to where it is received; 0: none may */
-  uint32_t pad;
+  uint32_t sendersCopy; /* who sends copies what is for the rank itself; 0: who receives, for others wait for what is sent */
   ginrsP2pItem items[GINRS_P2P_ITEMS];
 };
 

@@ -48,7 +48,7 @@ impl Messages {
                 let all = [(&batch.sends, true), (&batch.recvs, false)];
                 let all = all.into_iter().flat_map(|(items, sends)| items.iter().map(move |item| (item.peer, sends)));
                 let number = team.watch.calls().messages(captured, all);
-                launch(&team.tag(), ready, batch, stream, number, |item| place(ready, windows, team.rank, item, captured))
+                launch(team, ready, batch, stream, number, |item| place(ready, windows, team.rank, item, captured))
             })
         })
     }
@@ -64,7 +64,7 @@ fn place(ready: &Ready, windows: &Windows, rank: u32, item: &P2pItem, captured: 
 }
 
 fn launch(
-    tag: &str,
+    team: &Team,
     ready: &Ready,
     batch: &Batch,
     stream: Stream,
@@ -88,13 +88,15 @@ fn launch(
         narrow: shape.narrow,
         bytes_per_channel: ready.sizes.bytes_per_channel,
         straight: straight.unwrap_or(0),
-        pad: 0,
+        // A gather's root: half of its blocks' threads had nothing to do, and slots waited until the others had copied.
+        senders_copy: batch.sends.iter().all(|item| item.peer == team.rank).into(),
         items,
     };
     let told = work.items.iter().filter(|item| item.seen != 0).count();
     info!(
         COLL,
-        "{tag} messages: {} sent, {} received, of which {told} wanted where they belong, {:?} blocks of {} threads",
+        "{} messages: {} sent, {} received, of which {told} wanted where they belong, {:?} blocks of {} threads",
+        team.tag(),
         batch.sends.len(),
         batch.recvs.len(),
         shape.blocks,

@@ -160,7 +160,8 @@ pub struct P2pWork {
     pub bytes_per_channel: u32,
     /// A message of so many bytes may go straight to where it is received; 0: none may.
     pub straight: u32,
-    pub pad: u32,
+    /// 1: who sends copies what is for the rank itself.
+    pub senders_copy: u32,
     pub items: [P2pItem; P2P_ITEMS],
 }
 
@@ -172,4 +173,4 @@ layout!(MappedWork, 944, 8, coll @ 0, send @ 424, recv @ 680, board @ 936, pad @
 layout!(SeveralItem, 56, 8, send @ 0, recv @ 8, count @ 16, scalar @ 24, scalar_at @ 32, root @ 40, first @ 44, blocks @ 46, kind @ 48, how @ 49, op @ 50, elt_bytes @ 51, pad @ 52);
 layout!(SeveralWork, 4080, 8, common @ 0, board @ 424, n_items @ 428, items @ 432, places @ 2224);
 layout!(P2pItem, 32, 8, at @ 0, bytes @ 8, peer @ 16, round @ 20, seen @ 24);
-layout!(P2pWork, 280 + 32 * P2P_ITEMS, 8, comm @ 0, inbox @ 200, n_sends @ 248, n_recvs @ 252, sets @ 256, channels @ 260, narrow @ 264, bytes_per_channel @ 268, straight @ 272, pad @ 276, items @ 280);
+layout!(P2pWork, 280 + 32 * P2P_ITEMS, 8, comm @ 0, inbox @ 200, n_sends @ 248, n_recvs @ 252, sets @ 256, channels @ 260, narrow @ 264, bytes_per_channel @ 268, straight @ 272, senders_copy @ 276, items @ 280);

@@ -1,8 +1,11 @@
 //! Communicators beyond ncclCommInitRank: split, shrink, revoke, several ids, non-blocking ones. Programs compiled by the installed
 //! `ginrs-cc`, as processes and as threads, with kernels on every communicator that they make.
 
+#[path = "../../tests/netns/mod.rs"]
+mod netns;
+
 use abi_tests::{prefix, text};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// The compiled program of `abi-tests/programs`.
@@ -108,4 +111,59 @@ fn killed_ranks_are_left_behind() {
     survivors_ok("split", 4, &[1]);
     survivors_ok("beside", 3, &[1]);
     survivors_ok("lists", 4, &[]);
+}
+
+/// What the survivors of `case` say of the rank that was killed before the call; `start` makes the command of each rank.
+#[track_caller]
+fn killed_before(case: &str, start: impl Fn(u32, &Path) -> Command) {
+    let (id, program) = (abi_tests::programs::job_folder(), compiled("killed"));
+    let start = |rank: u32| {
+        let mut command = start(rank, &program);
+        let of = [("RANK", rank), ("LOCAL_RANK", rank), ("WORLD_SIZE", 4), ("LOCAL_WORLD_SIZE", 4)];
+        command.arg(case).envs(of.map(|(name, value)| (name, value.to_string()))).env("GINRS_RUN_ID", id.path());
+        // Of a rank that is missed nobody hears in a test's time.
+        command.envs([("GINRS_INIT_TIMEOUT", "600"), ("GINRS_TIMEOUT", "600")]).env_remove("NCCL_DEBUG");
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let ranks: Vec<_> = (0..4).map(start).collect();
+    for (rank, child) in (0..).zip(ranks) {
+        let output = child.wait_with_output().unwrap();
+        let said = text(&output);
+        let is_out = rank == 0 && case == "shrink";
+        // Another rank may have ended by it before, and that is told, too.
+        let own = format!("rank {rank}: 6, GINRS-E04");
+        let told = said.lines().any(|line| line.starts_with(&own) && line.contains("E040 rank 3 (pid "));
+        assert!(rank == 3 || is_out || told, "{case}, rank {rank}: {}\n{said}", output.status);
+    }
+}
+
+const BEFORE: [&str; 4] = ["split", "shrink", "window", "devcomm"];
+
+fn timed(mut command: Command, program: &Path) -> Command {
+    command.args(["-s", "KILL", "100"]).arg(program);
+    command
+}
+
+#[test]
+fn a_rank_that_is_killed_before_a_call_of_all_is_named_at_once() {
+    for case in BEFORE {
+        for machines in ["0,0,0,0", "0,0,1,1", "per-rank"] {
+            killed_before(case, |_, program| {
+                let mut command = timed(Command::new("timeout"), program);
+                command.env("GINRS_FAKE_MACHINES", machines);
+                command
+            });
+        }
+    }
+}
+
+#[test]
+fn and_on_another_machine() {
+    let Some(machines) = netns::Machines::new(3) else { return };
+    for case in BEFORE {
+        // With a neighbour that sees it, and alone there.
+        for places in [[0, 0, 1, 1], [0, 0, 1, 2]] {
+            killed_before(case, |rank, program| timed(machines.command(places[rank as usize], "timeout"), program));
+        }
+    }
 }

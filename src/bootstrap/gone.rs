@@ -19,7 +19,9 @@ pub(super) fn gone_behind(port: &Port, rank: u32, fate: Fate, what: &str, failed
             Code::RemoteError,
             42,
             format!(
-                "{name} has left | {tag}, in \"{what}\" | it destroyed its communicator, or its process ended with status 0 | fix: make the same calls on every rank before the first destroy"
+                "{name} has left | {tag}, in \"{what}\" | it destroyed its communicator, or its process {} | fix: make the same calls on every rank before the first destroy",
+                // Of a rank that knew of a failure nobody says how its process ended.
+                if failed { "has ended, since this failed" } else { "ended with status 0" }
             ),
         ),
         Fate::Lost => {
@@ -49,4 +51,20 @@ pub(super) fn gone_behind(port: &Port, rank: u32, fate: Fate, what: &str, failed
         }
     };
     error.by(rank)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::UniqueId;
+    use super::super::service::Service;
+    use super::*;
+
+    /// One that was killed behind a failure was said to have ended with status 0.
+    #[test]
+    fn how_a_process_ended_behind_a_failure_is_not_made_up() {
+        let port = Service::get().unwrap().port(&UniqueId::create().unwrap());
+        let told = |failed| gone_behind(&port, 1, Fate::Left, "a step", failed).text;
+        assert!(told(false).contains("or its process ended with status 0"), "{}", told(false));
+        assert!(told(true).contains("or its process has ended, since this failed"), "{}", told(true));
+    }
 }

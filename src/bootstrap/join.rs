@@ -6,6 +6,7 @@ use super::accept;
 use super::address::{Stopped, receive_exact, send_all, wait_readable};
 use super::auth::{Hello, Role, Seal};
 use super::cancel::{Cancel, NOTICE};
+use super::deaths;
 use super::dial::{Dialled, HANDSHAKE, NoLink, dial};
 use super::fixed::{Meeting, id_of, secret};
 use super::gone::gone;
@@ -314,10 +315,11 @@ impl Wait<'_> {
                     let waited = self.start.elapsed().as_secs();
                     if self.port.may_warn(every) {
                         warn!(
-                            "GINRS-W011 still joining | {}, rank {} | {} after {waited} s | fix: start every rank with this id",
+                            "GINRS-W011 still joining | {}, rank {} | {} after {waited} s{} | fix: start every rank with this id",
                             self.port.tag(),
                             self.rank,
-                            self.headcount
+                            self.headcount,
+                            deaths::lately()
                         );
                     }
                     self.next_warn = Some(Instant::now() + every);

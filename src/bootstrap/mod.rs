@@ -13,7 +13,7 @@
 //! port      one communicator's end in this process: peers is its links to other processes, lookout what the watch tells it of them, place
 //!           where a rank here stands
 //! exchange  allgather and barrier in ceil(log2 p) rounds of p processes, which stand in a circle; the ranks of each put together what
-//!           they say in its mailbox and share what is gathered; missing says who keeps them waiting
+//!           they say in its mailbox and share what is gathered; missing says who keeps them waiting, deaths who may be missed for good
 //! fdpass    descriptors from process to process
 //! ```
 //! Ranks are threads or processes in any mix. Processes of one machine connect by abstract Unix sockets, others by TCP.
@@ -24,6 +24,7 @@ mod auth;
 mod budget;
 mod cancel;
 mod circle;
+mod deaths;
 mod dial;
 mod event_loop;
 mod exchange;

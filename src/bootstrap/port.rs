@@ -7,6 +7,7 @@ use super::address::{Address, Peer};
 use super::auth::{self, Key, Secret};
 use super::cancel::NOTICE;
 use super::circle::Circle;
+use super::deaths;
 use super::gate::Gate;
 use super::link::Link;
 use super::lookout::Lookout;
@@ -348,6 +349,7 @@ impl Port {
         });
         if first {
             self.mailbox.ring();
+            deaths::note(&self.tag(), cause);
             let _ = fault::step("failure");
             self.on_failure.lock().iter().for_each(|hook| hook(cause));
         }

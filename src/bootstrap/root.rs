@@ -4,6 +4,7 @@
 
 use super::address::Address;
 use super::auth::{self, Hello, Key, Secret};
+use super::deaths;
 use super::id::UniqueId;
 use super::link::Link;
 use super::route::{Doors, Route};
@@ -247,9 +248,11 @@ impl Root {
     fn fail(&mut self, error: Error) {
         info!(BOOTSTRAP, "{error}");
         self.done.extend(error.culprit);
-        let frame = Frame::Refused(error.clone());
+        let frame: Arc<[u8]> = Frame::Refused(error.clone()).encode().into();
+        // Those of this process last: it may end as soon as they know, and whoever has not been told by then hears that the root has ended.
+        self.members.sort_by_key(|member| member.route.address == self.own);
         for member in self.members.drain(..) {
-            member.link.send(&frame);
+            member.link.send_bytes(frame.clone(), None);
             member.link.finish();
         }
         self.phase = Phase::Failed(Box::new(error), Instant::now() + self.patience);
@@ -402,47 +405,13 @@ impl std::fmt::Display for Headcount {
 /// The error of a rendezvous that took too long.
 pub fn late(tag: &str, waited: Duration, headcount: &Headcount) -> Error {
     let text = format!(
-        "not all ranks joined in time | {tag} | {headcount} after {} s | fix: start every rank with this id, look at the output of the missing, or raise GINRS_INIT_TIMEOUT",
-        waited.as_secs()
+        "not all ranks joined in time | {tag} | {headcount} after {} s{} | fix: start every rank with this id, look at the output of the missing, or raise GINRS_INIT_TIMEOUT",
+        waited.as_secs(),
+        deaths::lately()
     );
     let error = Error::new(Code::RemoteError, 11, text);
     Error { culprit: headcount.missing.first().copied(), ..error }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::address::Peer;
-    use super::super::auth::Role;
-    use super::*;
-    use crate::process::ServiceFd;
-    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-
-    #[test]
-    fn a_contradiction_is_named_though_who_made_it_has_gone() {
-        let address = Address::Abstract([7; 16]);
-        let id = UniqueId::derived(Route { address, machine: 1, doors: Doors::default() }, &[3; 32]);
-        let mut root = Root::new(&id, address);
-        for rank in [0, 1, 1] {
-            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-            let (own, _far) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
-            let link = Link::new(ServiceFd::new(own), Peer { pid: 70 + rank, from: None }, None);
-            let hello = Hello {
-                role: Role::Join,
-                key: id.key(),
-                rank,
-                n_ranks: 3,
-                patience: 9,
-                pid: 70 + rank,
-                firsts: 0,
-                route: id.root(),
-            };
-            root.admit(&hello, link.clone());
-            if root.seen.len() < root.members.len() {
-                root.member_closed(&link);
-            }
-        }
-        let verdict = root.verdict();
-        assert!(verdict.text.contains("rank 1 came twice, from pid 71 and from pid 71"), "{verdict}");
-        assert_eq!(verdict.culprit, Some(1));
-    }
-}
+mod tests;

@@ -35,7 +35,10 @@ impl Rdm {
             }
             Use::Send { link } => {
                 self.places.give(place);
-                error.into_iter().for_each(|error| self.lost(link, -(error.error as isize)));
+                match error {
+                    Some(error) => self.lost(link, -(error.error as isize)),
+                    None => self.took(link),
+                }
             }
             Use::Write { cookie, .. } => {
                 self.places.give(place);

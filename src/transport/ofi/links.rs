@@ -7,6 +7,7 @@ use super::listen::Request;
 use super::net::Event;
 use super::outgoing::{Outgoing, State};
 use super::proof::Ends;
+use super::sockets;
 use super::{NAME, STREAMS, address_of};
 use crate::error::{Code, Error, Result};
 use crate::transport::Words;
@@ -104,6 +105,17 @@ impl Ofi {
         self.dialing.push((number, Instant::now()));
         self.links.push(Link::To(Box::new(Outgoing::new(ends, number, nonce, endpoint, self.room.window))));
         Ok(Way::Link(number))
+    }
+
+    /// Why a peer may not be reached that listens at a loopback address: so does a machine whose other addresses are of one link alone.
+    fn to_itself(&self, peer: u32, stream: u32) -> String {
+        match address_of(&self.said, peer, stream).ok().and_then(|address| sockets::decode(address.at)) {
+            Some((ip, _)) if ip.is_loopback() => format!(
+                "; it listens at {ip}, where only its own machine reaches it: each machine needs an address that the others reach, as IPv6's \
+                 link-local ones are not"
+            ),
+            _ => String::new(),
+        }
     }
 
     /// A route or an address may be away for a moment: as long as a machine may be silent.
@@ -251,7 +263,12 @@ impl Ofi {
     pub(super) fn gone(&mut self, link: u32, why: String) -> Result<()> {
         match self.links.get_mut(link as usize) {
             // It may have ended the connection, or closed its door to one that was dialled just then, before it said so on it.
-            Some(Link::To(_)) => self.part(link, why),
+            Some(Link::To(to)) => {
+                let never_stood = matches!(to.state, State::Dialing(_));
+                let (peer, stream) = (to.peer, to.ends.stream);
+                let hint = if never_stood { self.to_itself(peer, stream) } else { String::new() };
+                self.part(link, why + &hint)
+            }
             Some(from @ Link::From(_)) => {
                 *from = Link::Ended;
                 Ok(())

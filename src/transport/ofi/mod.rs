@@ -11,7 +11,7 @@
 //! |---|---|
 //! | `sys`, `library` | libfabric's types and its exported functions |
 //! | `provider`, `net`, `endpoint`, `listen`, `failure` | which provider carries; its objects with Rust's types |
-//! | `single`, `rdm`, `arrivals`, `session`, `places` | links over one endpoint that has no connections |
+//! | `single`, `rdm`, `arrivals`, `session`, `waiting`, `places` | links over one endpoint that has no connections |
 //! | `spread`, `helper` | a hub for each stream, and threads that drive them while much goes over them |
 //! | `sockets` | which of the process's are libfabric's: closed on exec, and none is a stranger's for long |
 //! | `stalls` | what was sent over a socket and nobody acknowledges |
@@ -83,6 +83,7 @@ mod stalls;
 pub mod sys;
 #[cfg(test)]
 mod tests;
+mod waiting;
 mod wire;
 
 /// A message of a peer, and what a stranger says when it connects: records lie within the message, a hello is read whole or not at all.

@@ -11,6 +11,7 @@ use super::places::{Places, Use};
 use super::provider::Traits;
 use super::session::{self, Envelope, Kind, ORIGIN, Session};
 use super::sys::*;
+use super::waiting::Waiting;
 use crate::error::Result;
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -55,8 +56,8 @@ pub(super) struct Rdm {
     /// Of links that have ended here: key, peer and last message, which may have been lost.
     pub graves: HashMap<u32, (u64, u64, Envelope)>,
     pub places: Places,
-    /// Messages that must go and found no room: for which link, to whom.
-    waiting: VecDeque<(u32, u64, Vec<u8>)>,
+    /// Messages that must go and found no room.
+    waiting: Waiting,
     pub ready: VecDeque<Ended>,
     pub events: VecDeque<Event>,
     pub patience: Duration,
@@ -94,7 +95,7 @@ impl Rdm {
             lines: Vec::new(),
             graves: HashMap::new(),
             places,
-            waiting: VecDeque::new(),
+            waiting: Waiting::default(),
             ready: VecDeque::new(),
             events: VecDeque::new(),
             patience: PATIENCE,
@@ -210,7 +211,10 @@ impl Rdm {
     /// This end has gone.
     pub fn close(&mut self, link: u32) {
         let Some(mut line) = self.lines.get_mut(link as usize).and_then(Option::take) else { return };
-        if let Some(envelope) = line.session.envelope(Kind::Bye) {
+        // To one that has gone before nothing need be said, and it may have no endpoint any more.
+        if !line.session.parted
+            && let Some(envelope) = line.session.envelope(Kind::Bye)
+        {
             self.must_go(link, line.session.peer, &envelope, &[]);
             self.graves.insert(link, (line.session.key, line.session.peer, envelope));
         }
@@ -256,23 +260,19 @@ impl Rdm {
                 Err(error) => return self.lost(link, error),
             }
         }
-        self.waiting.push_back((link, peer, parts.concat()));
+        self.waiting.push(link, peer, parts.concat());
     }
 
-    /// Something must go to `peer` first. One that takes nothing, because its endpoint has gone, keeps nobody else waiting.
+    /// Something must go to `peer` first.
     fn waits(&self, peer: u64) -> bool {
-        self.waiting.iter().any(|(_, to, _)| *to == peer)
+        self.waiting.holds(peer)
     }
 
-    /// Says something over `link`, if nothing of the kind waits; true once its peer takes nothing.
+    /// Says something to `peer` that it does not understand; true once it takes nothing.
     #[cfg(test)]
-    pub fn keeps_waiting(&mut self, link: u32) -> bool {
-        let Some((peer, probe)) = self.line(link).and_then(|line| Some((line.session.peer, line.session.sent(Kind::Sent)?)))
-        else {
-            return self.waiting.iter().any(|(of, ..)| *of == link);
-        };
+    pub fn keeps_waiting(&mut self, peer: u64) -> bool {
         if !self.waits(peer) {
-            self.must_go(link, peer, &probe, &[]);
+            self.must_go(0, peer, &Envelope { key: 0, link: u32::MAX, kind: Kind::Probe, number: 0 }, &[]);
         }
         self.waits(peer)
     }
@@ -338,21 +338,18 @@ impl Rdm {
         Ok(true)
     }
 
-    /// Tries again what waits, to each peer in its order; true if any went.
+    /// Tries again what waits; true if any went.
     pub fn retry(&mut self) -> bool {
-        let before = self.waiting.len();
-        for (link, peer, bytes) in std::mem::take(&mut self.waiting) {
-            if self.waits(peer) {
-                self.waiting.push_back((link, peer, bytes));
-                continue;
+        let mut waiting = std::mem::take(&mut self.waiting);
+        let moved = waiting.retry(|link, peer, bytes| match self.send(link, peer, &[bytes]) {
+            Ok(taken) => taken,
+            Err(error) => {
+                self.lost(link, error);
+                true
             }
-            match self.send(link, peer, &[&bytes]) {
-                Ok(true) => {}
-                Ok(false) => self.waiting.push_back((link, peer, bytes)),
-                Err(error) => self.lost(link, error),
-            }
-        }
-        self.waiting.len() < before
+        });
+        self.waiting = waiting;
+        moved
     }
 
     pub fn lost(&mut self, link: u32, error: isize) {
@@ -390,17 +387,30 @@ impl Rdm {
         true
     }
 
-    /// Nothing to hand on or to send, nothing under way: the provider, whose progress lives in our calls, can be left alone.
+    /// Nothing to hand on, nothing to send but to peers that are away, nothing under way: the provider, whose progress lives in our calls,
+    /// can be left alone.
     pub fn is_still(&self) -> bool {
         let at_rest = self.lines.iter().flatten().all(|line| line.session.is_still());
-        let still = self.ready.is_empty() && self.events.is_empty() && self.sent_all() && at_rest;
+        let still =
+            self.ready.is_empty() && self.events.is_empty() && self.waiting.rests() && self.nothing_under_way() && at_rest;
         #[cfg(test)]
         let still = still && self.mixed.as_ref().is_none_or(|(_, aside)| aside.is_empty());
         still
     }
 
     pub fn sent_all(&self) -> bool {
-        self.waiting.is_empty() && self.places.uses.iter().all(|of| matches!(of, Use::Free | Use::Receive))
+        self.waiting.is_empty() && self.nothing_under_way()
+    }
+
+    fn nothing_under_way(&self) -> bool {
+        self.places.uses.iter().all(|of| matches!(of, Use::Free | Use::Receive))
+    }
+
+    /// Something of `link` has ended well.
+    pub fn took(&mut self, link: u32) {
+        if let Some(peer) = self.line(link).map(|line| line.session.peer) {
+            self.waiting.took(peer);
+        }
     }
 
     /// Writes of links that have gone are still under way.

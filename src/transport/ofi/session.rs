@@ -127,6 +127,8 @@ pub(super) struct Session {
     marks: Option<BTreeSet<u64>>,
     /// Numbers below this one have been sent, the other end says.
     told: u64,
+    /// The other end has said that it is gone.
+    pub parted: bool,
     /// Since when which number has been missing.
     missing: Option<(Instant, u64)>,
     /// When the other end was asked last.
@@ -147,6 +149,7 @@ impl Session {
             held: BTreeMap::new(),
             marks,
             told: 0,
+            parted: false,
             missing: None,
             asked: None,
         })
@@ -204,7 +207,9 @@ impl Session {
             return None;
         }
         self.next += 1;
-        Some(entry.remove())
+        let arrival = entry.remove();
+        self.parted |= arrival == Arrival::Bye;
+        Some(arrival)
     }
 
     /// The other end has sent everything below `number`.

@@ -151,3 +151,20 @@ fn a_peer_of_another_family_is_named_before_anything_is_sent() {
     let error = ranks[0].connect(&*CpuDevice::new(0), &contract::NoShare, &Arc::new(words.collect())).unwrap_err();
     assert!(error.id == 126 && error.text.contains("rank 0 has IPv4, rank 1 IPv6"), "{error}");
 }
+
+/// As a machine says whose other addresses are link-local: on others nobody listens there.
+#[test]
+fn a_peer_that_only_its_own_machine_reaches_is_told_so() {
+    let mut world = World::new();
+    drop(world.ranks.pop());
+    let rank = &mut world.ranks[0];
+    rank.submit(&put(0, 0, 8, Some((0, 1)))).unwrap();
+    let end = Instant::now() + Duration::from_secs(20);
+    let told = loop {
+        match rank.progress(&mut Vec::new()) {
+            Err(error) => break error.text,
+            Ok(_) => assert!(Instant::now() < end, "nobody listens there"),
+        }
+    };
+    assert!(told.contains("it listens at 127.0.0.1, where only its own machine reaches it: "), "{told}");
+}

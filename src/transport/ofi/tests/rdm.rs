@@ -147,23 +147,66 @@ fn put_to(peer: u32) -> Work {
     Work { peer, ..put(0, 0, 8, Some((0, 1))) }
 }
 
-/// What must go to one whose endpoint has gone is never taken. It keeps nothing back that is for others.
-#[test]
-fn a_peer_that_takes_nothing_holds_up_nobody_else() {
+/// Of three ranks the last has gone, and its endpoint with it: what is there for it nobody takes.
+fn with_one_that_takes_nothing(test: impl FnOnce(&mut World)) {
     over(RXM, None, false, || {
         let mut world = World::of(3);
         world.put(&put_to(2)).unwrap();
+        let link = world.ranks[0].dialled[2][0] - 1;
+        let peer = world.ranks[0].post.net.rdm().unwrap().line(link).unwrap().session.peer;
         drop(world.ranks.pop());
         let end = Instant::now() + Duration::from_secs(10);
-        let link = world.ranks[0].dialled[2][0] - 1;
-        while !world.ranks[0].post.net.rdm().unwrap().keeps_waiting(link) {
+        while !world.ranks[0].post.net.rdm().unwrap().keeps_waiting(peer) {
             let _ = world.step();
             assert!(Instant::now() < end, "somebody takes it");
+        }
+        test(&mut world);
+        assert!(world.ranks[0].post.net.rdm().unwrap().keeps_waiting(peer));
+    });
+}
+
+#[test]
+fn a_peer_that_takes_nothing_holds_up_nobody_else() {
+    with_one_that_takes_nothing(|world| {
+        let before = world.signal(0);
+        world.put(&put_to(1)).unwrap();
+        assert_eq!(world.signal(0), before + 1);
+    });
+}
+
+/// An idle process used half a core for a peer that had left before.
+#[test]
+fn a_peer_that_takes_nothing_keeps_nobody_awake() {
+    with_one_that_takes_nothing(|world| {
+        let end = Instant::now() + Duration::from_secs(20);
+        let still = |world: &mut World| (0..8).all(|_| world.ranks[0].arm().unwrap());
+        while !still(world) {
+            let _ = world.step();
+            assert!(Instant::now() < end, "it never rests");
         }
         let before = world.signal(0);
         world.put(&put_to(1)).unwrap();
         assert_eq!(world.signal(0), before + 1);
-        assert!(world.ranks[0].post.net.rdm().unwrap().keeps_waiting(link));
+    });
+}
+
+/// That would be dialled for ever.
+#[test]
+fn a_peer_that_has_said_that_it_goes_is_told_nothing() {
+    over(RXM, None, false, || {
+        let mut world = World::new();
+        world.put(&put_to(1)).unwrap();
+        drop(world.ranks.pop());
+        let end = Instant::now() + Duration::from_secs(10);
+        while world.ranks[0].post.net.rdm().unwrap().lines.iter().any(Option::is_some) {
+            let _ = world.step();
+            assert!(Instant::now() < end, "it has not heard of that");
+        }
+        let until = Instant::now() + Duration::from_millis(200);
+        while Instant::now() < until {
+            let _ = world.step();
+        }
+        assert!(world.ranks[0].post.net.rdm().unwrap().sent_all());
     });
 }
 

@@ -43,6 +43,8 @@ impl Messages {
         let ready = collectives.ready(team)?;
         let batches = rounds::batches(team.rank, team.n_ranks, &self.messages);
         let (mut order, _launching) = collectives.begin(team, ready)?;
+        let sends = self.messages.iter().filter(|message| message.sends);
+        team.watch.calls().sends(sends.map(|message| (message.peer, message.bytes, message.site)));
         order.together(&self.streams, |stream, captured| {
             batches.iter().try_for_each(|batch| {
                 let all = [(&batch.sends, true), (&batch.recvs, false)];

@@ -88,8 +88,10 @@ typedef struct ginrsCpuRaceSpan {
   int32_t writes;
 } ginrsCpuRaceSpan;
 void ginrs_cpu_race_touches(const char* name, const ginrsCpuRaceSpan* spans, size_t count, uint64_t number);
-/* And: the line from which host code has called it, on this thread, not terminated; its length, 0 where it is not known or too long. */
-size_t ginrs_cpu_race_caller(char* line, size_t room);
+/* And: where host code has called it, on this thread, 0 where that is not known; the line of such a place, not terminated: its length, 0 where it is
+ * not known or too long. */
+uint64_t ginrs_cpu_race_site(void);
+size_t ginrs_cpu_race_line(uint64_t site, char* line, size_t room);
 
 #ifdef __cplusplus
 }

@@ -27,6 +27,11 @@ impl Messages {
         self.messages.is_empty()
     }
 
+    /// In the order of their calls.
+    pub fn all(&self) -> &[Message] {
+        &self.messages
+    }
+
     /// One more, on `stream`.
     pub fn push(&mut self, message: Message, stream: Stream) {
         self.messages.push(message);

@@ -65,8 +65,8 @@ const WAITS: [&str; 3] = ["GINRS-W017", "GINRS-W018", "GINRS-W019"];
 const IDLE: &str = ": no kernel of it is known to wait";
 /// How many ranks' waits are kept.
 const RANKS: usize = 8;
-/// Warnings that are of a mistake all the same: memory is freed under a window; a message is never received.
-const MISTAKES: [&str; 2] = ["GINRS-W024", "GINRS-W025"];
+/// Warnings that are of a mistake all the same: memory is freed under a window; a message is never received; calls of a group touch the same memory.
+const MISTAKES: [&str; 3] = ["GINRS-W024", "GINRS-W025", "GINRS-W026"];
 /// Behind a place: arithmetic of which the language does not say what comes out.
 const UNDEFINED: &str = ": runtime error: ";
 /// Lines of a sanitizer's stack that are looked through for one of the user's.

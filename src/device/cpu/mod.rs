@@ -12,8 +12,8 @@ pub mod waits;
 
 pub use caller::{call_site, calling_line, line_at, note_call};
 pub use runtime::{
-    Bounds, Race, RaceWindow, is_sanitized, race_join, race_offer, tell_bounds, tell_comm, tell_landing, tell_mapped, tell_race,
-    tell_registered, tell_unmapped,
+    Bounds, Race, RaceWindow, is_sanitized, race_join, race_offer, tell_bounds, tell_comm, tell_family, tell_landing,
+    tell_mapped, tell_race, tell_registered, tell_unmapped,
 };
 pub use space::{CpuReservation, mappings};
 

@@ -99,8 +99,9 @@ pub(super) struct Watchers {
     offer: Option<unsafe extern "C" fn(*mut c_int, *mut u64) -> c_int>,
     join: Option<unsafe extern "C" fn(c_int)>,
     comm: Option<unsafe extern "C" fn(DevPtr, u64)>,
+    family: Option<unsafe extern "C" fn(u64, *const u32, usize)>,
     landing: Option<unsafe extern "C" fn(u64, c_int, u64, u64, DevPtr)>,
-    registered: Option<unsafe extern "C" fn(c_int, *const RaceWindow, u64)>,
+    registered: Option<unsafe extern "C" fn(c_int, *const RaceWindow, u64, u64)>,
     pub(super) site: Option<unsafe extern "C" fn() -> u64>,
     pub(super) line: Option<unsafe extern "C" fn(u64, *mut c_char, usize) -> usize>,
     touches: Option<unsafe extern "C" fn(*const c_char, *const RaceSpan, usize, u64)>,
@@ -119,6 +120,7 @@ impl Watchers {
                 offer: symbol(c"ginrs_cpu_race_offer"),
                 join: symbol(c"ginrs_cpu_race_join"),
                 comm: symbol(c"ginrs_cpu_race_comm"),
+                family: symbol(c"ginrs_cpu_race_family"),
                 landing: symbol(c"ginrs_cpu_race_landing"),
                 registered: symbol(c"ginrs_cpu_race_registered"),
                 site: symbol(c"ginrs_cpu_race_site"),
@@ -178,6 +180,14 @@ pub fn tell_comm(table: DevPtr, name: u64) {
     }
 }
 
+/// Tells it which ranks of the job a communicator is made of, by its own ranks.
+pub fn tell_family(comm: u64, ranks: &[u32]) {
+    if let Some(family) = watchers().and_then(|watchers| watchers.family) {
+        // SAFETY: so many ranks, which live for the call.
+        unsafe { family(comm, ranks.as_ptr(), ranks.len()) }
+    }
+}
+
 /// Tells it where a window of `rank` begins in this process: puts of that rank know it by its handle, all ranks by its number. `comm` is the
 /// communicator's name.
 pub fn tell_landing(comm: u64, rank: u32, handle: u64, number: u64, at: DevPtr) {
@@ -206,11 +216,11 @@ pub struct RaceWindow {
     pub lsa_size: c_int,
 }
 
-/// Tells it of a window that a rank with this device has registered as its `number`-th.
-pub fn tell_registered(device: i32, window: &RaceWindow, number: u64) {
+/// Tells it of a window that a rank with this device has registered as its `number`-th with that communicator.
+pub fn tell_registered(device: i32, window: &RaceWindow, number: u64, comm: u64) {
     if let Some(registered) = watchers().and_then(|watchers| watchers.registered) {
         // SAFETY: a window that lives for the call, as race.h has it; any numbers are allowed.
-        unsafe { registered(device, window, number) }
+        unsafe { registered(device, window, number, comm) }
     }
 }
 

@@ -74,8 +74,10 @@ void ginrs_cpu_race_unmapped(uintptr_t at, size_t bytes);
  * number on all ranks, and where it begins, in its flat space. */
 void ginrs_cpu_race_comm(const void* table, uint64_t name);
 void ginrs_cpu_race_landing(uint64_t name, int32_t rank, uint64_t window, uint64_t number, uintptr_t at);
-/* And: a window of a rank of this process, with this device, the number-th that it has registered with a communicator. */
-void ginrs_cpu_race_registered(int device, const ginrsCpuRaceWindow* window, uint64_t number);
+/* And: a window of a rank of this process, with this device, the number-th that it has registered with the communicator of this name. */
+void ginrs_cpu_race_registered(int device, const ginrsCpuRaceWindow* window, uint64_t number, uint64_t name);
+/* And: the numbers that the ranks of the communicator of this name have in the job, where they are others. */
+void ginrs_cpu_race_family(uint64_t name, const uint32_t* ranks, size_t count);
 /* Processes of one machine are watched as one job. What this one offers for that, a descriptor of memory of so many bytes; whether it is
  * a job's already. -1: nothing is watched. Then what all of a communicator's have chosen, the same memory for all. */
 int ginrs_cpu_race_offer(int* joined, uint64_t* bytes);

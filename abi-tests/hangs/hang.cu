@@ -22,9 +22,9 @@
     if (result != 0) fprintf(stderr, "%s: %d at line %d\n", #call, result, __LINE__), exitOnce(2); \
   } while (0)
 
-enum Case { COUNT, RESET, BARRIER, HYBRID, LSA, LL, COUNTER, CYCLE, NESTED, IDLE, BLOCKS, FLUSH, SLEEP, SPIN, PAUSE, PIPE, ELSEWHERE, UNCOUNTED, PEER, TAKEN, RING, CASES };
+enum Case { COUNT, RESET, BARRIER, HYBRID, LSA, LL, COUNTER, CYCLE, NESTED, IDLE, BLOCKS, FLUSH, SLEEP, SPIN, PAUSE, PIPE, ELSEWHERE, UNCOUNTED, PEER, TAKEN, RING, LOOP, CASES };
 static const char* const names[CASES] = {"count", "reset", "barrier", "hybrid", "lsa", "ll", "counter", "cycle", "nested",
-                                         "idle", "blocks", "flush", "sleep", "spin", "pause", "pipe", "elsewhere", "uncounted", "peer", "taken", "ring"};
+                                         "idle", "blocks", "flush", "sleep", "spin", "pause", "pipe", "elsewhere", "uncounted", "peer", "taken", "ring", "loop"};
 
 struct Job {
   ncclDevComm comm;
@@ -156,6 +156,13 @@ __global__ void kernel(Job job, int which) {
         gin.waitSignal(cta, 0, 3);
         gin.resetSignal(0);
         gin.waitSignal(cta, 0, 1);  // wait of: taken
+      }
+      break;
+    case LOOP:  // it looks by itself, for what nobody sends
+      if (isFirst) gin.signal(ncclTeamWorld(comm), next, ncclGin_SignalInc{2}, cta);
+      if (rank == 1) {
+        while (gin.readSignal(2) < 2) {  // loop
+        }
       }
       break;
     case RING:  // one of the ranks of a ring sends one less than it is to

@@ -19,8 +19,8 @@
     if (result != 0) fprintf(stderr, "%s: %d at line %d\n", #call, result, __LINE__), exitOnce(2); \
   } while (0)
 
-enum Case { ALLREDUCE, GATHER, MESSAGES, GROUP, MATCHED, CASES };
-static const char* const names[CASES] = {"allreduce", "gather", "messages", "group", "matched"};
+enum Case { ALLREDUCE, GATHER, MESSAGES, GROUP, MATCHED, LOST, REFUSED, ABORTED, EXIT, CASES };
+static const char* const names[CASES] = {"allreduce", "gather", "messages", "group", "matched", "lost", "refused", "aborted", "exit"};
 static int which;
 static std::string file;
 
@@ -42,6 +42,12 @@ struct Rank {
       if (isLast()) CHECK(ncclSend(send, COUNT, ncclFloat, 0, comm, stream));
       if (rank == 0) CHECK(ncclRecv(recv, COUNT, ncclFloat, ranks - 1, comm, stream));
     }
+    // Rank 0 receives one of two.
+    if (which >= LOST) {
+      for (int i = 0; i < 2 && isLast(); i++) CHECK(ncclSend(send, COUNT, ncclFloat, 0, comm, stream));  // lost
+      if (rank == 0) CHECK(ncclRecv(recv, COUNT, ncclFloat, ranks - 1, comm, stream));
+      if (rank == 0 && which == REFUSED && ncclRecv(nullptr, COUNT, ncclFloat, ranks - 1, comm, stream) == ncclSuccess) exitOnce(4);
+    }
     // The last one gives its part of both and leaves, whenever the others come to it.
     if (which == MATCHED) {
       if (!isLast()) {
@@ -60,7 +66,7 @@ struct Rank {
   void alone() {
     if (which == ALLREDUCE) allReduce();
     if (which == GATHER) CHECK(ncclAllGather(send, recv, 8, ncclFloat, comm, stream));
-    if (rank != 0 || which < MESSAGES || which == MATCHED) return;
+    if (rank != 0 || which < MESSAGES || which >= MATCHED) return;
     CHECK(ncclGroupStart());
     if (which == GROUP) CHECK(ncclSend(send, COUNT, ncclFloat, ranks - 1, comm, stream));
     CHECK(ncclRecv(recv, COUNT, ncclFloat, ranks - 1, comm, stream));
@@ -85,7 +91,10 @@ static void runRank(int rank, int ranks, ncclUniqueId id) {
   CHECK(cudaMemcpy(values.data(), my.recv, COUNT * sizeof(float), cudaMemcpyDeviceToHost));
   if (which == MATCHED && values[COUNT - 1] != float(ranks)) fprintf(stderr, "rank %d has %g\n", rank, values[COUNT - 1]), exitOnce(3);
   printf("rank %d: %s\n", rank, state == ncclSuccess ? "ok" : "ended"), fflush(stdout);
-  if (state == ncclSuccess) CHECK(ncclCommDestroy(my.comm));
+  if (which == EXIT) return;
+  // The others are to have left by then.
+  if (which == ABORTED && rank == 0) sleep(2);
+  if (state == ncclSuccess && (which != ABORTED || rank != 0)) CHECK(ncclCommDestroy(my.comm));
   else CHECK(ncclCommAbort(my.comm));
   if (rank == 0) fclose(fopen(file.c_str(), "w"));
   // Not parked: as a program that goes on with something else.

@@ -1,6 +1,7 @@
 //! Collectives and messages that cannot end as they should, on the CPU device: a rank is killed or aborts, or counts and sizes differ. The program is
-//! `abi-tests/collectives/fault.cu`. Needs GINRS_PREFIX (`make test` sets it).
+//! `abi-tests/collectives/fault.cu`; those of one group that touch the same memory are `clash.cu`'s. Needs GINRS_PREFIX (`make test` sets it).
 
+use abi_tests::programs::{compiled_as, line_of};
 use abi_tests::text;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -134,4 +135,37 @@ fn other_counts_than_those_of_others_are_an_error() {
         let said = text(&command.env("FAULT", what).env("GINRS_COLLECTIVE", how).output().unwrap());
         assert!(said.contains("ranks have called different collectives, or with different counts"), "{how}, {what}: {said}");
     }
+}
+
+/// Each is told once of a communicator, with both lines.
+#[test]
+fn calls_of_one_group_that_touch_the_same_memory_are_told() {
+    const SOURCE: &str = "abi-tests/collectives/clash.cu";
+    let program = compiled_as(SOURCE, &["--check=race".into(), "-O1".into(), "-w".into()]);
+    let said = |clash: &str| {
+        let mut command = Command::new("timeout");
+        command
+            .args(["-s", "ABRT", "60"])
+            .arg(&program)
+            .args(["--threads", "2"])
+            .env("CLASH", clash)
+            .current_dir(abi_tests::root());
+        text(&command.env("GINRS_CPU_DEVICES", "2").output().unwrap())
+    };
+    let recvs = said("recvs");
+    let at = |mark| format!(", called by host code at {SOURCE}:{}", line_of(SOURCE, mark));
+    let (first, second) = (at("first recv"), at("second recv"));
+    let told: Vec<&str> = recvs.lines().filter(|line| line.contains("GINRS-W026")).collect();
+    let whole =
+        |line: &&&str| line.contains(&format!("{first}; ncclRecv")) && line.contains(&format!("{second}: 4 bytes of both"));
+    assert!(told.len() == 2 && told.iter().filter(whole).count() == 2, "{recvs}");
+    let output = said("output");
+    let told = output.lines().filter(|line| line.contains("GINRS-W026") && line.contains("| ncclAllReduce writes 4000 bytes"));
+    assert_eq!(
+        told.filter(|line| line.contains("; ncclSend to rank") && line.contains(": 4000 bytes of both")).count(),
+        2,
+        "{output}"
+    );
+    let lawful = said("lawful");
+    assert!(lawful.matches(": ok").count() >= 2 && !lawful.contains("GINRS-W"), "{lawful}");
 }

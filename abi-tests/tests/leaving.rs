@@ -1,16 +1,23 @@
 //! A rank leaves in good order while others call on: what needs a call that it never made ends, with that call, long before GINRS_TIMEOUT; what it
 //! did call ends well. `programs/leaving.cu` has a case for each; the rank that leaves lives on.
 
-use abi_tests::programs::compiled;
+use abi_tests::programs::{compiled, compiled_as, line_of};
 use abi_tests::{prefix, text};
+use std::path::Path;
 use std::process::Command;
 
 /// On machines as GINRS_FAKE_MACHINES has it, or as threads of one process.
 const MODES: [&str; 4] = ["0,0,0", "0,0,1", "0,1,2", "threads"];
 
+const PROGRAM: &str = "abi-tests/programs/leaving.cu";
+
 /// What three ranks said. Only a call that is missed ends one before the time is over.
 fn said(mode: &str, case: &str) -> String {
-    let (program, folder) = (compiled("abi-tests/programs/leaving.cu"), tempfile::tempdir().unwrap());
+    said_of(compiled(PROGRAM), mode, case)
+}
+
+fn said_of(program: impl AsRef<Path>, mode: &str, case: &str) -> String {
+    let (program, folder) = (program.as_ref(), tempfile::tempdir().unwrap());
     let mut command = Command::new("timeout");
     command.args(["-s", "KILL", "100"]);
     if mode == "threads" {
@@ -54,6 +61,36 @@ fn a_message_that_a_rank_has_left_without_ends() {
 fn what_a_rank_has_called_before_it_left_ends_well() {
     for mode in MODES {
         let said = said(mode, "matched");
-        assert!(said.contains("rank 0: ok") && said.contains("rank 1: ok") && !said.contains("GINRS-E"), "{mode}: {said}");
+        assert!(
+            said.contains("rank 0: ok")
+                && said.contains("rank 1: ok")
+                && !said.contains("GINRS-E")
+                && !said.contains("GINRS-W025"),
+            "{mode}: {said}"
+        );
+    }
+}
+
+/// Few bytes go to where they wait for a receiver, so that nothing hangs.
+#[test]
+fn a_message_that_nobody_has_received_is_told_when_both_have_left() {
+    for (mode, case) in [("0,0,0", "lost"), ("threads", "lost"), ("0,0,0", "exit"), ("threads", "exit")] {
+        let said = said(mode, case);
+        let told = "GINRS-W025 12000 bytes that rank 2 has sent to rank 0 were never received | that is message 2 of these two, and rank 0 has received 1 | ";
+        assert!(said.contains(told), "{case} {mode}: {said}");
+    }
+    for (mode, case) in [("0,0,0", "refused"), ("threads", "refused"), ("0,0,0", "aborted"), ("threads", "aborted")] {
+        let said = said(mode, case);
+        assert!(!said.contains("GINRS-W025"), "{case} {mode}: {said}");
+    }
+}
+
+#[test]
+fn its_line_is_told_of_a_program_that_is_checked() {
+    let program = compiled_as(PROGRAM, &["--check=race".into(), "-O1".into(), "-w".into()]);
+    let line = line_of(PROGRAM, "lost");
+    for mode in ["0,0,0", "threads"] {
+        let said = said_of(&program, mode, "lost");
+        assert!(said.contains(&format!("ncclSend called by host code at programs/leaving.cu:{line} | ")), "{mode}: {said}");
     }
 }

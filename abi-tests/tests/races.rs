@@ -245,6 +245,35 @@ fn collectives_race_too() {
     }
 }
 
+/// In races and hangs of a communicator that was split, ranks have the numbers that the job knows.
+#[test]
+fn ranks_of_a_part_are_named_as_the_job_knows_them() {
+    const FAMILY: &str = "abi-tests/races/family.cu";
+    for mut command in [ranks_as_threads(FAMILY), job(4, checked(FAMILY))] {
+        let said = text(&command.output().unwrap());
+        for words in [
+            " (8 bytes, rank 1 to rank 3; posted by rank 1, block",
+            "races/family.cu:17 by rank 3, block",
+            "of rank 3 (4096 bytes), offset 0x0",
+        ] {
+            assert!(said.contains(words), "no {words:?} in {said}");
+        }
+        let hang = text(&command.env("HANG", "1").output().unwrap());
+        let line = hang.lines().find(|line| line.contains("GINRS-E140")).unwrap_or_else(|| panic!("{hang}"));
+        assert!(
+            line.contains("rank 1 block 0 waits for signal 0 >= 2 (has 1)")
+                && line.contains(", made of ranks 1, 3 of the job | "),
+            "{hang}"
+        );
+    }
+}
+
+fn ranks_as_threads(source: &str) -> Command {
+    let mut command = Command::new("timeout");
+    command.args(["-s", "KILL", "60"]).arg(checked(source)).args(["--threads", "4"]).current_dir(root());
+    command
+}
+
 #[test]
 fn programs_that_are_right_are_told_nothing() {
     let examples =

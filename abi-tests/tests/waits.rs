@@ -1,7 +1,8 @@
 //! `ginrs-run --waits`: what a running job waits for, asked from another terminal, however its ranks were started; and nothing ends by it.
 
-use abi_tests::programs::compiled;
+use abi_tests::programs::{compiled, compiled_with_theirs, line_of};
 use abi_tests::{prefix, text};
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -19,8 +20,12 @@ impl Job {
     }
 
     fn of_processes() -> Job {
+        Self::running(&compiled(SOURCE), "sleep")
+    }
+
+    fn running(program: &Path, case: &str) -> Job {
         let mut command = Command::new(prefix().join("bin/ginrs-run"));
-        command.args(["-n", "2", "--timeout", "120"]).arg(compiled(SOURCE)).arg("sleep");
+        command.args(["-n", "2", "--timeout", "120"]).arg(program).arg(case);
         Self::start(command)
     }
 
@@ -103,6 +108,24 @@ fn all_ranks_of_a_job_answer_who_asks_and_go_on() {
     assert!(output.status.code() == Some(1) && begin.elapsed() < PATIENCE, "{said}");
     signal("-CONT", sleeper);
     once_it_says("rank 0: no kernel of it", &[job.pid().to_string()]);
+}
+
+/// With our headers and with NVIDIA's. Nobody knows what would end the loop, so it goes on.
+#[test]
+fn a_loop_of_the_programs_own_is_named() {
+    for program in [Some(compiled(SOURCE)), compiled_with_theirs(SOURCE)].into_iter().flatten() {
+        let mut job = Job::running(&program, "loop");
+        let output = once_it_says(
+            "rank 1 block 0 (32 threads) reads signal 2 of context 0 (has 1) over and over, for ",
+            &[job.pid().to_string()],
+        );
+        let said = text(&output);
+        assert!(
+            said.contains(&format!("hang.cu:{} | comm 0x", line_of(SOURCE, "loop"))) && !said.contains("rank 1: no kernel"),
+            "{said}"
+        );
+        assert!(job.runs(), "{said}");
+    }
 }
 
 /// By a shell, with neither ginrs-run nor its variables: from one rank to the others, and from the shell to all.

@@ -60,6 +60,12 @@ pub extern "C" fn ginrs_cpu_wait_end() {
 
 /// See waits.h.
 #[unsafe(no_mangle)]
+pub extern "C" fn ginrs_cpu_polled(owner: *const c_void, value: u64) {
+    current().inspect(|block| block.polled(owner, value));
+}
+
+/// See waits.h.
+#[unsafe(no_mangle)]
 pub extern "C" fn ginrs_cpu_refused(what: *const c_char) {
     current().inspect(|block| block.refused(&text(what, "")));
 }

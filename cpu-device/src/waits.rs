@@ -14,6 +14,10 @@ use parking_lot::Mutex;
 use crate::launch::{Dim3, Launch, Place};
 use crate::tsan;
 
+mod polls;
+
+use polls::Polls;
+
 /// GINRS_CPU_CALL_BARRIER.
 const HYBRID: u32 = 7;
 /// GINRS_CPU_CALL_FOREIGN.
@@ -165,6 +169,11 @@ impl Foreign {
 }
 
 impl Wait {
+    /// Of a thread that reads a word by itself: for what is not known (GINRS_WAITS_READS).
+    fn of_reads(owner: *const c_void) -> Wait {
+        Wait { owner, bits: 64, note: 5 << 24, ..Wait::default() }
+    }
+
     /// Owner, word, wanted value and note.
     pub(crate) fn parts(&self) -> [u64; 4] {
         [self.owner.addr() as u64, self.word.addr() as u64, self.wants, self.note.into()]
@@ -254,6 +263,8 @@ unsafe impl Send for Record {}
 #[derive(Default)]
 pub struct Board {
     records: Mutex<Vec<Record>>,
+    /// What its threads read over and over.
+    pub(crate) polls: Polls,
     /// How many; of the block's own thread.
     waits: AtomicU32,
     /// The OS thread, while it runs a block; else 0.
@@ -289,6 +300,7 @@ impl Board {
         tsan::ignore(false);
         self.goes_on();
         self.records.lock().clear();
+        self.polls.clear();
         self.waits.store(0, Ordering::Relaxed);
         self.thread.store(0, Ordering::Release);
     }
@@ -345,8 +357,7 @@ impl Board {
 
 impl Record {
     fn seen(&self) -> Seen {
-        let Wait { owner, word, wants, bits, note } = self.wait;
-        let mask = if bits >= 64 { u64::MAX } else { (1 << bits) - 1 };
+        let Wait { word, bits, .. } = self.wait;
         let has = match (word.is_null(), bits) {
             (true, _) => 0,
             // SAFETY: alive while the record stands, aligned, and only touched atomically (the headers').
@@ -354,7 +365,16 @@ impl Record {
             // SAFETY: as above.
             _ => unsafe { (*word.cast::<AtomicU64>()).load(Ordering::Relaxed) },
         };
-        let (outer, inner) = self.calls.unzip();
+        Seen::of(self.calls, self.wait, has, (self.block, self.at), self.since)
+    }
+}
+
+impl Seen {
+    /// A wait in these calls, by that block and thread; its word has `has`.
+    fn of(calls: Option<(Call, Call)>, wait: Wait, has: u64, (block, at): (Dim3, Dim3), since: Instant) -> Seen {
+        let Wait { owner, word, wants, bits, note } = wait;
+        let mask = if bits >= 64 { u64::MAX } else { (1 << bits) - 1 };
+        let (outer, inner) = calls.unzip();
         Seen {
             owner,
             file: outer.map_or(std::ptr::null(), |call| call.file),
@@ -364,13 +384,13 @@ impl Record {
             context: inner.map_or(0, |call| call.context),
             id: inner.map_or(0, |call| call.id),
             note,
-            block: self.block,
-            thread: self.at,
+            block,
+            thread: at,
             wants: wants & mask,
             has: has & mask,
-            bits: if word.is_null() { 0 } else { bits },
+            bits: if word.is_null() && note != Wait::of_reads(owner).note { 0 } else { bits },
             bytes: size_of::<Seen>() as u32,
-            nanoseconds: self.since.elapsed().as_nanos() as u64,
+            nanoseconds: since.elapsed().as_nanos() as u64,
             word,
             name: std::ptr::null(),
             launch: 0,
@@ -383,6 +403,7 @@ pub fn each(mut see: impl FnMut(&Seen), own: impl Fn(&Launch) -> bool, mut see_o
     let boards = BOARDS.lock().clone();
     let mut later = Vec::new();
     for board in boards {
+        board.polls.each(&mut see);
         for record in &*board.records.lock() {
             if own(&record.launch) { later.push((record.seen(), record.launch.clone())) } else { see(&record.seen()) }
         }

@@ -6,6 +6,7 @@ use crate::coll::{Call, Kind, Operation, datatype::DataType, rank_of};
 use crate::comm::group::Stage;
 use crate::comm::{Comm, Gathered};
 use crate::device::DevPtr;
+use crate::device::cpu::call_site;
 use crate::layout::*;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
@@ -30,7 +31,7 @@ fn run(comm: &Arc<Comm>, request: Request) -> Outcome {
         let op = op.map_or(Ok(Operation::NONE), |op| comm.collectives.operations.find(op, datatype))?;
         let root = root.map_or(Ok(0), |root| rank_of(kind.name(), "root", root, comm.team.n_ranks))?;
         let (send, recv, count) = (send as DevPtr, recv as DevPtr, count as u64);
-        let call = Call { kind, send, recv, count, datatype, op, root, stream: stream as usize };
+        let call = Call { kind, send, recv, count, datatype, op, root, stream: stream as usize, site: call_site() };
         call.check(&*comm.team.device, comm.team.rank, comm.team.n_ranks)?;
         if count == 0 {
             return Ok(());

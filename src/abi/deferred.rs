@@ -55,6 +55,9 @@ pub fn submit(comm: &Arc<Comm>, stage: Stage, work: impl FnOnce(Result<()>) -> R
         progress: Some(comm.clone()),
         run: Box::new(move |before| {
             let done = work(before.map_err(not_made));
+            if before.is_err() {
+                tell.team.watch.calls().refused();
+            }
             drop(queued);
             before.and_then(|()| done.map_err(|error| tell.tell(error)))
         }),

@@ -1,7 +1,8 @@
 //! What wraps every export: panic boundary, trace of arguments and result, `Result` to code, WARN printed once.
 
 use super::handles;
-use crate::comm::{Comm, group, note_call, with_caller};
+use crate::comm::{Comm, group, with_caller};
+use crate::device::cpu::note_call;
 use crate::error::{Code, Error, Result};
 use crate::fault::{self, Fault};
 use crate::layout::{ncclComm_t, ncclResult_t};

@@ -1,7 +1,7 @@
 //! Memory that windows are made of (nccl.h).
 
 use super::entry::{entry, out};
-use crate::comm::calling_line;
+use crate::device::cpu::calling_line;
 use crate::device::{self, DevPtr, graveyard};
 use crate::hint;
 use crate::layout::ncclResult_t;

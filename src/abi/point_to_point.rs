@@ -7,6 +7,7 @@ use crate::coll::{Message, bytes_of, check_buffer, rank_of};
 use crate::comm::group::Stage;
 use crate::comm::{Comm, Gathered};
 use crate::device::DevPtr;
+use crate::device::cpu::call_site;
 use crate::layout::*;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
@@ -59,7 +60,7 @@ fn run(
         let bytes = bytes_of(function, count as u64, datatype, 1)?;
         let name = if sends { "sendbuff" } else { "recvbuff" };
         check_buffer(&*comm.team.device, function, name, comm.team.rank, at, bytes)?;
-        match Gathered::add_message(comm, Message { sends, peer, at, bytes }, stream as usize) {
+        match Gathered::add_message(comm, Message { sends, peer, at, bytes, site: call_site() }, stream as usize) {
             // The first of its group brings them all to their launch.
             Some(messages) => submit(comm, Stage::PointToPoint, move |before| before.and_then(|()| messages.run_messages())),
             None => Ok(()),

@@ -84,6 +84,8 @@ pub struct Port {
     pub(super) last_ticket: AtomicU64,
     pub(super) standings: Mutex<HashMap<u32, (Instant, Standing)>>,
     pub(super) failure: OnceCell<Error>,
+    /// Behind its name, where its ranks have other numbers in the job.
+    family: OnceCell<String>,
     /// Processes of machines that were silent when it came: nobody waits for them any more.
     pub(super) forsaken: OnceCell<HashSet<Address>>,
     /// Held from a failure until those linked have been told.
@@ -124,6 +126,7 @@ impl Port {
             last_ticket: AtomicU64::new(0),
             standings: Mutex::default(),
             failure: OnceCell::new(),
+            family: OnceCell::new(),
             forsaken: OnceCell::new(),
             telling: Mutex::default(),
             quiescent: Mutex::default(),
@@ -134,9 +137,18 @@ impl Port {
         }
     }
 
-    /// `comm 0x0123456789abcdef`, as messages name it.
+    /// `comm 0x0123456789abcdef`, as messages name it; of a part of another one that counts its ranks otherwise with `, made of ranks 1, 3 of the job`.
     pub fn tag(&self) -> String {
-        format!("comm 0x{:016x}", self.hash)
+        format!("comm 0x{:016x}{}", self.hash, self.family.get().map_or("", String::as_str))
+    }
+
+    /// The numbers that its ranks have in the communicator of which this one is a part, where they are others.
+    pub(crate) fn set_family(&self, ranks: &[u32]) {
+        const NAMED: usize = 16;
+        self.family.get_or_init(|| {
+            let names: Vec<String> = ranks.iter().take(NAMED).map(u32::to_string).collect();
+            format!(", made of ranks {}{} of the job", names.join(", "), if ranks.len() > NAMED { ", .." } else { "" })
+        });
     }
 
     /// What its name is made of.

@@ -81,6 +81,8 @@ pub struct Call {
     pub root: u32,
     /// The caller's.
     pub stream: Stream,
+    /// Where the program calls it (`device::cpu::line_at`).
+    pub site: u64,
 }
 
 /// `value` as a rank of the communicator.
@@ -227,7 +229,7 @@ mod tests {
     use crate::device::cpu::CpuDevice;
 
     fn call(kind: Kind, send: DevPtr, recv: DevPtr) -> Call {
-        Call { kind, send, recv, count: 100, datatype: DataType::Int32, op: Operation::NONE, root: 1, stream: 0 }
+        Call { kind, send, recv, count: 100, datatype: DataType::Int32, op: Operation::NONE, root: 1, stream: 0, site: 0 }
     }
 
     const BASE: DevPtr = 0x10_0000;

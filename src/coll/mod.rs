@@ -2,13 +2,14 @@
 //! caller's streams, over a device communicator that the library makes for itself with every communicator.
 //!
 //! `call` checks a collective, `buffer` what it names, `setup` made what it needs (as large as `sizes` says), `table` says which algorithm takes it (`along` how between teams, `room` with how many blocks at most), `launch` puts it on its
-//! stream, `several` beside others of its group, `mapped` knows where other ranks see a buffer; sends and receives go through `rounds` and `point_to_point`. Nothing here waits for a peer once the communicator
+//! stream, `several` beside others of its group (`clash` sees what these must not have in common), `mapped` knows where other ranks see a buffer; sends and receives go through `rounds` and `point_to_point`. Nothing here waits for a peer once the communicator
 //! stands: not the host, only kernels do. docs/collectives.md tells it from outside.
 #![forbid(unsafe_code)]
 
 mod along;
 mod buffer;
 mod call;
+mod clash;
 pub mod datatype;
 mod forced;
 mod launch;
@@ -52,6 +53,8 @@ pub struct Collectives {
     busy: Arc<AtomicBool>,
     /// An all-to-all in place was told.
     told_undefined: OnceCell<()>,
+    /// Two calls of a group that touch the same memory were told.
+    told_clash: AtomicBool,
 }
 
 /// Everything that a launch needs.
@@ -86,6 +89,13 @@ impl Collectives {
     /// Nothing prepared yet.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Looks at the calls of one group, before any of them is launched.
+    pub fn look_at_group(&self, team: &Team, calls: &[Call], messages: &Messages) {
+        if !self.told_clash.load(Ordering::Relaxed) && clash::tell(team, calls, messages.all()) {
+            self.told_clash.store(true, Ordering::Relaxed);
+        }
     }
 
     /// True unless launches may still be on their way.

@@ -27,6 +27,11 @@ impl Messages {
         self.messages.is_empty()
     }
 
+    /// In the order of their calls.
+    pub fn all(&self) -> &[Message] {
+        &self.messages
+    }
+
     /// One more, on `stream`.
     pub fn push(&mut self, message: Message, stream: Stream) {
         self.messages.push(message);
@@ -43,6 +48,8 @@ impl Messages {
         let ready = collectives.ready(team)?;
         let batches = rounds::batches(team.rank, team.n_ranks, &self.messages);
         let (mut order, _launching) = collectives.begin(team, ready)?;
+        let sends = self.messages.iter().filter(|message| message.sends);
+        team.watch.calls().sends(sends.map(|message| (message.peer, message.bytes, message.site)));
         order.together(&self.streams, |stream, captured| {
             batches.iter().try_for_each(|batch| {
                 let all = [(&batch.sends, true), (&batch.recvs, false)];

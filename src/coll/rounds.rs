@@ -23,6 +23,8 @@ pub struct Message {
     pub at: DevPtr,
     /// Its size; 0 is a message too.
     pub bytes: u64,
+    /// Where the program calls it (`device::cpu::line_at`).
+    pub site: u64,
 }
 
 /// What one launch takes.
@@ -66,7 +68,7 @@ mod tests {
     use super::*;
 
     fn message(sends: bool, peer: u32, at: DevPtr) -> Message {
-        Message { sends, peer, at, bytes: 8 }
+        Message { sends, peer, at, bytes: 8, site: 0 }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::{Comm, group};
 use crate::coll::{self, Call, Message, Messages};
 use crate::device::Stream;
 use crate::error::Result;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, OnceCell};
 use std::sync::Arc;
 
 /// Where there are two calls there will be more: a list that grows by and by takes as long as all else that is noted.
@@ -15,6 +15,8 @@ pub struct Gathered {
     comm: Arc<Comm>,
     calls: Mutex<Vec<Call>>,
     messages: Mutex<Messages>,
+    /// Whoever runs first has looked at all of them.
+    looked: OnceCell<()>,
 }
 
 impl Gathered {
@@ -42,21 +44,32 @@ impl Gathered {
     fn of(comm: &Arc<Comm>) -> Arc<Self> {
         let key = Arc::as_ptr(comm) as usize;
         group::shared::<Self>(key).unwrap_or_else(|| {
-            let new = Arc::new(Self { comm: comm.clone(), calls: Mutex::default(), messages: Mutex::default() });
+            let new = Arc::new(Self {
+                comm: comm.clone(),
+                calls: Mutex::default(),
+                messages: Mutex::default(),
+                looked: OnceCell::new(),
+            });
             group::share(key, &new);
             new
         })
     }
 
+    fn look(&self, calls: &[Call], messages: &Messages) {
+        self.looked.get_or_init(|| self.comm.collectives.look_at_group(&self.comm.team, calls, messages));
+    }
+
     /// Launches the collectives.
     pub fn run_calls(&self) -> Result<()> {
         let calls = std::mem::take(&mut *self.calls.lock());
+        self.look(&calls, &self.messages.lock());
         coll::run(&self.comm.collectives, &self.comm.windows, &calls)
     }
 
     /// Launches the sends and receives.
     pub fn run_messages(&self) -> Result<()> {
         let messages = std::mem::take(&mut *self.messages.lock());
+        self.look(&[], &messages);
         messages.run(&self.comm.collectives, &self.comm.windows)
     }
 }

@@ -19,7 +19,7 @@ pub use gathered::Gathered;
 
 use crate::coll::Collectives;
 use crate::devcomm::DevComms;
-use crate::device::cpu::caller;
+use crate::device::cpu::calling_line;
 use crate::error::{Code, Error, Result};
 use crate::info;
 use crate::log;
@@ -29,7 +29,6 @@ use crate::sync::Mutex;
 use crate::team::Team;
 use crate::watch::Pulse;
 use crate::window::Windows;
-use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -70,6 +69,7 @@ impl Comm {
     /// that was printed when it happened. A panic fails the communicator.
     pub fn tell(&self, error: Error) -> Code {
         let code = error.code;
+        self.team.watch.calls().refused();
         let known = |cause: &Error| cause.id == error.id && cause.text == error.text;
         if error.id == notice::ABORTED {
             self.notice.felt();
@@ -87,21 +87,6 @@ impl Comm {
         }
         code
     }
-}
-
-thread_local! {
-    /// The program has called on this thread, so it is none of ours: those never ask the loader whose code they come from (`device::cpu`).
-    static IS_PROGRAMS: Cell<bool> = const { Cell::new(false) };
-}
-
-/// The program calls on this thread.
-pub fn note_call() {
-    IS_PROGRAMS.set(true);
-}
-
-/// The line of the host's call, where it is known.
-pub fn calling_line() -> Option<String> {
-    if IS_PROGRAMS.get() { caller() } else { None }
 }
 
 /// With [`calling_line`].

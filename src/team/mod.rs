@@ -19,6 +19,7 @@ pub use peer::{Origin, PeerInfo};
 use crate::abort::Abort;
 use crate::bootstrap::{Bootstrap, Seat};
 use crate::device::Device;
+use crate::device::cpu::tell_family;
 use crate::error::{Error, Result};
 use crate::topo::{Reach, Topology};
 use crate::watch::Watch;
@@ -78,6 +79,11 @@ impl Team {
             Ok((peers, Topology::new(&nodes, reach, rank), abort, watch))
         })();
         let (peers, topo, abort, watch) = met.inspect_err(|error| bootstrap.poison(error))?;
+        let family: Vec<u32> = peers.iter().map(|peer| peer.origin.rank).collect();
+        if !family.iter().copied().eq(0..n_ranks) {
+            bootstrap.port().set_family(&family);
+            tell_family(hash, &family);
+        }
         if let Some((a, b)) = topo.apart {
             info!(
                 INIT,

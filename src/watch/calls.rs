@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 use crate::bootstrap::CALLED;
+use crate::device::cpu::line_at;
 use crate::sync::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -18,6 +19,20 @@ pub(super) struct Called {
     messages: BTreeMap<u32, (u64, u64)>,
     /// There are calls beside these: captured ones, or with more peers.
     uncounted: bool,
+    /// A call was refused: what others have called may lack its own for that alone.
+    refused: bool,
+    /// By peer, the last message with bytes that was sent to it.
+    last: BTreeMap<u32, Sent>,
+}
+
+/// A message that was sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Sent {
+    /// Of those to its peer.
+    number: u64,
+    bytes: u64,
+    /// Where the program has sent it; empty: not known.
+    line: String,
 }
 
 /// What one launch is for.
@@ -35,6 +50,8 @@ struct State {
     /// The number of the newest launch, and the newest ones in their order.
     newest: u64,
     launches: VecDeque<Launched>,
+    /// By peer, as [`Called::last`]: number, bytes, and where the program called it.
+    last: BTreeMap<u32, (u64, u64, u64)>,
 }
 
 /// Of one rank on one communicator: whoever launches counts here.
@@ -63,9 +80,35 @@ impl Calls {
         state.push(captured, Launched::Messages(launched))
     }
 
+    /// These are about to be sent, in the order of their calls: to whom, how many bytes, and where the program calls it. To be told before
+    /// [`Self::messages`] of them.
+    pub fn sends(&self, all: impl Iterator<Item = (u32, u64, u64)>) {
+        let mut state = self.0.lock();
+        let mut numbers = BTreeMap::new();
+        for (peer, bytes, site) in all {
+            let so_far = state.called.messages.get(&peer).map_or(0, |(sent, _)| *sent);
+            let number = numbers.entry(peer).or_insert(so_far);
+            *number += 1;
+            if bytes > 0 {
+                state.last.insert(peer, (*number, bytes, site));
+            }
+        }
+    }
+
+    /// A call of this rank was refused, or has failed.
+    pub fn refused(&self) {
+        self.0.lock().called.refused = true;
+    }
+
     /// What it has called, in at most [`CALLED`] bytes.
     pub fn said(&self) -> String {
-        self.0.lock().called.encode(CALLED)
+        let (mut called, last) = {
+            let state = self.0.lock();
+            (state.called.clone(), state.last.clone())
+        };
+        let named = |(peer, (number, bytes, site))| (peer, Sent { number, bytes, line: line_at(site).unwrap_or_default() });
+        called.last = last.into_iter().map(named).collect();
+        called.encode(CALLED)
     }
 
     /// What the launch of that number, else the newest one, needs of a rank that has left without having called it, and will not end
@@ -134,29 +177,66 @@ impl Launched {
 }
 
 impl Called {
-    /// In at most `room` bytes. Behind all stands a dot.
+    /// What rank `to` was sent by rank `from`, whose calls these are, and has left without having received it, as `theirs` are its; where
+    /// those that were made are known.
+    pub(super) fn unreceived(&self, from: u32, to: u32, theirs: &Called) -> Option<String> {
+        let sent = self.last.get(&to)?;
+        let received = theirs.messages.get(&from).map_or(0, |(_, received)| *received);
+        if self.is_part() || theirs.is_part() || sent.number <= received {
+            return None;
+        }
+        let Sent { number, bytes, line } = sent;
+        let called = if line.is_empty() { String::new() } else { format!(" | ncclSend called by host code at {line}") };
+        Some(format!(
+            "{bytes} bytes that rank {from} has sent to rank {to} were never received | that is message {number} of these two, and rank {to} has \
+             received {received}{called}"
+        ))
+    }
+
+    fn is_part(&self) -> bool {
+        self.uncounted || self.refused
+    }
+
+    /// In at most `room` bytes. Behind all that is counted stands a dot, and behind that what was sent last, as far as there is room.
     fn encode(&self, room: usize) -> String {
         let mut text = format!("{}\n", self.collectives);
-        let is_whole = self.messages.iter().all(|(peer, (sent, received))| {
-            let line = format!("{peer} {sent} {received}\n");
-            let fits = text.len() + line.len() < room;
-            text.push_str(if fits { &line } else { "" });
+        let mut push = |line: &str| {
+            let fits = text.len() + line.len() < room - 1;
+            text.push_str(if fits { line } else { "" });
             fits
-        });
-        text + if is_whole && !self.uncounted { "." } else { "+" }
+        };
+        let mut messages = self.messages.iter();
+        let is_whole = messages.all(|(peer, (sent, received))| push(&format!("{peer} {sent} {received}\n")));
+        if self.uncounted || !is_whole {
+            return text + "+";
+        }
+        text.push_str(if self.refused { ".!" } else { "." });
+        for (peer, Sent { number, bytes, line }) in self.last.iter().filter(|_| !self.refused) {
+            let line = format!("{peer} {number} {bytes} {line}\n");
+            text.push_str(if text.len() + line.len() <= room { &line } else { "" });
+        }
+        text
     }
 
     /// What [`Self::encode`] made; of anything else nothing is known.
     pub(super) fn decode(text: &str) -> Self {
         let numbers = |line: &str| line.split(' ').map(|word| word.parse().ok()).collect::<Option<Vec<u64>>>();
         let decode = || {
-            let (first, more) = text.strip_suffix('.')?.split_once('\n')?;
+            let (counted, sent) = text.split_once('.')?;
+            let (first, more) = counted.split_once('\n')?;
+            let last = |line: &str| {
+                let mut words = line.splitn(4, ' ');
+                let (peer, number, bytes) =
+                    (words.next()?.parse().ok()?, words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+                Some((peer, Sent { number, bytes, line: words.next()?.to_owned() }))
+            };
             let message = |line: &str| match numbers(line)?[..] {
                 [peer, sent, received] => Some((u32::try_from(peer).ok()?, (sent, received))),
                 _ => None,
             };
             let messages = more.lines().map(message).collect::<Option<_>>()?;
-            Some(Called { collectives: first.parse().ok()?, messages, uncounted: false })
+            let (refused, last) = (sent.starts_with('!'), sent.lines().filter_map(last).collect());
+            Some(Called { collectives: first.parse().ok()?, messages, uncounted: false, refused, last })
         };
         decode().unwrap_or(Called { uncounted: true, ..Called::default() })
     }
@@ -226,12 +306,54 @@ mod tests {
     }
 
     #[test]
+    fn a_message_that_its_receiver_has_left_without_is_named() {
+        let here = called(0, &[]);
+        let send = |sizes: &[u64]| {
+            here.sends(sizes.iter().map(|&bytes| (1, bytes, 0)));
+            here.messages(false, sizes.iter().map(|_| (1, true)));
+        };
+        let told = |received: usize| {
+            let theirs = Called::decode(&called(0, &vec![(0, false); received]).said());
+            Called::decode(&here.said()).unreceived(0, 1, &theirs)
+        };
+        send(&[0]);
+        assert_eq!(told(0), None, "nothing is lost of a message without bytes");
+        send(&[7, 9, 0]);
+        assert!(told(2).unwrap().starts_with(
+            "9 bytes that rank 0 has sent to rank 1 were never received | that is message 3 of these two, and rank 1 has received 2"
+        ));
+        assert_eq!((told(3), told(4)), (None, None));
+        assert_eq!(
+            Called::decode("0\n1 1 0\n.1 1 8 a b.cu:7\n").unreceived(0, 1, &Called::default()).unwrap().split(" | ").last(),
+            Some("ncclSend called by host code at a b.cu:7")
+        );
+        let theirs = called(0, &[]);
+        theirs.refused();
+        assert_eq!(
+            Called::decode(&here.said()).unreceived(0, 1, &Called::decode(&theirs.said())),
+            None,
+            "it would have, perhaps"
+        );
+        here.refused();
+        assert_eq!(told(0), None);
+        let theirs = called(0, &[]);
+        theirs.messages(true, [(0, false)].into_iter());
+        assert_eq!(Called::decode("0\n1 1 0\n.1 1 8 \n").unreceived(0, 1, &Called::decode(&theirs.said())), None, "by a graph");
+    }
+
+    #[test]
     fn what_is_said_is_whole_or_unknown() {
         let calls = called(7, &[(4, true), (4, false), (9, true)]);
         let said = calls.said();
         assert_eq!(Called::decode(&said), calls.0.lock().called);
         (0..said.len()).for_each(|cut| assert!(Called::decode(&said[..cut]).uncounted, "{cut}"));
         assert!(Called::decode("7\n4 1\n.").uncounted && Called::decode("7\n4 1 2 3\n.").uncounted);
+        calls.sends((0..40).map(|peer| (peer, 8, 0)));
+        let said = calls.said();
+        let known = Called::decode(&said);
+        assert!(
+            !known.uncounted && known.last.len() == 40 && known.last[&39] == Sent { number: 1, bytes: 8, line: String::new() }
+        );
         (0..200).for_each(|peer| _ = calls.messages(false, [(peer, true)].into_iter()));
         assert!(calls.said().len() <= CALLED && Called::decode(&calls.said()).uncounted);
     }

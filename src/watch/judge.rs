@@ -9,6 +9,7 @@ use crate::abort::{Abort, Waiting};
 use crate::bootstrap::Address;
 use crate::config;
 use crate::device::cpu::waits::Wait;
+use crate::hint;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
@@ -71,6 +72,20 @@ impl Group {
         drop(beats);
         for (rank, address) in left.iter().map(of) {
             scene.left.insert(rank, Leaver { name: self.port.name(rank), ended: ended.contains(&address) });
+        }
+    }
+
+    /// What the ranks that have left were sent by `rank`, which leaves, or it by them, and nobody received. Of two that leave at once each may
+    /// be told; of ranks on other machines what has been heard.
+    pub(super) fn tell_unreceived(&self, rank: u32) {
+        let own = self.called(rank);
+        for other in (0..self.port.table().len() as u32).filter(|&other| other != rank && self.says_leaving(other)) {
+            let theirs = self.called(other);
+            let both = own.unreceived(rank, other, &theirs).into_iter().chain(theirs.unreceived(other, rank, &own));
+            both.for_each(|lost| {
+                let tag = self.port.tag();
+                hint!("GINRS-W025 {lost} | {tag} | fix: call ncclRecv for each ncclSend: with NCCL a send may wait for it without end");
+            });
         }
     }
 

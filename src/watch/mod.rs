@@ -53,6 +53,7 @@ use group::{Group, PAGE_KEY};
 pub use page::GONE;
 use page::{Membership, Page};
 use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
 use thread::{Event, Watcher};
 
 /// Watches the peers of one rank; they come from the bootstrap's table. Drop stops watching; to the peers it means leaving.
@@ -161,11 +162,18 @@ impl Watch {
     pub fn leaving(&self) {
         self.group.show_sums(Some(self.rank));
         self.page.set_called(&self.calls.said());
-        self.page.leaving();
+        let is_first = self.page.leaving();
         match self.page.membership() {
             // The watch thread may not have come to it, and after this there is nobody left whom it could ask.
             Membership::Aborted(cause) => self.group.tell_of(self.rank, &cause),
-            _ => self.group.say_leaving(self.rank, &self.calls.said()),
+            _ => {
+                self.group.say_leaving(self.rank, &self.calls.said());
+                // Whoever comes second sees the first.
+                fence(Ordering::SeqCst);
+                if is_first {
+                    self.group.tell_unreceived(self.rank);
+                }
+            }
         }
     }
 }

@@ -155,15 +155,15 @@ impl Page {
         self.step_to(ALIVE);
     }
 
-    /// This rank's end is no failure, unless it has failed already.
-    pub fn leaving(&self) {
-        self.step_to(LEAVING);
+    /// This rank's end is no failure, unless it has failed already. True the first time.
+    pub fn leaving(&self) -> bool {
+        self.step_to(LEAVING)
     }
 
     /// Only onwards, and nothing follows an end. In one exchange, however often others step in between.
-    fn step_to(&self, to: u32) {
+    fn step_to(&self, to: u32) -> bool {
         let onwards = |now| (now < to && now < LEAVING).then_some(to);
-        let _ = self.layout().state.fetch_update(Ordering::AcqRel, Ordering::Acquire, onwards);
+        self.layout().state.fetch_update(Ordering::AcqRel, Ordering::Acquire, onwards).is_ok()
     }
 
     /// The failure, for those who find this rank dead later. The first one stays; called by one thread (Abort raises once).

@@ -49,6 +49,12 @@ impl Told {
         )
     }
 
+    /// Of one that reads by itself, over and over.
+    pub fn read(&self, rank: u32) -> String {
+        let Told { who, what, lasts, .. } = self;
+        format!("rank {rank} {who} reads {what} over and over, for {:.0} s{}", lasts.as_secs_f64(), self.ends())
+    }
+
     /// The same without the time.
     pub fn cause(&self, rank: u32) -> String {
         format!("rank {rank} {} waits for {}{}{}", self.who, self.what, self.lack(), self.ends())
@@ -218,6 +224,10 @@ fn what(wait: &Wait) -> String {
     }
     let Wait { context, id, .. } = wait;
     let (has, wants, bits) = wait.word.unwrap_or_default();
+    if wait.is_read() {
+        let word = if wait.call == Call::Counter { "counter" } else { "signal" };
+        return format!("{word} {id} of context {context} (has {has})");
+    }
     let behind = behind(wait);
     let ranks = if behind == 1 { "1 rank has".into() } else { format!("{behind} ranks have") };
     let hybrid = if wait.outer == Call::Barrier { " of a hybrid barrier" } else { "" };
@@ -327,6 +337,15 @@ mod tests {
         assert!(own.contains("rank 3 in a collective or message") && !own.contains("halo"), "{own}");
         let named = line(Wait { name: Some("ncclAllReduce".into()), ..wait(Call::Unknown, 0x84 << 24 | 3, None) });
         assert!(named.contains("waits for rank 3 in ncclAllReduce for 10 s at halo.cu:41"), "{named}");
+    }
+
+    #[test]
+    fn who_reads_over_and_over_is_told_so() {
+        let read = Wait { note: 5 << 24, ..wait(Call::Signal, 0, Some((1, 1, 64))) };
+        assert_eq!(
+            of([read].iter())[0].read(1),
+            "rank 1 block 0 reads signal 3 of context 1 (has 1) over and over, for 10 s at halo.cu:41"
+        );
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use super::group::Group;
 use super::told;
-use crate::device::cpu::waits::Wait;
+use crate::device::cpu::waits::{Wait, reads};
 use crate::{config, warn};
 use std::time::Duration;
 
@@ -53,9 +53,10 @@ impl Group {
     /// A line for each wait of the kernels of the ranks here, however short, or for a rank without one; and, if asked, for those of the
     /// others on this machine.
     pub(super) fn all_waits(&self, all: &[Wait], others: bool) -> Vec<String> {
-        let mut told = Vec::new();
-        for (rank, ..) in self.aborts_here() {
-            let lines = self.lines(rank, all, Duration::ZERO);
+        let (mut told, reads) = (Vec::new(), reads());
+        for (rank, _, abort) in self.aborts_here() {
+            let mut lines = self.lines(rank, all, Duration::ZERO);
+            lines.extend(told::of_rank(&reads, &abort, |_| true).iter().take(LINES).map(|told| told.read(rank)));
             if lines.is_empty() {
                 let step = self.port.step_of_any(rank, Duration::from_secs(2));
                 let step = step.map_or(String::new(), |step| format!(", its host is or was last in {step}"));

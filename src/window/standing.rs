@@ -64,7 +64,7 @@ fn tell_user_window(team: &Team, shadow: &ncclWindow_vidmem, base: DevPtr, bytes
         lsa_rank: shadow.lsaRank,
         lsa_size: team.topo.lsa_size as i32,
     };
-    tell_registered(team.device.ordinal(), &window, number);
+    tell_registered(team.device.ordinal(), &window, number, team.hash);
 }
 
 /// What a user registered.

@@ -1,5 +1,6 @@
 //! What a block can say of its threads: where they are, and whether they only wait.
 
+use std::ffi::c_void;
 use std::sync::atomic::Ordering;
 
 use super::Block;
@@ -70,6 +71,15 @@ impl Block {
         let launch = self.with_grid(|grid| grid.launch.clone());
         // SAFETY: the caller's; the thread's calls stand on its stack, where it runs now.
         unsafe { self.board.waits(thread, self.place_of(thread), self.index.get(), launch, self.call(), wait) };
+    }
+
+    /// The running thread reads a signal or counter by itself, in the call that it makes, and finds `value`.
+    pub fn polled(&self, owner: *const c_void, value: u64) {
+        // SAFETY: the thread's calls stand on its stack, where it runs now.
+        let Some(calls) = (unsafe { Call::ends(self.call()) }) else { return };
+        let thread = self.thread();
+        let who = || (self.index.get(), self.place_of(thread), self.with_grid(|grid| grid.launch.clone()));
+        self.board.polls.read(thread, calls, owner, value, who);
     }
 
     /// That wait is over.

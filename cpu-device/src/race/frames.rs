@@ -61,7 +61,7 @@ pub fn interrupted_at(pc: usize, kernel: usize) -> Option<String> {
 
 /// The line from which host code has called the CUDA API; not for a block's thread. Asked where a call fails, in a program that is looked at.
 pub fn caller() -> Option<String> {
-    beyond(0)
+    called_beyond(0).and_then(users_line)
 }
 
 /// Where host code has called the CUDA API, which [`line_of`](super::lines::line_of) names; 0: that is not looked at, or not known.
@@ -74,12 +74,7 @@ pub fn called_at() -> usize {
     frames.iter().find(|&behind| module_of(behind - 1).map(|found| found.0) != own).unwrap_or(0)
 }
 
-/// The line of the caller behind our own frames and those of `others` objects more.
-fn beyond(others: usize) -> Option<String> {
-    called_beyond(others).and_then(users_line)
-}
-
-/// That place itself, for [`line_of`](super::lines::line_of).
+/// Where the caller behind our own frames and those of `others` objects more has called, for [`line_of`](super::lines::line_of).
 pub fn called_beyond(others: usize) -> Option<usize> {
     if !super::on() {
         return None;
@@ -100,12 +95,18 @@ pub fn called_beyond(others: usize) -> Option<usize> {
 }
 
 /// See race.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn ginrs_cpu_race_site() -> u64 {
+    called_beyond(1).unwrap_or(0) as u64
+}
+
+/// See race.h.
 ///
 /// # Safety
 /// There is room for so many bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ginrs_cpu_race_caller(line: *mut c_char, room: usize) -> usize {
-    let Some(found) = beyond(1).filter(|found| found.len() <= room) else { return 0 };
+pub unsafe extern "C" fn ginrs_cpu_race_line(site: u64, line: *mut c_char, room: usize) -> usize {
+    let Some(found) = users_line(site as usize).filter(|found| found.len() <= room) else { return 0 };
     // SAFETY: the caller's.
     unsafe { line.cast::<u8>().copy_from_nonoverlapping(found.as_ptr(), found.len()) };
     found.len()

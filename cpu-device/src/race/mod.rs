@@ -25,6 +25,7 @@ mod atomics;
 mod clock;
 pub mod collectives;
 mod copies;
+mod family;
 mod foreign;
 mod frames;
 mod handed;

@@ -8,7 +8,7 @@ use parking_lot::{Mutex, RwLock};
 
 use super::arena::{self, Head};
 use super::clock::{Clock, Group};
-use super::{foreign, job, known, windows};
+use super::{family, foreign, job, known, windows};
 use crate::launch::Dim3;
 
 /// One run of a kernel.
@@ -96,9 +96,9 @@ pub struct Put {
     pub call: Call,
     /// file:line
     pub line: String,
-    /// World ranks.
+    /// Of the job.
     pub from: i32,
-    /// World ranks.
+    /// Likewise.
     pub to: i32,
     /// The block that called.
     pub group: Group,
@@ -118,7 +118,9 @@ pub struct Window {
     pub bytes: usize,
     /// How many have a part.
     pub ranks: usize,
-    /// The world rank of the first one.
+    /// The communicator that it was registered with; 0: not told.
+    pub comm: u64,
+    /// The rank of the first one there.
     pub first_rank: i32,
     /// Of those that were registered with a communicator, from 1; 0: not told.
     pub number: u64,
@@ -308,6 +310,11 @@ pub fn set_rank(device: i32, rank: i32) {
     ranks.push((device, rank));
 }
 
+/// Whose it is is known.
+pub fn has_rank(device: i32) -> bool {
+    RANKS.read().iter().any(|known| known.0 == device)
+}
+
 /// "rank 1", or "device 1" where no communicator is known.
 pub fn rank_of(device: i32) -> String {
     let rank = RANKS.read().iter().find(|known| known.0 == device).map(|known| known.1);
@@ -343,7 +350,8 @@ pub fn is_window(page: usize) -> bool {
 pub fn window_at(at: usize, other: Option<i32>) -> Option<String> {
     WINDOWS.read().iter().rev().find_map(|window| {
         let place = window.holds(at)?;
-        let (rank, offset) = (other.unwrap_or(window.first_rank + place as i32), at - window.flat - place * window.stride);
+        let rank = family::rank_in_job(window.comm, other.unwrap_or(window.first_rank + place as i32));
+        let offset = at - window.flat - place * window.stride;
         let name = if window.number == 0 { "a window".into() } else { format!("window {}", window.number) };
         Some(format!("{name} of rank {rank} ({} bytes), offset {offset:#x}", window.bytes))
     })

@@ -16,7 +16,7 @@ use super::shadow::{self, Access};
 use super::touched::Place;
 use super::windows::{self, Memory};
 use super::words::Raise;
-use super::{Worker, known, raised, report, words, worker};
+use super::{Worker, family, known, raised, report, words, worker};
 
 /// `ginrsCpuRacePut`
 #[repr(C)]
@@ -98,8 +98,9 @@ fn line(file: *const c_char, line: i32) -> String {
 
 impl Worker {
     fn post(&mut self, put: &Posted) {
-        names::set_rank(self.device(), put.rank);
         let comm = name_of(put.comm);
+        let [from, to] = [put.rank, put.peer].map(|rank| family::rank_in_job(comm, rank));
+        names::set_rank(self.device(), from);
         let mut queues = QUEUES.lock();
         let queue = queues.get_or_insert_with(HashMap::new).entry((comm, put.rank, put.context, put.peer)).or_insert_with(|| {
             Queue { first: names::new_groups(&[Part::Read, Part::Land, Part::Posted].map(Of::Puts)), posted: 0 }
@@ -121,8 +122,8 @@ impl Worker {
             names::place_of(Put {
                 call,
                 line: line(put.file, put.line),
-                from: put.rank,
-                to: put.peer,
+                from,
+                to,
                 group: self.group,
                 thread: self.current,
                 bytes: put.bytes,
@@ -163,7 +164,7 @@ impl Worker {
             if let Some(other) = words::raise(word, &clock, put.add, Raise { how, place })
                 && !words::is_mixed()
             {
-                let at = Place::Signal { number, rank: put.peer as u32, context: put.context };
+                let at = Place::Signal { number, rank: to as u32, context: put.context };
                 let old = Access { place: other.place, writes: other.how == ADD, ..raise };
                 report::found(at, Access { writes: how == ADD, ..raise }, old, &clock, None);
             }
@@ -221,8 +222,9 @@ pub unsafe extern "C" fn ginrs_cpu_race_reset(reset: *const Reset) {
     let comm = name_of(comm);
     if let Some(worker) = worker() {
         worker.tell();
+        let of = family::rank_in_job(comm, rank);
         let (group, thread, line) = (worker.group, worker.current, self::line(file, line));
-        let place = names::place_of(Put { call: Call::Reset, line, from: rank, to: rank, group, thread, bytes: number.into() });
+        let place = names::place_of(Put { call: Call::Reset, line, from: of, to: of, group, thread, bytes: number.into() });
         let actor = &worker.actors[usize::from(thread)];
         let reset = Access { group, thread, epoch: actor.epoch, run: worker.run, writes: true, place, ..shadow::NOTHING };
         raised::note([kind as u32, rank as u32, context, id], comm, reset, &actor.clock);

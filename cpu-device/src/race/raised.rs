@@ -7,7 +7,7 @@ use super::clock::Clock;
 use super::report;
 use super::shadow::{self, Access, PAGE, Page};
 use super::touched::Place;
-use super::{all, job, words};
+use super::{all, family, job, words};
 
 /// `word` of a communicator (which kind, rank, context, id) is raised, or reset, by a thread that knows `clock`.
 pub fn note([what, rank, context, id]: [u32; 4], comm: u64, new: Access, clock: &Clock) {
@@ -22,6 +22,7 @@ pub fn note([what, rank, context, id]: [u32; 4], comm: u64, new: Access, clock: 
     let found = |_, old: Access| {
         // All threads of a group may reset it.
         if !(old.writes && new.writes) {
+            let rank = family::rank_in_job(comm, rank as i32) as u32;
             report::found(Place::Raised { what, rank, context }, new, old, clock, None);
         }
     };

@@ -11,7 +11,7 @@ use crate::device::is_forked;
 use super::places::{self, Byte};
 use super::shadow::{self, PAGE, Page};
 use super::touched::Place;
-use super::{all, foreign, job, names, on, own, page_of, worker};
+use super::{all, family, foreign, job, names, on, own, page_of, worker};
 
 /// Mappings of windows' memory other than the flat one: (bytes, flat address), by first byte.
 static ALIASES: RwLock<BTreeMap<usize, (usize, usize)>> = RwLock::new(BTreeMap::new());
@@ -182,7 +182,7 @@ pub struct Window {
 pub unsafe extern "C" fn ginrs_cpu_race_window(window: *const Window) {
     // SAFETY: the caller's.
     if let (Some(worker), Some(window)) = (worker(), unsafe { window.as_ref() }) {
-        know(worker.device(), window, 0);
+        know(worker.device(), window, 0, 0);
     }
 }
 
@@ -191,18 +191,21 @@ pub unsafe extern "C" fn ginrs_cpu_race_window(window: *const Window) {
 /// # Safety
 /// `window` is valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ginrs_cpu_race_registered(device: i32, window: *const Window, number: u64) {
+pub unsafe extern "C" fn ginrs_cpu_race_registered(device: i32, window: *const Window, number: u64, comm: u64) {
     // SAFETY: the caller's.
     if let Some(window) = unsafe { window.as_ref() }.filter(|_| on() && !is_forked()) {
-        know(device, window, number);
+        know(device, window, number, comm);
     }
 }
 
-fn know(device: i32, window: &Window, number: u64) {
+/// `comm`: 0, where it is not known whose it is.
+fn know(device: i32, window: &Window, number: u64, comm: u64) {
     let (bytes, stride) = (window.bytes as usize, window.stride as usize);
-    names::set_rank(device, window.rank);
-    let first_rank = window.rank - window.lsa_rank;
-    names::add_window(names::Window { flat: window.first, stride, bytes, ranks: window.lsa_size as usize, first_rank, number });
+    if comm != 0 || !names::has_rank(device) {
+        names::set_rank(device, family::rank_in_job(comm, window.rank));
+    }
+    let (ranks, first_rank) = (window.lsa_size as usize, window.rank - window.lsa_rank);
+    names::add_window(names::Window { flat: window.first, stride, bytes, ranks, comm, first_rank, number });
     let (base, flat) = (window.base, window.first + window.lsa_rank as usize * stride);
     let (known, last) = (self::flat(base), self::flat(base + bytes.max(1) - 1));
     if base % PAGE != flat % PAGE || known == self::flat(flat) {

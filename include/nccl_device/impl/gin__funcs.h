@@ -313,6 +313,16 @@ NCCL_DEVICE_INLINE void noteAwaited(ncclGin_BackendMask<mask> const& gin, ncclGi
   (void)gin, (void)signal, (void)value;
 #endif
 }
+/* The CPU device hears what a thread reads by itself: one that does so over and over waits. */
+template <unsigned mask>
+NCCL_DEVICE_INLINE void noteRead(ncclGin_BackendMask<mask> const& gin, uint64_t value) {
+#if defined(__GINRS_CPU__) && !defined(GINRS_OWN_KERNELS)
+  if (ginrs_cpu_self == nullptr || (gin._ginrsFlags & GINRS_FLAG_KNOWN) == 0) return;
+  ginrs_cpu_polled(nccl::utility::loadConst(&extensionAt(gin._ginHandle, gin._ginBackend)->abortHost), value);
+#else
+  (void)gin, (void)value;
+#endif
+}
 /* The value seen last; see waitWord. */
 NCCL_DEVICE_INLINE uint64_t waitAlone(ncclGinCtx const& ctx, uint64_t* word, uint64_t least, int bits,
                                       cuda::memory_order order) {
@@ -336,6 +346,7 @@ NCCL_DEVICE_INLINE void waitTogether(Coop coop, ncclGinCtx const& ctx, uint64_t*
 GINRS_GIN(uint64_t)::readCounter(ncclGinCounter_t counter, int bits, cuda::memory_order order GINRS_CALLER) const {
   GINRS_CALL(COUNTER, contextId, counter);
   uint64_t value = ginrs::gin::readWord(ginrs::gin::counterWord(*this, counter), order);
+  ginrs::gin::noteRead(*this, value);
   GINRS_RACE(ginrs::race::seen(comm, GINRS_CPU_RACE_COUNTER, contextId, comm.ginCounterBase + counter, value, bits % 64, order));
   return value & nccl::utility::lowBits<uint64_t>(bits);
 }
@@ -363,6 +374,7 @@ GINRS_GIN(uint64_t)::readSignal(ncclGinSignal_t signal, int bits, cuda::memory_o
   GINRS_CALL(SIGNAL, contextId, signal);
   uint64_t value = ginrs::gin::readWord(ginrs::gin::signalWord(*this, signal), order);
   ginrs::gin::noteAwaited(*this, signal, value);
+  ginrs::gin::noteRead(*this, value);
   GINRS_RACE(ginrs::race::seen(comm, GINRS_CPU_RACE_SIGNAL, contextId, comm.ginSignalBase + signal, value, bits, order));
   return value & nccl::utility::lowBits<uint64_t>(bits);
 }

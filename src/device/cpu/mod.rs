@@ -1,6 +1,7 @@
 //! The CPU device: memory is sealed memfd, kernels run on the CPU, and a device address is a host address.
 
 mod allocations;
+mod caller;
 mod copies;
 mod ends;
 mod kernels;
@@ -9,9 +10,10 @@ mod runtime;
 mod space;
 pub mod waits;
 
+pub use caller::{call_site, calling_line, line_at, note_call};
 pub use runtime::{
-    Bounds, Race, RaceWindow, caller, is_sanitized, race_join, race_offer, tell_bounds, tell_comm, tell_landing, tell_mapped,
-    tell_race, tell_registered, tell_unmapped,
+    Bounds, Race, RaceWindow, is_sanitized, race_join, race_offer, tell_bounds, tell_comm, tell_family, tell_landing,
+    tell_mapped, tell_race, tell_registered, tell_unmapped,
 };
 pub use space::{CpuReservation, mappings};
 

@@ -94,14 +94,16 @@ pub enum Race {
 }
 
 /// Its functions, and those of who keeps [`Bounds`]: NULL where there are none.
-struct Watchers {
+pub(super) struct Watchers {
     told: Option<unsafe extern "C" fn(c_int, c_int)>,
     offer: Option<unsafe extern "C" fn(*mut c_int, *mut u64) -> c_int>,
     join: Option<unsafe extern "C" fn(c_int)>,
     comm: Option<unsafe extern "C" fn(DevPtr, u64)>,
+    family: Option<unsafe extern "C" fn(u64, *const u32, usize)>,
     landing: Option<unsafe extern "C" fn(u64, c_int, u64, u64, DevPtr)>,
-    registered: Option<unsafe extern "C" fn(c_int, *const RaceWindow, u64)>,
-    caller: Option<unsafe extern "C" fn(*mut c_char, usize) -> usize>,
+    registered: Option<unsafe extern "C" fn(c_int, *const RaceWindow, u64, u64)>,
+    pub(super) site: Option<unsafe extern "C" fn() -> u64>,
+    pub(super) line: Option<unsafe extern "C" fn(u64, *mut c_char, usize) -> usize>,
     touches: Option<unsafe extern "C" fn(*const c_char, *const RaceSpan, usize, u64)>,
     mapped: Option<unsafe extern "C" fn(DevPtr, usize, c_int)>,
     unmapped: Option<unsafe extern "C" fn(DevPtr, usize)>,
@@ -118,9 +120,11 @@ impl Watchers {
                 offer: symbol(c"ginrs_cpu_race_offer"),
                 join: symbol(c"ginrs_cpu_race_join"),
                 comm: symbol(c"ginrs_cpu_race_comm"),
+                family: symbol(c"ginrs_cpu_race_family"),
                 landing: symbol(c"ginrs_cpu_race_landing"),
                 registered: symbol(c"ginrs_cpu_race_registered"),
-                caller: symbol(c"ginrs_cpu_race_caller"),
+                site: symbol(c"ginrs_cpu_race_site"),
+                line: symbol(c"ginrs_cpu_race_line"),
                 touches: symbol(c"ginrs_cpu_race_touches"),
                 mapped: symbol(c"ginrs_cpu_race_mapped"),
                 unmapped: symbol(c"ginrs_cpu_race_unmapped"),
@@ -133,7 +137,7 @@ impl Watchers {
 
 /// Found together with the stand-in, by a thread of the program. Threads of ours never look for a name: another may be in dlclose, whose
 /// destructors wait for them, and a child of fork would find the loader's lock held (abi-tests/tests/exits.rs).
-fn watchers() -> Option<&'static Watchers> {
+pub(super) fn watchers() -> Option<&'static Watchers> {
     static LOOKED: AtomicBool = AtomicBool::new(false);
     if !LOOKED.swap(true, Ordering::Relaxed) {
         find();
@@ -176,6 +180,14 @@ pub fn tell_comm(table: DevPtr, name: u64) {
     }
 }
 
+/// Tells it which ranks of the job a communicator is made of, by its own ranks.
+pub fn tell_family(comm: u64, ranks: &[u32]) {
+    if let Some(family) = watchers().and_then(|watchers| watchers.family) {
+        // SAFETY: so many ranks, which live for the call.
+        unsafe { family(comm, ranks.as_ptr(), ranks.len()) }
+    }
+}
+
 /// Tells it where a window of `rank` begins in this process: puts of that rank know it by its handle, all ranks by its number. `comm` is the
 /// communicator's name.
 pub fn tell_landing(comm: u64, rank: u32, handle: u64, number: u64, at: DevPtr) {
@@ -204,21 +216,12 @@ pub struct RaceWindow {
     pub lsa_size: c_int,
 }
 
-/// Tells it of a window that a rank with this device has registered as its `number`-th.
-pub fn tell_registered(device: i32, window: &RaceWindow, number: u64) {
+/// Tells it of a window that a rank with this device has registered as its `number`-th with that communicator.
+pub fn tell_registered(device: i32, window: &RaceWindow, number: u64, comm: u64) {
     if let Some(registered) = watchers().and_then(|watchers| watchers.registered) {
         // SAFETY: a window that lives for the call, as race.h has it; any numbers are allowed.
-        unsafe { registered(device, window, number) }
+        unsafe { registered(device, window, number, comm) }
     }
-}
-
-/// The line from which host code has called this library, on this thread; where races are looked for, else nobody knows.
-pub fn caller() -> Option<String> {
-    let caller = watchers()?.caller?;
-    let mut line = [0u8; 4096];
-    // SAFETY: there is so much room.
-    let used = unsafe { caller(line.as_mut_ptr().cast(), line.len()) };
-    (used > 0).then(|| String::from_utf8_lossy(&line[..used]).into_owned())
 }
 
 /// `ginrsCpuRaceSpan`

@@ -113,16 +113,33 @@ pub struct Wait {
 
 /// All waits of kernels of this process that last.
 pub fn waits() -> Vec<Wait> {
+    seen(|wait| !wait.is_read())
+}
+
+/// Threads that read a signal or counter over and over by themselves, and find the same each time: for what value they wait is not known.
+pub fn reads() -> Vec<Wait> {
+    seen(Wait::is_read)
+}
+
+impl Wait {
+    /// GINRS_WAITS_READS.
+    pub fn is_read(&self) -> bool {
+        self.note >> 24 == 5
+    }
+}
+
+fn seen(is_wanted: impl Fn(&Wait) -> bool) -> Vec<Wait> {
     let mut all: Vec<Wait> = Vec::new();
     if let Some(each_wait) = runtime::find().and_then(|runtime| runtime.each_wait()) {
         // SAFETY: library.h: it calls `see` with the context, on this thread, before it returns.
         unsafe { each_wait(see_wait, (&raw mut all).cast()) };
     }
+    all.retain(is_wanted);
     all
 }
 
 unsafe extern "C" fn see_wait(context: *mut c_void, seen: *const Seen) {
-    // SAFETY: `waits` passed its vector, which nobody else uses meanwhile; the wait is valid during the call.
+    // SAFETY: `seen` passed its vector, which nobody else uses meanwhile; the wait is valid during the call.
     let (all, seen) = unsafe { (&mut *context.cast::<Vec<Wait>>(), &*seen) };
     // SAFETY: a string literal of a program whose kernel runs, or valid during the call.
     let file = (!seen.file.is_null()).then(|| unsafe { CStr::from_ptr(seen.file) }.to_string_lossy().into_owned());
@@ -158,7 +175,7 @@ pub fn blocks() -> Option<(Blocks, Vec<i32>)> {
     let Some(runtime) = runtime::find() else { return Some(Default::default()) };
     let stillness = runtime.stillness()?;
     let (mut blocks, mut threads) = (Blocks::default(), Vec::<i32>::new());
-    // SAFETY: as in `waits`; the struct is the library's, field by field.
+    // SAFETY: as in `seen`; the struct is the library's, field by field.
     unsafe { stillness(&raw mut blocks, see_thread, (&raw mut threads).cast()) };
     Some((blocks, threads))
 }

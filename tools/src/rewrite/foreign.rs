@@ -24,6 +24,7 @@ struct Function {
 const SIGNAL: &str = "::ginrs_cpu::owner_of(this->comm), GINRS_CPU_CALL_SIGNAL, this->contextId, uint32_t($1)";
 const READ: &str = "::ginrs_cpu::owner_of(this->comm), GINRS_CPU_CALL_SIGNAL, this->contextId, uint32_t($0)";
 const COUNTER: &str = "::ginrs_cpu::owner_of(this->comm), GINRS_CPU_CALL_COUNTER, this->contextId, uint32_t($1)";
+const READ_COUNTER: &str = "::ginrs_cpu::owner_of(this->comm), GINRS_CPU_CALL_COUNTER, this->contextId, uint32_t($0)";
 const FLUSH: &str = "::ginrs_cpu::owner_of(this->comm), GINRS_CPU_CALL_FLUSH, this->contextId, 0";
 const LLA2A: &str = "::ginrs_cpu::owner_of(this->comm), GINRS_CPU_CALL_LLA2A, 0, this->slotsOffset";
 const LSA_BARRIER: &str = "::ginrs_cpu::owner_of(this->comm), GINRS_CPU_CALL_LSA_BARRIER, 0, uint32_t(this->index)";
@@ -40,7 +41,14 @@ const FUNCTIONS: &[Function] = &[
         name: "readSignal",
         call: READ,
         waits: NOT,
-        says: "::ginrs_cpu::awaits(*this, $0, ::ginrs_cpu::value_of($S0));",
+        says: "::ginrs_cpu::awaits(*this, $0, ::ginrs_cpu::value_of($S0)); ::ginrs_cpu::reads(*this, ::ginrs_cpu::value_of($S0));",
+    },
+    Function {
+        file: "gin",
+        name: "readCounter",
+        call: READ_COUNTER,
+        waits: NOT,
+        says: "::ginrs_cpu::counts(*this, $0); ::ginrs_cpu::reads(*this, ::ginrs_cpu::value_of($C0));",
     },
     Function { file: "gin", name: "resetSignal", call: READ, waits: NOT, says: "::ginrs_cpu::awaits(*this, $0, 0);" },
     Function {

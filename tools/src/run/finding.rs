@@ -65,8 +65,8 @@ const WAITS: [&str; 3] = ["GINRS-W017", "GINRS-W018", "GINRS-W019"];
 const IDLE: &str = ": no kernel of it is known to wait";
 /// How many ranks' waits are kept.
 const RANKS: usize = 8;
-/// A warning that is of a mistake all the same: memory is freed under a window.
-const FREED: &str = "GINRS-W024";
+/// Warnings that are of a mistake all the same: memory is freed under a window; a message is never received; calls of a group touch the same memory.
+const MISTAKES: [&str; 3] = ["GINRS-W024", "GINRS-W025", "GINRS-W026"];
 /// Behind a place: arithmetic of which the language does not say what comes out.
 const UNDEFINED: &str = ": runtime error: ";
 /// Lines of a sanitizer's stack that are looked through for one of the user's.
@@ -184,7 +184,7 @@ fn kind<'a>(line: &str, mut under: impl Iterator<Item = &'a str>) -> Option<Kind
     }
     match line.split_once(WARN)?.1 {
         told if told.starts_with("GINRS-E140") => Some(Kind::Hang),
-        told if told.starts_with("GINRS-E") || told.starts_with(FREED) => Some(Kind::Error),
+        told if told.starts_with("GINRS-E") || MISTAKES.iter().any(|code| told.starts_with(code)) => Some(Kind::Error),
         told if told.contains(IDLE) => Some(Kind::Idle),
         told if WAITS.iter().any(|code| told.starts_with(code)) => Some(Kind::Wait),
         _ => None,
@@ -293,6 +293,9 @@ mod tests {
             Finding::of("vm NCCL WARN GINRS-W024 memory is freed | ncclMemFree(0x5) | called by host code at a/x.cu:7 | fix: ..")
                 .unwrap();
         assert!(found.is_mistake() && found.places() == ["a/x.cu:7"], "{found:?}");
+        let lost = "vm NCCL WARN GINRS-W025 8 bytes that rank 0 has sent to rank 1 were never received | ncclSend called by host code at a/x.cu:9 | fix: ..";
+        let found = Finding::of(lost).unwrap();
+        assert!(found.is_mistake() && found.places() == ["a/x.cu:9"], "{found:?}");
     }
 
     #[test]

@@ -95,6 +95,13 @@ void counts(Gin const& gin, uint32_t counter) {
   if (ext != nullptr) is_given(*ext, GINRS_REFUSED_COUNTER, "counter", counter, gin.comm.ginCounterCount, "ginCounterCount");
 }
 
+/* A thread reads a word by itself. */
+template <class Gin>
+void reads(Gin const& gin, uint64_t value) {
+  const void* owner = ginrs_cpu_self == nullptr ? nullptr : owner_of(gin.comm);
+  if (owner != nullptr) ginrs_cpu_polled(owner, value);
+}
+
 /* What ginrs-cc writes is compiled behind the preprocessor. */
 constexpr uint32_t kWord = GINRS_WAITS_WORD << 24;
 

@@ -74,8 +74,10 @@ void ginrs_cpu_race_unmapped(uintptr_t at, size_t bytes);
  * number on all ranks, and where it begins, in its flat space. */
 void ginrs_cpu_race_comm(const void* table, uint64_t name);
 void ginrs_cpu_race_landing(uint64_t name, int32_t rank, uint64_t window, uint64_t number, uintptr_t at);
-/* And: a window of a rank of this process, with this device, the number-th that it has registered with a communicator. */
-void ginrs_cpu_race_registered(int device, const ginrsCpuRaceWindow* window, uint64_t number);
+/* And: a window of a rank of this process, with this device, the number-th that it has registered with the communicator of this name. */
+void ginrs_cpu_race_registered(int device, const ginrsCpuRaceWindow* window, uint64_t number, uint64_t name);
+/* And: the numbers that the ranks of the communicator of this name have in the job, where they are others. */
+void ginrs_cpu_race_family(uint64_t name, const uint32_t* ranks, size_t count);
 /* Processes of one machine are watched as one job. What this one offers for that, a descriptor of memory of so many bytes; whether it is
  * a job's already. -1: nothing is watched. Then what all of a communicator's have chosen, the same memory for all. */
 int ginrs_cpu_race_offer(int* joined, uint64_t* bytes);
@@ -88,8 +90,10 @@ typedef struct ginrsCpuRaceSpan {
   int32_t writes;
 } ginrsCpuRaceSpan;
 void ginrs_cpu_race_touches(const char* name, const ginrsCpuRaceSpan* spans, size_t count, uint64_t number);
-/* And: the line from which host code has called it, on this thread, not terminated; its length, 0 where it is not known or too long. */
-size_t ginrs_cpu_race_caller(char* line, size_t room);
+/* And: where host code has called it, on this thread, 0 where that is not known; the line of such a place, not terminated: its length, 0 where it is
+ * not known or too long. */
+uint64_t ginrs_cpu_race_site(void);
+size_t ginrs_cpu_race_line(uint64_t site, char* line, size_t room);
 
 #ifdef __cplusplus
 }

@@ -47,6 +47,10 @@ typedef struct ginrsCpuForeign {
 void ginrs_cpu_wait_begin(const ginrsCpuWait* wait); /* copies */
 void ginrs_cpu_wait_end(void);
 
+/* The running thread reads a signal or counter of its rank, in the call that it makes just now, and finds this value: who does so over and over waits,
+ * nobody knows for what. `owner` as in ginrsCpuWait. */
+void ginrs_cpu_polled(const void* owner, uint64_t value);
+
 /* What the call of the running thread named and what there is not, in words: printed with the line of the call. Once for each kernel. */
 void ginrs_cpu_refused(const char* what);
 /* `what`, called at that line, gave a pointer for a rank that an LSA team of so many does not have: its part of the window would be the

@@ -11,11 +11,12 @@ const HARMLESS: [&str; 6] = ["Atomic", "[AtomicI32;", "[[AtomicU8;", "PerProcess
 /// Others, each with its reason.
 const KNOWN: [(&str, &str); 2] = [("AT_LOAD", "a function's address for the loader"), ("SITE", "constants")];
 /// Thread-local data: it has no destructor, unless calls can do without.
-const THREAD_LOCAL: [(&str, &str); 7] = [
+const THREAD_LOCAL: [(&str, &str); 8] = [
     ("CARRYING", "a number"),
     ("DEVICE", "a number"),
     ("INSIDE", "a number"),
     ("IS_PROGRAMS", "a flag"),
+    ("TAKES", "a number"),
     ("CURRENT", "a number"),
     ("GROUP", "in ManuallyDrop"),
     ("ENDED", "a destructor, used by try_with alone"),

@@ -10,6 +10,7 @@
 //! | file | what |
 //! |---|---|
 //! | `sys`, `library` | libfabric's types and its exported functions |
+//! | `starting` | no fork while its providers start |
 //! | `provider`, `net`, `endpoint`, `listen`, `failure` | which provider carries; its objects with Rust's types |
 //! | `single`, `rdm`, `arrivals`, `session`, `waiting`, `places` | links over one endpoint that has no connections |
 //! | `spread`, `helper` | a hub for each stream, and threads that drive them while much goes over them |
@@ -80,6 +81,7 @@ mod staging;
 #[cfg(test)]
 mod staging_tests;
 mod stalls;
+mod starting;
 pub mod sys;
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,7 @@
 //! Which of libfabric's providers carries, and why not the others.
 
 use super::library::{Functions, library};
+use super::starting;
 use super::sys::*;
 use super::wire::MESSAGE;
 use crate::config;
@@ -253,7 +254,7 @@ fn look(library: &'static Functions, name: &str, address: Option<IpAddr>, kind: 
             (raw.src_addr, raw.src_addrlen) = (place, source.len());
             raw.addr_format = if address.is_ipv4() { FI_SOCKADDR_IN } else { FI_SOCKADDR_IN6 };
         }
-        (library.fi_getinfo)(VERSION, std::ptr::null(), std::ptr::null(), 0, hints.raw, &mut found)
+        starting::ask(|| (library.fi_getinfo)(VERSION, std::ptr::null(), std::ptr::null(), 0, hints.raw, &mut found))
     };
     if error != 0 || found.is_null() {
         return Err(library.explain(error.into()));

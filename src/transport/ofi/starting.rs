@@ -1,0 +1,146 @@
+//! With the first question libfabric starts its providers, under a lock that its destructor takes as well: a child of fork() that came into being
+//! meanwhile would wait for it in exit() without end. So a fork waits until they have started.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Longer than providers take to start: behind it a fork goes on all the same.
+const PATIENCE: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_millis(1);
+
+/// Somebody asks, or forks. A word alone: the child of who forks gives it back, whatever state other threads were in.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Takes {
+    Nothing,
+    ToAsk,
+    ToFork,
+}
+
+thread_local! {
+    /// What this thread has taken it for.
+    static TAKES: Cell<Takes> = const { Cell::new(Takes::Nothing) };
+}
+
+/// `ask` while nobody forks.
+pub(super) fn ask<T>(ask: impl FnOnce() -> T) -> T {
+    static HOOKED: AtomicBool = AtomicBool::new(false);
+    if !HOOKED.swap(true, Ordering::AcqRel) {
+        // SAFETY: the handlers call nothing but sleep, and live as long as the library is loaded.
+        unsafe { libc::pthread_atfork(Some(before), Some(behind), Some(behind)) };
+    }
+    let asks = take(Takes::ToAsk, Duration::MAX).then_some(Asks);
+    let answer = ask();
+    drop(asks);
+    answer
+}
+
+/// Gives it back, though `ask` panics.
+struct Asks;
+
+impl Drop for Asks {
+    fn drop(&mut self) {
+        give(Takes::ToAsk);
+    }
+}
+
+/// False if that takes too long, or this thread has it already.
+fn take(what: Takes, patience: Duration) -> bool {
+    if TAKES.get() != Takes::Nothing {
+        return false;
+    }
+    let start = Instant::now();
+    while TAKEN.swap(true, Ordering::Acquire) {
+        if start.elapsed() > patience {
+            return false;
+        }
+        std::thread::sleep(LOOK);
+    }
+    TAKES.set(what);
+    true
+}
+
+fn give(what: Takes) {
+    if TAKES.get() == what {
+        TAKES.set(Takes::Nothing);
+        TAKEN.store(false, Ordering::Release);
+    }
+}
+
+/// By the thread that forks; a provider that forks while it starts waits for nobody.
+extern "C" fn before() {
+    take(Takes::ToFork, PATIENCE);
+}
+
+/// By the same, and by the child's.
+extern "C" fn behind() {
+    give(Takes::ToFork);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::provider::choose;
+    use std::net::{IpAddr, Ipv4Addr};
+    use std::time::Duration;
+
+    /// Alone in a process, whose first question it is.
+    #[test]
+    fn a_child_that_is_forked_while_providers_start_ends() {
+        const ALONE: &str = "GINRS_TEST_STARTING_ALONE";
+        if std::env::var_os(ALONE).is_none() {
+            let name = "transport::ofi::starting::tests::a_child_that_is_forked_while_providers_start_ends";
+            let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+            let output = again.args(["--exact", name]).env(ALONE, "1").output().unwrap();
+            let said = String::from_utf8_lossy(&output.stdout);
+            assert!(output.status.success() && said.contains("1 passed"), "{said}{}", String::from_utf8_lossy(&output.stderr));
+            return;
+        }
+        let starts = std::thread::spawn(|| choose(IpAddr::V4(Ipv4Addr::LOCALHOST)).is_ok());
+        let mut children = Vec::new();
+        while !starts.is_finished() {
+            // SAFETY: the child only ends.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                // SAFETY: with its exit handlers, libfabric's destructor among them; an alarm ends one that hangs.
+                unsafe {
+                    libc::alarm(20);
+                    libc::exit(0)
+                }
+            }
+            children.push(child);
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        assert!(starts.join().unwrap(), "libfabric has no provider for this machine itself");
+        let statuses: Vec<i32> = children
+            .iter()
+            .map(|&child| {
+                let mut status = -1;
+                // SAFETY: a child of this test.
+                unsafe { libc::waitpid(child, &mut status, 0) };
+                status
+            })
+            .collect();
+        assert!(statuses.iter().all(|&status| status == 0), "{statuses:?}");
+    }
+
+    /// And a fork in the midst of it, by who asks.
+    #[test]
+    fn nobody_waits_for_himself() {
+        let child = super::ask(|| {
+            // SAFETY: the child only ends.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                // SAFETY: nothing runs any more.
+                unsafe { libc::_exit(7) }
+            }
+            child
+        });
+        let mut status = 0;
+        // SAFETY: a child of this test.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert_eq!(libc::WEXITSTATUS(status), 7);
+        assert_eq!(super::ask(|| super::ask(|| 1)), 1);
+    }
+}

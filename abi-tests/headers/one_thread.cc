@@ -36,6 +36,7 @@ void ginrs_cpu_spend(int32_t) {}
 void ginrs_cpu_wait_begin(const ginrsCpuWait*) {}
 void ginrs_cpu_wait_end(void) {}
 void ginrs_cpu_refused(const char*) {}
+void ginrs_cpu_polled(const void*, uint64_t) {}
 void ginrs_cpu_no_rank(const char*, int32_t, int32_t, const void*, size_t, const char*, int32_t) {}
 void ginrs_cpu_session_begin(const void*) {}
 void ginrs_cpu_session_end(const void*) {}

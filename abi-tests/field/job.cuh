@@ -1,4 +1,4 @@
-// What the ranks of experts.cu, flags.cu, ptx.cu, shared.cu, practice.cu, phases.cu and more.cu work on, and which of its cases such a program runs.
+// What the ranks of experts.cu, flags.cu, ptx.cu, shared.cu, practice.cu, phases.cu, pinned.cu and more.cu work on, and which of its cases such a program runs.
 #pragma once
 #include <nccl_device.h>
 #include "../common/ranks.h"

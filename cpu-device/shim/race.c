@@ -1,5 +1,5 @@
 /* What the compiler calls at each access of a kernel that was compiled with ginrs-cc --check=race (ginrs_cpu/race.h gives the names).
- * Here it is decided what is looked at; the rest is Rust, cpu-device/src/race/. Of host threads only whether they touch memory of a device. */
+ * Here it is decided what is looked at; the rest is Rust, cpu-device/src/race/. Of host threads only whether they touch memory of a device, or of a copy that is queued. */
 #include "ginrs_cpu/race.h"
 #include "ginrs_cpu/runtime.h"
 #include "ginrs_cpu/waits.h"
@@ -16,8 +16,9 @@ void ginrs_race_unlock(int what, uint64_t found, uint64_t left, uintptr_t place)
 void ginrs_race_volatile(uintptr_t at, size_t bytes, int how, uintptr_t place); /* place 0: it only orders */
 void ginrs_race_narrow(void);
 void ginrs_race_fence(int releases, int isAny);
-int ginrs_race_host(uintptr_t at, int how, uintptr_t place);
-/* Memory of devices lies between the two (memory.rs); another number of changes: elsewhere. */
+void ginrs_race_misaligned(uintptr_t at, size_t bytes, int how, uintptr_t place);
+int ginrs_race_host(uintptr_t at, size_t bytes, int how, uintptr_t place);
+/* Memory of devices, and pinned memory of copies, lies between the two (memory.rs); another number of changes: elsewhere. */
 extern uintptr_t ginrs_memory_low, ginrs_memory_high;
 extern uint64_t ginrs_memory_changes;
 
@@ -27,21 +28,27 @@ void ginrs_cpu_race_func_exit(void) {}
 void ginrs_cpu_race_vptr_update(void** at, void* value) { (void)at, (void)value; }
 void ginrs_cpu_race_vptr_read(void** at) { (void)at; }
 
-/* By a host thread. Pages without memory of a device are remembered. */
-static void host(uintptr_t at, int how, void* place) {
+/* By a host thread. Pages without such memory are remembered. */
+static void host(uintptr_t at, size_t bytes, int how, void* place) {
   static __thread struct { uintptr_t page; uint64_t changes; } clean[64];
   if (at < __atomic_load_n(&ginrs_memory_low, __ATOMIC_RELAXED) || at >= __atomic_load_n(&ginrs_memory_high, __ATOMIC_RELAXED)) return;
   uint64_t changes = __atomic_load_n(&ginrs_memory_changes, __ATOMIC_RELAXED);
   uintptr_t page = at >> 12, slot = page % 64;
   if (clean[slot].page == page && clean[slot].changes == changes) return;
-  if (!ginrs_race_host(at, how & WRITE, (uintptr_t)place)) clean[slot].page = page, clean[slot].changes = changes;
+  if (!ginrs_race_host(at, bytes, how & WRITE, (uintptr_t)place)) clean[slot].page = page, clean[slot].changes = changes;
 }
 
 /* Plain accesses inside of a call of the device API are the library's: what they mean is told in words of the API. */
 static inline void plain(const volatile void* at, size_t bytes, int how, void* place) {
   const ginrsCpuThread* self = ginrs_cpu_self;
-  if (self == NULL) return host((uintptr_t)at, how, place);
+  if (self == NULL) return host((uintptr_t)at, bytes, how, place);
   if (self->call == NULL) ginrs_race_access((uintptr_t)at, bytes, how, (uintptr_t)place);
+}
+/* What the compiler takes for aligned; 16 bytes may be of a type that asks for 8. A GPU ends the kernel, the CPU does not mind. */
+static inline void aligned(const volatile void* at, size_t bytes, int how, void* place) {
+  const ginrsCpuThread* self = ginrs_cpu_self;
+  if (((uintptr_t)at & ((bytes < 8 ? bytes : 8) - 1)) == 0 || self == NULL || self->call != NULL) return;
+  ginrs_race_misaligned((uintptr_t)at, bytes, how & WRITE, (uintptr_t)place);
 }
 /* So are atomics inside of GIN's calls: the words of a queue are no order among those who post. */
 static inline int watched(void) {
@@ -56,15 +63,22 @@ static inline void ordered(const volatile void* at, size_t bytes, int how, void*
   touch(at);
   if (watched()) ginrs_race_volatile((uintptr_t)at, bytes, how, ginrs_cpu_self->call == NULL ? (uintptr_t)place : 0);
 }
-
-#define ACCESSES(n)                                                                                            \
-  void ginrs_cpu_race_read##n(void* at) { plain(at, n, 0, __builtin_return_address(0)); }                      \
-  void ginrs_cpu_race_write##n(void* at) { plain(at, n, WRITE, __builtin_return_address(0)); }                 \
-  void ginrs_cpu_race_unaligned_read##n(void* at) { plain(at, n, 0, __builtin_return_address(0)); }            \
-  void ginrs_cpu_race_unaligned_write##n(void* at) { plain(at, n, WRITE, __builtin_return_address(0)); }       \
-  void ginrs_cpu_race_volatile_read##n(void* at) { ordered(at, n, 0, __builtin_return_address(0)); }           \
-  void ginrs_cpu_race_volatile_write##n(void* at) { ordered(at, n, WRITE, __builtin_return_address(0)); }      \
-  void ginrs_cpu_race_unaligned_volatile_read##n(void* at) { ordered(at, n, 0, __builtin_return_address(0)); } \
+static inline void typed(const volatile void* at, size_t bytes, int how, void* place) {
+  aligned(at, bytes, how, place);
+  plain(at, bytes, how, place);
+}
+static inline void whole(const volatile void* at, size_t bytes, int how, void* place) {
+  aligned(at, bytes, how, place);
+  ordered(at, bytes, how, place);
+}
+#define ACCESSES(n)                                                                                                 \
+  void ginrs_cpu_race_read##n(void* at) { typed(at, n, 0, __builtin_return_address(0)); }                           \
+  void ginrs_cpu_race_write##n(void* at) { typed(at, n, WRITE, __builtin_return_address(0)); }                      \
+  void ginrs_cpu_race_unaligned_read##n(void* at) { plain(at, n, 0, __builtin_return_address(0)); }                 \
+  void ginrs_cpu_race_unaligned_write##n(void* at) { plain(at, n, WRITE, __builtin_return_address(0)); }            \
+  void ginrs_cpu_race_volatile_read##n(void* at) { whole(at, n, 0, __builtin_return_address(0)); }                  \
+  void ginrs_cpu_race_volatile_write##n(void* at) { whole(at, n, WRITE, __builtin_return_address(0)); }             \
+  void ginrs_cpu_race_unaligned_volatile_read##n(void* at) { ordered(at, n, 0, __builtin_return_address(0)); }      \
   void ginrs_cpu_race_unaligned_volatile_write##n(void* at) { ordered(at, n, WRITE, __builtin_return_address(0)); }
 ACCESSES(1)
 ACCESSES(2)

@@ -70,7 +70,7 @@ const ALIGN: usize = 256;
 /// From here on an allocation is a mapping of its own, aligned to this (a granule of ncclMemAlloc and of huge pages).
 const LARGE: usize = 2 << 20;
 
-/// All memory of devices lies between the two; the number is another one whenever some begins or ends. For shim/race.c.
+/// All memory of devices, and what [`look_at`] was told of, lies between the two; the number is another one whenever some begins or ends. For shim/race.c.
 #[unsafe(no_mangle)]
 static ginrs_memory_low: AtomicUsize = AtomicUsize::new(usize::MAX);
 #[unsafe(no_mangle)]
@@ -82,8 +82,7 @@ impl Table {
     fn add(&mut self, allocation: Allocation) {
         self.by_base.insert(allocation.base, allocation);
         if allocation.kind == Kind::Device {
-            ginrs_memory_low.fetch_min(allocation.base, Ordering::Relaxed);
-            ginrs_memory_high.fetch_max(allocation.base + allocation.bytes, Ordering::Relaxed);
+            look_at(allocation.base, allocation.base + allocation.bytes);
         }
         ginrs_memory_changes.fetch_add(1, Ordering::Relaxed);
     }
@@ -92,6 +91,13 @@ impl Table {
         ginrs_memory_changes.fetch_add(1, Ordering::Relaxed);
         self.by_base.remove(&base)
     }
+}
+
+/// From now on host threads that touch this memory are looked at, too.
+pub fn look_at(low: usize, high: usize) {
+    ginrs_memory_low.fetch_min(low, Ordering::Relaxed);
+    ginrs_memory_high.fetch_max(high, Ordering::Relaxed);
+    ginrs_memory_changes.fetch_add(1, Ordering::Relaxed);
 }
 
 /// Bytes of the machine's memory: what each device says it has.

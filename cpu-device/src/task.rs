@@ -35,6 +35,13 @@ pub enum Work {
     Free(usize),
 }
 
+impl Work {
+    /// Calls a function of the program's.
+    fn is_hosts(&self) -> bool {
+        matches!(self, Work::Host { .. } | Work::Callback { .. })
+    }
+}
+
 #[derive(Default)]
 struct Progress {
     done: bool,
@@ -58,6 +65,8 @@ impl Task {
     pub fn new(device: &'static Device, work: Work) -> Arc<Task> {
         if matches!(work, Work::Kernel(_)) {
             device.kernel_launched();
+        } else if work.is_hosts() {
+            race::host_function(true);
         }
         Arc::new(Task {
             device,
@@ -140,16 +149,18 @@ fn run(mut ready: Vec<Arc<Task>>) {
                 continue;
             }
             Work::Kernel(_) => device.kernel_ended(),
-            Work::Host { .. } | Work::Callback { .. } => {
+            _ if work.is_hosts() => {
                 crate::executor::submit(Box::new(move || {
                     tsan::acquire(&*task);
                     call_host(&task, &work);
+                    race::host_function(false);
                     complete(task);
                 }));
                 continue;
             }
             // SAFETY: whoever submitted them vouched for the ranges until they are over (the contract of cudaMemcpyAsync).
             _ if healthy => unsafe { transfer(device.id, &work) },
+            Work::Copy { called, .. } => called.done(),
             _ => {}
         }
         ready.append(&mut over(&task));

@@ -8,7 +8,7 @@ use crate::device;
 use crate::entry::entry_on_device;
 use crate::error::{Code, Result, refuse};
 use crate::memory::check_range;
-use crate::race::Called;
+use crate::race::{self, Called};
 use crate::symbol;
 use crate::task::Work;
 
@@ -16,10 +16,20 @@ type Pointer = *mut c_void;
 type Source = *const c_void;
 
 /// Queues the work; `wait`: and waits for it, as the calls without Async do.
-fn submit(work: Work, on: Pointer, wait: bool) -> Result {
+fn submit(mut work: Work, on: Pointer, wait: bool) -> Result {
     let stream = stream(on)?;
-    stream.push(work)?;
+    let is_queued = !wait && stream.capture.lock().is_none();
+    let called = if is_queued { queue(&mut work) } else { Called::default() };
+    stream.push(work).inspect_err(|_| called.done())?;
     if wait { stream.synchronize() } else { Ok(()) }
+}
+
+/// A copy that the host does not wait for.
+fn queue(work: &mut Work) -> Called {
+    let Work::Copy { to, to_pitch, from, from_pitch, width, height, called } = work else { return Called::default() };
+    let rows = |at: usize, pitch: usize, writes: bool| race::Rows { at, pitch, width: *width, height: *height, writes };
+    called.queue(&[rows(*from, *from_pitch, false), rows(*to, *to_pitch, true)]);
+    *called
 }
 
 struct Rows {

@@ -11,6 +11,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use super::relaxed::By;
+use super::report::{self, Side};
 use super::shadow::{self, Access, Made};
 use super::words::{self, Left, Taken, Word};
 use super::{Worker, known, names, narrow, relaxed, worker};
@@ -147,6 +148,14 @@ extern "C" fn ginrs_race_access(at: usize, bytes: usize, how: i32, place: usize)
     if let Some(worker) = worker() {
         let made = if how & HINTED != 0 { Made::Hinted } else { Made::Plain };
         worker.access(at, bytes, Access { made, ..worker.now(how & WRITE != 0, place) });
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ginrs_race_misaligned(at: usize, bytes: usize, writes: i32, place: usize) {
+    if let Some(worker) = worker() {
+        let side = Side::Misaligned { writes: writes != 0, at, bytes, group: worker.group, thread: worker.current };
+        report::wrong_side(place as u64, side);
     }
 }
 

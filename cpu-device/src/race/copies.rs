@@ -6,7 +6,7 @@ use super::names::{self, Of};
 use super::report;
 use super::shadow::{self, Access, Made, PAGE};
 use super::touched::Place;
-use super::{foreign, frames, job, lines, windows, words};
+use super::{foreign, frames, job, lines, pinned, windows, words};
 use crate::launch::Dim3;
 
 /// A call of the host's.
@@ -15,12 +15,26 @@ pub struct Called {
     name: &'static str,
     /// The address behind it; 0: not looked at.
     place: usize,
+    /// Its number where it is queued; 0: its memory is the host's, or it has been waited for.
+    queued: u64,
 }
 
 impl Called {
     /// The one that the calling thread is in.
     pub fn here(name: &'static str) -> Called {
-        Called { name, place: frames::called_at() }
+        Called { name, place: frames::called_at(), queued: 0 }
+    }
+
+    /// It is about to be queued: until it is done the host keeps off this memory.
+    pub fn queue(&mut self, rows: &[Rows]) {
+        if super::on() && self.place != 0 {
+            self.queued = pinned::queue(self.place, rows);
+        }
+    }
+
+    /// It is done, or was refused.
+    pub fn done(&self) {
+        pinned::done(self.queued);
     }
 }
 
@@ -56,6 +70,7 @@ pub fn copy(device: i32, called: Called, rows: &[Rows], does: impl FnOnce()) {
         (0..rows.height).for_each(|row| note(new, &clock, rows.at + row * rows.pitch, rows.width));
     }
     does();
+    called.done();
     names::end_run(run);
 }
 

@@ -35,6 +35,26 @@ pub enum Side {
         /// What the memory is.
         what: String,
     },
+    /// Pinned memory of a copy that is queued, by a host thread.
+    Early {
+        /// Else it reads.
+        writes: bool,
+        /// Where the copy is called.
+        copy: u64,
+    },
+    /// What is not aligned to its type, by a kernel.
+    Misaligned {
+        /// Else it reads.
+        writes: bool,
+        /// The address.
+        at: usize,
+        /// Of the type.
+        bytes: usize,
+        /// Its block.
+        group: u32,
+        /// Its thread.
+        thread: u16,
+    },
     /// A host thread's stack, by a kernel.
     Kernel {
         /// Else it reads.
@@ -367,6 +387,20 @@ fn tell_side(place: u64, side: &Side) {
             "race {number}: a device pointer is used on the host at {line}: {what}, {} there by a host thread\n  \
              fix: copy it with cudaMemcpy, or use cudaMallocManaged or cudaMallocHost",
             does(*writes)
+        ),
+        Side::Early { writes, copy } => {
+            let copy = line_of(*copy).map(|line| format!(" at {line}")).unwrap_or_default();
+            format!(
+                "race {number}: pinned memory is {} by a host thread at {line}, and the copy that is called{copy} is not done\n  \
+                 fix: wait for the copy before: cudaStreamSynchronize, cudaEventSynchronize",
+                does(*writes)
+            )
+        }
+        Side::Misaligned { writes, at, bytes, group, thread } => format!(
+            "race {number}: a misaligned address is used in a kernel at {line}: {at:#x}, {} as {bytes} bytes by {}\n  \
+             fix: align it to the size of its type, or move the bytes one by one: a GPU ends the kernel here",
+            does(*writes),
+            who(*group, *thread)
         ),
         Side::Kernel { writes, at, group, thread } => format!(
             "race {number}: a host pointer is used in a kernel at {line}: {at:#x} is on the stack of a host thread, {} there by {}\n  \

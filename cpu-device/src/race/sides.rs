@@ -7,6 +7,7 @@ use std::cell::RefCell;
 
 use parking_lot::RwLock;
 
+use super::pinned::{self, Touched};
 use super::report::{self, Side};
 use crate::memory::{self, Kind};
 
@@ -69,11 +70,20 @@ pub fn is_hosts(page: usize) -> bool {
     STACKS.read().iter().any(|(low, high)| (*low..*high).contains(&page))
 }
 
-/// A host thread touches memory between the lowest and the highest byte of what devices have. 0: no device has it.
+/// A host thread touches memory between the lowest and the highest byte of what is looked at. 0: nothing is said of this page until that changes.
 #[unsafe(no_mangle)]
-extern "C" fn ginrs_race_host(at: usize, writes: i32, place: usize) -> i32 {
+extern "C" fn ginrs_race_host(at: usize, bytes: usize, writes: i32, place: usize) -> i32 {
     if !super::on() {
         return 0;
+    }
+    match pinned::touch(at, bytes, writes != 0) {
+        Touched::Clean => {}
+        Touched::Free => return 1,
+        Touched::Early(copy) => {
+            report::wrong_side(place as u64, Side::Early { writes: writes != 0, copy });
+            report::print();
+            return 1;
+        }
     }
     let Some(found) = memory::find(at).filter(|found| found.kind == Kind::Device) else { return 0 };
     let what = format!("{at:#x} is byte {} of the {} bytes of {}", at - found.base, found.bytes, found.function());

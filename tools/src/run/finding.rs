@@ -15,6 +15,8 @@ enum Kind {
     Kernel,
     /// AddressSanitizer, ThreadSanitizer, UndefinedBehaviorSanitizer.
     Sanitizer,
+    /// The CPU device, of a put into a window that its target has deregistered: mostly it did not wait, and something else says why.
+    Late,
     /// A hang that is proven.
     Hang,
     /// The CPU device, of a kernel that it does not launch.
@@ -55,6 +57,11 @@ const UNDER: [&str; 4] = ["ginrs-cpu:   ", FIX, "ginrs-cpu: it goes on as a GPU 
 /// An address that a kernel must not use, and, some time behind, the line at which it did.
 const ILLEGAL: &str = "ginrs-cpu: illegal address ";
 const TOUCHED: &str = "ginrs-cpu:   touched at ";
+/// Of a kernel of the library's: whose call it is, some time behind.
+const OURS: &str = " of kernel ginrs_";
+const CALLED: &str = "ginrs-cpu:   called by host code: ";
+/// In front of what a put is refused for whose target has gone on.
+const GONE: &str = " has deregistered the window (";
 /// In front of the line of a launch.
 const LAUNCHED: &str = " (launched at ";
 /// In front of what NCCL's lines say.
@@ -97,6 +104,10 @@ impl Finding {
         // To find the line takes another program: ranks that are threads say something meanwhile.
         if !found.iter().any(|line| line.starts_with(TOUCHED)) && told.starts_with(ILLEGAL) {
             found.extend(self::under(&lines, at).find(|line| line.starts_with(TOUCHED)).map(str::to_owned));
+        }
+        // The kernel's end, which others hear of, may come between.
+        if found.iter().any(|line| line.contains(OURS)) && !found.iter().any(|line| line.starts_with(CALLED)) {
+            found.extend(self::under(&lines, at).find(|line| line.starts_with(CALLED)).map(str::to_owned));
         }
         Some(Finding { kind, lines: found })
     }
@@ -144,7 +155,7 @@ fn clauses(told: &str) -> Vec<String> {
 fn is_place(word: &str) -> bool {
     let mut parts = word.split(':');
     let (name, line) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-    let is_ours = name.contains("/include/ginrs/");
+    let is_ours = name.contains("/include/ginrs/") || name.starts_with("cuda/collectives/");
     let is_source = [".cu", ".cuh", ".c", ".cc", ".cpp", ".cxx", ".h", ".hpp", ".inl"].iter().any(|end| name.ends_with(end));
     is_source && !is_ours && line.parse::<u32>().is_ok() && parts.all(|rest| rest.parse::<u32>().is_ok())
 }
@@ -158,6 +169,9 @@ fn is_users_frame(line: &str) -> bool {
 /// Of a line, with those under it.
 fn kind<'a>(line: &str, mut under: impl Iterator<Item = &'a str>) -> Option<Kind> {
     if let Some(told) = line.strip_prefix("ginrs-cpu: ") {
+        if told.contains(GONE) {
+            return Some(Kind::Late);
+        }
         if KERNEL.iter().any(|begin| told.starts_with(begin)) || WITHIN.iter().any(|words| told.contains(words)) {
             return Some(Kind::Kernel);
         }
@@ -295,6 +309,26 @@ mod tests {
         assert!(found.is_mistake() && found.places() == ["a/x.cu:7"], "{found:?}");
         let lost = "vm NCCL WARN GINRS-W025 8 bytes that rank 0 has sent to rank 1 were never received | ncclSend called by host code at a/x.cu:9 | fix: ..";
         let found = Finding::of(lost).unwrap();
+        assert!(found.is_mistake() && found.places() == ["a/x.cu:9"], "{found:?}");
+    }
+
+    #[test]
+    fn a_race_is_nearer_than_a_put_to_a_rank_that_has_gone_on() {
+        let late = "[0] ginrs-cpu: refused: ncclGin::put: rank 1 has deregistered the window (the 1st that was registered) | called at a/x.cu:5\n";
+        let found =
+            Finding::of(&format!("{late}[1] ginrs-cpu: race 1: two ranks\n[1] ginrs-cpu:   read at a/x.cu:7 by\n")).unwrap();
+        assert_eq!(found.places(), ["a/x.cu:7"]);
+        let found = Finding::of(&format!("{HANG}\n{late}")).unwrap();
+        assert!(found.is_mistake() && found.places() == ["a/x.cu:5"], "{found:?}");
+    }
+
+    #[test]
+    fn a_kernel_of_the_librarys_is_told_by_the_call_that_it_is_of() {
+        let output = "[1] ginrs-cpu: ncclRecv: the matching ncclSend has another number of bytes at cuda/collectives/channel.cuh:264\n\
+                      [1] ginrs-cpu:   thread (0,0,0) of block (0,1,0) of kernel ginrs_p2p (launched at cuda/collectives/cpu.cu:57)\n\
+                      [1] vm NCCL WARN GINRS-E084 a kernel of rank 1 failed | fix: ..\n[0] ginrs-cpu:   called by host code: ncclSend at a/x.cu:1\n\
+                      [1] ginrs-cpu:   called by host code: ncclSend and ncclRecv at a/x.cu:9\n";
+        let found = Finding::of(output).unwrap();
         assert!(found.is_mistake() && found.places() == ["a/x.cu:9"], "{found:?}");
     }
 

@@ -139,7 +139,8 @@ impl Watchers {
 /// destructors wait for them, and a child of fork would find the loader's lock held (abi-tests/tests/exits.rs).
 pub(super) fn watchers() -> Option<&'static Watchers> {
     static LOOKED: AtomicBool = AtomicBool::new(false);
-    if !LOOKED.swap(true, Ordering::Relaxed) {
+    // Each collective asks: no word that all threads write.
+    if !LOOKED.load(Ordering::Relaxed) && !LOOKED.swap(true, Ordering::Relaxed) {
         find();
     }
     FOUND.get().map(|found| &found.1)

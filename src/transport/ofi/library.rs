@@ -1,5 +1,6 @@
 //! libfabric, loaded when a peer on another machine needs it: never linked. Its exported functions; the rest are tables of them.
 
+use super::starting;
 use super::sys::{VERSION, fi_fabric_attr, fi_info, fid_fabric};
 use crate::sync::OnceBox;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -51,7 +52,7 @@ impl Functions {
 pub(super) fn library() -> &'static Result<Functions, String> {
     // Whoever races to load it loads the same: no lock that a forked child could find held.
     static LOADED: OnceBox<Result<Functions, String>> = OnceBox::new();
-    LOADED.get_or_init(|| Box::new(load()))
+    LOADED.get_or_init(|| Box::new(starting::ask(load)))
 }
 
 fn load() -> Result<Functions, String> {

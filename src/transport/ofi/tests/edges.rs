@@ -1,5 +1,6 @@
 //! Floods of strangers at libfabric's own port, and children of a process that has links.
 
+use super::alone::is_alone;
 use super::*;
 use crate::transport::ofi::outgoing::State;
 use std::collections::VecDeque;
@@ -77,13 +78,7 @@ fn a_large_flood_at_libfabrics_port() {
 /// Alone in a process: another test's thread may hold a lock when this one forks.
 #[test]
 fn a_forked_child_does_nothing_to_links() {
-    const ALONE: &str = "GINRS_TEST_FORKS_ALONE";
-    if std::env::var_os(ALONE).is_none() {
-        let name = "transport::ofi::tests::edges::a_forked_child_does_nothing_to_links";
-        let mut again = std::process::Command::new(std::env::current_exe().unwrap());
-        let output = again.args(["--exact", name]).env(ALONE, "1").output().unwrap();
-        let said = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && said.contains("1 passed"), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    if !is_alone("transport::ofi::tests::edges::a_forked_child_does_nothing_to_links") {
         return;
     }
     let mut world = World::new();

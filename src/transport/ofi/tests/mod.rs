@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+pub(super) mod alone;
 mod astray;
 mod edges;
 mod parting;

@@ -5,14 +5,22 @@
 static const int kMost = 45;  // more than a launch takes
 static const uint64_t kLargest = 3000;
 
-// The calls of a group; all alike but for their sizes and roots, or at random. Some groups have a long one among short ones.
+// The calls of a group; all alike but for their sizes and roots, or at random. Some groups have a long one among short ones; some are reductions, one for each rank as
+// root, as PyTorch makes them of a reduce-scatter of uneven parts: one set, or two and a call more.
 static std::vector<Case> someGroup(Example& ex, World& world, unsigned key) {
   uint64_t hash = mix(key);
+  bool forEach = key % 4 == 2 && ex.nRanks < kMost / 2;
   int calls = hash % 3 == 0 ? kMost : 2 + int((hash >> 8) % 7);
-  bool alike = hash >> 16 & 1, uneven = hash >> 17 & 1;
+  if (forEach) calls = hash % 3 == 0 ? 2 * ex.nRanks + 1 : ex.nRanks;
+  bool alike = forEach || (hash >> 16 & 1), uneven = hash >> 17 & 1;
   std::vector<Case> cases;
   for (int i = 0; i < calls; i++) {
-    Case c = someCase(ex, key * 100 + i, uneven && i != calls / 2 ? 40 : kLargest, alike ? int((hash >> 20) % kKinds) : -1);
+    int kind = forEach ? int(kReduce) : int((hash >> 20) % kKinds);
+    Case c = someCase(ex, key * 100 + i, uneven && i != calls / 2 ? 40 : kLargest, alike ? kind : -1);
+    if (forEach) {
+      c.root = (i + int(hash >> 40 & 7)) % ex.nRanks;
+      if (!uneven) c.count = kLargest - c.count / 8;  // none so long that the others have to help
+    }
     if (alike) {
       c.values.type = int((hash >> 24) % kTypes);
       if (reduces(c.kind)) c.values.op = int((hash >> 32) % kOps);

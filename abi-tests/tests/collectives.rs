@@ -80,6 +80,21 @@ fn calls_of_a_group_go_side_by_side() {
     }
 }
 
+/// Reductions, one for each rank as root: between memory that all lend, and by messages after all, where a rank has some that it cannot lend.
+#[test]
+fn reductions_for_each_rank_go_together() {
+    let log = [("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "COLL"), ("GINRS_COLLECTIVE", "mapped"), ("COLL", "seed=3")];
+    for ranks in [2, 3] {
+        let (success, said) = suite(&["groups"], ranks, Processes, &log);
+        let together = format!("one for each of {ranks} ranks");
+        let is_said = |how: &str| said.lines().any(|line| line.contains(how) && line.contains(&together));
+        let right = success && said.matches(&format!("of {ranks}: ok,")).count() == ranks as usize;
+        assert!(right && is_said(": Mapped and told") && is_said(": Mapped and not told"), "{ranks}:\n{said}");
+    }
+    all_ok(&["groups"], 3, Threads, &[("GINRS_COLLECTIVE", "mapped"), ("COLL", "seed=8")]);
+    all_ok(&["groups"], 5, Processes, &[("GINRS_COLLECTIVE", "mapped"), ("COLL", "seed=9")]);
+}
+
 /// More ranks than a launch has places for where their buffers are seen.
 #[test]
 fn calls_of_a_group_of_many_ranks_are_all_made() {

@@ -55,7 +55,8 @@ __device__ __forceinline__ bool isRead(ginrsCollWork const& work, int rank) {
   bool const isRoot = uint32_t(rank) == work.root;
   switch (work.kind) {
     case GINRS_COLL_ALL_REDUCE:
-    case GINRS_COLL_REDUCE_SCATTER: return true;
+    case GINRS_COLL_REDUCE_SCATTER:
+    case GINRS_COLL_REDUCE_FOR_EACH: return true;
     case GINRS_COLL_REDUCE: return !isPair(work) || !isRoot;
     case GINRS_COLL_BROADCAST:
     case GINRS_COLL_SCATTER: return isRoot;
@@ -69,19 +70,20 @@ __device__ __forceinline__ bool isWritten(ginrsCollWork const& work, int rank) {
     case GINRS_COLL_REDUCE: return !isPair(work) && isRoot;
     case GINRS_COLL_BROADCAST: return !isPair(work) && !isRoot;
     case GINRS_COLL_REDUCE_SCATTER:
+    case GINRS_COLL_REDUCE_FOR_EACH:
     case GINRS_COLL_SCATTER:
     case GINRS_COLL_GATHER: return false;
     default: return true;
   }
 }
 
-/* The first barrier. True if every rank has told where its buffers are, for the same call: the same on all of them, and in all blocks. Other
+/* The first barrier. True if every rank has told where its buffers are, for the same `call` (callOf): the same on all of them, and in all blocks. Other
  * calls are refused on the way of messages. Who has left the barrier by an abort may find what was told for an earlier launch. */
-__device__ __forceinline__ bool agree(ginrsMappedWork const& work, Barrier& barrier, Seen& all) {
+__device__ __forceinline__ bool agree(ginrsMappedWork const& work, uint64_t call, Barrier& barrier, Seen& all) {
   ginrsCollWork const& coll = work.coll;
   ncclDevComm const& comm = coll.comm;
   MappedBoard* const own = MappedBoard::of(work, comm.lsaRank);
-  uint64_t const call = callOf(coll), launch = loadRelaxed(&own->launches) + 1;
+  uint64_t const launch = loadRelaxed(&own->launches) + 1;
   uint64_t const factor = coll.op == GINRS_COLL_PRE_MUL ? factorBits(coll) : 0;
   for (int k = threadIdx.x; k < comm.lsaSize; k += blockDim.x) {
     MappedBoard::of(work, k)->told[comm.lsaRank] = {work.send[k], work.recv[k], call, launch, factor};
@@ -109,6 +111,7 @@ template <typename T>
 __device__ __forceinline__ Elements elementsOf(ginrsCollWork const& work) {
   int const n = work.comm.lsaSize, self = work.comm.lsaRank, root = int(work.root);
   if (work.kind == GINRS_COLL_REDUCE_SCATTER) return {self * work.count, work.count};
+  if (work.kind == GINRS_COLL_REDUCE_FOR_EACH) return {0, work.count};
   if (work.kind != GINRS_COLL_REDUCE) return Elements::ofPart<T>(work.count, self, n);
   if ((self == root) != isPair(work)) return {0, 0};
   return isPair(work) ? Elements{0, work.count} : Elements::ofPart<T>(work.count, self - (self > root), n - 1);
@@ -143,7 +146,8 @@ __device__ __forceinline__ void reduceTogether(ginrsCollWork const& work, Seen c
     factors[k] = all.factor[peer];
     if (isForAll) to[k] = reinterpret_cast<char*>(all.recv[peer] + ahead);
   }
-  if (threadIdx.x == 0 && work.kind == GINRS_COLL_REDUCE_SCATTER) to[0] = static_cast<char*>(work.recv.at);
+  bool const isScattered = work.kind == GINRS_COLL_REDUCE_SCATTER || work.kind == GINRS_COLL_REDUCE_FOR_EACH;
+  if (threadIdx.x == 0 && isScattered) to[0] = static_cast<char*>(work.recv.at);
   if (threadIdx.x == 0 && work.kind == GINRS_COLL_REDUCE) to[0] = reinterpret_cast<char*>(all.recv[work.root] + ahead);
   __syncthreads();
   Operation<T> const op = Operation<T>::of(work).with(factors);
@@ -160,16 +164,16 @@ __device__ __forceinline__ void reduceTogether(ginrsCollWork const& work, Seen c
   copyToAny(Crew::block(), to[0], share.bytes, n - 1, [&](int k) { return to[k + 1]; });
 }
 
-/* Block b of every rank meets block b of the others, as in the direct way. */
-template <typename Move, typename Else>
-__device__ __forceinline__ void mapped(ginrsMappedWork const& work, Move const& move, Else const& orElse) {
+/* Block b of every rank meets block b of the others, as in the direct way. False: not all have told; the bytes are where they were. */
+template <typename Move>
+__device__ __forceinline__ bool mapped(ginrsMappedWork const& work, uint64_t call, Move const& move) {
   __shared__ Seen all;
   Barrier barrier{ncclCoopCta(), work.coll.comm, ncclTeamTagLsa(), meetingNumber()};
-  bool const agreed = agree(work, barrier, all);
+  bool const agreed = agree(work, call, barrier, all);
   if (agreed) move(all);
   /* All of them have read what they were told, and, where they agreed, all bytes are there. */
   barrier.sync(ncclCoopCta(), cuda::memory_order_acq_rel);
-  if (!agreed) orElse();
+  return agreed;
 }
 
 /* A broadcast: each but the root reads a part of it there, and writes that to itself and to the rest, so every link carries the bytes once, and nobody waits
@@ -200,15 +204,22 @@ __device__ __forceinline__ void copyTogether(ginrsCollWork const& work, Seen con
   }
 }
 
+__device__ __forceinline__ bool copiedMapped(ginrsMappedWork const& work) {
+  return mapped(work, callOf(work.coll), [&](Seen const& all) { copyTogether(work.coll, all); });
+}
+
 __device__ __forceinline__ void copyingMapped(ginrsMappedWork const& work) {
-  mapped(
-      work, [&](Seen const& all) { copyTogether(work.coll, all); }, [&] { copyingStaged(work.coll); });
+  if (!copiedMapped(work)) copyingStaged(work.coll);
+}
+
+template <typename T>
+__device__ __forceinline__ bool reducedMapped(ginrsMappedWork const& work, uint64_t call) {
+  return mapped(work, call, [&](Seen const& all) { reduceTogether<T>(work.coll, all); });
 }
 
 template <typename T>
 __device__ __forceinline__ void reducingMapped(ginrsMappedWork const& work) {
-  mapped(
-      work, [&](Seen const& all) { reduceTogether<T>(work.coll, all); }, [&] { reducingByMessages<T>(work.coll); });
+  if (!reducedMapped<T>(work, callOf(work.coll))) reducingByMessages<T>(work.coll);
 }
 
 }  // namespace coll

@@ -8,13 +8,9 @@
 namespace ginrs {
 namespace coll {
 
-/* Calls run(work) with the block's own call, as a launch of it alone would have it. */
-template <typename Run>
-__device__ __forceinline__ void ownOf(ginrsSeveralWork const& several, Run const& run) {
-  __shared__ ginrsMappedWork own;
+/* A call, as a launch of it alone would have it, to where no thread reads. */
+__device__ __forceinline__ void take(ginrsSeveralWork const& several, uint32_t number, ginrsMappedWork& own) {
   static_assert(sizeof own.coll % sizeof(uint64_t) == 0, "copied by words");
-  uint32_t number = 0;
-  while (number + 1 < several.nItems && blockIdx.x >= several.items[number + 1].first) number++;
   ginrsSeveralItem const& item = several.items[number];
   uint64_t const* const common = reinterpret_cast<uint64_t const*>(&several.common);
   for (uint32_t i = threadIdx.x; i < sizeof own.coll / sizeof *common; i += blockDim.x) reinterpret_cast<uint64_t*>(&own.coll)[i] = common[i];
@@ -44,25 +40,73 @@ __device__ __forceinline__ void ownOf(ginrsSeveralWork const& several, Run const
     }
   }
   __syncthreads();
-  run(own);
+}
+
+/* The block's own. */
+__device__ __forceinline__ void takeOwn(ginrsSeveralWork const& several, ginrsMappedWork& own) {
+  uint32_t number = 0;
+  while (number + 1 < several.nItems && blockIdx.x >= several.items[number + 1].first) number++;
+  take(several, number, own);
+}
+
+/* Reductions, one for each rank as root, are a reduce-scatter of uneven parts: all blocks make this rank's own. Side by side, half of a pair's blocks have
+ * nothing to do, for they are the other root's. Returns which call it is. */
+__device__ __forceinline__ uint64_t takeForEach(ginrsSeveralWork const& several, ginrsMappedWork& own) {
+  int const n = several.common.comm.lsaSize, self = several.common.comm.lsaRank;
+  uint32_t number = 0;
+  uint64_t bytes = 0; /* also of whose part they are: counts that were swapped are other calls */
+  for (uint32_t i = 0; i < several.nItems; i++) {
+    ginrsSeveralItem const& item = several.items[i];
+    if (item.root == uint32_t(self)) number = i;
+    bytes += item.count * item.eltBytes * (item.root + 1);
+  }
+  take(several, number, own);
+  for (uint32_t i = threadIdx.x; i < several.nItems; i += blockDim.x) {
+    uint32_t const root = several.items[i].root;
+    own.send[root] = several.places[uint64_t(2) * n * i + root];
+  }
+  if (threadIdx.x == 0) {
+    own.coll.kind = GINRS_COLL_REDUCE_FOR_EACH;
+    own.coll.first = 0;
+    own.coll.blocks = gridDim.x;
+  }
+  __syncthreads();
+  return headerOf(GINRS_COLL_REDUCE_FOR_EACH, bytes);
 }
 
 __device__ __forceinline__ void copyingSeveral(ginrsSeveralWork const& several) {
-  ownOf(several, [](ginrsMappedWork const& work) { work.coll.how == GINRS_COLL_MAPPED ? copyingMapped(work) : copyingStaged(work.coll); });
+  __shared__ ginrsMappedWork own;
+  takeOwn(several, own);
+  if (own.coll.how != GINRS_COLL_MAPPED || !copiedMapped(own)) copyingStaged(own.coll);
 }
 
+/* One place where sums of what is mapped are made: beside a second one they spilled, and a pair's reduce-scatter took half as long again. */
 template <typename T>
 __device__ __forceinline__ void reducingSeveral(ginrsSeveralWork const& several) {
-  ownOf(several, [](ginrsMappedWork const& work) { work.coll.how == GINRS_COLL_MAPPED ? reducingMapped<T>(work) : reducingByMessages<T>(work.coll); });
+  __shared__ ginrsMappedWork own;
+  uint64_t call;
+  if (several.isForEach) {
+    call = takeForEach(several, own);
+  } else {
+    takeOwn(several, own);
+    call = callOf(own.coll);
+  }
+  if (own.coll.how == GINRS_COLL_MAPPED && reducedMapped<T>(own, call)) return;
+  if (several.isForEach) takeOwn(several, own);
+  reducingByMessages<T>(own.coll);
 }
 
 __device__ __forceinline__ void copyingSeveralLL(ginrsSeveralWork const& several) {
-  ownOf(several, [](ginrsMappedWork const& work) { copyingLL(work.coll); });
+  __shared__ ginrsMappedWork own;
+  takeOwn(several, own);
+  copyingLL(own.coll);
 }
 
 template <typename T>
 __device__ __forceinline__ void reducingSeveralLL(ginrsSeveralWork const& several) {
-  ownOf(several, [](ginrsMappedWork const& work) { reducingLL<T>(work.coll); });
+  __shared__ ginrsMappedWork own;
+  takeOwn(several, own);
+  reducingLL<T>(own.coll);
 }
 
 }  // namespace coll

@@ -13,7 +13,8 @@ enum ginrsCollKind {
   GINRS_COLL_BROADCAST = 4,
   GINRS_COLL_ALL_TO_ALL = 5,
   GINRS_COLL_GATHER = 6,
-  GINRS_COLL_SCATTER = 7
+  GINRS_COLL_SCATTER = 7,
+  GINRS_COLL_REDUCE_FOR_EACH = 8 /* of the kernels alone: the reductions of a group, one for each rank as root (several.cuh) */
 };
 
 enum ginrsCollHow {
@@ -126,6 +127,8 @@ struct ginrsSeveralWork {
   ginrsCollWork common;
   uint32_t board; /* MAPPED: handle */
   uint32_t nItems;
+  uint32_t isForEach; /* MAPPED: reductions, one for each rank as root: together, and side by side only if not all have told. Places are all 0, or none of `send` is */
+  uint32_t pad;
   ginrsSeveralItem items[GINRS_SEVERAL_ITEMS];
   uint64_t places[GINRS_SEVERAL_PLACES]; /* MAPPED: of each item `send` of ginrsMappedWork, by rank of the team, then `recv` */
 };
@@ -159,6 +162,6 @@ struct ginrsP2pWork {
 static_assert(sizeof(ginrsCollBuffer) == 24 && sizeof(ginrsCollInbox) == 48 && sizeof(ginrsP2pItem) == 32, "ABI with src/coll/work.rs");
 static_assert(sizeof(ginrsCollWork) == 424 && offsetof(ginrsCollWork, inbox) == 248 && offsetof(ginrsCollWork, count) == 352, "same");
 static_assert(sizeof(ginrsMappedWork) == 944 && offsetof(ginrsMappedWork, board) == 936, "same");
-static_assert(sizeof(ginrsSeveralItem) == 56 && sizeof(ginrsSeveralWork) == 4080 && offsetof(ginrsSeveralWork, items) == 432, "same");
+static_assert(sizeof(ginrsSeveralItem) == 56 && sizeof(ginrsSeveralWork) == 4088 && offsetof(ginrsSeveralWork, items) == 440, "same");
 static_assert(sizeof(ginrsP2pWork) == 3864 && offsetof(ginrsP2pWork, items) == 280, "same");
 #endif

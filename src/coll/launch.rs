@@ -3,9 +3,9 @@
 use super::call::{Call, Kind};
 use super::mapped::Places;
 use super::operation::Scalar;
-use super::several::{self, Member};
+use super::several::{self, Member, Sum};
 use super::table::{self, Choice, How, Shape};
-use super::work::{Buffer, CollWork, MappedWork, SEVERAL_ITEMS, SEVERAL_PLACES, SeveralItem, SeveralWork};
+use super::work::{Buffer, CollWork, MappedWork, OP_PRE_MUL, SEVERAL_ITEMS, SEVERAL_PLACES, SeveralItem, SeveralWork};
 use super::{Collectives, Ready};
 use crate::device::{DevPtr, Launch, Order, Stream};
 use crate::error::Result;
@@ -38,9 +38,9 @@ pub fn run(collectives: &Collectives, windows: &Windows, calls: &[Call]) -> Resu
     let (mut order, _launching) = collectives.begin(team, ready)?;
     let [one] = &planned[..] else {
         let members: Vec<_> = planned.iter().map(|call| call.member(team, ready)).collect();
-        return several::launches(&members).iter().try_for_each(|launch| match (&launch[..], members[launch[0].0]) {
+        return several::launches(&members).iter().try_for_each(|launch| match (&launch.calls[..], members[launch.calls[0].0]) {
             (&[_, _, ..], Some(Member { kernel, .. })) => run_several(&mut order, ready, windows, kernel, &planned, launch),
-            _ => planned[launch[0].0].run(&mut order, ready, windows),
+            _ => planned[launch.calls[0].0].run(&mut order, ready, windows),
         });
     };
     one.run(&mut order, ready, windows)
@@ -92,7 +92,10 @@ impl<'a> Planned<'a> {
             Some(_) if how != How::Ll => SEVERAL_PLACES / (2 * team.n_ranks as usize),
             _ => SEVERAL_ITEMS,
         };
-        Some(Member { kernel, rows, bytes: self.shape.of_team(), blocks, room: most, calls: calls.min(SEVERAL_ITEMS) })
+        // A factor is told for one call alone.
+        let is_sum = how == How::Mapped && self.call.kind == Kind::Reduce && self.call.op.code != OP_PRE_MUL;
+        let sum = is_sum.then_some(Sum { root: self.call.root, n_ranks: team.n_ranks, op: self.call.op.code });
+        Some(Member { kernel, rows, bytes: self.shape.of_team(), blocks, room: most, calls: calls.min(SEVERAL_ITEMS), sum })
     }
 
     fn work(&self, ready: &Ready) -> CollWork {
@@ -141,7 +144,7 @@ impl<'a> Planned<'a> {
         ready: &Ready,
         windows: &Windows,
         captured: bool,
-        (blocks, beside): ((u32, u32), usize),
+        (blocks, beside): ((u32, u32), &str),
     ) -> Option<(Places, Places)> {
         let (team, Self { call, choice, .. }) = (windows.team(), self);
         let places = ready.maps.as_ref().filter(|_| choice.how == How::Mapped).map(|maps| maps.places(windows, call, captured));
@@ -153,7 +156,6 @@ impl<'a> Planned<'a> {
             None if rails => format!(" by {:?}", choice.along),
             None => String::new(),
         };
-        let beside = if beside == 0 { String::new() } else { format!(", beside {beside} others") };
         info!(
             COLL,
             "{} {} {} x {:?}: {:?}{along}, {blocks:?} blocks of {} threads{beside}",
@@ -175,7 +177,7 @@ impl<'a> Planned<'a> {
         let (team, Self { call, choice, .. }) = (windows.team(), self);
         let work = self.work(ready);
         order.next(call.stream, |captured| {
-            let places = self.places(ready, windows, captured, (choice.blocks, 0));
+            let places = self.places(ready, windows, captured, (choice.blocks, ""));
             let told = places.zip(ready.maps.as_ref()).map(|((send, recv), maps)| MappedWork {
                 coll: work,
                 send,
@@ -204,10 +206,14 @@ fn run_several(
     windows: &Windows,
     kernel: &'static CStr,
     planned: &[Planned],
-    launch: &[(usize, u32)],
+    launch: &several::Launch,
 ) -> Result<()> {
-    let (team, first, beside) = (windows.team(), &planned[launch[0].0], launch.len() - 1);
-    let calls = || launch.iter().map(|&(number, blocks)| (&planned[number], blocks));
+    let (team, first, n_calls) = (windows.team(), &planned[launch.calls[0].0], launch.calls.len());
+    let beside = match launch.is_for_each {
+        true => format!(", one for each of {n_calls} ranks"),
+        false => format!(", beside {} others", n_calls - 1),
+    };
+    let calls = || launch.calls.iter().map(|&(number, blocks)| (&planned[number], blocks));
     let mut streams: Vec<Stream> = Vec::new();
     calls().for_each(|(planned, _)| {
         if !streams.contains(&planned.call.stream) {
@@ -218,7 +224,9 @@ fn run_several(
         let mut work = SeveralWork {
             common: first.work(ready),
             board: ready.maps.as_ref().map_or(0, |maps| maps.board),
-            n_items: launch.len() as u32,
+            n_items: n_calls as u32,
+            is_for_each: launch.is_for_each.into(),
+            pad: 0,
             items: [SeveralItem::default(); SEVERAL_ITEMS],
             places: [0; SEVERAL_PLACES],
         };
@@ -241,11 +249,14 @@ fn run_several(
                 pad: 0,
             };
             columns += blocks;
-            if let Some((send, recv)) = planned.places(ready, windows, captured, ((blocks, first.choice.blocks.1), beside)) {
+            if let Some((send, recv)) = planned.places(ready, windows, captured, ((blocks, first.choice.blocks.1), &beside)) {
                 let at = 2 * n * item;
                 work.places[at..at + n].copy_from_slice(&send[..n]);
                 work.places[at + n..at + 2 * n].copy_from_slice(&recv[..n]);
             }
+        }
+        if launch.is_for_each {
+            all_or_none(&mut work, team.rank, n);
         }
         let root = first.root().filter(|_| calls().all(|(planned, _)| planned.root() == first.root()));
         ready.kernels.launch(&Launch {
@@ -255,10 +266,24 @@ fn run_several(
             threads: calls().map(|(planned, _)| planned.choice.threads).max().unwrap_or(0),
             stream,
             call: first.call.kind.name(),
-            number: team.watch.calls().collectives(captured, launch.len() as u64, root),
+            number: team.watch.calls().collectives(captured, n_calls as u64, root),
             touches: &calls().flat_map(|(planned, _)| planned.call.touches(team.rank, team.n_ranks)).collect::<Vec<_>>(),
         })
     })
+}
+
+/// Of reductions, one for each rank as root: each rank hears of the buffer of its own alone, so all have to come to one answer whether this rank lends all that the
+/// others read.
+fn all_or_none(work: &mut SeveralWork, rank: u32, n_ranks: usize) {
+    let place = |item: usize, root: u32| 2 * n_ranks * item + root as usize;
+    let roots = work.items.map(|item| item.root);
+    let lends = |(item, &root): (usize, &u32)| root == rank || work.places[place(item, root)] != 0;
+    if !roots[..n_ranks].iter().enumerate().all(lends) {
+        work.places.fill(0);
+    } else if let Some(own) = roots[..n_ranks].iter().position(|&root| root == rank) {
+        // Which only says so: a rank has its own buffer as the program passed it.
+        work.places[place(own, rank)] = 1;
+    }
 }
 
 impl Collectives {

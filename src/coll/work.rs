@@ -125,6 +125,9 @@ pub struct SeveralWork {
     /// Handle.
     pub board: u32,
     pub n_items: u32,
+    /// 1: reductions, one for each rank as root, which go together. `places` is 0, or `send` of each is told.
+    pub is_for_each: u32,
+    pub pad: u32,
     pub items: [SeveralItem; SEVERAL_ITEMS],
     /// Of each item [`MappedWork::send`], by rank of the team, then `recv`.
     pub places: [DevPtr; SEVERAL_PLACES],
@@ -171,6 +174,6 @@ layout!(CollWork, 424, 8, comm @ 0, send @ 200, recv @ 224, inbox @ 248, rails @
     elt_bytes @ 376, kind @ 380, how @ 384, op @ 388, root @ 392, blocks @ 396, scratch @ 400, piece_bytes @ 404, along @ 408, cut_bytes @ 412, first @ 416, pad @ 420);
 layout!(MappedWork, 944, 8, coll @ 0, send @ 424, recv @ 680, board @ 936, pad @ 940);
 layout!(SeveralItem, 56, 8, send @ 0, recv @ 8, count @ 16, scalar @ 24, scalar_at @ 32, root @ 40, first @ 44, blocks @ 46, kind @ 48, how @ 49, op @ 50, elt_bytes @ 51, pad @ 52);
-layout!(SeveralWork, 4080, 8, common @ 0, board @ 424, n_items @ 428, items @ 432, places @ 2224);
+layout!(SeveralWork, 4088, 8, common @ 0, board @ 424, n_items @ 428, is_for_each @ 432, pad @ 436, items @ 440, places @ 2232);
 layout!(P2pItem, 32, 8, at @ 0, bytes @ 8, peer @ 16, round @ 20, seen @ 24);
 layout!(P2pWork, 280 + 32 * P2P_ITEMS, 8, comm @ 0, inbox @ 200, n_sends @ 248, n_recvs @ 252, sets @ 256, channels @ 260, narrow @ 264, bytes_per_channel @ 268, straight @ 272, senders_copy @ 276, items @ 280);

@@ -280,7 +280,8 @@ pub const TABLE: &[Var] = &[
     row(
         "GINRS_SHARE_DEVICE",
         OFF,
-        "1: several ranks of a communicator may be on one GPU, for tests; their kernels must fit on it together",
+        "1: several ranks of a communicator may be on one GPU, for tests; their kernels must fit on it together, \
+         and as threads of one process they need CUDA_DEVICE_MAX_CONNECTIONS=32: streams that share a queue of the device stand behind each other",
     ),
     row(
         "CUDA_MODULE_LOADING",

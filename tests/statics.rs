@@ -22,11 +22,12 @@ const THREAD_LOCAL: [(&str, &str); 8] = [
     ("ENDED", "a destructor, used by try_with alone"),
 ];
 /// The same in cpu-device.
-const OF_CPU_DEVICE: [(&str, &str); 14] = [
+const OF_CPU_DEVICE: [(&str, &str); 15] = [
     ("BLOCK", "an address"),
     ("MODE", "a number"),
     ("FLAGS", "a number"),
     ("LAST", "a number"),
+    ("IS_PROGRAMS", "a bool"),
     ("CURRENT", "a number"),
     ("WORKER", "an address"),
     ("NEXT", "an address"),

@@ -65,6 +65,7 @@ fn marked(case: &str) -> Vec<String> {
         "practice.cu",
         "phases.cu",
         "pinned.cu",
+        "unwritten.cu",
     ]
     .into_iter()
     .flat_map(|file| {
@@ -118,7 +119,7 @@ fn a_put_that_is_refused_races_with_none() {
     assert!(!said.contains("ginrs-cpu: race "), "{said}");
 }
 
-/// And of `field/experts.cu`, `field/flags.cu`, `field/ptx.cu`, `field/shared.cu`, `field/practice.cu` and `field/pinned.cu`, also where the ranks are processes.
+/// And of `field/experts.cu`, `field/flags.cu`, `field/ptx.cu`, `field/shared.cu`, `field/practice.cu`, `field/pinned.cu` and `field/unwritten.cu`, also where the ranks are processes.
 #[test]
 fn mistakes_are_found_by_processes_as_by_threads() {
     each_is_found_and_no_twin_blamed("experts.cu", 19, &[Ranks::Threads, Ranks::Processes]);
@@ -127,6 +128,7 @@ fn mistakes_are_found_by_processes_as_by_threads() {
     each_is_found_and_no_twin_blamed("shared.cu", 9, &[Ranks::Threads, Ranks::Processes]);
     each_is_found_and_no_twin_blamed("practice.cu", 12, &[Ranks::Threads, Ranks::Processes]);
     each_is_found_and_no_twin_blamed("pinned.cu", 6, &[Ranks::Threads, Ranks::Processes]);
+    each_is_found_and_no_twin_blamed("unwritten.cu", 11, &[Ranks::Threads, Ranks::Processes]);
 }
 
 #[derive(Clone, Copy)]

@@ -1,5 +1,6 @@
 //! Threads that call the host program: host functions may block, so none runs on a thread that others need.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 
 use parking_lot::{Condvar, Mutex};
@@ -17,6 +18,22 @@ struct Queue {
 
 static QUEUE: Mutex<Option<Queue>> = Mutex::new(None);
 static WAKE: Condvar = Condvar::new();
+
+thread_local! {
+    static IS_PROGRAMS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Makes a call of the host program's function.
+pub fn call(function: impl FnOnce()) {
+    IS_PROGRAMS.set(true);
+    function();
+    IS_PROGRAMS.set(false);
+}
+
+/// Whether the calling thread is in one of those.
+pub fn is_in_call() -> bool {
+    IS_PROGRAMS.get()
+}
 
 /// Does `job`, soon, on a thread of its own.
 pub fn submit(job: Job) {

@@ -139,7 +139,8 @@ unsafe extern "C" fn bell(id: i32, asleep: *mut *mut u32) -> i32 {
 
 extern "C" fn note_allocation(base: *mut c_void, bytes: usize, id: i32) {
     if !device::is_forked() {
-        memory::note(base as usize, bytes, id);
+        // SAFETY: library.h.
+        unsafe { memory::note(base as usize, bytes, id) };
     }
 }
 

@@ -62,8 +62,17 @@ struct Table {
 
 static TABLE: RwLock<Table> = RwLock::new(Table { by_base: BTreeMap::new(), bytes: 0 });
 
-/// Hears of memory that begins or ends: the race detector.
-static WATCHER: OnceLock<fn(usize, usize)> = OnceLock::new();
+/// The race detector.
+#[derive(Clone, Copy)]
+pub struct Watcher {
+    /// Memory begins or ends.
+    pub changed: fn(usize, usize),
+    /// Memory of a device begins: it can be written, and is nobody's yet.
+    pub fill: unsafe fn(usize, usize),
+}
+
+/// Hears of all memory.
+static WATCHER: OnceLock<Watcher> = OnceLock::new();
 const PAGE: usize = 4096;
 /// CUDA aligns device memory at least so.
 const ALIGN: usize = 256;
@@ -112,14 +121,14 @@ pub fn available() -> usize {
     total().saturating_sub(TABLE.read().bytes)
 }
 
-/// `watcher` is called with the range of each allocation from now on, when it begins and when it ends.
-pub fn watch(watcher: fn(usize, usize)) {
+/// `watcher` is called with the range of each allocation from now on.
+pub fn watch(watcher: Watcher) {
     let _ = WATCHER.set(watcher);
 }
 
 fn changed(base: usize, bytes: usize) {
     if let Some(watcher) = WATCHER.get() {
-        watcher(base, bytes);
+        (watcher.changed)(base, bytes);
     }
 }
 
@@ -145,6 +154,10 @@ pub fn allocate(bytes: usize, kind: Kind, device: i32, flags: u32) -> Result<usi
         _ => (heap(bytes, ALIGN)?, Origin::Heap),
     };
     changed(base, bytes);
+    if let Some(watcher) = WATCHER.get().filter(|_| kind == Kind::Device) {
+        // SAFETY: it was made just now.
+        unsafe { (watcher.fill)(base, bytes) };
+    }
     let mut table = TABLE.write();
     table.add(Allocation { base, bytes, kind, device, flags, origin });
     table.bytes += bytes;
@@ -251,7 +264,14 @@ pub fn unregister(base: usize) -> Result {
 }
 
 /// Memory of ncclMemAlloc: known, but not ours to free.
-pub fn note(base: usize, bytes: usize, device: i32) {
+///
+/// # Safety
+/// It is new, and mapped.
+pub unsafe fn note(base: usize, bytes: usize, device: i32) {
+    if let Some(watcher) = WATCHER.get() {
+        // SAFETY: the caller's.
+        unsafe { (watcher.fill)(base, bytes) };
+    }
     insert(base, bytes, device, Origin::Noted);
 }
 

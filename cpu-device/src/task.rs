@@ -152,7 +152,7 @@ fn run(mut ready: Vec<Arc<Task>>) {
             _ if work.is_hosts() => {
                 crate::executor::submit(Box::new(move || {
                     tsan::acquire(&*task);
-                    call_host(&task, &work);
+                    crate::executor::call(|| call_host(&task, &work));
                     race::host_function(false);
                     complete(task);
                 }));

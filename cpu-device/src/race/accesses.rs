@@ -6,7 +6,8 @@ use super::report;
 use super::shadow::{self, Access, Made, PAGE, Page};
 use super::touched::Place;
 use super::windows::flat;
-use super::{Worker, foreign, job, lines, own, page_of, sides, windows};
+use super::wrong::Side;
+use super::{Worker, foreign, job, lines, own, page_of, sides, unwritten, windows};
 
 /// Pages that an OS thread has used lately.
 pub const CACHED: usize = 512;
@@ -25,6 +26,10 @@ pub struct Cached {
     is_shared: bool,
 }
 
+fn slot(key: usize) -> usize {
+    (key ^ key >> 9) % CACHED
+}
+
 impl Worker {
     /// One of the running thread, from here on.
     pub(super) fn now(&self, writes: bool, place: usize) -> Access {
@@ -38,9 +43,14 @@ impl Worker {
         }
         self.catch_up(self.current);
         self.look_at_memory();
+        let is_use = unwritten::is_use(&new, bytes);
         for (at, bytes) in shadow::pieces(at, bytes) {
             if let Some((place, old)) = self.note(at, bytes, new) {
                 self.found(place, new, old);
+            }
+            // SAFETY: the page is one that is watched, so it is there.
+            if is_use && self.is_devices(at) && unsafe { unwritten::stands_at(at, bytes) } {
+                self.reads_unwritten(at, bytes, new.place as usize);
             }
         }
     }
@@ -63,17 +73,24 @@ impl Worker {
         }
     }
 
+    /// Whether the page of the last access is watched, and no block's own.
+    #[inline]
+    fn is_devices(&self, at: usize) -> bool {
+        let key = at / PAGE;
+        self.cache[slot(key)].as_ref().is_some_and(|cached| cached.key == key && cached.page.is_some() && !cached.is_own)
+    }
+
     /// Notes an access within a page; an older one that it has no order with.
     #[inline]
     pub(super) fn note(&mut self, at: usize, bytes: usize, new: Access) -> Option<(Place, Access)> {
         let key = at / PAGE;
-        let slot = (key ^ key >> 9) % CACHED;
+        let slot = slot(key);
         if self.cache[slot].as_ref().is_none_or(|cached| cached.key != key) {
             self.cache[slot] = Some(self.page(key));
         }
         let is_plain = !new.polls && new.made == Made::Plain;
         if self.cache[slot].as_ref().is_some_and(|cached| cached.is_hosts && is_plain) && crate::memory::find(at).is_none() {
-            let side = report::Side::Kernel { writes: new.writes, at, group: self.group, thread: self.current };
+            let side = Side::Kernel { writes: new.writes, at, group: self.group, thread: self.current };
             report::wrong_side(new.place, side);
             return None;
         }

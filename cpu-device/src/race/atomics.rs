@@ -11,10 +11,11 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use super::relaxed::By;
-use super::report::{self, Side};
+use super::report;
 use super::shadow::{self, Access, Made};
 use super::words::{self, Left, Taken, Word};
-use super::{Worker, known, names, narrow, relaxed, worker};
+use super::wrong::Side;
+use super::{Worker, known, names, narrow, relaxed, unwritten, worker};
 
 const WRITE: i32 = 1;
 const HINTED: i32 = 2;
@@ -85,6 +86,9 @@ impl Worker {
         // Only now it has seen what was there.
         if announced.place != 0 {
             let current = std::mem::replace(&mut self.current, thread);
+            if unwritten::is_it(value, announced.bytes.into()) {
+                self.reads_unwritten(announced.at, announced.bytes.into(), announced.place);
+            }
             self.access(announced.at, announced.bytes.into(), Access { polls: true, ..self.now(false, announced.place) });
             self.current = current;
         }
@@ -228,6 +232,9 @@ extern "C" fn ginrs_race_unlock(what: i32, value: u64, left: u64, place: usize) 
                 worker.take_clock(worker.current, taken);
             }
             worker.look_at_memory();
+            if what & ACQUIRE != 0 && unwritten::is_it(value, bytes) {
+                worker.reads_unwritten(at, bytes, place);
+            }
             found = worker.note(at, bytes, new);
         }
     };

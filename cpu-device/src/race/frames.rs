@@ -61,7 +61,12 @@ pub fn interrupted_at(pc: usize, kernel: usize) -> Option<String> {
 
 /// The line from which host code has called the CUDA API; not for a block's thread. Asked where a call fails, in a program that is looked at.
 pub fn caller() -> Option<String> {
-    called_beyond(0).and_then(users_line)
+    let behind = called_beyond(0)?;
+    // What libginrs calls it calls for the program.
+    let (object, _) = module_of(behind.checked_sub(1)?)?;
+    let name = std::path::Path::new(&object).file_name()?.to_string_lossy();
+    let is_ours = ["libginrs.", "libnccl."].iter().any(|begin| name.starts_with(begin));
+    users_line(if is_ours { called_beyond(1)? } else { behind })
 }
 
 /// Where host code has called the CUDA API, which [`line_of`](super::lines::line_of) names; 0: that is not looked at, or not known.

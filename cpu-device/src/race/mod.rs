@@ -8,6 +8,7 @@
 //! - [`words`] hands clocks over with atomics, signals, counters, mbarriers;
 //! - [`puts`] makes each put a thread of its own, [`copies`] each copy of the CUDA API a grid, [`collectives`] each collective; [`names`] and [`report`] say it in words of
 //!   the program;
+//! - [`unwritten`] finds reads of what nobody has written, [`wrong`] says what else one access does wrong by itself;
 //! - [`frames`] finds the user's line where no hook tells it.
 //!
 //! Ranks that are processes of one machine are a [`job`]: shadow and words of memory that they share, signals, and what had ended when a grid
@@ -46,8 +47,10 @@ mod report;
 mod shadow;
 mod sides;
 mod touched;
+mod unwritten;
 mod windows;
 mod words;
+mod wrong;
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -94,7 +97,7 @@ fn begin_watching() {
     } else if !REFUSED.load(Ordering::Relaxed) {
         report::tell_at_exit();
         ON.store(true, Ordering::Relaxed);
-        crate::memory::watch(windows::forget);
+        crate::memory::watch(crate::memory::Watcher { changed: windows::forget, fill: unwritten::fill });
     }
 }
 

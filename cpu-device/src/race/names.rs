@@ -346,6 +346,14 @@ pub fn is_window(page: usize) -> bool {
     })
 }
 
+/// Of the window that an address is in, that rank's bytes.
+pub fn window_around(at: usize) -> Option<std::ops::Range<usize>> {
+    WINDOWS.read().iter().rev().find_map(|window| {
+        let begins = window.flat + window.holds(at)? * window.stride;
+        Some(begins..begins + window.bytes)
+    })
+}
+
 /// Whose window an address is in, and where; of that window on `other`, if it is one.
 pub fn window_at(at: usize, other: Option<i32>) -> Option<String> {
     WINDOWS.read().iter().rev().find_map(|window| {

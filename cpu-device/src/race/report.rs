@@ -12,6 +12,7 @@ use super::names::{self, Call, Of, PUT, Part};
 use super::relaxed::{Weakly, Why};
 use super::shadow::{Access, Made};
 use super::touched::Place;
+use super::wrong::Side;
 use super::{collectives, foreign, job};
 
 struct Race {
@@ -24,48 +25,6 @@ struct Race {
     replaces: bool,
     /// There is an order between the two that is too weak.
     weak: Option<Why>,
-}
-
-/// A pointer that is not for whoever uses it.
-pub enum Side {
-    /// Memory of a device, by a host thread.
-    Host {
-        /// Else it reads.
-        writes: bool,
-        /// What the memory is.
-        what: String,
-    },
-    /// Pinned memory of a copy that is queued, by a host thread.
-    Early {
-        /// Else it reads.
-        writes: bool,
-        /// Where the copy is called.
-        copy: u64,
-    },
-    /// What is not aligned to its type, by a kernel.
-    Misaligned {
-        /// Else it reads.
-        writes: bool,
-        /// The address.
-        at: usize,
-        /// Of the type.
-        bytes: usize,
-        /// Its block.
-        group: u32,
-        /// Its thread.
-        thread: u16,
-    },
-    /// A host thread's stack, by a kernel.
-    Kernel {
-        /// Else it reads.
-        writes: bool,
-        /// The address.
-        at: usize,
-        /// Its block.
-        group: u32,
-        /// Its thread.
-        thread: u16,
-    },
 }
 
 static WRONG: Mutex<Vec<(u64, Side)>> = Mutex::new(Vec::new());
@@ -139,8 +98,17 @@ fn tell_all() {
     }
     let wrong = std::mem::take(&mut *WRONG.lock());
     for (place, side) in wrong {
-        tell_side(place, &side);
+        // What is written too late is no less a race.
+        if !(matches!(side, Side::Unwritten { .. }) && is_raced(place)) {
+            tell_side(place, &side);
+        }
     }
+}
+
+/// Whether this access is one of a race that was found.
+fn is_raced(place: u64) -> bool {
+    let is_its = |&(one, other): &(u64, u64)| one != other && (one == place || other == place);
+    SEEN.lock().as_ref().is_some_and(|seen| seen.iter().any(is_its))
 }
 
 /// What an access is.
@@ -162,7 +130,7 @@ fn kind(access: &Access) -> Kind {
 }
 
 /// "rank 0, block (0,0,0) thread (5,0,0) of kernel k"
-fn who(group: u32, thread: u16) -> String {
+pub fn who(group: u32, thread: u16) -> String {
     if !matches!(names::group(group), Of::Block { .. }) {
         return "a put".into();
     }
@@ -186,6 +154,11 @@ fn line(access: &Access, at: Place) -> Option<String> {
     // A thread-local reference, or the byte that says whether it is made: they lie beside the block's variables.
     let may_be_compilers = line.is_nameless && matches!(at, Place::Shared) && matches!(access.mask.count_ones(), 1 | 8);
     (!may_be_compilers).then_some(line.text)
+}
+
+/// In words; None as of [`line`].
+pub fn say(access: &Access, place: Place) -> Option<String> {
+    Some(describe(access, &line(access, place)?, place))
 }
 
 fn describe(access: &Access, line: &str, place: Place) -> String {
@@ -379,36 +352,11 @@ fn number(one: String, other: String) -> Option<usize> {
 }
 
 fn tell_side(place: u64, side: &Side) {
-    let Some(line) = line_of(place) else { return };
-    let Some(number) = number(line.clone(), line.clone()) else { return };
-    let does = |writes: bool| if writes { "written" } else { "read" };
-    crate::error::report(&match side {
-        Side::Host { writes, what } => format!(
-            "race {number}: a device pointer is used on the host at {line}: {what}, {} there by a host thread\n  \
-             fix: copy it with cudaMemcpy, or use cudaMallocManaged or cudaMallocHost",
-            does(*writes)
-        ),
-        Side::Early { writes, copy } => {
-            let copy = line_of(*copy).map(|line| format!(" at {line}")).unwrap_or_default();
-            format!(
-                "race {number}: pinned memory is {} by a host thread at {line}, and the copy that is called{copy} is not done\n  \
-                 fix: wait for the copy before: cudaStreamSynchronize, cudaEventSynchronize",
-                does(*writes)
-            )
-        }
-        Side::Misaligned { writes, at, bytes, group, thread } => format!(
-            "race {number}: a misaligned address is used in a kernel at {line}: {at:#x}, {} as {bytes} bytes by {}\n  \
-             fix: align it to the size of its type, or move the bytes one by one: a GPU ends the kernel here",
-            does(*writes),
-            who(*group, *thread)
-        ),
-        Side::Kernel { writes, at, group, thread } => format!(
-            "race {number}: a host pointer is used in a kernel at {line}: {at:#x} is on the stack of a host thread, {} there by {}\n  \
-             fix: pass it by value, or copy it to memory of cudaMalloc, or use cudaMallocManaged",
-            does(*writes),
-            who(*group, *thread)
-        ),
-    });
+    if let Some(line) = line_of(place)
+        && let Some(number) = number(line.clone(), line.clone())
+    {
+        crate::error::report(&format!("race {number}: {}", side.text(&line)));
+    }
 }
 
 /// From the start: a rank that ends the process may do so while another one's thread names the lines of the first race.

@@ -114,6 +114,27 @@ impl Page {
         if make { arena::find_or_make(key) } else { arena::find(key) }.map(Page::Job)
     }
 
+    /// What is known of each eight bytes: those that anybody has written, and the last that have, as far as they are kept.
+    pub fn writes(&self) -> Vec<(u8, Vec<Access>)> {
+        let is_shared = matches!(self, Page::Job(_));
+        let mut all = Vec::new();
+        self.with(|cells| {
+            let of = |cell: &Cell| {
+                let writes = cell.kept[..cell.used as usize].iter().filter(|access| access.writes);
+                (cell.written, writes.map(|access| if is_shared { access.local() } else { *access }).collect())
+            };
+            all = cells.iter().map(of).collect();
+        });
+        all
+    }
+
+    /// Whether anybody has written one of these bytes.
+    pub fn is_written(&self, at: usize, bytes: usize) -> bool {
+        let mut found = false;
+        self.with(|cells| found = (at..at + bytes).any(|at| cells[at % PAGE / 8].written & 1 << (at % 8) != 0));
+        found
+    }
+
     /// For what raises and resets words, a page of them: of those of one name.
     pub fn of_words(name: [u64; 2]) -> Option<Page> {
         arena::find_or_make(Key { kind: kind::WORDS, of: name }).map(Page::Job)

@@ -8,7 +8,8 @@ use std::cell::RefCell;
 use parking_lot::RwLock;
 
 use super::pinned::{self, Touched};
-use super::report::{self, Side};
+use super::report;
+use super::wrong::Side;
 use crate::memory::{self, Kind};
 
 /// Of host threads that have launched kernels: first byte, and the one behind it.

@@ -2,6 +2,7 @@
 //! of a new id's ranks such a process was to be nobody knows, nor whether another is to come in its place, so nothing ends by that.
 #![forbid(unsafe_code)]
 
+use super::gone::DEAD;
 use crate::error::Error;
 use crate::sync::{Mutex, PerProcess};
 use std::collections::VecDeque;
@@ -9,8 +10,6 @@ use std::time::Instant;
 
 /// How many are told of.
 const KEPT: usize = 4;
-/// Numbers of the errors of a rank, and of a machine, that is dead.
-const DEAD: [u16; 2] = [40, 110];
 
 struct Death {
     /// `rank 3 (pid 77) died, killed by SIGKILL`, and of which communicator it was.

@@ -11,10 +11,9 @@
 use super::Bootstrap;
 use super::address::or_system;
 use super::gathered::Gathered;
-use super::gone::gone;
+use super::gone::{Fate, gone};
 use super::mailbox::Outcome;
 use super::missing;
-use super::port::Fate;
 use super::wire::{Block, Blocks, Frame, MAX_FRAME, MAX_WHAT};
 use crate::error::{Code, Error, Result};
 use crate::{bail, config, fault, warn};

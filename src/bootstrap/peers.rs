@@ -104,7 +104,7 @@ impl Port {
             let all_gone = all.is_empty();
             if all_gone {
                 links.remove(&to);
-                self.lost.lock().insert(to);
+                self.note_lost(to);
             }
             // Between machines one of two may have been cut with frames under way.
             if all_gone || link.peer().from.is_some() {
@@ -126,10 +126,12 @@ impl Port {
                     self.note_quiescent(from);
                 }
                 // The sender may die before it has told everybody.
-                self.fail_and_tell(from, &cause);
+                if self.fail_and_tell(from, &cause).is_none() {
+                    self.hear_of_death(&cause, &Frame::Poison { from, quiescent, cause: cause.clone() });
+                }
             }
             Frame::Left { rank } => {
-                self.left.lock().insert(rank);
+                self.leaves(rank);
                 self.mailbox.ring();
             }
             Frame::Probe => drop(link.send(&Frame::Status(self.standings_here()))),

@@ -105,6 +105,11 @@ impl Root {
         }
     }
 
+    /// Under another name, where it has one here.
+    pub fn named(self, name: Option<String>) -> Self {
+        Self { tag: name.unwrap_or(self.tag), ..self }
+    }
+
     /// The meeting point of the first ranks of the blocks that this root serves the first one of.
     pub fn of_first_ranks(&self) -> Self {
         let route = Route { address: self.own, machine: 0, doors: Doors::default() };

@@ -58,6 +58,8 @@ fn several_ids_and_simulated_groups() {
     for ranks in [2, 5] {
         all_ok("scalable", ranks, &[]);
     }
+    // Ranks join for as long as GINRS_INIT_TIMEOUT says, whatever a step may take.
+    all_ok("scalable", 4, &[("LATE", "6"), ("GINRS_TIMEOUT", "4")]);
 }
 
 #[test]

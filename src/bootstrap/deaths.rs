@@ -51,7 +51,7 @@ mod tests {
             note("comm 0x78", &Error::new(Code::RemoteError, 41, "rank 1 aborts | comm 0x78"));
         }
         let headcount = Headcount { joined: 2, n_ranks: 3, missing: vec![2], unauthenticated: 0 };
-        let told = late("comm 0x79", Duration::from_secs(12), &headcount).text;
+        let told = late("comm 0x79", Duration::from_secs(12), &headcount, "").text;
         let wanted = "missing rank 2 after 12 s; 0 s ago rank 2 (pid 19) died, killed by SIGKILL, in comm 0x77; ";
         assert!(told.contains(wanted) && told.contains("(pid 16)") && !told.contains("(pid 15)"), "{told}");
         assert!(!told.contains("aborts"), "{told}");

@@ -260,7 +260,7 @@ fn hear(id: &UniqueId, wait: &mut Wait, words: &mut Words, cancel: &Cancel) -> R
                 "the root broke the protocol | {}, rank {rank} | unexpected frame | fix: load the same libginrs on every rank",
                 port.tag()
             ),
-            Err(Stopped::Late) => return Err(late(&port.tag(), patience, &wait.headcount)),
+            Err(Stopped::Late) => return Err(late(&port.tag(), patience, &wait.headcount, "")),
             Err(why) => {
                 let text = format!(
                     "the root has ended | {}, rank {rank} | {why} before all ranks had joined; it was in {} | fix: look at the output of that process, \
@@ -315,7 +315,7 @@ impl Wait<'_> {
             cancel.check()?;
             match wait_readable(root, until.min(Instant::now() + self.port.notice())) {
                 Err(Stopped::Late) if Instant::now() >= end => {
-                    return Err(late(&self.port.tag(), self.patience, &self.headcount));
+                    return Err(late(&self.port.tag(), self.patience, &self.headcount, ""));
                 }
                 Err(Stopped::Late) if Instant::now() < until => {}
                 Err(Stopped::Late) => {

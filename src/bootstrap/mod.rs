@@ -191,7 +191,14 @@ impl Bootstrap {
         Ok(if chosen.is_empty() { vec![std::net::Ipv4Addr::LOCALHOST.into()] } else { chosen })
     }
 
-    /// The first of them.
+    /// The same in this communicator: first those by which its links to other machines go. A machine may have one that no other has a way to.
+    pub fn addresses_to_others(&self) -> Result<Vec<std::net::IpAddr>> {
+        let (mut all, used) = (Self::addresses_for_others()?, self.port.used_addresses());
+        all.sort_by_key(|address| !used.contains(address));
+        Ok(all)
+    }
+
+    /// The first of [`Self::addresses_for_others`].
     pub fn address_for_others() -> Result<std::net::IpAddr> {
         Ok(Self::addresses_for_others()?[0])
     }

@@ -7,10 +7,13 @@ use super::dial::{Dialled, NoLink, dial};
 use super::link::Link;
 use super::port::{Handed, Port};
 use super::route::{Doors, Route};
+use super::tcp;
 use super::wire::{Frame, Standing};
 use crate::config;
 use crate::process::ServiceFd;
 use crate::sync::Give;
+use std::collections::HashSet;
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -88,6 +91,13 @@ impl Port {
 
     pub(super) fn standing_link(&self, to: Address) -> Option<Arc<Link>> {
         self.links.lock().get(&to).map(|links| links[0].clone())
+    }
+
+    /// Addresses of this machine by which links to others go.
+    pub(super) fn used_addresses(&self) -> HashSet<IpAddr> {
+        let links = self.links.lock();
+        let far = links.values().flatten().filter(|link| link.peer().from.is_some());
+        far.filter_map(|link| tcp::own(link.as_fd())).collect()
     }
 
     pub(super) fn add_link(&self, to: Address, link: Arc<Link>) {

@@ -1,5 +1,8 @@
-// ncclCommInitRankScalable: every id is a meeting point, made on a rank of its own; ncclGroupSimulateEnd; what is refused.
+// ncclCommInitRankScalable: every id is a meeting point, made on a rank of its own; ncclGroupSimulateEnd; what is refused. LATE: so many seconds
+// later the last rank comes to one.
 #include "children.h"
+
+#include <unistd.h>
 
 // Ids of the ranks `maker(i)`, on every rank.
 static std::vector<ncclUniqueId> ids(Example& ex, int count) {
@@ -66,6 +69,8 @@ int runRank(Example& ex) {
   for (int count = 1; count <= ex.nRanks; count++) {
     std::vector<ncclUniqueId> all = ids(ex, count);
     ncclComm_t comm;
+    // The other blocks wait for it.
+    if (getenv("LATE") && count == 2 && ex.rank == ex.nRanks - 1) usleep(1000000 * atoi(getenv("LATE")));
     NCCLCHECK(ncclCommInitRankScalable(&comm, ex.nRanks, ex.rank, count, all.data(), NULL));
     wantPlace(comm, ex.rank, ex.nRanks);
     Traffic traffic;

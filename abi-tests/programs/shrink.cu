@@ -4,6 +4,7 @@
 //   kill      the ranks that are left out are killed while the others wait for them in kernels
 //   dead      likewise, and they shrink after they have heard of it
 //   during    rank 1 is killed while the others shrink: they are told, by name, and shrink without it
+//   late      rank 2 is killed, rank 0 hears of it in its shrink and leaves, rank 1 shrinks then: it is told of rank 2
 //   split     rank 1 is killed while the others split: they are told, by name
 //   beside    all revoke, rank 1 is killed, the others split: they are told, by name
 //   unaware   rank 0 revokes and all split: who was told of the revoke splits again
@@ -141,6 +142,20 @@ static void during(Example& ex) {
   NCCLCHECK(ncclCommDestroy(child));
 }
 
+// Who has died is told, not who has left because of it.
+static void late(Example& ex) {
+  talkOn(ex, ex.comm);
+  int last = ex.nRanks - 1;
+  if (ex.rank == last) return (void)usleep(3000000);
+  if (ex.rank == 2) {
+    usleep(200000);
+    raise(SIGKILL);
+  }
+  if (ex.rank == 1) usleep(1000000);
+  fails(ncclRemoteError, "rank 2 (pid ",
+        [&](ncclComm_t* child) { return ncclCommShrink(ex.comm, &last, 1, child, NULL, NCCL_SHRINK_ABORT); });
+}
+
 static void splitting(Example& ex) {
   talkOn(ex, ex.comm);
   if (ex.rank == 1) {
@@ -234,6 +249,7 @@ int runRank(Example& ex) {
   }
   if (!strcmp(what, "revoke")) revoking(ex);
   else if (!strcmp(what, "during")) during(ex);
+  else if (!strcmp(what, "late")) late(ex);
   else if (!strcmp(what, "split")) splitting(ex);
   else if (!strcmp(what, "beside")) besideTheDead(ex);
   else if (!strcmp(what, "unaware")) unaware(ex);

@@ -15,10 +15,15 @@ static TURN: Mutex<()> = Mutex::new(());
 const SOURCE: &str = "abi-tests/chaos/chaos.cu";
 
 fn play(program: &Path, seconds: u32, more: &[&str]) {
+    play_under(None, program, seconds, more);
+}
+
+fn play_under(preload: Option<&Path>, program: &Path, seconds: u32, more: &[&str]) {
     let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let mut command = Command::new("timeout");
     command.args(["-s", "KILL", "300"]).arg(program);
     command.args(["--rounds", "20", "--jobs", "3", "--seconds", &seconds.to_string()]).args(more);
+    command.envs(preload.map(|library| ("LD_PRELOAD", library)));
     let output = command.env("GINRS_CPU_DEVICES", "4").output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && said.contains(", 0 failed"), "{}:\n{said}", output.status);
@@ -33,6 +38,17 @@ fn whatever_happens_to_a_rank_the_others_end_and_know_who_it_was() {
 #[test]
 fn so_they_do_on_other_machines() {
     play(&compiled(SOURCE), 10, &["--machines", "2"]);
+}
+
+/// Deadlines and silence are counted by the monotonic clock alone.
+#[test]
+fn so_they_do_whatever_becomes_of_the_wall_clock() {
+    let clock = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("clock-{}.so", std::process::id()));
+    let source = abi_tests::root().join("abi-tests/chaos/clock.c");
+    let made = Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o"]).arg(&clock).arg(source).status();
+    assert!(made.expect("cc starts").success());
+    play_under(Some(&clock), &compiled(SOURCE), 6, &["--machines", "2"]);
+    std::fs::remove_file(clock).unwrap();
 }
 
 #[test]

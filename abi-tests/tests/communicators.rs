@@ -58,6 +58,8 @@ fn several_ids_and_simulated_groups() {
     for ranks in [2, 5] {
         all_ok("scalable", ranks, &[]);
     }
+    // Ranks join for as long as GINRS_INIT_TIMEOUT says, whatever a step may take.
+    all_ok("scalable", 4, &[("LATE", "6"), ("GINRS_TIMEOUT", "4")]);
 }
 
 #[test]
@@ -78,14 +80,14 @@ fn non_blocking_communicators() {
 
 /// As many processes, without a launcher that would end the survivors; what all but the dead said.
 #[track_caller]
-fn survivors_ok(what: &str, ranks: u32, dead: &[u32]) {
+fn survivors_ok(what: &str, ranks: u32, dead: &[u32], env: &[(&str, &str)]) {
     let id = abi_tests::programs::job_folder();
     let program = compiled("shrink");
     let start = |rank: u32| {
         let of = [("RANK", rank), ("LOCAL_RANK", rank), ("WORLD_SIZE", ranks), ("LOCAL_WORLD_SIZE", ranks)];
         let mut command = Command::new("timeout");
         command.args(["-s", "ABRT", "100"]).arg(&program).envs(of.map(|(name, value)| (name, value.to_string())));
-        command.env("GINRS_RUN_ID", id.path()).env("SHRINK", what).envs(PATIENCE);
+        command.env("GINRS_RUN_ID", id.path()).env("SHRINK", what).envs(PATIENCE).envs(env.iter().copied());
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     };
     let children: Vec<_> = (0..ranks).map(start).collect();
@@ -105,12 +107,14 @@ fn survivors_ok(what: &str, ranks: u32, dead: &[u32]) {
 
 #[test]
 fn killed_ranks_are_left_behind() {
-    survivors_ok("kill", 4, &[3]);
-    survivors_ok("dead", 3, &[2]);
-    survivors_ok("during", 4, &[1]);
-    survivors_ok("split", 4, &[1]);
-    survivors_ok("beside", 3, &[1]);
-    survivors_ok("lists", 4, &[]);
+    survivors_ok("kill", 4, &[3], &[]);
+    survivors_ok("dead", 3, &[2], &[]);
+    survivors_ok("during", 4, &[1], &[]);
+    survivors_ok("late", 4, &[2], &[]);
+    survivors_ok("late", 4, &[2], &[("GINRS_FAKE_MACHINES", "0,1,2,2")]);
+    survivors_ok("split", 4, &[1], &[]);
+    survivors_ok("beside", 3, &[1], &[]);
+    survivors_ok("lists", 4, &[], &[]);
 }
 
 /// What the survivors of `case` say of the rank that was killed before the call; `start` makes the command of each rank.

@@ -177,13 +177,12 @@ fn a_silence_that_is_told_too_often_is_found() {
     assert!(!fine(&[silent("0.5"), on.clone(), on.clone()]), "twice");
 }
 
-/// Of three machines, which addresses the second and the third have lost; whether the job ran, and what it said.
-fn with_families(lost: [&str; 2]) -> Option<(bool, String)> {
+/// A job on three machines on which these commands have run; whether it ran, and what it said.
+fn behind(commands: [&str; 3]) -> Option<(bool, String)> {
     let (folder, program) = (tempfile::tempdir().unwrap(), compiled("examples-c/03-gin-alltoall/main.cu"));
     let machines = Machines::new(3)?;
-    for (i, family) in (1..).zip(lost) {
-        let words = format!("ip {family} addr flush dev eth0");
-        assert!(family.is_empty() || machines.command(i, "sh").args(["-c", &words]).status().unwrap().success());
+    for (i, words) in (0..).zip(commands) {
+        assert!(machines.command(i, "sh").args(["-c", words]).status().unwrap().success(), "{words}");
     }
     let hosts: Vec<&str> = (0..3).map(|i| machines.name(i)).collect();
     let mut command = Command::new("timeout");
@@ -191,6 +190,22 @@ fn with_families(lost: [&str; 2]) -> Option<(bool, String)> {
     command.args(["-n", "3", "--hosts", &hosts.join(","), "--rsh"]).arg(Machines::rsh(folder.path())).arg(&program);
     let output = command.env("NCCL_SOCKET_IFNAME", "=eth0").env("NCCL_DEBUG", "WARN").output().unwrap();
     Some((output.status.success(), text(&output)))
+}
+
+/// Which addresses the second and the third have lost.
+fn with_families(lost: [&str; 2]) -> Option<(bool, String)> {
+    let flush = |family: &str| if family.is_empty() { ":".into() } else { format!("ip {family} addr flush dev eth0") };
+    behind([":", &flush(lost[0]), &flush(lost[1])])
+}
+
+/// The address that the kernel lists first is not the one by which the others come.
+#[test]
+fn an_address_to_which_no_machine_has_a_way_is_passed_over() {
+    let first = |lonely: &str, own: u32| {
+        format!("ip addr flush dev eth0 && ip addr add {lonely}/24 dev eth0 && ip addr add 10.77.0.{own}/24 dev eth0")
+    };
+    let Some((ok, said)) = behind([&first("172.31.5.1", 1), ":", &first("172.31.6.1", 3)]) else { return };
+    assert!(ok && said.matches(": ok, ").count() == 3, "{said}");
 }
 
 /// All by the family that all have, though the first machine has both; where there is none, that is said.

@@ -12,6 +12,9 @@ use std::time::Duration;
 /// How long a cancelled wait may go on.
 pub(super) const NOTICE: Duration = Duration::from_millis(20);
 
+/// Number of the error of a rank that has left.
+const LEFT: u16 = 42;
+
 type Check = Arc<dyn Fn() -> Result<()> + Send + Sync>;
 
 /// Shared by a creation and by whoever may end it. The first cause counts.
@@ -80,8 +83,11 @@ impl Cancel {
     /// later than its connection closes, and one that gives up has seen why a little earlier.
     pub(super) fn cause_of(&self, error: Error) -> Error {
         for _ in 0..25 {
-            if let Err(cause) = self.check() {
-                return cause;
+            match self.check() {
+                // It has left, perhaps because of what the others are told.
+                Err(cause) if cause.id == LEFT && error.culprit.is_some_and(|dead| cause.culprit != Some(dead)) => return error,
+                Err(cause) => return cause,
+                Ok(()) => {}
             }
             if self.watch.lock().is_none() {
                 break;

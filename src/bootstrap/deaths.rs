@@ -2,6 +2,7 @@
 //! of a new id's ranks such a process was to be nobody knows, nor whether another is to come in its place, so nothing ends by that.
 #![forbid(unsafe_code)]
 
+use super::gone::DEAD;
 use crate::error::Error;
 use crate::sync::{Mutex, PerProcess};
 use std::collections::VecDeque;
@@ -9,8 +10,6 @@ use std::time::Instant;
 
 /// How many are told of.
 const KEPT: usize = 4;
-/// Numbers of the errors of a rank, and of a machine, that is dead.
-const DEAD: [u16; 2] = [40, 110];
 
 struct Death {
     /// `rank 3 (pid 77) died, killed by SIGKILL`, and of which communicator it was.
@@ -52,7 +51,7 @@ mod tests {
             note("comm 0x78", &Error::new(Code::RemoteError, 41, "rank 1 aborts | comm 0x78"));
         }
         let headcount = Headcount { joined: 2, n_ranks: 3, missing: vec![2], unauthenticated: 0 };
-        let told = late("comm 0x79", Duration::from_secs(12), &headcount).text;
+        let told = late("comm 0x79", Duration::from_secs(12), &headcount, "").text;
         let wanted = "missing rank 2 after 12 s; 0 s ago rank 2 (pid 19) died, killed by SIGKILL, in comm 0x77; ";
         assert!(told.contains(wanted) && told.contains("(pid 16)") && !told.contains("(pid 15)"), "{told}");
         assert!(!told.contains("aborts"), "{told}");

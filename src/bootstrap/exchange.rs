@@ -11,10 +11,9 @@
 use super::Bootstrap;
 use super::address::or_system;
 use super::gathered::Gathered;
-use super::gone::gone;
+use super::gone::{Fate, gone};
 use super::mailbox::Outcome;
 use super::missing;
-use super::port::Fate;
 use super::wire::{Block, Blocks, Frame, MAX_FRAME, MAX_WHAT};
 use crate::error::{Code, Error, Result};
 use crate::{bail, config, fault, warn};
@@ -38,6 +37,11 @@ impl Bootstrap {
     /// (E016) that names it. Ends with an error after GINRS_TIMEOUT seconds (E017 names who is missing), when a rank has left or died,
     /// when the communicator has failed, and when the attached abort is raised.
     pub fn allgather(&self, what: &str, mine: &[u8]) -> Result<Gathered> {
+        self.allgather_within(config::seconds("GINRS_TIMEOUT"), what, mine)
+    }
+
+    /// The same, with an end of its own in place of GINRS_TIMEOUT.
+    pub(super) fn allgather_within(&self, patience: Duration, what: &str, mine: &[u8]) -> Result<Gathered> {
         self.own_process()?;
         let mut turn = self.turn.lock();
         let what = &what[..what.floor_char_boundary(MAX_WHAT)];
@@ -48,7 +52,6 @@ impl Bootstrap {
         *turn = turn.wrapping_add(1);
         let now = Instant::now();
         let warn_every = config::seconds("GINRS_WAIT_WARN");
-        let patience = config::seconds("GINRS_TIMEOUT");
         let mut step = Step { bootstrap: self, what, seq: *turn, start: now, patience, warn_every, next_warn: now + warn_every };
         self.place.enter(step.seq, what);
         let planted = or_system("a round of an exchange fails", fault::step(what));

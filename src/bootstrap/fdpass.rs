@@ -4,9 +4,10 @@
 use super::Bootstrap;
 use super::address::{FdAddress, system};
 use super::dial::NoLink;
+use super::gone::Fate;
 use super::gone::gone;
 use super::link::Link;
-use super::port::{Fate, Handed};
+use super::port::Handed;
 use super::route::Way;
 use super::wire::Frame;
 use crate::error::{Code, Error, Result};

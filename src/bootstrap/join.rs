@@ -65,6 +65,13 @@ impl UniqueId {
         }
     }
 
+    /// The communicator's messages say from now on that its ranks have these numbers in the job, as long as what this gives is kept or it stands.
+    pub fn made_of(&self, ranks: &[u32]) -> Result<impl Sized + use<>> {
+        let port = Service::get()?.port(self);
+        port.set_family(ranks);
+        Ok(port)
+    }
+
     /// This process is the meeting point from now on: for an id that [`super::Bootstrap::id_of_child`] gave, by its first rank.
     pub fn listen(&self) -> Result<()> {
         Service::get()?.start_root(self).map(drop)
@@ -213,7 +220,7 @@ fn meet(id: &UniqueId, port: &Port, seat: Seat, firsts: bool, cancel: &Cancel) -
                     service.give_up(id.key(), n_ranks, &as_remote(rank, &error));
                     decline_at(service, id, rank, n_ranks, &error);
                 }
-                return Err(error);
+                return Err(cancel.cause_of(error));
             }
             Ok(met) => break met,
         }
@@ -253,7 +260,7 @@ fn hear(id: &UniqueId, wait: &mut Wait, words: &mut Words, cancel: &Cancel) -> R
                 "the root broke the protocol | {}, rank {rank} | unexpected frame | fix: load the same libginrs on every rank",
                 port.tag()
             ),
-            Err(Stopped::Late) => return Err(late(&port.tag(), patience, &wait.headcount)),
+            Err(Stopped::Late) => return Err(late(&port.tag(), patience, &wait.headcount, "")),
             Err(why) => {
                 let text = format!(
                     "the root has ended | {}, rank {rank} | {why} before all ranks had joined; it was in {} | fix: look at the output of that process, \
@@ -308,7 +315,7 @@ impl Wait<'_> {
             cancel.check()?;
             match wait_readable(root, until.min(Instant::now() + self.port.notice())) {
                 Err(Stopped::Late) if Instant::now() >= end => {
-                    return Err(late(&self.port.tag(), self.patience, &self.headcount));
+                    return Err(late(&self.port.tag(), self.patience, &self.headcount, ""));
                 }
                 Err(Stopped::Late) if Instant::now() < until => {}
                 Err(Stopped::Late) => {

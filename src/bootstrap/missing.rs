@@ -2,7 +2,8 @@
 #![forbid(unsafe_code)]
 
 use super::address::Address;
-use super::port::{Fate, Port};
+use super::gone::Fate;
+use super::port::Port;
 use super::wire::{Frame, Standing};
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -59,9 +59,10 @@ pub use address::{Address, FdAddress};
 pub use budget::accept_counts;
 pub use cancel::Cancel;
 pub use gathered::Gathered;
+pub(crate) use gone::Fate;
 pub use id::UniqueId;
 pub(crate) use lookout::{ANEW, Beat, CALLED, Complaint, Ill, Lookout};
-pub(crate) use port::{Fate, Port};
+pub(crate) use port::Port;
 pub(crate) use service::service_is_intact;
 pub(crate) use wire::as_remote;
 
@@ -71,6 +72,7 @@ use crate::process::check_owner;
 use crate::sync::{Mutex, OnceCell};
 use place::Place;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Which rank joins, of how many, and on which machine: ranks of one machine talk over Unix sockets.
 #[derive(Clone, Copy, Debug)]
@@ -189,7 +191,14 @@ impl Bootstrap {
         Ok(if chosen.is_empty() { vec![std::net::Ipv4Addr::LOCALHOST.into()] } else { chosen })
     }
 
-    /// The first of them.
+    /// The same in this communicator: first those by which its links to other machines go. A machine may have one that no other has a way to.
+    pub fn addresses_to_others(&self) -> Result<Vec<std::net::IpAddr>> {
+        let (mut all, used) = (Self::addresses_for_others()?, self.port.used_addresses());
+        all.sort_by_key(|address| !used.contains(address));
+        Ok(all)
+    }
+
+    /// The first of [`Self::addresses_for_others`].
     pub fn address_for_others() -> Result<std::net::IpAddr> {
         Ok(Self::addresses_for_others()?[0])
     }
@@ -199,11 +208,13 @@ impl Bootstrap {
         auth::derive(self.port.secret(), &format!("secret of {whom}"))
     }
 
-    /// Err for a rank that will take part in nothing any more: it has left, or its process has ended.
-    pub fn present(&self, rank: u32) -> Result<()> {
+    /// Err while one of `ranks` will take part in nothing any more, and since when that is known: the first that is dead, or else the first that
+    /// has left.
+    pub fn absent(&self, ranks: impl Iterator<Item = u32>) -> std::result::Result<(), (Error, Instant)> {
         let failed = self.failure().is_some();
-        match self.port.fate(rank) {
-            Some(fate) => Err(gone::gone_behind(&self.port, rank, fate, "the making of a child", failed)),
+        let gone = ranks.filter_map(|rank| self.port.fate_since(rank).map(|(fate, since)| (rank, fate, since)));
+        match gone.min_by_key(|(_, fate, since)| (*fate == Fate::Left, *since)) {
+            Some((rank, fate, since)) => Err((gone::gone_behind(&self.port, rank, fate, "the making of a child", failed), since)),
             None => Ok(()),
         }
     }

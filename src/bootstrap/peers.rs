@@ -7,10 +7,13 @@ use super::dial::{Dialled, NoLink, dial};
 use super::link::Link;
 use super::port::{Handed, Port};
 use super::route::{Doors, Route};
+use super::tcp;
 use super::wire::{Frame, Standing};
 use crate::config;
 use crate::process::ServiceFd;
 use crate::sync::Give;
+use std::collections::HashSet;
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -90,6 +93,13 @@ impl Port {
         self.links.lock().get(&to).map(|links| links[0].clone())
     }
 
+    /// Addresses of this machine by which links to others go.
+    pub(super) fn used_addresses(&self) -> HashSet<IpAddr> {
+        let links = self.links.lock();
+        let far = links.values().flatten().filter(|link| link.peer().from.is_some());
+        far.filter_map(|link| tcp::own(link.as_fd())).collect()
+    }
+
     pub(super) fn add_link(&self, to: Address, link: Arc<Link>) {
         self.links.lock().entry(to).or_default().push(link);
         self.lost.lock().remove(&to);
@@ -104,7 +114,7 @@ impl Port {
             let all_gone = all.is_empty();
             if all_gone {
                 links.remove(&to);
-                self.lost.lock().insert(to);
+                self.note_lost(to);
             }
             // Between machines one of two may have been cut with frames under way.
             if all_gone || link.peer().from.is_some() {
@@ -126,10 +136,12 @@ impl Port {
                     self.note_quiescent(from);
                 }
                 // The sender may die before it has told everybody.
-                self.fail_and_tell(from, &cause);
+                if self.fail_and_tell(from, &cause).is_none() {
+                    self.hear_of_death(&cause, &Frame::Poison { from, quiescent, cause: cause.clone() });
+                }
             }
             Frame::Left { rank } => {
-                self.left.lock().insert(rank);
+                self.leaves(rank);
                 self.mailbox.ring();
             }
             Frame::Probe => drop(link.send(&Frame::Status(self.standings_here()))),

@@ -32,15 +32,6 @@ use std::time::{Duration, Instant};
 /// 4096 ranks of four processes that dialled at once 8707 times, and the rendezvous took 40 s (`benches/meet.rs`).
 const DIALLERS: usize = 8;
 
-/// Why a rank will send nothing more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
-    /// It said so: its communicator was destroyed.
-    Left,
-    /// Its process closed its connection without a word.
-    Lost,
-}
-
 /// What became of a request for a descriptor.
 pub(super) enum Handed {
     /// Here it is.
@@ -73,8 +64,9 @@ pub struct Port {
     /// Ranks here that are on their way to the root.
     pub(super) joining: Gate,
     pub(super) dialing: Mutex<HashMap<Address, Arc<Mutex<()>>>>,
-    pub(super) lost: Mutex<HashSet<Address>>,
-    pub(super) left: Mutex<HashSet<u32>>,
+    /// Processes whose links have closed, and ranks that have left, since when.
+    pub(super) lost: Mutex<HashMap<Address, Instant>>,
+    pub(super) left: Mutex<HashMap<u32, Instant>>,
     pub(super) lookout: OnceCell<std::sync::Weak<dyn Lookout>>,
     pub(super) on_lost: Mutex<Option<OnLost>>,
     /// How the link to a process that closed last did.
@@ -142,9 +134,12 @@ impl Port {
         format!("comm 0x{:016x}{}", self.hash, self.family.get().map_or("", String::as_str))
     }
 
-    /// The numbers that its ranks have in the communicator of which this one is a part, where they are others.
+    /// The numbers that its ranks have in the job, for its name, where they are others.
     pub(crate) fn set_family(&self, ranks: &[u32]) {
         const NAMED: usize = 16;
+        if ranks.iter().copied().eq(0..ranks.len() as u32) {
+            return;
+        }
         self.family.get_or_init(|| {
             let names: Vec<String> = ranks.iter().take(NAMED).map(u32::to_string).collect();
             format!(", made of ranks {}{} of the job", names.join(", "), if ranks.len() > NAMED { ", .." } else { "" })
@@ -246,7 +241,7 @@ impl Port {
             seats.remove(&rank);
         }
         self.published.lock().retain(|(owner, _), _| *owner != rank);
-        self.left.lock().insert(rank);
+        self.leaves(rank);
         self.mailbox.ring();
         drop(self.telling.lock());
         self.tell_links(&Frame::Left { rank });
@@ -308,7 +303,7 @@ impl Port {
         self.fail_here(cause).then(|| self.tell_links(&self.poison(from, cause)))
     }
 
-    fn poison(&self, from: u32, cause: &Error) -> Frame {
+    pub(super) fn poison(&self, from: u32, cause: &Error) -> Frame {
         Frame::Poison { from, quiescent: self.is_quiescent(from), cause: cause.clone() }
     }
 
@@ -335,21 +330,6 @@ impl Port {
         self.fail_and_tell(cause.culprit.unwrap_or(0), cause);
     }
 
-    /// `rank` has left and its process has ended. Where a link stands, its end will say so, after the rank's last messages.
-    pub(crate) fn has_ended(&self, rank: u32) {
-        if self.table().get(rank as usize).is_some_and(|entry| self.standing_link(entry.address).is_none()) {
-            self.left.lock().insert(rank);
-            self.mailbox.ring();
-        }
-    }
-
-    /// The process at `address` has ended. Where a link stands, its end will say so.
-    pub(crate) fn process_ended(&self, address: Address) {
-        if self.standing_link(address).is_none() {
-            self.lost.lock().insert(address);
-        }
-    }
-
     /// The part of `fail` for this process. True for the first cause.
     pub(super) fn fail_here(&self, cause: &Error) -> bool {
         let mut first = false;
@@ -374,32 +354,6 @@ impl Port {
         hooks.push(hook);
         if let (Some(cause), Some(hook)) = (self.failure(), hooks.last()) {
             hook(cause);
-        }
-    }
-
-    /// False while no rank has a [`Self::fate`].
-    pub(super) fn somebody_has_gone(&self) -> bool {
-        !self.left.lock().is_empty() || !self.lost.lock().is_empty()
-    }
-
-    /// Why `rank` will send nothing more, if so.
-    pub fn fate(&self, rank: u32) -> Option<Fate> {
-        if self.left.lock().contains(&rank) {
-            return Some(Fate::Left);
-        }
-        let address = self.table().get(rank as usize)?.address;
-        if !self.lost.lock().contains(&address) {
-            return None;
-        }
-        Some(if self.lookout().is_some_and(|lookout| lookout.has_left(rank)) { Fate::Left } else { Fate::Lost })
-    }
-
-    /// Until the service thread has read all that the process of `rank` sent before it closed its links, but not for long.
-    pub(super) fn read_last_words(&self, rank: u32) {
-        let end = Instant::now() + Duration::from_millis(300);
-        let address = self.table()[rank as usize].address;
-        while self.standing_link(address).is_some() && Instant::now() < end {
-            std::thread::sleep(Duration::from_millis(1));
         }
     }
 

@@ -105,6 +105,11 @@ impl Root {
         }
     }
 
+    /// Under another name, where it has one here.
+    pub fn named(self, name: Option<String>) -> Self {
+        Self { tag: name.unwrap_or(self.tag), ..self }
+    }
+
     /// The meeting point of the first ranks of the blocks that this root serves the first one of.
     pub fn of_first_ranks(&self) -> Self {
         let route = Route { address: self.own, machine: 0, doors: Doors::default() };
@@ -293,7 +298,7 @@ impl Root {
                 }
             }
             Phase::Gathering if self.first.is_some_and(|first| now >= first + self.patience) => {
-                let error = late(&self.tag, self.patience, &self.headcount());
+                let error = late(&self.tag, self.patience, &self.headcount(), &self.whence());
                 self.fail(error);
             }
             Phase::Gathering if self.first.is_some_and(|first| now >= self.told.unwrap_or(first) + REPORT) => {
@@ -312,6 +317,18 @@ impl Root {
         let n_ranks = self.members.first().map_or(0, |member| member.n_ranks);
         let missing = (0..n_ranks).filter(|rank| !self.seen.contains(rank)).take(LISTED).collect();
         Headcount { joined: self.members.len() as u32, n_ranks, missing, unauthenticated: self.unauthenticated }
+    }
+
+    /// `; those that came: 4 on node1, 3 at 10.0.0.2`: the others are missed elsewhere.
+    fn whence(&self) -> String {
+        let mut places: BTreeMap<String, u32> = BTreeMap::new();
+        for member in &self.members {
+            let own = || format!("on {}", rustix::system::uname().nodename().to_string_lossy());
+            *places.entry(member.link.peer().from.map_or_else(own, |ip| format!("at {ip}"))).or_default() += 1;
+        }
+        let more = if places.len() > LISTED { ", ..." } else { "" };
+        let list: Vec<String> = places.iter().take(LISTED).map(|(place, count)| format!("{count} {place}")).collect();
+        format!("; those that came: {}{more}", list.join(", "))
     }
 
     /// Who differs from most: in the number of ranks, by a rank that is none, or by a rank that two claim.
@@ -402,10 +419,10 @@ impl std::fmt::Display for Headcount {
     }
 }
 
-/// The error of a rendezvous that took too long.
-pub fn late(tag: &str, waited: Duration, headcount: &Headcount) -> Error {
+/// The error of a rendezvous that took too long; `whence` those came that did.
+pub fn late(tag: &str, waited: Duration, headcount: &Headcount, whence: &str) -> Error {
     let text = format!(
-        "not all ranks joined in time | {tag} | {headcount} after {} s{} | fix: start every rank with this id, look at the output of the missing, or raise GINRS_INIT_TIMEOUT",
+        "not all ranks joined in time | {tag} | {headcount} after {} s{whence}{} | fix: start every rank with this id, look at the output of the missing, or raise GINRS_INIT_TIMEOUT",
         waited.as_secs(),
         deaths::lately()
     );

@@ -18,11 +18,15 @@ use super::root::FIRST_RANKS;
 use super::service::Service;
 use super::wire::{Endpoint, Frame};
 use super::{Bootstrap, Seat};
-use crate::bail;
 use crate::error::{Code, Error, Result};
+use crate::{bail, config};
 use sha2::{Digest, Sha256};
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How much later than the first rank of a block its other ranks lose patience: it knows more.
+const SLACK: Duration = Duration::from_secs(5);
 
 /// What all ranks must have passed alike.
 #[derive(Clone, Copy, PartialEq)]
@@ -98,6 +102,8 @@ fn whole_table(ids: &[UniqueId], seat: Seat, cancel: &Cancel) -> Result<Vec<Endp
     let number = (0..n_blocks).find(|&block| ranks(block).contains(&rank)).expect("blocks cover all ranks");
     let mine = ranks(number);
     let in_block = |error| name_block(error, number, n_blocks, &mine);
+    let of_block = |block| ranks(block).collect::<Vec<_>>();
+    let _named = ids[number as usize].made_of(&of_block(number))?;
     let joined = (|| {
         let seat = Seat { rank: rank - mine.start, n_ranks: mine.len() as u32, machine };
         let block = join(&ids[number as usize], seat, number == 0, cancel).map_err(in_block)?;
@@ -111,12 +117,16 @@ fn whole_table(ids: &[UniqueId], seat: Seat, cancel: &Cancel) -> Result<Vec<Endp
             // Also with a failure of its block: the other blocks wait to hear of this one.
             let own = joined.as_ref().map(|block| block.port().table().to_vec()).map_err(Clone::clone);
             let firsts = UniqueId::derived(ids[0].root(), &derive(&ids[0].secret(), FIRST_RANKS));
+            let _named = firsts.made_of(&(0..n_blocks).map(|block| ranks(block).start).collect::<Vec<_>>())?;
+            joined.iter().for_each(|block| block.step_setter().set("meeting the first ranks of the other ids"));
             let put = put_together(&firsts, Seat { rank: number, n_ranks: n_blocks, machine }, own, call, cancel, ranks);
             put.inspect_err(|error| joined.iter().for_each(|block| block.poison(error)))?
         }
     };
     let block = joined?;
-    let spread = block.allgather("table", &whole).map_err(in_block)?;
+    // The first rank may wait for the other blocks for as long as any rank waits for others to join.
+    let patience = config::seconds("GINRS_TIMEOUT").max(config::seconds("GINRS_INIT_TIMEOUT") + SLACK);
+    let spread = block.allgather_within(patience, "table", &whole).map_err(in_block)?;
     let table = decode(&spread[0])?;
     if table.len() != n_ranks as usize || table[rank as usize].address != block.port().own_address() {
         bail!(
@@ -139,13 +149,14 @@ fn put_together(
     cancel: &Cancel,
     ranks: impl Fn(u32) -> Range<u32>,
 ) -> Result<Vec<u8>> {
-    let firsts = Bootstrap::join_unless(id, seat, cancel)?;
+    let of_firsts = |error| name_firsts(error, &ranks, seat.n_ranks);
+    let firsts = Bootstrap::join_unless(id, seat, cancel).map_err(of_firsts)?;
     let mut message = call.encode();
     message.extend(match own {
         Ok(table) => encode(table),
         Err(error) => Frame::Refused(error.clone()).encode(),
     });
-    let all = firsts.allgather("blocks", &message)?;
+    let all = firsts.allgather("blocks", &message).map_err(of_firsts)?;
     let mut table = Vec::new();
     for part in &*all {
         table.extend(decode(part.get(16..).unwrap_or_default())?);
@@ -171,8 +182,24 @@ fn decode(bytes: &[u8]) -> Result<Vec<Endpoint>> {
     }
 }
 
+/// What an error says that is not of one block's ranks.
+const FIRSTS: &str = " | the first ranks of the ids, ";
+
+/// Errors of the first ranks' meeting count the ids.
+fn name_firsts(error: Error, ranks: impl Fn(u32) -> Range<u32>, n_blocks: u32) -> Error {
+    const NAMED: u32 = 16;
+    let firsts: Vec<String> = (0..n_blocks.min(NAMED)).map(|block| ranks(block).start.to_string()).collect();
+    let more = if n_blocks > NAMED { ", .." } else { "" };
+    let place = format!("{FIRSTS}{}{more}, counted from 0 | ", firsts.join(", "));
+    let culprit = error.culprit.map(|block| ranks(block).start);
+    Error { text: error.text.replacen(" | ", &place, 1), culprit, ..error }
+}
+
 /// Errors of a block count its ranks from 0.
 fn name_block(error: Error, number: u32, n_blocks: u32, ranks: &Range<u32>) -> Error {
+    if error.text.contains(FIRSTS) {
+        return error;
+    }
     let place =
         format!(" | id {number} of {n_blocks}, which ranks {} to {} meet at and count from 0 | ", ranks.start, ranks.end - 1);
     let culprit = error.culprit.map(|rank| rank + ranks.start);
@@ -218,6 +245,19 @@ mod tests {
             let joined = join_all(n, &ids, |_, ids| (n, ids.to_vec()));
             assert!(joined.iter().all(|joined| matches!(joined, Ok(m) if *m == n as usize)), "{joined:?}");
         }
+    }
+
+    /// Who is missed in another block was told as a rank of one's own, which was there.
+    #[test]
+    fn errors_of_the_first_ranks_name_ranks_of_the_communicator() {
+        let ranks = |block| ranks_of(block, 2, 6);
+        let error = || Error::new(Code::RemoteError, 11, "not all joined | comm 0x1 | missing rank 1 | fix: look").by(1);
+        let told = name_firsts(error(), ranks, 2);
+        let text = "not all joined | the first ranks of the ids, 0, 3, counted from 0 | comm 0x1 | missing rank 1 | fix: look";
+        assert_eq!((told.text.as_str(), told.culprit), (text, Some(3)));
+        assert_eq!(name_block(told.clone(), 0, 2, &ranks(0)), told, "as the others of a block hear it");
+        let of_block = name_block(error(), 1, 2, &ranks(1));
+        assert!(of_block.text.contains("which ranks 3 to 5 meet at and count from 0") && of_block.culprit == Some(4));
     }
 
     #[test]

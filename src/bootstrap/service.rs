@@ -117,7 +117,8 @@ impl Service {
                 listener => Some(ServiceFd::new(or_system("the unique id's root cannot listen", listener)?)),
             },
         };
-        self.ask(Request::Root(Box::new(Root::new(id, self.address)), listener));
+        let root = Root::new(id, self.address).named(self.find(&id.key()).map(|port| port.tag()));
+        self.ask(Request::Root(Box::new(root), listener));
         Ok(true)
     }
 

@@ -76,6 +76,11 @@ pub fn peer(fd: impl AsFd) -> Option<SocketAddr> {
     SocketAddr::try_from(net::getpeername(fd).ok()??).ok()
 }
 
+/// Which address of this machine it goes by.
+pub fn own(fd: impl AsFd) -> Option<IpAddr> {
+    SocketAddr::try_from(net::getsockname(fd).ok()?).ok().map(|address| address.ip())
+}
+
 /// Frames are small, and somebody waits for each: no Nagle. Keepalive ends the links to a machine that has vanished without a word, in 25 s
 /// where the watch has not done so before. No TCP_USER_TIMEOUT: that would also end the link to a process that is stopped for a
 /// while and reads nothing, which is no failure. Where the network was cut for 2 s, the kernel's doubled pauses would bring the next beat

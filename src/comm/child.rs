@@ -81,6 +81,7 @@ pub fn split(parent: &Arc<Comm>, color: i32, key: i32, config: Result<Config>) -
             let nonce = u128::from_le_bytes(wishes[members[0] as usize].nonce);
             parent.team.bootstrap.id_of_child(&format!("split {color} {nonce:032x}"), members[0])
         });
+        let _named = id.as_ref().map(|id| named(parent, id, &members)).transpose()?;
         let opened = match &id {
             Some(id) if members[0] == parent.team.rank => id.listen(),
             _ => Ok(()),
@@ -106,9 +107,7 @@ fn meet_beside(parent: &Arc<Comm>, cancel: &Cancel) -> Result<Option<Bootstrap>>
         id.listen()?;
     }
     let all = parent.clone();
-    cancel.watch(move || {
-        (0..all.team.n_ranks).filter(|&rank| rank != all.team.rank).try_for_each(|rank| all.team.bootstrap.present(rank))
-    });
+    cancel.watch(move || absent(&all, 0..all.team.n_ranks));
     Bootstrap::join_unless(&id, parent.team.seat(), cancel).map(Some)
 }
 
@@ -131,6 +130,7 @@ pub fn shrink(parent: &Arc<Comm>, excluded: &[u32], config: Config, abort: bool)
         }
         let (members, label) = next_shrink(parent, excluded);
         let id = parent.team.bootstrap.id_of_child(&label, members[0]);
+        let _named = named(parent, &id, &members)?;
         if members[0] == parent.team.rank {
             id.listen()?;
         }
@@ -176,6 +176,26 @@ pub fn decline_shrink(parent: &Comm, excluded: &[u32], error: &Error) {
 pub fn decline_list(parent: &Comm, error: &Error) {
     parent.calls.misfits.fetch_add(1, Ordering::Relaxed);
     parent.team.watch.set_step(&format!("{SHRINK}with a wrong list: {error}"));
+}
+
+/// From the beginning the child's messages say which ranks of the job it counts, as long as this is kept.
+fn named(parent: &Comm, id: &UniqueId, members: &[u32]) -> Result<impl Sized + use<>> {
+    let family: Vec<u32> = members.iter().map(|&rank| parent.team.peers[rank as usize].origin.rank).collect();
+    id.made_of(&family)
+}
+
+/// How long a rank that has left may be the first that is missed here: it may have seen before this one that another has died, and ended by it.
+const LEAVES_FIRST: Duration = Duration::from_millis(300);
+/// Numbers of the errors of a rank that has left, and of a shrink that ends what is under way: nobody is gone because of that.
+const LEFT: u16 = 42;
+const SHRUNK: u16 = 45;
+
+/// Err for one of `ranks` that is dead, and a little later for one that has left.
+fn absent(parent: &Comm, ranks: impl Iterator<Item = u32>) -> Result<()> {
+    match parent.team.bootstrap.absent(ranks.filter(|&rank| rank != parent.team.rank)) {
+        Err((error, since)) if error.id != LEFT || since.elapsed() >= LEAVES_FIRST => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// How what a rank says of itself begins while it shrinks.
@@ -250,10 +270,11 @@ fn child(parent: &Arc<Comm>, id: UniqueId, members: Vec<u32>, config: Config, ca
     let members: Arc<[u32]> = members.into();
     let (family, of_family, same_list) = (parent.clone(), members.clone(), SameList::new());
     cancel.watch(move || {
-        let mut others = of_family.iter().copied().filter(|&rank| rank != family.team.rank);
-        let present = others.try_for_each(|rank| family.team.bootstrap.present(rank));
-        // Whoever is gone may have gone because of what has happened to another.
-        let present = present.map_err(|error| family.team.failure().filter(|_| !failed).cloned().unwrap_or(error));
+        let present = absent(&family, of_family.iter().copied());
+        // Whoever is gone may have gone because of what has happened to another that was to come.
+        let of_one = |cause: &&Error| cause.culprit.is_none_or(|rank| of_family.contains(&rank)) && cause.id != SHRUNK;
+        let cause = || family.team.failure().filter(|_| !failed).filter(of_one).cloned();
+        let present = present.map_err(|error| cause().unwrap_or(error));
         let fits = present.and_then(|()| same_list.check(&family, &of_family));
         fits.map_err(|error| renumbered(error, |rank| place(&of_family, rank)))
     });

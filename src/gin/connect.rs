@@ -5,7 +5,6 @@ use super::proxy::Routes;
 use super::settings::Settings;
 use super::{Gin, Parts};
 use crate::abort::Beside;
-use crate::bootstrap::Bootstrap;
 use crate::device::Physical;
 use crate::error::Result;
 use crate::symmetric::{Place, SymMemory};
@@ -38,7 +37,7 @@ impl Announced {
         let memory = team.device.create_sparse(settings.contexts as usize * settings.signals as usize * 8)?;
         // Ranks of one machine that are told to use a network show nothing to other machines.
         let far = team.peers.iter().any(|peer| peer.machine != team.peers[team.rank as usize].machine);
-        let addresses = if far { Bootstrap::addresses_for_others() } else { Ok(Vec::new()) };
+        let addresses = if far { team.bootstrap.addresses_to_others() } else { Ok(Vec::new()) };
         team.watch.set_step("loading of network libraries");
         let (has, lacks) = Facts::probe(&*team.device, addresses.iter().flatten().next().copied());
         team.watch.set_step("");

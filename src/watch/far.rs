@@ -155,7 +155,7 @@ impl Group {
     /// became of it, or asked: at the second or third look where nobody else there can tell.
     pub(super) fn is_open_elsewhere(self: &Arc<Self>, address: Address, since: Instant, looks: u32) -> bool {
         let Some((first, _)) = self.ranks_at(address).next() else { return false };
-        if self.has_ended_well(address) || self.is_over() {
+        if self.has_ended_well(address) {
             return false;
         }
         // Of two links the other may be about to close, too, behind a word.
@@ -163,6 +163,10 @@ impl Group {
             return true;
         }
         info!(INIT, "{} {} has closed its links | looks {looks}", self.port.tag(), self.port.name(first));
+        if self.is_over() {
+            self.port.tell_of_death(first, &self.gone(first));
+            return false;
+        }
         self.ask_anew(first, address);
         false
     }

@@ -316,9 +316,18 @@ impl Group {
                 }
                 Membership::Aborted(cause) => {
                     self.fail(&as_remote(rank, &cause));
-                    self.near_leaves(rank, true);
+                    match page.is_over() {
+                        true => self.near_leaves(rank, true),
+                        false => self.port.tell_of_death(rank, &self.died(rank, how_of(pid), None)),
+                    }
                 }
-                Membership::Joining | Membership::Alive => self.fail(&self.died(rank, how_of(pid), page.step())),
+                Membership::Joining | Membership::Alive => {
+                    let died = self.died(rank, how_of(pid), page.step());
+                    match self.is_over() {
+                        true => self.port.tell_of_death(rank, &died),
+                        false => self.fail(&died),
+                    }
+                }
             }
         }
     }

@@ -139,9 +139,12 @@ impl Ofi {
         }
         let ((peer, stream), seconds) = (to, gap.as_secs_f32());
         self.astray.retain(|astray| astray.to != to);
+        let at = address_of(&self.said, peer, stream).ok().and_then(|address| sockets::decode(address.at));
+        let at = at.map_or(String::new(), |(ip, _)| format!(" at {ip}"));
         let text = format!(
-            "a peer cannot be reached | {NAME}, rank {peer}, stream {stream} | this machine has had no way to its network for {seconds} s: {why} | fix: see \
-             `ip route` and `ip address` here; GINRS_HOST_DEADLINE says how long such a gap may last"
+            "a peer cannot be reached | {NAME}, rank {peer}{at}, stream {stream} | this machine has had no way to its network for {seconds} s: {why} | fix: see \
+             `ip route` and `ip address` here; NCCL_SOCKET_IFNAME and NCCL_SOCKET_FAMILY on that rank choose another of its addresses; GINRS_HOST_DEADLINE says \
+             how long such a gap may last"
         );
         Err(Error::new(Code::RemoteError, 122, text).by(peer))
     }

@@ -134,7 +134,7 @@ fn a_peer_to_which_there_is_no_way_for_too_long_is_named() {
         };
         assert!(begun.elapsed() >= Duration::from_millis(300), "{error}");
         assert_eq!((error.id, error.culprit), (122, Some(1)), "{error}");
-        assert!(error.text.contains("no way to its network for 0.3 s: "), "{error}");
+        assert!(error.text.contains("rank 1 at ") && error.text.contains("no way to its network for 0.3 s: "), "{error}");
     });
 }
 

@@ -1,6 +1,6 @@
 //! With the first question libfabric starts its providers, under a lock that its destructor takes as well: a child of fork() that came into being
 //! meanwhile would wait for it in exit() without end. One that came while the loader was at the library's constructors crashed there (1 of some 70). So a fork
-//! waits until both are over.
+//! waits until both are over. So does exit() in another thread: destructors that ran meanwhile spoiled the heap (twice in 290 rounds of `make chaos`).
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +18,7 @@ enum Takes {
     Nothing,
     ToAsk,
     ToFork,
+    ToEnd,
 }
 
 thread_local! {
@@ -30,7 +31,10 @@ pub(super) fn ask<T>(ask: impl FnOnce() -> T) -> T {
     static HOOKED: AtomicBool = AtomicBool::new(false);
     if !HOOKED.swap(true, Ordering::AcqRel) {
         // SAFETY: the handlers call nothing but sleep, and live as long as the library is loaded.
-        unsafe { libc::pthread_atfork(Some(before), Some(behind), Some(behind)) };
+        unsafe {
+            libc::pthread_atfork(Some(before), Some(behind), Some(behind));
+            libc::atexit(ends);
+        }
     }
     let asks = take(Takes::ToAsk, Duration::MAX).then_some(Asks);
     let answer = ask();
@@ -80,10 +84,16 @@ extern "C" fn behind() {
     give(Takes::ToFork);
 }
 
+/// By the thread that ends the process. Nobody asks any more behind it.
+extern "C" fn ends() {
+    take(Takes::ToEnd, PATIENCE);
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::provider::choose;
     use super::super::tests::alone::is_alone;
+    use std::io::{Read, Write};
     use std::net::{IpAddr, Ipv4Addr};
     use std::time::Duration;
 
@@ -119,6 +129,33 @@ mod tests {
             })
             .collect();
         assert!(statuses.iter().all(|&status| status == 0), "{statuses:?}");
+    }
+
+    /// In a child, which ends while another thread of it asks.
+    #[test]
+    fn the_end_of_a_process_waits_until_providers_have_started() {
+        let (mut hears, mut says) = std::io::pipe().unwrap();
+        // SAFETY: the child has a thread of its own, and ends.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let (tell, asks) = std::sync::mpsc::channel();
+            std::thread::spawn(move || {
+                super::ask(|| {
+                    tell.send(()).unwrap();
+                    std::thread::sleep(Duration::from_millis(300));
+                    says.write_all(b"over").unwrap();
+                });
+            });
+            asks.recv().unwrap();
+            // SAFETY: with its exit handlers.
+            unsafe { libc::exit(0) }
+        }
+        drop(says);
+        let mut said = String::new();
+        hears.read_to_string(&mut said).unwrap();
+        assert_eq!(said, "over");
+        // SAFETY: a child of this test.
+        assert_eq!(unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) }, child);
     }
 
     /// And a fork in the midst of it, by who asks.

@@ -6,12 +6,14 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Longer than providers take to start: behind it a fork goes on all the same.
+/// Longer than providers take to start: behind it a fork, an end, and whoever asks behind an end, go on all the same.
 const PATIENCE: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(1);
 
 /// Somebody asks, or forks. A word alone: the child of who forks gives it back, whatever state other threads were in.
 static TAKEN: AtomicBool = AtomicBool::new(false);
+/// The process ends.
+static ENDS: AtomicBool = AtomicBool::new(false);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Takes {
@@ -58,6 +60,7 @@ fn take(what: Takes, patience: Duration) -> bool {
     }
     let start = Instant::now();
     while TAKEN.swap(true, Ordering::Acquire) {
+        let patience = if ENDS.load(Ordering::Relaxed) { patience.min(PATIENCE) } else { patience };
         if start.elapsed() > patience {
             return false;
         }
@@ -84,8 +87,9 @@ extern "C" fn behind() {
     give(Takes::ToFork);
 }
 
-/// By the thread that ends the process. Nobody asks any more behind it.
+/// By the thread that ends the process. Others ask no more behind it, unless a destructor waits for them until their patience is over.
 extern "C" fn ends() {
+    ENDS.store(true, Ordering::Relaxed);
     take(Takes::ToEnd, PATIENCE);
 }
 
@@ -156,6 +160,32 @@ mod tests {
         assert_eq!(said, "over");
         // SAFETY: a child of this test.
         assert_eq!(unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) }, child);
+    }
+
+    /// As a static object does whose destructor joins its threads: it was made before anybody asked, so it goes behind.
+    #[test]
+    fn a_destructor_may_wait_for_who_asks() {
+        extern "C" fn join() {
+            let (says, hears) = std::sync::mpsc::channel();
+            std::thread::spawn(move || says.send(super::ask(|| 7)));
+            assert_eq!(hears.recv(), Ok(7));
+        }
+        // SAFETY: the child has no other threads, and ends.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: it lives as long as the child.
+            unsafe { libc::atexit(join) };
+            super::ask(|| ());
+            // SAFETY: with its exit handlers, or by the alarm.
+            unsafe {
+                libc::alarm(60);
+                libc::exit(0)
+            }
+        }
+        let mut status = -1;
+        // SAFETY: a child of this test.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert_eq!(status, 0);
     }
 
     /// And a fork in the midst of it, by who asks.

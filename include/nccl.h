@@ -190,7 +190,7 @@ void pncclResetDebugInit(void);
 ncclResult_t ncclMemAlloc(void** ptr, size_t size);
 ncclResult_t pncclMemAlloc(void** ptr, size_t size);
 
-/* Gives memory of ncclMemAlloc back; a window that still stands on it keeps what it uses, and is told (W024). NULL is success. */
+/* Gives memory of ncclMemAlloc back; a window that still stands on it keeps what it uses, and is told (W024; on GPUs at INFO). NULL is success. */
 ncclResult_t ncclMemFree(void* ptr);
 ncclResult_t pncclMemFree(void* ptr);
 

@@ -106,6 +106,21 @@ fn every_method() {
     }
 }
 
+/// PyTorch's symmetric memory ends so: on GPUs it is told to who asks, and on the CPU device always.
+#[test]
+fn memory_that_is_freed_under_a_window() {
+    let freed = program("freed");
+    let told = |env: Env| {
+        let output = start(&freed, 2, Threads, env);
+        let said = text(&output);
+        assert!(output.status.success() && said.matches(" of 2: ok,").count() == 2, "{env:?}:\n{said}");
+        (said.matches("GINRS-W024 memory is freed that a window stands on").count(), said.matches("NCCL WARN").count())
+    };
+    let (cpu, asks) = (("GINRS_DEVICE", "cpu"), [("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "ALLOC")]);
+    assert_eq!((told(&[]), told(&asks)), ((0, 0), (2, 0)));
+    assert_eq!((told(&[cpu]), told(&[cpu, ("MENDED", "1")])), ((2, 2), (0, 0)));
+}
+
 #[test]
 fn puts_by_the_kernels_themselves() {
     let direct =

@@ -1,6 +1,7 @@
 //! The way out of a communicator's creation: somebody else may end it, and it may end because a rank is known to be gone.
 #![forbid(unsafe_code)]
 
+use super::gone::LEFT;
 use super::port::Port;
 use super::wire::as_remote;
 use crate::bail;
@@ -11,9 +12,6 @@ use std::time::Duration;
 
 /// How long a cancelled wait may go on.
 pub(super) const NOTICE: Duration = Duration::from_millis(20);
-
-/// Number of the error of a rank that has left.
-const LEFT: u16 = 42;
 
 type Check = Arc<dyn Fn() -> Result<()> + Send + Sync>;
 

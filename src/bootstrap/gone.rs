@@ -17,6 +17,8 @@ pub enum Fate {
     Lost,
 }
 
+/// Number of the error of a rank that has left.
+pub(crate) const LEFT: u16 = 42;
 /// Numbers of the errors of a rank, and of a machine, that is dead.
 pub(super) const DEAD: [u16; 2] = [40, 110];
 
@@ -106,7 +108,7 @@ pub(super) fn gone_behind(port: &Port, rank: u32, fate: Fate, what: &str, failed
     let error = match fate {
         Fate::Left => Error::new(
             Code::RemoteError,
-            42,
+            LEFT,
             format!(
                 "{name} has left | {tag}, in \"{what}\" | it destroyed its communicator, or its process {} | fix: make the same calls on every rank before the first destroy",
                 // Of a rank that knew of a failure nobody says how its process ended.

@@ -11,7 +11,7 @@
 
 use super::Comm;
 use super::create::{Request, create};
-use crate::bootstrap::{Bootstrap, Cancel, UniqueId};
+use crate::bootstrap::{Bootstrap, Cancel, LEFT, UniqueId};
 use crate::error::{Code, Error, Result};
 use crate::process::random;
 use crate::sync::Mutex;
@@ -186,8 +186,7 @@ fn named(parent: &Comm, id: &UniqueId, members: &[u32]) -> Result<impl Sized + u
 
 /// How long a rank that has left may be the first that is missed here: it may have seen before this one that another has died, and ended by it.
 const LEAVES_FIRST: Duration = Duration::from_millis(300);
-/// Numbers of the errors of a rank that has left, and of a shrink that ends what is under way: nobody is gone because of that.
-const LEFT: u16 = 42;
+/// Number of the error of a shrink that ends what is under way: nobody is gone because of that.
 const SHRUNK: u16 = 45;
 
 /// Err for one of `ranks` that is dead, and a little later for one that has left.

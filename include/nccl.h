@@ -186,7 +186,7 @@ const char* pncclGetLastError(ncclComm_t comm);
 void ncclResetDebugInit(void);
 void pncclResetDebugInit(void);
 
-/* Device memory on the current device, rounded up to its granularity; zeroed on the CPU device. `size` 0 gives NULL. */
+/* Device memory on the current device, rounded up to its granularity; zeroed on the CPU device, but where `--check=race` looks for what nobody has written. `size` 0 gives NULL. */
 ncclResult_t ncclMemAlloc(void** ptr, size_t size);
 ncclResult_t pncclMemAlloc(void** ptr, size_t size);
 

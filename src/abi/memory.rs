@@ -8,7 +8,7 @@ use crate::window::standing_on;
 use crate::{hint, info};
 use std::ffi::c_void;
 
-/// Device memory on the current device, rounded up to its granularity; zeroed on the CPU device. `size` 0 gives NULL.
+/// Device memory on the current device, rounded up to its granularity; zeroed on the CPU device, but where `--check=race` looks for what nobody has written. `size` 0 gives NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn pncclMemAlloc(ptr: *mut *mut c_void, size: usize) -> ncclResult_t {
     entry!(ncclMemAlloc(ptr, size) {

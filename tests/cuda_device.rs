@@ -112,6 +112,30 @@ fn transfers_are_exact_at_any_length() {
     });
 }
 
+/// Driver 580 puts what is pinned behind other pinned memory on 512 bytes: PyTorch's `item()` before the first communicator.
+#[test]
+fn control_memory_is_whole_pages_in_a_program_that_has_pinned_memory() {
+    on_cuda("control_memory_is_whole_pages_in_a_program_that_has_pinned_memory", &[], || {
+        let device = first();
+        device::set_current(0).unwrap();
+        let pin: unsafe extern "C" fn(*mut *mut c_void, usize, u32) -> c_int = driver(c"cuMemHostAlloc");
+        let mut pinned = [std::ptr::null_mut(); 2];
+        for at in &mut pinned {
+            // SAFETY: a valid place to write to.
+            assert_eq!(unsafe { pin(at, 512, 0) }, 0);
+        }
+        assert_eq!(pinned.map(|at| at.addr() % 4096), [0, 512]);
+        for bytes in [1, 4096, 3 * MIB] {
+            let control = device.control(bytes).unwrap();
+            let at = control.device();
+            assert_eq!((at % 4096, control.host().as_ptr() as u64), (0, at));
+            let last = at + (bytes.next_multiple_of(4096) - 8) as u64;
+            store(last, 1);
+            assert_eq!((load(at), load(last)), (0, 1));
+        }
+    });
+}
+
 #[test]
 fn memory_that_comes_back_is_zero_again() {
     on_cuda("memory_that_comes_back_is_zero_again", &[], || {

@@ -5,11 +5,15 @@ use crate::error::{Code, Result};
 use crate::world::{Pinned, WORLD, around};
 use crate::{capture, context, standin, stream};
 use std::ffi::c_void;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// PORTABLE 1, DEVICEMAP 2, WRITECOMBINED 4.
 const ALLOC_FLAGS: u32 = 7;
 /// PORTABLE 1, DEVICEMAP 2, IOMEMORY 4, READ_ONLY 8.
 const REGISTER_FLAGS: u32 = 15;
+
+/// Where in its page the next allocation begins: the first at its start, others as driver 580 puts what follows on 512 bytes.
+static INTO_PAGE: AtomicUsize = AtomicUsize::new(0);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemHostAlloc(out: *mut *mut c_void, bytes: usize, flags: u32) -> i32 {
@@ -25,11 +29,13 @@ pub unsafe extern "C" fn cuMemHostAlloc(out: *mut *mut c_void, bytes: usize, fla
         }
         let (protection, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
         // SAFETY: a new mapping, not zeroed by promise: filled with junk below.
-        let got = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, kind, -1, 0) };
+        let got = unsafe { libc::mmap(std::ptr::null_mut(), bytes.saturating_add(512), protection, kind, -1, 0) };
         if got == libc::MAP_FAILED {
             return Err(Code::OUT_OF_MEMORY);
         }
-        // SAFETY: at most the mapping that was made above.
+        // SAFETY: inside the mapping that was made above; also below.
+        let got = unsafe { got.byte_add(INTO_PAGE.swap(512, Relaxed)) };
+        // SAFETY: as above.
         unsafe { std::ptr::write_bytes(got.cast::<u8>(), 0xa5, bytes.min(1 << 20)) };
         let pinned = Pinned { bytes: bytes as u64, registered: false, flags: flags | 2, device };
         WORLD.write().pinned.insert(got as u64, pinned);
@@ -64,7 +70,7 @@ pub unsafe extern "C" fn cuMemFreeHost(at: *mut c_void) -> i32 {
         capture::refuse()?;
         let pinned = take(at as u64, false, Code::INVALID_VALUE, "cuMemFreeHost")?;
         // SAFETY: cuMemHostAlloc mapped it, and it is out of the table: nobody unmaps it again.
-        unsafe { libc::munmap(at, pinned.bytes as usize) };
+        unsafe { libc::munmap(at.map_addr(|at| at & !4095), pinned.bytes as usize + 512) };
         Ok(())
     })
 }

@@ -112,6 +112,47 @@ fn transfers_are_exact_at_any_length() {
     });
 }
 
+/// What a process with copies in two queues says of kernels that load lazily (W027), and with queues alone nothing.
+fn told_of_lazy_kernels(name: &str, loading: &str, wanted: &[&str]) {
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let settings = [("CUDA_MODULE_LOADING", loading), ("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_FILE", log.path().to_str().unwrap())];
+    on_cuda(name, &settings, || {
+        if std::env::var("CUDA_MODULE_LOADING").unwrap() == "unset" {
+            // SAFETY: this process has one test, and no other thread yet that reads the environment.
+            unsafe { std::env::remove_var("CUDA_MODULE_LOADING") };
+        }
+        let log = || std::fs::read_to_string(std::env::var("NCCL_DEBUG_FILE").unwrap()).unwrap();
+        let devices = [first(), device::get(1).unwrap()];
+        let queues = devices.each_ref().map(|device| device.copy_queue().unwrap());
+        assert!(!log().contains("GINRS-W027"));
+        for (device, mut queue) in devices.iter().zip(queues) {
+            let at = device.alloc(MIB).unwrap();
+            queue.copy(&[MemCopy { from: at, to: at + 64, bytes: 64 }]).unwrap();
+            drop(queue);
+            device.free(at).unwrap();
+        }
+        let said = log();
+        let told: Vec<_> = said.lines().filter_map(|line| line.split_once(" GINRS-W027 ")).collect();
+        let levels: Vec<_> = told.iter().map(|(head, _)| *head.rsplit(' ').next().as_ref().unwrap()).collect();
+        assert_eq!(levels, wanted, "{said}");
+    });
+}
+
+#[test]
+fn kernels_that_load_lazily_unasked_are_told() {
+    told_of_lazy_kernels("kernels_that_load_lazily_unasked_are_told", "unset", &["WARN"]);
+}
+
+#[test]
+fn kernels_that_load_lazily_as_asked_are_told_to_who_asks() {
+    told_of_lazy_kernels("kernels_that_load_lazily_as_asked_are_told_to_who_asks", "LAZY", &["INFO"]);
+}
+
+#[test]
+fn kernels_that_are_loaded_are_not_told() {
+    told_of_lazy_kernels("kernels_that_are_loaded_are_not_told", "EAGER", &[]);
+}
+
 /// Driver 580 puts what is pinned behind other pinned memory on 512 bytes: PyTorch's `item()` before the first communicator.
 #[test]
 fn control_memory_is_whole_pages_in_a_program_that_has_pinned_memory() {

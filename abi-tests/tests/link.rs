@@ -192,3 +192,88 @@ fn a_debug_build_links_and_defines_every_name() {
     let output = Command::new(&program).env("LD_LIBRARY_PATH", target.path()).output().unwrap();
     assert_eq!(text(&output), "22809\n");
 }
+
+/// What a program, or a library of it, is made of: whether it calls ncclDevCommCreate, or takes its address, or neither.
+const LOADING: &str = r#"
+#include <nccl.h>
+#include <stdio.h>
+#include <stdlib.h>
+ncclResult_t ncclDevCommCreate(ncclComm_t, void const*, void*);
+int in_library(void) {
+#ifdef CALLS
+  return getenv("NEVER") ? ncclDevCommCreate(NULL, NULL, NULL) : 0;
+#elif defined(NAMES)
+  ncclResult_t (*volatile make)(ncclComm_t, void const*, void*) = ncclDevCommCreate;
+  return make == NULL;
+#else
+  return 0;
+#endif
+}
+#ifndef LIBRARY
+int main(void) {
+  int version = 0;
+#ifndef ALONE
+  ncclGetVersion(&version);
+#endif
+  char const* loading = getenv("CUDA_MODULE_LOADING");
+  printf("%s\n", loading ? loading : "nothing");
+  return in_library();
+}
+#endif
+"#;
+
+const USES_LIBRARY: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+int in_library(void);
+int main(void) {
+  char const* loading = getenv("CUDA_MODULE_LOADING");
+  printf("%s\n", loading ? loading : "nothing");
+  return in_library();
+}
+"#;
+
+/// CUDA_MODULE_LOADING=EAGER makes all kernels of all libraries resident: only for who has kernels that put.
+#[test]
+fn kernels_are_loaded_eagerly_in_programs_that_make_device_communicators() {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, user) = (write(folder.path(), "loading.c", LOADING), write(folder.path(), "uses.c", USES_LIBRARY));
+    let lib = prefix().join("lib");
+    let dir = lib.display();
+    let flags = [format!("-I{}", prefix().join("include/ginrs").display()), format!("-L{dir}"), format!("-Wl,-rpath-link,{dir}")];
+    let path = format!("{}:{}", lib.display(), folder.path().display());
+    let built = |name: &str, inputs: &[&Path], more: &[&str]| {
+        let out = folder.path().join(name);
+        run(Command::new("gcc").arg("-o").arg(&out).args(&flags).args(inputs).args(more));
+        out
+    };
+    let says = |program: &Path, env: &[(&str, &str)]| {
+        let mut command = Command::new(program);
+        run(command.env_remove("CUDA_MODULE_LOADING").env("LD_LIBRARY_PATH", &path).envs(env.iter().copied()))
+    };
+    for flag in [
+        "-DCALLS",
+        "-DNAMES",
+        "-DCALLS -fno-plt",
+        "-DCALLS -no-pie",
+        "-DNAMES -no-pie",
+        "-DCALLS -Wl,-z,now",
+        "-DCALLS -Wl,--hash-style=sysv",
+    ] {
+        let flags: Vec<_> = flag.split(' ').chain(["-lginrs"]).collect();
+        let program = built("calls", &[&source], &flags);
+        assert_eq!(says(&program, &[]), "EAGER\n", "{flag}");
+        assert_eq!(says(&program, &[("CUDA_MODULE_LOADING", "LAZY")]), "LAZY\n", "{flag}");
+    }
+    assert_eq!(says(&built("other", &[&source], &["-lginrs"]), &[]), "nothing\n");
+    let ours = lib.join("libginrs.so.0");
+    let preloaded = [("LD_PRELOAD", ours.to_str().unwrap())];
+    assert_eq!(says(&built("alone", &[&source], &["-DALONE"]), &preloaded), "nothing\n");
+    for (library, said) in [("libmoe.so", "EAGER\n"), ("libtorch_cuda.so", "nothing\n")] {
+        let library = built(library, &[&source], &["-shared", "-fPIC", "-DLIBRARY", "-DCALLS", "-lginrs"]);
+        assert_eq!(says(&built("uses", &[&user, &library], &[]), &[]), said, "{library:?}");
+    }
+    let system = system_libraries();
+    let whole: Vec<_> = system.iter().map(String::as_str).collect();
+    assert_eq!(says(&built("whole", &[&source, &lib.join("libginrs.a")], &whole), &[]), "EAGER\n");
+}

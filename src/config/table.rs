@@ -286,8 +286,8 @@ pub const TABLE: &[Var] = &[
     row(
         "CUDA_MODULE_LOADING",
         Text,
-        "read by CUDA; set to EAGER when the library is loaded, unless it is set: a kernel that is loaded at its first launch \
-         waits for running kernels, and these may wait for the proxy's copies, which wait for the load",
+        "read by CUDA; set to EAGER when the library is loaded with a program that calls ncclDevCommCreate, unless it is set: a kernel that \
+         is loaded at its first launch waits for running kernels, and these may wait for the proxy's copies, which wait for the load (W027)",
     ),
     row(
         "CUDA_LAUNCH_BLOCKING",

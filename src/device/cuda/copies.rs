@@ -1,8 +1,8 @@
 //! The queue of background copies: a stream of its own on the copy engines, and a host word that says how far it is.
 
-use super::CudaDevice;
 use super::driver::{code, cu, driver};
 use super::stream::RawStream;
+use super::{CudaDevice, eager};
 use crate::device::{ControlMemory, CopyQueue, MemCopy, Memory, Word};
 use crate::error::Result;
 use crate::log;
@@ -126,6 +126,8 @@ pub struct Copies {
     work: Option<(RawStream, Marks)>,
     marked: u64,
     looks: u32,
+    /// Kernels load lazily, and nothing was moved yet.
+    untold: bool,
     from: Vec<CUdeviceptr>,
     to: Vec<CUdeviceptr>,
     bytes: Vec<usize>,
@@ -146,6 +148,7 @@ impl Copies {
             work,
             marked: 0,
             looks: 0,
+            untold: device.facts.lazy,
             from: Vec::new(),
             to: Vec::new(),
             bytes: Vec::new(),
@@ -155,6 +158,13 @@ impl Copies {
 
     fn work(&mut self) -> &mut (RawStream, Marks) {
         self.work.as_mut().expect("taken in drop only")
+    }
+
+    /// Where a first launch would keep back what is moved, that is told (W027).
+    fn tell(&mut self) {
+        if std::mem::take(&mut self.untold) {
+            eager::tell_of_lazy_loading();
+        }
     }
 
     fn stream(&mut self) -> CUstream {
@@ -189,6 +199,7 @@ impl Copies {
 
 impl CopyQueue for Copies {
     fn copy(&mut self, copies: &[MemCopy]) -> Result<()> {
+        self.tell();
         let device = self.device.clone();
         let _inside = device.context.enter()?;
         // A batch takes no empty copies.
@@ -231,6 +242,7 @@ impl CopyQueue for Copies {
     }
 
     fn store(&mut self, words: &[Word]) -> Result<Option<u64>> {
+        self.tell();
         let device = self.device.clone();
         let (stream, marks) = self.work.as_mut().expect("taken in drop only");
         let (Marks::Word(word), Some(call)) = (marks, mem_ops()) else { return Ok(None) };

@@ -10,7 +10,7 @@ use crate::{bail, config};
 use cudarc::driver::sys;
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::ffi::{CStr, c_uint, c_void};
+use std::ffi::{CStr, c_int, c_uint, c_void};
 use std::sync::Arc;
 
 /// What nvcc made of cuda/collectives (build.rs); empty where the build found no nvcc.
@@ -30,7 +30,7 @@ pub struct CudaKernels {
 }
 
 impl CudaKernels {
-    /// Loads the kernels. With CUDA_MODULE_LOADING=EAGER, which the library sets, all of them are on the device afterwards:
+    /// Loads the kernels. All of them are on the device afterwards, with drivers for CUDA 12.4 and newer or CUDA_MODULE_LOADING=EAGER:
     /// later loading would wait for kernels that run.
     pub fn load(device: Arc<CudaDevice>) -> Result<Self> {
         let image = aligned(&image()?);
@@ -49,6 +49,9 @@ impl CudaKernels {
                 );
             }
             driver()?.check("cuModuleLoadData", result)?;
+            if device.facts.lazy {
+                load_all(module)?;
+            }
         }
         Ok(Self { device, module: module as usize, functions: Mutex::default() })
     }
@@ -64,6 +67,32 @@ impl CudaKernels {
         functions.insert(name, function as usize);
         Ok(function)
     }
+}
+
+/// Loads all functions of a module of a context that loads lazily, where the driver can. The context is current.
+fn load_all(module: sys::CUmodule) -> Result<()> {
+    let driver = driver()?;
+    let names = [c"cuModuleGetFunctionCount", c"cuModuleEnumerateFunctions", c"cuFuncLoad"];
+    let [count, list, load] = names.map(|name| driver.newer(name, 12040));
+    if [count, list, load].iter().any(|function| function.is_null()) {
+        return Ok(());
+    }
+    // SAFETY: the signatures that CUDA 12.4 gives these names.
+    let (count, list, load) = unsafe {
+        (
+            std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_uint, sys::CUmodule) -> c_int>(count),
+            std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut sys::CUfunction, c_uint, sys::CUmodule) -> c_int>(list),
+            std::mem::transmute::<*mut c_void, unsafe extern "C" fn(sys::CUfunction) -> c_int>(load),
+        )
+    };
+    let mut n = 0;
+    // SAFETY: a valid place to write to, and a module that was just loaded.
+    driver.check("cuModuleGetFunctionCount", unsafe { count(&mut n, module) })?;
+    let mut functions = vec![std::ptr::null_mut(); n as usize];
+    // SAFETY: room for `n` functions.
+    driver.check("cuModuleEnumerateFunctions", unsafe { list(functions.as_mut_ptr(), n, module) })?;
+    // SAFETY: the module's functions.
+    functions.into_iter().try_for_each(|function| driver.check("cuFuncLoad", unsafe { load(function) }))
 }
 
 /// Far more than the kernels of all architectures take.
@@ -149,7 +178,8 @@ impl Kernels for CudaKernels {
             bail!(
                 InvalidUsage,
                 90,
-                "a first launch would wait for running kernels | CUDA_MODULE_LOADING=LAZY | fix: unset it before the program's first CUDA call"
+                "first launches of the program keep back all launches behind them | kernels are loaded lazily | fix: set CUDA_MODULE_LOADING=EAGER before the \
+                 program's first CUDA call"
             );
         }
         let _inside = self.device.context.enter()?;

@@ -359,6 +359,12 @@ pub unsafe extern "C" fn ginrs_cpu_register_kernel(kernel: *const KernelInfo) {
 }
 
 /// See runtime.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn ginrs_cpu_bound_kernel(entry: *const c_void, threads: u32) {
+    crate::kernel::set_bound(entry as usize, threads);
+}
+
+/// See runtime.h.
 ///
 /// # Safety
 /// `launch` is a valid `ginrsCpuLaunch`.

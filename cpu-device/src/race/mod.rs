@@ -48,6 +48,7 @@ mod shadow;
 mod sides;
 mod touched;
 mod unwritten;
+mod whereabouts;
 mod windows;
 mod words;
 mod wrong;

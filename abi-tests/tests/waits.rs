@@ -144,6 +144,24 @@ fn a_kernel_that_looks_at_memory_is_named() {
     }
 }
 
+/// With a seed, too, where clocks are virtual and next to no time passes.
+#[test]
+fn loops_are_named_where_a_seed_has_the_threads() {
+    for (case, words) in
+        [("word", "rank 1 block 0 runs code of kernel kernel "), ("loop", "rank 1 block 0 (32 threads) reads signal 2 ")]
+    {
+        let mut command = Command::new(prefix().join("bin/ginrs-run"));
+        command.args(["--seed", "1", "-n", "1", "--devices", "2", "--timeout", "5"]).arg(compiled(SOURCE));
+        let output = command.args([case, "threads", "2"]).output().unwrap();
+        assert!(
+            output.status.code() == Some(124) && text(&output).contains(words),
+            "{case}: {}\n{}",
+            output.status,
+            text(&output)
+        );
+    }
+}
+
 /// By a shell, with neither ginrs-run nor its variables: from one rank to the others, and from the shell to all.
 #[test]
 fn ranks_that_others_have_started_are_found() {

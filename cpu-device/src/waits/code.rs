@@ -9,11 +9,17 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::{CODE, Seen, Wait};
+use crate::baton;
 use crate::launch::{Dim3, Launch};
 
 /// So many turns and so long without a wait until it is told; a choice.
 const OFTEN: u32 = 16;
 const LONG: Duration = Duration::from_millis(500);
+
+/// Whether that is long ago. Where clocks are virtual next to no time passes in code that runs.
+pub(super) fn is_long(since: Instant) -> bool {
+    since.elapsed() >= LONG || baton::is_there()
+}
 
 /// A block that runs.
 #[derive(Clone)]
@@ -78,7 +84,7 @@ impl Code {
     /// What the block does, if it lasts.
     pub fn lasting(&self) -> Option<Lasting> {
         let (running, since) = self.running.lock().clone()?;
-        let lasts = self.turns.load(Ordering::Relaxed) >= OFTEN && since.elapsed() >= LONG;
+        let lasts = self.turns.load(Ordering::Relaxed) >= OFTEN && is_long(since);
         lasts.then(|| Lasting { running, behind: self.behind.load(Ordering::Relaxed), since })
     }
 }

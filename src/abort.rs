@@ -31,6 +31,7 @@ type SumsNow = Box<dyn Fn(bool) -> Option<Sums> + Send + Sync>;
 pub struct Abort {
     memory: ControlMemory,
     near: Option<Arc<Near>>,
+    cpu_device: Option<i32>,
     cause: OnceCell<Error>,
     listeners: Mutex<Vec<Listener>>,
     moves: AtomicU64,
@@ -45,6 +46,7 @@ impl Abort {
         Self {
             memory,
             near: None,
+            cpu_device: None,
             cause: OnceCell::new(),
             listeners: Mutex::new(Vec::new()),
             moves: AtomicU64::new(0),
@@ -58,7 +60,7 @@ impl Abort {
     pub fn of(device: &Arc<dyn Device>) -> Result<Self> {
         let abort = Self::new(device.control(BYTES)?);
         match device.kind() {
-            Kind::Cpu => Ok(abort),
+            Kind::Cpu => Ok(Self { cpu_device: Some(device.ordinal()), ..abort }),
             Kind::Cuda => abort.with_word_in(device),
         }
     }
@@ -66,6 +68,11 @@ impl Abort {
     fn with_word_in(self, device: &Arc<dyn Device>) -> Result<Self> {
         let near = Near { memory: device.objects(size_of::<u64>())?, device: device.clone() };
         Ok(Self { near: Some(Arc::new(near)), ..self })
+    }
+
+    /// The rank's device, if that is a CPU device.
+    pub fn cpu_device(&self) -> Option<i32> {
+        self.cpu_device
     }
 
     fn word(&self) -> &AtomicU32 {

@@ -19,6 +19,37 @@ struct Op {
 template <class F>
 __global__ void apply(int* data, F f) { data[threadIdx.x] = f(data[threadIdx.x]); }
 
+constexpr int kMost = 33;
+__global__ void __launch_bounds__(kMost) bounded(int* data) { data[threadIdx.x] = 1; }
+template <int N>
+__global__ void __launch_bounds__(2 * N, 1) doubled(int* data) { data[threadIdx.x] = N; }
+
+// What a GPU says of launches with more threads than __launch_bounds__ allow (H200: the driver's CUDA_ERROR_INVALID_VALUE for 101 of 100).
+static void bounds(int* out) {
+  bounded<<<1, kMost>>>(out);
+  CUDA(cudaGetLastError());
+  bounded<<<1, kMost + 1>>>(out);
+  CHECK(cudaGetLastError() == cudaErrorInvalidValue);
+  bounded<<<1, dim3(17, 2)>>>(out);
+  CHECK(cudaGetLastError() == cudaErrorInvalidValue);
+  void* args[] = {&out};
+  CHECK(cudaLaunchKernel((void*)bounded, 1, 64, args, 0, 0) == cudaErrorInvalidValue);
+  CHECK(cudaGetLastError() == cudaErrorInvalidValue);
+  doubled<8><<<1, 16>>>(out);
+  CUDA(cudaGetLastError());
+  doubled<8><<<1, 17>>>(out);
+  CHECK(cudaGetLastError() == cudaErrorInvalidValue);
+  doubled<16><<<1, 32>>>(out);
+  CUDA(cudaGetLastError());
+  CUDA(cudaDeviceSynchronize());
+  cudaFuncAttributes attributes;
+  CUDA(cudaFuncGetAttributes(&attributes, doubled<8>));
+  CHECK(attributes.maxThreadsPerBlock == 16);
+  int grid, block;
+  CUDA(cudaOccupancyMaxPotentialBlockSize(&grid, &block, bounded));
+  CHECK(block <= kMost);
+}
+
 int main() {
   int* out;
   CUDA(cudaMallocManaged(&out, 64 * sizeof(int)));
@@ -93,5 +124,6 @@ int main() {
 
   add<<<1, 2000>>>(out, 1, 1); // too many threads
   CHECK(cudaGetLastError() == cudaErrorInvalidConfiguration);
+  bounds(out);
   return finish("launch_api");
 }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "job.cuh"
+#include "branches.cuh"
 
 namespace cg = cooperative_groups;
 
@@ -210,27 +211,6 @@ static const struct Case { const char* name; void (*kernel)(Job); int blocks, ra
   {"ptx", ptx, 1}, {"added", added, 1}, {"lock", lock, 3}, {"references", references, 3}, {"queue", queue, 1}, {"shuffle", shuffle, 1}, {"named", named, 2},
   {"arrivals", arrivals, 1}, {"grid", grid, 3}, {"scope", scope, 2}, {"sides", sides, 1}, {"counters", counters, 1}, {"graph", nullptr, 1},
 };
-// Two branches of a graph: one fills, the other one sends.
-static void launchGraph(Job const& job) {
-  cudaStream_t first, second;
-  cudaEvent_t begins, filled, ends;
-  cudaGraph_t captured;
-  cudaGraphExec_t graph;
-  for (auto* stream : {&first, &second}) CHECK(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking));
-  for (auto* event : {&begins, &filled, &ends}) CHECK(cudaEventCreate(event));
-  CHECK(cudaStreamBeginCapture(first, cudaStreamCaptureModeThreadLocal));
-  CHECK(cudaEventRecord(begins, first));
-  CHECK(cudaStreamWaitEvent(second, begins, 0));
-  fill<<<1, kThreads, 0, second>>>(job);
-  CHECK(cudaEventRecord(filled, second));
-  if (!job.bug) CHECK(cudaStreamWaitEvent(first, filled, 0));
-  send<<<1, kThreads, 0, first>>>(job);
-  CHECK(cudaStreamWaitEvent(first, filled, 0));
-  CHECK(cudaStreamEndCapture(first, &captured));
-  CHECK(cudaGraphInstantiate(&graph, captured, 0));
-  CHECK(cudaGraphLaunch(graph, first));
-}
-
 static void runRank(int rank, int device, int ranks, ncclUniqueId id) {
   auto const& it = cases[which];
   Job job = {};
@@ -239,7 +219,7 @@ static void runRank(int rank, int device, int ranks, ncclUniqueId id) {
   ncclDevCommRequirements needs = requirements(4, 2);
   CHECK(ncclDevCommCreate(comm, &needs, &job.comm));
   void* arguments[] = {&job};
-  if (it.kernel == nullptr) launchGraph(job);
+  if (it.kernel == nullptr) launchBranches(job, fill, send);
   else CHECK(cudaLaunchCooperativeKernel(reinterpret_cast<void*>(it.kernel), dim3(it.blocks), dim3(it.kernel == named ? 128 : kThreads), arguments, 0, nullptr));
   awaitKernels(comm, rank);
   CHECK(ncclDevCommDestroy(comm, &job.comm));

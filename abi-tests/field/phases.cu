@@ -7,6 +7,7 @@
 #include <cuda_runtime.h>
 #include <string.h>
 #include "job.cuh"
+#include "branches.cuh"
 
 typedef Buffers Job;
 static const auto release = cuda::memory_order_release, acquire = cuda::memory_order_acquire;
@@ -134,26 +135,7 @@ __global__ void sends(Job job) {
   gin.waitSignal(cta, 0, 1);
   gin.flush(cta);
 }
-// A graph of which one branch sends what the other one fills.
-static void branches(Job const& job, ncclComm_t) {
-  cudaStream_t first, second;
-  cudaEvent_t forks, joins;
-  cudaGraph_t graph;
-  cudaGraphExec_t runs;
-  for (auto* stream : {&first, &second}) CHECK(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking));
-  for (auto* event : {&forks, &joins}) CHECK(cudaEventCreateWithFlags(event, cudaEventDisableTiming));
-  CHECK(cudaStreamBeginCapture(first, cudaStreamCaptureModeThreadLocal));
-  CHECK(cudaEventRecord(forks, first));
-  CHECK(cudaStreamWaitEvent(second, forks, 0));
-  fills<<<1, kThreads, 0, second>>>(job);
-  CHECK(cudaEventRecord(joins, second));
-  if (!job.bug) CHECK(cudaStreamWaitEvent(first, joins, 0));
-  sends<<<1, kThreads, 0, first>>>(job);
-  if (job.bug) CHECK(cudaStreamWaitEvent(first, joins, 0));
-  CHECK(cudaStreamEndCapture(first, &graph));
-  CHECK(cudaGraphInstantiate(&runs, graph, 0));
-  CHECK(cudaGraphLaunch(runs, first));
-}
+static void branches(Job const& job, ncclComm_t) { launchBranches(job, fills, sends); }
 
 // Puts of two halves of the communicator, with the window of the whole one: all are refused, and so race with none.
 __global__ void halfPut(Job job, ncclDevComm half, ncclWindow_t window) {

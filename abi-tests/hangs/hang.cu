@@ -22,9 +22,9 @@
     if (result != 0) fprintf(stderr, "%s: %d at line %d\n", #call, result, __LINE__), exitOnce(2); \
   } while (0)
 
-enum Case { COUNT, RESET, BARRIER, HYBRID, LSA, LL, COUNTER, CYCLE, NESTED, IDLE, BLOCKS, FLUSH, SLEEP, SPIN, PAUSE, PIPE, ELSEWHERE, UNCOUNTED, PEER, TAKEN, RING, LOOP, CASES };
+enum Case { COUNT, RESET, BARRIER, HYBRID, LSA, LL, COUNTER, CYCLE, NESTED, IDLE, BLOCKS, FLUSH, SLEEP, SPIN, PAUSE, PIPE, ELSEWHERE, UNCOUNTED, PEER, TAKEN, RING, LOOP, WORD, NAPS, ATOMIC, CASES };
 static const char* const names[CASES] = {"count", "reset", "barrier", "hybrid", "lsa", "ll", "counter", "cycle", "nested",
-                                         "idle", "blocks", "flush", "sleep", "spin", "pause", "pipe", "elsewhere", "uncounted", "peer", "taken", "ring", "loop"};
+                                         "idle", "blocks", "flush", "sleep", "spin", "pause", "pipe", "elsewhere", "uncounted", "peer", "taken", "ring", "loop", "word", "naps", "atomic"};
 
 struct Job {
   ncclDevComm comm;
@@ -165,6 +165,20 @@ __global__ void kernel(Job job, int which) {
         }
       }
       break;
+    case WORD:  // it looks at memory of a window
+    case NAPS:
+    case ATOMIC:
+      if (rank == 1 && threadIdx.x == 0) {
+        int* word = static_cast<int*>(ncclGetLocalPointer(job.window, 64));
+        if (which == WORD) {
+          while (*static_cast<volatile int*>(word) == 0) {}  // look of: word
+        } else if (which == NAPS) {
+          while (*static_cast<volatile int*>(word) == 0) __nanosleep(100);
+        } else {
+          while (atomicAdd(word, 0) == 0) {}  // look of: atomic
+        }
+      }
+      break;
     case RING:  // one of the ranks of a ring sends one less than it is to
       for (int round = 1; round <= 3; round++) {
         if (!isFirst || round < 3) gin.signal(ncclTeamWorld(comm), next, ncclGin_SignalInc{0}, cta);
@@ -232,7 +246,7 @@ static void runRank(int rank, int ranks, ncclUniqueId id, int device) {
   }
   cudaStream_t stream;
   CHECK(cudaStreamCreate(&stream));
-  if (!isIdle) kernel<<<which == BLOCKS ? 4 : which == ELSEWHERE ? 2 : 1, 32, 0, stream>>>(job, which == IDLE ? int(COUNT) : which);
+  if (!isIdle) kernel<<<which == BLOCKS ? 4 : which == ELSEWHERE ? 2 : 1, 32, 0, stream>>>(job, which == IDLE ? int(COUNT) : which);  // launch
   CHECK(cudaStreamSynchronize(stream));
   ncclResult_t state;
   CHECK(ncclCommGetAsyncError(comm, &state));

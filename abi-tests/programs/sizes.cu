@@ -23,13 +23,14 @@ __global__ void putAll(ncclDevComm devComm, ncclWindow_t send, ncclWindow_t recv
       gin.put(world, peer, recv, at, send, at ^ 1, plan[2 * i + 1], ncclGin_SignalInc{0}, ncclGin_CounterInc{0}, cta);
     }
     if (threadIdx.x == 0) {
-      gin.putValue(world, peer, recv, base, (char)(7 + round), ncclGin_SignalAdd{0, 5});
+      gin.putValue(world, peer, recv, base, (char)(7 + round), ncclGin_SignalAdd{1, 5});
       gin.putValue(world, peer, recv, base + 2, (uint16_t)(0x101 * (7 + round)));
       gin.putValue(world, peer, recv, base + 4, (uint32_t)(0x1010101 * (7 + round)));
       gin.putValue(world, peer, recv, base + 8, (uint64_t)(0x101010101010101 * (7 + round)), ncclGin_SignalInc{0});
     }
     gin.waitCounter(cta, 0, (uint64_t)(round + 1) * kSizes);
-    gin.waitSignal(cta, 0, (uint64_t)(round + 1) * (kSizes + 6));
+    gin.waitSignal(cta, 0, (uint64_t)(round + 1) * (kSizes + 1));
+    gin.waitSignal(cta, 1, (uint64_t)(round + 1) * 5);
     gin.flush(cta);
   }
 }
@@ -54,7 +55,7 @@ int runRank(Example& ex) {
 
   ncclDevCommRequirements reqs;
   memset(&reqs, 0, sizeof reqs);
-  reqs.ginSignalCount = 1, reqs.ginCounterCount = 1, reqs.ginContextCount = kContexts, reqs.railGinBarrierCount = kContexts;
+  reqs.ginSignalCount = 2, reqs.ginCounterCount = 1, reqs.ginContextCount = kContexts, reqs.railGinBarrierCount = kContexts;
   ncclDevComm devComm;
   NCCLCHECK(ncclDevCommCreate(ex.comm, &reqs, &devComm));
   const int rounds = 2;

@@ -154,6 +154,8 @@ fn threads_blocks_and_ranks_without_order() {
     is_found("shared", &["missing: __syncthreads() between the two"]);
     is_found("warp", &["missing: __syncwarp()"]);
     is_found("global", &["missing: a grid sync, or an atomic flag"]);
+    let said = text(&run(checked(SOURCE), &["global"]));
+    assert!(said.contains("where: byte 0x0 of the 4096 bytes of cudaMalloc\n"), "{said}");
 }
 
 /// A host thread touches memory that only devices have; a kernel touches a host thread's stack.

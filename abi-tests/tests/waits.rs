@@ -1,6 +1,6 @@
 //! `ginrs-run --waits`: what a running job waits for, asked from another terminal, however its ranks were started; and nothing ends by it.
 
-use abi_tests::programs::{compiled, compiled_with_theirs, line_of};
+use abi_tests::programs::{compiled, compiled_as, compiled_with_theirs, line_of};
 use abi_tests::{prefix, text};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -125,6 +125,40 @@ fn a_loop_of_the_programs_own_is_named() {
             "{said}"
         );
         assert!(job.runs(), "{said}");
+    }
+}
+
+/// Over memory, by whatever load: what it reads nobody says, but the kernel, and its line with `-g`.
+#[test]
+fn a_kernel_that_looks_at_memory_is_named() {
+    let launched = format!("{SOURCE}:{}), for ", line_of(SOURCE, "launch"));
+    let with_lines = compiled_as(SOURCE, &["-g".into()]);
+    for (program, case) in [(compiled(SOURCE), "naps"), (with_lines.clone(), "word"), (with_lines, "atomic")] {
+        let mut job = Job::running(&program, case);
+        let output = once_it_says("rank 1 block 0 runs code of kernel kernel (launched at ", &[job.pid().to_string()]);
+        let said = text(&output);
+        let line = || format!("hang.cu:{} | comm 0x", line_of(SOURCE, &format!("look of: {case}")));
+        assert!(case == "naps" || said.contains(&line()), "{case}: {said}");
+        assert!(said.contains(&launched) && !said.contains("rank 1: no kernel"), "{case}: {said}");
+        assert!(job.runs(), "{said}");
+    }
+}
+
+/// With a seed, too, where clocks are virtual and next to no time passes.
+#[test]
+fn loops_are_named_where_a_seed_has_the_threads() {
+    for (case, words) in
+        [("word", "rank 1 block 0 runs code of kernel kernel "), ("loop", "rank 1 block 0 (32 threads) reads signal 2 ")]
+    {
+        let mut command = Command::new(prefix().join("bin/ginrs-run"));
+        command.args(["--seed", "1", "-n", "1", "--devices", "2", "--timeout", "5"]).arg(compiled(SOURCE));
+        let output = command.args([case, "threads", "2"]).output().unwrap();
+        assert!(
+            output.status.code() == Some(124) && text(&output).contains(words),
+            "{case}: {}\n{}",
+            output.status,
+            text(&output)
+        );
     }
 }
 

@@ -7,8 +7,8 @@ __thread int32_t ginrs_cpu_budget;
 static __thread uintptr_t ginrs_cpu_stack_end;
 __thread ginrsCpuUint3 ginrs_cpu_threadIdx, ginrs_cpu_blockIdx, ginrs_cpu_blockDim, ginrs_cpu_gridDim;
 
-/* Rust, cpu-device/src/exports.rs: gives the core away on a CUDA thread, refills the budget elsewhere. */
-void ginrs_shim_budget_spent(void);
+/* Rust, cpu-device/src/exports.rs: gives the core away on a CUDA thread, refills the budget elsewhere. `behind` is where its code goes on. */
+void ginrs_shim_budget_spent(uintptr_t behind);
 
 /* Below the stack lies a red zone of a page (cpu-device/src/stack.rs), whose last bytes the next switch of fibers looks at. A
  * frame that begins below that page stands in another thread's stack: the process cannot go on. It ends as of a fault, whose handler
@@ -36,13 +36,13 @@ static inline uintptr_t stack_pointer(void) {
 void __sanitizer_cov_trace_pc(void) {
   const uintptr_t at = stack_pointer();
   if (__builtin_expect(at < ginrs_cpu_stack_end, 0)) stack_used_up(at);
-  if (__builtin_expect(--ginrs_cpu_budget <= 0, 0)) ginrs_shim_budget_spent();
+  if (__builtin_expect(--ginrs_cpu_budget <= 0, 0)) ginrs_shim_budget_spent((uintptr_t)__builtin_return_address(0));
 }
 
 void ginrs_cpu_spend(int32_t basicBlocks) {
   if (!ginrs_cpu_self) return;
   ginrs_cpu_budget -= basicBlocks;
-  if (ginrs_cpu_budget <= 0) ginrs_shim_budget_spent();
+  if (ginrs_cpu_budget <= 0) ginrs_shim_budget_spent((uintptr_t)__builtin_return_address(0));
 }
 
 /* Where this OS thread keeps them: Rust asks once per thread (cpu-device/src/thread.rs has the same struct). */

@@ -41,6 +41,11 @@ pub fn turn(thread: u32) {
     }
 }
 
+/// Whether it is there: clocks are virtual then.
+pub fn is_there() -> bool {
+    !TURN.load(Ordering::Relaxed).is_null()
+}
+
 /// A counted point in code of the host; how many basic blocks lie before the next one.
 pub fn point() -> i32 {
     let point = POINT.load(Ordering::Relaxed);

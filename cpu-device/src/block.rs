@@ -22,7 +22,7 @@ use crate::pace::{Pace, busy};
 use crate::schedule::Schedule;
 use crate::stack::{Cache, RedZone, Stack};
 use crate::thread::{ThreadView, Variables};
-use crate::waits::Board;
+use crate::waits::{Board, code::Running};
 use crate::warp::{Warp, bits};
 
 mod foreign;
@@ -187,7 +187,7 @@ impl Block {
         self.live.set(threads);
         self.starting.set(true);
         self.pace.reset();
-        self.board.begin();
+        self.board.begin(Running { launch: launch.clone(), block: self.index.get(), device: grid.device.id });
         crate::race::begin(grid.race, self.index.get(), launch.block);
     }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use crate::barrier::Reduce;
 use crate::beyond::{self, Beyond};
-use crate::block::{Block, Switch, current};
+use crate::block::{Block, current};
 use crate::entry::entry;
 use crate::error::{Code, report};
 use crate::kernel::{KernelInfo, LaunchInfo};
@@ -26,9 +26,9 @@ fn device_only(what: &str) -> &'static Block {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn ginrs_shim_budget_spent() {
+extern "C" fn ginrs_shim_budget_spent(behind: usize) {
     match current() {
-        Some(block) => block.budget_spent(),
+        Some(block) => block.budget_spent(behind),
         None => Variables::of_this_thread().set_budget(crate::baton::point()),
     }
 }
@@ -37,7 +37,8 @@ extern "C" fn ginrs_shim_budget_spent() {
 #[unsafe(no_mangle)]
 pub extern "C" fn ginrs_cpu_yield(why: i32) {
     match current() {
-        Some(block) => block.suspend(if why == 1 { Switch::Polling } else { Switch::Preempted }),
+        Some(block) if why == 1 => block.found_nothing(),
+        Some(block) => block.turn_spent(0),
         None => std::thread::yield_now(),
     }
 }
@@ -356,6 +357,12 @@ pub unsafe extern "C" fn ginrs_cpu_device_variable(master: *mut c_void, bytes: u
 pub unsafe extern "C" fn ginrs_cpu_register_kernel(kernel: *const KernelInfo) {
     // SAFETY: the caller's.
     unsafe { crate::kernel::register(&*kernel) }
+}
+
+/// See runtime.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn ginrs_cpu_bound_kernel(entry: *const c_void, threads: u32) {
+    crate::kernel::set_bound(entry as usize, threads);
 }
 
 /// See runtime.h.

@@ -70,6 +70,20 @@ static KERNELS: RwLock<Option<HashMap<usize, Kernel>>> = RwLock::new(None);
 /// Dynamic shared bytes that `cudaFuncSetAttribute` allows, by entry: kernels need not be registered for it.
 static SHARED: RwLock<Option<HashMap<usize, u32>>> = RwLock::new(None);
 
+/// Threads that a block may have at most, by entry.
+static BOUNDS: RwLock<Option<HashMap<usize, u32>>> = RwLock::new(None);
+
+/// `__launch_bounds__`.
+pub fn set_bound(entry: usize, threads: u32) {
+    BOUNDS.write().get_or_insert_with(HashMap::new).insert(entry, threads);
+}
+
+/// Threads of a block of `entry`, at most.
+pub fn bound(entry: usize) -> u32 {
+    let bound = BOUNDS.read().as_ref().and_then(|bounds| bounds.get(&entry).copied());
+    bound.map_or(MAX_BLOCK_THREADS, |bound| bound.min(MAX_BLOCK_THREADS))
+}
+
 /// Makes a kernel known to `cudaLaunchKernel`.
 ///
 /// # Safety
@@ -166,6 +180,15 @@ fn check(launch: &Launch, info: &LaunchInfo) -> Result {
         return refuse(
             Code::INVALID_CONFIGURATION,
             format!("a block of {block} threads\nfix: each extent at least 1, at most (1024,1024,64), 1024 in all"),
+        );
+    }
+    let bound = bound(info.kernel.entry as usize);
+    if block.count() > u64::from(bound) {
+        return refuse(
+            Code::INVALID_VALUE,
+            format!(
+                "a block of {block} threads, its __launch_bounds__ allow {bound}\nfix: smaller blocks, or a larger bound: a GPU refuses this launch"
+            ),
         );
     }
     let limit = if info.kernel.entry.is_null() { SHARED_BYTES_OPTIN } else { shared_limit(info.kernel.entry as usize) };

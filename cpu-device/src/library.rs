@@ -5,6 +5,7 @@ use std::ffi::{CString, c_void};
 use crate::device::{self, StepFn};
 use crate::memory;
 use crate::race;
+use crate::waits::code::Later;
 use crate::waits::{self, Seen, Stillness};
 
 /// `ginrsCpuRuntimeV1`.
@@ -68,16 +69,28 @@ extern "C" fn each_wait(see: SeeWait, context: *mut c_void) {
         waits::each(
             see,
             |launch| launch.touched.is_some(),
-            |wait, launch| {
-                let Some(touched) = &launch.touched else { return };
-                let name = CString::new(touched.name.as_str()).unwrap_or_default();
-                let line = race::collectives::called_at(touched);
-                let place = line.as_deref().and_then(|line| line.rsplit_once(':'));
-                let place = place.and_then(|(file, line)| Some((CString::new(file).ok()?, line.parse().ok()?)));
-                see(&wait.called(&name, touched.number, place.as_ref().map(|(file, line)| (file.as_c_str(), *line))));
+            |later| match later {
+                Later::Own(wait, launch) => {
+                    let Some(touched) = &launch.touched else { return };
+                    let name = CString::new(touched.name.as_str()).unwrap_or_default();
+                    let place = place_of(race::collectives::called_at(touched));
+                    see(&wait.called(&name, touched.number, place.as_ref().map(|(file, line)| (file.as_c_str(), *line))));
+                }
+                Later::Code(code) => {
+                    let name = CString::new(code.running.launch.describe()).unwrap_or_default();
+                    let place = place_of(code.behind().and_then(race::users_line));
+                    see(&code.seen(&name, place.as_ref().map(|(file, line)| (file.as_c_str(), *line))));
+                }
             },
         );
     }
+}
+
+/// `halo.cu:41` in its parts.
+fn place_of(line: Option<String>) -> Option<(CString, i32)> {
+    let line = line?;
+    let (file, line) = line.rsplit_once(':')?;
+    Some((CString::new(file).ok()?, line.parse().ok()?))
 }
 
 unsafe extern "C" fn stillness(still: *mut Stillness, see: SeeThread, context: *mut c_void) {

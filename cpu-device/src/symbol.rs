@@ -56,7 +56,7 @@ impl Variable {
                 }
                 std::ptr::copy_nonoverlapping(self.initial.as_ptr(), copy.cast(), self.bytes);
             }
-            crate::race::add_variable(copy as usize, self.bytes);
+            crate::race::add_variable(copy as usize, self.bytes, &self.name);
             copy as usize
         })
     }

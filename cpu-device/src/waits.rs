@@ -14,14 +14,19 @@ use parking_lot::Mutex;
 use crate::launch::{Dim3, Launch, Place};
 use crate::tsan;
 
+pub mod code;
 mod polls;
 
+use code::{Code, Later, Running};
 use polls::Polls;
 
 /// GINRS_CPU_CALL_BARRIER.
 const HYBRID: u32 = 7;
 /// GINRS_CPU_CALL_FOREIGN.
 const FOREIGN: u32 = 256;
+/// GINRS_WAITS_ of what is no wait (include/ginrs_device/marker.h), as a note.
+const READS: u32 = 5 << 24;
+const CODE: u32 = 6 << 24;
 
 /// `ginrsCpuCall`.
 #[derive(Clone, Copy)]
@@ -169,9 +174,9 @@ impl Foreign {
 }
 
 impl Wait {
-    /// Of a thread that reads a word by itself: for what is not known (GINRS_WAITS_READS).
+    /// Of a thread that reads a word by itself: for what is not known.
     fn of_reads(owner: *const c_void) -> Wait {
-        Wait { owner, bits: 64, note: 5 << 24, ..Wait::default() }
+        Wait { owner, bits: 64, note: READS, ..Wait::default() }
     }
 
     /// Owner, word, wanted value and note.
@@ -265,6 +270,7 @@ pub struct Board {
     records: Mutex<Vec<Record>>,
     /// What its threads read over and over.
     pub(crate) polls: Polls,
+    pub(crate) code: Code,
     /// How many; of the block's own thread.
     waits: AtomicU32,
     /// The OS thread, while it runs a block; else 0.
@@ -288,7 +294,8 @@ impl Board {
     }
 
     /// A block begins.
-    pub fn begin(&self) {
+    pub fn begin(&self, running: Running) {
+        self.code.begin(running);
         // SAFETY: takes nothing.
         self.thread.store(unsafe { libc::gettid() }, Ordering::Release);
         tsan::ignore(true);
@@ -301,6 +308,7 @@ impl Board {
         self.goes_on();
         self.records.lock().clear();
         self.polls.clear();
+        self.code.end();
         self.waits.store(0, Ordering::Relaxed);
         self.thread.store(0, Ordering::Release);
     }
@@ -349,6 +357,7 @@ impl Board {
     /// Its wait is over.
     pub fn over(&self, thread: u32) {
         self.goes_on();
+        self.code.waited();
         let mut records = self.records.lock();
         records.retain(|record| record.thread != thread);
         self.waits.store(records.len() as u32, Ordering::Relaxed);
@@ -388,7 +397,7 @@ impl Seen {
             thread: at,
             wants: wants & mask,
             has: has & mask,
-            bits: if word.is_null() && note != Wait::of_reads(owner).note { 0 } else { bits },
+            bits: if word.is_null() && note != READS { 0 } else { bits },
             bytes: size_of::<Seen>() as u32,
             nanoseconds: since.elapsed().as_nanos() as u64,
             word,
@@ -398,17 +407,24 @@ impl Seen {
     }
 }
 
-/// Shows each wait that lasts. Those of the library's own kernels, of which `own` holds, come last, when no wait is held up any more.
-pub fn each(mut see: impl FnMut(&Seen), own: impl Fn(&Launch) -> bool, mut see_own: impl FnMut(Seen, &Launch)) {
+/// Shows each wait that lasts. Those of the library's own kernels, of which `own` holds, come last, when no wait is held up any more, and so does
+/// what else lasts.
+pub fn each(mut see: impl FnMut(&Seen), own: impl Fn(&Launch) -> bool, see_later: impl FnMut(Later)) {
     let boards = BOARDS.lock().clone();
     let mut later = Vec::new();
     for board in boards {
-        board.polls.each(&mut see);
+        let mut reads = 0;
+        board.polls.each(&mut |read| {
+            reads += 1;
+            see(read);
+        });
         for record in &*board.records.lock() {
-            if own(&record.launch) { later.push((record.seen(), record.launch.clone())) } else { see(&record.seen()) }
+            if own(&record.launch) { later.push(Later::Own(record.seen(), record.launch.clone())) } else { see(&record.seen()) }
         }
+        let code = board.code.lasting().filter(|code| reads == 0 && !own(&code.running.launch));
+        later.extend(code.map(Later::Code));
     }
-    later.into_iter().for_each(|(seen, launch)| see_own(seen, &launch));
+    later.into_iter().for_each(see_later);
 }
 
 /// Whether all blocks of the process only wait; `see` is given the OS threads of those that run.

@@ -45,6 +45,7 @@
 #define GINRS_WAITS_LL 3u    /* elements of an LL all-to-all arrive */
 #define GINRS_WAITS_RANK 4u  /* world rank (bits 0..23) sends, or takes what was sent to it */
 #define GINRS_WAITS_READS 5u /* nobody knows what: a thread of the CPU device reads a signal or counter over and over by itself */
+#define GINRS_WAITS_CODE 6u  /* nothing that is known: a block of the CPU device runs code of the program's, on the device of the context's number */
 
 /* Of one communicator. The host writes it once, before any kernel sees a devcomm. */
 struct ginrsCommExt {

@@ -49,10 +49,10 @@ impl Told {
         )
     }
 
-    /// Of one that reads by itself, over and over.
-    pub fn read(&self, rank: u32) -> String {
+    /// Of what is no wait for all that is known: it reads by itself, or runs.
+    pub fn does(&self, rank: u32) -> String {
         let Told { who, what, lasts, .. } = self;
-        format!("rank {rank} {who} reads {what} over and over, for {:.0} s{}", lasts.as_secs_f64(), self.ends())
+        format!("rank {rank} {who} {what}, for {:.0} s{}", lasts.as_secs_f64(), self.ends())
     }
 
     /// The same without the time.
@@ -134,7 +134,9 @@ pub(super) fn decode(text: &str) -> Vec<Told> {
 
 /// What those of `all` waits that are of the rank with this abort, and that `told` says, come to, the longest first.
 pub(super) fn of_rank(all: &[Wait], abort: &Abort, told: impl Fn(&Wait) -> bool) -> Vec<Told> {
-    let ours = all.iter().filter(|wait| wait.owner == abort.host_address() && told(wait));
+    let is_its =
+        |wait: &Wait| wait.device().map_or(wait.owner == abort.host_address(), |device| abort.cpu_device() == Some(device));
+    let ours = all.iter().filter(|wait| is_its(wait) && told(wait));
     of(ours, |wait| {
         let Beside { signal, mut held } = abort.beside(wait.at);
         held.retain(|held| all.iter().all(|wait| wait.at != held.at));
@@ -226,7 +228,10 @@ fn what(wait: &Wait) -> String {
     let (has, wants, bits) = wait.word.unwrap_or_default();
     if wait.is_read() {
         let word = if wait.call == Call::Counter { "counter" } else { "signal" };
-        return format!("{word} {id} of context {context} (has {has})");
+        return format!("reads {word} {id} of context {context} (has {has}) over and over");
+    }
+    if wait.device().is_some() {
+        return format!("runs code of {}", wait.name.as_deref().unwrap_or("a kernel"));
     }
     let behind = behind(wait);
     let ranks = if behind == 1 { "1 rank has".into() } else { format!("{behind} ranks have") };
@@ -343,8 +348,14 @@ mod tests {
     fn who_reads_over_and_over_is_told_so() {
         let read = Wait { note: 5 << 24, ..wait(Call::Signal, 0, Some((1, 1, 64))) };
         assert_eq!(
-            of([read].iter())[0].read(1),
+            of([read].iter())[0].does(1),
             "rank 1 block 0 reads signal 3 of context 1 (has 1) over and over, for 10 s at halo.cu:41"
+        );
+        let name = Some("kernel halo (launched at halo.cu:76)".into());
+        let code = Wait { note: 6 << 24, name, ..wait(Call::Unknown, 0, None) };
+        assert_eq!(
+            of([code].iter())[0].does(1),
+            "rank 1 block 0 runs code of kernel halo (launched at halo.cu:76), for 10 s at halo.cu:41"
         );
     }
 

@@ -5,7 +5,7 @@
 
 use super::group::Group;
 use super::told;
-use crate::device::cpu::waits::{Wait, reads};
+use crate::device::cpu::waits::{Wait, lasting};
 use crate::{config, warn};
 use std::time::Duration;
 
@@ -53,10 +53,10 @@ impl Group {
     /// A line for each wait of the kernels of the ranks here, however short, or for a rank without one; and, if asked, for those of the
     /// others on this machine.
     pub(super) fn all_waits(&self, all: &[Wait], others: bool) -> Vec<String> {
-        let (mut told, reads) = (Vec::new(), reads());
+        let (mut told, all_lasting) = (Vec::new(), lasting());
         for (rank, _, abort) in self.aborts_here() {
             let mut lines = self.lines(rank, all, Duration::ZERO);
-            lines.extend(told::of_rank(&reads, &abort, |_| true).iter().take(LINES).map(|told| told.read(rank)));
+            lines.extend(told::of_rank(&all_lasting, &abort, |_| true).iter().take(LINES).map(|told| told.does(rank)));
             if lines.is_empty() {
                 let step = self.port.step_of_any(rank, Duration::from_secs(2));
                 let step = step.map_or(String::new(), |step| format!(", its host is or was last in {step}"));

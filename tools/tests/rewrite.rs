@@ -184,6 +184,9 @@ fn kernels_name_themselves() {
     assert_eq!(name("namespace a { namespace { __global__ void k(int* k) { } } }"), "::a::k");
     let new = rewritten("__global__ void k(int a = f(1, 2), T b = {}) { g(); }", &Options::default());
     assert!(new.contains("typedef void (*ginrs_cpu_pointer)(int a , T b );"), "{new}");
+    let new =
+        rewritten("template <int N> __global__ void __launch_bounds__(max<N, 2>(), 2) k(int a) { g(); }", &Options::default());
+    assert!(new.contains("(&k<N>), ::ginrs_cpu::bound(max<N, 2>(), 2 )>([=]"), "{new}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::api::properties::blocks_per_multiprocessor;
 use crate::config::{MAX_BLOCK_THREADS, SHARED_BYTES_OPTIN};
 use crate::entry::{entry, entry_on_device};
 use crate::error::{Code, Result, refuse};
-use crate::kernel::{CLUSTERS, COOPERATIVE, LaunchInfo, find, launch, set_shared_limit, shared_limit};
+use crate::kernel::{CLUSTERS, COOPERATIVE, LaunchInfo, bound, find, launch, set_shared_limit, shared_limit};
 use crate::launch::Dim3;
 
 /// `cudaFuncAttributes`
@@ -194,7 +194,7 @@ pub unsafe extern "C" fn cudaFuncGetAttributes(out: *mut FuncAttributes, entry_p
             shared: 0,
             constant: 0,
             local: 0,
-            max_threads: MAX_BLOCK_THREADS as i32,
+            max_threads: bound(entry_point as usize) as i32,
             registers: 32,
             ptx_version: 90,
             binary_version: 90,

@@ -5,10 +5,10 @@ use super::{Block, Switch};
 use crate::waits::{Call, Wait};
 
 impl Block {
-    /// The running thread has spent its budget: the next one gets the core.
-    pub fn budget_spent(&self) {
+    /// The running thread has spent its budget in code behind that address: the next one gets the core.
+    pub fn budget_spent(&self, behind: usize) {
         // SAFETY: the running thread's calls stand on its stack.
-        let Some(foreign) = (unsafe { Call::foreign(self.call()) }) else { return self.suspend(Switch::Preempted) };
+        let Some(foreign) = (unsafe { Call::foreign(self.call()) }) else { return self.turn_spent(behind) };
         // It is asked in code that counts, too.
         self.variables.set_budget(i32::MAX);
         // SAFETY: as above; nobody else knows the call.

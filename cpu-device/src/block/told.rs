@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::sync::atomic::Ordering;
 
-use super::Block;
+use super::{Block, Switch};
 use crate::error::report;
 use crate::grid::Grid;
 use crate::launch::Dim3;
@@ -80,6 +80,20 @@ impl Block {
         let thread = self.thread();
         let who = || (self.index.get(), self.place_of(thread), self.with_grid(|grid| grid.launch.clone()));
         self.board.polls.read(thread, calls, owner, value, who);
+    }
+
+    /// The running thread gives the core away in code of its own, behind that address if it is known.
+    pub fn turn_spent(&self, behind: usize) {
+        self.board.code.took_a_turn(behind);
+        self.suspend(Switch::Preempted);
+    }
+
+    /// The running thread polls, and found nothing: in a wait of the device headers, or by itself.
+    pub fn found_nothing(&self) {
+        if self.call().is_null() {
+            self.board.code.took_a_turn(0);
+        }
+        self.suspend(Switch::Polling);
     }
 
     /// That wait is over.

@@ -1,6 +1,7 @@
 //! Who and what the detector speaks of: grids, groups of threads, puts, windows. Nothing here is ever taken back.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -346,21 +347,14 @@ pub fn is_window(page: usize) -> bool {
     })
 }
 
-/// Of the window that an address is in, that rank's bytes.
-pub fn window_around(at: usize) -> Option<std::ops::Range<usize>> {
-    WINDOWS.read().iter().rev().find_map(|window| {
-        let begins = window.flat + window.holds(at)? * window.stride;
-        Some(begins..begins + window.bytes)
-    })
-}
-
-/// Whose window an address is in, and where; of that window on `other`, if it is one.
-pub fn window_at(at: usize, other: Option<i32>) -> Option<String> {
+/// Whose window an address is in, and where, and that rank's bytes of it; the name is of that window on `other`, if it is one.
+pub fn window_at(at: usize, other: Option<i32>) -> Option<(String, Range<usize>)> {
     WINDOWS.read().iter().rev().find_map(|window| {
         let place = window.holds(at)?;
         let rank = family::rank_in_job(window.comm, other.unwrap_or(window.first_rank + place as i32));
-        let offset = at - window.flat - place * window.stride;
+        let begins = window.flat + place * window.stride;
+        let offset = at - begins;
         let name = if window.number == 0 { "a window".into() } else { format!("window {}", window.number) };
-        Some(format!("{name} of rank {rank} ({} bytes), offset {offset:#x}", window.bytes))
+        Some((format!("{name} of rank {rank} ({} bytes), offset {offset:#x}", window.bytes), begins..begins + window.bytes))
     })
 }

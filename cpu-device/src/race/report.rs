@@ -13,7 +13,7 @@ use super::relaxed::{Weakly, Why};
 use super::shadow::{Access, Made};
 use super::touched::Place;
 use super::wrong::Side;
-use super::{collectives, foreign, job};
+use super::{collectives, foreign, job, whereabouts};
 
 struct Race {
     at: Place,
@@ -333,8 +333,10 @@ fn tell(race: &Race) {
             let kind = if what == 0 { "signal" } else { "counter" };
             format!("{kind} {} of context {context} of rank {rank}", names::put(reset.place).bytes)
         }
-        Place::There { here, rank } => names::window_at(here, Some(rank)).unwrap_or_else(|| format!("a window of rank {rank}")),
-        Place::At(at) => names::window_at(at, None).unwrap_or_else(|| format!("address {at:#x}, in no window")),
+        Place::There { here, rank } => {
+            names::window_at(here, Some(rank)).map_or_else(|| format!("a window of rank {rank}"), |(name, _)| name)
+        }
+        Place::At(at) => whereabouts::of(at).map_or_else(|| format!("address {at:#x}, in no window"), |(name, _)| name),
     };
     crate::error::report(&format!(
         "race {number}: {what}\n  {}\n  {}\n  where: {place}\n  missing: {missing}{alternative}",

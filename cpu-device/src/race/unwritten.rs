@@ -11,7 +11,7 @@ use super::report;
 use super::shadow::{self, Access, PAGE};
 use super::touched::Place;
 use super::wrong::Side;
-use super::{Worker, known_page_of, names, windows};
+use super::{Worker, known_page_of, names, whereabouts, windows};
 use crate::memory::{self, Kind};
 
 /// No number as float, double, half or bfloat16, and as an integer too large for a count.
@@ -80,14 +80,7 @@ impl Worker {
 
 /// Where that is, and what stands next to it.
 pub fn place(at: usize) -> String {
-    let (name, range) = match (names::window_at(at, None).zip(names::window_around(at)), memory::find(at)) {
-        (Some((name, range)), _) => (name, range),
-        (_, Some(found)) => (
-            format!("byte {:#x} of the {} bytes of {}", at - found.base, found.bytes, found.function()),
-            found.base..found.base + found.bytes,
-        ),
-        _ => return format!("where: address {at:#x}"),
-    };
+    let Some((name, range)) = whereabouts::of(at) else { return format!("where: address {at:#x}") };
     let Some((written, by)) = nearest(at, &range) else {
         return format!("where: {name}; nothing is known to be written {}", far(&range));
     };

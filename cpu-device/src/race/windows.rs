@@ -11,7 +11,7 @@ use crate::device::is_forked;
 use super::places::{self, Byte};
 use super::shadow::{self, PAGE, Page};
 use super::touched::Place;
-use super::{all, family, foreign, job, names, on, own, page_of, worker};
+use super::{all, family, foreign, job, names, on, own, page_of, whereabouts, worker};
 
 /// Mappings of windows' memory other than the flat one: (bytes, flat address), by first byte.
 static ALIASES: RwLock<BTreeMap<usize, (usize, usize)>> = RwLock::new(BTreeMap::new());
@@ -44,8 +44,9 @@ pub fn is_watched(page: usize) -> bool {
 }
 
 /// A device has its copy of a variable, on pages of its own.
-pub fn add_variable(at: usize, bytes: usize) {
+pub fn add_variable(at: usize, bytes: usize, name: &str) {
     if on() {
+        whereabouts::add_variable(at..at + bytes, name);
         VARIABLES.write().push((at, at + bytes));
         changed();
     }

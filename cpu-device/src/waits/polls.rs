@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use super::code::is_long;
 use super::{Call, Seen, Wait};
 use crate::launch::{Dim3, Launch};
 
-/// So often, and for so long, until it is a wait; a choice.
+/// So often, and for long, until it is a wait; a choice.
 const OFTEN: u32 = 16;
-const LONG: Duration = Duration::from_millis(500);
 /// It goes on as long as the last time was not earlier.
 const PAUSE: Duration = Duration::from_secs(2);
 
@@ -69,7 +69,7 @@ impl Polls {
     /// Those that last.
     pub fn each(&self, see: &mut impl FnMut(&Seen)) {
         for poll in self.0.lock().values() {
-            if poll.times >= OFTEN && poll.since.elapsed() >= LONG && poll.last.elapsed() < PAUSE {
+            if poll.times >= OFTEN && is_long(poll.since) && poll.last.elapsed() < PAUSE {
                 see(&Seen::of(Some(poll.calls), Wait::of_reads(poll.owner), poll.value, poll.who, poll.since));
             }
         }

@@ -113,18 +113,28 @@ pub struct Wait {
 
 /// All waits of kernels of this process that last.
 pub fn waits() -> Vec<Wait> {
-    seen(|wait| !wait.is_read())
+    seen(|wait| !wait.is_read() && wait.device().is_none())
 }
 
-/// Threads that read a signal or counter over and over by themselves, and find the same each time: for what value they wait is not known.
-pub fn reads() -> Vec<Wait> {
-    seen(Wait::is_read)
+/// What lasts and is no wait for all that is known: threads that read a signal or counter over and over by themselves, and find the same each
+/// time, and code of blocks' own.
+pub fn lasting() -> Vec<Wait> {
+    seen(|wait| wait.is_read() || wait.device().is_some())
 }
+
+/// GINRS_WAITS_ (include/ginrs_device/marker.h).
+const READS: u32 = 5;
+const CODE: u32 = 6;
 
 impl Wait {
-    /// GINRS_WAITS_READS.
+    /// A thread's that reads by itself.
     pub fn is_read(&self) -> bool {
-        self.note >> 24 == 5
+        self.note >> 24 == READS
+    }
+
+    /// Of code of a block's own, which has no owner: the device that it runs on.
+    pub fn device(&self) -> Option<i32> {
+        (self.note >> 24 == CODE).then_some(self.context as i32)
     }
 }
 

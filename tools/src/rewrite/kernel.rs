@@ -58,12 +58,24 @@ fn wrap(unit: &mut Unit, declaration: &Declaration, function: &Function, (open, 
     head.push(
         format!(
             "); static_assert(::ginrs_cpu::parameters<ginrs_cpu_pointer>()); \
-             ::ginrs_cpu::kernel<static_cast<ginrs_cpu_pointer>(&{name})>([=]() mutable -> void {{"
+             ::ginrs_cpu::kernel<static_cast<ginrs_cpu_pointer>(&{name})"
         )
         .into(),
     );
+    if let Some((first, last)) = bounds(unit, declaration, function) {
+        head.extend([", ::ginrs_cpu::bound(".into(), Piece::Flat(source.span(first, last)), ")".into()]);
+    }
+    head.push(">([=]() mutable -> void {".into());
     unit.edits.replace(source.token(open).at.clone(), head);
     unit.edits.replace(source.token(close).at.clone(), vec!["}); }".into()]);
+}
+
+/// What `__launch_bounds__` is given: a GPU refuses larger blocks.
+fn bounds(unit: &Unit, declaration: &Declaration, function: &Function) -> Option<(usize, usize)> {
+    let source = unit.source;
+    let attribute = (declaration.specifiers..function.name.start).find(|&i| source.is(i, "__launch_bounds__"))?;
+    let (open, close) = (attribute + 1, source.mate(attribute + 1)?);
+    (open + 1 < close).then_some((open + 1, close - 1))
 }
 
 fn is_function_name(word: &str) -> bool {

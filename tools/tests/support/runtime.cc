@@ -61,6 +61,7 @@ void* ginrs_cpu_device_variable(void* master, size_t bytes, const char*) {
   return copy;
 }
 void ginrs_cpu_register_kernel(const ginrsCpuKernel* kernel) { kernels()[kernel->entry] = *kernel; }
+void ginrs_cpu_bound_kernel(const void*, uint32_t) {}
 int ginrs_cpu_launch(const ginrsCpuLaunch* launch) {
   if (launch->block.x * launch->block.y * launch->block.z > 1024) return lastError = cudaErrorInvalidConfiguration;
   for (unsigned block = 0; block < launch->grid.x; block++) {

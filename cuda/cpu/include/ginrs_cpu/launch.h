@@ -124,6 +124,22 @@ struct Kernel<Entry, void (*)(P...)> {
   }
 };
 
+/* __launch_bounds__ of a kernel: the first of these. */
+template <class Most, class... More>
+constexpr unsigned bound(Most most, More...) {
+  return static_cast<unsigned>(most);
+}
+template <auto Entry, unsigned Most>
+struct Bound {
+  static bool add() {
+#ifndef GINRS_CPU_OWN_KERNELS
+    ginrs_cpu_bound_kernel((const void*)Entry, Most);
+#endif
+    return true;
+  }
+  static inline const bool known = add();
+};
+
 /* The one place that holds the body's code: it is entered on two ways. */
 template <class Body>
 __attribute__((noinline)) inline void run(Body& body) {
@@ -148,9 +164,10 @@ __attribute__((noinline)) inline void queue(Body& body) {
 }
 
 /* What a kernel's function does; Body is its body with the parameters captured by value. */
-template <auto Entry, class Body>
+template <auto Entry, unsigned Most = 0, class Body>
 inline void kernel(Body&& body) {
   (void)&Kernel<Entry>::registered;
+  if constexpr (Most != 0) (void)&Bound<Entry, Most>::known;
   if (ginrs_cpu_self)
     run(body);
   else

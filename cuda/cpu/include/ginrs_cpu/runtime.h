@@ -115,6 +115,7 @@ typedef struct ginrsCpuKernel {
   void (*destroy)(void* packed);    /* called once, after the last thread */
 } ginrsCpuKernel;
 void ginrs_cpu_register_kernel(const ginrsCpuKernel* kernel); /* any thread; copies; same entry again replaces */
+void ginrs_cpu_bound_kernel(const void* entry, uint32_t threads); /* its blocks have at most so many (__launch_bounds__) */
 
 enum { GINRS_CPU_LAUNCH_COOPERATIVE = 1, GINRS_CPU_LAUNCH_CLUSTERS = 2 };
 typedef struct ginrsCpuLaunch {

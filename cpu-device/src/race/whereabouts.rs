@@ -1,0 +1,46 @@
+//! Where an address is, by what the program has made there.
+
+use std::ops::Range;
+
+use parking_lot::RwLock;
+
+use super::names;
+use crate::memory;
+
+/// Copies of variables, which stay, and their names.
+static VARIABLES: RwLock<Vec<(Range<usize>, String)>> = RwLock::new(Vec::new());
+
+/// A device has its copy of a variable there.
+pub fn add_variable(bytes: Range<usize>, name: &str) {
+    VARIABLES.write().push((bytes, name.to_owned()));
+}
+
+/// A window, an allocation or a variable, in words, and its bytes.
+pub fn of(at: usize) -> Option<(String, Range<usize>)> {
+    names::window_at(at, None).or_else(|| allocation(at)).or_else(|| variable(at))
+}
+
+fn allocation(at: usize) -> Option<(String, Range<usize>)> {
+    let found = memory::find(at)?;
+    Some(inside(at, found.base..found.base + found.bytes, found.function()))
+}
+
+fn variable(at: usize) -> Option<(String, Range<usize>)> {
+    VARIABLES.read().iter().find(|(bytes, _)| bytes.contains(&at)).map(|(bytes, name)| inside(at, bytes.clone(), name))
+}
+
+fn inside(at: usize, bytes: Range<usize>, of: &str) -> (String, Range<usize>) {
+    (format!("byte {:#x} of the {} bytes of {of}", at - bytes.start, bytes.len()), bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variable_is_named_where_a_device_has_its_copy() {
+        add_variable(0x5000..0x5020, "table");
+        assert_eq!(of(0x501f), Some(("byte 0x1f of the 32 bytes of table".into(), 0x5000..0x5020)));
+        assert_eq!(of(0x5020), None);
+    }
+}

@@ -179,8 +179,11 @@ pub(super) fn choose(address: IpAddr) -> Result<Info, String> {
 }
 
 fn ask_all(address: IpAddr) -> Result<Info, String> {
-    let forced = config::text("GINRS_OFI_PROVIDER");
-    among(&forced.as_deref().map_or(ORDER.to_vec(), |name| vec![name]), address)
+    library().as_ref().map_err(Clone::clone)?;
+    match config::text("GINRS_OFI_PROVIDER") {
+        Some(name) => among(&[&name], address).map_err(|why| format!("{why}; GINRS_OFI_PROVIDER allows no other: unset it")),
+        None => among(&ORDER, address),
+    }
 }
 
 /// The same of `names`: with connections if it has them.

@@ -50,8 +50,9 @@ impl Info {
         (!raw.is_null()).then_some(Self { raw, library: self.library })
     }
 
-    /// The same for a connection to `address`, as the peer said it.
-    pub fn to(&self, address: &[u8]) -> Option<Self> {
+    /// The same for a connection to `address`, as the peer said it; over sockets from where the system has a way there: the address that others
+    /// come by may be on another network than that.
+    pub fn to(&self, address: &[u8], sockets: bool) -> Option<Self> {
         let copy = self.copy()?;
         let raw = copy.raw;
         // SAFETY: the copy's own; the new address is of malloc, as those that fi_freeinfo frees.
@@ -64,6 +65,10 @@ impl Info {
             libc::free((*raw).dest_addr);
             (*raw).dest_addr = place;
             (*raw).dest_addrlen = address.len();
+            if sockets {
+                libc::free((*raw).src_addr);
+                ((*raw).src_addr, (*raw).src_addrlen) = (std::ptr::null_mut(), 0);
+            }
             Some(copy)
         }
     }

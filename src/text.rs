@@ -15,7 +15,7 @@ pub fn printable(text: &str, most: usize) -> String {
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
             _ if letter.is_control() => out += &format!("\\x{:02x}", u32::from(letter)),
-            '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+            '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}' => {
                 out += &format!("\\u{:04x}", u32::from(letter))
             }
             _ => out.push(letter),

@@ -15,7 +15,7 @@ pub fn printable(text: &str, most: usize) -> String {
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
             _ if letter.is_control() => out += &format!("\\x{:02x}", u32::from(letter)),
-            '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+            '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}' => {
                 out += &format!("\\u{:04x}", u32::from(letter))
             }
             _ => out.push(letter),
@@ -30,9 +30,23 @@ pub fn printable(text: &str, most: usize) -> String {
     out
 }
 
+/// The first `most` of a list, with commas, and `..` where it was cut.
+pub fn listed(items: impl IntoIterator<Item = impl ToString>, most: usize) -> String {
+    let mut items = items.into_iter();
+    let mut shown: Vec<String> = items.by_ref().take(most).map(|item| item.to_string()).collect();
+    shown.extend(items.next().map(|_| "..".into()));
+    shown.join(", ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_list_ends_where_it_is_said_to() {
+        let shown = [0, 1, 2, 3].map(|items| listed(0..items, 2));
+        assert_eq!(shown, ["", "0", "0, 1", "0, 1, .."]);
+    }
 
     #[test]
     fn nothing_in_it_moves_a_terminal_and_it_is_no_longer_than_asked() {

@@ -270,7 +270,7 @@ fn an_id_serves_once_and_a_wrong_one_not_at_all() {
 
 /// The name of the root's socket, from the documented layout of the id.
 fn door(id: &UniqueId) -> SocketAddr {
-    let name: String = id.bytes()[32..48].iter().map(|b| format!("{b:02x}")).collect();
+    let name: String = id.bytes()[17..33].iter().map(|b| format!("{b:02x}")).collect();
     SocketAddr::from_abstract_name(format!("ginrs-{name}")).unwrap()
 }
 
@@ -282,7 +282,7 @@ fn hostile_strangers_do_not_keep_ranks_out() {
     let door = door(&id);
     let mut strangers = Vec::new();
     let mut garbage = vec![0xa5u8; 4096];
-    garbage[..8].copy_from_slice(b"GINB\x04\x00\x01\x00");
+    garbage[..8].copy_from_slice(b"GINB\x05\x00\x01\x00");
     for i in 0..1000 {
         let mut stranger = UnixStream::connect_addr(&door).unwrap();
         stranger.set_nonblocking(true).unwrap();
@@ -310,7 +310,7 @@ fn a_replayed_greeting_and_proof_open_nothing() {
     // A relay between an honest rank and the root records what the rank sends.
     let id = UniqueId::create().unwrap();
     let mut through = id.bytes();
-    through[32..48].fill(0x5e);
+    through[17..33].fill(0x5e);
     let crc = crc32fast::hash(&through[..124]);
     through[124..].copy_from_slice(&crc.to_le_bytes());
     let through = UniqueId::from_bytes(&through).unwrap();

@@ -70,7 +70,7 @@ fn wrong_proof(id: &UniqueId) -> Vec<u8> {
     let mut key = hmac::Hmac::<sha2::Sha256>::new_from_slice(&id.bytes()[88..120]).unwrap();
     key.update(b"key");
     let mut words = vec![0x5au8; 164];
-    words[..8].copy_from_slice(b"GINB\x04\x00\x01\x00");
+    words[..8].copy_from_slice(b"GINB\x05\x00\x01\x00");
     words[8..24].copy_from_slice(&key.finalize().into_bytes()[..16]);
     words
 }
@@ -78,7 +78,7 @@ fn wrong_proof(id: &UniqueId) -> Vec<u8> {
 /// Silent, half a greeting, a greeting of another job, noise, huge lengths, one that closes at once; or one of `more`.
 fn words(i: usize, more: &[Vec<u8>]) -> Vec<u8> {
     let mut greeting = vec![0xa5u8; 4096];
-    greeting[..8].copy_from_slice(b"GINB\x04\x00\x01\x00");
+    greeting[..8].copy_from_slice(b"GINB\x05\x00\x01\x00");
     match i % 7 {
         6 => more.get(i / 7 % more.len().max(1)).cloned().unwrap_or_default(),
         0 => Vec::new(),
@@ -223,11 +223,11 @@ fn recorded(id: &UniqueId) -> Vec<u8> {
     let relay = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     // The root's addresses in the id, and its machine.
     let mut bytes = id.bytes();
-    bytes[48..56].fill(0);
-    bytes[56..88].fill(0);
-    bytes[56] = 4;
-    bytes[57..59].copy_from_slice(&relay.local_addr().unwrap().port().to_be_bytes());
-    bytes[59..63].copy_from_slice(&[127, 0, 0, 1]);
+    bytes[33..41].fill(0);
+    bytes[41..88].fill(0);
+    bytes[41] = 4;
+    bytes[42..44].copy_from_slice(&relay.local_addr().unwrap().port().to_be_bytes());
+    bytes[44..48].copy_from_slice(&[127, 0, 0, 1]);
     let crc = crc32fast::hash(&bytes[..124]);
     bytes[124..].copy_from_slice(&crc.to_le_bytes());
     let through = UniqueId::from_bytes(&bytes).unwrap();

@@ -79,9 +79,22 @@ fn no_provider_is_a_reason_on_all_ranks() {
         load(0);
         for error in errors() {
             assert!(
-                error.contains("GINRS-E035") && error.contains("ofi (rank ") && error.contains("lacks what it needs"),
+                error.contains("GINRS-E035")
+                    && error.contains("ofi (rank ")
+                    && error.contains(": libfabric has no provider for "),
                 "{error}"
             );
+        }
+    });
+}
+
+/// Who has set it is told so: there is nothing to install.
+#[test]
+fn a_provider_that_is_none_is_told_with_its_variable() {
+    let settings = [("GINRS_FAKE_MACHINES", "0,1"), ("GINRS_OFI_PROVIDER", "nope")];
+    with_settings("a_provider_that_is_none_is_told_with_its_variable", &settings, || {
+        for error in errors() {
+            assert!(error.contains(": nope: ") && error.contains("GINRS_OFI_PROVIDER allows no other: unset it"), "{error}");
         }
     });
 }

@@ -208,6 +208,31 @@ fn an_address_to_which_no_machine_has_a_way_is_passed_over() {
     assert!(ok && said.matches(": ok, ").count() == 3, "{said}");
 }
 
+/// A second network, and what the first one is worth to the machines by number: none where it leads nowhere, though it is up.
+fn with_second_network(without_first: &[usize]) -> [String; 3] {
+    std::array::from_fn(|i| {
+        let dead = if without_first.contains(&i) { "ip route del 10.77.0.0/24; ip -6 route del fd77::/64; " } else { "" };
+        format!("{dead}ip addr add 10.78.0.{0}/24 dev eth0 && ip addr add fd78::{0}/64 dev eth0 nodad", i + 1)
+    })
+}
+
+/// The first machine comes by the second network alone, to whoever it goes; the others have both.
+#[test]
+fn a_machine_that_has_lost_one_of_two_networks_is_met_on_the_other() {
+    let commands = with_second_network(&[0]);
+    let Some((ok, said)) = behind([&commands[0], &commands[1], &commands[2]]) else { return };
+    assert!(ok && said.matches(": ok, ").count() == 3, "{said}");
+}
+
+/// Two IPv4 addresses leave room for IPv6's.
+#[test]
+fn a_machine_of_two_networks_is_met_by_one_that_has_ipv6_alone() {
+    let commands = with_second_network(&[]);
+    let lost = format!("{} && ip -4 addr flush dev eth0", commands[2]);
+    let Some((ok, said)) = behind([&commands[0], &commands[1], &lost]) else { return };
+    assert!(ok && said.matches(": ok, ").count() == 3, "{said}");
+}
+
 /// All by the family that all have, though the first machine has both; where there is none, that is said.
 #[test]
 fn machines_of_one_family_meet_and_of_two_are_told() {

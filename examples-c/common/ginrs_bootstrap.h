@@ -109,6 +109,15 @@ static inline int ginrsBootstrapInit(ginrsBootstrap* boot) {
     snprintf(detail, sizeof detail, "%s=%s %s=%s", names[i][0], getenv(names[i][0]), names[i][1], getenv(names[i][1]));
     return ginrsBootstrapFail(boot, "the environment names no valid rank", detail);
   }
+  /* Each of several ranks would be a job of its own, and all would be well. */
+  for (i = 0; i < sizeof names / sizeof names[0]; i++) {
+    if (ginrsBootstrapNumber(names[i][0]) > 0) {
+      char detail[160];
+      boot->rank = ginrsBootstrapNumber(names[i][0]);
+      snprintf(detail, sizeof detail, "%s=%d, and %s is not set", names[i][0], boot->rank, names[i][1]);
+      return ginrsBootstrapFail(boot, "the environment says which rank, and not of how many", detail);
+    }
+  }
   return 0;
 }
 
@@ -485,6 +494,10 @@ static inline int ginrsBootstrapMakesId(const ginrsBootstrap* boot) {
   if (point != NULL && point[0] != 0) return 1;
   if (!boot->far || getenv("GINRS_RUN_ID") != NULL) return boot->rank == 0;
   if (address == NULL || address[0] == 0 || port <= 0) return 0;
+  if (port >= 65535) {
+    ginrsBootstrapFail(boot, "ranks meet at the port behind MASTER_PORT, and there is none", getenv("MASTER_PORT"));
+    return 0;
+  }
   snprintf(made, sizeof made, strchr(address, ':') != NULL ? "[%s]:%d" : "%s:%d", address, port + 1);
   if (setenv("NCCL_COMM_ID", made, 1) == 0) return 1;
   ginrsBootstrapFail(boot, "setenv NCCL_COMM_ID", strerror(errno));

@@ -4,8 +4,7 @@
 use super::Bootstrap;
 use super::address::{FdAddress, system};
 use super::dial::NoLink;
-use super::gone::Fate;
-use super::gone::gone;
+use super::gone::{Fate, gone};
 use super::link::Link;
 use super::port::Handed;
 use super::route::Way;

@@ -10,7 +10,7 @@ use std::fmt;
 use zeroize::Zeroize;
 
 const MAGIC: [u8; 8] = *b"ginrs-id";
-const VERSION: u16 = 2;
+const VERSION: u16 = 3;
 
 /// What ncclGetUniqueId hands out: 128 bytes that may be copied and sent at will, and that only the job's ranks may see.
 ///

@@ -191,10 +191,13 @@ impl Bootstrap {
         Ok(if chosen.is_empty() { vec![std::net::Ipv4Addr::LOCALHOST.into()] } else { chosen })
     }
 
-    /// The same in this communicator: first those by which its links to other machines go. A machine may have one that no other has a way to.
+    /// The same in this communicator: first those by which its links to other machines go, the last of these first. A machine may have one that no
+    /// other has a way to, and doors are tried in order: whoever came by a later one has no way to those before it.
     pub fn addresses_to_others(&self) -> Result<Vec<std::net::IpAddr>> {
         let (mut all, used) = (Self::addresses_for_others()?, self.port.used_addresses());
         all.sort_by_key(|address| !used.contains(address));
+        let linked = all.iter().take_while(|address| used.contains(address)).count();
+        all[..linked].reverse();
         Ok(all)
     }
 

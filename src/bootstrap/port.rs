@@ -21,6 +21,7 @@ use crate::fault;
 use crate::process;
 use crate::sync::channel::{Receiver, bounded};
 use crate::sync::{Give, Mutex, OnceCell};
+use crate::text::listed;
 use crate::warn;
 use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
@@ -140,10 +141,7 @@ impl Port {
         if ranks.iter().copied().eq(0..ranks.len() as u32) {
             return;
         }
-        self.family.get_or_init(|| {
-            let names: Vec<String> = ranks.iter().take(NAMED).map(u32::to_string).collect();
-            format!(", made of ranks {}{} of the job", names.join(", "), if ranks.len() > NAMED { ", .." } else { "" })
-        });
+        self.family.get_or_init(|| format!(", made of ranks {} of the job", listed(ranks, NAMED)));
     }
 
     /// What its name is made of.

@@ -12,6 +12,7 @@ use super::wire::{Endpoint, Frame};
 use crate::config;
 use crate::error::{Code, Error};
 use crate::info;
+use crate::text::listed;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -326,9 +327,7 @@ impl Root {
             let own = || format!("on {}", rustix::system::uname().nodename().to_string_lossy());
             *places.entry(member.link.peer().from.map_or_else(own, |ip| format!("at {ip}"))).or_default() += 1;
         }
-        let more = if places.len() > LISTED { ", ..." } else { "" };
-        let list: Vec<String> = places.iter().take(LISTED).map(|(place, count)| format!("{count} {place}")).collect();
-        format!("; those that came: {}{more}", list.join(", "))
+        format!("; those that came: {}", listed(places.iter().map(|(place, count)| format!("{count} {place}")), LISTED))
     }
 
     /// Who differs from most: in the number of ranks, by a rank that is none, or by a rank that two claim.

@@ -38,25 +38,34 @@ impl Route {
     /// The bytes that travel.
     pub fn encode(&self) -> [u8; ROUTE_BYTES] {
         let mut out = [0; ROUTE_BYTES];
-        out[..32].copy_from_slice(&self.address.to_bytes());
-        out[32..40].copy_from_slice(&self.machine.to_le_bytes());
-        out[40..].copy_from_slice(&self.doors.0);
+        let address = self.address.to_bytes();
+        out[0] = address[0];
+        out[1..17].copy_from_slice(&address[16..]);
+        out[17..25].copy_from_slice(&self.machine.to_le_bytes());
+        out[25..].copy_from_slice(&self.doors.0);
         out
     }
 
     /// From bytes of anybody.
     pub fn decode(bytes: &[u8; ROUTE_BYTES]) -> Option<Self> {
+        // A record of an address has zeros between its kind and its name.
+        let mut address = [0; 32];
+        address[0] = bytes[0];
+        address[16..].copy_from_slice(&bytes[1..17]);
         Some(Self {
-            address: Address::from_bytes(bytes[..32].try_into().expect("32 bytes")).ok()?,
-            machine: u64::from_le_bytes(bytes[32..40].try_into().expect("8 bytes")),
-            doors: Doors::decode(bytes[40..].try_into().expect("32 bytes"))?,
+            address: Address::from_bytes(&address).ok()?,
+            machine: u64::from_le_bytes(bytes[17..25].try_into().expect("8 bytes")),
+            doors: Doors::decode(bytes[25..].try_into().expect("47 bytes"))?,
         })
     }
 }
 
-/// Four IPv4 addresses, or one IPv6 address with its scope and one IPv4 address. `kind, port, address [, scope]` each, then zeros.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct Doors([u8; 32]);
+/// Six IPv4 addresses, or one IPv6 address with its scope and three IPv4 addresses, or two of IPv6. `kind, port, address [, scope]` each, then
+/// zeros.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Doors([u8; DOORS_BYTES]);
+
+const DOORS_BYTES: usize = 47;
 
 const V4: u8 = 4;
 const V6: u8 = 6;
@@ -64,12 +73,17 @@ const V4_BYTES: usize = 7;
 const V6_BYTES: usize = 23;
 
 impl Doors {
-    /// As many of `addresses` as fit, the first ones first.
+    /// As many of `addresses` as fit, in their order; the first IPv6 address always: a machine without IPv4 comes by no other.
     pub fn of(addresses: impl IntoIterator<Item = SocketAddr>) -> Self {
-        let (mut out, mut at) = ([0; 32], 0);
+        let (mut out, mut at) = (Self::default().0, 0);
+        let addresses: Vec<SocketAddr> = addresses.into_iter().collect();
+        let mut kept = if addresses.iter().any(SocketAddr::is_ipv6) { V6_BYTES } else { 0 };
         for address in addresses {
             let bytes = encode(address);
-            if let Some(room) = out.get_mut(at..at + bytes.len()) {
+            if address.is_ipv6() {
+                kept = 0;
+            }
+            if let Some(room) = out[..DOORS_BYTES - kept].get_mut(at..at + bytes.len()) {
                 room.copy_from_slice(&bytes);
                 at += bytes.len();
             }
@@ -78,7 +92,7 @@ impl Doors {
     }
 
     /// From a record of anybody; None if it is none.
-    pub fn decode(bytes: &[u8; 32]) -> Option<Self> {
+    pub fn decode(bytes: &[u8; DOORS_BYTES]) -> Option<Self> {
         let doors = Self(*bytes);
         let known: usize = doors.iter().map(|address| encode(address).len()).sum();
         bytes[known..].iter().all(|byte| *byte == 0).then_some(doors)
@@ -104,6 +118,12 @@ impl Doors {
     /// True where there is none.
     pub fn is_empty(&self) -> bool {
         self.iter().next().is_none()
+    }
+}
+
+impl Default for Doors {
+    fn default() -> Self {
+        Self([0; DOORS_BYTES])
     }
 }
 
@@ -158,19 +178,20 @@ mod tests {
 
     #[test]
     fn addresses_come_back_with_their_scope_and_what_does_not_fit_stays_away() {
-        let all = addresses(&["10.0.0.7:4000", "[fe80::1%3]:65535", "10.1.0.7:1", "127.0.0.1:9"]);
-        let doors = Doors::of(all.clone());
-        assert_eq!(doors.iter().collect::<Vec<_>>(), all[..2]);
-        assert_eq!(doors.to_string(), "10.0.0.7:4000, [fe80::1%3]:65535");
-        let v4 = addresses(&["10.0.0.7:1", "10.0.0.7:2", "10.0.0.7:3", "10.0.0.7:4", "10.0.0.7:5"]);
-        assert_eq!(Doors::of(v4.clone()).iter().collect::<Vec<_>>(), v4[..4]);
+        let of = |all: &[SocketAddr]| Doors::of(all.to_vec()).iter().collect::<Vec<_>>();
+        let all = addresses(&["10.0.0.7:4000", "[fe80::1%3]:65535", "10.1.0.7:1", "127.0.0.1:9", "[::1]:1"]);
+        assert_eq!(of(&all), all[..4]);
+        assert_eq!(Doors::of(all[..2].to_vec()).to_string(), "10.0.0.7:4000, [fe80::1%3]:65535");
+        let v4: Vec<_> = (1..9).map(|port| SocketAddr::from(([10, 0, 0, 7], port))).collect();
+        assert_eq!(of(&v4), v4[..6]);
+        assert_eq!(of(&[&v4[..], &all[1..2]].concat()), [&v4[..3], &all[1..2]].concat(), "IPv6 behind many of IPv4");
         assert_eq!((Doors::default().is_empty(), Doors::default().to_string()), (true, "no network address".into()));
     }
 
     proptest! {
         #[test]
-        fn no_bytes_break_it(bytes in proptest::array::uniform32(prop_oneof![Just(4u8), Just(6), Just(0), any::<u8>()])) {
-            if let Some(doors) = Doors::decode(&bytes) {
+        fn no_bytes_break_it(bytes in proptest::collection::vec(prop_oneof![Just(4u8), Just(6), Just(0), any::<u8>()], DOORS_BYTES)) {
+            if let Some(doors) = Doors::decode(bytes[..].try_into().unwrap()) {
                 prop_assert_eq!(Doors::of(doors.iter()), doors);
             }
         }

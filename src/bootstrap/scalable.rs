@@ -19,6 +19,7 @@ use super::service::Service;
 use super::wire::{Endpoint, Frame};
 use super::{Bootstrap, Seat};
 use crate::error::{Code, Error, Result};
+use crate::text::listed;
 use crate::{bail, config};
 use sha2::{Digest, Sha256};
 use std::ops::Range;
@@ -187,10 +188,9 @@ const FIRSTS: &str = " | the first ranks of the ids, ";
 
 /// Errors of the first ranks' meeting count the ids.
 fn name_firsts(error: Error, ranks: impl Fn(u32) -> Range<u32>, n_blocks: u32) -> Error {
-    const NAMED: u32 = 16;
-    let firsts: Vec<String> = (0..n_blocks.min(NAMED)).map(|block| ranks(block).start.to_string()).collect();
-    let more = if n_blocks > NAMED { ", .." } else { "" };
-    let place = format!("{FIRSTS}{}{more}, counted from 0 | ", firsts.join(", "));
+    const NAMED: usize = 16;
+    let firsts = listed((0..n_blocks).map(|block| ranks(block).start), NAMED);
+    let place = format!("{FIRSTS}{firsts}, counted from 0 | ");
     let culprit = error.culprit.map(|block| ranks(block).start);
     Error { text: error.text.replacen(" | ", &place, 1), culprit, ..error }
 }

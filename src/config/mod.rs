@@ -184,10 +184,18 @@ impl Settings {
         for (name, Value { text, source }) in values.iter().filter(|(_, value)| !value.text.is_empty()) {
             let known = table::find(name);
             let elsewhere = known.map_or(!is_ours(name), |var| matches!(var.kind, Kind::Theirs(_)));
-            if source != ENVIRONMENT && elsewhere {
+            if source != ENVIRONMENT && (elsewhere || name == "NCCL_CONF_FILE") {
+                // A byte order mark, or small letters.
+                let meant: String = name.chars().filter(char::is_ascii_graphic).collect::<String>().to_ascii_uppercase();
+                let advice = match meant != *name && is_ours(&meant) && table::find(&meant).is_some() {
+                    true => format!(
+                        "names are as they stand in the file, to the byte | fix: write {meant}, with nothing in front of it"
+                    ),
+                    false => "who reads it looks into the environment | fix: export it".into(),
+                };
                 self.complain(|| {
                     format!(
-                        "GINRS-W002 {} in a settings file has no effect | from {} | who reads it looks into the environment | fix: export it",
+                        "GINRS-W002 {} in a settings file has no effect | from {} | {advice}",
                         printable(name, 80),
                         printable(source, 200)
                     )
@@ -273,6 +281,17 @@ mod tests {
             assert!(all.contains(part), "{part} in {all}");
         }
         assert_eq!(own.complaints.len(), 6, "{all}");
+        let odd = load(&[], &[("/etc/nccl.conf", "\u{feff}NCCL_DEBUG=INFO\nginrs_timeout=3\nNCCL_CONF_FILE=/x\n")])
+            .complaints
+            .join("\n");
+        for part in [
+            "GINRS-W002 \\ufeffNCCL_DEBUG in a settings file has no effect",
+            "fix: write NCCL_DEBUG, with nothing in front of it",
+            "fix: write GINRS_TIMEOUT, with",
+            "GINRS-W002 NCCL_CONF_FILE in a settings file has no effect",
+        ] {
+            assert!(odd.contains(part), "{part} in {odd}");
+        }
         assert!(std::env::var_os("NCCL_HOSTID").is_none(), "the program's environment is its own");
         // The same names in the environment are nobody's business here.
         assert!(load(&[("FI_PROVIDER", "tcp"), ("GINRS_CPU_STACK", "1M")], &[]).complaints.is_empty());

@@ -12,7 +12,7 @@ use crate::sync::Mutex;
 use crate::team::{Offer, PeerInfo, Said, Team};
 use crate::transport::chaos::{self, Chaos};
 use crate::transport::factory::{LIST, Setup, Share};
-use crate::transport::select::{self, Facts, World};
+use crate::transport::select::{self, Facts, Lacks, World};
 use crate::transport::{Part, Region, SIGNALS, Transport, Words};
 use crate::{bail, info};
 use std::net::{IpAddr, Ipv4Addr};
@@ -25,6 +25,7 @@ pub(crate) struct Announced {
     /// For other machines, the best first; none where there are none.
     addresses: Result<Vec<IpAddr>>,
     has: u64,
+    lacks: Lacks,
 }
 
 impl Announced {
@@ -41,8 +42,8 @@ impl Announced {
         team.watch.set_step("loading of network libraries");
         let (has, lacks) = Facts::probe(&*team.device, addresses.iter().flatten().next().copied());
         team.watch.set_step("");
-        lacks.iter().for_each(|why| info!(INIT, "GIN transport not here: {why}"));
-        Ok(Self { memory, settings, addresses, has })
+        lacks.iter().for_each(|(name, why)| info!(INIT, "GIN transport not here: {name}: {why}"));
+        Ok(Self { memory, settings, addresses, has, lacks })
     }
 
     /// Must be equal on all ranks.
@@ -79,7 +80,7 @@ impl Gin {
         all: &[Said],
         windows: impl FnOnce(&Arc<Self>) -> Result<Vec<u64>>,
     ) -> Result<(Arc<Self>, Arc<Vec<Said>>)> {
-        let Announced { memory, settings, addresses, .. } = announced;
+        let Announced { memory, settings, addresses, lacks, .. } = announced;
         let facts = |(peer, said): (&PeerInfo, &Said)| Facts {
             process: peer.process,
             machine: peer.machine,
@@ -89,7 +90,7 @@ impl Gin {
         let offers = Offers { team, kept: Mutex::default() };
         let ends = select::asked().and_then(|asked| {
             let world = World { kind: team.device.kind(), asked, reach: &team.topo.reach, ranks: &ranks };
-            Ends::new(team, &world, &offers, (memory, &settings), reachable(&addresses?, all))
+            Ends::new(team, &world, &lacks, &offers, (memory, &settings), reachable(&addresses?, all))
         });
         let said = ends.as_ref().map(|ends| Said { agreed: Vec::new(), own: ends.own.clone() });
         let heard = team.round_as("gin signals", said.map_err(Clone::clone), Heard::read)?;
@@ -259,11 +260,12 @@ impl Ends {
     fn new(
         team: &Team,
         world: &World,
+        lacks: &Lacks,
         offers: &Offers,
         (signals, settings): (Arc<dyn Physical>, &Settings),
         address: IpAddr,
     ) -> Result<Self> {
-        let by_peer = world.select(team.rank)?;
+        let by_peer = world.select(team.rank, lacks)?;
         world.explain(team.rank).iter().for_each(|line| info!(INIT, "GIN {line}"));
         let mut routes = Routes { transports: Vec::new(), by_peer: vec![0; by_peer.len()] };
         let mut connection = Words::default();

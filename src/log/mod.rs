@@ -8,6 +8,7 @@
 //! Imports from error, sync, text and config.
 
 use crate::error::Error;
+use crate::sync::{Mutex, PerProcess};
 use std::cell::Cell;
 use std::fmt::Arguments;
 
@@ -77,7 +78,22 @@ pub fn set_device(ordinal: i32) {
 pub fn error(error: &Error) {
     static SITE: Site = Site::new(Level::Warn, None, module_path!(), file!(), line!(), &SITE);
     keep(format_args!("{error}"));
-    SITE.say(format_args!("{error}"), Some(std::panic::Location::caller()));
+    if is_news(error) {
+        SITE.say(format_args!("{error}"), Some(std::panic::Location::caller()));
+    }
+}
+
+/// Who has not come is told to every rank in the same words: one line, however many threads of the process wait for them.
+fn is_news(error: &Error) -> bool {
+    const NOT_JOINED: u16 = 11;
+    static SAID: PerProcess<Mutex<String>> = PerProcess::new();
+    if error.id != NOT_JOINED {
+        return true;
+    }
+    let mut said = SAID.lock();
+    let is_news = *said != error.text;
+    said.clone_from(&error.text);
+    is_news
 }
 
 #[doc(hidden)]

@@ -23,7 +23,7 @@ pub struct Facts {
 impl Facts {
     /// [`Self::has`] of the calling rank, and why it lacks what it lacks. `far`: where some ranks are on other machines, this rank's
     /// address for them.
-    pub fn probe(device: &dyn crate::device::Device, far: Option<IpAddr>) -> (u64, Vec<String>) {
+    pub fn probe(device: &dyn crate::device::Device, far: Option<IpAddr>) -> (u64, Lacks) {
         let (mut has, mut lacks) = (0, Vec::new());
         let asked = asked().ok().flatten();
         let address = far.unwrap_or(Ipv4Addr::LOCALHOST.into());
@@ -33,12 +33,15 @@ impl Facts {
             }
             match factory.here(device, address) {
                 Ok(()) => has |= 1 << at,
-                Err(why) => lacks.push(format!("{}: {why}", factory.name())),
+                Err(why) => lacks.push((factory.name(), why.into_owned())),
             }
         }
         (has, lacks)
     }
 }
+
+/// Transports that a rank lacks something for, and what.
+pub type Lacks = Vec<(&'static str, String)>;
 
 /// What the transports said of a pair of ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,11 +118,12 @@ impl World<'_> {
         places.find(|&at| LIST[at].can(&pair).is_ok())
     }
 
-    /// Chooses for every peer of `rank`; the first that cannot be reached is the error.
-    pub fn select(&self, rank: u32) -> Result<Vec<usize>> {
+    /// Chooses for every peer of `rank`, which lacks what `lacks` says; the first that cannot be reached is the error.
+    pub fn select(&self, rank: u32, lacks: &Lacks) -> Result<Vec<usize>> {
         let chosen = self.along((0..self.ranks.len() as u32).map(|peer| (rank, peer)));
-        let choose =
-            |(peer, chosen): (u32, Option<usize>)| chosen.ok_or_else(|| self.nothing(rank, peer, &self.verdict(rank, peer)));
+        let choose = |(peer, chosen): (u32, Option<usize>)| {
+            chosen.ok_or_else(|| self.nothing(rank, peer, self.verdict(rank, peer), lacks))
+        };
         (0..).zip(chosen).map(choose).collect()
     }
 
@@ -146,17 +150,23 @@ impl World<'_> {
     }
 
     #[cold]
-    fn nothing(&self, rank: u32, peer: u32, verdict: &Verdict) -> Error {
-        let reasons = format!("rank {rank} to rank {peer}, {}", refusals(verdict));
+    fn nothing(&self, rank: u32, peer: u32, mut verdict: Verdict, lacks: &Lacks) -> Error {
+        // The others know that it lacks something, and itself what.
+        for (name, why) in &mut verdict.refused {
+            if let Some((_, own)) = lacks.iter().find(|(lacking, _)| lacking == name) {
+                *why = format!("rank {rank}: {own}").into();
+            }
+        }
+        let reasons = format!("rank {rank} to rank {peer}, {}", refusals(&verdict));
         let near = self.pair(rank, peer).same_machine;
         if self.asked.is_some() && near {
             let text = format!("GINRS_TRANSPORT asks for what cannot be | {reasons} | fix: unset it");
             return Error::new(Code::InvalidUsage, 77, text);
         }
-        let fix = if near {
-            "see the reasons"
-        } else {
-            "see the reasons; ranks on several machines need libfabric (Debian: libfabric1) on each"
+        let fix = match self.asked {
+            Some(at) if !LIST[at].far() => "unset GINRS_TRANSPORT: what it asks for stays within a machine",
+            _ if near => "see the reasons",
+            _ => "see the reasons; ranks on several machines need libfabric (Debian: libfabric1) on each",
         };
         Error::new(Code::InvalidUsage, 35, format!("no GIN transport to a peer | {reasons} | fix: {fix}"))
     }
@@ -231,12 +241,17 @@ mod tests {
             ]
         );
         let ranks = [of(1, 7), of(2, 8)];
-        assert_eq!(cpu(&ranks).select(0).unwrap(), [named("loopback"), named("ofi")]);
-        assert_eq!(World { kind: Kind::Cuda, ..cpu(&ranks) }.select(0).unwrap(), [named("nvlink"), named("ofi")]);
+        assert_eq!(cpu(&ranks).select(0, &Lacks::new()).unwrap(), [named("loopback"), named("ofi")]);
+        assert_eq!(World { kind: Kind::Cuda, ..cpu(&ranks) }.select(0, &Lacks::new()).unwrap(), [named("nvlink"), named("ofi")]);
         let without = ranks.map(|of| Facts { has: of.has & !(1 << named("ofi")), ..of });
-        let far = World { kind: Kind::Cuda, ..cpu(&without) }.select(0).unwrap_err();
+        let far = World { kind: Kind::Cuda, ..cpu(&without) }.select(0, &Lacks::new()).unwrap_err();
         assert!(far.text.contains("rank 0 to rank 1") && far.text.contains("another machine") && far.id == 35, "{far}");
         assert!(far.text.contains("loopback, shm, nvlink, staged, messages"), "every refusal keeps its reason: {far}");
+        let lacks = vec![("ofi", "there is no libfabric".to_string())];
+        let told = cpu(&without).select(0, &lacks).unwrap_err();
+        assert!(told.text.contains("ofi (rank 0: there is no libfabric)"), "its own reason, not where to look for it: {told}");
+        let asked = World { asked: Some(named("shm")), ..cpu(&ranks) }.select(0, &lacks).unwrap_err();
+        assert!(asked.id == 35 && asked.text.contains("fix: unset GINRS_TRANSPORT"), "{asked}");
     }
 
     /// A list of one version: what a rank lacks is known to all, and no other transport is taken for it in silence.
@@ -262,18 +277,18 @@ mod tests {
         let ranks = [of(1, 7), of(1, 7), of(2, 7)];
         let [loopback, shm, nvlink, staged] = ["loopback", "shm", "nvlink", "staged"].map(named);
         let world = |asked| World { kind: Kind::Cuda, asked, reach: &reach, ranks: &ranks };
-        assert_eq!(world(None).select(0).unwrap(), [nvlink, nvlink, staged]);
-        assert_eq!(world(None).select(2).unwrap(), [nvlink, nvlink, nvlink]);
+        assert_eq!(world(None).select(0, &Lacks::new()).unwrap(), [nvlink, nvlink, staged]);
+        assert_eq!(world(None).select(2, &Lacks::new()).unwrap(), [nvlink, nvlink, nvlink]);
         assert_eq!((world(None).senders(staged, 2), world(None).senders(staged, 0)), (vec![0, 1], vec![]));
-        assert_eq!(world(Some(staged)).select(0).unwrap(), [staged; 3]);
+        assert_eq!(world(Some(staged)).select(0, &Lacks::new()).unwrap(), [staged; 3]);
         assert_eq!(world(Some(staged)).senders(staged, 1), [0, 1, 2]);
         for (asked, rank, whom) in
             [(nvlink, 1, "rank 1 to rank 2, nvlink"), (shm, 0, "rank 0 to rank 0, shm"), (loopback, 0, "loopback")]
         {
-            let error = world(Some(asked)).select(rank).unwrap_err();
+            let error = world(Some(asked)).select(rank, &Lacks::new()).unwrap_err();
             assert!(error.id == 77 && error.text.contains(whom), "{error}");
         }
-        assert_eq!(world(Some(nvlink)).select(2).unwrap(), [nvlink; 3]);
+        assert_eq!(world(Some(nvlink)).select(2, &Lacks::new()).unwrap(), [nvlink; 3]);
         assert_eq!(world(Some(staged)).explain(0), ["rank 0 -> ranks 0-2: staged (GINRS_TRANSPORT)"]);
     }
 }

@@ -21,6 +21,7 @@ int main(int argc, char** argv) {
   static char bytes[4 << 20];
   size_t size = argc > 1 ? (size_t)atol(argv[1]) : 128;
   if (ginrsBootstrapInit(&b)) return 3;
+  if (b.far) return ginrsBootstrapMakesId(&b) ? 0 : 5;
   if (b.rank == 0) snprintf(bytes, sizeof bytes, "%s", getenv("PAYLOAD"));
   bytes[size - 1] = 'e';
   if (ginrsBootstrapBroadcast(&b, bytes, size)) return 4;
@@ -413,6 +414,16 @@ fn what_does_not_fit_is_told_at_once_and_names_the_process() {
 }
 
 /// A listener of another user under the job's own name: it cannot make one in our folder, so ours is opened to it here.
+#[test]
+fn variables_that_say_half_are_told() {
+    let folder = folder();
+    let job = Job { folder: folder.path().into(), port: 65535, ranks: 2 };
+    let alone = finish(job.rank(1).env_remove("WORLD_SIZE").spawn().unwrap());
+    assert!(!alone.status.success() && text(&alone).contains("RANK=1, and WORLD_SIZE is not set"), "{}", text(&alone));
+    let far = finish(job.rank(1).env("LOCAL_WORLD_SIZE", "1").spawn().unwrap());
+    assert!(!far.status.success() && text(&far).contains("MASTER_PORT, and there is none: 65535"), "{}", text(&far));
+}
+
 #[test]
 fn a_rank_asks_no_listener_of_another_user() {
     if let Some(job) = stranger() {

@@ -114,7 +114,10 @@ impl Ofi {
                 "; it listens at {ip}, where only its own machine reaches it: each machine needs an address that the others reach, as IPv6's \
                  link-local ones are not"
             ),
-            _ => String::new(),
+            Some((ip, _)) => format!(
+                "; it listens at {ip}: if this machine has no way there, name an interface that all machines share in NCCL_SOCKET_IFNAME on each"
+            ),
+            None => String::new(),
         }
     }
 

@@ -290,7 +290,7 @@ impl Net {
         if self.traits.rdm {
             return self.line(address, None, link).map(Ok);
         }
-        let to = self.info.to(address).ok_or_else(|| self.failed("fi_dupinfo", -(libc::ENOMEM as isize)))?;
+        let to = self.info.to(address, self.traits.sockets).ok_or_else(|| self.failed("fi_dupinfo", -(libc::ENOMEM as isize)))?;
         match self.open_endpoint(&to, link) {
             Err(result) if is_away(result) => Ok(Err(self.explain(result.into()))),
             opened => self.bound(opened).map(Ok),

@@ -50,8 +50,9 @@ impl Info {
         (!raw.is_null()).then_some(Self { raw, library: self.library })
     }
 
-    /// The same for a connection to `address`, as the peer said it.
-    pub fn to(&self, address: &[u8]) -> Option<Self> {
+    /// The same for a connection to `address`, as the peer said it; over sockets from where the system has a way there: the address that others
+    /// come by may be on another network than that.
+    pub fn to(&self, address: &[u8], sockets: bool) -> Option<Self> {
         let copy = self.copy()?;
         let raw = copy.raw;
         // SAFETY: the copy's own; the new address is of malloc, as those that fi_freeinfo frees.
@@ -64,6 +65,10 @@ impl Info {
             libc::free((*raw).dest_addr);
             (*raw).dest_addr = place;
             (*raw).dest_addrlen = address.len();
+            if sockets {
+                libc::free((*raw).src_addr);
+                ((*raw).src_addr, (*raw).src_addrlen) = (std::ptr::null_mut(), 0);
+            }
             Some(copy)
         }
     }
@@ -179,8 +184,11 @@ pub(super) fn choose(address: IpAddr) -> Result<Info, String> {
 }
 
 fn ask_all(address: IpAddr) -> Result<Info, String> {
-    let forced = config::text("GINRS_OFI_PROVIDER");
-    among(&forced.as_deref().map_or(ORDER.to_vec(), |name| vec![name]), address)
+    library().as_ref().map_err(Clone::clone)?;
+    match config::text("GINRS_OFI_PROVIDER") {
+        Some(name) => among(&[&name], address).map_err(|why| format!("{why}; GINRS_OFI_PROVIDER allows no other: unset it")),
+        None => among(&ORDER, address),
+    }
 }
 
 /// The same of `names`: with connections if it has them.

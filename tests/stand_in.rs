@@ -30,7 +30,7 @@ static int find(const void* p, void** b, size_t* n, int* k) {
 static int failed;
 static int fail(int d) { return d == 1 ? failed : 0; }
 /* As the first ones were: without what was appended. */
-static const ginrsCpuRuntimeV1 table = {GINRS_CPU_RUNTIME_VERSION, offsetof(ginrsCpuRuntimeV1, wake), count, get, set, kernels, add, take, note, forget, find, fail, 0, 0, 0, 0, 0};
+static const ginrsCpuRuntimeV1 table = {GINRS_CPU_RUNTIME_VERSION, offsetof(ginrsCpuRuntimeV1, wake), count, get, set, kernels, add, take, note, forget, find, fail, 0, 0, 0, 0, 0, 0};
 const ginrsCpuRuntimeV1* ginrs_cpu_runtime_v1(void) { return &table; }
 void test_fail(int code) { failed = code; }
 void test_run(int n) { running = n; }

@@ -3,9 +3,9 @@
 use std::ffi::{CString, c_void};
 
 use crate::device::{self, StepFn};
+use crate::launch::Launch;
 use crate::memory;
 use crate::race;
-use crate::waits::code::Later;
 use crate::waits::{self, Seen, Stillness};
 
 /// `ginrsCpuRuntimeV1`.
@@ -29,6 +29,7 @@ pub struct RuntimeV1 {
     each_wait: extern "C" fn(SeeWait, *mut c_void),
     stillness: unsafe extern "C" fn(*mut Stillness, SeeThread, *mut c_void),
     bell: unsafe extern "C" fn(i32, *mut *mut u32) -> i32,
+    each_lasting: extern "C" fn(SeeWait, *mut c_void),
 }
 
 type SeeWait = unsafe extern "C" fn(*mut c_void, *const Seen);
@@ -53,6 +54,7 @@ static RUNTIME: RuntimeV1 = RuntimeV1 {
     each_wait,
     stillness,
     bell,
+    each_lasting,
 };
 
 /// See library.h.
@@ -66,24 +68,30 @@ extern "C" fn each_wait(see: SeeWait, context: *mut c_void) {
     if !device::is_forked() {
         // SAFETY: library.h: see takes the context and a wait.
         let see = |wait: &Seen| unsafe { see(context, wait) };
-        waits::each(
-            see,
-            |launch| launch.touched.is_some(),
-            |later| match later {
-                Later::Own(wait, launch) => {
-                    let Some(touched) = &launch.touched else { return };
-                    let name = CString::new(touched.name.as_str()).unwrap_or_default();
-                    let place = place_of(race::collectives::called_at(touched));
-                    see(&wait.called(&name, touched.number, place.as_ref().map(|(file, line)| (file.as_c_str(), *line))));
-                }
-                Later::Code(code) => {
-                    let name = CString::new(code.running.launch.describe()).unwrap_or_default();
-                    let place = place_of(code.behind().and_then(race::users_line));
-                    see(&code.seen(&name, place.as_ref().map(|(file, line)| (file.as_c_str(), *line))));
-                }
-            },
-        );
+        waits::each(see, is_own, |wait, launch| {
+            let Some(touched) = &launch.touched else { return };
+            let name = CString::new(touched.name.as_str()).unwrap_or_default();
+            let place = place_of(race::collectives::called_at(touched));
+            see(&wait.called(&name, touched.number, place.as_ref().map(|(file, line)| (file.as_c_str(), *line))));
+        });
     }
+}
+
+extern "C" fn each_lasting(see: SeeWait, context: *mut c_void) {
+    if !device::is_forked() {
+        // SAFETY: as above.
+        let see = |wait: &Seen| unsafe { see(context, wait) };
+        waits::code::each_lasting(see, is_own, |code| {
+            let name = CString::new(code.running.launch.describe()).unwrap_or_default();
+            let place = place_of(code.behind().and_then(race::users_line));
+            see(&code.seen(&name, place.as_ref().map(|(file, line)| (file.as_c_str(), *line))));
+        });
+    }
+}
+
+/// A kernel of the library's own.
+fn is_own(launch: &Launch) -> bool {
+    launch.touched.is_some()
 }
 
 /// `halo.cu:41` in its parts.

@@ -17,7 +17,7 @@ use crate::tsan;
 pub mod code;
 mod polls;
 
-use code::{Code, Later, Running};
+use code::{Code, Running};
 use polls::Polls;
 
 /// GINRS_CPU_CALL_BARRIER.
@@ -407,24 +407,16 @@ impl Seen {
     }
 }
 
-/// Shows each wait that lasts. Those of the library's own kernels, of which `own` holds, come last, when no wait is held up any more, and so does
-/// what else lasts.
-pub fn each(mut see: impl FnMut(&Seen), own: impl Fn(&Launch) -> bool, see_later: impl FnMut(Later)) {
+/// Shows each wait that lasts. Those of the library's own kernels, of which `own` holds, come last, when no wait is held up any more.
+pub fn each(mut see: impl FnMut(&Seen), own: impl Fn(&Launch) -> bool, mut see_own: impl FnMut(Seen, &Launch)) {
     let boards = BOARDS.lock().clone();
     let mut later = Vec::new();
     for board in boards {
-        let mut reads = 0;
-        board.polls.each(&mut |read| {
-            reads += 1;
-            see(read);
-        });
         for record in &*board.records.lock() {
-            if own(&record.launch) { later.push(Later::Own(record.seen(), record.launch.clone())) } else { see(&record.seen()) }
+            if own(&record.launch) { later.push((record.seen(), record.launch.clone())) } else { see(&record.seen()) }
         }
-        let code = board.code.lasting().filter(|code| reads == 0 && !own(&code.running.launch));
-        later.extend(code.map(Later::Code));
     }
-    later.into_iter().for_each(see_later);
+    later.into_iter().for_each(|(seen, launch)| see_own(seen, &launch));
 }
 
 /// Whether all blocks of the process only wait; `see` is given the OS threads of those that run.

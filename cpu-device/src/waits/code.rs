@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::{CODE, Seen, Wait};
+use super::{BOARDS, CODE, Seen, Wait};
 use crate::baton;
 use crate::launch::{Dim3, Launch};
 
@@ -89,12 +89,20 @@ impl Code {
     }
 }
 
-/// What is shown when no wait is held up any more: its line takes long to find.
-pub enum Later {
-    /// A wait of the library's own kernel.
-    Own(Seen, Arc<Launch>),
-    /// Code of the program's.
-    Code(Lasting),
+/// Shows what lasts and is no wait: words that threads read over and over; and, when nothing is held up any more, code of blocks that read none, if their
+/// kernels are not the library's `own`.
+pub fn each_lasting(mut see: impl FnMut(&Seen), own: impl Fn(&Launch) -> bool, see_code: impl FnMut(Lasting)) {
+    let boards = BOARDS.lock().clone();
+    let mut all = Vec::new();
+    for board in boards {
+        let mut reads = 0;
+        board.polls.each(&mut |read| {
+            reads += 1;
+            see(read);
+        });
+        all.extend(board.code.lasting().filter(|code| reads == 0 && !own(&code.running.launch)));
+    }
+    all.into_iter().for_each(see_code);
 }
 
 impl Lasting {

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// `ginrsCpuRuntimeV1`, field by field.
 #[repr(C)]
-struct Table {
+pub(super) struct Table {
     version: u32,
     bytes: u32,
     device_count: unsafe extern "C" fn() -> c_int,
@@ -28,22 +28,23 @@ struct Table {
     remove_multicast: unsafe extern "C" fn(u64),
     // Appended since: a program that brings an older stand-in has none of them.
     wake: Option<unsafe extern "C" fn(c_int)>,
-    each_wait: Option<EachWait>,
-    stillness: Option<LookAtBlocks>,
+    pub(super) each_wait: Option<EachWait>,
+    pub(super) stillness: Option<LookAtBlocks>,
     bell: Option<unsafe extern "C" fn(c_int, *mut *mut u32) -> c_int>,
+    pub(super) each_lasting: Option<EachWait>,
 }
 
 type Step = unsafe extern "C" fn(*mut c_void) -> c_int;
-type EachWait = unsafe extern "C" fn(SeeWait, *mut c_void);
-type LookAtBlocks = unsafe extern "C" fn(*mut Blocks, SeeThread, *mut c_void);
+pub(super) type EachWait = unsafe extern "C" fn(SeeWait, *mut c_void);
+pub(super) type LookAtBlocks = unsafe extern "C" fn(*mut Blocks, SeeThread, *mut c_void);
 
 const VERSION: u32 = 1;
 /// Of the first stand-in's table.
 const LEAST: usize = std::mem::offset_of!(Table, wake);
-const _: () = assert!(LEAST == 104 && size_of::<Table>() == 136);
+const _: () = assert!(LEAST == 104 && size_of::<Table>() == 144);
 
 /// The functions of the stand-in; all of them may be called from any thread.
-pub struct Runtime(Table);
+pub struct Runtime(pub(super) Table);
 
 /// Memory of the stand-in that the library did not allocate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -384,16 +385,6 @@ impl Runtime {
     pub fn remove_multicast(&self, base: u64) {
         // SAFETY: see `find`; an address that is not known is ignored.
         unsafe { (self.0.remove_multicast)(base) }
-    }
-
-    /// Shows each wait of a kernel that lasts, if it tells of them.
-    pub(super) fn each_wait(&self) -> Option<EachWait> {
-        self.0.each_wait
-    }
-
-    /// Says whether all blocks only wait, if it can.
-    pub(super) fn stillness(&self) -> Option<LookAtBlocks> {
-        self.0.stillness
     }
 
     /// Base, size and kind of the stand-in's own allocation around `ptr`.

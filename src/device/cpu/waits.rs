@@ -1,6 +1,6 @@
 //! Waits of kernels on the CPU device that last, and whether its blocks do anything else: `ginrs_cpu/library.h`.
 
-use super::runtime;
+use super::runtime::{self, EachWait};
 use crate::device::DevPtr;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::time::Duration;
@@ -113,13 +113,13 @@ pub struct Wait {
 
 /// All waits of kernels of this process that last.
 pub fn waits() -> Vec<Wait> {
-    seen(|wait| !wait.is_read() && wait.device().is_none())
+    seen(runtime::find().and_then(|runtime| runtime.0.each_wait))
 }
 
 /// What lasts and is no wait for all that is known: threads that read a signal or counter over and over by themselves, and find the same each
 /// time, and code of blocks' own.
 pub fn lasting() -> Vec<Wait> {
-    seen(|wait| wait.is_read() || wait.device().is_some())
+    seen(runtime::find().and_then(|runtime| runtime.0.each_lasting))
 }
 
 /// GINRS_WAITS_ (include/ginrs_device/marker.h).
@@ -138,13 +138,12 @@ impl Wait {
     }
 }
 
-fn seen(is_wanted: impl Fn(&Wait) -> bool) -> Vec<Wait> {
+fn seen(each: Option<EachWait>) -> Vec<Wait> {
     let mut all: Vec<Wait> = Vec::new();
-    if let Some(each_wait) = runtime::find().and_then(|runtime| runtime.each_wait()) {
+    if let Some(each) = each {
         // SAFETY: library.h: it calls `see` with the context, on this thread, before it returns.
-        unsafe { each_wait(see_wait, (&raw mut all).cast()) };
+        unsafe { each(see_wait, (&raw mut all).cast()) };
     }
-    all.retain(is_wanted);
     all
 }
 
@@ -183,7 +182,7 @@ unsafe extern "C" fn see_wait(context: *mut c_void, seen: *const Seen) {
 /// What the blocks of this process do, and their OS threads. None where the stand-in does not say.
 pub fn blocks() -> Option<(Blocks, Vec<i32>)> {
     let Some(runtime) = runtime::find() else { return Some(Default::default()) };
-    let stillness = runtime.stillness()?;
+    let stillness = runtime.0.stillness?;
     let (mut blocks, mut threads) = (Blocks::default(), Vec::<i32>::new());
     // SAFETY: as in `seen`; the struct is the library's, field by field.
     unsafe { stillness(&raw mut blocks, see_thread, (&raw mut threads).cast()) };

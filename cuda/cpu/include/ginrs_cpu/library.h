@@ -68,6 +68,9 @@ typedef struct ginrsCpuRuntimeV1 {
    * *asleep is not 0: who sets it and then finds nothing posted may sleep on the descriptor. Where it is 2, a block that goes on
    * with something else than waiting, naps or ends rings, too. Who rings zeroes it. Both stay as long as the process. -1: there is none. */
   int (*bell)(int device, uint32_t** asleep);
+  /* Shows what lasts and is no wait: words that threads read over and over, and code (GINRS_WAITS_READS, GINRS_WAITS_CODE). Looks lines up, which takes
+   * long, reads files, and goes another way each time: for who was asked. `see` as of eachWait. */
+  void (*eachLasting)(void (*see)(void* context, const ginrsCpuWaitSeen* wait), void* context);
 } ginrsCpuRuntimeV1;
 
 const ginrsCpuRuntimeV1* ginrs_cpu_runtime_v1(void);

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use parking_lot::RwLock;
 
-use super::names;
+use super::{names, own};
 use crate::memory;
 
 /// Copies of variables, which stay, and their names.
@@ -13,6 +13,11 @@ static VARIABLES: RwLock<Vec<(Range<usize>, String)>> = RwLock::new(Vec::new());
 /// A device has its copy of a variable there.
 pub fn add_variable(bytes: Range<usize>, name: &str) {
     VARIABLES.write().push((bytes, name.to_owned()));
+}
+
+/// Whether a variable's copy has a byte of the page at `page`.
+pub fn is_variable(page: usize) -> bool {
+    VARIABLES.read().iter().any(|(bytes, _)| own::meet(&[(bytes.start, bytes.end)], page))
 }
 
 /// A window, an allocation or a variable, in words, and its bytes.

@@ -11,12 +11,10 @@ use crate::device::is_forked;
 use super::places::{self, Byte};
 use super::shadow::{self, PAGE, Page};
 use super::touched::Place;
-use super::{all, family, foreign, job, names, on, own, page_of, whereabouts, worker};
+use super::{all, family, foreign, job, names, on, page_of, whereabouts, worker};
 
 /// Mappings of windows' memory other than the flat one: (bytes, flat address), by first byte.
 static ALIASES: RwLock<BTreeMap<usize, (usize, usize)>> = RwLock::new(BTreeMap::new());
-/// A device's copies of variables: first byte, and the one behind it.
-static VARIABLES: RwLock<Vec<(usize, usize)>> = RwLock::new(Vec::new());
 /// Windows of this process's ranks, by communicator and rank.
 static LANDINGS: RwLock<BTreeMap<(u64, i32), Vec<Landing>>> = RwLock::new(BTreeMap::new());
 /// Counts changes of what addresses mean, for those who have looked before.
@@ -40,14 +38,13 @@ pub fn generation() -> u32 {
 /// Whether this page is watched: memory of the CUDA API, windows. Other memory (malloc's, of the library, stacks) has owners that nobody
 /// tells of, so what one of them did there would be held against the next.
 pub fn is_watched(page: usize) -> bool {
-    crate::memory::is_page(page) || flat(page) != page || names::is_window(page) || own::meet(&VARIABLES.read(), page)
+    crate::memory::is_page(page) || flat(page) != page || names::is_window(page) || whereabouts::is_variable(page)
 }
 
 /// A device has its copy of a variable, on pages of its own.
 pub fn add_variable(at: usize, bytes: usize, name: &str) {
     if on() {
         whereabouts::add_variable(at..at + bytes, name);
-        VARIABLES.write().push((at, at + bytes));
         changed();
     }
 }

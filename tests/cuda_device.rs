@@ -133,7 +133,7 @@ fn told_of_lazy_kernels(name: &str, loading: &str, wanted: &[&str]) {
         }
         let said = log();
         let told: Vec<_> = said.lines().filter_map(|line| line.split_once(" GINRS-W027 ")).collect();
-        let levels: Vec<_> = told.iter().map(|(head, _)| *head.rsplit(' ').next().as_ref().unwrap()).collect();
+        let levels: Vec<_> = told.iter().map(|(head, _)| head.rsplit(' ').next().unwrap()).collect();
         assert_eq!(levels, wanted, "{said}");
     });
 }

@@ -413,7 +413,6 @@ fn what_does_not_fit_is_told_at_once_and_names_the_process() {
     assert!(text(&first).contains("0 of 1 came; rank 1 of 2 (pid "), "{}", text(&first));
 }
 
-/// A listener of another user under the job's own name: it cannot make one in our folder, so ours is opened to it here.
 #[test]
 fn variables_that_say_half_are_told() {
     let folder = folder();
@@ -424,6 +423,7 @@ fn variables_that_say_half_are_told() {
     assert!(!far.status.success() && text(&far).contains("MASTER_PORT, and there is none: 65535"), "{}", text(&far));
 }
 
+/// A listener of another user under the job's own name: it cannot make one in our folder, so ours is opened to it here.
 #[test]
 fn a_rank_asks_no_listener_of_another_user() {
     if let Some(job) = stranger() {

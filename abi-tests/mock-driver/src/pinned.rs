@@ -12,8 +12,10 @@ const ALLOC_FLAGS: u32 = 7;
 /// PORTABLE 1, DEVICEMAP 2, IOMEMORY 4, READ_ONLY 8.
 const REGISTER_FLAGS: u32 = 15;
 
-/// Where in its page the next allocation begins: the first at its start, others as driver 580 puts what follows on 512 bytes.
-static INTO_PAGE: AtomicUsize = AtomicUsize::new(0);
+/// Bytes of a page that lie ahead of an allocation, but for the first one: as driver 580 puts what follows a small one.
+const AHEAD: usize = 512;
+/// The same of the next allocation.
+static NEXT_AHEAD: AtomicUsize = AtomicUsize::new(0);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemHostAlloc(out: *mut *mut c_void, bytes: usize, flags: u32) -> i32 {
@@ -29,12 +31,12 @@ pub unsafe extern "C" fn cuMemHostAlloc(out: *mut *mut c_void, bytes: usize, fla
         }
         let (protection, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
         // SAFETY: a new mapping, not zeroed by promise: filled with junk below.
-        let got = unsafe { libc::mmap(std::ptr::null_mut(), bytes.saturating_add(512), protection, kind, -1, 0) };
+        let got = unsafe { libc::mmap(std::ptr::null_mut(), bytes.saturating_add(AHEAD), protection, kind, -1, 0) };
         if got == libc::MAP_FAILED {
             return Err(Code::OUT_OF_MEMORY);
         }
         // SAFETY: inside the mapping that was made above; also below.
-        let got = unsafe { got.byte_add(INTO_PAGE.swap(512, Relaxed)) };
+        let got = unsafe { got.byte_add(NEXT_AHEAD.swap(AHEAD, Relaxed)) };
         // SAFETY: as above.
         unsafe { std::ptr::write_bytes(got.cast::<u8>(), 0xa5, bytes.min(1 << 20)) };
         let pinned = Pinned { bytes: bytes as u64, registered: false, flags: flags | 2, device };
@@ -70,7 +72,7 @@ pub unsafe extern "C" fn cuMemFreeHost(at: *mut c_void) -> i32 {
         capture::refuse()?;
         let pinned = take(at as u64, false, Code::INVALID_VALUE, "cuMemFreeHost")?;
         // SAFETY: cuMemHostAlloc mapped it, and it is out of the table: nobody unmaps it again.
-        unsafe { libc::munmap(at.map_addr(|at| at & !4095), pinned.bytes as usize + 512) };
+        unsafe { libc::munmap(at.map_addr(|at| at & !4095), pinned.bytes as usize + AHEAD) };
         Ok(())
     })
 }

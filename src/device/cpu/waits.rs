@@ -113,7 +113,10 @@ pub struct Wait {
 
 /// All waits of kernels of this process that last.
 pub fn waits() -> Vec<Wait> {
-    seen(runtime::find().and_then(|runtime| runtime.0.each_wait))
+    let mut all = seen(runtime::find().and_then(|runtime| runtime.0.each_wait));
+    // An older stand-in shows reads, too.
+    all.retain(|wait| !wait.is_read());
+    all
 }
 
 /// What lasts and is no wait for all that is known: threads that read a signal or counter over and over by themselves, and find the same each

@@ -126,8 +126,6 @@ pub struct Copies {
     work: Option<(RawStream, Marks)>,
     marked: u64,
     looks: u32,
-    /// Kernels load lazily, and nothing was moved yet.
-    untold: bool,
     from: Vec<CUdeviceptr>,
     to: Vec<CUdeviceptr>,
     bytes: Vec<usize>,
@@ -148,7 +146,6 @@ impl Copies {
             work,
             marked: 0,
             looks: 0,
-            untold: device.facts.lazy,
             from: Vec::new(),
             to: Vec::new(),
             bytes: Vec::new(),
@@ -161,8 +158,8 @@ impl Copies {
     }
 
     /// Where a first launch would keep back what is moved, that is told (W027).
-    fn tell(&mut self) {
-        if std::mem::take(&mut self.untold) {
+    fn tell(&self) {
+        if self.device.facts.lazy {
             eager::tell_of_lazy_loading();
         }
     }

@@ -30,7 +30,7 @@ static AT_LOAD: extern "C" fn() = ask_for_eager_loading;
 /// Says once that kernels load lazily (W027), for who makes the first copy that kernels wait for.
 pub fn tell_of_lazy_loading() {
     static TOLD: AtomicBool = AtomicBool::new(false);
-    if TOLD.swap(true, Relaxed) {
+    if TOLD.load(Relaxed) || TOLD.swap(true, Relaxed) {
         return;
     }
     let is_wished = std::env::var_os("CUDA_MODULE_LOADING").is_some();

@@ -178,8 +178,8 @@ impl Kernels for CudaKernels {
             bail!(
                 InvalidUsage,
                 90,
-                "first launches of the program keep back all launches behind them | kernels are loaded lazily | fix: set CUDA_MODULE_LOADING=EAGER before the \
-                 program's first CUDA call"
+                "first launches of the program may keep it back | kernels are loaded lazily | fix: set CUDA_MODULE_LOADING=EAGER before the program's first \
+                 CUDA call"
             );
         }
         let _inside = self.device.context.enter()?;

@@ -112,6 +112,20 @@ fn a_seed_makes_the_same_choices_each_time_and_another_seed_makes_others() {
     }
 }
 
+/// Hashes of addresses decide things, in locks and in tables of the program: a function of the system that was looked up by whoever needed it
+/// first left memory otherwise, in one run of ten.
+#[test]
+fn a_seed_puts_memory_in_the_same_places_each_time() {
+    let program = compiled("abi-tests/explore/addresses.cu");
+    for seed in 1..=6 {
+        let first = run_of(seed, &program, &[], &[]);
+        assert!(first.contains("480 added") && !first.contains("another run may make others"), "{first}");
+        for again in 1..8 {
+            assert_eq!(run_of(seed, &program, &[], &[]), first, "seed {seed}, run {again}");
+        }
+    }
+}
+
 #[test]
 fn host_threads_are_stopped_in_plain_code_and_the_fewest_choices_are_found() {
     let program = host();

@@ -11,6 +11,7 @@ use libc::{c_int, c_long, c_void, pollfd};
 use std::cell::{Cell, UnsafeCell};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 /// The number of a thread that has ended, whose last destructors may still call.
 const ENDED: usize = usize::MAX;
@@ -177,14 +178,17 @@ fn await_go(me: usize) {
     await_exit(DYING.swap(0, Ordering::Relaxed));
 }
 
-/// Waits until the thread of this number is gone: at its end it gives memory back, without the baton.
+/// Waits until the thread of this number is gone: at its end it gives memory back, without the baton. On a busy machine that takes as long as
+/// until it gets a core; one that a debugger has stopped there is not waited for.
 fn await_exit(tid: i32) {
-    const TRIES: u32 = 20_000;
+    const LONGEST: Duration = Duration::from_secs(2);
     // SAFETY: takes numbers; no signal is sent. The process's first thread stays for as long as others do.
     let is_there =
         || unsafe { tid != 0 && tid != libc::getpid() && libc::syscall(libc::SYS_tgkill, libc::getpid(), tid, 0) == 0 };
-    for _ in 0..TRIES {
-        if !is_there() {
+    let mut begin = None;
+    while is_there() {
+        // The system's clock: this thread is inside.
+        if begin.get_or_insert_with(Instant::now).elapsed() > LONGEST {
             return;
         }
         // SAFETY: takes nothing.
@@ -335,6 +339,7 @@ pub fn begin(seed: u64, until: u64) {
         return;
     }
     KEY.store(key, Ordering::Relaxed);
+    next::find_all();
     trace::begin();
     let mut state = State::new(Chooser::new(seed, until), crate::files::are_ready);
     let me = state.join(Run::Ready);

@@ -4,40 +4,59 @@ use libc::{c_int, c_long, c_uint, c_void, clockid_t, pthread_attr_t, pthread_t, 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// Finds `name` in the libraries behind this one.
-fn find(cell: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
+/// Finds `name` in the libraries behind this one; null where none has it.
+fn look(cell: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
     let found = cell.load(Ordering::Relaxed);
     if !found.is_null() {
         return found;
     }
     // SAFETY: a name that ends with a zero.
     let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
-    if found.is_null() {
-        // SAFETY: nothing could be done for a process whose system lacks its functions.
-        unsafe { libc::abort() };
-    }
     cell.store(found, Ordering::Relaxed);
     found
 }
 
+fn find(cell: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
+    let found = look(cell, name);
+    if found.is_null() {
+        // SAFETY: nothing could be done for a process whose system lacks its functions.
+        unsafe { libc::abort() };
+    }
+    found
+}
+
 macro_rules! next {
-    ($($name:ident($($argument:ident: $kind:ty),*) -> $result:ty;)*) => {$(
+    ($($name:ident($($argument:ident: $kind:ty),*) -> $result:ty;)*) => {
+        struct Cells { $($name: AtomicPtr<c_void>,)* }
+        static CELLS: Cells = Cells { $($name: AtomicPtr::new(std::ptr::null_mut()),)* };
+
+        /// Finds all of them, before threads take turns: dlsym comes to the allocator, and who needs a function first would be a matter of
+        /// time (the watchdog, who has no turn; a thread that meets another one at the lock). So addresses were others, and with them
+        /// what hashes of addresses decide: one seed had two traces (abi-tests/tests/explore.rs).
+        pub fn find_all() {
+            $(look(&CELLS.$name, named(concat!(stringify!($name), "\0")));)*
+        }
+
+        $(
         /// The system's.
         ///
         /// # Safety
         /// As that function has it.
         pub unsafe fn $name($($argument: $kind),*) -> $result {
-            static CELL: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
-            const NAME: &CStr = match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
-                Ok(name) => name,
-                Err(_) => panic!("no name"),
-            };
+            const NAME: &CStr = named(concat!(stringify!($name), "\0"));
             // SAFETY: the function of this name has this type.
-            let function: unsafe extern "C-unwind" fn($($kind),*) -> $result = unsafe { std::mem::transmute(find(&CELL, NAME)) };
+            let function: unsafe extern "C-unwind" fn($($kind),*) -> $result = unsafe { std::mem::transmute(find(&CELLS.$name, NAME)) };
             // SAFETY: the caller's.
             unsafe { function($($argument),*) }
         }
     )*};
+}
+
+const fn named(name: &'static str) -> &'static CStr {
+    match CStr::from_bytes_with_nul(name.as_bytes()) {
+        Ok(name) => name,
+        Err(_) => panic!("no name"),
+    }
 }
 
 /// What a thread begins with.

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 pub fn private_folder(name: &str) -> io::Result<PathBuf> {
     let mut number = std::process::id();
     loop {
-        let path = std::env::temp_dir().join(format!("{name}-{number:x}"));
+        let path = std::env::temp_dir().join(format!("{name}-{number:08x}"));
         match std::fs::DirBuilder::new().mode(0o700).create(&path) {
             Ok(()) => return Ok(path),
             // Left over, or another's: the next number.

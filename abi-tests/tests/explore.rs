@@ -95,9 +95,16 @@ fn a_seed_makes_the_same_choices_each_time_and_another_seed_makes_others() {
     let files = compiled_as("abi-tests/explore/files.cu", &["-std=c++17".into()]);
     let put: &[(&str, &str)] = &[("MISTAKE", "put")];
     let (none, two, three): ([&str; 0], _, _) = ([], ["--threads", "2"], ["--threads", "3"]);
-    for (program, arguments, env, seeds) in
-        [(&host(), &none[..], &[][..], 20), (&files, &none, &[], 20), (&mistakes, &two, put, 20), (&ring, &three, &[], 5)]
-    {
+    // Over libfabric, on the loopback.
+    let machines: &[(&str, &str)] = &[("GINRS_FAKE_MACHINES", "0,0,1")];
+    let programs = [
+        (&host(), &none[..], &[][..], 20),
+        (&files, &none, &[], 20),
+        (&mistakes, &two, put, 20),
+        (&ring, &three, &[], 5),
+        (&ring, &three, machines, 5),
+    ];
+    for (program, arguments, env, seeds) in programs {
         let mut all = HashSet::new();
         for seed in 1..=seeds {
             let first = run_of(seed, program, arguments, env);

@@ -95,6 +95,19 @@ impl Drop for Inside {
     }
 }
 
+/// From here on the calling thread keeps the baton, and is the system's (true), until it calls again. False: nothing has changed.
+pub fn alone(begins: bool) -> bool {
+    if begins {
+        let Some(turn) = turn() else { return false };
+        Held::take().alone = turn.me;
+        std::mem::forget(turn);
+    } else {
+        Held::take().alone = NOBODY;
+        INSIDE.set(false);
+    }
+    true
+}
+
 /// Whether threads take turns.
 pub fn is_on() -> bool {
     ON.load(Ordering::Acquire)

@@ -34,6 +34,13 @@ pub extern "C" fn ginrs_baton_point() -> i32 {
     Held::take().chooser.budget()
 }
 
+/// The calling thread is about to load a library (1), or has done so (0, if the first call said 1). In between it keeps the baton, and its calls and its clock
+/// are the system's: who waits for the loader's lock is not seen here, and a constructor may compare clocks with the processor's counter.
+#[unsafe(no_mangle)]
+pub extern "C" fn ginrs_baton_alone(begins: i32) -> i32 {
+    baton::alone(begins != 0).into()
+}
+
 /// How many turns the thread of this number has had if it waits for others alone, without a deadline, and at which address of memory
 /// (0: for the end of a thread, or for ever); -1: it does not; -2: no baton.
 ///

@@ -106,6 +106,8 @@ pub struct State {
     pub now: u64,
     /// Steps ever.
     pub steps: u64,
+    /// Who has it and is the system's for a while: it may sleep there.
+    pub alone: usize,
     waits: u64,
     ready: Vec<usize>,
     /// Whether one of them is ready, of itself.
@@ -116,7 +118,7 @@ impl State {
     /// Nobody yet.
     pub fn new(chooser: Chooser, are_ready: fn(&mut [pollfd]) -> bool) -> State {
         let (threads, ready) = (Vec::new(), Vec::new());
-        let mut state = State { threads, current: NOBODY, chooser, now: 0, steps: 0, waits: 0, ready, are_ready };
+        let mut state = State { threads, current: NOBODY, chooser, now: 0, steps: 0, alone: NOBODY, waits: 0, ready, are_ready };
         state.join(Run::Gone);
         state
     }

@@ -80,7 +80,7 @@ extern "C-unwind" fn run(_: *mut c_void) -> *mut c_void {
         }
         let me = state.current;
         let tid = state.threads[me].tid;
-        asleep = if tid != 0 && is_asleep(tid) { asleep + 1 } else { 0 };
+        asleep = if tid != 0 && state.alone != me && is_asleep(tid) { asleep + 1 } else { 0 };
         if asleep >= ASLEEP || now() - since > COMPUTES {
             let what =
                 if asleep >= ASLEEP { "was in a call of the system that lasts" } else { "computed for seconds without a call" };

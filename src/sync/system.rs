@@ -89,8 +89,10 @@ pub fn processor_time() -> Duration {
 }
 
 type ParkedOf = unsafe extern "C" fn(i32, *mut usize) -> i64;
+type AloneOf = extern "C" fn(i32) -> i32;
 
 static PARKED: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+static ALONE: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 
 /// What the loader calls: the baton is there before us or never, and no thread of ours may look for a name while another is in dlclose.
 #[used]
@@ -98,8 +100,22 @@ static PARKED: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 static AT_LOAD: extern "C" fn() = at_load;
 
 extern "C" fn at_load() {
-    // SAFETY: a name that ends with a zero.
-    PARKED.store(unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"ginrs_baton_parked".as_ptr()) }, Ordering::Relaxed);
+    for (found, name) in [(&PARKED, c"ginrs_baton_parked"), (&ALONE, c"ginrs_baton_alone")] {
+        // SAFETY: a name that ends with a zero.
+        found.store(unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }, Ordering::Relaxed);
+    }
+}
+
+/// Loads a library by `load`. Where the baton is, others have no turn meanwhile, and time is the system's: who waits for the loader's lock is not seen
+/// there, and libinfinipath's constructor, which Debian's libfabric brings along, compares the clock with the processor's counter. So no seed came back.
+pub fn loading<T>(load: impl FnOnce() -> T) -> T {
+    let found = ALONE.load(Ordering::Relaxed);
+    // SAFETY: the function of this name has this type (baton/src/hooks.rs).
+    let alone = (!found.is_null()).then(|| unsafe { std::mem::transmute::<*mut c_void, AloneOf>(found) });
+    let alone = alone.filter(|alone| alone(1) != 0);
+    let loaded = load();
+    alone.inspect(|alone| _ = alone(0));
+    loaded
 }
 
 /// A thread that waits for other threads alone and without a deadline, as the baton tells.

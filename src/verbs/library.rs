@@ -2,6 +2,7 @@
 
 use super::sys::*;
 use crate::sync::OnceBox;
+use crate::sync::system::loading;
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 /// A library, and the package that has it where packages are Debian's.
@@ -16,7 +17,8 @@ const MLX5: Source = Source { file: c"libmlx5.so.1", package: "ibverbs-providers
 impl Source {
     fn load(&self) -> Result<*mut c_void, String> {
         // SAFETY: their constructors open no device. NODELETE: what they have given away stays good.
-        let library = unsafe { libc::dlopen(self.file.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_NODELETE) };
+        let library =
+            loading(|| unsafe { libc::dlopen(self.file.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_NODELETE) });
         if library.is_null() {
             // SAFETY: after a failure dlerror has a text of this thread's.
             let why = unsafe { libc::dlerror().as_ref().map(|text| CStr::from_ptr(text).to_string_lossy().into_owned()) };

@@ -3,6 +3,7 @@
 use super::starting;
 use super::sys::{VERSION, fi_fabric_attr, fi_info, fid_fabric};
 use crate::sync::OnceBox;
+use crate::sync::system::loading;
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 /// What is loaded, from the package libfabric1 where that has a name.
@@ -65,7 +66,7 @@ fn load() -> Result<Functions, String> {
         unsafe { libc::setenv(name.as_ptr(), value.as_ptr(), 0 as c_int) };
     }
     // SAFETY: its constructors open no device; providers start when they are asked for, below.
-    let library = unsafe { libc::dlopen(FILE.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_NODELETE) };
+    let library = loading(|| unsafe { libc::dlopen(FILE.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_NODELETE) });
     if library.is_null() {
         // SAFETY: after a failure dlerror has a text of this thread's.
         let why = unsafe { libc::dlerror().as_ref().map(|text| CStr::from_ptr(text).to_string_lossy().into_owned()) };

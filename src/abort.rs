@@ -20,19 +20,21 @@ const BYTES: usize = 4096;
 const NOTE: usize = 64;
 
 type Listener = Box<dyn FnOnce(&Error) + Send>;
+type Teller = Box<dyn Fn(&Error) + Send + Sync>;
 type Quiet = Box<dyn Fn() -> bool + Send + Sync>;
 type BesideOf = Box<dyn Fn(DevPtr) -> Beside + Send + Sync>;
 type SumsNow = Box<dyn Fn(bool) -> Option<Sums> + Send + Sync>;
 
 /// Raised once per communicator, by whoever sees the failure first; the first cause is kept.
 ///
-/// Order: the cause is stored before the word is released, so whoever reads a nonzero word finds the cause. The host's word comes
-/// before the device's.
+/// Order: the cause is stored before the word is released, so whoever reads a nonzero word finds the cause; other processes are told in
+/// between. The host's word comes before the device's.
 pub struct Abort {
     memory: ControlMemory,
     near: Option<Arc<Near>>,
     cpu_device: Option<i32>,
     cause: OnceCell<Error>,
+    teller: OnceCell<Teller>,
     listeners: Mutex<Vec<Listener>>,
     moves: AtomicU64,
     quiet: OnceCell<Quiet>,
@@ -48,6 +50,7 @@ impl Abort {
             near: None,
             cpu_device: None,
             cause: OnceCell::new(),
+            teller: OnceCell::new(),
             listeners: Mutex::new(Vec::new()),
             moves: AtomicU64::new(0),
             quiet: OnceCell::new(),
@@ -146,15 +149,24 @@ impl Abort {
         if self.cause.set(cause).is_err() {
             return false;
         }
+        let cause = self.cause.get().expect("set above");
+        if let Some(tell) = self.teller.get() {
+            tell(cause);
+        }
         self.word().store(1, Ordering::Release);
         if let Some(near) = &self.near {
             near.raise();
         }
-        let cause = self.cause.get().expect("set above");
         for listener in std::mem::take(&mut *self.listeners.lock()) {
             listener(cause);
         }
         true
+    }
+
+    /// From now on `tell` takes the cause to other processes, before kernels here are let go: a program that ends at once when it hears of a
+    /// failure is not to be taken for the failure. It must not wait.
+    pub fn set_teller(&self, tell: impl Fn(&Error) + Send + Sync + 'static) {
+        let _ = self.teller.set(Box::new(tell));
     }
 
     /// True once raised; one load, for loops.

@@ -99,6 +99,18 @@ fn an_abort_reaches_other_machines_with_its_cause() {
     }
 }
 
+/// The program of the rank that fails ends as soon as it knows: its death is not what the others hear, on its machine or elsewhere.
+#[test]
+fn a_cause_is_ahead_of_the_end_of_a_program_that_ends_for_it() {
+    for machines in ["0,0,0", "0,1,2", "0,0,1"] {
+        let mut all = ready("cause", 3, &[("GINRS_TEST_MACHINES", machines), ("GINRS_TEST_ABORTS", "and ends")]);
+        drop(all[0].stdin.take());
+        for process in &all[1..] {
+            assert_eq!(process.line(), "E023 by 0 RemoteError: rank 0 failed: no memory for windows", "{machines}");
+        }
+    }
+}
+
 #[test]
 fn a_rank_that_leaves_its_machine_raises_nothing_elsewhere() {
     for machines in ["0,0,1", "0,1,1", "0,1,2"] {

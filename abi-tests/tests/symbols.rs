@@ -150,6 +150,15 @@ fn the_library_does_not_call_itself_by_name() {
     assert!(by_name(&nvidia_library(), &["nccl"]).contains(&"ncclTeamWorld".to_owned()));
 }
 
+/// Sums of the CPU device are loops in one function, which counts nothing: a lambda of its own counted at each basic block.
+#[test]
+fn no_part_of_a_sum_is_a_function_of_its_own() {
+    let names = run(Command::new("nm").arg("-C").arg(prefix().join("lib/libginrs_cpu.so")));
+    assert!(names.contains(" ginrs::coll::reduceTo<"), "the library's kernels have names");
+    let parts: Vec<&str> = names.lines().filter(|name| name.contains(" ginrs::coll::reduceRuns<")).take(3).collect();
+    assert!(parts.is_empty(), "{parts:#?}");
+}
+
 #[test]
 fn the_libraries_need_no_more_than_a_c_program_and_name_themselves() {
     for (library, soname, allowed) in [

@@ -31,13 +31,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(super) fn id_of(point: &str, secret: Option<&str>) -> Result<UniqueId> {
     let (point, _) = without_scope(point);
     let point = point.as_str();
+    let Named { variable, value, fix } = named(point);
     let at = match point.to_socket_addrs() {
         Ok(all) => reachable(point, all.collect(), interfaces::chosen)?,
-        Err(e) => bail!(
-            InvalidArgument,
-            10,
-            "NCCL_COMM_ID is no address | \"{point}\" | {e} | fix: set it to HOST:PORT of rank 0, an IPv6 address in brackets, or unset it"
-        ),
+        Err(e) => bail!(InvalidArgument, 10, "{variable} is no address | {value} | {e} | fix: {fix}"),
     };
     if at.iter().all(|address| address.port() == 0) {
         bail!(
@@ -52,7 +49,7 @@ pub(super) fn id_of(point: &str, secret: Option<&str>) -> Result<UniqueId> {
             bail!(
                 InvalidUsage,
                 103,
-                "NCCL_COMM_ID at a network address needs a secret | \"{point}\" | whoever reaches it could join, or take rank 0's place | fix: set \
+                "{variable} at a network address needs a secret | {value} | whoever reaches it could join, or take rank 0's place | fix: set \
                  GINRS_SECRET_FILE to a file that only you can read, alike on all hosts, or GINRS_SECRET; GINRS_ALLOW_INSECURE_COMM_ID=1 does \
                  without"
             );
@@ -74,6 +71,35 @@ pub(super) fn id_of(point: &str, secret: Option<&str>) -> Result<UniqueId> {
     let base: Secret = hash.finalize().into();
     let doors = if here { Doors::default() } else { Doors::of(at) };
     Ok(UniqueId::fixed(root_at(Address::None, doors), &base))
+}
+
+/// What the user has set to say where ranks meet, as errors have it.
+pub(super) struct Named {
+    pub variable: &'static str,
+    pub value: String,
+    fix: &'static str,
+}
+
+/// NCCL_COMM_ID, or what ginrs_bootstrap.h has made it of: torchrun's variables.
+pub(super) fn named(point: &str) -> Named {
+    let of = |name| std::env::var(name).unwrap_or_default();
+    named_by(point, &of("MASTER_ADDR"), &of("MASTER_PORT"))
+}
+
+fn named_by(point: &str, address: &str, port: &str) -> Named {
+    let host = if address.contains(':') { format!("[{address}]") } else { address.into() };
+    match port.parse::<u16>().ok().and_then(|port| port.checked_add(1)) {
+        Some(behind) if !address.is_empty() && point == format!("{host}:{behind}") => Named {
+            variable: "MASTER_ADDR",
+            value: format!("\"{address}\", ranks meet at {point} (behind MASTER_PORT)"),
+            fix: "set it on every rank to a name or address of rank 0's host that this machine can resolve, or set NCCL_COMM_ID to HOST:PORT",
+        },
+        _ => Named {
+            variable: "NCCL_COMM_ID",
+            value: format!("\"{point}\""),
+            fix: "set it to HOST:PORT of rank 0, an IPv6 address in brackets, or unset it",
+        },
+    }
 }
 
 /// `[fe80::1%eth0]:4000` without the name of the interface, which another machine may have for another one.
@@ -209,7 +235,7 @@ mod tests {
         let id = id_of("[2001:db8::1]:4000", Some("s")).unwrap();
         let root = Meeting::next(&id).id.root();
         assert_eq!((root.machine, root.doors.to_string()), (0, "[2001:db8::1]:4000".into()));
-        assert!(id_of("4000", None).unwrap_err().text.contains("no address"));
+        assert!(id_of("4000", None).unwrap_err().text.contains("NCCL_COMM_ID is no address"));
         let id = |point: &str| id_of(point, Some("s")).unwrap();
         let [lo, none] = ["[fe80::1%lo]:4000", "[fe80::1%none]:4000"].map(id);
         assert_eq!(
@@ -217,6 +243,21 @@ mod tests {
             ("[fe80::1]:4000".into(), true),
             "no scope of others"
         );
+    }
+
+    #[test]
+    fn a_point_of_torchruns_variables_is_named_by_them() {
+        for (point, address, port, names) in [
+            ("node0:4001", "node0", "4000", "MASTER_ADDR \"node0\", ranks meet at node0:4001 (behind MASTER_PORT)"),
+            ("[fd00::1]:2", "fd00::1", "1", "MASTER_ADDR \"fd00::1\", ranks meet at [fd00::1]:2 (behind MASTER_PORT)"),
+            ("node0:4000", "node0", "4000", "NCCL_COMM_ID \"node0:4000\""),
+            ("b:7", "a", "6", "NCCL_COMM_ID \"b:7\""),
+            (":1", "", "0", "NCCL_COMM_ID \":1\""),
+            ("a:0", "a", "65535", "NCCL_COMM_ID \"a:0\""),
+        ] {
+            let Named { variable, value, .. } = named_by(point, address, port);
+            assert_eq!(format!("{variable} {value}"), names);
+        }
     }
 
     /// Debian gives a host's own name the address 127.0.1.1 in its /etc/hosts, which other machines cannot know.

@@ -209,7 +209,7 @@ fn meet(id: &UniqueId, port: &Port, seat: Seat, firsts: bool, cancel: &Cancel) -
                     (why, _) => why,
                 };
                 let error = match why {
-                    ref why if late_root(why) => nobody(id, port, rank, n_ranks, why),
+                    ref why if late_root(why) => nobody(id, port, n_ranks, why),
                     NoLink::Own(ref error) => error.clone(),
                     NoLink::Late if let Some(error) = accept::starved() => error,
                     ref why => unreachable(id, port, rank, why),

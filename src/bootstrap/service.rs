@@ -10,10 +10,10 @@ use super::port::Port;
 use super::root::Root;
 use super::route::{Doors, Route};
 use super::{fixed, interfaces, tcp};
-use crate::bail;
 use crate::error::{Error, Result};
 use crate::process::ServiceFd;
 use crate::sync::Mutex;
+use crate::{bail, config};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -145,7 +145,8 @@ impl Service {
         bail!(
             InvalidUsage,
             10,
-            "NCCL_COMM_ID is no address of rank 0's host | {point} | {refused}{missing} | fix: set it to an address of the host that runs rank 0"
+            "{} is no address of rank 0's host | {point} | {refused}{missing} | fix: set it to an address of the host that runs rank 0",
+            fixed::named(&config::text("NCCL_COMM_ID").unwrap_or_default()).variable
         )
     }
 

@@ -39,8 +39,8 @@ fn misleading(there: &[IpAddr], own: &[IpAddr], is_fixed: bool) -> String {
     }
 }
 
-/// Behind all patience: whoever is to listen has not come.
-pub(super) fn nobody(id: &UniqueId, port: &Port, rank: u32, n_ranks: u32, why: &NoLink) -> Error {
+/// Behind all patience: whoever is to listen has not come. In the same words for all ranks of a process, which print them once.
+pub(super) fn nobody(id: &UniqueId, port: &Port, n_ranks: u32, why: &NoLink) -> Error {
     let (what, fix) = match why {
         NoLink::Unknown if id.is_fixed() => (
             "the meeting point is another communicator's",
@@ -53,7 +53,7 @@ pub(super) fn nobody(id: &UniqueId, port: &Port, rank: u32, n_ranks: u32, why: &
     };
     let seconds = config::seconds("GINRS_INIT_TIMEOUT").as_secs();
     let text = format!(
-        "{what} | {}, rank {rank} of {n_ranks} | {why}, for {seconds} s{} | fix: {fix}, or raise GINRS_INIT_TIMEOUT",
+        "{what} | {}, of {n_ranks} ranks | {why}, for {seconds} s{} | fix: {fix}, or raise GINRS_INIT_TIMEOUT",
         port.tag(),
         astray(id),
     );

@@ -77,14 +77,23 @@ impl Watch {
         let (page, rank, group) = (Arc::new(page), bootstrap.rank(), Group::of(bootstrap, watcher));
         let (signs, calls) = (Arc::new(Signs::default()), Arc::new(Calls::default()));
         group.enter(rank, page.clone(), abort, signs.clone(), calls.clone());
-        let (weak, last_words) = (Arc::downgrade(&group), page.clone());
+        let (weak, last_words, owner) = (Arc::downgrade(&group), page.clone(), std::process::id());
+        let (told, shown) = (weak.clone(), page.clone());
+        abort.set_teller(move |cause| {
+            // A forked child has the parent's links.
+            if std::process::id() == owner {
+                shown.aborted(cause);
+                told.upgrade().inspect(|group| group.tell_of(rank, cause));
+            }
+        });
+        // It may have been raised before.
         abort.on_raise(move |cause| {
             last_words.aborted(cause);
             watcher.tell(Event::Raised { group: weak, rank, cause: cause.clone() });
         });
         let (steps, shown) = (bootstrap.step_setter(), page.clone());
         steps.on_step(move |step| shown.set_step(step));
-        let watch = Watch { group, page, steps, signs, calls, rank, owner: std::process::id() };
+        let watch = Watch { group, page, steps, signs, calls, rank, owner };
         bootstrap.publish(PAGE_KEY, fd);
         let started = (|| {
             let said = bootstrap.allgather("watch start", &machines::say(machine))?;

@@ -12,6 +12,7 @@ case $1 in
   dead) echo "ssh: Could not resolve hostname dead" >&2; exit 255 ;;
   bare) exec sh -c 'exec ./no-such-program' ;;
   noisy) echo "Welcome to noisy"; exec sh -c "$2" ;;
+  hung) echo $$ > hung.pid; setsid sleep 900 & echo $! > away.pid; sleep 900 ;;
   old) printf 'ginrs-run\n\000\024\000\000\000\004\000\000\000\000\000\000\0000.01\000\000\000\000\000\000\000\000'; cat >&2 ;;
   net*) HOST=$1 exec unshare -n sh -c "$2" ;;
 esac
@@ -187,6 +188,24 @@ fn what_keeps_a_job_from_starting_is_told() {
     assert!(output.status.code() == Some(124) && errors(&output).contains("still running: b (rank 1)"), "{output:?}");
     let output = command(&["-n", "1", "--hosts", "a", "--rsh", "/no/such/rsh"], &["true"]).output().unwrap();
     assert!(output.status.code() == Some(1) && errors(&output).contains("name another with --rsh"), "{output:?}");
+}
+
+/// Also where something of the remote shell's lives on and has its pipes: with --grace it would be waited for.
+#[test]
+fn a_remote_shell_that_hangs_is_waited_for_no_longer_than_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = ["-n", "2", "--hosts", "a,hung", "--timeout", "1", "--grace", "900"];
+    let mut command = command(&options, &["true"]);
+    let mut child = command.current_dir(&folder).stderr(Stdio::piped()).spawn().unwrap();
+    let ended = gone_soon(&child.id().to_string());
+    let read = |name| std::fs::read_to_string(folder.path().join(name)).unwrap().trim().to_owned();
+    assert!(Command::new("kill").args(["-KILL", &read("away.pid")]).status().unwrap().success());
+    if !ended {
+        child.kill().unwrap();
+    }
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.code() == Some(124) && ended && gone_soon(&read("hung.pid")), "{output:?}");
+    assert!(errors(&output).contains("no answer yet from hung (rank 1)"), "{output:?}");
 }
 
 /// Broadcasts of ginrs_bootstrap.h, as the unique id is passed on: here 3 MiB, then 128 bytes.

@@ -58,6 +58,15 @@ struct Machine<'a> {
     overhears: Option<JoinHandle<()>>,
 }
 
+impl Machine<'_> {
+    /// It has not answered, and nothing of it is waited for: its remote shell ends with what that has started, which may hold the pipes.
+    fn give_up(&mut self) {
+        // SAFETY: a plain system call; nobody has waited for the child yet, so that its group is no other's.
+        unsafe { libc::kill(-self.child.id().cast_signed(), libc::SIGKILL) };
+        self.state = State::Gone;
+    }
+}
+
 struct Ending {
     status: i32,
     /// When the connections are closed, and when what is left of ssh is killed.
@@ -344,8 +353,11 @@ impl Job<'_> {
         }
         if deadline.is_some_and(|at| at <= now) {
             let seconds = self.options.timeout.unwrap_or_default().as_secs_f64();
-            let text =
-                format!("not done after {seconds} s (--timeout); still running: {}", self.named(|state| state == State::Running));
+            let (what, state) = match answer {
+                Some(_) => ("no answer yet from", State::Called),
+                None => ("still running:", State::Running),
+            };
+            let text = format!("not done after {seconds} s (--timeout); {what} {}", self.named(|of| of == state));
             self.fail(TIMED_OUT, &text, None);
         } else if answer.is_some_and(|at| at <= now) {
             let text = format!(
@@ -389,7 +401,7 @@ impl Job<'_> {
         for machine in self.machines.iter_mut().filter(|machine| matches!(machine.state, State::Called | State::Ready(_))) {
             machine.to.close();
             if machine.state == State::Called {
-                let _ = machine.child.kill();
+                machine.give_up();
             }
         }
     }

@@ -28,14 +28,15 @@ static inline void awaitKernels(ncclComm_t comm, int rank, const int* wrong = nu
   }
 }
 
+static ginrsBootstrap launched; // what the launcher says, for programs whose processes have more to tell each other
+
 // `ranks` threads, or the one process that this is of a job.
 static int runRanks(int ranks, void (*runRank)(int rank, int device, int ranks, ncclUniqueId id)) {
   ncclUniqueId id;
-  ginrsBootstrap boot;
-  CHECK(ginrsBootstrapInit(&boot));
-  if (boot.nRanks > 1) {
-    CHECK(ginrsBootstrapUniqueId(&boot, &id));
-    runRank(boot.rank, boot.localRank, boot.nRanks, id);
+  CHECK(ginrsBootstrapInit(&launched));
+  if (launched.nRanks > 1) {
+    CHECK(ginrsBootstrapUniqueId(&launched, &id));
+    runRank(launched.rank, launched.localRank, launched.nRanks, id);
     return 0;
   }
   CHECK(ncclGetUniqueId(&id));

@@ -7,26 +7,42 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <atomic>
 #include "../common/ranks.h"
 
 static const int kCount = 4096;
 static const char* which;
 static bool mended;
 
-__global__ void fills(int* to) {
-  for (int i = threadIdx.x; i < kCount; i += blockDim.x) to[i] = i;  // write of: send, message
+// Words of the host's and a kernel that races: the kernel has done it, and stays until the collective is done.
+struct Meeting {
+  volatile int here, over;
+};
+__device__ void meet(Meeting* meeting) {
+  if (meeting == nullptr) return;
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  meeting->here = 1;
+  while (meeting->over == 0) __nanosleep(100);
 }
-__global__ void sums(int const* from, int* out) {
+
+__global__ void fills(int* to, Meeting* meeting = nullptr) {
+  for (int i = threadIdx.x; i < kCount; i += blockDim.x) to[i] = i;  // write of: send, message
+  meet(meeting);
+}
+__global__ void sums(int const* from, int* out, Meeting* meeting = nullptr) {
   int all = 0;
   for (int i = threadIdx.x; i < kCount; i += blockDim.x) all += from[i];  // read of: recv, root
   out[threadIdx.x] = all;
+  meet(meeting);
 }
-__global__ void puts(ncclDevComm comm, ncclWindow_t window) {
+__global__ void puts(ncclDevComm comm, ncclWindow_t window, Meeting* meeting) {
   ncclGin gin(comm, 0);
   ncclCoopCta cta;
   int const bytes = kCount * sizeof(int);
   gin.put(ncclTeamWorld(comm), 1 - comm.rank, window, 2 * bytes, window, bytes, bytes, ncclGin_SignalInc{0}, ncclGin_None{}, cta);  // put of: source
   gin.flush(cta);
+  meet(meeting);
 }
 // Until the flag is there, then reads.
 __global__ void follows(volatile int* flag, int wanted, int const* from, int* out) {
@@ -51,17 +67,25 @@ struct Rank {
   cudaEvent_t event;
 };
 
-// What races with the collective on the first stream runs on the second, unless that waits.
-static void after(Rank& r) {
-  if (!mended) return;
-  CHECK(cudaEventRecord(r.event, r.first));
-  CHECK(cudaStreamWaitEvent(r.second, r.event, 0));
+// The other rank's word that it has come so far, whether it is a thread of this process or another one.
+static void comesAfterTheKernel(Rank& r) {
+  static std::atomic<int> threads{0};
+  int word = 1;
+  if (launched.nRanks > 1) {
+    CHECK(ginrsBootstrapBroadcast(&launched, &word, sizeof word));
+  } else if (r.rank == 0) {
+    threads.store(word);
+  } else {
+    while (threads.load() == 0) usleep(1000);
+  }
 }
 
+// What races with rank 0's collective, on the first stream, runs on the second, unless that waits. The collective is not done before the
+// kernel has raced, for rank 1 comes then, and the kernel ends behind it: so neither is ever over when the other begins.
 static void races(Rank& r) {
   bool const isRoot = strcmp(which, "root") == 0;
-  // The collective of rank 0 runs until rank 1 comes.
-  if (r.rank == 1) usleep(300000);
+  Meeting* meeting = nullptr;
+  if (r.rank == 1 && !mended) comesAfterTheKernel(r);
   if (strcmp(which, "message") == 0) {
     CHECK(ncclGroupStart());
     CHECK(ncclSend(r.send, kCount, ncclInt, 1 - r.rank, r.comm, r.first));
@@ -73,10 +97,21 @@ static void races(Rank& r) {
     CHECK(ncclAllReduce(r.send, r.recv, kCount, ncclInt, ncclSum, r.comm, r.first));  // call of: send, recv, source
   }
   if (r.rank == 1) return;
-  after(r);
-  if (isRoot || strcmp(which, "recv") == 0) sums<<<1, 64, 0, r.second>>>(r.recv, r.out);
-  else if (strcmp(which, "source") == 0) puts<<<1, 64, 0, r.second>>>(r.dev, r.window);
-  else fills<<<1, 64, 0, r.second>>>(r.send);
+  if (mended) {
+    CHECK(cudaEventRecord(r.event, r.first));
+    CHECK(cudaStreamWaitEvent(r.second, r.event, 0));
+  } else {
+    CHECK(cudaMallocHost(&meeting, sizeof *meeting));
+    meeting->here = meeting->over = 0;
+  }
+  if (isRoot || strcmp(which, "recv") == 0) sums<<<1, 64, 0, r.second>>>(r.recv, r.out, meeting);
+  else if (strcmp(which, "source") == 0) puts<<<1, 64, 0, r.second>>>(r.dev, r.window, meeting);
+  else fills<<<1, 64, 0, r.second>>>(r.send, meeting);
+  if (mended) return;
+  while (meeting->here == 0) usleep(1000);
+  comesAfterTheKernel(r);
+  CHECK(cudaStreamSynchronize(r.first));
+  meeting->over = 1;
 }
 
 // Each is lawful.

@@ -146,6 +146,20 @@ fn an_order_that_is_too_weak() {
     );
 }
 
+/// Each rank hears of three others there, twice each.
+#[test]
+fn a_weak_barrier_of_many_ranks_is_named_whoever_comes_last() {
+    const CROWD: &str = "abi-tests/races/crowd.cu";
+    let line_of = |mark: &str| format!("{CROWD}:{}", programs::line_of(CROWD, mark));
+    let missing = format!("missing: memory_order_acq_rel in LSA barrier 0 at {}: ", line_of("wait"));
+    for _ in 0..4 {
+        for mut command in [ranks_as_threads(CROWD), job(4, checked(CROWD))] {
+            let said = text(&command.output().unwrap());
+            assert!(said.contains(&missing) && said.contains(&line_of("race")), "no {missing:?} in {said}");
+        }
+    }
+}
+
 #[test]
 fn threads_blocks_and_ranks_without_order() {
     is_found("lsa", &[&format!("missing: memory_order_acq_rel in LSA barrier 0 at {}: ", line_of("wait", "lsa"))]);
@@ -187,6 +201,36 @@ fn pointers_of_the_wrong_side() {
         assert!(said.contains(&begin) && said.contains(memory) && said.contains("race: 1 found"), "{case}: {begin}\n{said}");
         let twin = run(checked(SIDES), &[case, "mended"]);
         assert!(twin.status.success() && !text(&twin).contains("race"), "{case} mended: {}\n{}", twin.status, text(&twin));
+    }
+}
+
+/// Memory that was freed is nobody's, and a kernel or copy that touches it is told of both.
+#[test]
+fn device_memory_is_touched_when_it_was_freed() {
+    const FREED: &str = "abi-tests/races/freed.cu";
+    let line_of = |mark: &str| format!("{FREED}:{}", programs::line_of(FREED, mark));
+    for (case, bytes) in [("small", 2800), ("large", 4 << 20)] {
+        let output = run(checked(FREED), &[case]);
+        let said = text(&output);
+        assert!(!output.status.success() && said.contains("ginrs-cpu: illegal address 0x"), "{case}: {said}");
+        for words in [
+            format!("byte 0 of {bytes} bytes of cudaMalloc that were freed"),
+            format!("touched at {}", line_of("touched")),
+            format!("freed at {}", line_of("freed")),
+        ] {
+            assert!(said.contains(&words), "{case}: no {words:?} in {said}");
+        }
+    }
+    let output = run(checked(FREED), &["copy"]);
+    let said = text(&output);
+    let words = format!("is byte 0 of 2800 bytes of cudaMalloc that were freed at {}", line_of("freed"));
+    assert!(
+        output.status.code() == Some(2) && said.contains(&words) && said.contains("cudaMemcpy(memory"),
+        "no {words:?} in {said}"
+    );
+    for case in ["small", "large", "copy"] {
+        let twin = run(checked(FREED), &[case, "mended"]);
+        assert!(twin.status.success() && text(&twin).contains("ok"), "{case} mended: {}\n{}", twin.status, text(&twin));
     }
 }
 

@@ -72,6 +72,7 @@ fn tell(raised: &Raised, block: &Block) {
     // SAFETY: the kernel hands over a siginfo of a memory fault.
     let address = unsafe { (*raised.info).si_addr() } as usize;
     let mut line = Line::new();
+    let freed = crate::freed::find(address);
     let has_overflowed = block.has_overflowed(address);
     if has_overflowed {
         let _ = line.write_str("ginrs-cpu: stack overflow in ");
@@ -90,7 +91,12 @@ fn tell(raised: &Raised, block: &Block) {
         crate::beyond::tell(address, |beyond| {
             let _ = writeln!(line, "ginrs-cpu:   {beyond}");
         });
-        let _ = line.write_str(if crate::multicast::holds(address) {
+        if let Some((words, _)) = &freed {
+            let _ = writeln!(line, "ginrs-cpu:   {words}");
+        }
+        let _ = line.write_str(if freed.is_some() {
+            "ginrs-cpu: fix: free it when no kernel uses it any more: behind a synchronisation, or with cudaFreeAsync on the kernel's stream\n"
+        } else if crate::multicast::holds(address) {
             "ginrs-cpu: this is multicast memory, which takes multimem instructions and the stores of inline PTX\n\
              ginrs-cpu: fix: load and store through ncclGetLocalPointer or ncclGetLsaPointer\n"
         } else {
@@ -101,7 +107,18 @@ fn tell(raised: &Raised, block: &Block) {
     print(&line);
     if !has_overflowed {
         tell_line(raised, block);
+        if let Some((_, called_at)) = freed {
+            tell_freed(called_at);
+        }
     }
+}
+
+/// As [`tell_line`], of the call that has freed what was touched.
+fn tell_freed(called_at: usize) {
+    let Some(found) = crate::freed::line(called_at) else { return };
+    let mut line = Line::new();
+    let _ = writeln!(line, "ginrs-cpu:   freed at {found}");
+    print(&line);
 }
 
 /// Last of all, as it does more than a handler should: the line, of a program with debug information.

@@ -64,6 +64,7 @@ mod bounds;
 mod beyond;
 pub mod device;
 mod memfd;
+mod freed;
 pub mod memory;
 pub mod multicast;
 mod space;

@@ -8,6 +8,7 @@ use parking_lot::RwLock;
 
 use crate::asan;
 use crate::error::{Code, Result, refuse};
+use crate::freed;
 use crate::once::OnceLock;
 
 /// What an allocation is, as `cudaMemoryType` numbers it.
@@ -27,7 +28,7 @@ pub enum Kind {
 enum Origin {
     /// From `allocate`, by `posix_memalign`.
     Heap,
-    /// The same, whole pages: for the race detector, which has to know whose a page is.
+    /// The same, whole pages, where AddressSanitizer is not there by `mmap`: for the race detector, which has to know whose a page is.
     Pages,
     /// From `allocate`, by `mmap`.
     Mapping,
@@ -149,7 +150,8 @@ pub fn allocate(bytes: usize, kind: Kind, device: i32, flags: u32) -> Result<usi
     let (base, origin) = match bytes {
         // AddressSanitizer's own, with what it knows of it: who made it and freed it, and nobody has its addresses soon.
         LARGE.. if asan::present() => (heap(bytes, LARGE)?, Origin::Heap),
-        LARGE.. => (mapping(bytes)?, Origin::Mapping),
+        LARGE.. => (mapping(bytes, LARGE)?, Origin::Mapping),
+        _ if WATCHER.get().is_some() && !asan::present() => (mapping(bytes, PAGE)?, Origin::Pages),
         _ if WATCHER.get().is_some() => (heap(bytes.next_multiple_of(PAGE), PAGE)?, Origin::Pages),
         _ => (heap(bytes, ALIGN)?, Origin::Heap),
     };
@@ -173,13 +175,14 @@ fn heap(bytes: usize, align: usize) -> Result<usize> {
     Ok(memory as usize)
 }
 
-fn mapping(bytes: usize) -> Result<usize> {
-    let length = bytes.next_multiple_of(4096);
+fn mapping(bytes: usize, align: usize) -> Result<usize> {
+    let length = bytes.next_multiple_of(PAGE);
+    let spare = align - PAGE;
     // SAFETY: a fresh anonymous mapping; the parts before and after the aligned range are given back below.
     unsafe {
         let whole = libc::mmap(
             std::ptr::null_mut(),
-            length + LARGE,
+            length + spare,
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
             -1,
@@ -190,11 +193,13 @@ fn mapping(bytes: usize) -> Result<usize> {
             return refuse(Code::MEMORY_ALLOCATION, &format!("{bytes} bytes: {error}"));
         }
         let begin = whole as usize;
-        let base = begin.next_multiple_of(LARGE);
+        let base = begin.next_multiple_of(align);
         if base > begin {
             libc::munmap(whole, base - begin);
         }
-        libc::munmap((base + length) as *mut c_void, begin + LARGE - base);
+        if begin + spare > base {
+            libc::munmap((base + length) as *mut c_void, begin + spare - base);
+        }
         Ok(base)
     }
 }
@@ -229,8 +234,10 @@ pub fn free(base: usize, host: bool) -> Result {
     changed(base, found.bytes);
     // SAFETY: `allocate` made it so, and it is out of the table: nobody frees it again.
     unsafe {
-        if matches!(found.origin, Origin::Heap | Origin::Pages) {
+        if found.origin == Origin::Heap || found.origin == Origin::Pages && asan::present() {
             libc::free(base as *mut c_void);
+        } else if WATCHER.get().is_some() && found.kind == Kind::Device {
+            freed::keep(base, found.bytes);
         } else {
             libc::munmap(base as *mut c_void, found.bytes.next_multiple_of(4096));
         }
@@ -359,6 +366,10 @@ pub fn check_range(address: usize, bytes: usize, what: &str) -> Result {
     }
     if address == 0 {
         return refuse(Code::INVALID_VALUE, &format!("{what}: the pointer is NULL"));
+    }
+    if let Some((words, called_at)) = freed::find(address) {
+        let by = freed::line(called_at).map(|line| format!(" at {line}")).unwrap_or_default();
+        return refuse(Code::INVALID_VALUE, &format!("{what}: {address:#x} is {words}{by}"));
     }
     match overrun(address, bytes) {
         Some(found) => refuse(

@@ -61,7 +61,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use accesses::{CACHED, Cached, SITES};
 use clock::{Clock, Group};
 pub use copies::{Called, Rows, copy};
-pub use frames::{caller, interrupted_at};
+pub use frames::{called_at, caller, interrupted_at};
 pub use lines::users_line;
 pub use meetings::{arrive, arrive_at, barrier_ends, block_arrives, block_leaves, lanes_meet, waited_at};
 pub use names::{end_run, new_run};

@@ -138,6 +138,8 @@ impl Teller {
 /// Whom a block has heard, where a report that names it says why that was not enough.
 struct Hint {
     why: Why,
+    /// The reader's own order is weak there. Where it is not, the teller's may be that of a later barrier, to which the reader has not come.
+    is_own: bool,
     heard: VecDeque<Teller>,
 }
 
@@ -151,7 +153,8 @@ pub struct Weakly {
 
 /// Lines of which a block remembers that their order was weak, and whom it has heard there: the latest.
 const HINTS: usize = 8;
-const HEARD: usize = 4;
+/// Of a barrier of eight ranks each other one may be two: what it has told, and what would have been known.
+const HEARD: usize = 16;
 
 impl Weakly {
     /// Why the block does not know of `old`.
@@ -252,17 +255,17 @@ impl Worker {
     pub(super) fn sees(&mut self, word: Word, seen: Option<Arc<Clock>>, by: By) {
         let hints = &mut self.weakly.hints;
         if let Some(seen) = &seen {
-            hint(hints, &Teller::of(seen.clone(), 0), || match by {
+            hint(hints, &Teller::of(seen.clone(), 0), true, || match by {
                 By::Program(place) => Some(Why::Seen(place)),
                 _ => call().map(Why::Call),
             });
         }
         if !matches!(by, By::Call) && (ANY.load(Ordering::Relaxed) || word.key().is_some()) {
-            let me = (self.group, self.current);
+            let (me, is_own) = ((self.group, self.current), seen.is_some());
             words::told(word, |teller| match teller.place {
                 _ if (teller.group, teller.thread) == me => {}
-                0 => hint(hints, teller, || call().map(Why::Call)),
-                place => hint(hints, teller, || Some(Why::Told(place))),
+                0 => hint(hints, teller, is_own, || call().map(Why::Call)),
+                place => hint(hints, teller, true, || Some(Why::Told(place))),
             });
         }
         let Some(seen) = seen else { return };
@@ -275,16 +278,17 @@ impl Worker {
     }
 }
 
-fn hint(hints: &mut Vec<Hint>, teller: &Teller, why: impl FnOnce() -> Option<Why>) {
-    if hints.iter().any(|hint| hint.heard.iter().any(|heard| heard.is(teller))) {
+fn hint(hints: &mut Vec<Hint>, teller: &Teller, is_own: bool, why: impl FnOnce() -> Option<Why>) {
+    if hints.iter().any(|hint| (hint.is_own || !is_own) && hint.heard.iter().any(|heard| heard.is(teller))) {
         return;
     }
     let Some(why) = why() else { return };
-    let at = hints.iter().position(|hint| hint.why == why);
+    hints.iter_mut().for_each(|hint| hint.heard.retain(|heard| !heard.is(teller)));
+    let at = hints.iter().position(|hint| hint.why == why && hint.is_own == is_own);
     if at.is_none() && hints.len() == HINTS {
         hints.remove(0);
     }
-    let mut hint = at.map_or_else(|| Hint { why, heard: VecDeque::new() }, |at| hints.remove(at));
+    let mut hint = at.map_or_else(|| Hint { why, is_own, heard: VecDeque::new() }, |at| hints.remove(at));
     if hint.heard.len() == HEARD {
         hint.heard.pop_front();
     }

@@ -70,6 +70,10 @@ pub struct Watcher {
     pub changed: fn(usize, usize),
     /// Memory of a device begins: it can be written, and is nobody's yet.
     pub fill: unsafe fn(usize, usize),
+    /// Where the program has called what runs now (0: not known), and its line.
+    pub called_at: fn() -> usize,
+    /// See [`Watcher::called_at`].
+    pub line: fn(usize) -> Option<String>,
 }
 
 /// Hears of all memory.
@@ -236,8 +240,8 @@ pub fn free(base: usize, host: bool) -> Result {
     unsafe {
         if found.origin == Origin::Heap || found.origin == Origin::Pages && asan::present() {
             libc::free(base as *mut c_void);
-        } else if WATCHER.get().is_some() && found.kind == Kind::Device {
-            freed::keep(base, found.bytes);
+        } else if let Some(watcher) = WATCHER.get().filter(|_| found.kind == Kind::Device) {
+            freed::keep(base, found.bytes.next_multiple_of(PAGE), found.bytes, (watcher.called_at)());
         } else {
             libc::munmap(base as *mut c_void, found.bytes.next_multiple_of(4096));
         }
@@ -368,7 +372,8 @@ pub fn check_range(address: usize, bytes: usize, what: &str) -> Result {
         return refuse(Code::INVALID_VALUE, &format!("{what}: the pointer is NULL"));
     }
     if let Some((words, called_at)) = freed::find(address) {
-        let by = freed::line(called_at).map(|line| format!(" at {line}")).unwrap_or_default();
+        let line = WATCHER.get().filter(|_| called_at != 0).and_then(|watcher| (watcher.line)(called_at));
+        let by = line.map(|line| format!(" at {line}")).unwrap_or_default();
         return refuse(Code::INVALID_VALUE, &format!("{what}: {address:#x} is {words}{by}"));
     }
     match overrun(address, bytes) {

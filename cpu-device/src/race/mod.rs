@@ -99,7 +99,12 @@ fn begin_watching() {
     } else if !REFUSED.load(Ordering::Relaxed) {
         report::tell_at_exit();
         ON.store(true, Ordering::Relaxed);
-        crate::memory::watch(crate::memory::Watcher { changed: windows::forget, fill: unwritten::fill });
+        crate::memory::watch(crate::memory::Watcher {
+            changed: windows::forget,
+            fill: unwritten::fill,
+            called_at,
+            line: users_line,
+        });
     }
 }
 

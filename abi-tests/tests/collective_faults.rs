@@ -2,7 +2,7 @@
 //! `abi-tests/collectives/fault.cu`; those of one group that touch the same memory are `clash.cu`'s. Needs GINRS_PREFIX (`make test` sets it).
 
 use abi_tests::programs::{compiled_as, line_of};
-use abi_tests::text;
+use abi_tests::{prefix, text};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -120,7 +120,7 @@ fn messages_of_other_sizes_than_wanted_are_an_error_that_names_both() {
     assert!(said.contains("1000") && said.contains("600"), "{said}");
 }
 
-/// Nobody writes where there is no room for it, also where all ranks see each other's buffers at once.
+/// By the kernel, where the host does not compare. Nobody writes where there is no room for it, also where all ranks see each other's buffers at once.
 #[test]
 fn other_counts_than_those_of_others_are_an_error() {
     for (how, what) in [
@@ -134,6 +134,50 @@ fn other_counts_than_those_of_others_are_an_error() {
         command.args(["-s", "ABRT", "60"]).arg(compiled()).args(["--threads", "2"]);
         let said = text(&command.env("FAULT", what).env("GINRS_COLLECTIVE", how).output().unwrap());
         assert!(said.contains("ranks have called different collectives, or with different counts"), "{how}, {what}: {said}");
+    }
+}
+
+/// Whichever way each of them goes; ranks as threads and as processes.
+#[test]
+fn collectives_that_differ_are_told_before_a_kernel_begins() {
+    const SOURCE: &str = "abi-tests/collectives/differ.cu";
+    let program = compiled_as(SOURCE, &["--check=race".into(), "-O1".into(), "-w".into()]);
+    let said = |case: &str, (starts, threads): (&[&str], &[&str])| {
+        let mut command = Command::new("timeout");
+        command.args(["-s", "ABRT", "60"]).arg(prefix().join("bin/ginrs-run")).args(starts).arg(&program).args(threads);
+        text(&command.env("CASE", case).output().unwrap())
+    };
+    let modes: [(&[&str], &[&str]); 2] = [(&["-n", "3"], &[]), (&["-n", "1", "--devices", "3"], &["--threads", "3"])];
+    let sum = "ncclAllReduce of 64 x Float32 by ncclSum";
+    for (case, one, other) in [
+        ("count", sum, "ncclAllReduce of 32 x Float32 by ncclSum"),
+        ("op", sum, "ncclAllReduce of 64 x Float32 by ncclMax"),
+        ("type", sum, "ncclAllReduce of 64 x Int32 by ncclSum"),
+        ("kind", sum, "ncclAllGather of 256 bytes"),
+        ("root", "ncclReduce of 64 x Float32 by ncclSum, root 0", "ncclReduce of 64 x Float32 by ncclSum, root 1"),
+        ("broadcast root", "ncclBroadcast of 256 bytes, root 0", "ncclBroadcast of 256 bytes, root 1"),
+        ("left out", sum, "ncclAllGather of 256 bytes"),
+        ("order", sum, "ncclBroadcast of 256 bytes, root 0"),
+        ("group", "ncclAllReduce of 16 x Float32 by ncclSum", "ncclBroadcast of 256 bytes, root 0"),
+    ] {
+        for mode in modes {
+            let said = said(case, mode);
+            let line =
+                said.lines().find(|line| line.contains("GINRS-E141")).unwrap_or_else(|| panic!("{case}, {mode:?}: {said}"));
+            let is_called =
+                line.contains(if case == "group" { " of the communicator is" } else { "collective 1 of the communicator is" })
+                    && line.contains("called by host code at collectives/differ.cu:");
+            assert!(is_called && line.contains(one) && line.contains(other), "{case}, {mode:?}: {said}");
+            assert_eq!(
+                said.matches("rank 0: ").count().min(1) + said.matches("rank 1: ").count().min(1),
+                2,
+                "{case}, {mode:?}: {said}"
+            );
+        }
+    }
+    for mode in modes {
+        let said = said("same", mode);
+        assert!(!said.contains("E141") && !said.contains("exited with"), "{mode:?}: {said}");
     }
 }
 

@@ -22,6 +22,14 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Of the number that it has in kernels.
+    pub fn from_number(number: u8) -> Option<Self> {
+        use Kind::*;
+        [AllReduce, ReduceScatter, Reduce, AllGather, Broadcast, AlltoAll, Gather, Scatter]
+            .into_iter()
+            .find(|kind| *kind as u8 == number)
+    }
+
     /// The C function.
     pub fn name(self) -> &'static str {
         match self {

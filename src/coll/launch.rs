@@ -1,5 +1,6 @@
 //! Puts collectives on their streams.
 
+use super::agree;
 use super::call::{Call, Kind};
 use super::mapped::Places;
 use super::operation::Scalar;
@@ -177,6 +178,7 @@ impl<'a> Planned<'a> {
         let (team, Self { call, choice, .. }) = (windows.team(), self);
         let work = self.work(ready);
         order.next(call.stream, |captured| {
+            agree::check(team, captured, [*call].into_iter())?;
             let places = self.places(ready, windows, captured, (choice.blocks, ""));
             let told = places.zip(ready.maps.as_ref()).map(|((send, recv), maps)| MappedWork {
                 coll: work,
@@ -221,6 +223,7 @@ fn run_several(
         }
     });
     order.together(&streams, |stream, captured| {
+        agree::check(team, captured, calls().map(|(planned, _)| planned.call))?;
         let mut work = SeveralWork {
             common: first.work(ready),
             board: ready.maps.as_ref().map_or(0, |maps| maps.board),

@@ -6,6 +6,7 @@
 //! stands: not the host, only kernels do. docs/collectives.md tells it from outside.
 #![forbid(unsafe_code)]
 
+mod agree;
 mod along;
 mod buffer;
 mod call;

@@ -34,6 +34,19 @@ pub struct Operation {
     pub scalar: Scalar,
 }
 
+/// What the program calls the operation of this code (`work`).
+pub fn name_of(code: u32) -> &'static str {
+    match code {
+        work::OP_SUM => "ncclSum",
+        work::OP_PROD => "ncclProd",
+        work::OP_MAX_S | work::OP_MAX_U => "ncclMax",
+        work::OP_MIN_S | work::OP_MIN_U => "ncclMin",
+        work::OP_AVG | work::OP_DIV_S | work::OP_DIV_U => "ncclAvg",
+        work::OP_PRE_MUL => "an operation of ncclRedOpCreatePreMulSum",
+        _ => "no operation",
+    }
+}
+
 impl Operation {
     /// The operation of kinds that reduce nothing.
     pub const NONE: Self = Self { code: work::OP_SUM, scalar: Scalar::Value(0) };

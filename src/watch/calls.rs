@@ -67,6 +67,12 @@ impl Calls {
         state.push(captured, launched)
     }
 
+    /// The number of the collective that is launched next; None where there are some that are not counted.
+    pub fn next(&self) -> Option<u64> {
+        let state = self.0.lock();
+        (!state.called.uncounted).then_some(state.called.collectives + 1)
+    }
+
     /// The same of messages, each with its peer, and whether it is sent.
     pub fn messages(&self, captured: bool, all: impl Iterator<Item = (u32, bool)>) -> u64 {
         let mut state = self.0.lock();

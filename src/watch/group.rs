@@ -177,6 +177,14 @@ impl Group {
         self.pages.lock().iter().map(|(rank, page)| (*rank, page.clone())).collect()
     }
 
+    /// The ranks of this machine before and behind `rank`, in a circle.
+    pub fn beside(&self, rank: u32) -> [Option<(u32, Arc<Page>)>; 2] {
+        let (pages, n_ranks) = (self.pages.lock(), self.port.table().len() as u32);
+        let named = |other: u32| Some((other, pages.get(&other)?.clone()));
+        let before = (1..n_ranks).find_map(|by| named((rank + n_ranks - by) % n_ranks));
+        [before, (1..n_ranks).find_map(|by| named((rank + by) % n_ranks))]
+    }
+
     /// The processes of the ranks of this machine that have met.
     pub fn pids_here(&self) -> Vec<u32> {
         let table = self.port.table();

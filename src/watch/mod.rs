@@ -30,6 +30,7 @@ mod left;
 mod machines;
 mod page;
 mod pulse;
+mod shown;
 mod signs;
 mod spells;
 mod still;
@@ -41,6 +42,7 @@ mod waits;
 pub use calls::Calls;
 pub use left::kernels_leave_notes;
 pub use pulse::{Looks, Pulse};
+pub use shown::CallWords;
 pub use signs::{Signs, Words};
 
 /// True once a process is ending, as far as can be seen from here.
@@ -118,6 +120,18 @@ impl Watch {
     /// Where collectives and messages of this rank are counted.
     pub fn calls(&self) -> &Calls {
         &self.calls
+    }
+
+    /// Shows the collective of this number, and looks at the ranks beside this one on its machine: which one has shown another in its place, and what. So
+    /// where all pairs agree, all ranks do.
+    pub fn show_call(&self, number: u64, words: CallWords) -> Option<(u32, CallWords)> {
+        self.page.shown().show(number, words);
+        // Of two that call at once one at least sees the other's.
+        fence(Ordering::SeqCst);
+        self.group.beside(self.rank).into_iter().flatten().find_map(|(rank, page)| {
+            let theirs = page.shown().find(number)?;
+            (theirs != words).then_some((rank, theirs))
+        })
     }
 
     /// To ask whether a rank has said that its end is no failure; it keeps nothing of the communicator.

@@ -3,6 +3,7 @@
 //! Order: texts are stored before the state that announces them is released, so whoever reads the state finds them whole.
 //! The step is a sequence lock: odd while it is written.
 
+use super::shown::Shown;
 use crate::bootstrap::CALLED;
 use crate::error::{Code, Error, Result};
 use crate::sync::Mutex;
@@ -17,7 +18,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 /// Size of a page in bytes.
 const BYTES: usize = 12288;
 const MAGIC: u32 = u32::from_le_bytes(*b"GINW");
-const VERSION: u32 = 6;
+const VERSION: u32 = 7;
 const STEP: usize = 64;
 /// For what its kernels wait for, in bytes.
 pub const WAITS: usize = 2048;
@@ -53,6 +54,7 @@ struct Layout {
     called_seq: AtomicU32,
     called_bytes: AtomicU32,
     called: [AtomicU8; CALLED],
+    shown: Shown,
 }
 
 const _: () = assert!(size_of::<Layout>() <= BYTES);
@@ -230,6 +232,11 @@ impl Page {
         let page = self.layout();
         let _one = self.sums.lock();
         write(&page.called_seq, &page.called_bytes, &page.called, called);
+    }
+
+    /// Its latest collectives.
+    pub fn shown(&self) -> &Shown {
+        &self.layout().shown
     }
 
     /// What it had called when it left.

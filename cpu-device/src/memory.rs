@@ -369,18 +369,21 @@ pub fn check_range(address: usize, bytes: usize, what: &str) -> Result {
         return Ok(());
     }
     if address == 0 {
-        return refuse(Code::INVALID_VALUE, &format!("{what}: the pointer is NULL"));
+        return refuse(
+            Code::INVALID_VALUE,
+            &format!("{what}: the pointer is NULL\nfix: allocate it, and look at what the allocation returns"),
+        );
     }
     if let Some((words, called_at)) = freed::find(address) {
         let line = WATCHER.get().filter(|_| called_at != 0).and_then(|watcher| (watcher.line)(called_at));
         let by = line.map(|line| format!(" at {line}")).unwrap_or_default();
-        return refuse(Code::INVALID_VALUE, &format!("{what}: {address:#x} is {words}{by}"));
+        return refuse(Code::INVALID_VALUE, &format!("{what}: {address:#x} is {words}{by}\nfix: free it behind its last use"));
     }
     match overrun(address, bytes) {
         Some(found) => refuse(
             Code::INVALID_VALUE,
             &format!(
-                "{what}: {bytes} bytes at {address:#x} run over the end of an allocation of {} bytes at {:#x}",
+                "{what}: {bytes} bytes at {address:#x} run over the end of an allocation of {} bytes at {:#x}\nfix: move no more than was allocated; sizes are in bytes",
                 found.bytes, found.base
             ),
         ),

@@ -70,6 +70,8 @@ const WARN: &str = " NCCL WARN ";
 const WAITS: [&str; 3] = ["GINRS-W017", "GINRS-W018", "GINRS-W019"];
 /// Of a rank of which no kernel waits.
 const IDLE: &str = ": no kernel of it is known to wait";
+/// What the library says where the CPU device has refused a call of its: why stands in front of it.
+const PRINTED: &str = "fix: see what the CPU device printed";
 /// How many ranks' waits are kept.
 const RANKS: usize = 8;
 /// Warnings that are of a mistake all the same: memory is freed under a window; a message is never received; calls of a group touch the same memory.
@@ -85,6 +87,12 @@ impl Finding {
         let lines: Vec<&str> = output.lines().collect();
         let kinds = || lines.iter().enumerate().filter_map(|(at, line)| Some((kind(bare(line), under(&lines, at))?, at)));
         let (kind, at) = kinds().min()?;
+        let at = match kind {
+            Kind::Error if lines[at].contains(PRINTED) => {
+                kinds().find(|other| other.0 == Kind::Call).map_or(at, |(_, call)| call)
+            }
+            _ => at,
+        };
         let (first, under) = (bare(lines[at]), under(&lines, at));
         let told = first.split_once(WARN).map_or(first, |(_, told)| told);
         let mut found = if kind == Kind::Hang { clauses(told) } else { vec![told.to_owned()] };
@@ -310,6 +318,16 @@ mod tests {
         let lost = "vm NCCL WARN GINRS-W025 8 bytes that rank 0 has sent to rank 1 were never received | ncclSend called by host code at a/x.cu:9 | fix: ..";
         let found = Finding::of(lost).unwrap();
         assert!(found.is_mistake() && found.places() == ["a/x.cu:9"], "{found:?}");
+    }
+
+    #[test]
+    fn why_a_call_of_the_librarys_is_refused_is_nearer_than_that_it_is() {
+        let failed = "[0] vm NCCL WARN GINRS-E073 cudaSetDevice failed | cudaError 800 | fix: see what the CPU device printed";
+        let alone = Finding::of(failed).unwrap();
+        assert!(alone.is_mistake() && alone.lines[0].starts_with("GINRS-E073"), "{alone:?}");
+        let why = "[1] ginrs-cpu: cudaSetDevice in a host function, which CUDA forbids | called by host code at a/x.cu:4\n[1] ginrs-cpu: fix: elsewhere";
+        let both = Finding::of(&format!("{failed}\n{why}")).unwrap();
+        assert!(both.is_mistake() && both.places() == ["a/x.cu:4"] && both.lines[0].contains("host function"), "{both:?}");
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub enum Fate {
 /// Number of the error of a rank that has left.
 pub(crate) const LEFT: u16 = 42;
 /// Numbers of the errors of a rank, and of a machine, that is dead.
-pub(super) const DEAD: [u16; 2] = [40, 110];
+pub(crate) const DEAD: [u16; 2] = [40, 110];
 
 impl Port {
     /// `rank` sends nothing more, and has said so.

@@ -59,7 +59,7 @@ pub use address::{Address, FdAddress};
 pub use budget::accept_counts;
 pub use cancel::Cancel;
 pub use gathered::Gathered;
-pub(crate) use gone::{Fate, LEFT};
+pub(crate) use gone::{DEAD, Fate, LEFT};
 pub use id::UniqueId;
 pub(crate) use lookout::{ANEW, Beat, CALLED, Complaint, Ill, Lookout};
 pub(crate) use port::Port;

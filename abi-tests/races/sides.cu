@@ -36,6 +36,13 @@ __global__ void kernel(int* out, const int* in, Square shape) {
 
 __global__ void fill(int* p, int value) { p[threadIdx.x] = value; }
 
+__global__ void stage(int* out) {
+  extern __shared__ int part[];
+  part[threadIdx.x] = threadIdx.x;  // use of: shared
+  __syncthreads();
+  out[threadIdx.x] = part[threadIdx.x / 2];
+}
+
 // Of memory of a device only here.
 static int sum(const int* p, int count) {
   int all = 0;
@@ -76,6 +83,7 @@ int main(int argc, char** argv) {
   int all = sum(read, n) + sum(pinned, n) + sum(both, n) + sum(managed, n) + sum(heap.data(), n) + sum(large.data(), n) + sum(host, n);
 
   const int* given = which == "stack" && !mended ? local : in;
+  if (which == "shared") stage<<<1, n, (mended ? n : n / 2) * sizeof(int), stream>>>(out);
   kernel<<<1, n, 0, stream>>>(out, given, Square(4));
   CHECK(cudaStreamSynchronize(stream));
   for (const int* legal : {(const int*)pinned, (const int*)both, (const int*)managed, (const int*)heap.data()}) {

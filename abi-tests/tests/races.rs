@@ -193,10 +193,16 @@ fn pointers_of_the_wrong_side() {
             "a host pointer is used in a kernel at",
             "is on the stack of a host thread, read there by device 0, block (0,0,0)",
         ),
+        (
+            "shared",
+            "shared",
+            "shared memory that the launch does not have is written at",
+            "byte 512 of 512 bytes of dynamic shared memory, by device 0, block (0,0,0)",
+        ),
     ] {
         let output = run(checked(SIDES), &[case]);
         let said = text(&output);
-        let begin = format!("race 1: {what} {}: 0x", line_of(mark));
+        let begin = format!("race 1: {what} {}: ", line_of(mark));
         assert_eq!(output.status.code(), Some(66), "{case}: {said}");
         assert!(said.contains(&begin) && said.contains(memory) && said.contains("race: 1 found"), "{case}: {begin}\n{said}");
         let twin = run(checked(SIDES), &[case, "mended"]);

@@ -188,7 +188,7 @@ impl Block {
         self.starting.set(true);
         self.pace.reset();
         self.board.begin(Running { launch: launch.clone(), block: self.index.get(), device: grid.device.id });
-        crate::race::begin(grid.race, self.index.get(), launch.block);
+        crate::race::begin(grid.race, self.index.get(), launch.block, launch.shared_bytes);
     }
 
     /// Writes what is the same for all blocks of a grid.

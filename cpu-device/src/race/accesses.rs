@@ -102,6 +102,11 @@ impl Worker {
         if *is_own && !self.is_shared(at) {
             return None;
         }
+        if *is_own && let Some(offset) = self.beyond_asked(at, bytes) {
+            let (writes, bytes, group, thread) = (new.writes, self.asked, self.group, self.current);
+            report::wrong_side(new.place, Side::Shared { writes, offset, bytes, group, thread });
+            return None;
+        }
         let mut found = None;
         shadow::note(page, at, bytes, new, &self.actors[self.current as usize].clock, |at, old| {
             found = Some((if *is_own { Place::Shared } else { Place::At(flat(at)) }, old));
@@ -123,6 +128,12 @@ impl Worker {
             *told = place;
             foreign::tell_site(place, lines::module_of);
         }
+    }
+
+    /// Where in dynamic shared memory these bytes begin, if the launch has not asked for all of them.
+    fn beyond_asked(&self, at: usize, bytes: usize) -> Option<usize> {
+        let &(begin, _) = self.dynamic.iter().find(|part| (part.0..part.1).contains(&at))?;
+        (at - begin + bytes > self.asked).then_some(at - begin)
     }
 
     fn is_shared(&self, at: usize) -> bool {

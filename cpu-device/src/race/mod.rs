@@ -178,8 +178,9 @@ struct Worker {
     /// What has arrived at each counted barrier.
     barriers: [relaxed::Brought; 16],
     parts: own::Parts,
-    /// Dynamic shared memory of this OS thread.
+    /// Dynamic shared memory of this OS thread, and how much of it the launch has asked for.
     dynamic: Vec<own::Part>,
+    asked: usize,
     /// Pages of shared memory: dropped with the block.
     own: HashMap<usize, Arc<Page>>,
     cache: Box<[Option<Cached>]>,
@@ -202,8 +203,8 @@ fn worker() -> Option<&'static mut Worker> {
     unsafe { WORKER.get().as_mut() }.filter(|_| on())
 }
 
-/// A block begins on this OS thread.
-pub fn begin(run: u32, index: Dim3, shape: Dim3) {
+/// A block begins on this OS thread, with so many bytes of dynamic shared memory.
+pub fn begin(run: u32, index: Dim3, shape: Dim3, shared_bytes: u32) {
     if run == 0 {
         return;
     }
@@ -217,6 +218,7 @@ pub fn begin(run: u32, index: Dim3, shape: Dim3) {
             barriers: Default::default(),
             parts: own::Parts::default(),
             dynamic: Vec::new(),
+            asked: 0,
             own: HashMap::new(),
             cache: (0..CACHED).map(|_| None).collect(),
             generation: 0,
@@ -228,7 +230,7 @@ pub fn begin(run: u32, index: Dim3, shape: Dim3) {
     let Some(worker) = worker() else { return };
     let clock = &names::run(run).began;
     (worker.run, worker.group) = (run, names::new_groups(&[names::Of::Block { run, index, shape }]));
-    (worker.is_told, worker.weakly) = (false, relaxed::Weakly::default());
+    (worker.is_told, worker.weakly, worker.asked) = (false, relaxed::Weakly::default(), shared_bytes as usize);
     worker.actors.clear();
     worker.actors.resize_with(shape.count() as usize, || Actor {
         clock: clock.clone(),

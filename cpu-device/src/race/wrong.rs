@@ -44,6 +44,19 @@ pub enum Side {
         /// Its thread.
         thread: u16,
     },
+    /// Dynamic shared memory that the launch has not asked for, by a kernel.
+    Shared {
+        /// Else it reads.
+        writes: bool,
+        /// From its beginning.
+        offset: usize,
+        /// What the launch has asked for.
+        bytes: usize,
+        /// Its block.
+        group: u32,
+        /// Its thread.
+        thread: u16,
+    },
     /// Memory of a device that nobody has written, by a kernel.
     Unwritten {
         /// The address by which it is known.
@@ -84,6 +97,12 @@ impl Side {
             Side::Kernel { writes, at, group, thread } => format!(
                 "a host pointer is used in a kernel at {line}: {at:#x} is on the stack of a host thread, {} there by {}\n  \
                  fix: pass it by value, or copy it to memory of cudaMalloc, or use cudaMallocManaged",
+                does(*writes),
+                who(*group, *thread)
+            ),
+            Side::Shared { writes, offset, bytes, group, thread } => format!(
+                "shared memory that the launch does not have is {} at {line}: byte {offset} of {bytes} bytes of dynamic shared memory, by {}\n  \
+                 fix: launch with as much as the kernel uses (the third of <<<..>>>, in bytes)",
                 does(*writes),
                 who(*group, *thread)
             ),

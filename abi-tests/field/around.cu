@@ -232,7 +232,7 @@ static void runRank(int rank, int device, int ranks, ncclUniqueId id) {
     for (int k = 0; k < 2; k++) {
       bool const isSum = (bug && rank == 1) != (k == 0);
       if (isSum) CHECK(ncclAllReduce(job.local, job.local, 64, ncclInt, ncclSum, comm, first));  // bug of: order
-      else CHECK(ncclBroadcast(job.local, job.local, 64, ncclInt, 0, comm, first));
+      else CHECK(ncclBroadcast(job.local, job.local, 64, ncclInt, 0, comm, first));  // bug of: order
     }
   } else if (which == COPY) {
     std::vector<int> to(kThreads);

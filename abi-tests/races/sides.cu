@@ -43,6 +43,10 @@ __global__ void stage(int* out) {
   out[threadIdx.x] = part[threadIdx.x / 2];
 }
 
+__global__ void shift(int* out, int by) {
+  out[threadIdx.x + by] = threadIdx.x;  // use of: behind
+}
+
 // Of memory of a device only here.
 static int sum(const int* p, int count) {
   int all = 0;
@@ -83,6 +87,7 @@ int main(int argc, char** argv) {
   int all = sum(read, n) + sum(pinned, n) + sum(both, n) + sum(managed, n) + sum(heap.data(), n) + sum(large.data(), n) + sum(host, n);
 
   const int* given = which == "stack" && !mended ? local : in;
+  if (which == "behind") shift<<<1, n, 0, stream>>>(out, mended ? 0 : 1);
   if (which == "shared") stage<<<1, n, (mended ? n : n / 2) * sizeof(int), stream>>>(out);
   kernel<<<1, n, 0, stream>>>(out, given, Square(4));
   CHECK(cudaStreamSynchronize(stream));

@@ -194,6 +194,12 @@ fn pointers_of_the_wrong_side() {
             "is on the stack of a host thread, read there by device 0, block (0,0,0)",
         ),
         (
+            "behind",
+            "behind",
+            "memory behind the end is written at",
+            "is byte 0x400 of the 1024 bytes of cudaMalloc, by device 0, block (0,0,0) thread (255,0,0)",
+        ),
+        (
             "shared",
             "shared",
             "shared memory that the launch does not have is written at",
@@ -207,6 +213,19 @@ fn pointers_of_the_wrong_side() {
         assert!(said.contains(&begin) && said.contains(memory) && said.contains("race: 1 found"), "{case}: {begin}\n{said}");
         let twin = run(checked(SIDES), &[case, "mended"]);
         assert!(twin.status.success() && !text(&twin).contains("race"), "{case} mended: {}\n{}", twin.status, text(&twin));
+    }
+}
+
+/// A window ends where it was registered to, though its memory is mapped by granules: told of the neighbour's, by ranks as threads and as processes.
+#[test]
+fn stores_behind_a_window_are_told() {
+    const BEHIND: &str = "abi-tests/races/behind.cu";
+    let begin = format!("memory behind the end is written at {BEHIND}:{}: ", programs::line_of(BEHIND, "behind"));
+    for (is_too_far, threads) in [(true, true), (true, false), (false, true), (false, false)] {
+        let mut command = if threads { ranks_as_threads(BEHIND) } else { job(4, checked(BEHIND)) };
+        let said = text(&command.envs(is_too_far.then_some(("TOO_FAR", "1"))).output().unwrap());
+        assert_eq!(said.contains(&begin) && said.contains("(1024 bytes), offset 0x400, by rank "), is_too_far, "{begin}\n{said}");
+        assert_eq!(said.contains("race: "), is_too_far, "{said}");
     }
 }
 

@@ -28,7 +28,8 @@ pub enum Kind {
 enum Origin {
     /// From `allocate`, by `posix_memalign`.
     Heap,
-    /// The same, whole pages, where AddressSanitizer is not there by `mmap`: for the race detector, which has to know whose a page is.
+    /// The same, whole pages, where AddressSanitizer is not there by `mmap`, and then with a page behind it that is nobody's: for the race detector, which has
+    /// to know whose a page is, and finds there what goes too far.
     Pages,
     /// From `allocate`, by `mmap`.
     Mapping,
@@ -154,8 +155,9 @@ pub fn allocate(bytes: usize, kind: Kind, device: i32, flags: u32) -> Result<usi
     let (base, origin) = match bytes {
         // AddressSanitizer's own, with what it knows of it: who made it and freed it, and nobody has its addresses soon.
         LARGE.. if asan::present() => (heap(bytes, LARGE)?, Origin::Heap),
-        LARGE.. => (mapping(bytes, LARGE)?, Origin::Mapping),
-        _ if WATCHER.get().is_some() && !asan::present() => (mapping(bytes, PAGE)?, Origin::Pages),
+        LARGE.. if WATCHER.get().is_some() => (mapping(bytes, LARGE, Origin::Pages)?, Origin::Pages),
+        LARGE.. => (mapping(bytes, LARGE, Origin::Mapping)?, Origin::Mapping),
+        _ if WATCHER.get().is_some() && !asan::present() => (mapping(bytes, PAGE, Origin::Pages)?, Origin::Pages),
         _ if WATCHER.get().is_some() => (heap(bytes.next_multiple_of(PAGE), PAGE)?, Origin::Pages),
         _ => (heap(bytes, ALIGN)?, Origin::Heap),
     };
@@ -179,8 +181,13 @@ fn heap(bytes: usize, align: usize) -> Result<usize> {
     Ok(memory as usize)
 }
 
-fn mapping(bytes: usize, align: usize) -> Result<usize> {
-    let length = bytes.next_multiple_of(PAGE);
+/// Bytes of the mapping that is made for so many.
+fn mapped(bytes: usize, origin: Origin) -> usize {
+    bytes.next_multiple_of(PAGE) + if origin == Origin::Pages { PAGE } else { 0 }
+}
+
+fn mapping(bytes: usize, align: usize, origin: Origin) -> Result<usize> {
+    let length = mapped(bytes, origin);
     let spare = align - PAGE;
     // SAFETY: a fresh anonymous mapping; the parts before and after the aligned range are given back below.
     unsafe {
@@ -241,9 +248,9 @@ pub fn free(base: usize, host: bool) -> Result {
         if found.origin == Origin::Heap || found.origin == Origin::Pages && asan::present() {
             libc::free(base as *mut c_void);
         } else if let Some(watcher) = WATCHER.get().filter(|_| found.kind == Kind::Device) {
-            freed::keep(base, found.bytes.next_multiple_of(PAGE), found.bytes, (watcher.called_at)());
+            freed::keep(base, mapped(found.bytes, found.origin), found.bytes, (watcher.called_at)());
         } else {
-            libc::munmap(base as *mut c_void, found.bytes.next_multiple_of(4096));
+            libc::munmap(base as *mut c_void, mapped(found.bytes, found.origin));
         }
     }
     Ok(())
@@ -320,6 +327,18 @@ pub fn is_page(address: usize) -> bool {
     match found.origin {
         Origin::Heap | Origin::Registered => address + PAGE <= ends,
         Origin::Pages | Origin::Mapping | Origin::Noted | Origin::Mapped => address < ends,
+    }
+}
+
+/// Where the allocation ends that alone has the page which begins here, or the page before.
+pub fn end_in(page: usize) -> Option<usize> {
+    let table = TABLE.read();
+    let (_, found) = table.by_base.range(..=page).next_back()?;
+    let ends = found.base + found.bytes;
+    match found.origin {
+        Origin::Heap | Origin::Registered => None,
+        Origin::Pages if !asan::present() => (page < found.base + mapped(found.bytes, found.origin)).then_some(ends),
+        Origin::Pages | Origin::Mapping | Origin::Noted | Origin::Mapped => (page < ends).then_some(ends),
     }
 }
 

@@ -7,7 +7,7 @@ use super::shadow::{self, Access, Made, PAGE, Page};
 use super::touched::Place;
 use super::windows::flat;
 use super::wrong::Side;
-use super::{Worker, foreign, job, lines, own, page_of, sides, unwritten, windows};
+use super::{Worker, foreign, job, lines, own, page_of, sides, unwritten, whereabouts, windows};
 
 /// Pages that an OS thread has used lately.
 pub const CACHED: usize = 512;
@@ -18,6 +18,8 @@ pub const SITES: usize = 64;
 pub struct Cached {
     key: usize,
     page: Option<Arc<Page>>,
+    /// Where what the program has made ends in it; nothing may be touched from there on.
+    end: usize,
     /// Of shared memory.
     is_own: bool,
     /// Of a host thread's stack.
@@ -88,6 +90,11 @@ impl Worker {
         if self.cache[slot].as_ref().is_none_or(|cached| cached.key != key) {
             self.cache[slot] = Some(self.page(key));
         }
+        if let Some(cached) = self.cache[slot].as_ref().filter(|cached| at + bytes > cached.end) {
+            let (what, group, thread) = (whereabouts::behind(at.max(cached.end)), self.group, self.current);
+            report::wrong_side(new.place, Side::Behind { writes: new.writes, what, group, thread });
+            return None;
+        }
         let is_plain = !new.polls && new.made == Made::Plain;
         if self.cache[slot].as_ref().is_some_and(|cached| cached.is_hosts && is_plain) && crate::memory::find(at).is_none() {
             let side = Side::Kernel { writes: new.writes, at, group: self.group, thread: self.current };
@@ -144,12 +151,13 @@ impl Worker {
         let page = key * PAGE;
         if own::meet(&self.parts.shared, page) || own::meet(&self.dynamic, page) {
             let page = self.own.entry(key).or_insert_with(|| Arc::new(Page::new())).clone();
-            return Cached { key, page: Some(page), is_own: true, is_hosts: false, is_shared: false };
+            return Cached { key, page: Some(page), end: usize::MAX, is_own: true, is_hosts: false, is_shared: false };
         }
         let is_watched = own::meet(&self.parts.fixed, page) || windows::is_watched(page);
         let is_hosts = !is_watched && sides::is_hosts(page);
         let page = is_watched.then(|| page_of(page).0);
         let is_shared = page.as_ref().is_some_and(|page| matches!(**page, Page::Job(_)));
-        Cached { key, page, is_own: false, is_hosts, is_shared }
+        let end = whereabouts::end_in(key * PAGE).unwrap_or(usize::MAX);
+        Cached { key, page, end, is_own: false, is_hosts, is_shared }
     }
 }

@@ -347,6 +347,21 @@ pub fn is_window(page: usize) -> bool {
     })
 }
 
+/// Of what is mapped at once.
+const GRANULE: usize = 2 << 20;
+
+/// Where the last window ends that has a byte of this page, or of what is mapped with the page and lies before it.
+pub fn end_in(page: usize) -> Option<usize> {
+    let windows = WINDOWS.read();
+    let ends = windows.iter().filter_map(|window| {
+        let rank = page.checked_sub(window.flat)?.checked_div(window.stride).unwrap_or(0);
+        let begins = window.flat + rank * window.stride;
+        let ends = begins + window.bytes;
+        (rank < window.ranks && page < ends.next_multiple_of(GRANULE)).then_some(ends)
+    });
+    ends.max()
+}
+
 /// Whose window an address is in, and where, and that rank's bytes of it; the name is of that window on `other`, if it is one.
 pub fn window_at(at: usize, other: Option<i32>) -> Option<(String, Range<usize>)> {
     WINDOWS.read().iter().rev().find_map(|window| {

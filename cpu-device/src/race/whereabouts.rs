@@ -25,6 +25,22 @@ pub fn of(at: usize) -> Option<(String, Range<usize>)> {
     names::window_at(at, None).or_else(|| allocation(at)).or_else(|| variable(at))
 }
 
+/// Where what the program has made ends in this page, or has ended before it with nothing else behind. None: nothing is known of the page.
+pub fn end_in(page: usize) -> Option<usize> {
+    memory::end_in(page).or_else(|| names::end_in(page))
+}
+
+/// Of an address behind such an end: where it would be, in words.
+pub fn behind(at: usize) -> String {
+    let last = end_in(at & !(super::PAGE - 1)).map_or(at, |end| end - 1);
+    let allocation = || memory::find(last).map(|found| inside(at, found.base..found.base + found.bytes, found.function()).0);
+    let window = || {
+        let (name, bytes) = names::window_at(last, None)?;
+        Some(format!("{}, offset {:#x}", name.rsplit_once(", ")?.0, at - bytes.start))
+    };
+    format!("{at:#x} is {}", allocation().or_else(window).unwrap_or_else(|| "behind the end of its memory".into()))
+}
+
 fn allocation(at: usize) -> Option<(String, Range<usize>)> {
     let found = memory::find(at)?;
     Some(inside(at, found.base..found.base + found.bytes, found.function()))

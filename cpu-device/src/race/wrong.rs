@@ -57,6 +57,17 @@ pub enum Side {
         /// Its thread.
         thread: u16,
     },
+    /// What lies behind the end of an allocation or a window, by a kernel.
+    Behind {
+        /// Else it reads.
+        writes: bool,
+        /// Where that is.
+        what: String,
+        /// Its block.
+        group: u32,
+        /// Its thread.
+        thread: u16,
+    },
     /// Memory of a device that nobody has written, by a kernel.
     Unwritten {
         /// The address by which it is known.
@@ -97,6 +108,12 @@ impl Side {
             Side::Kernel { writes, at, group, thread } => format!(
                 "a host pointer is used in a kernel at {line}: {at:#x} is on the stack of a host thread, {} there by {}\n  \
                  fix: pass it by value, or copy it to memory of cudaMalloc, or use cudaMallocManaged",
+                does(*writes),
+                who(*group, *thread)
+            ),
+            Side::Behind { writes, what, group, thread } => format!(
+                "memory behind the end is {} at {line}: {what}, by {}\n  \
+                 fix: look at the index, the count and the size that was asked for, which is in bytes",
                 does(*writes),
                 who(*group, *thread)
             ),

@@ -115,7 +115,7 @@ fn tell(raised: &Raised, block: &Block) {
 
 /// As [`tell_line`], of the call that has freed what was touched.
 fn tell_freed(called_at: usize) {
-    let Some(found) = (called_at != 0).then(|| crate::race::users_line(called_at)).flatten() else { return };
+    let Some(found) = crate::race::users_line(called_at) else { return };
     let mut line = Line::new();
     let _ = writeln!(line, "ginrs-cpu:   freed at {found}");
     print(&line);

@@ -28,9 +28,10 @@ pub enum Kind {
 enum Origin {
     /// From `allocate`, by `posix_memalign`.
     Heap,
-    /// The same, whole pages, where AddressSanitizer is not there by `mmap`, and then with a page behind it that is nobody's: for the race detector, which has
-    /// to know whose a page is, and finds there what goes too far.
+    /// The same, whole pages: for the race detector, which has to know whose a page is. Where AddressSanitizer is there, too.
     Pages,
+    /// From `allocate`, by `mmap`, with a page behind it that is nobody's: for the race detector, which finds there what goes too far.
+    Apart,
     /// From `allocate`, by `mmap`.
     Mapping,
     /// `cudaHostRegister`: the program's.
@@ -152,13 +153,13 @@ pub fn allocate(bytes: usize, kind: Kind, device: i32, flags: u32) -> Result<usi
             &format!("{bytes} bytes asked for, {} of {} are left\nfix: allocate less", available(), total()),
         );
     }
+    let watched = WATCHER.get().is_some();
     let (base, origin) = match bytes {
         // AddressSanitizer's own, with what it knows of it: who made it and freed it, and nobody has its addresses soon.
         LARGE.. if asan::present() => (heap(bytes, LARGE)?, Origin::Heap),
-        LARGE.. if WATCHER.get().is_some() => (mapping(bytes, LARGE, Origin::Pages)?, Origin::Pages),
+        _ if watched && asan::present() => (heap(bytes.next_multiple_of(PAGE), PAGE)?, Origin::Pages),
+        _ if watched => (mapping(bytes, if bytes < LARGE { PAGE } else { LARGE }, Origin::Apart)?, Origin::Apart),
         LARGE.. => (mapping(bytes, LARGE, Origin::Mapping)?, Origin::Mapping),
-        _ if WATCHER.get().is_some() && !asan::present() => (mapping(bytes, PAGE, Origin::Pages)?, Origin::Pages),
-        _ if WATCHER.get().is_some() => (heap(bytes.next_multiple_of(PAGE), PAGE)?, Origin::Pages),
         _ => (heap(bytes, ALIGN)?, Origin::Heap),
     };
     changed(base, bytes);
@@ -183,7 +184,7 @@ fn heap(bytes: usize, align: usize) -> Result<usize> {
 
 /// Bytes of the mapping that is made for so many.
 fn mapped(bytes: usize, origin: Origin) -> usize {
-    bytes.next_multiple_of(PAGE) + if origin == Origin::Pages { PAGE } else { 0 }
+    bytes.next_multiple_of(PAGE) + if origin == Origin::Apart { PAGE } else { 0 }
 }
 
 fn mapping(bytes: usize, align: usize, origin: Origin) -> Result<usize> {
@@ -245,7 +246,7 @@ pub fn free(base: usize, host: bool) -> Result {
     changed(base, found.bytes);
     // SAFETY: `allocate` made it so, and it is out of the table: nobody frees it again.
     unsafe {
-        if found.origin == Origin::Heap || found.origin == Origin::Pages && asan::present() {
+        if matches!(found.origin, Origin::Heap | Origin::Pages) {
             libc::free(base as *mut c_void);
         } else if let Some(watcher) = WATCHER.get().filter(|_| found.kind == Kind::Device) {
             freed::keep(base, mapped(found.bytes, found.origin), found.bytes, (watcher.called_at)());
@@ -326,7 +327,7 @@ pub fn is_page(address: usize) -> bool {
     let ends = found.base + found.bytes;
     match found.origin {
         Origin::Heap | Origin::Registered => address + PAGE <= ends,
-        Origin::Pages | Origin::Mapping | Origin::Noted | Origin::Mapped => address < ends,
+        Origin::Pages | Origin::Apart | Origin::Mapping | Origin::Noted | Origin::Mapped => address < ends,
     }
 }
 
@@ -335,11 +336,12 @@ pub fn end_in(page: usize) -> Option<usize> {
     let table = TABLE.read();
     let (_, found) = table.by_base.range(..=page).next_back()?;
     let ends = found.base + found.bytes;
-    match found.origin {
-        Origin::Heap | Origin::Registered => None,
-        Origin::Pages if !asan::present() => (page < found.base + mapped(found.bytes, found.origin)).then_some(ends),
-        Origin::Pages | Origin::Mapping | Origin::Noted | Origin::Mapped => (page < ends).then_some(ends),
-    }
+    let own = match found.origin {
+        Origin::Heap | Origin::Registered => return None,
+        Origin::Apart => found.base + mapped(found.bytes, found.origin),
+        Origin::Pages | Origin::Mapping | Origin::Noted | Origin::Mapped => ends,
+    };
+    (page < own).then_some(ends)
 }
 
 /// The allocation that `address` is in.
@@ -394,7 +396,7 @@ pub fn check_range(address: usize, bytes: usize, what: &str) -> Result {
         );
     }
     if let Some((words, called_at)) = freed::find(address) {
-        let line = WATCHER.get().filter(|_| called_at != 0).and_then(|watcher| (watcher.line)(called_at));
+        let line = WATCHER.get().and_then(|watcher| (watcher.line)(called_at));
         let by = line.map(|line| format!(" at {line}")).unwrap_or_default();
         return refuse(Code::INVALID_VALUE, &format!("{what}: {address:#x} is {words}{by}\nfix: free it behind its last use"));
     }

@@ -69,7 +69,7 @@ pub fn touched() -> Option<Arc<Touched>> {
 
 /// The line of the program's that has called a collective; None: not known.
 pub fn called_at(touched: &Touched) -> Option<String> {
-    if touched.place == 0 { None } else { lines::users_line(touched.place) }
+    lines::users_line(touched.place)
 }
 
 /// A launch of `device` begins; its number for [`end`].

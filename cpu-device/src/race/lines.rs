@@ -92,8 +92,12 @@ fn ask(place: u64) -> Option<Option<Line>> {
     Some(Some(Line { text, is_nameless: found.is_nameless() }))
 }
 
-/// The user's line of the code behind a call, or of what a signal has interrupted; none where there is no source file of the user's.
+/// The user's line of the code behind a call, or of what a signal has interrupted; none where there is no source file of the user's, and of 0,
+/// a place that is not known.
 pub fn users_line(behind: usize) -> Option<String> {
+    if behind == 0 {
+        return None;
+    }
     static LINES: Lines<String> = Lines::new();
     LINES.get_or_ask(behind as u64, |_| {
         let (module, offset) = module_of(behind)?;

@@ -36,6 +36,8 @@ pub struct Access {
     pub thread: u16,
     /// See there.
     pub made: Made,
+    /// A copy or fill of the CUDA API.
+    pub is_copy: bool,
     /// See [`Clock`].
     pub epoch: u32,
     /// The grid, 0: a queue of puts.
@@ -59,6 +61,7 @@ pub const NOTHING: Access = Access {
     group: 0,
     thread: 0,
     made: Made::Plain,
+    is_copy: false,
     epoch: 0,
     run: 0,
     mask: 0,

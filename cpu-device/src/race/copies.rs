@@ -66,7 +66,16 @@ pub fn copy(device: i32, called: Called, rows: &[Rows], does: impl FnOnce()) {
     for rows in rows {
         // Word by word the host talks with kernels that run.
         let made = if rows.width <= 8 && rows.height <= 1 { Made::Whole } else { Made::Plain };
-        let new = Access { group, made, epoch: 1, run, writes: rows.writes, place: called.place as u64, ..shadow::NOTHING };
+        let new = Access {
+            group,
+            made,
+            is_copy: true,
+            epoch: 1,
+            run,
+            writes: rows.writes,
+            place: called.place as u64,
+            ..shadow::NOTHING
+        };
         (0..rows.height).for_each(|row| note(new, &clock, rows.at + row * rows.pitch, rows.width));
     }
     does();

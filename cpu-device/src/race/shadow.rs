@@ -22,11 +22,13 @@ pub struct Cell {
     next: u8,
     /// Bytes that anybody has written.
     written: u8,
+    /// A kernel or a put: copies while nothing runs are not noted, so what a read finds must not hang on those that are.
+    brought: u8,
     /// And has changed atomically.
     changed: u8,
 }
 
-const EMPTY: Cell = Cell { kept: [NOTHING; KEPT], used: 0, next: 0, written: 0, changed: 0 };
+const EMPTY: Cell = Cell { kept: [NOTHING; KEPT], used: 0, next: 0, written: 0, brought: 0, changed: 0 };
 
 impl Cell {
     /// See [`Access::over`].
@@ -47,8 +49,9 @@ impl Cell {
     /// Notes an access; the first one that it has no order with.
     fn note(&mut self, new: Access, clock: &Clock) -> Option<Access> {
         let over = if new.writes { self.unread(&new) } else { 0 };
-        let new = Access { over, finds: !new.writes && self.written & new.mask != 0, ..new };
+        let new = Access { over, finds: !new.writes && self.brought & new.mask != 0, ..new };
         self.written |= if new.writes { new.mask } else { 0 };
+        self.brought |= if new.writes && !new.is_copy { new.mask } else { 0 };
         let (mut race, mut kept) = (None, 0);
         for at in 0..self.used as usize {
             let old = self.kept[at];
@@ -328,7 +331,9 @@ mod tests {
             note(&page, at, 4, land, &nothing, |_, old| found.push(old.finds));
             found
         };
-        assert_eq!(finds(8), [false], "nobody had written there");
+        let fill = Access { is_copy: true, ..access(7, 1, true) };
+        note(&page, 8, 4, fill, &nothing, |_, _| ());
+        assert_eq!(finds(8), [false], "nobody had written there but the host");
         assert_eq!(finds(12), [false], "only beside it");
         (0..9).for_each(|reader| note(&page, 8, 4, access(reader, 9, false), &nothing, |_, _| ()));
         assert_eq!(finds(8), [true], "however many have read since");

@@ -3,53 +3,29 @@
 and training steps, on the GPUs of this machine, a process for each rank.
 
 The libraries take turns (A B, B A, ..); every figure is a median over the turns, and the ratio is our time over NVIDIA's. An --arm is
-libginrs with more variables; --steps: training alone; --calls: what the tables do not have (calls.py); FILE gets all figures as JSON. Losses must agree. Needs PyTorch for the python3 that runs this, and build/gpu/lib/libginrs.so.0
-(make gpu-build), which is preloaded. NVLink multicast is off for both.
+libginrs with more variables; --steps: training alone; --calls: what the tables do not have (calls.py); FILE gets all figures as JSON. Losses must agree. Needs PyTorch for the python3 that runs this, and build/gpu/lib
+(make gpu-build). NVLink multicast is off for both.
 """
 
 import argparse
 import json
 import os
-import signal
-import socket
 import statistics
-import subprocess
 import sys
 import tempfile
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-LIBRARY = os.path.realpath(os.path.join(HERE, "../build/gpu/lib/libginrs.so.0"))
-PROGRAMS = os.path.join(HERE, "../abi-tests/pytorch")
-LIMIT = 150
+import gpu_jobs
+
 SIZES = [1 << shift for shift in range(10, 31, 2)]
 
 
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
-def run(extra, ranks, program, sizes):
+def run(variables, ranks, program, sizes):
     """One job: its rows and losses."""
-    shared = {"WORLD_SIZE": ranks, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "NCCL_NVLS_ENABLE": 0, "PYTHONFAULTHANDLER": 1, "TORCH_SYMM_MEM_DISABLE_MULTICAST": 1}
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "rows.json")
-        command = [sys.executable, os.path.join(PROGRAMS, program), out, *map(str, sizes)]
-        jobs = []
-        for rank in range(ranks):
-            variables = shared | extra | {"RANK": rank, "LOCAL_RANK": rank}
-            environment = os.environ | {name: str(value) for name, value in variables.items()}
-            jobs.append(subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True))
-        said = ""
-        for job in jobs:
-            try:
-                said += job.communicate(timeout=LIMIT)[1]
-            except subprocess.TimeoutExpired:
-                [other.send_signal(signal.SIGABRT) for other in jobs]  # each says where it is
-                said += job.communicate()[1] + f"\nno end in {LIMIT} s"
-        if any(job.returncode for job in jobs):
-            sys.exit(f"{extra}: statuses {[job.returncode for job in jobs]}\n{said[-3000:]}")
+        statuses, _, said = gpu_jobs.run(f"pytorch/{program}", ranks, variables, [out, *sizes], limit=150)
+        if any(statuses):
+            sys.exit(f"{variables}: statuses {statuses}\n{''.join(said)[-3000:]}")
         with open(out) as rows:
             return json.load(rows)
 
@@ -74,7 +50,7 @@ def main():
     import torch
 
     ranks = arguments.ranks or torch.cuda.device_count()
-    arms = {"ginrs": {"LD_PRELOAD": LIBRARY}}
+    arms = {"ginrs": gpu_jobs.ON_GINRS}
     for arm in arguments.arm:
         name, _, variables = arm.partition("=")
         arms[name] = arms["ginrs"] | dict(variable.split(":", 1) for variable in variables.split(","))

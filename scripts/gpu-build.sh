@@ -15,7 +15,7 @@ source scripts/find-cuda.sh
 mkdir -p "$out"/{lib,bin,ours,nvidia}
 # Debug information would be most of what travels.
 strip -o "$out/lib/libginrs.so.0" "$stage/lib/libginrs.so.0"
-ln -sf libginrs.so.0 "$out/lib/libnccl.so.2"
+cp -f --remove-destination "$stage/lib/ginrs/compat/libnccl.so.2" "$out/lib/"
 strip -o "$out/bin/ginrs-run" "$stage/bin/ginrs-run"
 
 compile() { # header set, what to make, source, nvcc's options

@@ -5,51 +5,21 @@ Each program runs on both libraries; the losses must be equal, no more of the GP
 stderr that NVIDIA's run does not say, down to the end of exit(): PyTorch destroys device communicators from static destructors. Where there are fewer GPUs than ranks they
 share the first one, which NVIDIA's library refuses: losses are compared with those of libginrs on one machine then. --machines: on libginrs
 each rank is told to be a machine of its own (needs libfabric). Needs PyTorch for the python3 that runs this, and
-build/gpu/lib/libginrs.so.0 (make gpu-build); libginrs is preloaded, which is how an application with a library path of its own takes it.
+build/gpu/lib (make gpu-build).
 """
 
 import argparse
-import os
 import re
-import signal
-import socket
-import subprocess
 import sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-LIBRARY = os.path.join(HERE, "../build/gpu/lib/libginrs.so.0")
-PROGRAMS = os.path.join(HERE, "../abi-tests/pytorch")
-LIMIT = 180
+import gpu_jobs
 
 
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
-def run(program, library, ranks, options, extra):
+def run(program, library, ranks, options, variables):
     """All ranks of one job: (exit statuses, rank 0's lines, what all said on stderr)."""
-    shared = extra | {"WORLD_SIZE": ranks, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "NCCL_NVLS_ENABLE": 0, "PYTHONFAULTHANDLER": 1, "TORCH_SYMM_MEM_DISABLE_MULTICAST": 1}
-    jobs = []
-    for rank in range(ranks):
-        own = {"RANK": rank, "LOCAL_RANK": 0 if "GINRS_SHARE_DEVICE" in extra else rank}
-        environment = os.environ | {name: str(value) for name, value in (shared | own).items()}
-        if library == "ginrs":
-            environment["LD_PRELOAD"] = os.path.realpath(LIBRARY)
-        jobs.append(subprocess.Popen([sys.executable, os.path.join(PROGRAMS, program), *options], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
-    statuses, printed, said = [], "", ""
-    for rank, job in enumerate(jobs):
-        try:
-            out, err = job.communicate(timeout=LIMIT)
-        except subprocess.TimeoutExpired:
-            [other.send_signal(signal.SIGABRT) for other in jobs]  # each says where it is
-            out, err = job.communicate()
-            err += f"\nrank {rank} did not end in {LIMIT} s"
-        statuses.append(job.returncode)
-        said += err
-        printed += out if rank == 0 else ""
-    return statuses, printed.splitlines(), said.splitlines()
+    variables = variables | (gpu_jobs.ON_GINRS if library == "ginrs" else {})
+    statuses, printed, said = gpu_jobs.run(f"pytorch/{program}", ranks, variables, options)
+    return statuses, printed[0].splitlines(), "".join(said).splitlines()
 
 
 def parted(lines):

@@ -40,12 +40,16 @@ done
 
 # A binary that was linked with -lnccl finds ginrs with this folder in LD_LIBRARY_PATH; a build that asks for NCCL_HOME (include, lib,
 # -lnccl) takes the folder itself, one that asks for CUDA_HOME (bin/nvcc, include, lib64) the other. Links and not copies: one
-# inode is one copy of the library's state, also in a process that loads it under two names.
+# inode is one copy of the library's state, also in a process that loads it under two names. libnccl.so.2 itself is a library of
+# nothing but that name, which needs libginrs: preloaded, it is what a process gets that asks for libnccl.so.2 behind having loaded
+# NVIDIA's by its path (JAX does), for the loader goes by names that stand in a library. lib/ is what linkers look at, and keeps links.
 compat=$lib/ginrs/compat home=$lib/ginrs/cuda so=libginrs.so.${version%%.*} cpuso=libginrs_cpu.so.${version%%.*}
 rm -rf "$compat" "$home"
 install -d "$compat/lib/pkgconfig" "$home/bin" "$home/lib64/stubs" "$home/nvvm/libdevice"
 # Both libraries under their own names, too: they are what a program linked here asks for, and a build may name one folder only (-rpath).
-for name in libnccl.so.2 "$so"; do ln -s "../../$so" "$compat/$name"; done
+ln -s "../../$so" "$compat/$so"
+${CC:-cc} -shared -nostdlib -s -o "$compat/libnccl.so.2" -Wl,--no-as-needed "$lib/$so" -Wl,-soname,libnccl.so.2 -Wl,-rpath,'$ORIGIN' \
+  -Wl,-z,noexecstack,-z,relro,-z,now
 ln -s "../../$cpuso" "$compat/$cpuso"
 for name in libnccl.so libnccl.so.2 "$so"; do ln -s "../../../$so" "$compat/lib/$name"; done
 ln -s "../../../$cpuso" "$compat/lib/$cpuso"

@@ -1,7 +1,7 @@
 //! `make install` into a folder of its own, moved afterwards, and used with nothing but PATH and pkg-config.
 
 use abi_tests::{root, run};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
@@ -277,6 +277,51 @@ fn a_binary_linked_with_nccl_runs_on_ginrs() {
     let (compat, lib) = (installed.join("lib/ginrs/compat"), installed.join("lib"));
     let both = std::env::join_paths([&compat, &lib]).unwrap();
     assert_eq!(with(Path::new(&both)), "22809 one library\n");
+}
+
+/// Loads what it is told by name or path, and says in which file its ncclGetVersion is.
+const ASKS: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+int main(int argc, char** argv) {
+  for (int i = 1; i < argc; i++) {
+    void* library = dlopen(argv[i], RTLD_NOW | RTLD_GLOBAL);
+    void* function = library ? dlsym(library, "ncclGetVersion") : NULL;
+    Dl_info info;
+    if (!function || !dladdr(function, &info)) return fprintf(stderr, "%s\n", dlerror()), 1;
+    printf("%s ", strrchr(info.dli_fname, '/') + 1);
+  }
+  return 0;
+}
+"#;
+
+/// As JAX does: another libnccl.so.2 is loaded by its path, and libnccl.so.2 is asked for behind that. The loader gives who asks for a name the library that
+/// says to be of that name and was loaded first.
+#[test]
+fn what_asks_for_nccl_by_name_gets_ginrs_though_another_was_loaded_by_its_path() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    run(Command::new(root().join("scripts/stage.sh")).arg(at("ginrs")).arg(env!("CARGO_PKG_VERSION")).current_dir(root()));
+    std::fs::rename(at("ginrs"), at("moved")).unwrap();
+    let (compat, other, program) = (at("moved/lib/ginrs/compat"), at("libnccl.so.2"), at("asks"));
+    std::fs::write(at("other.c"), "int ncclGetVersion(int* v) { *v = 1; return 0; }\n").unwrap();
+    run(Command::new("gcc").args(["-shared", "-fPIC", "-Wl,-soname,libnccl.so.2", "-o"]).arg(&other).arg(at("other.c")));
+    std::fs::write(at("asks.c"), ASKS).unwrap();
+    run(Command::new("gcc").arg("-o").arg(&program).arg(at("asks.c")).arg("-ldl"));
+    let asks = |preloaded: PathBuf| {
+        run(Command::new(&program)
+            .arg(&other)
+            .args(["libnccl.so.2", "libginrs.so.0"])
+            .env("LD_PRELOAD", preloaded)
+            .env("LD_LIBRARY_PATH", &compat))
+    };
+    assert_eq!(asks(compat.join("libnccl.so.2")), "libnccl.so.2 libginrs.so.0 libginrs.so.0 ");
+    assert_eq!(asks(compat.join("libginrs.so.0")), "libnccl.so.2 libnccl.so.2 libginrs.so.0 ", "the name is the other one's");
+    // Whoever loads it would have every stack executable without this, and glibc 2.41 refuses to.
+    let headers = run(Command::new("readelf").arg("-lW").arg(compat.join("libnccl.so.2")));
+    assert!(headers.lines().any(|line| line.contains("GNU_STACK") && line.contains("RW ")), "{headers}");
 }
 
 /// Makefiles that are told NCCL_HOME want include/ and lib/ below it, and link with -lnccl.

@@ -11,6 +11,9 @@ int cuDevicePrimaryCtxRetain(Context* context, int device);
 int cuCtxSetCurrent(Context context);
 int cuCtxSynchronize(void);
 int cuStreamCreate(void** stream, unsigned flags);
+int cuStreamSynchronize(void* stream);
+int cuMemcpyHtoD_v2(uint64_t to, const void* from, size_t bytes);
+int cuMemcpyDtoH_v2(void* to, uint64_t from, size_t bytes);
 int cuMemAlloc_v2(uint64_t* at, size_t bytes);
 int cuMemFree_v2(uint64_t at);
 

@@ -3,6 +3,7 @@
 use super::agree;
 use super::call::{Call, Kind};
 use super::mapped::Places;
+use super::one_rank;
 use super::operation::Scalar;
 use super::several::{self, Member, Sum};
 use super::table::{self, Choice, How, Shape};
@@ -32,6 +33,10 @@ pub fn run(collectives: &Collectives, windows: &Windows, calls: &[Call]) -> Resu
     let team = windows.team();
     team.abort.moved();
     let ready = collectives.ready(team)?;
+    let calls = &one_rank::make_calls(ready, team, calls)?[..];
+    if calls.is_empty() {
+        return Ok(());
+    }
     let planned: Vec<Planned> = calls.iter().map(|call| Planned::new(ready, windows, call)).collect();
     if team.n_ranks > 1 && calls.iter().any(|call| call.kind == Kind::AlltoAll && call.send == call.recv) {
         collectives.say_undefined(team);

@@ -1,7 +1,7 @@
 //! Host collectives and point-to-point (nccl.h), built on the library's own device API: kernels (`cuda/collectives`) on the
 //! caller's streams, over a device communicator that the library makes for itself with every communicator.
 //!
-//! `call` checks a collective, `buffer` what it names, `setup` made what it needs (as large as `sizes` says), `table` says which algorithm takes it (`along` how between teams, `room` with how many blocks at most), `launch` puts it on its
+//! `call` checks a collective, `buffer` what it names, `setup` made what it needs (as large as `sizes` says), `one_rank` makes what needs no kernel where there is one rank, `table` says which algorithm takes it (`along` how between teams, `room` with how many blocks at most), `launch` puts it on its
 //! stream, `several` beside others of its group (`clash` sees what these must not have in common), `mapped` knows where other ranks see a buffer; sends and receives go through `rounds` and `point_to_point`. Nothing here waits for a peer once the communicator
 //! stands: not the host, only kernels do. docs/collectives.md tells it from outside.
 #![forbid(unsafe_code)]
@@ -15,6 +15,7 @@ pub mod datatype;
 mod forced;
 mod launch;
 mod mapped;
+mod one_rank;
 mod operation;
 mod point_to_point;
 mod room;

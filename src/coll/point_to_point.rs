@@ -1,6 +1,7 @@
 //! Sends and receives: those of one communicator in one group wait for each other's call and become one launch (or a few).
 
 use super::Collectives;
+use super::one_rank;
 use super::rounds::{self, Batch, Message};
 use super::work::{P2P_ITEMS, P2pItem, P2pWork};
 use super::{Ready, table};
@@ -46,6 +47,9 @@ impl Messages {
         team.abort.moved();
         check_self(team, &self.messages)?;
         let ready = collectives.ready(team)?;
+        if one_rank::make_messages(ready, team, &self.messages, &self.streams)? {
+            return Ok(());
+        }
         let batches = rounds::batches(team.rank, team.n_ranks, &self.messages);
         let (mut order, _launching) = collectives.begin(team, ready)?;
         let sends = self.messages.iter().filter(|message| message.sends);

@@ -1,7 +1,7 @@
 //! Kernels of the library's own on streams of the caller, and the order among them.
 #![forbid(unsafe_code)]
 
-use super::DevPtr;
+use super::{DevPtr, MemCopy};
 use crate::bail;
 use crate::error::Result;
 use std::any::Any;
@@ -45,6 +45,11 @@ pub struct Span {
 pub trait Kernels: Send + Sync {
     /// Puts a kernel on a stream, also on one that is captured. Waits for nothing.
     fn launch(&self, launch: &Launch) -> Result<()>;
+    /// What puts copies on streams without a kernel. None on the CPU device, where all that is done by kernels is held against what else
+    /// touches the memory.
+    fn copies(&self) -> Option<&dyn StreamCopies> {
+        None
+    }
     /// A new order among launches.
     fn order(&self) -> Result<Order>;
     /// Blocks that surely run at the same time, on a device that does nothing else.
@@ -52,6 +57,12 @@ pub trait Kernels: Send + Sync {
     /// A stream for a kernel that nothing else is ordered with, and that takes the first room there is. Refused where such a launch
     /// might wait for others.
     fn urgent_stream(&self) -> Result<Box<dyn OwnStream>>;
+}
+
+/// Copies that the driver makes.
+pub trait StreamCopies {
+    /// Puts one on a stream, also on one that is captured. Waits for nothing.
+    fn copy(&self, copy: &MemCopy, stream: Stream) -> Result<()>;
 }
 
 /// A stream of the library's own; what it was given is done though it is dropped.

@@ -30,7 +30,7 @@ mod transfers;
 pub use control::{ControlMemory, DeviceMemory};
 pub use execution::{Execution, PostBell};
 pub use exposed::{Exposed, Mapped};
-pub use kernels::{Events, Kernels, Launch, Order, OwnStream, Span, Stream};
+pub use kernels::{Events, Kernels, Launch, Order, OwnStream, Span, Stream, StreamCopies};
 pub use lifetime::Lifetime;
 pub use limits::with_descriptors;
 pub use memory::{Allocated, Allocation, Holding, Lends, Memory, Physical, Reservation};

@@ -3,7 +3,8 @@
 use super::CudaDevice;
 use super::driver::{code, cu, driver};
 use super::stream::RawStream;
-use crate::device::kernels::{EVENTS, Events, Inside, Kernels, Launch, Order, OwnStream, Stream, captured};
+use crate::device::MemCopy;
+use crate::device::kernels::{EVENTS, Events, Inside, Kernels, Launch, Order, OwnStream, Stream, StreamCopies, captured};
 use crate::error::Result;
 use crate::sync::Mutex;
 use crate::{bail, config};
@@ -138,6 +139,14 @@ const END: *mut c_void = std::ptr::null_mut();
 const BUFFER: *mut c_void = std::ptr::without_provenance_mut(1);
 const SIZE: *mut c_void = std::ptr::without_provenance_mut(2);
 
+impl StreamCopies for CudaKernels {
+    fn copy(&self, copy: &MemCopy, stream: Stream) -> Result<()> {
+        let _inside = self.device.context.enter()?;
+        // SAFETY: the addresses and the stream are the caller's, as in any call of CUDA's.
+        unsafe { cu!(cuMemcpyAsync(copy.to, copy.from, copy.bytes as usize, stream as sys::CUstream)) }
+    }
+}
+
 impl Kernels for CudaKernels {
     fn launch(&self, launch: &Launch) -> Result<()> {
         let _inside = self.device.context.enter()?;
@@ -162,6 +171,10 @@ impl Kernels for CudaKernels {
                 extra.as_mut_ptr()
             ))
         }
+    }
+
+    fn copies(&self) -> Option<&dyn StreamCopies> {
+        Some(self)
     }
 
     fn order(&self) -> Result<Order> {

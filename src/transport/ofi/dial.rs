@@ -109,6 +109,7 @@ impl Ofi {
         if (self.has_left)(to.peer) {
             return Ok(Some(why));
         }
+        info!(NET, "rank {}: place {} of rank {} does not serve {NAME}: {why}", self.rank, to.search.place(), to.peer);
         to.state = State::Dialing(None);
         to.early.clear();
         to.search.failed(outcome, why);

@@ -282,7 +282,7 @@ fn hostile_strangers_do_not_keep_ranks_out() {
     let door = door(&id);
     let mut strangers = Vec::new();
     let mut garbage = vec![0xa5u8; 4096];
-    garbage[..8].copy_from_slice(b"GINB\x05\x00\x01\x00");
+    garbage[..8].copy_from_slice(b"GINB\x06\x00\x01\x00");
     for i in 0..1000 {
         let mut stranger = UnixStream::connect_addr(&door).unwrap();
         stranger.set_nonblocking(true).unwrap();

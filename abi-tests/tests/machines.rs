@@ -177,17 +177,17 @@ fn a_silence_that_is_told_too_often_is_found() {
     assert!(!fine(&[silent("0.5"), on.clone(), on.clone()]), "twice");
 }
 
-/// A job on three machines on which these commands have run; whether it ran, and what it said.
-fn behind(commands: [&str; 3]) -> Option<(bool, String)> {
+/// A job on machines on each of which such a command has run; whether it ran, and what it said.
+fn behind<const N: usize>(commands: [&str; N]) -> Option<(bool, String)> {
     let (folder, program) = (tempfile::tempdir().unwrap(), compiled("examples-c/03-gin-alltoall/main.cu"));
-    let machines = Machines::new(3)?;
+    let machines = Machines::new(N)?;
     for (i, words) in (0..).zip(commands) {
         assert!(machines.command(i, "sh").args(["-c", words]).status().unwrap().success(), "{words}");
     }
-    let hosts: Vec<&str> = (0..3).map(|i| machines.name(i)).collect();
+    let hosts: Vec<&str> = (0..N).map(|i| machines.name(i)).collect();
     let mut command = Command::new("timeout");
     command.args(["-s", "KILL", "100"]).arg(prefix().join("bin/ginrs-run"));
-    command.args(["-n", "3", "--hosts", &hosts.join(","), "--rsh"]).arg(Machines::rsh(folder.path())).arg(&program);
+    command.args(["-n", &N.to_string(), "--hosts", &hosts.join(","), "--rsh"]).arg(Machines::rsh(folder.path())).arg(&program);
     let output = command.env("NCCL_SOCKET_IFNAME", "=eth0").env("NCCL_DEBUG", "WARN").output().unwrap();
     Some((output.status.success(), text(&output)))
 }
@@ -209,7 +209,7 @@ fn an_address_to_which_no_machine_has_a_way_is_passed_over() {
 }
 
 /// A second network, and what the first one is worth to the machines by number: none where it leads nowhere, though it is up.
-fn with_second_network(without_first: &[usize]) -> [String; 3] {
+fn with_second_network<const N: usize>(without_first: &[usize]) -> [String; N] {
     std::array::from_fn(|i| {
         let dead = if without_first.contains(&i) { "ip route del 10.77.0.0/24; ip -6 route del fd77::/64; " } else { "" };
         format!("{dead}ip addr add 10.78.0.{0}/24 dev eth0 && ip addr add fd78::{0}/64 dev eth0 nodad", i + 1)
@@ -219,15 +219,39 @@ fn with_second_network(without_first: &[usize]) -> [String; 3] {
 /// The first machine comes by the second network alone, to whoever it goes; the others have both.
 #[test]
 fn a_machine_that_has_lost_one_of_two_networks_is_met_on_the_other() {
-    let commands = with_second_network(&[0]);
+    let commands: [String; 3] = with_second_network(&[0]);
     let Some((ok, said)) = behind([&commands[0], &commands[1], &commands[2]]) else { return };
     assert!(ok && said.matches(": ok, ").count() == 3, "{said}");
+}
+
+/// Most of eight have no link of the job's own with the one that has lost the first network, from or to which they could know: they listen on
+/// both, and whoever calls tries both.
+#[test]
+fn one_of_eight_machines_that_has_lost_one_of_two_networks_is_met_on_the_other() {
+    for lost in [0, 3] {
+        let commands: [String; 8] = with_second_network(&[lost]);
+        let Some((ok, said)) = behind(commands.each_ref().map(String::as_str)) else { return };
+        assert!(ok && said.matches(": ok, ").count() == 8, "machine {lost}: {said}");
+    }
+}
+
+/// It cannot join, and says where it has tried.
+#[test]
+fn a_machine_that_has_lost_both_networks_is_named() {
+    let mut commands: [String; 8] = with_second_network(&[3]);
+    commands[3] += " && ip route del 10.78.0.0/24 && ip -6 route del fd78::/64";
+    let Some((ok, said)) = behind(commands.each_ref().map(String::as_str)) else { return };
+    let told = said.lines().find(|line| line.contains("GINRS-E102"));
+    assert!(
+        !ok && told.is_some_and(|told| told.contains("rank 3 ") && told.contains("10.77.0.1:") && told.contains("10.78.0.1:")),
+        "{said}"
+    );
 }
 
 /// Two IPv4 addresses leave room for IPv6's.
 #[test]
 fn a_machine_of_two_networks_is_met_by_one_that_has_ipv6_alone() {
-    let commands = with_second_network(&[]);
+    let commands: [String; 3] = with_second_network(&[]);
     let lost = format!("{} && ip -4 addr flush dev eth0", commands[2]);
     let Some((ok, said)) = behind([&commands[0], &commands[1], &lost]) else { return };
     assert!(ok && said.matches(": ok, ").count() == 3, "{said}");

@@ -53,6 +53,7 @@ pub fn transport(device: &Arc<dyn Device>, rank: u32, address: IpAddr) -> Box<dy
         share: &Nothing,
         secret: [7; 32],
         address,
+        others: Vec::new(),
         has_left: Arc::new(|_| false),
     };
     let (mut transport, said) = ofi::Factory.prepare(&setup).unwrap();

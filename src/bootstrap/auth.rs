@@ -18,7 +18,7 @@ use sha2::Sha256;
 use snow::{Builder, HandshakeState, StatelessTransportState};
 
 /// Version of the wire: handshake and frames. Both ends must have the same.
-pub const WIRE: u16 = 5;
+pub const WIRE: u16 = 6;
 const MAGIC: u32 = u32::from_le_bytes(*b"GINB");
 const NOISE: &str = "Noise_NNpsk0_25519_ChaChaPoly_SHA256";
 

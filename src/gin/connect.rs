@@ -62,12 +62,19 @@ fn family(address: &IpAddr) -> u64 {
     if address.is_ipv4() { 1 } else { 2 }
 }
 
-/// The best of `addresses` that is of a family which all ranks have, by what they said. Where there is none, the best: a transport that
-/// minds says who cannot reach whom.
-fn reachable(addresses: &[IpAddr], all: &[Said]) -> IpAddr {
+/// The best of `addresses` that is of a family which all ranks have, by what they said, and the others of that family. Where there is none, the best: a
+/// transport that minds says who cannot reach whom.
+fn reachable(addresses: &[IpAddr], all: &[Said]) -> (IpAddr, Vec<IpAddr>) {
     let common = all.iter().fold(u64::MAX, |common, said| common & said.own.get(1).copied().unwrap_or(0));
     let found = addresses.iter().find(|address| family(address) & common != 0);
-    found.or(addresses.first()).copied().unwrap_or(Ipv4Addr::LOCALHOST.into())
+    let best = found.or(addresses.first()).copied().unwrap_or(Ipv4Addr::LOCALHOST.into());
+    let mut others = Vec::new();
+    for address in addresses.iter().filter(|address| **address != best && family(address) == family(&best)) {
+        if !others.contains(address) {
+            others.push(*address);
+        }
+    }
+    (best, others)
 }
 
 impl Gin {
@@ -263,7 +270,7 @@ impl Ends {
         lacks: &Lacks,
         offers: &Offers,
         (signals, settings): (Arc<dyn Physical>, &Settings),
-        address: IpAddr,
+        (address, others): (IpAddr, Vec<IpAddr>),
     ) -> Result<Self> {
         let by_peer = world.select(team.rank, lacks)?;
         world.explain(team.rank).iter().for_each(|line| info!(INIT, "GIN {line}"));
@@ -287,6 +294,7 @@ impl Ends {
                 share: offers,
                 secret: team.bootstrap.secret_of("transports"),
                 address,
+                others: others.clone(),
                 has_left: team.watch.has_left(),
             };
             let (transport, words) = factory.prepare(&setup)?;
@@ -410,9 +418,12 @@ mod tests {
             families.iter().map(|families| Said { agreed: Vec::new(), own: vec![0, *families, 7] }).collect()
         };
         let both: Vec<IpAddr> = ["10.0.0.1", "10.1.0.1", "fd00::1"].map(|ip| ip.parse().unwrap()).into();
-        let of = |families: &[u64]| reachable(&both, &said(families)).to_string();
+        let of = |families: &[u64]| reachable(&both, &said(families)).0.to_string();
         assert_eq!([of(&[3, 3]), of(&[3, 1]), of(&[3, 2, 3])], ["10.0.0.1", "10.0.0.1", "fd00::1"]);
         assert_eq!(of(&[1, 3, 2]), "10.0.0.1", "a transport refuses");
-        assert_eq!(reachable(&[], &said(&[0, 0])), IpAddr::from(Ipv4Addr::LOCALHOST));
+        assert_eq!(reachable(&[], &said(&[0, 0])), (Ipv4Addr::LOCALHOST.into(), Vec::new()));
+        let twice = [&both[..], &both[..]].concat();
+        assert_eq!(reachable(&twice, &said(&[3, 3])).1, both[1..2], "the others of that family, each once");
+        assert!(reachable(&both, &said(&[3, 2])).1.is_empty());
     }
 }

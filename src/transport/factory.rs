@@ -84,6 +84,8 @@ pub struct Setup<'a> {
     pub secret: [u8; 32],
     /// Of the interface that peers on other machines reach.
     pub address: IpAddr,
+    /// More addresses of its family that they may reach, the best first.
+    pub others: Vec<IpAddr>,
     /// Whether a rank has left the communicator in good order, as far as is known now.
     pub has_left: HasLeft,
 }

@@ -18,6 +18,7 @@ pub fn ranks(serves: Vec<bool>) -> Vec<Box<dyn Transport>> {
         senders: &all,
         share: &contract::NoShare,
         secret: [0; 32],
+        others: Vec::new(),
         address: std::net::Ipv4Addr::LOCALHOST.into(),
         has_left: Arc::new(|_| false),
     };

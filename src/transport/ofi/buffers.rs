@@ -85,6 +85,11 @@ impl Buffers {
         self.free.push(place);
     }
 
+    /// Nobody's are those that `link` has now.
+    pub fn disown(&mut self, link: u32) {
+        self.links.iter_mut().filter(|owner| **owner == link).for_each(|owner| *owner = u32::MAX);
+    }
+
     /// Whose it is; None for a place that does not exist.
     pub fn link(&self, place: u32) -> Option<u32> {
         self.links.get(place as usize).copied()

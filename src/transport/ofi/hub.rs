@@ -1,9 +1,9 @@
 //! All links of a rank: dials and lets in, hands what comes to the link that it is for, sends what has gathered.
 #![forbid(unsafe_code)]
 
+use super::dial::Astray;
 use super::door::Door;
 use super::incoming::Incoming;
-use super::links::Astray;
 use super::memory::Memories;
 use super::net::{Ended, Net};
 use super::outgoing::{Outgoing, State};
@@ -48,6 +48,8 @@ pub struct Ofi {
     pub(super) said: Arc<Vec<Words>>,
     /// By rank and stream: one more than the link's number; 0: none yet.
     pub(super) dialled: Vec<[u32; STREAMS as usize]>,
+    /// By rank: the place of it that has served a link.
+    pub(super) served_at: Vec<u8>,
     // Endpoints go before memory that they use.
     pub(super) links: Vec<Link>,
     pub(super) door: Option<Door>,
@@ -125,7 +127,7 @@ impl Ofi {
             // 1.17's stay readable once they were: what counts is what has come since `arm`.
             epoll::add(&**poll, descriptor, EventData::new_u64(0), EventFlags::IN | EventFlags::ET).map_err(failed)?;
         }
-        let (door, at) = Door::open(&net, senders)?;
+        let (door, at) = Door::open(&net, senders, &setup.others)?;
         let sockets = Sockets::new(&net.traits, &at);
         let piece = match staged {
             Some(piece) => piece,
@@ -144,6 +146,7 @@ impl Ofi {
             serves: setup.serves.clone(),
             said: Arc::default(),
             dialled: vec![[0; _]; setup.serves.len()],
+            served_at: vec![0; setup.serves.len()],
             links: Vec::new(),
             door: Some(door),
             memories: Memories::new(staged.is_some(), stream),
@@ -198,7 +201,7 @@ impl Ofi {
                 Posted::Wrote(at) => self.post.writer(at),
             };
             let why = self.post.net.explain_failure(error);
-            return link.map_or(Ok(()), |link| self.gone(link, why));
+            return link.map_or(Ok(()), |link| self.broke(link, why));
         }
         match posted {
             Posted::Theirs => {

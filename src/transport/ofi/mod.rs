@@ -18,6 +18,7 @@
 //! | `stalls` | what was sent over a socket and nobody acknowledges |
 //! | `retired` | memory of windows that have gone, into which something may still be landing |
 //! | `hub`, `links`, `parting` | all links of a rank: what comes is handed to the one that it is for; how they come and go |
+//! | `dial`, `search` | how it calls a peer, and which of the places where that listens it asks |
 //! | `room`, `buffers`, `post` | how much a link may have under way; memory of messages; what is posted and not yet done |
 //! | `staging`, `reading` | GPU memory: all payloads in messages, which the copy engine fills and empties |
 //!
@@ -33,10 +34,10 @@ use super::{Capabilities, Completion, Landing, Part, Region, Source, Submitted, 
 use crate::device::{DevPtr, Device, Kind};
 use crate::error::Result;
 use crate::{bail, log};
+use dial::Way;
 use door::Address;
 use hub::Link;
 pub use hub::Ofi;
-use links::Way;
 use outgoing::Carried;
 use rustix::fd::{AsFd, BorrowedFd};
 use spread::{Spread, When};
@@ -49,6 +50,7 @@ use wire::{ABORTED, LEFT, SMALL};
 
 mod arrivals;
 mod buffers;
+mod dial;
 mod door;
 mod endpoint;
 mod failure;
@@ -73,6 +75,7 @@ mod reading;
 mod registered;
 mod retired;
 mod room;
+mod search;
 mod session;
 mod single;
 mod sockets;
@@ -297,7 +300,7 @@ impl Ofi {
         // Nothing wakes anybody when copies end.
         let copying = self.post.copies.as_mut().is_some_and(|copies| !copies.is_idle()) || !self.reading.is_empty();
         // Nor when there is a way again, or a peer has left.
-        let watches = !self.astray.is_empty() || !self.parting.is_empty();
+        let watches = !self.astray.is_empty() || !self.parting.is_empty() || self.has_turns();
         if copying || !self.batches.iter().all(waits) || owes || watches {
             return Ok(false);
         }

@@ -68,6 +68,8 @@ pub(super) enum Event {
     Refused {
         link: u64,
         why: String,
+        /// There is no way to its machine, or that does not answer.
+        away: bool,
     },
 }
 
@@ -264,7 +266,7 @@ impl Net {
             FI_CONNREQ => {
                 // SAFETY: the request's info is ours.
                 let info = unsafe { Info::own(room.entry.info, self.info.library()) };
-                Some(Event::Asks { request: Request::Msg(info), said })
+                Some(Event::Asks { request: Request::Msg { info, place: link() as usize }, said })
             }
             FI_CONNECTED => Some(Event::Connected { link: link(), said }),
             FI_SHUTDOWN => Some(Event::Shut { link: link() }),
@@ -282,7 +284,8 @@ impl Net {
         }
         // SAFETY: an error of one of our objects, which live as long as their events can come.
         let link = unsafe { (*entry.fid).context.addr() as u64 };
-        Ok(Some(Event::Refused { link, why: self.explain(entry.err.into()) }))
+        let away = is_away(-entry.err) || entry.err == libc::ETIMEDOUT;
+        Ok(Some(Event::Refused { link, why: self.explain(entry.err.into()), away }))
     }
 
     /// An endpoint whose events bear `link`, to be connected to `address`; or why this machine has no way there for now.
@@ -300,7 +303,7 @@ impl Net {
     /// An endpoint whose events bear `link`, out of somebody's request.
     pub fn called(self: &Arc<Self>, request: &Request, link: u64) -> Result<Endpoint> {
         match request {
-            Request::Msg(info) => self.bound(self.open_endpoint(info, link)),
+            Request::Msg { info, .. } => self.bound(self.open_endpoint(info, link)),
             _ => {
                 let (theirs, key, address) = request.parts().unwrap_or_default();
                 self.line(address, Some((theirs, key)), link)

@@ -5,6 +5,7 @@ use super::endpoint::Endpoint;
 use super::memory::{Memories, Place};
 use super::post::{Post, Write};
 use super::proof::Ends;
+use super::search::Search;
 use super::staging::{Copies, WAITING};
 use super::wire::{self, ABORTED, HEADER, LEFT, NUMBER};
 use crate::device::{DevPtr, MemCopy};
@@ -18,11 +19,11 @@ const NONSENSE: u16 = 123;
 
 /// How it stands with the peer.
 pub(super) enum State {
-    /// Asked, not yet answered.
-    Dialing(Endpoint),
+    /// Asked, not yet answered; None: to be asked again.
+    Dialing(Option<Endpoint>),
     Open(Endpoint),
     /// The connection is no more, with something under way: perhaps it has left (`parting`).
-    Parting(#[expect(dead_code, reason = "what was posted to it may still end")] Endpoint),
+    Parting(#[expect(dead_code, reason = "what was posted to it may still end")] Option<Endpoint>),
     /// It has left: what is sent counts as landed.
     Left,
     /// It has aborted: nothing is taken until this rank hears of that.
@@ -88,6 +89,8 @@ pub(super) struct Outgoing {
     pub ends: Ends,
     /// What this rank's request had in it.
     pub nonce: [u8; 16],
+    /// Which of its places have been asked for the link.
+    pub search: Search,
     pub state: State,
     /// What the target calls this link.
     pub theirs: u32,
@@ -109,13 +112,15 @@ pub(super) struct Outgoing {
 }
 
 impl Outgoing {
-    pub fn new(ends: Ends, link: u32, nonce: [u8; 16], endpoint: Endpoint, window: u64) -> Self {
+    /// Dialled, as `search` says.
+    pub fn new(ends: Ends, link: u32, nonce: [u8; 16], (endpoint, search): (Endpoint, Search), window: u64) -> Self {
         Self {
             peer: ends.target,
             link,
             ends,
             nonce,
-            state: State::Dialing(endpoint),
+            search,
+            state: State::Dialing(Some(endpoint)),
             theirs: 0,
             batch: None,
             waiting: VecDeque::new(),
@@ -365,7 +370,8 @@ impl Outgoing {
     /// The connection is no more. True if it stood: then [`Self::gone`] or [`Self::end`] is still to come.
     pub fn part(&mut self) -> bool {
         self.state = match std::mem::replace(&mut self.state, State::Left) {
-            State::Dialing(endpoint) | State::Open(endpoint) => State::Parting(endpoint),
+            State::Dialing(endpoint) => State::Parting(endpoint),
+            State::Open(endpoint) => State::Parting(Some(endpoint)),
             state => state,
         };
         self.is_parting()

@@ -209,6 +209,11 @@ impl Post {
         self.words.link(place)
     }
 
+    /// The words that `link` was to hear are nobody's: its endpoint has gone, and another takes its place. Theirs stay empty: completions may still come.
+    pub fn disown_words(&mut self, link: u32) {
+        self.words.disown(link);
+    }
+
     pub fn word(&mut self, place: u32) -> u64 {
         u64::from_le_bytes(self.words.bytes(place).try_into().expect("a word's place"))
     }

@@ -54,23 +54,26 @@ impl Info {
     /// come by may be on another network than that.
     pub fn to(&self, address: &[u8], sockets: bool) -> Option<Self> {
         let copy = self.copy()?;
-        let raw = copy.raw;
-        // SAFETY: the copy's own; the new address is of malloc, as those that fi_freeinfo frees.
+        // SAFETY: the copy's own.
         unsafe {
-            let place = libc::malloc(address.len());
-            if place.is_null() {
-                return None;
-            }
-            std::ptr::copy_nonoverlapping(address.as_ptr(), place.cast(), address.len());
-            libc::free((*raw).dest_addr);
-            (*raw).dest_addr = place;
-            (*raw).dest_addrlen = address.len();
+            let info = &mut *copy.raw;
+            replace(&mut info.dest_addr, &mut info.dest_addrlen, address)?;
             if sockets {
-                libc::free((*raw).src_addr);
-                ((*raw).src_addr, (*raw).src_addrlen) = (std::ptr::null_mut(), 0);
+                replace(&mut info.src_addr, &mut info.src_addrlen, &[])?;
             }
-            Some(copy)
         }
+        Some(copy)
+    }
+
+    /// The same to listen at another `address` of this machine, of its family.
+    pub fn at(&self, address: IpAddr) -> Option<Self> {
+        let copy = self.copy()?;
+        // SAFETY: the copy's own.
+        unsafe {
+            let info = &mut *copy.raw;
+            replace(&mut info.src_addr, &mut info.src_addrlen, &sockaddr(address))?;
+        }
+        Some(copy)
     }
 
     /// Where a request comes from.
@@ -274,6 +277,27 @@ fn look(library: &'static Functions, name: &str, address: Option<IpAddr>, kind: 
         return Err(format!("its messages have {most} bytes at most"));
     }
     Ok(info)
+}
+
+/// Puts `address` in the place of another one, none where it is empty; None where there is no memory.
+///
+/// # Safety
+/// `at` is null or of malloc, as those that fi_freeinfo frees, and nobody else's.
+unsafe fn replace(at: &mut *mut c_void, bytes: &mut usize, address: &[u8]) -> Option<()> {
+    let mut place = std::ptr::null_mut();
+    // SAFETY: the caller's; the new one is of malloc, too, with room for all of it.
+    unsafe {
+        if !address.is_empty() {
+            place = libc::malloc(address.len());
+            if place.is_null() {
+                return None;
+            }
+            std::ptr::copy_nonoverlapping(address.as_ptr(), place.cast(), address.len());
+        }
+        libc::free(*at);
+    }
+    (*at, *bytes) = (place, address.len());
+    Some(())
 }
 
 /// A sockaddr_in or sockaddr_in6 without a port.

@@ -354,7 +354,7 @@ impl Rdm {
 
     pub fn lost(&mut self, link: u32, error: isize) {
         let why = format!("libfabric says: {}", self.library.explain(error as i64));
-        self.events.push_back(Event::Refused { link: link.into(), why });
+        self.events.push_back(Event::Refused { link: link.into(), why, away: false });
     }
 
     /// Ends links on which something has been lost: rxm's TCP connections may break and be made again, and nobody says so.
@@ -365,7 +365,7 @@ impl Rdm {
             if !*given_up && session.has_lost(!posted.is_empty(), patience) {
                 *given_up = true;
                 let why = format!("something was lost on the way, and has not come for {} s", patience.as_secs());
-                self.events.push_back(Event::Refused { link: link as u64, why });
+                self.events.push_back(Event::Refused { link: link as u64, why, away: false });
             }
         }
     }

@@ -53,8 +53,8 @@ struct Found {
 
 /// What is known of them.
 pub(super) struct Sockets {
-    /// Where the rank listens; None for providers that have no sockets.
-    door: Option<At>,
+    /// Where the rank listens, the best first; nowhere for providers that have no sockets.
+    doors: Vec<At>,
     /// All links go through one endpoint: its connections are the provider's, and nobody here knows whose each is.
     shared: bool,
     /// Where peers listen that it has connected to.
@@ -77,14 +77,15 @@ pub(super) struct Sockets {
 }
 
 impl Sockets {
-    /// Of a rank that listens at `door`, as libfabric writes addresses.
-    pub fn new(traits: &Traits, door: &[u8]) -> Self {
+    /// Of a rank that listens at `doors`, as libfabric writes addresses.
+    pub fn new(traits: &Traits, doors: &[Vec<u8>]) -> Self {
+        let doors: Vec<At> = doors.iter().filter_map(|door| decode(door)).collect();
         LOOKERS.fetch_add(1, Ordering::Relaxed);
         Self {
-            door: traits.sockets.then(|| decode(door)).flatten(),
+            doors: if traits.sockets { doors.clone() } else { Vec::new() },
             shared: traits.rdm,
             // It has connected to itself for a trial.
-            reached: decode(door).into_iter().collect(),
+            reached: doors.into_iter().collect(),
             dialled: HashMap::new(),
             admitted: HashMap::new(),
             found: HashMap::new(),
@@ -127,7 +128,7 @@ impl Sockets {
     /// The same where all links share an endpoint, to a peer that listens at `address`: the connection that this rank has dialled, else the
     /// one that its machine has dialled, if that is one alone: whose of its ranks it is nobody here knows.
     pub fn of_peer(&self, address: &[u8]) -> Option<BorrowedFd<'_>> {
-        let (peer, door) = (decode(address)?, self.door?);
+        let (peer, door) = (decode(address)?, *self.doors.first()?);
         let dialled = self.lines.iter().find(|(_, [_, to])| *to == peer);
         let mut came = self.lines.iter().filter(|(_, [here, from])| *here == door && from.0 == peer.0);
         let &(fd, ends) = dialled.or_else(|| came.next().filter(|_| came.next().is_none()))?;
@@ -158,7 +159,7 @@ impl Sockets {
 
     /// Looks, if it is time. All requests that there are have been answered before.
     pub fn tend(&mut self) {
-        if self.door.is_some() && Instant::now() >= self.next {
+        if !self.doors.is_empty() && Instant::now() >= self.next {
             self.look();
         }
     }
@@ -171,12 +172,12 @@ impl Sockets {
         let (begin, cost) = (Instant::now(), processor_time());
         let mut strangers = HashMap::new();
         self.lines.clear();
-        let ours = |(_, at): &&(RawFd, At)| self.shared || self.door == Some(*at) || self.dialled.contains_key(at);
+        let ours = |(_, at): &&(RawFd, At)| self.shared || self.doors.contains(at) || self.dialled.contains_key(at);
         for &(fd, _) in census.sockets.iter().filter(ours) {
             // SAFETY: only asked for its addresses, unless they say whose it is: see the head of this file.
             let socket = unsafe { BorrowedFd::borrow_raw(fd) };
             let Some(local) = at(getsockname(socket).ok()) else { continue };
-            let came = self.door == Some(local);
+            let came = self.doors.contains(&local);
             let goes = || self.shared && at(getpeername(socket).ok().flatten()).is_some_and(|peer| self.reached.contains(&peer));
             if !came && !self.dialled.contains_key(&local) && !goes() {
                 continue;

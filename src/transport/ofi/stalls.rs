@@ -4,6 +4,7 @@
 
 use super::hub::{Link, Ofi};
 use super::outgoing::State;
+use super::search::Outcome;
 use super::sockets::{At, Sockets, decode};
 use super::{NAME, address_of};
 use crate::error::{Code, Error, Result};
@@ -19,6 +20,8 @@ use std::time::{Duration, Instant};
 const PERIOD: Duration = Duration::from_secs(1);
 /// So many tries in a row without an answer are worth a line: 3 s, where the kernel begins with a pause of 0.2 s and doubles it.
 const WORTH_A_LINE: u8 = 4;
+/// Of one that asks for a connection, with another place to ask, so many are enough: 2 or 3 s.
+const ENOUGH: u8 = 2;
 /// And so many, for so long, end the link: 12.6 s. Of a network that loses a tenth of all packets both ways, 1 in 20,000 pauses comes so far.
 const MOST: u8 = 6;
 const LEAST: Duration = Duration::from_secs(10);
@@ -94,6 +97,14 @@ const ESTABLISHED: u8 = 1;
 const SYN_SENT: u8 = 2;
 const CLOSE_WAIT: u8 = 8;
 
+/// What has gone on for too long.
+enum Stall {
+    /// Nothing arrives at this peer.
+    Over(u32, String),
+    /// The place that is asked does not answer, and there are others.
+    Silent(String),
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Fine,
@@ -139,7 +150,15 @@ impl Ofi {
         }
         self.stalls.next = now + PERIOD;
         let Self { links, sockets, stalls, said, .. } = self;
-        let over = (0..).zip(links.iter()).find_map(|(link, end)| stalls.look((sockets, said), link, end, self.rank, now));
+        let (mut silent, mut over) = (Vec::new(), None);
+        for (link, end) in (0..).zip(links.iter()) {
+            match stalls.look((sockets, said), link, end, self.rank, now) {
+                Some(Stall::Silent(what)) => silent.push((link, what)),
+                Some(Stall::Over(peer, what)) => over = over.or(Some((link, peer, what))),
+                None => {}
+            }
+        }
+        silent.into_iter().try_for_each(|(link, what)| self.not_answered(link, Outcome::Silent, what))?;
         let Some((link, peer, what)) = over else { return Ok(()) };
         let stream = match &mut self.links[link as usize] {
             Link::To(to) => {
@@ -158,7 +177,19 @@ impl Ofi {
 }
 
 impl Stalls {
-    /// The link, its peer and what is wrong, if that has gone on for too long.
+    /// The link is asked for anew.
+    pub fn forget(&mut self, link: u32) {
+        self.since.remove(&link);
+    }
+
+    /// Once for each peer.
+    pub fn tell(&mut self, own: u32, peer: u32, what: &str) {
+        if self.told.insert(peer) {
+            warn!("GINRS-W112 nothing that is sent to a peer arrives | {NAME}, rank {own} to rank {peer} | {what}");
+        }
+    }
+
+    /// What is wrong with the link, if that has gone on for too long.
     fn look(
         &mut self,
         (sockets, listens): (&mut Sockets, &[Words]),
@@ -166,7 +197,7 @@ impl Stalls {
         end: &Link,
         own: u32,
         now: Instant,
-    ) -> Option<(u32, u32, String)> {
+    ) -> Option<Stall> {
         let (peer, stream, said) = match end {
             Link::To(to) if matches!(to.state, State::Dialing(_) | State::Open(_)) => (to.peer, to.ends.stream, None),
             Link::From(from) => (from.from, 0, Some(from.said())),
@@ -187,7 +218,7 @@ impl Stalls {
             return None;
         }
         let socket = match sockets.are_shared() {
-            true => sockets.of_peer(address_of(listens, peer, stream).ok()?.at)?,
+            true => sockets.of_peer(address_of(listens, peer, stream).ok()?.at())?,
             false => sockets.of_link(link)?,
         };
         let figures = Figures::of(socket)?;
@@ -195,21 +226,25 @@ impl Stalls {
             self.settled.insert(link, said);
         }
         let lasts = self.in_vain(link, &figures, now)?;
+        if let Link::To(to) = end
+            && figures.asks
+            && to.search.has_others()
+        {
+            return (figures.tries >= ENOUGH).then(|| Stall::Silent(asked(&figures, lasts)));
+        }
         let verdict = judge(&figures, lasts, self.deadline);
         if verdict == Verdict::Fine {
             return None;
         }
         let to = getpeername(socket).ok().flatten().and_then(|to| SocketAddr::try_from(to).ok()).map(|to| to.ip());
         let what = match figures.asks {
-            true => unanswered(&figures, lasts, address_of(listens, peer, stream).ok().and_then(|address| decode(address.at))),
+            true => unanswered(&figures, lasts, address_of(listens, peer, stream).ok().and_then(|address| decode(address.at()))),
             false => explain(&figures, lasts, to),
         };
         if verdict == Verdict::Over {
-            return Some((link, peer, what));
+            return Some(Stall::Over(peer, what));
         }
-        if self.told.insert(peer) {
-            warn!("GINRS-W112 nothing that is sent to a peer arrives | {NAME}, rank {own} to rank {peer} | {what}");
-        }
+        self.tell(own, peer, &what);
         None
     }
 
@@ -248,11 +283,15 @@ fn explain(figures: &Figures, lasts: Duration, to: Option<IpAddr>) -> String {
 fn unanswered(figures: &Figures, lasts: Duration, door: Option<At>) -> String {
     let door = door.map_or("a peer".into(), |(ip, port)| format!("port {port} of {ip}"));
     format!(
-        "{door} was asked {} times for a connection, for {:.0} s, and its machine does not answer | fix: let TCP through to all ports that ranks listen at, by \
+        "{door} was {} | fix: let TCP through to all ports that ranks listen at, by \
          any firewall between the machines (docs/several-machines.md, Ports); if none is in the way, see there whether the queue of that port is full (`ss -ltn`)",
-        u32::from(figures.tries) + 1,
-        lasts.as_secs_f64()
+        asked(figures, lasts)
     )
+}
+
+fn asked(figures: &Figures, lasts: Duration) -> String {
+    let times = u32::from(figures.tries) + 1;
+    format!("asked {times} times for a connection, for {:.0} s, and its machine does not answer", lasts.as_secs_f64())
 }
 
 #[cfg(test)]

@@ -4,12 +4,12 @@ use super::*;
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 use std::process::Command;
 
-fn ip(words: &str) -> bool {
+pub(super) fn ip(words: &str) -> bool {
     Command::new("ip").args(words.split(' ')).status().is_ok_and(|status| status.success())
 }
 
 /// Calls on a machine of its own.
-fn apart(body: impl FnOnce() + Send) {
+pub(super) fn apart(body: impl FnOnce() + Send) {
     std::thread::scope(|scope| {
         let apart = scope.spawn(|| {
             // SAFETY: this thread alone moves, which shares no files with what others change.
@@ -141,8 +141,8 @@ fn a_peer_to_which_there_is_no_way_for_too_long_is_named() {
 #[test]
 fn a_peer_of_another_family_is_named_before_anything_is_sent() {
     let (mut ranks, mut said) = ends(&[true; 2], None);
-    // Its words begin with their length and a nonce of 16 bytes.
-    said[1][17..19].copy_from_slice(&(libc::AF_INET6 as u16).to_ne_bytes());
+    // Its words begin with their length and a nonce of 16 bytes, and the address with its length.
+    said[1][18..20].copy_from_slice(&(libc::AF_INET6 as u16).to_ne_bytes());
     let words = said.into_iter().map(|said| {
         let mut words = Words::default();
         words.say(NAME, said);

@@ -1,5 +1,6 @@
 //! The contract over the provider that there is, and what is the network's own.
 
+use super::door::{self, Address};
 use super::hub::Queue;
 use super::net::Event;
 use super::rdm::Writes;
@@ -16,6 +17,7 @@ pub(super) mod alone;
 mod astray;
 mod edges;
 mod parting;
+mod places;
 mod rdm;
 mod threads;
 
@@ -31,6 +33,7 @@ fn with_setup<T>(serves: &[bool], rank: u32, make: impl FnOnce(&Setup<'_>) -> T)
         share: &contract::NoShare,
         secret: [7; 32],
         address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        others: HOW.get().others.to_vec(),
         has_left: Arc::new(|_| false),
     })
 }
@@ -62,9 +65,11 @@ pub(super) struct How {
     pub mixed: bool,
     /// Nobody waits for long for what may be lost.
     pub quick: bool,
+    /// Where each rank listens beside 127.0.0.1.
+    pub others: &'static [IpAddr],
 }
 
-thread_local!(pub(super) static HOW: std::cell::Cell<How> = const { std::cell::Cell::new(How { provider: "", writes: None, mixed: false, quick: false }) });
+thread_local!(pub(super) static HOW: std::cell::Cell<How> = const { std::cell::Cell::new(How { provider: "", writes: None, mixed: false, quick: false, others: &[] }) });
 
 /// The same, connected as a communicator connects them.
 fn ranks(serves: Vec<bool>) -> Vec<Box<dyn Transport>> {
@@ -260,7 +265,7 @@ fn what_is_half_received_lands_in_memory_that_is_there() {
 }
 
 fn port(said: &[u8]) -> u16 {
-    u16::from_be_bytes([said[19], said[20]])
+    u16::from_be_bytes([said[20], said[21]])
 }
 
 /// Connections of who knows nothing, and of who knows all but the secret, open and half open: the ranks put all the same.
@@ -363,7 +368,7 @@ fn who_says_nothing_is_sent_away() {
 fn deceived(impostor: u16, mut play: impl FnMut()) -> crate::error::Error {
     let mut world = World::new();
     let mut said = world.said.clone();
-    said[1][19..21].copy_from_slice(&impostor.to_be_bytes());
+    said[1][20..22].copy_from_slice(&impostor.to_be_bytes());
     connect(&mut world.ranks, &said);
     world.ranks[0].answer = Duration::from_secs(1);
     (0..16).for_each(|at| world.fill(0, 8 * at, 0xa5));

@@ -6,7 +6,7 @@ use super::*;
 const RXM: &str = "tcp;ofi_rxm";
 
 fn over(provider: &'static str, writes: Option<Writes>, mixed: bool, test: impl FnOnce()) {
-    HOW.set(How { provider, writes, mixed, quick: false });
+    HOW.set(How { provider, writes, mixed, ..How::default() });
     test();
     HOW.set(How::default());
 }
@@ -132,7 +132,7 @@ fn the_connection_to_a_peer_is_found_without_connections() {
         world.put(&put(0, 0, 8, None)).unwrap();
         let end = Instant::now() + Duration::from_secs(20);
         let knows = |world: &World, own: usize, other: &[u8]| world.ranks[own].sockets.of_peer(other).is_some();
-        let at: Vec<Vec<u8>> = world.said.iter().map(|said| Address::decode(said, 0).unwrap().at.to_vec()).collect();
+        let at: Vec<Vec<u8>> = world.said.iter().map(|said| Address::decode(said, 0).unwrap().at().to_vec()).collect();
         while !knows(&world, 0, &at[1]) {
             world.step().unwrap();
             assert!(Instant::now() < end, "{:?}", sockets(&world));

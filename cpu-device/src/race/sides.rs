@@ -117,8 +117,14 @@ impl OnPage {
         }
     }
 
-    /// The host's memory that a byte is of.
+    /// The host's memory that a byte is of. Asked at each access: most pages have none.
+    #[inline]
     pub fn at(&self, at: usize) -> Option<Hosts> {
+        if matches!(self, OnPage::Nothing) { None } else { self.find(at) }
+    }
+
+    #[cold]
+    fn find(&self, at: usize) -> Option<Hosts> {
         let found = match self {
             OnPage::Nothing => return None,
             OnPage::Unknown if is_on_stack(at) => Hosts::Stack,

@@ -17,7 +17,7 @@
   } while (0)
 
 static const int n = 256;
-static int host[n];                       // of the program: on a GPU an error, here not told
+static int host[n];                       // kernels that use such: hosts.cu
 __device__ int table[n];
 __managed__ int managed[n];
 __constant__ int scale = 3;

@@ -124,3 +124,36 @@ int main(void) {
   return ncclCommDestroy(comm);
 }
 "#;
+
+/// What makes calls of CUDA is refused in a host function of a stream by its own name, whether or not it needs them here, and changes nothing.
+#[test]
+fn a_host_function_of_a_stream_makes_no_calls_that_cuda_forbids() {
+    let program = abi_tests::programs::compiled("abi-tests/programs/host_function.cu");
+    let output = Command::new("timeout").args(["-s", "KILL", "60"]).arg(program).env("GINRS_DEVICE", "cpu").output().unwrap();
+    let said = abi_tests::text(&output);
+    assert!(output.status.success() && said.contains("\nok\n"), "{}\n{said}", output.status);
+    for refused in [
+        "ncclAllReduce",
+        "ncclBroadcast",
+        "ncclSend",
+        "ncclCommInitRank",
+        "ncclCommInitAll",
+        "ncclCommSplit",
+        "ncclCommFinalize",
+        "ncclCommDestroy",
+        "ncclCommAbort",
+        "ncclMemAlloc",
+        "ncclMemFree",
+        "ncclCommWindowRegister",
+        "ncclCommWindowDeregister",
+        "ncclDevCommCreate",
+        "ncclDevCommDestroy",
+    ] {
+        let cause = format!("where CUDA forbids what it does | {refused} |");
+        assert!(said.contains(&format!("{refused}: 1\n")) && said.contains(&cause), "{refused}: {said}");
+    }
+    assert!(said.contains("a group: 1\n") && said.contains("GINRS-E067"), "{said}");
+    for allowed in ["ncclGetUniqueId", "ncclCommCount", "ncclCommGetAsyncError", "an empty group"] {
+        assert!(said.contains(&format!("{allowed}: 0\n")), "{allowed}: {said}");
+    }
+}

@@ -3,6 +3,7 @@
 use std::ffi::{CString, c_void};
 
 use crate::device::{self, StepFn};
+use crate::executor;
 use crate::launch::Launch;
 use crate::memory;
 use crate::race;
@@ -62,6 +63,12 @@ static RUNTIME: RuntimeV1 = RuntimeV1 {
 pub extern "C" fn ginrs_cpu_runtime_v1() -> *const RuntimeV1 {
     crate::fault::follow_reports();
     &raw const RUNTIME
+}
+
+/// See library.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn ginrs_cpu_in_host_function() -> i32 {
+    executor::is_in_call().into()
 }
 
 extern "C" fn each_wait(see: SeeWait, context: *mut c_void) {

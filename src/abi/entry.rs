@@ -2,7 +2,7 @@
 
 use super::handles;
 use crate::comm::{Comm, group, with_caller};
-use crate::device::cpu::note_call;
+use crate::device::cpu::{is_in_host_function, note_call};
 use crate::error::{Code, Error, Result};
 use crate::fault::{self, Fault};
 use crate::layout::{ncclComm_t, ncclResult_t};
@@ -62,15 +62,52 @@ pub fn run(name: &'static str, arguments: Arguments, body: impl FnOnce() -> Outc
     finish(name, arguments, catch(name, || begin(name, body)))
 }
 
-/// What every call does first: settings are reported once per process, and a planted fault strikes.
-fn begin<T>(name: &str, body: impl FnOnce() -> T) -> T {
+/// What every call does first: settings are reported once per process, a planted fault strikes, and what a host function may not call is refused.
+fn begin(name: &str, body: impl FnOnce() -> Outcome) -> Outcome {
     log::report();
     note_call();
     let _call = log::timeline::call(name);
     if matches!(fault::set(), Some(Fault::Panic(wanted)) if wanted == name) {
         panic!("GINRS_FAULT asks {name} to panic");
     }
+    permitted(name)?;
     body()
+}
+
+/// Calls that make none of CUDA's, with any NCCL, and so are allowed where those are forbidden.
+const EVERYWHERE: [&str; 17] = [
+    "ncclGetVersion",
+    "ncclGetUniqueId",
+    "ncclGroupStart",
+    "ncclGroupEnd",
+    "ncclGroupSimulateEnd",
+    "ncclCommCount",
+    "ncclCommCuDevice",
+    "ncclCommUserRank",
+    "ncclCommGetAsyncError",
+    "ncclCommRevoke",
+    "ncclCommRegister",
+    "ncclCommDeregister",
+    "ncclRedOpCreatePreMulSum",
+    "ncclRedOpDestroy",
+    "ncclLsaBarrierCreateRequirement",
+    "ncclGinBarrierCreateRequirement",
+    "ncclLLA2ACreateRequirement",
+];
+
+/// Host functions of a stream call nothing of CUDA, whether or not a call needs it on the CPU device.
+fn permitted(name: &str) -> Result<()> {
+    if EVERYWHERE.contains(&name) || !is_in_host_function() {
+        return Ok(());
+    }
+    // The end of a group has nothing of it to run.
+    group::note(Code::UnhandledCudaError);
+    bail!(
+        UnhandledCudaError,
+        67,
+        "a call in a host function of a stream (cudaLaunchHostFunc, cudaStreamAddCallback), where CUDA forbids what it does | {name} | \
+         fix: call it from a thread of your own, that the function wakes"
+    )
 }
 
 /// Runs the body of an export on a communicator: the handle is looked up, never dereferenced, and a panic fails it.

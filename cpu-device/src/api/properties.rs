@@ -25,6 +25,12 @@ pub fn blocks_per_multiprocessor() -> i32 {
     config().resident as i32 / multiprocessors()
 }
 
+/// Whether kernels may use memory of the host that nobody has registered: not where that is told as a mistake, so that a program which asks takes
+/// the other way.
+fn takes_pageable() -> i32 {
+    i32::from(!crate::race::on())
+}
+
 /// "0000:c0:07.0": made up, and different for each device of a process.
 pub fn bus_id(id: i32) -> String {
     format!("0000:{:02x}:{:02x}.0", bus(id), id % 32)
@@ -149,7 +155,7 @@ pub fn of(device: &Device) -> DeviceProp {
     (p.pci_bus, p.pci_device) = (bus(device.id), device.id % 32);
     p.async_engines = 2;
     (p.can_map_host_memory, p.concurrent_kernels, p.unified_addressing, p.managed_memory) = (1, 1, 1, 1);
-    (p.host_native_atomics, p.pageable_memory_access, p.pageable_uses_host_tables) = (1, 1, 1);
+    (p.host_native_atomics, p.pageable_memory_access, p.pageable_uses_host_tables) = (1, takes_pageable(), takes_pageable());
     (p.concurrent_managed_access, p.direct_managed_access, p.host_pointer_for_registered) = (1, 1, 1);
     (p.compute_preemption, p.cooperative_launch, p.stream_priorities) = (1, 1, 1);
     (p.host_register, p.memory_pools, p.unified_function_pointers) = (1, 1, 1);
@@ -184,10 +190,10 @@ pub fn attribute(device: &Device, attribute: i32) -> Result<i32> {
         97 => SHARED_BYTES_OPTIN as i32,
         106 => blocks_per_multiprocessor(),
         111 => 1024,
-        // Overlap, mapped host memory, concurrent kernels, unified addressing, priorities, managed memory, atomics, pageable
-        // access, preemption, registered pointers, cooperative launch, registration, host tables, pools, function pointers,
-        // multicast, virtual memory.
-        15 | 19 | 31 | 41 | 78 | 83 | 86 | 88 | 89 | 90 | 91 | 95 | 99 | 100 | 101 | 102 | 115 | 129 | 132 => 1,
+        // Overlap, mapped host memory, concurrent kernels, unified addressing, priorities, managed memory, atomics,
+        // preemption, registered pointers, cooperative launch, registration, pools, function pointers, multicast, virtual memory.
+        15 | 19 | 31 | 41 | 78 | 83 | 86 | 89 | 90 | 91 | 95 | 99 | 101 | 102 | 115 | 129 | 132 => 1,
+        88 | 100 => takes_pageable(),
         126 => 1,        // one domain of memory synchronisation
         131 | 134 => -1, // no NUMA node of its own
         ..1 | 148.. => return Err(Code::INVALID_VALUE),

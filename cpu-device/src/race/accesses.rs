@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use super::report;
 use super::shadow::{self, Access, Made, PAGE, Page};
+use super::sides::{Hosts, OnPage};
 use super::touched::Place;
 use super::windows::flat;
 use super::wrong::Side;
-use super::{Worker, foreign, job, lines, own, page_of, sides, unwritten, whereabouts, windows};
+use super::{Worker, foreign, job, lines, own, page_of, unwritten, whereabouts, windows};
 
 /// Pages that an OS thread has used lately.
 pub const CACHED: usize = 512;
@@ -22,8 +23,8 @@ pub struct Cached {
     end: usize,
     /// Of shared memory.
     is_own: bool,
-    /// Of a host thread's stack.
-    is_hosts: bool,
+    /// What of it may be the host's alone.
+    hosts: OnPage,
     /// Of memory that processes share.
     is_shared: bool,
 }
@@ -96,9 +97,13 @@ impl Worker {
             return None;
         }
         let is_plain = !new.polls && new.made == Made::Plain;
-        if self.cache[slot].as_ref().is_some_and(|cached| cached.is_hosts && is_plain) && crate::memory::find(at).is_none() {
-            let side = Side::Kernel { writes: new.writes, at, group: self.group, thread: self.current };
-            report::wrong_side(new.place, side);
+        if let Some(cached) = &self.cache[slot]
+            && let Some(of) = cached.hosts.at(at).filter(|of| is_plain || !matches!(of, Hosts::Stack))
+        {
+            if !self.actor().is_copying {
+                let side = Side::Kernel { writes: new.writes, at, of, group: self.group, thread: self.current };
+                report::wrong_side(new.place, side);
+            }
             return None;
         }
         if self.cache[slot].as_ref().is_some_and(|cached| cached.is_shared) {
@@ -151,13 +156,14 @@ impl Worker {
         let page = key * PAGE;
         if own::meet(&self.parts.shared, page) || own::meet(&self.dynamic, page) {
             let page = self.own.entry(key).or_insert_with(|| Arc::new(Page::new())).clone();
-            return Cached { key, page: Some(page), end: usize::MAX, is_own: true, is_hosts: false, is_shared: false };
+            return Cached { key, page: Some(page), end: usize::MAX, is_own: true, hosts: OnPage::Nothing, is_shared: false };
         }
-        let is_watched = own::meet(&self.parts.fixed, page) || windows::is_watched(page);
-        let is_hosts = !is_watched && sides::is_hosts(page);
+        let is_fixed = own::meet(&self.parts.fixed, page);
+        let is_watched = is_fixed || windows::is_watched(page);
+        let hosts = if is_watched && !is_fixed { OnPage::Nothing } else { OnPage::look(page, is_fixed) };
         let page = is_watched.then(|| page_of(page).0);
         let is_shared = page.as_ref().is_some_and(|page| matches!(**page, Page::Job(_)));
         let end = whereabouts::end_in(key * PAGE).unwrap_or(usize::MAX);
-        Cached { key, page, end, is_own: false, is_hosts, is_shared }
+        Cached { key, page, end, is_own: false, hosts, is_shared }
     }
 }

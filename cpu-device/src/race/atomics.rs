@@ -264,6 +264,14 @@ extern "C" fn ginrs_race_unlock(what: i32, value: u64, left: u64, place: usize) 
     }
 }
 
+/// See race.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn ginrs_cpu_race_copying(is: i32) {
+    if let Some(worker) = worker() {
+        worker.actor().is_copying = is != 0;
+    }
+}
+
 /// The next atomic access or fence of the running thread is of block scope.
 #[unsafe(no_mangle)]
 extern "C" fn ginrs_race_narrow() {

@@ -29,7 +29,9 @@ mod copies;
 mod family;
 mod foreign;
 mod frames;
+mod globals;
 mod handed;
+mod heap;
 mod job;
 mod known;
 mod lines;
@@ -164,6 +166,8 @@ struct Actor {
     learned: Option<Arc<Clock>>,
     /// The same of all words, at a value that nobody who is watched has written.
     foreign: Option<Arc<Clock>>,
+    /// It makes its own copy of the kernel's arguments.
+    is_copying: bool,
     /// Its last volatile access, which the compiler announces before it is made.
     announced: Option<atomics::Announced>,
 }
@@ -241,6 +245,7 @@ pub fn begin(run: u32, index: Dim3, shape: Dim3, shared_bytes: u32) {
         pending: None,
         is_relaxed: false,
         is_narrow: false,
+        is_copying: false,
         learned: None,
         foreign: None,
         announced: None,

@@ -1,12 +1,16 @@
 //! Pointers of the wrong side: a host thread touches memory that only devices have, a kernel touches the stack of a host thread. On the CPU
 //! device both work, on a GPU neither does.
 //!
-//! Only what is certain is told. A kernel's use of the host's heap is not: what a kernel has allocated itself lies there, too.
+//! Only what is certain is told. Of the heap that is what host code is known to have made: what a kernel has made itself lies there, too.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
 use parking_lot::RwLock;
 
+use super::globals::{self, Global};
+use super::heap::{self, Made};
+use super::lines::users_line;
 use super::pinned::{self, Touched};
 use super::report;
 use super::wrong::Side;
@@ -66,9 +70,75 @@ fn stack() -> Option<(usize, usize)> {
     (error == 0 && (low as usize..high).contains(&here)).then_some((low as usize, high))
 }
 
-/// Whether a host thread that has launched kernels has this page on its stack.
-pub fn is_hosts(page: usize) -> bool {
-    STACKS.read().iter().any(|(low, high)| (*low..*high).contains(&page))
+/// Memory of the host alone.
+#[derive(Clone)]
+pub enum Hosts {
+    /// The stack of a thread that has launched kernels.
+    Stack,
+    /// What host code has made.
+    Heap(Made),
+    /// A variable of host code.
+    Global(Global),
+}
+
+/// What of a page may be the host's alone.
+pub enum OnPage {
+    /// Nothing.
+    Nothing,
+    /// A stack, or some of the heap: that is asked of each byte.
+    Unknown,
+    /// These variables.
+    Globals(Arc<[Global]>),
+}
+
+impl Hosts {
+    /// In words, of an address in it.
+    pub fn text(&self, at: usize) -> String {
+        match self {
+            Hosts::Stack => "on the stack of a host thread".into(),
+            Hosts::Global(global) => {
+                format!("byte {} of the {} bytes of the host's variable {}", at - global.base, global.bytes, global.name())
+            }
+            Hosts::Heap(made) => {
+                let line = users_line(made.place).map_or_else(String::new, |line| format!(" at {line}"));
+                format!("byte {} of the {} bytes of {} in host code{line}", at - made.base, made.bytes, made.by())
+            }
+        }
+    }
+}
+
+impl OnPage {
+    /// Of a page that is not that of memory of the CUDA API, or that is an object's.
+    pub fn look(page: usize, is_objects: bool) -> OnPage {
+        match is_objects {
+            true => globals::on_page(page).map_or(OnPage::Nothing, OnPage::Globals),
+            false if is_on_stack(page) || heap::find(page, page + super::PAGE).is_some() => OnPage::Unknown,
+            false => OnPage::Nothing,
+        }
+    }
+
+    /// The host's memory that a byte is of. Asked at each access: most pages have none.
+    #[inline]
+    pub fn at(&self, at: usize) -> Option<Hosts> {
+        if matches!(self, OnPage::Nothing) { None } else { self.find(at) }
+    }
+
+    #[cold]
+    fn find(&self, at: usize) -> Option<Hosts> {
+        let found = match self {
+            OnPage::Nothing => return None,
+            OnPage::Unknown if is_on_stack(at) => Hosts::Stack,
+            OnPage::Unknown => Hosts::Heap(heap::find(at, at + 1)?),
+            OnPage::Globals(all) => {
+                Hosts::Global(all.iter().find(|global| (global.base..global.base + global.bytes).contains(&at))?.clone())
+            }
+        };
+        memory::find(at).is_none().then_some(found)
+    }
+}
+
+fn is_on_stack(at: usize) -> bool {
+    STACKS.read().iter().any(|(low, high)| (*low..*high).contains(&at))
 }
 
 /// A host thread touches memory between the lowest and the highest byte of what is looked at. 0: nothing is said of this page until that changes.

@@ -2,6 +2,7 @@
 
 use super::lines::line_of;
 use super::report::who;
+use super::sides::Hosts;
 use super::unwritten;
 
 /// A pointer that is not for whoever uses it.
@@ -33,12 +34,14 @@ pub enum Side {
         /// Its thread.
         thread: u16,
     },
-    /// A host thread's stack, by a kernel.
+    /// Memory of the host alone, by a kernel.
     Kernel {
         /// Else it reads.
         writes: bool,
         /// The address.
         at: usize,
+        /// What it is.
+        of: Hosts,
         /// Its block.
         group: u32,
         /// Its thread.
@@ -105,9 +108,10 @@ impl Side {
                 does(*writes),
                 who(*group, *thread)
             ),
-            Side::Kernel { writes, at, group, thread } => format!(
-                "a host pointer is used in a kernel at {line}: {at:#x} is on the stack of a host thread, {} there by {}\n  \
+            Side::Kernel { writes, at, of, group, thread } => format!(
+                "a host pointer is used in a kernel at {line}: {at:#x} is {}, {} there by {}\n  \
                  fix: pass it by value, or copy it to memory of cudaMalloc, or use cudaMallocManaged",
+                of.text(*at),
                 does(*writes),
                 who(*group, *thread)
             ),

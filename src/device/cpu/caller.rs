@@ -13,6 +13,12 @@ pub fn note_call() {
     IS_PROGRAMS.set(true);
 }
 
+/// Whether the program calls on this thread from a host function of a stream, of the CPU device's.
+pub fn is_in_host_function() -> bool {
+    // SAFETY: no arguments.
+    IS_PROGRAMS.get() && watchers().and_then(|watchers| watchers.in_host_function).is_some_and(|is_in| unsafe { is_in() } != 0)
+}
+
 /// The place in the program's code from which this thread has called, for [`line_at`]; 0: not known.
 pub fn call_site() -> u64 {
     let site = if IS_PROGRAMS.get() { watchers().and_then(|watchers| watchers.site) } else { None };

@@ -10,7 +10,7 @@ mod runtime;
 mod space;
 pub mod waits;
 
-pub use caller::{call_site, calling_line, line_at, note_call};
+pub use caller::{call_site, calling_line, is_in_host_function, line_at, note_call};
 pub use runtime::{
     Bounds, Race, RaceWindow, is_sanitized, race_join, race_offer, tell_bounds, tell_comm, tell_family, tell_landing,
     tell_mapped, tell_race, tell_registered, tell_unmapped,

@@ -108,6 +108,7 @@ pub(super) struct Watchers {
     touches: Option<unsafe extern "C" fn(*const c_char, *const RaceSpan, usize, u64)>,
     mapped: Option<unsafe extern "C" fn(DevPtr, usize, c_int)>,
     unmapped: Option<unsafe extern "C" fn(DevPtr, usize)>,
+    pub(super) in_host_function: Option<unsafe extern "C" fn() -> c_int>,
     bounds_unmapped: Option<unsafe extern "C" fn(DevPtr, usize)>,
     bounded: Option<unsafe extern "C" fn(DevPtr, usize, usize, usize, c_int)>,
 }
@@ -129,6 +130,7 @@ impl Watchers {
                 touches: symbol(c"ginrs_cpu_race_touches"),
                 mapped: symbol(c"ginrs_cpu_race_mapped"),
                 unmapped: symbol(c"ginrs_cpu_race_unmapped"),
+                in_host_function: symbol(c"ginrs_cpu_in_host_function"),
                 bounds_unmapped: symbol(c"ginrs_cpu_unmapped"),
                 bounded: symbol(c"ginrs_cpu_bounded"),
             }

@@ -10,6 +10,7 @@ pub mod compat;
 pub mod declaration;
 pub mod edit;
 pub mod foreign;
+pub mod heap;
 pub mod kernel;
 pub mod launch;
 pub mod scope;
@@ -105,6 +106,7 @@ fn is_trigger(source: &Source, i: usize) -> bool {
                 || word == "__asm"
                 || unsupported::is_trigger(word)
                 || foreign::is_trigger(word)
+                || heap::is_trigger(word)
         }
         Some(Kind::Mark) => source.is(i, "<<<"),
         _ => false,
@@ -126,6 +128,7 @@ pub fn rewrite(text: Vec<u8>, options: &Options) -> Result<Vec<u8>, Vec<Problem>
     launch::rewrite(&mut unit);
     asm::rewrite(&mut unit);
     attribute::rewrite(&mut unit);
+    heap::rewrite(&mut unit);
     let Unit { edits, problems, .. } = unit;
     if problems.is_empty() { Ok(edits.apply(&source)) } else { Err(problems) }
 }

@@ -102,6 +102,7 @@ fn per_device(unit: &mut Unit, declaration: &Declaration, variables: &[Variable]
     let has = |word: &str| declaration.specifier(source, word).is_some();
     if has("__shared__") || variables.iter().all(|v| stays_plain(unit, declaration, v)) {
         hoist_if_constant(unit, declaration);
+        name_plain_ones(unit, declaration, variables);
         return;
     }
     if let Some(constant) = variables.iter().find(|v| stays_plain(unit, declaration, v)) {
@@ -164,6 +165,17 @@ fn per_device(unit: &mut Unit, declaration: &Declaration, variables: &[Variable]
     let end = source.token(declaration.end).at.clone();
     behind.insert(0, ";".into());
     unit.edits.replace(end, behind);
+}
+
+/// Both sides' variables that stay as they are: for the race detector, which takes others for the host's (cpu-device/src/race/globals.rs).
+fn name_plain_ones(unit: &mut Unit, declaration: &Declaration, variables: &[Variable]) {
+    let source = unit.source;
+    let is_both = ["__device__", "__constant__", "__managed__"].iter().any(|word| declaration.specifier(source, word).is_some());
+    for variable in variables.iter().filter(|_| unit.options.race && is_both) {
+        let name = source.word(variable.name.end - 1);
+        let text = format!("__asm__(\".pushsection ginrs_plain, \\\"\\\", %progbits; .asciz \\\"{name}\\\"; .popsection\"); ");
+        unit.edits.insert(source.token(0).at.start, text);
+    }
 }
 
 /// `static __constant__ alignas(16) const float t[4] = {...}`: plain, but alignas must come first.

@@ -104,6 +104,7 @@ struct Kernel<Entry, void (*)(P...)> {
     return new Packed(*static_cast<P*>(arguments[I])...);
   }
   static void invoke(void* packed) {
+    GINRS_CPU_COPYING(1);
     std::apply([](const auto&... argument) { Entry(argument...); }, *static_cast<const Packed*>(packed));
   }
   static void destroy(void* packed) { delete static_cast<Packed*>(packed); }
@@ -143,7 +144,9 @@ struct Bound {
 /* The one place that holds the body's code: it is entered on two ways. */
 template <class Body>
 __attribute__((noinline)) inline void run(Body& body) {
+  GINRS_CPU_COPYING(0);
   body();
+  GINRS_CPU_COPYING(1);
 }
 
 /* Queues the body for the launch around the call. Like run, it takes the body by reference and is not inlined: then every
@@ -155,6 +158,7 @@ __attribute__((noinline)) inline void queue(Body& body) {
   request.kernel.name = Kernel<Entry>::name();
   /* Every CUDA thread runs a copy, so that it may change its parameters. */
   request.kernel.invoke = [](void* packed) {
+    GINRS_CPU_COPYING(1);
     Body copy(*static_cast<const Body*>(packed));
     run(copy);
   };

@@ -85,6 +85,8 @@ void ginrs_cpu_unmapped(uintptr_t at, size_t bytes);
 /* Found by name: 1 where `bytes` from `at` on begin in an allocation of *size bytes at *base and run over its end, and no other one can lie
  * behind it that is a part of the same buffer. Else 0. */
 int ginrs_cpu_overrun(uint64_t at, uint64_t bytes, uint64_t* base, uint64_t* size);
+/* Found by name: 1 where the calling thread is in a function of cudaLaunchHostFunc or cudaStreamAddCallback. */
+int ginrs_cpu_in_host_function(void);
 #ifdef __cplusplus
 }
 #endif

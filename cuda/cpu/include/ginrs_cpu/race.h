@@ -57,6 +57,8 @@ void ginrs_cpu_race_window(const ginrsCpuRaceWindow* window); /* by a kernel tha
 
 /* The next atomic access or fence of the thread is of block scope. */
 void ginrs_cpu_race_narrow(void);
+/* The thread begins to copy a kernel's arguments for itself, or to destroy its copies, as no GPU does: it may read what the host has. 0: it is done. */
+void ginrs_cpu_race_copying(int is);
 /* Plain accesses, as the compiler announces those of a structure. */
 void ginrs_cpu_race_read_range(void* at, size_t bytes);
 void ginrs_cpu_race_write_range(void* at, size_t bytes);
@@ -100,6 +102,7 @@ size_t ginrs_cpu_race_line(uint64_t site, char* line, size_t room);
 #endif
 
 #ifdef __GINRS_RACE__
+#define GINRS_CPU_COPYING(is) ginrs_cpu_race_copying(is)
 #define GINRS_CPU_NARROW(is) ((is) ? ginrs_cpu_race_narrow() : (void)0)
 /* Of an access that is made as a volatile one, so that it happens once and whole, and is no more than a plain one to its program: it orders, as code
  * polls through such, and is looked at. */
@@ -138,13 +141,14 @@ GINRS_CPU_RACE_ATOMICS(64)
 GINRS_CPU_RACE_NAME(atomic_thread_fence)
 GINRS_CPU_RACE_NAME(atomic_signal_fence)
 #undef GINRS_CPU_RACE_ATOMICS
-/* Of the object's code, also where the compiler makes one of a loop. */
+/* Of the object's code (so are malloc, new and their kin, where it does not define them itself), also where the compiler makes one of a loop. */
 __asm__(".set memcpy, ginrs_cpu_race_memcpy");
 __asm__(".set memmove, ginrs_cpu_race_memmove");
 __asm__(".set memset, ginrs_cpu_race_memset");
 #undef GINRS_CPU_RACE_SIZES
 #undef GINRS_CPU_RACE_NAME
 #else
+#define GINRS_CPU_COPYING(is) ((void)0)
 #define GINRS_CPU_NARROW(is) ((void)0)
 #define GINRS_CPU_PLAIN_READ(at, bytes) ((void)0)
 #define GINRS_CPU_PLAIN_WRITE(at, bytes) ((void)0)

@@ -189,7 +189,7 @@ static cudaError_t launch(Job& job, int which) {
 }
 
 static int which, past;
-static std::atomic<bool> isGone;
+static std::atomic<bool> isGone, hasRun;
 
 static void runRank(int rank, ncclUniqueId id) {
   ncclComm_t comm;
@@ -239,10 +239,13 @@ static void runRank(int rank, ncclUniqueId id) {
   if (!keeps) CHECK(ncclCommWindowDeregister(comm, job.gone));
   if (!keeps) isGone = true;
   while (!isGone) std::this_thread::yield();
+  // Behind a kernel that fails on it the other rank's device would refuse that rank's.
+  while (which >= ELSEWHERE && rank == 0 && !hasRun) std::this_thread::yield();
   if (which >= ELSEWHERE && past && rank == 0) CHECK(cudaSetDevice(1));
   CHECK(launch(job, which));
   if (which < ELSEWHERE) kernel<<<1, 1>>>(job, which, rank == 0 ? past : 0);
   cudaError_t error = cudaStreamSynchronize(0);
+  if (rank == 1) hasRun = true;
   // What was refused is told to the host, which looks now and then.
   ncclResult_t state = ncclSuccess;
   for (int turn = 0; past && !error && !state && which < POINTER && turn < 10000; turn++) {

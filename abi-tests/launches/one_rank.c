@@ -51,13 +51,11 @@ int main(void) {
   OK(ncclRecv(to + kLarge, kLarge, ncclInt8, 0, comm, S));
   OK(ncclAllReduce(from, from, kLarge, ncclInt8, ncclSum, comm, S));
   GIVES(to + kLarge, 12, ncclGroupEnd());
-  /* Kernels, of which none runs here: small ones elsewhere, and those with a factor. */
-  OK(ncclAllReduce(from, to, kSmall, ncclFloat32, ncclSum, comm, S));
+  GIVES(from, 13, ncclAllGather(from, to, 1, ncclInt8, comm, S));
+  OK(cuMemcpyDtoH_v2(host, (size_t)to, 2));
+  if (host[0] != 13 || host[1] != 12) return printf("%d %d\n", host[0], host[1]), 1;
+  /* A kernel, of which none runs here. */
   OK(ncclAllReduce(from, from, kLarge / 8, ncclFloat64, half, comm, S));
-  OK(ncclGroupStart());
-  OK(ncclSend(from, kSmall, ncclInt8, 0, comm, S));
-  OK(ncclRecv(to, kSmall, ncclInt8, 0, comm, S));
-  OK(ncclGroupEnd());
   OK(cuStreamSynchronize(stream));
   OK(ncclCommAbort(comm));
   OK(ncclMemFree(from));

@@ -155,15 +155,15 @@ fn a_launch_is_seven_calls_of_the_driver() {
     }
 }
 
-/// A call in place is nothing, a large one elsewhere a copy of the driver's; the bytes are looked at by the program.
+/// A call in place is nothing, one elsewhere a copy of the driver's; the bytes are looked at by the program.
 #[test]
-fn one_rank_alone_needs_kernels_for_little() {
+fn one_rank_needs_a_kernel_for_factors_alone() {
     let folder = tempfile::tempdir().unwrap();
     let kernels = fatbin(folder.path());
     let (all, text) = launched_by("one_rank", folder.path(), &[("GINRS_KERNELS", &kernels)]);
     assert!(text.contains("one rank ok"), "{text}");
     let kernels: Vec<&str> = all.iter().map(|launch| launch.kernel.as_str()).collect();
-    assert_eq!(kernels, ["ginrs_reduce_f32", "ginrs_reduce_f64", "ginrs_p2p"]);
+    assert_eq!(kernels, ["ginrs_reduce_f64"]);
 }
 
 /// Between teams what has other bytes for each rank has a kernel of its own, which finds the slots of all pairs where others find those of rails.

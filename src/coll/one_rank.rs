@@ -1,6 +1,7 @@
 //! Communicators of one rank, as programs make them of each dimension of a mesh that has one: there is nobody to meet, and what a call gives is what it was given.
-//! So a call in place does nothing, and a large one elsewhere is a copy of the driver's. Small ones are kernels, which begin sooner; so are those that
-//! have a factor to apply (pre-mul-sums), and all on the CPU device, where they are held against what else touches the buffers.
+//! So a call in place does nothing, and one elsewhere is a copy of the driver's, which is as fast as a kernel of ours where that is fast, and up to three times as fast elsewhere
+//! (docs/measured/gpu-pytorch.md). Kernels have the calls with a factor to apply (pre-mul-sums), and all on the CPU device, where they are held against what else
+//! touches the buffers.
 
 use super::Ready;
 use super::call::Call;
@@ -12,9 +13,6 @@ use crate::info;
 use crate::log::timeline;
 use crate::team::Team;
 
-/// From so many bytes on a copy of the driver's is faster than a kernel of ours: docs/measured/gpu-pytorch.md.
-const LARGE: u64 = 16 << 20;
-
 /// What makes copies, where the communicator has one rank. GINRS_COLLECTIVE names a way of kernels.
 fn device<'a>(ready: &'a Ready, team: &Team) -> Option<&'a dyn StreamCopies> {
     ready.kernels.copies().filter(|_| team.n_ranks == 1 && ready.forced.is_none())
@@ -23,16 +21,13 @@ fn device<'a>(ready: &'a Ready, team: &Team) -> Option<&'a dyn StreamCopies> {
 /// What it does; None: it is a kernel's.
 fn of_call(call: &Call) -> Option<MemCopy> {
     let bytes = call.count * u64::from(call.datatype.bytes());
-    let copy = MemCopy { from: call.send, to: call.recv, bytes };
-    (!call.op.is_local() && (is_nothing(&copy) || bytes >= LARGE)).then_some(copy)
+    (!call.op.is_local()).then_some(MemCopy { from: call.send, to: call.recv, bytes })
 }
 
-/// Of messages to oneself, which match, the first that is sent is the first that is received. None: they are a kernel's.
-fn of_messages(messages: &[Message]) -> Option<Vec<MemCopy>> {
+/// Of messages to oneself, which match, the first that is sent is the first that is received.
+fn of_messages(messages: &[Message]) -> Vec<MemCopy> {
     let of = |sends| messages.iter().filter(move |message| message.sends == sends);
-    let copies = of(true).zip(of(false)).map(|(sent, received)| MemCopy { from: sent.at, to: received.at, bytes: sent.bytes });
-    let copies: Vec<_> = copies.collect();
-    copies.iter().all(|copy| is_nothing(copy) || copy.bytes >= LARGE).then_some(copies)
+    of(true).zip(of(false)).map(|(sent, received)| MemCopy { from: sent.at, to: received.at, bytes: sent.bytes }).collect()
 }
 
 fn is_nothing(copy: &MemCopy) -> bool {
@@ -65,11 +60,10 @@ pub fn make_calls(ready: &Ready, team: &Team, calls: &[Call]) -> Result<Vec<Call
     Ok(left)
 }
 
-/// Makes the messages of a group, if none needs a kernel, and they are all on one stream.
+/// Makes the messages of a group, if they are all on one stream.
 pub fn make_messages(ready: &Ready, team: &Team, messages: &[Message], streams: &[Stream]) -> Result<bool> {
     let (Some(device), &[stream]) = (device(ready, team), streams) else { return Ok(false) };
-    let Some(copies) = of_messages(messages) else { return Ok(false) };
-    make(device, team, "a message", &copies, stream).map(|()| true)
+    make(device, team, "a message", &of_messages(messages), stream).map(|()| true)
 }
 
 #[cfg(test)]
@@ -78,43 +72,33 @@ mod tests {
     use super::super::operation::{Operation, Scalar};
     use super::super::work::OP_PRE_MUL;
     use super::*;
-    use crate::coll::call::Kind as Function;
+    use crate::coll::Kind;
 
     #[test]
-    fn what_is_large_or_in_place_and_has_no_factor_needs_no_kernel() {
-        let call = |recv, count, op| Call {
-            kind: Function::AllReduce,
-            send: 1 << 32,
+    fn what_has_no_factor_needs_no_kernel() {
+        let (here, there, factor) = (1 << 32, 2 << 32, Operation { code: OP_PRE_MUL, scalar: Scalar::Value(2) });
+        let call = |recv, op| Call {
+            kind: Kind::AllReduce,
+            send: here,
             recv,
-            count,
+            count: 5,
             datatype: DataType::Float32,
             op,
             root: 0,
             stream: 0,
             site: 0,
         };
-        let (here, there, factor) = (1 << 32, 2 << 32, Operation { code: OP_PRE_MUL, scalar: Scalar::Value(2) });
-        let large = LARGE / 4;
-        assert_eq!(of_call(&call(there, large, Operation::NONE)), Some(MemCopy { from: here, to: there, bytes: LARGE }));
-        assert_eq!(of_call(&call(there, large - 1, Operation::NONE)), None);
-        assert!(of_call(&call(here, 1, Operation::NONE)).is_some_and(|copy| is_nothing(&copy)));
-        assert_eq!(of_call(&call(here, large, factor)), None);
+        assert_eq!(of_call(&call(there, Operation::NONE)), Some(MemCopy { from: here, to: there, bytes: 20 }));
+        assert!(of_call(&call(here, Operation::NONE)).is_some_and(|copy| is_nothing(&copy)));
+        assert_eq!(of_call(&call(here, factor)), None);
     }
 
     #[test]
     fn messages_to_oneself_are_paired_in_the_order_of_their_calls() {
         let message = |sends, at, bytes| Message { sends, peer: 0, at, bytes, site: 0 };
-        let large = [
-            message(true, 1 << 32, LARGE),
-            message(true, 2 << 32, LARGE + 1),
-            message(false, 3 << 32, LARGE),
-            message(false, 4 << 32, LARGE + 1),
-        ];
-        let found: Vec<_> =
-            of_messages(&large).unwrap().iter().map(|copy| (copy.from >> 32, copy.to >> 32, copy.bytes)).collect();
-        assert_eq!(found, [(1, 3, LARGE), (2, 4, LARGE + 1)]);
-        let one_is_small = [message(true, 1, LARGE), message(false, 2, LARGE), message(true, 3, 8), message(false, 4, 8)];
-        assert_eq!(of_messages(&one_is_small), None);
-        assert_eq!(of_messages(&[message(true, 1, 0), message(false, 2, 0)]).map(|copies| copies.len()), Some(1));
+        let all = [message(true, 1, 5), message(true, 2, 0), message(false, 3, 5), message(false, 4, 0)];
+        let found: Vec<_> = of_messages(&all).iter().map(|copy| (copy.from, copy.to, copy.bytes)).collect();
+        assert_eq!(found, [(1, 3, 5), (2, 4, 0)]);
+        assert!(is_nothing(&of_messages(&all)[1]));
     }
 }

@@ -5,9 +5,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
+/// Each `make install` makes build/lib anew, which all that is installed is made of: one at a time.
+static BUILD: Mutex<()> = Mutex::new(());
+
+/// The same of what is built already, and without the prefix.
+fn stage(into: &Path) {
+    let _alone = BUILD.lock().unwrap_or_else(PoisonError::into_inner);
+    run(Command::new(root().join("scripts/stage.sh")).arg(into).arg(env!("CARGO_PKG_VERSION")).current_dir(root()));
+}
+
 fn make_install(into: &Path) {
-    // Each makes build/lib anew: one at a time.
-    static BUILD: Mutex<()> = Mutex::new(());
     let _alone = BUILD.lock().unwrap_or_else(PoisonError::into_inner);
     let destdir = format!("DESTDIR={}", into.display());
     // What cargo sets for this test must not reach the cargo that make starts.
@@ -115,7 +122,7 @@ fn the_installed_tree_is_complete_and_works_where_it_is_moved() {
 fn uninstall_takes_back_what_install_put_there() {
     let folder = tempfile::tempdir().unwrap();
     let prefix = format!("PREFIX={}", folder.path().display());
-    run(Command::new(root().join("scripts/stage.sh")).arg(folder.path()).arg(env!("CARGO_PKG_VERSION")).current_dir(root()));
+    stage(folder.path());
     run(Command::new("make").args(["-s", "uninstall", &prefix]).current_dir(root()).env_remove("MAKEFLAGS"));
     assert_eq!(run(Command::new("find").arg(folder.path()).args(["!", "-type", "d"])), "");
 }
@@ -303,7 +310,7 @@ int main(int argc, char** argv) {
 fn what_asks_for_nccl_by_name_gets_ginrs_though_another_was_loaded_by_its_path() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
-    run(Command::new(root().join("scripts/stage.sh")).arg(at("ginrs")).arg(env!("CARGO_PKG_VERSION")).current_dir(root()));
+    stage(&at("ginrs"));
     std::fs::rename(at("ginrs"), at("moved")).unwrap();
     let (compat, other, program) = (at("moved/lib/ginrs/compat"), at("libnccl.so.2"), at("asks"));
     std::fs::write(at("other.c"), "int ncclGetVersion(int* v) { *v = 1; return 0; }\n").unwrap();
@@ -329,7 +336,7 @@ fn what_asks_for_nccl_by_name_gets_ginrs_though_another_was_loaded_by_its_path()
 fn the_compat_folder_is_an_nccl_home() {
     let folder = tempfile::tempdir().unwrap();
     let destdir = folder.path().join("installed");
-    run(Command::new(root().join("scripts/stage.sh")).arg(&destdir).arg(env!("CARGO_PKG_VERSION")).current_dir(root()));
+    stage(&destdir);
     let home = destdir.join("lib/ginrs/compat");
     let (source, program) = (folder.path().join("program.c"), folder.path().join("program"));
     std::fs::write(&source, PROGRAM).unwrap();

@@ -11,7 +11,13 @@ STAGE := $(CURDIR)/build/prefix
 SYSTEM_LIBS := -lgcc_s -lutil -lrt -lpthread -lm -ldl -lc
 export GINRS_PREFIX ?= $(STAGE)
 
-.PHONY: help deps build stage install uninstall headers check-headers demo test bench perf gpu-build gpu-test gpu-faults gpu-bench gpu-bench-collectives gpu-bench-pytorch gpu-theirs soak chaos chaos-net simulate machines rxe fuzz fuzz-elements abi-full asan tsan fmt clippy clean
+# Missing prerequisites of all goals are reported before the first goal does any work; `test` installs its own.
+checked := $(filter-out test,$(MAKECMDGOALS))
+ifneq ($(checked),)
+  $(if $(shell CARGO='$(CARGO)' MACHINES='$(MACHINES)' scripts/deps.sh --check $(checked) || echo missing),$(error prerequisites are missing))
+endif
+
+.PHONY: help deps fresh build stage install uninstall headers check-headers demo test bench perf gpu-build gpu-test gpu-faults gpu-bench gpu-bench-collectives gpu-bench-pytorch gpu-theirs soak chaos chaos-net simulate machines rxe fuzz fuzz-elements abi-full asan tsan fmt clippy clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -51,8 +57,11 @@ check-headers: ## fails if they are stale
 	$(CARGO) run -q -p header-gen -- check
 	$(CARGO) test -q -p ginrs --lib config::tests::the_page >/dev/null
 
-demo: stage ## all examples on 4 ranks, as processes, as threads and some across two machines
+demo: stage ## all examples on 4 ranks, as processes, as threads and some across two machines (as root it installs libfabric1, which these need)
 	@scripts/demo.sh
+
+fresh: ## the README's commands in a minimal Debian root with a clone of HEAD, as root and as an ordinary user (root; the root is kept for a day)
+	@scripts/fresh.sh
 
 test: ## everything; what CI runs (ONLY='programs cuda': these steps; FROM=programs: from there on; QUICK=1: no sanitizers)
 	@GINRS_TEST_ONLY="$(or $(ONLY),$(GINRS_TEST_ONLY))" GINRS_TEST_FROM="$(or $(FROM),$(GINRS_TEST_FROM))" \

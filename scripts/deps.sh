@@ -1,56 +1,186 @@
 #!/usr/bin/env bash
-# deps.sh [--check]: what the build needs. Without --check it installs what is missing (apt-get, as root) and makes the venv
-# with NVIDIA's headers, compiler and library that tests compare with; where it cannot, it says which command does.
+# deps.sh: prerequisites of the make targets; the only file that names packages.
+#
+#   deps.sh                    installs the packages that `make test` needs (as root; otherwise prints the command), and makes the venv
+#                              with NVIDIA's headers, compiler and library that tests compare with
+#   deps.sh --check TARGET..   reports what these targets lack, with the command that provides it; status 1 if anything is missing
+#   deps.sh --get ITEM         an optional prerequisite: installs it as root; if it stays missing, prints the reason and fails
 set -euo pipefail
 cd "$(dirname "$0")/.."
-check_only=${1:-}
+export DEBIAN_FRONTEND=noninteractive
 
-missing=() packages=()
-need() { # command package
-  command -v "$1" > /dev/null 2>&1 || { missing+=("$1"); packages+=("$2"); }
+# Items of a target, all of them checked before any work. `make test` installs its own (step `deps`); unknown targets need nothing.
+needs_of() { # target
+  local build='make cc g++ ld objcopy cargo'
+  case $1 in
+    build | stage | install | demo | bench | perf | soak | asan | tsan) echo "$build" ;;
+    chaos) [ "${MACHINES:-1}" -le 1 ] && echo "$build" || echo "$build libfabric.so.1" ;;
+    chaos-net) echo "$build libfabric.so.1" ;;
+    machines) echo "$build root ip libfabric.so.1" ;;
+    launchers) echo "root ip libfabric.so.1 sshd ssh-keygen g++ build/prefix/bin/ginrs-cc" ;;
+    rxe) echo "$build root apt-get qemu-system-x86_64 busybox cpio rdma librxe-rdmav34.so libfabric.so.1" ;;
+    headers | check-headers | simulate | fuzz-elements) echo "cc cargo" ;;
+    fuzz) echo "cc g++ cargo" ;;
+    fmt) echo "cargo cargo-fmt" ;;
+    clippy) echo "cc cargo cargo-clippy" ;;
+    abi-full) echo "$build nvcc nccl" ;;
+    gpu-build) echo "$build nvcc nccl" ;;
+    # Its --from needs no GPU: the script checks for one.
+    gpu-test) echo "python3" ;;
+    gpu-faults) echo "gpu build/gpu/ours/fault" ;;
+    gpu-bench) echo "gpu build/gpu/perf/ginrs-perf-ours" ;;
+    gpu-bench-collectives) echo "gpu build/gpu/ours/nccltests" ;;
+    gpu-bench-pytorch) echo "python3 torch gpu build/gpu/lib/libnccl.so.2" ;;
+    gpu-theirs) echo "gpu nccl build/gpu/soft/libibverbs.so.1" ;;
+    fresh) echo "git cargo" ;;
+    test)
+      echo "$build git clang++ pkg-config cmake python3 ensurepip abidw gdb clangd valgrind ip kill sshd"
+      echo "libfabric.so.1 rdma/fabric.h infiniband/mlx5dv.h"
+      ;;
+  esac
 }
-need make make
-need cc gcc
-need g++ g++
-need ld binutils
-need objcopy binutils
-if [ "$check_only" != --check ]; then
-  need clang++ clang
-  need pkg-config pkg-config
-  need cmake cmake
-  need python3 python3-venv
-  need abidw abigail-tools
-  need gdb gdb
-  need clangd clangd
-  need valgrind valgrind
-  # ginrs-run --hosts is tested over a real one.
-  [ -x /usr/sbin/sshd ] || { missing+=(sshd); packages+=(openssh-server); }
-  # What carries between machines is loaded when it is needed.
-  ldconfig -p | grep -q 'libfabric\.so\.1 ' || { missing+=(libfabric.so.1); packages+=(libfabric1); }
-  [ -e /usr/include/rdma/fabric.h ] || { missing+=(rdma/fabric.h); packages+=(libfabric-dev); }
-  # Layouts of what drives a card are held against its headers.
-  [ -e /usr/include/infiniband/mlx5dv.h ] || { missing+=(infiniband/mlx5dv.h); packages+=(libibverbs-dev); }
-  python3 -c 'import ensurepip' 2> /dev/null || { missing+=("python3 venv"); packages+=(python3-venv); }
-fi
 
-if ! command -v "${CARGO:-cargo}" > /dev/null 2>&1; then
-  echo "cargo is missing | fix: curl -sSf https://sh.rustup.rs | sh -s -- --default-toolchain 1.95.0" >&2
-  exit 1
-fi
-if [ ${#missing[@]} -gt 0 ]; then
-  install="apt-get install -y --no-install-recommends $(printf '%s\n' "${packages[@]}" | sort -u | paste -sd' ')"
-  if [ "$check_only" = --check ]; then
-    echo "missing: ${missing[*]} | fix: make deps, or: $install" >&2
+package_of() { # item; nothing for what no package provides
+  case $1 in
+    cc) echo gcc ;;
+    ld | objcopy) echo binutils ;;
+    clang++) echo clang ;;
+    ensurepip) echo python3-venv ;;
+    abidw) echo abigail-tools ;;
+    ip | rdma) echo iproute2 ;;
+    kill) echo procps ;;
+    sshd) echo openssh-server ;;
+    ssh-keygen) echo openssh-client ;;
+    libfabric.so.1) echo libfabric1 ;;
+    rdma/fabric.h) echo libfabric-dev ;;
+    infiniband/mlx5dv.h) echo libibverbs-dev ;;
+    librxe-rdmav34.so) echo ibverbs-providers ;;
+    qemu-system-x86_64) echo qemu-system-x86 ;;
+    busybox) echo busybox-static ;;
+    make | g++ | git | pkg-config | cmake | python3 | gdb | clangd | valgrind | cpio | mmdebstrap) echo "$1" ;;
+  esac
+}
+
+fix_of() { # item that no package provides
+  case $1 in
+    cargo) echo "curl -sSf https://sh.rustup.rs | sh -s -- --default-toolchain $rust" ;;
+    cargo-fmt) echo "rustup component add rustfmt" ;;
+    cargo-clippy) echo "rustup component add clippy" ;;
+    root) echo "run it as root" ;;
+    apt-get) echo "run it on Debian, whose kernel package it fetches" ;;
+    nvcc) echo "make deps, or set NVCC" ;;
+    nccl) echo "make deps, or set NCCL_INCLUDE and NCCL_LIB" ;;
+    gpu) echo "run it on a machine where nvidia-smi -L lists a GPU" ;;
+    torch) echo "pip install torch" ;;
+    build/gpu/soft/*) echo "scripts/gpu-theirs.sh --build, on any machine with nvcc" ;;
+    build/gpu/perf/*) echo "scripts/gpu-build-perf.sh, on any machine with nvcc" ;;
+    build/gpu/*) echo "make gpu-build, on any machine with nvcc" ;;
+    build/prefix/*) echo "make stage" ;;
+  esac
+}
+
+rust=$(sed -n 's/^rust-version = "\(.*\)"/\1.0/p' Cargo.toml | head -1)
+has_cargo() { # an older one fails at the manifest, with an error that does not name the version
+  local version
+  version=$("${CARGO:-cargo}" -V 2> /dev/null | cut -d' ' -f2) || return 1
+  [ -n "$version" ] && [ "$(printf '%s\n' "$rust" "$version" | sort -V | head -1)" = "$rust" ]
+}
+
+# ldconfig is not in the PATH of ordinary users. No pipe into grep -q: it ends at the first match, and pipefail reports that as a failure.
+has_library() { # file name
+  local folder path=${LD_LIBRARY_PATH:-}
+  for folder in ${path//:/ }; do [ ! -e "$folder/$1" ] || return 0; done
+  [[ $(PATH=$PATH:/usr/sbin:/sbin ldconfig -p 2> /dev/null) == *"$1 ("* ]]
+}
+
+has() { # item
+  case $1 in
+    cargo) has_cargo ;;
+    root) [ "$(id -u)" = 0 ] ;;
+    gpu) [[ $(nvidia-smi -L 2> /dev/null) == GPU* ]] ;;
+    nvcc) (set +eu; source scripts/find-cuda.sh; [ -n "$NVCC" ]) ;;
+    nccl) (set +eu; source scripts/find-cuda.sh; [ -n "$NCCL_INCLUDE" ] && [ -n "$NCCL_LIB" ]) ;;
+    torch | ensurepip) python3 -c "import $1" 2> /dev/null ;;
+    sshd) [ -x /usr/sbin/sshd ] ;;
+    librxe-rdmav34.so) compgen -G "/usr/lib/*/libibverbs/$1" > /dev/null ;;
+    # One that is linked with libraries cannot be the first program of a guest.
+    busybox) command -v busybox > /dev/null && ! ldd "$(command -v busybox)" > /dev/null 2>&1 ;;
+    lib*.so.*) has_library "$1" ;;
+    *.h) [ -e "/usr/include/$1" ] ;;
+    */*) [ -e "$1" ] ;;
+    *) command -v "$1" > /dev/null 2>&1 ;;
+  esac
+}
+
+# Sets `packages` to those that are missing, `named` to the items that they provide; reports what no package provides, and fails if there is any.
+find_missing() { # target..
+  local target item package lacks=0
+  local -A seen=()
+  packages=() named=()
+  for target in "$@"; do
+    for item in $(needs_of "$target"); do
+      [ -z "${seen[$item]:-}" ] || continue
+      seen[$item]=1
+      ! has "$item" || continue
+      package=$(package_of "$item")
+      if [ -n "$package" ]; then
+        packages+=("$package") named+=("$item")
+      else
+        echo "missing prerequisite | make $target | $item | fix: $(fix_of "$item")" >&2
+        lacks=1
+      fi
+    done
+  done
+  [ ${#packages[@]} = 0 ] || mapfile -t packages < <(printf '%s\n' "${packages[@]}" | sort -u)
+  return $lacks
+}
+
+as_root() { [ "$(id -u)" = 0 ] || echo "sudo "; }
+command_for() { echo "$(as_root)apt-get install -y --no-install-recommends $*"; }
+can_install() { [ "$(id -u)" = 0 ] && command -v apt-get > /dev/null; }
+# Without a network it fails within a minute. A list that cannot be updated may still do.
+install_packages() {
+  local options=(-qq -o DPkg::Lock::Timeout=60 -o Acquire::Retries=1 -o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20)
+  apt-get "${options[@]}" update || true
+  apt-get "${options[@]}" install -y --no-install-recommends "$@"
+}
+
+case ${1:-} in
+  --check)
+    shift
+    [ $# -gt 0 ] || set -- build
+    status=0
+    find_missing "$@" || status=1
+    if [ ${#packages[@]} -gt 0 ]; then
+      echo "missing prerequisites | make $* | ${named[*]} | fix: $(command_for "${packages[@]}")" >&2
+      status=1
+    fi
+    exit $status
+    ;;
+  --get)
+    item=$2 package=$(package_of "$2") log=build/deps.log
+    ! has "$item" || exit 0
+    if ! can_install; then
+      echo "needs $package ($(as_root)apt-get install $package)"
+      exit 1
+    fi
+    mkdir -p build
+    echo "installing: $(command_for "$package")" >&2
+    install_packages "$package" > $log 2>&1 && has "$item" && exit 0
+    echo "needs $package (apt-get install $package failed: $(sed -n 's/^E: //p' $log | tail -1))"
     exit 1
-  fi
-  if [ "$(id -u)" != 0 ] || ! command -v apt-get > /dev/null; then
-    echo "missing: ${missing[*]} | fix: sudo $install" >&2
-    exit 1
-  fi
-  echo "installing: $install"
-  apt-get update -qq && $install
+    ;;
+  '') ;;
+  *) echo "deps.sh: unknown option | $1 | fix: see the head of the script" >&2; exit 2 ;;
+esac
+
+find_missing test || exit 1
+if [ ${#packages[@]} -gt 0 ]; then
+  command=$(command_for "${packages[@]}")
+  can_install || { echo "missing prerequisites | make test | ${named[*]} | fix: $command" >&2; exit 1; }
+  echo "installing: $command"
+  install_packages "${packages[@]}" || { echo "cannot install packages | make deps | ${packages[*]} | fix: connect to the network, then: $command" >&2; exit 1; }
 fi
-[ "$check_only" = --check ] && exit 0
 
 # A test opens the pages of ginrs-run --html in a browser (64 MB to fetch, 230 MB installed), and says so where there is none.
 if ! command -v chromium-headless-shell chromium chromium-browser google-chrome > /dev/null 2>&1; then

@@ -11,7 +11,7 @@ STAGE := $(CURDIR)/build/prefix
 SYSTEM_LIBS := -lgcc_s -lutil -lrt -lpthread -lm -ldl -lc
 export GINRS_PREFIX ?= $(STAGE)
 
-# Missing prerequisites of all goals are reported before the first goal does any work; `test` installs its own.
+# Missing prerequisites of all goals are reported before any work starts; `test` installs its own.
 checked := $(filter-out test,$(MAKECMDGOALS))
 ifneq ($(checked),)
   $(if $(shell CARGO='$(CARGO)' MACHINES='$(MACHINES)' scripts/deps.sh --check $(checked) || echo missing),$(error prerequisites are missing))
@@ -57,10 +57,10 @@ check-headers: ## fails if they are stale
 	$(CARGO) run -q -p header-gen -- check
 	$(CARGO) test -q -p ginrs --lib config::tests::the_page >/dev/null
 
-demo: stage ## all examples on 4 ranks, as processes, as threads and some across two machines (as root it installs libfabric1, which these need)
+demo: stage ## all examples on 4 ranks: processes, threads, two machines (as root installs libfabric1)
 	@scripts/demo.sh
 
-fresh: ## the README's commands in a minimal Debian root with a clone of HEAD, as root and as an ordinary user (root; the root is kept for a day)
+fresh: ## the README's commands on a minimal Debian with a clone of HEAD, as root and as a user (root)
 	@scripts/fresh.sh
 
 test: ## everything; what CI runs (ONLY='programs cuda': these steps; FROM=programs: from there on; QUICK=1: no sanitizers)

@@ -2,6 +2,7 @@
 # make bench: the benchmarks of the GIN proxy and of shared memory; each prints its result beside what it is measured against, of the same run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+scripts/deps.sh --check scripts/bench.sh
 cargo bench -q -p ginrs --bench proxy --bench roundtrip --bench flood "$@"
 export PATH="${GINRS_PREFIX:-$PWD/build/prefix}/bin:$PATH"
 ginrs-cc -std=c++17 -O2 -o build/pingpong benches/pingpong.cu

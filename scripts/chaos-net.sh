@@ -14,6 +14,7 @@ if [ "${1:-}" = --build ]; then build_only=1; shift; fi
 seeds=${1:-100} from=${2:-1}
 each=${EACH:-all} jobs=${JOBS:-$(nproc)}
 [ "$each" = all ] || [ "$each" = one ] || { echo "chaos-net.sh: EACH is \"$each\" | fix: all or one" >&2; exit 2; }
+[ -n "$build_only" ] || scripts/deps.sh --check scripts/chaos-net.sh
 prefix=${GINRS_PREFIX:-$PWD/build/prefix}
 venv=${GINRS_TEST_VENV:-$PWD/build/venv}
 out=$PWD/build/chaos-net

@@ -4,6 +4,7 @@
 # MACHINES=2: the ranks are spread over so many machines that share nothing (GINRS_FAKE_MACHINES).
 set -euo pipefail
 cd "$(dirname "$0")/.."
+scripts/deps.sh --check scripts/chaos.sh
 rounds=${1:-200} seed=${2:-$(date +%s)}
 prefix=${GINRS_PREFIX:-$PWD/build/prefix}
 venv=${GINRS_TEST_VENV:-$PWD/build/venv}

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# make demo: every example on 4 ranks, as processes, as threads, and some as processes of two simulated machines that share no
-# memory; prints a table of the results. Rows across machines need libfabric1: root installs it, for other users they are skipped.
+# make demo: every example on 4 ranks, as processes, as threads, and some as processes of two
+# simulated machines that share no memory; prints a table of the results. Rows across machines need
+# libfabric1: root installs it, for other users these rows are skipped.
 # Uses the staged tree as a user would: only PATH is set.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,38 +1,46 @@
 #!/usr/bin/env bash
-# deps.sh: prerequisites of the make targets; the only file that names packages.
+# deps.sh: prerequisites of make targets and scripts; the only file that names packages.
 #
-#   deps.sh                    installs the packages that `make test` needs (as root; otherwise prints the command), and makes the venv
-#                              with NVIDIA's headers, compiler and library that tests compare with
-#   deps.sh --check TARGET..   reports what these targets lack, with the command that provides it; status 1 if anything is missing
-#   deps.sh --get ITEM         an optional prerequisite: installs it as root; if it stays missing, prints the reason and fails
+#   deps.sh                    as root installs the packages of `make test`, otherwise prints the
+#                              command; makes the venv with NVIDIA's headers, compiler and library
+#   deps.sh --check TARGET..   reports missing prerequisites of make targets or scripts with the
+#                              command that provides them; status 1 if any is missing
+#   deps.sh --get ITEM         as root installs an optional prerequisite; prints the reason and
+#                              fails if it stays missing
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export DEBIAN_FRONTEND=noninteractive
 
-# Items of a target, all of them checked before any work. `make test` installs its own (step `deps`); unknown targets need nothing.
+# Items of a target, all of them checked before any work. Targets without a row need nothing.
 needs_of() { # target
-  local build='make cc g++ ld objcopy cargo'
+  local build='make cc g++ ld objcopy cargo' machines=
+  [ "${MACHINES:-1}" = 1 ] || machines=libfabric.so.1
   case $1 in
     build | stage | install | demo | bench | perf | soak | asan | tsan) echo "$build" ;;
-    chaos) [ "${MACHINES:-1}" -le 1 ] && echo "$build" || echo "$build libfabric.so.1" ;;
+    scripts/bench.sh) echo "$build staged" ;;
+    scripts/perf.sh | scripts/soak.sh) echo "g++ staged" ;;
+    chaos) echo "$build $machines" ;;
+    scripts/chaos.sh) echo "g++ staged $machines" ;;
     chaos-net) echo "$build libfabric.so.1" ;;
+    scripts/chaos-net.sh) echo "libfabric.so.1" ;;
     machines) echo "$build root ip libfabric.so.1" ;;
-    launchers) echo "root ip libfabric.so.1 sshd ssh-keygen g++ build/prefix/bin/ginrs-cc" ;;
-    rxe) echo "$build root apt-get qemu-system-x86_64 busybox cpio rdma librxe-rdmav34.so libfabric.so.1" ;;
+    scripts/launchers.sh) echo "root ip libfabric.so.1 sshd ssh-keygen g++ staged" ;;
+    rxe) echo "$build $(needs_of rxe-guest)" ;;
+    scripts/rxe/run.sh) echo "g++ staged $(needs_of rxe-guest)" ;;
+    rxe-guest) echo "root apt-get qemu-system-x86_64 busybox cpio rdma librxe-rdmav34.so libfabric.so.1" ;;
     headers | check-headers | simulate | fuzz-elements) echo "cc cargo" ;;
-    fuzz) echo "cc g++ cargo" ;;
+    fuzz | scripts/fuzz.sh) echo "cc g++ cargo" ;;
     fmt) echo "cargo cargo-fmt" ;;
     clippy) echo "cc cargo cargo-clippy" ;;
     abi-full) echo "$build nvcc nccl" ;;
     gpu-build) echo "$build nvcc nccl" ;;
-    # Its --from needs no GPU: the script checks for one.
+    # Its option --from needs no GPU: the script checks for one.
     gpu-test) echo "python3" ;;
     gpu-faults) echo "gpu build/gpu/ours/fault" ;;
     gpu-bench) echo "gpu build/gpu/perf/ginrs-perf-ours" ;;
     gpu-bench-collectives) echo "gpu build/gpu/ours/nccltests" ;;
     gpu-bench-pytorch) echo "python3 torch gpu build/gpu/lib/libnccl.so.2" ;;
     gpu-theirs) echo "gpu nccl build/gpu/soft/libibverbs.so.1" ;;
-    fresh) echo "git cargo" ;;
     test)
       echo "$build git clang++ pkg-config cmake python3 ensurepip abidw gdb clangd valgrind ip kill sshd"
       echo "libfabric.so.1 rdma/fabric.h infiniband/mlx5dv.h"
@@ -75,18 +83,20 @@ fix_of() { # item that no package provides
     build/gpu/soft/*) echo "scripts/gpu-theirs.sh --build, on any machine with nvcc" ;;
     build/gpu/perf/*) echo "scripts/gpu-build-perf.sh, on any machine with nvcc" ;;
     build/gpu/*) echo "make gpu-build, on any machine with nvcc" ;;
-    build/prefix/*) echo "make stage" ;;
+    staged) echo "make stage, or set GINRS_PREFIX" ;;
   esac
 }
 
 rust=$(sed -n 's/^rust-version = "\(.*\)"/\1.0/p' Cargo.toml | head -1)
-has_cargo() { # an older one fails at the manifest, with an error that does not name the version
+# An older cargo fails at the manifest, and its error does not name the version.
+has_cargo() {
   local version
   version=$("${CARGO:-cargo}" -V 2> /dev/null | cut -d' ' -f2) || return 1
   [ -n "$version" ] && [ "$(printf '%s\n' "$rust" "$version" | sort -V | head -1)" = "$rust" ]
 }
 
-# ldconfig is not in the PATH of ordinary users. No pipe into grep -q: it ends at the first match, and pipefail reports that as a failure.
+# ldconfig is not in the PATH of ordinary users. `grep -q` exits at the first match, which pipefail
+# reports as a failure of ldconfig.
 has_library() { # file name
   local folder path=${LD_LIBRARY_PATH:-}
   for folder in ${path//:/ }; do [ ! -e "$folder/$1" ] || return 0; done
@@ -97,13 +107,14 @@ has() { # item
   case $1 in
     cargo) has_cargo ;;
     root) [ "$(id -u)" = 0 ] ;;
+    staged) [ -x "${GINRS_PREFIX:-build/prefix}/bin/ginrs-cc" ] ;;
     gpu) [[ $(nvidia-smi -L 2> /dev/null) == GPU* ]] ;;
     nvcc) (set +eu; source scripts/find-cuda.sh; [ -n "$NVCC" ]) ;;
     nccl) (set +eu; source scripts/find-cuda.sh; [ -n "$NCCL_INCLUDE" ] && [ -n "$NCCL_LIB" ]) ;;
     torch | ensurepip) python3 -c "import $1" 2> /dev/null ;;
     sshd) [ -x /usr/sbin/sshd ] ;;
     librxe-rdmav34.so) compgen -G "/usr/lib/*/libibverbs/$1" > /dev/null ;;
-    # One that is linked with libraries cannot be the first program of a guest.
+    # The first program of a guest cannot load libraries.
     busybox) command -v busybox > /dev/null && ! ldd "$(command -v busybox)" > /dev/null 2>&1 ;;
     lib*.so.*) has_library "$1" ;;
     *.h) [ -e "/usr/include/$1" ] ;;
@@ -112,7 +123,9 @@ has() { # item
   esac
 }
 
-# Sets `packages` to those that are missing, `named` to the items that they provide; reports what no package provides, and fails if there is any.
+title() { case $1 in */*) echo "$*" ;; *) echo "make $*" ;; esac; } # target..
+# Sets `packages` to the missing packages and `named` to their items. Reports missing items that no
+# package provides, and fails if there is one.
 find_missing() { # target..
   local target item package lacks=0
   local -A seen=()
@@ -126,7 +139,7 @@ find_missing() { # target..
       if [ -n "$package" ]; then
         packages+=("$package") named+=("$item")
       else
-        echo "missing prerequisite | make $target | $item | fix: $(fix_of "$item")" >&2
+        echo "missing prerequisite | $(title "$target") | $item | fix: $(fix_of "$item")" >&2
         lacks=1
       fi
     done
@@ -138,9 +151,10 @@ find_missing() { # target..
 as_root() { [ "$(id -u)" = 0 ] || echo "sudo "; }
 command_for() { echo "$(as_root)apt-get install -y --no-install-recommends $*"; }
 can_install() { [ "$(id -u)" = 0 ] && command -v apt-get > /dev/null; }
-# Without a network it fails within a minute. A list that cannot be updated may still do.
+# The timeouts are for machines without a network. Package lists that cannot be updated may suffice.
 install_packages() {
-  local options=(-qq -o DPkg::Lock::Timeout=60 -o Acquire::Retries=1 -o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20)
+  local options=(-qq -o DPkg::Lock::Timeout=60 -o Acquire::Retries=1)
+  options+=(-o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20)
   apt-get "${options[@]}" update || true
   apt-get "${options[@]}" install -y --no-install-recommends "$@"
 }
@@ -152,7 +166,7 @@ case ${1:-} in
     status=0
     find_missing "$@" || status=1
     if [ ${#packages[@]} -gt 0 ]; then
-      echo "missing prerequisites | make $* | ${named[*]} | fix: $(command_for "${packages[@]}")" >&2
+      echo "missing prerequisites | $(title "$@") | ${named[*]} | fix: $(command_for "${packages[@]}")" >&2
       status=1
     fi
     exit $status
@@ -179,7 +193,10 @@ if [ ${#packages[@]} -gt 0 ]; then
   command=$(command_for "${packages[@]}")
   can_install || { echo "missing prerequisites | make test | ${named[*]} | fix: $command" >&2; exit 1; }
   echo "installing: $command"
-  install_packages "${packages[@]}" || { echo "cannot install packages | make deps | ${packages[*]} | fix: connect to the network, then: $command" >&2; exit 1; }
+  if ! install_packages "${packages[@]}"; then
+    echo "cannot install packages | make deps | ${packages[*]} | fix: connect to Debian's packages, then $command" >&2
+    exit 1
+  fi
 fi
 
 # A test opens the pages of ginrs-run --html in a browser (64 MB to fetch, 230 MB installed), and says so where there is none.

@@ -4,6 +4,7 @@
 # code into fuzz/corpus. The same targets run under cargo-fuzz.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+scripts/deps.sh --check scripts/fuzz.sh
 seconds=${1:-30}
 shift || true
 targets=("$@")

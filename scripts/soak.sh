@@ -3,6 +3,7 @@
 # wrong byte and prints the command that shows it again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+scripts/deps.sh --check scripts/soak.sh
 minutes=${1:-10}
 prefix=${GINRS_PREFIX:-$PWD/build/prefix}
 export PATH="$prefix/bin:$PATH" GINRS_CPU_DEVICES=64

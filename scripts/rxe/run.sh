@@ -10,13 +10,7 @@ prefix=${GINRS_PREFIX:-$PWD/build/prefix}
 venv=${GINRS_TEST_VENV:-$PWD/build/venv}
 modules='virtio_pci 9pnet_virtio 9p configfs crc32_generic crc32c_generic udp_tunnel ip6_udp_tunnel ib_uverbs rdma_rxe rdma_cm rdma_ucm veth'
 
-[ -x "$prefix/bin/ginrs-cc" ] || { echo "no $prefix/bin/ginrs-cc | fix: make stage, or set GINRS_PREFIX" >&2; exit 2; }
-for needs in qemu-system-x86_64:qemu-system-x86 busybox:busybox-static cpio:cpio rdma:iproute2 \
-  /usr/lib/x86_64-linux-gnu/libibverbs/librxe-rdmav34.so:ibverbs-providers /usr/lib/x86_64-linux-gnu/libfabric.so.1:libfabric1; do
-  command -v "${needs%%:*}" > /dev/null || [ -e "${needs%%:*}" ] || missing="${missing:-} ${needs#*:}"
-done
-[ -z "${missing:-}" ] || { echo "not installed:$missing | fix: apt-get install$missing" >&2; exit 2; }
-! ldd "$(command -v busybox)" > /dev/null 2>&1 || { echo "busybox is linked with libraries | fix: apt-get install busybox-static" >&2; exit 2; }
+scripts/deps.sh --check scripts/rxe/run.sh
 mkdir -p "$out"
 
 # A program is compiled again when the installed tree or a source is newer.

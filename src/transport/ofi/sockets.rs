@@ -126,11 +126,14 @@ impl Sockets {
     }
 
     /// The same where all links share an endpoint, to a peer that listens at `address`: the connection that this rank has dialled, else the
-    /// one that its machine has dialled, if that is one alone: whose of its ranks it is nobody here knows.
+    /// one that its machine has dialled, if that is one alone: whose of its ranks it is nobody here knows. A connection of this process to
+    /// this rank does not count: its own trial is one, and an older census may contain no other.
     pub fn of_peer(&self, address: &[u8]) -> Option<BorrowedFd<'_>> {
         let (peer, door) = (decode(address)?, *self.doors.first()?);
         let dialled = self.lines.iter().find(|(_, [_, to])| *to == peer);
-        let mut came = self.lines.iter().filter(|(_, [here, from])| *here == door && from.0 == peer.0);
+        let is_from_here = |from: &At| self.lines.iter().any(|(_, [begin, to])| begin == from && self.doors.contains(to));
+        let came = |(_, [here, from]): &&(RawFd, [At; 2])| *here == door && from.0 == peer.0 && !is_from_here(from);
+        let mut came = self.lines.iter().filter(came);
         let &(fd, ends) = dialled.or_else(|| came.next().filter(|_| came.next().is_none()))?;
         // SAFETY: only asked, and its addresses say whose it is: see the head of this file.
         let socket = unsafe { BorrowedFd::borrow_raw(fd) };

@@ -14,7 +14,7 @@ use super::sys::*;
 use super::waiting::Waiting;
 use crate::error::Result;
 use std::collections::{HashMap, VecDeque};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Whether it was taken, or libfabric's error.
 type Posted = std::result::Result<bool, isize>;
@@ -260,7 +260,7 @@ impl Rdm {
                 Err(error) => return self.lost(link, error),
             }
         }
-        self.waiting.push(link, peer, parts.concat());
+        self.waiting.push(Instant::now(), link, peer, parts.concat());
     }
 
     /// Something must go to `peer` first.
@@ -340,8 +340,11 @@ impl Rdm {
 
     /// Tries again what waits; true if any went.
     pub fn retry(&mut self) -> bool {
+        if self.waiting.is_empty() {
+            return false;
+        }
         let mut waiting = std::mem::take(&mut self.waiting);
-        let moved = waiting.retry(|link, peer, bytes| match self.send(link, peer, &[bytes]) {
+        let moved = waiting.retry(Instant::now(), |link, peer, bytes| match self.send(link, peer, &[bytes]) {
             Ok(taken) => taken,
             Err(error) => {
                 self.lost(link, error);
@@ -391,8 +394,11 @@ impl Rdm {
     /// can be left alone.
     pub fn is_still(&self) -> bool {
         let at_rest = self.lines.iter().flatten().all(|line| line.session.is_still());
-        let still =
-            self.ready.is_empty() && self.events.is_empty() && self.waiting.rests() && self.nothing_under_way() && at_rest;
+        let still = self.ready.is_empty()
+            && self.events.is_empty()
+            && self.waiting.rests(Instant::now())
+            && self.nothing_under_way()
+            && at_rest;
         #[cfg(test)]
         let still = still && self.mixed.as_ref().is_none_or(|(_, aside)| aside.is_empty());
         still
@@ -409,7 +415,7 @@ impl Rdm {
     /// Something of `link` has ended well.
     pub fn took(&mut self, link: u32) {
         if let Some(peer) = self.line(link).map(|line| line.session.peer) {
-            self.waiting.took(peer);
+            self.waiting.took(Instant::now(), peer);
         }
     }
 

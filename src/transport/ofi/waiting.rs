@@ -27,8 +27,7 @@ pub(super) struct Waiting(BTreeMap<u64, Queue>);
 
 impl Waiting {
     /// `peer` has just refused something of `link`, or has to take something else first.
-    pub fn push(&mut self, link: u32, peer: u64, bytes: Vec<u8>) {
-        let now = Instant::now();
+    pub fn push(&mut self, now: Instant, link: u32, peer: u64, bytes: Vec<u8>) {
         let queue = self.0.entry(peer).or_insert_with(|| Queue { messages: VecDeque::new(), since: now, tried: now });
         queue.messages.push_back((link, bytes));
     }
@@ -44,23 +43,20 @@ impl Waiting {
     }
 
     /// Nothing must go but to peers that are away.
-    pub fn rests(&self) -> bool {
-        self.0.values().all(|queue| queue.since.elapsed() >= AWAY)
+    pub fn rests(&self, now: Instant) -> bool {
+        self.0.values().all(|queue| now - queue.since >= AWAY)
     }
 
     /// `peer` has taken something that was under way, and may take more.
-    pub fn took(&mut self, peer: u64) {
+    pub fn took(&mut self, now: Instant, peer: u64) {
         if let Some(queue) = self.0.get_mut(&peer) {
-            queue.since = Instant::now();
+            queue.since = now;
         }
     }
 
     /// Tries what is there by `send`, which says false where the peer refuses; true if any went.
-    pub fn retry(&mut self, mut send: impl FnMut(u32, u64, &[u8]) -> bool) -> bool {
-        if self.is_empty() {
-            return false;
-        }
-        let (now, mut moved) = (Instant::now(), false);
+    pub fn retry(&mut self, now: Instant, mut send: impl FnMut(u32, u64, &[u8]) -> bool) -> bool {
+        let mut moved = false;
         self.0.retain(|&peer, queue| {
             if now - queue.since >= AWAY && now - queue.tried < AGAIN {
                 return true;
@@ -84,42 +80,35 @@ mod tests {
     use super::*;
 
     /// What `retry` hands out, where those of `refuses` take nothing.
-    fn tried(waiting: &mut Waiting, refuses: &[u64]) -> Vec<(u64, u8)> {
+    fn tried(waiting: &mut Waiting, now: Instant, refuses: &[u64]) -> Vec<(u64, u8)> {
         let mut tried = Vec::new();
-        waiting.retry(|_, peer, bytes| {
+        waiting.retry(now, |_, peer, bytes| {
             tried.push((peer, bytes[0]));
             !refuses.contains(&peer)
         });
         tried
     }
 
-    /// As if `time` were over.
-    fn later(waiting: &mut Waiting, time: Duration) {
-        for queue in waiting.0.values_mut() {
-            (queue.since, queue.tried) = (queue.since - time, queue.tried - time);
-        }
-    }
-
     #[test]
     fn each_peer_takes_in_its_order_and_one_that_is_away_is_tried_now_and_then() {
-        let mut waiting = Waiting::default();
-        [(5, 1), (9, 2), (5, 3)].iter().for_each(|&(peer, byte)| waiting.push(0, peer, vec![byte]));
-        assert!(!waiting.rests(), "it may be about to be connected");
-        assert_eq!(tried(&mut waiting, &[5]), [(5, 1), (9, 2)]);
-        assert_eq!(tried(&mut waiting, &[5]), [(5, 1)], "soon it is tried with each step");
+        let (mut waiting, mut now) = (Waiting::default(), Instant::now());
+        [(5, 1), (9, 2), (5, 3)].iter().for_each(|&(peer, byte)| waiting.push(now, 0, peer, vec![byte]));
+        assert!(!waiting.rests(now), "it may be about to be connected");
+        assert_eq!(tried(&mut waiting, now, &[5]), [(5, 1), (9, 2)]);
+        assert_eq!(tried(&mut waiting, now, &[5]), [(5, 1)], "soon it is tried with each step");
         assert!(waiting.holds(5) && !waiting.holds(9));
-        later(&mut waiting, AWAY);
-        assert!(waiting.rests());
-        assert_eq!(tried(&mut waiting, &[5]), [(5, 1)]);
-        assert_eq!(tried(&mut waiting, &[5]), [], "so soon again");
-        waiting.push(0, 9, vec![4]);
-        assert!(!waiting.rests());
-        assert_eq!(tried(&mut waiting, &[5]), [(9, 4)], "the others' turn it is all the same");
-        later(&mut waiting, AGAIN);
-        assert_eq!(tried(&mut waiting, &[5]), [(5, 1)]);
-        waiting.took(5);
-        assert!(!waiting.rests());
-        assert_eq!(tried(&mut waiting, &[]), [(5, 1), (5, 3)], "it takes again");
+        now += AWAY;
+        assert!(waiting.rests(now));
+        assert_eq!(tried(&mut waiting, now, &[5]), [(5, 1)]);
+        assert_eq!(tried(&mut waiting, now, &[5]), [], "so soon again");
+        waiting.push(now, 0, 9, vec![4]);
+        assert!(!waiting.rests(now));
+        assert_eq!(tried(&mut waiting, now, &[5]), [(9, 4)], "the others' turn it is all the same");
+        now += AGAIN;
+        assert_eq!(tried(&mut waiting, now, &[5]), [(5, 1)]);
+        waiting.took(now, 5);
+        assert!(!waiting.rests(now));
+        assert_eq!(tried(&mut waiting, now, &[]), [(5, 1), (5, 3)], "it takes again");
         assert!(waiting.is_empty());
     }
 }

@@ -257,7 +257,7 @@ mod tests {
             pace.polled(false);
             assert!(pace.is_round_over(1));
             pace.rest(u32::MAX, &Naps::default(), || ());
-            assert!(begin.elapsed() < Duration::from_secs(20), "never idle");
+            assert!(begin.elapsed() < Duration::from_secs(120), "never idle");
         }
         assert!(pace.idle_rounds.get() > 0 && IDLE.load(Ordering::Relaxed) == 1);
         pace.polled(true);
